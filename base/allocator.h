@@ -1,0 +1,34 @@
+/* Taking memory from an xcvm_allocator. The only place of the libraries that reaches malloc is allocator.c. */
+#ifndef XCVM_BASE_ALLOCATOR_H
+#define XCVM_BASE_ALLOCATOR_H
+
+#include "base/status.h"
+
+enum { XCVM_ALIGNMENT = 64 };
+
+/* `allocator`, or malloc's where it is NULL. */
+const xcvm_allocator *xcvm_allocator_or_default(const xcvm_allocator *allocator);
+/* NULL when there is none; zero bytes give a valid pointer. The size must be given back on release. */
+void *xcvm_allocate(const xcvm_allocator *allocator, size_t bytes);
+void *xcvm_allocate_zeroed(const xcvm_allocator *allocator, size_t bytes);
+void xcvm_deallocate(const xcvm_allocator *allocator, void *memory, size_t bytes);
+
+/* Sizes from outside: false when the result does not fit. */
+static inline bool xcvm_size_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
+static inline bool xcvm_size_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+static inline size_t xcvm_round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+/* Memory that is all released at once. Zero-initialised apart from `allocator`, it is empty. */
+typedef struct xcvm_arena {
+    const xcvm_allocator *allocator;
+    struct xcvm_arena_block *blocks;
+    size_t used; /* bytes handed out */
+} xcvm_arena;
+
+/* Zeroed memory aligned to 16 bytes, or NULL. */
+void *xcvm_arena_allocate(xcvm_arena *arena, size_t bytes);
+/* A copy with a NUL behind it, or NULL. */
+char *xcvm_arena_string(xcvm_arena *arena, const char *text, size_t length);
+void xcvm_arena_release(xcvm_arena *arena);
+
+#endif

@@ -1,0 +1,9 @@
+#ifndef XCVM_BASE_CLOCK_H
+#define XCVM_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Nanoseconds of the monotonic clock. */
+uint64_t xcvm_clock_ns(void);
+
+#endif

@@ -1,0 +1,277 @@
+/* Values as the public API hands them out: counted references to a value of their own. */
+#include "base/value.h"
+
+typedef struct handle {
+    xcvm_value value;
+    xcvm_allocator allocator;
+} handle;
+
+static xcvm_value *handle_create(const xcvm_allocator *allocator, xcvm_error *error)
+{
+    handle *h = xcvm_allocate_zeroed(allocator, sizeof *h);
+    if (h == NULL) {
+        xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a value");
+        return NULL;
+    }
+    h->allocator = *xcvm_allocator_or_default(allocator);
+    h->value.refs = 1;
+    return &h->value;
+}
+
+static xcvm_status check_shape(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *count, size_t *bytes,
+                               xcvm_error *error)
+{
+    XCVM_CHECK(error, xcvm_dtype_bits(dtype) != 0, INVALID_ARGUMENT, "%d is no element type", (int)dtype);
+    XCVM_CHECK(error, rank >= 0 && rank <= XCVM_MAX_RANK, INVALID_ARGUMENT, "rank %d is not in [0, %d]", rank,
+               XCVM_MAX_RANK);
+    XCVM_CHECK(error, rank == 0 || dims != NULL, INVALID_ARGUMENT, "dims is NULL");
+    for (int i = 0; i < rank; i++)
+        XCVM_CHECK(error, dims[i] >= 0, INVALID_ARGUMENT, "dimension %d is %lld", i, (long long)dims[i]);
+    XCVM_CHECK(error, xcvm_tensor_size(dtype, rank, dims, count, bytes), INVALID_ARGUMENT,
+               "the size of the tensor overflows");
+    return XCVM_OK;
+}
+
+/* Makes `*value` a handle of a tensor in `storage`, whose reference it takes, in failure too. */
+static xcvm_status hand_out(const xcvm_allocator *allocator, xcvm_storage *storage, xcvm_dtype dtype, int rank,
+                            const int64_t *dims, xcvm_value **value, xcvm_error *error)
+{
+    xcvm_value *created = handle_create(allocator, error);
+    if (created == NULL) {
+        xcvm_storage_release(storage);
+        return XCVM_OUT_OF_MEMORY;
+    }
+    xcvm_value_set_tensor(created, dtype, rank, dims);
+    created->home = XCVM_HOME_STORAGE;
+    created->storage = storage;
+    created->data = storage->data;
+    created->bytes = storage->bytes;
+    *value = created;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_tensor_create(const xcvm_allocator *allocator, xcvm_dtype dtype, int rank, const int64_t *dims,
+                               xcvm_value **tensor, xcvm_error *error)
+{
+    size_t count, bytes;
+    XCVM_CHECK(error, tensor != NULL, INVALID_ARGUMENT, "tensor is NULL");
+    XCVM_TRY(check_shape(dtype, rank, dims, &count, &bytes, error));
+    XCVM_CHECK(error, dtype != XCVM_STRING, INVALID_ARGUMENT, "string tensors are made with xcvm_string_tensor_create");
+    xcvm_storage *storage = xcvm_storage_create(allocator, bytes);
+    XCVM_CHECK(error, storage != NULL, OUT_OF_MEMORY, "no memory for a tensor of %zu bytes", bytes);
+    return hand_out(allocator, storage, dtype, rank, dims, tensor, error);
+}
+
+/* Storage around memory of the caller's. */
+typedef struct wrapped_storage {
+    xcvm_storage storage;
+    void (*release)(void *user);
+    void *user;
+} wrapped_storage;
+
+static void destroy_wrapped(xcvm_storage *storage)
+{
+    wrapped_storage wrapped = *(wrapped_storage *)storage;
+    xcvm_deallocate(NULL, storage, sizeof wrapped);
+    if (wrapped.release != NULL)
+        wrapped.release(wrapped.user);
+}
+
+xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, void *data, void (*release)(void *user),
+                             void *user, xcvm_value **tensor, xcvm_error *error)
+{
+    size_t count, bytes;
+    XCVM_CHECK(error, tensor != NULL, INVALID_ARGUMENT, "tensor is NULL");
+    XCVM_TRY(check_shape(dtype, rank, dims, &count, &bytes, error));
+    XCVM_CHECK(error, dtype != XCVM_STRING, INVALID_ARGUMENT, "string tensors are made with xcvm_string_tensor_create");
+    XCVM_CHECK(error, data != NULL || bytes == 0, INVALID_ARGUMENT, "data is NULL");
+    size_t alignment = xcvm_dtype_size(dtype);
+    alignment = alignment > 8 ? 8 : alignment != 0 ? alignment : 1;
+    XCVM_CHECK(error, (uintptr_t)data % alignment == 0, INVALID_ARGUMENT,
+               "data of element type %s must be aligned to %zu bytes", xcvm_dtype_name(dtype), alignment);
+    /* The handle comes first: once the storage exists, releasing it would call `release`, which a failure must not. */
+    xcvm_value *created = handle_create(NULL, error);
+    if (created == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    wrapped_storage *wrapped = xcvm_allocate(NULL, sizeof *wrapped);
+    if (wrapped == NULL) {
+        xcvm_value_release(created);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a value");
+    }
+    /* Nothing is read from an empty tensor, but its data should not be NULL, which means "unknown" in places. */
+    *wrapped = (wrapped_storage){.storage = {.refs = 1,
+                                             .bytes = bytes,
+                                             .data = data != NULL ? data : (void *)wrapped,
+                                             .destroy = destroy_wrapped},
+                                 .release = release,
+                                 .user = user};
+    xcvm_value_set_tensor(created, dtype, rank, dims);
+    created->home = XCVM_HOME_STORAGE;
+    created->storage = &wrapped->storage;
+    created->data = wrapped->storage.data;
+    *tensor = created;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_string_tensor_create(const xcvm_allocator *allocator, int rank, const int64_t *dims,
+                                      const char *const *strings, const size_t *lengths, xcvm_value **tensor,
+                                      xcvm_error *error)
+{
+    size_t count, spans;
+    XCVM_CHECK(error, tensor != NULL, INVALID_ARGUMENT, "tensor is NULL");
+    XCVM_TRY(check_shape(XCVM_STRING, rank, dims, &count, &spans, error));
+    XCVM_CHECK(error, count == 0 || strings != NULL, INVALID_ARGUMENT, "strings is NULL");
+    size_t bytes = spans;
+    for (size_t i = 0; i < count; i++) {
+        XCVM_CHECK(error, strings[i] != NULL || (lengths != NULL && lengths[i] == 0), INVALID_ARGUMENT,
+                   "string %zu is NULL", i);
+        XCVM_CHECK(error, xcvm_size_add(bytes, lengths != NULL ? lengths[i] : strlen(strings[i]), &bytes),
+                   INVALID_ARGUMENT, "the size of the tensor overflows");
+    }
+    xcvm_storage *storage = xcvm_storage_create(allocator, bytes);
+    XCVM_CHECK(error, storage != NULL, OUT_OF_MEMORY, "no memory for a tensor of %zu bytes", bytes);
+    xcvm_string *span = storage->data;
+    size_t offset = spans;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = lengths != NULL ? lengths[i] : strlen(strings[i]);
+        span[i] = (xcvm_string){.offset = offset, .length = length};
+        if (length != 0)
+            memcpy((char *)storage->data + offset, strings[i], length);
+        offset += length;
+    }
+    return hand_out(allocator, storage, XCVM_STRING, rank, dims, tensor, error);
+}
+
+/* `to` becomes what `from` is, for as long as it wants: values that are only lent are copied. */
+static bool own(const xcvm_allocator *allocator, xcvm_value *to, const xcvm_value *from)
+{
+    if (from->storage != NULL || from->kind == XCVM_KIND_NULL) {
+        xcvm_value_share(to, from);
+        return true;
+    }
+    xcvm_storage *storage = xcvm_kind_is_list(from->kind) ? xcvm_storage_create_list(allocator, from->count)
+                                                          : xcvm_storage_create(allocator, from->bytes);
+    if (storage == NULL)
+        return false;
+    *to = *from;
+    to->refs = 0;
+    to->home = XCVM_HOME_STORAGE;
+    to->storage = storage;
+    to->data = storage->data;
+    if (xcvm_kind_is_list(from->kind)) {
+        for (size_t i = 0; i < from->count; i++)
+            if (!own(allocator, (xcvm_value *)storage->data + i, xcvm_items(from) + i)) {
+                xcvm_value_clear(to);
+                return false;
+            }
+    } else if (from->bytes != 0) {
+        memcpy(to->data, from->data, from->bytes);
+    }
+    return true;
+}
+
+xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, size_t count, xcvm_value *const *items,
+                             xcvm_value **list, xcvm_error *error)
+{
+    XCVM_CHECK(error, list != NULL, INVALID_ARGUMENT, "list is NULL");
+    XCVM_CHECK(error, xcvm_kind_is_list(kind), INVALID_ARGUMENT, "kind %d is no list", (int)kind);
+    XCVM_CHECK(error, kind != XCVM_KIND_OPTIONAL || count <= 1, INVALID_ARGUMENT,
+               "an optional holds at most one value, not %zu", count);
+    XCVM_CHECK(error, kind != XCVM_KIND_MAP || count == 2, INVALID_ARGUMENT,
+               "a map is made of two values, its keys and its items, not of %zu", count);
+    XCVM_CHECK(error, count == 0 || items != NULL, INVALID_ARGUMENT, "items is NULL");
+    XCVM_CHECK(error, count <= UINT32_MAX, INVALID_ARGUMENT, "%zu items are too many for a list", count);
+    for (size_t i = 0; i < count; i++)
+        XCVM_CHECK(error, items[i] != NULL, INVALID_ARGUMENT, "item %zu is NULL", i);
+    xcvm_value *created = handle_create(allocator, error);
+    if (created == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    xcvm_storage *storage = xcvm_storage_create_list(allocator, count);
+    if (storage == NULL) {
+        xcvm_value_release(created);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a list of %zu values", count);
+    }
+    created->kind = (uint8_t)kind;
+    created->rank = -1;
+    created->count = (uint32_t)count;
+    created->home = XCVM_HOME_STORAGE;
+    created->storage = storage;
+    created->data = storage->data;
+    for (size_t i = 0; i < count; i++)
+        if (!own(allocator, (xcvm_value *)storage->data + i, items[i])) {
+            xcvm_value_release(created);
+            return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for item %zu of a list", i);
+        }
+    if (!xcvm_list_settle(created)) {
+        xcvm_value_release(created);
+        return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "lists nest deeper than %d", XCVM_MAX_NESTING);
+    }
+    *list = created;
+    return XCVM_OK;
+}
+
+xcvm_value *xcvm_value_retain(xcvm_value *value)
+{
+    /* Without references it is embedded in something else, which alone decides how long it lives. */
+    if (value != NULL && value->refs != 0)
+        __atomic_fetch_add(&value->refs, 1, __ATOMIC_RELAXED);
+    return value;
+}
+
+void xcvm_value_release(xcvm_value *value)
+{
+    if (value == NULL || value->refs == 0 || __atomic_fetch_sub(&value->refs, 1, __ATOMIC_ACQ_REL) != 1)
+        return;
+    handle *h = (handle *)value;
+    xcvm_allocator allocator = h->allocator;
+    xcvm_value_clear(value);
+    xcvm_deallocate(&allocator, h, sizeof *h);
+}
+
+xcvm_kind xcvm_value_kind(const xcvm_value *value) { return value != NULL ? value->kind : XCVM_KIND_NULL; }
+
+xcvm_dtype xcvm_value_dtype(const xcvm_value *value) { return value != NULL ? value->dtype : XCVM_NO_DTYPE; }
+
+int xcvm_value_rank(const xcvm_value *value)
+{
+    return value != NULL && value->kind == XCVM_KIND_TENSOR ? value->rank : -1;
+}
+
+const int64_t *xcvm_value_dims(const xcvm_value *value)
+{
+    return value != NULL && value->kind == XCVM_KIND_TENSOR ? value->dims : NULL;
+}
+
+size_t xcvm_value_count(const xcvm_value *value)
+{
+    if (value == NULL || value->kind == XCVM_KIND_NULL)
+        return 0;
+    if (value->kind != XCVM_KIND_TENSOR)
+        return value->count;
+    size_t count, bytes;
+    return xcvm_tensor_size(value->dtype, value->rank, value->dims, &count, &bytes) ? count : 0;
+}
+
+void *xcvm_value_data(const xcvm_value *value)
+{
+    return value != NULL && value->kind == XCVM_KIND_TENSOR && value->dtype != XCVM_STRING ? value->data : NULL;
+}
+
+size_t xcvm_value_bytes(const xcvm_value *value)
+{
+    return value != NULL && value->kind == XCVM_KIND_TENSOR ? value->bytes : 0;
+}
+
+const xcvm_value *xcvm_value_item(const xcvm_value *value, size_t index)
+{
+    return value != NULL && xcvm_kind_is_list(value->kind) && index < value->count ? xcvm_items(value) + index : NULL;
+}
+
+const char *xcvm_value_string(const xcvm_value *value, size_t index, size_t *length)
+{
+    if (value == NULL || value->kind != XCVM_KIND_TENSOR || value->dtype != XCVM_STRING || value->data == NULL ||
+        index >= xcvm_value_count(value))
+        return NULL;
+    size_t unused;
+    return xcvm_string_at(value, index, length != NULL ? length : &unused);
+}

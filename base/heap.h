@@ -1,0 +1,26 @@
+/* Where a session's values get their memory: blocks that are kept for the next request once they are free, so that a
+ * steady state takes nothing from the allocator; counted, and limited. One thread at a time. */
+#ifndef XCVM_BASE_HEAP_H
+#define XCVM_BASE_HEAP_H
+
+#include "base/value.h"
+
+typedef struct xcvm_heap xcvm_heap;
+
+/* `limit` in bytes, 0 for none. The heap lives until it is destroyed and its last storage is released. */
+xcvm_status xcvm_heap_create(const xcvm_allocator *allocator, size_t limit, xcvm_heap **heap, xcvm_error *error);
+void xcvm_heap_destroy(xcvm_heap *heap);
+/* Storage of at least `bytes` bytes, 64-byte aligned, with one reference; fails with OUT_OF_MEMORY, naming the limit. */
+xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error);
+/* Storage for a list of `count` values, null at first, which are cleared with it. */
+xcvm_status xcvm_heap_allocate_list(xcvm_heap *heap, size_t count, xcvm_storage **storage, xcvm_error *error);
+/* Counts memory that is held outside the heap (arena, scratch) against the limit; bytes may be negative. */
+xcvm_status xcvm_heap_account(xcvm_heap *heap, ptrdiff_t bytes, xcvm_error *error);
+/* Gives blocks that nobody holds back to the allocator. */
+void xcvm_heap_trim(xcvm_heap *heap);
+
+size_t xcvm_heap_live(const xcvm_heap *heap);
+size_t xcvm_heap_peak(const xcvm_heap *heap);
+size_t xcvm_heap_reserved(const xcvm_heap *heap);
+
+#endif

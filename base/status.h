@@ -1,0 +1,31 @@
+/* Filling in an xcvm_error, and passing failures on. */
+#ifndef XCVM_BASE_STATUS_H
+#define XCVM_BASE_STATUS_H
+
+#include "xcvm/xcvm.h"
+
+#include <stdarg.h>
+
+/* Writes status and message (pc -1, no instruction, no node) into `error`, which may be NULL; returns `status`. */
+xcvm_status xcvm_error_set(xcvm_error *error, xcvm_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Puts "prefix: " in front of the message, as who calls learns more of where. */
+void xcvm_error_prefix(xcvm_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define XCVM_TRY(expression)                                                                                           \
+    do {                                                                                                               \
+        xcvm_status try_status_ = (expression);                                                                        \
+        if (try_status_ != XCVM_OK)                                                                                    \
+            return try_status_;                                                                                        \
+    } while (0)
+
+/* Fails the function with a message unless `condition` holds: XCVM_CHECK(e, n > 0, OUT_OF_RANGE, "n is %d", n). */
+#define XCVM_CHECK(error, condition, status, ...)                                                                      \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            xcvm_error_set((error), XCVM_##status, __VA_ARGS__);                                                       \
+            return XCVM_##status; /* a constant, so that compilers see that the caller fails */                        \
+        }                                                                                                              \
+    } while (0)
+
+#endif

@@ -1,0 +1,26 @@
+/* Splitting a loop over worker threads. */
+#ifndef XCVM_BASE_THREADS_H
+#define XCVM_BASE_THREADS_H
+
+#include "base/allocator.h"
+
+/* How many threads this process may use: the affinity mask, cut to the cgroup's CPU quota; at least 1. */
+int xcvm_available_threads(void);
+
+/* A pool of `count` threads, the caller included, started at its first use. NULL is a pool of one. */
+typedef struct xcvm_threads xcvm_threads;
+xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm_threads **threads, xcvm_error *error);
+void xcvm_threads_destroy(xcvm_threads *threads);
+int xcvm_threads_count(const xcvm_threads *threads);
+
+/* Calls body(context, begin, end, worker) for disjoint ranges that cover [0, count), each of at least `grain` items
+ * (but the last), and returns when all are done. worker is in [0, threads count). The ranges depend only on count,
+ * grain and the number of threads. One range: called in place. */
+typedef void (*xcvm_range_body)(void *context, size_t begin, size_t end, int worker);
+void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range_body body, void *context);
+
+/* Spans of the ranges run since the last call, for profiles: recording is off until a buffer is given. Returns how many
+ * spans were written into the buffer that was given before. */
+size_t xcvm_threads_record(xcvm_threads *threads, xcvm_span *buffer, size_t capacity);
+
+#endif

@@ -1,0 +1,47 @@
+#!/bin/sh
+# compare.sh [MODEL...]: XCVM beside ONNX Runtime on the same models, interleaved, at 1 and 2 threads.
+#
+# A MODEL is a folder that holds model.onnx; without any, those in $XCVM_MODELS, which bench/make_models.sh fills. The
+# table goes to standard output and to bench/out/table.txt. Needs npm for the package onnxruntime-node, and
+# build/release (make).
+set -eu
+cd "$(dirname "$0")/.."
+out=bench/out
+models=${XCVM_MODELS:-$out/models}
+runs=${XCVM_RUNS:-30}
+rounds=${XCVM_ROUNDS:-3}
+mkdir -p "$out"
+
+if [ ! -d "$out/node_modules/onnxruntime-node" ]; then
+    scripts/install-packages.sh npm
+    (cd "$out" && npm install --ignore-scripts --no-audit --no-fund onnxruntime-node >/dev/null)
+fi
+library=$PWD/$out/node_modules/onnxruntime-node/bin/napi-v6/linux/x64
+cc -O2 bench/ort_bench.c -o "$out/ort_bench" "$library/libonnxruntime.so.1" -Wl,-rpath,"$library"
+
+if [ $# = 0 ]; then
+    [ -d "$models" ] || { echo "compare.sh: no models in $models; bench/make_models.sh makes them" >&2; exit 2; }
+    set -- "$models"/*
+fi
+
+xcvm=build/release/tools/xcvm
+lines=$out/lines.txt
+: >"$lines"
+for model; do
+    [ -f "$model/model.onnx" ] || continue
+    case $model in *_dynamic) continue ;; esac
+    name=$(basename "$model")
+    if ! "$xcvm" compile "$model/model.onnx" -o "$out/$name.bin"; then
+        continue
+    fi
+    for threads in 1 2; do
+        for round in $(seq "$rounds"); do
+            "$xcvm" bench "$out/$name.bin" --threads "$threads" --iterations "$runs" | tail -1 | sed "s/^/$name /" >>"$lines"
+            "$out/ort_bench" "$model/model.onnx" "$threads" "$runs" | sed "s/^/$name /" >>"$lines"
+        done
+    done
+    rm -f "$out/$name.bin"
+    [ ! -t 2 ] || printf '\r%-40s' "$name" >&2
+done
+[ ! -t 2 ] || printf '\r%-40s\r' '' >&2
+bench/table.awk "$lines" | tee "$out/table.txt"

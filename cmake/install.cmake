@@ -1,0 +1,18 @@
+# What `make install` puts where, for pkg-config and find_package(xcvm).
+include(CMakePackageConfigHelpers)
+
+install(TARGETS xcvm xcvm-compiler EXPORT xcvm-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/xcvm/xcvm.h include/xcvm/compiler.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/xcvm)
+install(FILES ${generated}/xcvm.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/xcvm)
+install(EXPORT xcvm-targets NAMESPACE xcvm:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xcvm)
+
+file(WRITE ${PROJECT_BINARY_DIR}/xcvm-config.cmake
+     "include(\"\${CMAKE_CURRENT_LIST_DIR}/xcvm-targets.cmake\")\n")
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/xcvm-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/xcvm-config.cmake ${PROJECT_BINARY_DIR}/xcvm-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xcvm)
+
+foreach(package xcvm xcvm-compiler)
+  configure_file(cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -1,0 +1,238 @@
+/* What a model is, and everything that keeps it from compiling, as text. */
+#include "compiler/lower/lower.h"
+#include "compiler/model_file.h"
+#include "proto/image.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct report {
+    xcvm_sink sink;
+    void *user;
+    bool failed;
+    bool problems; /* their heading is written */
+} report;
+
+static void put(report *r, const char *text, size_t length)
+{
+    r->failed = r->failed || !r->sink(r->user, text, length);
+}
+
+static void print(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void print(report *r, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return;
+    if ((size_t)length >= sizeof text) {
+        length = sizeof text - 1;
+        text[length - 1] = '\n';
+    }
+    put(r, text, (size_t)length);
+}
+
+/* "1536", "1.5 MB"; for sizes that are read by people. */
+static const char *bytes_text(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+    double number = (double)bytes;
+    size_t unit = 0;
+    while (number >= 1000 && unit + 1 < sizeof units / sizeof *units) {
+        number /= 1000;
+        unit++;
+    }
+    snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.2f %s", number, units[unit]);
+    return text;
+}
+
+/* ---- What the model says of itself ---- */
+
+static const char *or_unknown(const char *text) { return text != NULL && text[0] != '\0' ? text : "unknown"; }
+
+static void print_header(report *r, const Onnx__ModelProto *model)
+{
+    print(r, "ir version   %lld\n", (long long)model->ir_version);
+    print(r, "producer     %.200s %.100s\n", or_unknown(model->producer_name),
+          model->producer_version != NULL ? model->producer_version : "");
+    for (size_t i = 0; i < model->n_opset_import; i++) {
+        const char *domain = xcc_domain(model->opset_import[i]->domain);
+        print(r, "opset        %.200s %lld\n", domain[0] != '\0' ? domain : "ai.onnx",
+              (long long)model->opset_import[i]->version);
+    }
+    if (model->n_functions > 0)
+        print(r, "functions    %zu\n", model->n_functions);
+}
+
+typedef struct census {
+    xcc_table operators; /* how many nodes each has */
+    size_t nodes, tensors;
+    uint64_t elements, bytes;
+} census;
+
+static xcvm_status count_node(xcc_module *m, census *c, const Onnx__NodeProto *node)
+{
+    const char *domain = xcc_domain(node->domain), *name = node->op_type != NULL ? node->op_type : "?";
+    size_t length = strlen(domain) + strlen(name) + 2;
+    char *full = xcc_alloc(m, length);
+    if (full == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    snprintf(full, length, "%s%s%s", domain, domain[0] != '\0' ? "." : "", name);
+    const struct xcc_table_entry *entry = xcc_table_lookup(&c->operators, full);
+    c->nodes++;
+    return xcc_table_put(m, &c->operators, entry != NULL ? entry->name : full, entry != NULL ? entry->value + 1 : 1);
+}
+
+static void count_tensor(census *c, const Onnx__TensorProto *t)
+{
+    xcvm_error ignored;
+    xcvm_dtype dtype;
+    size_t count, bytes;
+    c->tensors++;
+    if (t->n_dims > XCVM_MAX_RANK || xcc_dtype_read(t->data_type, &dtype, &ignored) != XCVM_OK ||
+        !xcvm_tensor_size(dtype, (int)t->n_dims, t->dims, &count, &bytes) ||
+        __builtin_add_overflow(c->elements, count, &c->elements) || __builtin_add_overflow(c->bytes, bytes, &c->bytes))
+        return;
+}
+
+static xcvm_status count_nodes(xcc_module *m, census *c, Onnx__NodeProto *const *nodes, size_t count);
+
+static xcvm_status count_graph(xcc_module *m, census *c, const Onnx__GraphProto *g)
+{
+    for (size_t i = 0; i < g->n_initializer; i++)
+        count_tensor(c, g->initializer[i]);
+    return count_nodes(m, c, g->node, g->n_node);
+}
+
+static xcvm_status count_nodes(xcc_module *m, census *c, Onnx__NodeProto *const *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(count_node(m, c, nodes[i]));
+        for (size_t k = 0; k < nodes[i]->n_attribute; k++) {
+            const Onnx__AttributeProto *a = nodes[i]->attribute[k];
+            if (a->t != NULL && strcmp(nodes[i]->op_type != NULL ? nodes[i]->op_type : "", "Constant") == 0)
+                count_tensor(c, a->t);
+            if (a->g != NULL)
+                XCVM_TRY(count_graph(m, c, a->g));
+        }
+    }
+    return XCVM_OK;
+}
+
+/* Most frequent first, equal ones by name. */
+static int by_frequency(const void *a, const void *b)
+{
+    const struct xcc_table_entry *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+static xcvm_status print_census(report *r, xcc_module *m, const Onnx__ModelProto *model)
+{
+    census c = {.nodes = 0};
+    char text[32];
+    XCVM_TRY(count_graph(m, &c, model->graph));
+    for (size_t i = 0; i < model->n_functions; i++)
+        XCVM_TRY(count_nodes(m, &c, model->functions[i]->node, model->functions[i]->n_node));
+    print(r, "parameters   %llu in %zu tensors, %s\n", (unsigned long long)c.elements, c.tensors,
+          bytes_text(c.bytes, text));
+    print(r, "nodes        %zu\n", c.nodes);
+    struct xcc_table_entry *sorted = xcc_alloc(m, c.operators.count * sizeof *sorted);
+    if (sorted == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    size_t count = 0;
+    for (size_t i = 0; i < c.operators.capacity; i++)
+        if (c.operators.at[i].name != NULL)
+            sorted[count++] = c.operators.at[i];
+    if (count > 0)
+        qsort(sorted, count, sizeof *sorted, by_frequency);
+    for (size_t i = 0; i < count; i++)
+        print(r, "  %8lld %.200s\n", (long long)sorted[i].value, sorted[i].name);
+    return XCVM_OK;
+}
+
+static void print_type(report *r, const xcc_module *m, const char *what, const char *name, const xcvm_value *value)
+{
+    xcvm_type type = {.kind = (xcvm_kind)value->kind, .dtype = (xcvm_dtype)value->dtype, .rank = value->rank};
+    char text[256];
+    for (int i = 0; i < value->rank; i++) {
+        type.dims[i] = value->dims[i];
+        type.dim_names[i] = xcc_symbol_name(m, value->dims[i]);
+    }
+    print(r, "%s %.300s %s\n", what, name, xcvm_type_describe(&type, text, sizeof text));
+}
+
+/* ---- What becomes of it ---- */
+
+static bool problem_line(void *user, const void *bytes, size_t count)
+{
+    report *r = user;
+    if (!r->problems)
+        print(r, "not supported\n");
+    r->problems = true;
+    print(r, "  ");
+    put(r, bytes, count);
+    return !r->failed;
+}
+
+static bool discard(void *user, const void *bytes, size_t count)
+{
+    (void)user;
+    (void)bytes;
+    (void)count;
+    return true;
+}
+
+static void print_figures(report *r, const xcc_report *figures)
+{
+    char text[32];
+    const char *open = figures->exact ? "" : " (open dimensions taken as 1)";
+    print(r, "flops        %.4g%s\n", (double)figures->flops_after, open);
+    print(r, "peak memory  %s%s\n", bytes_text(figures->peak_bytes_after, text), open);
+    print(r, "compiles     %zu nodes become %zu\n", figures->nodes_before, figures->nodes_after);
+}
+
+static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *file, const char *path)
+{
+    ProtobufCMessage *message;
+    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, file->bytes, file->count, &m->arena, &message,
+                                m->error));
+    const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
+    XCVM_CHECK(m->error, model->graph != NULL, INVALID_MODEL, "the model has no graph");
+    print_header(r, model);
+    XCVM_TRY(print_census(r, m, model));
+    xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, problem_line, r);
+    if (status == XCVM_OUT_OF_MEMORY)
+        return status;
+    for (size_t i = 0; i < m->graph->input_count; i++)
+        print_type(r, m, "input       ", m->graph->inputs[i]->name, &m->graph->inputs[i]->type);
+    for (size_t i = 0; i < m->graph->output_count; i++)
+        print_type(r, m, "output      ", m->graph->outputs[i]->name, &m->graph->outputs[i]->type);
+    XCVM_TRY(status);
+    xcc_report figures = {.size = sizeof figures};
+    XCVM_TRY(xcc_compile_file(path, m->options, discard, NULL, &figures, m->error));
+    print_figures(r, &figures);
+    return XCVM_OK;
+}
+
+xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcvm_error *error)
+{
+    xcvm_error own;
+    xcc_model_file file;
+    xcc_module m;
+    report r = {.sink = sink, .user = user};
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, path != NULL && sink != NULL, INVALID_ARGUMENT, "a path and a sink are needed");
+    XCVM_TRY(xcc_model_file_open(&file, path, options != NULL ? options->allocator : NULL, error));
+    xcvm_status status = xcc_module_init(&m, options, error);
+    if (status == XCVM_OK)
+        status = check_model(&r, &m, &file, path);
+    xcc_module_release(&m);
+    xcc_model_file_close(&file);
+    XCVM_CHECK(error, !r.failed, IO, "the report cannot be written");
+    return status;
+}

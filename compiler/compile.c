@@ -1,0 +1,154 @@
+/* From a model to a program. */
+#include "compiler/lifetimes.h"
+#include "compiler/model_file.h"
+#include "compiler/passes.h"
+
+#include <string.h>
+
+/* ---- Figures ---- */
+
+typedef struct figures {
+    size_t nodes;
+    uint64_t flops, peak;
+    bool open; /* some depend on open dimensions */
+} figures;
+
+static void count_nodes(const xcc_graph *g, figures *f)
+{
+    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+        f->nodes++;
+        for (size_t i = 0; i < n->body_count; i++)
+            count_nodes(n->bodies[i], f);
+    }
+}
+
+static xcvm_status take_figures(xcc_module *m, figures *f)
+{
+    *f = (figures){.nodes = 0};
+    count_nodes(m->graph, f);
+    for (const xcc_node *n = m->graph->first; n != NULL; n = n->next)
+        if (__builtin_add_overflow(f->flops, xcc_node_flops(n), &f->flops))
+            f->flops = UINT64_MAX;
+    return xcc_graph_peak(m->graph, &f->peak, &f->open);
+}
+
+static void count_constant(const xcc_value *v, uint8_t *seen, uint64_t *bytes)
+{
+    if (!xcc_is_constant(v) || seen[v->id])
+        return;
+    seen[v->id] = 1;
+    *bytes += v->type.bytes;
+}
+
+static void count_constants(const xcc_graph *g, uint8_t *seen, uint64_t *bytes)
+{
+    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+        size_t inputs = xcc_node_input_count(n);
+        for (size_t i = 0; i < inputs; i++)
+            count_constant(n->uses[i].value, seen, bytes);
+        for (size_t i = 0; i < n->body_count; i++)
+            count_constants(n->bodies[i], seen, bytes);
+    }
+    for (size_t i = 0; i < g->output_count; i++)
+        count_constant(g->outputs[i], seen, bytes);
+}
+
+static xcvm_status parameter_bytes(xcc_module *m, uint64_t *bytes)
+{
+    uint8_t *seen = xcvm_allocate_zeroed(m->allocator, m->value_count);
+    if (seen == NULL)
+        return xcc_out_of_memory(m);
+    *bytes = 0;
+    count_constants(m->graph, seen, bytes);
+    xcvm_deallocate(m->allocator, seen, m->value_count);
+    return XCVM_OK;
+}
+
+/* ---- Compiling ---- */
+
+static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
+{
+    for (size_t i = 0; i < o->dim_count; i++) {
+        XCVM_CHECK(error, o->dims[i].name != NULL && o->dims[i].name[0] != '\0', INVALID_ARGUMENT,
+                   "a dimension to fix has no name");
+        XCVM_CHECK(error, o->dims[i].value >= 0, INVALID_ARGUMENT, "dimension %s cannot be %lld", o->dims[i].name,
+                   (long long)o->dims[i].value);
+    }
+    if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
+        return XCVM_OK;
+    for (size_t i = 0; i < xcc_pass_count(); i++)
+        if (strcmp(o->dump_after, xcc_pass(i)->name) == 0)
+            return XCVM_OK;
+    return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "there is no pass %s", o->dump_after);
+}
+
+static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc_report *report)
+{
+    for (size_t i = 0; i < m->options->dim_count; i++)
+        XCVM_CHECK(m->error, xcc_symbol_known(m, m->options->dims[i].name), INVALID_ARGUMENT,
+                   "the model's inputs have no dimension named %s", m->options->dims[i].name);
+    figures before, after;
+    XCVM_TRY(take_figures(m, &before));
+    m->nodes_imported = before.nodes;
+    m->flops_imported = before.flops;
+    m->peak_imported = before.peak;
+    XCVM_TRY(xcc_passes_run(m));
+    xcc_plan plan;
+    xcc_progress(m, "plan", xcc_pass_count() + 1);
+    XCVM_TRY(xcc_plan_make(m, &plan));
+    if (report != NULL) {
+        XCVM_TRY(take_figures(m, &after));
+        *report = (xcc_report){.size = report->size,
+                               .exact = !before.open && !after.open,
+                               .nodes_before = before.nodes,
+                               .nodes_after = after.nodes,
+                               .flops_before = before.flops,
+                               .flops_after = after.flops,
+                               .peak_bytes_before = before.peak,
+                               .peak_bytes_after = after.peak,
+                               .arena_bytes = plan.arena_bytes,
+                               .arena_lower_bound = plan.lower_bound};
+        XCVM_TRY(parameter_bytes(m, &report->parameter_bytes));
+    }
+    xcc_progress(m, "emit", xcc_pass_count() + 2);
+    XCVM_TRY(xcc_emit_program(m, &plan, sink, user));
+    xcc_progress(m, "done", xcc_pass_count() + 3);
+    return XCVM_OK;
+}
+
+static xcvm_status compile_in(const void *model, size_t count, const char *dir, const xcc_options *options,
+                              xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error)
+{
+    static const xcc_options defaults = {.size = sizeof defaults};
+    xcvm_error local;
+    xcc_module m;
+    error = error != NULL ? error : &local;
+    options = options != NULL ? options : &defaults;
+    XCVM_TRY(check_options(options, error));
+    xcvm_error_set(error, XCVM_OK, "%s", "");
+    xcvm_status status = xcc_module_init(&m, options, error);
+    if (status == XCVM_OK) {
+        xcc_progress(&m, "import", 0);
+        status = xcc_import(&m, model, count, dir, NULL, NULL);
+    }
+    if (status == XCVM_OK)
+        status = compile_module(&m, sink, user, report);
+    xcc_module_release(&m);
+    return status;
+}
+
+xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *options, xcvm_sink sink, void *user,
+                        xcc_report *report, xcvm_error *error)
+{
+    return compile_in(model, count, NULL, options, sink, user, report, error);
+}
+
+xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink, void *user,
+                             xcc_report *report, xcvm_error *error)
+{
+    xcc_model_file file;
+    XCVM_TRY(xcc_model_file_open(&file, path, options != NULL ? options->allocator : NULL, error));
+    xcvm_status status = compile_in(file.bytes, file.count, file.dir, options, sink, user, report, error);
+    xcc_model_file_close(&file);
+    return status;
+}

@@ -1,0 +1,129 @@
+/* Normalisations, Softmax and its like, Dropout, quantisation. */
+#include "compiler/lower/lower.h"
+
+/* Scale, bias, mean and variance of the whole of one batch entry rather than of a channel; opsets before 9. */
+static xcvm_status normalise_each(xcc_lowering *n)
+{
+    double epsilon;
+    XCVM_TRY(xcc_attribute_float(n, "epsilon", 1e-5, &epsilon));
+    xcc_value *x = n->inputs[0];
+    xcc_value *deviation =
+        xcc_low_unary(n, XCVM_OP_Sqrt, xcc_low_add(n, n->inputs[4], xcc_low_number(n, n->inputs[4], epsilon)));
+    xcc_value *normal = xcc_low_div(n, xcc_low_sub(n, x, n->inputs[3]), deviation);
+    return xcc_bind(n, 0, xcc_low_add(n, xcc_low_mul(n, normal, n->inputs[1]), n->inputs[2]));
+}
+
+xcvm_status xcc_lower_batch_normalization(xcc_lowering *n)
+{
+    XCVM_TRY(xcc_need_inputs(n, 5, 5));
+    if (n->version >= 14)
+        return xcc_lower_plain(n);
+    bool spatial = true;
+    for (size_t i = 1; i < n->output_count; i++)
+        XCC_NEED(n, !xcc_wants(n, i), UNSUPPORTED, "the results of training are not supported before opset 14");
+    n->output_count = 1;
+    if (n->version < 9)
+        XCVM_TRY(xcc_attribute_bool(n, "spatial", true, &spatial));
+    if (n->version < 7)
+        xcc_attribute_ignore(n, "is_test");
+    xcc_attribute_ignore(n, "consumed_inputs");
+    xcc_attribute_ignore(n, "momentum");
+    return spatial ? xcc_lower_plain(n) : normalise_each(n);
+}
+
+/* Before opset 21 scale and bias are given for groups, since then for channels. */
+xcvm_status xcc_lower_group_normalization(xcc_lowering *n)
+{
+    XCVM_TRY(xcc_need_inputs(n, 3, 3));
+    XCC_NEED(n, xcc_attribute_find(n, "num_groups") != NULL, INVALID_MODEL, "attribute 'num_groups' is missing");
+    if (n->version >= 21)
+        xcc_attribute_ignore(n, "stash_type");
+    for (size_t i = 1; i < 3 && n->version < 21; i++) {
+        int64_t groups;
+        XCVM_TRY(xcc_attribute_int(n, "num_groups", 1, &groups));
+        xcc_value *channels = xcc_low_dim_of(n, n->inputs[0], 1), *group = XCC_LOW_INTS(n, groups);
+        if (channels != NULL && xcc_is_constant(channels) && groups > 0)
+            channels = XCC_LOW_INTS(n, *XCVM_CDATA(int64_t, &channels->type) / groups);
+        else
+            channels = xcc_low_div(n, channels, group);
+        xcc_value *column = xcc_low_unsqueeze(n, n->inputs[i], 1, (const int64_t[]){1});
+        xcc_value *spread = xcc_low_expand(n, column, xcc_low_concat(n, 2, (xcc_value *[]){group, channels}, 0));
+        XCVM_TRY(xcc_set_input(n, i, xcc_low_reshape(n, spread, XCC_LOW_INTS(n, -1))));
+    }
+    return xcc_lower_plain(n);
+}
+
+/* (x - mean) / (standard deviation + 1e-9), over the axes given. */
+xcvm_status xcc_lower_mean_variance_normalization(xcc_lowering *n)
+{
+    xcvm_ints given;
+    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    XCVM_TRY(xcc_attribute_ints(n, "axes", &given));
+    xcc_value *x = n->inputs[0];
+    xcc_value *axes = given.count > 0 ? xcc_low_ints(n, given.count, given.at) : XCC_LOW_INTS(n, 0, 2, 3);
+    xcc_value *centred = xcc_low_sub(n, x, xcc_low_reduce(n, XCVM_OP_ReduceMean, x, axes, true));
+    xcc_value *variance = xcc_low_reduce(n, XCVM_OP_ReduceMean, xcc_low_mul(n, centred, centred), axes, true);
+    xcc_value *deviation = xcc_low_add(n, xcc_low_unary(n, XCVM_OP_Sqrt, variance), xcc_low_number(n, x, 1e-9));
+    return xcc_bind(n, 0, xcc_low_div(n, centred, deviation));
+}
+
+/* Softmax, LogSoftmax and Hardmax; before opset 13 over all dimensions from axis on, made one. */
+xcvm_status xcc_lower_softmax(xcc_lowering *n)
+{
+    if (n->version >= 13)
+        return xcc_lower_plain(n);
+    int64_t axis;
+    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    XCVM_TRY(xcc_attribute_int(n, "axis", 1, &axis));
+    xcc_value *x = n->inputs[0];
+    const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
+    XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
+    if (x->type.rank >= 0)
+        XCVM_TRY(xcc_need_axis(n, axis, x->type.rank, &axis));
+    if (x->type.rank == axis + 1)
+        return xcc_bind(n, 0, xcc_low_unary(n, row->opcode, x));
+    XCC_NEED(n, axis >= -8 && axis <= 8, OUT_OF_RANGE, "axis is %lld", (long long)axis);
+    xcc_value *flat = xcc_apply(&n->b, Flatten, y, .x = XCC_IN(x), .axis = axis);
+    return xcc_bind(n, 0, xcc_low_reshape_to(n, xcc_low_unary(n, row->opcode, flat), xcc_low_shape_of(n, x)));
+}
+
+/* What is not in training passes; the ratio was an attribute before opset 12, and all was inference. */
+xcvm_status xcc_lower_dropout(xcc_lowering *n)
+{
+    double training;
+    XCVM_TRY(xcc_need_inputs(n, 1, 3));
+    xcc_value *x = n->inputs[0];
+    bool inference =
+        n->version < 12 || xcc_input(n, 2) == NULL || (xcc_constant_number(n->inputs[2], &training) && training == 0);
+    if (!inference)
+        return xcc_lower_plain(n);
+    xcc_attribute_ignore(n, n->version < 12 ? "ratio" : "seed");
+    if (n->version < 7) {
+        xcc_attribute_ignore(n, "is_test");
+        xcc_attribute_ignore(n, "consumed_inputs");
+    }
+    XCVM_TRY(xcc_bind(n, 0, x));
+    if (!xcc_wants(n, 1))
+        return XCVM_OK;
+    xcc_value *one = n->version < 10 ? xcc_low_number(n, x, 1) : xcc_scalar(n->b.graph, XCVM_BOOL, 1);
+    return xcc_bind(n, 1, xcc_low_expand(n, one, xcc_low_shape_of(n, x)));
+}
+
+xcvm_status xcc_lower_quantize_linear(xcc_lowering *n)
+{
+    /* In which precision the division is done. */
+    if (n->version >= 23)
+        xcc_attribute_ignore(n, "precision");
+    return xcc_lower_plain(n);
+}
+
+xcvm_status xcc_lower_dequantize_linear(xcc_lowering *n)
+{
+    xcvm_dtype dtype;
+    if (n->version < 23 || xcc_attribute_find(n, "output_dtype") == NULL)
+        return xcc_lower_plain(n);
+    XCVM_TRY(xcc_need_inputs(n, 2, 3));
+    XCVM_TRY(xcc_attribute_dtype(n, "output_dtype", XCVM_NO_DTYPE, &dtype));
+    XCVM_TRY(xcc_set_input(n, 1, xcc_low_cast(n, n->inputs[1], dtype)));
+    return xcc_lower_plain(n);
+}

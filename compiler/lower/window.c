@@ -1,0 +1,351 @@
+/* Convolutions and pooling. Instructions state every entry of their spatial attributes; here what the model leaves out
+ * is filled in, and auto_pad becomes pads. */
+#include "compiler/lower/lower.h"
+
+enum { SPATIAL = XCVM_MAX_RANK - 2 };
+
+/* The window of one operator. */
+typedef struct window {
+    const xcc_value *x;
+    int rank;                /* spatial axes */
+    int64_t kernel[SPATIAL]; /* below 0: not known */
+    xcvm_ints strides, dilations, pads;
+} window;
+
+/* A list of `count` entries with one value, or the given list if it has as many. */
+static xcvm_status complete(xcc_lowering *n, const char *name, size_t count, int64_t value, xcvm_ints *ints)
+{
+    XCC_NEED(n, ints->count == 0 || ints->count == count, INVALID_MODEL,
+             "attribute '%s' has %zu entries, %zu are needed", name, ints->count, count);
+    if (ints->count > 0)
+        return XCVM_OK;
+    int64_t *filled = xcc_alloc(n->m, count * sizeof *filled);
+    if (filled == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        filled[i] = value;
+    *ints = (xcvm_ints){filled, count};
+    return XCVM_OK;
+}
+
+static xcvm_status need_range(xcc_lowering *n, const char *name, const xcvm_ints *ints, int64_t min)
+{
+    for (size_t i = 0; i < ints->count; i++)
+        XCC_NEED(n, ints->at[i] >= min && ints->at[i] <= INT32_MAX, OUT_OF_RANGE,
+                 "attribute '%s' has the entry %lld, %lld or more is expected", name, (long long)ints->at[i],
+                 (long long)min);
+    return XCVM_OK;
+}
+
+/* Padding in all of one spatial axis, so that the result has ceil(size / stride) entries. */
+static xcvm_status same_padding(xcc_lowering *n, const window *w, int i, const char *mode, int64_t *total)
+{
+    int64_t stride = w->strides.at[i], dilation = w->dilations.at[i];
+    XCC_NEED(n, w->kernel[i] >= 0, UNSUPPORTED, "auto_pad=%s needs the size of the kernel, which is not known", mode);
+    int64_t reach = (w->kernel[i] - 1) * dilation + 1;
+    int64_t size = w->x->type.rank > i + 2 ? w->x->type.dims[i + 2] : XCVM_ANY_DIM;
+    if (stride == 1) {
+        *total = reach - 1;
+        return XCVM_OK;
+    }
+    XCC_NEED(n, size >= 0, UNSUPPORTED,
+             "auto_pad=%s with stride %lld needs the size of dimension %d of the input, which is not known at compile "
+             "time",
+             mode, (long long)stride, i + 2);
+    int64_t count = size / stride + (size % stride != 0);
+    *total = count > 0 ? (count - 1) * stride + reach - size : 0;
+    if (*total < 0)
+        *total = 0;
+    return XCVM_OK;
+}
+
+static xcvm_status auto_pads(xcc_lowering *n, window *w, bool *automatic)
+{
+    xcvm_text mode;
+    XCVM_TRY(xcc_attribute_text(n, "auto_pad", "NOTSET", &mode));
+    *automatic = !xcc_text_is(mode, "NOTSET") && mode.length > 0;
+    if (!*automatic)
+        return XCVM_OK;
+    const bool upper = xcc_text_is(mode, "SAME_UPPER"), lower = xcc_text_is(mode, "SAME_LOWER");
+    XCC_NEED(n, upper || lower || xcc_text_is(mode, "VALID"), INVALID_MODEL,
+             "attribute 'auto_pad' is '%.40s', one of NOTSET, SAME_UPPER, SAME_LOWER, VALID is expected", mode.at);
+    int64_t *pads = xcc_alloc(n->m, 2 * (size_t)w->rank * sizeof *pads);
+    if (pads == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (int i = 0; i < w->rank && (upper || lower); i++) {
+        int64_t total;
+        XCVM_TRY(same_padding(n, w, i, mode.at, &total));
+        pads[i] = lower ? total - total / 2 : total / 2;
+        pads[i + w->rank] = total - pads[i];
+    }
+    w->pads = (xcvm_ints){pads, 2 * (size_t)w->rank};
+    return XCVM_OK;
+}
+
+/* Reads kernel_shape, strides, dilations, pads and auto_pad. `weights` NULL: the kernel is kernel_shape alone. */
+static xcvm_status read_window(xcc_lowering *n, const xcc_value *x, const xcc_value *weights, window *w)
+{
+    xcvm_ints kernel;
+    *w = (window){.x = x};
+    XCVM_TRY(xcc_attribute_ints(n, "kernel_shape", &kernel));
+    XCVM_TRY(xcc_attribute_ints(n, "strides", &w->strides));
+    XCVM_TRY(xcc_attribute_ints(n, "dilations", &w->dilations));
+    XCVM_TRY(xcc_attribute_ints(n, "pads", &w->pads));
+    XCC_NEED(n, weights != NULL || kernel.count > 0, INVALID_MODEL, "attribute 'kernel_shape' is missing");
+    XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
+    if (weights != NULL && weights->type.rank >= 0)
+        w->rank = weights->type.rank - 2;
+    else if (x->type.rank >= 0)
+        w->rank = x->type.rank - 2;
+    else
+        w->rank = kernel.count > 0 && kernel.count <= SPATIAL ? (int)kernel.count : -1;
+    XCC_NEED(n, w->rank >= 0, UNSUPPORTED, "the number of spatial axes is not known, or more than %d", SPATIAL);
+    XCC_NEED(n, x->type.rank < 0 || x->type.rank == w->rank + 2, SHAPE_MISMATCH,
+             "the input has %d dimensions, %d are needed", x->type.rank, w->rank + 2);
+    const size_t count = (size_t)w->rank;
+    for (size_t i = 0; i < count; i++)
+        w->kernel[i] = weights == NULL ? -1 : weights->type.rank >= 0 ? weights->type.dims[i + 2] : XCVM_ANY_DIM;
+    XCC_NEED(n, kernel.count == 0 || kernel.count == count, INVALID_MODEL,
+             "attribute 'kernel_shape' has %zu entries, %zu are needed", kernel.count, count);
+    XCVM_TRY(need_range(n, "kernel_shape", &kernel, 1));
+    for (size_t i = 0; i < kernel.count; i++) {
+        XCC_NEED(n, w->kernel[i] < 0 || w->kernel[i] == kernel.at[i], SHAPE_MISMATCH,
+                 "attribute 'kernel_shape' says %lld for axis %zu, the weights %lld", (long long)kernel.at[i], i,
+                 (long long)w->kernel[i]);
+        w->kernel[i] = kernel.at[i];
+    }
+    XCVM_TRY(complete(n, "strides", count, 1, &w->strides));
+    XCVM_TRY(complete(n, "dilations", count, 1, &w->dilations));
+    XCVM_TRY(need_range(n, "strides", &w->strides, 1));
+    XCVM_TRY(need_range(n, "dilations", &w->dilations, 1));
+    return XCVM_OK;
+}
+
+static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, const xcc_value *weights, window *w)
+{
+    bool automatic;
+    XCVM_TRY(read_window(n, x, weights, w));
+    XCVM_TRY(auto_pads(n, w, &automatic));
+    XCVM_TRY(complete(n, "pads", 2 * (size_t)w->rank, 0, &w->pads));
+    return need_range(n, "pads", &w->pads, 0);
+}
+
+/* ---- Convolutions and pooling with the same attributes ---- */
+
+/* An instruction of the operator's own name that has the spatial attributes; `weights` is the operand with the kernel.
+ */
+#define LOWER_WINDOW(function, Name, least, most, weights)                                                             \
+    xcvm_status xcc_lower_##function(xcc_lowering *n)                                                                  \
+    {                                                                                                                  \
+        window w;                                                                                                      \
+        XCVM_TRY(xcc_need_inputs(n, least, most));                                                                     \
+        XCVM_TRY(read_padded_window(n, n->inputs[0], weights, &w));                                                    \
+        XCC_PLAIN_ARGS(n, Name, args);                                                                                 \
+        args.strides = w.strides;                                                                                      \
+        args.dilations = w.dilations;                                                                                  \
+        args.pads = w.pads;                                                                                            \
+        return XCC_EMIT_PLAIN(n, Name, args);                                                                          \
+    }
+LOWER_WINDOW(conv, Conv, 2, 3, n->inputs[1])
+LOWER_WINDOW(conv_integer, ConvInteger, 2, 4, n->inputs[1])
+LOWER_WINDOW(qlinear_conv, QLinearConv, 8, 9, n->inputs[3])
+LOWER_WINDOW(max_pool, MaxPool, 1, 1, NULL)
+LOWER_WINDOW(average_pool, AveragePool, 1, 1, NULL)
+
+/* Padding of one axis of a transposed convolution for a result of the size wanted: the formula of the operator's
+ * output_shape, and of SAME, where that size is the input's times the stride. */
+static xcvm_status transposed_padding(xcc_lowering *n, const window *w, int i, int64_t output_padding, bool same,
+                                      int64_t output, int64_t *total)
+{
+    int64_t stride = w->strides.at[i];
+    XCC_NEED(n, w->kernel[i] >= 0, UNSUPPORTED, "the size of the kernel is not known at compile time");
+    int64_t reach = (w->kernel[i] - 1) * w->dilations.at[i] + 1;
+    if (same) {
+        *total = output_padding + reach - stride;
+        return XCVM_OK;
+    }
+    int64_t size = w->x->type.rank > i + 2 ? w->x->type.dims[i + 2] : XCVM_ANY_DIM, spread;
+    XCC_NEED(n, size >= 0, UNSUPPORTED,
+             "output_shape needs the size of dimension %d of the input, which is not known at compile time", i + 2);
+    XCC_NEED(n,
+             size == 0 || (!__builtin_mul_overflow(size - 1, stride, &spread) &&
+                           !__builtin_add_overflow(spread, output_padding + reach - output, total)),
+             OUT_OF_RANGE, "the result is too large");
+    if (size == 0)
+        *total = 0;
+    return XCVM_OK;
+}
+
+static xcvm_status transposed_pads(xcc_lowering *n, window *w, const xcvm_ints *output_padding)
+{
+    xcvm_ints output;
+    xcvm_text mode;
+    XCVM_TRY(xcc_attribute_ints(n, "output_shape", &output));
+    XCVM_TRY(xcc_attribute_text(n, "auto_pad", "NOTSET", &mode));
+    const bool upper = xcc_text_is(mode, "SAME_UPPER"), lower = xcc_text_is(mode, "SAME_LOWER");
+    const bool valid = xcc_text_is(mode, "VALID");
+    XCC_NEED(n, upper || lower || valid || xcc_text_is(mode, "NOTSET") || mode.length == 0, INVALID_MODEL,
+             "attribute 'auto_pad' is '%.40s', one of NOTSET, SAME_UPPER, SAME_LOWER, VALID is expected", mode.at);
+    if (output.count == 0 && !upper && !lower) {
+        if (valid)
+            w->pads.count = 0;
+        return complete(n, "pads", 2 * (size_t)w->rank, 0, &w->pads);
+    }
+    /* Batch and channels may be given, too. */
+    if (output.count == (size_t)w->rank + 2)
+        output = (xcvm_ints){output.at + 2, output.count - 2};
+    XCC_NEED(n, output.count == 0 || output.count == (size_t)w->rank, INVALID_MODEL,
+             "attribute 'output_shape' has %zu entries, %d are needed", output.count, w->rank);
+    XCVM_TRY(need_range(n, "output_shape", &output, 0));
+    int64_t *pads = xcc_alloc(n->m, 2 * (size_t)w->rank * sizeof *pads);
+    if (pads == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (int i = 0; i < w->rank; i++) {
+        int64_t total;
+        XCVM_TRY(transposed_padding(n, w, i, output_padding->at[i], output.count == 0,
+                                    output.count > 0 ? output.at[i] : 0, &total));
+        XCC_NEED(n, total >= INT32_MIN && total <= INT32_MAX, OUT_OF_RANGE, "a padding of %lld is needed",
+                 (long long)total);
+        pads[i] = upper ? total / 2 : total - total / 2;
+        pads[i + w->rank] = total - pads[i];
+    }
+    w->pads = (xcvm_ints){pads, 2 * (size_t)w->rank};
+    return XCVM_OK;
+}
+
+xcvm_status xcc_lower_conv_transpose(xcc_lowering *n)
+{
+    window w;
+    XCVM_TRY(xcc_need_inputs(n, 2, 3));
+    XCVM_TRY(read_window(n, n->inputs[0], n->inputs[1], &w));
+    XCC_PLAIN_ARGS(n, ConvTranspose, args);
+    XCVM_TRY(complete(n, "output_padding", (size_t)w.rank, 0, &args.output_padding));
+    XCVM_TRY(transposed_pads(n, &w, &args.output_padding));
+    args.strides = w.strides;
+    args.dilations = w.dilations;
+    args.pads = w.pads;
+    return XCC_EMIT_PLAIN(n, ConvTranspose, args);
+}
+
+/* ---- Other pooling ---- */
+
+static xcvm_status kernel_list(xcc_lowering *n, const window *w, xcvm_ints *kernel)
+{
+    int64_t *list = xcc_alloc(n->m, (size_t)w->rank * sizeof *list);
+    if (list == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    memcpy(list, w->kernel, (size_t)w->rank * sizeof *list);
+    *kernel = (xcvm_ints){list, (size_t)w->rank};
+    return XCVM_OK;
+}
+
+/* p is a float in the first version. */
+static xcvm_status norm_order(xcc_lowering *n, int64_t *p)
+{
+    double number = 2;
+    if (n->version >= 2) {
+        XCVM_TRY(xcc_attribute_int(n, "p", 2, p));
+    } else {
+        XCVM_TRY(xcc_attribute_float(n, "p", 2, &number));
+        XCC_NEED(n, number >= 1 && number <= 1e6 && number == (double)(int64_t)number, UNSUPPORTED,
+                 "attribute 'p' is %g, a whole number from 1 on is expected", number);
+        *p = (int64_t)number;
+    }
+    XCC_NEED(n, *p >= 1 && *p <= INT32_MAX, OUT_OF_RANGE, "attribute 'p' is %lld, 1 or more is expected",
+             (long long)*p);
+    return XCVM_OK;
+}
+
+xcvm_status xcc_lower_lp_pool(xcc_lowering *n)
+{
+    window w;
+    xcvm_LpPool_args args = {.p = 2};
+    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    XCVM_TRY(read_padded_window(n, n->inputs[0], NULL, &w));
+    XCVM_TRY(norm_order(n, &args.p));
+    XCVM_TRY(xcc_attribute_int(n, "ceil_mode", 0, &args.ceil_mode));
+    XCVM_TRY(kernel_list(n, &w, &args.kernel_shape));
+    xcc_value *y = xcc_result(n, 0);
+    if (y == NULL)
+        return xcc_failure(n);
+    args.y = XCC_OUT(y);
+    args.x = XCC_IN(n->inputs[0]);
+    args.strides = w.strides;
+    args.dilations = w.dilations;
+    args.pads = w.pads;
+    return XCC_EMIT_PLAIN(n, LpPool, args);
+}
+
+/* Reduces over the spatial axes, of which there may be none. */
+static xcc_value *reduce_spatial(xcc_lowering *n, xcvm_opcode opcode, xcc_value *x)
+{
+    if (x == NULL || x->type.rank == 2)
+        return x;
+    return xcc_low_reduce(n, opcode, x, xcc_low_axes_from(n, x, 2), true);
+}
+
+static xcvm_status need_channels(xcc_lowering *n)
+{
+    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    XCC_NEED(n, n->inputs[0]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
+    XCC_NEED(n, n->inputs[0]->type.rank < 0 || n->inputs[0]->type.rank >= 2, SHAPE_MISMATCH,
+             "the input has %d dimensions, 2 or more are needed", n->inputs[0]->type.rank);
+    return XCVM_OK;
+}
+
+xcvm_status xcc_lower_global_pool(xcc_lowering *n)
+{
+    XCVM_TRY(need_channels(n));
+    bool mean = strcmp(n->op->info.name, "GlobalAveragePool") == 0;
+    return xcc_bind(n, 0, reduce_spatial(n, mean ? XCVM_OP_ReduceMean : XCVM_OP_ReduceMax, n->inputs[0]));
+}
+
+xcvm_status xcc_lower_global_lp_pool(xcc_lowering *n)
+{
+    int64_t p;
+    XCVM_TRY(need_channels(n));
+    XCVM_TRY(norm_order(n, &p));
+    xcc_value *x = n->inputs[0];
+    if (p <= 2)
+        return xcc_bind(n, 0,
+                        reduce_spatial(n, p == 1 ? XCVM_OP_ReduceL1 : XCVM_OP_ReduceL2,
+                                       x->type.rank == 2 ? xcc_low_unary(n, XCVM_OP_Abs, x) : x));
+    xcc_value *powers =
+        xcc_low_binary(n, XCVM_OP_Pow, xcc_low_unary(n, XCVM_OP_Abs, x), xcc_low_number(n, x, (double)p));
+    xcc_value *sum = reduce_spatial(n, XCVM_OP_ReduceSum, powers);
+    return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_Pow, sum, xcc_low_number(n, x, 1.0 / (double)p)));
+}
+
+xcvm_status xcc_lower_max_unpool(xcc_lowering *n)
+{
+    XCVM_TRY(xcc_need_inputs(n, 2, 3));
+    XCC_PLAIN_ARGS(n, MaxUnpool, args);
+    XCC_NEED(n, args.kernel_shape.count > 0, INVALID_MODEL, "attribute 'kernel_shape' is missing");
+    XCVM_TRY(complete(n, "strides", args.kernel_shape.count, 1, &args.strides));
+    XCVM_TRY(complete(n, "pads", 2 * args.kernel_shape.count, 0, &args.pads));
+    return XCC_EMIT_PLAIN(n, MaxUnpool, args);
+}
+
+/* ---- Images ---- */
+
+xcvm_status xcc_lower_roi_align(xcc_lowering *n)
+{
+    XCC_PLAIN_ARGS(n, RoiAlign, args);
+    if (n->version < 16)
+        args.coordinate_transformation_mode = XCVM_ROI_COORDINATE_output_half_pixel;
+    return XCC_EMIT_PLAIN(n, RoiAlign, args);
+}
+
+xcvm_status xcc_lower_col2im(xcc_lowering *n)
+{
+    XCVM_TRY(xcc_need_inputs(n, 3, 3));
+    XCC_PLAIN_ARGS(n, Col2Im, args);
+    const xcvm_value *block = args.block_shape;
+    size_t rank = block->rank == 1 && block->dims[0] >= 0 ? (size_t)block->dims[0] : args.strides.count;
+    rank = rank == 0 ? args.dilations.count : rank;
+    XCC_NEED(n, rank > 0 && rank <= SPATIAL, UNSUPPORTED, "the number of spatial axes is not known at compile time");
+    XCVM_TRY(complete(n, "strides", rank, 1, &args.strides));
+    XCVM_TRY(complete(n, "dilations", rank, 1, &args.dilations));
+    XCVM_TRY(complete(n, "pads", 2 * rank, 0, &args.pads));
+    return XCC_EMIT_PLAIN(n, Col2Im, args);
+}

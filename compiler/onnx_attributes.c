@@ -1,0 +1,222 @@
+#include "compiler/lower/lower.h"
+
+#include "compiler/wire.h"
+
+enum { FUNCTION_ATTRIBUTE_DEFAULTS = 11 };
+
+typedef Onnx__AttributeProto__AttributeType attribute_type;
+#define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
+
+static const char *type_name(attribute_type type)
+{
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(&onnx__attribute_proto__attribute_type__descriptor, (int)type);
+    return value != NULL ? value->name : "?";
+}
+
+/* The type that it says, or, as in the first models, that follows from what is there. */
+static attribute_type type_of(const Onnx__AttributeProto *a)
+{
+    if (a->has_type && a->type != TYPE(UNDEFINED))
+        return a->type;
+    return a->has_f            ? TYPE(FLOAT)
+           : a->has_i          ? TYPE(INT)
+           : a->has_s          ? TYPE(STRING)
+           : a->t != NULL      ? TYPE(TENSOR)
+           : a->g != NULL      ? TYPE(GRAPH)
+           : a->n_floats > 0   ? TYPE(FLOATS)
+           : a->n_strings > 0  ? TYPE(STRINGS)
+           : a->n_tensors > 0  ? TYPE(TENSORS)
+                               : TYPE(INTS);
+}
+
+/* Fields that this version of the messages does not know are kept by protobuf-c as bytes; among them the defaults of a
+ * function's attributes. */
+static xcvm_status function_default(xcc_lowering *n, const Onnx__FunctionProto *function, const char *name,
+                                    const Onnx__AttributeProto **found)
+{
+    const ProtobufCMessage *base = &function->base;
+    for (unsigned i = 0; i < base->n_unknown_fields; i++) {
+        const ProtobufCMessageUnknownField *field = &base->unknown_fields[i];
+        if (field->tag != FUNCTION_ATTRIBUTE_DEFAULTS || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+            continue;
+        xcc_wire wire = xcc_wire_of(field->data, field->len);
+        uint64_t length;
+        if (!xcc_wire_varint(&wire, &length) || length != (uint64_t)(wire.end - wire.at))
+            continue;
+        ProtobufCMessage *message;
+        XCVM_TRY(xcc_message_unpack(&onnx__attribute_proto__descriptor, wire.at, (size_t)length, &n->m->arena,
+                                    &message, n->m->error));
+        const Onnx__AttributeProto *a = (const Onnx__AttributeProto *)message;
+        if (a->name != NULL && strcmp(a->name, name) == 0) {
+            *found = a;
+            return XCVM_OK;
+        }
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attributes_resolve(xcc_lowering *n)
+{
+    const xcc_frame *frame = n->importer->frame;
+    n->attributes = xcc_alloc(n->m, n->proto->n_attribute * sizeof *n->attributes);
+    if (n->attributes == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < n->proto->n_attribute; i++) {
+        const Onnx__AttributeProto *a = n->proto->attribute[i];
+        XCC_NEED(n, a->name != NULL && a->name[0] != '\0', INVALID_MODEL, "attribute %zu has no name", i);
+        for (size_t k = 0; k < n->attribute_count; k++)
+            XCC_NEED(n, strcmp(n->attributes[k].name, a->name) != 0, INVALID_MODEL, "attribute '%s' is given twice",
+                     a->name);
+        const char *name = a->name;
+        if (a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0') {
+            XCC_NEED(n, frame->call != NULL, INVALID_MODEL,
+                     "attribute '%s' refers to one of a function, but the node is in none", name);
+            const Onnx__AttributeProto *given = NULL;
+            for (size_t k = 0; k < frame->call->attribute_count; k++)
+                if (strcmp(frame->call->attributes[k].name, a->ref_attr_name) == 0)
+                    given = frame->call->attributes[k].proto;
+            if (given == NULL)
+                XCVM_TRY(function_default(n, frame->function, a->ref_attr_name, &given));
+            if (given == NULL)
+                continue;
+            a = given;
+        }
+        n->attributes[n->attribute_count++] = (xcc_attribute){.name = name, .proto = a};
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attributes_check(const xcc_lowering *n)
+{
+    for (size_t i = 0; i < n->attribute_count; i++)
+        XCC_NEED(n, n->attributes[i].used, UNSUPPORTED, "attribute '%s' is not known for %s of opset %lld",
+                 n->attributes[i].name, n->op->info.name, (long long)n->version);
+    return XCVM_OK;
+}
+
+const Onnx__AttributeProto *xcc_attribute_find(xcc_lowering *n, const char *name)
+{
+    for (size_t i = 0; i < n->attribute_count; i++)
+        if (strcmp(n->attributes[i].name, name) == 0) {
+            n->attributes[i].used = true;
+            return n->attributes[i].proto;
+        }
+    return NULL;
+}
+
+void xcc_attribute_ignore(xcc_lowering *n, const char *name) { (void)xcc_attribute_find(n, name); }
+
+/* *a stays NULL if the attribute is absent. */
+static xcvm_status find(xcc_lowering *n, const char *name, attribute_type type, const Onnx__AttributeProto **a)
+{
+    *a = xcc_attribute_find(n, name);
+    XCC_NEED(n, *a == NULL || type_of(*a) == type, INVALID_MODEL, "attribute '%s' is of type %s, %s is needed", name,
+             type_name(type_of(*a)), type_name(type));
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attribute_int(xcc_lowering *n, const char *name, int64_t fallback, int64_t *value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(INT), &a));
+    *value = a != NULL ? a->i : fallback;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attribute_bool(xcc_lowering *n, const char *name, bool fallback, bool *value)
+{
+    int64_t number;
+    XCVM_TRY(xcc_attribute_int(n, name, fallback, &number));
+    *value = number != 0;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attribute_float(xcc_lowering *n, const char *name, double fallback, double *value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(FLOAT), &a));
+    *value = a != NULL ? (double)a->f : fallback;
+    return XCVM_OK;
+}
+
+static xcvm_status copy_text(xcc_lowering *n, const ProtobufCBinaryData *bytes, xcvm_text *text)
+{
+    text->at = xcc_string(n->m, (const char *)bytes->data, bytes->len);
+    text->length = bytes->len;
+    return text->at != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
+xcvm_status xcc_attribute_text(xcc_lowering *n, const char *name, const char *fallback, xcvm_text *value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(STRING), &a));
+    *value = (xcvm_text){fallback, strlen(fallback)};
+    return a != NULL ? copy_text(n, &a->s, value) : XCVM_OK;
+}
+
+xcvm_status xcc_attribute_ints(xcc_lowering *n, const char *name, xcvm_ints *value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(INTS), &a));
+    *value = a != NULL ? (xcvm_ints){a->ints, a->n_ints} : (xcvm_ints){NULL, 0};
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attribute_floats(xcc_lowering *n, const char *name, xcvm_floats *value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(FLOATS), &a));
+    *value = (xcvm_floats){NULL, 0};
+    if (a == NULL)
+        return XCVM_OK;
+    double *floats = xcc_alloc(n->m, a->n_floats * sizeof *floats);
+    if (floats == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < a->n_floats; i++)
+        floats[i] = (double)a->floats[i];
+    *value = (xcvm_floats){floats, a->n_floats};
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attribute_texts(xcc_lowering *n, const char *name, xcvm_texts *value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(STRINGS), &a));
+    *value = (xcvm_texts){NULL, 0};
+    if (a == NULL)
+        return XCVM_OK;
+    xcvm_text *texts = xcc_alloc(n->m, a->n_strings * sizeof *texts);
+    if (texts == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < a->n_strings; i++)
+        XCVM_TRY(copy_text(n, &a->strings[i], &texts[i]));
+    *value = (xcvm_texts){texts, a->n_strings};
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attribute_dtype(xcc_lowering *n, const char *name, xcvm_dtype fallback, xcvm_dtype *value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(INT), &a));
+    *value = fallback;
+    return a != NULL ? xcc_dtype_read(a->i, value, n->m->error) : XCVM_OK;
+}
+
+xcvm_status xcc_attribute_graph(xcc_lowering *n, const char *name, const Onnx__GraphProto **value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(GRAPH), &a));
+    XCC_NEED(n, a != NULL && a->g != NULL, INVALID_MODEL, "attribute '%s', a graph, is missing", name);
+    *value = a->g;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_attribute_tensor(xcc_lowering *n, const char *name, const Onnx__TensorProto **value)
+{
+    const Onnx__AttributeProto *a;
+    XCVM_TRY(find(n, name, TYPE(TENSOR), &a));
+    XCC_NEED(n, a == NULL || a->t != NULL, INVALID_MODEL, "attribute '%s' has no tensor", name);
+    *value = a != NULL ? a->t : NULL;
+    return XCVM_OK;
+}

@@ -1,0 +1,15 @@
+/* Unpacking ONNX's messages from bytes that nobody vouches for. */
+#ifndef XCVM_COMPILER_ONNX_MESSAGE_H
+#define XCVM_COMPILER_ONNX_MESSAGE_H
+
+#include "base/allocator.h"
+
+#include "onnx/onnx.pb-c.h"
+
+/* Unpacks a message of `descriptor` into `arena`, with which it lives. Refused beforehand, as INVALID_MODEL: bytes that
+ * are no protobuf, messages nested deeper than 100 or graphs deeper than 32, and single submessages that are given
+ * twice, which protobuf would merge. Memory taken is proportional to `count`. */
+xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t count,
+                               xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * XCVM's compiler: from ONNX models to programs. The conventions of xcvm.h hold here too.
+ */
+#ifndef XCVM_COMPILER_H
+#define XCVM_COMPILER_H
+
+#include "xcvm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A fixed value for a named dimension of the model's inputs. */
+typedef struct xcc_dim {
+    const char *name;
+    int64_t value;
+} xcc_dim;
+
+typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
+
+typedef struct xcc_options {
+    size_t size;
+    const xcvm_allocator *allocator; /* NULL: malloc's */
+    const xcc_dim *dims;             /* named dimensions to fix */
+    size_t dim_count;
+    xcc_scheduling scheduling;
+    int optimization;                /* 0: default (2), -1: only what is needed to run, 1: no merging, 2: all */
+    bool strip;                      /* leave debug data out */
+    bool report;                     /* fill the figures of xcc_report */
+    const char *dump_after;          /* name of a pass, "all", or NULL */
+    xcvm_sink dump;                  /* receives the graphs asked for by dump_after */
+    void (*progress)(void *user, const char *pass, double fraction);
+    void *user;                      /* for dump and progress */
+} xcc_options;
+
+/* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
+ * counted with those taken as 1, and `exact` is false. */
+typedef struct xcc_report {
+    size_t size; /* set by the caller */
+    bool exact;
+    size_t nodes_before, nodes_after;
+    uint64_t flops_before, flops_after;
+    uint64_t peak_bytes_before, peak_bytes_after;
+    uint64_t parameter_bytes;
+    uint64_t arena_bytes, arena_lower_bound;
+} xcc_report;
+
+/* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`.
+ * `report` may be NULL. */
+XCVM_API XCVM_MUST_USE xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink,
+                                                    void *user, xcc_report *report, xcvm_error *error);
+/* The same for a model in memory; external data is refused. */
+XCVM_API XCVM_MUST_USE xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *options,
+                                               xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error);
+
+/* Says as text everything that keeps a model file from compiling (all nodes, not the first) and what the model is:
+ * opsets, inputs, outputs, parameters, flops, estimated peak memory. Returns the status that compiling would. */
+XCVM_API XCVM_MUST_USE xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink,
+                                                  void *user, xcvm_error *error);
+
+typedef struct xcc_pass_info {
+    const char *name;
+    const char *sentence;
+} xcc_pass_info;
+XCVM_API size_t xcc_pass_count(void);
+XCVM_API const xcc_pass_info *xcc_pass(size_t index);
+
+/* One ONNX operator as the compiler knows it. `versions` lists the opset versions at which its meaning changed. */
+typedef struct xcc_operator_info {
+    const char *domain;
+    const char *name;
+    const char *versions;
+    const char *lowering; /* the instructions that it becomes */
+} xcc_operator_info;
+XCVM_API size_t xcc_operator_count(void);
+XCVM_API const xcc_operator_info *xcc_operator(size_t index);
+
+/* ONNX's serialised TensorProto, SequenceProto and OptionalProto, as in the .pb files of its test data. `type` says
+ * which of them the bytes are and may be NULL for a tensor. */
+XCVM_API XCVM_MUST_USE xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *type,
+                                                  const xcvm_allocator *allocator, char name[128], xcvm_value **value,
+                                                  xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcc_value_save(const xcvm_value *value, const char *name, xcvm_sink sink, void *user,
+                                                  xcvm_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,388 @@
+/*
+ * XCVM: load and run compiled neural-network programs.
+ *
+ * Ownership. A function whose name ends in _create, _load..., _wrap, _assemble or _copy gives its caller the result;
+ * the matching _destroy or _release takes it back and accepts NULL. Everything an accessor returns is lent by the
+ * object asked, and lives no longer than that object.
+ *
+ * Threads. A program is immutable: any number of threads may use one. A session, and the values that it lends,
+ * belong to one thread at a time; xcvm_session_cancel alone may be called from any thread. Reference counts of
+ * values are atomic.
+ *
+ * Errors. A call that can fail returns a status and, if `error` is not NULL, fills it. Outputs are written on
+ * success only.
+ *
+ * Option structs start with their size: initialise them with { .size = sizeof(the struct) }; zero in any other
+ * field asks for the default.
+ */
+#ifndef XCVM_XCVM_H
+#define XCVM_XCVM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define XCVM_VERSION_MAJOR 0
+#define XCVM_VERSION_MINOR 1
+#define XCVM_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define XCVM_API __attribute__((visibility("default")))
+#define XCVM_MUST_USE __attribute__((warn_unused_result))
+#else
+#define XCVM_API
+#define XCVM_MUST_USE
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library that is running, as "major.minor.patch". */
+XCVM_API const char *xcvm_version(void);
+
+/* ---- Status and error ---- */
+
+#define XCVM_STATUS_LIST(X)                                                                                            \
+    X(OK, 0, "success")                                                                                                \
+    X(INVALID_ARGUMENT, 1, "an argument is not what the function takes")                                               \
+    X(INVALID_PROGRAM, 2, "the program is broken or contradicts itself")                                               \
+    X(INVALID_MODEL, 3, "the model is broken or contradicts itself")                                                   \
+    X(UNSUPPORTED, 4, "valid, but this build cannot do it")                                                            \
+    X(SHAPE_MISMATCH, 5, "the shape of a value is not the expected one")                                               \
+    X(TYPE_MISMATCH, 6, "the type of a value is not the expected one")                                                 \
+    X(OUT_OF_RANGE, 7, "an index or a size is outside its range")                                                      \
+    X(OUT_OF_MEMORY, 8, "memory or the memory limit is used up")                                                       \
+    X(OUT_OF_TIME, 9, "the deadline has passed or the fuel is used up")                                                \
+    X(CANCELLED, 10, "the run was cancelled")                                                                          \
+    X(IO, 11, "a file cannot be read or written")                                                                      \
+    X(INTERNAL, 12, "a defect in the library")
+
+typedef enum xcvm_status {
+#define XCVM_STATUS(name, number, sentence) XCVM_##name = number,
+    XCVM_STATUS_LIST(XCVM_STATUS)
+#undef XCVM_STATUS
+} xcvm_status;
+
+/* "OUT_OF_MEMORY"; and "memory or the memory limit is used up". NULL for a number that is no status. */
+XCVM_API const char *xcvm_status_name(xcvm_status status);
+XCVM_API const char *xcvm_status_sentence(xcvm_status status);
+
+/* What went wrong and where. pc is -1 and the strings are empty where they do not apply. */
+typedef struct xcvm_error {
+    xcvm_status status;
+    int32_t pc;            /* index of the instruction */
+    char instruction[32];  /* its name, as in "Conv" */
+    char node[128];        /* the source node that it was compiled from */
+    char message[600];
+} xcvm_error;
+
+/* ---- Memory ---- */
+
+/* Where a library object takes all its memory from. `allocate` returns at least `bytes` bytes aligned to `alignment`
+ * (a power of two), or NULL; `release` gets the same size back. Both must be callable from every thread that uses the
+ * objects made with them. */
+typedef struct xcvm_allocator {
+    void *(*allocate)(void *user, size_t bytes, size_t alignment);
+    void (*release)(void *user, void *memory, size_t bytes);
+    void *user;
+} xcvm_allocator;
+
+/* ---- Values ---- */
+
+/* Element types. The numbers are those of ONNX's TensorProto.DataType. Elements of fewer than 8 bits are packed,
+ * the first in the lowest bits. */
+#define XCVM_DTYPE_LIST(X)                                                                                             \
+    X(F32, 1, "f32", 32)                                                                                               \
+    X(U8, 2, "u8", 8)                                                                                                  \
+    X(I8, 3, "i8", 8)                                                                                                  \
+    X(U16, 4, "u16", 16)                                                                                               \
+    X(I16, 5, "i16", 16)                                                                                               \
+    X(I32, 6, "i32", 32)                                                                                               \
+    X(I64, 7, "i64", 64)                                                                                               \
+    X(STRING, 8, "str", 128)                                                                                           \
+    X(BOOL, 9, "bool", 8)                                                                                              \
+    X(F16, 10, "f16", 16)                                                                                              \
+    X(F64, 11, "f64", 64)                                                                                              \
+    X(U32, 12, "u32", 32)                                                                                              \
+    X(U64, 13, "u64", 64)                                                                                              \
+    X(C64, 14, "c64", 64)                                                                                              \
+    X(C128, 15, "c128", 128)                                                                                           \
+    X(BF16, 16, "bf16", 16)                                                                                            \
+    X(F8E4M3FN, 17, "f8e4m3fn", 8)                                                                                     \
+    X(F8E4M3FNUZ, 18, "f8e4m3fnuz", 8)                                                                                 \
+    X(F8E5M2, 19, "f8e5m2", 8)                                                                                         \
+    X(F8E5M2FNUZ, 20, "f8e5m2fnuz", 8)                                                                                 \
+    X(U4, 21, "u4", 4)                                                                                                 \
+    X(I4, 22, "i4", 4)                                                                                                 \
+    X(F4E2M1, 23, "f4e2m1", 4)                                                                                         \
+    X(U2, 25, "u2", 2)                                                                                                 \
+    X(I2, 26, "i2", 2)
+
+typedef enum xcvm_dtype {
+    XCVM_NO_DTYPE = 0,
+#define XCVM_DTYPE(name, number, text, bits) XCVM_##name = number,
+    XCVM_DTYPE_LIST(XCVM_DTYPE)
+#undef XCVM_DTYPE
+} xcvm_dtype;
+
+/* "f32" for XCVM_F32, "?" for a number that is no element type; bits of one element, 0 likewise. */
+XCVM_API const char *xcvm_dtype_name(xcvm_dtype dtype);
+XCVM_API int xcvm_dtype_bits(xcvm_dtype dtype);
+/* XCVM_NO_DTYPE if no element type has that name. */
+XCVM_API xcvm_dtype xcvm_dtype_from_name(const char *name);
+
+#define XCVM_KIND_LIST(X)                                                                                              \
+    X(NULL, 0, "null")                                                                                                 \
+    X(TENSOR, 1, "tensor")                                                                                             \
+    X(SEQUENCE, 2, "sequence")                                                                                         \
+    X(OPTIONAL, 3, "optional")                                                                                         \
+    X(MAP, 4, "map")                                                                                                   \
+    X(OPAQUE, 5, "opaque")
+
+typedef enum xcvm_kind {
+#define XCVM_KIND(name, number, text) XCVM_KIND_##name = number,
+    XCVM_KIND_LIST(XCVM_KIND)
+#undef XCVM_KIND
+} xcvm_kind;
+
+enum { XCVM_MAX_RANK = 8 };
+
+/* A tensor (dense, row-major), a sequence of values, an optional (a list of at most one value) or a map (a list of
+ * two values: keys and items). Reference counted: _create and _wrap return one reference, which xcvm_value_release
+ * gives back. */
+typedef struct xcvm_value xcvm_value;
+
+/* A tensor with uninitialised elements. A string tensor is made with xcvm_string_tensor_create. `allocator` may be
+ * NULL. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tensor_create(const xcvm_allocator *allocator, xcvm_dtype dtype, int rank,
+                                                      const int64_t *dims, xcvm_value **tensor, xcvm_error *error);
+/* A tensor over the caller's memory, which is not copied: `data` holds the elements and must stay valid until `release`
+ * (may be NULL) is called with `user`, once, when the last reference is gone. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, void *data,
+                                                    void (*release)(void *user), void *user, xcvm_value **tensor,
+                                                    xcvm_error *error);
+/* A string tensor; strings and lengths (NULL: the strings end with NUL) are copied, in row-major order. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_string_tensor_create(const xcvm_allocator *allocator, int rank,
+                                                             const int64_t *dims, const char *const *strings,
+                                                             const size_t *lengths, xcvm_value **tensor,
+                                                             xcvm_error *error);
+/* A sequence, optional or map of `count` values; each gets one more reference. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, size_t count,
+                                                    xcvm_value *const *items, xcvm_value **list, xcvm_error *error);
+XCVM_API xcvm_value *xcvm_value_retain(xcvm_value *value);
+XCVM_API void xcvm_value_release(xcvm_value *value);
+
+XCVM_API xcvm_kind xcvm_value_kind(const xcvm_value *value);
+/* Of a tensor; for a list, the element type of the tensors in it, or XCVM_NO_DTYPE. */
+XCVM_API xcvm_dtype xcvm_value_dtype(const xcvm_value *value);
+XCVM_API int xcvm_value_rank(const xcvm_value *value);
+XCVM_API const int64_t *xcvm_value_dims(const xcvm_value *value);
+/* Elements of a tensor, items of a list. */
+XCVM_API size_t xcvm_value_count(const xcvm_value *value);
+/* A tensor's elements; NULL for lists and for string tensors. */
+XCVM_API void *xcvm_value_data(const xcvm_value *value);
+XCVM_API size_t xcvm_value_bytes(const xcvm_value *value);
+/* Item `index` of a list, lent; NULL if there is none. */
+XCVM_API const xcvm_value *xcvm_value_item(const xcvm_value *value, size_t index);
+/* String `index` of a string tensor (not NUL-terminated) and its length; NULL if there is none. */
+XCVM_API const char *xcvm_value_string(const xcvm_value *value, size_t index, size_t *length);
+
+/* ---- Programs ---- */
+
+typedef struct xcvm_program xcvm_program;
+
+typedef struct xcvm_load_options {
+    size_t size;
+    const xcvm_allocator *allocator; /* NULL: malloc's */
+    bool copy;                       /* read the constants into memory instead of mapping the file */
+    bool no_libraries;               /* never open a kernel library; run the plain instructions */
+    const char *library_dir;         /* where kernel libraries may lie; NULL: beside the program file only */
+} xcvm_load_options;
+
+/* Loads and verifies a program. The file is mapped and must not be changed while the program lives. `bytes` of
+ * xcvm_program_load are copied unless `options->copy` is false and they stay valid while the program lives. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_program_load_file(const char *path, const xcvm_load_options *options,
+                                                          xcvm_program **program, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_program_load(const void *bytes, size_t count, const xcvm_load_options *options,
+                                                     xcvm_program **program, xcvm_error *error);
+/* Sessions of a program must be destroyed before it. */
+XCVM_API void xcvm_program_destroy(xcvm_program *program);
+
+/* What a value at the edge of a program is declared to be. A dimension below 0 is not fixed; its name, if it has one,
+ * is in dim_names (NULL otherwise), and dimensions of one name must agree. rank is -1 if it is not declared. */
+typedef struct xcvm_type {
+    xcvm_kind kind;
+    xcvm_dtype dtype;
+    int rank;
+    int64_t dims[XCVM_MAX_RANK];
+    const char *dim_names[XCVM_MAX_RANK];
+} xcvm_type;
+
+typedef struct xcvm_parameter {
+    const char *name;
+    xcvm_type type;
+} xcvm_parameter;
+
+XCVM_API size_t xcvm_program_input_count(const xcvm_program *program);
+XCVM_API size_t xcvm_program_output_count(const xcvm_program *program);
+/* NULL if there is no such input or output. */
+XCVM_API const xcvm_parameter *xcvm_program_input(const xcvm_program *program, size_t index);
+XCVM_API const xcvm_parameter *xcvm_program_output(const xcvm_program *program, size_t index);
+
+/* Facts about a program as a whole. */
+typedef struct xcvm_program_info {
+    size_t size;             /* set by the caller */
+    uint32_t format;         /* version of the program format */
+    const char *producer;
+    size_t instruction_count;
+    size_t register_count;
+    size_t constant_count;
+    size_t constant_bytes;
+    size_t arena_bytes;      /* planned memory; 0 if nothing could be planned */
+} xcvm_program_info;
+XCVM_API void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info);
+
+/* Called with successive pieces of a text or file; stops and fails the caller with IO if it returns false. */
+typedef bool (*xcvm_sink)(void *user, const void *bytes, size_t count);
+
+typedef struct xcvm_dump_options {
+    size_t size;
+    size_t literal_limit;     /* constants of up to this many elements are written out; 0: 16 */
+    const char *program_path; /* larger ones are referred to in this file; NULL: all are written out */
+    bool explain;             /* append what each instruction does, with its registers filled in */
+} xcvm_dump_options;
+
+/* The text assembly of a program file's bytes (they need not pass the verifier), and back. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_disassemble(const void *bytes, size_t count, const xcvm_dump_options *options,
+                                                    xcvm_sink sink, void *user, xcvm_error *error);
+/* `base_dir`: folder that file references of the text are relative to and confined to, links not being followed; NULL
+ * allows no references. "" allows any path, relative to the current directory: for texts of the user's own. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_assemble(const char *text, size_t length, const char *base_dir, xcvm_sink sink,
+                                                 void *user, xcvm_error *error);
+/* The same program without debug data. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_strip(const void *bytes, size_t count, xcvm_sink sink, void *user,
+                                              xcvm_error *error);
+
+/* ---- Sessions ---- */
+
+typedef struct xcvm_session xcvm_session;
+
+typedef struct xcvm_session_options {
+    size_t size;
+    const xcvm_allocator *allocator; /* NULL: the program's */
+    int threads;                     /* including the caller's; 0: what affinity and cgroup quota allow */
+    size_t memory_limit;             /* bytes that the session may hold at once; 0: no limit */
+    void *arena;                     /* caller's memory for the plan, 64-byte aligned; NULL: allocated */
+    size_t arena_bytes;              /* at least the program's arena_bytes */
+    uint64_t seed;                   /* for random instructions that have no seed of their own */
+    bool strict_types;               /* check every result against the types noted by the compiler */
+    bool deterministic;              /* the same bits for any number of threads */
+    bool (*print)(void *user, const char *text); /* receives what Print prints; NULL: discarded */
+    void *user;
+} xcvm_session_options;
+
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
+                                                       xcvm_session **session, xcvm_error *error);
+XCVM_API void xcvm_session_destroy(xcvm_session *session);
+
+/* Binds a value to an input, checked against the declared type. The session keeps a reference until the input is bound
+ * anew or the session is destroyed; elements are not copied and not written. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, xcvm_value *value,
+                                                          xcvm_error *error);
+/* Lets output `index` be written straight into a tensor of the caller's; NULL unbinds. A run whose result has another
+ * type or shape fails. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_output(xcvm_session *session, size_t index, xcvm_value *tensor,
+                                                           xcvm_error *error);
+
+typedef struct xcvm_run_options {
+    size_t size;
+    uint64_t fuel;          /* instructions that may run; 0: no limit */
+    uint64_t timeout_ns;    /* 0: no limit */
+} xcvm_run_options;
+
+/* Runs the program on the bound inputs. After any outcome the session can run again. `options` may be NULL. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *options,
+                                                    xcvm_error *error);
+/* The result of the last run, lent until the next one; NULL before the first or after a failed one. */
+XCVM_API const xcvm_value *xcvm_session_output(const xcvm_session *session, size_t index);
+/* Makes the current run, or if none is under way the next one, stop with CANCELLED. From any thread. */
+XCVM_API void xcvm_session_cancel(xcvm_session *session);
+
+typedef struct xcvm_memory_info {
+    size_t size;            /* set by the caller */
+    size_t live_bytes;      /* held by values now */
+    size_t peak_bytes;      /* most ever held by values, arena and scratch */
+    size_t reserved_bytes;  /* taken from the allocator now */
+} xcvm_memory_info;
+XCVM_API void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info);
+
+/* ---- Observers ---- */
+
+/* One executed instruction, as seen by an observer; everything in it is lent for the call. */
+typedef struct xcvm_event {
+    size_t size;
+    int32_t pc;
+    const char *instruction;
+    const char *node;             /* source node, "" if unknown */
+    const char *attributes;       /* as in the text assembly, "" if none; only with want_attributes */
+    uint64_t start_ns, end_ns;    /* monotonic clock; end_ns is 0 before execution */
+    uint64_t flops;               /* 0 if unknown */
+    uint64_t bytes_read, bytes_written;
+    size_t live_bytes;            /* held by values after the instruction */
+    size_t input_count, output_count;
+    const xcvm_value *const *inputs;  /* NULL entries are absent operands */
+    const xcvm_value *const *outputs;
+    const int32_t *input_registers;   /* 0: absent; below 0: constant -1 - register */
+    const int32_t *output_registers;
+    const char *const *output_names;  /* names of the values in the model, "" if unknown */
+    size_t span_count;                /* what each worker did within the instruction, if it was split */
+    const struct xcvm_span *spans;
+} xcvm_event;
+
+typedef struct xcvm_span {
+    int worker;
+    uint64_t start_ns, end_ns;
+} xcvm_span;
+
+/* `before` and `after` may be NULL. A status other than OK from `after` stops the run with it. */
+typedef struct xcvm_observer {
+    size_t size;
+    void (*before)(void *user, const xcvm_event *event);
+    xcvm_status (*after)(void *user, const xcvm_event *event, xcvm_error *error);
+    void *user;
+    bool want_attributes;
+    bool want_spans;
+} xcvm_observer;
+
+/* The observer is copied; NULL removes it. */
+XCVM_API void xcvm_session_set_observer(xcvm_session *session, const xcvm_observer *observer);
+
+/* ---- The instruction set ---- */
+
+typedef struct xcvm_operand_info {
+    const char *name;
+    const char *role;      /* "output", "input", "attribute" */
+    const char *kind;      /* "tensor", "list", "int", "choice", ... */
+    const char *types;     /* allowed element types, as "f32 f64"; "" for attributes */
+    const char *choices;   /* of a choice attribute, separated by "|"; otherwise the default, or "" */
+    bool optional;
+} xcvm_operand_info;
+
+typedef struct xcvm_op_info {
+    const char *name;
+    int number;
+    const char *sentence;
+    const char *shape_rule;
+    bool has_gradient;
+    size_t operand_count;
+    const xcvm_operand_info *operands;
+} xcvm_op_info;
+
+XCVM_API size_t xcvm_op_count(void);
+XCVM_API const xcvm_op_info *xcvm_op(size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

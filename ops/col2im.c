@@ -1,0 +1,88 @@
+/* Col2Im: overlapping blocks added up to an image. */
+#include "ops/kernel.h"
+#include "ops/floats.h"
+
+XCVM_SHAPE_RULE_OF(Col2Im)
+{
+    int64_t image[XCVM_MAX_RANK], block[XCVM_MAX_RANK], dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
+    size_t spatial, block_count;
+    bool known, block_known;
+    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", a->x->rank);
+    XCVM_TRY(xcvm_read_ints(t->error, a->image_shape, "image_shape", image, XCVM_MAX_RANK - 2, &spatial, &known));
+    XCVM_TRY(
+        xcvm_read_ints(t->error, a->block_shape, "block_shape", block, XCVM_MAX_RANK - 2, &block_count, &block_known));
+    if (!known || !block_known) {
+        xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, -1, NULL);
+        return XCVM_OK;
+    }
+    XCVM_REQUIRE(t,
+                 spatial == block_count && a->strides.count == spatial && a->dilations.count == spatial &&
+                     a->pads.count == 2 * spatial,
+                 SHAPE_MISMATCH,
+                 "image_shape, block_shape, strides and dilations must have %zu entries, pads twice as many", spatial);
+    int64_t elements = 1, places = 1;
+    for (size_t d = 0; d < spatial; d++) {
+        int64_t reach, padded;
+        XCVM_REQUIRE(t, block[d] > 0 && image[d] > 0 && block[d] <= INT32_MAX && image[d] <= INT32_MAX, OUT_OF_RANGE,
+                     "image_shape and block_shape must be positive");
+        XCVM_REQUIRE(t,
+                     !__builtin_mul_overflow(block[d] - 1, a->dilations.at[d], &reach) &&
+                         !__builtin_add_overflow(image[d] + a->pads.at[d], a->pads.at[d + spatial], &padded) &&
+                         padded > reach &&
+                         !__builtin_mul_overflow(places, (padded - reach - 1) / a->strides.at[d] + 1, &places) &&
+                         !__builtin_mul_overflow(elements, block[d], &elements),
+                     OUT_OF_RANGE, "a block does not fit the image in dimension %zu", d);
+        dims[2 + d] = image[d];
+    }
+    if (a->x->rank == 3) {
+        XCVM_REQUIRE(t, a->x->dims[1] < 0 || a->x->dims[1] % elements == 0, SHAPE_MISMATCH,
+                     "dimension 1 of x is %lld, no multiple of the %lld elements of a block", (long long)a->x->dims[1],
+                     (long long)elements);
+        XCVM_REQUIRE(t, a->x->dims[2] < 0 || a->x->dims[2] == places, SHAPE_MISMATCH,
+                     "dimension 2 of x is %lld, %lld blocks are needed", (long long)a->x->dims[2], (long long)places);
+        dims[0] = a->x->dims[0];
+        dims[1] = a->x->dims[1] < 0 ? XCVM_ANY_DIM : a->x->dims[1] / elements;
+    }
+    xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, 2 + (int)spatial, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Col2Im)
+{
+    const int spatial = a->y->rank - 2;
+    int64_t block[XCVM_MAX_RANK], places[XCVM_MAX_RANK];
+    size_t elements = 1, plane = 1;
+    for (int d = 0; d < spatial; d++) {
+        block[d] = xcvm_element_as_int(a->block_shape, (size_t)d);
+        const int64_t reach = (block[d] - 1) * a->dilations.at[d] + 1;
+        places[d] = (a->y->dims[2 + d] + a->pads.at[d] + a->pads.at[d + spatial] - reach) / a->strides.at[d] + 1;
+        elements *= (size_t)block[d];
+        plane *= (size_t)a->y->dims[2 + d];
+    }
+    const size_t count = (size_t)a->x->dims[2], images = (size_t)(a->y->dims[0] * a->y->dims[1]);
+    float *sums = xcvm_kernel_scratch(k, plane * sizeof *sums);
+    if (sums == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t image = 0; image < images; image++) {
+        XCVM_TRY(xcvm_kernel_poll(k));
+        memset(sums, 0, plane * sizeof *sums);
+        for (size_t e = 0; e < elements; e++)
+            for (size_t l = 0; l < count; l++) {
+                size_t in_block = e, place = l, at = 0, stride = 1;
+                bool inside = true;
+                for (int d = spatial - 1; d >= 0; d--) {
+                    const int64_t i = (int64_t)(place % (size_t)places[d]) * a->strides.at[d] - a->pads.at[d] +
+                                      (int64_t)(in_block % (size_t)block[d]) * a->dilations.at[d];
+                    inside &= i >= 0 && i < a->y->dims[2 + d];
+                    at += (size_t)i * stride;
+                    stride *= (size_t)a->y->dims[2 + d];
+                    place /= (size_t)places[d];
+                    in_block /= (size_t)block[d];
+                }
+                if (inside)
+                    sums[at] += (float)xcvm_element_as_double(a->x, (image * elements + e) * count + l);
+            }
+        xcvm_write_floats(sums, plane, a->y, image * plane);
+    }
+    return XCVM_OK;
+}

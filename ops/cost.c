@@ -1,0 +1,133 @@
+/* Estimates of arithmetic, for profiles and reports: a multiplication with an addition counts 2. Open dimensions count
+ * as 1, values of unknown rank as nothing, and figures beyond 64 bits stop at the greatest. */
+#include "ops/shape.h"
+
+enum {
+    TRANSCENDENTAL = 8, /* a polynomial or the like */
+    INTERPOLATION = 8,  /* a sample from four neighbours */
+    NORMALISATION = 6   /* mean, variance, scale and shift */
+};
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+static uint64_t dim(const xcvm_value *v, int axis)
+{
+    return axis < 0 || axis >= v->rank ? 1 : v->dims[axis] < 0 ? 1 : (uint64_t)v->dims[axis];
+}
+
+/* Product of the dimensions from `axis` on. */
+static uint64_t extent(const xcvm_value *v, int axis)
+{
+    if (v == NULL || v->kind != XCVM_KIND_TENSOR || v->rank < 0)
+        return 0;
+    uint64_t count = 1;
+    for (int i = axis; i < v->rank; i++)
+        count = times(count, dim(v, i));
+    return count;
+}
+
+static uint64_t elements(const xcvm_value *v) { return extent(v, 0); }
+
+static uint64_t result_elements(const xcvm_typing *t)
+{
+    for (size_t i = 0; i < t->out_count; i++)
+        if (t->out[i] != NULL)
+            return elements(t->out[i]);
+    return 0;
+}
+
+static const xcvm_value *operand(const xcvm_typing *t, size_t index)
+{
+    return index < t->in_count ? t->in[index] : NULL;
+}
+
+uint64_t xcvm_flops_none(const xcvm_typing *t)
+{
+    (void)t;
+    return 0;
+}
+
+uint64_t xcvm_flops_element(const xcvm_typing *t)
+{
+    uint64_t in = elements(operand(t, 0)), out = result_elements(t);
+    return in > out ? in : out;
+}
+
+uint64_t xcvm_flops_transcendental(const xcvm_typing *t) { return times(TRANSCENDENTAL, xcvm_flops_element(t)); }
+
+uint64_t xcvm_flops_reduction(const xcvm_typing *t) { return elements(operand(t, 0)); }
+
+uint64_t xcvm_flops_MatMul(const xcvm_typing *t)
+{
+    const xcvm_value *a = t->in[0];
+    return times(2, times(result_elements(t), dim(a, a->rank - 1)));
+}
+
+uint64_t xcvm_flops_Gemm(const xcvm_typing *t)
+{
+    const xcvm_Gemm_args *a = t->args;
+    uint64_t count = result_elements(t), depth = dim(a->a, a->transA ? a->a->rank - 2 : a->a->rank - 1);
+    return plus(times(2, times(count, depth)), a->c != NULL ? count : 0);
+}
+
+/* Every result is a sum over one filter: input channels of a group times the window. */
+static uint64_t convolution(const xcvm_typing *t, const xcvm_value *w)
+{
+    return times(2, times(result_elements(t), extent(w, 1)));
+}
+
+uint64_t xcvm_flops_Conv(const xcvm_typing *t) { return convolution(t, t->in[1]); }
+
+uint64_t xcvm_flops_QLinearConv(const xcvm_typing *t) { return convolution(t, t->in[3]); }
+
+/* Every element of x is spread by one filter. */
+uint64_t xcvm_flops_ConvTranspose(const xcvm_typing *t)
+{
+    return times(2, times(elements(t->in[0]), extent(t->in[1], 1)));
+}
+
+uint64_t xcvm_flops_pool(const xcvm_typing *t)
+{
+    uint64_t window = 1;
+    for (size_t i = 0; i < t->row->field_count; i++) {
+        const xcvm_field *f = &t->row->fields[i];
+        if (f->kind != XCVM_FIELD_INTS || strcmp(f->name, "kernel_shape") != 0)
+            continue;
+        xcvm_ints shape;
+        memcpy(&shape, (const char *)t->args + f->offset, sizeof shape);
+        for (size_t j = 0; j < shape.count; j++)
+            window = times(window, (uint64_t)shape.at[j]);
+    }
+    return times(result_elements(t), window);
+}
+
+uint64_t xcvm_flops_resize(const xcvm_typing *t) { return times(INTERPOLATION, result_elements(t)); }
+
+uint64_t xcvm_flops_normalisation(const xcvm_typing *t) { return times(NORMALISATION, elements(t->in[0])); }
+
+/* For each step and batch entry, the products with w and r; the gates themselves are small beside them. */
+uint64_t xcvm_flops_recurrent(const xcvm_typing *t)
+{
+    const xcvm_value *x = t->in[0];
+    if (x->rank < 0)
+        return 0;
+    return times(2, times(times(dim(x, 0), dim(x, 1)), plus(elements(t->in[1]), elements(t->in[2]))));
+}
+
+/* 5 n log2 n for a fast transform of n complex numbers, with the result's longest dimension for n. */
+uint64_t xcvm_flops_DFT(const xcvm_typing *t)
+{
+    const xcvm_value *y = t->out[0];
+    uint64_t longest = 1, log2 = 1;
+    for (int i = 0; i < y->rank - 1; i++)
+        longest = dim(y, i) > longest ? dim(y, i) : longest;
+    while (log2 < 63 && UINT64_C(1) << log2 < longest)
+        log2++;
+    return times(times(5, log2), result_elements(t) / 2);
+}

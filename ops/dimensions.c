@@ -1,0 +1,45 @@
+/* Shape and Size: what is known of a tensor without its elements. */
+#include "ops/kernel.h"
+
+/* Python's slice of [0, rank). */
+static int clamp(int64_t position, int rank)
+{
+    if (position < 0)
+        position += rank;
+    return position < 0 ? 0 : position > rank ? rank : (int)position;
+}
+
+XCVM_SHAPE_RULE_OF(Shape)
+{
+    XCVM_REQUIRE(t, a->x->kind == XCVM_KIND_TENSOR || a->x->rank < 0, TYPE_MISMATCH, "x is no tensor");
+    if (a->x->rank < 0) {
+        xcvm_set_unknown(a->y, XCVM_I64, 1);
+        return XCVM_OK;
+    }
+    int start = clamp(a->start, a->x->rank), end = clamp(a->end, a->x->rank);
+    xcvm_value_set_tensor(a->y, XCVM_I64, 1, &(int64_t){end > start ? end - start : 0});
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Shape)
+{
+    XCVM_CHECK(k->error, a->x->kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "x is no tensor");
+    int start = clamp(a->start, a->x->rank);
+    for (int i = 0; i < a->y->dims[0]; i++)
+        XCVM_DATA(int64_t, a->y)[i] = a->x->dims[start + i];
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Size)
+{
+    (void)t;
+    xcvm_value_set_tensor(a->y, XCVM_I64, 0, NULL);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Size)
+{
+    (void)k;
+    *XCVM_DATA(int64_t, a->y) = (int64_t)xcvm_element_count(a->x);
+    return XCVM_OK;
+}

@@ -1,0 +1,32 @@
+/* Where indices point: shared by gathering and scattering. */
+#ifndef XCVM_OPS_GATHER_H
+#define XCVM_OPS_GATHER_H
+
+#include "ops/kernel.h"
+
+/* Elements of x, one for each of indices: where indices stand, but at their value along axis. */
+typedef struct xcvm_elementwise {
+    const xcvm_value *x, *indices;
+    int axis;
+} xcvm_elementwise;
+
+/* Checks ranks and dimensions as far as they are known. */
+xcvm_status xcvm_check_elementwise_indices(xcvm_error *error, const xcvm_value *x, const xcvm_value *indices,
+                                           int64_t axis);
+/* The element of x that element `i` of indices stands for. */
+size_t xcvm_elementwise_offset(const xcvm_elementwise *e, size_t i);
+
+/* Slices of x at tuples of indices, the last dimension of `indices`, within batches. */
+typedef struct xcvm_tuples {
+    const xcvm_value *x, *indices;
+    int batch, length;            /* leading dimensions in common; indices of a tuple */
+    size_t count, batches;        /* tuples; batch entries */
+    size_t slice, batch_elements; /* elements of x in a slice, and in a batch entry */
+} xcvm_tuples;
+
+xcvm_tuples xcvm_tuples_of(const xcvm_value *x, const xcvm_value *indices, int batch);
+xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u);
+/* The first element of x in the slice of tuple `i`. */
+size_t xcvm_tuples_offset(const xcvm_tuples *u, size_t i);
+
+#endif

@@ -1,0 +1,157 @@
+#include "ops/kernel.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+
+xcvm_status xcvm_kernel_allocate(xcvm_kernel *k, xcvm_value *tensor, xcvm_dtype dtype, int rank, const int64_t *dims)
+{
+    size_t count, bytes;
+    xcvm_storage *storage;
+    int64_t copy[XCVM_MAX_RANK];
+    /* `dims` may be the tensor's own, which clearing it would lose. */
+    if (rank > 0)
+        memcpy(copy, dims, (size_t)rank * sizeof *copy);
+    if (!xcvm_tensor_size(dtype, rank, copy, &count, &bytes)) {
+        char text[192];
+        return xcvm_error_set(k->error, XCVM_OUT_OF_RANGE, "a result %s%s is too large", xcvm_dtype_name(dtype),
+                              xcvm_dims_describe(rank, copy, text, sizeof text));
+    }
+    xcvm_value_clear(tensor);
+    XCVM_TRY(xcvm_heap_allocate(k->heap, bytes, &storage, k->error));
+    xcvm_value_set_tensor(tensor, dtype, rank, copy);
+    tensor->home = XCVM_HOME_STORAGE;
+    tensor->storage = storage;
+    tensor->data = storage->data;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_kernel_allocate_strings(xcvm_kernel *k, xcvm_value *tensor, int rank, const int64_t *dims,
+                                         size_t characters, xcvm_string **spans, char **text)
+{
+    size_t count, bytes, total;
+    xcvm_storage *storage;
+    int64_t copy[XCVM_MAX_RANK];
+    if (rank > 0)
+        memcpy(copy, dims, (size_t)rank * sizeof *copy);
+    XCVM_CHECK(k->error,
+               xcvm_tensor_size(XCVM_STRING, rank, copy, &count, &bytes) && xcvm_size_add(bytes, characters, &total),
+               OUT_OF_RANGE, "a result of strings is too large");
+    xcvm_value_clear(tensor);
+    XCVM_TRY(xcvm_heap_allocate(k->heap, total, &storage, k->error));
+    xcvm_value_set_tensor(tensor, XCVM_STRING, rank, copy);
+    tensor->home = XCVM_HOME_STORAGE;
+    tensor->storage = storage;
+    tensor->data = storage->data;
+    tensor->bytes = total;
+    *spans = storage->data;
+    *text = (char *)storage->data + bytes;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_kernel_gather_strings(xcvm_kernel *k, xcvm_value *out, const xcvm_value *from, const int64_t *indices)
+{
+    size_t count, bytes, characters = 0, length;
+    xcvm_string *spans;
+    char *text;
+    XCVM_CHECK(k->error, xcvm_tensor_size(XCVM_STRING, out->rank, out->dims, &count, &bytes), OUT_OF_RANGE,
+               "a result of strings is too large");
+    for (size_t i = 0; i < count; i++) {
+        if (indices[i] < 0)
+            continue;
+        xcvm_string_at(from, (size_t)indices[i], &length);
+        XCVM_CHECK(k->error, xcvm_size_add(characters, length, &characters), OUT_OF_RANGE,
+                   "a result of strings is too large");
+    }
+    XCVM_TRY(xcvm_kernel_allocate_strings(k, out, out->rank, out->dims, characters, &spans, &text));
+    size_t offset = bytes;
+    for (size_t i = 0; i < count; i++) {
+        const char *string = NULL;
+        length = 0;
+        if (indices[i] >= 0)
+            string = xcvm_string_at(from, (size_t)indices[i], &length);
+        spans[i] = (xcvm_string){.offset = offset, .length = length};
+        if (length != 0)
+            memcpy(text + (offset - bytes), string, length);
+        offset += length;
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_kernel_allocate_list(xcvm_kernel *k, xcvm_value *list, xcvm_kind kind, xcvm_dtype dtype, size_t count)
+{
+    xcvm_storage *storage;
+    XCVM_CHECK(k->error, count <= UINT32_MAX, OUT_OF_RANGE, "%zu items are too many for a list", count);
+    xcvm_value_clear(list);
+    XCVM_TRY(xcvm_heap_allocate_list(k->heap, count, &storage, k->error));
+    list->kind = (uint8_t)kind;
+    list->dtype = (uint8_t)dtype;
+    list->rank = -1;
+    list->dims[0] = 1;
+    list->count = (uint32_t)count;
+    list->home = XCVM_HOME_STORAGE;
+    list->storage = storage;
+    list->data = storage->data;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *from)
+{
+    if (from->storage != NULL || from->kind == XCVM_KIND_NULL) {
+        xcvm_value_share(to, from);
+        return XCVM_OK;
+    }
+    if (xcvm_kind_is_list(from->kind)) {
+        XCVM_TRY(xcvm_kernel_allocate_list(k, to, from->kind, from->dtype, from->count));
+        to->dims[0] = from->dims[0];
+        for (size_t i = 0; i < from->count; i++)
+            XCVM_TRY(xcvm_kernel_keep(k, (xcvm_value *)to->data + i, xcvm_items(from) + i));
+        return XCVM_OK;
+    }
+    xcvm_storage *storage;
+    XCVM_TRY(xcvm_heap_allocate(k->heap, from->bytes, &storage, k->error));
+    uint32_t refs = to->refs;
+    *to = *from;
+    to->refs = refs;
+    to->home = XCVM_HOME_STORAGE;
+    to->storage = storage;
+    to->data = storage->data;
+    if (from->bytes != 0)
+        memcpy(to->data, from->data, from->bytes);
+    return XCVM_OK;
+}
+
+void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
+{
+    if (k->scratch != NULL && bytes <= k->scratch_bytes)
+        return k->scratch;
+    xcvm_storage_release(k->scratch_storage);
+    k->scratch_storage = NULL;
+    k->scratch = NULL;
+    k->scratch_bytes = 0;
+    if (xcvm_heap_allocate(k->heap, bytes, &k->scratch_storage, k->error) != XCVM_OK)
+        return NULL;
+    k->scratch = k->scratch_storage->data;
+    k->scratch_bytes = k->scratch_storage->bytes;
+    return k->scratch;
+}
+
+/* Workers may stop at the same time, but one alone may write the message: who changes the status. */
+static xcvm_status stop(xcvm_error *error, xcvm_status status, const char *message)
+{
+    if (error == NULL)
+        return status;
+    xcvm_status seen = __atomic_load_n(&error->status, __ATOMIC_RELAXED);
+    if (seen != status &&
+        __atomic_compare_exchange_n(&error->status, &seen, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        snprintf(error->message, sizeof error->message, "%s", message);
+    return status;
+}
+
+xcvm_status xcvm_kernel_poll(const xcvm_kernel *k)
+{
+    if (k->cancelled != NULL && __atomic_load_n(k->cancelled, __ATOMIC_RELAXED) != 0)
+        return stop(k->error, XCVM_CANCELLED, "the run was cancelled");
+    if (k->deadline_ns != 0 && xcvm_clock_ns() >= k->deadline_ns)
+        return stop(k->error, XCVM_OUT_OF_TIME, "the deadline has passed");
+    return XCVM_OK;
+}

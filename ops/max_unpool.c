@@ -1,0 +1,78 @@
+#include "ops/kernel.h"
+
+/* The shape that MaxPool had as its operand if it was the smallest possible; to this shape indices refer. */
+static xcvm_status pooled_from(xcvm_error *error, const xcvm_MaxUnpool_args *a, int64_t dims[XCVM_MAX_RANK])
+{
+    const size_t spatial = (size_t)a->x->rank - 2;
+    XCVM_CHECK(error, a->x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", a->x->rank);
+    XCVM_CHECK(error, a->kernel_shape.count == spatial && a->strides.count == spatial && a->pads.count == 2 * spatial,
+               SHAPE_MISMATCH, "kernel_shape and strides must have %zu entries, pads %zu", spatial, 2 * spatial);
+    dims[0] = a->x->dims[0];
+    dims[1] = a->x->dims[1];
+    for (size_t d = 0; d < spatial; d++) {
+        const int64_t in = a->x->dims[2 + d];
+        if (in < 0) {
+            dims[2 + d] = XCVM_ANY_DIM;
+            continue;
+        }
+        int64_t size;
+        XCVM_CHECK(
+            error,
+            !__builtin_mul_overflow(in - 1, a->strides.at[d], &size) &&
+                !__builtin_add_overflow(size, a->kernel_shape.at[d] - a->pads.at[d] - a->pads.at[d + spatial], &size) &&
+                size >= 0,
+            OUT_OF_RANGE, "dimension %zu of the result has no valid size", 2 + d);
+        dims[2 + d] = size;
+    }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(MaxUnpool)
+{
+    int64_t dims[XCVM_MAX_RANK];
+    if (a->x->rank < 0) {
+        xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, -1, NULL);
+        return XCVM_OK;
+    }
+    XCVM_TRY(pooled_from(t->error, a, dims));
+    if (a->output_shape != NULL) {
+        int64_t given[XCVM_MAX_RANK];
+        size_t count;
+        bool known;
+        XCVM_TRY(xcvm_read_ints(t->error, a->output_shape, "output_shape", given, XCVM_MAX_RANK, &count, &known));
+        XCVM_REQUIRE(t, !known || count == (size_t)a->x->rank, SHAPE_MISMATCH,
+                     "output_shape has %zu entries, x has rank %d", count, a->x->rank);
+        for (int d = 0; d < a->x->rank; d++) {
+            XCVM_REQUIRE(t, !known || dims[d] < 0 || given[d] >= dims[d], SHAPE_MISMATCH,
+                         "output_shape[%d] is %lld, at least %lld is needed", d, (long long)given[d],
+                         (long long)dims[d]);
+            dims[d] = known ? given[d] : XCVM_ANY_DIM;
+        }
+    }
+    xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, a->x->rank, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(MaxUnpool)
+{
+    int64_t dims[XCVM_MAX_RANK], total = 1;
+    XCVM_TRY(pooled_from(k->error, a, dims));
+    XCVM_CHECK(k->error, xcvm_same_shape(a->x, a->indices), SHAPE_MISMATCH, "indices must have the shape of x");
+    for (int d = 0; d < a->x->rank; d++)
+        XCVM_CHECK(k->error, !__builtin_mul_overflow(total, dims[d], &total), OUT_OF_RANGE, "the result is too large");
+    memset(a->y->data, 0, a->y->bytes);
+    const size_t size = xcvm_dtype_size((xcvm_dtype)a->x->dtype);
+    for (size_t i = 0; i < xcvm_element_count(a->x); i++) {
+        int64_t index = XCVM_CDATA(int64_t, a->indices)[i];
+        XCVM_CHECK(k->error, index >= 0 && index < total, OUT_OF_RANGE, "index %lld at %zu is not in [0, %lld)",
+                   (long long)index, i, (long long)total);
+        int64_t at = 0, stride = 1;
+        for (int d = a->x->rank - 1; d >= 0; d--) {
+            at += index % dims[d] * stride;
+            index /= dims[d];
+            stride *= a->y->dims[d];
+        }
+        memcpy((char *)a->y->data + (size_t)at * size, (const char *)a->x->data + i * size, size);
+    }
+    return XCVM_OK;
+}

@@ -1,0 +1,210 @@
+#include "ops/move.h"
+
+void xcvm_move_fill(void *to, const void *element, size_t size, size_t count)
+{
+    if (count == 0)
+        return;
+    const unsigned char *bytes = element;
+    bool same = true;
+    for (size_t i = 1; i < size; i++)
+        same = same && bytes[i] == bytes[0];
+    if (same) {
+        memset(to, bytes[0], size * count);
+        return;
+    }
+    xcvm_move_element(to, element, size);
+    /* What is filled already is the source of as much again. */
+    size_t filled = size, total = size * count;
+    while (filled < total) {
+        size_t next = filled < total - filled ? filled : total - filled;
+        next = next < 4096 ? next : 4096;
+        memcpy((char *)to + filled, to, next);
+        filled += next;
+    }
+}
+
+void xcvm_unpack(const void *packed, size_t bits, size_t count, uint8_t *bytes)
+{
+    const uint8_t *from = packed;
+    unsigned mask = (1U << bits) - 1;
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)((unsigned)from[i * bits / 8] >> i * bits % 8 & mask);
+}
+
+void xcvm_pack(const uint8_t *bytes, size_t bits, size_t count, void *packed)
+{
+    uint8_t *to = packed;
+    unsigned mask = (1U << bits) - 1;
+    memset(to, 0, (count * bits + 7) / 8);
+    for (size_t i = 0; i < count; i++)
+        to[i * bits / 8] = (uint8_t)(to[i * bits / 8] | (bytes[i] & mask) << i * bits % 8);
+}
+
+/* One move: the values and the pointers handed to the body. */
+typedef struct job {
+    xcvm_kernel *k;
+    size_t from_count, to_count;
+    const xcvm_value *const *from;
+    xcvm_value *const *to;
+    xcvm_move_body body;
+    const void *context;
+    const void **from_data;
+    void **to_data;
+} job;
+
+static const uint64_t zeros[2] = {0, 0};
+
+static xcvm_status move_plain(const job *j, size_t size)
+{
+    for (size_t i = 0; i < j->from_count; i++)
+        j->from_data[i] = j->from[i]->data;
+    for (size_t i = 0; i < j->to_count; i++)
+        j->to_data[i] = j->to[i] != NULL ? j->to[i]->data : NULL;
+    xcvm_moving m = {j->k, size, j->from_data, j->to_data, zeros};
+    return j->body(&m, j->context);
+}
+
+/* Elements of all operands and results; false if that does not fit. */
+static bool count_all(const job *j, size_t *in, size_t *out)
+{
+    *in = *out = 0;
+    for (size_t i = 0; i < j->from_count; i++)
+        if (!xcvm_size_add(*in, xcvm_element_count(j->from[i]), in))
+            return false;
+    for (size_t i = 0; i < j->to_count; i++)
+        if (j->to[i] != NULL && !xcvm_size_add(*out, xcvm_element_count(j->to[i]), out))
+            return false;
+    return true;
+}
+
+static xcvm_status move_packed(const job *j, size_t bits, uint8_t *at)
+{
+    for (size_t i = 0; i < j->from_count; i++) {
+        size_t count = xcvm_element_count(j->from[i]);
+        xcvm_unpack(j->from[i]->data, bits, count, at);
+        j->from_data[i] = at;
+        at += count;
+    }
+    for (size_t i = 0; i < j->to_count; i++) {
+        j->to_data[i] = j->to[i] != NULL ? at : NULL;
+        if (j->to[i] != NULL)
+            at += xcvm_element_count(j->to[i]);
+    }
+    xcvm_moving m = {j->k, 1, j->from_data, j->to_data, zeros};
+    XCVM_TRY(j->body(&m, j->context));
+    for (size_t i = 0; i < j->to_count; i++)
+        if (j->to[i] != NULL)
+            xcvm_pack(j->to_data[i], bits, xcvm_element_count(j->to[i]), j->to[i]->data);
+    return XCVM_OK;
+}
+
+/* The numbers that strings are moved as count the strings of all operands. */
+static const char *string_of(const job *j, int64_t number, size_t *length)
+{
+    *length = 0;
+    if (number < 0)
+        return NULL;
+    size_t index = (size_t)number;
+    for (size_t i = 0; i < j->from_count; i++) {
+        size_t count = xcvm_element_count(j->from[i]);
+        if (index < count)
+            return xcvm_string_at(j->from[i], index, length);
+        index -= count;
+    }
+    return NULL;
+}
+
+static xcvm_status fetch_strings(const job *j, xcvm_value *out, const int64_t *numbers)
+{
+    if (j->from_count == 1)
+        return xcvm_kernel_gather_strings(j->k, out, j->from[0], numbers);
+    size_t count = xcvm_element_count(out), characters = 0, length;
+    for (size_t i = 0; i < count; i++) {
+        string_of(j, numbers[i], &length);
+        XCVM_CHECK(j->k->error, xcvm_size_add(characters, length, &characters), OUT_OF_RANGE,
+                   "a result of strings is too large");
+    }
+    xcvm_string *spans;
+    char *text;
+    XCVM_TRY(xcvm_kernel_allocate_strings(j->k, out, out->rank, out->dims, characters, &spans, &text));
+    for (size_t i = 0; i < count; i++) {
+        const char *string = string_of(j, numbers[i], &length);
+        spans[i] = (xcvm_string){(uint64_t)(text - (char *)spans), length};
+        if (length != 0)
+            memcpy(text, string, length);
+        text += length;
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status move_strings(const job *j, int64_t *at)
+{
+    static const int64_t none = -1;
+    int64_t number = 0;
+    for (size_t i = 0; i < j->from_count; i++) {
+        size_t count = xcvm_element_count(j->from[i]);
+        j->from_data[i] = at;
+        while (count-- > 0)
+            *at++ = number++;
+    }
+    for (size_t i = 0; i < j->to_count; i++) {
+        j->to_data[i] = j->to[i] != NULL ? at : NULL;
+        if (j->to[i] != NULL)
+            at += xcvm_element_count(j->to[i]);
+    }
+    xcvm_moving m = {j->k, sizeof none, j->from_data, j->to_data, &none};
+    XCVM_TRY(j->body(&m, j->context));
+    for (size_t i = 0; i < j->to_count; i++)
+        if (j->to[i] != NULL)
+            XCVM_TRY(fetch_strings(j, j->to[i], j->to_data[i]));
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_move(xcvm_kernel *k, size_t from_count, const xcvm_value *const *from, size_t to_count,
+                      xcvm_value *const *to, xcvm_move_body body, const void *context)
+{
+    enum { FEW = 8 };
+    const void *few_from[FEW];
+    void *few_to[FEW];
+    job j = {k, from_count, to_count, from, to, body, context, few_from, few_to};
+    xcvm_dtype dtype = from[0]->dtype;
+    size_t size = xcvm_dtype_size(dtype);
+    bool plain = size != 0 && dtype != XCVM_STRING, few = from_count <= FEW && to_count <= FEW;
+    if (plain && few)
+        return move_plain(&j, size);
+    size_t in = 0, out = 0, total;
+    XCVM_CHECK(k->error, plain || count_all(&j, &in, &out), OUT_OF_RANGE, "too many elements");
+    bool fits = xcvm_size_add(in, out, &total) && xcvm_size_mul(total, dtype == XCVM_STRING ? 8 : 1, &total) &&
+                xcvm_size_add(total, (from_count + to_count) * sizeof(void *), &total);
+    XCVM_CHECK(k->error, fits, OUT_OF_RANGE, "too many elements");
+    char *scratch = xcvm_kernel_scratch(k, total);
+    if (scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    j.from_data = (const void **)(void *)scratch;
+    j.to_data = (void **)(void *)scratch + from_count;
+    scratch += (from_count + to_count) * sizeof(void *);
+    if (plain)
+        return move_plain(&j, size);
+    if (dtype == XCVM_STRING)
+        return move_strings(&j, (int64_t *)(void *)scratch);
+    return move_packed(&j, (size_t)xcvm_dtype_bits(dtype), (uint8_t *)scratch);
+}
+
+xcvm_status xcvm_move_all(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x)
+{
+    if (y->data == x->data && y->data != NULL) {
+        y->bytes = x->bytes;
+        return XCVM_OK;
+    }
+    if (y->data == NULL) {
+        xcvm_value shape = *y;
+        xcvm_value_clear(y);
+        XCVM_TRY(xcvm_kernel_keep(k, y, x));
+        y->rank = shape.rank;
+        memcpy(y->dims, shape.dims, sizeof y->dims);
+        return XCVM_OK;
+    }
+    if (x->bytes != 0)
+        memcpy(y->data, x->data, x->bytes);
+    return XCVM_OK;
+}

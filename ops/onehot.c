@@ -1,0 +1,78 @@
+#include "ops/index.h"
+#include "ops/move.h"
+
+#include <math.h>
+
+static xcvm_status result_axis(xcvm_error *error, const xcvm_OneHot_args *a, int *axis)
+{
+    int rank = a->indices->rank + 1;
+    XCVM_CHECK(error, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
+               XCVM_MAX_RANK);
+    return xcvm_resolve_axis(error, a->axis, rank, axis);
+}
+
+XCVM_SHAPE_RULE_OF(OneHot)
+{
+    const xcvm_value *indices = a->indices;
+    int64_t dims[XCVM_MAX_RANK], depth = XCVM_ANY_DIM;
+    int axis;
+    XCVM_REQUIRE(t, !xcvm_dims_known(a->depth) || xcvm_element_count(a->depth) == 1, SHAPE_MISMATCH,
+                 "depth must have one element");
+    XCVM_REQUIRE(t, !xcvm_dims_known(a->values) || xcvm_element_count(a->values) == 2, SHAPE_MISMATCH,
+                 "values must have two elements");
+    if (a->depth->data != NULL) {
+        depth = xcvm_element_as_int(a->depth, 0);
+        XCVM_REQUIRE(t, depth >= 0, OUT_OF_RANGE, "depth is %lld", (long long)depth);
+    }
+    if (indices->rank < 0) {
+        xcvm_set_unknown(a->y, a->y->dtype, -1);
+        return XCVM_OK;
+    }
+    XCVM_TRY(result_axis(t->error, a, &axis));
+    for (int i = 0; i <= indices->rank; i++)
+        dims[i] = i < axis ? indices->dims[i] : i == axis ? depth : indices->dims[i - 1];
+    xcvm_value_set_tensor(a->y, a->y->dtype, indices->rank + 1, dims);
+    return XCVM_OK;
+}
+
+typedef struct marking {
+    const xcvm_OneHot_args *a;
+    int axis;
+} marking;
+
+/* The place that element `i` of indices stands for, or -1 if that is none. */
+static int64_t place(const xcvm_value *indices, size_t i, int64_t depth)
+{
+    if (xcvm_dtype_is_float(indices->dtype)) {
+        double value = xcvm_element_as_double(indices, i);
+        if (value != floor(value))
+            return -1;
+    }
+    int64_t index = xcvm_element_as_int(indices, i);
+    if (index < -depth || index >= depth)
+        return -1;
+    return index < 0 ? index + depth : index;
+}
+
+static xcvm_status mark(const xcvm_moving *m, const void *context)
+{
+    const marking *c = context;
+    const char *off = m->from[0], *on = off + m->size;
+    xcvm_around y = xcvm_around_axis(c->a->y, c->axis);
+    size_t count = xcvm_element_count(c->a->indices);
+    xcvm_move_fill(m->to[0], off, m->size, y.outer * y.dim * y.inner);
+    for (size_t i = 0; i < count; i++) {
+        int64_t at = place(c->a->indices, i, (int64_t)y.dim);
+        if (at >= 0)
+            xcvm_move_element((char *)m->to[0] + ((i / y.inner * y.dim + (size_t)at) * y.inner + i % y.inner) * m->size,
+                              on, m->size);
+    }
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(OneHot)
+{
+    marking c = {.a = a};
+    XCVM_TRY(result_axis(k->error, a, &c.axis));
+    return xcvm_move_one(k, a->values, a->y, mark, &c);
+}

@@ -1,0 +1,194 @@
+/* What is derived from instructions.def: the numbers, the typed arguments, and the table of rows and fields that the
+ * decoder, the verifier, the assembler and everything else that must not know single instructions is driven by. */
+#ifndef XCVM_OPS_OP_H
+#define XCVM_OPS_OP_H
+
+#include "base/value.h"
+#include "ops/choices.h"
+
+typedef enum xcvm_opcode {
+    XCVM_OP_NONE = 0,
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence) XCVM_OP_##name = number,
+#include "ops/instructions.def"
+} xcvm_opcode;
+
+/* ---- Arguments ---- */
+
+/* The operands and attributes of one instruction, as its kernel and shape rule see them. Operands point to the values
+ * in registers and constants; an absent one is NULL. Everything is lent. */
+typedef struct xcvm_inputs {
+    const xcvm_value *const *at;
+    size_t count;
+} xcvm_inputs;
+typedef struct xcvm_outputs {
+    xcvm_value *const *at;
+    size_t count;
+} xcvm_outputs;
+typedef struct xcvm_ints {
+    const int64_t *at;
+    size_t count;
+} xcvm_ints;
+typedef struct xcvm_floats {
+    const double *at;
+    size_t count;
+} xcvm_floats;
+typedef struct xcvm_text {
+    const char *at; /* NUL-terminated besides */
+    size_t length;
+} xcvm_text;
+typedef struct xcvm_texts {
+    const xcvm_text *at;
+    size_t count;
+} xcvm_texts;
+
+#define XCVM_IN_TENSOR const xcvm_value *
+#define XCVM_IN_OPTIONAL const xcvm_value *
+#define XCVM_IN_SEQUENCE const xcvm_value *
+#define XCVM_IN_ANY const xcvm_value *
+#define XCVM_IN_LIST xcvm_inputs
+#define XCVM_IN_ANYS xcvm_inputs
+#define XCVM_OUT_TENSOR xcvm_value *
+#define XCVM_OUT_OPTIONAL xcvm_value *
+#define XCVM_OUT_SEQUENCE xcvm_value *
+#define XCVM_OUT_ANY xcvm_value *
+#define XCVM_OUT_LIST xcvm_outputs
+
+#define OUT(kind, name, types) XCVM_OUT_##kind name;
+#define IN(kind, name, types) XCVM_IN_##kind name;
+#define IN_PLACE(kind, name, types) XCVM_IN_##kind name;
+#define IN_VIEW(kind, name, types) XCVM_IN_##kind name;
+#define IN_SHAPE(kind, name, types) XCVM_IN_##kind name;
+#define TYPE(variable, types)
+#define INT(name, value, min, max) int64_t name;
+#define INTS(name, min, max) xcvm_ints name;
+#define FLOAT(name, value) double name;
+#define FLOATS(name) xcvm_floats name;
+#define TEXT(name, value) xcvm_text name;
+#define TEXTS(name) xcvm_texts name;
+#define DTYPE(name, value) xcvm_dtype name;
+#define CHOICE(name, set, value) int name;
+#define TARGET(name) int64_t name;
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence)                                       \
+    typedef struct xcvm_##name##_args {                                                                                \
+        operands                                                                                                       \
+    } xcvm_##name##_args;
+#include "ops/instructions.def"
+#undef OUT
+#undef IN
+#undef IN_PLACE
+#undef IN_VIEW
+#undef IN_SHAPE
+#undef TYPE
+#undef INT
+#undef INTS
+#undef FLOAT
+#undef FLOATS
+#undef TEXT
+#undef TEXTS
+#undef DTYPE
+#undef CHOICE
+#undef TARGET
+
+/* ---- Rows and fields ---- */
+
+typedef enum xcvm_role {
+    XCVM_ROLE_OUT,
+    XCVM_ROLE_IN,
+    XCVM_ROLE_IN_PLACE,
+    XCVM_ROLE_IN_VIEW,
+    XCVM_ROLE_IN_SHAPE,
+    XCVM_ROLE_TYPE, /* not an operand: declares a type variable */
+    XCVM_ROLE_ATTRIBUTE
+} xcvm_role;
+
+typedef enum xcvm_field_kind {
+    XCVM_FIELD_TENSOR,
+    XCVM_FIELD_OPTIONAL,
+    XCVM_FIELD_SEQUENCE,
+    XCVM_FIELD_ANY,
+    XCVM_FIELD_LIST,
+    XCVM_FIELD_ANYS,
+    XCVM_FIELD_INT,
+    XCVM_FIELD_INTS,
+    XCVM_FIELD_FLOAT,
+    XCVM_FIELD_FLOATS,
+    XCVM_FIELD_TEXT,
+    XCVM_FIELD_TEXTS,
+    XCVM_FIELD_DTYPE,
+    XCVM_FIELD_CHOICE,
+    XCVM_FIELD_TARGET,
+    XCVM_FIELD_NONE
+} xcvm_field_kind;
+
+/* A type variable of a row, where xcvm_field.types would be a set. */
+#define XCVM_TYPES_T (UINT32_C(1) << 31)
+#define XCVM_TYPES_U (UINT32_C(1) << 30)
+#define XCVM_TYPES_V (UINT32_C(1) << 29)
+#define XCVM_TYPE_VARIABLES (XCVM_TYPES_T | XCVM_TYPES_U | XCVM_TYPES_V)
+
+typedef struct xcvm_field {
+    const char *name; /* of a type variable: "T" */
+    xcvm_role role;
+    xcvm_field_kind kind;
+    xcvm_dtypes types;          /* operands: a set or one variable; ROLE_TYPE: the set */
+    xcvm_dtypes variable;       /* ROLE_TYPE: which */
+    size_t offset;              /* in the argument struct */
+    int64_t min, max;           /* INT, INTS */
+    int64_t int_default;        /* INT, DTYPE, CHOICE */
+    double float_default;       /* FLOAT */
+    const char *text_default;   /* TEXT */
+    const char *const *choices; /* CHOICE: names, then NULL */
+} xcvm_field;
+
+typedef enum xcvm_effect { XCVM_PURE, XCVM_RANDOM, XCVM_EFFECT, XCVM_CONTROL } xcvm_effect;
+
+typedef struct xcvm_typing xcvm_typing; /* ops/shape.h */
+typedef struct xcvm_kernel xcvm_kernel; /* ops/kernel.h */
+typedef xcvm_status (*xcvm_shape_rule)(const xcvm_typing *t);
+typedef uint64_t (*xcvm_cost_rule)(const xcvm_typing *t);
+typedef xcvm_status (*xcvm_kernel_run)(xcvm_kernel *k, const void *args);
+
+typedef struct xcvm_row {
+    const char *name; /* NULL: there is no such instruction */
+    xcvm_opcode opcode;
+    const char *shape_name; /* of the shape rule */
+    const char *sentence;
+    xcvm_effect effect;
+    bool has_gradient;
+    const xcvm_field *fields;
+    size_t field_count;
+    size_t args_size;
+    xcvm_shape_rule shape;
+    xcvm_cost_rule cost;
+} xcvm_row;
+
+enum { XCVM_OPCODE_LIMIT = 512 };
+
+/* NULL if no instruction has that number or name. */
+const xcvm_row *xcvm_row_of(int64_t opcode);
+const xcvm_row *xcvm_row_named(const char *name, size_t length);
+/* The set that an operand's types stand for, the row's variables resolved. */
+xcvm_dtypes xcvm_field_types(const xcvm_row *row, const xcvm_field *field);
+/* Index of a choice's name, or -1. */
+int xcvm_choice_index(const xcvm_field *field, const char *name, size_t length);
+
+/* Operands in row order: how many values stand behind one operand field (0 or 1, or a list's count; an absent optional
+ * counts 1 and reads NULL), and reading and writing them in an argument struct. */
+static inline bool xcvm_field_is_operand(const xcvm_field *f) { return f->role < XCVM_ROLE_TYPE; }
+static inline bool xcvm_field_is_list(const xcvm_field *f)
+{
+    return f->kind == XCVM_FIELD_LIST || f->kind == XCVM_FIELD_ANYS;
+}
+static inline bool xcvm_field_is_input(const xcvm_field *f)
+{
+    return f->role > XCVM_ROLE_OUT && f->role < XCVM_ROLE_TYPE;
+}
+size_t xcvm_field_count(const xcvm_field *field, const void *args);
+const xcvm_value *xcvm_field_value(const xcvm_field *field, const void *args, size_t index);
+
+/* Kernels for the CPU that runs; resolved once per process. Never NULL for an instruction other than CONTROL. */
+xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode);
+/* "x86-64-v3", the instruction set whose kernels are used. */
+const char *xcvm_kernel_isa(void);
+
+#endif

@@ -1,0 +1,88 @@
+#include "ops/order.h"
+
+/* Bits of an IEEE number of `bits` bits as a key: negative numbers reversed and below the others. */
+static inline uint64_t float_key(uint64_t word, int bits, uint64_t infinity)
+{
+    uint64_t sign = UINT64_C(1) << (bits - 1), magnitude = word & (sign - 1);
+    if (magnitude > infinity)
+        return UINT64_MAX;
+    if (magnitude == 0)
+        return sign;
+    return word & sign ? sign - magnitude : sign + magnitude;
+}
+
+#define KEYS(type, key)                                                                                                \
+    do {                                                                                                               \
+        const type *from = XCVM_CDATA(type, tensor) + begin;                                                           \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            type x = from[i * stride];                                                                                 \
+            keys[i] = (key);                                                                                           \
+        }                                                                                                              \
+    } while (0)
+#define SIGN (UINT64_C(1) << 63)
+
+void xcvm_order_keys(const xcvm_value *tensor, size_t begin, size_t stride, size_t count, uint64_t *keys)
+{
+    switch ((xcvm_dtype)tensor->dtype) {
+    case XCVM_F32:
+        KEYS(uint32_t, float_key(x, 32, 0x7f800000));
+        break;
+    case XCVM_F64:
+        KEYS(uint64_t, float_key(x, 64, UINT64_C(0x7ff0000000000000)));
+        break;
+    case XCVM_F16:
+        KEYS(uint16_t, float_key(x, 16, 0x7c00));
+        break;
+    case XCVM_BF16:
+        KEYS(uint16_t, float_key(x, 16, 0x7f80));
+        break;
+    case XCVM_I8:
+        KEYS(int8_t, (uint64_t)x ^ SIGN);
+        break;
+    case XCVM_I16:
+        KEYS(int16_t, (uint64_t)x ^ SIGN);
+        break;
+    case XCVM_I32:
+        KEYS(int32_t, (uint64_t)x ^ SIGN);
+        break;
+    case XCVM_I64:
+        KEYS(int64_t, (uint64_t)x ^ SIGN);
+        break;
+    case XCVM_U16:
+        KEYS(uint16_t, x);
+        break;
+    case XCVM_U32:
+        KEYS(uint32_t, x);
+        break;
+    case XCVM_U64:
+        KEYS(uint64_t, x);
+        break;
+    default: /* u8 and bool */
+        KEYS(uint8_t, x);
+        break;
+    }
+}
+
+void xcvm_order_sort(int64_t *items, int64_t *spare, size_t count, xcvm_order_compare compare, const void *context)
+{
+    enum { SHORT = 12 };
+    if (count <= SHORT) {
+        for (size_t i = 1; i < count; i++) {
+            int64_t item = items[i];
+            size_t j = i;
+            for (; j > 0 && compare(context, items[j - 1], item) > 0; j--)
+                items[j] = items[j - 1];
+            items[j] = item;
+        }
+        return;
+    }
+    size_t half = count / 2, left = 0, right = half, to = 0;
+    xcvm_order_sort(items, spare, half, compare, context);
+    xcvm_order_sort(items + half, spare, count - half, compare, context);
+    if (compare(context, items[half - 1], items[half]) <= 0)
+        return;
+    memcpy(spare, items, half * sizeof *items);
+    while (left < half && right < count)
+        items[to++] = compare(context, spare[left], items[right]) <= 0 ? spare[left++] : items[right++];
+    memcpy(items + to, spare + left, (half - left) * sizeof *items);
+}

@@ -1,0 +1,106 @@
+/* The general kernel of pooling: one window at a time, for any type. */
+#include "ops/pool.h"
+
+#include "ops/floats.h"
+
+#include <math.h>
+
+typedef struct position {
+    const xcvm_pooling *w;
+    int64_t *indices;
+    bool columns_first;
+} position;
+
+static void pool_positions(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const position *p = context;
+    const xcvm_pooling *w = p->w;
+    const size_t size = xcvm_dtype_size((xcvm_dtype)w->x->dtype);
+    for (size_t i = begin; i < end; i++) {
+        int64_t start[XCVM_MAX_RANK], outside = 1;
+        size_t rest = i;
+        for (int d = w->axes - 1; d >= 0; d--) {
+            start[d] = (int64_t)(rest % (size_t)w->out[d]) * w->strides[d] - w->pads[d];
+            rest /= (size_t)w->out[d];
+            /* Elements of the window inside the padded extent, for means that count the padding. */
+            int64_t inside = 0;
+            for (int64_t j = 0; j < w->kernel[d]; j++)
+                inside += start[d] + j * w->dilations[d] < w->in[d] + w->pads[d + w->axes];
+            outside *= inside;
+        }
+        const size_t plane = rest * w->in_plane;
+        double result = w->kind == XCVM_POOL_MAX ? -INFINITY : 0;
+        int64_t best = -1, counted = 0;
+        for (size_t j = 0; j < w->kernel_size; j++) {
+            size_t offset = j, at = 0, stride = 1;
+            int64_t column = 0, column_stride = 1, where[XCVM_MAX_RANK];
+            bool valid = true;
+            for (int d = w->axes - 1; d >= 0; d--) {
+                where[d] = start[d] + (int64_t)(offset % (size_t)w->kernel[d]) * w->dilations[d];
+                offset /= (size_t)w->kernel[d];
+                valid &= where[d] >= 0 && where[d] < w->in[d];
+                at += (size_t)where[d] * stride;
+                stride *= (size_t)w->in[d];
+            }
+            if (!valid)
+                continue;
+            for (int d = 0; d < w->axes; d++) {
+                column += where[d] * column_stride;
+                column_stride *= w->in[d];
+            }
+            const double value = xcvm_element_as_double(w->x, plane + at);
+            counted++;
+            if (w->kind == XCVM_POOL_MAX) {
+                if (best < 0 || value > result || (isnan(value) && !isnan(result))) {
+                    result = value;
+                    best = (int64_t)(plane + at);
+                    if (p->indices != NULL)
+                        p->indices[i] = p->columns_first ? (int64_t)plane + column : best;
+                }
+            } else {
+                result += w->kind == XCVM_POOL_MEAN ? value : pow(fabs(value), (double)w->p);
+            }
+        }
+        if (w->kind == XCVM_POOL_MAX && best >= 0) {
+            memcpy((char *)w->y->data + i * size, (const char *)w->x->data + (size_t)best * size, size);
+        } else if (w->kind == XCVM_POOL_MAX) {
+            xcvm_write_double(w->y, i, result);
+            if (p->indices != NULL)
+                p->indices[i] = (int64_t)plane;
+        } else if (w->kind == XCVM_POOL_MEAN) {
+            xcvm_write_double(w->y, i, result / (double)(w->count_pads ? outside : counted > 0 ? counted : 1));
+        } else {
+            xcvm_write_double(w->y, i, pow(result, 1 / (double)w->p));
+        }
+    }
+}
+
+void xcvm_pool_positions(xcvm_kernel *k, const xcvm_pooling *w, int64_t *indices, bool columns_first)
+{
+    position p = {w, indices, columns_first};
+    xcvm_parallel(k->threads, w->planes * w->out_plane, 1 + 4096 / w->kernel_size, pool_positions, &p);
+}
+
+xcvm_status xcvm_pooling_make(xcvm_kernel *k, xcvm_pooling *w, const xcvm_value *x, xcvm_value *y, xcvm_ints kernel,
+                              xcvm_ints strides, xcvm_ints pads, xcvm_ints dilations)
+{
+    w->x = x;
+    w->y = y;
+    w->axes = (int)kernel.count;
+    w->kernel = kernel.at;
+    w->strides = strides.at;
+    w->pads = pads.at;
+    w->dilations = dilations.at;
+    w->in = x->dims + 2;
+    w->out = y->dims + 2;
+    w->planes = (size_t)x->dims[0] * (size_t)x->dims[1];
+    w->in_plane = w->out_plane = w->kernel_size = 1;
+    for (int d = 0; d < w->axes; d++) {
+        w->in_plane *= (size_t)w->in[d];
+        w->out_plane *= (size_t)w->out[d];
+        XCVM_CHECK(k->error, xcvm_size_mul(w->kernel_size, (size_t)w->kernel[d], &w->kernel_size), OUT_OF_RANGE,
+                   "the window is too large");
+    }
+    return XCVM_OK;
+}

@@ -1,0 +1,26 @@
+/* What the pooling instructions have in common. */
+#ifndef XCVM_OPS_POOL_H
+#define XCVM_OPS_POOL_H
+
+#include "ops/kernel.h"
+
+typedef enum xcvm_pool_kind { XCVM_POOL_MAX, XCVM_POOL_MEAN, XCVM_POOL_NORM } xcvm_pool_kind;
+
+/* A pooling as its kernels see it; arrays have one entry for each spatial axis, pads two. */
+typedef struct xcvm_pooling {
+    xcvm_pool_kind kind;
+    const xcvm_value *x;
+    xcvm_value *y;
+    int axes;
+    const int64_t *in, *out, *kernel, *strides, *pads, *dilations;
+    size_t planes, in_plane, out_plane, kernel_size;
+    bool count_pads; /* MEAN */
+    int64_t p;       /* NORM */
+} xcvm_pooling;
+
+xcvm_status xcvm_pooling_make(xcvm_kernel *k, xcvm_pooling *w, const xcvm_value *x, xcvm_value *y, xcvm_ints kernel,
+                             xcvm_ints strides, xcvm_ints pads, xcvm_ints dilations);
+/* Any type and kind, one position at a time; `indices` of maxima may be NULL. */
+void xcvm_pool_positions(xcvm_kernel *k, const xcvm_pooling *w, int64_t *indices, bool columns_first);
+
+#endif

@@ -1,0 +1,136 @@
+/* RandomNormal, RandomUniform, Bernoulli, Multinomial and Dropout. */
+#include "ops/floats.h"
+#include "ops/kernel.h"
+#include "ops/random.h"
+
+#include <math.h>
+
+XCVM_SHAPE_RULE(random)
+{
+    int64_t dims[XCVM_MAX_RANK];
+    size_t count;
+    bool known;
+    const xcvm_value *shape = t->in[0];
+    xcvm_dtype dtype = XCVM_F32;
+    for (size_t i = 0; i < t->row->field_count; i++)
+        if (t->row->fields[i].kind == XCVM_FIELD_DTYPE)
+            dtype = *(const xcvm_dtype *)(const void *)((const char *)t->args + t->row->fields[i].offset);
+    XCVM_REQUIRE(t, xcvm_dtype_is_float(dtype), TYPE_MISMATCH, "dtype is %s; f16, bf16, f32 or f64 is needed",
+                 xcvm_dtype_name(dtype));
+    XCVM_TRY(xcvm_read_ints(t->error, shape, "shape", dims, XCVM_MAX_RANK, &count, &known));
+    if (!known) {
+        const int rank = shape->rank == 1 && shape->dims[0] >= 0 ? (int)shape->dims[0] : -1;
+        for (int d = 0; d < XCVM_MAX_RANK; d++)
+            dims[d] = XCVM_ANY_DIM;
+        xcvm_value_set_tensor(t->out[0], dtype, rank, dims);
+        return XCVM_OK;
+    }
+    for (size_t i = 0; i < count; i++)
+        XCVM_REQUIRE(t, dims[i] >= 0, OUT_OF_RANGE, "shape[%zu] is %lld", i, (long long)dims[i]);
+    xcvm_value_set_tensor(t->out[0], dtype, (int)count, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(RandomNormal)
+{
+    uint64_t state = xcvm_random_start(a->seed, k->random);
+    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++)
+        xcvm_write_double(a->y, i, a->mean + a->scale * xcvm_random_normal(&state));
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(RandomUniform)
+{
+    uint64_t state = xcvm_random_start(a->seed, k->random);
+    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++)
+        xcvm_write_double(a->y, i, a->low + (a->high - a->low) * xcvm_random_uniform(&state));
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Bernoulli)
+{
+    (void)t;
+    xcvm_value_set_tensor(a->y, a->dtype != XCVM_NO_DTYPE ? a->dtype : (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Bernoulli)
+{
+    uint64_t state = xcvm_random_start(a->seed, k->random);
+    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
+        const double p = xcvm_element_as_double(a->x, i);
+        XCVM_CHECK(k->error, p >= 0 && p <= 1, OUT_OF_RANGE, "element %zu of x is %g, no probability", i, p);
+        xcvm_write_double(a->y, i, xcvm_random_uniform(&state) < p ? 1 : 0);
+    }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Multinomial)
+{
+    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
+    XCVM_REQUIRE(t, xcvm_dtype_in(a->dtype, XCVM_TYPES_INDEX), TYPE_MISMATCH, "dtype is %s; i32 or i64 is needed",
+                 xcvm_dtype_name(a->dtype));
+    const int64_t dims[] = {a->x->rank < 0 ? XCVM_ANY_DIM : a->x->dims[0], a->sample_size};
+    xcvm_value_set_tensor(a->y, a->dtype, 2, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Multinomial)
+{
+    uint64_t state = xcvm_random_start(a->seed, k->random);
+    const size_t rows = (size_t)a->x->dims[0], classes = (size_t)a->x->dims[1], samples = (size_t)a->sample_size;
+    XCVM_CHECK(k->error, classes > 0 || rows == 0, SHAPE_MISMATCH, "x has no classes");
+    for (size_t row = 0; row < rows; row++) {
+        double greatest = -INFINITY, sum = 0;
+        for (size_t c = 0; c < classes; c++)
+            greatest = fmax(greatest, xcvm_element_as_double(a->x, row * classes + c));
+        for (size_t c = 0; c < classes; c++)
+            sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
+        for (size_t s = 0; s < samples; s++) {
+            double left = xcvm_random_uniform(&state) * sum;
+            size_t c = 0;
+            while (c + 1 < classes && (left -= exp(xcvm_element_as_double(a->x, row * classes + c) - greatest)) >= 0)
+                c++;
+            if (a->dtype == XCVM_I32)
+                XCVM_DATA(int32_t, a->y)[row * samples + s] = (int32_t)c;
+            else
+                XCVM_DATA(int64_t, a->y)[row * samples + s] = (int64_t)c;
+        }
+    }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Dropout)
+{
+    XCVM_REQUIRE(t, a->ratio == NULL || a->ratio->rank <= 0 || (a->ratio->rank == 1 && a->ratio->dims[0] <= 1),
+                 SHAPE_MISMATCH, "ratio must be one number");
+    xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
+    if (a->mask != NULL)
+        xcvm_value_set_tensor(a->mask, XCVM_BOOL, a->x->rank, a->x->dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Dropout)
+{
+    const size_t count = xcvm_element_count(a->x);
+    const bool training = a->training_mode != NULL && xcvm_element_count(a->training_mode) == 1 &&
+                          *XCVM_CDATA(uint8_t, a->training_mode) != 0;
+    const double ratio =
+        a->ratio != NULL && xcvm_element_count(a->ratio) == 1 ? xcvm_element_as_double(a->ratio, 0) : 0.5;
+    XCVM_CHECK(k->error, ratio >= 0 && ratio < 1, OUT_OF_RANGE, "ratio is %g, it must be in [0, 1)", ratio);
+    if (!training || ratio == 0) {
+        if (a->y->data != a->x->data && a->x->bytes != 0)
+            memcpy(a->y->data, a->x->data, a->x->bytes);
+        if (a->mask != NULL && count != 0)
+            memset(a->mask->data, 1, count);
+        return XCVM_OK;
+    }
+    uint64_t state = xcvm_random_start(a->seed, k->random);
+    for (size_t i = 0; i < count; i++) {
+        const bool kept = xcvm_random_uniform(&state) >= ratio;
+        xcvm_write_double(a->y, i, kept ? xcvm_element_as_double(a->x, i) / (1 - ratio) : 0);
+        if (a->mask != NULL)
+            XCVM_DATA(uint8_t, a->mask)[i] = kept;
+    }
+    return XCVM_OK;
+}

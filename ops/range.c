@@ -1,0 +1,110 @@
+#include "ops/index.h"
+
+#include <math.h>
+
+/* How many numbers lie between start and limit, delta apart. */
+static xcvm_status count_of(const xcvm_typing *t, const xcvm_Range_args *a, int64_t *count)
+{
+    *count = 0;
+    if (xcvm_dtype_is_float(a->start->dtype)) {
+        double start = xcvm_element_as_double(a->start, 0), limit = xcvm_element_as_double(a->limit, 0),
+               delta = xcvm_element_as_double(a->delta, 0);
+        XCVM_REQUIRE(t, delta != 0, INVALID_ARGUMENT, "delta is 0");
+        double n = ceil((limit - start) / delta);
+        XCVM_REQUIRE(t, !isnan(n) && n < 0x1p62, OUT_OF_RANGE, "from %g to %g by %g is no finite range", start, limit,
+                     delta);
+        *count = n > 0 ? (int64_t)n : 0;
+        return XCVM_OK;
+    }
+    __extension__ typedef __int128 wide;
+    wide start, limit, delta;
+    if (a->start->dtype == XCVM_U64) {
+        start = *XCVM_CDATA(uint64_t, a->start);
+        limit = *XCVM_CDATA(uint64_t, a->limit);
+        delta = *XCVM_CDATA(uint64_t, a->delta);
+    } else {
+        start = xcvm_element_as_int(a->start, 0);
+        limit = xcvm_element_as_int(a->limit, 0);
+        delta = xcvm_element_as_int(a->delta, 0);
+    }
+    XCVM_REQUIRE(t, delta != 0, INVALID_ARGUMENT, "delta is 0");
+    wide distance = delta > 0 ? limit - start : start - limit, step = delta > 0 ? delta : -delta;
+    wide n = distance > 0 ? (distance + step - 1) / step : 0;
+    XCVM_REQUIRE(t, n <= INT64_MAX, OUT_OF_RANGE, "the range is too long");
+    *count = (int64_t)n;
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Range)
+{
+    const xcvm_value *ends[3] = {a->start, a->limit, a->delta};
+    bool known = true;
+    int64_t count = XCVM_ANY_DIM;
+    for (int i = 0; i < 3; i++) {
+        XCVM_REQUIRE(t, !xcvm_dims_known(ends[i]) || xcvm_element_count(ends[i]) == 1, SHAPE_MISMATCH,
+                     "start, limit and delta must have one element each");
+        known = known && ends[i]->data != NULL;
+    }
+    if (known)
+        XCVM_TRY(count_of(t, a, &count));
+    xcvm_value_set_tensor(a->y, a->y->dtype, 1, &count);
+    return XCVM_OK;
+}
+
+#define FILL(type)                                                                                                     \
+    for (size_t i = 0; i < count; i++)                                                                                 \
+    XCVM_DATA(type, a->y)                                                                                              \
+    [i] = (type)((uint64_t)*XCVM_CDATA(type, a->start) + (uint64_t)i * (uint64_t)*XCVM_CDATA(type, a->delta))
+#define FILL_FLOAT(type, convert)                                                                                      \
+    for (size_t i = 0; i < count; i++)                                                                                 \
+    XCVM_DATA(type, a->y)[i] = convert(start + (double)i * delta)
+#define TO_F16(x) xcvm_f32_to_f16((float)(x))
+#define TO_BF16(x) xcvm_f32_to_bf16((float)(x))
+
+XCVM_KERNEL(Range)
+{
+    (void)k;
+    size_t count = xcvm_element_count(a->y);
+    double start = xcvm_element_as_double(a->start, 0), delta = xcvm_element_as_double(a->delta, 0);
+    switch ((xcvm_dtype)a->y->dtype) {
+    case XCVM_F32:
+        FILL_FLOAT(float, (float));
+        break;
+    case XCVM_F64:
+        FILL_FLOAT(double, (double));
+        break;
+    case XCVM_F16:
+        FILL_FLOAT(uint16_t, TO_F16);
+        break;
+    case XCVM_BF16:
+        FILL_FLOAT(uint16_t, TO_BF16);
+        break;
+    case XCVM_I8:
+        FILL(int8_t);
+        break;
+    case XCVM_I16:
+        FILL(int16_t);
+        break;
+    case XCVM_I32:
+        FILL(int32_t);
+        break;
+    case XCVM_I64:
+        FILL(int64_t);
+        break;
+    case XCVM_U8:
+        FILL(uint8_t);
+        break;
+    case XCVM_U16:
+        FILL(uint16_t);
+        break;
+    case XCVM_U32:
+        FILL(uint32_t);
+        break;
+    case XCVM_U64:
+        FILL(uint64_t);
+        break;
+    default:
+        return xcvm_error_set(k->error, XCVM_INTERNAL, "element type %s is not handled", xcvm_dtype_name(a->y->dtype));
+    }
+    return XCVM_OK;
+}

@@ -1,0 +1,49 @@
+/* Reductions over any axes of a tensor. */
+#ifndef XCVM_OPS_REDUCTION_H
+#define XCVM_OPS_REDUCTION_H
+
+#include "ops/kernel.h"
+
+/* How elements are combined. */
+typedef enum xcvm_fold {
+    XCVM_FOLD_SUM,
+    XCVM_FOLD_SUM_SQUARE,
+    XCVM_FOLD_SUM_ABS,
+    XCVM_FOLD_SUM_EXP, /* of e to the element less a shift; in floating point */
+    XCVM_FOLD_MAX,     /* NaN if there is one */
+    XCVM_FOLD_MIN,
+    XCVM_FOLD_PROD
+} xcvm_fold;
+
+/* A value on its way: f for floating point, i for integers, where sums and products wrap and the highest bit of u64 is
+ * flipped for comparisons. */
+typedef union xcvm_partial {
+    double f;
+    int64_t i;
+} xcvm_partial;
+
+/* The loops for elements of one kind. `first` counts elements of `data`. */
+typedef struct xcvm_fold_loops {
+    /* *acc = fold(*acc, elements [first, first + count)). */
+    void (*run)(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
+                xcvm_partial *acc);
+    /* acc[i] = fold(acc[i], elements first + i, first + i + stride ...) for `rows` rows of `count` <= XCVM_FOLD_COLUMNS
+     * columns; shift[i] as above. */
+    void (*columns)(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
+                    size_t count, const double *shift, xcvm_partial *acc);
+} xcvm_fold_loops;
+
+enum { XCVM_FOLD_COLUMNS = 256 };
+
+extern const xcvm_fold_loops xcvm_fold_f64, xcvm_fold_i64; /* the latter for all integers and bool */
+
+/* The kernel of a reduction; `f32` are the loops for f32, f16 and bf16. The order in which elements are combined
+ * depends on shapes alone, so results are the same for any number of threads. */
+xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_loops *f32, xcvm_value *y,
+                        const xcvm_value *x, const xcvm_value *axes, bool noop_with_empty_axes);
+
+/* Which of `rank` axes are meant: bit i for axis i; all of them where `axes` is absent or empty, unless `noop`. */
+xcvm_status xcvm_reduction_axes(xcvm_error *error, const xcvm_value *axes, bool noop, int rank, uint32_t *mask,
+                                bool *known);
+
+#endif

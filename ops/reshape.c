@@ -1,0 +1,230 @@
+/* Reshape, Flatten, Squeeze and Unsqueeze: the same elements in another shape. */
+#include "ops/move.h"
+
+/* Divides both products, of `from` and of `to`, by the symbols and numbers that they have in common; so what is left
+ * may be known although the dimensions are not. */
+static void cancel(int64_t *from, int from_rank, int64_t *to, int to_rank)
+{
+    for (int i = 0; i < from_rank; i++) {
+        if (from[i] == XCVM_ANY_DIM || from[i] == 1)
+            continue;
+        for (int j = 0; j < to_rank; j++)
+            if (to[j] == from[i]) {
+                from[i] = to[j] = 1;
+                break;
+            }
+    }
+}
+
+/* Whether the product of known dimensions is too large for 64 bits, as that of an empty tensor's first ones can be. */
+static bool overflows(const int64_t *dims, int begin, int end)
+{
+    for (int i = begin; i < end; i++)
+        if (dims[i] < 0)
+            return false;
+    return xcvm_dims_product(dims, begin, end) < 0;
+}
+
+/* The product of the dimensions that are known; 0 if it overflows besides unknown ones. */
+static int64_t known_part(const int64_t *dims, int rank)
+{
+    int64_t product = 1;
+    for (int i = 0; i < rank; i++)
+        if (dims[i] >= 0 && __builtin_mul_overflow(product, dims[i], &product))
+            return 0;
+    return product;
+}
+
+static int unknowns(const int64_t *dims, int rank, int64_t *last)
+{
+    int count = 0;
+    for (int i = 0; i < rank; i++)
+        if (dims[i] < 0) {
+            count++;
+            if (last != NULL)
+                *last = dims[i];
+        }
+    return count;
+}
+
+/* The dimension that makes `to`, where it stands as 1, as large as `from`. Both are changed. */
+static xcvm_status find_rest(xcvm_error *error, int64_t *from, int from_rank, int64_t *to, int to_rank, int64_t *rest)
+{
+    cancel(from, from_rank, to, to_rank);
+    XCVM_CHECK(error, !overflows(to, 0, to_rank) && !overflows(from, 0, from_rank), OUT_OF_RANGE,
+               "the product of the dimensions overflows");
+    int64_t whole = known_part(from, from_rank), part = known_part(to, to_rank), symbol;
+    int symbols = unknowns(from, from_rank, &symbol);
+    if (unknowns(to, to_rank, NULL) != 0 || (symbols != 0 && (symbols != 1 || whole != part || whole == 0))) {
+        *rest = XCVM_ANY_DIM;
+        return XCVM_OK;
+    }
+    if (symbols == 1) {
+        *rest = symbol;
+        return XCVM_OK;
+    }
+    XCVM_CHECK(error, part != 0 && whole % part == 0, SHAPE_MISMATCH,
+               "no dimension in place of -1 makes the shape hold the elements of x: %lld are to be a multiple of %lld",
+               (long long)whole, (long long)part);
+    *rest = whole / part;
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Reshape)
+{
+    const xcvm_value *x = a->x;
+    int64_t dims[XCVM_MAX_RANK], from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
+    size_t count;
+    bool known;
+    int rest = -1;
+    unsigned copied = 0;
+    XCVM_TRY(xcvm_read_ints(t->error, a->shape, "shape", dims, XCVM_MAX_RANK, &count, &known));
+    if (!known) {
+        bool length = a->shape->rank == 1 && a->shape->dims[0] >= 0;
+        XCVM_REQUIRE(t, !length || a->shape->dims[0] <= XCVM_MAX_RANK, SHAPE_MISMATCH,
+                     "shape has %lld elements, at most %d are possible", (long long)a->shape->dims[0], XCVM_MAX_RANK);
+        xcvm_set_unknown(a->y, a->y->dtype, length ? (int)a->shape->dims[0] : -1);
+        return XCVM_OK;
+    }
+    int rank = (int)count;
+    for (int i = 0; i < rank; i++) {
+        XCVM_REQUIRE(t, dims[i] >= -1, OUT_OF_RANGE, "element %d of shape is %lld", i, (long long)dims[i]);
+        if (dims[i] == -1) {
+            XCVM_REQUIRE(t, rest < 0, INVALID_ARGUMENT, "shape has more than one -1");
+            rest = i;
+        } else if (dims[i] == 0 && !a->allowzero) {
+            XCVM_REQUIRE(t, x->rank < 0 || i < x->rank, OUT_OF_RANGE,
+                         "element %d of shape is 0, but x has no such dimension to take", i);
+            dims[i] = x->rank < 0 ? XCVM_ANY_DIM : x->dims[i];
+            copied |= 1U << i;
+        }
+        to[i] = i == rest ? 1 : dims[i];
+    }
+    if (x->rank < 0) {
+        if (rest >= 0)
+            dims[rest] = XCVM_ANY_DIM;
+    } else {
+        memcpy(from, x->dims, sizeof from);
+        /* What is copied cancels itself out, even where it is not known. */
+        for (int i = 0; i < rank && i < x->rank; i++)
+            if (copied >> i & 1 && rest >= 0)
+                from[i] = to[i] = 1;
+        if (rest >= 0) {
+            XCVM_TRY(find_rest(t->error, from, x->rank, to, rank, &dims[rest]));
+        } else {
+            int64_t left = xcvm_dims_product(from, 0, x->rank), right = xcvm_dims_product(to, 0, rank);
+            char ft[192], tt[192];
+            bool fits = !overflows(to, 0, rank) || left < 0;
+            XCVM_REQUIRE(t, fits && !xcvm_dims_differ(left, right), SHAPE_MISMATCH,
+                         "x of shape %s has %lld elements, the shape %s holds %lld",
+                         xcvm_dims_describe(x->rank, x->dims, ft, sizeof ft), (long long)left,
+                         xcvm_dims_describe(rank, dims, tt, sizeof tt), (long long)right);
+            /* One open dimension of the result is what remains. */
+            int open = -1, opens = 0;
+            for (int i = 0; i < rank; i++)
+                if (dims[i] == XCVM_ANY_DIM) {
+                    open = i;
+                    opens++;
+                }
+            if (opens == 1) {
+                to[open] = 1;
+                XCVM_TRY(find_rest(t->error, from, x->rank, to, rank, &dims[open]));
+            }
+        }
+    }
+    xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Reshape) { return xcvm_move_all(k, a->y, a->x); }
+
+XCVM_SHAPE_RULE_OF(Flatten)
+{
+    const xcvm_value *x = a->x;
+    if (x->rank < 0) {
+        xcvm_set_unknown(a->y, a->y->dtype, 2);
+        return XCVM_OK;
+    }
+    XCVM_REQUIRE(t, a->axis >= -x->rank && a->axis <= x->rank, OUT_OF_RANGE, "axis %lld is not in [-%d, %d]",
+                 (long long)a->axis, x->rank, x->rank);
+    int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    XCVM_REQUIRE(t, !overflows(x->dims, 0, axis) && !overflows(x->dims, axis, x->rank), OUT_OF_RANGE,
+                 "the product of the dimensions overflows");
+    int64_t dims[2] = {xcvm_dims_product(x->dims, 0, axis), xcvm_dims_product(x->dims, axis, x->rank)};
+    xcvm_value_set_tensor(a->y, a->y->dtype, 2, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Flatten) { return xcvm_move_all(k, a->y, a->x); }
+
+/* Marks the axes listed, each once. */
+static xcvm_status mark_axes(xcvm_error *error, const int64_t *axes, size_t count, int rank, bool marked[XCVM_MAX_RANK])
+{
+    memset(marked, 0, XCVM_MAX_RANK * sizeof *marked);
+    for (size_t i = 0; i < count; i++) {
+        int axis;
+        XCVM_TRY(xcvm_resolve_axis(error, axes[i], rank, &axis));
+        XCVM_CHECK(error, !marked[axis], INVALID_ARGUMENT, "axis %d is given twice", axis);
+        marked[axis] = true;
+    }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Squeeze)
+{
+    const xcvm_value *x = a->x;
+    int64_t axes[XCVM_MAX_RANK], dims[XCVM_MAX_RANK];
+    bool marked[XCVM_MAX_RANK] = {false}, known = true;
+    size_t count = 0;
+    if (a->axes != NULL)
+        XCVM_TRY(xcvm_read_ints(t->error, a->axes, "axes", axes, XCVM_MAX_RANK, &count, &known));
+    if (!known || x->rank < 0) {
+        bool length = a->axes != NULL && a->axes->rank == 1 && a->axes->dims[0] >= 0 && x->rank >= a->axes->dims[0];
+        xcvm_set_unknown(a->y, a->y->dtype, length && x->rank >= 0 ? x->rank - (int)a->axes->dims[0] : -1);
+        return XCVM_OK;
+    }
+    if (a->axes != NULL) {
+        XCVM_TRY(mark_axes(t->error, axes, count, x->rank, marked));
+    } else if (!xcvm_dims_known(x)) {
+        xcvm_set_unknown(a->y, a->y->dtype, -1);
+        return XCVM_OK;
+    }
+    int rank = 0;
+    for (int i = 0; i < x->rank; i++) {
+        if (a->axes == NULL)
+            marked[i] = x->dims[i] == 1;
+        XCVM_REQUIRE(t, !marked[i] || x->dims[i] == 1 || x->dims[i] < 0, SHAPE_MISMATCH,
+                     "dimension %d of x is %lld, only those of size 1 can be left out", i, (long long)x->dims[i]);
+        if (!marked[i])
+            dims[rank++] = x->dims[i];
+    }
+    xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Squeeze) { return xcvm_move_all(k, a->y, a->x); }
+
+XCVM_SHAPE_RULE_OF(Unsqueeze)
+{
+    const xcvm_value *x = a->x;
+    int64_t axes[XCVM_MAX_RANK], dims[XCVM_MAX_RANK];
+    bool marked[XCVM_MAX_RANK], known;
+    size_t count;
+    XCVM_TRY(xcvm_read_ints(t->error, a->axes, "axes", axes, XCVM_MAX_RANK, &count, &known));
+    if (!known || x->rank < 0) {
+        int64_t length = a->axes->rank == 1 ? a->axes->dims[0] : a->axes->rank == 0 ? 1 : -1;
+        bool sure = length >= 0 && x->rank >= 0 && length <= XCVM_MAX_RANK - x->rank;
+        xcvm_set_unknown(a->y, a->y->dtype, sure ? x->rank + (int)length : -1);
+        return XCVM_OK;
+    }
+    int rank = x->rank + (int)count;
+    XCVM_REQUIRE(t, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
+                 XCVM_MAX_RANK);
+    XCVM_TRY(mark_axes(t->error, axes, count, rank, marked));
+    for (int i = 0, from = 0; i < rank; i++)
+        dims[i] = marked[i] ? 1 : x->dims[from++];
+    xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Unsqueeze) { return xcvm_move_all(k, a->y, a->x); }

@@ -1,0 +1,382 @@
+/* Resize: resampling along chosen axes, one axis after the other. */
+#include "ops/floats.h"
+#include "ops/kernel.h"
+
+#include <math.h>
+
+/* Which dimension of x entry `i` of scales, sizes or roi is for. */
+static xcvm_status resized_axis(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int rank, int *axis)
+{
+    if (a->axes.count == 0) {
+        *axis = (int)i;
+        return XCVM_OK;
+    }
+    return xcvm_resolve_axis(error, a->axes.at[i], rank, axis);
+}
+
+/* Output sizes and scales of every dimension of x; scales are 1 where nothing is resized. Dimensions of x and sizes may
+ * be unknown (dims < 0), as in shape rules. */
+static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t dims[XCVM_MAX_RANK],
+                           double scales[XCVM_MAX_RANK])
+{
+    const int rank = a->x->rank;
+    size_t expected = a->axes.count != 0 ? a->axes.count : (size_t)rank;
+    for (int d = 0; d < rank; d++) {
+        dims[d] = a->x->dims[d];
+        scales[d] = 1;
+    }
+    const bool by_scales = a->scales != NULL && (a->scales->rank != 1 || a->scales->dims[0] != 0);
+    const bool by_sizes = a->sizes != NULL && (a->sizes->rank != 1 || a->sizes->dims[0] != 0);
+    XCVM_CHECK(error, by_scales != by_sizes, INVALID_ARGUMENT, "exactly one of scales and sizes must be given");
+    const xcvm_value *given = by_scales ? a->scales : a->sizes;
+    const char *what = by_scales ? "scales" : "sizes";
+    XCVM_CHECK(error, given->rank < 0 || given->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what,
+               given->rank);
+    XCVM_CHECK(error, expected <= (size_t)rank, SHAPE_MISMATCH, "axes has %zu entries, x has rank %d", expected, rank);
+    if (given->data == NULL || !xcvm_dims_known(given)) {
+        for (size_t i = 0; i < expected; i++) {
+            int d;
+            XCVM_TRY(resized_axis(error, a, i, rank, &d));
+            dims[d] = XCVM_ANY_DIM;
+        }
+        return XCVM_OK;
+    }
+    XCVM_CHECK(error, xcvm_element_count(given) == expected, SHAPE_MISMATCH, "%s has %zu entries, %zu are needed", what,
+               xcvm_element_count(given), expected);
+    double common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? INFINITY : 0;
+    for (size_t i = 0; i < expected; i++) {
+        int d;
+        XCVM_TRY(resized_axis(error, a, i, rank, &d));
+        const double in = (double)a->x->dims[d];
+        if (by_scales) {
+            scales[d] = xcvm_element_as_double(given, i);
+            XCVM_CHECK(error, scales[d] > 0 && scales[d] < 1e9, OUT_OF_RANGE, "scales[%zu] is %g, it must be positive",
+                       i, scales[d]);
+            dims[d] =
+                a->x->dims[d] < 0 ? (scales[d] == 1 ? a->x->dims[d] : XCVM_ANY_DIM) : (int64_t)floor(in * scales[d]);
+        } else {
+            dims[d] = xcvm_element_as_int(given, i);
+            XCVM_CHECK(error, dims[d] >= 0 && dims[d] <= INT32_MAX, OUT_OF_RANGE, "sizes[%zu] is %lld", i,
+                       (long long)dims[d]);
+            if (a->x->dims[d] > 0) {
+                scales[d] = (double)dims[d] / in;
+                common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? fmin(common, scales[d])
+                                                                               : fmax(common, scales[d]);
+            } else if (a->x->dims[d] < 0 && a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch) {
+                common = NAN;
+            }
+        }
+    }
+    if (by_sizes && a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch)
+        for (size_t i = 0; i < expected; i++) {
+            int d;
+            XCVM_TRY(resized_axis(error, a, i, rank, &d));
+            scales[d] = common;
+            dims[d] = isnan(common) || a->x->dims[d] < 0 ? XCVM_ANY_DIM
+                                                         : (int64_t)floor((double)a->x->dims[d] * common + 0.5);
+        }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Resize)
+{
+    int64_t dims[XCVM_MAX_RANK];
+    double scales[XCVM_MAX_RANK];
+    if (a->x->rank < 0) {
+        xcvm_value_set_tensor(a->y, a->x->dtype, -1, NULL);
+        return XCVM_OK;
+    }
+    XCVM_TRY(resolve(t->error, a, dims, scales));
+    xcvm_value_set_tensor(a->y, a->x->dtype, a->x->rank, dims);
+    return XCVM_OK;
+}
+
+/* Where output position `i` of an axis lies on the input axis; formulas of ONNX's Resize,
+ * coordinate_transformation_mode.
+ */
+static double source_position(const xcvm_Resize_args *a, int64_t i, int64_t in, int64_t out, double scale,
+                              double roi_start, double roi_end)
+{
+    /* The length that the scale asks for, of which the result has the whole part. */
+    const double x = (double)i, resized = scale * (double)in;
+    switch (a->coordinate_transformation_mode) {
+    case XCVM_COORDINATE_half_pixel_symmetric: {
+        const double adjustment = (double)out / resized;
+        return (double)in / 2 * (1 - adjustment) + (x + 0.5) / scale - 0.5;
+    }
+    case XCVM_COORDINATE_pytorch_half_pixel:
+        return out > 1 ? (x + 0.5) / scale - 0.5 : 0;
+    case XCVM_COORDINATE_align_corners:
+        return out == 1 || resized == 1 ? 0 : x * (double)(in - 1) / (resized - 1);
+    case XCVM_COORDINATE_asymmetric:
+        return x / scale;
+    case XCVM_COORDINATE_tf_half_pixel_for_nn:
+        return (x + 0.5) / scale;
+    case XCVM_COORDINATE_tf_crop_and_resize:
+        return out > 1 ? roi_start * (double)(in - 1) + x * (roi_end - roi_start) * (double)(in - 1) / (resized - 1)
+                       : 0.5 * (roi_start + roi_end) * (double)(in - 1);
+    default:
+        return (x + 0.5) / scale - 0.5;
+    }
+}
+
+static int64_t clamp(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
+
+static int64_t nearest(int mode, double x)
+{
+    switch (mode) {
+    case XCVM_NEAREST_round_prefer_ceil:
+        return (int64_t)floor(x + 0.5);
+    case XCVM_NEAREST_floor:
+        return (int64_t)floor(x);
+    case XCVM_NEAREST_ceil:
+        return (int64_t)ceil(x);
+    default:
+        return (int64_t)ceil(x - 0.5);
+    }
+}
+
+/* Keys' cubic convolution kernel (IEEE TASSP 29(6), 1981) at distance x. */
+static double cubic(double a, double x)
+{
+    x = fabs(x);
+    if (x <= 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+/* The input positions and weights that one axis' output positions are made of: `taps` for each. */
+typedef struct axis_plan {
+    int64_t in, out, taps;
+    int64_t *index; /* out x taps */
+    float *weight;
+    bool *outside; /* out; only tf_crop_and_resize */
+} axis_plan;
+
+static int64_t tap_count(const xcvm_Resize_args *a, double scale)
+{
+    if (a->mode == XCVM_RESIZE_MODE_nearest)
+        return 1;
+    const double reach = a->mode == XCVM_RESIZE_MODE_linear ? 1 : 2;
+    if (!a->antialias || scale >= 1)
+        return 2 * (int64_t)reach;
+    return 2 - 2 * ((int64_t)floor(-reach / scale) + 1);
+}
+
+static void fill_axis(const xcvm_Resize_args *a, axis_plan *p, double scale, double roi_start, double roi_end)
+{
+    const double filter = a->antialias ? fmin(scale, 1) : 1;
+    const int64_t first = 1 - p->taps / 2;
+    for (int64_t i = 0; i < p->out; i++) {
+        const double x = source_position(a, i, p->in, p->out, scale, roi_start, roi_end);
+        p->outside[i] = a->coordinate_transformation_mode == XCVM_COORDINATE_tf_crop_and_resize &&
+                        (x < 0 || x > (double)(p->in - 1));
+        int64_t *index = p->index + i * p->taps;
+        float *weight = p->weight + i * p->taps;
+        if (a->mode == XCVM_RESIZE_MODE_nearest) {
+            index[0] = clamp(nearest((int)a->nearest_mode, x), p->in);
+            weight[0] = 1;
+            continue;
+        }
+        /* The tap to the left of x, so that its distance is in (0, 1]. */
+        const int64_t left = (int64_t)ceil(x) - 1;
+        const double ratio = x - (double)left;
+        double sum = 0;
+        for (int64_t j = 0; j < p->taps; j++) {
+            const double distance = ((double)(first + j) - ratio) * filter;
+            const int64_t at = left + first + j;
+            double w =
+                a->mode == XCVM_RESIZE_MODE_linear ? fmax(0, 1 - fabs(distance)) : cubic(a->cubic_coeff_a, distance);
+            if (a->exclude_outside && (at < 0 || at >= p->in))
+                w = 0;
+            sum += w;
+            index[j] = clamp(at, p->in);
+            weight[j] = (float)w;
+        }
+        if ((a->exclude_outside || filter < 1) && sum != 0)
+            for (int64_t j = 0; j < p->taps; j++)
+                weight[j] = (float)((double)weight[j] / sum);
+    }
+}
+
+typedef struct pass {
+    const axis_plan *axis;
+    const float *from;
+    float *to;
+    size_t inner;
+} pass;
+
+/* One axis of float data: rows are the dimensions before it times its output positions. */
+static void resample_rows(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const pass *p = context;
+    const axis_plan *axis = p->axis;
+    for (size_t row = begin; row < end; row++) {
+        const size_t outer = row / (size_t)axis->out, i = row % (size_t)axis->out;
+        const float *from = p->from + outer * (size_t)axis->in * p->inner;
+        float *to = p->to + row * p->inner;
+        const int64_t *index = axis->index + i * (size_t)axis->taps;
+        const float *weight = axis->weight + i * (size_t)axis->taps;
+        const float *first = from + (size_t)index[0] * p->inner;
+        for (size_t c = 0; c < p->inner; c++)
+            to[c] = weight[0] * first[c];
+        for (int64_t j = 1; j < axis->taps; j++) {
+            const float *tap = from + (size_t)index[j] * p->inner;
+            for (size_t c = 0; c < p->inner; c++)
+                to[c] += weight[j] * tap[c];
+        }
+    }
+}
+
+typedef struct gather {
+    const axis_plan *axes;
+    const xcvm_value *x;
+    xcvm_value *y;
+    size_t size; /* of an element */
+} gather;
+
+static void gather_rows(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const gather *g = context;
+    const int last = g->y->rank - 1;
+    const size_t width = (size_t)g->y->dims[last];
+    const int64_t *columns = g->axes[last].index;
+    for (size_t row = begin; row < end; row++) {
+        size_t rest = row, from = 0, stride = 1;
+        for (int d = last - 1; d >= 0; d--) {
+            stride *= (size_t)g->x->dims[d + 1];
+            from += (size_t)g->axes[d].index[rest % (size_t)g->y->dims[d]] * stride;
+            rest /= (size_t)g->y->dims[d];
+        }
+        const char *in = (const char *)g->x->data + from * g->size;
+        char *out = (char *)g->y->data + row * width * g->size;
+        if (g->size == 4)
+            for (size_t i = 0; i < width; i++)
+                ((uint32_t *)(void *)out)[i] = ((const uint32_t *)(const void *)in)[columns[i]];
+        else
+            for (size_t i = 0; i < width; i++)
+                memcpy(out + i * g->size, in + (size_t)columns[i] * g->size, g->size);
+    }
+}
+
+XCVM_KERNEL(Resize)
+{
+    const int rank = a->x->rank;
+    const size_t in_count = xcvm_element_count(a->x), out_count = xcvm_element_count(a->y);
+    if (out_count == 0)
+        return XCVM_OK;
+    XCVM_CHECK(k->error, in_count != 0, SHAPE_MISMATCH, "x is empty, it cannot be resized");
+    if (rank == 0) {
+        memcpy(a->y->data, a->x->data, a->x->bytes);
+        return XCVM_OK;
+    }
+    int64_t dims[XCVM_MAX_RANK];
+    double scales[XCVM_MAX_RANK], starts[XCVM_MAX_RANK] = {0}, ends[XCVM_MAX_RANK];
+    XCVM_TRY(resolve(k->error, a, dims, scales));
+    for (int d = 0; d < rank; d++)
+        ends[d] = 1;
+    if (a->coordinate_transformation_mode == XCVM_COORDINATE_tf_crop_and_resize) {
+        const size_t entries = a->axes.count != 0 ? a->axes.count : (size_t)rank;
+        XCVM_CHECK(k->error, a->roi != NULL && xcvm_element_count(a->roi) == 2 * entries, SHAPE_MISMATCH,
+                   "roi must have %zu entries for tf_crop_and_resize", 2 * entries);
+        for (size_t i = 0; i < entries; i++) {
+            int d;
+            XCVM_TRY(resized_axis(k->error, a, i, rank, &d));
+            starts[d] = xcvm_element_as_double(a->roi, i);
+            ends[d] = xcvm_element_as_double(a->roi, entries + i);
+        }
+    }
+
+    /* Plans of the axes, then two buffers that the passes go back and forth between. */
+    const bool by_index = a->mode == XCVM_RESIZE_MODE_nearest;
+    axis_plan axes[XCVM_MAX_RANK];
+    size_t taps = 0, positions = 0, largest = in_count, count = in_count;
+    for (int d = 0; d < rank; d++) {
+        const bool resized = scales[d] != 1 || a->x->dims[d] != a->y->dims[d] || starts[d] != 0 || ends[d] != 1;
+        axes[d] = (axis_plan){
+            .in = a->x->dims[d], .out = a->y->dims[d], .taps = resized || by_index ? tap_count(a, scales[d]) : 0};
+        XCVM_CHECK(k->error, axes[d].taps <= INT32_MAX / 4, OUT_OF_RANGE, "dimension %d shrinks too much", d);
+        size_t product;
+        XCVM_CHECK(k->error,
+                   xcvm_size_mul((size_t)axes[d].out, (size_t)axes[d].taps, &product) &&
+                       xcvm_size_add(taps, product, &taps) && xcvm_size_add(positions, (size_t)axes[d].out, &positions),
+                   OUT_OF_MEMORY, "the result is too large");
+        count = count / (size_t)axes[d].in * (size_t)axes[d].out;
+        largest = count > largest ? count : largest;
+    }
+    const size_t tables = xcvm_round_up(taps * (sizeof(int64_t) + sizeof(float)) + positions, XCVM_ALIGNMENT);
+    const size_t buffer = by_index ? 0 : xcvm_round_up(largest * sizeof(float), XCVM_ALIGNMENT);
+    char *scratch = xcvm_kernel_scratch(k, tables + 2 * buffer);
+    if (scratch == NULL)
+        return k->error != NULL ? k->error->status : XCVM_OUT_OF_MEMORY;
+    int64_t *index = (int64_t *)(void *)scratch;
+    float *weight = (float *)(void *)(index + taps);
+    bool *outside = (bool *)(void *)(weight + taps);
+    bool any_outside = false;
+    for (int d = 0; d < rank; d++) {
+        axes[d].index = index;
+        axes[d].weight = weight;
+        axes[d].outside = outside;
+        if (axes[d].taps == 0) {
+            memset(outside, 0, (size_t)axes[d].out);
+        } else {
+            fill_axis(a, &axes[d], scales[d], starts[d], ends[d]);
+            for (int64_t i = 0; i < axes[d].out; i++)
+                any_outside |= outside[i];
+        }
+        index += axes[d].out * axes[d].taps;
+        weight += axes[d].out * axes[d].taps;
+        outside += axes[d].out;
+    }
+
+    if (by_index) {
+        gather g = {axes, a->x, a->y, xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
+        const size_t width = (size_t)a->y->dims[rank - 1];
+        xcvm_parallel(k->threads, out_count / width, 1 + 16384 / width, gather_rows, &g);
+    } else {
+        float *from = (float *)(void *)(scratch + tables), *to = (float *)(void *)(scratch + tables + buffer);
+        xcvm_read_floats(a->x, 0, in_count, from);
+        size_t outer = 1;
+        for (int d = 0; d < rank; d++) {
+            if (axes[d].taps != 0) {
+                XCVM_TRY(xcvm_kernel_poll(k));
+                pass p = {&axes[d], from, to, 1};
+                for (int e = d + 1; e < rank; e++)
+                    p.inner *= (size_t)axes[e].in;
+                const size_t work = p.inner * (size_t)axes[d].taps;
+                xcvm_parallel(k->threads, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
+                float *swap = from;
+                from = to;
+                to = swap;
+            }
+            outer *= (size_t)axes[d].out;
+        }
+        if (any_outside)
+            for (size_t i = 0; i < out_count; i++) {
+                size_t rest = i;
+                for (int d = rank - 1; d >= 0; d--) {
+                    if (axes[d].outside[rest % (size_t)axes[d].out])
+                        from[i] = (float)a->extrapolation_value;
+                    rest /= (size_t)axes[d].out;
+                }
+            }
+        xcvm_write_floats(from, out_count, a->y, 0);
+        return XCVM_OK;
+    }
+    if (any_outside)
+        for (size_t i = 0; i < out_count; i++) {
+            size_t rest = i;
+            bool is_outside = false;
+            for (int d = rank - 1; d >= 0; d--) {
+                is_outside |= axes[d].outside[rest % (size_t)axes[d].out];
+                rest /= (size_t)axes[d].out;
+            }
+            if (is_outside) {
+                const float value = (float)a->extrapolation_value;
+                xcvm_write_floats(&value, 1, a->y, i);
+            }
+        }
+    return XCVM_OK;
+}

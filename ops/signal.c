@@ -1,0 +1,232 @@
+/* DFT, STFT and MelWeightMatrix. */
+#include "ops/floats.h"
+#include "ops/fourier.h"
+#include "ops/kernel.h"
+
+#include <math.h>
+
+/* A scalar operand that shapes the result; false if its element is not known yet. */
+static bool scalar(const xcvm_value *v, int64_t *value)
+{
+    if (v->data == NULL || !xcvm_dims_known(v) || xcvm_element_count(v) != 1)
+        return false;
+    *value = xcvm_element_as_int(v, 0);
+    return true;
+}
+
+static xcvm_status check_parts(const xcvm_typing *t, const xcvm_value *x, const char *what)
+{
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "%s has rank %d, at least 2 is needed", what, x->rank);
+    if (x->rank >= 2) {
+        const int64_t parts = x->dims[x->rank - 1];
+        XCVM_REQUIRE(t, parts < 0 || parts == 1 || parts == 2, SHAPE_MISMATCH,
+                     "the last dimension of %s is %lld; 1 (real) or 2 (complex) is needed", what, (long long)parts);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status dft_axis(xcvm_error *error, const xcvm_DFT_args *a, int *axis, bool *known)
+{
+    int64_t given = -2;
+    *known = a->axis == NULL || scalar(a->axis, &given);
+    if (*known) {
+        XCVM_TRY(xcvm_resolve_axis(error, given, a->x->rank, axis));
+        XCVM_CHECK(error, *axis != a->x->rank - 1, OUT_OF_RANGE, "axis %lld is that of real and imaginary parts",
+                   (long long)given);
+    }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(DFT)
+{
+    XCVM_TRY(check_parts(t, a->x, "x"));
+    const int rank = a->x->rank;
+    if (rank < 0) {
+        xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, -1, NULL);
+        return XCVM_OK;
+    }
+    int64_t dims[XCVM_MAX_RANK];
+    memcpy(dims, a->x->dims, sizeof dims);
+    dims[rank - 1] = 2;
+    int axis;
+    bool known;
+    XCVM_TRY(dft_axis(t->error, a, &axis, &known));
+    if (!known) {
+        for (int d = 0; d < rank - 1; d++)
+            dims[d] = XCVM_ANY_DIM;
+    } else {
+        int64_t length = dims[axis];
+        if (a->dft_length != NULL && !scalar(a->dft_length, &length))
+            length = XCVM_ANY_DIM;
+        else
+            XCVM_REQUIRE(t, a->dft_length == NULL || length > 0, OUT_OF_RANGE, "dft_length is %lld", (long long)length);
+        dims[axis] = length < 0 ? XCVM_ANY_DIM : a->onesided ? length / 2 + 1 : length;
+    }
+    xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, rank, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(DFT)
+{
+    int axis;
+    bool known;
+    XCVM_TRY(dft_axis(k->error, a, &axis, &known));
+    const size_t in = (size_t)a->x->dims[axis], parts = (size_t)a->x->dims[a->x->rank - 1];
+    const size_t out = (size_t)a->y->dims[axis];
+    size_t length = in, outer = 1, inner = 1;
+    if (a->dft_length != NULL)
+        length = (size_t)xcvm_element_as_int(a->dft_length, 0);
+    for (int d = 0; d < axis; d++)
+        outer *= (size_t)a->x->dims[d];
+    for (int d = axis + 1; d < a->x->rank - 1; d++)
+        inner *= (size_t)a->x->dims[d];
+    if (xcvm_element_count(a->y) == 0)
+        return XCVM_OK;
+    const size_t scratch = xcvm_fourier_scratch(length);
+    XCVM_CHECK(k->error, scratch != 0, OUT_OF_MEMORY, "a transform of %zu points is too large", length);
+    double *points = xcvm_kernel_scratch(k, (2 * length + scratch) * sizeof *points);
+    if (points == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    const double factor = a->inverse ? 1 / (double)length : 1;
+    for (size_t o = 0; o < outer; o++)
+        for (size_t i = 0; i < inner; i++) {
+            XCVM_TRY(xcvm_kernel_poll(k));
+            memset(points, 0, 2 * length * sizeof *points);
+            for (size_t n = 0; n < in && n < length; n++)
+                for (size_t c = 0; c < parts; c++)
+                    points[2 * n + c] = xcvm_element_as_double(a->x, ((o * in + n) * inner + i) * parts + c);
+            xcvm_fourier(points, length, a->inverse != 0, points + 2 * length);
+            for (size_t n = 0; n < out; n++) {
+                const float pair[] = {(float)(points[2 * n] * factor), (float)(points[2 * n + 1] * factor)};
+                xcvm_write_floats(pair, 2, a->y, ((o * out + n) * inner + i) * 2);
+            }
+        }
+    return XCVM_OK;
+}
+
+/* Length of a frame: frame_length, else that of the window. -1 if not known yet. */
+static xcvm_status frame_size(xcvm_error *error, const xcvm_STFT_args *a, int64_t *length)
+{
+    XCVM_CHECK(error, a->frame_length != NULL || a->window != NULL, INVALID_ARGUMENT,
+               "window or frame_length must be given");
+    *length = XCVM_ANY_DIM;
+    if (a->frame_length != NULL) {
+        if (!scalar(a->frame_length, length))
+            return XCVM_OK;
+    } else if (a->window->rank == 1) {
+        *length = a->window->dims[0];
+        if (*length < 0)
+            return XCVM_OK;
+    }
+    XCVM_CHECK(error, *length > 0 || (a->window != NULL && a->window->rank < 0), OUT_OF_RANGE,
+               "a frame has %lld samples", (long long)*length);
+    if (a->window != NULL && a->window->rank >= 0)
+        XCVM_CHECK(error, a->window->rank == 1 && (a->window->dims[0] < 0 || a->window->dims[0] == *length),
+                   SHAPE_MISMATCH, "window must be one row of %lld, as a frame is", (long long)*length);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(STFT)
+{
+    XCVM_TRY(check_parts(t, a->signal, "signal"));
+    XCVM_REQUIRE(t, a->signal->rank < 0 || a->signal->rank == 3, SHAPE_MISMATCH, "signal has rank %d, 3 is needed",
+                 a->signal->rank);
+    int64_t length, step, dims[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, 2};
+    XCVM_TRY(frame_size(t->error, a, &length));
+    if (a->signal->rank == 3)
+        dims[0] = a->signal->dims[0];
+    if (length > 0)
+        dims[2] = a->onesided ? length / 2 + 1 : length;
+    if (length > 0 && a->signal->rank == 3 && a->signal->dims[1] >= 0 && scalar(a->frame_step, &step)) {
+        XCVM_REQUIRE(t, step > 0, OUT_OF_RANGE, "frame_step is %lld", (long long)step);
+        XCVM_REQUIRE(t, a->signal->dims[1] >= length, SHAPE_MISMATCH, "signal has %lld samples, a frame %lld",
+                     (long long)a->signal->dims[1], (long long)length);
+        dims[1] = (a->signal->dims[1] - length) / step + 1;
+    }
+    xcvm_value_set_tensor(a->y, (xcvm_dtype)a->signal->dtype, 4, dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(STFT)
+{
+    int64_t frame;
+    XCVM_TRY(frame_size(k->error, a, &frame));
+    const size_t length = (size_t)frame, step = (size_t)xcvm_element_as_int(a->frame_step, 0);
+    const size_t samples = (size_t)a->signal->dims[1], parts = (size_t)a->signal->dims[2];
+    const size_t frames = (size_t)a->y->dims[1], bins = (size_t)a->y->dims[2];
+    const size_t scratch = xcvm_fourier_scratch(length);
+    XCVM_CHECK(k->error, scratch != 0, OUT_OF_MEMORY, "a transform of %zu points is too large", length);
+    double *points = xcvm_kernel_scratch(k, (2 * length + scratch) * sizeof *points);
+    if (points == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t b = 0; b < (size_t)a->y->dims[0]; b++)
+        for (size_t f = 0; f < frames; f++) {
+            XCVM_TRY(xcvm_kernel_poll(k));
+            memset(points, 0, 2 * length * sizeof *points);
+            for (size_t n = 0; n < length; n++) {
+                const double weight = a->window != NULL ? xcvm_element_as_double(a->window, n) : 1;
+                for (size_t c = 0; c < parts; c++)
+                    points[2 * n + c] =
+                        weight * xcvm_element_as_double(a->signal, (b * samples + f * step + n) * parts + c);
+            }
+            xcvm_fourier(points, length, false, points + 2 * length);
+            for (size_t n = 0; n < bins; n++) {
+                const float pair[] = {(float)points[2 * n], (float)points[2 * n + 1]};
+                xcvm_write_floats(pair, 2, a->y, ((b * frames + f) * bins + n) * 2);
+            }
+        }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(MelWeightMatrix)
+{
+    int64_t bands, length, dims[] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
+    if (scalar(a->dft_length, &length)) {
+        XCVM_REQUIRE(t, length > 0 && length <= INT32_MAX, OUT_OF_RANGE, "dft_length is %lld", (long long)length);
+        dims[0] = length / 2 + 1;
+    }
+    if (scalar(a->num_mel_bins, &bands)) {
+        XCVM_REQUIRE(t, bands > 0 && bands <= INT32_MAX, OUT_OF_RANGE, "num_mel_bins is %lld", (long long)bands);
+        dims[1] = bands;
+    }
+    xcvm_value_set_tensor(a->y, a->dtype, 2, dims);
+    return XCVM_OK;
+}
+
+/* Bin of the spectrum at which edge `i` of the triangles lies. */
+static int64_t mel_edge(double low, double high, int64_t bands, int64_t i, int64_t length, double rate)
+{
+    const double step = (high - low) / (double)(bands + 2),
+                 hertz = 700 * (pow(10, ((double)i * step + low) / 2595) - 1);
+    return (int64_t)floor((double)(length + 1) * hertz / rate);
+}
+
+XCVM_KERNEL(MelWeightMatrix)
+{
+    const int64_t bands = xcvm_element_as_int(a->num_mel_bins, 0), length = xcvm_element_as_int(a->dft_length, 0);
+    const double rate = xcvm_element_as_double(a->sample_rate, 0);
+    const double from = xcvm_element_as_double(a->lower_edge_hertz, 0),
+                 to = xcvm_element_as_double(a->upper_edge_hertz, 0);
+    XCVM_CHECK(k->error, rate > 0 && from >= 0 && to >= from && to <= 1e9, OUT_OF_RANGE,
+               "sample_rate must be positive, the edges not negative and in order");
+    const double low = 2595 * log10(1 + from / 700), high = 2595 * log10(1 + to / 700);
+    const int64_t bins = a->y->dims[0];
+    memset(a->y->data, 0, a->y->bytes);
+    for (int64_t i = 0; i < bands; i++) {
+        int64_t edges[3];
+        for (int64_t j = 0; j < 3; j++) {
+            edges[j] = mel_edge(low, high, bands, i + j, length, rate);
+            XCVM_CHECK(k->error, edges[j] >= 0 && edges[j] < bins, OUT_OF_RANGE,
+                       "upper_edge_hertz is beyond the spectrum of sample_rate");
+        }
+        for (int64_t j = edges[0]; j <= edges[1]; j++) {
+            const float weight = edges[1] == edges[0] ? 1 : (float)(j - edges[0]) / (float)(edges[1] - edges[0]);
+            xcvm_write_floats(&weight, 1, a->y, (size_t)(j * bands + i));
+        }
+        for (int64_t j = edges[1]; j < edges[2]; j++) {
+            const float weight = (float)(edges[2] - j) / (float)(edges[2] - edges[1]);
+            xcvm_write_floats(&weight, 1, a->y, (size_t)(j * bands + i));
+        }
+    }
+    return XCVM_OK;
+}

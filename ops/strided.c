@@ -1,0 +1,281 @@
+#include "ops/strided.h"
+
+/* Bytes of a range that are worth waking a thread for. */
+enum { GRAIN_BYTES = 128 * 1024 };
+
+void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RANK])
+{
+    ptrdiff_t stride = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= (ptrdiff_t)dims[i];
+    }
+}
+
+/* The same block with as few axes as possible; at least one. */
+static xcvm_strided simplify(const xcvm_strided *s)
+{
+    xcvm_strided r = {.rank = 0};
+    for (int i = 0; i < s->rank; i++) {
+        int last = r.rank - 1;
+        if (s->dims[i] == 1)
+            continue;
+        if (last >= 0 && r.to[last] == s->to[i] * (ptrdiff_t)s->dims[i] &&
+            r.from[last] == s->from[i] * (ptrdiff_t)s->dims[i]) {
+            r.dims[last] *= s->dims[i];
+            r.to[last] = s->to[i];
+            r.from[last] = s->from[i];
+        } else {
+            xcvm_strided_axis(&r, s->dims[i], s->to[i], s->from[i]);
+        }
+    }
+    if (r.rank == 0)
+        xcvm_strided_axis(&r, 1, 1, 1);
+    return r;
+}
+
+/* ---- Rows: the innermost axis ---- */
+
+#define DEFINE_ROW(bits, type)                                                                                         \
+    static void copy_row_##bits(type *restrict to, ptrdiff_t to_stride, const type *restrict from,                     \
+                                ptrdiff_t from_stride, size_t count)                                                   \
+    {                                                                                                                  \
+        if (to_stride == 1 && from_stride == 0) {                                                                      \
+            type value = *from;                                                                                        \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                to[i] = value;                                                                                         \
+        } else if (to_stride == 1) {                                                                                   \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                to[i] = from[(ptrdiff_t)i * from_stride];                                                              \
+        } else {                                                                                                       \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                to[(ptrdiff_t)i * to_stride] = from[(ptrdiff_t)i * from_stride];                                       \
+        }                                                                                                              \
+    }
+typedef struct wide {
+    uint64_t low, high;
+} wide;
+DEFINE_ROW(8, uint8_t)
+DEFINE_ROW(16, uint16_t)
+DEFINE_ROW(32, uint32_t)
+DEFINE_ROW(64, uint64_t)
+DEFINE_ROW(128, wide)
+
+static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t count)
+{
+    if (to_stride == 1 && from_stride == 1) {
+        memcpy(to, from, count * size);
+        return;
+    }
+    switch (size) {
+    case 1:
+        copy_row_8(to, to_stride, from, from_stride, count);
+        break;
+    case 2:
+        copy_row_16(to, to_stride, from, from_stride, count);
+        break;
+    case 4:
+        copy_row_32(to, to_stride, from, from_stride, count);
+        break;
+    case 8:
+        copy_row_64(to, to_stride, from, from_stride, count);
+        break;
+    default:
+        copy_row_128(to, to_stride, from, from_stride, count);
+        break;
+    }
+}
+
+/* ---- Tiles: two axes, of which one is contiguous in `from` and the other in `to` ---- */
+
+/* Transposes n x n elements, n of them to a vector of 16 bytes, by interleaving log2 n times. */
+#define DEFINE_TILE(bits, type, n, stages, low, high)                                                                  \
+    typedef type vector_##bits __attribute__((vector_size(16), aligned(1), may_alias));                                \
+    static inline void tile_##bits(type *to, ptrdiff_t to_stride, const type *from, ptrdiff_t from_stride)             \
+    {                                                                                                                  \
+        vector_##bits rows[n], next[n];                                                                                \
+        for (int i = 0; i < (n); i++)                                                                                  \
+            rows[i] = *(const vector_##bits *)(const void *)(from + i * from_stride);                                  \
+        for (int stage = 0; stage < (stages); stage++) {                                                               \
+            for (int i = 0; i < (n) / 2; i++) {                                                                        \
+                next[2 * i] = low(rows[i], rows[i + (n) / 2]);                                                         \
+                next[2 * i + 1] = high(rows[i], rows[i + (n) / 2]);                                                    \
+            }                                                                                                          \
+            for (int i = 0; i < (n); i++)                                                                              \
+                rows[i] = next[i];                                                                                     \
+        }                                                                                                              \
+        for (int i = 0; i < (n); i++)                                                                                  \
+            *(vector_##bits *)(void *)(to + i * to_stride) = rows[i];                                                  \
+    }                                                                                                                  \
+    /* Writes `rows` rows of `columns` elements; row i comes from element i of each of the columns of `from`. */       \
+    static void panel_##bits(type *to, ptrdiff_t to_stride, const type *from, ptrdiff_t from_stride, size_t rows,      \
+                             size_t columns)                                                                           \
+    {                                                                                                                  \
+        size_t i = 0, j = 0;                                                                                           \
+        for (; j + (n) <= columns; j += (n)) {                                                                         \
+            const type *source = from + (ptrdiff_t)j * from_stride;                                                    \
+            for (i = 0; i + (n) <= rows; i += (n))                                                                     \
+                tile_##bits(to + (ptrdiff_t)i * to_stride + j, to_stride, source + i, from_stride);                    \
+            for (; i < rows; i++)                                                                                      \
+                for (int c = 0; c < (n); c++)                                                                          \
+                    to[(ptrdiff_t)i * to_stride + (ptrdiff_t)j + c] = source[c * from_stride + (ptrdiff_t)i];          \
+        }                                                                                                              \
+        for (i = 0; j < columns && i < rows; i++)                                                                      \
+            for (size_t c = j; c < columns; c++)                                                                       \
+                to[(ptrdiff_t)i * to_stride + (ptrdiff_t)c] = from[(ptrdiff_t)c * from_stride + (ptrdiff_t)i];         \
+    }
+#define LOW_8(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_8(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW_16(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH_16(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW_32(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH_32(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define LOW_64(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define HIGH_64(a, b) __builtin_shufflevector(a, b, 1, 3)
+DEFINE_TILE(8, uint8_t, 16, 4, LOW_8, HIGH_8)
+DEFINE_TILE(16, uint16_t, 8, 3, LOW_16, HIGH_16)
+DEFINE_TILE(32, uint32_t, 4, 2, LOW_32, HIGH_32)
+DEFINE_TILE(64, uint64_t, 2, 1, LOW_64, HIGH_64)
+
+static void copy_panel(size_t size, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t rows,
+                       size_t columns)
+{
+    switch (size) {
+    case 1:
+        panel_8(to, to_stride, from, from_stride, rows, columns);
+        break;
+    case 2:
+        panel_16(to, to_stride, from, from_stride, rows, columns);
+        break;
+    case 4:
+        panel_32(to, to_stride, from, from_stride, rows, columns);
+        break;
+    case 8:
+        panel_64(to, to_stride, from, from_stride, rows, columns);
+        break;
+    default:
+        for (size_t i = 0; i < rows; i++)
+            copy_row_128((wide *)to + (ptrdiff_t)i * to_stride, 1, (const wide *)from + i, from_stride, columns);
+        break;
+    }
+}
+
+/* ---- Walking the other axes ---- */
+
+typedef struct walk {
+    xcvm_strided outer; /* the axes that are walked, one unit each step */
+    size_t size;
+    char *to;
+    const char *from;
+    /* The axes within a unit: columns are contiguous in `to` where there are tiles. */
+    size_t columns;
+    ptrdiff_t column_to, column_from;
+    size_t rows, panel; /* tiles only: rows in all and in one unit */
+    ptrdiff_t row_to;
+} walk;
+
+/* Where a walk stands. */
+typedef struct position {
+    size_t index[XCVM_STRIDED_RANK];
+    ptrdiff_t to, from;
+} position;
+
+static position position_at(const xcvm_strided *s, size_t unit)
+{
+    position p = {.to = 0};
+    for (int i = s->rank - 1; i >= 0; i--) {
+        p.index[i] = unit % s->dims[i];
+        unit /= s->dims[i];
+        p.to += (ptrdiff_t)p.index[i] * s->to[i];
+        p.from += (ptrdiff_t)p.index[i] * s->from[i];
+    }
+    return p;
+}
+
+static void advance(const xcvm_strided *s, position *p)
+{
+    for (int i = s->rank - 1; i >= 0; i--) {
+        p->to += s->to[i];
+        p->from += s->from[i];
+        if (++p->index[i] < s->dims[i])
+            return;
+        p->to -= (ptrdiff_t)s->dims[i] * s->to[i];
+        p->from -= (ptrdiff_t)s->dims[i] * s->from[i];
+        p->index[i] = 0;
+    }
+}
+
+/* Units are elements here, so that a few long rows are shared out as well as many short ones. */
+static void walk_rows(void *context, size_t begin, size_t end, int worker)
+{
+    const walk *w = context;
+    (void)worker;
+    position p = position_at(&w->outer, begin / w->columns);
+    size_t column = begin % w->columns;
+    while (begin < end) {
+        size_t count = w->columns - column < end - begin ? w->columns - column : end - begin;
+        ptrdiff_t to = p.to + (ptrdiff_t)column * w->column_to, from = p.from + (ptrdiff_t)column * w->column_from;
+        copy_row(w->size, w->to + to * (ptrdiff_t)w->size, w->column_to, w->from + from * (ptrdiff_t)w->size,
+                 w->column_from, count);
+        begin += count;
+        column = 0;
+        advance(&w->outer, &p);
+    }
+}
+
+/* A unit is a panel of rows. */
+static void walk_panels(void *context, size_t begin, size_t end, int worker)
+{
+    const walk *w = context;
+    (void)worker;
+    size_t panels = (w->rows + w->panel - 1) / w->panel;
+    position p = position_at(&w->outer, begin / panels);
+    size_t panel = begin % panels;
+    for (; begin < end; begin++) {
+        size_t row = panel * w->panel;
+        size_t rows = w->rows - row < w->panel ? w->rows - row : w->panel;
+        ptrdiff_t to = p.to + (ptrdiff_t)row * w->row_to, from = p.from + (ptrdiff_t)row;
+        copy_panel(w->size, w->to + to * (ptrdiff_t)w->size, w->row_to, w->from + from * (ptrdiff_t)w->size,
+                   w->column_from, rows, w->columns);
+        if (++panel == panels) {
+            panel = 0;
+            advance(&w->outer, &p);
+        }
+    }
+}
+
+void xcvm_strided_copy(xcvm_threads *threads, const xcvm_strided *s, size_t size, void *to, const void *from)
+{
+    size_t count = 1;
+    for (int i = 0; i < s->rank; i++)
+        count *= s->dims[i];
+    if (count == 0)
+        return;
+    walk w = {.outer = simplify(s), .size = size, .to = to, .from = from};
+    xcvm_strided *o = &w.outer;
+    int last = --o->rank;
+    w.columns = o->dims[last];
+    w.column_to = o->to[last];
+    w.column_from = o->from[last];
+    int rows = -1;
+    for (int i = 0; i < last && w.column_to == 1 && w.column_from != 1 && w.column_from != 0; i++)
+        if (o->from[i] == 1)
+            rows = i;
+    if (rows < 0) {
+        xcvm_parallel(threads, count, GRAIN_BYTES / size, walk_rows, &w);
+        return;
+    }
+    w.rows = o->dims[rows];
+    w.row_to = o->to[rows];
+    for (int i = rows; i + 1 < o->rank; i++) {
+        o->dims[i] = o->dims[i + 1];
+        o->to[i] = o->to[i + 1];
+        o->from[i] = o->from[i + 1];
+    }
+    o->rank--;
+    /* One cache line of `from` at a time, written to as many rows. */
+    w.panel = size < 16 ? 64 / size : 4;
+    size_t units = count / (w.rows * w.columns) * ((w.rows + w.panel - 1) / w.panel);
+    size_t unit_bytes = w.panel * w.columns * size;
+    xcvm_parallel(threads, units, GRAIN_BYTES / unit_bytes + 1, walk_panels, &w);
+}

@@ -1,0 +1,31 @@
+/* Copying between layouts: what Transpose, Slice, Expand, Tile, Concat and Split come down to. */
+#ifndef XCVM_OPS_STRIDED_H
+#define XCVM_OPS_STRIDED_H
+
+#include "base/threads.h"
+#include "base/value.h"
+
+enum { XCVM_STRIDED_RANK = 2 * XCVM_MAX_RANK };
+
+/* A block of elements, visited with the last axis fastest. Strides count elements and may be 0 or negative in `from`.
+ */
+typedef struct xcvm_strided {
+    int rank;
+    size_t dims[XCVM_STRIDED_RANK];
+    ptrdiff_t to[XCVM_STRIDED_RANK], from[XCVM_STRIDED_RANK];
+} xcvm_strided;
+
+/* Appends an axis behind the others. */
+static inline void xcvm_strided_axis(xcvm_strided *s, size_t dim, ptrdiff_t to, ptrdiff_t from)
+{
+    s->dims[s->rank] = dim;
+    s->to[s->rank] = to;
+    s->from[s->rank++] = from;
+}
+/* Row-major strides of a shape. */
+void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RANK]);
+/* Copies elements of `size` (1, 2, 4, 8 or 16) bytes; `to` and `from` are where the element of index 0 lies. The
+ * blocks do not overlap. */
+void xcvm_strided_copy(xcvm_threads *threads, const xcvm_strided *s, size_t size, void *to, const void *from);
+
+#endif

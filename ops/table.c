@@ -1,0 +1,109 @@
+/* The instruction table as data. */
+#include "ops/op.h"
+#include "ops/shape.h"
+
+#define XCVM_CHOICE_TEXT(set, name) #name,
+#define XCVM_CHOICE_LIST(set) static const char *const choices_##set[] = {XCVM_CHOICES_##set(XCVM_CHOICE_TEXT) NULL};
+XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
+
+#define OPERAND(r, k, n, t)                                                                                            \
+    {.name = #n, .role = XCVM_ROLE_##r, .kind = XCVM_FIELD_##k, .types = XCVM_TYPES_##t, .offset = offsetof(ARGS, n)},
+#define OUT(kind, name, types) OPERAND(OUT, kind, name, types)
+#define IN(kind, name, types) OPERAND(IN, kind, name, types)
+#define IN_PLACE(kind, name, types) OPERAND(IN_PLACE, kind, name, types)
+#define IN_VIEW(kind, name, types) OPERAND(IN_VIEW, kind, name, types)
+#define IN_SHAPE(kind, name, types) OPERAND(IN_SHAPE, kind, name, types)
+#define TYPE(v, set)                                                                                                   \
+    {.name = #v, .role = XCVM_ROLE_TYPE, .kind = XCVM_FIELD_NONE, .types = XCVM_TYPES_##set,                           \
+     .variable = XCVM_TYPES_##v},
+#define ATTRIBUTE(k, n, ...)                                                                                           \
+    {.name = #n, .role = XCVM_ROLE_ATTRIBUTE, .kind = XCVM_FIELD_##k, .offset = offsetof(ARGS, n), __VA_ARGS__},
+#define INT(n, value, low, high) ATTRIBUTE(INT, n, .int_default = value, .min = low, .max = high)
+#define INTS(n, low, high) ATTRIBUTE(INTS, n, .min = low, .max = high)
+#define FLOAT(n, value) ATTRIBUTE(FLOAT, n, .float_default = value)
+#define FLOATS(n) ATTRIBUTE(FLOATS, n, .min = 0)
+#define TEXT(n, value) ATTRIBUTE(TEXT, n, .text_default = value)
+#define TEXTS(n) ATTRIBUTE(TEXTS, n, .min = 0)
+#define DTYPE(n, value) ATTRIBUTE(DTYPE, n, .int_default = value)
+#define CHOICE(n, set, value) ATTRIBUTE(CHOICE, n, .int_default = XCVM_##set##_##value, .choices = choices_##set)
+#define TARGET(n) ATTRIBUTE(TARGET, n, .min = 0)
+
+/* Each row is made inside a function, where ARGS can be a name for its own argument struct. */
+#define SHAPE(rule) .shape = xcvm_shape_##rule, .shape_name = #rule
+#define COST(rule) .cost = xcvm_flops_##rule
+#define PURE .effect = XCVM_PURE
+#define RANDOM .effect = XCVM_RANDOM
+#define EFFECT .effect = XCVM_EFFECT
+#define CONTROL .effect = XCVM_CONTROL
+#define NO_GRAD .has_gradient = false
+#define XCVM_OP(Name, number, operands, shape_rule, cost_rule, effect_kind, gradient, text)                            \
+    static const xcvm_row *row_##Name(void)                                                                            \
+    {                                                                                                                  \
+        typedef xcvm_##Name##_args ARGS;                                                                               \
+        static const xcvm_field fields[] = {operands};                                                                 \
+        static const xcvm_row row = {.name = #Name, .opcode = XCVM_OP_##Name, shape_rule, cost_rule, effect_kind,      \
+                                     gradient, .sentence = text, .fields = fields,                                     \
+                                     .field_count = sizeof fields / sizeof *fields, .args_size = sizeof(ARGS)};        \
+        return &row;                                                                                                   \
+    }
+#include "ops/instructions.def"
+
+#define XCVM_OP(Name, number, ...)                                                                                     \
+    _Static_assert((number) < XCVM_OPCODE_LIMIT, "raise XCVM_OPCODE_LIMIT");
+#include "ops/instructions.def"
+
+static const xcvm_row *(*const rows[XCVM_OPCODE_LIMIT])(void) = {
+#define XCVM_OP(Name, number, ...) [number] = row_##Name,
+#include "ops/instructions.def"
+};
+
+const xcvm_row *xcvm_row_of(int64_t opcode)
+{
+    return opcode > 0 && opcode < XCVM_OPCODE_LIMIT && rows[opcode] ? rows[opcode]() : NULL;
+}
+
+const xcvm_row *xcvm_row_named(const char *name, size_t length)
+{
+    for (size_t i = 0; i < XCVM_OPCODE_LIMIT; i++) {
+        const xcvm_row *row = rows[i] ? rows[i]() : NULL;
+        if (row != NULL && strlen(row->name) == length && memcmp(row->name, name, length) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+xcvm_dtypes xcvm_field_types(const xcvm_row *row, const xcvm_field *field)
+{
+    if (!(field->types & XCVM_TYPE_VARIABLES))
+        return field->types;
+    for (size_t i = 0; i < row->field_count; i++)
+        if (row->fields[i].role == XCVM_ROLE_TYPE && row->fields[i].variable == field->types)
+            return row->fields[i].types;
+    return 0;
+}
+
+int xcvm_choice_index(const xcvm_field *field, const char *name, size_t length)
+{
+    for (int i = 0; field->choices[i] != NULL; i++)
+        if (strlen(field->choices[i]) == length && memcmp(field->choices[i], name, length) == 0)
+            return i;
+    return -1;
+}
+
+size_t xcvm_field_count(const xcvm_field *field, const void *args)
+{
+    const char *at = (const char *)args + field->offset;
+    if (!xcvm_field_is_list(field))
+        return 1;
+    return field->role == XCVM_ROLE_OUT ? ((const xcvm_outputs *)(const void *)at)->count
+                                        : ((const xcvm_inputs *)(const void *)at)->count;
+}
+
+const xcvm_value *xcvm_field_value(const xcvm_field *field, const void *args, size_t index)
+{
+    const char *at = (const char *)args + field->offset;
+    if (!xcvm_field_is_list(field))
+        return *(const xcvm_value *const *)(const void *)at;
+    return field->role == XCVM_ROLE_OUT ? ((const xcvm_outputs *)(const void *)at)->at[index]
+                                        : ((const xcvm_inputs *)(const void *)at)->at[index];
+}

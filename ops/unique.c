@@ -1,0 +1,164 @@
+#include "ops/index.h"
+#include "ops/move.h"
+#include "ops/order.h"
+
+/* Unique compares elements of x flattened where the axis is this low. */
+static bool flattens(const xcvm_Unique_args *a) { return a->axis < -XCVM_MAX_RANK; }
+
+XCVM_SHAPE_RULE_OF(Unique)
+{
+    const xcvm_value *x = a->x;
+    xcvm_value *counts[3] = {a->indices, a->inverse, a->counts};
+    for (int i = 0; i < 3; i++)
+        if (counts[i] != NULL)
+            xcvm_set_unknown(counts[i], XCVM_I64, 1);
+    int axis = 0;
+    if (!flattens(a) && x->rank >= 0)
+        XCVM_TRY(xcvm_resolve_axis(t->error, a->axis, x->rank, &axis));
+    if (a->y == NULL)
+        return XCVM_OK;
+    if (flattens(a) || x->rank < 0) {
+        xcvm_set_unknown(a->y, x->dtype, flattens(a) ? 1 : -1);
+        return XCVM_OK;
+    }
+    int64_t dims[XCVM_MAX_RANK];
+    memcpy(dims, x->dims, sizeof dims);
+    dims[axis] = XCVM_ANY_DIM;
+    xcvm_value_set_tensor(a->y, x->dtype, x->rank, dims);
+    return XCVM_OK;
+}
+
+/* The slices that are compared, and what is found out about them. All arrays have an entry for each slice. */
+typedef struct slices {
+    const xcvm_value *x;
+    xcvm_around at;
+    uint64_t *keys; /* of x's elements; NULL for strings */
+    int64_t *sorted, *spare;
+    int64_t *group; /* which different slice each slice is */
+    int64_t *first; /* of each different slice: the first slice that is it, and how many are */
+    int64_t *times;
+    size_t different;
+} slices;
+
+static int compare_strings(const xcvm_value *x, size_t a, size_t b)
+{
+    size_t la, lb;
+    const char *sa = xcvm_string_at(x, a, &la), *sb = xcvm_string_at(x, b, &lb);
+    size_t least = la < lb ? la : lb;
+    int order = least != 0 ? memcmp(sa, sb, least) : 0;
+    return order != 0 ? order : (la > lb) - (la < lb);
+}
+
+static int compare_slices(const void *context, int64_t a, int64_t b)
+{
+    const slices *s = context;
+    for (size_t o = 0; o < s->at.outer; o++)
+        for (size_t i = 0; i < s->at.inner; i++) {
+            size_t ia = (o * s->at.dim + (size_t)a) * s->at.inner + i;
+            size_t ib = (o * s->at.dim + (size_t)b) * s->at.inner + i;
+            int order = s->keys == NULL ? compare_strings(s->x, ia, ib)
+                                        : (s->keys[ia] > s->keys[ib]) - (s->keys[ia] < s->keys[ib]);
+            if (order != 0)
+                return order;
+        }
+    return 0;
+}
+
+/* Numbers the groups of equal slices in the order of the slices, or of their first appearance. */
+static void group_slices(slices *s, bool in_order)
+{
+    size_t n = s->at.dim;
+    for (size_t i = 0; i < n; i++)
+        s->sorted[i] = (int64_t)i;
+    xcvm_order_sort(s->sorted, s->spare, n, compare_slices, s);
+    int64_t groups = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || compare_slices(s, s->sorted[i - 1], s->sorted[i]) != 0)
+            groups++;
+        s->group[s->sorted[i]] = groups - 1;
+    }
+    s->different = (size_t)groups;
+    if (!in_order) {
+        int64_t next = 0;
+        for (size_t i = 0; i < s->different; i++)
+            s->spare[i] = -1;
+        for (size_t i = 0; i < n; i++) {
+            int64_t *renamed = &s->spare[s->group[i]];
+            if (*renamed < 0)
+                *renamed = next++;
+            s->group[i] = *renamed;
+        }
+    }
+    for (size_t i = 0; i < s->different; i++)
+        s->times[i] = 0;
+    for (size_t i = 0; i < n; i++)
+        if (s->times[s->group[i]]++ == 0)
+            s->first[s->group[i]] = (int64_t)i;
+}
+
+static xcvm_status pick(const xcvm_moving *m, const void *context)
+{
+    const slices *s = context;
+    size_t run = s->at.inner * m->size;
+    char *to = m->to[0];
+    for (size_t o = 0; o < s->at.outer && run != 0; o++)
+        for (size_t i = 0; i < s->different; i++, to += run)
+            memcpy(to, (const char *)m->from[0] + (o * s->at.dim + (size_t)s->first[i]) * run, run);
+    return XCVM_OK;
+}
+
+static xcvm_status set_list(xcvm_kernel *k, xcvm_value *result, const int64_t *numbers, size_t count)
+{
+    if (result == NULL)
+        return XCVM_OK;
+    XCVM_TRY(xcvm_kernel_allocate(k, result, XCVM_I64, 1, &(int64_t){(int64_t)count}));
+    if (count != 0)
+        memcpy(result->data, numbers, count * sizeof *numbers);
+    return XCVM_OK;
+}
+
+static xcvm_status write_results(xcvm_kernel *k, const xcvm_Unique_args *a, const slices *s, int axis)
+{
+    XCVM_TRY(set_list(k, a->indices, s->first, s->different));
+    XCVM_TRY(set_list(k, a->inverse, s->group, s->at.dim));
+    XCVM_TRY(set_list(k, a->counts, s->times, s->different));
+    if (a->y == NULL)
+        return XCVM_OK;
+    int64_t dims[XCVM_MAX_RANK];
+    memcpy(dims, a->x->dims, sizeof dims);
+    dims[axis] = (int64_t)s->different;
+    int rank = flattens(a) ? 1 : a->x->rank;
+    if (a->x->dtype == XCVM_STRING)
+        xcvm_value_set_tensor(a->y, XCVM_STRING, rank, dims);
+    else
+        XCVM_TRY(xcvm_kernel_allocate(k, a->y, a->x->dtype, rank, dims));
+    return xcvm_move_one(k, a->x, a->y, pick, s);
+}
+
+XCVM_KERNEL(Unique)
+{
+    slices s = {.x = a->x};
+    size_t count = xcvm_element_count(a->x), bytes, arrays;
+    int axis = 0;
+    if (!flattens(a))
+        XCVM_TRY(xcvm_resolve_axis(k->error, a->axis, a->x->rank, &axis));
+    s.at = flattens(a) ? (xcvm_around){1, count, 1} : xcvm_around_axis(a->x, axis);
+    bool fits = xcvm_size_mul(count, sizeof(uint64_t), &bytes) &&
+                xcvm_size_mul(s.at.dim, 5 * sizeof(int64_t), &arrays) && xcvm_size_add(bytes, arrays, &bytes);
+    XCVM_CHECK(k->error, fits, OUT_OF_RANGE, "x is too large");
+    /* Not the kernel's scratch, which moving the slices takes. */
+    xcvm_storage *storage;
+    XCVM_TRY(xcvm_heap_allocate(k->heap, bytes, &storage, k->error));
+    int64_t *at = storage->data;
+    int64_t **parts[5] = {&s.sorted, &s.spare, &s.group, &s.first, &s.times};
+    for (int i = 0; i < 5; i++, at += s.at.dim)
+        *parts[i] = at;
+    if (a->x->dtype != XCVM_STRING) {
+        s.keys = (uint64_t *)at;
+        xcvm_order_keys(a->x, 0, 1, count, s.keys);
+    }
+    group_slices(&s, a->sorted != 0);
+    xcvm_status status = write_results(k, a, &s, axis);
+    xcvm_storage_release(storage);
+    return status;
+}

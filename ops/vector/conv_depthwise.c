@@ -1,0 +1,136 @@
+/* Convolutions of each channel by itself. */
+#include "ops/vector/activation.h"
+#include "ops/vector/conv.h"
+#include "ops/vector/planes.h"
+
+enum { THREAD_WORK = 50 * 1000 };
+
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_conv *c;
+    xcvm_planes planes;
+    float *scratch;
+    size_t scratch_floats; /* of one worker */
+    uint32_t status;       /* atomic */
+} work;
+
+/* sums[i] = bias + sum of filter[t] * planes[offsets[t] + i]. */
+XCVM_INLINE void add_taps(const float *planes, const size_t *offsets, const float *filter, const size_t taps,
+                          float bias, const xcvm_activation *clamp, size_t count, float *sums)
+{
+    const xcvm_lanes low = xcvm_lanes_all(clamp != NULL ? clamp->low : 0.0f);
+    const xcvm_lanes high = xcvm_lanes_all(clamp != NULL ? clamp->high : 0.0f);
+    for (size_t i = 0; i < count; i += XCVM_PLANES_RUN) {
+        xcvm_lanes sum[XCVM_PLANES_VECTORS];
+#pragma GCC unroll 4
+        for (int j = 0; j < XCVM_PLANES_VECTORS; j++)
+            sum[j] = xcvm_lanes_all(bias);
+#pragma GCC unroll 32
+        for (size_t t = 0; t < taps; t++) {
+            const xcvm_lanes weight = xcvm_lanes_all(filter[t]);
+            const float *at = planes + offsets[t] + i;
+#pragma GCC unroll 4
+            for (int j = 0; j < XCVM_PLANES_VECTORS; j++)
+                sum[j] += weight * xcvm_lanes_load(at + j * XCVM_LANES);
+        }
+        if (clamp != NULL)
+#pragma GCC unroll 4
+            for (int j = 0; j < XCVM_PLANES_VECTORS; j++)
+                sum[j] = xcvm_lanes_min(xcvm_lanes_max(sum[j], low), high);
+#pragma GCC unroll 4
+        for (int j = 0; j < XCVM_PLANES_VECTORS; j++)
+            xcvm_lanes_store(sums + i + j * XCVM_LANES, sum[j]);
+    }
+}
+
+static void sum_band(const work *r, const float *planes, const float *filter, float bias, size_t count, float *sums)
+{
+    const xcvm_conv *c = r->c;
+    const xcvm_activation *clamp = c->z == NULL ? c->activation : NULL;
+    if (r->planes.taps == 9)
+        add_taps(planes, r->planes.offsets, filter, 9, bias, clamp, count, sums);
+    else if (r->planes.taps == 25)
+        add_taps(planes, r->planes.offsets, filter, 25, bias, clamp, count, sums);
+    else
+        add_taps(planes, r->planes.offsets, filter, r->planes.taps, bias, clamp, count, sums);
+}
+
+static void store_band(const work *r, size_t count, size_t rows, const float *z, float *sums, float *y)
+{
+    const xcvm_activation *f = r->c->activation;
+    const size_t width = r->planes.window->out[2], pitch = r->planes.pitch;
+    if (z != NULL) {
+        for (size_t row = 0; row < rows; row++)
+            for (size_t i = 0; i < width; i++)
+                sums[row * pitch + i] += z[row * width + i];
+        if (f != NULL)
+            for (size_t i = 0; i < count; i++)
+                sums[i] = xcvm_clamp_f32(sums[i], f->low, f->high);
+    }
+    if (f != NULL)
+        xcvm_activate_row(f, sums, count);
+    for (size_t row = 0; row < rows; row++)
+        xcvm_copy_floats(y + row * width, sums + row * pitch, width);
+}
+
+static void run_channels(void *context, size_t begin, size_t end, int worker)
+{
+    work *r = context;
+    const xcvm_conv *c = r->c;
+    const xcvm_conv_shape *s = &c->shape;
+    const xcvm_window *w = &s->window;
+    const xcvm_planes *p = &r->planes;
+    float *planes = r->scratch + (size_t)worker * r->scratch_floats, *sums = planes + p->in_floats;
+    /* What is padding in one channel's band is padding in the next one's, if there is one band. */
+    xcvm_planes_clear(p, 0.0f, planes);
+    for (size_t i = begin; i < end; i++) {
+        const size_t output = i % (s->group * s->outputs);
+        const float *x = c->x + i / s->outputs * w->in_size;
+        const float bias = c->b != NULL ? c->b[output] : 0.0f;
+        const xcvm_status status = xcvm_kernel_poll(r->k);
+        if (status != XCVM_OK) {
+            __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
+            return;
+        }
+        for (size_t top = 0; top < w->out[1]; top += p->rows) {
+            const size_t rows = w->out[1] - top < p->rows ? w->out[1] - top : p->rows;
+            const size_t count = (rows - 1) * p->pitch + w->out[2], at = i * w->out_size + top * w->out[2];
+            if (p->rows < w->out[1])
+                xcvm_planes_clear(p, 0.0f, planes);
+            for (size_t row = 0; row < p->in_rows; row++) {
+                const ptrdiff_t h = xcvm_planes_row(p, top, row);
+                if (h >= 0)
+                    xcvm_planes_put(p, row, x + (size_t)h * w->in[2], planes);
+            }
+            sum_band(r, planes, c->w + output * p->taps, bias, count, sums);
+            store_band(r, count, rows, c->z != NULL ? c->z + at : NULL, sums, c->y + at);
+        }
+    }
+}
+
+static bool fits(const xcvm_conv_shape *s) { return s->channels == 1 && xcvm_planes_fit(&s->window); }
+
+static double cost(const xcvm_conv_shape *s) { return 3.0 * xcvm_conv_work(s); }
+
+static size_t floats_per_worker(const xcvm_planes *p) { return p->in_floats + p->out_floats; }
+
+static size_t scratch_bytes(const xcvm_conv_shape *s, int threads)
+{
+    xcvm_planes p;
+    xcvm_planes_make(&p, &s->window, false);
+    return floats_per_worker(&p) * (size_t)threads * sizeof(float);
+}
+
+static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
+{
+    const xcvm_conv_shape *s = &c->shape;
+    work r = {.k = k, .c = c, .scratch = scratch};
+    xcvm_planes_make(&r.planes, &s->window, true);
+    r.scratch_floats = floats_per_worker(&r.planes);
+    const double each = (double)s->window.out_size * (double)(r.planes.taps + 8);
+    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
+    xcvm_parallel(k->threads, s->batch * s->group * s->outputs, grain, run_channels, &r);
+    return (xcvm_status)r.status;
+}
+
+const xcvm_conv_algorithm xcvm_conv_depthwise = {"depthwise", fits, cost, scratch_bytes, run};

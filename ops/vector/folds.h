@@ -1,0 +1,76 @@
+/* Sums and extremes of adjacent f32. Sums are taken in f32 over short stretches, in several lanes, and in f64 over
+ * those. */
+#ifndef XCVM_OPS_VECTOR_FOLDS_H
+#define XCVM_OPS_VECTOR_FOLDS_H
+
+#include "ops/vector/lanes.h"
+
+enum { XCVM_FOLD_STRETCH = 4096 };
+
+XCVM_INLINE xcvm_lanes xcvm_lanes_same(xcvm_lanes v) { return v; }
+XCVM_INLINE xcvm_lanes xcvm_lanes_square(xcvm_lanes v) { return v * v; }
+XCVM_INLINE xcvm_lanes xcvm_lanes_absolute(xcvm_lanes v) { return (xcvm_lanes)((xcvm_lanes_mask)v & 0x7fffffff); }
+/* The greater, or the NaN that v is or r was. */
+XCVM_INLINE xcvm_lanes xcvm_lanes_greater(xcvm_lanes r, xcvm_lanes v)
+{
+    return xcvm_lanes_choose((v > r) | (v != v), v, r);
+}
+XCVM_INLINE xcvm_lanes xcvm_lanes_lesser(xcvm_lanes r, xcvm_lanes v)
+{
+    return xcvm_lanes_choose((v < r) | (v != v), v, r);
+}
+
+/* The elements left at the end, fewer than XCVM_LANES, with `fill` behind them. */
+XCVM_INLINE xcvm_lanes xcvm_lanes_load_rest(const float *x, size_t count, float fill)
+{
+    float rest[XCVM_LANES];
+    for (size_t i = 0; i < XCVM_LANES; i++)
+        rest[i] = i < count ? x[i] : fill;
+    return xcvm_lanes_load(rest);
+}
+
+/* The sum of map(x[i]). */
+XCVM_INLINE double xcvm_fold_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x, size_t count)
+{
+    double sum = 0.0;
+    while (count != 0) {
+        size_t n = count < XCVM_FOLD_STRETCH ? count : XCVM_FOLD_STRETCH;
+        xcvm_lanes r[4] = {{0}, {0}, {0}, {0}};
+        size_t i = 0;
+        for (; i + 4 * XCVM_LANES <= n; i += 4 * XCVM_LANES)
+            for (size_t j = 0; j < 4; j++)
+                r[j] += map(xcvm_lanes_load(x + i + j * XCVM_LANES));
+        for (; i + XCVM_LANES <= n; i += XCVM_LANES)
+            r[0] += map(xcvm_lanes_load(x + i));
+        if (i < n)
+            r[1] += map(xcvm_lanes_load_rest(x + i, n - i, 0.0f));
+        sum += (double)xcvm_lanes_sum((r[0] + r[1]) + (r[2] + r[3]));
+        x += n;
+        count -= n;
+    }
+    return sum;
+}
+
+/* The one that `pick` leaves of `start` and all x[i]. */
+XCVM_INLINE double xcvm_fold_extreme(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), const float *x, size_t count,
+                                     float start)
+{
+    xcvm_lanes all = xcvm_lanes_all(start), r[4] = {all, all, all, all};
+    size_t i = 0;
+    for (; i + 4 * XCVM_LANES <= count; i += 4 * XCVM_LANES)
+        for (size_t j = 0; j < 4; j++)
+            r[j] = pick(r[j], xcvm_lanes_load(x + i + j * XCVM_LANES));
+    for (; i + XCVM_LANES <= count; i += XCVM_LANES)
+        r[0] = pick(r[0], xcvm_lanes_load(x + i));
+    if (i < count)
+        r[1] = pick(r[1], xcvm_lanes_load_rest(x + i, count - i, start));
+    xcvm_lanes last = pick(pick(r[0], r[1]), pick(r[2], r[3]));
+    float lanes[XCVM_LANES];
+    xcvm_lanes_store(lanes, last);
+    for (size_t j = 1; j < XCVM_LANES; j++)
+        last = pick(last, xcvm_lanes_all(lanes[j]));
+    xcvm_lanes_store(lanes, last);
+    return (double)lanes[0];
+}
+
+#endif

@@ -1,0 +1,521 @@
+/* The f32 product: tiles, packing, blocks, and the split over threads. */
+#include "ops/vector/gemm.h"
+#include "ops/vector/activation.h"
+#include "ops/vector/dot.h"
+#include "ops/vector/gemv.h"
+
+enum {
+    /* Rows of b in a block: as many floats of each row of a tile stay in the first-level cache. */
+    DEPTH = XCVM_LANES == 16 ? 1024 : 512,
+    /* Floats of b in a block, for the second-level cache. */
+    BLOCK = XCVM_LANES == 16 ? 96 * 1024 : 56 * 1024,
+    /* Up to so many rows of a, panels are read where b lies: packing them would cost more than it saves. */
+    DIRECT_ROWS = 2 * XCVM_GEMM_ROWS,
+    TILE = XCVM_GEMM_TALL * XCVM_GEMM_PANEL,
+    DOT_CHUNK = 16,
+    /* Multiply-adds that are worth a thread. */
+    THREAD_WORK = 400 * 1000
+};
+
+/* ---- Tiles ---- */
+
+typedef struct tile {
+    size_t depth;
+    const float *a;
+    size_t a_stride; /* between rows where columns lie side by side, else between columns */
+    const float *b;
+    size_t b_stride;
+    float *c;
+    const float *start; /* NULL: zero */
+    size_t c_stride;    /* of start, too */
+    float alpha;
+    const float *row_bias, *column_bias; /* NULL: zero */
+    const xcvm_activation *clamp;        /* NULL: none */
+} tile;
+
+/* With constant arguments, all loops over rows and vectors unroll and the sums stay in registers. */
+XCVM_INLINE void multiply_tile(const tile *t, const int rows, const int vectors, const bool a_by_column)
+{
+    xcvm_lanes sum[XCVM_GEMM_TALL][XCVM_GEMM_VECTORS];
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] = (xcvm_lanes){0};
+    const float *a = t->a, *b = t->b;
+    const size_t row = a_by_column ? 1 : t->a_stride, column = a_by_column ? t->a_stride : 1, b_stride = t->b_stride;
+    for (size_t p = t->depth; p > 0; p--) {
+        xcvm_lanes v[XCVM_GEMM_VECTORS];
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            v[j] = xcvm_lanes_load(b + j * XCVM_LANES);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            const xcvm_lanes x = xcvm_lanes_all(a[(size_t)i * row]);
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] += x * v[j];
+        }
+        a += column;
+        b += b_stride;
+    }
+
+    const xcvm_lanes alpha = xcvm_lanes_all(t->alpha);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        const xcvm_lanes bias = xcvm_lanes_all(t->row_bias != NULL ? t->row_bias[i] : 0.0f);
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] = sum[i][j] * alpha + bias;
+    }
+    const size_t c_stride = t->c_stride;
+    if (t->start != NULL)
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] += xcvm_lanes_load(t->start + (size_t)i * c_stride + j * XCVM_LANES);
+    if (t->column_bias != NULL)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++) {
+            const xcvm_lanes bias = xcvm_lanes_load(t->column_bias + j * XCVM_LANES);
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++)
+                sum[i][j] += bias;
+        }
+    if (t->clamp != NULL) {
+        const xcvm_lanes low = xcvm_lanes_all(t->clamp->low), high = xcvm_lanes_all(t->clamp->high);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] = xcvm_lanes_min(xcvm_lanes_max(sum[i][j], low), high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            xcvm_lanes_store(t->c + (size_t)i * c_stride + j * XCVM_LANES, sum[i][j]);
+}
+
+#define TILE_FUNCTIONS(rows, vectors)                                                                                  \
+    static void by_row_##rows##x##vectors(const tile *t) { multiply_tile(t, rows, vectors, false); }                   \
+    static void by_column_##rows##x##vectors(const tile *t) { multiply_tile(t, rows, vectors, true); }
+#if XCVM_GEMM_VECTORS == 3
+#define TILE_SIZES(X)                                                                                                  \
+    X(16, 1) X(8, 3) X(8, 2) X(8, 1) X(4, 3) X(4, 2) X(4, 1) X(2, 3) X(2, 2) X(2, 1) X(1, 3) X(1, 2) X(1, 1)
+#else
+#define TILE_SIZES(X) X(12, 1) X(6, 2) X(6, 1) X(4, 2) X(4, 1) X(2, 2) X(2, 1) X(1, 2) X(1, 1)
+#endif
+TILE_SIZES(TILE_FUNCTIONS)
+
+/* Greatest number of rows for which there is a function, out of `rows` that are left. */
+static size_t tile_rows(size_t rows, size_t vectors)
+{
+    if (vectors == 1 && rows >= XCVM_GEMM_TALL)
+        return XCVM_GEMM_TALL;
+    return rows >= XCVM_GEMM_ROWS ? XCVM_GEMM_ROWS : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
+}
+
+static void run_tile(const tile *t, size_t rows, size_t vectors, bool a_by_column)
+{
+    static void (*const functions[XCVM_GEMM_TALL + 1][XCVM_GEMM_VECTORS + 1][2])(const tile *t) = {
+#define TILE_ENTRY(rows, vectors) [rows][vectors] = {by_row_##rows##x##vectors, by_column_##rows##x##vectors},
+        TILE_SIZES(TILE_ENTRY)};
+    functions[rows][vectors][a_by_column](t);
+}
+
+/* ---- Blocks ---- */
+
+/* What a block of the product works on: rows [p, p + depth) of b, which begin at `b`. */
+typedef struct block {
+    const xcvm_gemm *g;
+    size_t p, depth;
+    bool first, last;
+} block;
+
+/* Stores a tile from `from` (rows of XCVM_GEMM_PANEL floats) where c is no run of whole vectors. */
+static void store_tile(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
+{
+    const xcvm_gemm *g = b->g;
+    const float *start = b->first ? g->start : g->c;
+    for (size_t j = 0; j < columns; j++)
+        for (size_t i = 0; i < rows; i++) {
+            size_t at = (i0 + i) * g->c_row + (j0 + j) * g->c_column;
+            float v = from[i * XCVM_GEMM_PANEL + j];
+            if (start != NULL)
+                v += start[at];
+            if (b->last) {
+                if (g->row_bias != NULL)
+                    v += g->row_bias[i0 + i];
+                if (g->column_bias != NULL)
+                    v += g->column_bias[j0 + j];
+                if (g->activation != NULL)
+                    v = xcvm_clamp_f32(v, g->activation->low, g->activation->high);
+            }
+            g->c[at] = v;
+        }
+}
+
+static void activate_tile(const xcvm_gemm *g, size_t i0, size_t rows, size_t j0, size_t columns)
+{
+    float *c = g->c + i0 * g->c_row + j0 * g->c_column;
+    if (g->c_column == 1)
+        for (size_t i = 0; i < rows; i++)
+            xcvm_activate_row(g->activation, c + i * g->c_row, columns);
+    else
+        for (size_t j = 0; j < columns; j++)
+            xcvm_activate_row(g->activation, c + j * g->c_column, rows);
+}
+
+/* Rows [i0, i1) times the panel of `columns` columns from j0 on, whose rows begin at `panel`, b_stride apart. */
+static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size_t columns, const float *panel,
+                           size_t b_stride)
+{
+    const xcvm_gemm *g = b->g;
+    float whole[TILE] __attribute__((aligned(64)));
+    const size_t vectors = (columns + XCVM_LANES - 1) / XCVM_LANES;
+    const bool aside = g->c_column != 1 || columns % XCVM_LANES != 0;
+    const bool by_column = g->a_column != 1;
+    tile t = {.depth = b->depth, .b = panel, .b_stride = b_stride, .alpha = g->alpha};
+    t.a_stride = by_column ? g->a_column : g->a_row;
+    t.c_stride = aside ? XCVM_GEMM_PANEL : g->c_row;
+    if (!aside && b->last) {
+        t.clamp = g->activation;
+        t.column_bias = g->column_bias != NULL ? g->column_bias + j0 : NULL;
+    }
+    const float *start = b->first ? g->start : g->c;
+    for (size_t i = i0, rows; i < i1; i += rows) {
+        rows = tile_rows(i1 - i, vectors);
+        t.a = g->a + i * g->a_row + b->p * g->a_column;
+        t.c = whole;
+        if (!aside) {
+            size_t at = i * g->c_row + j0;
+            t.c = g->c + at;
+            t.start = start != NULL ? start + at : NULL;
+            t.row_bias = b->last && g->row_bias != NULL ? g->row_bias + i : NULL;
+        }
+        run_tile(&t, rows, vectors, by_column);
+        if (aside)
+            store_tile(b, whole, i, rows, j0, columns);
+        if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)
+            activate_tile(g, i, rows, j0, columns);
+    }
+}
+
+/* Columns at the end that fill less than half a vector are computed as inner products with the rows of a, if those lie
+ * one behind the other. */
+static size_t dot_columns(const xcvm_gemm *g)
+{
+    const size_t columns = g->n % XCVM_LANES;
+    return g->a_column == 1 && !g->b_packed && columns <= XCVM_DOT_COLUMNS ? columns : 0;
+}
+
+/* Rows [i0, i1) times the last columns of c, whose runs of b->depth floats begin at `runs`, `stride` apart. */
+static void multiply_dots(const block *b, size_t i0, size_t i1, size_t columns, const float *runs, size_t stride)
+{
+    const xcvm_gemm *g = b->g;
+    float sums[DOT_CHUNK * XCVM_GEMM_PANEL];
+    const size_t j0 = g->n - columns;
+    for (size_t i = i0; i < i1; i += DOT_CHUNK) {
+        const size_t rows = i1 - i < DOT_CHUNK ? i1 - i : DOT_CHUNK;
+        xcvm_dot(g->a + i * g->a_row + b->p, g->a_row, runs, stride, b->depth, sums, XCVM_GEMM_PANEL, rows, columns);
+        for (size_t r = 0; r < rows; r++)
+            for (size_t j = 0; j < columns; j++)
+                sums[r * XCVM_GEMM_PANEL + j] *= g->alpha;
+        store_tile(b, sums, i, rows, j0, columns);
+        if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)
+            activate_tile(g, i, rows, j0, columns);
+    }
+}
+
+/* ---- Packing ---- */
+
+/* Columns of b that lie one behind the other. */
+static void pack_columns(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    const size_t depth = k1 - k0;
+    for (size_t j = n0; j < n1; j += XCVM_LANES) {
+        size_t panel = (j - n0) / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL;
+        size_t width = xcvm_gemm_panel_width(panel, n1 - n0);
+        size_t columns = n1 - j < XCVM_LANES ? n1 - j : XCVM_LANES;
+        float *to = panels + panel * depth + (j - n0 - panel);
+        const float *from = g->b + j * g->b_column + k0;
+        size_t p = 0;
+        if (columns == XCVM_LANES)
+            for (; p + XCVM_LANES <= depth; p += XCVM_LANES) {
+                xcvm_lanes square[XCVM_LANES];
+#pragma GCC unroll 16
+                for (size_t i = 0; i < XCVM_LANES; i++)
+                    square[i] = xcvm_lanes_load(from + i * g->b_column + p);
+                xcvm_lanes_transpose(square);
+#pragma GCC unroll 16
+                for (size_t i = 0; i < XCVM_LANES; i++)
+                    xcvm_lanes_store(to + (p + i) * width, square[i]);
+            }
+        for (; p < depth; p++)
+            for (size_t i = 0; i < XCVM_LANES; i++)
+                to[p * width + i] = i < columns ? from[i * g->b_column + p] : 0.0f;
+    }
+}
+
+/* Rows of b that lie one behind the other. */
+static void pack_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    const size_t depth = k1 - k0;
+    for (size_t j = 0; j < n1 - n0; j += XCVM_GEMM_PANEL) {
+        const size_t width = xcvm_gemm_panel_width(j, n1 - n0);
+        const size_t columns = n1 - n0 - j < width ? n1 - n0 - j : width;
+        float *to = panels + j * depth;
+        const float *from = g->b + k0 * g->b_row + n0 + j;
+        for (size_t p = 0; p < depth; p++, to += width, from += g->b_row) {
+            size_t i = 0;
+            for (; i + XCVM_LANES <= columns; i += XCVM_LANES)
+                xcvm_lanes_store(to + i, xcvm_lanes_load(from + i));
+            for (; i < width; i++)
+                to[i] = i < columns ? from[i] : 0.0f;
+        }
+    }
+}
+
+static void pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    if (g->b_rows != NULL)
+        g->b_rows(g, k0, k1, n0, n1, panels);
+    else if (g->b_column == 1)
+        pack_rows(g, k0, k1, n0, n1, panels);
+    else
+        pack_columns(g, k0, k1, n0, n1, panels);
+}
+
+/* ---- One thread's part ---- */
+
+static size_t block_depth(const xcvm_gemm *g)
+{
+    size_t blocks = (g->k + DEPTH - 1) / DEPTH;
+    return blocks <= 1 ? g->k : xcvm_round_up((g->k + blocks - 1) / blocks, XCVM_LANES);
+}
+
+static size_t block_width(const xcvm_gemm *g, size_t depth)
+{
+    size_t width = BLOCK / (depth > 0 ? depth : 1) / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL;
+    size_t most = xcvm_round_up(g->n, XCVM_LANES);
+    width = width < XCVM_GEMM_PANEL ? XCVM_GEMM_PANEL : width;
+    return width < most ? width : most;
+}
+
+static bool is_direct(const xcvm_gemm *g) { return g->b_rows == NULL && g->b_column == 1 && g->m <= DIRECT_ROWS; }
+
+/* Floats for the last columns of a block: as packed, and as runs. */
+static size_t dots_size(size_t depth) { return depth * (XCVM_LANES + XCVM_DOT_COLUMNS); }
+
+size_t xcvm_gemm_part_scratch(const xcvm_gemm *g)
+{
+    const size_t depth = block_depth(g);
+    if (g->b_packed)
+        return 0;
+    /* Read where it lies, b has but its last, incomplete vector packed. */
+    const size_t panels = depth * (is_direct(g) ? XCVM_LANES : block_width(g, depth));
+    return (panels + (dot_columns(g) > 0 ? dots_size(depth) : 0)) * sizeof(float);
+}
+
+/* The last columns of rows [p, p + depth) of b as runs of floats, `stride` apart, in `buffer` or where they lie. */
+static const float *dot_runs(const block *b, size_t columns, float *buffer, size_t *stride)
+{
+    const xcvm_gemm *g = b->g;
+    const size_t j0 = g->n - columns;
+    *stride = g->b_column;
+    if (g->b_rows == NULL && g->b_row == 1)
+        return g->b + j0 * g->b_column + b->p;
+    pack(g, b->p, b->p + b->depth, j0, g->n, buffer);
+    float *runs = buffer + b->depth * XCVM_LANES;
+    for (size_t j = 0; j < columns; j++)
+        for (size_t p = 0; p < b->depth; p++)
+            runs[j * b->depth + p] = buffer[p * XCVM_LANES + j];
+    *stride = b->depth;
+    return runs;
+}
+
+/* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow each
+ * other, so that the rows of a are read once a block. */
+static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_t end, size_t dots, float *buffer)
+{
+    const xcvm_gemm *g = b->g;
+    const bool direct = !g->b_packed && is_direct(g);
+    const size_t rest = direct ? (end - n) % XCVM_LANES : 0;
+    size_t run_stride = 0;
+    const float *runs = NULL;
+    if (direct && rest > 0)
+        pack_rows(g, b->p, b->p + b->depth, end - rest, end, buffer);
+    else if (!direct && !g->b_packed && end > n)
+        pack(g, b->p, b->p + b->depth, n, end, buffer);
+    if (dots > 0)
+        runs = dot_runs(b, dots, buffer + b->depth * (direct ? XCVM_LANES : xcvm_round_up(end - n, XCVM_LANES)),
+                        &run_stride);
+    for (size_t i = m0; i < m1; i += XCVM_GEMM_TALL) {
+        const size_t last = m1 - i < XCVM_GEMM_TALL ? m1 : i + XCVM_GEMM_TALL;
+        for (size_t j = n, columns; j < end; j += columns) {
+            columns = end - j < XCVM_GEMM_PANEL ? end - j : XCVM_GEMM_PANEL;
+            const float *panel = buffer + (j - n) * b->depth;
+            size_t stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end);
+            if (g->b_packed) {
+                panel = g->b + j * g->k + b->p * stride;
+            } else if (direct && columns == rest) {
+                panel = buffer;
+            } else if (direct) {
+                columns = columns / XCVM_LANES * XCVM_LANES;
+                panel = g->b + b->p * g->b_row + j;
+                stride = g->b_row;
+            }
+            multiply_panel(b, i, last, j, columns, panel, stride);
+        }
+        if (dots > 0)
+            multiply_dots(b, i, last, dots, runs, run_stride);
+    }
+}
+
+xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
+                           void *scratch)
+{
+    if (m0 >= m1 || n0 >= n1)
+        return XCVM_OK;
+    const size_t depth = block_depth(g);
+    const size_t dots = n1 == g->n ? dot_columns(g) : 0, panels_end = n1 - dots;
+    const size_t width = g->b_packed || !is_direct(g) ? block_width(g, depth) : n1 - n0;
+    size_t n = n0;
+    do {
+        const size_t end = panels_end - n < width ? panels_end : n + width;
+        size_t p = 0;
+        do {
+            block b = {.g = g, .p = p, .depth = g->k - p < depth ? g->k - p : depth, .first = p == 0};
+            b.last = p + b.depth == g->k;
+            XCVM_TRY(xcvm_kernel_poll(k));
+            multiply_block(&b, m0, m1, n, end, end == panels_end ? dots : 0, scratch);
+            p += b.depth;
+        } while (p < g->k);
+        n = end;
+    } while (n < panels_end);
+    return XCVM_OK;
+}
+
+/* ---- Threads ---- */
+
+typedef enum split { SPLIT_ITEMS, SPLIT_ROWS, SPLIT_COLUMNS } split;
+
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_gemm_batch *batch;
+    split split;
+    bool gemv;
+    size_t workers, scratch_bytes;
+    char *scratch;
+    uint32_t status; /* atomic; the first failure */
+} work;
+
+static size_t share(size_t units, size_t workers, size_t i)
+{
+    return units / workers * i + (units % workers * i) / workers;
+}
+
+static size_t at_most(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Columns are split between panels, where there are panels already. */
+static size_t column_unit(const xcvm_gemm *g) { return g->b_packed ? XCVM_GEMM_PANEL : XCVM_LANES; }
+
+static void run_worker(void *context, size_t begin, size_t end, int worker)
+{
+    work *w = context;
+    const xcvm_gemm_batch *batch = w->batch;
+    const xcvm_gemm *shape = &batch->shape;
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        size_t first = 0, last = batch->count, m0 = 0, m1 = shape->m, n0 = 0, n1 = shape->n;
+        if (w->split == SPLIT_ITEMS) {
+            first = share(batch->count, w->workers, i);
+            last = share(batch->count, w->workers, i + 1);
+        } else if (w->split == SPLIT_ROWS) {
+            const size_t units = (shape->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS;
+            m0 = at_most(share(units, w->workers, i) * XCVM_GEMM_ROWS, shape->m);
+            m1 = at_most(share(units, w->workers, i + 1) * XCVM_GEMM_ROWS, shape->m);
+        } else {
+            const size_t unit = column_unit(shape), units = (shape->n + unit - 1) / unit;
+            n0 = at_most(share(units, w->workers, i) * unit, shape->n);
+            n1 = at_most(share(units, w->workers, i + 1) * unit, shape->n);
+        }
+        for (size_t item = first; item < last; item++) {
+            xcvm_gemm g = *shape;
+            if (batch->at != NULL)
+                batch->at(batch->context, item, &g);
+            xcvm_status status = (xcvm_status)__atomic_load_n(&w->status, __ATOMIC_RELAXED);
+            if (status != XCVM_OK)
+                return;
+            if (w->gemv)
+                status = xcvm_gemv_part(w->k, &g, m0 + n0, shape->m == 1 ? n1 : m1);
+            else
+                status = xcvm_gemm_part(w->k, &g, m0, m1, n0, n1, w->scratch + i * w->scratch_bytes);
+            if (status != XCVM_OK)
+                __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+/* Time of the slowest worker, in multiply-adds of one product, with units split over workers. */
+static double slowest(double total, size_t units, size_t workers)
+{
+    return total * (double)((units + workers - 1) / workers) / (double)units;
+}
+
+static void choose_split(work *w, int threads)
+{
+    const xcvm_gemm *g = &w->batch->shape;
+    const double product = (double)g->m * (double)g->n * (double)g->k;
+    const double total = product * (double)w->batch->count;
+    /* One vector product is limited by memory, where a thread pays sooner. */
+    const double worth = w->gemv ? THREAD_WORK / 8.0 : THREAD_WORK;
+    w->workers = (size_t)threads;
+    if (total < worth * (double)threads)
+        w->workers = total < 2.0 * worth ? 1 : (size_t)(total / worth);
+    w->split = SPLIT_ITEMS;
+    if (w->workers == 1)
+        return;
+    const double packing = w->gemv || g->b_packed || is_direct(g) ? 0.0 : 8.0 * (double)g->n * (double)g->k;
+    double best = slowest(total, w->batch->count, w->workers);
+    const double rows = (double)w->batch->count *
+                        (slowest(product, (g->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS, w->workers) + packing / 2.0);
+    const double columns =
+        (double)w->batch->count * slowest(product, (g->n + column_unit(g) - 1) / column_unit(g), w->workers);
+    if (rows < best) {
+        best = rows;
+        w->split = SPLIT_ROWS;
+    }
+    if (columns < best) {
+        best = columns;
+        w->split = SPLIT_COLUMNS;
+    }
+    if (best > 0.95 * total)
+        w->workers = 1;
+}
+
+static size_t scratch_per_worker(const xcvm_gemm *g)
+{
+    return xcvm_round_up(xcvm_gemv_fits(g) ? 0 : xcvm_gemm_part_scratch(g), XCVM_ALIGNMENT);
+}
+
+size_t xcvm_gemm_scratch(const xcvm_gemm_batch *batch, int threads)
+{
+    return scratch_per_worker(&batch->shape) * (size_t)threads;
+}
+
+xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, void *scratch)
+{
+    work w = {.k = k, .batch = batch, .scratch = scratch, .scratch_bytes = scratch_per_worker(&batch->shape)};
+    if (batch->count == 0 || batch->shape.m == 0 || batch->shape.n == 0)
+        return XCVM_OK;
+    w.gemv = xcvm_gemv_fits(&batch->shape);
+    choose_split(&w, xcvm_threads_count(k->threads));
+    if (w.workers == 1)
+        run_worker(&w, 0, 1, 0);
+    else
+        xcvm_parallel(k->threads, w.workers, 1, run_worker, &w);
+    return (xcvm_status)w.status;
+}

@@ -1,0 +1,152 @@
+/* The loops of reductions for f32, to which f16 and bf16 are brought, and the kernels. */
+#include "ops/reduction.h"
+
+#include "ops/vector/folds.h"
+#include "ops/vector/halves.h"
+#include "ops/vector/math.h"
+
+static double product_run(const float *x, size_t count)
+{
+    double r[4] = {1.0, 1.0, 1.0, 1.0};
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (size_t j = 0; j < 4; j++)
+            r[j] *= (double)x[i + j];
+    for (; i < count; i++)
+        r[0] *= (double)x[i];
+    return (r[0] * r[1]) * (r[2] * r[3]);
+}
+
+static double exp_run(const float *x, size_t count, float shift)
+{
+    double sum = 0.0;
+    for (size_t done = 0; done < count; done += XCVM_BLOCK) {
+        float block[XCVM_BLOCK];
+        size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
+        size_t padded = xcvm_round_up(n, 16);
+        for (size_t i = 0; i < n; i++)
+            block[i] = x[done + i] - shift;
+        for (size_t i = n; i < padded; i++)
+            block[i] = -INFINITY;
+        for (size_t i = 0; i < padded; i++)
+            block[i] = xcvm_exp_f32(block[i]);
+        sum += xcvm_fold_sum(xcvm_lanes_same, block, padded);
+    }
+    return sum;
+}
+
+static void run_f32(xcvm_fold fold, const float *x, size_t count, double shift, xcvm_partial *acc)
+{
+    switch (fold) {
+    case XCVM_FOLD_SUM:
+        acc->f += xcvm_fold_sum(xcvm_lanes_same, x, count);
+        break;
+    case XCVM_FOLD_SUM_SQUARE:
+        acc->f += xcvm_fold_sum(xcvm_lanes_square, x, count);
+        break;
+    case XCVM_FOLD_SUM_ABS:
+        acc->f += xcvm_fold_sum(xcvm_lanes_absolute, x, count);
+        break;
+    case XCVM_FOLD_SUM_EXP:
+        acc->f += exp_run(x, count, (float)shift);
+        break;
+    case XCVM_FOLD_MAX:
+        acc->f = xcvm_fold_extreme(xcvm_lanes_greater, x, count, (float)acc->f);
+        break;
+    case XCVM_FOLD_MIN:
+        acc->f = xcvm_fold_extreme(xcvm_lanes_lesser, x, count, (float)acc->f);
+        break;
+    case XCVM_FOLD_PROD:
+        acc->f *= product_run(x, count);
+        break;
+    }
+}
+
+static void run(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
+                xcvm_partial *acc)
+{
+    if (dtype == XCVM_F32) {
+        run_f32(fold, (const float *)data + first, count, shift, acc);
+        return;
+    }
+    float block[XCVM_BLOCK];
+    for (size_t done = 0; done < count; done += XCVM_BLOCK) {
+        size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
+        xcvm_halves_load(dtype, data, first + done, n, block);
+        run_f32(fold, block, n, shift, acc);
+    }
+}
+
+/* ---- Columns ---- */
+
+/* Rows that are summed up in f32. */
+enum { FEW_ROWS = 32 };
+
+#define ROW(expression)                                                                                                \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        const float v = x[i];                                                                                          \
+        r[i] = (expression);                                                                                           \
+    }                                                                                                                  \
+    break
+
+static void fold_row(xcvm_fold fold, const float *x, size_t count, const float *shift, float *r)
+{
+    switch (fold) {
+    case XCVM_FOLD_SUM:
+        ROW(r[i] + v);
+    case XCVM_FOLD_SUM_SQUARE:
+        ROW(r[i] + v * v);
+    case XCVM_FOLD_SUM_ABS:
+        ROW(r[i] + xcvm_f32_of(xcvm_f32_bits(v) & 0x7fffffffu));
+    case XCVM_FOLD_SUM_EXP:
+        ROW(r[i] + xcvm_exp_f32(v - shift[i]));
+    case XCVM_FOLD_MAX:
+        ROW(((v > r[i]) | (v != v)) ? v : r[i]);
+    case XCVM_FOLD_MIN:
+        ROW(((v < r[i]) | (v != v)) ? v : r[i]);
+    case XCVM_FOLD_PROD:
+        ROW(r[i] * v);
+    }
+}
+
+static void columns(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
+                    size_t count, const double *shift, xcvm_partial *acc)
+{
+    float r[XCVM_FOLD_COLUMNS], shifts[XCVM_FOLD_COLUMNS] = {0}, block[XCVM_FOLD_COLUMNS];
+    for (size_t i = 0; i < count && shift != NULL; i++)
+        shifts[i] = (float)shift[i];
+    for (size_t done = 0; done < rows; done += FEW_ROWS) {
+        size_t last = rows - done < FEW_ROWS ? rows : done + FEW_ROWS;
+        for (size_t i = 0; i < count; i++)
+            r[i] = fold == XCVM_FOLD_PROD ? 1.0f : fold >= XCVM_FOLD_MAX ? (float)acc[i].f : 0.0f;
+        for (size_t row = done; row < last; row++) {
+            const float *x = (const float *)data + first + row * stride;
+            if (dtype != XCVM_F32) {
+                xcvm_halves_load(dtype, data, first + row * stride, count, block);
+                x = block;
+            }
+            fold_row(fold, x, count, shifts, r);
+        }
+        for (size_t i = 0; i < count; i++)
+            acc[i].f = fold == XCVM_FOLD_PROD  ? acc[i].f * (double)r[i]
+                       : fold >= XCVM_FOLD_MAX ? (double)r[i]
+                                               : acc[i].f + (double)r[i];
+    }
+}
+
+static const xcvm_fold_loops loops = {run, columns};
+
+#define REDUCTION(Name)                                                                                                \
+    XCVM_KERNEL(Name)                                                                                                  \
+    {                                                                                                                  \
+        return xcvm_reduce(k, XCVM_OP_##Name, &loops, a->y, a->x, a->axes, a->noop_with_empty_axes != 0);              \
+    }
+REDUCTION(ReduceSum)
+REDUCTION(ReduceMean)
+REDUCTION(ReduceMax)
+REDUCTION(ReduceMin)
+REDUCTION(ReduceProd)
+REDUCTION(ReduceL1)
+REDUCTION(ReduceL2)
+REDUCTION(ReduceSumSquare)
+REDUCTION(ReduceLogSumExp)

@@ -1,0 +1,283 @@
+/* The element-wise instructions of one operand whose result has its type. */
+#include "ops/unary.h"
+
+#include "ops/vector/halves.h"
+#include "ops/vector/math.h"
+
+/* Loops run over blocks of this many elements, the last one padded, so that all elements go through the same vector
+ * code. It is a multiple of every vector's length. */
+enum { LANES = 16 };
+
+/* y = f(x) for `blocks` blocks; x and y may be equal. */
+typedef void (*map_f32)(const float *x, float *y, size_t blocks, const double *p);
+
+#define BLOCKS(body)                                                                                                   \
+    const size_t count = blocks * LANES;                                                                               \
+    XCVM_INDEPENDENT                                                                                                   \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        const float v = x[i];                                                                                          \
+        body;                                                                                                          \
+    }
+/* `setup` declares what the expression takes from the attributes p. */
+#define MAP(Name, setup, expression)                                                                                   \
+    static void map_##Name(const float *x, float *y, size_t blocks, const double *p)                                   \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        setup;                                                                                                         \
+        BLOCKS(y[i] = (expression))                                                                                    \
+    }
+#define NONE (void)0
+#define ALPHA const float alpha = (float)p[0]
+#define ALPHA_BETA const float alpha = (float)p[0], beta = (float)p[1]
+
+/* NaN passes through minima and maxima: it fails the comparison that would replace it. */
+static inline float at_least(float v, float low) { return v < low ? low : v; }
+static inline float at_most(float v, float high) { return v > high ? high : v; }
+static inline float absolute(float v) { return xcvm_f32_of(xcvm_f32_bits(v) & 0x7fffffffu); }
+static inline float sign_of(float v)
+{
+    float sign = v > 0.0f ? 1.0f : v < 0.0f ? -1.0f : 0.0f;
+    return v != v ? v : sign;
+}
+/* e to the v, less 1, where v is negative; v elsewhere. */
+static inline float elu_of(float v, float alpha)
+{
+    float e = alpha * xcvm_expm1_negative_f32(v < 0.0f ? v : 0.0f);
+    return v < 0.0f ? e : v;
+}
+static inline float shrink_of(float v, float bias, float lambd)
+{
+    float y = v < -lambd ? v + bias : v > lambd ? v - bias : 0.0f;
+    return v != v ? v : y;
+}
+
+MAP(Abs, NONE, absolute(v))
+MAP(Neg, NONE, -v)
+MAP(Sign, NONE, sign_of(v))
+MAP(Ceil, NONE, ceilf(v))
+MAP(Floor, NONE, floorf(v))
+MAP(Round, NONE, rintf(v))
+MAP(Sqrt, NONE, sqrtf(v))
+MAP(Reciprocal, NONE, 1.0f / v)
+MAP(Exp, NONE, xcvm_exp_f32(v))
+MAP(Log, NONE, xcvm_log_f32(v))
+MAP(Tanh, NONE, xcvm_tanh_f32(v))
+MAP(Erf, NONE, xcvm_erf_f32(v))
+MAP(Sigmoid, NONE, xcvm_sigmoid_f32(v))
+MAP(Softplus, NONE, xcvm_softplus_f32(v))
+MAP(Softsign, NONE, v / (1.0f + absolute(v)))
+MAP(Mish, NONE, xcvm_mish_f32(v))
+MAP(HardSwish, NONE, v *at_most(at_least(v *(1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))
+MAP(Relu, NONE, at_least(v, 0.0f))
+MAP(LeakyRelu, ALPHA, v < 0.0f ? alpha * v : v)
+MAP(Elu, ALPHA, elu_of(v, alpha))
+MAP(Selu, ALPHA_BETA, beta *elu_of(v, alpha))
+MAP(Celu, ALPHA, v < 0.0f ? elu_of(v / alpha, alpha) : v)
+MAP(ThresholdedRelu, ALPHA, v <= alpha ? 0.0f : v)
+MAP(HardSigmoid, ALPHA_BETA, at_most(at_least(alpha *v + beta, 0.0f), 1.0f))
+MAP(Shrink, ALPHA_BETA, shrink_of(v, alpha, beta))
+MAP(Gelu, NONE, xcvm_gelu_f32(v))
+MAP(GeluTanh, NONE, xcvm_gelu_tanh_f32(v))
+MAP(Swish, ALPHA, v *xcvm_sigmoid_f32(alpha *v))
+MAP(Clip, ALPHA_BETA, at_most(at_least(v, alpha), beta))
+
+/* Rare functions are libm's. */
+#define MAP_LIBM(Name, general)                                                                                        \
+    static void map_##Name(const float *x, float *y, size_t blocks, const double *p)                                   \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        for (size_t i = 0; i < blocks * LANES; i++)                                                                    \
+            y[i] = general(x[i]);                                                                                      \
+    }
+MAP_LIBM(Tan, tanf)
+MAP_LIBM(Asin, asinf)
+MAP_LIBM(Acos, acosf)
+MAP_LIBM(Atan, atanf)
+MAP_LIBM(Sinh, sinhf)
+MAP_LIBM(Cosh, coshf)
+MAP_LIBM(Asinh, asinhf)
+MAP_LIBM(Acosh, acoshf)
+MAP_LIBM(Atanh, atanhf)
+
+/* Arguments beyond the range of the vector functions go to libm, one by one. */
+static __attribute__((noinline)) void map_far(const float *x, float *y, size_t count, float (*general)(float))
+{
+    uint32_t far = 0;
+    for (size_t i = 0; i < count; i++)
+        far |= absolute(x[i]) > XCVM_SIN_LIMIT;
+    for (size_t i = 0; i < count && far != 0; i++)
+        if (absolute(x[i]) > XCVM_SIN_LIMIT)
+            y[i] = general(x[i]);
+}
+
+#define MAP_PERIODIC(Name, vectorised, general)                                                                        \
+    static void map_##Name(const float *from, float *to, size_t blocks, const double *p)                               \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        float x[XCVM_BLOCK];                                                                                           \
+        for (size_t left = blocks * LANES, count; left != 0; left -= count, from += count, to += count) {              \
+            count = left < XCVM_BLOCK ? left : XCVM_BLOCK;                                                             \
+            memcpy(x, from, count * sizeof *x);                                                                        \
+            XCVM_INDEPENDENT                                                                                           \
+            for (size_t i = 0; i < (count & ~(size_t)(LANES - 1)); i++)                                                \
+                to[i] = vectorised(x[i]);                                                                              \
+            map_far(x, to, count, general);                                                                            \
+        }                                                                                                              \
+    }
+MAP_PERIODIC(Sin, xcvm_sin_f32, sinf)
+MAP_PERIODIC(Cos, xcvm_cos_f32, cosf)
+
+typedef struct map {
+    map_f32 f32;
+    xcvm_unary_f64 f64;
+    const double *p;
+    xcvm_dtype dtype;
+    const void *x;
+    void *y;
+    size_t count;
+} map;
+
+static __attribute__((noinline)) void map_floats(map_f32 f32, const float *x, float *y, size_t count, const double *p)
+{
+    size_t blocks = count / LANES, rest = count % LANES;
+    if (blocks != 0)
+        f32(x, y, blocks, p);
+    if (rest != 0) {
+        float block[LANES] = {0};
+        memcpy(block, x + blocks * LANES, rest * sizeof *x);
+        f32(block, block, 1, p);
+        memcpy(y + blocks * LANES, block, rest * sizeof *y);
+    }
+}
+
+/* The range is in blocks. */
+static void map_range(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const map *m = context;
+    size_t first = begin * LANES, last = end * LANES < m->count ? end * LANES : m->count;
+    if (m->dtype == XCVM_F32) {
+        map_floats(m->f32, (const float *)m->x + first, (float *)m->y + first, last - first, m->p);
+    } else if (m->dtype == XCVM_F64) {
+        m->f64((const double *)m->x + first, (double *)m->y + first, last - first, m->p);
+    } else {
+        float block[XCVM_BLOCK];
+        for (size_t at = first; at < last; at += XCVM_BLOCK) {
+            size_t n = last - at < XCVM_BLOCK ? last - at : XCVM_BLOCK;
+            xcvm_halves_load(m->dtype, m->x, at, n, block);
+            map_floats(m->f32, block, block, n, m->p);
+            xcvm_halves_store(m->dtype, m->y, at, n, block);
+        }
+    }
+}
+
+/* Elements worth a thread of their own. */
+enum { CHEAP = 32768, COSTLY = 4096 };
+
+static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, map_f32 f32,
+                                                 xcvm_opcode opcode, size_t grain, const double *p)
+{
+    if (x->dtype == XCVM_F32 && x->bytes < 2 * grain * sizeof(float)) {
+        map_floats(f32, x->data, y->data, x->bytes / sizeof(float), p);
+        return XCVM_OK;
+    }
+    map m = {f32, xcvm_unary_f64_of(opcode), p, x->dtype, x->data, y->data, x->bytes / xcvm_dtype_size(x->dtype)};
+    xcvm_parallel(k->threads, (m.count + LANES - 1) / LANES, grain / LANES, map_range, &m);
+    return XCVM_OK;
+}
+
+#define UNARY(Name, grain)                                                                                             \
+    XCVM_KERNEL(Name) { return run(k, a->y, a->x, map_##Name, XCVM_OP_##Name, grain, NULL); }
+#define UNARY_WITH(Name, grain, ...)                                                                                   \
+    XCVM_KERNEL(Name)                                                                                                  \
+    {                                                                                                                  \
+        const double p[] = {__VA_ARGS__};                                                                              \
+        return run(k, a->y, a->x, map_##Name, XCVM_OP_##Name, grain, p);                                               \
+    }
+#define UNARY_REAL(Name)                                                                                               \
+    XCVM_KERNEL(Name)                                                                                                  \
+    {                                                                                                                  \
+        if (xcvm_dtype_is_float(a->x->dtype))                                                                          \
+            return run(k, a->y, a->x, map_##Name, XCVM_OP_##Name, CHEAP, NULL);                                        \
+        xcvm_unary_int(k, XCVM_OP_##Name, a->y, a->x);                                                                 \
+        return XCVM_OK;                                                                                                \
+    }
+
+UNARY_REAL(Abs)
+UNARY_REAL(Neg)
+UNARY_REAL(Sign)
+UNARY_REAL(Relu)
+UNARY(Ceil, CHEAP)
+UNARY(Floor, CHEAP)
+UNARY(Round, CHEAP)
+UNARY(Sqrt, CHEAP)
+UNARY(Reciprocal, CHEAP)
+UNARY(Exp, COSTLY)
+UNARY(Log, COSTLY)
+UNARY(Sin, COSTLY)
+UNARY(Cos, COSTLY)
+UNARY(Tan, COSTLY)
+UNARY(Asin, COSTLY)
+UNARY(Acos, COSTLY)
+UNARY(Atan, COSTLY)
+UNARY(Sinh, COSTLY)
+UNARY(Cosh, COSTLY)
+UNARY(Tanh, COSTLY)
+UNARY(Asinh, COSTLY)
+UNARY(Acosh, COSTLY)
+UNARY(Atanh, COSTLY)
+UNARY(Erf, COSTLY)
+UNARY(Sigmoid, COSTLY)
+UNARY(Softplus, COSTLY)
+UNARY(Softsign, CHEAP)
+UNARY(Mish, COSTLY)
+UNARY(HardSwish, CHEAP)
+UNARY_WITH(LeakyRelu, CHEAP, a->alpha)
+UNARY_WITH(Elu, COSTLY, a->alpha)
+UNARY_WITH(Selu, COSTLY, a->alpha, a->gamma)
+UNARY_WITH(Celu, COSTLY, a->alpha)
+UNARY_WITH(ThresholdedRelu, CHEAP, a->alpha)
+UNARY_WITH(HardSigmoid, CHEAP, a->alpha, a->beta)
+UNARY_WITH(Swish, COSTLY, a->alpha)
+
+XCVM_KERNEL(Gelu)
+{
+    bool by_tanh = a->approximate == XCVM_GELU_tanh;
+    const double p[] = {by_tanh ? 1.0 : 0.0};
+    return run(k, a->y, a->x, by_tanh ? map_GeluTanh : map_Gelu, XCVM_OP_Gelu, COSTLY, p);
+}
+
+XCVM_KERNEL(Shrink)
+{
+    const double p[] = {a->bias, a->lambd};
+    if (xcvm_dtype_is_float(a->x->dtype))
+        return run(k, a->y, a->x, map_Shrink, XCVM_OP_Shrink, CHEAP, p);
+    /* The attributes may be fractions also where the elements are whole. */
+    double block[XCVM_BLOCK];
+    size_t count = xcvm_element_count(a->x);
+    for (size_t at = 0; at < count; at += XCVM_BLOCK) {
+        size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
+        xcvm_load_f64(a->x->dtype, a->x->data, at, n, block);
+        xcvm_unary_f64_of(XCVM_OP_Shrink)(block, block, n, p);
+        xcvm_store_f64(a->y->dtype, a->y->data, at, n, block, true);
+    }
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(Clip)
+{
+    XCVM_CHECK(k->error, a->min == NULL || xcvm_element_count(a->min) == 1, SHAPE_MISMATCH,
+               "min has %zu elements, 1 is needed", xcvm_element_count(a->min));
+    XCVM_CHECK(k->error, a->max == NULL || xcvm_element_count(a->max) == 1, SHAPE_MISMATCH,
+               "max has %zu elements, 1 is needed", xcvm_element_count(a->max));
+    if (!xcvm_dtype_is_float(a->x->dtype)) {
+        xcvm_clip_int(a->y, a->x, a->min, a->max);
+        return XCVM_OK;
+    }
+    double p[] = {-(double)INFINITY, (double)INFINITY};
+    if (a->min != NULL)
+        p[0] = xcvm_element_as_double(a->min, 0);
+    if (a->max != NULL)
+        p[1] = xcvm_element_as_double(a->max, 0);
+    return run(k, a->y, a->x, map_Clip, XCVM_OP_Clip, CHEAP, p);
+}

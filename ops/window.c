@@ -1,0 +1,289 @@
+/* Geometry of convolutions and pools, and their shape rules. */
+#include "ops/window.h"
+#include "ops/activation.h"
+
+/* ---- Geometry ---- */
+
+xcvm_window xcvm_window_of(const xcvm_value *x, const xcvm_value *y, const xcvm_window_attributes *a)
+{
+    xcvm_window w = {.in_size = 1, .out_size = 1, .kernel_size = 1};
+    const int axes = x->rank - 2, before = XCVM_WINDOW_AXES - axes;
+    for (int i = 0; i < XCVM_WINDOW_AXES; i++) {
+        const int at = i - before;
+        w.in[i] = at < 0 ? 1 : (size_t)x->dims[2 + at];
+        w.out[i] = at < 0 ? 1 : (size_t)y->dims[2 + at];
+        w.kernel[i] = at < 0 ? 1 : (size_t)a->kernel.at[at];
+        w.stride[i] = at < 0 ? 1 : (size_t)a->strides.at[at];
+        w.dilation[i] = at < 0 ? 1 : (size_t)a->dilations.at[at];
+        w.pad[i] = at < 0 ? 0 : (ptrdiff_t)a->pads.at[at];
+        w.pad_end[i] = at < 0 ? 0 : (ptrdiff_t)a->pads.at[axes + at];
+        w.in_size *= w.in[i];
+        w.out_size *= w.out[i];
+        w.kernel_size *= w.kernel[i];
+    }
+    return w;
+}
+
+xcvm_conv_shape xcvm_conv_shape_of(const xcvm_value *x, const xcvm_value *w, const xcvm_value *y, xcvm_ints strides,
+                                   xcvm_ints pads, xcvm_ints dilations, int64_t group)
+{
+    const xcvm_window_attributes a = {{w->dims + 2, (size_t)(w->rank - 2)}, strides, pads, dilations};
+    return (xcvm_conv_shape){.window = xcvm_window_of(x, y, &a),
+                             .batch = (size_t)x->dims[0],
+                             .group = (size_t)group,
+                             .channels = (size_t)w->dims[1],
+                             .outputs = (size_t)(w->dims[0] / group)};
+}
+
+/* ---- Shape rules ---- */
+
+/* Sizes up to this can be added and multiplied by two without care. */
+#define LARGEST (INT64_MAX / 8)
+
+static xcvm_status check_attributes(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
+{
+    const size_t n = (size_t)axes;
+    XCVM_REQUIRE(t, axes <= XCVM_WINDOW_AXES, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes,
+                 XCVM_WINDOW_AXES);
+    XCVM_REQUIRE(t, a->kernel.count == n, SHAPE_MISMATCH, "the window has %zu axes, x has %d spatial ones",
+                 a->kernel.count, axes);
+    XCVM_REQUIRE(t, a->strides.count == n && a->dilations.count == n, INVALID_ARGUMENT,
+                 "there are %zu strides and %zu dilations for %d spatial axes", a->strides.count, a->dilations.count,
+                 axes);
+    XCVM_REQUIRE(t, a->pads.count == 2 * n, INVALID_ARGUMENT, "there are %zu pads for %d spatial axes, %zu are needed",
+                 a->pads.count, axes, 2 * n);
+    return XCVM_OK;
+}
+
+/* Positions that a window reaches over, (kernel - 1) * dilation + 1. */
+static xcvm_status extent(const xcvm_typing *t, int64_t kernel, int64_t dilation, int64_t *size)
+{
+    XCVM_REQUIRE(t, kernel >= 1, SHAPE_MISMATCH, "the window has size %lld along one axis", (long long)kernel);
+    XCVM_REQUIRE(t, !__builtin_mul_overflow(kernel - 1, dilation, size) && *size < LARGEST, OUT_OF_RANGE,
+                 "the window is too large");
+    *size += 1;
+    return XCVM_OK;
+}
+
+/* Output size along one axis. With `ceil`, a last window may reach over the padding's end, but not begin there. */
+static xcvm_status slide(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
+                         int64_t *out)
+{
+    const int64_t stride = a->strides.at[axis], before = a->pads.at[axis];
+    int64_t reach;
+    *out = XCVM_ANY_DIM;
+    if (in < 0 || a->kernel.at[axis] < 0)
+        return XCVM_OK;
+    XCVM_TRY(extent(t, a->kernel.at[axis], a->dilations.at[axis], &reach));
+    XCVM_REQUIRE(t, in < LARGEST, OUT_OF_RANGE, "x is too large");
+    const int64_t padded = in + before + a->pads.at[(size_t)axis + a->kernel.count];
+    XCVM_REQUIRE(t, reach <= padded, SHAPE_MISMATCH,
+                 "the window reaches over %lld positions of spatial axis %d, x with its padding has %lld",
+                 (long long)reach, axis, (long long)padded);
+    const int64_t room = padded - reach;
+    int64_t count = room / stride + 1;
+    if (ceil && room % stride != 0 && count * stride < in + before)
+        count++;
+    *out = count;
+    return XCVM_OK;
+}
+
+typedef struct conv_operands {
+    const xcvm_value *x, *w, *b;
+    xcvm_value *y;
+    int64_t group;
+    xcvm_window_attributes attributes;
+} conv_operands;
+
+/* Channels and groups, as far as they are known. */
+static xcvm_status check_channels(const xcvm_typing *t, const conv_operands *o, int64_t x_channels, int64_t w_channels,
+                                  int64_t outputs)
+{
+    if (x_channels >= 0 && w_channels >= 0) {
+        int64_t needed;
+        XCVM_REQUIRE(t, !__builtin_mul_overflow(w_channels, o->group, &needed) && needed == x_channels, SHAPE_MISMATCH,
+                     "x has %lld channels, w is made for %lld in each of %lld groups", (long long)x_channels,
+                     (long long)w_channels, (long long)o->group);
+    }
+    XCVM_REQUIRE(t, outputs < 0 || outputs % o->group == 0, SHAPE_MISMATCH,
+                 "%lld channels do not divide into %lld groups", (long long)outputs, (long long)o->group);
+    return XCVM_OK;
+}
+
+static xcvm_status check_bias(const xcvm_typing *t, const xcvm_value *b, int64_t outputs)
+{
+    if (b == NULL || b->rank < 0)
+        return XCVM_OK;
+    XCVM_REQUIRE(t, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
+    XCVM_REQUIRE(t, b->dims[0] < 0 || outputs < 0 || b->dims[0] == outputs, SHAPE_MISMATCH,
+                 "b has %lld elements for %lld channels", (long long)b->dims[0], (long long)outputs);
+    return XCVM_OK;
+}
+
+static xcvm_status check_ranks(const xcvm_typing *t, const xcvm_value *x, const xcvm_value *w)
+{
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
+    XCVM_REQUIRE(t, w->rank < 0 || w->rank >= 3, SHAPE_MISMATCH, "w has rank %d, at least 3 is needed", w->rank);
+    XCVM_REQUIRE(t, x->rank < 0 || w->rank < 0 || x->rank == w->rank, SHAPE_MISMATCH,
+                 "x has rank %d and w rank %d; they must be equal", x->rank, w->rank);
+    return XCVM_OK;
+}
+
+static xcvm_status conv_shape(const xcvm_typing *t, conv_operands *o)
+{
+    const xcvm_value *x = o->x, *w = o->w;
+    XCVM_TRY(check_ranks(t, x, w));
+    if (w->rank < 0 || x->rank < 0) {
+        xcvm_value_set_tensor(o->y, o->y->dtype, -1, NULL);
+        return XCVM_OK;
+    }
+    o->attributes.kernel = (xcvm_ints){w->dims + 2, (size_t)(w->rank - 2)};
+    XCVM_TRY(check_attributes(t, x->rank - 2, &o->attributes));
+    XCVM_TRY(check_channels(t, o, x->dims[1], w->dims[1], w->dims[0]));
+    XCVM_TRY(check_bias(t, o->b, w->dims[0]));
+    int64_t dims[XCVM_MAX_RANK] = {x->dims[0], w->dims[0]};
+    for (int i = 0; i < x->rank - 2; i++)
+        XCVM_TRY(slide(t, x->dims[2 + i], &o->attributes, i, false, &dims[2 + i]));
+    xcvm_value_set_tensor(o->y, o->y->dtype, x->rank, dims);
+    return XCVM_OK;
+}
+
+/* One number, or one for each of `outputs` channels. */
+static xcvm_status check_per_channel(const xcvm_typing *t, const xcvm_value *q, int64_t outputs, const char *what)
+{
+    if (q == NULL || q->rank < 0 || !xcvm_dims_known(q))
+        return XCVM_OK;
+    const size_t count = xcvm_element_count(q);
+    XCVM_REQUIRE(t, q->rank <= 1 && (count == 1 || outputs < 0 || count == (size_t)outputs),
+                 SHAPE_MISMATCH, "%s has %zu elements, 1 or one for each of %lld channels is needed", what, count,
+                 (long long)outputs);
+    return XCVM_OK;
+}
+
+static int64_t output_channels(const xcvm_value *w) { return w->rank > 0 ? w->dims[0] : XCVM_ANY_DIM; }
+
+XCVM_SHAPE_RULE(Conv)
+{
+    if (t->row->opcode == XCVM_OP_ConvInteger) {
+        const xcvm_ConvInteger_args *a = t->args;
+        conv_operands o = {.x = a->x,
+                           .w = a->w,
+                           .y = a->y,
+                           .group = a->group,
+                           .attributes = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations}};
+        XCVM_TRY(check_per_channel(t, a->x_zero_point, 1, "x_zero_point"));
+        XCVM_TRY(check_per_channel(t, a->w_zero_point, output_channels(a->w), "w_zero_point"));
+        return conv_shape(t, &o);
+    }
+    const xcvm_Conv_args *a = t->args;
+    conv_operands o = {.x = a->x,
+                       .w = a->w,
+                       .b = a->b,
+                       .y = a->y,
+                       .group = a->group,
+                       .attributes = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations}};
+    XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
+    XCVM_TRY(conv_shape(t, &o));
+    const xcvm_value *y = a->y, *z = a->z;
+    if (z != NULL && z->rank >= 0 && y->rank >= 0) {
+        bool same = z->rank == y->rank;
+        for (int i = 0; same && i < y->rank; i++)
+            same = z->dims[i] < 0 || y->dims[i] < 0 || z->dims[i] == y->dims[i];
+        char text[96], of[96];
+        XCVM_REQUIRE(t, same, SHAPE_MISMATCH, "z has shape %s, the result %s",
+                     xcvm_dims_describe(z->rank, z->dims, text, sizeof text),
+                     xcvm_dims_describe(y->rank, y->dims, of, sizeof of));
+    }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(QLinearConv)
+{
+    conv_operands o = {.x = a->x,
+                       .w = a->w,
+                       .b = a->b,
+                       .y = a->y,
+                       .group = a->group,
+                       .attributes = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations}};
+    const int64_t outputs = output_channels(a->w);
+    XCVM_TRY(check_per_channel(t, a->x_scale, 1, "x_scale"));
+    XCVM_TRY(check_per_channel(t, a->x_zero_point, 1, "x_zero_point"));
+    XCVM_TRY(check_per_channel(t, a->w_scale, outputs, "w_scale"));
+    XCVM_TRY(check_per_channel(t, a->w_zero_point, outputs, "w_zero_point"));
+    XCVM_TRY(check_per_channel(t, a->y_scale, 1, "y_scale"));
+    XCVM_TRY(check_per_channel(t, a->y_zero_point, 1, "y_zero_point"));
+    return conv_shape(t, &o);
+}
+
+XCVM_SHAPE_RULE_OF(ConvTranspose)
+{
+    const xcvm_value *x = a->x, *w = a->w;
+    const conv_operands o = {.group = a->group};
+    XCVM_TRY(check_ranks(t, x, w));
+    if (x->rank < 0 || w->rank < 0) {
+        xcvm_value_set_tensor(a->y, a->y->dtype, -1, NULL);
+        return XCVM_OK;
+    }
+    const int axes = x->rank - 2;
+    const xcvm_window_attributes attributes = {{w->dims + 2, (size_t)axes}, a->strides, a->pads, a->dilations};
+    XCVM_TRY(check_attributes(t, axes, &attributes));
+    XCVM_REQUIRE(t, a->output_padding.count == (size_t)axes, INVALID_ARGUMENT,
+                 "there are %zu output paddings for %d spatial axes", a->output_padding.count, axes);
+    const int64_t x_channels = x->dims[1];
+    XCVM_REQUIRE(t, x_channels < 0 || w->dims[0] < 0 || x_channels == w->dims[0], SHAPE_MISMATCH,
+                 "x has %lld channels, w is made for %lld", (long long)x_channels, (long long)w->dims[0]);
+    XCVM_TRY(check_channels(t, &o, XCVM_ANY_DIM, XCVM_ANY_DIM, x_channels < 0 ? w->dims[0] : x_channels));
+    int64_t dims[XCVM_MAX_RANK] = {x->dims[0], XCVM_ANY_DIM};
+    if (w->dims[1] >= 0)
+        XCVM_REQUIRE(t, !__builtin_mul_overflow(w->dims[1], a->group, &dims[1]), OUT_OF_RANGE, "w is too large");
+    XCVM_TRY(check_bias(t, a->b, dims[1]));
+    for (int i = 0; i < axes; i++) {
+        int64_t reach, size;
+        dims[2 + i] = XCVM_ANY_DIM;
+        if (x->dims[2 + i] < 0 || w->dims[2 + i] < 0)
+            continue;
+        XCVM_TRY(extent(t, w->dims[2 + i], a->dilations.at[i], &reach));
+        XCVM_REQUIRE(t,
+                     !__builtin_mul_overflow(x->dims[2 + i] - 1, a->strides.at[i], &size) && size < LARGEST,
+                     OUT_OF_RANGE, "the result is too large");
+        size += reach + a->output_padding.at[i] - a->pads.at[i] - a->pads.at[axes + i];
+        XCVM_REQUIRE(t, x->dims[2 + i] > 0 && size > 0, SHAPE_MISMATCH,
+                     "the result has %lld positions along spatial axis %d", (long long)size, i);
+        dims[2 + i] = size;
+    }
+    xcvm_value_set_tensor(a->y, a->y->dtype, x->rank, dims);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE(pool)
+{
+    const xcvm_value *x = t->in[0];
+    xcvm_window_attributes w;
+    bool ceil;
+    if (t->row->opcode == XCVM_OP_MaxPool) {
+        const xcvm_MaxPool_args *a = t->args;
+        w = (xcvm_window_attributes){a->kernel_shape, a->strides, a->pads, a->dilations};
+        ceil = a->ceil_mode != 0;
+    } else if (t->row->opcode == XCVM_OP_AveragePool) {
+        const xcvm_AveragePool_args *a = t->args;
+        w = (xcvm_window_attributes){a->kernel_shape, a->strides, a->pads, a->dilations};
+        ceil = a->ceil_mode != 0;
+    } else {
+        const xcvm_LpPool_args *a = t->args;
+        w = (xcvm_window_attributes){a->kernel_shape, a->strides, a->pads, a->dilations};
+        ceil = a->ceil_mode != 0;
+    }
+    int64_t dims[XCVM_MAX_RANK] = {0};
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
+    if (x->rank >= 3) {
+        XCVM_TRY(check_attributes(t, x->rank - 2, &w));
+        dims[0] = x->dims[0];
+        dims[1] = x->dims[1];
+        for (int i = 0; i < x->rank - 2; i++)
+            XCVM_TRY(slide(t, x->dims[2 + i], &w, i, ceil, &dims[2 + i]));
+    }
+    xcvm_value_set_tensor(t->out[0], t->out[0]->dtype, x->rank, dims);
+    if (t->out_count > 1 && t->out[1] != NULL)
+        xcvm_value_set_tensor(t->out[1], XCVM_I64, x->rank, dims);
+    return XCVM_OK;
+}

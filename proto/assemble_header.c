@@ -1,0 +1,172 @@
+/* The statements of the text that are no instructions: producer, input, constant and so on. */
+#include "proto/assembler.h"
+#include "proto/confined.h"
+#include "proto/literals.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static bool is_word(const char *word, size_t length, const char *name)
+{
+    return strlen(name) == length && memcmp(word, name, length) == 0;
+}
+
+static xcvm_status read_text(xcvm_reader *r, const char **text)
+{
+    size_t length;
+    XCVM_TRY(xcvm_reader_string(r, text, &length));
+    return strlen(*text) == length ? XCVM_OK : xcvm_reader_fail(r, "this text may not have a NUL in it");
+}
+
+static xcvm_status expect_word(xcvm_reader *r, const char *name)
+{
+    char here[48];
+    const char *word;
+    size_t length = xcvm_reader_peek_word(r, &word);
+    if (!is_word(word, length, name))
+        return xcvm_reader_fail(r, "`%s` is expected, not %s", name, xcvm_reader_here(r, here));
+    r->at += length;
+    return XCVM_OK;
+}
+
+static xcvm_status read_parameter(xcvm_reader *r, xcvm_parameter *parameter)
+{
+    XCVM_TRY(xcvm_reader_name(r, &parameter->name));
+    return xcvm_type_read(r, &parameter->type);
+}
+
+static xcvm_status read_hash(xcvm_reader *r, uint8_t hash[32])
+{
+    char token[XCVM_TOKEN_SIZE];
+    XCVM_TRY(xcvm_reader_token(r, "a hash of 64 digits", token));
+    if (strlen(token) != 64)
+        return xcvm_reader_fail(r, "a hash has 64 digits, not %zu", strlen(token));
+    for (size_t i = 0; i < 32; i++) {
+        char digits[] = {'0', 'x', token[2 * i], token[2 * i + 1], '\0'};
+        uint64_t byte;
+        if (!xcvm_uint_parse(digits, &byte))
+            return xcvm_reader_fail(r, "`%.2s` is not hexadecimal", digits + 2);
+        hash[i] = (uint8_t)byte;
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status read_library(xcvm_reader *r, xcvm_library *library)
+{
+    uint64_t abi;
+    XCVM_TRY(read_text(r, &library->file));
+    XCVM_TRY(expect_word(r, "sha256"));
+    XCVM_TRY(xcvm_reader_expect(r, ':'));
+    XCVM_TRY(read_hash(r, library->hash));
+    XCVM_TRY(expect_word(r, "abi"));
+    XCVM_TRY(xcvm_reader_expect(r, '='));
+    XCVM_TRY(xcvm_reader_uint(r, INT32_MAX, &abi));
+    library->abi = (uint32_t)abi;
+    XCVM_TRY(expect_word(r, "isa"));
+    XCVM_TRY(xcvm_reader_expect(r, '='));
+    return read_text(r, &library->isa);
+}
+
+static xcvm_status read_elements_of_file(xcvm_assembler *a, const char *path, uint64_t offset, xcvm_value *tensor)
+{
+    xcvm_reader *r = &a->r;
+    uint64_t size;
+    int fd;
+    if (a->base_dir == NULL)
+        return xcvm_reader_fail(r, "`%.300s`: this text may not refer to files", path);
+    xcvm_status status = xcvm_confined_open(a->base_dir, path, &fd, &size, r->error);
+    if (status == XCVM_OK) {
+        if (offset > size || tensor->bytes > size - offset)
+            status = xcvm_error_set(r->error, XCVM_INVALID_PROGRAM, "`%.300s` has %llu bytes, too few for %zu at %llu",
+                                    path, (unsigned long long)size, tensor->bytes, (unsigned long long)offset);
+        else if ((tensor->data = xcvm_arena_allocate(r->arena, tensor->bytes)) == NULL)
+            status = xcvm_error_set(r->error, XCVM_OUT_OF_MEMORY, "no memory for %zu bytes of `%.300s`", tensor->bytes,
+                                    path);
+        else
+            status = xcvm_confined_read(fd, offset, tensor->data, tensor->bytes, r->error);
+        close(fd);
+    }
+    if (status != XCVM_OK)
+        xcvm_error_prefix(r->error, "line %d", r->line);
+    return status;
+}
+
+/* @"file":offset, and +bytes behind it for strings, whose size the type does not say. */
+static xcvm_status read_file_reference(xcvm_assembler *a, xcvm_value *tensor)
+{
+    xcvm_reader *r = &a->r;
+    const char *path;
+    uint64_t offset, bytes;
+    XCVM_TRY(read_text(r, &path));
+    XCVM_TRY(xcvm_reader_expect(r, ':'));
+    XCVM_TRY(xcvm_reader_uint(r, UINT64_MAX, &offset));
+    if (tensor->dtype == XCVM_STRING) {
+        XCVM_TRY(xcvm_reader_expect(r, '+'));
+        XCVM_TRY(xcvm_reader_uint(r, PTRDIFF_MAX, &bytes));
+        if (bytes < tensor->bytes)
+            return xcvm_reader_fail(r, "%zu strings need %zu bytes at least", xcvm_element_count(tensor),
+                                    tensor->bytes);
+        tensor->bytes = (size_t)bytes;
+    }
+    XCVM_TRY(read_elements_of_file(a, path, offset, tensor));
+    if (tensor->dtype == XCVM_STRING && !xcvm_strings_valid(tensor->data, tensor->bytes, xcvm_element_count(tensor)))
+        return xcvm_reader_fail(r, "`%.300s` has no strings at %llu", path, (unsigned long long)offset);
+    return XCVM_OK;
+}
+
+static xcvm_status read_constant(xcvm_assembler *a)
+{
+    xcvm_reader *r = &a->r;
+    xcvm_constant *constant;
+    xcvm_type type;
+    XCVM_APPEND(a, a->r.arena, a->image.constants, a->image.constant_count, a->constant_capacity, constant);
+    XCVM_TRY(xcvm_reader_name(r, &constant->name));
+    if (!xcvm_name_index_add(&a->constants, &a->scratch, constant->name, strlen(constant->name),
+                             a->image.constant_count - 1))
+        return xcvm_reader_no_memory(r);
+    XCVM_TRY(xcvm_type_read(r, &type));
+    XCVM_TRY(xcvm_reader_expect(r, '='));
+    XCVM_TRY(xcvm_tensor_of_type(r, &type, &constant->value));
+    return xcvm_reader_accept(r, '@') ? read_file_reference(a, &constant->value)
+                                      : xcvm_elements_read(r, &constant->value);
+}
+
+static xcvm_status read_metadata(xcvm_assembler *a)
+{
+    xcvm_metadata *entry;
+    XCVM_APPEND(a, a->r.arena, a->image.metadata, a->image.metadata_count, a->metadata_capacity, entry);
+    XCVM_TRY(read_text(&a->r, &entry->key));
+    return read_text(&a->r, &entry->value);
+}
+
+xcvm_status xcvm_assemble_header(xcvm_assembler *a, const char *word, size_t length)
+{
+    xcvm_image *image = &a->image;
+    xcvm_reader *r = &a->r;
+    xcvm_parameter *parameter;
+    xcvm_library *library;
+    if (is_word(word, length, "producer"))
+        return read_text(r, &image->producer);
+    if (is_word(word, length, "arena"))
+        return xcvm_reader_uint(r, UINT64_MAX, &image->arena_bytes);
+    if (is_word(word, length, "metadata"))
+        return read_metadata(a);
+    if (is_word(word, length, "constant"))
+        return read_constant(a);
+    if (is_word(word, length, "input")) {
+        XCVM_APPEND(a, a->r.arena, image->inputs, image->input_count, a->input_capacity, parameter);
+        return read_parameter(r, parameter);
+    }
+    if (is_word(word, length, "output")) {
+        XCVM_APPEND(a, a->r.arena, image->outputs, image->output_count, a->output_capacity, parameter);
+        return read_parameter(r, parameter);
+    }
+    if (is_word(word, length, "library")) {
+        XCVM_APPEND(a, a->r.arena, image->libraries, image->library_count, a->library_capacity, library);
+        return read_library(r, library);
+    }
+    return xcvm_reader_fail(r,
+                            "`%.*s` begins no statement; instructions, labels (`name:`) and producer, metadata, input, "
+                            "output, constant, library, arena do",
+                            (int)(length < 60 ? length : 60), word);
+}

@@ -1,0 +1,98 @@
+#include "proto/confined.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* O_NONBLOCK: opening a FIFO must not wait for its other end. */
+enum { READ_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
+
+static xcvm_status cannot_open(xcvm_error *error, const char *path, int code)
+{
+    char text[100];
+    const char *reason = strerror_r(code, text, sizeof text);
+    return xcvm_error_set(error, XCVM_IO, "`%.300s` cannot be opened: %s", path,
+                          code == ELOOP ? "it is a link" : reason);
+}
+
+/* The first component of *path, which moves behind it. */
+static size_t next_component(const char **path, char name[NAME_MAX + 1])
+{
+    size_t length = strcspn(*path, "/");
+    if (length <= NAME_MAX) {
+        memcpy(name, *path, length);
+        name[length] = '\0';
+    }
+    *path += length;
+    *path += strspn(*path, "/");
+    return length;
+}
+
+static xcvm_status open_inside(const char *dir, const char *path, int *fd, xcvm_error *error)
+{
+    char name[NAME_MAX + 1];
+    const char *left = path;
+    XCVM_CHECK(error, path[0] != '/' && path[0] != '\0', INVALID_ARGUMENT,
+               "`%.300s` is not a path relative to the folder that files may be in", path);
+    int folder = open(dir, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (folder < 0)
+        return cannot_open(error, dir, errno);
+    for (;;) {
+        size_t length = next_component(&left, name);
+        bool last = *left == '\0';
+        if (length > NAME_MAX || strcmp(name, "..") == 0) {
+            close(folder);
+            return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "`%.300s` may not be opened: it leaves its folder",
+                                  path);
+        }
+        /* Each step by itself, so that no link on the way is followed. */
+        int next = openat(folder, name, READ_FLAGS | O_NOFOLLOW | (last ? 0 : O_DIRECTORY));
+        int code = errno;
+        close(folder);
+        if (next < 0)
+            return cannot_open(error, path, code);
+        folder = next;
+        if (last) {
+            *fd = next;
+            return XCVM_OK;
+        }
+    }
+}
+
+xcvm_status xcvm_confined_open(const char *dir, const char *path, int *fd, uint64_t *size, xcvm_error *error)
+{
+    struct stat status;
+    int file = -1;
+    if (dir[0] != '\0') {
+        XCVM_TRY(open_inside(dir, path, &file, error));
+    } else {
+        file = open(path, READ_FLAGS);
+        if (file < 0)
+            return cannot_open(error, path, errno);
+    }
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(file);
+        return xcvm_error_set(error, XCVM_IO, "`%.300s` is no regular file", path);
+    }
+    *fd = file;
+    *size = (uint64_t)status.st_size;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_confined_read(int fd, uint64_t offset, void *bytes, size_t count, xcvm_error *error)
+{
+    char *at = bytes;
+    while (count > 0) {
+        ssize_t got = pread(fd, at, count, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        XCVM_CHECK(error, got > 0, IO, "a file cannot be read, or has become shorter");
+        at += got;
+        offset += (uint64_t)got;
+        count -= (size_t)got;
+    }
+    return XCVM_OK;
+}

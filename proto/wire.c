@@ -1,0 +1,210 @@
+#include "proto/wire.h"
+#include "proto/image.h"
+
+#include "xcvm.pb-c.h"
+
+#include <string.h>
+
+enum { FIELD_FORMAT = 1, FIELD_FILE_BYTES = 10, FIELD_PADDING = 14, FIELD_DATA = 15 };
+/* Program, instruction, value, operands, value: a list of operands has no lists in it. */
+enum { DEEPEST = 4 };
+
+typedef struct cursor {
+    const uint8_t *at, *end;
+} cursor;
+
+typedef struct entry {
+    uint32_t number;
+    uint32_t type; /* wire type */
+    uint64_t value;
+    const uint8_t *bytes; /* LENGTH_PREFIXED: `value` bytes */
+} entry;
+
+static bool read_varint(cursor *c, uint64_t *value)
+{
+    uint64_t sum = 0;
+    for (unsigned shift = 0; shift < 70 && c->at < c->end; shift += 7) {
+        uint8_t byte = *c->at++;
+        if (shift == 63 && byte > 1)
+            return false;
+        sum |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *value = sum;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_fixed(cursor *c, size_t size, uint64_t *value)
+{
+    if ((size_t)(c->end - c->at) < size)
+        return false;
+    *value = 0;
+    memcpy(value, c->at, size);
+    c->at += size;
+    return true;
+}
+
+static bool read_entry(cursor *c, entry *e)
+{
+    uint64_t tag;
+    if (!read_varint(c, &tag) || tag > UINT32_MAX || tag >> 3 == 0)
+        return false;
+    e->number = (uint32_t)(tag >> 3);
+    e->type = (uint32_t)(tag & 7);
+    e->bytes = NULL;
+    switch (e->type) {
+    case PROTOBUF_C_WIRE_TYPE_VARINT:
+        return read_varint(c, &e->value);
+    case PROTOBUF_C_WIRE_TYPE_64BIT:
+        return read_fixed(c, 8, &e->value);
+    case PROTOBUF_C_WIRE_TYPE_32BIT:
+        return read_fixed(c, 4, &e->value);
+    case PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED:
+        if (!read_varint(c, &e->value) || e->value > (uint64_t)(c->end - c->at))
+            return false;
+        e->bytes = c->at;
+        c->at += e->value;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static uint32_t wire_type_of(ProtobufCType type)
+{
+    switch (type) {
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_FIXED64:
+        return PROTOBUF_C_WIRE_TYPE_64BIT;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED;
+    default: /* the schema has no other fixed types */
+        return PROTOBUF_C_WIRE_TYPE_VARINT;
+    }
+}
+
+static bool fits(ProtobufCType type, uint64_t value)
+{
+    return type == PROTOBUF_C_TYPE_UINT32 || type == PROTOBUF_C_TYPE_ENUM ? value <= INT32_MAX
+           : type == PROTOBUF_C_TYPE_BOOL                                 ? value <= 1
+                                                                          : true;
+}
+
+static xcvm_status check_packed(const ProtobufCFieldDescriptor *field, const entry *e, xcvm_error *error)
+{
+    cursor c = {e->bytes, e->bytes + e->value};
+    while (c.at < c.end) {
+        uint64_t value = 0;
+        bool read = wire_type_of(field->type) == PROTOBUF_C_WIRE_TYPE_64BIT ? read_fixed(&c, 8, &value)
+                                                                            : read_varint(&c, &value);
+        XCVM_CHECK(error, read && fits(field->type, value), INVALID_PROGRAM, "%s has a number that is broken",
+                   field->name);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, cursor c, int depth, xcvm_error *error);
+
+static xcvm_status check_field(const ProtobufCFieldDescriptor *field, const entry *e, int depth, xcvm_error *error)
+{
+    bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+    uint32_t expected = wire_type_of(field->type);
+    if (repeated && expected != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED && e->type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+        return check_packed(field, e, error);
+    XCVM_CHECK(error, e->type == expected, INVALID_PROGRAM, "%s has wire type %u, expected %u", field->name, e->type,
+               expected);
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+        XCVM_CHECK(error, depth < DEEPEST, INVALID_PROGRAM, "%s is nested too deeply", field->name);
+        return check_message(field->descriptor, (cursor){e->bytes, e->bytes + e->value}, depth + 1, error);
+    }
+    if (field->type == PROTOBUF_C_TYPE_STRING)
+        XCVM_CHECK(error, memchr(e->bytes, '\0', (size_t)e->value) == NULL, INVALID_PROGRAM, "%s has a NUL in it",
+                   field->name);
+    XCVM_CHECK(error, fits(field->type, e->value), INVALID_PROGRAM, "%s is out of range", field->name);
+    return XCVM_OK;
+}
+
+static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, cursor c, int depth, xcvm_error *error)
+{
+    uint32_t seen = 0;    /* bit: number of a field */
+    uint32_t indices[32]; /* of repeated fields, to say which entry is broken */
+    memset(indices, 0, sizeof indices);
+    while (c.at < c.end) {
+        entry e;
+        XCVM_CHECK(error, read_entry(&c, &e), INVALID_PROGRAM, "%s is cut off or broken", schema->short_name);
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(schema, e.number);
+        XCVM_CHECK(error, field != NULL && e.number < 32, INVALID_PROGRAM, "%s has no field number %u",
+                   schema->short_name, e.number);
+        bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+        bool exclusive = (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0; /* then all fields of the message are */
+        uint32_t taken = exclusive ? seen : seen & UINT32_C(1) << e.number;
+        XCVM_CHECK(error, repeated || taken == 0, INVALID_PROGRAM, "%s has %s twice", schema->short_name,
+                   exclusive ? "a value" : field->name);
+        seen |= UINT32_C(1) << e.number;
+        xcvm_status status = check_field(field, &e, depth, error);
+        if (status != XCVM_OK) {
+            if (repeated && e.type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+                xcvm_error_prefix(error, "%s %u", field->name, indices[e.number]);
+            return status;
+        }
+        indices[e.number]++;
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *layout, xcvm_error *error)
+{
+    const uint8_t *start = bytes;
+    cursor c = {start, start + count};
+    *layout = (xcvm_wire_layout){.message_bytes = count, .data_offset = count};
+    XCVM_CHECK(error, count > 0, INVALID_PROGRAM, "the program is empty");
+    bool padding = false, data = false;
+    uint64_t file_bytes = 0;
+    while (c.at < c.end) {
+        size_t offset = (size_t)(c.at - start);
+        entry e;
+        XCVM_CHECK(error, read_entry(&c, &e), INVALID_PROGRAM,
+                   "the program is cut off or broken: no field can be read at byte %zu of %zu", offset, count);
+        XCVM_CHECK(error, !data, INVALID_PROGRAM, "something follows the data, which must be the last field");
+        if (e.number == FIELD_FORMAT && e.type == PROTOBUF_C_WIRE_TYPE_VARINT) {
+            layout->format = e.value;
+            /* What a newer format looks like cannot be known, so this comes before everything else. */
+            XCVM_CHECK(error, e.value <= XCVM_FORMAT, UNSUPPORTED,
+                       "program format %llu is newer than this library's %d (if this is an XCVM program at all)",
+                       (unsigned long long)e.value, XCVM_FORMAT);
+        }
+        if (e.number == FIELD_FILE_BYTES && e.type == PROTOBUF_C_WIRE_TYPE_64BIT) {
+            file_bytes = e.value;
+            XCVM_CHECK(error, e.value == count, INVALID_PROGRAM,
+                       "the program has %zu bytes, but was written with %llu%s", count, (unsigned long long)e.value,
+                       count < e.value ? ": it is cut off" : "");
+        }
+        if (e.number != FIELD_PADDING && e.number != FIELD_DATA) {
+            XCVM_CHECK(error, !padding, INVALID_PROGRAM, "the padding is not right in front of the data");
+            continue;
+        }
+        XCVM_CHECK(error, e.type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, INVALID_PROGRAM, "%s has wire type %u",
+                   e.number == FIELD_DATA ? "data" : "padding", e.type);
+        XCVM_CHECK(error, !(padding && e.number == FIELD_PADDING), INVALID_PROGRAM, "there are two paddings");
+        if (!padding)
+            layout->message_bytes = offset;
+        padding = true;
+        if (e.number == FIELD_DATA) {
+            data = true;
+            layout->data_offset = (size_t)(e.bytes - start);
+            layout->data_bytes = (size_t)e.value;
+        }
+    }
+    XCVM_CHECK(error, layout->format != 0, INVALID_PROGRAM, "there is no program format: this is not an XCVM program");
+    XCVM_CHECK(error, file_bytes != 0, INVALID_PROGRAM,
+               "the number of the program's bytes is missing: it is cut off, or this is not an XCVM program");
+    XCVM_CHECK(error, layout->data_bytes == 0 || layout->data_offset % XCVM_ALIGNMENT == 0, INVALID_PROGRAM,
+               "the data begins at byte %zu, which is no multiple of %d", layout->data_offset, XCVM_ALIGNMENT);
+    XCVM_CHECK(error, layout->message_bytes <= INT32_MAX, INVALID_PROGRAM,
+               "%zu bytes in front of the data are more than a message may have", layout->message_bytes);
+    return check_message(&xcvm__xcprogram__descriptor, (cursor){start, start + layout->message_bytes}, 0, error);
+}

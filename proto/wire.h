@@ -1,0 +1,20 @@
+/* The wire form of an XCProgram, checked before protobuf-c sees it: protobuf-c recurses as deep as its input, cuts
+ * large numbers and strings with NULs short, and copies bytes. */
+#ifndef XCVM_PROTO_WIRE_H
+#define XCVM_PROTO_WIRE_H
+
+#include "base/status.h"
+
+typedef struct xcvm_wire_layout {
+    uint64_t format;
+    size_t message_bytes; /* everything in front of padding and data */
+    size_t data_offset;   /* of the contents of the last field; `count` if there is none */
+    size_t data_bytes;
+} xcvm_wire_layout;
+
+/* Finds the parts of a program and checks that the message in front of the data has fields of the schema alone, of
+ * their types, each once unless it is repeated, in messages no deeper than the schema needs, with strings without NUL.
+ */
+xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *layout, xcvm_error *error);
+
+#endif

@@ -1,0 +1,25 @@
+#!/bin/sh
+# conformance.sh BUILD: ONNX's own operator cases, made by Debian's python3-onnx.
+#
+# tests/conformance.txt lists the cases that do not pass, each with its reason; any other failure is one.
+set -eu
+build=$1
+cases=$build/onnx-cases
+if ! /usr/bin/python3 -c 'import onnx' 2>/dev/null; then
+    echo "python3-onnx is not installed"
+    exit 77
+fi
+if [ ! -f "$cases/complete" ]; then
+    rm -rf "$cases"
+    /usr/bin/python3 tests/make_onnx_cases.py "$cases" >/dev/null 2>&1
+    touch "$cases/complete"
+fi
+"$build/tools/xcvm" test "$cases/node" "$cases/simple" --rtol 1e-3 --atol 1e-7 --list-failures >"$build/conformance.txt" || true
+tail -n 1 "$build/conformance.txt"
+awk '$1 == "FAIL" { print $2 }' "$build/conformance.txt" | sed 's|.*/||' | sort >"$build/conformance-failed.txt"
+sed '/^#/d; /^$/d; s/[ :].*//' tests/conformance.txt | sort >"$build/conformance-known.txt"
+unexpected=$(comm -23 "$build/conformance-failed.txt" "$build/conformance-known.txt")
+better=$(comm -13 "$build/conformance-failed.txt" "$build/conformance-known.txt")
+[ -z "$unexpected" ] || { echo "fail, but are not in tests/conformance.txt:"; echo "$unexpected"; }
+[ -z "$better" ] || { echo "pass, but are listed in tests/conformance.txt:"; echo "$better"; }
+[ -z "$unexpected$better" ]

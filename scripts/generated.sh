@@ -1,0 +1,18 @@
+#!/bin/sh
+# generated.sh BUILD [--check]: renews the pages that come from the tables, or says which are stale.
+set -eu
+xcvm=$1/tools/xcvm
+fresh=$1/generated-docs
+rm -rf "$fresh"
+mkdir -p "$fresh"
+"$xcvm" ops --markdown >"$fresh/instructions.md"
+"$xcvm" ops --onnx --markdown >"$fresh/onnx-operators.md"
+stale=0
+for page in instructions.md onnx-operators.md; do
+    if [ "${2-}" = --check ]; then
+        cmp -s "$fresh/$page" "docs/$page" || { echo "docs/$page is stale: make generated" >&2; stale=1; }
+    else
+        cp "$fresh/$page" "docs/$page"
+    fi
+done
+exit $stale

@@ -1,0 +1,23 @@
+#!/bin/sh
+# models.sh BUILD: whole models with known results. The digits are the project's own; the others are used where they are:
+# ../shared/models, and what bench/make_models.sh made in $XCVM_MODELS or bench/out/models.
+set -eu
+xcvm=$1/tools/xcvm
+set -- examples/digits
+for model in ../shared/models/* "${XCVM_MODELS:-bench/out/models}"/*; do
+    [ ! -f "$model/model.onnx" ] || set -- "$@" "$model"
+done
+[ $# -gt 1 ] || echo "only the digits: no other models are here"
+"$xcvm" test "$@" --rtol 1e-3 --atol 1e-4
+
+# A program is the same after a trip through text assembly, and any protobuf tool can read it.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for model; do
+    "$xcvm" compile "$model/model.onnx" -o "$work/p.bin"
+    "$xcvm" dump "$work/p.bin" | "$xcvm" asm - -o "$work/q.bin"
+    cmp "$work/p.bin" "$work/q.bin"
+    "$xcvm" dump "$work/p.bin" >"$work/p.txt"
+    protoc --decode=xcvm.XCProgram --proto_path="$(dirname "$xcvm")/../generated" xcvm.proto <"$work/p.bin" |
+        head -c 1000000 | grep -q '^instructions'
+done

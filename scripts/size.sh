@@ -1,0 +1,13 @@
+#!/bin/sh
+# size.sh BUILD: bytes of the stripped runtime library, and of the machine in it without kernels.
+set -eu
+build=$1
+strip -o "$build/stripped.so" "$build/libxcvm.so"
+printf 'libxcvm.so, stripped: %d bytes\n' "$(stat -c %s "$build/stripped.so")"
+size "$build/stripped.so"
+echo
+echo "by floor (text + data, bytes):"
+for floor in base proto vm ops ops/vector; do
+    find "$build" -path "*CMakeFiles/xcvm_runtime.dir/$floor/*" -name '*.o' ! -path "*dir/$floor/*/*" -exec size {} + 2>/dev/null |
+        awk -v floor="$floor" '$1 ~ /^[0-9]+$/ && $6 != "(TOTALS)" { sum += $1 + $2 } END { printf "%12s %9d\n", floor, sum }'
+done

@@ -1,0 +1,89 @@
+#!/bin/sh
+# Everything that has to pass. Each step is one line of output; what a failed step printed follows it.
+set -u
+cd "$(dirname "$0")/.."
+logs=build/test-logs
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0
+started=$(date +%s)
+
+# step NAME COMMAND...: exit code 77 means skipped, with the reason on the last line of output.
+step() {
+    name=$1
+    shift
+    log=$logs/$(echo "$name" | tr -c 'a-zA-Z0-9\n' '-').txt
+    begin=$(date +%s)
+    "$@" >"$log" 2>&1
+    code=$?
+    case $code in
+    0) word=ok passed=$((passed + 1)) ;;
+    77) word=skipped skipped=$((skipped + 1)) ;;
+    *) word=FAILED failed=$((failed + 1)) ;;
+    esac
+    printf '%-8s %-52s %4d s  %s\n' "$word" "$name" $(($(date +%s) - begin)) "$(summary "$log" "$code")"
+    [ "$code" = 0 ] || [ "$code" = 77 ] || tail -n 60 "$log" | sed 's/^/    /'
+    return 0
+}
+
+summary() {
+    if [ "$2" = 77 ]; then
+        tail -n 1 "$1"
+    else
+        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,' "$1" | tail -n 1
+    fi
+}
+
+build() { # PRESET [OPTION...]
+    preset=$1
+    shift
+    cmake --preset "$preset" -DXCVM_WERROR=ON "$@" && cmake --build --preset "$preset"
+}
+
+suites() { # PRESET [CTEST OPTION...]
+    preset=$1
+    shift
+    ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 \
+        ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
+}
+
+format() { git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror; }
+
+lint() {
+    cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --suppressions-list=scripts/cppcheck.txt \
+        --enable=warning,performance,portability -D__GNUC__ -D__x86_64__ -I. -Iinclude -Ibuild/release/generated -j2 \
+        base ops proto vm compiler tools examples
+}
+
+header_alone() {
+    for header in xcvm compiler; do
+        echo "#include <xcvm/$header.h>" >"$logs/header.c"
+        cp "$logs/header.c" "$logs/header.cc"
+        cc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude -c "$logs/header.c" -o "$logs/header.o" &&
+            c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -Iinclude -c "$logs/header.cc" -o "$logs/header.o" || return 1
+    done
+}
+
+step 'build: release, gcc' build release
+step 'suites: release' suites release
+step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
+step 'suites: address and undefined sanitizers' suites asan-ubsan
+step 'build: thread sanitizer' build tsan
+step 'suites: thread sanitizer' suites tsan -R threads
+step 'suites: valgrind' scripts/valgrind.sh build/release
+step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
+step 'conformance: models' scripts/models.sh build/release
+step 'demo' examples/digits/demo.sh build/release demo
+step 'public headers alone, as C and C++' header_alone
+step 'exported symbols are the headers' scripts/symbols.sh build/release
+step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
+step 'generated pages are up to date' scripts/generated.sh build/release --check
+step 'format' format
+step 'lint' lint
+
+echo "$(($(date +%s) - started)) s in all"
+if [ "$skipped" = 0 ]; then
+    echo "$passed passed, $failed failed"
+else
+    echo "$passed passed, $failed failed, $skipped skipped"
+fi
+[ "$failed" = 0 ]

@@ -1,0 +1,182 @@
+#include "base/clock.h"
+#include "base/threads.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST = 1000 };
+
+typedef struct visits {
+    uint32_t times[MOST];
+    uint32_t ranges;
+    size_t shortest;
+    int workers; /* greatest worker plus one */
+    xcvm_threads *threads;
+} visits;
+
+static void visit(void *context, size_t begin, size_t end, int worker)
+{
+    visits *v = context;
+    for (size_t i = begin; i < end; i++)
+        __atomic_fetch_add(&v->times[i], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&v->ranges, 1, __ATOMIC_RELAXED);
+    int seen = __atomic_load_n(&v->workers, __ATOMIC_RELAXED);
+    while (worker >= seen &&
+           !__atomic_compare_exchange_n(&v->workers, &seen, worker + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
+static void check_covered(const visits *v, size_t count)
+{
+    bool covered = true;
+    for (size_t i = 0; i < MOST; i++)
+        covered = covered && v->times[i] == (i < count);
+    ck_assert(covered);
+}
+
+START_TEST(ranges_cover_all)
+{
+    for (int count = 1; count <= 5; count++) {
+        xcvm_threads *threads;
+        ck_assert_int_eq(xcvm_threads_create(NULL, count, &threads, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_threads_count(threads), count);
+        const size_t grains[] = {0, 1, 3, 100, MOST, 2 * MOST};
+        for (size_t n = 0; n <= MOST; n = n * 3 + 1)
+            for (size_t g = 0; g < 6; g++) {
+                visits v = {.ranges = 0};
+                xcvm_parallel(threads, n, grains[g], visit, &v);
+                check_covered(&v, n);
+                ck_assert_int_le(v.workers, count);
+                if (n > 0 && grains[g] > 0)
+                    ck_assert_uint_le(v.ranges, n / grains[g] + 1);
+            }
+        xcvm_threads_destroy(threads);
+    }
+    visits v = {.ranges = 0};
+    xcvm_parallel(NULL, 10, 1, visit, &v);
+    check_covered(&v, 10);
+    ck_assert_int_eq(xcvm_threads_count(NULL), 1);
+    xcvm_threads_destroy(NULL);
+    xcvm_threads *none;
+    ck_assert_int_eq(xcvm_threads_create(NULL, 0, &none, NULL), XCVM_INVALID_ARGUMENT);
+}
+END_TEST
+
+static void nest(void *context, size_t begin, size_t end, int worker)
+{
+    visits *v = context;
+    for (size_t i = begin; i < end; i++) {
+        visits inner = {.ranges = 0};
+        xcvm_parallel(v->threads, 100, 1, visit, &inner);
+        check_covered(&inner, 100);
+    }
+    visit(context, begin, end, worker);
+}
+
+START_TEST(loops_in_loops)
+{
+    visits v = {.ranges = 0};
+    ck_assert_int_eq(xcvm_threads_create(NULL, 3, &v.threads, NULL), XCVM_OK);
+    xcvm_parallel(v.threads, 50, 1, nest, &v);
+    check_covered(&v, 50);
+    xcvm_threads_destroy(v.threads);
+}
+END_TEST
+
+static void *loop_beside(void *context)
+{
+    visits v = {.ranges = 0};
+    for (int i = 0; i < 200; i++) {
+        memset(&v, 0, sizeof v);
+        xcvm_parallel(context, 100, 1, visit, &v);
+        check_covered(&v, 100);
+    }
+    return NULL;
+}
+
+START_TEST(loops_of_two_threads)
+{
+    xcvm_threads *threads;
+    pthread_t other;
+    ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
+    ck_assert_int_eq(pthread_create(&other, NULL, loop_beside, threads), 0);
+    loop_beside(threads);
+    pthread_join(other, NULL);
+    xcvm_threads_destroy(threads);
+}
+END_TEST
+
+START_TEST(after_a_fork)
+{
+    visits v = {.ranges = 0};
+    xcvm_threads *threads;
+    ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
+    xcvm_parallel(threads, 100, 1, visit, &v);
+    pid_t child = fork();
+    if (child == 0) {
+        /* The pool's threads are not here; the loop must end all the same. */
+        alarm(10);
+        memset(&v, 0, sizeof v);
+        xcvm_parallel(threads, 100, 1, visit, &v);
+        bool all = true;
+        for (size_t i = 0; i < 100; i++)
+            all = all && v.times[i] == 1;
+        xcvm_threads_destroy(threads);
+        _exit(all ? 0 : 1);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    xcvm_threads_destroy(threads);
+}
+END_TEST
+
+START_TEST(spans)
+{
+    visits v = {.ranges = 0};
+    xcvm_threads *threads;
+    xcvm_span buffer[3];
+    ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
+    xcvm_parallel(threads, 100, 1, visit, &v);
+    ck_assert_uint_eq(xcvm_threads_record(threads, buffer, 3), 0);
+    xcvm_parallel(threads, 100, 1, visit, &v);
+    ck_assert_uint_eq(xcvm_threads_record(threads, buffer, 3), 2);
+    ck_assert_int_ne(buffer[0].worker, buffer[1].worker);
+    ck_assert_uint_le(buffer[0].start_ns, buffer[0].end_ns);
+    xcvm_parallel(threads, 100, 1, visit, &v);
+    xcvm_parallel(threads, 100, 1, visit, &v);
+    ck_assert_uint_eq(xcvm_threads_record(threads, NULL, 0), 3);
+    xcvm_parallel(threads, 100, 1, visit, &v);
+    ck_assert_uint_eq(xcvm_threads_record(threads, NULL, 0), 0);
+    ck_assert_uint_eq(xcvm_threads_record(NULL, buffer, 3), 0);
+    xcvm_threads_destroy(threads);
+}
+END_TEST
+
+START_TEST(processors_and_clock)
+{
+    ck_assert_int_ge(xcvm_available_threads(), 1);
+    ck_assert_int_le(xcvm_available_threads(), (int)sysconf(_SC_NPROCESSORS_CONF));
+    uint64_t before = xcvm_clock_ns();
+    ck_assert_uint_gt(before, 0);
+    ck_assert_uint_ge(xcvm_clock_ns(), before);
+}
+END_TEST
+
+Suite *suite_base_threads(void);
+Suite *suite_base_threads(void)
+{
+    Suite *suite = suite_create("base_threads");
+    TCase *tests = tcase_create("threads");
+    tcase_add_test(tests, ranges_cover_all);
+    tcase_add_test(tests, loops_in_loops);
+    tcase_add_test(tests, loops_of_two_threads);
+    tcase_add_test(tests, after_a_fork);
+    tcase_add_test(tests, spans);
+    tcase_add_test(tests, processors_and_clock);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,56 @@
+/* A case file taken apart into cases, and each case into a program and what is expected of it. */
+#ifndef XCVM_TESTS_CASE_TEXT_H
+#define XCVM_TESTS_CASE_TEXT_H
+
+#include "proto/literals.h"
+
+/* What a result is compared with. */
+typedef struct case_value {
+    xcvm_kind kind;
+    xcvm_value tensor;
+    struct case_value *items; /* of a sequence or optional */
+    size_t count;
+} case_value;
+
+typedef enum case_check {
+    CASE_VALUE,  /* equal within the tolerance */
+    CASE_TYPE,   /* of that type */
+    CASE_BETWEEN /* a tensor whose elements are in [low, high] */
+} case_check;
+
+typedef struct case_expectation {
+    int line;
+    const char *output; /* name */
+    int32_t reg;        /* the register that the output is made for; 0: the case has an output of that name itself */
+    case_check check;
+    double rtol, atol; /* below 0: by element type */
+    double low, high;
+    case_value value;
+    xcvm_type type;
+} case_expectation;
+
+typedef struct case_binding {
+    const char *input;
+    xcvm_value tensor;
+} case_binding;
+
+enum { CASE_LIMIT = 64 };
+
+typedef struct test_case {
+    const char *name;
+    int line;
+    const char *program; /* its text; lines have the numbers that they have in the file */
+    size_t program_length;
+    case_expectation expectations[CASE_LIMIT];
+    size_t expectation_count;
+    case_binding bindings[CASE_LIMIT];
+    size_t binding_count;
+    const char *printed;     /* what Print must have printed; NULL: anything */
+    const char *refuse;      /* name of a status; NULL: it must run */
+    const char *refuse_part; /* of the message */
+} test_case;
+
+/* Reads the case that begins at the reader's line; false at the end of the text. */
+xcvm_status case_read(xcvm_reader *r, test_case *c, bool *more);
+
+#endif

@@ -1,0 +1,234 @@
+#include "tests/compiler/support.h"
+
+#define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
+
+static xcc_value *conv(xcc_builder *b, xcc_value *x, int64_t channels)
+{
+    xcc_value *w = weights(b, 4, DIMS(channels, x->type.dims[1], 3, 3));
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .strides = XCC_INTS(1, 1), .pads = XCC_INTS(1, 1, 1, 1),
+                 .dilations = XCC_INTS(1, 1), .group = 1);
+}
+
+/* Variances are positive. */
+static xcc_value *batch_normalization(xcc_builder *b, xcc_value *x, int64_t channels)
+{
+    xcc_value *var = floats(b, 1, DIMS(4), FLOATS(0.5f, 1, 2, 3));
+    ck_assert_int_eq(channels, 4);
+    return APPLY(BatchNormalization, y, .x = XCC_IN(x), .scale = XCC_IN(weights(b, 1, &channels)),
+                 .b = XCC_IN(weights(b, 1, &channels)), .mean = XCC_IN(weights(b, 1, &channels)), .var = XCC_IN(var),
+                 .epsilon = 1e-3);
+}
+
+/* A residual block: all of it is two convolutions. */
+static void make_block(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(-1, 4, 5, 6));
+    xcc_value *y = APPLY(Relu, y, .x = XCC_IN(batch_normalization(b, conv(b, x, 4), 4)));
+    y = batch_normalization(b, conv(b, y, 4), 4);
+    y = APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(x));
+    output(b, APPLY(Relu, y, .x = XCC_IN(y)));
+}
+
+START_TEST(residual_block)
+{
+    compilation c;
+    check_same_results(make_block, &c);
+    CHECK_NODES(&c, 2);
+    CHECK_COUNT(&c, Conv, 2);
+    ck_assert_int_eq(XCC_ARGS(Conv, c.m.graph->last)->activation, XCVM_ACTIVATION_Relu);
+    ck_assert_ptr_nonnull(XCC_ARGS(Conv, c.m.graph->last)->z);
+    finish(&c);
+}
+END_TEST
+
+static void make_channel_arithmetic(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(2, 3, 5, 6));
+    xcc_value *y = conv(b, x, 4);
+    y = APPLY(Mul, y, .a = XCC_IN(weights(b, 3, DIMS(4, 1, 1))), .b = XCC_IN(y));
+    y = APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(weights(b, 4, DIMS(1, 4, 1, 1))));
+    y = APPLY(Sub, y, .a = XCC_IN(y), .b = XCC_IN(number(b, 0.25)));
+    y = APPLY(Div, y, .a = XCC_IN(y), .b = XCC_IN(number(b, 3)));
+    output(b, APPLY(Clip, y, .x = XCC_IN(y), .min = XCC_IN(number(b, 0)), .max = XCC_IN(number(b, 6))));
+
+    xcc_value *w = weights(b, 4, DIMS(6, 2, 2, 2)), *z = input(b, "z", XCVM_F32, 4, DIMS(1, 6, 3, 3));
+    y = APPLY(ConvTranspose, y, .x = XCC_IN(z), .w = XCC_IN(w), .strides = XCC_INTS(2, 2), .pads = XCC_INTS(0, 0, 0, 0),
+              .dilations = XCC_INTS(1, 1), .output_padding = XCC_INTS(0, 0), .group = 2);
+    output(b, batch_normalization(b, y, 4));
+}
+
+START_TEST(channel_arithmetic)
+{
+    compilation c;
+    check_same_results(make_channel_arithmetic, &c);
+    CHECK_NODES(&c, 2);
+    CHECK_COUNT(&c, Conv, 1);
+    CHECK_COUNT(&c, ConvTranspose, 1);
+    finish(&c);
+}
+END_TEST
+
+/* Values with several uses, numbers that differ within a channel, what stands behind an activation. */
+static void make_unmergeable(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(2, 3, 5, 6));
+    xcc_value *y = conv(b, x, 4);
+    output(b, APPLY(Relu, y, .x = XCC_IN(y)));
+    output(b, APPLY(Exp, y, .x = XCC_IN(y)));
+    y = APPLY(Add, y, .a = XCC_IN(conv(b, x, 2)), .b = XCC_IN(weights(b, 1, DIMS(6))));
+    output(b, y);
+    y = APPLY(Tanh, y, .x = XCC_IN(conv(b, x, 5)));
+    output(b, APPLY(Mul, y, .a = XCC_IN(y), .b = XCC_IN(weights(b, 3, DIMS(5, 1, 1)))));
+    y = conv(b, APPLY(Neg, y, .x = XCC_IN(x)), 1);
+    output(b, APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(weights(b, 4, DIMS(1, 4, 1, 1)))));
+}
+
+START_TEST(unmergeable)
+{
+    compilation c;
+    check_same_results(make_unmergeable, &c);
+    CHECK_COUNT(&c, Conv, 4);
+    CHECK_COUNT(&c, Relu, 1);
+    CHECK_COUNT(&c, Exp, 1);
+    CHECK_COUNT(&c, Add, 2);
+    CHECK_COUNT(&c, Tanh, 0);
+    CHECK_COUNT(&c, Mul, 1);
+    finish(&c);
+}
+END_TEST
+
+static void make_products(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(2, -1, 4)), *w = weights(b, 2, DIMS(4, 5));
+    xcc_value *y = APPLY(MatMul, y, .a = XCC_IN(x), .b = XCC_IN(w));
+    y = APPLY(Add, y, .a = XCC_IN(weights(b, 1, DIMS(5))), .b = XCC_IN(y));
+    y = APPLY(Mul, y, .a = XCC_IN(y), .b = XCC_IN(number(b, 0.125)));
+    output(b, APPLY(Gelu, y, .x = XCC_IN(y)));
+
+    xcc_value *p = input(b, "p", XCVM_F32, 2, DIMS(3, 4)), *q = input(b, "q", XCVM_F32, 2, DIMS(5, 3));
+    p = APPLY(Transpose, y, .x = XCC_IN(p), .perm = XCC_INTS(1, 0));
+    q = APPLY(Transpose, y, .x = XCC_IN(q), .perm = XCC_INTS(1, 0));
+    y = APPLY(MatMul, y, .a = XCC_IN(p), .b = XCC_IN(q));
+    output(b, APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(input(b, "r", XCVM_F32, 1, DIMS(5)))));
+
+    xcc_value *t = APPLY(Transpose, y, .x = XCC_IN(w), .perm = XCC_INTS(1, 0));
+    y = APPLY(Gemm, y, .a = XCC_IN(x), .b = XCC_IN(t), .c = XCC_IN(weights(b, 1, DIMS(5))), .alpha = 0.5, .beta = 2,
+              .transB = 1);
+    y = APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(weights(b, 3, DIMS(1, 1, 5))));
+    output(b, APPLY(LeakyRelu, y, .x = XCC_IN(y), .alpha = 0.2));
+
+    /* One row's bias differs from another's. */
+    y = APPLY(MatMul, y, .a = XCC_IN(input(b, "s", XCVM_F32, 2, DIMS(2, 4))), .b = XCC_IN(w));
+    output(b, APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(weights(b, 2, DIMS(2, 1)))));
+}
+
+START_TEST(products)
+{
+    compilation c;
+    check_same_results(make_products, &c);
+    CHECK_COUNT(&c, Gemm, 4);
+    CHECK_COUNT(&c, Add, 1);
+    CHECK_NODES(&c, 5);
+    finish(&c);
+}
+END_TEST
+
+static void make_pads(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(1, 2, 5, 6));
+    xcc_value *pads = ints(b, 8, DIMS(0, 0, 1, 0, 0, 0, 1, 2));
+    xcc_value *y = APPLY(Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads));
+    output(b, conv(b, y, 3));
+    xcc_value *z = APPLY(Neg, y, .x = XCC_IN(x));
+    y = APPLY(Pad, y, .x = XCC_IN(z), .pads = XCC_IN(pads), .value = XCC_IN(number(b, 1)));
+    output(b, conv(b, y, 3));
+    y = APPLY(Pad, y, .x = XCC_IN(z), .pads = XCC_IN(pads), .mode = XCVM_PAD_MODE_edge);
+    output(b, conv(b, y, 3));
+    y = APPLY(Pad, y, .x = XCC_IN(z), .pads = XCC_IN(ints(b, 8, DIMS(0, 1, 0, 0, 0, 0, 0, 0))));
+    output(b, conv(b, y, 3));
+}
+
+START_TEST(pads)
+{
+    compilation c;
+    check_same_results(make_pads, &c);
+    CHECK_COUNT(&c, Conv, 4);
+    CHECK_COUNT(&c, Pad, 3);
+    finish(&c);
+}
+END_TEST
+
+static void make_pools(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(1, 2, 5, 6));
+    xcc_value *pads = ints(b, 8, DIMS(0, 0, 1, 0, 0, 0, 1, 1));
+    xcc_value *y = APPLY(Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads));
+    output(b, APPLY(AveragePool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(2, 2), .strides = XCC_INTS(2, 2),
+                    .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1)));
+    y = APPLY(Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads), .value = XCC_IN(number(b, -(double)INFINITY)));
+    output(b, APPLY(MaxPool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(2, 2), .strides = XCC_INTS(2, 2),
+                    .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1)));
+    y = APPLY(Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads));
+    output(b, APPLY(MaxPool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(2, 2), .strides = XCC_INTS(2, 2),
+                    .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1)));
+}
+
+START_TEST(pools)
+{
+    compilation c;
+    check_same_results(make_pools, &c);
+    CHECK_COUNT(&c, Pad, 1);
+    finish(&c);
+}
+END_TEST
+
+static void make_every_activation(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(1, 2, 4, 4));
+    output(b, APPLY(Sigmoid, y, .x = XCC_IN(conv(b, x, 1))));
+    output(b, APPLY(Tanh, y, .x = XCC_IN(conv(b, x, 2))));
+    output(b, APPLY(HardSigmoid, y, .x = XCC_IN(conv(b, x, 3)), .alpha = 0.25, .beta = 0.5));
+    output(b, APPLY(HardSwish, y, .x = XCC_IN(conv(b, x, 4))));
+    output(b, APPLY(Swish, y, .x = XCC_IN(conv(b, x, 5)), .alpha = 1.5));
+    output(b, APPLY(Gelu, y, .x = XCC_IN(conv(b, x, 6))));
+    output(b, APPLY(LeakyRelu, y, .x = XCC_IN(conv(b, x, 7)), .alpha = 0.1));
+    output(b, APPLY(Clip, y, .x = XCC_IN(conv(b, x, 8)), .max = XCC_IN(number(b, 1))));
+    output(b, APPLY(Relu, y, .x = XCC_IN(conv(b, x, 9))));
+}
+
+START_TEST(every_activation)
+{
+    compilation c;
+    check_same_results(make_every_activation, &c);
+    CHECK_NODES(&c, 9);
+    CHECK_COUNT(&c, Conv, 9);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(not_at_level_1)
+{
+    compilation c;
+    begin(&c, 1);
+    make_block(&c.b);
+    passes(&c);
+    CHECK_NODES(&c, 7);
+    finish(&c);
+}
+END_TEST
+
+Suite *suite_compiler_merge(void)
+{
+    Suite *suite = suite_create("compiler/merge");
+    TCase *tests = tcase_create("merge");
+    tcase_add_test(tests, residual_block);
+    tcase_add_test(tests, channel_arithmetic);
+    tcase_add_test(tests, unmergeable);
+    tcase_add_test(tests, products);
+    tcase_add_test(tests, pads);
+    tcase_add_test(tests, pools);
+    tcase_add_test(tests, every_activation);
+    tcase_add_test(tests, not_at_level_1);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

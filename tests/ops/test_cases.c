@@ -1,0 +1,78 @@
+/* The text cases of all instructions: one test for each file, and one that no instruction is without. */
+#include "tests/case_runner.h"
+
+#include "ops/op.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char folder[] = XCVM_TEST_DATA "/ops";
+
+static int is_case_file(const struct dirent *entry)
+{
+    const char *dot = strrchr(entry->d_name, '.');
+    return dot != NULL && strcmp(dot, ".xcvm") == 0;
+}
+
+/* The names of the case files, in alphabetical order. */
+static struct dirent **files;
+static int file_count;
+
+START_TEST(test_file)
+{
+    static char report[20000];
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, files[_i]->d_name);
+    case_counts counts = case_file_run(path, report, sizeof report);
+    ck_assert_msg(counts.failed == 0, "%zu of %zu cases fail\n%s", counts.failed, counts.run, report);
+}
+END_TEST
+
+START_TEST(test_coverage)
+{
+    char missing[8000] = "";
+    for (int64_t i = 0; i < XCVM_OPCODE_LIMIT; i++) {
+        const xcvm_row *row = xcvm_row_of(i);
+        bool found = row == NULL;
+        for (int j = 0; !found && j < file_count; j++) {
+            size_t length = strlen(row->name);
+            found =
+                strncmp(files[j]->d_name, row->name, length) == 0 && strcmp(files[j]->d_name + length, ".xcvm") == 0;
+        }
+        if (!found)
+            snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", row->name);
+    }
+    ck_assert_msg(missing[0] == '\0', "these instructions have no tests/ops/<Instruction>.xcvm:%s", missing);
+}
+END_TEST
+
+START_TEST(test_names)
+{
+    for (int i = 0; i < file_count; i++) {
+        size_t length = strlen(files[i]->d_name) - strlen(".xcvm");
+        ck_assert_msg(xcvm_row_named(files[i]->d_name, length) != NULL, "tests/ops/%s is named after no instruction",
+                      files[i]->d_name);
+    }
+}
+END_TEST
+
+Suite *suite_ops_cases(void);
+Suite *suite_ops_cases(void)
+{
+    Suite *suite = suite_create("ops_cases");
+    TCase *cases = tcase_create("files");
+    TCase *coverage = tcase_create("coverage");
+    file_count = scandir(folder, &files, is_case_file, alphasort);
+    if (file_count < 0)
+        file_count = 0;
+    tcase_set_timeout(cases, 300);
+    tcase_add_loop_test(cases, test_file, 0, file_count);
+    tcase_add_test(coverage, test_coverage);
+    tcase_add_test(coverage, test_names);
+    suite_add_tcase(suite, cases);
+    suite_add_tcase(suite, coverage);
+    return suite;
+}

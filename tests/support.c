@@ -1,0 +1,75 @@
+#include "tests/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool test_bytes_sink(void *bytes, const void *piece, size_t count)
+{
+    test_bytes *b = bytes;
+    if (count > b->capacity - b->length) {
+        size_t capacity = (b->length + count) * 2;
+        char *grown = realloc(b->at, capacity);
+        if (grown == NULL)
+            return false;
+        b->at = grown;
+        b->capacity = capacity;
+    }
+    if (count > 0)
+        memcpy(b->at + b->length, piece, count);
+    b->length += count;
+    return true;
+}
+
+void test_bytes_free(test_bytes *bytes)
+{
+    free(bytes->at);
+    *bytes = (test_bytes){0};
+}
+
+bool test_bytes_equal(const test_bytes *a, const test_bytes *b)
+{
+    return a->length == b->length && (a->length == 0 || memcmp(a->at, b->at, a->length) == 0);
+}
+
+test_bytes test_file_read(const char *path)
+{
+    test_bytes bytes = {0};
+    char piece[4096];
+    size_t count;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return bytes;
+    bytes.capacity = sizeof piece;
+    bytes.at = malloc(bytes.capacity);
+    while (bytes.at != NULL && (count = fread(piece, 1, sizeof piece, file)) > 0 &&
+           test_bytes_sink(&bytes, piece, count))
+        continue;
+    fclose(file);
+    return bytes;
+}
+
+static void *counted_allocate(void *user, size_t bytes, size_t alignment)
+{
+    test_allocator *a = user;
+    void *memory = NULL;
+    a->requests++;
+    if (a->fail_at != 0 && a->requests >= a->fail_at)
+        return NULL;
+    if (posix_memalign(&memory, alignment, bytes) != 0)
+        return NULL;
+    a->live += bytes;
+    return memory;
+}
+
+static void counted_release(void *user, void *memory, size_t bytes)
+{
+    test_allocator *a = user;
+    a->live -= bytes;
+    free(memory);
+}
+
+void test_allocator_start(test_allocator *a, size_t fail_at)
+{
+    *a = (test_allocator){{counted_allocate, counted_release, a}, 0, fail_at, 0};
+}

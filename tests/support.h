@@ -1,0 +1,29 @@
+/* What tests of every floor need: bytes that grow, files, and an allocator that counts and fails on request. */
+#ifndef XCVM_TESTS_SUPPORT_H
+#define XCVM_TESTS_SUPPORT_H
+
+#include "xcvm/xcvm.h"
+
+typedef struct test_bytes {
+    char *at;
+    size_t length, capacity;
+} test_bytes;
+
+/* An xcvm_sink over a test_bytes. */
+bool test_bytes_sink(void *bytes, const void *piece, size_t count);
+void test_bytes_free(test_bytes *bytes);
+bool test_bytes_equal(const test_bytes *a, const test_bytes *b);
+/* The contents of a file; `at` is NULL if it cannot be read, and never NULL otherwise. */
+test_bytes test_file_read(const char *path);
+
+/* Fails the request numbered `fail_at`, counted from 1 (0: none), and all that follow. `live` is what has not been
+ * given back. One thread at a time. */
+typedef struct test_allocator {
+    xcvm_allocator allocator;
+    size_t requests, fail_at, live;
+} test_allocator;
+
+/* `a` must stay where it is while its allocator is used. */
+void test_allocator_start(test_allocator *a, size_t fail_at);
+
+#endif

@@ -1,0 +1,101 @@
+# Help, the man page, completion, wrong command lines; and that the manual is up to date.
+. "$(dirname "$0")/expect.sh"
+manual=$(cd "$data/../../.." && pwd)/docs/manual
+commands="compile run test bench profile dump asm strip check diff ops"
+
+run
+code 2
+err_has 'Usage: xcvm COMMAND'
+run help
+code 0
+for command in $commands; do
+    out_like "^  $command "
+done
+run --help
+code 0
+run --version
+code 0
+out_like '^xcvm [0-9]+\.[0-9]+\.[0-9]+$'
+run rnu
+code 2
+err_has 'there is no command "rnu"; did you mean "run"?'
+run help nothing
+code 2
+
+for command in $commands; do
+    run help "$command"
+    code 0
+    out_has "Usage: xcvm $command"
+    out_has 'Examples'
+    out_has '  6  a file cannot be read or written'
+    check test "$(awk 'length > 80' .out | grep -vc '^  xcvm ')" = 0
+    cp .out help.txt
+    run "$command" --help
+    code 0
+    check cmp .out help.txt
+    run help "$command" --markdown
+    code 0
+    check diff .out "$manual/$command.md"
+    run "$command" --no-such-option
+    code 2
+    err_has 'unknown option --no-such-option'
+    err_has "Try: xcvm help $command"
+done
+run help spec
+code 0
+out_has '2x3xf32=1 2 3 4 5 6'
+run help spec --markdown
+check diff .out "$manual/spec.md"
+
+# Every mistake at once.
+run run --trheads 2 --rtol=x --random=1 a b
+code 2
+err_has 'unknown option --trheads; did you mean --threads?'
+err_has '--rtol wants a number of at least 0, not "x"'
+err_has '--random takes no value'
+err_has 'unexpected argument "a"'
+run run
+code 2
+err_has 'wants PROG'
+
+run --man
+code 0
+out_has '.TH XCVM 1'
+for command in $commands; do
+    out_line ".SS xcvm $command"
+done
+if command -v man >/dev/null && command -v groff >/dev/null; then
+    last='man page'
+    check sh -c 'groff -man -Tascii -ww -z .out 2>&1 | tee groff.txt; test ! -s groff.txt'
+fi
+
+run --completion bash
+code 0
+check bash -n .out
+cat >complete.sh <<'X'
+. ./.out
+complete_words() {
+    COMP_WORDS=("$@")
+    COMP_CWORD=$(($# - 1))
+    COMPREPLY=()
+    compopt() { :; }
+    _xcvm
+    echo "${COMPREPLY[*]}"
+}
+test "$(complete_words xcvm pro)" = profile || exit 1
+test "$(complete_words xcvm run --trace-v)" = --trace-values || exit 2
+test "$(complete_words xcvm compile --schedule = n)" = naive || exit 3
+test "$(complete_words xcvm compile --schedule=m)" = memory || exit 4
+touch model.onnx
+test "$(complete_words xcvm run mod)" = model.onnx || exit 5
+test "$(complete_words xcvm help com)" = compile || exit 6
+X
+check bash complete.sh
+run --completion fish
+code 2
+run ops
+"$xcvm" help >/dev/full 2>.err
+status=$?
+code 6
+
+finish

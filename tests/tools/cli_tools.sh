@@ -1,0 +1,139 @@
+# test, bench, profile, diff and ops.
+. "$(dirname "$0")/expect.sh"
+
+run test "$data/cases"
+code 1
+out_has 'PASS add: 2 sets, 9 elements agree, worst absolute 0, relative 0'
+out_has 'PASS sums: 6 elements agree'
+out_has 'FAIL wrong: test_data_set_0: output y: 1 of 6 elements differ, worst at [1,1]: 25 instead of 26 (absolute 1, relative 0.0385)'
+out_has 'FAIL unknown: '
+out_line '2 passed, 3 failed, 0 skipped'
+run test "$data/cases" --jobs 3 --shape-only 'rand*' --skip-unsupported -q --list-failures
+code 1
+out_lacks PASS
+out_has 'SKIP unknown'
+out_line '3 passed, 1 failed, 1 skipped'
+out_line 'failed:'
+run test "$data/cases/add" "$data/cases/sums/"
+code 0
+out_line '2 passed, 0 failed, 0 skipped'
+run test "$data/cases" --filter add --filter 's*' --isolate never
+code 0
+out_line '2 passed, 0 failed, 0 skipped'
+run test "$data/cases/wrong" --rtol 0.1 --isolate always
+code 0
+run test "$data/cases" --filter nothing
+code 2
+run test "$data/files"
+code 2
+err_has 'holds no case'
+run test nowhere
+code 6
+cp -r "$data/cases/sums" broken
+: >broken/test_data_set_0/output_0.pb
+rm broken/test_data_set_0/output_1.pb
+run test broken
+code 1
+rm broken/test_data_set_0/input_1.pb
+run test broken
+code 1
+out_has 'input_1.pb, for input b, is missing'
+
+model=$data/cases/add/model.onnx
+"$xcvm" compile "$model" -o add.bin
+run bench add.bin -n 20 --warmup 2
+code 0
+check test "$(tail -1 .out | grep -cE '^xcvm threads=1 median_ms=[0-9]+\.[0-9]{4} min_ms=[0-9]+\.[0-9]{4} load_ms=[0-9]+\.[0-9]{4} first_ms=[0-9]+\.[0-9]{4} peak_rss_mb=[0-9.]+$')" = 1
+out_has 'add.bin, 20 runs'
+out_has '99%'
+run bench "$model" --duration 0.05 --threads 2 --dim N=8
+code 0
+out_has compile
+out_like '^xcvm threads=2 '
+err ''
+run bench nothing.bin
+code 6
+
+run profile add.bin -n 5 -o trace.json --dim N=4
+code 0
+out_like '^instruction +calls +total ms +mean us +share % +GFLOP/s +GB/s$'
+out_like '^Relu +5 '
+out_like '^pc +instruction +calls'
+out_has 'memory: planned'
+check grep -qF '"traceEvents":[' trace.json
+check grep -qF '"input_type_shape":[{"float":[4,3]},{"float":[3]}]' trace.json
+check grep -qF '"name":"live_bytes"' trace.json
+check grep -qF '"displayTimeUnit":"ns"' trace.json
+if command -v python3 >/dev/null; then
+    check python3 - <<'X'
+import json
+trace = json.load(open("trace.json"))
+events = trace["traceEvents"]
+tracks = {}
+for event in events:
+    assert event["ph"] in "XCM" and event["pid"] == 1, event
+    if event["ph"] == "X":
+        start = round(event["ts"] * 1000)
+        tracks.setdefault(event["tid"], []).append((start, -round(event["dur"] * 1000), event["name"]))
+for spans in tracks.values():
+    open_ends = []
+    for start, minus, name in sorted(spans):
+        while open_ends and open_ends[-1] <= start:
+            open_ends.pop()
+        assert not open_ends or start - minus <= open_ends[-1], (name, start)
+        open_ends.append(start - minus)
+assert sum(e["name"] == "run" for e in events) == 1
+assert any(e["name"] == "thread_name" for e in events)
+X
+fi
+run profile add.bin --top 1 --sort program
+code 0
+out_has 'and '
+run profile add.bin -o no/such/trace.json
+code 6
+
+# diff: the first value that differs, by name.
+"$xcvm" dump add.bin --literals 100 >add.txt
+sed 's/= 10 20 30/= 10 21 30/' add.txt >changed.txt
+"$xcvm" asm changed.txt -o changed.bin
+run diff add.bin "$model" --random
+code 0
+out_has ' 0 differ'
+run diff add.bin changed.bin -i '1 2 3'
+code 1
+out_like '^value "(s|y)" differs: 1 of 3 elements differ, worst at \[0,1\]: 23 instead of 22'
+out_has 'made by #'
+check test "$(grep -c differs: .out)" = 1
+run diff add.bin changed.bin -i '1 2 3' --all
+check test "$(grep -c differs: .out)" -ge 2
+run diff add.bin changed.bin -i '1 2 3' --outputs-only
+code 1
+out_has 'output "y" differs'
+run diff add.bin changed.bin -i '1 2 3' --rtol 0.5
+code 0
+run diff add.bin "$data/cases/sums/model.onnx" --random
+code 2
+err_has 'has 2 inputs and 2 outputs where the first program has 1 and 1'
+run diff add.bin
+code 2
+
+run ops
+code 0
+out_like '^ *[0-9]+  Conv  '
+run ops Conv
+code 0
+out_has 'Conv, number'
+run ops Cnov
+code 2
+err_has 'did you mean Conv?'
+run ops --onnx
+code 0
+out_like '^Relu +ai\.onnx '
+run ops --markdown
+code 0
+out_line '## Conv'
+run ops --onnx --markdown
+code 0
+out_line '# ONNX operators'
+
+finish

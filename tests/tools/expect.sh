@@ -1,0 +1,61 @@
+# Sourced by the cli_*.sh scripts, which are called as: cli_x.sh XCVM DATA
+#
+#   run ARGUMENTS...      runs the command; fails no test by itself
+#   code N                its exit code
+#   out TEXT, out_has TEXT, out_lacks TEXT, out_line TEXT    its standard output: all of it, a part, not there, a line
+#   err TEXT, err_has TEXT                                   its standard error
+#   check COMMAND...      any other condition
+#
+# A script ends with `finish`.
+xcvm=$1
+data=$2
+script=$(basename "$0" .sh)
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+passed=0
+failed=0
+last=
+export LC_ALL=C
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}exitcode=99
+
+run() {
+    last="xcvm $*"
+    "$xcvm" "$@" >"$work/.out" 2>"$work/.err" </dev/null
+    status=$?
+}
+
+# With standard input from a file or pipe of the caller's.
+run_in() {
+    last="xcvm $*"
+    "$xcvm" "$@" >"$work/.out" 2>"$work/.err"
+    status=$?
+}
+
+good() { passed=$((passed + 1)); }
+
+bad() {
+    failed=$((failed + 1))
+    echo "$script: $last: $1"
+    sed 's/^/    out: /' "$work/.out" | head -20
+    sed 's/^/    err: /' "$work/.err" | head -20
+}
+
+code() { if [ "$status" -eq "$1" ]; then good; else bad "exit code $status, not $1"; fi; }
+out() { if [ "$(cat "$work/.out")" = "$1" ]; then good; else bad "prints something else than: $1"; fi; }
+err() { if [ "$(cat "$work/.err")" = "$1" ]; then good; else bad "reports something else than: $1"; fi; }
+out_has() { if grep -qF -e "$1" "$work/.out"; then good; else bad "does not print: $1"; fi; }
+out_lacks() { if grep -qF -e "$1" "$work/.out"; then bad "prints: $1"; else good; fi; }
+out_line() { if grep -qxF -e "$1" "$work/.out"; then good; else bad "has no line: $1"; fi; }
+out_like() { if grep -qE -e "$1" "$work/.out"; then good; else bad "prints nothing like: $1"; fi; }
+err_has() { if grep -qF -e "$1" "$work/.err"; then good; else bad "does not report: $1"; fi; }
+check() { if "$@" >"$work/.check" 2>&1; then good; else bad "fails: $*: $(head -3 "$work/.check")"; fi; }
+
+finish() {
+    echo "$script: $passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+# Assembles standard input.
+assemble() { "$xcvm" asm - -o "$1" || bad "cannot assemble $1"; }

@@ -1,0 +1,206 @@
+/* Files of tensors: what is written is read again, and no broken file does harm. */
+#include "tests/suites.h"
+#include "tools/compare.h"
+#include "tools/file.h"
+#include "tools/npy.h"
+#include "tools/npz.h"
+#include "tools/png.h"
+#include "tools/spec.h"
+#include "tools/value.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILES XCVM_TEST_DATA "/tools/data/files/"
+
+static xcvm_value *make(const char *text)
+{
+    struct spec spec;
+    xcvm_error error;
+    xcvm_value *value;
+    ck_assert_int_eq(spec_parse(text, &spec, &error), XCVM_OK);
+    struct wanted wanted = {0};
+    xcvm_status status = spec_value(&spec, &wanted, &(struct filling){1, 100}, &value, &error);
+    ck_assert_msg(status == XCVM_OK, "%s: %s", text, error.message);
+    spec_release(&spec);
+    return value;
+}
+
+static void check_equal(const xcvm_value *actual, const xcvm_value *expected, const char *what)
+{
+    struct comparison comparison;
+    struct buffer text = {0};
+    compare_values(actual, expected, (struct tolerance){0, 0}, &comparison);
+    comparison_print(&text, &comparison);
+    ck_assert_msg(comparison.agrees, "%s: %s", what, buffer_string(&text));
+    buffer_release(&text);
+}
+
+START_TEST(npy_round_trip)
+{
+#define XCVM_DTYPE(name, number, text, bits) text,
+    static const char *const types[] = {XCVM_DTYPE_LIST(XCVM_DTYPE)};
+#undef XCVM_DTYPE
+    static const char *const shapes[] = {"", "7x", "2x3x", "0x", "1x0x4x", "2x1x3x1x2x"};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            char text[64];
+            snprintf(text, sizeof text, "%s%s=random", shapes[s], types[t]);
+            xcvm_value *value = make(text), *again;
+            struct buffer bytes = {0};
+            xcvm_error error;
+            ck_assert_int_eq(npy_write(value, buffer_sink, &bytes, &error), XCVM_OK);
+            xcvm_status status = npy_read(bytes.data, bytes.length, xcvm_value_dtype(value), &again, &error);
+            ck_assert_msg(status == XCVM_OK, "%s: %s", text, error.message);
+            check_equal(again, value, text);
+            xcvm_value_release(value);
+            xcvm_value_release(again);
+            buffer_release(&bytes);
+        }
+}
+END_TEST
+
+START_TEST(npz_round_trip)
+{
+    struct npz_writer writer = {0};
+    xcvm_value *values[] = {make("2x3xf32=random"), make("str=\"hello\""), make("0xi64=")}, *again;
+    static const char *const keys[] = {"a", "b.npy", "c"};
+    xcvm_error error;
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(npz_add(&writer, keys[i], values[i], &error), XCVM_OK);
+    ck_assert_int_eq(npz_finish(&writer, &error), XCVM_OK);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(
+            npz_read(writer.archive.data, writer.archive.length, keys[i], NULL, XCVM_NO_DTYPE, &again, &error),
+            XCVM_OK);
+        check_equal(again, values[i], keys[i]);
+        xcvm_value_release(again);
+        xcvm_value_release(values[i]);
+    }
+    npz_release(&writer);
+}
+END_TEST
+
+START_TEST(png_round_trip)
+{
+    static const char *const specs[] = {"4x5xu8=random", "3x4x5xu8=random", "1x4x5x3xu8=random", "4x2x2xu8=random"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        xcvm_value *value = make(specs[i]), *again;
+        xcvm_type type = value_type(value);
+        struct buffer bytes = {0};
+        xcvm_error error;
+        ck_assert_int_eq(png_write(value, buffer_sink, &bytes, &error), XCVM_OK);
+        ck_assert_int_eq(png_read(bytes.data, bytes.length, &type, &again, &error), XCVM_OK);
+        check_equal(again, value, specs[i]);
+        xcvm_value_release(value);
+        xcvm_value_release(again);
+        buffer_release(&bytes);
+    }
+}
+END_TEST
+
+static xcvm_status read_any(const char *path, const void *bytes, size_t count, xcvm_value **value)
+{
+    xcvm_error error;
+    if (file_has_suffix(path, ".npz"))
+        return npz_read(bytes, count, "x", NULL, XCVM_NO_DTYPE, value, &error);
+    if (file_has_suffix(path, ".png"))
+        return png_read(bytes, count, NULL, value, &error);
+    return npy_read(bytes, count, XCVM_NO_DTYPE, value, &error);
+}
+
+static const char *const samples[] = {FILES "float32.npy",  FILES "text.npy", FILES "fortran.npy", FILES "stored.npz",
+                                      FILES "deflated.npz", FILES "grey.png", FILES "colour.png"};
+enum { SAMPLES = sizeof samples / sizeof *samples };
+
+/* Every prefix, in memory of exactly its size, is refused or read without harm. */
+START_TEST(every_prefix)
+{
+    struct buffer bytes = {0};
+    xcvm_error error;
+    xcvm_value *value;
+    ck_assert_int_eq(file_read(samples[_i], &bytes, &error), XCVM_OK);
+    for (size_t count = 0; count < bytes.length; count++) {
+        char *copy = malloc(count + 1);
+        memcpy(copy, bytes.data, count);
+        if (read_any(samples[_i], copy, count, &value) == XCVM_OK)
+            xcvm_value_release(value);
+        free(copy);
+    }
+    buffer_release(&bytes);
+}
+END_TEST
+
+/* Every byte changed in several ways. */
+START_TEST(every_mutation)
+{
+    struct buffer bytes = {0};
+    xcvm_error error;
+    xcvm_value *value;
+    ck_assert_int_eq(file_read(samples[_i], &bytes, &error), XCVM_OK);
+    static const unsigned char changes[] = {0x01, 0x80, 0xff, 0x10};
+    char *copy = malloc(bytes.length);
+    for (size_t at = 0; at < bytes.length; at++)
+        for (size_t k = 0; k < sizeof changes; k++) {
+            memcpy(copy, bytes.data, bytes.length);
+            copy[at] = (char)(copy[at] ^ changes[k]);
+            if (read_any(samples[_i], copy, bytes.length, &value) == XCVM_OK)
+                xcvm_value_release(value);
+        }
+    free(copy);
+    buffer_release(&bytes);
+}
+END_TEST
+
+START_TEST(file_kinds)
+{
+    static const char model[] = "\x08\x08\x12\x01p\x3a\x02\x0a\x00\x42\x02\x10\x0d";
+    static const char program[] = "\x08\x01\x12\x04xcvm\x2a\x02\x08\x01";
+    ck_assert_int_eq(file_kind_of_bytes(model, sizeof model - 1), FILE_MODEL);
+    ck_assert_int_eq(file_kind_of_bytes(program, sizeof program - 1), FILE_PROGRAM);
+    ck_assert_int_eq(file_kind_of_bytes("xcvm 1\n", 7), FILE_ASSEMBLY);
+    ck_assert_int_eq(file_kind_of_bytes("# note\n\nxcvm 1\n", 15), FILE_ASSEMBLY);
+    ck_assert_int_eq(file_kind_of_bytes("", 0), FILE_PROGRAM);
+    ck_assert_int_eq(file_kind_of_bytes("\xff\xff\xff", 3), FILE_PROGRAM);
+    for (size_t i = 0; i < sizeof model; i++) {
+        file_kind_of_bytes(model, i);
+        file_kind_of_bytes(program, i % sizeof program);
+    }
+}
+END_TEST
+
+START_TEST(relative_names)
+{
+    static const struct {
+        const char *path, *folder, *relative;
+    } rows[] = {{"/etc/passwd", "/etc", "passwd"},
+                {"/etc/passwd", "/usr", "../etc/passwd"},
+                {"/etc/passwd", "/", "etc/passwd"},
+                {"/etc/passwd", "/usr/bin", "../../etc/passwd"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *relative = file_relative(rows[i].path, rows[i].folder);
+        ck_assert_str_eq(relative, rows[i].relative);
+        free(relative);
+    }
+    char *name = file_base_name("a/b//");
+    ck_assert_str_eq(name, "b");
+    free(name);
+}
+END_TEST
+
+Suite *suite_tools_tensor_files(void)
+{
+    Suite *suite = suite_create("tools_tensor_files");
+    TCase *tests = tcase_create("files");
+    tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, npy_round_trip);
+    tcase_add_test(tests, npz_round_trip);
+    tcase_add_test(tests, png_round_trip);
+    tcase_add_loop_test(tests, every_prefix, 0, SAMPLES);
+    tcase_add_loop_test(tests, every_mutation, 0, SAMPLES);
+    tcase_add_test(tests, file_kinds);
+    tcase_add_test(tests, relative_names);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,62 @@
+#include "commands.h"
+#include "file.h"
+#include "memory.h"
+#include "report.h"
+#include "rewrite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct asm_flags {
+    const char *output;
+    bool any_path;
+};
+
+static const struct option options[] = {
+    {"output", 'o', "PROG", OPTION_FILE, offsetof(struct asm_flags, output), 0, 0,
+     "where the program goes; it appears whole or not at all"},
+    {"any-path", 0, NULL, OPTION_FLAG, offsetof(struct asm_flags, any_path), 0, 0,
+     "let the text refer to files outside of its folder, as one from standard input may anyway"},
+};
+static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
+
+static xcvm_status assemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
+                            xcvm_error *error)
+{
+    return xcvm_assemble(bytes, count, context, sink, user, error);
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    const struct asm_flags *flags = own;
+    if (flags->output == NULL)
+        return report_usage("wants an output: -o PROG");
+    /* An empty folder confines nothing. What comes through a pipe is most often the dump of a program elsewhere. */
+    const char *text = arguments->items[0];
+    char *folder = flags->any_path || strcmp(text, "-") == 0 ? memory_text("") : file_folder(text);
+    int code = rewrite_file(text, flags->output, assemble, folder);
+    free(folder);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"prog.txt -o prog.bin", "assemble a text"},
+    {"- -o prog.bin < prog.txt", "the same from standard input"},
+};
+
+const struct command command_asm = {
+    .name = "asm",
+    .summary = "turn text assembly into a program",
+    .operands = "TEXT",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description = "Assembles a program from its text, as \"xcvm dump\" prints it or written by hand; - is standard "
+                   "input. References to constants in files must stay in the folder of the text.\n\n"
+                   "The program is not verified; \"xcvm check\" does that, and so does running it.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .options_size = sizeof(struct asm_flags),
+    .run = run,
+};

@@ -1,0 +1,188 @@
+#include "commands.h"
+#include "memory.h"
+#include "output.h"
+#include "profile.h"
+#include "progress.h"
+#include "report.h"
+#include "session.h"
+#include "trace.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct profile_flags {
+    struct program_flags program;
+    struct session_flags session;
+    struct input_flags input;
+    const char *output, *sort;
+    int64_t iterations, warmup, trace_iterations, top;
+};
+
+static const struct option options[] = {
+    {"output", 'o', "TRACE", OPTION_FILE, offsetof(struct profile_flags, output), 0, 0,
+     "write a Chrome trace (JSON) for Perfetto or chrome://tracing"},
+    {"iterations", 'n', "N", OPTION_INT, offsetof(struct profile_flags, iterations), 1, INT64_MAX,
+     "measure so many runs"},
+    {"warmup", 'w', "N", OPTION_INT, offsetof(struct profile_flags, warmup), 0, INT64_MAX,
+     "runs before the measured ones"},
+    {"trace-iterations", 0, "N", OPTION_INT, offsetof(struct profile_flags, trace_iterations), 1, INT64_MAX,
+     "how many of the measured runs the trace holds"},
+    {"sort", 0, "time|program", OPTION_CHOICE, offsetof(struct profile_flags, sort), 0, 0,
+     "order of the instructions: slowest first, or as in the program"},
+    {"top", 0, "N", OPTION_INT, offsetof(struct profile_flags, top), 0, INT64_MAX,
+     "print so many instructions; 0: all"},
+};
+
+static const struct option_group groups[] = {
+    {"Measuring", options, COUNT_OF(options), 0},
+    OPTION_GROUP("Inputs", input_options, struct profile_flags, input),
+    OPTION_GROUP("Running", session_options, struct profile_flags, session),
+    OPTION_GROUP("Loading", program_options, struct profile_flags, program),
+};
+static const struct profile_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
+                                              .input = {.int_max = DEFAULT_INT_MAX},
+                                              .sort = "time",
+                                              .iterations = 10,
+                                              .warmup = 2,
+                                              .trace_iterations = 1,
+                                              .top = 0};
+
+/* A profile being taken. */
+struct profiling {
+    const struct profile_flags *flags;
+    struct program program;
+    xcvm_session *session;
+    xcvm_value **inputs;
+    struct profile profile;
+    struct trace trace;
+    bool tracing;
+};
+
+static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
+{
+    (void)error;
+    struct profiling *profiling = user;
+    profile_add(&profiling->profile, event);
+    if (profiling->tracing)
+        trace_event(&profiling->trace, event);
+    return XCVM_OK;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
+{
+    const struct profile_flags *flags = profiling->flags;
+    xcvm_run_options run = session_run_options(&flags->session);
+    struct progress progress;
+    progress_start(&progress);
+    for (int64_t i = 0; i < flags->warmup; i++)
+        TRY(xcvm_session_run(profiling->session, &run, error));
+    xcvm_observer observer = {
+        .size = sizeof observer, .after = after, .user = profiling, .want_spans = flags->output != NULL};
+    xcvm_session_set_observer(profiling->session, &observer);
+    for (int64_t i = 0; i < flags->iterations; i++) {
+        profiling->tracing = flags->output != NULL && i < flags->trace_iterations;
+        uint64_t start = now_ns();
+        xcvm_status status = xcvm_session_run(profiling->session, &run, error);
+        uint64_t end = now_ns();
+        if (status != XCVM_OK)
+            return status;
+        profiling->profile.run_ns += end - start;
+        profiling->profile.runs++;
+        if (profiling->tracing)
+            trace_run(&profiling->trace, start, end);
+        progress_show(&progress, "profiling", (double)(i + 1) / (double)flags->iterations);
+    }
+    progress_end(&progress);
+    return XCVM_OK;
+}
+
+static xcvm_status write_trace(struct profiling *profiling, xcvm_error *error)
+{
+    struct output output;
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_program_describe(profiling->program.handle, &info);
+    TRY(output_open(&output, profiling->flags->output, error));
+    struct trace_header header = {profiling->program.path, info.producer, profiling->flags->session.threads};
+    (void)trace_write(&profiling->trace, &header, output_sink, &output);
+    return output_finish(&output, error);
+}
+
+static void print_memory(const struct profiling *profiling)
+{
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_memory_info memory = {.size = sizeof memory};
+    xcvm_program_describe(profiling->program.handle, &info);
+    xcvm_session_memory(profiling->session, &memory);
+    printf("memory: planned %.3f MB", (double)info.arena_bytes / 1e6);
+    if (profiling->program.compiled && profiling->program.report.arena_lower_bound != 0)
+        printf(" (lower bound %.3f MB)", (double)profiling->program.report.arena_lower_bound / 1e6);
+    printf(", peak %.3f MB, constants %.3f MB\n", (double)memory.peak_bytes / 1e6, (double)info.constant_bytes / 1e6);
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    /* Inputs that are not given are always random here. */
+    struct profile_flags flags = *(const struct profile_flags *)own;
+    flags.input.random = true;
+    struct profiling profiling = {.flags = &flags};
+    const char *path = arguments->items[0];
+    xcvm_error error = {.pc = -1};
+    xcvm_status status = program_open(path, &flags.program, &profiling.program, &error);
+    if (status == XCVM_OK)
+        status = session_open(&profiling.program, &flags.session, &profiling.session, &error);
+    if (status == XCVM_OK)
+        status = inputs_make(&profiling.program, &flags.input, flags.session.seed, &profiling.inputs, &error);
+    if (status == XCVM_OK)
+        status = inputs_bind(profiling.program.handle, profiling.session, profiling.inputs, &error);
+    if (status == XCVM_OK)
+        status = measure(&profiling, &error);
+    int code = status == XCVM_OK ? EXIT_OK : report_error(path, &error);
+    if (status == XCVM_OK) {
+        profile_print(&profiling.profile, strcmp(flags.sort, "time") == 0, (size_t)flags.top, stdout);
+        print_memory(&profiling);
+    }
+    if (status == XCVM_OK && flags.output != NULL && write_trace(&profiling, &error) != XCVM_OK)
+        code = report_error(NULL, &error);
+    trace_release(&profiling.trace);
+    profile_release(&profiling.profile);
+    xcvm_session_destroy(profiling.session);
+    if (profiling.inputs != NULL)
+        inputs_release(profiling.program.handle, profiling.inputs);
+    program_close(&profiling.program);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"model.onnx --threads 1", "where the time goes"},
+    {"prog.bin -o trace.json --trace-iterations 3", "and a trace of three runs for https://ui.perfetto.dev"},
+};
+
+const struct command command_profile = {
+    .name = "profile",
+    .summary = "show where the time of a run goes, and write a trace",
+    .operands = "PROG",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Runs a program and prints how long each kind of instruction and each instruction took: calls, total "
+        "time of all runs, share, GFLOP/s and GB/s. Inputs that are not given are random.\n\n"
+        "The trace has one track for each worker with nested events (a run, its instructions, what each worker "
+        "did in them), with source nodes, shapes, flops and bytes, and a track of the bytes held by values.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct profile_flags),
+    .run = run,
+};

@@ -1,0 +1,47 @@
+#include "commands.h"
+#include "report.h"
+#include "rewrite.h"
+
+struct strip_flags {
+    const char *output;
+};
+
+static const struct option options[] = {
+    {"output", 'o', "PROG", OPTION_FILE, offsetof(struct strip_flags, output), 0, 0,
+     "where the result goes; it may be the same file"},
+};
+static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
+
+static xcvm_status strip(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
+                         xcvm_error *error)
+{
+    (void)context;
+    return xcvm_strip(bytes, count, sink, user, error);
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    const struct strip_flags *flags = own;
+    if (flags->output == NULL)
+        return report_usage("wants an output: -o PROG");
+    return rewrite_file(arguments->items[0], flags->output, strip, NULL);
+}
+
+static const struct example examples[] = {{"prog.bin -o small.bin", "remove what only people need"}};
+
+const struct command command_strip = {
+    .name = "strip",
+    .summary = "remove debug data from a program",
+    .operands = "PROG",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Writes the same program without debug data: the names of nodes and values, the types of results, and "
+        "flops. It runs as before, but errors and profiles no longer name the model's nodes.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .options_size = sizeof(struct strip_flags),
+    .run = run,
+};

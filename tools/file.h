@@ -1,0 +1,29 @@
+/* Reading files, and telling what they are. */
+#ifndef XCVM_TOOLS_FILE_H
+#define XCVM_TOOLS_FILE_H
+
+#include "buffer.h"
+
+/* The whole file; "-" is standard input. */
+xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error);
+
+enum file_kind {
+    FILE_PROGRAM,  /* a program, or something unknown, which the loader will refuse with a reason */
+    FILE_ASSEMBLY, /* its text */
+    FILE_MODEL     /* ONNX */
+};
+
+/* By the name if it ends in .onnx, else by the content. */
+xcvm_status file_kind_of(const char *path, enum file_kind *kind, xcvm_error *error);
+enum file_kind file_kind_of_bytes(const void *bytes, size_t count);
+
+bool file_has_suffix(const char *path, const char *suffix);
+bool file_is_folder(const char *path);
+/* The part of the path before the last /, "." if there is none; release with free. */
+char *file_folder(const char *path);
+/* The last part of the path, without slashes behind it; release with free. */
+char *file_base_name(const char *path);
+/* `path` as seen from `folder`; an absolute path where that cannot be found out. Release with free. */
+char *file_relative(const char *path, const char *folder);
+
+#endif

@@ -1,0 +1,34 @@
+/* Writing results: to files that appear whole or not at all, and to standard output, with failures noticed. */
+#ifndef XCVM_TOOLS_OUTPUT_H
+#define XCVM_TOOLS_OUTPUT_H
+
+#include <xcvm/xcvm.h>
+
+/* What is written goes to a new file beside the target, which takes the target's place in output_finish. A target that
+ * exists and is no regular file (a pipe, /dev/null) is written directly, and so is "-", standard output. A signal or
+ * exit in between removes the new file. */
+struct output {
+    char *target;    /* NULL for standard output */
+    char *temporary; /* NULL when written directly */
+    int fd;
+    int failure; /* errno of the first write that failed, 0 so far */
+    char *pending;
+    size_t pending_count;
+};
+
+xcvm_status output_open(struct output *output, const char *path, xcvm_error *error);
+/* An xcvm_sink whose user is an output. */
+bool output_sink(void *output, const void *bytes, size_t count);
+/* Puts the file in its place, or reports why it could not be written in full. */
+xcvm_status output_finish(struct output *output, xcvm_error *error);
+/* Forgets what was written; for after a failure. If `error` was caused by a failed write, it says which. */
+void output_discard(struct output *output, xcvm_error *error);
+
+/* All of it at once. */
+xcvm_status output_write(const char *path, const void *bytes, size_t count, xcvm_error *error);
+
+/* Whether everything printed to standard output has got there; reports it if not. Returns an exit code, `code` unless
+ * that is EXIT_OK and printing failed. */
+int output_check_stdout(int code);
+
+#endif

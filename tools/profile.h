@@ -1,0 +1,28 @@
+/* Where time goes: sums over the events of runs, by instruction and by kind of instruction. */
+#ifndef XCVM_TOOLS_PROFILE_H
+#define XCVM_TOOLS_PROFILE_H
+
+#include <xcvm/xcvm.h>
+
+#include <stdio.h>
+
+struct profile_row {
+    char *instruction, *node, *shape; /* shape of the first result in the last run */
+    int32_t pc;                       /* of a kind: -1 */
+    uint64_t calls, ns, flops, bytes;
+};
+
+/* Zero-initialised it is empty. */
+struct profile {
+    struct profile_row *rows; /* by pc */
+    size_t count;
+    uint64_t run_ns; /* added by the caller, as are the runs */
+    size_t runs;
+};
+
+void profile_add(struct profile *profile, const xcvm_event *event);
+/* Prints both tables; `top` 0 prints all instructions. */
+void profile_print(const struct profile *profile, bool by_time, size_t top, FILE *stream);
+void profile_release(struct profile *profile);
+
+#endif

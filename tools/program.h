@@ -1,0 +1,59 @@
+/* Getting a program that can be run out of what a user names: a program, its text, or a model. */
+#ifndef XCVM_TOOLS_PROGRAM_H
+#define XCVM_TOOLS_PROGRAM_H
+
+#include "buffer.h"
+#include "options.h"
+
+#include <xcvm/compiler.h>
+
+/* Options of every subcommand that takes a PROG. */
+struct program_flags {
+    struct text_list dims; /* NAME=SIZE */
+    int64_t optimization;
+    bool copy, no_libraries;
+    const char *library_dir;
+};
+extern const struct option program_options[5];
+enum { DEFAULT_OPTIMIZATION = 2 };
+
+/* Sizes of named dimensions, from --dim. */
+struct dims {
+    xcc_dim *items; /* the names are owned */
+    size_t count;
+};
+/* Fails with INVALID_ARGUMENT if one is not NAME=SIZE or is given two sizes. */
+xcvm_status dims_parse(const struct text_list *texts, struct dims *dims, xcvm_error *error);
+/* -1 if the name is unknown. */
+int64_t dims_find(const struct dims *dims, const char *name);
+/* false if the name has another size already. */
+bool dims_add(struct dims *dims, const char *name, int64_t value);
+void dims_release(struct dims *dims);
+
+/* The optimisation level of the command line (0, 1, 2) as the compiler counts it. */
+int compiler_level(int64_t level);
+
+struct program {
+    xcvm_program *handle;
+    const char *path;
+    struct buffer bytes; /* of a program that is not in a file */
+    struct dims dims;
+    bool compiled; /* from a model */
+    double compile_seconds, load_seconds;
+    xcc_report report; /* of a compiled one */
+};
+
+/* Loads `path`, compiling or assembling it first if that is what it needs. */
+xcvm_status program_open(const char *path, const struct program_flags *flags, struct program *program,
+                         xcvm_error *error);
+/* The bytes of a program: the file's own, or (then *made is true) made in memory from a text or a model. */
+xcvm_status program_bytes(const char *path, const struct program_flags *flags, struct buffer *bytes, bool *made,
+                          xcvm_error *error);
+void program_close(struct program *program);
+
+/* Compiles a model file ("-": standard input), showing progress on a terminal. `options->user` is for the dump alone.
+ */
+xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcc_report *report,
+                          xcvm_error *error);
+
+#endif

@@ -1,0 +1,25 @@
+/* One line on a terminal that says how far long work is. Nothing is shown in a pipe, nor in the first half second. */
+#ifndef XCVM_TOOLS_PROGRESS_H
+#define XCVM_TOOLS_PROGRESS_H
+
+struct progress {
+    double started, drawn;
+    int shown;
+};
+
+void progress_start(struct progress *progress);
+/* `fraction` from 0 to 1 is done; `what` is what is being done. */
+void progress_show(struct progress *progress, const char *what, double fraction);
+/* Removes the line. */
+void progress_end(struct progress *progress);
+
+/* Seconds of the monotonic clock. */
+double now_seconds(void);
+
+/* Codes for `text` to stand in a colour where `fd` (1 or 2) is a terminal and NO_COLOR is not set; otherwise "". */
+const char *colour_good(int fd);
+const char *colour_bad(int fd);
+const char *colour_faint(int fd);
+const char *colour_end(int fd);
+
+#endif

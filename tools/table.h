@@ -1,0 +1,23 @@
+/* Text in aligned columns. */
+#ifndef XCVM_TOOLS_TABLE_H
+#define XCVM_TOOLS_TABLE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Zero-initialised it is empty. A cell that begins with > stands at the right of its column. */
+struct table {
+    struct table_row {
+        char **cells;
+        size_t count;
+    } * rows;
+    size_t count;
+    struct table_row open;
+};
+
+void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_end_row(struct table *table);
+/* Prints the table, without spaces at the ends of lines, and empties it. */
+void table_print(struct table *table, FILE *stream);
+
+#endif

@@ -1,0 +1,39 @@
+/* What a program says of itself. */
+#include "vm/program.h"
+
+size_t xcvm_program_input_count(const xcvm_program *program)
+{
+    return program != NULL ? program->image.input_count : 0;
+}
+
+size_t xcvm_program_output_count(const xcvm_program *program)
+{
+    return program != NULL ? program->image.output_count : 0;
+}
+
+const xcvm_parameter *xcvm_program_input(const xcvm_program *program, size_t index)
+{
+    return index < xcvm_program_input_count(program) ? &program->image.inputs[index] : NULL;
+}
+
+const xcvm_parameter *xcvm_program_output(const xcvm_program *program, size_t index)
+{
+    return index < xcvm_program_output_count(program) ? &program->image.outputs[index] : NULL;
+}
+
+void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info)
+{
+    if (program == NULL || info == NULL || info->size < sizeof info->size)
+        return;
+    const xcvm_image *image = &program->image;
+    xcvm_program_info facts = {.size = info->size,
+                               .format = image->format,
+                               .producer = image->producer != NULL ? image->producer : "",
+                               .instruction_count = image->instruction_count,
+                               .register_count = program->register_count - 1,
+                               .constant_count = image->constant_count,
+                               .arena_bytes = (size_t)image->arena_bytes};
+    for (size_t i = 0; i < image->constant_count; i++)
+        facts.constant_bytes += image->constants[i].value.bytes;
+    memcpy(info, &facts, info->size < sizeof facts ? info->size : sizeof facts);
+}

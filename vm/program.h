@@ -1,0 +1,83 @@
+/* A loaded program: immutable, shared by sessions of any thread. */
+#ifndef XCVM_VM_PROGRAM_H
+#define XCVM_VM_PROGRAM_H
+
+#include "ops/kernel.h"
+#include "proto/image.h"
+
+typedef enum xcvm_action {
+    XCVM_ACTION_KERNEL,
+    XCVM_ACTION_IN,
+    XCVM_ACTION_OUT,
+    XCVM_ACTION_FREE,
+    XCVM_ACTION_JUMP,
+    XCVM_ACTION_JUMP_TRUE,
+    XCVM_ACTION_JUMP_FALSE
+} xcvm_action;
+
+/* How the planned slot of an instruction's first result relates to that of an operand. */
+typedef enum xcvm_alias {
+    XCVM_ALIAS_NONE,    /* nothing live overlaps the slot */
+    XCVM_ALIAS_VIEW,    /* it is the slot of an IN_VIEW operand, whose elements the result shares */
+    XCVM_ALIAS_IN_PLACE /* it is the slot of an IN_PLACE operand that nothing reads any more */
+} xcvm_alias;
+
+/* What is known of an instruction once the program is verified. */
+typedef struct xcvm_step {
+    xcvm_kernel_run run;   /* NULL for CONTROL */
+    uint32_t dying;        /* operands that the Frees right behind it free (xcvm_kernel.dying) */
+    uint32_t views;        /* likewise: operands whose memory the first result may share ... */
+    uint32_t overwritable; /* ... or take over, unless it is shared otherwise */
+    uint8_t action;        /* xcvm_action */
+    uint8_t alias;         /* xcvm_alias; the operand is alias_operand */
+    bool stable; /* result types follow from the program's inputs' types alone: infer once for one set of them */
+    uint32_t alias_operand;
+    int32_t target;       /* of a jump; else the input or output index of In and Out; else -1 */
+    size_t args_offset;   /* of its argument struct in a session's argument block */
+    size_t in_at, out_at; /* of its operands and results in a session's flat pointer arrays */
+} xcvm_step;
+
+/* Two dimensions of inputs that have the same name and so must agree. */
+typedef struct xcvm_dim_link {
+    uint32_t input, dim;
+    uint32_t first_input, first_dim;
+} xcvm_dim_link;
+
+/* The instruction and result that give an output its value; pc is -1 where it is not one instruction shortly before. */
+typedef struct xcvm_maker {
+    int32_t pc;
+    uint32_t result;
+} xcvm_maker;
+
+struct xcvm_program {
+    xcvm_allocator allocator;
+    xcvm_arena arena;
+    xcvm_image image;
+    xcvm_step *steps;      /* one for each instruction */
+    size_t register_count; /* registers are 1 .. register_count - 1 */
+    size_t args_bytes;     /* of all argument structs of a session */
+    size_t in_count;       /* operands of all instructions */
+    size_t out_count;      /* results of all instructions */
+    int32_t *leftover;     /* registers that are set when the program ends */
+    size_t leftover_count;
+    xcvm_maker *makers; /* one for each output */
+    xcvm_dim_link *links;
+    size_t link_count;
+    const char **no_names; /* as many empty strings as any instruction has results */
+    bool has_jumps;
+    void *mapping; /* file mapping or copy; NULL when lent */
+    size_t mapping_bytes;
+    bool mapped;
+};
+
+/* Proves the program as a whole: registers in range, set when read, unset when set, freed when set, alike wherever
+ * paths meet; operand kinds and, where known, element types as the row allows; jump targets; In and Out as declared;
+ * planned slots inside the arena and never shared by live values. `allocator` and `image` must be filled in; fills in
+ * the rest, from `arena`. Time and memory are O(n log n) in the size of the image and of the states at jump targets,
+ * whose number is limited. */
+xcvm_status xcvm_program_verify(xcvm_program *program, xcvm_error *error);
+
+/* Adds to an error where it happened. `error` may be NULL. */
+void xcvm_error_locate(xcvm_error *error, const xcvm_image *image, size_t pc);
+
+#endif

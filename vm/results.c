@@ -1,0 +1,173 @@
+/* Types and memory of results. A tensor whose size is known before its kernel runs lies, in this order of preference:
+ * in the tensor that the caller bound to the output that it becomes; in its planned slot; in the memory of an operand
+ * that it is a view of, or that nobody needs any more; in a block of the heap. A plan that does not fit the sizes of
+ * a run costs time, never correctness. */
+#include "vm/session.h"
+
+/* A result as good as new, though its register may show what it was in the last run. */
+static void reset(xcvm_value *value) { *value = (xcvm_value){.home = XCVM_HOME_NONE}; }
+
+static bool is_placeable(const xcvm_value *result)
+{
+    return result->kind == XCVM_KIND_TENSOR && result->dtype != XCVM_STRING && xcvm_dims_known(result);
+}
+
+static xcvm_status infer(xcvm_session *s, size_t pc)
+{
+    const xcvm_typing typing = xcvm_session_typing(s, pc);
+    const xcvm_instruction *instruction = &s->program->image.instructions[pc];
+    for (size_t i = 0; i < typing.out_count; i++)
+        if (typing.out[i] != NULL)
+            reset(typing.out[i]);
+    XCVM_TRY(xcvm_infer(&typing));
+    bool settled = s->program->steps[pc].stable;
+    for (size_t i = 0; i < typing.in_count && settled; i++)
+        settled = instruction->in[i] <= 0 || s->typed[instruction->in[i]];
+    for (size_t i = 0; i < typing.out_count; i++) {
+        xcvm_value *result = typing.out[i];
+        if (result == NULL || result->kind != XCVM_KIND_TENSOR || !xcvm_dims_known(result)) {
+            settled = settled && result == NULL;
+            continue;
+        }
+        size_t count;
+        char text[192];
+        XCVM_CHECK(s->kernel.error, xcvm_tensor_size(result->dtype, result->rank, result->dims, &count, &result->bytes),
+                   OUT_OF_RANGE, "result %zu, %s, is too large", i, xcvm_value_describe(result, text, sizeof text));
+        settled = settled && result->dtype != XCVM_STRING;
+    }
+    if (settled) {
+        s->settled[pc] = XCVM_TYPED;
+        for (uint32_t i = 0; i < instruction->out_count; i++)
+            s->typed[instruction->out[i]] = true;
+    }
+    return XCVM_OK;
+}
+
+static void lend(xcvm_value *result, void *data, xcvm_home home)
+{
+    result->data = data;
+    result->home = (uint8_t)home;
+    result->storage = NULL;
+}
+
+static void share(xcvm_value *result, const xcvm_value *operand)
+{
+    lend(result, operand->data, operand->home);
+    result->storage = operand->storage;
+    if (result->storage != NULL)
+        xcvm_storage_retain(result->storage);
+}
+
+/* Writes the result straight into the tensor bound to its output, if it is of the same type. */
+static bool use_target(const xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
+{
+    const xcvm_program *program = s->program;
+    for (size_t i = 0; s->direct[pc] && i < program->image.output_count; i++) {
+        const xcvm_value *target = &s->targets[i];
+        const xcvm_maker *maker = &program->makers[i];
+        if (maker->pc == (int32_t)pc && maker->result == index && target->kind == XCVM_KIND_TENSOR &&
+            target->dtype == result->dtype && xcvm_same_shape(target, result)) {
+            lend(result, target->data, XCVM_HOME_CALLER);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool same_layout(const xcvm_value *a, const xcvm_value *b)
+{
+    return a->kind == XCVM_KIND_TENSOR && b->kind == XCVM_KIND_TENSOR && xcvm_same_shape(a, b) &&
+           xcvm_dtype_bits(a->dtype) == xcvm_dtype_bits(b->dtype);
+}
+
+static bool use_slot(const xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
+{
+    const xcvm_slot *slots = s->program->image.instructions[pc].slots;
+    const xcvm_step *step = &s->program->steps[pc];
+    if (slots == NULL || slots[index].bytes < result->bytes || result->bytes == 0)
+        return false;
+    char *at = s->arena + slots[index].offset;
+    if (index == 0 && step->alias != XCVM_ALIAS_NONE) {
+        const xcvm_value *operand = s->in[step->in_at + step->alias_operand];
+        bool shares = operand->home == XCVM_HOME_ARENA;
+        if (shares && (operand->data != at || operand->bytes != result->bytes))
+            return false;
+        if (shares && step->alias == XCVM_ALIAS_IN_PLACE && !same_layout(operand, result))
+            return false;
+        /* A view whose operand is elsewhere must not come here: other views of the same group may be. */
+        if (!shares && step->alias == XCVM_ALIAS_VIEW)
+            return false;
+    }
+    lend(result, at, XCVM_HOME_ARENA);
+    return true;
+}
+
+/* Memory of an operand of instruction `pc` for its first result. */
+static bool use_operand(const xcvm_session *s, size_t pc, xcvm_value *result)
+{
+    const xcvm_step *step = &s->program->steps[pc];
+    const xcvm_value *const *in = s->in + step->in_at;
+    for (uint32_t rest = step->views; rest != 0; rest &= rest - 1) {
+        const xcvm_value *operand = in[__builtin_ctz(rest)];
+        /* What lies in the arena is not known to stay there for longer than its own slot is planned. */
+        if (operand->kind == XCVM_KIND_TENSOR && operand->bytes == result->bytes && operand->dtype == result->dtype &&
+            operand->home != XCVM_HOME_ARENA && operand->data != NULL) {
+            share(result, operand);
+            return true;
+        }
+    }
+    for (uint32_t rest = step->overwritable; rest != 0; rest &= rest - 1) {
+        const xcvm_value *operand = in[__builtin_ctz(rest)];
+        if (operand->home == XCVM_HOME_STORAGE && same_layout(operand, result) &&
+            __atomic_load_n(&operand->storage->refs, __ATOMIC_ACQUIRE) == 1) {
+            share(result, operand);
+            return true;
+        }
+    }
+    return false;
+}
+
+static xcvm_status use_heap(xcvm_session *s, xcvm_value *result)
+{
+    xcvm_storage *storage;
+    XCVM_TRY(xcvm_heap_allocate(s->kernel.heap, result->bytes, &storage, s->kernel.error));
+    lend(result, storage->data, XCVM_HOME_STORAGE);
+    result->storage = storage;
+    return XCVM_OK;
+}
+
+static xcvm_status place(xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
+{
+    if (use_target(s, pc, index, result) || use_slot(s, pc, index, result) ||
+        (index == 0 && use_operand(s, pc, result)))
+        return XCVM_OK;
+    return use_heap(s, result);
+}
+
+xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc)
+{
+    const xcvm_instruction *instruction = &s->program->image.instructions[pc];
+    xcvm_value *const *out = s->out + s->program->steps[pc].out_at;
+    if (s->settled[pc] == XCVM_UNSETTLED)
+        XCVM_TRY(infer(s, pc));
+    bool placed = s->settled[pc] == XCVM_TYPED;
+    for (uint32_t i = 0; i < instruction->out_count; i++) {
+        if (out[i] == NULL || !is_placeable(out[i]))
+            continue;
+        XCVM_TRY(place(s, pc, i, out[i]));
+        placed = placed && out[i]->home == XCVM_HOME_ARENA;
+    }
+    if (placed)
+        s->settled[pc] = XCVM_PLACED;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_session_check_results(xcvm_session *s, size_t pc)
+{
+    const xcvm_instruction *instruction = &s->program->image.instructions[pc];
+    xcvm_value *const *out = s->out + s->program->steps[pc].out_at;
+    for (uint32_t i = 0; i < instruction->out_count; i++)
+        XCVM_CHECK(s->kernel.error, out[i] == NULL || out[i]->kind == XCVM_KIND_NULL || out[i]->data != NULL, INTERNAL,
+                   "the kernel left result %u without memory", (unsigned)i);
+    return XCVM_OK;
+}

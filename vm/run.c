@@ -1,0 +1,201 @@
+/* The run loop. */
+#include "vm/session.h"
+#include "base/clock.h"
+#include "vm/denormals.h"
+#include "vm/options.h"
+
+/* ---- The machine's own instructions ---- */
+
+static void take_input(xcvm_session *s, size_t pc)
+{
+    const xcvm_step *step = &s->program->steps[pc];
+    xcvm_value *v = s->out[step->out_at];
+    *v = s->inputs[step->target];
+    v->home = XCVM_HOME_CALLER;
+    v->storage = NULL;
+    if (step->stable)
+        s->typed[s->program->image.instructions[pc].out[0]] = true;
+}
+
+static xcvm_status fill_target(xcvm_session *s, size_t index, const xcvm_value *v)
+{
+    const xcvm_value *target = &s->targets[index];
+    char bound[192], given[192];
+    bool same_type = v->kind == XCVM_KIND_TENSOR && v->dtype == target->dtype;
+    if (!same_type || !xcvm_same_shape(v, target))
+        return xcvm_error_set(s->kernel.error, same_type ? XCVM_SHAPE_MISMATCH : XCVM_TYPE_MISMATCH,
+                              "output \"%.100s\" is %s, but the tensor bound to it is %s",
+                              s->program->image.outputs[index].name, xcvm_value_describe(v, given, sizeof given),
+                              xcvm_value_describe(target, bound, sizeof bound));
+    if (v->data != target->data && v->bytes > 0)
+        memcpy(target->data, v->data, v->bytes);
+    xcvm_value_share(&s->outputs[index], target);
+    return XCVM_OK;
+}
+
+static xcvm_status give_output(xcvm_session *s, size_t pc)
+{
+    const xcvm_step *step = &s->program->steps[pc];
+    const xcvm_value *v = s->in[step->in_at];
+    size_t index = (size_t)step->target;
+    if (s->targets[index].kind != XCVM_KIND_NULL)
+        return fill_target(s, index, v);
+    /* A slot that was given to an output is planned for nothing else until the end. */
+    if (v->home == XCVM_HOME_ARENA)
+        xcvm_value_share(&s->outputs[index], v);
+    else
+        XCVM_TRY(xcvm_kernel_keep(&s->kernel, &s->outputs[index], v));
+    return XCVM_OK;
+}
+
+/* The type stays, for instructions that settled it; nobody reads a register that is not set. */
+static inline void release(xcvm_value *v)
+{
+    if (v->storage != NULL) {
+        xcvm_storage_release(v->storage);
+        v->storage = NULL;
+        v->data = NULL;
+        v->home = XCVM_HOME_NONE;
+    }
+}
+
+static xcvm_status test_condition(xcvm_session *s, size_t pc, bool *condition)
+{
+    const xcvm_value *v = s->in[s->program->steps[pc].in_at];
+    char text[192];
+    XCVM_CHECK(s->kernel.error, v->kind == XCVM_KIND_TENSOR && v->dtype == XCVM_BOOL, TYPE_MISMATCH,
+               "cond is %s, a bool tensor is needed", xcvm_value_describe(v, text, sizeof text));
+    XCVM_CHECK(s->kernel.error, xcvm_element_count(v) == 1, SHAPE_MISMATCH,
+               "cond is %s, a tensor of one element is needed", xcvm_value_describe(v, text, sizeof text));
+    *condition = *XCVM_CDATA(uint8_t, v) != 0;
+    return XCVM_OK;
+}
+
+/* ---- One instruction ---- */
+
+static inline xcvm_status run_kernel(xcvm_session *s, size_t pc, const xcvm_step *step)
+{
+    s->kernel.dying = step->dying;
+    if (s->settled[pc] == XCVM_PLACED)
+        return step->run(&s->kernel, s->args + step->args_offset);
+    XCVM_TRY(xcvm_session_prepare(s, pc));
+    XCVM_TRY(step->run(&s->kernel, s->args + step->args_offset));
+    return s->settled[pc] == XCVM_UNSETTLED ? xcvm_session_check_results(s, pc) : XCVM_OK;
+}
+
+static inline xcvm_status execute(xcvm_session *s, size_t pc, size_t *next)
+{
+    const xcvm_step *step = &s->program->steps[pc];
+    bool condition;
+    switch ((xcvm_action)step->action) {
+    case XCVM_ACTION_KERNEL:
+        return run_kernel(s, pc, step);
+    case XCVM_ACTION_FREE:
+        release(&s->registers[s->program->image.instructions[pc].in[0]]);
+        return XCVM_OK;
+    case XCVM_ACTION_IN:
+        take_input(s, pc);
+        return XCVM_OK;
+    case XCVM_ACTION_OUT:
+        return give_output(s, pc);
+    case XCVM_ACTION_JUMP:
+        *next = (size_t)step->target;
+        return XCVM_OK;
+    case XCVM_ACTION_JUMP_TRUE:
+    case XCVM_ACTION_JUMP_FALSE:
+        XCVM_TRY(test_condition(s, pc, &condition));
+        if (condition == (step->action == XCVM_ACTION_JUMP_TRUE))
+            *next = (size_t)step->target;
+        return XCVM_OK;
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_session_step(xcvm_session *s, size_t pc, size_t *next) { return execute(s, pc, next); }
+
+/* ---- The loop ---- */
+
+static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
+{
+    const size_t end = s->program->image.instruction_count;
+    const bool limited = fuel != 0;
+    for (size_t pc = 0, next;; pc = next) {
+        xcvm_status status = XCVM_OK;
+        if (__atomic_load_n(&s->cancelled, __ATOMIC_RELAXED) != 0 || s->kernel.deadline_ns != 0)
+            status = xcvm_kernel_poll(&s->kernel);
+        if (status == XCVM_OK && pc >= end)
+            return XCVM_OK;
+        if (status == XCVM_OK && limited && fuel-- == 0)
+            status = xcvm_error_set(s->kernel.error, XCVM_OUT_OF_TIME, "the fuel is used up");
+        next = pc + 1;
+        if (status == XCVM_OK)
+            status = s->watched ? xcvm_session_watch(s, pc, &next) : execute(s, pc, &next);
+        if (status != XCVM_OK) {
+            xcvm_error_locate(s->kernel.error, &s->program->image, pc);
+            return status;
+        }
+    }
+}
+
+static xcvm_status provide_arena(xcvm_session *s, xcvm_error *error)
+{
+    uint64_t bytes = s->program->image.arena_bytes;
+    if (s->arena != NULL || bytes == 0)
+        return XCVM_OK;
+    XCVM_CHECK(error, bytes <= PTRDIFF_MAX, OUT_OF_MEMORY, "the program's plan takes %llu bytes",
+               (unsigned long long)bytes);
+    XCVM_TRY(xcvm_heap_account(s->kernel.heap, (ptrdiff_t)bytes, error));
+    s->arena = xcvm_allocate(&s->allocator, (size_t)bytes);
+    if (s->arena == NULL) {
+        xcvm_heap_account(s->kernel.heap, -(ptrdiff_t)bytes, NULL);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the program's plan of %llu bytes",
+                              (unsigned long long)bytes);
+    }
+    s->arena_bytes = (size_t)bytes;
+    return XCVM_OK;
+}
+
+static void finish(xcvm_session *s, xcvm_status status)
+{
+    const xcvm_program *program = s->program;
+    s->has_results = status == XCVM_OK;
+    s->kernel.error = NULL;
+    if (status == XCVM_OK) {
+        for (size_t i = 0; i < program->leftover_count; i++)
+            release(&s->registers[program->leftover[i]]);
+        return;
+    }
+    if (status == XCVM_CANCELLED)
+        __atomic_store_n(&s->cancelled, 0, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < program->register_count; i++)
+        xcvm_value_clear(&s->registers[i]);
+    for (size_t i = 0; i < program->image.output_count; i++)
+        xcvm_value_clear(&s->outputs[i]);
+    xcvm_session_unsettle(s);
+}
+
+xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *options, xcvm_error *error)
+{
+    xcvm_run_options o;
+    XCVM_CHECK(error, session != NULL, INVALID_ARGUMENT, "session is NULL");
+    XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
+    session->has_results = false;
+    for (size_t i = 0; i < session->program->image.output_count; i++)
+        xcvm_value_clear(&session->outputs[i]);
+    if (session->bound_anew)
+        XCVM_TRY(xcvm_session_check_bindings(session, error));
+    XCVM_TRY(provide_arena(session, error));
+    xcvm_kernel *k = &session->kernel;
+    k->error = error;
+    k->deadline_ns = 0;
+    if (o.timeout_ns != 0 && __builtin_add_overflow(xcvm_clock_ns(), o.timeout_ns, &k->deadline_ns))
+        k->deadline_ns = UINT64_MAX;
+    /* Kernels tell by the status whether they have written a message. */
+    xcvm_error_set(error, XCVM_OK, "%s", "");
+    session->arena_live_bytes = 0;
+    uint32_t denormals = xcvm_denormals_flush();
+    xcvm_status status = run_loop(session, o.fuel);
+    xcvm_denormals_restore(denormals);
+    finish(session, status);
+    return status;
+}

@@ -1,0 +1,206 @@
+#include "vm/session.h"
+#include "vm/options.h"
+
+/* ---- Layout ---- */
+
+/* Takes room for `count` things of `size` bytes in a block that is `*total` bytes so far. */
+static bool reserve(size_t *total, size_t count, size_t size, size_t *offset)
+{
+    size_t bytes;
+    *offset = *total;
+    return xcvm_size_mul(count, size, &bytes) && xcvm_size_add(bytes, XCVM_ALIGNMENT - 1, &bytes) &&
+           xcvm_size_add(*total, bytes / XCVM_ALIGNMENT * XCVM_ALIGNMENT, total);
+}
+
+static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator *allocator)
+{
+    const xcvm_image *image = &program->image;
+    size_t total = 0, self, registers, inputs, outputs, targets, in, out, args, settled, typed, direct, moved;
+    bool fits = reserve(&total, 1, sizeof(xcvm_session), &self) &&
+                reserve(&total, program->register_count, sizeof(xcvm_value), &registers) &&
+                reserve(&total, image->input_count, sizeof(xcvm_value), &inputs) &&
+                reserve(&total, image->output_count, sizeof(xcvm_value), &outputs) &&
+                reserve(&total, image->output_count, sizeof(xcvm_value), &targets) &&
+                reserve(&total, program->in_count, sizeof(xcvm_value *), &in) &&
+                reserve(&total, program->out_count, sizeof(xcvm_value *), &out) &&
+                reserve(&total, program->args_bytes, 1, &args) &&
+                reserve(&total, image->instruction_count, sizeof(uint8_t), &settled) &&
+                reserve(&total, program->register_count, sizeof(bool), &typed) &&
+                reserve(&total, image->instruction_count, sizeof(bool), &direct) &&
+                reserve(&total, program->register_count, sizeof(bool), &moved);
+    char *block = fits ? xcvm_allocate_zeroed(allocator, total) : NULL;
+    if (block == NULL)
+        return NULL;
+    xcvm_session *s = (void *)(block + self);
+    s->block_bytes = total;
+    s->registers = (void *)(block + registers);
+    s->inputs = (void *)(block + inputs);
+    s->outputs = (void *)(block + outputs);
+    s->targets = (void *)(block + targets);
+    s->in = (void *)(block + in);
+    s->out = (void *)(block + out);
+    s->args = block + args;
+    s->settled = (void *)(block + settled);
+    s->typed = (void *)(block + typed);
+    s->direct = (void *)(block + direct);
+    s->moved = (void *)(block + moved);
+    return s;
+}
+
+/* ---- Binding operands ---- */
+
+static void bind_instruction(xcvm_session *s, size_t pc)
+{
+    const xcvm_image *image = &s->program->image;
+    const xcvm_instruction *instruction = &image->instructions[pc];
+    const xcvm_step *step = &s->program->steps[pc];
+    const xcvm_value **in = s->in + step->in_at;
+    xcvm_value **out = s->out + step->out_at;
+    for (uint32_t i = 0; i < instruction->in_count; i++) {
+        int32_t id = instruction->in[i];
+        in[i] = id > 0 ? &s->registers[id] : id < 0 ? &image->constants[-1 - id].value : NULL;
+    }
+    for (uint32_t i = 0; i < instruction->out_count; i++)
+        out[i] = instruction->out[i] != 0 ? &s->registers[instruction->out[i]] : NULL;
+    if (step->action != XCVM_ACTION_KERNEL)
+        return;
+    char *args = s->args + step->args_offset;
+    memcpy(args, instruction->args, instruction->row->args_size);
+    for (size_t i = 0; i < instruction->row->field_count; i++) {
+        const xcvm_field *field = &instruction->row->fields[i];
+        void *at = args + field->offset;
+        if (!xcvm_field_is_operand(field))
+            continue;
+        size_t count = xcvm_field_count(field, instruction->args);
+        bool is_result = field->role == XCVM_ROLE_OUT;
+        if (xcvm_field_is_list(field) && is_result)
+            *(xcvm_outputs *)at = (xcvm_outputs){out, count};
+        else if (xcvm_field_is_list(field))
+            *(xcvm_inputs *)at = (xcvm_inputs){in, count};
+        else if (is_result)
+            *(xcvm_value **)at = *out;
+        else
+            *(const xcvm_value **)at = *in;
+        if (is_result)
+            out += count;
+        else
+            in += count;
+    }
+}
+
+/* ---- Life ---- */
+
+static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_error *error)
+{
+    int threads = o->threads != 0 ? o->threads : xcvm_available_threads();
+    XCVM_TRY(xcvm_heap_create(&s->allocator, o->memory_limit, &s->kernel.heap, error));
+    XCVM_TRY(xcvm_heap_account(s->kernel.heap, (ptrdiff_t)s->block_bytes, error));
+    if (threads > 1)
+        XCVM_TRY(xcvm_threads_create(&s->allocator, threads, &s->kernel.threads, error));
+    if (o->arena != NULL && s->program->image.arena_bytes > 0) {
+        s->arena = o->arena;
+        s->arena_bytes = o->arena_bytes;
+        s->arena_is_callers = true;
+    }
+    s->random = o->seed;
+    s->strict_types = s->watched = o->strict_types;
+    s->bound_anew = true;
+    s->kernel.allocator = &s->allocator;
+    s->kernel.deterministic = o->deterministic;
+    s->kernel.cancelled = &s->cancelled;
+    s->kernel.random = &s->random;
+    s->kernel.print = o->print;
+    s->kernel.print_user = o->user;
+    for (size_t pc = 0; pc < s->program->image.instruction_count; pc++)
+        bind_instruction(s, pc);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
+                                xcvm_session **session, xcvm_error *error)
+{
+    xcvm_session_options o;
+    XCVM_CHECK(error, program != NULL && session != NULL, INVALID_ARGUMENT, "program or session is NULL");
+    XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
+    XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "%d threads were asked for", o.threads);
+    if (o.arena != NULL) {
+        XCVM_CHECK(error, (uintptr_t)o.arena % XCVM_ALIGNMENT == 0, INVALID_ARGUMENT,
+                   "the arena is not aligned to %d bytes", XCVM_ALIGNMENT);
+        XCVM_CHECK(error, o.arena_bytes >= program->image.arena_bytes, INVALID_ARGUMENT,
+                   "the arena has %zu bytes, but the program's plan takes %llu", o.arena_bytes,
+                   (unsigned long long)program->image.arena_bytes);
+    }
+    const xcvm_allocator *allocator = o.allocator != NULL ? o.allocator : &program->allocator;
+    xcvm_session *s = allocate(program, allocator);
+    XCVM_CHECK(error, s != NULL, OUT_OF_MEMORY, "no memory for a session of %zu registers and %zu instructions",
+               program->register_count, program->image.instruction_count);
+    s->program = program;
+    s->allocator = *allocator;
+    xcvm_status status = fill(s, &o, error);
+    if (status != XCVM_OK)
+        xcvm_session_destroy(s);
+    else
+        *session = s;
+    return status;
+}
+
+static void clear_all(xcvm_value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        xcvm_value_clear(&values[i]);
+}
+
+void xcvm_session_destroy(xcvm_session *session)
+{
+    if (session == NULL)
+        return;
+    const xcvm_image *image = &session->program->image;
+    xcvm_allocator allocator = session->allocator;
+    clear_all(session->registers, session->program->register_count);
+    clear_all(session->inputs, image->input_count);
+    clear_all(session->outputs, image->output_count);
+    clear_all(session->targets, image->output_count);
+    xcvm_storage_release(session->kernel.scratch_storage);
+    xcvm_threads_destroy(session->kernel.threads);
+    xcvm_heap_destroy(session->kernel.heap);
+    if (session->arena != NULL && !session->arena_is_callers)
+        xcvm_deallocate(&allocator, session->arena, session->arena_bytes);
+    xcvm_deallocate(&allocator, session, session->block_bytes);
+}
+
+void xcvm_session_unsettle(xcvm_session *s)
+{
+    memset(s->settled, 0, s->program->image.instruction_count * sizeof *s->settled);
+    memset(s->typed, 0, s->program->register_count * sizeof *s->typed);
+}
+
+const xcvm_value *xcvm_session_output(const xcvm_session *session, size_t index)
+{
+    return session != NULL && session->has_results && index < session->program->image.output_count
+               ? &session->outputs[index]
+               : NULL;
+}
+
+void xcvm_session_cancel(xcvm_session *session)
+{
+    if (session != NULL)
+        __atomic_store_n(&session->cancelled, 1, __ATOMIC_RELAXED);
+}
+
+void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info)
+{
+    if (session == NULL || info == NULL || info->size < sizeof info->size)
+        return;
+    const xcvm_heap *heap = session->kernel.heap;
+    size_t arena = session->arena_is_callers ? 0 : session->arena_bytes;
+    size_t scratch = session->kernel.scratch_storage != NULL ? session->kernel.scratch_bytes : 0;
+    size_t values = xcvm_heap_live(heap) - session->block_bytes - arena;
+    xcvm_memory_info facts = {.size = info->size,
+                              .live_bytes = values > scratch ? values - scratch : 0,
+                              .peak_bytes = xcvm_heap_peak(heap) - session->block_bytes,
+                              .reserved_bytes = xcvm_heap_reserved(heap)};
+    for (size_t i = 0; session->has_results && i < session->program->image.output_count; i++)
+        if (session->outputs[i].home == XCVM_HOME_ARENA)
+            facts.live_bytes += session->outputs[i].bytes;
+    memcpy(info, &facts, info->size < sizeof facts ? info->size : sizeof facts);
+}

@@ -1,0 +1,79 @@
+/* What the parts of the verifier share. Each proves one thing of a program and leaves what it found for the next. */
+#ifndef XCVM_VM_VERIFY_H
+#define XCVM_VM_VERIFY_H
+
+#include "proto/name_index.h"
+#include "vm/program.h"
+
+/* What is known of a value before the run. `kind` is an xcvm_kind or XCVM_KIND_UNKNOWN; `dtype` may be
+ * XCVM_NO_DTYPE. */
+typedef struct xcvm_static_type {
+    uint8_t kind, dtype;
+} xcvm_static_type;
+enum { XCVM_KIND_UNKNOWN = 255 };
+
+typedef struct xcvm_live {
+    uint32_t id;
+    xcvm_static_type type;
+} xcvm_live;
+
+/* Instructions [begin, end) of which only the first is jumped to and only the last jumps; the last block of a program
+ * is the empty one behind its end. */
+typedef struct xcvm_block {
+    uint32_t begin, end;
+    uint32_t next[2];
+    uint32_t next_count;
+    uint32_t order;  /* position in verifier.order; UINT32_MAX: never reached */
+    bool entered;    /* the state at its entry, which follows, is known */
+    xcvm_live *live; /* what is set there */
+    uint32_t live_count;
+    uint64_t *inputs; /* bit i: input i may have been taken */
+} xcvm_block;
+
+typedef struct xcvm_verifier {
+    xcvm_program *program;
+    const xcvm_image *image;
+    xcvm_error *error;
+    xcvm_arena temporary;
+    xcvm_name_index inputs, outputs;
+
+    xcvm_block *blocks;
+    uint32_t block_count;
+    uint32_t *order; /* of the blocks that are reached: each after those before it, but for loops */
+    uint32_t order_count;
+
+    /* The state at one instruction. Ids are registers, and from register_count on outputs, which are set once given. */
+    uint32_t *live;
+    uint32_t live_count;
+    uint32_t *position; /* of an id in `live`, plus 1; 0: not set */
+    xcvm_static_type *types;
+    uint64_t *taken; /* inputs */
+    size_t taken_words;
+    size_t state_size; /* entries and words held by all blocks */
+} xcvm_verifier;
+
+/* Zeroed temporary memory for `count` things of `size` bytes; NULL with the error set. */
+void *xcvm_verifier_allocate(xcvm_verifier *v, size_t count, size_t size);
+xcvm_status xcvm_verifier_no_memory(xcvm_verifier *v);
+/* Fails with the error at instruction `pc`. */
+xcvm_status xcvm_verifier_fail(xcvm_verifier *v, size_t pc, xcvm_status status, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Cuts the program into blocks and orders them. */
+xcvm_status xcvm_verify_blocks(xcvm_verifier *v);
+/* Follows what is set, and of which type, along all paths. Fills program->leftover. */
+xcvm_status xcvm_verify_flow(xcvm_verifier *v);
+/* Types of the results of instruction `pc` from v->types, and, if `report`, whether the operands' types are allowed.
+ * What is not known is left to the run, where xcvm_infer looks at it again. */
+xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report);
+/* Planned slots. Needs what xcvm_find_sharing finds; fills step->alias. */
+xcvm_status xcvm_verify_slots(xcvm_verifier *v);
+/* What is not proved but worked out for speed: step->dying, views and overwritable; step->stable; program->makers. */
+void xcvm_find_sharing(xcvm_program *program);
+xcvm_status xcvm_find_stable(xcvm_verifier *v);
+xcvm_status xcvm_find_makers(xcvm_verifier *v);
+
+/* The field that operand `index` of an instruction (row order, lists spread out) belongs to. */
+const xcvm_field *xcvm_operand_field(const xcvm_instruction *instruction, uint32_t index);
+
+#endif
