@@ -9,7 +9,7 @@
 
 PREFIX ?= /usr/local
 BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
-	libopenblas-dev libpthreadpool-dev libonnx-dev uthash-dev libstb-dev zlib1g-dev libc6-dev check libsubunit-dev
+	libopenblas-dev libonnx-dev uthash-dev libstb-dev zlib1g-dev libc6-dev check libsubunit-dev
 TEST_PACKAGES = $(BUILD_PACKAGES) g++ clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev python3-onnx \
 	python3-numpy
 

@@ -10,7 +10,8 @@ typedef struct xcvm_heap xcvm_heap;
 /* `limit` in bytes, 0 for none. The heap lives until it is destroyed and its last storage is released. */
 xcvm_status xcvm_heap_create(const xcvm_allocator *allocator, size_t limit, xcvm_heap **heap, xcvm_error *error);
 void xcvm_heap_destroy(xcvm_heap *heap);
-/* Storage of at least `bytes` bytes, 64-byte aligned, with one reference; fails with OUT_OF_MEMORY, naming the limit. */
+/* Storage of at least `bytes` bytes, 64-byte aligned, with one reference; fails with OUT_OF_MEMORY, naming the limit.
+ */
 xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error);
 /* Storage for a list of `count` values, null at first, which are cleared with it. */
 xcvm_status xcvm_heap_allocate_list(xcvm_heap *heap, size_t count, xcvm_storage **storage, xcvm_error *error);

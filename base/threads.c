@@ -1,31 +1,72 @@
+/* The pool. A loop is cut into one range for each thread. The caller takes ranges like any other thread and waits only
+ * for those that somebody has begun: a worker that is late, because the machine is busy with something else, is not
+ * waited for, its range is done by whoever is there. Workers look out for the next loop for some microseconds and then
+ * sleep, so that a pool costs nothing while nothing runs. */
 #include "base/threads.h"
 #include "base/clock.h"
+#include "base/denormals.h"
 
-#include <pthreadpool.h>
+#include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
+
+enum {
+    MAX_WORKERS = 255,
+    WATCH_NS = 40000,  /* how long an idle worker looks out before it sleeps */
+    POLLS = 64,        /* looks between two looks at the clock */
+    WAIT_POLLS = 20000 /* looks of the caller at unfinished ranges before it yields the processor each time */
+};
+
+/* The loop that is open: its number, and the next range and the count of ranges, in one word, so that a range is
+ * claimed for no other loop than the one seen. */
+typedef uint64_t ticket;
+static ticket make_ticket(uint32_t loop, uint32_t next, uint32_t ranges)
+{
+    return (uint64_t)loop << 32 | (uint64_t)next << 16 | ranges;
+}
+static uint32_t ticket_loop(ticket t) { return (uint32_t)(t >> 32); }
+static uint32_t ticket_next(ticket t) { return (uint32_t)(t >> 16 & 0xffff); }
+static uint32_t ticket_ranges(ticket t) { return (uint32_t)(t & 0xffff); }
 
 struct xcvm_threads {
     xcvm_allocator allocator;
     int count;
-    pid_t owner;        /* the process that the pool's threads belong to: a fork leaves them behind */
-    pthreadpool_t pool; /* NULL until it is needed */
-    bool failed;        /* it could not be started */
-    uint32_t busy;      /* atomic: a loop is running */
-    xcvm_span *spans;   /* NULL: not recorded */
+    pid_t owner;   /* the process that the workers belong to: a fork leaves them behind */
+    uint32_t busy; /* atomic: a loop is running */
+
+    ticket open;   /* atomic */
+    uint32_t done; /* atomic; ranges of the open loop that are finished */
+    /* The open loop. Written while no range is open, read by whoever has claimed one. */
+    xcvm_range_body body;
+    void *context;
+    size_t items, chunk;
+
+    bool started, stopping; /* stopping is atomic */
+    int worker_count;
+    uint32_t sleepers; /* atomic, changed under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t *workers;
+
+    xcvm_span *spans; /* NULL: not recorded */
     size_t span_capacity;
     size_t span_count; /* atomic; may count past the capacity */
 };
 
-typedef struct loop {
-    xcvm_threads *threads;
-    xcvm_range_body body;
-    void *context;
-    size_t count, chunk;
-} loop;
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm_threads **threads, xcvm_error *error)
 {
     XCVM_CHECK(error, count >= 1, INVALID_ARGUMENT, "%d threads are not at least one", count);
+    XCVM_CHECK(error, count <= MAX_WORKERS + 1, INVALID_ARGUMENT, "%d threads are more than %d", count,
+               MAX_WORKERS + 1);
     xcvm_threads *created = xcvm_allocate_zeroed(allocator, sizeof *created);
     XCVM_CHECK(error, created != NULL, OUT_OF_MEMORY, "no memory for a thread pool");
     created->allocator = *xcvm_allocator_or_default(allocator);
@@ -35,18 +76,9 @@ xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm
     return XCVM_OK;
 }
 
-void xcvm_threads_destroy(xcvm_threads *threads)
-{
-    if (threads == NULL)
-        return;
-    /* After a fork the threads that destruction would wait for do not exist; the child gives up their memory. */
-    if (threads->pool != NULL && threads->owner == getpid())
-        pthreadpool_destroy(threads->pool);
-    xcvm_allocator allocator = threads->allocator;
-    xcvm_deallocate(&allocator, threads, sizeof *threads);
-}
-
 int xcvm_threads_count(const xcvm_threads *threads) { return threads != NULL ? threads->count : 1; }
+
+/* ---- Ranges ---- */
 
 static void run_range(xcvm_threads *threads, size_t begin, size_t end, int worker, xcvm_range_body body, void *context)
 {
@@ -61,24 +93,121 @@ static void run_range(xcvm_threads *threads, size_t begin, size_t end, int worke
         threads->spans[slot] = (xcvm_span){.worker = worker, .start_ns = start, .end_ns = xcvm_clock_ns()};
 }
 
-/* There is one range for each worker at most, so that the range's index can stand for the worker. */
-static void run_chunk(void *context, size_t index)
+/* Claims and runs ranges of the open loop until none is left. There is one range for each thread at most, so that the
+ * range's index can stand for the worker. */
+static void run_ranges(xcvm_threads *t)
 {
-    const loop *l = context;
-    size_t begin = index * l->chunk;
-    size_t end = l->count - begin < l->chunk ? l->count : begin + l->chunk;
-    run_range(l->threads, begin, end, (int)index, l->body, l->context);
+    ticket open = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
+    while (ticket_next(open) < ticket_ranges(open)) {
+        const uint32_t index = ticket_next(open);
+        const ticket claimed = make_ticket(ticket_loop(open), index + 1, ticket_ranges(open));
+        if (!__atomic_compare_exchange_n(&t->open, &open, claimed, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            continue;
+        const size_t begin = index * t->chunk;
+        const size_t end = t->items - begin < t->chunk ? t->items : begin + t->chunk;
+        run_range(t, begin, end, (int)index, t->body, t->context);
+        __atomic_fetch_add(&t->done, 1, __ATOMIC_RELEASE);
+        open = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
+    }
 }
 
-static pthreadpool_t pool_of(xcvm_threads *threads)
+/* ---- Workers ---- */
+
+static bool nothing_new(const xcvm_threads *t, uint32_t seen)
 {
-    if (threads->owner != getpid())
-        return NULL;
-    if (threads->pool == NULL && !threads->failed) {
-        threads->pool = pthreadpool_create((size_t)threads->count);
-        threads->failed = threads->pool == NULL;
+    return ticket_loop(__atomic_load_n(&t->open, __ATOMIC_ACQUIRE)) == seen &&
+           !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
+}
+
+static void sleep_until_woken(xcvm_threads *t, uint32_t seen)
+{
+    pthread_mutex_lock(&t->lock);
+    __atomic_fetch_add(&t->sleepers, 1, __ATOMIC_SEQ_CST);
+    /* Whoever opens a loop looks at the sleepers after opening it, so either this look or that one sees the other. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    while (nothing_new(t, seen))
+        pthread_cond_wait(&t->wake, &t->lock);
+    __atomic_fetch_sub(&t->sleepers, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void *work(void *context)
+{
+    xcvm_threads *t = context;
+    xcvm_denormals_flush();
+    uint32_t seen = 0;
+    while (!__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE)) {
+        const uint64_t until = xcvm_clock_ns() + WATCH_NS;
+        bool idle = true;
+        while ((idle = nothing_new(t, seen))) {
+            for (int i = 0; i < POLLS && nothing_new(t, seen); i++)
+                pause_briefly();
+            if (nothing_new(t, seen) && xcvm_clock_ns() > until)
+                break;
+        }
+        if (idle)
+            sleep_until_woken(t, seen);
+        seen = ticket_loop(__atomic_load_n(&t->open, __ATOMIC_ACQUIRE));
+        run_ranges(t);
     }
-    return threads->pool;
+    return NULL;
+}
+
+/* Starts the workers, as many as can be had; without any the caller does everything. */
+static void start(xcvm_threads *t)
+{
+    t->started = true;
+    t->workers = xcvm_allocate(&t->allocator, (size_t)(t->count - 1) * sizeof *t->workers);
+    if (t->workers == NULL)
+        return;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->wake, NULL);
+    while (t->worker_count < t->count - 1 && pthread_create(&t->workers[t->worker_count], NULL, work, t) == 0)
+        t->worker_count++;
+}
+
+void xcvm_threads_destroy(xcvm_threads *threads)
+{
+    if (threads == NULL)
+        return;
+    if (threads->workers != NULL) {
+        /* After a fork the threads that would be waited for do not exist. */
+        if (threads->owner == getpid()) {
+            __atomic_store_n(&threads->stopping, true, __ATOMIC_SEQ_CST);
+            pthread_mutex_lock(&threads->lock);
+            pthread_cond_broadcast(&threads->wake);
+            pthread_mutex_unlock(&threads->lock);
+            for (int i = 0; i < threads->worker_count; i++)
+                pthread_join(threads->workers[i], NULL);
+            pthread_cond_destroy(&threads->wake);
+            pthread_mutex_destroy(&threads->lock);
+        }
+        xcvm_deallocate(&threads->allocator, threads->workers, (size_t)(threads->count - 1) * sizeof *threads->workers);
+    }
+    xcvm_allocator allocator = threads->allocator;
+    xcvm_deallocate(&allocator, threads, sizeof *threads);
+}
+
+/* ---- Loops ---- */
+
+static void run_loop(xcvm_threads *t, uint32_t ranges)
+{
+    __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
+    const uint32_t loop = ticket_loop(__atomic_load_n(&t->open, __ATOMIC_RELAXED)) + 1;
+    __atomic_store_n(&t->open, make_ticket(loop, 0, ranges), __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&t->sleepers, __ATOMIC_SEQ_CST) != 0) {
+        pthread_mutex_lock(&t->lock);
+        pthread_cond_broadcast(&t->wake);
+        pthread_mutex_unlock(&t->lock);
+    }
+    run_ranges(t);
+    for (int polls = 0; __atomic_load_n(&t->done, __ATOMIC_ACQUIRE) != ranges; polls++) {
+        if (polls < WAIT_POLLS)
+            pause_briefly();
+        else
+            sched_yield();
+    }
 }
 
 void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range_body body, void *context)
@@ -93,16 +222,21 @@ void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range
         run_range(threads, 0, count, 0, body, context);
         return;
     }
-    loop l = {threads, body, context, count, (count + workers - 1) / workers};
-    size_t chunks = (count + l.chunk - 1) / l.chunk;
+    const size_t chunk = (count + workers - 1) / workers, ranges = (count + chunk - 1) / chunk;
     /* A loop inside a loop, or beside one of another thread, runs in place. */
-    bool alone = __atomic_exchange_n(&threads->busy, 1, __ATOMIC_ACQUIRE) == 0;
-    pthreadpool_t pool = alone ? pool_of(threads) : NULL;
-    if (pool != NULL)
-        pthreadpool_parallelize_1d(pool, run_chunk, &l, chunks, PTHREADPOOL_FLAG_DISABLE_DENORMALS);
-    else
-        for (size_t i = 0; i < chunks; i++)
-            run_chunk(&l, i);
+    const bool alone = __atomic_exchange_n(&threads->busy, 1, __ATOMIC_ACQUIRE) == 0;
+    if (alone && threads->owner == getpid()) {
+        if (!threads->started)
+            start(threads);
+        threads->body = body;
+        threads->context = context;
+        threads->items = count;
+        threads->chunk = chunk;
+        run_loop(threads, (uint32_t)ranges);
+    } else {
+        for (size_t i = 0; i < ranges; i++)
+            run_range(threads, i * chunk, count - i * chunk < chunk ? count : (i + 1) * chunk, (int)i, body, context);
+    }
     if (alone)
         __atomic_store_n(&threads->busy, 0, __ATOMIC_RELEASE);
 }

@@ -159,6 +159,8 @@ bool xcvm_list_settle(xcvm_value *list)
 {
     const xcvm_value *items = xcvm_items(list);
     list->dims[0] = 1;
+    if (list->kind == XCVM_KIND_MAP && list->count == 2)
+        list->dtype = items[1].dtype;
     for (size_t i = 0; i < list->count; i++) {
         if (list->dtype == XCVM_NO_DTYPE)
             list->dtype = items[i].dtype;

@@ -7,12 +7,12 @@
 
 /* Shared ownership of one block of bytes, or of the values of a list. Made by a heap (heap.h) or by value.c. */
 typedef struct xcvm_storage {
-    uint32_t refs;                             /* atomic */
-    uint32_t user_refs;                        /* unused by base; zero */
-    size_t bytes;                              /* capacity */
-    void *data;                                /* 64-byte aligned unless wrapped */
+    uint32_t refs;                              /* atomic */
+    uint32_t user_refs;                         /* unused by base; zero */
+    size_t bytes;                               /* capacity */
+    void *data;                                 /* 64-byte aligned unless wrapped */
     void (*destroy)(struct xcvm_storage *self); /* called when refs reach zero */
-    void *owner;                               /* for destroy */
+    void *owner;                                /* for destroy */
 } xcvm_storage;
 
 void xcvm_storage_retain(xcvm_storage *storage);
@@ -36,15 +36,15 @@ enum { XCVM_ANY_DIM = -1 };
 enum { XCVM_MAX_NESTING = 16 };
 
 struct xcvm_value {
-    uint32_t refs; /* atomic; handles of the public API. 0 for a value embedded in a session, program, graph or list */
-    uint8_t kind;  /* xcvm_kind */
-    uint8_t home;  /* xcvm_home */
-    uint8_t dtype; /* xcvm_dtype; of a list, that of the tensors in it or 0 */
-    int8_t rank;   /* of a list: -1 */
+    uint32_t refs;  /* atomic; handles of the public API. 0 for a value embedded in a session, program, graph or list */
+    uint8_t kind;   /* xcvm_kind */
+    uint8_t home;   /* xcvm_home */
+    uint8_t dtype;  /* xcvm_dtype; of a list, that of the tensors in it or 0 */
+    int8_t rank;    /* of a list: -1 */
     uint32_t count; /* items of a list */
     int64_t dims[XCVM_MAX_RANK]; /* of a list: dims[0] is how deep lists nest in it, at least 1 */
-    size_t bytes;   /* of data; string tensors: spans and characters */
-    void *data;     /* elements; for a list, `count` embedded xcvm_values, owned by storage */
+    size_t bytes;                /* of data; string tensors: spans and characters */
+    void *data;                  /* elements; for a list, `count` embedded xcvm_values, owned by storage */
     xcvm_storage *storage;
 };
 
@@ -84,8 +84,8 @@ xcvm_storage *xcvm_storage_create(const xcvm_allocator *allocator, size_t bytes)
 xcvm_storage *xcvm_storage_create_list(const xcvm_allocator *allocator, size_t count);
 /* Clears the values in storage of a list, for its `destroy`. */
 void xcvm_storage_clear_items(xcvm_storage *storage);
-/* Finds the element type (if it has none yet) and the depth of a list from its items. False if it nests deeper than
- * XCVM_MAX_NESTING. */
+/* Finds the element type (if it has none yet; of a map, that of its second value) and the depth of a list from its
+ * items. False if it nests deeper than XCVM_MAX_NESTING. */
 bool xcvm_list_settle(xcvm_value *list);
 /* Whether every span of a string tensor of `bytes` bytes lies inside it. */
 bool xcvm_strings_valid(const void *data, size_t bytes, size_t count);

@@ -199,8 +199,8 @@ static void print_figures(report *r, const xcc_report *figures)
 static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *file, const char *path)
 {
     ProtobufCMessage *message;
-    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, file->bytes, file->count, &m->arena, &message,
-                                m->error));
+    XCVM_TRY(
+        xcc_message_unpack(&onnx__model_proto__descriptor, file->bytes, file->count, &m->arena, &message, m->error));
     const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
     XCVM_CHECK(m->error, model->graph != NULL, INVALID_MODEL, "the model has no graph");
     print_header(r, model);

@@ -87,11 +87,9 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     for (size_t i = 0; i < m->options->dim_count; i++)
         XCVM_CHECK(m->error, xcc_symbol_known(m, m->options->dims[i].name), INVALID_ARGUMENT,
                    "the model's inputs have no dimension named %s", m->options->dims[i].name);
-    figures before, after;
-    XCVM_TRY(take_figures(m, &before));
-    m->nodes_imported = before.nodes;
-    m->flops_imported = before.flops;
-    m->peak_imported = before.peak;
+    figures before = {.nodes = 0}, after;
+    if (report != NULL)
+        XCVM_TRY(take_figures(m, &before));
     XCVM_TRY(xcc_passes_run(m));
     xcc_plan plan;
     xcc_progress(m, "plan", xcc_pass_count() + 1);

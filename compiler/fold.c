@@ -177,9 +177,9 @@ static bool is_small(const xcc_node *n, size_t limit)
         return false;
     for (size_t i = 0; i < outputs; i++) {
         const xcc_value *v = xcc_node_output(n, i);
-        if (v != NULL && (v->type.kind != XCVM_KIND_TENSOR || v->type.rank < 0 || v->type.dtype == XCVM_STRING ||
-                          !xcvm_tensor_size((xcvm_dtype)v->type.dtype, v->type.rank, v->type.dims, &count, &bytes) ||
-                          bytes > limit))
+        if (v != NULL &&
+            (v->type.kind != XCVM_KIND_TENSOR || v->type.rank < 0 || v->type.dtype == XCVM_STRING ||
+             !xcvm_tensor_size((xcvm_dtype)v->type.dtype, v->type.rank, v->type.dims, &count, &bytes) || bytes > limit))
             return false;
     }
     return true;

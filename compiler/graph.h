@@ -24,58 +24,58 @@ typedef struct xcc_use {
 } xcc_use;
 
 struct xcc_value {
-    xcvm_value type;     /* first, so that operand pointers of argument structs are xcc_values. data is not NULL for a
-                            constant; unknown dims as in base/value.h, symbols below XCVM_ANY_DIM index module->symbols */
-    const char *name;    /* as in the model; made up and unique where the model has none; never NULL */
-    xcc_node *producer;  /* NULL: a graph input, a constant, or a body's parameter */
-    xcc_graph *graph;    /* where it is defined */
-    uint32_t uses;       /* positions that refer to it, those in bodies and graph outputs included */
-    uint32_t id;         /* index into per-module tables */
-    xcc_use *users;      /* those positions */
-    uint32_t mark;       /* scratch for passes */
+    xcvm_value type;       /* first, so that operand pointers of argument structs are xcc_values. data is not NULL for a
+                              constant; unknown dims as in base/value.h, symbols below XCVM_ANY_DIM index module->symbols */
+    const char *name;      /* as in the model; made up and unique where the model has none; never NULL */
+    xcc_node *producer;    /* NULL: a graph input, a constant, or a body's parameter */
+    xcc_graph *graph;      /* where it is defined */
+    uint32_t uses;         /* positions that refer to it, those in bodies and graph outputs included */
+    uint32_t id;           /* index into per-module tables */
+    xcc_use *users;        /* those positions */
+    uint32_t mark;         /* scratch for passes */
     xcc_value *next_owned; /* of module->owned */
 };
 
 typedef enum xcc_node_kind {
     XCC_INSTRUCTION,
-    XCC_IF,   /* inputs: cond. bodies: then, else, without parameters. outputs: those of the bodies */
-    XCC_LOOP  /* inputs: trip count or NULL, cond or NULL, states. body: (iteration, cond, states) -> (cond, states, scans).
-                 outputs: final states, then scans stacked along a new axis 0. Scan becomes Loop at import. */
+    XCC_IF,  /* inputs: cond. bodies: then, else, without parameters. outputs: those of the bodies */
+    XCC_LOOP /* inputs: trip count or NULL, cond or NULL, states. body: (iteration, cond, states) -> (cond, states,
+                scans). outputs: final states, then scans stacked along a new axis 0. Scan becomes Loop at import. */
 } xcc_node_kind;
 
 struct xcc_node {
     xcc_node_kind kind;
-    const xcvm_row *row;   /* XCC_INSTRUCTION */
-    void *args;            /* XCC_INSTRUCTION: the row's argument struct */
-    xcc_value **inputs;    /* control flow only; entries may be NULL */
+    const xcvm_row *row; /* XCC_INSTRUCTION */
+    void *args;          /* XCC_INSTRUCTION: the row's argument struct */
+    xcc_value **inputs;  /* control flow only; entries may be NULL */
     size_t input_count;
-    xcc_value **outputs;   /* control flow only; entries may be NULL where unused */
+    xcc_value **outputs; /* control flow only; entries may be NULL where unused */
     size_t output_count;
-    xcc_value **captures;  /* control flow only, filled by canonicalise: values of enclosing graphs used in the bodies */
+    xcc_value **captures; /* control flow only, filled by canonicalise: values of enclosing graphs used in the bodies */
     size_t capture_count;
     xcc_graph *bodies[2];
     size_t body_count;
-    const char *name;      /* of the model's node; never NULL */
-    const char *origin;    /* the model's operator, as in "Conv"; never NULL */
+    const char *name;   /* of the model's node; never NULL */
+    const char *origin; /* the model's operator, as in "Conv"; never NULL */
     xcc_graph *graph;
-    xcc_use *uses;         /* of its operands, in their order */
+    xcc_use *uses; /* of its operands, in their order */
     xcc_node *previous, *next;
-    xcc_node *pending;     /* scratch list of passes */
+    xcc_node *pending; /* scratch list of passes */
     bool removed;
-    uint32_t mark;         /* scratch for passes */
-    uint32_t order;        /* position, set by xcc_graph_number */
+    uint32_t mark;  /* scratch for passes */
+    uint32_t order; /* position, set by xcc_graph_number */
 };
 
 struct xcc_graph {
     xcc_module *module;
     xcc_node *owner; /* the control-flow node of a body; NULL at the top */
     const char *name;
-    xcc_node *first, *last; /* in an order that can be executed */
+    xcc_node *first, *last;        /* in an order that can be executed */
     xcc_value **inputs, **outputs; /* set with xcc_graph_set_inputs and _outputs */
     size_t input_count, output_count;
     const char **output_names; /* as they were set: a pass may put another value in an output's place */
-    xcc_use *uses; /* of its outputs */
-    uint32_t depth; /* 0 at the top, 1 in its bodies, ... */
+    xcc_use *uses;             /* of its outputs */
+    uint32_t depth;            /* 0 at the top, 1 in its bodies, ... */
 };
 
 /* Names and what they stand for; all in the module's arena. */
@@ -83,31 +83,32 @@ typedef struct xcc_table {
     struct xcc_table_entry {
         const char *name;
         int64_t value;
-    } *at;
+    } * at;
     size_t count, capacity;
 } xcc_table;
 
 struct xcc_module {
     const xcvm_allocator *allocator;
     xcvm_arena arena;
-    xcvm_heap *heap; /* of folded constants */
+    xcvm_heap *heap;  /* of folded constants */
     xcc_value *owned; /* values whose storage is of the heap */
     xcc_table value_names, dim_names;
     const xcc_options *options;
-    xcvm_error *error; /* of the compilation: every function here fills it */
-    xcc_graph *graph;  /* top level */
+    xcvm_error *error;    /* of the compilation: every function here fills it */
+    xcc_graph *graph;     /* top level */
     const char **symbols; /* names of symbolic dimensions; dimension -2 - i is symbols[i]; NULL: made up */
-    const xcc_value **symbol_owners; /* the loop's state that symbols[i] was made for, which no other value need agree with */
+    const xcc_value *
+        *symbol_owners; /* the loop's state that symbols[i] was made for, which no other value need agree with */
     size_t symbol_count, symbol_capacity;
     uint32_t value_count;
-    uint64_t changes; /* that passes have made so far */
-    const char *producer; /* of the model, for metadata */
+    uint64_t changes;                                       /* that passes have made so far */
+    const char *producer;                                   /* of the model, for metadata */
     uint64_t nodes_imported, flops_imported, peak_imported; /* for the report */
 };
 
 /* ---- Building. Failures leave module->error filled and return NULL or a status. ---- */
 
-/* Begins a module with an empty top-level graph; `options` and `error` may be NULL and must outlive it. A module that
+/* Begins a module with an empty top-level graph; `options` may be NULL; they and `error` must outlive it. A module that
  * was begun, successfully or not, must be released. */
 xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_error *error);
 void xcc_module_release(xcc_module *m);
@@ -126,8 +127,8 @@ bool xcc_table_reserve(xcc_module *m, xcc_table *t);
 /* A constant tensor; `data` is copied unless `lend`, when it must outlive the module. */
 xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
                         const void *data, bool lend);
-xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints);  /* rank 1 */
-xcc_value *xcc_scalar_i64(xcc_graph *g, int64_t value);                        /* rank 0 */
+xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints); /* rank 1 */
+xcc_value *xcc_scalar_i64(xcc_graph *g, int64_t value);                       /* rank 0 */
 /* Rank 0, converted to `dtype` (any real type or bool). */
 xcc_value *xcc_scalar(xcc_graph *g, xcvm_dtype dtype, double value);
 /* The dimension of that name: the size that options->dims fixes it to, else a symbol; NULL: a new symbol. 0 is a size,
@@ -136,7 +137,7 @@ int64_t xcc_symbol(xcc_module *m, const char *name);
 /* A new symbol for a dimension of `owner` that changes from one iteration to the next. */
 int64_t xcc_symbol_of(xcc_module *m, const xcc_value *owner);
 bool xcc_symbol_is_of(const xcc_module *m, int64_t dim, const xcc_value *owner);
-bool xcc_symbol_known(const xcc_module *m, const char *name); /* whether xcc_symbol was asked for it */
+bool xcc_symbol_known(const xcc_module *m, const char *name);  /* whether xcc_symbol was asked for it */
 const char *xcc_symbol_name(const xcc_module *m, int64_t dim); /* NULL for a number or a made-up one */
 
 /* A value's type with the names of its dimensions, which the module lends. */
@@ -154,19 +155,20 @@ typedef struct xcc_builder {
 xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args);
 /* xcc_emit(b, Conv, .y = XCC_OUT(y), .x = XCC_IN(x), .w = XCC_IN(w), .group = 1) */
 #define xcc_emit(b, Name, ...) xcc_append((b), XCVM_OP_##Name, &(const xcvm_##Name##_args){__VA_ARGS__})
-#define XCC_IN(v) ((v) ? &(v)->type : NULL)
-#define XCC_OUT(v) ((v) ? &(v)->type : NULL)
+static inline xcvm_value *xcc_type_of(const xcc_value *v) { return v != NULL ? (xcvm_value *)&v->type : NULL; }
+#define XCC_IN(v) xcc_type_of(v)
+#define XCC_OUT(v) xcc_type_of(v)
 #define XCC_INTS(...)                                                                                                  \
     ((xcvm_ints){(const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
 /* Emits an instruction with one result, which is returned (NULL on failure):
  * xcc_value *s = xcc_apply(b, Add, y, .a = XCC_IN(p), .b = XCC_IN(q)) where y names the row's result field. */
-#define xcc_apply(b, Name, result, ...) xcc_apply_at((b), XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, \
-                                                     offsetof(xcvm_##Name##_args, result))
+#define xcc_apply(b, Name, result, ...)                                                                                \
+    xcc_apply_at((b), XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
 xcc_value *xcc_apply_at(xcc_builder *b, xcvm_opcode opcode, void *args, size_t result_offset);
 /* The row's argument struct with attribute defaults filled in. */
 void xcc_default_args(const xcvm_row *row, void *args);
-/* Control flow; its bodies are made, empty, and its results have no types until xcc_node_infer, which the infer pass and
- * whoever filled the bodies calls. */
+/* Control flow; its bodies are made, empty, and its results have no types until xcc_node_infer, which the infer pass
+ * and whoever filled the bodies calls. */
 xcc_node *xcc_append_control(xcc_builder *b, xcc_node_kind kind, size_t input_count, xcc_value *const *inputs,
                              size_t output_count, xcc_value *const *outputs, size_t body_count);
 xcc_graph *xcc_graph_create(xcc_module *m, xcc_node *owner, const char *name);
@@ -201,11 +203,12 @@ void xcc_node_move_before(xcc_node *n, xcc_node *before);
 /* What the builder puts a new node in place with. */
 xcvm_status xcc_node_link_uses(xcc_node *n);
 void xcc_node_insert(xcc_graph *g, xcc_node *n, xcc_node *before);
-/* Infers a node's results anew after its operands changed. What was known of a result and no longer follows is kept. For
- * control flow, the types of the results follow from those in the bodies. */
+/* Infers a node's results anew after its operands changed. What was known of a result and no longer follows is kept.
+ * For control flow, the types of the results follow from those in the bodies. */
 xcvm_status xcc_node_infer(xcc_node *n);
 /* Widens the types of a loop's states to what every iteration agrees on. *changed: a parameter of the body has become
- * less known, and whatever was derived in the body from its type no longer holds (xcc_loop_infer_body, or lower anew). */
+ * less known, and whatever was derived in the body from its type no longer holds (xcc_loop_infer_body, or lower anew).
+ */
 xcvm_status xcc_loop_widen(xcc_node *loop, bool *changed);
 /* How often a loop runs, if that is certain: the count is constant and nothing stops it early. */
 bool xcc_loop_trips(const xcc_node *loop, int64_t *trips);

@@ -124,6 +124,36 @@ static xcvm_status bind_outputs(xcc_importer *imp, const xcc_scope *scope, const
     return imp->problem_count > 0 ? XCVM_OK : xcc_graph_set_outputs(m->graph, g->n_output, outputs);
 }
 
+static bool reads(const Onnx__GraphProto *g, const char *name)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Onnx__NodeProto *node = g->node[i];
+        for (size_t k = 0; k < node->n_input; k++)
+            if (strcmp(node->input[k], name) == 0)
+                return true;
+        for (size_t k = 0; k < node->n_attribute; k++)
+            if (node->attribute[k]->g != NULL && reads(node->attribute[k]->g, name))
+                return true;
+    }
+    for (size_t i = 0; i < g->n_output; i++)
+        if (g->output[i]->name != NULL && strcmp(g->output[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* An input that nothing reads, or that lends nothing but its element type, may have any shape; ONNX's own cases give
+ * such ones another than they declare. */
+static void open_unread_inputs(const xcc_importer *imp)
+{
+    const xcc_graph *g = imp->m->graph;
+    for (size_t i = 0; i < g->input_count; i++) {
+        xcc_value *v = g->inputs[i];
+        if (v->uses == 0 && v->type.kind == XCVM_KIND_TENSOR &&
+            (xcc_table_lookup(&imp->likes, v->name) != NULL || !reads(imp->model->graph, v->name)))
+            v->type.rank = -1;
+    }
+}
+
 /* ---- Problems ---- */
 
 static size_t describe(const xcc_problem *p, char *text, size_t size)
@@ -197,6 +227,7 @@ static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t cou
     XCVM_TRY(bind_inputs(imp, &scope, g));
     XCVM_TRY(xcc_import_graph(imp, &scope, g));
     XCVM_TRY(bind_outputs(imp, &scope, g));
+    open_unread_inputs(imp);
     return imp->problem_count > 0 ? fail(imp, report, user) : XCVM_OK;
 }
 

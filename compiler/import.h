@@ -42,10 +42,11 @@ typedef struct xcc_importer {
     xcc_value *poison; /* stands for the results of nodes that could not be lowered */
     xcc_problem *problems, **last_problem;
     size_t problem_count;
-    xcc_table outputs;   /* names of the model's outputs, which no other value may take */
-    bool *surveyed;      /* functions that were looked through for unknown operators */
-    size_t inlined;      /* nodes of functions imported so far, once for each call */
-    size_t attempts;     /* bodies of loops that were lowered anew */
+    xcc_table likes;   /* names of values that lend their element type to CastLike */
+    xcc_table outputs; /* names of the model's outputs, which no other value may take */
+    bool *surveyed;    /* functions that were looked through for unknown operators */
+    size_t inlined;    /* nodes of functions imported so far, once for each call */
+    size_t attempts;   /* bodies of loops that were lowered anew */
 } xcc_importer;
 
 /* NULL if the table does not have the name. */

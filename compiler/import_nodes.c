@@ -49,15 +49,12 @@ bool xcc_scope_find(const xcc_scope *scope, const char *name, xcc_value **value)
 
 xcvm_status xcc_scope_bind(xcc_importer *imp, xcc_scope *scope, const char *name, xcc_value *value, const char *what)
 {
-    XCVM_CHECK(imp->m->error, xcc_table_lookup(&scope->names, name) == NULL, INVALID_MODEL, "%s '%s' has the name of another value",
-               what, name);
+    XCVM_CHECK(imp->m->error, xcc_table_lookup(&scope->names, name) == NULL, INVALID_MODEL,
+               "%s '%s' has the name of another value", what, name);
     return xcc_table_put(imp->m, &scope->names, name, (intptr_t)value);
 }
 
-const char *xcc_domain(const char *domain)
-{
-    return domain == NULL || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
-}
+const char *xcc_domain(const char *domain) { return domain == NULL || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
 int64_t xcc_opset_version(const xcc_frame *frame, const char *domain)
 {
@@ -117,8 +114,9 @@ static xcvm_status check_operator(xcc_importer *imp, const xcc_frame *frame, con
         return xcvm_error_set(error, XCVM_UNSUPPORTED, "there is no such operator%s%s", domain[0] != '\0' ? " in " : "",
                               domain);
     XCVM_CHECK(error, version > 0, INVALID_MODEL, "the model does not say which opset of '%s' it uses", domain);
-    XCVM_CHECK(error, version >= xcc_operator_since(op), UNSUPPORTED, "opset %lld has no such operator, it came with %lld",
-               (long long)version, (long long)xcc_operator_since(op));
+    XCVM_CHECK(error, version >= xcc_operator_since(op), UNSUPPORTED,
+               "opset %lld has no such operator, it came with %lld", (long long)version,
+               (long long)xcc_operator_since(op));
     return XCVM_OK;
 }
 
@@ -133,7 +131,10 @@ static xcvm_status survey_function(xcc_importer *imp, const Onnx__FunctionProto 
     /* A chain of calls that is too deep is refused where it is imported. */
     if (caller->depth >= DEEPEST_CALL)
         return XCVM_OK;
-    xcc_frame frame = {.caller = caller, .function = f, .opsets = f->opset_import, .opset_count = f->n_opset_import,
+    xcc_frame frame = {.caller = caller,
+                       .function = f,
+                       .opsets = f->opset_import,
+                       .opset_count = f->n_opset_import,
                        .depth = caller->depth + 1};
     return xcc_import_survey(imp, &frame, f->node, f->n_node);
 }
@@ -196,8 +197,12 @@ static xcvm_status inline_function(xcc_lowering *n, const Onnx__FunctionProto *f
     XCC_NEED(n, n->input_count <= f->n_input && n->output_count <= f->n_output, INVALID_MODEL,
              "the function has %zu operands and %zu results, the node %zu and %zu", f->n_input, f->n_output,
              n->input_count, n->output_count);
-    xcc_frame frame = {.caller = caller, .function = f, .opsets = f->opset_import, .opset_count = f->n_opset_import,
-                       .call = n, .depth = caller->depth + 1};
+    xcc_frame frame = {.caller = caller,
+                       .function = f,
+                       .opsets = f->opset_import,
+                       .opset_count = f->n_opset_import,
+                       .call = n,
+                       .depth = caller->depth + 1};
     xcc_scope scope = {.graph = n->scope->graph};
     for (size_t i = 0; i < f->n_input; i++)
         XCVM_TRY(xcc_scope_bind(imp, &scope, f->input[i], xcc_input(n, i), "the function's operand"));
@@ -228,7 +233,8 @@ static xcvm_status lower_node(xcc_lowering *n, const Onnx__FunctionProto *f)
     XCVM_TRY(n->op->lower != NULL ? n->op->lower(n) : xcc_lower_plain(n));
     XCVM_TRY(xcc_attributes_check(n));
     for (size_t i = 0; i < n->output_count; i++)
-        XCC_NEED(n, !xcc_wants(n, i) || n->outputs[i] != NULL, INVALID_MODEL, "%s has no result %zu", n->op->info.name, i);
+        XCC_NEED(n, !xcc_wants(n, i) || n->outputs[i] != NULL, INVALID_MODEL, "%s has no result %zu", n->op->info.name,
+                 i);
     return XCVM_OK;
 }
 

@@ -26,8 +26,8 @@ static xcvm_status collect_producers(sorter *s)
             XCVM_CHECK(m->error, other == NULL, INVALID_MODEL, "nodes '%s' and '%s' both give a value named '%s'",
                        xcc_node_label(s->nodes[other->value]), xcc_node_label(s->nodes[i]), name);
             XCVM_CHECK(m->error, xcc_table_lookup(&s->scope->names, name) == NULL, INVALID_MODEL,
-                       "node '%s' gives a value named '%s', as an input or initializer is already", xcc_node_label(s->nodes[i]),
-                       name);
+                       "node '%s' gives a value named '%s', as an input or initializer is already",
+                       xcc_node_label(s->nodes[i]), name);
             XCVM_TRY(xcc_table_put(m, &s->producers, name, (int64_t)i));
         }
     return XCVM_OK;
@@ -149,8 +149,8 @@ static xcvm_status report_cycle(const sorter *s, const size_t *stack, size_t dep
             text[length++] = ' ';
     }
     text[length] = '\0';
-    return xcvm_error_set(s->imp->m->error, XCVM_INVALID_MODEL, "the graph has a cycle, each of these nodes needs the next one's result: %s",
-                          text);
+    return xcvm_error_set(s->imp->m->error, XCVM_INVALID_MODEL,
+                          "the graph has a cycle, each of these nodes needs the next one's result: %s", text);
 }
 
 /* Depth first from each node in turn, so that nodes that stand in order stay where they are. */

@@ -97,7 +97,7 @@ static void share_memory(const xcc_node *n, xcc_lifetimes *l)
         if (operand == NULL)
             continue;
         const xcc_lifetime *group = &l->at[operand->root], *life = &l->at[result->mark];
-        bool fits = !group->open && !life->open && group->bytes == life->bytes &&
+        bool fits = !group->open && !life->open && group->bytes == life->bytes && group->escapes == life->escapes &&
                     operand->value->type.dtype == result->type.dtype;
         if (field->role == XCVM_ROLE_IN_VIEW || (fits && group->end == n->order && only_in_place(n, l, operand))) {
             join_group(l, result, operand->root);

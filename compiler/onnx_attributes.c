@@ -19,15 +19,15 @@ static attribute_type type_of(const Onnx__AttributeProto *a)
 {
     if (a->has_type && a->type != TYPE(UNDEFINED))
         return a->type;
-    return a->has_f            ? TYPE(FLOAT)
-           : a->has_i          ? TYPE(INT)
-           : a->has_s          ? TYPE(STRING)
-           : a->t != NULL      ? TYPE(TENSOR)
-           : a->g != NULL      ? TYPE(GRAPH)
-           : a->n_floats > 0   ? TYPE(FLOATS)
-           : a->n_strings > 0  ? TYPE(STRINGS)
-           : a->n_tensors > 0  ? TYPE(TENSORS)
-                               : TYPE(INTS);
+    return a->has_f           ? TYPE(FLOAT)
+           : a->has_i         ? TYPE(INT)
+           : a->has_s         ? TYPE(STRING)
+           : a->t != NULL     ? TYPE(TENSOR)
+           : a->g != NULL     ? TYPE(GRAPH)
+           : a->n_floats > 0  ? TYPE(FLOATS)
+           : a->n_strings > 0 ? TYPE(STRINGS)
+           : a->n_tensors > 0 ? TYPE(TENSORS)
+                              : TYPE(INTS);
 }
 
 /* Fields that this version of the messages does not know are kept by protobuf-c as bytes; among them the defaults of a
@@ -45,8 +45,8 @@ static xcvm_status function_default(xcc_lowering *n, const Onnx__FunctionProto *
         if (!xcc_wire_varint(&wire, &length) || length != (uint64_t)(wire.end - wire.at))
             continue;
         ProtobufCMessage *message;
-        XCVM_TRY(xcc_message_unpack(&onnx__attribute_proto__descriptor, wire.at, (size_t)length, &n->m->arena,
-                                    &message, n->m->error));
+        XCVM_TRY(xcc_message_unpack(&onnx__attribute_proto__descriptor, wire.at, (size_t)length, &n->m->arena, &message,
+                                    n->m->error));
         const Onnx__AttributeProto *a = (const Onnx__AttributeProto *)message;
         if (a->name != NULL && strcmp(a->name, name) == 0) {
             *found = a;

@@ -26,8 +26,8 @@ static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcc_wire w
                    known->name);
         if (known->label != PROTOBUF_C_LABEL_REPEATED) {
             uint64_t bit = UINT64_C(1) << (known - descriptor->fields) % 64;
-            XCVM_CHECK(error, (seen & bit) == 0, INVALID_MODEL, "%s.%s is given more than once",
-                       descriptor->short_name, known->name);
+            XCVM_CHECK(error, (seen & bit) == 0, INVALID_MODEL, "%s.%s is given more than once", descriptor->short_name,
+                       known->name);
             seen |= bit;
         }
         XCVM_TRY(scan(known->descriptor, field.inside, depth + 1, graphs, error));

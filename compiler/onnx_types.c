@@ -86,7 +86,9 @@ xcvm_status xcc_type_read(xcc_importer *imp, const Onnx__TypeProto *type, xcvm_v
         XCVM_CHECK(error, type->optional_type != NULL, INVALID_MODEL, "it has no type");
         return read_list(imp, XCVM_KIND_OPTIONAL, type->optional_type->elem_type, value);
     case ONNX__TYPE_PROTO__VALUE_MAP_TYPE:
-        return xcvm_error_set(error, XCVM_UNSUPPORTED, "maps are not supported");
+        /* The type of a map is that of its items; its keys say themselves what they are. */
+        XCVM_CHECK(error, type->map_type != NULL, INVALID_MODEL, "it has no type");
+        return read_list(imp, XCVM_KIND_MAP, type->map_type->value_type, value);
     case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
         return xcvm_error_set(error, XCVM_UNSUPPORTED, "sparse tensors are only supported as constants");
     default:

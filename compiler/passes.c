@@ -47,18 +47,20 @@ static bool wanted(const xcc_module *m, int pass)
     return pass == PASS_merge ? level >= 2 : pass == PASS_simplify || pass == PASS_fold ? level >= 1 : true;
 }
 
-static xcvm_status run_pass(xcc_module *m, int pass)
+static xcvm_status run_pass(xcc_module *m, int pass, bool again)
 {
     if (!wanted(m, pass))
         return XCVM_OK;
-    xcc_progress(m, infos[pass].name, (size_t)pass + 1);
+    if (!again)
+        xcc_progress(m, infos[pass].name, (size_t)pass + 1);
     XCVM_TRY(functions[pass](m));
     if (pass != PASS_canonicalise)
         XCVM_TRY(xcc_pass_canonicalise(m));
 #ifndef NDEBUG
-    if (xcc_graph_check(m->graph) != XCVM_OK) {
+    xcvm_status status = xcc_graph_check(m->graph);
+    if (status != XCVM_OK) {
         xcvm_error_prefix(m->error, "after %s", infos[pass].name);
-        return XCVM_INTERNAL;
+        return status;
     }
 #endif
     const char *dump = m->options->dump_after;
@@ -74,13 +76,13 @@ static xcvm_status run_pass(xcc_module *m, int pass)
 
 xcvm_status xcc_passes_run(xcc_module *m)
 {
-    XCVM_TRY(run_pass(m, PASS_canonicalise));
+    XCVM_TRY(run_pass(m, PASS_canonicalise, false));
     uint64_t before;
     int round = 0;
     do {
         before = m->changes;
         for (int pass = PASS_infer; pass <= PASS_fold; pass++)
-            XCVM_TRY(run_pass(m, pass));
+            XCVM_TRY(run_pass(m, pass, round > 0));
     } while (m->changes != before && ++round < ROUNDS);
-    return run_pass(m, PASS_schedule);
+    return run_pass(m, PASS_schedule, false);
 }

@@ -1,4 +1,5 @@
-/* The passes of a compilation, in the order of the table in passes.c. Each leaves a graph that xcc_graph_check accepts. */
+/* The passes of a compilation, in the order of the table in passes.c. Each leaves a graph that xcc_graph_check accepts.
+ */
 #ifndef XCVM_COMPILER_PASSES_H
 #define XCVM_COMPILER_PASSES_H
 
@@ -23,21 +24,22 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step);
 
 /* What stands before and after the passes. */
 
-/* Computes the nodes of `g` behind `after` (NULL: all) whose operands are constants, if operands and results have at most
- * `limit` bytes. So the import knows shapes that the model computes. */
+/* Computes the nodes of `g` behind `after` (NULL: all) whose operands are constants, if operands and results have at
+ * most `limit` bytes. So the import knows shapes that the model computes. */
 void xcc_fold_behind(xcc_graph *g, xcc_node *after, size_t limit);
 
-/* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings for
- * each family). `dir` is the folder that external data is confined to; NULL refuses it. Unsupported nodes are all
- * collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of them. */
+/* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings
+ * for each family). `dir` is the folder that external data is confined to; NULL refuses it. Unsupported nodes are all
+ * collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of them.
+ */
 xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report, void *user);
 
-/* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the value
- * lives in or around control flow. */
+/* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the
+ * value lives in or around control flow. */
 typedef struct xcc_plan {
     struct {
         uint64_t offset, bytes;
-    } *slots; /* module->value_count entries */
+    } * slots; /* module->value_count entries */
     uint64_t arena_bytes;
     uint64_t lower_bound; /* most bytes live at once */
 } xcc_plan;

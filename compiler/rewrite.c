@@ -1,6 +1,8 @@
 #include "compiler/rewrite.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Walks over the module; few need more than three, and what is left is only not as good as it could be. */
 enum { WALKS = 16 };
@@ -14,10 +16,26 @@ bool xcc_rewrite_ok(xcc_rewrite *r, xcvm_status status)
 
 static bool made_up(const xcc_module *m, int64_t dim) { return dim < 0 && xcc_symbol_name(m, dim) == NULL; }
 
+/* A new value takes over the name that the model gave the old one. */
+static void take_name(xcc_value *old, xcc_value *v)
+{
+    char made[24];
+    snprintf(made, sizeof made, "_%lu", (unsigned long)v->id);
+    if (strcmp(v->name, made) != 0)
+        return;
+    const char *name = v->name;
+    v->name = old->name;
+    old->name = name;
+}
+
 bool xcc_rewrite_replace(xcc_rewrite *r, xcc_value *old, xcc_value *v)
 {
     if (v == NULL) {
-        r->status = r->m->error->status != XCVM_OK ? r->m->error->status : xcc_out_of_memory(r->m);
+        /* What cannot be inferred is not as the rule took it to be: the graph stays as it is. */
+        if (r->m->error->status == XCVM_OUT_OF_MEMORY || r->m->error->status == XCVM_OK)
+            r->status = xcc_out_of_memory(r->m);
+        else
+            *r->m->error = (xcvm_error){.pc = -1};
         return false;
     }
     /* The types of parameters follow from what is outside, not from how they are used. */
@@ -28,6 +46,7 @@ bool xcc_rewrite_replace(xcc_rewrite *r, xcc_value *old, xcc_value *v)
                 v->type.dims[i] = old->type.dims[i];
     if (refined && v->type.rank >= 0)
         xcvm_value_set_tensor(&v->type, (xcvm_dtype)v->type.dtype, v->type.rank, v->type.dims);
+    take_name(old, v);
     xcc_replace_uses(old->graph, old, v);
     return true;
 }

@@ -138,8 +138,8 @@ xcvm_status xcc_tensor_read(const Onnx__TensorProto *proto, xcvm_arena *arena, x
     if (proto->has_data_location && proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
         XCVM_TRY(xcc_external_data(files, proto, tensor->bytes, &tensor->data, error));
     } else if (proto->has_raw_data) {
-        XCVM_CHECK(error, proto->raw_data.len == tensor->bytes, INVALID_MODEL,
-                   "raw_data has %zu bytes, %zu are needed", proto->raw_data.len, tensor->bytes);
+        XCVM_CHECK(error, proto->raw_data.len == tensor->bytes, INVALID_MODEL, "raw_data has %zu bytes, %zu are needed",
+                   proto->raw_data.len, tensor->bytes);
         tensor->data = tensor->bytes > 0 ? (const void *)proto->raw_data.data : "";
     } else {
         XCVM_TRY(read_entries(proto, arena, tensor, error));

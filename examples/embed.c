@@ -17,8 +17,8 @@ enum { THREADS = 4, RUNS = 10 };
 
 typedef struct job {
     const xcvm_program *program;
-    float fill;        /* every element of the input */
-    double sum;        /* of the first output's elements */
+    float fill; /* every element of the input */
+    double sum; /* of the first output's elements */
     xcvm_status status;
     xcvm_error error;
 } job;

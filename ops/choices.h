@@ -40,6 +40,7 @@
 #define XCVM_CHOICES_DEPTH_MODE(X) X(DEPTH_MODE, DCR) X(DEPTH_MODE, CRD)
 #define XCVM_CHOICES_CASE(X) X(CASE, NONE) X(CASE, LOWER) X(CASE, UPPER)
 #define XCVM_CHOICES_WEIGHTING(X) X(WEIGHTING, TF) X(WEIGHTING, IDF) X(WEIGHTING, TFIDF)
+#define XCVM_CHOICES_AGGREGATE(X) X(AGGREGATE, SUM) X(AGGREGATE, AVERAGE) X(AGGREGATE, MIN) X(AGGREGATE, MAX)
 
 #define XCVM_CHOICE_SETS(X)                                                                                            \
     X(PAD_MODE)                                                                                                        \
@@ -59,7 +60,8 @@
     X(ROI_COORDINATE)                                                                                                  \
     X(DEPTH_MODE)                                                                                                      \
     X(CASE)                                                                                                            \
-    X(WEIGHTING)
+    X(WEIGHTING)                                                                                                       \
+    X(AGGREGATE)
 
 #define XCVM_CHOICE_NAME(set, name) XCVM_##set##_##name,
 #define XCVM_CHOICE_ENUM(set) enum { XCVM_CHOICES_##set(XCVM_CHOICE_NAME) XCVM_##set##_COUNT };

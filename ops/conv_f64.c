@@ -8,8 +8,8 @@ typedef struct work {
     uint32_t status; /* atomic */
 } work;
 
-/* Adds one input plane, seen through one window position, to an output plane; or back, if `adjoint`, the output plane to
- * the input plane. */
+/* Adds one input plane, seen through one window position, to an output plane; or back, if `adjoint`, the output plane
+ * to the input plane. */
 static void add_tap(const xcvm_window *w, size_t tap, double weight, double *x, double *y, bool adjoint)
 {
     const size_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};

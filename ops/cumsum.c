@@ -10,18 +10,24 @@ typedef struct task {
 
 enum { COLUMNS = 256 };
 
-/* A walk along the axis over `columns` adjacent lines; the element is read before it is written, as y may be x. */
+/* A walk along the axis over `columns` adjacent lines; elements are read before they are written, as y may be x. */
 #define RUN(type, accumulator, load, store)                                                                            \
     do {                                                                                                               \
         const type *x = (const type *)t->a->x->data + first;                                                           \
         type *y = (type *)t->a->y->data + first;                                                                       \
-        accumulator sums[COLUMNS] = {0};                                                                               \
-        for (size_t i = 0; i < around->dim; i++) {                                                                     \
-            size_t row = (t->a->reverse != 0 ? around->dim - 1 - i : i) * around->inner;                               \
+        accumulator sums[COLUMNS] = {0}, sum = 0;                                                                      \
+        for (size_t i = 0; i < around->dim && columns == 1; i++) {                                                     \
+            size_t at = (reverse ? around->dim - 1 - i : i) * around->inner;                                           \
+            accumulator before = sum;                                                                                  \
+            sum = (accumulator)(sum + (accumulator)load(x[at]));                                                       \
+            y[at] = store(exclusive ? before : sum);                                                                   \
+        }                                                                                                              \
+        for (size_t i = 0; i < around->dim && columns != 1; i++) {                                                     \
+            size_t row = (reverse ? around->dim - 1 - i : i) * around->inner;                                          \
             for (size_t j = 0; j < columns; j++) {                                                                     \
-                accumulator v = (accumulator)load(x[row + j]), before = sums[j];                                       \
-                sums[j] = (accumulator)(before + v);                                                                   \
-                y[row + j] = store(t->a->exclusive != 0 ? before : sums[j]);                                           \
+                accumulator before = sums[j];                                                                          \
+                sums[j] = (accumulator)(before + (accumulator)load(x[row + j]));                                       \
+                y[row + j] = store(exclusive ? before : sums[j]);                                                      \
             }                                                                                                          \
         }                                                                                                              \
     } while (0)
@@ -30,6 +36,7 @@ enum { COLUMNS = 256 };
 static void run_tile(const task *t, size_t first, size_t columns)
 {
     const xcvm_around *around = &t->around;
+    const bool exclusive = t->a->exclusive != 0, reverse = t->a->reverse != 0;
     switch ((xcvm_dtype)t->a->x->dtype) {
     case XCVM_F32:
         RUN(float, double, SAME, (float));

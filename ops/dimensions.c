@@ -17,7 +17,8 @@ XCVM_SHAPE_RULE_OF(Shape)
         return XCVM_OK;
     }
     int start = clamp(a->start, a->x->rank), end = clamp(a->end, a->x->rank);
-    xcvm_value_set_tensor(a->y, XCVM_I64, 1, &(int64_t){end > start ? end - start : 0});
+    int64_t length = end > start ? end - start : 0;
+    xcvm_value_set_tensor(a->y, XCVM_I64, 1, &length);
     return XCVM_OK;
 }
 

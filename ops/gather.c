@@ -103,21 +103,20 @@ XCVM_SHAPE_RULE_OF(GatherElements)
     return XCVM_OK;
 }
 
-size_t xcvm_elementwise_offset(const xcvm_elementwise *e, size_t i)
+xcvm_elementwise xcvm_elementwise_of(const xcvm_value *x, const xcvm_value *indices, int64_t axis)
 {
-    size_t offset = 0, index = xcvm_index_wrapped(e->indices, i, e->x->dims[e->axis]), stride = 1;
-    for (int d = e->x->rank - 1; d >= 0; d--) {
-        size_t dim = (size_t)e->indices->dims[d], position = i % dim;
-        i /= dim;
-        offset += (d == e->axis ? index : position) * stride;
-        stride *= (size_t)e->x->dims[d];
-    }
-    return offset;
+    xcvm_elementwise e = {.x = x, .indices = indices, .axis = (int)(axis < 0 ? axis + x->rank : axis)};
+    ptrdiff_t strides[XCVM_MAX_RANK];
+    xcvm_row_major(x->rank, x->dims, strides);
+    e.stride = strides[e.axis];
+    for (int i = 0; i < x->rank; i++)
+        xcvm_strided_axis(&e.walk, (size_t)indices->dims[i], 0, i == e.axis ? 0 : strides[i]);
+    return e;
 }
 
 typedef struct picking {
     const xcvm_moving *m;
-    xcvm_elementwise e;
+    const xcvm_elementwise *e;
 } picking;
 
 static void pick_elements(void *context, size_t begin, size_t end, int worker)
@@ -125,21 +124,22 @@ static void pick_elements(void *context, size_t begin, size_t end, int worker)
     const picking *p = context;
     (void)worker;
     size_t size = p->m->size;
-    for (size_t i = begin; i < end; i++)
+    xcvm_position at = xcvm_position_at(&p->e->walk, begin);
+    for (size_t i = begin; i < end; i++, xcvm_position_advance(&p->e->walk, &at))
         xcvm_move_element((char *)p->m->to[0] + i * size,
-                          (const char *)p->m->from[0] + xcvm_elementwise_offset(&p->e, i) * size, size);
+                          (const char *)p->m->from[0] + xcvm_elementwise_offset(p->e, &at, i) * size, size);
 }
 
 static xcvm_status gather_elements(const xcvm_moving *m, const void *context)
 {
-    picking p = {m, *(const xcvm_elementwise *)context};
-    xcvm_parallel(m->k->threads, xcvm_element_count(p.e.indices), 4096, pick_elements, &p);
+    picking p = {m, context};
+    xcvm_parallel(m->k->threads, xcvm_element_count(p.e->indices), 4096, pick_elements, &p);
     return XCVM_OK;
 }
 
 XCVM_KERNEL(GatherElements)
 {
-    xcvm_elementwise e = {a->x, a->indices, (int)(a->axis < 0 ? a->axis + a->x->rank : a->axis)};
+    xcvm_elementwise e = xcvm_elementwise_of(a->x, a->indices, a->axis);
     XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", xcvm_element_count(a->indices), a->x->dims[e.axis]));
     return xcvm_move_one(k, a->x, a->y, gather_elements, &e);
 }

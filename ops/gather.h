@@ -2,20 +2,26 @@
 #ifndef XCVM_OPS_GATHER_H
 #define XCVM_OPS_GATHER_H
 
-#include "ops/kernel.h"
+#include "ops/index.h"
+#include "ops/strided.h"
 
-/* Elements of x, one for each of indices: where indices stand, but at their value along axis. */
+/* Elements of x, one for each of indices: where indices stand, but at their value along axis. A walk over them. */
 typedef struct xcvm_elementwise {
     const xcvm_value *x, *indices;
     int axis;
+    xcvm_strided walk; /* over indices, with x's strides but for the axis */
+    ptrdiff_t stride;  /* of the axis */
 } xcvm_elementwise;
 
+xcvm_elementwise xcvm_elementwise_of(const xcvm_value *x, const xcvm_value *indices, int64_t axis);
+/* The element of x that element `i` of indices, at which `p` stands, is for. */
+static inline size_t xcvm_elementwise_offset(const xcvm_elementwise *e, const xcvm_position *p, size_t i)
+{
+    return (size_t)p->from + xcvm_index_wrapped(e->indices, i, e->x->dims[e->axis]) * (size_t)e->stride;
+}
 /* Checks ranks and dimensions as far as they are known. */
 xcvm_status xcvm_check_elementwise_indices(xcvm_error *error, const xcvm_value *x, const xcvm_value *indices,
                                            int64_t axis);
-/* The element of x that element `i` of indices stands for. */
-size_t xcvm_elementwise_offset(const xcvm_elementwise *e, size_t i);
-
 /* Slices of x at tuples of indices, the last dimension of `indices`, within batches. */
 typedef struct xcvm_tuples {
     const xcvm_value *x, *indices;

@@ -1,7 +1,8 @@
 /* Which kernel an instruction runs: the plain one, or the one built for the instruction set that this CPU has. */
 #include "ops/kernel.h"
 
-#define DECLARE_PURE(name, suffix, weak) extern xcvm_status xcvm_##name##_run##suffix(xcvm_kernel *k, const void *a) weak;
+#define DECLARE_PURE(name, suffix, weak)                                                                               \
+    extern xcvm_status xcvm_##name##_run##suffix(xcvm_kernel *k, const void *a) weak;
 #define DECLARE_RANDOM(name, suffix, weak) DECLARE_PURE(name, suffix, weak)
 #define DECLARE_EFFECT(name, suffix, weak) DECLARE_PURE(name, suffix, weak)
 #define DECLARE_CONTROL(name, suffix, weak)
@@ -10,7 +11,7 @@
 #define ENTRY_EFFECT(name, suffix) ENTRY_PURE(name, suffix)
 #define ENTRY_CONTROL(name, suffix)
 
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence) DECLARE_##effect(name, , XCVM_REQUIRED)
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence) DECLARE_##effect(name, , )
 #include "ops/instructions.def"
 
 static const xcvm_kernel_run plain[XCVM_OPCODE_LIMIT] = {

@@ -47,8 +47,10 @@ static inline void xcvm_move_element(void *to, const void *from, size_t size)
     case 8:
         memcpy(to, from, 8);
         break;
-    default:
+    case 16:
         memcpy(to, from, 16);
+        break;
+    default:
         break;
     }
 }

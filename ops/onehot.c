@@ -29,8 +29,9 @@ XCVM_SHAPE_RULE_OF(OneHot)
         return XCVM_OK;
     }
     XCVM_TRY(result_axis(t->error, a, &axis));
-    for (int i = 0; i <= indices->rank; i++)
-        dims[i] = i < axis ? indices->dims[i] : i == axis ? depth : indices->dims[i - 1];
+    dims[axis] = depth;
+    for (int i = 0; i < indices->rank; i++)
+        dims[i < axis ? i : i + 1] = indices->dims[i];
     xcvm_value_set_tensor(a->y, a->y->dtype, indices->rank + 1, dims);
     return XCVM_OK;
 }

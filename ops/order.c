@@ -63,9 +63,10 @@ void xcvm_order_keys(const xcvm_value *tensor, size_t begin, size_t stride, size
     }
 }
 
-void xcvm_order_sort(int64_t *items, int64_t *spare, size_t count, xcvm_order_compare compare, const void *context)
+xcvm_status xcvm_order_sort(const xcvm_kernel *k, int64_t *items, int64_t *spare, size_t count,
+                            xcvm_order_compare compare, const void *context)
 {
-    enum { SHORT = 12 };
+    enum { SHORT = 12, LONG = 8192 };
     if (count <= SHORT) {
         for (size_t i = 1; i < count; i++) {
             int64_t item = items[i];
@@ -74,15 +75,18 @@ void xcvm_order_sort(int64_t *items, int64_t *spare, size_t count, xcvm_order_co
                 items[j] = items[j - 1];
             items[j] = item;
         }
-        return;
+        return XCVM_OK;
     }
+    if (count > LONG)
+        XCVM_TRY(xcvm_kernel_poll(k));
     size_t half = count / 2, left = 0, right = half, to = 0;
-    xcvm_order_sort(items, spare, half, compare, context);
-    xcvm_order_sort(items + half, spare, count - half, compare, context);
+    XCVM_TRY(xcvm_order_sort(k, items, spare, half, compare, context));
+    XCVM_TRY(xcvm_order_sort(k, items + half, spare, count - half, compare, context));
     if (compare(context, items[half - 1], items[half]) <= 0)
-        return;
+        return XCVM_OK;
     memcpy(spare, items, half * sizeof *items);
     while (left < half && right < count)
         items[to++] = compare(context, spare[left], items[right]) <= 0 ? spare[left++] : items[right++];
     memcpy(items + to, spare + left, (half - left) * sizeof *items);
+    return XCVM_OK;
 }

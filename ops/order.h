@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_ORDER_H
 #define XCVM_OPS_ORDER_H
 
-#include "base/value.h"
+#include "ops/kernel.h"
 
 /* Unsigned keys of `count` elements of a tensor of real type or bool, from element `begin` on, `stride` apart. Both
  * zeros have one key; NaN has the greatest. */
@@ -10,7 +10,8 @@ void xcvm_order_keys(const xcvm_value *tensor, size_t begin, size_t stride, size
 
 /* Below 0, 0 or above 0 as item a stands before, beside or behind item b. */
 typedef int (*xcvm_order_compare)(const void *context, int64_t a, int64_t b);
-/* Sorts items, equal ones staying in their order; `spare` is room for as many. */
-void xcvm_order_sort(int64_t *items, int64_t *spare, size_t count, xcvm_order_compare compare, const void *context);
+/* Sorts items, equal ones staying in their order; `spare` is room for as many. Fails only as xcvm_kernel_poll does. */
+xcvm_status xcvm_order_sort(const xcvm_kernel *k, int64_t *items, int64_t *spare, size_t count,
+                            xcvm_order_compare compare, const void *context);
 
 #endif

@@ -19,8 +19,7 @@ static xcvm_status matmul_shape(const xcvm_typing *t, const xcvm_value *a, const
         xcvm_value_set_tensor(y, y->dtype, -1, NULL);
         return XCVM_OK;
     }
-    XCVM_TRY(same_dim(t, a->dims[a->rank - 1], b->dims[b->rank > 1 ? b->rank - 2 : 0],
-                      "columns of a and rows of b"));
+    XCVM_TRY(same_dim(t, a->dims[a->rank - 1], b->dims[b->rank > 1 ? b->rank - 2 : 0], "columns of a and rows of b"));
     xcvm_value lead_a = {.rank = 0}, lead_b = {.rank = 0};
     xcvm_value_set_tensor(&lead_a, XCVM_U8, a->rank > 2 ? a->rank - 2 : 0, a->dims);
     xcvm_value_set_tensor(&lead_b, XCVM_U8, b->rank > 2 ? b->rank - 2 : 0, b->dims);
@@ -55,8 +54,8 @@ static xcvm_status check_quantisation(const xcvm_typing *t, const xcvm_value *q,
         fits = across ? q->dims[i] == 1 : q->dims[i] == matrix->dims[i];
     }
     char text[96], of[96];
-    XCVM_REQUIRE(t, fits, SHAPE_MISMATCH, "%s has shape %s, which is neither one number nor one for each %s of %s", what,
-                 xcvm_dims_describe(q->rank, q->dims, text, sizeof text), rows ? "row" : "column",
+    XCVM_REQUIRE(t, fits, SHAPE_MISMATCH, "%s has shape %s, which is neither one number nor one for each %s of %s",
+                 what, xcvm_dims_describe(q->rank, q->dims, text, sizeof text), rows ? "row" : "column",
                  xcvm_dims_describe(matrix->rank, matrix->dims, of, sizeof of));
     return XCVM_OK;
 }
@@ -102,8 +101,8 @@ XCVM_SHAPE_RULE_OF(Gemm)
     }
     int64_t dims[XCVM_MAX_RANK];
     memcpy(dims, a->a->dims, sizeof dims);
-    XCVM_TRY(same_dim(t, a->a->dims[a->transA ? 0 : rank - 1], a->b->dims[a->transB ? 1 : 0],
-                      "columns of a and rows of b"));
+    XCVM_TRY(
+        same_dim(t, a->a->dims[a->transA ? 0 : rank - 1], a->b->dims[a->transB ? 1 : 0], "columns of a and rows of b"));
     if (a->transA)
         dims[0] = a->a->dims[1];
     dims[rank - 1] = a->b->dims[a->transB ? 0 : 1];
@@ -181,7 +180,7 @@ typedef struct piece {
 
 /* Sums modulo the width of `type`; `wide` holds products of it without overflow that C leaves undefined. */
 #define INTEGER_PRODUCT(type, wide)                                                                                    \
-    static void product_##type(const piece *p, bool add)                                                              \
+    static void product_##type(const piece *p, bool add)                                                               \
     {                                                                                                                  \
         const type *a = p->a, *b = p->b;                                                                               \
         type *y = p->y;                                                                                                \
@@ -206,8 +205,8 @@ static xcvm_status run_piece(const work *w, const piece *p, size_t ld_a, size_t 
     const xcvm_product_task *task = w->task;
     XCVM_TRY(xcvm_kernel_poll(w->k));
     if (task->dtype == XCVM_F64)
-        return xcvm_blas_f64(w->k->error, task->transpose_a, task->transpose_b, p->m, p->n, p->k, 1.0, p->a,
-                             ld_a, p->b, ld_b, task->add ? 1.0 : 0.0, p->y, p->n);
+        return xcvm_blas_f64(w->k->error, task->transpose_a, task->transpose_b, p->m, p->n, p->k, 1.0, p->a, ld_a, p->b,
+                             ld_b, task->add ? 1.0 : 0.0, p->y, p->n);
     switch (xcvm_dtype_size(task->dtype)) {
     case 1:
         product_uint8_t(p, task->add);

@@ -52,12 +52,18 @@ XCVM_SHAPE_RULE_OF(Range)
 }
 
 #define FILL(type)                                                                                                     \
-    for (size_t i = 0; i < count; i++)                                                                                 \
-    XCVM_DATA(type, a->y)                                                                                              \
-    [i] = (type)((uint64_t)*XCVM_CDATA(type, a->start) + (uint64_t)i * (uint64_t)*XCVM_CDATA(type, a->delta))
+    do {                                                                                                               \
+        type *to = a->y->data;                                                                                         \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            to[i] =                                                                                                    \
+                (type)((uint64_t)*XCVM_CDATA(type, a->start) + (uint64_t)i * (uint64_t)*XCVM_CDATA(type, a->delta));   \
+    } while (0)
 #define FILL_FLOAT(type, convert)                                                                                      \
-    for (size_t i = 0; i < count; i++)                                                                                 \
-    XCVM_DATA(type, a->y)[i] = convert(start + (double)i * delta)
+    do {                                                                                                               \
+        type *to = a->y->data;                                                                                         \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            to[i] = convert(start + (double)i * delta);                                                                \
+    } while (0)
 #define TO_F16(x) xcvm_f32_to_f16((float)(x))
 #define TO_BF16(x) xcvm_f32_to_bf16((float)(x))
 

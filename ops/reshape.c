@@ -70,15 +70,69 @@ static xcvm_status find_rest(xcvm_error *error, int64_t *from, int from_rank, in
     return XCVM_OK;
 }
 
-XCVM_SHAPE_RULE_OF(Reshape)
+/* The dimensions that the elements of `shape` ask for. */
+typedef struct wanted {
+    int rank;
+    int64_t dims[XCVM_MAX_RANK];
+    int rest;        /* where -1 stands; -1 if nowhere */
+    unsigned copied; /* bits of those that are x's own */
+} wanted;
+
+static xcvm_status read_shape(const xcvm_typing *t, const xcvm_Reshape_args *a, wanted *w, bool *known)
 {
     const xcvm_value *x = a->x;
-    int64_t dims[XCVM_MAX_RANK], from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
     size_t count;
+    *w = (wanted){.rest = -1};
+    XCVM_TRY(xcvm_read_ints(t->error, a->shape, "shape", w->dims, XCVM_MAX_RANK, &count, known));
+    w->rank = *known ? (int)count : 0;
+    for (int i = 0; i < w->rank; i++) {
+        int64_t *dim = &w->dims[i];
+        XCVM_REQUIRE(t, *dim >= -1, OUT_OF_RANGE, "element %d of shape is %lld", i, (long long)*dim);
+        if (*dim == -1) {
+            XCVM_REQUIRE(t, w->rest < 0, INVALID_ARGUMENT, "shape has more than one -1");
+            w->rest = i;
+        } else if (*dim == 0 && !a->allowzero) {
+            XCVM_REQUIRE(t, x->rank < 0 || i < x->rank, OUT_OF_RANGE,
+                         "element %d of shape is 0, but x has no such dimension to take", i);
+            *dim = x->rank < 0 ? XCVM_ANY_DIM : x->dims[i];
+            w->copied |= 1U << i;
+        }
+    }
+    return XCVM_OK;
+}
+
+/* Finds the dimension in place of -1. */
+static xcvm_status fill_rest(const xcvm_typing *t, const xcvm_value *x, wanted *w)
+{
+    int64_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
+    memcpy(from, x->dims, sizeof from);
+    memcpy(to, w->dims, sizeof to);
+    to[w->rest] = 1;
+    /* What is copied cancels itself out, even where it is not known. */
+    for (int i = 0; i < w->rank; i++)
+        if (w->copied >> i & 1)
+            from[i] = to[i] = 1;
+    return find_rest(t->error, from, x->rank, to, w->rank, &w->dims[w->rest]);
+}
+
+/* Without -1 the elements must be as many as x has, as far as both are known. */
+static xcvm_status check_count(const xcvm_typing *t, const xcvm_value *x, const wanted *w)
+{
+    char from[192], to[192];
+    int64_t have = xcvm_dims_product(x->dims, 0, x->rank), want = xcvm_dims_product(w->dims, 0, w->rank);
+    bool fits = !overflows(w->dims, 0, w->rank) || have < 0;
+    XCVM_REQUIRE(t, fits && !xcvm_dims_differ(have, want), SHAPE_MISMATCH,
+                 "x of shape %s has %lld elements, the shape %s holds %lld",
+                 xcvm_dims_describe(x->rank, x->dims, from, sizeof from), (long long)have,
+                 xcvm_dims_describe(w->rank, w->dims, to, sizeof to), (long long)want);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(Reshape)
+{
+    wanted w;
     bool known;
-    int rest = -1;
-    unsigned copied = 0;
-    XCVM_TRY(xcvm_read_ints(t->error, a->shape, "shape", dims, XCVM_MAX_RANK, &count, &known));
+    XCVM_TRY(read_shape(t, a, &w, &known));
     if (!known) {
         bool length = a->shape->rank == 1 && a->shape->dims[0] >= 0;
         XCVM_REQUIRE(t, !length || a->shape->dims[0] <= XCVM_MAX_RANK, SHAPE_MISMATCH,
@@ -86,53 +140,11 @@ XCVM_SHAPE_RULE_OF(Reshape)
         xcvm_set_unknown(a->y, a->y->dtype, length ? (int)a->shape->dims[0] : -1);
         return XCVM_OK;
     }
-    int rank = (int)count;
-    for (int i = 0; i < rank; i++) {
-        XCVM_REQUIRE(t, dims[i] >= -1, OUT_OF_RANGE, "element %d of shape is %lld", i, (long long)dims[i]);
-        if (dims[i] == -1) {
-            XCVM_REQUIRE(t, rest < 0, INVALID_ARGUMENT, "shape has more than one -1");
-            rest = i;
-        } else if (dims[i] == 0 && !a->allowzero) {
-            XCVM_REQUIRE(t, x->rank < 0 || i < x->rank, OUT_OF_RANGE,
-                         "element %d of shape is 0, but x has no such dimension to take", i);
-            dims[i] = x->rank < 0 ? XCVM_ANY_DIM : x->dims[i];
-            copied |= 1U << i;
-        }
-        to[i] = i == rest ? 1 : dims[i];
-    }
-    if (x->rank < 0) {
-        if (rest >= 0)
-            dims[rest] = XCVM_ANY_DIM;
-    } else {
-        memcpy(from, x->dims, sizeof from);
-        /* What is copied cancels itself out, even where it is not known. */
-        for (int i = 0; i < rank && i < x->rank; i++)
-            if (copied >> i & 1 && rest >= 0)
-                from[i] = to[i] = 1;
-        if (rest >= 0) {
-            XCVM_TRY(find_rest(t->error, from, x->rank, to, rank, &dims[rest]));
-        } else {
-            int64_t left = xcvm_dims_product(from, 0, x->rank), right = xcvm_dims_product(to, 0, rank);
-            char ft[192], tt[192];
-            bool fits = !overflows(to, 0, rank) || left < 0;
-            XCVM_REQUIRE(t, fits && !xcvm_dims_differ(left, right), SHAPE_MISMATCH,
-                         "x of shape %s has %lld elements, the shape %s holds %lld",
-                         xcvm_dims_describe(x->rank, x->dims, ft, sizeof ft), (long long)left,
-                         xcvm_dims_describe(rank, dims, tt, sizeof tt), (long long)right);
-            /* One open dimension of the result is what remains. */
-            int open = -1, opens = 0;
-            for (int i = 0; i < rank; i++)
-                if (dims[i] == XCVM_ANY_DIM) {
-                    open = i;
-                    opens++;
-                }
-            if (opens == 1) {
-                to[open] = 1;
-                XCVM_TRY(find_rest(t->error, from, x->rank, to, rank, &dims[open]));
-            }
-        }
-    }
-    xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
+    if (a->x->rank >= 0 && w.rest >= 0)
+        XCVM_TRY(fill_rest(t, a->x, &w));
+    else if (a->x->rank >= 0)
+        XCVM_TRY(check_count(t, a->x, &w));
+    xcvm_value_set_tensor(a->y, a->y->dtype, w.rank, w.dims);
     return XCVM_OK;
 }
 

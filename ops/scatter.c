@@ -106,8 +106,9 @@ static xcvm_status scatter_elements(const xcvm_moving *m, const void *context)
     const scattering *s = context;
     size_t count = xcvm_element_count(s->e.indices);
     start(m, xcvm_element_count(s->e.x));
-    for (size_t i = 0; i < count; i++) {
-        char *to = (char *)m->to[0] + xcvm_elementwise_offset(&s->e, i) * m->size;
+    xcvm_position at = {.to = 0};
+    for (size_t i = 0; i < count; i++, xcvm_position_advance(&s->e.walk, &at)) {
+        char *to = (char *)m->to[0] + xcvm_elementwise_offset(&s->e, &at, i) * m->size;
         const char *from = (const char *)m->from[1] + i * m->size;
         if (s->with != NULL)
             s->with(to, from, 1);
@@ -124,10 +125,10 @@ XCVM_KERNEL(ScatterElements)
                "indices and updates have different shapes");
     size_t count = xcvm_element_count(a->indices);
     const xcvm_value *from[2] = {a->x, a->updates};
-    scattering s = {.e = {a->x, a->indices, (int)(a->axis < 0 ? a->axis + a->x->rank : a->axis)}};
+    XCVM_CHECK(k->error, a->x->rank > 0, SHAPE_MISMATCH, "x has no dimensions");
+    scattering s = {.e = xcvm_elementwise_of(a->x, a->indices, a->axis)};
     XCVM_TRY(choose(k, a->x->dtype, a->reduction, &s.with));
-    if (a->x->rank > 0)
-        XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", count, a->x->dims[s.e.axis]));
+    XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", count, a->x->dims[s.e.axis]));
     return xcvm_move(k, 2, from, 1, &a->y, scatter_elements, &s);
 }
 

@@ -1,6 +1,7 @@
 /* NonZero and Compress: what a condition holds for. */
 #include "ops/index.h"
 #include "ops/move.h"
+#include "ops/strided.h"
 
 XCVM_SHAPE_RULE_OF(NonZero)
 {
@@ -10,36 +11,68 @@ XCVM_SHAPE_RULE_OF(NonZero)
     return XCVM_OK;
 }
 
-static bool is_zero(const xcvm_value *x, size_t i)
+/* Bits of an element that are all zero in a zero: not the sign of a float, which has two of them. */
+static uint64_t significant(xcvm_dtype dtype)
 {
-    static const uint8_t zeros[8];
-    size_t size = xcvm_dtype_size(x->dtype);
-    const char *at = XCVM_CDATA(char, x) + i * size;
-    if (memcmp(at, zeros, size) == 0)
-        return true;
-    /* There is a second zero among floats. */
-    return xcvm_dtype_is_float(x->dtype) && xcvm_element_as_double(x, i) == 0;
+    uint64_t all = UINT64_MAX >> (64 - xcvm_dtype_bits(dtype));
+    return xcvm_dtype_is_float(dtype) ? all >> 1 : all;
 }
+
+/* Whether each of `count` elements is not zero, counted. */
+static size_t count_marks(const xcvm_value *x, size_t begin, size_t count, uint8_t *marks)
+{
+    size_t found = 0;
+    uint64_t mask = significant(x->dtype);
+#define MARK(type)                                                                                                     \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        marks[i] = (XCVM_CDATA(type, x)[begin + i] & (type)mask) != 0;                                                 \
+        found += marks[i];                                                                                             \
+    }
+    switch (xcvm_dtype_size(x->dtype)) {
+    case 1:
+        MARK(uint8_t)
+        break;
+    case 2:
+        MARK(uint16_t)
+        break;
+    case 4:
+        MARK(uint32_t)
+        break;
+    default:
+        MARK(uint64_t)
+        break;
+    }
+    return found;
+}
+
+/* How many elements are marked at once. */
+enum { BLOCK = 4096 };
 
 XCVM_KERNEL(NonZero)
 {
     const xcvm_value *x = a->x;
-    size_t count = xcvm_element_count(x), found = 0;
-    for (size_t i = 0; i < count; i++)
-        found += !is_zero(x, i);
+    size_t count = xcvm_element_count(x), found = 0, column = 0;
+    uint8_t marks[BLOCK];
+    for (size_t begin = 0; begin < count; begin += BLOCK)
+        found += count_marks(x, begin, count - begin < BLOCK ? count - begin : BLOCK, marks);
     int64_t dims[2] = {x->rank, (int64_t)found};
     XCVM_TRY(xcvm_kernel_allocate(k, a->y, XCVM_I64, 2, dims));
-    int64_t *to = a->y->data;
-    size_t column = 0;
-    for (size_t i = 0; i < count && x->rank > 0; i++) {
-        if (is_zero(x, i))
-            continue;
-        size_t rest = i;
-        for (int d = x->rank - 1; d >= 0; d--) {
-            to[(size_t)d * found + column] = (int64_t)(rest % (size_t)x->dims[d]);
-            rest /= (size_t)x->dims[d];
+    if (found == 0 || x->rank == 0)
+        return XCVM_OK;
+    xcvm_strided walk = {.rank = 0};
+    for (int d = 0; d < x->rank; d++)
+        xcvm_strided_axis(&walk, (size_t)x->dims[d], 0, 0);
+    xcvm_position at = {.to = 0};
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t length = count - begin < BLOCK ? count - begin : BLOCK;
+        count_marks(x, begin, length, marks);
+        for (size_t i = 0; i < length; i++, xcvm_position_advance(&walk, &at)) {
+            if (!marks[i])
+                continue;
+            for (int d = 0; d < x->rank; d++)
+                XCVM_DATA(int64_t, a->y)[(size_t)d * found + column] = (int64_t)at.index[d];
+            column++;
         }
-        column++;
     }
     return XCVM_OK;
 }

@@ -30,14 +30,11 @@ struct xcvm_typing {
 /* XCVM_REQUIRE(t, a->rank == 2, SHAPE_MISMATCH, "a has rank %d, 2 is needed", a->rank) */
 #define XCVM_REQUIRE(t, condition, status, ...) XCVM_CHECK((t)->error, condition, status, __VA_ARGS__)
 
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence) shape; cost;
-#ifdef XCVM_BRINGUP
-#define XCVM_REQUIRED __attribute__((weak))
-#else
-#define XCVM_REQUIRED
-#endif
-#define SHAPE(rule) xcvm_status xcvm_shape_##rule(const xcvm_typing *t) XCVM_REQUIRED
-#define COST(rule) uint64_t xcvm_flops_##rule(const xcvm_typing *t) XCVM_REQUIRED
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence)                                       \
+    shape;                                                                                                             \
+    cost;
+#define SHAPE(rule) xcvm_status xcvm_shape_##rule(const xcvm_typing *t)
+#define COST(rule) uint64_t xcvm_flops_##rule(const xcvm_typing *t)
 #include "ops/instructions.def"
 #undef SHAPE
 #undef COST
@@ -48,8 +45,8 @@ struct xcvm_typing {
 xcvm_status xcvm_resolve_axis(xcvm_error *error, int64_t axis, int rank, int *resolved);
 /* The integers of an I32 or I64 tensor; *known is false, and nothing written, if its elements are unknown. Fails if
  * there are more than `capacity`. */
-xcvm_status xcvm_read_ints(xcvm_error *error, const xcvm_value *tensor, const char *what, int64_t *ints, size_t capacity,
-                           size_t *count, bool *known);
+xcvm_status xcvm_read_ints(xcvm_error *error, const xcvm_value *tensor, const char *what, int64_t *ints,
+                           size_t capacity, size_t *count, bool *known);
 /* One element of a tensor of any real type, as a double. */
 double xcvm_element_as_double(const xcvm_value *tensor, size_t index);
 int64_t xcvm_element_as_int(const xcvm_value *tensor, size_t index);

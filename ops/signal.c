@@ -48,7 +48,7 @@ XCVM_SHAPE_RULE_OF(DFT)
     int64_t dims[XCVM_MAX_RANK];
     memcpy(dims, a->x->dims, sizeof dims);
     dims[rank - 1] = 2;
-    int axis;
+    int axis = 0;
     bool known;
     XCVM_TRY(dft_axis(t->error, a, &axis, &known));
     if (!known) {
@@ -68,7 +68,7 @@ XCVM_SHAPE_RULE_OF(DFT)
 
 XCVM_KERNEL(DFT)
 {
-    int axis;
+    int axis = 0;
     bool known;
     XCVM_TRY(dft_axis(k->error, a, &axis, &known));
     const size_t in = (size_t)a->x->dims[axis], parts = (size_t)a->x->dims[a->x->rank - 1];

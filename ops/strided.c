@@ -40,7 +40,10 @@ static xcvm_strided simplify(const xcvm_strided *s)
     static void copy_row_##bits(type *restrict to, ptrdiff_t to_stride, const type *restrict from,                     \
                                 ptrdiff_t from_stride, size_t count)                                                   \
     {                                                                                                                  \
-        if (to_stride == 1 && from_stride == 0) {                                                                      \
+        if (to_stride == 1 && from_stride == 1) {                                                                      \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                to[i] = from[i];                                                                                       \
+        } else if (to_stride == 1 && from_stride == 0) {                                                               \
             type value = *from;                                                                                        \
             for (size_t i = 0; i < count; i++)                                                                         \
                 to[i] = value;                                                                                         \
@@ -63,7 +66,7 @@ DEFINE_ROW(128, wide)
 
 static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t count)
 {
-    if (to_stride == 1 && from_stride == 1) {
+    if (to_stride == 1 && from_stride == 1 && count * size >= 64) {
         memcpy(to, from, count * size);
         return;
     }
@@ -89,6 +92,7 @@ static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *fro
 /* ---- Tiles: two axes, of which one is contiguous in `from` and the other in `to` ---- */
 
 /* Transposes n x n elements, n of them to a vector of 16 bytes, by interleaving log2 n times. */
+enum { LINE = 64 };
 #define DEFINE_TILE(bits, type, n, stages, low, high)                                                                  \
     typedef type vector_##bits __attribute__((vector_size(16), aligned(1), may_alias));                                \
     static inline void tile_##bits(type *to, ptrdiff_t to_stride, const type *from, ptrdiff_t from_stride)             \
@@ -107,11 +111,40 @@ static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *fro
         for (int i = 0; i < (n); i++)                                                                                  \
             *(vector_##bits *)(void *)(to + i * to_stride) = rows[i];                                                  \
     }                                                                                                                  \
-    /* Writes `rows` rows of `columns` elements; row i comes from element i of each of the columns of `from`. */       \
-    static void panel_##bits(type *to, ptrdiff_t to_stride, const type *from, ptrdiff_t from_stride, size_t rows,      \
-                             size_t columns)                                                                           \
+    /* The same for LINE / size elements both ways, through a copy: columns that are some power of two apart fall on   \
+     * the same few places of a cache, so each line of them is read, and each of the rows written, at once. */         \
+    static void lines_##bits(type *to, ptrdiff_t to_stride, const type *from, ptrdiff_t from_stride)                   \
     {                                                                                                                  \
+        enum { SIDE = LINE / (int)sizeof(type) };                                                                      \
+        _Alignas(LINE) type copy[SIDE * SIDE];                                                                         \
+        for (int j = 0; j < SIDE; j++)                                                                                 \
+            memcpy(copy + j * SIDE, from + j * from_stride, LINE);                                                     \
+        for (int i = 0; i < SIDE; i += (n))                                                                            \
+            for (int j = 0; j < SIDE; j += (n))                                                                        \
+                tile_##bits(to + i * to_stride + j, to_stride, copy + j * SIDE + i, SIDE);                             \
+    }                                                                                                                  \
+    /* Rows of few columns. */                                                                                         \
+    static void narrow_##bits(type *restrict to, ptrdiff_t to_stride, const type *restrict from,                       \
+                              ptrdiff_t from_stride, size_t rows, size_t columns)                                      \
+    {                                                                                                                  \
+        if (columns == 3 && to_stride == 3)                                                                            \
+            for (size_t i = 0; i < rows; i++)                                                                          \
+                for (int c = 0; c < 3; c++)                                                                            \
+                    to[3 * i + (size_t)c] = from[c * from_stride + (ptrdiff_t)i];                                      \
+        else                                                                                                           \
+            for (size_t i = 0; i < rows; i++)                                                                          \
+                for (size_t c = 0; c < columns; c++)                                                                   \
+                    to[(ptrdiff_t)i * to_stride + (ptrdiff_t)c] = from[(ptrdiff_t)c * from_stride + (ptrdiff_t)i];     \
+    }                                                                                                                  \
+    /* Writes `rows` rows, at most LINE / size, of `columns` elements; row i comes from element i of each of the       \
+     * columns of `from`. */                                                                                           \
+    static void panel_##bits(type *to, ptrdiff_t to_stride, const type *from, ptrdiff_t from_stride, size_t rows,      \
+                             size_t columns, bool collide)                                                             \
+    {                                                                                                                  \
+        const size_t side = LINE / sizeof(type);                                                                       \
         size_t i = 0, j = 0;                                                                                           \
+        for (; collide && rows == side && j + side <= columns; j += side)                                              \
+            lines_##bits(to + j, to_stride, from + (ptrdiff_t)j * from_stride, from_stride);                           \
         for (; j + (n) <= columns; j += (n)) {                                                                         \
             const type *source = from + (ptrdiff_t)j * from_stride;                                                    \
             for (i = 0; i + (n) <= rows; i += (n))                                                                     \
@@ -120,9 +153,8 @@ static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *fro
                 for (int c = 0; c < (n); c++)                                                                          \
                     to[(ptrdiff_t)i * to_stride + (ptrdiff_t)j + c] = source[c * from_stride + (ptrdiff_t)i];          \
         }                                                                                                              \
-        for (i = 0; j < columns && i < rows; i++)                                                                      \
-            for (size_t c = j; c < columns; c++)                                                                       \
-                to[(ptrdiff_t)i * to_stride + (ptrdiff_t)c] = from[(ptrdiff_t)c * from_stride + (ptrdiff_t)i];         \
+        if (j < columns)                                                                                               \
+            narrow_##bits(to + j, to_stride, from + (ptrdiff_t)j * from_stride, from_stride, rows, columns - j);       \
     }
 #define LOW_8(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH_8(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
@@ -138,20 +170,20 @@ DEFINE_TILE(32, uint32_t, 4, 2, LOW_32, HIGH_32)
 DEFINE_TILE(64, uint64_t, 2, 1, LOW_64, HIGH_64)
 
 static void copy_panel(size_t size, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t rows,
-                       size_t columns)
+                       size_t columns, bool collide)
 {
     switch (size) {
     case 1:
-        panel_8(to, to_stride, from, from_stride, rows, columns);
+        panel_8(to, to_stride, from, from_stride, rows, columns, collide);
         break;
     case 2:
-        panel_16(to, to_stride, from, from_stride, rows, columns);
+        panel_16(to, to_stride, from, from_stride, rows, columns, collide);
         break;
     case 4:
-        panel_32(to, to_stride, from, from_stride, rows, columns);
+        panel_32(to, to_stride, from, from_stride, rows, columns, collide);
         break;
     case 8:
-        panel_64(to, to_stride, from, from_stride, rows, columns);
+        panel_64(to, to_stride, from, from_stride, rows, columns, collide);
         break;
     default:
         for (size_t i = 0; i < rows; i++)
@@ -172,17 +204,12 @@ typedef struct walk {
     ptrdiff_t column_to, column_from;
     size_t rows, panel; /* tiles only: rows in all and in one unit */
     ptrdiff_t row_to;
+    bool collide; /* rows or columns are such powers of two apart that caches hold few of them */
 } walk;
 
-/* Where a walk stands. */
-typedef struct position {
-    size_t index[XCVM_STRIDED_RANK];
-    ptrdiff_t to, from;
-} position;
-
-static position position_at(const xcvm_strided *s, size_t unit)
+xcvm_position xcvm_position_at(const xcvm_strided *s, size_t unit)
 {
-    position p = {.to = 0};
+    xcvm_position p = {.to = 0};
     for (int i = s->rank - 1; i >= 0; i--) {
         p.index[i] = unit % s->dims[i];
         unit /= s->dims[i];
@@ -192,25 +219,12 @@ static position position_at(const xcvm_strided *s, size_t unit)
     return p;
 }
 
-static void advance(const xcvm_strided *s, position *p)
-{
-    for (int i = s->rank - 1; i >= 0; i--) {
-        p->to += s->to[i];
-        p->from += s->from[i];
-        if (++p->index[i] < s->dims[i])
-            return;
-        p->to -= (ptrdiff_t)s->dims[i] * s->to[i];
-        p->from -= (ptrdiff_t)s->dims[i] * s->from[i];
-        p->index[i] = 0;
-    }
-}
-
 /* Units are elements here, so that a few long rows are shared out as well as many short ones. */
 static void walk_rows(void *context, size_t begin, size_t end, int worker)
 {
     const walk *w = context;
     (void)worker;
-    position p = position_at(&w->outer, begin / w->columns);
+    xcvm_position p = xcvm_position_at(&w->outer, begin / w->columns);
     size_t column = begin % w->columns;
     while (begin < end) {
         size_t count = w->columns - column < end - begin ? w->columns - column : end - begin;
@@ -219,7 +233,7 @@ static void walk_rows(void *context, size_t begin, size_t end, int worker)
                  w->column_from, count);
         begin += count;
         column = 0;
-        advance(&w->outer, &p);
+        xcvm_position_advance(&w->outer, &p);
     }
 }
 
@@ -229,17 +243,17 @@ static void walk_panels(void *context, size_t begin, size_t end, int worker)
     const walk *w = context;
     (void)worker;
     size_t panels = (w->rows + w->panel - 1) / w->panel;
-    position p = position_at(&w->outer, begin / panels);
+    xcvm_position p = xcvm_position_at(&w->outer, begin / panels);
     size_t panel = begin % panels;
     for (; begin < end; begin++) {
         size_t row = panel * w->panel;
         size_t rows = w->rows - row < w->panel ? w->rows - row : w->panel;
         ptrdiff_t to = p.to + (ptrdiff_t)row * w->row_to, from = p.from + (ptrdiff_t)row;
         copy_panel(w->size, w->to + to * (ptrdiff_t)w->size, w->row_to, w->from + from * (ptrdiff_t)w->size,
-                   w->column_from, rows, w->columns);
+                   w->column_from, rows, w->columns, w->collide);
         if (++panel == panels) {
             panel = 0;
-            advance(&w->outer, &p);
+            xcvm_position_advance(&w->outer, &p);
         }
     }
 }
@@ -274,7 +288,10 @@ void xcvm_strided_copy(xcvm_threads *threads, const xcvm_strided *s, size_t size
     }
     o->rank--;
     /* One cache line of `from` at a time, written to as many rows. */
-    w.panel = size < 16 ? 64 / size : 4;
+    w.panel = size < 16 ? LINE / size : 4;
+    if (w.columns < 16 / size)
+        w.panel = 1024;
+    w.collide = w.row_to * (ptrdiff_t)size % 512 == 0 || w.column_from * (ptrdiff_t)size % 512 == 0;
     size_t units = count / (w.rows * w.columns) * ((w.rows + w.panel - 1) / w.panel);
     size_t unit_bytes = w.panel * w.columns * size;
     xcvm_parallel(threads, units, GRAIN_BYTES / unit_bytes + 1, walk_panels, &w);

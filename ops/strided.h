@@ -22,6 +22,27 @@ static inline void xcvm_strided_axis(xcvm_strided *s, size_t dim, ptrdiff_t to, 
     s->to[s->rank] = to;
     s->from[s->rank++] = from;
 }
+/* Where a walk over a block stands: a place on each axis, and the offsets of that place. */
+typedef struct xcvm_position {
+    size_t index[XCVM_STRIDED_RANK];
+    ptrdiff_t to, from;
+} xcvm_position;
+
+/* The place of element `unit`, counted with the last axis fastest; no dimension is 0. */
+xcvm_position xcvm_position_at(const xcvm_strided *s, size_t unit);
+/* Goes on to the next one; behind the last comes the first. */
+static inline void xcvm_position_advance(const xcvm_strided *s, xcvm_position *p)
+{
+    for (int i = s->rank - 1; i >= 0; i--) {
+        p->to += s->to[i];
+        p->from += s->from[i];
+        if (++p->index[i] < s->dims[i])
+            return;
+        p->to -= (ptrdiff_t)s->dims[i] * s->to[i];
+        p->from -= (ptrdiff_t)s->dims[i] * s->from[i];
+        p->index[i] = 0;
+    }
+}
 /* Row-major strides of a shape. */
 void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RANK]);
 /* Copies elements of `size` (1, 2, 4, 8 or 16) bytes; `to` and `from` are where the element of index 0 lies. The

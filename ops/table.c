@@ -14,7 +14,10 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define IN_VIEW(kind, name, types) OPERAND(IN_VIEW, kind, name, types)
 #define IN_SHAPE(kind, name, types) OPERAND(IN_SHAPE, kind, name, types)
 #define TYPE(v, set)                                                                                                   \
-    {.name = #v, .role = XCVM_ROLE_TYPE, .kind = XCVM_FIELD_NONE, .types = XCVM_TYPES_##set,                           \
+    {.name = #v,                                                                                                       \
+     .role = XCVM_ROLE_TYPE,                                                                                           \
+     .kind = XCVM_FIELD_NONE,                                                                                          \
+     .types = XCVM_TYPES_##set,                                                                                        \
      .variable = XCVM_TYPES_##v},
 #define ATTRIBUTE(k, n, ...)                                                                                           \
     {.name = #n, .role = XCVM_ROLE_ATTRIBUTE, .kind = XCVM_FIELD_##k, .offset = offsetof(ARGS, n), __VA_ARGS__},
@@ -41,15 +44,21 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
     {                                                                                                                  \
         typedef xcvm_##Name##_args ARGS;                                                                               \
         static const xcvm_field fields[] = {operands};                                                                 \
-        static const xcvm_row row = {.name = #Name, .opcode = XCVM_OP_##Name, shape_rule, cost_rule, effect_kind,      \
-                                     gradient, .sentence = text, .fields = fields,                                     \
-                                     .field_count = sizeof fields / sizeof *fields, .args_size = sizeof(ARGS)};        \
+        static const xcvm_row row = {.name = #Name,                                                                    \
+                                     .opcode = XCVM_OP_##Name,                                                         \
+                                     shape_rule,                                                                       \
+                                     cost_rule,                                                                        \
+                                     effect_kind,                                                                      \
+                                     gradient,                                                                         \
+                                     .sentence = text,                                                                 \
+                                     .fields = fields,                                                                 \
+                                     .field_count = sizeof fields / sizeof *fields,                                    \
+                                     .args_size = sizeof(ARGS)};                                                       \
         return &row;                                                                                                   \
     }
 #include "ops/instructions.def"
 
-#define XCVM_OP(Name, number, ...)                                                                                     \
-    _Static_assert((number) < XCVM_OPCODE_LIMIT, "raise XCVM_OPCODE_LIMIT");
+#define XCVM_OP(Name, number, ...) _Static_assert((number) < XCVM_OPCODE_LIMIT, "raise XCVM_OPCODE_LIMIT");
 #include "ops/instructions.def"
 
 static const xcvm_row *(*const rows[XCVM_OPCODE_LIMIT])(void) = {

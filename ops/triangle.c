@@ -51,7 +51,7 @@ static int64_t diagonal(int64_t row, int64_t k, int64_t columns)
 XCVM_KERNEL(EyeLike)
 {
     (void)k;
-    unsigned char element[8];
+    unsigned char element[16] = {0};
     size_t size = xcvm_dtype_size(a->y->dtype);
     int64_t rows = a->y->dims[0], columns = a->y->dims[1];
     one(a->y->dtype, element);

@@ -65,12 +65,12 @@ static int compare_slices(const void *context, int64_t a, int64_t b)
 }
 
 /* Numbers the groups of equal slices in the order of the slices, or of their first appearance. */
-static void group_slices(slices *s, bool in_order)
+static xcvm_status group_slices(const xcvm_kernel *k, slices *s, bool in_order)
 {
     size_t n = s->at.dim;
     for (size_t i = 0; i < n; i++)
         s->sorted[i] = (int64_t)i;
-    xcvm_order_sort(s->sorted, s->spare, n, compare_slices, s);
+    XCVM_TRY(xcvm_order_sort(k, s->sorted, s->spare, n, compare_slices, s));
     int64_t groups = 0;
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || compare_slices(s, s->sorted[i - 1], s->sorted[i]) != 0)
@@ -94,6 +94,7 @@ static void group_slices(slices *s, bool in_order)
     for (size_t i = 0; i < n; i++)
         if (s->times[s->group[i]]++ == 0)
             s->first[s->group[i]] = (int64_t)i;
+    return XCVM_OK;
 }
 
 static xcvm_status pick(const xcvm_moving *m, const void *context)
@@ -157,8 +158,9 @@ XCVM_KERNEL(Unique)
         s.keys = (uint64_t *)at;
         xcvm_order_keys(a->x, 0, 1, count, s.keys);
     }
-    group_slices(&s, a->sorted != 0);
-    xcvm_status status = write_results(k, a, &s, axis);
+    xcvm_status status = group_slices(k, &s, a->sorted != 0);
+    if (status == XCVM_OK)
+        status = write_results(k, a, &s, axis);
     xcvm_storage_release(storage);
     return status;
 }

@@ -154,9 +154,8 @@ static xcvm_status check_per_channel(const xcvm_typing *t, const xcvm_value *q, 
     if (q == NULL || q->rank < 0 || !xcvm_dims_known(q))
         return XCVM_OK;
     const size_t count = xcvm_element_count(q);
-    XCVM_REQUIRE(t, q->rank <= 1 && (count == 1 || outputs < 0 || count == (size_t)outputs),
-                 SHAPE_MISMATCH, "%s has %zu elements, 1 or one for each of %lld channels is needed", what, count,
-                 (long long)outputs);
+    XCVM_REQUIRE(t, q->rank <= 1 && (count == 1 || outputs < 0 || count == (size_t)outputs), SHAPE_MISMATCH,
+                 "%s has %zu elements, 1 or one for each of %lld channels is needed", what, count, (long long)outputs);
     return XCVM_OK;
 }
 
@@ -243,8 +242,7 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
         if (x->dims[2 + i] < 0 || w->dims[2 + i] < 0)
             continue;
         XCVM_TRY(extent(t, w->dims[2 + i], a->dilations.at[i], &reach));
-        XCVM_REQUIRE(t,
-                     !__builtin_mul_overflow(x->dims[2 + i] - 1, a->strides.at[i], &size) && size < LARGEST,
+        XCVM_REQUIRE(t, !__builtin_mul_overflow(x->dims[2 + i] - 1, a->strides.at[i], &size) && size < LARGEST,
                      OUT_OF_RANGE, "the result is too large");
         size += reach + a->output_padding.at[i] - a->pads.at[i] - a->pads.at[axes + i];
         XCVM_REQUIRE(t, x->dims[2 + i] > 0 && size > 0, SHAPE_MISMATCH,

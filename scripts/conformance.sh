@@ -14,7 +14,8 @@ if [ ! -f "$cases/complete" ]; then
     /usr/bin/python3 tests/make_onnx_cases.py "$cases" >/dev/null 2>&1
     touch "$cases/complete"
 fi
-"$build/tools/xcvm" test "$cases/node" "$cases/simple" --rtol 1e-3 --atol 1e-7 --list-failures >"$build/conformance.txt" || true
+"$build/tools/xcvm" test "$cases/node" "$cases/simple" --rtol 1e-3 --atol 1e-7 --shape-only 'test_bernoulli*' \
+    --shape-only 'test_training_dropout*' >"$build/conformance.txt" || true
 tail -n 1 "$build/conformance.txt"
 awk '$1 == "FAIL" { print $2 }' "$build/conformance.txt" | sed 's|.*/||' | sort >"$build/conformance-failed.txt"
 sed '/^#/d; /^$/d; s/[ :].*//' tests/conformance.txt | sort >"$build/conformance-known.txt"

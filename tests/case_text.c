@@ -55,6 +55,8 @@ static xcvm_status read_value(xcvm_reader *r, int depth, case_value *value)
         value->kind = XCVM_KIND_SEQUENCE;
     else if (accept_word(r, "optional"))
         value->kind = XCVM_KIND_OPTIONAL;
+    else if (accept_word(r, "map"))
+        value->kind = XCVM_KIND_MAP;
     else
         return xcvm_literal_read(r, &value->tensor);
     return read_items(r, depth, value);
@@ -197,7 +199,8 @@ static void add_outputs(const test_case *c, text_buffer *program)
 static bool at_case(xcvm_reader *r)
 {
     const char *word;
-    return is_word(word, xcvm_reader_peek_word(r, &word), "case");
+    size_t length = xcvm_reader_peek_word(r, &word);
+    return is_word(word, length, "case");
 }
 
 static xcvm_status skip_empty_lines(xcvm_reader *r)

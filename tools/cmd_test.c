@@ -49,7 +49,7 @@ static const struct option_group groups[] = {
 };
 static const struct test_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
                                            .rtol = 1e-3,
-                                           .atol = 1e-7,
+                                           .atol = 1e-5,
                                            .jobs = 1,
                                            .isolate = "auto",
                                            .case_timeout = 300};

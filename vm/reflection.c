@@ -16,6 +16,7 @@
     X(I64, "i64")                                                                                                      \
     X(I32, "i32")                                                                                                      \
     X(F32, "f32")                                                                                                      \
+    X(F32_F64, "f32 f64")                                                                                              \
     X(U8, "u8")                                                                                                        \
     X(BYTE, "u8 i8")                                                                                                   \
     X(PLAIN, "f32 u8 i8 u16 i16 i32 i64 bool f16 f64 u32 u64 c64 c128 bf16 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz")     \

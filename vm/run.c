@@ -1,7 +1,7 @@
 /* The run loop. */
 #include "vm/session.h"
 #include "base/clock.h"
-#include "vm/denormals.h"
+#include "base/denormals.h"
 #include "vm/options.h"
 
 /* ---- The machine's own instructions ---- */

@@ -6,7 +6,7 @@ static xcc_value *constant_of(xcc_lowering *n, const xcc_tensor *t)
     return xcc_constant(n->b.graph, NULL, t->dtype, t->rank, t->dims, t->data, true);
 }
 
-static xcvm_status read_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given)
+xcvm_status xcc_low_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given)
 {
     const Onnx__TensorProto *proto;
     XCVM_TRY(xcc_attribute_tensor(n, name, &proto));
@@ -19,7 +19,7 @@ static xcvm_status read_tensor(xcc_lowering *n, const char *name, xcc_tensor *t,
     return status;
 }
 
-static xcc_value *strings(xcc_lowering *n, int rank, size_t count, const xcvm_text *texts)
+xcc_value *xcc_low_strings(xcc_lowering *n, int rank, size_t count, const xcvm_text *texts)
 {
     size_t bytes = count * sizeof(xcvm_string);
     for (size_t i = 0; i < count; i++)
@@ -57,7 +57,7 @@ xcvm_status xcc_lower_constant(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 0, 0));
     XCC_NEED(n, n->attribute_count == 1, INVALID_MODEL, "%zu attributes are given, one value is needed",
              n->attribute_count);
-    XCVM_TRY(read_tensor(n, "value", &t, &given));
+    XCVM_TRY(xcc_low_tensor(n, "value", &t, &given));
     if (given)
         return xcc_bind(n, 0, constant_of(n, &t));
     const Onnx__AttributeProto *a = xcc_attribute_find(n, "sparse_value");
@@ -76,12 +76,12 @@ xcvm_status xcc_lower_constant(xcc_lowering *n)
     if (xcc_attribute_find(n, "value_string") != NULL) {
         xcvm_text text;
         XCVM_TRY(xcc_attribute_text(n, "value_string", "", &text));
-        return xcc_bind(n, 0, strings(n, 0, 1, &text));
+        return xcc_bind(n, 0, xcc_low_strings(n, 0, 1, &text));
     }
     if (xcc_attribute_find(n, "value_strings") != NULL) {
         xcvm_texts texts;
         XCVM_TRY(xcc_attribute_texts(n, "value_strings", &texts));
-        return xcc_bind(n, 0, strings(n, 1, texts.count, texts.at));
+        return xcc_bind(n, 0, xcc_low_strings(n, 1, texts.count, texts.at));
     }
     XCC_REFUSE(n, INVALID_MODEL, "attribute '%s' is no value", n->attributes[0].name);
 }
@@ -92,7 +92,7 @@ xcvm_status xcc_lower_constant_of_shape(xcc_lowering *n)
     xcc_tensor t = {.dtype = XCVM_F32, .data = &zero, .count = 1};
     bool given;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
-    XCVM_TRY(read_tensor(n, "value", &t, &given));
+    XCVM_TRY(xcc_low_tensor(n, "value", &t, &given));
     XCC_NEED(n, t.count == 1, INVALID_MODEL, "attribute 'value' has %zu elements, one is needed", t.count);
     t.rank = 0;
     return xcc_bind(n, 0, xcc_low_expand(n, constant_of(n, &t), n->inputs[0]));

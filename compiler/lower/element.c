@@ -131,6 +131,7 @@ xcvm_status xcc_lower_cast_like(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_int(n, "saturate", 1, &saturate));
     const xcvm_dtype dtype = (xcvm_dtype)n->inputs[1]->type.dtype;
     XCC_NEED(n, n->inputs[1]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 1 is no tensor");
+    XCVM_TRY(xcc_table_put(n->m, &n->importer->likes, n->inputs[1]->name, 1));
     if (n->inputs[0]->type.dtype == dtype)
         return xcc_bind(n, 0, n->inputs[0]);
     return xcc_bind(n, 0, xcc_apply(&n->b, Cast, y, .x = XCC_IN(n->inputs[0]), .to = dtype, .saturate = saturate != 0));

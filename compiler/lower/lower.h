@@ -49,11 +49,13 @@ xcvm_status xcc_failure(const xcc_lowering *n);
 static inline xcc_value *xcc_input(const xcc_lowering *n, size_t i) { return i < n->input_count ? n->inputs[i] : NULL; }
 static inline bool xcc_wants(const xcc_lowering *n, size_t i)
 {
-    return i < n->output_count && n->proto->output[i][0] != '\0';
+    return i < n->output_count && i < n->proto->n_output && n->proto->output[i][0] != '\0';
 }
 /* INVALID_MODEL unless the number of operands lies in the range and the first `least` are there. */
 xcvm_status xcc_need_inputs(const xcc_lowering *n, size_t least, size_t most);
 xcvm_status xcc_set_input(xcc_lowering *n, size_t i, xcc_value *value);
+/* An integer list that was an attribute before opset `since` becomes operand i; absent, it stays absent. */
+xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, int64_t since);
 /* A new value for result i under its name in the model; for the lowering to emit into. */
 xcc_value *xcc_result(xcc_lowering *n, size_t i);
 /* Makes `value` result i; one that this lowering made takes the result's name. NULL: passes the failure on. */
@@ -91,6 +93,10 @@ xcc_value *xcc_low_number(xcc_lowering *n, const xcc_value *like, double value);
 xcc_value *xcc_low_ints(xcc_lowering *n, size_t count, const int64_t *ints); /* rank 1 */
 #define XCC_LOW_INTS(n, ...)                                                                                           \
     xcc_low_ints((n), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+/* A constant of strings: rank 0 for one, or rank 1. */
+xcc_value *xcc_low_strings(xcc_lowering *n, int rank, size_t count, const xcvm_text *texts);
+/* Reads a tensor attribute; *given is false if it is absent. */
+xcvm_status xcc_low_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given);
 xcc_value *xcc_low_cast(xcc_lowering *n, xcc_value *x, xcvm_dtype dtype); /* x itself if it has that type */
 xcc_value *xcc_low_shape_of(xcc_lowering *n, xcc_value *x);
 /* Dimension of x as a tensor of shape [1]; a constant if it is known. axis >= 0. */
@@ -205,6 +211,25 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
     X(optional)                                                                                                        \
     X(adagrad)                                                                                                         \
     X(adam)                                                                                                            \
+    X(ml_array_feature_extractor)                                                                                      \
+    X(ml_binarizer)                                                                                                    \
+    X(ml_cast_map)                                                                                                     \
+    X(ml_category_mapper)                                                                                              \
+    X(ml_dict_vectorizer)                                                                                              \
+    X(ml_feature_vectorizer)                                                                                           \
+    X(ml_imputer)                                                                                                      \
+    X(ml_label_encoder)                                                                                                \
+    X(ml_linear_classifier)                                                                                            \
+    X(ml_linear_regressor)                                                                                             \
+    X(ml_normalizer)                                                                                                   \
+    X(ml_one_hot_encoder)                                                                                              \
+    X(ml_svm_classifier)                                                                                               \
+    X(ml_svm_regressor)                                                                                                \
+    X(ml_scaler)                                                                                                       \
+    X(ml_tree_ensemble)                                                                                                \
+    X(ml_tree_ensemble_classifier)                                                                                     \
+    X(ml_tree_ensemble_regressor)                                                                                      \
+    X(ml_zip_map)                                                                                                      \
     X(momentum)
 
 #define XCC_LOWERING(name) xcvm_status xcc_lower_##name(xcc_lowering *n);

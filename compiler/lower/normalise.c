@@ -1,4 +1,4 @@
-/* Normalisations, Softmax and its like, Dropout, quantisation. */
+/* Normalisations, Softmax, its like and its loss, Dropout, quantisation. */
 #include "compiler/lower/lower.h"
 
 /* Scale, bias, mean and variance of the whole of one batch entry rather than of a channel; opsets before 9. */
@@ -21,7 +21,7 @@ xcvm_status xcc_lower_batch_normalization(xcc_lowering *n)
     bool spatial = true;
     for (size_t i = 1; i < n->output_count; i++)
         XCC_NEED(n, !xcc_wants(n, i), UNSUPPORTED, "the results of training are not supported before opset 14");
-    n->output_count = 1;
+    n->output_count = n->output_count > 0;
     if (n->version < 9)
         XCVM_TRY(xcc_attribute_bool(n, "spatial", true, &spatial));
     if (n->version < 7)
@@ -85,6 +85,21 @@ xcvm_status xcc_lower_softmax(xcc_lowering *n)
     XCC_NEED(n, axis >= -8 && axis <= 8, OUT_OF_RANGE, "axis is %lld", (long long)axis);
     xcc_value *flat = xcc_apply(&n->b, Flatten, y, .x = XCC_IN(x), .axis = axis);
     return xcc_bind(n, 0, xcc_low_reshape_to(n, xcc_low_unary(n, row->opcode, flat), xcc_low_shape_of(n, x)));
+}
+
+/* The loss of the logarithm of the softmax over classes, dimension 1. */
+xcvm_status xcc_lower_cross_entropy(xcc_lowering *n)
+{
+    XCVM_TRY(xcc_need_inputs(n, 2, 3));
+    xcc_value *log_prob = xcc_apply(&n->b, LogSoftmax, y, .x = XCC_IN(n->inputs[0]), .axis = 1);
+    XCVM_TRY(xcc_set_input(n, 0, log_prob));
+    if (xcc_wants(n, 1))
+        XCVM_TRY(xcc_bind(n, 1, log_prob));
+    const size_t wanted = n->output_count;
+    n->output_count = wanted > 0;
+    xcvm_status status = xcc_lower_as(n, XCVM_OP_NegativeLogLikelihoodLoss);
+    n->output_count = wanted;
+    return status;
 }
 
 /* What is not in training passes; the ratio was an attribute before opset 12, and all was inference. */

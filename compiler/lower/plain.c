@@ -34,6 +34,18 @@ xcvm_status xcc_set_input(xcc_lowering *n, size_t i, xcc_value *value)
     return XCVM_OK;
 }
 
+xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, int64_t since)
+{
+    xcvm_ints ints;
+    if (n->version >= since)
+        return XCVM_OK;
+    XCC_NEED(n, n->input_count <= i, INVALID_MODEL, "%zu operands are given, %s of opset %lld takes %zu",
+             n->input_count, n->op->info.name, (long long)n->version, i);
+    bool given = xcc_attribute_find(n, name) != NULL;
+    XCVM_TRY(xcc_attribute_ints(n, name, &ints));
+    return given ? xcc_set_input(n, i, xcc_low_ints(n, ints.count, ints.at)) : XCVM_OK;
+}
+
 /* Results of the model's own graph that are its outputs have their very names; others get unique ones. */
 static bool is_model_output(const xcc_lowering *n, const char *name)
 {

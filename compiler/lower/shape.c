@@ -47,23 +47,10 @@ xcvm_status xcc_lower_reshape(xcc_lowering *n)
     return xcc_lower_plain(n);
 }
 
-/* An integer list that was an attribute before opset `since` becomes operand i; absent, it stays absent. */
-static xcvm_status attribute_to_input(xcc_lowering *n, const char *name, size_t i, int64_t since)
-{
-    xcvm_ints ints;
-    if (n->version >= since)
-        return XCVM_OK;
-    XCC_NEED(n, n->input_count <= i, INVALID_MODEL, "%zu operands are given, %s of opset %lld takes %zu",
-             n->input_count, n->op->info.name, (long long)n->version, i);
-    bool given = xcc_attribute_find(n, name) != NULL;
-    XCVM_TRY(xcc_attribute_ints(n, name, &ints));
-    return given ? xcc_set_input(n, i, xcc_low_ints(n, ints.count, ints.at)) : XCVM_OK;
-}
-
 /* Squeeze and Unsqueeze. */
 xcvm_status xcc_lower_axes_attribute(xcc_lowering *n)
 {
-    XCVM_TRY(attribute_to_input(n, "axes", 1, 13));
+    XCVM_TRY(xcc_attribute_to_input(n, "axes", 1, 13));
     return xcc_lower_plain(n);
 }
 
@@ -71,7 +58,7 @@ xcvm_status xcc_lower_split(xcc_lowering *n)
 {
     int64_t pieces;
     if (n->version > 1 || xcc_input(n, 1) == NULL)
-        XCVM_TRY(attribute_to_input(n, "split", 1, 13));
+        XCVM_TRY(xcc_attribute_to_input(n, "split", 1, 13));
     else
         xcc_attribute_ignore(n, "split");
     XCVM_TRY(xcc_attribute_int(n, "num_outputs", (int64_t)n->output_count, &pieces));
@@ -87,9 +74,9 @@ xcvm_status xcc_lower_slice(xcc_lowering *n)
     if (n->version < 10) {
         XCC_NEED(n, xcc_attribute_find(n, "starts") != NULL && xcc_attribute_find(n, "ends") != NULL, INVALID_MODEL,
                  "attributes 'starts' and 'ends' are needed");
-        XCVM_TRY(attribute_to_input(n, "starts", 1, 10));
-        XCVM_TRY(attribute_to_input(n, "ends", 2, 10));
-        XCVM_TRY(attribute_to_input(n, "axes", 3, 10));
+        XCVM_TRY(xcc_attribute_to_input(n, "starts", 1, 10));
+        XCVM_TRY(xcc_attribute_to_input(n, "ends", 2, 10));
+        XCVM_TRY(xcc_attribute_to_input(n, "axes", 3, 10));
     }
     return xcc_lower_plain(n);
 }
@@ -100,7 +87,7 @@ xcvm_status xcc_lower_pad(xcc_lowering *n)
         return xcc_lower_plain(n);
     double value;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
-    XCVM_TRY(attribute_to_input(n, n->version == 1 ? "paddings" : "pads", 1, 11));
+    XCVM_TRY(xcc_attribute_to_input(n, n->version == 1 ? "paddings" : "pads", 1, 11));
     XCVM_TRY(xcc_attribute_float(n, "value", 0, &value));
     if (value != 0)
         XCVM_TRY(xcc_set_input(n, 2, xcc_low_number(n, n->inputs[0], value)));
@@ -189,33 +176,4 @@ xcvm_status xcc_lower_center_crop_pad(xcc_lowering *n)
     if (cut == NULL || pads == NULL)
         return xcc_failure(n);
     return xcc_bind(n, 0, xcc_apply(&n->b, Pad, y, .x = XCC_IN(cut), .pads = XCC_IN(pads), .axes = XCC_IN(axes)));
-}
-
-/* ---- Reductions ---- */
-
-/* The axes of ReduceSum became an operand with opset 13, those of the others with 18. No axes are all axes. */
-static xcvm_status reduction_axes(xcc_lowering *n, int64_t since)
-{
-    XCVM_TRY(attribute_to_input(n, "axes", 1, since));
-    if (n->version < since && xcc_is_empty_constant(xcc_input(n, 1)))
-        n->inputs[1] = NULL;
-    return XCVM_OK;
-}
-
-xcvm_status xcc_lower_reduce(xcc_lowering *n)
-{
-    XCVM_TRY(reduction_axes(n, strcmp(n->op->info.name, "ReduceSum") == 0 ? 13 : 18));
-    return xcc_lower_plain(n);
-}
-
-xcvm_status xcc_lower_reduce_log_sum(xcc_lowering *n)
-{
-    bool keepdims, noop;
-    XCVM_TRY(reduction_axes(n, 18));
-    XCVM_TRY(xcc_need_inputs(n, 1, 2));
-    XCVM_TRY(xcc_attribute_bool(n, "keepdims", true, &keepdims));
-    XCVM_TRY(xcc_attribute_bool(n, "noop_with_empty_axes", false, &noop));
-    xcc_value *sum = xcc_apply(&n->b, ReduceSum, y, .x = XCC_IN(n->inputs[0]), .axes = XCC_IN(xcc_input(n, 1)),
-                               .keepdims = keepdims, .noop_with_empty_axes = noop);
-    return xcc_bind(n, 0, xcc_low_unary(n, XCVM_OP_Log, sum));
 }

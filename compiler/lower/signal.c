@@ -1,4 +1,4 @@
-/* Windows and Fourier transforms, and the loss that is a combination. */
+/* Windows and Fourier transforms. */
 #include "compiler/lower/lower.h"
 
 /* a - b cos(2 pi i / N) + c cos(4 pi i / N) for i from 0 to size - 1; N is size, or size - 1 where the window is
@@ -57,18 +57,4 @@ xcvm_status xcc_lower_mel_weight_matrix(xcc_lowering *n)
     XCC_PLAIN_ARGS(n, MelWeightMatrix, args);
     XCVM_TRY(xcc_attribute_dtype(n, "output_datatype", XCVM_F32, &args.dtype));
     return XCC_EMIT_PLAIN(n, MelWeightMatrix, args);
-}
-
-/* The loss of the logarithm of the softmax over classes, dimension 1. */
-xcvm_status xcc_lower_cross_entropy(xcc_lowering *n)
-{
-    XCVM_TRY(xcc_need_inputs(n, 2, 3));
-    xcc_value *log_prob = xcc_apply(&n->b, LogSoftmax, y, .x = XCC_IN(n->inputs[0]), .axis = 1);
-    XCVM_TRY(xcc_set_input(n, 0, log_prob));
-    if (xcc_wants(n, 1))
-        XCVM_TRY(xcc_bind(n, 1, log_prob));
-    n->output_count = 1;
-    xcvm_status status = xcc_lower_as(n, XCVM_OP_NegativeLogLikelihoodLoss);
-    n->output_count = n->proto->n_output;
-    return status;
 }

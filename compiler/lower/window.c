@@ -206,7 +206,8 @@ static xcvm_status transposed_pads(xcc_lowering *n, window *w, const xcvm_ints *
                                     output.count > 0 ? output.at[i] : 0, &total));
         XCC_NEED(n, total >= INT32_MIN && total <= INT32_MAX, OUT_OF_RANGE, "a padding of %lld is needed",
                  (long long)total);
-        pads[i] = upper ? total / 2 : total - total / 2;
+        /* What the result is larger than the input makes it is added at the end. */
+        pads[i] = total < 0 ? 0 : upper ? total / 2 : total - total / 2;
         pads[i + w->rank] = total - pads[i];
     }
     w->pads = (xcvm_ints){pads, 2 * (size_t)w->rank};

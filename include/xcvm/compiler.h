@@ -24,13 +24,13 @@ typedef struct xcc_options {
     const xcc_dim *dims;             /* named dimensions to fix */
     size_t dim_count;
     xcc_scheduling scheduling;
-    int optimization;                /* 0: default (2), -1: only what is needed to run, 1: no merging, 2: all */
-    bool strip;                      /* leave debug data out */
-    bool report;                     /* fill the figures of xcc_report */
-    const char *dump_after;          /* name of a pass, "all", or NULL */
-    xcvm_sink dump;                  /* receives the graphs asked for by dump_after */
+    int optimization;       /* 0: default (2), -1: only what is needed to run, 1: no merging, 2: all */
+    bool strip;             /* leave debug data out */
+    bool report;            /* fill the figures of xcc_report */
+    const char *dump_after; /* name of a pass, "all", or NULL */
+    xcvm_sink dump;         /* receives the graphs asked for by dump_after */
     void (*progress)(void *user, const char *pass, double fraction);
-    void *user;                      /* for dump and progress */
+    void *user; /* for dump and progress */
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

@@ -71,9 +71,9 @@ XCVM_API const char *xcvm_status_sentence(xcvm_status status);
 /* What went wrong and where. pc is -1 and the strings are empty where they do not apply. */
 typedef struct xcvm_error {
     xcvm_status status;
-    int32_t pc;            /* index of the instruction */
-    char instruction[32];  /* its name, as in "Conv" */
-    char node[128];        /* the source node that it was compiled from */
+    int32_t pc;           /* index of the instruction */
+    char instruction[32]; /* its name, as in "Conv" */
+    char node[128];       /* the source node that it was compiled from */
     char message[600];
 } xcvm_error;
 
@@ -232,14 +232,14 @@ XCVM_API const xcvm_parameter *xcvm_program_output(const xcvm_program *program, 
 
 /* Facts about a program as a whole. */
 typedef struct xcvm_program_info {
-    size_t size;             /* set by the caller */
-    uint32_t format;         /* version of the program format */
+    size_t size;     /* set by the caller */
+    uint32_t format; /* version of the program format */
     const char *producer;
     size_t instruction_count;
     size_t register_count;
     size_t constant_count;
     size_t constant_bytes;
-    size_t arena_bytes;      /* planned memory; 0 if nothing could be planned */
+    size_t arena_bytes; /* planned memory; 0 if nothing could be planned */
 } xcvm_program_info;
 XCVM_API void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info);
 
@@ -270,14 +270,14 @@ typedef struct xcvm_session xcvm_session;
 
 typedef struct xcvm_session_options {
     size_t size;
-    const xcvm_allocator *allocator; /* NULL: the program's */
-    int threads;                     /* including the caller's; 0: what affinity and cgroup quota allow */
-    size_t memory_limit;             /* bytes that the session may hold at once; 0: no limit */
-    void *arena;                     /* caller's memory for the plan, 64-byte aligned; NULL: allocated */
-    size_t arena_bytes;              /* at least the program's arena_bytes */
-    uint64_t seed;                   /* for random instructions that have no seed of their own */
-    bool strict_types;               /* check every result against the types noted by the compiler */
-    bool deterministic;              /* the same bits for any number of threads */
+    const xcvm_allocator *allocator;             /* NULL: the program's */
+    int threads;                                 /* including the caller's; 0: what affinity and cgroup quota allow */
+    size_t memory_limit;                         /* bytes that the session may hold at once; 0: no limit */
+    void *arena;                                 /* caller's memory for the plan, 64-byte aligned; NULL: allocated */
+    size_t arena_bytes;                          /* at least the program's arena_bytes */
+    uint64_t seed;                               /* for random instructions that have no seed of their own */
+    bool strict_types;                           /* check every result against the types noted by the compiler */
+    bool deterministic;                          /* the same bits for any number of threads */
     bool (*print)(void *user, const char *text); /* receives what Print prints; NULL: discarded */
     void *user;
 } xcvm_session_options;
@@ -297,8 +297,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_output(xcvm_session *session
 
 typedef struct xcvm_run_options {
     size_t size;
-    uint64_t fuel;          /* instructions that may run; 0: no limit */
-    uint64_t timeout_ns;    /* 0: no limit */
+    uint64_t fuel;       /* instructions that may run; 0: no limit */
+    uint64_t timeout_ns; /* 0: no limit */
 } xcvm_run_options;
 
 /* Runs the program on the bound inputs. After any outcome the session can run again. `options` may be NULL. */
@@ -310,10 +310,10 @@ XCVM_API const xcvm_value *xcvm_session_output(const xcvm_session *session, size
 XCVM_API void xcvm_session_cancel(xcvm_session *session);
 
 typedef struct xcvm_memory_info {
-    size_t size;            /* set by the caller */
-    size_t live_bytes;      /* held by values now */
-    size_t peak_bytes;      /* most ever held by values, arena and scratch */
-    size_t reserved_bytes;  /* taken from the allocator now */
+    size_t size;           /* set by the caller */
+    size_t live_bytes;     /* held by values now */
+    size_t peak_bytes;     /* most ever held by values, arena and scratch */
+    size_t reserved_bytes; /* taken from the allocator now */
 } xcvm_memory_info;
 XCVM_API void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info);
 
@@ -324,19 +324,19 @@ typedef struct xcvm_event {
     size_t size;
     int32_t pc;
     const char *instruction;
-    const char *node;             /* source node, "" if unknown */
-    const char *attributes;       /* as in the text assembly, "" if none; only with want_attributes */
-    uint64_t start_ns, end_ns;    /* monotonic clock; end_ns is 0 before execution */
-    uint64_t flops;               /* 0 if unknown */
+    const char *node;          /* source node, "" if unknown */
+    const char *attributes;    /* as in the text assembly, "" if none; only with want_attributes */
+    uint64_t start_ns, end_ns; /* monotonic clock; end_ns is 0 before execution */
+    uint64_t flops;            /* 0 if unknown */
     uint64_t bytes_read, bytes_written;
-    size_t live_bytes;            /* held by values after the instruction */
+    size_t live_bytes; /* held by values after the instruction */
     size_t input_count, output_count;
-    const xcvm_value *const *inputs;  /* NULL entries are absent operands */
+    const xcvm_value *const *inputs; /* NULL entries are absent operands */
     const xcvm_value *const *outputs;
-    const int32_t *input_registers;   /* 0: absent; below 0: constant -1 - register */
+    const int32_t *input_registers; /* 0: absent; below 0: constant -1 - register */
     const int32_t *output_registers;
-    const char *const *output_names;  /* names of the values in the model, "" if unknown */
-    size_t span_count;                /* what each worker did within the instruction, if it was split */
+    const char *const *output_names; /* names of the values in the model, "" if unknown */
+    size_t span_count;               /* what each worker did within the instruction, if it was split */
     const struct xcvm_span *spans;
 } xcvm_event;
 
@@ -362,10 +362,10 @@ XCVM_API void xcvm_session_set_observer(xcvm_session *session, const xcvm_observ
 
 typedef struct xcvm_operand_info {
     const char *name;
-    const char *role;      /* "output", "input", "attribute" */
-    const char *kind;      /* "tensor", "list", "int", "choice", ... */
-    const char *types;     /* allowed element types, as "f32 f64"; "" for attributes */
-    const char *choices;   /* of a choice attribute, separated by "|"; otherwise the default, or "" */
+    const char *role;    /* "output", "input", "attribute" */
+    const char *kind;    /* "tensor", "list", "int", "choice", ... */
+    const char *types;   /* allowed element types, as "f32 f64"; "" for attributes */
+    const char *choices; /* of a choice attribute, separated by "|"; otherwise the default, or "" */
     bool optional;
 } xcvm_operand_info;
 

@@ -93,21 +93,23 @@ LOOP_SMALL(PRelu, float, u < 0.0f ? u * v : u)
 LOOP_LIBM(Mod, mod_of(u, v))
 LOOP_LIBM(Fmod, fmodf(u, v))
 
-/* All elements go through the same vector code, the last ones in a padded block. */
+/* All elements go through the same vector code, the last ones padded. */
 static void loop_Pow(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)
 {
     enum { LANES = 16 };
     const float *from_a = a, *from_b = b;
-    float *to = y, base[LANES] = {0}, exponent[LANES] = {0}, power[LANES];
-    for (size_t at = 0; at < count; at += LANES) {
-        size_t n = count - at < LANES ? count - at : LANES;
-        for (size_t i = 0; i < n; i++)
-            base[i] = from_a[(at + i) * a_step];
-        for (size_t i = 0; i < n; i++)
-            exponent[i] = from_b[(at + i) * b_step];
-        for (size_t i = 0; i < LANES; i++)
-            power[i] = xcvm_pow_f32(base[i], exponent[i]);
-        memcpy(to + at, power, n * sizeof *to);
+    float base[XCVM_BLOCK], exponent[XCVM_BLOCK];
+    for (size_t at = 0; at < count; at += XCVM_BLOCK) {
+        size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
+        size_t padded = (n + LANES - 1) & ~(size_t)(LANES - 1);
+        for (size_t i = 0; i < padded; i++) {
+            base[i] = i < n ? from_a[(at + i) * a_step] : 1.0f;
+            exponent[i] = i < n ? from_b[(at + i) * b_step] : 1.0f;
+        }
+        XCVM_INDEPENDENT
+        for (size_t i = 0; i < padded; i++)
+            base[i] = xcvm_pow_f32(base[i], exponent[i]);
+        memcpy((float *)y + at, base, n * sizeof *base);
     }
 }
 
@@ -258,9 +260,9 @@ static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_binary_loo
 /* The element type whose loop an operation on `dtype` uses. */
 static xcvm_dtype carrier_of(xcvm_binary op, xcvm_dtype dtype)
 {
-    if (xcvm_dtype_in(dtype, XCVM_TYPES_HALF))
+    if (dtype == XCVM_F32 || xcvm_dtype_in(dtype, XCVM_TYPES_HALF))
         return XCVM_F32;
-    if (dtype == XCVM_F32 || xcvm_binary_loop_of(op, dtype) != NULL)
+    if (xcvm_binary_loop_of(op, dtype) != NULL)
         return dtype;
     return xcvm_dtype_in(dtype, XCVM_TYPES_UNSIGNED) ? XCVM_U64 : XCVM_I64;
 }
@@ -270,20 +272,19 @@ static __attribute__((noinline)) xcvm_status run_binary(xcvm_kernel *k, xcvm_bin
                                                         xcvm_value *y, const xcvm_value *a, const xcvm_value *b,
                                                         size_t grain)
 {
-    if (a->dtype == XCVM_F32) {
+    xcvm_dtype dtype = a->dtype, carrier = carrier_of(op, dtype);
+    xcvm_binary_loop loop = carrier == XCVM_F32 ? f32 : xcvm_binary_loop_of(op, carrier);
+    if (carrier == dtype) {
         /* Small tensors of equal shape, or with a scalar, go straight to the loop. */
-        size_t a_count = a->bytes / sizeof(float), b_count = b->bytes / sizeof(float);
+        size_t size = xcvm_dtype_size(dtype), a_count = a->bytes / size, b_count = b->bytes / size;
         size_t count = a_count > b_count ? a_count : b_count;
-        size_t y_count = y->dtype == XCVM_BOOL ? y->bytes : y->bytes / sizeof(float);
+        size_t y_count = y->dtype == XCVM_BOOL ? y->bytes : y->bytes / size;
         if (count < grain && y_count == count && (a_count == count || a_count == 1) &&
             (b_count == count || b_count == 1)) {
-            f32(a->data, a_count != 1, b->data, b_count != 1, y->data, count);
+            loop(a->data, a_count != 1, b->data, b_count != 1, y->data, count);
             return XCVM_OK;
         }
-        return run(k, f32, XCVM_F32, y, a, b, grain);
     }
-    xcvm_dtype carrier = carrier_of(op, a->dtype);
-    xcvm_binary_loop loop = carrier == XCVM_F32 ? f32 : xcvm_binary_loop_of(op, carrier);
     return run(k, loop, carrier == XCVM_U64 ? XCVM_I64 : carrier, y, a, b, grain);
 }
 

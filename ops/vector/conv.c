@@ -3,7 +3,7 @@
 #include "ops/conv_f64.h"
 #include "ops/convert.h"
 
-static const xcvm_conv_algorithm *choose(const xcvm_conv_shape *s)
+const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s)
 {
     const xcvm_conv_algorithm *const table[] = {&xcvm_conv_pointwise, &xcvm_conv_depthwise, &xcvm_conv_winograd,
                                                 &xcvm_conv_columns};
@@ -57,7 +57,7 @@ XCVM_KERNEL(Conv)
     if (a->y->dtype == XCVM_F64)
         return xcvm_conv_f64(k, &c.shape, a, &f);
     c.activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL;
-    const xcvm_conv_algorithm *chosen = choose(&c.shape);
+    const xcvm_conv_algorithm *chosen = xcvm_conv_choose(&c.shape);
     if (a->y->dtype != XCVM_F32)
         return run_narrow(k, a, &c, chosen);
     c.x = a->x->data;

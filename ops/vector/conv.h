@@ -34,19 +34,29 @@ extern const xcvm_conv_algorithm xcvm_conv_depthwise;
 #define xcvm_conv_winograd XCVM_PER_ISA(xcvm_conv_winograd)
 extern const xcvm_conv_algorithm xcvm_conv_winograd;
 
+/* The algorithm that fits at the least cost. */
+#define xcvm_conv_choose XCVM_PER_ISA(xcvm_conv_choose)
+const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s);
+
 /* Multiply-adds by the definition. */
 static inline double xcvm_conv_work(const xcvm_conv_shape *s)
 {
-    return (double)s->batch * (double)s->group * (double)s->outputs * (double)s->window.out_size *
-           (double)s->channels * (double)s->window.kernel_size;
+    return (double)s->batch * (double)s->group * (double)s->outputs * (double)s->window.out_size * (double)s->channels *
+           (double)s->window.kernel_size;
 }
 
 /* Copies n floats; for the short runs of which images consist. */
 static inline void xcvm_copy_floats(float *to, const float *from, size_t n)
 {
     if (n >= XCVM_LANES) {
+        /* Two at a time: compilers call memcpy for a loop that stores one. */
         size_t i = 0;
-        for (; i + XCVM_LANES <= n; i += XCVM_LANES)
+        for (; i + 2 * XCVM_LANES <= n; i += 2 * XCVM_LANES) {
+            const xcvm_lanes a = xcvm_lanes_load(from + i), b = xcvm_lanes_load(from + i + XCVM_LANES);
+            xcvm_lanes_store(to + i, a);
+            xcvm_lanes_store(to + i + XCVM_LANES, b);
+        }
+        if (i + XCVM_LANES <= n)
             xcvm_lanes_store(to + i, xcvm_lanes_load(from + i));
         xcvm_lanes_store(to + n - XCVM_LANES, xcvm_lanes_load(from + n - XCVM_LANES));
         return;
@@ -78,8 +88,8 @@ static inline void xcvm_copy_strided(float *to, const float *from, size_t stride
     if (stride == 2) {
         /* The last vector's second half would reach one float beyond what is there, so it is left to the loop. */
         for (; i + XCVM_LANES < n; i += XCVM_LANES)
-            xcvm_lanes_store(to + i, xcvm_lanes_even(xcvm_lanes_load(from + 2 * i),
-                                                     xcvm_lanes_load(from + 2 * i + XCVM_LANES)));
+            xcvm_lanes_store(
+                to + i, xcvm_lanes_even(xcvm_lanes_load(from + 2 * i), xcvm_lanes_load(from + 2 * i + XCVM_LANES)));
         if (i > 0 && n - i <= XCVM_LANES) {
             const float *last = from + 2 * (n - XCVM_LANES) - 1;
             xcvm_lanes_store(to + n - XCVM_LANES,

@@ -81,11 +81,10 @@ static void run_channels(void *context, size_t begin, size_t end, int worker)
     const xcvm_window *w = &s->window;
     const xcvm_planes *p = &r->planes;
     float *planes = r->scratch + (size_t)worker * r->scratch_floats, *sums = planes + p->in_floats;
-    /* What is padding in one channel's band is padding in the next one's, if there is one band. */
-    xcvm_planes_clear(p, 0.0f, planes);
     for (size_t i = begin; i < end; i++) {
         const size_t output = i % (s->group * s->outputs);
-        const float *x = c->x + i / s->outputs * w->in_size;
+        const size_t image = i / s->outputs, readable = (s->batch * s->group - image) * w->in_size;
+        const float *x = c->x + image * w->in_size;
         const float bias = c->b != NULL ? c->b[output] : 0.0f;
         const xcvm_status status = xcvm_kernel_poll(r->k);
         if (status != XCVM_OK) {
@@ -95,13 +94,7 @@ static void run_channels(void *context, size_t begin, size_t end, int worker)
         for (size_t top = 0; top < w->out[1]; top += p->rows) {
             const size_t rows = w->out[1] - top < p->rows ? w->out[1] - top : p->rows;
             const size_t count = (rows - 1) * p->pitch + w->out[2], at = i * w->out_size + top * w->out[2];
-            if (p->rows < w->out[1])
-                xcvm_planes_clear(p, 0.0f, planes);
-            for (size_t row = 0; row < p->in_rows; row++) {
-                const ptrdiff_t h = xcvm_planes_row(p, top, row);
-                if (h >= 0)
-                    xcvm_planes_put(p, row, x + (size_t)h * w->in[2], planes);
-            }
+            xcvm_planes_fill(p, x, readable, top, 0.0f, planes);
             sum_band(r, planes, c->w + output * p->taps, bias, count, sums);
             store_band(r, count, rows, c->z != NULL ? c->z + at : NULL, sums, c->y + at);
         }
@@ -117,7 +110,7 @@ static size_t floats_per_worker(const xcvm_planes *p) { return p->in_floats + p-
 static size_t scratch_bytes(const xcvm_conv_shape *s, int threads)
 {
     xcvm_planes p;
-    xcvm_planes_make(&p, &s->window, false);
+    xcvm_planes_make(&p, &s->window, 0);
     return floats_per_worker(&p) * (size_t)threads * sizeof(float);
 }
 
@@ -125,7 +118,7 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
 {
     const xcvm_conv_shape *s = &c->shape;
     work r = {.k = k, .c = c, .scratch = scratch};
-    xcvm_planes_make(&r.planes, &s->window, true);
+    xcvm_planes_make(&r.planes, &s->window, 0);
     r.scratch_floats = floats_per_worker(&r.planes);
     const double each = (double)s->window.out_size * (double)(r.planes.taps + 8);
     const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;

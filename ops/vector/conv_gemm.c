@@ -2,10 +2,12 @@
  * where the window is a single position, else made up block by block (im2col). */
 #include "ops/vector/conv.h"
 #include "ops/vector/gemm.h"
+#include "ops/vector/planes.h"
 
 enum {
     /* Columns that are gathered at a time, before they are placed in panels. */
-    CHUNK = 512 / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL
+    CHUNK = 512 / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL,
+    BAND = 8 * 1024
 };
 
 /* The product for one image and group, whose pointers are those of item `index` of batch x group. */
@@ -94,7 +96,7 @@ static const float *input_row(const xcvm_window *w, const tap *t, size_t od, siz
     return t->plane + ((size_t)d * w->in[1] + (size_t)h) * w->in[2];
 }
 
-static void zero_floats(float *to, size_t n)
+XCVM_INLINE void zero_floats(float *to, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         to[i] = 0.0f;
@@ -128,7 +130,8 @@ static void gather_row(const xcvm_window *w, const tap *t, size_t from, size_t t
     }
 }
 
-static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+/* Rows of the matrix, each taken from the image as it lies. */
+static void gather_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
 {
     const xcvm_conv *c = g->source;
     float line[CHUNK + XCVM_LANES] __attribute__((aligned(64)));
@@ -141,6 +144,62 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
             xcvm_gemm_place_row(line, count, p - k0, k1 - k0, panels + (n - n0) * (k1 - k0));
         }
     }
+}
+
+/* Columns [from, from + count), which begin in output row `top`, as one window position sees them in its plane; writes
+ * up to a vector more. */
+static void copy_positions(const xcvm_planes *p, const float *plane, size_t from, size_t count, float *line)
+{
+    const size_t width = p->window->out[2];
+    size_t column = from % width;
+    for (size_t done = 0; done < count; plane += p->pitch) {
+        const size_t run = width - column < count - done ? width - column : count - done;
+        for (size_t i = 0; i < run; i += XCVM_LANES)
+            xcvm_lanes_store(line + done + i, xcvm_lanes_load(plane + column + i));
+        done += run;
+        column = 0;
+    }
+}
+
+/* The same from planes (planes.h), which are filled once for all window positions of a channel. */
+static void gather_planes(const xcvm_gemm *g, const xcvm_planes *planes, size_t k0, size_t k1, size_t n0, size_t n1,
+                          float *panels)
+{
+    const xcvm_conv *c = g->source;
+    const xcvm_window *w = planes->window;
+    const size_t end = c->shape.batch * c->shape.group * c->shape.channels * w->in_size;
+    float line[CHUNK + XCVM_LANES] __attribute__((aligned(64))), band[BAND] __attribute__((aligned(64)));
+    for (size_t n = n0; n < n1; n += CHUNK) {
+        const size_t count = n1 - n < CHUNK ? n1 - n : CHUNK;
+        for (size_t p = k0; p < k1;) {
+            const size_t channel = p / w->kernel_size;
+            const size_t last = (channel + 1) * w->kernel_size < k1 ? (channel + 1) * w->kernel_size : k1;
+            const float *image = g->b + channel * w->in_size;
+            xcvm_planes_fill(planes, image, end - (size_t)(image - c->x), n / w->out[2], 0.0f, band);
+            for (; p < last; p++) {
+                copy_positions(planes, band + planes->offsets[p % w->kernel_size], n, count, line);
+                zero_floats(line + count, XCVM_LANES);
+                xcvm_gemm_place_row(line, count, p - k0, k1 - k0, panels + (n - n0) * (k1 - k0));
+            }
+        }
+    }
+}
+
+static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    const xcvm_conv *c = g->source;
+    const xcvm_window *w = &c->shape.window;
+    if (w->kernel_size >= 4 && xcvm_planes_fit(w)) {
+        /* Rows that a chunk may touch. */
+        const size_t rows = (CHUNK + w->out[2] - 2) / w->out[2] + 1;
+        xcvm_planes planes;
+        xcvm_planes_make(&planes, w, rows < w->out[1] ? rows : w->out[1]);
+        if (planes.in_floats <= BAND) {
+            gather_planes(g, &planes, k0, k1, n0, n1, panels);
+            return;
+        }
+    }
+    gather_rows(g, k0, k1, n0, n1, panels);
 }
 
 static bool any(const xcvm_conv_shape *s)

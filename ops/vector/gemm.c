@@ -125,6 +125,25 @@ static void run_tile(const tile *t, size_t rows, size_t vectors, bool a_by_colum
     functions[rows][vectors][a_by_column](t);
 }
 
+void xcvm_gemm_panels(size_t m, size_t n, size_t k, const float *a, size_t a_row, const float *b, float *c,
+                      size_t c_row)
+{
+    tile t = {.depth = k, .a_stride = a_row, .c_stride = c_row, .alpha = 1.0f};
+    for (size_t i = 0; i < m; i += XCVM_GEMM_TALL) {
+        const size_t last = m - i < XCVM_GEMM_TALL ? m : i + XCVM_GEMM_TALL;
+        for (size_t j = 0; j < n; j += XCVM_GEMM_PANEL) {
+            t.b = b + j * k;
+            t.b_stride = xcvm_gemm_panel_width(j, n);
+            for (size_t row = i, rows; row < last; row += rows) {
+                rows = tile_rows(last - row, t.b_stride / XCVM_LANES);
+                t.a = a + row * a_row;
+                t.c = c + row * c_row + j;
+                run_tile(&t, rows, t.b_stride / XCVM_LANES, false);
+            }
+        }
+    }
+}
+
 /* ---- Blocks ---- */
 
 /* What a block of the product works on: rows [p, p + depth) of b, which begin at `b`. */
@@ -336,8 +355,8 @@ static const float *dot_runs(const block *b, size_t columns, float *buffer, size
     return runs;
 }
 
-/* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow each
- * other, so that the rows of a are read once a block. */
+/* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow
+ * each other, so that the rows of a are read once a block. */
 static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_t end, size_t dots, float *buffer)
 {
     const xcvm_gemm *g = b->g;

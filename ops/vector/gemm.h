@@ -74,6 +74,12 @@ size_t xcvm_gemm_part_scratch(const xcvm_gemm *g);
 xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
                            void *scratch);
 
+/* c = a * b, nothing else, for b packed and n a multiple of XCVM_LANES: what is left of a product that is small and in
+ * the cache. Rows of a and c are a_row and c_row apart. */
+#define xcvm_gemm_panels XCVM_PER_ISA(xcvm_gemm_panels)
+void xcvm_gemm_panels(size_t m, size_t n, size_t k, const float *a, size_t a_row, const float *b, float *c,
+                      size_t c_row);
+
 /* Floats of `n` columns of `k` rows as panels. */
 static inline size_t xcvm_gemm_packed_size(size_t k, size_t n) { return k * xcvm_round_up(n, XCVM_LANES); }
 /* Width of the panel that begins at column j of n. */

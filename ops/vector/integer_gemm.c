@@ -161,7 +161,7 @@ static void finish(const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0, 
 static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0,
                             size_t n1, char *scratch)
 {
-    buffers b;
+    buffers b = {0};
     lay_out(g, m1 - m0, scratch, &b);
     const size_t width = block_width(g->n);
     for (size_t n = n0; n < n1; n += width) {

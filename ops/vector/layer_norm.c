@@ -96,7 +96,8 @@ static void norm_f32(const void *context, const xcvm_tile *t)
     note(n->inverse, t->index, (double)inverse);
     if (n->groups == 0) {
         const float *scale = parameter_of(&n->scale, sizeof *scale, t->index, t->length, t->spare);
-        const float *bias = parameter_of(&n->bias, sizeof *bias, t->index, t->length, t->spare + t->length);
+        const float *bias =
+            parameter_of(&n->bias, sizeof *bias, t->index, t->length, t->spare != NULL ? t->spare + t->length : NULL);
         transform(t->x, t->y, t->length, mean, inverse, scale, bias);
         return;
     }

@@ -53,6 +53,13 @@ static inline float xcvm_copysign_f32(float magnitude, float sign)
     return xcvm_f32_of((xcvm_f32_bits(magnitude) & 0x7fffffffu) | (xcvm_f32_bits(sign) & 0x80000000u));
 }
 
+/* A choice by masks, where a long chain of ?: would be compiled to branches. `condition` is 0 or 1. */
+static inline float xcvm_select_f32(int condition, float yes, float no)
+{
+    uint32_t mask = 0u - (uint32_t)condition;
+    return xcvm_f32_of((xcvm_f32_bits(yes) & mask) | (xcvm_f32_bits(no) & ~mask));
+}
+
 /* 2 to the n, for n in [-126, 127]. */
 static inline float xcvm_pow2_f32(int32_t n) { return xcvm_f32_of((uint32_t)(n + 127) << 23); }
 
@@ -93,8 +100,8 @@ static inline float xcvm_exp_f32(float x)
     return (xcvm_expm1_reduced_f32(r) + 1.0f) * xcvm_pow2_f32(half) * xcvm_pow2_f32(n - half);
 }
 
-/* e to the x, for x <= 0 or NaN: 0 below -87.3, where the result would be subnormal; 1.1 ulp elsewhere. For sums of
- * which the greatest term is 1. */
+/* e to the x, for x <= 88 or NaN: 0 below -87.3, where the result would be subnormal; 1 ulp elsewhere. For sums of
+ * which the greatest term is 1, and other uses where e to the x is small or soon lost. */
 static inline float xcvm_exp_negative_f32(float x)
 {
     float clamped = x < -87.3f ? -87.3f : x;
@@ -152,7 +159,7 @@ static inline float xcvm_log1p_unit_f32(float x)
     return xcvm_log_f32(u) + (x - (u - 1.0f)) / u;
 }
 
-/* Hyperbolic tangent; 1.4 ulp. Odd polynomial for small arguments (Cephes tanhf), else by the exponential function. */
+/* Hyperbolic tangent; 1.5 ulp. Odd polynomial for small arguments (Cephes tanhf), else by e to the -2 |x|. */
 static inline float xcvm_tanh_f32(float x)
 {
     float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
@@ -163,22 +170,25 @@ static inline float xcvm_tanh_f32(float x)
     p = p * z + 1.33314422036e-1f;
     p = p * z - 3.33332819422e-1f;
     float small = p * z * x + x;
-    float large = 1.0f - 2.0f / (xcvm_exp_f32(a > 10.0f ? 20.0f : 2.0f * a) + 1.0f);
-    return a < 0.625f ? small : xcvm_copysign_f32(large, x);
+    /* From 10 on the result is 1. */
+    int32_t n;
+    float r = xcvm_exp_reduce_f32(a > 10.0f ? -20.0f : -2.0f * a, &n);
+    float e = (xcvm_expm1_reduced_f32(r) + 1.0f) * xcvm_pow2_f32(n);
+    float large = (1.0f - e) / (1.0f + e);
+    return xcvm_copysign_f32(a < 0.625f ? small : large, x);
 }
 
-/* 1 / (1 + e to the -x); 2.5 ulp. */
+/* 1 / (1 + e to the -x); 2.5 ulp, 0 below -87.3. */
 static inline float xcvm_sigmoid_f32(float x)
 {
-    float e = xcvm_exp_f32(xcvm_f32_of(xcvm_f32_bits(x) | 0x80000000u));
-    float y = (x < 0.0f ? e : 1.0f) / (1.0f + e);
-    return y;
+    float e = xcvm_exp_negative_f32(xcvm_f32_of(xcvm_f32_bits(x) | 0x80000000u));
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/* log(1 + e to the x); 2 ulp. */
+/* log(1 + e to the x); 2 ulp, 0 below -87.3. */
 static inline float xcvm_softplus_f32(float x)
 {
-    float e = xcvm_exp_f32(xcvm_f32_of(xcvm_f32_bits(x) | 0x80000000u));
+    float e = xcvm_exp_negative_f32(xcvm_f32_of(xcvm_f32_bits(x) | 0x80000000u));
     return (x < 0.0f ? 0.0f : x) + xcvm_log1p_unit_f32(e);
 }
 
@@ -206,7 +216,7 @@ static inline float xcvm_erfc_large_f32(float t)
     p = p * t + 1.07399531e-1f;
     p = p * t + 6.34497166e-1f;
     p = p * t + 1.28797397e-1f;
-    return xcvm_exp_f32(-(p * t + t));
+    return xcvm_exp_negative_f32(-(p * t + t));
 }
 
 /* Error function; 1.3 ulp. */
@@ -237,7 +247,7 @@ static inline float xcvm_gelu_tanh_f32(float x)
 /* x * tanh(softplus(x)); 4 ulp for x > -87. */
 static inline float xcvm_mish_f32(float x)
 {
-    float e = xcvm_exp_f32(x > 20.0f ? 20.0f : x);
+    float e = xcvm_exp_negative_f32(x > 20.0f ? 20.0f : x);
     float n = e * (e + 2.0f);
     return x > 20.0f ? x : x * (n / (n + 2.0f));
 }
@@ -323,19 +333,19 @@ static inline float xcvm_pow_f32(float x, float y)
     q = q * f + 1.0;
     float r = (float)(q * xcvm_f64_of((xcvm_f64_bits(shifted) + 1023u) << 52));
 
+    /* The special cases, the last ones first in importance. */
     float ay = xcvm_f32_of(xcvm_f32_bits(y) & 0x7fffffffu);
+    float limit = xcvm_select_f32((y > 0.0f) == (a > 1.0f), INFINITY, 0.0f);
+    r = xcvm_select_f32(ay > 3.40282347e+38f, xcvm_select_f32(a == 1.0f, 1.0f, limit), r);
+    r = xcvm_select_f32((a == 0.0f) | (a > 3.40282347e+38f), limit, r);
     /* Floats of 2^24 and above are even integers. */
-    int32_t whole = (int32_t)(ay < 16777216.0f ? ay : 0.0f);
-    int integer = (ay >= 16777216.0f) | ((float)whole == ay);
-    uint32_t odd = (uint32_t)whole & (integer ? 1u : 0u);
-    uint32_t sign = odd << 31 & xcvm_f32_bits(x);
-    int grows = (y > 0.0f) == (a > 1.0f);
-    r = ay > 3.40282347e+38f ? (a == 1.0f ? 1.0f : grows ? INFINITY : 0.0f) : r;
-    r = a == 0.0f || a > 3.40282347e+38f ? ((y > 0.0f) == (a > 1.0f) ? INFINITY : 0.0f) : r;
-    r = xcvm_f32_of(xcvm_f32_bits(r) | sign);
-    r = ((x < 0.0f) & (a <= 3.40282347e+38f) & !integer) ? NAN : r;
-    r = ((x != x) | (y != y)) ? x + y : r;
-    return ((x == 1.0f) | (y == 0.0f)) ? 1.0f : r;
+    int is_great = ay >= 16777216.0f;
+    int32_t whole = (int32_t)xcvm_select_f32(is_great | (y != y), 0.0f, ay);
+    int integer = is_great | ((float)whole == ay);
+    r = xcvm_f32_of(xcvm_f32_bits(r) | ((uint32_t)(whole & integer) << 31 & xcvm_f32_bits(x)));
+    r = xcvm_select_f32((x < 0.0f) & (a <= 3.40282347e+38f) & !integer, NAN, r);
+    r = xcvm_select_f32((x != x) | (y != y), x + y, r);
+    return xcvm_select_f32((x == 1.0f) | (y == 0.0f), 1.0f, r);
 }
 
 #endif

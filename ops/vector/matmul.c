@@ -4,8 +4,8 @@
 #include "ops/strided.h"
 #include "ops/vector/gemm.h"
 
-/* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows are
- * read where they lie, is not packed. */
+/* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows
+ * are read where they lie, is not packed. */
 enum { SWAP_ROWS = 96 };
 
 typedef struct operands {
@@ -89,8 +89,8 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
     operands o = {.shape = shape};
     o.swapped = e->transpose_b && !e->transpose_a && shape->m > 1 && shape->m <= SWAP_ROWS;
     xcvm_gemm_batch batch = describe(&o, e);
-    const size_t copies = float_copy_bytes(a) + float_copy_bytes(b) + float_copy_bytes(y) +
-                          (bias != NULL ? float_copy_bytes(bias) : 0);
+    const size_t copies =
+        float_copy_bytes(a) + float_copy_bytes(b) + float_copy_bytes(y) + (bias != NULL ? float_copy_bytes(bias) : 0);
     float *scratch = xcvm_kernel_scratch(k, xcvm_round_up(copies, XCVM_ALIGNMENT) +
                                                 xcvm_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
     if (scratch == NULL)
@@ -125,11 +125,8 @@ XCVM_KERNEL(MatMul)
         extras e = {.alpha = 1.0f};
         return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);
     }
-    const xcvm_product_task task = {.shape = shape,
-                                    .dtype = (xcvm_dtype)a->y->dtype,
-                                    .a = a->a->data,
-                                    .b = a->b->data,
-                                    .y = a->y->data};
+    const xcvm_product_task task = {
+        .shape = shape, .dtype = (xcvm_dtype)a->y->dtype, .a = a->a->data, .b = a->b->data, .y = a->y->data};
     return xcvm_product_run(k, &task);
 }
 

@@ -89,27 +89,27 @@ static float counted(const xcvm_window *w, int axis, size_t o, bool pads)
 
 static bool is_mean(const work *r) { return r->pooling->kind == XCVM_POOL_MEAN; }
 
-/* The row of the image as floats: where it lies, or in `line`. */
-static const float *read_row(const work *r, size_t at, float *line)
+/* One image as floats: where it lies, or copied to `copy`. */
+static const float *read_image(const work *r, size_t index, float *copy)
 {
     const xcvm_value *x = r->pooling->x;
-    const size_t count = r->window.in[2];
+    const size_t count = r->window.in_size, at = index * count;
     switch ((xcvm_dtype)x->dtype) {
     case XCVM_F32:
         return XCVM_CDATA(float, x) + at;
     case XCVM_U8:
         for (size_t i = 0; i < count; i++)
-            line[i] = XCVM_CDATA(uint8_t, x)[at + i];
+            copy[i] = XCVM_CDATA(uint8_t, x)[at + i];
         break;
     case XCVM_I8:
         for (size_t i = 0; i < count; i++)
-            line[i] = XCVM_CDATA(int8_t, x)[at + i];
+            copy[i] = XCVM_CDATA(int8_t, x)[at + i];
         break;
     default:
-        xcvm_load_f32((xcvm_dtype)x->dtype, x->data, at, count, line);
+        xcvm_load_f32((xcvm_dtype)x->dtype, x->data, at, count, copy);
         break;
     }
-    return line;
+    return copy;
 }
 
 /* A window with nothing in it has minus infinity as its maximum, which is the least byte. */
@@ -144,26 +144,20 @@ static void run_planes(void *context, size_t begin, size_t end, int worker)
     const xcvm_window *w = &r->window;
     const float blank = r->fold == FOLD_MAX ? -INFINITY : 0.0f;
     float *planes = r->scratch + (size_t)worker * r->scratch_floats, *results = planes + p->in_floats;
-    float *columns = results + p->out_floats, *line = columns + xcvm_round_up(w->out[2], XCVM_LANES);
+    float *columns = results + p->out_floats, *copy = columns + xcvm_round_up(w->out[2], XCVM_LANES);
     for (size_t i = 0; i < w->out[2] && is_mean(r); i++)
         columns[i] = counted(w, 2, i, r->pooling->count_pads);
-    /* What is padding in one image's band is padding in the next one's, if there is one band. */
-    xcvm_planes_clear(p, blank, planes);
     for (size_t i = begin; i < end; i++) {
         const xcvm_status status = xcvm_kernel_poll(r->k);
         if (status != XCVM_OK) {
             __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
             return;
         }
+        const float *image = read_image(r, i, copy);
+        const bool copied = image == copy;
         for (size_t top = 0; top < w->out[1]; top += p->rows) {
             const size_t rows = w->out[1] - top < p->rows ? w->out[1] - top : p->rows;
-            if (p->rows < w->out[1])
-                xcvm_planes_clear(p, blank, planes);
-            for (size_t row = 0; row < p->in_rows; row++) {
-                const ptrdiff_t h = xcvm_planes_row(p, top, row);
-                if (h >= 0)
-                    xcvm_planes_put(p, row, read_row(r, i * w->in_size + (size_t)h * w->in[2], line), planes);
-            }
+            xcvm_planes_fill(p, image, copied ? w->in_size : (end - i) * w->in_size, top, blank, planes);
             fold_band(r, planes, (rows - 1) * p->pitch + w->out[2], results);
             for (size_t row = 0; row < rows; row++) {
                 float *from = results + row * p->pitch;
@@ -201,9 +195,9 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
         xcvm_pool_positions(k, p, indices, columns_first);
         return XCVM_OK;
     }
-    xcvm_planes_make(&r.planes, &r.window, true);
+    xcvm_planes_make(&r.planes, &r.window, 0);
     r.scratch_floats = r.planes.in_floats + r.planes.out_floats + xcvm_round_up(r.window.out[2], XCVM_LANES) +
-                       xcvm_round_up(r.window.in[2], XCVM_LANES);
+                       (p->x->dtype != XCVM_F32 ? xcvm_round_up(r.window.in_size, XCVM_LANES) : 0);
     r.scratch = xcvm_kernel_scratch(k, r.scratch_floats * (size_t)xcvm_threads_count(k->threads) * sizeof(float));
     if (r.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;

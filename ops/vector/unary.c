@@ -137,6 +137,22 @@ typedef struct map {
     size_t count;
 } map;
 
+/* Copies fewer than LANES elements, in pieces whose sizes the compiler knows: small tensors are frequent. */
+static inline void copy_rest(const float *from, float *to, size_t count)
+{
+    size_t at = 0;
+#define COPY_PIECE(size)                                                                                               \
+    if ((count & (size)) != 0) {                                                                                       \
+        memcpy(to + at, from + at, (size) * sizeof *to);                                                               \
+        at += (size);                                                                                                  \
+    }
+    COPY_PIECE(8u)
+    COPY_PIECE(4u)
+    COPY_PIECE(2u)
+    COPY_PIECE(1u)
+#undef COPY_PIECE
+}
+
 static __attribute__((noinline)) void map_floats(map_f32 f32, const float *x, float *y, size_t count, const double *p)
 {
     size_t blocks = count / LANES, rest = count % LANES;
@@ -144,9 +160,9 @@ static __attribute__((noinline)) void map_floats(map_f32 f32, const float *x, fl
         f32(x, y, blocks, p);
     if (rest != 0) {
         float block[LANES] = {0};
-        memcpy(block, x + blocks * LANES, rest * sizeof *x);
+        copy_rest(x + blocks * LANES, block, rest);
         f32(block, block, 1, p);
-        memcpy(y + blocks * LANES, block, rest * sizeof *y);
+        copy_rest(block, y + blocks * LANES, rest);
     }
 }
 

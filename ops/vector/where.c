@@ -9,6 +9,7 @@ typedef struct task {
     xcvm_broadcast plan; /* of condition, x and z */
     const uint8_t *condition;
     const void *from[2];
+    bool single[2]; /* they have one element */
     void *to;
     size_t size;
 } task;
@@ -62,8 +63,10 @@ static void choose_range(void *context, size_t begin, size_t end, int worker)
         size_t n = end - at < XCVM_BLOCK ? end - at : XCVM_BLOCK;
         const void *from[2];
         for (int o = 0; o < 2; o++) {
-            from[o] = t->plan.whole[o + 1] ? (const char *)t->from[o] + at * t->size : (const char *)spread[o];
-            if (!t->plan.whole[o + 1])
+            bool whole = t->plan.whole[o + 1];
+            from[o] = whole ? (const char *)t->from[o] + at * t->size : (const char *)spread[o];
+            /* One element for all is written out once. */
+            if (!whole && (!t->single[o] || at == begin))
                 xcvm_broadcast_spread(&t->plan, o + 1, t->from[o], t->size, at, n, spread[o]);
         }
         if (!t->plan.whole[0])
@@ -75,7 +78,11 @@ static void choose_range(void *context, size_t begin, size_t end, int worker)
 static xcvm_status where_elements(const xcvm_moving *m, const void *context)
 {
     const xcvm_Where_args *a = context;
-    task t = {.condition = a->condition->data, .from = {m->from[0], m->from[1]}, .to = m->to[0], .size = m->size};
+    task t = {.condition = a->condition->data,
+              .from = {m->from[0], m->from[1]},
+              .single = {xcvm_element_count(a->x) == 1, xcvm_element_count(a->z) == 1},
+              .to = m->to[0],
+              .size = m->size};
     xcvm_broadcast_plan(&t.plan, a->y, (const xcvm_value *const[]){a->condition, a->x, a->z}, 3);
     if (t.plan.count != 0)
         xcvm_parallel(m->k->threads, t.plan.count, 32768, choose_range, &t);

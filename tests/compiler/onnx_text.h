@@ -1,7 +1,8 @@
 /* ONNX models for tests, from a line-based text:
  *
  *   ir 8 | opset 13 | opset DOMAIN 1
- *   input x f32[2xN]            also f32 (no shape), f32[], seq(f32), optional(f32)
+ *   input x f32[2xN]            also f32 (no shape), f32[], seq(f32), optional(f32),
+ *                               map(str, f32)
  *   output y
  *   init w f32[2x2] 1 2 3 4     strings: str[2] "a" "b"
  *   y, z = Op(x, _, w) axis=1 alpha=0.5 pads=[0 1] scales=[1.0 2.0] mode="linear" names=["a"] to=f16
@@ -18,7 +19,7 @@
 test_bytes onnx_from_text(const char *text);
 
 /* Compiles the text and runs it: `given` and `expected` are lines "name f32[2] 1 2"; lists as "name seq(f32[1] 1,
- * f32[2] 2 3)". Floats agree to 1e-5. Fails the test otherwise. */
+ * f32[2] 2 3)", maps as "name map(str[1] "a", f32[1] 1)". Floats agree to 1e-5. Fails the test otherwise. */
 void onnx_expect(const char *text, const char *given, const char *expected);
 /* Compiling fails with this status and a message that has `part` in it. */
 void onnx_refuse(const char *text, xcvm_status status, const char *part);

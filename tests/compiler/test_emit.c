@@ -61,7 +61,7 @@ static void make_if(xcc_builder *b)
         output(b, out[i]);
 }
 
-START_TEST(branches)
+START_TEST(two_branches)
 {
     compilation c;
     machine k;
@@ -445,7 +445,7 @@ Suite *suite_compiler_emit(void)
 {
     Suite *suite = suite_create("compiler/emit");
     TCase *tests = tcase_create("emit");
-    tcase_add_loop_test(tests, branches, 0, LEVELS);
+    tcase_add_loop_test(tests, two_branches, 0, LEVELS);
     tcase_add_loop_test(tests, nested_branches, 0, LEVELS);
     tcase_add_loop_test(tests, fibonacci, 0, LEVELS);
     tcase_add_loop_test(tests, swap, 0, LEVELS);

@@ -418,6 +418,26 @@ START_TEST(random_numbers)
 }
 END_TEST
 
+START_TEST(later_opsets)
+{
+    onnx_expect("opset 20\ninput x f32[1x2x1]\noutput y\ny = DFT(x)\n", "x f32[1x2x1] 1 3\n",
+                "y f32[1x2x2] 4 0 -2 0\n");
+    onnx_expect("opset 17\ninput x f32[1x2x1]\noutput y\ny = DFT(x) axis=1\n", "x f32[1x2x1] 1 3\n",
+                "y f32[1x2x2] 4 0 -2 0\n");
+    onnx_expect("opset 23\ninput x u8[2]\ninit s f32[] 0.5\noutput y\ny = DequantizeLinear(x, s) output_dtype=f16\n",
+                "x u8[2] 2 4\n", "y f16[2] 1 2\n");
+    onnx_expect("opset 19\ninput x f32[1x1x1x2]\ninit s f32[1] 2\noutput y\n"
+                "y = Resize(x, _, s) axes=[3] coordinate_transformation_mode=\"asymmetric\" nearest_mode=\"floor\"\n",
+                "x f32[1x1x1x2] 1 2\n", "y f32[1x1x1x4] 1 1 2 2\n");
+    onnx_expect("opset 18\ninput x f32[1x2]\ninit p i64[2] 1 0\ninit a i64[1] 1\noutput y\ny = Pad(x, p, _, a)\n",
+                "x f32[1x2] 1 2\n", "y f32[1x3] 0 1 2\n");
+    onnx_expect("opset 18\ninput a i32[2]\ninput b i32[2]\noutput y\ny = BitwiseXor(a, b)\n",
+                "a i32[2] 1 7\nb i32[2] 3 2\n", "y i32[2] 2 5\n");
+    onnx_expect("opset 24\ninput x f32[1]\noutput y\noutput z\ny = Swish(x) alpha=2.0\nz = Gelu(x)\n", "x f32[1] 1\n",
+                "y f32[1] 0.88079708\nz f32[1] 0.84134475\n");
+}
+END_TEST
+
 /* ---- The table ---- */
 
 START_TEST(table_is_sorted_and_complete)
@@ -460,6 +480,7 @@ Suite *suite_compiler_lower(void)
     tcase_add_test(elements, window_functions);
     tcase_add_test(elements, losses_and_optimizers);
     tcase_add_test(elements, random_numbers);
+    tcase_add_test(elements, later_opsets);
     suite_add_tcase(suite, elements);
     TCase *control = tcase_create("control");
     tcase_add_test(control, branches);

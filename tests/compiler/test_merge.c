@@ -148,7 +148,7 @@ static void make_pads(xcc_builder *b)
     output(b, conv(b, y, 3));
 }
 
-START_TEST(pads)
+START_TEST(padded_convolutions)
 {
     compilation c;
     check_same_results(make_pads, &c);
@@ -225,7 +225,7 @@ Suite *suite_compiler_merge(void)
     tcase_add_test(tests, channel_arithmetic);
     tcase_add_test(tests, unmergeable);
     tcase_add_test(tests, products);
-    tcase_add_test(tests, pads);
+    tcase_add_test(tests, padded_convolutions);
     tcase_add_test(tests, pools);
     tcase_add_test(tests, every_activation);
     tcase_add_test(tests, not_at_level_1);

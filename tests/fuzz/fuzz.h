@@ -1,5 +1,5 @@
-/* What the fuzz targets share. A target is one function that may not crash, leak, hang or fail an assertion whatever the
- * bytes; built with libFuzzer (preset fuzz) or with replay.c, which runs it over files. */
+/* What the fuzz targets share. A target is one function that may not crash, leak, hang or fail an assertion whatever
+ * the bytes; built with libFuzzer (preset fuzz) or with replay.c, which runs it over files. */
 #ifndef XCVM_TESTS_FUZZ_H
 #define XCVM_TESTS_FUZZ_H
 
@@ -54,8 +54,9 @@ static inline void fuzz_run_program(const uint8_t *bytes, size_t count)
                 elements = dims[d] > 4096 || elements > 4096 ? SIZE_MAX / 65536 : elements * (size_t)dims[d];
             }
             xcvm_value *value = NULL;
-            bound = type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_STRING && elements <= 65536 &&
-                    xcvm_tensor_create(NULL, type->dtype, type->rank < 0 ? 0 : type->rank, dims, &value, &error) == XCVM_OK;
+            bound =
+                type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_STRING && elements <= 65536 &&
+                xcvm_tensor_create(NULL, type->dtype, type->rank < 0 ? 0 : type->rank, dims, &value, &error) == XCVM_OK;
             if (bound) {
                 if (xcvm_value_bytes(value) != 0)
                     memset(xcvm_value_data(value), 0, xcvm_value_bytes(value));

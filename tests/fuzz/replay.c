@@ -18,8 +18,7 @@ static void replay(const char *path)
         DIR *folder = opendir(path);
         for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
             char name[4096];
-            if (entry->d_name[0] != '.' &&
-                snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
+            if (entry->d_name[0] != '.' && snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
                 replay(name);
         }
         if (folder != NULL)

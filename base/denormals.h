@@ -1,6 +1,6 @@
 /* Denormal numbers are taken and given as zero during a run: arithmetic with them can be a hundred times slower. */
-#ifndef XCVM_VM_DENORMALS_H
-#define XCVM_VM_DENORMALS_H
+#ifndef XCVM_BASE_DENORMALS_H
+#define XCVM_BASE_DENORMALS_H
 
 #include <stdint.h>
 

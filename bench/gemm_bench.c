@@ -1,0 +1,93 @@
+/* gemm_bench [SECONDS]: matrix products of f32 as MatMul and Gemm compute them, beside OpenBLAS on one thread. SECONDS
+ * is the time for each figure (0.2). */
+#include "bench/kernel_bench.h"
+#include "base/clock.h"
+#include "ops/blas.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct product {
+    const char *what;
+    int64_t m, n, k;
+    int transposed; /* Gemm with b transposed, bias and Relu, as fully connected layers are; else MatMul */
+} product;
+
+static const product products[] = {
+    {"resnet 56", 64, 3136, 64, 0},     {"resnet 56", 64, 3136, 256, 0},
+    {"resnet 56", 256, 3136, 64, 0},    {"resnet 28", 128, 784, 512, 0},
+    {"resnet 28", 512, 784, 128, 0},    {"resnet 14", 256, 196, 1024, 0},
+    {"resnet 14", 1024, 196, 256, 0},   {"resnet 7", 512, 49, 2048, 0},
+    {"resnet 7", 2048, 49, 512, 0},     {"transformer", 128, 1536, 512, 0},
+    {"transformer", 128, 512, 512, 0},  {"transformer", 128, 2048, 512, 0},
+    {"transformer", 128, 512, 2048, 0}, {"attention", 128, 128, 64, 0},
+    {"attention", 128, 64, 128, 0},     {"square", 512, 512, 512, 0},
+    {"square", 1024, 1024, 1024, 0},    {"skinny", 1, 1000, 784, 0},
+    {"skinny", 4, 1000, 784, 0},        {"skinny", 16, 1000, 784, 0},
+    {"mlp", 1, 1000, 784, 1},           {"mlp", 1, 10, 1000, 1},
+    {"mlp batch 4", 4, 1000, 784, 1},   {"mlp batch 64", 64, 1000, 784, 1},
+    {"mlp batch 64", 64, 10, 1000, 1},  {"vgg", 1, 4096, 25088, 1},
+};
+
+static double ours(const product *p, const bench_tensor *a, const bench_tensor *b, bench_tensor *y,
+                   const bench_tensor *bias, int threads, double seconds)
+{
+    if (p->transposed) {
+        const xcvm_Gemm_args args = {.y = &y->value,
+                                     .a = &a->value,
+                                     .b = &b->value,
+                                     .c = &bias->value,
+                                     .alpha = 1.0,
+                                     .beta = 1.0,
+                                     .transB = 1,
+                                     .activation = XCVM_ACTIVATION_Relu};
+        return bench_kernel(XCVM_OP_Gemm, &args, threads, seconds);
+    }
+    const xcvm_MatMul_args args = {.y = &y->value, .a = &a->value, .b = &b->value};
+    return bench_kernel(XCVM_OP_MatMul, &args, threads, seconds);
+}
+
+static double blas(const product *p, const bench_tensor *a, const bench_tensor *b, bench_tensor *y, double seconds)
+{
+    const size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;
+    const uint64_t end = xcvm_clock_ns() + (uint64_t)(seconds * 1e9);
+    double best = 1e9;
+    for (uint64_t now = xcvm_clock_ns(); now < end;) {
+        if (xcvm_blas_f32(NULL, false, p->transposed != 0, m, n, k, 1.0f, a->value.data, k, b->value.data,
+                          p->transposed ? k : n, 0.0f, y->value.data, n) != XCVM_OK)
+            return best;
+        const uint64_t then = xcvm_clock_ns();
+        best = (double)(then - now) * 1e-9 < best ? (double)(then - now) * 1e-9 : best;
+        now = then;
+    }
+    return best;
+}
+
+int main(int argc, char **argv)
+{
+    const double seconds = argc > 1 ? atof(argv[1]) : 0.2, peak = bench_peak() / 1e9;
+    printf("%s, one core's limit %.0f GFLOP/s\n", xcvm_kernel_isa(), peak);
+    printf("%-14s %5s %5s %5s  %9s %9s %6s  %9s  %9s\n", "product", "m", "n", "k", "ms", "GFLOP/s", "limit",
+           "2 threads", "OpenBLAS");
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        const product *p = &products[i];
+        const int64_t a_dims[] = {p->m, p->k}, y_dims[] = {p->m, p->n};
+        const int64_t b_dims[] = {p->transposed ? p->n : p->k, p->transposed ? p->k : p->n};
+        bench_tensor a, b, y, bias;
+        bench_tensor_make(&a, 2, a_dims);
+        bench_tensor_make(&b, 2, b_dims);
+        bench_tensor_make(&y, 2, y_dims);
+        bench_tensor_make(&bias, 1, &p->n);
+        const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k / 1e9;
+        const double one = ours(p, &a, &b, &y, &bias, 1, seconds), two = ours(p, &a, &b, &y, &bias, 2, seconds);
+        const double theirs = blas(p, &a, &b, &y, seconds);
+        printf("%-14s %5lld %5lld %5lld  %9.4f %9.1f %5.0f%%  %9.1f  %9.1f\n", p->what, (long long)p->m,
+               (long long)p->n, (long long)p->k, one * 1e3, flops / one, flops / one / peak * 100.0, flops / two,
+               flops / theirs);
+        bench_tensor_free(&a);
+        bench_tensor_free(&b);
+        bench_tensor_free(&y);
+        bench_tensor_free(&bias);
+    }
+    return 0;
+}

@@ -1,0 +1,98 @@
+#include "bench/kernel_bench.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void bench_tensor_make(bench_tensor *t, int rank, const int64_t *dims)
+{
+    xcvm_value_set_tensor(&t->value, XCVM_F32, rank, dims);
+    t->bytes = t->value.bytes;
+    t->value.home = XCVM_HOME_CALLER;
+    t->value.data = xcvm_allocate(NULL, t->bytes);
+    if (t->value.data == NULL) {
+        fprintf(stderr, "no memory for %zu bytes\n", t->bytes);
+        exit(1);
+    }
+    uint32_t state = 1;
+    for (size_t i = 0; i < t->bytes / sizeof(float); i++) {
+        state = state * 1664525u + 1013904223u;
+        XCVM_DATA(float, &t->value)[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
+    }
+}
+
+void bench_tensor_free(bench_tensor *t) { xcvm_deallocate(NULL, t->value.data, t->bytes); }
+
+double bench_kernel(xcvm_opcode opcode, const void *args, int threads, double seconds)
+{
+    xcvm_error error = {.status = XCVM_OK};
+    xcvm_heap *heap = NULL;
+    xcvm_threads *pool = NULL;
+    xcvm_status status = xcvm_heap_create(NULL, 0, &heap, &error);
+    if (status == XCVM_OK)
+        status = xcvm_threads_create(NULL, threads, &pool, &error);
+    xcvm_kernel k = {.error = &error, .heap = heap, .threads = pool};
+    const xcvm_kernel_run run = xcvm_kernel_of(opcode);
+    const uint64_t end = xcvm_clock_ns() + (uint64_t)(seconds * 1e9);
+    double best = 1e9;
+    for (uint64_t now = xcvm_clock_ns(); status == XCVM_OK && now < end;) {
+        status = run(&k, args);
+        const uint64_t then = xcvm_clock_ns();
+        const double took = (double)(then - now) * 1e-9;
+        best = took < best ? took : best;
+        now = then;
+    }
+    if (status != XCVM_OK) {
+        fprintf(stderr, "%s: %s\n", xcvm_row_of(opcode)->name, error.message);
+        exit(1);
+    }
+    xcvm_storage_release(k.scratch_storage);
+    xcvm_threads_destroy(pool);
+    xcvm_heap_destroy(heap);
+    return best;
+}
+
+enum { CHAINS = 12, STEPS = 2000000 };
+
+/* Chains of multiply-adds, enough of them to hide the latency of each. */
+#define PEAK(name, attribute, lanes)                                                                                   \
+    attribute static double name(void)                                                                                 \
+    {                                                                                                                  \
+        typedef float vector __attribute__((vector_size(4 * (lanes))));                                                \
+        vector sum[CHAINS] = {{0}};                                                                                    \
+        vector factor = {0};                                                                                           \
+        factor += 0.5f;                                                                                                \
+        const uint64_t start = xcvm_clock_ns();                                                                        \
+        for (long i = 0; i < STEPS; i++) {                                                                             \
+            _Pragma("GCC unroll 12") for (int j = 0; j < CHAINS; j++) sum[j] = sum[j] * factor + factor;               \
+            __asm__ volatile("" : "+m"(*(char *)&factor));                                                             \
+        }                                                                                                              \
+        const double took = (double)(xcvm_clock_ns() - start) * 1e-9;                                                  \
+        volatile float keep = 0.0f;                                                                                    \
+        for (int j = 0; j < CHAINS; j++)                                                                               \
+            keep = keep + sum[j][0];                                                                                   \
+        return 2.0 * (lanes)*CHAINS * STEPS / took;                                                                    \
+    }
+#if defined(__x86_64__)
+PEAK(peak_v4, __attribute__((target("avx512f,fma"))), 16)
+PEAK(peak_v3, __attribute__((target("avx2,fma"))), 8)
+#endif
+PEAK(peak_plain, , 4)
+
+double bench_peak(void)
+{
+    double best = 0.0;
+    for (int i = 0; i < 10; i++) {
+        double peak = 0.0;
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx512f"))
+            peak = peak_v4();
+        else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+            peak = peak_v3();
+        else
+#endif
+            peak = peak_plain();
+        best = peak > best ? peak : best;
+    }
+    return best;
+}

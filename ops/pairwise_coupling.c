@@ -1,0 +1,94 @@
+/* PairwiseCoupling: probabilities of classes from those of each class against each other.
+ *
+ * T.-F. Wu, C.-J. Lin, R. C. Weng, Probability Estimates for Multi-class Classification by Pairwise Coupling, JMLR 5
+ * (2004), algorithm 2, with the bounds on its steps that LIBSVM uses, so that results agree with it. */
+#include "ops/kernel.h"
+
+#include <math.h>
+
+enum { STEPS = 100 };
+
+static int64_t pair_count(int64_t classes) { return classes * (classes - 1) / 2; }
+
+XCVM_SHAPE_RULE_OF(PairwiseCoupling)
+{
+    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
+    if (a->x->rank == 2)
+        XCVM_REQUIRE(t, !xcvm_dims_differ(a->x->dims[1], pair_count(a->classes)), SHAPE_MISMATCH,
+                     "x has %lld columns, %lld classes make %lld pairs", (long long)a->x->dims[1],
+                     (long long)a->classes, (long long)pair_count(a->classes));
+    xcvm_value_set_tensor(a->y, XCVM_F32, 2,
+                          (const int64_t[]){a->x->rank == 2 ? a->x->dims[0] : XCVM_ANY_DIM, a->classes});
+    return XCVM_OK;
+}
+
+/* Fills the symmetric matrix q, whose product with the wanted p is the same in all places. */
+static void make_matrix(size_t n, const float *pairs, double *q)
+{
+    for (size_t i = 0; i < n; i++)
+        q[i * n + i] = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++, pairs++) {
+            const double r = (double)*pairs, s = 1 - r;
+            q[i * n + i] += s * s;
+            q[j * n + j] += r * r;
+            q[i * n + j] = q[j * n + i] = -r * s;
+        }
+}
+
+/* `product` is q p, and `mean` p q p. */
+static double multiply(size_t n, const double *q, const double *p, double *product)
+{
+    double mean = 0;
+    for (size_t i = 0; i < n; i++) {
+        product[i] = 0;
+        for (size_t j = 0; j < n; j++)
+            product[i] += q[i * n + j] * p[j];
+        mean += p[i] * product[i];
+    }
+    return mean;
+}
+
+static void couple(size_t n, const double *q, double *p, double *product)
+{
+    const double bound = 0.005 / (double)n;
+    for (size_t i = 0; i < n; i++)
+        p[i] = 1 / (double)n;
+    for (size_t step = 0; step < (n > STEPS ? n : STEPS); step++) {
+        double mean = multiply(n, q, p, product), worst = 0;
+        for (size_t i = 0; i < n; i++)
+            worst = fmax(worst, fabs(product[i] - mean));
+        if (!(worst >= bound))
+            return;
+        for (size_t i = 0; i < n; i++) {
+            const double change = (mean - product[i]) / q[i * n + i], scale = 1 / (1 + change);
+            p[i] += change;
+            mean = (mean + change * (change * q[i * n + i] + 2 * product[i])) * scale * scale;
+            for (size_t j = 0; j < n; j++) {
+                product[j] = (product[j] + change * q[i * n + j]) * scale;
+                p[j] *= scale;
+            }
+        }
+    }
+}
+
+XCVM_KERNEL(PairwiseCoupling)
+{
+    const size_t n = (size_t)a->classes, rows = (size_t)a->x->dims[0], pairs = (size_t)a->x->dims[1];
+    size_t numbers, bytes;
+    XCVM_CHECK(k->error, xcvm_size_mul(n, n + 2, &numbers) && xcvm_size_mul(numbers, sizeof(double), &bytes),
+               OUT_OF_RANGE, "%zu classes are too many", n);
+    double *q = xcvm_kernel_scratch(k, bytes);
+    if (q == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    double *p = q + n * n, *product = p + n;
+    for (size_t row = 0; row < rows; row++) {
+        make_matrix(n, XCVM_CDATA(float, a->x) + row * pairs, q);
+        couple(n, q, p, product);
+        for (size_t i = 0; i < n; i++)
+            XCVM_DATA(float, a->y)[row * n + i] = (float)p[i];
+        if (row % 64 == 63)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}

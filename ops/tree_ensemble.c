@@ -1,0 +1,263 @@
+/* TreeEnsemble: forests of decision trees, for classification and regression.
+ *
+ * A tree is walked for a block of rows before the next one, so that it stays in the cache; within a block several rows
+ * go down side by side, so that one does not wait for the memory of the other. */
+#include "ops/kernel.h"
+
+#include <math.h>
+
+enum {
+    ROWS = 512,    /* of a block */
+    ABREAST = 8,   /* rows that go down a tree side by side */
+    SUMS = 1 << 15 /* of a block, at most, unless one row alone has more targets */
+};
+
+/* Bits of a node's first number, below its feature. */
+enum { NAN_TRUE = 1, LESS_TRUE = 2, EQUAL_TRUE = 4, FEATURE_SHIFT = 3, NODE_INTS = 3 };
+
+static bool is_vector(const xcvm_value *v) { return v->rank < 0 || v->rank == 1; }
+
+XCVM_SHAPE_RULE_OF(TreeEnsemble)
+{
+    const xcvm_value *x = a->x, *nodes = a->nodes;
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", x->rank);
+    XCVM_REQUIRE(t, nodes->rank < 0 || (nodes->rank == 2 && !xcvm_dims_differ(nodes->dims[1], NODE_INTS)),
+                 SHAPE_MISMATCH, "nodes must be a matrix of %d columns", NODE_INTS);
+    XCVM_REQUIRE(t,
+                 is_vector(a->splits) && is_vector(a->roots) && is_vector(a->leaf_starts) &&
+                     is_vector(a->leaf_targets) && is_vector(a->leaf_weights),
+                 SHAPE_MISMATCH, "splits, roots, leaf_starts, leaf_targets and leaf_weights must have rank 1");
+    if (nodes->rank == 2 && a->splits->rank == 1)
+        XCVM_REQUIRE(t, !xcvm_dims_differ(nodes->dims[0], a->splits->dims[0]), SHAPE_MISMATCH,
+                     "there are %lld nodes and %lld splits", (long long)nodes->dims[0], (long long)a->splits->dims[0]);
+    if (a->leaf_targets->rank == 1 && a->leaf_weights->rank == 1)
+        XCVM_REQUIRE(t, !xcvm_dims_differ(a->leaf_targets->dims[0], a->leaf_weights->dims[0]), SHAPE_MISMATCH,
+                     "there are %lld leaf_targets and %lld leaf_weights", (long long)a->leaf_targets->dims[0],
+                     (long long)a->leaf_weights->dims[0]);
+    xcvm_value_set_tensor(a->y, (xcvm_dtype)a->y->dtype, 2,
+                          (const int64_t[]){x->rank == 2 ? x->dims[0] : XCVM_ANY_DIM, a->n_targets});
+    return XCVM_OK;
+}
+
+typedef struct forest {
+    xcvm_kernel *k;
+    const xcvm_TreeEnsemble_args *args;
+    const int32_t *nodes;
+    size_t node_count, features, leaf_count, weight_count, targets, tree_count;
+    size_t block;       /* rows */
+    bool wide;          /* x, splits and leaf_weights are f64 */
+    bool by_tree;       /* workers share out the trees and each has its own sums of all rows */
+    double *sums;       /* of each worker, block x targets */
+    size_t sums_stride; /* from one worker's to the next */
+    uint32_t failed;    /* atomic; what went wrong, once */
+} forest;
+
+enum { SOUND, BAD_NODE, BAD_FEATURE, BAD_LEAF, STOPPED };
+
+static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, __ATOMIC_RELAXED); }
+
+/* Where a walk goes on from node `at`: children lie behind their parents, so that every walk ends. */
+#define DEFINE_WALK(name, type)                                                                                        \
+    static inline int32_t name##_step(const forest *f, const type *splits, const type *row, int32_t at,                \
+                                      uint32_t *what)                                                                  \
+    {                                                                                                                  \
+        const int32_t *node = f->nodes + (size_t)at * NODE_INTS;                                                       \
+        const int32_t first = node[0];                                                                                 \
+        const size_t feature = (uint32_t)first >> FEATURE_SHIFT;                                                       \
+        if (feature >= f->features) {                                                                                  \
+            *what = BAD_FEATURE;                                                                                       \
+            return -1;                                                                                                 \
+        }                                                                                                              \
+        const type x = row[feature], split = splits[at];                                                               \
+        const int yes = ((x < split) & (first >> 1)) | ((x == split) & (first >> 2)) | ((x != x) & first);             \
+        const int32_t next = node[2 - (yes & 1)];                                                                      \
+        if (next >= 0 && (next <= at || (size_t)next >= f->node_count)) {                                              \
+            *what = BAD_NODE;                                                                                          \
+            return -1;                                                                                                 \
+        }                                                                                                              \
+        return next;                                                                                                   \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* leaves[i] = the leaf of row i, below 0. */                                                                      \
+    static void name(const forest *f, const void *rows, size_t count, int32_t root, int32_t *leaves, uint32_t *what)   \
+    {                                                                                                                  \
+        const type *x = rows, *splits = f->args->splits->data;                                                         \
+        for (size_t first = 0; first < count; first += ABREAST) {                                                      \
+            const size_t abreast = count - first < ABREAST ? count - first : ABREAST;                                  \
+            bool under_way = root >= 0;                                                                                \
+            for (size_t i = 0; i < abreast; i++)                                                                       \
+                leaves[first + i] = root;                                                                              \
+            while (under_way) {                                                                                        \
+                under_way = false;                                                                                     \
+                for (size_t i = first; i < first + abreast; i++)                                                       \
+                    if (leaves[i] >= 0) {                                                                              \
+                        leaves[i] = name##_step(f, splits, x + i * f->features, leaves[i], what);                      \
+                        under_way = under_way || leaves[i] >= 0;                                                       \
+                    }                                                                                                  \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+DEFINE_WALK(walk_f32, float)
+DEFINE_WALK(walk_f64, double)
+
+/* A target that no leaf has voted for yet holds NaN where the least or greatest vote counts. */
+static double aggregate(int function, double sum, double weight)
+{
+    switch (function) {
+    case XCVM_AGGREGATE_MIN:
+        return isnan(sum) || weight < sum ? weight : sum;
+    case XCVM_AGGREGATE_MAX:
+        return isnan(sum) || weight > sum ? weight : sum;
+    default:
+        return sum + weight;
+    }
+}
+
+static bool keeps_extremes(const forest *f)
+{
+    return f->args->aggregate_function == XCVM_AGGREGATE_MIN || f->args->aggregate_function == XCVM_AGGREGATE_MAX;
+}
+
+/* Adds a leaf's votes to the sums of a row. */
+static bool vote(const forest *f, int32_t leaf, double *sums)
+{
+    const int32_t *starts = f->args->leaf_starts->data, *targets = f->args->leaf_targets->data;
+    const size_t number = (size_t)(-1 - (int64_t)leaf);
+    if (number >= f->leaf_count)
+        return false;
+    const int32_t begin = starts[number], end = starts[number + 1];
+    if (begin < 0 || end < begin || (size_t)end > f->weight_count)
+        return false;
+    const int function = f->args->aggregate_function;
+    for (int32_t i = begin; i < end; i++) {
+        const double weight = f->wide ? XCVM_CDATA(double, f->args->leaf_weights)[i]
+                                      : (double)XCVM_CDATA(float, f->args->leaf_weights)[i];
+        if (targets[i] < 0 || (size_t)targets[i] >= f->targets)
+            return false;
+        sums[targets[i]] = aggregate(function, sums[targets[i]], weight);
+    }
+    return true;
+}
+
+static void start_sums(const forest *f, double *sums, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sums[i] = keeps_extremes(f) ? NAN : 0;
+}
+
+/* Sends rows [begin, begin + count) through trees [first, last). */
+static void walk_block(forest *f, size_t begin, size_t count, size_t first, size_t last, double *sums)
+{
+    const int32_t *roots = f->args->roots->data;
+    const char *rows =
+        (const char *)f->args->x->data + begin * f->features * (f->wide ? sizeof(double) : sizeof(float));
+    int32_t leaves[ROWS];
+    uint32_t what = SOUND;
+    for (size_t tree = first; tree < last && what == SOUND; tree++) {
+        if (roots[tree] >= 0 && (size_t)roots[tree] >= f->node_count) {
+            what = BAD_NODE;
+            break;
+        }
+        if (f->wide)
+            walk_f64(f, rows, count, roots[tree], leaves, &what);
+        else
+            walk_f32(f, rows, count, roots[tree], leaves, &what);
+        for (size_t i = 0; i < count && what == SOUND; i++)
+            if (!vote(f, leaves[i], sums + i * f->targets))
+                what = BAD_LEAF;
+        if (tree % 64 == 63 && xcvm_kernel_poll(f->k) != XCVM_OK)
+            what = STOPPED;
+    }
+    if (what != SOUND)
+        fail(f, what);
+}
+
+static void finish(const forest *f, size_t begin, size_t count, const double *sums)
+{
+    const double factor =
+        f->args->aggregate_function == XCVM_AGGREGATE_AVERAGE && f->tree_count > 0 ? 1 / (double)f->tree_count : 1;
+    for (size_t i = 0; i < count * f->targets; i++) {
+        const double value = keeps_extremes(f) && isnan(sums[i]) ? 0 : sums[i] * factor;
+        if (f->wide)
+            XCVM_DATA(double, f->args->y)[begin * f->targets + i] = value;
+        else
+            XCVM_DATA(float, f->args->y)[begin * f->targets + i] = (float)value;
+    }
+}
+
+static void run_rows(void *context, size_t begin, size_t end, int worker)
+{
+    forest *f = context;
+    double *sums = f->sums + (size_t)worker * f->sums_stride;
+    for (size_t row = begin; row < end && __atomic_load_n(&f->failed, __ATOMIC_RELAXED) == SOUND; row += f->block) {
+        const size_t count = end - row < f->block ? end - row : f->block;
+        start_sums(f, sums, count * f->targets);
+        walk_block(f, row, count, 0, f->tree_count, sums);
+        finish(f, row, count, sums);
+        if (xcvm_kernel_poll(f->k) != XCVM_OK)
+            fail(f, STOPPED);
+    }
+}
+
+static void run_trees(void *context, size_t begin, size_t end, int worker)
+{
+    forest *f = context;
+    walk_block(f, 0, (size_t)f->args->x->dims[0], begin, end, f->sums + (size_t)worker * f->sums_stride);
+}
+
+/* One block of rows, the trees shared out. */
+static void run_few_rows(forest *f, size_t rows, size_t workers)
+{
+    const size_t count = rows * f->targets;
+    start_sums(f, f->sums, workers * f->sums_stride);
+    xcvm_parallel(f->k->threads, f->tree_count, 64, run_trees, f);
+    for (size_t w = 1; w < workers; w++)
+        for (size_t i = 0; i < count; i++) {
+            const double other = f->sums[w * f->sums_stride + i];
+            if (!keeps_extremes(f) || !isnan(other))
+                f->sums[i] = aggregate(f->args->aggregate_function, f->sums[i], other);
+        }
+    finish(f, 0, rows, f->sums);
+}
+
+XCVM_KERNEL(TreeEnsemble)
+{
+    forest f = {.k = k,
+                .args = a,
+                .nodes = a->nodes->data,
+                .node_count = (size_t)a->nodes->dims[0],
+                .features = (size_t)a->x->dims[1],
+                .weight_count = (size_t)a->leaf_weights->dims[0],
+                .targets = (size_t)a->n_targets,
+                .tree_count = (size_t)a->roots->dims[0],
+                .wide = a->x->dtype == XCVM_F64};
+    XCVM_CHECK(k->error, a->leaf_starts->dims[0] > 0, SHAPE_MISMATCH, "leaf_starts is empty, it ends with a last one");
+    f.leaf_count = (size_t)a->leaf_starts->dims[0] - 1;
+    const size_t rows = (size_t)a->x->dims[0], workers = (size_t)xcvm_threads_count(k->threads);
+    f.block = f.targets > SUMS / ROWS ? SUMS / f.targets : ROWS;
+    f.block = f.block == 0 ? 1 : f.block;
+    f.by_tree = workers > 1 && rows <= f.block && rows < 4 * workers && f.tree_count >= 128;
+    size_t bytes;
+    XCVM_CHECK(k->error,
+               xcvm_size_mul(f.block, f.targets, &f.sums_stride) &&
+                   xcvm_size_mul(f.sums_stride, workers * sizeof(double), &bytes),
+               OUT_OF_RANGE, "%lld targets are too many", (long long)a->n_targets);
+    f.sums = xcvm_kernel_scratch(k, bytes);
+    if (f.sums == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    if (f.by_tree) {
+        run_few_rows(&f, rows, workers);
+    } else {
+        /* A step down takes some nanoseconds; a worker should have some ten thousand of them. */
+        const size_t grain = 1 + 2048 / (f.tree_count + 1);
+        xcvm_parallel(k->threads, rows, grain, run_rows, &f);
+    }
+    XCVM_CHECK(k->error, f.failed != BAD_NODE, OUT_OF_RANGE,
+               "a node has a child that is not behind it among the %zu nodes", f.node_count);
+    XCVM_CHECK(k->error, f.failed != BAD_FEATURE, OUT_OF_RANGE, "a node asks for a feature beyond the %zu of x",
+               f.features);
+    XCVM_CHECK(k->error, f.failed != BAD_LEAF, OUT_OF_RANGE,
+               "a leaf is none of the %zu, or has votes for none of the %zu targets", f.leaf_count, f.targets);
+    return f.failed == STOPPED ? xcvm_kernel_poll(k) : XCVM_OK;
+}

@@ -1,0 +1,40 @@
+/* The transforms of Winograd's F(4 x 4, 3 x 3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"
+ * (2015), with the interpolation points 0, +-1 / sqrt 2, +-sqrt 2 and infinity, that lose less precision than 0, +-1,
+ * +-2: results differ from exact ones by some 1e-6 of their standard deviation, 2e-5 at most.
+ *
+ * Tiles of 6 x 6 inputs and filters of 3 x 3 become 36 numbers each; those of the same point of the tile are multiplied
+ * and summed up over the channels; and the 36 sums become a tile of 4 x 4 outputs. */
+#ifndef XCVM_OPS_VECTOR_WINOGRAD_H
+#define XCVM_OPS_VECTOR_WINOGRAD_H
+
+#include "ops/vector/conv.h"
+#include "ops/vector/gemm.h"
+
+enum {
+    XCVM_WINOGRAD_TILE = 4, /* outputs along an axis */
+    XCVM_WINOGRAD_SPAN = 6, /* inputs */
+    XCVM_WINOGRAD_POINTS = 36,
+    XCVM_WINOGRAD_CHUNK = XCVM_GEMM_PANEL /* tiles that are transformed at a time */
+};
+
+/* A group of a convolution, cut into tiles: those of an image row by row, image after image. */
+typedef struct xcvm_winograd {
+    const xcvm_conv *conv;
+    size_t group;
+    size_t rows, columns; /* of tiles, in an image */
+} xcvm_winograd;
+
+/* Input tiles [tile, tile + count) of one channel, up to a chunk: point p goes to to[p * stride ...], in whole vectors.
+ */
+#define xcvm_winograd_inputs XCVM_PER_ISA(xcvm_winograd_inputs)
+void xcvm_winograd_inputs(const xcvm_winograd *g, size_t channel, size_t tile, size_t count, float *to, size_t stride);
+/* The filters of one output: point p of all channels goes to to[p * stride ...], with zeros up to a whole vector. */
+#define xcvm_winograd_filters XCVM_PER_ISA(xcvm_winograd_filters)
+void xcvm_winograd_filters(const xcvm_winograd *g, size_t output, float *to, size_t stride);
+/* Output tiles [tile, tile + count) of one output, up to a chunk: point p is at from[p * stride ...], in whole vectors.
+ * They are stored with bias, residual and activation. */
+#define xcvm_winograd_outputs XCVM_PER_ISA(xcvm_winograd_outputs)
+void xcvm_winograd_outputs(const xcvm_winograd *g, size_t output, size_t tile, size_t count, const float *from,
+                           size_t stride);
+
+#endif

@@ -1,0 +1,262 @@
+/* From ONNX bytes to a program: options, report, progress, failures. */
+#include "onnx/onnx.pb-c.h"
+#include "tests/compiler/support.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* y = relu(x + 1) for x of [N, 3], as a ModelProto. The caller frees it. */
+static test_bytes small_model(void)
+{
+    Onnx__TensorShapeProto__Dimension n = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT, three = n;
+    n.value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    n.dim_param = "N";
+    three.value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+    three.dim_value = 3;
+    Onnx__TensorShapeProto__Dimension *dims[] = {&n, &three};
+    Onnx__TensorShapeProto shape = ONNX__TENSOR_SHAPE_PROTO__INIT;
+    shape.dim = dims;
+    shape.n_dim = 2;
+    Onnx__TypeProto__Tensor tensor = ONNX__TYPE_PROTO__TENSOR__INIT;
+    tensor.has_elem_type = 1;
+    tensor.elem_type = XCVM_F32;
+    tensor.shape = &shape;
+    Onnx__TypeProto type = ONNX__TYPE_PROTO__INIT;
+    type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    type.tensor_type = &tensor;
+    Onnx__ValueInfoProto x = ONNX__VALUE_INFO_PROTO__INIT, y = x;
+    x.name = "x";
+    y.name = "y";
+    x.type = y.type = &type;
+    Onnx__ValueInfoProto *inputs[] = {&x}, *outputs[] = {&y};
+
+    float one = 1;
+    Onnx__TensorProto constant = ONNX__TENSOR_PROTO__INIT;
+    constant.name = "one";
+    constant.has_data_type = 1;
+    constant.data_type = XCVM_F32;
+    constant.float_data = &one;
+    constant.n_float_data = 1;
+    Onnx__TensorProto *initializers[] = {&constant};
+
+    Onnx__NodeProto add = ONNX__NODE_PROTO__INIT, relu = add;
+    char *add_inputs[] = {"x", "one"}, *sums[] = {"sum"}, *results[] = {"y"};
+    add.op_type = "Add";
+    add.input = add_inputs;
+    add.n_input = 2;
+    add.output = sums;
+    add.n_output = 1;
+    relu.op_type = "Relu";
+    relu.input = sums;
+    relu.n_input = 1;
+    relu.output = results;
+    relu.n_output = 1;
+    Onnx__NodeProto *nodes[] = {&add, &relu};
+    Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
+    graph.name = "small";
+    graph.node = nodes;
+    graph.n_node = 2;
+    graph.input = inputs;
+    graph.n_input = 1;
+    graph.output = outputs;
+    graph.n_output = 1;
+    graph.initializer = initializers;
+    graph.n_initializer = 1;
+
+    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = {&opset};
+    opset.has_version = 1;
+    opset.version = 13;
+    Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
+    model.has_ir_version = 1;
+    model.ir_version = 7;
+    model.producer_name = "test";
+    model.opset_import = opsets;
+    model.n_opset_import = 1;
+    model.graph = &graph;
+    test_bytes bytes = {0};
+    bytes.length = bytes.capacity = onnx__model_proto__get_packed_size(&model);
+    bytes.at = malloc(bytes.capacity);
+    onnx__model_proto__pack(&model, (uint8_t *)bytes.at);
+    return bytes;
+}
+
+static xcvm_status compile(const xcc_options *options, test_bytes *program, xcc_report *report, xcvm_error *error)
+{
+    test_bytes model = small_model();
+    xcvm_status status = xcc_compile(model.at, model.length, options, test_bytes_sink, program, report, error);
+    test_bytes_free(&model);
+    return status;
+}
+
+START_TEST(open_dimension)
+{
+    test_bytes program = {0};
+    xcvm_error error = {0};
+    xcc_report report = {.size = sizeof report};
+    ck_assert_msg(compile(NULL, &program, &report, &error) == XCVM_OK, "%s", error.message);
+    ck_assert(!report.exact);
+    ck_assert_uint_eq(report.nodes_after, 2);
+    ck_assert_uint_eq(report.parameter_bytes, 4);
+    ck_assert_uint_eq(report.flops_after, 6);
+    ck_assert_uint_eq(report.arena_bytes, 0);
+    xcvm_program *p = NULL;
+    ck_assert_int_eq(xcvm_program_load(program.at, program.length, NULL, &p, &error), XCVM_OK);
+    ck_assert_str_eq(xcvm_program_input(p, 0)->type.dim_names[0], "N");
+    ck_assert_str_eq(xcvm_program_output(p, 0)->type.dim_names[0], "N");
+    ck_assert_str_eq(xcvm_program_output(p, 0)->name, "y");
+    xcvm_program_destroy(p);
+    test_bytes_free(&program);
+}
+END_TEST
+
+START_TEST(fixed_dimension)
+{
+    test_bytes program = {0};
+    xcvm_error error = {0};
+    xcc_report report = {.size = sizeof report};
+    xcc_options options = {.size = sizeof options, .dims = &(const xcc_dim){"N", 4}, .dim_count = 1};
+    ck_assert_msg(compile(&options, &program, &report, &error) == XCVM_OK, "%s", error.message);
+    ck_assert(report.exact);
+    ck_assert_uint_eq(report.peak_bytes_after, 48);
+    ck_assert_uint_eq(report.arena_bytes, 64);
+    test_bytes_free(&program);
+
+    options.dims = &(const xcc_dim){"M", 4};
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "no dimension named M"));
+    options.dims = &(const xcc_dim){"N", -4};
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_uint_eq(program.length, 0);
+}
+END_TEST
+
+START_TEST(stripped)
+{
+    test_bytes full = {0}, strip = {0};
+    xcvm_error error = {0};
+    xcc_options options = {.size = sizeof options, .strip = true};
+    ck_assert_int_eq(compile(NULL, &full, NULL, &error), XCVM_OK);
+    ck_assert_int_eq(compile(&options, &strip, NULL, &error), XCVM_OK);
+    test_bytes expected = {0};
+    ck_assert_int_eq(xcvm_strip(full.at, full.length, test_bytes_sink, &expected, &error), XCVM_OK);
+    ck_assert(test_bytes_equal(&strip, &expected));
+    test_bytes_free(&full);
+    test_bytes_free(&strip);
+    test_bytes_free(&expected);
+}
+END_TEST
+
+typedef struct follower {
+    test_bytes text;
+    double fraction;
+    int calls;
+} follower;
+
+static void follow(void *user, const char *pass, double fraction)
+{
+    follower *f = user;
+    ck_assert_ptr_nonnull(pass);
+    ck_assert_double_ge(fraction, f->fraction);
+    f->fraction = fraction;
+    f->calls++;
+}
+
+static bool follow_dump(void *user, const void *bytes, size_t count)
+{
+    return test_bytes_sink(&((follower *)user)->text, bytes, count);
+}
+
+START_TEST(passes_can_be_followed)
+{
+    follower f = {.calls = 0};
+    test_bytes program = {0};
+    xcvm_error error = {0};
+    xcc_options options = {
+        .size = sizeof options, .progress = follow, .dump = follow_dump, .dump_after = "all", .user = &f};
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
+    ck_assert_int_gt(f.calls, (int)xcc_pass_count());
+    ck_assert_double_eq(f.fraction, 1);
+    ck_assert(test_bytes_sink(&f.text, "", 1));
+    for (size_t i = 0; i < xcc_pass_count(); i++)
+        ck_assert_ptr_nonnull(strstr(f.text.at, xcc_pass(i)->name));
+    ck_assert_ptr_null(xcc_pass(xcc_pass_count()));
+    test_bytes_free(&f.text);
+    test_bytes_free(&program);
+    options.dump_after = "nonsense";
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_uint_eq(program.length, 0);
+}
+END_TEST
+
+static bool refuse(void *user, const void *bytes, size_t count)
+{
+    (void)user;
+    (void)bytes;
+    (void)count;
+    return false;
+}
+
+START_TEST(full_disk)
+{
+    test_bytes model = small_model();
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, refuse, NULL, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, refuse, NULL, NULL, NULL), XCVM_IO);
+    test_bytes_free(&model);
+}
+END_TEST
+
+START_TEST(files)
+{
+    char path[] = "/tmp/xcvm-test-XXXXXX";
+    int fd = mkstemp(path);
+    test_bytes model = small_model(), program = {0}, direct = {0};
+    xcvm_error error = {0};
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, model.at, model.length), (ssize_t)model.length);
+    close(fd);
+    ck_assert_int_eq(xcc_compile_file(path, NULL, test_bytes_sink, &program, NULL, &error), XCVM_OK);
+    ck_assert_int_eq(compile(NULL, &direct, NULL, &error), XCVM_OK);
+    ck_assert(test_bytes_equal(&program, &direct));
+    unlink(path);
+    ck_assert_int_eq(xcc_compile_file(path, NULL, test_bytes_sink, &program, NULL, &error), XCVM_IO);
+    ck_assert_ptr_nonnull(strstr(error.message, path));
+    ck_assert_int_eq(xcc_compile_file("/tmp", NULL, test_bytes_sink, &program, NULL, &error), XCVM_IO);
+    test_bytes_free(&model);
+    test_bytes_free(&program);
+    test_bytes_free(&direct);
+}
+END_TEST
+
+START_TEST(memory_runs_out)
+{
+    xcvm_status status = XCVM_OUT_OF_MEMORY;
+    for (size_t i = 1; status != XCVM_OK; i++) {
+        test_allocator a;
+        test_bytes program = {0};
+        xcvm_error error = {0};
+        test_allocator_start(&a, i);
+        xcc_options options = {.size = sizeof options, .allocator = &a.allocator};
+        xcc_report report = {.size = sizeof report};
+        status = compile(&options, &program, &report, &error);
+        ck_assert_uint_eq(a.live, 0);
+        ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "request %zu: %s", i, error.message);
+        test_bytes_free(&program);
+    }
+}
+END_TEST
+
+Suite *suite_compiler_compile(void)
+{
+    Suite *suite = suite_create("compiler/compile");
+    TCase *tests = tcase_create("compile");
+    tcase_add_test(tests, open_dimension);
+    tcase_add_test(tests, fixed_dimension);
+    tcase_add_test(tests, stripped);
+    tcase_add_test(tests, passes_can_be_followed);
+    tcase_add_test(tests, full_disk);
+    tcase_add_test(tests, files);
+    tcase_add_test(tests, memory_runs_out);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,261 @@
+/* What kernels of ops/vector promise: the same bits for any number of threads, for any place of an element, and in
+ * place; and nearly the same for every instruction set. */
+#include "ops/kernel.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Instructions with one result y, an operand, and no attributes that defaults do not suit. */
+#define UNARY(X)                                                                                                       \
+    X(Abs)                                                                                                             \
+    X(Neg)                                                                                                             \
+    X(Sign)                                                                                                            \
+    X(Ceil) X(Floor) X(Round) X(Sqrt) X(Reciprocal) X(Exp) X(Log) X(Sin) X(Cos) X(Tanh) X(Erf) X(Sigmoid) X(Softplus)  \
+        X(Softsign) X(Mish) X(HardSwish) X(Relu) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(ThresholdedRelu) X(HardSigmoid) \
+            X(Shrink) X(Gelu) X(Swish) X(Clip)
+#define BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Max) X(Min) X(Pow) X(Mod) X(PRelu)
+#define LINES(X) X(Softmax) X(LogSoftmax) X(LpNormalization) X(LRN) X(LayerNormalization)
+#define REDUCTIONS(X)                                                                                                  \
+    X(ReduceSum)                                                                                                       \
+    X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2) X(ReduceSumSquare) X(ReduceLogSumExp)
+
+typedef struct kernel_entry {
+    xcvm_opcode opcode;
+    xcvm_kernel_run plain;
+} kernel_entry;
+
+#define DECLARE(Name) xcvm_status xcvm_##Name##_run(xcvm_kernel *k, const void *args);
+UNARY(DECLARE)
+BINARY(DECLARE)
+LINES(DECLARE)
+REDUCTIONS(DECLARE)
+#define ENTRY(Name) {XCVM_OP_##Name, xcvm_##Name##_run},
+static const kernel_entry unary[] = {UNARY(ENTRY)};
+static const kernel_entry binary[] = {BINARY(ENTRY)};
+static const kernel_entry lines[] = {LINES(ENTRY)};
+static const kernel_entry reductions[] = {REDUCTIONS(ENTRY)};
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+enum { OPERANDS = 3, LIMIT = 1 << 17 };
+
+/* A call of a kernel over memory of the test's. */
+typedef struct call {
+    const xcvm_row *row;
+    void *args;
+    xcvm_value in[OPERANDS], y;
+    int in_count;
+} call;
+
+static uint32_t random_state = 1;
+
+static float random_float(void)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (float)(int32_t)(random_state ^ random_state >> 15) * 0x1p-29f;
+}
+
+static void fill(float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = random_float();
+}
+
+static void call_start(call *c, xcvm_opcode opcode)
+{
+    *c = (call){.row = xcvm_row_of(opcode)};
+    c->args = calloc(1, c->row->args_size);
+    ck_assert_ptr_nonnull(c->args);
+    for (size_t i = 0; i < c->row->field_count; i++) {
+        const xcvm_field *f = &c->row->fields[i];
+        char *at = (char *)c->args + f->offset;
+        if (f->kind == XCVM_FIELD_INT && f->role == XCVM_ROLE_ATTRIBUTE)
+            *(int64_t *)(void *)at = f->int_default;
+        else if (f->kind == XCVM_FIELD_FLOAT)
+            *(double *)(void *)at = f->float_default;
+        else if (f->kind == XCVM_FIELD_DTYPE)
+            *(xcvm_dtype *)(void *)at = (xcvm_dtype)f->int_default;
+        else if (f->kind == XCVM_FIELD_CHOICE)
+            *(int *)(void *)at = (int)f->int_default;
+    }
+}
+
+/* The next operand in row order. */
+static void call_in(call *c, xcvm_dtype dtype, int rank, const int64_t *dims, void *data)
+{
+    int nth = 0;
+    for (size_t i = 0; i < c->row->field_count; i++) {
+        const xcvm_field *f = &c->row->fields[i];
+        if (!xcvm_field_is_input(f) || nth++ != c->in_count)
+            continue;
+        xcvm_value *v = &c->in[c->in_count];
+        xcvm_value_set_tensor(v, dtype, rank, dims);
+        v->data = data;
+        *(const xcvm_value **)(void *)((char *)c->args + f->offset) = v;
+    }
+    c->in_count++;
+}
+
+static void call_out(call *c, xcvm_dtype dtype, int rank, const int64_t *dims, void *data)
+{
+    xcvm_value_set_tensor(&c->y, dtype, rank, dims);
+    c->y.data = data;
+    *(xcvm_value **)(void *)((char *)c->args + c->row->fields[0].offset) = &c->y;
+}
+
+static void call_run(call *c, xcvm_kernel_run run, int thread_count)
+{
+    xcvm_error error = {.status = XCVM_OK};
+    xcvm_heap *heap;
+    xcvm_threads *threads;
+    ck_assert_int_eq(xcvm_heap_create(NULL, 0, &heap, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_threads_create(NULL, thread_count, &threads, &error), XCVM_OK);
+    xcvm_kernel k = {.error = &error, .heap = heap, .threads = threads};
+    ck_assert_msg(run(&k, c->args) == XCVM_OK, "%s: %s", c->row->name, error.message);
+    xcvm_storage_release(k.scratch_storage);
+    xcvm_threads_destroy(threads);
+    xcvm_heap_destroy(heap);
+}
+
+static void check_bits(const char *name, const char *what, const float *a, const float *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(memcmp(&a[i], &b[i], sizeof *a) == 0 || (isnan(a[i]) && isnan(b[i])),
+                      "%s: element %zu is %.9g, %s %.9g", name, i, (double)a[i], what, (double)b[i]);
+}
+
+static void check_near(const char *name, const float *a, const float *b, size_t count, double scale)
+{
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg((isnan(a[i]) && isnan(b[i])) || a[i] == b[i] ||
+                          fabs((double)a[i] - (double)b[i]) <= scale * (1e-6 + 4e-6 * fabs((double)a[i])),
+                      "%s: element %zu is %.9g, by the plain kernel %.9g", name, i, (double)a[i], (double)b[i]);
+}
+
+static float x[LIMIT], w[LIMIT], y[LIMIT], z[LIMIT];
+
+/* Runs c with the kernel for this CPU, one thread and many, and with the plain one. */
+static void check_call(call *c, const kernel_entry *entry, size_t results, double scale)
+{
+    xcvm_kernel_run run = xcvm_kernel_of(entry->opcode);
+    c->y.data = y;
+    call_run(c, run, 1);
+    c->y.data = z;
+    call_run(c, run, 2);
+    check_bits(c->row->name, "with two threads", y, z, results);
+    call_run(c, entry->plain, 1);
+    check_near(c->row->name, y, z, results, scale);
+    free(c->args);
+}
+
+START_TEST(unary_elements)
+{
+    const kernel_entry *entry = &unary[_i];
+    call c;
+    const int64_t dims[] = {LIMIT - 7};
+    fill(x, LIMIT);
+    call_start(&c, entry->opcode);
+    call_in(&c, XCVM_F32, 1, dims, x);
+    call_out(&c, XCVM_F32, 1, dims, y);
+    check_call(&c, entry, LIMIT - 7, 1.0);
+    /* Short tensors from anywhere within the long one. */
+    for (size_t first = 0; first < 40; first++)
+        for (int64_t count = 1; count < 40; count += 3) {
+            call_start(&c, entry->opcode);
+            call_in(&c, XCVM_F32, 1, &count, x + first);
+            call_out(&c, XCVM_F32, 1, &count, z);
+            call_run(&c, xcvm_kernel_of(entry->opcode), 1);
+            check_bits(c.row->name, "as one of few", y + first, z, (size_t)count);
+            free(c.args);
+        }
+    call_start(&c, entry->opcode);
+    call_in(&c, XCVM_F32, 1, dims, x);
+    call_out(&c, XCVM_F32, 1, dims, x);
+    call_run(&c, xcvm_kernel_of(entry->opcode), 1);
+    check_bits(c.row->name, "in place", y, x, LIMIT - 7);
+    free(c.args);
+}
+END_TEST
+
+START_TEST(binary_elements)
+{
+    const kernel_entry *entry = &binary[_i];
+    /* Shapes of both operands and the result: equal, scalar, row, column, short rows, both broadcast. */
+    static const struct {
+        int64_t a[3], b[3], y[3];
+    } shapes[] = {
+        {{1, 1, 70001}, {1, 1, 70001}, {1, 1, 70001}}, {{1, 1, 70001}, {1, 1, 1}, {1, 1, 70001}},
+        {{1, 1, 1}, {1, 1, 70001}, {1, 1, 70001}},     {{1, 300, 301}, {1, 1, 301}, {1, 300, 301}},
+        {{1, 300, 301}, {1, 300, 1}, {1, 300, 301}},   {{20, 1000, 3}, {1, 1, 3}, {20, 1000, 3}},
+        {{20, 1, 37}, {1, 50, 1}, {20, 50, 37}},       {{7, 1, 5}, {7, 900, 1}, {7, 900, 5}},
+    };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        call c;
+        size_t count = (size_t)(shapes[s].y[0] * shapes[s].y[1] * shapes[s].y[2]);
+        fill(x, LIMIT);
+        fill(w, LIMIT);
+        call_start(&c, entry->opcode);
+        call_in(&c, XCVM_F32, 3, shapes[s].a, x);
+        call_in(&c, XCVM_F32, 3, shapes[s].b, w);
+        call_out(&c, XCVM_F32, 3, shapes[s].y, y);
+        check_call(&c, entry, count, 1.0);
+    }
+}
+END_TEST
+
+START_TEST(line_elements)
+{
+    const kernel_entry *entry = &lines[_i];
+    static const int64_t shapes[][3] = {{5, 7, 1000}, {200, 3, 1}, {3, 70, 90}, {1, 1, 20000}, {100, 12, 12}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        call c;
+        size_t count = (size_t)(shapes[s][0] * shapes[s][1] * shapes[s][2]);
+        fill(x, count);
+        call_start(&c, entry->opcode);
+        call_in(&c, XCVM_F32, 3, shapes[s], x);
+        call_out(&c, XCVM_F32, 3, shapes[s], y);
+        check_call(&c, entry, count, 4.0);
+    }
+}
+END_TEST
+
+START_TEST(reduced_elements)
+{
+    const kernel_entry *entry = &reductions[_i];
+    static const struct {
+        int64_t x[3], axes[3], axis_count, y[3];
+    } shapes[] = {
+        {{2, 3, 20000}, {2}, 1, {2, 3, 1}},        {{30000, 2, 2}, {0}, 1, {1, 2, 2}},
+        {{1, 1, 131072}, {0, 1, 2}, 3, {1, 1, 1}}, {{200, 20, 30}, {0, 2}, 2, {1, 20, 1}},
+        {{40, 50, 60}, {1}, 1, {40, 1, 60}},       {{2000, 49, 1}, {1, 2}, 2, {2000, 1, 1}},
+    };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        call c;
+        size_t count = (size_t)(shapes[s].x[0] * shapes[s].x[1] * shapes[s].x[2]);
+        size_t results = (size_t)(shapes[s].y[0] * shapes[s].y[1] * shapes[s].y[2]);
+        fill(x, count);
+        int64_t axes[3];
+        memcpy(axes, shapes[s].axes, sizeof axes);
+        call_start(&c, entry->opcode);
+        call_in(&c, XCVM_F32, 3, shapes[s].x, x);
+        call_in(&c, XCVM_I64, 1, &shapes[s].axis_count, axes);
+        call_out(&c, XCVM_F32, 3, shapes[s].y, y);
+        /* Sums of numbers of both signs cancel, so the error is one of what was summed up. */
+        check_call(&c, entry, results, sqrt((double)count));
+    }
+}
+END_TEST
+
+Suite *suite_ops_vector(void);
+Suite *suite_ops_vector(void)
+{
+    Suite *suite = suite_create("ops_vector");
+    TCase *cases = tcase_create("vector");
+    tcase_set_timeout(cases, 300);
+    tcase_add_loop_test(cases, unary_elements, 0, COUNT(unary));
+    tcase_add_loop_test(cases, binary_elements, 0, COUNT(binary));
+    tcase_add_loop_test(cases, line_elements, 0, COUNT(lines));
+    tcase_add_loop_test(cases, reduced_elements, 0, COUNT(reductions));
+    suite_add_tcase(suite, cases);
+    return suite;
+}
