@@ -43,7 +43,7 @@ static plan plan_of(const xcvm_conv_shape *s)
     p.tiles = s->batch * p.rows * p.columns;
     p.depth = xcvm_round_up(s->channels, XCVM_LANES);
     p.kept = p.tiles >= 4 * CHUNK && s->outputs * p.depth <= KEPT_FILTERS / POINTS;
-    const size_t fitting = round_down((p.kept ? OWN_BLOCK : SHARED_BLOCK) / POINTS / s->channels, XCVM_LANES);
+    const size_t fitting = round_down((size_t)(p.kept ? OWN_BLOCK : SHARED_BLOCK) / POINTS / s->channels, XCVM_LANES);
     const size_t least = p.kept ? CHUNK : LEAST_TILES, most = fitting > least ? fitting : least;
     const size_t blocks = (p.tiles + most - 1) / most;
     p.block = p.kept ? round_down(most, CHUNK) : xcvm_round_up((p.tiles + blocks - 1) / blocks, XCVM_LANES);
@@ -209,7 +209,7 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
     const xcvm_conv_shape *s = &c->shape;
     work r = {.k = k, .shape = s, .plan = plan_of(s), .shared = scratch};
     const plan *p = &r.plan;
-    r.winograd = (xcvm_winograd){.conv = c, .rows = p->rows, .columns = p->columns};
+    xcvm_winograd_make(&r.winograd, c);
     r.own_bytes = own_bytes(p);
     r.own = r.shared + shared_bytes(p);
     const size_t grain = cost(s) > 2.0 * THREAD_WORK ? 1 : SIZE_MAX;

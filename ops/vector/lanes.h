@@ -42,22 +42,25 @@ XCVM_INLINE float xcvm_lanes_sum(xcvm_lanes v)
 }
 
 /* Of the elements of a and b one behind the other: `interleave_low` takes a0 b0 a1 b1 ..., `interleave_high` goes on
- * from the middle of both; `even` and `odd` take every second one. */
+ * from the middle of both; `even` and `odd` take every second one; `shift` leaves out the first. */
 #if XCVM_LANES == 16
 #define XCVM_INTERLEAVE_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define XCVM_INTERLEAVE_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #define XCVM_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #define XCVM_ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define XCVM_SECOND_ON 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 #elif XCVM_LANES == 8
 #define XCVM_INTERLEAVE_LOW 0, 8, 1, 9, 2, 10, 3, 11
 #define XCVM_INTERLEAVE_HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #define XCVM_EVEN 0, 2, 4, 6, 8, 10, 12, 14
 #define XCVM_ODD 1, 3, 5, 7, 9, 11, 13, 15
+#define XCVM_SECOND_ON 1, 2, 3, 4, 5, 6, 7, 8
 #else
 #define XCVM_INTERLEAVE_LOW 0, 4, 1, 5
 #define XCVM_INTERLEAVE_HIGH 2, 6, 3, 7
 #define XCVM_EVEN 0, 2, 4, 6
 #define XCVM_ODD 1, 3, 5, 7
+#define XCVM_SECOND_ON 1, 2, 3, 4
 #endif
 XCVM_INLINE xcvm_lanes xcvm_lanes_interleave_low(xcvm_lanes a, xcvm_lanes b)
 {
@@ -69,6 +72,10 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_interleave_high(xcvm_lanes a, xcvm_lanes b)
 }
 XCVM_INLINE xcvm_lanes xcvm_lanes_even(xcvm_lanes a, xcvm_lanes b) { return __builtin_shufflevector(a, b, XCVM_EVEN); }
 XCVM_INLINE xcvm_lanes xcvm_lanes_odd(xcvm_lanes a, xcvm_lanes b) { return __builtin_shufflevector(a, b, XCVM_ODD); }
+XCVM_INLINE xcvm_lanes xcvm_lanes_shift(xcvm_lanes a, xcvm_lanes b)
+{
+    return __builtin_shufflevector(a, b, XCVM_SECOND_ON);
+}
 
 /* The square of XCVM_LANES rows becomes its transpose: each round interleaves row i with row i + half, which moves
  * every index bit of a row one place towards those of the column. */

@@ -6,7 +6,8 @@ enum {
     SPAN = XCVM_WINOGRAD_SPAN,
     CHUNK = XCVM_WINOGRAD_CHUNK,
     CHUNK_FLOATS = CHUNK + XCVM_LANES,
-    LINE = TILE * CHUNK + 2 + 8 * XCVM_LANES
+    LINE = TILE * CHUNK + 2 + 8 * XCVM_LANES,
+    BAND = 8 * 1024
 };
 
 #define ROOT2 1.41421356237f
@@ -43,44 +44,53 @@ static void copy_padded(const float *row, ptrdiff_t from, size_t width, size_t c
         to[i] = 0.0f;
 }
 
-/* tiles[j][t] = line[TILE * t + j]; writes up to a vector beyond `count`. */
+/* phases[j][t] = line[TILE * t + j]. */
+XCVM_INLINE void split_vectors(const float *line, xcvm_lanes phases[TILE])
+{
+    const xcvm_lanes a = xcvm_lanes_load(line), b = xcvm_lanes_load(line + XCVM_LANES);
+    const xcvm_lanes c = xcvm_lanes_load(line + 2 * XCVM_LANES), d = xcvm_lanes_load(line + 3 * XCVM_LANES);
+    const xcvm_lanes even_ab = xcvm_lanes_even(a, b), even_cd = xcvm_lanes_even(c, d);
+    const xcvm_lanes odd_ab = xcvm_lanes_odd(a, b), odd_cd = xcvm_lanes_odd(c, d);
+    phases[0] = xcvm_lanes_even(even_ab, even_cd);
+    phases[1] = xcvm_lanes_even(odd_ab, odd_cd);
+    phases[2] = xcvm_lanes_odd(even_ab, even_cd);
+    phases[3] = xcvm_lanes_odd(odd_ab, odd_cd);
+}
+
+/* tiles[j][at + t] = line[TILE * t + j]; writes up to a vector beyond `count`. */
 static void split_line(const float *line, size_t count, float tiles[SPAN][CHUNK_FLOATS], size_t at)
 {
+    xcvm_lanes now[TILE], next[TILE];
+    split_vectors(line, now);
     for (size_t t = 0; t < count; t += XCVM_LANES) {
-        for (int shift = 0; shift < 2; shift++) {
-            const float *from = line + TILE * (t + (size_t)shift);
-            const xcvm_lanes a = xcvm_lanes_load(from), b = xcvm_lanes_load(from + XCVM_LANES);
-            const xcvm_lanes c = xcvm_lanes_load(from + 2 * XCVM_LANES), d = xcvm_lanes_load(from + 3 * XCVM_LANES);
-            const xcvm_lanes even_ab = xcvm_lanes_even(a, b), even_cd = xcvm_lanes_even(c, d);
-            const xcvm_lanes odd_ab = xcvm_lanes_odd(a, b), odd_cd = xcvm_lanes_odd(c, d);
-            float(*to)[CHUNK_FLOATS] = tiles + TILE * shift;
-            xcvm_lanes_store(to[0] + at + t, xcvm_lanes_even(even_ab, even_cd));
-            xcvm_lanes_store(to[1] + at + t, xcvm_lanes_even(odd_ab, odd_cd));
-            if (shift == 0) {
-                xcvm_lanes_store(to[2] + at + t, xcvm_lanes_odd(even_ab, even_cd));
-                xcvm_lanes_store(to[3] + at + t, xcvm_lanes_odd(odd_ab, odd_cd));
-            }
-        }
+        /* The last two columns of a tile are the first two of the next one. */
+        if (t + XCVM_LANES <= count)
+            split_vectors(line + TILE * (t + XCVM_LANES), next);
+        else
+            next[0] = next[1] = next[2] = next[3] = now[0];
+        float(*to)[CHUNK_FLOATS] = tiles;
+#pragma GCC unroll 4
+        for (int j = 0; j < TILE; j++)
+            xcvm_lanes_store(to[j] + at + t, now[j]);
+        xcvm_lanes_store(to[4] + at + t, xcvm_lanes_shift(now[0], next[0]));
+        xcvm_lanes_store(to[5] + at + t, xcvm_lanes_shift(now[1], next[1]));
+#pragma GCC unroll 4
+        for (int j = 0; j < TILE; j++)
+            now[j] = next[j];
     }
 }
 
-/* Tiles [from, from + count) of tile row `row`, transformed along the columns of the image: tiles[i][j][at ...]. */
-static void transform_columns(const xcvm_window *w, const float *plane, size_t row, size_t from, size_t count,
-                              float tiles[SPAN][SPAN][CHUNK_FLOATS], size_t at)
+/* A run of tiles of one tile row, whose image rows begin at `rows`, `pitch` apart: transformed along the columns of the
+ * image, tiles[i][j][at ...]. */
+static void transform_run(const float *rows, size_t pitch, size_t count, float tiles[SPAN][SPAN][CHUNK_FLOATS],
+                          size_t at)
 {
     float lines[SPAN][LINE] __attribute__((aligned(64)));
-    const size_t floats = TILE * count + 2;
-    for (size_t i = 0; i < SPAN; i++) {
-        const ptrdiff_t h = (ptrdiff_t)(TILE * row + i) - w->pad[1];
-        const bool inside = h >= 0 && h < (ptrdiff_t)w->in[1];
-        copy_padded(inside ? plane + (size_t)h * w->in[2] : NULL, (ptrdiff_t)(TILE * from) - w->pad[2], w->in[2],
-                    floats, lines[i]);
-    }
-    for (size_t i = 0; i < floats; i += XCVM_LANES) {
+    for (size_t i = 0; i < TILE * count + 2; i += XCVM_LANES) {
         xcvm_lanes d[SPAN], t[SPAN];
 #pragma GCC unroll 6
-        for (int j = 0; j < SPAN; j++)
-            d[j] = xcvm_lanes_load(lines[j] + i);
+        for (size_t j = 0; j < SPAN; j++)
+            d[j] = xcvm_lanes_load(rows + j * pitch + i);
         transform_input(d, t);
 #pragma GCC unroll 6
         for (int j = 0; j < SPAN; j++)
@@ -90,16 +100,66 @@ static void transform_columns(const xcvm_window *w, const float *plane, size_t r
         split_line(lines[i], count, tiles[i], at);
 }
 
+/* Runs of tiles in images of which a chunk is but a part of a tile row. */
+static void transform_wide(const xcvm_winograd *g, const float *image, size_t row, size_t column, size_t count,
+                           float tiles[SPAN][SPAN][CHUNK_FLOATS], size_t at)
+{
+    const xcvm_window *w = &g->conv->shape.window;
+    float rows[SPAN][LINE] __attribute__((aligned(64)));
+    for (size_t i = 0; i < SPAN; i++) {
+        const ptrdiff_t h = (ptrdiff_t)(TILE * row + i) - w->pad[1];
+        const bool inside = h >= 0 && h < (ptrdiff_t)w->in[1];
+        copy_padded(inside ? image + (size_t)h * w->in[2] : NULL, (ptrdiff_t)(TILE * column) - w->pad[2], w->in[2],
+                    TILE * count + 2, rows[i]);
+    }
+    transform_run(rows[0], LINE, count, tiles, at);
+}
+
+/* Tiles of one image, from (row, column) on, by way of a band of the image with its padding. */
+static void transform_band(const xcvm_winograd *g, size_t plane, size_t row, size_t column, size_t count,
+                           float tiles[SPAN][SPAN][CHUNK_FLOATS], size_t at)
+{
+    const xcvm_conv_shape *s = &g->conv->shape;
+    float band[BAND] __attribute__((aligned(64)));
+    xcvm_planes planes = g->planes;
+    const size_t rows = (column + count + g->columns - 1) / g->columns;
+    planes.in_rows = TILE * rows + 2;
+    xcvm_planes_fill(&planes, g->conv->x + plane * s->window.in_size,
+                     (s->batch * s->group * s->channels - plane) * s->window.in_size, TILE * row, 0.0f, band);
+    const float *from = band;
+    for (size_t done = 0; done < count; from += TILE * planes.pitch, column = 0) {
+        const size_t run = g->columns - column < count - done ? g->columns - column : count - done;
+        transform_run(from + TILE * column, planes.pitch, run, tiles, at + done);
+        done += run;
+    }
+}
+
+void xcvm_winograd_make(xcvm_winograd *g, const xcvm_conv *c)
+{
+    const xcvm_window *w = &c->shape.window;
+    *g = (xcvm_winograd){.conv = c, .rows = (w->out[1] + TILE - 1) / TILE, .columns = (w->out[2] + TILE - 1) / TILE};
+    g->window = *w;
+    g->window.out[1] = TILE * g->rows;
+    g->window.out[2] = TILE * g->columns;
+    /* Tile rows that a chunk may touch. */
+    const size_t rows = (CHUNK + g->columns - 2) / g->columns + 1;
+    xcvm_planes_make(&g->planes, &g->window, TILE * (rows < g->rows ? rows : g->rows));
+    g->wide = g->columns > CHUNK || g->planes.in_floats + SPAN * XCVM_LANES > BAND;
+}
+
 void xcvm_winograd_inputs(const xcvm_winograd *g, size_t channel, size_t tile, size_t count, float *to, size_t stride)
 {
     const xcvm_conv_shape *s = &g->conv->shape;
     float tiles[SPAN][SPAN][CHUNK_FLOATS] __attribute__((aligned(64)));
-    for (size_t done = 0; done < count;) {
-        const size_t at = tile + done, column = at % g->columns, row = at / g->columns;
-        const size_t run = g->columns - column < count - done ? g->columns - column : count - done;
-        const size_t plane = (row / g->rows * s->group + g->group) * s->channels + channel;
-        transform_columns(&s->window, g->conv->x + plane * s->window.in_size, row % g->rows, column, run, tiles, done);
-        done += run;
+    for (size_t done = 0, run; done < count; done += run) {
+        const size_t at = tile + done, column = at % g->columns, row = at / g->columns % g->rows;
+        const size_t image = at / g->columns / g->rows, plane = (image * s->group + g->group) * s->channels + channel;
+        const size_t left = g->wide ? g->columns - column : (image + 1) * g->rows * g->columns - at;
+        run = left < count - done ? left : count - done;
+        if (g->wide)
+            transform_wide(g, g->conv->x + plane * s->window.in_size, row, column, run, tiles, done);
+        else
+            transform_band(g, plane, row, column, run, tiles, done);
     }
     for (size_t i = 0; i < SPAN; i++)
         for (size_t t = 0; t < count; t += XCVM_LANES) {

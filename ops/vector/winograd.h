@@ -9,6 +9,7 @@
 
 #include "ops/vector/conv.h"
 #include "ops/vector/gemm.h"
+#include "ops/vector/planes.h"
 
 enum {
     XCVM_WINOGRAD_TILE = 4, /* outputs along an axis */
@@ -17,13 +18,21 @@ enum {
     XCVM_WINOGRAD_CHUNK = XCVM_GEMM_PANEL /* tiles that are transformed at a time */
 };
 
-/* A group of a convolution, cut into tiles: those of an image row by row, image after image. */
+/* A convolution cut into tiles: those of an image row by row, image after image; of one group at a time. Not to be
+ * copied. */
 typedef struct xcvm_winograd {
     const xcvm_conv *conv;
     size_t group;
     size_t rows, columns; /* of tiles, in an image */
+    /* The image as input transforms see it: up to whole tiles, and laid out in bands; or in parts of rows, if it is too
+     * wide for those. */
+    xcvm_window window;
+    xcvm_planes planes;
+    bool wide;
 } xcvm_winograd;
 
+#define xcvm_winograd_make XCVM_PER_ISA(xcvm_winograd_make)
+void xcvm_winograd_make(xcvm_winograd *g, const xcvm_conv *c);
 /* Input tiles [tile, tile + count) of one channel, up to a chunk: point p goes to to[p * stride ...], in whole vectors.
  */
 #define xcvm_winograd_inputs XCVM_PER_ISA(xcvm_winograd_inputs)
