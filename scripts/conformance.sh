@@ -17,7 +17,7 @@ fi
 "$build/tools/xcvm" test "$cases/node" "$cases/simple" --rtol 1e-3 --atol 1e-7 --shape-only 'test_bernoulli*' \
     --shape-only 'test_training_dropout*' >"$build/conformance.txt" || true
 tail -n 1 "$build/conformance.txt"
-awk '$1 == "FAIL" { print $2 }' "$build/conformance.txt" | sed 's|.*/||' | sort >"$build/conformance-failed.txt"
+awk '$1 == "FAIL" { print $2 }' "$build/conformance.txt" | sed 's|.*/||; s/:$//' | sort >"$build/conformance-failed.txt"
 sed '/^#/d; /^$/d; s/[ :].*//' tests/conformance.txt | sort >"$build/conformance-known.txt"
 unexpected=$(comm -23 "$build/conformance-failed.txt" "$build/conformance-known.txt")
 better=$(comm -13 "$build/conformance-failed.txt" "$build/conformance-known.txt")

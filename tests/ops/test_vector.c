@@ -13,9 +13,10 @@
     X(Sign)                                                                                                            \
     X(Ceil)                                                                                                            \
     X(Floor)                                                                                                           \
-    X(Round) X(Sqrt) X(Reciprocal) X(Exp) X(Log) X(Sin) X(Cos) X(Tanh) X(Erf) X(Sigmoid) X(Softplus) X(Softsign)       \
-        X(Mish) X(HardSwish) X(Relu) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(ThresholdedRelu) X(HardSigmoid) X(Shrink)   \
-            X(Gelu) X(Swish) X(Clip)
+    X(Round)                                                                                                           \
+    X(Sqrt) X(Reciprocal) X(Exp) X(Log) X(Sin) X(Cos) X(Tanh) X(Erf) X(Sigmoid) X(Softplus) X(Softsign) X(Mish)        \
+        X(HardSwish) X(Relu) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(ThresholdedRelu) X(HardSigmoid) X(Shrink) X(Gelu)   \
+            X(Swish) X(Clip)
 #define BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Max) X(Min) X(Pow) X(Mod) X(PRelu)
 #define LINES(X) X(Softmax) X(LogSoftmax) X(LpNormalization) X(LRN) X(LayerNormalization)
 #define REDUCTIONS(X)                                                                                                  \
