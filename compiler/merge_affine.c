@@ -75,7 +75,7 @@ static bool describe_gemm(xcc_node *n, product *p)
 /* The product that gives `v` to nobody else, if its bias, and where it is to be scaled its weights, are constants. */
 static bool find_product(xcc_value *v, bool scales, product *p)
 {
-    xcc_node *n = v->uses == 1 && v->producer != NULL && v->producer->kind == XCC_INSTRUCTION ? v->producer : NULL;
+    xcc_node *n = xcc_used_once(v) ? v->producer : NULL;
     bool found = xcc_is(n, XCVM_OP_Conv)            ? describe_conv(n, p)
                  : xcc_is(n, XCVM_OP_ConvTranspose) ? describe_conv_transpose(n, p)
                  : xcc_is(n, XCVM_OP_Gemm)          ? describe_gemm(n, p)

@@ -134,7 +134,12 @@ xcc_node *xcc_producer(const xcc_value *v, xcvm_opcode opcode)
 
 xcc_node *xcc_sole_producer(const xcc_value *v, xcvm_opcode opcode)
 {
-    return v != NULL && v->uses == 1 ? xcc_producer(v, opcode) : NULL;
+    return xcc_used_once(v) ? xcc_producer(v, opcode) : NULL;
+}
+
+bool xcc_used_once(const xcc_value *v)
+{
+    return v != NULL && v->uses == 1 && v->users->node != NULL && v->users->graph == v->graph;
 }
 
 bool xcc_same_type(const xcc_value *a, const xcc_value *b)

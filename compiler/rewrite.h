@@ -36,7 +36,9 @@ void xcc_rewrite_sweep(xcc_node *n);
 
 /* The producer of `v` if it is that instruction. */
 xcc_node *xcc_producer(const xcc_value *v, xcvm_opcode opcode);
-/* The same if nothing else uses v, so that the producer can be replaced with its user. */
+/* Whether v has one use, by a node of its own graph: what is computed outside of a body must not move into it. */
+bool xcc_used_once(const xcc_value *v);
+/* The producer if v is used once, so that it can be replaced together with its user. */
 xcc_node *xcc_sole_producer(const xcc_value *v, xcvm_opcode opcode);
 /* Tensors of one element type and one shape, as far as is known for certain. */
 bool xcc_same_type(const xcc_value *a, const xcc_value *b);

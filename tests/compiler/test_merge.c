@@ -182,6 +182,33 @@ START_TEST(pools)
 }
 END_TEST
 
+/* What is computed once stays outside of the branch that needs it. */
+static void make_outer_product(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 3)), *cond = input(b, "cond", XCVM_BOOL, 0, NULL);
+    xcc_value *product = APPLY(MatMul, y, .a = XCC_IN(x), .b = XCC_IN(weights(b, 2, DIMS(3, 3))));
+    xcc_value *out = must(b, xcc_value_create(b->graph, "out"));
+    xcc_node *n = xcc_append_control(b, XCC_IF, 1, &cond, 1, &out, 2);
+    ck_assert_ptr_nonnull(n);
+    xcc_builder then = {.graph = n->bodies[0]}, other = {.graph = n->bodies[1]};
+    xcc_value *scaled = must(b, xcc_apply(&then, Mul, y, .a = XCC_IN(product), .b = XCC_IN(number(&then, 3))));
+    output(&then, must(b, xcc_apply(&then, Relu, y, .x = XCC_IN(scaled))));
+    output(&other, x);
+    ok(b->graph->module, xcc_node_infer(n));
+    output(b, out);
+}
+
+START_TEST(outer_product)
+{
+    compilation c;
+    check_same_results(make_outer_product, &c);
+    CHECK_COUNT(&c, Gemm, 1);
+    CHECK_COUNT(&c, Mul, 1);
+    CHECK_COUNT(&c, Relu, 1);
+    finish(&c);
+}
+END_TEST
+
 static void make_every_activation(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(1, 2, 4, 4));
@@ -227,6 +254,7 @@ Suite *suite_compiler_merge(void)
     tcase_add_test(tests, products);
     tcase_add_test(tests, padded_convolutions);
     tcase_add_test(tests, pools);
+    tcase_add_test(tests, outer_product);
     tcase_add_test(tests, every_activation);
     tcase_add_test(tests, not_at_level_1);
     suite_add_tcase(suite, tests);

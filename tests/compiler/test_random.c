@@ -22,7 +22,7 @@ static xcc_value *pick(const pool *p) { return p->at[below((uint32_t)p->count)];
 
 static void keep(pool *p, xcc_value *v)
 {
-    if (p->count < POOL)
+    if (p->count < POOL && v->type.rank >= 0 && v->type.rank <= 4)
         p->at[p->count++] = v;
 }
 
@@ -172,8 +172,7 @@ static void random_if(xcc_builder *b, pool *p, xcc_value *cond, int depth)
     }
     ok(b->graph->module, xcc_node_infer(n));
     for (int i = 0; i < 2; i++)
-        if (out[i]->type.rank >= 0)
-            keep(p, out[i]);
+        keep(p, out[i]);
 }
 
 /* States keep their shapes: each is the last one, bounded, or another of the same shape. */
@@ -207,9 +206,10 @@ static void random_loop(xcc_builder *b, pool *p, xcc_value *cond, int depth)
     output(&body, pick(&inner));
     ok(b->graph->module, xcc_loop_infer_body(n));
     ok(b->graph->module, xcc_node_infer(n));
-    for (int i = 0; i < 3; i++)
-        if (out[i]->type.rank >= 0 && out[i]->type.rank < 5)
-            keep(p, out[i]);
+    /* Without a trip, dimensions of scans that are not known are 0, and more of them are known after optimisation. */
+    int64_t trips;
+    for (int i = 0; i < (xcc_loop_trips(n, &trips) && trips > 0 ? 3 : 2); i++)
+        keep(p, out[i]);
 }
 
 static void random_nodes(xcc_builder *b, pool *p, xcc_value *cond, int count, int depth)
