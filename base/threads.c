@@ -115,7 +115,7 @@ static void run_ranges(xcvm_threads *t)
 
 static bool nothing_new(const xcvm_threads *t, uint32_t seen)
 {
-    return ticket_loop(__atomic_load_n(&t->open, __ATOMIC_ACQUIRE)) == seen &&
+    return ticket_loop(__atomic_load_n(&t->open, __ATOMIC_SEQ_CST)) == seen &&
            !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
 }
 
@@ -124,7 +124,6 @@ static void sleep_until_woken(xcvm_threads *t, uint32_t seen)
     pthread_mutex_lock(&t->lock);
     __atomic_fetch_add(&t->sleepers, 1, __ATOMIC_SEQ_CST);
     /* Whoever opens a loop looks at the sleepers after opening it, so either this look or that one sees the other. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     while (nothing_new(t, seen))
         pthread_cond_wait(&t->wake, &t->lock);
     __atomic_fetch_sub(&t->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -195,7 +194,6 @@ static void run_loop(xcvm_threads *t, uint32_t ranges)
     __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
     const uint32_t loop = ticket_loop(__atomic_load_n(&t->open, __ATOMIC_RELAXED)) + 1;
     __atomic_store_n(&t->open, make_ticket(loop, 0, ranges), __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&t->sleepers, __ATOMIC_SEQ_CST) != 0) {
         pthread_mutex_lock(&t->lock);
         pthread_cond_broadcast(&t->wake);

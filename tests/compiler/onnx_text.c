@@ -151,7 +151,7 @@ void onnx_read_literal(onnx_reader *r, onnx_literal *l)
 
 void onnx_store(xcvm_dtype dtype, double value, void *at)
 {
-    const int64_t integer = (int64_t)value;
+    const int64_t integer = value >= -9e18 && value <= 9e18 ? (int64_t)value : 0;
     const float narrow = (float)value;
     const uint16_t half = dtype == XCVM_F16 ? xcvm_f32_to_f16(narrow) : xcvm_f32_to_bf16(narrow);
     if (dtype == XCVM_F32)
