@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* clang-format does not settle on a layout for these lists. */
+/* clang-format off */
 /* Instructions with one result y, an operand, and no attributes that defaults do not suit. */
 #define UNARY(X)                                                                                                       \
     X(Abs)                                                                                                             \
@@ -14,14 +16,16 @@
     X(Ceil)                                                                                                            \
     X(Floor)                                                                                                           \
     X(Round)                                                                                                           \
-    X(Sqrt) X(Reciprocal) X(Exp) X(Log) X(Sin) X(Cos) X(Tanh) X(Erf) X(Sigmoid) X(Softplus) X(Softsign) X(Mish)        \
-        X(HardSwish) X(Relu) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(ThresholdedRelu) X(HardSigmoid) X(Shrink) X(Gelu)   \
-            X(Swish) X(Clip)
+    X(Sqrt)                                                                                                            \
+    X(Reciprocal) X(Exp) X(Log) X(Sin) X(Cos) X(Tanh) X(Erf) X(Sigmoid) X(Softplus) X(Softsign) X(Mish) X(HardSwish)   \
+        X(Relu) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(ThresholdedRelu) X(HardSigmoid) X(Shrink) X(Gelu) X(Swish)       \
+            X(Clip)
 #define BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Max) X(Min) X(Pow) X(Mod) X(PRelu)
 #define LINES(X) X(Softmax) X(LogSoftmax) X(LpNormalization) X(LRN) X(LayerNormalization)
 #define REDUCTIONS(X)                                                                                                  \
     X(ReduceSum)                                                                                                       \
     X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2) X(ReduceSumSquare) X(ReduceLogSumExp)
+/* clang-format on */
 
 typedef struct kernel_entry {
     xcvm_opcode opcode;
