@@ -1,7 +1,9 @@
 /* conv_bench [SECONDS [WORD]]: the convolutions of ResNet-50, VGG-16, MobileNetV2, EfficientNet-B0 and others (or those
- * whose line holds WORD): the algorithm chosen, and arithmetic by the definition a second. SECONDS is the time for each
- * figure (0.2). */
+ * whose line holds WORD): the algorithm that Conv chooses, its arithmetic (by the definition) a second on one thread
+ * and on two, and the times on one thread of the other algorithms that fit. SECONDS is the time for each figure (0.2).
+ */
 #include "bench/kernel_bench.h"
+#include "base/clock.h"
 #include "ops/vector/conv.h"
 
 #include <stdio.h>
@@ -90,29 +92,74 @@ static const layer layers[] = {
     {"squeezenet", 64, 13, 256, 3, 1, 1},
 };
 
-/* The algorithm that the kernels of this CPU choose. */
-extern const xcvm_conv_algorithm *xcvm_conv_choose_run(const xcvm_conv_shape *s);
+/* The algorithms in the builds of the kernels, and those that this CPU uses. */
+extern const xcvm_conv_algorithm *const xcvm_conv_algorithms_run[];
 #if defined(__x86_64__)
-extern const xcvm_conv_algorithm *xcvm_conv_choose_run_v3(const xcvm_conv_shape *s);
-extern const xcvm_conv_algorithm *xcvm_conv_choose_run_v4(const xcvm_conv_shape *s);
+extern const xcvm_conv_algorithm *const xcvm_conv_algorithms_run_v3[];
+extern const xcvm_conv_algorithm *const xcvm_conv_algorithms_run_v4[];
 #endif
-
-static const char *algorithm(const xcvm_conv_shape *s)
+static const xcvm_conv_algorithm *const *algorithms(void)
 {
 #if defined(__x86_64__)
     if (strcmp(xcvm_kernel_isa(), "x86-64-v4") == 0)
-        return xcvm_conv_choose_run_v4(s)->name;
+        return xcvm_conv_algorithms_run_v4;
     if (strcmp(xcvm_kernel_isa(), "x86-64-v3") == 0)
-        return xcvm_conv_choose_run_v3(s)->name;
+        return xcvm_conv_algorithms_run_v3;
 #endif
-    return xcvm_conv_choose_run(s)->name;
+    return xcvm_conv_algorithms_run;
+}
+
+static double time_algorithm(const xcvm_conv_algorithm *a, const xcvm_conv *c, int threads, double seconds)
+{
+    xcvm_error error = {.status = XCVM_OK};
+    xcvm_threads *pool = NULL;
+    if (xcvm_threads_create(NULL, threads, &pool, &error) != XCVM_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        exit(1);
+    }
+    const xcvm_kernel k = {.error = &error, .threads = pool};
+    const size_t bytes = a->scratch(&c->shape, threads);
+    void *scratch = xcvm_allocate(NULL, bytes);
+    const uint64_t end = xcvm_clock_ns() + (uint64_t)(seconds * 1e9);
+    double best = 1e9;
+    for (uint64_t now = xcvm_clock_ns(); scratch != NULL && now < end;) {
+        if (a->run(&k, c, scratch) != XCVM_OK) {
+            fprintf(stderr, "%s: %s\n", a->name, error.message);
+            exit(1);
+        }
+        const uint64_t then = xcvm_clock_ns();
+        best = (double)(then - now) * 1e-9 < best ? (double)(then - now) * 1e-9 : best;
+        now = then;
+    }
+    xcvm_deallocate(NULL, scratch, bytes);
+    xcvm_threads_destroy(pool);
+    return best;
+}
+
+/* Prints how fast each algorithm is that fits, the one that Conv chooses first. */
+static void compare(const char *name, const xcvm_conv *c, double peak, double seconds)
+{
+    const xcvm_conv_algorithm *chosen = NULL;
+    for (const xcvm_conv_algorithm *const *a = algorithms(); *a != NULL; a++)
+        if ((*a)->fits(&c->shape) && (chosen == NULL || (*a)->cost(&c->shape) < chosen->cost(&c->shape)))
+            chosen = *a;
+    const double flops = 2.0 * xcvm_conv_work(&c->shape) / 1e9;
+    const double one = time_algorithm(chosen, c, 1, seconds), two = time_algorithm(chosen, c, 2, seconds);
+    printf("%-38s %-10s %9.4f %9.1f %5.0f%%  %9.1f ", name, chosen->name, one * 1e3, flops / one,
+           flops / one / peak * 100.0, flops / two);
+    for (const xcvm_conv_algorithm *const *a = algorithms(); *a != NULL; a++)
+        if (*a != chosen && (*a)->fits(&c->shape))
+            printf(" %s %.4f", (*a)->name, time_algorithm(*a, c, 1, seconds) * 1e3);
+    printf("\n");
+    fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
     const double seconds = argc > 1 ? atof(argv[1]) : 0.2, peak = bench_peak() / 1e9;
     printf("%s, one core's limit %.0f GFLOP/s\n", xcvm_kernel_isa(), peak);
-    printf("%-38s %-10s %9s %9s %6s  %9s\n", "convolution", "algorithm", "ms", "GFLOP/s", "limit", "2 threads");
+    printf("%-38s %-10s %9s %9s %6s  %9s  %s\n", "convolution", "algorithm", "ms", "GFLOP/s", "limit", "2 threads",
+           "others, ms");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         const layer *l = &layers[i];
         const int64_t pad = l->kernel / 2, out = (l->size + 2 * pad - l->kernel) / l->stride + 1;
@@ -130,22 +177,15 @@ int main(int argc, char **argv)
         bench_tensor_make(&w, 4, w_dims);
         bench_tensor_make(&b, 1, &l->outputs);
         bench_tensor_make(&y, 4, y_dims);
-        const xcvm_Conv_args args = {.y = &y.value,
-                                     .x = &x.value,
-                                     .w = &w.value,
-                                     .b = &b.value,
-                                     .strides = {strides, 2},
-                                     .pads = {pads, 4},
-                                     .dilations = {ones, 2},
-                                     .group = l->group,
-                                     .activation = XCVM_ACTIVATION_Relu};
-        const xcvm_conv_shape shape =
-            xcvm_conv_shape_of(&x.value, &w.value, &y.value, args.strides, args.pads, args.dilations, args.group);
-        const double one = bench_kernel(XCVM_OP_Conv, &args, 1, seconds);
-        const double two = bench_kernel(XCVM_OP_Conv, &args, 2, seconds);
-        const double flops = 2.0 * xcvm_conv_work(&shape) / 1e9;
-        printf("%-38s %-10s %9.4f %9.1f %5.0f%%  %9.1f\n", name, algorithm(&shape), one * 1e3, flops / one,
-               flops / one / peak * 100.0, flops / two);
+        const xcvm_activation relu = xcvm_activation_of(XCVM_ACTIVATION_Relu, (xcvm_floats){NULL, 0});
+        const xcvm_conv c = {.shape = xcvm_conv_shape_of(&x.value, &w.value, &y.value, (xcvm_ints){strides, 2},
+                                                         (xcvm_ints){pads, 4}, (xcvm_ints){ones, 2}, l->group),
+                             .x = x.value.data,
+                             .w = w.value.data,
+                             .b = b.value.data,
+                             .y = y.value.data,
+                             .activation = &relu};
+        compare(name, &c, peak, seconds);
         bench_tensor_free(&x);
         bench_tensor_free(&w);
         bench_tensor_free(&b);

@@ -54,23 +54,23 @@ double bench_kernel(xcvm_opcode opcode, const void *args, int threads, double se
 
 enum { CHAINS = 12, STEPS = 2000000 };
 
-/* Chains of multiply-adds, enough of them to hide the latency of each. */
+/* Chains of multiply-adds, enough of them to hide the latency of each; all different, lest they be made one. */
 #define PEAK(name, attribute, lanes)                                                                                   \
     attribute static double name(void)                                                                                 \
     {                                                                                                                  \
         typedef float vector __attribute__((vector_size(4 * (lanes))));                                                \
-        vector sum[CHAINS] = {{0}};                                                                                    \
-        vector factor = {0};                                                                                           \
-        factor += 0.5f;                                                                                                \
+        vector sum[CHAINS] = {{0}}, factor = {0};                                                                      \
+        volatile float half = 0.5f;                                                                                    \
+        factor += half;                                                                                                \
+        for (int j = 0; j < CHAINS; j++)                                                                               \
+            sum[j] += (float)j * half;                                                                                 \
         const uint64_t start = xcvm_clock_ns();                                                                        \
         for (long i = 0; i < STEPS; i++) {                                                                             \
             _Pragma("GCC unroll 12") for (int j = 0; j < CHAINS; j++) sum[j] = sum[j] * factor + factor;               \
-            __asm__ volatile("" : "+m"(*(char *)&factor));                                                             \
         }                                                                                                              \
         const double took = (double)(xcvm_clock_ns() - start) * 1e-9;                                                  \
-        volatile float keep = 0.0f;                                                                                    \
         for (int j = 0; j < CHAINS; j++)                                                                               \
-            keep = keep + sum[j][0];                                                                                   \
+            half = half + sum[j][0];                                                                                   \
         return 2.0 * (lanes)*CHAINS * STEPS / took;                                                                    \
     }
 #if defined(__x86_64__)

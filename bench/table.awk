@@ -20,7 +20,7 @@
 }
 END {
     for (t = 1; t <= 2; t++) {
-        printf "\n%d thread%s%*s|       time (ms)               |       load (ms)               |    peak memory (MB)\n", t, t > 1 ? "s" : " ", 13, ""
+        printf "\n%d thread%s%*s|       time (ms)               |       load (ms)               |    peak memory (MB)\n", t, (t > 1 ? "s" : " "), 13, ""
         printf "%-22s| %9s %9s %8s  | %9s %9s %8s  | %7s %7s %7s\n", "model", "ort", "xcvm", "ratio", "ort", "xcvm", "ratio", "ort", "xcvm", "share"
         sum = count = 0
         for (m = 1; m <= models; m++) {
@@ -30,7 +30,7 @@ END {
             om = best[k "ort" SUBSEP "peak_rss_mb"]; xm = best[k "xcvm" SUBSEP "peak_rss_mb"]
             if (x <= 0 || o <= 0)
                 continue
-            printf "%-22s| %9.3f %9.3f %7.2fx  | %9.2f %9.3f %7.1fx  | %7.1f %7.1f %6.0f%%\n", order[m], o, x, o / x, ol, xl, xl > 0 ? ol / xl : 0, om, xm, 100 * xm / om
+            printf "%-22s| %9.3f %9.3f %7.2fx  | %9.2f %9.3f %7.1fx  | %7.1f %7.1f %6.0f%%\n", order[m], o, x, o / x, ol, xl, (xl > 0 ? ol / xl : 0), om, xm, 100 * xm / om
             sum += log(o / x); count++
         }
         if (count)

@@ -113,6 +113,20 @@ static void fold_unit(const task *t, size_t base, size_t u, size_t column, size_
     }
 }
 
+/* Where each result is made of one adjacent piece. The range is over groups. */
+static void fold_pieces(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const task *t = context;
+    const layout *l = &t->l;
+    for (size_t i = begin; i < end; i++) {
+        size_t first = l->kept_rank != 0 ? offset_of(i, l->kept_rank, l->kept_dims, l->kept_strides) : 0;
+        t->partials[i] = t->start;
+        t->loops->run(t->fold, t->dtype, t->data, first, l->inner, t->shifts != NULL ? t->shifts[i] : 0.0,
+                      &t->partials[i]);
+    }
+}
+
 /* The range is over chunks x groups x blocks. */
 static void fold_range(void *context, size_t begin, size_t end, int worker)
 {
@@ -180,7 +194,8 @@ static void fold_all(xcvm_kernel *k, task *t)
     const layout *l = &t->l;
     size_t width = l->inner_reduced ? 1 : l->inner, count = t->chunks * l->groups * t->blocks;
     size_t work = l->reduced / t->chunks * (width / t->blocks) + 16;
-    xcvm_parallel(k->threads, count, GRAIN / work + 1, fold_range, t);
+    bool pieces = l->inner_reduced && l->combinations * t->pieces == 1;
+    xcvm_parallel(k->threads, count, GRAIN / work + 1, pieces ? fold_pieces : fold_range, t);
     bool whole = t->loops == &xcvm_fold_i64;
     for (size_t c = 1; c < t->chunks; c++)
         for (size_t i = 0; i < l->outputs; i++)

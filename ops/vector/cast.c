@@ -106,7 +106,8 @@ XCVM_KERNEL(Cast)
     if (from == XCVM_STRING || a->to == XCVM_STRING)
         return xcvm_cast_strings(k, a->y, a->x);
     if (from == a->to) {
-        memcpy(a->y->data, a->x->data, a->x->bytes);
+        if (a->x->bytes != 0)
+            memcpy(a->y->data, a->x->data, a->x->bytes);
         return XCVM_OK;
     }
     XCVM_CHECK(k->error, !xcvm_dtype_in(from, XCVM_TYPES_COMPLEX) && !xcvm_dtype_in(a->to, XCVM_TYPES_COMPLEX),

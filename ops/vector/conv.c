@@ -3,14 +3,16 @@
 #include "ops/conv_f64.h"
 #include "ops/convert.h"
 
-const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s)
+const xcvm_conv_algorithm *const xcvm_conv_algorithms[] = {&xcvm_conv_pointwise, &xcvm_conv_depthwise,
+                                                           &xcvm_conv_winograd, &xcvm_conv_columns, NULL};
+
+/* The algorithm that fits at the least cost. */
+static const xcvm_conv_algorithm *choose(const xcvm_conv_shape *s)
 {
-    const xcvm_conv_algorithm *const table[] = {&xcvm_conv_pointwise, &xcvm_conv_depthwise, &xcvm_conv_winograd,
-                                                &xcvm_conv_columns};
     const xcvm_conv_algorithm *best = NULL;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i]->fits(s) && (best == NULL || table[i]->cost(s) < best->cost(s)))
-            best = table[i];
+    for (const xcvm_conv_algorithm *const *a = xcvm_conv_algorithms; *a != NULL; a++)
+        if ((*a)->fits(s) && (best == NULL || (*a)->cost(s) < best->cost(s)))
+            best = *a;
     return best;
 }
 
@@ -57,7 +59,7 @@ XCVM_KERNEL(Conv)
     if (a->y->dtype == XCVM_F64)
         return xcvm_conv_f64(k, &c.shape, a, &f);
     c.activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL;
-    const xcvm_conv_algorithm *chosen = xcvm_conv_choose(&c.shape);
+    const xcvm_conv_algorithm *chosen = choose(&c.shape);
     if (a->y->dtype != XCVM_F32)
         return run_narrow(k, a, &c, chosen);
     c.x = a->x->data;

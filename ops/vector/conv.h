@@ -34,9 +34,9 @@ extern const xcvm_conv_algorithm xcvm_conv_depthwise;
 #define xcvm_conv_winograd XCVM_PER_ISA(xcvm_conv_winograd)
 extern const xcvm_conv_algorithm xcvm_conv_winograd;
 
-/* The algorithm that fits at the least cost. */
-#define xcvm_conv_choose XCVM_PER_ISA(xcvm_conv_choose)
-const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s);
+/* All of them, NULL behind the last; that which fits at the least cost is used. */
+#define xcvm_conv_algorithms XCVM_PER_ISA(xcvm_conv_algorithms)
+extern const xcvm_conv_algorithm *const xcvm_conv_algorithms[];
 
 /* Multiply-adds by the definition. */
 static inline double xcvm_conv_work(const xcvm_conv_shape *s)

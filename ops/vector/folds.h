@@ -20,12 +20,47 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_lesser(xcvm_lanes r, xcvm_lanes v)
     return xcvm_lanes_choose((v < r) | (v != v), v, r);
 }
 
-/* The elements left at the end, fewer than XCVM_LANES, with `fill` behind them. */
-XCVM_INLINE xcvm_lanes xcvm_lanes_load_rest(const float *x, size_t count, float fill)
+XCVM_INLINE xcvm_lanes xcvm_lanes_plus(xcvm_lanes r, xcvm_lanes v) { return r + v; }
+
+/* Lane i of the result is lane i ^ n of v. */
+#if XCVM_LANES == 16
+#define XCVM_LANES_SWAP(v, n)                                                                                          \
+    __builtin_shufflevector(v, v, 0 ^ n, 1 ^ n, 2 ^ n, 3 ^ n, 4 ^ n, 5 ^ n, 6 ^ n, 7 ^ n, 8 ^ n, 9 ^ n, 10 ^ n,        \
+                            11 ^ n, 12 ^ n, 13 ^ n, 14 ^ n, 15 ^ n)
+#define XCVM_LANES_NUMBERS 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#elif XCVM_LANES == 8
+#define XCVM_LANES_SWAP(v, n) __builtin_shufflevector(v, v, 0 ^ n, 1 ^ n, 2 ^ n, 3 ^ n, 4 ^ n, 5 ^ n, 6 ^ n, 7 ^ n)
+#define XCVM_LANES_NUMBERS 0, 1, 2, 3, 4, 5, 6, 7
+#else
+#define XCVM_LANES_SWAP(v, n) __builtin_shufflevector(v, v, 0 ^ n, 1 ^ n, 2 ^ n, 3 ^ n)
+#define XCVM_LANES_NUMBERS 0, 1, 2, 3
+#endif
+
+/* What `pick` makes of all lanes, in a fixed order. */
+XCVM_INLINE float xcvm_lanes_fold(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes v)
 {
+#if XCVM_LANES == 16
+    v = pick(v, XCVM_LANES_SWAP(v, 8));
+#endif
+#if XCVM_LANES >= 8
+    v = pick(v, XCVM_LANES_SWAP(v, 4));
+#endif
+    v = pick(v, XCVM_LANES_SWAP(v, 2));
+    v = pick(v, XCVM_LANES_SWAP(v, 1));
+    return v[0];
+}
+
+/* The last `count` of the `all` elements of x, fewer than XCVM_LANES, and `fill` in the other lanes. */
+XCVM_INLINE xcvm_lanes xcvm_lanes_load_rest(const float *x, size_t all, size_t count, float fill)
+{
+    if (all >= XCVM_LANES) {
+        const xcvm_lanes_mask numbers = {XCVM_LANES_NUMBERS};
+        xcvm_lanes_mask wanted = numbers >= (int32_t)(XCVM_LANES - count);
+        return xcvm_lanes_choose(wanted, xcvm_lanes_load(x + all - XCVM_LANES), xcvm_lanes_all(fill));
+    }
     float rest[XCVM_LANES];
     for (size_t i = 0; i < XCVM_LANES; i++)
-        rest[i] = i < count ? x[i] : fill;
+        rest[i] = i < count ? x[all - count + i] : fill;
     return xcvm_lanes_load(rest);
 }
 
@@ -43,8 +78,8 @@ XCVM_INLINE double xcvm_fold_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x, 
         for (; i + XCVM_LANES <= n; i += XCVM_LANES)
             r[0] += map(xcvm_lanes_load(x + i));
         if (i < n)
-            r[1] += map(xcvm_lanes_load_rest(x + i, n - i, 0.0f));
-        sum += (double)xcvm_lanes_sum((r[0] + r[1]) + (r[2] + r[3]));
+            r[1] += map(xcvm_lanes_load_rest(x, n, n - i, 0.0f));
+        sum += (double)xcvm_lanes_fold(xcvm_lanes_plus, (r[0] + r[1]) + (r[2] + r[3]));
         x += n;
         count -= n;
     }
@@ -63,14 +98,8 @@ XCVM_INLINE double xcvm_fold_extreme(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
     for (; i + XCVM_LANES <= count; i += XCVM_LANES)
         r[0] = pick(r[0], xcvm_lanes_load(x + i));
     if (i < count)
-        r[1] = pick(r[1], xcvm_lanes_load_rest(x + i, count - i, start));
-    xcvm_lanes last = pick(pick(r[0], r[1]), pick(r[2], r[3]));
-    float lanes[XCVM_LANES];
-    xcvm_lanes_store(lanes, last);
-    for (size_t j = 1; j < XCVM_LANES; j++)
-        last = pick(last, xcvm_lanes_all(lanes[j]));
-    xcvm_lanes_store(lanes, last);
-    return (double)lanes[0];
+        r[1] = pick(r[1], xcvm_lanes_load_rest(x, count, count - i, start));
+    return (double)xcvm_lanes_fold(pick, pick(pick(r[0], r[1]), pick(r[2], r[3])));
 }
 
 #endif

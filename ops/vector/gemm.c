@@ -153,7 +153,8 @@ typedef struct block {
     bool first, last;
 } block;
 
-/* Stores a tile from `from` (rows of XCVM_GEMM_PANEL floats) where c is no run of whole vectors. */
+/* Stores a tile from `from` (rows of XCVM_GEMM_PANEL floats, the row bias added) where c is no run of whole vectors:
+ * the same sums in the same order as multiply_tile makes. */
 static void store_tile(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
 {
     const xcvm_gemm *g = b->g;
@@ -165,8 +166,6 @@ static void store_tile(const block *b, const float *from, size_t i0, size_t rows
             if (start != NULL)
                 v += start[at];
             if (b->last) {
-                if (g->row_bias != NULL)
-                    v += g->row_bias[i0 + i];
                 if (g->column_bias != NULL)
                     v += g->column_bias[j0 + j];
                 if (g->activation != NULL)
@@ -212,8 +211,8 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
             size_t at = i * g->c_row + j0;
             t.c = g->c + at;
             t.start = start != NULL ? start + at : NULL;
-            t.row_bias = b->last && g->row_bias != NULL ? g->row_bias + i : NULL;
         }
+        t.row_bias = b->last && g->row_bias != NULL ? g->row_bias + i : NULL;
         run_tile(&t, rows, vectors, by_column);
         if (aside)
             store_tile(b, whole, i, rows, j0, columns);
@@ -239,9 +238,11 @@ static void multiply_dots(const block *b, size_t i0, size_t i1, size_t columns, 
     for (size_t i = i0; i < i1; i += DOT_CHUNK) {
         const size_t rows = i1 - i < DOT_CHUNK ? i1 - i : DOT_CHUNK;
         xcvm_dot(g->a + i * g->a_row + b->p, g->a_row, runs, stride, b->depth, sums, XCVM_GEMM_PANEL, rows, columns);
-        for (size_t r = 0; r < rows; r++)
+        for (size_t r = 0; r < rows; r++) {
+            const float bias = b->last && g->row_bias != NULL ? g->row_bias[i + r] : 0.0f;
             for (size_t j = 0; j < columns; j++)
-                sums[r * XCVM_GEMM_PANEL + j] *= g->alpha;
+                sums[r * XCVM_GEMM_PANEL + j] = sums[r * XCVM_GEMM_PANEL + j] * g->alpha + bias;
+        }
         store_tile(b, sums, i, rows, j0, columns);
         if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)
             activate_tile(g, i, rows, j0, columns);

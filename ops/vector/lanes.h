@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
 #define XCVM_LANES 16
@@ -28,9 +31,26 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_choose(xcvm_lanes_mask mask, xcvm_lanes a, xcv
 {
     return (xcvm_lanes)(((xcvm_lanes_mask)a & mask) | ((xcvm_lanes_mask)b & ~mask));
 }
-/* Max and min keep a NaN in v. */
+/* Max and min keep a NaN in v; keep_nan puts those of v into x. */
+#if defined(__AVX512F__)
+XCVM_INLINE xcvm_lanes xcvm_lanes_max(xcvm_lanes v, xcvm_lanes low) { return _mm512_max_ps(low, v); }
+XCVM_INLINE xcvm_lanes xcvm_lanes_min(xcvm_lanes v, xcvm_lanes high) { return _mm512_min_ps(high, v); }
+XCVM_INLINE xcvm_lanes xcvm_lanes_keep_nan(xcvm_lanes x, xcvm_lanes v)
+{
+    return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
+}
+#elif defined(__AVX__)
+XCVM_INLINE xcvm_lanes xcvm_lanes_max(xcvm_lanes v, xcvm_lanes low) { return _mm256_max_ps(low, v); }
+XCVM_INLINE xcvm_lanes xcvm_lanes_min(xcvm_lanes v, xcvm_lanes high) { return _mm256_min_ps(high, v); }
+XCVM_INLINE xcvm_lanes xcvm_lanes_keep_nan(xcvm_lanes x, xcvm_lanes v)
+{
+    return _mm256_blendv_ps(x, v, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+}
+#else
 XCVM_INLINE xcvm_lanes xcvm_lanes_max(xcvm_lanes v, xcvm_lanes low) { return xcvm_lanes_choose(v < low, low, v); }
 XCVM_INLINE xcvm_lanes xcvm_lanes_min(xcvm_lanes v, xcvm_lanes high) { return xcvm_lanes_choose(v > high, high, v); }
+XCVM_INLINE xcvm_lanes xcvm_lanes_keep_nan(xcvm_lanes x, xcvm_lanes v) { return xcvm_lanes_choose(v != v, v, x); }
+#endif
 XCVM_INLINE float xcvm_lanes_sum(xcvm_lanes v)
 {
     float part[XCVM_LANES];

@@ -44,11 +44,15 @@ static __attribute__((noinline)) double spread_of(const float *x, size_t count, 
                 xcvm_lanes d = xcvm_lanes_load(x + at + i + j * XCVM_LANES) - m;
                 r[j] += d * d;
             }
-        for (; i < n; i += XCVM_LANES) {
-            xcvm_lanes d = xcvm_lanes_load_rest(x + at + i, n - i, mean) - m;
+        for (; i + XCVM_LANES <= n; i += XCVM_LANES) {
+            xcvm_lanes d = xcvm_lanes_load(x + at + i) - m;
             r[0] += d * d;
         }
-        sum += (double)xcvm_lanes_sum(r[0] + r[1]);
+        if (i < n) {
+            xcvm_lanes d = xcvm_lanes_load_rest(x + at, n, n - i, mean) - m;
+            r[1] += d * d;
+        }
+        sum += (double)xcvm_lanes_fold(xcvm_lanes_plus, r[0] + r[1]);
     }
     return sum;
 }

@@ -37,7 +37,7 @@ XCVM_INLINE void fold_taps(const float *planes, const size_t *offsets, const siz
             for (int j = 0; j < XCVM_PLANES_VECTORS; j++) {
                 const xcvm_lanes v = xcvm_lanes_load(at + j * XCVM_LANES);
                 if (f == FOLD_MAX)
-                    sum[j] = xcvm_lanes_choose((v > sum[j]) | (v != v), v, sum[j]); /* NaN stays */
+                    sum[j] = xcvm_lanes_keep_nan(xcvm_lanes_max(sum[j], v), v);
                 else if (f == FOLD_SUM)
                     sum[j] += v;
                 else if (f == FOLD_ABSOLUTES)
@@ -59,6 +59,8 @@ static void fold_band(const work *r, const float *planes, size_t count, float *r
     case FOLD_MAX:
         if (p->taps == 9)
             fold_taps(planes, p->offsets, 9, FOLD_MAX, count, results);
+        else if (p->taps == 4)
+            fold_taps(planes, p->offsets, 4, FOLD_MAX, count, results);
         else
             fold_taps(planes, p->offsets, p->taps, FOLD_MAX, count, results);
         break;
