@@ -139,8 +139,10 @@ xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_
     xcvm_status status = fill(s, &o, error);
     if (status != XCVM_OK)
         xcvm_session_destroy(s);
-    else
+    else {
+        xcvm_program_populate(program);
         *session = s;
+    }
     return status;
 }
 
