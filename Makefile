@@ -2,16 +2,20 @@
 #   make            build
 #   make demo       classify handwritten digits, from a fresh machine on
 #   make test       everything that has to pass
-#   make bench      compare with ONNX Runtime
+#   make bench      compare with ONNX Runtime; writes docs/benchmarks.md
+#   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format
 #   make generated  renew the pages of docs/ that come from the tables
 
 PREFIX ?= /usr/local
 BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
-	libopenblas-dev libonnx-dev uthash-dev libstb-dev zlib1g-dev libc6-dev check libsubunit-dev
-TEST_PACKAGES = $(BUILD_PACKAGES) g++ clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev python3-onnx \
-	python3-numpy
+	libopenblas-dev libonnx-dev uthash-dev libstb-dev libpcre2-dev libjpeg-dev libwebp-dev libtiff-dev libopenjp2-7-dev \
+	zlib1g-dev libc6-dev check libsubunit-dev
+TEST_PACKAGES = $(BUILD_PACKAGES) git g++ clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev python3-onnx \
+	python3-numpy python3-pil
+ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 zlib1g-dev:arm64 \
+	check:arm64
 
 all: build
 
@@ -30,10 +34,16 @@ test:
 	@scripts/test.sh
 
 bench: build
-	@bench/compare.sh
+	@bench/report.sh
+
+aarch64: packages
+	@dpkg --print-foreign-architectures | grep -q arm64 || $$([ "$$(id -u)" = 0 ] || echo sudo) dpkg --add-architecture arm64
+	@scripts/install-packages.sh $(ARM_PACKAGES)
+	@scripts/aarch64.sh
 
 install: build
 	@cmake --install build/release
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -47,4 +57,4 @@ size: build
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench install format generated size clean
+.PHONY: all packages build demo test bench aarch64 install format generated size clean

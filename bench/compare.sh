@@ -12,12 +12,7 @@ runs=${XCVM_RUNS:-30}
 rounds=${XCVM_ROUNDS:-3}
 mkdir -p "$out"
 
-if [ ! -d "$out/node_modules/onnxruntime-node" ]; then
-    scripts/install-packages.sh npm
-    (cd "$out" && npm install --ignore-scripts --no-audit --no-fund onnxruntime-node >/dev/null)
-fi
-library=$PWD/$out/node_modules/onnxruntime-node/bin/napi-v6/linux/x64
-cc -O2 bench/ort_bench.c -o "$out/ort_bench" "$library/libonnxruntime.so.1" -Wl,-rpath,"$library"
+bench/peer.sh
 
 if [ $# = 0 ]; then
     [ -d "$models" ] || { echo "compare.sh: no models in $models; bench/make_models.sh makes them" >&2; exit 2; }
@@ -31,9 +26,12 @@ for model; do
     [ -f "$model/model.onnx" ] || continue
     case $model in *_dynamic) continue ;; esac
     name=$(basename "$model")
+    begin=$(date +%s.%N)
     if ! "$xcvm" compile "$model/model.onnx" -o "$out/$name.bin"; then
         continue
     fi
+    echo "$name sizes model_bytes=$(stat -c %s "$model/model.onnx") program_bytes=$(stat -c %s "$out/$name.bin")" \
+        "compile_s=$(echo "$(date +%s.%N) $begin" | awk '{ print $1 - $2 }')" >>"$lines"
     for threads in 1 2; do
         for round in $(seq "$rounds"); do
             "$xcvm" bench "$out/$name.bin" --threads "$threads" --iterations "$runs" | tail -1 | sed "s/^/$name /" >>"$lines"
@@ -44,4 +42,4 @@ for model; do
     [ ! -t 2 ] || printf '\r%-40s' "$name" >&2
 done
 [ ! -t 2 ] || printf '\r%-40s\r' '' >&2
-bench/table.awk "$lines" | tee "$out/table.txt"
+awk -f bench/table.awk "$lines" | tee "$out/table.txt"

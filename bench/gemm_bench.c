@@ -1,8 +1,9 @@
-/* gemm_bench [SECONDS]: matrix products of f32 as MatMul and Gemm compute them, beside OpenBLAS on one thread. SECONDS
- * is the time for each figure (0.2). */
+/* gemm_bench [SECONDS]: matrix products of f32 as MatMul and Gemm compute them, and PackedGemm with b packed ahead,
+ * beside OpenBLAS on one thread; then recurrent networks. SECONDS is the time for each figure (0.2). */
 #include "bench/kernel_bench.h"
 #include "base/clock.h"
 #include "ops/blas.h"
+#include "ops/packed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,9 @@ static const product products[] = {
     {"skinny", 4, 1000, 784, 0},        {"skinny", 16, 1000, 784, 0},
     {"mlp", 1, 1000, 784, 1},           {"mlp", 1, 10, 1000, 1},
     {"mlp batch 4", 4, 1000, 784, 1},   {"mlp batch 64", 64, 1000, 784, 1},
-    {"mlp batch 64", 64, 10, 1000, 1},  {"vgg", 1, 4096, 25088, 1},
+    {"mlp batch 64", 64, 10, 1000, 1},  {"batch 2", 2, 1000, 784, 1},
+    {"batch 8", 8, 1000, 784, 1},       {"batch 13", 13, 1000, 784, 1},
+    {"vgg", 1, 4096, 25088, 1},
 };
 
 static double ours(const product *p, const bench_tensor *a, const bench_tensor *b, bench_tensor *y,
@@ -47,6 +50,19 @@ static double ours(const product *p, const bench_tensor *a, const bench_tensor *
     return bench_kernel(XCVM_OP_MatMul, &args, threads, seconds);
 }
 
+/* With weights that were packed, whatever they are. */
+static double packed(const product *p, const bench_tensor *a, const bench_tensor *w, bench_tensor *y,
+                     const bench_tensor *bias, int threads, double seconds)
+{
+    const xcvm_PackedGemm_args args = {.y = &y->value,
+                                       .a = &a->value,
+                                       .w = &w->value,
+                                       .c = &bias->value,
+                                       .columns = p->n,
+                                       .activation = XCVM_ACTIVATION_Relu};
+    return bench_kernel(XCVM_OP_PackedGemm, &args, threads, seconds);
+}
+
 static double blas(const product *p, const bench_tensor *a, const bench_tensor *b, bench_tensor *y, double seconds)
 {
     const size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;
@@ -63,31 +79,93 @@ static double blas(const product *p, const bench_tensor *a, const bench_tensor *
     return best;
 }
 
+typedef struct network {
+    const char *what;
+    xcvm_opcode op;
+    int64_t gates, steps, batch, hidden;
+} network;
+
+static const network networks[] = {
+    {"LSTM", XCVM_OP_PackedLSTM, 4, 100, 1, 64},   {"LSTM", XCVM_OP_PackedLSTM, 4, 100, 1, 128},
+    {"LSTM", XCVM_OP_PackedLSTM, 4, 100, 1, 256},  {"LSTM", XCVM_OP_PackedLSTM, 4, 100, 1, 512},
+    {"LSTM", XCVM_OP_PackedLSTM, 4, 20, 1, 1024},  {"LSTM", XCVM_OP_PackedLSTM, 4, 100, 8, 256},
+    {"LSTM", XCVM_OP_PackedLSTM, 4, 100, 32, 256}, {"GRU", XCVM_OP_PackedGRU, 3, 100, 1, 256},
+    {"GRU", XCVM_OP_PackedGRU, 3, 100, 8, 256},    {"RNN", XCVM_OP_PackedRNN, 1, 100, 1, 256},
+};
+
+static double recurrent(const network *n, bench_tensor *y, const bench_tensor *x, const bench_tensor *r, int threads,
+                        double seconds)
+{
+    if (n->op == XCVM_OP_PackedLSTM)
+        return bench_kernel(
+            n->op,
+            &(const xcvm_PackedLSTM_args){.y = &y->value, .x = &x->value, .r = &r->value, .hidden_size = n->hidden},
+            threads, seconds);
+    if (n->op == XCVM_OP_PackedGRU)
+        return bench_kernel(
+            n->op,
+            &(const xcvm_PackedGRU_args){
+                .y = &y->value, .x = &x->value, .r = &r->value, .hidden_size = n->hidden, .linear_before_reset = 1},
+            threads, seconds);
+    return bench_kernel(
+        n->op, &(const xcvm_PackedRNN_args){.y = &y->value, .x = &x->value, .r = &r->value, .hidden_size = n->hidden},
+        threads, seconds);
+}
+
+static void run_networks(double seconds, double peak)
+{
+    printf("%-14s %5s %5s %5s  %9s %9s %6s  %9s  %9s\n", "recurrence", "steps", "batch", "units", "ms", "GFLOP/s",
+           "limit", "GB/s", "2 threads");
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        const network *n = &networks[i];
+        const int64_t panels = (int64_t)xcvm_packed_panels((size_t)n->hidden) * n->gates;
+        bench_tensor x, r, y;
+        bench_tensor_make(&x, 3, (const int64_t[]){n->steps, n->batch, panels * XCVM_PACKED_COLUMNS});
+        bench_tensor_make(&r, 3, (const int64_t[]){panels, n->hidden, XCVM_PACKED_COLUMNS});
+        bench_tensor_make(&y, 4, (const int64_t[]){n->steps, 1, n->batch, n->hidden});
+        const double bytes = (double)n->steps * (double)r.bytes / 1e9;
+        const double flops = 2.0 * bytes / sizeof(float) * (double)n->batch;
+        const double one = recurrent(n, &y, &x, &r, 1, seconds), two = recurrent(n, &y, &x, &r, 2, seconds);
+        printf("%-14s %5lld %5lld %5lld  %9.4f %9.1f %5.0f%%  %9.1f  %9.1f\n", n->what, (long long)n->steps,
+               (long long)n->batch, (long long)n->hidden, one * 1e3, flops / one, flops / one / peak * 100.0,
+               bytes / one, flops / two);
+        bench_tensor_free(&x);
+        bench_tensor_free(&r);
+        bench_tensor_free(&y);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const double seconds = argc > 1 ? atof(argv[1]) : 0.2, peak = bench_peak() / 1e9;
     printf("%s, one core's limit %.0f GFLOP/s\n", xcvm_kernel_isa(), peak);
-    printf("%-14s %5s %5s %5s  %9s %9s %6s  %9s  %9s\n", "product", "m", "n", "k", "ms", "GFLOP/s", "limit",
-           "2 threads", "OpenBLAS");
+    printf("%-14s %5s %5s %5s  %9s %9s %6s  %9s  %9s %6s  %9s  %9s\n", "product", "m", "n", "k", "ms", "GFLOP/s",
+           "limit", "2 threads", "packed", "limit", "2 threads", "OpenBLAS");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const product *p = &products[i];
         const int64_t a_dims[] = {p->m, p->k}, y_dims[] = {p->m, p->n};
         const int64_t b_dims[] = {p->transposed ? p->n : p->k, p->transposed ? p->k : p->n};
-        bench_tensor a, b, y, bias;
+        const int64_t w_dims[] = {(int64_t)xcvm_packed_panels((size_t)p->n), p->k, XCVM_PACKED_COLUMNS};
+        bench_tensor a, b, y, bias, w;
+        bench_tensor_make(&w, 3, w_dims);
         bench_tensor_make(&a, 2, a_dims);
         bench_tensor_make(&b, 2, b_dims);
         bench_tensor_make(&y, 2, y_dims);
         bench_tensor_make(&bias, 1, &p->n);
         const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k / 1e9;
         const double one = ours(p, &a, &b, &y, &bias, 1, seconds), two = ours(p, &a, &b, &y, &bias, 2, seconds);
+        const double ahead = packed(p, &a, &w, &y, &bias, 1, seconds);
+        const double ahead_two = packed(p, &a, &w, &y, &bias, 2, seconds);
         const double theirs = blas(p, &a, &b, &y, seconds);
-        printf("%-14s %5lld %5lld %5lld  %9.4f %9.1f %5.0f%%  %9.1f  %9.1f\n", p->what, (long long)p->m,
-               (long long)p->n, (long long)p->k, one * 1e3, flops / one, flops / one / peak * 100.0, flops / two,
-               flops / theirs);
+        printf("%-14s %5lld %5lld %5lld  %9.4f %9.1f %5.0f%%  %9.1f  %9.1f %5.0f%%  %9.1f  %9.1f\n", p->what,
+               (long long)p->m, (long long)p->n, (long long)p->k, one * 1e3, flops / one, flops / one / peak * 100.0,
+               flops / two, flops / ahead, flops / ahead / peak * 100.0, flops / ahead_two, flops / theirs);
+        bench_tensor_free(&w);
         bench_tensor_free(&a);
         bench_tensor_free(&b);
         bench_tensor_free(&y);
         bench_tensor_free(&bias);
     }
+    run_networks(seconds, peak);
     return 0;
 }

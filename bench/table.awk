@@ -1,6 +1,7 @@
 #!/usr/bin/awk -f
 # Lines "MODEL xcvm|ort threads=.. median_ms=.. min_ms=.. load_ms=.. first_ms=.. peak_rss_mb=.." into a table of the
 # best of the rounds' medians, and the geometric mean of the ratios.
+$2 != "xcvm" && $2 != "ort" { next }
 {
     side = $2
     for (i = 3; i <= NF; i++) {

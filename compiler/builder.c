@@ -48,6 +48,35 @@ xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int ra
     return v;
 }
 
+xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const int64_t *dims)
+{
+    xcc_module *m = g->module;
+    size_t count, bytes;
+    xcvm_storage *storage;
+    xcc_value *v = xcc_value_create(g, NULL);
+    if (v == NULL)
+        return NULL;
+    if (!xcvm_tensor_size(dtype, rank, dims, &count, &bytes)) {
+        xcvm_error_set(m->error, XCVM_INVALID_MODEL, "a constant that the compiler makes does not fit in memory");
+        return NULL;
+    }
+    if (xcvm_heap_allocate(m->heap, bytes, &storage, m->error) != XCVM_OK)
+        return NULL;
+    xcvm_value_set_tensor(&v->type, dtype, rank, dims);
+    v->type.home = XCVM_HOME_STORAGE;
+    v->type.data = storage->data;
+    v->type.storage = storage;
+    v->next_owned = m->owned;
+    m->owned = v;
+    return v;
+}
+
+void xcc_constant_release(xcc_value *v)
+{
+    if (v->uses == 0 && v->type.storage != NULL)
+        xcvm_value_clear(&v->type);
+}
+
 xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints)
 {
     int64_t dim = (int64_t)count;

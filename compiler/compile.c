@@ -1,9 +1,11 @@
 /* From a model to a program. */
+#include "compiler/fuse.h"
 #include "compiler/lifetimes.h"
 #include "compiler/model_file.h"
 #include "compiler/passes.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Figures ---- */
 
@@ -108,8 +110,14 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                                .arena_lower_bound = plan.lower_bound};
         XCVM_TRY(parameter_bytes(m, &report->parameter_bytes));
     }
+    XCVM_TRY(xcc_fuse_build(m));
     xcc_progress(m, "emit", xcc_pass_count() + 2);
-    XCVM_TRY(xcc_emit_program(m, &plan, sink, user));
+    xcvm_status status = xcc_emit_program(m, &plan, sink, user);
+    if (status != XCVM_OK) {
+        if (m->fusion_count > 0)
+            (void)unlink(m->options->fuse);
+        return status;
+    }
     xcc_progress(m, "done", xcc_pass_count() + 3);
     return XCVM_OK;
 }

@@ -1,6 +1,7 @@
 /* Writes a module as a program: each value gets a register that nothing else uses, control flow becomes jumps. Where
  * paths meet, the same registers are set. */
 #include "compiler/emit_code.h"
+#include "compiler/fuse.h"
 
 #include <string.h>
 
@@ -15,6 +16,8 @@ typedef struct emitter {
     const xcc_graph **owner; /* by value id: the graph whose instructions free it; NULL: freed elsewhere */
     xcc_value *zero, *one, *yes;
     uint32_t *last; /* by value id: 1 + position of its last use in the owner; 0: none, or freed; KEPT: its end */
+    size_t fused;   /* the last Fused instruction, and its attribute */
+    int64_t *fused_results;
 } emitter;
 
 static xcvm_status emit_graph(emitter *e, xcc_graph *g, xcc_value *const *inherited, size_t inherited_count);
@@ -117,7 +120,7 @@ static xcvm_status find_last_uses(emitter *e, xcc_graph *g)
         size_t inputs = xcc_node_input_count(n);
         for (size_t i = 0; i < inputs; i++)
             if (owned(e, g, n->uses[i].value))
-                e->last[n->uses[i].value->id] = n->order + 1;
+                e->last[n->uses[i].value->id] = xcc_last_needed(n, n->uses[i].value)->order + 1;
         for (size_t i = 0; i < n->capture_count; i++)
             if (owned(e, g, n->captures[i]))
                 e->last[n->captures[i]->id] = n->order + 1;
@@ -459,10 +462,81 @@ static xcvm_status emit_loop(emitter *e, const xcc_node *n)
     return XCVM_OK;
 }
 
+/* ---- Fused groups ---- */
+
+/* The Fused instruction in front of a group; what the group reads is fetched before it, so that nothing but the group's
+ * instructions follows. */
+static xcvm_status begin_fused(emitter *e, const xcc_fusion *f)
+{
+    int32_t in[XCVM_FUSED_OPERANDS];
+    int64_t *elements = xcc_alloc(e->code.m, (f->x_count + f->result_count) * sizeof *elements);
+    e->fused_results = xcc_alloc(e->code.m, f->result_count * sizeof *e->fused_results);
+    if (elements == NULL || e->fused_results == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < f->x_count; i++) {
+        XCVM_TRY(fetch(e, f->xs[i]));
+        XCVM_TRY(xcc_code_operand(&e->code, f->xs[i], &in[i]));
+    }
+    for (size_t i = 0; i < f->x_count; i++)
+        elements[i] = (int64_t)xcvm_element_count(&f->xs[i]->type);
+    uint64_t flops = 0;
+    for (size_t i = 0; i < f->result_count; i++)
+        elements[f->x_count + i] = (int64_t)xcvm_element_count(&xcc_node_output(f->nodes[f->results[i]], 0)->type);
+    for (size_t i = 0; i < f->node_count; i++)
+        flops += xcc_node_flops(f->nodes[i]);
+    xcvm_Fused_args args = {.xs = {.count = f->x_count},
+                            .kernel = f->kernel,
+                            .count = 1,
+                            .results = {e->fused_results, f->result_count},
+                            .elements = {elements, f->x_count + f->result_count}};
+    xcc_code_debug debug = {.node = f->nodes[0]};
+    e->fused = position(e);
+    XCVM_TRY(xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_Fused), &args, in, f->x_count, NULL, 0, &debug));
+    e->code.image.instructions[e->fused].debug.flops = e->code.m->options->strip ? 0 : flops;
+    return XCVM_OK;
+}
+
+/* One more instruction of the group has been appended, for node `n`. */
+static void count_fused(emitter *e, const xcc_node *n, size_t at)
+{
+    for (size_t i = 0; i < n->fusion->result_count; i++)
+        if (n->fusion->nodes[n->fusion->results[i]] == n)
+            e->fused_results[i] = (int64_t)(at - e->fused - 1);
+}
+
+/* Behind a group; what it read is freed now, as its function reads all of it to the end. */
+static xcvm_status end_fused(emitter *e, const xcc_node *last)
+{
+    xcvm_Fused_args *args = e->code.image.instructions[e->fused].args;
+    args->count = (int64_t)(position(e) - e->fused - 1);
+    args->results.at = e->fused_results;
+    for (size_t i = 0; i < last->fusion->x_count; i++)
+        XCVM_TRY(free_if_last(e, last, last->fusion->xs[i]));
+    return XCVM_OK;
+}
+
+static xcvm_status emit_fused_node(emitter *e, const xcc_node *n)
+{
+    const xcc_fusion *f = n->fusion;
+    if (n == f->nodes[0])
+        XCVM_TRY(begin_fused(e, f));
+    size_t at = position(e), inputs = xcc_node_input_count(n);
+    XCVM_TRY(emit_instruction(e, n));
+    count_fused(e, n, at);
+    for (size_t i = 0; i < inputs; i++) {
+        const xcc_value *v = n->uses[i].value;
+        if (v != NULL && v->producer != NULL && v->producer->fusion == f)
+            XCVM_TRY(free_if_last(e, n, v));
+    }
+    return n == f->nodes[f->node_count - 1] ? end_fused(e, n) : XCVM_OK;
+}
+
 /* ---- Graphs ---- */
 
 static xcvm_status emit_node(emitter *e, const xcc_node *n)
 {
+    if (n->fusion != NULL)
+        return emit_fused_node(e, n);
     size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
     for (size_t i = 0; i < inputs; i++)
         XCVM_TRY(fetch(e, n->uses[i].value));
@@ -528,6 +602,21 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
     return XCVM_OK;
 }
 
+static xcvm_status describe_library(xcc_module *m, xcvm_image *image)
+{
+    if (m->fusion_count == 0)
+        return XCVM_OK;
+    image->libraries = xcc_alloc(m, sizeof *image->libraries);
+    if (image->libraries == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    const char *slash = strrchr(m->options->fuse, '/');
+    image->libraries[0] = (xcvm_library){
+        .file = slash != NULL ? slash + 1 : m->options->fuse, .abi = XCVM_LIBRARY_ABI, .isa = xcvm_kernel_isa()};
+    memcpy(image->libraries[0].hash, m->library_hash, sizeof image->libraries[0].hash);
+    image->library_count = 1;
+    return XCVM_OK;
+}
+
 static xcvm_status emit_program(emitter *e)
 {
     xcc_graph *g = e->code.m->graph;
@@ -541,6 +630,7 @@ static xcvm_status emit_program(emitter *e)
         XCVM_TRY(append_named(e, XCVM_OP_Out, g->output_names[i], operand, 0, NULL));
     }
     XCVM_TRY(free_outputs(e, g));
+    XCVM_TRY(describe_library(e->code.m, &e->code.image));
     return describe_parameters(e->code.m, &e->code.image);
 }
 

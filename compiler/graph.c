@@ -1,5 +1,5 @@
 /* The module, its names and values, and the links between values, nodes and graphs. */
-#include "compiler/graph.h"
+#include "compiler/fuse.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -297,6 +297,13 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
     g->output_count = count;
     g->uses = uses;
     return XCVM_OK;
+}
+
+const xcc_node *xcc_last_needed(const xcc_node *user, const xcc_value *v)
+{
+    const xcc_fusion *f = user->fusion;
+    bool from_outside = f != NULL && (v->producer == NULL || v->producer->fusion != f);
+    return from_outside ? f->nodes[f->node_count - 1] : user;
 }
 
 void xcc_graph_number(xcc_graph *g)

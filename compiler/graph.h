@@ -13,6 +13,7 @@ typedef struct xcc_module xcc_module;
 typedef struct xcc_graph xcc_graph;
 typedef struct xcc_node xcc_node;
 typedef struct xcc_value xcc_value;
+typedef struct xcc_fusion xcc_fusion;
 
 /* One position that refers to a value: operand `index` of a node or, where node is NULL, output `index` of a graph. */
 typedef struct xcc_use {
@@ -62,8 +63,9 @@ struct xcc_node {
     xcc_node *previous, *next;
     xcc_node *pending; /* scratch list of passes */
     bool removed;
-    uint32_t mark;  /* scratch for passes */
-    uint32_t order; /* position, set by xcc_graph_number */
+    xcc_fusion *fusion; /* the group whose function can do it; NULL: none (fuse.h) */
+    uint32_t mark;      /* scratch for passes */
+    uint32_t order;     /* position, set by xcc_graph_number */
 };
 
 struct xcc_graph {
@@ -101,8 +103,11 @@ struct xcc_module {
         *symbol_owners; /* the loop's state that symbols[i] was made for, which no other value need agree with */
     size_t symbol_count, symbol_capacity;
     uint32_t value_count;
-    uint64_t changes;                                       /* that passes have made so far */
-    const char *producer;                                   /* of the model, for metadata */
+    uint64_t changes;     /* that passes have made so far */
+    const char *producer; /* of the model, for metadata */
+    xcc_fusion *fusions;  /* all groups */
+    uint32_t fusion_count;
+    uint8_t library_hash[32];                               /* of the kernel library that was built for them */
     uint64_t nodes_imported, flops_imported, peak_imported; /* for the report */
 };
 
@@ -127,6 +132,10 @@ bool xcc_table_reserve(xcc_module *m, xcc_table *t);
 /* A constant tensor; `data` is copied unless `lend`, when it must outlive the module. */
 xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
                         const void *data, bool lend);
+/* A constant tensor of unnamed elements that the caller fills in. Unlike the others it has memory of its own, which
+ * xcc_constant_release gives back when nobody uses it any more; that does nothing for other constants. */
+xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const int64_t *dims);
+void xcc_constant_release(xcc_value *v);
 xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints); /* rank 1 */
 xcc_value *xcc_scalar_i64(xcc_graph *g, int64_t value);                       /* rank 0 */
 /* Rank 0, converted to `dtype` (any real type or bool). */
@@ -189,6 +198,9 @@ static inline bool xcc_is(const xcc_node *n, xcvm_opcode op)
     return n != NULL && n->kind == XCC_INSTRUCTION && n->row->opcode == op;
 }
 #define XCC_ARGS(Name, node) ((xcvm_##Name##_args *)(node)->args)
+/* The last node at which a value that `user` reads is needed: that of the group, if `user` is in one that the value
+ * comes to from outside. */
+const xcc_node *xcc_last_needed(const xcc_node *user, const xcc_value *v);
 static inline bool xcc_is_constant(const xcc_value *v) { return v != NULL && v->type.data != NULL; }
 static inline xcc_value *xcc_value_of(const xcvm_value *operand) { return (xcc_value *)operand; }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NEWEST_OPSET = 25 };
+enum { NEWEST_OPSET = 28 };
 
 static xcvm_status read_model(xcc_importer *imp, const void *bytes, size_t count)
 {

@@ -65,7 +65,8 @@ xcvm_status xcc_scope_bind(xcc_importer *imp, xcc_scope *scope, const char *name
 int64_t xcc_opset_version(const xcc_frame *frame, const char *domain);
 /* "" for "ai.onnx" and NULL. */
 const char *xcc_domain(const char *domain);
-const Onnx__FunctionProto *xcc_function_find(const xcc_importer *imp, const char *domain, const char *name);
+/* The model's function that a node calls; NULL if its operator is none. */
+const Onnx__FunctionProto *xcc_function_find(const xcc_importer *imp, const Onnx__NodeProto *node);
 
 /* Notes module->error as a problem of the node, so that the import can go on to find more. Statuses that say nothing of
  * the node, as OUT_OF_MEMORY, are returned. */

@@ -65,11 +65,24 @@ int64_t xcc_opset_version(const xcc_frame *frame, const char *domain)
     return version;
 }
 
-const Onnx__FunctionProto *xcc_function_find(const xcc_importer *imp, const char *domain, const char *name)
+/* Whether both name the same overload, or none. The fields came with later versions of the messages. */
+static bool same_overload(const Onnx__FunctionProto *f, const Onnx__NodeProto *node)
+{
+    enum { FUNCTION_OVERLOAD = 13, NODE_OVERLOAD = 8 };
+    const uint8_t *a = NULL, *b = NULL;
+    size_t a_count = 0, b_count = 0;
+    unsigned first = 0, second = 0;
+    xcc_message_unknown(&f->base, FUNCTION_OVERLOAD, &first, &a, &a_count);
+    xcc_message_unknown(&node->base, NODE_OVERLOAD, &second, &b, &b_count);
+    return a_count == b_count && (a_count == 0 || memcmp(a, b, a_count) == 0);
+}
+
+const Onnx__FunctionProto *xcc_function_find(const xcc_importer *imp, const Onnx__NodeProto *node)
 {
     for (size_t i = 0; i < imp->model->n_functions; i++) {
         const Onnx__FunctionProto *f = imp->model->functions[i];
-        if (f->name != NULL && strcmp(f->name, name) == 0 && strcmp(xcc_domain(f->domain), domain) == 0)
+        if (f->name != NULL && strcmp(f->name, node->op_type) == 0 &&
+            strcmp(xcc_domain(f->domain), xcc_domain(node->domain)) == 0 && same_overload(f, node))
             return f;
     }
     return NULL;
@@ -153,7 +166,7 @@ xcvm_status xcc_import_survey(xcc_importer *imp, const xcc_frame *frame, Onnx__N
                 XCVM_TRY(xcc_import_survey(imp, frame, a->graphs[j]->node, a->graphs[j]->n_node));
         }
         const char *domain = xcc_domain(node->domain);
-        const Onnx__FunctionProto *f = xcc_function_find(imp, domain, node->op_type);
+        const Onnx__FunctionProto *f = xcc_function_find(imp, node);
         if (f != NULL)
             XCVM_TRY(survey_function(imp, f, frame));
         else if (check_operator(imp, frame, node) != XCVM_OK)
@@ -225,11 +238,21 @@ static xcvm_status inline_function(xcc_lowering *n, const Onnx__FunctionProto *f
     return XCVM_OK;
 }
 
+/* What Chainer Compiler notes on nodes for itself. */
+static void ignore_annotations(xcc_lowering *n)
+{
+    static const char *const names[] = {"chainer_order", "chainer_fusion_group", "chainer_host",
+                                        "chainer_in_recomputing"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        xcc_attribute_ignore(n, names[i]);
+}
+
 static xcvm_status lower_node(xcc_lowering *n, const Onnx__FunctionProto *f)
 {
     XCVM_TRY(xcc_attributes_resolve(n));
     if (f != NULL)
         return inline_function(n, f);
+    ignore_annotations(n);
     XCVM_TRY(n->op->lower != NULL ? n->op->lower(n) : xcc_lower_plain(n));
     XCVM_TRY(xcc_attributes_check(n));
     for (size_t i = 0; i < n->output_count; i++)
@@ -250,7 +273,7 @@ static xcvm_status import_node(xcc_importer *imp, xcc_scope *scope, const Onnx__
     n.version = xcc_opset_version(imp->frame, domain);
     bool poisoned;
     XCVM_TRY(gather_inputs(&n, &poisoned));
-    const Onnx__FunctionProto *f = xcc_function_find(imp, domain, node->op_type);
+    const Onnx__FunctionProto *f = xcc_function_find(imp, node);
     if (f == NULL) {
         n.op = xcc_operator_find(domain, node->op_type);
         /* The survey has noted these. */

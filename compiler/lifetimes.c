@@ -44,7 +44,7 @@ static void describe(const xcc_graph *g, xcc_lifetimes *l, const xcc_node *n, xc
     life->escapes = n->kind != XCC_INSTRUCTION;
     for (const xcc_use *use = v->users; use != NULL; use = use->next) {
         const xcc_node *user = using_node(g, use);
-        uint32_t position = user != NULL ? user->order : l->positions;
+        uint32_t position = user != NULL ? xcc_last_needed(user, v)->order : l->positions;
         life->end = position > life->end ? position : life->end;
         if (user != NULL ? user->kind != XCC_INSTRUCTION : g->owner != NULL)
             life->escapes = true;

@@ -105,11 +105,7 @@ static void store(xcc_value *v, size_t index, double value)
 
 static xcc_value *new_constant(xcc_module *m, const xcc_value *like, int rank, const int64_t *dims)
 {
-    size_t count, bytes;
-    if (!xcvm_tensor_size((xcvm_dtype)like->type.dtype, rank, dims, &count, &bytes))
-        return NULL;
-    const void *room = xcc_alloc(m, xcvm_round_up(bytes, 16) + 16);
-    return room != NULL ? xcc_constant(m->graph, NULL, (xcvm_dtype)like->type.dtype, rank, dims, room, true) : NULL;
+    return xcc_constant_blank(m->graph, (xcvm_dtype)like->type.dtype, rank, dims);
 }
 
 /* Whether a tensor that is broadcast to `y` depends on the channel alone. */

@@ -3,11 +3,7 @@
 
 #include <math.h>
 
-enum { MOST_PARAMS = 2 };
-
-/* The activation that an instruction is, with its parameters in the order of its row; XCVM_ACTIVATION_none if it is
- * none that can be merged. */
-static int activation_of(const xcc_node *n, double params[MOST_PARAMS], size_t *count)
+int xcc_activation_of(const xcc_node *n, double params[XCC_MOST_PARAMS], size_t *count)
 {
     *count = 0;
     switch (n->row->opcode) {
@@ -47,13 +43,13 @@ static int activation_of(const xcc_node *n, double params[MOST_PARAMS], size_t *
 
 static bool activation(xcc_rewrite *r, xcc_node *n)
 {
-    double params[MOST_PARAMS];
+    double params[XCC_MOST_PARAMS];
     size_t count;
     xcc_value *x = xcc_node_input(n, 0), *y = xcc_node_output(n, 0);
     const xcc_node *conv = xcc_sole_producer(x, XCVM_OP_Conv), *gemm = xcc_sole_producer(x, XCVM_OP_Gemm);
     if ((conv == NULL && gemm == NULL) || !xcc_is_float(x))
         return false;
-    int kind = activation_of(n, params, &count);
+    int kind = xcc_activation_of(n, params, &count);
     if (kind == XCVM_ACTIVATION_none)
         return false;
     xcc_builder b = xcc_builder_before(conv != NULL ? x->producer : n);

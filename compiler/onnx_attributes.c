@@ -1,7 +1,6 @@
 #include "compiler/lower/lower.h"
 
-#include "compiler/wire.h"
-
+/* Numbers of fields that came with later versions of the messages. */
 enum { FUNCTION_ATTRIBUTE_DEFAULTS = 11 };
 
 typedef Onnx__AttributeProto__AttributeType attribute_type;
@@ -30,23 +29,17 @@ static attribute_type type_of(const Onnx__AttributeProto *a)
                               : TYPE(INTS);
 }
 
-/* Fields that this version of the messages does not know are kept by protobuf-c as bytes; among them the defaults of a
- * function's attributes. */
+/* The default that the function itself has for an attribute, if any. */
 static xcvm_status function_default(xcc_lowering *n, const Onnx__FunctionProto *function, const char *name,
                                     const Onnx__AttributeProto **found)
 {
-    const ProtobufCMessage *base = &function->base;
-    for (unsigned i = 0; i < base->n_unknown_fields; i++) {
-        const ProtobufCMessageUnknownField *field = &base->unknown_fields[i];
-        if (field->tag != FUNCTION_ATTRIBUTE_DEFAULTS || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
-            continue;
-        xcc_wire wire = xcc_wire_of(field->data, field->len);
-        uint64_t length;
-        if (!xcc_wire_varint(&wire, &length) || length != (uint64_t)(wire.end - wire.at))
-            continue;
+    const uint8_t *bytes;
+    size_t count;
+    unsigned next = 0;
+    while (xcc_message_unknown(&function->base, FUNCTION_ATTRIBUTE_DEFAULTS, &next, &bytes, &count)) {
         ProtobufCMessage *message;
-        XCVM_TRY(xcc_message_unpack(&onnx__attribute_proto__descriptor, wire.at, (size_t)length, &n->m->arena, &message,
-                                    n->m->error));
+        XCVM_TRY(
+            xcc_message_unpack(&onnx__attribute_proto__descriptor, bytes, count, &n->m->arena, &message, n->m->error));
         const Onnx__AttributeProto *a = (const Onnx__AttributeProto *)message;
         if (a->name != NULL && strcmp(a->name, name) == 0) {
             *found = a;

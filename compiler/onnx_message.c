@@ -103,3 +103,21 @@ xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, con
     XCVM_CHECK(error, *message != NULL, INVALID_MODEL, "the file is no %s", descriptor->name);
     return XCVM_OK;
 }
+
+bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsigned *next, const uint8_t **bytes,
+                         size_t *count)
+{
+    while (*next < message->n_unknown_fields) {
+        const ProtobufCMessageUnknownField *field = &message->unknown_fields[(*next)++];
+        if (field->tag != number || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+            continue;
+        xcc_wire wire = xcc_wire_of(field->data, field->len);
+        uint64_t length;
+        if (!xcc_wire_varint(&wire, &length) || length != (uint64_t)(wire.end - wire.at))
+            continue;
+        *bytes = wire.at;
+        *count = (size_t)length;
+        return true;
+    }
+    return false;
+}

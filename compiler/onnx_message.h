@@ -11,5 +11,9 @@
  * twice, which protobuf would merge. Memory taken is proportional to `count`. */
 xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t count,
                                xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error);
+/* Fields that this version of the messages does not know are kept as they were. Gives the bytes of the next one with
+ * that number, from *next on (0 at first); false if there is none. */
+bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsigned *next, const uint8_t **bytes,
+                         size_t *count);
 
 #endif

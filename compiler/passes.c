@@ -44,7 +44,11 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step)
 static bool wanted(const xcc_module *m, int pass)
 {
     int level = m->options->optimization == 0 ? 2 : m->options->optimization;
-    return pass == PASS_merge ? level >= 2 : pass == PASS_simplify || pass == PASS_fold ? level >= 1 : true;
+    if (pass == PASS_block && m->options->plain_layout)
+        return false;
+    if (pass == PASS_merge || pass == PASS_pack || pass == PASS_block)
+        return level >= 2;
+    return pass == PASS_simplify || pass == PASS_fold ? level >= 1 : true;
 }
 
 static xcvm_status run_pass(xcc_module *m, int pass, bool again)
@@ -84,5 +88,7 @@ xcvm_status xcc_passes_run(xcc_module *m)
         for (int pass = PASS_infer; pass <= PASS_fold; pass++)
             XCVM_TRY(run_pass(m, pass, round > 0));
     } while (m->changes != before && ++round < ROUNDS);
-    return run_pass(m, PASS_schedule, false);
+    for (int pass = PASS_fold + 1; pass < PASS_COUNT; pass++)
+        XCVM_TRY(run_pass(m, pass, false));
+    return XCVM_OK;
 }

@@ -11,7 +11,10 @@
     X(simplify, "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")        \
     X(merge, "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add")                \
     X(fold, "what depends on constants alone is computed now, by the machine's own kernels")                           \
-    X(schedule, "the order of nodes, chosen for little memory")
+    X(pack, "constant matrices as products by them need them in memory")                                               \
+    X(block, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")                \
+    X(schedule, "the order of nodes, chosen for little memory")                                                        \
+    X(fuse, "element-wise neighbours become one function each of a kernel library, if one is asked for")
 
 #define XCC_PASS(name, sentence) xcvm_status xcc_pass_##name(xcc_module *m);
 XCC_PASSES(XCC_PASS)

@@ -39,8 +39,14 @@
 #define XCVM_CHOICES_ROI_COORDINATE(X) X(ROI_COORDINATE, half_pixel) X(ROI_COORDINATE, output_half_pixel)
 #define XCVM_CHOICES_DEPTH_MODE(X) X(DEPTH_MODE, DCR) X(DEPTH_MODE, CRD)
 #define XCVM_CHOICES_CASE(X) X(CASE, NONE) X(CASE, LOWER) X(CASE, UPPER)
+#define XCVM_CHOICES_PIXEL_FORMAT(X) X(PIXEL_FORMAT, RGB) X(PIXEL_FORMAT, BGR) X(PIXEL_FORMAT, Grayscale)
+#define XCVM_CHOICES_ROUND_MODE(X) X(ROUND_MODE, up) X(ROUND_MODE, down) X(ROUND_MODE, nearest)
 #define XCVM_CHOICES_WEIGHTING(X) X(WEIGHTING, TF) X(WEIGHTING, IDF) X(WEIGHTING, TFIDF)
+#define XCVM_CHOICES_BLOCKED(X) X(BLOCKED, direct) X(BLOCKED, depthwise) X(BLOCKED, winograd)
 #define XCVM_CHOICES_AGGREGATE(X) X(AGGREGATE, SUM) X(AGGREGATE, AVERAGE) X(AGGREGATE, MIN) X(AGGREGATE, MAX)
+#define XCVM_CHOICES_UPDATE_RULE(X)                                                                                    \
+    X(UPDATE_RULE, linear) X(UPDATE_RULE, gated) X(UPDATE_RULE, delta) X(UPDATE_RULE, gated_delta)
+#define XCVM_CHOICES_CACHE_MODE(X) X(CACHE_MODE, linear) X(CACHE_MODE, circular)
 
 #define XCVM_CHOICE_SETS(X)                                                                                            \
     X(PAD_MODE)                                                                                                        \
@@ -60,8 +66,13 @@
     X(ROI_COORDINATE)                                                                                                  \
     X(DEPTH_MODE)                                                                                                      \
     X(CASE)                                                                                                            \
+    X(PIXEL_FORMAT)                                                                                                    \
+    X(ROUND_MODE)                                                                                                      \
     X(WEIGHTING)                                                                                                       \
-    X(AGGREGATE)
+    X(AGGREGATE)                                                                                                       \
+    X(BLOCKED)                                                                                                         \
+    X(UPDATE_RULE)                                                                                                     \
+    X(CACHE_MODE)
 
 #define XCVM_CHOICE_NAME(set, name) XCVM_##set##_##name,
 #define XCVM_CHOICE_ENUM(set) enum { XCVM_CHOICES_##set(XCVM_CHOICE_NAME) XCVM_##set##_COUNT };

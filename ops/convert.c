@@ -1,4 +1,5 @@
 #include "ops/convert.h"
+#include "ops/choices.h"
 
 #include <math.h>
 
@@ -72,6 +73,23 @@ uint32_t xcvm_f8_from_f64(xcvm_dtype dtype, double value, bool saturate)
     if (signless_zero && (code == 0 || code == f->nan))
         return code;
     return code | sign;
+}
+
+/* Source: OCP Microscaling Formats, and the page of Cast. */
+float xcvm_f8e8m0_to_f32(uint32_t bits) { return bits == 255 ? NAN : ldexpf(1.0f, (int)bits - 127); }
+
+uint32_t xcvm_f8e8m0_from_f64(double value, bool saturate, int mode)
+{
+    int exponent;
+    if (!isfinite(value))
+        return 255;
+    /* value = fraction * 2^exponent, 1 / 2 <= fraction < 1 */
+    const double fraction = frexp(fabs(value), &exponent);
+    if (fraction == 0.0 || exponent - 1 < -127)
+        return 0;
+    const bool up = mode == XCVM_ROUND_MODE_up ? fraction > 0.5 : mode == XCVM_ROUND_MODE_nearest && fraction >= 0.75;
+    const int code = exponent - 1 + up + 127;
+    return code <= 254 ? (uint32_t)code : saturate ? 254 : 255;
 }
 
 static size_t packed_bits(xcvm_dtype dtype) { return dtype == XCVM_U2 || dtype == XCVM_I2 ? 2 : 4; }
@@ -217,6 +235,10 @@ void xcvm_load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
         for (size_t i = 0; i < count; i++)
             to[i] = (double)xcvm_f8_to_f32(dtype, ((const uint8_t *)data)[first + i]);
         break;
+    case XCVM_F8E8M0:
+        for (size_t i = 0; i < count; i++)
+            to[i] = (double)xcvm_f8e8m0_to_f32(((const uint8_t *)data)[first + i]);
+        break;
     case XCVM_F4E2M1:
         for (size_t i = 0; i < count; i++)
             to[i] = (double)xcvm_f8_to_f32(dtype, xcvm_packed_get(dtype, data, first + i));
@@ -302,6 +324,8 @@ void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, co
     case XCVM_F8E5M2:
     case XCVM_F8E5M2FNUZ:
         STORE(uint8_t, xcvm_f8_from_f64(dtype, v, saturate));
+    case XCVM_F8E8M0:
+        STORE(uint8_t, xcvm_f8e8m0_from_f64(v, saturate, XCVM_ROUND_MODE_up));
     case XCVM_BOOL:
         STORE(uint8_t, v != 0.0);
     case XCVM_I8:

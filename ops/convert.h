@@ -11,7 +11,7 @@ enum { XCVM_BLOCK = 256 };
 #define XCVM_TYPES_PACKED_INT (XCVM_DTYPE_BIT(U4) | XCVM_DTYPE_BIT(I4) | XCVM_DTYPE_BIT(U2) | XCVM_DTYPE_BIT(I2))
 /* Held by an i64 (those of u64 modulo 2^64). */
 #define XCVM_TYPES_WHOLE (XCVM_TYPES_INT | XCVM_TYPES_BOOL | XCVM_TYPES_PACKED_INT)
-#define XCVM_TYPES_FRACTIONAL (XCVM_TYPES_FLOAT | XCVM_TYPES_F8 | XCVM_DTYPE_BIT(F4E2M1))
+#define XCVM_TYPES_FRACTIONAL (XCVM_TYPES_FLOAT | XCVM_TYPES_F8 | XCVM_DTYPE_BIT(F8E8M0) | XCVM_DTYPE_BIT(F4E2M1))
 
 /* Elements [first, first + count) at `data`, of a whole type, as i64; bool as 0 and 1. */
 void xcvm_load_i64(xcvm_dtype dtype, const void *data, size_t first, size_t count, int64_t *to);
@@ -22,6 +22,7 @@ void xcvm_load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
 /* Back. Fractional types round to nearest even, once; those of 8 bits give the greatest finite number instead of
  * infinity or NaN where `saturate`, that of 4 bits always. Integers are cut off towards zero; what is out of range
  * becomes what x86 makes of it: the lowest i32 or i64 (and so do NaNs), of which narrower types keep the low bits.
+ * Powers of two alone (f8e8m0) round away from zero and lose their sign.
  * Integers of 4 and 2 bits are rounded to nearest even and saturated instead. Packed elements share bytes with their
  * neighbours: ranges that different threads write must start at multiples of 4. */
 void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, const double *from, bool saturate);
@@ -33,6 +34,9 @@ void xcvm_store_f32(xcvm_dtype dtype, void *data, size_t first, size_t count, co
 /* One number of 8 or 4 bits (xcvm_TYPES_F8, F4E2M1), in the low bits. */
 float xcvm_f8_to_f32(xcvm_dtype dtype, uint32_t bits);
 uint32_t xcvm_f8_from_f64(xcvm_dtype dtype, double value, bool saturate);
+/* f8e8m0, a power of two or NaN; `mode` is one of ROUND_MODE, of which "nearest" rounds ties up. */
+float xcvm_f8e8m0_to_f32(uint32_t bits);
+uint32_t xcvm_f8e8m0_from_f64(double value, bool saturate, int mode);
 /* Element `index` of a packed type: its bits; and writing it, leaving its neighbours. */
 uint32_t xcvm_packed_get(xcvm_dtype dtype, const void *data, size_t index);
 void xcvm_packed_set(xcvm_dtype dtype, void *data, size_t index, uint32_t bits);

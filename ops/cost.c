@@ -76,6 +76,34 @@ uint64_t xcvm_flops_Gemm(const xcvm_typing *t)
     return plus(times(2, times(count, depth)), a->c != NULL ? count : 0);
 }
 
+/* Every query with every key, then with every value; y has as many elements as the queries have values. */
+uint64_t xcvm_flops_Attention(const xcvm_typing *t)
+{
+    const xcvm_Attention_args *a = t->args;
+    const xcvm_value *k = a->k != NULL ? a->k : a->q, *past = a->past_key;
+    if (k->rank < 3)
+        return 0;
+    const uint64_t keys = plus(dim(k, k->rank - 2), past != NULL && past->rank == 4 ? dim(past, 2) : 0);
+    const uint64_t scores = a->k != NULL ? elements(a->q) : elements(a->y);
+    return times(2, times(keys, plus(scores, elements(a->y))));
+}
+
+uint64_t xcvm_flops_PackedGemm(const xcvm_typing *t)
+{
+    const xcvm_PackedGemm_args *a = t->args;
+    const uint64_t added = (a->c != NULL ? 1u : 0u) + (a->z != NULL ? 1u : 0u);
+    return times(result_elements(t), plus(times(2, dim(a->a, a->a->rank - 1)), added));
+}
+
+/* Every token writes and reads a state of one key by one value, for each head. */
+uint64_t xcvm_flops_LinearAttention(const xcvm_typing *t)
+{
+    const xcvm_LinearAttention_args *a = t->args;
+    if (a->kv_num_heads <= 0)
+        return 0;
+    return times(4, times(elements(a->k), dim(a->v, 2) / (uint64_t)a->kv_num_heads));
+}
+
 /* Every result is a sum over one filter: input channels of a group times the window. */
 static uint64_t convolution(const xcvm_typing *t, const xcvm_value *w)
 {
@@ -85,6 +113,16 @@ static uint64_t convolution(const xcvm_typing *t, const xcvm_value *w)
 uint64_t xcvm_flops_Conv(const xcvm_typing *t) { return convolution(t, t->in[1]); }
 
 uint64_t xcvm_flops_QLinearConv(const xcvm_typing *t) { return convolution(t, t->in[3]); }
+
+/* Each position of a map meets all of w; by the definition, not by the products of transformed filters. */
+uint64_t xcvm_flops_BlockedConv(const xcvm_typing *t)
+{
+    const xcvm_BlockedConv_args *a = t->args;
+    const xcvm_value *y = t->out[0];
+    const uint64_t positions = times(dim(y, 0), times(dim(y, 2), dim(y, 3)));
+    const uint64_t taps = a->algorithm == XCVM_BLOCKED_winograd ? times(9, extent(a->w, 1)) : elements(a->w);
+    return times(2, times(positions, taps));
+}
 
 /* Every element of x is spread by one filter. */
 uint64_t xcvm_flops_ConvTranspose(const xcvm_typing *t)
@@ -118,6 +156,12 @@ uint64_t xcvm_flops_recurrent(const xcvm_typing *t)
     if (x->rank < 0)
         return 0;
     return times(2, times(times(dim(x, 0), dim(x, 1)), plus(elements(t->in[1]), elements(t->in[2]))));
+}
+
+uint64_t xcvm_flops_packed_recurrent(const xcvm_typing *t)
+{
+    const xcvm_value *x = t->in[0];
+    return x->rank < 0 ? 0 : times(2, times(times(dim(x, 0), dim(x, 1)), elements(t->in[1])));
 }
 
 /* 5 n log2 n for a fast transform of n complex numbers, with the result's longest dimension for n. */

@@ -25,6 +25,8 @@ struct xcvm_kernel {
     uint64_t *random;          /* state of the session's generator (ops/random.h) */
     bool (*print)(void *user, const char *text);
     void *print_user;
+    const xcvm_host_function *functions;
+    size_t function_count;
     void *scratch; /* see xcvm_kernel_scratch */
     size_t scratch_bytes;
     xcvm_storage *scratch_storage;

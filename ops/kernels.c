@@ -1,6 +1,8 @@
 /* Which kernel an instruction runs: the plain one, or the one built for the instruction set that this CPU has. */
 #include "ops/kernel.h"
 
+#include <string.h>
+
 #define DECLARE_PURE(name, suffix, weak)                                                                               \
     extern xcvm_status xcvm_##name##_run##suffix(xcvm_kernel *k, const void *a) weak;
 #define DECLARE_RANDOM(name, suffix, weak) DECLARE_PURE(name, suffix, weak)
@@ -58,6 +60,12 @@ xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode)
 }
 
 const char *xcvm_kernel_isa(void) { return has_v4() ? "x86-64-v4" : has_v3() ? "x86-64-v3" : "x86-64"; }
+
+bool xcvm_isa_runs(const char *isa)
+{
+    return strcmp(isa, "x86-64") == 0 || (strcmp(isa, "x86-64-v3") == 0 && has_v3()) ||
+           (strcmp(isa, "x86-64-v4") == 0 && has_v4());
+}
 #else
 xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode) { return plain[opcode]; }
 
@@ -66,4 +74,6 @@ const char *xcvm_kernel_isa(void) { return "aarch64"; }
 #else
 const char *xcvm_kernel_isa(void) { return "generic"; }
 #endif
+
+bool xcvm_isa_runs(const char *isa) { return strcmp(isa, xcvm_kernel_isa()) == 0; }
 #endif

@@ -190,5 +190,7 @@ const xcvm_value *xcvm_field_value(const xcvm_field *field, const void *args, si
 xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode);
 /* "x86-64-v3", the instruction set whose kernels are used. */
 const char *xcvm_kernel_isa(void);
+/* Whether this CPU runs code that was compiled for `isa`, one of those names; false for any other. */
+bool xcvm_isa_runs(const char *isa);
 
 #endif

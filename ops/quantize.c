@@ -90,6 +90,8 @@ XCVM_SHAPE_RULE_OF(QuantizeLinear)
     XCVM_REQUIRE(t, a->zero_point == NULL || a->output_dtype == XCVM_NO_DTYPE || a->output_dtype == dtype,
                  TYPE_MISMATCH, "zero_point is %s, output_dtype %s", xcvm_dtype_name(dtype),
                  xcvm_dtype_name(a->output_dtype));
+    XCVM_REQUIRE(t, a->precision == XCVM_NO_DTYPE || xcvm_dtype_in(a->precision, XCVM_TYPES_FLOAT), INVALID_ARGUMENT,
+                 "precision is %s, a float type is needed", xcvm_dtype_name(a->precision));
     XCVM_TRY(check_zero_point(t->error, a->scale, a->zero_point));
     xcvm_value_set_tensor(a->y, dtype, a->x->rank, a->x->dims);
     return XCVM_OK;

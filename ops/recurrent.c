@@ -1,4 +1,5 @@
-/* The shape rule of RNN, GRU and LSTM. */
+/* The shape rules of RNN, GRU and LSTM, and of their packed forms. */
+#include "ops/packed.h"
 #include "ops/shape.h"
 
 static int64_t attribute(const xcvm_typing *t, const char *name)
@@ -28,32 +29,69 @@ static xcvm_status expect(const xcvm_typing *t, const xcvm_value *v, const char 
     return XCVM_OK;
 }
 
-XCVM_SHAPE_RULE(recurrent)
+/* What an instruction's attributes and x say of it. Sizes are XCVM_ANY_DIM where they are not known. */
+typedef struct network {
+    int64_t gates, hidden, layout, directions;
+    int64_t steps, batch, columns; /* of x */
+} network;
+
+static xcvm_status describe(const xcvm_typing *t, int64_t gates, network *n)
 {
-    const int64_t gates = t->row->opcode == XCVM_OP_RNN ? 1 : t->row->opcode == XCVM_OP_GRU ? 3 : 4;
-    const int64_t hidden = attribute(t, "hidden_size"), layout = attribute(t, "layout");
-    const int64_t directions = attribute(t, "direction") == XCVM_DIRECTION_bidirectional ? 2 : 1;
     const xcvm_value *x = t->in[0];
+    *n = (network){.gates = gates, .steps = XCVM_ANY_DIM, .batch = XCVM_ANY_DIM, .columns = XCVM_ANY_DIM};
+    n->hidden = attribute(t, "hidden_size");
+    n->layout = attribute(t, "layout");
+    n->directions = attribute(t, "direction") == XCVM_DIRECTION_bidirectional ? 2 : 1;
     XCVM_REQUIRE(t, x->rank < 0 || x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", x->rank);
-    int64_t steps = XCVM_ANY_DIM, batch = XCVM_ANY_DIM, inputs = XCVM_ANY_DIM;
     if (x->rank == 3) {
-        steps = x->dims[layout];
-        batch = x->dims[1 - layout];
-        inputs = x->dims[2];
+        n->steps = x->dims[n->layout];
+        n->batch = x->dims[1 - n->layout];
+        n->columns = x->dims[2];
     }
-    XCVM_TRY(expect(t, t->in[1], "w", 3, (const int64_t[]){directions, gates * hidden, inputs}));
-    XCVM_TRY(expect(t, t->in[2], "r", 3, (const int64_t[]){directions, gates * hidden, hidden}));
-    XCVM_TRY(expect(t, t->in[3], "b", 2, (const int64_t[]){directions, 2 * gates * hidden}));
-    XCVM_TRY(expect(t, t->in[4], "sequence_lens", 1, &batch));
-    const int64_t state[] = {layout ? batch : directions, layout ? directions : batch, hidden};
-    XCVM_TRY(expect(t, t->in[5], "initial_h", 3, state));
-    if (t->row->opcode == XCVM_OP_LSTM) {
-        XCVM_TRY(expect(t, t->in[6], "initial_c", 3, state));
-        XCVM_TRY(expect(t, t->in[7], "p", 2, (const int64_t[]){directions, 3 * hidden}));
-    }
-    const int64_t all[] = {layout ? batch : steps, layout ? steps : directions, layout ? directions : batch, hidden};
+    return XCVM_OK;
+}
+
+/* Checks the operands that do not depend on how weights lie, NULL where absent, and sets the results. */
+static xcvm_status states(const xcvm_typing *t, const network *n, const xcvm_value *lengths,
+                          const xcvm_value *initial_h, const xcvm_value *initial_c, const xcvm_value *p)
+{
+    XCVM_TRY(expect(t, lengths, "sequence_lens", 1, &n->batch));
+    const int64_t state[] = {n->layout ? n->batch : n->directions, n->layout ? n->directions : n->batch, n->hidden};
+    XCVM_TRY(expect(t, initial_h, "initial_h", 3, state));
+    XCVM_TRY(expect(t, initial_c, "initial_c", 3, state));
+    XCVM_TRY(expect(t, p, "p", 2, (const int64_t[]){n->directions, 3 * n->hidden}));
+    const int64_t all[] = {n->layout ? n->batch : n->steps, n->layout ? n->steps : n->directions,
+                           n->layout ? n->directions : n->batch, n->hidden};
     for (size_t i = 0; i < t->out_count; i++)
         if (t->out[i] != NULL)
-            xcvm_value_set_tensor(t->out[i], (xcvm_dtype)x->dtype, i == 0 ? 4 : 3, i == 0 ? all : state);
+            xcvm_value_set_tensor(t->out[i], (xcvm_dtype)t->in[0]->dtype, i == 0 ? 4 : 3, i == 0 ? all : state);
     return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE(recurrent)
+{
+    const bool is_lstm = t->row->opcode == XCVM_OP_LSTM;
+    network n;
+    XCVM_TRY(describe(t, t->row->opcode == XCVM_OP_RNN ? 1 : is_lstm ? 4 : 3, &n));
+    const int64_t rows = n.gates * n.hidden;
+    XCVM_TRY(expect(t, t->in[1], "w", 3, (const int64_t[]){n.directions, rows, n.columns}));
+    XCVM_TRY(expect(t, t->in[2], "r", 3, (const int64_t[]){n.directions, rows, n.hidden}));
+    XCVM_TRY(expect(t, t->in[3], "b", 2, (const int64_t[]){n.directions, 2 * rows}));
+    return states(t, &n, t->in[4], t->in[5], is_lstm ? t->in[6] : NULL, is_lstm ? t->in[7] : NULL);
+}
+
+XCVM_SHAPE_RULE(packed_recurrent)
+{
+    const bool is_lstm = t->row->opcode == XCVM_OP_PackedLSTM, is_gru = t->row->opcode == XCVM_OP_PackedGRU;
+    network n;
+    XCVM_TRY(describe(t, is_lstm ? 4 : is_gru ? 3 : 1, &n));
+    const int64_t panels = n.directions * n.gates * (int64_t)xcvm_packed_panels((size_t)n.hidden);
+    XCVM_REQUIRE(t, n.columns < 0 || n.columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
+                 "x has %lld columns, %lld panels of %d are needed", (long long)n.columns, (long long)panels,
+                 XCVM_PACKED_COLUMNS);
+    XCVM_TRY(expect(t, t->in[1], "r", 3, (const int64_t[]){panels, n.hidden, XCVM_PACKED_COLUMNS}));
+    const xcvm_value *const *in = t->in + 2;
+    if (is_gru)
+        XCVM_TRY(expect(t, *in++, "b", 2, (const int64_t[]){n.directions, n.hidden}));
+    return states(t, &n, in[0], in[1], is_lstm ? in[2] : NULL, is_lstm ? in[3] : NULL);
 }

@@ -53,7 +53,7 @@ static xcvm_status find_rest(xcvm_error *error, int64_t *from, int from_rank, in
     cancel(from, from_rank, to, to_rank);
     XCVM_CHECK(error, !overflows(to, 0, to_rank) && !overflows(from, 0, from_rank), OUT_OF_RANGE,
                "the product of the dimensions overflows");
-    int64_t whole = known_part(from, from_rank), part = known_part(to, to_rank), symbol;
+    int64_t whole = known_part(from, from_rank), part = known_part(to, to_rank), symbol = XCVM_ANY_DIM;
     int symbols = unknowns(from, from_rank, &symbol);
     if (unknowns(to, to_rank, NULL) != 0 || (symbols != 0 && (symbols != 1 || whole != part || whole == 0))) {
         *rest = XCVM_ANY_DIM;

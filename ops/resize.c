@@ -362,6 +362,10 @@ XCVM_KERNEL(Resize)
                     rest /= (size_t)axes[d].out;
                 }
             }
+        /* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
+        if (xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT))
+            for (size_t i = 0; i < out_count; i++)
+                from[i] = truncf(from[i] + copysignf(1e-4f, from[i]));
         xcvm_write_floats(from, out_count, a->y, 0);
         return XCVM_OK;
     }
@@ -375,7 +379,8 @@ XCVM_KERNEL(Resize)
             }
             if (is_outside) {
                 const float value = (float)a->extrapolation_value;
-                xcvm_write_floats(&value, 1, a->y, i);
+                const bool integer = xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT);
+                xcvm_write_floats(&(float){integer ? truncf(value) : value}, 1, a->y, i);
             }
         }
     return XCVM_OK;

@@ -2,8 +2,7 @@
 #include "ops/index.h"
 #include "ops/sequence.h"
 
-/* Element types of items must agree as far as they are known; *dtype becomes the one known. */
-static xcvm_status join_dtypes(xcvm_error *error, xcvm_dtype *dtype, const xcvm_value *item)
+xcvm_status xcvm_list_join_dtypes(xcvm_error *error, xcvm_dtype *dtype, const xcvm_value *item)
 {
     if (item->dtype == XCVM_NO_DTYPE)
         return XCVM_OK;
@@ -33,7 +32,7 @@ XCVM_SHAPE_RULE_OF(SequenceConstruct)
     xcvm_dtype dtype = a->dtype;
     for (size_t i = 0; i < a->xs.count; i++) {
         XCVM_REQUIRE(t, a->xs.at[i] != NULL, INVALID_ARGUMENT, "element %zu of xs is absent", i);
-        XCVM_TRY(join_dtypes(t->error, &dtype, a->xs.at[i]));
+        XCVM_TRY(xcvm_list_join_dtypes(t->error, &dtype, a->xs.at[i]));
     }
     xcvm_set_list(a->y, XCVM_KIND_SEQUENCE, dtype);
     return XCVM_OK;
@@ -49,8 +48,7 @@ XCVM_KERNEL(SequenceConstruct)
 
 /* ---- Insert and erase ---- */
 
-/* The position that an operand gives, which may count from the end: in [0, count). `absent` where there is none. */
-static xcvm_status position_of(xcvm_kernel *k, const xcvm_value *position, size_t count, bool one_more, size_t *index)
+xcvm_status xcvm_list_position(xcvm_kernel *k, const xcvm_value *position, size_t count, bool one_more, size_t *index)
 {
     int64_t n = (int64_t)count, at;
     XCVM_TRY(xcvm_read_int(k->error, position, "position", &at));
@@ -69,9 +67,7 @@ static bool may_take(const xcvm_kernel *k, const xcvm_value *s)
 
 static size_t capacity_of(const xcvm_value *list) { return list->storage->bytes / sizeof(xcvm_value); }
 
-/* Makes y a sequence with the items of s and room for one more at the end; items are moved if s may be taken, else
- * shared. */
-static xcvm_status take_or_copy(xcvm_kernel *k, xcvm_value *y, const xcvm_value *s, size_t room)
+xcvm_status xcvm_list_take(xcvm_kernel *k, xcvm_value *y, const xcvm_value *s, size_t room)
 {
     bool take = may_take(k, s);
     size_t count = s->count;
@@ -83,7 +79,8 @@ static xcvm_status take_or_copy(xcvm_kernel *k, xcvm_value *y, const xcvm_value 
         return XCVM_OK;
     }
     /* Growing by half keeps the cost of one insertion constant on average. */
-    size_t capacity = take && room > count ? count + count / 2 + 4 : room;
+    size_t capacity = count + count / 2 + 4;
+    capacity = take && room > count && capacity > room ? capacity : room;
     XCVM_TRY(xcvm_kernel_allocate_list(k, y, XCVM_KIND_SEQUENCE, dtype, capacity));
     y->count = (uint32_t)count;
     y->dims[0] = depth;
@@ -100,7 +97,7 @@ static xcvm_status take_or_copy(xcvm_kernel *k, xcvm_value *y, const xcvm_value 
 XCVM_SHAPE_RULE_OF(SequenceInsert)
 {
     xcvm_dtype dtype = a->s->dtype;
-    XCVM_TRY(join_dtypes(t->error, &dtype, a->x));
+    XCVM_TRY(xcvm_list_join_dtypes(t->error, &dtype, a->x));
     xcvm_set_list(a->y, XCVM_KIND_SEQUENCE, dtype);
     return XCVM_OK;
 }
@@ -109,7 +106,7 @@ XCVM_KERNEL(SequenceInsert)
 {
     size_t count = a->s->count, at = count;
     if (a->position != NULL)
-        XCVM_TRY(position_of(k, a->position, count, true, &at));
+        XCVM_TRY(xcvm_list_position(k, a->position, count, true, &at));
     XCVM_CHECK(k->error, count < UINT32_MAX, OUT_OF_RANGE, "the sequence is full");
     /* The item comes first: a failure must not leave the operand without its items. */
     xcvm_value item = {.refs = 0};
@@ -117,7 +114,7 @@ XCVM_KERNEL(SequenceInsert)
     XCVM_CHECK(k->error, a->x->kind != XCVM_KIND_NULL, TYPE_MISMATCH, "x is null");
     XCVM_CHECK(k->error, depth <= XCVM_MAX_NESTING, OUT_OF_RANGE, "lists nest deeper than %d", XCVM_MAX_NESTING);
     XCVM_TRY(xcvm_kernel_keep(k, &item, a->x));
-    xcvm_status status = take_or_copy(k, a->y, a->s, count + 1);
+    xcvm_status status = xcvm_list_take(k, a->y, a->s, count + 1);
     if (status != XCVM_OK) {
         xcvm_value_clear(&item);
         return status;
@@ -145,8 +142,8 @@ XCVM_KERNEL(SequenceErase)
     size_t count = a->s->count, at = count - 1;
     XCVM_CHECK(k->error, count != 0, OUT_OF_RANGE, "the sequence is empty");
     if (a->position != NULL)
-        XCVM_TRY(position_of(k, a->position, count, false, &at));
-    XCVM_TRY(take_or_copy(k, a->y, a->s, count));
+        XCVM_TRY(xcvm_list_position(k, a->position, count, false, &at));
+    XCVM_TRY(xcvm_list_take(k, a->y, a->s, count));
     xcvm_value *items = a->y->data;
     xcvm_value_clear(&items[at]);
     memmove(items + at, items + at + 1, (count - 1 - at) * sizeof *items);
@@ -170,7 +167,7 @@ XCVM_SHAPE_RULE_OF(SequenceAt)
 XCVM_KERNEL(SequenceAt)
 {
     size_t at;
-    XCVM_TRY(position_of(k, a->position, a->s->count, false, &at));
+    XCVM_TRY(xcvm_list_position(k, a->position, a->s->count, false, &at));
     xcvm_value_clear(a->y);
     return xcvm_kernel_keep(k, a->y, xcvm_items(a->s) + at);
 }

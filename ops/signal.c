@@ -37,6 +37,9 @@ static xcvm_status dft_axis(xcvm_error *error, const xcvm_DFT_args *a, int *axis
     return XCVM_OK;
 }
 
+/* Back from the first half of a spectrum to the real signal that has it. */
+static bool from_half(const xcvm_DFT_args *a) { return a->inverse && a->onesided; }
+
 XCVM_SHAPE_RULE_OF(DFT)
 {
     XCVM_TRY(check_parts(t, a->x, "x"));
@@ -47,7 +50,7 @@ XCVM_SHAPE_RULE_OF(DFT)
     }
     int64_t dims[XCVM_MAX_RANK];
     memcpy(dims, a->x->dims, sizeof dims);
-    dims[rank - 1] = 2;
+    dims[rank - 1] = from_half(a) ? 1 : 2;
     int axis = 0;
     bool known;
     XCVM_TRY(dft_axis(t->error, a, &axis, &known));
@@ -60,10 +63,25 @@ XCVM_SHAPE_RULE_OF(DFT)
             length = XCVM_ANY_DIM;
         else
             XCVM_REQUIRE(t, a->dft_length == NULL || length > 0, OUT_OF_RANGE, "dft_length is %lld", (long long)length);
-        dims[axis] = length < 0 ? XCVM_ANY_DIM : a->onesided ? length / 2 + 1 : length;
+        if (from_half(a) && a->dft_length == NULL && length >= 0)
+            length = 2 * (length - 1);
+        XCVM_REQUIRE(t, !from_half(a) || length != 0, OUT_OF_RANGE, "half a spectrum of one point needs dft_length");
+        dims[axis] = length < 0 ? XCVM_ANY_DIM : a->onesided && !a->inverse ? length / 2 + 1 : length;
     }
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, rank, dims);
     return XCVM_OK;
+}
+
+/* Fills in the second half, whose points are conjugates of the first half's. */
+static void mirror(double *points, size_t length)
+{
+    points[1] = 0;
+    if (length % 2 == 0)
+        points[length + 1] = 0;
+    for (size_t n = 1; n < length - n; n++) {
+        points[2 * (length - n)] = points[2 * n];
+        points[2 * (length - n) + 1] = -points[2 * n + 1];
+    }
 }
 
 XCVM_KERNEL(DFT)
@@ -76,6 +94,8 @@ XCVM_KERNEL(DFT)
     size_t length = in, outer = 1, inner = 1;
     if (a->dft_length != NULL)
         length = (size_t)xcvm_element_as_int(a->dft_length, 0);
+    else if (from_half(a))
+        length = out;
     for (int d = 0; d < axis; d++)
         outer *= (size_t)a->x->dims[d];
     for (int d = axis + 1; d < a->x->rank - 1; d++)
@@ -88,6 +108,7 @@ XCVM_KERNEL(DFT)
     if (points == NULL)
         return XCVM_OUT_OF_MEMORY;
     const double factor = a->inverse ? 1 / (double)length : 1;
+    const size_t out_parts = from_half(a) ? 1 : 2;
     for (size_t o = 0; o < outer; o++)
         for (size_t i = 0; i < inner; i++) {
             XCVM_TRY(xcvm_kernel_poll(k));
@@ -95,11 +116,12 @@ XCVM_KERNEL(DFT)
             for (size_t n = 0; n < in && n < length; n++)
                 for (size_t c = 0; c < parts; c++)
                     points[2 * n + c] = xcvm_element_as_double(a->x, ((o * in + n) * inner + i) * parts + c);
+            if (from_half(a))
+                mirror(points, length);
             xcvm_fourier(points, length, a->inverse != 0, points + 2 * length);
-            for (size_t n = 0; n < out; n++) {
-                const float pair[] = {(float)(points[2 * n] * factor), (float)(points[2 * n + 1] * factor)};
-                xcvm_write_floats(pair, 2, a->y, ((o * out + n) * inner + i) * 2);
-            }
+            for (size_t n = 0; n < out; n++)
+                for (size_t c = 0; c < out_parts; c++)
+                    xcvm_write_double(a->y, ((o * out + n) * inner + i) * out_parts + c, points[2 * n + c] * factor);
         }
     return XCVM_OK;
 }

@@ -1,5 +1,6 @@
 /* StringNormalizer. */
 #include "ops/kernel.h"
+#include "ops/utf8.h"
 
 #include <locale.h>
 #include <strings.h>
@@ -26,23 +27,6 @@ static bool is_stopword(const xcvm_StringNormalizer_args *a, const char *text, s
     return false;
 }
 
-/* One UTF-8 character: its length, and itself in `c`; broken bytes count as characters of their own. */
-static size_t decode(const unsigned char *s, size_t left, uint32_t *c)
-{
-    const size_t length = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 1;
-    *c = length == 1 ? s[0] : s[0] & (0xffU >> (length + 1));
-    if (length > left)
-        return 1;
-    for (size_t i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            *c = s[0];
-            return 1;
-        }
-        *c = *c << 6 | (s[i] & 0x3f);
-    }
-    return length;
-}
-
 static size_t encode(uint32_t c, char *out)
 {
     if (c < 0x80) {
@@ -62,7 +46,7 @@ static size_t change_case(const char *text, size_t length, int action, locale_t 
     size_t written = 0;
     for (size_t i = 0; i < length;) {
         uint32_t c;
-        const size_t n = decode((const unsigned char *)text + i, length - i, &c);
+        const size_t n = xcvm_utf8_decode((const unsigned char *)text + i, length - i, &c);
         const bool single = n == 1 && c >= 0x80;
         if (!single && action != XCVM_CASE_NONE)
             c = (uint32_t)(action == XCVM_CASE_LOWER ? towlower_l((wint_t)c, locale) : towupper_l((wint_t)c, locale));

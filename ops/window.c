@@ -40,7 +40,7 @@ xcvm_conv_shape xcvm_conv_shape_of(const xcvm_value *x, const xcvm_value *w, con
 /* Sizes up to this can be added and multiplied by two without care. */
 #define LARGEST (INT64_MAX / 8)
 
-static xcvm_status check_attributes(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
+xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
 {
     const size_t n = (size_t)axes;
     XCVM_REQUIRE(t, axes <= XCVM_WINDOW_AXES, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes,
@@ -65,9 +65,8 @@ static xcvm_status extent(const xcvm_typing *t, int64_t kernel, int64_t dilation
     return XCVM_OK;
 }
 
-/* Output size along one axis. With `ceil`, a last window may reach over the padding's end, but not begin there. */
-static xcvm_status slide(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
-                         int64_t *out)
+xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
+                              int64_t *out)
 {
     const int64_t stride = a->strides.at[axis], before = a->pads.at[axis];
     int64_t reach;
@@ -82,8 +81,10 @@ static xcvm_status slide(const xcvm_typing *t, int64_t in, const xcvm_window_att
                  (long long)reach, axis, (long long)padded);
     const int64_t room = padded - reach;
     int64_t count = room / stride + 1;
-    if (ceil && room % stride != 0 && count * stride < in + before)
-        count++;
+    if (ceil)
+        count += room % stride != 0;
+    if (ceil && count > 1 && (count - 1) * stride >= in + before)
+        count--;
     *out = count;
     return XCVM_OK;
 }
@@ -138,12 +139,12 @@ static xcvm_status conv_shape(const xcvm_typing *t, conv_operands *o)
         return XCVM_OK;
     }
     o->attributes.kernel = (xcvm_ints){w->dims + 2, (size_t)(w->rank - 2)};
-    XCVM_TRY(check_attributes(t, x->rank - 2, &o->attributes));
+    XCVM_TRY(xcvm_window_attributes_check(t, x->rank - 2, &o->attributes));
     XCVM_TRY(check_channels(t, o, x->dims[1], w->dims[1], w->dims[0]));
     XCVM_TRY(check_bias(t, o->b, w->dims[0]));
     int64_t dims[XCVM_MAX_RANK] = {x->dims[0], w->dims[0]};
     for (int i = 0; i < x->rank - 2; i++)
-        XCVM_TRY(slide(t, x->dims[2 + i], &o->attributes, i, false, &dims[2 + i]));
+        XCVM_TRY(xcvm_window_slide(t, x->dims[2 + i], &o->attributes, i, false, &dims[2 + i]));
     xcvm_value_set_tensor(o->y, o->y->dtype, x->rank, dims);
     return XCVM_OK;
 }
@@ -225,7 +226,7 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
     }
     const int axes = x->rank - 2;
     const xcvm_window_attributes attributes = {{w->dims + 2, (size_t)axes}, a->strides, a->pads, a->dilations};
-    XCVM_TRY(check_attributes(t, axes, &attributes));
+    XCVM_TRY(xcvm_window_attributes_check(t, axes, &attributes));
     XCVM_REQUIRE(t, a->output_padding.count == (size_t)axes, INVALID_ARGUMENT,
                  "there are %zu output paddings for %d spatial axes", a->output_padding.count, axes);
     const int64_t x_channels = x->dims[1];
@@ -274,11 +275,11 @@ XCVM_SHAPE_RULE(pool)
     int64_t dims[XCVM_MAX_RANK] = {0};
     XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
     if (x->rank >= 3) {
-        XCVM_TRY(check_attributes(t, x->rank - 2, &w));
+        XCVM_TRY(xcvm_window_attributes_check(t, x->rank - 2, &w));
         dims[0] = x->dims[0];
         dims[1] = x->dims[1];
         for (int i = 0; i < x->rank - 2; i++)
-            XCVM_TRY(slide(t, x->dims[2 + i], &w, i, ceil, &dims[2 + i]));
+            XCVM_TRY(xcvm_window_slide(t, x->dims[2 + i], &w, i, ceil, &dims[2 + i]));
     }
     xcvm_value_set_tensor(t->out[0], t->out[0]->dtype, x->rank, dims);
     if (t->out_count > 1 && t->out[1] != NULL)

@@ -20,6 +20,13 @@ typedef struct xcvm_window_attributes {
     xcvm_ints kernel, strides, pads, dilations;
 } xcvm_window_attributes;
 
+/* For shape rules: checks that there are as many attributes as `axes` need, up to XCVM_WINDOW_AXES. */
+xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a);
+/* Output size along one axis, XCVM_ANY_DIM if it is not known. With `ceil`, a last window may reach over the padding's
+ * end, but not begin there. */
+xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
+                              int64_t *out);
+
 /* Of checked operands: x and y are batch x channels x spatial axes. */
 xcvm_window xcvm_window_of(const xcvm_value *x, const xcvm_value *y, const xcvm_window_attributes *a);
 

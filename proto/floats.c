@@ -28,6 +28,7 @@ static const float_format *format_of(xcvm_dtype dtype)
         [XCVM_F8E5M2] = {8, 2, 15, 0x7b, 0x7c, 0x7f},
         [XCVM_F8E5M2FNUZ] = {8, 2, 16, 0x7f, 0, 0x80},
         [XCVM_F4E2M1] = {4, 1, 1, 7, 0, 0},
+        [XCVM_F8E8M0] = {8, 0, 127, 0xfe, 0, 0xff},
     };
     bool known = dtype < sizeof formats / sizeof *formats && formats[dtype].bits != 0;
     return known ? &formats[dtype] : NULL;
@@ -47,6 +48,8 @@ static double double_of(uint64_t bits)
 static bool is_nan(const float_format *f, uint64_t bits)
 {
     uint64_t sign = UINT64_C(1) << (f->bits - 1);
+    if (f->nan == 0xff)
+        return bits == f->nan;
     if (f->nan == sign)
         return bits == sign;
     return f->nan != 0 && (bits & ~sign) > (f->infinity != 0 ? f->infinity : f->greatest);
@@ -59,6 +62,8 @@ double xcvm_float_from_bits(xcvm_dtype dtype, uint64_t bits)
         return double_of(bits);
     if (is_nan(f, bits))
         return NAN;
+    if (dtype == XCVM_F8E8M0)
+        return ldexp(1.0, (int)bits - f->bias);
     uint64_t sign = UINT64_C(1) << (f->bits - 1), code = bits & ~sign;
     double magnitude;
     if (f->infinity != 0 && code == f->infinity) {
@@ -83,6 +88,14 @@ uint64_t xcvm_float_to_bits(xcvm_dtype dtype, double value, bool *exceeds)
         return f->nan;
     if (f->bits == 64)
         return word;
+    if (dtype == XCVM_F8E8M0) {
+        /* A power of two, without a sign; what lies between is rounded up. */
+        int power = 0;
+        *exceeds = isinf(value) || fabs(value) > 0x1p127;
+        const bool exact = frexp(value, &power) == 0.5;
+        power += f->bias - (exact ? 1 : 0);
+        return *exceeds ? f->nan : power < 0 || value == 0 ? 0 : (uint64_t)power;
+    }
     uint64_t overflow = f->infinity != 0 ? f->infinity : f->nan != 0 ? f->nan : f->greatest;
     uint64_t code;
     if (isinf(value)) {

@@ -1,13 +1,23 @@
 #!/bin/sh
-# fuzz.sh [SECONDS]: runs each fuzz target for so long (600) from the committed corpus, both cores at work.
+# fuzz.sh [SECONDS [TARGET...]]: runs the fuzz targets (program, text, model) for so long each (600), one after the other,
+# from the committed corpus, what earlier runs found, the cases of all instructions, and ONNX's own operator cases where
+# python3-onnx is installed.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-600}
+[ $# = 0 ] || shift
+[ $# != 0 ] || set -- program text model
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target fuzz_program fuzz_text fuzz_model
-for target in program text model; do
-    found=build/fuzz/found/$target
-    mkdir -p "$found"
-    "build/fuzz/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
-        -artifact_prefix="$found/crash-" "$found" "tests/fuzz/corpus/$target" 2>&1 | tail -n 12
+cmake --build --preset fuzz --target fuzz_program fuzz_text fuzz_model xcvm_command
+scripts/fuzz-seeds.sh build/fuzz/tools/xcvm build/fuzz/seeds
+found=0
+for target; do
+    units=build/fuzz/found/$target
+    mkdir -p "$units" "build/fuzz/seeds/$target"
+    "build/fuzz/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=16384 \
+        -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" \
+        "$units" "tests/fuzz/corpus/$target" "build/fuzz/seeds/$target" >"build/fuzz/$target.log" 2>&1 || found=1
+    echo "$target:"
+    tail -n 6 "build/fuzz/$target.log"
 done
+exit $found

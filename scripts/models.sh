@@ -7,7 +7,7 @@ set -- examples/digits
 for model in ../shared/models/* "${XCVM_MODELS:-bench/out/models}"/*; do
     [ ! -f "$model/model.onnx" ] || set -- "$@" "$model"
 done
-[ $# -gt 1 ] || echo "only the digits: no other models are here"
+[ $# -gt 1 ] || echo "note: only the digits, no other models are here"
 "$xcvm" test "$@" --rtol 1e-3 --atol 1e-4
 
 # A program is the same after a trip through text assembly, and any protobuf tool can read it.

@@ -29,7 +29,7 @@ summary() {
     if [ "$2" = 77 ]; then
         tail -n 1 "$1"
     else
-        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,' "$1" | tail -n 1
+        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,|^note: ' "$1" | tail -n 2 | paste -sd' ' -
     fi
 }
 
@@ -71,7 +71,10 @@ step 'build: thread sanitizer' build tsan
 step 'suites: thread sanitizer' suites tsan -R 'base_threads|vm_'
 step 'suites: valgrind' scripts/valgrind.sh build/release
 step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
+step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/release
+step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh build/release
 step 'conformance: models' scripts/models.sh build/release
+step 'conformance: models at several sizes' scripts/dynamic.sh build/release
 step 'conformance: models of scikit-learn' scripts/ml.sh build/release
 step 'demo' examples/digits/demo.sh build/release demo
 step 'public headers alone, as C and C++' header_alone

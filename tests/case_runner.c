@@ -1,5 +1,6 @@
 #include "tests/case_runner.h"
 
+#include "base/status.h"
 #include "ops/shape.h"
 #include "proto/image.h"
 #include "tests/case_text.h"
@@ -253,11 +254,65 @@ static bool bind_inputs(case_run *run, const xcvm_program *program, xcvm_session
     return true;
 }
 
+/* ---- Functions of the host ---- */
+
+/* 2 * x for each operand, all f32. */
+static xcvm_status twice(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
+                         xcvm_value **outputs, xcvm_error *error)
+{
+    (void)user;
+    for (size_t i = 0; i < output_count && i < input_count; i++) {
+        xcvm_status status = xcvm_tensor_create(NULL, XCVM_F32, xcvm_value_rank(inputs[i]), xcvm_value_dims(inputs[i]),
+                                                &outputs[i], error);
+        if (status != XCVM_OK)
+            return status;
+        const float *x = xcvm_value_data(inputs[i]);
+        for (size_t k = 0; k < xcvm_value_count(inputs[i]); k++)
+            ((float *)xcvm_value_data(outputs[i]))[k] = 2 * x[k];
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status same(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
+                        xcvm_value **outputs, xcvm_error *error)
+{
+    (void)user;
+    (void)error;
+    for (size_t i = 0; i < output_count && i < input_count; i++)
+        outputs[i] = xcvm_value_retain((xcvm_value *)(uintptr_t)inputs[i]);
+    return XCVM_OK;
+}
+
+static xcvm_status fails(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
+                         xcvm_value **outputs, xcvm_error *error)
+{
+    (void)user;
+    (void)input_count;
+    (void)inputs;
+    (void)output_count;
+    (void)outputs;
+    return xcvm_error_set(error, XCVM_IO, "the disk is on fire");
+}
+
+static const xcvm_host_function host_functions[] = {
+    {"twice", twice, NULL}, {"same", same, NULL}, {"fails", fails, NULL}};
+enum { HOST_FUNCTIONS = sizeof host_functions / sizeof *host_functions };
+
+static xcvm_session_options options_of(case_run *run, int threads)
+{
+    return (xcvm_session_options){.size = sizeof(xcvm_session_options),
+                                  .threads = threads,
+                                  .seed = 1,
+                                  .print = keep_printed,
+                                  .user = run,
+                                  .functions = host_functions,
+                                  .function_count = HOST_FUNCTIONS};
+}
+
 /* The first run of a session plans, the second one uses the plan. */
 static bool run_session(case_run *run, const xcvm_program *program, int threads)
 {
-    xcvm_session_options options = {
-        .size = sizeof options, .threads = threads, .seed = 1, .print = keep_printed, .user = run};
+    xcvm_session_options options = options_of(run, threads);
     xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = UINT64_C(20000000000)};
     xcvm_session *session;
     if (xcvm_session_create(program, &options, &session, &run->error) != XCVM_OK)
@@ -278,6 +333,48 @@ static bool run_session(case_run *run, const xcvm_program *program, int threads)
     return good;
 }
 
+static xcvm_status run_once(case_run *run, const test_bytes *file, const xcvm_allocator *allocator)
+{
+    xcvm_load_options options = {.size = sizeof options, .allocator = allocator};
+    xcvm_session_options session_options = options_of(run, 1);
+    xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = UINT64_C(20000000000)};
+    xcvm_program *program = NULL;
+    xcvm_session *session = NULL;
+    run->error = (xcvm_error){.pc = -1};
+    xcvm_status status = xcvm_program_load(file->at, file->length, &options, &program, &run->error);
+    if (status == XCVM_OK)
+        status = xcvm_session_create(program, &session_options, &session, &run->error);
+    if (status == XCVM_OK)
+        (void)bind_inputs(run, program, session);
+    run->printed_length = 0;
+    if (status == XCVM_OK && !run->refused)
+        status = xcvm_session_run(session, &limits, &run->error);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    return status;
+}
+
+/* Each allocation of a load and a run fails in turn: that is said, and everything else is given back. What can do
+ * without the memory may go on. */
+static bool fail_allocations(case_run *run, const test_bytes *file)
+{
+    enum { MOST = 5000 };
+    for (size_t fail_at = 1; fail_at < MOST; fail_at++) {
+        test_allocator a;
+        test_allocator_start(&a, fail_at);
+        a.once = true;
+        xcvm_status status = run_once(run, file, &a.allocator);
+        if (a.live != 0)
+            return fail(run, "allocation %zu fails, and %zu bytes are lost", fail_at, a.live);
+        if (status != XCVM_OK && (status != XCVM_OUT_OF_MEMORY || run->error.message[0] == '\0'))
+            return fail(run, "allocation %zu fails, and that is called %s \"%.300s\"", fail_at,
+                        xcvm_status_name(status), run->error.message);
+        if (a.requests < fail_at)
+            return true;
+    }
+    return fail(run, "it allocates more than %d times", MOST);
+}
+
 static bool run_program(case_run *run, const test_bytes *file)
 {
     xcvm_load_options options = {.size = sizeof options};
@@ -288,7 +385,7 @@ static bool run_program(case_run *run, const test_bytes *file)
     if (good && !run->refused)
         good = run_session(run, program, 2);
     xcvm_program_destroy(program);
-    return good;
+    return good && (run->refused || fail_allocations(run, file));
 }
 
 /* Every case is one for the text assembly as well: dumped and assembled again it is the same file. */

@@ -54,7 +54,7 @@ static void *counted_allocate(void *user, size_t bytes, size_t alignment)
     test_allocator *a = user;
     void *memory = NULL;
     a->requests++;
-    if (a->fail_at != 0 && a->requests >= a->fail_at)
+    if (a->fail_at != 0 && (a->once ? a->requests == a->fail_at : a->requests >= a->fail_at))
         return NULL;
     if (posix_memalign(&memory, alignment, bytes) != 0)
         return NULL;
@@ -71,5 +71,5 @@ static void counted_release(void *user, void *memory, size_t bytes)
 
 void test_allocator_start(test_allocator *a, size_t fail_at)
 {
-    *a = (test_allocator){{counted_allocate, counted_release, a}, 0, fail_at, 0};
+    *a = (test_allocator){.allocator = {counted_allocate, counted_release, a}, .fail_at = fail_at};
 }

@@ -16,11 +16,12 @@ bool test_bytes_equal(const test_bytes *a, const test_bytes *b);
 /* The contents of a file; `at` is NULL if it cannot be read, and never NULL otherwise. */
 test_bytes test_file_read(const char *path);
 
-/* Fails the request numbered `fail_at`, counted from 1 (0: none), and all that follow. `live` is what has not been
- * given back. One thread at a time. */
+/* Fails the request numbered `fail_at`, counted from 1 (0: none), and unless `once`, all that follow. `live` is what
+ * has not been given back. One thread at a time. */
 typedef struct test_allocator {
     xcvm_allocator allocator;
     size_t requests, fail_at, live;
+    bool once;
 } test_allocator;
 
 /* `a` must stay where it is while its allocator is used. */

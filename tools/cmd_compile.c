@@ -11,10 +11,10 @@
 #include <string.h>
 
 struct compile_flags {
-    const char *output, *schedule, *dump_after;
+    const char *output, *schedule, *layout, *keep_c, *dump_after;
     struct text_list dims;
     int64_t optimization;
-    bool strip, report, list_passes;
+    bool fuse, strip, report, list_passes;
 };
 
 static const struct option options[] = {
@@ -26,6 +26,14 @@ static const struct option options[] = {
      "how far the model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
     {"schedule", 0, "memory|naive", OPTION_CHOICE, offsetof(struct compile_flags, schedule), 0, 0,
      "the order of instructions: the one that needs least memory, or the model's"},
+    {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct compile_flags, layout), 0, 0,
+     "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
+    {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, fuse), 0, 0,
+     "make groups of element-wise instructions one function each of a kernel library, PROG with the ending .so, by the "
+     "C "
+     "compiler $CC or cc; it is for this machine's instruction set, and the program runs without it too"},
+    {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
+     "write the source of the kernel library there (implies --fuse)"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
      "leave out debug data: names of nodes and values, types, flops"},
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
@@ -37,7 +45,8 @@ static const struct option options[] = {
 };
 
 static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
-static const struct compile_flags defaults = {.optimization = DEFAULT_OPTIMIZATION, .schedule = "memory"};
+static const struct compile_flags defaults = {
+    .optimization = DEFAULT_OPTIMIZATION, .schedule = "memory", .layout = "blocked"};
 
 static void list_passes(void)
 {
@@ -101,12 +110,41 @@ static void print_report(const xcc_report *report)
         puts("open dimensions are counted as 1");
 }
 
+/* PROG with the ending .so in place of its own. */
+static char *library_path(const char *program)
+{
+    const char *slash = strrchr(program, '/'), *dot = strrchr(program, '.');
+    size_t stem =
+        dot != NULL && dot > program && (slash == NULL || dot > slash + 1) ? (size_t)(dot - program) : strlen(program);
+    char *path = memory_take(stem + sizeof ".so", 1);
+    snprintf(path, stem + sizeof ".so", "%.*s.so", (int)stem, program);
+    return path;
+}
+
+/* $XDG_CACHE_HOME/xcvm or ~/.cache/xcvm; NULL if there is neither. */
+static char *cache_path(void)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool own = cache != NULL && cache[0] == '/';
+    if (!own && (home == NULL || home[0] != '/'))
+        return NULL;
+    size_t size = strlen(own ? cache : home) + sizeof "/.cache/xcvm";
+    char *path = memory_take(size, 1);
+    snprintf(path, size, "%s%s/xcvm", own ? cache : home, own ? "" : "/.cache");
+    return path;
+}
+
 static int compile(const struct compile_flags *flags, const char *path)
 {
     struct dims dims;
+    bool fuses = flags->fuse || flags->keep_c != NULL;
+    char *library = fuses ? library_path(flags->output) : NULL, *cache = fuses ? cache_path() : NULL;
     xcvm_error error = {.pc = -1};
-    if (dims_parse(&flags->dims, &dims, &error) != XCVM_OK)
+    if (dims_parse(&flags->dims, &dims, &error) != XCVM_OK) {
+        free(library);
+        free(cache);
         return report_usage("%s", error.message);
+    }
     xcc_options compiler = {.size = sizeof compiler,
                             .dims = dims.items,
                             .dim_count = dims.count,
@@ -115,6 +153,11 @@ static int compile(const struct compile_flags *flags, const char *path)
                             .optimization = compiler_level(flags->optimization),
                             .strip = flags->strip,
                             .report = flags->report,
+                            .plain_layout = strcmp(flags->layout, "plain") == 0,
+                            .fuse = library,
+                            .keep_c = flags->keep_c,
+                            .cc = getenv("CC"),
+                            .cache_dir = cache,
                             .dump_after = flags->dump_after,
                             .dump = flags->dump_after != NULL ? print_dump : NULL,
                             .user = stdout};
@@ -141,6 +184,8 @@ static int compile(const struct compile_flags *flags, const char *path)
     if (status == XCVM_OK && flags->report)
         print_report(&report);
     dims_release(&dims);
+    free(library);
+    free(cache);
     return code;
 }
 
@@ -168,6 +213,7 @@ static int run(const void *own, const struct arguments *arguments)
 static const struct example examples[] = {
     {"model.onnx -o prog.bin", "compile a model"},
     {"model.onnx -o prog.bin --dim batch=4 --report", "for batches of four, and see what it costs"},
+    {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
     {"model.onnx --dump-after merge", "look at the graph after a pass"},
 };
 

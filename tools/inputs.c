@@ -65,8 +65,8 @@ static xcvm_status unknown_name(const char *text, const xcvm_program *program, b
         error_set(error, XCVM_INVALID_ARGUMENT, "--%s: there is no %s \"%.80s\"; did you mean \"%.80s\"?", option, kind,
                   word, nearest);
     else
-        error_set(error, XCVM_INVALID_ARGUMENT, "--%s=%.80s: wanted NAME=SPEC; the %ss are: %.300s", option, text, kind,
-                  count != 0 ? buffer_string(&list) : "none");
+        error_set(error, XCVM_INVALID_ARGUMENT, "--%s=%.80s: it begins with no %s's name and =; the %ss are: %.300s",
+                  option, text, kind, kind, count != 0 ? buffer_string(&list) : "none");
     free(word);
     free(names);
     buffer_release(&list);
@@ -210,6 +210,15 @@ static xcvm_status random_input(struct making *making, size_t index, const struc
     return spec_random(&type, filling, &making->values[index], error);
 }
 
+/* What does not fit a declared input is the caller's mistake, not the program's. */
+static xcvm_status callers_mistake(xcvm_status status, xcvm_error *error)
+{
+    if (status != XCVM_SHAPE_MISMATCH && status != XCVM_TYPE_MISMATCH && status != XCVM_OUT_OF_RANGE)
+        return status;
+    error->status = XCVM_INVALID_ARGUMENT;
+    return XCVM_INVALID_ARGUMENT;
+}
+
 static xcvm_status make_value(struct making *making, size_t index, xcvm_error *error)
 {
     const xcvm_parameter *input = xcvm_program_input(making->program->handle, index);
@@ -223,7 +232,9 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
     if (spec_needs_dims(&binding->spec))
         assume_dims(making, index, &type);
     struct wanted wanted = {&type, input->name};
-    TRY(spec_value(&binding->spec, &wanted, &filling, &making->values[index], error));
+    xcvm_status status = spec_value(&binding->spec, &wanted, &filling, &making->values[index], error);
+    if (status != XCVM_OK)
+        return callers_mistake(status, error);
     return learn_dims(making, index, making->values[index], error);
 }
 
@@ -261,13 +272,8 @@ xcvm_status inputs_bind(const xcvm_program *program, xcvm_session *session, xcvm
 {
     for (size_t i = 0; i < xcvm_program_input_count(program); i++) {
         xcvm_status status = xcvm_session_set_input(session, i, values[i], error);
-        /* What does not fit a declared input is the caller's mistake, not the program's. */
-        if (status == XCVM_SHAPE_MISMATCH || status == XCVM_TYPE_MISMATCH || status == XCVM_OUT_OF_RANGE) {
-            error->status = XCVM_INVALID_ARGUMENT;
-            return XCVM_INVALID_ARGUMENT;
-        }
         if (status != XCVM_OK)
-            return status;
+            return callers_mistake(status, error);
     }
     return XCVM_OK;
 }

@@ -9,10 +9,11 @@
 
 /* How the exponent of all ones is used. */
 enum small_style {
-    SMALL_IEEE,  /* infinities and NaNs */
-    SMALL_FN,    /* NaN where the mantissa is all ones, no infinities */
-    SMALL_FNUZ,  /* one NaN, where minus zero would be, no infinities */
-    SMALL_FINITE /* neither */
+    SMALL_IEEE,   /* infinities and NaNs */
+    SMALL_FN,     /* NaN where the mantissa is all ones, no infinities */
+    SMALL_FNUZ,   /* one NaN, where minus zero would be, no infinities */
+    SMALL_FINITE, /* neither */
+    SMALL_POWER   /* there is nothing but an exponent; NaN where it is all ones */
 };
 
 struct small_float {
@@ -25,7 +26,7 @@ static const struct small_float *small_float_of(xcvm_dtype dtype)
     static const struct small_float f16 = {5, 10, 15, SMALL_IEEE}, bf16 = {8, 7, 127, SMALL_IEEE},
                                     e4m3fn = {4, 3, 7, SMALL_FN}, e4m3fnuz = {4, 3, 8, SMALL_FNUZ},
                                     e5m2 = {5, 2, 15, SMALL_IEEE}, e5m2fnuz = {5, 2, 16, SMALL_FNUZ},
-                                    e2m1 = {2, 1, 1, SMALL_FINITE};
+                                    e2m1 = {2, 1, 1, SMALL_FINITE}, e8m0 = {8, 0, 127, SMALL_POWER};
     switch (dtype) {
     case XCVM_F16:
         return &f16;
@@ -41,6 +42,8 @@ static const struct small_float *small_float_of(xcvm_dtype dtype)
         return &e5m2fnuz;
     case XCVM_F4E2M1:
         return &e2m1;
+    case XCVM_F8E8M0:
+        return &e8m0;
     default:
         return NULL;
     }
@@ -150,6 +153,8 @@ static number small_decode(const struct small_float *type, uint64_t bits)
     unsigned exponent = (unsigned)(bits >> type->mantissa_bits) & exponent_mask;
     bool negative = bits >> (type->mantissa_bits + type->exponent_bits) & 1;
     number value;
+    if (type->style == SMALL_POWER)
+        return bits == exponent_mask ? (number)NAN : ldexpl(1, (int)bits - type->bias);
     if (type->style == SMALL_FNUZ && negative && exponent == 0 && mantissa == 0)
         return (number)NAN;
     if (type->style == SMALL_IEEE && exponent == exponent_mask)
@@ -168,6 +173,12 @@ static bool small_encode(const struct small_float *type, number value, uint64_t 
     uint64_t one = 1, sign = signbit(value) ? one << (type->mantissa_bits + type->exponent_bits) : 0;
     uint64_t all = (one << (type->mantissa_bits + type->exponent_bits)) - 1;
     uint64_t exponent_ones = all & ~((one << type->mantissa_bits) - 1);
+    if (type->style == SMALL_POWER) {
+        int power;
+        bool finite = !isnan(value) && !isinf(value), exact = finite && frexpl(fabsl(value), &power) == 0.5L;
+        *bits = finite && value != 0 ? (uint64_t)(exact ? power - 1 + type->bias : 0) : all;
+        return exact && value > 0 && power - 1 >= -type->bias && power - 1 <= type->bias;
+    }
     if (isnan(value)) {
         *bits = type->style == SMALL_FNUZ ? one << (type->mantissa_bits + type->exponent_bits)
                 : type->style == SMALL_FN ? all

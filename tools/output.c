@@ -71,6 +71,7 @@ xcvm_status output_open(struct output *output, const char *path, xcvm_error *err
     if (strcmp(path, "-") == 0) {
         fflush(stdout);
         output->fd = STDOUT_FILENO;
+        output->name = memory_text("standard output");
         output->pending = memory_take(PENDING_BYTES, 1);
         return XCVM_OK;
     }
@@ -103,6 +104,7 @@ xcvm_status output_open(struct output *output, const char *path, xcvm_error *err
         umask(mask);
         fchmod(output->fd, exists ? facts.st_mode & 0777 : 0666 & ~mask);
     }
+    output->name = memory_text(path);
     output->pending = memory_take(PENDING_BYTES, 1);
     return XCVM_OK;
 }
@@ -151,13 +153,13 @@ static void release(struct output *output)
         forget_unfinished(output->temporary);
     free(output->temporary);
     free(output->target);
+    free(output->name);
     free(output->pending);
     *output = (struct output){.fd = -1};
 }
 
 xcvm_status output_finish(struct output *output, xcvm_error *error)
 {
-    const char *name = output->target != NULL ? output->target : "standard output";
     bool good = flush_pending(output);
     if (good && output->temporary != NULL && fsync(output->fd) != 0 && errno != EINVAL) {
         output->failure = errno;
@@ -176,7 +178,7 @@ xcvm_status output_finish(struct output *output, xcvm_error *error)
     }
     xcvm_status status = XCVM_OK;
     if (!good) {
-        status = fail(error, name, output->failure);
+        status = fail(error, output->name, output->failure);
         if (output->temporary != NULL)
             unlink(output->temporary);
     }
@@ -187,7 +189,7 @@ xcvm_status output_finish(struct output *output, xcvm_error *error)
 void output_discard(struct output *output, xcvm_error *error)
 {
     if (output->failure != 0)
-        fail(error, output->target != NULL ? output->target : "standard output", output->failure);
+        fail(error, output->name, output->failure);
     if (output->target != NULL && output->fd >= 0)
         close(output->fd);
     if (output->temporary != NULL)

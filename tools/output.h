@@ -8,7 +8,8 @@
  * exists and is no regular file (a pipe, /dev/null) is written directly, and so is "-", standard output. A signal or
  * exit in between removes the new file. */
 struct output {
-    char *target;    /* NULL for standard output */
+    char *name;      /* for messages: the path as it was given */
+    char *target;    /* behind links; NULL for standard output */
     char *temporary; /* NULL when written directly */
     int fd;
     int failure; /* errno of the first write that failed, 0 so far */

@@ -5,6 +5,7 @@
 #include "report.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,9 +208,15 @@ xcvm_status program_open(const char *path, const struct program_flags *flags, st
     else if (status == XCVM_OK)
         status = xcvm_program_load_file(path, &options, &program->handle, error);
     program->load_seconds = now_seconds() - made;
-    if (status != XCVM_OK)
+    if (status != XCVM_OK) {
         program_close(program);
-    return status;
+        return status;
+    }
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_program_describe(program->handle, &info);
+    if (info.notice != NULL)
+        fprintf(stderr, "xcvm: note: %s: %s\n", path, info.notice);
+    return XCVM_OK;
 }
 
 void program_close(struct program *program)

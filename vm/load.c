@@ -129,9 +129,11 @@ static xcvm_status decode(xcvm_program *program, source *s, xcvm_error *error)
     return xcvm_image_decode(s->bytes, s->count, allocator, &program->arena, &program->image, error);
 }
 
-/* Takes over `s`, in failure too. */
-static xcvm_status load(source *s, const xcvm_allocator *allocator, xcvm_program **program, xcvm_error *error)
+/* Takes over `s`, in failure too. `path` may be NULL. */
+static xcvm_status load(source *s, const char *path, const xcvm_load_options *options, xcvm_program **program,
+                        xcvm_error *error)
 {
+    const xcvm_allocator *allocator = xcvm_allocator_or_default(options->allocator);
     xcvm_program *loaded = xcvm_allocate_zeroed(allocator, sizeof *loaded);
     if (loaded == NULL) {
         source_close(allocator, s);
@@ -145,11 +147,13 @@ static xcvm_status load(source *s, const xcvm_allocator *allocator, xcvm_program
     loaded->mapped = s->mapped;
     if (status == XCVM_OK)
         status = xcvm_program_verify(loaded, error);
-    if (status != XCVM_OK)
+    if (status != XCVM_OK) {
         xcvm_program_destroy(loaded);
-    else
-        *program = loaded;
-    return status;
+        return status;
+    }
+    xcvm_program_open_libraries(loaded, path, options);
+    *program = loaded;
+    return XCVM_OK;
 }
 
 xcvm_status xcvm_program_load_file(const char *path, const xcvm_load_options *options, xcvm_program **program,
@@ -163,7 +167,7 @@ xcvm_status xcvm_program_load_file(const char *path, const xcvm_load_options *op
     const xcvm_allocator *allocator = xcvm_allocator_or_default(o.allocator);
     xcvm_status status = open_file(path, o.copy, allocator, &s, error);
     if (status == XCVM_OK)
-        status = load(&s, allocator, program, error);
+        status = load(&s, path, &o, program, error);
     if (status != XCVM_OK)
         xcvm_error_prefix(error, "%s", path);
     return status;
@@ -183,7 +187,7 @@ xcvm_status xcvm_program_load(const void *bytes, size_t count, const xcvm_load_o
         XCVM_TRY(source_allocate(allocator, count, &s, error));
         memcpy(s.memory, bytes, count);
     }
-    return load(&s, allocator, program, error);
+    return load(&s, NULL, &o, program, error);
 }
 
 void xcvm_program_destroy(xcvm_program *program)
@@ -192,6 +196,7 @@ void xcvm_program_destroy(xcvm_program *program)
         return;
     xcvm_allocator allocator = program->allocator;
     source s = {.memory = program->mapping, .memory_bytes = program->mapping_bytes, .mapped = program->mapped};
+    xcvm_program_close_libraries(program);
     xcvm_arena_release(&program->arena);
     source_close(&allocator, &s);
     xcvm_deallocate(&allocator, program, sizeof *program);

@@ -43,6 +43,16 @@ static void count_live(xcvm_session *s, size_t pc, size_t released)
     }
 }
 
+/* Results of a Fused instruction that ran in place of those behind it. */
+static void count_fused(xcvm_session *s, size_t pc)
+{
+    const xcvm_fused *f = &s->program->fused[s->program->steps[pc].target];
+    for (uint32_t i = 0; i < f->out_count; i++) {
+        const xcvm_value *result = s->out[s->program->steps[pc + 1 + (size_t)f->results[i]].out_at];
+        s->arena_live_bytes += result->home == XCVM_HOME_ARENA ? result->bytes : 0;
+    }
+}
+
 static size_t live_bytes(const xcvm_session *s)
 {
     size_t scratch = s->kernel.scratch_storage != NULL ? s->kernel.scratch_bytes : 0;
@@ -65,7 +75,7 @@ static uint64_t count_flops(const xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
     if (s->program->steps[pc].action != XCVM_ACTION_KERNEL || instruction->row->cost == NULL)
-        return 0;
+        return instruction->debug.flops;
     const xcvm_typing typing = xcvm_session_typing(s, pc);
     uint64_t flops = instruction->row->cost(&typing);
     return flops != 0 ? flops : instruction->debug.flops;
@@ -153,6 +163,8 @@ xcvm_status xcvm_session_watch(xcvm_session *s, size_t pc, size_t *next)
     if (status == XCVM_OK && s->strict_types)
         status = check_types(s, pc);
     count_live(s, pc, released);
+    if (step->action == XCVM_ACTION_FUSED && status == XCVM_OK && *next != pc + 1)
+        count_fused(s, pc);
     if (status != XCVM_OK || observer->after == NULL)
         return status;
     event.flops = count_flops(s, pc);

@@ -32,7 +32,8 @@ void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info)
                                .instruction_count = image->instruction_count,
                                .register_count = program->register_count - 1,
                                .constant_count = image->constant_count,
-                               .arena_bytes = (size_t)image->arena_bytes};
+                               .arena_bytes = (size_t)image->arena_bytes,
+                               .notice = program->notice[0] != '\0' ? program->notice : NULL};
     for (size_t i = 0; i < image->constant_count; i++)
         facts.constant_bytes += image->constants[i].value.bytes;
     memcpy(info, &facts, info->size < sizeof facts ? info->size : sizeof facts);

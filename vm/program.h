@@ -4,6 +4,7 @@
 
 #include "ops/kernel.h"
 #include "proto/image.h"
+#include "vm/kernel_library.h"
 
 typedef enum xcvm_action {
     XCVM_ACTION_KERNEL,
@@ -12,7 +13,8 @@ typedef enum xcvm_action {
     XCVM_ACTION_FREE,
     XCVM_ACTION_JUMP,
     XCVM_ACTION_JUMP_TRUE,
-    XCVM_ACTION_JUMP_FALSE
+    XCVM_ACTION_JUMP_FALSE,
+    XCVM_ACTION_FUSED
 } xcvm_action;
 
 /* How the planned slot of an instruction's first result relates to that of an operand. */
@@ -32,7 +34,7 @@ typedef struct xcvm_step {
     uint8_t alias;         /* xcvm_alias; the operand is alias_operand */
     bool stable; /* result types follow from the program's inputs' types alone: infer once for one set of them */
     uint32_t alias_operand;
-    int32_t target;       /* of a jump; else the input or output index of In and Out; else -1 */
+    int32_t target;       /* of a jump; the input or output of In and Out; the program's `fused` entry; else -1 */
     size_t args_offset;   /* of its argument struct in a session's argument block */
     size_t in_at, out_at; /* of its operands and results in a session's flat pointer arrays */
 } xcvm_step;
@@ -48,6 +50,17 @@ typedef struct xcvm_maker {
     int32_t pc;
     uint32_t result;
 } xcvm_maker;
+
+/* A Fused instruction, its indices checked. */
+typedef struct xcvm_fused {
+    uint32_t library, kernel;
+    uint32_t count; /* instructions behind it that it stands for */
+    uint32_t in_count, out_count;
+    const int64_t *results;              /* out_count: whose first result each is, counted from 0 behind it */
+    const int64_t *elements;             /* in_count + out_count */
+    const xcvm_library_kernel *function; /* NULL: run the plain instructions */
+} xcvm_fused;
+enum { XCVM_FUSED_OPERANDS = 64 }; /* most operands, and most results */
 
 struct xcvm_program {
     xcvm_allocator allocator;
@@ -65,7 +78,11 @@ struct xcvm_program {
     size_t link_count;
     const char **no_names; /* as many empty strings as any instruction has results */
     bool has_jumps;
-    void *mapping; /* file mapping or copy; NULL when lent */
+    xcvm_fused *fused;
+    size_t fused_count;
+    void **libraries; /* dlopen's handles, image.library_count; NULL where a library is not used */
+    char notice[256]; /* why libraries are not used; empty if they are */
+    void *mapping;    /* file mapping or copy; NULL when lent */
     size_t mapping_bytes;
     bool mapped;
 };

@@ -12,6 +12,7 @@
     X(BOOL, "bool")                                                                                                    \
     X(STRING, "str")                                                                                                   \
     X(REAL_OR_BOOL, "f32 u8 i8 u16 i16 i32 i64 bool f16 f64 u32 u64 bf16")                                             \
+    X(FLOAT_OR_BOOL, "f32 bool f16 f64 bf16")                                                                          \
     X(INDEX, "i32 i64")                                                                                                \
     X(I64, "i64")                                                                                                      \
     X(I32, "i32")                                                                                                      \
@@ -19,11 +20,12 @@
     X(F32_F64, "f32 f64")                                                                                              \
     X(U8, "u8")                                                                                                        \
     X(BYTE, "u8 i8")                                                                                                   \
-    X(PLAIN, "f32 u8 i8 u16 i16 i32 i64 bool f16 f64 u32 u64 c64 c128 bf16 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz")     \
+    X(PLAIN, "f32 u8 i8 u16 i16 i32 i64 bool f16 f64 u32 u64 c64 c128 bf16 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz "     \
+             "f8e8m0")                                                                                                 \
     X(ANY_COMPARABLE, "f32 u8 i8 u16 i16 i32 i64 str bool f16 f64 u32 u64 bf16")                                       \
     X(TOKEN, "i32 i64 str")                                                                                            \
     X(ANY, "f32 u8 i8 u16 i16 i32 i64 str bool f16 f64 u32 u64 c64 c128 bf16 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz "   \
-           "u4 i4 f4e2m1 u2 i2")
+           "u4 i4 f4e2m1 f8e8m0 u2 i2")
 
 #define SET_INDEX(set, text) INDEX_OF_##set,
 enum { SETS(SET_INDEX) SET_COUNT };

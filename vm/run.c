@@ -48,17 +48,6 @@ static xcvm_status give_output(xcvm_session *s, size_t pc)
     return XCVM_OK;
 }
 
-/* The type stays, for instructions that settled it; nobody reads a register that is not set. */
-static inline void release(xcvm_value *v)
-{
-    if (v->storage != NULL) {
-        xcvm_storage_release(v->storage);
-        v->storage = NULL;
-        v->data = NULL;
-        v->home = XCVM_HOME_NONE;
-    }
-}
-
 static xcvm_status test_condition(xcvm_session *s, size_t pc, bool *condition)
 {
     const xcvm_value *v = s->in[s->program->steps[pc].in_at];
@@ -91,7 +80,7 @@ static inline xcvm_status execute(xcvm_session *s, size_t pc, size_t *next)
     case XCVM_ACTION_KERNEL:
         return run_kernel(s, pc, step);
     case XCVM_ACTION_FREE:
-        release(&s->registers[s->program->image.instructions[pc].in[0]]);
+        xcvm_session_release(&s->registers[s->program->image.instructions[pc].in[0]]);
         return XCVM_OK;
     case XCVM_ACTION_IN:
         take_input(s, pc);
@@ -107,6 +96,8 @@ static inline xcvm_status execute(xcvm_session *s, size_t pc, size_t *next)
         if (condition == (step->action == XCVM_ACTION_JUMP_TRUE))
             *next = (size_t)step->target;
         return XCVM_OK;
+    case XCVM_ACTION_FUSED:
+        return xcvm_session_run_fused(s, pc, next);
     }
     return XCVM_OK;
 }
@@ -162,7 +153,7 @@ static void finish(xcvm_session *s, xcvm_status status)
     s->kernel.error = NULL;
     if (status == XCVM_OK) {
         for (size_t i = 0; i < program->leftover_count; i++)
-            release(&s->registers[program->leftover[i]]);
+            xcvm_session_release(&s->registers[program->leftover[i]]);
         return;
     }
     if (status == XCVM_CANCELLED)

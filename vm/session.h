@@ -58,6 +58,16 @@ static inline xcvm_typing xcvm_session_typing(const xcvm_session *s, size_t pc)
                          .error = s->kernel.error};
 }
 
+/* Unsets a register. The type stays, for instructions that settled it; nobody reads a register that is not set. */
+static inline void xcvm_session_release(xcvm_value *v)
+{
+    if (v->storage != NULL) {
+        xcvm_storage_release(v->storage);
+        v->storage = NULL;
+        v->data = NULL;
+        v->home = XCVM_HOME_NONE;
+    }
+}
 /* Forgets what earlier runs found out. */
 void xcvm_session_unsettle(xcvm_session *s);
 /* Before a run: everything is bound and agrees, and nothing bound to be written overlaps another. */
@@ -68,6 +78,9 @@ xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value);
 xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc);
 /* After the kernel of an instruction that is not settled: every result was made. */
 xcvm_status xcvm_session_check_results(xcvm_session *s, size_t pc);
+/* Runs a Fused instruction's function, if it has one that fits: *next is then behind the instructions that it stands
+ * for (fused.c). */
+xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next);
 /* Executes one instruction; *next is pc + 1 at the call, and changed by a jump (run.c). */
 xcvm_status xcvm_session_step(xcvm_session *s, size_t pc, size_t *next);
 /* The same with the observer told and types checked (observe.c). */

@@ -156,6 +156,10 @@ static xcvm_status resolve_step(xcvm_verifier *v, size_t pc)
         step->action = XCVM_ACTION_JUMP_FALSE;
         target = ((const xcvm_JmpFalse_args *)args)->to;
         break;
+    case XCVM_OP_Fused:
+        step->action = XCVM_ACTION_FUSED;
+        v->program->fused_count++;
+        return XCVM_OK;
     default:
         step->action = XCVM_ACTION_KERNEL;
         step->run = xcvm_kernel_of(instruction->row->opcode);
@@ -275,6 +279,7 @@ static xcvm_status verify(xcvm_verifier *v)
     XCVM_TRY(check_instructions(v));
     XCVM_TRY(link_dims(v));
     XCVM_TRY(xcvm_verify_blocks(v));
+    XCVM_TRY(xcvm_verify_fused(v));
     XCVM_TRY(xcvm_verify_flow(v));
     xcvm_find_sharing(v->program);
     XCVM_TRY(xcvm_verify_slots(v));

@@ -61,6 +61,9 @@ xcvm_status xcvm_verifier_fail(xcvm_verifier *v, size_t pc, xcvm_status status, 
 
 /* Cuts the program into blocks and orders them. */
 xcvm_status xcvm_verify_blocks(xcvm_verifier *v);
+/* Instructions that a Fused one stands for: all in its block, none but kernels of fixed results and Frees of what they
+ * make, and what they leave set is its results. Fills program->fused. */
+xcvm_status xcvm_verify_fused(xcvm_verifier *v);
 /* Follows what is set, and of which type, along all paths. Fills program->leftover. */
 xcvm_status xcvm_verify_flow(xcvm_verifier *v);
 /* Types of the results of instruction `pc` from v->types, and, if `report`, whether the operands' types are allowed.

@@ -126,13 +126,21 @@ xcvm_status xcc_lower_cast(xcc_lowering *n)
 
 xcvm_status xcc_lower_cast_like(xcc_lowering *n)
 {
-    int64_t saturate;
     XCVM_TRY(xcc_need_inputs(n, 2, 2));
-    XCVM_TRY(xcc_attribute_int(n, "saturate", 1, &saturate));
     const xcvm_dtype dtype = (xcvm_dtype)n->inputs[1]->type.dtype;
     XCC_NEED(n, n->inputs[1]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 1 is no tensor");
     XCVM_TRY(xcc_table_put(n->m, &n->importer->likes, n->inputs[1]->name, 1));
-    if (n->inputs[0]->type.dtype == dtype)
-        return xcc_bind(n, 0, n->inputs[0]);
-    return xcc_bind(n, 0, xcc_apply(&n->b, Cast, y, .x = XCC_IN(n->inputs[0]), .to = dtype, .saturate = saturate != 0));
+    n->input_count = 1;
+    XCC_PLAIN_ARGS(n, Cast, args);
+    args.to = dtype;
+    return XCC_EMIT_PLAIN(n, Cast, args);
+}
+
+/* IsNaN and IsInf of the narrow floats. */
+xcvm_status xcc_lower_predicate(xcc_lowering *n)
+{
+    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    if (xcvm_dtype_in((xcvm_dtype)n->inputs[0]->type.dtype, XCVM_TYPES_F8 | XCVM_DTYPE_BIT(F8E8M0)))
+        XCVM_TRY(xcc_set_input(n, 0, xcc_low_cast(n, n->inputs[0], XCVM_F32)));
+    return xcc_lower_plain(n);
 }

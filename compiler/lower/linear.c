@@ -1,6 +1,8 @@
 /* Gemm, and Einsum as transpositions, diagonals, sums and matrix products. */
 #include "compiler/lower/lower.h"
 
+#include <string.h>
+
 /* Before opset 7 the broadcasting of c is announced. */
 xcvm_status xcc_lower_gemm(xcc_lowering *n)
 {
@@ -246,7 +248,9 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
 {
     int ellipsis = 0;
     for (size_t i = 0; i < n->input_count; i++) {
-        XCVM_TRY(xcc_need_rank(n, n->inputs[i], "an operand"));
+        /* Without "..." the labels tell how many dimensions there are. */
+        if (memchr(text, '.', strcspn(text, ",-")) != NULL)
+            XCVM_TRY(xcc_need_rank(n, n->inputs[i], "an operand"));
         XCVM_TRY(parse_term(n, &text, n->inputs[i]->type.rank, 0, &terms[i]));
         terms[i].value = n->inputs[i];
         for (int k = 0; k < terms[i].rank; k++)

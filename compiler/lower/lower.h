@@ -152,6 +152,7 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
     X(selu)                                                                                                            \
     X(cast)                                                                                                            \
     X(cast_like)                                                                                                       \
+    X(predicate)                                                                                                       \
     X(constant)                                                                                                        \
     X(constant_of_shape)                                                                                               \
     X(shape)                                                                                                           \
@@ -177,6 +178,8 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
     X(conv_integer)                                                                                                    \
     X(qlinear_conv)                                                                                                    \
     X(conv_transpose)                                                                                                  \
+    X(deform_conv)                                                                                                     \
+    X(affine_grid)                                                                                                     \
     X(max_pool)                                                                                                        \
     X(average_pool)                                                                                                    \
     X(lp_pool)                                                                                                         \
@@ -209,6 +212,11 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
     X(sequence_map)                                                                                                    \
     X(sequence_empty)                                                                                                  \
     X(optional)                                                                                                        \
+    X(attention)                                                                                                       \
+    X(linear_attention)                                                                                                \
+    X(causal_conv_with_state)                                                                                          \
+    X(swiglu)                                                                                                          \
+    X(rms_normalization)                                                                                               \
     X(adagrad)                                                                                                         \
     X(adam)                                                                                                            \
     X(ml_array_feature_extractor)                                                                                      \
@@ -229,6 +237,50 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
     X(ml_tree_ensemble)                                                                                                \
     X(ml_tree_ensemble_classifier)                                                                                     \
     X(ml_tree_ensemble_regressor)                                                                                      \
+    X(plus_linear)                                                                                                     \
+    X(plus_relu_grad)                                                                                                  \
+    X(plus_square)                                                                                                     \
+    X(plus_reduce_sum_to)                                                                                              \
+    X(plus_roi_max_pool)                                                                                               \
+    X(plus_roi_average_pool)                                                                                           \
+    X(plus_roi_max_align)                                                                                              \
+    X(plus_roi_average_align)                                                                                          \
+    X(plus_resize_images)                                                                                              \
+    X(plus_pad_batch_size)                                                                                             \
+    X(plus_select_item)                                                                                                \
+    X(plus_softmax_cross_entropy)                                                                                      \
+    X(plus_get_item)                                                                                                   \
+    X(plus_set_item)                                                                                                   \
+    X(plus_sequence_constants)                                                                                         \
+    X(plus_sequence_create)                                                                                            \
+    X(plus_sequence_append)                                                                                            \
+    X(plus_sequence_extend)                                                                                            \
+    X(plus_sequence_size)                                                                                              \
+    X(plus_sequence_lookup)                                                                                            \
+    X(plus_sequence_update)                                                                                            \
+    X(plus_sequence_pop)                                                                                               \
+    X(plus_sequence_clear)                                                                                             \
+    X(plus_sequence_same)                                                                                              \
+    X(plus_sequence_get_slice)                                                                                         \
+    X(plus_sequence_stack)                                                                                             \
+    X(plus_sequence_concat)                                                                                            \
+    X(plus_sequence_pad)                                                                                               \
+    X(plus_sequence_lengths)                                                                                           \
+    X(plus_sequence_separate)                                                                                          \
+    X(plus_sequence_unpad)                                                                                             \
+    X(plus_sequence_range)                                                                                             \
+    X(plus_sequence_split_axis)                                                                                        \
+    X(plus_generic_len)                                                                                                \
+    X(plus_generic_get_item)                                                                                           \
+    X(plus_generic_get_slice)                                                                                          \
+    X(plus_generic_add)                                                                                                \
+    X(plus_generic_is)                                                                                                 \
+    X(plus_generic_accumulate_grad)                                                                                    \
+    X(plus_null_constant)                                                                                              \
+    X(plus_dtype)                                                                                                      \
+    X(plus_dynamic_cast)                                                                                               \
+    X(plus_print)                                                                                                      \
+    X(plus_do_something)                                                                                               \
     X(ml_zip_map)                                                                                                      \
     X(momentum)
 

@@ -13,20 +13,49 @@ static xcvm_status normalise_each(xcc_lowering *n)
     return xcc_bind(n, 0, xcc_low_add(n, xcc_low_mul(n, normal, n->inputs[1]), n->inputs[2]));
 }
 
+/* Training before opset 14: wanted are, besides y, the running mean and variance, and those of the batch. */
+static xcvm_status normalise_batch(xcc_lowering *n, bool spatial)
+{
+    XCC_NEED(n, spatial, UNSUPPORTED, "training without attribute 'spatial' is not supported");
+    XCC_NEED(n, n->output_count <= 5, INVALID_MODEL, "%zu results are wanted, there are 5", n->output_count);
+    const size_t wanted = n->output_count;
+    xcc_value *x = n->inputs[0], *axes = NULL;
+    if (wanted > 3) {
+        xcc_value *rest = xcc_low_axes_from(n, x, 2);
+        axes = xcc_low_concat(n, 2, (xcc_value *[]){XCC_LOW_INTS(n, 0), rest}, 0);
+        xcc_value *mean = xcc_low_reduce(n, XCVM_OP_ReduceMean, x, axes, true);
+        xcc_value *centred = xcc_low_sub(n, x, mean);
+        XCVM_TRY(xcc_bind(n, 3, xcc_low_reshape(n, mean, XCC_LOW_INTS(n, -1))));
+        xcc_value *var = xcc_low_reduce(n, XCVM_OP_ReduceMean, xcc_low_mul(n, centred, centred), axes, false);
+        if (wanted > 4)
+            XCVM_TRY(xcc_bind(n, 4, var));
+    }
+    n->output_count = wanted < 3 ? wanted : 3;
+    XCC_PLAIN_ARGS(n, BatchNormalization, args);
+    n->output_count = wanted;
+    args.training_mode = 1;
+    return XCC_EMIT_PLAIN(n, BatchNormalization, args);
+}
+
 xcvm_status xcc_lower_batch_normalization(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 5, 5));
     if (n->version >= 14)
         return xcc_lower_plain(n);
     bool spatial = true;
+    bool training = false, test;
     for (size_t i = 1; i < n->output_count; i++)
-        XCC_NEED(n, !xcc_wants(n, i), UNSUPPORTED, "the results of training are not supported before opset 14");
-    n->output_count = n->output_count > 0;
+        training = training || xcc_wants(n, i);
     if (n->version < 9)
         XCVM_TRY(xcc_attribute_bool(n, "spatial", true, &spatial));
-    if (n->version < 7)
-        xcc_attribute_ignore(n, "is_test");
+    if (n->version < 7) {
+        XCVM_TRY(xcc_attribute_bool(n, "is_test", false, &test));
+        training = training && !test;
+    }
     xcc_attribute_ignore(n, "consumed_inputs");
+    if (training)
+        return normalise_batch(n, spatial);
+    n->output_count = n->output_count > 0;
     xcc_attribute_ignore(n, "momentum");
     return spatial ? xcc_lower_plain(n) : normalise_each(n);
 }
@@ -70,14 +99,22 @@ xcvm_status xcc_lower_mean_variance_normalization(xcc_lowering *n)
 /* Softmax, LogSoftmax and Hardmax; before opset 13 over all dimensions from axis on, made one. */
 xcvm_status xcc_lower_softmax(xcc_lowering *n)
 {
+    int64_t axis;
+    bool onnx; /* ONNX+ has the softmax along one axis before opset 13 already */
+    XCVM_TRY(xcc_attribute_bool(n, "chainer_is_onnx_semantics", true, &onnx));
     if (n->version >= 13)
         return xcc_lower_plain(n);
-    int64_t axis;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_int(n, "axis", 1, &axis));
     xcc_value *x = n->inputs[0];
     const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
     XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
+    if (!onnx) {
+        XCC_NEED(n, axis >= -XCVM_MAX_RANK && axis < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld", (long long)axis);
+        /* The instructions of the family have their arguments in common. */
+        xcvm_Softmax_args args = {.x = XCC_IN(x), .axis = axis};
+        return xcc_bind(n, 0, xcc_apply_at(&n->b, row->opcode, &args, offsetof(xcvm_Softmax_args, y)));
+    }
     if (x->type.rank >= 0)
         XCVM_TRY(xcc_need_axis(n, axis, x->type.rank, &axis));
     if (x->type.rank == axis + 1)
@@ -126,10 +163,15 @@ xcvm_status xcc_lower_dropout(xcc_lowering *n)
 
 xcvm_status xcc_lower_quantize_linear(xcc_lowering *n)
 {
-    /* In which precision the division is done. */
-    if (n->version >= 23)
-        xcc_attribute_ignore(n, "precision");
-    return xcc_lower_plain(n);
+    XCVM_TRY(xcc_need_inputs(n, 2, 3));
+    const xcvm_dtype scale = (xcvm_dtype)n->inputs[1]->type.dtype;
+    if (scale == XCVM_F8E8M0)
+        XCVM_TRY(xcc_set_input(n, 1, xcc_low_cast(n, n->inputs[1], XCVM_F32)));
+    XCC_PLAIN_ARGS(n, QuantizeLinear, args);
+    /* Unless said otherwise, the division is one of the scale's type. */
+    if (n->version >= 23 && args.precision == XCVM_NO_DTYPE && xcvm_dtype_is_float(scale))
+        args.precision = scale;
+    return XCC_EMIT_PLAIN(n, QuantizeLinear, args);
 }
 
 xcvm_status xcc_lower_dequantize_linear(xcc_lowering *n)
@@ -139,6 +181,14 @@ xcvm_status xcc_lower_dequantize_linear(xcc_lowering *n)
         return xcc_lower_plain(n);
     XCVM_TRY(xcc_need_inputs(n, 2, 3));
     XCVM_TRY(xcc_attribute_dtype(n, "output_dtype", XCVM_NO_DTYPE, &dtype));
-    XCVM_TRY(xcc_set_input(n, 1, xcc_low_cast(n, n->inputs[1], dtype)));
-    return xcc_lower_plain(n);
+    if (dtype == XCVM_NO_DTYPE || dtype == (xcvm_dtype)n->inputs[1]->type.dtype)
+        return xcc_lower_plain(n);
+    XCVM_TRY(xcc_set_input(n, 1, xcc_low_cast(n, n->inputs[1], XCVM_F32)));
+    /* Into a value of its own. */
+    const size_t wanted = n->output_count;
+    n->output_count = 0;
+    XCC_PLAIN_ARGS(n, DequantizeLinear, args);
+    n->output_count = wanted;
+    XCVM_TRY(XCC_EMIT_PLAIN(n, DequantizeLinear, args));
+    return xcc_bind(n, 0, xcc_low_cast(n, xcc_value_of(args.y), dtype));
 }

@@ -154,13 +154,13 @@ xcvm_status xcc_lower_center_crop_pad(xcc_lowering *n)
     xcc_value *x = n->inputs[0], *shape = xcc_low_cast(n, n->inputs[1], XCVM_I64);
     xcc_value *axes;
     if (given.count > 0) {
-        int64_t resolved[XCVM_MAX_RANK];
-        XCVM_TRY(xcc_need_rank(n, x, "operand 0"));
-        XCC_NEED(n, given.count <= (size_t)x->type.rank, INVALID_MODEL,
+        XCC_NEED(n, x->type.rank < 0 || given.count <= (size_t)x->type.rank, INVALID_MODEL,
                  "attribute 'axes' has %zu entries for %d dimensions", given.count, x->type.rank);
-        for (size_t i = 0; i < given.count; i++)
-            XCVM_TRY(xcc_need_axis(n, given.at[i], x->type.rank, &resolved[i]));
-        axes = xcc_low_ints(n, given.count, resolved);
+        for (size_t i = 0; i < given.count && x->type.rank >= 0; i++) {
+            int64_t resolved;
+            XCVM_TRY(xcc_need_axis(n, given.at[i], x->type.rank, &resolved));
+        }
+        axes = xcc_low_ints(n, given.count, given.at);
     } else {
         axes = xcc_low_axes_from(n, x, 0);
     }

@@ -2,6 +2,8 @@
  * is filled in, and auto_pad becomes pads. */
 #include "compiler/lower/lower.h"
 
+#include <math.h>
+
 enum { SPATIAL = XCVM_MAX_RANK - 2 };
 
 /* The window of one operator. */
@@ -10,6 +12,8 @@ typedef struct window {
     int rank;                /* spatial axes */
     int64_t kernel[SPATIAL]; /* below 0: not known */
     xcvm_ints strides, dilations, pads;
+    bool open,
+        lower; /* auto_pad is SAME (_LOWER) along an axis whose size, which the padding depends on, is not known */
 } window;
 
 /* A list of `count` entries with one value, or the given list if it has as many. */
@@ -38,7 +42,7 @@ static xcvm_status need_range(xcc_lowering *n, const char *name, const xcvm_ints
 }
 
 /* Padding in all of one spatial axis, so that the result has ceil(size / stride) entries. */
-static xcvm_status same_padding(xcc_lowering *n, const window *w, int i, const char *mode, int64_t *total)
+static xcvm_status same_padding(xcc_lowering *n, window *w, int i, const char *mode, int64_t *total)
 {
     int64_t stride = w->strides.at[i], dilation = w->dilations.at[i];
     XCC_NEED(n, w->kernel[i] >= 0, UNSUPPORTED, "auto_pad=%s needs the size of the kernel, which is not known", mode);
@@ -48,10 +52,11 @@ static xcvm_status same_padding(xcc_lowering *n, const window *w, int i, const c
         *total = reach - 1;
         return XCVM_OK;
     }
-    XCC_NEED(n, size >= 0, UNSUPPORTED,
-             "auto_pad=%s with stride %lld needs the size of dimension %d of the input, which is not known at compile "
-             "time",
-             mode, (long long)stride, i + 2);
+    *total = 0;
+    if (size < 0) {
+        w->open = true;
+        return XCVM_OK;
+    }
     int64_t count = size / stride + (size % stride != 0);
     *total = count > 0 ? (count - 1) * stride + reach - size : 0;
     if (*total < 0)
@@ -72,6 +77,7 @@ static xcvm_status auto_pads(xcc_lowering *n, window *w, bool *automatic)
     int64_t *pads = xcc_alloc(n->m, 2 * (size_t)w->rank * sizeof *pads);
     if (pads == NULL)
         return XCVM_OUT_OF_MEMORY;
+    w->lower = lower;
     for (int i = 0; i < w->rank && (upper || lower); i++) {
         int64_t total;
         XCVM_TRY(same_padding(n, w, i, mode.at, &total));
@@ -121,11 +127,65 @@ static xcvm_status read_window(xcc_lowering *n, const xcc_value *x, const xcc_va
     return XCVM_OK;
 }
 
+/* What is beyond the borders, for an operator with its operands; *value NULL: zero. */
+static xcvm_status border_value(xcc_lowering *n, xcc_value **value)
+{
+    const char *name = n->op->info.name;
+    const xcc_value *x = n->inputs[0];
+    *value = NULL;
+    if (strcmp(name, "MaxPool") == 0) {
+        const xcvm_dtype dtype = (xcvm_dtype)x->type.dtype;
+        const double lowest = xcvm_dtype_is_float(dtype)                ? -INFINITY
+                              : xcvm_dtype_in(dtype, XCVM_TYPES_SIGNED) ? -ldexp(1, xcvm_dtype_bits(dtype) - 1)
+                                                                        : 0;
+        XCC_NEED(n, !xcc_wants(n, 1), UNSUPPORTED,
+                 "indices with auto_pad=SAME need the sizes of the input, which are not known at compile time");
+        *value = xcc_low_number(n, x, lowest);
+    } else if ((strcmp(name, "ConvInteger") == 0 || strcmp(name, "QLinearConv") == 0) && xcc_input(n, 2) != NULL) {
+        *value = xcc_low_reshape(n, n->inputs[2], xcc_low_ints(n, 0, NULL));
+    } else {
+        return XCVM_OK;
+    }
+    return *value != NULL ? XCVM_OK : xcc_failure(n);
+}
+
+/* x padded as auto_pad says, by what is found when the model runs. */
+static xcc_value *pad_same(xcc_lowering *n, const window *w, xcc_value *x, xcc_value *value)
+{
+    xcc_value *pads[2 * SPATIAL];
+    int64_t axes[SPATIAL];
+    xcc_value *zero = XCC_LOW_INTS(n, 0), *one = XCC_LOW_INTS(n, 1), *two = XCC_LOW_INTS(n, 2);
+    for (int i = 0; i < w->rank; i++) {
+        const int64_t stride = w->strides.at[i], reach = (w->kernel[i] - 1) * w->dilations.at[i] + 1;
+        xcc_value *size = xcc_low_dim_of(n, x, i + 2), *step = XCC_LOW_INTS(n, stride);
+        xcc_value *gaps = xcc_low_div(n, xcc_low_sub(n, size, one), step); /* one less than there are windows */
+        xcc_value *all = xcc_low_sub(n, xcc_low_add(n, xcc_low_mul(n, gaps, step), XCC_LOW_INTS(n, reach)), size);
+        all = xcc_low_binary(n, XCVM_OP_Max, all, zero);
+        xcc_value *half = xcc_low_div(n, all, two), *rest = xcc_low_sub(n, all, half);
+        pads[i] = w->lower ? rest : half;
+        pads[i + w->rank] = w->lower ? half : rest;
+        axes[i] = i + 2;
+    }
+    xcc_value *list = xcc_low_concat(n, 2 * (size_t)w->rank, pads, 0);
+    xcc_value *along = xcc_low_ints(n, (size_t)w->rank, axes);
+    if (x == NULL || list == NULL || along == NULL)
+        return NULL;
+    return xcc_apply(&n->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(list), .value = XCC_IN(value),
+                     .axes = XCC_IN(along));
+}
+
+/* Where auto_pad depends on sizes that are not known, operand 0 is padded and nothing is left for the window. */
 static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, const xcc_value *weights, window *w)
 {
     bool automatic;
     XCVM_TRY(read_window(n, x, weights, w));
     XCVM_TRY(auto_pads(n, w, &automatic));
+    if (w->open) {
+        xcc_value *value;
+        XCVM_TRY(border_value(n, &value));
+        XCVM_TRY(xcc_set_input(n, 0, pad_same(n, w, n->inputs[0], value)));
+        w->pads.count = 0;
+    }
     XCVM_TRY(complete(n, "pads", 2 * (size_t)w->rank, 0, &w->pads));
     return need_range(n, "pads", &w->pads, 0);
 }
@@ -149,8 +209,52 @@ static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, const
 LOWER_WINDOW(conv, Conv, 2, 3, n->inputs[1])
 LOWER_WINDOW(conv_integer, ConvInteger, 2, 4, n->inputs[1])
 LOWER_WINDOW(qlinear_conv, QLinearConv, 8, 9, n->inputs[3])
-LOWER_WINDOW(max_pool, MaxPool, 1, 1, NULL)
-LOWER_WINDOW(average_pool, AveragePool, 1, 1, NULL)
+
+xcvm_status xcc_lower_average_pool(xcc_lowering *n)
+{
+    window w;
+    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    xcc_value *x = n->inputs[0];
+    XCVM_TRY(read_padded_window(n, x, NULL, &w));
+    const size_t wanted = n->output_count;
+    bool counted;
+    XCVM_TRY(xcc_attribute_bool(n, "count_include_pad", false, &counted));
+    const bool divide = w.open && !counted;
+    n->output_count = divide ? 0 : wanted;
+    XCC_PLAIN_ARGS(n, AveragePool, args);
+    n->output_count = wanted;
+    args.strides = w.strides;
+    args.dilations = w.dilations;
+    args.pads = w.pads;
+    XCVM_TRY(XCC_EMIT_PLAIN(n, AveragePool, args));
+    if (!divide)
+        return XCVM_OK;
+    /* Windows that reach beyond the border are means over fewer elements: over the part that is 1 where x is. */
+    xcc_value *sizes = xcc_low_slice(n, xcc_low_shape_of(n, x), 0, 2, INT64_MAX, 1);
+    xcc_value *shape = xcc_low_concat(n, 2, (xcc_value *[]){XCC_LOW_INTS(n, 1, 1), sizes}, 0);
+    xcc_value *inside = pad_same(n, &w, xcc_low_expand(n, xcc_low_number(n, x, 1), shape), NULL);
+    if (inside == NULL)
+        return xcc_failure(n);
+    xcc_value *part = xcc_apply(&n->b, AveragePool, y, .x = XCC_IN(inside), .kernel_shape = args.kernel_shape,
+                                .strides = w.strides, .pads = w.pads, .dilations = w.dilations);
+    return xcc_bind(n, 0, xcc_low_div(n, xcc_value_of(args.y), part));
+}
+
+/* chainer_cover_all is what ONNX+ had before ONNX had ceil_mode. */
+xcvm_status xcc_lower_max_pool(xcc_lowering *n)
+{
+    window w;
+    bool cover_all;
+    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    XCVM_TRY(read_padded_window(n, n->inputs[0], NULL, &w));
+    XCVM_TRY(xcc_attribute_bool(n, "chainer_cover_all", false, &cover_all));
+    XCC_PLAIN_ARGS(n, MaxPool, args);
+    args.strides = w.strides;
+    args.dilations = w.dilations;
+    args.pads = w.pads;
+    args.ceil_mode = args.ceil_mode || cover_all;
+    return XCC_EMIT_PLAIN(n, MaxPool, args);
+}
 
 /* Padding of one axis of a transposed convolution for a result of the size wanted: the formula of the operator's
  * output_shape, and of SAME, where that size is the input's times the stride. */
@@ -328,6 +432,18 @@ xcvm_status xcc_lower_max_unpool(xcc_lowering *n)
 }
 
 /* ---- Images ---- */
+
+xcvm_status xcc_lower_deform_conv(xcc_lowering *n)
+{
+    window w;
+    XCVM_TRY(xcc_need_inputs(n, 3, 5));
+    XCVM_TRY(read_padded_window(n, n->inputs[0], n->inputs[1], &w));
+    XCC_PLAIN_ARGS(n, DeformConv, args);
+    args.strides = w.strides;
+    args.dilations = w.dilations;
+    args.pads = w.pads;
+    return XCC_EMIT_PLAIN(n, DeformConv, args);
+}
 
 xcvm_status xcc_lower_roi_align(xcc_lowering *n)
 {

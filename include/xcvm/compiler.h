@@ -30,7 +30,14 @@ typedef struct xcc_options {
     const char *dump_after; /* name of a pass, "all", or NULL */
     xcvm_sink dump;         /* receives the graphs asked for by dump_after */
     void (*progress)(void *user, const char *pass, double fraction);
-    void *user; /* for dump and progress */
+    void *user;        /* for dump and progress */
+    bool plain_layout; /* channels stay as the model has them: no pass block */
+    /* Kernel libraries: functions made for this program, that stand for groups of its instructions where they can be
+     * opened. The program names the library by the last part of `fuse`, and it is looked for beside the program. */
+    const char *fuse;      /* file that the library is written to; NULL: none is made */
+    const char *keep_c;    /* file that its source is written to; NULL: it is not kept */
+    const char *cc;        /* the C compiler; NULL: "cc" */
+    const char *cache_dir; /* folder where libraries are kept by the hash of their source; NULL: nowhere */
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

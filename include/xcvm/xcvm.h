@@ -116,6 +116,7 @@ typedef struct xcvm_allocator {
     X(U4, 21, "u4", 4)                                                                                                 \
     X(I4, 22, "i4", 4)                                                                                                 \
     X(F4E2M1, 23, "f4e2m1", 4)                                                                                         \
+    X(F8E8M0, 24, "f8e8m0", 8)                                                                                         \
     X(U2, 25, "u2", 2)                                                                                                 \
     X(I2, 26, "i2", 2)
 
@@ -240,6 +241,7 @@ typedef struct xcvm_program_info {
     size_t constant_count;
     size_t constant_bytes;
     size_t arena_bytes; /* planned memory; 0 if nothing could be planned */
+    const char *notice; /* why a kernel library is not used, as a sentence; NULL if there is nothing to say */
 } xcvm_program_info;
 XCVM_API void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info);
 
@@ -268,6 +270,18 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_strip(const void *bytes, size_t count, x
 
 typedef struct xcvm_session xcvm_session;
 
+/* A function of the host's that programs may call by name with HostCall, as models do with DoSomething of org.chainer.
+ * `call` runs within xcvm_session_run, on its thread, and must not use the session. The inputs are lent for the call
+ * and must not be written. It sets outputs[i], NULL before, to a tensor of the type that the program expects, with one
+ * reference, which it gives away; inputs may be given back as they are. A status other than OK ends the run with it;
+ * `error` (may be NULL) is for the message, as of any call, and what has been put into outputs is released. */
+typedef struct xcvm_host_function {
+    const char *name;
+    xcvm_status (*call)(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
+                        xcvm_value **outputs, xcvm_error *error);
+    void *user;
+} xcvm_host_function;
+
 typedef struct xcvm_session_options {
     size_t size;
     const xcvm_allocator *allocator;             /* NULL: the program's */
@@ -280,6 +294,8 @@ typedef struct xcvm_session_options {
     bool deterministic;                          /* the same bits for any number of threads */
     bool (*print)(void *user, const char *text); /* receives what Print prints; NULL: discarded */
     void *user;
+    const xcvm_host_function *functions; /* lent for the session's life; a call of any other fails, naming it */
+    size_t function_count;
 } xcvm_session_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,

@@ -3,7 +3,7 @@
 #include "ops/broadcast.h"
 
 #include "ops/vector/halves.h"
-#include "ops/vector/math.h"
+#include "ops/vector/maps.h"
 
 /* ---- Loops for f32 ---- */
 
@@ -80,16 +80,16 @@ static float mod_of(float u, float v)
     return r == 0.0f ? copysignf(0.0f, v) : (r < 0.0f) != (v < 0.0f) ? r + v : r;
 }
 
-LOOP(Add, float, u + v)
-LOOP(Sub, float, u - v)
-LOOP(Mul, float, u *v)
-LOOP(Div, float, u / v)
-LOOP_SMALL(Max, float, ((u > v) | (u != u)) ? u : v)
-LOOP_SMALL(Min, float, ((u < v) | (u != u)) ? u : v)
+LOOP(Add, float, xcvm_map_Add(u, v))
+LOOP(Sub, float, xcvm_map_Sub(u, v))
+LOOP(Mul, float, xcvm_map_Mul(u, v))
+LOOP(Div, float, xcvm_map_Div(u, v))
+LOOP_SMALL(Max, float, xcvm_map_Max(u, v))
+LOOP_SMALL(Min, float, xcvm_map_Min(u, v))
 LOOP_SMALL(Equal, uint8_t, u == v)
 LOOP_SMALL(Greater, uint8_t, u > v)
 LOOP_SMALL(GreaterOrEqual, uint8_t, u >= v)
-LOOP_SMALL(PRelu, float, u < 0.0f ? u * v : u)
+LOOP_SMALL(PRelu, float, xcvm_map_PRelu(u, v))
 LOOP_LIBM(Mod, mod_of(u, v))
 LOOP_LIBM(Fmod, fmodf(u, v))
 
@@ -243,6 +243,45 @@ static void apply_blocks(void *context, size_t begin, size_t end, int worker)
 /* Rows shorter than this are gathered into blocks; elements worth a thread of their own. */
 enum { SHORT_ROW = 24, CHEAP = 32768, COSTLY = 4096 };
 
+/* Whether one operand repeats a short row, as a number for each channel does where channels are blocked, along rows of
+ * the other one that lie side by side: which one. */
+static bool is_periodic(const task *t, int *repeated)
+{
+    const xcvm_broadcast *p = &t->plan;
+    const int last = p->rank - 1;
+    if (p->rank < 2 || !t->a_direct || !t->b_direct || !t->y_direct || p->dims[last - 1] * p->dims[last] < XCVM_BLOCK)
+        return false;
+    *repeated = p->whole[0] ? 1 : 0;
+    return p->whole[1 - *repeated] && p->strides[*repeated][last] == 1 && p->strides[*repeated][last - 1] == 0;
+}
+
+/* The same for rows that are repeated: they are written out once for all that they meet. */
+static void apply_periods(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const task *t = context;
+    const size_t row = t->plan.dims[t->plan.rank - 1], run = t->plan.dims[t->plan.rank - 2] * row;
+    const size_t period = XCVM_BLOCK / row * row;
+    uint64_t spread[XCVM_BLOCK];
+    int o;
+    if (!is_periodic(t, &o))
+        return;
+    const xcvm_value *in = o == 0 ? t->a : t->b;
+    for (size_t at = begin, filled = SIZE_MAX; at < end;) {
+        const size_t first = at / run * run, phase = (at - first) % period;
+        size_t n = period - phase, left = (first + run < end ? first + run : end) - at;
+        n = n < left ? n : left;
+        if (filled != first)
+            xcvm_broadcast_spread(&t->plan, o, in->data, xcvm_dtype_size(in->dtype), first, period, spread);
+        filled = first;
+        if (o == 0)
+            apply(t, spread, phase, 1, t->b->data, at, 1, at, n);
+        else
+            apply(t, t->a->data, at, 1, spread, phase, 1, at, n);
+        at += n;
+    }
+}
+
 static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_binary_loop loop, xcvm_dtype carrier,
                                                  xcvm_value *y, const xcvm_value *a, const xcvm_value *b, size_t grain)
 {
@@ -252,8 +291,10 @@ static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_binary_loo
     t.y_direct = y->dtype == XCVM_BOOL || is_direct(y->dtype, carrier);
     xcvm_broadcast_plan(&t.plan, y, (const xcvm_value *const[]){a, b}, 2);
     bool rows = t.plan.rank == 1 || t.plan.dims[t.plan.rank - 1] >= SHORT_ROW;
+    int repeated;
+    const xcvm_range_body body = rows ? apply_rows : is_periodic(&t, &repeated) ? apply_periods : apply_blocks;
     if (t.plan.count != 0)
-        xcvm_parallel(k->threads, t.plan.count, grain, rows ? apply_rows : apply_blocks, &t);
+        xcvm_parallel(k->threads, t.plan.count, grain, body, &t);
     return XCVM_OK;
 }
 

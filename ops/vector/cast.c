@@ -8,6 +8,7 @@ typedef struct task {
     const xcvm_value *x;
     xcvm_value *y;
     bool saturate;
+    int round_mode; /* to f8e8m0 */
 } task;
 
 /* As convert.h has it for f64: what is out of range becomes the lowest integer. */
@@ -95,7 +96,11 @@ static void convert_range(void *context, size_t begin, size_t end, int worker)
         } else {
             double block[XCVM_BLOCK];
             xcvm_load_f64(t->x->dtype, t->x->data, at, n, block);
-            xcvm_store_f64(t->y->dtype, t->y->data, at, n, block, t->saturate);
+            uint8_t *powers = (uint8_t *)t->y->data + at;
+            if (t->y->dtype != XCVM_F8E8M0)
+                xcvm_store_f64(t->y->dtype, t->y->data, at, n, block, t->saturate);
+            for (size_t i = 0; i < n && t->y->dtype == XCVM_F8E8M0; i++)
+                powers[i] = (uint8_t)xcvm_f8e8m0_from_f64(block[i], t->saturate, t->round_mode);
         }
     }
 }
@@ -112,7 +117,7 @@ XCVM_KERNEL(Cast)
     }
     XCVM_CHECK(k->error, !xcvm_dtype_in(from, XCVM_TYPES_COMPLEX) && !xcvm_dtype_in(a->to, XCVM_TYPES_COMPLEX),
                TYPE_MISMATCH, "%s cannot be cast to %s", xcvm_dtype_name(from), xcvm_dtype_name(a->to));
-    task t = {a->x, a->y, a->saturate != 0};
+    task t = {a->x, a->y, a->saturate != 0, a->round_mode};
     xcvm_parallel(k->threads, (xcvm_element_count(a->x) + 3) / 4, 4096, convert_range, &t);
     return XCVM_OK;
 }

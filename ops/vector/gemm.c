@@ -1,7 +1,9 @@
-/* The f32 product: tiles, packing, blocks, and the split over threads. */
+/* The f32 product: packing, blocks, and the split over threads. */
 #include "ops/vector/gemm.h"
 #include "ops/vector/activation.h"
+#include "ops/packed.h"
 #include "ops/vector/dot.h"
+#include "ops/vector/gemm_tile.h"
 #include "ops/vector/gemv.h"
 
 enum {
@@ -17,128 +19,20 @@ enum {
     THREAD_WORK = 400 * 1000
 };
 
-/* ---- Tiles ---- */
-
-typedef struct tile {
-    size_t depth;
-    const float *a;
-    size_t a_stride; /* between rows where columns lie side by side, else between columns */
-    const float *b;
-    size_t b_stride;
-    float *c;
-    const float *start; /* NULL: zero */
-    size_t c_stride;    /* of start, too */
-    float alpha;
-    const float *row_bias, *column_bias; /* NULL: zero */
-    const xcvm_activation *clamp;        /* NULL: none */
-} tile;
-
-/* With constant arguments, all loops over rows and vectors unroll and the sums stay in registers. */
-XCVM_INLINE void multiply_tile(const tile *t, const int rows, const int vectors, const bool a_by_column)
-{
-    xcvm_lanes sum[XCVM_GEMM_TALL][XCVM_GEMM_VECTORS];
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++)
-            sum[i][j] = (xcvm_lanes){0};
-    const float *a = t->a, *b = t->b;
-    const size_t row = a_by_column ? 1 : t->a_stride, column = a_by_column ? t->a_stride : 1, b_stride = t->b_stride;
-    for (size_t p = t->depth; p > 0; p--) {
-        xcvm_lanes v[XCVM_GEMM_VECTORS];
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++)
-            v[j] = xcvm_lanes_load(b + j * XCVM_LANES);
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            const xcvm_lanes x = xcvm_lanes_all(a[(size_t)i * row]);
-#pragma GCC unroll 4
-            for (int j = 0; j < vectors; j++)
-                sum[i][j] += x * v[j];
-        }
-        a += column;
-        b += b_stride;
-    }
-
-    const xcvm_lanes alpha = xcvm_lanes_all(t->alpha);
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) {
-        const xcvm_lanes bias = xcvm_lanes_all(t->row_bias != NULL ? t->row_bias[i] : 0.0f);
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++)
-            sum[i][j] = sum[i][j] * alpha + bias;
-    }
-    const size_t c_stride = t->c_stride;
-    if (t->start != NULL)
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < vectors; j++)
-                sum[i][j] += xcvm_lanes_load(t->start + (size_t)i * c_stride + j * XCVM_LANES);
-    if (t->column_bias != NULL)
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++) {
-            const xcvm_lanes bias = xcvm_lanes_load(t->column_bias + j * XCVM_LANES);
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++)
-                sum[i][j] += bias;
-        }
-    if (t->clamp != NULL) {
-        const xcvm_lanes low = xcvm_lanes_all(t->clamp->low), high = xcvm_lanes_all(t->clamp->high);
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < vectors; j++)
-                sum[i][j] = xcvm_lanes_min(xcvm_lanes_max(sum[i][j], low), high);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++)
-            xcvm_lanes_store(t->c + (size_t)i * c_stride + j * XCVM_LANES, sum[i][j]);
-}
-
-#define TILE_FUNCTIONS(rows, vectors)                                                                                  \
-    static void by_row_##rows##x##vectors(const tile *t) { multiply_tile(t, rows, vectors, false); }                   \
-    static void by_column_##rows##x##vectors(const tile *t) { multiply_tile(t, rows, vectors, true); }
-#if XCVM_GEMM_VECTORS == 3
-#define TILE_SIZES(X)                                                                                                  \
-    X(16, 1) X(8, 3) X(8, 2) X(8, 1) X(4, 3) X(4, 2) X(4, 1) X(2, 3) X(2, 2) X(2, 1) X(1, 3) X(1, 2) X(1, 1)
-#else
-#define TILE_SIZES(X) X(12, 1) X(6, 2) X(6, 1) X(4, 2) X(4, 1) X(2, 2) X(2, 1) X(1, 2) X(1, 1)
-#endif
-TILE_SIZES(TILE_FUNCTIONS)
-
-/* Greatest number of rows for which there is a function, out of `rows` that are left. */
-static size_t tile_rows(size_t rows, size_t vectors)
-{
-    if (vectors == 1 && rows >= XCVM_GEMM_TALL)
-        return XCVM_GEMM_TALL;
-    return rows >= XCVM_GEMM_ROWS ? XCVM_GEMM_ROWS : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
-}
-
-static void run_tile(const tile *t, size_t rows, size_t vectors, bool a_by_column)
-{
-    static void (*const functions[XCVM_GEMM_TALL + 1][XCVM_GEMM_VECTORS + 1][2])(const tile *t) = {
-#define TILE_ENTRY(rows, vectors) [rows][vectors] = {by_row_##rows##x##vectors, by_column_##rows##x##vectors},
-        TILE_SIZES(TILE_ENTRY)};
-    functions[rows][vectors][a_by_column](t);
-}
-
 void xcvm_gemm_panels(size_t m, size_t n, size_t k, const float *a, size_t a_row, const float *b, float *c,
                       size_t c_row)
 {
-    tile t = {.depth = k, .a_stride = a_row, .c_stride = c_row, .alpha = 1.0f};
+    xcvm_gemm_tile t = {.depth = k, .a_stride = a_row, .b_vector = XCVM_LANES, .c_stride = c_row, .alpha = 1.0f};
     for (size_t i = 0; i < m; i += XCVM_GEMM_TALL) {
         const size_t last = m - i < XCVM_GEMM_TALL ? m : i + XCVM_GEMM_TALL;
         for (size_t j = 0; j < n; j += XCVM_GEMM_PANEL) {
             t.b = b + j * k;
             t.b_stride = xcvm_gemm_panel_width(j, n);
             for (size_t row = i, rows; row < last; row += rows) {
-                rows = tile_rows(last - row, t.b_stride / XCVM_LANES);
+                rows = xcvm_gemm_tile_rows(last - row, t.b_stride / XCVM_LANES);
                 t.a = a + row * a_row;
                 t.c = c + row * c_row + j;
-                run_tile(&t, rows, t.b_stride / XCVM_LANES, false);
+                xcvm_gemm_tile_run(&t, rows, t.b_stride / XCVM_LANES, false);
             }
         }
     }
@@ -186,16 +80,17 @@ static void activate_tile(const xcvm_gemm *g, size_t i0, size_t rows, size_t j0,
             xcvm_activate_row(g->activation, c + j * g->c_column, rows);
 }
 
-/* Rows [i0, i1) times the panel of `columns` columns from j0 on, whose rows begin at `panel`, b_stride apart. */
+/* Rows [i0, i1) times the panel of `columns` columns from j0 on, whose rows begin at `panel`, b_stride apart; vectors
+ * of a row are b_vector apart. */
 static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size_t columns, const float *panel,
-                           size_t b_stride)
+                           size_t b_stride, size_t b_vector)
 {
     const xcvm_gemm *g = b->g;
     float whole[TILE] __attribute__((aligned(64)));
     const size_t vectors = (columns + XCVM_LANES - 1) / XCVM_LANES;
     const bool aside = g->c_column != 1 || columns % XCVM_LANES != 0;
     const bool by_column = g->a_column != 1;
-    tile t = {.depth = b->depth, .b = panel, .b_stride = b_stride, .alpha = g->alpha};
+    xcvm_gemm_tile t = {.depth = b->depth, .b = panel, .b_stride = b_stride, .b_vector = b_vector, .alpha = g->alpha};
     t.a_stride = by_column ? g->a_column : g->a_row;
     t.c_stride = aside ? XCVM_GEMM_PANEL : g->c_row;
     if (!aside && b->last) {
@@ -204,7 +99,7 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
     }
     const float *start = b->first ? g->start : g->c;
     for (size_t i = i0, rows; i < i1; i += rows) {
-        rows = tile_rows(i1 - i, vectors);
+        rows = xcvm_gemm_tile_rows(i1 - i, vectors);
         t.a = g->a + i * g->a_row + b->p * g->a_column;
         t.c = whole;
         if (!aside) {
@@ -213,7 +108,7 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
             t.start = start != NULL ? start + at : NULL;
         }
         t.row_bias = b->last && g->row_bias != NULL ? g->row_bias + i : NULL;
-        run_tile(&t, rows, vectors, by_column);
+        xcvm_gemm_tile_run(&t, rows, vectors, by_column);
         if (aside)
             store_tile(b, whole, i, rows, j0, columns);
         if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)
@@ -226,7 +121,7 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
 static size_t dot_columns(const xcvm_gemm *g)
 {
     const size_t columns = g->n % XCVM_LANES;
-    return g->a_column == 1 && !g->b_packed && columns <= XCVM_DOT_COLUMNS ? columns : 0;
+    return g->a_column == 1 && !g->b_packed && !g->b_ahead && columns <= XCVM_DOT_COLUMNS ? columns : 0;
 }
 
 /* Rows [i0, i1) times the last columns of c, whose runs of b->depth floats begin at `runs`, `stride` apart. */
@@ -298,7 +193,7 @@ static void pack_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_
     }
 }
 
-static void pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+void xcvm_gemm_pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
 {
     if (g->b_rows != NULL)
         g->b_rows(g, k0, k1, n0, n1, panels);
@@ -332,7 +227,7 @@ static size_t dots_size(size_t depth) { return depth * (XCVM_LANES + XCVM_DOT_CO
 size_t xcvm_gemm_part_scratch(const xcvm_gemm *g)
 {
     const size_t depth = block_depth(g);
-    if (g->b_packed)
+    if (g->b_packed || g->b_ahead)
         return 0;
     /* Read where it lies, b has but its last, incomplete vector packed. */
     const size_t panels = depth * (is_direct(g) ? XCVM_LANES : block_width(g, depth));
@@ -347,7 +242,7 @@ static const float *dot_runs(const block *b, size_t columns, float *buffer, size
     *stride = g->b_column;
     if (g->b_rows == NULL && g->b_row == 1)
         return g->b + j0 * g->b_column + b->p;
-    pack(g, b->p, b->p + b->depth, j0, g->n, buffer);
+    xcvm_gemm_pack(g, b->p, b->p + b->depth, j0, g->n, buffer);
     float *runs = buffer + b->depth * XCVM_LANES;
     for (size_t j = 0; j < columns; j++)
         for (size_t p = 0; p < b->depth; p++)
@@ -356,19 +251,25 @@ static const float *dot_runs(const block *b, size_t columns, float *buffer, size
     return runs;
 }
 
+/* Where column j, at which a vector begins, lies in row 0 of a matrix that was packed ahead. */
+static const float *ahead_panel(const xcvm_gemm *g, size_t j)
+{
+    return g->b + (j - j % XCVM_PACKED_COLUMNS) * g->k + j % XCVM_PACKED_COLUMNS;
+}
+
 /* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow
  * each other, so that the rows of a are read once a block. */
 static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_t end, size_t dots, float *buffer)
 {
     const xcvm_gemm *g = b->g;
-    const bool direct = !g->b_packed && is_direct(g);
+    const bool packed = g->b_packed || g->b_ahead, direct = !packed && is_direct(g);
     const size_t rest = direct ? (end - n) % XCVM_LANES : 0;
     size_t run_stride = 0;
     const float *runs = NULL;
     if (direct && rest > 0)
         pack_rows(g, b->p, b->p + b->depth, end - rest, end, buffer);
-    else if (!direct && !g->b_packed && end > n)
-        pack(g, b->p, b->p + b->depth, n, end, buffer);
+    else if (!direct && !packed && end > n)
+        xcvm_gemm_pack(g, b->p, b->p + b->depth, n, end, buffer);
     if (dots > 0)
         runs = dot_runs(b, dots, buffer + b->depth * (direct ? XCVM_LANES : xcvm_round_up(end - n, XCVM_LANES)),
                         &run_stride);
@@ -377,8 +278,12 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
         for (size_t j = n, columns; j < end; j += columns) {
             columns = end - j < XCVM_GEMM_PANEL ? end - j : XCVM_GEMM_PANEL;
             const float *panel = buffer + (j - n) * b->depth;
-            size_t stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end);
-            if (g->b_packed) {
+            size_t stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end), vector = XCVM_LANES;
+            if (g->b_ahead) {
+                panel = ahead_panel(g, j) + b->p * XCVM_PACKED_COLUMNS;
+                stride = XCVM_PACKED_COLUMNS;
+                vector = XCVM_LANES == XCVM_PACKED_COLUMNS ? g->k * XCVM_PACKED_COLUMNS : XCVM_LANES;
+            } else if (g->b_packed) {
                 panel = g->b + j * g->k + b->p * stride;
             } else if (direct && columns == rest) {
                 panel = buffer;
@@ -387,7 +292,7 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
                 panel = g->b + b->p * g->b_row + j;
                 stride = g->b_row;
             }
-            multiply_panel(b, i, last, j, columns, panel, stride);
+            multiply_panel(b, i, last, j, columns, panel, stride, vector);
         }
         if (dots > 0)
             multiply_dots(b, i, last, dots, runs, run_stride);
@@ -401,7 +306,7 @@ xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, 
         return XCVM_OK;
     const size_t depth = block_depth(g);
     const size_t dots = n1 == g->n ? dot_columns(g) : 0, panels_end = n1 - dots;
-    const size_t width = g->b_packed || !is_direct(g) ? block_width(g, depth) : n1 - n0;
+    const size_t width = g->b_packed || g->b_ahead || !is_direct(g) ? block_width(g, depth) : n1 - n0;
     size_t n = n0;
     do {
         const size_t end = panels_end - n < width ? panels_end : n + width;
@@ -440,7 +345,12 @@ static size_t share(size_t units, size_t workers, size_t i)
 static size_t at_most(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Columns are split between panels, where there are panels already. */
-static size_t column_unit(const xcvm_gemm *g) { return g->b_packed ? XCVM_GEMM_PANEL : XCVM_LANES; }
+static size_t column_unit(const xcvm_gemm *g)
+{
+    if (g->b_ahead)
+        return g->m == 1 ? XCVM_GEMV_GROUP : XCVM_PACKED_COLUMNS;
+    return g->b_packed ? XCVM_GEMM_PANEL : XCVM_LANES;
+}
 
 static void run_worker(void *context, size_t begin, size_t end, int worker)
 {
@@ -498,7 +408,8 @@ static void choose_split(work *w, int threads)
     w->split = SPLIT_ITEMS;
     if (w->workers == 1)
         return;
-    const double packing = w->gemv || g->b_packed || is_direct(g) ? 0.0 : 8.0 * (double)g->n * (double)g->k;
+    const double packing =
+        w->gemv || g->b_packed || g->b_ahead || is_direct(g) ? 0.0 : 8.0 * (double)g->n * (double)g->k;
     double best = slowest(total, w->batch->count, w->workers);
     const double rows = (double)w->batch->count *
                         (slowest(product, (g->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS, w->workers) + packing / 2.0);

@@ -3,7 +3,8 @@
  * The elements of b that one step of the inner loop needs side by side lie in panels: XCVM_GEMM_PANEL columns wide (the
  * last one as narrow as whole vectors allow), row after row of b, panel after panel. A panel is read where b lies, or
  * is packed for the block of the product at hand, by b's strides or by a function that makes up the rows (as
- * convolutions do, which so never hold the whole matrix), or was packed before. a is read where it lies. */
+ * convolutions do, which so never hold the whole matrix), or was packed before, for this CPU or, ahead of time, for
+ * all. a is read where it lies. */
 #ifndef XCVM_OPS_VECTOR_GEMM_H
 #define XCVM_OPS_VECTOR_GEMM_H
 
@@ -12,9 +13,12 @@
 #include "ops/vector/lanes.h"
 
 /* Rows and vectors of the result that the inner loop keeps in registers. */
-#if defined(__AVX512F__) || defined(__aarch64__)
+#if defined(__AVX512F__)
 #define XCVM_GEMM_VECTORS 3
 enum { XCVM_GEMM_ROWS = 8, XCVM_GEMM_TALL = 16 };
+#elif defined(__aarch64__)
+#define XCVM_GEMM_VECTORS 4
+enum { XCVM_GEMM_ROWS = 6, XCVM_GEMM_TALL = 12 };
 #else
 #define XCVM_GEMM_VECTORS 2
 enum { XCVM_GEMM_ROWS = 6, XCVM_GEMM_TALL = 12 };
@@ -36,6 +40,7 @@ struct xcvm_gemm {
     const float *b;
     size_t b_row, b_column;
     bool b_packed;         /* b holds panels of all k rows */
+    bool b_ahead;          /* b is packed as ops/packed.h says */
     xcvm_gemm_rows b_rows; /* not NULL: makes b, from what it finds at b and source */
     const void *source;
     /* c[i][j] is c[i * c_row + j * c_column]; one of the strides is 1. */
@@ -68,11 +73,15 @@ xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, vo
 /* Bytes of scratch that one thread needs for xcvm_gemm_part; of the products, only the shape matters. */
 #define xcvm_gemm_part_scratch XCVM_PER_ISA(xcvm_gemm_part_scratch)
 size_t xcvm_gemm_part_scratch(const xcvm_gemm *g);
-/* Computes rows [m0, m1) of columns [n0, n1) on the calling thread; n0 is where a panel begins if b is packed.
- * `scratch` is 64-byte aligned. */
+/* Computes rows [m0, m1) of columns [n0, n1) on the calling thread; n0 is where a panel begins if b is packed, of
+ * either kind. `scratch` is 64-byte aligned. */
 #define xcvm_gemm_part XCVM_PER_ISA(xcvm_gemm_part)
 xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
                            void *scratch);
+
+/* Writes rows [k0, k1) of columns [n0, n1) of g's matrix b as panels; of g, only what says where b is. */
+#define xcvm_gemm_pack XCVM_PER_ISA(xcvm_gemm_pack)
+void xcvm_gemm_pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels);
 
 /* c = a * b, nothing else, for b packed and n a multiple of XCVM_LANES: what is left of a product that is small and in
  * the cache. Rows of a and c are a_row and c_row apart. */

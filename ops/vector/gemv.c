@@ -2,6 +2,7 @@
 #include "ops/vector/gemv.h"
 #include "ops/vector/activation.h"
 #include "ops/vector/dot.h"
+#include "ops/vector/panels.h"
 
 enum {
     CHUNK = 1024, /* outputs that are summed up before they are stored; a page of memory or more of each row read */
@@ -45,6 +46,8 @@ static vector_product view(const xcvm_gemm *g)
 
 bool xcvm_gemv_fits(const xcvm_gemm *g)
 {
+    if (g->b_ahead)
+        return g->m == 1 && g->a_column == 1;
     if (g->b_rows != NULL || g->b_packed)
         return false;
     return g->m == 1 ? g->a_column == 1 : g->n == 1 && g->b_row == 1;
@@ -84,6 +87,17 @@ static void axpy(const vector_product *v, size_t begin, size_t count, float *res
             y[i] += w[i] * v->x[p];
 }
 
+/* Outputs of panels that were packed ahead; `begin` is where a group of panels begins, so that an output is summed in
+ * one way wherever the work is cut. */
+static void groups(const vector_product *v, size_t begin, size_t count, float *y)
+{
+    for (size_t i = 0; i < count; i += XCVM_GEMV_GROUP) {
+        const size_t left = xcvm_packed_panels(count - i);
+        xcvm_panels_product(v->x, v->k, v->w + (begin + i) * v->k, NULL, y + i,
+                            left < XCVM_PANELS_GROUP ? left : XCVM_PANELS_GROUP);
+    }
+}
+
 xcvm_status xcvm_gemv_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t begin, size_t end)
 {
     float y[CHUNK] __attribute__((aligned(64)));
@@ -92,7 +106,9 @@ xcvm_status xcvm_gemv_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t begi
     for (size_t at = begin; at < end; at += CHUNK) {
         const size_t count = end - at < CHUNK ? end - at : CHUNK;
         XCVM_TRY(xcvm_kernel_poll(k));
-        if (v.w_column == 1)
+        if (g->b_ahead)
+            groups(&v, at, count, y);
+        else if (v.w_column == 1)
             xcvm_dot(v.w + at * v.w_row, v.w_row, v.x, 0, v.k, y, 1, count, 1);
         else
             axpy(&v, at, count, y);

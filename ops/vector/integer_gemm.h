@@ -1,6 +1,6 @@
 /* Products of byte matrices, less their zero points, summed up in 32 bits: c = (a - a_zero) * (b - b_zero), modulo 2 to
- * the
- * 32. Differences are held as 16-bit integers, of which two neighbours along k are multiplied and added at a time. */
+ * the 32. Differences are held as 16-bit integers, of which two neighbours along k are multiplied and added at a time.
+ * Where b is signed and without zero points, and the processor can, four bytes are. */
 #ifndef XCVM_OPS_VECTOR_INTEGER_GEMM_H
 #define XCVM_OPS_VECTOR_INTEGER_GEMM_H
 
@@ -19,7 +19,7 @@ struct xcvm_integer_gemm {
     const void *a, *b; /* bytes; rows of a are k apart */
     bool a_signed, b_signed;
     const int16_t *a_zero; /* m numbers */
-    const int16_t *b_zero; /* n numbers, for who makes the rows */
+    const int16_t *b_zero; /* n numbers, for who makes the rows; NULL: what they make may be any difference of bytes */
     xcvm_integer_row row;
     xcvm_integer_finish finish;
     const void *context; /* of row and finish */

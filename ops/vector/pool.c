@@ -1,6 +1,7 @@
 /* MaxPool, AveragePool and LpPool: windows over one or two axes of narrow types in vectors, the others one by one. */
 #include "ops/pool.h"
 #include "ops/convert.h"
+#include "ops/vector/blocked_pool.h"
 #include "ops/vector/conv.h"
 #include "ops/vector/planes.h"
 
@@ -192,6 +193,10 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
     work r = {.k = k, .pooling = p};
     if (xcvm_element_count(p->y) == 0)
         return XCVM_OK;
+    if (indices == NULL && xcvm_blocked_pool_fits(p)) {
+        xcvm_blocked_pool(k, p);
+        return XCVM_OK;
+    }
     r.window = xcvm_window_of(p->x, p->y, &attributes);
     if (indices != NULL || !choose_fold(p, &r.fold) || !xcvm_planes_fit(&r.window)) {
         xcvm_pool_positions(k, p, indices, columns_first);

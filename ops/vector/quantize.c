@@ -11,7 +11,8 @@ typedef struct task {
     xcvm_quantized pieces;
     const float *scales, *zero_points;
     bool saturate;
-    float low, high; /* of the quantised integers; both 0 for floats */
+    xcvm_dtype precision; /* f16 or bf16, to which operands and quotients are rounded, or another: they are not */
+    float low, high;      /* of the quantised integers; both 0 for floats */
 } task;
 
 static void load(const xcvm_value *v, size_t first, size_t count, float *to)
@@ -41,6 +42,16 @@ static void load(const xcvm_value *v, size_t first, size_t count, float *to)
     }
 }
 
+/* Rounds to the type's precision. */
+static void narrow(xcvm_dtype precision, float *x, size_t count)
+{
+    uint16_t halves[XCVM_BLOCK];
+    if (!xcvm_dtype_in(precision, XCVM_TYPES_HALF))
+        return;
+    xcvm_halves_store(precision, halves, 0, count, x);
+    xcvm_halves_load(precision, halves, 0, count, x);
+}
+
 /* Scales and zero points as f32, behind each other in the kernel's scratch. */
 static xcvm_status load_scales(xcvm_kernel *k, task *t, const xcvm_value *scale, const xcvm_value *zero_point)
 {
@@ -54,6 +65,7 @@ static xcvm_status load_scales(xcvm_kernel *k, task *t, const xcvm_value *scale,
     for (size_t at = 0; at < count; at += XCVM_BLOCK) {
         size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
         load(scale, at, n, scratch + at);
+        narrow(t->precision, scratch + at, n);
         if (zero_point != NULL)
             load(zero_point, at, n, scratch + count + at);
     }
@@ -64,12 +76,11 @@ static xcvm_status load_scales(xcvm_kernel *k, task *t, const xcvm_value *scale,
 
 /* ---- To integers and narrow floats ---- */
 
-/* The quotient is one of floats, as in ONNX's definition: its rounding decides ties. NaN becomes the lowest. */
-static void quantize_block(const float *x, const float *scales, const float *zero_points, size_t count, float low,
-                           float high, int32_t *to)
+/* `x` are quotients of floats, as in ONNX's definition: their rounding decides ties. NaN becomes the lowest. */
+static void quantize_block(const float *x, const float *zero_points, size_t count, float low, float high, int32_t *to)
 {
     for (size_t i = 0; i < count; i++) {
-        float v = rintf(x[i] / scales[i]) + zero_points[i];
+        float v = rintf(x[i]) + zero_points[i];
         v = v > low ? v : low;
         to[i] = (int32_t)(v < high ? v : high);
     }
@@ -102,17 +113,21 @@ static void quantize_range(void *context, size_t begin, size_t end, int worker)
     for (size_t block = begin; block < end; block++) {
         size_t at = block * XCVM_BLOCK, n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
         load(t->x, at, n, x);
+        narrow(t->precision, x, n);
         if (block == begin || !t->pieces.single) {
             xcvm_quantized_spread(&t->pieces, t->scales, at, n, scales);
             xcvm_quantized_spread(&t->pieces, t->zero_points, at, n, zero_points);
         }
+        for (size_t i = 0; i < n; i++)
+            x[i] /= scales[i];
+        narrow(t->precision, x, n);
         if (t->high > 0.0f) {
-            quantize_block(x, scales, zero_points, n, t->low, t->high, integers);
+            quantize_block(x, zero_points, n, t->low, t->high, integers);
             store_integers(t->y, at, n, integers);
         } else {
             double wide[XCVM_BLOCK];
             for (size_t i = 0; i < n; i++)
-                wide[i] = (double)(x[i] / scales[i] + zero_points[i]);
+                wide[i] = (double)(x[i] + zero_points[i]);
             xcvm_store_f64(t->y->dtype, t->y->data, at, n, wide, t->saturate);
         }
     }
@@ -130,7 +145,7 @@ static size_t blocks_of(const xcvm_value *x) { return (xcvm_element_count(x) + X
 
 XCVM_KERNEL(QuantizeLinear)
 {
-    task t = {.x = a->x, .y = a->y, .saturate = a->saturate != 0};
+    task t = {.x = a->x, .y = a->y, .saturate = a->saturate != 0, .precision = a->precision};
     XCVM_TRY(xcvm_quantized_find(k->error, a->x, a->scale, a->axis, a->block_size, &t.pieces));
     if (xcvm_dtype_in(a->y->dtype, XCVM_TYPES_INT | XCVM_TYPES_PACKED_INT))
         integer_range(a->y->dtype, &t.low, &t.high);

@@ -109,9 +109,40 @@ static void fold_row(xcvm_fold fold, const float *x, size_t count, const float *
     }
 }
 
+/* Sums of 16 columns, as there are of tensors with blocked channels. */
+enum { NARROW = 16, NARROW_VECTORS = NARROW / XCVM_LANES, NARROW_SUMS = 4, NARROW_ROWS = NARROW_SUMS * FEW_ROWS };
+
+static void sum_narrow(const float *x, size_t rows, size_t stride, xcvm_partial *acc)
+{
+    for (size_t done = 0; done < rows; done += NARROW_ROWS) {
+        const size_t last = rows - done < NARROW_ROWS ? rows : done + NARROW_ROWS;
+        xcvm_lanes sums[NARROW_SUMS][NARROW_VECTORS] = {{{0}}};
+        size_t row = done;
+        for (; row + NARROW_SUMS <= last; row += NARROW_SUMS)
+#pragma GCC unroll 4
+            for (size_t i = 0; i < NARROW_SUMS; i++)
+#pragma GCC unroll 4
+                for (size_t j = 0; j < NARROW_VECTORS; j++)
+                    sums[i][j] += xcvm_lanes_load(x + (row + i) * stride + j * XCVM_LANES);
+        for (; row < last; row++)
+            for (size_t j = 0; j < NARROW_VECTORS; j++)
+                sums[0][j] += xcvm_lanes_load(x + row * stride + j * XCVM_LANES);
+        for (size_t j = 0; j < NARROW_VECTORS; j++) {
+            float sum[XCVM_LANES];
+            xcvm_lanes_store(sum, (sums[0][j] + sums[1][j]) + (sums[2][j] + sums[3][j]));
+            for (size_t i = 0; i < XCVM_LANES; i++)
+                acc[j * XCVM_LANES + i].f += (double)sum[i];
+        }
+    }
+}
+
 static void columns(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
                     size_t count, const double *shift, xcvm_partial *acc)
 {
+    if (fold == XCVM_FOLD_SUM && dtype == XCVM_F32 && count == NARROW) {
+        sum_narrow((const float *)data + first, rows, stride, acc);
+        return;
+    }
     float r[XCVM_FOLD_COLUMNS], shifts[XCVM_FOLD_COLUMNS] = {0}, block[XCVM_FOLD_COLUMNS];
     for (size_t i = 0; i < count && shift != NULL; i++)
         shifts[i] = (float)shift[i];

@@ -2,7 +2,7 @@
 #include "ops/unary.h"
 
 #include "ops/vector/halves.h"
-#include "ops/vector/math.h"
+#include "ops/vector/maps.h"
 
 /* Loops run over blocks of this many elements, the last one padded, so that all elements go through the same vector
  * code. It is a multiple of every vector's length. */
@@ -30,56 +30,7 @@ typedef void (*map_f32)(const float *x, float *y, size_t blocks, const double *p
 #define ALPHA const float alpha = (float)p[0]
 #define ALPHA_BETA const float alpha = (float)p[0], beta = (float)p[1]
 
-/* NaN passes through minima and maxima: it fails the comparison that would replace it. */
-static inline float at_least(float v, float low) { return v < low ? low : v; }
-static inline float at_most(float v, float high) { return v > high ? high : v; }
-static inline float absolute(float v) { return xcvm_f32_of(xcvm_f32_bits(v) & 0x7fffffffu); }
-static inline float sign_of(float v)
-{
-    float sign = v > 0.0f ? 1.0f : v < 0.0f ? -1.0f : 0.0f;
-    return v != v ? v : sign;
-}
-/* e to the v, less 1, where v is negative; v elsewhere. */
-static inline float elu_of(float v, float alpha)
-{
-    float e = alpha * xcvm_expm1_negative_f32(v < 0.0f ? v : 0.0f);
-    return v < 0.0f ? e : v;
-}
-static inline float shrink_of(float v, float bias, float lambd)
-{
-    float y = v < -lambd ? v + bias : v > lambd ? v - bias : 0.0f;
-    return v != v ? v : y;
-}
-
-MAP(Abs, NONE, absolute(v))
-MAP(Neg, NONE, -v)
-MAP(Sign, NONE, sign_of(v))
-MAP(Ceil, NONE, ceilf(v))
-MAP(Floor, NONE, floorf(v))
-MAP(Round, NONE, rintf(v))
-MAP(Sqrt, NONE, sqrtf(v))
-MAP(Reciprocal, NONE, 1.0f / v)
-MAP(Exp, NONE, xcvm_exp_f32(v))
-MAP(Log, NONE, xcvm_log_f32(v))
-MAP(Tanh, NONE, xcvm_tanh_f32(v))
-MAP(Erf, NONE, xcvm_erf_f32(v))
-MAP(Sigmoid, NONE, xcvm_sigmoid_f32(v))
-MAP(Softplus, NONE, xcvm_softplus_f32(v))
-MAP(Softsign, NONE, v / (1.0f + absolute(v)))
-MAP(Mish, NONE, xcvm_mish_f32(v))
-MAP(HardSwish, NONE, v *at_most(at_least(v *(1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))
-MAP(Relu, NONE, at_least(v, 0.0f))
-MAP(LeakyRelu, ALPHA, v < 0.0f ? alpha * v : v)
-MAP(Elu, ALPHA, elu_of(v, alpha))
-MAP(Selu, ALPHA_BETA, beta *elu_of(v, alpha))
-MAP(Celu, ALPHA, v < 0.0f ? elu_of(v / alpha, alpha) : v)
-MAP(ThresholdedRelu, ALPHA, v <= alpha ? 0.0f : v)
-MAP(HardSigmoid, ALPHA_BETA, at_most(at_least(alpha *v + beta, 0.0f), 1.0f))
-MAP(Shrink, ALPHA_BETA, shrink_of(v, alpha, beta))
-MAP(Gelu, NONE, xcvm_gelu_f32(v))
-MAP(GeluTanh, NONE, xcvm_gelu_tanh_f32(v))
-MAP(Swish, ALPHA, v *xcvm_sigmoid_f32(alpha *v))
-MAP(Clip, ALPHA_BETA, at_most(at_least(v, alpha), beta))
+XCVM_MAPS(MAP)
 
 /* Rare functions are libm's. */
 #define MAP_LIBM(Name, general)                                                                                        \
@@ -104,9 +55,9 @@ static __attribute__((noinline)) void map_far(const float *x, float *y, size_t c
 {
     uint32_t far = 0;
     for (size_t i = 0; i < count; i++)
-        far |= absolute(x[i]) > XCVM_SIN_LIMIT;
+        far |= xcvm_absolute_f32(x[i]) > XCVM_SIN_LIMIT;
     for (size_t i = 0; i < count && far != 0; i++)
-        if (absolute(x[i]) > XCVM_SIN_LIMIT)
+        if (xcvm_absolute_f32(x[i]) > XCVM_SIN_LIMIT)
             y[i] = general(x[i]);
 }
 

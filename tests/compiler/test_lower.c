@@ -121,6 +121,8 @@ START_TEST(resampling)
                 "x f32[1x1x1x2] 1 2\n", "y f32[1x1x1x4] 1 1.5 2 2\n");
     onnx_expect("opset 10\ninput x f32[1x4]\ninit s f32[2] 2 0.5\noutput y\ny = Resize(x, s)\n", "x f32[1x4] 1 2 3 4\n",
                 "y f32[2x2] 1 3 1 3\n");
+    onnx_expect("opset 10\ninput x f32[1x4]\ninput s f32[2]\noutput y\ny = Resize(x, s)\n",
+                "x f32[1x4] 1 2 3 4\ns f32[2] 2 0.5\n", "y f32[2x2] 1 3 1 3\n");
     onnx_expect("opset 11\ninput x f32[1x1x1x2]\ninit e f32[0]\ninit s i64[4] 1 1 1 4\noutput y\n"
                 "y = Resize(x, e, e, s) coordinate_transformation_mode=\"asymmetric\" nearest_mode=\"floor\"\n",
                 "x f32[1x1x1x2] 1 2\n", "y f32[1x1x1x4] 1 1 2 2\n");
@@ -143,9 +145,15 @@ START_TEST(windows_of_convolutions)
     onnx_expect(
         "opset 11\ninput x f32[1x1xN]\ninit w f32[1x1x3] 1 1 1\noutput y\ny = Conv(x, w) auto_pad=\"SAME_UPPER\"\n",
         "x f32[1x1x2] 1 2\n", "y f32[1x1x2] 3 3\n");
-    onnx_refuse("opset 11\ninput x f32[1x1xN]\ninit w f32[1x1x3] 1 1 1\noutput y\n"
+    onnx_expect("opset 11\ninput x f32[1x1xN]\ninit w f32[1x1x3] 1 1 1\noutput y\n"
                 "y = Conv(x, w) auto_pad=\"SAME_UPPER\" strides=[2]\n",
-                XCVM_UNSUPPORTED, "needs the size of dimension 2 of the input");
+                "x f32[1x1x5] 1 2 3 4 5\n", "y f32[1x1x3] 3 9 9\n");
+    onnx_expect("opset 11\ninput x f32[1x1xN]\noutput y\n"
+                "y = AveragePool(x) auto_pad=\"SAME_LOWER\" kernel_shape=[2] strides=[2]\n",
+                "x f32[1x1x3] 1 2 4\n", "y f32[1x1x2] 1 3\n");
+    onnx_refuse("opset 11\ninput x f32[1x1xN]\noutput y\noutput i\n"
+                "y, i = MaxPool(x) auto_pad=\"SAME_UPPER\" kernel_shape=[2] strides=[2]\n",
+                XCVM_UNSUPPORTED, "indices with auto_pad=SAME");
     onnx_refuse("opset 11\ninput x f32[1x1x5]\ninit w f32[1x1x3] 1 1 1\noutput y\ny = Conv(x, w) strides=[0]\n",
                 XCVM_OUT_OF_RANGE, "'strides' has the entry 0");
     onnx_refuse("opset 11\ninput x f32[1x1x5]\ninit w f32[1x1x3] 1 1 1\noutput y\ny = Conv(x, w) kernel_shape=[2]\n",
@@ -198,10 +206,14 @@ START_TEST(normalisations)
         "opset 9\ninput x f32[1x2x1]\ninit s f32[2] 1 2\ninit b f32[2] 0 1\ninit m f32[2] 1 1\ninit v f32[2] 4 4\n"
         "output y\ny = BatchNormalization(x, s, b, m, v) epsilon=0.0 momentum=0.5\n",
         "x f32[1x2x1] 3 5\n", "y f32[1x2x1] 1 5\n");
+    onnx_expect(
+        "opset 9\ninput x f32[2x2x1]\ninit s f32[2] 1 2\ninit b f32[2] 0 1\ninit m f32[2] 1 1\ninit v f32[2] 4 4\n"
+        "output y\noutput z\ny, z = BatchNormalization(x, s, b, m, v) epsilon=0.0\n",
+        "x f32[2x2x1] 3 5 5 9\n", "y f32[2x2x1] -1 -1 1 3\nz f32[2] 1.3 1.6\n");
     onnx_refuse(
-        "opset 9\ninput x f32[1x2x1]\ninit s f32[2] 1 2\ninit b f32[2] 0 1\ninit m f32[2] 1 1\ninit v f32[2] 4 4\n"
-        "output y\noutput z\ny, z = BatchNormalization(x, s, b, m, v)\n",
-        XCVM_UNSUPPORTED, "the results of training");
+        "opset 8\ninput x f32[1x2]\ninit s f32[2] 1 2\ninit b f32[2] 0 1\ninit m f32[2] 1 1\ninit v f32[2] 4 4\n"
+        "output y\noutput z\ny, z = BatchNormalization(x, s, b, m, v) spatial=0\n",
+        XCVM_UNSUPPORTED, "spatial");
     onnx_expect("opset 18\ninput x f32[1x4x1]\ninit s f32[2] 1 10\ninit b f32[2] 0 1\noutput y\n"
                 "y = GroupNormalization(x, s, b) num_groups=2 epsilon=0.0\n",
                 "x f32[1x4x1] 1 3 5 9\n", "y f32[1x4x1] -1 1 -9 11\n");

@@ -361,7 +361,7 @@ START_TEST(test_descriptions)
     ck_assert_str_eq(xcvm_attributes_describe(row, &leaky, tiny, sizeof tiny), "alpha");
     xcvm_Cast_args cast = {.to = XCVM_F16, .saturate = 1};
     ck_assert_str_eq(xcvm_attributes_describe(xcvm_row_of(XCVM_OP_Cast), &cast, text, sizeof text),
-                     "to=f16 saturate=1");
+                     "to=f16 saturate=1 round_mode=up");
     ck_assert_str_eq(xcvm_attributes_describe(xcvm_row_of(XCVM_OP_Neg), &cast, text, sizeof text), "");
     xcvm_type type = {.kind = XCVM_KIND_TENSOR,
                       .dtype = XCVM_F32,

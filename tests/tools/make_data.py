@@ -56,6 +56,8 @@ case("sums", [helper.make_node("Add", ["a", "b"], ["c"]), helper.make_node("Shap
      [value("a", F, ["N", 2]), value("b", F, ["N", 2])], [value("c", F, ["N", 2]), value("d", I, [2])],
      [([x[:, :2].copy(), x[:, :2].copy()], [2 * x[:, :2], np.array([2, 2])])])
 
+save(f"{HERE}/examples/model.onnx", add, [value("x", F, ["batch", 3])], [value("y", F, ["batch", 3])], [("w", w)])
+
 files = f"{HERE}/files"
 os.makedirs(files, exist_ok=True)
 for dtype in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",

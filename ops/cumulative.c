@@ -1,4 +1,4 @@
-/* CumSum. */
+/* CumSum and CumProd. */
 #include "ops/convert.h"
 #include "ops/index.h"
 
@@ -6,6 +6,7 @@ typedef struct task {
     const xcvm_CumSum_args *a;
     xcvm_around around;
     size_t blocks; /* of columns */
+    bool product;
 } task;
 
 enum { COLUMNS = 256 };
@@ -15,31 +16,35 @@ enum { COLUMNS = 256 };
     do {                                                                                                               \
         const type *x = (const type *)t->a->x->data + first;                                                           \
         type *y = (type *)t->a->y->data + first;                                                                       \
-        accumulator sums[COLUMNS] = {0}, sum = 0;                                                                      \
+        accumulator totals[COLUMNS], total = product ? 1 : 0;                                                          \
         for (size_t i = 0; i < around->dim && columns == 1; i++) {                                                     \
             size_t at = (reverse ? around->dim - 1 - i : i) * around->inner;                                           \
-            accumulator before = sum;                                                                                  \
-            sum = (accumulator)(sum + (accumulator)load(x[at]));                                                       \
-            y[at] = store(exclusive ? before : sum);                                                                   \
+            accumulator before = total, value = (accumulator)load(x[at]);                                              \
+            total = (accumulator)(product ? total * value : total + value);                                            \
+            y[at] = (type)store(exclusive ? before : total);                                                           \
         }                                                                                                              \
+        for (size_t j = 0; j < columns; j++)                                                                           \
+            totals[j] = product ? 1 : 0;                                                                               \
         for (size_t i = 0; i < around->dim && columns != 1; i++) {                                                     \
             size_t row = (reverse ? around->dim - 1 - i : i) * around->inner;                                          \
             for (size_t j = 0; j < columns; j++) {                                                                     \
-                accumulator before = sums[j];                                                                          \
-                sums[j] = (accumulator)(before + (accumulator)load(x[row + j]));                                       \
-                y[row + j] = store(exclusive ? before : sums[j]);                                                      \
+                accumulator before = totals[j], value = (accumulator)load(x[row + j]);                                 \
+                totals[j] = (accumulator)(product ? before * value : before + value);                                  \
+                y[row + j] = (type)store(exclusive ? before : totals[j]);                                              \
             }                                                                                                          \
         }                                                                                                              \
     } while (0)
 #define SAME(v) (v)
 
-static void run_tile(const task *t, size_t first, size_t columns)
+/* Inlined for either constant `product`. Integers wrap around, so their signs do not matter; the narrow ones are
+ * multiplied as u32, since what they are promoted to may overflow. */
+static inline __attribute__((always_inline)) void run_tile(const task *t, size_t first, size_t columns, bool product)
 {
     const xcvm_around *around = &t->around;
     const bool exclusive = t->a->exclusive != 0, reverse = t->a->reverse != 0;
     switch ((xcvm_dtype)t->a->x->dtype) {
     case XCVM_F32:
-        RUN(float, double, SAME, (float));
+        RUN(float, double, SAME, SAME);
         break;
     case XCVM_F64:
         RUN(double, double, SAME, SAME);
@@ -52,11 +57,11 @@ static void run_tile(const task *t, size_t first, size_t columns)
         break;
     case XCVM_I8:
     case XCVM_U8:
-        RUN(uint8_t, uint8_t, SAME, SAME);
+        RUN(uint8_t, uint32_t, SAME, SAME);
         break;
     case XCVM_I16:
     case XCVM_U16:
-        RUN(uint16_t, uint16_t, SAME, SAME);
+        RUN(uint16_t, uint32_t, SAME, SAME);
         break;
     case XCVM_I32:
     case XCVM_U32:
@@ -75,15 +80,19 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
     for (size_t i = begin; i < end; i++) {
         size_t outer = i / t->blocks, column = i % t->blocks * COLUMNS;
         size_t columns = t->around.inner - column < COLUMNS ? t->around.inner - column : COLUMNS;
-        run_tile(t, outer * t->around.dim * t->around.inner + column, columns);
+        const size_t first = outer * t->around.dim * t->around.inner + column;
+        if (t->product)
+            run_tile(t, first, columns, true);
+        else
+            run_tile(t, first, columns, false);
     }
 }
 
-XCVM_KERNEL(CumSum)
+static xcvm_status run(xcvm_kernel *k, const xcvm_CumSum_args *a, bool product)
 {
     int64_t axis;
     XCVM_TRY(xcvm_read_int(k->error, a->axis, "axis", &axis));
-    task t = {.a = a, .around = {1, 1, 1}};
+    task t = {.a = a, .around = {1, 1, 1}, .product = product};
     if (a->x->rank != 0) {
         int resolved;
         XCVM_TRY(xcvm_resolve_axis(k->error, axis, a->x->rank, &resolved));
@@ -94,4 +103,13 @@ XCVM_KERNEL(CumSum)
     if (t.around.dim != 0)
         xcvm_parallel(k->threads, t.around.outer * t.blocks, 32768 / (t.around.dim * columns + 1) + 1, run_range, &t);
     return XCVM_OK;
+}
+
+XCVM_KERNEL(CumSum) { return run(k, a, false); }
+
+XCVM_KERNEL(CumProd)
+{
+    const xcvm_CumSum_args same = {
+        .y = a->y, .x = a->x, .axis = a->axis, .exclusive = a->exclusive, .reverse = a->reverse};
+    return run(k, &same, true);
 }

@@ -1,0 +1,35 @@
+#!/bin/sh
+# report.sh: measures everything and writes docs/benchmarks.md and its chart. Takes some ten minutes on a machine that does
+# nothing else. XCVM_MODELS as for compare.sh.
+set -eu
+cd "$(dirname "$0")/.."
+out=bench/out
+page=docs/benchmarks.md
+models=${XCVM_MODELS:-$out/models}
+[ -d "$models" ] || bench/make_models.sh
+cmake --build --preset release --target conv_bench gemm_bench overhead >/dev/null
+bench/compare.sh
+awk -f bench/chart.awk "$out/lines.txt" >docs/benchmarks.svg
+version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime-node/package.json" | head -1)
+{
+    echo '# Benchmarks'
+    echo
+    echo "Written by \`make bench\`. Machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores," \
+        "Linux $(uname -r | cut -d. -f1-2). $(build/release/tools/xcvm --version | head -1), built by $(cc --version | head -1)" \
+        "with the release preset; ONNX Runtime $version (npm), CPU provider, all graph optimisations. Both run the same models" \
+        "in turn, three rounds each; a figure is the best round's median. Ratios above 1 mean that XCVM is faster."
+    echo
+    echo '![Times faster than ONNX Runtime](benchmarks.svg)'
+    awk -f bench/report.awk "$out/lines.txt"
+    printf '\n## Scaling\n'
+    bench/scaling.sh
+    printf '\n## The machine itself\n\n```\n'
+    build/release/bench/overhead "$out"
+    printf '```\n\n## Kernels\n\n```\n'
+    build/release/bench/conv_bench
+    printf '\n'
+    build/release/bench/gemm_bench
+    echo '```'
+} >"$page.new"
+mv "$page.new" "$page"
+echo "written: $page, docs/benchmarks.svg"

@@ -1,0 +1,13 @@
+# cmake -DOUTPUT=file.c -DNAME=symbol -DINPUTS="a.h;b.h" -P embed.cmake: the text of the inputs, one behind the other and
+# without their includes of each other, as a C string.
+set(text "")
+foreach(input ${INPUTS})
+  file(READ ${input} one)
+  string(REGEX REPLACE "#include \"[^\"]*\"\n" "" one "${one}")
+  string(APPEND text "${one}")
+endforeach()
+file(WRITE ${OUTPUT}.txt "${text}")
+file(READ ${OUTPUT}.txt bytes HEX)
+file(REMOVE ${OUTPUT}.txt)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+file(WRITE ${OUTPUT} "const char ${NAME}[] = {${bytes}0};\n")

@@ -1,0 +1,478 @@
+/* What becomes of the nodes that compute on blocked channels. Their successors are put before them one by one; the
+ * nodes themselves go at the end, when values that others need have been brought back to the plain layout. */
+#include "compiler/block.h"
+#include "compiler/merge_rules.h"
+#include "ops/blocked.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { IMAGE_RANK = 4, BLOCKED_RANK = 5 };
+
+static int64_t blocks_of(const xcc_value *v) { return xcvm_blocks_of(v->type.dims[1]); }
+
+/* ---- Values ---- */
+
+/* A value for an image with blocked channels, of the type that it must have. */
+static xcc_value *new_blocked(xcc_blocker *s, const xcc_value *v)
+{
+    xcc_value *blocked = xcc_value_create(s->g, v->name);
+    if (blocked != NULL) {
+        const int64_t *d = v->type.dims;
+        xcvm_value_set_tensor(&blocked->type, XCVM_F32, BLOCKED_RANK,
+                              (const int64_t[]){d[0], blocks_of(v), d[2], d[3], XCVM_CHANNEL_BLOCK});
+    }
+    return blocked;
+}
+
+/* Where each channel has one element, a view does if no block is cut short. */
+static bool is_view(const xcc_value *v) { return xcc_block_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0; }
+
+static xcc_value *view(xcc_builder *b, xcc_value *v, xcc_value *result, const int64_t *dims, size_t rank)
+{
+    const xcc_value *shape = xcc_constant_i64(b->graph, rank, dims);
+    if (shape == NULL || result == NULL)
+        return NULL;
+    return xcc_emit(b, Reshape, .y = XCC_OUT(result), .x = XCC_IN(v), .shape = XCC_IN(shape)) != NULL ? result : NULL;
+}
+
+/* The operand of a node with blocked channels. */
+static xcc_value *blocked(xcc_blocker *s, xcc_node *n, xcc_value *v)
+{
+    xcc_block_value *entry = &s->values[v->id];
+    /* Of a value of an enclosing graph, each body has its own. */
+    if (entry->blocked != NULL && entry->blocked->graph == s->g)
+        return entry->blocked;
+    xcc_builder b = xcc_builder_before(n);
+    xcc_value *result = new_blocked(s, v);
+    if (result == NULL)
+        return NULL;
+    if (is_view(v))
+        result = view(&b, v, result, (const int64_t[]){0, blocks_of(v), 1, 1, XCVM_CHANNEL_BLOCK}, BLOCKED_RANK);
+    else if (xcc_emit(&b, BlockChannels, .y = XCC_OUT(result), .x = XCC_IN(v)) == NULL)
+        result = NULL;
+    entry->blocked = result;
+    return result;
+}
+
+/* The plain layout again, of a value whose node is `n`. */
+static xcc_value *unblocked(xcc_node *n, const xcc_value *v, xcc_value *from)
+{
+    xcc_builder b = xcc_builder_before(n);
+    int64_t channels = v->type.dims[1];
+    xcc_value *result = xcc_value_create(n->graph, NULL);
+    if (result == NULL)
+        return NULL;
+    xcvm_value_set_tensor(&result->type, XCVM_F32, IMAGE_RANK, v->type.dims);
+    if (is_view(v))
+        return view(&b, from, result, (const int64_t[]){0, channels, 1, 1}, IMAGE_RANK);
+    const xcc_node *made = xcc_emit(&b, UnblockChannels, .y = XCC_OUT(result), .x = XCC_IN(from), .channels = channels);
+    return made != NULL ? result : NULL;
+}
+
+/* Emits an instruction whose one result is that of `c` in blocks. */
+static xcvm_status emit(xcc_blocker *s, const xcc_block_candidate *c, xcvm_opcode opcode, void *args,
+                        size_t result_offset)
+{
+    xcc_builder b = xcc_builder_before(c->node);
+    xcc_value *y = xcc_node_output(c->node, 0), *result = new_blocked(s, y);
+    if (result == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    *(xcvm_value **)(void *)((char *)args + result_offset) = &result->type;
+    if (xcc_append(&b, opcode, args) == NULL)
+        return s->m->error->status;
+    s->values[y->id].blocked = result;
+    return XCVM_OK;
+}
+#define EMIT(s, c, Name, result, ...)                                                                                  \
+    emit(s, c, XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
+
+/* ---- Convolutions ---- */
+
+static xcc_value *pack(xcc_blocker *s, const xcc_block_candidate *c, const xcc_value *w)
+{
+    for (const xcc_block_packed *p = s->packed; p != NULL; p = p->next)
+        if (p->w == w && p->algorithm == c->algorithm && p->tile == c->tile)
+            return p->packed;
+    const int64_t *d = w->type.dims;
+    int64_t outputs = xcvm_blocks_of(d[0]), points = (c->tile + 2) * (c->tile + 2);
+    xcc_block_packed *entry = xcc_alloc(s->m, sizeof *entry);
+    if (entry == NULL)
+        return NULL;
+    *entry = (xcc_block_packed){w, c->algorithm, c->tile, NULL, s->packed};
+    switch (c->algorithm) {
+    case XCC_BLOCK_DIRECT:
+        entry->packed =
+            xcc_constant_blank(s->m->graph, XCVM_F32, 5, (int64_t[]){outputs, d[1], d[2], d[3], XCVM_CHANNEL_BLOCK});
+        if (entry->packed != NULL)
+            xcvm_blocked_pack_direct(w->type.data, d, entry->packed->type.data);
+        break;
+    case XCC_BLOCK_DEPTHWISE:
+        entry->packed =
+            xcc_constant_blank(s->m->graph, XCVM_F32, 4, (int64_t[]){outputs, d[2], d[3], XCVM_CHANNEL_BLOCK});
+        if (entry->packed != NULL)
+            xcvm_blocked_pack_depthwise(w->type.data, d, entry->packed->type.data);
+        break;
+    case XCC_BLOCK_WINOGRAD:
+        entry->packed =
+            xcc_constant_blank(s->m->graph, XCVM_F32, 4, (int64_t[]){points, outputs, d[1], XCVM_CHANNEL_BLOCK});
+        if (entry->packed != NULL)
+            xcvm_blocked_pack_winograd(w->type.data, d, c->tile, entry->packed->type.data);
+        break;
+    }
+    if (entry->packed == NULL)
+        return NULL;
+    s->packed = entry;
+    return entry->packed;
+}
+
+/* A vector with an element for each channel, zero beyond the last. */
+static xcc_value *new_vector(xcc_blocker *s, int64_t channels)
+{
+    int64_t count = xcvm_blocks_of(channels) * XCVM_CHANNEL_BLOCK;
+    xcc_value *v = xcc_constant_blank(s->m->graph, XCVM_F32, 1, &count);
+    if (v != NULL)
+        memset(v->type.data, 0, v->type.bytes);
+    return v;
+}
+
+static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    static const int algorithms[] = {XCVM_BLOCKED_direct, XCVM_BLOCKED_depthwise, XCVM_BLOCKED_winograd};
+    const xcvm_Conv_args *a = XCC_ARGS(Conv, c->node);
+    xcc_value *x = xcc_value_of(a->x), *w = xcc_value_of(a->w), *bias = xcc_value_of(a->b), *z = xcc_value_of(a->z);
+    const xcc_value *packed = pack(s, c, w);
+    if (packed == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    if (bias != NULL) {
+        xcc_value *padded = new_vector(s, w->type.dims[0]);
+        if (padded == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        xcvm_blocked_pack_bias(bias->type.data, w->type.dims[0], padded->type.data);
+        bias = padded;
+    }
+    if (!c->plain_input || (s->values[x->id].blocked != NULL && s->values[x->id].blocked->graph == s->g))
+        x = blocked(s, c->node, x);
+    if (z != NULL)
+        z = blocked(s, c->node, z);
+    if (x == NULL || (a->z != NULL && z == NULL))
+        return s->m->error->status;
+    XCVM_TRY(EMIT(s, c, BlockedConv, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias), .z = XCC_IN(z),
+                  .strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group,
+                  .activation = a->activation, .activation_params = a->activation_params,
+                  .algorithm = algorithms[c->algorithm]));
+    xcc_node_set_input(c->node, 1, NULL);
+    xcc_constant_release(w);
+    return XCVM_OK;
+}
+
+/* ---- Element-wise ---- */
+
+/* A constant for each channel as a tensor that is broadcast to blocks. */
+static xcc_value *channel_constant(xcc_blocker *s, const xcc_value *v, int64_t channels)
+{
+    int64_t dims[] = {1, xcvm_blocks_of(channels), 1, 1, XCVM_CHANNEL_BLOCK};
+    xcc_value *result = xcc_constant_blank(s->m->graph, XCVM_F32, BLOCKED_RANK, dims);
+    if (result != NULL)
+        xcvm_blocked_pack_bias(v->type.data, channels, result->type.data);
+    return result;
+}
+
+/* The same instruction on other operands, `count` of them from the first one on. */
+static xcvm_status convert_same(xcc_blocker *s, const xcc_block_candidate *c, size_t count)
+{
+    const xcvm_row *row = c->node->row;
+    void *args = xcc_alloc(s->m, row->args_size);
+    if (args == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    memcpy(args, c->node->args, row->args_size);
+    for (size_t f = 0, i = 0; f < row->field_count && i < count; f++) {
+        if (!xcvm_field_is_input(&row->fields[f]))
+            continue;
+        xcc_value *v = c->node->uses[i].value;
+        if (xcc_block_takes(c, i))
+            v = blocked(s, c->node, v);
+        else if (xcc_is_constant(v) && xcvm_element_count(&v->type) > 1)
+            v = channel_constant(s, v, xcc_node_output(c->node, 0)->type.dims[1]);
+        if (v == NULL)
+            return s->m->error->status;
+        *(const xcvm_value **)(void *)((char *)args + row->fields[f].offset) = &v->type;
+        i++;
+    }
+    return emit(s, c, row->opcode, args, row->fields[0].offset);
+}
+
+/* Scale and shift of a BatchNormalization, with elements for whole blocks. */
+static bool affine_constants(xcc_blocker *s, const xcc_node *n, xcc_value **scale, xcc_value **shift)
+{
+    const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
+    int64_t channels = a->x->dims[1];
+    *scale = new_vector(s, channels);
+    *shift = *scale != NULL ? new_vector(s, channels) : NULL;
+    for (size_t i = 0; *shift != NULL && i < (size_t)channels; i++) {
+        double factor = xcvm_element_as_double(a->scale, i) / sqrt(xcvm_element_as_double(a->var, i) + a->epsilon);
+        XCVM_DATA(float, &(*scale)->type)[i] = (float)factor;
+        XCVM_DATA(float, &(*shift)->type)
+        [i] = (float)(xcvm_element_as_double(a->b, i) - xcvm_element_as_double(a->mean, i) * factor);
+    }
+    return *shift != NULL;
+}
+
+/* The chosen candidate that alone uses the result of another, in blocks. */
+static const xcc_block_candidate *sole_user(const xcc_blocker *s, const xcc_block_candidate *c)
+{
+    const xcc_value *v = xcc_node_output(c->node, 0);
+    const xcc_block_candidate *user = xcc_used_once(v) ? xcc_block_candidate_of(s, v->users->node) : NULL;
+    return user != NULL && user->chosen && xcc_block_takes(user, v->users->index) ? user : NULL;
+}
+
+/* Whether another candidate does a node's work with its own: BatchNormalization that of Concat, an activation that of
+ * BatchNormalization. */
+static bool is_absorbed(const xcc_blocker *s, const xcc_block_candidate *c)
+{
+    double params[XCC_MOST_PARAMS];
+    size_t count;
+    const xcc_block_candidate *user =
+        c->kind == XCC_BLOCK_CONCAT || c->kind == XCC_BLOCK_AFFINE ? sole_user(s, c) : NULL;
+    if (user == NULL)
+        return false;
+    return c->kind == XCC_BLOCK_CONCAT
+               ? user->kind == XCC_BLOCK_AFFINE
+               : user->kind == XCC_BLOCK_UNARY && xcc_activation_of(user->node, params, &count) != XCVM_ACTIVATION_none;
+}
+
+static xcvm_status blocked_list(xcc_blocker *s, const xcc_block_candidate *c, const xcc_node *list, xcvm_inputs *xs)
+{
+    size_t count = xcc_node_input_count(list);
+    const xcvm_value **at = xcc_alloc(s->m, count * sizeof *at);
+    if (at == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const xcc_value *v = blocked(s, c->node, list->uses[i].value);
+        if (v == NULL)
+            return s->m->error->status;
+        at[i] = &v->type;
+    }
+    *xs = (xcvm_inputs){at, count};
+    return XCVM_OK;
+}
+
+/* BatchNormalization `n`, and an activation of it if `c` is one. */
+static xcvm_status convert_affine(xcc_blocker *s, const xcc_block_candidate *c, const xcc_node *n)
+{
+    double params[XCC_MOST_PARAMS];
+    size_t count = 0;
+    int activation = c->node != n ? xcc_activation_of(c->node, params, &count) : XCVM_ACTIVATION_none;
+    xcc_value *scale, *shift, *x = n->uses[0].value;
+    const xcc_block_candidate *concat = xcc_block_candidate_of(s, x->producer);
+    const xcvm_value *one[1];
+    xcvm_inputs xs;
+    if (!affine_constants(s, n, &scale, &shift))
+        return XCVM_OUT_OF_MEMORY;
+    if (concat != NULL && concat->chosen && concat->kind == XCC_BLOCK_CONCAT && is_absorbed(s, concat)) {
+        XCVM_TRY(blocked_list(s, c, concat->node, &xs));
+    } else {
+        x = blocked(s, c->node, x);
+        if (x == NULL)
+            return s->m->error->status;
+        one[0] = &x->type;
+        xs = (xcvm_inputs){one, 1};
+    }
+    return EMIT(s, c, BlockedAffine, y, .xs = xs, .scale = XCC_IN(scale), .shift = XCC_IN(shift),
+                .activation = activation, .activation_params = {params, count});
+}
+
+static xcvm_status convert_unary(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    const xcc_block_candidate *from = xcc_block_candidate_of(s, c->node->uses[0].value->producer);
+    if (from != NULL && from->chosen && from->kind == XCC_BLOCK_AFFINE && is_absorbed(s, from))
+        return convert_affine(s, c, from->node);
+    return convert_same(s, c, 1);
+}
+
+/* ---- Pools and reductions ---- */
+
+/* Attributes of two axes with a third one, which has `last` everywhere. */
+static xcvm_ints with_axis(xcvm_ints two, int64_t last, int64_t room[6])
+{
+    for (size_t i = 0; i < two.count / 2; i++) {
+        room[3 * i] = two.at[2 * i];
+        room[3 * i + 1] = two.at[2 * i + 1];
+        room[3 * i + 2] = last;
+    }
+    return (xcvm_ints){room, two.count / 2 * 3};
+}
+
+static xcvm_status convert_pool(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    int64_t kernel[6], strides[6], pads[6], dilations[6];
+    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    if (x == NULL)
+        return s->m->error->status;
+    if (xcc_is(c->node, XCVM_OP_MaxPool)) {
+        const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, c->node);
+        return EMIT(s, c, MaxPool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, 1, kernel),
+                    .strides = with_axis(a->strides, 1, strides), .pads = with_axis(a->pads, 0, pads),
+                    .dilations = with_axis(a->dilations, 1, dilations), .ceil_mode = a->ceil_mode);
+    }
+    const xcvm_AveragePool_args *a = XCC_ARGS(AveragePool, c->node);
+    return EMIT(s, c, AveragePool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, 1, kernel),
+                .strides = with_axis(a->strides, 1, strides), .pads = with_axis(a->pads, 0, pads),
+                .dilations = with_axis(a->dilations, 1, dilations), .ceil_mode = a->ceil_mode,
+                .count_include_pad = a->count_include_pad);
+}
+
+/* All reductions have the same arguments. */
+static xcvm_status convert_reduction(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    const xcvm_ReduceSum_args *a = XCC_ARGS(ReduceSum, c->node);
+    xcc_value *old = xcc_node_output(c->node, 0), *x = c->node->uses[0].value;
+    const xcc_value *axes = xcc_constant_i64(s->g, 2, (const int64_t[]){2, 3});
+    xcc_value *from = blocked(s, c->node, x), *point = xcc_value_create(s->g, NULL);
+    if (axes == NULL || from == NULL || point == NULL)
+        return s->m->error->status;
+    xcvm_value_set_tensor(&point->type, XCVM_F32, IMAGE_RANK,
+                          (const int64_t[]){x->type.dims[0], x->type.dims[1], 1, 1});
+    xcvm_ReduceSum_args args = {.x = XCC_IN(from), .axes = XCC_IN(axes), .keepdims = 1};
+    if (a->keepdims != 0)
+        return emit(s, c, c->node->row->opcode, &args, offsetof(xcvm_ReduceSum_args, y));
+    xcc_builder b = xcc_builder_before(c->node);
+    xcc_value *reduced = new_blocked(s, point);
+    args.y = XCC_OUT(reduced);
+    if (reduced == NULL || xcc_append(&b, c->node->row->opcode, &args) == NULL)
+        return s->m->error->status;
+    xcc_value *plain = unblocked(c->node, point, reduced);
+    xcc_value *y = plain != NULL ? xcc_apply(&b, Squeeze, y, .x = XCC_IN(plain), .axes = XCC_IN(axes)) : NULL;
+    xcc_rewrite r = {.m = s->m};
+    xcc_rewrite_replace(&r, old, y);
+    return y != NULL ? XCVM_OK : s->m->error->status;
+}
+
+/* ---- Channels ---- */
+
+static xcvm_status convert_concat(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    xcvm_inputs xs;
+    XCVM_TRY(blocked_list(s, c, c->node, &xs));
+    return EMIT(s, c, Concat, y, .xs = xs, .axis = 1);
+}
+
+static xcvm_status convert_split(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    size_t count = xcc_node_output_count(c->node);
+    xcc_builder b = xcc_builder_before(c->node);
+    xcvm_value **ys = xcc_alloc(s->m, count * sizeof *ys);
+    int64_t *sizes = xcc_alloc(s->m, count * sizeof *sizes);
+    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    if (ys == NULL || sizes == NULL || x == NULL)
+        return s->m->error->status;
+    for (size_t i = 0; i < count; i++) {
+        const xcc_value *y = xcc_node_output(c->node, i);
+        xcc_value *part = new_blocked(s, y);
+        if (part == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        sizes[i] = blocks_of(y);
+        s->values[y->id].blocked = part;
+        ys[i] = &part->type;
+    }
+    const xcc_value *split = xcc_constant_i64(s->g, count, sizes);
+    const xcc_node *made =
+        split == NULL ? NULL
+                      : xcc_emit(&b, Split, .ys = {ys, count}, .x = XCC_IN(x), .split = XCC_IN(split), .axis = 1);
+    return made != NULL ? XCVM_OK : s->m->error->status;
+}
+
+static xcvm_status convert_slice(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    const xcvm_Slice_args *a = XCC_ARGS(Slice, c->node);
+    int64_t starts[IMAGE_RANK], ends[IMAGE_RANK], axes[IMAGE_RANK], steps[IMAGE_RANK] = {1, 1, 1, 1};
+    size_t count = (size_t)xcc_integers(xcc_value_of(a->starts), starts, IMAGE_RANK);
+    xcc_integers(xcc_value_of(a->ends), ends, IMAGE_RANK);
+    xcc_integers(xcc_value_of(a->axes), axes, IMAGE_RANK);
+    if (a->steps != NULL)
+        xcc_integers(xcc_value_of(a->steps), steps, IMAGE_RANK);
+    for (size_t i = 0; i < count; i++) {
+        axes[i] += axes[i] < 0 ? IMAGE_RANK : 0;
+        if (axes[i] != 1)
+            continue;
+        starts[i] = (starts[i] < 0 ? starts[i] + a->x->dims[1] : starts[i]) / XCVM_CHANNEL_BLOCK;
+        ends[i] = starts[i] + xcvm_blocks_of(a->y->dims[1]);
+    }
+    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    const xcc_value *from = xcc_constant_i64(s->g, count, starts), *to = xcc_constant_i64(s->g, count, ends);
+    const xcc_value *along = xcc_constant_i64(s->g, count, axes), *by = xcc_constant_i64(s->g, count, steps);
+    if (x == NULL || from == NULL || to == NULL || along == NULL || by == NULL)
+        return s->m->error->status;
+    return EMIT(s, c, Slice, y, .x = XCC_IN(x), .starts = XCC_IN(from), .ends = XCC_IN(to), .axes = XCC_IN(along),
+                .steps = XCC_IN(by));
+}
+
+/* ---- All ---- */
+
+static xcvm_status convert_node(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    switch (c->kind) {
+    case XCC_BLOCK_CONV:
+        return convert_conv(s, c);
+    case XCC_BLOCK_UNARY:
+        return convert_unary(s, c);
+    case XCC_BLOCK_BINARY:
+        return convert_same(s, c, 2);
+    case XCC_BLOCK_POOL:
+        return convert_pool(s, c);
+    case XCC_BLOCK_REDUCE:
+        return convert_reduction(s, c);
+    case XCC_BLOCK_AFFINE:
+        return convert_affine(s, c, c->node);
+    case XCC_BLOCK_CONCAT:
+        return convert_concat(s, c);
+    case XCC_BLOCK_SPLIT:
+        return convert_split(s, c);
+    default:
+        return convert_slice(s, c);
+    }
+}
+
+/* Whether anybody needs a value in the plain layout: not a candidate that was converted. */
+static bool is_needed_plain(const xcc_blocker *s, const xcc_value *v)
+{
+    for (const xcc_use *use = v->users; use != NULL; use = use->next) {
+        const xcc_block_candidate *c = use->graph == s->g ? xcc_block_candidate_of(s, use->node) : NULL;
+        if (c == NULL || !c->chosen)
+            return true;
+    }
+    return false;
+}
+
+static xcvm_status restore(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    size_t outputs = xcc_node_output_count(c->node);
+    for (size_t i = 0; i < outputs; i++) {
+        xcc_value *v = xcc_node_output(c->node, i);
+        if (v == NULL || !is_needed_plain(s, v))
+            continue;
+        xcc_value *plain = unblocked(c->node, v, s->values[v->id].blocked);
+        if (plain == NULL)
+            return s->m->error->status;
+        xcc_rewrite r = {.m = s->m};
+        xcc_rewrite_replace(&r, v, plain);
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_block_convert(xcc_blocker *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->candidates[i].chosen && !is_absorbed(s, &s->candidates[i]))
+            XCVM_TRY(convert_node(s, &s->candidates[i]));
+    for (size_t i = 0; i < s->count; i++)
+        if (s->candidates[i].chosen)
+            XCVM_TRY(restore(s, &s->candidates[i]));
+    for (size_t i = s->count; i-- > 0;) {
+        if (!s->candidates[i].chosen)
+            continue;
+        xcc_node_remove(s->candidates[i].node);
+        s->m->changes++;
+    }
+    return XCVM_OK;
+}

@@ -1,0 +1,276 @@
+/* Which nodes can compute on blocked channels. */
+#include "compiler/block.h"
+#include "ops/blocked.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHANNELS = 1, IMAGE_RANK = 4 };
+
+/* The height and width of an image of which nothing is known. */
+#define USUAL_SIZE 224.0
+
+bool xcc_block_is_image(const xcc_value *v)
+{
+    return v != NULL && v->type.kind == XCVM_KIND_TENSOR && v->type.dtype == XCVM_F32 && v->type.rank == IMAGE_RANK &&
+           v->type.dims[CHANNELS] > 0;
+}
+
+bool xcc_block_is_point(const xcc_value *v)
+{
+    return xcc_block_is_image(v) && v->type.dims[2] == 1 && v->type.dims[3] == 1;
+}
+
+static int64_t channels_of(const xcc_value *v) { return v->type.dims[CHANNELS]; }
+
+static bool is_variable_image(const xcc_value *v) { return xcc_block_is_image(v) && !xcc_is_constant(v); }
+
+/* ---- Convolutions ---- */
+
+static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
+{
+    const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
+    const xcc_value *x = xcc_value_of(a->x), *w = xcc_value_of(a->w), *b = xcc_value_of(a->b), *z = xcc_value_of(a->z);
+    if (!is_variable_image(x) || !xcc_block_is_image(xcc_value_of(a->y)) || !xcc_is_constant(w) ||
+        w->type.rank != IMAGE_RANK || xcvm_element_count(&w->type) == 0 || (b != NULL && !xcc_is_constant(b)) ||
+        (z != NULL && !is_variable_image(z)) || a->group > channels_of(x))
+        return false;
+    int64_t outputs = w->type.dims[0], channels = w->type.dims[1];
+    c->kind = XCC_BLOCK_CONV;
+    c->algorithm = a->group > 1 && channels == 1 ? XCC_BLOCK_DEPTHWISE : XCC_BLOCK_DIRECT;
+    if (c->algorithm == XCC_BLOCK_DEPTHWISE)
+        return outputs == a->group;
+    c->plain_input = a->group == 1 && channels <= XCVM_BLOCKED_PLAIN_CHANNELS;
+    return a->group == 1 || (channels % XCVM_CHANNEL_BLOCK == 0 && outputs / a->group % XCVM_CHANNEL_BLOCK == 0);
+}
+
+/* ---- Element-wise ---- */
+
+/* A tensor of one element that can be broadcast to a blocked tensor as it is. */
+static bool is_number(const xcc_value *v)
+{
+    return v->type.kind == XCVM_KIND_TENSOR && v->type.rank >= 0 && v->type.rank <= IMAGE_RANK &&
+           xcvm_dims_known(&v->type) && xcvm_element_count(&v->type) == 1;
+}
+
+/* A constant that depends on the channel alone. */
+static bool is_per_channel(const xcc_value *v, int64_t channels)
+{
+    const xcvm_value *t = &v->type;
+    return xcc_is_constant(v) && t->dtype == XCVM_F32 && (t->rank == 3 || t->rank == IMAGE_RANK) &&
+           t->dims[t->rank - 3] == channels && t->dims[t->rank - 2] == 1 && t->dims[t->rank - 1] == 1 &&
+           (t->rank == 3 || t->dims[0] == 1);
+}
+
+static bool describe_unary(const xcc_node *n, xcc_block_candidate *c)
+{
+    c->kind = XCC_BLOCK_UNARY;
+    size_t inputs = xcc_node_input_count(n);
+    for (size_t i = 1; i < inputs; i++)
+        if (xcc_node_input(n, i) != NULL && !is_number(xcc_node_input(n, i)))
+            return false;
+    return is_variable_image(xcc_node_input(n, 0));
+}
+
+static bool describe_binary(const xcc_node *n, xcc_block_candidate *c)
+{
+    const xcc_value *y = xcc_node_output(n, 0);
+    bool image = false;
+    c->kind = XCC_BLOCK_BINARY;
+    if (!xcc_block_is_image(y))
+        return false;
+    for (size_t i = 0; i < 2; i++) {
+        const xcc_value *v = xcc_node_input(n, i);
+        if (v->type.dtype != XCVM_F32)
+            return false;
+        if (is_number(v) || is_per_channel(v, channels_of(y)))
+            continue;
+        if (!is_variable_image(v) || channels_of(v) != channels_of(y))
+            return false;
+        image = true;
+    }
+    return image;
+}
+
+/* ---- Others ---- */
+
+static bool describe_reduction(const xcc_node *n, xcc_block_candidate *c)
+{
+    int64_t axes[IMAGE_RANK];
+    c->kind = XCC_BLOCK_REDUCE;
+    if (!is_variable_image(xcc_node_input(n, 0)) || xcc_integers(xcc_node_input(n, 1), axes, IMAGE_RANK) != 2)
+        return false;
+    for (int i = 0; i < 2; i++)
+        axes[i] += axes[i] < 0 ? IMAGE_RANK : 0;
+    return axes[0] + axes[1] == 2 + 3 && (axes[0] == 2 || axes[0] == 3);
+}
+
+static bool is_vector(const xcvm_value *v, int64_t count)
+{
+    const xcc_value *value = xcc_value_of(v);
+    return xcc_is_constant(value) && v->rank == 1 && v->dims[0] == count;
+}
+
+static bool describe_batch_normalization(const xcc_node *n, xcc_block_candidate *c)
+{
+    const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
+    c->kind = XCC_BLOCK_AFFINE;
+    if (!is_variable_image(xcc_value_of(a->x)) || a->training_mode != 0 || a->running_mean != NULL ||
+        a->running_var != NULL)
+        return false;
+    int64_t channels = a->x->dims[CHANNELS];
+    return is_vector(a->scale, channels) && is_vector(a->b, channels) && is_vector(a->mean, channels) &&
+           is_vector(a->var, channels);
+}
+
+static bool describe_concat(const xcc_node *n, xcc_block_candidate *c)
+{
+    const xcvm_Concat_args *a = XCC_ARGS(Concat, n);
+    c->kind = XCC_BLOCK_CONCAT;
+    if (a->axis != CHANNELS && a->axis != CHANNELS - IMAGE_RANK)
+        return false;
+    for (size_t i = 0; i < a->xs.count; i++) {
+        const xcc_value *v = xcc_value_of(a->xs.at[i]);
+        if (!is_variable_image(v) || (i + 1 < a->xs.count && channels_of(v) % XCVM_CHANNEL_BLOCK != 0))
+            return false;
+    }
+    return a->xs.count > 0;
+}
+
+static bool describe_split(const xcc_node *n, xcc_block_candidate *c)
+{
+    const xcvm_Split_args *a = XCC_ARGS(Split, n);
+    c->kind = XCC_BLOCK_SPLIT;
+    if ((a->axis != CHANNELS && a->axis != CHANNELS - IMAGE_RANK) || !is_variable_image(xcc_value_of(a->x)))
+        return false;
+    for (size_t i = 0; i < a->ys.count; i++) {
+        const xcc_value *v = xcc_value_of(a->ys.at[i]);
+        if (!xcc_block_is_image(v) || (i + 1 < a->ys.count && channels_of(v) % XCVM_CHANNEL_BLOCK != 0))
+            return false;
+    }
+    return a->ys.count > 0;
+}
+
+/* Axes of space and of batch are cut as they are, channels between blocks. */
+static bool describe_slice(const xcc_node *n, xcc_block_candidate *c)
+{
+    const xcvm_Slice_args *a = XCC_ARGS(Slice, n);
+    int64_t starts[IMAGE_RANK], ends[IMAGE_RANK], axes[IMAGE_RANK], steps[IMAGE_RANK];
+    c->kind = XCC_BLOCK_SLICE;
+    int count = xcc_integers(xcc_value_of(a->starts), starts, IMAGE_RANK);
+    if (!is_variable_image(xcc_value_of(a->x)) || !xcc_block_is_image(xcc_value_of(a->y)) || count < 0 ||
+        xcc_integers(xcc_value_of(a->ends), ends, IMAGE_RANK) != count ||
+        xcc_integers(xcc_value_of(a->axes), axes, IMAGE_RANK) != count ||
+        (a->steps != NULL && xcc_integers(xcc_value_of(a->steps), steps, IMAGE_RANK) != count))
+        return false;
+    int64_t channels = a->x->dims[CHANNELS];
+    for (int i = 0; i < count; i++) {
+        if (axes[i] != CHANNELS && axes[i] != CHANNELS - IMAGE_RANK)
+            continue;
+        int64_t start = starts[i] < 0 ? starts[i] + channels : starts[i];
+        if ((a->steps != NULL && steps[i] != 1) || start < 0 || start % XCVM_CHANNEL_BLOCK != 0)
+            return false;
+    }
+    return true;
+}
+
+bool xcc_block_describe(xcc_node *n, xcc_block_candidate *c)
+{
+    *c = (xcc_block_candidate){.node = n};
+    if (n->kind != XCC_INSTRUCTION || n->row->effect != XCVM_PURE)
+        return false;
+    if (strcmp(n->row->shape_name, "reduction") == 0)
+        return describe_reduction(n, c);
+    if (!xcc_block_is_image(xcc_node_output(n, 0)))
+        return false;
+    switch (n->row->opcode) {
+    case XCVM_OP_Conv:
+        return describe_conv(n, c);
+    case XCVM_OP_Add:
+    case XCVM_OP_Sub:
+    case XCVM_OP_Mul:
+    case XCVM_OP_Div:
+    case XCVM_OP_Max:
+    case XCVM_OP_Min:
+    case XCVM_OP_Pow:
+    case XCVM_OP_Mod:
+    case XCVM_OP_PRelu:
+        return describe_binary(n, c);
+    case XCVM_OP_MaxPool:
+        c->kind = XCC_BLOCK_POOL;
+        return is_variable_image(xcc_node_input(n, 0)) && xcc_node_output(n, 1) == NULL;
+    case XCVM_OP_AveragePool:
+        c->kind = XCC_BLOCK_POOL;
+        return is_variable_image(xcc_node_input(n, 0));
+    case XCVM_OP_BatchNormalization:
+        return describe_batch_normalization(n, c);
+    case XCVM_OP_Concat:
+        return describe_concat(n, c);
+    case XCVM_OP_Split:
+        return describe_split(n, c);
+    case XCVM_OP_Slice:
+        return describe_slice(n, c);
+    default:
+        /* The rows of element-wise instructions with one operand. */
+        return n->row->opcode >= XCVM_OP_Abs && n->row->opcode <= XCVM_OP_Clip &&
+               strcmp(n->row->shape_name, "same") == 0 && describe_unary(n, c);
+    }
+}
+
+bool xcc_block_takes(const xcc_block_candidate *c, size_t index)
+{
+    switch (c->kind) {
+    case XCC_BLOCK_CONV:
+        return index == 0 || index == 3;
+    case XCC_BLOCK_CONCAT:
+        return true;
+    case XCC_BLOCK_BINARY:
+        return is_variable_image(c->node->uses[index].value) && !is_number(c->node->uses[index].value);
+    default:
+        return index == 0;
+    }
+}
+
+bool xcc_block_gives(const xcc_block_candidate *c)
+{
+    return c->kind != XCC_BLOCK_REDUCE || XCC_ARGS(ReduceSum, c->node)->keepdims != 0;
+}
+
+/* ---- Sizes ---- */
+
+static const xcc_value *first_image(const xcc_node *n)
+{
+    size_t inputs = n->kind == XCC_INSTRUCTION ? xcc_node_input_count(n) : 0;
+    for (size_t i = 0; i < inputs; i++)
+        if (is_variable_image(n->uses[i].value))
+            return n->uses[i].value;
+    return NULL;
+}
+
+static xcvm_ints strides_of(const xcc_node *n)
+{
+    switch (n->kind == XCC_INSTRUCTION ? n->row->opcode : XCVM_OP_NONE) {
+    case XCVM_OP_Conv:
+        return XCC_ARGS(Conv, n)->strides;
+    case XCVM_OP_MaxPool:
+        return XCC_ARGS(MaxPool, n)->strides;
+    case XCVM_OP_AveragePool:
+        return XCC_ARGS(AveragePool, n)->strides;
+    default:
+        return (xcvm_ints){NULL, 0};
+    }
+}
+
+void xcc_block_assume_size(xcc_blocker *s, const xcc_value *y, const xcc_node *n)
+{
+    if (!xcc_block_is_image(y))
+        return;
+    const xcc_value *x = n != NULL ? first_image(n) : NULL;
+    xcvm_ints strides = n != NULL ? strides_of(n) : (xcvm_ints){NULL, 0};
+    for (int axis = 0; axis < 2; axis++) {
+        double size = x != NULL && s->values[x->id].size[axis] > 0 ? s->values[x->id].size[axis] : USUAL_SIZE;
+        if (strides.count == 2)
+            size = ceil(size / (double)strides.at[axis]);
+        s->values[y->id].size[axis] = y->type.dims[2 + axis] >= 0 ? (double)y->type.dims[2 + axis] : size;
+    }
+}

@@ -1,0 +1,205 @@
+/* Constant matrices are packed for the products with them, once and for all: MatMul and Gemm become PackedGemm,
+ * recurrent networks the product with their whole input and what is left of them. */
+#include "compiler/pack.h"
+
+#include "ops/packed.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    /* Up to so many columns, a product is inner products, for which the constant lies well. */
+    FEW_COLUMNS = 8,
+    /* A constant of more bytes is not kept twice, for products and for something else. */
+    LARGE = 1 << 20
+};
+
+float *xcc_pack_floats(xcc_rewrite *r, int rank, const int64_t *dims, xcc_value **constant)
+{
+    size_t count, bytes;
+    if (!xcvm_tensor_size(XCVM_F32, rank, dims, &count, &bytes)) {
+        r->status = xcvm_error_set(r->m->error, XCVM_OUT_OF_MEMORY, "a packed constant is too large");
+        return NULL;
+    }
+    /* One constant or the other may be empty, but its memory is not. */
+    float *room = xcc_alloc(r->m, bytes + 1);
+    *constant = room != NULL ? xcc_constant(r->m->graph, NULL, XCVM_F32, rank, dims, room, true) : NULL;
+    if (*constant == NULL)
+        r->status = r->m->error->status;
+    return *constant != NULL ? room : NULL;
+}
+
+/* ---- Products ---- */
+
+/* A product by a constant in the terms of Gemm. */
+typedef struct product {
+    xcvm_Gemm_args a;
+    xcc_value *w;
+    int64_t rows, columns; /* of the matrix that is multiplied by */
+} product;
+
+static bool describe(const xcc_node *n, product *p)
+{
+    if (xcc_is(n, XCVM_OP_Gemm)) {
+        p->a = *XCC_ARGS(Gemm, n);
+    } else if (xcc_is(n, XCVM_OP_MatMul)) {
+        const xcvm_MatMul_args *a = XCC_ARGS(MatMul, n);
+        p->a = (xcvm_Gemm_args){.y = a->y, .a = a->a, .b = a->b, .alpha = 1.0, .activation = XCVM_ACTIVATION_none};
+    } else {
+        return false;
+    }
+    p->w = xcc_value_of(p->a.b);
+    if (p->a.transA || p->a.a->rank < 1 || p->w->type.dtype != XCVM_F32 || p->w->type.rank != 2 ||
+        !xcc_is_constant(p->w) || !isfinite(p->a.alpha))
+        return false;
+    p->rows = p->w->type.dims[p->a.transB ? 1 : 0];
+    p->columns = p->w->type.dims[p->a.transB ? 0 : 1];
+    return p->columns > FEW_COLUMNS && p->columns <= INT32_MAX;
+}
+
+/* Whether the constant may be replaced: everyone who uses it would take the packed one. */
+static bool gives_way(const xcc_value *w)
+{
+    if (w->type.bytes <= LARGE)
+        return true;
+    for (const xcc_use *u = w->users; u != NULL; u = u->next) {
+        product p;
+        if (u->node == NULL || u->node->kind != XCC_INSTRUCTION || u->index != 1 || !describe(u->node, &p))
+            return false;
+    }
+    return true;
+}
+
+typedef struct packed {
+    const xcc_value *w;
+    double alpha;
+    bool transposed;
+    xcc_value *panels;
+} packed;
+
+typedef struct packer {
+    xcc_rewrite r;
+    packed *done; /* so that a constant that is shared is packed once */
+    size_t count, capacity;
+} packer;
+
+static bool remember(packer *k, const packed *entry)
+{
+    if (k->count == k->capacity) {
+        const size_t capacity = k->capacity == 0 ? 16 : 2 * k->capacity;
+        packed *more = xcc_alloc(k->r.m, capacity * sizeof *more);
+        if (more == NULL)
+            return xcc_rewrite_ok(&k->r, XCVM_OUT_OF_MEMORY);
+        if (k->count > 0)
+            memcpy(more, k->done, k->count * sizeof *more);
+        k->done = more;
+        k->capacity = capacity;
+    }
+    k->done[k->count++] = *entry;
+    return true;
+}
+
+static xcc_value *pack(packer *k, const product *p)
+{
+    for (size_t i = 0; i < k->count; i++)
+        if (k->done[i].w == p->w && k->done[i].alpha == p->a.alpha && k->done[i].transposed == (p->a.transB != 0))
+            return k->done[i].panels;
+    packed entry = {.w = p->w, .alpha = p->a.alpha, .transposed = p->a.transB != 0};
+    const int64_t dims[] = {(int64_t)xcvm_packed_panels((size_t)p->columns), p->rows, XCVM_PACKED_COLUMNS};
+    float *panels = xcc_pack_floats(&k->r, 3, dims, &entry.panels);
+    if (panels == NULL)
+        return NULL;
+    const size_t rows = (size_t)p->rows, columns = (size_t)p->columns;
+    xcvm_packed_write(rows, columns, p->w->type.data, p->a.transB ? 1 : columns, p->a.transB ? rows : 1,
+                      (float)p->a.alpha, panels);
+    return remember(k, &entry) ? entry.panels : NULL;
+}
+
+/* What Gemm adds, as one number for each column or as a tensor of the result's shape. */
+static bool addend(packer *k, const product *p, const xcc_value *y, xcc_value **c, xcc_value **z)
+{
+    const xcvm_value *added = p->a.beta != 0.0 ? p->a.c : NULL;
+    *c = *z = NULL;
+    if (added == NULL)
+        return true;
+    xcc_value *v = xcc_value_of(added);
+    if (p->a.beta == 1.0 && added->rank == 1 && added->dims[0] == p->columns) {
+        *c = v;
+        return true;
+    }
+    if (p->a.beta == 1.0 && xcc_same_type(v, y)) {
+        *z = v;
+        return true;
+    }
+    const size_t count = xcc_is_constant(v) ? xcvm_element_count(added) : 0, columns = (size_t)p->columns;
+    if (count != 1 && (count != columns || added->dims[added->rank - 1] != p->columns))
+        return false;
+    float *bias = xcc_pack_floats(&k->r, 1, &p->columns, c);
+    for (size_t i = 0; bias != NULL && i < columns; i++)
+        bias[i] = (float)(p->a.beta * (double)XCVM_CDATA(float, added)[count == 1 ? 0 : i]);
+    return bias != NULL;
+}
+
+static void pack_product(packer *k, xcc_node *n)
+{
+    product p;
+    xcc_value *y = xcc_node_output(n, 0), *c, *z;
+    if (!describe(n, &p) || !gives_way(p.w) || !addend(k, &p, y, &c, &z))
+        return;
+    xcc_value *panels = pack(k, &p);
+    if (panels == NULL)
+        return;
+    xcc_builder b = xcc_builder_before(n);
+    if (xcc_rewrite_replace(&k->r, y,
+                            xcc_apply(&b, PackedGemm, y, .a = p.a.a, .w = XCC_IN(panels), .c = XCC_IN(c),
+                                      .z = XCC_IN(z), .columns = p.columns, .activation = p.a.activation,
+                                      .activation_params = p.a.activation_params)))
+        xcc_rewrite_sweep(n);
+}
+
+static void walk(packer *k, xcc_graph *g)
+{
+    for (xcc_node *n = g->first, *next; n != NULL && k->r.status == XCVM_OK; n = next) {
+        next = n->next;
+        if (n->kind == XCC_INSTRUCTION) {
+            pack_product(k, n);
+            continue;
+        }
+        for (size_t i = 0; i < n->body_count; i++)
+            walk(k, n->bodies[i]);
+    }
+}
+
+/* A tensor that is added to a product, as around the blocks of a transformer. */
+static bool residual(xcc_rewrite *r, xcc_node *n)
+{
+    xcc_value *y = xcc_node_output(n, 0);
+    for (size_t i = 2; i-- > 0;) {
+        xcc_value *x = xcc_node_input(n, i), *z = xcc_node_input(n, 1 - i);
+        const xcc_node *gemm = xcc_sole_producer(x, XCVM_OP_PackedGemm);
+        if (gemm == NULL || !xcc_same_type(x, y) || !xcc_same_type(z, y))
+            continue;
+        xcvm_PackedGemm_args a = *XCC_ARGS(PackedGemm, gemm);
+        if (a.activation != XCVM_ACTIVATION_none || a.z != NULL)
+            continue;
+        a.z = &z->type;
+        xcc_builder b = xcc_builder_before(x->producer);
+        b.before = n;
+        return xcc_rewrite_replace(r, y, xcc_apply_at(&b, XCVM_OP_PackedGemm, &a, offsetof(xcvm_PackedGemm_args, y)));
+    }
+    return false;
+}
+
+xcvm_status xcc_pass_pack(xcc_module *m)
+{
+    static const xcc_rule rules[] = {
+        {XCVM_OP_RNN, xcc_pack_recurrent, "with constant weights"},
+        {XCVM_OP_GRU, xcc_pack_recurrent, "with constant weights"},
+        {XCVM_OP_LSTM, xcc_pack_recurrent, "with constant weights"},
+        {XCVM_OP_Add, residual, "of a tensor to a PackedGemm"},
+    };
+    packer k = {.r = {.m = m}};
+    walk(&k, m->graph);
+    XCVM_TRY(k.r.status);
+    return xcc_rewrite_run(m, rules, sizeof rules / sizeof *rules, NULL);
+}

@@ -1,0 +1,31 @@
+/* BitCast: the same bits as another type of the same width. */
+#include "ops/kernel.h"
+
+XCVM_SHAPE_RULE_OF(BitCast)
+{
+    const xcvm_dtype from = (xcvm_dtype)a->x->dtype;
+    XCVM_REQUIRE(t, xcvm_dtype_in(a->to, XCVM_TYPES_ANY & ~XCVM_TYPES_STRING), INVALID_ARGUMENT,
+                 "to is %s, an element type other than str is needed", xcvm_dtype_name(a->to));
+    XCVM_REQUIRE(t, from != XCVM_STRING, TYPE_MISMATCH, "x is str, whose bits are no number");
+    XCVM_REQUIRE(t, from == XCVM_NO_DTYPE || xcvm_dtype_bits(from) == xcvm_dtype_bits(a->to), TYPE_MISMATCH,
+                 "x is %s of %d bits, which is not the width of %s", xcvm_dtype_name(from), xcvm_dtype_bits(from),
+                 xcvm_dtype_name(a->to));
+    xcvm_value_set_tensor(a->y, a->to, a->x->rank, a->x->dims);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(BitCast)
+{
+    const uint8_t *x = a->x->data;
+    uint8_t *y = a->y->data;
+    (void)k;
+    if (a->y->bytes == 0)
+        return XCVM_OK;
+    /* A bool has no other bits than those of 0 and 1. */
+    if (a->to == XCVM_BOOL)
+        for (size_t i = 0; i < a->y->bytes; i++)
+            y[i] = x[i] != 0;
+    else
+        memcpy(y, x, a->y->bytes);
+    return XCVM_OK;
+}

@@ -1,0 +1,114 @@
+/* Packing filters for convolutions of blocked channels; done when a program is compiled. */
+#include "ops/blocked.h"
+
+#include <math.h>
+
+enum { BLOCK = XCVM_CHANNEL_BLOCK };
+
+void xcvm_blocked_pack_direct(const float *w, const int64_t dims[4], float *packed)
+{
+    const int64_t outputs = dims[0], channels = dims[1], taps = dims[2] * dims[3];
+    for (int64_t block = 0; block < outputs; block += BLOCK)
+        for (int64_t first = 0; first < channels; first += BLOCK) {
+            const int64_t last = channels - first < BLOCK ? channels : first + BLOCK;
+            for (int64_t tap = 0; tap < taps; tap++)
+                for (int64_t c = first; c < last; c++, packed += BLOCK)
+                    for (int64_t k = 0; k < BLOCK; k++)
+                        packed[k] = block + k < outputs ? w[((block + k) * channels + c) * taps + tap] : 0.0f;
+        }
+}
+
+void xcvm_blocked_pack_depthwise(const float *w, const int64_t dims[4], float *packed)
+{
+    const int64_t channels = dims[0], taps = dims[2] * dims[3];
+    for (int64_t block = 0; block < channels; block += BLOCK)
+        for (int64_t tap = 0; tap < taps; tap++, packed += BLOCK)
+            for (int64_t c = 0; c < BLOCK; c++)
+                packed[c] = block + c < channels ? w[(block + c) * taps + tap] : 0.0f;
+}
+
+/* What three taps become: F(2, 3) with the points 0, 1, -1 and infinity; F(4, 3) with those of
+ * ops/vector/blocked_winograd.c. */
+static void transform(int64_t tile, const double g[3], double u[6])
+{
+    const double root2 = sqrt(2.0);
+    if (tile == 2) {
+        u[0] = g[0];
+        u[1] = 0.5 * (g[0] + g[1] + g[2]);
+        u[2] = 0.5 * (g[0] - g[1] + g[2]);
+        u[3] = g[2];
+        return;
+    }
+    const double p = -2.0 / 3.0 * g[0] - 1.0 / 3.0 * g[2], q = root2 / 3.0 * g[1];
+    const double r = 1.0 / 6.0 * g[0] + 1.0 / 3.0 * g[2], s = root2 / 6.0 * g[1];
+    u[0] = g[0];
+    u[1] = p - q;
+    u[2] = p + q;
+    u[3] = r + s;
+    u[4] = r - s;
+    u[5] = g[2];
+}
+
+void xcvm_blocked_pack_winograd(const float *w, const int64_t dims[4], int64_t tile, float *packed)
+{
+    const int64_t outputs = dims[0], channels = dims[1], span = tile + 2;
+    const int64_t stride = xcvm_blocks_of(outputs) * channels * BLOCK; /* from one point to the next */
+    for (int64_t block = 0; block < outputs; block += BLOCK)
+        for (int64_t c = 0; c < channels; c++, packed += BLOCK)
+            for (int64_t k = 0; k < BLOCK; k++) {
+                double rows[3][6], columns[6];
+                const float *g = w + ((block + k) * channels + c) * 9;
+                for (int i = 0; i < 3 && block + k < outputs; i++) {
+                    const double taps[3] = {(double)g[3 * i], (double)g[3 * i + 1], (double)g[3 * i + 2]};
+                    transform(tile, taps, rows[i]);
+                }
+                for (int64_t j = 0; j < span; j++) {
+                    if (block + k < outputs) {
+                        const double taps[3] = {rows[0][j], rows[1][j], rows[2][j]};
+                        transform(tile, taps, columns);
+                    }
+                    for (int64_t i = 0; i < span; i++)
+                        packed[(i * span + j) * stride + k] = block + k < outputs ? (float)columns[i] : 0.0f;
+                }
+            }
+}
+
+void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed)
+{
+    for (int64_t k = 0; k < xcvm_blocks_of(outputs) * BLOCK; k++)
+        packed[k] = k < outputs ? b[k] : 0.0f;
+}
+
+/* Estimated time in multiply-adds at full speed, by measurement. A transformed number counts as so many; so does a
+ * float of the filters: those of a large convolution come from memory, those of a small one, which is likely to be part
+ * of a small network, from a cache. */
+enum { TRANSFORM = 14, FILTER_CACHED = 5, FILTER_FAR = 30, FAR = 256 * 256 };
+
+static double filter_cost(double outputs, double channels)
+{
+    const double share = outputs * channels / FAR;
+    return FILTER_CACHED + (FILTER_FAR - FILTER_CACHED) * (share < 1.0 ? share : 1.0);
+}
+
+static double winograd_cost(double outputs, double channels, int64_t height, int64_t width, int64_t tile)
+{
+    const double tiles = (double)((height + tile - 1) / tile) * (double)((width + tile - 1) / tile);
+    const double points = (double)((tile + 2) * (tile + 2));
+    const double products = outputs * channels * (tiles + filter_cost(outputs, channels));
+    return points * (products + TRANSFORM * tiles * (outputs + channels));
+}
+
+int64_t xcvm_blocked_winograd_tile(int64_t outputs, int64_t channels, int64_t height, int64_t width)
+{
+    const double k = (double)(xcvm_blocks_of(outputs) * BLOCK), c = (double)(xcvm_blocks_of(channels) * BLOCK);
+    double best = 9.0 * k * (double)channels * ((double)height * (double)width + filter_cost(k, c));
+    int64_t tile = 0;
+    for (int64_t t = 2; t <= 4; t += 2) {
+        const double cost = winograd_cost(k, c, height, width, t);
+        if (cost < best) {
+            best = cost;
+            tile = t;
+        }
+    }
+    return tile;
+}

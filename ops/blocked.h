@@ -1,0 +1,44 @@
+/* Channels in blocks: the layout in which convolutions of f32 are computed fastest, as a vector of channels is loaded,
+ * computed and stored without moving elements about.
+ *
+ * A blocked tensor of x [N, C, H, W] is a tensor [N, ceil(C / 16), H, W, 16] of f32: element (n, c, h, w) is at
+ * [n, c / 16, h, w, c % 16]. The block is 16 channels on every processor, so that programs stay portable. Elements
+ * beyond C may hold anything, NaN too: they are never mixed into others.
+ *
+ * Filters are packed when a program is compiled. Their elements beyond the last output channel are zero, and those of
+ * the bias, f32[ceil(K / 16) * 16]:
+ *
+ * direct     f32[K16, Cg, kh, kw, 16], K16 = ceil(K / 16) blocks of output channels, Cg input channels of a group. The
+ *            shape says the sizes, not the order: a block of output channels holds, for each block of up to 16 input
+ *            channels, the window's positions row by row, of each the block's input channels, of each 16 output
+ *            channels. With more than one group, outputs and channels of a group are multiples of 16.
+ * depthwise  f32[C16, kh, kw, 16]; a filter for each channel.
+ * winograd   f32[(tile + 2)^2, K16, C, 16], tile 2 or 4: the filters transformed for F(tile x tile, 3 x 3), for
+ *            windows of 3 x 3, stride 1, dilation 1 and one group. */
+#ifndef XCVM_OPS_BLOCKED_H
+#define XCVM_OPS_BLOCKED_H
+
+#include "ops/op.h"
+
+enum {
+    XCVM_CHANNEL_BLOCK = 16,
+    /* BlockedConv takes x as it is, not blocked, with up to so many channels. */
+    XCVM_BLOCKED_PLAIN_CHANNELS = 16
+};
+
+static inline int64_t xcvm_blocks_of(int64_t channels)
+{
+    return channels / XCVM_CHANNEL_BLOCK + (channels % XCVM_CHANNEL_BLOCK != 0);
+}
+
+/* Packing: w is a filter as Conv takes it, of shape dims [K, Cg, kh, kw]; `packed` has room for the shape above. */
+void xcvm_blocked_pack_direct(const float *w, const int64_t dims[4], float *packed);
+void xcvm_blocked_pack_depthwise(const float *w, const int64_t dims[4], float *packed);
+void xcvm_blocked_pack_winograd(const float *w, const int64_t dims[4], int64_t tile, float *packed);
+void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed);
+
+/* For a convolution of one group with a window of 3 x 3, stride 1, dilation 1 and an output of height x width: the tile
+ * by which winograd is the fastest, 2 or 4, or 0 if direct is. */
+int64_t xcvm_blocked_winograd_tile(int64_t outputs, int64_t channels, int64_t height, int64_t width);
+
+#endif

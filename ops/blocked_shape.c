@@ -1,0 +1,154 @@
+/* Shape rules of tensors with blocked channels. */
+#include "ops/blocked.h"
+#include "ops/activation.h"
+#include "ops/window.h"
+
+XCVM_SHAPE_RULE_OF(BlockChannels)
+{
+    const xcvm_value *x = a->x;
+    int64_t dims[XCVM_MAX_RANK] = {0};
+    if (x->rank < 0) {
+        xcvm_set_unknown(a->y, XCVM_F32, -1);
+        return XCVM_OK;
+    }
+    XCVM_REQUIRE(t, x->rank >= 2 && x->rank < XCVM_MAX_RANK, SHAPE_MISMATCH, "x has rank %d, 2 to %d are possible",
+                 x->rank, XCVM_MAX_RANK - 1);
+    for (int i = 0; i < x->rank; i++)
+        dims[i] = x->dims[i];
+    dims[1] = x->dims[1] < 0 ? XCVM_ANY_DIM : xcvm_blocks_of(x->dims[1]);
+    dims[x->rank] = XCVM_CHANNEL_BLOCK;
+    xcvm_value_set_tensor(a->y, XCVM_F32, x->rank + 1, dims);
+    return XCVM_OK;
+}
+
+static xcvm_status check_block(const xcvm_typing *t, const xcvm_value *v, const char *what)
+{
+    const int64_t last = v->rank > 0 ? v->dims[v->rank - 1] : 0;
+    XCVM_REQUIRE(t, v->rank < 0 || last < 0 || last == XCVM_CHANNEL_BLOCK, SHAPE_MISMATCH,
+                 "the last dimension of %s is %lld, blocks have %d channels", what, (long long)last,
+                 XCVM_CHANNEL_BLOCK);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(UnblockChannels)
+{
+    const xcvm_value *x = a->x;
+    int64_t dims[XCVM_MAX_RANK] = {0};
+    if (x->rank < 0) {
+        xcvm_set_unknown(a->y, XCVM_F32, -1);
+        return XCVM_OK;
+    }
+    XCVM_REQUIRE(t, x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
+    XCVM_TRY(check_block(t, x, "x"));
+    XCVM_REQUIRE(t, x->dims[1] < 0 || x->dims[1] == xcvm_blocks_of(a->channels), SHAPE_MISMATCH,
+                 "x has %lld blocks of channels, %lld channels take %lld", (long long)x->dims[1],
+                 (long long)a->channels, (long long)xcvm_blocks_of(a->channels));
+    for (int i = 0; i < x->rank - 1; i++)
+        dims[i] = x->dims[i];
+    dims[1] = a->channels;
+    xcvm_value_set_tensor(a->y, XCVM_F32, x->rank - 1, dims);
+    return XCVM_OK;
+}
+
+/* What the packed filters say. */
+typedef struct filter {
+    int64_t outputs, channels; /* blocks of outputs; channels of a group, or blocks if depthwise */
+    int64_t kernel[2];
+} filter;
+
+static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args *a, filter *f)
+{
+    const xcvm_value *w = a->w;
+    const int rank = a->algorithm == XCVM_BLOCKED_direct ? 5 : 4;
+    *f = (filter){XCVM_ANY_DIM, XCVM_ANY_DIM, {XCVM_ANY_DIM, XCVM_ANY_DIM}};
+    if (a->algorithm == XCVM_BLOCKED_winograd)
+        f->kernel[0] = f->kernel[1] = 3;
+    if (w->rank < 0)
+        return XCVM_OK;
+    XCVM_REQUIRE(t, w->rank == rank, SHAPE_MISMATCH, "w has rank %d, %d is needed", w->rank, rank);
+    XCVM_TRY(check_block(t, w, "w"));
+    switch (a->algorithm) {
+    case XCVM_BLOCKED_direct:
+        *f = (filter){w->dims[0], w->dims[1], {w->dims[2], w->dims[3]}};
+        break;
+    case XCVM_BLOCKED_depthwise:
+        *f = (filter){w->dims[0], w->dims[0], {w->dims[1], w->dims[2]}};
+        break;
+    default:
+        XCVM_REQUIRE(t, w->dims[0] < 0 || w->dims[0] == 16 || w->dims[0] == 36, SHAPE_MISMATCH,
+                     "w has %lld points, 16 or 36 are possible", (long long)w->dims[0]);
+        f->outputs = w->dims[1];
+        f->channels = w->dims[2];
+        break;
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_args *a, const filter *f)
+{
+    const xcvm_value *x = a->x;
+    const bool plain = x->rank == 4;
+    XCVM_REQUIRE(t, f->channels != 0, SHAPE_MISMATCH, "w has no input channels");
+    if (a->algorithm == XCVM_BLOCKED_winograd)
+        XCVM_REQUIRE(t, a->group == 1, INVALID_ARGUMENT, "there are %lld groups, winograd takes one",
+                     (long long)a->group);
+    if (a->algorithm == XCVM_BLOCKED_direct && a->group > 1) {
+        XCVM_REQUIRE(t, !plain && (f->channels < 0 || f->channels % XCVM_CHANNEL_BLOCK == 0), SHAPE_MISMATCH,
+                     "x is not blocked or groups are not whole blocks of channels");
+        XCVM_REQUIRE(t, f->outputs < 0 || f->outputs % a->group == 0, SHAPE_MISMATCH,
+                     "%lld blocks of outputs do not divide into %lld groups", (long long)f->outputs,
+                     (long long)a->group);
+    }
+    if (x->rank < 0 || x->dims[1] < 0 || f->channels < 0)
+        return XCVM_OK;
+    int64_t needed = f->channels;
+    if (a->algorithm == XCVM_BLOCKED_direct && a->group > 1)
+        XCVM_REQUIRE(t, !__builtin_mul_overflow(needed, a->group, &needed), OUT_OF_RANGE, "w is too large");
+    if (!plain && a->algorithm != XCVM_BLOCKED_depthwise)
+        needed = xcvm_blocks_of(needed);
+    XCVM_REQUIRE(t, x->dims[1] == needed, SHAPE_MISMATCH, "x has %lld %s, w is made for %lld", (long long)x->dims[1],
+                 plain ? "channels" : "blocks of channels", (long long)needed);
+    XCVM_REQUIRE(t, !plain || needed <= XCVM_BLOCKED_PLAIN_CHANNELS, SHAPE_MISMATCH,
+                 "x has %lld channels and is not blocked, up to %d are possible", (long long)needed,
+                 XCVM_BLOCKED_PLAIN_CHANNELS);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(BlockedConv)
+{
+    const xcvm_value *x = a->x, *b = a->b, *z = a->z;
+    filter f;
+    XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
+    XCVM_TRY(read_filter(t, a, &f));
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 5 || (x->rank == 4 && a->algorithm == XCVM_BLOCKED_direct),
+                 SHAPE_MISMATCH, "x has rank %d, 5 is needed%s", x->rank,
+                 a->algorithm == XCVM_BLOCKED_direct ? ", or 4 if it is not blocked" : "");
+    if (x->rank == 5)
+        XCVM_TRY(check_block(t, x, "x"));
+    XCVM_TRY(check_groups(t, a, &f));
+    int64_t dims[XCVM_MAX_RANK] = {x->rank < 0 ? XCVM_ANY_DIM : x->dims[0], f.outputs, XCVM_ANY_DIM, XCVM_ANY_DIM,
+                                   XCVM_CHANNEL_BLOCK};
+    const xcvm_window_attributes w = {{f.kernel, 2}, a->strides, a->pads, a->dilations};
+    XCVM_TRY(xcvm_window_attributes_check(t, 2, &w));
+    for (int i = 0; i < 2; i++) {
+        XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_winograd || (a->strides.at[i] == 1 && a->dilations.at[i] == 1),
+                     INVALID_ARGUMENT, "stride or dilation is not 1, as winograd needs");
+        XCVM_TRY(xcvm_window_slide(t, x->rank < 0 ? XCVM_ANY_DIM : x->dims[2 + i], &w, i, false, &dims[2 + i]));
+    }
+    if (b != NULL && b->rank >= 0) {
+        XCVM_REQUIRE(t, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
+        XCVM_REQUIRE(t,
+                     b->dims[0] < 0 || f.outputs < 0 ||
+                         (b->dims[0] % XCVM_CHANNEL_BLOCK == 0 && b->dims[0] / XCVM_CHANNEL_BLOCK == f.outputs),
+                     SHAPE_MISMATCH, "b has %lld elements for %lld blocks of outputs", (long long)b->dims[0],
+                     (long long)f.outputs);
+    }
+    xcvm_value_set_tensor(a->y, XCVM_F32, 5, dims);
+    bool same = z == NULL || z->rank < 0 || z->rank == 5;
+    for (int i = 0; same && z != NULL && i < z->rank; i++)
+        same = z->dims[i] < 0 || dims[i] < 0 || z->dims[i] == dims[i];
+    char text[96], of[96];
+    XCVM_REQUIRE(t, same, SHAPE_MISMATCH, "z has shape %s, the result %s",
+                 xcvm_dims_describe(z->rank, z->dims, text, sizeof text), xcvm_dims_describe(5, dims, of, sizeof of));
+    return XCVM_OK;
+}

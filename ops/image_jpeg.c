@@ -1,0 +1,79 @@
+/* JPEG, by libjpeg: an optional dependency, XCVM_HAVE_JPEG. */
+#include "ops/image.h"
+
+#ifdef XCVM_HAVE_JPEG
+
+#include <setjmp.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+typedef struct failure {
+    struct jpeg_error_mgr manager; /* first, so that libjpeg's pointer is one to this */
+    jmp_buf back;
+    char text[JMSG_LENGTH_MAX];
+} failure;
+
+static void fail(j_common_ptr info)
+{
+    failure *f = (failure *)(void *)info->err;
+    info->err->format_message(info, f->text);
+    longjmp(f->back, 1);
+}
+
+/* Of the warnings, only that of a file that ends too early counts. */
+static void warn(j_common_ptr info, int level)
+{
+    if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF)
+        fail(info);
+}
+
+static xcvm_status read_rows(struct jpeg_decompress_struct *d, const xcvm_image_source *s)
+{
+    jpeg_mem_src(d, s->bytes, (unsigned long)s->count);
+    jpeg_read_header(d, TRUE);
+    XCVM_CHECK(s->error, d->num_components == 1 || d->num_components == 3, UNSUPPORTED,
+               "a JPEG image of %d components is not supported", d->num_components);
+    d->out_color_space = JCS_RGB;
+    jpeg_start_decompress(d);
+    XCVM_CHECK(s->error, d->output_width <= XCVM_IMAGE_LARGEST && d->output_height <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,
+               "the image is too large");
+    uint8_t *rows = s->room(s->user, d->output_height, d->output_width);
+    if (rows == NULL)
+        return s->error->status;
+    while (d->output_scanline < d->output_height) {
+        JSAMPROW row = rows + (size_t)d->output_scanline * d->output_width * 3;
+        jpeg_read_scanlines(d, &row, 1);
+    }
+    jpeg_finish_decompress(d);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_image_decode_jpeg(const xcvm_image_source *s)
+{
+    struct jpeg_decompress_struct d = {0};
+    failure f;
+    volatile xcvm_status status = XCVM_OK;
+    d.err = jpeg_std_error(&f.manager);
+    f.manager.error_exit = fail;
+    f.manager.emit_message = warn;
+    if (setjmp(f.back) == 0) {
+        jpeg_create_decompress(&d);
+        status = read_rows(&d, s);
+    } else {
+        status = xcvm_error_set(s->error, XCVM_INVALID_ARGUMENT, "the JPEG image cannot be decoded: %.150s", f.text);
+    }
+    jpeg_destroy_decompress(&d);
+    return status;
+}
+
+#else
+
+xcvm_status xcvm_image_decode_jpeg(const xcvm_image_source *s)
+{
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "this build leaves JPEG images out: libjpeg was not there");
+}
+
+#endif

@@ -1,0 +1,119 @@
+/* JPEG 2000, by OpenJPEG: an optional dependency, XCVM_HAVE_OPENJPEG. */
+#include "ops/image.h"
+
+#ifdef XCVM_HAVE_OPENJPEG
+
+#include <string.h>
+
+#include <openjpeg.h>
+
+/* The bytes as OpenJPEG's stream. */
+typedef struct reader {
+    const uint8_t *bytes;
+    size_t count, at;
+} reader;
+
+static OPJ_SIZE_T read_bytes(void *to, OPJ_SIZE_T size, void *user)
+{
+    reader *r = user;
+    const size_t n = size < r->count - r->at ? size : r->count - r->at;
+    if (n == 0)
+        return (OPJ_SIZE_T)-1;
+    memcpy(to, r->bytes + r->at, n);
+    r->at += n;
+    return n;
+}
+
+static OPJ_BOOL seek(OPJ_OFF_T offset, void *user)
+{
+    reader *r = user;
+    if (offset < 0 || (uint64_t)offset > r->count)
+        return OPJ_FALSE;
+    r->at = (size_t)offset;
+    return OPJ_TRUE;
+}
+
+static OPJ_OFF_T skip(OPJ_OFF_T offset, void *user)
+{
+    reader *r = user;
+    if (offset < 0 || (uint64_t)offset > r->count - r->at)
+        return -1;
+    r->at += (size_t)offset;
+    return offset;
+}
+
+/* One sample as a byte. */
+static uint8_t byte_of(const opj_image_comp_t *c, size_t i)
+{
+    const int64_t value = (int64_t)c->data[i] + (c->sgnd ? (int64_t)1 << (c->prec - 1) : 0);
+    const int64_t byte = c->prec > 8 ? value >> (c->prec - 8) : value << (8 - c->prec);
+    return (uint8_t)(byte < 0 ? 0 : byte > 255 ? 255 : byte);
+}
+
+static xcvm_status take_pixels(const xcvm_image_source *s, const opj_image_t *image, size_t count, uint8_t *rows)
+{
+    const opj_image_comp_t *c = image->comps;
+    const bool color = image->numcomps >= 3;
+    XCVM_CHECK(s->error, image->color_space != OPJ_CLRSPC_SYCC && image->color_space != OPJ_CLRSPC_CMYK, UNSUPPORTED,
+               "the colours of the JPEG 2000 image are not supported");
+    for (uint32_t i = 0; i < image->numcomps && i < 3; i++)
+        XCVM_CHECK(s->error,
+                   c[i].data != NULL && c[i].w == c[0].w && c[i].h == c[0].h && c[i].prec >= 1 && c[i].prec <= 31,
+                   UNSUPPORTED, "the channels of the JPEG 2000 image are not alike");
+    XCVM_CHECK(s->error, (size_t)c[0].w * c[0].h == count, INVALID_ARGUMENT, "the JPEG 2000 image changes its size");
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < 3; k++)
+            rows[3 * i + k] = byte_of(&c[color ? k : 0], i);
+    return XCVM_OK;
+}
+
+static xcvm_status decode(const xcvm_image_source *s, opj_codec_t *codec, opj_stream_t *stream, opj_image_t **image)
+{
+    opj_dparameters_t parameters;
+    opj_set_default_decoder_parameters(&parameters);
+    XCVM_CHECK(s->error, opj_setup_decoder(codec, &parameters) && opj_read_header(stream, codec, image),
+               INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded: its header is broken");
+    XCVM_CHECK(s->error, (*image)->numcomps >= 1, INVALID_ARGUMENT, "the JPEG 2000 image has no channels");
+    const uint32_t width = (*image)->comps[0].w, height = (*image)->comps[0].h;
+    XCVM_CHECK(s->error, width <= XCVM_IMAGE_LARGEST && height <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,
+               "the image is too large");
+    uint8_t *rows = s->room(s->user, height, width);
+    if (rows == NULL)
+        return s->error->status;
+    XCVM_CHECK(s->error, opj_decode(codec, stream, *image) && opj_end_decompress(codec, stream), INVALID_ARGUMENT,
+               "the JPEG 2000 image cannot be decoded");
+    return take_pixels(s, *image, (size_t)width * height, rows);
+}
+
+xcvm_status xcvm_image_decode_jpeg2000(const xcvm_image_source *s)
+{
+    reader r = {s->bytes, s->count, 0};
+    const bool boxed = s->count > 8 && memcmp(s->bytes + 4, "jP  ", 4) == 0;
+    opj_codec_t *codec = opj_create_decompress(boxed ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
+    opj_stream_t *stream = opj_stream_default_create(OPJ_TRUE);
+    opj_image_t *image = NULL;
+    xcvm_status status = XCVM_OUT_OF_MEMORY;
+    if (codec != NULL && stream != NULL) {
+        opj_stream_set_user_data(stream, &r, NULL);
+        opj_stream_set_user_data_length(stream, s->count);
+        opj_stream_set_read_function(stream, read_bytes);
+        opj_stream_set_seek_function(stream, seek);
+        opj_stream_set_skip_function(stream, skip);
+        status = decode(s, codec, stream, &image);
+    } else {
+        xcvm_error_set(s->error, status, "no memory for the JPEG 2000 image");
+    }
+    opj_image_destroy(image);
+    opj_stream_destroy(stream);
+    opj_destroy_codec(codec);
+    return status;
+}
+
+#else
+
+xcvm_status xcvm_image_decode_jpeg2000(const xcvm_image_source *s)
+{
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "this build leaves JPEG 2000 images out: OpenJPEG was not there");
+}
+
+#endif

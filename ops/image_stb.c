@@ -1,0 +1,41 @@
+/* PNG, BMP, PGM and PPM, by stb_image: an optional dependency, XCVM_HAVE_STB. */
+#include "ops/image.h"
+
+#ifdef XCVM_HAVE_STB
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_ONLY_PNG
+#define STBI_ONLY_BMP
+#define STBI_ONLY_PNM
+#define STBI_NO_STDIO
+#define STBI_MAX_DIMENSIONS XCVM_IMAGE_LARGEST
+#include <stb/stb_image.h>
+
+#include <string.h>
+
+xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
+{
+    int width, height, channels;
+    XCVM_CHECK(s->error, s->count <= INT32_MAX, OUT_OF_RANGE, "the image is too large");
+    XCVM_CHECK(s->error, stbi_info_from_memory(s->bytes, (int)s->count, &width, &height, &channels) != 0,
+               INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+    uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);
+    if (rows == NULL)
+        return s->error->status;
+    stbi_uc *pixels = stbi_load_from_memory(s->bytes, (int)s->count, &width, &height, &channels, 3);
+    XCVM_CHECK(s->error, pixels != NULL, INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+    memcpy(rows, pixels, (size_t)height * (size_t)width * 3);
+    stbi_image_free(pixels);
+    return XCVM_OK;
+}
+
+#else
+
+xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
+{
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED,
+                          "this build leaves PNG, BMP, PGM and PPM images out: stb_image was not there");
+}
+
+#endif

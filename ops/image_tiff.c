@@ -1,0 +1,114 @@
+/* TIFF, by libtiff: an optional dependency, XCVM_HAVE_TIFF. */
+#include "ops/image.h"
+
+#ifdef XCVM_HAVE_TIFF
+
+#include <stdio.h>
+#include <string.h>
+
+#include <tiffio.h>
+
+/* The bytes as libtiff's file. */
+typedef struct reader {
+    const uint8_t *bytes;
+    size_t count, at;
+} reader;
+
+static tmsize_t read_bytes(thandle_t handle, void *to, tmsize_t size)
+{
+    reader *r = handle;
+    const size_t left = r->at < r->count ? r->count - r->at : 0;
+    const size_t n = size < 0 ? 0 : (size_t)size < left ? (size_t)size : left;
+    memcpy(to, r->bytes + (r->at < r->count ? r->at : 0), n);
+    r->at += n;
+    return (tmsize_t)n;
+}
+
+static tmsize_t write_nothing(thandle_t handle, void *from, tmsize_t size)
+{
+    (void)handle;
+    (void)from;
+    (void)size;
+    return -1;
+}
+
+static toff_t seek(thandle_t handle, toff_t offset, int whence)
+{
+    reader *r = handle;
+    const toff_t from = whence == SEEK_CUR ? r->at : whence == SEEK_END ? r->count : 0;
+    if (__builtin_add_overflow(from, offset, &r->at))
+        r->at = SIZE_MAX;
+    return r->at;
+}
+
+static int close_nothing(thandle_t handle)
+{
+    (void)handle;
+    return 0;
+}
+
+static toff_t size_of(thandle_t handle) { return ((const reader *)handle)->count; }
+
+static xcvm_status read_image(const xcvm_image_source *s, TIFF *tiff)
+{
+    uint32_t width = 0, height = 0;
+    char why[1024] = "";
+    XCVM_CHECK(s->error,
+               TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width) != 0 &&
+                   TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height) != 0,
+               INVALID_ARGUMENT, "the TIFF image cannot be decoded: it has no size");
+    XCVM_CHECK(s->error, width <= XCVM_IMAGE_LARGEST && height <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,
+               "the image is too large");
+    XCVM_CHECK(s->error, TIFFRGBAImageOK(tiff, why) != 0, UNSUPPORTED, "the TIFF image is not supported: %.150s", why);
+    /* libtiff gives words of red, green, blue and alpha, for which it needs memory besides. */
+    uint8_t *rows = s->room(s->user, height, width);
+    uint32_t *words = rows != NULL ? _TIFFmalloc((tmsize_t)((size_t)width * height * sizeof *words)) : NULL;
+    if (rows == NULL)
+        return s->error->status;
+    XCVM_CHECK(s->error, words != NULL, OUT_OF_MEMORY, "no memory for the TIFF image");
+    const bool whole = TIFFReadRGBAImageOriented(tiff, width, height, words, ORIENTATION_TOPLEFT, 1) != 0;
+    for (size_t i = 0; i < (size_t)width * height && whole; i++) {
+        rows[3 * i] = (uint8_t)TIFFGetR(words[i]);
+        rows[3 * i + 1] = (uint8_t)TIFFGetG(words[i]);
+        rows[3 * i + 2] = (uint8_t)TIFFGetB(words[i]);
+    }
+    _TIFFfree(words);
+    XCVM_CHECK(s->error, whole, INVALID_ARGUMENT, "the TIFF image cannot be decoded");
+    return XCVM_OK;
+}
+
+/* libtiff would print what it says. */
+static int say_nothing(TIFF *tiff, void *user, const char *module, const char *format, va_list arguments)
+{
+    (void)tiff;
+    (void)user;
+    (void)module;
+    (void)format;
+    (void)arguments;
+    return 1;
+}
+
+xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s)
+{
+    reader r = {s->bytes, s->count, 0};
+    TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
+    XCVM_CHECK(s->error, options != NULL, OUT_OF_MEMORY, "no memory for the TIFF image");
+    TIFFOpenOptionsSetErrorHandlerExtR(options, say_nothing, NULL);
+    TIFFOpenOptionsSetWarningHandlerExtR(options, say_nothing, NULL);
+    TIFF *tiff =
+        TIFFClientOpenExt("x", "rm", &r, read_bytes, write_nothing, seek, close_nothing, size_of, NULL, NULL, options);
+    TIFFOpenOptionsFree(options);
+    XCVM_CHECK(s->error, tiff != NULL, INVALID_ARGUMENT, "the TIFF image cannot be decoded: its header is broken");
+    const xcvm_status status = read_image(s, tiff);
+    TIFFClose(tiff);
+    return status;
+}
+
+#else
+
+xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s)
+{
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "this build leaves TIFF images out: libtiff was not there");
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* WebP, by libwebp: an optional dependency, XCVM_HAVE_WEBP. */
+#include "ops/image.h"
+
+#ifdef XCVM_HAVE_WEBP
+
+#include <webp/decode.h>
+
+xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s)
+{
+    int width, height;
+    XCVM_CHECK(s->error, WebPGetInfo(s->bytes, s->count, &width, &height) != 0, INVALID_ARGUMENT,
+               "the WebP image is broken");
+    uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);
+    if (rows == NULL)
+        return s->error->status;
+    const size_t stride = (size_t)width * 3;
+    XCVM_CHECK(s->error, WebPDecodeRGBInto(s->bytes, s->count, rows, (size_t)height * stride, (int)stride) != NULL,
+               INVALID_ARGUMENT, "the WebP image cannot be decoded");
+    return XCVM_OK;
+}
+
+#else
+
+xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s)
+{
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "this build leaves WebP images out: libwebp was not there");
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* RegexFullMatch, by PCRE2: an optional dependency, XCVM_HAVE_PCRE2. */
+#include "ops/kernel.h"
+#include "ops/regex_syntax.h"
+
+XCVM_SHAPE_RULE_OF(RegexFullMatch)
+{
+#ifndef XCVM_HAVE_PCRE2
+    XCVM_REQUIRE(t, false, UNSUPPORTED, "this build leaves regular expressions out: PCRE2 was not there");
+#endif
+    XCVM_TRY(xcvm_regex_check_syntax(a->pattern.at, a->pattern.length, t->error));
+    xcvm_value_set_tensor(a->y, XCVM_BOOL, a->x->rank, a->x->dims);
+    return XCVM_OK;
+}
+
+#ifdef XCVM_HAVE_PCRE2
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+enum {
+    SMALLEST = 64 * 1024,       /* bytes of scratch to begin with */
+    LARGEST = 256 * 1024 * 1024 /* and where growing ends */
+};
+
+/* What PCRE2 takes memory from: the kernel's scratch, from one end to the other. */
+typedef struct pool {
+    char *at;
+    size_t left;
+    bool exhausted;
+} pool;
+
+static void *take(size_t bytes, void *user)
+{
+    pool *p = user;
+    const size_t rounded = bytes <= LARGEST ? xcvm_round_up(bytes, XCVM_ALIGNMENT) : SIZE_MAX;
+    if (rounded > p->left) {
+        p->exhausted = true;
+        return NULL;
+    }
+    void *memory = p->at;
+    p->at += rounded;
+    p->left -= rounded;
+    return memory;
+}
+
+static void give_back(void *memory, void *user)
+{
+    (void)memory;
+    (void)user;
+}
+
+typedef struct matcher {
+    const xcvm_RegexFullMatch_args *a;
+    pool pool;
+    const pcre2_code *code;
+    pcre2_match_data *result;
+    pcre2_match_context *limits;
+    size_t code_size;
+} matcher;
+
+static xcvm_status compile(xcvm_kernel *k, matcher *m)
+{
+    int error = 0;
+    PCRE2_SIZE where = 0;
+    pcre2_general_context *memory = pcre2_general_context_create(take, give_back, &m->pool);
+    pcre2_compile_context *context = memory != NULL ? pcre2_compile_context_create(memory) : NULL;
+    if (context == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    pcre2_set_parens_nest_limit(context, 200);
+    const uint32_t options = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY |
+                             PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
+    m->code = pcre2_compile((PCRE2_SPTR)m->a->pattern.at, m->a->pattern.length, options, &error, &where, context);
+    if (m->code == NULL && m->pool.exhausted)
+        return XCVM_OUT_OF_MEMORY;
+    if (m->code == NULL) {
+        char text[160] = "";
+        pcre2_get_error_message(error, (PCRE2_UCHAR *)text, sizeof text);
+        return xcvm_error_set(k->error, XCVM_INVALID_ARGUMENT, "the pattern is broken at %zu: %s", (size_t)where, text);
+    }
+    pcre2_pattern_info(m->code, PCRE2_INFO_SIZE, &m->code_size);
+    m->result = pcre2_match_data_create(1, memory);
+    m->limits = pcre2_match_context_create(memory);
+    return m->result != NULL && m->limits != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
+/* The algorithm that follows all alternatives at once, as RE2 does, so that time does not grow exponentially; it does
+ * with the square of the states, which the pattern's size bounds. */
+static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t length, int *workspace, size_t words,
+                         bool *matches)
+{
+    size_t work;
+    const bool bounded = xcvm_size_mul(m->code_size, m->code_size, &work) && xcvm_size_mul(work, length, &work) &&
+                         work <= (size_t)1 << 42;
+    XCVM_CHECK(k->error, bounded, OUT_OF_RANGE, "a string of %zu bytes is too long for a pattern of this size", length);
+    const int found = pcre2_dfa_match(m->code, (PCRE2_SPTR)text, length, 0, 0, m->result, m->limits, workspace, words);
+    if (found == PCRE2_ERROR_DFA_WSSIZE || (found == PCRE2_ERROR_NOMEMORY && m->pool.exhausted))
+        return XCVM_OUT_OF_MEMORY;
+    /* Nothing matches what is no UTF-8. */
+    const bool broken = found <= PCRE2_ERROR_UTF8_ERR1 && found >= PCRE2_ERROR_UTF8_ERR21;
+    XCVM_CHECK(k->error, found >= 0 || found == PCRE2_ERROR_NOMATCH || broken, UNSUPPORTED,
+               "the pattern cannot be matched: PCRE2 gives error %d", found);
+    *matches = found >= 0;
+    return XCVM_OK;
+}
+
+/* OUT_OF_MEMORY without a message: `bytes` of scratch were too few. */
+static xcvm_status attempt(xcvm_kernel *k, const xcvm_RegexFullMatch_args *a, char *scratch, size_t bytes)
+{
+    const size_t half = bytes / 2, words = half / sizeof(int);
+    matcher m = {.a = a, .pool = {scratch + half, half, false}};
+    XCVM_TRY(compile(k, &m));
+    const pool after = m.pool;
+    bool *y = a->y->data;
+    for (size_t i = 0; i < xcvm_element_count(a->x); i++) {
+        size_t length;
+        const char *text = xcvm_string_at(a->x, i, &length);
+        m.pool = after;
+        XCVM_TRY(match(k, &m, text, length, (int *)(void *)scratch, words, &y[i]));
+        XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(RegexFullMatch)
+{
+    for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 4) {
+        char *scratch = xcvm_kernel_scratch(k, bytes);
+        if (scratch == NULL)
+            return k->error->status;
+        const xcvm_status status = attempt(k, a, scratch, bytes);
+        if (status != XCVM_OUT_OF_MEMORY)
+            return status;
+    }
+    return xcvm_error_set(k->error, XCVM_OUT_OF_MEMORY, "the pattern needs more than %d MB of memory",
+                          LARGEST / 1024 / 1024);
+}
+
+#else
+
+XCVM_KERNEL(RegexFullMatch)
+{
+    (void)a;
+    return xcvm_error_set(k->error, XCVM_UNSUPPORTED, "this build leaves regular expressions out");
+}
+
+#endif

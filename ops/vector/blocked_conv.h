@@ -1,0 +1,36 @@
+/* Convolutions of blocked channels (ops/blocked.h): what their algorithms have in common. */
+#ifndef XCVM_OPS_VECTOR_BLOCKED_CONV_H
+#define XCVM_OPS_VECTOR_BLOCKED_CONV_H
+
+#include "ops/activation.h"
+#include "ops/blocked.h"
+#include "ops/kernel.h"
+#include "ops/vector/lanes.h"
+
+enum {
+    XCVM_BLOCK_VECTORS = XCVM_CHANNEL_BLOCK / XCVM_LANES /* that make up a block */
+};
+
+typedef struct xcvm_blocked_conv {
+    size_t batch, group;
+    size_t channels; /* of a group; 0: each by itself */
+    size_t outputs;  /* blocks, of all groups */
+    size_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2], pad_end[2];
+    size_t tile; /* winograd */
+    bool plain;  /* x is not blocked */
+    const float *x, *w;
+    const float *b, *z; /* or NULL; z may be y */
+    float *y;
+    xcvm_activation activation;
+} xcvm_blocked_conv;
+
+#define xcvm_blocked_direct XCVM_PER_ISA(xcvm_blocked_direct)
+xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c);
+#define xcvm_blocked_definition XCVM_PER_ISA(xcvm_blocked_definition)
+xcvm_status xcvm_blocked_definition(const xcvm_kernel *k, const xcvm_blocked_conv *c);
+#define xcvm_blocked_depthwise XCVM_PER_ISA(xcvm_blocked_depthwise)
+xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c);
+#define xcvm_blocked_winograd XCVM_PER_ISA(xcvm_blocked_winograd)
+xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c);
+
+#endif

@@ -1,0 +1,139 @@
+/* Tiles of products, for every number of blocks and pixels that registers hold. */
+#include "ops/vector/blocked_product.h"
+
+/* LINE: floats of a line of a cache. */
+enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRODUCT_SUMS, LINE = 16 };
+
+/* `pixels` and `blocks` are constants wherever it is called, and spacing too if pixels are blocks side by side. */
+XCVM_INLINE void multiply_tile(const xcvm_blocked_product *g, const size_t blocks, const size_t pixels,
+                               const size_t spacing, const float *x, const float *z, float *y)
+{
+    const size_t vectors = blocks * VECTORS, w_block = g->w_block, y_block = g->y_block;
+    xcvm_lanes sum[SUMS];
+#pragma GCC unroll 16
+    for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll 8
+        for (size_t v = 0; v < vectors; v++) {
+            const size_t in_block = v % VECTORS * XCVM_LANES, at = v / VECTORS * y_block + p * BLOCK + in_block;
+            xcvm_lanes start = {0};
+            if (g->resume) {
+                start = xcvm_lanes_load(y + at);
+            } else {
+                if (g->b != NULL)
+                    start = xcvm_lanes_load(g->b + v * XCVM_LANES);
+                if (z != NULL)
+                    start += xcvm_lanes_load(z + at);
+            }
+            sum[p * vectors + v] = start;
+        }
+    const float *w = g->w;
+    for (size_t s = 0; s < g->step_count; s++) {
+        const float *from = x + g->offsets[s], *const end = from + g->lengths[s];
+#pragma GCC unroll 4
+        for (; from < end; from++, w += BLOCK) {
+            xcvm_lanes filter[4 * VECTORS];
+#pragma GCC unroll 8
+            for (size_t v = 0; v < vectors; v++)
+                filter[v] = xcvm_lanes_load(w + v / VECTORS * w_block + v % VECTORS * XCVM_LANES);
+#pragma GCC unroll 16
+            for (size_t p = 0; p < pixels; p++) {
+                const xcvm_lanes pixel = xcvm_lanes_all(from[p * spacing]);
+#pragma GCC unroll 8
+                for (size_t v = 0; v < vectors; v++)
+                    sum[p * vectors + v] += pixel * filter[v];
+            }
+        }
+    }
+    const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
+#pragma GCC unroll 16
+    for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll 8
+        for (size_t v = 0; v < vectors; v++) {
+            xcvm_lanes result = sum[p * vectors + v];
+            if (g->clamp)
+                result = xcvm_lanes_min(xcvm_lanes_max(result, low), high);
+            xcvm_lanes_store(y + v / VECTORS * y_block + p * BLOCK + v % VECTORS * XCVM_LANES, result);
+        }
+}
+
+/* Pixels of a tile at most: as many as there are sums for; or such that their places, which are no constants, stay in
+ * registers too. */
+static size_t most_pixels(size_t blocks, bool side_by_side)
+{
+    const size_t most = SUMS / VECTORS / blocks, limit = side_by_side ? 12 : 6;
+    return most < limit ? most : limit;
+}
+
+#define TILE(blocks, pixels)                                                                                           \
+    case (blocks)*16 + (pixels):                                                                                       \
+        if ((blocks) <= XCVM_PRODUCT_BLOCKS && (blocks) * (pixels)*VECTORS <= SUMS)                                    \
+            multiply_tile(g, blocks, pixels, spacing, x, z, y);                                                        \
+        break;
+#define TILES_TO_6(blocks)                                                                                             \
+    TILE(blocks, 1) TILE(blocks, 2) TILE(blocks, 3) TILE(blocks, 4) TILE(blocks, 5) TILE(blocks, 6)
+
+static void multiply_side_by_side(const xcvm_blocked_product *g, size_t pixels, const float *x, const float *z,
+                                  float *y)
+{
+    enum { spacing = BLOCK };
+    switch (g->blocks * 16 + pixels) {
+        TILES_TO_6(1)
+        TILE(1, 7)
+        TILE(1, 8)
+        TILE(1, 9)
+        TILE(1, 10)
+        TILE(1, 11)
+        TILE(1, 12) TILES_TO_6(2) TILE(2, 7) TILE(2, 8) TILE(2, 9) TILE(2, 10) TILE(2, 11) TILE(2, 12) TILES_TO_6(3)
+            TILE(3, 7) TILE(3, 8) TILES_TO_6(4) default : break;
+    }
+}
+
+static void multiply_apart(const xcvm_blocked_product *g, size_t pixels, const float *x, const float *z, float *y)
+{
+    const size_t spacing = g->spacing;
+    switch (g->blocks * 16 + pixels) {
+        TILES_TO_6(1)
+        TILES_TO_6(2)
+        TILES_TO_6(3)
+        TILES_TO_6(4)
+    default:
+        break;
+    }
+}
+
+void xcvm_blocked_fetch(xcvm_blocked_product *g, const float *ahead, size_t floats, size_t pixels)
+{
+    const size_t most = most_pixels(g->blocks, g->spacing == BLOCK), tiles = (pixels + most - 1) / most;
+    g->ahead = ahead;
+    g->ahead_lines = ahead != NULL ? floats / LINE : 0;
+    g->lines_a_tile = g->ahead_lines * g->blocks / tiles + 1;
+    g->ahead_block = g->ahead_line = 0;
+}
+
+static void fetch_lines(xcvm_blocked_product *g)
+{
+    for (size_t i = 0; i < g->lines_a_tile && g->ahead_block < g->blocks; i++) {
+        __builtin_prefetch(g->ahead + g->ahead_block * g->w_block + g->ahead_line * LINE, 0, 2);
+        if (++g->ahead_line == g->ahead_lines) {
+            g->ahead_line = 0;
+            g->ahead_block++;
+        }
+    }
+}
+
+void xcvm_blocked_multiply(xcvm_blocked_product *g, const float *x, const float *z, float *y, size_t pixels)
+{
+    const bool side_by_side = g->spacing == BLOCK;
+    const size_t most = most_pixels(g->blocks, side_by_side), tiles = (pixels + most - 1) / most;
+    for (size_t t = 0, p = 0; t < tiles; t++) {
+        const size_t end = (t + 1) * pixels / tiles, count = end - p;
+        const float *start = z != NULL ? z + p * BLOCK : NULL;
+        if (g->ahead_lines != 0)
+            fetch_lines(g);
+        if (side_by_side)
+            multiply_side_by_side(g, count, x + p * BLOCK, start, y + p * BLOCK);
+        else
+            multiply_apart(g, count, x + p * g->spacing, start, y + p * BLOCK);
+        p = end;
+    }
+}

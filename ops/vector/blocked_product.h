@@ -1,0 +1,49 @@
+/* The product at the heart of convolutions of blocked channels: of a run of pixels with the filters of some blocks of
+ * outputs, by tiles whose sums stay in registers. */
+#ifndef XCVM_OPS_VECTOR_BLOCKED_PRODUCT_H
+#define XCVM_OPS_VECTOR_BLOCKED_PRODUCT_H
+
+#include "ops/vector/blocked_conv.h"
+
+enum {
+/* Blocks of outputs that a tile spans at most, and vectors of sums that registers hold beside what they are made of. */
+#if XCVM_LANES == 16
+    XCVM_PRODUCT_BLOCKS = 4,
+    XCVM_PRODUCT_SUMS = 24,
+#elif XCVM_LANES == 8 || !defined(__aarch64__)
+    XCVM_PRODUCT_BLOCKS = 1,
+    XCVM_PRODUCT_SUMS = 12,
+#else
+    XCVM_PRODUCT_BLOCKS = 1,
+    XCVM_PRODUCT_SUMS = 24,
+#endif
+    XCVM_PRODUCT_STEPS = 64
+};
+
+/* Sums over steps, each over some channels that lie side by side: y[k][p] = start + sum of x[offset + p * spacing + c]
+ * * w[k][c] for the channels c of each step, w going on from step to step. */
+typedef struct xcvm_blocked_product {
+    const float *w;
+    size_t blocks, w_block; /* of outputs; floats of w from one block to the next */
+    size_t step_count;
+    ptrdiff_t offsets[XCVM_PRODUCT_STEPS];
+    size_t lengths[XCVM_PRODUCT_STEPS];
+    size_t spacing;  /* floats from one pixel of x to the next; those of y are blocks */
+    size_t y_block;  /* floats of y and z from one block to the next */
+    bool resume;     /* start is y itself, else b + z, where they are not NULL */
+    const float *b;  /* for all blocks */
+    float low, high; /* results are clamped to, if clamp */
+    bool clamp;
+    /* Filters that come next and are fetched from memory meanwhile, some lines of a cache with each tile. */
+    const float *ahead;
+    size_t ahead_lines, lines_a_tile; /* lines of a block; 0: none */
+    size_t ahead_block, ahead_line;   /* the next one */
+} xcvm_blocked_product;
+
+/* While `pixels` pixels are multiplied, fetches `floats` floats of each block from `ahead` on, or nothing from NULL. */
+#define xcvm_blocked_fetch XCVM_PER_ISA(xcvm_blocked_fetch)
+void xcvm_blocked_fetch(xcvm_blocked_product *g, const float *ahead, size_t floats, size_t pixels);
+#define xcvm_blocked_multiply XCVM_PER_ISA(xcvm_blocked_multiply)
+void xcvm_blocked_multiply(xcvm_blocked_product *g, const float *x, const float *z, float *y, size_t pixels);
+
+#endif

@@ -1,0 +1,100 @@
+/* Tiles of products: for each size a function whose sums stay in registers. */
+#include "ops/vector/gemm_tile.h"
+
+/* With constant arguments, all loops over rows and vectors unroll and the sums stay in registers. */
+XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const int vectors, const bool a_by_column)
+{
+    xcvm_lanes sum[XCVM_GEMM_TALL][XCVM_GEMM_VECTORS];
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] = (xcvm_lanes){0};
+    const float *a = t->a, *b = t->b;
+    const size_t row = a_by_column ? 1 : t->a_stride, column = a_by_column ? t->a_stride : 1, b_stride = t->b_stride;
+    const size_t b_vector = t->b_vector;
+    for (size_t p = t->depth; p > 0; p--) {
+        xcvm_lanes v[XCVM_GEMM_VECTORS];
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            v[j] = xcvm_lanes_load(b + (size_t)j * b_vector);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            const xcvm_lanes x = xcvm_lanes_all(a[(size_t)i * row]);
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] += x * v[j];
+        }
+        a += column;
+        b += b_stride;
+    }
+
+    const xcvm_lanes alpha = xcvm_lanes_all(t->alpha);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        const xcvm_lanes bias = xcvm_lanes_all(t->row_bias != NULL ? t->row_bias[i] : 0.0f);
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] = sum[i][j] * alpha + bias;
+    }
+    const size_t c_stride = t->c_stride;
+    if (t->start != NULL)
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] += xcvm_lanes_load(t->start + (size_t)i * c_stride + j * XCVM_LANES);
+    if (t->column_bias != NULL)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++) {
+            const xcvm_lanes bias = xcvm_lanes_load(t->column_bias + j * XCVM_LANES);
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++)
+                sum[i][j] += bias;
+        }
+    if (t->clamp != NULL) {
+        const xcvm_lanes low = xcvm_lanes_all(t->clamp->low), high = xcvm_lanes_all(t->clamp->high);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] = xcvm_lanes_min(xcvm_lanes_max(sum[i][j], low), high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            xcvm_lanes_store(t->c + (size_t)i * c_stride + j * XCVM_LANES, sum[i][j]);
+}
+
+#define TILE_FUNCTIONS(rows, vectors)                                                                                  \
+    static void by_row_##rows##x##vectors(const xcvm_gemm_tile *t) { multiply_tile(t, rows, vectors, false); }         \
+    static void by_column_##rows##x##vectors(const xcvm_gemm_tile *t) { multiply_tile(t, rows, vectors, true); }
+#if XCVM_GEMM_VECTORS == 3
+#define TILE_SIZES(X)                                                                                                  \
+    X(16, 1) X(8, 3) X(8, 2) X(8, 1) X(4, 3) X(4, 2) X(4, 1) X(2, 3) X(2, 2) X(2, 1) X(1, 3) X(1, 2) X(1, 1)
+#elif XCVM_GEMM_VECTORS == 4
+#define TILE_SIZES(X)                                                                                                  \
+    X(12, 1)                                                                                                           \
+    X(6, 4)                                                                                                            \
+    X(6, 3) X(6, 2) X(6, 1) X(4, 4) X(4, 3) X(4, 2) X(4, 1) X(2, 4) X(2, 3) X(2, 2) X(2, 1) X(1, 4) X(1, 3) X(1, 2)    \
+        X(1, 1)
+#else
+#define TILE_SIZES(X) X(12, 1) X(6, 2) X(6, 1) X(4, 2) X(4, 1) X(2, 2) X(2, 1) X(1, 2) X(1, 1)
+#endif
+TILE_SIZES(TILE_FUNCTIONS)
+
+size_t xcvm_gemm_tile_rows(size_t rows, size_t vectors)
+{
+    if (vectors == 1 && rows >= XCVM_GEMM_TALL)
+        return XCVM_GEMM_TALL;
+    return rows >= XCVM_GEMM_ROWS ? XCVM_GEMM_ROWS : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
+}
+
+void xcvm_gemm_tile_run(const xcvm_gemm_tile *t, size_t rows, size_t vectors, bool a_by_column)
+{
+    static void (*const functions[XCVM_GEMM_TALL + 1][XCVM_GEMM_VECTORS + 1][2])(const xcvm_gemm_tile *t) = {
+#define TILE_ENTRY(rows, vectors) [rows][vectors] = {by_row_##rows##x##vectors, by_column_##rows##x##vectors},
+        TILE_SIZES(TILE_ENTRY)};
+    functions[rows][vectors][a_by_column](t);
+}

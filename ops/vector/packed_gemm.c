@@ -1,0 +1,27 @@
+/* PackedGemm. */
+#include "ops/packed.h"
+#include "ops/vector/gemm.h"
+
+XCVM_KERNEL(PackedGemm)
+{
+    const xcvm_value *x = a->a;
+    const size_t depth = (size_t)x->dims[x->rank - 1], columns = (size_t)a->columns;
+    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    const xcvm_gemm_batch batch = {.count = 1,
+                                   .shape = {.m = xcvm_element_count(a->y) / columns,
+                                             .n = columns,
+                                             .k = depth,
+                                             .a = x->data,
+                                             .a_row = depth,
+                                             .a_column = 1,
+                                             .b = a->w->data,
+                                             .b_ahead = true,
+                                             .c = a->y->data,
+                                             .c_row = columns,
+                                             .c_column = 1,
+                                             .alpha = 1.0f,
+                                             .start = a->z != NULL ? a->z->data : NULL,
+                                             .column_bias = a->c != NULL ? a->c->data : NULL,
+                                             .activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL}};
+    return xcvm_gemm_run(k, &batch, NULL);
+}

@@ -1,0 +1,448 @@
+#include "ops/blocked.h"
+#include "tests/compiler/support.h"
+
+#define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
+
+/* Sizes at which blocked channels pay, and still small. */
+enum { SIZE = 24 };
+
+static xcc_value *image(xcc_builder *b, const char *name, int64_t channels)
+{
+    return input(b, name, XCVM_F32, 4, DIMS(1, channels, SIZE, SIZE));
+}
+
+/* Weights that keep numbers as large as they are. */
+static xcc_value *filter(xcc_builder *b, int64_t outputs, int64_t channels, int64_t kernel)
+{
+    size_t count = (size_t)(outputs * channels * kernel * kernel);
+    float *data = malloc(count * sizeof *data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = sinf((float)(i * 7 + 3)) / sqrtf((float)(channels * kernel * kernel));
+    xcc_value *w = floats(b, 4, DIMS(outputs, channels, kernel, kernel), data);
+    free(data);
+    return w;
+}
+
+static xcc_value *conv_of(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t kernel, int64_t stride, int64_t group)
+{
+    int64_t pad = kernel / 2;
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter(b, outputs, x->type.dims[1] / group, kernel)),
+                 .b = XCC_IN(weights(b, 1, &outputs)), .strides = XCC_INTS(stride, stride),
+                 .pads = XCC_INTS(pad, pad, pad, pad), .dilations = XCC_INTS(1, 1), .group = group);
+}
+
+static xcc_value *conv(xcc_builder *b, xcc_value *x, int64_t outputs) { return conv_of(b, x, outputs, 3, 1, 1); }
+
+static xcc_value *relu(xcc_builder *b, xcc_value *x) { return APPLY(Relu, y, .x = XCC_IN(x)); }
+
+static xcc_value *mean(xcc_builder *b, xcc_value *x, int64_t keepdims)
+{
+    return APPLY(ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(ints(b, 2, DIMS(2, -1))), .keepdims = keepdims);
+}
+
+/* ---- Islands ---- */
+
+/* Residuals, a depthwise convolution, odd numbers of channels: one island from the input to the result. */
+static void make_island(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, image(b, "x", 3), 24, 3, 2, 1));
+    xcc_value *y = relu(b, conv_of(b, x, 72, 1, 1, 1));
+    y = APPLY(HardSwish, y, .x = XCC_IN(conv_of(b, y, 72, 5, 1, 72)));
+    y = conv_of(b, y, 24, 1, 1, 1);
+    y = relu(b, APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(x)));
+    output(b, conv_of(b, y, 40, 3, 1, 1));
+}
+
+START_TEST(one_island)
+{
+    compilation c;
+    check_same_results(make_island, &c);
+    CHECK_COUNT(&c, BlockedConv, 5);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    CHECK_NODES(&c, 6);
+    ck_assert_ptr_eq(xcc_node_input(c.m.graph->first, 0), c.m.graph->inputs[0]);
+    finish(&c);
+}
+END_TEST
+
+/* Squeeze and excitation: the factors stay blocked, and a view brings them to the plain layout. */
+static void make_squeeze(xcc_builder *b)
+{
+    xcc_value *x = conv(b, conv_of(b, image(b, "x", 3), 48, 3, 1, 1), 48);
+    xcc_value *s = relu(b, conv_of(b, mean(b, x, 1), 20, 1, 1, 1));
+    s = APPLY(HardSigmoid, y, .x = XCC_IN(conv_of(b, s, 48, 1, 1, 1)), .alpha = 1.0 / 6, .beta = 0.5);
+    output(b, s);
+    xcc_value *y = conv(b, APPLY(Mul, y, .a = XCC_IN(s), .b = XCC_IN(x)), 48);
+    output(b, mean(b, y, 0));
+}
+
+START_TEST(squeeze_and_excitation)
+{
+    compilation c;
+    check_same_results(make_squeeze, &c);
+    CHECK_COUNT(&c, BlockedConv, 5);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 0);
+    CHECK_COUNT(&c, Reshape, 2);
+    finish(&c);
+}
+END_TEST
+
+/* Element-wise instructions with numbers and with numbers per channel, pools, cuts of channels. */
+static void make_followers(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 8), 40), *z = conv(b, x, 40);
+    xcc_value *y = relu(b, conv(b, APPLY(Tanh, y, .x = XCC_IN(x)), 40));
+    y = APPLY(Sub, y, .a = XCC_IN(weights(b, 3, DIMS(40, 1, 1))), .b = XCC_IN(y));
+    y = APPLY(Max, y, .a = XCC_IN(y), .b = XCC_IN(z));
+    y = APPLY(Mul, y, .a = XCC_IN(y), .b = XCC_IN(APPLY(Abs, y, .x = XCC_IN(y))));
+    y = APPLY(Clip, y, .x = XCC_IN(y), .min = XCC_IN(number(b, -2)), .max = XCC_IN(number(b, 3)));
+    y = APPLY(Div, y, .a = XCC_IN(y), .b = XCC_IN(floats(b, 4, DIMS(1, 1, 1, 1), FLOATS(4))));
+    xcc_value *p = APPLY(MaxPool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(3, 2), .strides = XCC_INTS(2, 2),
+                         .pads = XCC_INTS(1, 0, 1, 1), .dilations = XCC_INTS(1, 1));
+    xcc_value *q = APPLY(AveragePool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(2, 2), .strides = XCC_INTS(2, 2),
+                         .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1), .ceil_mode = 1);
+    output(b, conv(b, APPLY(Add, y, .a = XCC_IN(p), .b = XCC_IN(q)), 40));
+}
+
+START_TEST(followers)
+{
+    compilation c;
+    check_same_results(make_followers, &c);
+    CHECK_COUNT(&c, Conv, 0);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+static void make_cuts(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 8), 48), *z = conv(b, x, 20);
+    const xcvm_value *parts[] = {XCC_IN(x), XCC_IN(z)};
+    xcc_value *y = conv(b, APPLY(Concat, y, .xs = {parts, 2}, .axis = -3), 72);
+    xcc_value *pieces[2];
+    xcvm_value *ys[2];
+    for (int i = 0; i < 2; i++)
+        ys[i] = &(pieces[i] = must(b, xcc_value_create(b->graph, NULL)))->type;
+    ck_assert_ptr_nonnull(
+        xcc_emit(b, Split, .ys = {ys, 2}, .x = XCC_IN(y), .split = XCC_IN(ints(b, 2, DIMS(32, 40))), .axis = 1));
+    xcc_value *s = APPLY(Slice, y, .x = XCC_IN(y), .starts = XCC_IN(ints(b, 2, DIMS(-40, 1))),
+                         .ends = XCC_IN(ints(b, 2, DIMS(INT64_MAX, -2))), .axes = XCC_IN(ints(b, 2, DIMS(1, -1))));
+    output(b, conv(b, pieces[0], 32));
+    output(b, conv(b, APPLY(Sigmoid, y, .x = XCC_IN(pieces[1])), 32));
+    output(b, conv(b, s, 32));
+}
+
+START_TEST(cuts_of_channels)
+{
+    compilation c;
+    check_same_results(make_cuts, &c);
+    CHECK_COUNT(&c, BlockedConv, 6);
+    CHECK_COUNT(&c, UnblockChannels, 3);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    finish(&c);
+}
+END_TEST
+
+/* As in DenseNet: Concat, BatchNormalization and Relu before a convolution become one instruction. */
+static xcc_value *normalised(xcc_builder *b, xcc_value *x)
+{
+    int64_t n = x->type.dims[1];
+    xcc_value *var = APPLY(Abs, y, .x = XCC_IN(weights(b, 1, &n)));
+    var = APPLY(Add, y, .a = XCC_IN(var), .b = XCC_IN(number(b, 0.5)));
+    return APPLY(BatchNormalization, y, .x = XCC_IN(x), .scale = XCC_IN(weights(b, 1, &n)),
+                 .b = XCC_IN(weights(b, 1, &n)), .mean = XCC_IN(weights(b, 1, &n)), .var = XCC_IN(var),
+                 .epsilon = 1e-3);
+}
+
+static void make_dense(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv(b, image(b, "x", 3), 32));
+    for (int i = 0; i < 3; i++) {
+        xcc_value *y = conv(b, relu(b, normalised(b, x)), 16);
+        x = APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(x), XCC_IN(y)}, 2}, .axis = 1);
+    }
+    output(b, conv(b, normalised(b, x), 20));
+}
+
+START_TEST(dense_blocks)
+{
+    compilation c;
+    check_same_results(make_dense, &c);
+    CHECK_COUNT(&c, BlockedConv, 5);
+    CHECK_COUNT(&c, BlockedAffine, 4);
+    CHECK_COUNT(&c, BatchNormalization, 0);
+    CHECK_COUNT(&c, Concat, 2);
+    CHECK_COUNT(&c, Relu, 0);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Borders ---- */
+
+/* A value that is used in the island and beside it, one that is a result besides, and operands from outside. */
+static void make_borders(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32), *outside = image(b, "outside", 32);
+    xcc_value *y = relu(b, conv(b, x, 32));
+    output(b, y);
+    y = APPLY(Add, y, .a = XCC_IN(conv(b, y, 32)), .b = XCC_IN(outside));
+    output(b, APPLY(Softmax, y, .x = XCC_IN(y), .axis = 1));
+    output(b, APPLY(Transpose, y, .x = XCC_IN(conv(b, y, 32)), .perm = XCC_INTS(0, 2, 3, 1)));
+}
+
+START_TEST(borders)
+{
+    compilation c;
+    check_same_results(make_borders, &c);
+    CHECK_COUNT(&c, BlockedConv, 3);
+    CHECK_COUNT(&c, BlockChannels, 2);
+    CHECK_COUNT(&c, UnblockChannels, 3);
+    finish(&c);
+}
+END_TEST
+
+/* Groups that are no whole blocks, one-dimensional windows, filters that are not known: they stay. */
+static void make_unfit(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32), *w = input(b, "w", XCVM_F32, 4, DIMS(32, 32, 3, 3));
+    output(b, conv_of(b, x, 32, 3, 1, 4));
+    output(b, conv_of(b, x, 64, 3, 1, 32));
+    output(b, APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .strides = XCC_INTS(1, 1), .pads = XCC_INTS(0, 0, 0, 0),
+                    .dilations = XCC_INTS(1, 1), .group = 1));
+    xcc_value *line = input(b, "line", XCVM_F32, 3, DIMS(1, 4, 100));
+    output(b, APPLY(Conv, y, .x = XCC_IN(line), .w = XCC_IN(weights(b, 3, DIMS(16, 4, 3))), .strides = XCC_INTS(1),
+                    .pads = XCC_INTS(0, 0), .dilations = XCC_INTS(1), .group = 1));
+}
+
+START_TEST(unfit)
+{
+    compilation c;
+    check_same_results(make_unfit, &c);
+    CHECK_COUNT(&c, Conv, 4);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    finish(&c);
+}
+END_TEST
+
+/* Nothing but element-wise instructions, or too few channels to make up for what the layout costs. */
+static void make_unprofitable(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32);
+    output(b, relu(b, APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(number(b, 1)))));
+    output(b, conv_of(b, image(b, "z", 20), 1, 1, 1, 1));
+}
+
+START_TEST(unprofitable)
+{
+    compilation c;
+    check_same_results(make_unprofitable, &c);
+    CHECK_COUNT(&c, Conv, 1);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Open sizes, control flow, options ---- */
+
+static void make_open(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, input(b, "x", XCVM_F32, 4, DIMS(-1, 3, -2, -3)), 32, 3, 2, 1));
+    xcc_value *y = APPLY(Add, y, .a = XCC_IN(conv(b, x, 32)), .b = XCC_IN(x));
+    output(b, y);
+    output(b, mean(b, conv(b, relu(b, y), 32), 1));
+}
+
+START_TEST(open_sizes)
+{
+    compilation c;
+    check_same_results(make_open, &c);
+    CHECK_COUNT(&c, BlockedConv, 3);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    const xcvm_value *y = &c.m.graph->outputs[0]->type;
+    ck_assert_int_eq(y->rank, 4);
+    ck_assert_int_eq(y->dims[1], 32);
+    finish(&c);
+}
+END_TEST
+
+/* Branches that use a value from outside, each of which makes its own blocks. */
+static void make_branches(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32), *cond = input(b, "cond", XCVM_BOOL, 0, NULL);
+    xcc_value *y = conv(b, x, 32), *out = must(b, xcc_value_create(b->graph, "out"));
+    xcc_node *n = xcc_append_control(b, XCC_IF, 1, &cond, 1, &out, 2);
+    ck_assert_ptr_nonnull(n);
+    for (int i = 0; i < 2; i++) {
+        xcc_builder branch = {.graph = n->bodies[i]};
+        xcc_value *v = relu(&branch, conv(&branch, y, 32));
+        output(&branch, i == 0 ? conv(&branch, v, 32) : v);
+    }
+    ok(b->graph->module, xcc_node_infer(n));
+    output(b, conv(b, out, 32));
+}
+
+START_TEST(branches)
+{
+    compilation c;
+    check_same_results(make_branches, &c);
+    CHECK_COUNT(&c, Conv, 0);
+    CHECK_COUNT(&c, BlockedConv, 5);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(turned_off)
+{
+    compilation c;
+    begin(&c, 2);
+    c.options.plain_layout = true;
+    make_island(&c.b);
+    passes(&c);
+    CHECK_COUNT(&c, BlockedConv, 0);
+    CHECK_COUNT(&c, Conv, 5);
+    finish(&c);
+}
+END_TEST
+
+/* A filter that several convolutions use is packed once. */
+static void make_shared(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32), *w = filter(b, 32, 32, 3);
+    for (int i = 0; i < 3; i++)
+        x = APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .strides = XCC_INTS(1, 1), .pads = XCC_INTS(1, 1, 1, 1),
+                  .dilations = XCC_INTS(1, 1), .group = 1);
+    output(b, x);
+}
+
+START_TEST(shared_filters)
+{
+    compilation c;
+    const xcc_value *w = NULL;
+    check_same_results(make_shared, &c);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next) {
+        if (!xcc_is(n, XCVM_OP_BlockedConv))
+            continue;
+        ck_assert(w == NULL || w == xcc_node_input(n, 1));
+        w = xcc_node_input(n, 1);
+    }
+    ck_assert_ptr_nonnull(w);
+    ck_assert_uint_eq(w->uses, 3);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Random graphs ---- */
+
+enum { POOL = 12, SEEDS = 150, STEPS = 10 };
+
+static uint32_t state, graph_seed;
+
+static uint32_t below(uint32_t n)
+{
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+}
+
+static xcc_value *random_channels(xcc_builder *b, xcc_value *x)
+{
+    int64_t n = x->type.dims[1], at = n > 16 ? 16 : n / 2;
+    switch (below(3)) {
+    case 0:
+        return APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(x), XCC_IN(x)}, 2}, .axis = 1);
+    case 1:
+        return n > 1 ? APPLY(Slice, y, .x = XCC_IN(x), .starts = XCC_IN(ints(b, 1, &at)),
+                             .ends = XCC_IN(ints(b, 1, DIMS(1000))), .axes = XCC_IN(ints(b, 1, DIMS(1))))
+                     : x;
+    default:
+        return normalised(b, x);
+    }
+}
+
+static xcc_value *random_step(xcc_builder *b, xcc_value *x, xcc_value *z)
+{
+    static const int64_t outputs[] = {1, 7, 16, 24, 32, 40, 64};
+    int64_t n = x->type.dims[1];
+    bool same = n == z->type.dims[1];
+    switch (below(12)) {
+    case 0:
+    case 1:
+    case 2:
+        return conv_of(b, x, outputs[below(7)], 1 + 2 * (int64_t)below(2), 1, 1);
+    case 3:
+        return conv_of(b, x, n, 3, 1, n);
+    case 4:
+        return relu(b, x);
+    case 5:
+        return APPLY(HardSwish, y, .x = XCC_IN(x));
+    case 6:
+        return same ? APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(z)) : x;
+    case 7:
+        return APPLY(Mul, y, .a = XCC_IN(APPLY(Sigmoid, y, .x = XCC_IN(mean(b, x, 1)))), .b = XCC_IN(x));
+    case 8:
+        return APPLY(MaxPool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(3, 3), .strides = XCC_INTS(1, 1),
+                     .pads = XCC_INTS(1, 1, 1, 1), .dilations = XCC_INTS(1, 1));
+    case 9:
+        return APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(weights(b, 3, DIMS(n, 1, 1))));
+    case 10:
+        return APPLY(Softmax, y, .x = XCC_IN(x), .axis = 1);
+    default:
+        return random_channels(b, x);
+    }
+}
+
+static void make_random(xcc_builder *b)
+{
+    xcc_value *pool[POOL + STEPS];
+    size_t count = 1;
+    state = graph_seed * 2654435761u + 1;
+    pool[0] = image(b, "x", 1 + (int64_t)below(40));
+    for (int i = 0; i < STEPS; i++) {
+        xcc_value *v =
+            random_step(b, pool[below(3) ? count - 1 : below((uint32_t)count)], pool[below((uint32_t)count)]);
+        if (v->type.dims[1] <= 128)
+            pool[count++] = v;
+    }
+    output(b, pool[count - 1]);
+    output(b, pool[below((uint32_t)count)]);
+    output(b, mean(b, pool[below((uint32_t)count)], below(2)));
+}
+
+START_TEST(random_graphs)
+{
+    size_t blocked = 0;
+    for (graph_seed = 0; graph_seed < SEEDS; graph_seed++) {
+        compilation c;
+        check_same_results(make_random, &c);
+        blocked += count_in(c.m.graph, XCVM_OP_BlockedConv) > 0;
+        finish(&c);
+    }
+    ck_assert_uint_gt(blocked, SEEDS / 4);
+}
+END_TEST
+
+Suite *suite_compiler_block(void);
+
+Suite *suite_compiler_block(void)
+{
+    Suite *suite = suite_create("compiler_block");
+    TCase *test = tcase_create("block");
+    tcase_set_timeout(test, 300);
+    tcase_add_test(test, one_island);
+    tcase_add_test(test, squeeze_and_excitation);
+    tcase_add_test(test, followers);
+    tcase_add_test(test, cuts_of_channels);
+    tcase_add_test(test, dense_blocks);
+    tcase_add_test(test, borders);
+    tcase_add_test(test, unfit);
+    tcase_add_test(test, unprofitable);
+    tcase_add_test(test, open_sizes);
+    tcase_add_test(test, branches);
+    tcase_add_test(test, turned_off);
+    tcase_add_test(test, shared_filters);
+    tcase_add_test(test, random_graphs);
+    suite_add_tcase(suite, test);
+    return suite;
+}

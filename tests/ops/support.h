@@ -1,0 +1,50 @@
+/* What tests of single kernels share: tensors of the test's own memory, and calls with so many threads. */
+#ifndef XCVM_TESTS_OPS_SUPPORT_H
+#define XCVM_TESTS_OPS_SUPPORT_H
+
+#include "ops/kernel.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#define UNUSED __attribute__((unused))
+
+static uint32_t random_state = 1;
+
+static UNUSED float random_float(void)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (float)(int32_t)(random_state ^ random_state >> 15) * 0x1p-31f;
+}
+
+/* A tensor of the test's own memory, random but for results. */
+static UNUSED xcvm_value tensor(int rank, const int64_t *dims)
+{
+    xcvm_value v = {.rank = -1};
+    xcvm_value_set_tensor(&v, XCVM_F32, rank, dims);
+    v.home = XCVM_HOME_CALLER;
+    v.data = malloc(v.bytes + 1);
+    ck_assert_ptr_nonnull(v.data);
+    for (size_t i = 0; i < xcvm_element_count(&v); i++)
+        XCVM_DATA(float, &v)[i] = random_float();
+    return v;
+}
+#define TENSOR(...)                                                                                                    \
+    tensor((int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+
+static UNUSED void run(xcvm_kernel_run kernel, const void *args, int thread_count)
+{
+    xcvm_error error = {.status = XCVM_OK};
+    xcvm_heap *heap;
+    xcvm_threads *threads;
+    ck_assert_int_eq(xcvm_heap_create(NULL, 0, &heap, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_threads_create(NULL, thread_count, &threads, &error), XCVM_OK);
+    xcvm_kernel k = {.error = &error, .heap = heap, .threads = threads};
+    const xcvm_status status = kernel(&k, args);
+    ck_assert_msg(status == XCVM_OK, "%s", error.message);
+    xcvm_storage_release(k.scratch_storage);
+    xcvm_threads_destroy(threads);
+    xcvm_heap_destroy(heap);
+}
+
+#endif

@@ -1,0 +1,390 @@
+/* Convolutions of blocked channels against their definition in f64, for shapes of all kinds: with whatever lies beyond
+ * the channels, in place, and with the same bits for any number of threads. */
+#include "ops/activation.h"
+#include "ops/blocked.h"
+#include "ops/kernel.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct shape {
+    int algorithm;
+    int64_t tile; /* winograd */
+    int64_t batch, group, channels, outputs, in[2], kernel[2], stride[2], dilation[2], pad[4], out[2];
+    bool plain, bias, residual;
+    int activation;
+} shape;
+
+xcvm_status xcvm_BlockedConv_run(xcvm_kernel *k, const void *args);
+#if defined(__x86_64__)
+xcvm_status xcvm_BlockedConv_run_v3(xcvm_kernel *k, const void *args);
+#endif
+
+static uint32_t random_state = 1;
+
+static uint32_t random_below(uint32_t n)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) % n;
+}
+
+static int64_t random_from(int64_t low, int64_t high) { return low + random_below((uint32_t)(high - low + 1)); }
+
+static float *floats(size_t count, float (*value)(void))
+{
+    float *x = malloc((count + 1) * sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    for (size_t i = 0; i < count; i++)
+        x[i] = value != NULL ? value() : NAN;
+    return x;
+}
+
+static float random_float(void) { return (float)random_from(-1000, 1000) * 1e-3f; }
+
+/* Runs a kernel on memory of the test's. */
+static void run_kernel(xcvm_kernel_run run, const void *args, int thread_count)
+{
+    xcvm_error error = {.status = XCVM_OK};
+    xcvm_heap *heap;
+    xcvm_threads *threads;
+    ck_assert_int_eq(xcvm_heap_create(NULL, 0, &heap, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_threads_create(NULL, thread_count, &threads, &error), XCVM_OK);
+    xcvm_kernel k = {.error = &error, .heap = heap, .threads = threads};
+    ck_assert_msg(run(&k, args) == XCVM_OK, "%s", error.message);
+    xcvm_storage_release(k.scratch_storage);
+    xcvm_threads_destroy(threads);
+    xcvm_heap_destroy(heap);
+}
+
+static xcvm_value tensor(int rank, const int64_t *dims, float *data)
+{
+    xcvm_value v = {0};
+    xcvm_value_set_tensor(&v, XCVM_F32, rank, dims);
+    v.data = data;
+    return v;
+}
+
+/* `planes` [batch, channels, height, width] in blocks, NaN beyond the channels. */
+static float *block(float *planes, int64_t batch, int64_t channels, const int64_t size[2])
+{
+    const int64_t blocks = xcvm_blocks_of(channels), area = size[0] * size[1];
+    float *blocked = floats((size_t)(batch * blocks * area * XCVM_CHANNEL_BLOCK), NULL);
+    xcvm_value x = tensor(4, (const int64_t[]){batch, channels, size[0], size[1]}, planes);
+    xcvm_value y = tensor(5, (const int64_t[]){batch, blocks, size[0], size[1], XCVM_CHANNEL_BLOCK}, blocked);
+    run_kernel(xcvm_kernel_of(XCVM_OP_BlockChannels), &(xcvm_BlockChannels_args){.y = &y, .x = &x}, 2);
+    for (int64_t n = 0; n < batch; n++)
+        for (int64_t c = channels; c < blocks * XCVM_CHANNEL_BLOCK; c++)
+            for (int64_t p = 0; p < area; p++) {
+                float *at = &blocked[((n * blocks + c / XCVM_CHANNEL_BLOCK) * area + p) * XCVM_CHANNEL_BLOCK +
+                                     c % XCVM_CHANNEL_BLOCK];
+                ck_assert(*at == 0.0f);
+                *at = NAN;
+            }
+    return blocked;
+}
+
+static double at_f64(const shape *s, const float *x, const float *w, const float *b, const float *z, int64_t n,
+                     int64_t k, int64_t i, int64_t j)
+{
+    const int64_t total = s->channels * s->group, outputs = s->outputs * s->group;
+    double sum = b != NULL ? (double)b[k] : 0.0;
+    for (int64_t c = 0; c < s->channels; c++)
+        for (int64_t p = 0; p < s->kernel[0]; p++)
+            for (int64_t q = 0; q < s->kernel[1]; q++) {
+                const int64_t h = i * s->stride[0] + p * s->dilation[0] - s->pad[0];
+                const int64_t v = j * s->stride[1] + q * s->dilation[1] - s->pad[1];
+                if (h < 0 || h >= s->in[0] || v < 0 || v >= s->in[1])
+                    continue;
+                const int64_t channel = k / s->outputs * s->channels + c;
+                sum += (double)x[((n * total + channel) * s->in[0] + h) * s->in[1] + v] *
+                       (double)w[((k * s->channels + c) * s->kernel[0] + p) * s->kernel[1] + q];
+            }
+    if (z != NULL)
+        sum += (double)z[((n * outputs + k) * s->out[0] + i) * s->out[1] + j];
+    const xcvm_activation f = xcvm_activation_of(s->activation, (xcvm_floats){NULL, 0});
+    return xcvm_activate_f64(&f, sum);
+}
+
+static void describe(const shape *s, char *text, size_t size)
+{
+    static const char *const names[] = {"direct", "depthwise", "winograd"};
+    snprintf(text, size, "%s%s tile %d batch %d group %d %dx%dx%d -> %dx%dx%d window %dx%d stride %d %d pads %d %d",
+             names[s->algorithm], s->plain ? " plain" : "", (int)s->tile, (int)s->batch, (int)s->group,
+             (int)s->channels, (int)s->in[0], (int)s->in[1], (int)s->outputs, (int)s->out[0], (int)s->out[1],
+             (int)s->kernel[0], (int)s->kernel[1], (int)s->stride[0], (int)s->stride[1], (int)s->pad[0],
+             (int)s->pad[1]);
+}
+
+static float *pack(const shape *s, const float *w, xcvm_value *packed)
+{
+    const int64_t total = s->outputs * s->group, blocks = xcvm_blocks_of(total);
+    const int64_t dims[4] = {total, s->channels, s->kernel[0], s->kernel[1]};
+    float *data;
+    if (s->algorithm == XCVM_BLOCKED_direct) {
+        data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * dims[1] * dims[2] * dims[3]), NULL);
+        xcvm_blocked_pack_direct(w, dims, data);
+        *packed = tensor(5, (const int64_t[]){blocks, dims[1], dims[2], dims[3], XCVM_CHANNEL_BLOCK}, data);
+    } else if (s->algorithm == XCVM_BLOCKED_depthwise) {
+        data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * dims[2] * dims[3]), NULL);
+        xcvm_blocked_pack_depthwise(w, dims, data);
+        *packed = tensor(4, (const int64_t[]){blocks, dims[2], dims[3], XCVM_CHANNEL_BLOCK}, data);
+    } else {
+        const int64_t points = (s->tile + 2) * (s->tile + 2);
+        data = floats((size_t)(points * blocks * XCVM_CHANNEL_BLOCK * dims[1]), NULL);
+        xcvm_blocked_pack_winograd(w, dims, s->tile, data);
+        *packed = tensor(4, (const int64_t[]){points, blocks, dims[1], XCVM_CHANNEL_BLOCK}, data);
+    }
+    return data;
+}
+
+static void check_conv(shape *s)
+{
+    const int64_t outputs = s->outputs * s->group, blocks = xcvm_blocks_of(outputs), area = s->out[0] * s->out[1];
+    const size_t result = (size_t)(s->batch * blocks * area * XCVM_CHANNEL_BLOCK);
+    float *planes = floats((size_t)(s->batch * s->group * s->channels * s->in[0] * s->in[1]), random_float);
+    float *filter = floats((size_t)(outputs * s->channels * s->kernel[0] * s->kernel[1]), random_float);
+    float *bias = s->bias ? floats((size_t)outputs, random_float) : NULL;
+    float *residual = s->residual ? floats((size_t)(s->batch * outputs * area), random_float) : NULL;
+    float *blocked = s->plain ? NULL : block(planes, s->batch, s->group * s->channels, s->in);
+    float *blocked_residual = s->residual ? block(residual, s->batch, outputs, s->out) : NULL;
+    float *packed_bias = s->bias ? floats((size_t)(blocks * XCVM_CHANNEL_BLOCK), NULL) : NULL;
+    if (s->bias)
+        xcvm_blocked_pack_bias(bias, outputs, packed_bias);
+    xcvm_value w, b = {0}, z = {0};
+    float *packed = pack(s, filter, &w);
+    xcvm_value x = tensor(4, (const int64_t[]){s->batch, s->channels, s->in[0], s->in[1]}, planes);
+    if (!s->plain)
+        x = tensor(
+            5,
+            (const int64_t[]){s->batch, xcvm_blocks_of(s->group * s->channels), s->in[0], s->in[1], XCVM_CHANNEL_BLOCK},
+            blocked);
+    const int64_t y_dims[] = {s->batch, blocks, s->out[0], s->out[1], XCVM_CHANNEL_BLOCK};
+    if (s->bias)
+        b = tensor(1, (const int64_t[]){blocks * XCVM_CHANNEL_BLOCK}, packed_bias);
+    char text[200];
+    describe(s, text, sizeof text);
+
+    const xcvm_kernel_run runs[] = {
+        xcvm_kernel_of(XCVM_OP_BlockedConv),
+        xcvm_BlockedConv_run,
+#if defined(__x86_64__)
+        __builtin_cpu_supports("avx2") ? xcvm_BlockedConv_run_v3 : NULL
+#endif
+    };
+    float *first = floats(result, NULL), *second = floats(result, NULL);
+    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
+        if (runs[r] == NULL)
+            continue;
+        xcvm_value y = tensor(5, y_dims, first);
+        if (s->residual)
+            z = tensor(5, y_dims, blocked_residual);
+        xcvm_BlockedConv_args a = {.y = &y,
+                                   .x = &x,
+                                   .w = &w,
+                                   .b = s->bias ? &b : NULL,
+                                   .z = s->residual ? &z : NULL,
+                                   .strides = {s->stride, 2},
+                                   .pads = {s->pad, 4},
+                                   .dilations = {s->dilation, 2},
+                                   .group = s->algorithm == XCVM_BLOCKED_depthwise ? outputs : s->group,
+                                   .activation = s->activation,
+                                   .algorithm = s->algorithm};
+        xcvm_error error = {.status = XCVM_OK};
+        xcvm_value inferred = {.dtype = XCVM_F32};
+        xcvm_BlockedConv_args asked = a;
+        asked.y = &inferred;
+        const xcvm_value *in[] = {a.x, a.w, a.b, a.z};
+        xcvm_value *out[] = {&inferred};
+        const xcvm_typing t = {xcvm_row_of(XCVM_OP_BlockedConv), &asked, in, 4, out, 1, &error};
+        ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
+        ck_assert(inferred.rank == 5 && memcmp(inferred.dims, y_dims, sizeof y_dims) == 0);
+        run_kernel(runs[r], &a, 1);
+        /* The residual's memory taken over, and more threads. */
+        y.data = second;
+        if (s->residual) {
+            memcpy(second, blocked_residual, result * sizeof *second);
+            z.data = second;
+        }
+        run_kernel(runs[r], &a, 3);
+        const double scale = sqrt((double)(s->channels * s->kernel[0] * s->kernel[1])) + 1.0;
+        for (int64_t n = 0; n < s->batch; n++)
+            for (int64_t k = 0; k < outputs; k++)
+                for (int64_t p = 0; p < area; p++) {
+                    const size_t at = (size_t)(((n * blocks + k / XCVM_CHANNEL_BLOCK) * area + p) * XCVM_CHANNEL_BLOCK +
+                                               k % XCVM_CHANNEL_BLOCK);
+                    if (memcmp(&first[at], &second[at], sizeof *first) != 0)
+                        ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by three threads %.9g", text, r, (int)k,
+                                     (int)p, (double)first[at], (double)second[at]);
+                    const double wanted = at_f64(s, planes, filter, bias, residual, n, k, p / s->out[1], p % s->out[1]);
+                    if (!(fabs(wanted - (double)first[at]) <= 3e-6 * scale))
+                        ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the definition %.9g", text, r, (int)k,
+                                     (int)p, (double)first[at], wanted);
+                }
+    }
+    free(planes);
+    free(filter);
+    free(bias);
+    free(residual);
+    free(blocked);
+    free(blocked_residual);
+    free(packed_bias);
+    free(packed);
+    free(first);
+    free(second);
+}
+
+static shape random_shape(int algorithm)
+{
+    for (;;) {
+        shape s = {.algorithm = algorithm,
+                   .batch = random_from(1, 2),
+                   .group = 1,
+                   .channels = random_from(1, 50),
+                   .outputs = random_from(1, 100),
+                   .bias = random_below(2) != 0,
+                   .residual = random_below(3) == 0,
+                   .activation = (int)random_below(XCVM_ACTIVATION_COUNT)};
+        for (int i = 0; i < 2; i++) {
+            s.in[i] = random_from(1, random_below(2) != 0 ? 20 : 8);
+            s.kernel[i] = random_below(3) == 0 ? random_from(1, 7) : random_below(2) != 0 ? 3 : 1;
+            s.stride[i] = random_below(2) != 0 ? random_from(1, 3) : 1;
+            s.dilation[i] = random_below(4) == 0 ? random_from(1, 3) : 1;
+            s.pad[i] = random_below(3) == 0 ? random_from(0, 4) : s.kernel[i] / 2;
+            s.pad[2 + i] = random_below(3) == 0 ? random_from(0, 4) : s.kernel[i] / 2;
+        }
+        if (algorithm == XCVM_BLOCKED_depthwise) {
+            s.group = s.outputs;
+            s.outputs = s.channels = 1;
+        } else if (algorithm == XCVM_BLOCKED_winograd) {
+            s.tile = random_below(2) != 0 ? 4 : 2;
+            for (int i = 0; i < 2; i++) {
+                s.kernel[i] = 3;
+                s.stride[i] = s.dilation[i] = 1;
+            }
+        } else if (random_below(4) == 0) {
+            s.plain = true;
+            s.channels = random_from(1, XCVM_BLOCKED_PLAIN_CHANNELS);
+        } else if (random_below(4) == 0) {
+            s.group = random_from(2, 3);
+            s.channels = random_from(1, 2) * XCVM_CHANNEL_BLOCK;
+            s.outputs = random_from(1, 6) * XCVM_CHANNEL_BLOCK;
+        } else if (random_below(8) == 0) {
+            s.channels = random_from(100, 400);
+        }
+        bool fits = true;
+        for (int i = 0; i < 2; i++) {
+            const int64_t reach = (s.kernel[i] - 1) * s.dilation[i] + 1;
+            const int64_t padded = s.in[i] + s.pad[i] + s.pad[2 + i];
+            fits = fits && reach <= padded;
+            s.out[i] = (padded - reach) / s.stride[i] + 1;
+        }
+        if (fits && s.channels * s.outputs * s.group * s.kernel[0] * s.kernel[1] * s.out[0] * s.out[1] < 20000000)
+            return s;
+    }
+}
+
+START_TEST(random_convolutions)
+{
+    random_state = (uint32_t)_i + 1;
+    shape s = random_shape(_i % 3);
+    check_conv(&s);
+}
+END_TEST
+
+/* Maps of one pixel, and those of networks. */
+START_TEST(known_convolutions)
+{
+    static const struct {
+        int64_t channels, size, outputs, kernel, stride, group;
+        int algorithm;
+        int64_t tile;
+    } cases[] = {
+        {100, 1, 40, 1, 1, 1, XCVM_BLOCKED_direct, 0},   {480, 1, 200, 1, 1, 1, XCVM_BLOCKED_direct, 0},
+        {64, 14, 192, 1, 1, 1, XCVM_BLOCKED_direct, 0},  {24, 28, 72, 1, 1, 1, XCVM_BLOCKED_direct, 0},
+        {160, 7, 96, 1, 1, 1, XCVM_BLOCKED_direct, 0},   {64, 14, 128, 1, 2, 1, XCVM_BLOCKED_direct, 0},
+        {32, 14, 64, 3, 2, 1, XCVM_BLOCKED_direct, 0},   {64, 7, 64, 3, 1, 1, XCVM_BLOCKED_direct, 0},
+        {1, 30, 1, 3, 1, 24, XCVM_BLOCKED_depthwise, 0}, {1, 29, 1, 5, 2, 40, XCVM_BLOCKED_depthwise, 0},
+        {48, 28, 64, 3, 1, 1, XCVM_BLOCKED_winograd, 4}, {48, 14, 80, 3, 1, 1, XCVM_BLOCKED_winograd, 2},
+        {130, 7, 70, 3, 1, 1, XCVM_BLOCKED_winograd, 4}, {3, 40, 64, 7, 2, 1, XCVM_BLOCKED_direct, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t kernel = cases[i].kernel, pad = kernel / 2, stride = cases[i].stride;
+        const int64_t out = (cases[i].size + 2 * pad - kernel) / stride + 1;
+        shape s = {.algorithm = cases[i].algorithm,
+                   .tile = cases[i].tile,
+                   .batch = 1,
+                   .group = cases[i].group,
+                   .channels = cases[i].channels,
+                   .outputs = cases[i].outputs,
+                   .in = {cases[i].size, cases[i].size},
+                   .kernel = {kernel, kernel},
+                   .stride = {stride, stride},
+                   .dilation = {1, 1},
+                   .pad = {pad, pad, pad, pad},
+                   .out = {out, out},
+                   .plain = cases[i].channels == 3,
+                   .bias = true,
+                   .activation = XCVM_ACTIVATION_Relu};
+        check_conv(&s);
+    }
+}
+END_TEST
+
+/* Windows whose positions lie farther apart than what it would be sensible to copy. */
+START_TEST(far_apart)
+{
+    for (int algorithm = XCVM_BLOCKED_direct; algorithm <= XCVM_BLOCKED_depthwise; algorithm++) {
+        const int64_t far = 1 << 30;
+        shape s = {.algorithm = algorithm,
+                   .batch = 2,
+                   .group = algorithm == XCVM_BLOCKED_depthwise ? 20 : 2,
+                   .channels = algorithm == XCVM_BLOCKED_depthwise ? 1 : 32,
+                   .outputs = algorithm == XCVM_BLOCKED_depthwise ? 1 : 32,
+                   .in = {5, 4},
+                   .kernel = {3, 2},
+                   .stride = {2, far},
+                   .dilation = {far, 3},
+                   .pad = {far, far - 1, far, 8},
+                   .out = {3, 2},
+                   .bias = true,
+                   .residual = true,
+                   .activation = XCVM_ACTIVATION_HardSwish};
+        check_conv(&s);
+    }
+}
+END_TEST
+
+START_TEST(way_back)
+{
+    for (int64_t channels = 1; channels < 40; channels += 5) {
+        const int64_t size[2] = {random_from(1, 9), random_from(1, 9)}, area = size[0] * size[1];
+        float *planes = floats((size_t)(2 * channels * area), random_float);
+        float *blocked = block(planes, 2, channels, size), *back = floats((size_t)(2 * channels * area), NULL);
+        const int64_t blocks = xcvm_blocks_of(channels);
+        xcvm_value x = tensor(5, (const int64_t[]){2, blocks, size[0], size[1], XCVM_CHANNEL_BLOCK}, blocked);
+        xcvm_value y = tensor(4, (const int64_t[]){2, channels, size[0], size[1]}, back);
+        const xcvm_UnblockChannels_args a = {.y = &y, .x = &x, .channels = channels};
+        run_kernel(xcvm_kernel_of(XCVM_OP_UnblockChannels), &a, 2);
+        ck_assert(memcmp(planes, back, (size_t)(2 * channels * area) * sizeof *back) == 0);
+        free(planes);
+        free(blocked);
+        free(back);
+    }
+}
+END_TEST
+
+Suite *suite_ops_blocked(void);
+Suite *suite_ops_blocked(void)
+{
+    Suite *s = suite_create("ops_blocked");
+    TCase *c = tcase_create("blocked");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, random_convolutions, 0, 300);
+    tcase_add_test(c, known_convolutions);
+    tcase_add_test(c, far_apart);
+    tcase_add_test(c, way_back);
+    suite_add_tcase(s, c);
+    return s;
+}

@@ -1,0 +1,274 @@
+# Broken programs, models, inputs and places to write to: one message that names the file and what was expected, the
+# exit code of the manual, and nothing half-written.
+. "$(dirname "$0")/expect.sh"
+
+files=$data/files
+cp "$data"/broken/*.onnx .
+
+# refused CODE TEXT...: the last command failed with this code, wrote nothing to standard output, and said all of it.
+refused() {
+    code "$1"
+    shift
+    out ''
+    for text; do
+        err_has "$text"
+    done
+}
+
+# ---- Programs ----
+
+assemble relu.bin <<'X'
+xcvm 1
+producer "hand"
+input x f32[2x3]
+output y f32[2x3]
+$1 = In(name="x")
+$2 = Relu($1) node="relu"
+Out($2, name="y")
+X
+run strip relu.bin -o small.bin
+size=$(wc -c <small.bin)
+run run small.bin -i x=ones
+out 'y=2x3xf32=1 1 1 1 1 1'
+
+# A broken program may run, if it happens to be another sound one; else one line names the file. Every bit of a program
+# is tried in process by other tests.
+examine() {
+    case $status in
+    0) good ;;
+    2 | 3 | 4 | 5)
+        if [ "$(wc -l <.err)" -eq 1 ] && grep -q '^xcvm run: bad.bin: ..*' .err && [ ! -s .out ] && [ ! -e bad.npy ]; then
+            good
+        else
+            bad "is no clear refusal: $1"
+        fi
+        ;;
+    *) bad "exit code $status: $1" ;;
+    esac
+    rm -f bad.npy
+}
+for ((at = 0; at < size; at++)); do
+    head -c "$at" small.bin >bad.bin
+    run run bad.bin --random --fuel 100 --max-memory 64M --output @bad.npy
+    examine "the first $at bytes"
+    byte=$(od -An -tu1 -j "$at" -N 1 small.bin)
+    cp small.bin bad.bin
+    # shellcheck disable=SC2059 # an escape is made here
+    printf "\\x$(printf %x $((byte ^ 255)))" | dd of=bad.bin bs=1 seek="$at" conv=notrunc status=none
+    run run bad.bin --random --fuel 100 --max-memory 64M --output @bad.npy
+    examine "byte $at"
+done
+
+# The first field is the format.
+check test "$(od -An -tx1 -N 2 small.bin | tr -d ' ')" = 0801
+printf '\x08\x02' | cat - <(tail -c +3 small.bin) >newer.bin
+for command in run dump; do
+    run $command newer.bin
+    refused 4 "xcvm $command: newer.bin: program format 2 is newer than this library's 1"
+done
+run strip newer.bin -o stripped.bin
+refused 4 'xcvm strip: newer.bin: program format 2'
+check test ! -e stripped.bin
+printf 'xcvm 2\n' >newer.txt
+run asm newer.txt -o asm.bin
+refused 4 'xcvm asm: newer.txt: ' 'format 2'
+check test ! -e asm.bin
+: >empty.bin
+run run empty.bin
+refused 3 'xcvm run: empty.bin: '
+head -c $((size - 9)) small.bin >short.bin
+run dump short.bin
+refused 3 'xcvm dump: short.bin: '
+run strip short.bin -o stripped.bin
+refused 3 'xcvm strip: short.bin: '
+check test ! -e stripped.bin
+
+# ---- Models ----
+
+# model NAME CODE TEXT...: compiling, running and checking it all say so.
+model() {
+    name=$1
+    shift
+    run compile "$name.onnx" -o "$name.bin"
+    refused "$@" "xcvm compile: $name.onnx: "
+    check test ! -e "$name.bin"
+    run run "$name.onnx" --random
+    refused "$@" "xcvm run: $name.onnx: "
+    run check "$name.onnx"
+    code "$1"
+}
+model cycle 3 cycle "'first' 'third' 'second'"
+model duplicate 3 "nodes 'first' and 'second' both give a value named 'y'"
+model missing 3 "node 'adding' (Add) takes 'w', which nothing gives"
+model no_output 3 "nothing gives the output 'y'"
+model wrong_rank 3 "node 'convolving' (Conv, opset 13)" '2 dimensions, 3 are needed'
+model wrong_shape 3 "node 'multiplying' (MatMul, opset 13)" '3 and 2 are not equal'
+model wrong_type 3 "node 'adding' (Add, opset 13)" 'f32 and b i64, but they must be the same'
+model attribute 3 "node 'joining' (Concat, opset 13)" 'axis 7 is not in [-2, 2)'
+model short_tensor 3 "initializer 'w': raw_data has 8 bytes, 4000 are needed"
+model huge_tensor 3 "initializer 'w'" 'more than memory can hold'
+model negative_tensor 3 "initializer 'w': dimension 0 is -3"
+model huge_input 3 "input 'x'" 'more than memory can hold'
+model newer_opset 4 'opset 9999' 'the newest known'
+model deep 3 'nested deeper than 100'
+for cut in 1 20 60 100; do
+    head -c "$cut" cycle.onnx >cut.onnx
+    run compile cut.onnx -o cut.bin
+    refused 3 'xcvm compile: cut.onnx: '
+    check test ! -e cut.bin
+done
+
+# External data: in the model's own folder or below, and never through a link.
+printf '\0\0\200?\0\0\0@\0\0@@' >w.bin
+mkdir inner real
+cp w.bin real
+ln -s w.bin link.bin
+ln -s real linked
+run run external_good.onnx -i '2x3xf32=0 0 0 10 10 10'
+out 'y=2x3xf32=1 2 3 11 12 13'
+model external_parent 3 "'../outside.bin' leads out of the model's folder"
+model external_inside_out 3 "'inner/../../outside.bin' leads out of the model's folder"
+model external_absolute 3 "'/etc/passwd' has an absolute path"
+model external_link 6 "'link.bin'" 'symbolic link'
+model external_linked_folder 6 "'linked/w.bin'" 'symbolic link'
+model external_absent 6 "'absent.bin'" 'no such file'
+model external_range 3 "'w.bin' has 12 bytes, 12 at 8 are needed"
+# A model from standard input has no folder.
+run_in run - --random <external_good.onnx
+refused 3 "initializer 'w': the model keeps data in other files, which only a model read from a file may do"
+
+# ---- Inputs ----
+
+run run relu.bin
+refused 2 'relu.bin: inputs are missing' '--input x=...    f32[2x3]'
+run run relu.bin -i z=1
+refused 2 'relu.bin: ' 'there is no input "z"'
+run run relu.bin -i x=2x4xf32=1
+refused 2 'relu.bin: ' 'input "x" is declared as f32[2x3], but was given f32[2x4]'
+run run relu.bin -i x=3xf32=1
+refused 2 'relu.bin: ' 'input "x" is declared as f32[2x3], but was given f32[3]'
+for file in text complex64; do
+    run run relu.bin -i "x=@$files/$file.npy"
+    refused 2 'relu.bin: ' 'x' f32
+done
+head -c 100 "$files/float32.npy" >short.npy
+run run relu.bin -i x=@short.npy
+refused 2 'short.npy: the file ends'
+run run zero.onnx -i x=0x3xf32=
+out 'y=0x3xf32='
+run run zero.onnx -i x=1x3xf32=1
+refused 2 'zero.onnx: ' 'f32[0x3], but was given f32[1x3]'
+
+# ---- Limits ----
+
+run compile huge_result.onnx -o huge.bin
+run run huge.bin -i x=1 -i to='1099511627776 1048576'
+refused 5 'huge.bin: instruction' 'Expand, node "expanding"' bytes
+run run huge.bin -i x=1 -i to='4611686018427387904 4611686018427387904'
+refused 3 'huge.bin: instruction' 'Expand, node "expanding"' 'too large'
+run run huge.bin -i x=1 -i to='100000 100000' --max-memory 1M
+refused 5 'huge.bin: instruction' 'Expand, node "expanding"' 'memory limit of 1048576'
+run run endless.onnx -i x=ones -i c=true --fuel 1000 -o y=@never.npy
+refused 5 'endless.onnx: instruction' 'the fuel is used up'
+run run endless.onnx -i x=ones -i c=true --timeout-ms 20 -o y=@never.npy
+refused 5 'endless.onnx: instruction' 'the deadline has passed'
+check test ! -e never.npy
+
+# ---- Places to write to. Permissions do not stop an administrator, so these are places where nobody can. ----
+
+run dump relu.bin -o relu.txt
+for place in no/such/folder/out relu.bin/out /proc/out . /dev/full; do
+    for command in 'compile endless.onnx' 'asm relu.txt' 'strip relu.bin' 'dump relu.bin' 'profile relu.bin --random'; do
+        # shellcheck disable=SC2086 # two words
+        run $command -o "$place"
+        code 6
+        err_has "xcvm ${command%% *}: $place: cannot be written: "
+    done
+done
+err_has 'No space left on device'
+for place in no/such/folder/out.npy relu.bin/out.npy /proc/out.npz no/such/folder/out.pb; do
+    run run relu.bin -i x=ones --output "y=@$place"
+    refused 6 "$place: cannot be written: "
+done
+if [ "$(id -u)" != 0 ]; then
+    mkdir locked
+    chmod 555 locked
+    run compile endless.onnx -o locked/out.bin
+    refused 6 'locked/out.bin: cannot be written: Permission denied'
+fi
+
+# A disk that fills up half-way: what was there stays, and what was begun goes. As a limit on the size of files, and as a
+# small disk where one may be mounted.
+assemble wide.bin <<'X'
+xcvm 1
+input x f32[10000]
+output y f32[10000]
+$1 = In(name="x")
+Out($1, name="y")
+X
+{
+    echo 'xcvm 1'
+    echo 'output y f32[10000]'
+    echo "constant c f32[10000] = $(seq -s ' ' 10000)"
+    echo 'Out(@c, name="y")'
+} >large.txt
+run asm large.txt -o large.bin
+run dump large.bin --literals 100000 -o large.txt
+cat >fill.sh <<'X'
+disk=$1
+shift
+for place in kept fresh; do
+    "$xcvm" asm large.txt -o "$disk/$place.bin"
+    echo $?
+    "$xcvm" strip large.bin -o "$disk/$place.bin"
+    echo $?
+    "$xcvm" dump large.bin --literals 100000 -o "$disk/$place.txt"
+    echo $?
+    for kind in npy npz pb bin; do
+        "$xcvm" run wide.bin --random -o "y=@$disk/$place.$kind"
+        echo $?
+    done
+done 2>"$disk.err" | tr '\n' ' '
+for kind in bin txt npy npz pb; do
+    cmp relu.bin "$disk/kept.$kind" || echo "kept.$kind has changed"
+done
+ls -A "$disk"
+X
+check_full() {
+    last="full disk, $1"
+    check test "$(cat "$1.out")" = '6 6 6 6 6 6 6 6 6 6 6 6 6 6 kept.bin
+kept.npy
+kept.npz
+kept.pb
+kept.txt'
+    check test "$(grep -c "^xcvm [a-z]*:.* $1/[a-z]*[.][a-z]*: cannot be written: $2" "$1.err")" = 14
+    cp "$1.out" .out
+    cp "$1.err" .err
+}
+prepare() {
+    for kind in bin txt npy npz pb; do
+        cp relu.bin "$1/kept.$kind"
+    done
+}
+export xcvm
+mkdir limited small_disk
+prepare limited
+(
+    trap '' XFSZ
+    ulimit -f 16
+    bash fill.sh limited
+) >limited.out 2>&1
+check_full limited 'File too large'
+cat >mounted.sh <<'X'
+mount -t tmpfs -o size=40k xcvm small_disk || exit 77
+for kind in bin txt npy npz pb; do
+    cp relu.bin "small_disk/kept.$kind"
+done
+exec bash fill.sh small_disk
+X
+if unshare -m bash mounted.sh >small_disk.out 2>/dev/null; then
+    check_full small_disk 'No space left on device'
+fi
+check test -z "$(find . -name '*.??????' ! -name 'mounted.sh')"
+
+finish

@@ -1,0 +1,64 @@
+# Every command that the manual's pages and the README show, as printed.
+. "$(dirname "$0")/expect.sh"
+root=$(cd "$data/../../.." && pwd)
+PATH=$(dirname "$xcvm"):$PATH
+
+# The files that the examples are about.
+cp "$data/examples/model.onnx" model.onnx
+cp model.onnx a.onnx
+cp model.onnx b.onnx
+"$xcvm" compile model.onnx -o resnet50.bin
+cp "$root/examples/digits/model.onnx" mnist.onnx
+cp "$root/examples/digits/images/3.png" digit.png
+assemble same.bin <<'X'
+xcvm 1
+input x f32[Nx3]
+output y f32[Nx3]
+$1 = In(name="x")
+Out($1, name="y")
+X
+"$xcvm" run same.bin --input '2x3xf32=1 2 3 4 5 6' --output @x.npy
+mkdir -p models node onnx/backend/test/data docs
+cp -r "$data/cases/add" models
+cp -r "$data/cases/sums" node/test_conv_sums
+cp -r node onnx/backend/test/data
+
+# example LINE: runs it, which must succeed.
+example() {
+    last=$1
+    bash -c "$1" >"$work/.out" 2>"$work/.err" </dev/null
+    status=$?
+    code 0
+}
+examples=0
+for page in "$root"/docs/manual/*.md; do
+    "$xcvm" compile model.onnx -o prog.bin
+    "$xcvm" dump prog.bin -o prog.txt
+    while read -r line; do
+        example "$line"
+        examples=$((examples + 1))
+    done < <(sed -n '/^## Examples/,$ s/^    \(xcvm .*\)/\1/p' "$page")
+done
+check test "$examples" -ge 25
+
+mkdir -p readme/build/release/tools
+ln -s "$xcvm" readme/build/release/tools/xcvm
+ln -s "$root/examples" readme/examples
+cd readme || exit 2
+while read -r line; do
+    example "$line"
+    examples=$((examples + 1))
+done < <(sed -n 's/^    \(build\/release\/tools\/xcvm .*\)/\1/p' "$root/README.md")
+check test "$examples" -ge 30
+cd "$work" || exit 2
+
+# The programs on the page about assembly.
+awk '/^    (xcvm 1|# y = x)/ && !inside { inside = 1; n++ }
+     inside && /^    / { print substr($0, 5) >("program" n ".txt") }
+     inside && !/^    / { inside = 0 }' "$root/docs/assembly.md"
+run run program1.txt -i '2x2xf32=1 2 3 4'
+out 'y=2x3xf32=9.5 12.5 15.5 19.5 26.5 33.5'
+run run program2.txt
+out 'sum=i64=10'
+
+finish

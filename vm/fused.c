@@ -1,0 +1,79 @@
+/* Fused instructions: a function of a kernel library in place of plain instructions. What those would leave behind,
+ * types and memory included, is the same, so that nothing else need know which of the two ran. */
+#include "vm/session.h"
+
+typedef struct call {
+    const xcvm_library_kernel *function;
+    const float *xs[XCVM_FUSED_OPERANDS];
+    float *results[XCVM_FUSED_OPERANDS];
+} call;
+
+static bool has_elements(const xcvm_value *v, int64_t elements)
+{
+    return v != NULL && v->kind == XCVM_KIND_TENSOR && v->dtype == XCVM_F32 && elements >= 0 &&
+           v->bytes / sizeof(float) == (uint64_t)elements;
+}
+
+/* Operands that are not of the sizes it was compiled for are for the plain instructions. */
+static bool take_operands(const xcvm_session *s, const xcvm_step *step, const xcvm_fused *f, call *c)
+{
+    for (uint32_t i = 0; i < f->in_count; i++) {
+        const xcvm_value *v = s->in[step->in_at + i];
+        if (!has_elements(v, f->elements[i]))
+            return false;
+        c->xs[i] = v->data;
+    }
+    return true;
+}
+
+/* Types and memory of all results, those of the Frees' registers too. *lasting: they stay from run to run. */
+static xcvm_status prepare(xcvm_session *s, size_t first, size_t end, bool *lasting)
+{
+    *lasting = true;
+    for (size_t pc = first; pc < end; pc++) {
+        const xcvm_step *step = &s->program->steps[pc];
+        if (step->action == XCVM_ACTION_FREE) {
+            xcvm_session_release(&s->registers[s->program->image.instructions[pc].in[0]]);
+            continue;
+        }
+        s->kernel.dying = step->dying;
+        if (s->settled[pc] != XCVM_PLACED)
+            XCVM_TRY(xcvm_session_prepare(s, pc));
+        *lasting = *lasting && s->settled[pc] == XCVM_PLACED;
+    }
+    return XCVM_OK;
+}
+
+static void run_range(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const call *c = context;
+    c->function->run(c->xs, c->results, begin, end);
+}
+
+xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next)
+{
+    const xcvm_step *step = &s->program->steps[pc];
+    const xcvm_fused *f = &s->program->fused[step->target];
+    call c;
+    c.function = f->function;
+    if (f->function == NULL || !take_operands(s, step, f, &c))
+        return XCVM_OK;
+    const size_t end = pc + 1 + f->count;
+    if (s->settled[pc] != XCVM_PLACED) {
+        bool lasting;
+        XCVM_TRY(prepare(s, pc + 1, end, &lasting));
+        if (lasting)
+            s->settled[pc] = XCVM_PLACED;
+    }
+    for (uint32_t i = 0; i < f->out_count; i++) {
+        const xcvm_value *v = s->out[s->program->steps[pc + 1 + (size_t)f->results[i]].out_at];
+        XCVM_CHECK(s->kernel.error, has_elements(v, f->elements[f->in_count + i]), INVALID_PROGRAM,
+                   "the kernel library was made for other sizes: result %u has %zu bytes, %lld elements are expected",
+                   i, v->bytes, (long long)f->elements[f->in_count + i]);
+        c.results[i] = v->data;
+    }
+    xcvm_parallel(s->kernel.threads, f->function->extent, f->function->grain, run_range, &c);
+    *next = end;
+    return XCVM_OK;
+}

@@ -1,0 +1,161 @@
+#include "vm/kernel_library.h"
+#include "base/sha256.h"
+#include "vm/program.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Only the first reason is kept: the others are mostly the same. */
+static void note(xcvm_program *program, const char *file, const char *why)
+{
+    if (program->notice[0] == '\0')
+        snprintf(program->notice, sizeof program->notice, "kernel library \"%.80s\" %.100s; its instructions run plain",
+                 file, why);
+}
+
+/* A name in a program never leads out of the folder. */
+static bool is_plain_name(const char *file)
+{
+    return file[0] != '\0' && strchr(file, '/') == NULL && strcmp(file, ".") != 0 && strcmp(file, "..") != 0;
+}
+
+static bool has_hash(int file, const uint8_t expected[XCVM_SHA256_BYTES])
+{
+    uint8_t buffer[16384], digest[XCVM_SHA256_BYTES];
+    xcvm_sha256 hash;
+    xcvm_sha256_begin(&hash);
+    for (off_t at = 0;;) {
+        ssize_t got = pread(file, buffer, sizeof buffer, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return false;
+        if (got == 0)
+            break;
+        xcvm_sha256_add(&hash, buffer, (size_t)got);
+        at += got;
+    }
+    xcvm_sha256_end(&hash, digest);
+    return memcmp(digest, expected, sizeof digest) == 0;
+}
+
+/* The file whose content was looked at is the one that is opened, whatever its name comes to mean meanwhile. */
+static void *open_library(int file, const xcvm_library *library, const char **why)
+{
+    struct stat about;
+    char path[64];
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+        *why = "is not a regular file";
+        return NULL;
+    }
+    if (!has_hash(file, library->hash)) {
+        *why = "is not the file that the program was compiled with";
+        return NULL;
+    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        *why = "cannot be opened by the dynamic linker";
+    return handle;
+}
+
+static const xcvm_library_table *table_of(void *handle, const char **why)
+{
+    const xcvm_library_table *table = dlsym(handle, XCVM_LIBRARY_SYMBOL);
+    if (table != NULL && table->abi == XCVM_LIBRARY_ABI)
+        return table;
+    *why = table == NULL ? "has no table of kernels" : "has kernels of another ABI";
+    return NULL;
+}
+
+static void *find(const xcvm_library *library, const char *folder, size_t folder_length, const char **why)
+{
+    char path[4096];
+    if (!is_plain_name(library->file)) {
+        *why = "is no plain file name";
+        return NULL;
+    }
+    int length = snprintf(path, sizeof path, "%.*s/%s", (int)folder_length, folder, library->file);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        *why = "has too long a path";
+        return NULL;
+    }
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (file < 0) {
+        *why = errno == ENOENT ? "is missing" : "cannot be opened";
+        return NULL;
+    }
+    void *handle = open_library(file, library, why);
+    close(file);
+    return handle;
+}
+
+static void *open_one(const xcvm_library *library, const char *path, const char *dir, const char **why)
+{
+    if (library->abi != XCVM_LIBRARY_ABI) {
+        *why = "was made for a machine of another ABI";
+        return NULL;
+    }
+    if (!xcvm_isa_runs(library->isa)) {
+        *why = "was made for another instruction set";
+        return NULL;
+    }
+    void *handle = NULL;
+    *why = "has no folder to be looked for in";
+    if (path != NULL) {
+        const char *slash = strrchr(path, '/');
+        handle = slash != NULL ? find(library, path, (size_t)(slash - path) + 1, why) : find(library, "./", 2, why);
+    }
+    if (handle == NULL && dir != NULL)
+        handle = find(library, dir, strlen(dir), why);
+    return handle;
+}
+
+static void link_functions(xcvm_program *program, uint32_t number, const xcvm_library_table *table)
+{
+    for (size_t i = 0; i < program->fused_count; i++) {
+        xcvm_fused *f = &program->fused[i];
+        if (f->library != number || f->kernel >= table->count)
+            continue;
+        const xcvm_library_kernel *function = &table->kernels[f->kernel];
+        if (function->operands == f->in_count && function->results == f->out_count && function->run != NULL)
+            f->function = function;
+        else
+            note(program, program->image.libraries[number].file, "has a kernel of other operands");
+    }
+}
+
+void xcvm_program_open_libraries(xcvm_program *program, const char *path, const struct xcvm_load_options *options)
+{
+    const xcvm_image *image = &program->image;
+    if (program->fused_count == 0 || options->no_libraries)
+        return;
+    program->libraries = xcvm_arena_allocate(&program->arena, image->library_count * sizeof *program->libraries);
+    if (program->libraries == NULL) {
+        note(program, image->libraries[0].file, "finds no memory");
+        return;
+    }
+    for (size_t i = 0; i < image->library_count; i++) {
+        const char *why = NULL;
+        const xcvm_library_table *table = NULL;
+        program->libraries[i] = open_one(&image->libraries[i], path, options->library_dir, &why);
+        if (program->libraries[i] != NULL)
+            table = table_of(program->libraries[i], &why);
+        if (table != NULL)
+            link_functions(program, (uint32_t)i, table);
+        else
+            note(program, image->libraries[i].file, why);
+    }
+}
+
+void xcvm_program_close_libraries(xcvm_program *program)
+{
+    for (size_t i = 0; program->libraries != NULL && i < program->image.library_count; i++)
+        if (program->libraries[i] != NULL)
+            dlclose(program->libraries[i]);
+}
