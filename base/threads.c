@@ -1,7 +1,7 @@
 /* The pool. A loop is cut into one range for each thread. The caller takes ranges like any other thread and waits only
  * for those that somebody has begun: a worker that is late, because the machine is busy with something else, is not
- * waited for, its range is done by whoever is there. Workers look out for the next loop for some microseconds and then
- * sleep, so that a pool costs nothing while nothing runs. */
+ * waited for, its range is done by whoever is there. Workers look out for the next loop for a while, soon offering the
+ * processor to others between the looks, and then sleep, so that a pool costs nothing while nothing runs. */
 #include "base/threads.h"
 #include "base/clock.h"
 #include "base/denormals.h"
@@ -12,9 +12,10 @@
 
 enum {
     MAX_WORKERS = 255,
-    WATCH_NS = 40000,  /* how long an idle worker looks out before it sleeps */
-    POLLS = 64,        /* looks between two looks at the clock */
-    WAIT_POLLS = 20000 /* looks of the caller at unfinished ranges before it yields the processor each time */
+    WATCH_NS = 40000,   /* how long an idle worker looks out with the processor to itself */
+    LINGER_NS = 500000, /* and how long in all before it sleeps, offering the processor to others between the looks */
+    POLLS = 64,         /* looks between two looks at the clock */
+    WAIT_POLLS = 20000  /* looks of the caller at unfinished ranges before it yields the processor each time */
 };
 
 /* The loop that is open: its number, and the next range and the count of ranges, in one word, so that a range is
@@ -42,6 +43,7 @@ struct xcvm_threads {
     size_t items, chunk;
 
     bool started, stopping; /* stopping is atomic */
+    int home;               /* the processor that the caller was on when the workers were started */
     int worker_count;
     uint32_t sleepers; /* atomic, changed under the lock */
     pthread_mutex_t lock;
@@ -130,19 +132,37 @@ static void sleep_until_woken(xcvm_threads *t, uint32_t seen)
     pthread_mutex_unlock(&t->lock);
 }
 
+/* Moves this thread to another processor than the pool's caller is on, and lets it go where it likes from there: a new
+ * thread often begins on its creator's processor, and two that share one and yield to each other can stay there for
+ * dozens of milliseconds. */
+static void leave_processor(int processor)
+{
+    cpu_set_t allowed, others;
+    if (processor < 0 || processor >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return;
+    others = allowed;
+    CPU_CLR((size_t)processor, &others);
+    if (CPU_COUNT(&others) != 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
 static void *work(void *context)
 {
     xcvm_threads *t = context;
+    leave_processor(t->home);
     xcvm_denormals_flush();
     uint32_t seen = 0;
     while (!__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE)) {
-        const uint64_t until = xcvm_clock_ns() + WATCH_NS;
+        const uint64_t begin = xcvm_clock_ns();
         bool idle = true;
         while ((idle = nothing_new(t, seen))) {
             for (int i = 0; i < POLLS && nothing_new(t, seen); i++)
                 pause_briefly();
-            if (nothing_new(t, seen) && xcvm_clock_ns() > until)
+            const uint64_t watched = xcvm_clock_ns() - begin;
+            if (watched > LINGER_NS)
                 break;
+            if (watched > WATCH_NS)
+                sched_yield();
         }
         if (idle)
             sleep_until_woken(t, seen);
@@ -156,6 +176,7 @@ static void *work(void *context)
 static void start(xcvm_threads *t)
 {
     t->started = true;
+    t->home = sched_getcpu();
     t->workers = xcvm_allocate(&t->allocator, (size_t)(t->count - 1) * sizeof *t->workers);
     if (t->workers == NULL)
         return;
