@@ -1,10 +1,16 @@
 #include "ops/blas.h"
+#include "base/lazy_library.h"
 
 #include <cblas.h>
 #include <limits.h>
 #include <pthread.h>
 
-static void use_one_thread(void) { openblas_set_num_threads(1); }
+#define FUNCTIONS(X)                                                                                                   \
+    X(cblas_dgemm)                                                                                                     \
+    X(openblas_set_num_threads)
+XCVM_LAZY_LIBRARY(openblas, XCVM_OPENBLAS_FILE, FUNCTIONS)
+
+static void use_one_thread(void) { openblas.openblas_set_num_threads(1); }
 
 static xcvm_status prepare(xcvm_error *error, size_t m, size_t n, size_t k, size_t lda, size_t ldb, size_t ldc)
 {
@@ -13,6 +19,7 @@ static xcvm_status prepare(xcvm_error *error, size_t m, size_t n, size_t k, size
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         XCVM_CHECK(error, sizes[i] <= INT_MAX, UNSUPPORTED, "a matrix product has a dimension of %zu, at most %d works",
                    sizes[i], INT_MAX);
+    XCVM_TRY(load_openblas(error));
     pthread_once(&once, use_one_thread);
     return XCVM_OK;
 }
@@ -20,22 +27,13 @@ static xcvm_status prepare(xcvm_error *error, size_t m, size_t n, size_t k, size
 /* OpenBLAS wants leading dimensions of at least 1, also of empty matrices. */
 static blasint leading(size_t ld) { return ld > 0 ? (blasint)ld : 1; }
 
-xcvm_status xcvm_blas_f32(xcvm_error *error, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
-                          float alpha, const float *a, size_t lda, const float *b, size_t ldb, float beta, float *c,
-                          size_t ldc)
-{
-    XCVM_TRY(prepare(error, m, n, k, lda, ldb, ldc));
-    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-                (blasint)m, (blasint)n, (blasint)k, alpha, a, leading(lda), b, leading(ldb), beta, c, leading(ldc));
-    return XCVM_OK;
-}
-
 xcvm_status xcvm_blas_f64(xcvm_error *error, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
                           double alpha, const double *a, size_t lda, const double *b, size_t ldb, double beta,
                           double *c, size_t ldc)
 {
     XCVM_TRY(prepare(error, m, n, k, lda, ldb, ldc));
-    cblas_dgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-                (blasint)m, (blasint)n, (blasint)k, alpha, a, leading(lda), b, leading(ldb), beta, c, leading(ldc));
+    openblas.cblas_dgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
+                         transpose_b ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, alpha, a,
+                         leading(lda), b, leading(ldb), beta, c, leading(ldc));
     return XCVM_OK;
 }

@@ -1,5 +1,5 @@
-/* Matrix products by OpenBLAS, which blas.c alone names. It computes on the calling thread: loops over parts of a
- * product are ours to split. */
+/* Matrix products of f64 by OpenBLAS, which blas.c alone names and loads when the first one is needed. It computes on
+ * the calling thread: loops over parts of a product are ours to split. */
 #ifndef XCVM_OPS_BLAS_H
 #define XCVM_OPS_BLAS_H
 
@@ -7,10 +7,7 @@
 
 /* c = alpha * a * b + beta * c for an m x k matrix a and a k x n matrix b, all row-major with `ld` elements from one
  * row to the next; a or b may be stored transposed. Where beta is 0, c is not read. UNSUPPORTED if a size does not fit
- * the library's 32-bit integers. */
-xcvm_status xcvm_blas_f32(xcvm_error *error, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
-                          float alpha, const float *a, size_t lda, const float *b, size_t ldb, float beta, float *c,
-                          size_t ldc);
+ * the library's 32-bit integers, or the machine does not have it. */
 xcvm_status xcvm_blas_f64(xcvm_error *error, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
                           double alpha, const double *a, size_t lda, const double *b, size_t ldb, double beta,
                           double *c, size_t ldc);

@@ -1,4 +1,5 @@
 /* JPEG, by libjpeg: an optional dependency, XCVM_HAVE_JPEG. */
+#include "base/lazy_library.h"
 #include "ops/image.h"
 
 #ifdef XCVM_HAVE_JPEG
@@ -9,6 +10,17 @@
 #include <jpeglib.h>
 
 #include <jerror.h>
+
+#define FUNCTIONS(X)                                                                                                   \
+    X(jpeg_std_error)                                                                                                  \
+    X(jpeg_CreateDecompress)                                                                                           \
+    X(jpeg_mem_src)                                                                                                    \
+    X(jpeg_read_header)                                                                                                \
+    X(jpeg_start_decompress)                                                                                           \
+    X(jpeg_read_scanlines)                                                                                             \
+    X(jpeg_finish_decompress)                                                                                          \
+    X(jpeg_destroy_decompress)
+XCVM_LAZY_LIBRARY(jpeg, XCVM_JPEG_FILE, FUNCTIONS)
 
 typedef struct failure {
     struct jpeg_error_mgr manager; /* first, so that libjpeg's pointer is one to this */
@@ -32,12 +44,12 @@ static void warn(j_common_ptr info, int level)
 
 static xcvm_status read_rows(struct jpeg_decompress_struct *d, const xcvm_image_source *s)
 {
-    jpeg_mem_src(d, s->bytes, (unsigned long)s->count);
-    jpeg_read_header(d, TRUE);
+    jpeg.jpeg_mem_src(d, s->bytes, (unsigned long)s->count);
+    jpeg.jpeg_read_header(d, TRUE);
     XCVM_CHECK(s->error, d->num_components == 1 || d->num_components == 3, UNSUPPORTED,
                "a JPEG image of %d components is not supported", d->num_components);
     d->out_color_space = JCS_RGB;
-    jpeg_start_decompress(d);
+    jpeg.jpeg_start_decompress(d);
     XCVM_CHECK(s->error, d->output_width <= XCVM_IMAGE_LARGEST && d->output_height <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,
                "the image is too large");
     uint8_t *rows = s->room(s->user, d->output_height, d->output_width);
@@ -45,27 +57,28 @@ static xcvm_status read_rows(struct jpeg_decompress_struct *d, const xcvm_image_
         return s->error->status;
     while (d->output_scanline < d->output_height) {
         JSAMPROW row = rows + (size_t)d->output_scanline * d->output_width * 3;
-        jpeg_read_scanlines(d, &row, 1);
+        jpeg.jpeg_read_scanlines(d, &row, 1);
     }
-    jpeg_finish_decompress(d);
+    jpeg.jpeg_finish_decompress(d);
     return XCVM_OK;
 }
 
 xcvm_status xcvm_image_decode_jpeg(const xcvm_image_source *s)
 {
+    XCVM_TRY(load_jpeg(s->error));
     struct jpeg_decompress_struct d = {0};
     failure f;
     volatile xcvm_status status = XCVM_OK;
-    d.err = jpeg_std_error(&f.manager);
+    d.err = jpeg.jpeg_std_error(&f.manager);
     f.manager.error_exit = fail;
     f.manager.emit_message = warn;
     if (setjmp(f.back) == 0) {
-        jpeg_create_decompress(&d);
+        jpeg.jpeg_CreateDecompress(&d, JPEG_LIB_VERSION, sizeof d);
         status = read_rows(&d, s);
     } else {
         status = xcvm_error_set(s->error, XCVM_INVALID_ARGUMENT, "the JPEG image cannot be decoded: %.150s", f.text);
     }
-    jpeg_destroy_decompress(&d);
+    jpeg.jpeg_destroy_decompress(&d);
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* JPEG 2000, by OpenJPEG: an optional dependency, XCVM_HAVE_OPENJPEG. */
+#include "base/lazy_library.h"
 #include "ops/image.h"
 
 #ifdef XCVM_HAVE_OPENJPEG
@@ -6,6 +7,24 @@
 #include <string.h>
 
 #include <openjpeg.h>
+
+#define FUNCTIONS(X)                                                                                                   \
+    X(opj_create_decompress)                                                                                           \
+    X(opj_stream_default_create)                                                                                       \
+    X(opj_stream_set_user_data)                                                                                        \
+    X(opj_stream_set_user_data_length)                                                                                 \
+    X(opj_stream_set_read_function)                                                                                    \
+    X(opj_stream_set_seek_function)                                                                                    \
+    X(opj_stream_set_skip_function)                                                                                    \
+    X(opj_image_destroy)                                                                                               \
+    X(opj_stream_destroy)                                                                                              \
+    X(opj_destroy_codec)                                                                                               \
+    X(opj_set_default_decoder_parameters)                                                                              \
+    X(opj_setup_decoder)                                                                                               \
+    X(opj_read_header)                                                                                                 \
+    X(opj_decode)                                                                                                      \
+    X(opj_end_decompress)
+XCVM_LAZY_LIBRARY(opj, XCVM_OPENJPEG_FILE, FUNCTIONS)
 
 /* The bytes as OpenJPEG's stream. */
 typedef struct reader {
@@ -70,8 +89,8 @@ static xcvm_status take_pixels(const xcvm_image_source *s, const opj_image_t *im
 static xcvm_status decode(const xcvm_image_source *s, opj_codec_t *codec, opj_stream_t *stream, opj_image_t **image)
 {
     opj_dparameters_t parameters;
-    opj_set_default_decoder_parameters(&parameters);
-    XCVM_CHECK(s->error, opj_setup_decoder(codec, &parameters) && opj_read_header(stream, codec, image),
+    opj.opj_set_default_decoder_parameters(&parameters);
+    XCVM_CHECK(s->error, opj.opj_setup_decoder(codec, &parameters) && opj.opj_read_header(stream, codec, image),
                INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded: its header is broken");
     XCVM_CHECK(s->error, (*image)->numcomps >= 1, INVALID_ARGUMENT, "the JPEG 2000 image has no channels");
     const uint32_t width = (*image)->comps[0].w, height = (*image)->comps[0].h;
@@ -80,32 +99,33 @@ static xcvm_status decode(const xcvm_image_source *s, opj_codec_t *codec, opj_st
     uint8_t *rows = s->room(s->user, height, width);
     if (rows == NULL)
         return s->error->status;
-    XCVM_CHECK(s->error, opj_decode(codec, stream, *image) && opj_end_decompress(codec, stream), INVALID_ARGUMENT,
-               "the JPEG 2000 image cannot be decoded");
+    XCVM_CHECK(s->error, opj.opj_decode(codec, stream, *image) && opj.opj_end_decompress(codec, stream),
+               INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded");
     return take_pixels(s, *image, (size_t)width * height, rows);
 }
 
 xcvm_status xcvm_image_decode_jpeg2000(const xcvm_image_source *s)
 {
+    XCVM_TRY(load_opj(s->error));
     reader r = {s->bytes, s->count, 0};
     const bool boxed = s->count > 8 && memcmp(s->bytes + 4, "jP  ", 4) == 0;
-    opj_codec_t *codec = opj_create_decompress(boxed ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
-    opj_stream_t *stream = opj_stream_default_create(OPJ_TRUE);
+    opj_codec_t *codec = opj.opj_create_decompress(boxed ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
+    opj_stream_t *stream = opj.opj_stream_default_create(OPJ_TRUE);
     opj_image_t *image = NULL;
     xcvm_status status = XCVM_OUT_OF_MEMORY;
     if (codec != NULL && stream != NULL) {
-        opj_stream_set_user_data(stream, &r, NULL);
-        opj_stream_set_user_data_length(stream, s->count);
-        opj_stream_set_read_function(stream, read_bytes);
-        opj_stream_set_seek_function(stream, seek);
-        opj_stream_set_skip_function(stream, skip);
+        opj.opj_stream_set_user_data(stream, &r, NULL);
+        opj.opj_stream_set_user_data_length(stream, s->count);
+        opj.opj_stream_set_read_function(stream, read_bytes);
+        opj.opj_stream_set_seek_function(stream, seek);
+        opj.opj_stream_set_skip_function(stream, skip);
         status = decode(s, codec, stream, &image);
     } else {
         xcvm_error_set(s->error, status, "no memory for the JPEG 2000 image");
     }
-    opj_image_destroy(image);
-    opj_stream_destroy(stream);
-    opj_destroy_codec(codec);
+    opj.opj_image_destroy(image);
+    opj.opj_stream_destroy(stream);
+    opj.opj_destroy_codec(codec);
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* TIFF, by libtiff: an optional dependency, XCVM_HAVE_TIFF. */
+#include "base/lazy_library.h"
 #include "ops/image.h"
 
 #ifdef XCVM_HAVE_TIFF
@@ -7,6 +8,20 @@
 #include <string.h>
 
 #include <tiffio.h>
+
+#define FUNCTIONS(X)                                                                                                   \
+    X(TIFFGetField)                                                                                                    \
+    X(TIFFRGBAImageOK)                                                                                                 \
+    X(_TIFFmalloc)                                                                                                     \
+    X(_TIFFfree)                                                                                                       \
+    X(TIFFReadRGBAImageOriented)                                                                                       \
+    X(TIFFOpenOptionsAlloc)                                                                                            \
+    X(TIFFOpenOptionsFree)                                                                                             \
+    X(TIFFOpenOptionsSetErrorHandlerExtR)                                                                              \
+    X(TIFFOpenOptionsSetWarningHandlerExtR)                                                                            \
+    X(TIFFClientOpenExt)                                                                                               \
+    X(TIFFClose)
+XCVM_LAZY_LIBRARY(tiff_library, XCVM_TIFF_FILE, FUNCTIONS)
 
 /* The bytes as libtiff's file. */
 typedef struct reader {
@@ -54,25 +69,27 @@ static xcvm_status read_image(const xcvm_image_source *s, TIFF *tiff)
     uint32_t width = 0, height = 0;
     char why[1024] = "";
     XCVM_CHECK(s->error,
-               TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width) != 0 &&
-                   TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height) != 0,
+               tiff_library.TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width) != 0 &&
+                   tiff_library.TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height) != 0,
                INVALID_ARGUMENT, "the TIFF image cannot be decoded: it has no size");
     XCVM_CHECK(s->error, width <= XCVM_IMAGE_LARGEST && height <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,
                "the image is too large");
-    XCVM_CHECK(s->error, TIFFRGBAImageOK(tiff, why) != 0, UNSUPPORTED, "the TIFF image is not supported: %.150s", why);
+    XCVM_CHECK(s->error, tiff_library.TIFFRGBAImageOK(tiff, why) != 0, UNSUPPORTED,
+               "the TIFF image is not supported: %.150s", why);
     /* libtiff gives words of red, green, blue and alpha, for which it needs memory besides. */
     uint8_t *rows = s->room(s->user, height, width);
-    uint32_t *words = rows != NULL ? _TIFFmalloc((tmsize_t)((size_t)width * height * sizeof *words)) : NULL;
+    uint32_t *words =
+        rows != NULL ? tiff_library._TIFFmalloc((tmsize_t)((size_t)width * height * sizeof *words)) : NULL;
     if (rows == NULL)
         return s->error->status;
     XCVM_CHECK(s->error, words != NULL, OUT_OF_MEMORY, "no memory for the TIFF image");
-    const bool whole = TIFFReadRGBAImageOriented(tiff, width, height, words, ORIENTATION_TOPLEFT, 1) != 0;
+    const bool whole = tiff_library.TIFFReadRGBAImageOriented(tiff, width, height, words, ORIENTATION_TOPLEFT, 1) != 0;
     for (size_t i = 0; i < (size_t)width * height && whole; i++) {
         rows[3 * i] = (uint8_t)TIFFGetR(words[i]);
         rows[3 * i + 1] = (uint8_t)TIFFGetG(words[i]);
         rows[3 * i + 2] = (uint8_t)TIFFGetB(words[i]);
     }
-    _TIFFfree(words);
+    tiff_library._TIFFfree(words);
     XCVM_CHECK(s->error, whole, INVALID_ARGUMENT, "the TIFF image cannot be decoded");
     return XCVM_OK;
 }
@@ -90,17 +107,18 @@ static int say_nothing(TIFF *tiff, void *user, const char *module, const char *f
 
 xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s)
 {
+    XCVM_TRY(load_tiff_library(s->error));
     reader r = {s->bytes, s->count, 0};
-    TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
+    TIFFOpenOptions *options = tiff_library.TIFFOpenOptionsAlloc();
     XCVM_CHECK(s->error, options != NULL, OUT_OF_MEMORY, "no memory for the TIFF image");
-    TIFFOpenOptionsSetErrorHandlerExtR(options, say_nothing, NULL);
-    TIFFOpenOptionsSetWarningHandlerExtR(options, say_nothing, NULL);
-    TIFF *tiff =
-        TIFFClientOpenExt("x", "rm", &r, read_bytes, write_nothing, seek, close_nothing, size_of, NULL, NULL, options);
-    TIFFOpenOptionsFree(options);
+    tiff_library.TIFFOpenOptionsSetErrorHandlerExtR(options, say_nothing, NULL);
+    tiff_library.TIFFOpenOptionsSetWarningHandlerExtR(options, say_nothing, NULL);
+    TIFF *tiff = tiff_library.TIFFClientOpenExt("x", "rm", &r, read_bytes, write_nothing, seek, close_nothing, size_of,
+                                                NULL, NULL, options);
+    tiff_library.TIFFOpenOptionsFree(options);
     XCVM_CHECK(s->error, tiff != NULL, INVALID_ARGUMENT, "the TIFF image cannot be decoded: its header is broken");
     const xcvm_status status = read_image(s, tiff);
-    TIFFClose(tiff);
+    tiff_library.TIFFClose(tiff);
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* RegexFullMatch, by PCRE2: an optional dependency, XCVM_HAVE_PCRE2. */
+#include "base/lazy_library.h"
 #include "ops/kernel.h"
 #include "ops/regex_syntax.h"
 
@@ -16,6 +17,19 @@ XCVM_SHAPE_RULE_OF(RegexFullMatch)
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+
+#define FUNCTIONS(X)                                                                                                   \
+    X(pcre2_general_context_create_8)                                                                                  \
+    X(pcre2_compile_context_create_8)                                                                                  \
+    X(pcre2_set_newline_8)                                                                                             \
+    X(pcre2_set_parens_nest_limit_8)                                                                                   \
+    X(pcre2_compile_8)                                                                                                 \
+    X(pcre2_get_error_message_8)                                                                                       \
+    X(pcre2_pattern_info_8)                                                                                            \
+    X(pcre2_match_data_create_8)                                                                                       \
+    X(pcre2_match_context_create_8)                                                                                    \
+    X(pcre2_dfa_match_8)
+XCVM_LAZY_LIBRARY(pcre2, XCVM_PCRE2_FILE, FUNCTIONS)
 
 enum {
     SMALLEST = 64 * 1024,       /* bytes of scratch to begin with */
@@ -62,25 +76,26 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
 {
     int error = 0;
     PCRE2_SIZE where = 0;
-    pcre2_general_context *memory = pcre2_general_context_create(take, give_back, &m->pool);
-    pcre2_compile_context *context = memory != NULL ? pcre2_compile_context_create(memory) : NULL;
+    pcre2_general_context *memory = pcre2.pcre2_general_context_create_8(take, give_back, &m->pool);
+    pcre2_compile_context *context = memory != NULL ? pcre2.pcre2_compile_context_create_8(memory) : NULL;
     if (context == NULL)
         return XCVM_OUT_OF_MEMORY;
-    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    pcre2_set_parens_nest_limit(context, 200);
+    pcre2.pcre2_set_newline_8(context, PCRE2_NEWLINE_LF);
+    pcre2.pcre2_set_parens_nest_limit_8(context, 200);
     const uint32_t options = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY |
                              PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
-    m->code = pcre2_compile((PCRE2_SPTR)m->a->pattern.at, m->a->pattern.length, options, &error, &where, context);
+    m->code =
+        pcre2.pcre2_compile_8((PCRE2_SPTR)m->a->pattern.at, m->a->pattern.length, options, &error, &where, context);
     if (m->code == NULL && m->pool.exhausted)
         return XCVM_OUT_OF_MEMORY;
     if (m->code == NULL) {
         char text[160] = "";
-        pcre2_get_error_message(error, (PCRE2_UCHAR *)text, sizeof text);
+        pcre2.pcre2_get_error_message_8(error, (PCRE2_UCHAR *)text, sizeof text);
         return xcvm_error_set(k->error, XCVM_INVALID_ARGUMENT, "the pattern is broken at %zu: %s", (size_t)where, text);
     }
-    pcre2_pattern_info(m->code, PCRE2_INFO_SIZE, &m->code_size);
-    m->result = pcre2_match_data_create(1, memory);
-    m->limits = pcre2_match_context_create(memory);
+    pcre2.pcre2_pattern_info_8(m->code, PCRE2_INFO_SIZE, &m->code_size);
+    m->result = pcre2.pcre2_match_data_create_8(1, memory);
+    m->limits = pcre2.pcre2_match_context_create_8(memory);
     return m->result != NULL && m->limits != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
@@ -93,7 +108,8 @@ static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t le
     const bool bounded = xcvm_size_mul(m->code_size, m->code_size, &work) && xcvm_size_mul(work, length, &work) &&
                          work <= (size_t)1 << 42;
     XCVM_CHECK(k->error, bounded, OUT_OF_RANGE, "a string of %zu bytes is too long for a pattern of this size", length);
-    const int found = pcre2_dfa_match(m->code, (PCRE2_SPTR)text, length, 0, 0, m->result, m->limits, workspace, words);
+    const int found =
+        pcre2.pcre2_dfa_match_8(m->code, (PCRE2_SPTR)text, length, 0, 0, m->result, m->limits, workspace, words);
     if (found == PCRE2_ERROR_DFA_WSSIZE || (found == PCRE2_ERROR_NOMEMORY && m->pool.exhausted))
         return XCVM_OUT_OF_MEMORY;
     /* Nothing matches what is no UTF-8. */
@@ -124,6 +140,7 @@ static xcvm_status attempt(xcvm_kernel *k, const xcvm_RegexFullMatch_args *a, ch
 
 XCVM_KERNEL(RegexFullMatch)
 {
+    XCVM_TRY(load_pcre2(k->error));
     for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 4) {
         char *scratch = xcvm_kernel_scratch(k, bytes);
         if (scratch == NULL)
