@@ -28,20 +28,20 @@ static const struct option_group groups[] = {{"Options", options, COUNT_OF(optio
 static bool is_role(const xcvm_operand_info *operand, const char *role) { return strcmp(operand->role, role) == 0; }
 
 /* "y, z = Split(x, [splits], axis)". */
-static void print_form(struct buffer *text, const xcvm_op_info *op)
+static void print_form(struct buffer *text, size_t index, const xcvm_op_info *op)
 {
     size_t outputs = 0, inputs = 0;
-    for (size_t i = 0; i < op->operand_count; i++)
-        if (is_role(&op->operands[i], "output"))
-            buffer_format(text, "%s%s", outputs++ != 0 ? ", " : "", op->operands[i].name);
+    xcvm_operand_info operand;
+    for (size_t i = 0; xcvm_op_operand(index, i, &operand); i++)
+        if (is_role(&operand, "output"))
+            buffer_format(text, "%s%s", outputs++ != 0 ? ", " : "", operand.name);
     buffer_format(text, "%s%s(", outputs != 0 ? " = " : "", op->name);
-    for (size_t i = 0; i < op->operand_count; i++) {
-        const xcvm_operand_info *operand = &op->operands[i];
-        if (is_role(operand, "output"))
+    for (size_t i = 0; xcvm_op_operand(index, i, &operand); i++) {
+        if (is_role(&operand, "output"))
             continue;
         buffer_text(text, inputs++ != 0 ? ", " : "");
-        buffer_format(text, operand->optional ? "[%s]" : "%s", operand->name);
-        if (is_role(operand, "attribute"))
+        buffer_format(text, operand.optional ? "[%s]" : "%s", operand.name);
+        if (is_role(&operand, "attribute"))
             buffer_text(text, "=");
     }
     buffer_text(text, ")");
@@ -52,30 +52,30 @@ static const char *or_empty(const char *text) { return text != NULL ? text : "";
 static void list_instructions(void)
 {
     struct table table = {0};
-    for (size_t i = 0; i < xcvm_op_count(); i++) {
-        const xcvm_op_info *op = xcvm_op(i);
-        table_cell(&table, ">%d", op->number);
-        table_cell(&table, "%s", op->name);
-        table_cell(&table, "%s", op->sentence);
+    xcvm_op_info op;
+    for (size_t i = 0; xcvm_op(i, &op); i++) {
+        table_cell(&table, ">%d", op.number);
+        table_cell(&table, "%s", op.name);
+        table_cell(&table, "%s", op.sentence);
         table_end_row(&table);
     }
     table_print(&table, stdout);
     printf("%zu instructions; xcvm ops NAME tells more about one\n", xcvm_op_count());
 }
 
-static void describe_instruction(const xcvm_op_info *op)
+static void describe_instruction(size_t index, const xcvm_op_info *op)
 {
     struct buffer form = {0};
-    print_form(&form, op);
+    print_form(&form, index, op);
     printf("%s, number %d\n    %s\n    %s\n\n", op->name, op->number, buffer_string(&form), op->sentence);
     buffer_release(&form);
     struct table table = {0};
-    for (size_t i = 0; i < op->operand_count; i++) {
-        const xcvm_operand_info *operand = &op->operands[i];
-        table_cell(&table, "    %s", operand->name);
-        table_cell(&table, "%s%s", operand->optional ? "optional " : "", operand->role);
-        table_cell(&table, "%s", operand->kind);
-        table_cell(&table, "%s", *or_empty(operand->types) != '\0' ? operand->types : or_empty(operand->choices));
+    xcvm_operand_info operand;
+    for (size_t i = 0; xcvm_op_operand(index, i, &operand); i++) {
+        table_cell(&table, "    %s", operand.name);
+        table_cell(&table, "%s%s", operand.optional ? "optional " : "", operand.role);
+        table_cell(&table, "%s", operand.kind);
+        table_cell(&table, "%s", *operand.types != '\0' ? operand.types : operand.choices);
         table_end_row(&table);
     }
     table_print(&table, stdout);
@@ -83,20 +83,20 @@ static void describe_instruction(const xcvm_op_info *op)
            op->has_gradient ? "has a gradient" : "no gradient");
 }
 
-static void instruction_markdown(struct buffer *text, const xcvm_op_info *op)
+static void instruction_markdown(struct buffer *text, size_t index, const xcvm_op_info *op)
 {
     buffer_format(text, "## %s\n\n`", op->name);
-    print_form(text, op);
+    print_form(text, index, op);
     buffer_format(text, "` (number %d)\n\n", op->number);
     markdown_text(text, op->sentence);
     buffer_text(text, "\n\n");
     if (op->operand_count != 0)
         buffer_text(text, "| name | role | kind | types, choices or default |\n| --- | --- | --- | --- |\n");
-    for (size_t i = 0; i < op->operand_count; i++) {
-        const xcvm_operand_info *operand = &op->operands[i];
-        buffer_format(text, "| %s | %s%s | %s | ", operand->name, operand->optional ? "optional " : "", operand->role,
-                      operand->kind);
-        markdown_text(text, *or_empty(operand->types) != '\0' ? operand->types : or_empty(operand->choices));
+    xcvm_operand_info operand;
+    for (size_t i = 0; xcvm_op_operand(index, i, &operand); i++) {
+        buffer_format(text, "| %s | %s%s | %s | ", operand.name, operand.optional ? "optional " : "", operand.role,
+                      operand.kind);
+        markdown_text(text, *operand.types != '\0' ? operand.types : operand.choices);
         buffer_text(text, " |\n");
     }
     buffer_format(text, "%sShape rule: %s. %s\n\n", op->operand_count != 0 ? "\n" : "", or_empty(op->shape_rule),
@@ -110,8 +110,9 @@ static void instructions_markdown(struct buffer *text)
                   "instructions. Results stand left of the equals sign, operands in brackets may be absent, and "
                   "attributes end in an equals sign.\n\n",
                   xcvm_op_count());
-    for (size_t i = 0; i < xcvm_op_count(); i++)
-        instruction_markdown(text, xcvm_op(i));
+    xcvm_op_info op;
+    for (size_t i = 0; xcvm_op(i, &op); i++)
+        instruction_markdown(text, i, &op);
     /* One newline at the end of the file. */
     text->length--;
     text->data[text->length] = '\0';
@@ -156,8 +157,9 @@ static int unknown_name(const char *name, bool onnx)
 {
     size_t count = onnx ? xcc_operator_count() : xcvm_op_count();
     const char **names = memory_take(count + 1, sizeof *names);
+    xcvm_op_info op;
     for (size_t i = 0; i < count; i++)
-        names[i] = onnx ? xcc_operator(i)->name : xcvm_op(i)->name;
+        names[i] = onnx ? xcc_operator(i)->name : xcvm_op(i, &op) ? op.name : "";
     const char *nearest = nearest_name(name, names), *kind = onnx ? "operator" : "instruction";
     int code = nearest != NULL ? report_usage("there is no %s \"%s\"; did you mean %s?", kind, name, nearest)
                                : report_usage("there is no %s \"%s\"", kind, name);
@@ -174,9 +176,10 @@ static int describe_named(const char *name, bool onnx)
                 return EXIT_OK;
             }
     } else {
-        for (size_t i = 0; i < xcvm_op_count(); i++)
-            if (strcmp(xcvm_op(i)->name, name) == 0) {
-                describe_instruction(xcvm_op(i));
+        xcvm_op_info op;
+        for (size_t i = 0; xcvm_op(i, &op); i++)
+            if (strcmp(op.name, name) == 0) {
+                describe_instruction(i, &op);
                 return EXIT_OK;
             }
     }

@@ -376,27 +376,29 @@ XCVM_API void xcvm_session_set_observer(xcvm_session *session, const xcvm_observ
 
 /* ---- The instruction set ---- */
 
-typedef struct xcvm_operand_info {
-    const char *name;
-    const char *role;    /* "output", "input", "attribute" */
-    const char *kind;    /* "tensor", "list", "int", "choice", ... */
-    const char *types;   /* allowed element types, as "f32 f64"; "" for attributes */
-    const char *choices; /* of a choice attribute, separated by "|"; otherwise the default, or "" */
-    bool optional;
-} xcvm_operand_info;
-
 typedef struct xcvm_op_info {
     const char *name;
     int number;
     const char *sentence;
     const char *shape_rule;
     bool has_gradient;
-    size_t operand_count;
-    const xcvm_operand_info *operands;
+    size_t operand_count; /* operands and attributes */
 } xcvm_op_info;
 
+typedef struct xcvm_operand_info {
+    const char *name;
+    const char *role; /* "output", "input", "attribute" */
+    const char *kind; /* "tensor", "list", "int", "choice", ... */
+    bool optional;
+    char types[200];   /* allowed element types, as "f32 f64"; "" for attributes */
+    char choices[200]; /* of a choice attribute, separated by "|"; otherwise the default, or "" */
+} xcvm_operand_info;
+
+/* The instructions, in the order of the reference page. The texts that `info` points to are constants. false past the
+ * end. */
 XCVM_API size_t xcvm_op_count(void);
-XCVM_API const xcvm_op_info *xcvm_op(size_t index);
+XCVM_API bool xcvm_op(size_t index, xcvm_op_info *info);
+XCVM_API bool xcvm_op_operand(size_t index, size_t operand, xcvm_operand_info *info);
 
 #ifdef __cplusplus
 }

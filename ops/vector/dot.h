@@ -39,11 +39,19 @@ XCVM_INLINE void xcvm_dot_tile(const float *a, size_t a_row, const float *b, siz
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 8
+        for (int j = 0; j < columns; j++)
+            y[(size_t)i * y_row + (size_t)j] = xcvm_lanes_sum(sum[i][j]);
+    if (p == k)
+        return;
+        /* Not unrolled: two dozen copies of this would be most of the code. */
+#pragma GCC unroll 1
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 1
         for (int j = 0; j < columns; j++) {
             float rest = 0.0f;
             for (size_t q = p; q < k; q++)
                 rest += a[(size_t)i * a_row + q] * b[(size_t)j * b_row + q];
-            y[(size_t)i * y_row + (size_t)j] = xcvm_lanes_sum(sum[i][j]) + rest;
+            y[(size_t)i * y_row + (size_t)j] += rest;
         }
 }
 

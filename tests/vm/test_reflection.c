@@ -1,74 +1,61 @@
 #include "tests/vm/support.h"
 
-/* The constant texts agree with the table that everything else is driven by. */
-static void check_operand(const xcvm_row *row, const xcvm_field *field, const xcvm_operand_info *operand)
-{
-    char types[512];
-    ck_assert_str_eq(operand->name, field->name);
-    if (field->role == XCVM_ROLE_ATTRIBUTE) {
-        ck_assert_str_eq(operand->role, "attribute");
-        ck_assert_str_eq(operand->types, "");
-        if (field->kind == XCVM_FIELD_CHOICE) {
-            const char *at = operand->choices;
-            for (size_t i = 0; field->choices[i] != NULL; i++) {
-                size_t length = strlen(field->choices[i]);
-                ck_assert(strncmp(at, field->choices[i], length) == 0);
-                at += length;
-                ck_assert_int_eq(*at, field->choices[i + 1] != NULL ? '|' : '\0');
-                at += *at == '|';
-            }
-        }
-        if (field->kind == XCVM_FIELD_DTYPE)
-            ck_assert_int_eq(xcvm_dtype_from_name(operand->choices), field->int_default);
-        return;
-    }
-    ck_assert_str_eq(operand->role, field->role == XCVM_ROLE_OUT ? "output" : "input");
-    ck_assert_str_eq(operand->types, xcvm_dtypes_describe(xcvm_field_types(row, field), types, sizeof types));
-    ck_assert_int_eq(operand->optional, field->kind == XCVM_FIELD_OPTIONAL);
-}
-
-START_TEST(table)
+START_TEST(all_instructions)
 {
     size_t rows = 0;
+    xcvm_op_info op;
+    xcvm_operand_info operand;
     for (int64_t number = 0; number < XCVM_OPCODE_LIMIT; number++)
         rows += xcvm_row_of(number) != NULL;
     ck_assert_uint_eq(xcvm_op_count(), rows);
-    for (size_t i = 0; i < xcvm_op_count(); i++) {
-        const xcvm_op_info *op = xcvm_op(i);
-        const xcvm_row *row = xcvm_row_named(op->name, strlen(op->name));
-        ck_assert_ptr_nonnull(row);
-        ck_assert_int_eq(op->number, row->opcode);
-        ck_assert_str_eq(op->sentence, row->sentence);
-        ck_assert_str_eq(op->shape_rule, row->shape_name);
-        ck_assert_int_eq(op->has_gradient, row->has_gradient);
-        size_t operand = 0;
-        for (size_t f = 0; f < row->field_count; f++)
-            if (row->fields[f].role != XCVM_ROLE_TYPE)
-                check_operand(row, &row->fields[f], &op->operands[operand++]);
-        ck_assert_uint_eq(operand, op->operand_count);
+    for (size_t i = 0; i < rows; i++) {
+        ck_assert(xcvm_op(i, &op));
+        ck_assert_int_eq(xcvm_row_named(op.name, strlen(op.name))->opcode, op.number);
+        ck_assert_uint_gt(strlen(op.sentence), 0);
+        for (size_t k = 0; k < op.operand_count; k++) {
+            ck_assert(xcvm_op_operand(i, k, &operand));
+            ck_assert_uint_gt(strlen(operand.name), 0);
+            /* Whole, and where it belongs. */
+            ck_assert_uint_lt(strlen(operand.types), sizeof operand.types - 1);
+            ck_assert_uint_lt(strlen(operand.choices), sizeof operand.choices - 1);
+            ck_assert_int_eq(operand.types[0] != '\0', strcmp(operand.role, "attribute") != 0);
+        }
+        ck_assert(!xcvm_op_operand(i, op.operand_count, &operand));
     }
-    ck_assert_ptr_null(xcvm_op(xcvm_op_count()));
+    ck_assert(!xcvm_op(rows, &op));
+    ck_assert(!xcvm_op_operand(rows, 0, &operand));
 }
 END_TEST
 
-START_TEST(texts)
+static size_t index_of(const char *name)
 {
-    const xcvm_op_info *clip = NULL, *pad = NULL;
-    for (size_t i = 0; i < xcvm_op_count(); i++) {
-        if (strcmp(xcvm_op(i)->name, "Clip") == 0)
-            clip = xcvm_op(i);
-        if (strcmp(xcvm_op(i)->name, "Pad") == 0)
-            pad = xcvm_op(i);
-    }
-    ck_assert_ptr_nonnull(clip);
-    ck_assert_ptr_nonnull(pad);
-    ck_assert_uint_eq(clip->operand_count, 4);
-    ck_assert_str_eq(clip->operands[0].role, "output");
-    ck_assert_str_eq(clip->operands[2].kind, "tensor");
-    ck_assert(clip->operands[2].optional);
-    ck_assert_str_eq(pad->operands[5].choices, "constant|reflect|edge|wrap");
+    xcvm_op_info op;
+    size_t i = 0;
+    while (xcvm_op(i, &op) && strcmp(op.name, name) != 0)
+        i++;
+    ck_assert_uint_lt(i, xcvm_op_count());
+    return i;
+}
+
+START_TEST(operands)
+{
+    xcvm_operand_info operand;
+    ck_assert(xcvm_op_operand(index_of("Clip"), 0, &operand));
+    ck_assert_str_eq(operand.role, "output");
+    ck_assert(xcvm_op_operand(index_of("Clip"), 2, &operand));
+    ck_assert_str_eq(operand.name, "min");
+    ck_assert_str_eq(operand.role, "input");
+    ck_assert_str_eq(operand.kind, "tensor");
+    ck_assert(operand.optional);
+    ck_assert(xcvm_op_operand(index_of("Pad"), 5, &operand));
+    ck_assert_str_eq(operand.choices, "constant|reflect|edge|wrap");
+    ck_assert(xcvm_op_operand(index_of("MatMul"), 1, &operand));
+    ck_assert(strstr(operand.types, "f32") != NULL && strstr(operand.types, "str") == NULL);
+    ck_assert(xcvm_op_operand(index_of("Elu"), 2, &operand));
+    ck_assert_str_eq(operand.kind, "float");
+    ck_assert_str_eq(operand.choices, "1");
 }
 END_TEST
 
 Suite *suite_vm_reflection(void);
-Suite *suite_vm_reflection(void) { return SUITE_OF("vm_reflection", table, texts); }
+Suite *suite_vm_reflection(void) { return SUITE_OF("vm_reflection", all_instructions, operands); }
