@@ -88,11 +88,10 @@ bool xcvm_tensor_size(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *c
         if (dims[i] == 0)
             empty = true;
     }
-    for (int i = 0; i < rank && !empty; i++)
-        if (!xcvm_size_mul(elements, (size_t)dims[i], &elements))
+    /* Nor may the other dimensions of an empty tensor be too large, so that kernels can multiply any of them. */
+    for (int i = 0; i < rank; i++)
+        if (dims[i] != 0 && !xcvm_size_mul(elements, (size_t)dims[i], &elements))
             return false;
-    if (empty)
-        elements = 0;
     size_t bits = (size_t)xcvm_dtype_bits(dtype), total;
     if (bits < 8)
         total = elements / 8 * bits + (elements % 8 * bits + 7) / 8;
@@ -100,8 +99,8 @@ bool xcvm_tensor_size(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *c
         return false;
     if (elements > INT64_MAX || total > PTRDIFF_MAX)
         return false;
-    *count = elements;
-    *bytes = total;
+    *count = empty ? 0 : elements;
+    *bytes = empty ? 0 : total;
     return true;
 }
 

@@ -7,7 +7,7 @@ out=bench/out
 page=docs/benchmarks.md
 models=${XCVM_MODELS:-$out/models}
 [ -d "$models" ] || bench/make_models.sh
-cmake --build --preset release --target conv_bench gemm_bench overhead >/dev/null
+cmake --build --preset release --target blocked_bench gemm_bench overhead >/dev/null
 bench/compare.sh
 awk -f bench/chart.awk "$out/lines.txt" >docs/benchmarks.svg
 version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime-node/package.json" | head -1)
@@ -25,9 +25,9 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     bench/scaling.sh
     printf '\n## The machine itself\n\n```\n'
     build/release/bench/overhead "$out"
-    printf '```\n\n## Kernels\n\n```\n'
-    build/release/bench/conv_bench
-    printf '\n'
+    printf '```\n\n## Kernels\n\n'
+    build/release/bench/blocked_bench
+    printf '\n```\n'
     build/release/bench/gemm_bench
     echo '```'
 } >"$page.new"

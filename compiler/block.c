@@ -151,8 +151,12 @@ static void find_candidates(xcc_blocker *s)
         if (xcc_block_describe(n, c))
             n->mark = (uint32_t)++s->count;
     }
-    for (size_t i = 0; i < s->count; i++)
+    const xcc_options *o = s->m->options;
+    for (size_t i = 0; i < s->count; i++) {
+        if (o->tune && o->progress != NULL)
+            o->progress(o->user, "tune", (double)i / (double)s->count);
         xcc_block_estimate(s, &s->candidates[i]);
+    }
 }
 
 static void assume_sizes(xcc_blocker *s, const xcc_graph *g)

@@ -3,6 +3,7 @@
 #ifndef XCVM_COMPILER_BLOCK_H
 #define XCVM_COMPILER_BLOCK_H
 
+#include "compiler/block_ways.h"
 #include "compiler/rewrite.h"
 
 typedef enum xcc_block_kind {
@@ -17,17 +18,14 @@ typedef enum xcc_block_kind {
     XCC_BLOCK_SLICE
 } xcc_block_kind;
 
-typedef enum xcc_block_algorithm { XCC_BLOCK_DIRECT, XCC_BLOCK_DEPTHWISE, XCC_BLOCK_WINOGRAD } xcc_block_algorithm;
-
 typedef struct xcc_block_candidate {
     xcc_node *node;
     xcc_block_kind kind;
-    bool chosen;                   /* to compute on blocked channels */
-    bool plain_input;              /* CONV: takes an operand that is not blocked as it is */
-    xcc_block_algorithm algorithm; /* CONV */
-    int64_t tile;                  /* CONV, WINOGRAD */
-    double gain_ns;                /* estimated, of computing on blocked channels */
-    size_t island;                 /* index of a candidate in the same island, by which it is known */
+    bool chosen;              /* to compute on blocked channels */
+    bool plain_input;         /* CONV: takes an operand that is not blocked as it is */
+    const xcc_block_way *way; /* CONV */
+    double gain_ns;           /* estimated, of computing on blocked channels */
+    size_t island;            /* index of a candidate in the same island, by which it is known */
 } xcc_block_candidate;
 
 /* Of a value of the graph, by id. */
@@ -39,11 +37,13 @@ typedef struct xcc_block_value {
 /* A filter that was packed, for others that use the same. */
 typedef struct xcc_block_packed {
     const xcc_value *w;
-    xcc_block_algorithm algorithm;
-    int64_t tile;
+    const xcc_block_way *way;
     xcc_value *packed;
     struct xcc_block_packed *next;
 } xcc_block_packed;
+
+/* What was measured for a shape (block_tune.c). */
+typedef struct xcc_block_tuned xcc_block_tuned;
 
 typedef struct xcc_blocker {
     xcc_module *m;
@@ -53,6 +53,7 @@ typedef struct xcc_blocker {
     xcc_block_value *values;
     size_t value_count; /* values made later have no entry */
     xcc_block_packed *packed;
+    xcc_block_tuned *tuned;
 } xcc_blocker;
 
 /* f32 [N, C, H, W] with a known C of at least 1. */
@@ -74,6 +75,8 @@ void xcc_block_assume_size(xcc_blocker *s, const xcc_value *y, const xcc_node *n
 
 /* Chooses how a convolution would be computed, and estimates what candidates gain. */
 void xcc_block_estimate(xcc_blocker *s, xcc_block_candidate *c);
+/* The way that is the fastest on this machine, by measurement; NULL if there is no choice, or it cannot be measured. */
+const xcc_block_way *xcc_block_fastest(xcc_blocker *s, const xcc_block_shape *c);
 /* Estimated time for changing the layout of a value. */
 double xcc_block_conversion_ns(const xcc_blocker *s, const xcc_value *v);
 

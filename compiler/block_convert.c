@@ -89,39 +89,20 @@ static xcvm_status emit(xcc_blocker *s, const xcc_block_candidate *c, xcvm_opcod
 
 /* ---- Convolutions ---- */
 
-static xcc_value *pack(xcc_blocker *s, const xcc_block_candidate *c, const xcc_value *w)
+static xcc_value *pack(xcc_blocker *s, const xcc_block_way *way, const xcc_value *w)
 {
     for (const xcc_block_packed *p = s->packed; p != NULL; p = p->next)
-        if (p->w == w && p->algorithm == c->algorithm && p->tile == c->tile)
+        if (p->w == w && p->way == way)
             return p->packed;
-    const int64_t *d = w->type.dims;
-    int64_t outputs = xcvm_blocks_of(d[0]), points = (c->tile + 2) * (c->tile + 2);
     xcc_block_packed *entry = xcc_alloc(s->m, sizeof *entry);
     if (entry == NULL)
         return NULL;
-    *entry = (xcc_block_packed){w, c->algorithm, c->tile, NULL, s->packed};
-    switch (c->algorithm) {
-    case XCC_BLOCK_DIRECT:
-        entry->packed =
-            xcc_constant_blank(s->m->graph, XCVM_F32, 5, (int64_t[]){outputs, d[1], d[2], d[3], XCVM_CHANNEL_BLOCK});
-        if (entry->packed != NULL)
-            xcvm_blocked_pack_direct(w->type.data, d, entry->packed->type.data);
-        break;
-    case XCC_BLOCK_DEPTHWISE:
-        entry->packed =
-            xcc_constant_blank(s->m->graph, XCVM_F32, 4, (int64_t[]){outputs, d[2], d[3], XCVM_CHANNEL_BLOCK});
-        if (entry->packed != NULL)
-            xcvm_blocked_pack_depthwise(w->type.data, d, entry->packed->type.data);
-        break;
-    case XCC_BLOCK_WINOGRAD:
-        entry->packed =
-            xcc_constant_blank(s->m->graph, XCVM_F32, 4, (int64_t[]){points, outputs, d[1], XCVM_CHANNEL_BLOCK});
-        if (entry->packed != NULL)
-            xcvm_blocked_pack_winograd(w->type.data, d, c->tile, entry->packed->type.data);
-        break;
-    }
+    int64_t dims[BLOCKED_RANK];
+    int rank = xcc_block_filter_dims(way, w->type.dims, dims);
+    *entry = (xcc_block_packed){w, way, xcc_constant_blank(s->m->graph, XCVM_F32, rank, dims), s->packed};
     if (entry->packed == NULL)
         return NULL;
+    xcc_block_filter_pack(way, w->type.data, w->type.dims, entry->packed->type.data);
     s->packed = entry;
     return entry->packed;
 }
@@ -138,10 +119,9 @@ static xcc_value *new_vector(xcc_blocker *s, int64_t channels)
 
 static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
 {
-    static const int algorithms[] = {XCVM_BLOCKED_direct, XCVM_BLOCKED_depthwise, XCVM_BLOCKED_winograd};
     const xcvm_Conv_args *a = XCC_ARGS(Conv, c->node);
     xcc_value *x = xcc_value_of(a->x), *w = xcc_value_of(a->w), *bias = xcc_value_of(a->b), *z = xcc_value_of(a->z);
-    const xcc_value *packed = pack(s, c, w);
+    const xcc_value *packed = pack(s, c->way, w);
     if (packed == NULL)
         return XCVM_OUT_OF_MEMORY;
     if (bias != NULL) {
@@ -160,7 +140,7 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
     XCVM_TRY(EMIT(s, c, BlockedConv, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias), .z = XCC_IN(z),
                   .strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group,
                   .activation = a->activation, .activation_params = a->activation_params,
-                  .algorithm = algorithms[c->algorithm]));
+                  .algorithm = c->way->algorithm));
     xcc_node_set_input(c->node, 1, NULL);
     xcc_constant_release(w);
     return XCVM_OK;

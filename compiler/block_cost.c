@@ -1,30 +1,160 @@
-/* What computing on blocked channels is estimated to gain. The speeds were measured on one core with AVX-512; only
- * how they compare to each other decides anything. */
+/* What computing on blocked channels is estimated to take and to gain. The speeds were measured on one core with
+ * AVX-512; only how they compare to each other decides anything. */
 #include "compiler/block.h"
 #include "ops/blocked.h"
+
+#include <math.h>
 
 /* Multiply-adds in a nanosecond: of convolutions as Conv computes them, and in blocks. */
 #define PLAIN_POINTWISE 60.0
 #define PLAIN_WINDOW 50.0
 #define PLAIN_NARROW 20.0 /* few input channels */
 #define PLAIN_DEPTHWISE 12.0
-#define PLAIN_WINOGRAD 120.0
-#define BLOCKED_DIRECT 90.0
+#define BLOCKED_PRODUCT 90.0
 #define BLOCKED_NARROW 60.0
 #define BLOCKED_DEPTHWISE 40.0
-#define BLOCKED_WINOGRAD 200.0
+#define BLOCKED_WINOGRAD 105.0
+/* Conv's winograd 4x4 at best, by the definition's multiply-adds; it transforms the filters whenever it runs. */
+#define PLAIN_WINOGRAD 120.0
+/* Multiply-adds that take as long as transforming one number for winograd. */
+#define TRANSFORM 14.0
+/* Multiply-adds that take as long as one float of the filters: those of a large convolution come from memory, those of
+ * a small one, which is likely to be part of a small network, from a cache. */
+#define FILTER_CACHED 5.0
+#define FILTER_FAR 30.0
+#define FAR_FILTERS (256.0 * 256.0)
+/* Time that a byte of filters must save to be worth its memory. */
+#define BYTE_NS 0.04
 /* Bytes that a change of layout, or an element-wise instruction, goes through in a nanosecond. */
 #define BYTES_PER_NS 30.0
 /* One instruction more. */
 #define INSTRUCTION_NS 500.0
+/* Beyond any image. */
+#define LARGEST_SIZE 1e12
 
-static double elements_of(const xcc_blocker *s, const xcc_value *v, bool padded)
+/* ---- The ways to compute a convolution ---- */
+
+static double padded(int64_t channels) { return (double)(xcvm_blocks_of(channels) * XCVM_CHANNEL_BLOCK); }
+
+/* Of a number of the result. */
+static double additions(const xcc_block_shape *c)
+{
+    return (double)c->channels * (double)c->kernel[0] * (double)c->kernel[1];
+}
+
+static double results(const xcc_block_shape *c)
+{
+    return (double)c->batch * padded(c->outputs) * (double)c->out[0] * (double)c->out[1];
+}
+
+/* Reading each float of the filters, in multiply-adds. */
+static double filter_cost(const xcc_block_shape *c)
+{
+    const double share = padded(c->outputs) * padded(c->channels) / FAR_FILTERS;
+    return FILTER_CACHED + (FILTER_FAR - FILTER_CACHED) * (share < 1.0 ? share : 1.0);
+}
+
+/* Of reading the filters as they are. */
+static double filters_ns(const xcc_block_shape *c)
+{
+    return padded(c->outputs) * additions(c) * filter_cost(c) / BLOCKED_PRODUCT;
+}
+
+static bool is_depthwise(const xcc_block_shape *c)
+{
+    return c->group > 1 && c->channels == 1 && c->outputs == c->group && !c->plain_input;
+}
+
+static bool is_direct(const xcc_block_shape *c) { return !is_depthwise(c); }
+
+static bool is_winograd(const xcc_block_shape *c)
+{
+    bool square = c->group == 1 && !c->plain_input;
+    for (int i = 0; i < 2; i++)
+        square = square && c->kernel[i] == 3 && c->strides[i] == 1 && c->dilations[i] == 1;
+    return square;
+}
+
+static double direct_ns(const xcc_block_shape *c, int64_t tile)
+{
+    (void)tile;
+    return results(c) * additions(c) / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT) + filters_ns(c);
+}
+
+static double depthwise_ns(const xcc_block_shape *c, int64_t tile)
+{
+    (void)tile;
+    return results(c) * additions(c) / BLOCKED_DEPTHWISE;
+}
+
+static double winograd_ns(const xcc_block_shape *c, int64_t tile)
+{
+    const double rows = (double)((c->out[0] + tile - 1) / tile), columns = (double)((c->out[1] + tile - 1) / tile);
+    const double tiles = (double)c->batch * rows * columns, points = (double)((tile + 2) * (tile + 2));
+    const double products = padded(c->outputs) * (double)c->channels * (tiles + filter_cost(c));
+    return points * (products + TRANSFORM * tiles * (padded(c->outputs) + padded(c->channels))) / BLOCKED_WINOGRAD;
+}
+
+const xcc_block_way xcc_block_ways[] = {{"direct", XCVM_BLOCKED_direct, 0, is_direct, direct_ns},
+                                        {"depthwise", XCVM_BLOCKED_depthwise, 0, is_depthwise, depthwise_ns},
+                                        {"winograd 2x2", XCVM_BLOCKED_winograd, 2, is_winograd, winograd_ns},
+                                        {"winograd 4x4", XCVM_BLOCKED_winograd, 4, is_winograd, winograd_ns}};
+const size_t xcc_block_way_count = sizeof xcc_block_ways / sizeof *xcc_block_ways;
+
+static double filter_bytes(const xcc_block_way *way, const xcc_block_shape *c)
+{
+    const double points = way->tile != 0 ? (double)((way->tile + 2) * (way->tile + 2)) / 9.0 : 1.0;
+    return points * padded(c->outputs) * additions(c) * sizeof(float);
+}
+
+const xcc_block_way *xcc_block_cheapest(const xcc_block_shape *c)
+{
+    const xcc_block_way *best = NULL;
+    double least = 0;
+    for (size_t i = 0; i < xcc_block_way_count; i++) {
+        const xcc_block_way *way = &xcc_block_ways[i];
+        if (!way->fits(c))
+            continue;
+        const double cost = way->estimate(c, way->tile) + BYTE_NS * filter_bytes(way, c);
+        if (best == NULL || cost < least) {
+            best = way;
+            least = cost;
+        }
+    }
+    return best;
+}
+
+int xcc_block_filter_dims(const xcc_block_way *way, const int64_t w[4], int64_t packed[5])
+{
+    const int64_t outputs = xcvm_blocks_of(w[0]);
+    const int64_t direct[] = {outputs, w[1], w[2], w[3], XCVM_CHANNEL_BLOCK};
+    const int64_t depthwise[] = {outputs, w[2], w[3], XCVM_CHANNEL_BLOCK};
+    const int64_t winograd[] = {(way->tile + 2) * (way->tile + 2), outputs, w[1], XCVM_CHANNEL_BLOCK};
+    const int rank = way->algorithm == XCVM_BLOCKED_direct ? 5 : 4;
+    const int64_t *dims = rank == 5 ? direct : way->algorithm == XCVM_BLOCKED_depthwise ? depthwise : winograd;
+    for (int i = 0; i < rank; i++)
+        packed[i] = dims[i];
+    return rank;
+}
+
+void xcc_block_filter_pack(const xcc_block_way *way, const float *w, const int64_t dims[4], float *packed)
+{
+    if (way->algorithm == XCVM_BLOCKED_direct)
+        xcvm_blocked_pack_direct(w, dims, packed);
+    else if (way->algorithm == XCVM_BLOCKED_depthwise)
+        xcvm_blocked_pack_depthwise(w, dims, packed);
+    else
+        xcvm_blocked_pack_winograd(w, dims, way->tile, packed);
+}
+
+/* ---- What candidates gain ---- */
+
+static double elements_of(const xcc_blocker *s, const xcc_value *v, bool whole_blocks)
 {
     int64_t channels = v->type.dims[1];
     double batch = v->type.dims[0] > 0 ? (double)v->type.dims[0] : 1;
-    double depth = (double)(padded ? xcvm_blocks_of(channels) * XCVM_CHANNEL_BLOCK : channels);
     const double *size = s->values[v->id].size;
-    return batch * depth * size[0] * size[1];
+    return batch * (whole_blocks ? padded(channels) : (double)channels) * size[0] * size[1];
 }
 
 double xcc_block_conversion_ns(const xcc_blocker *s, const xcc_value *v)
@@ -35,45 +165,52 @@ double xcc_block_conversion_ns(const xcc_blocker *s, const xcc_value *v)
     return INSTRUCTION_NS + 2 * sizeof(float) * elements_of(s, v, true) / BYTES_PER_NS;
 }
 
-static void estimate_conv(xcc_blocker *s, xcc_block_candidate *c)
+static xcc_block_shape shape_of(const xcc_blocker *s, const xcc_block_candidate *c)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, c->node);
-    const xcc_value *y = xcc_value_of(a->y);
+    const double *in = s->values[xcc_value_of(a->x)->id].size, *out = s->values[xcc_value_of(a->y)->id].size;
     const int64_t *w = a->w->dims;
-    double filter = (double)w[1] * (double)w[2] * (double)w[3];
-    double plain = elements_of(s, y, false) * filter, blocked = elements_of(s, y, true) * filter;
-    bool square = w[2] == 3 && w[3] == 3 && a->group == 1 && !c->plain_input;
-    for (int i = 0; i < 2; i++)
-        square = square && a->strides.at[i] == 1 && a->dilations.at[i] == 1;
-    c->tile = 0;
-    if (square && c->algorithm != XCC_BLOCK_DEPTHWISE)
-        c->tile = xcvm_blocked_winograd_tile(w[0], w[1], (int64_t)s->values[y->id].size[0],
-                                             (int64_t)s->values[y->id].size[1]);
-    if (c->tile != 0)
-        c->algorithm = XCC_BLOCK_WINOGRAD;
-    if (c->algorithm == XCC_BLOCK_DEPTHWISE)
-        c->gain_ns = plain / PLAIN_DEPTHWISE - blocked / BLOCKED_DEPTHWISE;
-    else if (c->plain_input)
-        c->gain_ns = plain / PLAIN_NARROW - blocked / BLOCKED_NARROW;
-    else if (c->algorithm == XCC_BLOCK_WINOGRAD)
-        c->gain_ns = plain / PLAIN_WINOGRAD - blocked / BLOCKED_WINOGRAD;
-    else
-        c->gain_ns = plain / (w[2] * w[3] == 1 ? PLAIN_POINTWISE : PLAIN_WINDOW) - blocked / BLOCKED_DIRECT;
+    xcc_block_shape shape = {.batch = a->y->dims[0] > 0 ? a->y->dims[0] : 1,
+                             .group = a->group,
+                             .channels = w[1],
+                             .outputs = w[0],
+                             .plain_input = c->plain_input};
+    for (int i = 0; i < 2; i++) {
+        shape.in[i] = (int64_t)fmin(in[i], LARGEST_SIZE);
+        shape.out[i] = (int64_t)fmin(out[i], LARGEST_SIZE);
+        shape.kernel[i] = w[2 + i];
+        shape.strides[i] = a->strides.at[i];
+        shape.dilations[i] = a->dilations.at[i];
+        shape.pads[i] = a->pads.at[i];
+        shape.pads[2 + i] = a->pads.at[2 + i];
+    }
+    return shape;
+}
+
+static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
+{
+    const double work = results(c) / padded(c->outputs) * (double)c->outputs * additions(c);
+    if (way->algorithm == XCVM_BLOCKED_depthwise)
+        return work / PLAIN_DEPTHWISE;
+    if (way->algorithm == XCVM_BLOCKED_winograd)
+        return fmax(work / PLAIN_WINOGRAD,
+                    winograd_ns(c, 4) + TRANSFORM * 36.0 * padded(c->outputs) * padded(c->channels) / BLOCKED_WINOGRAD);
+    const bool point = c->kernel[0] == 1 && c->kernel[1] == 1;
+    return work / (c->plain_input ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW) + filters_ns(c);
 }
 
 void xcc_block_estimate(xcc_blocker *s, xcc_block_candidate *c)
 {
     const xcc_value *y = xcc_node_output(c->node, 0);
-    switch (c->kind) {
-    case XCC_BLOCK_CONV:
-        estimate_conv(s, c);
-        break;
-    case XCC_BLOCK_REDUCE:
-        y = xcc_node_input(c->node, 0);
-        /* fall through */
-    default:
-        /* Elements beyond the last channel are computed, too. */
-        c->gain_ns = 2 * sizeof(float) * (elements_of(s, y, false) - elements_of(s, y, true)) / BYTES_PER_NS;
-        break;
+    if (c->kind == XCC_BLOCK_CONV) {
+        const xcc_block_shape shape = shape_of(s, c);
+        const xcc_block_way *fastest = s->m->options->tune ? xcc_block_fastest(s, &shape) : NULL;
+        c->way = fastest != NULL ? fastest : xcc_block_cheapest(&shape);
+        c->gain_ns = plain_ns(&shape, c->way) - c->way->estimate(&shape, c->way->tile);
+        return;
     }
+    if (c->kind == XCC_BLOCK_REDUCE)
+        y = xcc_node_input(c->node, 0);
+    /* Elements beyond the last channel are computed, too. */
+    c->gain_ns = 2 * sizeof(float) * (elements_of(s, y, false) - elements_of(s, y, true)) / BYTES_PER_NS;
 }

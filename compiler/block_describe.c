@@ -37,8 +37,7 @@ static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
         return false;
     int64_t outputs = w->type.dims[0], channels = w->type.dims[1];
     c->kind = XCC_BLOCK_CONV;
-    c->algorithm = a->group > 1 && channels == 1 ? XCC_BLOCK_DEPTHWISE : XCC_BLOCK_DIRECT;
-    if (c->algorithm == XCC_BLOCK_DEPTHWISE)
+    if (a->group > 1 && channels == 1)
         return outputs == a->group;
     c->plain_input = a->group == 1 && channels <= XCVM_BLOCKED_PLAIN_CHANNELS;
     return a->group == 1 || (channels % XCVM_CHANNEL_BLOCK == 0 && outputs / a->group % XCVM_CHANNEL_BLOCK == 0);

@@ -196,6 +196,21 @@ static void print_figures(report *r, const xcc_report *figures)
     print(r, "compiles     %zu nodes become %zu\n", figures->nodes_before, figures->nodes_after);
 }
 
+/* What the model says of its inputs or outputs, where import did not come to them. */
+static void print_declared(report *r, xcc_module *m, const char *what, Onnx__ValueInfoProto *const *values,
+                           size_t count)
+{
+    const xcvm_error kept = *m->error;
+    xcc_importer imp = {.m = m};
+    for (size_t i = 0; i < count; i++) {
+        xcvm_value type = {.rank = -1};
+        if (values[i]->name != NULL && values[i]->type != NULL &&
+            xcc_type_read(&imp, values[i]->type, &type) == XCVM_OK)
+            print_type(r, m, what, values[i]->name, &type);
+    }
+    *m->error = kept;
+}
+
 static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *file, const char *path)
 {
     ProtobufCMessage *message;
@@ -208,10 +223,16 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, problem_line, r);
     if (status == XCVM_OUT_OF_MEMORY)
         return status;
+    if (status == XCVM_UNSUPPORTED && !r->problems)
+        print(r, "not supported\n  %s\n", m->error->message);
     for (size_t i = 0; i < m->graph->input_count; i++)
         print_type(r, m, "input       ", m->graph->inputs[i]->name, &m->graph->inputs[i]->type);
+    if (m->graph->input_count == 0)
+        print_declared(r, m, "input       ", model->graph->input, model->graph->n_input);
     for (size_t i = 0; i < m->graph->output_count; i++)
         print_type(r, m, "output      ", m->graph->outputs[i]->name, &m->graph->outputs[i]->type);
+    if (m->graph->output_count == 0)
+        print_declared(r, m, "output      ", model->graph->output, model->graph->n_output);
     XCVM_TRY(status);
     xcc_report figures = {.size = sizeof figures};
     XCVM_TRY(xcc_compile_file(path, m->options, discard, NULL, &figures, m->error));

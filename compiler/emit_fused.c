@@ -1,6 +1,7 @@
 /* Groups that a function of the kernel library can do: a Fused instruction, and the instructions that it stands for. */
 #include "compiler/emitter.h"
 #include "compiler/fuse.h"
+#include "compiler/fuse_cc.h"
 
 #include <string.h>
 
@@ -82,7 +83,7 @@ xcvm_status xcc_emit_library(xcc_emitter *e)
         return XCVM_OUT_OF_MEMORY;
     const char *slash = strrchr(m->options->fuse, '/');
     image->libraries[0] = (xcvm_library){
-        .file = slash != NULL ? slash + 1 : m->options->fuse, .abi = XCVM_LIBRARY_ABI, .isa = xcvm_kernel_isa()};
+        .file = slash != NULL ? slash + 1 : m->options->fuse, .abi = XCVM_LIBRARY_ABI, .isa = xcc_cc_isa(m->options)};
     memcpy(image->libraries[0].hash, m->library_hash, sizeof image->libraries[0].hash);
     image->library_count = 1;
     return XCVM_OK;

@@ -1,20 +1,17 @@
-/* From the source of a kernel library to the file. */
+/* From the groups to the file of the kernel library. */
 #include "base/sha256.h"
 #include "compiler/fuse.h"
+#include "compiler/fuse_cc.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
-enum { PATH_SIZE = 4096, MOST_FLAGS = 24 };
+/* Parts that a library is compiled in, side by side, and groups that are worth one. */
+enum { PATH_SIZE = 4096, MOST_PARTS = 32, GROUPS_OF_PART = 8 };
 
 typedef struct build {
     xcc_module *m;
@@ -22,27 +19,7 @@ typedef struct build {
     char cached[PATH_SIZE];                                         /* "": not kept */
 } build;
 
-/* The machine's own flags, so that elements come out the same. */
-static size_t collect_flags(const char *flags[MOST_FLAGS])
-{
-    const char *isa = xcvm_kernel_isa();
-    size_t count = 0;
-    flags[count++] = "-O3";
-    flags[count++] = "-std=gnu11";
-    flags[count++] = "-fPIC";
-    flags[count++] = "-shared";
-    flags[count++] = "-fvisibility=hidden";
-    flags[count++] = "-fno-math-errno";
-    flags[count++] = "-fno-trapping-math";
-    flags[count++] = "-w";
-    if (strcmp(isa, "x86-64-v4") == 0) {
-        flags[count++] = "-march=x86-64-v4";
-        flags[count++] = "-mprefer-vector-width=512";
-    } else if (strcmp(isa, "x86-64-v3") == 0) {
-        flags[count++] = "-march=x86-64-v3";
-    }
-    return count;
-}
+static const xcc_source_part entire = {.number = 0, .count = 1};
 
 static xcvm_status io_error(build *b, const char *what, const char *path)
 {
@@ -57,12 +34,12 @@ static xcvm_status name_file(build *b, char path[PATH_SIZE], const char *suffix)
     return XCVM_OK;
 }
 
-static xcvm_status write_source(build *b, const char *path)
+static xcvm_status write_source(build *b, const char *path, xcc_source_part part)
 {
     FILE *file = fopen(path, "we");
     if (file == NULL)
         return io_error(b, "cannot be written", path);
-    bool written = xcc_fuse_write(b->m, file);
+    bool written = xcc_fuse_write(b->m, part, file);
     if (fclose(file) != 0 || !written) {
         xcvm_status status = io_error(b, "cannot be written", path);
         unlink(path);
@@ -85,19 +62,18 @@ static bool add_file(xcvm_sha256 *hash, const char *path)
     return whole;
 }
 
-static const char *compiler_of(const build *b) { return b->m->options->cc != NULL ? b->m->options->cc : "cc"; }
-
 /* The place in the cache is named by source, compiler and flags. */
 static void name_cached(build *b)
 {
-    const char *dir = b->m->options->cache_dir, *flags[MOST_FLAGS];
+    const char *dir = b->m->options->cache_dir, *flags[XCC_MOST_FLAGS];
+    const char *compiler = xcc_cc_name(b->m->options);
     uint8_t digest[XCVM_SHA256_BYTES];
     xcvm_sha256 hash;
     if (dir == NULL)
         return;
     xcvm_sha256_begin(&hash);
-    xcvm_sha256_add(&hash, compiler_of(b), strlen(compiler_of(b)) + 1);
-    size_t count = collect_flags(flags);
+    xcvm_sha256_add(&hash, compiler, strlen(compiler) + 1);
+    size_t count = xcc_cc_flags(b->m->options, flags);
     for (size_t i = 0; i < count; i++)
         xcvm_sha256_add(&hash, flags[i], strlen(flags[i]) + 1);
     if (!add_file(&hash, b->source))
@@ -143,49 +119,62 @@ static void keep(build *b)
         unlink(temporary);
 }
 
-/* The first line that the C compiler printed, for the message. */
-static xcvm_status compiler_failed(build *b)
+/* A file of one part of the library, removed with the others. */
+typedef struct part {
+    char source[PATH_SIZE], object[PATH_SIZE], messages[PATH_SIZE];
+} part;
+
+static xcvm_status write_part(build *b, part *p, xcc_source_part which)
 {
-    char line[300] = "";
-    FILE *file = fopen(b->messages, "re");
-    if (file != NULL) {
-        if (fgets(line, sizeof line, file) == NULL)
-            line[0] = '\0';
-        fclose(file);
+    char suffix[3][24];
+    for (int i = 0; i < 3; i++)
+        snprintf(suffix[i], sizeof suffix[i], ".%u%s", (unsigned)which.number, i == 0 ? ".c" : i == 1 ? ".o" : ".log");
+    XCVM_TRY(name_file(b, p->source, suffix[0]));
+    XCVM_TRY(name_file(b, p->object, suffix[1]));
+    XCVM_TRY(name_file(b, p->messages, suffix[2]));
+    return write_source(b, p->source, which);
+}
+
+static xcvm_status compile_parts(build *b, part *parts, uint32_t count)
+{
+    xcc_cc_job jobs[MOST_PARTS];
+    const char *sources[MOST_PARTS], *objects[MOST_PARTS];
+    size_t failed;
+    for (uint32_t i = 0; i < count; i++) {
+        XCVM_TRY(write_part(b, &parts[i], (xcc_source_part){i, count}));
+        sources[i] = parts[i].source;
+        objects[i] = parts[i].object;
+        jobs[i] = (xcc_cc_job){
+            .inputs = &sources[i], .input_count = 1, .output = parts[i].object, .messages = parts[i].messages};
     }
-    line[strcspn(line, "\n")] = '\0';
-    return xcvm_error_set(b->m->error, XCVM_UNSUPPORTED, "the C compiler %.100s does not make the kernel library: %s",
-                          compiler_of(b), line);
+    XCVM_TRY(xcc_cc_run(b->m->options, jobs, count, &failed, b->m->error));
+    xcc_cc_job link = {
+        .inputs = objects, .input_count = count, .output = b->object, .messages = b->messages, .links = true};
+    return xcc_cc_run(b->m->options, &link, 1, &failed, b->m->error);
 }
 
 static xcvm_status run_compiler(build *b)
 {
-    const char *flags[MOST_FLAGS];
-    char *arguments[MOST_FLAGS + 8];
-    size_t count = 0, flag_count = collect_flags(flags);
-    arguments[count++] = (char *)(uintptr_t)compiler_of(b);
-    for (size_t i = 0; i < flag_count; i++)
-        arguments[count++] = (char *)(uintptr_t)flags[i];
-    arguments[count++] = (char *)(uintptr_t) "-o";
-    arguments[count++] = b->object;
-    arguments[count++] = b->source;
-    arguments[count++] = (char *)(uintptr_t) "-lm";
-    arguments[count] = NULL;
-    posix_spawn_file_actions_t actions;
-    if (posix_spawn_file_actions_init(&actions) != 0)
+    uint32_t count = b->m->fusion_count / GROUPS_OF_PART;
+    count = count > MOST_PARTS ? MOST_PARTS : count;
+    if (count < 2) {
+        const char *source = b->source;
+        size_t failed;
+        xcc_cc_job job = {
+            .inputs = &source, .input_count = 1, .output = b->object, .messages = b->messages, .links = true};
+        return xcc_cc_run(b->m->options, &job, 1, &failed, b->m->error);
+    }
+    part *parts = xcvm_allocate_zeroed(b->m->allocator, count * sizeof *parts);
+    if (parts == NULL)
         return xcc_out_of_memory(b->m);
-    pid_t child = 0;
-    int failed = posix_spawn_file_actions_addopen(&actions, 2, b->messages, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (failed == 0)
-        failed = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    XCVM_CHECK(b->m->error, failed == 0, UNSUPPORTED,
-               "kernels cannot be fused: the C compiler %.100s cannot be run: %s", compiler_of(b), strerror(failed));
-    int state = 0;
-    while (waitpid(child, &state, 0) < 0)
-        if (errno != EINTR)
-            return io_error(b, "is lost", compiler_of(b));
-    return WIFEXITED(state) && WEXITSTATUS(state) == 0 ? XCVM_OK : compiler_failed(b);
+    xcvm_status status = compile_parts(b, parts, count);
+    for (uint32_t i = 0; i < count; i++) {
+        unlink(parts[i].source);
+        unlink(parts[i].object);
+        unlink(parts[i].messages);
+    }
+    xcvm_deallocate(b->m->allocator, parts, count * sizeof *parts);
+    return status;
 }
 
 static xcvm_status make_object(build *b)
@@ -205,8 +194,6 @@ static xcvm_status finish(build *b)
     if (!add_file(&hash, b->object))
         return io_error(b, "cannot be read", b->object);
     xcvm_sha256_end(&hash, b->m->library_hash);
-    if (b->m->options->keep_c != NULL)
-        XCVM_TRY(write_source(b, b->m->options->keep_c));
     if (rename(b->object, b->m->options->fuse) != 0)
         return io_error(b, "cannot be written", b->m->options->fuse);
     return XCVM_OK;
@@ -215,12 +202,21 @@ static xcvm_status finish(build *b)
 xcvm_status xcc_fuse_build(xcc_module *m)
 {
     build b = {.m = m};
+    const xcc_options *options = m->options;
     if (m->fusion_count == 0)
         return XCVM_OK;
+    XCVM_CHECK(m->error, xcc_cc_isa(options) != NULL, INVALID_ARGUMENT,
+               "there is no target \"%.60s\"; there are native, x86-64-v3, x86-64-v4, aarch64 and generic",
+               options->target);
+    for (xcc_fusion *f = m->fusions; f != NULL; f = f->next)
+        XCVM_TRY(xcc_fusion_loops(m, f));
+    /* Before it is compiled, so that it can be looked at if that fails. */
+    if (options->keep_c != NULL)
+        XCVM_TRY(write_source(&b, options->keep_c, entire));
     XCVM_TRY(name_file(&b, b.source, ".c"));
     XCVM_TRY(name_file(&b, b.object, ".tmp"));
     XCVM_TRY(name_file(&b, b.messages, ".log"));
-    xcvm_status status = write_source(&b, b.source);
+    xcvm_status status = write_source(&b, b.source, entire);
     if (status == XCVM_OK)
         status = make_object(&b);
     if (status == XCVM_OK)

@@ -1,4 +1,5 @@
 #include "compiler/lifetimes.h"
+#include "compiler/fuse.h"
 
 #include <string.h>
 
@@ -73,6 +74,12 @@ static bool only_in_place(const xcc_node *n, const xcc_lifetimes *l, const xcc_l
             if (life != NULL && life->root == operand->root && (life != operand || field->role != XCVM_ROLE_IN_PLACE))
                 return false;
         }
+    }
+    /* What its group reads from outside is read to the group's end. */
+    for (size_t x = 0; n->fusion != NULL && x < n->fusion->x_count; x++) {
+        const xcc_lifetime *life = xcc_lifetime_of(l, n->fusion->xs[x]);
+        if (life != NULL && life->root == operand->root && life != operand)
+            return false;
     }
     return true;
 }

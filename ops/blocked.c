@@ -78,37 +78,3 @@ void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed)
     for (int64_t k = 0; k < xcvm_blocks_of(outputs) * BLOCK; k++)
         packed[k] = k < outputs ? b[k] : 0.0f;
 }
-
-/* Estimated time in multiply-adds at full speed, by measurement. A transformed number counts as so many; so does a
- * float of the filters: those of a large convolution come from memory, those of a small one, which is likely to be part
- * of a small network, from a cache. */
-enum { TRANSFORM = 14, FILTER_CACHED = 5, FILTER_FAR = 30, FAR = 256 * 256 };
-
-static double filter_cost(double outputs, double channels)
-{
-    const double share = outputs * channels / FAR;
-    return FILTER_CACHED + (FILTER_FAR - FILTER_CACHED) * (share < 1.0 ? share : 1.0);
-}
-
-static double winograd_cost(double outputs, double channels, int64_t height, int64_t width, int64_t tile)
-{
-    const double tiles = (double)((height + tile - 1) / tile) * (double)((width + tile - 1) / tile);
-    const double points = (double)((tile + 2) * (tile + 2));
-    const double products = outputs * channels * (tiles + filter_cost(outputs, channels));
-    return points * (products + TRANSFORM * tiles * (outputs + channels));
-}
-
-int64_t xcvm_blocked_winograd_tile(int64_t outputs, int64_t channels, int64_t height, int64_t width)
-{
-    const double k = (double)(xcvm_blocks_of(outputs) * BLOCK), c = (double)(xcvm_blocks_of(channels) * BLOCK);
-    double best = 9.0 * k * (double)channels * ((double)height * (double)width + filter_cost(k, c));
-    int64_t tile = 0;
-    for (int64_t t = 2; t <= 4; t += 2) {
-        const double cost = winograd_cost(k, c, height, width, t);
-        if (cost < best) {
-            best = cost;
-            tile = t;
-        }
-    }
-    return tile;
-}

@@ -37,8 +37,4 @@ void xcvm_blocked_pack_depthwise(const float *w, const int64_t dims[4], float *p
 void xcvm_blocked_pack_winograd(const float *w, const int64_t dims[4], int64_t tile, float *packed);
 void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed);
 
-/* For a convolution of one group with a window of 3 x 3, stride 1, dilation 1 and an output of height x width: the tile
- * by which winograd is the fastest, 2 or 4, or 0 if direct is. */
-int64_t xcvm_blocked_winograd_tile(int64_t outputs, int64_t channels, int64_t height, int64_t width);
-
 #endif

@@ -54,7 +54,7 @@ uint32_t xcvm_f8_from_f64(xcvm_dtype dtype, double value, bool saturate)
     uint32_t sign = signbit(value) ? f->sign : 0u;
     uint32_t code;
     if (isnan(value))
-        return f->nan | (signless_zero || dtype == XCVM_F4E2M1 ? 0u : sign);
+        return dtype == XCVM_F4E2M1 ? f->sign : f->nan | (signless_zero ? 0u : sign);
     double a = fabs(value);
     uint32_t beyond = saturate ? f->greatest : f->infinity;
     if (a >= 65536.0 * 4) {
@@ -291,15 +291,8 @@ static uint64_t uint64_of(double value)
     return (uint64_t)int64_of(value);
 }
 
-/* Rounded to nearest even, and to the nearer end of the type's range; NaN to 0. */
-static uint32_t packed_of(xcvm_dtype dtype, double value)
-{
-    double low = dtype == XCVM_I4 ? -8.0 : dtype == XCVM_I2 ? -2.0 : 0.0;
-    double high = dtype == XCVM_U4 ? 15.0 : dtype == XCVM_I4 ? 7.0 : dtype == XCVM_U2 ? 3.0 : 1.0;
-    if (isnan(value))
-        return 0;
-    return (uint32_t)(int32_t)rint(fmin(fmax(value, low), high));
-}
+/* The low bits hold the integer. */
+static uint32_t packed_of(double value) { return (uint32_t)int32_of(rint(value)); }
 
 void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, const double *from, bool saturate)
 {
@@ -348,7 +341,7 @@ void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, co
         break;
     default:
         for (size_t i = 0; i < count; i++)
-            xcvm_packed_set(dtype, data, first + i, packed_of(dtype, from[i]));
+            xcvm_packed_set(dtype, data, first + i, packed_of(from[i]));
         break;
     }
 #undef STORE

@@ -26,6 +26,8 @@
     X(opj_end_decompress)
 XCVM_LAZY_LIBRARY(opj, XCVM_OPENJPEG_FILE, FUNCTIONS)
 
+enum { MOST_CHANNELS = 4 };
+
 /* The bytes as OpenJPEG's stream. */
 typedef struct reader {
     const uint8_t *bytes;
@@ -69,16 +71,25 @@ static uint8_t byte_of(const opj_image_comp_t *c, size_t i)
     return (uint8_t)(byte < 0 ? 0 : byte > 255 ? 255 : byte);
 }
 
+/* Those beyond the colours, too. */
+static xcvm_status check_channels(const xcvm_image_source *s, const opj_image_t *image)
+{
+    const opj_image_comp_t *c = image->comps;
+    for (uint32_t i = 0; i < image->numcomps; i++)
+        XCVM_CHECK(s->error, c[i].w == c[0].w && c[i].h == c[0].h && c[i].prec >= 1 && c[i].prec <= 31, UNSUPPORTED,
+                   "the channels of the JPEG 2000 image are not alike");
+    return XCVM_OK;
+}
+
 static xcvm_status take_pixels(const xcvm_image_source *s, const opj_image_t *image, size_t count, uint8_t *rows)
 {
     const opj_image_comp_t *c = image->comps;
     const bool color = image->numcomps >= 3;
     XCVM_CHECK(s->error, image->color_space != OPJ_CLRSPC_SYCC && image->color_space != OPJ_CLRSPC_CMYK, UNSUPPORTED,
                "the colours of the JPEG 2000 image are not supported");
-    for (uint32_t i = 0; i < image->numcomps && i < 3; i++)
-        XCVM_CHECK(s->error,
-                   c[i].data != NULL && c[i].w == c[0].w && c[i].h == c[0].h && c[i].prec >= 1 && c[i].prec <= 31,
-                   UNSUPPORTED, "the channels of the JPEG 2000 image are not alike");
+    XCVM_TRY(check_channels(s, image));
+    for (uint32_t i = 0; i < image->numcomps; i++)
+        XCVM_CHECK(s->error, c[i].data != NULL, INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded");
     XCVM_CHECK(s->error, (size_t)c[0].w * c[0].h == count, INVALID_ARGUMENT, "the JPEG 2000 image changes its size");
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < 3; k++)
@@ -92,7 +103,11 @@ static xcvm_status decode(const xcvm_image_source *s, opj_codec_t *codec, opj_st
     opj.opj_set_default_decoder_parameters(&parameters);
     XCVM_CHECK(s->error, opj.opj_setup_decoder(codec, &parameters) && opj.opj_read_header(stream, codec, image),
                INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded: its header is broken");
-    XCVM_CHECK(s->error, (*image)->numcomps >= 1, INVALID_ARGUMENT, "the JPEG 2000 image has no channels");
+    const uint32_t channels = (*image)->numcomps;
+    XCVM_CHECK(s->error, channels >= 1 && channels <= MOST_CHANNELS, INVALID_ARGUMENT,
+               "the JPEG 2000 image has %u channels, 1 to %d are expected", channels, MOST_CHANNELS);
+    /* Decoding takes memory for all of them. */
+    XCVM_TRY(check_channels(s, *image));
     const uint32_t width = (*image)->comps[0].w, height = (*image)->comps[0].h;
     XCVM_CHECK(s->error, width <= XCVM_IMAGE_LARGEST && height <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,
                "the image is too large");

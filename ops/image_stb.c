@@ -12,6 +12,7 @@
 #define STBI_MAX_DIMENSIONS XCVM_IMAGE_LARGEST
 #include <stb/stb_image.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
@@ -20,13 +21,22 @@ xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
     XCVM_CHECK(s->error, s->count <= INT32_MAX, OUT_OF_RANGE, "the image is too large");
     XCVM_CHECK(s->error, stbi_info_from_memory(s->bytes, (int)s->count, &width, &height, &channels) != 0,
                INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+    XCVM_CHECK(s->error,
+               width >= 0 && width <= XCVM_IMAGE_LARGEST && height >= -XCVM_IMAGE_LARGEST &&
+                   height <= XCVM_IMAGE_LARGEST,
+               OUT_OF_RANGE, "the image is too large");
+    height = abs(height); /* below 0 in a BMP whose rows run downwards */
     uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);
     if (rows == NULL)
         return s->error->status;
-    stbi_uc *pixels = stbi_load_from_memory(s->bytes, (int)s->count, &width, &height, &channels, 3);
+    int loaded_width, loaded_height;
+    stbi_uc *pixels = stbi_load_from_memory(s->bytes, (int)s->count, &loaded_width, &loaded_height, &channels, 3);
     XCVM_CHECK(s->error, pixels != NULL, INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
-    memcpy(rows, pixels, (size_t)height * (size_t)width * 3);
+    const bool same = loaded_width == width && loaded_height == height;
+    if (same)
+        memcpy(rows, pixels, (size_t)height * (size_t)width * 3);
     stbi_image_free(pixels);
+    XCVM_CHECK(s->error, same, INVALID_ARGUMENT, "the image changes its size");
     return XCVM_OK;
 }
 

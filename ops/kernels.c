@@ -38,42 +38,60 @@ static const xcvm_kernel_run v4[XCVM_OPCODE_LIMIT] = {
 #include "ops/instructions.def"
 };
 
-static bool has_v3(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-}
+static const xcvm_kernel_run *const tables[] = {plain, v3, v4};
+static const char *const isas[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
 
-static bool has_v4(void)
+static size_t best_isa(void)
 {
-    return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-}
-
-xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode)
-{
-    if (v4[opcode] != NULL && has_v4())
-        return v4[opcode];
-    if (v3[opcode] != NULL && has_v3())
-        return v3[opcode];
-    return plain[opcode];
-}
-
-const char *xcvm_kernel_isa(void) { return has_v4() ? "x86-64-v4" : has_v3() ? "x86-64-v3" : "x86-64"; }
-
-bool xcvm_isa_runs(const char *isa)
-{
-    return strcmp(isa, "x86-64") == 0 || (strcmp(isa, "x86-64-v3") == 0 && has_v3()) ||
-           (strcmp(isa, "x86-64-v4") == 0 && has_v4());
+    const bool has_v3 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl");
+    return has_v4 ? 2 : has_v3;
 }
 #else
-xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode) { return plain[opcode]; }
-
+static const xcvm_kernel_run *const tables[] = {plain};
 #if defined(__aarch64__)
-const char *xcvm_kernel_isa(void) { return "aarch64"; }
+static const char *const isas[] = {"aarch64"};
 #else
-const char *xcvm_kernel_isa(void) { return "generic"; }
+static const char *const isas[] = {"generic"};
 #endif
 
-bool xcvm_isa_runs(const char *isa) { return strcmp(isa, xcvm_kernel_isa()) == 0; }
+static size_t best_isa(void) { return 0; }
 #endif
+
+enum { ISA_COUNT = sizeof tables / sizeof *tables };
+
+/* ISA_COUNT if this build has no kernels for it. */
+static size_t find_isa(const char *isa)
+{
+    size_t i = 0;
+    while (i < ISA_COUNT && strcmp(isas[i], isa) != 0)
+        i++;
+    return i;
+}
+
+static xcvm_kernel_run find_kernel(xcvm_opcode opcode, size_t isa)
+{
+    while (isa > 0 && tables[isa][opcode] == NULL)
+        isa--;
+    return tables[isa][opcode];
+}
+
+xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode) { return find_kernel(opcode, best_isa()); }
+
+xcvm_kernel_run xcvm_kernel_for(xcvm_opcode opcode, const char *isa)
+{
+    const size_t i = find_isa(isa);
+    return i < ISA_COUNT ? find_kernel(opcode, i) : NULL;
+}
+
+const char *xcvm_kernel_isa(void) { return isas[best_isa()]; }
+
+bool xcvm_isa_runs(const char *isa) { return find_isa(isa) <= best_isa(); }
+
+bool xcvm_isa_within(const char *isa, const char *limit)
+{
+    return find_isa(isa) < ISA_COUNT && find_isa(isa) <= find_isa(limit);
+}

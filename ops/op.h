@@ -186,11 +186,15 @@ static inline bool xcvm_field_is_input(const xcvm_field *f)
 size_t xcvm_field_count(const xcvm_field *field, const void *args);
 const xcvm_value *xcvm_field_value(const xcvm_field *field, const void *args, size_t index);
 
-/* Kernels for the CPU that runs; resolved once per process. Never NULL for an instruction other than CONTROL. */
+/* The kernel for this CPU. Never NULL for an instruction other than CONTROL. */
 xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode);
+/* The kernel for CPUs of the instruction set `isa`, which xcvm_isa_runs knows. */
+xcvm_kernel_run xcvm_kernel_for(xcvm_opcode opcode, const char *isa);
 /* "x86-64-v3", the instruction set whose kernels are used. */
 const char *xcvm_kernel_isa(void);
 /* Whether this CPU runs code that was compiled for `isa`, one of those names; false for any other. */
 bool xcvm_isa_runs(const char *isa);
+/* Whether CPUs of the instruction set `limit` run code that was compiled for `isa`. */
+bool xcvm_isa_within(const char *isa, const char *limit);
 
 #endif

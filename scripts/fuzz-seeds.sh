@@ -1,6 +1,6 @@
 #!/bin/sh
-# fuzz-seeds.sh XCVM OUT: programs and their texts from the cases of all instructions (tests/ops), and ONNX's small models
-# where python3-onnx is installed, for the fuzz targets to begin with.
+# fuzz-seeds.sh XCVM OUT: programs and their texts from the cases of all instructions (tests/ops), and the small models of
+# all makers of cases and their programs where python3-onnx is installed, for the fuzz targets to begin with.
 set -eu
 xcvm=$1
 out=$2
@@ -15,11 +15,15 @@ awk -v out="$out/text" '
 for text in "$out"/text/*.xcvm; do
     "$xcvm" asm "$text" -o "$out/program/$(basename "$text" .xcvm).bin" 2>/dev/null || rm "$text"
 done
-if /usr/bin/python3 -c 'import onnx' 2>/dev/null; then
-    /usr/bin/python3 tests/make_onnx_cases.py "$out/onnx" >/dev/null 2>&1
-    for model in "$out"/onnx/node/*/model.onnx "$out"/onnx/simple/*/model.onnx; do
-        [ "$(wc -c <"$model")" -gt 16000 ] || cp "$model" "$out/model/$(basename "$(dirname "$model")").onnx"
-    done
-    rm -rf "$out/onnx"
-fi
+for maker in onnx version plus attention control ml; do
+    # A maker whose modules are not installed adds nothing.
+    /usr/bin/python3 -B -W ignore "tests/make_${maker}_cases.py" "$out/onnx/$maker" >/dev/null 2>&1 || true
+done
+find "$out/onnx" -name model.onnx -size -16k 2>/dev/null | while read -r model; do
+    name=$(basename "$(dirname "$model")")
+    cp "$model" "$out/model/$name.onnx"
+    "$xcvm" compile "$model" -o "$out/program/model-$name.bin" >/dev/null 2>&1 || true
+done
+find "$out/program" -type f -size +31 -delete # in 512 bytes: longer than what is fuzzed
+rm -rf "$out/onnx"
 touch "$out/complete"

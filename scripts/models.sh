@@ -8,7 +8,16 @@ for model in ../shared/models/* "${XCVM_MODELS:-bench/out/models}"/*; do
     [ ! -f "$model/model.onnx" ] || set -- "$@" "$model"
 done
 [ $# -gt 1 ] || echo "note: only the digits, no other models are here"
-"$xcvm" test "$@" --rtol 1e-3 --atol 1e-4
+agree() { "$xcvm" test "$@" --rtol 1e-3 --atol 1e-4; }
+agree "$@"
+# Nor does it matter how far they are optimised, by how many threads they are run, or by which kernels.
+agree "$@" -O0 --threads 1
+agree "$@" -O1 --threads 2
+agree "$@" -O2 --threads 2
+if [ "$(uname -m)" = x86_64 ]; then
+    agree "$@" --isa x86-64
+    agree "$@" --isa x86-64-v3
+fi
 
 # A program is the same after a trip through text assembly, and any protobuf tool can read it.
 work=$(mktemp -d)

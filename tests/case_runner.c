@@ -375,6 +375,24 @@ static bool fail_allocations(case_run *run, const test_bytes *file)
     return fail(run, "it allocates more than %d times", MOST);
 }
 
+/* The kernels of instruction sets below this CPU's. */
+static bool run_lesser(case_run *run, const test_bytes *file)
+{
+    static const char *const names[] = {"x86-64", "x86-64-v3"};
+    bool good = true;
+    for (size_t i = 0; i < sizeof names / sizeof *names && good; i++) {
+        xcvm_load_options options = {.size = sizeof options, .isa = names[i]};
+        xcvm_program *program;
+        if (xcvm_program_load(file->at, file->length, &options, &program, &run->error) != XCVM_OK)
+            return run->error.status == XCVM_UNSUPPORTED || fail(run, "load for %s: %s", names[i], run->error.message);
+        good = run_session(run, program, 1);
+        if (!good)
+            snprintf(run->why + strlen(run->why), sizeof run->why - strlen(run->why), ", by kernels for %s", names[i]);
+        xcvm_program_destroy(program);
+    }
+    return good;
+}
+
 static bool run_program(case_run *run, const test_bytes *file)
 {
     xcvm_load_options options = {.size = sizeof options};
@@ -385,7 +403,7 @@ static bool run_program(case_run *run, const test_bytes *file)
     if (good && !run->refused)
         good = run_session(run, program, 2);
     xcvm_program_destroy(program);
-    return good && (run->refused || fail_allocations(run, file));
+    return good && (run->refused || (run_lesser(run, file) && fail_allocations(run, file)));
 }
 
 /* Every case is one for the text assembly as well: dumped and assembled again it is the same file. */

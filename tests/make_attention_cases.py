@@ -4,7 +4,11 @@
 The operators are newer than Debian's python3-onnx; the expected outputs follow their definitions (docs/Operators.md of
 onnx/onnx), written down here in NumPy. Softmax comes after softcap and mask, in that order, as the definition has been
 corrected to say; so qk_matmul_output_mode counts the scores, after the softcap, after the mask, and their softmax."""
+import math
+
 import numpy as np
+
+from onnx import helper, numpy_helper
 
 import case_models
 
@@ -296,6 +300,65 @@ def causal_conv_cases():
               [y.astype(np.float32), whole[:, :, whole.shape[2] - (width - 1) :]], **attributes)
 
 
+# ---- FlexAttention ----
+
+
+def changed(name, dtype, nodes, constants):
+    """A graph that maps `at` to `out`, both of four dimensions."""
+    kind = case_models.dtype_of(np.zeros(1, dtype))
+    ends = [helper.make_tensor_value_info(n, kind, ["B", "H", "L", "S"]) for n in ("at", "out")]
+    return helper.make_graph([case_models.node(*n[:3], **(n[3] if len(n) > 3 else {})) for n in nodes], name, ends[:1],
+                             ends[1:], [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()])
+
+
+def causal_graph(dtype):
+    return changed("causal", dtype, [
+        ("Shape", ["at"], ["shape"]), ("Gather", ["shape", "two"], ["l"]), ("Gather", ["shape", "three"], ["s"]),
+        ("Range", ["zero", "l", "one"], ["rows"]), ("Reshape", ["rows", "down"], ["query"]),
+        ("Range", ["zero", "s", "one"], ["columns"]), ("Reshape", ["columns", "across"], ["key"]),
+        ("GreaterOrEqual", ["query", "key"], ["seen"]), ("Where", ["seen", "at", "never"], ["out"]),
+    ], {"zero": np.int64(0), "one": np.int64(1), "two": np.int64(2), "three": np.int64(3), "never": dtype(-np.inf),
+        "down": np.array([1, 1, -1, 1]), "across": np.array([1, 1, 1, -1])})
+
+
+def flex_attention_cases():
+    cap = changed("cap", np.float32, [("Div", ["at", "c"], ["d"]), ("Tanh", ["d"], ["t"]), ("Mul", ["t", "c"], ["out"])],
+                  {"c": np.float32(2)})
+    same = changed("same", np.float32, [("Identity", ["at"], ["out"])], {})
+    half = changed("half", np.float32, [("Mul", ["at", "h"], ["out"])], {"h": np.float32(0.5)})
+    hide = lambda s: np.where(np.tri(*s.shape[2:], dtype=bool), s, -np.inf)
+    for name, heads_of, dtype, width, scale, score, prob, score_graph, prob_graph in (
+        ("plain", (4, 4), np.float32, 8, None, None, None, None, None),
+        ("scale", (4, 4), np.float32, 8, 0.1, None, None, None, None),
+        ("gqa", (8, 2), np.float32, 8, None, None, None, None, None),
+        ("width", (3, 3), np.float32, 16, None, None, None, None, None),
+        ("f16", (4, 2), np.float16, 8, None, None, None, None, None),
+        ("f64", (4, 4), np.float64, 8, 0.3, None, None, None, None),
+        ("cap", (4, 4), np.float32, 8, None, lambda s: 2 * np.tanh(s / 2), None, cap, None),
+        ("same", (2, 2), np.float32, 8, None, None, None, same, same),
+        ("prob", (4, 4), np.float32, 16, 0.7, None, lambda p: p / 2, None, half),
+        ("both_gqa", (6, 3), np.float32, 5, None, lambda s: 2 * np.tanh(s / 2), lambda p: p / 2, cap, half),
+        ("causal", (4, 2), np.float32, 8, None, hide, None, causal_graph(np.float32), None),
+        ("causal_f16", (4, 2), np.float16, 8, None, hide, None, causal_graph(np.float32), None),
+        ("causal_f64", (2, 2), np.float64, 8, None, hide, None, causal_graph(np.float64), None),
+    ):
+        q_heads, kv_heads = heads_of
+        q, k, v = (floats(2, h, length, d, dtype=dtype) for h, length, d in (
+            (q_heads, 5, 8), (kv_heads, 6, 8), (kv_heads, 6, width)))
+        wide = [np.repeat(x.astype(np.float64), q_heads // x.shape[1], 1) for x in (q, k, v)]
+        scores = wide[0] @ wide[1].swapaxes(2, 3) * (8 ** -0.5 if scale is None else scale)
+        scores = scores if score is None else score(scores)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = weights / weights.sum(-1, keepdims=True)
+        y = ((weights if prob is None else prob(weights)) @ wide[2]).astype(dtype)
+        attributes = {n: a for n, a in (("scale", scale), ("score_mod", score_graph), ("prob_mod", prob_graph))
+                      if a is not None}
+        for known in (True, False):
+            case_models.write(f"flex_attention_{name}" + ("" if known else "_open"), [case_models.node(
+                "FlexAttention", ["q", "k", "v"], ["y"], "ai.onnx.preview", **attributes)], {"q": q, "k": k, "v": v},
+                {"y": y}, opsets=[("", 26), ("ai.onnx.preview", 1)], known=known)
+
+
 def small_cases():
     for name, shape, dtype, alpha in (("default", (3, 4, 5), np.float32, None), ("alpha", (2, 7), np.float32, 1.7),
                                       ("f16", (4, 4), np.float16, None), ("f64", (6,), np.float64, 0.5)):
@@ -304,6 +367,12 @@ def small_cases():
         gate = a * sigmoid((alpha or 1) * a.astype(np.float64))
         write(f"swiglu_{name}", "SwiGLU", 28, [a, b], [(gate * b).astype(dtype)], **attributes)
         write(f"swish_{name}", "Swish", 24, [a], [gate.astype(dtype)], **attributes)
+        for approximate in (None, "none", "tanh"):
+            wide = a.astype(np.float64)
+            inside = np.tanh((2 / np.pi) ** 0.5 * (wide + 0.044715 * wide**3)) if approximate == "tanh" else \
+                np.vectorize(math.erf)(wide / 2**0.5)
+            write(f"geglu_{name}_{approximate}", "GeGLU", 28, [a, b], [(wide / 2 * (1 + inside) * b).astype(dtype)],
+                  **({} if approximate is None else {"approximate": approximate}))
     for name, axis, x_type, scale_type, scale_shape in (
         ("last", -1, np.float32, np.float32, (5,)),
         ("middle", 1, np.float32, np.float32, (4, 5)),
@@ -340,4 +409,5 @@ def small_cases():
 
 
 if __name__ == "__main__":
-    case_models.main(__doc__, [attention_cases, rotary_cases, linear_attention_cases, causal_conv_cases, small_cases])
+    case_models.main(__doc__, [attention_cases, rotary_cases, linear_attention_cases, causal_conv_cases,
+                               flex_attention_cases, small_cases])

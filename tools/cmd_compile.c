@@ -2,6 +2,7 @@
 #include "memory.h"
 #include "output.h"
 #include "program.h"
+#include "progress.h"
 #include "report.h"
 #include "table.h"
 
@@ -11,10 +12,10 @@
 #include <string.h>
 
 struct compile_flags {
-    const char *output, *schedule, *layout, *keep_c, *dump_after;
+    const char *output, *schedule, *layout, *target, *keep_c, *cc, *dump_after;
     struct text_list dims;
     int64_t optimization;
-    bool fuse, strip, report, list_passes;
+    bool tune, fuse, strip, report, list_passes;
 };
 
 static const struct option options[] = {
@@ -28,10 +29,18 @@ static const struct option options[] = {
      "the order of instructions: the one that needs least memory, or the model's"},
     {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct compile_flags, layout), 0, 0,
      "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
+    {"tune", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, tune), 0, 0,
+     "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
+     "estimates chooses"},
     {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, fuse), 0, 0,
-     "make groups of element-wise instructions one function each of a kernel library, PROG with the ending .so, by the "
-     "C "
-     "compiler $CC or cc; it is for this machine's instruction set, and the program runs without it too"},
+     "make groups of neighbouring instructions one function each of a kernel library, PROG with the ending .so; the "
+     "program runs without it too"},
+    {"target", 0, "native|x86-64-v3|x86-64-v4|aarch64|generic", OPTION_CHOICE, offsetof(struct compile_flags, target),
+     0, 0,
+     "the instruction set that the kernel library is compiled for and needs; elsewhere the plain instructions run, as "
+     "the rest of a program, packed and blocked layouts included, is the same for all targets"},
+    {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
+     "the C compiler of the kernel library; without it $CC, cc, or aarch64-linux-gnu-gcc for that target"},
     {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
      "write the source of the kernel library there (implies --fuse)"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
@@ -46,7 +55,7 @@ static const struct option options[] = {
 
 static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
 static const struct compile_flags defaults = {
-    .optimization = DEFAULT_OPTIMIZATION, .schedule = "memory", .layout = "blocked"};
+    .optimization = DEFAULT_OPTIMIZATION, .schedule = "memory", .layout = "blocked", .target = "native"};
 
 static void list_passes(void)
 {
@@ -79,7 +88,24 @@ static int check_pass(const char *name)
     return code;
 }
 
-static bool print_dump(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
+/* Where the compiler's callbacks write. */
+struct listener {
+    FILE *dump;
+    struct progress progress;
+};
+
+static bool print_dump(void *user, const void *bytes, size_t count)
+{
+    const struct listener *listener = user;
+    return fwrite(bytes, 1, count, listener->dump) == count;
+}
+
+static void show_progress(void *user, const char *pass, double fraction)
+{
+    struct listener *listener = user;
+    if (strcmp(pass, "tune") == 0)
+        progress_show(&listener->progress, "measuring convolutions", fraction);
+}
 
 static void print_report(const xcc_report *report)
 {
@@ -139,6 +165,7 @@ static int compile(const struct compile_flags *flags, const char *path)
     struct dims dims;
     bool fuses = flags->fuse || flags->keep_c != NULL;
     char *library = fuses ? library_path(flags->output) : NULL, *cache = fuses ? cache_path() : NULL;
+    struct listener listener = {.dump = stdout};
     xcvm_error error = {.pc = -1};
     if (dims_parse(&flags->dims, &dims, &error) != XCVM_OK) {
         free(library);
@@ -156,11 +183,14 @@ static int compile(const struct compile_flags *flags, const char *path)
                             .plain_layout = strcmp(flags->layout, "plain") == 0,
                             .fuse = library,
                             .keep_c = flags->keep_c,
-                            .cc = getenv("CC"),
+                            .target = flags->target,
+                            .cc = flags->cc != NULL ? flags->cc : getenv("CC"),
                             .cache_dir = cache,
                             .dump_after = flags->dump_after,
                             .dump = flags->dump_after != NULL ? print_dump : NULL,
-                            .user = stdout};
+                            .tune = flags->tune,
+                            .progress = flags->tune ? show_progress : NULL,
+                            .user = &listener};
     xcc_report report = {.size = sizeof report};
     struct output output;
     xcvm_status status = output_open(&output, flags->output, &error);
@@ -168,7 +198,9 @@ static int compile(const struct compile_flags *flags, const char *path)
     if (status != XCVM_OK) {
         code = report_error(NULL, &error);
     } else {
+        progress_start(&listener.progress);
         status = compile_model(path, &compiler, output_sink, &output, &report, &error);
+        progress_end(&listener.progress);
         bool unwritten = output.failure != 0;
         if (status == XCVM_OK) {
             unwritten = true;

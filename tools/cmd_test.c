@@ -19,7 +19,7 @@ struct test_flags {
     struct text_list filters, shape_only;
     double rtol, atol, case_timeout;
     int64_t jobs;
-    const char *isolate;
+    const char *isolate, *program_name;
     bool skip_unsupported, list_failures, quiet;
 };
 
@@ -30,6 +30,8 @@ static const struct option options[] = {
      "only cases whose name matches; may be repeated"},
     {"shape-only", 0, "GLOB", OPTION_LIST, offsetof(struct test_flags, shape_only), 0, 0,
      "of cases whose name matches, compare types and shapes only (random operators); may be repeated"},
+    {"program", 0, "NAME", OPTION_TEXT, offsetof(struct test_flags, program_name), 0, 0,
+     "run the program of this name in a case's folder, in place of its model"},
     {"skip-unsupported", 0, NULL, OPTION_FLAG, offsetof(struct test_flags, skip_unsupported), 0, 0,
      "count cases that need something unsupported as skipped, not failed"},
     {"list-failures", 0, NULL, OPTION_FLAG, offsetof(struct test_flags, list_failures), 0, 0,
@@ -180,8 +182,10 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     const struct test_case *test = &testing->cases.items[index];
     struct program program = {0};
     xcvm_session *session = NULL;
+    const char *name = testing->flags->program_name;
+    char *own = name != NULL ? memory_format("%s/%s", test->folder, name) : NULL;
     xcvm_error error = {.pc = -1};
-    xcvm_status status = program_open(test->model, &testing->flags->program, &program, &error);
+    xcvm_status status = program_open(own != NULL ? own : test->model, &testing->flags->program, &program, &error);
     if (status == XCVM_OK)
         status = session_open(&program, &testing->flags->session, &session, &error);
     enum verdict verdict = VERDICT_FAIL;
@@ -196,6 +200,7 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     }
     xcvm_session_destroy(session);
     program_close(&program);
+    free(own);
     return verdict;
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct option program_options[5] = {
+const struct option program_options[6] = {
     {"dim", 0, "NAME=SIZE", OPTION_LIST, offsetof(struct program_flags, dims), 0, 0,
      "the size of an open dimension of the inputs; may be repeated"},
     {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct program_flags, optimization), 0, 2,
@@ -20,6 +20,8 @@ const struct option program_options[5] = {
      "open no kernel library; run the plain instructions"},
     {"library-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct program_flags, library_dir), 0, 0,
      "where kernel libraries may lie besides the program's own folder"},
+    {"isa", 0, "NAME", OPTION_TEXT, offsetof(struct program_flags, isa), 0, 0,
+     "run the kernels of another instruction set than this CPU's best: x86-64, x86-64-v3 or x86-64-v4"},
 };
 
 /* ---- Dimensions ---- */
@@ -202,7 +204,8 @@ xcvm_status program_open(const char *path, const struct program_flags *flags, st
     xcvm_load_options options = {.size = sizeof options,
                                  .copy = flags->copy,
                                  .no_libraries = flags->no_libraries,
-                                 .library_dir = flags->library_dir};
+                                 .library_dir = flags->library_dir,
+                                 .isa = flags->isa};
     if (status == XCVM_OK && program->bytes.data != NULL)
         status = xcvm_program_load(program->bytes.data, program->bytes.length, &options, &program->handle, error);
     else if (status == XCVM_OK)

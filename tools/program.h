@@ -12,9 +12,9 @@ struct program_flags {
     struct text_list dims; /* NAME=SIZE */
     int64_t optimization;
     bool copy, no_libraries;
-    const char *library_dir;
+    const char *library_dir, *isa;
 };
-extern const struct option program_options[5];
+extern const struct option program_options[6];
 enum { DEFAULT_OPTIMIZATION = 2 };
 
 /* Sizes of named dimensions, from --dim. */

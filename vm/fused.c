@@ -44,6 +44,31 @@ static xcvm_status prepare(xcvm_session *s, size_t first, size_t end, bool *last
     return XCVM_OK;
 }
 
+/* Whether the function can write its results where they are: plain instructions may take over an operand's memory, or
+ * that of a view of it, when nobody needs it any more, but a function reads some operands to the end. */
+static bool is_apart(const xcvm_fused *f, const call *c)
+{
+    for (uint32_t i = 0; i < f->out_count; i++)
+        for (uint32_t j = 0; j < f->in_count; j++) {
+            const float *result = c->results[i], *x = c->xs[j];
+            const int64_t result_count = f->elements[f->in_count + i], x_count = f->elements[j];
+            bool apart =
+                (uintptr_t)(result + result_count) <= (uintptr_t)x || (uintptr_t)(x + x_count) <= (uintptr_t)result;
+            bool same = result == x && result_count == x_count && (c->function->in_place >> j & 1) != 0;
+            if (!apart && !same)
+                return false;
+        }
+    return true;
+}
+
+/* Undoes `prepare`, for the plain instructions to begin anew. */
+static void give_back(xcvm_session *s, size_t first, size_t end)
+{
+    for (size_t pc = first; pc < end; pc++)
+        if (s->program->steps[pc].action != XCVM_ACTION_FREE)
+            xcvm_session_release(s->out[s->program->steps[pc].out_at]);
+}
+
 static void run_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -72,6 +97,10 @@ xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next)
                    "the kernel library was made for other sizes: result %u has %zu bytes, %lld elements are expected",
                    i, v->bytes, (long long)f->elements[f->in_count + i]);
         c.results[i] = v->data;
+    }
+    if (!is_apart(f, &c)) {
+        give_back(s, pc + 1, end);
+        return XCVM_OK;
     }
     xcvm_parallel(s->kernel.threads, f->function->extent, f->function->grain, run_range, &c);
     *next = end;

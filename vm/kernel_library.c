@@ -95,13 +95,13 @@ static void *find(const xcvm_library *library, const char *folder, size_t folder
     return handle;
 }
 
-static void *open_one(const xcvm_library *library, const char *path, const char *dir, const char **why)
+static void *open_one(const xcvm_library *library, const char *isa, const char *path, const char *dir, const char **why)
 {
     if (library->abi != XCVM_LIBRARY_ABI) {
         *why = "was made for a machine of another ABI";
         return NULL;
     }
-    if (!xcvm_isa_runs(library->isa)) {
+    if (!xcvm_isa_within(library->isa, isa)) {
         *why = "was made for another instruction set";
         return NULL;
     }
@@ -116,6 +116,17 @@ static void *open_one(const xcvm_library *library, const char *path, const char 
     return handle;
 }
 
+/* The program may not be the one that the library was made for. */
+static bool is_for(const xcvm_library_kernel *function, const xcvm_fused *f)
+{
+    if (function->run == NULL || function->operands != f->in_count || function->results != f->out_count)
+        return false;
+    for (uint32_t i = 0; i < f->in_count + f->out_count; i++)
+        if (function->elements[i] != f->elements[i])
+            return false;
+    return true;
+}
+
 static void link_functions(xcvm_program *program, uint32_t number, const xcvm_library_table *table)
 {
     for (size_t i = 0; i < program->fused_count; i++) {
@@ -123,7 +134,7 @@ static void link_functions(xcvm_program *program, uint32_t number, const xcvm_li
         if (f->library != number || f->kernel >= table->count)
             continue;
         const xcvm_library_kernel *function = &table->kernels[f->kernel];
-        if (function->operands == f->in_count && function->results == f->out_count && function->run != NULL)
+        if (is_for(function, f))
             f->function = function;
         else
             note(program, program->image.libraries[number].file, "has a kernel of other operands");
@@ -143,7 +154,7 @@ void xcvm_program_open_libraries(xcvm_program *program, const char *path, const 
     for (size_t i = 0; i < image->library_count; i++) {
         const char *why = NULL;
         const xcvm_library_table *table = NULL;
-        program->libraries[i] = open_one(&image->libraries[i], path, options->library_dir, &why);
+        program->libraries[i] = open_one(&image->libraries[i], program->isa, path, options->library_dir, &why);
         if (program->libraries[i] != NULL)
             table = table_of(program->libraries[i], &why);
         if (table != NULL)

@@ -9,16 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XCVM_LIBRARY_ABI 1
+#define XCVM_LIBRARY_ABI 2
 #define XCVM_LIBRARY_SYMBOL "xcvm_library"
 
 /* A function computes the part [begin, end) of its results, out of 0 .. extent; parts may run side by side, and are of
- * at least `grain` but for the last. Elements of a result may lie where those of an operand of the same shape do. */
+ * at least `grain` but for the last. A result may lie exactly where operand i does if bit i of in_place is set, and
+ * overlaps no operand otherwise. `elements` has the sizes of the operands, then of the results. */
 #define XCVM_LIBRARY_TYPES                                                                                             \
     typedef struct xcvm_library_kernel {                                                                               \
         void (*run)(const float *const *xs, float *const *results, size_t begin, size_t end);                          \
         size_t extent, grain;                                                                                          \
+        uint64_t in_place;                                                                                             \
         uint32_t operands, results;                                                                                    \
+        const long long *elements;                                                                                     \
     } xcvm_library_kernel;                                                                                             \
     typedef struct xcvm_library_table {                                                                                \
         uint32_t abi, count;                                                                                           \

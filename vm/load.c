@@ -129,6 +129,21 @@ static xcvm_status decode(xcvm_program *program, source *s, xcvm_error *error)
     return xcvm_image_decode(s->bytes, s->count, allocator, &program->arena, &program->image, error);
 }
 
+static xcvm_status choose_isa(xcvm_program *program, const char *isa, xcvm_error *error)
+{
+    program->isa = xcvm_kernel_isa();
+    if (isa == NULL)
+        return XCVM_OK;
+    XCVM_CHECK(error, xcvm_isa_runs(isa), UNSUPPORTED,
+               "there are no kernels of the instruction set \"%.40s\" here, %s is the most that this CPU runs", isa,
+               program->isa);
+    const size_t bytes = strlen(isa) + 1;
+    char *copy = xcvm_arena_allocate(&program->arena, bytes);
+    XCVM_CHECK(error, copy != NULL, OUT_OF_MEMORY, "no memory for %zu bytes", bytes);
+    program->isa = memcpy(copy, isa, bytes);
+    return XCVM_OK;
+}
+
 /* Takes over `s`, in failure too. `path` may be NULL. */
 static xcvm_status load(source *s, const char *path, const xcvm_load_options *options, xcvm_program **program,
                         xcvm_error *error)
@@ -145,6 +160,8 @@ static xcvm_status load(source *s, const char *path, const xcvm_load_options *op
     loaded->mapping = s->memory;
     loaded->mapping_bytes = s->memory_bytes;
     loaded->mapped = s->mapped;
+    if (status == XCVM_OK)
+        status = choose_isa(loaded, options->isa, error);
     if (status == XCVM_OK)
         status = xcvm_program_verify(loaded, error);
     if (status != XCVM_OK) {

@@ -66,6 +66,7 @@ struct xcvm_program {
     xcvm_allocator allocator;
     xcvm_arena arena;
     xcvm_image image;
+    const char *isa;       /* of the kernels */
     xcvm_step *steps;      /* one for each instruction */
     size_t register_count; /* registers are 1 .. register_count - 1 */
     size_t args_bytes;     /* of all argument structs of a session */

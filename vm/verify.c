@@ -162,7 +162,7 @@ static xcvm_status resolve_step(xcvm_verifier *v, size_t pc)
         return XCVM_OK;
     default:
         step->action = XCVM_ACTION_KERNEL;
-        step->run = xcvm_kernel_of(instruction->row->opcode);
+        step->run = xcvm_kernel_for(instruction->row->opcode, v->program->isa);
         if (step->run == NULL || instruction->row->shape == NULL)
             return xcvm_verifier_fail(v, pc, XCVM_UNSUPPORTED, "this build has no kernel for %s",
                                       instruction->row->name);

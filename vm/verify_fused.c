@@ -51,7 +51,10 @@ static bool is_result(const range *r, size_t number)
 static xcvm_status check_kernel(xcvm_verifier *v, range *r, size_t pc)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
-    if (instruction->row->effect != XCVM_PURE || instruction->out_count != 1 || instruction->out[0] <= 0)
+    bool one_result = instruction->out_count > 0 && instruction->out[0] > 0;
+    for (uint32_t i = 1; i < instruction->out_count; i++)
+        one_result = one_result && instruction->out[i] == 0;
+    if (instruction->row->effect != XCVM_PURE || !one_result)
         return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "it cannot stand for instruction %zu, %s", pc,
                                   instruction->row->name);
     r->writer[instruction->out[0]] = (uint32_t)(pc - r->pc);

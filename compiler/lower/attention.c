@@ -60,6 +60,19 @@ xcvm_status xcc_lower_swiglu(xcc_lowering *n)
     return xcc_bind(n, 0, xcc_low_mul(n, gate, n->inputs[1]));
 }
 
+xcvm_status xcc_lower_geglu(xcc_lowering *n)
+{
+    xcvm_text approximate;
+    XCVM_TRY(xcc_need_inputs(n, 2, 2));
+    XCVM_TRY(xcc_attribute_text(n, "approximate", "none", &approximate));
+    const bool tanh = xcc_text_is(approximate, "tanh");
+    XCC_NEED(n, tanh || xcc_text_is(approximate, "none"), INVALID_MODEL,
+             "attribute 'approximate' is '%.60s', one of none, tanh is expected", approximate.at);
+    xcc_value *gate =
+        xcc_apply(&n->b, Gelu, y, .x = XCC_IN(n->inputs[0]), .approximate = tanh ? XCVM_GELU_tanh : XCVM_GELU_none);
+    return xcc_bind(n, 0, xcc_low_mul(n, gate, n->inputs[1]));
+}
+
 /* The scale may be of another type than x; the result is of the scale's. */
 xcvm_status xcc_lower_rms_normalization(xcc_lowering *n)
 {

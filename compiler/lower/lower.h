@@ -171,6 +171,7 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
     X(reduce)                                                                                                          \
     X(reduce_log_sum)                                                                                                  \
     X(top_k)                                                                                                           \
+    X(search_sorted)                                                                                                   \
     X(scatter)                                                                                                         \
     X(gemm)                                                                                                            \
     X(einsum)                                                                                                          \
@@ -213,8 +214,10 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
     X(sequence_empty)                                                                                                  \
     X(optional)                                                                                                        \
     X(attention)                                                                                                       \
+    X(flex_attention)                                                                                                  \
     X(linear_attention)                                                                                                \
     X(causal_conv_with_state)                                                                                          \
+    X(geglu)                                                                                                           \
     X(swiglu)                                                                                                          \
     X(rms_normalization)                                                                                               \
     X(adagrad)                                                                                                         \

@@ -145,6 +145,24 @@ xcvm_status xcc_lower_top_k(xcc_lowering *n)
     return xcc_lower_plain(n);
 }
 
+/* How many numbers of the sorted vector come before each value: all are compared with all. */
+xcvm_status xcc_lower_search_sorted(xcc_lowering *n)
+{
+    xcvm_text side;
+    XCVM_TRY(xcc_need_inputs(n, 2, 3));
+    XCVM_TRY(xcc_attribute_text(n, "side", "left", &side));
+    const bool left = xcc_text_is(side, "left");
+    XCC_NEED(n, left || xcc_text_is(side, "right"), INVALID_MODEL,
+             "attribute 'side' is '%.60s', one of left, right is expected", side.at);
+    xcc_value *sorted = n->inputs[0], *sorter = xcc_input(n, 2);
+    if (sorter != NULL)
+        sorted = xcc_low_gather(n, sorted, sorter, 0);
+    xcc_value *values = xcc_low_unsqueeze(n, n->inputs[1], 1, (const int64_t[]){-1});
+    xcc_value *before = xcc_low_binary(n, left ? XCVM_OP_Less : XCVM_OP_LessOrEqual, sorted, values);
+    before = xcc_low_cast(n, before, XCVM_I64);
+    return xcc_bind(n, 0, xcc_low_reduce(n, XCVM_OP_ReduceSum, before, XCC_LOW_INTS(n, -1), false));
+}
+
 /* Cut down where the shape asked for is smaller, padded where it is larger, both around the centre. */
 xcvm_status xcc_lower_center_crop_pad(xcc_lowering *n)
 {

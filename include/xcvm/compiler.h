@@ -36,8 +36,15 @@ typedef struct xcc_options {
      * opened. The program names the library by the last part of `fuse`, and it is looked for beside the program. */
     const char *fuse;      /* file that the library is written to; NULL: none is made */
     const char *keep_c;    /* file that its source is written to; NULL: it is not kept */
-    const char *cc;        /* the C compiler; NULL: "cc" */
+    const char *cc;        /* the C compiler; NULL: "cc", or a cross compiler if the target needs one */
     const char *cache_dir; /* folder where libraries are kept by the hash of their source; NULL: nowhere */
+    const char *target;    /* the instruction set that the library is compiled for: "native" (or NULL), "x86-64-v3",
+                              "x86-64-v4", "aarch64" or "generic", which is the least of this machine's family; on others
+                              the plain instructions run. Nothing else in a program depends on it */
+    /* Measures the ways to compute each convolution on this machine, a few milliseconds each, and takes the fastest,
+     * whatever memory its filters need, in place of the one that estimates favour. The program holds the choice, so two
+     * compilations may differ. Its progress is reported as "tune", from 0 to 1. */
+    bool tune;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

@@ -199,6 +199,9 @@ typedef struct xcvm_load_options {
     bool copy;                       /* read the constants into memory instead of mapping the file */
     bool no_libraries;               /* never open a kernel library; run the plain instructions */
     const char *library_dir;         /* where kernel libraries may lie; NULL: beside the program file only */
+    /* The instruction set whose kernels run: "x86-64", "x86-64-v3" or "x86-64-v4", for the same bits on different CPUs,
+     * or to compare; UNSUPPORTED if this CPU is below it. NULL: this CPU's. */
+    const char *isa;
 } xcvm_load_options;
 
 /* Loads and verifies a program. The file is mapped and must not be changed while the program lives. `bytes` of

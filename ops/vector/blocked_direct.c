@@ -207,7 +207,7 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     const xcvm_blocked_conv *c = r->c;
     const plan *p = &r->plan;
     const bool merged = p->rows == 1;
-    float *copy = r->scratch + (size_t)worker * p->copy_floats;
+    float *copy = p->copied ? r->scratch + (size_t)worker * p->copy_floats : NULL;
     size_t copied = SIZE_MAX;
     for (size_t item = begin; item < end; item++) {
         const size_t part = item % p->groups, band_at = item / p->groups, band = band_at % p->bands;

@@ -4,15 +4,25 @@
 /* LINE: floats of a line of a cache. */
 enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRODUCT_SUMS, LINE = 16 };
 
+/* With a check in every statement, all these tiles unrolled take a compiler a quarter of an hour: then one function of
+ * plain loops does for all. */
+#ifdef XCVM_SANITIZED
+#define TILE_FUNCTION static __attribute__((noinline))
+enum { UNROLL_PIXELS = 1, UNROLL_VECTORS = 1, UNROLL_CHANNELS = 1 };
+#else
+#define TILE_FUNCTION XCVM_INLINE
+enum { UNROLL_PIXELS = 16, UNROLL_VECTORS = 8, UNROLL_CHANNELS = 4 };
+#endif
+
 /* `pixels` and `blocks` are constants wherever it is called, and spacing too if pixels are blocks side by side. */
-XCVM_INLINE void multiply_tile(const xcvm_blocked_product *g, const size_t blocks, const size_t pixels,
-                               const size_t spacing, const float *x, const float *z, float *y)
+TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_t blocks, const size_t pixels,
+                                 const size_t spacing, const float *x, const float *z, float *y)
 {
     const size_t vectors = blocks * VECTORS, w_block = g->w_block, y_block = g->y_block;
     xcvm_lanes sum[SUMS];
-#pragma GCC unroll 16
+#pragma GCC unroll UNROLL_PIXELS
     for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll 8
+#pragma GCC unroll UNROLL_VECTORS
         for (size_t v = 0; v < vectors; v++) {
             const size_t in_block = v % VECTORS * XCVM_LANES, at = v / VECTORS * y_block + p * BLOCK + in_block;
             xcvm_lanes start = {0};
@@ -29,25 +39,25 @@ XCVM_INLINE void multiply_tile(const xcvm_blocked_product *g, const size_t block
     const float *w = g->w;
     for (size_t s = 0; s < g->step_count; s++) {
         const float *from = x + g->offsets[s], *const end = from + g->lengths[s];
-#pragma GCC unroll 4
+#pragma GCC unroll UNROLL_CHANNELS
         for (; from < end; from++, w += BLOCK) {
             xcvm_lanes filter[4 * VECTORS];
-#pragma GCC unroll 8
+#pragma GCC unroll UNROLL_VECTORS
             for (size_t v = 0; v < vectors; v++)
                 filter[v] = xcvm_lanes_load(w + v / VECTORS * w_block + v % VECTORS * XCVM_LANES);
-#pragma GCC unroll 16
+#pragma GCC unroll UNROLL_PIXELS
             for (size_t p = 0; p < pixels; p++) {
                 const xcvm_lanes pixel = xcvm_lanes_all(from[p * spacing]);
-#pragma GCC unroll 8
+#pragma GCC unroll UNROLL_VECTORS
                 for (size_t v = 0; v < vectors; v++)
                     sum[p * vectors + v] += pixel * filter[v];
             }
         }
     }
     const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
-#pragma GCC unroll 16
+#pragma GCC unroll UNROLL_PIXELS
     for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll 8
+#pragma GCC unroll UNROLL_VECTORS
         for (size_t v = 0; v < vectors; v++) {
             xcvm_lanes result = sum[p * vectors + v];
             if (g->clamp)
@@ -76,16 +86,15 @@ static void multiply_side_by_side(const xcvm_blocked_product *g, size_t pixels, 
                                   float *y)
 {
     enum { spacing = BLOCK };
+    /* clang-format off */
     switch (g->blocks * 16 + pixels) {
-        TILES_TO_6(1)
-        TILE(1, 7)
-        TILE(1, 8)
-        TILE(1, 9)
-        TILE(1, 10)
-        TILE(1, 11)
-        TILE(1, 12) TILES_TO_6(2) TILE(2, 7) TILE(2, 8) TILE(2, 9) TILE(2, 10) TILE(2, 11) TILE(2, 12) TILES_TO_6(3)
-            TILE(3, 7) TILE(3, 8) TILES_TO_6(4) default : break;
+    TILES_TO_6(1) TILE(1, 7) TILE(1, 8) TILE(1, 9) TILE(1, 10) TILE(1, 11) TILE(1, 12)
+    TILES_TO_6(2) TILE(2, 7) TILE(2, 8) TILE(2, 9) TILE(2, 10) TILE(2, 11) TILE(2, 12)
+    TILES_TO_6(3) TILE(3, 7) TILE(3, 8)
+    TILES_TO_6(4)
+    default: break;
     }
+    /* clang-format on */
 }
 
 static void multiply_apart(const xcvm_blocked_product *g, size_t pixels, const float *x, const float *z, float *y)

@@ -2,6 +2,7 @@
  * once for all channels of an offset group. */
 #include "ops/convert.h"
 #include "ops/blas.h"
+#include "ops/move.h"
 #include "ops/vector/gemm.h"
 #include "ops/window.h"
 
@@ -192,6 +193,18 @@ static const void *as_floats(const task *t, const xcvm_value *v, char **at)
     return floats;
 }
 
+/* What is left of a convolution of nothing. */
+static void fill_with_bias(const xcvm_DeformConv_args *a)
+{
+    static const uint64_t zero = 0;
+    const size_t size = xcvm_dtype_size((xcvm_dtype)a->y->dtype), outputs = (size_t)a->y->dims[1];
+    const size_t plane = (size_t)a->y->dims[2] * (size_t)a->y->dims[3];
+    for (size_t i = 0; i < (size_t)a->y->dims[0] * outputs; i++)
+        xcvm_move_fill((char *)a->y->data + i * plane * size,
+                       a->b != NULL ? (const void *)((const char *)a->b->data + i % outputs * size) : &zero, size,
+                       plane);
+}
+
 XCVM_KERNEL(DeformConv)
 {
     task t = {.k = k,
@@ -203,6 +216,10 @@ XCVM_KERNEL(DeformConv)
     const bool narrow = !t.wide && a->y->dtype != XCVM_F32;
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
+    if (xcvm_element_count(a->x) == 0) {
+        fill_with_bias(a);
+        return XCVM_OK;
+    }
     XCVM_CHECK(k->error, s->window.in_size <= INT32_MAX, OUT_OF_RANGE, "the planes of x are too large");
     choose_positions(&t, threads);
     const xcvm_gemm g = describe(&t, t.positions);

@@ -231,7 +231,7 @@ size_t xcvm_gemm_part_scratch(const xcvm_gemm *g)
         return 0;
     /* Read where it lies, b has but its last, incomplete vector packed. */
     const size_t panels = depth * (is_direct(g) ? XCVM_LANES : block_width(g, depth));
-    return (panels + (dot_columns(g) > 0 ? dots_size(depth) : 0)) * sizeof(float);
+    return (panels + (g->a_column == 1 ? dots_size(depth) : 0)) * sizeof(float);
 }
 
 /* The last columns of rows [p, p + depth) of b as runs of floats, `stride` apart, in `buffer` or where they lie. */
@@ -277,7 +277,7 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
         const size_t last = m1 - i < XCVM_GEMM_TALL ? m1 : i + XCVM_GEMM_TALL;
         for (size_t j = n, columns; j < end; j += columns) {
             columns = end - j < XCVM_GEMM_PANEL ? end - j : XCVM_GEMM_PANEL;
-            const float *panel = buffer + (j - n) * b->depth;
+            const float *panel;
             size_t stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end), vector = XCVM_LANES;
             if (g->b_ahead) {
                 panel = ahead_panel(g, j) + b->p * XCVM_PACKED_COLUMNS;
@@ -291,6 +291,8 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
                 columns = columns / XCVM_LANES * XCVM_LANES;
                 panel = g->b + b->p * g->b_row + j;
                 stride = g->b_row;
+            } else {
+                panel = buffer + (j - n) * b->depth;
             }
             multiply_panel(b, i, last, j, columns, panel, stride, vector);
         }
@@ -382,7 +384,8 @@ static void run_worker(void *context, size_t begin, size_t end, int worker)
             if (w->gemv)
                 status = xcvm_gemv_part(w->k, &g, m0 + n0, shape->m == 1 ? n1 : m1);
             else
-                status = xcvm_gemm_part(w->k, &g, m0, m1, n0, n1, w->scratch + i * w->scratch_bytes);
+                status = xcvm_gemm_part(w->k, &g, m0, m1, n0, n1,
+                                        w->scratch != NULL ? w->scratch + i * w->scratch_bytes : NULL);
             if (status != XCVM_OK)
                 __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
         }

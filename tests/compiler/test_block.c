@@ -1,3 +1,4 @@
+#include "compiler/block_ways.h"
 #include "ops/blocked.h"
 #include "tests/compiler/support.h"
 
@@ -307,6 +308,61 @@ START_TEST(turned_off)
 }
 END_TEST
 
+static void note_fraction(void *user, const char *pass, double fraction)
+{
+    double *last = user;
+    if (strcmp(pass, "tune") != 0)
+        return;
+    ck_assert_double_ge(fraction, *last);
+    ck_assert_double_lt(fraction, 1);
+    *last = fraction;
+}
+
+/* Whatever is the fastest, results are the same. */
+START_TEST(tuned)
+{
+    static const graph_maker makers[] = {make_island, make_dense, make_open};
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        compilation c;
+        double fraction = 0;
+        begin(&c, 2);
+        c.options.tune = true;
+        c.options.progress = note_fraction;
+        c.options.user = &fraction;
+        check_results(makers[i], &c);
+        ck_assert_uint_gt(count_in(c.m.graph, XCVM_OP_BlockedConv), 0);
+        ck_assert_double_gt(fraction, 0);
+        finish(&c);
+    }
+}
+END_TEST
+
+/* Estimates: depthwise has one way only; small maps do without the larger filters of winograd, large ones do not. */
+START_TEST(cheapest_ways)
+{
+    xcc_block_shape c = {.batch = 1,
+                         .group = 64,
+                         .channels = 1,
+                         .outputs = 64,
+                         .in = {56, 56},
+                         .out = {56, 56},
+                         .kernel = {3, 3},
+                         .strides = {1, 1},
+                         .dilations = {1, 1},
+                         .pads = {1, 1, 1, 1}};
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_depthwise);
+    c.group = 1;
+    c.channels = 64;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 7;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    c.in[0] = c.in[1] = 56;
+    c.out[0] = c.out[1] = 28;
+    c.strides[0] = c.strides[1] = 2;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+}
+END_TEST
+
 /* A filter that several convolutions use is packed once. */
 static void make_shared(xcc_builder *b)
 {
@@ -441,6 +497,8 @@ Suite *suite_compiler_block(void)
     tcase_add_test(test, open_sizes);
     tcase_add_test(test, branches);
     tcase_add_test(test, turned_off);
+    tcase_add_test(test, tuned);
+    tcase_add_test(test, cheapest_ways);
     tcase_add_test(test, shared_filters);
     tcase_add_test(test, random_graphs);
     suite_add_tcase(suite, test);

@@ -75,6 +75,19 @@ static bool refuse(void *user, const void *bytes, size_t count)
     return false;
 }
 
+START_TEST(an_opset_of_the_future)
+{
+    test_bytes report = {0};
+    xcvm_error error;
+    ck_assert_int_eq(check("opset 99\ninput x f32[Nx2]\noutput y f32[2x2]\ny = Relu(x)\n", &report, &error),
+                     XCVM_UNSUPPORTED);
+    need(&report, "not supported\n  the model uses opset 99");
+    need(&report, "input        x f32[Nx2]\n");
+    need(&report, "output       y");
+    test_bytes_free(&report);
+}
+END_TEST
+
 START_TEST(files_that_are_no_models)
 {
     test_bytes report = {0};
@@ -94,6 +107,7 @@ Suite *suite_compiler_check(void)
     TCase *all = tcase_create("reports");
     tcase_add_test(all, a_sound_model);
     tcase_add_test(all, all_that_is_not_supported);
+    tcase_add_test(all, an_opset_of_the_future);
     tcase_add_test(all, files_that_are_no_models);
     suite_add_tcase(suite, all);
     return suite;

@@ -68,7 +68,7 @@ class Case:
         self.nodes, self.initializers, self.inputs, self.outputs, self.references = [], [], [], [], []
         self.tolerance = None
         self.peer = True
-        self.peer_opset = None
+        self.for_peer = None  # makes the model that the peer is given out of the case's
         self.settings = set()
         self.kinds_seen = set()
         self.domains = {"": opset}
@@ -195,10 +195,10 @@ class Case:
         return names[0] if results == 1 else names
 
     def output(self, name, kind=None, reference=None):
-        """Makes a value an output. `reference` is what it should be, for models that the peer refuses."""
-        self.outputs.append((name, kind))
-        self.references.append(None if reference is None else (rounded(reference, kind) if kind != "str" else reference,
-                                                               kind))
+        """Makes a value an output. `reference` is what it should be (a list: of a sequence), for models that the peer
+        refuses."""
+        self.outputs.append((name, None if isinstance(reference, list) else kind))
+        self.references.append(None if reference is None else (reference, kind))
         if kind is not None:
             self.kinds_seen.add(kind)
 
@@ -208,8 +208,12 @@ class Case:
 
     def as_before(self, opset):
         """The peer is given the model as one of this opset, which means the same, where it has no newer one."""
+        def changed(model):
+            next(entry for entry in model.opset_import if entry.domain == "").version = opset
+            return model
+
         if self.opset > opset:
-            self.peer_opset = opset
+            self.for_peer = changed
 
     def known(self, what):
         """The compiler has to know all "sizes" of inputs, or at least the "rank"."""
@@ -273,20 +277,20 @@ class Case:
         os.makedirs(data)
         with open(os.path.join(folder, "model.onnx"), "wb") as file:
             file.write(self.model().SerializeToString())
-        if self.peer_opset is not None:
-            model = self.model()
-            next(entry for entry in model.opset_import if entry.domain == "").version = self.peer_opset
+        if self.for_peer is not None:
             with open(os.path.join(folder, "peer.onnx"), "wb") as file:
-                file.write(model.SerializeToString())
+                file.write(self.for_peer(self.model()).SerializeToString())
         for index, (name, array, kind) in enumerate(self.inputs):
             with open(os.path.join(data, f"input_{index}.pb"), "wb") as file:
                 file.write(tensor(array, kind, name).SerializeToString())
         if self.references and all(reference is not None for reference in self.references):
             place = os.path.join(folder, "reference") if self.peer else data
             os.makedirs(place, exist_ok=True)
-            for index, (array, kind) in enumerate(self.references):
-                with open(os.path.join(place, f"output_{index}.pb"), "wb") as file:
-                    file.write(tensor(array, kind).SerializeToString())
+            for index, (reference, kind) in enumerate(self.references):
+                parts = [(f"_{i}", item) for i, item in enumerate(reference)] if isinstance(reference, list) else [("", reference)]
+                for ending, array in parts:
+                    with open(os.path.join(place, f"output_{index}{ending}.pb"), "wb") as file:
+                        file.write(tensor(array if kind == "str" else rounded(array, kind), kind).SerializeToString())
 
 
 def make_node(operator, inputs, outputs, domain="", attributes=None):

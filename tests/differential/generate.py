@@ -8,14 +8,18 @@ import random
 import sys
 
 from case import Case, Dropped
+from retype import retype
 from table import OPERATORS
 import control  # noqa: F401 (these fill the table)
 import elementwise  # noqa: F401
 import graphs  # noqa: F401
+import language  # noqa: F401
 import learning  # noqa: F401
 import modern  # noqa: F401
 import movement  # noqa: F401
 import neural  # noqa: F401
+import newest  # noqa: F401
+import plus  # noqa: F401
 import pooling  # noqa: F401
 import quantised  # noqa: F401
 import recurrent  # noqa: F401
@@ -23,6 +27,9 @@ import reductions  # noqa: F401
 import sequences  # noqa: F401
 import signals  # noqa: F401
 import text  # noqa: F401
+import vision  # noqa: F401
+
+RETYPED = 1.0  # the share of cases that get another float type, if they can
 
 
 def step(value):
@@ -42,6 +49,8 @@ def draw(name, seed, index):
         case = Case(name.rstrip("_"), label, opset)
         try:
             function(case)
+            if case.chance(RETYPED):
+                retype(case)
             return case
         except Dropped:
             pass

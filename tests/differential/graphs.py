@@ -115,11 +115,11 @@ def reshape(g, case):
     name, shape = g.pick()
     kind = case.choice(["merge", "flatten", "unsqueeze", "squeeze", "from_shape", "all"])
     count = math.prod(shape)
-    if kind == "merge" and len(shape) >= 2:
+    if kind == "merge" and len(shape) >= 2 and count:
         at = case.integer(0, len(shape) - 2)
         target = shape[:at] + [shape[at] * shape[at + 1]] + shape[at + 2:]
         asked = list(target)
-        asked[at] = -1 if count else target[at]
+        asked[at] = -1
         y = case.node("Reshape", [name, case.constant(np.array(asked, np.int64), "i64")])
     elif kind == "flatten" and len(shape) >= 1:
         axis = case.integer(0, len(shape))
@@ -135,7 +135,7 @@ def reshape(g, case):
         target = shape[:axis] + shape[axis + 1:]
         y = case.node("Squeeze", [name], axes=[axis]) if case.opset < 13 else \
             case.node("Squeeze", [name, case.constant(np.array([axis], np.int64), "i64")])
-    elif kind == "from_shape" and len(shape) >= 2:  # as exporters write a flattening
+    elif kind == "from_shape" and len(shape) >= 2 and count:  # as exporters write a flattening
         dims = case.node("Shape", [name])
         first = case.node("Gather", [dims, case.constant(np.array(0, np.int64), "i64")], axis=0)
         one = case.node("Unsqueeze", [first], axes=[0]) if case.opset < 13 else \

@@ -1,6 +1,7 @@
 """Operators of ai.onnx.ml, and losses."""
 import numpy as np
 
+from case import tensor
 from table import operator
 
 ML = "ai.onnx.ml"
@@ -260,6 +261,62 @@ def tree_ensemble_classifier(case):
     case.output(label, "str" if "classlabels_strings" in attributes else "i64")
     case.output(scores, "f32")
     case.within(1e-4, 1e-5)
+
+
+COMPARISONS = [np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal]  # by the number of the mode
+
+
+@operator("TreeEnsemble", 21, weight=3)
+def tree_ensemble(case):
+    case.without_peer()
+    case.domains[ML] = 5
+    kind, rows, columns, targets = case.choice(["f32", "f64"]), case.choice([1, 2, 7, 33]), case.integer(1, 8), case.integer(1, 3)
+    x = np.round(case.values([rows, columns], kind) * 2) / 2
+    if case.chance(0.2):
+        x = np.where(case.numpy.random(x.shape) < 0.1, np.array(np.nan, x.dtype), x)
+    lists = {key: [] for key in ("featureids", "splits", "modes", "truenodeids", "falsenodeids", "trueleafs", "falseleafs",
+                                 "missing_value_tracks_true")}
+    roots, leaves = [], []
+
+    def grow(depth):
+        """The number of a node or leaf and whether it is a leaf, and what the rows get there."""
+        if depth and (depth == 4 or case.chance(0.3)):
+            leaves.append((case.integer(0, targets - 1), case.real(-1, 1)))
+            scores = np.zeros([rows, targets])
+            scores[:, leaves[-1][0]] = leaves[-1][1]
+            return len(leaves) - 1, 1, scores, np.broadcast_to(np.arange(targets) == leaves[-1][0], scores.shape)
+        at, feature, mode = len(lists["modes"]), case.integer(0, columns - 1), case.integer(0, 5)
+        split, tracks = case.integer(-4, 4) / 2, case.integer(0, 1)
+        for key, value in zip(lists, (feature, split, mode, 0, 0, 0, 0, tracks)):
+            lists[key].append(value)
+        taken = COMPARISONS[mode](x[:, feature], split) | (np.isnan(x[:, feature]) & bool(tracks))
+        sides = []
+        for side in ("true", "false"):
+            child, leaf, *found = grow(depth + 1)
+            lists[f"{side}nodeids"][at], lists[f"{side}leafs"][at] = child, leaf
+            sides.append(found)
+        return (at, 0) + tuple(np.where(taken[:, None], yes, no) for yes, no in zip(*sides))
+
+    scores, given = [], []
+    for _ in range(case.integer(1, 5)):
+        root, _, found, touched = grow(0)
+        roots.append(root)
+        scores.append(found)
+        given.append(touched)
+    aggregate = case.choice([None, 0, 1, 2, 3])
+    scores, given = np.array(scores), np.array(given)
+    if aggregate in (2, 3):  # of trees that give a target something
+        outside = np.inf if aggregate == 2 else -np.inf
+        y = np.where(given, scores, outside).min(0) if aggregate == 2 else np.where(given, scores, outside).max(0)
+        y = np.where(given.any(0), y, 0)
+    else:
+        y = scores.sum(0) / (len(roots) if aggregate == 0 else 1)
+    attributes = {f"nodes_{key}": value for key, value in lists.items() if key not in ("splits", "modes")}
+    attributes.update({"nodes_splits": tensor(lists["splits"], kind), "nodes_modes": tensor(np.array(lists["modes"], np.uint8), "u8"),
+                       "leaf_targetids": [target for target, _ in leaves], "leaf_weights": tensor([weight for _, weight in leaves], kind),
+                       "tree_roots": roots, "n_targets": targets, "aggregate_function": aggregate})
+    case.output(case.node("TreeEnsemble", [case.feed(x, kind)], domain=ML, **attributes), kind, y)
+    case.within(1e-5, 1e-6)
 
 
 @operator("NegativeLogLikelihoodLoss", 12, weight=2)

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from case import FLOATS, INTEGERS, NUMBERS, SIGNED, Dropped
+from case import FLOATS, INTEGERS, NUMBERS, SIGNED, Dropped, tensor
 from table import operator
 
 ANY = list(NUMBERS) + ["bool", "str"]
@@ -92,7 +92,6 @@ def concat(case):
 
 @operator("ConstantOfShape", 9)
 def constant_of_shape(case):
-    from case import tensor
     kind = case.kind(list(NUMBERS) + ["bool"])
     value = tensor(case.values([1], kind), kind) if case.chance(0.8) else None
     shape = case.shape(zero=0.1)
@@ -149,8 +148,9 @@ def flatten(case):
 
 
 def indices(case, shape, size, negative=True):
+    """A kind of indices, and some of them."""
     kind = case.choice(["i32", "i64"])
-    return case.feed(case.ints(shape, kind, -size if negative else 0, size - 1), kind)
+    return kind, case.ints(shape, kind, -size if negative else 0, size - 1)
 
 
 @operator("Gather", weight=2)
@@ -160,10 +160,13 @@ def gather(case):
     axis = case.axis(len(shape))
     if case.opset < 11:
         axis %= len(shape)
-    chosen = indices(case, case.shape(high=2, limit=max(1, min(40, 100000 // math.prod(shape)))), shape[axis],
-                     case.opset >= 11)
-    y = case.node("Gather", [case.feed(case.values(shape, kind), kind), chosen], axis=axis if axis or case.chance(0.5) else None)
-    case.output(y, kind)
+    picked = case.shape(high=2, limit=max(1, min(40, 100000 // math.prod(shape))))
+    index_kind, chosen = indices(case, picked, shape[axis], case.opset >= 11)
+    x = case.values(shape, kind)
+    y = case.node("Gather", [case.feed(x, kind), case.feed(chosen, index_kind)], axis=axis if axis or case.chance(0.5) else None)
+    case.output(y, kind, np.take(x, chosen, axis))
+    if kind == "str":  # the peer copies the first string of each slice only
+        case.without_peer()
 
 
 @operator("GatherElements", 11)
@@ -173,7 +176,8 @@ def gather_elements(case):
     axis = case.axis(len(shape))
     picked = [case.integer(1, size) for size in shape]
     picked[axis] = case.choice([1, 2, shape[axis], shape[axis] + 3])
-    y = case.node("GatherElements", [case.feed(case.values(shape, kind), kind), indices(case, picked, shape[axis])],
+    index_kind, chosen = indices(case, picked, shape[axis])
+    y = case.node("GatherElements", [case.feed(case.values(shape, kind), kind), case.feed(chosen, index_kind)],
                   axis=axis if axis or case.chance(0.5) else None)
     case.output(y, kind)
 
@@ -280,7 +284,7 @@ def one_hot(case):
 @operator("Pad", weight=3)
 def pad(case):
     mode = case.choice([None, "constant", "reflect", "edge"] + (["wrap"] if case.opset >= 19 else []))
-    kind = case.kind(["f32", "f64"] if case.opset < 11 else ["f32", "f64", "i32", "i64", "u32", "u64", "i8", "u8", "bool"])
+    kind = case.kind(["f32", "f64"] if case.opset < 11 else ["f32", "f64", "i32", "i64", "u32", "u64", "i8", "u8"] + (["bool"] if case.opset >= 13 else []))
     shape = case.shape(low=1, zero=0)
     rank = len(shape)
     axes = sorted(axis % rank for axis in case.axes(rank)) if case.opset >= 18 and case.chance(0.4) else list(range(rank))

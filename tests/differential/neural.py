@@ -60,15 +60,15 @@ def convolution(x, w, bias, attributes, groups):
     pads = padding_of(attributes, x.shape[2:], kernel)
     strides, dilations = attributes["strides"] or [1] * rank, attributes["dilations"] or [1] * rank
     x = np.pad(x.astype(np.float64), [(0, 0), (0, 0)] + [(pads[i], pads[i + rank]) for i in range(rank)])
-    x = x.reshape([x.shape[0], groups, -1] + list(x.shape[2:]))
-    w = w.astype(np.float64).reshape([groups, -1] + list(w.shape[1:]))
+    x = x.reshape([x.shape[0], groups, x.shape[1] // groups] + list(x.shape[2:]))
+    w = w.astype(np.float64).reshape([groups, len(w) // groups] + list(w.shape[1:]))
     counts = [(x.shape[3 + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 for i in range(rank)]
     y = 0
     for at in np.ndindex(*kernel):
         places = tuple(slice(at[i] * dilations[i], at[i] * dilations[i] + (counts[i] - 1) * strides[i] + 1, strides[i])
                        for i in range(rank))
         y = y + np.einsum("ngc...,goc->ngo...", x[(slice(None),) * 3 + places], w[(slice(None),) * 3 + at])
-    y = y.reshape([y.shape[0], -1] + counts)
+    y = y.reshape([y.shape[0], y.shape[1] * y.shape[2]] + counts)
     return y if bias is None else y + bias.astype(np.float64).reshape([-1] + [1] * rank)
 
 

@@ -156,7 +156,7 @@ def encode(kind, values, saturate=True):
         v = values[i]
         sign = half if np.signbit(v) else 0
         if np.isnan(v):
-            result[i] = {"f8e4m3fn": 127 | sign, "f8e5m2": 126 | sign, "f4e2m1": 7}.get(kind, 128)
+            result[i] = {"f8e4m3fn": 127 | sign, "f8e5m2": 126 | sign, "f4e2m1": 8}.get(kind, 128)
             continue
         a = abs(v)
         step = table[-1] - table[-2]

@@ -41,12 +41,19 @@ def cast(suite):
         inside = np.clip(whole, low, high)
         suite.op(opset, "Cast", f"f32_to_{kind}", [inside.astype(np.float32)], [integers(kind, inside)], to=TYPES[kind])
         suite.op(opset, "Cast", f"i8_to_{kind}", [inside.astype(np.int8)], [integers(kind, inside)], to=TYPES[kind])
+        # What does not fit loses its high bits, as in ONNX's own cases and in ONNX Runtime.
+        suite.op(opset, "Cast", f"f32_to_{kind}_wraps", [whole.astype(np.float32)], [integers(kind, whole)],
+                 to=TYPES[kind])
+        suite.op(opset, "Cast", f"f16_to_{kind}_wraps", [whole.astype(np.float16)], [integers(kind, whole)],
+                 to=TYPES[kind])
         for to, dtype in (("f32", np.float32), ("f16", np.float16), ("i8", np.int8), ("u8", np.uint8)):
             value = np.abs(inside) if to == "u8" and low == 0 else inside
             if to != "u8" or low == 0:
                 suite.op(opset, "Cast", f"{kind}_to_{to}", [integers(kind, value)], [value.astype(dtype)], to=TYPES[to])
         suite.op(opset, "CastLike", f"f32_to_{kind}", [inside.astype(np.float32), integers(kind, [0])],
                  [integers(kind, inside)])
+    special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.25, 9, -8], np.float32)
+    suite.op(23, "Cast", "f32_to_f4e2m1_special", [special], [encode("f4e2m1", special)], to=TYPES["f4e2m1"])
     finite = FLOATS[np.isfinite(FLOATS)]
     suite.op(23, "Cast", "f32_to_f4e2m1", [finite], [encode("f4e2m1", finite)], to=TYPES["f4e2m1"])
     suite.op(23, "Cast", "f16_to_f4e2m1", [finite.astype(np.float16)], [encode("f4e2m1", finite.astype(np.float16))],

@@ -64,6 +64,21 @@ def split(suite, rng):
     suite.op(18, "Split", "last_smaller", [x[:5]], [x[:3], x[3:5]], num_outputs=2)
 
 
+def search_sorted(suite, rng):
+    """Opset 28."""
+    for label, dtype, shape in (("f32", np.float32, (7,)), ("i64", np.int64, (3, 4)), ("u8", np.uint8, ()),
+                                ("f64", np.float64, (2, 0, 3)), ("f16", np.float16, (5, 2, 3))):
+        x = np.sort(rng.integers(0, 9, 11)).astype(dtype)
+        values, order = rng.integers(0, 12, shape).astype(dtype), rng.permutation(11)
+        for side in ("left", "right"):
+            y = np.searchsorted(x, values, side)
+            suite.op(28, "Searchsorted", f"{label}_{side}", [x, values], [np.int64(y)], side=side)
+            mixed = x[order]
+            suite.op(28, "Searchsorted", f"{label}_{side}_sorter", [mixed, values, np.argsort(order)], [np.int64(y)],
+                     open_dims=True, side=side)
+    suite.op(28, "Searchsorted", "default", [np.array([1, 2, 2, 3]), np.array([2])], [np.array([1])])
+
+
 # ---- Resize ----
 
 def cubic(t, a=-0.75):
@@ -246,3 +261,4 @@ def make(suite):
     resize(suite, rng)
     crop_and_scatter(suite, rng)
     order(suite, rng)
+    search_sorted(suite, rng)

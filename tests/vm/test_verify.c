@@ -92,7 +92,7 @@ END_TEST
 static void check_image(void (*tamper)(xcvm_image *image), const char *part)
 {
     test_bytes b = assemble("$1 = Relu(f32[1] 1)\n$2 = Add($1, $1)\nJmp(to=0)\n");
-    xcvm_program program = {.allocator = *xcvm_allocator_or_default(NULL)};
+    xcvm_program program = {.allocator = *xcvm_allocator_or_default(NULL), .isa = xcvm_kernel_isa()};
     xcvm_error error = {0};
     program.arena.allocator = &program.allocator;
     xcvm_status status = xcvm_image_decode(b.at, b.length, &program.allocator, &program.arena, &program.image, &error);
