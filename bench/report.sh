@@ -23,6 +23,8 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     awk -f bench/report.awk "$out/lines.txt"
     printf '\n## Scaling\n'
     bench/scaling.sh
+    printf '\n## Whole processes\n\nFrom exec to exit: load, one run, the result printed.\n\n'
+    bench/process.sh
     printf '\n## The machine itself\n\n```\n'
     build/release/bench/overhead "$out"
     printf '```\n\n## Kernels\n\n'

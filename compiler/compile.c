@@ -122,7 +122,8 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     return XCVM_OK;
 }
 
-static xcvm_status compile_in(const void *model, size_t count, const char *dir, const xcc_options *options,
+/* `file` is where the model is, closed when it has been read; NULL if it is the caller's memory. */
+static xcvm_status compile_in(const void *model, size_t count, xcc_model_file *file, const xcc_options *options,
                               xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error)
 {
     static const xcc_options defaults = {.size = sizeof defaults};
@@ -135,8 +136,10 @@ static xcvm_status compile_in(const void *model, size_t count, const char *dir, 
     xcvm_status status = xcc_module_init(&m, options, error);
     if (status == XCVM_OK) {
         xcc_progress(&m, "import", 0);
-        status = xcc_import(&m, model, count, dir, NULL, NULL);
+        status = xcc_import(&m, model, count, file != NULL ? file->dir : NULL, NULL, NULL);
     }
+    if (file != NULL)
+        xcc_model_file_close(file);
     if (status == XCVM_OK)
         status = compile_module(&m, sink, user, report);
     xcc_module_release(&m);
@@ -154,7 +157,7 @@ xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_
 {
     xcc_model_file file;
     XCVM_TRY(xcc_model_file_open(&file, path, options != NULL ? options->allocator : NULL, error));
-    xcvm_status status = compile_in(file.bytes, file.count, file.dir, options, sink, user, report, error);
+    xcvm_status status = compile_in(file.bytes, file.count, &file, options, sink, user, report, error);
     xcc_model_file_close(&file);
     return status;
 }

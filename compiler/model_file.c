@@ -109,6 +109,5 @@ void xcc_model_file_close(xcc_model_file *file)
     else
         xcvm_deallocate(file->allocator, file->bytes, file->count);
     xcvm_deallocate(file->allocator, file->dir, file->dir_bytes);
-    file->bytes = NULL;
-    file->dir = NULL;
+    *file = (xcc_model_file){.allocator = file->allocator};
 }

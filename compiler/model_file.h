@@ -16,6 +16,7 @@ typedef struct xcc_model_file {
 /* Maps a regular file, reads anything else (a pipe) to its end. IO if it cannot be read. */
 xcvm_status xcc_model_file_open(xcc_model_file *file, const char *path, const xcvm_allocator *allocator,
                                 xcvm_error *error);
+/* May be called again. */
 void xcc_model_file_close(xcc_model_file *file);
 
 #endif

@@ -237,7 +237,8 @@ XCVM_KERNEL(TreeEnsemble)
     const size_t rows = (size_t)a->x->dims[0], workers = (size_t)xcvm_threads_count(k->threads);
     f.block = f.targets > SUMS / ROWS ? SUMS / f.targets : ROWS;
     f.block = f.block == 0 ? 1 : f.block;
-    f.by_tree = workers > 1 && rows <= f.block && rows < 4 * workers && f.tree_count >= 128;
+    /* The order of a sum over trees would depend on the number of workers. */
+    f.by_tree = workers > 1 && !k->deterministic && rows <= f.block && rows < 4 * workers && f.tree_count >= 128;
     size_t bytes;
     XCVM_CHECK(k->error,
                xcvm_size_mul(f.block, f.targets, &f.sums_stride) &&

@@ -19,7 +19,7 @@ if [ "$(uname -m)" = x86_64 ]; then
     agree "$@" --isa x86-64-v3
 fi
 
-# A program is the same after a trip through text assembly, and any protobuf tool can read it.
+# A program gives the same bits with any number of threads. It is the same after a trip through text assembly, and any protobuf tool can read it.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for model; do
@@ -27,6 +27,11 @@ for model; do
     "$xcvm" dump "$work/p.bin" | "$xcvm" asm - -o "$work/q.bin"
     cmp "$work/p.bin" "$work/q.bin"
     "$xcvm" dump "$work/p.bin" >"$work/p.txt"
+    for threads in 1 3; do
+        "$xcvm" run "$work/p.bin" --random --seed 1 --threads "$threads" --deterministic --max-elements 10000000 \
+            >"$work/$threads.txt" 2>"$work/notes.txt"
+    done
+    cmp "$work/1.txt" "$work/3.txt"
     protoc --decode=xcvm.XCProgram --proto_path="$(dirname "$xcvm")/../generated" xcvm.proto <"$work/p.bin" |
         head -c 1000000 | grep -q '^instructions'
 done

@@ -18,7 +18,7 @@ const struct option session_options[7] = {
     {"strict-types", 0, NULL, OPTION_FLAG, offsetof(struct session_flags, strict_types), 0, 0,
      "check every result against the type that the compiler noted"},
     {"deterministic", 0, NULL, OPTION_FLAG, offsetof(struct session_flags, deterministic), 0, 0,
-     "the same bits for any number of threads"},
+     "the same bits for any number of threads, also of large forests over a few rows, which one thread computes then"},
 };
 
 static bool print_text(void *user, const char *text)
