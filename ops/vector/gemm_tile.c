@@ -70,18 +70,20 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
 #define TILE_FUNCTIONS(rows, vectors)                                                                                  \
     static void by_row_##rows##x##vectors(const xcvm_gemm_tile *t) { multiply_tile(t, rows, vectors, false); }         \
     static void by_column_##rows##x##vectors(const xcvm_gemm_tile *t) { multiply_tile(t, rows, vectors, true); }
+/* clang-format off */
 #if XCVM_GEMM_VECTORS == 3
-#define TILE_SIZES(X)                                                                                                  \
-    X(16, 1) X(8, 3) X(8, 2) X(8, 1) X(4, 3) X(4, 2) X(4, 1) X(2, 3) X(2, 2) X(2, 1) X(1, 3) X(1, 2) X(1, 1)
+#define TILE_SIZES(X) \
+    X(16, 1) \
+    X(8, 3) X(8, 2) X(8, 1) X(4, 3) X(4, 2) X(4, 1) X(2, 3) X(2, 2) X(2, 1) X(1, 3) X(1, 2) X(1, 1)
 #elif XCVM_GEMM_VECTORS == 4
-#define TILE_SIZES(X)                                                                                                  \
-    X(12, 1)                                                                                                           \
-    X(6, 4)                                                                                                            \
-    X(6, 3) X(6, 2) X(6, 1) X(4, 4) X(4, 3) X(4, 2) X(4, 1) X(2, 4) X(2, 3) X(2, 2) X(2, 1) X(1, 4) X(1, 3) X(1, 2)    \
-        X(1, 1)
+#define TILE_SIZES(X) \
+    X(12, 1) \
+    X(6, 4) X(6, 3) X(6, 2) X(6, 1) X(4, 4) X(4, 3) X(4, 2) X(4, 1) \
+    X(2, 4) X(2, 3) X(2, 2) X(2, 1) X(1, 4) X(1, 3) X(1, 2) X(1, 1)
 #else
 #define TILE_SIZES(X) X(12, 1) X(6, 2) X(6, 1) X(4, 2) X(4, 1) X(2, 2) X(2, 1) X(1, 2) X(1, 1)
 #endif
+/* clang-format on */
 TILE_SIZES(TILE_FUNCTIONS)
 
 size_t xcvm_gemm_tile_rows(size_t rows, size_t vectors)
