@@ -279,6 +279,26 @@ static bool claim_outputs(xcc_node *n)
     return true;
 }
 
+/* What the verifier would refuse is not to be made. */
+static xcvm_status check_ranges(const xcc_node *n)
+{
+    for (size_t i = 0; i < n->row->field_count; i++) {
+        const xcvm_field *f = &n->row->fields[i];
+        const int64_t *values = (const int64_t *)(const void *)((const char *)n->args + f->offset);
+        size_t count = f->kind == XCVM_FIELD_INT ? 1 : 0;
+        if (f->kind == XCVM_FIELD_INTS) {
+            const xcvm_ints *ints = (const void *)values;
+            values = ints->at;
+            count = ints->count;
+        }
+        for (size_t j = 0; j < count; j++)
+            XCVM_CHECK(n->graph->module->error, values[j] >= f->min && values[j] <= f->max, OUT_OF_RANGE,
+                       "attribute '%s' is %lld, not between %lld and %lld", f->name, (long long)values[j],
+                       (long long)f->min, (long long)f->max);
+    }
+    return XCVM_OK;
+}
+
 xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args)
 {
     xcc_module *m = b->graph->module;
@@ -293,7 +313,8 @@ xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args)
     for (size_t i = 0; i < n->row->field_count; i++)
         if (!copy_field(m, &n->row->fields[i], (char *)n->args + n->row->fields[i].offset))
             return NULL;
-    if (xcc_node_infer(n) != XCVM_OK || !claim_outputs(n) || xcc_node_link_uses(n) != XCVM_OK)
+    if (check_ranges(n) != XCVM_OK || xcc_node_infer(n) != XCVM_OK || !claim_outputs(n) ||
+        xcc_node_link_uses(n) != XCVM_OK)
         return NULL;
     xcc_node_insert(b->graph, n, b->before);
     return n;

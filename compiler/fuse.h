@@ -148,7 +148,7 @@ struct xcc_loops {
     int64_t dims[XCVM_MAX_RANK];                         /* merged */
     int64_t strides[XCVM_FUSED_OPERANDS][XCVM_MAX_RANK]; /* of xs */
     uint32_t loop_count;
-    uint64_t in_place; /* bit x: a result may lie exactly where operand x does */
+    uint64_t in_place; /* bit x: the last result may lie exactly where operand x does */
 };
 
 static inline int64_t xcc_loops_row(const xcc_loops *l) { return l->dims[l->rank - 1]; }

@@ -127,18 +127,16 @@ static xcvm_status say_failure(const xcc_options *options, const xcc_cc_job *job
     return xcvm_error_set(error, XCVM_UNSUPPORTED,
                           "the C compiler %.60s does not make the kernel library for %s (%s%.80s): %s",
                           xcc_cc_name(options), xcc_cc_isa(options),
-                          kept != NULL ? "its source is " : "keep_c keeps its source", kept != NULL ? kept : "", text);
+                          kept != NULL ? "its source is " : "keep-c keeps its source", kept != NULL ? kept : "", text);
 }
 
-xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, size_t *failed,
-                       xcvm_error *error)
+xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, xcvm_error *error)
 {
     pid_t children[MOST_JOBS];
     int allowed = xcvm_available_threads();
     size_t side_by_side = allowed < 1 ? 1 : allowed > MOST_JOBS ? MOST_JOBS : (size_t)allowed;
     xcvm_status status = XCVM_OK;
     size_t started = 0, ended = 0;
-    *failed = count;
     while (ended < started || (started < count && status == XCVM_OK)) {
         if (started < count && status == XCVM_OK && started - ended < side_by_side) {
             status = start(options, &jobs[started], &children[started % MOST_JOBS], error);
@@ -146,10 +144,8 @@ xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_
                 started++;
             continue;
         }
-        if (!succeeds(children[ended % MOST_JOBS]) && status == XCVM_OK) {
-            *failed = ended;
+        if (!succeeds(children[ended % MOST_JOBS]) && status == XCVM_OK)
             status = say_failure(options, &jobs[ended], error);
-        }
         ended++;
     }
     return status;

@@ -22,9 +22,8 @@ typedef struct xcc_cc_job {
     bool links; /* to a shared object, and not only compiles */
 } xcc_cc_job;
 
-/* Does the jobs, one at a time for each processor that this process may use. Status: UNSUPPORTED if the compiler cannot
- * be run or fails, and then *failed is the job. */
-xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, size_t *failed,
-                       xcvm_error *error);
+/* Does the jobs, one at a time for each processor that this process may use. UNSUPPORTED if the compiler cannot be run,
+ * or fails: then the message has the first lines that it printed. */
+xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, xcvm_error *error);
 
 #endif

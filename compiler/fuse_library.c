@@ -139,7 +139,6 @@ static xcvm_status compile_parts(build *b, part *parts, uint32_t count)
 {
     xcc_cc_job jobs[MOST_PARTS];
     const char *sources[MOST_PARTS], *objects[MOST_PARTS];
-    size_t failed;
     for (uint32_t i = 0; i < count; i++) {
         XCVM_TRY(write_part(b, &parts[i], (xcc_source_part){i, count}));
         sources[i] = parts[i].source;
@@ -147,10 +146,10 @@ static xcvm_status compile_parts(build *b, part *parts, uint32_t count)
         jobs[i] = (xcc_cc_job){
             .inputs = &sources[i], .input_count = 1, .output = parts[i].object, .messages = parts[i].messages};
     }
-    XCVM_TRY(xcc_cc_run(b->m->options, jobs, count, &failed, b->m->error));
+    XCVM_TRY(xcc_cc_run(b->m->options, jobs, count, b->m->error));
     xcc_cc_job link = {
         .inputs = objects, .input_count = count, .output = b->object, .messages = b->messages, .links = true};
-    return xcc_cc_run(b->m->options, &link, 1, &failed, b->m->error);
+    return xcc_cc_run(b->m->options, &link, 1, b->m->error);
 }
 
 static xcvm_status run_compiler(build *b)
@@ -159,10 +158,9 @@ static xcvm_status run_compiler(build *b)
     count = count > MOST_PARTS ? MOST_PARTS : count;
     if (count < 2) {
         const char *source = b->source;
-        size_t failed;
         xcc_cc_job job = {
             .inputs = &source, .input_count = 1, .output = b->object, .messages = b->messages, .links = true};
-        return xcc_cc_run(b->m->options, &job, 1, &failed, b->m->error);
+        return xcc_cc_run(b->m->options, &job, 1, b->m->error);
     }
     part *parts = xcvm_allocate_zeroed(b->m->allocator, count * sizeof *parts);
     if (parts == NULL)

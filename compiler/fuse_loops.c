@@ -168,8 +168,32 @@ void xcc_loops_want(xcc_loops *l, uint32_t loop)
 
 /* ---- Memory ---- */
 
-/* Whether element i of a result's row is only written behind the last reading of element i of operand x, which must be
- * read nowhere else. */
+/* The last loop that reads operand x. */
+static uint32_t last_reading(xcc_loops *l, size_t x)
+{
+    uint32_t last = 0;
+    for (uint32_t loop = 0; loop < l->loop_count; loop++) {
+        xcc_loops_want(l, loop);
+        for (size_t i = 0; i < l->step_count; i++) {
+            const xcc_step *step = &l->steps[i];
+            bool folds = step->fold != XCC_FOLD_NONE && xcc_step_reads_in(step) == loop;
+            bool computes = step->wanted && !(step->kept && step->loop < loop);
+            for (size_t j = 0; j < step->operand_count && (folds || computes); j++)
+                if (step->operands[j].source == XCC_SOURCE_OPERAND && step->operands[j].index == x)
+                    last = loop;
+        }
+    }
+    /* A copy of an operand is written in the last loop. */
+    for (size_t r = 0; r < l->f->result_count; r++) {
+        const xcc_reading *reading = &l->readings[l->f->results[r]];
+        if (reading->source == XCC_SOURCE_OPERAND && reading->index == x)
+            last = l->loop_count - 1;
+    }
+    return last;
+}
+
+/* Whether the last result, the only one that the machine puts where an operand is, may lie where operand x is: an
+ * element is read for its own row or element alone, and not after that has been written. */
 static bool can_lie_in_place(xcc_loops *l, size_t x)
 {
     int64_t stride = 1, rows_stride = 1;
@@ -182,29 +206,9 @@ static bool can_lie_in_place(xcc_loops *l, size_t x)
         row = row && l->strides[x][axis] == rows_stride;
         rows_stride *= l->dims[axis];
     }
-    if (!full)
-        return row;
-    uint32_t read = 0, written = l->loop_count;
-    for (uint32_t loop = 0; loop < l->loop_count; loop++) {
-        xcc_loops_want(l, loop);
-        for (size_t i = 0; i < l->step_count; i++) {
-            const xcc_step *step = &l->steps[i];
-            bool folds = step->fold != XCC_FOLD_NONE && xcc_step_reads_in(step) == loop;
-            bool computes = step->wanted && !(step->kept && step->loop < loop);
-            for (size_t j = 0; j < step->operand_count && (folds || computes); j++)
-                if (step->operands[j].source == XCC_SOURCE_OPERAND && step->operands[j].index == x)
-                    read = loop;
-            if (!step->row && step->result != XCC_NO_RESULT && step->loop < written)
-                written = step->loop;
-        }
-    }
-    /* A copy of an operand is written in the last loop. */
-    for (size_t r = 0; r < l->f->result_count; r++) {
-        const xcc_reading *reading = &l->readings[l->f->results[r]];
-        if (reading->source == XCC_SOURCE_OPERAND && reading->index == x)
-            read = l->loop_count - 1;
-    }
-    return read <= written;
+    const xcc_reading *result = &l->readings[l->f->results[l->f->result_count - 1]];
+    uint32_t written = is_full(l, result) ? l->steps[result->index].loop : l->loop_count - 1;
+    return row || (full && last_reading(l, x) <= written);
 }
 
 xcvm_status xcc_fusion_loops(xcc_module *m, xcc_fusion *f)

@@ -84,7 +84,7 @@ bool xcc_pack_recurrent(xcc_rewrite *r, xcc_node *n)
 {
     enum { MOST_RESULTS = 3 };
     network k;
-    constants made = {NULL};
+    constants made = {.w = NULL};
     xcc_value *y[MOST_RESULTS] = {NULL};
     if (!describe(n, &k) || !pack(r, &k, &made))
         return false;

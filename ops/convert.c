@@ -105,8 +105,8 @@ void xcvm_packed_set(xcvm_dtype dtype, void *data, size_t index, uint32_t value)
 {
     size_t bits = packed_bits(dtype), per_byte = 8 / bits, shift = index % per_byte * bits;
     uint8_t *byte = (uint8_t *)data + index / per_byte;
-    uint32_t mask = ((1u << bits) - 1u) << shift;
-    *byte = (uint8_t)((*byte & ~mask) | (value << shift & mask));
+    uint32_t before = (1u << shift) - 1u, mask = ((1u << bits) - 1u) << shift;
+    *byte = (uint8_t)((*byte & before) | (value << shift & mask));
 }
 
 /* ---- Whole numbers ---- */

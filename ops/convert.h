@@ -38,7 +38,8 @@ uint32_t xcvm_f8_from_f64(xcvm_dtype dtype, double value, bool saturate);
 /* f8e8m0, a power of two or NaN; `mode` is one of ROUND_MODE, of which "nearest" rounds ties up. */
 float xcvm_f8e8m0_to_f32(uint32_t bits);
 uint32_t xcvm_f8e8m0_from_f64(double value, bool saturate, int mode);
-/* Element `index` of a packed type: its bits; and writing it, leaving its neighbours. */
+/* Element `index` of a packed type: its bits; and writing it, which clears those behind it in its byte, so that
+ * elements written in their order leave no bits of what was there before. */
 uint32_t xcvm_packed_get(xcvm_dtype dtype, const void *data, size_t index);
 void xcvm_packed_set(xcvm_dtype dtype, void *data, size_t index, uint32_t bits);
 

@@ -4,6 +4,9 @@
 
 #include <math.h>
 
+/* A size from which on doubles are no int64_t any more; less is more than memory holds. */
+#define LARGEST 0x1p62
+
 /* Which dimension of x entry `i` of scales, sizes or roi is for. */
 static xcvm_status resized_axis(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int rank, int *axis)
 {
@@ -52,6 +55,8 @@ static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t
             scales[d] = xcvm_element_as_double(given, i);
             XCVM_CHECK(error, scales[d] > 0 && scales[d] < 1e9, OUT_OF_RANGE, "scales[%zu] is %g, it must be positive",
                        i, scales[d]);
+            XCVM_CHECK(error, in * scales[d] < LARGEST, OUT_OF_RANGE, "scales[%zu] is %g, too large for %g elements", i,
+                       scales[d], in);
             dims[d] =
                 a->x->dims[d] < 0 ? (scales[d] == 1 ? a->x->dims[d] : XCVM_ANY_DIM) : (int64_t)floor(in * scales[d]);
         } else {
@@ -72,6 +77,8 @@ static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t
             int d;
             XCVM_TRY(resized_axis(error, a, i, rank, &d));
             scales[d] = common;
+            XCVM_CHECK(error, isnan(common) || a->x->dims[d] < 0 || fabs((double)a->x->dims[d] * common) < LARGEST,
+                       OUT_OF_RANGE, "sizes are too large for %g elements, or there are none", (double)a->x->dims[d]);
             dims[d] = isnan(common) || a->x->dims[d] < 0 ? XCVM_ANY_DIM
                                                          : (int64_t)floor((double)a->x->dims[d] * common + 0.5);
         }
@@ -168,7 +175,9 @@ static void fill_axis(const xcvm_Resize_args *a, axis_plan *p, double scale, dou
     const double filter = a->antialias ? fmin(scale, 1) : 1;
     const int64_t first = 1 - p->taps / 2;
     for (int64_t i = 0; i < p->out; i++) {
-        const double x = source_position(a, i, p->in, p->out, scale, roi_start, roi_end);
+        const double position = source_position(a, i, p->in, p->out, scale, roi_start, roi_end);
+        /* Far outside is as good as farther, and can be an integer. */
+        const double x = fmin(fmax(position, -0x1p52), 0x1p52);
         p->outside[i] = a->coordinate_transformation_mode == XCVM_COORDINATE_tf_crop_and_resize &&
                         (x < 0 || x > (double)(p->in - 1));
         int64_t *index = p->index + i * p->taps;

@@ -108,6 +108,13 @@ static double place_of(const extent *e, int64_t cell, int64_t sample)
     return e->begin + (double)cell * e->cell + ((double)sample + 0.5) * e->cell / (double)e->samples;
 }
 
+/* Whether a cell takes so long that a run is to be cut short between two of them. */
+static bool is_long(const xcvm_RoiPool_args *a, const extent *rows, const extent *columns)
+{
+    enum { LONG = 1 << 16 };
+    return rows->samples * columns->samples > LONG || a->x->dims[2] * a->x->dims[3] > LONG;
+}
+
 /* Samples outside of the image count as 0 in the mean, and not at all for the greatest. */
 static double align_cell(const xcvm_RoiPool_args *a, size_t plane, const extent *rows, const extent *columns, int64_t y,
                          int64_t x)
@@ -153,10 +160,13 @@ static void pool_regions(void *context, size_t begin, size_t end, int worker)
         for (int64_t y = 0; y < a->output_height; y++) {
             if (xcvm_kernel_poll(s->k) != XCVM_OK)
                 return;
-            for (int64_t x = 0; x < a->output_width; x++)
+            for (int64_t x = 0; x < a->output_width; x++) {
+                if (is_long(a, &rows, &columns) && xcvm_kernel_poll(s->k) != XCVM_OK)
+                    return;
                 xcvm_write_double(a->y, at++,
                                   align ? align_cell(a, from, &rows, &columns, y, x)
                                         : pool_cell(a->x, from, &rows, &columns, y, x, greatest));
+            }
         }
     }
 }

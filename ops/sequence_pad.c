@@ -77,6 +77,9 @@ XCVM_KERNEL(SequencePad)
                first->rank + 1, XCVM_MAX_RANK);
     XCVM_CHECK(k->error, xcvm_dtype_in((xcvm_dtype)first->dtype, XCVM_TYPES_PLAIN), TYPE_MISMATCH,
                "the items of s have element type %s", xcvm_dtype_name((xcvm_dtype)first->dtype));
+    XCVM_CHECK(k->error, a->value == NULL || a->value->dtype == first->dtype, TYPE_MISMATCH,
+               "value has element type %s, the items of s %s", xcvm_dtype_name((xcvm_dtype)a->value->dtype),
+               xcvm_dtype_name((xcvm_dtype)first->dtype));
     dims[0] = a->s->count;
     memcpy(dims + 1, first->dims, (size_t)first->rank * sizeof *dims);
     dims[1] = a->length != 0 ? a->length : longest;

@@ -31,9 +31,9 @@ done
 
 for family in plus control attention; do
     cases=$build/$family-cases
-    if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
-        echo "python3-torch is not installed"
-        exit 77
+    if [ "$family" = plus ] && ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+        echo "note: without the cases of ONNX+: python3-torch is not installed"
+        continue
     fi
     maker=tests/make_${family}_cases.py
     if [ ! -f "$cases/complete" ] || [ -n "$(find "$maker" tests/case_models.py -newer "$cases/complete")" ]; then

@@ -160,6 +160,9 @@ def attention_cases():
         case("long_causal", *qkv(b=1, h=4, kv=2, s=500, t=500, d=16), attributes={"is_causal": 1})
         case("long_mask", *qkv(b=1, h=2, s=70, t=450, d=64), mask=random.uniform(size=(70, 450)) < 0.3)
         case("f16", *qkv(dtype=np.float16))
+        half = floats(2, 3, 12, 8, dtype=np.float16), floats(2, 3, 12, 8, dtype=np.float16)
+        for outputs in (1, 2, 3, 4):
+            case(f"past_f16_{outputs}", *qkv(h=9, kv=3, dtype=np.float16), outputs=outputs, past=half)
         case("f64", *qkv(dtype=np.float64), mask=floats(4, 6, dtype=np.float64), attributes={"is_causal": 1})
     full = np.array([6, 3])
     attention_case("nonpad", *qkv(), opset=24, nonpad=full)

@@ -210,7 +210,7 @@ static int compile(const struct compile_flags *flags, const char *path)
         }
         if (status != XCVM_OK)
             code = report_error(unwritten ? NULL : path, &error);
-        if (status == XCVM_UNSUPPORTED)
+        if (status == XCVM_UNSUPPORTED && !fuses)
             report_line("\"xcvm check %s\" lists everything that keeps it from compiling", path);
     }
     if (status == XCVM_OK && flags->report)

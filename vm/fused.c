@@ -54,7 +54,8 @@ static bool is_apart(const xcvm_fused *f, const call *c)
             const int64_t result_count = f->elements[f->in_count + i], x_count = f->elements[j];
             bool apart =
                 (uintptr_t)(result + result_count) <= (uintptr_t)x || (uintptr_t)(x + x_count) <= (uintptr_t)result;
-            bool same = result == x && result_count == x_count && (c->function->in_place >> j & 1) != 0;
+            bool same = i + 1 == f->out_count && result == x && result_count == x_count &&
+                        (c->function->in_place >> j & 1) != 0;
             if (!apart && !same)
                 return false;
         }

@@ -13,8 +13,8 @@
 #define XCVM_LIBRARY_SYMBOL "xcvm_library"
 
 /* A function computes the part [begin, end) of its results, out of 0 .. extent; parts may run side by side, and are of
- * at least `grain` but for the last. A result may lie exactly where operand i does if bit i of in_place is set, and
- * overlaps no operand otherwise. `elements` has the sizes of the operands, then of the results. */
+ * at least `grain` but for the last. The last result may lie exactly where operand i does if bit i of in_place is set;
+ * otherwise results overlap no operand. `elements` has the sizes of the operands, then of the results. */
 #define XCVM_LIBRARY_TYPES                                                                                             \
     typedef struct xcvm_library_kernel {                                                                               \
         void (*run)(const float *const *xs, float *const *results, size_t begin, size_t end);                          \

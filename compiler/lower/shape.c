@@ -57,10 +57,12 @@ xcvm_status xcc_lower_axes_attribute(xcc_lowering *n)
 xcvm_status xcc_lower_split(xcc_lowering *n)
 {
     int64_t pieces;
-    if (n->version > 1 || xcc_input(n, 1) == NULL)
+    if (n->version > 1 || xcc_input(n, 1) == NULL) {
         XCVM_TRY(xcc_attribute_to_input(n, "split", 1, 13));
-    else
+    } else { /* an operand of the type of x */
         xcc_attribute_ignore(n, "split");
+        XCVM_TRY(xcc_set_input(n, 1, xcc_low_cast(n, n->inputs[1], XCVM_I64)));
+    }
     XCVM_TRY(xcc_attribute_int(n, "num_outputs", (int64_t)n->output_count, &pieces));
     XCC_NEED(n, n->version < 18 || pieces == (int64_t)n->proto->n_output, INVALID_MODEL,
              "attribute 'num_outputs' is %lld, but there are %zu results", (long long)pieces, n->proto->n_output);

@@ -392,6 +392,14 @@ static void cut_into_blocks(work *w)
     w->key_blocks = d->keys == 0 ? 1 : (d->keys + BLOCK_KEYS - 1) / BLOCK_KEYS;
 }
 
+/* Elements of all keys or values: once they are joined with the past ones, their rows are no longer those of `rows`. */
+static size_t extent_joined(const xcvm_attention *d, const xcvm_attention_rows *rows, size_t width,
+                            const xcvm_value *past, const xcvm_value *present)
+{
+    return past != NULL || present != NULL ? d->batch * d->kv_heads * d->keys * width
+                                           : extent(d, rows, d->kv_heads, d->keys, width);
+}
+
 /* f16 and bf16 as f32; what is left of scratch is returned. */
 static float *widen(const void *data, xcvm_dtype dtype, size_t count, const float **floats, float *scratch)
 {
@@ -420,9 +428,10 @@ XCVM_KERNEL(Attention)
     const size_t y_count = xcvm_element_count(a->y);
     size_t floats = 4 * XCVM_LANES, bytes;
     if (half)
-        floats += xcvm_element_count(a->q) + extent(&d, &d.k, d.kv_heads, d.keys, d.width) + y_count + qk_count;
+        floats += xcvm_element_count(a->q) + extent_joined(&d, &d.k, d.width, a->past_key, a->present_key) + y_count +
+                  qk_count;
     if (v_half)
-        floats += extent(&d, &d.v, d.kv_heads, d.keys, d.v_width);
+        floats += extent_joined(&d, &d.v, d.v_width, a->past_value, a->present_value);
     const bool fits = lay_out(&w, NULL, &(memory){0}, &w.per_worker) &&
                       xcvm_size_mul(w.per_worker, (size_t)xcvm_threads_count(k->threads), &bytes) &&
                       xcvm_size_add(bytes, floats * sizeof(float), &bytes) && xcvm_size_add(bytes, joined, &bytes);

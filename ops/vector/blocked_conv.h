@@ -11,6 +11,16 @@ enum {
     XCVM_BLOCK_VECTORS = XCVM_CHANNEL_BLOCK / XCVM_LANES /* that make up a block */
 };
 
+/* What is inlined for each of many sizes, and the times that its loops are unrolled. With a check in every statement
+ * that takes a compiler a quarter of an hour: then one function of plain loops does for all. */
+#ifdef XCVM_SANITIZED
+#define XCVM_TILE_FUNCTION static __attribute__((noinline))
+enum { XCVM_UNROLL_4 = 1, XCVM_UNROLL_8 = 1, XCVM_UNROLL_16 = 1 };
+#else
+#define XCVM_TILE_FUNCTION XCVM_INLINE
+enum { XCVM_UNROLL_4 = 4, XCVM_UNROLL_8 = 8, XCVM_UNROLL_16 = 16 };
+#endif
+
 typedef struct xcvm_blocked_conv {
     size_t batch, group;
     size_t channels; /* of a group; 0: each by itself */

@@ -58,8 +58,8 @@ typedef struct row_sum {
 
 /* Pixels [at, at + pixels) of an output row; columns, stride and dilation of the window are constants where that pays.
  */
-XCVM_INLINE void sum_run(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
-                         const size_t pixels, size_t at, const float *z, float *y)
+XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
+                                const size_t pixels, size_t at, const float *z, float *y)
 {
     const xcvm_blocked_conv *c = g->c;
     const xcvm_lanes low = xcvm_lanes_all(c->activation.low), high = xcvm_lanes_all(c->activation.high);
@@ -67,22 +67,22 @@ XCVM_INLINE void sum_run(const row_sum *g, const size_t columns, const size_t st
         xcvm_lanes sum[RUN];
         const float *w = g->w + v * XCVM_LANES;
         size_t row = g->ring_row;
-#pragma GCC unroll 8
+#pragma GCC unroll XCVM_UNROLL_8
         for (size_t p = 0; p < pixels; p++)
             sum[p] = g->start[v];
         for (size_t i = 0; i < c->kernel[0]; i++) {
             const float *from = g->ring + row * g->ring_floats + at * stride * BLOCK + v * XCVM_LANES;
-#pragma GCC unroll 8
+#pragma GCC unroll XCVM_UNROLL_8
             for (size_t j = 0; j < columns; j++, w += BLOCK) {
                 const xcvm_lanes filter = xcvm_lanes_load(w);
-#pragma GCC unroll 8
+#pragma GCC unroll XCVM_UNROLL_8
                 for (size_t p = 0; p < pixels; p++)
                     sum[p] += filter * xcvm_lanes_load(from + (p * stride + j * dilation) * BLOCK);
             }
             row += c->dilation[0];
             row -= row >= g->ring_rows ? g->ring_rows : 0;
         }
-#pragma GCC unroll 8
+#pragma GCC unroll XCVM_UNROLL_8
         for (size_t p = 0; p < pixels; p++) {
             const size_t to = (at + p) * BLOCK + v * XCVM_LANES;
             if (z != NULL)

@@ -4,25 +4,15 @@
 /* LINE: floats of a line of a cache. */
 enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRODUCT_SUMS, LINE = 16 };
 
-/* With a check in every statement, all these tiles unrolled take a compiler a quarter of an hour: then one function of
- * plain loops does for all. */
-#ifdef XCVM_SANITIZED
-#define TILE_FUNCTION static __attribute__((noinline))
-enum { UNROLL_PIXELS = 1, UNROLL_VECTORS = 1, UNROLL_CHANNELS = 1 };
-#else
-#define TILE_FUNCTION XCVM_INLINE
-enum { UNROLL_PIXELS = 16, UNROLL_VECTORS = 8, UNROLL_CHANNELS = 4 };
-#endif
-
 /* `pixels` and `blocks` are constants wherever it is called, and spacing too if pixels are blocks side by side. */
-TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_t blocks, const size_t pixels,
-                                 const size_t spacing, const float *x, const float *z, float *y)
+XCVM_TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_t blocks, const size_t pixels,
+                                      const size_t spacing, const float *x, const float *z, float *y)
 {
     const size_t vectors = blocks * VECTORS, w_block = g->w_block, y_block = g->y_block;
     xcvm_lanes sum[SUMS];
-#pragma GCC unroll UNROLL_PIXELS
+#pragma GCC unroll XCVM_UNROLL_16
     for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll UNROLL_VECTORS
+#pragma GCC unroll XCVM_UNROLL_8
         for (size_t v = 0; v < vectors; v++) {
             const size_t in_block = v % VECTORS * XCVM_LANES, at = v / VECTORS * y_block + p * BLOCK + in_block;
             xcvm_lanes start = {0};
@@ -39,25 +29,25 @@ TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_t blo
     const float *w = g->w;
     for (size_t s = 0; s < g->step_count; s++) {
         const float *from = x + g->offsets[s], *const end = from + g->lengths[s];
-#pragma GCC unroll UNROLL_CHANNELS
+#pragma GCC unroll XCVM_UNROLL_4
         for (; from < end; from++, w += BLOCK) {
             xcvm_lanes filter[4 * VECTORS];
-#pragma GCC unroll UNROLL_VECTORS
+#pragma GCC unroll XCVM_UNROLL_8
             for (size_t v = 0; v < vectors; v++)
                 filter[v] = xcvm_lanes_load(w + v / VECTORS * w_block + v % VECTORS * XCVM_LANES);
-#pragma GCC unroll UNROLL_PIXELS
+#pragma GCC unroll XCVM_UNROLL_16
             for (size_t p = 0; p < pixels; p++) {
                 const xcvm_lanes pixel = xcvm_lanes_all(from[p * spacing]);
-#pragma GCC unroll UNROLL_VECTORS
+#pragma GCC unroll XCVM_UNROLL_8
                 for (size_t v = 0; v < vectors; v++)
                     sum[p * vectors + v] += pixel * filter[v];
             }
         }
     }
     const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
-#pragma GCC unroll UNROLL_PIXELS
+#pragma GCC unroll XCVM_UNROLL_16
     for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll UNROLL_VECTORS
+#pragma GCC unroll XCVM_UNROLL_8
         for (size_t v = 0; v < vectors; v++) {
             xcvm_lanes result = sum[p * vectors + v];
             if (g->clamp)

@@ -70,8 +70,8 @@ size_t xcvm_gemm_scratch(const xcvm_gemm_batch *batch, int threads);
 #define xcvm_gemm_run XCVM_PER_ISA(xcvm_gemm_run)
 xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, void *scratch);
 
-/* Bytes of scratch that one thread needs for xcvm_gemm_part, of g or the same with fewer rows or columns; only shape and
- * strides matter. */
+/* Bytes of scratch that one thread needs for xcvm_gemm_part, of g or the same with fewer rows or columns; only shape
+ * and strides matter. */
 #define xcvm_gemm_part_scratch XCVM_PER_ISA(xcvm_gemm_part_scratch)
 size_t xcvm_gemm_part_scratch(const xcvm_gemm *g);
 /* Computes rows [m0, m1) of columns [n0, n1) on the calling thread; n0 is where a panel begins if b is packed, of

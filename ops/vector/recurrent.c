@@ -139,7 +139,7 @@ static xcvm_status get_buffers(xcvm_kernel *k, const xcvm_recurrent *n, const we
 static xcvm_status run_network(xcvm_kernel *k, xcvm_recurrent *n, const weights *from)
 {
     const size_t inputs = (size_t)from->x->dims[2];
-    const float none = 0.0f;
+    static const float none = 0.0f;
     buffers s;
     /* So that its room is counted; it is set right below. */
     if (from->b != NULL && n->op == XCVM_OP_GRU && n->linear_before_reset)

@@ -246,6 +246,76 @@ START_TEST(memory_runs_out)
 }
 END_TEST
 
+/* Convolutions of every blocked algorithm, an LSTM, a Gemm and an attention. */
+static const char layers[] = XCVM_TEST_DATA "/fuzz/corpus/model/layers.onnx";
+
+START_TEST(memory_runs_out_in_layers)
+{
+    test_bytes model = test_file_read(layers);
+    xcvm_status status = XCVM_OUT_OF_MEMORY;
+    ck_assert_ptr_nonnull(model.at);
+    for (size_t i = 1; status != XCVM_OK; i++) {
+        test_allocator a;
+        test_bytes program = {0};
+        xcvm_error error = {0};
+        test_allocator_start(&a, i);
+        xcc_options options = {.size = sizeof options, .allocator = &a.allocator};
+        status = xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, NULL, &error);
+        ck_assert_uint_eq(a.live, 0);
+        ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "request %zu: %s", i, error.message);
+        test_bytes_free(&program);
+    }
+    test_bytes_free(&model);
+}
+END_TEST
+
+static xcvm_status run_once(const test_bytes *program, xcvm_value *x, const xcvm_allocator *allocator,
+                            xcvm_error *error)
+{
+    const xcvm_load_options load = {.size = sizeof load, .allocator = allocator, .copy = true};
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1};
+    xcvm_program *loaded = NULL;
+    xcvm_session *session = NULL;
+    xcvm_status status = xcvm_program_load(program->at, program->length, &load, &loaded, error);
+    if (status == XCVM_OK)
+        status = xcvm_session_create(loaded, &options, &session, error);
+    if (status == XCVM_OK)
+        status = xcvm_session_set_input(session, 0, x, error);
+    if (status == XCVM_OK)
+        status = xcvm_session_run(session, NULL, error);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(loaded);
+    return status;
+}
+
+/* Once with channels in blocks, once without. */
+START_TEST(memory_runs_out_in_a_run)
+{
+    static float ones[16 * 16 * 16];
+    const xcc_options options = {.size = sizeof options, .plain_layout = _i != 0};
+    xcvm_status status = XCVM_OUT_OF_MEMORY;
+    test_bytes program = {0};
+    xcvm_value *x = NULL;
+    xcvm_error error = {0};
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
+        ones[i] = 1;
+    ck_assert_int_eq(xcc_compile_file(layers, &options, test_bytes_sink, &program, NULL, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, (const int64_t[]){1, 16, 16, 16}, ones, NULL, NULL, &x, &error),
+                     XCVM_OK);
+    size_t i = 0;
+    while (status != XCVM_OK) {
+        test_allocator a;
+        test_allocator_start(&a, ++i);
+        status = run_once(&program, x, &a.allocator, &error);
+        ck_assert_uint_eq(a.live, 0);
+        ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "request %zu: %s", i, error.message);
+    }
+    ck_assert_uint_gt(i, 5);
+    xcvm_value_release(x);
+    test_bytes_free(&program);
+}
+END_TEST
+
 Suite *suite_compiler_compile(void)
 {
     Suite *suite = suite_create("compiler/compile");
@@ -257,6 +327,8 @@ Suite *suite_compiler_compile(void)
     tcase_add_test(tests, full_disk);
     tcase_add_test(tests, files);
     tcase_add_test(tests, memory_runs_out);
+    tcase_add_test(tests, memory_runs_out_in_layers);
+    tcase_add_loop_test(tests, memory_runs_out_in_a_run, 0, 2);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -2,7 +2,10 @@
 #include "compiler/fuse.h"
 #include "tests/compiler/support.h"
 
+#include "vm/program.h"
+
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define APPLY(b, Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
@@ -255,6 +258,33 @@ static void make_square(xcc_builder *b)
 START_TEST(operands_that_share_memory) { check_fused(make_square, 1); }
 END_TEST
 
+/* The last result takes the memory of an operand that is read in two loops. */
+static void make_in_place(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(12, 40));
+    x = APPLY(b, CumSum, y, .x = XCC_IN(x), .axis = XCC_IN(must(b, xcc_scalar_i64(b->graph, 1))));
+    xcc_value *y = APPLY(b, Tanh, y, .x = XCC_IN(x));
+    output(b, y);
+    output(b, APPLY(b, Mul, y, .a = XCC_IN(x), .b = XCC_IN(MEAN(b, y))));
+}
+
+START_TEST(result_in_place) { check_fused(make_in_place, 1); }
+END_TEST
+
+/* So many groups that they are compiled in parts. */
+static void make_many(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(50));
+    for (int i = 0; i < 35; i++) {
+        x = APPLY(b, Neg, y, .x = XCC_IN(APPLY(b, Sigmoid, y, .x = XCC_IN(x))));
+        x = APPLY(b, CumSum, y, .x = XCC_IN(x), .axis = XCC_IN(must(b, xcc_scalar_i64(b->graph, 0))));
+    }
+    output(b, x);
+}
+
+START_TEST(parts) { check_fused(make_many, 35); }
+END_TEST
+
 /* ---- What stays apart ---- */
 
 /* The sum in between reads one result and makes an operand of another: they cannot be one group. */
@@ -400,10 +430,11 @@ static void make_random(xcc_builder *b)
 
 START_TEST(random_graphs)
 {
-    const char *wanted = getenv("XCVM_FUSE_GRAPHS");
+    const char *wanted = getenv("XCVM_FUSE_GRAPHS"), *first = getenv("XCVM_FUSE_FIRST");
     unsigned count = wanted != NULL ? (unsigned)atoi(wanted) : 8;
+    unsigned start = first != NULL ? (unsigned)atoi(first) : 1000;
     for (unsigned i = 0; i < count; i++) {
-        graph_seed = 1000 + i;
+        graph_seed = start + i;
         check_fused(make_random, 0);
     }
 }
@@ -479,6 +510,79 @@ START_TEST(compilers_that_fail)
 }
 END_TEST
 
+static void expect_target(const char *target, const char *compiler, const char *isa)
+{
+    compilation c;
+    begin_fused(&c);
+    c.options.target = target;
+    c.options.cc = compiler;
+    make_small(&c.b);
+    fuse(&c);
+    ck_assert_int_eq(access(library, R_OK), 0);
+    test_bytes bytes = emit(&c);
+    xcvm_program *program = NULL;
+    xcvm_error error = {0};
+    xcvm_load_options options = {.size = sizeof options, .library_dir = folder};
+    ck_assert_int_eq(xcvm_program_load(bytes.at, bytes.length, &options, &program, &error), XCVM_OK);
+    ck_assert_str_eq(program->image.libraries[0].isa, isa);
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_program_describe(program, &info);
+    ck_assert_int_eq(info.notice == NULL, xcvm_isa_runs(isa));
+    xcvm_program_destroy(program);
+    test_bytes_free(&bytes);
+    finish(&c);
+}
+
+START_TEST(targets)
+{
+    make_folder();
+    expect_target("native", NULL, xcvm_kernel_isa());
+#if defined(__x86_64__)
+    expect_target("generic", NULL, "x86-64");
+    expect_target("x86-64-v3", NULL, "x86-64-v3");
+    expect_target("x86-64-v4", NULL, "x86-64-v4");
+    if (system("aarch64-linux-gnu-gcc --version > /dev/null 2>&1") == 0)
+        expect_target("aarch64", NULL, "aarch64");
+#endif
+    compilation c;
+    begin_fused(&c);
+    c.options.target = "pdp11";
+    make_small(&c.b);
+    passes(&c);
+    ck_assert_int_eq(xcc_fuse_build(&c.m), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(c.error.message, "pdp11"));
+    finish(&c);
+    remove_folder();
+}
+END_TEST
+
+/* The compiler's own words, and the source to look at. */
+START_TEST(failures_are_told)
+{
+    compilation c;
+    make_folder();
+    char compiler[96];
+    snprintf(compiler, sizeof compiler, "%s/cc", folder);
+    FILE *file = fopen(compiler, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs("#!/bin/sh\necho first line >&2\necho second line >&2\nexit 1\n", file);
+    fclose(file);
+    ck_assert_int_eq(chmod(compiler, 0700), 0);
+    begin_fused(&c);
+    c.options.cc = compiler;
+    c.options.keep_c = source;
+    make_small(&c.b);
+    passes(&c);
+    ck_assert_int_eq(xcc_fuse_build(&c.m), XCVM_UNSUPPORTED);
+    ck_assert_msg(strstr(c.error.message, "first line\nsecond line") != NULL, "%s", c.error.message);
+    ck_assert_ptr_nonnull(strstr(c.error.message, source));
+    ck_assert_int_eq(access(source, R_OK), 0);
+    finish(&c);
+    unlink(compiler);
+    remove_folder();
+}
+END_TEST
+
 START_TEST(source_is_kept_and_cached)
 {
     compilation c;
@@ -517,11 +621,15 @@ Suite *suite_compiler_fuse(void)
     tcase_add_test(t, long_rows);
     tcase_add_test(t, transposed_operand);
     tcase_add_test(t, operands_that_share_memory);
+    tcase_add_test(t, result_in_place);
+    tcase_add_test(t, parts);
     tcase_add_test(t, no_cycles);
     tcase_add_test(t, in_a_loop);
     tcase_add_test(t, random_graphs);
     tcase_add_test(t, libraries_that_do_not_fit);
     tcase_add_test(t, compilers_that_fail);
+    tcase_add_test(t, targets);
+    tcase_add_test(t, failures_are_told);
     tcase_add_test(t, source_is_kept_and_cached);
     suite_add_tcase(s, t);
     return s;

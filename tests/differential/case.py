@@ -91,7 +91,7 @@ class Case:
     def real(self, low, high):
         return float(np.float32(self.random.uniform(low, high)))
 
-    def kind(self, kinds, halves=0.15):
+    def kind(self, kinds):
         """One of the kinds, the plain float most often."""
         kinds = list(kinds)
         return "f32" if "f32" in kinds and self.chance(0.45) else self.choice(kinds)

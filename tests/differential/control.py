@@ -68,8 +68,6 @@ def if_(case):
         if 0 in shape:
             raise Dropped
         condition = case.node("Greater", [total, case.constant(np.array(0, np.float32), "f32")])
-    if case.opset < 9:
-        pass
     branches = {}
     count = case.integer(1, 2)
     for name in ("then_branch", "else_branch"):

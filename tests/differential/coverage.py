@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""coverage.py note CASES: prints what the models below a folder draw, a line each: domain, operator, version of its opset, and the
-type of its first operand ("-": not told by the model). coverage.py tell XCVM: of such lines on standard input, how many
-of the compiler's operators, of their versions, and of the types that ONNX's definitions allow were drawn, and what was not."""
+"""coverage.py note CASES: prints what the models below a folder draw, a line each: domain, operator, version of its opset, and
+the type of its first operand ("-": not told by the model). coverage.py tell XCVM [all]: of such lines on standard input, how
+many of the compiler's operators, of their versions, and of the types that ONNX's definitions allow were drawn; with "all",
+what was not."""
 import os
 import subprocess
 import sys

@@ -98,7 +98,7 @@ def declare_activation(name, since, bounds, reference):
         attributes = {key: case.real(*value) for key, value in bounds.items() if case.chance(0.6)}
         y = case.node(name, [case.feed(x, kind)], **attributes)
         case.output(y, kind, reference(x.astype(np.float64), **attributes))
-        if kind == "f64" and name in ("HardSigmoid", "Shrink", "Selu", "Celu"):
+        if kind == "f64" and name in ("HardSigmoid", "Shrink", "Selu", "Celu", "LeakyRelu"):
             case.within(1e-6)  # the peer computes in single precision
 
 

@@ -11,6 +11,7 @@ from case import Case, Dropped
 from retype import retype
 from table import OPERATORS
 import control  # noqa: F401 (these fill the table)
+import earliest  # noqa: F401
 import elementwise  # noqa: F401
 import graphs  # noqa: F401
 import language  # noqa: F401
@@ -29,7 +30,7 @@ import signals  # noqa: F401
 import text  # noqa: F401
 import vision  # noqa: F401
 
-RETYPED = 1.0  # the share of cases that get another float type, if they can
+RETYPED = 0.3  # the share of cases that get another type, if they can
 
 
 def step(value):

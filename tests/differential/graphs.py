@@ -420,8 +420,8 @@ def halved(g, case):
     g.add(case.node("Concat", parts, axis=axis), shape, g.scale[name])
 
 
-STEPS = [gelu, heads, spread, halved, halved] + [unary] * 5 + [binary] * 6 + [reduce] * 2 + [transpose] * 3 + [reshape] * 3 + [concat] * 2 + [split] * 2 + [cut] * 2 + \
-    [convolution] * 4 + [pool] * 2 + [product] * 3 + [normalise] * 2 + [select] * 2
+STEPS = [gelu, heads, spread] + [halved] * 2 + [unary] * 5 + [binary] * 6 + [reduce] * 2 + [transpose] * 3 + [reshape] * 3 + \
+    [concat] * 2 + [split] * 2 + [cut] * 2 + [convolution] * 4 + [pool] * 2 + [product] * 3 + [normalise] * 2 + [select] * 2
 
 
 @operator("Graph", weight=60)

@@ -550,3 +550,15 @@ def col_to_image(case):
     if rank != 2:  # the peer mistakes dilations
         case.without_peer()
     case.within(1e-5, 1e-5)
+
+
+@operator("Constant", 12)
+def constant(case):
+    form = case.choice(["value", "value", "value_float", "value_floats", "value_int", "value_ints", "value_strings"])
+    kind = {"value_float": "f32", "value_floats": "f32", "value_int": "i64", "value_ints": "i64", "value_strings": "str"}.get(form)
+    kind = kind or case.kind(ANY)
+    x = case.values([] if form in ("value_float", "value_int") else case.shape(low=1, high=1, limit=40, zero=0) if form != "value" else
+                    case.shape(limit=200), kind)
+    attribute = tensor(x, kind) if form == "value" else [str(item) for item in x] if kind == "str" else np.asarray(x).tolist()
+    y = case.node("Constant", [], **{form: attribute})
+    case.output(case.node("Identity", [y]) if case.chance(0.5) else y, kind, np.asarray(x))

@@ -2,11 +2,8 @@
 import numpy as np
 
 from case import FLOATS, KINDS
+from elementwise import erf, sigmoid
 from table import operator
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 @operator("BitCast", 26, 28, weight=2)
@@ -120,3 +117,32 @@ def linear_attention(case):
     case.output(y, "f32", expected.reshape(batch, steps, -1))
     case.output(present, "f32", state)
     case.within(1e-4, 5e-5)
+
+
+@operator("GeGLU", 28, 28, weight=2)
+def geglu(case):
+    case.without_peer()
+    kind = case.kind(FLOATS)
+    shape = case.shape()
+    a, b = case.values(shape, kind, -5, 5), case.values(shape, kind)
+    approximate = case.choice([None, "none", "tanh"])
+    y = case.node("GeGLU", [case.feed(a, kind), case.feed(b, kind)], approximate=approximate)
+    wide = a.astype(np.float64)
+    inside = np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide ** 3)) if approximate == "tanh" else erf(wide / np.sqrt(2))
+    case.output(y, kind, wide / 2 * (1 + inside) * b)
+    case.within(*{"f16": (1e-2, 1e-2), "f32": (1e-5, 2e-6), "f64": (1e-6, 1e-6)}[kind])
+
+
+@operator("Searchsorted", 28, 28, weight=2)
+def searchsorted(case):
+    case.without_peer()
+    kind = case.choice(["f32", "f64", "i32", "i64"])
+    x = np.sort(case.values([case.choice([1, 2, 7, 17, 100])], kind, -1, 1))
+    values, side = case.values(case.shape(limit=300), kind, -1.2, 1.2), case.choice([None, "left", "right"])
+    values = np.where(case.numpy.random(values.shape) < 0.3, x[0], values)
+    operands, places = [x, values], np.searchsorted(x, values, side or "left")
+    if case.chance(0.4):
+        order = case.numpy.permutation(len(x))
+        operands = [x[order], values, np.argsort(order)]
+    names = [case.feed(array, "i64" if at == 2 else kind) for at, array in enumerate(operands)]
+    case.output(case.node("Searchsorted", names, side=side), "i64", np.asarray(places))

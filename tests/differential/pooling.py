@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from case import FLOATS, Dropped
+from case import FLOATS
 from neural import image_of, window
 from table import operator
 

@@ -3,7 +3,6 @@ import math
 
 import numpy as np
 
-from case import Dropped
 from neural import image_of, window
 from table import operator
 
@@ -15,7 +14,7 @@ def scale_of(case, shape, low=0.005, high=0.1):
     return (2.0 ** case.numpy.integers(math.floor(math.log2(low)), math.ceil(math.log2(high)), shape, endpoint=True)).astype(np.float32)
 
 
-def quantisation(case, kind, axis_from):
+def quantisation(case):
     """Shape of x, axis, shape of scale, attributes."""
     shape = case.shape(low=1, zero=0)
     attributes = {}
@@ -31,13 +30,14 @@ def quantisation(case, kind, axis_from):
             if -(-shape[axis] // scaled[axis]) > block or (shape[axis] - 1) // max(1, scaled[axis] - 1 or 1) < block:
                 block = -(-shape[axis] // scaled[axis])
                 scaled[axis] = -(-shape[axis] // block)
-            attributes["block_size"] = block
-            return shape, scaled, attributes
+            if scaled != [1]:  # which the peer takes for the scale of all
+                attributes["block_size"] = block
+                return shape, scaled, attributes
         return shape, [shape[axis]], attributes
     return shape, [], attributes
 
 
-def kinds_at(opset, name):
+def kinds_at(opset):
     kinds = ["u8", "i8"]
     if opset >= 21:
         kinds += ["u16", "i16", "u4", "i4"]
@@ -46,9 +46,9 @@ def kinds_at(opset, name):
 
 @operator("QuantizeLinear", 10, weight=3)
 def quantize_linear(case):
-    kind = case.choice(kinds_at(case.opset, "QuantizeLinear"))
+    kind = case.choice(kinds_at(case.opset))
     low, high = LIMITS[kind]
-    shape, scaled, attributes = quantisation(case, kind, 13)
+    shape, scaled, attributes = quantisation(case)
     scale = scale_of(case, scaled)
     x = case.values(shape, "f32", low / 16 - 1, high / 16 + 1)
     operands = [case.feed(x, "f32"), case.feed(scale, "f32", 0.6)]
@@ -60,9 +60,9 @@ def quantize_linear(case):
 
 @operator("DequantizeLinear", 10, weight=3)
 def dequantize_linear(case):
-    kind = case.choice(kinds_at(case.opset, "DequantizeLinear") + ["i32"])
+    kind = case.choice(kinds_at(case.opset) + ["i32"])
     low, high = LIMITS.get(kind, (-10000, 10000))
-    shape, scaled, attributes = quantisation(case, kind, 13)
+    shape, scaled, attributes = quantisation(case)
     operands = [case.feed(case.ints(shape, kind, low, high), kind), case.feed(case.floats(scaled, "f32", 0.01, 1), "f32", 0.6)]
     if case.chance(0.7) and kind != "i32":
         operands.append(case.feed(case.ints(scaled, kind, low, high), kind, 0.6))
@@ -116,12 +116,6 @@ def conv_integer(case):
         if case.chance(0.6):
             operands.append(case.feed(case.ints([], second, -128, 255), second, 0.6))
     case.output(case.node("ConvInteger", operands, group=groups, kernel_shape=kernel, **attributes), "i32")
-
-
-def requantised(case, y, scale, zero, kind):
-    """Outputs may differ by a step, as a sum that falls between two steps is rounded by its last bit."""
-    back = case.node("DequantizeLinear", [y, scale, zero])
-    case.output(back, "f32")
 
 
 @operator("QLinearMatMul", 10, weight=2)

@@ -1,6 +1,4 @@
 """RNN, GRU and LSTM."""
-import numpy as np
-
 from table import operator
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from case import FLOATS, NUMBERS, Dropped
+from case import FLOATS, Dropped
 from table import operator
 
 

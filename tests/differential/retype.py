@@ -1,19 +1,45 @@
-"""A drawn case of f32 in another float type: the peer, which often has no kernel for it, computes with f32 between casts."""
+"""A drawn case of f32 in another type: the peer, which often has no kernel for it, computes with f32 between casts."""
 import numpy as np
 from onnx import GraphProto, defs, numpy_helper
 
-from case import KINDS, make_node, rounded, tensor
+from case import INTEGERS, KINDS, UNSIGNED, make_node, rounded, tensor
 
 SCHEMAS = 17  # the newest opset of the installed onnx package
-OTHERS = {"tensor(float16)": "f16", "tensor(bfloat16)": "bf16", "tensor(double)": "f64"}
-TOLERANCES = {"f16": (1e-2, 1e-2), "bf16": (6e-2, 6e-2), "f64": (0, 0)}
-# What is drawn at random, and what jumps where a value changes by its last bit.
-LEFT_OUT = ("Random", "Bernoulli", "Multinomial", "Quantize", "QLinear", "Cast", "Dropout")
+TEXTS = {"f16": "float16", "bf16": "bfloat16", "f64": "double", "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32",
+         "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
+TOLERANCES = {"f16": (1e-2, 1e-2), "bf16": (6e-2, 6e-2)}
+# Operators that move elements, and those of which whole numbers make whole ones, no larger than the smallest type's.
+MOVES = ("Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad",
+         "Reshape", "Resize", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "SpaceToDepth",
+         "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where")
+WHOLE = ("Abs", "ArgMax", "ArgMin", "Clip", "CumSum", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "NonZero",
+         "ReduceL1", "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Sign", "TopK", "Unique")
+# What is drawn at random, what jumps where a value changes by its last bit, and what has results of another variable.
+LEFT_OUT = ("Random", "Bernoulli", "Multinomial", "Quantize", "QLinear", "Cast", "Dropout", "GridSample", "Sequence", "Optional",
+            "ConcatFromSequence", "SplitToSequence")
 
 
 def variables(formal, names):
-    """The type variable of each operand or result, the last of which may stand for several."""
-    return {name: formal[min(index, len(formal) - 1)].typeStr for index, name in enumerate(names) if name}
+    """The type variable of each operand or result, of which the last formal one may stand for several. Those that came
+    with a newer opset are no floats."""
+    several = formal[-1].option == defs.OpSchema.FormalParameterOption.Variadic if formal else False
+    return {name: formal[min(index, len(formal) - 1)].typeStr for index, name in enumerate(names)
+            if name and (index < len(formal) or several)}
+
+
+def kinds_for(node):
+    """The kinds that a node of f32 may have and still be judged by f32."""
+    given = {attribute.name: attribute.s for attribute in node.attribute}
+    exact = "reduction" not in given and given.get("mode", b"nearest") not in (b"linear", b"cubic")
+    return ("f16", "bf16", "f64") + (INTEGERS if exact and node.op_type in MOVES + WHOLE else ()) + \
+        (("bool",) if exact and node.op_type in MOVES else ())
+
+
+def converted(array, kind):
+    if kind in ("f16", "bf16", "f64"):
+        return rounded(array, kind)
+    whole = np.rint(np.clip(np.nan_to_num(array), -10, 10) * 4)
+    return whole > 0 if kind == "bool" else (np.abs(whole) if kind in UNSIGNED else whole).astype(KINDS[kind][1])
 
 
 def retype(case):
@@ -32,18 +58,18 @@ def retype(case):
     narrow = {name for name, _, kind in case.inputs if kind == "f32"} | {item.name for item in case.initializers if item.data_type == 1}
     first = next((of[name] for name in node.input if name in narrow), None)
     allowed = [kind for item in schema.type_constraints if item.type_param_str == first
-               for text, kind in OTHERS.items() if text in item.allowed_type_strs]
+               for kind in kinds_for(node) if f"tensor({TEXTS[kind]})" in item.allowed_type_strs]
     if not allowed:
         return
     kind = case.choice(allowed)
     of.update(variables(schema.outputs, node.output))
     chosen = {name for name, variable in of.items() if variable == first}
-    case.inputs = [(name, rounded(array, kind), kind) if name in chosen else (name, array, old) for name, array, old in case.inputs]
-    case.initializers = [tensor(rounded(numpy_helper.to_array(item), kind), kind, item.name) if item.name in chosen else item
+    case.inputs = [(name, converted(array, kind), kind) if name in chosen else (name, array, old) for name, array, old in case.inputs]
+    case.initializers = [tensor(converted(numpy_helper.to_array(item), kind), kind, item.name) if item.name in chosen else item
                          for item in case.initializers]
     case.outputs = [(name, kind if name in chosen else old) for name, old in case.outputs]
     case.references = [None] * len(case.references)
-    case.within(*np.maximum(case.tolerances(), TOLERANCES[kind]))
+    case.within(*np.maximum(case.tolerances(), TOLERANCES.get(kind, (0, 0))))
     case.for_peer = lambda model: with_casts(model, kind, chosen)
 
 

@@ -1,6 +1,4 @@
 """Sequences and optionals; they are made and taken apart in the model, so that inputs and outputs are tensors."""
-import numpy as np
-
 from table import operator
 
 KINDS = ["f32", "f64", "i32", "i64", "bool", "str", "u8"]

@@ -29,6 +29,14 @@ code 2
 err_has 'holds no case'
 run test nowhere
 code 6
+cp -r "$data/cases/sums" own
+run test own --program own.bin
+code 1
+out_has 'own.bin'
+run compile own/model.onnx -o own/own.bin
+run test own --program own.bin
+code 0
+out_line '1 passed, 0 failed, 0 skipped'
 cp -r "$data/cases/sums" broken
 : >broken/test_data_set_0/output_0.pb
 rm broken/test_data_set_0/output_1.pb
