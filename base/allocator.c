@@ -3,25 +3,31 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
+/* More may be asked for than will be used, and takes so long to use that faults do not count. */
+#define MOST_POPULATED ((size_t)64 << 20)
 
-/* Blocks of some megabytes ask for huge pages: a page fault for each 4 KiB costs more than many a kernel that is the
- * first to write there. Memory without them does as well. */
+/* Blocks of megabytes ask for huge pages, and are made larger for the last one if they nearly fill it: a page fault for
+ * each 4 KiB costs more than many a kernel that is the first to write there. Memory without them does as well. */
 static void *default_allocate(void *user, size_t bytes, size_t alignment)
 {
     (void)user;
     void *memory = NULL;
-    const bool huge = bytes >= 2 * HUGE_PAGE && alignment < HUGE_PAGE;
+    const size_t rounded = (bytes + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE;
+    const bool huge = rounded > 0 && alignment < HUGE_PAGE;
     if (huge)
         alignment = HUGE_PAGE;
+    if (huge && bytes < rounded)
+        bytes = rounded;
     else if (alignment < sizeof(void *))
         alignment = sizeof(void *);
     if (posix_memalign(&memory, alignment, bytes) != 0)
         return NULL;
 #ifdef MADV_HUGEPAGE
     if (huge)
-        (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+        (void)madvise(memory, rounded, MADV_HUGEPAGE);
 #endif
     return memory;
 }
@@ -37,6 +43,19 @@ const xcvm_allocator *xcvm_allocator_or_default(const xcvm_allocator *allocator)
 {
     static const xcvm_allocator standard = {default_allocate, default_release, NULL};
     return allocator != NULL ? allocator : &standard;
+}
+
+void xcvm_memory_populate(void *memory, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)memory + bytes) / page * page;
+    if (begin < end && bytes <= MOST_POPULATED)
+        (void)madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+#else
+    (void)memory;
+    (void)bytes;
+#endif
 }
 
 /* Allocators need not know what to do with zero bytes. */

@@ -13,6 +13,11 @@ void *xcvm_allocate(const xcvm_allocator *allocator, size_t bytes);
 void *xcvm_allocate_zeroed(const xcvm_allocator *allocator, size_t bytes);
 void xcvm_deallocate(const xcvm_allocator *allocator, void *memory, size_t bytes);
 
+/* Maps the pages of memory that is about to be written at once, if there are not too many: cheaper than a fault for
+ * each.
+ */
+void xcvm_memory_populate(void *memory, size_t bytes);
+
 /* Sizes from outside: false when the result does not fit. */
 static inline bool xcvm_size_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 static inline bool xcvm_size_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }

@@ -143,6 +143,7 @@ static xcvm_status provide_arena(xcvm_session *s, xcvm_error *error)
                               (unsigned long long)bytes);
     }
     s->arena_bytes = (size_t)bytes;
+    xcvm_memory_populate(s->arena, s->arena_bytes);
     return XCVM_OK;
 }
 
