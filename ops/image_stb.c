@@ -15,6 +15,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pixels of 16 bits a channel are taken as they are: asked for three channels, stb_image reads a PNM of one beyond its
+ * end. It also leaves the bytes of a PNM in the order that they have in the file, greatest first. Returns red, green
+ * and blue bytes, to be given back to stbi_image_free. */
+static stbi_uc *load_wide(const xcvm_image_source *s, int *width, int *height)
+{
+    int channels;
+    stbi_us *wide = stbi_load_16_from_memory(s->bytes, (int)s->count, width, height, &channels, 0);
+    if (wide == NULL)
+        return NULL;
+    const size_t count = (size_t)*width * (size_t)*height, step = (size_t)channels;
+    const int shift = s->bytes[0] == 'P' ? 0 : 8;
+    stbi_uc *pixels = STBI_MALLOC(3 * count);
+    for (size_t i = 0; i < count && pixels != NULL; i++)
+        for (size_t k = 0; k < 3; k++)
+            pixels[3 * i + k] = (stbi_uc)(wide[i * step + (step >= 3 ? k : 0)] >> shift);
+    stbi_image_free(wide);
+    return pixels;
+}
+
 xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
 {
     int width, height, channels;
@@ -30,7 +49,9 @@ xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
     if (rows == NULL)
         return s->error->status;
     int loaded_width, loaded_height;
-    stbi_uc *pixels = stbi_load_from_memory(s->bytes, (int)s->count, &loaded_width, &loaded_height, &channels, 3);
+    stbi_uc *pixels = stbi_is_16_bit_from_memory(s->bytes, (int)s->count)
+                          ? load_wide(s, &loaded_width, &loaded_height)
+                          : stbi_load_from_memory(s->bytes, (int)s->count, &loaded_width, &loaded_height, &channels, 3);
     XCVM_CHECK(s->error, pixels != NULL, INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
     const bool same = loaded_width == width && loaded_height == height;
     if (same)
