@@ -31,7 +31,7 @@ rows mlp_dynamic batch 1 2 4 8 16 32 64 128
 table 'resnet18 by batch' batch
 rows resnet18_dynamic batch 1 2 4 8
 table 'transformer_small by sequence length' tokens
-rows transformer_small_dynamic length 16 32 64 128 256 512
+rows transformer_small_dynamic length 8 16 32 64 128
 
 printf '\n### A chain of Tanh over 256 elements, by depth\n\n| instructions | us | ns each |\n| ---: | ---: | ---: |\n'
 for depth in 1 10 100 1000 10000; do
