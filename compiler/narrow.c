@@ -1,0 +1,77 @@
+/* Constant weights in half precision, where the instructions that read them take it and the model's owner asked for it:
+ * products of few rows wait for their weights from memory, and half as many bytes come in half the time. */
+#include "compiler/passes.h"
+
+#include "ops/convert.h"
+
+#include <math.h>
+
+static bool is_weight(const xcc_use *u)
+{
+    const xcvm_field *field = u->node != NULL ? xcc_node_input_field(u->node, u->index) : NULL;
+    return field != NULL && field->types == XCVM_TYPES_WEIGHT;
+}
+
+/* Every constant comes up once: at the first of its uses as a weight. */
+static bool is_first(const xcc_value *v, const xcc_use *use)
+{
+    const xcc_use *u = v->users;
+    while (u != NULL && !is_weight(u))
+        u = u->next;
+    return u == use;
+}
+
+/* Whether every finite number stays one that is none beyond the greatest of the type. */
+static bool in_range(const xcc_value *v, xcvm_dtype dtype)
+{
+    const float greatest = dtype == XCVM_F16 ? 65504.0f : 0x1.fep127f;
+    const float *w = v->type.data;
+    const size_t count = xcvm_element_count(&v->type);
+    bool inside = true;
+    for (size_t i = 0; i < count; i++)
+        inside = inside && (fabsf(w[i]) <= greatest || !isfinite(w[i]));
+    return inside;
+}
+
+static xcvm_status narrow(xcc_module *m, xcc_value *v)
+{
+    const xcvm_dtype dtype = m->options->weights;
+    m->weight_bytes_before += v->type.bytes;
+    if (dtype != XCVM_F16 && dtype != XCVM_BF16) {
+        m->weight_bytes_after += v->type.bytes;
+        return XCVM_OK;
+    }
+    if (!in_range(v, dtype)) {
+        m->weight_bytes_after += v->type.bytes;
+        m->wide_weights++;
+        return XCVM_OK;
+    }
+    xcc_value *halves = xcc_constant_blank(v->graph, dtype, v->type.rank, v->type.dims);
+    if (halves == NULL)
+        return m->error->status;
+    xcvm_store_f32(dtype, halves->type.data, 0, xcvm_element_count(&v->type), v->type.data);
+    m->weight_bytes_after += halves->type.bytes;
+    for (xcc_use *u = v->users, *next; u != NULL; u = next) {
+        next = u->next;
+        if (is_weight(u))
+            xcc_node_set_input(u->node, u->index, halves);
+    }
+    xcc_constant_release(v);
+    return XCVM_OK;
+}
+
+static xcvm_status walk(xcc_graph *g)
+{
+    for (xcc_node *n = g->first; n != NULL; n = n->next) {
+        for (size_t i = 0; n->kind == XCC_INSTRUCTION && i < xcc_node_input_count(n); i++) {
+            xcc_value *v = n->uses[i].value;
+            if (xcc_is_constant(v) && v->type.dtype == XCVM_F32 && is_weight(&n->uses[i]) && is_first(v, &n->uses[i]))
+                XCVM_TRY(narrow(g->module, v));
+        }
+        for (size_t i = 0; i < n->body_count; i++)
+            XCVM_TRY(walk(n->bodies[i]));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_pass_narrow(xcc_module *m) { return walk(m->graph); }
