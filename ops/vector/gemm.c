@@ -16,7 +16,8 @@ enum {
     DIRECT_ROWS = 2 * XCVM_GEMM_ROWS,
     /* Up to so many rows, halves are brought to f32 by every tile that reads them; it costs least where an instruction
      * does 16 at a time, beside which the sums go on. */
-    HALF_ROWS = (XCVM_LANES == 16 ? 16 : XCVM_LANES == 8 ? 2 : 1) * XCVM_GEMM_ROWS,
+    HALF_TILES = XCVM_LANES == 16 ? 16 : XCVM_LANES / 4,
+    HALF_ROWS = HALF_TILES * XCVM_GEMM_ROWS,
     TILE = XCVM_GEMM_TALL * XCVM_GEMM_PANEL,
     DOT_CHUNK = 16,
     /* Multiply-adds that are worth a thread. */

@@ -172,6 +172,51 @@ START_TEST(same_results)
 }
 END_TEST
 
+enum { TABLE_ROWS = 300, WIDTH = 64 };
+
+/* Tables: of rows in a body and around it, one that something else reads, a small one. */
+static void make_tables(xcc_builder *b)
+{
+    static float data[TABLE_ROWS * WIDTH];
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
+        data[i] = (float)(i % 251) / 8 - 10;
+    const int64_t dims[] = {TABLE_ROWS, WIDTH};
+    xcc_value *table = floats(b, 2, dims, data), *other = floats(b, 2, dims, data),
+              *small = floats(b, 2, DIMS(4, 4), data);
+    xcc_value *at = input(b, "i", XCVM_I64, 2, DIMS(-1, 2)), *cond = input(b, "c", XCVM_BOOL, 0, NULL);
+    xcc_value *x = input(b, "x", XCVM_F32, 0, NULL);
+    output(b, APPLY(Gather, y, .x = XCC_IN(table), .indices = XCC_IN(at)));
+    output(b, APPLY(Gather, y, .x = XCC_IN(table), .indices = XCC_IN(at), .axis = 1));
+    output(b, APPLY(Gather, y, .x = XCC_IN(other), .indices = XCC_IN(at)));
+    output(b, APPLY(Add, y, .a = XCC_IN(other), .b = XCC_IN(x)));
+    output(b, APPLY(Gather, y, .x = XCC_IN(small), .indices = XCC_IN(at)));
+    xcc_value *z = must(b, xcc_value_create(b->graph, NULL));
+    xcc_node *branch = xcc_append_control(b, XCC_IF, 1, &cond, 1, &z, 2);
+    ck_assert_ptr_nonnull(branch);
+    for (int i = 0; i < 2; i++) {
+        xcc_builder body = {.graph = branch->bodies[i], .name = "body", .origin = "Test"};
+        xcc_value *y = must(&body, xcc_apply(&body, Gather, y, .x = XCC_IN(table), .indices = XCC_IN(at)));
+        if (i == 1)
+            y = must(&body, xcc_apply(&body, Neg, y, .x = XCC_IN(y)));
+        ok(b->graph->module, xcc_graph_set_outputs(branch->bodies[i], 1, &y));
+    }
+    ok(b->graph->module, xcc_node_infer(branch));
+    output(b, z);
+}
+
+START_TEST(tables)
+{
+    compilation c;
+    begin_with(&c, _i == 0 ? XCVM_F16 : XCVM_BF16);
+    check_results(make_tables, &c);
+    CHECK_COUNT(&c, Gather, 6);
+    CHECK_COUNT(&c, Cast, 4);
+    ck_assert_uint_eq(c.m.weight_bytes_before, (uint64_t)TABLE_ROWS * WIDTH * sizeof(float));
+    ck_assert_uint_eq(c.m.weight_bytes_after, (uint64_t)TABLE_ROWS * WIDTH * sizeof(uint16_t));
+    finish(&c);
+}
+END_TEST
+
 START_TEST(not_asked_for)
 {
     compilation c;
@@ -193,6 +238,7 @@ Suite *suite_compiler_narrow(void)
     tcase_add_test(tc, rounding);
     tcase_add_test(tc, out_of_range);
     tcase_add_loop_test(tc, same_results, 0, 2);
+    tcase_add_loop_test(tc, tables, 0, 2);
     tcase_add_loop_test(tc, not_asked_for, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
