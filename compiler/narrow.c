@@ -15,7 +15,9 @@ enum {
 static bool is_weight(const xcc_use *u)
 {
     const xcvm_field *field = u->node != NULL ? xcc_node_input_field(u->node, u->index) : NULL;
-    return field != NULL && field->types == XCVM_TYPES_WEIGHT;
+    return field != NULL && field->types == XCVM_TYPES_WEIGHT &&
+           !(xcc_is(u->node, XCVM_OP_BlockedConv) &&
+             XCC_ARGS(BlockedConv, u->node)->algorithm == XCVM_BLOCKED_depthwise);
 }
 
 /* Every constant comes up once: at the first of its uses as a weight. */

@@ -30,7 +30,8 @@ static const struct option options[] = {
     {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct compile_flags, layout), 0, 0,
      "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
     {"weights", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(struct compile_flags, weights), 0, 0,
-     "the type that the constant weights of matrix products and recurrent networks, and embeddings, are stored in"},
+     "the type that the constant weights of matrix products, convolutions and recurrent networks, and embeddings, are "
+     "stored in"},
     {"tune", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, tune), 0, 0,
      "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
      "estimates chooses"},
@@ -279,13 +280,15 @@ const struct command command_compile = {
         "External data of the model must lie in its folder or below.\n\n"
         "The program is written beside its target first and put in place at the end, so that a failure "
         "leaves what was there.\n\n"
-        "With --weights f16 or bf16, the constants that matrix products and recurrent networks multiply by, "
-        "and tables that only Gather reads, are rounded to nearest even and take half the file and half the "
-        "memory. They are read as f32, and all else is computed in f32 as before, so results lose the "
-        "rounding of the weights alone: with f16 some 0.0003 of the greatest output, with bf16 0.002. "
-        "Products of one row or few, which wait for their weights from memory, take down to half the time, "
-        "others as long as before. A constant with finite numbers that the type cannot hold, beyond 65504 in "
-        "f16, stays f32, and --report says how many did. Filters of convolutions stay as they are.",
+        "With --weights f16 or bf16, the constants that matrix products, convolutions and recurrent networks multiply "
+        "by, and tables that only Gather reads, are rounded to nearest even and take half the file and half the "
+        "memory. "
+        "They are read as f32, and all else is computed in f32 as before, so results lose what the rounding of the "
+        "weights loses: with f16 some 0.0003 of the greatest output, and a few thousandths after many convolutions; "
+        "with bf16 eight times that. Products of one row or few, which wait for their weights from memory, take down "
+        "to "
+        "half the time, all else as long as before. A constant with finite numbers that the type cannot hold, beyond "
+        "65504 in f16, stays f32, and --report says how many did.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -14,6 +14,7 @@ XCVM_KERNEL(BlockedConv)
                            .plain = plain,
                            .x = x->data,
                            .w = w->data,
+                           .w_dtype = (xcvm_dtype)w->dtype,
                            .b = a->b != NULL ? a->b->data : NULL,
                            .z = a->z != NULL ? a->z->data : NULL,
                            .y = y->data,

@@ -28,7 +28,9 @@ typedef struct xcvm_blocked_conv {
     size_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2], pad_end[2];
     size_t tile; /* winograd */
     bool plain;  /* x is not blocked */
-    const float *x, *w;
+    const float *x;
+    const void *w;
+    xcvm_dtype w_dtype; /* f16 or bf16, but not for depthwise; else f32 */
     const float *b, *z; /* or NULL; z may be y */
     float *y;
     xcvm_activation activation;

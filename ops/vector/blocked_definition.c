@@ -2,6 +2,7 @@
  */
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_conv.h"
+#include "ops/vector/halves.h"
 
 enum { BLOCK = XCVM_CHANNEL_BLOCK };
 
@@ -35,12 +36,14 @@ static void add_tap(const xcvm_blocked_conv *c, size_t image, size_t output, siz
     if (c->channels == 0) {
         const float *x = c->x + ((image * c->outputs + output) * c->in[0] * c->in[1] + at) * BLOCK;
         for (size_t i = 0; i < BLOCK; i++)
-            sum[i] += x[i] * c->w[(output * taps + tap) * BLOCK + i];
+            sum[i] += x[i] * ((const float *)c->w)[(output * taps + tap) * BLOCK + i];
         return;
     }
     for (size_t channel = 0; channel < c->channels; channel++) {
         const size_t first = channel / BLOCK * BLOCK, left = c->channels - first, count = left < BLOCK ? left : BLOCK;
-        const float *w = c->w + ((output * c->channels + first) * taps + tap * count + channel - first) * BLOCK;
+        float w[BLOCK];
+        xcvm_halves_load(c->w_dtype, c->w,
+                         ((output * c->channels + first) * taps + tap * count + channel - first) * BLOCK, BLOCK, w);
         const float x = pixel(c, image, output, channel, at);
         for (size_t i = 0; i < BLOCK; i++)
             sum[i] += x * w[i];

@@ -154,7 +154,7 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
                 return;
             }
             next = 0;
-            g.w = c->w + block * taps * BLOCK;
+            g.w = (const float *)c->w + block * taps * BLOCK;
             for (size_t v = 0; v < VECTORS; v++)
                 g.start[v] = c->b != NULL ? xcvm_lanes_load(c->b + block * BLOCK + v * XCVM_LANES) : (xcvm_lanes){0};
         }

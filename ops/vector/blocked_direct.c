@@ -28,7 +28,7 @@ typedef struct plan {
     size_t steps, length, last_length;   /* of all portions; channels of a step */
     size_t pixel, spacing;               /* floats of an input pixel, and between those that neighbours meet */
     size_t pitch, in_rows, block_floats; /* of the band: pixels of a row; rows; floats of a block of channels */
-    size_t copy_floats;
+    size_t copy_floats, room_floats;     /* of scratch for each thread; room for filters that are halves */
 } plan;
 
 typedef struct work {
@@ -90,6 +90,8 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     p->in_rows = p->copied ? (size_t)reach(c, 0, rows) : c->in[0];
     p->block_floats = p->pitch * p->in_rows * p->pixel;
     p->copy_floats = p->copied ? p->block_floats * p->in_blocks + BLOCK : 0;
+    const size_t step = p->length * BLOCK * XCVM_PRODUCT_BLOCKS;
+    p->room_floats = !xcvm_dtype_in(c->w_dtype, XCVM_TYPES_HALF) ? 0 : step > PORTION ? step : PORTION;
     return true;
 }
 
@@ -155,38 +157,39 @@ static size_t set_steps(const xcvm_blocked_conv *c, const plan *p, size_t step, 
 /* Output rows [first, last), or pixels of the only row, of a group of blocks of outputs that begins at block `output`;
  * x is the first of the inputs that the first row meets. */
 static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t image, size_t output,
-                          size_t blocks, size_t first, size_t last)
+                          size_t blocks, size_t first, size_t last, float *room)
 {
     const bool merged = p->rows == 1;
     const size_t plane = c->out[0] * c->out[1] * BLOCK, rows = merged ? 1 : last - first;
     const size_t from = merged ? first : first * p->width, width = merged ? last - first : p->width;
     const size_t at = (image * c->outputs + output) * plane + from * BLOCK;
     const size_t w_block = c->channels * c->kernel[0] * c->kernel[1] * BLOCK;
-    xcvm_blocked_product g = {.w = c->w + output * w_block,
-                              .blocks = blocks,
-                              .w_block = w_block,
+    const xcvm_blocked_filters w = {c->w, c->w_dtype, w_block};
+    xcvm_blocked_product g = {.blocks = blocks,
                               .spacing = p->spacing,
                               .y_block = plane,
                               .b = c->b != NULL ? c->b + output * BLOCK : NULL,
                               .low = c->activation.low,
                               .high = c->activation.high};
     size_t most = PORTION / (p->length * BLOCK * blocks);
-    most = most < 1 ? 1 : rows * width <= 4 ? XCVM_PRODUCT_STEPS : least(most, XCVM_PRODUCT_STEPS);
+    most = most < 1                                   ? 1
+           : rows * width <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS
+                                                      : least(most, XCVM_PRODUCT_STEPS);
     const size_t portions = ceil_div(p->steps, most), chunks = ceil_div(width, CHUNK);
     const bool next = output + blocks < c->outputs;
-    size_t used = 0; /* floats of w of a block */
+    size_t used = 0; /* elements of w of a block */
     for (size_t i = 0; i < portions; i++) {
         const size_t step = i * p->steps / portions;
         g.step_count = (i + 1) * p->steps / portions - step;
         const size_t floats = set_steps(c, p, step, &g);
         g.resume = i > 0;
         g.clamp = i + 1 == portions;
+        xcvm_blocked_take(&g, &w, output * w_block + used, floats, room);
         used += floats;
         if (!g.clamp)
-            xcvm_blocked_fetch(&g, g.w + floats, least(w_block - used, floats), rows * width);
+            xcvm_blocked_fetch(&g, &w, output * w_block + used, least(w_block - used, floats), rows * width);
         else
-            xcvm_blocked_fetch(&g, next ? c->w + (output + blocks) * w_block : NULL, least(w_block, floats),
-                               rows * width);
+            xcvm_blocked_fetch(&g, &w, (output + blocks) * w_block, next ? least(w_block, floats) : 0, rows * width);
         for (size_t row = 0; row < rows; row++)
             for (size_t chunk = 0; chunk < chunks; chunk++) {
                 const size_t pixel = chunk * width / chunks, count = (chunk + 1) * width / chunks - pixel;
@@ -197,7 +200,6 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
                     for (size_t b = 0; b < blocks; b++)
                         xcvm_activate_row(&c->activation, c->y + to + b * plane, count * BLOCK);
             }
-        g.w += floats;
     }
 }
 
@@ -207,7 +209,8 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     const xcvm_blocked_conv *c = r->c;
     const plan *p = &r->plan;
     const bool merged = p->rows == 1;
-    float *copy = p->copied ? r->scratch + (size_t)worker * p->copy_floats : NULL;
+    float *copy = r->scratch != NULL ? r->scratch + (size_t)worker * (p->copy_floats + p->room_floats) : NULL;
+    float *room = copy != NULL ? copy + p->copy_floats : NULL;
     size_t copied = SIZE_MAX;
     for (size_t item = begin; item < end; item++) {
         const size_t part = item % p->groups, band_at = item / p->groups, band = band_at % p->bands;
@@ -231,7 +234,7 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
             copied = band_at;
             x = copy;
         }
-        multiply_band(c, p, x, image, group * p->per_group + block, end_block - block, first, last);
+        multiply_band(c, p, x, image, group * p->per_group + block, end_block - block, first, last, room);
     }
 }
 
@@ -242,8 +245,8 @@ xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
     if (!make_plan(c, threads, &r.plan))
         return xcvm_blocked_definition(k, c);
     const plan *p = &r.plan;
-    if (p->copied) {
-        r.scratch = xcvm_kernel_scratch(k, threads * p->copy_floats * sizeof(float));
+    if (p->copied || p->room_floats > 0) {
+        r.scratch = xcvm_kernel_scratch(k, threads * (p->copy_floats + p->room_floats) * sizeof(float));
         if (r.scratch == NULL)
             return XCVM_OUT_OF_MEMORY;
     }

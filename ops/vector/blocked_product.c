@@ -1,8 +1,10 @@
 /* Tiles of products, for every number of blocks and pixels that registers hold. */
 #include "ops/vector/blocked_product.h"
+#include "ops/packed.h"
+#include "ops/vector/halves.h"
 
-/* LINE: floats of a line of a cache. */
-enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRODUCT_SUMS, LINE = 16 };
+/* LINE: bytes of a line of a cache. */
+enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRODUCT_SUMS, LINE = 64 };
 
 /* `pixels` and `blocks` are constants wherever it is called, and spacing too if pixels are blocks side by side. */
 XCVM_TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_t blocks, const size_t pixels,
@@ -100,11 +102,27 @@ static void multiply_apart(const xcvm_blocked_product *g, size_t pixels, const f
     }
 }
 
-void xcvm_blocked_fetch(xcvm_blocked_product *g, const float *ahead, size_t floats, size_t pixels)
+void xcvm_blocked_take(xcvm_blocked_product *g, const xcvm_blocked_filters *w, size_t first, size_t count, float *room)
 {
+    if (!xcvm_dtype_in(w->dtype, XCVM_TYPES_HALF)) {
+        g->w = (const float *)w->at + first;
+        g->w_block = w->block;
+        return;
+    }
+    for (size_t i = 0; i < g->blocks; i++)
+        xcvm_halves_load(w->dtype, w->at, first + i * w->block, count, room + i * count);
+    g->w = room;
+    g->w_block = count;
+}
+
+void xcvm_blocked_fetch(xcvm_blocked_product *g, const xcvm_blocked_filters *w, size_t first, size_t count,
+                        size_t pixels)
+{
+    const size_t element = xcvm_packed_element(w->dtype);
     const size_t most = most_pixels(g->blocks, g->spacing == BLOCK), tiles = (pixels + most - 1) / most;
-    g->ahead = ahead;
-    g->ahead_lines = ahead != NULL ? floats / LINE : 0;
+    g->ahead = (const char *)w->at + first * element;
+    g->ahead_stride = w->block * element;
+    g->ahead_lines = count * element / LINE;
     g->lines_a_tile = g->ahead_lines * g->blocks / tiles + 1;
     g->ahead_block = g->ahead_line = 0;
 }
@@ -112,7 +130,7 @@ void xcvm_blocked_fetch(xcvm_blocked_product *g, const float *ahead, size_t floa
 static void fetch_lines(xcvm_blocked_product *g)
 {
     for (size_t i = 0; i < g->lines_a_tile && g->ahead_block < g->blocks; i++) {
-        __builtin_prefetch(g->ahead + g->ahead_block * g->w_block + g->ahead_line * LINE, 0, 2);
+        __builtin_prefetch(g->ahead + g->ahead_block * g->ahead_stride + g->ahead_line * LINE, 0, 2);
         if (++g->ahead_line == g->ahead_lines) {
             g->ahead_line = 0;
             g->ahead_block++;

@@ -35,14 +35,27 @@ typedef struct xcvm_blocked_product {
     float low, high; /* results are clamped to, if clamp */
     bool clamp;
     /* Filters that come next and are fetched from memory meanwhile, some lines of a cache with each tile. */
-    const float *ahead;
+    const char *ahead;
+    size_t ahead_stride;              /* bytes from one block to the next */
     size_t ahead_lines, lines_a_tile; /* lines of a block; 0: none */
     size_t ahead_block, ahead_line;   /* the next one */
 } xcvm_blocked_product;
 
-/* While `pixels` pixels are multiplied, fetches `floats` floats of each block from `ahead` on, or nothing from NULL. */
+/* All filters of a convolution. */
+typedef struct xcvm_blocked_filters {
+    const void *at;
+    xcvm_dtype dtype; /* f16 or bf16, else f32 */
+    size_t block;     /* elements from one block of outputs to the next */
+} xcvm_blocked_filters;
+
+/* Gives the product `count` elements of each block, from element `first` of the filters on; halves are brought to f32
+ * in `room`, g->blocks * count floats. */
+#define xcvm_blocked_take XCVM_PER_ISA(xcvm_blocked_take)
+void xcvm_blocked_take(xcvm_blocked_product *g, const xcvm_blocked_filters *w, size_t first, size_t count, float *room);
+/* While `pixels` pixels are multiplied, fetches `count` elements of each block from element `first` on; 0: nothing. */
 #define xcvm_blocked_fetch XCVM_PER_ISA(xcvm_blocked_fetch)
-void xcvm_blocked_fetch(xcvm_blocked_product *g, const float *ahead, size_t floats, size_t pixels);
+void xcvm_blocked_fetch(xcvm_blocked_product *g, const xcvm_blocked_filters *w, size_t first, size_t count,
+                        size_t pixels);
 #define xcvm_blocked_multiply XCVM_PER_ISA(xcvm_blocked_multiply)
 void xcvm_blocked_multiply(xcvm_blocked_product *g, const float *x, const float *z, float *y, size_t pixels);
 

@@ -31,6 +31,7 @@ typedef struct work {
     size_t in_blocks, groups;    /* groups of blocks of outputs */
     size_t input_stride, product_stride;
     float *inputs, *products; /* one for each worker, but for shared inputs */
+    float *room;              /* for each worker's filters, if they are halves; else NULL */
     size_t inputs_floats, products_floats;
     size_t first, last; /* tiles of the shared band */
     uint32_t status;    /* atomic */
@@ -208,13 +209,13 @@ static void store_outputs(const work *r, size_t first, size_t last, size_t outpu
 
 /* ---- Products ---- */
 
-/* `next` are the filters of the next point, or NULL. */
-static void multiply_point(const work *r, size_t count, const float *w, const float *next, size_t blocks,
-                           const float *inputs, float *products)
+/* The filters of the point are those from element `at` of w on; `next`, of the next point, 0: there is none. */
+static void multiply_point(const work *r, size_t count, size_t at, size_t next, size_t blocks, const float *inputs,
+                           float *products, float *room)
 {
     const xcvm_blocked_conv *c = r->c;
-    xcvm_blocked_product g = {
-        .w = w, .blocks = blocks, .w_block = c->channels * BLOCK, .spacing = BLOCK, .y_block = count * BLOCK};
+    const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * BLOCK};
+    xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_block = count * BLOCK};
     size_t most = PORTION / (BLOCK * BLOCK * blocks);
     most = most < XCVM_PRODUCT_STEPS ? most : XCVM_PRODUCT_STEPS;
     const size_t portions = ceil_div(r->in_blocks, most);
@@ -226,13 +227,14 @@ static void multiply_point(const work *r, size_t count, const float *w, const fl
             g.offsets[s] = (ptrdiff_t)((step + s) * count * BLOCK);
             g.lengths[s] = left < BLOCK ? left : BLOCK;
         }
-        g.w = w + step * BLOCK * BLOCK;
         g.resume = i > 0;
-        const size_t used = (step + g.step_count) * BLOCK * BLOCK, floats = g.step_count * BLOCK * BLOCK;
+        const size_t begin = step * BLOCK * BLOCK, most_floats = g.step_count * BLOCK * BLOCK;
+        const size_t floats = w.block - begin < most_floats ? w.block - begin : most_floats, used = begin + floats;
+        xcvm_blocked_take(&g, &w, at + begin, floats, room);
         if (i + 1 < portions)
-            xcvm_blocked_fetch(&g, w + used, g.w_block - used < floats ? g.w_block - used : floats, count);
+            xcvm_blocked_fetch(&g, &w, at + used, w.block - used < floats ? w.block - used : floats, count);
         else
-            xcvm_blocked_fetch(&g, next, g.w_block < floats ? g.w_block : floats, count);
+            xcvm_blocked_fetch(&g, &w, next, next == 0 ? 0 : w.block < most_floats ? w.block : most_floats, count);
         xcvm_blocked_multiply(&g, inputs, NULL, products, count);
     }
 }
@@ -246,15 +248,17 @@ static bool stopped(work *r)
 }
 
 /* A group of blocks of outputs for tiles [first, last). */
-static void run_group(const work *r, size_t group, size_t first, size_t last, const float *inputs, float *products)
+static void run_group(const work *r, size_t group, size_t first, size_t last, const float *inputs, int worker)
 {
+    float *products = r->products + (size_t)worker * r->products_floats;
+    float *room = r->room != NULL ? r->room + (size_t)worker * PORTION : NULL;
     const xcvm_blocked_conv *c = r->c;
     const size_t output = group * c->outputs / r->groups, blocks = (group + 1) * c->outputs / r->groups - output;
     const size_t stride = c->outputs * c->channels * BLOCK;
-    const float *w = c->w + output * c->channels * BLOCK;
-    for (size_t point = 0; point < r->points; point++, w += stride)
-        multiply_point(r, last - first, w, point + 1 < r->points ? w + stride : NULL, blocks,
-                       inputs + point * r->input_stride, products + point * r->product_stride);
+    size_t at = output * c->channels * BLOCK;
+    for (size_t point = 0; point < r->points; point++, at += stride)
+        multiply_point(r, last - first, at, point + 1 < r->points ? at + stride : 0, blocks,
+                       inputs + point * r->input_stride, products + point * r->product_stride, room);
     store_outputs(r, first, last, output, blocks, products);
 }
 
@@ -264,14 +268,13 @@ static void run_bands(void *context, size_t begin, size_t end, int worker)
 {
     work *r = context;
     float *inputs = r->inputs + (size_t)worker * r->inputs_floats;
-    float *products = r->products + (size_t)worker * r->products_floats;
     for (size_t band = begin; band < end; band++) {
         const size_t first = band * r->tiles / r->bands, last = (band + 1) * r->tiles / r->bands;
         transform_inputs(r, first, last, 0, r->in_blocks, inputs);
         for (size_t group = 0; group < r->groups; group++) {
             if (stopped(r))
                 return;
-            run_group(r, group, first, last, inputs, products);
+            run_group(r, group, first, last, inputs, worker);
         }
     }
 }
@@ -287,7 +290,7 @@ static void run_groups(void *context, size_t begin, size_t end, int worker)
 {
     work *r = context;
     for (size_t group = begin; group < end && !stopped(r); group++)
-        run_group(r, group, r->first, r->last, r->inputs, r->products + (size_t)worker * r->products_floats);
+        run_group(r, group, r->first, r->last, r->inputs, worker);
 }
 
 xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
@@ -314,11 +317,13 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     r.product_stride = blocks * r.most * BLOCK + GAP;
     r.inputs_floats = r.points * r.input_stride;
     r.products_floats = r.points * r.product_stride;
-    r.inputs =
-        xcvm_kernel_scratch(k, (r.inputs_floats * (own ? threads : 1) + r.products_floats * threads) * sizeof(float));
+    const size_t products_end = r.inputs_floats * (own ? threads : 1) + r.products_floats * threads;
+    const bool halves = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_HALF);
+    r.inputs = xcvm_kernel_scratch(k, (products_end + (halves ? threads * PORTION : 0)) * sizeof(float));
     if (r.inputs == NULL)
         return XCVM_OUT_OF_MEMORY;
     r.products = r.inputs + r.inputs_floats * (own ? threads : 1);
+    r.room = halves ? r.inputs + products_end : NULL;
     if (own) {
         xcvm_parallel(k->threads, r.bands, 1, run_bands, &r);
         return (xcvm_status)r.status;

@@ -217,6 +217,44 @@ START_TEST(tables)
 }
 END_TEST
 
+static void make_convolutions(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(1, 32, 28, 28));
+    static const int64_t groups[] = {1, 32, 1, 1}, kernels[] = {3, 3, 1, 3}, strides[] = {1, 1, 1, 2};
+    for (int i = 0; i < 4; i++)
+        x = APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(weights(b, 4, DIMS(32, 32 / groups[i], kernels[i], kernels[i]))),
+                  .strides = XCC_INTS(strides[i], strides[i]),
+                  .pads = XCC_INTS(kernels[i] / 2, kernels[i] / 2, kernels[i] / 2, kernels[i] / 2),
+                  .dilations = XCC_INTS(1, 1), .group = groups[i]);
+    output(b, x);
+}
+
+START_TEST(convolutions)
+{
+    compilation c;
+    begin_with(&c, XCVM_F16);
+    make_convolutions(&c.b);
+    passes(&c);
+    CHECK_COUNT(&c, BlockedConv, 4);
+    size_t depthwise = 0;
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        if (xcc_is(n, XCVM_OP_BlockedConv)) {
+            const xcvm_BlockedConv_args *a = XCC_ARGS(BlockedConv, n);
+            const bool stays = a->algorithm == XCVM_BLOCKED_depthwise;
+            depthwise += stays;
+            ck_assert_int_eq(a->w->dtype, stays ? XCVM_F32 : XCVM_F16);
+        }
+    ck_assert_uint_eq(depthwise, 1);
+    ck_assert_uint_eq(c.m.wide_weights, 0);
+    machine k;
+    machine_open(&k, &c);
+    machine_fill(&k, 0, 1);
+    machine_run(&k);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
 START_TEST(not_asked_for)
 {
     compilation c;
@@ -239,6 +277,7 @@ Suite *suite_compiler_narrow(void)
     tcase_add_test(tc, out_of_range);
     tcase_add_loop_test(tc, same_results, 0, 2);
     tcase_add_loop_test(tc, tables, 0, 2);
+    tcase_add_test(tc, convolutions);
     tcase_add_loop_test(tc, not_asked_for, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;

@@ -2,6 +2,7 @@
  * the channels, in place, and with the same bits for any number of threads. */
 #include "ops/activation.h"
 #include "ops/blocked.h"
+#include "ops/convert.h"
 #include "ops/kernel.h"
 
 #include <check.h>
@@ -139,6 +140,37 @@ static float *pack(const shape *s, const float *w, xcvm_value *packed)
     return data;
 }
 
+/* The convolution with filters that are halves, beside the same numbers as f32, and by one thread and three; y.data
+ * gets the results, and `other` is room for as many. */
+static void check_halves(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtype dtype, float *other, double allowed,
+                         const char *text)
+{
+    const size_t filters = xcvm_element_count(a.w), count = xcvm_element_count(a.y);
+    uint16_t *halves = malloc((filters + 1) * sizeof *halves);
+    float *wide = floats(filters, NULL), *results = a.y->data;
+    ck_assert_ptr_nonnull(halves);
+    xcvm_store_f32(dtype, halves, 0, filters, a.w->data);
+    xcvm_load_f32(dtype, halves, 0, filters, wide);
+    xcvm_value w = *a.w, y = *a.y;
+    a.w = &w;
+    a.y = &y;
+    w.data = wide;
+    run_kernel(run, &a, 1);
+    xcvm_value_set_tensor(&w, dtype, w.rank, w.dims);
+    w.data = halves;
+    y.data = other;
+    run_kernel(run, &a, 1);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(fabs((double)results[i] - (double)other[i]) <= allowed || memcmp(results + i, other + i, 4) == 0,
+                      "%s: element %zu is %.9g with %s, %.9g with the same as f32", text, i, (double)other[i],
+                      xcvm_dtype_name(dtype), (double)results[i]);
+    y.data = results;
+    run_kernel(run, &a, 3);
+    ck_assert_msg(memcmp(results, other, count * sizeof *other) == 0, "%s: other bits by three threads", text);
+    free(halves);
+    free(wide);
+}
+
 static void check_conv(shape *s)
 {
     const int64_t outputs = s->outputs * s->group, blocks = xcvm_blocks_of(outputs), area = s->out[0] * s->out[1];
@@ -222,6 +254,12 @@ static void check_conv(shape *s)
                         ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the definition %.9g", text, r, (int)k,
                                      (int)p, (double)first[at], wanted);
                 }
+        if (s->algorithm == XCVM_BLOCKED_depthwise)
+            continue;
+        y.data = first;
+        z.data = blocked_residual;
+        check_halves(runs[r], a, r % 2 == 0 ? XCVM_F16 : XCVM_BF16, second, 3e-6 * scale, text);
+        check_halves(runs[r], a, r % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, 3e-6 * scale, text);
     }
     free(planes);
     free(filter);
