@@ -34,7 +34,7 @@ for model; do
     cmp "$work/1.txt" "$work/3.txt"
     # Weights in half precision are close, and give the same bits with any number of threads, too.
     "$xcvm" compile "$model/model.onnx" -o "$work/h.bin" --weights f16
-    "$xcvm" diff --outputs-only --random --seed 1 --rtol 1e-2 --atol 1e-2 "$work/p.bin" "$work/h.bin"
+    "$xcvm" diff --outputs-only --random --seed 1 --rtol 5e-2 --atol 1e-1 "$work/p.bin" "$work/h.bin"
     for threads in 1 3; do
         "$xcvm" run "$work/h.bin" --random --seed 1 --threads "$threads" --deterministic --output @"$work/$threads.npz" \
             2>"$work/notes.txt"

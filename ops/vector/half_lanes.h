@@ -7,24 +7,30 @@
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <immintrin.h>
 #endif
 
 typedef uint16_t xcvm_half_lanes_at __attribute__((vector_size(2 * XCVM_LANES), aligned(2), may_alias));
 typedef uint32_t xcvm_lanes_bits __attribute__((vector_size(4 * XCVM_LANES)));
 
+/* 16 bits each, in the upper half of their lanes. */
 XCVM_INLINE xcvm_lanes_bits xcvm_lanes_widen(const void *from)
 {
 #if defined(__AVX512F__)
-    return (xcvm_lanes_bits)_mm512_cvtepu16_epi32(_mm256_loadu_si256(from));
+    return (xcvm_lanes_bits)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from)), 16);
 #elif defined(__AVX2__)
-    return (xcvm_lanes_bits)_mm256_cvtepu16_epi32(_mm_loadu_si128(from));
+    return (xcvm_lanes_bits)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(from)), 16);
+#elif XCVM_LANES == 4 && defined(__SSE2__)
+    return (xcvm_lanes_bits)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadl_epi64(from));
 #else
-    return __builtin_convertvector(*(const xcvm_half_lanes_at *)from, xcvm_lanes_bits);
+    return __builtin_convertvector(*(const xcvm_half_lanes_at *)from, xcvm_lanes_bits) << 16;
 #endif
 }
 
 /* Where there is no instruction for it, without f32 subnormal numbers on the way, which a run takes for zero. The
- * exponents of f16 and f32 differ by 112; a subnormal f16 is its bits times 2^-24. */
+ * exponents of f16 and f32 differ by 112; infinity and NaN need as much again. A subnormal f16 becomes the last bits of
+ * a number from 2^-14 on, which then is taken off. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_f16(const void *from)
 {
 #if defined(__AVX512F__)
@@ -34,17 +40,15 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load_f16(const void *from)
 #elif defined(__aarch64__)
     return (xcvm_lanes)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from)));
 #else
-    const xcvm_lanes_bits half = xcvm_lanes_widen(from);
-    const xcvm_lanes_mask rest = (xcvm_lanes_mask)(half & 0x7fff);
-    const xcvm_lanes_bits normal = (xcvm_lanes_bits)(rest << 13) + 0x38000000;
-    const xcvm_lanes subnormal = __builtin_convertvector(rest, xcvm_lanes) * 0x1p-24f;
-    const xcvm_lanes_mask bits = (xcvm_lanes_mask)xcvm_lanes_choose(rest < 0x0400, subnormal, (xcvm_lanes)normal) |
-                                 ((rest >= 0x7c00) & 0x7f800000);
-    return (xcvm_lanes)((xcvm_lanes_bits)bits | (half & 0x8000) << 16);
+    const xcvm_lanes_bits half = xcvm_lanes_widen(from), sign = half & 0x80000000u;
+    const xcvm_lanes_mask rest = (xcvm_lanes_mask)((half ^ sign) >> 3);
+    const xcvm_lanes_mask tiny = rest < 0x00800000, whole = rest + 0x38000000 + ((rest > 0x0f7fffff) & 0x38000000);
+    const xcvm_lanes value = (xcvm_lanes)(whole + (tiny & 0x00800000)) - (xcvm_lanes)(tiny & 0x38800000);
+    return (xcvm_lanes)((xcvm_lanes_bits)value | sign);
 #endif
 }
 
-XCVM_INLINE xcvm_lanes xcvm_lanes_load_bf16(const void *from) { return (xcvm_lanes)(xcvm_lanes_widen(from) << 16); }
+XCVM_INLINE xcvm_lanes xcvm_lanes_load_bf16(const void *from) { return (xcvm_lanes)xcvm_lanes_widen(from); }
 
 /* Elements of f16 or bf16, else f32; where `dtype` is a constant, nothing is left of the choice. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_as(const xcvm_dtype dtype, const void *from)
