@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         "Kernels for %s; one core reaches %.0f GFLOP/s on multiply-adds of f32 without memory. Times are in\n"
         "milliseconds; `dw`: each channel by itself; winograd does less arithmetic than the definition, by which its\n"
         "GFLOP/s are counted.\n\n",
-        xcvm_kernel_isa(), peak);
+        bench_isa(), peak);
     printf("| %-15s | %-33s | %5s | %-14s | %8s | %9s | %7s | %6s |\n", "model", "convolution", "times", "algorithm",
            "1 thread", "2 threads", "GFLOP/s", "limit");
     printf("|:----------------|:----------------------------------|------:|:---------------|---------:|----------:"

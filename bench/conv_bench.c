@@ -101,9 +101,9 @@ extern const xcvm_conv_algorithm *const xcvm_conv_algorithms_run_v4[];
 static const xcvm_conv_algorithm *const *algorithms(void)
 {
 #if defined(__x86_64__)
-    if (strcmp(xcvm_kernel_isa(), "x86-64-v4") == 0)
+    if (strcmp(bench_isa(), "x86-64-v4") == 0)
         return xcvm_conv_algorithms_run_v4;
-    if (strcmp(xcvm_kernel_isa(), "x86-64-v3") == 0)
+    if (strcmp(bench_isa(), "x86-64-v3") == 0)
         return xcvm_conv_algorithms_run_v3;
 #endif
     return xcvm_conv_algorithms_run;
@@ -157,7 +157,7 @@ static void compare(const char *name, const xcvm_conv *c, double peak, double se
 int main(int argc, char **argv)
 {
     const double seconds = argc > 1 ? atof(argv[1]) : 0.2, peak = bench_peak() / 1e9;
-    printf("%s, one core's limit %.0f GFLOP/s\n", xcvm_kernel_isa(), peak);
+    printf("%s, one core's limit %.0f GFLOP/s\n", bench_isa(), peak);
     printf("%-38s %-10s %9s %9s %6s  %9s  %s\n", "convolution", "algorithm", "ms", "GFLOP/s", "limit", "2 threads",
            "others, ms");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
