@@ -301,6 +301,7 @@ typedef struct xcvm_session_options {
     size_t function_count;
 } xcvm_session_options;
 
+/* Takes the memory of the plan and starts the threads, so that the first run finds both ready. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
                                                        xcvm_session **session, xcvm_error *error);
 XCVM_API void xcvm_session_destroy(xcvm_session *session);
