@@ -32,7 +32,7 @@ static uint32_t ticket_ranges(ticket t) { return (uint32_t)(t & 0xffff); }
 struct xcvm_threads {
     xcvm_allocator allocator;
     int count;
-    pid_t owner;   /* the process that the workers belong to: a fork leaves them behind */
+    pid_t owner;   /* the process that the workers belong to */
     uint32_t busy; /* atomic: a loop is running */
 
     ticket open;   /* atomic */
@@ -187,6 +187,17 @@ xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm
     return XCVM_OK;
 }
 
+/* Starts workers of this process's own: those of the process that made the pool were left behind by a fork, with the
+ * lock in whatever state they had it. */
+static void start_after_fork(xcvm_threads *t)
+{
+    xcvm_deallocate(&t->allocator, t->workers, (size_t)(t->count - 1) * sizeof *t->workers);
+    t->worker_count = 0;
+    t->sleepers = 0;
+    t->owner = getpid();
+    start(t);
+}
+
 void xcvm_threads_destroy(xcvm_threads *threads)
 {
     if (threads == NULL)
@@ -245,7 +256,9 @@ void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range
     const size_t chunk = (count + workers - 1) / workers, ranges = (count + chunk - 1) / chunk;
     /* A loop inside a loop, or beside one of another thread, runs in place. */
     const bool alone = __atomic_exchange_n(&threads->busy, 1, __ATOMIC_ACQUIRE) == 0;
-    if (alone && threads->owner == getpid()) {
+    if (alone) {
+        if (threads->owner != getpid())
+            start_after_fork(threads);
         threads->body = body;
         threads->context = context;
         threads->items = count;
