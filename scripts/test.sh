@@ -72,6 +72,8 @@ step 'suites: thread sanitizer' suites tsan -R 'base_threads|vm_'
 step 'suites: valgrind' scripts/valgrind.sh build/release
 step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
 step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/release
+[ -z "${XCVM_ONNX_DATA:-}" ] ||
+    step 'conformance: test data of another ONNX' scripts/onnx_data.sh build/release "$XCVM_ONNX_DATA"
 step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh build/release
 step 'conformance: models' scripts/models.sh build/release
 step 'conformance: models at several sizes' scripts/dynamic.sh build/release
