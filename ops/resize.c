@@ -221,20 +221,96 @@ static void resample_rows(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     const pass *p = context;
     const axis_plan *axis = p->axis;
+    const size_t taps = (size_t)axis->taps, inner = p->inner;
     for (size_t row = begin; row < end; row++) {
         const size_t outer = row / (size_t)axis->out, i = row % (size_t)axis->out;
-        const float *from = p->from + outer * (size_t)axis->in * p->inner;
-        float *to = p->to + row * p->inner;
-        const int64_t *index = axis->index + i * (size_t)axis->taps;
-        const float *weight = axis->weight + i * (size_t)axis->taps;
-        const float *first = from + (size_t)index[0] * p->inner;
-        for (size_t c = 0; c < p->inner; c++)
-            to[c] = weight[0] * first[c];
-        for (int64_t j = 1; j < axis->taps; j++) {
-            const float *tap = from + (size_t)index[j] * p->inner;
-            for (size_t c = 0; c < p->inner; c++)
-                to[c] += weight[j] * tap[c];
+        const float *from = p->from + outer * (size_t)axis->in * inner;
+        float *restrict to = p->to + row * inner;
+        const int64_t *index = axis->index + i * taps;
+        const float *weight = axis->weight + i * taps;
+        size_t j = taps % 2;
+        const float *first = from + (size_t)index[0] * inner;
+        if (j == 1)
+            for (size_t c = 0; c < inner; c++)
+                to[c] = weight[0] * first[c];
+        for (; j < taps; j += 2) {
+            const float *restrict left = from + (size_t)index[j] * inner;
+            const float *restrict right = from + (size_t)index[j + 1] * inner;
+            const float wl = weight[j], wr = weight[j + 1];
+            if (j == 0)
+                for (size_t c = 0; c < inner; c++)
+                    to[c] = wl * left[c] + wr * right[c];
+            else
+                for (size_t c = 0; c < inner; c++)
+                    to[c] += wl * left[c] + wr * right[c];
         }
+    }
+}
+
+/* The last axis: rows are the dimensions before it. */
+static void resample_columns(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const pass *p = context;
+    const axis_plan *axis = p->axis;
+    const size_t taps = (size_t)axis->taps, out = (size_t)axis->out;
+    for (size_t row = begin; row < end; row++) {
+        const float *from = p->from + row * (size_t)axis->in;
+        float *to = p->to + row * out;
+        const int64_t *index = axis->index;
+        const float *weight = axis->weight;
+        if (taps == 2)
+            for (size_t i = 0; i < out; i++, index += 2, weight += 2)
+                to[i] = weight[0] * from[index[0]] + weight[1] * from[index[1]];
+        else
+            for (size_t i = 0; i < out; i++, index += taps, weight += taps) {
+                float sum = 0;
+                for (size_t j = 0; j < taps; j++)
+                    sum += weight[j] * from[index[j]];
+                to[i] = sum;
+            }
+    }
+}
+
+/* The axes that change, in the order in which they are resampled: first those before the last that shrink, row by row,
+ * then the last, whose elements are picked one by one, and then those that grow. Returns how many there are. */
+static int order_axes(const axis_plan *axes, int rank, int order[XCVM_MAX_RANK])
+{
+    int count = 0;
+    for (int d = 0; d < rank - 1; d++)
+        if (axes[d].taps != 0 && axes[d].out < axes[d].in)
+            order[count++] = d;
+    for (int d = rank - 1; d >= 0; d--)
+        if (axes[d].taps != 0 && (d == rank - 1 || axes[d].out >= axes[d].in))
+            order[count++] = d;
+    return count;
+}
+
+/* Elements of the largest of x and what the passes make of it; of the results between two passes alone if `between`. */
+static size_t largest_stage(const axis_plan *axes, const int *order, int passes, size_t count, bool between)
+{
+    size_t largest = between ? 0 : count;
+    for (int i = 0; i < passes; i++) {
+        count = count / (size_t)axes[order[i]].in * (size_t)axes[order[i]].out;
+        if (count > largest && !(between && i == passes - 1))
+            largest = count;
+    }
+    return largest;
+}
+
+static void run_pass(xcvm_kernel *k, const axis_plan *axes, int d, const int64_t *dims, int rank, const float *from,
+                     float *to)
+{
+    pass p = {&axes[d], from, to, 1};
+    size_t outer = 1;
+    for (int e = 0; e < rank; e++)
+        *(e < d ? &outer : &p.inner) *= e == d ? 1 : (size_t)dims[e];
+    if (p.inner == 1) {
+        const size_t work = (size_t)(axes[d].taps * axes[d].out);
+        xcvm_parallel(k->threads, outer, 1 + 16384 / work, resample_columns, &p);
+    } else {
+        const size_t work = p.inner * (size_t)axes[d].taps;
+        xcvm_parallel(k->threads, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
     }
 }
 
@@ -301,7 +377,7 @@ XCVM_KERNEL(Resize)
     /* Plans of the axes, then two buffers that the passes go back and forth between. */
     const bool by_index = a->mode == XCVM_RESIZE_MODE_nearest;
     axis_plan axes[XCVM_MAX_RANK];
-    size_t taps = 0, positions = 0, largest = in_count, count = in_count;
+    size_t taps = 0, positions = 0;
     for (int d = 0; d < rank; d++) {
         const bool resized = scales[d] != 1 || a->x->dims[d] != a->y->dims[d] || starts[d] != 0 || ends[d] != 1;
         axes[d] = (axis_plan){
@@ -312,9 +388,12 @@ XCVM_KERNEL(Resize)
                    xcvm_size_mul((size_t)axes[d].out, (size_t)axes[d].taps, &product) &&
                        xcvm_size_add(taps, product, &taps) && xcvm_size_add(positions, (size_t)axes[d].out, &positions),
                    OUT_OF_MEMORY, "the result is too large");
-        count = count / (size_t)axes[d].in * (size_t)axes[d].out;
-        largest = count > largest ? count : largest;
     }
+    /* Of f32 data the first pass reads x and the last one writes y. */
+    int order[XCVM_MAX_RANK];
+    const int passes = order_axes(axes, rank, order);
+    const bool in_place = a->x->dtype == XCVM_F32 && passes > 0;
+    const size_t largest = largest_stage(axes, order, passes, in_count, in_place);
     const size_t tables = xcvm_round_up(taps * (sizeof(int64_t) + sizeof(float)) + positions, XCVM_ALIGNMENT);
     const size_t buffer = by_index ? 0 : xcvm_round_up(largest * sizeof(float), XCVM_ALIGNMENT);
     char *scratch = xcvm_kernel_scratch(k, tables + 2 * buffer);
@@ -345,37 +424,36 @@ XCVM_KERNEL(Resize)
         const size_t width = (size_t)a->y->dims[rank - 1];
         xcvm_parallel(k->threads, out_count / width, 1 + 16384 / width, gather_rows, &g);
     } else {
-        float *from = (float *)(void *)(scratch + tables), *to = (float *)(void *)(scratch + tables + buffer);
-        xcvm_read_floats(a->x, 0, in_count, from);
-        size_t outer = 1;
-        for (int d = 0; d < rank; d++) {
-            if (axes[d].taps != 0) {
-                XCVM_TRY(xcvm_kernel_poll(k));
-                pass p = {&axes[d], from, to, 1};
-                for (int e = d + 1; e < rank; e++)
-                    p.inner *= (size_t)axes[e].in;
-                const size_t work = p.inner * (size_t)axes[d].taps;
-                xcvm_parallel(k->threads, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
-                float *swap = from;
-                from = to;
-                to = swap;
-            }
-            outer *= (size_t)axes[d].out;
+        float *buffers[2] = {(float *)(void *)(scratch + tables), (float *)(void *)(scratch + tables + buffer)};
+        float *result = buffers[0];
+        const float *from = XCVM_CDATA(float, a->x);
+        if (!in_place) {
+            xcvm_read_floats(a->x, 0, in_count, result);
+            from = result;
+        }
+        memcpy(dims, a->x->dims, sizeof dims);
+        for (int i = 0; i < passes; i++) {
+            XCVM_TRY(xcvm_kernel_poll(k));
+            result = in_place && i == passes - 1 ? XCVM_DATA(float, a->y) : buffers[from == buffers[0]];
+            run_pass(k, axes, order[i], dims, rank, from, result);
+            dims[order[i]] = axes[order[i]].out;
+            from = result;
         }
         if (any_outside)
             for (size_t i = 0; i < out_count; i++) {
                 size_t rest = i;
                 for (int d = rank - 1; d >= 0; d--) {
                     if (axes[d].outside[rest % (size_t)axes[d].out])
-                        from[i] = (float)a->extrapolation_value;
+                        result[i] = (float)a->extrapolation_value;
                     rest /= (size_t)axes[d].out;
                 }
             }
         /* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
         if (xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT))
             for (size_t i = 0; i < out_count; i++)
-                from[i] = truncf(from[i] + copysignf(1e-4f, from[i]));
-        xcvm_write_floats(from, out_count, a->y, 0);
+                result[i] = truncf(result[i] + copysignf(1e-4f, result[i]));
+        if (!in_place)
+            xcvm_write_floats(result, out_count, a->y, 0);
         return XCVM_OK;
     }
     if (any_outside)
