@@ -5,6 +5,7 @@
 
 enum {
     SIDE_BY_SIDE = 8, /* kept boxes that a candidate is compared with at once */
+    MOST_STRIPES = 1024,
     POLL_CANDIDATES = 1024
 };
 
@@ -21,51 +22,6 @@ static box read_box(const float *b, bool by_center)
     return result;
 }
 
-/* ---- Kept boxes ---- */
-
-/* SIDE_BY_SIDE boxes, each part of them one behind the other. */
-typedef struct group {
-    double y0[SIDE_BY_SIDE], x0[SIDE_BY_SIDE], y1[SIDE_BY_SIDE], x1[SIDE_BY_SIDE], area[SIDE_BY_SIDE];
-} group;
-
-/* A box of infinite area shares nothing of it with any other: that is what places without a box hold, and what a box
- * without area is kept as. */
-static void keep_box(group *kept, size_t at, const box *b)
-{
-    group *g = &kept[at / SIDE_BY_SIDE];
-    const size_t i = at % SIDE_BY_SIDE;
-    if (i == 0)
-        for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
-            g->y0[j] = g->x0[j] = g->y1[j] = g->x1[j] = 0;
-            g->area[j] = INFINITY;
-        }
-    g->y0[i] = b->y0;
-    g->x0[i] = b->x0;
-    g->y1[i] = b->y1;
-    g->x1[i] = b->x1;
-    g->area[i] = b->area <= 0 ? INFINITY : b->area;
-}
-
-/* Whether the box shares more than `threshold` of the area that it and one of the kept boxes cover. */
-static bool overlaps_any(const group *kept, size_t count, const box *b, double threshold)
-{
-    if (b->area <= 0)
-        return false;
-    for (const group *g = kept, *end = kept + (count + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE; g < end; g++) {
-        int64_t hits = 0;
-        for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
-            const double bottom = g->y1[j] < b->y1 ? g->y1[j] : b->y1, top = g->y0[j] > b->y0 ? g->y0[j] : b->y0;
-            const double right = g->x1[j] < b->x1 ? g->x1[j] : b->x1, left = g->x0[j] > b->x0 ? g->x0[j] : b->x0;
-            const double height = bottom - top, width = right - left, common = height * width;
-            const double share = common / (g->area[j] + b->area - common);
-            hits |= (height > 0) & (width > 0) & (share > threshold);
-        }
-        if (hits != 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- Candidates ---- */
 
 /* The index of a box below a key that is less the better its score is, so that equal scores are taken by index. */
@@ -77,6 +33,8 @@ static uint64_t candidate_of(float score, int64_t index)
     const uint32_t ascending = bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
     return (uint64_t)~ascending << 32 | (uint64_t)index;
 }
+
+static size_t index_of(uint64_t candidate) { return (size_t)(candidate & UINT32_MAX); }
 
 /* Sorts by the keys, byte by byte from the least one; whatever is equal in a byte stays in its order, and the indices
  * ascend to begin with. The result is in `items`, `spare` is room for as many. */
@@ -104,6 +62,103 @@ static void sort_candidates(uint64_t *items, uint64_t *spare, size_t count)
         memcpy(items, from, count * sizeof *items);
 }
 
+/* ---- Kept boxes ---- */
+
+/* SIDE_BY_SIDE boxes, each part of them one behind the other. */
+typedef struct group {
+    double y0[SIDE_BY_SIDE], x0[SIDE_BY_SIDE], y1[SIDE_BY_SIDE], x1[SIDE_BY_SIDE], area[SIDE_BY_SIDE];
+    size_t count, next; /* next: index of an older group of the stripe plus one, or 0 */
+} group;
+
+/* The boxes that were kept for a class, in stripes by their left edges: a candidate is compared with those of stripes
+ * from which a box can reach it. Where the classes of a model are told apart by moving their boxes, as its exporter may
+ * do, those are few. */
+typedef struct kept_boxes {
+    group *groups;
+    size_t group_count, stripes;
+    double left, per_unit, widest; /* stripes begin at `left`, there are so many per unit of x */
+    size_t newest[MOST_STRIPES];   /* as group.next */
+} kept_boxes;
+
+static size_t stripe_of(const kept_boxes *kept, double x)
+{
+    const double at = (x - kept->left) * kept->per_unit;
+    return !(at > 0) ? 0 : at < (double)kept->stripes ? (size_t)at : kept->stripes - 1;
+}
+
+/* Makes stripes a quarter as wide as the widest box, none at all if that is an eighth of all they would hold or more.
+ */
+static void begin_class(kept_boxes *kept, const float *corners, const uint64_t *candidates, size_t count,
+                        bool by_center)
+{
+    double left = INFINITY, right = -INFINITY, widest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const box b = read_box(corners + index_of(candidates[i]) * 4, by_center);
+        left = fmin(left, b.x0);
+        right = fmax(right, b.x0);
+        widest = fmax(widest, b.x1 - b.x0);
+    }
+    const double ratio = (right - left) / widest;
+    kept->stripes = ratio > 8 ? (size_t)fmin(4 * ratio, MOST_STRIPES) : 1;
+    kept->left = left;
+    kept->per_unit = (double)kept->stripes / (right - left);
+    kept->widest = widest;
+    kept->group_count = 0;
+    memset(kept->newest, 0, kept->stripes * sizeof *kept->newest);
+}
+
+/* A box of infinite area shares nothing of it with any other: that is what places without a box hold, and what a box
+ * without area is kept as. */
+static void keep_box(kept_boxes *kept, const box *b)
+{
+    size_t *newest = &kept->newest[stripe_of(kept, b->x0)];
+    if (*newest == 0 || kept->groups[*newest - 1].count == SIDE_BY_SIDE) {
+        group *fresh = &kept->groups[kept->group_count++];
+        for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
+            fresh->y0[j] = fresh->x0[j] = fresh->y1[j] = fresh->x1[j] = 0;
+            fresh->area[j] = INFINITY;
+        }
+        fresh->count = 0;
+        fresh->next = *newest;
+        *newest = kept->group_count;
+    }
+    group *g = &kept->groups[*newest - 1];
+    const size_t i = g->count++;
+    g->y0[i] = b->y0;
+    g->x0[i] = b->x0;
+    g->y1[i] = b->y1;
+    g->x1[i] = b->x1;
+    g->area[i] = b->area <= 0 ? INFINITY : b->area;
+}
+
+static bool overlaps_group(const group *g, const box *b, double threshold)
+{
+    int64_t hits = 0;
+    for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
+        const double bottom = g->y1[j] < b->y1 ? g->y1[j] : b->y1, top = g->y0[j] > b->y0 ? g->y0[j] : b->y0;
+        const double right = g->x1[j] < b->x1 ? g->x1[j] : b->x1, left = g->x0[j] > b->x0 ? g->x0[j] : b->x0;
+        const double height = bottom - top, width = right - left, common = height * width;
+        const double share = common / (g->area[j] + b->area - common);
+        hits |= (height > 0) & (width > 0) & (share > threshold);
+    }
+    return hits != 0;
+}
+
+/* Whether the box shares more than `threshold` of the area that it and one of the kept boxes cover. */
+static bool overlaps_any(const kept_boxes *kept, const box *b, double threshold)
+{
+    if (b->area <= 0)
+        return false;
+    const size_t last = stripe_of(kept, b->x1);
+    for (size_t stripe = stripe_of(kept, b->x0 - kept->widest); stripe <= last; stripe++)
+        for (size_t at = kept->newest[stripe]; at != 0; at = kept->groups[at - 1].next)
+            if (overlaps_group(&kept->groups[at - 1], b, threshold))
+                return true;
+    return false;
+}
+
+/* ---- */
+
 XCVM_KERNEL(NonMaxSuppression)
 {
     const int64_t samples = a->scores->dims[0], classes = a->scores->dims[1], boxes = a->scores->dims[2];
@@ -117,7 +172,7 @@ XCVM_KERNEL(NonMaxSuppression)
 
     /* The list of selected boxes grows in the scratch block, behind the candidates and the boxes kept for a class. */
     size_t per_class, rows, bytes;
-    const size_t groups = ((size_t)most + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE;
+    const size_t groups = (size_t)most < MOST_STRIPES ? (size_t)most : (size_t)most / SIDE_BY_SIDE + MOST_STRIPES;
     XCVM_CHECK(k->error, boxes <= UINT32_MAX, OUT_OF_RANGE, "%lld boxes are too many", (long long)boxes);
     XCVM_CHECK(k->error,
                xcvm_size_mul((size_t)boxes, 2 * sizeof(uint64_t), &per_class) &&
@@ -128,8 +183,8 @@ XCVM_KERNEL(NonMaxSuppression)
     char *scratch = xcvm_kernel_scratch(k, bytes);
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    group *kept = (group *)(void *)scratch;
-    uint64_t *candidates = (uint64_t *)(void *)(kept + groups), *spare = candidates + boxes;
+    kept_boxes kept = {.groups = (group *)(void *)scratch};
+    uint64_t *candidates = (uint64_t *)(void *)(kept.groups + groups), *spare = candidates + boxes;
     int64_t *selected = (int64_t *)(void *)(spare + boxes);
     size_t found = 0;
     for (int64_t n = 0; n < samples && most > 0; n++)
@@ -142,15 +197,17 @@ XCVM_KERNEL(NonMaxSuppression)
                 if ((double)scores[i] > least)
                     candidates[count++] = candidate_of(scores[i], i);
             sort_candidates(candidates, spare, count);
+            begin_class(&kept, corners, candidates, count, a->center_point_box);
             for (size_t i = 0; i < count && kept_count < (size_t)most; i++) {
-                const int64_t index = (int64_t)(candidates[i] & UINT32_MAX);
+                const size_t index = index_of(candidates[i]);
                 const box b = read_box(corners + index * 4, a->center_point_box);
                 if (i % POLL_CANDIDATES == POLL_CANDIDATES - 1)
                     XCVM_TRY(xcvm_kernel_poll(k));
-                if (overlaps_any(kept, kept_count, &b, iou))
+                if (overlaps_any(&kept, &b, iou))
                     continue;
-                keep_box(kept, kept_count++, &b);
-                memcpy(selected + 3 * found++, (const int64_t[]){n, c, index}, 3 * sizeof(int64_t));
+                keep_box(&kept, &b);
+                kept_count++;
+                memcpy(selected + 3 * found++, (const int64_t[]){n, c, (int64_t)index}, 3 * sizeof(int64_t));
             }
         }
     const int64_t dims[] = {(int64_t)found, 3};
