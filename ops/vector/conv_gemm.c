@@ -189,7 +189,7 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
 {
     const xcvm_conv *c = g->source;
     const xcvm_window *w = &c->shape.window;
-    if (w->kernel_size >= 4 && xcvm_planes_fit(w)) {
+    if (w->kernel_size >= 4 && xcvm_window_is_flat(w) && xcvm_planes_fit(w)) {
         /* Rows that a chunk may touch. */
         const size_t rows = (CHUNK + w->out[2] - 2) / w->out[2] + 1;
         xcvm_planes planes;

@@ -144,8 +144,8 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
         xcvm_pool_positions(k, p, indices, columns_first);
         return XCVM_OK;
     }
-    if (!xcvm_planes_fit(&r.window))
-        return xcvm_pool_axes(k, p, r.fold);
+    if (!xcvm_window_is_flat(&r.window) || !xcvm_planes_fit(&r.window))
+        return xcvm_pool_axes(k, p, &r.window, r.fold);
     xcvm_planes_make(&r.planes, &r.window, 0);
     r.scratch_floats = r.planes.in_floats + r.planes.out_floats + xcvm_round_up(r.window.out[2], XCVM_LANES) +
                        (p->x->dtype != XCVM_F32 ? xcvm_round_up(r.window.in_size, XCVM_LANES) : 0);

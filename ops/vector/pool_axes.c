@@ -12,6 +12,7 @@ enum { THREAD_WORK = 50 * 1000 };
 typedef struct work {
     const xcvm_kernel *k;
     const xcvm_pooling *pooling;
+    const xcvm_window *window;
     xcvm_pool_fold fold;
     float *scratch;
     size_t stage;    /* floats of the largest stage of an image, a whole number of vectors */
@@ -82,41 +83,34 @@ XCVM_INLINE void combine_run(float *to, const float *from, size_t step, size_t c
     }
 }
 
-/* The outputs of an axis to which element `k` of the window, at `offset` - pad, adds an element of x: [*begin, *end).
- */
-static void reach(int64_t offset, int64_t pad, int64_t stride, int64_t in, int64_t out, int64_t *begin, int64_t *end)
-{
-    const int64_t first = pad - offset, last = in - 1 + pad - offset;
-    *begin = first <= 0 ? 0 : (first + stride - 1) / stride;
-    *end = last < 0 ? 0 : last / stride + 1;
-    *begin = *begin > out ? out : *begin;
-    *end = *end > out ? out : *end < *begin ? *begin : *end;
-}
-
-XCVM_INLINE void fold_axis(const xcvm_pooling *p, int d, size_t outer, size_t inner, const float *from, float *to,
+XCVM_INLINE void fold_axis(const xcvm_window *w, int axis, size_t outer, size_t inner, const float *from, float *to,
                            bool greatest)
 {
-    const size_t in = (size_t)p->in[d], out = (size_t)p->out[d];
+    const size_t in = w->in[axis], out = w->out[axis], stride = w->stride[axis];
     for (size_t i = 0; i < outer * out * inner; i++)
         to[i] = greatest ? -INFINITY : 0.0f;
     for (size_t o = 0; o < outer; o++)
-        for (int64_t k = 0; k < p->kernel[d]; k++) {
-            const int64_t offset = k * p->dilations[d];
-            int64_t begin, end;
-            if (offset >= p->in[d] + p->pads[d])
+        for (size_t k = 0; k < w->kernel[axis]; k++) {
+            const size_t offset = k * w->dilation[axis];
+            size_t begin, end;
+            if (offset >= in + (size_t)w->pad[axis])
                 break;
-            reach(offset, p->pads[d], p->strides[d], p->in[d], p->out[d], &begin, &end);
-            if (begin == end)
+            xcvm_window_inside(w, axis, k, &begin, &end);
+            if (begin >= end)
                 continue;
-            const size_t first = (size_t)(begin * p->strides[d] + offset - p->pads[d]), step = (size_t)p->strides[d];
-            const float *row = from + (o * in + first) * inner;
-            float *result = to + (o * out + (size_t)begin) * inner;
+            const float *row = from + (o * in + begin * stride + offset - (size_t)w->pad[axis]) * inner;
+            float *result = to + (o * out + begin) * inner;
             if (inner == 1)
-                combine_run(result, row, step, (size_t)(end - begin), greatest);
+                combine_run(result, row, stride, end - begin, greatest);
             else
-                for (int64_t i = begin; i < end; i++, row += step * inner, result += inner)
+                for (size_t i = begin; i < end; i++, row += stride * inner, result += inner)
                     combine_run(result, row, 1, inner, greatest);
         }
+}
+
+static bool is_still(const xcvm_window *w, int axis)
+{
+    return w->kernel[axis] == 1 && w->stride[axis] == 1 && w->pad[axis] == 0 && w->in[axis] == w->out[axis];
 }
 
 /* The elements as they are summed up: absolute, or squared. */
@@ -158,36 +152,37 @@ static void pool_images(void *context, size_t begin, size_t end, int worker)
             from = buffers[0];
         }
         size_t inner = 1, outer = p->in_plane;
-        float *to = buffers[1];
-        for (int d = p->axes - 1; d >= 0; d--) {
+        for (int axis = XCVM_WINDOW_AXES - 1; axis >= 0; inner *= w->window->out[axis], axis--) {
             const xcvm_status status = xcvm_kernel_poll(w->k);
             if (status != XCVM_OK) {
                 __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
                 return;
             }
-            outer /= (size_t)p->in[d];
-            to = buffers[from != buffers[1]];
+            outer /= w->window->in[axis];
+            if (is_still(w->window, axis) && !(axis == 0 && from != buffers[0] && from != buffers[1]))
+                continue;
+            float *to = buffers[from != buffers[1]];
             if (w->fold == XCVM_FOLD_MAX)
-                fold_axis(p, d, outer, inner, from, to, true);
+                fold_axis(w->window, axis, outer, inner, from, to, true);
             else
-                fold_axis(p, d, outer, inner, from, to, false);
-            inner *= (size_t)p->out[d];
+                fold_axis(w->window, axis, outer, inner, from, to, false);
             from = to;
         }
-        finish(w, to);
-        xcvm_pool_write(p, to, image * p->out_plane, p->out_plane);
+        float *results = buffers[from != buffers[0]];
+        finish(w, results);
+        xcvm_pool_write(p, results, image * p->out_plane, p->out_plane);
     }
 }
 
-xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, xcvm_pool_fold fold)
+xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *window, xcvm_pool_fold fold)
 {
-    work w = {.k = k, .pooling = p, .fold = fold, .stage = p->in_plane};
+    work w = {.k = k, .pooling = p, .window = window, .fold = fold, .stage = p->in_plane};
     double each = (double)p->in_plane;
     size_t stage = p->in_plane;
-    for (int d = p->axes - 1; d >= 0; d--) {
-        stage = stage / (size_t)p->in[d] * (size_t)p->out[d];
+    for (int axis = XCVM_WINDOW_AXES - 1; axis >= 0; axis--) {
+        stage = stage / window->in[axis] * window->out[axis];
         w.stage = stage > w.stage ? stage : w.stage;
-        each += (double)stage * (double)p->kernel[d] / 4;
+        each += (double)stage * (double)window->kernel[axis] / 4;
     }
     w.stage = xcvm_round_up(w.stage, XCVM_LANES);
     size_t bytes;
