@@ -107,8 +107,7 @@ struct xcc_module {
     const char *producer; /* of the model, for metadata */
     xcc_fusion *fusions;  /* all groups */
     uint32_t fusion_count;
-    uint8_t library_hash[32];                               /* of the kernel library that was built for them */
-    uint64_t nodes_imported, flops_imported, peak_imported; /* for the report */
+    uint8_t library_hash[32]; /* of the kernel library that was built for them */
 };
 
 /* ---- Building. Failures leave module->error filled and return NULL or a status. ---- */

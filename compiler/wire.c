@@ -70,11 +70,3 @@ size_t xcc_wire_put(uint8_t *to, uint64_t value)
     to[n++] = (uint8_t)value;
     return n;
 }
-
-size_t xcc_wire_size(uint64_t value)
-{
-    size_t n = 1;
-    for (; value >= 0x80; value >>= 7)
-        n++;
-    return n;
-}

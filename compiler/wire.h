@@ -28,6 +28,5 @@ bool xcc_wire_varint(xcc_wire *wire, uint64_t *value);
 enum { XCC_VARINT_SIZE = 10 };
 /* Writes a varint of up to XCC_VARINT_SIZE bytes; returns how many. */
 size_t xcc_wire_put(uint8_t *to, uint64_t value);
-size_t xcc_wire_size(uint64_t value);
 
 #endif

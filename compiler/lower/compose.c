@@ -205,18 +205,6 @@ xcc_value *xcc_low_axes_from(xcc_lowering *n, xcc_value *x, int64_t first)
 
 /* ---- Facts ---- */
 
-bool xcc_constant_ints(const xcc_value *value, int64_t *ints, size_t capacity, size_t *count)
-{
-    if (!xcc_is_constant(value) || value->type.rank > 1 || !xcvm_dtype_in(value->type.dtype, XCVM_TYPES_INDEX))
-        return false;
-    *count = xcvm_element_count(&value->type);
-    if (*count > capacity)
-        return false;
-    for (size_t i = 0; i < *count; i++)
-        ints[i] = xcvm_element_as_int(&value->type, i);
-    return true;
-}
-
 bool xcc_constant_number(const xcc_value *value, double *number)
 {
     if (!xcc_is_constant(value) || !xcvm_dtype_in(value->type.dtype, XCVM_TYPES_REAL_OR_BOOL) ||
