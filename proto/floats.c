@@ -2,23 +2,9 @@
 #include "base/element.h"
 #include "proto/reader.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* snprintf's %g in the C locale. */
-static void print_double(char text[XCVM_FLOAT_TEXT], int precision, double value)
-{
-    text[0] = '\0';
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (c_locale == (locale_t)0)
-        return;
-    locale_t previous = uselocale(c_locale);
-    snprintf(text, XCVM_FLOAT_TEXT, "%.*g", precision, value);
-    uselocale(previous);
-    freelocale(c_locale);
-}
 
 const char *xcvm_float_text(xcvm_dtype dtype, uint64_t bits, char text[XCVM_FLOAT_TEXT])
 {
@@ -36,7 +22,7 @@ const char *xcvm_float_text(xcvm_dtype dtype, uint64_t bits, char text[XCVM_FLOA
         return text;
     }
     if (value == trunc(value) && fabs(value) < 1e7) {
-        print_double(text, 17, value);
+        xcvm_decimal_text(value, 17, text);
         return text;
     }
     /* Trailing zeros are not printed, so the search may start with what a type always has. */
@@ -44,7 +30,7 @@ const char *xcvm_float_text(xcvm_dtype dtype, uint64_t bits, char text[XCVM_FLOA
     int precision = normal && f->mantissa >= 52 ? 15 : normal && f->mantissa >= 23 ? 6 : 1;
     for (; precision <= 17; precision++) {
         uint64_t back = ~bits;
-        print_double(text, precision, value);
+        xcvm_decimal_text(value, precision, text);
         if (xcvm_float_parse(dtype, text, &back) == NULL && back == bits)
             break;
     }

@@ -2,9 +2,10 @@
 #ifndef XCVM_PROTO_FLOATS_H
 #define XCVM_PROTO_FLOATS_H
 
+#include "base/decimal.h"
 #include "base/dtype.h"
 
-enum { XCVM_FLOAT_TEXT = 32 };
+enum { XCVM_FLOAT_TEXT = XCVM_DECIMAL_TEXT };
 
 /* `dtype` is a type that xcvm_float_format_of knows (base/element.h). */
 

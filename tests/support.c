@@ -1,5 +1,6 @@
 #include "tests/support.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,4 +73,22 @@ static void counted_release(void *user, void *memory, size_t bytes)
 void test_allocator_start(test_allocator *a, size_t fail_at)
 {
     *a = (test_allocator){.allocator = {counted_allocate, counted_release, a}, .fail_at = fail_at};
+}
+
+bool test_comma_locale(void)
+{
+    char folder[] = "/tmp/xcvm-locale-XXXXXX", command[512];
+    if (mkdtemp(folder) == NULL)
+        return false;
+    /* It warns, and ends with 1, as the other categories are missing. */
+    snprintf(command, sizeof command,
+             "printf 'LC_NUMERIC\\ndecimal_point \",\"\\nthousands_sep \".\"\\ngrouping 3;3\\nEND LC_NUMERIC\\n' "
+             ">%s/source && localedef -c -i %s/source %s/comma >/dev/null 2>&1",
+             folder, folder, folder);
+    const bool started = system(command) != -1;
+    setenv("LOCPATH", folder, 1);
+    const bool set = started && setlocale(LC_NUMERIC, "comma") != NULL && strcmp(localeconv()->decimal_point, ",") == 0;
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) == 0 && set;
 }

@@ -4,6 +4,7 @@
 
 #include "vm/program.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -152,6 +153,15 @@ static void make_outer_tangent(xcc_builder *b)
     y = APPLY(b, Tanh, y, .x = XCC_IN(y));
     output(b, APPLY(b, Clip, y, .x = XCC_IN(y), .min = XCC_IN(number(b, -0.5)), .max = XCC_IN(number(b, 0.5))));
 }
+
+/* The source is C, in which numbers have a point, whatever the process' locale. */
+START_TEST(other_locale)
+{
+    ck_assert(test_comma_locale());
+    check_fused(make_outer, 1);
+    setlocale(LC_ALL, "C");
+}
+END_TEST
 
 /* The second library comes through the same descriptor as the first, which is still loaded, and has a function of the
  * same operands. */
@@ -653,6 +663,7 @@ Suite *suite_compiler_fuse(void)
     tcase_set_timeout(t, getenv("XCVM_FUSE_GRAPHS") != NULL ? 7200 : 600);
     tcase_add_test(t, broadcasting_and_several_results);
     tcase_add_test(t, outer_product);
+    tcase_add_test(t, other_locale);
     tcase_add_test(t, two_programs_at_once);
     tcase_add_test(t, split_over_threads);
     tcase_add_test(t, layer_normalization);
