@@ -29,7 +29,7 @@ summary() {
     if [ "$2" = 77 ]; then
         tail -n 1 "$1"
     else
-        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,|^note: ' "$1" | tail -n 2 | paste -sd' ' -
+        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,|^note: |against the order' "$1" | tail -n 2 | paste -sd' ' -
     fi
 }
 
@@ -81,6 +81,7 @@ step 'public headers alone, as C and C++' header_alone
 step 'exported symbols are the headers' scripts/symbols.sh build/release
 step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
 step 'generated pages are up to date' scripts/generated.sh build/release --check
+step 'floors: no folder includes one above it' scripts/layers.sh
 step 'format' format
 step 'lint' lint
 
