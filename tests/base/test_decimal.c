@@ -118,7 +118,7 @@ END_TEST
 
 START_TEST(other_locale)
 {
-    ck_assert_msg(test_comma_locale(), "localedef makes no locale with a decimal comma");
+    ck_assert(test_comma_locale());
     char text[XCVM_DECIMAL_TEXT];
     double value;
     snprintf(text, sizeof text, "%g", 1.5);
