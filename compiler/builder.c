@@ -102,36 +102,6 @@ xcc_value *xcc_scalar(xcc_graph *g, xcvm_dtype dtype, double value)
 
 /* ---- Instructions ---- */
 
-void xcc_default_args(const xcvm_row *row, void *args)
-{
-    memset(args, 0, row->args_size);
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
-        void *at = (char *)args + f->offset;
-        if (f->role != XCVM_ROLE_ATTRIBUTE)
-            continue;
-        switch (f->kind) {
-        case XCVM_FIELD_INT:
-            *(int64_t *)at = f->int_default;
-            break;
-        case XCVM_FIELD_FLOAT:
-            *(double *)at = f->float_default;
-            break;
-        case XCVM_FIELD_DTYPE:
-            *(xcvm_dtype *)at = (xcvm_dtype)f->int_default;
-            break;
-        case XCVM_FIELD_CHOICE:
-            *(int *)at = (int)f->int_default;
-            break;
-        case XCVM_FIELD_TEXT:
-            *(xcvm_text *)at = (xcvm_text){f->text_default, strlen(f->text_default)};
-            break;
-        default:
-            break;
-        }
-    }
-}
-
 static bool copy_array(xcc_module *m, const void **array, size_t count, size_t size)
 {
     void *copy = count < SIZE_MAX / size ? xcc_alloc(m, count * size) : NULL;

@@ -65,7 +65,7 @@ static xcvm_status map_file(xcc_external_files *files, const char *location, str
     int fd;
     xcvm_status status = xcvm_confined_walk(files->dir[0] != '\0' ? files->dir : ".", location, &fd, error);
     if (status != XCVM_OK) {
-        xcvm_error_prefix(error, "external data");
+        xcvm_error_prefix(error, "external data '%.200s'", location);
         return status;
     }
     struct stat info;

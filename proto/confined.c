@@ -15,8 +15,9 @@ static xcvm_status cannot_open(xcvm_error *error, const char *path, int code)
     char text[100];
     const char *reason = strerror_r(code, text, sizeof text);
     return xcvm_error_set(error, XCVM_IO, "`%.300s` cannot be opened: %s", path,
-                          code == ELOOP     ? "it is a link"
-                          : code == ENOTDIR ? "a part of the path is no folder, or a link"
+                          code == ELOOP     ? "it is a symbolic link"
+                          : code == ENOENT  ? "there is no such file"
+                          : code == ENOTDIR ? "a part of the path is no folder, or a symbolic link"
                                             : reason);
 }
 

@@ -1,5 +1,6 @@
 /* Building blocks of lowerings that need several instructions. */
 #include "compiler/lower/lower.h"
+#include "proto/arguments.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ xcc_value *xcc_low_call(xcc_lowering *n, xcvm_opcode opcode, size_t count, xcc_v
     void *args = xcc_alloc(n->m, row->args_size);
     if (args == NULL)
         return NULL;
-    xcc_default_args(row, args);
+    xcvm_args_default(row, args);
     size_t next = 0, result = 0;
     for (size_t i = 0; i < row->field_count; i++) {
         const xcvm_field *f = &row->fields[i];
