@@ -68,7 +68,8 @@ step 'suites: release' suites release
 step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
 step 'suites: address and undefined sanitizers' suites asan-ubsan
 step 'build: thread sanitizer' build tsan
-step 'suites: thread sanitizer' suites tsan -R 'base_threads|vm_'
+step 'suites: thread sanitizer' suites tsan -R 'base_|vm_|ops_(cases|vector|gemm|kernel)'
+step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
 step 'suites: valgrind' scripts/valgrind.sh build/release
 step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
 step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/release
