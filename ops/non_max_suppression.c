@@ -1,7 +1,7 @@
 #include "ops/kernel.h"
+#include "ops/order.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 XCVM_SHAPE_RULE_OF(NonMaxSuppression)
 {
@@ -43,18 +43,11 @@ static bool overlap(const box *a, const box *b, double threshold)
     return common / (a->area + b->area - common) > threshold;
 }
 
-typedef struct candidate {
-    float score;
-    int64_t index;
-} candidate;
-
-/* Best first; equal scores by index, so that the order is the same everywhere. */
-static int by_score(const void *a, const void *b)
+/* Best first; the sort leaves equal scores in the order of the boxes. */
+static int by_score(const void *context, int64_t a, int64_t b)
 {
-    const candidate *p = a, *q = b;
-    if (p->score != q->score)
-        return p->score < q->score ? 1 : -1;
-    return (p->index > q->index) - (p->index < q->index);
+    const float *scores = context;
+    return (scores[a] < scores[b]) - (scores[a] > scores[b]);
 }
 
 XCVM_KERNEL(NonMaxSuppression)
@@ -71,7 +64,7 @@ XCVM_KERNEL(NonMaxSuppression)
     /* The list of selected boxes grows in the scratch block, behind the candidates and the boxes kept for a class. */
     size_t per_class, rows, bytes;
     XCVM_CHECK(k->error,
-               xcvm_size_mul((size_t)boxes, sizeof(candidate) + sizeof(box), &per_class) &&
+               xcvm_size_mul((size_t)boxes, sizeof(box) + 2 * sizeof(int64_t), &per_class) &&
                    xcvm_size_mul((size_t)(samples * classes), (size_t)most, &rows) &&
                    xcvm_size_mul(rows, 3 * sizeof(int64_t), &bytes) && xcvm_size_add(bytes, per_class, &bytes),
                OUT_OF_MEMORY, "too many boxes");
@@ -79,8 +72,7 @@ XCVM_KERNEL(NonMaxSuppression)
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     box *kept = (box *)(void *)scratch;
-    candidate *candidates = (candidate *)(void *)(kept + boxes);
-    int64_t *selected = (int64_t *)(void *)(candidates + boxes);
+    int64_t *candidates = (int64_t *)(void *)(kept + boxes), *spare = candidates + boxes, *selected = spare + boxes;
     size_t found = 0;
     for (int64_t n = 0; n < samples && most > 0; n++)
         for (int64_t c = 0; c < classes; c++) {
@@ -90,17 +82,17 @@ XCVM_KERNEL(NonMaxSuppression)
             size_t count = 0, kept_count = 0;
             for (int64_t i = 0; i < boxes; i++)
                 if ((double)scores[i] > least)
-                    candidates[count++] = (candidate){scores[i], i};
-            qsort(candidates, count, sizeof *candidates, by_score);
+                    candidates[count++] = i;
+            XCVM_TRY(xcvm_order_sort(k, candidates, spare, count, by_score, scores));
             for (size_t i = 0; i < count && kept_count < (size_t)most; i++) {
-                const box b = read_box(corners + candidates[i].index * 4, a->center_point_box);
+                const box b = read_box(corners + candidates[i] * 4, a->center_point_box);
                 bool suppressed = false;
                 for (size_t j = 0; j < kept_count && !suppressed; j++)
                     suppressed = overlap(&b, &kept[j], iou);
                 if (suppressed)
                     continue;
                 kept[kept_count++] = b;
-                memcpy(selected + 3 * found++, (const int64_t[]){n, c, candidates[i].index}, 3 * sizeof(int64_t));
+                memcpy(selected + 3 * found++, (const int64_t[]){n, c, candidates[i]}, 3 * sizeof(int64_t));
             }
         }
     const int64_t dims[] = {(int64_t)found, 3};
