@@ -5,7 +5,6 @@
 #include "compiler/passes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct item {
     uint64_t offset, best, bytes; /* bytes rounded up to the alignment */

@@ -2,7 +2,6 @@
 #include "base/status.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }

@@ -3,7 +3,6 @@
 #include "ops/op.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static const uint16_t numbers[] = {
 #define XCVM_OP(Name, number, ...) number,

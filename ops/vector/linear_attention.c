@@ -1,7 +1,5 @@
 /* LinearAttention: a matrix for each head that every token decays, corrects, adds to and reads. */
-#include "ops/convert.h"
 #include "ops/vector/halves.h"
-#include "ops/vector/lanes.h"
 #include "ops/vector/math.h"
 
 enum {

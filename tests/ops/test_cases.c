@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char folder[] = XCVM_TEST_DATA "/ops";
