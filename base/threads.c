@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 enum {
@@ -158,6 +159,20 @@ static void *work(void *context)
     return NULL;
 }
 
+/* What the process gets signals for is the host's business, on threads of the host's; only what a thread does to
+ * itself, and a profiler's clock, reach the workers, which begin with their creator's mask. Returns that, for
+ * unblocking. */
+static sigset_t block_signals(void)
+{
+    static const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        sigdelset(&blocked, kept[i]);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    return before;
+}
+
 /* Starts the workers, as many as can be had; without any the caller does everything. */
 static void start(xcvm_threads *t)
 {
@@ -167,8 +182,10 @@ static void start(xcvm_threads *t)
         return;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->wake, NULL);
+    const sigset_t before = block_signals();
     while (t->worker_count < t->count - 1 && pthread_create(&t->workers[t->worker_count], NULL, work, t) == 0)
         t->worker_count++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm_threads **threads, xcvm_error *error)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { MEGABYTES = 100, SESSIONS = 16, CHAIN = 1000, REPEATS = 2000 };
 

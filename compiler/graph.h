@@ -107,8 +107,7 @@ struct xcc_module {
     const char *producer; /* of the model, for metadata */
     xcc_fusion *fusions;  /* all groups */
     uint32_t fusion_count;
-    uint8_t library_hash[32];                               /* of the kernel library that was built for them */
-    uint64_t nodes_imported, flops_imported, peak_imported; /* for the report */
+    uint8_t library_hash[32]; /* of the kernel library that was built for them */
 };
 
 /* ---- Building. Failures leave module->error filled and return NULL or a status. ---- */
@@ -174,8 +173,6 @@ static inline xcvm_value *xcc_type_of(const xcc_value *v) { return v != NULL ? (
 #define xcc_apply(b, Name, result, ...)                                                                                \
     xcc_apply_at((b), XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
 xcc_value *xcc_apply_at(xcc_builder *b, xcvm_opcode opcode, void *args, size_t result_offset);
-/* The row's argument struct with attribute defaults filled in. */
-void xcc_default_args(const xcvm_row *row, void *args);
 /* Control flow; its bodies are made, empty, and its results have no types until xcc_node_infer, which the infer pass
  * and whoever filled the bodies calls. */
 xcc_node *xcc_append_control(xcc_builder *b, xcc_node_kind kind, size_t input_count, xcc_value *const *inputs,

@@ -33,7 +33,6 @@ int exit_code_of(xcvm_status status)
 }
 
 void report_set_command(const char *name) { command_name = name; }
-const char *report_command(void) { return command_name; }
 
 static void start_line(void)
 {

@@ -26,7 +26,6 @@ int exit_code_of(xcvm_status status);
 
 /* The subcommand that messages are from; NULL for the command itself. Set once by main. */
 void report_set_command(const char *name);
-const char *report_command(void);
 
 /* "xcvm run: message\n" on stderr. */
 void report_line(const char *format, ...) __attribute__((format(printf, 1, 2)));

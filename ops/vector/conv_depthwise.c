@@ -164,4 +164,4 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
     return (xcvm_status)r.status;
 }
 
-const xcvm_conv_algorithm xcvm_conv_depthwise = {"depthwise", fits, cost, scratch_bytes, run};
+const xcvm_conv_algorithm xcvm_conv_depthwise = {fits, cost, scratch_bytes, run};

@@ -62,8 +62,7 @@ static xcvm_status pointwise_run(const xcvm_kernel *k, const xcvm_conv *c, void 
     return xcvm_gemm_run(k, &batch, scratch);
 }
 
-const xcvm_conv_algorithm xcvm_conv_pointwise = {"pointwise", is_pointwise, pointwise_cost, pointwise_scratch,
-                                                 pointwise_run};
+const xcvm_conv_algorithm xcvm_conv_pointwise = {is_pointwise, pointwise_cost, pointwise_scratch, pointwise_run};
 
 /* ---- Columns made up ---- */
 
@@ -234,4 +233,4 @@ static xcvm_status columns_run(const xcvm_kernel *k, const xcvm_conv *c, void *s
     return xcvm_gemm_run(k, &batch, scratch);
 }
 
-const xcvm_conv_algorithm xcvm_conv_columns = {"columns", any, columns_cost, columns_scratch, columns_run};
+const xcvm_conv_algorithm xcvm_conv_columns = {any, columns_cost, columns_scratch, columns_run};

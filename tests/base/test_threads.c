@@ -4,6 +4,8 @@
 #include <check.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +15,6 @@ enum { MOST = 1000 };
 typedef struct visits {
     uint32_t times[MOST];
     uint32_t ranges;
-    size_t shortest;
     int workers; /* greatest worker plus one */
     xcvm_threads *threads;
 } visits;
@@ -110,6 +111,43 @@ START_TEST(loops_of_two_threads)
 }
 END_TEST
 
+typedef struct masks {
+    pthread_t caller;
+    uint32_t begun; /* atomic */
+    bool blocked, own_faults;
+} masks;
+
+static void look_at_mask(void *context, size_t begin, size_t end, int worker)
+{
+    masks *m = context;
+    (void)begin;
+    (void)end;
+    (void)worker;
+    /* Neither of two ranges ends before the other has begun, so that two threads take one each. */
+    __atomic_fetch_add(&m->begun, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&m->begun, __ATOMIC_ACQUIRE) < 2)
+        sched_yield();
+    sigset_t set;
+    if (pthread_equal(pthread_self(), m->caller) || pthread_sigmask(SIG_SETMASK, NULL, &set) != 0)
+        return;
+    m->blocked = sigismember(&set, SIGUSR1) == 1 && sigismember(&set, SIGINT) == 1 && sigismember(&set, SIGALRM) == 1;
+    m->own_faults = sigismember(&set, SIGSEGV) == 0 && sigismember(&set, SIGPROF) == 0;
+}
+
+START_TEST(signals_are_the_callers)
+{
+    xcvm_threads *threads;
+    sigset_t set;
+    masks m = {.caller = pthread_self()};
+    ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
+    xcvm_parallel(threads, 2, 1, look_at_mask, &m);
+    ck_assert(m.blocked && m.own_faults);
+    ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, NULL, &set), 0);
+    ck_assert_int_eq(sigismember(&set, SIGUSR1), 0);
+    xcvm_threads_destroy(threads);
+}
+END_TEST
+
 /* Threads of this process. */
 static int thread_count(void)
 {
@@ -190,6 +228,7 @@ Suite *suite_base_threads(void)
     tcase_add_test(tests, ranges_cover_all);
     tcase_add_test(tests, loops_in_loops);
     tcase_add_test(tests, loops_of_two_threads);
+    tcase_add_test(tests, signals_are_the_callers);
     tcase_add_test(tests, after_a_fork);
     tcase_add_test(tests, spans);
     tcase_add_test(tests, processors_and_clock);
