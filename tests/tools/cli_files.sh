@@ -68,6 +68,12 @@ code 0
 run compile "$model" --schedule quick -o other.bin
 code 2
 err_has '--schedule is one of memory|naive'
+run compile "$model" --weights bf16 --report -o other.bin
+code 0
+out_like '^weight bytes +0 +0'
+run compile "$model" --weights f64 -o other.bin
+code 2
+err_has '--weights is one of f32|f16|bf16'
 run compile "$model" -O3 -o other.bin
 code 2
 
