@@ -31,6 +31,8 @@ static int run(const void *own, const struct arguments *arguments)
     const struct asm_flags *flags = own;
     if (flags->output == NULL)
         return report_usage("wants an output: -o PROG");
+    if (file_is_same(flags->output, arguments->items[0]))
+        return report_usage("%s is the text itself; the program wants a file of its own", flags->output);
     /* An empty folder confines nothing. What comes through a pipe is most often the dump of a program elsewhere. */
     const char *text = arguments->items[0];
     char *folder = flags->any_path || strcmp(text, "-") == 0 ? memory_text("") : file_folder(text);

@@ -31,9 +31,10 @@ static const struct option_group groups[] = {
     {"Measuring", options, COUNT_OF(options), 0},
     OPTION_GROUP("Inputs", input_options, struct bench_flags, input),
     OPTION_GROUP("Running", session_options, struct bench_flags, session),
-    OPTION_GROUP("Loading", program_options, struct bench_flags, program),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct bench_flags, program),
+    LOADING_GROUP(struct bench_flags, program),
 };
-static const struct bench_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
+static const struct bench_flags defaults = {.program = PROGRAM_DEFAULTS,
                                             .input = {.int_max = DEFAULT_INT_MAX},
                                             .session = {.threads = 1},
                                             .warmup = 3,
@@ -83,7 +84,7 @@ static void print_results(const struct program *program, const struct bench_flag
         sum += timings->seconds[i];
     qsort(timings->seconds, timings->count, sizeof *timings->seconds, compare_doubles);
     xcvm_session_memory(session, &memory);
-    if (program->compiled)
+    if (program->kind == FILE_MODEL)
         measure_row(&table, "compile", program->compile_seconds);
     measure_row(&table, "load", load);
     measure_row(&table, "first run", first);

@@ -32,12 +32,11 @@ static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct diff_flags, input),
     {"Comparing", options, COUNT_OF(options), 0},
     OPTION_GROUP("Running", session_options, struct diff_flags, session),
-    OPTION_GROUP("Loading", program_options, struct diff_flags, program),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct diff_flags, program),
+    LOADING_GROUP(struct diff_flags, program),
 };
-static const struct diff_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
-                                           .input = {.int_max = DEFAULT_INT_MAX},
-                                           .rtol = 1e-4,
-                                           .atol = 1e-5};
+static const struct diff_flags defaults = {
+    .program = PROGRAM_DEFAULTS, .input = {.int_max = DEFAULT_INT_MAX}, .rtol = 1e-4, .atol = 1e-5};
 
 /* A value of the first program, by the name it has in the model and how often that name came before it (in a loop). */
 struct kept {
@@ -289,7 +288,8 @@ static int run(const void *own, const struct arguments *arguments)
     } else {
         compare_outputs(diffing, &sides[0], &sides[1]);
         fputs(buffer_string(&diffing->report), stdout);
-        printf("%zu values compared, %zu differ\n", diffing->compared, diffing->different);
+        printf("%zu value%s compared, %zu differ%s\n", diffing->compared, diffing->compared != 1 ? "s" : "",
+               diffing->different, diffing->different == 1 ? "s" : "");
         code = diffing->different != 0 ? EXIT_DIFFERENT : EXIT_OK;
     }
     if (values != NULL)

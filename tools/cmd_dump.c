@@ -25,9 +25,9 @@ static const struct option options[] = {
 
 static const struct option_group groups[] = {
     {"Options", options, COUNT_OF(options), 0},
-    OPTION_GROUP("Loading", program_options, struct dump_flags, program),
+    MODEL_GROUP(MODEL_OPTIONS, struct dump_flags, program),
 };
-static const struct dump_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION}};
+static const struct dump_flags defaults = {.program = PROGRAM_DEFAULTS};
 
 static xcvm_status disassemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
                                xcvm_error *error)

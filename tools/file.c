@@ -43,10 +43,35 @@ static xcvm_status read_all(int fd, const char *path, struct buffer *bytes, xcvm
     }
 }
 
+/* Standard input, which can be read once; its kind may be asked for before. */
+static struct {
+    bool read, waiting;
+    struct buffer bytes;
+} input;
+
+static xcvm_status read_input(xcvm_error *error)
+{
+    if (input.waiting)
+        return XCVM_OK;
+    if (input.read)
+        return error_set(error, XCVM_INVALID_ARGUMENT, "standard input is wanted twice, but can be read only once");
+    input.read = true;
+    xcvm_status status = read_all(STDIN_FILENO, "standard input", &input.bytes, error);
+    input.waiting = status == XCVM_OK;
+    if (status != XCVM_OK)
+        buffer_release(&input.bytes);
+    return status;
+}
+
 xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error)
 {
-    if (strcmp(path, "-") == 0)
-        return read_all(STDIN_FILENO, "standard input", bytes, error);
+    if (strcmp(path, "-") == 0) {
+        TRY(read_input(error));
+        input.waiting = false;
+        *bytes = input.bytes;
+        input.bytes = (struct buffer){0};
+        return XCVM_OK;
+    }
     int fd;
     TRY(open_file(path, &fd, error));
     xcvm_status status = read_all(fd, path, bytes, error);
@@ -126,7 +151,7 @@ static enum file_kind kind_of_message(const struct reader *reader)
         if (__builtin_add_overflow(offset, size, &offset) || __builtin_add_overflow(offset, at, &offset))
             break;
     }
-    return graph && opsets ? FILE_MODEL : FILE_PROGRAM;
+    return graph && opsets ? FILE_MODEL : FILE_UNKNOWN;
 }
 
 static enum file_kind kind_of(const struct reader *reader)
@@ -154,6 +179,11 @@ enum file_kind file_kind_of_bytes(const void *bytes, size_t count)
 
 xcvm_status file_kind_of(const char *path, enum file_kind *kind, xcvm_error *error)
 {
+    if (strcmp(path, "-") == 0) {
+        TRY(read_input(error));
+        *kind = file_kind_of_bytes(input.bytes.data, input.bytes.length);
+        return XCVM_OK;
+    }
     int fd;
     TRY(open_file(path, &fd, error));
     struct stat facts;
@@ -175,6 +205,13 @@ bool file_is_folder(const char *path)
 {
     struct stat facts;
     return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool file_is_same(const char *a, const char *b)
+{
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
 }
 
 char *file_folder(const char *path)

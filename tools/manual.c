@@ -38,6 +38,14 @@ static const char spec_output_text[] =
     "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f4e2m1 c64 c128 str. A value of another type is converted where no element "
     "changes (floats may be rounded).";
 
+static const struct example environment_rows[] = {
+    {"CC", "the C compiler of --fuse, if --cc names none"},
+    {"XDG_CACHE_HOME, HOME", "kernel libraries are kept by the hash of their source in $XDG_CACHE_HOME/xcvm or "
+                             "~/.cache/xcvm, which may be removed at any time"},
+    {"TMPDIR", "where --fuse works for a model that is compiled in memory; /tmp if not set"},
+    {"NO_COLOR", "if set and not empty, no colours are used on a terminal"},
+};
+
 static const struct exit_row {
     int code;
     const char *sentence;
@@ -402,7 +410,9 @@ void manual_troff(struct buffer *text, const struct command *const *commands)
     buffer_text(text, ".SH EXIT STATUS\n");
     for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
         buffer_format(text, ".TP\n.B %d\n%s\n", exit_rows[i].code, exit_rows[i].sentence);
-    buffer_text(text, ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nif set and not empty, no colours are used on a terminal\n");
+    buffer_text(text, ".SH ENVIRONMENT\n");
+    for (size_t i = 0; i < COUNT_OF(environment_rows); i++)
+        troff_item(text, environment_rows[i].arguments, environment_rows[i].purpose);
 }
 
 /* ---- Completion ---- */
@@ -419,15 +429,18 @@ static void completion_command(struct buffer *text, const struct command *comman
     for (size_t g = 0; g < command->group_count; g++)
         for (size_t i = 0; i < command->groups[g].count; i++) {
             const struct option *option = &command->groups[g].options[i];
+            char letter[8] = "";
+            if (option->letter != 0)
+                snprintf(letter, sizeof letter, "|-%c", option->letter);
             if (option->kind == OPTION_CHOICE) {
-                buffer_format(text, "                --%s) words=\"", option->name);
+                buffer_format(text, "                --%s%s) words=\"", option->name, letter);
                 for (const char *at = option->argument; *at != '\0'; at++)
                     buffer_append(text, *at == '|' ? " " : at, 1);
                 buffer_text(text, "\" ;;\n");
             } else if (option->kind == OPTION_FILE) {
-                buffer_format(text, "                --%s) kind=file ;;\n", option->name);
+                buffer_format(text, "                --%s%s) kind=file ;;\n", option->name, letter);
             } else if (option->kind == OPTION_FOLDER) {
-                buffer_format(text, "                --%s) kind=folder ;;\n", option->name);
+                buffer_format(text, "                --%s%s) kind=folder ;;\n", option->name, letter);
             }
         }
     buffer_text(text, "            esac\n            ;;\n");
@@ -453,6 +466,8 @@ void manual_completion(struct buffer *text, const struct command *const *command
                       "        option=${COMP_WORDS[COMP_CWORD-2]}\n"
                       "    elif [[ $current == --*=* ]]; then\n"
                       "        option=${current%%=*} current=${current#*=}\n"
+                      "    elif [[ $current != -* && ${COMP_WORDS[COMP_CWORD-1]} == -* ]]; then\n"
+                      "        option=${COMP_WORDS[COMP_CWORD-1]}\n"
                       "    fi\n"
                       "    case \"$command\" in\n"
                       "        help)\n            words=\"spec ");
@@ -464,6 +479,8 @@ void manual_completion(struct buffer *text, const struct command *const *command
     buffer_text(text, "    esac\n"
                       "    if [ -n \"$words\" ]; then\n"
                       "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+                      "    elif [[ $current == @* ]]; then\n"
+                      "        COMPREPLY=($(compgen -P @ -f -- \"${current#@}\"))\n"
                       "    elif [ \"$kind\" = folder ]; then\n"
                       "        COMPREPLY=($(compgen -d -- \"$current\"))\n"
                       "    elif [[ -z $option && $current == -* ]]; then\n"

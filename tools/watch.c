@@ -74,6 +74,7 @@ static void trace(const struct watch_flags *flags, const xcvm_event *event)
         else
             value_type_print(&line, event->outputs[i]);
     }
+    make_printable(line.data);
     puts(buffer_string(&line));
     buffer_release(&line);
 }

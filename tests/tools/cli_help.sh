@@ -86,7 +86,12 @@ test "$(complete_words xcvm pro)" = profile || exit 1
 test "$(complete_words xcvm run --trace-v)" = --trace-values || exit 2
 test "$(complete_words xcvm compile --schedule = n)" = naive || exit 3
 test "$(complete_words xcvm compile --schedule=m)" = memory || exit 4
+test "$(complete_words xcvm compile --schedule n)" = naive || exit 7
 touch model.onnx
+test "$(complete_words xcvm run --input x = @mod)" = @model.onnx || exit 8
+mkdir model.folder
+test "$(complete_words xcvm run --dump-dir mod)" = model.folder || exit 9
+rmdir model.folder
 test "$(complete_words xcvm run mod)" = model.onnx || exit 5
 test "$(complete_words xcvm help com)" = compile || exit 6
 X

@@ -59,6 +59,14 @@ code 0
 out_has compile
 out_like '^xcvm threads=2 '
 err ''
+run profile add.bin -n 2 -o -
+code 0
+out_like '^{'
+out_lacks 'memory: planned'
+err_has 'memory: planned'
+run diff add.bin add.bin --random --dim N=2 --outputs-only
+code 0
+out '1 value compared, 0 differ'
 run bench nothing.bin
 code 6
 
