@@ -81,12 +81,10 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
+static xcvm_status repeat(struct profiling *profiling, struct progress *progress, xcvm_error *error)
 {
     const struct profile_flags *flags = profiling->flags;
     xcvm_run_options run = session_run_options(&flags->session);
-    struct progress progress;
-    progress_start(&progress);
     for (int64_t i = 0; i < flags->warmup; i++)
         TRY(xcvm_session_run(profiling->session, &run, error));
     xcvm_observer observer = {
@@ -103,17 +101,25 @@ static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
         profiling->profile.runs++;
         if (profiling->tracing)
             trace_run(&profiling->trace, start, end);
-        progress_show(&progress, "profiling", (double)(i + 1) / (double)flags->iterations);
+        progress_show(progress, "profiling", (double)(i + 1) / (double)flags->iterations);
     }
-    progress_end(&progress);
     return XCVM_OK;
+}
+
+static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
+{
+    struct progress progress;
+    progress_start(&progress);
+    xcvm_status status = repeat(profiling, &progress, error);
+    progress_end(&progress);
+    return status;
 }
 
 static xcvm_status write_trace(struct profiling *profiling, xcvm_error *error)
 {
     xcvm_program_info info = {.size = sizeof info};
     xcvm_program_describe(profiling->program.handle, &info);
-    struct trace_header header = {profiling->program.path, info.producer, profiling->flags->session.threads};
+    struct trace_header header = {profiling->program.path, info.producer, xcvm_session_threads(profiling->session)};
     (void)trace_write(&profiling->trace, &header, output_sink, &profiling->output);
     return output_finish(&profiling->output, error);
 }

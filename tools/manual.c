@@ -25,9 +25,10 @@ static const struct example spec_rows[] = {
                   "and from 0 to 255 for integers"},
     {"2x3xf32=@file.bin", "the elements as they lie in memory, little-endian; dimensions and type may be left out if "
                           "the input declares them. In front of another kind of file they say what it must hold"},
-    {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to --int-max; also 2x3xf32=random"},
+    {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to below --int-max; also 2x3xf32=random"},
     {"zeros, ones", "also 2x3xf32=zeros"},
-    {"seq(SPEC; SPEC)", "a sequence; optional(SPEC), optional() and map(KEYS; VALUES) likewise"},
+    {"seq(2xf32=1 2; f32=3)", "a sequence of tensors that are written out; optional(3.5), optional() and "
+                              "map(KEYS; VALUES) likewise"},
     {"-", "a file in one of these formats on standard input"},
 };
 static const char spec_output_text[] =
@@ -35,7 +36,8 @@ static const char spec_output_text[] =
     "prints "
     "it, and nothing discards it. The element types are bool i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64 f16 bf16 f32 "
     "f64 "
-    "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f4e2m1 c64 c128 str. A value of another type is converted where no element "
+    "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 c64 c128 str. A value of another type is converted where no "
+    "element "
     "changes (floats may be rounded).";
 
 static const struct example environment_rows[] = {

@@ -365,5 +365,5 @@ const char *option_default(const struct option *option, const struct option_grou
         snprintf(text, size, "%" PRIu64, *(const uint64_t *)(const void *)at);
         break;
     }
-    return strcmp(text, "0") == 0 ? NULL : text;
+    return strcmp(text, "0") == 0 && strstr(option->help, "0: ") == NULL ? NULL : text;
 }

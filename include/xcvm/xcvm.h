@@ -335,6 +335,8 @@ typedef struct xcvm_memory_info {
     size_t reserved_bytes; /* taken from the allocator now */
 } xcvm_memory_info;
 XCVM_API void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info);
+/* How many threads its runs use, the caller's included; where 0 were asked for, what that came to. */
+XCVM_API int xcvm_session_threads(const xcvm_session *session);
 
 /* ---- Observers ---- */
 

@@ -44,6 +44,11 @@ done
 run help spec
 code 0
 out_has '2x3xf32=1 2 3 4 5 6'
+cp .out spec.txt
+for type in $("$xcvm" ops Identity | awk '$1 == "x" { for (i = 4; i <= NF; i++) print $i }'); do
+    check grep -qw "$type" spec.txt
+    check grep -qw "$type" "$manual/../assembly.md"
+done
 run help spec --markdown
 check diff .out "$manual/spec.md"
 

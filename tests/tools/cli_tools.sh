@@ -59,6 +59,14 @@ code 0
 out_has compile
 out_like '^xcvm threads=2 '
 err ''
+run bench add.bin -n 1 --threads 0
+code 0
+out_lacks 'threads=0'
+run profile add.bin -n 3 -o several.json --trace-iterations 3 --threads 0
+code 0
+check grep -qE '"threads":"[1-9][0-9]*"' several.json
+# Events of a track stand in the order of their beginnings.
+check sh -c 'grep "\"ph\":\"X\".*\"tid\":0," several.json | sed "s/.*\"ts\":\([0-9.]*\),.*/\1/" >ts.txt; test "$(wc -l <ts.txt)" -ge 20 && sort -gc ts.txt'
 run profile add.bin -n 2 -o -
 code 0
 out_like '^{'
