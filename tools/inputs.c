@@ -151,22 +151,36 @@ struct making {
     xcvm_value **values;
 };
 
-/* Names what is missing, all at once. */
+/* Names what is missing, all at once, or as much of it as a message holds. */
 static xcvm_status check_complete(const struct making *making, xcvm_error *error)
 {
+    enum { MESSAGE_ROOM = 500 };
     struct buffer missing = {0};
-    size_t count = xcvm_program_input_count(making->program->handle);
+    size_t count = xcvm_program_input_count(making->program->handle), longest = 0, left = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(xcvm_program_input(making->program->handle, i)->name);
+        longest = length > longest && length <= 30 ? length : longest;
+    }
     for (size_t i = 0; i < count && !making->flags->random; i++) {
         const xcvm_parameter *input = xcvm_program_input(making->program->handle, i);
         if (bindings_find(&making->bindings, i) != NULL)
             continue;
-        buffer_format(&missing, "\n  --input %s=...    ", input->name);
-        type_print(&missing, &input->type);
+        struct buffer line = {0};
+        buffer_format(&line, "\n  --input %s=...", input->name);
+        buffer_pad(&line, 0, sizeof "\n  --input =...   " + longest);
+        type_print(&line, &input->type);
+        if (left == 0 && missing.length + line.length <= MESSAGE_ROOM)
+            buffer_text(&missing, buffer_string(&line));
+        else
+            left++;
+        buffer_release(&line);
     }
+    if (left != 0)
+        buffer_format(&missing, "\n  and %zu more", left);
     xcvm_status status = XCVM_OK;
     if (missing.length != 0)
-        status = error_set(error, XCVM_INVALID_ARGUMENT, "inputs are missing (or say --random):%.540s",
-                           buffer_string(&missing));
+        status =
+            error_set(error, XCVM_INVALID_ARGUMENT, "inputs are missing (or say --random):%s", buffer_string(&missing));
     buffer_release(&missing);
     return status;
 }
@@ -209,7 +223,9 @@ static void assume_dims(struct making *making, size_t index, xcvm_type *type)
             continue;
         int64_t found = dims_find(&making->dims, name);
         if (found < 0 && name != NULL && *name != '\0') {
-            report_line("note: dimension %s of input %s is taken as 1 (--dim %s=SIZE)", name, input->name, name);
+            const char *quote = strpbrk(name, " \t\"'$&|;()<>*?\\") != NULL ? "'" : "";
+            report_line("note: dimension %s of input %s is taken as 1 (--dim %s%s=SIZE%s)", name, input->name, quote,
+                        name, quote);
             dims_add(&making->dims, name, 1);
         } else if (found < 0) {
             report_line("note: dimension %d of input %s is taken as 1", i, input->name);
@@ -225,7 +241,7 @@ static xcvm_status random_input(struct making *making, size_t index, const struc
     if (type.kind == XCVM_KIND_SEQUENCE || type.kind == XCVM_KIND_OPTIONAL)
         return xcvm_list_create(NULL, type.kind, 0, NULL, &making->values[index], error);
     if (type.kind != XCVM_KIND_TENSOR || type.dtype == XCVM_NO_DTYPE || type.rank < 0)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "its type is not declared, so it must be given");
+        return error_set(error, XCVM_INVALID_ARGUMENT, "its type or shape is not declared, so it must be given");
     assume_dims(making, index, &type);
     return spec_random(&type, filling, &making->values[index], error);
 }

@@ -134,6 +134,17 @@ code 2
 err_has 'inputs are missing (or say --random):'
 err_has '--input a=...    f32[Nx2]'
 err_has '--input b=...    f32[Nx2]'
+{
+    echo 'xcvm 1'
+    for ((i = 1; i <= 40; i++)); do
+        echo "input x$i f32[2]"
+        echo "\$$i = In(name=\"x$i\")"
+    done
+} >many.txt
+run run many.txt --input x2=1
+code 2
+err_has '  --input x1=...     f32[2]'
+check sh -c 'tail -1 .err | grep -qx "  and [0-9]* more"'
 run run two.bin -i a=1x2xf32=1 -i bb=1x2xf32=1
 code 2
 err_has 'there is no input "bb"; did you mean "b"?'
