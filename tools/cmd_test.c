@@ -246,6 +246,8 @@ static int run(const void *own, const struct arguments *arguments)
     const struct test_flags *flags = own;
     xcvm_error error = {.pc = -1};
     int code = EXIT_OK;
+    if (flags->jobs > 1 && strcmp(flags->isolate, "never") == 0)
+        return report_usage("--jobs runs cases in processes of their own, which --isolate=never forbids");
     for (size_t i = 0; i < arguments->count && code == EXIT_OK; i++)
         if (cases_find(arguments->items[i], &testing.cases, &error) != XCVM_OK)
             code = report_error(NULL, &error);

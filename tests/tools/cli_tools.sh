@@ -20,6 +20,9 @@ out_line '2 passed, 0 failed, 0 skipped'
 run test "$data/cases" --filter add --filter 's*' --isolate never
 code 0
 out_line '2 passed, 0 failed, 0 skipped'
+run test "$data/cases" --isolate never --jobs 2
+code 2
+err_has '--isolate=never'
 run test "$data/cases/wrong" --rtol 0.1 --isolate always
 code 0
 run test "$data/cases" --filter nothing
