@@ -88,22 +88,22 @@ static void describe(const struct program *program)
 }
 
 /* A model from a pipe becomes a file, as the compiler looks at files only. */
-static int check_piped_model(const struct program_flags *flags)
+static int check_piped_model(const char *path, const struct program_flags *flags)
 {
     struct buffer bytes = {0};
     xcvm_error error = {.pc = -1};
-    if (file_read("-", &bytes, &error) != XCVM_OK)
+    if (file_read(path, &bytes, &error) != XCVM_OK)
         return report_error(NULL, &error);
     FILE *file = tmpfile();
     bool kept =
         file != NULL && fwrite(buffer_string(&bytes), 1, bytes.length, file) == bytes.length && fflush(file) == 0;
     int code = EXIT_IO;
     if (kept) {
-        char *path = memory_format("/proc/self/fd/%d", fileno(file));
-        code = check_model(path, "-", flags);
-        free(path);
+        char *name = memory_format("/proc/self/fd/%d", fileno(file));
+        code = check_model(name, path, flags);
+        free(name);
     } else {
-        report_line("standard input cannot be kept in a temporary file: %s", strerror(errno));
+        report_line("%s cannot be kept in a temporary file: %s", path, strerror(errno));
     }
     if (file != NULL)
         fclose(file);
@@ -121,7 +121,8 @@ static int run(const void *own, const struct arguments *arguments)
     if (file_kind_of(path, &kind, &error) != XCVM_OK)
         return report_error(NULL, &error);
     if (kind == FILE_MODEL)
-        return strcmp(path, "-") == 0 ? check_piped_model(&flags->program) : check_model(path, path, &flags->program);
+        return file_is_stream(path) ? check_piped_model(path, &flags->program)
+                                    : check_model(path, path, &flags->program);
     if (program_open(path, &flags->program, &program, &error) != XCVM_OK)
         return report_error(path, &error);
     describe(&program);

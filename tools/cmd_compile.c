@@ -195,7 +195,7 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
 static void tell_kind(xcvm_status status, const char *path)
 {
     enum file_kind kind;
-    if (status != XCVM_INVALID_MODEL || strcmp(path, "-") == 0 || file_kind_of(path, &kind, NULL) != XCVM_OK)
+    if (status != XCVM_INVALID_MODEL || file_is_stream(path) || file_kind_of(path, &kind, NULL) != XCVM_OK)
         return;
     if (kind == FILE_PROGRAM)
         report_line("%s is a program, which is compiled already", path);

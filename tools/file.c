@@ -43,42 +43,49 @@ static xcvm_status read_all(int fd, const char *path, struct buffer *bytes, xcvm
     }
 }
 
-/* Standard input, which can be read once; its kind may be asked for before. */
-static struct {
-    bool read, waiting;
-    struct buffer bytes;
-} input;
-
-static xcvm_status read_input(xcvm_error *error)
+static xcvm_status read_path(const char *path, struct buffer *bytes, xcvm_error *error)
 {
-    if (input.waiting)
-        return XCVM_OK;
-    if (input.read)
+    static bool input_read;
+    int fd = STDIN_FILENO;
+    bool input = strcmp(path, "-") == 0;
+    if (input && input_read)
         return error_set(error, XCVM_INVALID_ARGUMENT, "standard input is wanted twice, but can be read only once");
-    input.read = true;
-    xcvm_status status = read_all(STDIN_FILENO, "standard input", &input.bytes, error);
-    input.waiting = status == XCVM_OK;
+    input_read |= input;
+    if (!input)
+        TRY(open_file(path, &fd, error));
+    xcvm_status status = read_all(fd, input ? "standard input" : path, bytes, error);
+    if (!input)
+        close(fd);
     if (status != XCVM_OK)
-        buffer_release(&input.bytes);
+        buffer_release(bytes);
     return status;
+}
+
+/* A stream that was read to tell its kind, and waits for file_read. */
+static struct {
+    const char *path; /* NULL: none */
+    struct buffer bytes;
+} ahead;
+
+static xcvm_status read_ahead(const char *path, xcvm_error *error)
+{
+    if (ahead.path != NULL && strcmp(ahead.path, path) == 0)
+        return XCVM_OK;
+    buffer_release(&ahead.bytes);
+    ahead.path = NULL;
+    TRY(read_path(path, &ahead.bytes, error));
+    ahead.path = path;
+    return XCVM_OK;
 }
 
 xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error)
 {
-    if (strcmp(path, "-") == 0) {
-        TRY(read_input(error));
-        input.waiting = false;
-        *bytes = input.bytes;
-        input.bytes = (struct buffer){0};
-        return XCVM_OK;
-    }
-    int fd;
-    TRY(open_file(path, &fd, error));
-    xcvm_status status = read_all(fd, path, bytes, error);
-    close(fd);
-    if (status != XCVM_OK)
-        buffer_release(bytes);
-    return status;
+    if (ahead.path == NULL || strcmp(ahead.path, path) != 0)
+        return read_path(path, bytes, error);
+    *bytes = ahead.bytes;
+    ahead.bytes = (struct buffer){0};
+    ahead.path = NULL;
+    return XCVM_OK;
 }
 
 /* ---- Kinds ---- */
@@ -179,9 +186,9 @@ enum file_kind file_kind_of_bytes(const void *bytes, size_t count)
 
 xcvm_status file_kind_of(const char *path, enum file_kind *kind, xcvm_error *error)
 {
-    if (strcmp(path, "-") == 0) {
-        TRY(read_input(error));
-        *kind = file_kind_of_bytes(input.bytes.data, input.bytes.length);
+    if (file_is_stream(path)) {
+        TRY(read_ahead(path, error));
+        *kind = file_kind_of_bytes(ahead.bytes.data, ahead.bytes.length);
         return XCVM_OK;
     }
     int fd;
@@ -205,6 +212,12 @@ bool file_is_folder(const char *path)
 {
     struct stat facts;
     return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool file_is_stream(const char *path)
+{
+    struct stat facts;
+    return strcmp(path, "-") == 0 || (stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode));
 }
 
 bool file_is_same(const char *a, const char *b)

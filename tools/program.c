@@ -173,7 +173,7 @@ static xcvm_status make_bytes(const char *path, const struct program_flags *flag
                               xcvm_error *error)
 {
     enum file_kind kind = FILE_UNKNOWN;
-    bool piped = strcmp(path, "-") == 0;
+    bool piped = file_is_stream(path);
     struct buffer content = {0};
     TRY(file_kind_of(path, &kind, error));
     if (piped)

@@ -79,6 +79,16 @@ run_in run - -i '1 2 3' <"$data/cases/add/model.onnx"
 out 'y=1x3xf32=11 22 33'
 run run "$data/cases/add/model.onnx" -i '1 2 3' -O0
 out 'y=1x3xf32=11 22 33'
+run run <(cat add.bin) -i '1 2 3'
+out 'y=1x3xf32=11 22 33'
+run diff <(cat add.bin) <(cat "$data/cases/add/model.onnx") -i '1 2 3' --outputs-only
+code 0
+run check <(cat add.bin)
+out_has 'a sound program'
+run check <(cat "$data/cases/add/model.onnx")
+out_has compiles
+run strip <(cat add.bin) -o - >/dev/null
+code 0
 cp "$data/cases/add/model.onnx" unnamed
 run run unnamed -i '1 2 3'
 out 'y=1x3xf32=11 22 33'
