@@ -193,6 +193,13 @@ static void help_exit_codes(struct buffer *text)
         buffer_format(text, "  %d  %s\n", exit_rows[i].code, exit_rows[i].sentence);
 }
 
+static void example_line(struct buffer *text, const char *indent, const struct command *command,
+                         const struct example *example)
+{
+    buffer_format(text, "%sxcvm %s%s%s\n", indent, command->name, *example->arguments != '\0' ? " " : "",
+                  example->arguments);
+}
+
 void manual_help(struct buffer *text, const struct command *command)
 {
     buffer_text(text, "Usage: ");
@@ -207,7 +214,8 @@ void manual_help(struct buffer *text, const struct command *command)
     if (command->example_count != 0)
         buffer_text(text, "Examples\n");
     for (size_t i = 0; i < command->example_count; i++) {
-        buffer_format(text, "  xcvm %s %s\n      ", command->name, command->examples[i].arguments);
+        example_line(text, "  ", command, &command->examples[i]);
+        buffer_text(text, "      ");
         wrap(text, command->examples[i].purpose, text->length - 6, 6);
     }
     if (command->example_count != 0)
@@ -293,7 +301,9 @@ void manual_markdown(struct buffer *text, const struct command *command)
         buffer_text(text, "## Examples\n\n");
     for (size_t i = 0; i < command->example_count; i++) {
         markdown_text(text, command->examples[i].purpose);
-        buffer_format(text, "\n\n    xcvm %s %s\n\n", command->name, command->examples[i].arguments);
+        buffer_text(text, "\n\n");
+        example_line(text, "    ", command, &command->examples[i]);
+        buffer_text(text, "\n");
     }
     buffer_text(text, "## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
     for (size_t i = 0; i < COUNT_OF(exit_rows); i++)

@@ -193,6 +193,8 @@ void xcvm_session_cancel(xcvm_session *session)
 
 int xcvm_session_threads(const xcvm_session *session)
 {
+    if (session == NULL)
+        return 0;
     return session->kernel.threads != NULL ? xcvm_threads_count(session->kernel.threads) : 1;
 }
 
