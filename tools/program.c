@@ -162,9 +162,12 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
 
 static xcvm_status assemble_into(const char *path, const struct buffer *text, struct buffer *bytes, xcvm_error *error)
 {
-    char *folder = file_folder(path);
+    /* What comes through a pipe is most often the dump of a program elsewhere, so nothing confines it. */
+    char *folder = file_is_stream(path) ? memory_text("") : file_folder(path);
     xcvm_status status = xcvm_assemble(text->data, text->length, folder, buffer_sink, bytes, error);
     free(folder);
+    if (status == XCVM_INVALID_ARGUMENT)
+        error_append(error, ANY_PATH_HINT);
     return status;
 }
 

@@ -48,6 +48,9 @@ void dims_release(struct dims *dims);
 /* The optimisation level of the command line (0, 1, 2) as the compiler counts it. */
 int compiler_level(int64_t level);
 
+/* For a text that names files outside of its folder. */
+#define ANY_PATH_HINT " (\"xcvm asm --any-path\" makes a program of a text that may)"
+
 struct program {
     xcvm_program *handle;
     const char *path;

@@ -29,7 +29,14 @@ run dump add.bin --literals 1 -o sub/deep/add.txt
 code 0
 check grep -qF '../../add.bin' sub/deep/add.txt
 run asm sub/deep/add.txt -o again.bin
-check test "$status" -ne 0
+code 2
+err_has 'leaves its folder'
+err_has 'xcvm asm --any-path'
+run check sub/deep/add.txt
+code 2
+err_has 'xcvm asm --any-path'
+(cd sub/deep && "$xcvm" dump ../../add.bin --literals 1 | "$xcvm" check - >"$work/.out")
+out_has 'a sound program'
 (cd sub/deep && "$xcvm" asm add.txt --any-path -o ../../again.bin)
 check cmp add.bin again.bin
 run dump "$model"
