@@ -78,6 +78,13 @@ err_has 'memory: planned'
 run diff add.bin add.bin --random --dim N=2 --outputs-only
 code 0
 out '1 value compared, 0 differ'
+run diff add.bin add.bin --random --dim N=2
+code 0
+out '4 values compared, 0 differ'
+run diff add.bin add.bin --random --dim N=2 --keep 300
+code 0
+out '2 values compared, 0 differ'
+err_has 'are not compared, only outputs; --keep=SIZE keeps more'
 run bench nothing.bin
 code 6
 
