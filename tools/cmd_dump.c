@@ -18,7 +18,7 @@ static const struct option options[] = {
     {"output", 'o', "FILE", OPTION_FILE, offsetof(struct dump_flags, output), 0, 0,
      "where the text goes, instead of standard output"},
     {"explain", 0, NULL, OPTION_FLAG, offsetof(struct dump_flags, explain), 0, 0,
-     "append what each instruction does, with its registers filled in"},
+     "append the number of each instruction, as messages have it, and what it does, with its registers filled in"},
     {"literals", 0, "N", OPTION_INT, offsetof(struct dump_flags, literals), 1, INT64_MAX,
      "constants of up to N elements are written out; larger ones are references into the program file (default 16)"},
 };

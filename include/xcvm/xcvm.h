@@ -255,7 +255,7 @@ typedef struct xcvm_dump_options {
     size_t size;
     size_t literal_limit;     /* constants of up to this many elements are written out; 0: 16 */
     const char *program_path; /* larger ones are referred to in this file; NULL: all are written out */
-    bool explain;             /* append what each instruction does, with its registers filled in */
+    bool explain;             /* append each instruction's number and what it does, with its registers filled in */
 } xcvm_dump_options;
 
 /* The text assembly of a program file's bytes (they need not pass the verifier), and back. */

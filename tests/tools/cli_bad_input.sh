@@ -157,6 +157,8 @@ done
 head -c 100 "$files/float32.npy" >short.npy
 run run relu.bin -i x=@short.npy
 refused 2 'short.npy: the file ends'
+run run zero.onnx -i "x=@$files/grey.png"
+refused 2 'zero.onnx: input x: ' 'the image is 3 wide and 2 high, which does not fit f32[0x3]'
 printf 'something else' >broken.pb
 run run relu.bin -i x=@broken.pb
 refused 2 'relu.bin: input x: broken.pb: '

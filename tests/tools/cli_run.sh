@@ -183,12 +183,12 @@ err_has 'wanted NAME=SIZE'
 # Looking inside.
 run run add.bin -i '1 -40 3' --trace-shapes
 out '#0 $1 = In() name="x"  f32[1x3]
-#1 $2 = Add($1, @0)  f32[1x3]
-#2 $3 = Relu($2)  f32[1x3]
+#1 $2 = Add($1, @0) node "adding"  f32[1x3]
+#2 $3 = Relu($2) node "relu"  f32[1x3]
 #3 Out($3) name="y"
 y=1x3xf32=11 0 33'
 run run add.bin -i '1 -40 3' --trace-values
-out_line '#1 $2 = Add($1, @0)  1x3xf32=11 -20 33'
+out_line '#1 $2 = Add($1, @0) node "adding"  1x3xf32=11 -20 33'
 run run log.bin -i '-1 -1' --check-nan --check-inf
 code 0
 run run log.bin -i '-1 2 3' --check-nan
