@@ -40,7 +40,8 @@ static const struct option options[] = {
      "the instruction set that the kernel library is compiled for and needs; elsewhere the plain instructions run, as "
      "the rest of a program, packed and blocked layouts included, is the same for all targets"},
     {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
-     "the C compiler of the kernel library; without it $CC, cc, or aarch64-linux-gnu-gcc for that target"},
+     "the C compiler of the kernel library, as \"ccache gcc\"; without it $CC, cc, or aarch64-linux-gnu-gcc for that "
+     "target"},
     {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
      "write the source of the kernel library there (implies --fuse)"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
@@ -182,7 +183,7 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
                             .fuse = compilation->library.path,
                             .keep_c = flags->keep_c,
                             .target = flags->target,
-                            .cc = flags->cc != NULL ? flags->cc : getenv("CC"),
+                            .cc = flags->cc != NULL ? flags->cc : library_compiler(),
                             .cache_dir = compilation->library.cache,
                             .dump_after = flags->dump_after,
                             .dump = flags->dump_after != NULL ? print_dump : NULL,

@@ -18,6 +18,12 @@ char *library_beside(const char *program)
     return memory_format("%.*s.so", (int)stem, program);
 }
 
+const char *library_compiler(void)
+{
+    const char *compiler = getenv("CC");
+    return compiler != NULL && compiler[strspn(compiler, " \t")] != '\0' ? compiler : NULL;
+}
+
 const char *library_temporary_folder(void)
 {
     const char *folder = getenv("TMPDIR");

@@ -21,6 +21,8 @@ void library_release(struct library *library);
 
 /* PROG with the ending .so in place of its own; release with free. */
 char *library_beside(const char *program);
+/* $CC, NULL if it says nothing. */
+const char *library_compiler(void);
 /* $TMPDIR or /tmp. */
 const char *library_temporary_folder(void);
 

@@ -151,7 +151,7 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
         options.fuse = program->library.path;
         options.cache_dir = program->library.cache;
-        options.cc = getenv("CC");
+        options.cc = library_compiler();
         options.target = library_target(flags->isa);
     }
     program->report = (xcc_report){.size = sizeof program->report};

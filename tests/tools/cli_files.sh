@@ -200,6 +200,23 @@ done
 run compile "$model" --dim N=4 --fuse --cc no-such-compiler -o fused/other.bin
 code 4
 err_has 'no-such-compiler cannot be run'
+mkdir 'with blanks'
+printf '#!/bin/sh\nexec "$@"\n' >'with blanks/wrap'
+chmod +x 'with blanks/wrap'
+ln -s 'with blanks/wrap' wrap
+printf '#!/bin/sh\nexec cc "$@"\n' >'with blanks/cc'
+chmod +x 'with blanks/cc'
+for compiler in './wrap cc -O1' 'with blanks/cc'; do
+    run compile "$model" --dim N=5 --fuse --cc "$compiler" -o fused/other.bin
+    code 0
+    err ''
+    check rm fused/other.bin fused/other.so
+done
+CC='' run compile "$model" --dim N=6 --fuse -o fused/other.bin
+code 0
+check rm fused/other.bin fused/other.so
+run compile "$model" --dim N=5 --fuse --cc ' ' -o fused/other.bin
+code 2
 printf '#!/bin/sh\ntouch started\nsleep 5\n' >slow
 chmod +x slow
 for made in "compile -o fused/other.bin" bench; do
