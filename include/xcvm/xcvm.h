@@ -196,7 +196,7 @@ typedef struct xcvm_program xcvm_program;
 typedef struct xcvm_load_options {
     size_t size;
     const xcvm_allocator *allocator; /* NULL: malloc's */
-    bool copy;                       /* read the constants into memory instead of mapping the file */
+    bool copy;                       /* into memory of its own, instead of mapping the file */
     bool no_libraries;               /* never open a kernel library; run the plain instructions */
     const char *library_dir;         /* where kernel libraries may lie; NULL: beside the program file only */
     /* The instruction set whose kernels run: "x86-64", "x86-64-v3" or "x86-64-v4", for the same bits on different CPUs,
@@ -204,8 +204,8 @@ typedef struct xcvm_load_options {
     const char *isa;
 } xcvm_load_options;
 
-/* Loads and verifies a program. The file is mapped and must not be changed while the program lives. `bytes` of
- * xcvm_program_load are copied unless `options->copy` is false and they stay valid while the program lives. */
+/* Loads and verifies a program. The file is mapped and must not be changed while the program lives, and `bytes` of
+ * xcvm_program_load are lent to it and must stay as they are so long; with `options->copy` both are copied. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_program_load_file(const char *path, const xcvm_load_options *options,
                                                           xcvm_program **program, xcvm_error *error);
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_program_load(const void *bytes, size_t count, const xcvm_load_options *options,
