@@ -212,6 +212,13 @@ void xcvm_session_cancel(xcvm_session *session)
         __atomic_store_n(&session->cancelled, 1, __ATOMIC_RELAXED);
 }
 
+int xcvm_session_threads(const xcvm_session *session)
+{
+    if (session == NULL)
+        return 0;
+    return session->kernel.threads != NULL ? xcvm_threads_count(session->kernel.threads) : 1;
+}
+
 void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info)
 {
     if (session == NULL || info == NULL || info->size < sizeof info->size)
