@@ -75,10 +75,26 @@ static bool is_winograd(const xcc_block_shape *c)
     return square;
 }
 
+/* The share of window positions along an axis that lie inside: a dilated window's others cost nothing. */
+static double inside(const xcc_block_shape *c, int axis)
+{
+    const double stride = (double)c->strides[axis], out = (double)c->out[axis];
+    double met = 0;
+    if (c->kernel[axis] < 2 || c->dilations[axis] < 2)
+        return 1.0;
+    for (int64_t k = 0; k < c->kernel[axis]; k++) {
+        const double begin = (double)c->pads[axis] - (double)k * (double)c->dilations[axis];
+        const double first = fmax(ceil(begin / stride), 0.0);
+        met += fmax(fmin(ceil((begin + (double)c->in[axis]) / stride), out) - first, 0.0);
+    }
+    return met / (out * (double)c->kernel[axis]);
+}
+
 static double direct_ns(const xcc_block_shape *c, int64_t tile)
 {
     (void)tile;
-    return results(c) * additions(c) / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT) + filters_ns(c);
+    const double met = additions(c) * inside(c, 0) * inside(c, 1);
+    return results(c) * met / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT) + filters_ns(c);
 }
 
 static double depthwise_ns(const xcc_block_shape *c, int64_t tile)

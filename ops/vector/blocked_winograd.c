@@ -224,6 +224,7 @@ static void multiply_point(const work *r, size_t count, const float *w, const fl
         for (size_t s = 0; s < g.step_count; s++) {
             const size_t left = c->channels - (step + s) * BLOCK;
             g.offsets[s] = (ptrdiff_t)((step + s) * count * BLOCK);
+            g.filters[s] = s * BLOCK * BLOCK;
             g.lengths[s] = left < BLOCK ? left : BLOCK;
         }
         g.w = w + step * BLOCK * BLOCK;
