@@ -145,8 +145,10 @@ static int run(const void *own, const struct arguments *arguments)
     int code = EXIT_OK;
     if (status == XCVM_OK)
         print_results(&program, session, load, first, &timings);
-    else
+    else {
         code = report_error(path, &error);
+        inputs_hint(&flags.input, &error);
+    }
     free(timings.seconds);
     xcvm_session_destroy(session);
     if (inputs != NULL)

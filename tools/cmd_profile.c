@@ -159,8 +159,11 @@ static int run(const void *own, const struct arguments *arguments)
     if (flags.output != NULL && output_open(&profiling.output, flags.output, &error) != XCVM_OK)
         return report_error(NULL, &error);
     xcvm_status status = take(&profiling, path, &error);
-    int code = status == XCVM_OK ? EXIT_OK : report_error(path, &error);
-    if (status == XCVM_OK) {
+    int code = EXIT_OK;
+    if (status != XCVM_OK) {
+        code = report_error(path, &error);
+        inputs_hint(&flags.input, &error);
+    } else {
         /* Standard output is the trace's if it is asked for there. */
         FILE *stream = flags.output != NULL && strcmp(flags.output, "-") == 0 ? stderr : stdout;
         profile_print(&profiling.profile, strcmp(flags.sort, "time") == 0, (size_t)flags.top, stream);

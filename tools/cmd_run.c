@@ -164,6 +164,7 @@ static int run(const void *options, const struct arguments *arguments)
         code = EXIT_DIFFERENT;
     } else if (status != XCVM_OK) {
         code = report_error(path, &error);
+        inputs_hint(&running.flags->input, &error);
     }
     watch_release(&running.watch);
     xcvm_session_destroy(running.session);

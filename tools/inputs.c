@@ -320,3 +320,10 @@ void inputs_release(const xcvm_program *program, xcvm_value **values)
         xcvm_value_release(values[i]);
     free(values);
 }
+
+void inputs_hint(const struct input_flags *flags, const xcvm_error *error)
+{
+    if (flags->random && error->status == XCVM_OUT_OF_RANGE && error->pc >= 0)
+        report_line("note: random integers are from 0 to %lld; --int-max=N says how many there are to choose from",
+                    (long long)flags->int_max - 1);
+}

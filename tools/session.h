@@ -51,6 +51,8 @@ void bindings_release(struct bindings *bindings);
  * inputs and --dim say, or 1, which is told on stderr. Statuses: INVALID_ARGUMENT for a wrong command line. */
 xcvm_status inputs_make(const struct program *program, const struct input_flags *flags, int64_t seed,
                         xcvm_value ***values, xcvm_error *error);
+/* After a run that failed: says what helps where random integers were too large for what they index. */
+void inputs_hint(const struct input_flags *flags, const xcvm_error *error);
 xcvm_status inputs_bind(const xcvm_program *program, xcvm_session *session, xcvm_value *const *values,
                         xcvm_error *error);
 void inputs_release(const xcvm_program *program, xcvm_value **values);

@@ -246,4 +246,21 @@ last='run > /dev/full'
 code 6
 err_has 'standard output cannot be written: No space left on device'
 
+assemble table.bin <<'X'
+xcvm 1
+producer "hand"
+input i i64[100]
+output y f32[?]
+$1 = In(name="i")
+$2 = Gather(f32[3] 1 2 3, $1)
+Out($2, name="y")
+X
+for command in run bench profile; do
+    run "$command" table.bin --random
+    code 3
+    err_has 'note: random integers are from 0 to 7999; --int-max=N'
+    run "$command" table.bin --random --int-max=3
+    code 0
+done
+
 finish
