@@ -8,7 +8,6 @@
 /* Shared ownership of one block of bytes, or of the values of a list. Made by a heap (heap.h) or by value.c. */
 typedef struct xcvm_storage {
     uint32_t refs;                              /* atomic */
-    uint32_t user_refs;                         /* unused by base; zero */
     size_t bytes;                               /* capacity */
     void *data;                                 /* 64-byte aligned unless wrapped */
     void (*destroy)(struct xcvm_storage *self); /* called when refs reach zero */

@@ -1,5 +1,6 @@
 /* Making nodes and constants. */
 #include "compiler/graph.h"
+#include "ops/convert.h"
 
 #include <string.h>
 
@@ -90,98 +91,16 @@ xcc_value *xcc_scalar_i64(xcc_graph *g, int64_t value)
 
 xcc_value *xcc_scalar(xcc_graph *g, xcvm_dtype dtype, double value)
 {
-    union {
-        float f32;
-        double f64;
-        uint16_t half;
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        uint8_t u8;
-        uint16_t u16;
-        uint32_t u32;
-        uint64_t u64;
-        bool boolean;
-    } u = {.f64 = 0};
-    switch (dtype) {
-    case XCVM_F32:
-        u.f32 = (float)value;
-        break;
-    case XCVM_F64:
-        u.f64 = value;
-        break;
-    case XCVM_F16:
-        u.half = xcvm_f32_to_f16((float)value);
-        break;
-    case XCVM_BF16:
-        u.half = xcvm_f32_to_bf16((float)value);
-        break;
-    case XCVM_I8:
-        u.i8 = (int8_t)value;
-        break;
-    case XCVM_I16:
-        u.i16 = (int16_t)value;
-        break;
-    case XCVM_I32:
-        u.i32 = (int32_t)value;
-        break;
-    case XCVM_I64:
-        u.i64 = (int64_t)value;
-        break;
-    case XCVM_U8:
-        u.u8 = (uint8_t)value;
-        break;
-    case XCVM_U16:
-        u.u16 = (uint16_t)value;
-        break;
-    case XCVM_U32:
-        u.u32 = (uint32_t)value;
-        break;
-    case XCVM_U64:
-        u.u64 = (uint64_t)value;
-        break;
-    case XCVM_BOOL:
-        u.boolean = value != 0;
-        break;
-    default:
+    if (!xcvm_dtype_in(dtype, XCVM_TYPES_REAL_OR_BOOL)) {
         xcvm_error_set(g->module->error, XCVM_TYPE_MISMATCH, "a number cannot become %s", xcvm_dtype_name(dtype));
         return NULL;
     }
-    return xcc_constant(g, NULL, dtype, 0, NULL, &u, false);
+    uint64_t element;
+    xcvm_store_f64(dtype, &element, 0, 1, &value, false);
+    return xcc_constant(g, NULL, dtype, 0, NULL, &element, false);
 }
 
 /* ---- Instructions ---- */
-
-void xcc_default_args(const xcvm_row *row, void *args)
-{
-    memset(args, 0, row->args_size);
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
-        void *at = (char *)args + f->offset;
-        if (f->role != XCVM_ROLE_ATTRIBUTE)
-            continue;
-        switch (f->kind) {
-        case XCVM_FIELD_INT:
-            *(int64_t *)at = f->int_default;
-            break;
-        case XCVM_FIELD_FLOAT:
-            *(double *)at = f->float_default;
-            break;
-        case XCVM_FIELD_DTYPE:
-            *(xcvm_dtype *)at = (xcvm_dtype)f->int_default;
-            break;
-        case XCVM_FIELD_CHOICE:
-            *(int *)at = (int)f->int_default;
-            break;
-        case XCVM_FIELD_TEXT:
-            *(xcvm_text *)at = (xcvm_text){f->text_default, strlen(f->text_default)};
-            break;
-        default:
-            break;
-        }
-    }
-}
 
 static bool copy_array(xcc_module *m, const void **array, size_t count, size_t size)
 {

@@ -2,8 +2,6 @@
  * paths meet, the same registers are set. */
 #include "compiler/emitter.h"
 
-#include <string.h>
-
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 #define PRODUCER "xcvm " TEXT(XCVM_VERSION_MAJOR) "." TEXT(XCVM_VERSION_MINOR) "." TEXT(XCVM_VERSION_PATCH)

@@ -1,8 +1,6 @@
 #include "compiler/external_data.h"
+#include "proto/confined.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,22 +21,6 @@ static void unmap(xcvm_storage *storage)
     if (file->bytes != NULL)
         munmap(file->bytes, file->count);
     file->bytes = NULL;
-}
-
-static const char *reason(void)
-{
-    switch (errno) {
-    case ELOOP:
-        return "it is, or lies behind, a symbolic link";
-    case ENOENT:
-        return "there is no such file";
-    case ENOTDIR:
-        return "a part of the path is no folder, or a symbolic link";
-    case EACCES:
-        return "it may not be read";
-    default:
-        return "it cannot be opened";
-    }
 }
 
 /* The next component of *path, which moves behind it. "." and empty ones are left out; false at the end. */
@@ -74,29 +56,6 @@ static xcvm_status check_location(const char *location, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* Opens one component after the other, so that no symbolic link is followed anywhere. */
-static xcvm_status open_inside(const char *dir, const char *location, int *file, xcvm_error *error)
-{
-    int folder = open(dir[0] != '\0' ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    XCVM_CHECK(error, folder >= 0, IO, "the model's folder '%s' cannot be opened", dir);
-    const char *path = location, *component;
-    size_t length;
-    bool more = next_component(&path, &component, &length);
-    while (more) {
-        char name[256];
-        memcpy(name, component, length);
-        name[length] = '\0';
-        more = next_component(&path, &component, &length);
-        int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (more ? O_DIRECTORY : O_NONBLOCK);
-        int next = openat(folder, name, flags);
-        close(folder);
-        XCVM_CHECK(error, next >= 0, IO, "external data '%s' cannot be read: %s", location, reason());
-        folder = next;
-    }
-    *file = folder;
-    return XCVM_OK;
-}
-
 static xcvm_status map_file(xcc_external_files *files, const char *location, struct xcc_external_file **mapped,
                             xcvm_error *error)
 {
@@ -104,7 +63,11 @@ static xcvm_status map_file(xcc_external_files *files, const char *location, str
     struct xcc_external_file *file = xcc_alloc(files->module, sizeof *file);
     XCVM_CHECK(error, file != NULL, OUT_OF_MEMORY, "no memory for external data '%s'", location);
     int fd;
-    XCVM_TRY(open_inside(files->dir, location, &fd, error));
+    xcvm_status status = xcvm_confined_walk(files->dir[0] != '\0' ? files->dir : ".", location, &fd, error);
+    if (status != XCVM_OK) {
+        xcvm_error_prefix(error, "external data '%.200s'", location);
+        return status;
+    }
     struct stat info;
     bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
     if (regular && info.st_size > 0) {

@@ -2,8 +2,6 @@
 #include "base/clock.h"
 #include "compiler/passes.h"
 
-#include <string.h>
-
 /* A result is not worth its bytes in the program where it has more than this many and is so many times larger than what
  * it is made from. */
 #define LARGE_RESULT ((size_t)16 << 20)

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,7 +112,7 @@ static void keep(build *b)
     char temporary[PATH_SIZE + 32];
     if (b->cached[0] == '\0')
         return;
-    (void)mkdir(b->m->options->cache_dir, 0777);
+    (void)mkdir(b->m->options->cache_dir, 0700);
     snprintf(temporary, sizeof temporary, "%s.%ld", b->cached, (long)getpid());
     if (copy_file(b->object, temporary) && rename(temporary, b->cached) != 0)
         unlink(temporary);

@@ -1,4 +1,5 @@
 /* The C of a kernel library: one function for each group, with a statement for each step. */
+#include "base/decimal.h"
 #include "compiler/fuse.h"
 
 #include <math.h>
@@ -63,12 +64,13 @@ static void write_comment(FILE *file, const char *text)
 
 static void write_number(FILE *file, double value)
 {
+    char text[XCVM_DECIMAL_TEXT];
     if (isnan(value))
         fputs("NAN", file);
     else if (isinf(value))
         fputs(value < 0 ? "-INFINITY" : "INFINITY", file);
     else
-        fprintf(file, "(float)%.9g", (double)(float)value);
+        fprintf(file, "(float)%s", xcvm_decimal_text((double)(float)value, 9, text));
 }
 
 static void write_reading(const writer *w, const xcc_reading *r)

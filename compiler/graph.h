@@ -107,9 +107,8 @@ struct xcc_module {
     const char *producer; /* of the model, for metadata */
     xcc_fusion *fusions;  /* all groups */
     uint32_t fusion_count;
-    uint8_t library_hash[32];                               /* of the kernel library that was built for them */
-    uint64_t nodes_imported, flops_imported, peak_imported; /* for the report */
-    /* For the report too: constants that could be narrowed, as packed and as they are; how many are out of range. */
+    uint8_t library_hash[32]; /* of the kernel library that was built for them */
+    /* For the report: constants that could be narrowed, as packed and as they are; how many are out of range. */
     uint64_t weight_bytes_before, weight_bytes_after;
     size_t wide_weights;
 };
@@ -177,8 +176,6 @@ static inline xcvm_value *xcc_type_of(const xcc_value *v) { return v != NULL ? (
 #define xcc_apply(b, Name, result, ...)                                                                                \
     xcc_apply_at((b), XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
 xcc_value *xcc_apply_at(xcc_builder *b, xcvm_opcode opcode, void *args, size_t result_offset);
-/* The row's argument struct with attribute defaults filled in. */
-void xcc_default_args(const xcvm_row *row, void *args);
 /* Control flow; its bodies are made, empty, and its results have no types until xcc_node_infer, which the infer pass
  * and whoever filled the bodies calls. */
 xcc_node *xcc_append_control(xcc_builder *b, xcc_node_kind kind, size_t input_count, xcc_value *const *inputs,

@@ -1,6 +1,7 @@
 /* Attention out of what exporters write for it: softmax(q * k transposed * scale + mask) * v, with the transpositions
  * that bring heads in front of tokens and back. */
 #include "compiler/merge_rules.h"
+#include "proto/arguments.h"
 
 #include <math.h>
 #include <string.h>
@@ -194,7 +195,7 @@ static bool attention(xcc_rewrite *r, xcc_node *n)
     if (p.scale == 0 || !isfinite(p.scale))
         return false;
     xcvm_Attention_args a;
-    xcc_default_args(xcvm_row_of(XCVM_OP_Attention), &a);
+    xcvm_args_default(xcvm_row_of(XCVM_OP_Attention), &a);
     a.scale = p.scale;
     a.mask = XCC_IN(p.mask);
     /* As softmax has it. */

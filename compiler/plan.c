@@ -5,7 +5,6 @@
 #include "compiler/passes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct item {
     uint64_t offset, best, bytes; /* bytes rounded up to the alignment */
@@ -130,7 +129,6 @@ static uint64_t place_run(item *items, size_t count, uint32_t *room)
 /* ---- Runs ---- */
 
 typedef struct planner {
-    xcc_module *m;
     xcc_plan *plan;
     xcc_lifetimes lifetimes;
     item *items;
@@ -200,7 +198,7 @@ static void plan_runs(planner *p, const xcc_graph *g)
 
 static xcvm_status plan_graph(xcc_module *m, xcc_graph *g, xcc_plan *plan)
 {
-    planner p = {.m = m, .plan = plan};
+    planner p = {.plan = plan};
     XCVM_TRY(xcc_lifetimes_find(g, &p.lifetimes));
     size_t count = p.lifetimes.count, changes = ((size_t)p.lifetimes.positions + 2) * sizeof *p.change;
     p.items = xcvm_allocate(m->allocator, count * sizeof *p.items);

@@ -2,6 +2,7 @@
  * number their fields alike: a name, which kind the items have, and the items of each kind. */
 #include "compiler/tensor_proto.h"
 #include "compiler/wire.h"
+#include "proto/wire.h"
 
 #include <string.h>
 
@@ -170,8 +171,8 @@ static void put_bytes(writer *w, const void *bytes, size_t count)
 
 static void put_varint(writer *w, uint64_t value)
 {
-    uint8_t bytes[XCC_VARINT_SIZE];
-    put_bytes(w, bytes, xcc_wire_put(bytes, value));
+    uint8_t bytes[XCVM_VARINT_SIZE];
+    put_bytes(w, bytes, xcvm_varint_put(bytes, value));
 }
 
 static void put_number(writer *w, uint32_t field, uint64_t value)

@@ -61,20 +61,3 @@ xcvm_status xcc_wire_next(xcc_wire *wire, xcc_wire_field *field, bool *more, xcv
     XCVM_CHECK(error, whole, INVALID_MODEL, "the file breaks off in the middle of a field");
     return XCVM_OK;
 }
-
-size_t xcc_wire_put(uint8_t *to, uint64_t value)
-{
-    size_t n = 0;
-    for (; value >= 0x80; value >>= 7)
-        to[n++] = (uint8_t)(value | 0x80);
-    to[n++] = (uint8_t)value;
-    return n;
-}
-
-size_t xcc_wire_size(uint64_t value)
-{
-    size_t n = 1;
-    for (; value >= 0x80; value >>= 7)
-        n++;
-    return n;
-}

@@ -25,9 +25,4 @@ xcvm_status xcc_wire_next(xcc_wire *wire, xcc_wire_field *field, bool *more, xcv
 /* Reads a varint as it stands in a packed field; false if it breaks off. */
 bool xcc_wire_varint(xcc_wire *wire, uint64_t *value);
 
-enum { XCC_VARINT_SIZE = 10 };
-/* Writes a varint of up to XCC_VARINT_SIZE bytes; returns how many. */
-size_t xcc_wire_put(uint8_t *to, uint64_t value);
-size_t xcc_wire_size(uint64_t value);
-
 #endif

@@ -1,5 +1,6 @@
 #include "ops/cast.h"
 
+#include "base/decimal.h"
 #include "ops/convert.h"
 
 #include <math.h>
@@ -11,34 +12,26 @@ enum { TEXT = 48 }; /* longest text of a number */
 /* ---- Numbers to text ---- */
 
 /* The fewest significant digits, without trailing zeros, of a finite positive number of type `dtype`; the number is
- * 0.DIGITS * 10^*point. Returns how many. The decimal point that printf writes depends on the locale, so only the
- * digits and the exponent are taken. */
-static int shortest_digits(xcvm_dtype dtype, double value, char digits[24], int *point)
+ * 0.DIGITS * 10^*point. Returns how many. */
+static int shortest_digits(xcvm_dtype dtype, double value, char digits[XCVM_DECIMAL_DIGITS], int *point)
 {
+    uint64_t original = 0;
+    xcvm_store_f64(dtype, &original, 0, 1, &value, false);
     for (int precision = 1;; precision++) {
+        const int count = xcvm_decimal_digits(value, precision, digits, point);
         char text[TEXT];
-        snprintf(text, sizeof text, "%.*e", precision - 1, value);
-        uint64_t original = 0, again = 0;
-        double back = strtod(text, NULL);
-        xcvm_store_f64(dtype, &original, 0, 1, &value, false);
+        uint64_t again = 0;
+        snprintf(text, sizeof text, "%.*se%d", count, digits, *point - count);
+        const double back = strtod(text, NULL);
         xcvm_store_f64(dtype, &again, 0, 1, &back, false);
-        if (original != again && precision < 17)
-            continue;
-        int count = 0;
-        const char *c = text;
-        for (; *c != 'e'; c++)
-            if (*c >= '0' && *c <= '9')
-                digits[count++] = *c;
-        *point = atoi(c + 1) + 1;
-        while (count > 1 && digits[count - 1] == '0')
-            count--;
-        return count;
+        if (original == again || precision == XCVM_DECIMAL_DIGITS)
+            return count;
     }
 }
 
 static size_t format_finite(xcvm_dtype dtype, double value, char text[TEXT])
 {
-    char digits[24];
+    char digits[XCVM_DECIMAL_DIGITS];
     int point, count = shortest_digits(dtype, fabs(value), digits, &point);
     size_t n = 0;
     if (signbit(value))

@@ -1,109 +1,39 @@
 #include "ops/convert.h"
+#include "base/element.h"
 #include "ops/choices.h"
 
 #include <math.h>
 
 /* ---- Numbers of few bits ---- */
 
-/* Source: the ONNX pages "Float stored in 8 bits" and "Float stored in 4 bits". */
-typedef struct narrow_format {
-    uint8_t mantissa, bias;
-    uint8_t sign;     /* its bit */
-    uint8_t greatest; /* code of the greatest finite number */
-    uint8_t infinity; /* code; where there is none, that of NaN */
-    uint8_t nan;
-} narrow_format;
-
-static const narrow_format *format_of(xcvm_dtype dtype)
+uint8_t xcvm_f8e8m0_from_f64(double value, bool saturate, int mode)
 {
-    static const narrow_format e4m3fn = {3, 7, 0x80, 0x7e, 0x7f, 0x7f};
-    static const narrow_format e4m3fnuz = {3, 8, 0x80, 0x7f, 0x80, 0x80};
-    static const narrow_format e5m2 = {2, 15, 0x80, 0x7b, 0x7c, 0x7f};
-    static const narrow_format e5m2fnuz = {2, 16, 0x80, 0x7f, 0x80, 0x80};
-    static const narrow_format e2m1 = {1, 1, 0x08, 0x07, 0x07, 0x07};
-    return dtype == XCVM_F8E4M3FN     ? &e4m3fn
-           : dtype == XCVM_F8E4M3FNUZ ? &e4m3fnuz
-           : dtype == XCVM_F8E5M2     ? &e5m2
-           : dtype == XCVM_F8E5M2FNUZ ? &e5m2fnuz
-                                      : &e2m1;
+    _Static_assert((int)XCVM_POWER_UP == XCVM_ROUND_MODE_up && (int)XCVM_POWER_DOWN == XCVM_ROUND_MODE_down &&
+                       (int)XCVM_POWER_NEAREST == XCVM_ROUND_MODE_nearest,
+                   "the choices of round_mode are the ways to round");
+    bool exceeds;
+    const uint64_t code = xcvm_power_encode(value, (xcvm_power_rounding)mode, &exceeds);
+    return (uint8_t)(exceeds && saturate && isfinite(value) ? xcvm_float_format_of(XCVM_F8E8M0)->greatest : code);
 }
 
-float xcvm_f8_to_f32(xcvm_dtype dtype, uint32_t bits)
+static uint32_t narrow_of(const xcvm_float_format *f, double value, bool saturate)
 {
-    const narrow_format *f = format_of(dtype);
-    uint32_t code = bits & (f->sign - 1u);
-    bool negative = (bits & f->sign) != 0;
-    if (code > f->greatest || (f->nan == f->sign && bits == f->sign)) {
-        float special = code == f->infinity && f->infinity != f->nan ? INFINITY : NAN;
-        return negative ? -special : special;
-    }
-    int exponent = (int)(code >> f->mantissa);
-    uint32_t mantissa = code & ((1u << f->mantissa) - 1u);
-    if (exponent == 0)
-        exponent = 1;
-    else
-        mantissa |= 1u << f->mantissa;
-    float value = ldexpf((float)mantissa, exponent - f->bias - f->mantissa);
-    return negative ? -value : value;
+    bool exceeds;
+    uint64_t code = xcvm_float_encode(f, value, &exceeds);
+    if (saturate && (exceeds || isinf(value)))
+        code = f->greatest | (signbit(value) ? f->sign : 0);
+    return (uint32_t)code;
 }
 
-uint32_t xcvm_f8_from_f64(xcvm_dtype dtype, double value, bool saturate)
+static uint32_t packed_get(xcvm_dtype dtype, const void *data, size_t index)
 {
-    const narrow_format *f = format_of(dtype);
-    bool signless_zero = f->nan == f->sign;
-    uint32_t sign = signbit(value) ? f->sign : 0u;
-    uint32_t code;
-    if (isnan(value))
-        return dtype == XCVM_F4E2M1 ? f->sign : f->nan | (signless_zero ? 0u : sign);
-    double a = fabs(value);
-    uint32_t beyond = saturate ? f->greatest : f->infinity;
-    if (a >= 65536.0 * 4) {
-        code = beyond;
-    } else {
-        int exponent = a == 0.0 ? -1000 : ilogb(a);
-        if (exponent < 1 - f->bias)
-            exponent = 1 - f->bias;
-        /* The number in units of its last place; a carry out of it moves on to the next exponent by itself. */
-        double units = rint(ldexp(a, f->mantissa - exponent));
-        code = (uint32_t)(exponent + f->bias - 1) << f->mantissa;
-        code += (uint32_t)units;
-        if (code > f->greatest)
-            code = beyond;
-    }
-    if (signless_zero && (code == 0 || code == f->nan))
-        return code;
-    return code | sign;
-}
-
-/* Source: OCP Microscaling Formats, and the page of Cast. */
-float xcvm_f8e8m0_to_f32(uint32_t bits) { return bits == 255 ? NAN : ldexpf(1.0f, (int)bits - 127); }
-
-uint32_t xcvm_f8e8m0_from_f64(double value, bool saturate, int mode)
-{
-    int exponent;
-    if (!isfinite(value))
-        return 255;
-    /* value = fraction * 2^exponent, 1 / 2 <= fraction < 1 */
-    const double fraction = frexp(fabs(value), &exponent);
-    if (fraction == 0.0 || exponent - 1 < -127)
-        return 0;
-    const bool up = mode == XCVM_ROUND_MODE_up ? fraction > 0.5 : mode == XCVM_ROUND_MODE_nearest && fraction >= 0.75;
-    const int code = exponent - 1 + up + 127;
-    return code <= 254 ? (uint32_t)code : saturate ? 254 : 255;
-}
-
-static size_t packed_bits(xcvm_dtype dtype) { return dtype == XCVM_U2 || dtype == XCVM_I2 ? 2 : 4; }
-
-uint32_t xcvm_packed_get(xcvm_dtype dtype, const void *data, size_t index)
-{
-    size_t bits = packed_bits(dtype), per_byte = 8 / bits;
-    uint32_t byte = ((const uint8_t *)data)[index / per_byte];
-    return byte >> (index % per_byte * bits) & ((1u << bits) - 1u);
+    return (uint32_t)xcvm_element_get(dtype == XCVM_U2 || dtype == XCVM_I2 ? 2 : 4, data, index);
 }
 
 void xcvm_packed_set(xcvm_dtype dtype, void *data, size_t index, uint32_t value)
 {
-    size_t bits = packed_bits(dtype), per_byte = 8 / bits, shift = index % per_byte * bits;
+    const size_t bits = dtype == XCVM_U2 || dtype == XCVM_I2 ? 2 : 4, per_byte = 8 / bits;
+    const size_t shift = index % per_byte * bits;
     uint8_t *byte = (uint8_t *)data + index / per_byte;
     uint32_t before = (1u << shift) - 1u, mask = ((1u << bits) - 1u) << shift;
     *byte = (uint8_t)((*byte & before) | (value << shift & mask));
@@ -143,7 +73,7 @@ void xcvm_load_i64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
         /* Of the signed ones the highest bit counts negative. */
         int64_t sign = dtype == XCVM_I4 ? 8 : dtype == XCVM_I2 ? 2 : 0;
         for (size_t i = 0; i < count; i++)
-            to[i] = ((int64_t)xcvm_packed_get(dtype, data, first + i) ^ sign) - sign;
+            to[i] = ((int64_t)packed_get(dtype, data, first + i) ^ sign) - sign;
         break;
     }
     }
@@ -212,6 +142,7 @@ void xcvm_store_f32(xcvm_dtype dtype, void *data, size_t first, size_t count, co
 
 void xcvm_load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t count, double *to)
 {
+    const xcvm_float_format *f = xcvm_float_format_of(dtype);
     switch (dtype) {
     case XCVM_F64:
         memcpy(to, (const double *)data + first, count * sizeof *to);
@@ -232,16 +163,13 @@ void xcvm_load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
     case XCVM_F8E4M3FNUZ:
     case XCVM_F8E5M2:
     case XCVM_F8E5M2FNUZ:
-        for (size_t i = 0; i < count; i++)
-            to[i] = (double)xcvm_f8_to_f32(dtype, ((const uint8_t *)data)[first + i]);
-        break;
     case XCVM_F8E8M0:
         for (size_t i = 0; i < count; i++)
-            to[i] = (double)xcvm_f8e8m0_to_f32(((const uint8_t *)data)[first + i]);
+            to[i] = xcvm_float_decode(f, ((const uint8_t *)data)[first + i]);
         break;
     case XCVM_F4E2M1:
         for (size_t i = 0; i < count; i++)
-            to[i] = (double)xcvm_f8_to_f32(dtype, xcvm_packed_get(dtype, data, first + i));
+            to[i] = xcvm_float_decode(f, packed_get(dtype, data, first + i));
         break;
     case XCVM_U64:
         for (size_t i = 0; i < count; i++)
@@ -302,6 +230,7 @@ void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, co
         ((type *)data)[first + i] = (type)(expression);                                                                \
     }                                                                                                                  \
     break
+    const xcvm_float_format *f = xcvm_float_format_of(dtype);
     switch (dtype) {
     case XCVM_F64:
         memcpy((double *)data + first, from, count * sizeof *from);
@@ -316,7 +245,7 @@ void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, co
     case XCVM_F8E4M3FNUZ:
     case XCVM_F8E5M2:
     case XCVM_F8E5M2FNUZ:
-        STORE(uint8_t, xcvm_f8_from_f64(dtype, v, saturate));
+        STORE(uint8_t, narrow_of(f, v, saturate));
     case XCVM_F8E8M0:
         STORE(uint8_t, xcvm_f8e8m0_from_f64(v, saturate, XCVM_ROUND_MODE_up));
     case XCVM_BOOL:
@@ -337,7 +266,7 @@ void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, co
         STORE(uint64_t, uint64_of(v));
     case XCVM_F4E2M1:
         for (size_t i = 0; i < count; i++)
-            xcvm_packed_set(dtype, data, first + i, xcvm_f8_from_f64(dtype, from[i], true));
+            xcvm_packed_set(dtype, data, first + i, narrow_of(f, from[i], true));
         break;
     default:
         for (size_t i = 0; i < count; i++)

@@ -32,15 +32,11 @@ void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, co
 void xcvm_load_f32(xcvm_dtype dtype, const void *data, size_t first, size_t count, float *to);
 void xcvm_store_f32(xcvm_dtype dtype, void *data, size_t first, size_t count, const float *from);
 
-/* One number of 8 or 4 bits (xcvm_TYPES_F8, F4E2M1), in the low bits. */
-float xcvm_f8_to_f32(xcvm_dtype dtype, uint32_t bits);
-uint32_t xcvm_f8_from_f64(xcvm_dtype dtype, double value, bool saturate);
-/* f8e8m0, a power of two or NaN; `mode` is one of ROUND_MODE, of which "nearest" rounds ties up. */
-float xcvm_f8e8m0_to_f32(uint32_t bits);
-uint32_t xcvm_f8e8m0_from_f64(double value, bool saturate, int mode);
-/* Element `index` of a packed type: its bits; and writing it, which clears those behind it in its byte, so that
- * elements written in their order leave no bits of what was there before. */
-uint32_t xcvm_packed_get(xcvm_dtype dtype, const void *data, size_t index);
+/* The code in f8e8m0 of a number, without its sign; `mode` is one of ROUND_MODE, of which "nearest" rounds ties up. A
+ * finite number that is too large gives the greatest where `saturate`, else NaN, as infinity does. */
+uint8_t xcvm_f8e8m0_from_f64(double value, bool saturate, int mode);
+/* Writes element `index` of a packed type and clears those behind it in its byte, so that elements written in their
+ * order leave no bits of what was there before. */
 void xcvm_packed_set(xcvm_dtype dtype, void *data, size_t index, uint32_t bits);
 
 #endif

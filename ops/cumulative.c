@@ -1,5 +1,4 @@
 /* CumSum and CumProd. */
-#include "ops/convert.h"
 #include "ops/index.h"
 
 typedef struct task {

@@ -1,9 +1,19 @@
 /* DepthToSpace and SpaceToDepth: blocks of channels to pixels and back. */
 #include "ops/kernel.h"
 
-static xcvm_status check_image(const xcvm_typing *t, const xcvm_value *x)
+/* The greatest whose square fits an int. */
+enum { LARGEST_BLOCK = 46340 };
+
+/* Checks what both have in common; if nothing is known of x, y's type follows, and *done becomes true. */
+static xcvm_status begin(const xcvm_typing *t, const xcvm_value *x, int64_t blocksize, xcvm_value *y, bool *done)
 {
     XCVM_REQUIRE(t, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 4 is needed", x->rank);
+    XCVM_REQUIRE(t, blocksize <= LARGEST_BLOCK, OUT_OF_RANGE, "blocksize is %lld", (long long)blocksize);
+    *done = x->rank < 0;
+    if (*done) {
+        const int64_t any[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM};
+        xcvm_value_set_tensor(y, (xcvm_dtype)x->dtype, 4, any);
+    }
     return XCVM_OK;
 }
 
@@ -15,14 +25,11 @@ static int64_t multiplied(int64_t dim, int64_t by)
 
 XCVM_SHAPE_RULE_OF(DepthToSpace)
 {
-    XCVM_TRY(check_image(t, a->x));
     const int64_t b = a->blocksize;
-    XCVM_REQUIRE(t, b <= 46340, OUT_OF_RANGE, "blocksize is %lld", (long long)b);
-    if (a->x->rank < 0) {
-        const int64_t any[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM};
-        xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, 4, any);
+    bool done;
+    XCVM_TRY(begin(t, a->x, b, a->y, &done));
+    if (done)
         return XCVM_OK;
-    }
     const int64_t *x = a->x->dims;
     XCVM_REQUIRE(t, x[1] < 0 || x[1] % (b * b) == 0, SHAPE_MISMATCH, "x has %lld channels, no multiple of %lld",
                  (long long)x[1], (long long)(b * b));
@@ -33,14 +40,11 @@ XCVM_SHAPE_RULE_OF(DepthToSpace)
 
 XCVM_SHAPE_RULE_OF(SpaceToDepth)
 {
-    XCVM_TRY(check_image(t, a->x));
     const int64_t b = a->blocksize;
-    XCVM_REQUIRE(t, b <= 46340, OUT_OF_RANGE, "blocksize is %lld", (long long)b);
-    if (a->x->rank < 0) {
-        const int64_t any[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM};
-        xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, 4, any);
+    bool done;
+    XCVM_TRY(begin(t, a->x, b, a->y, &done));
+    if (done)
         return XCVM_OK;
-    }
     const int64_t *x = a->x->dims;
     for (int d = 2; d < 4; d++)
         XCVM_REQUIRE(t, x[d] < 0 || x[d] % b == 0, SHAPE_MISMATCH, "dimension %d of x is %lld, no multiple of %lld", d,

@@ -1,5 +1,4 @@
 /* Expand and Tile: elements repeated along dimensions. */
-#include "ops/index.h"
 #include "ops/move.h"
 #include "ops/strided.h"
 

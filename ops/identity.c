@@ -1,4 +1,5 @@
 /* Identity and Print. */
+#include "base/decimal.h"
 #include "ops/move.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ static bool print(const xcvm_kernel *k, const char *text) { return k->print(k->p
 
 static bool print_element(const xcvm_kernel *k, const xcvm_value *v, size_t i)
 {
-    char text[128];
+    char text[128], number[XCVM_DECIMAL_TEXT], imaginary[XCVM_DECIMAL_TEXT];
     switch ((xcvm_dtype)v->dtype) {
     case XCVM_STRING: {
         size_t length;
@@ -29,11 +30,12 @@ static bool print_element(const xcvm_kernel *k, const xcvm_value *v, size_t i)
         break;
     }
     case XCVM_C64:
-        snprintf(text, sizeof text, " (%g, %g)", (double)XCVM_CDATA(float, v)[2 * i],
-                 (double)XCVM_CDATA(float, v)[2 * i + 1]);
+        snprintf(text, sizeof text, " (%s, %s)", xcvm_decimal_text((double)XCVM_CDATA(float, v)[2 * i], 6, number),
+                 xcvm_decimal_text((double)XCVM_CDATA(float, v)[2 * i + 1], 6, imaginary));
         break;
     case XCVM_C128:
-        snprintf(text, sizeof text, " (%g, %g)", XCVM_CDATA(double, v)[2 * i], XCVM_CDATA(double, v)[2 * i + 1]);
+        snprintf(text, sizeof text, " (%s, %s)", xcvm_decimal_text(XCVM_CDATA(double, v)[2 * i], 6, number),
+                 xcvm_decimal_text(XCVM_CDATA(double, v)[2 * i + 1], 6, imaginary));
         break;
     case XCVM_BOOL:
         snprintf(text, sizeof text, " %s", XCVM_CDATA(uint8_t, v)[i] ? "true" : "false");
@@ -43,7 +45,7 @@ static bool print_element(const xcvm_kernel *k, const xcvm_value *v, size_t i)
         break;
     default:
         if (xcvm_dtype_in(v->dtype, XCVM_TYPES_FLOAT))
-            snprintf(text, sizeof text, " %.9g", xcvm_element_as_double(v, i));
+            snprintf(text, sizeof text, " %s", xcvm_decimal_text(xcvm_element_as_double(v, i), 9, number));
         else if (xcvm_dtype_in(v->dtype, XCVM_TYPES_INT))
             snprintf(text, sizeof text, " %" PRId64, xcvm_element_as_int(v, i));
         else if (xcvm_dtype_size(v->dtype) == 1)

@@ -4,7 +4,6 @@
 
 #ifdef XCVM_HAVE_TIFF
 
-#include <stdio.h>
 #include <string.h>
 
 #include <tiffio.h>

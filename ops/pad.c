@@ -1,4 +1,3 @@
-#include "ops/index.h"
 #include "ops/move.h"
 #include "ops/strided.h"
 

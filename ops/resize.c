@@ -221,20 +221,54 @@ static void resample_rows(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     const pass *p = context;
     const axis_plan *axis = p->axis;
+    const size_t taps = (size_t)axis->taps, inner = p->inner;
     for (size_t row = begin; row < end; row++) {
         const size_t outer = row / (size_t)axis->out, i = row % (size_t)axis->out;
-        const float *from = p->from + outer * (size_t)axis->in * p->inner;
-        float *to = p->to + row * p->inner;
-        const int64_t *index = axis->index + i * (size_t)axis->taps;
-        const float *weight = axis->weight + i * (size_t)axis->taps;
-        const float *first = from + (size_t)index[0] * p->inner;
-        for (size_t c = 0; c < p->inner; c++)
-            to[c] = weight[0] * first[c];
-        for (int64_t j = 1; j < axis->taps; j++) {
-            const float *tap = from + (size_t)index[j] * p->inner;
-            for (size_t c = 0; c < p->inner; c++)
-                to[c] += weight[j] * tap[c];
+        const float *from = p->from + outer * (size_t)axis->in * inner;
+        float *restrict to = p->to + row * inner;
+        const int64_t *index = axis->index + i * taps;
+        const float *weight = axis->weight + i * taps;
+        size_t j = taps % 2;
+        const float *first = from + (size_t)index[0] * inner;
+        if (j == 1)
+            for (size_t c = 0; c < inner; c++)
+                to[c] = weight[0] * first[c];
+        for (; j < taps; j += 2) {
+            const float *restrict left = from + (size_t)index[j] * inner;
+            const float *restrict right = from + (size_t)index[j + 1] * inner;
+            const float wl = weight[j], wr = weight[j + 1];
+            if (j == 0)
+                for (size_t c = 0; c < inner; c++)
+                    to[c] = wl * left[c] + wr * right[c];
+            else
+                for (size_t c = 0; c < inner; c++)
+                    to[c] += wl * left[c] + wr * right[c];
         }
+    }
+}
+
+/* The last axis: rows are the dimensions before it. */
+static void resample_columns(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const pass *p = context;
+    const axis_plan *axis = p->axis;
+    const size_t taps = (size_t)axis->taps, out = (size_t)axis->out;
+    for (size_t row = begin; row < end; row++) {
+        const float *from = p->from + row * (size_t)axis->in;
+        float *to = p->to + row * out;
+        const int64_t *index = axis->index;
+        const float *weight = axis->weight;
+        if (taps == 2)
+            for (size_t i = 0; i < out; i++, index += 2, weight += 2)
+                to[i] = weight[0] * from[index[0]] + weight[1] * from[index[1]];
+        else
+            for (size_t i = 0; i < out; i++, index += taps, weight += taps) {
+                float sum = 0;
+                for (size_t j = 0; j < taps; j++)
+                    sum += weight[j] * from[index[j]];
+                to[i] = sum;
+            }
     }
 }
 
@@ -270,127 +304,219 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
+/* How one Resize is computed. */
+typedef struct resize {
+    const xcvm_Resize_args *a;
+    double scales[XCVM_MAX_RANK];
+    double starts[XCVM_MAX_RANK], ends[XCVM_MAX_RANK]; /* of the region of x, 0 to 1 */
+    axis_plan axes[XCVM_MAX_RANK];
+    size_t taps, positions;           /* of all axes */
+    int order[XCVM_MAX_RANK], passes; /* the axes that change */
+    bool direct;                      /* the first pass reads x and the last one writes y: f32 */
+    size_t largest;                   /* elements of what goes through the buffers */
+    bool by_index;                    /* elements are copied; else they are weighted sums, as f32 */
+    bool any_outside;                 /* some position is outside of its axis */
+} resize;
+
+static xcvm_status find_region(const xcvm_kernel *k, resize *r)
+{
+    const xcvm_Resize_args *a = r->a;
+    const int rank = a->x->rank;
+    for (int d = 0; d < rank; d++) {
+        r->starts[d] = 0;
+        r->ends[d] = 1;
+    }
+    if (a->coordinate_transformation_mode != XCVM_COORDINATE_tf_crop_and_resize)
+        return XCVM_OK;
+    const size_t entries = a->axes.count != 0 ? a->axes.count : (size_t)rank;
+    XCVM_CHECK(k->error, a->roi != NULL && xcvm_element_count(a->roi) == 2 * entries, SHAPE_MISMATCH,
+               "roi must have %zu entries for tf_crop_and_resize", 2 * entries);
+    for (size_t i = 0; i < entries; i++) {
+        int d;
+        XCVM_TRY(resized_axis(k->error, a, i, rank, &d));
+        r->starts[d] = xcvm_element_as_double(a->roi, i);
+        r->ends[d] = xcvm_element_as_double(a->roi, entries + i);
+    }
+    return XCVM_OK;
+}
+
+/* Sizes of the axes' plans. */
+static xcvm_status plan_axes(const xcvm_kernel *k, resize *r)
+{
+    const xcvm_Resize_args *a = r->a;
+    for (int d = 0; d < a->x->rank; d++) {
+        axis_plan *p = &r->axes[d];
+        const bool resized =
+            r->scales[d] != 1 || a->x->dims[d] != a->y->dims[d] || r->starts[d] != 0 || r->ends[d] != 1;
+        *p = (axis_plan){
+            .in = a->x->dims[d], .out = a->y->dims[d], .taps = resized || r->by_index ? tap_count(a, r->scales[d]) : 0};
+        XCVM_CHECK(k->error, p->taps <= INT32_MAX / 4, OUT_OF_RANGE, "dimension %d shrinks too much", d);
+        size_t taps;
+        XCVM_CHECK(k->error,
+                   xcvm_size_mul((size_t)p->out, (size_t)p->taps, &taps) && xcvm_size_add(r->taps, taps, &r->taps) &&
+                       xcvm_size_add(r->positions, (size_t)p->out, &r->positions),
+                   OUT_OF_MEMORY, "the result is too large");
+    }
+    return XCVM_OK;
+}
+
+/* The axes that change, in the order in which they are resampled: first those before the last that shrink, row by row,
+ * then the last, whose elements are picked one by one, and then those that grow. */
+static xcvm_status order_passes(const xcvm_kernel *k, resize *r)
+{
+    const int last = r->a->x->rank - 1;
+    const axis_plan *axes = r->axes;
+    for (int d = 0; d < last; d++)
+        if (axes[d].taps != 0 && axes[d].out < axes[d].in)
+            r->order[r->passes++] = d;
+    for (int d = last; d >= 0; d--)
+        if (axes[d].taps != 0 && (d == last || axes[d].out >= axes[d].in))
+            r->order[r->passes++] = d;
+    r->direct = r->a->x->dtype == XCVM_F32 && r->passes > 0;
+    size_t count = xcvm_element_count(r->a->x);
+    r->largest = r->direct ? 0 : count;
+    for (int i = 0; i < r->passes; i++) {
+        const axis_plan *p = &axes[r->order[i]];
+        XCVM_CHECK(k->error, xcvm_size_mul(count / (size_t)p->in, (size_t)p->out, &count), OUT_OF_MEMORY,
+                   "the result is too large");
+        if (count > r->largest && !(r->direct && i == r->passes - 1))
+            r->largest = count;
+    }
+    return XCVM_OK;
+}
+
+/* Memory for the plans and, behind them, for two buffers of `largest` floats that the passes go back and forth between;
+ * NULL if there is none. */
+static char *take_memory(xcvm_kernel *k, const resize *r, size_t *tables, size_t *buffer)
+{
+    /* An index and a weight for each tap, a flag for each position; what is rounded up stays a size. */
+    const size_t most = PTRDIFF_MAX / 4;
+    if (r->taps > most / (sizeof(int64_t) + sizeof(float)) || r->positions > most ||
+        r->largest > most / sizeof(float)) {
+        xcvm_error_set(k->error, XCVM_OUT_OF_MEMORY, "the result is too large");
+        return NULL;
+    }
+    *tables = xcvm_round_up(r->taps * (sizeof(int64_t) + sizeof(float)) + r->positions, XCVM_ALIGNMENT);
+    *buffer = r->by_index ? 0 : xcvm_round_up(r->largest * sizeof(float), XCVM_ALIGNMENT);
+    return xcvm_kernel_scratch(k, *tables + 2 * *buffer);
+}
+
+static void fill_axes(resize *r, char *tables)
+{
+    int64_t *index = (int64_t *)(void *)tables;
+    float *weight = (float *)(void *)(index + r->taps);
+    bool *outside = (bool *)(void *)(weight + r->taps);
+    for (int d = 0; d < r->a->x->rank; d++) {
+        axis_plan *p = &r->axes[d];
+        p->index = index;
+        p->weight = weight;
+        p->outside = outside;
+        if (p->taps == 0) {
+            memset(outside, 0, (size_t)p->out);
+        } else {
+            fill_axis(r->a, p, r->scales[d], r->starts[d], r->ends[d]);
+            for (int64_t i = 0; i < p->out; i++)
+                r->any_outside |= outside[i];
+        }
+        index += p->out * p->taps;
+        weight += p->out * p->taps;
+        outside += p->out;
+    }
+}
+
+static bool is_outside(const resize *r, size_t element)
+{
+    bool outside = false;
+    for (int d = r->a->x->rank - 1; d >= 0; d--) {
+        outside |= r->axes[d].outside[element % (size_t)r->axes[d].out];
+        element /= (size_t)r->axes[d].out;
+    }
+    return outside;
+}
+
+static void resize_by_index(const xcvm_kernel *k, const resize *r)
+{
+    const xcvm_Resize_args *a = r->a;
+    const size_t count = xcvm_element_count(a->y), width = (size_t)a->y->dims[a->y->rank - 1];
+    const bool integer = xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT);
+    const float value = (float)a->extrapolation_value, beyond = integer ? truncf(value) : value;
+    gather g = {r->axes, a->x, a->y, xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
+    xcvm_parallel(k->threads, count / width, 1 + 16384 / width, gather_rows, &g);
+    for (size_t i = 0; r->any_outside && i < count; i++)
+        if (is_outside(r, i))
+            xcvm_write_floats(&beyond, 1, a->y, i);
+}
+
+static void run_pass(const xcvm_kernel *k, const axis_plan *axes, int d, const int64_t *dims, int rank,
+                     const float *from, float *to)
+{
+    pass p = {&axes[d], from, to, 1};
+    size_t outer = 1;
+    for (int e = 0; e < rank; e++)
+        *(e < d ? &outer : &p.inner) *= e == d ? 1 : (size_t)dims[e];
+    if (p.inner == 1) {
+        const size_t work = (size_t)(axes[d].taps * axes[d].out);
+        xcvm_parallel(k->threads, outer, 1 + 16384 / work, resample_columns, &p);
+    } else {
+        const size_t work = p.inner * (size_t)axes[d].taps;
+        xcvm_parallel(k->threads, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
+    }
+}
+
+static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, float *buffers[2])
+{
+    const xcvm_Resize_args *a = r->a;
+    const size_t count = xcvm_element_count(a->y);
+    int64_t dims[XCVM_MAX_RANK];
+    float *result = buffers[0];
+    const float *from = r->direct ? XCVM_CDATA(float, a->x) : buffers[0];
+    if (!r->direct)
+        xcvm_read_floats(a->x, 0, xcvm_element_count(a->x), buffers[0]);
+    memcpy(dims, a->x->dims, sizeof dims);
+    for (int i = 0; i < r->passes; i++) {
+        const int d = r->order[i];
+        XCVM_TRY(xcvm_kernel_poll(k));
+        result = r->direct && i == r->passes - 1 ? XCVM_DATA(float, a->y) : buffers[from == buffers[0]];
+        run_pass(k, r->axes, d, dims, a->x->rank, from, result);
+        dims[d] = r->axes[d].out;
+        from = result;
+    }
+    for (size_t i = 0; r->any_outside && i < count; i++)
+        if (is_outside(r, i))
+            result[i] = (float)a->extrapolation_value;
+    /* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
+    if (xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT))
+        for (size_t i = 0; i < count; i++)
+            result[i] = truncf(result[i] + copysignf(1e-4f, result[i]));
+    if (!r->direct)
+        xcvm_write_floats(result, count, a->y, 0);
+    return XCVM_OK;
+}
+
 XCVM_KERNEL(Resize)
 {
-    const int rank = a->x->rank;
-    const size_t in_count = xcvm_element_count(a->x), out_count = xcvm_element_count(a->y);
-    if (out_count == 0)
+    resize r = {.a = a, .by_index = a->mode == XCVM_RESIZE_MODE_nearest};
+    int64_t dims[XCVM_MAX_RANK];
+    size_t tables, buffer;
+    if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
-    XCVM_CHECK(k->error, in_count != 0, SHAPE_MISMATCH, "x is empty, it cannot be resized");
-    if (rank == 0) {
+    XCVM_CHECK(k->error, xcvm_element_count(a->x) != 0, SHAPE_MISMATCH, "x is empty, it cannot be resized");
+    if (a->x->rank == 0) {
         memcpy(a->y->data, a->x->data, a->x->bytes);
         return XCVM_OK;
     }
-    int64_t dims[XCVM_MAX_RANK];
-    double scales[XCVM_MAX_RANK], starts[XCVM_MAX_RANK] = {0}, ends[XCVM_MAX_RANK];
-    XCVM_TRY(resolve(k->error, a, dims, scales));
-    for (int d = 0; d < rank; d++)
-        ends[d] = 1;
-    if (a->coordinate_transformation_mode == XCVM_COORDINATE_tf_crop_and_resize) {
-        const size_t entries = a->axes.count != 0 ? a->axes.count : (size_t)rank;
-        XCVM_CHECK(k->error, a->roi != NULL && xcvm_element_count(a->roi) == 2 * entries, SHAPE_MISMATCH,
-                   "roi must have %zu entries for tf_crop_and_resize", 2 * entries);
-        for (size_t i = 0; i < entries; i++) {
-            int d;
-            XCVM_TRY(resized_axis(k->error, a, i, rank, &d));
-            starts[d] = xcvm_element_as_double(a->roi, i);
-            ends[d] = xcvm_element_as_double(a->roi, entries + i);
-        }
-    }
-
-    /* Plans of the axes, then two buffers that the passes go back and forth between. */
-    const bool by_index = a->mode == XCVM_RESIZE_MODE_nearest;
-    axis_plan axes[XCVM_MAX_RANK];
-    size_t taps = 0, positions = 0, largest = in_count, count = in_count;
-    for (int d = 0; d < rank; d++) {
-        const bool resized = scales[d] != 1 || a->x->dims[d] != a->y->dims[d] || starts[d] != 0 || ends[d] != 1;
-        axes[d] = (axis_plan){
-            .in = a->x->dims[d], .out = a->y->dims[d], .taps = resized || by_index ? tap_count(a, scales[d]) : 0};
-        XCVM_CHECK(k->error, axes[d].taps <= INT32_MAX / 4, OUT_OF_RANGE, "dimension %d shrinks too much", d);
-        size_t product;
-        XCVM_CHECK(k->error,
-                   xcvm_size_mul((size_t)axes[d].out, (size_t)axes[d].taps, &product) &&
-                       xcvm_size_add(taps, product, &taps) && xcvm_size_add(positions, (size_t)axes[d].out, &positions),
-                   OUT_OF_MEMORY, "the result is too large");
-        count = count / (size_t)axes[d].in * (size_t)axes[d].out;
-        largest = count > largest ? count : largest;
-    }
-    const size_t tables = xcvm_round_up(taps * (sizeof(int64_t) + sizeof(float)) + positions, XCVM_ALIGNMENT);
-    const size_t buffer = by_index ? 0 : xcvm_round_up(largest * sizeof(float), XCVM_ALIGNMENT);
-    char *scratch = xcvm_kernel_scratch(k, tables + 2 * buffer);
+    XCVM_TRY(resolve(k->error, a, dims, r.scales));
+    XCVM_TRY(find_region(k, &r));
+    XCVM_TRY(plan_axes(k, &r));
+    XCVM_TRY(order_passes(k, &r));
+    char *scratch = take_memory(k, &r, &tables, &buffer);
     if (scratch == NULL)
-        return k->error != NULL ? k->error->status : XCVM_OUT_OF_MEMORY;
-    int64_t *index = (int64_t *)(void *)scratch;
-    float *weight = (float *)(void *)(index + taps);
-    bool *outside = (bool *)(void *)(weight + taps);
-    bool any_outside = false;
-    for (int d = 0; d < rank; d++) {
-        axes[d].index = index;
-        axes[d].weight = weight;
-        axes[d].outside = outside;
-        if (axes[d].taps == 0) {
-            memset(outside, 0, (size_t)axes[d].out);
-        } else {
-            fill_axis(a, &axes[d], scales[d], starts[d], ends[d]);
-            for (int64_t i = 0; i < axes[d].out; i++)
-                any_outside |= outside[i];
-        }
-        index += axes[d].out * axes[d].taps;
-        weight += axes[d].out * axes[d].taps;
-        outside += axes[d].out;
-    }
-
-    if (by_index) {
-        gather g = {axes, a->x, a->y, xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
-        const size_t width = (size_t)a->y->dims[rank - 1];
-        xcvm_parallel(k->threads, out_count / width, 1 + 16384 / width, gather_rows, &g);
-    } else {
-        float *from = (float *)(void *)(scratch + tables), *to = (float *)(void *)(scratch + tables + buffer);
-        xcvm_read_floats(a->x, 0, in_count, from);
-        size_t outer = 1;
-        for (int d = 0; d < rank; d++) {
-            if (axes[d].taps != 0) {
-                XCVM_TRY(xcvm_kernel_poll(k));
-                pass p = {&axes[d], from, to, 1};
-                for (int e = d + 1; e < rank; e++)
-                    p.inner *= (size_t)axes[e].in;
-                const size_t work = p.inner * (size_t)axes[d].taps;
-                xcvm_parallel(k->threads, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
-                float *swap = from;
-                from = to;
-                to = swap;
-            }
-            outer *= (size_t)axes[d].out;
-        }
-        if (any_outside)
-            for (size_t i = 0; i < out_count; i++) {
-                size_t rest = i;
-                for (int d = rank - 1; d >= 0; d--) {
-                    if (axes[d].outside[rest % (size_t)axes[d].out])
-                        from[i] = (float)a->extrapolation_value;
-                    rest /= (size_t)axes[d].out;
-                }
-            }
-        /* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
-        if (xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT))
-            for (size_t i = 0; i < out_count; i++)
-                from[i] = truncf(from[i] + copysignf(1e-4f, from[i]));
-        xcvm_write_floats(from, out_count, a->y, 0);
-        return XCVM_OK;
-    }
-    if (any_outside)
-        for (size_t i = 0; i < out_count; i++) {
-            size_t rest = i;
-            bool is_outside = false;
-            for (int d = rank - 1; d >= 0; d--) {
-                is_outside |= axes[d].outside[rest % (size_t)axes[d].out];
-                rest /= (size_t)axes[d].out;
-            }
-            if (is_outside) {
-                const float value = (float)a->extrapolation_value;
-                const bool integer = xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT);
-                xcvm_write_floats(&(float){integer ? truncf(value) : value}, 1, a->y, i);
-            }
-        }
+        return XCVM_OUT_OF_MEMORY;
+    fill_axes(&r, scratch);
+    if (r.by_index)
+        resize_by_index(k, &r);
+    else
+        return resize_by_weights(
+            k, &r, (float *[]){(float *)(void *)(scratch + tables), (float *)(void *)(scratch + tables + buffer)});
     return XCVM_OK;
 }

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-void *xcvm_args_create(xcvm_arena *arena, const xcvm_row *row)
+void xcvm_args_default(const xcvm_row *row, void *args)
 {
-    void *args = xcvm_arena_allocate(arena, row->args_size);
-    for (size_t i = 0; args != NULL && i < row->field_count; i++) {
+    memset(args, 0, row->args_size);
+    for (size_t i = 0; i < row->field_count; i++) {
         const xcvm_field *f = &row->fields[i];
         if (!xcvm_field_is_attribute(f))
             continue;
@@ -30,6 +30,13 @@ void *xcvm_args_create(xcvm_arena *arena, const xcvm_row *row)
             break;
         }
     }
+}
+
+void *xcvm_args_create(xcvm_arena *arena, const xcvm_row *row)
+{
+    void *args = xcvm_arena_allocate(arena, row->args_size);
+    if (args != NULL)
+        xcvm_args_default(row, args);
     return args;
 }
 

@@ -16,7 +16,9 @@ static inline const void *xcvm_field_of(const xcvm_field *f, const void *args)
 
 static inline bool xcvm_field_is_attribute(const xcvm_field *f) { return f->role == XCVM_ROLE_ATTRIBUTE; }
 
-/* A row's argument struct, zeroed but for the attributes' defaults; NULL if there is no memory. */
+/* Makes `args`, of row->args_size bytes, zero but for the attributes' defaults. */
+void xcvm_args_default(const xcvm_row *row, void *args);
+/* Such a struct; NULL if there is no memory. */
 void *xcvm_args_create(xcvm_arena *arena, const xcvm_row *row);
 /* Whether a result may be absent: those that are optional, and any of a list. */
 static inline bool xcvm_result_may_be_absent(const xcvm_field *f)

@@ -15,7 +15,10 @@ static xcvm_status cannot_open(xcvm_error *error, const char *path, int code)
     char text[100];
     const char *reason = strerror_r(code, text, sizeof text);
     return xcvm_error_set(error, XCVM_IO, "`%.300s` cannot be opened: %s", path,
-                          code == ELOOP ? "it is a link" : reason);
+                          code == ELOOP     ? "it is a symbolic link"
+                          : code == ENOENT  ? "there is no such file"
+                          : code == ENOTDIR ? "a part of the path is no folder, or a symbolic link"
+                                            : reason);
 }
 
 /* The first component of *path, which moves behind it. */
@@ -31,7 +34,7 @@ static size_t next_component(const char **path, char name[NAME_MAX + 1])
     return length;
 }
 
-static xcvm_status open_inside(const char *dir, const char *path, int *fd, xcvm_error *error)
+xcvm_status xcvm_confined_walk(const char *dir, const char *path, int *fd, xcvm_error *error)
 {
     char name[NAME_MAX + 1];
     const char *left = path;
@@ -67,7 +70,7 @@ xcvm_status xcvm_confined_open(const char *dir, const char *path, int *fd, uint6
     struct stat status;
     int file = -1;
     if (dir[0] != '\0') {
-        XCVM_TRY(open_inside(dir, path, &file, error));
+        XCVM_TRY(xcvm_confined_walk(dir, path, &file, error));
     } else {
         file = open(path, READ_FLAGS);
         if (file < 0)

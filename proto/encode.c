@@ -2,6 +2,7 @@
 #include "proto/arguments.h"
 #include "proto/image.h"
 #include "proto/literals.h"
+#include "proto/wire.h"
 #include "proto/writer.h"
 
 #include "xcvm.pb-c.h"
@@ -391,15 +392,6 @@ static xcvm_status encode_program(encoder *e, Xcvm__XCProgram *program, uint64_t
     return encode_instructions(e, program);
 }
 
-static size_t varint_put(uint64_t value, uint8_t bytes[10])
-{
-    size_t length = 0;
-    for (; value >= 0x80; value >>= 7)
-        bytes[length++] = (uint8_t)(value | 0x80);
-    bytes[length++] = (uint8_t)value;
-    return length;
-}
-
 /* What stands between the message and the data: the padding field, and the tag and length of the data field. */
 typedef struct data_header {
     size_t padding; /* zeros that bring the data to a multiple of DATA_ALIGNMENT */
@@ -408,8 +400,8 @@ typedef struct data_header {
 
 static data_header make_data_header(size_t message_bytes, uint64_t data_bytes)
 {
-    uint8_t length[10];
-    size_t fixed = 1 + 1 + varint_put(data_bytes, length); /* two tags and one length */
+    uint8_t length[XCVM_VARINT_SIZE];
+    size_t fixed = 1 + 1 + xcvm_varint_put(length, data_bytes); /* two tags and one length */
     /* The length of the padding takes one byte below 128 and two up to twice the alignment. */
     size_t before = message_bytes + fixed + 1;
     size_t padding = xcvm_round_up(before, DATA_ALIGNMENT) - before;
@@ -425,12 +417,12 @@ static data_header make_data_header(size_t message_bytes, uint64_t data_bytes)
 static void write_data_header(xcvm_writer *w, const data_header *header, uint64_t data_bytes)
 {
     static const uint8_t padding_tag = 14 << 3 | 2, data_tag = 15 << 3 | 2;
-    uint8_t length[10];
+    uint8_t length[XCVM_VARINT_SIZE];
     xcvm_writer_put(w, &padding_tag, 1);
-    xcvm_writer_put(w, length, varint_put(header->padding, length));
+    xcvm_writer_put(w, length, xcvm_varint_put(length, header->padding));
     xcvm_writer_zeros(w, header->padding);
     xcvm_writer_put(w, &data_tag, 1);
-    xcvm_writer_put(w, length, varint_put(data_bytes, length));
+    xcvm_writer_put(w, length, xcvm_varint_put(length, data_bytes));
 }
 
 static void write_data(xcvm_writer *w, const xcvm_image *image, uint64_t data_bytes)

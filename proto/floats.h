@@ -1,17 +1,14 @@
-/* Floating-point element types as bits and as text. */
+/* Numbers of floating-point element types as text. */
 #ifndef XCVM_PROTO_FLOATS_H
 #define XCVM_PROTO_FLOATS_H
 
+#include "base/decimal.h"
 #include "base/dtype.h"
 
-enum { XCVM_FLOAT_TEXT = 32 };
+enum { XCVM_FLOAT_TEXT = XCVM_DECIMAL_TEXT };
 
-/* Whether it is a type that the functions below take: real floating point of 64 bits or less. */
-bool xcvm_float_known(xcvm_dtype dtype);
-double xcvm_float_from_bits(xcvm_dtype dtype, uint64_t bits);
-/* Rounded to nearest even. A finite number beyond the greatest of the type gives infinity, or NaN in types without it;
- * *exceeds tells so. NaN gives the type's plain NaN. */
-uint64_t xcvm_float_to_bits(xcvm_dtype dtype, double value, bool *exceeds);
+/* `dtype` is a type that xcvm_float_format_of knows (base/element.h). */
+
 /* The shortest decimal that reads back as the same bits, all digits of smaller integers; "nan" for the type's plain
  * NaN, 0x and the bits for others. Returns text. */
 const char *xcvm_float_text(xcvm_dtype dtype, uint64_t bits, char text[XCVM_FLOAT_TEXT]);

@@ -1,38 +1,9 @@
 #include "proto/literals.h"
+#include "base/element.h"
 #include "proto/floats.h"
 #include "proto/image.h"
 
 #include <string.h>
-
-/* ---- Elements as bits ---- */
-
-/* Element types are stored in the machine's byte order, which is little-endian on everything the library is built for
- * and in program files. */
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "program files are little-endian");
-
-static uint64_t load_bits(const void *data, size_t index, int bits)
-{
-    const unsigned char *bytes = data;
-    uint64_t word = 0;
-    if (bits < 8) {
-        size_t per_byte = 8 / (size_t)bits;
-        word = bytes[index / per_byte] >> (index % per_byte * (size_t)bits);
-        return word & ((1u << bits) - 1);
-    }
-    memcpy(&word, bytes + index * ((size_t)bits / 8), (size_t)bits / 8);
-    return word;
-}
-
-static void store_bits(void *data, size_t index, int bits, uint64_t word)
-{
-    unsigned char *bytes = data;
-    if (bits < 8) {
-        size_t per_byte = 8 / (size_t)bits, shift = index % per_byte * (size_t)bits;
-        bytes[index / per_byte] = (unsigned char)(bytes[index / per_byte] | word << shift);
-        return;
-    }
-    memcpy(bytes + index * ((size_t)bits / 8), &word, (size_t)bits / 8);
-}
 
 xcvm_string xcvm_string_span(const void *data, size_t index)
 {
@@ -72,15 +43,15 @@ static void write_element(xcvm_writer *w, xcvm_dtype dtype, const void *data, si
     if (part != XCVM_NO_DTYPE) {
         int bits = xcvm_dtype_bits(part);
         xcvm_writer_text(w, "(");
-        xcvm_writer_text(w, xcvm_float_text(part, load_bits(data, index * 2, bits), text));
+        xcvm_writer_text(w, xcvm_float_text(part, xcvm_element_get(bits, data, index * 2), text));
         xcvm_writer_text(w, ",");
-        xcvm_writer_text(w, xcvm_float_text(part, load_bits(data, index * 2 + 1, bits), text));
+        xcvm_writer_text(w, xcvm_float_text(part, xcvm_element_get(bits, data, index * 2 + 1), text));
         xcvm_writer_text(w, ")");
         return;
     }
     int bits = xcvm_dtype_bits(dtype);
-    uint64_t word = load_bits(data, index, bits);
-    if (xcvm_float_known(dtype))
+    uint64_t word = xcvm_element_get(bits, data, index);
+    if (xcvm_float_format_of(dtype) != NULL)
         xcvm_writer_text(w, xcvm_float_text(dtype, word, text));
     else if (dtype == XCVM_BOOL)
         xcvm_writer_text(w, word != 0 ? "true" : "false");
@@ -135,8 +106,8 @@ static xcvm_status read_complex(xcvm_reader *r, xcvm_dtype part, void *data, siz
     XCVM_TRY(read_float(r, part, &im));
     if (pair)
         XCVM_TRY(xcvm_reader_expect(r, ')'));
-    store_bits(data, index * 2, bits, re);
-    store_bits(data, index * 2 + 1, bits, im);
+    xcvm_element_set(bits, data, index * 2, re);
+    xcvm_element_set(bits, data, index * 2 + 1, im);
     return XCVM_OK;
 }
 
@@ -156,7 +127,7 @@ static xcvm_status read_element(xcvm_reader *r, xcvm_dtype dtype, void *data, si
     uint64_t word;
     if (part_of(dtype) != XCVM_NO_DTYPE)
         return read_complex(r, part_of(dtype), data, index);
-    if (xcvm_float_known(dtype)) {
+    if (xcvm_float_format_of(dtype) != NULL) {
         XCVM_TRY(read_float(r, dtype, &word));
     } else if (dtype == XCVM_BOOL) {
         XCVM_TRY(read_bool(r, &word));
@@ -167,7 +138,7 @@ static xcvm_status read_element(xcvm_reader *r, xcvm_dtype dtype, void *data, si
     } else {
         XCVM_TRY(xcvm_reader_uint(r, UINT64_MAX >> (64 - bits), &word));
     }
-    store_bits(data, index, bits, word);
+    xcvm_element_set(bits, data, index, word);
     return XCVM_OK;
 }
 

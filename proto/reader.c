@@ -1,9 +1,7 @@
 #include "proto/reader.h"
 #include "base/status.h"
 
-#include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -192,21 +190,6 @@ bool xcvm_int_parse(const char *token, int64_t *value)
         return false;
     *value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
     return true;
-}
-
-bool xcvm_decimal_parse(const char *token, double *value)
-{
-    /* strtod also reads hexadecimal numbers and words, which mean something else here. */
-    for (const char *c = token; *c != '\0'; c++)
-        if (!is_digit(*c) && strchr("+-.eE", *c) == NULL)
-            return false;
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (c_locale == (locale_t)0)
-        return false;
-    char *end;
-    *value = strtod_l(token, &end, c_locale);
-    freelocale(c_locale);
-    return end != token && *end == '\0';
 }
 
 xcvm_status xcvm_reader_int(xcvm_reader *r, int64_t min, int64_t max, int64_t *value)

@@ -55,7 +55,5 @@ bool xcvm_name_is_plain(const char *name, size_t length);
 /* Digits, decimal or after 0x; false unless that is all there is and it fits. */
 bool xcvm_uint_parse(const char *token, uint64_t *value);
 bool xcvm_int_parse(const char *token, int64_t *value);
-/* A decimal number in the C locale, correctly rounded; false unless that is all there is. Overflow gives infinity. */
-bool xcvm_decimal_parse(const char *token, double *value);
 
 #endif

@@ -9,6 +9,15 @@ enum { FIELD_FORMAT = 1, FIELD_FILE_BYTES = 10, FIELD_PADDING = 14, FIELD_DATA =
 /* Program, instruction, value, operands, value: a list of operands has no lists in it. */
 enum { DEEPEST = 4 };
 
+size_t xcvm_varint_put(uint8_t *to, uint64_t value)
+{
+    size_t length = 0;
+    for (; value >= 0x80; value >>= 7)
+        to[length++] = (uint8_t)(value | 0x80);
+    to[length++] = (uint8_t)value;
+    return length;
+}
+
 typedef struct cursor {
     const uint8_t *at, *end;
 } cursor;

@@ -5,6 +5,10 @@
 
 #include "base/status.h"
 
+enum { XCVM_VARINT_SIZE = 10 };
+/* Writes a varint of up to XCVM_VARINT_SIZE bytes; returns how many. */
+size_t xcvm_varint_put(uint8_t *to, uint64_t value);
+
 typedef struct xcvm_wire_layout {
     uint64_t format;
     size_t message_bytes; /* everything in front of padding and data */

@@ -24,7 +24,8 @@ void xcvm_writer_start(xcvm_writer *w, xcvm_sink sink, void *user);
 void xcvm_writer_put(xcvm_writer *w, const void *bytes, size_t count);
 void xcvm_writer_zeros(xcvm_writer *w, size_t count);
 void xcvm_writer_text(xcvm_writer *w, const char *text);
-/* For text of up to 200 characters; not for floating-point numbers, whose form depends on the locale. */
+/* For text of up to 200 characters; not for floating-point numbers, whose form depends on the locale: those are written
+ * by xcvm_decimal_text. */
 void xcvm_writer_format(xcvm_writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "text" with C escapes; UTF-8 stays as it is. */
 void xcvm_writer_quoted(xcvm_writer *w, const char *text, size_t length);

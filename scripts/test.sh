@@ -29,7 +29,7 @@ summary() {
     if [ "$2" = 77 ]; then
         tail -n 1 "$1"
     else
-        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,|^note: ' "$1" | tail -n 2 | paste -sd' ' -
+        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,|^note: |against the order' "$1" | tail -n 2 | paste -sd' ' -
     fi
 }
 
@@ -68,10 +68,13 @@ step 'suites: release' suites release
 step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
 step 'suites: address and undefined sanitizers' suites asan-ubsan
 step 'build: thread sanitizer' build tsan
-step 'suites: thread sanitizer' suites tsan -R 'base_threads|vm_'
+step 'suites: thread sanitizer' suites tsan -R 'base_|vm_|ops_(cases|vector|gemm|kernel)'
+step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
 step 'suites: valgrind' scripts/valgrind.sh build/release
 step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
 step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/release
+[ -z "${XCVM_ONNX_DATA:-}" ] ||
+    step 'conformance: test data of another ONNX' scripts/onnx_data.sh build/release "$XCVM_ONNX_DATA"
 step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh build/release
 step 'conformance: models' scripts/models.sh build/release
 step 'conformance: models at several sizes' scripts/dynamic.sh build/release
@@ -81,6 +84,7 @@ step 'public headers alone, as C and C++' header_alone
 step 'exported symbols are the headers' scripts/symbols.sh build/release
 step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
 step 'generated pages are up to date' scripts/generated.sh build/release --check
+step 'floors: no folder includes one above it' scripts/layers.sh
 step 'format' format
 step 'lint' lint
 

@@ -16,6 +16,10 @@ bool test_bytes_equal(const test_bytes *a, const test_bytes *b);
 /* The contents of a file; `at` is NULL if it cannot be read, and never NULL otherwise. */
 test_bytes test_file_read(const char *path);
 
+/* Sets a locale of its own making in which numbers have a decimal comma; false if that cannot be done. Until
+ * setlocale(LC_ALL, "C"). */
+bool test_comma_locale(void);
+
 /* Fails the request numbered `fail_at`, counted from 1 (0: none), and unless `once`, all that follow. `live` is what
  * has not been given back. One thread at a time. */
 typedef struct test_allocator {

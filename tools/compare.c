@@ -30,7 +30,6 @@ static void note_difference(struct comparison *comparison, const xcvm_value *act
         return;
     *worst = severity;
     comparison->has_worst = true;
-    comparison->worst_index = index;
     struct buffer at = {0};
     index_print(&at, actual, index);
     snprintf(comparison->worst_text, sizeof comparison->worst_text, "at %.40s: %.50s instead of %.50s",

@@ -17,8 +17,7 @@ struct comparison {
     size_t count;                          /* elements compared */
     double worst_absolute, worst_relative; /* of all elements, agreeing or not, that are finite */
     bool has_worst;                        /* the worst of those that do not agree: */
-    size_t worst_index;
-    char worst_text[160]; /* "at [0,3]: 1.5 instead of 1.4", or why the values cannot be compared */
+    char worst_text[160];                  /* "at [0,3]: 1.5 instead of 1.4", or why the values cannot be compared */
 };
 
 void compare_values(const xcvm_value *actual, const xcvm_value *expected, struct tolerance tolerance,

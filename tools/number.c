@@ -1,4 +1,5 @@
 #include "number.h"
+#include "base/element.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,48 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* How the exponent of all ones is used. */
-enum small_style {
-    SMALL_IEEE,   /* infinities and NaNs */
-    SMALL_FN,     /* NaN where the mantissa is all ones, no infinities */
-    SMALL_FNUZ,   /* one NaN, where minus zero would be, no infinities */
-    SMALL_FINITE, /* neither */
-    SMALL_POWER   /* there is nothing but an exponent; NaN where it is all ones */
-};
-
-struct small_float {
-    int exponent_bits, mantissa_bits, bias;
-    enum small_style style;
-};
-
-static const struct small_float *small_float_of(xcvm_dtype dtype)
-{
-    static const struct small_float f16 = {5, 10, 15, SMALL_IEEE}, bf16 = {8, 7, 127, SMALL_IEEE},
-                                    e4m3fn = {4, 3, 7, SMALL_FN}, e4m3fnuz = {4, 3, 8, SMALL_FNUZ},
-                                    e5m2 = {5, 2, 15, SMALL_IEEE}, e5m2fnuz = {5, 2, 16, SMALL_FNUZ},
-                                    e2m1 = {2, 1, 1, SMALL_FINITE}, e8m0 = {8, 0, 127, SMALL_POWER};
-    switch (dtype) {
-    case XCVM_F16:
-        return &f16;
-    case XCVM_BF16:
-        return &bf16;
-    case XCVM_F8E4M3FN:
-        return &e4m3fn;
-    case XCVM_F8E4M3FNUZ:
-        return &e4m3fnuz;
-    case XCVM_F8E5M2:
-        return &e5m2;
-    case XCVM_F8E5M2FNUZ:
-        return &e5m2fnuz;
-    case XCVM_F4E2M1:
-        return &e2m1;
-    case XCVM_F8E8M0:
-        return &e8m0;
-    default:
-        return NULL;
-    }
-}
-
 xcvm_dtype number_type(xcvm_dtype dtype)
 {
     return dtype == XCVM_C64 ? XCVM_F32 : dtype == XCVM_C128 ? XCVM_F64 : dtype;
@@ -56,10 +15,7 @@ xcvm_dtype number_type(xcvm_dtype dtype)
 
 size_t number_parts(xcvm_dtype dtype) { return dtype == XCVM_C64 || dtype == XCVM_C128 ? 2 : 1; }
 
-bool number_is_float(xcvm_dtype dtype)
-{
-    return dtype == XCVM_F32 || dtype == XCVM_F64 || small_float_of(dtype) != NULL;
-}
+bool number_is_float(xcvm_dtype dtype) { return xcvm_float_format_of(dtype) != NULL; }
 
 /* Range of an integer type; false if it is none. */
 static bool integer_range(xcvm_dtype dtype, number *low, number *high)
@@ -101,160 +57,55 @@ number number_max(xcvm_dtype dtype)
 
 /* ---- Bits ---- */
 
-/* The bits of an element as an unsigned number. */
-static uint64_t get_bits(int bits, const void *data, size_t index)
-{
-    const unsigned char *bytes = data;
-    switch (bits) {
-    case 2:
-        return bytes[index / 4] >> (index % 4 * 2) & 3;
-    case 4:
-        return bytes[index / 2] >> (index % 2 * 4) & 15;
-    case 8:
-        return bytes[index];
-    default: {
-        uint16_t half;
-        uint32_t word;
-        uint64_t wide;
-        if (bits == 16)
-            return memcpy(&half, bytes + index * 2, 2), half;
-        if (bits == 32)
-            return memcpy(&word, bytes + index * 4, 4), word;
-        return memcpy(&wide, bytes + index * 8, 8), wide;
-    }
-    }
-}
-
-static void set_bits(int bits, void *data, size_t index, uint64_t value)
-{
-    unsigned char *bytes = data;
-    if (bits < 8) {
-        size_t per_byte = 8 / (size_t)bits;
-        unsigned shift = (unsigned)(index % per_byte) * (unsigned)bits, mask = ((1U << bits) - 1) << shift;
-        bytes[index / per_byte] =
-            (unsigned char)((bytes[index / per_byte] & ~mask) | ((unsigned)value << shift & mask));
-    } else if (bits == 8) {
-        bytes[index] = (unsigned char)value;
-    } else if (bits == 16) {
-        uint16_t half = (uint16_t)value;
-        memcpy(bytes + index * 2, &half, 2);
-    } else if (bits == 32) {
-        uint32_t word = (uint32_t)value;
-        memcpy(bytes + index * 4, &word, 4);
-    } else {
-        memcpy(bytes + index * 8, &value, 8);
-    }
-}
-
-static number small_decode(const struct small_float *type, uint64_t bits)
-{
-    unsigned mantissa_mask = (1U << type->mantissa_bits) - 1, exponent_mask = (1U << type->exponent_bits) - 1;
-    unsigned mantissa = (unsigned)bits & mantissa_mask;
-    unsigned exponent = (unsigned)(bits >> type->mantissa_bits) & exponent_mask;
-    bool negative = bits >> (type->mantissa_bits + type->exponent_bits) & 1;
-    number value;
-    if (type->style == SMALL_POWER)
-        return bits == exponent_mask ? (number)NAN : ldexpl(1, (int)bits - type->bias);
-    if (type->style == SMALL_FNUZ && negative && exponent == 0 && mantissa == 0)
-        return (number)NAN;
-    if (type->style == SMALL_IEEE && exponent == exponent_mask)
-        value = mantissa != 0 ? (number)NAN : (number)INFINITY;
-    else if (type->style == SMALL_FN && exponent == exponent_mask && mantissa == mantissa_mask)
-        value = (number)NAN;
-    else if (exponent == 0)
-        value = ldexpl((number)mantissa, 1 - type->bias - type->mantissa_bits);
-    else
-        value = ldexpl((number)(mantissa + mantissa_mask + 1), (int)exponent - type->bias - type->mantissa_bits);
-    return negative ? -value : value;
-}
-
-static bool small_encode(const struct small_float *type, number value, uint64_t *bits)
-{
-    uint64_t one = 1, sign = signbit(value) ? one << (type->mantissa_bits + type->exponent_bits) : 0;
-    uint64_t all = (one << (type->mantissa_bits + type->exponent_bits)) - 1;
-    uint64_t exponent_ones = all & ~((one << type->mantissa_bits) - 1);
-    if (type->style == SMALL_POWER) {
-        int power;
-        bool finite = !isnan(value) && !isinf(value), exact = finite && frexpl(fabsl(value), &power) == 0.5L;
-        *bits = finite && value != 0 ? (uint64_t)(exact ? power - 1 + type->bias : 0) : all;
-        return exact && value > 0 && power - 1 >= -type->bias && power - 1 <= type->bias;
-    }
-    if (isnan(value)) {
-        *bits = type->style == SMALL_FNUZ ? one << (type->mantissa_bits + type->exponent_bits)
-                : type->style == SMALL_FN ? all
-                                          : exponent_ones | one << (type->mantissa_bits - 1);
-        return type->style != SMALL_FINITE;
-    }
-    if (isinf(value)) {
-        *bits = sign | exponent_ones;
-        return type->style == SMALL_IEEE;
-    }
-    int exponent;
-    number magnitude = fabsl(value);
-    frexpl(magnitude, &exponent);
-    exponent = magnitude != 0 && exponent - 1 > 1 - type->bias ? exponent - 1 : 1 - type->bias;
-    /* Counted in units of the last place; the carry of rounding up runs into the exponent by itself. */
-    number units = rintl(ldexpl(magnitude, type->mantissa_bits - exponent));
-    uint64_t mantissa = (uint64_t)units;
-    uint64_t result = ((uint64_t)(exponent + type->bias - 1) << type->mantissa_bits) + mantissa;
-    uint64_t largest = type->style == SMALL_IEEE ? exponent_ones - 1 : type->style == SMALL_FN ? all - 1 : all;
-    if (result > largest)
-        return false;
-    *bits = type->style == SMALL_FNUZ && result == 0 ? 0 : sign | result;
-    return true;
-}
-
 number number_get(xcvm_dtype dtype, const void *data, size_t index)
 {
-    int bits = xcvm_dtype_bits(dtype);
-    uint64_t word = get_bits(bits, data, index);
-    const struct small_float *type = small_float_of(dtype);
-    if (type != NULL)
-        return small_decode(type, word);
-    if (dtype == XCVM_F32) {
-        float value;
-        uint32_t low = (uint32_t)word;
-        memcpy(&value, &low, sizeof value);
-        return (number)value;
-    }
-    if (dtype == XCVM_F64) {
-        double value;
-        memcpy(&value, &word, sizeof value);
-        return (number)value;
-    }
+    const int bits = xcvm_dtype_bits(dtype);
+    const uint64_t word = xcvm_element_get(bits, data, index);
+    const xcvm_float_format *format = xcvm_float_format_of(dtype);
+    if (format != NULL)
+        return (number)xcvm_float_decode(format, word);
     number low, high;
     if (integer_range(dtype, &low, &high) && low < 0 && (word >> (bits - 1) & 1) != 0)
         return (number)(int64_t)(bits < 64 ? word | ~UINT64_C(0) << bits : word);
     return (number)word;
 }
 
+/* A double whose last bit tells that something was cut off, so that rounding it on to fewer bits gives what rounding
+ * the number at once would. */
+static double odd_double(number value)
+{
+    const double nearest = (double)value;
+    if ((number)nearest == value || isnan(value) || isinf(nearest))
+        return nearest;
+    const uint64_t bits = xcvm_double_bits(nearest);
+    return xcvm_double_of((fabsl((number)nearest) > fabsl(value) ? bits - 1 : bits) | 1);
+}
+
+static bool float_set(const xcvm_float_format *format, number value, uint64_t *word)
+{
+    bool exceeds;
+    *word = xcvm_float_encode(format, format->bits < 64 ? odd_double(value) : (double)value, &exceeds);
+    if (isnan(value))
+        return format->nan != 0;
+    const double back = xcvm_float_decode(format, *word);
+    /* Powers of two alone take no others. */
+    return !exceeds && (!isinf(back) || isinf(value)) && (format->sign != 0 || (number)back == value);
+}
+
 bool number_set(xcvm_dtype dtype, void *data, size_t index, number value)
 {
-    int bits = xcvm_dtype_bits(dtype);
     uint64_t word;
-    const struct small_float *type = small_float_of(dtype);
-    if (type != NULL) {
-        if (!small_encode(type, value, &word))
+    const xcvm_float_format *format = xcvm_float_format_of(dtype);
+    if (format != NULL) {
+        if (!float_set(format, value, &word))
             return false;
-    } else if (dtype == XCVM_F32) {
-        float single = (float)value;
-        uint32_t low;
-        if (isinf(single) && !isinf(value))
-            return false;
-        memcpy(&low, &single, sizeof low);
-        word = low;
-    } else if (dtype == XCVM_F64) {
-        double wide = (double)value;
-        if (isinf(wide) && !isinf(value))
-            return false;
-        memcpy(&word, &wide, sizeof word);
     } else {
         number low, high;
         if (!integer_range(dtype, &low, &high) || !(value >= low && value <= high) || rintl(value) != value)
             return false;
         word = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
     }
-    set_bits(bits, data, index, word);
+    xcvm_element_set(xcvm_dtype_bits(dtype), data, index, word);
     return true;
 }
 

@@ -330,9 +330,10 @@ xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, xcvm_value **conv
     return tensor_convert(value, dtype, converted, error);
 }
 
-static xcvm_status tensor_copy(const xcvm_value *tensor, int rank, const int64_t *dims, xcvm_value **copy,
-                               xcvm_error *error)
+static xcvm_status tensor_copy(const xcvm_value *tensor, xcvm_value **copy, xcvm_error *error)
 {
+    const int rank = xcvm_value_rank(tensor);
+    const int64_t *dims = xcvm_value_dims(tensor);
     size_t count = xcvm_value_count(tensor);
     if (xcvm_value_dtype(tensor) == XCVM_STRING) {
         const char **strings = memory_take(count, sizeof *strings);
@@ -350,12 +351,6 @@ static xcvm_status tensor_copy(const xcvm_value *tensor, int rank, const int64_t
     return XCVM_OK;
 }
 
-xcvm_status value_reshape(const xcvm_value *tensor, int rank, const int64_t *dims, xcvm_value **reshaped,
-                          xcvm_error *error)
-{
-    return tensor_copy(tensor, rank, dims, reshaped, error);
-}
-
 static xcvm_status copy_item(xcvm_value *item, xcvm_dtype dtype, xcvm_value **copy, xcvm_error *error)
 {
     (void)dtype;
@@ -366,7 +361,7 @@ xcvm_status value_copy(const xcvm_value *value, xcvm_value **copy, xcvm_error *e
 {
     switch (xcvm_value_kind(value)) {
     case XCVM_KIND_TENSOR:
-        return tensor_copy(value, xcvm_value_rank(value), xcvm_value_dims(value), copy, error);
+        return tensor_copy(value, copy, error);
     case XCVM_KIND_SEQUENCE:
     case XCVM_KIND_OPTIONAL:
     case XCVM_KIND_MAP:

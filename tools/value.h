@@ -34,9 +34,6 @@ void statistics_print(struct buffer *text, const struct statistics *statistics);
 /* `value` as a tensor of `dtype`, with a reference of its own: the same value if it has that type. Fails if an element
  * does not fit (floats may be rounded). Items of lists are converted likewise. */
 xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, xcvm_value **converted, xcvm_error *error);
-/* A tensor of the same elements, copied, with other dimensions of the same product. */
-xcvm_status value_reshape(const xcvm_value *tensor, int rank, const int64_t *dims, xcvm_value **reshaped,
-                          xcvm_error *error);
 /* A deep copy that depends on nothing else. */
 xcvm_status value_copy(const xcvm_value *value, xcvm_value **copy, xcvm_error *error);
 

@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Two characters for each bit of a hash, and room for the folder and the number. */
+enum { PATH_OF_FILE = XCVM_SHA256_BYTES * 8 * 2 + 32 };
+
 /* Only the first reason is kept: the others are mostly the same. */
 static void note(xcvm_program *program, const char *file, const char *why)
 {
@@ -44,11 +47,25 @@ static bool has_hash(int file, const uint8_t expected[XCVM_SHA256_BYTES])
     return memcmp(digest, expected, sizeof digest) == 0;
 }
 
+/* A path to the open file that no other content has. The dynamic linker takes a path that it has seen for the library
+ * that it found there, as long as that is loaded, and descriptors' numbers come again; so the path spells the hash, in
+ * steps that lead nowhere: "/" for a bit that is 0 and "/." for one that is 1. */
+static void describe_file(int file, const uint8_t hash[XCVM_SHA256_BYTES], char path[PATH_OF_FILE])
+{
+    size_t length = (size_t)snprintf(path, PATH_OF_FILE, "/proc/self/fd");
+    for (size_t bit = 0; bit < XCVM_SHA256_BYTES * (size_t)8; bit++) {
+        path[length++] = '/';
+        if ((hash[bit / 8] >> bit % 8 & 1) != 0)
+            path[length++] = '.';
+    }
+    snprintf(path + length, PATH_OF_FILE - length, "/%d", file);
+}
+
 /* The file whose content was looked at is the one that is opened, whatever its name comes to mean meanwhile. */
 static void *open_library(int file, const xcvm_library *library, const char **why)
 {
     struct stat about;
-    char path[64];
+    char path[PATH_OF_FILE];
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
         *why = "is not a regular file";
         return NULL;
@@ -57,7 +74,7 @@ static void *open_library(int file, const xcvm_library *library, const char **wh
         *why = "is not the file that the program was compiled with";
         return NULL;
     }
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    describe_file(file, library->hash, path);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         *why = "cannot be opened by the dynamic linker";

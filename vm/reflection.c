@@ -1,8 +1,8 @@
 /* The instruction table for users of the library, told from the rows when it is asked for. */
+#include "base/decimal.h"
 #include "ops/op.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static const uint16_t numbers[] = {
 #define XCVM_OP(Name, number, ...) number,
@@ -52,6 +52,7 @@ static void describe_choices(const xcvm_field *field, char *text, size_t size)
 
 static void describe_default(const xcvm_field *field, char *text, size_t size)
 {
+    char number[XCVM_DECIMAL_TEXT];
     switch (field->kind) {
     case XCVM_FIELD_INT:
         if (field->int_default == INT64_MIN || field->int_default == INT64_MAX)
@@ -60,7 +61,7 @@ static void describe_default(const xcvm_field *field, char *text, size_t size)
             snprintf(text, size, "%lld", (long long)field->int_default);
         break;
     case XCVM_FIELD_FLOAT:
-        snprintf(text, size, "%.9g", field->float_default);
+        snprintf(text, size, "%s", xcvm_decimal_text(field->float_default, 9, number));
         break;
     case XCVM_FIELD_TEXT:
         snprintf(text, size, "%s", field->text_default);

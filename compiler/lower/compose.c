@@ -1,5 +1,6 @@
 /* Building blocks of lowerings that need several instructions. */
 #include "compiler/lower/lower.h"
+#include "proto/arguments.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ xcc_value *xcc_low_call(xcc_lowering *n, xcvm_opcode opcode, size_t count, xcc_v
     void *args = xcc_alloc(n->m, row->args_size);
     if (args == NULL)
         return NULL;
-    xcc_default_args(row, args);
+    xcvm_args_default(row, args);
     size_t next = 0, result = 0;
     for (size_t i = 0; i < row->field_count; i++) {
         const xcvm_field *f = &row->fields[i];
@@ -204,18 +205,6 @@ xcc_value *xcc_low_axes_from(xcc_lowering *n, xcc_value *x, int64_t first)
 }
 
 /* ---- Facts ---- */
-
-bool xcc_constant_ints(const xcc_value *value, int64_t *ints, size_t capacity, size_t *count)
-{
-    if (!xcc_is_constant(value) || value->type.rank > 1 || !xcvm_dtype_in(value->type.dtype, XCVM_TYPES_INDEX))
-        return false;
-    *count = xcvm_element_count(&value->type);
-    if (*count > capacity)
-        return false;
-    for (size_t i = 0; i < *count; i++)
-        ints[i] = xcvm_element_as_int(&value->type, i);
-    return true;
-}
 
 bool xcc_constant_number(const xcc_value *value, double *number)
 {

@@ -124,8 +124,6 @@ xcc_value *xcc_low_axes_from(xcc_lowering *n, xcc_value *x, int64_t first);
 
 /* ---- Facts ---- */
 
-/* Integers of a constant I32 or I64 tensor of rank 0 or 1 with at most `capacity` elements; false if it is none. */
-bool xcc_constant_ints(const xcc_value *value, int64_t *ints, size_t capacity, size_t *count);
 /* false unless it is a constant of one element, of a real or boolean type. */
 bool xcc_constant_number(const xcc_value *value, double *number);
 /* A constant without elements, by which old exporters leave an operand out. */

@@ -1,8 +1,6 @@
 /* Scores, labels and transforms that the models of ai.onnx.ml share. */
 #include "compiler/lower/ml.h"
 
-#include <string.h>
-
 xcc_value *xcc_ml_numbers(xcc_lowering *n, xcvm_dtype dtype, size_t rows, size_t columns, const double *numbers)
 {
     const int64_t dims[] = {(int64_t)rows, (int64_t)columns};

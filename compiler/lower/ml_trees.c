@@ -2,7 +2,6 @@
 #include "compiler/lower/ml_trees.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* ---- The tables ---- */
 

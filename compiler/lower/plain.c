@@ -1,5 +1,6 @@
 /* Operands and results of the node being lowered, and operators that are one instruction. */
 #include "compiler/lower/lower.h"
+#include "proto/arguments.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -191,7 +192,7 @@ static xcvm_status fill_result(xcc_lowering *n, const xcvm_field *f, size_t i, x
 
 xcvm_status xcc_plain_fill(xcc_lowering *n, const xcvm_row *row, void *args)
 {
-    xcc_default_args(row, args);
+    xcvm_args_default(row, args);
     size_t input = 0, output = 0;
     for (size_t i = 0; i < row->field_count; i++) {
         const xcvm_field *f = &row->fields[i];

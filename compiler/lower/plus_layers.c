@@ -1,5 +1,6 @@
 /* ONNX+: layers, losses and what their gradients need. */
 #include "compiler/lower/plus.h"
+#include "proto/arguments.h"
 
 /* y = x * w transposed + b; the first n_batch_axes axes of x are rows, the others one row. */
 xcvm_status xcc_lower_plus_linear(xcc_lowering *n)
@@ -106,7 +107,7 @@ xcvm_status xcc_lower_plus_resize_images(xcc_lowering *n)
     if (sizes == NULL)
         return xcc_failure(n);
     xcvm_Resize_args args;
-    xcc_default_args(xcvm_row_of(XCVM_OP_Resize), &args);
+    xcvm_args_default(xcvm_row_of(XCVM_OP_Resize), &args);
     args.x = XCC_IN(n->inputs[0]);
     args.sizes = XCC_IN(sizes);
     args.axes = (xcvm_ints){axes, 2};

@@ -34,9 +34,10 @@ typedef struct xcc_options {
     bool plain_layout; /* channels stay as the model has them: no pass block */
     /* Kernel libraries: functions made for this program, that stand for groups of its instructions where they can be
      * opened. The program names the library by the last part of `fuse`, and it is looked for beside the program. */
-    const char *fuse;      /* file that the library is written to; NULL: none is made */
-    const char *keep_c;    /* file that its source is written to; NULL: it is not kept */
-    const char *cc;        /* the C compiler; NULL: "cc", or a cross compiler if the target needs one */
+    const char *fuse;   /* file that the library is written to; NULL: none is made */
+    const char *keep_c; /* file that its source is written to; NULL: it is not kept */
+    const char *cc; /* the C compiler, which may have arguments: "ccache gcc"; NULL: "cc", or a cross compiler if the
+                       target needs one */
     const char *cache_dir; /* folder where libraries are kept by the hash of their source; NULL: nowhere */
     const char *target;    /* the instruction set that the library is compiled for: "native" (or NULL), "x86-64-v3",
                               "x86-64-v4", "aarch64" or "generic", which is the least of this machine's family; on others

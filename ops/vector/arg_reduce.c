@@ -2,7 +2,6 @@
 #include "ops/arg_reduction.h"
 
 #include "ops/vector/folds.h"
-#include "ops/vector/math.h"
 
 /* The first (else last) index in [begin, end) where x is `value`, or NaN if that is one. */
 static size_t find(const float *x, size_t begin, size_t end, float value, bool last)

@@ -1,5 +1,4 @@
 /* BatchNormalization. */
-#include "ops/vector/folds.h"
 #include "ops/vector/halves.h"
 #include "ops/vector/math.h"
 

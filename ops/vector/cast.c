@@ -100,7 +100,7 @@ static void convert_range(void *context, size_t begin, size_t end, int worker)
             if (t->y->dtype != XCVM_F8E8M0)
                 xcvm_store_f64(t->y->dtype, t->y->data, at, n, block, t->saturate);
             for (size_t i = 0; i < n && t->y->dtype == XCVM_F8E8M0; i++)
-                powers[i] = (uint8_t)xcvm_f8e8m0_from_f64(block[i], t->saturate, t->round_mode);
+                powers[i] = xcvm_f8e8m0_from_f64(block[i], t->saturate, t->round_mode);
         }
     }
 }

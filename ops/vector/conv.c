@@ -3,16 +3,15 @@
 #include "ops/conv_f64.h"
 #include "ops/convert.h"
 
-const xcvm_conv_algorithm *const xcvm_conv_algorithms[] = {&xcvm_conv_pointwise, &xcvm_conv_depthwise,
-                                                           &xcvm_conv_winograd, &xcvm_conv_columns, NULL};
-
 /* The algorithm that fits at the least cost. */
 static const xcvm_conv_algorithm *choose(const xcvm_conv_shape *s)
 {
+    static const xcvm_conv_algorithm *const all[] = {&xcvm_conv_pointwise, &xcvm_conv_depthwise, &xcvm_conv_winograd,
+                                                     &xcvm_conv_columns};
     const xcvm_conv_algorithm *best = NULL;
-    for (const xcvm_conv_algorithm *const *a = xcvm_conv_algorithms; *a != NULL; a++)
-        if ((*a)->fits(s) && (best == NULL || (*a)->cost(s) < best->cost(s)))
-            best = *a;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->fits(s) && (best == NULL || all[i]->cost(s) < best->cost(s)))
+            best = all[i];
     return best;
 }
 

@@ -17,7 +17,6 @@ typedef struct xcvm_conv {
 
 /* One way to compute a convolution. Sizes and cost depend on the shape alone. */
 typedef struct xcvm_conv_algorithm {
-    const char *name;
     bool (*fits)(const xcvm_conv_shape *s);
     /* Estimated time, in multiply-adds at the speed of a large product. */
     double (*cost)(const xcvm_conv_shape *s);
@@ -33,10 +32,6 @@ extern const xcvm_conv_algorithm xcvm_conv_columns;
 extern const xcvm_conv_algorithm xcvm_conv_depthwise;
 #define xcvm_conv_winograd XCVM_PER_ISA(xcvm_conv_winograd)
 extern const xcvm_conv_algorithm xcvm_conv_winograd;
-
-/* All of them, NULL behind the last; that which fits at the least cost is used. */
-#define xcvm_conv_algorithms XCVM_PER_ISA(xcvm_conv_algorithms)
-extern const xcvm_conv_algorithm *const xcvm_conv_algorithms[];
 
 /* Multiply-adds by the definition. */
 static inline double xcvm_conv_work(const xcvm_conv_shape *s)

@@ -62,8 +62,7 @@ static xcvm_status pointwise_run(const xcvm_kernel *k, const xcvm_conv *c, void 
     return xcvm_gemm_run(k, &batch, scratch);
 }
 
-const xcvm_conv_algorithm xcvm_conv_pointwise = {"pointwise", is_pointwise, pointwise_cost, pointwise_scratch,
-                                                 pointwise_run};
+const xcvm_conv_algorithm xcvm_conv_pointwise = {is_pointwise, pointwise_cost, pointwise_scratch, pointwise_run};
 
 /* ---- Columns made up ---- */
 
@@ -189,7 +188,7 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
 {
     const xcvm_conv *c = g->source;
     const xcvm_window *w = &c->shape.window;
-    if (w->kernel_size >= 4 && xcvm_planes_fit(w)) {
+    if (w->kernel_size >= 4 && xcvm_window_is_flat(w) && xcvm_planes_fit(w)) {
         /* Rows that a chunk may touch. */
         const size_t rows = (CHUNK + w->out[2] - 2) / w->out[2] + 1;
         xcvm_planes planes;
@@ -234,4 +233,4 @@ static xcvm_status columns_run(const xcvm_kernel *k, const xcvm_conv *c, void *s
     return xcvm_gemm_run(k, &batch, scratch);
 }
 
-const xcvm_conv_algorithm xcvm_conv_columns = {"columns", any, columns_cost, columns_scratch, columns_run};
+const xcvm_conv_algorithm xcvm_conv_columns = {any, columns_cost, columns_scratch, columns_run};

@@ -228,4 +228,4 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
     return (xcvm_status)r.status;
 }
 
-const xcvm_conv_algorithm xcvm_conv_winograd = {"winograd", fits, cost, scratch_bytes, run};
+const xcvm_conv_algorithm xcvm_conv_winograd = {fits, cost, scratch_bytes, run};

@@ -3,6 +3,11 @@
 #include "ops/packed.h"
 #include "ops/vector/half_lanes.h"
 
+enum {
+    LINE = 16, /* floats of a line of the caches */
+    AHEAD = 64 /* rows of b that are fetched ahead: a panel lies in no cache when its first tile begins */
+};
+
 /* With constant arguments, all loops over rows and vectors unroll and the sums stay in registers. */
 XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const int vectors, const bool a_by_column,
                                const xcvm_dtype b_dtype)
@@ -23,6 +28,9 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++)
             v[j] = xcvm_lanes_load_as(b_dtype, b + (size_t)j * b_vector);
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j += LINE / XCVM_LANES)
+            __builtin_prefetch(b + (size_t)j * b_vector + AHEAD * b_stride);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             const xcvm_lanes x = xcvm_lanes_all(a[(size_t)i * row]);
@@ -102,6 +110,9 @@ size_t xcvm_gemm_tile_rows(size_t rows, size_t vectors)
 {
     if (vectors == 1 && rows >= XCVM_GEMM_TALL)
         return XCVM_GEMM_TALL;
+    /* Two tiles of four rather than one of six and one of two, whose sums are too few to hide their latency. */
+    if (XCVM_GEMM_ROWS == 6 && rows == 8)
+        return 4;
     return rows >= XCVM_GEMM_ROWS ? XCVM_GEMM_ROWS : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
 }
 

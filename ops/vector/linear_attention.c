@@ -1,7 +1,5 @@
 /* LinearAttention: a matrix for each head that every token decays, corrects, adds to and reads. */
-#include "ops/convert.h"
 #include "ops/vector/halves.h"
-#include "ops/vector/lanes.h"
 #include "ops/vector/math.h"
 
 enum {
@@ -16,8 +14,8 @@ typedef struct work {
     const xcvm_kernel *k;
     const xcvm_LinearAttention_args *a;
     size_t batch, heads, kv_heads, tokens, width, v_width;
-    size_t decays, betas, erases; /* numbers for each head and token; 0: none */
-    size_t beta_heads;            /* of beta: kv_heads or 1 */
+    size_t decays, erases; /* numbers for each head and token; 0: none */
+    size_t beta_heads;     /* of beta: kv_heads or 1 */
     bool gated, delta;
     float scale;
     float *scratch;

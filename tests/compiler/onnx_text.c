@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "compiler/wire.h"
+#include "proto/wire.h"
 
 #include <check.h>
 #include <ctype.h>
@@ -13,9 +14,9 @@
 
 static void put_key(test_bytes *to, unsigned field, unsigned type, uint64_t value)
 {
-    uint8_t bytes[2 * XCC_VARINT_SIZE];
-    size_t n = xcc_wire_put(bytes, field << 3 | type);
-    n += xcc_wire_put(bytes + n, value);
+    uint8_t bytes[2 * XCVM_VARINT_SIZE];
+    size_t n = xcvm_varint_put(bytes, field << 3 | type);
+    n += xcvm_varint_put(bytes + n, value);
     test_bytes_sink(to, bytes, n);
 }
 
@@ -41,8 +42,8 @@ static void put_message(test_bytes *to, unsigned field, test_bytes *message)
 
 static void put_float(test_bytes *to, unsigned field, float value)
 {
-    uint8_t bytes[XCC_VARINT_SIZE];
-    test_bytes_sink(to, bytes, xcc_wire_put(bytes, field << 3 | XCC_WIRE_FIXED32));
+    uint8_t bytes[XCVM_VARINT_SIZE];
+    test_bytes_sink(to, bytes, xcvm_varint_put(bytes, field << 3 | XCC_WIRE_FIXED32));
     test_bytes_sink(to, &value, sizeof value);
 }
 

@@ -3,7 +3,6 @@
 #include "xcvm/compiler.h"
 
 #include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 #include "onnx/onnx.pb-c.h"
 #include "tests/compiler/support.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 /* y = relu(x + 1) for x of [N, 3], as a ModelProto. The caller frees it. */

@@ -4,6 +4,7 @@
 
 #include "vm/program.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -143,6 +144,54 @@ static void make_outer(xcc_builder *b)
 }
 
 START_TEST(outer_product) { check_fused(make_outer, 1); }
+END_TEST
+
+static void make_outer_tangent(xcc_builder *b)
+{
+    xcc_value *column = input(b, "column", XCVM_F32, 2, DIMS(33, 1)), *row = input(b, "row", XCVM_F32, 2, DIMS(1, 65));
+    xcc_value *y = APPLY(b, Add, y, .a = XCC_IN(column), .b = XCC_IN(row));
+    y = APPLY(b, Tanh, y, .x = XCC_IN(y));
+    output(b, APPLY(b, Clip, y, .x = XCC_IN(y), .min = XCC_IN(number(b, -0.5)), .max = XCC_IN(number(b, 0.5))));
+}
+
+/* The source is C, in which numbers have a point, whatever the process' locale. */
+START_TEST(other_locale)
+{
+    ck_assert(test_comma_locale());
+    check_fused(make_outer, 1);
+    setlocale(LC_ALL, "C");
+}
+END_TEST
+
+/* The second library comes through the same descriptor as the first, which is still loaded, and has a function of the
+ * same operands. */
+START_TEST(two_programs_at_once)
+{
+    static const graph_maker makers[2] = {make_outer, make_outer_tangent};
+    compilation plain[2], fused[2];
+    machine expected[2], with[2];
+    make_folder();
+    for (int i = 0; i < 2; i++) {
+        begin(&plain[i], -1);
+        makers[i](&plain[i].b);
+        passes(&plain[i]);
+        open_program(&expected[i], &plain[i], false);
+        begin_fused(&fused[i]);
+        makers[i](&fused[i].b);
+        fuse(&fused[i]);
+        open_program(&with[i], &fused[i], false);
+        ck_assert_msg(notice(&with[i]) == NULL, "%s", notice(&with[i]));
+    }
+    for (int i = 0; i < 2; i++)
+        compare(&expected[i], &with[i]);
+    for (int i = 0; i < 2; i++) {
+        machine_close(&expected[i]);
+        machine_close(&with[i]);
+        finish(&plain[i]);
+        finish(&fused[i]);
+    }
+    remove_folder();
+}
 END_TEST
 
 static void make_large(xcc_builder *b)
@@ -614,6 +663,8 @@ Suite *suite_compiler_fuse(void)
     tcase_set_timeout(t, getenv("XCVM_FUSE_GRAPHS") != NULL ? 7200 : 600);
     tcase_add_test(t, broadcasting_and_several_results);
     tcase_add_test(t, outer_product);
+    tcase_add_test(t, other_locale);
+    tcase_add_test(t, two_programs_at_once);
     tcase_add_test(t, split_over_threads);
     tcase_add_test(t, layer_normalization);
     tcase_add_test(t, softmax);

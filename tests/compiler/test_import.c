@@ -1,6 +1,7 @@
 /* The import: names, order, types, functions, and models that are wrong. */
 #include "compiler/import.h"
 #include "compiler/wire.h"
+#include "proto/wire.h"
 #include "tests/compiler/onnx_text.h"
 
 #include <check.h>
@@ -269,9 +270,9 @@ END_TEST
 static void wrap(test_bytes *message, unsigned field)
 {
     test_bytes outer = {0};
-    uint8_t key[2 * XCC_VARINT_SIZE];
-    size_t n = xcc_wire_put(key, field << 3 | XCC_WIRE_BYTES);
-    n += xcc_wire_put(key + n, message->length);
+    uint8_t key[2 * XCVM_VARINT_SIZE];
+    size_t n = xcvm_varint_put(key, field << 3 | XCC_WIRE_BYTES);
+    n += xcvm_varint_put(key + n, message->length);
     test_bytes_sink(&outer, key, n);
     test_bytes_sink(&outer, message->at, message->length);
     test_bytes_free(message);

@@ -1,6 +1,7 @@
 /* TensorProto in its encodings, values in ONNX's files, and weights in files beside the model. */
 #include "compiler/tensor_proto.h"
 #include "compiler/wire.h"
+#include "proto/wire.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"
 
@@ -237,9 +238,9 @@ START_TEST(lists_nested_too_deep)
     test_bytes_sink(&inner, "", 0);
     for (int i = 0; i < 1000; i++) {
         test_bytes outer = {0};
-        uint8_t key[2 * XCC_VARINT_SIZE];
-        size_t n = xcc_wire_put(key, 5 << 3 | XCC_WIRE_BYTES);
-        n += xcc_wire_put(key + n, inner.length);
+        uint8_t key[2 * XCVM_VARINT_SIZE];
+        size_t n = xcvm_varint_put(key, 5 << 3 | XCC_WIRE_BYTES);
+        n += xcvm_varint_put(key + n, inner.length);
         test_bytes_sink(&outer, key, n);
         test_bytes_sink(&outer, inner.at, inner.length);
         test_bytes_free(&inner);
@@ -338,8 +339,8 @@ START_TEST(external_data_is_refused)
         {"/etc/passwd", NULL, NULL, "absolute", XCVM_INVALID_MODEL},
         {"../w.bin", NULL, NULL, "leads out", XCVM_INVALID_MODEL},
         {"inner/../../w.bin", NULL, NULL, "leads out", XCVM_INVALID_MODEL},
-        {"link/w.bin", NULL, NULL, "link", XCVM_IO},
-        {"inner/link.bin", NULL, NULL, "link", XCVM_IO},
+        {"link/w.bin", NULL, NULL, "no folder, or a symbolic link", XCVM_IO},
+        {"inner/link.bin", NULL, NULL, "it is a symbolic link", XCVM_IO},
         {"inner", NULL, NULL, "no regular file", XCVM_INVALID_MODEL},
         {"pipe", NULL, NULL, "no regular file", XCVM_INVALID_MODEL},
         {"absent", NULL, NULL, "no such file", XCVM_IO},

@@ -48,7 +48,12 @@ results() {
 
 # What the peer refuses is decided by the reference, if there is one, else dropped.
 judge() {
-    "$work/ort_run" <"$work/list.txt" | grep -v '^ok ' >"$work/not-ok.txt" || true
+    "$work/ort_run" <"$work/list.txt" >"$work/judged.txt" || true
+    if [ "$(wc -l <"$work/judged.txt")" != "$(wc -l <"$work/list.txt")" ]; then
+        echo "ONNX Runtime has ended behind case $(wc -l <"$work/judged.txt")"
+        exit 1
+    fi
+    grep -v '^ok ' "$work/judged.txt" >"$work/not-ok.txt" || true
     while read -r word folder why; do
         if [ -d "$folder/reference" ]; then
             mv "$folder"/reference/* "$folder/test_data_set_0/"
@@ -86,14 +91,24 @@ while [ "$first" -lt "$count" ]; do
     /usr/bin/python3 "$here/coverage.py" note "$cases" >>"$work/drawn.txt"
     judge
     # A program with a kernel library is compiled into the case's folder beforehand.
-    find "$cases" -name 'Graph-*[05]' -o -name 'Vision-*[05]' -o -name 'Language-*[05]' | while read -r folder; do
+    find "$cases" -name 'Graph-*[05]' -o -name 'Vision-*[05]' -o -name 'Language-*[05]' >"$work/fused.txt"
+    while read -r folder; do
         "$xcvm" compile "$folder/model.onnx" -o "$folder/fused.bin" --fuse 2>>"$work/compile.txt" || true
-    done
+    done <"$work/fused.txt"
     {
         results -O0 --threads 1
         results -O2 --threads 2
         results --program fused.bin --filter 'Graph-*[05]' --filter 'Vision-*[05]' --filter 'Language-*[05]'
-    } 2>"$work/errors.txt" | grep -a '^FAIL' >"$work/chunk.txt" || true
+    } 2>"$work/errors.txt" >"$work/results.txt" || true
+    # A case that nothing is said of has not passed.
+    told=$(grep -acE '^(PASS|FAIL) ' "$work/results.txt" || true)
+    due=$((2 * $(find "$cases" -mindepth 2 -maxdepth 2 -type d | wc -l) + $(wc -l <"$work/fused.txt")))
+    if [ "$told" != "$due" ]; then
+        echo "$told results were told of, not $due:"
+        cat "$work/errors.txt"
+        exit 1
+    fi
+    grep -a '^FAIL' "$work/results.txt" >"$work/chunk.txt" || true
     cat "$work/chunk.txt" >>"$work/failures.txt"
     awk '{ sub(/:.*/, "", $2); print $2 }' "$work/chunk.txt" | sort -u >"$work/names.txt"
     while read -r name; do

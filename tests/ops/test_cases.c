@@ -1,12 +1,13 @@
 /* The text cases of all instructions: one test for each file, and one that no instruction is without. */
 #include "tests/case_runner.h"
+#include "tests/support.h"
 
 #include "ops/op.h"
 
 #include <check.h>
 #include <dirent.h>
+#include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char folder[] = XCVM_TEST_DATA "/ops";
@@ -28,6 +29,23 @@ START_TEST(test_file)
     snprintf(path, sizeof path, "%s/%s", folder, files[_i]->d_name);
     case_counts counts = case_file_run(path, report, sizeof report);
     ck_assert_msg(counts.failed == 0, "%zu of %zu cases fail\n%s", counts.failed, counts.run, report);
+}
+END_TEST
+
+/* Numbers that become text, or are made of it, do not take the process' decimal comma. */
+START_TEST(test_locale)
+{
+    static const char *const names[] = {"Cast.xcvm", "Print.xcvm", "TfIdfVectorizer.xcvm", "LabelEncoder.xcvm"};
+    static char report[20000];
+    ck_assert(test_comma_locale());
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        case_counts counts = case_file_run(path, report, sizeof report);
+        ck_assert(counts.run > 0);
+        ck_assert_msg(counts.failed == 0, "%s: %zu of %zu cases fail\n%s", names[i], counts.failed, counts.run, report);
+    }
+    setlocale(LC_ALL, "C");
 }
 END_TEST
 
@@ -70,6 +88,7 @@ Suite *suite_ops_cases(void)
         file_count = 0;
     tcase_set_timeout(cases, 300);
     tcase_add_loop_test(cases, test_file, 0, file_count);
+    tcase_add_test(coverage, test_locale);
     tcase_add_test(coverage, test_coverage);
     tcase_add_test(coverage, test_names);
     suite_add_tcase(suite, cases);

@@ -3,7 +3,6 @@
 
 #include <check.h>
 #include <float.h>
-#include <stdio.h>
 
 /* The error of y in units of the last place of the exact result; subnormal results count as the least normal number. */
 static double ulps(float y, double exact)

@@ -110,7 +110,7 @@ START_TEST(test_references)
     check_text(folder, "f32[9999999999999] = @\"a\":0", XCVM_INVALID_PROGRAM, "too few");
     check_text(folder, "u8[3] = @\"a\"", XCVM_INVALID_PROGRAM, "`:` is expected");
     check_text(folder, "u8[3] = @\"/etc/passwd\":0", XCVM_INVALID_ARGUMENT, "line 2: ");
-    check_text(folder, "u8[3] = @\"link\":0", XCVM_IO, "it is a link");
+    check_text(folder, "u8[3] = @\"link\":0", XCVM_IO, "it is a symbolic link");
     check_text(folder, "str[1] = @\"a\":0+10", XCVM_INVALID_PROGRAM, "1 strings need 16 bytes at least");
 }
 END_TEST

@@ -1,4 +1,3 @@
-#include "proto/image.h"
 #include "tests/support.h"
 
 #include <check.h>

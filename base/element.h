@@ -1,0 +1,181 @@
+/* One element of a tensor as bits, and the number that the bits of a floating-point type stand for: the home of what is
+ * known about these types. Everything is inline and depends on the public header alone, so that the tools, which do not
+ * see the library's inside, read the same table. Whole arrays of f16 and bf16 are converted faster (dtype.h, and
+ * ops/vector/halves.h). */
+#ifndef XCVM_BASE_ELEMENT_H
+#define XCVM_BASE_ELEMENT_H
+
+#include "xcvm/xcvm.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Where an element's bits are ---- */
+
+/* Elements lie in the machine's byte order, which is that of files on everything the library is built for. Those of
+ * fewer than 8 bits are packed from the low bits of a byte on. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are little-endian");
+
+/* Element `index` of a type of `bits` bits (2, 4, 8, 16, 32 or 64), as an unsigned number. */
+static inline uint64_t xcvm_element_get(int bits, const void *data, size_t index)
+{
+    const unsigned char *bytes = (const unsigned char *)data;
+    uint64_t word = 0;
+    if (bits >= 8) {
+        memcpy(&word, bytes + index * ((size_t)bits / 8), (size_t)bits / 8);
+        return word;
+    }
+    const size_t per_byte = 8 / (size_t)bits;
+    return bytes[index / per_byte] >> (index % per_byte * (size_t)bits) & ((1u << bits) - 1u);
+}
+
+/* Writes the low `bits` bits of `word`; the neighbours in the same byte stay as they are. */
+static inline void xcvm_element_set(int bits, void *data, size_t index, uint64_t word)
+{
+    unsigned char *bytes = (unsigned char *)data;
+    if (bits >= 8) {
+        memcpy(bytes + index * ((size_t)bits / 8), &word, (size_t)bits / 8);
+        return;
+    }
+    const size_t per_byte = 8 / (size_t)bits;
+    const unsigned shift = (unsigned)(index % per_byte * (size_t)bits), mask = ((1u << bits) - 1u) << shift;
+    unsigned char *byte = bytes + index / per_byte;
+    *byte = (unsigned char)((*byte & ~mask) | ((unsigned)word << shift & mask));
+}
+
+/* ---- Floating-point types ---- */
+
+/* Sign, exponent and mantissa, from the highest bit; f8e8m0 has an exponent alone. Numbers whose exponent is 0 have no
+ * hidden bit. Sources: IEEE 754; for the types of 8 and 4 bits the ONNX pages "Float stored in 8 bits" and "Float
+ * stored in 4 bits", and OCP Microscaling Formats. */
+typedef struct xcvm_float_format {
+    int bits, mantissa, bias;
+    uint64_t sign;     /* its bit; 0: the type has none */
+    uint64_t greatest; /* code of the greatest finite number */
+    uint64_t infinity; /* its code; 0: the type has none */
+    uint64_t nan;      /* code of the plain NaN; 0: the type has none. The sign's bit: that NaN is the only one, and
+                        * there is no negative zero */
+} xcvm_float_format;
+
+/* NULL if `dtype` is no floating-point type (complex types are two of their parts'). */
+static inline const xcvm_float_format *xcvm_float_format_of(xcvm_dtype dtype)
+{
+#define XCVM_FLOAT_SIGN(bits) (UINT64_C(1) << ((bits)-1))
+    static const xcvm_float_format formats[] = {
+        [XCVM_F32] = {32, 23, 127, XCVM_FLOAT_SIGN(32), 0x7f7fffff, 0x7f800000, 0x7fc00000},
+        [XCVM_F16] = {16, 10, 15, XCVM_FLOAT_SIGN(16), 0x7bff, 0x7c00, 0x7e00},
+        [XCVM_F64] = {64, 52, 1023, XCVM_FLOAT_SIGN(64), UINT64_C(0x7fefffffffffffff), UINT64_C(0x7ff0000000000000),
+                      UINT64_C(0x7ff8000000000000)},
+        [XCVM_BF16] = {16, 7, 127, XCVM_FLOAT_SIGN(16), 0x7f7f, 0x7f80, 0x7fc0},
+        [XCVM_F8E4M3FN] = {8, 3, 7, XCVM_FLOAT_SIGN(8), 0x7e, 0, 0x7f},
+        [XCVM_F8E4M3FNUZ] = {8, 3, 8, XCVM_FLOAT_SIGN(8), 0x7f, 0, 0x80},
+        [XCVM_F8E5M2] = {8, 2, 15, XCVM_FLOAT_SIGN(8), 0x7b, 0x7c, 0x7f},
+        [XCVM_F8E5M2FNUZ] = {8, 2, 16, XCVM_FLOAT_SIGN(8), 0x7f, 0, 0x80},
+        [XCVM_F4E2M1] = {4, 1, 1, XCVM_FLOAT_SIGN(4), 7, 0, 0},
+        [XCVM_F8E8M0] = {8, 0, 127, 0, 0xfe, 0, 0xff},
+    };
+#undef XCVM_FLOAT_SIGN
+    return dtype < sizeof formats / sizeof *formats && formats[dtype].bits != 0 ? &formats[dtype] : NULL;
+}
+
+static inline uint64_t xcvm_double_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline double xcvm_double_of(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline bool xcvm_float_is_nan(const xcvm_float_format *f, uint64_t bits)
+{
+    if (f->nan == f->sign || f->sign == 0)
+        return bits == f->nan;
+    return f->nan != 0 && (bits & ~f->sign) > (f->infinity != 0 ? f->infinity : f->greatest);
+}
+
+/* The number that the low f->bits bits stand for, exactly. Of a NaN the sign is kept and no more (all of an f64's). */
+static inline double xcvm_float_decode(const xcvm_float_format *f, uint64_t bits)
+{
+    if (f->mantissa == 52)
+        return xcvm_double_of(bits);
+    const uint64_t code = bits & ~f->sign, sign = (bits & f->sign) != 0 ? UINT64_C(1) << 63 : 0;
+    if (xcvm_float_is_nan(f, bits))
+        return xcvm_double_of(xcvm_double_bits((double)NAN) | sign);
+    if (f->infinity != 0 && code == f->infinity)
+        return xcvm_double_of(xcvm_double_bits((double)INFINITY) | sign);
+    const uint64_t exponent = code >> f->mantissa, fraction = code & ((UINT64_C(1) << f->mantissa) - 1);
+    if (exponent > 0 || f->sign == 0)
+        return xcvm_double_of((exponent + (uint64_t)(1023 - f->bias)) << 52 | fraction << (52 - f->mantissa) | sign);
+    const double last_place = xcvm_double_of((uint64_t)(1024 - f->bias - f->mantissa) << 52);
+    return xcvm_double_of(xcvm_double_bits((double)fraction * last_place) | sign);
+}
+
+/* How a positive number between two powers of two becomes one of them: what is halfway goes up where it is `nearest`.
+ */
+typedef enum xcvm_power_rounding { XCVM_POWER_UP, XCVM_POWER_DOWN, XCVM_POWER_NEAREST } xcvm_power_rounding;
+
+/* The code of |value| in f8e8m0. What is beyond its greatest number, infinity too, gives NaN, and *exceeds becomes
+ * true; else it becomes false. What is less than its least number, zero too, gives that. */
+static inline uint64_t xcvm_power_encode(double value, xcvm_power_rounding rounding, bool *exceeds)
+{
+    const uint64_t bits = xcvm_double_bits(value) & ~(UINT64_C(1) << 63), fraction = bits & UINT64_C(0xfffffffffffff);
+    const uint64_t nan = 0xff;
+    const int exponent = (int)(bits >> 52) - 1023;
+    *exceeds = false;
+    if (exponent == 1024) {
+        *exceeds = fraction == 0;
+        return nan;
+    }
+    if (exponent < -127)
+        return 0;
+    const bool up = rounding == XCVM_POWER_UP        ? fraction != 0
+                    : rounding == XCVM_POWER_NEAREST ? fraction >> 51 != 0
+                                                     : false;
+    const int code = exponent + 127 + up;
+    *exceeds = code > 0xfe;
+    return *exceeds ? nan : (uint64_t)code;
+}
+
+/* `value` rounded to nearest even (f8e8m0: up, without its sign), whatever the processor's mode of rounding is. What is
+ * beyond the greatest number by half its last place or more gives infinity, in types without it NaN, in those without
+ * that either the greatest number; *exceeds becomes true where there is no infinity or the value is finite, else false.
+ * NaN gives the plain NaN with its sign, in types without NaN minus zero, as ONNX's reference implementation does. */
+static inline uint64_t xcvm_float_encode(const xcvm_float_format *f, double value, bool *exceeds)
+{
+    const uint64_t bits = xcvm_double_bits(value), magnitude = bits & ~(UINT64_C(1) << 63);
+    const uint64_t infinity = UINT64_C(0x7ff0000000000000);
+    uint64_t sign = bits != magnitude ? f->sign : 0, code;
+    *exceeds = false;
+    if (magnitude > infinity)
+        return f->nan != 0 ? f->nan | sign : f->sign;
+    if (f->mantissa == 52)
+        return bits;
+    if (f->sign == 0)
+        return xcvm_power_encode(value, XCVM_POWER_UP, exceeds);
+    if (magnitude == infinity) {
+        code = UINT64_MAX;
+    } else {
+        const int exponent = (int)(magnitude >> 52) - 1023 + f->bias;
+        uint64_t units = (magnitude & UINT64_C(0xfffffffffffff)) | UINT64_C(1) << 52; /* of 2^-52 of the first place */
+        /* Of a number too small to have the hidden bit more is cut off; of one below half the last place, all. */
+        const int cut = 52 - f->mantissa + (exponent < 1 ? 1 - exponent : 0);
+        units = cut > 53 ? 0 : (units + (UINT64_C(1) << (cut - 1)) - 1 + (units >> cut & 1)) >> cut;
+        /* The hidden bit adds 1 to the exponent, and so does a carry. */
+        code = exponent < 1 ? units : ((uint64_t)(exponent - 1) << f->mantissa) + units;
+    }
+    if (code > f->greatest) {
+        *exceeds = magnitude != infinity || f->infinity == 0;
+        code = f->infinity != 0 ? f->infinity : f->nan != 0 ? f->nan : f->greatest;
+    }
+    if (f->nan == f->sign && (code == 0 || code == f->sign))
+        sign = 0;
+    return code | sign;
+}
+
+#endif
