@@ -179,7 +179,6 @@ static int compile(const struct compile_flags *flags, const char *path)
                                 strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY,
                             .optimization = compiler_level(flags->optimization),
                             .strip = flags->strip,
-                            .report = flags->report,
                             .plain_layout = strcmp(flags->layout, "plain") == 0,
                             .fuse = library,
                             .keep_c = flags->keep_c,

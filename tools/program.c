@@ -126,8 +126,7 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
     xcc_options options = {.size = sizeof options,
                            .dims = dims->items,
                            .dim_count = dims->count,
-                           .optimization = compiler_level(flags->optimization),
-                           .report = report != NULL};
+                           .optimization = compiler_level(flags->optimization)};
     if (report != NULL)
         *report = (xcc_report){.size = sizeof *report};
     if (model != NULL)
