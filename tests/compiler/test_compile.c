@@ -240,20 +240,12 @@ START_TEST(passes_can_be_followed)
 }
 END_TEST
 
-static bool refuse(void *user, const void *bytes, size_t count)
-{
-    (void)user;
-    (void)bytes;
-    (void)count;
-    return false;
-}
-
 START_TEST(full_disk)
 {
     test_bytes model = small_model();
     xcvm_error error = {0};
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, refuse, NULL, NULL, &error), XCVM_IO);
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, refuse, NULL, NULL, NULL), XCVM_IO);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_full_sink, NULL, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_full_sink, NULL, NULL, NULL), XCVM_IO);
     test_bytes_free(&model);
 }
 END_TEST
