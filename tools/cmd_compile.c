@@ -195,7 +195,6 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
                                 strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY,
                             .optimization = compiler_level(flags->optimization),
                             .strip = flags->strip,
-                            .report = flags->report,
                             .plain_layout = strcmp(flags->layout, "plain") == 0,
                             .weights = weight_type(flags->weights),
                             .fuse = compilation->library.path,

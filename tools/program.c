@@ -145,8 +145,7 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
                            .dim_count = program->dims.count,
                            .optimization = compiler_level(flags->optimization),
                            .plain_layout = strcmp(flags->layout, "plain") == 0,
-                           .tune = flags->tune,
-                           .report = true};
+                           .tune = flags->tune};
     if (flags->fuse) {
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
         options.fuse = program->library.path;
