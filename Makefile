@@ -7,6 +7,8 @@
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format
 #   make generated  renew the pages of docs/ that come from the tables
+#   make size       the bytes of the runtime library, floor by floor
+#   make clean      remove build/ and demo/
 
 PREFIX ?= /usr/local
 BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \

@@ -33,7 +33,7 @@ static uint32_t ticket_ranges(ticket t) { return (uint32_t)(t & 0xffff); }
 struct xcvm_threads {
     xcvm_allocator allocator;
     int count;
-    pid_t owner;   /* the process that the workers belong to: a fork leaves them behind */
+    pid_t owner;   /* the process that the workers belong to */
     uint32_t busy; /* atomic: a loop is running */
 
     ticket open;   /* atomic */
@@ -43,8 +43,8 @@ struct xcvm_threads {
     void *context;
     size_t items, chunk;
 
-    bool started, stopping; /* stopping is atomic */
-    int home;               /* the processor that the caller was on when the workers were started */
+    bool stopping; /* atomic */
+    int home;      /* the processor that the pool was created on */
     int worker_count;
     uint32_t sleepers; /* atomic, changed under the lock */
     pthread_mutex_t lock;
@@ -63,20 +63,6 @@ static inline void pause_briefly(void)
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
-}
-
-xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm_threads **threads, xcvm_error *error)
-{
-    XCVM_CHECK(error, count >= 1, INVALID_ARGUMENT, "%d threads are not at least one", count);
-    XCVM_CHECK(error, count <= MAX_WORKERS + 1, INVALID_ARGUMENT, "%d threads are more than %d", count,
-               MAX_WORKERS + 1);
-    xcvm_threads *created = xcvm_allocate_zeroed(allocator, sizeof *created);
-    XCVM_CHECK(error, created != NULL, OUT_OF_MEMORY, "no memory for a thread pool");
-    created->allocator = *xcvm_allocator_or_default(allocator);
-    created->count = count;
-    created->owner = getpid();
-    *threads = created;
-    return XCVM_OK;
 }
 
 int xcvm_threads_count(const xcvm_threads *threads) { return threads != NULL ? threads->count : 1; }
@@ -133,7 +119,7 @@ static void sleep_until_woken(xcvm_threads *t, uint32_t seen)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Moves this thread to another processor than the pool's caller is on, and lets it go where it likes from there: a new
+/* Moves this thread to another processor than the pool was created on, and lets it go where it likes from there: a new
  * thread often begins on its creator's processor, and two that share one and yield to each other can stay there for
  * dozens of milliseconds. */
 static void leave_processor(int processor)
@@ -190,7 +176,6 @@ static sigset_t block_signals(void)
 /* Starts the workers, as many as can be had; without any the caller does everything. */
 static void start(xcvm_threads *t)
 {
-    t->started = true;
     t->home = sched_getcpu();
     t->workers = xcvm_allocate(&t->allocator, (size_t)(t->count - 1) * sizeof *t->workers);
     if (t->workers == NULL)
@@ -201,6 +186,33 @@ static void start(xcvm_threads *t)
     while (t->worker_count < t->count - 1 && pthread_create(&t->workers[t->worker_count], NULL, work, t) == 0)
         t->worker_count++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm_threads **threads, xcvm_error *error)
+{
+    XCVM_CHECK(error, count >= 1, INVALID_ARGUMENT, "%d threads are not at least one", count);
+    XCVM_CHECK(error, count <= MAX_WORKERS + 1, INVALID_ARGUMENT, "%d threads are more than %d", count,
+               MAX_WORKERS + 1);
+    xcvm_threads *created = xcvm_allocate_zeroed(allocator, sizeof *created);
+    XCVM_CHECK(error, created != NULL, OUT_OF_MEMORY, "no memory for a thread pool");
+    created->allocator = *xcvm_allocator_or_default(allocator);
+    created->count = count;
+    created->owner = getpid();
+    if (count > 1)
+        start(created);
+    *threads = created;
+    return XCVM_OK;
+}
+
+/* Starts workers of this process's own: those of the process that made the pool were left behind by a fork, with the
+ * lock in whatever state they had it. */
+static void start_after_fork(xcvm_threads *t)
+{
+    xcvm_deallocate(&t->allocator, t->workers, (size_t)(t->count - 1) * sizeof *t->workers);
+    t->worker_count = 0;
+    t->sleepers = 0;
+    t->owner = getpid();
+    start(t);
 }
 
 void xcvm_threads_destroy(xcvm_threads *threads)
@@ -261,9 +273,9 @@ void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range
     const size_t chunk = (count + workers - 1) / workers, ranges = (count + chunk - 1) / chunk;
     /* A loop inside a loop, or beside one of another thread, runs in place. */
     const bool alone = __atomic_exchange_n(&threads->busy, 1, __ATOMIC_ACQUIRE) == 0;
-    if (alone && threads->owner == getpid()) {
-        if (!threads->started)
-            start(threads);
+    if (alone) {
+        if (threads->owner != getpid())
+            start_after_fork(threads);
         threads->body = body;
         threads->context = context;
         threads->items = count;

@@ -43,6 +43,10 @@ for model; do
             "$out/ort_bench" "$model/model.onnx" "$threads" "$count" | sed "s/^/$name /" >>"$lines"
         done
     done
+    # Where the time goes, by instruction, on one thread: the first table of the profile, down to one per cent.
+    "$xcvm" profile "$out/$name.bin" --threads 1 | awk -v model="$name" '
+        NF == 0 { exit }
+        NR > 1 && $5 >= 1 { print model, "part", "name=" $1, "share=" $5, "gflops=" $6, "gbs=" $7 }' >>"$lines"
     rm -f "$out/$name.bin" "$out/$name.so"
     [ ! -t 2 ] || printf '\r%-40s' "$name" >&2
 done

@@ -138,7 +138,7 @@ static void run_networks(double seconds, double peak)
 int main(int argc, char **argv)
 {
     const double seconds = argc > 1 ? atof(argv[1]) : 0.2, peak = bench_peak() / 1e9;
-    printf("%s, one core's limit %.0f GFLOP/s\n", xcvm_kernel_isa(), peak);
+    printf("%s, one core's limit %.0f GFLOP/s\n", bench_isa(), peak);
     printf("%-14s %5s %5s %5s  %9s %9s %6s  %9s  %9s %6s  %9s  %9s\n", "product", "m", "n", "k", "ms", "GFLOP/s",
            "limit", "2 threads", "packed", "limit", "2 threads", "OpenBLAS");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {

@@ -3,6 +3,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+const char *bench_isa(void)
+{
+    const char *chosen = getenv("XCVM_BENCH_ISA");
+    return chosen != NULL ? chosen : xcvm_kernel_isa();
+}
 
 void bench_tensor_make(bench_tensor *t, int rank, const int64_t *dims)
 {
@@ -32,7 +39,7 @@ double bench_kernel(xcvm_opcode opcode, const void *args, int threads, double se
     if (status == XCVM_OK)
         status = xcvm_threads_create(NULL, threads, &pool, &error);
     xcvm_kernel k = {.error = &error, .heap = heap, .threads = pool};
-    const xcvm_kernel_run run = xcvm_kernel_of(opcode);
+    const xcvm_kernel_run run = xcvm_kernel_for(opcode, bench_isa());
     const uint64_t end = xcvm_clock_ns() + (uint64_t)(seconds * 1e9);
     double best = 1e9;
     for (uint64_t now = xcvm_clock_ns(); status == XCVM_OK && now < end;) {
@@ -85,9 +92,9 @@ double bench_peak(void)
     for (int i = 0; i < 10; i++) {
         double peak = 0.0;
 #if defined(__x86_64__)
-        if (__builtin_cpu_supports("avx512f"))
+        if (strcmp(bench_isa(), "x86-64-v4") == 0)
             peak = peak_v4();
-        else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        else if (strcmp(bench_isa(), "x86-64-v3") == 0)
             peak = peak_v3();
         else
 #endif

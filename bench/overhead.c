@@ -38,15 +38,15 @@ static void assemble(const char *text, const char *folder, const char *path)
     fclose(file);
 }
 
-/* Memory of this process that no other shares, from the allocator's side, in bytes. */
-static size_t private_bytes(void)
+/* Memory of this process that no file holds, in bytes: what a session writes, without the program it maps. */
+static size_t anonymous_bytes(void)
 {
     char line[256];
     size_t kilobytes = 0;
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         size_t n;
-        if (sscanf(line, "Private_Dirty: %zu", &n) == 1)
+        if (sscanf(line, "Anonymous: %zu", &n) == 1)
             kilobytes += n;
     }
     if (file != NULL)
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
     printf("loading a program of %d MB          %9.3f ms\n", MEGABYTES, best * 1e3);
 
     xcvm_session *sessions[SESSIONS];
-    const size_t before = private_bytes();
+    const size_t before = anonymous_bytes();
     const int64_t dims[] = {1};
     float one = 1;
     xcvm_value *x;
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
         require(xcvm_session_set_input(sessions[i], 0, x, &error), &error);
         require(xcvm_session_run(sessions[i], NULL, &error), &error);
     }
-    const size_t more = private_bytes() - before;
+    const size_t more = anonymous_bytes() - before;
     printf("%d sessions over it add             %9.1f KB (%.3f%% of its size)\n", SESSIONS, (double)more / 1024,
            100.0 * (double)more / ((double)MEGABYTES * 1048576));
     for (int i = 0; i < SESSIONS; i++)

@@ -8,6 +8,8 @@ page=docs/benchmarks.md
 models=${XCVM_MODELS:-$out/models}
 [ -d "$models" ] || bench/make_models.sh
 cmake --build --preset release --target blocked_bench gemm_bench overhead >/dev/null
+build/release/bench/blocked_bench >"$out/kernels.txt"
+peak=$(sed -n 's/.*one core reaches \([0-9]*\) GFLOP.*/\1/p' "$out/kernels.txt")
 bench/compare.sh
 awk -f bench/chart.awk "$out/lines.txt" >docs/benchmarks.svg
 version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime-node/package.json" | head -1)
@@ -20,7 +22,7 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
         "in turn, three rounds each; a figure is the best round's median. Ratios above 1 mean that XCVM is faster."
     echo
     echo '![Times faster than ONNX Runtime](benchmarks.svg)'
-    awk -f bench/report.awk "$out/lines.txt"
+    awk -v peak="$peak" -v notes=bench/notes.md -f bench/report.awk "$out/lines.txt"
     printf '\n## Scaling\n'
     bench/scaling.sh
     printf '\n## Whole processes\n\nFrom exec to exit: load, one run, the result printed.\n\n'
@@ -28,7 +30,7 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     printf '\n## The machine itself\n\n```\n'
     build/release/bench/overhead "$out"
     printf '```\n\n## Kernels\n\n'
-    build/release/bench/blocked_bench
+    cat "$out/kernels.txt"
     printf '\n```\n'
     build/release/bench/gemm_bench
     echo '```'

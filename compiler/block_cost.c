@@ -71,14 +71,30 @@ static bool is_winograd(const xcc_block_shape *c)
 {
     bool square = c->group == 1 && !c->plain_input;
     for (int i = 0; i < 2; i++)
-        square = square && c->kernel[i] == 3 && c->strides[i] == 1 && c->dilations[i] == 1;
+        square = square && c->kernel[i] == 3 && c->strides[i] == 1;
     return square;
+}
+
+/* The share of window positions along an axis that lie inside: a dilated window's others cost nothing. */
+static double inside(const xcc_block_shape *c, int axis)
+{
+    const double stride = (double)c->strides[axis], out = (double)c->out[axis];
+    double met = 0;
+    if (c->kernel[axis] < 2 || c->dilations[axis] < 2)
+        return 1.0;
+    for (int64_t k = 0; k < c->kernel[axis]; k++) {
+        const double begin = (double)c->pads[axis] - (double)k * (double)c->dilations[axis];
+        const double first = fmax(ceil(begin / stride), 0.0);
+        met += fmax(fmin(ceil((begin + (double)c->in[axis]) / stride), out) - first, 0.0);
+    }
+    return met / (out * (double)c->kernel[axis]);
 }
 
 static double direct_ns(const xcc_block_shape *c, int64_t tile)
 {
     (void)tile;
-    return results(c) * additions(c) / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT) + filters_ns(c);
+    const double met = additions(c) * inside(c, 0) * inside(c, 1);
+    return results(c) * met / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT) + filters_ns(c);
 }
 
 static double depthwise_ns(const xcc_block_shape *c, int64_t tile)
@@ -87,10 +103,17 @@ static double depthwise_ns(const xcc_block_shape *c, int64_t tile)
     return results(c) * additions(c) / BLOCKED_DEPTHWISE;
 }
 
+/* Tiles along an axis: of each of the images into which dilation parts x. */
+static double tiles_along(const xcc_block_shape *c, int axis, int64_t tile)
+{
+    const double out = (double)c->out[axis], images = fmin((double)c->dilations[axis], out);
+    return images * ceil(ceil(out / (double)c->dilations[axis]) / (double)tile);
+}
+
 static double winograd_ns(const xcc_block_shape *c, int64_t tile)
 {
-    const double rows = (double)((c->out[0] + tile - 1) / tile), columns = (double)((c->out[1] + tile - 1) / tile);
-    const double tiles = (double)c->batch * rows * columns, points = (double)((tile + 2) * (tile + 2));
+    const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile),
+                 points = (double)((tile + 2) * (tile + 2));
     const double products = padded(c->outputs) * (double)c->channels * (tiles + filter_cost(c));
     return points * (products + TRANSFORM * tiles * (padded(c->outputs) + padded(c->channels))) / BLOCKED_WINOGRAD;
 }

@@ -56,8 +56,8 @@ static const char *or_unknown(const char *text) { return text != NULL && text[0]
 static void print_header(report *r, const Onnx__ModelProto *model)
 {
     print(r, "ir version   %lld\n", (long long)model->ir_version);
-    print(r, "producer     %.200s %.100s\n", or_unknown(model->producer_name),
-          model->producer_version != NULL ? model->producer_version : "");
+    const char *version = model->producer_version != NULL ? model->producer_version : "";
+    print(r, "producer     %.200s%s%.100s\n", or_unknown(model->producer_name), version[0] != '\0' ? " " : "", version);
     for (size_t i = 0; i < model->n_opset_import; i++) {
         const char *domain = xcc_domain(model->opset_import[i]->domain);
         print(r, "opset        %.200s %lld\n", domain[0] != '\0' ? domain : "ai.onnx",
@@ -193,7 +193,7 @@ static void print_figures(report *r, const xcc_report *figures)
     const char *open = figures->exact ? "" : " (open dimensions taken as 1)";
     print(r, "flops        %.4g%s\n", (double)figures->flops_after, open);
     print(r, "peak memory  %s%s\n", bytes_text(figures->peak_bytes_after, text), open);
-    print(r, "compiles     %zu nodes become %zu\n", figures->nodes_before, figures->nodes_after);
+    print(r, "compiles     %zu nodes as imported, %zu after optimising\n", figures->nodes_before, figures->nodes_after);
 }
 
 /* What the model says of its inputs or outputs, where import did not come to them. */

@@ -92,6 +92,10 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
         XCVM_CHECK(error, o->dims[i].value >= 0, INVALID_ARGUMENT, "dimension %s cannot be %lld", o->dims[i].name,
                    (long long)o->dims[i].value);
     }
+    XCVM_CHECK(
+        error,
+        o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32 || o->weights == XCVM_F16 || o->weights == XCVM_BF16,
+        INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f16 or bf16 is needed", xcvm_dtype_name(o->weights));
     if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
         return XCVM_OK;
     for (size_t i = 0; i < xcc_pass_count(); i++)
@@ -123,7 +127,10 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .peak_bytes_before = before.peak,
                             .peak_bytes_after = after.peak,
                             .arena_bytes = plan.arena_bytes,
-                            .arena_lower_bound = plan.lower_bound};
+                            .arena_lower_bound = plan.lower_bound,
+                            .weight_bytes_before = m->weight_bytes_before,
+                            .weight_bytes_after = m->weight_bytes_after,
+                            .wide_weights = m->wide_weights};
         XCVM_TRY(parameter_bytes(m, &told.parameter_bytes));
     }
     XCVM_TRY(xcc_fuse_build(m));

@@ -16,6 +16,9 @@ extern char **environ;
 /* Jobs side by side, and files of one job. */
 enum { MOST_JOBS = 64, MOST_INPUTS = 64 };
 
+/* Words of a compiler's name, as in "ccache gcc", and the length of all. */
+enum { MOST_WORDS = 8, NAME_SIZE = 4096 };
+
 #if defined(__x86_64__)
 static const char baseline[] = "x86-64";
 #elif defined(__aarch64__)
@@ -73,13 +76,35 @@ size_t xcc_cc_flags(const xcc_options *options, const char *flags[XCC_MOST_FLAGS
 /* posix_spawn does not write to what it is given. */
 static char *argument(const char *text) { return (char *)(uintptr_t)text; }
 
+/* Takes a name apart at its blanks, as make does with CC, unless it is a file that has some. */
+static xcvm_status split_name(const char *name, char text[NAME_SIZE], char *words[MOST_WORDS], size_t *count,
+                              xcvm_error *error)
+{
+    *count = 0;
+    size_t length = strlen(name);
+    XCVM_CHECK(error, length < NAME_SIZE, INVALID_ARGUMENT, "the name of the C compiler is too long");
+    memcpy(text, name, length + 1);
+    if (access(name, X_OK) == 0) {
+        words[(*count)++] = text;
+        return XCVM_OK;
+    }
+    char *rest = text;
+    for (char *word; (word = strtok_r(rest, " \t", &rest)) != NULL;) {
+        XCVM_CHECK(error, *count < MOST_WORDS, INVALID_ARGUMENT, "the C compiler \"%.100s\" has more than %d words",
+                   name, MOST_WORDS);
+        words[(*count)++] = word;
+    }
+    XCVM_CHECK(error, *count > 0, INVALID_ARGUMENT, "the name of the C compiler is empty");
+    return XCVM_OK;
+}
+
 static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, pid_t *child, xcvm_error *error)
 {
     const char *flags[XCC_MOST_FLAGS], *name = xcc_cc_name(options);
-    char *arguments[XCC_MOST_FLAGS + MOST_INPUTS + 8];
-    size_t count = 0, flag_count = xcc_cc_flags(options, flags);
+    char text[NAME_SIZE], *arguments[MOST_WORDS + XCC_MOST_FLAGS + MOST_INPUTS + 8];
+    size_t count, flag_count = xcc_cc_flags(options, flags);
     XCVM_CHECK(error, job->input_count <= MOST_INPUTS, INTERNAL, "too many files for the C compiler");
-    arguments[count++] = argument(name);
+    XCVM_TRY(split_name(name, text, arguments, &count, error));
     for (size_t i = 0; i < flag_count; i++)
         arguments[count++] = argument(flags[i]);
     arguments[count++] = argument(job->links ? "-shared" : "-c");
@@ -94,7 +119,7 @@ static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, pid_
     XCVM_CHECK(error, posix_spawn_file_actions_init(&actions) == 0, OUT_OF_MEMORY, "no memory to start %.100s", name);
     int failed = posix_spawn_file_actions_addopen(&actions, 2, job->messages, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (failed == 0)
-        failed = posix_spawnp(child, name, &actions, NULL, arguments, environ);
+        failed = posix_spawnp(child, arguments[0], &actions, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     XCVM_CHECK(error, failed == 0, UNSUPPORTED,
                "kernels cannot be fused for %s: the C compiler %.100s cannot be run: %s", xcc_cc_isa(options), name,

@@ -118,7 +118,7 @@ static void keep(build *b)
     char temporary[PATH_SIZE + 64];
     if (b->cached[0] == '\0')
         return;
-    (void)mkdir(b->m->options->cache_dir, 0777);
+    (void)mkdir(b->m->options->cache_dir, 0700);
     name_temporary(b, temporary, sizeof temporary, b->cached, "");
     if (copy_file(b->object, temporary) && rename(temporary, b->cached) != 0)
         unlink(temporary);

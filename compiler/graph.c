@@ -257,6 +257,11 @@ static const xcvm_field *operand_field(const xcc_node *n, bool output, size_t *i
     return NULL;
 }
 
+const xcvm_field *xcc_node_input_field(const xcc_node *n, size_t i)
+{
+    return n->kind == XCC_INSTRUCTION ? operand_field(n, false, &i) : NULL;
+}
+
 xcc_value *xcc_node_input(const xcc_node *n, size_t i)
 {
     if (n->kind != XCC_INSTRUCTION)

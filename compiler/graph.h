@@ -108,6 +108,9 @@ struct xcc_module {
     xcc_fusion *fusions;  /* all groups */
     uint32_t fusion_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
+    /* For the report: constants that could be narrowed, as packed and as they are; how many are out of range. */
+    uint64_t weight_bytes_before, weight_bytes_after;
+    size_t wide_weights;
 };
 
 /* ---- Building. Failures leave module->error filled and return NULL or a status. ---- */
@@ -189,6 +192,8 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
 
 size_t xcc_node_input_count(const xcc_node *n); /* lists spread out; absent ones are counted */
 xcc_value *xcc_node_input(const xcc_node *n, size_t i);
+/* The operand field of an instruction that an input belongs to; NULL for control flow. */
+const xcvm_field *xcc_node_input_field(const xcc_node *n, size_t i);
 void xcc_node_set_input(xcc_node *n, size_t i, xcc_value *v); /* keeps `uses` right */
 size_t xcc_node_output_count(const xcc_node *n);
 xcc_value *xcc_node_output(const xcc_node *n, size_t i);

@@ -10,7 +10,7 @@
 static xcvm_status fail(const char *path, int reason, xcvm_error *error)
 {
     char text[128];
-    return xcvm_error_set(error, XCVM_IO, "%s: %s", path, strerror_r(reason, text, sizeof text));
+    return xcvm_error_set(error, XCVM_IO, "%s: cannot be read: %s", path, strerror_r(reason, text, sizeof text));
 }
 
 static xcvm_status out_of_memory(const char *path, xcvm_error *error)

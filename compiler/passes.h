@@ -12,6 +12,7 @@
     X(merge, "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add")                \
     X(fold, "what depends on constants alone is computed now, by the machine's own kernels")                           \
     X(pack, "constant matrices as products by them need them in memory")                                               \
+    X(narrow, "weights of packed products, and embeddings, in half precision, if that is asked for")                   \
     X(block, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")                \
     X(schedule, "the order of nodes, chosen for little memory")                                                        \
     X(fuse, "element-wise neighbours become one function each of a kernel library, if one is asked for")

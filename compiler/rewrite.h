@@ -55,8 +55,9 @@ bool xcc_split_number(xcc_value *a, xcc_value *b, xcc_value **other, double *num
 int64_t xcc_dim_of(const xcc_value *v, int axis);
 
 /* The rules of simplify, by subject. */
-extern const xcc_rule xcc_rules_shapes[], xcc_rules_arithmetic[], xcc_rules_patterns[];
+extern const xcc_rule xcc_rules_shapes[], xcc_rules_arithmetic[], xcc_rules_patterns[], xcc_rules_windows[];
 extern const size_t xcc_rules_shapes_count, xcc_rules_arithmetic_count, xcc_rules_patterns_count;
+extern const size_t xcc_rules_windows_count;
 bool xcc_rule_control(xcc_rewrite *r, xcc_node *n);
 /* Nodes that compute the same become one. */
 xcvm_status xcc_share_equal_nodes(xcc_module *m);

@@ -5,7 +5,9 @@
  *   cc examples/embed.c $(pkg-config --cflags --libs xcvm) -lpthread -o embed
  *   ./embed digits.bin
  *
- * The program's first input must be a float tensor of fixed size or with open dimensions, which are taken as 1.
+ * With CMake: find_package(xcvm REQUIRED) and target_link_libraries(embed PRIVATE xcvm::xcvm).
+ *
+ * The program's first input and output must be tensors of floats. Open dimensions are taken as 1.
  */
 #include <xcvm/xcvm.h>
 
@@ -52,8 +54,13 @@ static xcvm_status run_job(job *j)
     if (status == XCVM_OK) {
         const xcvm_value *output = xcvm_session_output(session, 0); /* lent until the next run */
         const float *elements = xcvm_value_data(output);
-        for (size_t i = 0; i < xcvm_value_count(output); i++)
+        bool floats = xcvm_value_kind(output) == XCVM_KIND_TENSOR && xcvm_value_dtype(output) == XCVM_F32;
+        for (size_t i = 0; floats && i < xcvm_value_count(output); i++)
             j->sum += (double)elements[i];
+        if (!floats) {
+            snprintf(j->error.message, sizeof j->error.message, "the first output is no tensor of floats");
+            status = XCVM_TYPE_MISMATCH;
+        }
     }
     xcvm_session_destroy(session);
     xcvm_value_release(input);
@@ -78,7 +85,7 @@ int main(int argc, char **argv)
     xcvm_program *program;
     xcvm_error error;
     if (xcvm_program_load_file(argv[1], NULL, &program, &error) != XCVM_OK) {
-        fprintf(stderr, "embed: %s: %s\n", argv[1], error.message);
+        fprintf(stderr, "embed: %s\n", error.message); /* which names the file */
         return 3;
     }
 

@@ -14,7 +14,7 @@
  *            channels. With more than one group, outputs and channels of a group are multiples of 16.
  * depthwise  f32[C16, kh, kw, 16]; a filter for each channel.
  * winograd   f32[(tile + 2)^2, K16, C, 16], tile 2 or 4: the filters transformed for F(tile x tile, 3 x 3), for
- *            windows of 3 x 3, stride 1, dilation 1 and one group. */
+ *            windows of 3 x 3, stride 1 and one group. */
 #ifndef XCVM_OPS_BLOCKED_H
 #define XCVM_OPS_BLOCKED_H
 

@@ -131,8 +131,8 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     const xcvm_window_attributes w = {{f.kernel, 2}, a->strides, a->pads, a->dilations};
     XCVM_TRY(xcvm_window_attributes_check(t, 2, &w));
     for (int i = 0; i < 2; i++) {
-        XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_winograd || (a->strides.at[i] == 1 && a->dilations.at[i] == 1),
-                     INVALID_ARGUMENT, "stride or dilation is not 1, as winograd needs");
+        XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_winograd || a->strides.at[i] == 1, INVALID_ARGUMENT,
+                     "the stride is not 1, as winograd needs");
         XCVM_TRY(xcvm_window_slide(t, x->rank < 0 ? XCVM_ANY_DIM : x->dims[2 + i], &w, i, false, &dims[2 + i]));
     }
     if (b != NULL && b->rank >= 0) {

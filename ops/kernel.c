@@ -132,6 +132,7 @@ void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
         return NULL;
     k->scratch = k->scratch_storage->data;
     k->scratch_bytes = k->scratch_storage->bytes;
+    xcvm_memory_populate(k->scratch, k->scratch_bytes);
     return k->scratch;
 }
 

@@ -82,6 +82,17 @@ void xcvm_pool_positions(xcvm_kernel *k, const xcvm_pooling *w, int64_t *indices
     xcvm_parallel(k->threads, w->planes * w->out_plane, 1 + 4096 / w->kernel_size, pool_positions, &p);
 }
 
+float xcvm_pool_counted(const xcvm_pooling *w, int d, int64_t o)
+{
+    /* Element j lies at first + j * dilation, and counts before `end`. */
+    const int64_t first = o * w->strides[d] - w->pads[d], dilation = w->dilations[d];
+    const int64_t end = w->count_pads ? w->in[d] + w->pads[d + w->axes] : w->in[d];
+    const int64_t outside = w->count_pads || first >= 0 ? 0 : (dilation - 1 - first) / dilation;
+    int64_t count = end <= first ? 0 : (end - first + dilation - 1) / dilation;
+    count = (count < w->kernel[d] ? count : w->kernel[d]) - outside;
+    return count > 0 ? (float)count : 1.0f;
+}
+
 xcvm_status xcvm_pooling_make(xcvm_kernel *k, xcvm_pooling *w, const xcvm_value *x, xcvm_value *y, xcvm_ints kernel,
                               xcvm_ints strides, xcvm_ints pads, xcvm_ints dilations)
 {

@@ -221,20 +221,54 @@ static void resample_rows(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     const pass *p = context;
     const axis_plan *axis = p->axis;
+    const size_t taps = (size_t)axis->taps, inner = p->inner;
     for (size_t row = begin; row < end; row++) {
         const size_t outer = row / (size_t)axis->out, i = row % (size_t)axis->out;
-        const float *from = p->from + outer * (size_t)axis->in * p->inner;
-        float *to = p->to + row * p->inner;
-        const int64_t *index = axis->index + i * (size_t)axis->taps;
-        const float *weight = axis->weight + i * (size_t)axis->taps;
-        const float *first = from + (size_t)index[0] * p->inner;
-        for (size_t c = 0; c < p->inner; c++)
-            to[c] = weight[0] * first[c];
-        for (int64_t j = 1; j < axis->taps; j++) {
-            const float *tap = from + (size_t)index[j] * p->inner;
-            for (size_t c = 0; c < p->inner; c++)
-                to[c] += weight[j] * tap[c];
+        const float *from = p->from + outer * (size_t)axis->in * inner;
+        float *restrict to = p->to + row * inner;
+        const int64_t *index = axis->index + i * taps;
+        const float *weight = axis->weight + i * taps;
+        size_t j = taps % 2;
+        const float *first = from + (size_t)index[0] * inner;
+        if (j == 1)
+            for (size_t c = 0; c < inner; c++)
+                to[c] = weight[0] * first[c];
+        for (; j < taps; j += 2) {
+            const float *restrict left = from + (size_t)index[j] * inner;
+            const float *restrict right = from + (size_t)index[j + 1] * inner;
+            const float wl = weight[j], wr = weight[j + 1];
+            if (j == 0)
+                for (size_t c = 0; c < inner; c++)
+                    to[c] = wl * left[c] + wr * right[c];
+            else
+                for (size_t c = 0; c < inner; c++)
+                    to[c] += wl * left[c] + wr * right[c];
         }
+    }
+}
+
+/* The last axis: rows are the dimensions before it. */
+static void resample_columns(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const pass *p = context;
+    const axis_plan *axis = p->axis;
+    const size_t taps = (size_t)axis->taps, out = (size_t)axis->out;
+    for (size_t row = begin; row < end; row++) {
+        const float *from = p->from + row * (size_t)axis->in;
+        float *to = p->to + row * out;
+        const int64_t *index = axis->index;
+        const float *weight = axis->weight;
+        if (taps == 2)
+            for (size_t i = 0; i < out; i++, index += 2, weight += 2)
+                to[i] = weight[0] * from[index[0]] + weight[1] * from[index[1]];
+        else
+            for (size_t i = 0; i < out; i++, index += taps, weight += taps) {
+                float sum = 0;
+                for (size_t j = 0; j < taps; j++)
+                    sum += weight[j] * from[index[j]];
+                to[i] = sum;
+            }
     }
 }
 
@@ -276,10 +310,12 @@ typedef struct resize {
     double scales[XCVM_MAX_RANK];
     double starts[XCVM_MAX_RANK], ends[XCVM_MAX_RANK]; /* of the region of x, 0 to 1 */
     axis_plan axes[XCVM_MAX_RANK];
-    size_t taps, positions; /* of all axes */
-    size_t largest;         /* elements of x, of y and between the passes */
-    bool by_index;          /* elements are copied; else they are weighted sums, as f32 */
-    bool any_outside;       /* some position is outside of its axis */
+    size_t taps, positions;           /* of all axes */
+    int order[XCVM_MAX_RANK], passes; /* the axes that change */
+    bool direct;                      /* the first pass reads x and the last one writes y: f32 */
+    size_t largest;                   /* elements of what goes through the buffers */
+    bool by_index;                    /* elements are copied; else they are weighted sums, as f32 */
+    bool any_outside;                 /* some position is outside of its axis */
 } resize;
 
 static xcvm_status find_region(const xcvm_kernel *k, resize *r)
@@ -304,12 +340,10 @@ static xcvm_status find_region(const xcvm_kernel *k, resize *r)
     return XCVM_OK;
 }
 
-/* Sizes of the axes' plans, and of what is between the passes over them. */
+/* Sizes of the axes' plans. */
 static xcvm_status plan_axes(const xcvm_kernel *k, resize *r)
 {
     const xcvm_Resize_args *a = r->a;
-    size_t count = xcvm_element_count(a->x);
-    r->largest = count;
     for (int d = 0; d < a->x->rank; d++) {
         axis_plan *p = &r->axes[d];
         const bool resized =
@@ -320,10 +354,33 @@ static xcvm_status plan_axes(const xcvm_kernel *k, resize *r)
         size_t taps;
         XCVM_CHECK(k->error,
                    xcvm_size_mul((size_t)p->out, (size_t)p->taps, &taps) && xcvm_size_add(r->taps, taps, &r->taps) &&
-                       xcvm_size_add(r->positions, (size_t)p->out, &r->positions) &&
-                       xcvm_size_mul(count / (size_t)p->in, (size_t)p->out, &count),
+                       xcvm_size_add(r->positions, (size_t)p->out, &r->positions),
                    OUT_OF_MEMORY, "the result is too large");
-        r->largest = count > r->largest ? count : r->largest;
+    }
+    return XCVM_OK;
+}
+
+/* The axes that change, in the order in which they are resampled: first those before the last that shrink, row by row,
+ * then the last, whose elements are picked one by one, and then those that grow. */
+static xcvm_status order_passes(const xcvm_kernel *k, resize *r)
+{
+    const int last = r->a->x->rank - 1;
+    const axis_plan *axes = r->axes;
+    for (int d = 0; d < last; d++)
+        if (axes[d].taps != 0 && axes[d].out < axes[d].in)
+            r->order[r->passes++] = d;
+    for (int d = last; d >= 0; d--)
+        if (axes[d].taps != 0 && (d == last || axes[d].out >= axes[d].in))
+            r->order[r->passes++] = d;
+    r->direct = r->a->x->dtype == XCVM_F32 && r->passes > 0;
+    size_t count = xcvm_element_count(r->a->x);
+    r->largest = r->direct ? 0 : count;
+    for (int i = 0; i < r->passes; i++) {
+        const axis_plan *p = &axes[r->order[i]];
+        XCVM_CHECK(k->error, xcvm_size_mul(count / (size_t)p->in, (size_t)p->out, &count), OUT_OF_MEMORY,
+                   "the result is too large");
+        if (count > r->largest && !(r->direct && i == r->passes - 1))
+            r->largest = count;
     }
     return XCVM_OK;
 }
@@ -390,36 +447,49 @@ static void resize_by_index(const xcvm_kernel *k, const resize *r)
             xcvm_write_floats(&beyond, 1, a->y, i);
 }
 
-static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, float *from, float *to)
+static void run_pass(const xcvm_kernel *k, const axis_plan *axes, int d, const int64_t *dims, int rank,
+                     const float *from, float *to)
+{
+    pass p = {&axes[d], from, to, 1};
+    size_t outer = 1;
+    for (int e = 0; e < rank; e++)
+        *(e < d ? &outer : &p.inner) *= e == d ? 1 : (size_t)dims[e];
+    if (p.inner == 1) {
+        const size_t work = (size_t)(axes[d].taps * axes[d].out);
+        xcvm_parallel(k->threads, outer, 1 + 16384 / work, resample_columns, &p);
+    } else {
+        const size_t work = p.inner * (size_t)axes[d].taps;
+        xcvm_parallel(k->threads, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
+    }
+}
+
+static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, float *buffers[2])
 {
     const xcvm_Resize_args *a = r->a;
-    const int rank = a->x->rank;
     const size_t count = xcvm_element_count(a->y);
-    size_t outer = 1;
-    xcvm_read_floats(a->x, 0, xcvm_element_count(a->x), from);
-    for (int d = 0; d < rank; d++) {
-        const axis_plan *axis = &r->axes[d];
-        if (axis->taps != 0) {
-            XCVM_TRY(xcvm_kernel_poll(k));
-            pass p = {axis, from, to, 1};
-            for (int e = d + 1; e < rank; e++)
-                p.inner *= (size_t)r->axes[e].in;
-            const size_t work = p.inner * (size_t)axis->taps;
-            xcvm_parallel(k->threads, outer * (size_t)axis->out, 1 + 16384 / work, resample_rows, &p);
-            float *swap = from;
-            from = to;
-            to = swap;
-        }
-        outer *= (size_t)axis->out;
+    int64_t dims[XCVM_MAX_RANK];
+    float *result = buffers[0];
+    const float *from = r->direct ? XCVM_CDATA(float, a->x) : buffers[0];
+    if (!r->direct)
+        xcvm_read_floats(a->x, 0, xcvm_element_count(a->x), buffers[0]);
+    memcpy(dims, a->x->dims, sizeof dims);
+    for (int i = 0; i < r->passes; i++) {
+        const int d = r->order[i];
+        XCVM_TRY(xcvm_kernel_poll(k));
+        result = r->direct && i == r->passes - 1 ? XCVM_DATA(float, a->y) : buffers[from == buffers[0]];
+        run_pass(k, r->axes, d, dims, a->x->rank, from, result);
+        dims[d] = r->axes[d].out;
+        from = result;
     }
     for (size_t i = 0; r->any_outside && i < count; i++)
         if (is_outside(r, i))
-            from[i] = (float)a->extrapolation_value;
+            result[i] = (float)a->extrapolation_value;
     /* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
     if (xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT))
         for (size_t i = 0; i < count; i++)
-            from[i] = truncf(from[i] + copysignf(1e-4f, from[i]));
-    xcvm_write_floats(from, count, a->y, 0);
+            result[i] = truncf(result[i] + copysignf(1e-4f, result[i]));
+    if (!r->direct)
+        xcvm_write_floats(result, count, a->y, 0);
     return XCVM_OK;
 }
 
@@ -438,6 +508,7 @@ XCVM_KERNEL(Resize)
     XCVM_TRY(resolve(k->error, a, dims, r.scales));
     XCVM_TRY(find_region(k, &r));
     XCVM_TRY(plan_axes(k, &r));
+    XCVM_TRY(order_passes(k, &r));
     char *scratch = take_memory(k, &r, &tables, &buffer);
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -445,7 +516,7 @@ XCVM_KERNEL(Resize)
     if (r.by_index)
         resize_by_index(k, &r);
     else
-        return resize_by_weights(k, &r, (float *)(void *)(scratch + tables),
-                                 (float *)(void *)(scratch + tables + buffer));
+        return resize_by_weights(
+            k, &r, (float *[]){(float *)(void *)(scratch + tables), (float *)(void *)(scratch + tables + buffer)});
     return XCVM_OK;
 }

@@ -30,6 +30,12 @@ xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_windo
 /* Of checked operands: x and y are batch x channels x spatial axes. */
 xcvm_window xcvm_window_of(const xcvm_value *x, const xcvm_value *y, const xcvm_window_attributes *a);
 
+/* Whether the window has two axes at most. */
+static inline bool xcvm_window_is_flat(const xcvm_window *w)
+{
+    return w->in[0] == 1 && w->out[0] == 1 && w->kernel[0] == 1 && w->pad[0] == 0;
+}
+
 /* The range [*first, *last) of output positions whose input position for window position k lies inside. */
 static inline void xcvm_window_inside(const xcvm_window *w, int axis, size_t k, size_t *first, size_t *last)
 {

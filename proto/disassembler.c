@@ -276,7 +276,8 @@ static void write_explanation(disassembler *d, const xcvm_instruction *instructi
     xcvm_reader words;
     const char *sentence = instruction->row->sentence;
     xcvm_reader_start(&words, sentence, strlen(sentence), NULL, NULL);
-    xcvm_writer_text(&d->w, "  # ");
+    /* The number is the one that messages and traces name. */
+    xcvm_writer_format(&d->w, "  # %td: ", instruction - d->image->instructions);
     while (words.at < words.end) {
         const char *word = words.at;
         size_t length = *word == ' ' || *word == '#' ? 0 : xcvm_reader_word(&words, &word);

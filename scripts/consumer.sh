@@ -12,13 +12,19 @@ libdir=$(dirname "$(dirname "$(find "$root/prefix" -name xcvm.pc)")")
 PKG_CONFIG_PATH=$libdir/pkgconfig
 export PKG_CONFIG_PATH
 # The file says where the library was configured to go; the test puts it elsewhere.
-flags=$(pkg-config --define-variable=prefix="$root/prefix" --cflags --libs xcvm)
+flags_of() { pkg-config --define-variable=prefix="$root/prefix" --cflags --libs "$1"; }
+flags=$(flags_of xcvm)
 # shellcheck disable=SC2086 # flags are words
 cc -Wall -Wextra -Werror "$source/examples/embed.c" $flags -lpthread -Wl,-rpath,"$libdir" -o "$root/embed"
 "$root/embed" "$root/digits.bin"
+flags=$(flags_of xcvm-compiler)
+# shellcheck disable=SC2086 # flags are words
+c++ -Wall -Wextra -Wpedantic -Werror "$source/tests/consumer/compile.cpp" $flags -Wl,-rpath,"$libdir" -o "$root/compile"
+"$root/compile" "$source/examples/digits/model.onnx"
 
 cmake -S "$source/tests/consumer" -B "$root/cmake" -DCMAKE_PREFIX_PATH="$root/prefix" \
     -DEMBED_SOURCE="$source/examples/embed.c" >/dev/null
 cmake --build "$root/cmake" >/dev/null
 "$root/cmake/embed" "$root/digits.bin"
+"$root/cmake/compile" "$source/examples/digits/model.onnx"
 "$root/prefix/bin/xcvm" run "$root/digits.bin" --input image=@"$source/examples/digits/images/3.png"

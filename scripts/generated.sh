@@ -4,13 +4,16 @@ set -eu
 xcvm=$1/tools/xcvm
 fresh=$1/generated-docs
 rm -rf "$fresh"
-mkdir -p "$fresh"
+mkdir -p "$fresh/manual"
 "$xcvm" ops --markdown >"$fresh/instructions.md"
 "$xcvm" ops --onnx --markdown >"$fresh/onnx-operators.md"
+for page in docs/manual/*.md; do
+    "$xcvm" help "$(basename "$page" .md)" --markdown >"$fresh/manual/$(basename "$page")"
+done
 stale=0
-for page in instructions.md onnx-operators.md; do
+for page in $(cd "$fresh" && echo ./*.md manual/*.md); do
     if [ "${2-}" = --check ]; then
-        cmp -s "$fresh/$page" "docs/$page" || { echo "docs/$page is stale: make generated" >&2; stale=1; }
+        cmp -s "$fresh/$page" "docs/$page" || { echo "docs/${page#./} is stale: make generated" >&2; stale=1; }
     else
         cp "$fresh/$page" "docs/$page"
     fi

@@ -2,9 +2,16 @@
 # Installs the Debian packages that are named as arguments and missing, or says how to.
 set -eu
 
+# A library may be there for several architectures, of which the name alone means the machine's own.
+native=$(dpkg --print-architecture)
 missing=
 for package; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing="$missing $package"
+    case $package in
+    *:*) wanted=${package#*:} ;;
+    *) wanted=$native ;;
+    esac
+    dpkg-query -W -f '${Status} ${Architecture}\n' "$package" 2>/dev/null |
+        grep -qE "^install ok installed ($wanted|all)\$" || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 

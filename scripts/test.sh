@@ -73,6 +73,8 @@ step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
 step 'suites: valgrind' scripts/valgrind.sh build/release
 step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
 step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/release
+[ -z "${XCVM_ONNX_DATA:-}" ] ||
+    step 'conformance: test data of another ONNX' scripts/onnx_data.sh build/release "$XCVM_ONNX_DATA"
 step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh build/release
 step 'conformance: models' scripts/models.sh build/release
 step 'conformance: models at several sizes' scripts/dynamic.sh build/release

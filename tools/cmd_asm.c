@@ -1,11 +1,11 @@
 #include "commands.h"
 #include "file.h"
 #include "memory.h"
+#include "program.h"
 #include "report.h"
 #include "rewrite.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct asm_flags {
     const char *output;
@@ -23,7 +23,10 @@ static const struct option_group groups[] = {{"Options", options, COUNT_OF(optio
 static xcvm_status assemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
                             xcvm_error *error)
 {
-    return xcvm_assemble(bytes, count, context, sink, user, error);
+    xcvm_status status = xcvm_assemble(bytes, count, context, sink, user, error);
+    if (status == XCVM_INVALID_ARGUMENT)
+        error_append(error, ANY_PATH_HINT);
+    return status;
 }
 
 static int run(const void *own, const struct arguments *arguments)
@@ -31,9 +34,11 @@ static int run(const void *own, const struct arguments *arguments)
     const struct asm_flags *flags = own;
     if (flags->output == NULL)
         return report_usage("wants an output: -o PROG");
-    /* An empty folder confines nothing. What comes through a pipe is most often the dump of a program elsewhere. */
+    if (file_is_same(flags->output, arguments->items[0]))
+        return report_usage("%s is the text itself; the program wants a file of its own", flags->output);
+    /* An empty folder confines nothing; program.c says why pipes are not confined. */
     const char *text = arguments->items[0];
-    char *folder = flags->any_path || strcmp(text, "-") == 0 ? memory_text("") : file_folder(text);
+    char *folder = flags->any_path || file_is_stream(text) ? memory_text("") : file_folder(text);
     int code = rewrite_file(text, flags->output, assemble, folder);
     free(folder);
     return code;

@@ -31,9 +31,10 @@ static const struct option_group groups[] = {
     {"Measuring", options, COUNT_OF(options), 0},
     OPTION_GROUP("Inputs", input_options, struct bench_flags, input),
     OPTION_GROUP("Running", session_options, struct bench_flags, session),
-    OPTION_GROUP("Loading", program_options, struct bench_flags, program),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct bench_flags, program),
+    LOADING_GROUP(struct bench_flags, program),
 };
-static const struct bench_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
+static const struct bench_flags defaults = {.program = PROGRAM_DEFAULTS,
                                             .input = {.int_max = DEFAULT_INT_MAX},
                                             .session = {.threads = 1},
                                             .warmup = 3,
@@ -46,12 +47,10 @@ struct timings {
     size_t count;
 };
 
-static xcvm_status measure(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
-                           xcvm_error *error)
+static xcvm_status repeat(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
+                          struct progress *progress, xcvm_error *error)
 {
     xcvm_run_options run = session_run_options(&flags->session);
-    struct progress progress;
-    progress_start(&progress);
     for (int64_t i = 0; i < flags->warmup; i++)
         TRY(xcvm_session_run(session, &run, error));
     double start = now_seconds(), before = start;
@@ -65,16 +64,24 @@ static xcvm_status measure(const struct bench_flags *flags, xcvm_session *sessio
         double fraction = flags->iterations > 0 ? (double)timings->count / (double)flags->iterations
                                                 : (after - start) / flags->duration;
         if (fraction >= 1 && (flags->iterations > 0 || timings->count >= LEAST_RUNS))
-            break;
-        progress_show(&progress, "measuring", fraction);
+            return XCVM_OK;
+        progress_show(progress, "measuring", fraction);
         before = now_seconds();
     }
-    progress_end(&progress);
-    return XCVM_OK;
 }
 
-static void print_results(const struct program *program, const struct bench_flags *flags, const xcvm_session *session,
-                          double load, double first, struct timings *timings)
+static xcvm_status measure(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
+                           xcvm_error *error)
+{
+    struct progress progress;
+    progress_start(&progress);
+    xcvm_status status = repeat(flags, session, timings, &progress, error);
+    progress_end(&progress);
+    return status;
+}
+
+static void print_results(const struct program *program, const xcvm_session *session, double load, double first,
+                          struct timings *timings)
 {
     struct table table = {0};
     xcvm_memory_info memory = {.size = sizeof memory};
@@ -83,7 +90,7 @@ static void print_results(const struct program *program, const struct bench_flag
         sum += timings->seconds[i];
     qsort(timings->seconds, timings->count, sizeof *timings->seconds, compare_doubles);
     xcvm_session_memory(session, &memory);
-    if (program->compiled)
+    if (program->kind == FILE_MODEL)
         measure_row(&table, "compile", program->compile_seconds);
     measure_row(&table, "load", load);
     measure_row(&table, "first run", first);
@@ -101,7 +108,7 @@ static void print_results(const struct program *program, const struct bench_flag
     printf("memory of the session: peak %.2f MB, reserved %.2f MB\n", (double)memory.peak_bytes / 1e6,
            (double)memory.reserved_bytes / 1e6);
     printf("xcvm threads=%d median_ms=%.4f min_ms=%.4f load_ms=%.4f first_ms=%.4f peak_rss_mb=%.1f\n",
-           (int)flags->session.threads, percentile(timings->seconds, timings->count, 0.5) * 1e3,
+           xcvm_session_threads(session), percentile(timings->seconds, timings->count, 0.5) * 1e3,
            timings->seconds[0] * 1e3, load * 1e3, first * 1e3, peak_rss_megabytes());
 }
 
@@ -137,9 +144,11 @@ static int run(const void *own, const struct arguments *arguments)
         status = measure(&flags, session, &timings, &error);
     int code = EXIT_OK;
     if (status == XCVM_OK)
-        print_results(&program, &flags, session, load, first, &timings);
-    else
+        print_results(&program, session, load, first, &timings);
+    else {
         code = report_error(path, &error);
+        inputs_hint(&flags.input, &error);
+    }
     free(timings.seconds);
     xcvm_session_destroy(session);
     if (inputs != NULL)

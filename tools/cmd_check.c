@@ -1,11 +1,14 @@
 #include "commands.h"
 #include "file.h"
+#include "memory.h"
 #include "program.h"
 #include "report.h"
 #include "table.h"
 #include "value.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct check_flags {
@@ -13,13 +16,22 @@ struct check_flags {
 };
 
 static const struct option_group groups[] = {
-    OPTION_GROUP("Loading", program_options, struct check_flags, program),
+    MODEL_GROUP(MODEL_OPTIONS, struct check_flags, program),
+    LOADING_GROUP(struct check_flags, program),
 };
-static const struct check_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION}};
+static const struct check_flags defaults = {.program = PROGRAM_DEFAULTS};
 
-static bool print_text(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
+static bool print_text(void *user, const void *bytes, size_t count)
+{
+    char *text = memory_text_n(bytes, count);
+    make_printable(text);
+    bool printed = fputs(text, user) >= 0;
+    free(text);
+    return printed;
+}
 
-static int check_model(const char *path, const struct program_flags *flags)
+/* `file` is where the model is read from, `path` what it was called. */
+static int check_model(const char *file, const char *path, const struct program_flags *flags)
 {
     struct dims dims;
     xcvm_error error = {.pc = -1};
@@ -28,8 +40,9 @@ static int check_model(const char *path, const struct program_flags *flags)
     xcc_options options = {.size = sizeof options,
                            .dims = dims.items,
                            .dim_count = dims.count,
-                           .optimization = compiler_level(flags->optimization)};
-    xcvm_status status = xcc_check_file(path, &options, print_text, stdout, &error);
+                           .optimization = compiler_level(flags->optimization),
+                           .plain_layout = strcmp(flags->layout, "plain") == 0};
+    xcvm_status status = xcc_check_file(file, &options, print_text, stdout, &error);
     dims_release(&dims);
     if (status != XCVM_UNSUPPORTED)
         return status == XCVM_OK ? EXIT_OK : report_error(path, &error);
@@ -38,32 +51,35 @@ static int check_model(const char *path, const struct program_flags *flags)
     return EXIT_UNSUPPORTED;
 }
 
-static void print_parameters(const char *title, const xcvm_program *program, size_t count,
-                             const xcvm_parameter *(*get)(const xcvm_program *program, size_t index))
+static void add_parameters(struct table *table, const char *title, const xcvm_program *program, size_t count,
+                           const xcvm_parameter *(*get)(const xcvm_program *program, size_t index))
 {
-    struct table table = {0};
     for (size_t i = 0; i < count; i++) {
         const xcvm_parameter *parameter = get(program, i);
         struct buffer type = {0};
         type_print(&type, &parameter->type);
-        table_cell(&table, "%s", title);
-        table_cell(&table, "%s", parameter->name);
-        table_cell(&table, "%s", buffer_string(&type));
-        table_end_row(&table);
+        table_cell(table, "%s", title);
+        table_cell(table, "%s", parameter->name);
+        table_cell(table, "%s", buffer_string(&type));
+        table_end_row(table);
         buffer_release(&type);
     }
-    table_print(&table, stdout);
 }
 
 static void describe(const struct program *program)
 {
     xcvm_program_info info = {.size = sizeof info};
     xcvm_program_describe(program->handle, &info);
-    printf("%s: a sound program of format %u, by %s\n", program->path, info.format,
-           info.producer != NULL && *info.producer != '\0' ? info.producer : "an unnamed producer");
-    print_parameters("input", program->handle, xcvm_program_input_count(program->handle), xcvm_program_input);
-    print_parameters("output", program->handle, xcvm_program_output_count(program->handle), xcvm_program_output);
-    printf("%zu instructions, %zu registers, %zu constants of %zu bytes, ", info.instruction_count, info.register_count,
+    struct table table = {0};
+    table_cell(&table, "%s: a sound program of format %u, by %s", program->path, info.format,
+               info.producer != NULL && *info.producer != '\0' ? info.producer : "an unnamed producer");
+    table_end_row(&table);
+    table_print(&table, stdout);
+    const xcvm_program *handle = program->handle;
+    add_parameters(&table, "input", handle, xcvm_program_input_count(handle), xcvm_program_input);
+    add_parameters(&table, "output", handle, xcvm_program_output_count(handle), xcvm_program_output);
+    table_print(&table, stdout);
+    printf("instructions %zu, registers %zu, constants %zu of %zu bytes, ", info.instruction_count, info.register_count,
            info.constant_count, info.constant_bytes);
     if (info.arena_bytes != 0)
         printf("planned memory of %zu bytes\n", info.arena_bytes);
@@ -71,17 +87,42 @@ static void describe(const struct program *program)
         puts("no planned memory");
 }
 
+/* A model from a pipe becomes a file, as the compiler looks at files only. */
+static int check_piped_model(const char *path, const struct program_flags *flags)
+{
+    struct buffer bytes = {0};
+    xcvm_error error = {.pc = -1};
+    if (file_read(path, &bytes, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    FILE *file = tmpfile();
+    bool kept =
+        file != NULL && fwrite(buffer_string(&bytes), 1, bytes.length, file) == bytes.length && fflush(file) == 0;
+    int code = EXIT_IO;
+    if (kept) {
+        char *name = memory_format("/proc/self/fd/%d", fileno(file));
+        code = check_model(name, path, flags);
+        free(name);
+    } else {
+        report_line("%s cannot be kept in a temporary file: %s", path, strerror(errno));
+    }
+    if (file != NULL)
+        fclose(file);
+    buffer_release(&bytes);
+    return code;
+}
+
 static int run(const void *own, const struct arguments *arguments)
 {
     const struct check_flags *flags = own;
     const char *path = arguments->items[0];
     struct program program;
-    enum file_kind kind = FILE_PROGRAM;
+    enum file_kind kind;
     xcvm_error error = {.pc = -1};
-    if (strcmp(path, "-") != 0 && file_kind_of(path, &kind, &error) != XCVM_OK)
+    if (file_kind_of(path, &kind, &error) != XCVM_OK)
         return report_error(NULL, &error);
     if (kind == FILE_MODEL)
-        return check_model(path, &flags->program);
+        return file_is_stream(path) ? check_piped_model(path, &flags->program)
+                                    : check_model(path, path, &flags->program);
     if (program_open(path, &flags->program, &program, &error) != XCVM_OK)
         return report_error(path, &error);
     describe(&program);

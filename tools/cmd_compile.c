@@ -1,8 +1,8 @@
 #include "commands.h"
+#include "file.h"
 #include "memory.h"
 #include "output.h"
 #include "program.h"
-#include "progress.h"
 #include "report.h"
 #include "table.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct compile_flags {
-    const char *output, *schedule, *layout, *target, *keep_c, *cc, *dump_after;
+    const char *output, *schedule, *layout, *weights, *target, *keep_c, *cc, *dump_after;
     struct text_list dims;
     int64_t optimization;
     bool tune, fuse, strip, report, list_passes;
@@ -29,6 +29,8 @@ static const struct option options[] = {
      "the order of instructions: the one that needs least memory, or the model's"},
     {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct compile_flags, layout), 0, 0,
      "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
+    {"weights", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(struct compile_flags, weights), 0, 0,
+     "the type that the constant weights of matrix products and recurrent networks, and embeddings, are stored in"},
     {"tune", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, tune), 0, 0,
      "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
      "estimates chooses"},
@@ -40,7 +42,8 @@ static const struct option options[] = {
      "the instruction set that the kernel library is compiled for and needs; elsewhere the plain instructions run, as "
      "the rest of a program, packed and blocked layouts included, is the same for all targets"},
     {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
-     "the C compiler of the kernel library; without it $CC, cc, or aarch64-linux-gnu-gcc for that target"},
+     "the C compiler of the kernel library, as \"ccache gcc\"; without it $CC, cc, or aarch64-linux-gnu-gcc for that "
+     "target"},
     {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
      "write the source of the kernel library there (implies --fuse)"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
@@ -54,8 +57,11 @@ static const struct option options[] = {
 };
 
 static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
-static const struct compile_flags defaults = {
-    .optimization = DEFAULT_OPTIMIZATION, .schedule = "memory", .layout = "blocked", .target = "native"};
+static const struct compile_flags defaults = {.optimization = DEFAULT_OPTIMIZATION,
+                                              .schedule = "memory",
+                                              .layout = "blocked",
+                                              .weights = "f32",
+                                              .target = "native"};
 
 static void list_passes(void)
 {
@@ -88,24 +94,7 @@ static int check_pass(const char *name)
     return code;
 }
 
-/* Where the compiler's callbacks write. */
-struct listener {
-    FILE *dump;
-    struct progress progress;
-};
-
-static bool print_dump(void *user, const void *bytes, size_t count)
-{
-    const struct listener *listener = user;
-    return fwrite(bytes, 1, count, listener->dump) == count;
-}
-
-static void show_progress(void *user, const char *pass, double fraction)
-{
-    struct listener *listener = user;
-    if (strcmp(pass, "tune") == 0)
-        progress_show(&listener->progress, "measuring convolutions", fraction);
-}
+static bool print_dump(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
 
 static void print_report(const xcc_report *report)
 {
@@ -126,7 +115,14 @@ static void print_report(const xcc_report *report)
     table_cell(&table, ">%" PRIu64, report->peak_bytes_before);
     table_cell(&table, ">%" PRIu64, report->peak_bytes_after);
     table_end_row(&table);
+    table_cell(&table, "weight bytes");
+    table_cell(&table, ">%" PRIu64, report->weight_bytes_before);
+    table_cell(&table, ">%" PRIu64, report->weight_bytes_after);
+    table_end_row(&table);
     table_print(&table, stdout);
+    if (report->wide_weights != 0)
+        printf("%zu %s f32, with numbers that are out of range\n", report->wide_weights,
+               report->wide_weights == 1 ? "constant stays" : "constants stay");
     printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
     if (report->arena_lower_bound != 0)
         printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,
@@ -136,88 +132,130 @@ static void print_report(const xcc_report *report)
         puts("open dimensions are counted as 1");
 }
 
-/* PROG with the ending .so in place of its own. */
-static char *library_path(const char *program)
+static xcvm_dtype weight_type(const char *name)
 {
-    const char *slash = strrchr(program, '/'), *dot = strrchr(program, '.');
-    size_t stem =
-        dot != NULL && dot > program && (slash == NULL || dot > slash + 1) ? (size_t)(dot - program) : strlen(program);
-    char *path = memory_take(stem + sizeof ".so", 1);
-    snprintf(path, stem + sizeof ".so", "%.*s.so", (int)stem, program);
-    return path;
+    return strcmp(name, "f16") == 0 ? XCVM_F16 : strcmp(name, "bf16") == 0 ? XCVM_BF16 : XCVM_F32;
 }
 
-/* $XDG_CACHE_HOME/xcvm or ~/.cache/xcvm; NULL if there is neither. */
-static char *cache_path(void)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool own = cache != NULL && cache[0] == '/';
-    if (!own && (home == NULL || home[0] != '/'))
-        return NULL;
-    size_t size = strlen(own ? cache : home) + sizeof "/.cache/xcvm";
-    char *path = memory_take(size, 1);
-    snprintf(path, size, "%s%s/xcvm", own ? cache : home, own ? "" : "/.cache");
-    return path;
-}
-
-static int compile(const struct compile_flags *flags, const char *path)
-{
+/* A compilation, and where its results go. */
+struct compilation {
+    const struct compile_flags *flags;
+    const char *path;
     struct dims dims;
-    bool fuses = flags->fuse || flags->keep_c != NULL;
-    char *library = fuses ? library_path(flags->output) : NULL, *cache = fuses ? cache_path() : NULL;
-    struct listener listener = {.dump = stdout};
-    xcvm_error error = {.pc = -1};
-    if (dims_parse(&flags->dims, &dims, &error) != XCVM_OK) {
-        free(library);
-        free(cache);
-        return report_usage("%s", error.message);
+    struct output output;
+    struct library library; /* with --fuse */
+    char *target;           /* the place of the library */
+    xcc_report report;
+};
+
+static bool fuses(const struct compile_flags *flags) { return flags->fuse || flags->keep_c != NULL; }
+
+/* The library is made beside its place. Without a program that can be run there is no such place. */
+static xcvm_status begin_library(struct compilation *compilation, xcvm_error *error)
+{
+    const char *program = compilation->flags->output;
+    if (strcmp(program, "-") == 0)
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "a kernel library goes beside its program, which needs a file: -o PROG");
+    compilation->target = library_beside(program);
+    bool kept = compilation->output.temporary != NULL;
+    char *folder = kept ? file_folder(program) : memory_text(library_temporary_folder());
+    char *name = file_base_name(compilation->target);
+    xcvm_status status = library_begin(&compilation->library, folder, name, error);
+    free(name);
+    free(folder);
+    return status;
+}
+
+/* Puts everything in its place, the library first: a program whose library is not there yet would say so. */
+static xcvm_status finish(struct compilation *compilation, xcvm_error *error)
+{
+    bool made = true;
+    if (compilation->library.folder != NULL && compilation->output.temporary != NULL) {
+        xcvm_status status = library_finish(&compilation->library, compilation->target, &made, error);
+        if (status != XCVM_OK) {
+            output_discard(&compilation->output, error);
+            return status;
+        }
     }
+    if (!made)
+        report_line("note: there is nothing to fuse, so no kernel library is made");
+    return output_finish(&compilation->output, error);
+}
+
+static xcvm_status compile_program(struct compilation *compilation, xcvm_error *error)
+{
+    const struct compile_flags *flags = compilation->flags;
+    if (fuses(flags))
+        TRY(begin_library(compilation, error));
     xcc_options compiler = {.size = sizeof compiler,
-                            .dims = dims.items,
-                            .dim_count = dims.count,
+                            .dims = compilation->dims.items,
+                            .dim_count = compilation->dims.count,
                             .scheduling =
                                 strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY,
                             .optimization = compiler_level(flags->optimization),
                             .strip = flags->strip,
                             .plain_layout = strcmp(flags->layout, "plain") == 0,
-                            .fuse = library,
+                            .weights = weight_type(flags->weights),
+                            .fuse = compilation->library.path,
                             .keep_c = flags->keep_c,
                             .target = flags->target,
-                            .cc = flags->cc != NULL ? flags->cc : getenv("CC"),
-                            .cache_dir = cache,
+                            .cc = flags->cc != NULL ? flags->cc : library_compiler(),
+                            .cache_dir = compilation->library.cache,
                             .dump_after = flags->dump_after,
                             .dump = flags->dump_after != NULL ? print_dump : NULL,
                             .tune = flags->tune,
-                            .progress = flags->tune ? show_progress : NULL,
-                            .user = &listener};
-    xcc_report report = {.size = sizeof report};
-    struct output output;
-    xcvm_status status = output_open(&output, flags->output, &error);
+                            .user = stdout};
+    return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
+}
+
+/* A file that is no model may be what a model becomes. */
+static void tell_kind(xcvm_status status, const char *path)
+{
+    enum file_kind kind;
+    if (status != XCVM_INVALID_MODEL || file_is_stream(path) || file_kind_of(path, &kind, NULL) != XCVM_OK)
+        return;
+    if (kind == FILE_PROGRAM)
+        report_line("%s is a program, which is compiled already", path);
+    else if (kind == FILE_ASSEMBLY)
+        report_line("%s is the text of a program; \"xcvm asm\" turns it into one", path);
+}
+
+static int compile(const struct compile_flags *flags, const char *path)
+{
+    struct compilation compilation = {.flags = flags, .path = path, .report = {.size = sizeof compilation.report}};
+    xcvm_error error = {.pc = -1};
+    if (dims_parse(&flags->dims, &compilation.dims, &error) != XCVM_OK)
+        return report_usage("%s", error.message);
     int code = EXIT_OK;
+    xcvm_status status = output_open(&compilation.output, flags->output, &error);
     if (status != XCVM_OK) {
         code = report_error(NULL, &error);
-    } else {
-        progress_start(&listener.progress);
-        status = compile_model(path, &compiler, output_sink, &output, &report, &error);
-        progress_end(&listener.progress);
-        bool unwritten = output.failure != 0;
-        if (status == XCVM_OK) {
-            unwritten = true;
-            status = output_finish(&output, &error);
-        } else {
-            output_discard(&output, &error);
-        }
-        if (status != XCVM_OK)
-            code = report_error(unwritten ? NULL : path, &error);
-        if (status == XCVM_UNSUPPORTED && !fuses)
+    } else if ((status = compile_program(&compilation, &error)) != XCVM_OK) {
+        bool unwritten = compilation.output.failure != 0;
+        output_discard(&compilation.output, &error);
+        code = report_error(unwritten ? NULL : path, &error);
+        tell_kind(status, path);
+        if (status == XCVM_UNSUPPORTED && !fuses(flags))
             report_line("\"xcvm check %s\" lists everything that keeps it from compiling", path);
+    } else if ((status = finish(&compilation, &error)) != XCVM_OK) {
+        code = report_error(NULL, &error);
     }
     if (status == XCVM_OK && flags->report)
-        print_report(&report);
-    dims_release(&dims);
-    free(library);
-    free(cache);
+        print_report(&compilation.report);
+    library_release(&compilation.library);
+    free(compilation.target);
+    dims_release(&compilation.dims);
     return code;
+}
+
+/* Options that would do nothing. */
+static int check_flags(const struct compile_flags *flags)
+{
+    if (!fuses(flags) && (flags->cc != NULL || strcmp(flags->target, defaults.target) != 0))
+        return report_usage("--%s is for the kernel library, which --fuse asks for",
+                            flags->cc != NULL ? "cc" : "target");
+    return EXIT_OK;
 }
 
 static int run(const void *own, const struct arguments *arguments)
@@ -228,8 +266,10 @@ static int run(const void *own, const struct arguments *arguments)
         return EXIT_OK;
     }
     if (arguments->count == 0)
-        return report_usage("wants a MODEL");
-    int code = flags->dump_after != NULL ? check_pass(flags->dump_after) : EXIT_OK;
+        return report_usage("wants MODEL");
+    int code = check_flags(flags);
+    if (code == EXIT_OK && flags->dump_after != NULL)
+        code = check_pass(flags->dump_after);
     if (code != EXIT_OK)
         return code;
     /* Someone who looks at passes or at the report need not keep the program. */
@@ -238,6 +278,8 @@ static int run(const void *own, const struct arguments *arguments)
         chosen.output = "/dev/null";
     if (chosen.output == NULL)
         return report_usage("wants an output: -o PROG");
+    if (file_is_same(chosen.output, arguments->items[0]))
+        return report_usage("%s is the model itself; the program wants a file of its own", chosen.output);
     return compile(&chosen, arguments->items[0]);
 }
 
@@ -245,6 +287,7 @@ static const struct example examples[] = {
     {"model.onnx -o prog.bin", "compile a model"},
     {"model.onnx -o prog.bin --dim batch=4 --report", "for batches of four, and see what it costs"},
     {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
+    {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
     {"model.onnx --dump-after merge", "look at the graph after a pass"},
 };
 
@@ -254,10 +297,18 @@ const struct command command_compile = {
     .operands = "MODEL",
     .min_operands = 0,
     .max_operands = 1,
-    .description = "Compiles an ONNX model into a program that \"xcvm run\" and the library load by mapping the file. "
-                   "External data of the model must lie in its folder or below.\n\n"
-                   "The program is written beside its target first and put in place at the end, so that a failure "
-                   "leaves what was there.",
+    .description =
+        "Compiles an ONNX model into a program that \"xcvm run\" and the library load by mapping the file. "
+        "External data of the model must lie in its folder or below.\n\n"
+        "The program is written beside its target first and put in place at the end, so that a failure "
+        "leaves what was there.\n\n"
+        "With --weights f16 or bf16, the constants that matrix products and recurrent networks multiply by, "
+        "and tables that only Gather reads, are rounded to nearest even and take half the file and half the "
+        "memory. They are read as f32, and all else is computed in f32 as before, so results lose the "
+        "rounding of the weights alone: with f16 some 0.0003 of the greatest output, with bf16 0.002. "
+        "Products of one row or few, which wait for their weights from memory, take down to half the time, "
+        "others as long as before. A constant with finite numbers that the type cannot hold, beyond 65504 in "
+        "f16, stays f32, and --report says how many did. Filters of convolutions stay as they are.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -17,6 +17,7 @@ struct diff_flags {
     struct input_flags input;
     double rtol, atol;
     bool all, outputs_only;
+    uint64_t keep;
 };
 
 static const struct option options[] = {
@@ -26,18 +27,22 @@ static const struct option options[] = {
      "print every value that differs, not just the first"},
     {"outputs-only", 0, NULL, OPTION_FLAG, offsetof(struct diff_flags, outputs_only), 0, 0,
      "compare outputs alone, which needs less memory"},
+    {"keep", 0, "SIZE", OPTION_SIZE, offsetof(struct diff_flags, keep), 0, 0,
+     "bytes of the first program's values that are kept for comparing; what comes behind them is not compared"},
 };
 
 static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct diff_flags, input),
     {"Comparing", options, COUNT_OF(options), 0},
     OPTION_GROUP("Running", session_options, struct diff_flags, session),
-    OPTION_GROUP("Loading", program_options, struct diff_flags, program),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct diff_flags, program),
+    LOADING_GROUP(struct diff_flags, program),
 };
-static const struct diff_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
+static const struct diff_flags defaults = {.program = PROGRAM_DEFAULTS,
                                            .input = {.int_max = DEFAULT_INT_MAX},
                                            .rtol = 1e-4,
-                                           .atol = 1e-5};
+                                           .atol = 1e-5,
+                                           .keep = UINT64_C(2) << 30};
 
 /* A value of the first program, by the name it has in the model and how often that name came before it (in a loop). */
 struct kept {
@@ -57,7 +62,8 @@ struct diffing {
         size_t count;
     } * counters; /* of the run under way */
     size_t counter_count;
-    size_t compared, different;
+    uint64_t kept_bytes;
+    size_t not_kept, compared, different;
     struct buffer report;
 };
 
@@ -102,13 +108,37 @@ static bool comparable(const xcvm_value *value)
     return kind != XCVM_KIND_NULL && kind != XCVM_KIND_OPAQUE;
 }
 
+/* What a copy takes, about. */
+static uint64_t bytes_of(const xcvm_value *value)
+{
+    enum { HEADER = 256 };
+    xcvm_kind kind = value != NULL ? xcvm_value_kind(value) : XCVM_KIND_NULL;
+    uint64_t bytes = HEADER;
+    if (kind == XCVM_KIND_TENSOR)
+        bytes += xcvm_value_bytes(value);
+    for (size_t i = 0; (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL) && i < xcvm_value_count(value); i++)
+        bytes += bytes_of(xcvm_value_item(value, i));
+    return bytes;
+}
+
+/* Whether there is room left for a copy; loops that gather their results would take more than any machine has. */
+static bool can_keep(struct diffing *diffing, const xcvm_value *value)
+{
+    if (diffing->not_kept == 0)
+        diffing->kept_bytes += bytes_of(value);
+    if (diffing->not_kept == 0 && diffing->kept_bytes <= diffing->flags->keep)
+        return true;
+    diffing->not_kept++;
+    return false;
+}
+
 /* The first run: keeps a copy of every value with a name. */
 static xcvm_status keep(void *user, const xcvm_event *event, xcvm_error *error)
 {
     struct diffing *diffing = user;
     for (size_t i = 0; i < event->output_count; i++) {
         const char *name = name_of(event, i);
-        if (*name == '\0' || !comparable(event->outputs[i]))
+        if (*name == '\0' || !comparable(event->outputs[i]) || !can_keep(diffing, event->outputs[i]))
             continue;
         struct kept *kept = memory_take(1, sizeof *kept);
         kept->name = memory_text(name);
@@ -288,8 +318,12 @@ static int run(const void *own, const struct arguments *arguments)
         code = report_error(arguments->items[at - 1], &error);
     } else {
         compare_outputs(diffing, &sides[0], &sides[1]);
+        if (diffing->not_kept != 0)
+            report_line("note: the last %zu values of %s are not compared, only outputs; --keep=SIZE keeps more",
+                        diffing->not_kept, arguments->items[0]);
         fputs(buffer_string(&diffing->report), stdout);
-        printf("%zu values compared, %zu differ\n", diffing->compared, diffing->different);
+        printf("%zu value%s compared, %zu differ%s\n", diffing->compared, diffing->compared != 1 ? "s" : "",
+               diffing->different, diffing->different == 1 ? "s" : "");
         code = diffing->different != 0 ? EXIT_DIFFERENT : EXIT_OK;
     }
     if (values != NULL)

@@ -18,16 +18,16 @@ static const struct option options[] = {
     {"output", 'o', "FILE", OPTION_FILE, offsetof(struct dump_flags, output), 0, 0,
      "where the text goes, instead of standard output"},
     {"explain", 0, NULL, OPTION_FLAG, offsetof(struct dump_flags, explain), 0, 0,
-     "append what each instruction does, with its registers filled in"},
+     "append the number of each instruction, as messages have it, and what it does, with its registers filled in"},
     {"literals", 0, "N", OPTION_INT, offsetof(struct dump_flags, literals), 1, INT64_MAX,
      "constants of up to N elements are written out; larger ones are references into the program file (default 16)"},
 };
 
 static const struct option_group groups[] = {
     {"Options", options, COUNT_OF(options), 0},
-    OPTION_GROUP("Loading", program_options, struct dump_flags, program),
+    MODEL_GROUP(MODEL_OPTIONS, struct dump_flags, program),
 };
-static const struct dump_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION}};
+static const struct dump_flags defaults = {.program = PROGRAM_DEFAULTS};
 
 static xcvm_status disassemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
                                xcvm_error *error)

@@ -79,8 +79,8 @@ static void describe_instruction(size_t index, const xcvm_op_info *op)
         table_end_row(&table);
     }
     table_print(&table, stdout);
-    printf("%s    shape rule %s, %s\n", op->operand_count != 0 ? "\n" : "", or_empty(op->shape_rule),
-           op->has_gradient ? "has a gradient" : "no gradient");
+    printf("%s    shape rule %s%s\n", op->operand_count != 0 ? "\n" : "", or_empty(op->shape_rule),
+           op->has_gradient ? ", has a gradient" : "");
 }
 
 static void instruction_markdown(struct buffer *text, size_t index, const xcvm_op_info *op)
@@ -99,8 +99,8 @@ static void instruction_markdown(struct buffer *text, size_t index, const xcvm_o
         markdown_text(text, *operand.types != '\0' ? operand.types : operand.choices);
         buffer_text(text, " |\n");
     }
-    buffer_format(text, "%sShape rule: %s. %s\n\n", op->operand_count != 0 ? "\n" : "", or_empty(op->shape_rule),
-                  op->has_gradient ? "Has a gradient." : "No gradient.");
+    buffer_format(text, "%sShape rule: %s.%s\n\n", op->operand_count != 0 ? "\n" : "", or_empty(op->shape_rule),
+                  op->has_gradient ? " Has a gradient." : "");
 }
 
 static void instructions_markdown(struct buffer *text)

@@ -23,7 +23,8 @@ struct profile_flags {
 
 static const struct option options[] = {
     {"output", 'o', "TRACE", OPTION_FILE, offsetof(struct profile_flags, output), 0, 0,
-     "write a Chrome trace (JSON) for Perfetto or chrome://tracing"},
+     "write a Chrome trace (JSON) for Perfetto or chrome://tracing; -: to standard output, and the tables to standard "
+     "error"},
     {"iterations", 'n', "N", OPTION_INT, offsetof(struct profile_flags, iterations), 1, INT64_MAX,
      "measure so many runs"},
     {"warmup", 'w', "N", OPTION_INT, offsetof(struct profile_flags, warmup), 0, INT64_MAX,
@@ -40,9 +41,10 @@ static const struct option_group groups[] = {
     {"Measuring", options, COUNT_OF(options), 0},
     OPTION_GROUP("Inputs", input_options, struct profile_flags, input),
     OPTION_GROUP("Running", session_options, struct profile_flags, session),
-    OPTION_GROUP("Loading", program_options, struct profile_flags, program),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct profile_flags, program),
+    LOADING_GROUP(struct profile_flags, program),
 };
-static const struct profile_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
+static const struct profile_flags defaults = {.program = PROGRAM_DEFAULTS,
                                               .input = {.int_max = DEFAULT_INT_MAX},
                                               .sort = "time",
                                               .iterations = 10,
@@ -58,6 +60,7 @@ struct profiling {
     xcvm_value **inputs;
     struct profile profile;
     struct trace trace;
+    struct output output; /* of the trace */
     bool tracing;
 };
 
@@ -78,12 +81,10 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
+static xcvm_status repeat(struct profiling *profiling, struct progress *progress, xcvm_error *error)
 {
     const struct profile_flags *flags = profiling->flags;
     xcvm_run_options run = session_run_options(&flags->session);
-    struct progress progress;
-    progress_start(&progress);
     for (int64_t i = 0; i < flags->warmup; i++)
         TRY(xcvm_session_run(profiling->session, &run, error));
     xcvm_observer observer = {
@@ -100,33 +101,50 @@ static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
         profiling->profile.runs++;
         if (profiling->tracing)
             trace_run(&profiling->trace, start, end);
-        progress_show(&progress, "profiling", (double)(i + 1) / (double)flags->iterations);
+        progress_show(progress, "profiling", (double)(i + 1) / (double)flags->iterations);
     }
-    progress_end(&progress);
     return XCVM_OK;
+}
+
+static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
+{
+    struct progress progress;
+    progress_start(&progress);
+    xcvm_status status = repeat(profiling, &progress, error);
+    progress_end(&progress);
+    return status;
 }
 
 static xcvm_status write_trace(struct profiling *profiling, xcvm_error *error)
 {
-    struct output output;
     xcvm_program_info info = {.size = sizeof info};
     xcvm_program_describe(profiling->program.handle, &info);
-    TRY(output_open(&output, profiling->flags->output, error));
-    struct trace_header header = {profiling->program.path, info.producer, profiling->flags->session.threads};
-    (void)trace_write(&profiling->trace, &header, output_sink, &output);
-    return output_finish(&output, error);
+    struct trace_header header = {profiling->program.path, info.producer, xcvm_session_threads(profiling->session)};
+    (void)trace_write(&profiling->trace, &header, output_sink, &profiling->output);
+    return output_finish(&profiling->output, error);
 }
 
-static void print_memory(const struct profiling *profiling)
+static void print_memory(const struct profiling *profiling, FILE *stream)
 {
     xcvm_program_info info = {.size = sizeof info};
     xcvm_memory_info memory = {.size = sizeof memory};
     xcvm_program_describe(profiling->program.handle, &info);
     xcvm_session_memory(profiling->session, &memory);
-    printf("memory: planned %.3f MB", (double)info.arena_bytes / 1e6);
-    if (profiling->program.compiled && profiling->program.report.arena_lower_bound != 0)
-        printf(" (lower bound %.3f MB)", (double)profiling->program.report.arena_lower_bound / 1e6);
-    printf(", peak %.3f MB, constants %.3f MB\n", (double)memory.peak_bytes / 1e6, (double)info.constant_bytes / 1e6);
+    fprintf(stream, "memory: planned %.3f MB", (double)info.arena_bytes / 1e6);
+    if (profiling->program.kind == FILE_MODEL && profiling->program.report.arena_lower_bound != 0)
+        fprintf(stream, " (lower bound %.3f MB)", (double)profiling->program.report.arena_lower_bound / 1e6);
+    fprintf(stream, ", peak %.3f MB, constants %.3f MB\n", (double)memory.peak_bytes / 1e6,
+            (double)info.constant_bytes / 1e6);
+}
+
+static xcvm_status take(struct profiling *profiling, const char *path, xcvm_error *error)
+{
+    const struct profile_flags *flags = profiling->flags;
+    TRY(program_open(path, &flags->program, &profiling->program, error));
+    TRY(session_open(&profiling->program, &flags->session, &profiling->session, error));
+    TRY(inputs_make(&profiling->program, &flags->input, flags->session.seed, &profiling->inputs, error));
+    TRY(inputs_bind(profiling->program.handle, profiling->session, profiling->inputs, error));
+    return measure(profiling, error);
 }
 
 static int run(const void *own, const struct arguments *arguments)
@@ -137,21 +155,23 @@ static int run(const void *own, const struct arguments *arguments)
     struct profiling profiling = {.flags = &flags};
     const char *path = arguments->items[0];
     xcvm_error error = {.pc = -1};
-    xcvm_status status = program_open(path, &flags.program, &profiling.program, &error);
-    if (status == XCVM_OK)
-        status = session_open(&profiling.program, &flags.session, &profiling.session, &error);
-    if (status == XCVM_OK)
-        status = inputs_make(&profiling.program, &flags.input, flags.session.seed, &profiling.inputs, &error);
-    if (status == XCVM_OK)
-        status = inputs_bind(profiling.program.handle, profiling.session, profiling.inputs, &error);
-    if (status == XCVM_OK)
-        status = measure(&profiling, &error);
-    int code = status == XCVM_OK ? EXIT_OK : report_error(path, &error);
-    if (status == XCVM_OK) {
-        profile_print(&profiling.profile, strcmp(flags.sort, "time") == 0, (size_t)flags.top, stdout);
-        print_memory(&profiling);
+    /* First, so that nothing is measured in vain. */
+    if (flags.output != NULL && output_open(&profiling.output, flags.output, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    xcvm_status status = take(&profiling, path, &error);
+    int code = EXIT_OK;
+    if (status != XCVM_OK) {
+        code = report_error(path, &error);
+        inputs_hint(&flags.input, &error);
+    } else {
+        /* Standard output is the trace's if it is asked for there. */
+        FILE *stream = flags.output != NULL && strcmp(flags.output, "-") == 0 ? stderr : stdout;
+        profile_print(&profiling.profile, strcmp(flags.sort, "time") == 0, (size_t)flags.top, stream);
+        print_memory(&profiling, stream);
     }
-    if (status == XCVM_OK && flags.output != NULL && write_trace(&profiling, &error) != XCVM_OK)
+    if (status != XCVM_OK && flags.output != NULL)
+        output_discard(&profiling.output, &error);
+    else if (flags.output != NULL && write_trace(&profiling, &error) != XCVM_OK)
         code = report_error(NULL, &error);
     trace_release(&profiling.trace);
     profile_release(&profiling.profile);

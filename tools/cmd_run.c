@@ -40,10 +40,11 @@ static const struct option_group groups[] = {
     {"Results", result_options, COUNT_OF(result_options), 0},
     OPTION_GROUP("Looking inside", watch_options, struct run_flags, watch),
     OPTION_GROUP("Running", session_options, struct run_flags, session),
-    OPTION_GROUP("Loading", program_options, struct run_flags, program),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct run_flags, program),
+    LOADING_GROUP(struct run_flags, program),
 };
 
-static const struct run_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
+static const struct run_flags defaults = {.program = PROGRAM_DEFAULTS,
                                           .input = {.int_max = DEFAULT_INT_MAX},
                                           .rtol = 1e-5,
                                           .atol = 1e-6,
@@ -64,13 +65,8 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
 {
     const struct run_flags *flags = running->flags;
     const xcvm_program *program = running->program.handle;
-    TRY(bindings_parse(&flags->outputs, program, true, "output", &running->outputs, error));
-    for (size_t i = 0; i < running->outputs.count; i++) {
-        enum spec_form form = running->outputs.items[i].spec.form;
-        if (form != SPEC_FILE && form != SPEC_DASH && form != SPEC_NOTHING)
-            return error_set(error, XCVM_INVALID_ARGUMENT, "--output: an output goes to @file or -, it is not given");
-    }
-    TRY(bindings_parse(&flags->expects, program, true, "expect", &running->expects, error));
+    TRY(bindings_parse(&flags->outputs, program, BIND_OUTPUT, &running->outputs, error));
+    TRY(bindings_parse(&flags->expects, program, BIND_EXPECT, &running->expects, error));
     TRY(inputs_make(&running->program, &flags->input, flags->session.seed, &running->inputs, error));
     TRY(session_open(&running->program, &flags->session, &running->session, error));
     TRY(inputs_bind(program, running->session, running->inputs, error));
@@ -98,6 +94,7 @@ static void print_output(const struct running *running, size_t index)
     struct buffer text = {0};
     buffer_format(&text, "%s=", xcvm_program_output(running->program.handle, index)->name);
     value_print(&text, xcvm_session_output(running->session, index), (size_t)running->flags->max_elements);
+    make_printable(text.data);
     puts(buffer_string(&text));
     buffer_release(&text);
 }
@@ -167,6 +164,7 @@ static int run(const void *options, const struct arguments *arguments)
         code = EXIT_DIFFERENT;
     } else if (status != XCVM_OK) {
         code = report_error(path, &error);
+        inputs_hint(&running.flags->input, &error);
     }
     watch_release(&running.watch);
     xcvm_session_destroy(running.session);

@@ -1,8 +1,10 @@
 #include "commands.h"
+#include "program.h"
 #include "report.h"
 #include "rewrite.h"
 
 struct strip_flags {
+    struct program_flags program;
     const char *output;
 };
 
@@ -10,7 +12,11 @@ static const struct option options[] = {
     {"output", 'o', "PROG", OPTION_FILE, offsetof(struct strip_flags, output), 0, 0,
      "where the result goes; it may be the same file"},
 };
-static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
+static const struct option_group groups[] = {
+    {"Options", options, COUNT_OF(options), 0},
+    MODEL_GROUP(MODEL_OPTIONS, struct strip_flags, program),
+};
+static const struct strip_flags defaults = {.program = PROGRAM_DEFAULTS};
 
 static xcvm_status strip(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
                          xcvm_error *error)
@@ -24,10 +30,21 @@ static int run(const void *own, const struct arguments *arguments)
     const struct strip_flags *flags = own;
     if (flags->output == NULL)
         return report_usage("wants an output: -o PROG");
-    return rewrite_file(arguments->items[0], flags->output, strip, NULL);
+    const char *path = arguments->items[0];
+    struct buffer bytes;
+    bool made;
+    xcvm_error error = {.pc = -1};
+    if (program_bytes(path, &flags->program, &bytes, &made, &error) != XCVM_OK)
+        return report_error(path, &error);
+    int code = rewrite_bytes(path, &bytes, flags->output, strip, NULL);
+    buffer_release(&bytes);
+    return code;
 }
 
-static const struct example examples[] = {{"prog.bin -o small.bin", "remove what only people need"}};
+static const struct example examples[] = {
+    {"prog.bin -o small.bin", "remove what only people need"},
+    {"prog.bin -o prog.bin", "the same in place"},
+};
 
 const struct command command_strip = {
     .name = "strip",
@@ -42,6 +59,7 @@ const struct command command_strip = {
     .group_count = COUNT_OF(groups),
     .examples = examples,
     .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
     .options_size = sizeof(struct strip_flags),
     .run = run,
 };

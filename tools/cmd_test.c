@@ -47,14 +47,11 @@ static const struct option options[] = {
 static const struct option_group groups[] = {
     {"Testing", options, COUNT_OF(options), 0},
     OPTION_GROUP("Running", session_options, struct test_flags, session),
-    OPTION_GROUP("Loading", program_options, struct test_flags, program),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct test_flags, program),
+    LOADING_GROUP(struct test_flags, program),
 };
-static const struct test_flags defaults = {.program = {.optimization = DEFAULT_OPTIMIZATION},
-                                           .rtol = 1e-3,
-                                           .atol = 1e-5,
-                                           .jobs = 1,
-                                           .isolate = "auto",
-                                           .case_timeout = 300};
+static const struct test_flags defaults = {
+    .program = PROGRAM_DEFAULTS, .rtol = 1e-3, .atol = 1e-5, .jobs = 1, .isolate = "auto", .case_timeout = 300};
 
 struct testing {
     const struct test_flags *flags;
@@ -249,6 +246,8 @@ static int run(const void *own, const struct arguments *arguments)
     const struct test_flags *flags = own;
     xcvm_error error = {.pc = -1};
     int code = EXIT_OK;
+    if (flags->jobs > 1 && strcmp(flags->isolate, "never") == 0)
+        return report_usage("--jobs runs cases in processes of their own, which --isolate=never forbids");
     for (size_t i = 0; i < arguments->count && code == EXIT_OK; i++)
         if (cases_find(arguments->items[i], &testing.cases, &error) != XCVM_OK)
             code = report_error(NULL, &error);

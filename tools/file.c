@@ -43,17 +43,49 @@ static xcvm_status read_all(int fd, const char *path, struct buffer *bytes, xcvm
     }
 }
 
-xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error)
+static xcvm_status read_path(const char *path, struct buffer *bytes, xcvm_error *error)
 {
-    if (strcmp(path, "-") == 0)
-        return read_all(STDIN_FILENO, "standard input", bytes, error);
-    int fd;
-    TRY(open_file(path, &fd, error));
-    xcvm_status status = read_all(fd, path, bytes, error);
-    close(fd);
+    static bool input_read;
+    int fd = STDIN_FILENO;
+    bool input = strcmp(path, "-") == 0;
+    if (input && input_read)
+        return error_set(error, XCVM_INVALID_ARGUMENT, "standard input is wanted twice, but can be read only once");
+    input_read |= input;
+    if (!input)
+        TRY(open_file(path, &fd, error));
+    xcvm_status status = read_all(fd, input ? "standard input" : path, bytes, error);
+    if (!input)
+        close(fd);
     if (status != XCVM_OK)
         buffer_release(bytes);
     return status;
+}
+
+/* A stream that was read to tell its kind, and waits for file_read. */
+static struct {
+    const char *path; /* NULL: none */
+    struct buffer bytes;
+} ahead;
+
+static xcvm_status read_ahead(const char *path, xcvm_error *error)
+{
+    if (ahead.path != NULL && strcmp(ahead.path, path) == 0)
+        return XCVM_OK;
+    buffer_release(&ahead.bytes);
+    ahead.path = NULL;
+    TRY(read_path(path, &ahead.bytes, error));
+    ahead.path = path;
+    return XCVM_OK;
+}
+
+xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error)
+{
+    if (ahead.path == NULL || strcmp(ahead.path, path) != 0)
+        return read_path(path, bytes, error);
+    *bytes = ahead.bytes;
+    ahead.bytes = (struct buffer){0};
+    ahead.path = NULL;
+    return XCVM_OK;
 }
 
 /* ---- Kinds ---- */
@@ -126,7 +158,7 @@ static enum file_kind kind_of_message(const struct reader *reader)
         if (__builtin_add_overflow(offset, size, &offset) || __builtin_add_overflow(offset, at, &offset))
             break;
     }
-    return graph && opsets ? FILE_MODEL : FILE_PROGRAM;
+    return graph && opsets ? FILE_MODEL : FILE_UNKNOWN;
 }
 
 static enum file_kind kind_of(const struct reader *reader)
@@ -154,6 +186,11 @@ enum file_kind file_kind_of_bytes(const void *bytes, size_t count)
 
 xcvm_status file_kind_of(const char *path, enum file_kind *kind, xcvm_error *error)
 {
+    if (file_is_stream(path)) {
+        TRY(read_ahead(path, error));
+        *kind = file_kind_of_bytes(ahead.bytes.data, ahead.bytes.length);
+        return XCVM_OK;
+    }
     int fd;
     TRY(open_file(path, &fd, error));
     struct stat facts;
@@ -175,6 +212,19 @@ bool file_is_folder(const char *path)
 {
     struct stat facts;
     return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool file_is_stream(const char *path)
+{
+    struct stat facts;
+    return strcmp(path, "-") == 0 || (stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode));
+}
+
+bool file_is_same(const char *a, const char *b)
+{
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
 }
 
 char *file_folder(const char *path)

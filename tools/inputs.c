@@ -1,6 +1,7 @@
 #include "memory.h"
 #include "report.h"
 #include "session.h"
+#include "tensor_file.h"
 #include "value.h"
 
 #include <inttypes.h>
@@ -48,9 +49,13 @@ static bool find_parameter(const char *text, const xcvm_program *program, bool o
     return found;
 }
 
-static xcvm_status unknown_name(const char *text, const xcvm_program *program, bool outputs, const char *option,
+static const char *const option_names[] = {[BIND_INPUT] = "input", [BIND_OUTPUT] = "output", [BIND_EXPECT] = "expect"};
+
+static xcvm_status unknown_name(const char *text, const xcvm_program *program, enum binding_kind binding,
                                 xcvm_error *error)
 {
+    bool outputs = binding != BIND_INPUT;
+    const char *option = option_names[binding];
     size_t count = parameter_count(program, outputs), length = strcspn(text, "=");
     const char **names = memory_take(count + 1, sizeof *names);
     struct buffer list = {0};
@@ -73,18 +78,33 @@ static xcvm_status unknown_name(const char *text, const xcvm_program *program, b
     return XCVM_INVALID_ARGUMENT;
 }
 
-xcvm_status bindings_parse(const struct text_list *texts, const xcvm_program *program, bool outputs, const char *option,
+/* A SPEC that says where an output goes. */
+static xcvm_status parse_target(const char *text, struct spec *spec, xcvm_error *error)
+{
+    xcvm_status status = spec_parse(text, spec, NULL);
+    if (status == XCVM_OK && (spec->form == SPEC_NOTHING || spec->form == SPEC_DASH))
+        return XCVM_OK;
+    if (status == XCVM_OK && spec->form == SPEC_FILE && !spec->typed)
+        return tensor_file_check_target(spec->path, error);
+    return error_set(
+        error, XCVM_INVALID_ARGUMENT,
+        "\"%.100s\" is no place for an output: @file.npy writes it (or .npz, .pb, .png, .bin), - prints it", text);
+}
+
+xcvm_status bindings_parse(const struct text_list *texts, const xcvm_program *program, enum binding_kind kind,
                            struct bindings *bindings, xcvm_error *error)
 {
+    bool outputs = kind != BIND_INPUT;
+    const char *option = option_names[kind];
     *bindings = (struct bindings){0};
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < texts->count && status == XCVM_OK; i++) {
         const char *text = texts->items[i], *spec = text;
         struct binding binding = {0};
         bool named = find_parameter(text, program, outputs, &binding.index, &spec);
-        status = spec_parse(spec, &binding.spec, error);
+        status = (kind == BIND_OUTPUT ? parse_target : spec_parse)(spec, &binding.spec, error);
         if (!named && (parameter_count(program, outputs) != 1 || (status != XCVM_OK && strchr(text, '=') != NULL)))
-            status = unknown_name(text, program, outputs, option, error);
+            status = unknown_name(text, program, kind, error);
         else if (status != XCVM_OK)
             error_prefix(error, "--%s", option);
         else if (bindings_find(bindings, binding.index) != NULL)
@@ -131,22 +151,36 @@ struct making {
     xcvm_value **values;
 };
 
-/* Names what is missing, all at once. */
+/* Names what is missing, all at once, or as much of it as a message holds. */
 static xcvm_status check_complete(const struct making *making, xcvm_error *error)
 {
+    enum { MESSAGE_ROOM = 500 };
     struct buffer missing = {0};
-    size_t count = xcvm_program_input_count(making->program->handle);
+    size_t count = xcvm_program_input_count(making->program->handle), longest = 0, left = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(xcvm_program_input(making->program->handle, i)->name);
+        longest = length > longest && length <= 30 ? length : longest;
+    }
     for (size_t i = 0; i < count && !making->flags->random; i++) {
         const xcvm_parameter *input = xcvm_program_input(making->program->handle, i);
         if (bindings_find(&making->bindings, i) != NULL)
             continue;
-        buffer_format(&missing, "\n  --input %s=...    ", input->name);
-        type_print(&missing, &input->type);
+        struct buffer line = {0};
+        buffer_format(&line, "\n  --input %s=...", input->name);
+        buffer_pad(&line, 0, sizeof "\n  --input =...   " + longest);
+        type_print(&line, &input->type);
+        if (left == 0 && missing.length + line.length <= MESSAGE_ROOM)
+            buffer_text(&missing, buffer_string(&line));
+        else
+            left++;
+        buffer_release(&line);
     }
+    if (left != 0)
+        buffer_format(&missing, "\n  and %zu more", left);
     xcvm_status status = XCVM_OK;
     if (missing.length != 0)
-        status = error_set(error, XCVM_INVALID_ARGUMENT, "inputs are missing (or say --random):%.540s",
-                           buffer_string(&missing));
+        status =
+            error_set(error, XCVM_INVALID_ARGUMENT, "inputs are missing (or say --random):%s", buffer_string(&missing));
     buffer_release(&missing);
     return status;
 }
@@ -189,7 +223,9 @@ static void assume_dims(struct making *making, size_t index, xcvm_type *type)
             continue;
         int64_t found = dims_find(&making->dims, name);
         if (found < 0 && name != NULL && *name != '\0') {
-            report_line("note: dimension %s of input %s is taken as 1 (--dim %s=SIZE)", name, input->name, name);
+            const char *quote = strpbrk(name, " \t\"'$&|;()<>*?\\") != NULL ? "'" : "";
+            report_line("note: dimension %s of input %s is taken as 1 (--dim %s%s=SIZE%s)", name, input->name, quote,
+                        name, quote);
             dims_add(&making->dims, name, 1);
         } else if (found < 0) {
             report_line("note: dimension %d of input %s is taken as 1", i, input->name);
@@ -205,7 +241,7 @@ static xcvm_status random_input(struct making *making, size_t index, const struc
     if (type.kind == XCVM_KIND_SEQUENCE || type.kind == XCVM_KIND_OPTIONAL)
         return xcvm_list_create(NULL, type.kind, 0, NULL, &making->values[index], error);
     if (type.kind != XCVM_KIND_TENSOR || type.dtype == XCVM_NO_DTYPE || type.rank < 0)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "its type is not declared, so it must be given");
+        return error_set(error, XCVM_INVALID_ARGUMENT, "its type or shape is not declared, so it must be given");
     assume_dims(making, index, &type);
     return spec_random(&type, filling, &making->values[index], error);
 }
@@ -243,7 +279,7 @@ xcvm_status inputs_make(const struct program *program, const struct input_flags 
 {
     struct making making = {.program = program, .flags = flags, .seed = seed};
     size_t count = xcvm_program_input_count(program->handle);
-    TRY(bindings_parse(&flags->inputs, program->handle, false, "input", &making.bindings, error));
+    TRY(bindings_parse(&flags->inputs, program->handle, BIND_INPUT, &making.bindings, error));
     making.values = memory_take(count, sizeof *making.values);
     for (size_t i = 0; i < program->dims.count; i++)
         dims_add(&making.dims, program->dims.items[i].name, program->dims.items[i].value);
@@ -283,4 +319,11 @@ void inputs_release(const xcvm_program *program, xcvm_value **values)
     for (size_t i = 0; values != NULL && i < xcvm_program_input_count(program); i++)
         xcvm_value_release(values[i]);
     free(values);
+}
+
+void inputs_hint(const struct input_flags *flags, const xcvm_error *error)
+{
+    if (flags->random && error->status == XCVM_OUT_OF_RANGE && error->pc >= 0)
+        report_line("note: random integers are from 0 to %lld; --int-max=N says how many there are to choose from",
+                    (long long)flags->int_max - 1);
 }

@@ -25,9 +25,10 @@ static const struct example spec_rows[] = {
                   "and from 0 to 255 for integers"},
     {"2x3xf32=@file.bin", "the elements as they lie in memory, little-endian; dimensions and type may be left out if "
                           "the input declares them. In front of another kind of file they say what it must hold"},
-    {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to --int-max; also 2x3xf32=random"},
+    {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to below --int-max; also 2x3xf32=random"},
     {"zeros, ones", "also 2x3xf32=zeros"},
-    {"seq(SPEC; SPEC)", "a sequence; optional(SPEC), optional() and map(KEYS; VALUES) likewise"},
+    {"seq(2xf32=1 2; f32=3)", "a sequence of tensors that are written out; optional(3.5), optional() and "
+                              "map(KEYS; VALUES) likewise"},
     {"-", "a file in one of these formats on standard input"},
 };
 static const char spec_output_text[] =
@@ -35,8 +36,17 @@ static const char spec_output_text[] =
     "prints "
     "it, and nothing discards it. The element types are bool i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64 f16 bf16 f32 "
     "f64 "
-    "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f4e2m1 c64 c128 str. A value of another type is converted where no element "
+    "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 c64 c128 str. A value of another type is converted where no "
+    "element "
     "changes (floats may be rounded).";
+
+static const struct example environment_rows[] = {
+    {"CC", "the C compiler of --fuse, if --cc names none"},
+    {"XDG_CACHE_HOME, HOME", "kernel libraries are kept by the hash of their source in $XDG_CACHE_HOME/xcvm or "
+                             "~/.cache/xcvm, which may be removed at any time"},
+    {"TMPDIR", "where --fuse works for a model that is compiled in memory; /tmp if not set"},
+    {"NO_COLOR", "if set and not empty, no colours are used on a terminal"},
+};
 
 static const struct exit_row {
     int code;
@@ -183,6 +193,13 @@ static void help_exit_codes(struct buffer *text)
         buffer_format(text, "  %d  %s\n", exit_rows[i].code, exit_rows[i].sentence);
 }
 
+static void example_line(struct buffer *text, const char *indent, const struct command *command,
+                         const struct example *example)
+{
+    buffer_format(text, "%sxcvm %s%s%s\n", indent, command->name, *example->arguments != '\0' ? " " : "",
+                  example->arguments);
+}
+
 void manual_help(struct buffer *text, const struct command *command)
 {
     buffer_text(text, "Usage: ");
@@ -197,7 +214,8 @@ void manual_help(struct buffer *text, const struct command *command)
     if (command->example_count != 0)
         buffer_text(text, "Examples\n");
     for (size_t i = 0; i < command->example_count; i++) {
-        buffer_format(text, "  xcvm %s %s\n      ", command->name, command->examples[i].arguments);
+        example_line(text, "  ", command, &command->examples[i]);
+        buffer_text(text, "      ");
         wrap(text, command->examples[i].purpose, text->length - 6, 6);
     }
     if (command->example_count != 0)
@@ -283,7 +301,9 @@ void manual_markdown(struct buffer *text, const struct command *command)
         buffer_text(text, "## Examples\n\n");
     for (size_t i = 0; i < command->example_count; i++) {
         markdown_text(text, command->examples[i].purpose);
-        buffer_format(text, "\n\n    xcvm %s %s\n\n", command->name, command->examples[i].arguments);
+        buffer_text(text, "\n\n");
+        example_line(text, "    ", command, &command->examples[i]);
+        buffer_text(text, "\n");
     }
     buffer_text(text, "## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
     for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
@@ -402,7 +422,9 @@ void manual_troff(struct buffer *text, const struct command *const *commands)
     buffer_text(text, ".SH EXIT STATUS\n");
     for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
         buffer_format(text, ".TP\n.B %d\n%s\n", exit_rows[i].code, exit_rows[i].sentence);
-    buffer_text(text, ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nif set and not empty, no colours are used on a terminal\n");
+    buffer_text(text, ".SH ENVIRONMENT\n");
+    for (size_t i = 0; i < COUNT_OF(environment_rows); i++)
+        troff_item(text, environment_rows[i].arguments, environment_rows[i].purpose);
 }
 
 /* ---- Completion ---- */
@@ -419,15 +441,18 @@ static void completion_command(struct buffer *text, const struct command *comman
     for (size_t g = 0; g < command->group_count; g++)
         for (size_t i = 0; i < command->groups[g].count; i++) {
             const struct option *option = &command->groups[g].options[i];
+            char letter[8] = "";
+            if (option->letter != 0)
+                snprintf(letter, sizeof letter, "|-%c", option->letter);
             if (option->kind == OPTION_CHOICE) {
-                buffer_format(text, "                --%s) words=\"", option->name);
+                buffer_format(text, "                --%s%s) words=\"", option->name, letter);
                 for (const char *at = option->argument; *at != '\0'; at++)
                     buffer_append(text, *at == '|' ? " " : at, 1);
                 buffer_text(text, "\" ;;\n");
             } else if (option->kind == OPTION_FILE) {
-                buffer_format(text, "                --%s) kind=file ;;\n", option->name);
+                buffer_format(text, "                --%s%s) kind=file ;;\n", option->name, letter);
             } else if (option->kind == OPTION_FOLDER) {
-                buffer_format(text, "                --%s) kind=folder ;;\n", option->name);
+                buffer_format(text, "                --%s%s) kind=folder ;;\n", option->name, letter);
             }
         }
     buffer_text(text, "            esac\n            ;;\n");
@@ -453,6 +478,8 @@ void manual_completion(struct buffer *text, const struct command *const *command
                       "        option=${COMP_WORDS[COMP_CWORD-2]}\n"
                       "    elif [[ $current == --*=* ]]; then\n"
                       "        option=${current%%=*} current=${current#*=}\n"
+                      "    elif [[ $current != -* && ${COMP_WORDS[COMP_CWORD-1]} == -* ]]; then\n"
+                      "        option=${COMP_WORDS[COMP_CWORD-1]}\n"
                       "    fi\n"
                       "    case \"$command\" in\n"
                       "        help)\n            words=\"spec ");
@@ -464,6 +491,8 @@ void manual_completion(struct buffer *text, const struct command *const *command
     buffer_text(text, "    esac\n"
                       "    if [ -n \"$words\" ]; then\n"
                       "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+                      "    elif [[ $current == @* ]]; then\n"
+                      "        COMPREPLY=($(compgen -P @ -f -- \"${current#@}\"))\n"
                       "    elif [ \"$kind\" = folder ]; then\n"
                       "        COMPREPLY=($(compgen -d -- \"$current\"))\n"
                       "    elif [[ -z $option && $current == -* ]]; then\n"

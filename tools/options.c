@@ -361,9 +361,12 @@ const char *option_default(const struct option *option, const struct option_grou
     case OPTION_REAL:
         snprintf(text, size, "%g", *(const double *)(const void *)at);
         break;
-    case OPTION_SIZE:
-        snprintf(text, size, "%" PRIu64, *(const uint64_t *)(const void *)at);
+    case OPTION_SIZE: {
+        uint64_t bytes = *(const uint64_t *)(const void *)at;
+        bool whole = bytes % (UINT64_C(1) << 30) == 0 && bytes != 0;
+        snprintf(text, size, "%" PRIu64 "%s", whole ? bytes >> 30 : bytes, whole ? "G" : "");
         break;
     }
-    return strcmp(text, "0") == 0 ? NULL : text;
+    }
+    return strcmp(text, "0") == 0 && strstr(option->help, "0: ") == NULL ? NULL : text;
 }

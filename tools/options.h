@@ -82,7 +82,8 @@ bool options_parse(const struct command *command, int argc, char **argv, void *o
                    bool *help);
 void options_release(const struct command *command, void *options, struct arguments *operands);
 
-/* The default of an option as text, or NULL if there is none to speak of (false, 0, no text). `text` is for numbers. */
+/* The default of an option as text, or NULL if there is none to speak of: false, no text, and 0 unless the help says
+ * what "0: " means. `text` is for numbers. */
 const char *option_default(const struct option *option, const struct option_group *group, const void *defaults,
                            char *text, size_t size);
 

@@ -1,64 +1,17 @@
 #include "output.h"
 #include "memory.h"
 #include "report.h"
+#include "unfinished.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PENDING_BYTES = 1 << 16, UNFINISHED_MAX = 8 };
-
-/* Temporary files to remove when the process ends early. */
-static _Atomic(char *) unfinished[UNFINISHED_MAX];
-
-static void remove_unfinished(void)
-{
-    for (int i = 0; i < UNFINISHED_MAX; i++) {
-        const char *path = atomic_load(&unfinished[i]);
-        if (path != NULL)
-            unlink(path);
-    }
-}
-
-static void on_signal(int number)
-{
-    remove_unfinished();
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
-static void note_unfinished(char *path)
-{
-    static bool installed;
-    if (!installed) {
-        installed = true;
-        atexit(remove_unfinished);
-        static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ, SIGXCPU};
-        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-            if (signal(numbers[i], on_signal) == SIG_IGN)
-                signal(numbers[i], SIG_IGN);
-    }
-    for (int i = 0; i < UNFINISHED_MAX; i++) {
-        char *none = NULL;
-        if (atomic_compare_exchange_strong(&unfinished[i], &none, path))
-            return;
-    }
-}
-
-static void forget_unfinished(char *path)
-{
-    for (int i = 0; i < UNFINISHED_MAX; i++) {
-        char *expected = path;
-        if (atomic_compare_exchange_strong(&unfinished[i], &expected, NULL))
-            return;
-    }
-}
+enum { PENDING_BYTES = 1 << 16 };
 
 static xcvm_status fail(xcvm_error *error, const char *path, int number)
 {
@@ -99,7 +52,7 @@ xcvm_status output_open(struct output *output, const char *path, xcvm_error *err
             *output = (struct output){.fd = -1};
             return fail(error, path, number);
         }
-        note_unfinished(output->temporary);
+        unfinished_note(output->temporary);
         mode_t mask = umask(0);
         umask(mask);
         fchmod(output->fd, exists ? facts.st_mode & 0777 : 0666 & ~mask);
@@ -150,7 +103,7 @@ bool output_sink(void *user, const void *bytes, size_t count)
 static void release(struct output *output)
 {
     if (output->temporary != NULL)
-        forget_unfinished(output->temporary);
+        unfinished_forget(output->temporary);
     free(output->temporary);
     free(output->target);
     free(output->name);

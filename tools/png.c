@@ -2,6 +2,7 @@
 #include "memory.h"
 #include "number.h"
 #include "report.h"
+#include "value.h"
 
 #define STBI_ONLY_PNG
 #define STBI_NO_STDIO
@@ -95,6 +96,17 @@ static xcvm_status fill(const struct layout *layout, const unsigned char *pixels
     return XCVM_OK;
 }
 
+static xcvm_status misfit(const xcvm_type *wanted, int width, int height, xcvm_error *error)
+{
+    struct buffer type = {0};
+    type_print(&type, wanted);
+    xcvm_status status =
+        error_set(error, XCVM_SHAPE_MISMATCH, "the image is %d wide and %d high, which does not fit %.100s", width,
+                  height, buffer_string(&type));
+    buffer_release(&type);
+    return status;
+}
+
 xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, xcvm_value **tensor, xcvm_error *error)
 {
     int width = 0, height = 0, own = 0;
@@ -105,8 +117,7 @@ xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, x
         return error_set(error, XCVM_TYPE_MISMATCH, "an image cannot become %s", xcvm_dtype_name(dtype));
     struct layout layout;
     if (!choose_layout(wanted, height, width, own == 2 ? 4 : own, &layout))
-        return error_set(error, XCVM_SHAPE_MISMATCH,
-                         "the image is %d wide and %d high, which does not fit what is declared", width, height);
+        return misfit(wanted, width, height, error);
     unsigned char *pixels = stbi_load_from_memory(bytes, (int)count, &width, &height, &own, (int)layout.channels);
     if (pixels == NULL)
         return error_set(error, XCVM_INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());

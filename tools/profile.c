@@ -94,9 +94,9 @@ static void print_figures(struct table *table, const struct profile_row *row, ui
 
 static void print_titles(struct table *table)
 {
-    static const char *const titles[] = {">calls", ">total ms", ">mean us", ">share %", ">GFLOP/s", ">GB/s"};
+    static const char *const titles[] = {"calls", "total ms", "mean us", "share %", "GFLOP/s", "GB/s"};
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_cell(table, "%s", titles[i]);
+        table_cell(table, ">%s", titles[i]);
 }
 
 static void print_kinds(const struct profile *profile, uint64_t total, FILE *stream)
@@ -157,8 +157,8 @@ void profile_print(const struct profile *profile, bool by_time, size_t top, FILE
     fputc('\n', stream);
     print_rows(profile, total, by_time, top, stream);
     double runs = (double)(profile->runs != 0 ? profile->runs : 1);
-    fprintf(stream, "\n%zu runs of %.4f ms, %.4f ms of it in instructions\n", profile->runs,
-            (double)profile->run_ns * 1e-6 / runs, (double)total * 1e-6 / runs);
+    fprintf(stream, "\n%zu run%s of %.4f ms, %.4f ms of it in instructions\n", profile->runs,
+            profile->runs != 1 ? "s" : "", (double)profile->run_ns * 1e-6 / runs, (double)total * 1e-6 / runs);
 }
 
 void profile_release(struct profile *profile)

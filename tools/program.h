@@ -2,20 +2,37 @@
 #ifndef XCVM_TOOLS_PROGRAM_H
 #define XCVM_TOOLS_PROGRAM_H
 
-#include "buffer.h"
+#include "file.h"
+#include "library.h"
 #include "options.h"
 
 #include <xcvm/compiler.h>
+
+enum { DEFAULT_OPTIMIZATION = 2 };
 
 /* Options of every subcommand that takes a PROG. */
 struct program_flags {
     struct text_list dims; /* NAME=SIZE */
     int64_t optimization;
+    const char *layout;
+    bool tune, fuse;
     bool copy, no_libraries;
     const char *library_dir, *isa;
 };
-extern const struct option program_options[6];
-enum { DEFAULT_OPTIMIZATION = 2 };
+/* How a model is compiled in memory. The last two are only for subcommands that run the program. */
+extern const struct option model_options[5];
+enum { MODEL_OPTIONS = 3, RUN_MODEL_OPTIONS = 5 };
+extern const struct option loading_options[4];
+/* The groups that a subcommand lists; `member` is its struct program_flags. */
+#define MODEL_GROUP(count, type, member)                                                                               \
+    {                                                                                                                  \
+        "Compiling a model", model_options, (count), offsetof(type, member)                                            \
+    }
+#define LOADING_GROUP(type, member) OPTION_GROUP("Loading", loading_options, type, member)
+#define PROGRAM_DEFAULTS                                                                                               \
+    {                                                                                                                  \
+        .optimization = DEFAULT_OPTIMIZATION, .layout = "blocked"                                                      \
+    }
 
 /* Sizes of named dimensions, from --dim. */
 struct dims {
@@ -33,12 +50,16 @@ void dims_release(struct dims *dims);
 /* The optimisation level of the command line (0, 1, 2) as the compiler counts it. */
 int compiler_level(int64_t level);
 
+/* For a text that names files outside of its folder. */
+#define ANY_PATH_HINT " (\"xcvm asm --any-path\" makes a program of a text that may)"
+
 struct program {
     xcvm_program *handle;
     const char *path;
-    struct buffer bytes; /* of a program that is not in a file */
+    struct buffer bytes;    /* of a program that is not in a file */
+    struct library library; /* of a model compiled with --fuse, until it is loaded */
     struct dims dims;
-    bool compiled; /* from a model */
+    enum file_kind kind; /* of what was named; a model is compiled */
     double compile_seconds, load_seconds;
     xcc_report report; /* of a compiled one */
 };

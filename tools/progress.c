@@ -1,8 +1,10 @@
 #include "progress.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,7 +22,7 @@ void progress_start(struct progress *progress)
 
 void progress_show(struct progress *progress, const char *what, double fraction)
 {
-    enum { WIDTH = 30 };
+    enum { WIDTH = 30, PERCENT = 6, ALL = WIDTH + PERCENT + 43 };
     double now = progress->shown < 0 ? 0 : now_seconds();
     if (progress->shown < 0 || now - progress->started < 0.5 || now - progress->drawn < 0.1)
         return;
@@ -31,7 +33,14 @@ void progress_show(struct progress *progress, const char *what, double fraction)
     memset(bar, '-', WIDTH);
     memset(bar, '#', (size_t)done);
     bar[WIDTH] = '\0';
-    fprintf(stderr, "\r\033[K[%s] %3d%% %.40s", bar, (int)(fraction * 100), what);
+    /* What does not fit into one line could not be taken back. */
+    struct winsize window;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col != 0;
+    if (known && window.ws_col < ALL)
+        fprintf(stderr, "\r\033[K%3d%% %.*s", (int)(fraction * 100),
+                window.ws_col > PERCENT ? window.ws_col - PERCENT : 0, what);
+    else
+        fprintf(stderr, "\r\033[K[%s] %3d%% %.40s", bar, (int)(fraction * 100), what);
     fflush(stderr);
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *command_name;
@@ -43,12 +44,31 @@ static void start_line(void)
         fputs("xcvm: ", stderr);
 }
 
+void make_printable(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 ? *text != '\n' && *text != '\t' : *text == 0x7f)
+            *text = '?';
+}
+
+static void print_safely(const char *format, va_list arguments)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0) {
+        fputs("out of memory", stderr);
+        return;
+    }
+    make_printable(text);
+    fputs(text, stderr);
+    free(text);
+}
+
 void report_line(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     start_line();
-    vfprintf(stderr, format, arguments);
+    print_safely(format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
 }
@@ -96,7 +116,7 @@ int report_usage(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     start_line();
-    vfprintf(stderr, format, arguments);
+    print_safely(format, arguments);
     va_end(arguments);
     fprintf(stderr, "\nTry: xcvm help%s%s\n", command_name != NULL ? " " : "",
             command_name != NULL ? command_name : "");
@@ -129,4 +149,12 @@ void error_prefix(xcvm_error *error, const char *format, ...)
     memmove(error->message + length, error->message, kept);
     memcpy(error->message, prefix, length);
     error->message[length + kept] = '\0';
+}
+
+void error_append(xcvm_error *error, const char *text)
+{
+    if (error == NULL)
+        return;
+    size_t length = strlen(error->message);
+    snprintf(error->message + length, sizeof error->message - length, "%s", text);
 }

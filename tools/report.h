@@ -36,11 +36,16 @@ void report_describe(const xcvm_error *error, char *text, size_t size);
 /* A wrong command line: the message and where to find help. Returns EXIT_USAGE. */
 int report_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Names come from files: what a terminal would take for a command becomes a question mark. */
+void make_printable(char *text);
+
 /* Fills in `error` (may be NULL) as the library does; returns `status`. */
 xcvm_status error_set(xcvm_error *error, xcvm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Puts "prefix: " in front of the message. */
 void error_prefix(xcvm_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Puts a text behind the message. */
+void error_append(xcvm_error *error, const char *text);
 
 #define TRY(expression)                                                                                                \
     do {                                                                                                               \

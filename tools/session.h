@@ -37,9 +37,10 @@ struct bindings {
     struct binding *items;
     size_t count;
 };
-/* Takes `texts` apart, of the inputs of the program or (`outputs`) its outputs. NAME= may be left out if there is only
- * one. Option names the option in messages. */
-xcvm_status bindings_parse(const struct text_list *texts, const xcvm_program *program, bool outputs, const char *option,
+/* What an option of NAME=SPEC is about: --input, --output and --expect. */
+enum binding_kind { BIND_INPUT, BIND_OUTPUT, BIND_EXPECT };
+/* Takes `texts` apart. NAME= may be left out if there is only one input or output. */
+xcvm_status bindings_parse(const struct text_list *texts, const xcvm_program *program, enum binding_kind kind,
                            struct bindings *bindings, xcvm_error *error);
 /* The binding of a parameter, NULL if it has none. */
 const struct binding *bindings_find(const struct bindings *bindings, size_t index);
@@ -50,6 +51,8 @@ void bindings_release(struct bindings *bindings);
  * inputs and --dim say, or 1, which is told on stderr. Statuses: INVALID_ARGUMENT for a wrong command line. */
 xcvm_status inputs_make(const struct program *program, const struct input_flags *flags, int64_t seed,
                         xcvm_value ***values, xcvm_error *error);
+/* After a run that failed: says what helps where random integers were too large for what they index. */
+void inputs_hint(const struct input_flags *flags, const xcvm_error *error);
 xcvm_status inputs_bind(const xcvm_program *program, xcvm_session *session, xcvm_value *const *values,
                         xcvm_error *error);
 void inputs_release(const xcvm_program *program, xcvm_value **values);

@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool spec_parse_type(const char *text, size_t length, xcvm_type *type)
 {
@@ -55,6 +56,17 @@ static xcvm_status parse_filling(const char *body, struct spec *spec, bool *foun
     return XCVM_OK;
 }
 
+static xcvm_status no_tensor(const char *text, const char *body, xcvm_error *error)
+{
+    if (access(body, F_OK) == 0)
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "\"%.100s\" is no tensor; a file's name stands behind @: @%.100s", text, body);
+    return error_set(error, XCVM_INVALID_ARGUMENT,
+                     "\"%.100s\" is no tensor: it is written 3.5, 2x3xf32=1 2 3 4 5 6, @file.npy, random, zeros, "
+                     "ones (see xcvm help spec)",
+                     text);
+}
+
 static xcvm_status parse_file(const char *text, struct spec *spec, xcvm_error *error)
 {
     spec->form = SPEC_FILE;
@@ -98,10 +110,7 @@ xcvm_status spec_parse(const char *text, struct spec *spec, xcvm_error *error)
     if (status == XCVM_OK && !found && *spec->body == '@')
         status = parse_file(spec->body + 1, spec, error);
     else if (status == XCVM_OK && !found && (!literal_is_one(spec->body) || wrong_type(text, equals, spec)))
-        status = error_set(error, XCVM_INVALID_ARGUMENT,
-                           "\"%.100s\" is no tensor: it is written 3.5, 2x3xf32=1 2 3 4 5 6, @file.npy, random, zeros, "
-                           "ones (see xcvm help spec)",
-                           text);
+        status = no_tensor(text, spec->body, error);
     if (status != XCVM_OK)
         spec_release(spec);
     return status;

@@ -1,6 +1,7 @@
 #include "table.h"
 #include "buffer.h"
 #include "memory.h"
+#include "report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,14 @@ void table_cell(struct table *table, const char *format, ...)
     struct buffer text = {0};
     va_list arguments;
     va_start(arguments, format);
-    buffer_format_list(&text, format, arguments);
+    bool right = *format == '>';
+    buffer_format_list(&text, format + right, arguments);
     va_end(arguments);
     struct table_row *row = &table->open;
     row->cells = memory_append(row->cells, row->count, sizeof *row->cells);
-    row->cells[row->count++] = memory_text(buffer_string(&text));
+    char *cell = memory_text(buffer_string(&text));
+    make_printable(cell);
+    row->cells[row->count++] = (struct table_text){cell, right};
     buffer_release(&text);
 }
 
@@ -42,8 +46,7 @@ void table_print(struct table *table, FILE *stream)
     size_t *widths = memory_take(columns, sizeof *widths);
     for (size_t i = 0; i < table->count; i++)
         for (size_t k = 0; k < table->rows[i].count; k++) {
-            const char *cell = table->rows[i].cells[k];
-            size_t w = width(cell + (*cell == '>'));
+            size_t w = width(table->rows[i].cells[k].text);
             widths[k] = w > widths[k] ? w : widths[k];
         }
     struct buffer line = {0};
@@ -51,14 +54,14 @@ void table_print(struct table *table, FILE *stream)
         struct table_row *row = &table->rows[i];
         line.length = 0;
         for (size_t k = 0; k < row->count; k++) {
-            const char *cell = row->cells[k], *text = cell + (*cell == '>');
-            int space = (int)(widths[k] - width(text));
+            struct table_text *cell = &row->cells[k];
+            int space = (int)(widths[k] - width(cell->text));
             buffer_text(&line, k != 0 ? "  " : "");
-            if (*cell == '>')
-                buffer_format(&line, "%*s%s", space, "", text);
+            if (cell->right)
+                buffer_format(&line, "%*s%s", space, "", cell->text);
             else
-                buffer_format(&line, "%s%*s", text, space, "");
-            free(row->cells[k]);
+                buffer_format(&line, "%s%*s", cell->text, space, "");
+            free(cell->text);
         }
         while (line.length != 0 && line.data[line.length - 1] == ' ')
             line.length--;

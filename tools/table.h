@@ -2,13 +2,17 @@
 #ifndef XCVM_TOOLS_TABLE_H
 #define XCVM_TOOLS_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-/* Zero-initialised it is empty. A cell that begins with > stands at the right of its column. */
+/* Zero-initialised it is empty. A cell whose format begins with > stands at the right of its column. */
 struct table {
     struct table_row {
-        char **cells;
+        struct table_text {
+            char *text;
+            bool right;
+        } * cells;
         size_t count;
     } * rows;
     size_t count;

@@ -10,8 +10,10 @@
 
 #include <xcvm/compiler.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum format { FORMAT_UNKNOWN, FORMAT_NPY, FORMAT_NPZ, FORMAT_PB, FORMAT_PNG, FORMAT_BIN };
 
@@ -107,6 +109,8 @@ xcvm_status tensor_file_read(const char *path, const char *key, const struct wan
     struct buffer bytes = {0};
     TRY(file_read(path, &bytes, error));
     xcvm_status status = read_bytes(path, key, &bytes, wanted, value, error);
+    if (status == XCVM_INVALID_MODEL) /* of a .pb file, but no model is concerned */
+        status = error->status = XCVM_INVALID_ARGUMENT;
     if (status != XCVM_OK)
         error_prefix(error, "%s", strcmp(path, "-") == 0 ? "standard input" : path);
     buffer_release(&bytes);
@@ -139,14 +143,29 @@ static xcvm_status write_raw(const xcvm_value *value, struct output *output, xcv
                : error_set(error, XCVM_IO, "the elements cannot be written");
 }
 
+static xcvm_status unknown_target(const char *path, xcvm_error *error)
+{
+    return error_set(error, XCVM_INVALID_ARGUMENT,
+                     "%s: the kind of file is not known (.npy, .npz, .pb, .png and .bin can be written)", path);
+}
+
+xcvm_status tensor_file_check_target(const char *path, xcvm_error *error)
+{
+    if (format_of(path, NULL) == FORMAT_UNKNOWN)
+        return unknown_target(path, error);
+    char *folder = file_folder(path);
+    int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
+    free(folder);
+    return reason != 0 ? error_set(error, XCVM_IO, "%s: cannot be written: %s", path, strerror(reason)) : XCVM_OK;
+}
+
 xcvm_status tensor_file_write(struct tensor_files *files, const char *path, const char *key, const char *name,
                               const xcvm_value *value, xcvm_error *error)
 {
     enum format format = format_of(path, NULL);
     xcvm_status status;
     if (format == FORMAT_UNKNOWN)
-        return error_set(error, XCVM_INVALID_ARGUMENT,
-                         "%s: the kind of file is not known (.npy, .npz, .pb, .png and .bin can be written)", path);
+        return unknown_target(path, error);
     if (format == FORMAT_NPZ) {
         status = add_to_archive(files, path, key != NULL && *key != '\0' ? key : name, value, error);
         if (status != XCVM_OK)

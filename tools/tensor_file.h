@@ -23,6 +23,9 @@ struct tensor_files {
     } * archives;
     size_t archive_count;
 };
+/* Whether a tensor can be written there, as far as that is known beforehand: the kind of file and its folder. */
+xcvm_status tensor_file_check_target(const char *path, xcvm_error *error);
+
 /* `path` is lent until tensor_files_finish. */
 xcvm_status tensor_file_write(struct tensor_files *files, const char *path, const char *key, const char *name,
                               const xcvm_value *value, xcvm_error *error);

@@ -248,6 +248,21 @@ static void put_metadata(struct writing *writing, const char *kind, int track, c
     buffer_text(&writing->text, "}}");
 }
 
+/* Writes the runs from number `run` on that began before the record at `at` (NULL: all), so that events of a track
+ * stand in the order of their beginnings. Returns the number of the next. */
+static size_t put_runs(struct writing *writing, const struct trace *trace, size_t run, const char *at)
+{
+    struct trace_record record = {.start_ns = UINT64_MAX};
+    if (at != NULL)
+        memcpy(&record, at, sizeof record);
+    for (; run < trace->run_count && trace->runs[run].start_ns <= record.start_ns; run++) {
+        begin_event(writing, "run", "X", 0);
+        put_duration(writing, "Session", trace->runs[run].start_ns, trace->runs[run].end_ns);
+        buffer_format(&writing->text, ",\"args\":{\"iteration\":%zu}}", run);
+    }
+    return run;
+}
+
 static void put_all_metadata(struct writing *writing, const char *program)
 {
     char *name = memory_format("xcvm %s", program);
@@ -267,14 +282,13 @@ bool trace_write(const struct trace *trace, const struct trace_header *header, x
     struct writing writing = {.good = true, .sink = sink, .user = user};
     writing.origin = trace->run_count != 0 ? trace->runs[0].start_ns : 0;
     buffer_text(&writing.text, "{\"traceEvents\":[\n");
-    for (size_t i = 0; i < trace->run_count; i++) {
-        begin_event(&writing, "run", "X", 0);
-        put_duration(&writing, "Session", trace->runs[i].start_ns, trace->runs[i].end_ns);
-        buffer_format(&writing.text, ",\"args\":{\"iteration\":%zu}}", i);
-    }
     const char *end = trace->records.length != 0 ? trace->records.data + trace->records.length : NULL;
-    for (const char *at = trace->records.data; at != end && end != NULL && writing.good;)
+    size_t run = 0;
+    for (const char *at = trace->records.data; at != end && end != NULL && writing.good;) {
+        run = put_runs(&writing, trace, run, at);
         at = put_record(&writing, trace, at);
+    }
+    put_runs(&writing, trace, run, NULL);
     put_all_metadata(&writing, header->program);
     buffer_text(&writing.text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":");
     json_string(&writing.text, header->program);
@@ -282,7 +296,7 @@ bool trace_write(const struct trace *trace, const struct trace_header *header, x
     json_string(&writing.text, header->producer != NULL ? header->producer : "");
     buffer_text(&writing.text, ",\"version\":");
     json_string(&writing.text, xcvm_version());
-    buffer_format(&writing.text, ",\"threads\":\"%" PRId64 "\"}}\n", header->threads);
+    buffer_format(&writing.text, ",\"threads\":\"%d\"}}\n", header->threads);
     flush_text(&writing);
     buffer_release(&writing.text);
     return writing.good;

@@ -22,7 +22,7 @@ struct trace {
 /* Names what it is a trace of. */
 struct trace_header {
     const char *program, *producer;
-    int64_t threads;
+    int threads;
 };
 
 /* A run as a whole; runs are noted in their order. */

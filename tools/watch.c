@@ -16,7 +16,7 @@
 
 const struct option watch_options[5] = {
     {"trace-shapes", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, trace_shapes), 0, 0,
-     "print a line for each instruction with the types and shapes of its results"},
+     "print a line for each instruction with its node of the model and the types and shapes of its results"},
     {"trace-values", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, trace_values), 0, 0,
      "print a line for each instruction with its results, whole or summarised"},
     {"dump-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct watch_flags, dump_dir), 0, 0,
@@ -65,6 +65,8 @@ static void trace(const struct watch_flags *flags, const xcvm_event *event)
 {
     struct buffer line = {0};
     event_print(&line, event);
+    if (event->node != NULL && *event->node != '\0')
+        buffer_format(&line, " node \"%s\"", event->node);
     for (size_t i = 0; i < event->output_count; i++) {
         buffer_text(&line, i != 0 ? ", " : "  ");
         if (event->outputs[i] == NULL)
@@ -74,6 +76,7 @@ static void trace(const struct watch_flags *flags, const xcvm_event *event)
         else
             value_type_print(&line, event->outputs[i]);
     }
+    make_printable(line.data);
     puts(buffer_string(&line));
     buffer_release(&line);
 }

@@ -128,25 +128,6 @@ static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
     }
 }
 
-static xcvm_status provide_arena(xcvm_session *s, xcvm_error *error)
-{
-    uint64_t bytes = s->program->image.arena_bytes;
-    if (s->arena != NULL || bytes == 0)
-        return XCVM_OK;
-    XCVM_CHECK(error, bytes <= PTRDIFF_MAX, OUT_OF_MEMORY, "the program's plan takes %llu bytes",
-               (unsigned long long)bytes);
-    XCVM_TRY(xcvm_heap_account(s->kernel.heap, (ptrdiff_t)bytes, error));
-    s->arena = xcvm_allocate(&s->allocator, (size_t)bytes);
-    if (s->arena == NULL) {
-        xcvm_heap_account(s->kernel.heap, -(ptrdiff_t)bytes, NULL);
-        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the program's plan of %llu bytes",
-                              (unsigned long long)bytes);
-    }
-    s->arena_bytes = (size_t)bytes;
-    xcvm_memory_populate(s->arena, s->arena_bytes);
-    return XCVM_OK;
-}
-
 static void finish(xcvm_session *s, xcvm_status status)
 {
     const xcvm_program *program = s->program;
@@ -176,7 +157,6 @@ xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *opti
         xcvm_value_clear(&session->outputs[i]);
     if (session->bound_anew)
         XCVM_TRY(xcvm_session_check_bindings(session, error));
-    XCVM_TRY(provide_arena(session, error));
     xcvm_kernel *k = &session->kernel;
     k->error = error;
     k->deadline_ns = 0;

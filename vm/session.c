@@ -90,6 +90,25 @@ static void bind_instruction(xcvm_session *s, size_t pc)
 
 /* ---- Life ---- */
 
+static xcvm_status provide_arena(xcvm_session *s, xcvm_error *error)
+{
+    uint64_t bytes = s->program->image.arena_bytes;
+    if (bytes == 0)
+        return XCVM_OK;
+    XCVM_CHECK(error, bytes <= PTRDIFF_MAX, OUT_OF_MEMORY, "the program's plan takes %llu bytes",
+               (unsigned long long)bytes);
+    XCVM_TRY(xcvm_heap_account(s->kernel.heap, (ptrdiff_t)bytes, error));
+    s->arena = xcvm_allocate(&s->allocator, (size_t)bytes);
+    if (s->arena == NULL) {
+        xcvm_heap_account(s->kernel.heap, -(ptrdiff_t)bytes, NULL);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the program's plan of %llu bytes",
+                              (unsigned long long)bytes);
+    }
+    s->arena_bytes = (size_t)bytes;
+    xcvm_memory_populate(s->arena, s->arena_bytes);
+    return XCVM_OK;
+}
+
 static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_error *error)
 {
     int threads = o->threads != 0 ? o->threads : xcvm_available_threads();
@@ -101,6 +120,8 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
         s->arena = o->arena;
         s->arena_bytes = o->arena_bytes;
         s->arena_is_callers = true;
+    } else {
+        XCVM_TRY(provide_arena(s, error));
     }
     s->random = o->seed;
     s->strict_types = s->watched = o->strict_types;
@@ -189,6 +210,13 @@ void xcvm_session_cancel(xcvm_session *session)
 {
     if (session != NULL)
         __atomic_store_n(&session->cancelled, 1, __ATOMIC_RELAXED);
+}
+
+int xcvm_session_threads(const xcvm_session *session)
+{
+    if (session == NULL)
+        return 0;
+    return session->kernel.threads != NULL ? xcvm_threads_count(session->kernel.threads) : 1;
 }
 
 void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info)

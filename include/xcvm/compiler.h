@@ -33,9 +33,10 @@ typedef struct xcc_options {
     bool plain_layout; /* channels stay as the model has them: no pass block */
     /* Kernel libraries: functions made for this program, that stand for groups of its instructions where they can be
      * opened. The program names the library by the last part of `fuse`, and it is looked for beside the program. */
-    const char *fuse;      /* file that the library is written to; NULL: none is made */
-    const char *keep_c;    /* file that its source is written to; NULL: it is not kept */
-    const char *cc;        /* the C compiler; NULL: "cc", or a cross compiler if the target needs one */
+    const char *fuse;   /* file that the library is written to; NULL: none is made */
+    const char *keep_c; /* file that its source is written to; NULL: it is not kept */
+    const char *cc; /* the C compiler, which may have arguments: "ccache gcc"; NULL: "cc", or a cross compiler if the
+                       target needs one */
     const char *cache_dir; /* folder where libraries are kept by the hash of their source; NULL: nowhere */
     const char *target;    /* the instruction set that the library is compiled for: "native" (or NULL), "x86-64-v3",
                               "x86-64-v4", "aarch64" or "generic", which is the least of this machine's family; on others
@@ -44,6 +45,11 @@ typedef struct xcc_options {
      * whatever memory its filters need, in place of the one that estimates favour. The program holds the choice, so two
      * compilations may differ. Its progress is reported as "tune", from 0 to 1. */
     bool tune;
+    /* The type that the constant weights of matrix products and recurrent networks, and tables that only Gather reads,
+     * are stored in: XCVM_F16 or XCVM_BF16, rounded to nearest even, in half the memory; 0 or XCVM_F32: as they are.
+     * They are read as f32 and everything is computed in f32. A constant with finite numbers beyond the type's greatest
+     * stays f32. */
+    xcvm_dtype weights;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -56,6 +62,8 @@ typedef struct xcc_report {
     uint64_t peak_bytes_before, peak_bytes_after;
     uint64_t parameter_bytes;
     uint64_t arena_bytes, arena_lower_bound;
+    uint64_t weight_bytes_before, weight_bytes_after; /* of what xcc_options.weights is about, as f32 and as stored */
+    size_t wide_weights;                              /* constants that stay f32, as numbers are out of range */
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`.

@@ -196,7 +196,7 @@ typedef struct xcvm_program xcvm_program;
 typedef struct xcvm_load_options {
     size_t size;
     const xcvm_allocator *allocator; /* NULL: malloc's */
-    bool copy;                       /* read the constants into memory instead of mapping the file */
+    bool copy;                       /* into memory of its own, instead of mapping the file */
     bool no_libraries;               /* never open a kernel library; run the plain instructions */
     const char *library_dir;         /* where kernel libraries may lie; NULL: beside the program file only */
     /* The instruction set whose kernels run: "x86-64", "x86-64-v3" or "x86-64-v4", for the same bits on different CPUs,
@@ -204,8 +204,8 @@ typedef struct xcvm_load_options {
     const char *isa;
 } xcvm_load_options;
 
-/* Loads and verifies a program. The file is mapped and must not be changed while the program lives. `bytes` of
- * xcvm_program_load are copied unless `options->copy` is false and they stay valid while the program lives. */
+/* Loads and verifies a program. The file is mapped and must not be changed while the program lives, and `bytes` of
+ * xcvm_program_load are lent to it and must stay as they are so long; with `options->copy` both are copied. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_program_load_file(const char *path, const xcvm_load_options *options,
                                                           xcvm_program **program, xcvm_error *error);
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_program_load(const void *bytes, size_t count, const xcvm_load_options *options,
@@ -255,7 +255,7 @@ typedef struct xcvm_dump_options {
     size_t size;
     size_t literal_limit;     /* constants of up to this many elements are written out; 0: 16 */
     const char *program_path; /* larger ones are referred to in this file; NULL: all are written out */
-    bool explain;             /* append what each instruction does, with its registers filled in */
+    bool explain;             /* append each instruction's number and what it does, with its registers filled in */
 } xcvm_dump_options;
 
 /* The text assembly of a program file's bytes (they need not pass the verifier), and back. */
@@ -301,6 +301,7 @@ typedef struct xcvm_session_options {
     size_t function_count;
 } xcvm_session_options;
 
+/* Takes the memory of the plan and starts the threads, so that the first run finds both ready. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
                                                        xcvm_session **session, xcvm_error *error);
 XCVM_API void xcvm_session_destroy(xcvm_session *session);
@@ -335,6 +336,8 @@ typedef struct xcvm_memory_info {
     size_t reserved_bytes; /* taken from the allocator now */
 } xcvm_memory_info;
 XCVM_API void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info);
+/* How many threads its runs use, the caller's included; where 0 were asked for, what that came to. */
+XCVM_API int xcvm_session_threads(const xcvm_session *session);
 
 /* ---- Observers ---- */
 

@@ -38,8 +38,9 @@ typedef struct xcvm_blocked_conv {
  * fail only for lack of memory or as xcvm_kernel_poll does. */
 #define xcvm_blocked_direct XCVM_PER_ISA(xcvm_blocked_direct)
 xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c);
-#define xcvm_blocked_definition XCVM_PER_ISA(xcvm_blocked_definition)
-xcvm_status xcvm_blocked_definition(const xcvm_kernel *k, const xcvm_blocked_conv *c);
+/* The same, of window positions inside x alone. */
+#define xcvm_blocked_dilated XCVM_PER_ISA(xcvm_blocked_dilated)
+xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c);
 #define xcvm_blocked_depthwise XCVM_PER_ISA(xcvm_blocked_depthwise)
 xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c);
 #define xcvm_blocked_winograd XCVM_PER_ISA(xcvm_blocked_winograd)

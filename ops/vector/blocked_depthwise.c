@@ -1,7 +1,8 @@
 /* Convolutions of each channel by itself, channels in blocks: rows of x are copied with their padding into a ring of
- * those that a window meets, and runs of output pixels summed up in registers. */
+ * those that a window meets, and runs of output pixels summed up in registers. Dilated windows take the positions that
+ * lie inside straight from x: their ring would hold many rows that they do not meet. */
 #include "ops/vector/activation.h"
-#include "ops/vector/blocked_conv.h"
+#include "ops/vector/blocked_span.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
@@ -49,10 +50,12 @@ static void copy_row(const work *r, const float *x, size_t row, float *to)
 /* ---- Sums ---- */
 
 typedef struct row_sum {
-    const float *ring;
+    const float *ring;                       /* or the image; the first column that is met */
     size_t ring_row, ring_rows, ring_floats; /* the first row that a window meets; floats of a row */
     const xcvm_blocked_conv *c;
-    const float *w; /* of the block */
+    const float *w;             /* of the block, for the first position of the window */
+    size_t rows, columns, skip; /* of the window; floats of w from the end of a row to the next */
+    size_t width;               /* pixels of the output row */
     xcvm_lanes start[VECTORS];
 } row_sum;
 
@@ -70,7 +73,7 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
 #pragma GCC unroll XCVM_UNROLL_8
         for (size_t p = 0; p < pixels; p++)
             sum[p] = g->start[v];
-        for (size_t i = 0; i < c->kernel[0]; i++) {
+        for (size_t i = 0; i < g->rows; i++, w += g->skip) {
             const float *from = g->ring + row * g->ring_floats + at * stride * BLOCK + v * XCVM_LANES;
 #pragma GCC unroll XCVM_UNROLL_8
             for (size_t j = 0; j < columns; j++, w += BLOCK) {
@@ -101,7 +104,7 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
 XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
                          const float *z, float *y)
 {
-    const size_t width = g->c->out[1], runs = (width + RUN - 1) / RUN;
+    const size_t width = g->width, runs = (width + RUN - 1) / RUN;
     for (size_t i = 0, at = 0; i < runs; i++) {
         const size_t end = (i + 1) * width / runs;
         switch (end - at) {
@@ -122,7 +125,7 @@ XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t st
 
 static void choose_row(const row_sum *g, const float *z, float *y)
 {
-    const size_t columns = g->c->kernel[1], stride = g->c->stride[1], dilation = g->c->dilation[1];
+    const size_t columns = g->columns, stride = g->c->stride[1], dilation = g->c->dilation[1];
     if (dilation == 1 && columns == 3 && stride == 1)
         sum_row(g, 3, 1, 1, z, y);
     else if (dilation == 1 && columns == 3 && stride == 2)
@@ -135,28 +138,44 @@ static void choose_row(const row_sum *g, const float *z, float *y)
         sum_row(g, columns, stride, dilation, z, y);
 }
 
+static bool stopped(work *r)
+{
+    const xcvm_status status = xcvm_kernel_poll(r->k);
+    if (status != XCVM_OK)
+        __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
+    return status != XCVM_OK;
+}
+
+static void set_block(const xcvm_blocked_conv *c, size_t block, row_sum *g)
+{
+    g->w = c->w + block * c->kernel[0] * c->kernel[1] * BLOCK;
+    for (size_t v = 0; v < VECTORS; v++)
+        g->start[v] = c->b != NULL ? xcvm_lanes_load(c->b + block * BLOCK + v * XCVM_LANES) : (xcvm_lanes){0};
+}
+
 /* Output rows [begin, end) of all blocks and images. */
 static void run_rows(void *context, size_t begin, size_t end, int worker)
 {
     work *r = context;
     const xcvm_blocked_conv *c = r->c;
-    const size_t floats = r->pitch * BLOCK, taps = c->kernel[0] * c->kernel[1];
+    const size_t floats = r->pitch * BLOCK;
     const size_t reach = (c->kernel[0] - 1) * c->dilation[0] + 1;
     float *ring = r->scratch + (size_t)worker * r->ring_rows * floats;
-    row_sum g = {.ring = ring, .ring_rows = r->ring_rows, .ring_floats = floats, .c = c};
+    row_sum g = {.ring = ring,
+                 .ring_rows = r->ring_rows,
+                 .ring_floats = floats,
+                 .c = c,
+                 .rows = c->kernel[0],
+                 .columns = c->kernel[1],
+                 .width = c->out[1]};
     size_t next = 0; /* the first row that is not in the ring */
     for (size_t i = begin; i < end; i++) {
-        const size_t row = i % c->out[0], plane = i / c->out[0], block = plane % c->outputs;
+        const size_t row = i % c->out[0], plane = i / c->out[0];
         if (row == 0 || i == begin) {
-            const xcvm_status status = xcvm_kernel_poll(r->k);
-            if (status != XCVM_OK) {
-                __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
+            if (stopped(r))
                 return;
-            }
             next = 0;
-            g.w = c->w + block * taps * BLOCK;
-            for (size_t v = 0; v < VECTORS; v++)
-                g.start[v] = c->b != NULL ? xcvm_lanes_load(c->b + block * BLOCK + v * XCVM_LANES) : (xcvm_lanes){0};
+            set_block(c, plane % c->outputs, &g);
         }
         const size_t top = row * c->stride[0];
         for (next = next < top ? top : next; next < top + reach; next++)
@@ -169,20 +188,65 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
+/* Whether positions inside x are taken from it: its edges are about as wide as the dilation, and sums of narrow runs
+ * take longer than copies do. */
+static bool is_apart(const xcvm_blocked_conv *c, int axis)
+{
+    return c->kernel[axis] > 1 && c->dilation[axis] > RUN / 2;
+}
+
+/* The same of dilated windows. */
+static void run_dilated(void *context, size_t begin, size_t end, int worker)
+{
+    work *r = context;
+    const xcvm_blocked_conv *c = r->c;
+    (void)worker;
+    for (size_t i = begin, last = begin; i < end; i = last) {
+        const size_t row = i % c->out[0], plane = i / c->out[0], left = end - i, down = c->out[0] - row;
+        const xcvm_blocked_span rows = xcvm_blocked_span_from(c, 0, row, row + (down < left ? down : left));
+        last = i + rows.last - rows.first;
+        if (stopped(r))
+            return;
+        row_sum of_block = {
+            .ring_rows = SIZE_MAX, .ring_floats = c->in[1] * BLOCK, .c = c, .rows = rows.tap_end - rows.tap};
+        set_block(c, plane % c->outputs, &of_block);
+        for (xcvm_blocked_span columns = {.last = 0}; columns.last < c->out[1];) {
+            columns = xcvm_blocked_span_from(c, 1, columns.last, c->out[1]);
+            row_sum g = of_block;
+            g.columns = columns.tap_end - columns.tap;
+            g.skip = (c->kernel[1] - g.columns) * BLOCK;
+            g.rows = g.columns > 0 ? g.rows : 0;
+            g.width = columns.last - columns.first;
+            g.w += (rows.tap * c->kernel[1] + columns.tap) * BLOCK;
+            g.ring = c->x + plane * c->in[0] * c->in[1] * BLOCK + xcvm_blocked_span_place(c, &rows, &columns, BLOCK);
+            size_t at = (i * c->out[1] + columns.first) * BLOCK;
+            for (size_t j = i; j < last; j++, at += c->out[1] * BLOCK, g.ring_row += c->stride[0]) {
+                choose_row(&g, c->z != NULL ? c->z + at : NULL, c->y + at);
+                if (c->activation.kind != XCVM_ACTIVATION_none)
+                    xcvm_activate_row(&c->activation, c->y + at, g.width * BLOCK);
+            }
+        }
+    }
+}
+
 xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const double rows = (double)(c->kernel[0] - 1) * (double)c->dilation[0] + 1.0;
     const double pitch =
         (double)(c->out[1] - 1) * (double)c->stride[1] + (double)(c->kernel[1] - 1) * (double)c->dilation[1] + 1.0;
-    if (rows * pitch * BLOCK > LARGEST_RING)
-        return xcvm_blocked_definition(k, c);
-    work r = {.k = k, .c = c, .ring_rows = (size_t)rows, .pitch = (size_t)pitch};
+    work r = {.k = k, .c = c};
+    const double each = (double)(c->out[1] * BLOCK) * (double)(c->kernel[0] * c->kernel[1] + 4);
+    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1, count = c->batch * c->outputs;
+    if (is_apart(c, 0) || is_apart(c, 1) || rows * pitch * BLOCK > LARGEST_RING) {
+        xcvm_parallel(k->threads, count * c->out[0], grain, run_dilated, &r);
+        return (xcvm_status)r.status;
+    }
+    r.ring_rows = (size_t)rows;
+    r.pitch = (size_t)pitch;
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
     r.scratch = xcvm_kernel_scratch(k, threads * r.ring_rows * r.pitch * BLOCK * sizeof(float));
     if (r.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    const double each = (double)(c->out[1] * BLOCK) * (double)(c->kernel[0] * c->kernel[1] + 4);
-    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
-    xcvm_parallel(k->threads, c->batch * c->outputs * c->out[0], grain, run_rows, &r);
+    xcvm_parallel(k->threads, count * c->out[0], grain, run_rows, &r);
     return (xcvm_status)r.status;
 }

@@ -13,7 +13,7 @@ enum {
     PORTION = 9 * 1024,
     /* Floats of x that a band meets. */
     BAND = 96 * 1024,
-    /* Floats of a copied band at most; windows that are farther apart or larger are not worth an effort. */
+    /* Floats of a copied band at most. */
     LARGEST_BAND = 16 * 1024 * 1024,
     /* Pixels whose results are activated before the next ones are computed; no tile has as many. */
     CHUNK = 48,
@@ -47,6 +47,13 @@ static double reach(const xcvm_blocked_conv *c, int axis, size_t count)
 {
     return (double)(count - 1) * (double)c->stride[axis] + (double)(c->kernel[axis] - 1) * (double)c->dilation[axis] +
            1.0;
+}
+
+/* Whether windows are dilated so that copies would hold much that they do not meet. */
+static bool is_apart(const xcvm_blocked_conv *c)
+{
+    const bool dilated = (c->kernel[0] > 1 && c->dilation[0] > 1) || (c->kernel[1] > 1 && c->dilation[1] > 1);
+    return dilated && (!c->plain || reach(c, 0, 1) * reach(c, 1, c->out[1]) * (double)c->channels > BAND);
 }
 
 /* False if a row of windows reaches over too much. */
@@ -146,6 +153,7 @@ static size_t set_steps(const xcvm_blocked_conv *c, const plan *p, size_t step, 
         const size_t block = step / taps, row = step % taps / columns, column = step % columns;
         g->offsets[s] = (ptrdiff_t)(block * p->block_floats +
                                     (row * c->dilation[0] * p->pitch + column * c->dilation[1]) * p->pixel);
+        g->filters[s] = floats;
         g->lengths[s] = block + 1 == p->in_blocks ? p->last_length : p->length;
         floats += g->lengths[s] * BLOCK;
     }
@@ -239,8 +247,8 @@ xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
     work r = {.k = k, .c = c};
-    if (!make_plan(c, threads, &r.plan))
-        return xcvm_blocked_definition(k, c);
+    if (is_apart(c) || !make_plan(c, threads, &r.plan))
+        return xcvm_blocked_dilated(k, c);
     const plan *p = &r.plan;
     if (p->copied) {
         r.scratch = xcvm_kernel_scratch(k, threads * p->copy_floats * sizeof(float));

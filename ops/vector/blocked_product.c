@@ -26,9 +26,8 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_
             }
             sum[p * vectors + v] = start;
         }
-    const float *w = g->w;
     for (size_t s = 0; s < g->step_count; s++) {
-        const float *from = x + g->offsets[s], *const end = from + g->lengths[s];
+        const float *from = x + g->offsets[s], *const end = from + g->lengths[s], *w = g->w + g->filters[s];
 #pragma GCC unroll XCVM_UNROLL_4
         for (; from < end; from++, w += BLOCK) {
             xcvm_lanes filter[4 * VECTORS];

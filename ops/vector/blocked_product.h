@@ -21,12 +21,13 @@ enum {
 };
 
 /* Sums over steps, each over some channels that lie side by side: y[k][p] = start + sum of x[offset + p * spacing + c]
- * * w[k][c] for the channels c of each step, w going on from step to step. */
+ * * w[k][filter + c] for the channels c of each step. */
 typedef struct xcvm_blocked_product {
     const float *w;
     size_t blocks, w_block; /* of outputs; floats of w from one block to the next */
     size_t step_count;
     ptrdiff_t offsets[XCVM_PRODUCT_STEPS];
+    size_t filters[XCVM_PRODUCT_STEPS]; /* floats from w to those of a step, of each block */
     size_t lengths[XCVM_PRODUCT_STEPS];
     size_t spacing;  /* floats from one pixel of x to the next; those of y are blocks */
     size_t y_block;  /* floats of y and z from one block to the next */

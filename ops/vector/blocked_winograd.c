@@ -1,5 +1,6 @@
 /* Convolutions of blocked channels with windows of 3 x 3 by Winograd's algorithm, as in winograd.h: F(4 x 4, 3 x 3)
- * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h).
+ * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h). A dilated window
+ * meets but one of each `dilation` rows and columns: these are images of their own, from which tiles are taken.
  *
  * A band of tiles is transformed for all channels; for each group of blocks of outputs, the numbers of each point are
  * multiplied (blocked_product.h) and the products transformed back. Filters are read once for a band, so it must not be
@@ -26,6 +27,7 @@ typedef struct work {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     size_t span, points;
+    bool dilated;
     size_t rows, columns, tiles; /* of tiles: of an image; of all */
     size_t bands, most;          /* tiles of a band */
     size_t in_blocks, groups;    /* groups of blocks of outputs */
@@ -37,6 +39,7 @@ typedef struct work {
 } work;
 
 static size_t ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- Transforms ---- */
 
@@ -76,6 +79,25 @@ XCVM_INLINE void transform_output(const size_t tile, const xcvm_lanes *m, size_t
     y[3] = (0.25f * ROOT2) * difference + (2.0f * ROOT2) * difference2 + m[5 * stride];
 }
 
+/* The first output row, or column, of a tile: all phases of the first tiles come before those of the second. It may lie
+ * behind the last, where phases are not equally long. */
+static size_t first_output(const xcvm_blocked_conv *c, int axis, size_t tile)
+{
+    const size_t phases = least(c->dilation[axis], c->out[axis]);
+    return tile % phases + tile / phases * c->tile * c->dilation[axis];
+}
+
+static size_t tiles_along(const xcvm_blocked_conv *c, int axis)
+{
+    return least(c->dilation[axis], c->out[axis]) * ceil_div(ceil_div(c->out[axis], c->dilation[axis]), c->tile);
+}
+
+/* How many of its outputs there are along an axis. */
+static size_t outputs_of_tile(const xcvm_blocked_conv *c, int axis, size_t first)
+{
+    return first < c->out[axis] ? least(ceil_div(c->out[axis] - first, c->dilation[axis]), c->tile) : 0;
+}
+
 /* One block of channels of a tile, whose first pixel is at `from`, rows `pitch` floats apart. */
 XCVM_INLINE void transform_tile(const size_t tile, const float *from, size_t pitch, float *to, size_t stride)
 {
@@ -104,14 +126,15 @@ XCVM_INLINE void transform_tile(const size_t tile, const float *from, size_t pit
     }
 }
 
-/* The pixels of a tile that reaches over the edges of its image. */
+/* The pixels of a tile that reaches over the edges of its image, or is dilated. */
 static void copy_tile(const work *r, const float *plane, size_t row, size_t column, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
     for (size_t i = 0; i < r->span; i++)
         for (size_t j = 0; j < r->span; j++, to += BLOCK) {
-            const size_t h = row + i - c->pad[0], v = column + j - c->pad[1];
-            const bool inside = row + i >= c->pad[0] && h < c->in[0] && column + j >= c->pad[1] && v < c->in[1];
+            /* Positions before the image wrap around to numbers beyond it. */
+            const size_t h = row + i * c->dilation[0] - c->pad[0], v = column + j * c->dilation[1] - c->pad[1];
+            const bool inside = h < c->in[0] && v < c->in[1];
             const float *from = inside ? plane + (h * c->in[1] + v) * BLOCK : NULL;
             for (size_t l = 0; l < BLOCK; l += XCVM_LANES)
                 xcvm_lanes_store(to + l, inside ? xcvm_lanes_load(from + l) : (xcvm_lanes){0});
@@ -126,11 +149,12 @@ static void transform_inputs(const work *r, size_t first, size_t last, size_t be
     float edge[MOST_SPAN * MOST_SPAN * BLOCK] __attribute__((aligned(64)));
     for (size_t block = begin; block < end; block++)
         for (size_t t = first; t < last; t++) {
-            const size_t column = t % r->columns * c->tile, row = t / r->columns % r->rows * c->tile;
+            const size_t column = first_output(c, 1, t % r->columns),
+                         row = first_output(c, 0, t / r->columns % r->rows);
             const float *x = c->x + (t / r->columns / r->rows * r->in_blocks + block) * plane;
             float *to = inputs + (block * count + t - first) * BLOCK;
             size_t pitch = c->in[1] * BLOCK;
-            if (row >= c->pad[0] && row - c->pad[0] + r->span <= c->in[0] && column >= c->pad[1] &&
+            if (!r->dilated && row >= c->pad[0] && row - c->pad[0] + r->span <= c->in[0] && column >= c->pad[1] &&
                 column - c->pad[1] + r->span <= c->in[1]) {
                 x += ((row - c->pad[0]) * c->in[1] + column - c->pad[1]) * BLOCK;
             } else {
@@ -173,21 +197,25 @@ XCVM_INLINE void store_tile(const work *r, const size_t tile, const float *produ
             if (i >= rows)
                 break;
             transform_output(tile, half + i * span, 1, t);
-            const size_t to = at + i * c->out[1] * BLOCK + lane;
+            const size_t to = at + i * c->dilation[0] * c->out[1] * BLOCK + lane, step = c->dilation[1] * BLOCK;
 #pragma GCC unroll 4
             for (size_t j = 0; j < tile; j++) {
                 if (j >= columns)
                     break;
                 t[j] += bias;
                 if (c->z != NULL)
-                    t[j] += xcvm_lanes_load(c->z + to + j * BLOCK);
-                xcvm_lanes_store(c->y + to + j * BLOCK, xcvm_lanes_min(xcvm_lanes_max(t[j], low), high));
+                    t[j] += xcvm_lanes_load(c->z + to + j * step);
+                xcvm_lanes_store(c->y + to + j * step, xcvm_lanes_min(xcvm_lanes_max(t[j], low), high));
             }
         }
     }
     if (c->activation.kind != XCVM_ACTIVATION_none)
-        for (size_t i = 0; i < rows; i++)
-            xcvm_activate_row(&c->activation, c->y + at + i * c->out[1] * BLOCK, columns * BLOCK);
+        for (size_t i = 0; i < rows; i++) {
+            float *y = c->y + at + i * c->dilation[0] * c->out[1] * BLOCK;
+            const size_t runs = c->dilation[1] == 1 ? 1 : columns;
+            for (size_t j = 0; j < runs; j++)
+                xcvm_activate_row(&c->activation, y + j * c->dilation[1] * BLOCK, columns / runs * BLOCK);
+        }
 }
 
 static void store_outputs(const work *r, size_t first, size_t last, size_t output, size_t blocks, const float *products)
@@ -195,14 +223,17 @@ static void store_outputs(const work *r, size_t first, size_t last, size_t outpu
     const xcvm_blocked_conv *c = r->c;
     for (size_t b = 0; b < blocks; b++)
         for (size_t t = first; t < last; t++, products += BLOCK) {
-            const size_t column = t % r->columns * c->tile, row = t / r->columns % r->rows * c->tile;
+            const size_t column = first_output(c, 1, t % r->columns),
+                         row = first_output(c, 0, t / r->columns % r->rows);
             const size_t plane = t / r->columns / r->rows * c->outputs + output + b;
             const size_t at = ((plane * c->out[0] + row) * c->out[1] + column) * BLOCK;
-            const size_t rows = c->out[0] - row, columns = c->out[1] - column;
+            const size_t rows = outputs_of_tile(c, 0, row), columns = outputs_of_tile(c, 1, column);
+            if (rows == 0 || columns == 0)
+                continue;
             if (c->tile == 4)
-                store_tile(r, 4, products, output + b, at, rows < 4 ? rows : 4, columns < 4 ? columns : 4);
+                store_tile(r, 4, products, output + b, at, rows, columns);
             else
-                store_tile(r, 2, products, output + b, at, rows < 2 ? rows : 2, columns < 2 ? columns : 2);
+                store_tile(r, 2, products, output + b, at, rows, columns);
         }
 }
 
@@ -224,6 +255,7 @@ static void multiply_point(const work *r, size_t count, const float *w, const fl
         for (size_t s = 0; s < g.step_count; s++) {
             const size_t left = c->channels - (step + s) * BLOCK;
             g.offsets[s] = (ptrdiff_t)((step + s) * count * BLOCK);
+            g.filters[s] = s * BLOCK * BLOCK;
             g.lengths[s] = left < BLOCK ? left : BLOCK;
         }
         g.w = w + step * BLOCK * BLOCK;
@@ -297,8 +329,9 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
               .c = c,
               .span = c->tile + 2,
               .points = (c->tile + 2) * (c->tile + 2),
-              .rows = ceil_div(c->out[0], c->tile),
-              .columns = ceil_div(c->out[1], c->tile),
+              .rows = tiles_along(c, 0),
+              .columns = tiles_along(c, 1),
+              .dilated = c->dilation[0] > 1 || c->dilation[1] > 1,
               .in_blocks = ceil_div(c->channels, BLOCK),
               .groups = ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS)};
     const size_t blocks = ceil_div(c->outputs, r.groups);

@@ -14,17 +14,27 @@ typedef struct work {
     uint32_t status;       /* atomic */
 } work;
 
-/* sums[i] = bias + sum of filter[t] * planes[offsets[t] + i]. */
-XCVM_INLINE void add_taps(const float *planes, const size_t *offsets, const float *filter, const size_t taps,
-                          float bias, const xcvm_activation *clamp, size_t count, float *sums)
+/* One place of the filter along the first axis: its taps are added to sums, or to the bias if there are none yet. */
+typedef struct slice {
+    const float *filter;
+    float bias;
+    bool first;
+    const xcvm_activation *clamp; /* of the last one; NULL: none */
+} slice;
+
+/* sums[i] (or bias) + sum of filter[t] * planes[offsets[t] + i]. */
+XCVM_INLINE void add_taps(const float *planes, const size_t *offsets, const slice *s, const size_t taps, size_t count,
+                          float *sums)
 {
+    const xcvm_activation *clamp = s->clamp;
+    const float *filter = s->filter;
     const xcvm_lanes low = xcvm_lanes_all(clamp != NULL ? clamp->low : 0.0f);
     const xcvm_lanes high = xcvm_lanes_all(clamp != NULL ? clamp->high : 0.0f);
     for (size_t i = 0; i < count; i += XCVM_PLANES_RUN) {
         xcvm_lanes sum[XCVM_PLANES_VECTORS];
 #pragma GCC unroll 4
         for (int j = 0; j < XCVM_PLANES_VECTORS; j++)
-            sum[j] = xcvm_lanes_all(bias);
+            sum[j] = s->first ? xcvm_lanes_all(s->bias) : xcvm_lanes_load(sums + i + j * XCVM_LANES);
 #pragma GCC unroll 32
         for (size_t t = 0; t < taps; t++) {
             const xcvm_lanes weight = xcvm_lanes_all(filter[t]);
@@ -43,16 +53,15 @@ XCVM_INLINE void add_taps(const float *planes, const size_t *offsets, const floa
     }
 }
 
-static void sum_band(const work *r, const float *planes, const float *filter, float bias, size_t count, float *sums)
+static void sum_band(const work *r, const float *planes, const slice *s, size_t count, float *sums)
 {
-    const xcvm_conv *c = r->c;
-    const xcvm_activation *clamp = c->z == NULL ? c->activation : NULL;
-    if (r->planes.taps == 9)
-        add_taps(planes, r->planes.offsets, filter, 9, bias, clamp, count, sums);
-    else if (r->planes.taps == 25)
-        add_taps(planes, r->planes.offsets, filter, 25, bias, clamp, count, sums);
+    const xcvm_planes *p = &r->planes;
+    if (p->taps == 9)
+        add_taps(planes, p->offsets, s, 9, count, sums);
+    else if (p->taps == 25)
+        add_taps(planes, p->offsets, s, 25, count, sums);
     else
-        add_taps(planes, r->planes.offsets, filter, r->planes.taps, bias, clamp, count, sums);
+        add_taps(planes, p->offsets, s, p->taps, count, sums);
 }
 
 static void store_band(const work *r, size_t count, size_t rows, const float *z, float *sums, float *y)
@@ -73,6 +82,33 @@ static void store_band(const work *r, size_t count, size_t rows, const float *z,
         xcvm_copy_floats(y + row * width, sums + row * pitch, width);
 }
 
+/* Sums of a band of one output place along the first axis, over the places of the filter that meet the image there. */
+static void sum_slices(const work *r, const float *image, size_t readable, const float *filter, float bias,
+                       size_t depth, size_t top, size_t count, float *planes, float *sums)
+{
+    const xcvm_conv *c = r->c;
+    const xcvm_window *w = &c->shape.window;
+    const size_t slice_size = w->in[1] * w->in[2];
+    ptrdiff_t place = (ptrdiff_t)(depth * w->stride[0]) - w->pad[0];
+    size_t first = 0, end = w->kernel[0];
+    while (first < end && place + (ptrdiff_t)(first * w->dilation[0]) < 0)
+        first++;
+    while (end > first && place + (ptrdiff_t)((end - 1) * w->dilation[0]) >= (ptrdiff_t)w->in[0])
+        end--;
+    const xcvm_activation *clamp = c->z == NULL ? c->activation : NULL;
+    if (first == end) {
+        for (size_t i = 0; i < count; i++)
+            sums[i] = clamp != NULL ? xcvm_clamp_f32(bias, clamp->low, clamp->high) : bias;
+        return;
+    }
+    for (size_t k = first; k < end; k++) {
+        const size_t from = (size_t)(place + (ptrdiff_t)(k * w->dilation[0])) * slice_size;
+        const slice s = {filter + k * r->planes.taps, bias, k == first, k + 1 == end ? clamp : NULL};
+        xcvm_planes_fill(&r->planes, image + from, readable - from, top, 0.0f, planes);
+        sum_band(r, planes, &s, count, sums);
+    }
+}
+
 static void run_channels(void *context, size_t begin, size_t end, int worker)
 {
     work *r = context;
@@ -81,21 +117,23 @@ static void run_channels(void *context, size_t begin, size_t end, int worker)
     const xcvm_window *w = &s->window;
     const xcvm_planes *p = &r->planes;
     float *planes = r->scratch + (size_t)worker * r->scratch_floats, *sums = planes + p->in_floats;
+    const size_t bands = (w->out[1] + p->rows - 1) / p->rows;
     for (size_t i = begin; i < end; i++) {
         const size_t output = i % (s->group * s->outputs);
         const size_t image = i / s->outputs, readable = (s->batch * s->group - image) * w->in_size;
-        const float *x = c->x + image * w->in_size;
-        const float bias = c->b != NULL ? c->b[output] : 0.0f;
+        const float *filter = c->w + output * w->kernel[0] * p->taps;
         const xcvm_status status = xcvm_kernel_poll(r->k);
         if (status != XCVM_OK) {
             __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
             return;
         }
-        for (size_t top = 0; top < w->out[1]; top += p->rows) {
+        for (size_t band = 0; band < w->out[0] * bands; band++) {
+            const size_t depth = band / bands, top = band % bands * p->rows;
             const size_t rows = w->out[1] - top < p->rows ? w->out[1] - top : p->rows;
-            const size_t count = (rows - 1) * p->pitch + w->out[2], at = i * w->out_size + top * w->out[2];
-            xcvm_planes_fill(p, x, readable, top, 0.0f, planes);
-            sum_band(r, planes, c->w + output * p->taps, bias, count, sums);
+            const size_t count = (rows - 1) * p->pitch + w->out[2];
+            const size_t at = i * w->out_size + (depth * w->out[1] + top) * w->out[2];
+            sum_slices(r, c->x + image * w->in_size, readable, filter, c->b != NULL ? c->b[output] : 0.0f, depth, top,
+                       count, planes, sums);
             store_band(r, count, rows, c->z != NULL ? c->z + at : NULL, sums, c->y + at);
         }
     }

@@ -80,7 +80,7 @@ static tap tap_of(const xcvm_gemm *g, size_t p)
     const size_t kw = p % w->kernel[2], rest = p / w->kernel[2];
     tap t = {.kh = rest % w->kernel[1], .shift = kw * w->dilation[2]};
     t.kd = rest / w->kernel[1] % w->kernel[0];
-    t.plane = g->b + rest / w->kernel[1] / w->kernel[0] * w->in_size;
+    t.plane = (const float *)g->b + rest / w->kernel[1] / w->kernel[0] * w->in_size;
     xcvm_window_inside(w, 2, kw, &t.first, &t.last);
     return t;
 }
@@ -173,7 +173,7 @@ static void gather_planes(const xcvm_gemm *g, const xcvm_planes *planes, size_t 
         for (size_t p = k0; p < k1;) {
             const size_t channel = p / w->kernel_size;
             const size_t last = (channel + 1) * w->kernel_size < k1 ? (channel + 1) * w->kernel_size : k1;
-            const float *image = g->b + channel * w->in_size;
+            const float *image = (const float *)g->b + channel * w->in_size;
             xcvm_planes_fill(planes, image, end - (size_t)(image - c->x), n / w->out[2], 0.0f, band);
             for (; p < last; p++) {
                 copy_positions(planes, band + planes->offsets[p % w->kernel_size], n, count, line);
@@ -188,7 +188,7 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
 {
     const xcvm_conv *c = g->source;
     const xcvm_window *w = &c->shape.window;
-    if (w->kernel_size >= 4 && xcvm_planes_fit(w)) {
+    if (w->kernel_size >= 4 && xcvm_window_is_flat(w) && xcvm_planes_fit(w)) {
         /* Rows that a chunk may touch. */
         const size_t rows = (CHUNK + w->out[2] - 2) / w->out[2] + 1;
         xcvm_planes planes;

@@ -47,34 +47,45 @@ static xcvm_gemm describe(const task *t, size_t channels, size_t positions)
     return g;
 }
 
+XCVM_INLINE void add_strided(float *to, const float *from, const size_t stride, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i * stride] += from[i];
+}
+
 /* Adds columns [from, to) of one row of the product to a plane of y. */
 static void add_row(const xcvm_window *w, size_t tap, size_t from, size_t to, const float *products, float *y)
 {
     const size_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
     const size_t width = w->out[2], stride = w->stride[2];
+    ptrdiff_t place[XCVM_WINDOW_AXES];
     size_t first[XCVM_WINDOW_AXES], last[XCVM_WINDOW_AXES];
-    for (int i = 0; i < XCVM_WINDOW_AXES; i++)
+    for (int i = 0; i < XCVM_WINDOW_AXES; i++) {
         xcvm_window_inside(w, i, k[i], &first[i], &last[i]);
-    for (size_t n = from, next; n < to; n = next) {
-        const size_t row = n / width, h = row % w->out[1], d = row / w->out[1];
-        next = (row + 1) * width < to ? (row + 1) * width : to;
-        if (d < first[0] || d >= last[0] || h < first[1] || h >= last[1])
-            continue;
-        const size_t begin = row * width + first[2] > n ? row * width + first[2] : n;
-        const size_t end = row * width + last[2] < next ? row * width + last[2] : next;
-        if (begin >= end)
-            continue;
-        const ptrdiff_t od = (ptrdiff_t)(d * w->stride[0] + k[0] * w->dilation[0]) - w->pad[0];
-        const ptrdiff_t oh = (ptrdiff_t)(h * w->stride[1] + k[1] * w->dilation[1]) - w->pad[1];
-        const ptrdiff_t ow = (ptrdiff_t)((begin - row * width) * stride + k[2] * w->dilation[2]) - w->pad[2];
-        float *at = y + ((size_t)od * w->in[1] + (size_t)oh) * w->in[2] + (size_t)ow;
-        const float *source = products + (begin - from);
-        if (stride == 1)
-            for (size_t i = 0; i < end - begin; i++)
-                at[i] += source[i];
-        else
-            for (size_t i = 0; i < end - begin; i++)
-                at[i * stride] += source[i];
+        place[i] = (ptrdiff_t)(k[i] * w->dilation[i]) - w->pad[i];
+    }
+    for (size_t d = first[0]; d < last[0]; d++) {
+        const ptrdiff_t slice = (ptrdiff_t)w->in[1] * ((ptrdiff_t)(d * w->stride[0]) + place[0]);
+        for (size_t h = first[1]; h < last[1]; h++) {
+            const size_t row = (d * w->out[1] + h) * width;
+            if (row + width <= from)
+                continue;
+            if (row >= to)
+                return;
+            const size_t begin = row + first[2] > from ? row + first[2] : from;
+            const size_t end = row + last[2] < to ? row + last[2] : to;
+            if (begin >= end)
+                continue;
+            const ptrdiff_t line = ((ptrdiff_t)(h * w->stride[1]) + place[1] + slice) * (ptrdiff_t)w->in[2];
+            float *at = y + (line + (ptrdiff_t)((begin - row) * stride) + place[2]);
+            const float *source = products + (begin - from);
+            if (stride == 1)
+                add_strided(at, source, 1, end - begin);
+            else if (stride == 2)
+                add_strided(at, source, 2, end - begin);
+            else
+                add_strided(at, source, stride, end - begin);
+        }
     }
 }
 

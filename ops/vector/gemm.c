@@ -5,6 +5,7 @@
 #include "ops/vector/dot.h"
 #include "ops/vector/gemm_tile.h"
 #include "ops/vector/gemv.h"
+#include "ops/vector/halves.h"
 
 enum {
     /* Rows of b in a block: as many floats of each row of a tile stay in the first-level cache. */
@@ -13,6 +14,10 @@ enum {
     BLOCK = XCVM_LANES == 16 ? 96 * 1024 : 56 * 1024,
     /* Up to so many rows of a, panels are read where b lies: packing them would cost more than it saves. */
     DIRECT_ROWS = 2 * XCVM_GEMM_ROWS,
+    /* Up to so many rows, halves are brought to f32 by every tile that reads them; it costs least where an instruction
+     * does 16 at a time, beside which the sums go on. */
+    HALF_TILES = XCVM_LANES == 16 ? 16 : XCVM_LANES / 4,
+    HALF_ROWS = HALF_TILES * XCVM_GEMM_ROWS,
     TILE = XCVM_GEMM_TALL * XCVM_GEMM_PANEL,
     DOT_CHUNK = 16,
     /* Multiply-adds that are worth a thread. */
@@ -80,17 +85,27 @@ static void activate_tile(const xcvm_gemm *g, size_t i0, size_t rows, size_t j0,
             xcvm_activate_row(g->activation, c + j * g->c_column, rows);
 }
 
-/* Rows [i0, i1) times the panel of `columns` columns from j0 on, whose rows begin at `panel`, b_stride apart; vectors
- * of a row are b_vector apart. */
-static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size_t columns, const float *panel,
-                           size_t b_stride, size_t b_vector)
+/* A panel of b: its rows begin at `at`, stride apart, vectors of a row are `vector` apart, in elements. */
+typedef struct panel_view {
+    const void *at;
+    xcvm_dtype dtype; /* f16 or bf16, else f32 */
+    size_t stride, vector;
+} panel_view;
+
+/* Rows [i0, i1) times the panel of `columns` columns from j0 on. */
+static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size_t columns, const panel_view *from)
 {
     const xcvm_gemm *g = b->g;
     float whole[TILE] __attribute__((aligned(64)));
     const size_t vectors = (columns + XCVM_LANES - 1) / XCVM_LANES;
     const bool aside = g->c_column != 1 || columns % XCVM_LANES != 0;
     const bool by_column = g->a_column != 1;
-    xcvm_gemm_tile t = {.depth = b->depth, .b = panel, .b_stride = b_stride, .b_vector = b_vector, .alpha = g->alpha};
+    xcvm_gemm_tile t = {.depth = b->depth,
+                        .b = from->at,
+                        .b_dtype = from->dtype,
+                        .b_stride = from->stride,
+                        .b_vector = from->vector,
+                        .alpha = g->alpha};
     t.a_stride = by_column ? g->a_column : g->a_row;
     t.c_stride = aside ? XCVM_GEMM_PANEL : g->c_row;
     if (!aside && b->last) {
@@ -155,7 +170,7 @@ static void pack_columns(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, si
         size_t width = xcvm_gemm_panel_width(panel, n1 - n0);
         size_t columns = n1 - j < XCVM_LANES ? n1 - j : XCVM_LANES;
         float *to = panels + panel * depth + (j - n0 - panel);
-        const float *from = g->b + j * g->b_column + k0;
+        const float *from = (const float *)g->b + j * g->b_column + k0;
         size_t p = 0;
         if (columns == XCVM_LANES)
             for (; p + XCVM_LANES <= depth; p += XCVM_LANES) {
@@ -182,7 +197,7 @@ static void pack_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_
         const size_t width = xcvm_gemm_panel_width(j, n1 - n0);
         const size_t columns = n1 - n0 - j < width ? n1 - n0 - j : width;
         float *to = panels + j * depth;
-        const float *from = g->b + k0 * g->b_row + n0 + j;
+        const float *from = (const float *)g->b + k0 * g->b_row + n0 + j;
         for (size_t p = 0; p < depth; p++, to += width, from += g->b_row) {
             size_t i = 0;
             for (; i + XCVM_LANES <= columns; i += XCVM_LANES)
@@ -211,12 +226,21 @@ static size_t block_depth(const xcvm_gemm *g)
     return blocks <= 1 ? g->k : xcvm_round_up((g->k + blocks - 1) / blocks, XCVM_LANES);
 }
 
+/* Blocks of what was packed ahead begin and end with its panels. */
 static size_t block_width(const xcvm_gemm *g, size_t depth)
 {
-    size_t width = BLOCK / (depth > 0 ? depth : 1) / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL;
-    size_t most = xcvm_round_up(g->n, XCVM_LANES);
-    width = width < XCVM_GEMM_PANEL ? XCVM_GEMM_PANEL : width;
+    enum { UNIT = XCVM_GEMM_PANEL % XCVM_PACKED_COLUMNS == 0 ? XCVM_GEMM_PANEL : XCVM_PACKED_COLUMNS };
+    const size_t unit = g->b_ahead ? UNIT : XCVM_GEMM_PANEL;
+    size_t width = BLOCK / (depth > 0 ? depth : 1) / unit * unit;
+    size_t most = xcvm_round_up(g->n, g->b_ahead ? XCVM_PACKED_COLUMNS : XCVM_LANES);
+    width = width < unit ? unit : width;
     return width < most ? width : most;
+}
+
+/* Whether blocks of what was packed ahead are brought to f32 in scratch. */
+static bool is_widened(const xcvm_gemm *g)
+{
+    return g->b_ahead && xcvm_dtype_in(g->b_dtype, XCVM_TYPES_HALF) && g->m > HALF_ROWS;
 }
 
 static bool is_direct(const xcvm_gemm *g) { return g->b_rows == NULL && g->b_column == 1 && g->m <= DIRECT_ROWS; }
@@ -227,8 +251,10 @@ static size_t dots_size(size_t depth) { return depth * (XCVM_LANES + XCVM_DOT_CO
 size_t xcvm_gemm_part_scratch(const xcvm_gemm *g)
 {
     const size_t depth = block_depth(g);
-    if (g->b_packed || g->b_ahead)
+    if (g->b_packed || (g->b_ahead && !is_widened(g)))
         return 0;
+    if (g->b_ahead)
+        return depth * block_width(g, depth) * sizeof(float);
     /* Read where it lies, b has but its last, incomplete vector packed. */
     const size_t panels = depth * (is_direct(g) ? XCVM_LANES : block_width(g, depth));
     return (panels + (g->a_column == 1 ? dots_size(depth) : 0)) * sizeof(float);
@@ -241,7 +267,7 @@ static const float *dot_runs(const block *b, size_t columns, float *buffer, size
     const size_t j0 = g->n - columns;
     *stride = g->b_column;
     if (g->b_rows == NULL && g->b_row == 1)
-        return g->b + j0 * g->b_column + b->p;
+        return (const float *)g->b + j0 * g->b_column + b->p;
     xcvm_gemm_pack(g, b->p, b->p + b->depth, j0, g->n, buffer);
     float *runs = buffer + b->depth * XCVM_LANES;
     for (size_t j = 0; j < columns; j++)
@@ -251,10 +277,31 @@ static const float *dot_runs(const block *b, size_t columns, float *buffer, size
     return runs;
 }
 
-/* Where column j, at which a vector begins, lies in row 0 of a matrix that was packed ahead. */
-static const float *ahead_panel(const xcvm_gemm *g, size_t j)
+/* Columns [n, end) of a block that was packed ahead, as f32: panels of b->depth rows, one behind the other. */
+static void widen_block(const block *b, size_t n, size_t end, float *buffer)
 {
-    return g->b + (j - j % XCVM_PACKED_COLUMNS) * g->k + j % XCVM_PACKED_COLUMNS;
+    const xcvm_gemm *g = b->g;
+    for (size_t j = n; j < end; j += XCVM_PACKED_COLUMNS)
+        xcvm_halves_load(g->b_dtype, g->b, j * g->k + b->p * XCVM_PACKED_COLUMNS, b->depth * XCVM_PACKED_COLUMNS,
+                         buffer + (j - n) * b->depth);
+}
+
+/* The panel of column j, at which a vector begins, in a matrix that was packed ahead, or in what widen_block made of
+ * its columns from n on (NULL: nothing). */
+static panel_view ahead_panel(const block *b, size_t j, size_t n, const float *widened)
+{
+    const xcvm_gemm *g = b->g;
+    const size_t within = j % XCVM_PACKED_COLUMNS, depth = widened != NULL ? b->depth : g->k;
+    const size_t at = widened != NULL ? (j - within - n) * depth : (j - within) * depth + b->p * XCVM_PACKED_COLUMNS;
+    panel_view from = {.at = widened, .stride = XCVM_PACKED_COLUMNS, .vector = XCVM_LANES};
+    if (widened == NULL) {
+        from.at = g->b;
+        from.dtype = g->b_dtype;
+    }
+    from.at = (const char *)from.at + (at + within) * xcvm_packed_element(from.dtype);
+    if (XCVM_LANES == XCVM_PACKED_COLUMNS)
+        from.vector = depth * XCVM_PACKED_COLUMNS;
+    return from;
 }
 
 /* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow
@@ -263,10 +310,13 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
 {
     const xcvm_gemm *g = b->g;
     const bool packed = g->b_packed || g->b_ahead, direct = !packed && is_direct(g);
+    const bool widened = buffer != NULL && is_widened(g);
     const size_t rest = direct ? (end - n) % XCVM_LANES : 0;
     size_t run_stride = 0;
     const float *runs = NULL;
-    if (direct && rest > 0)
+    if (widened)
+        widen_block(b, n, end, buffer);
+    else if (direct && rest > 0)
         pack_rows(g, b->p, b->p + b->depth, end - rest, end, buffer);
     else if (!direct && !packed && end > n)
         xcvm_gemm_pack(g, b->p, b->p + b->depth, n, end, buffer);
@@ -277,24 +327,21 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
         const size_t last = m1 - i < XCVM_GEMM_TALL ? m1 : i + XCVM_GEMM_TALL;
         for (size_t j = n, columns; j < end; j += columns) {
             columns = end - j < XCVM_GEMM_PANEL ? end - j : XCVM_GEMM_PANEL;
-            const float *panel;
-            size_t stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end), vector = XCVM_LANES;
+            panel_view from = {.stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end), .vector = XCVM_LANES};
             if (g->b_ahead) {
-                panel = ahead_panel(g, j) + b->p * XCVM_PACKED_COLUMNS;
-                stride = XCVM_PACKED_COLUMNS;
-                vector = XCVM_LANES == XCVM_PACKED_COLUMNS ? g->k * XCVM_PACKED_COLUMNS : XCVM_LANES;
+                from = ahead_panel(b, j, n, widened ? buffer : NULL);
             } else if (g->b_packed) {
-                panel = g->b + j * g->k + b->p * stride;
+                from.at = (const float *)g->b + j * g->k + b->p * from.stride;
             } else if (direct && columns == rest) {
-                panel = buffer;
+                from.at = buffer;
             } else if (direct) {
                 columns = columns / XCVM_LANES * XCVM_LANES;
-                panel = g->b + b->p * g->b_row + j;
-                stride = g->b_row;
+                from.at = (const float *)g->b + b->p * g->b_row + j;
+                from.stride = g->b_row;
             } else {
-                panel = buffer + (j - n) * b->depth;
+                from.at = buffer + (j - n) * b->depth;
             }
-            multiply_panel(b, i, last, j, columns, panel, stride, vector);
+            multiply_panel(b, i, last, j, columns, &from);
         }
         if (dots > 0)
             multiply_dots(b, i, last, dots, runs, run_stride);
@@ -411,8 +458,8 @@ static void choose_split(work *w, int threads)
     w->split = SPLIT_ITEMS;
     if (w->workers == 1)
         return;
-    const double packing =
-        w->gemv || g->b_packed || g->b_ahead || is_direct(g) ? 0.0 : 8.0 * (double)g->n * (double)g->k;
+    const bool as_it_is = w->gemv || g->b_packed || g->b_ahead || is_direct(g);
+    const double packing = (is_widened(g) ? 2.0 : as_it_is ? 0.0 : 8.0) * (double)g->n * (double)g->k;
     double best = slowest(total, w->batch->count, w->workers);
     const double rows = (double)w->batch->count *
                         (slowest(product, (g->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS, w->workers) + packing / 2.0);

@@ -4,7 +4,8 @@
  * last one as narrow as whole vectors allow), row after row of b, panel after panel. A panel is read where b lies, or
  * is packed for the block of the product at hand, by b's strides or by a function that makes up the rows (as
  * convolutions do, which so never hold the whole matrix), or was packed before, for this CPU or, ahead of time, for
- * all. a is read where it lies. */
+ * all. What was packed ahead may be f16 or bf16: few rows of a read it as it is, for many a block of it is brought to
+ * f32 once. a is read where it lies. */
 #ifndef XCVM_OPS_VECTOR_GEMM_H
 #define XCVM_OPS_VECTOR_GEMM_H
 
@@ -37,10 +38,11 @@ struct xcvm_gemm {
     const float *a;
     size_t a_row, a_column;
     /* b[p][j] is b[p * b_row + j * b_column]; one of the strides is 1. */
-    const float *b;
+    const void *b;
     size_t b_row, b_column;
     bool b_packed;         /* b holds panels of all k rows */
     bool b_ahead;          /* b is packed as ops/packed.h says */
+    xcvm_dtype b_dtype;    /* f16 or bf16, if b_ahead; else, and if it is 0, f32 */
     xcvm_gemm_rows b_rows; /* not NULL: makes b, from what it finds at b and source */
     const void *source;
     /* c[i][j] is c[i * c_row + j * c_column]; one of the strides is 1. */
@@ -75,7 +77,8 @@ xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, vo
 #define xcvm_gemm_part_scratch XCVM_PER_ISA(xcvm_gemm_part_scratch)
 size_t xcvm_gemm_part_scratch(const xcvm_gemm *g);
 /* Computes rows [m0, m1) of columns [n0, n1) on the calling thread; n0 is where a panel begins if b is packed, of
- * either kind. `scratch` is 64-byte aligned. */
+ * either kind. `scratch` is 64-byte aligned; without it (NULL), halves are brought to f32 by every tile that reads
+ * them, however many rows there are. */
 #define xcvm_gemm_part XCVM_PER_ISA(xcvm_gemm_part)
 xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
                            void *scratch);

@@ -8,7 +8,8 @@ typedef struct xcvm_gemm_tile {
     size_t depth;
     const float *a;
     size_t a_stride; /* between rows where columns lie side by side, else between columns */
-    const float *b;
+    const void *b;
+    xcvm_dtype b_dtype;        /* f16 or bf16, where the columns of a lie side by side; else, and if it is 0, f32 */
     size_t b_stride, b_vector; /* between rows, and between vectors of a row */
     float *c;
     const float *start; /* NULL: zero */

@@ -12,7 +12,8 @@ enum {
 /* The product as y[i] = sum of w[i * w_row + p * w_column] * x[p]. */
 typedef struct vector_product {
     size_t n, k;
-    const float *w, *x;
+    const void *w;
+    const float *x;
     size_t w_row, w_column;
     const float *bias; /* one for each output, or NULL */
     float same_bias;
@@ -56,7 +57,7 @@ bool xcvm_gemv_fits(const xcvm_gemm *g)
 /* Outputs that lie side by side in w: AXPY_ROWS values of p at a time are added to all of them. */
 static void axpy(const vector_product *v, size_t begin, size_t count, float *restrict y)
 {
-    const float *w = v->w + begin;
+    const float *w = (const float *)v->w + begin;
     const size_t stride = v->w_column;
     for (size_t i = 0; i < count; i++)
         y[i] = 0.0f;
@@ -89,11 +90,13 @@ static void axpy(const vector_product *v, size_t begin, size_t count, float *res
 
 /* Outputs of panels that were packed ahead; `begin` is where a group of panels begins, so that an output is summed in
  * one way wherever the work is cut. */
-static void groups(const vector_product *v, size_t begin, size_t count, float *y)
+static void groups(const vector_product *v, xcvm_dtype dtype, size_t begin, size_t count, float *y)
 {
+    const char *w = v->w;
+    const size_t column = v->k * xcvm_packed_element(dtype);
     for (size_t i = 0; i < count; i += XCVM_GEMV_GROUP) {
         const size_t left = xcvm_packed_panels(count - i);
-        xcvm_panels_product(v->x, v->k, v->w + (begin + i) * v->k, NULL, y + i,
+        xcvm_panels_product(dtype, v->x, v->k, w + (begin + i) * column, NULL, y + i,
                             left < XCVM_PANELS_GROUP ? left : XCVM_PANELS_GROUP);
     }
 }
@@ -107,9 +110,9 @@ xcvm_status xcvm_gemv_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t begi
         const size_t count = end - at < CHUNK ? end - at : CHUNK;
         XCVM_TRY(xcvm_kernel_poll(k));
         if (g->b_ahead)
-            groups(&v, at, count, y);
+            groups(&v, g->b_dtype, at, count, y);
         else if (v.w_column == 1)
-            xcvm_dot(v.w + at * v.w_row, v.w_row, v.x, 0, v.k, y, 1, count, 1);
+            xcvm_dot((const float *)v.w + at * v.w_row, v.w_row, v.x, 0, v.k, y, 1, count, 1);
         else
             axpy(&v, at, count, y);
         for (size_t i = 0; i < count; i++)

@@ -1,21 +1,10 @@
 #include "ops/vector/halves.h"
 
+#include "ops/vector/half_lanes.h"
 #include "ops/vector/math.h"
 
-/* Without branches, and without f32 subnormal numbers on the way, which a run takes for zero. The exponents of f16 and
- * f32 differ by 112; a subnormal f16 is its bits times 2^-24. */
-static inline float f32_of_f16(uint16_t half)
-{
-    uint32_t rest = (uint32_t)half & 0x7fffu;
-    uint32_t normal = (rest << 13) + 0x38000000u;
-    uint32_t subnormal = xcvm_f32_bits((float)(int32_t)rest * 0x1p-24f);
-    uint32_t bits = rest < 0x0400u ? subnormal : normal;
-    bits |= rest >= 0x7c00u ? 0x7f800000u : 0u;
-    return xcvm_f32_of(bits | ((uint32_t)half & 0x8000u) << 16);
-}
-
-/* Rounds by adding a power of two whose last place is that of the f16 result; the products before it turn what is too
- * great into infinity. Source: M. Dukhan's FP16 library. */
+/* Without branches. Rounds by adding a power of two whose last place is that of the f16 result; the products before it
+ * turn what is too great into infinity. Source: M. Dukhan's FP16 library. */
 static inline uint16_t f16_of_f32(float x)
 {
     uint32_t bits = xcvm_f32_bits(x);
@@ -36,15 +25,26 @@ static inline uint16_t bf16_of_f32(float x)
     return (uint16_t)(x != x ? bits >> 16 | 0x40u : rounded);
 }
 
+XCVM_INLINE void load(const xcvm_dtype dtype, const uint16_t *from, size_t count, float *to)
+{
+    size_t i = 0;
+    for (; i + XCVM_LANES <= count; i += XCVM_LANES)
+        xcvm_lanes_store(to + i, xcvm_lanes_load_as(dtype, from + i));
+    if (i < count) {
+        uint16_t rest[XCVM_LANES] = {0};
+        memcpy(rest, from + i, (count - i) * sizeof *rest);
+        const xcvm_lanes floats = xcvm_lanes_load_as(dtype, rest);
+        memcpy(to + i, &floats, (count - i) * sizeof *to);
+    }
+}
+
 void xcvm_halves_load(xcvm_dtype dtype, const void *data, size_t first, size_t count, float *to)
 {
     const uint16_t *from = (const uint16_t *)data + first;
     if (dtype == XCVM_F16)
-        for (size_t i = 0; i < count; i++)
-            to[i] = f32_of_f16(from[i]);
+        load(XCVM_F16, from, count, to);
     else if (dtype == XCVM_BF16)
-        for (size_t i = 0; i < count; i++)
-            to[i] = xcvm_f32_of((uint32_t)from[i] << 16);
+        load(XCVM_BF16, from, count, to);
     else
         memcpy(to, (const float *)data + first, count * sizeof *to);
 }

@@ -5,8 +5,6 @@
 #include "ops/convert.h"
 #include "ops/kernel.h"
 
-#define XCVM_TYPES_HALF (XCVM_DTYPE_BIT(F16) | XCVM_DTYPE_BIT(BF16))
-
 /* Elements [first, first + count) at `data`, of type f16, bf16 or f32; rounded to nearest even on the way back. */
 #define xcvm_halves_load XCVM_PER_ISA(xcvm_halves_load)
 #define xcvm_halves_store XCVM_PER_ISA(xcvm_halves_store)

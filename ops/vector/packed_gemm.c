@@ -16,6 +16,7 @@ XCVM_KERNEL(PackedGemm)
                                              .a_column = 1,
                                              .b = a->w->data,
                                              .b_ahead = true,
+                                             .b_dtype = (xcvm_dtype)a->w->dtype,
                                              .c = a->y->data,
                                              .c_row = columns,
                                              .c_column = 1,
@@ -23,5 +24,11 @@ XCVM_KERNEL(PackedGemm)
                                              .start = a->z != NULL ? a->z->data : NULL,
                                              .column_bias = a->c != NULL ? a->c->data : NULL,
                                              .activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL}};
-    return xcvm_gemm_run(k, &batch, NULL);
+    void *scratch = NULL;
+    if (a->w->dtype != XCVM_F32) {
+        scratch = xcvm_kernel_scratch(k, xcvm_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
+        if (scratch == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    return xcvm_gemm_run(k, &batch, scratch);
 }

@@ -4,21 +4,22 @@
 #define XCVM_OPS_VECTOR_PANELS_H
 
 #include "ops/packed.h"
-#include "ops/vector/lanes.h"
+#include "ops/vector/half_lanes.h"
 
 enum {
     XCVM_PANELS_GROUP = 4, /* panels that are read side by side, at most */
     XCVM_PANELS_VECTORS = XCVM_PACKED_COLUMNS / XCVM_LANES
 };
 
-/* sums[i] = start[i], or zero if it is NULL, plus sum of x[p] * row p of panel i, for `count` panels of k rows. With
- * constant arguments, count * phases * XCVM_PANELS_VECTORS sums stay in registers; so many rows are taken at a time as
- * there are phases, each added up for itself. */
-XCVM_INLINE void xcvm_panels_dot(const float *x, size_t k, const float *panels, const float *start, float *sums,
-                                 const size_t count, const size_t phases)
+/* sums[i] = start[i], or zero if it is NULL, plus sum of x[p] * row p of panel i, for `count` panels of k rows and of
+ * f32, f16 or bf16. With constant arguments, count * phases * XCVM_PANELS_VECTORS sums stay in registers; so many rows
+ * are taken at a time as there are phases, each added up for itself. */
+XCVM_INLINE void xcvm_panels_dot(const xcvm_dtype dtype, const float *x, size_t k, const void *panels,
+                                 const float *start, float *sums, const size_t count, const size_t phases)
 {
     xcvm_lanes sum[8][XCVM_PANELS_GROUP][XCVM_PANELS_VECTORS];
-    const size_t stride = k * XCVM_PACKED_COLUMNS;
+    const size_t row = XCVM_PACKED_COLUMNS * xcvm_packed_element(dtype), vector = row / XCVM_PANELS_VECTORS;
+    const size_t stride = k * row;
 #pragma GCC unroll 8
     for (size_t f = 0; f < phases; f++)
 #pragma GCC unroll 4
@@ -33,12 +34,12 @@ XCVM_INLINE void xcvm_panels_dot(const float *x, size_t k, const float *panels, 
 #pragma GCC unroll 8
         for (size_t f = 0; f < phases; f++) {
             const xcvm_lanes factor = xcvm_lanes_all(x[p + f]);
-            const float *row = panels + (p + f) * XCVM_PACKED_COLUMNS;
+            const char *at = (const char *)panels + (p + f) * row;
 #pragma GCC unroll 4
             for (size_t i = 0; i < count; i++) {
 #pragma GCC unroll 4
                 for (size_t v = 0; v < XCVM_PANELS_VECTORS; v++)
-                    sum[f][i][v] += factor * xcvm_lanes_load(row + i * stride + v * XCVM_LANES);
+                    sum[f][i][v] += factor * xcvm_lanes_load_as(dtype, at + i * stride + v * vector);
             }
         }
     for (; p < k; p++)
@@ -47,7 +48,7 @@ XCVM_INLINE void xcvm_panels_dot(const float *x, size_t k, const float *panels, 
 #pragma GCC unroll 4
             for (size_t v = 0; v < XCVM_PANELS_VECTORS; v++)
                 sum[0][i][v] += xcvm_lanes_all(x[p]) *
-                                xcvm_lanes_load(panels + p * XCVM_PACKED_COLUMNS + i * stride + v * XCVM_LANES);
+                                xcvm_lanes_load_as(dtype, (const char *)panels + p * row + i * stride + v * vector);
 #pragma GCC unroll 4
     for (size_t i = 0; i < count; i++)
 #pragma GCC unroll 4
@@ -62,24 +63,35 @@ XCVM_INLINE void xcvm_panels_dot(const float *x, size_t k, const float *panels, 
 /* Phases that give every chain of additions time, and fit into the registers. */
 #define XCVM_PANELS_PHASES(count) (XCVM_LANES == 16 ? 8 / (count) : XCVM_LANES == 8 ? 4 / (count) : 1)
 
-/* The same for any count up to XCVM_PANELS_GROUP. */
-static inline void xcvm_panels_product(const float *x, size_t k, const float *panels, const float *start, float *sums,
-                                       size_t count)
+XCVM_INLINE void xcvm_panels_any(const xcvm_dtype dtype, const float *x, size_t k, const void *panels,
+                                 const float *start, float *sums, size_t count)
 {
     switch (count) {
     case 4:
-        xcvm_panels_dot(x, k, panels, start, sums, 4, XCVM_PANELS_PHASES(4));
+        xcvm_panels_dot(dtype, x, k, panels, start, sums, 4, XCVM_PANELS_PHASES(4));
         break;
     case 3:
-        xcvm_panels_dot(x, k, panels, start, sums, 3, XCVM_PANELS_PHASES(3));
+        xcvm_panels_dot(dtype, x, k, panels, start, sums, 3, XCVM_PANELS_PHASES(3));
         break;
     case 2:
-        xcvm_panels_dot(x, k, panels, start, sums, 2, XCVM_PANELS_PHASES(2));
+        xcvm_panels_dot(dtype, x, k, panels, start, sums, 2, XCVM_PANELS_PHASES(2));
         break;
     default:
-        xcvm_panels_dot(x, k, panels, start, sums, 1, XCVM_PANELS_PHASES(1));
+        xcvm_panels_dot(dtype, x, k, panels, start, sums, 1, XCVM_PANELS_PHASES(1));
         break;
     }
+}
+
+/* The same for any type, and any count up to XCVM_PANELS_GROUP. */
+static inline void xcvm_panels_product(xcvm_dtype dtype, const float *x, size_t k, const void *panels,
+                                       const float *start, float *sums, size_t count)
+{
+    if (dtype == XCVM_F16)
+        xcvm_panels_any(XCVM_F16, x, k, panels, start, sums, count);
+    else if (dtype == XCVM_BF16)
+        xcvm_panels_any(XCVM_BF16, x, k, panels, start, sums, count);
+    else
+        xcvm_panels_any(XCVM_F32, x, k, panels, start, sums, count);
 }
 
 #endif

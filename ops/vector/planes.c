@@ -20,7 +20,7 @@ static void measure(xcvm_planes *p, size_t rows)
 
 bool xcvm_planes_fit(const xcvm_window *w)
 {
-    if (w->kernel_size > XCVM_PLANES_TAPS || w->in[0] != 1 || w->out[0] != 1 || w->kernel[0] != 1 || w->pad[0] != 0)
+    if (w->kernel[1] > XCVM_PLANES_TAPS || w->kernel[1] * w->kernel[2] > XCVM_PLANES_TAPS)
         return false;
     const double image = (double)(w->in[1] + 16) * (double)(w->in[2] + 16);
     const double positions =

@@ -25,7 +25,8 @@ typedef struct xcvm_planes {
     size_t offsets[XCVM_PLANES_TAPS]; /* of the window positions */
 } xcvm_planes;
 
-/* Whether a window has one axis or two, few positions, and does not stand far apart or reach far over the image. */
+/* Whether a window's last two axes have few positions, which do not stand far apart or reach far over the image: those
+ * of one image, or of a slice of it at one place of the first axis. */
 #define xcvm_planes_fit XCVM_PER_ISA(xcvm_planes_fit)
 bool xcvm_planes_fit(const xcvm_window *w);
 /* Bands of `rows` output rows; 0: as many as stay in the first-level cache. */

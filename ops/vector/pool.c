@@ -1,47 +1,46 @@
-/* MaxPool, AveragePool and LpPool: windows over one or two axes of narrow types in vectors, the others one by one. */
+/* MaxPool, AveragePool and LpPool of narrow types: small windows over one or two axes in vectors, others axis by axis;
+ * wide types and maxima with their indices one position at a time. */
 #include "ops/pool.h"
-#include "ops/convert.h"
 #include "ops/vector/blocked_pool.h"
 #include "ops/vector/conv.h"
 #include "ops/vector/planes.h"
+#include "ops/vector/pool_axes.h"
 
 #include <math.h>
 
 enum { THREAD_WORK = 50 * 1000 };
-
-typedef enum fold { FOLD_MAX, FOLD_SUM, FOLD_ABSOLUTES, FOLD_SQUARES } fold;
 
 typedef struct work {
     const xcvm_kernel *k;
     const xcvm_pooling *pooling;
     xcvm_window window;
     xcvm_planes planes;
-    fold fold;
+    xcvm_pool_fold fold;
     float *scratch;
     size_t scratch_floats; /* of one worker */
     uint32_t status;       /* atomic */
 } work;
 
 /* results[i] = fold of planes[offsets[t] + i]. */
-XCVM_INLINE void fold_taps(const float *planes, const size_t *offsets, const size_t taps, const fold f, size_t count,
-                           float *results)
+XCVM_INLINE void fold_taps(const float *planes, const size_t *offsets, const size_t taps, const xcvm_pool_fold f,
+                           size_t count, float *results)
 {
     for (size_t i = 0; i < count; i += XCVM_PLANES_RUN) {
         xcvm_lanes sum[XCVM_PLANES_VECTORS];
 #pragma GCC unroll 4
         for (int j = 0; j < XCVM_PLANES_VECTORS; j++)
-            sum[j] = xcvm_lanes_all(f == FOLD_MAX ? -INFINITY : 0.0f);
+            sum[j] = xcvm_lanes_all(f == XCVM_FOLD_MAX ? -INFINITY : 0.0f);
 #pragma GCC unroll 9
         for (size_t t = 0; t < taps; t++) {
             const float *at = planes + offsets[t] + i;
 #pragma GCC unroll 4
             for (int j = 0; j < XCVM_PLANES_VECTORS; j++) {
                 const xcvm_lanes v = xcvm_lanes_load(at + j * XCVM_LANES);
-                if (f == FOLD_MAX)
+                if (f == XCVM_FOLD_MAX)
                     sum[j] = xcvm_lanes_keep_nan(xcvm_lanes_max(sum[j], v), v);
-                else if (f == FOLD_SUM)
+                else if (f == XCVM_FOLD_SUM)
                     sum[j] += v;
-                else if (f == FOLD_ABSOLUTES)
+                else if (f == XCVM_FOLD_ABSOLUTES)
                     sum[j] += xcvm_lanes_max(v, -v);
                 else
                     sum[j] += v * v;
@@ -57,106 +56,47 @@ static void fold_band(const work *r, const float *planes, size_t count, float *r
 {
     const xcvm_planes *p = &r->planes;
     switch (r->fold) {
-    case FOLD_MAX:
+    case XCVM_FOLD_MAX:
         if (p->taps == 9)
-            fold_taps(planes, p->offsets, 9, FOLD_MAX, count, results);
+            fold_taps(planes, p->offsets, 9, XCVM_FOLD_MAX, count, results);
         else if (p->taps == 4)
-            fold_taps(planes, p->offsets, 4, FOLD_MAX, count, results);
+            fold_taps(planes, p->offsets, 4, XCVM_FOLD_MAX, count, results);
         else
-            fold_taps(planes, p->offsets, p->taps, FOLD_MAX, count, results);
+            fold_taps(planes, p->offsets, p->taps, XCVM_FOLD_MAX, count, results);
         break;
-    case FOLD_SUM:
-        fold_taps(planes, p->offsets, p->taps, FOLD_SUM, count, results);
+    case XCVM_FOLD_SUM:
+        fold_taps(planes, p->offsets, p->taps, XCVM_FOLD_SUM, count, results);
         break;
-    case FOLD_ABSOLUTES:
-        fold_taps(planes, p->offsets, p->taps, FOLD_ABSOLUTES, count, results);
+    case XCVM_FOLD_ABSOLUTES:
+        fold_taps(planes, p->offsets, p->taps, XCVM_FOLD_ABSOLUTES, count, results);
         break;
     default:
-        fold_taps(planes, p->offsets, p->taps, FOLD_SQUARES, count, results);
+        fold_taps(planes, p->offsets, p->taps, XCVM_FOLD_SQUARES, count, results);
         for (size_t i = 0; i < count; i++)
             results[i] = sqrtf(results[i]);
         break;
     }
 }
 
-/* Positions of output `o` along an axis that count for a mean: those inside the image, or inside its padding, too. */
-static float counted(const xcvm_window *w, int axis, size_t o, bool pads)
-{
-    size_t count = 0;
-    for (size_t k = 0; k < w->kernel[axis]; k++) {
-        const ptrdiff_t at = (ptrdiff_t)(o * w->stride[axis] + k * w->dilation[axis]) - w->pad[axis];
-        count += pads ? at < (ptrdiff_t)w->in[axis] + w->pad_end[axis] : at >= 0 && at < (ptrdiff_t)w->in[axis];
-    }
-    return count > 0 ? (float)count : 1.0f;
-}
-
 static bool is_mean(const work *r) { return r->pooling->kind == XCVM_POOL_MEAN; }
-
-/* One image as floats: where it lies, or copied to `copy`. */
-static const float *read_image(const work *r, size_t index, float *copy)
-{
-    const xcvm_value *x = r->pooling->x;
-    const size_t count = r->window.in_size, at = index * count;
-    switch ((xcvm_dtype)x->dtype) {
-    case XCVM_F32:
-        return XCVM_CDATA(float, x) + at;
-    case XCVM_U8:
-        for (size_t i = 0; i < count; i++)
-            copy[i] = XCVM_CDATA(uint8_t, x)[at + i];
-        break;
-    case XCVM_I8:
-        for (size_t i = 0; i < count; i++)
-            copy[i] = XCVM_CDATA(int8_t, x)[at + i];
-        break;
-    default:
-        xcvm_load_f32((xcvm_dtype)x->dtype, x->data, at, count, copy);
-        break;
-    }
-    return copy;
-}
-
-/* A window with nothing in it has minus infinity as its maximum, which is the least byte. */
-static float at_least(float x, float low) { return x < low ? low : x; }
-
-static void write_row(const work *r, const float *results, size_t at)
-{
-    xcvm_value *y = r->pooling->y;
-    const size_t count = r->window.out[2];
-    switch ((xcvm_dtype)y->dtype) {
-    case XCVM_F32:
-        xcvm_copy_floats(XCVM_DATA(float, y) + at, results, count);
-        break;
-    case XCVM_U8:
-        for (size_t i = 0; i < count; i++)
-            XCVM_DATA(uint8_t, y)[at + i] = (uint8_t)at_least(results[i], 0.0f);
-        break;
-    case XCVM_I8:
-        for (size_t i = 0; i < count; i++)
-            XCVM_DATA(int8_t, y)[at + i] = (int8_t)at_least(results[i], -128.0f);
-        break;
-    default:
-        xcvm_store_f32((xcvm_dtype)y->dtype, y->data, at, count, results);
-        break;
-    }
-}
 
 static void run_planes(void *context, size_t begin, size_t end, int worker)
 {
     work *r = context;
     const xcvm_planes *p = &r->planes;
     const xcvm_window *w = &r->window;
-    const float blank = r->fold == FOLD_MAX ? -INFINITY : 0.0f;
+    const float blank = r->fold == XCVM_FOLD_MAX ? -INFINITY : 0.0f;
     float *planes = r->scratch + (size_t)worker * r->scratch_floats, *results = planes + p->in_floats;
     float *columns = results + p->out_floats, *copy = columns + xcvm_round_up(w->out[2], XCVM_LANES);
     for (size_t i = 0; i < w->out[2] && is_mean(r); i++)
-        columns[i] = counted(w, 2, i, r->pooling->count_pads);
+        columns[i] = xcvm_pool_counted(r->pooling, r->pooling->axes - 1, (int64_t)i);
     for (size_t i = begin; i < end; i++) {
         const xcvm_status status = xcvm_kernel_poll(r->k);
         if (status != XCVM_OK) {
             __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
             return;
         }
-        const float *image = read_image(r, i, copy);
+        const float *image = xcvm_pool_image(r->pooling, i, copy);
         const bool copied = image == copy;
         for (size_t top = 0; top < w->out[1]; top += p->rows) {
             const size_t rows = w->out[1] - top < p->rows ? w->out[1] - top : p->rows;
@@ -165,21 +105,23 @@ static void run_planes(void *context, size_t begin, size_t end, int worker)
             for (size_t row = 0; row < rows; row++) {
                 float *from = results + row * p->pitch;
                 if (is_mean(r)) {
-                    const float count = counted(w, 1, top + row, r->pooling->count_pads);
+                    const float count = r->pooling->axes == 1
+                                            ? 1.0f
+                                            : xcvm_pool_counted(r->pooling, r->pooling->axes - 2, (int64_t)(top + row));
                     for (size_t j = 0; j < w->out[2]; j++)
                         from[j] /= count * columns[j];
                 }
-                write_row(r, from, i * w->out_size + (top + row) * w->out[2]);
+                xcvm_pool_write(r->pooling, from, i * w->out_size + (top + row) * w->out[2], w->out[2]);
             }
         }
     }
 }
 
-static bool choose_fold(const xcvm_pooling *p, fold *f)
+static bool choose_fold(const xcvm_pooling *p, xcvm_pool_fold *f)
 {
-    *f = p->kind == XCVM_POOL_MAX ? FOLD_MAX : p->kind == XCVM_POOL_MEAN ? FOLD_SUM : FOLD_SQUARES;
+    *f = p->kind == XCVM_POOL_MAX ? XCVM_FOLD_MAX : p->kind == XCVM_POOL_MEAN ? XCVM_FOLD_SUM : XCVM_FOLD_SQUARES;
     if (p->kind == XCVM_POOL_NORM && p->p == 1)
-        *f = FOLD_ABSOLUTES;
+        *f = XCVM_FOLD_ABSOLUTES;
     const xcvm_dtype dtype = (xcvm_dtype)p->x->dtype;
     return (p->kind != XCVM_POOL_NORM || p->p <= 2) &&
            (dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16 || dtype == XCVM_U8 || dtype == XCVM_I8);
@@ -198,10 +140,12 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
         return XCVM_OK;
     }
     r.window = xcvm_window_of(p->x, p->y, &attributes);
-    if (indices != NULL || !choose_fold(p, &r.fold) || !xcvm_planes_fit(&r.window)) {
+    if (indices != NULL || p->in_plane == 0 || !choose_fold(p, &r.fold)) {
         xcvm_pool_positions(k, p, indices, columns_first);
         return XCVM_OK;
     }
+    if (!xcvm_window_is_flat(&r.window) || !xcvm_planes_fit(&r.window))
+        return xcvm_pool_axes(k, p, &r.window, r.fold);
     xcvm_planes_make(&r.planes, &r.window, 0);
     r.scratch_floats = r.planes.in_floats + r.planes.out_floats + xcvm_round_up(r.window.out[2], XCVM_LANES) +
                        (p->x->dtype != XCVM_F32 ? xcvm_round_up(r.window.in_size, XCVM_LANES) : 0);

@@ -212,6 +212,7 @@ static xcvm_status run_packed(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_valu
 {
     n->projected = x->data;
     n->r = r->data;
+    n->r_dtype = (xcvm_dtype)r->dtype;
     n->reset_bias = reset_bias != NULL ? reset_bias->data : NULL;
     size_t bytes;
     XCVM_CHECK(k->error, xcvm_recurrent_scratch(n, &bytes), OUT_OF_MEMORY, "the batch is too large");

@@ -38,7 +38,8 @@ typedef struct xcvm_recurrent {
     xcvm_recurrent_function f[XCVM_RECURRENT_FUNCTIONS]; /* of one direction after the other */
 
     const float *projected;  /* a row of all directions' gates for each row of x, biases added */
-    const float *r;          /* packed; all directions */
+    const void *r;           /* packed; all directions */
+    xcvm_dtype r_dtype;      /* f16 or bf16; else, and if it is 0, f32 */
     const float *reset_bias; /* directions * hidden, what GRU adds within the reset; NULL: zero */
 } xcvm_recurrent;
 

@@ -65,6 +65,12 @@ static void write_floats(const float *from, size_t count, xcvm_value *to, size_t
         xcvm_write_floats(from, count, to, at);
 }
 
+/* Panel `index` of all directions'. */
+static const void *panel_at(const xcvm_recurrent *n, size_t index)
+{
+    return (const char *)n->r + index * n->hidden * UNITS * xcvm_packed_element(n->r_dtype);
+}
+
 /* ---- A block of units ---- */
 
 static const xcvm_recurrent_function *functions_of(const xcvm_recurrent *n, size_t d)
@@ -122,14 +128,13 @@ static void finish_block(const run *r, size_t d, size_t b, size_t block, float *
 static void multiply_block(const run *r, size_t d, size_t block, const float *projected, float *sums)
 {
     const xcvm_recurrent *n = r->n;
-    const size_t panel = n->hidden * UNITS;
-    const float *panels = n->r + (d * r->blocks + block) * n->gates * panel;
     const bool second = has_phases(n) && !r->first_phase;
     const size_t first = second ? 2 : 0, last = r->first_phase ? 2 : n->gates;
     float start[XCVM_RECURRENT_GATES * UNITS];
     set_start(r, d, block, projected, start);
-    xcvm_panels_product((second ? r->reset : r->h) + d * r->units, n->hidden, panels + first * panel,
-                        start + first * UNITS, sums + first * UNITS, last - first);
+    xcvm_panels_product(n->r_dtype, (second ? r->reset : r->h) + d * r->units, n->hidden,
+                        panel_at(n, (d * r->blocks + block) * n->gates + first), start + first * UNITS,
+                        sums + first * UNITS, last - first);
 }
 
 /* Blocks [begin, end) of the only batch entry. All sums come first, so that the stream does not pause. */
@@ -167,8 +172,9 @@ static xcvm_status run_blocks(const run *r, size_t d, size_t begin, size_t end)
                    .a = (second ? r->reset : r->h) + d * n->batch * r->units,
                    .a_row = r->units,
                    .a_column = 1,
-                   .b = n->r + d * r->blocks * n->gates * n->hidden * UNITS,
+                   .b = panel_at(n, d * r->blocks * n->gates),
                    .b_ahead = true,
+                   .b_dtype = n->r_dtype,
                    .c = gates,
                    .c_row = r->width,
                    .c_column = 1,

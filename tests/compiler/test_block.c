@@ -204,6 +204,38 @@ START_TEST(borders)
 }
 END_TEST
 
+/* Dilated windows: by winograd, of their middle alone, of rows and columns that lie inside; each channel by itself. */
+static xcc_value *dilated(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t group, int64_t row, int64_t column)
+{
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter(b, outputs, x->type.dims[1] / group, 3)),
+                 .b = XCC_IN(weights(b, 1, &outputs)), .strides = XCC_INTS(1, 1),
+                 .pads = XCC_INTS(row, column, row, column), .dilations = XCC_INTS(row, column), .group = group);
+}
+
+static void make_dilated(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 32), 64);
+    x = relu(b, dilated(b, x, 64, 1, 2, 3));
+    x = dilated(b, x, 64, 1, 36, 36);
+    x = relu(b, dilated(b, x, 48, 1, 12, 20));
+    output(b, dilated(b, dilated(b, x, 48, 48, 2, 2), 48, 48, 11, 36));
+}
+
+START_TEST(dilated_windows)
+{
+    compilation c;
+    check_same_results(make_dilated, &c);
+    CHECK_COUNT(&c, BlockedConv, 6);
+    static const int algorithms[] = {XCVM_BLOCKED_winograd, XCVM_BLOCKED_winograd,  XCVM_BLOCKED_direct,
+                                     XCVM_BLOCKED_direct,   XCVM_BLOCKED_depthwise, XCVM_BLOCKED_depthwise};
+    size_t i = 0;
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        if (xcc_is(n, XCVM_OP_BlockedConv))
+            ck_assert_int_eq(XCC_ARGS(BlockedConv, n)->algorithm, algorithms[i++]);
+    finish(&c);
+}
+END_TEST
+
 /* Groups that are no whole blocks, one-dimensional windows, filters that are not known: they stay. */
 static void make_unfit(xcc_builder *b)
 {
@@ -336,7 +368,8 @@ START_TEST(tuned)
 }
 END_TEST
 
-/* Estimates: depthwise has one way only; small maps do without the larger filters of winograd, large ones do not. */
+/* Estimates: depthwise has one way only; small maps do without the larger filters of winograd, large ones do not, even
+ * if dilated; where most of a window lies in the padding there is little to do. */
 START_TEST(cheapest_ways)
 {
     xcc_block_shape c = {.batch = 1,
@@ -353,6 +386,14 @@ START_TEST(cheapest_ways)
     c.group = 1;
     c.channels = 64;
     ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    for (int i = 0; i < 4; i++)
+        c.pads[i] = c.dilations[i % 2] = 2;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    for (int i = 0; i < 4; i++)
+        c.pads[i] = c.dilations[i % 2] = 50;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    for (int i = 0; i < 4; i++)
+        c.pads[i] = c.dilations[i % 2] = 1;
     c.in[0] = c.in[1] = c.out[0] = c.out[1] = 7;
     ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
     c.in[0] = c.in[1] = 56;
@@ -497,6 +538,7 @@ Suite *suite_compiler_block(void)
     tcase_add_test(test, branches);
     tcase_add_test(test, turned_off);
     tcase_add_test(test, tuned);
+    tcase_add_test(test, dilated_windows);
     tcase_add_test(test, cheapest_ways);
     tcase_add_test(test, shared_filters);
     tcase_add_test(test, random_graphs);

@@ -87,6 +87,9 @@ static xcvm_status compile(const xcc_options *options, test_bytes *program, xcc_
     return status;
 }
 
+/* Convolutions of every blocked algorithm, an LSTM, a Gemm and an attention. */
+static const char layers[] = XCVM_TEST_DATA "/fuzz/corpus/model/layers.onnx";
+
 START_TEST(open_dimension)
 {
     test_bytes program = {0};
@@ -179,6 +182,39 @@ START_TEST(fixed_dimension)
     options.dims = &(const xcc_dim){"N", -4};
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_uint_eq(program.length, 0);
+}
+END_TEST
+
+START_TEST(types_of_weights)
+{
+    test_bytes program = {0};
+    xcvm_error error = {0};
+    xcc_options options = {.size = sizeof options, .weights = XCVM_F64};
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "weights cannot be stored as f64, f32, f16 or bf16 is needed");
+    options.weights = (xcvm_dtype)100;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_uint_eq(program.length, 0);
+    options.weights = XCVM_BF16;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
+    test_bytes_free(&program);
+
+    /* Of a program with an LSTM and a Gemm. */
+    xcc_report wide = {.size = sizeof wide}, half = wide;
+    test_bytes before = {0}, after = {0};
+    options.weights = XCVM_F32;
+    ck_assert_int_eq(xcc_compile_file(layers, &options, test_bytes_sink, &before, &wide, &error), XCVM_OK);
+    options.weights = XCVM_F16;
+    ck_assert_int_eq(xcc_compile_file(layers, &options, test_bytes_sink, &after, &half, &error), XCVM_OK);
+    ck_assert_uint_gt(wide.weight_bytes_before, 0);
+    ck_assert_uint_eq(wide.weight_bytes_after, wide.weight_bytes_before);
+    ck_assert_uint_eq(half.weight_bytes_before, wide.weight_bytes_before);
+    ck_assert_uint_eq(half.weight_bytes_after, half.weight_bytes_before / 2);
+    ck_assert_uint_eq(wide.parameter_bytes - half.parameter_bytes, half.weight_bytes_after);
+    ck_assert_uint_eq(half.wide_weights, 0);
+    ck_assert_uint_lt(after.length, before.length);
+    test_bytes_free(&before);
+    test_bytes_free(&after);
 }
 END_TEST
 
@@ -290,9 +326,6 @@ START_TEST(memory_runs_out)
 }
 END_TEST
 
-/* Convolutions of every blocked algorithm, an LSTM, a Gemm and an attention. */
-static const char layers[] = XCVM_TEST_DATA "/fuzz/corpus/model/layers.onnx";
-
 START_TEST(memory_runs_out_in_layers)
 {
     test_bytes model = test_file_read(layers);
@@ -303,7 +336,7 @@ START_TEST(memory_runs_out_in_layers)
         test_bytes program = {0};
         xcvm_error error = {0};
         test_allocator_start(&a, i);
-        xcc_options options = {.size = sizeof options, .allocator = &a.allocator};
+        xcc_options options = {.size = sizeof options, .allocator = &a.allocator, .weights = XCVM_F16};
         status = xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, NULL, &error);
         ck_assert_uint_eq(a.live, 0);
         ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "request %zu: %s", i, error.message);
@@ -332,11 +365,12 @@ static xcvm_status run_once(const test_bytes *program, xcvm_value *x, const xcvm
     return status;
 }
 
-/* Once with channels in blocks, once without. */
+/* With channels in blocks, without, and with weights of half precision. */
 START_TEST(memory_runs_out_in_a_run)
 {
     static float ones[16 * 16 * 16];
-    const xcc_options options = {.size = sizeof options, .plain_layout = _i != 0};
+    const xcc_options options = {
+        .size = sizeof options, .plain_layout = _i == 1, .weights = _i == 2 ? XCVM_BF16 : XCVM_F32};
     xcvm_status status = XCVM_OUT_OF_MEMORY;
     test_bytes program = {0};
     xcvm_value *x = NULL;
@@ -368,13 +402,14 @@ Suite *suite_compiler_compile(void)
     tcase_add_test(tests, structs_of_another_header);
     tcase_add_test(tests, calls_that_make_no_sense);
     tcase_add_test(tests, fixed_dimension);
+    tcase_add_test(tests, types_of_weights);
     tcase_add_test(tests, stripped);
     tcase_add_test(tests, passes_can_be_followed);
     tcase_add_test(tests, full_disk);
     tcase_add_test(tests, files);
     tcase_add_test(tests, memory_runs_out);
     tcase_add_test(tests, memory_runs_out_in_layers);
-    tcase_add_loop_test(tests, memory_runs_out_in_a_run, 0, 2);
+    tcase_add_loop_test(tests, memory_runs_out_in_a_run, 0, 3);
     suite_add_tcase(suite, tests);
     return suite;
 }

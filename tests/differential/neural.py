@@ -7,8 +7,9 @@ from case import FLOATS, Dropped
 from table import operator
 
 
-def window(case, rank, image, limit=5):
-    """Kernel sizes, strides, dilations, and pads or auto_pad, that leave at least one place for the window."""
+def window(case, rank, image, limit=5, far=False):
+    """Kernel sizes, strides, dilations, and pads or auto_pad, that leave at least one place for the window. Some that may
+    be far apart have positions that meet nothing but padding."""
     kernel = [case.choice([1, 2, 3, 3, 5, 7][:limit + 1]) for _ in range(rank)]
     strides = [case.choice([1, 1, 2, 3]) for _ in range(rank)] if case.chance(0.6) else None
     dilations = [case.choice([1, 1, 2, 3]) for _ in range(rank)] if case.chance(0.3) else None
@@ -19,6 +20,11 @@ def window(case, rank, image, limit=5):
             dilations = None
     elif case.chance(0.6):
         pads = [case.integer(0, 2) for _ in range(2 * rank)]
+    if far and auto_pad is None and case.chance(0.2):
+        kernel = [min(size, 3) for size in kernel]
+        dilations = [case.choice([1, 2, 4, 5, 12, 24, 36]) for _ in range(rank)]
+        ends = [(kernel[axis] - 1) * dilations[axis] for axis in range(rank)] * 2
+        pads = [end // 2 if case.chance(0.7) else case.integer(0, end) for end in ends]
     for axis in range(rank):
         reach = (kernel[axis] - 1) * (dilations[axis] if dilations else 1) + 1
         room = image[axis] + (pads[axis] + pads[axis + rank] if pads else 0)
@@ -77,7 +83,7 @@ def conv(case):
     kind = case.kind(FLOATS if case.chance(0.3) else ["f32"])
     rank = case.choice([1, 2, 2, 2, 2, 3])
     image = image_of(case, rank)
-    kernel, attributes = window(case, rank, image)
+    kernel, attributes = window(case, rank, image, far=True)
     heavy = math.prod(image) * math.prod(kernel) < 10000
     groups = case.choice([1, 1, 1, 2, 3, 4])
     into, out = channels(case, heavy), channels(case, heavy)

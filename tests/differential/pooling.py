@@ -132,11 +132,13 @@ def roi_align(case):
 
 @operator("NonMaxSuppression", 10)
 def non_max_suppression(case):
-    batch, classes, boxes = case.integer(1, 3), case.integer(1, 3), case.choice([1, 3, 8, 17, 40])
+    batch, classes, boxes = case.integer(1, 3), case.integer(1, 3), case.choice([1, 3, 8, 17, 40, 200])
     corners = case.floats([batch, boxes, 4], "f32", 0, 10)
     center = case.choice([None, 0, 1])
     if center == 1:
         corners[..., 2:] = np.abs(corners[..., 2:]) / 2 + 0.1
+    elif case.chance(0.4):  # in groups far from each other, as exporters place the boxes of different classes
+        corners += 100 * case.ints([batch, boxes, 1], "i64", 0, 9).astype(np.float32)
     scores = case.floats([batch, classes, boxes], "f32", 0, 1)
     operands = [case.feed(corners, "f32"), case.feed(scores, "f32")]
     if case.chance(0.9):

@@ -105,7 +105,7 @@ def mat_mul_integer(case):
 def conv_integer(case):
     rank = case.choice([1, 2, 2, 2, 3])
     image = [min(size, 14) for size in image_of(case, rank)]
-    kernel, attributes = window(case, rank, image, 3)
+    kernel, attributes = window(case, rank, image, 3, far=True)
     groups = case.choice([1, 1, 2, 3])
     into, out = case.choice([1, 2, 3, 8, 16, 17]), case.choice([1, 2, 3, 8, 16, 17])
     first, second = case.choice(["u8"]), case.choice(["u8", "i8"])
@@ -147,7 +147,7 @@ def qlinear_mat_mul(case):
 def qlinear_conv(case):
     rank = case.choice([1, 2, 2, 2, 3])
     image = [min(size, 14) for size in image_of(case, rank)]
-    kernel, attributes = window(case, rank, image, 3)
+    kernel, attributes = window(case, rank, image, 3, far=True)
     groups = case.choice([1, 1, 1, 2, 3])
     into, out = case.choice([1, 2, 3, 8, 16, 17]), case.choice([1, 2, 3, 8, 16, 17])
     first = case.choice(["u8", "i8"])

@@ -95,11 +95,12 @@ static double at_f64(const shape *s, const float *x, const float *w, const float
 static void describe(const shape *s, char *text, size_t size)
 {
     static const char *const names[] = {"direct", "depthwise", "winograd"};
-    snprintf(text, size, "%s%s tile %d batch %d group %d %dx%dx%d -> %dx%dx%d window %dx%d stride %d %d pads %d %d",
+    snprintf(text, size,
+             "%s%s tile %d batch %d group %d %dx%dx%d -> %dx%dx%d window %dx%d stride %d %d dilation %d %d pads %d %d",
              names[s->algorithm], s->plain ? " plain" : "", (int)s->tile, (int)s->batch, (int)s->group,
              (int)s->channels, (int)s->in[0], (int)s->in[1], (int)s->outputs, (int)s->out[0], (int)s->out[1],
-             (int)s->kernel[0], (int)s->kernel[1], (int)s->stride[0], (int)s->stride[1], (int)s->pad[0],
-             (int)s->pad[1]);
+             (int)s->kernel[0], (int)s->kernel[1], (int)s->stride[0], (int)s->stride[1], (int)s->dilation[0],
+             (int)s->dilation[1], (int)s->pad[0], (int)s->pad[1]);
 }
 
 static float *pack(const shape *s, const float *w, xcvm_value *packed)
@@ -220,7 +221,17 @@ static void check_conv(shape *s)
     free(second);
 }
 
-static shape random_shape(int algorithm)
+/* Positions that lie apart, up to farther than any map is wide, with whatever padding that takes. */
+static void spread(shape *s, int axis)
+{
+    static const int64_t dilations[] = {1, 2, 5, 12, 36};
+    s->dilation[axis] = random_below(3) == 0 ? random_from(2, 30) : dilations[random_below(5)];
+    const int64_t reach = (s->kernel[axis] - 1) * s->dilation[axis];
+    for (int i = axis; i < 4; i += 2)
+        s->pad[i] = random_below(3) == 0 ? random_from(0, reach + 3) : reach / 2;
+}
+
+static shape random_shape(int algorithm, bool dilated)
 {
     for (;;) {
         shape s = {.algorithm = algorithm,
@@ -238,6 +249,8 @@ static shape random_shape(int algorithm)
             s.dilation[i] = random_below(4) == 0 ? random_from(1, 3) : 1;
             s.pad[i] = random_below(3) == 0 ? random_from(0, 4) : s.kernel[i] / 2;
             s.pad[2 + i] = random_below(3) == 0 ? random_from(0, 4) : s.kernel[i] / 2;
+            if (dilated)
+                spread(&s, i);
         }
         if (algorithm == XCVM_BLOCKED_depthwise) {
             s.group = s.outputs;
@@ -246,7 +259,7 @@ static shape random_shape(int algorithm)
             s.tile = random_below(2) != 0 ? 4 : 2;
             for (int i = 0; i < 2; i++) {
                 s.kernel[i] = 3;
-                s.stride[i] = s.dilation[i] = 1;
+                s.stride[i] = 1;
             }
         } else if (random_below(4) == 0) {
             s.plain = true;
@@ -273,7 +286,16 @@ static shape random_shape(int algorithm)
 START_TEST(random_convolutions)
 {
     random_state = (uint32_t)_i + 1;
-    shape s = random_shape(_i % 3);
+    shape s = random_shape(_i % 3, false);
+    check_conv(&s);
+}
+END_TEST
+
+START_TEST(dilated_convolutions)
+{
+    static const int algorithms[] = {XCVM_BLOCKED_direct, XCVM_BLOCKED_depthwise, XCVM_BLOCKED_winograd};
+    random_state = (uint32_t)_i + 1;
+    shape s = random_shape(algorithms[_i % 3], true);
     check_conv(&s);
 }
 END_TEST
@@ -442,6 +464,7 @@ Suite *suite_ops_blocked(void)
     TCase *c = tcase_create("blocked");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, random_convolutions, 0, 300);
+    tcase_add_loop_test(c, dilated_convolutions, 0, 600);
     tcase_add_test(c, known_convolutions);
     tcase_add_test(c, far_apart);
     tcase_add_test(c, way_back);

@@ -1,5 +1,6 @@
 /* Packing, and products and recurrences with what was packed, at every edge of tiles and panels: against sums in f64,
  * with every instruction set that this CPU has, and to the same bits with any number of threads. */
+#include "ops/convert.h"
 #include "ops/packed.h"
 #include "tests/ops/support.h"
 
@@ -82,12 +83,31 @@ START_TEST(packing_gates)
 }
 END_TEST
 
-static void check_product(int64_t m, int64_t n, int64_t k)
+/* Panels of f16 or bf16 in place of f32, and b rounded as they are. */
+static void make_halves(xcvm_dtype dtype, xcvm_value *w, xcvm_value *b)
+{
+    xcvm_value halves = {.rank = -1};
+    xcvm_value_set_tensor(&halves, dtype, w->rank, w->dims);
+    halves.home = XCVM_HOME_CALLER;
+    halves.data = malloc(halves.bytes + 1);
+    ck_assert_ptr_nonnull(halves.data);
+    xcvm_store_f32(dtype, halves.data, 0, xcvm_element_count(w), w->data);
+    free(w->data);
+    *w = halves;
+    for (size_t i = 0; i < xcvm_element_count(b); i++) {
+        float *x = XCVM_DATA(float, b) + i;
+        *x = dtype == XCVM_F16 ? xcvm_f16_to_f32(xcvm_f32_to_f16(*x)) : xcvm_bf16_to_f32(xcvm_f32_to_bf16(*x));
+    }
+}
+
+static void check_product(xcvm_dtype dtype, int64_t m, int64_t n, int64_t k)
 {
     const bool extras = (m + n + k) % 2 == 0;
     xcvm_value a = TENSOR(m, k), b = TENSOR(k, n), c = TENSOR(n), z = TENSOR(m, n), y = TENSOR(m, n);
     xcvm_value w = TENSOR((int64_t)xcvm_packed_panels((size_t)n), k, 16), again = TENSOR(m, n);
     xcvm_packed_write((size_t)k, (size_t)n, b.data, (size_t)n, 1, 1.0f, w.data);
+    if (dtype != XCVM_F32)
+        make_halves(dtype, &w, &b);
     xcvm_PackedGemm_args args = {.y = &y, .a = &a, .w = &w, .columns = n, .activation = XCVM_ACTIVATION_none};
     if (extras) {
         args.c = &c;
@@ -114,8 +134,8 @@ static void check_product(int64_t m, int64_t n, int64_t k)
                     sum = sum > 0 ? sum : 0;
                 }
                 const double got = (double)XCVM_DATA(float, &y)[i * n + j];
-                ck_assert_msg(fabs(got - sum) <= 2e-7 * size * 4, "%dx%dx%d at %d, %d: %g, expected %g", (int)m, (int)n,
-                              (int)k, (int)i, (int)j, got, sum);
+                ck_assert_msg(fabs(got - sum) <= 2e-7 * size * 4, "%s, %dx%dx%d at %d, %d: %g, expected %g",
+                              xcvm_dtype_name(dtype), (int)m, (int)n, (int)k, (int)i, (int)j, got, sum);
             }
         args.y = &again;
         run(kernel, &args, 3);
@@ -126,6 +146,8 @@ static void check_product(int64_t m, int64_t n, int64_t k)
         free(all[i]->data);
 }
 
+static const xcvm_dtype weight_types[] = {XCVM_F32, XCVM_F16, XCVM_BF16};
+
 START_TEST(products)
 {
     static const int64_t widths[] = {1, 15, 16, 17, 31, 47, 48, 49, 64, 65, 95, 113, 193};
@@ -133,18 +155,20 @@ START_TEST(products)
     for (int64_t m = 1; m <= 18; m++)
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
             for (size_t j = 0; j < sizeof depths / sizeof *depths; j++)
-                check_product(m, widths[i], depths[j]);
+                check_product(weight_types[_i], m, widths[i], depths[j]);
 }
 END_TEST
 
 /* Several blocks of b, and enough work for threads. */
 START_TEST(large_products)
 {
-    check_product(1, 1000, 700);
-    check_product(1, 70, 2500);
-    check_product(3, 1030, 1100);
-    check_product(40, 130, 2050);
-    check_product(65, 300, 301);
+    const xcvm_dtype dtype = weight_types[_i];
+    check_product(dtype, 1, 1000, 700);
+    check_product(dtype, 1, 70, 2500);
+    check_product(dtype, 3, 1030, 1100);
+    check_product(dtype, 40, 130, 2050);
+    check_product(dtype, 65, 300, 301);
+    check_product(dtype, 150, 201, 2050);
 }
 END_TEST
 
@@ -277,8 +301,8 @@ Suite *suite_ops_packed(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, packing);
     tcase_add_test(tc, packing_gates);
-    tcase_add_test(tc, products);
-    tcase_add_test(tc, large_products);
+    tcase_add_loop_test(tc, products, 0, 3);
+    tcase_add_loop_test(tc, large_products, 0, 3);
     tcase_add_test(tc, recurrences);
     suite_add_tcase(suite, tc);
     return suite;

@@ -74,6 +74,9 @@ run asm newer.txt -o asm.bin
 refused 4 'xcvm asm: newer.txt: ' 'format 2'
 check test ! -e asm.bin
 : >empty.bin
+printf 'something else' >else.bin
+run run else.bin
+refused 3 'xcvm run: else.bin: ' 'if it is a program, its text or an ONNX model at all'
 run run empty.bin
 refused 3 'xcvm run: empty.bin: '
 head -c $((size - 9)) small.bin >short.bin
@@ -154,6 +157,22 @@ done
 head -c 100 "$files/float32.npy" >short.npy
 run run relu.bin -i x=@short.npy
 refused 2 'short.npy: the file ends'
+run run zero.onnx -i "x=@$files/grey.png"
+refused 2 'zero.onnx: input x: ' 'the image is 3 wide and 2 high, which does not fit f32[0x3]'
+printf 'something else' >broken.pb
+run run relu.bin -i x=@broken.pb
+refused 2 'relu.bin: input x: broken.pb: '
+: >nothing.pb
+run run relu.bin -i x=@nothing.pb
+refused 2 'relu.bin: input x: nothing.pb: '
+run run relu.bin -i x=short.npy
+refused 2 "a file's name stands behind @: @short.npy"
+run_in run - -i x=- <relu.bin
+refused 2 'standard input is wanted twice'
+run_in diff - - --random <relu.bin
+refused 2 'standard input is wanted twice'
+run run relu.bin --random --dim M=2
+refused 2 'relu.bin: ' 'no open dimension named M'
 run run zero.onnx -i x=0x3xf32=
 out 'y=0x3xf32='
 run run zero.onnx -i x=1x3xf32=1
@@ -173,6 +192,21 @@ refused 5 'endless.onnx: instruction' 'the fuel is used up'
 run run endless.onnx -i x=ones -i c=true --timeout-ms 20 -o y=@never.npy
 refused 5 'endless.onnx: instruction' 'the deadline has passed'
 check test ! -e never.npy
+# Where results cannot go is told before anything runs.
+for target in y=@y.odd y=y.npy y=2 y=random; do
+    run run endless.onnx -i x=ones -i c=true --fuel 1000 --output "$target"
+    refused 2 'endless.onnx: --output: '
+done
+run run endless.onnx -i x=ones -i c=true --fuel 1000 --output y=@no/such/y.npy
+refused 6 'no/such/y.npy: cannot be written: No such file or directory'
+run profile endless.onnx -i x=ones -i c=true --fuel 1000 -o no/such/trace.json
+refused 6 'no/such/trace.json: cannot be written'
+printf 'xcvm 1\nproducer "\\x1b[31m"\ninput "\\x1b]0;x" f32\n$1 = In(name="\\x1b]0;x")\n' >terminal.txt
+run run terminal.txt
+refused 2 '?]0;x'
+run check terminal.txt
+code 0
+check sh -c '! grep -q "$(printf "\033")" .out .err'
 
 # ---- Places to write to. Permissions do not stop an administrator, so these are places where nobody can. ----
 

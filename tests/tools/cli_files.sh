@@ -10,7 +10,7 @@ check test -s add.bin
 run check add.bin
 code 0
 out_has 'add.bin: a sound program of format 1, by xcvm'
-out_line 'input  x  f32[Nx3]'
+out_line 'input   x  f32[Nx3]'
 out_line 'output  y  f32[Nx3]'
 
 # Text and back, with literals and with references, from other folders too.
@@ -29,7 +29,14 @@ run dump add.bin --literals 1 -o sub/deep/add.txt
 code 0
 check grep -qF '../../add.bin' sub/deep/add.txt
 run asm sub/deep/add.txt -o again.bin
-check test "$status" -ne 0
+code 2
+err_has 'leaves its folder'
+err_has 'xcvm asm --any-path'
+run check sub/deep/add.txt
+code 2
+err_has 'xcvm asm --any-path'
+(cd sub/deep && "$xcvm" dump ../../add.bin --literals 1 | "$xcvm" check - >"$work/.out")
+out_has 'a sound program'
 (cd sub/deep && "$xcvm" asm add.txt --any-path -o ../../again.bin)
 check cmp add.bin again.bin
 run dump "$model"
@@ -50,6 +57,34 @@ check cmp small.bin stripped.bin
 run run small.bin -i '1 2 3'
 out 'y=1x3xf32=11 22 33'
 
+run strip "$model" -o small.bin
+code 0
+check cmp small.bin stripped.bin
+run dump small.bin -o small.txt
+run strip small.txt -o small.bin
+check cmp small.bin stripped.bin
+
+# The result never takes the place of what it is made from.
+cp "$model" own.onnx
+ln -s own.onnx linked.onnx
+for target in own.onnx ./own.onnx linked.onnx; do
+    run compile own.onnx -o "$target"
+    code 2
+    err_has "$target is the model itself"
+done
+check cmp own.onnx "$model"
+cp small.txt own.txt
+run asm own.txt -o own.txt
+code 2
+err_has 'own.txt is the text itself'
+check cmp own.txt small.txt
+run compile add.bin -o other.bin
+code 3
+err_has 'add.bin is a program, which is compiled already'
+run compile small.txt -o other.bin
+code 3
+err_has '"xcvm asm" turns it into one'
+
 # Passes and the report.
 run compile --list-passes
 code 0
@@ -68,6 +103,12 @@ code 0
 run compile "$model" --schedule quick -o other.bin
 code 2
 err_has '--schedule is one of memory|naive'
+run compile "$model" --weights bf16 --report -o other.bin
+code 0
+out_like '^weight bytes +0 +0'
+run compile "$model" --weights f64 -o other.bin
+code 2
+err_has '--weights is one of f32|f16|bf16'
 run compile "$model" -O3 -o other.bin
 code 2
 
@@ -120,6 +161,87 @@ code 2
 { (ulimit -f 1; "$xcvm" compile "$model" -o limited.bin --dim N=4); } >/dev/null 2>&1
 check test -z "$(find . -name '*.bin.*')"
 
+# Kernel libraries: beside the program, or nowhere when a model is compiled in memory.
+export XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp
+mkdir tmp fused
+run compile "$model" --dim N=4 --fuse -o fused/add.bin
+code 0
+err ''
+check test "$(cd fused && echo *)" = 'add.bin add.so'
+check test "$(echo cache/xcvm/*.so | wc -w)" = 1
+run run fused/add.bin -i ones
+out 'y=4x3xf32=11 21 31 11 21 31 11 21 31 11 21 31'
+err ''
+run run "$model" --dim N=4 --fuse -i ones --trace-shapes
+code 0
+out_has Fused
+run profile "$model" --dim N=4 --fuse -n 1
+code 0
+out_like '^Fused '
+run test "$data/cases/add" --fuse --layout plain
+code 0
+run diff "$model" fused/add.bin --dim N=4 --random
+code 2
+err_has 'no open dimension named N'
+run diff "$model" "$model" --dim N=4 --random --fuse
+code 0
+run bench fused/add.bin -n 1 --fuse -O0
+code 0
+err_has 'note: fused/add.bin is compiled already'
+run compile "$model" --fuse -o fused/open.bin
+code 0
+err_has 'there is nothing to fuse'
+check test ! -e fused/open.so
+run compile "$model" --dim N=4 --fuse -o -
+code 2
+err_has 'which needs a file'
+run compile "$model" --dim N=4 --fuse --report
+code 0
+check test ! -e /dev/null.so
+for option in --target=generic --cc=cc; do
+    run compile "$model" $option -o other.bin
+    code 2
+    err_has 'which --fuse asks for'
+done
+run compile "$model" --dim N=4 --fuse --cc no-such-compiler -o fused/other.bin
+code 4
+err_has 'no-such-compiler cannot be run'
+mkdir 'with blanks'
+printf '#!/bin/sh\nexec "$@"\n' >'with blanks/wrap'
+chmod +x 'with blanks/wrap'
+ln -s 'with blanks/wrap' wrap
+printf '#!/bin/sh\nexec cc "$@"\n' >'with blanks/cc'
+chmod +x 'with blanks/cc'
+for compiler in './wrap cc -O1' 'with blanks/cc'; do
+    run compile "$model" --dim N=5 --fuse --cc "$compiler" -o fused/other.bin
+    code 0
+    err ''
+    check rm fused/other.bin fused/other.so
+done
+CC='' run compile "$model" --dim N=6 --fuse -o fused/other.bin
+code 0
+check rm fused/other.bin fused/other.so
+run compile "$model" --dim N=5 --fuse --cc ' ' -o fused/other.bin
+code 2
+printf '#!/bin/sh\ntouch started\nsleep 5\n' >slow
+chmod +x slow
+for made in "compile -o fused/other.bin" bench; do
+    rm -f started
+    # shellcheck disable=SC2086 # words
+    CC=$work/slow XDG_CACHE_HOME=$work/none "$xcvm" $made "$model" --dim N=7 --fuse >/dev/null 2>&1 &
+    waiting=$!
+    for ((i = 0; i < 100; i++)); do
+        [ -e started ] && break
+        sleep 0.1
+    done
+    last="xcvm $made, ended by a signal"
+    check test -e started
+    kill -TERM $waiting
+    wait $waiting 2>/dev/null
+done
+check test "$(cd fused && echo *)" = 'add.bin add.so open.bin'
+check test -z "$(ls -A tmp)"
+
 # Checking.
 run check "$model"
 code 0
@@ -131,6 +253,12 @@ run check rubbish.txt
 code 3
 run check nothing
 code 6
+run_in check - <"$model"
+code 0
+out_has 'compiles'
+run_in check - <add.bin
+code 0
+out_has '-: a sound program'
 printf 'garbage' >garbage.onnx
 run check garbage.onnx
 code 3

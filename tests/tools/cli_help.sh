@@ -44,6 +44,11 @@ done
 run help spec
 code 0
 out_has '2x3xf32=1 2 3 4 5 6'
+cp .out spec.txt
+for type in $("$xcvm" ops Identity | awk '$1 == "x" { for (i = 4; i <= NF; i++) print $i }'); do
+    check grep -qw "$type" spec.txt
+    check grep -qw "$type" "$manual/../assembly.md"
+done
 run help spec --markdown
 check diff .out "$manual/spec.md"
 
@@ -86,7 +91,12 @@ test "$(complete_words xcvm pro)" = profile || exit 1
 test "$(complete_words xcvm run --trace-v)" = --trace-values || exit 2
 test "$(complete_words xcvm compile --schedule = n)" = naive || exit 3
 test "$(complete_words xcvm compile --schedule=m)" = memory || exit 4
+test "$(complete_words xcvm compile --schedule n)" = naive || exit 7
 touch model.onnx
+test "$(complete_words xcvm run --input x = @mod)" = @model.onnx || exit 8
+mkdir model.folder
+test "$(complete_words xcvm run --dump-dir mod)" = model.folder || exit 9
+rmdir model.folder
 test "$(complete_words xcvm run mod)" = model.onnx || exit 5
 test "$(complete_words xcvm help com)" = compile || exit 6
 X

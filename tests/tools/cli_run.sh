@@ -79,6 +79,16 @@ run_in run - -i '1 2 3' <"$data/cases/add/model.onnx"
 out 'y=1x3xf32=11 22 33'
 run run "$data/cases/add/model.onnx" -i '1 2 3' -O0
 out 'y=1x3xf32=11 22 33'
+run run <(cat add.bin) -i '1 2 3'
+out 'y=1x3xf32=11 22 33'
+run diff <(cat add.bin) <(cat "$data/cases/add/model.onnx") -i '1 2 3' --outputs-only
+code 0
+run check <(cat add.bin)
+out_has 'a sound program'
+run check <(cat "$data/cases/add/model.onnx")
+out_has compiles
+run strip <(cat add.bin) -o - >/dev/null
+code 0
 cp "$data/cases/add/model.onnx" unnamed
 run run unnamed -i '1 2 3'
 out 'y=1x3xf32=11 22 33'
@@ -134,6 +144,17 @@ code 2
 err_has 'inputs are missing (or say --random):'
 err_has '--input a=...    f32[Nx2]'
 err_has '--input b=...    f32[Nx2]'
+{
+    echo 'xcvm 1'
+    for ((i = 1; i <= 40; i++)); do
+        echo "input x$i f32[2]"
+        echo "\$$i = In(name=\"x$i\")"
+    done
+} >many.txt
+run run many.txt --input x2=1
+code 2
+err_has '  --input x1=...     f32[2]'
+check sh -c 'tail -1 .err | grep -qx "  and [0-9]* more"'
 run run two.bin -i a=1x2xf32=1 -i bb=1x2xf32=1
 code 2
 err_has 'there is no input "bb"; did you mean "b"?'
@@ -162,12 +183,12 @@ err_has 'wanted NAME=SIZE'
 # Looking inside.
 run run add.bin -i '1 -40 3' --trace-shapes
 out '#0 $1 = In() name="x"  f32[1x3]
-#1 $2 = Add($1, @0)  f32[1x3]
-#2 $3 = Relu($2)  f32[1x3]
+#1 $2 = Add($1, @0) node "adding"  f32[1x3]
+#2 $3 = Relu($2) node "relu"  f32[1x3]
 #3 Out($3) name="y"
 y=1x3xf32=11 0 33'
 run run add.bin -i '1 -40 3' --trace-values
-out_line '#1 $2 = Add($1, @0)  1x3xf32=11 -20 33'
+out_line '#1 $2 = Add($1, @0) node "adding"  1x3xf32=11 -20 33'
 run run log.bin -i '-1 -1' --check-nan --check-inf
 code 0
 run run log.bin -i '-1 2 3' --check-nan
@@ -224,5 +245,22 @@ status=$?
 last='run > /dev/full'
 code 6
 err_has 'standard output cannot be written: No space left on device'
+
+assemble table.bin <<'X'
+xcvm 1
+producer "hand"
+input i i64[100]
+output y f32[?]
+$1 = In(name="i")
+$2 = Gather(f32[3] 1 2 3, $1)
+Out($2, name="y")
+X
+for command in run bench profile; do
+    run "$command" table.bin --random
+    code 3
+    err_has 'note: random integers are from 0 to 7999; --int-max=N'
+    run "$command" table.bin --random --int-max=3
+    code 0
+done
 
 finish

@@ -20,6 +20,9 @@ out_line '2 passed, 0 failed, 0 skipped'
 run test "$data/cases" --filter add --filter 's*' --isolate never
 code 0
 out_line '2 passed, 0 failed, 0 skipped'
+run test "$data/cases" --isolate never --jobs 2
+code 2
+err_has '--isolate=never'
 run test "$data/cases/wrong" --rtol 0.1 --isolate always
 code 0
 run test "$data/cases" --filter nothing
@@ -59,6 +62,29 @@ code 0
 out_has compile
 out_like '^xcvm threads=2 '
 err ''
+run bench add.bin -n 1 --threads 0
+code 0
+out_lacks 'threads=0'
+run profile add.bin -n 3 -o several.json --trace-iterations 3 --threads 0
+code 0
+check grep -qE '"threads":"[1-9][0-9]*"' several.json
+# Events of a track stand in the order of their beginnings.
+check sh -c 'grep "\"ph\":\"X\".*\"tid\":0," several.json | sed "s/.*\"ts\":\([0-9.]*\),.*/\1/" >ts.txt; test "$(wc -l <ts.txt)" -ge 20 && sort -gc ts.txt'
+run profile add.bin -n 2 -o -
+code 0
+out_like '^{'
+out_lacks 'memory: planned'
+err_has 'memory: planned'
+run diff add.bin add.bin --random --dim N=2 --outputs-only
+code 0
+out '1 value compared, 0 differ'
+run diff add.bin add.bin --random --dim N=2
+code 0
+out '4 values compared, 0 differ'
+run diff add.bin add.bin --random --dim N=2 --keep 300
+code 0
+out '2 values compared, 0 differ'
+err_has 'are not compared, only outputs; --keep=SIZE keeps more'
 run bench nothing.bin
 code 6
 

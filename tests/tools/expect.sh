@@ -16,7 +16,7 @@ cd "$work" || exit 2
 passed=0
 failed=0
 last=
-export LC_ALL=C
+export LC_ALL=C XDG_CACHE_HOME=$work/.cache
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}exitcode=99
 
 run() {

@@ -161,8 +161,8 @@ START_TEST(file_kinds)
     ck_assert_int_eq(file_kind_of_bytes(program, sizeof program - 1), FILE_PROGRAM);
     ck_assert_int_eq(file_kind_of_bytes("xcvm 1\n", 7), FILE_ASSEMBLY);
     ck_assert_int_eq(file_kind_of_bytes("# note\n\nxcvm 1\n", 15), FILE_ASSEMBLY);
-    ck_assert_int_eq(file_kind_of_bytes("", 0), FILE_PROGRAM);
-    ck_assert_int_eq(file_kind_of_bytes("\xff\xff\xff", 3), FILE_PROGRAM);
+    ck_assert_int_eq(file_kind_of_bytes("", 0), FILE_UNKNOWN);
+    ck_assert_int_eq(file_kind_of_bytes("\xff\xff\xff", 3), FILE_UNKNOWN);
     for (size_t i = 0; i < sizeof model; i++) {
         file_kind_of_bytes(model, i);
         file_kind_of_bytes(program, i % sizeof program);

@@ -335,6 +335,25 @@ START_TEST(in_place)
 }
 END_TEST
 
+START_TEST(thread_count)
+{
+    xcvm_program *program = load("output y f32\nOut(f32[] 1, name=\"y\")\n");
+    for (int asked = 0; asked < 4; asked++) {
+        xcvm_session_options options = {.size = sizeof options, .threads = asked};
+        xcvm_session *session;
+        xcvm_error error;
+        ck_assert_int_eq(xcvm_session_create(program, &options, &session, &error), XCVM_OK);
+        if (asked != 0)
+            ck_assert_int_eq(xcvm_session_threads(session), asked);
+        else
+            ck_assert_int_ge(xcvm_session_threads(session), 1);
+        xcvm_session_destroy(session);
+    }
+    ck_assert_int_eq(xcvm_session_threads(NULL), 0);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
 START_TEST(lists)
 {
     /* A list that the caller keeps, taken apart, added to, and given back. */
@@ -514,5 +533,5 @@ Suite *suite_vm_run(void);
 Suite *suite_vm_run(void)
 {
     return SUITE_OF("vm_run", inputs, outputs, bound_outputs, loop, failures, sharing, in_place, lists, denormals,
-                    strict, random_numbers, threads);
+                    strict, random_numbers, threads, thread_count);
 }

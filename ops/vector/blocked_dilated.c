@@ -1,0 +1,226 @@
+/* Convolutions of blocked channels whose window positions lie apart, or reach far into the padding: steps of a product
+ * (blocked_product.h) for those positions alone that lie inside x, straight from x.
+ *
+ * A band of output rows is made for some blocks of outputs at a time. The steps are taken in portions that all pixels
+ * of the band meet before the next portion comes, so that a filter is read once for a band; sums wait in y meanwhile.
+ * Within a portion the band falls into rectangles whose pixels meet the same window positions. */
+#include "ops/vector/activation.h"
+#include "ops/vector/blocked_product.h"
+#include "ops/vector/blocked_span.h"
+
+#include <math.h>
+
+enum {
+    BLOCK = XCVM_CHANNEL_BLOCK,
+    /* Of a portion: the filters of several blocks of inputs, so that positions that alone lie inside are many steps,
+     * and still not more than the second cache holds beside those that are fetched for the next portion. */
+    STEPS = 36,
+    /* Floats of x that the steps of a portion meet, and of y, in a band. They may come from the third cache: each is
+     * used often, whereas filters are read again for each band. */
+    BAND = 1024 * 1024,
+    /* Pixels whose results are activated before the next ones are computed. */
+    CHUNK = 48,
+    THREAD_WORK = 400 * 1000
+};
+
+typedef struct plan {
+    size_t in_blocks, pixel, area; /* of a group; floats of a pixel of x; pixels of x */
+    size_t taps, length, last_length;
+    size_t bands, groups, per_group; /* groups of blocks of outputs, of one group of channels */
+    size_t unit, units, portions;    /* steps that stay together; in all */
+} plan;
+
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_blocked_conv *c;
+    plan plan;
+    float *pixels;   /* x with the channels of a pixel side by side, where it comes plain */
+    uint32_t status; /* atomic */
+} work;
+
+static size_t ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Floats of x, for the blocks of a portion, and of y that a band of so many rows meets. */
+static double band_floats(const xcvm_blocked_conv *c, const plan *p, size_t rows)
+{
+    const double blocks = (double)ceil_div(p->units * p->unit, p->portions * p->taps);
+    const double met = fmin((double)c->in[0], (double)rows * (double)c->kernel[0]);
+    return met * (double)(c->in[1] * p->pixel) * blocks +
+           (double)(least(p->per_group, XCVM_PRODUCT_BLOCKS) * rows * c->out[1] * BLOCK);
+}
+
+static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
+{
+    plan p = {.in_blocks = ceil_div(c->channels, BLOCK),
+              .pixel = c->plain ? c->channels : BLOCK,
+              .area = c->in[0] * c->in[1],
+              .taps = c->kernel[0] * c->kernel[1],
+              .length = least(c->channels, BLOCK),
+              .bands = 1,
+              .per_group = c->outputs / c->group};
+    p.last_length = c->channels - (p.in_blocks - 1) * BLOCK;
+    p.groups = ceil_div(p.per_group, XCVM_PRODUCT_BLOCKS);
+    p.unit = p.taps <= STEPS ? p.taps : 1;
+    p.units = p.in_blocks * (p.taps / p.unit);
+    p.portions = ceil_div(p.units, STEPS / p.unit);
+    while (p.bands < c->out[0] && band_floats(c, &p, ceil_div(c->out[0], p.bands)) > BAND)
+        p.bands++;
+    /* Threads should have as much to do each. */
+    const size_t items = c->batch * c->group * p.bands * p.groups;
+    if (items % threads != 0 && items < 8 * threads)
+        p.bands = least(ceil_div(p.bands, threads) * threads, c->out[0]);
+    return p;
+}
+
+/* The steps of [from, to) whose window positions lie inside; offsets are relative to those of the first. */
+static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, size_t to, const xcvm_blocked_span *rows,
+                      const xcvm_blocked_span *columns, xcvm_blocked_product *g)
+{
+    g->step_count = 0;
+    for (size_t block = from / p->taps; block * p->taps < to; block++) {
+        const size_t start = block * p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
+        const size_t first = from > start ? from - start : 0, last = least(to - start, p->taps);
+        const size_t end_row = least(rows->tap_end, ceil_div(last, c->kernel[1]));
+        size_t row = first / c->kernel[1];
+        for (row = row > rows->tap ? row : rows->tap; row < end_row; row++)
+            for (size_t column = columns->tap; column < columns->tap_end; column++) {
+                const size_t tap = row * c->kernel[1] + column, s = g->step_count;
+                if (tap < first || tap >= last)
+                    continue;
+                const size_t place = (row - rows->tap) * c->dilation[0] * c->in[1];
+                g->offsets[s] =
+                    (ptrdiff_t)((block * p->area + place + (column - columns->tap) * c->dilation[1]) * p->pixel);
+                g->filters[s] = (start * p->length + tap * length) * BLOCK;
+                g->lengths[s] = length;
+                g->step_count++;
+            }
+    }
+}
+
+/* One portion for a rectangle of the result whose first float is y[at]; x is of the group. */
+static void multiply_rectangle(const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g, const float *x,
+                               const xcvm_blocked_span *rows, const xcvm_blocked_span *columns, size_t at)
+{
+    const size_t width = columns->last - columns->first, chunks = ceil_div(width, CHUNK);
+    /* Without steps nothing is read, and x stays where it is. */
+    const size_t spacing = g->step_count > 0 ? p->pixel : 0, next_row = c->stride[0] * c->in[1] * spacing;
+    g->spacing = c->stride[1] * spacing;
+    x += xcvm_blocked_span_place(c, rows, columns, spacing);
+    for (size_t row = rows->first; row < rows->last; row++, at += c->out[1] * BLOCK)
+        for (size_t chunk = 0; chunk < chunks; chunk++) {
+            const size_t pixel = chunk * width / chunks, count = (chunk + 1) * width / chunks - pixel;
+            const size_t to = at + pixel * BLOCK;
+            xcvm_blocked_multiply(g, x + (row - rows->first) * next_row + pixel * g->spacing,
+                                  c->z != NULL ? c->z + to : NULL, c->y + to, count);
+            if (g->clamp && c->activation.kind != XCVM_ACTIVATION_none)
+                for (size_t b = 0; b < g->blocks; b++)
+                    xcvm_activate_row(&c->activation, c->y + to + b * g->y_block, count * BLOCK);
+        }
+}
+
+/* Where a portion begins, in steps. */
+static size_t portion_start(const plan *p, size_t i) { return i * p->units / p->portions * p->unit; }
+
+/* The portion behind i, or the first of the next group of blocks, is fetched while `pixels` pixels are multiplied. */
+static void fetch_next(const xcvm_blocked_conv *c, const plan *p, size_t i, size_t output, size_t pixels,
+                       xcvm_blocked_product *g)
+{
+    const bool last = i + 1 == p->portions;
+    const size_t portion = last ? 0 : i + 1, block = last ? output + g->blocks : output;
+    /* The last block of inputs may be shorter. */
+    const size_t from = least(portion_start(p, portion) * p->length * BLOCK, g->w_block);
+    const size_t to = least(portion_start(p, portion + 1) * p->length * BLOCK, g->w_block);
+    g->spacing = p->pixel * c->stride[1];
+    xcvm_blocked_fetch(g, block + g->blocks <= c->outputs ? c->w + block * g->w_block + from : NULL, to - from, pixels);
+}
+
+/* Output rows [first, last) of a group of blocks of outputs that begins at block `output`; x is of the group. */
+static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t image, size_t output,
+                          size_t blocks, size_t first, size_t last)
+{
+    const size_t plane = c->out[0] * c->out[1] * BLOCK, w_block = c->channels * p->taps * BLOCK;
+    xcvm_blocked_product g = {.w = c->w + output * w_block,
+                              .blocks = blocks,
+                              .w_block = w_block,
+                              .y_block = plane,
+                              .b = c->b != NULL ? c->b + output * BLOCK : NULL,
+                              .low = c->activation.low,
+                              .high = c->activation.high};
+    const size_t y = (image * c->outputs + output) * plane;
+    for (size_t i = 0; i < p->portions; i++) {
+        const size_t from = portion_start(p, i), to = portion_start(p, i + 1);
+        g.resume = i > 0;
+        g.clamp = i + 1 == p->portions;
+        fetch_next(c, p, i, output, (last - first) * c->out[1], &g);
+        for (xcvm_blocked_span rows = {.last = first}; rows.last < last;) {
+            rows = xcvm_blocked_span_from(c, 0, rows.last, last);
+            for (xcvm_blocked_span columns = {.last = 0}; columns.last < c->out[1];) {
+                columns = xcvm_blocked_span_from(c, 1, columns.last, c->out[1]);
+                set_steps(c, p, from, to, &rows, &columns, &g);
+                if (g.step_count > 0 || !g.resume || g.clamp)
+                    multiply_rectangle(c, p, &g, x, &rows, &columns,
+                                       y + (rows.first * c->out[1] + columns.first) * BLOCK);
+            }
+        }
+    }
+}
+
+static bool stopped(work *r)
+{
+    const xcvm_status status = xcvm_kernel_poll(r->k);
+    if (status != XCVM_OK)
+        __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
+    return status != XCVM_OK;
+}
+
+static void run_items(void *context, size_t begin, size_t end, int worker)
+{
+    work *r = context;
+    const xcvm_blocked_conv *c = r->c;
+    const plan *p = &r->plan;
+    (void)worker;
+    for (size_t item = begin; item < end && !stopped(r); item++) {
+        const size_t part = item % p->groups, band_at = item / p->groups, band = band_at % p->bands;
+        const size_t group = band_at / p->bands % c->group, image = band_at / p->bands / c->group;
+        const size_t first = band * c->out[0] / p->bands, last = (band + 1) * c->out[0] / p->bands;
+        const size_t block = part * p->per_group / p->groups, end_block = (part + 1) * p->per_group / p->groups;
+        const float *x = c->plain ? r->pixels : c->x;
+        x += (image * c->group + group) * p->in_blocks * p->area * p->pixel;
+        multiply_band(c, p, x, image, group * p->per_group + block, end_block - block, first, last);
+    }
+}
+
+/* Rows [begin, end) of all images. */
+static void place_rows(void *context, size_t begin, size_t end, int worker)
+{
+    work *r = context;
+    const xcvm_blocked_conv *c = r->c;
+    const size_t channels = c->channels, width = c->in[1], area = r->plan.area;
+    (void)worker;
+    for (size_t row = begin; row < end; row++) {
+        const float *from = c->x + row / c->in[0] * channels * area + row % c->in[0] * width;
+        for (size_t channel = 0; channel < channels; channel++)
+            for (size_t i = 0; i < width; i++)
+                r->pixels[(row * width + i) * channels + channel] = from[channel * area + i];
+    }
+}
+
+xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c)
+{
+    work r = {.k = k, .c = c, .plan = make_plan(c, (size_t)xcvm_threads_count(k->threads))};
+    const plan *p = &r.plan;
+    if (c->plain) {
+        const size_t floats = c->batch * c->channels * p->area;
+        r.pixels = xcvm_kernel_scratch(k, floats * sizeof(float));
+        if (r.pixels == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        xcvm_parallel(k->threads, c->batch * c->in[0], THREAD_WORK / (c->in[1] * c->channels) + 1, place_rows, &r);
+    }
+    const size_t items = c->batch * c->group * p->bands * p->groups;
+    const double work_of_item = (double)c->outputs * BLOCK * (double)c->out[0] * (double)c->out[1] *
+                                (double)c->channels * (double)p->taps / (double)(c->group * p->bands * p->groups);
+    const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;
+    xcvm_parallel(k->threads, items, grain, run_items, &r);
+    return (xcvm_status)r.status;
+}
