@@ -46,7 +46,7 @@ const char *xcvm_dtypes_describe(xcvm_dtypes set, char *text, size_t size)
         return text;
     size_t length = 0;
     text[0] = '\0';
-    for (int dtype = 1; dtype < 29; dtype++) {
+    for (int dtype = 1; dtype < 8 * (int)sizeof set; dtype++) {
         if (!xcvm_dtype_in((xcvm_dtype)dtype, set) || xcvm_dtype_bits((xcvm_dtype)dtype) == 0)
             continue;
         int written =

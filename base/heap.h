@@ -20,6 +20,8 @@ xcvm_status xcvm_heap_account(xcvm_heap *heap, ptrdiff_t bytes, xcvm_error *erro
 /* Gives blocks that nobody holds back to the allocator. */
 void xcvm_heap_trim(xcvm_heap *heap);
 
+/* Bytes: requested by storages that are held, with what is counted from outside; the most that this has been; and taken
+ * from the allocator, free blocks included, with what is counted from outside. */
 size_t xcvm_heap_live(const xcvm_heap *heap);
 size_t xcvm_heap_peak(const xcvm_heap *heap);
 size_t xcvm_heap_reserved(const xcvm_heap *heap);

@@ -13,6 +13,7 @@ typedef struct xcvm_sha256 {
     uint8_t block[64];
 } xcvm_sha256;
 
+/* begin, add the bytes in any portions, end. */
 void xcvm_sha256_begin(xcvm_sha256 *hash);
 void xcvm_sha256_add(xcvm_sha256 *hash, const void *bytes, size_t count);
 void xcvm_sha256_end(xcvm_sha256 *hash, uint8_t digest[XCVM_SHA256_BYTES]);

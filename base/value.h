@@ -14,6 +14,7 @@ typedef struct xcvm_storage {
     void *owner;                                /* for destroy */
 } xcvm_storage;
 
+/* From any thread, but what the last release gives back to is a heap of one thread. */
 void xcvm_storage_retain(xcvm_storage *storage);
 /* NULL is accepted. */
 void xcvm_storage_release(xcvm_storage *storage);

@@ -243,13 +243,15 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
 xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcvm_error *error)
 {
     xcvm_error own;
+    xcc_options o;
     xcc_model_file file;
     xcc_module m;
     report r = {.sink = sink, .user = user};
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, path != NULL && sink != NULL, INVALID_ARGUMENT, "a path and a sink are needed");
-    XCVM_TRY(xcc_model_file_open(&file, path, options != NULL ? options->allocator : NULL, error));
-    xcvm_status status = xcc_module_init(&m, options, error);
+    XCVM_TRY(xcc_options_read(&o, options, error));
+    XCVM_TRY(xcc_model_file_open(&file, path, o.allocator, error));
+    xcvm_status status = xcc_module_init(&m, &o, error);
     if (status == XCVM_OK)
         status = check_model(&r, &m, &file, path);
     xcc_module_release(&m);

@@ -3,6 +3,7 @@
 #include "compiler/lifetimes.h"
 #include "compiler/model_file.h"
 #include "compiler/passes.h"
+#include "vm/options.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -68,6 +69,21 @@ static xcvm_status parameter_bytes(xcc_module *m, uint64_t *bytes)
 
 /* ---- Compiling ---- */
 
+xcvm_status xcc_options_read(xcc_options *o, const xcc_options *given, xcvm_error *error)
+{
+    XCVM_TRY(xcvm_options_read(o, sizeof *o, given, error));
+    o->size = sizeof *o;
+    return XCVM_OK;
+}
+
+/* What caller and library both know of the report. */
+static void give_report(xcc_report *to, const xcc_report *report)
+{
+    const size_t size = to->size;
+    memcpy(to, report, size < sizeof *report ? size : sizeof *report);
+    to->size = size;
+}
+
 static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
 {
     for (size_t i = 0; i < o->dim_count; i++) {
@@ -94,6 +110,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
         XCVM_CHECK(m->error, xcc_symbol_known(m, m->options->dims[i].name), INVALID_ARGUMENT,
                    "the model's inputs have no dimension named %s", m->options->dims[i].name);
     figures before = {.nodes = 0}, after;
+    xcc_report told = {.size = 0};
     if (report != NULL)
         XCVM_TRY(take_figures(m, &before));
     XCVM_TRY(xcc_passes_run(m));
@@ -102,20 +119,19 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     XCVM_TRY(xcc_plan_make(m, &plan));
     if (report != NULL) {
         XCVM_TRY(take_figures(m, &after));
-        *report = (xcc_report){.size = report->size,
-                               .exact = !before.open && !after.open,
-                               .nodes_before = before.nodes,
-                               .nodes_after = after.nodes,
-                               .flops_before = before.flops,
-                               .flops_after = after.flops,
-                               .peak_bytes_before = before.peak,
-                               .peak_bytes_after = after.peak,
-                               .arena_bytes = plan.arena_bytes,
-                               .arena_lower_bound = plan.lower_bound,
-                               .weight_bytes_before = m->weight_bytes_before,
-                               .weight_bytes_after = m->weight_bytes_after,
-                               .wide_weights = m->wide_weights};
-        XCVM_TRY(parameter_bytes(m, &report->parameter_bytes));
+        told = (xcc_report){.exact = !before.open && !after.open,
+                            .nodes_before = before.nodes,
+                            .nodes_after = after.nodes,
+                            .flops_before = before.flops,
+                            .flops_after = after.flops,
+                            .peak_bytes_before = before.peak,
+                            .peak_bytes_after = after.peak,
+                            .arena_bytes = plan.arena_bytes,
+                            .arena_lower_bound = plan.lower_bound,
+                            .weight_bytes_before = m->weight_bytes_before,
+                            .weight_bytes_after = m->weight_bytes_after,
+                            .wide_weights = m->wide_weights};
+        XCVM_TRY(parameter_bytes(m, &told.parameter_bytes));
     }
     XCVM_TRY(xcc_fuse_build(m));
     xcc_progress(m, "emit", xcc_pass_count() + 2);
@@ -125,20 +141,17 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
             (void)unlink(m->options->fuse);
         return status;
     }
+    if (report != NULL)
+        give_report(report, &told);
     xcc_progress(m, "done", xcc_pass_count() + 3);
     return XCVM_OK;
 }
 
-/* `file` is where the model is, closed when it has been read; NULL if it is the caller's memory. */
+/* `file` is where the model is, closed in any case; NULL if it is the caller's memory. */
 static xcvm_status compile_in(const void *model, size_t count, xcc_model_file *file, const xcc_options *options,
                               xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error)
 {
-    static const xcc_options defaults = {.size = sizeof defaults};
-    xcvm_error local;
     xcc_module m;
-    error = error != NULL ? error : &local;
-    options = options != NULL ? options : &defaults;
-    XCVM_TRY(check_options(options, error));
     xcvm_error_set(error, XCVM_OK, "%s", "");
     xcvm_status status = xcc_module_init(&m, options, error);
     if (status == XCVM_OK) {
@@ -153,18 +166,37 @@ static xcvm_status compile_in(const void *model, size_t count, xcc_model_file *f
     return status;
 }
 
+/* What both entries have in common before there is a model; `o` becomes the options. */
+static xcvm_status begin(xcc_options *o, const xcc_options *options, xcvm_sink sink, const xcc_report *report,
+                         xcvm_error *error)
+{
+    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
+    XCVM_CHECK(error, report == NULL || report->size >= sizeof report->size, INVALID_ARGUMENT,
+               "report: size is %zu; initialise the struct with { .size = sizeof(the struct) }", report->size);
+    XCVM_TRY(xcc_options_read(o, options, error));
+    return check_options(o, error);
+}
+
 xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *options, xcvm_sink sink, void *user,
                         xcc_report *report, xcvm_error *error)
 {
-    return compile_in(model, count, NULL, options, sink, user, report, error);
+    xcc_options o;
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, model != NULL || count == 0, INVALID_ARGUMENT, "model is NULL");
+    XCVM_TRY(begin(&o, options, sink, report, error));
+    return compile_in(model, count, NULL, &o, sink, user, report, error);
 }
 
 xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink, void *user,
                              xcc_report *report, xcvm_error *error)
 {
+    xcc_options o;
     xcc_model_file file;
-    XCVM_TRY(xcc_model_file_open(&file, path, options != NULL ? options->allocator : NULL, error));
-    xcvm_status status = compile_in(file.bytes, file.count, &file, options, sink, user, report, error);
-    xcc_model_file_close(&file);
-    return status;
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, path != NULL, INVALID_ARGUMENT, "path is NULL");
+    XCVM_TRY(begin(&o, options, sink, report, error));
+    XCVM_TRY(xcc_model_file_open(&file, path, o.allocator, error));
+    return compile_in(file.bytes, file.count, &file, &o, sink, user, report, error);
 }

@@ -176,9 +176,6 @@ typedef struct xcc_source_part {
 /* False if `file` failed. */
 bool xcc_fuse_write(const xcc_module *m, xcc_source_part part, FILE *file);
 
-/* The instruction set that libraries are compiled for: options->target, "native" being that of this machine. NULL if
- * there is no such target. */
-const char *xcc_fuse_isa(const xcc_options *options);
 /* Compiles the groups into the file options->fuse (fuse_library.c), whose hash goes to m->library. Does nothing without
  * groups. A failure leaves no file behind but options->keep_c. */
 xcvm_status xcc_fuse_build(xcc_module *m);

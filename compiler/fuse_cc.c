@@ -127,12 +127,14 @@ static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, pid_
     return XCVM_OK;
 }
 
-static bool succeeds(pid_t child)
+/* Waits for the compiler to end. Where the host ignores SIGCHLD, or waits for all children itself, how it ended cannot
+ * be known; but it leaves no output if it failed. */
+static bool succeeds(pid_t child, const char *output)
 {
     int state = 0;
     while (waitpid(child, &state, 0) < 0)
         if (errno != EINTR)
-            return false;
+            return errno == ECHILD && access(output, R_OK) == 0;
     return WIFEXITED(state) && WEXITSTATUS(state) == 0;
 }
 
@@ -170,7 +172,7 @@ xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_
                 started++;
             continue;
         }
-        if (!succeeds(children[ended % MOST_JOBS]) && status == XCVM_OK)
+        if (!succeeds(children[ended % MOST_JOBS], jobs[ended].output) && status == XCVM_OK)
             status = say_failure(options, &jobs[ended], error);
         ended++;
     }

@@ -25,9 +25,15 @@ static xcvm_status io_error(build *b, const char *what, const char *path)
     return xcvm_error_set(b->m->error, XCVM_IO, "%.300s %s: %s", path, what, strerror(errno));
 }
 
+/* Of this build alone, though other threads and processes may build the same at the same time. */
+static int name_temporary(const build *b, char *path, size_t size, const char *base, const char *suffix)
+{
+    return snprintf(path, size, "%s.%ld-%zx%s", base, (long)getpid(), (size_t)(uintptr_t)b, suffix);
+}
+
 static xcvm_status name_file(build *b, char path[PATH_SIZE], const char *suffix)
 {
-    int length = snprintf(path, PATH_SIZE, "%s.%ld%s", b->m->options->fuse, (long)getpid(), suffix);
+    int length = name_temporary(b, path, PATH_SIZE, b->m->options->fuse, suffix);
     XCVM_CHECK(b->m->error, length > 0 && length < PATH_SIZE, INVALID_ARGUMENT,
                "the path of the kernel library is too long");
     return XCVM_OK;
@@ -109,11 +115,11 @@ static bool copy_file(const char *from, const char *to)
 /* A library that cannot be kept is as good. */
 static void keep(build *b)
 {
-    char temporary[PATH_SIZE + 32];
+    char temporary[PATH_SIZE + 64];
     if (b->cached[0] == '\0')
         return;
     (void)mkdir(b->m->options->cache_dir, 0700);
-    snprintf(temporary, sizeof temporary, "%s.%ld", b->cached, (long)getpid());
+    name_temporary(b, temporary, sizeof temporary, b->cached, "");
     if (copy_file(b->object, temporary) && rename(temporary, b->cached) != 0)
         unlink(temporary);
 }

@@ -115,6 +115,8 @@ struct xcc_module {
 
 /* ---- Building. Failures leave module->error filled and return NULL or a status. ---- */
 
+/* A caller's options, of an older or a newer header or NULL, as this library knows them. */
+xcvm_status xcc_options_read(xcc_options *o, const xcc_options *given, xcvm_error *error);
 /* Begins a module with an empty top-level graph; `options` may be NULL; they and `error` must outlive it. A module that
  * was begun, successfully or not, must be released. */
 xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_error *error);

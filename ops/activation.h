@@ -14,6 +14,7 @@ typedef struct xcvm_activation {
     float alpha, beta;
 } xcvm_activation;
 
+/* The activation of a row's attributes, which xcvm_activation_check has taken. */
 xcvm_activation xcvm_activation_of(int choice, xcvm_floats params);
 /* Checks the number of parameters; for shape rules. */
 xcvm_status xcvm_activation_check(xcvm_error *error, int choice, xcvm_floats params);

@@ -26,11 +26,9 @@ static xcvm_status append_part(const xcvm_typing *t, size_t i, const xcvm_value 
     for (int d = 0; d < 4; d++) {
         if (d == 1)
             continue;
-        XCVM_REQUIRE(t, !xcvm_dims_differ(dims[d], x->dims[d]), SHAPE_MISMATCH,
+        XCVM_REQUIRE(t, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
                      "dimension %d of element %zu of xs is %lld, of another %lld", d, i, (long long)x->dims[d],
                      (long long)dims[d]);
-        if (dims[d] < 0 && (x->dims[d] >= 0 || dims[d] == XCVM_ANY_DIM))
-            dims[d] = x->dims[d];
     }
     if (dims[1] < 0 || x->dims[1] < 0)
         dims[1] = XCVM_ANY_DIM;

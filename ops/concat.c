@@ -31,11 +31,9 @@ XCVM_SHAPE_RULE_OF(Concat)
                                  "the sum of the dimensions overflows");
                 continue;
             }
-            XCVM_REQUIRE(t, !xcvm_dims_differ(dims[d], x->dims[d]), SHAPE_MISMATCH,
+            XCVM_REQUIRE(t, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
                          "dimension %d of element %zu of xs is %lld, of another %lld", d, i, (long long)x->dims[d],
                          (long long)dims[d]);
-            if (dims[d] < 0 && (x->dims[d] >= 0 || dims[d] == XCVM_ANY_DIM))
-                dims[d] = x->dims[d];
         }
     }
     if (first == NULL) {

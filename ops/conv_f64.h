@@ -6,6 +6,7 @@
 #include "ops/kernel.h"
 #include "ops/window.h"
 
+/* Conv of f64 by the definition, over the session's threads; fails only as xcvm_kernel_poll does. */
 xcvm_status xcvm_conv_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const xcvm_Conv_args *a,
                           const xcvm_activation *f);
 /* `s` is the convolution whose adjoint this is: from y to x. */

@@ -13,6 +13,7 @@ typedef struct xcvm_elementwise {
     ptrdiff_t stride;  /* of the axis */
 } xcvm_elementwise;
 
+/* `indices` has x's rank; `axis` may count from the end. Nothing is checked. */
 xcvm_elementwise xcvm_elementwise_of(const xcvm_value *x, const xcvm_value *indices, int64_t axis);
 /* The element of x that element `i` of indices, at which `p` stands, is for. */
 static inline size_t xcvm_elementwise_offset(const xcvm_elementwise *e, const xcvm_position *p, size_t i)
@@ -30,7 +31,9 @@ typedef struct xcvm_tuples {
     size_t slice, batch_elements; /* elements of x in a slice, and in a batch entry */
 } xcvm_tuples;
 
+/* Of operands that the shape rule has taken. */
 xcvm_tuples xcvm_tuples_of(const xcvm_value *x, const xcvm_value *indices, int batch);
+/* Whether all indices are in x's range; else OUT_OF_RANGE. */
 xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u);
 /* The first element of x in the slice of tuple `i`. */
 size_t xcvm_tuples_offset(const xcvm_tuples *u, size_t i);

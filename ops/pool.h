@@ -18,6 +18,8 @@ typedef struct xcvm_pooling {
     int64_t p;       /* NORM */
 } xcvm_pooling;
 
+/* Fills in what operands and attributes say, which must outlive *w; kind, p and count_pads are the caller's.
+ * OUT_OF_RANGE if the window has more positions than there are numbers. */
 xcvm_status xcvm_pooling_make(xcvm_kernel *k, xcvm_pooling *w, const xcvm_value *x, xcvm_value *y, xcvm_ints kernel,
                               xcvm_ints strides, xcvm_ints pads, xcvm_ints dilations);
 /* Elements of the window of output `o` along axis `d` that a mean counts, at least 1. */

@@ -25,7 +25,7 @@ xcvm_status xcvm_quantized_find(xcvm_error *error, const xcvm_value *x, const xc
     p->block = (size_t)block_size;
     int64_t dims[XCVM_MAX_RANK];
     memcpy(dims, x->dims, sizeof dims);
-    dims[at] = (x->dims[at] + block_size - 1) / block_size;
+    dims[at] = x->dims[at] / block_size + (x->dims[at] % block_size != 0);
     bool fits = scale->rank == x->rank;
     for (int d = 0; d < x->rank && fits; d++)
         fits = scale->dims[d] == dims[d];

@@ -15,6 +15,7 @@ typedef struct xcvm_quantized {
     bool single, by_inner;
 } xcvm_quantized;
 
+/* SHAPE_MISMATCH where scale does not fit x along `axis` with blocks of `block_size` (0: none). */
 xcvm_status xcvm_quantized_find(xcvm_error *error, const xcvm_value *x, const xcvm_value *scale, int64_t axis,
                                 int64_t block_size, xcvm_quantized *p);
 /* Elements [first, first + count) of the scales (or zero points) as x sees them; `values` are those given, in order. */

@@ -134,6 +134,15 @@ xcvm_status xcvm_broadcast_shapes(xcvm_error *error, const xcvm_value *a, const 
 
 bool xcvm_dims_differ(int64_t a, int64_t b) { return a >= 0 && b >= 0 && a != b; }
 
+bool xcvm_dims_agree(int64_t *dim, int64_t other)
+{
+    if (xcvm_dims_differ(*dim, other))
+        return false;
+    if (*dim < 0 && (other >= 0 || *dim == XCVM_ANY_DIM))
+        *dim = other;
+    return true;
+}
+
 int64_t xcvm_dims_product(const int64_t *dims, int begin, int end)
 {
     int64_t product = 1, unknown = 1;

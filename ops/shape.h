@@ -58,6 +58,8 @@ xcvm_status xcvm_broadcast_shapes(xcvm_error *error, const xcvm_value *a, const 
 
 /* Whether two dimensions are known not to be equal. */
 bool xcvm_dims_differ(int64_t a, int64_t b);
+/* Makes *dim what is known of it if `other` is the same dimension; false, and no change, if they differ. */
+bool xcvm_dims_agree(int64_t *dim, int64_t other);
 /* Product of dims[begin] to dims[end - 1]; a lone symbol among ones stays that symbol, else XCVM_ANY_DIM if unknown. */
 int64_t xcvm_dims_product(const int64_t *dims, int begin, int end);
 /* Makes a result a tensor of known rank (or -1) and unknown dimensions; or a list. */

@@ -96,6 +96,16 @@ typedef struct conv_operands {
     xcvm_window_attributes attributes;
 } conv_operands;
 
+/* What the rows of convolutions name alike, of their argument struct `a`; b is NULL. */
+#define CONV_OPERANDS(a)                                                                                               \
+    {                                                                                                                  \
+        .x = (a)->x, .w = (a)->w, .y = (a)->y, .group = (a)->group, .attributes = {                                    \
+            .strides = (a)->strides,                                                                                   \
+            .pads = (a)->pads,                                                                                         \
+            .dilations = (a)->dilations                                                                                \
+        }                                                                                                              \
+    }
+
 /* Channels and groups, as far as they are known. */
 static xcvm_status check_channels(const xcvm_typing *t, const conv_operands *o, int64_t x_channels, int64_t w_channels,
                                   int64_t outputs)
@@ -166,22 +176,14 @@ XCVM_SHAPE_RULE(Conv)
 {
     if (t->row->opcode == XCVM_OP_ConvInteger) {
         const xcvm_ConvInteger_args *a = t->args;
-        conv_operands o = {.x = a->x,
-                           .w = a->w,
-                           .y = a->y,
-                           .group = a->group,
-                           .attributes = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations}};
+        conv_operands o = CONV_OPERANDS(a);
         XCVM_TRY(check_per_channel(t, a->x_zero_point, 1, "x_zero_point"));
         XCVM_TRY(check_per_channel(t, a->w_zero_point, output_channels(a->w), "w_zero_point"));
         return conv_shape(t, &o);
     }
     const xcvm_Conv_args *a = t->args;
-    conv_operands o = {.x = a->x,
-                       .w = a->w,
-                       .b = a->b,
-                       .y = a->y,
-                       .group = a->group,
-                       .attributes = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations}};
+    conv_operands o = CONV_OPERANDS(a);
+    o.b = a->b;
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     XCVM_TRY(conv_shape(t, &o));
     const xcvm_value *y = a->y, *z = a->z;
@@ -199,12 +201,8 @@ XCVM_SHAPE_RULE(Conv)
 
 XCVM_SHAPE_RULE_OF(QLinearConv)
 {
-    conv_operands o = {.x = a->x,
-                       .w = a->w,
-                       .b = a->b,
-                       .y = a->y,
-                       .group = a->group,
-                       .attributes = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations}};
+    conv_operands o = CONV_OPERANDS(a);
+    o.b = a->b;
     const int64_t outputs = output_channels(a->w);
     XCVM_TRY(check_per_channel(t, a->x_scale, 1, "x_scale"));
     XCVM_TRY(check_per_channel(t, a->x_zero_point, 1, "x_zero_point"));

@@ -16,6 +16,7 @@ typedef struct xcvm_reader {
     int depth;
 } xcvm_reader;
 
+/* Begins at the first line of `length` bytes at `text`, which must outlive the reader, as must arena and error. */
 void xcvm_reader_start(xcvm_reader *r, const char *text, size_t length, xcvm_arena *arena, xcvm_error *error);
 /* Fills the error with "line 12: ..."; returns INVALID_PROGRAM. */
 xcvm_status xcvm_reader_fail(xcvm_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));

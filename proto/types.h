@@ -5,6 +5,7 @@
 #include "proto/reader.h"
 #include "proto/writer.h"
 
+/* As the text assembly has it: `f32[Nx3]`, `seq(f32)`. */
 void xcvm_type_write(xcvm_writer *w, const xcvm_type *type);
 /* Names of dimensions are allocated in the reader's arena. */
 xcvm_status xcvm_type_read(xcvm_reader *r, xcvm_type *type);

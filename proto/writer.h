@@ -20,6 +20,8 @@ typedef struct xcvm_cut_text {
 } xcvm_cut_text;
 bool xcvm_cut_text_sink(void *cut_text, const void *bytes, size_t count);
 
+/* Bytes are gathered before they go to the sink; once it has failed nothing more goes there, and xcvm_writer_finish,
+ * which must end the writing, tells. */
 void xcvm_writer_start(xcvm_writer *w, xcvm_sink sink, void *user);
 void xcvm_writer_put(xcvm_writer *w, const void *bytes, size_t count);
 void xcvm_writer_zeros(xcvm_writer *w, size_t count);

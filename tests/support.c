@@ -24,6 +24,14 @@ bool test_bytes_sink(void *bytes, const void *piece, size_t count)
     return true;
 }
 
+bool test_full_sink(void *user, const void *bytes, size_t count)
+{
+    (void)user;
+    (void)bytes;
+    (void)count;
+    return false;
+}
+
 void test_bytes_free(test_bytes *bytes)
 {
     free(bytes->at);

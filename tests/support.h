@@ -11,6 +11,8 @@ typedef struct test_bytes {
 
 /* An xcvm_sink over a test_bytes. */
 bool test_bytes_sink(void *bytes, const void *piece, size_t count);
+/* An xcvm_sink that takes nothing, as a full disk does. */
+bool test_full_sink(void *user, const void *bytes, size_t count);
 void test_bytes_free(test_bytes *bytes);
 bool test_bytes_equal(const test_bytes *a, const test_bytes *b);
 /* The contents of a file; `at` is NULL if it cannot be read, and never NULL otherwise. */

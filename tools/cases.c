@@ -70,6 +70,9 @@ static xcvm_status find_below(const char *folder, const char *name, int depth, s
                               xcvm_error *error)
 {
     char **names = list_folder(folder);
+    if (names == NULL && depth == 0 && errno == ENOTDIR)
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "%s: is a file; a case is the folder of a model and its test data", folder);
     if (names == NULL)
         return depth == 0 ? error_set(error, XCVM_IO, "%s: cannot be read: %s", folder, strerror(errno)) : XCVM_OK;
     char *model = find_model(folder, names);

@@ -41,7 +41,8 @@ static int check_model(const char *file, const char *path, const struct program_
                            .dims = dims.items,
                            .dim_count = dims.count,
                            .optimization = compiler_level(flags->optimization),
-                           .plain_layout = strcmp(flags->layout, "plain") == 0};
+                           .plain_layout = strcmp(flags->layout, "plain") == 0,
+                           .weights = compiler_weights(flags->weights)};
     xcvm_status status = xcc_check_file(file, &options, print_text, stdout, &error);
     dims_release(&dims);
     if (status != XCVM_UNSUPPORTED)

@@ -133,11 +133,6 @@ static void print_report(const xcc_report *report)
         puts("open dimensions are counted as 1");
 }
 
-static xcvm_dtype weight_type(const char *name)
-{
-    return strcmp(name, "f16") == 0 ? XCVM_F16 : strcmp(name, "bf16") == 0 ? XCVM_BF16 : XCVM_F32;
-}
-
 /* A compilation, and where its results go. */
 struct compilation {
     const struct compile_flags *flags;
@@ -196,9 +191,8 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
                                 strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY,
                             .optimization = compiler_level(flags->optimization),
                             .strip = flags->strip,
-                            .report = flags->report,
                             .plain_layout = strcmp(flags->layout, "plain") == 0,
-                            .weights = weight_type(flags->weights),
+                            .weights = compiler_weights(flags->weights),
                             .fuse = compilation->library.path,
                             .keep_c = flags->keep_c,
                             .target = flags->target,

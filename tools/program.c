@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct option model_options[5] = {
+const struct option model_options[6] = {
     {"dim", 0, "NAME=SIZE", OPTION_LIST, offsetof(struct program_flags, dims), 0, 0,
      "the size of an open dimension of the inputs, also of a program's; may be repeated"},
     {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct program_flags, optimization), 0, 2,
      "how far a model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
     {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct program_flags, layout), 0, 0,
      "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
+    {"weights", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(struct program_flags, weights), 0, 0,
+     "the type that the constant weights of matrix products and recurrent networks, and embeddings, are stored in"},
     {"tune", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, tune), 0, 0,
      "measure how each convolution is computed fastest on this machine"},
     {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, fuse), 0, 0,
@@ -86,6 +88,11 @@ void dims_release(struct dims *dims)
 
 int compiler_level(int64_t level) { return level == 0 ? -1 : (int)level; }
 
+xcvm_dtype compiler_weights(const char *name)
+{
+    return strcmp(name, "f16") == 0 ? XCVM_F16 : strcmp(name, "bf16") == 0 ? XCVM_BF16 : XCVM_F32;
+}
+
 /* Both callbacks of the compiler get the same `user`. */
 struct compiling {
     struct progress progress;
@@ -145,8 +152,8 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
                            .dim_count = program->dims.count,
                            .optimization = compiler_level(flags->optimization),
                            .plain_layout = strcmp(flags->layout, "plain") == 0,
-                           .tune = flags->tune,
-                           .report = true};
+                           .weights = compiler_weights(flags->weights),
+                           .tune = flags->tune};
     if (flags->fuse) {
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
         options.fuse = program->library.path;
@@ -267,9 +274,11 @@ static xcvm_status load(const struct program_flags *flags, struct program *progr
 static void tell_unused(const struct program *program, const struct program_flags *flags)
 {
     static const struct program_flags usual = PROGRAM_DEFAULTS;
-    if (program->kind != FILE_MODEL && (flags->optimization != usual.optimization ||
-                                        strcmp(flags->layout, usual.layout) != 0 || flags->tune || flags->fuse))
-        report_line("note: %s is compiled already; -O, --layout, --tune and --fuse are for models", program->path);
+    if (program->kind != FILE_MODEL &&
+        (flags->optimization != usual.optimization || strcmp(flags->layout, usual.layout) != 0 ||
+         strcmp(flags->weights, usual.weights) != 0 || flags->tune || flags->fuse))
+        report_line("note: %s is compiled already; -O, --layout, --weights, --tune and --fuse are for models",
+                    program->path);
 }
 
 xcvm_status program_open(const char *path, const struct program_flags *flags, struct program *program,

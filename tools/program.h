@@ -14,14 +14,14 @@ enum { DEFAULT_OPTIMIZATION = 2 };
 struct program_flags {
     struct text_list dims; /* NAME=SIZE */
     int64_t optimization;
-    const char *layout;
+    const char *layout, *weights;
     bool tune, fuse;
     bool copy, no_libraries;
     const char *library_dir, *isa;
 };
 /* How a model is compiled in memory. The last two are only for subcommands that run the program. */
-extern const struct option model_options[5];
-enum { MODEL_OPTIONS = 3, RUN_MODEL_OPTIONS = 5 };
+extern const struct option model_options[6];
+enum { MODEL_OPTIONS = 4, RUN_MODEL_OPTIONS = 6 };
 extern const struct option loading_options[4];
 /* The groups that a subcommand lists; `member` is its struct program_flags. */
 #define MODEL_GROUP(count, type, member)                                                                               \
@@ -31,7 +31,7 @@ extern const struct option loading_options[4];
 #define LOADING_GROUP(type, member) OPTION_GROUP("Loading", loading_options, type, member)
 #define PROGRAM_DEFAULTS                                                                                               \
     {                                                                                                                  \
-        .optimization = DEFAULT_OPTIMIZATION, .layout = "blocked"                                                      \
+        .optimization = DEFAULT_OPTIMIZATION, .layout = "blocked", .weights = "f32"                                    \
     }
 
 /* Sizes of named dimensions, from --dim. */
@@ -49,6 +49,8 @@ void dims_release(struct dims *dims);
 
 /* The optimisation level of the command line (0, 1, 2) as the compiler counts it. */
 int compiler_level(int64_t level);
+/* The type of --weights. */
+xcvm_dtype compiler_weights(const char *name);
 
 /* For a text that names files outside of its folder. */
 #define ANY_PATH_HINT " (\"xcvm asm --any-path\" makes a program of a text that may)"

@@ -79,6 +79,7 @@ xcvm_status xcc_lower_plain(xcc_lowering *n);
 
 /* ---- Composing. NULL operands are failures of what made them, and give NULL. ---- */
 
+/* Any instruction of one operand, with the attributes' defaults. */
 xcc_value *xcc_low_unary(xcc_lowering *n, xcvm_opcode opcode, xcc_value *x);
 /* Any instruction of two operands without attributes. */
 xcc_value *xcc_low_binary(xcc_lowering *n, xcvm_opcode opcode, xcc_value *a, xcc_value *b);

@@ -26,7 +26,6 @@ typedef struct xcc_options {
     xcc_scheduling scheduling;
     int optimization;       /* 0: default (2), -1: only what is needed to run, 1: no merging, 2: all */
     bool strip;             /* leave debug data out */
-    bool report;            /* fill the figures of xcc_report */
     const char *dump_after; /* name of a pass, "all", or NULL */
     xcvm_sink dump;         /* receives the graphs asked for by dump_after */
     void (*progress)(void *user, const char *pass, double fraction);
@@ -68,7 +67,7 @@ typedef struct xcc_report {
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`.
- * `report` may be NULL. */
+ * `options` and `report` may be NULL. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink,
                                                     void *user, xcc_report *report, xcvm_error *error);
 /* The same for a model in memory; external data is refused. */

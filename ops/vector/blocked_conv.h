@@ -36,6 +36,8 @@ typedef struct xcvm_blocked_conv {
     xcvm_activation activation;
 } xcvm_blocked_conv;
 
+/* One for each algorithm of ops/blocked.h, over the session's threads, and the definition for what they leave; they
+ * fail only for lack of memory or as xcvm_kernel_poll does. */
 #define xcvm_blocked_direct XCVM_PER_ISA(xcvm_blocked_direct)
 xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c);
 /* The same, of window positions inside x alone. */

@@ -32,6 +32,7 @@ typedef struct xcvm_integer_batch {
     void (*at)(const void *context, size_t index, xcvm_integer_gemm *g); /* sets what differs */
 } xcvm_integer_batch;
 
+/* Bytes that a run on so many threads takes, 64-byte aligned. */
 #define xcvm_integer_gemm_scratch XCVM_PER_ISA(xcvm_integer_gemm_scratch)
 size_t xcvm_integer_gemm_scratch(const xcvm_integer_batch *batch, int threads);
 #define xcvm_integer_gemm_run XCVM_PER_ISA(xcvm_integer_gemm_run)

@@ -31,6 +31,7 @@ typedef struct xcvm_winograd {
     bool wide;
 } xcvm_winograd;
 
+/* Of a convolution that fits: windows of 3 x 3, stride and dilation 1. `c` must outlive it. */
 #define xcvm_winograd_make XCVM_PER_ISA(xcvm_winograd_make)
 void xcvm_winograd_make(xcvm_winograd *g, const xcvm_conv *c);
 /* Input tiles [tile, tile + count) of one channel, up to a chunk: point p goes to to[p * stride ...], in whole vectors.

@@ -111,6 +111,59 @@ START_TEST(open_dimension)
 }
 END_TEST
 
+/* Structs of an older header are smaller: what lies behind them is neither read nor written. */
+START_TEST(structs_of_another_header)
+{
+    test_bytes program = {0};
+    xcvm_error error = {0};
+    struct {
+        xcc_report report;
+        uint64_t behind;
+    } r;
+    memset(&r, 0xa5, sizeof r);
+    r.report.size = offsetof(xcc_report, peak_bytes_before);
+    xcc_options options;
+    memset(&options, 0xa5, sizeof options);
+    options.size = offsetof(xcc_options, scheduling);
+    options.allocator = NULL;
+    options.dims = &(const xcc_dim){"N", 4};
+    options.dim_count = 1;
+    ck_assert_msg(compile(&options, &program, &r.report, &error) == XCVM_OK, "%s", error.message);
+    ck_assert(r.report.exact);
+    ck_assert_uint_eq(r.report.size, offsetof(xcc_report, peak_bytes_before));
+    ck_assert_uint_eq(r.report.peak_bytes_before, UINT64_C(0xa5a5a5a5a5a5a5a5));
+    ck_assert_uint_eq(r.behind, UINT64_C(0xa5a5a5a5a5a5a5a5));
+    /* A newer header's is larger. */
+    struct {
+        xcc_options options;
+        uint64_t unknown[4];
+    } newer = {.options = {.size = sizeof newer, .dims = options.dims, .dim_count = 1}};
+    r.report.size = sizeof r;
+    ck_assert_msg(compile(&newer.options, &program, &r.report, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_uint_eq(r.behind, UINT64_C(0xa5a5a5a5a5a5a5a5));
+    test_bytes_free(&program);
+}
+END_TEST
+
+START_TEST(calls_that_make_no_sense)
+{
+    test_bytes model = small_model(), program = {0};
+    xcvm_error error = {0};
+    xcc_report report = {.size = 0};
+    xcc_options options = {.size = 0};
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "size is 0"));
+    ck_assert_int_eq(compile(NULL, &program, &report, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "size is 0"));
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, NULL, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_compile(NULL, 1, NULL, test_bytes_sink, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_compile_file(NULL, NULL, test_bytes_sink, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_check_file("/", &options, test_bytes_sink, &program, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_uint_eq(program.length, 0);
+    test_bytes_free(&model);
+}
+END_TEST
+
 START_TEST(fixed_dimension)
 {
     test_bytes program = {0};
@@ -223,20 +276,12 @@ START_TEST(passes_can_be_followed)
 }
 END_TEST
 
-static bool refuse(void *user, const void *bytes, size_t count)
-{
-    (void)user;
-    (void)bytes;
-    (void)count;
-    return false;
-}
-
 START_TEST(full_disk)
 {
     test_bytes model = small_model();
     xcvm_error error = {0};
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, refuse, NULL, NULL, &error), XCVM_IO);
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, refuse, NULL, NULL, NULL), XCVM_IO);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_full_sink, NULL, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_full_sink, NULL, NULL, NULL), XCVM_IO);
     test_bytes_free(&model);
 }
 END_TEST
@@ -354,6 +399,8 @@ Suite *suite_compiler_compile(void)
     Suite *suite = suite_create("compiler/compile");
     TCase *tests = tcase_create("compile");
     tcase_add_test(tests, open_dimension);
+    tcase_add_test(tests, structs_of_another_header);
+    tcase_add_test(tests, calls_that_make_no_sense);
     tcase_add_test(tests, fixed_dimension);
     tcase_add_test(tests, types_of_weights);
     tcase_add_test(tests, stripped);

@@ -5,6 +5,7 @@
 #include "vm/program.h"
 
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -160,6 +161,14 @@ START_TEST(other_locale)
     ck_assert(test_comma_locale());
     check_fused(make_outer, 1);
     setlocale(LC_ALL, "C");
+}
+END_TEST
+
+START_TEST(host_that_ignores_its_children)
+{
+    void (*before)(int) = signal(SIGCHLD, SIG_IGN);
+    check_fused(make_outer, 1);
+    signal(SIGCHLD, before);
 }
 END_TEST
 
@@ -664,6 +673,7 @@ Suite *suite_compiler_fuse(void)
     tcase_add_test(t, broadcasting_and_several_results);
     tcase_add_test(t, outer_product);
     tcase_add_test(t, other_locale);
+    tcase_add_test(t, host_that_ignores_its_children);
     tcase_add_test(t, two_programs_at_once);
     tcase_add_test(t, split_over_threads);
     tcase_add_test(t, layer_normalization);

@@ -2,7 +2,7 @@
 #ifndef XCVM_TESTS_OPS_SUPPORT_H
 #define XCVM_TESTS_OPS_SUPPORT_H
 
-#include "ops/kernel.h"
+#include "tests/ops/run_kernel.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -34,17 +34,7 @@ static UNUSED xcvm_value tensor(int rank, const int64_t *dims)
 
 static UNUSED void run(xcvm_kernel_run kernel, const void *args, int thread_count)
 {
-    xcvm_error error = {.status = XCVM_OK};
-    xcvm_heap *heap;
-    xcvm_threads *threads;
-    ck_assert_int_eq(xcvm_heap_create(NULL, 0, &heap, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_threads_create(NULL, thread_count, &threads, &error), XCVM_OK);
-    xcvm_kernel k = {.error = &error, .heap = heap, .threads = threads};
-    const xcvm_status status = kernel(&k, args);
-    ck_assert_msg(status == XCVM_OK, "%s", error.message);
-    xcvm_storage_release(k.scratch_storage);
-    xcvm_threads_destroy(threads);
-    xcvm_heap_destroy(heap);
+    run_kernel(kernel, args, thread_count, "the kernel");
 }
 
 #endif

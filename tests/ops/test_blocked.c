@@ -3,7 +3,7 @@
 #include "ops/activation.h"
 #include "ops/blocked.h"
 #include "ops/convert.h"
-#include "ops/kernel.h"
+#include "tests/ops/run_kernel.h"
 
 #include <check.h>
 #include <math.h>
@@ -44,21 +44,6 @@ static float *floats(size_t count, float (*value)(void))
 
 static float random_float(void) { return (float)random_from(-1000, 1000) * 1e-3f; }
 
-/* Runs a kernel on memory of the test's. */
-static void run_kernel(xcvm_kernel_run run, const void *args, int thread_count)
-{
-    xcvm_error error = {.status = XCVM_OK};
-    xcvm_heap *heap;
-    xcvm_threads *threads;
-    ck_assert_int_eq(xcvm_heap_create(NULL, 0, &heap, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_threads_create(NULL, thread_count, &threads, &error), XCVM_OK);
-    xcvm_kernel k = {.error = &error, .heap = heap, .threads = threads};
-    ck_assert_msg(run(&k, args) == XCVM_OK, "%s", error.message);
-    xcvm_storage_release(k.scratch_storage);
-    xcvm_threads_destroy(threads);
-    xcvm_heap_destroy(heap);
-}
-
 static xcvm_value tensor(int rank, const int64_t *dims, float *data)
 {
     xcvm_value v = {0};
@@ -74,7 +59,7 @@ static float *block(float *planes, int64_t batch, int64_t channels, const int64_
     float *blocked = floats((size_t)(batch * blocks * area * XCVM_CHANNEL_BLOCK), NULL);
     xcvm_value x = tensor(4, (const int64_t[]){batch, channels, size[0], size[1]}, planes);
     xcvm_value y = tensor(5, (const int64_t[]){batch, blocks, size[0], size[1], XCVM_CHANNEL_BLOCK}, blocked);
-    run_kernel(xcvm_kernel_of(XCVM_OP_BlockChannels), &(xcvm_BlockChannels_args){.y = &y, .x = &x}, 2);
+    run_kernel(xcvm_kernel_of(XCVM_OP_BlockChannels), &(xcvm_BlockChannels_args){.y = &y, .x = &x}, 2, "BlockedConv");
     for (int64_t n = 0; n < batch; n++)
         for (int64_t c = channels; c < blocks * XCVM_CHANNEL_BLOCK; c++)
             for (int64_t p = 0; p < area; p++) {
@@ -156,17 +141,17 @@ static void check_halves(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtyp
     a.w = &w;
     a.y = &y;
     w.data = wide;
-    run_kernel(run, &a, 1);
+    run_kernel(run, &a, 1, "BlockedConv");
     xcvm_value_set_tensor(&w, dtype, w.rank, w.dims);
     w.data = halves;
     y.data = other;
-    run_kernel(run, &a, 1);
+    run_kernel(run, &a, 1, "BlockedConv");
     for (size_t i = 0; i < count; i++)
         ck_assert_msg(fabs((double)results[i] - (double)other[i]) <= allowed || memcmp(results + i, other + i, 4) == 0,
                       "%s: element %zu is %.9g with %s, %.9g with the same as f32", text, i, (double)other[i],
                       xcvm_dtype_name(dtype), (double)results[i]);
     y.data = results;
-    run_kernel(run, &a, 3);
+    run_kernel(run, &a, 3, "BlockedConv");
     ck_assert_msg(memcmp(results, other, count * sizeof *other) == 0, "%s: other bits by three threads", text);
     free(halves);
     free(wide);
@@ -233,14 +218,14 @@ static void check_conv(shape *s)
         const xcvm_typing t = {xcvm_row_of(XCVM_OP_BlockedConv), &asked, in, 4, out, 1, &error};
         ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
         ck_assert(inferred.rank == 5 && memcmp(inferred.dims, y_dims, sizeof y_dims) == 0);
-        run_kernel(runs[r], &a, 1);
+        run_kernel(runs[r], &a, 1, "BlockedConv");
         /* The residual's memory taken over, and more threads. */
         y.data = second;
         if (s->residual) {
             memcpy(second, blocked_residual, result * sizeof *second);
             z.data = second;
         }
-        run_kernel(runs[r], &a, 3);
+        run_kernel(runs[r], &a, 3, "BlockedConv");
         const double scale = sqrt((double)(s->channels * s->kernel[0] * s->kernel[1])) + 1.0;
         for (int64_t n = 0; n < s->batch; n++)
             for (int64_t k = 0; k < outputs; k++)
@@ -426,7 +411,7 @@ START_TEST(way_back)
         xcvm_value x = tensor(5, (const int64_t[]){2, blocks, size[0], size[1], XCVM_CHANNEL_BLOCK}, blocked);
         xcvm_value y = tensor(4, (const int64_t[]){2, channels, size[0], size[1]}, back);
         const xcvm_UnblockChannels_args a = {.y = &y, .x = &x, .channels = channels};
-        run_kernel(xcvm_kernel_of(XCVM_OP_UnblockChannels), &a, 2);
+        run_kernel(xcvm_kernel_of(XCVM_OP_UnblockChannels), &a, 2, "BlockedConv");
         ck_assert(memcmp(planes, back, (size_t)(2 * channels * area) * sizeof *back) == 0);
         free(planes);
         free(blocked);
@@ -456,7 +441,7 @@ static void activate(xcvm_kernel_run run, int activation, xcvm_floats params, fl
                                      .activation = activation,
                                      .activation_params = params,
                                      .algorithm = XCVM_BLOCKED_depthwise};
-    run_kernel(run, &a, 1);
+    run_kernel(run, &a, 1, "BlockedConv");
 }
 
 /* y = scale / (1 + e to the -t), and what it may be off by. */

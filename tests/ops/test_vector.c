@@ -1,6 +1,7 @@
 /* What kernels of ops/vector promise: the same bits for any number of threads, for any place of an element, and in
  * place; and nearly the same for every instruction set. */
 #include "ops/kernel.h"
+#include "tests/ops/run_kernel.h"
 
 #include <check.h>
 #include <math.h>
@@ -112,16 +113,7 @@ static void call_out(call *c, xcvm_dtype dtype, int rank, const int64_t *dims, v
 
 static void call_run(call *c, xcvm_kernel_run run, int thread_count)
 {
-    xcvm_error error = {.status = XCVM_OK};
-    xcvm_heap *heap;
-    xcvm_threads *threads;
-    ck_assert_int_eq(xcvm_heap_create(NULL, 0, &heap, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_threads_create(NULL, thread_count, &threads, &error), XCVM_OK);
-    xcvm_kernel k = {.error = &error, .heap = heap, .threads = threads};
-    ck_assert_msg(run(&k, c->args) == XCVM_OK, "%s: %s", c->row->name, error.message);
-    xcvm_storage_release(k.scratch_storage);
-    xcvm_threads_destroy(threads);
-    xcvm_heap_destroy(heap);
+    run_kernel(run, c->args, thread_count, c->row->name);
 }
 
 /* An assertion of Check's writes to a file, so it is made for elements that differ only. */

@@ -178,7 +178,7 @@ out_has Fused
 run profile "$model" --dim N=4 --fuse -n 1
 code 0
 out_like '^Fused '
-run test "$data/cases/add" --fuse --layout plain
+run test "$data/cases/add" --fuse --layout plain --weights bf16
 code 0
 run diff "$model" fused/add.bin --dim N=4 --random
 code 2

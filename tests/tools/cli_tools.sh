@@ -32,6 +32,9 @@ code 2
 err_has 'holds no case'
 run test nowhere
 code 6
+run test "$data/cases/add/model.onnx"
+code 2
+err_has 'is a file; a case is the folder'
 cp -r "$data/cases/sums" own
 run test own --program own.bin
 code 1
