@@ -148,6 +148,16 @@ START_TEST(signals_are_the_callers)
 }
 END_TEST
 
+/* The thread sanitizer knows no threads that are started after a fork. */
+#if defined(__has_feature)
+#define THREAD_SANITIZER __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER 1
+#else
+#define THREAD_SANITIZER 0
+#endif
+
+#if !THREAD_SANITIZER
 /* Threads of this process. */
 static int thread_count(void)
 {
@@ -187,6 +197,7 @@ START_TEST(after_a_fork)
     xcvm_threads_destroy(threads);
 }
 END_TEST
+#endif
 
 START_TEST(spans)
 {
@@ -229,7 +240,9 @@ Suite *suite_base_threads(void)
     tcase_add_test(tests, loops_in_loops);
     tcase_add_test(tests, loops_of_two_threads);
     tcase_add_test(tests, signals_are_the_callers);
+#if !THREAD_SANITIZER
     tcase_add_test(tests, after_a_fork);
+#endif
     tcase_add_test(tests, spans);
     tcase_add_test(tests, processors_and_clock);
     suite_add_tcase(suite, tests);
