@@ -7,7 +7,10 @@
 
 #include <math.h>
 
-enum { THREAD_WORK = 50 * 1000 };
+enum {
+    THREAD_WORK = 50 * 1000,
+    POLL_POSITIONS = 1 << 16 /* of a window, between looks at the deadline: most of it may be padding */
+};
 
 typedef struct work {
     const xcvm_kernel *k;
@@ -83,9 +86,11 @@ XCVM_INLINE void combine_run(float *to, const float *from, size_t step, size_t c
     }
 }
 
-XCVM_INLINE void fold_axis(const xcvm_window *w, int axis, size_t outer, size_t inner, const float *from, float *to,
-                           bool greatest)
+XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t inner, const float *from, float *to,
+                                  bool greatest)
 {
+    const xcvm_window *w = r->window;
+    size_t since = 0;
     const size_t in = w->in[axis], out = w->out[axis], stride = w->stride[axis];
     for (size_t i = 0; i < outer * out * inner; i++)
         to[i] = greatest ? -INFINITY : 0.0f;
@@ -93,6 +98,8 @@ XCVM_INLINE void fold_axis(const xcvm_window *w, int axis, size_t outer, size_t 
         for (size_t k = 0; k < w->kernel[axis]; k++) {
             const size_t offset = k * w->dilation[axis];
             size_t begin, end;
+            if (++since % POLL_POSITIONS == 0)
+                XCVM_TRY(xcvm_kernel_poll(r->k));
             if (offset >= in + (size_t)w->pad[axis])
                 break;
             xcvm_window_inside(w, axis, k, &begin, &end);
@@ -106,6 +113,7 @@ XCVM_INLINE void fold_axis(const xcvm_window *w, int axis, size_t outer, size_t 
                 for (size_t i = begin; i < end; i++, row += stride * inner, result += inner)
                     combine_run(result, row, 1, inner, greatest);
         }
+    return xcvm_kernel_poll(r->k);
 }
 
 static bool is_still(const xcvm_window *w, int axis)
@@ -153,19 +161,16 @@ static void pool_images(void *context, size_t begin, size_t end, int worker)
         }
         size_t inner = 1, outer = p->in_plane;
         for (int axis = XCVM_WINDOW_AXES - 1; axis >= 0; inner *= w->window->out[axis], axis--) {
-            const xcvm_status status = xcvm_kernel_poll(w->k);
-            if (status != XCVM_OK) {
-                __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
-                return;
-            }
             outer /= w->window->in[axis];
             if (is_still(w->window, axis) && !(axis == 0 && from != buffers[0] && from != buffers[1]))
                 continue;
             float *to = buffers[from != buffers[1]];
-            if (w->fold == XCVM_FOLD_MAX)
-                fold_axis(w->window, axis, outer, inner, from, to, true);
-            else
-                fold_axis(w->window, axis, outer, inner, from, to, false);
+            const xcvm_status status = w->fold == XCVM_FOLD_MAX ? fold_axis(w, axis, outer, inner, from, to, true)
+                                                                : fold_axis(w, axis, outer, inner, from, to, false);
+            if (status != XCVM_OK) {
+                __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
+                return;
+            }
             from = to;
         }
         float *results = buffers[from != buffers[0]];
