@@ -240,11 +240,15 @@ Suite *suite_base_threads(void)
     tcase_add_test(tests, loops_in_loops);
     tcase_add_test(tests, loops_of_two_threads);
     tcase_add_test(tests, signals_are_the_callers);
-#if !THREAD_SANITIZER
-    tcase_add_test(tests, after_a_fork);
-#endif
     tcase_add_test(tests, spans);
     tcase_add_test(tests, processors_and_clock);
     suite_add_tcase(suite, tests);
+#if !THREAD_SANITIZER
+    /* By itself, so that it can be left out where threads are emulated. */
+    TCase *forks = tcase_create("forks");
+    tcase_set_tags(forks, "fork");
+    tcase_add_test(forks, after_a_fork);
+    suite_add_tcase(suite, forks);
+#endif
     return suite;
 }
