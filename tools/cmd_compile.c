@@ -27,11 +27,8 @@ static const struct option options[] = {
      "how far the model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
     {"schedule", 0, "memory|naive", OPTION_CHOICE, offsetof(struct compile_flags, schedule), 0, 0,
      "the order of instructions: the one that needs least memory, or the model's"},
-    {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct compile_flags, layout), 0, 0,
-     "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
-    {"weights", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(struct compile_flags, weights), 0, 0,
-     "the type that the constant weights of matrix products, convolutions and recurrent networks, and embeddings, are "
-     "stored in"},
+    LAYOUT_OPTION(struct compile_flags),
+    WEIGHTS_OPTION(struct compile_flags),
     {"tune", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, tune), 0, 0,
      "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
      "estimates chooses"},

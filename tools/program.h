@@ -9,6 +9,18 @@
 #include <xcvm/compiler.h>
 
 enum { DEFAULT_OPTIMIZATION = 2 };
+/* Options that compile has, too; `type` is the struct with their members. */
+#define LAYOUT_OPTION(type)                                                                                            \
+    {                                                                                                                  \
+        "layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(type, layout), 0, 0,                                     \
+            "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"              \
+    }
+#define WEIGHTS_OPTION(type)                                                                                           \
+    {                                                                                                                  \
+        "weights", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(type, weights), 0, 0,                                    \
+            "the type that the constant weights of matrix products, convolutions and recurrent networks, and "         \
+            "embeddings, are stored in"                                                                                \
+    }
 
 /* Options of every subcommand that takes a PROG. */
 struct program_flags {

@@ -158,6 +158,19 @@ static void check_halves(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtyp
     free(wide);
 }
 
+/* The kernel of each instruction set that this processor has, the best one first; NULL where it has none. */
+enum { RUNS = 3 };
+static void find_runs(xcvm_kernel_run runs[RUNS])
+{
+    runs[0] = xcvm_kernel_of(XCVM_OP_BlockedConv);
+    runs[1] = xcvm_BlockedConv_run;
+    runs[2] = NULL;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2"))
+        runs[2] = xcvm_BlockedConv_run_v3;
+#endif
+}
+
 /* Where channel k of pixel p of image n lies among `blocks` blocks of `area` pixels. */
 static size_t blocked_place(int64_t n, int64_t k, int64_t p, int64_t blocks, int64_t area)
 {
@@ -191,13 +204,8 @@ static void check_conv(shape *s)
     char text[200];
     describe(s, text, sizeof text);
 
-    const xcvm_kernel_run runs[] = {
-        xcvm_kernel_of(XCVM_OP_BlockedConv),
-        xcvm_BlockedConv_run,
-#if defined(__x86_64__)
-        __builtin_cpu_supports("avx2") ? xcvm_BlockedConv_run_v3 : NULL
-#endif
-    };
+    xcvm_kernel_run runs[RUNS];
+    find_runs(runs);
     float *first = floats(result, NULL), *second = floats(result, NULL);
     double *definition = calloc(result, sizeof *definition);
     ck_assert_ptr_nonnull(definition);
@@ -206,7 +214,7 @@ static void check_conv(shape *s)
             for (int64_t p = 0; p < area; p++)
                 definition[blocked_place(n, k, p, blocks, area)] =
                     at_f64(s, planes, filter, bias, residual, n, k, p / s->out[1], p % s->out[1]);
-    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
+    for (size_t r = 0; r < RUNS; r++) {
         if (runs[r] == NULL)
             continue;
         xcvm_value y = tensor(5, y_dims, first);
@@ -485,18 +493,13 @@ START_TEST(exponential_activations)
                                     -87.336f, -126.0f,   -127.5f, 200.0f,   -200.0f, 1e10f, -1e10f,
                                     INFINITY, -INFINITY, 3.4e38f, -3.4e38f, NAN};
     const double alpha = 1.7, tanh_form = 1.0;
-    const xcvm_kernel_run runs[] = {
-        xcvm_kernel_of(XCVM_OP_BlockedConv),
-        xcvm_BlockedConv_run,
-#if defined(__x86_64__)
-        __builtin_cpu_supports("avx2") ? xcvm_BlockedConv_run_v3 : NULL
-#endif
-    };
+    xcvm_kernel_run runs[RUNS];
+    find_runs(runs);
     float *x = floats(COUNT, random_float), *y = floats(COUNT, NULL);
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(i - COUNT / 2) * 0.0249f;
     memcpy(x, special, sizeof special);
-    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
+    for (size_t r = 0; r < RUNS; r++) {
         if (runs[r] == NULL)
             continue;
         activate(runs[r], XCVM_ACTIVATION_Sigmoid, (xcvm_floats){NULL, 0}, x, PIXELS, y);
