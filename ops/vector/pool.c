@@ -2,7 +2,6 @@
  * wide types and maxima with their indices one position at a time. */
 #include "ops/pool.h"
 #include "ops/vector/blocked_pool.h"
-#include "ops/vector/conv.h"
 #include "ops/vector/planes.h"
 #include "ops/vector/pool_axes.h"
 
