@@ -13,10 +13,11 @@
 
 enum {
     MAX_WORKERS = 255,
-    WATCH_NS = 40000,   /* how long an idle worker looks out with the processor to itself */
-    LINGER_NS = 500000, /* and how long in all before it sleeps, offering the processor to others between the looks */
-    POLLS = 64,         /* looks between two looks at the clock */
-    WAIT_POLLS = 20000  /* looks of the caller at unfinished ranges before it yields the processor each time */
+    WATCH_NS = 40000,    /* how long an idle worker looks out with the processor to itself */
+    LINGER_NS = 500000,  /* and how long in all before it sleeps, offering the processor to others between the looks */
+    FRESH_NS = 10000000, /* the same for a new pool, whose first loop is likely to come soon */
+    POLLS = 64,          /* looks between two looks at the clock */
+    WAIT_POLLS = 20000   /* looks of the caller at unfinished ranges before it yields the processor each time */
 };
 
 /* The loop that is open: its number, and the next range and the count of ranges, in one word, so that a range is
@@ -138,15 +139,17 @@ static void *work(void *context)
     xcvm_threads *t = context;
     leave_processor(t->home);
     xcvm_denormals_flush();
+    const uint64_t born = xcvm_clock_ns();
     uint32_t seen = 0;
     while (!__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE)) {
         const uint64_t begin = xcvm_clock_ns();
+        const uint64_t linger = begin - born < FRESH_NS ? FRESH_NS : LINGER_NS;
         bool idle = true;
         while ((idle = nothing_new(t, seen))) {
             for (int i = 0; i < POLLS && nothing_new(t, seen); i++)
                 pause_briefly();
             const uint64_t watched = xcvm_clock_ns() - begin;
-            if (watched > LINGER_NS)
+            if (watched > linger)
                 break;
             if (watched > WATCH_NS)
                 sched_yield();

@@ -30,6 +30,15 @@ xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value)
     return XCVM_OK;
 }
 
+bool xcvm_type_is_fixed(const xcvm_type *type)
+{
+    bool fixed =
+        type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_NO_DTYPE && type->dtype != XCVM_STRING && type->rank >= 0;
+    for (int i = 0; fixed && i < type->rank; i++)
+        fixed = type->dims[i] >= 0;
+    return fixed;
+}
+
 static xcvm_status check_type(const xcvm_parameter *input, const xcvm_value *value, xcvm_error *error)
 {
     const xcvm_type *type = &input->type;
@@ -52,7 +61,8 @@ xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, xcvm_val
     xcvm_value *input = &session->inputs[index], old = *input;
     *input = (xcvm_value){0};
     hold(input, value);
-    if (old.kind != value->kind || old.dtype != value->dtype || !xcvm_same_shape(&old, value))
+    if (!xcvm_type_is_fixed(&image->inputs[index].type) &&
+        (old.kind != value->kind || old.dtype != value->dtype || !xcvm_same_shape(&old, value)))
         xcvm_session_unsettle(session);
     xcvm_value_clear(&old);
     session->bound_anew = true;

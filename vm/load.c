@@ -73,16 +73,6 @@ static xcvm_status read_file(int file, bool copy, const xcvm_allocator *allocato
     return XCVM_OK;
 }
 
-void xcvm_program_populate(const xcvm_program *program)
-{
-#ifdef MADV_POPULATE_READ
-    if (program->mapped)
-        (void)madvise(program->mapping, program->mapping_bytes, MADV_POPULATE_READ);
-#else
-    (void)program;
-#endif
-}
-
 static xcvm_status open_file(const char *path, bool copy, const xcvm_allocator *allocator, source *s, xcvm_error *error)
 {
     /* Not to wait for the other end of a pipe, which is refused anyway. */

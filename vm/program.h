@@ -95,10 +95,6 @@ struct xcvm_program {
  * whose number is limited. */
 xcvm_status xcvm_program_verify(xcvm_program *program, xcvm_error *error);
 
-/* Maps the pages of the constants at once, where the system can: cheaper than a fault for each few of them during the
- * first run. Does nothing the second time. Any thread. */
-void xcvm_program_populate(const xcvm_program *program);
-
 /* Adds to an error where it happened. `error` may be NULL. */
 void xcvm_error_locate(xcvm_error *error, const xcvm_image *image, size_t pc);
 

@@ -299,9 +299,13 @@ typedef struct xcvm_session_options {
     void *user;
     const xcvm_host_function *functions; /* lent for the session's life; a call of any other fails, naming it */
     size_t function_count;
+    bool cold; /* warm nothing up at creation: for a session of one run */
 } xcvm_session_options;
 
-/* Takes the memory of the plan and starts the threads, so that the first run finds both ready. */
+/* Gets ready for the first run, so that it takes hardly longer than later ones: takes the memory of the plan, starts
+ * the threads, maps the constants and, unless `cold`, reads those that fit into the cache and rehearses. A rehearsal is
+ * a run on zeros, which stops after 0.1 ms, of a program that only computes, on inputs of fixed sizes, without jumps,
+ * random numbers or a memory limit; nothing is seen of it. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
                                                        xcvm_session **session, xcvm_error *error);
 XCVM_API void xcvm_session_destroy(xcvm_session *session);

@@ -1,0 +1,144 @@
+#include "tests/vm/support.h"
+
+static const char squares[] = "input x f32[4]\n"
+                              "output y f32[4]\n"
+                              "$1 = In(name=\"x\")\n"
+                              "$2 = Add($1, $1)\n"
+                              "$3 = Mul($2, $1)\n"
+                              "$4 = Softmax($3, axis=0)\n"
+                              "Out($3, name=\"y\")\n";
+
+START_TEST(nothing_is_seen)
+{
+    xcvm_program *program = load(squares);
+    xcvm_session *session = open_plain(program);
+    float a[4] = {1, 2, 3, 4}, b[4] = {-1, 0, 5, 2};
+    ck_assert_ptr_null(xcvm_session_output(session, 0));
+    check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "an input is not bound: \"x\" (f32[4])");
+    set_f32(session, 0, 1, DIMS(4), a);
+    run(session);
+    CHECK_F32(session, 0, 2, 8, 18, 32);
+    set_f32(session, 0, 1, DIMS(4), b);
+    run(session);
+    CHECK_F32(session, 0, 2, 0, 50, 8);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* How often the first run asks for memory. */
+static size_t first_run_allocations(const xcvm_session_options *chosen)
+{
+    counter c = {0};
+    xcvm_allocator allocator = counting(&c);
+    xcvm_session_options options = *chosen;
+    options.size = sizeof options;
+    options.threads = 1;
+    options.allocator = &allocator;
+    xcvm_program *program = load(squares);
+    xcvm_session *session = open_session(program, &options);
+    float a[4] = {1, 2, 3, 4};
+    set_f32(session, 0, 1, DIMS(4), a);
+    const size_t before = c.allocations;
+    run(session);
+    const size_t taken = c.allocations - before;
+    CHECK_F32(session, 0, 2, 8, 18, 32);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    ck_assert_uint_eq(c.live_bytes, 0);
+    return taken;
+}
+
+START_TEST(first_run_is_steady)
+{
+    ck_assert_uint_eq(first_run_allocations(&(xcvm_session_options){0}), 0);
+    ck_assert_uint_gt(first_run_allocations(&(xcvm_session_options){.cold = true}), 0);
+    /* Zeros are nothing that a limit allows for. */
+    ck_assert_uint_gt(first_run_allocations(&(xcvm_session_options){.memory_limit = 1 << 20}), 0);
+}
+END_TEST
+
+START_TEST(failing_on_zeros)
+{
+    xcvm_program *program = load("input x i32[2]\n"
+                                 "output y i32[2]\n"
+                                 "$1 = In(name=\"x\")\n"
+                                 "$2 = Div(i32[2] 12 12, $1)\n"
+                                 "Out($2, name=\"y\")\n");
+    xcvm_session *session = open_plain(program);
+    xcvm_value *x = NULL;
+    int32_t data[2] = {0, 0};
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I32, 1, DIMS(2), data, NULL, NULL, &x, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(session, 0, x, NULL), XCVM_OK);
+    check_run_fails(session, NULL, XCVM_OUT_OF_RANGE, "zero");
+    data[0] = 3, data[1] = 4;
+    run(session);
+    const int32_t *y = XCVM_CDATA(int32_t, xcvm_session_output(session, 0));
+    ck_assert_int_eq(y[0], 4);
+    ck_assert_int_eq(y[1], 3);
+    xcvm_value_release(x);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+static bool count_texts(void *user, const char *text)
+{
+    *(size_t *)user += text[0] != '\0';
+    return true;
+}
+
+/* What a rehearsal would print, or take from the random numbers, is left to the runs of the session's owner. */
+START_TEST(effects_are_not_rehearsed)
+{
+    xcvm_program *program = load("output y f32[3]\n"
+                                 "$1 = RandomUniform(i64[1] 3, low=0, high=1, seed=-1, dtype=f32)\n"
+                                 "Print([$1], label=\"y\")\n"
+                                 "Out($1, name=\"y\")\n");
+    float results[2][3];
+    for (int cold = 0; cold < 2; cold++) {
+        size_t texts = 0;
+        xcvm_session_options options = {
+            .size = sizeof options, .threads = 1, .seed = 7, .cold = cold != 0, .print = count_texts, .user = &texts};
+        xcvm_session *session = open_session(program, &options);
+        ck_assert_uint_eq(texts, 0);
+        run(session);
+        ck_assert_uint_gt(texts, 0);
+        memcpy(results[cold], XCVM_CDATA(float, xcvm_session_output(session, 0)), sizeof results[cold]);
+        xcvm_session_destroy(session);
+    }
+    ck_assert_int_eq(memcmp(results[0], results[1], sizeof results[0]), 0);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* A loop without an end would keep the creation of a session waiting. */
+START_TEST(jumps_are_not_rehearsed)
+{
+    xcvm_program *program = load("input x f32[1]\n"
+                                 "output y f32[1]\n"
+                                 "$1 = In(name=\"x\")\n"
+                                 "again:\n"
+                                 "$2 = Greater(f32[1] 1, $1)\n"
+                                 "JmpFalse($2, to=done)\n"
+                                 "Free($2)\n"
+                                 "Jmp(to=again)\n"
+                                 "done:\n"
+                                 "Free($2)\n"
+                                 "Out($1, name=\"y\")\n");
+    xcvm_session *session = open_plain(program);
+    float x[1] = {2};
+    set_f32(session, 0, 1, DIMS(1), x);
+    run(session);
+    CHECK_F32(session, 0, 2);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+Suite *suite_vm_warm_up(void);
+Suite *suite_vm_warm_up(void)
+{
+    return SUITE_OF("vm_warm_up", nothing_is_seen, first_run_is_steady, failing_on_zeros, effects_are_not_rehearsed,
+                    jumps_are_not_rehearsed);
+}

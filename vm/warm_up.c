@@ -1,0 +1,125 @@
+/* What makes the first run as fast as any later one: constants are mapped and lie in the cache, and a rehearsal has
+ * brought in code, predicted its branches and settled types, places and scratch memory. */
+#include "vm/session.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    BLOCK = 1 << 18,          /* bytes of constants that are mapped and read in turn */
+    LINE = 64,                /* bytes of a cache line */
+    UNKNOWN_CACHE = 8 << 20,  /* bytes taken for the last cache's where the system does not tell */
+    REHEARSAL_NS = 100 * 1000 /* after which a rehearsal stops: longer programs gain less from one */
+};
+
+/* ---- Constants ---- */
+
+typedef struct constants {
+    const char *bytes;
+    size_t count;
+    bool fit; /* into the cache */
+} constants;
+
+static size_t cache_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (size_t)bytes : UNKNOWN_CACHE;
+}
+
+/* A page that is read is mapped by that, with its neighbours. Where nothing is read, mapping all pages at once is
+ * cheaper than a fault for each few of them. */
+static void warm_blocks(void *context, size_t begin, size_t end, int worker)
+{
+    const constants *c = context;
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        const char *at = c->bytes + i * BLOCK;
+        const size_t count = c->count - i * BLOCK < BLOCK ? c->count - i * BLOCK : BLOCK;
+#ifdef MADV_POPULATE_READ
+        if (!c->fit)
+            (void)madvise((void *)(uintptr_t)at, count, MADV_POPULATE_READ);
+#endif
+        for (size_t line = 0; c->fit && line < count; line += LINE)
+            (void)*(const volatile char *)(at + line);
+    }
+}
+
+static void warm_constants(const xcvm_session *s, bool cached)
+{
+    const xcvm_program *program = s->program;
+    constants c = {program->mapping, program->mapping_bytes, cached && program->mapping_bytes <= cache_bytes()};
+    if (program->mapped)
+        xcvm_parallel(s->kernel.threads, (c.count + BLOCK - 1) / BLOCK, 1, warm_blocks, &c);
+}
+
+/* ---- The rehearsal ---- */
+
+/* The bytes of all inputs, each on a cache line of its own; 0 if their sizes are not known. */
+static size_t input_bytes(const xcvm_image *image)
+{
+    size_t bytes = LINE, count, own;
+    for (size_t i = 0; i < image->input_count; i++) {
+        const xcvm_type *type = &image->inputs[i].type;
+        if (!xcvm_type_is_fixed(type) || !xcvm_tensor_size(type->dtype, type->rank, type->dims, &count, &own) ||
+            !xcvm_size_add(bytes, own / LINE * LINE + LINE, &bytes))
+            return 0;
+    }
+    return bytes;
+}
+
+/* Whether a program does nothing but compute, without jumps that could take long. */
+static bool is_harmless(const xcvm_program *program)
+{
+    const xcvm_image *image = &program->image;
+    bool harmless = !program->has_jumps;
+    for (size_t pc = 0; harmless && pc < image->instruction_count; pc++) {
+        const xcvm_effect effect = image->instructions[pc].row->effect;
+        harmless = effect == XCVM_PURE || effect == XCVM_CONTROL;
+    }
+    return harmless;
+}
+
+/* A run of which nothing is left but what it warmed. That it fails says nothing of runs to come. */
+static void run_once(xcvm_session *s, char *zeros)
+{
+    const xcvm_image *image = &s->program->image;
+    const xcvm_run_options options = {.size = sizeof options, .timeout_ns = REHEARSAL_NS};
+    xcvm_error error;
+    for (size_t i = 0; i < image->input_count; i++) {
+        const xcvm_type *type = &image->inputs[i].type;
+        xcvm_value *input = &s->inputs[i];
+        xcvm_value_set_tensor(input, type->dtype, type->rank, type->dims);
+        input->data = zeros;
+        zeros += input->bytes / LINE * LINE + LINE;
+    }
+    if (xcvm_session_run(s, &options, &error) == XCVM_OK)
+        s->has_results = false;
+    for (size_t i = 0; i < image->input_count; i++)
+        s->inputs[i] = (xcvm_value){0};
+    for (size_t i = 0; i < image->output_count; i++)
+        xcvm_value_clear(&s->outputs[i]);
+    s->bound_anew = true;
+}
+
+/* The zeros are pages that the system has for everybody, and take no memory. */
+static void rehearse(xcvm_session *s)
+{
+    const size_t bytes = is_harmless(s->program) ? input_bytes(&s->program->image) : 0;
+    if (bytes == 0)
+        return;
+    void *zeros = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (zeros == MAP_FAILED)
+        return;
+    run_once(s, zeros);
+    munmap(zeros, bytes);
+}
+
+void xcvm_session_warm_up(xcvm_session *s, bool cold, bool rehearsed)
+{
+    warm_constants(s, !cold);
+    if (!cold && rehearsed)
+        rehearse(s);
+}
