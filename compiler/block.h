@@ -11,7 +11,7 @@ typedef enum xcc_block_kind {
     XCC_BLOCK_UNARY,  /* element-wise; further operands are numbers */
     XCC_BLOCK_BINARY, /* element-wise; operands are broadcast over batch and space, not over channels */
     XCC_BLOCK_POOL,
-    XCC_BLOCK_REDUCE, /* over both spatial axes */
+    XCC_BLOCK_REDUCE, /* over all spatial axes */
     XCC_BLOCK_AFFINE, /* BatchNormalization in inference */
     XCC_BLOCK_CONCAT, /* of channels */
     XCC_BLOCK_SPLIT,  /* of channels */
@@ -31,7 +31,7 @@ typedef struct xcc_block_candidate {
 /* Of a value of the graph, by id. */
 typedef struct xcc_block_value {
     xcc_value *blocked; /* the same tensor with blocked channels, once there is one */
-    double size[2];     /* height and width, assumed where they are open */
+    double size[XCC_BLOCK_AXES]; /* of the spatial axes, assumed where they are open */
 } xcc_block_value;
 
 /* A filter that was packed, for others that use the same. */
@@ -56,10 +56,15 @@ typedef struct xcc_blocker {
     xcc_block_tuned *tuned;
 } xcc_blocker;
 
-/* f32 [N, C, H, W] with a known C of at least 1. */
+/* The most axes that a constant for each channel, or an image, has. */
+enum { XCC_IMAGE_RANK = 2 + XCC_BLOCK_AXES };
+
+/* f32 [N, C, H, W] or [N, C, D, H, W] with a known C of at least 1. */
 bool xcc_block_is_image(const xcc_value *v);
-/* Whether it is [N, C, 1, 1]. */
+/* Whether all its spatial axes have one position. */
 bool xcc_block_is_point(const xcc_value *v);
+/* How many spatial axes an image has. */
+static inline int xcc_block_axes(const xcc_value *v) { return v->type.rank - 2; }
 static inline xcc_block_candidate *xcc_block_candidate_of(const xcc_blocker *s, const xcc_node *n)
 {
     return n != NULL && n->graph == s->g && n->mark > 0 ? &s->candidates[n->mark - 1] : NULL;

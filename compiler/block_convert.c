@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { IMAGE_RANK = 4, BLOCKED_RANK = 5 };
+enum { FIRST_AXIS = 2, IMAGE_RANK = XCC_IMAGE_RANK, BLOCKED_RANK = IMAGE_RANK + 1 };
 
 static int64_t blocks_of(const xcc_value *v) { return xcvm_blocks_of(v->type.dims[1]); }
 
@@ -18,9 +18,13 @@ static xcc_value *new_blocked(xcc_blocker *s, const xcc_value *v)
 {
     xcc_value *blocked = xcc_value_create(s->g, v->name);
     if (blocked != NULL) {
-        const int64_t *d = v->type.dims;
-        xcvm_value_set_tensor(&blocked->type, XCVM_F32, BLOCKED_RANK,
-                              (const int64_t[]){d[0], blocks_of(v), d[2], d[3], XCVM_CHANNEL_BLOCK});
+        int64_t dims[BLOCKED_RANK];
+        const int rank = v->type.rank;
+        for (int i = 0; i < rank; i++)
+            dims[i] = v->type.dims[i];
+        dims[1] = blocks_of(v);
+        dims[rank] = XCVM_CHANNEL_BLOCK;
+        xcvm_value_set_tensor(&blocked->type, XCVM_F32, rank + 1, dims);
     }
     return blocked;
 }
@@ -28,10 +32,14 @@ static xcc_value *new_blocked(xcc_blocker *s, const xcc_value *v)
 /* Where each channel has one element, a view does if no block is cut short. */
 static bool is_view(const xcc_value *v) { return xcc_block_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0; }
 
-static xcc_value *view(xcc_builder *b, xcc_value *v, xcc_value *result, const int64_t *dims, size_t rank)
+/* A point as `result`, whose type is known. */
+static xcc_value *view(xcc_builder *b, xcc_value *v, xcc_value *result)
 {
-    const xcc_value *shape = xcc_constant_i64(b->graph, rank, dims);
-    if (shape == NULL || result == NULL)
+    int64_t dims[BLOCKED_RANK] = {0};
+    for (int i = 1; i < result->type.rank; i++)
+        dims[i] = result->type.dims[i];
+    const xcc_value *shape = xcc_constant_i64(b->graph, (size_t)result->type.rank, dims);
+    if (shape == NULL)
         return NULL;
     return xcc_emit(b, Reshape, .y = XCC_OUT(result), .x = XCC_IN(v), .shape = XCC_IN(shape)) != NULL ? result : NULL;
 }
@@ -48,7 +56,7 @@ static xcc_value *blocked(xcc_blocker *s, xcc_node *n, xcc_value *v)
     if (result == NULL)
         return NULL;
     if (is_view(v))
-        result = view(&b, v, result, (const int64_t[]){0, blocks_of(v), 1, 1, XCVM_CHANNEL_BLOCK}, BLOCKED_RANK);
+        result = view(&b, v, result);
     else if (xcc_emit(&b, BlockChannels, .y = XCC_OUT(result), .x = XCC_IN(v)) == NULL)
         result = NULL;
     entry->blocked = result;
@@ -63,9 +71,9 @@ static xcc_value *unblocked(xcc_node *n, const xcc_value *v, xcc_value *from)
     xcc_value *result = xcc_value_create(n->graph, NULL);
     if (result == NULL)
         return NULL;
-    xcvm_value_set_tensor(&result->type, XCVM_F32, IMAGE_RANK, v->type.dims);
+    xcvm_value_set_tensor(&result->type, XCVM_F32, v->type.rank, v->type.dims);
     if (is_view(v))
-        return view(&b, from, result, (const int64_t[]){0, channels, 1, 1}, IMAGE_RANK);
+        return view(&b, from, result);
     const xcc_node *made = xcc_emit(&b, UnblockChannels, .y = XCC_OUT(result), .x = XCC_IN(from), .channels = channels);
     return made != NULL ? result : NULL;
 }
@@ -97,12 +105,12 @@ static xcc_value *pack(xcc_blocker *s, const xcc_block_way *way, const xcc_value
     xcc_block_packed *entry = xcc_alloc(s->m, sizeof *entry);
     if (entry == NULL)
         return NULL;
-    int64_t dims[BLOCKED_RANK];
-    int rank = xcc_block_filter_dims(way, w->type.dims, dims);
+    int64_t dims[XCVM_MAX_RANK];
+    int rank = xcc_block_filter_dims(way, w->type.rank, w->type.dims, dims);
     *entry = (xcc_block_packed){w, way, xcc_constant_blank(s->m->graph, XCVM_F32, rank, dims), s->packed};
     if (entry->packed == NULL)
         return NULL;
-    xcc_block_filter_pack(way, w->type.data, w->type.dims, entry->packed->type.data);
+    xcc_block_filter_pack(way, w->type.data, w->type.rank, w->type.dims, entry->packed->type.data);
     s->packed = entry;
     return entry->packed;
 }
@@ -148,13 +156,14 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
 
 /* ---- Element-wise ---- */
 
-/* A constant for each channel as a tensor that is broadcast to blocks. */
-static xcc_value *channel_constant(xcc_blocker *s, const xcc_value *v, int64_t channels)
+/* A constant for each channel of an image as a tensor that is broadcast to its blocks. */
+static xcc_value *channel_constant(xcc_blocker *s, const xcc_value *v, const xcc_value *image)
 {
-    int64_t dims[] = {1, xcvm_blocks_of(channels), 1, 1, XCVM_CHANNEL_BLOCK};
-    xcc_value *result = xcc_constant_blank(s->m->graph, XCVM_F32, BLOCKED_RANK, dims);
+    int64_t dims[BLOCKED_RANK] = {1, blocks_of(image), 1, 1, 1, 1};
+    dims[image->type.rank] = XCVM_CHANNEL_BLOCK;
+    xcc_value *result = xcc_constant_blank(s->m->graph, XCVM_F32, image->type.rank + 1, dims);
     if (result != NULL)
-        xcvm_blocked_pack_bias(v->type.data, channels, result->type.data);
+        xcvm_blocked_pack_bias(v->type.data, image->type.dims[1], result->type.data);
     return result;
 }
 
@@ -173,7 +182,7 @@ static xcvm_status convert_same(xcc_blocker *s, const xcc_block_candidate *c, si
         if (xcc_block_takes(c, i))
             v = blocked(s, c->node, v);
         else if (xcc_is_constant(v) && xcvm_element_count(&v->type) > 1)
-            v = channel_constant(s, v, xcc_node_output(c->node, 0)->type.dims[1]);
+            v = channel_constant(s, v, xcc_node_output(c->node, 0));
         if (v == NULL)
             return s->m->error->status;
         *(const xcvm_value **)(void *)((char *)args + row->fields[f].offset) = &v->type;
@@ -272,33 +281,37 @@ static xcvm_status convert_unary(xcc_blocker *s, const xcc_block_candidate *c)
 
 /* ---- Pools and reductions ---- */
 
-/* Attributes of two axes with a third one, which has `last` everywhere. */
-static xcvm_ints with_axis(xcvm_ints two, int64_t last, int64_t room[6])
+enum { POOL_INTS = 2 * (XCC_BLOCK_AXES + 1) };
+
+/* Attributes of so many axes with one more, which has `last` everywhere. */
+static xcvm_ints with_axis(xcvm_ints given, size_t axes, int64_t last, int64_t room[POOL_INTS])
 {
-    for (size_t i = 0; i < two.count / 2; i++) {
-        room[3 * i] = two.at[2 * i];
-        room[3 * i + 1] = two.at[2 * i + 1];
-        room[3 * i + 2] = last;
+    size_t count = 0;
+    for (size_t i = 0; i < given.count; i++) {
+        room[count++] = given.at[i];
+        if ((i + 1) % axes == 0)
+            room[count++] = last;
     }
-    return (xcvm_ints){room, two.count / 2 * 3};
+    return (xcvm_ints){room, count};
 }
 
 static xcvm_status convert_pool(xcc_blocker *s, const xcc_block_candidate *c)
 {
-    int64_t kernel[6], strides[6], pads[6], dilations[6];
+    int64_t kernel[POOL_INTS], strides[POOL_INTS], pads[POOL_INTS], dilations[POOL_INTS];
     const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
     if (x == NULL)
         return s->m->error->status;
+    const size_t axes = (size_t)x->type.rank - FIRST_AXIS - 1;
     if (xcc_is(c->node, XCVM_OP_MaxPool)) {
         const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, c->node);
-        return EMIT(s, c, MaxPool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, 1, kernel),
-                    .strides = with_axis(a->strides, 1, strides), .pads = with_axis(a->pads, 0, pads),
-                    .dilations = with_axis(a->dilations, 1, dilations), .ceil_mode = a->ceil_mode);
+        return EMIT(s, c, MaxPool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, axes, 1, kernel),
+                    .strides = with_axis(a->strides, axes, 1, strides), .pads = with_axis(a->pads, axes, 0, pads),
+                    .dilations = with_axis(a->dilations, axes, 1, dilations), .ceil_mode = a->ceil_mode);
     }
     const xcvm_AveragePool_args *a = XCC_ARGS(AveragePool, c->node);
-    return EMIT(s, c, AveragePool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, 1, kernel),
-                .strides = with_axis(a->strides, 1, strides), .pads = with_axis(a->pads, 0, pads),
-                .dilations = with_axis(a->dilations, 1, dilations), .ceil_mode = a->ceil_mode,
+    return EMIT(s, c, AveragePool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, axes, 1, kernel),
+                .strides = with_axis(a->strides, axes, 1, strides), .pads = with_axis(a->pads, axes, 0, pads),
+                .dilations = with_axis(a->dilations, axes, 1, dilations), .ceil_mode = a->ceil_mode,
                 .count_include_pad = a->count_include_pad);
 }
 
@@ -307,12 +320,12 @@ static xcvm_status convert_reduction(xcc_blocker *s, const xcc_block_candidate *
 {
     const xcvm_ReduceSum_args *a = XCC_ARGS(ReduceSum, c->node);
     xcc_value *old = xcc_node_output(c->node, 0), *x = c->node->uses[0].value;
-    const xcc_value *axes = xcc_constant_i64(s->g, 2, (const int64_t[]){2, 3});
+    const xcc_value *axes = xcc_constant_i64(s->g, (size_t)xcc_block_axes(x), (const int64_t[]){2, 3, 4});
     xcc_value *from = blocked(s, c->node, x), *point = xcc_value_create(s->g, NULL);
     if (axes == NULL || from == NULL || point == NULL)
         return s->m->error->status;
-    xcvm_value_set_tensor(&point->type, XCVM_F32, IMAGE_RANK,
-                          (const int64_t[]){x->type.dims[0], x->type.dims[1], 1, 1});
+    xcvm_value_set_tensor(&point->type, XCVM_F32, x->type.rank,
+                          (const int64_t[IMAGE_RANK]){x->type.dims[0], x->type.dims[1], 1, 1, 1});
     xcvm_ReduceSum_args args = {.x = XCC_IN(from), .axes = XCC_IN(axes), .keepdims = 1};
     if (a->keepdims != 0)
         return emit(s, c, c->node->row->opcode, &args, offsetof(xcvm_ReduceSum_args, y));
@@ -365,14 +378,14 @@ static xcvm_status convert_split(xcc_blocker *s, const xcc_block_candidate *c)
 static xcvm_status convert_slice(xcc_blocker *s, const xcc_block_candidate *c)
 {
     const xcvm_Slice_args *a = XCC_ARGS(Slice, c->node);
-    int64_t starts[IMAGE_RANK], ends[IMAGE_RANK], axes[IMAGE_RANK], steps[IMAGE_RANK] = {1, 1, 1, 1};
+    int64_t starts[IMAGE_RANK], ends[IMAGE_RANK], axes[IMAGE_RANK], steps[IMAGE_RANK] = {1, 1, 1, 1, 1};
     size_t count = (size_t)xcc_integers(xcc_value_of(a->starts), starts, IMAGE_RANK);
     xcc_integers(xcc_value_of(a->ends), ends, IMAGE_RANK);
     xcc_integers(xcc_value_of(a->axes), axes, IMAGE_RANK);
     if (a->steps != NULL)
         xcc_integers(xcc_value_of(a->steps), steps, IMAGE_RANK);
     for (size_t i = 0; i < count; i++) {
-        axes[i] += axes[i] < 0 ? IMAGE_RANK : 0;
+        axes[i] += axes[i] < 0 ? a->x->rank : 0;
         if (axes[i] != 1)
             continue;
         starts[i] = (starts[i] < 0 ? starts[i] + a->x->dims[1] : starts[i]) / XCVM_CHANNEL_BLOCK;

@@ -39,12 +39,18 @@ static double padded(int64_t channels) { return (double)(xcvm_blocks_of(channels
 /* Of a number of the result. */
 static double additions(const xcc_block_shape *c)
 {
-    return (double)c->channels * (double)c->kernel[0] * (double)c->kernel[1];
+    double product = (double)c->channels;
+    for (int i = 0; i < c->axes; i++)
+        product *= (double)c->kernel[i];
+    return product;
 }
 
 static double results(const xcc_block_shape *c)
 {
-    return (double)c->batch * padded(c->outputs) * (double)c->out[0] * (double)c->out[1];
+    double product = (double)c->batch * padded(c->outputs);
+    for (int i = 0; i < c->axes; i++)
+        product *= (double)c->out[i];
+    return product;
 }
 
 /* Reading each float of the filters, in multiply-adds. */
@@ -67,20 +73,24 @@ static bool is_depthwise(const xcc_block_shape *c)
 
 static bool is_direct(const xcc_block_shape *c) { return !is_depthwise(c); }
 
+/* 1 if the first axis is a depth, else 0. */
+static int depth_axes(const xcc_block_shape *c) { return c->axes - 2; }
+
 static bool is_winograd(const xcc_block_shape *c)
 {
     bool square = c->group == 1 && !c->plain_input;
-    for (int i = 0; i < 2; i++)
-        square = square && c->kernel[i] == 3 && c->strides[i] == 1;
+    for (int i = 0; i < c->axes; i++)
+        square = square && (c->kernel[i] == 3 || i < depth_axes(c)) && c->strides[i] == 1;
     return square;
 }
 
-/* The share of window positions along an axis that lie inside: a dilated window's others cost nothing. */
+/* The share of window positions along an axis that lie inside: the others of a dilated window, and those of any along
+ * the depth, cost nothing. */
 static double inside(const xcc_block_shape *c, int axis)
 {
     const double stride = (double)c->strides[axis], out = (double)c->out[axis];
     double met = 0;
-    if (c->kernel[axis] < 2 || c->dilations[axis] < 2)
+    if (axis >= depth_axes(c) && (c->kernel[axis] < 2 || c->dilations[axis] < 2))
         return 1.0;
     for (int64_t k = 0; k < c->kernel[axis]; k++) {
         const double begin = (double)c->pads[axis] - (double)k * (double)c->dilations[axis];
@@ -93,7 +103,9 @@ static double inside(const xcc_block_shape *c, int axis)
 static double direct_ns(const xcc_block_shape *c, int64_t tile)
 {
     (void)tile;
-    const double met = additions(c) * inside(c, 0) * inside(c, 1);
+    double met = additions(c);
+    for (int i = 0; i < c->axes; i++)
+        met *= inside(c, i);
     return results(c) * met / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT) + filters_ns(c);
 }
 
@@ -112,10 +124,14 @@ static double tiles_along(const xcc_block_shape *c, int axis, int64_t tile)
 
 static double winograd_ns(const xcc_block_shape *c, int64_t tile)
 {
-    const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile),
+    const int depth = depth_axes(c);
+    const double slices = depth > 0 ? (double)c->kernel[0] : 1, in = depth > 0 ? (double)c->in[0] : 1;
+    const double out = depth > 0 ? (double)c->out[0] : 1, met = depth > 0 ? inside(c, 0) : 1;
+    const double tiles = (double)c->batch * tiles_along(c, depth, tile) * tiles_along(c, depth + 1, tile),
                  points = (double)((tile + 2) * (tile + 2));
-    const double products = padded(c->outputs) * (double)c->channels * (tiles + filter_cost(c));
-    return points * (products + TRANSFORM * tiles * (padded(c->outputs) + padded(c->channels))) / BLOCKED_WINOGRAD;
+    const double products = padded(c->outputs) * (double)c->channels * slices * (out * met * tiles + filter_cost(c));
+    const double transforms = TRANSFORM * tiles * (out * padded(c->outputs) + in * padded(c->channels));
+    return points * (products + transforms) / BLOCKED_WINOGRAD;
 }
 
 const xcc_block_way xcc_block_ways[] = {{"direct", XCVM_BLOCKED_direct, 0, is_direct, direct_ns},
@@ -147,27 +163,30 @@ const xcc_block_way *xcc_block_cheapest(const xcc_block_shape *c)
     return best;
 }
 
-int xcc_block_filter_dims(const xcc_block_way *way, const int64_t w[4], int64_t packed[5])
+int xcc_block_filter_dims(const xcc_block_way *way, int rank, const int64_t *w, int64_t packed[XCVM_MAX_RANK])
 {
-    const int64_t outputs = xcvm_blocks_of(w[0]);
-    const int64_t direct[] = {outputs, w[1], w[2], w[3], XCVM_CHANNEL_BLOCK};
-    const int64_t depthwise[] = {outputs, w[2], w[3], XCVM_CHANNEL_BLOCK};
-    const int64_t winograd[] = {(way->tile + 2) * (way->tile + 2), outputs, w[1], XCVM_CHANNEL_BLOCK};
-    const int rank = way->algorithm == XCVM_BLOCKED_direct ? 5 : 4;
-    const int64_t *dims = rank == 5 ? direct : way->algorithm == XCVM_BLOCKED_depthwise ? depthwise : winograd;
-    for (int i = 0; i < rank; i++)
-        packed[i] = dims[i];
-    return rank;
+    int count = 0;
+    if (way->algorithm == XCVM_BLOCKED_winograd)
+        packed[count++] = (way->tile + 2) * (way->tile + 2);
+    packed[count++] = xcvm_blocks_of(w[0]);
+    if (way->algorithm == XCVM_BLOCKED_direct)
+        packed[count++] = w[1];
+    for (int i = 2; i < (way->algorithm == XCVM_BLOCKED_winograd ? rank - 2 : rank); i++)
+        packed[count++] = w[i];
+    if (way->algorithm == XCVM_BLOCKED_winograd)
+        packed[count++] = w[1];
+    packed[count++] = XCVM_CHANNEL_BLOCK;
+    return count;
 }
 
-void xcc_block_filter_pack(const xcc_block_way *way, const float *w, const int64_t dims[4], float *packed)
+void xcc_block_filter_pack(const xcc_block_way *way, const float *w, int rank, const int64_t *dims, float *packed)
 {
     if (way->algorithm == XCVM_BLOCKED_direct)
-        xcvm_blocked_pack_direct(w, dims, packed);
+        xcvm_blocked_pack_direct(w, rank, dims, packed);
     else if (way->algorithm == XCVM_BLOCKED_depthwise)
         xcvm_blocked_pack_depthwise(w, dims, packed);
     else
-        xcvm_blocked_pack_winograd(w, dims, way->tile, packed);
+        xcvm_blocked_pack_winograd(w, rank, dims, way->tile, packed);
 }
 
 /* ---- What candidates gain ---- */
@@ -176,8 +195,10 @@ static double elements_of(const xcc_blocker *s, const xcc_value *v, bool whole_b
 {
     int64_t channels = v->type.dims[1];
     double batch = v->type.dims[0] > 0 ? (double)v->type.dims[0] : 1;
-    const double *size = s->values[v->id].size;
-    return batch * (whole_blocks ? padded(channels) : (double)channels) * size[0] * size[1];
+    double product = batch * (whole_blocks ? padded(channels) : (double)channels);
+    for (int i = 0; i < xcc_block_axes(v); i++)
+        product *= s->values[v->id].size[i];
+    return product;
 }
 
 double xcc_block_conversion_ns(const xcc_blocker *s, const xcc_value *v)
@@ -193,19 +214,20 @@ static xcc_block_shape shape_of(const xcc_blocker *s, const xcc_block_candidate 
     const xcvm_Conv_args *a = XCC_ARGS(Conv, c->node);
     const double *in = s->values[xcc_value_of(a->x)->id].size, *out = s->values[xcc_value_of(a->y)->id].size;
     const int64_t *w = a->w->dims;
-    xcc_block_shape shape = {.batch = a->y->dims[0] > 0 ? a->y->dims[0] : 1,
+    xcc_block_shape shape = {.axes = xcc_block_axes(xcc_value_of(a->y)),
+                             .batch = a->y->dims[0] > 0 ? a->y->dims[0] : 1,
                              .group = a->group,
                              .channels = w[1],
                              .outputs = w[0],
                              .plain_input = c->plain_input};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < shape.axes; i++) {
         shape.in[i] = (int64_t)fmin(in[i], LARGEST_SIZE);
         shape.out[i] = (int64_t)fmin(out[i], LARGEST_SIZE);
         shape.kernel[i] = w[2 + i];
         shape.strides[i] = a->strides.at[i];
         shape.dilations[i] = a->dilations.at[i];
         shape.pads[i] = a->pads.at[i];
-        shape.pads[2 + i] = a->pads.at[2 + i];
+        shape.pads[shape.axes + i] = a->pads.at[shape.axes + i];
     }
     return shape;
 }
@@ -215,10 +237,10 @@ static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
     const double work = results(c) / padded(c->outputs) * (double)c->outputs * additions(c);
     if (way->algorithm == XCVM_BLOCKED_depthwise)
         return work / PLAIN_DEPTHWISE;
-    if (way->algorithm == XCVM_BLOCKED_winograd)
+    if (way->algorithm == XCVM_BLOCKED_winograd && c->axes == 2)
         return fmax(work / PLAIN_WINOGRAD,
                     winograd_ns(c, 4) + TRANSFORM * 36.0 * padded(c->outputs) * padded(c->channels) / BLOCKED_WINOGRAD);
-    const bool point = c->kernel[0] == 1 && c->kernel[1] == 1;
+    const bool point = additions(c) == (double)c->channels;
     return work / (c->plain_input ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW) + filters_ns(c);
 }
 

@@ -5,20 +5,24 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHANNELS = 1, IMAGE_RANK = 4 };
+enum { CHANNELS = 1, FIRST_AXIS = 2, IMAGE_RANK = XCC_IMAGE_RANK };
 
-/* The height and width of an image of which nothing is known. */
+/* The height and width of an image of which nothing is known, and its depth. */
 #define USUAL_SIZE 224.0
+#define USUAL_DEPTH 16.0
 
 bool xcc_block_is_image(const xcc_value *v)
 {
-    return v != NULL && v->type.kind == XCVM_KIND_TENSOR && v->type.dtype == XCVM_F32 && v->type.rank == IMAGE_RANK &&
-           v->type.dims[CHANNELS] > 0;
+    return v != NULL && v->type.kind == XCVM_KIND_TENSOR && v->type.dtype == XCVM_F32 &&
+           (v->type.rank == IMAGE_RANK || v->type.rank == IMAGE_RANK - 1) && v->type.dims[CHANNELS] > 0;
 }
 
 bool xcc_block_is_point(const xcc_value *v)
 {
-    return xcc_block_is_image(v) && v->type.dims[2] == 1 && v->type.dims[3] == 1;
+    bool point = xcc_block_is_image(v);
+    for (int i = FIRST_AXIS; point && i < v->type.rank; i++)
+        point = v->type.dims[i] == 1;
+    return point;
 }
 
 static int64_t channels_of(const xcc_value *v) { return v->type.dims[CHANNELS]; }
@@ -32,13 +36,13 @@ static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
     const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
     const xcc_value *x = xcc_value_of(a->x), *w = xcc_value_of(a->w), *b = xcc_value_of(a->b), *z = xcc_value_of(a->z);
     if (!is_variable_image(x) || !xcc_block_is_image(xcc_value_of(a->y)) || !xcc_is_constant(w) ||
-        w->type.rank != IMAGE_RANK || xcvm_element_count(&w->type) == 0 || (b != NULL && !xcc_is_constant(b)) ||
+        w->type.rank != x->type.rank || xcvm_element_count(&w->type) == 0 || (b != NULL && !xcc_is_constant(b)) ||
         (z != NULL && !is_variable_image(z)) || a->group > channels_of(x))
         return false;
     int64_t outputs = w->type.dims[0], channels = w->type.dims[1];
     c->kind = XCC_BLOCK_CONV;
     if (a->group > 1 && channels == 1)
-        return outputs == a->group;
+        return outputs == a->group && xcc_block_axes(x) == 2;
     c->plain_input = a->group == 1 && channels <= XCVM_BLOCKED_PLAIN_CHANNELS;
     return a->group == 1 || (channels % XCVM_CHANNEL_BLOCK == 0 && outputs / a->group % XCVM_CHANNEL_BLOCK == 0);
 }
@@ -52,13 +56,15 @@ static bool is_number(const xcc_value *v)
            xcvm_dims_known(&v->type) && xcvm_element_count(&v->type) == 1;
 }
 
-/* A constant that depends on the channel alone. */
-static bool is_per_channel(const xcc_value *v, int64_t channels)
+/* A constant that depends on the channel of an image alone. */
+static bool is_per_channel(const xcc_value *v, const xcc_value *image)
 {
     const xcvm_value *t = &v->type;
-    return xcc_is_constant(v) && t->dtype == XCVM_F32 && (t->rank == 3 || t->rank == IMAGE_RANK) &&
-           t->dims[t->rank - 3] == channels && t->dims[t->rank - 2] == 1 && t->dims[t->rank - 1] == 1 &&
-           (t->rank == 3 || t->dims[0] == 1);
+    const int rank = image->type.rank, at = t->rank - (rank - CHANNELS);
+    bool fits = xcc_is_constant(v) && t->dtype == XCVM_F32 && (at == 0 || at == CHANNELS);
+    for (int i = 0; fits && i < t->rank; i++)
+        fits = t->dims[i] == (i == at ? channels_of(image) : 1);
+    return fits;
 }
 
 static bool describe_unary(const xcc_node *n, xcc_block_candidate *c)
@@ -82,9 +88,9 @@ static bool describe_binary(const xcc_node *n, xcc_block_candidate *c)
         const xcc_value *v = xcc_node_input(n, i);
         if (v->type.dtype != XCVM_F32)
             return false;
-        if (is_number(v) || is_per_channel(v, channels_of(y)))
+        if (is_number(v) || is_per_channel(v, y))
             continue;
-        if (!is_variable_image(v) || channels_of(v) != channels_of(y))
+        if (!is_variable_image(v) || v->type.rank != y->type.rank || channels_of(v) != channels_of(y))
             return false;
         image = true;
     }
@@ -96,12 +102,18 @@ static bool describe_binary(const xcc_node *n, xcc_block_candidate *c)
 static bool describe_reduction(const xcc_node *n, xcc_block_candidate *c)
 {
     int64_t axes[IMAGE_RANK];
+    const xcc_value *x = xcc_node_input(n, 0);
+    bool reduced[IMAGE_RANK] = {false};
     c->kind = XCC_BLOCK_REDUCE;
-    if (!is_variable_image(xcc_node_input(n, 0)) || xcc_integers(xcc_node_input(n, 1), axes, IMAGE_RANK) != 2)
+    if (!is_variable_image(x) || xcc_integers(xcc_node_input(n, 1), axes, IMAGE_RANK) != xcc_block_axes(x))
         return false;
-    for (int i = 0; i < 2; i++)
-        axes[i] += axes[i] < 0 ? IMAGE_RANK : 0;
-    return axes[0] + axes[1] == 2 + 3 && (axes[0] == 2 || axes[0] == 3);
+    for (int i = 0; i < xcc_block_axes(x); i++) {
+        const int64_t axis = axes[i] < 0 ? axes[i] + x->type.rank : axes[i];
+        if (axis < FIRST_AXIS || axis >= x->type.rank || reduced[axis])
+            return false;
+        reduced[axis] = true;
+    }
+    return true;
 }
 
 static bool is_vector(const xcvm_value *v, int64_t count)
@@ -122,11 +134,17 @@ static bool describe_batch_normalization(const xcc_node *n, xcc_block_candidate 
            is_vector(a->var, channels);
 }
 
+/* Whether an axis, perhaps counted from the end, is that of an image's channels. */
+static bool is_channels(int64_t axis, const xcc_value *image)
+{
+    return axis == CHANNELS || axis == CHANNELS - image->type.rank;
+}
+
 static bool describe_concat(const xcc_node *n, xcc_block_candidate *c)
 {
     const xcvm_Concat_args *a = XCC_ARGS(Concat, n);
     c->kind = XCC_BLOCK_CONCAT;
-    if (a->axis != CHANNELS && a->axis != CHANNELS - IMAGE_RANK)
+    if (!is_channels(a->axis, xcc_node_output(n, 0)))
         return false;
     for (size_t i = 0; i < a->xs.count; i++) {
         const xcc_value *v = xcc_value_of(a->xs.at[i]);
@@ -140,7 +158,7 @@ static bool describe_split(const xcc_node *n, xcc_block_candidate *c)
 {
     const xcvm_Split_args *a = XCC_ARGS(Split, n);
     c->kind = XCC_BLOCK_SPLIT;
-    if ((a->axis != CHANNELS && a->axis != CHANNELS - IMAGE_RANK) || !is_variable_image(xcc_value_of(a->x)))
+    if (!is_variable_image(xcc_value_of(a->x)) || !is_channels(a->axis, xcc_value_of(a->x)))
         return false;
     for (size_t i = 0; i < a->ys.count; i++) {
         const xcc_value *v = xcc_value_of(a->ys.at[i]);
@@ -164,7 +182,7 @@ static bool describe_slice(const xcc_node *n, xcc_block_candidate *c)
         return false;
     int64_t channels = a->x->dims[CHANNELS];
     for (int i = 0; i < count; i++) {
-        if (axes[i] != CHANNELS && axes[i] != CHANNELS - IMAGE_RANK)
+        if (!is_channels(axes[i], xcc_value_of(a->x)))
             continue;
         int64_t start = starts[i] < 0 ? starts[i] + channels : starts[i];
         if ((a->steps != NULL && steps[i] != 1) || start < 0 || start % XCVM_CHANNEL_BLOCK != 0)
@@ -266,9 +284,12 @@ void xcc_block_assume_size(xcc_blocker *s, const xcc_value *y, const xcc_node *n
         return;
     const xcc_value *x = n != NULL ? first_image(n) : NULL;
     xcvm_ints strides = n != NULL ? strides_of(n) : (xcvm_ints){NULL, 0};
-    for (int axis = 0; axis < 2; axis++) {
-        double size = x != NULL && s->values[x->id].size[axis] > 0 ? s->values[x->id].size[axis] : USUAL_SIZE;
-        if (strides.count == 2)
+    const int axes = xcc_block_axes(y);
+    for (int axis = 0; axis < axes; axis++) {
+        double size = axis + 2 < axes ? USUAL_DEPTH : USUAL_SIZE;
+        if (x != NULL && x->type.rank == y->type.rank && s->values[x->id].size[axis] > 0)
+            size = s->values[x->id].size[axis];
+        if (strides.count == (size_t)axes)
             size = ceil(size / (double)strides.at[axis]);
         s->values[y->id].size[axis] = y->type.dims[2 + axis] >= 0 ? (double)y->type.dims[2 + axis] : size;
     }

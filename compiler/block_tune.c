@@ -62,12 +62,12 @@ static void free_tensor(const trial *t, xcvm_value *v)
 /* The size of the result, which is only assumed where that of x is; false if there is none. */
 static bool set_out(xcc_block_shape *c)
 {
-    for (int i = 0; i < 2; i++) {
-        if (c->pads[i] > LARGEST_ATTRIBUTE || c->pads[2 + i] > LARGEST_ATTRIBUTE || c->pads[i] < 0 ||
-            c->pads[2 + i] < 0 || c->dilations[i] > LARGEST_ATTRIBUTE || c->kernel[i] > LARGEST_ATTRIBUTE)
+    for (int i = 0; i < c->axes; i++) {
+        const int64_t before = c->pads[i], behind = c->pads[c->axes + i];
+        if (before > LARGEST_ATTRIBUTE || behind > LARGEST_ATTRIBUTE || before < 0 || behind < 0 || c->dilations[i] > LARGEST_ATTRIBUTE || c->kernel[i] > LARGEST_ATTRIBUTE)
             return false;
         const int64_t reach = (c->kernel[i] - 1) * c->dilations[i] + 1;
-        const int64_t room = c->in[i] + c->pads[i] + c->pads[2 + i] - reach;
+        const int64_t room = c->in[i] + before + behind - reach;
         if (room < 0)
             return false;
         c->out[i] = room / c->strides[i] + 1;
@@ -79,12 +79,17 @@ static bool make_tensors(trial *t, const xcc_block_shape *c)
 {
     const int64_t blocks = xcvm_blocks_of(c->outputs), biases = blocks * XCVM_CHANNEL_BLOCK;
     const int64_t channels = c->group * c->channels; /* of a filter that a model holds: no overflow */
-    const int64_t plain[] = {c->batch, channels, c->in[0], c->in[1]};
-    const int64_t blocked[] = {c->batch, xcvm_blocks_of(channels), c->in[0], c->in[1], XCVM_CHANNEL_BLOCK};
-    return make_tensor(t, &t->x, c->plain_input ? 4 : 5, c->plain_input ? plain : blocked) &&
-           make_tensor(t, &t->filter, 4, (const int64_t[]){c->outputs, c->channels, c->kernel[0], c->kernel[1]}) &&
-           make_tensor(t, &t->b, 1, &biases) &&
-           make_tensor(t, &t->y, 5, (const int64_t[]){c->batch, blocks, c->out[0], c->out[1], XCVM_CHANNEL_BLOCK});
+    const int rank = 2 + c->axes;
+    int64_t x[XCVM_MAX_RANK] = {c->batch, c->plain_input ? channels : xcvm_blocks_of(channels)};
+    int64_t y[XCVM_MAX_RANK] = {c->batch, blocks}, filter[XCVM_MAX_RANK] = {c->outputs, c->channels};
+    for (int i = 0; i < c->axes; i++) {
+        x[2 + i] = c->in[i];
+        y[2 + i] = c->out[i];
+        filter[2 + i] = c->kernel[i];
+    }
+    x[rank] = y[rank] = XCVM_CHANNEL_BLOCK;
+    return make_tensor(t, &t->x, c->plain_input ? rank : rank + 1, x) && make_tensor(t, &t->filter, rank, filter) &&
+           make_tensor(t, &t->b, 1, &biases) && make_tensor(t, &t->y, rank + 1, y);
 }
 
 static void free_tensors(trial *t)
@@ -104,18 +109,19 @@ static void spoil_caches(trial *t)
 /* Nanoseconds, the least of some runs; negative if it cannot be computed. */
 static double measure(trial *t, const xcc_block_shape *c, const xcc_block_way *way)
 {
-    int64_t dims[5];
+    int64_t dims[XCVM_MAX_RANK];
     double least = -1;
-    if (!make_tensor(t, &t->w, xcc_block_filter_dims(way, t->filter.dims, dims), dims))
+    const size_t axes = (size_t)c->axes;
+    if (!make_tensor(t, &t->w, xcc_block_filter_dims(way, t->filter.rank, t->filter.dims, dims), dims))
         return -1;
-    xcc_block_filter_pack(way, t->filter.data, t->filter.dims, t->w.data);
+    xcc_block_filter_pack(way, t->filter.data, t->filter.rank, t->filter.dims, t->w.data);
     const xcvm_BlockedConv_args a = {.y = &t->y,
                                      .x = &t->x,
                                      .w = &t->w,
                                      .b = &t->b,
-                                     .strides = {c->strides, 2},
-                                     .pads = {c->pads, 4},
-                                     .dilations = {c->dilations, 2},
+                                     .strides = {c->strides, axes},
+                                     .pads = {c->pads, 2 * axes},
+                                     .dilations = {c->dilations, axes},
                                      .group = c->group,
                                      .activation = XCVM_ACTIVATION_Relu,
                                      .algorithm = way->algorithm};
@@ -138,12 +144,12 @@ static double measure(trial *t, const xcc_block_shape *c, const xcc_block_way *w
 
 static bool is_same(const xcc_block_shape *a, const xcc_block_shape *b)
 {
-    bool same = a->batch == b->batch && a->group == b->group && a->channels == b->channels &&
+    bool same = a->axes == b->axes && a->batch == b->batch && a->group == b->group && a->channels == b->channels &&
                 a->outputs == b->outputs && a->plain_input == b->plain_input;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < a->axes; i++)
         same = same && a->in[i] == b->in[i] && a->out[i] == b->out[i] && a->kernel[i] == b->kernel[i] &&
                a->strides[i] == b->strides[i] && a->dilations[i] == b->dilations[i] && a->pads[i] == b->pads[i] &&
-               a->pads[2 + i] == b->pads[2 + i];
+               a->pads[a->axes + i] == b->pads[a->axes + i];
     return same;
 }
 

@@ -5,13 +5,17 @@
 
 #include "ops/op.h"
 
-/* A convolution whose sizes are known, or assumed. Axes are height and width. */
+enum { XCC_BLOCK_AXES = 3 };
+
+/* A convolution whose sizes are known, or assumed. */
 typedef struct xcc_block_shape {
+    int axes; /* height and width, or depth, height and width */
     int64_t batch, group;
     int64_t channels, outputs; /* channels of a group; outputs of all groups */
-    int64_t in[2], out[2], kernel[2], strides[2], dilations[2];
-    int64_t pads[4];  /* as the attribute has them */
-    bool plain_input; /* x is not blocked */
+    int64_t in[XCC_BLOCK_AXES], out[XCC_BLOCK_AXES], kernel[XCC_BLOCK_AXES];
+    int64_t strides[XCC_BLOCK_AXES], dilations[XCC_BLOCK_AXES];
+    int64_t pads[2 * XCC_BLOCK_AXES]; /* as the attribute has them */
+    bool plain_input;                 /* x is not blocked */
 } xcc_block_shape;
 
 typedef struct xcc_block_way {
@@ -29,9 +33,9 @@ extern const size_t xcc_block_way_count;
 /* The way whose estimate is the least, with something for the memory that its filters take; NULL if none fits. */
 const xcc_block_way *xcc_block_cheapest(const xcc_block_shape *c);
 
-/* The shape of a filter [outputs, channels, height, width] as a way needs it; returns its rank, up to 5. */
-int xcc_block_filter_dims(const xcc_block_way *way, const int64_t w[4], int64_t packed[5]);
+/* The shape of a filter [outputs, channels, window] as a way needs it; returns its rank. */
+int xcc_block_filter_dims(const xcc_block_way *way, int rank, const int64_t *w, int64_t packed[XCVM_MAX_RANK]);
 /* `packed` has room for that shape. */
-void xcc_block_filter_pack(const xcc_block_way *way, const float *w, const int64_t dims[4], float *packed);
+void xcc_block_filter_pack(const xcc_block_way *way, const float *w, int rank, const int64_t *dims, float *packed);
 
 #endif

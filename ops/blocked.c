@@ -5,9 +5,10 @@
 
 enum { BLOCK = XCVM_CHANNEL_BLOCK };
 
-void xcvm_blocked_pack_direct(const float *w, const int64_t dims[4], float *packed)
+void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, float *packed)
 {
-    const int64_t outputs = dims[0], channels = dims[1], taps = dims[2] * dims[3];
+    const int64_t outputs = dims[0], channels = dims[1], depth = rank > 4 ? dims[2] : 1;
+    const int64_t taps = depth * dims[rank - 2] * dims[rank - 1];
     for (int64_t block = 0; block < outputs; block += BLOCK)
         for (int64_t first = 0; first < channels; first += BLOCK) {
             const int64_t last = channels - first < BLOCK ? channels : first + BLOCK;
@@ -49,26 +50,27 @@ static void transform(int64_t tile, const double g[3], double u[6])
     u[5] = g[2];
 }
 
-void xcvm_blocked_pack_winograd(const float *w, const int64_t dims[4], int64_t tile, float *packed)
+void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, int64_t tile, float *packed)
 {
-    const int64_t outputs = dims[0], channels = dims[1], span = tile + 2;
-    const int64_t stride = xcvm_blocks_of(outputs) * channels * BLOCK; /* from one point to the next */
+    const int64_t outputs = dims[0], channels = dims[1], depth = rank > 4 ? dims[2] : 1, span = tile + 2;
+    const int64_t stride = xcvm_blocks_of(outputs) * depth * channels * BLOCK; /* from one point to the next */
     for (int64_t block = 0; block < outputs; block += BLOCK)
-        for (int64_t c = 0; c < channels; c++, packed += BLOCK)
+        for (int64_t i = 0; i < depth * channels; i++, packed += BLOCK)
             for (int64_t k = 0; k < BLOCK; k++) {
                 double rows[3][6], columns[6];
-                const float *g = w + ((block + k) * channels + c) * 9;
-                for (int i = 0; i < 3 && block + k < outputs; i++) {
-                    const double taps[3] = {(double)g[3 * i], (double)g[3 * i + 1], (double)g[3 * i + 2]};
-                    transform(tile, taps, rows[i]);
+                const int64_t slice = i / channels, c = i % channels;
+                const float *g = w + (((block + k) * channels + c) * depth + slice) * 9;
+                for (int row = 0; row < 3 && block + k < outputs; row++) {
+                    const double taps[3] = {(double)g[3 * row], (double)g[3 * row + 1], (double)g[3 * row + 2]};
+                    transform(tile, taps, rows[row]);
                 }
                 for (int64_t j = 0; j < span; j++) {
                     if (block + k < outputs) {
                         const double taps[3] = {rows[0][j], rows[1][j], rows[2][j]};
                         transform(tile, taps, columns);
                     }
-                    for (int64_t i = 0; i < span; i++)
-                        packed[(i * span + j) * stride + k] = block + k < outputs ? (float)columns[i] : 0.0f;
+                    for (int64_t row = 0; row < span; row++)
+                        packed[(row * span + j) * stride + k] = block + k < outputs ? (float)columns[row] : 0.0f;
                 }
             }
 }

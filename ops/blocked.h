@@ -2,19 +2,22 @@
  * computed and stored without moving elements about.
  *
  * A blocked tensor of x [N, C, H, W] is a tensor [N, ceil(C / 16), H, W, 16] of f32: element (n, c, h, w) is at
- * [n, c / 16, h, w, c % 16]. The block is 16 channels on every processor, so that programs stay portable. Elements
- * beyond C may hold anything, NaN too: they are never mixed into others.
+ * [n, c / 16, h, w, c % 16]. With a third spatial axis, depth, it is [N, ceil(C / 16), D, H, W, 16]. The block is 16
+ * channels on every processor, so that programs stay portable. Elements beyond C may hold anything, NaN too: they are
+ * never mixed into others.
  *
  * Filters are packed when a program is compiled. Their elements beyond the last output channel are zero, and those of
  * the bias, f32[ceil(K / 16) * 16]:
  *
- * direct     f32[K16, Cg, kh, kw, 16], K16 = ceil(K / 16) blocks of output channels, Cg input channels of a group. The
- *            shape says the sizes, not the order: a block of output channels holds, for each block of up to 16 input
- *            channels, the window's positions row by row, of each the block's input channels, of each 16 output
- *            channels. With more than one group, outputs and channels of a group are multiples of 16.
- * depthwise  f32[C16, kh, kw, 16]; a filter for each channel.
- * winograd   f32[(tile + 2)^2, K16, C, 16], tile 2 or 4: the filters transformed for F(tile x tile, 3 x 3), for
- *            windows of 3 x 3, stride 1 and one group. */
+ * direct     f32[K16, Cg, kh, kw, 16], or f32[K16, Cg, kd, kh, kw, 16], K16 = ceil(K / 16) blocks of output channels,
+ *            Cg input channels of a group. The shape says the sizes, not the order: a block of output channels holds,
+ *            for each block of up to 16 input channels, the window's positions slice by slice and row by row, of each
+ *            the block's input channels, of each 16 output channels. With more than one group, outputs and channels of
+ *            a group are multiples of 16.
+ * depthwise  f32[C16, kh, kw, 16]; a filter for each channel, of two axes.
+ * winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the filters, or each
+ *            slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1 and
+ *            one group. */
 #ifndef XCVM_OPS_BLOCKED_H
 #define XCVM_OPS_BLOCKED_H
 
@@ -31,10 +34,11 @@ static inline int64_t xcvm_blocks_of(int64_t channels)
     return channels / XCVM_CHANNEL_BLOCK + (channels % XCVM_CHANNEL_BLOCK != 0);
 }
 
-/* Packing: w is a filter as Conv takes it, of shape dims [K, Cg, kh, kw]; `packed` has room for the shape above. */
-void xcvm_blocked_pack_direct(const float *w, const int64_t dims[4], float *packed);
+/* Packing: w is a filter as Conv takes it, of shape dims [K, Cg, kh, kw] or [K, Cg, kd, kh, kw]; `packed` has room for
+ * the shape above. */
+void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_depthwise(const float *w, const int64_t dims[4], float *packed);
-void xcvm_blocked_pack_winograd(const float *w, const int64_t dims[4], int64_t tile, float *packed);
+void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, int64_t tile, float *packed);
 void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed);
 
 #endif

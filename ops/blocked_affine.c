@@ -17,13 +17,18 @@ static xcvm_status check_vector(const xcvm_typing *t, const xcvm_value *v, int64
 }
 
 /* dims become those of two parts one behind the other. */
-static xcvm_status append_part(const xcvm_typing *t, size_t i, const xcvm_value *x, int64_t dims[5])
+static xcvm_status append_part(const xcvm_typing *t, size_t i, const xcvm_value *x, int rank, int64_t *dims)
 {
-    XCVM_REQUIRE(t, x->rank == 5, SHAPE_MISMATCH, "element %zu of xs has rank %d, 5 is needed", i, x->rank);
-    XCVM_REQUIRE(t, x->dims[4] < 0 || x->dims[4] == XCVM_CHANNEL_BLOCK, SHAPE_MISMATCH,
-                 "the last dimension of element %zu of xs is %lld, blocks have %d channels", i, (long long)x->dims[4],
+    XCVM_REQUIRE(t, x->rank == rank && (rank == 5 || rank == 6), SHAPE_MISMATCH,
+                 "element %zu of xs has rank %d, %s is needed", i, x->rank,
+                 rank == 5   ? "5"
+                 : rank == 6 ? "6"
+                             : "5 or 6");
+    const int64_t last = x->dims[rank - 1];
+    XCVM_REQUIRE(t, last < 0 || last == XCVM_CHANNEL_BLOCK, SHAPE_MISMATCH,
+                 "the last dimension of element %zu of xs is %lld, blocks have %d channels", i, (long long)last,
                  XCVM_CHANNEL_BLOCK);
-    for (int d = 0; d < 4; d++) {
+    for (int d = 0; d < rank - 1; d++) {
         if (d == 1)
             continue;
         XCVM_REQUIRE(t, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
@@ -40,17 +45,24 @@ static xcvm_status append_part(const xcvm_typing *t, size_t i, const xcvm_value 
 
 XCVM_SHAPE_RULE_OF(BlockedAffine)
 {
-    int64_t dims[5] = {XCVM_ANY_DIM, 0, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_CHANNEL_BLOCK};
+    int64_t dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, 0};
+    int rank = -1;
     XCVM_REQUIRE(t, a->xs.count != 0, INVALID_ARGUMENT, "there is no x");
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
+    for (size_t i = 0; i < a->xs.count; i++)
+        rank = rank < 0 ? a->xs.at[i]->rank : rank;
+    for (int d = 2; d + 1 < rank; d++)
+        dims[d] = XCVM_ANY_DIM;
     for (size_t i = 0; i < a->xs.count; i++) {
         if (a->xs.at[i]->rank < 0)
             dims[1] = XCVM_ANY_DIM;
         else
-            XCVM_TRY(append_part(t, i, a->xs.at[i], dims));
+            XCVM_TRY(append_part(t, i, a->xs.at[i], rank, dims));
     }
+    if (rank > 0)
+        dims[rank - 1] = XCVM_CHANNEL_BLOCK;
     XCVM_TRY(check_vector(t, a->scale, dims[1], "scale"));
     XCVM_TRY(check_vector(t, a->shift, dims[1], "shift"));
-    xcvm_value_set_tensor(a->y, XCVM_F32, 5, dims);
+    xcvm_value_set_tensor(a->y, XCVM_F32, rank, dims);
     return XCVM_OK;
 }

@@ -3,6 +3,8 @@
 #include "ops/activation.h"
 #include "ops/window.h"
 
+enum { MOST_AXES = 3 };
+
 XCVM_SHAPE_RULE_OF(BlockChannels)
 {
     const xcvm_value *x = a->x;
@@ -52,33 +54,39 @@ XCVM_SHAPE_RULE_OF(UnblockChannels)
 
 /* What the packed filters say. */
 typedef struct filter {
+    int axes;                  /* of space */
     int64_t outputs, channels; /* blocks of outputs; channels of a group, or blocks if depthwise */
-    int64_t kernel[2];
+    int64_t kernel[MOST_AXES];
 } filter;
 
 static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args *a, filter *f)
 {
     const xcvm_value *w = a->w;
-    const int rank = a->algorithm == XCVM_BLOCKED_direct ? 5 : 4;
-    *f = (filter){XCVM_ANY_DIM, XCVM_ANY_DIM, {XCVM_ANY_DIM, XCVM_ANY_DIM}};
-    if (a->algorithm == XCVM_BLOCKED_winograd)
-        f->kernel[0] = f->kernel[1] = 3;
+    const int rank = f->axes + (a->algorithm == XCVM_BLOCKED_direct ? 3 : 2);
+    const bool is_winograd = a->algorithm == XCVM_BLOCKED_winograd;
+    f->outputs = f->channels = XCVM_ANY_DIM;
+    for (int i = 0; i < f->axes; i++)
+        f->kernel[i] = is_winograd && i >= f->axes - 2 ? 3 : XCVM_ANY_DIM;
     if (w->rank < 0)
         return XCVM_OK;
     XCVM_REQUIRE(t, w->rank == rank, SHAPE_MISMATCH, "w has rank %d, %d is needed", w->rank, rank);
     XCVM_TRY(check_block(t, w, "w"));
+    const int64_t *kernel = w->dims + rank - 1 - f->axes;
     switch (a->algorithm) {
     case XCVM_BLOCKED_direct:
-        *f = (filter){w->dims[0], w->dims[1], {w->dims[2], w->dims[3]}};
-        break;
     case XCVM_BLOCKED_depthwise:
-        *f = (filter){w->dims[0], w->dims[0], {w->dims[1], w->dims[2]}};
+        f->outputs = w->dims[0];
+        f->channels = a->algorithm == XCVM_BLOCKED_direct ? w->dims[1] : w->dims[0];
+        for (int i = 0; i < f->axes; i++)
+            f->kernel[i] = kernel[i];
         break;
     default:
         XCVM_REQUIRE(t, w->dims[0] < 0 || w->dims[0] == 16 || w->dims[0] == 36, SHAPE_MISMATCH,
                      "w has %lld points, 16 or 36 are possible", (long long)w->dims[0]);
         f->outputs = w->dims[1];
-        f->channels = w->dims[2];
+        f->channels = w->dims[rank - 2];
+        if (f->axes == 3)
+            f->kernel[0] = w->dims[2];
         break;
     }
     return XCVM_OK;
@@ -87,7 +95,7 @@ static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args
 static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_args *a, const filter *f)
 {
     const xcvm_value *x = a->x;
-    const bool plain = x->rank == 4;
+    const bool plain = x->rank == f->axes + 2;
     XCVM_REQUIRE(t, f->channels != 0, SHAPE_MISMATCH, "w has no input channels");
     if (a->algorithm == XCVM_BLOCKED_winograd)
         XCVM_REQUIRE(t, a->group == 1, INVALID_ARGUMENT, "there are %lld groups, winograd takes one",
@@ -117,26 +125,33 @@ static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_arg
 XCVM_SHAPE_RULE_OF(BlockedConv)
 {
     const xcvm_value *x = a->x, *b = a->b, *z = a->z;
-    filter f;
+    const bool is_direct = a->algorithm == XCVM_BLOCKED_direct;
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_depthwise || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_HALF),
                  TYPE_MISMATCH, "w is %s, depthwise needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
+    const size_t most = a->algorithm == XCVM_BLOCKED_depthwise ? 2 : MOST_AXES;
+    XCVM_REQUIRE(t, a->strides.count >= 2 && a->strides.count <= most, INVALID_ARGUMENT,
+                 "there are %zu strides, 2%s are possible", a->strides.count, most == 2 ? "" : " or 3");
+    filter f = {.axes = (int)a->strides.count};
+    const int rank = f.axes + 3;
     XCVM_TRY(read_filter(t, a, &f));
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 5 || (x->rank == 4 && a->algorithm == XCVM_BLOCKED_direct),
-                 SHAPE_MISMATCH, "x has rank %d, 5 is needed%s", x->rank,
-                 a->algorithm == XCVM_BLOCKED_direct ? ", or 4 if it is not blocked" : "");
-    if (x->rank == 5)
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank == rank || (x->rank == rank - 1 && is_direct), SHAPE_MISMATCH,
+                 "x has rank %d, %d is needed%s", x->rank, rank,
+                 !is_direct    ? ""
+                 : f.axes == 2 ? ", or 4 if it is not blocked"
+                               : ", or 5 if it is not blocked");
+    if (x->rank == rank)
         XCVM_TRY(check_block(t, x, "x"));
     XCVM_TRY(check_groups(t, a, &f));
-    int64_t dims[XCVM_MAX_RANK] = {x->rank < 0 ? XCVM_ANY_DIM : x->dims[0], f.outputs, XCVM_ANY_DIM, XCVM_ANY_DIM,
-                                   XCVM_CHANNEL_BLOCK};
-    const xcvm_window_attributes w = {{f.kernel, 2}, a->strides, a->pads, a->dilations};
-    XCVM_TRY(xcvm_window_attributes_check(t, 2, &w));
-    for (int i = 0; i < 2; i++) {
+    int64_t dims[XCVM_MAX_RANK] = {x->rank < 0 ? XCVM_ANY_DIM : x->dims[0], f.outputs};
+    const xcvm_window_attributes w = {{f.kernel, (size_t)f.axes}, a->strides, a->pads, a->dilations};
+    XCVM_TRY(xcvm_window_attributes_check(t, f.axes, &w));
+    for (int i = 0; i < f.axes; i++) {
         XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_winograd || a->strides.at[i] == 1, INVALID_ARGUMENT,
                      "the stride is not 1, as winograd needs");
         XCVM_TRY(xcvm_window_slide(t, x->rank < 0 ? XCVM_ANY_DIM : x->dims[2 + i], &w, i, false, &dims[2 + i]));
     }
+    dims[rank - 1] = XCVM_CHANNEL_BLOCK;
     if (b != NULL && b->rank >= 0) {
         XCVM_REQUIRE(t, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
         XCVM_REQUIRE(t,
@@ -145,12 +160,13 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
                      SHAPE_MISMATCH, "b has %lld elements for %lld blocks of outputs", (long long)b->dims[0],
                      (long long)f.outputs);
     }
-    xcvm_value_set_tensor(a->y, XCVM_F32, 5, dims);
-    bool same = z == NULL || z->rank < 0 || z->rank == 5;
+    xcvm_value_set_tensor(a->y, XCVM_F32, rank, dims);
+    bool same = z == NULL || z->rank < 0 || z->rank == rank;
     for (int i = 0; same && z != NULL && i < z->rank; i++)
         same = z->dims[i] < 0 || dims[i] < 0 || z->dims[i] == dims[i];
     char text[96], of[96];
     XCVM_REQUIRE(t, same, SHAPE_MISMATCH, "z has shape %s, the result %s",
-                 xcvm_dims_describe(z->rank, z->dims, text, sizeof text), xcvm_dims_describe(5, dims, of, sizeof of));
+                 xcvm_dims_describe(z->rank, z->dims, text, sizeof text),
+                 xcvm_dims_describe(rank, dims, of, sizeof of));
     return XCVM_OK;
 }

@@ -119,7 +119,9 @@ uint64_t xcvm_flops_BlockedConv(const xcvm_typing *t)
 {
     const xcvm_BlockedConv_args *a = t->args;
     const xcvm_value *y = t->out[0];
-    const uint64_t positions = times(dim(y, 0), times(dim(y, 2), dim(y, 3)));
+    uint64_t positions = dim(y, 0);
+    for (int i = 2; i + 1 < y->rank; i++)
+        positions = times(positions, dim(y, i));
     const uint64_t taps = a->algorithm == XCVM_BLOCKED_winograd ? times(9, extent(a->w, 1)) : elements(a->w);
     return times(2, times(positions, taps));
 }

@@ -43,8 +43,6 @@ xcvm_conv_shape xcvm_conv_shape_of(const xcvm_value *x, const xcvm_value *w, con
 xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
 {
     const size_t n = (size_t)axes;
-    XCVM_REQUIRE(t, axes <= XCVM_WINDOW_AXES, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes,
-                 XCVM_WINDOW_AXES);
     XCVM_REQUIRE(t, a->kernel.count == n, SHAPE_MISMATCH, "the window has %zu axes, x has %d spatial ones",
                  a->kernel.count, axes);
     XCVM_REQUIRE(t, a->strides.count == n && a->dilations.count == n, INVALID_ARGUMENT,
@@ -86,6 +84,12 @@ xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_windo
     if (ceil && count > 1 && (count - 1) * stride >= in + before)
         count--;
     *out = count;
+    return XCVM_OK;
+}
+
+static xcvm_status check_axes(const xcvm_typing *t, int axes, int most)
+{
+    XCVM_REQUIRE(t, axes <= most, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes, most);
     return XCVM_OK;
 }
 
@@ -148,6 +152,7 @@ static xcvm_status conv_shape(const xcvm_typing *t, conv_operands *o)
         xcvm_value_set_tensor(o->y, o->y->dtype, -1, NULL);
         return XCVM_OK;
     }
+    XCVM_TRY(check_axes(t, x->rank - 2, XCVM_WINDOW_AXES));
     o->attributes.kernel = (xcvm_ints){w->dims + 2, (size_t)(w->rank - 2)};
     XCVM_TRY(xcvm_window_attributes_check(t, x->rank - 2, &o->attributes));
     XCVM_TRY(check_channels(t, o, x->dims[1], w->dims[1], w->dims[0]));
@@ -223,6 +228,7 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
         return XCVM_OK;
     }
     const int axes = x->rank - 2;
+    XCVM_TRY(check_axes(t, axes, XCVM_WINDOW_AXES));
     const xcvm_window_attributes attributes = {{w->dims + 2, (size_t)axes}, a->strides, a->pads, a->dilations};
     XCVM_TRY(xcvm_window_attributes_check(t, axes, &attributes));
     XCVM_REQUIRE(t, a->output_padding.count == (size_t)axes, INVALID_ARGUMENT,
@@ -273,6 +279,7 @@ XCVM_SHAPE_RULE(pool)
     int64_t dims[XCVM_MAX_RANK] = {0};
     XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
     if (x->rank >= 3) {
+        XCVM_TRY(check_axes(t, x->rank - 2, XCVM_POOL_AXES));
         XCVM_TRY(xcvm_window_attributes_check(t, x->rank - 2, &w));
         dims[0] = x->dims[0];
         dims[1] = x->dims[1];

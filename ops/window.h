@@ -4,8 +4,9 @@
 
 #include "ops/kernel.h"
 
-/* Axes that a window may have; fewer are preceded by axes of size 1. */
-enum { XCVM_WINDOW_AXES = 3 };
+/* Axes that a window may have; fewer are preceded by axes of size 1. Those of pools may have one more, which holds the
+ * channels of a block (ops/blocked.h); a struct xcvm_window cannot describe them. */
+enum { XCVM_WINDOW_AXES = 3, XCVM_POOL_AXES = 4 };
 
 /* Output position o and window position k of an axis meet input position o * stride + k * dilation - pad. */
 typedef struct xcvm_window {
@@ -20,7 +21,7 @@ typedef struct xcvm_window_attributes {
     xcvm_ints kernel, strides, pads, dilations;
 } xcvm_window_attributes;
 
-/* For shape rules: checks that there are as many attributes as `axes` need, up to XCVM_WINDOW_AXES. */
+/* For shape rules: checks that there are as many attributes as `axes` need. */
 xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a);
 /* Output size along one axis, XCVM_ANY_DIM if it is not known. With `ceil`, a last window may reach over the padding's
  * end, but not begin there. */

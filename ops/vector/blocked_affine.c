@@ -74,9 +74,9 @@ XCVM_KERNEL(BlockedAffine)
 {
     work r = {.a = a, .f = xcvm_activation_of(a->activation, a->activation_params)};
     r.blocks = (size_t)a->y->dims[1];
-    r.size = (size_t)a->y->dims[2] * (size_t)a->y->dims[3] * XCVM_CHANNEL_BLOCK;
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
+    r.size = xcvm_element_count(a->y) / ((size_t)a->y->dims[0] * r.blocks);
     xcvm_parallel(k->threads, (size_t)a->y->dims[0] * r.blocks, THREAD_FLOATS / r.size + 1, affine_range, &r);
     return XCVM_OK;
 }

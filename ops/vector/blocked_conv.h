@@ -21,11 +21,16 @@ enum { XCVM_UNROLL_4 = 1, XCVM_UNROLL_8 = 1, XCVM_UNROLL_16 = 1 };
 enum { XCVM_UNROLL_4 = 4, XCVM_UNROLL_8 = 8, XCVM_UNROLL_16 = 16 };
 #endif
 
+/* Axes of space: an image is a plane, or a depth of slices, each a plane. */
+enum { XCVM_BLOCKED_HEIGHT, XCVM_BLOCKED_WIDTH, XCVM_BLOCKED_DEPTH, XCVM_BLOCKED_AXES };
+
 typedef struct xcvm_blocked_conv {
     size_t batch, group;
     size_t channels; /* of a group; 0: each by itself */
     size_t outputs;  /* blocks, of all groups */
-    size_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2], pad_end[2];
+    size_t in[XCVM_BLOCKED_AXES], out[XCVM_BLOCKED_AXES], kernel[XCVM_BLOCKED_AXES];
+    size_t stride[XCVM_BLOCKED_AXES], dilation[XCVM_BLOCKED_AXES];
+    size_t pad[XCVM_BLOCKED_AXES], pad_end[XCVM_BLOCKED_AXES];
     size_t tile; /* winograd */
     bool plain;  /* x is not blocked */
     const float *x;
@@ -43,6 +48,7 @@ xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c);
 /* The same, of window positions inside x alone. */
 #define xcvm_blocked_dilated XCVM_PER_ISA(xcvm_blocked_dilated)
 xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c);
+/* Of planes alone. */
 #define xcvm_blocked_depthwise XCVM_PER_ISA(xcvm_blocked_depthwise)
 xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c);
 #define xcvm_blocked_winograd XCVM_PER_ISA(xcvm_blocked_winograd)

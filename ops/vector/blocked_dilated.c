@@ -20,11 +20,12 @@ enum {
     BAND = 1024 * 1024,
     /* Pixels whose results are activated before the next ones are computed. */
     CHUNK = 48,
-    THREAD_WORK = 400 * 1000
+    THREAD_WORK = 400 * 1000,
+    DEPTH = XCVM_BLOCKED_DEPTH
 };
 
 typedef struct plan {
-    size_t in_blocks, pixel, area; /* of a group; floats of a pixel of x; pixels of x */
+    size_t in_blocks, pixel, area, volume; /* of a group; floats of a pixel of x; pixels of a slice of x, and of all */
     size_t taps, length, last_length;
     size_t bands, groups, per_group; /* groups of blocks of outputs, of one group of channels */
     size_t unit, units, portions;    /* steps that stay together; in all */
@@ -48,7 +49,7 @@ static double band_floats(const xcvm_blocked_conv *c, const plan *p, size_t rows
 {
     const double blocks = (double)ceil_div(p->units * p->unit, p->portions * p->taps);
     const double met = fmin((double)c->in[0], (double)rows * (double)c->kernel[0]);
-    return met * (double)(c->in[1] * p->pixel) * blocks +
+    return fmin((double)c->in[DEPTH], (double)c->kernel[DEPTH]) * met * (double)(c->in[1] * p->pixel) * blocks +
            (double)(least(p->per_group, XCVM_PRODUCT_BLOCKS) * rows * c->out[1] * BLOCK);
 }
 
@@ -57,7 +58,8 @@ static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
     plan p = {.in_blocks = ceil_div(c->channels, BLOCK),
               .pixel = c->plain ? c->channels : BLOCK,
               .area = c->in[0] * c->in[1],
-              .taps = c->kernel[0] * c->kernel[1],
+              .volume = c->in[DEPTH] * c->in[0] * c->in[1],
+              .taps = c->kernel[DEPTH] * c->kernel[0] * c->kernel[1],
               .length = least(c->channels, BLOCK),
               .bands = 1,
               .per_group = c->outputs / c->group};
@@ -71,7 +73,7 @@ static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
     while (p.bands < c->out[0] && band_floats(c, &p, ceil_div(c->out[0], p.bands)) > BAND)
         p.bands++;
     /* Threads should have as much to do each. */
-    const size_t items = c->batch * c->group * p.bands * p.groups;
+    const size_t items = c->batch * c->group * c->out[DEPTH] * p.bands * p.groups;
     if (items % threads != 0 && items < 8 * threads)
         p.bands = least(ceil_div(p.bands, threads) * threads, c->out[0]);
     return p;
@@ -85,42 +87,55 @@ static size_t filters_of(const xcvm_blocked_conv *c, const plan *p, size_t step)
     return least(at, c->channels * p->taps * BLOCK);
 }
 
+/* Output slices, rows and columns whose windows have the same positions inside. */
+typedef struct box {
+    xcvm_blocked_span slices, rows, columns;
+} box;
+
 /* The steps of [from, to) whose window positions lie inside; offsets are relative to those of the first, filters to
  * those of step `from`. */
-static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, size_t to, const xcvm_blocked_span *rows,
-                      const xcvm_blocked_span *columns, xcvm_blocked_product *g)
+static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, size_t to, const box *x,
+                      xcvm_blocked_product *g)
 {
+    const xcvm_blocked_span *rows = &x->rows, *columns = &x->columns;
     const size_t begin = filters_of(c, p, from);
     g->step_count = 0;
     for (size_t block = from / p->taps; block * p->taps < to; block++) {
         const size_t start = block * p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
         const size_t first = from > start ? from - start : 0, last = least(to - start, p->taps);
-        const size_t end_row = least(rows->tap_end, ceil_div(last, c->kernel[1]));
-        size_t row = first / c->kernel[1];
-        for (row = row > rows->tap ? row : rows->tap; row < end_row; row++)
+        /* Rows of all slices of the window. */
+        for (size_t line = first / c->kernel[1]; line < ceil_div(last, c->kernel[1]); line++) {
+            const size_t slice = line / c->kernel[0], row = line % c->kernel[0];
+            if (slice < x->slices.tap || slice >= x->slices.tap_end || row < rows->tap || row >= rows->tap_end)
+                continue;
             for (size_t column = columns->tap; column < columns->tap_end; column++) {
-                const size_t tap = row * c->kernel[1] + column, s = g->step_count;
+                const size_t tap = line * c->kernel[1] + column, s = g->step_count;
                 if (tap < first || tap >= last)
                     continue;
-                const size_t place = (row - rows->tap) * c->dilation[0] * c->in[1];
+                const size_t place = (slice - x->slices.tap) * c->dilation[DEPTH] * p->area +
+                                     (row - rows->tap) * c->dilation[0] * c->in[1];
                 g->offsets[s] =
-                    (ptrdiff_t)((block * p->area + place + (column - columns->tap) * c->dilation[1]) * p->pixel);
+                    (ptrdiff_t)((block * p->volume + place + (column - columns->tap) * c->dilation[1]) * p->pixel);
                 g->filters[s] = (start * p->length + tap * length) * BLOCK - begin;
                 g->lengths[s] = length;
                 g->step_count++;
             }
+        }
     }
 }
 
 /* One portion for a rectangle of the result whose first float is y[at]; x is of the group. */
 static void multiply_rectangle(const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g, const float *x,
-                               const xcvm_blocked_span *rows, const xcvm_blocked_span *columns, size_t at)
+                               const box *of, size_t at)
 {
+    const xcvm_blocked_span *slices = &of->slices, *rows = &of->rows, *columns = &of->columns;
     const size_t width = columns->last - columns->first, chunks = ceil_div(width, CHUNK);
     /* Without steps nothing is read, and x stays where it is. */
     const size_t spacing = g->step_count > 0 ? p->pixel : 0, next_row = c->stride[0] * c->in[1] * spacing;
     g->spacing = c->stride[1] * spacing;
     x += xcvm_blocked_span_place(c, rows, columns, spacing);
+    if (spacing > 0)
+        x += (slices->first * c->stride[DEPTH] + slices->tap * c->dilation[DEPTH] - c->pad[DEPTH]) * p->area * spacing;
     for (size_t row = rows->first; row < rows->last; row++, at += c->out[1] * BLOCK)
         for (size_t chunk = 0; chunk < chunks; chunk++) {
             const size_t pixel = chunk * width / chunks, count = (chunk + 1) * width / chunks - pixel;
@@ -148,18 +163,20 @@ static void fetch_next(const xcvm_blocked_conv *c, const plan *p, const xcvm_blo
     xcvm_blocked_fetch(g, w, block * w->block + from, block + g->blocks <= c->outputs ? to - from : 0, pixels);
 }
 
-/* Output rows [first, last) of a group of blocks of outputs that begins at block `output`; x is of the group. */
-static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t image, size_t output,
-                          size_t blocks, size_t first, size_t last, float *room)
+/* Output rows [first, last) of a slice, of a group of blocks of outputs that begins at block `output`; x is of the
+ * group. */
+static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t image, size_t slice,
+                          size_t output, size_t blocks, size_t first, size_t last, float *room)
 {
-    const size_t plane = c->out[0] * c->out[1] * BLOCK;
+    const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * p->taps * BLOCK};
     xcvm_blocked_product g = {.blocks = blocks,
-                              .y_block = plane,
+                              .y_block = y_block,
                               .b = c->b != NULL ? c->b + output * BLOCK : NULL,
                               .low = c->activation.low,
                               .high = c->activation.high};
-    const size_t y = (image * c->outputs + output) * plane;
+    const size_t y = (image * c->outputs + output) * y_block + slice * plane;
+    box of = {.slices = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1)};
     for (size_t i = 0; i < p->portions; i++) {
         const size_t from = portion_start(p, i), to = portion_start(p, i + 1);
         g.resume = i > 0;
@@ -167,14 +184,13 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
         const size_t begin = filters_of(c, p, from), end = filters_of(c, p, to);
         xcvm_blocked_take(&g, &w, output * w.block + begin, end - begin, room);
         fetch_next(c, p, &w, i, output, (last - first) * c->out[1], &g);
-        for (xcvm_blocked_span rows = {.last = first}; rows.last < last;) {
-            rows = xcvm_blocked_span_from(c, 0, rows.last, last);
-            for (xcvm_blocked_span columns = {.last = 0}; columns.last < c->out[1];) {
-                columns = xcvm_blocked_span_from(c, 1, columns.last, c->out[1]);
-                set_steps(c, p, from, to, &rows, &columns, &g);
+        for (of.rows.last = first; of.rows.last < last;) {
+            of.rows = xcvm_blocked_span_from(c, 0, of.rows.last, last);
+            for (of.columns.last = 0; of.columns.last < c->out[1];) {
+                of.columns = xcvm_blocked_span_from(c, 1, of.columns.last, c->out[1]);
+                set_steps(c, p, from, to, &of, &g);
                 if (g.step_count > 0 || !g.resume || g.clamp)
-                    multiply_rectangle(c, p, &g, x, &rows, &columns,
-                                       y + (rows.first * c->out[1] + columns.first) * BLOCK);
+                    multiply_rectangle(c, p, &g, x, &of, y + (of.rows.first * c->out[1] + of.columns.first) * BLOCK);
             }
         }
     }
@@ -196,27 +212,28 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     float *room = r->room != NULL ? r->room + (size_t)worker * p->room_floats : NULL;
     for (size_t item = begin; item < end && !stopped(r); item++) {
         const size_t part = item % p->groups, band_at = item / p->groups, band = band_at % p->bands;
-        const size_t group = band_at / p->bands % c->group, image = band_at / p->bands / c->group;
+        const size_t slice_at = band_at / p->bands, slice = slice_at % c->out[DEPTH];
+        const size_t group = slice_at / c->out[DEPTH] % c->group, image = slice_at / c->out[DEPTH] / c->group;
         const size_t first = band * c->out[0] / p->bands, last = (band + 1) * c->out[0] / p->bands;
         const size_t block = part * p->per_group / p->groups, end_block = (part + 1) * p->per_group / p->groups;
         const float *x = c->plain ? r->pixels : c->x;
-        x += (image * c->group + group) * p->in_blocks * p->area * p->pixel;
-        multiply_band(c, p, x, image, group * p->per_group + block, end_block - block, first, last, room);
+        x += (image * c->group + group) * p->in_blocks * p->volume * p->pixel;
+        multiply_band(c, p, x, image, slice, group * p->per_group + block, end_block - block, first, last, room);
     }
 }
 
-/* Rows [begin, end) of all images. */
+/* Rows [begin, end) of all slices and images. */
 static void place_rows(void *context, size_t begin, size_t end, int worker)
 {
     work *r = context;
     const xcvm_blocked_conv *c = r->c;
-    const size_t channels = c->channels, width = c->in[1], area = r->plan.area;
+    const size_t channels = c->channels, width = c->in[1], volume = r->plan.volume, rows = c->in[DEPTH] * c->in[0];
     (void)worker;
     for (size_t row = begin; row < end; row++) {
-        const float *from = c->x + row / c->in[0] * channels * area + row % c->in[0] * width;
+        const float *from = c->x + row / rows * channels * volume + row % rows * width;
         for (size_t channel = 0; channel < channels; channel++)
             for (size_t i = 0; i < width; i++)
-                r->pixels[(row * width + i) * channels + channel] = from[channel * area + i];
+                r->pixels[(row * width + i) * channels + channel] = from[channel * volume + i];
     }
 }
 
@@ -226,7 +243,7 @@ xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c)
     work r = {.k = k, .c = c, .plan = make_plan(c, threads)};
     const plan *p = &r.plan;
     if (c->plain || p->room_floats > 0) {
-        const size_t room = threads * p->room_floats, pixels = c->plain ? c->batch * c->channels * p->area : 0;
+        const size_t room = threads * p->room_floats, pixels = c->plain ? c->batch * c->channels * p->volume : 0;
         float *scratch = xcvm_kernel_scratch(k, (room + pixels) * sizeof(float));
         if (scratch == NULL)
             return XCVM_OUT_OF_MEMORY;
@@ -234,9 +251,9 @@ xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c)
         r.pixels = scratch + room;
     }
     if (c->plain) {
-        xcvm_parallel(k->threads, c->batch * c->in[0], THREAD_WORK / (c->in[1] * c->channels) + 1, place_rows, &r);
+        xcvm_parallel(k->threads, c->batch * c->in[DEPTH] * c->in[0], THREAD_WORK / (c->in[1] * c->channels) + 1, place_rows, &r);
     }
-    const size_t items = c->batch * c->group * p->bands * p->groups;
+    const size_t items = c->batch * c->group * c->out[DEPTH] * p->bands * p->groups;
     const double work_of_item = (double)c->outputs * BLOCK * (double)c->out[0] * (double)c->out[1] *
                                 (double)c->channels * (double)p->taps / (double)(c->group * p->bands * p->groups);
     const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;

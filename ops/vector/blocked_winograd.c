@@ -1,24 +1,29 @@
 /* Convolutions of blocked channels with windows of 3 x 3 by Winograd's algorithm, as in winograd.h: F(4 x 4, 3 x 3)
  * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h). A dilated window
- * meets but one of each `dilation` rows and columns: these are images of their own, from which tiles are taken.
+ * meets but one of each `dilation` rows and columns: these are images of their own, from which tiles are taken. With a
+ * depth, a tile is its place in all slices, and the products of the window's slices are summed up before they are
+ * transformed back.
  *
  * A band of tiles is transformed for all channels; for each group of blocks of outputs, the numbers of each point are
  * multiplied (blocked_product.h) and the products transformed back. Filters are read once for a band, so it must not be
  * small; where there are as many bands as threads, each takes its own, else they share each band. */
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_product.h"
+#include "ops/vector/blocked_span.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
     VECTORS = XCVM_BLOCK_VECTORS,
     MOST_SPAN = 6,
-    /* Floats of a band's transformed tiles and products, and the tiles that it has at least, if there are as many. */
+    /* Floats of a band's transformed tiles and products, and the tiles, each in each slice of the result, that it has
+     * at least, if there are as many. */
     BAND = 300 * 1024,
     LEAST_TILES = 48,
     /* Between the numbers of one point and those of the next, which must not all fall into the same set of a cache. */
     GAP = BLOCK,
     /* Floats of the filters of a portion of steps: 36 KB. */
-    PORTION = 9 * 1024
+    PORTION = 9 * 1024,
+    DEPTH = XCVM_BLOCKED_DEPTH
 };
 
 #define ROOT2 1.41421356237f
@@ -146,14 +151,14 @@ static void copy_tile(const work *r, const float *plane, size_t row, size_t colu
 static void transform_inputs(const work *r, size_t first, size_t last, size_t begin, size_t end, float *inputs)
 {
     const xcvm_blocked_conv *c = r->c;
-    const size_t count = last - first, plane = c->in[0] * c->in[1] * BLOCK;
+    const size_t count = last - first, plane = c->in[0] * c->in[1] * BLOCK, depth = c->in[DEPTH];
     float edge[MOST_SPAN * MOST_SPAN * BLOCK] __attribute__((aligned(64)));
-    for (size_t block = begin; block < end; block++)
+    for (size_t slice = begin * depth; slice < end * depth; slice++)
         for (size_t t = first; t < last; t++) {
             const size_t column = first_output(c, 1, t % r->columns),
                          row = first_output(c, 0, t / r->columns % r->rows);
-            const float *x = c->x + (t / r->columns / r->rows * r->in_blocks + block) * plane;
-            float *to = inputs + (block * count + t - first) * BLOCK;
+            const float *x = c->x + (t / r->columns / r->rows * r->in_blocks * depth + slice) * plane;
+            float *to = inputs + (slice * count + t - first) * BLOCK;
             size_t pitch = c->in[1] * BLOCK;
             if (!r->dilated && row >= c->pad[0] && row - c->pad[0] + r->span <= c->in[0] && column >= c->pad[1] &&
                 column - c->pad[1] + r->span <= c->in[1]) {
@@ -222,52 +227,75 @@ XCVM_INLINE void store_tile(const work *r, const size_t tile, const float *produ
 static void store_outputs(const work *r, size_t first, size_t last, size_t output, size_t blocks, const float *products)
 {
     const xcvm_blocked_conv *c = r->c;
-    for (size_t b = 0; b < blocks; b++)
+    const size_t depth = c->out[DEPTH];
+    for (size_t slice = 0; slice < blocks * depth; slice++)
         for (size_t t = first; t < last; t++, products += BLOCK) {
             const size_t column = first_output(c, 1, t % r->columns),
                          row = first_output(c, 0, t / r->columns % r->rows);
-            const size_t plane = t / r->columns / r->rows * c->outputs + output + b;
+            const size_t plane = (t / r->columns / r->rows * c->outputs + output) * depth + slice;
             const size_t at = ((plane * c->out[0] + row) * c->out[1] + column) * BLOCK;
             const size_t rows = outputs_of_tile(c, 0, row), columns = outputs_of_tile(c, 1, column);
             if (rows == 0 || columns == 0)
                 continue;
             if (c->tile == 4)
-                store_tile(r, 4, products, output + b, at, rows, columns);
+                store_tile(r, 4, products, output + slice / depth, at, rows, columns);
             else
-                store_tile(r, 2, products, output + b, at, rows, columns);
+                store_tile(r, 2, products, output + slice / depth, at, rows, columns);
         }
 }
 
 /* ---- Products ---- */
+
+/* Elements of the filters of a point and block of outputs before a step: a slice of the window with a block of inputs. */
+static size_t filters_before(const work *r, size_t step)
+{
+    return (step / r->in_blocks * r->c->channels + step % r->in_blocks * BLOCK) * BLOCK;
+}
+
+/* Steps [from, to) of the product, each a slice of the window with a block of inputs, for output slices from `s->first`
+ * on, as far as they are slices of x. */
+static void set_steps(const work *r, size_t count, size_t from, size_t to, const xcvm_blocked_span *s,
+                      xcvm_blocked_product *g)
+{
+    const xcvm_blocked_conv *c = r->c;
+    const size_t begin = filters_before(r, from), first = s->tap * r->in_blocks, last = s->tap_end * r->in_blocks;
+    g->step_count = 0;
+    for (size_t step = from > first ? from : first; step < to && step < last; step++, g->step_count++) {
+        const size_t tap = step / r->in_blocks, block = step % r->in_blocks, left = c->channels - block * BLOCK;
+        const size_t slice = s->first + tap * c->dilation[DEPTH] - c->pad[DEPTH];
+        g->offsets[g->step_count] = (ptrdiff_t)((block * c->in[DEPTH] + slice) * count * BLOCK);
+        g->filters[g->step_count] = filters_before(r, step) - begin;
+        g->lengths[g->step_count] = left < BLOCK ? left : BLOCK;
+    }
+}
 
 /* The filters of the point are those from element `at` of w on; `next`, of the next point, 0: there is none. */
 static void multiply_point(const work *r, size_t count, size_t at, size_t next, size_t blocks, const float *inputs,
                            float *products, float *room)
 {
     const xcvm_blocked_conv *c = r->c;
-    const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * BLOCK};
-    xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_block = count * BLOCK};
+    const size_t steps = c->kernel[DEPTH] * r->in_blocks, depth = c->out[DEPTH];
+    const xcvm_blocked_filters w = {c->w, c->w_dtype, filters_before(r, steps)};
+    xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_block = depth * count * BLOCK};
     size_t most = PORTION / (BLOCK * BLOCK * blocks);
     most = most < XCVM_PRODUCT_STEPS ? most : XCVM_PRODUCT_STEPS;
-    const size_t portions = ceil_div(r->in_blocks, most);
+    const size_t portions = ceil_div(steps, most), most_floats = ceil_div(steps, portions) * BLOCK * BLOCK;
     for (size_t i = 0; i < portions; i++) {
-        const size_t step = i * r->in_blocks / portions;
-        g.step_count = (i + 1) * r->in_blocks / portions - step;
-        for (size_t s = 0; s < g.step_count; s++) {
-            const size_t left = c->channels - (step + s) * BLOCK;
-            g.offsets[s] = (ptrdiff_t)((step + s) * count * BLOCK);
-            g.filters[s] = s * BLOCK * BLOCK;
-            g.lengths[s] = left < BLOCK ? left : BLOCK;
-        }
+        const size_t from = i * steps / portions, to = (i + 1) * steps / portions;
+        const size_t begin = filters_before(r, from), used = filters_before(r, to);
         g.resume = i > 0;
-        const size_t begin = step * BLOCK * BLOCK, most_floats = g.step_count * BLOCK * BLOCK;
-        const size_t floats = w.block - begin < most_floats ? w.block - begin : most_floats, used = begin + floats;
-        xcvm_blocked_take(&g, &w, at + begin, floats, room);
+        xcvm_blocked_take(&g, &w, at + begin, used - begin, room);
         if (i + 1 < portions)
-            xcvm_blocked_fetch(&g, &w, at + used, w.block - used < floats ? w.block - used : floats, count);
+            xcvm_blocked_fetch(&g, &w, at + used, least(w.block - used, used - begin), depth * count);
         else
-            xcvm_blocked_fetch(&g, &w, next, next == 0 ? 0 : w.block < most_floats ? w.block : most_floats, count);
-        xcvm_blocked_multiply(&g, inputs, NULL, products, count);
+            xcvm_blocked_fetch(&g, &w, next, next == 0 ? 0 : least(w.block, most_floats), depth * count);
+        for (xcvm_blocked_span s = {.last = 0}; s.last < depth;) {
+            s = xcvm_blocked_span_from(c, DEPTH, s.last, depth);
+            set_steps(r, count, from, to, &s, &g);
+            if (g.step_count > 0 || !g.resume)
+                xcvm_blocked_multiply(&g, inputs, NULL, products + s.first * count * BLOCK,
+                                      (s.last - s.first) * count);
+        }
     }
 }
 
@@ -286,8 +314,8 @@ static void run_group(const work *r, size_t group, size_t first, size_t last, co
     float *room = r->room != NULL ? r->room + (size_t)worker * PORTION : NULL;
     const xcvm_blocked_conv *c = r->c;
     const size_t output = group * c->outputs / r->groups, blocks = (group + 1) * c->outputs / r->groups - output;
-    const size_t stride = c->outputs * c->channels * BLOCK;
-    size_t at = output * c->channels * BLOCK;
+    const size_t filters = c->kernel[DEPTH] * c->channels * BLOCK, stride = c->outputs * filters;
+    size_t at = output * filters;
     for (size_t point = 0; point < r->points; point++, at += stride)
         multiply_point(r, last - first, at, point + 1 < r->points ? at + stride : 0, blocks,
                        inputs + point * r->input_stride, products + point * r->product_stride, room);
@@ -339,15 +367,17 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
               .groups = ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS)};
     const size_t blocks = ceil_div(c->outputs, r.groups);
     r.tiles = c->batch * r.rows * r.columns;
-    const size_t fitting = BAND / r.points / ((r.in_blocks + blocks) * BLOCK);
-    r.bands = r.tiles / (fitting > LEAST_TILES ? fitting : LEAST_TILES);
+    const size_t in_slices = r.in_blocks * c->in[DEPTH], out_slices = blocks * c->out[DEPTH];
+    const size_t fitting = BAND / r.points / ((in_slices + out_slices) * BLOCK);
+    const size_t least_tiles = ceil_div(LEAST_TILES, c->out[DEPTH]);
+    r.bands = r.tiles / (fitting > least_tiles ? fitting : least_tiles);
     r.bands = r.bands < 1 ? 1 : r.bands;
     const bool own = r.bands >= threads;
     if (own)
         r.bands = ceil_div(r.bands, threads) * threads;
     r.most = ceil_div(r.tiles, r.bands);
-    r.input_stride = r.in_blocks * r.most * BLOCK + GAP;
-    r.product_stride = blocks * r.most * BLOCK + GAP;
+    r.input_stride = in_slices * r.most * BLOCK + GAP;
+    r.product_stride = out_slices * r.most * BLOCK + GAP;
     r.inputs_floats = r.points * r.input_stride;
     r.products_floats = r.points * r.product_stride;
     const size_t products_end = r.inputs_floats * (own ? threads : 1) + r.products_floats * threads;

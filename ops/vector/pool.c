@@ -138,11 +138,11 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
         xcvm_blocked_pool(k, p);
         return XCVM_OK;
     }
-    r.window = xcvm_window_of(p->x, p->y, &attributes);
-    if (indices != NULL || p->in_plane == 0 || !choose_fold(p, &r.fold)) {
+    if (indices != NULL || p->in_plane == 0 || p->axes > XCVM_WINDOW_AXES || !choose_fold(p, &r.fold)) {
         xcvm_pool_positions(k, p, indices, columns_first);
         return XCVM_OK;
     }
+    r.window = xcvm_window_of(p->x, p->y, &attributes);
     if (!xcvm_window_is_flat(&r.window) || !xcvm_planes_fit(&r.window))
         return xcvm_pool_axes(k, p, &r.window, r.fold);
     xcvm_planes_make(&r.planes, &r.window, 0);
