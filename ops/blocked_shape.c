@@ -119,7 +119,7 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     const xcvm_value *x = a->x, *b = a->b, *z = a->z;
     filter f;
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
-    XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_depthwise || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_HALF),
+    XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_depthwise || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
                  TYPE_MISMATCH, "w is %s, depthwise needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
     XCVM_TRY(read_filter(t, a, &f));
     XCVM_REQUIRE(t, x->rank < 0 || x->rank == 5 || (x->rank == 4 && a->algorithm == XCVM_BLOCKED_direct),
