@@ -101,6 +101,15 @@ uint16_t xcvm_f32_to_f16(float value)
     return (uint16_t)(sign | rounded >> 13);
 }
 
+void xcvm_f32_to_f24(float value, void *to)
+{
+    uint32_t word;
+    memcpy(&word, &value, sizeof word);
+    const bool nan = (word & 0x7fffffff) > 0x7f800000;
+    word = nan ? word | 0x400000 : word + 0x7f + (word >> 8 & 1);
+    memcpy(to, (char *)&word + 1, 3);
+}
+
 uint16_t xcvm_f32_to_bf16(float value)
 {
     uint32_t word;

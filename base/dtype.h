@@ -24,8 +24,9 @@ typedef uint32_t xcvm_dtypes;
 #define XCVM_TYPES_I32 XCVM_DTYPE_BIT(I32)
 #define XCVM_TYPES_F32 XCVM_DTYPE_BIT(F32)
 #define XCVM_TYPES_HALF (XCVM_DTYPE_BIT(F16) | XCVM_DTYPE_BIT(BF16))
-/* Weights that are read as f32. */
-#define XCVM_TYPES_WEIGHT (XCVM_TYPES_HALF | XCVM_DTYPE_BIT(F32))
+/* Weights that are brought to f32 as they are read, and those that are read as f32. */
+#define XCVM_TYPES_NARROW (XCVM_TYPES_HALF | XCVM_DTYPE_BIT(F24))
+#define XCVM_TYPES_WEIGHT (XCVM_TYPES_NARROW | XCVM_DTYPE_BIT(F32))
 #define XCVM_TYPES_F32_F64 (XCVM_DTYPE_BIT(F32) | XCVM_DTYPE_BIT(F64))
 #define XCVM_TYPES_U8 XCVM_DTYPE_BIT(U8)
 #define XCVM_TYPES_BYTE (XCVM_DTYPE_BIT(U8) | XCVM_DTYPE_BIT(I8))
@@ -47,7 +48,7 @@ static inline size_t xcvm_dtype_size(xcvm_dtype dtype) { return (size_t)xcvm_dty
 /* "f32 f64 i32", for messages. Returns text. */
 const char *xcvm_dtypes_describe(xcvm_dtypes set, char *text, size_t size);
 
-/* IEEE 754 binary16 and bfloat16, rounding to nearest even, NaN kept. */
+/* Conversions round to nearest even and keep NaN. IEEE 754 binary16 and bfloat16. */
 float xcvm_f16_to_f32(uint16_t half);
 uint16_t xcvm_f32_to_f16(float value);
 static inline float xcvm_bf16_to_f32(uint16_t bits)
@@ -58,5 +59,17 @@ static inline float xcvm_bf16_to_f32(uint16_t bits)
     return value;
 }
 uint16_t xcvm_f32_to_bf16(float value);
+
+/* The 24-bit floating-point numbers of the PXR24 compression (OpenEXR, "Technical Introduction", section on PXR24): f32
+ * without its last byte. */
+static inline float xcvm_f24_to_f32(const void *from)
+{
+    uint32_t word = 0;
+    float value;
+    memcpy((char *)&word + 1, from, 3);
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+void xcvm_f32_to_f24(float value, void *to);
 
 #endif

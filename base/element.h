@@ -16,7 +16,7 @@
  * fewer than 8 bits are packed from the low bits of a byte on. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are little-endian");
 
-/* Element `index` of a type of `bits` bits (2, 4, 8, 16, 32 or 64), as an unsigned number. */
+/* Element `index` of a type of `bits` bits (2, 4, 8, 16, 24, 32 or 64), as an unsigned number. */
 static inline uint64_t xcvm_element_get(int bits, const void *data, size_t index)
 {
     const unsigned char *bytes = (const unsigned char *)data;
@@ -67,6 +67,7 @@ static inline const xcvm_float_format *xcvm_float_format_of(xcvm_dtype dtype)
         [XCVM_F64] = {64, 52, 1023, XCVM_FLOAT_SIGN(64), UINT64_C(0x7fefffffffffffff), UINT64_C(0x7ff0000000000000),
                       UINT64_C(0x7ff8000000000000)},
         [XCVM_BF16] = {16, 7, 127, XCVM_FLOAT_SIGN(16), 0x7f7f, 0x7f80, 0x7fc0},
+        [XCVM_F24] = {24, 15, 127, XCVM_FLOAT_SIGN(24), 0x7f7fff, 0x7f8000, 0x7fc000},
         [XCVM_F8E4M3FN] = {8, 3, 7, XCVM_FLOAT_SIGN(8), 0x7e, 0, 0x7f},
         [XCVM_F8E4M3FNUZ] = {8, 3, 8, XCVM_FLOAT_SIGN(8), 0x7f, 0, 0x80},
         [XCVM_F8E5M2] = {8, 2, 15, XCVM_FLOAT_SIGN(8), 0x7b, 0x7c, 0x7f},

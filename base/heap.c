@@ -106,6 +106,16 @@ static void release_block(xcvm_storage *storage)
     ASAN_POISON_MEMORY_REGION((char *)b + HEADER, b->capacity);
 }
 
+void xcvm_heap_discard(xcvm_heap *heap, xcvm_storage *storage)
+{
+    if (storage == NULL)
+        return;
+    block *b = (block *)storage;
+    heap->live -= b->requested;
+    heap->held--;
+    give_back(heap, b);
+}
+
 static void release_list(xcvm_storage *storage)
 {
     xcvm_storage_clear_items(storage);

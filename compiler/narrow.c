@@ -1,15 +1,19 @@
-/* Constant weights in half precision, where the instructions that read them take it and the model's owner asked for it:
- * products of few rows wait for their weights from memory, and half as many bytes come in half the time. Tables of
- * which rows alone are read become halves too, and the rows are cast. */
+/* Constant weights in types of fewer bits, where the instructions that read them take it: products of few rows wait for
+ * their weights from memory, and half as many bytes come in half the time. Where the model's owner asked for halves,
+ * tables of which rows alone are read become halves too, and the rows are cast. */
 #include "compiler/rewrite.h"
 
+#include "base/element.h"
 #include "ops/convert.h"
 
 #include <math.h>
 
 enum {
     /* Bytes of a table that are worth an instruction more. */
-    TABLE = 1 << 16
+    TABLE = 1 << 16,
+    /* Bytes of a constant that no cache holds along with the rest of a program, so that every run reads it from memory:
+     * where the model's owner says nothing, it becomes f24. */
+    LARGE = 4 << 20
 };
 
 static bool is_weight(const xcc_use *u)
@@ -41,7 +45,8 @@ static bool is_table(const xcc_value *v, const xcc_use *use)
 /* Whether every finite number stays one that is none beyond the greatest of the type. */
 static bool in_range(const xcc_value *v, xcvm_dtype dtype)
 {
-    const float greatest = dtype == XCVM_F16 ? 65504.0f : 0x1.fep127f;
+    const xcvm_float_format *format = xcvm_float_format_of(dtype);
+    const float greatest = (float)xcvm_float_decode(format, format->greatest);
     const float *w = v->type.data;
     const size_t count = xcvm_element_count(&v->type);
     bool inside = true;
@@ -63,12 +68,20 @@ static xcvm_status gather_halves(xcc_module *m, xcc_node *gather, xcc_value *hal
     return r.status;
 }
 
-/* `table`: nothing but Gather reads it. */
+/* The type for a constant; `table`: nothing but Gather reads it. */
+static xcvm_dtype choose(const xcc_module *m, const xcc_value *v, bool table)
+{
+    const xcvm_dtype asked = m->options->weights;
+    if (asked == XCVM_NO_DTYPE)
+        return v->type.bytes >= LARGE && !table ? XCVM_F24 : XCVM_F32;
+    return table && asked == XCVM_F24 ? XCVM_F32 : asked;
+}
+
 static xcvm_status narrow(xcc_module *m, xcc_value *v, bool table)
 {
-    const xcvm_dtype dtype = m->options->weights;
+    const xcvm_dtype dtype = choose(m, v, table);
     m->weight_bytes_before += v->type.bytes;
-    if (dtype != XCVM_F16 && dtype != XCVM_BF16) {
+    if (dtype == XCVM_F32) {
         m->weight_bytes_after += v->type.bytes;
         return XCVM_OK;
     }

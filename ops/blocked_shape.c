@@ -127,7 +127,7 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     const xcvm_value *x = a->x, *b = a->b, *z = a->z;
     const bool is_direct = a->algorithm == XCVM_BLOCKED_direct;
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
-    XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_depthwise || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_HALF),
+    XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_depthwise || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
                  TYPE_MISMATCH, "w is %s, depthwise needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
     const size_t most = a->algorithm == XCVM_BLOCKED_depthwise ? 2 : MOST_AXES;
     XCVM_REQUIRE(t, a->strides.count >= 2 && a->strides.count <= most, INVALID_ARGUMENT,

@@ -123,6 +123,9 @@ void xcvm_load_f32(xcvm_dtype dtype, const void *data, size_t first, size_t coun
     else if (dtype == XCVM_BF16)
         for (size_t i = 0; i < count; i++)
             to[i] = xcvm_bf16_to_f32(from[i]);
+    else if (dtype == XCVM_F24)
+        for (size_t i = 0; i < count; i++)
+            to[i] = xcvm_f24_to_f32((const char *)data + (first + i) * 3);
     else
         memcpy(to, (const float *)data + first, count * sizeof *to);
 }
@@ -136,6 +139,9 @@ void xcvm_store_f32(xcvm_dtype dtype, void *data, size_t first, size_t count, co
     else if (dtype == XCVM_BF16)
         for (size_t i = 0; i < count; i++)
             to[i] = xcvm_f32_to_bf16(from[i]);
+    else if (dtype == XCVM_F24)
+        for (size_t i = 0; i < count; i++)
+            xcvm_f32_to_f24(from[i], (char *)data + (first + i) * 3);
     else
         memcpy((float *)data + first, from, count * sizeof *from);
 }
@@ -158,6 +164,10 @@ void xcvm_load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
     case XCVM_BF16:
         for (size_t i = 0; i < count; i++)
             to[i] = (double)xcvm_bf16_to_f32(((const uint16_t *)data)[first + i]);
+        break;
+    case XCVM_F24:
+        for (size_t i = 0; i < count; i++)
+            to[i] = (double)xcvm_f24_to_f32((const char *)data + (first + i) * 3);
         break;
     case XCVM_F8E4M3FN:
     case XCVM_F8E4M3FNUZ:
@@ -241,6 +251,10 @@ void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, co
         STORE(uint16_t, xcvm_f32_to_f16(odd_f32(v)));
     case XCVM_BF16:
         STORE(uint16_t, xcvm_f32_to_bf16(odd_f32(v)));
+    case XCVM_F24:
+        for (size_t i = 0; i < count; i++)
+            xcvm_f32_to_f24(odd_f32(from[i]), (char *)data + (first + i) * 3);
+        break;
     case XCVM_F8E4M3FN:
     case XCVM_F8E4M3FNUZ:
     case XCVM_F8E5M2:

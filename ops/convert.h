@@ -28,7 +28,7 @@ void xcvm_load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
  * must start at multiples of 4. */
 void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, const double *from, bool saturate);
 
-/* f16 and bf16 as f32, and back. */
+/* f16, bf16, f24 and f32 as f32, and back. */
 void xcvm_load_f32(xcvm_dtype dtype, const void *data, size_t first, size_t count, float *to);
 void xcvm_store_f32(xcvm_dtype dtype, void *data, size_t first, size_t count, const float *from);
 

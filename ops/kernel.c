@@ -124,7 +124,7 @@ void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
 {
     if (k->scratch != NULL && bytes <= k->scratch_bytes)
         return k->scratch;
-    xcvm_storage_release(k->scratch_storage);
+    xcvm_heap_discard(k->heap, k->scratch_storage);
     k->scratch_storage = NULL;
     k->scratch = NULL;
     k->scratch_bytes = 0;

@@ -3,7 +3,7 @@
  *
  * A matrix of k rows and n columns lies in panels of 16 columns, f32[ceil(n / 16), k, 16]: element (p, j) is at
  * [j / 16, p, j % 16], and columns that fill up the last panel are zero. A row of a panel is a line of the cache, and
- * one, two or four vectors. A program may hold the same as f16 or bf16, which kernels read as f32: half the memory.
+ * one, two or four vectors. A program may hold the same as f16, bf16 or f24, which kernels read as f32: less memory.
  *
  * The columns of a recurrent network's weights are put in the order of its hidden units, so that all gates of a unit
  * are computed in one place: panel (u * gates + g) holds gate g of the units from 16 u on. */
@@ -14,10 +14,10 @@
 
 enum { XCVM_PACKED_COLUMNS = 16 };
 
-/* Bytes of an element of panels: of f16 or bf16, else f32. */
+/* Bytes of an element of panels: of f16, bf16 or f24, else f32. A constant where `dtype` is one. */
 static inline size_t xcvm_packed_element(xcvm_dtype dtype)
 {
-    return dtype == XCVM_F16 || dtype == XCVM_BF16 ? sizeof(uint16_t) : sizeof(float);
+    return dtype == XCVM_F16 || dtype == XCVM_BF16 ? 2 : dtype == XCVM_F24 ? 3 : sizeof(float);
 }
 
 /* Panels of n columns. */

@@ -172,8 +172,8 @@ static xcvm_dtype header_dtype(const struct header *header, xcvm_dtype wanted)
     case 'u':
         return header->size == 8 ? XCVM_U64 : header->size - 1 < 4 ? unsigned_types[header->size - 1] : XCVM_NO_DTYPE;
     case 'V':
-        if (header->size == 2)
-            return XCVM_BF16;
+        if (header->size == 2 || header->size == 3)
+            return header->size == 2 ? XCVM_BF16 : XCVM_F24;
         return header->size == 1 && wanted != XCVM_BOOL && xcvm_dtype_bits(wanted) <= 8 ? wanted : XCVM_NO_DTYPE;
     default:
         return XCVM_STRING;
@@ -369,6 +369,8 @@ static const char *descr_of(xcvm_dtype dtype)
         return "<c16";
     case XCVM_BF16:
         return "<V2";
+    case XCVM_F24:
+        return "<V3";
     default:
         return "|V1";
     }

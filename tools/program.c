@@ -86,10 +86,7 @@ void dims_release(struct dims *dims)
 
 int compiler_level(int64_t level) { return level == 0 ? -1 : (int)level; }
 
-xcvm_dtype compiler_weights(const char *name)
-{
-    return strcmp(name, "f16") == 0 ? XCVM_F16 : strcmp(name, "bf16") == 0 ? XCVM_BF16 : XCVM_F32;
-}
+xcvm_dtype compiler_weights(const char *name) { return xcvm_dtype_from_name(name); }
 
 /* Both callbacks of the compiler get the same `user`. */
 struct compiling {

@@ -90,8 +90,9 @@ typedef struct xcvm_allocator {
 
 /* ---- Values ---- */
 
-/* Element types. The numbers are those of ONNX's TensorProto.DataType. Elements of fewer than 8 bits are packed,
- * the first in the lowest bits. */
+/* Element types. The numbers are those of ONNX's TensorProto.DataType, but for f24, which ONNX has not: the upper three
+ * bytes of an f32, which weights may be stored in. Elements of fewer than 8 bits are packed, the first in the lowest
+ * bits. */
 #define XCVM_DTYPE_LIST(X)                                                                                             \
     X(F32, 1, "f32", 32)                                                                                               \
     X(U8, 2, "u8", 8)                                                                                                  \
@@ -118,7 +119,8 @@ typedef struct xcvm_allocator {
     X(F4E2M1, 23, "f4e2m1", 4)                                                                                         \
     X(F8E8M0, 24, "f8e8m0", 8)                                                                                         \
     X(U2, 25, "u2", 2)                                                                                                 \
-    X(I2, 26, "i2", 2)
+    X(I2, 26, "i2", 2)                                                                                                 \
+    X(F24, 28, "f24", 24)
 
 typedef enum xcvm_dtype {
     XCVM_NO_DTYPE = 0,

@@ -68,7 +68,7 @@ static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
     p.unit = p.taps <= STEPS ? p.taps : 1;
     p.units = p.in_blocks * (p.taps / p.unit);
     p.portions = ceil_div(p.units, STEPS / p.unit);
-    if (xcvm_dtype_in(c->w_dtype, XCVM_TYPES_HALF))
+    if (xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW))
         p.room_floats = STEPS * p.length * BLOCK * XCVM_PRODUCT_BLOCKS;
     while (p.bands < c->out[0] && band_floats(c, &p, ceil_div(c->out[0], p.bands)) > BAND)
         p.bands++;

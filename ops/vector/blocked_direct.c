@@ -146,7 +146,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     p->block_floats = in_slices * p->slice_floats;
     p->copy_floats = p->copied ? p->block_floats * p->in_blocks + BLOCK : 0;
     const size_t step = p->length * BLOCK * XCVM_PRODUCT_BLOCKS;
-    p->room_floats = !xcvm_dtype_in(c->w_dtype, XCVM_TYPES_HALF) ? 0 : step > PORTION ? step : PORTION;
+    p->room_floats = !xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? 0 : step > PORTION ? step : PORTION;
     return true;
 }
 

@@ -103,7 +103,7 @@ static void multiply_apart(const xcvm_blocked_product *g, size_t pixels, const f
 
 void xcvm_blocked_take(xcvm_blocked_product *g, const xcvm_blocked_filters *w, size_t first, size_t count, float *room)
 {
-    if (!xcvm_dtype_in(w->dtype, XCVM_TYPES_HALF)) {
+    if (!xcvm_dtype_in(w->dtype, XCVM_TYPES_NARROW)) {
         g->w = (const float *)w->at + first;
         g->w_block = w->block;
         return;

@@ -381,7 +381,7 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     r.inputs_floats = r.points * r.input_stride;
     r.products_floats = r.points * r.product_stride;
     const size_t products_end = r.inputs_floats * (own ? threads : 1) + r.products_floats * threads;
-    const bool halves = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_HALF);
+    const bool halves = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
     r.inputs = xcvm_kernel_scratch(k, (products_end + (halves ? threads * PORTION : 0)) * sizeof(float));
     if (r.inputs == NULL)
         return XCVM_OUT_OF_MEMORY;

@@ -90,6 +90,9 @@ typedef struct panel_view {
     const void *at;
     xcvm_dtype dtype; /* f16 or bf16, else f32 */
     size_t stride, vector;
+    /* As in a tile. */
+    const char *fetched;
+    size_t fetched_stride, fetched_vector;
 } panel_view;
 
 /* Rows [i0, i1) times the panel of `columns` columns from j0 on. */
@@ -105,6 +108,9 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
                         .b_dtype = from->dtype,
                         .b_stride = from->stride,
                         .b_vector = from->vector,
+                        .fetched = from->fetched,
+                        .fetched_stride = from->fetched_stride,
+                        .fetched_vector = from->fetched_vector,
                         .alpha = g->alpha};
     t.a_stride = by_column ? g->a_column : g->a_row;
     t.c_stride = aside ? XCVM_GEMM_PANEL : g->c_row;
@@ -240,7 +246,7 @@ static size_t block_width(const xcvm_gemm *g, size_t depth)
 /* Whether blocks of what was packed ahead are brought to f32 in scratch. */
 static bool is_widened(const xcvm_gemm *g)
 {
-    return g->b_ahead && xcvm_dtype_in(g->b_dtype, XCVM_TYPES_HALF) && g->m > HALF_ROWS;
+    return g->b_ahead && xcvm_dtype_in(g->b_dtype, XCVM_TYPES_NARROW) && g->m > HALF_ROWS;
 }
 
 static bool is_direct(const xcvm_gemm *g) { return g->b_rows == NULL && g->b_column == 1 && g->m <= DIRECT_ROWS; }
@@ -277,16 +283,27 @@ static const float *dot_runs(const block *b, size_t columns, float *buffer, size
     return runs;
 }
 
-/* Columns [n, end) of a block that was packed ahead, as f32: panels of b->depth rows, one behind the other. */
-static void widen_block(const block *b, size_t n, size_t end, float *buffer)
+/* The panels that begin in columns [j, end) of a block that was packed ahead, as f32 in their place in `buffer`: of
+ * b->depth rows, one behind the other, that of column n first. */
+static void widen_panels(const block *b, size_t n, size_t j, size_t end, float *buffer)
 {
     const xcvm_gemm *g = b->g;
-    for (size_t j = n; j < end; j += XCVM_PACKED_COLUMNS)
+    for (j = xcvm_round_up(j, XCVM_PACKED_COLUMNS); j < end; j += XCVM_PACKED_COLUMNS)
         xcvm_halves_load(g->b_dtype, g->b, j * g->k + b->p * XCVM_PACKED_COLUMNS, b->depth * XCVM_PACKED_COLUMNS,
                          buffer + (j - n) * b->depth);
 }
 
-/* The panel of column j, at which a vector begins, in a matrix that was packed ahead, or in what widen_block made of
+/* While panels that were brought to f32 are multiplied, that of column j, which comes next, is fetched. */
+static void fetch_panel(const block *b, size_t j, panel_view *from)
+{
+    const xcvm_gemm *g = b->g;
+    const size_t element = xcvm_packed_element(g->b_dtype), panel = j / XCVM_PACKED_COLUMNS * XCVM_PACKED_COLUMNS;
+    from->fetched = (const char *)g->b + (panel * g->k + b->p * XCVM_PACKED_COLUMNS) * element;
+    from->fetched_stride = XCVM_PACKED_COLUMNS * element;
+    from->fetched_vector = XCVM_LANES == XCVM_PACKED_COLUMNS ? g->k * from->fetched_stride : 0;
+}
+
+/* The panel of column j, at which a vector begins, in a matrix that was packed ahead, or in what widen_panels made of
  * its columns from n on (NULL: nothing). */
 static panel_view ahead_panel(const block *b, size_t j, size_t n, const float *widened)
 {
@@ -314,9 +331,7 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
     const size_t rest = direct ? (end - n) % XCVM_LANES : 0;
     size_t run_stride = 0;
     const float *runs = NULL;
-    if (widened)
-        widen_block(b, n, end, buffer);
-    else if (direct && rest > 0)
+    if (direct && rest > 0)
         pack_rows(g, b->p, b->p + b->depth, end - rest, end, buffer);
     else if (!direct && !packed && end > n)
         xcvm_gemm_pack(g, b->p, b->p + b->depth, n, end, buffer);
@@ -330,6 +345,11 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
             panel_view from = {.stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end), .vector = XCVM_LANES};
             if (g->b_ahead) {
                 from = ahead_panel(b, j, n, widened ? buffer : NULL);
+                if (widened && i == m0) {
+                    widen_panels(b, n, j, j + columns, buffer);
+                    if (j + columns < end)
+                        fetch_panel(b, j + columns, &from);
+                }
             } else if (g->b_packed) {
                 from.at = (const float *)g->b + j * g->k + b->p * from.stride;
             } else if (direct && columns == rest) {

@@ -23,6 +23,10 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
     const size_t row = a_by_column ? 1 : t->a_stride, column = a_by_column ? t->a_stride : 1;
     const size_t element = xcvm_packed_element(b_dtype), b_stride = t->b_stride * element;
     const size_t b_vector = t->b_vector * element;
+    const bool own = t->fetched == NULL;
+    const char *fetched = own ? b + AHEAD * b_stride : t->fetched;
+    const size_t fetched_stride = own ? b_stride : t->fetched_stride,
+                 fetched_vector = own ? b_vector : t->fetched_vector;
     for (size_t p = t->depth; p > 0; p--) {
         xcvm_lanes v[XCVM_GEMM_VECTORS];
 #pragma GCC unroll 4
@@ -30,7 +34,7 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
             v[j] = xcvm_lanes_load_as(b_dtype, b + (size_t)j * b_vector);
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j += LINE / XCVM_LANES)
-            __builtin_prefetch(b + (size_t)j * b_vector + AHEAD * b_stride);
+            __builtin_prefetch(fetched + (size_t)j * fetched_vector);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             const xcvm_lanes x = xcvm_lanes_all(a[(size_t)i * row]);
@@ -40,6 +44,7 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
         }
         a += column;
         b += b_stride;
+        fetched += fetched_stride;
     }
 
     const xcvm_lanes alpha = xcvm_lanes_all(t->alpha);
@@ -80,8 +85,8 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
             xcvm_lanes_store(t->c + (size_t)i * c_stride + j * XCVM_LANES, sum[i][j]);
 }
 
-/* How the operands lie: a by rows or by columns, b of f32; or a by rows, b of f16 or bf16. */
-enum { BY_ROW, BY_COLUMN, F16_BY_ROW, BF16_BY_ROW, KINDS };
+/* How the operands lie: a by rows or by columns, b of f32; or a by rows, b of another type. */
+enum { BY_ROW, BY_COLUMN, F16_BY_ROW, BF16_BY_ROW, F24_BY_ROW, KINDS };
 
 #define TILE_FUNCTION(kind, rows, vectors, ...)                                                                        \
     static void kind##_##rows##x##vectors(const xcvm_gemm_tile *t) { multiply_tile(t, rows, vectors, __VA_ARGS__); }
@@ -89,7 +94,8 @@ enum { BY_ROW, BY_COLUMN, F16_BY_ROW, BF16_BY_ROW, KINDS };
     TILE_FUNCTION(by_row, rows, vectors, false, XCVM_F32)                                                              \
     TILE_FUNCTION(by_column, rows, vectors, true, XCVM_F32)                                                            \
     TILE_FUNCTION(f16_by_row, rows, vectors, false, XCVM_F16)                                                          \
-    TILE_FUNCTION(bf16_by_row, rows, vectors, false, XCVM_BF16)
+    TILE_FUNCTION(bf16_by_row, rows, vectors, false, XCVM_BF16)                                                        \
+    TILE_FUNCTION(f24_by_row, rows, vectors, false, XCVM_F24)
 /* clang-format off */
 #if XCVM_GEMM_VECTORS == 3
 #define TILE_SIZES(X) \
@@ -123,10 +129,12 @@ void xcvm_gemm_tile_run(const xcvm_gemm_tile *t, size_t rows, size_t vectors, bo
     [rows][vectors] = {[BY_ROW] = by_row_##rows##x##vectors,                                                           \
                        [BY_COLUMN] = by_column_##rows##x##vectors,                                                     \
                        [F16_BY_ROW] = f16_by_row_##rows##x##vectors,                                                   \
-                       [BF16_BY_ROW] = bf16_by_row_##rows##x##vectors},
+                       [BF16_BY_ROW] = bf16_by_row_##rows##x##vectors,                                                 \
+                       [F24_BY_ROW] = f24_by_row_##rows##x##vectors},
         TILE_SIZES(TILE_ENTRY)};
     const int kind = t->b_dtype == XCVM_F16    ? F16_BY_ROW
                      : t->b_dtype == XCVM_BF16 ? BF16_BY_ROW
+                     : t->b_dtype == XCVM_F24  ? F24_BY_ROW
                      : a_by_column             ? BY_COLUMN
                                                : BY_ROW;
     functions[rows][vectors][kind](t);

@@ -11,6 +11,10 @@ typedef struct xcvm_gemm_tile {
     const void *b;
     xcvm_dtype b_dtype;        /* f16 or bf16, where the columns of a lie side by side; else, and if it is 0, f32 */
     size_t b_stride, b_vector; /* between rows, and between vectors of a row */
+    /* What is fetched into the caches meanwhile, a line with each row for each vector of whole lines: other memory, in
+     * bytes between what goes with two rows and two vectors; NULL: b itself, some rows ahead. */
+    const char *fetched;
+    size_t fetched_stride, fetched_vector;
     float *c;
     const float *start; /* NULL: zero */
     size_t c_stride;    /* of start, too */

@@ -1,4 +1,4 @@
-/* Vectors of f16 and bf16 as vectors of f32. */
+/* Vectors of f16, bf16 and f24 as vectors of f32. */
 #ifndef XCVM_OPS_VECTOR_HALF_LANES_H
 #define XCVM_OPS_VECTOR_HALF_LANES_H
 
@@ -50,11 +50,48 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load_f16(const void *from)
 
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_bf16(const void *from) { return (xcvm_lanes)xcvm_lanes_widen(from); }
 
-/* Elements of f16 or bf16, else f32; where `dtype` is a constant, nothing is left of the choice. */
+static inline uint32_t xcvm_word_at(const char *at)
+{
+    uint32_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/* Three bytes each, in the upper ones of their lanes; reads no byte behind the last. */
+XCVM_INLINE xcvm_lanes xcvm_lanes_load_f24(const void *from)
+{
+    const char *at = from;
+#if defined(__AVX512BW__)
+    /* Two plain loads: a masked one that crosses lines waits on some processors. */
+    const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)at));
+    const __m512i high = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(at + 32)));
+    const __m512i apart = _mm512_permutex2var_epi32(
+        low, _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 16, 16, 17, 18, 19, 19), high);
+    const __m128i order = _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11);
+    return (xcvm_lanes)_mm512_shuffle_epi8(apart, _mm512_broadcast_i32x4(order));
+#elif defined(__AVX2__)
+    /* The second half is read from four bytes earlier. */
+    const __m256i bytes = _mm256_loadu2_m128i((const __m128i *)(at + 8), (const __m128i *)at);
+    const __m256i order = _mm256_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1, 4, 5, 6, -1, 7, 8,
+                                           9, -1, 10, 11, 12, -1, 13, 14, 15);
+    return (xcvm_lanes)_mm256_shuffle_epi8(bytes, order);
+#elif defined(__aarch64__)
+    static const uint8_t order[16] = {255, 0, 1, 2, 255, 3, 4, 5, 255, 6, 7, 8, 255, 9, 10, 11};
+    const uint32x4_t bytes = {xcvm_word_at(at), xcvm_word_at(at + 4), xcvm_word_at(at + 8), 0};
+    return (xcvm_lanes)vqtbl1q_u8(vreinterpretq_u8_u32(bytes), vld1q_u8(order));
+#else
+    const xcvm_lanes_bits words = {xcvm_word_at(at) << 8, xcvm_word_at(at + 3) << 8, xcvm_word_at(at + 6) << 8,
+                                   xcvm_word_at(at + 8) & ~UINT32_C(0xff)};
+    return (xcvm_lanes)words;
+#endif
+}
+
+/* Elements of f16, bf16 or f24, else f32; where `dtype` is a constant, nothing is left of the choice. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_as(const xcvm_dtype dtype, const void *from)
 {
     return dtype == XCVM_F16    ? xcvm_lanes_load_f16(from)
            : dtype == XCVM_BF16 ? xcvm_lanes_load_bf16(from)
+           : dtype == XCVM_F24  ? xcvm_lanes_load_f24(from)
                                 : xcvm_lanes_load(from);
 }
 

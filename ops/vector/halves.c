@@ -25,14 +25,14 @@ static inline uint16_t bf16_of_f32(float x)
     return (uint16_t)(x != x ? bits >> 16 | 0x40u : rounded);
 }
 
-XCVM_INLINE void load(const xcvm_dtype dtype, const uint16_t *from, size_t count, float *to)
+XCVM_INLINE void load(const xcvm_dtype dtype, const size_t size, const char *from, size_t count, float *to)
 {
     size_t i = 0;
     for (; i + XCVM_LANES <= count; i += XCVM_LANES)
-        xcvm_lanes_store(to + i, xcvm_lanes_load_as(dtype, from + i));
+        xcvm_lanes_store(to + i, xcvm_lanes_load_as(dtype, from + i * size));
     if (i < count) {
-        uint16_t rest[XCVM_LANES] = {0};
-        memcpy(rest, from + i, (count - i) * sizeof *rest);
+        char rest[3 * XCVM_LANES] = {0};
+        memcpy(rest, from + i * size, (count - i) * size);
         const xcvm_lanes floats = xcvm_lanes_load_as(dtype, rest);
         memcpy(to + i, &floats, (count - i) * sizeof *to);
     }
@@ -40,11 +40,12 @@ XCVM_INLINE void load(const xcvm_dtype dtype, const uint16_t *from, size_t count
 
 void xcvm_halves_load(xcvm_dtype dtype, const void *data, size_t first, size_t count, float *to)
 {
-    const uint16_t *from = (const uint16_t *)data + first;
     if (dtype == XCVM_F16)
-        load(XCVM_F16, from, count, to);
+        load(XCVM_F16, 2, (const char *)data + first * 2, count, to);
     else if (dtype == XCVM_BF16)
-        load(XCVM_BF16, from, count, to);
+        load(XCVM_BF16, 2, (const char *)data + first * 2, count, to);
+    else if (dtype == XCVM_F24)
+        load(XCVM_F24, 3, (const char *)data + first * 3, count, to);
     else
         memcpy(to, (const float *)data + first, count * sizeof *to);
 }

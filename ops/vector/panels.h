@@ -12,8 +12,8 @@ enum {
 };
 
 /* sums[i] = start[i], or zero if it is NULL, plus sum of x[p] * row p of panel i, for `count` panels of k rows and of
- * f32, f16 or bf16. With constant arguments, count * phases * XCVM_PANELS_VECTORS sums stay in registers; so many rows
- * are taken at a time as there are phases, each added up for itself. */
+ * f32, f16, bf16 or f24. With constant arguments, count * phases * XCVM_PANELS_VECTORS sums stay in registers; so many
+ * rows are taken at a time as there are phases, each added up for itself. */
 XCVM_INLINE void xcvm_panels_dot(const xcvm_dtype dtype, const float *x, size_t k, const void *panels,
                                  const float *start, float *sums, const size_t count, const size_t phases)
 {
@@ -90,6 +90,8 @@ static inline void xcvm_panels_product(xcvm_dtype dtype, const float *x, size_t 
         xcvm_panels_any(XCVM_F16, x, k, panels, start, sums, count);
     else if (dtype == XCVM_BF16)
         xcvm_panels_any(XCVM_BF16, x, k, panels, start, sums, count);
+    else if (dtype == XCVM_F24)
+        xcvm_panels_any(XCVM_F24, x, k, panels, start, sums, count);
     else
         xcvm_panels_any(XCVM_F32, x, k, panels, start, sums, count);
 }

@@ -18,9 +18,9 @@ static const struct row {
     xcvm_dtype dtype;
     int exponent, mantissa, bias;
     special special;
-} rows[] = {{XCVM_F16, 5, 10, 15, IEEE},      {XCVM_BF16, 8, 7, 127, IEEE},   {XCVM_F8E4M3FN, 4, 3, 7, FN},
-            {XCVM_F8E4M3FNUZ, 4, 3, 8, FNUZ}, {XCVM_F8E5M2, 5, 2, 15, IEEE},  {XCVM_F8E5M2FNUZ, 5, 2, 16, FNUZ},
-            {XCVM_F4E2M1, 2, 1, 1, FINITE},   {XCVM_F8E8M0, 8, 0, 127, POWER}};
+} rows[] = {{XCVM_F16, 5, 10, 15, IEEE},      {XCVM_BF16, 8, 7, 127, IEEE},    {XCVM_F8E4M3FN, 4, 3, 7, FN},
+            {XCVM_F8E4M3FNUZ, 4, 3, 8, FNUZ}, {XCVM_F8E5M2, 5, 2, 15, IEEE},   {XCVM_F8E5M2FNUZ, 5, 2, 16, FNUZ},
+            {XCVM_F4E2M1, 2, 1, 1, FINITE},   {XCVM_F8E8M0, 8, 0, 127, POWER}, {XCVM_F24, 8, 15, 127, IEEE}};
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -151,6 +151,7 @@ START_TEST(specials)
                 {XCVM_F32, 0x7fc00000, 0xffc00000},
                 {XCVM_F16, 0x7e00, 0xfe00},
                 {XCVM_BF16, 0x7fc0, 0xffc0},
+                {XCVM_F24, 0x7fc000, 0xffc000},
                 {XCVM_F8E4M3FN, 0x7f, 0xff},
                 {XCVM_F8E4M3FNUZ, 0x80, 0x80},
                 {XCVM_F8E5M2, 0x7f, 0xff},
@@ -196,7 +197,8 @@ END_TEST
 /* What converts arrays of halves says the same. */
 START_TEST(halves_agree)
 {
-    const xcvm_float_format *f16 = xcvm_float_format_of(XCVM_F16), *bf16 = xcvm_float_format_of(XCVM_BF16);
+    const xcvm_float_format *f16 = xcvm_float_format_of(XCVM_F16), *bf16 = xcvm_float_format_of(XCVM_BF16),
+                            *f24 = xcvm_float_format_of(XCVM_F24);
     bool agree = true, exceeds;
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         const double half = (double)xcvm_f16_to_f32((uint16_t)bits), brain = (double)xcvm_bf16_to_f32((uint16_t)bits);
@@ -213,6 +215,11 @@ START_TEST(halves_agree)
             continue;
         agree = agree && xcvm_float_encode(f16, (double)value, &exceeds) == xcvm_f32_to_f16(value);
         agree = agree && xcvm_float_encode(bf16, (double)value, &exceeds) == xcvm_f32_to_bf16(value);
+        char bytes[3];
+        xcvm_f32_to_f24(value, bytes);
+        const uint64_t code = xcvm_element_get(24, bytes, 0);
+        agree = agree && xcvm_float_encode(f24, (double)value, &exceeds) == code;
+        agree = agree && xcvm_float_decode(f24, code) == (double)xcvm_f24_to_f32(bytes);
     }
     ck_assert(agree);
 }

@@ -1,6 +1,7 @@
 /* Weights in half precision: which constants are narrowed, how they are rounded, and what is left alone. */
 #include "base/dtype.h"
 #include "tests/compiler/support.h"
+#include "ops/convert.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
 
@@ -75,6 +76,11 @@ START_TEST(rounding)
         {XCVM_BF16, 65520.0f, 65536.0f},
         {XCVM_BF16, 0x1.fep127f, 0x1.fep127f},
         {XCVM_BF16, -0x1p-126f, -0x1p-126f},
+        {XCVM_F24, 1.0f + 0x1p-16f, 1.0f},
+        {XCVM_F24, -1.0f - 0x3p-16f, -1.0f - 0x1p-14f},
+        {XCVM_F24, 0x1.ffffp-3f, 0x1p-2f},
+        {XCVM_F24, 0x1.fffep127f, 0x1.fffep127f},
+        {XCVM_F24, 0x1.23456p-10f, 0x1.2346p-10f},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         float data[ROWS * COLUMNS];
@@ -86,10 +92,12 @@ START_TEST(rounding)
         passes(&c);
         const xcvm_value *w = only_weights(&c);
         ck_assert_int_eq(w->dtype, numbers[i].dtype);
-        ck_assert_double_eq(xcvm_element_as_double(w, 0), (double)numbers[i].to);
+        double stored;
+        xcvm_load_f64((xcvm_dtype)w->dtype, w->data, 0, 1, &stored);
+        ck_assert_double_eq(stored, (double)numbers[i].to);
         CHECK_COUNT(&c, PackedGemm, 3);
         ck_assert_uint_eq(c.m.weight_bytes_before, 2 * ROWS * 16 * sizeof(float));
-        ck_assert_uint_eq(c.m.weight_bytes_after, 2 * ROWS * 16 * sizeof(uint16_t));
+        ck_assert_uint_eq(c.m.weight_bytes_after, 2 * ROWS * 16 * xcvm_dtype_size(numbers[i].dtype));
         ck_assert_uint_eq(c.m.wide_weights, 0);
         for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
             for (size_t body = 0; body < n->body_count; body++)
@@ -110,7 +118,8 @@ START_TEST(out_of_range)
     } numbers[] = {
         {XCVM_F16, 65505.0f, true},      {XCVM_F16, -70000.0f, true},  {XCVM_F16, 65504.0f, false},
         {XCVM_F16, -INFINITY, false},    {XCVM_BF16, 70000.0f, false}, {XCVM_BF16, 0x1.ffp127f, true},
-        {XCVM_BF16, 0x1.fep127f, false}, {XCVM_BF16, NAN, false},
+        {XCVM_BF16, 0x1.fep127f, false}, {XCVM_BF16, NAN, false},      {XCVM_F24, 70000.0f, false},
+        {XCVM_F24, 0x1.ffffp127f, true}, {XCVM_F24, -INFINITY, false}, {XCVM_F24, NAN, false},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         float data[ROWS * COLUMNS];
@@ -122,9 +131,9 @@ START_TEST(out_of_range)
         multiply(&c.b, input(&c.b, "v", XCVM_F32, 2, DIMS(2, 5)), weights(&c.b, 2, DIMS(5, 16)));
         passes(&c);
         ck_assert_uint_eq(c.m.wide_weights, numbers[i].stays);
-        const size_t first = 2 * ROWS * 16, second = 5 * 16;
+        const size_t first = 2 * ROWS * 16, second = 5 * 16, size = xcvm_dtype_size(numbers[i].dtype);
         ck_assert_uint_eq(c.m.weight_bytes_before, (first + second) * sizeof(float));
-        ck_assert_uint_eq(c.m.weight_bytes_after, first * (numbers[i].stays ? 4 : 2) + second * 2);
+        ck_assert_uint_eq(c.m.weight_bytes_after, first * (numbers[i].stays ? 4 : size) + second * size);
         for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
             if (xcc_is(n, XCVM_OP_PackedGemm)) {
                 const xcvm_PackedGemm_args *a = XCC_ARGS(PackedGemm, n);
@@ -135,7 +144,9 @@ START_TEST(out_of_range)
 }
 END_TEST
 
-/* Numbers that either type holds as they are, so that results are those of f32. */
+static const xcvm_dtype types[] = {XCVM_F16, XCVM_BF16, XCVM_F24};
+
+/* Numbers that each type holds as they are, so that results are those of f32. */
 static void make_exact(xcc_builder *b)
 {
     float data[ROWS * COLUMNS];
@@ -156,7 +167,7 @@ static void make_exact(xcc_builder *b)
 START_TEST(same_results)
 {
     compilation c;
-    begin_with(&c, _i == 0 ? XCVM_F16 : XCVM_BF16);
+    begin_with(&c, types[_i]);
     check_results(make_exact, &c);
     CHECK_COUNT(&c, PackedGemm, 4);
     CHECK_COUNT(&c, PackedRNN, 1);
@@ -207,12 +218,14 @@ static void make_tables(xcc_builder *b)
 START_TEST(tables)
 {
     compilation c;
-    begin_with(&c, _i == 0 ? XCVM_F16 : XCVM_BF16);
+    /* Gather and Cast do not know f24. */
+    const bool stays = types[_i] == XCVM_F24;
+    begin_with(&c, types[_i]);
     check_results(make_tables, &c);
     CHECK_COUNT(&c, Gather, 6);
-    CHECK_COUNT(&c, Cast, 4);
+    CHECK_COUNT(&c, Cast, stays ? 0 : 4);
     ck_assert_uint_eq(c.m.weight_bytes_before, (uint64_t)TABLE_ROWS * WIDTH * sizeof(float));
-    ck_assert_uint_eq(c.m.weight_bytes_after, (uint64_t)TABLE_ROWS * WIDTH * sizeof(uint16_t));
+    ck_assert_uint_eq(c.m.weight_bytes_after, (uint64_t)TABLE_ROWS * WIDTH * (stays ? 4 : 2));
     finish(&c);
 }
 END_TEST
@@ -232,7 +245,7 @@ static void make_convolutions(xcc_builder *b)
 START_TEST(convolutions)
 {
     compilation c;
-    begin_with(&c, XCVM_F16);
+    begin_with(&c, types[_i]);
     make_convolutions(&c.b);
     passes(&c);
     CHECK_COUNT(&c, BlockedConv, 4);
@@ -242,7 +255,7 @@ START_TEST(convolutions)
             const xcvm_BlockedConv_args *a = XCC_ARGS(BlockedConv, n);
             const bool stays = a->algorithm == XCVM_BLOCKED_depthwise;
             depthwise += stays;
-            ck_assert_int_eq(a->w->dtype, stays ? XCVM_F32 : XCVM_F16);
+            ck_assert_int_eq(a->w->dtype, stays ? XCVM_F32 : types[_i]);
         }
     ck_assert_uint_eq(depthwise, 1);
     ck_assert_uint_eq(c.m.wide_weights, 0);
@@ -268,6 +281,27 @@ START_TEST(not_asked_for)
 }
 END_TEST
 
+/* Where nothing is said, what is too large for a cache becomes f24. */
+START_TEST(large)
+{
+    compilation c;
+    begin_with(&c, XCVM_NO_DTYPE);
+    static const int64_t rows[] = {1024, 1023};
+    for (int i = 0; i < 2; i++)
+        multiply(&c.b, input(&c.b, "x", XCVM_F32, 2, DIMS(2, rows[i])), weights(&c.b, 2, DIMS(rows[i], 1024)));
+    passes(&c);
+    CHECK_COUNT(&c, PackedGemm, 2);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        if (xcc_is(n, XCVM_OP_PackedGemm)) {
+            const xcvm_value *w = XCC_ARGS(PackedGemm, n)->w;
+            ck_assert_int_eq(w->dtype, w->dims[1] == 1024 ? XCVM_F24 : XCVM_F32);
+        }
+    ck_assert_uint_eq(c.m.weight_bytes_before, 2047 * 1024 * 4);
+    ck_assert_uint_eq(c.m.weight_bytes_after, 1024 * 1024 * 3 + 1023 * 1024 * 4);
+    finish(&c);
+}
+END_TEST
+
 Suite *suite_compiler_narrow(void);
 Suite *suite_compiler_narrow(void)
 {
@@ -275,10 +309,11 @@ Suite *suite_compiler_narrow(void)
     TCase *tc = tcase_create("narrow");
     tcase_add_test(tc, rounding);
     tcase_add_test(tc, out_of_range);
-    tcase_add_loop_test(tc, same_results, 0, 2);
-    tcase_add_loop_test(tc, tables, 0, 2);
-    tcase_add_test(tc, convolutions);
+    tcase_add_loop_test(tc, same_results, 0, 3);
+    tcase_add_loop_test(tc, tables, 0, 3);
+    tcase_add_loop_test(tc, convolutions, 0, 3);
     tcase_add_loop_test(tc, not_asked_for, 0, 2);
+    tcase_add_test(tc, large);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -129,22 +129,22 @@ static float *pack(const shape *s, const float *w, xcvm_value *packed)
 
 /* The convolution with filters that are halves, beside the same numbers as f32, and by one thread and three; y.data
  * gets the results, and `other` is room for as many. */
-static void check_halves(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtype dtype, float *other, double allowed,
+static void check_narrow(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtype dtype, float *other, double allowed,
                          const char *text)
 {
     const size_t filters = xcvm_element_count(a.w), count = xcvm_element_count(a.y);
-    uint16_t *halves = malloc((filters + 1) * sizeof *halves);
+    char *narrow = malloc(filters * xcvm_dtype_size(dtype) + 1);
     float *wide = floats(filters, NULL), *results = a.y->data;
-    ck_assert_ptr_nonnull(halves);
-    xcvm_store_f32(dtype, halves, 0, filters, a.w->data);
-    xcvm_load_f32(dtype, halves, 0, filters, wide);
+    ck_assert_ptr_nonnull(narrow);
+    xcvm_store_f32(dtype, narrow, 0, filters, a.w->data);
+    xcvm_load_f32(dtype, narrow, 0, filters, wide);
     xcvm_value w = *a.w, y = *a.y;
     a.w = &w;
     a.y = &y;
     w.data = wide;
     run_kernel(run, &a, 1, "BlockedConv");
     xcvm_value_set_tensor(&w, dtype, w.rank, w.dims);
-    w.data = halves;
+    w.data = narrow;
     y.data = other;
     run_kernel(run, &a, 1, "BlockedConv");
     for (size_t i = 0; i < count; i++)
@@ -154,7 +154,7 @@ static void check_halves(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtyp
     y.data = results;
     run_kernel(run, &a, 3, "BlockedConv");
     ck_assert_msg(memcmp(results, other, count * sizeof *other) == 0, "%s: other bits by three threads", text);
-    free(halves);
+    free(narrow);
     free(wide);
 }
 
@@ -265,8 +265,9 @@ static void check_conv(shape *s)
             continue;
         y.data = first;
         z.data = blocked_residual;
-        check_halves(runs[r], a, r % 2 == 0 ? XCVM_F16 : XCVM_BF16, second, 3e-6 * scale, text);
-        check_halves(runs[r], a, r % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, 3e-6 * scale, text);
+        check_narrow(runs[r], a, r % 2 == 0 ? XCVM_F16 : XCVM_BF16, second, 3e-6 * scale, text);
+        check_narrow(runs[r], a, r % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, 3e-6 * scale, text);
+        check_narrow(runs[r], a, XCVM_F24, second, 3e-6 * scale, text);
     }
     free(planes);
     free(filter);

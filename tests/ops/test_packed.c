@@ -83,20 +83,21 @@ START_TEST(packing_gates)
 }
 END_TEST
 
-/* Panels of f16 or bf16 in place of f32, and b rounded as they are. */
-static void make_halves(xcvm_dtype dtype, xcvm_value *w, xcvm_value *b)
+/* Panels of another type in place of f32, and b rounded as they are. */
+static void narrow(xcvm_dtype dtype, xcvm_value *w, xcvm_value *b)
 {
-    xcvm_value halves = {.rank = -1};
-    xcvm_value_set_tensor(&halves, dtype, w->rank, w->dims);
-    halves.home = XCVM_HOME_CALLER;
-    halves.data = malloc(halves.bytes + 1);
-    ck_assert_ptr_nonnull(halves.data);
-    xcvm_store_f32(dtype, halves.data, 0, xcvm_element_count(w), w->data);
+    xcvm_value packed = {.rank = -1};
+    xcvm_value_set_tensor(&packed, dtype, w->rank, w->dims);
+    packed.home = XCVM_HOME_CALLER;
+    packed.data = malloc(packed.bytes + 1);
+    ck_assert_ptr_nonnull(packed.data);
+    xcvm_store_f32(dtype, packed.data, 0, xcvm_element_count(w), w->data);
     free(w->data);
-    *w = halves;
+    *w = packed;
     for (size_t i = 0; i < xcvm_element_count(b); i++) {
-        float *x = XCVM_DATA(float, b) + i;
-        *x = dtype == XCVM_F16 ? xcvm_f16_to_f32(xcvm_f32_to_f16(*x)) : xcvm_bf16_to_f32(xcvm_f32_to_bf16(*x));
+        char bytes[4];
+        xcvm_store_f32(dtype, bytes, 0, 1, XCVM_CDATA(float, b) + i);
+        xcvm_load_f32(dtype, bytes, 0, 1, XCVM_DATA(float, b) + i);
     }
 }
 
@@ -107,7 +108,7 @@ static void check_product(xcvm_dtype dtype, int64_t m, int64_t n, int64_t k)
     xcvm_value w = TENSOR((int64_t)xcvm_packed_panels((size_t)n), k, 16), again = TENSOR(m, n);
     xcvm_packed_write((size_t)k, (size_t)n, b.data, (size_t)n, 1, 1.0f, w.data);
     if (dtype != XCVM_F32)
-        make_halves(dtype, &w, &b);
+        narrow(dtype, &w, &b);
     xcvm_PackedGemm_args args = {.y = &y, .a = &a, .w = &w, .columns = n, .activation = XCVM_ACTIVATION_none};
     if (extras) {
         args.c = &c;
@@ -147,7 +148,7 @@ static void check_product(xcvm_dtype dtype, int64_t m, int64_t n, int64_t k)
         free(all[i]->data);
 }
 
-static const xcvm_dtype weight_types[] = {XCVM_F32, XCVM_F16, XCVM_BF16};
+static const xcvm_dtype weight_types[] = {XCVM_F32, XCVM_F16, XCVM_BF16, XCVM_F24};
 
 START_TEST(products)
 {
