@@ -148,7 +148,7 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
     XCVM_TRY(EMIT(s, c, BlockedConv, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias), .z = XCC_IN(z),
                   .strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group,
                   .activation = a->activation, .activation_params = a->activation_params,
-                  .algorithm = c->way->algorithm));
+                  .algorithm = c->way->algorithm, .pool = 1));
     xcc_node_set_input(c->node, 1, NULL);
     xcc_constant_release(w);
     return XCVM_OK;
@@ -295,8 +295,38 @@ static xcvm_ints with_axis(xcvm_ints given, size_t axes, int64_t last, int64_t r
     return (xcvm_ints){room, count};
 }
 
+static bool all_are(xcvm_ints ints, int64_t number)
+{
+    bool all = true;
+    for (size_t i = 0; i < ints.count; i++)
+        all = all && ints.at[i] == number;
+    return all;
+}
+
+/* The convolution that can find the maxima of windows side by side as it stores its results, which are for nobody else;
+ * NULL if there is none. */
+static const xcc_node *pooling_conv(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    const xcc_value *image = c->node->uses[0].value, *x = s->values[image->id].blocked;
+    if (!xcc_is(c->node, XCVM_OP_MaxPool) || xcc_sole_producer(image, XCVM_OP_Conv) == NULL || x == NULL ||
+        !xcc_is(x->producer, XCVM_OP_BlockedConv))
+        return NULL;
+    const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, c->node);
+    const xcvm_BlockedConv_args *conv = XCC_ARGS(BlockedConv, x->producer);
+    const bool side_by_side = a->kernel_shape.count == 2 && all_are(a->kernel_shape, 2) && all_are(a->strides, 2) &&
+                              all_are(a->pads, 0) && all_are(a->dilations, 1) && !a->ceil_mode;
+    const bool able = conv->algorithm == XCVM_BLOCKED_winograd && conv->z == NULL && all_are(conv->dilations, 1);
+    return side_by_side && able ? x->producer : NULL;
+}
+
 static xcvm_status convert_pool(xcc_blocker *s, const xcc_block_candidate *c)
 {
+    const xcc_node *conv = pooling_conv(s, c);
+    if (conv != NULL) {
+        xcvm_BlockedConv_args pooled = *XCC_ARGS(BlockedConv, conv);
+        pooled.pool = 2;
+        return emit(s, c, XCVM_OP_BlockedConv, &pooled, offsetof(xcvm_BlockedConv_args, y));
+    }
     int64_t kernel[POOL_INTS], strides[POOL_INTS], pads[POOL_INTS], dilations[POOL_INTS];
     const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
     if (x == NULL)

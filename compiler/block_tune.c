@@ -124,7 +124,8 @@ static double measure(trial *t, const xcc_block_shape *c, const xcc_block_way *w
                                      .dilations = {c->dilations, axes},
                                      .group = c->group,
                                      .activation = XCVM_ACTIVATION_Relu,
-                                     .algorithm = way->algorithm};
+                                     .algorithm = way->algorithm,
+                                     .pool = 1};
     const xcvm_kernel_run run = xcvm_kernel_of(XCVM_OP_BlockedConv);
     const uint64_t start = xcvm_clock_ns();
     t->kernel.deadline_ns = start + LONGEST_NS;

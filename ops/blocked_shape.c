@@ -122,6 +122,21 @@ static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_arg
     return XCVM_OK;
 }
 
+/* dims become those of the greatest of each a->pool x a->pool results. */
+static xcvm_status pool(const xcvm_typing *t, const xcvm_BlockedConv_args *a, int64_t *dims)
+{
+    const int64_t sizes[] = {a->pool, a->pool}, zeros[4] = {0}, ones[] = {1, 1};
+    const xcvm_window_attributes w = {{sizes, 2}, {sizes, 2}, {zeros, 4}, {ones, 2}};
+    XCVM_REQUIRE(t, a->algorithm == XCVM_BLOCKED_winograd && a->strides.count == 2 && a->z == NULL, INVALID_ARGUMENT,
+                 "there is a pool, which is for winograd over two axes without z");
+    for (int i = 0; i < 2; i++) {
+        XCVM_REQUIRE(t, a->dilations.at[i] == 1, INVALID_ARGUMENT, "there is a pool, but dilation %lld",
+                     (long long)a->dilations.at[i]);
+        XCVM_TRY(xcvm_window_slide(t, dims[2 + i], &w, i, false, &dims[2 + i]));
+    }
+    return XCVM_OK;
+}
+
 XCVM_SHAPE_RULE_OF(BlockedConv)
 {
     const xcvm_value *x = a->x, *b = a->b, *z = a->z;
@@ -152,6 +167,8 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
         XCVM_TRY(xcvm_window_slide(t, x->rank < 0 ? XCVM_ANY_DIM : x->dims[2 + i], &w, i, false, &dims[2 + i]));
     }
     dims[rank - 1] = XCVM_CHANNEL_BLOCK;
+    if (a->pool > 1)
+        XCVM_TRY(pool(t, a, dims));
     if (b != NULL && b->rank >= 0) {
         XCVM_REQUIRE(t, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
         XCVM_REQUIRE(t,

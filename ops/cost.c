@@ -122,6 +122,7 @@ uint64_t xcvm_flops_BlockedConv(const xcvm_typing *t)
     uint64_t positions = dim(y, 0);
     for (int i = 2; i + 1 < y->rank; i++)
         positions = times(positions, dim(y, i));
+    positions = times(positions, (uint64_t)(a->pool * a->pool));
     const uint64_t taps = a->algorithm == XCVM_BLOCKED_winograd ? times(9, extent(a->w, 1)) : elements(a->w);
     return times(2, times(positions, taps));
 }

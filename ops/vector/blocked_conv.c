@@ -54,6 +54,9 @@ XCVM_KERNEL(BlockedConv)
         c.kernel[DEPTH] = axes == 3 ? (size_t)w->dims[2] : 1;
         c.channels = (size_t)w->dims[axes];
         c.tile = w->dims[0] == 36 ? 4 : 2;
+        c.pool = (size_t)a->pool;
+        for (int i = 0; i < 2 && c.pool > 1; i++)
+            c.out[i] = c.in[i] + c.pad[i] + c.pad_end[i] - (c.kernel[i] - 1);
         return xcvm_blocked_winograd(k, &c);
     default:
         c.channels = (size_t)w->dims[1];

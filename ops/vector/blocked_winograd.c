@@ -175,8 +175,15 @@ static void transform_inputs(const work *r, size_t first, size_t last, size_t be
         }
 }
 
-/* The products of a tile and one block of outputs become rows x columns pixels of y. */
-XCVM_INLINE void store_tile(const work *r, const size_t tile, const float *products, size_t block, size_t at,
+/* Where the results of a tile go, and what is added to them: floats from one row or pixel to the next. */
+typedef struct place {
+    float *y;
+    const float *z; /* NULL: nothing */
+    size_t row, pixel;
+} place;
+
+/* The products of a tile and one block of outputs become rows x columns pixels. */
+XCVM_INLINE void store_tile(const work *r, const size_t tile, const float *products, size_t block, const place *to,
                             size_t rows, size_t columns)
 {
     const xcvm_blocked_conv *c = r->c;
@@ -203,50 +210,76 @@ XCVM_INLINE void store_tile(const work *r, const size_t tile, const float *produ
             if (i >= rows)
                 break;
             transform_output(tile, half + i * span, 1, t);
-            const size_t to = at + i * c->dilation[0] * c->out[1] * BLOCK + lane, step = c->dilation[1] * BLOCK;
+            const size_t at = i * to->row + lane;
 #pragma GCC unroll 4
             for (size_t j = 0; j < tile; j++) {
                 if (j >= columns)
                     break;
                 t[j] += bias;
-                if (c->z != NULL)
-                    t[j] += xcvm_lanes_load(c->z + to + j * step);
-                xcvm_lanes_store(c->y + to + j * step, xcvm_lanes_min(xcvm_lanes_max(t[j], low), high));
+                if (to->z != NULL)
+                    t[j] += xcvm_lanes_load(to->z + at + j * to->pixel);
+                xcvm_lanes_store(to->y + at + j * to->pixel, xcvm_lanes_min(xcvm_lanes_max(t[j], low), high));
             }
         }
     }
     if (c->activation.kind != XCVM_ACTIVATION_none)
         for (size_t i = 0; i < rows; i++) {
-            float *y = c->y + at + i * c->dilation[0] * c->out[1] * BLOCK;
-            const size_t runs = c->dilation[1] == 1 ? 1 : columns;
+            float *y = to->y + i * to->row;
+            const size_t runs = to->pixel == BLOCK ? 1 : columns;
             for (size_t j = 0; j < runs; j++)
-                xcvm_activate_row(&c->activation, y + j * c->dilation[1] * BLOCK, columns / runs * BLOCK);
+                xcvm_activate_row(&c->activation, y + j * to->pixel, columns / runs * BLOCK);
         }
+}
+
+/* The greatest of each pool x pool pixels of a tile; rows and columns that are left over are for nothing. */
+static void pool_tile(const work *r, const place *tile, size_t rows, size_t columns, float *y)
+{
+    const size_t pool = r->c->pool, width = r->c->out[1] / pool;
+    for (size_t i = 0; i < rows / pool; i++)
+        for (size_t j = 0; j < columns / pool; j++)
+            for (size_t lane = 0; lane < BLOCK; lane += XCVM_LANES) {
+                const float *from = tile->y + i * pool * tile->row + j * pool * tile->pixel + lane;
+                xcvm_lanes greatest = xcvm_lanes_load(from);
+                for (size_t k = 1; k < pool * pool; k++) {
+                    const xcvm_lanes v = xcvm_lanes_load(from + k / pool * tile->row + k % pool * tile->pixel);
+                    greatest = xcvm_lanes_keep_nan(xcvm_lanes_max(greatest, v), v);
+                }
+                xcvm_lanes_store(y + (i * width + j) * BLOCK + lane, greatest);
+            }
 }
 
 static void store_outputs(const work *r, size_t first, size_t last, size_t output, size_t blocks, const float *products)
 {
     const xcvm_blocked_conv *c = r->c;
-    const size_t depth = c->out[DEPTH];
+    const size_t depth = c->out[DEPTH], pool = c->pool > 1 ? c->pool : 1;
+    const size_t height = c->out[0] / pool, width = c->out[1] / pool;
+    float tile[4 * 4 * BLOCK] __attribute__((aligned(64)));
     for (size_t slice = 0; slice < blocks * depth; slice++)
         for (size_t t = first; t < last; t++, products += BLOCK) {
             const size_t column = first_output(c, 1, t % r->columns),
                          row = first_output(c, 0, t / r->columns % r->rows);
             const size_t plane = (t / r->columns / r->rows * c->outputs + output) * depth + slice;
-            const size_t at = ((plane * c->out[0] + row) * c->out[1] + column) * BLOCK;
+            const size_t at = ((plane * height + row / pool) * width + column / pool) * BLOCK;
             const size_t rows = outputs_of_tile(c, 0, row), columns = outputs_of_tile(c, 1, column);
             if (rows == 0 || columns == 0)
                 continue;
+            place to = {c->y + at, c->z != NULL ? c->z + at : NULL, c->dilation[0] * c->out[1] * BLOCK,
+                        c->dilation[1] * BLOCK};
+            if (pool > 1)
+                to = (place){.y = tile, .row = c->tile * BLOCK, .pixel = BLOCK};
             if (c->tile == 4)
-                store_tile(r, 4, products, output + slice / depth, at, rows, columns);
+                store_tile(r, 4, products, output + slice / depth, &to, rows, columns);
             else
-                store_tile(r, 2, products, output + slice / depth, at, rows, columns);
+                store_tile(r, 2, products, output + slice / depth, &to, rows, columns);
+            if (pool > 1)
+                pool_tile(r, &to, rows, columns, c->y + at);
         }
 }
 
 /* ---- Products ---- */
 
-/* Elements of the filters of a point and block of outputs before a step: a slice of the window with a block of inputs. */
+/* Elements of the filters of a point and block of outputs before a step: a slice of the window with a block of inputs.
+ */
 static size_t filters_before(const work *r, size_t step)
 {
     return (step / r->in_blocks * r->c->channels + step % r->in_blocks * BLOCK) * BLOCK;
@@ -293,8 +326,7 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
             s = xcvm_blocked_span_from(c, DEPTH, s.last, depth);
             set_steps(r, count, from, to, &s, &g);
             if (g.step_count > 0 || !g.resume)
-                xcvm_blocked_multiply(&g, inputs, NULL, products + s.first * count * BLOCK,
-                                      (s.last - s.first) * count);
+                xcvm_blocked_multiply(&g, inputs, NULL, products + s.first * count * BLOCK, (s.last - s.first) * count);
         }
     }
 }
