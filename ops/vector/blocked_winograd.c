@@ -246,7 +246,8 @@ static void store_outputs(const work *r, size_t first, size_t last, size_t outpu
 
 /* ---- Products ---- */
 
-/* Elements of the filters of a point and block of outputs before a step: a slice of the window with a block of inputs. */
+/* Elements of the filters of a point and block of outputs before a step: a slice of the window with a block of inputs.
+ */
 static size_t filters_before(const work *r, size_t step)
 {
     return (step / r->in_blocks * r->c->channels + step % r->in_blocks * BLOCK) * BLOCK;
@@ -293,8 +294,7 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
             s = xcvm_blocked_span_from(c, DEPTH, s.last, depth);
             set_steps(r, count, from, to, &s, &g);
             if (g.step_count > 0 || !g.resume)
-                xcvm_blocked_multiply(&g, inputs, NULL, products + s.first * count * BLOCK,
-                                      (s.last - s.first) * count);
+                xcvm_blocked_multiply(&g, inputs, NULL, products + s.first * count * BLOCK, (s.last - s.first) * count);
         }
     }
 }

@@ -130,10 +130,10 @@ static void describe(const shape *s, char *text, size_t size)
                           s->plain ? " plain" : "", (int)s->tile, (int)s->batch, (int)s->group, (int)s->channels,
                           (int)s->outputs);
     for (int i = 0; i < (s->deep ? AXES : 2); i++)
-        length += snprintf(text + length, size - (size_t)length,
-                           ", axis of %d -> %d window %d stride %d dilation %d pads %d %d", (int)s->in[i],
-                           (int)s->out[i], (int)s->kernel[i], (int)s->stride[i], (int)s->dilation[i], (int)s->pad[i],
-                           (int)s->pad_end[i]);
+        length +=
+            snprintf(text + length, size - (size_t)length,
+                     ", axis of %d -> %d window %d stride %d dilation %d pads %d %d", (int)s->in[i], (int)s->out[i],
+                     (int)s->kernel[i], (int)s->stride[i], (int)s->dilation[i], (int)s->pad[i], (int)s->pad_end[i]);
 }
 
 static float *pack(const shape *s, float *w, xcvm_value *packed)
@@ -258,8 +258,7 @@ static void check_conv(shape *s)
     for (int64_t n = 0; n < s->batch; n++)
         for (int64_t k = 0; k < outputs; k++)
             for (int64_t p = 0; p < area; p++)
-                definition[blocked_place(n, k, p, blocks, area)] =
-                    at_f64(s, planes, filter, bias, residual, n, k, p);
+                definition[blocked_place(n, k, p, blocks, area)] = at_f64(s, planes, filter, bias, residual, n, k, p);
     for (size_t r = 0; r < RUNS; r++) {
         if (runs[r] == NULL)
             continue;
