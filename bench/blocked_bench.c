@@ -169,7 +169,8 @@ static xcc_block_shape shape_of(const layer *l)
 {
     const int64_t reach = (l->kernel - 1) * l->dilation;
     const int64_t pad = reach / 2, out = (l->size + 2 * pad - reach - 1) / l->stride + 1;
-    return (xcc_block_shape){.batch = 1,
+    return (xcc_block_shape){.axes = 2,
+                             .batch = 1,
                              .group = l->group,
                              .channels = l->channels / l->group,
                              .outputs = l->outputs,
@@ -188,7 +189,7 @@ static void measure(const xcc_block_shape *c, const xcc_block_way *way, double s
     const int64_t filter[] = {c->outputs, c->channels, c->kernel[0], c->kernel[1]};
     const int64_t blocks = xcvm_blocks_of(c->outputs), biases = blocks * XCVM_CHANNEL_BLOCK;
     const int64_t channels = c->channels * c->group;
-    int64_t packed[5];
+    int64_t packed[XCVM_MAX_RANK];
     bench_tensor x, plain, w, b, y;
     if (c->plain_input)
         bench_tensor_make(&x, 4, (const int64_t[]){1, channels, c->in[0], c->in[1]});
@@ -196,8 +197,8 @@ static void measure(const xcc_block_shape *c, const xcc_block_way *way, double s
         bench_tensor_make(&x, 5,
                           (const int64_t[]){1, xcvm_blocks_of(channels), c->in[0], c->in[1], XCVM_CHANNEL_BLOCK});
     bench_tensor_make(&plain, 4, filter);
-    bench_tensor_make(&w, xcc_block_filter_dims(way, filter, packed), packed);
-    xcc_block_filter_pack(way, plain.value.data, filter, w.value.data);
+    bench_tensor_make(&w, xcc_block_filter_dims(way, 4, filter, packed), packed);
+    xcc_block_filter_pack(way, plain.value.data, 4, filter, w.value.data);
     bench_tensor_make(&b, 1, &biases);
     bench_tensor_make(&y, 5, (const int64_t[]){1, blocks, c->out[0], c->out[1], XCVM_CHANNEL_BLOCK});
     const xcvm_BlockedConv_args a = {.y = &y.value,

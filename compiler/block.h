@@ -30,7 +30,7 @@ typedef struct xcc_block_candidate {
 
 /* Of a value of the graph, by id. */
 typedef struct xcc_block_value {
-    xcc_value *blocked; /* the same tensor with blocked channels, once there is one */
+    xcc_value *blocked;          /* the same tensor with blocked channels, once there is one */
     double size[XCC_BLOCK_AXES]; /* of the spatial axes, assumed where they are open */
 } xcc_block_value;
 

@@ -64,7 +64,8 @@ static bool set_out(xcc_block_shape *c)
 {
     for (int i = 0; i < c->axes; i++) {
         const int64_t before = c->pads[i], behind = c->pads[c->axes + i];
-        if (before > LARGEST_ATTRIBUTE || behind > LARGEST_ATTRIBUTE || before < 0 || behind < 0 || c->dilations[i] > LARGEST_ATTRIBUTE || c->kernel[i] > LARGEST_ATTRIBUTE)
+        if (before > LARGEST_ATTRIBUTE || behind > LARGEST_ATTRIBUTE || before < 0 || behind < 0 ||
+            c->dilations[i] > LARGEST_ATTRIBUTE || c->kernel[i] > LARGEST_ATTRIBUTE)
             return false;
         const int64_t reach = (c->kernel[i] - 1) * c->dilations[i] + 1;
         const int64_t room = c->in[i] + before + behind - reach;

@@ -2,9 +2,9 @@
  * of a product (blocked_product.h) over a row of output pixels.
  *
  * A band of output rows, in one slice or the same in several, is made for some blocks of outputs at a time. If windows
- * reach into the padding of planes, or x is not blocked, the band's part of x is copied first, with that padding; slices
- * of windows in the padding of the depth are no steps. The steps are taken in portions whose filters stay in the nearest
- * cache while all pixels of the band meet them; sums wait in y meanwhile. */
+ * reach into the padding of planes, or x is not blocked, the band's part of x is copied first, with that padding;
+ * slices of windows in the padding of the depth are no steps. The steps are taken in portions whose filters stay in the
+ * nearest cache while all pixels of the band meet them; sums wait in y meanwhile. */
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_product.h"
 #include "ops/vector/blocked_span.h"
@@ -26,16 +26,16 @@ enum {
 };
 
 typedef struct plan {
-    bool copied, merged;                /* merged: the pixels of a plane are one row */
-    size_t rows, width;                 /* of output pixels of a slice */
-    size_t slabs, bands;                /* of slices; of rows, or pixels of the only one */
-    size_t groups, per_group;           /* groups of blocks of outputs, of one group of channels */
-    size_t in_blocks;                   /* of a group */
-    size_t steps, length, last_length;  /* of all portions; channels of a step */
-    size_t pixel, spacing;              /* floats of an input pixel, and between those that neighbours meet */
-    size_t pitch, in_rows;              /* of the band: pixels of a row; rows */
-    size_t slice_floats, block_floats;  /* of the band: of a slice, of a block of channels */
-    size_t copy_floats, room_floats;    /* of scratch for each thread; room for filters that are halves */
+    bool copied, merged;               /* merged: the pixels of a plane are one row */
+    size_t rows, width;                /* of output pixels of a slice */
+    size_t slabs, bands;               /* of slices; of rows, or pixels of the only one */
+    size_t groups, per_group;          /* groups of blocks of outputs, of one group of channels */
+    size_t in_blocks;                  /* of a group */
+    size_t steps, length, last_length; /* of all portions; channels of a step */
+    size_t pixel, spacing;             /* floats of an input pixel, and between those that neighbours meet */
+    size_t pitch, in_rows;             /* of the band: pixels of a row; rows */
+    size_t slice_floats, block_floats; /* of the band: of a slice, of a block of channels */
+    size_t copy_floats, room_floats;   /* of scratch for each thread; room for filters that are halves */
 } plan;
 
 /* Output slices, and rows of them or pixels of the only row, of some blocks of outputs. */
@@ -75,8 +75,8 @@ static bool is_apart(const xcvm_blocked_conv *c)
     bool dilated = false;
     for (int i = 0; i < XCVM_BLOCKED_AXES; i++)
         dilated = dilated || (c->kernel[i] > 1 && c->dilation[i] > 1);
-    return dilated && (!c->plain || slices_met(c, 1) * reach(c, 0, 1) * reach(c, 1, c->out[1]) * (double)c->channels >
-                                        BAND);
+    return dilated &&
+           (!c->plain || slices_met(c, 1) * reach(c, 0, 1) * reach(c, 1, c->out[1]) * (double)c->channels > BAND);
 }
 
 /* How many output slices a band should have, and how many rows of them (`units`): such that their products are the most
@@ -289,9 +289,7 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
                               .low = c->activation.low,
                               .high = c->activation.high};
     size_t most = PORTION / (p->length * BLOCK * b->blocks);
-    most = most < 1                              ? 1
-           : pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS
-                                                 : least(most, XCVM_PRODUCT_STEPS);
+    most = most < 1 ? 1 : pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : least(most, XCVM_PRODUCT_STEPS);
     const size_t portions = ceil_div(p->steps, most);
     const bool next = b->output + b->blocks < c->outputs;
     for (size_t i = 0; i < portions; i++) {

@@ -372,7 +372,8 @@ END_TEST
  * if dilated; where most of a window lies in the padding there is little to do. */
 START_TEST(cheapest_ways)
 {
-    xcc_block_shape c = {.batch = 1,
+    xcc_block_shape c = {.axes = 2,
+                         .batch = 1,
                          .group = 64,
                          .channels = 1,
                          .outputs = 64,
