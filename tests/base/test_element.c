@@ -46,13 +46,20 @@ static double by_definition(const struct row *r, unsigned bits)
     return negative ? -value : value;
 }
 
+/* Of the codes of a wide type, which are too many, one in 97, and those around zero and infinity. */
+static unsigned next_code(const xcvm_float_format *f, unsigned code)
+{
+    const unsigned place = code & 0xffff;
+    return f->bits <= 16 || place < 64 || place > 0xffc0 - 97 ? code + 1 : code + 97;
+}
+
 START_TEST(every_pattern_is_its_number)
 {
     for (int i = 0; i < ROWS; i++) {
         const struct row *r = &rows[i];
         const xcvm_float_format *f = xcvm_float_format_of(r->dtype);
         ck_assert_int_eq(f->bits, xcvm_dtype_bits(r->dtype));
-        for (unsigned bits = 0; bits < 1u << f->bits; bits++) {
+        for (unsigned bits = 0; bits < 1u << f->bits; bits = next_code(f, bits)) {
             const double expected = by_definition(r, bits), is = xcvm_float_decode(f, bits);
             const bool same = isnan(expected)
                                   ? isnan(is) && xcvm_float_is_nan(f, bits)
@@ -74,7 +81,7 @@ START_TEST(rounding_is_to_the_nearest)
         const xcvm_float_format *f = xcvm_float_format_of(r->dtype);
         if (r->special == POWER)
             continue;
-        for (unsigned code = 0; code <= f->greatest; code++) {
+        for (unsigned code = 0; code <= f->greatest; code = next_code(f, code)) {
             bool exceeds = true;
             const double low = by_definition(r, code);
             /* Beyond the greatest number as if the codes went on. */

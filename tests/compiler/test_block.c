@@ -204,6 +204,46 @@ START_TEST(borders)
 }
 END_TEST
 
+/* Windows of a pool side by side behind a convolution by winograd, and pools that are none of that: a convolution that
+ * something else reads too, windows that overlap, a last one that is cut short, another way to compute. */
+static xcc_value *pool(xcc_builder *b, xcc_value *x, int64_t size, int64_t stride, bool ceil)
+{
+    return APPLY(MaxPool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(size, size), .strides = XCC_INTS(stride, stride),
+                 .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1), .ceil_mode = ceil);
+}
+
+static void make_pools(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 3), 64);
+    xcc_value *y = pool(b, relu(b, conv_of(b, x, 64, 3, 1, 1)), 2, 2, false);
+    y = pool(b, conv_of(b, y, 64, 3, 1, 1), 2, 2, false);
+    output(b, y);
+    xcc_value *twice = conv_of(b, x, 64, 3, 1, 1);
+    output(b, pool(b, twice, 2, 2, false));
+    output(b, conv_of(b, twice, 16, 1, 1, 1));
+    output(b, pool(b, conv_of(b, x, 32, 3, 1, 1), 3, 2, false));
+    output(b, pool(b, conv_of(b, x, 48, 3, 1, 1), 2, 2, true));
+    output(b, pool(b, conv_of(b, x, 64, 1, 1, 1), 2, 2, false));
+}
+
+START_TEST(pools_within)
+{
+    compilation c;
+    check_same_results(make_pools, &c);
+    size_t within = 0;
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        if (xcc_is(n, XCVM_OP_BlockedConv)) {
+            const xcvm_BlockedConv_args *a = XCC_ARGS(BlockedConv, n);
+            within += a->pool == 2;
+            ck_assert(a->pool == 1 || a->algorithm == XCVM_BLOCKED_winograd);
+        }
+    ck_assert_uint_eq(within, 2);
+    CHECK_COUNT(&c, BlockedConv, 8);
+    CHECK_COUNT(&c, MaxPool, 4);
+    finish(&c);
+}
+END_TEST
+
 /* Dilated windows: by winograd, of their middle alone, of rows and columns that lie inside; each channel by itself. */
 static xcc_value *dilated(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t group, int64_t row, int64_t column)
 {
@@ -539,6 +579,7 @@ Suite *suite_compiler_block(void)
     tcase_add_test(test, branches);
     tcase_add_test(test, turned_off);
     tcase_add_test(test, tuned);
+    tcase_add_test(test, pools_within);
     tcase_add_test(test, dilated_windows);
     tcase_add_test(test, cheapest_ways);
     tcase_add_test(test, shared_filters);

@@ -35,7 +35,7 @@ static float greatest(const float *y, int64_t width, int64_t lane)
 }
 
 static void check_pool(xcvm_kernel_run run, int64_t tile, int64_t height, int64_t width,
-                       xcvm_activation_kind activation)
+                       int activation)
 {
     static float x[BATCH * IN_BLOCKS * MOST * MOST * BLOCK], g[OUTPUTS * CHANNELS * 9],
         w[36 * BLOCKS * CHANNELS * BLOCK], b[BLOCKS * BLOCK], whole[BATCH * BLOCKS * MOST * MOST * BLOCK],
