@@ -9,8 +9,8 @@ static const size_t largest_sparse = (size_t)2 << 30;
 xcvm_status xcc_dtype_read(int64_t number, xcvm_dtype *dtype, xcvm_error *error)
 {
     XCVM_CHECK(error, number > 0 && number < 32, INVALID_MODEL, "%lld is no element type", (long long)number);
-    XCVM_CHECK(error, xcvm_dtype_bits((xcvm_dtype)number) != 0, UNSUPPORTED, "element type %lld is not supported",
-               (long long)number);
+    XCVM_CHECK(error, xcvm_dtype_in((xcvm_dtype)number, XCVM_TYPES_ANY), UNSUPPORTED,
+               "element type %lld is not supported", (long long)number);
     *dtype = (xcvm_dtype)number;
     return XCVM_OK;
 }
