@@ -163,29 +163,32 @@ static void fetch_next(const xcvm_blocked_conv *c, const plan *p, const xcvm_blo
     xcvm_blocked_fetch(g, w, block * w->block + from, block + g->blocks <= c->outputs ? to - from : 0, pixels);
 }
 
-/* Output rows [first, last) of a slice, of a group of blocks of outputs that begins at block `output`; x is of the
- * group. */
-static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t image, size_t slice,
-                          size_t output, size_t blocks, size_t first, size_t last, float *room)
+/* Output rows [first, last) of a slice, of a group of blocks of outputs that begins at block `output`. */
+typedef struct band {
+    size_t image, slice, output, blocks, first, last;
+} band;
+
+/* x is of the group of channels. */
+static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b, float *room)
 {
     const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * p->taps * BLOCK};
-    xcvm_blocked_product g = {.blocks = blocks,
+    xcvm_blocked_product g = {.blocks = b->blocks,
                               .y_block = y_block,
-                              .b = c->b != NULL ? c->b + output * BLOCK : NULL,
+                              .b = c->b != NULL ? c->b + b->output * BLOCK : NULL,
                               .low = c->activation.low,
                               .high = c->activation.high};
-    const size_t y = (image * c->outputs + output) * y_block + slice * plane;
-    box of = {.slices = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1)};
+    const size_t y = (b->image * c->outputs + b->output) * y_block + b->slice * plane;
+    box of = {.slices = xcvm_blocked_span_from(c, DEPTH, b->slice, b->slice + 1)};
     for (size_t i = 0; i < p->portions; i++) {
         const size_t from = portion_start(p, i), to = portion_start(p, i + 1);
         g.resume = i > 0;
         g.clamp = i + 1 == p->portions;
         const size_t begin = filters_of(c, p, from), end = filters_of(c, p, to);
-        xcvm_blocked_take(&g, &w, output * w.block + begin, end - begin, room);
-        fetch_next(c, p, &w, i, output, (last - first) * c->out[1], &g);
-        for (of.rows.last = first; of.rows.last < last;) {
-            of.rows = xcvm_blocked_span_from(c, 0, of.rows.last, last);
+        xcvm_blocked_take(&g, &w, b->output * w.block + begin, end - begin, room);
+        fetch_next(c, p, &w, i, b->output, (b->last - b->first) * c->out[1], &g);
+        for (of.rows.last = b->first; of.rows.last < b->last;) {
+            of.rows = xcvm_blocked_span_from(c, 0, of.rows.last, b->last);
             for (of.columns.last = 0; of.columns.last < c->out[1];) {
                 of.columns = xcvm_blocked_span_from(c, 1, of.columns.last, c->out[1]);
                 set_steps(c, p, from, to, &of, &g);
@@ -211,14 +214,19 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     const plan *p = &r->plan;
     float *room = r->room != NULL ? r->room + (size_t)worker * p->room_floats : NULL;
     for (size_t item = begin; item < end && !stopped(r); item++) {
-        const size_t part = item % p->groups, band_at = item / p->groups, band = band_at % p->bands;
+        const size_t part = item % p->groups, band_at = item / p->groups, row_at = band_at % p->bands;
         const size_t slice_at = band_at / p->bands, slice = slice_at % c->out[DEPTH];
-        const size_t group = slice_at / c->out[DEPTH] % c->group, image = slice_at / c->out[DEPTH] / c->group;
-        const size_t first = band * c->out[0] / p->bands, last = (band + 1) * c->out[0] / p->bands;
+        const size_t group_at = slice_at / c->out[DEPTH], group = group_at % c->group, image = group_at / c->group;
         const size_t block = part * p->per_group / p->groups, end_block = (part + 1) * p->per_group / p->groups;
+        const band b = {.image = image,
+                        .slice = slice,
+                        .output = group * p->per_group + block,
+                        .blocks = end_block - block,
+                        .first = row_at * c->out[0] / p->bands,
+                        .last = (row_at + 1) * c->out[0] / p->bands};
         const float *x = c->plain ? r->pixels : c->x;
         x += (image * c->group + group) * p->in_blocks * p->volume * p->pixel;
-        multiply_band(c, p, x, image, slice, group * p->per_group + block, end_block - block, first, last, room);
+        multiply_band(c, p, x, &b, room);
     }
 }
 

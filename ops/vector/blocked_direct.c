@@ -17,6 +17,8 @@ enum {
     PORTION = 9 * 1024,
     /* Floats of x that a band meets. */
     BAND = 96 * 1024,
+    /* The same and its sums, which stay in the second cache from one portion to the next. */
+    BAND_AND_SUMS = 192 * 1024,
     /* Floats of a copied band at most. */
     LARGEST_BAND = 16 * 1024 * 1024,
     /* Pixels whose results are activated before the next ones are computed; no tile has as many. */
@@ -31,6 +33,7 @@ typedef struct plan {
     size_t slabs, bands;               /* of slices; of rows, or pixels of the only one */
     size_t groups, per_group;          /* groups of blocks of outputs, of one group of channels */
     size_t in_blocks;                  /* of a group */
+    size_t taps, plane_taps, columns;  /* of a block of channels: of the window, of a slice, of a row of it */
     size_t steps, length, last_length; /* of all portions; channels of a step */
     size_t pixel, spacing;             /* floats of an input pixel, and between those that neighbours meet */
     size_t pitch, in_rows;             /* of the band: pixels of a row; rows */
@@ -85,11 +88,13 @@ static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, size_t un
                             size_t *most)
 {
     const size_t least_units = p->merged ? least(units, CHUNK) : 1;
+    const size_t sums = (p->merged ? 1 : p->width) * BLOCK * least(p->per_group, XCVM_PRODUCT_BLOCKS);
     size_t best = 0;
     *most = 1;
     for (size_t slices = 1; slices <= c->out[DEPTH]; slices++) {
         const double met = slices_met(c, slices), room = BAND - met * first;
-        const double fitting = fmin(room < 0 ? 0.0 : room / (met * next) + 1.0, (double)units);
+        const double with_sums = (BAND_AND_SUMS - met * (first - next)) / (met * next + (double)(slices * sums));
+        const double fitting = fmin(fmin(room < 0 ? 0.0 : room / (met * next) + 1.0, with_sums), (double)units);
         if (best > 0 && fitting < (double)least_units)
             break;
         const size_t count = fitting < 1.0 ? 1 : (size_t)fitting;
@@ -115,15 +120,18 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
                 .per_group = c->outputs / c->group,
                 .pixel = c->plain ? c->channels : BLOCK};
     p->groups = ceil_div(p->per_group, XCVM_PRODUCT_BLOCKS);
-    p->steps = p->in_blocks * c->kernel[DEPTH] * c->kernel[0] * c->kernel[1];
+    p->columns = c->kernel[1];
     p->length = least(c->channels, BLOCK);
     p->last_length = c->channels - (p->in_blocks - 1) * BLOCK;
     p->spacing = p->pixel * c->stride[1];
     if (c->plain && c->dilation[1] == 1) {
         /* A row of the window is one step, as its pixels lie side by side. */
-        p->steps = c->kernel[DEPTH] * c->kernel[0];
+        p->columns = 1;
         p->length = p->last_length = c->kernel[1] * c->channels;
     }
+    p->plane_taps = p->columns * c->kernel[0];
+    p->taps = p->plane_taps * c->kernel[DEPTH];
+    p->steps = p->taps * p->in_blocks;
     /* Of a row of output pixels in a slice; for merged rows, of a pixel. */
     const double channels = (double)(p->in_blocks * p->pixel);
     const double one = merged ? channels : reach(c, 0, 1) * reach(c, 1, c->out[1]) * channels;
@@ -219,7 +227,7 @@ static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x,
 /* Floats of w, of a block of outputs, before a step. */
 static size_t filters_before(const plan *p, size_t step)
 {
-    const size_t whole = p->steps / p->in_blocks * (p->in_blocks - 1);
+    const size_t whole = p->taps * (p->in_blocks - 1);
     return (step < whole ? step * p->length : whole * p->length + (step - whole) * p->last_length) * BLOCK;
 }
 
@@ -227,10 +235,9 @@ static size_t filters_before(const plan *p, size_t step)
 static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, size_t to, const xcvm_blocked_span *s,
                       size_t in_slice, xcvm_blocked_product *g)
 {
-    const size_t taps = p->steps / p->in_blocks, in_slice_taps = taps / c->kernel[DEPTH];
-    const size_t columns = in_slice_taps / c->kernel[0], top = s->first * c->stride[DEPTH];
-    size_t block = from / taps, slice = from % taps / in_slice_taps, row = from % in_slice_taps / columns;
-    size_t column = from % columns, floats = 0;
+    const size_t top = s->first * c->stride[DEPTH];
+    size_t block = from / p->taps, slice = from % p->taps / p->plane_taps, row = from % p->plane_taps / p->columns;
+    size_t column = from % p->columns, floats = 0;
     g->step_count = 0;
     for (size_t step = from; step < to; step++) {
         const size_t at = g->step_count, length = block + 1 == p->in_blocks ? p->last_length : p->length;
@@ -243,7 +250,7 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
             g->step_count++;
         }
         floats += length * BLOCK;
-        if (++column < columns)
+        if (++column < p->columns)
             continue;
         column = 0;
         if (++row < c->kernel[0])

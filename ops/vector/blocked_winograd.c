@@ -40,8 +40,9 @@ typedef struct work {
     float *inputs, *products; /* one for each worker, but for shared inputs */
     float *room;              /* for each worker's filters, if they are halves; else NULL */
     size_t inputs_floats, products_floats;
-    size_t first, last; /* tiles of the shared band */
-    uint32_t status;    /* atomic */
+    size_t first, last;     /* tiles of the shared band */
+    xcvm_blocked_span head; /* the first output slices, often all */
+    uint32_t status;        /* atomic */
 } work;
 
 static size_t ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
@@ -254,7 +255,8 @@ static void store_outputs(const work *r, size_t first, size_t last, size_t outpu
     const size_t depth = c->out[DEPTH], pool = c->pool > 1 ? c->pool : 1;
     const size_t height = c->out[0] / pool, width = c->out[1] / pool;
     float tile[4 * 4 * BLOCK] __attribute__((aligned(64)));
-    for (size_t slice = 0; slice < blocks * depth; slice++)
+    for (size_t slice = 0; slice < blocks * depth; slice++) {
+        const size_t block = output + slice / depth;
         for (size_t t = first; t < last; t++, products += BLOCK) {
             const size_t column = first_output(c, 1, t % r->columns),
                          row = first_output(c, 0, t / r->columns % r->rows);
@@ -268,12 +270,13 @@ static void store_outputs(const work *r, size_t first, size_t last, size_t outpu
             if (pool > 1)
                 to = (place){.y = tile, .row = c->tile * BLOCK, .pixel = BLOCK};
             if (c->tile == 4)
-                store_tile(r, 4, products, output + slice / depth, &to, rows, columns);
+                store_tile(r, 4, products, block, &to, rows, columns);
             else
-                store_tile(r, 2, products, output + slice / depth, &to, rows, columns);
+                store_tile(r, 2, products, block, &to, rows, columns);
             if (pool > 1)
                 pool_tile(r, &to, rows, columns, c->y + at);
         }
+    }
 }
 
 /* ---- Products ---- */
@@ -286,19 +289,24 @@ static size_t filters_before(const work *r, size_t step)
 }
 
 /* Steps [from, to) of the product, each a slice of the window with a block of inputs, for output slices from `s->first`
- * on, as far as they are slices of x. */
-static void set_steps(const work *r, size_t count, size_t from, size_t to, const xcvm_blocked_span *s,
+ * on, as far as they are slices of x. The filters of the first step are `begin` behind those of the point. */
+static void set_steps(const work *r, size_t count, size_t from, size_t to, size_t begin, const xcvm_blocked_span *s,
                       xcvm_blocked_product *g)
 {
     const xcvm_blocked_conv *c = r->c;
-    const size_t begin = filters_before(r, from), first = s->tap * r->in_blocks, last = s->tap_end * r->in_blocks;
+    const size_t first = s->tap * r->in_blocks, last = s->tap_end * r->in_blocks;
+    const size_t start = from > first ? from : first, end = to < last ? to : last;
+    size_t tap = start / r->in_blocks, block = start % r->in_blocks;
     g->step_count = 0;
-    for (size_t step = from > first ? from : first; step < to && step < last; step++, g->step_count++) {
-        const size_t tap = step / r->in_blocks, block = step % r->in_blocks, left = c->channels - block * BLOCK;
-        const size_t slice = s->first + tap * c->dilation[DEPTH] - c->pad[DEPTH];
+    for (size_t step = start; step < end; step++) {
+        const size_t slice = s->first + tap * c->dilation[DEPTH] - c->pad[DEPTH], left = c->channels - block * BLOCK;
         g->offsets[g->step_count] = (ptrdiff_t)((block * c->in[DEPTH] + slice) * count * BLOCK);
-        g->filters[g->step_count] = filters_before(r, step) - begin;
-        g->lengths[g->step_count] = left < BLOCK ? left : BLOCK;
+        g->filters[g->step_count] = (tap * c->channels + block * BLOCK) * BLOCK - begin;
+        g->lengths[g->step_count++] = left < BLOCK ? left : BLOCK;
+        if (++block == r->in_blocks) {
+            block = 0;
+            tap++;
+        }
     }
 }
 
@@ -313,20 +321,21 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
     size_t most = PORTION / (BLOCK * BLOCK * blocks);
     most = most < XCVM_PRODUCT_STEPS ? most : XCVM_PRODUCT_STEPS;
     const size_t portions = ceil_div(steps, most), most_floats = ceil_div(steps, portions) * BLOCK * BLOCK;
-    for (size_t i = 0; i < portions; i++) {
+    for (size_t i = 0, begin = 0, used; i < portions; i++, begin = used) {
         const size_t from = i * steps / portions, to = (i + 1) * steps / portions;
-        const size_t begin = filters_before(r, from), used = filters_before(r, to);
+        used = filters_before(r, to);
         g.resume = i > 0;
         xcvm_blocked_take(&g, &w, at + begin, used - begin, room);
         if (i + 1 < portions)
             xcvm_blocked_fetch(&g, &w, at + used, least(w.block - used, used - begin), depth * count);
         else
             xcvm_blocked_fetch(&g, &w, next, next == 0 ? 0 : least(w.block, most_floats), depth * count);
-        for (xcvm_blocked_span s = {.last = 0}; s.last < depth;) {
-            s = xcvm_blocked_span_from(c, DEPTH, s.last, depth);
-            set_steps(r, count, from, to, &s, &g);
+        for (xcvm_blocked_span s = r->head;; s = xcvm_blocked_span_from(c, DEPTH, s.last, depth)) {
+            set_steps(r, count, from, to, begin, &s, &g);
             if (g.step_count > 0 || !g.resume)
                 xcvm_blocked_multiply(&g, inputs, NULL, products + s.first * count * BLOCK, (s.last - s.first) * count);
+            if (s.last == depth)
+                break;
         }
     }
 }
@@ -396,7 +405,8 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
               .columns = tiles_along(c, 1),
               .dilated = c->dilation[0] > 1 || c->dilation[1] > 1,
               .in_blocks = ceil_div(c->channels, BLOCK),
-              .groups = ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS)};
+              .groups = ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS),
+              .head = xcvm_blocked_span_from(c, DEPTH, 0, c->out[DEPTH])};
     const size_t blocks = ceil_div(c->outputs, r.groups);
     r.tiles = c->batch * r.rows * r.columns;
     const size_t in_slices = r.in_blocks * c->in[DEPTH], out_slices = blocks * c->out[DEPTH];
