@@ -315,7 +315,7 @@ static const xcc_node *pooling_conv(xcc_blocker *s, const xcc_block_candidate *c
     const xcvm_BlockedConv_args *conv = XCC_ARGS(BlockedConv, x->producer);
     const bool side_by_side = a->kernel_shape.count == 2 && all_are(a->kernel_shape, 2) && all_are(a->strides, 2) &&
                               all_are(a->pads, 0) && all_are(a->dilations, 1) && !a->ceil_mode;
-    const bool able = conv->algorithm == XCVM_BLOCKED_winograd && conv->z == NULL && all_are(conv->dilations, 1);
+    const bool able = xcvm_blocked_is_winograd(conv->algorithm) && conv->z == NULL && all_are(conv->dilations, 1);
     return side_by_side && able ? x->producer : NULL;
 }
 

@@ -21,6 +21,10 @@
 /* Multiply-adds that take as long as one float of the filters: those of a large convolution come from memory, those of
  * a small one, which is likely to be part of a small network, from a cache. */
 #define FILTER_CACHED 5.0
+/* Multiply-adds that take as long as transforming a filter of 3 x 3, with what its way through a cache costs. */
+#define FILTER_TRANSFORM 630.0
+/* Tiles for which filters are transformed once. */
+#define BAND_TILES 48.0
 #define FILTER_FAR 30.0
 #define FAR_FILTERS (256.0 * 256.0)
 /* Time that a byte of filters must save to be worth its memory. */
@@ -134,15 +138,31 @@ static double winograd_ns(const xcc_block_shape *c, int64_t tile)
     return points * (products + transforms) / BLOCKED_WINOGRAD;
 }
 
-const xcc_block_way xcc_block_ways[] = {{"direct", XCVM_BLOCKED_direct, 0, is_direct, direct_ns},
-                                        {"depthwise", XCVM_BLOCKED_depthwise, 0, is_depthwise, depthwise_ns},
-                                        {"winograd 2x2", XCVM_BLOCKED_winograd, 2, is_winograd, winograd_ns},
-                                        {"winograd 4x4", XCVM_BLOCKED_winograd, 4, is_winograd, winograd_ns}};
+static bool is_flat_winograd(const xcc_block_shape *c) { return c->axes == 2 && is_winograd(c); }
+
+/* Filters are read as they are, then transformed for each band of tiles, and read again from a cache. */
+static double untransformed_ns(const xcc_block_shape *c, int64_t tile)
+{
+    const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile);
+    const double bands = fmax(floor(tiles / BAND_TILES), 1.0), points = (double)((tile + 2) * (tile + 2));
+    const double filters = padded(c->outputs) * padded(c->channels);
+    const double work = points * (tiles + FILTER_CACHED * bands) + FILTER_TRANSFORM * bands + 9.0 * filter_cost(c);
+    const double transforms = points * TRANSFORM * tiles * (padded(c->outputs) + padded(c->channels));
+    return (filters * work + transforms) / BLOCKED_WINOGRAD;
+}
+
+const xcc_block_way xcc_block_ways[] = {
+    {"direct", XCVM_BLOCKED_direct, 0, is_direct, direct_ns},
+    {"depthwise", XCVM_BLOCKED_depthwise, 0, is_depthwise, depthwise_ns},
+    {"winograd 2x2", XCVM_BLOCKED_winograd, 2, is_winograd, winograd_ns},
+    {"winograd 4x4", XCVM_BLOCKED_winograd, 4, is_winograd, winograd_ns},
+    {"winograd 4x4 of plain filters", XCVM_BLOCKED_winograd_untransformed, 4, is_flat_winograd, untransformed_ns}};
 const size_t xcc_block_way_count = sizeof xcc_block_ways / sizeof *xcc_block_ways;
 
 static double filter_bytes(const xcc_block_way *way, const xcc_block_shape *c)
 {
-    const double points = way->tile != 0 ? (double)((way->tile + 2) * (way->tile + 2)) / 9.0 : 1.0;
+    const double transformed = (double)((way->tile + 2) * (way->tile + 2)) / 9.0;
+    const double points = way->algorithm == XCVM_BLOCKED_winograd ? transformed : 1.0;
     return points * padded(c->outputs) * additions(c) * sizeof(float);
 }
 
@@ -169,7 +189,7 @@ int xcc_block_filter_dims(const xcc_block_way *way, int rank, const int64_t *w, 
     if (way->algorithm == XCVM_BLOCKED_winograd)
         packed[count++] = (way->tile + 2) * (way->tile + 2);
     packed[count++] = xcvm_blocks_of(w[0]);
-    if (way->algorithm == XCVM_BLOCKED_direct)
+    if (xcvm_blocked_is_packed_direct(way->algorithm))
         packed[count++] = w[1];
     for (int i = 2; i < (way->algorithm == XCVM_BLOCKED_winograd ? rank - 2 : rank); i++)
         packed[count++] = w[i];
@@ -181,7 +201,7 @@ int xcc_block_filter_dims(const xcc_block_way *way, int rank, const int64_t *w, 
 
 void xcc_block_filter_pack(const xcc_block_way *way, const float *w, int rank, const int64_t *dims, float *packed)
 {
-    if (way->algorithm == XCVM_BLOCKED_direct)
+    if (xcvm_blocked_is_packed_direct(way->algorithm))
         xcvm_blocked_pack_direct(w, rank, dims, packed);
     else if (way->algorithm == XCVM_BLOCKED_depthwise)
         xcvm_blocked_pack_depthwise(w, dims, packed);
@@ -237,7 +257,7 @@ static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
     const double work = results(c) / padded(c->outputs) * (double)c->outputs * additions(c);
     if (way->algorithm == XCVM_BLOCKED_depthwise)
         return work / PLAIN_DEPTHWISE;
-    if (way->algorithm == XCVM_BLOCKED_winograd && c->axes == 2)
+    if (xcvm_blocked_is_winograd(way->algorithm) && c->axes == 2)
         return fmax(work / PLAIN_WINOGRAD,
                     winograd_ns(c, 4) + TRANSFORM * 36.0 * padded(c->outputs) * padded(c->channels) / BLOCKED_WINOGRAD);
     const bool point = additions(c) == (double)c->channels;

@@ -11,8 +11,8 @@
 enum {
     /* Bytes of a table that are worth an instruction more. */
     TABLE = 1 << 16,
-    /* Bytes of a constant that no cache holds along with the rest of a program, so that every run reads it from memory:
-     * where the model's owner says nothing, it becomes f24. */
+    /* Bytes of a matrix that no cache holds along with the rest of a program, so that every run reads it from memory:
+     * where the model's owner says nothing, it becomes f24. Filters do not, as deep networks amplify their rounding. */
     LARGE = 4 << 20
 };
 
@@ -68,18 +68,20 @@ static xcvm_status gather_halves(xcc_module *m, xcc_node *gather, xcc_value *hal
     return r.status;
 }
 
-/* The type for a constant; `table`: nothing but Gather reads it. */
-static xcvm_dtype choose(const xcc_module *m, const xcc_value *v, bool table)
+/* The type for a constant with the first of its uses as a weight; `table`: nothing but Gather reads it. */
+static xcvm_dtype choose(const xcc_module *m, const xcc_use *use, bool table)
 {
     const xcvm_dtype asked = m->options->weights;
+    const bool matrix = !table && !xcc_is(use->node, XCVM_OP_BlockedConv);
     if (asked == XCVM_NO_DTYPE)
-        return v->type.bytes >= LARGE && !table ? XCVM_F24 : XCVM_F32;
+        return matrix && use->value->type.bytes >= LARGE ? XCVM_F24 : XCVM_F32;
     return table && asked == XCVM_F24 ? XCVM_F32 : asked;
 }
 
-static xcvm_status narrow(xcc_module *m, xcc_value *v, bool table)
+static xcvm_status narrow(xcc_module *m, const xcc_use *use, bool table)
 {
-    const xcvm_dtype dtype = choose(m, v, table);
+    xcc_value *v = use->value;
+    const xcvm_dtype dtype = choose(m, use, table);
     m->weight_bytes_before += v->type.bytes;
     if (dtype == XCVM_F32) {
         m->weight_bytes_after += v->type.bytes;
@@ -111,12 +113,12 @@ static xcvm_status walk(xcc_graph *g)
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
         for (size_t i = 0; n->kind == XCC_INSTRUCTION && i < xcc_node_input_count(n); i++) {
             const xcc_use *u = &n->uses[i];
-            xcc_value *v = u->value;
+            const xcc_value *v = u->value;
             if (!xcc_is_constant(v) || v->type.dtype != XCVM_F32)
                 continue;
             const bool table = is_table(v, u);
             if (table || (is_weight(u) && is_first(v, u)))
-                XCVM_TRY(narrow(g->module, v, table));
+                XCVM_TRY(narrow(g->module, u, table));
         }
         for (size_t i = 0; i < n->body_count; i++)
             XCVM_TRY(walk(n->bodies[i]));

@@ -17,7 +17,10 @@
  * depthwise  f32[C16, kh, kw, 16]; a filter for each channel, of two axes.
  * winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the filters, or each
  *            slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1 and
- *            one group. */
+ *            one group.
+ * winograd_untransformed
+ *            as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x 4, 3 x 3) as they are used,
+ * a portion at a time. A quarter of the memory, for filters that come from memory at each run. */
 #ifndef XCVM_OPS_BLOCKED_H
 #define XCVM_OPS_BLOCKED_H
 
@@ -29,6 +32,15 @@ enum {
     XCVM_BLOCKED_PLAIN_CHANNELS = 16
 };
 
+static inline bool xcvm_blocked_is_winograd(int algorithm)
+{
+    return algorithm == XCVM_BLOCKED_winograd || algorithm == XCVM_BLOCKED_winograd_untransformed;
+}
+/* Whether filters are packed as for direct. */
+static inline bool xcvm_blocked_is_packed_direct(int algorithm)
+{
+    return algorithm == XCVM_BLOCKED_direct || algorithm == XCVM_BLOCKED_winograd_untransformed;
+}
 static inline int64_t xcvm_blocks_of(int64_t channels)
 {
     return channels / XCVM_CHANNEL_BLOCK + (channels % XCVM_CHANNEL_BLOCK != 0);

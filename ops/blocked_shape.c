@@ -62,8 +62,8 @@ typedef struct filter {
 static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args *a, filter *f)
 {
     const xcvm_value *w = a->w;
-    const int rank = f->axes + (a->algorithm == XCVM_BLOCKED_direct ? 3 : 2);
-    const bool is_winograd = a->algorithm == XCVM_BLOCKED_winograd;
+    const int rank = f->axes + (xcvm_blocked_is_packed_direct(a->algorithm) ? 3 : 2);
+    const bool is_winograd = xcvm_blocked_is_winograd(a->algorithm);
     f->outputs = f->channels = XCVM_ANY_DIM;
     for (int i = 0; i < f->axes; i++)
         f->kernel[i] = is_winograd && i >= f->axes - 2 ? 3 : XCVM_ANY_DIM;
@@ -79,6 +79,13 @@ static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args
         f->channels = a->algorithm == XCVM_BLOCKED_direct ? w->dims[1] : w->dims[0];
         for (int i = 0; i < f->axes; i++)
             f->kernel[i] = kernel[i];
+        break;
+    case XCVM_BLOCKED_winograd_untransformed:
+        f->outputs = w->dims[0];
+        f->channels = w->dims[1];
+        for (int i = 0; i < f->axes; i++)
+            XCVM_REQUIRE(t, kernel[i] < 0 || kernel[i] == 3, SHAPE_MISMATCH, "w has windows of %lld, winograd needs 3",
+                         (long long)kernel[i]);
         break;
     default:
         XCVM_REQUIRE(t, w->dims[0] < 0 || w->dims[0] == 16 || w->dims[0] == 36, SHAPE_MISMATCH,
@@ -97,7 +104,7 @@ static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_arg
     const xcvm_value *x = a->x;
     const bool plain = x->rank == f->axes + 2;
     XCVM_REQUIRE(t, f->channels != 0, SHAPE_MISMATCH, "w has no input channels");
-    if (a->algorithm == XCVM_BLOCKED_winograd)
+    if (xcvm_blocked_is_winograd(a->algorithm))
         XCVM_REQUIRE(t, a->group == 1, INVALID_ARGUMENT, "there are %lld groups, winograd takes one",
                      (long long)a->group);
     if (a->algorithm == XCVM_BLOCKED_direct && a->group > 1) {
@@ -127,7 +134,7 @@ static xcvm_status pool(const xcvm_typing *t, const xcvm_BlockedConv_args *a, in
 {
     const int64_t sizes[] = {a->pool, a->pool}, zeros[4] = {0}, ones[] = {1, 1};
     const xcvm_window_attributes w = {{sizes, 2}, {sizes, 2}, {zeros, 4}, {ones, 2}};
-    XCVM_REQUIRE(t, a->algorithm == XCVM_BLOCKED_winograd && a->strides.count == 2 && a->z == NULL, INVALID_ARGUMENT,
+    XCVM_REQUIRE(t, xcvm_blocked_is_winograd(a->algorithm) && a->strides.count == 2 && a->z == NULL, INVALID_ARGUMENT,
                  "there is a pool, which is for winograd over two axes without z");
     for (int i = 0; i < 2; i++) {
         XCVM_REQUIRE(t, a->dilations.at[i] == 1, INVALID_ARGUMENT, "there is a pool, but dilation %lld",
@@ -144,7 +151,8 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_depthwise || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
                  TYPE_MISMATCH, "w is %s, depthwise needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
-    const size_t most = a->algorithm == XCVM_BLOCKED_depthwise ? 2 : MOST_AXES;
+    const bool flat = a->algorithm == XCVM_BLOCKED_depthwise || a->algorithm == XCVM_BLOCKED_winograd_untransformed;
+    const size_t most = flat ? 2 : MOST_AXES;
     XCVM_REQUIRE(t, a->strides.count >= 2 && a->strides.count <= most, INVALID_ARGUMENT,
                  "there are %zu strides, 2%s are possible", a->strides.count, most == 2 ? "" : " or 3");
     filter f = {.axes = (int)a->strides.count};
@@ -162,7 +170,7 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     const xcvm_window_attributes w = {{f.kernel, (size_t)f.axes}, a->strides, a->pads, a->dilations};
     XCVM_TRY(xcvm_window_attributes_check(t, f.axes, &w));
     for (int i = 0; i < f.axes; i++) {
-        XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_winograd || a->strides.at[i] == 1, INVALID_ARGUMENT,
+        XCVM_REQUIRE(t, !xcvm_blocked_is_winograd(a->algorithm) || a->strides.at[i] == 1, INVALID_ARGUMENT,
                      "the stride is not 1, as winograd needs");
         XCVM_TRY(xcvm_window_slide(t, x->rank < 0 ? XCVM_ANY_DIM : x->dims[2 + i], &w, i, false, &dims[2 + i]));
     }

@@ -24,8 +24,8 @@ XCVM_KERNEL(BlockedConv)
     const xcvm_value *x = a->x, *w = a->w, *y = a->y;
     if (xcvm_element_count(y) == 0)
         return XCVM_OK;
-    const int axes = (int)a->strides.count, first_of_w = a->algorithm == XCVM_BLOCKED_direct ? 2 : 1;
-    const bool plain = x->rank == axes + 2, is_winograd = a->algorithm == XCVM_BLOCKED_winograd;
+    const int axes = (int)a->strides.count, first_of_w = xcvm_blocked_is_packed_direct(a->algorithm) ? 2 : 1;
+    const bool plain = x->rank == axes + 2, is_winograd = xcvm_blocked_is_winograd(a->algorithm);
     xcvm_blocked_conv c = {.batch = (size_t)x->dims[0],
                            .group = a->algorithm == XCVM_BLOCKED_direct ? (size_t)a->group : 1,
                            .outputs = (size_t)y->dims[1],
@@ -51,9 +51,11 @@ XCVM_KERNEL(BlockedConv)
     case XCVM_BLOCKED_depthwise:
         return xcvm_blocked_depthwise(k, &c);
     case XCVM_BLOCKED_winograd:
+    case XCVM_BLOCKED_winograd_untransformed:
+        c.untransformed = a->algorithm == XCVM_BLOCKED_winograd_untransformed;
         c.kernel[DEPTH] = axes == 3 ? (size_t)w->dims[2] : 1;
-        c.channels = (size_t)w->dims[axes];
-        c.tile = w->dims[0] == 36 ? 4 : 2;
+        c.channels = (size_t)w->dims[c.untransformed ? 1 : axes];
+        c.tile = c.untransformed || w->dims[0] == 36 ? 4 : 2;
         c.pool = (size_t)a->pool;
         for (int i = 0; i < 2 && c.pool > 1; i++)
             c.out[i] = c.in[i] + c.pad[i] + c.pad_end[i] - (c.kernel[i] - 1);

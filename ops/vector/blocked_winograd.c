@@ -1,8 +1,8 @@
 /* Convolutions of blocked channels with windows of 3 x 3 by Winograd's algorithm, as in winograd.h: F(4 x 4, 3 x 3)
- * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h). A dilated window
- * meets but one of each `dilation` rows and columns: these are images of their own, from which tiles are taken. With a
- * depth, a tile is its place in all slices, and the products of the window's slices are summed up before they are
- * transformed back.
+ * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h), or are, a portion
+ * of channels at a time, for each group of blocks of outputs. A dilated window meets but one of each `dilation` rows
+ * and columns: these are images of their own, from which tiles are taken. With a depth, a tile is its place in all
+ * slices, and the products of the window's slices are summed up before they are transformed back.
  *
  * A band of tiles is transformed for all channels; for each group of blocks of outputs, the numbers of each point are
  * multiplied (blocked_product.h) and the products transformed back. Filters are read once for a band, so it must not be
@@ -10,6 +10,7 @@
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_product.h"
 #include "ops/vector/blocked_span.h"
+#include "ops/vector/halves.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
@@ -23,6 +24,8 @@ enum {
     GAP = BLOCK,
     /* Floats of the filters of a portion of steps: 36 KB. */
     PORTION = 9 * 1024,
+    /* Floats of filters that were transformed for a run, for the second-level cache beside what they meet. */
+    TRANSFORMED = 144 * 1024,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
@@ -38,8 +41,8 @@ typedef struct work {
     size_t in_blocks, groups;    /* groups of blocks of outputs */
     size_t input_stride, product_stride;
     float *inputs, *products; /* one for each worker, but for shared inputs */
-    float *room;              /* for each worker's filters, if they are halves; else NULL */
-    size_t inputs_floats, products_floats;
+    float *room;              /* for each worker's filters, if they are halves or to be transformed; else NULL */
+    size_t inputs_floats, products_floats, room_floats;
     size_t first, last;     /* tiles of the shared band */
     xcvm_blocked_span head; /* the first output slices, often all */
     uint32_t status;        /* atomic */
@@ -340,6 +343,103 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
     }
 }
 
+/* ---- Filters that are transformed as they are used ---- */
+
+/* What three taps become, as in ops/blocked.c. */
+XCVM_INLINE void transform_filter(const xcvm_lanes *g, size_t stride, xcvm_lanes *u)
+{
+    const xcvm_lanes p = (-2.0f / 3.0f) * g[0] - (1.0f / 3.0f) * g[2 * stride], q = (ROOT2 / 3.0f) * g[stride];
+    const xcvm_lanes s = (1.0f / 6.0f) * g[0] + (1.0f / 3.0f) * g[2 * stride], t = (ROOT2 / 6.0f) * g[stride];
+    u[0] = g[0];
+    u[1] = p - q;
+    u[2] = p + q;
+    u[3] = s + t;
+    u[4] = s - t;
+    u[5] = g[2 * stride];
+}
+
+/* A window of 3 x 3 vectors, `pitch` floats apart, becomes points of vectors, `stride` floats apart. */
+XCVM_TILE_FUNCTION void transform_window(const float *w, size_t pitch, float *to, size_t stride)
+{
+    enum { SPAN = MOST_SPAN };
+    xcvm_lanes g[9], half[3 * SPAN];
+#pragma GCC unroll 9
+    for (size_t i = 0; i < 9; i++)
+        g[i] = xcvm_lanes_load(w + i * pitch);
+        /* Along columns, then along rows. */
+#pragma GCC unroll 3
+    for (size_t j = 0; j < 3; j++) {
+        xcvm_lanes u[SPAN];
+        transform_filter(g + j, 3, u);
+#pragma GCC unroll 6
+        for (size_t i = 0; i < SPAN; i++)
+            half[i * 3 + j] = u[i];
+    }
+#pragma GCC unroll 6
+    for (size_t i = 0; i < SPAN; i++) {
+        xcvm_lanes u[SPAN];
+        transform_filter(half + i * 3, 1, u);
+#pragma GCC unroll 6
+        for (size_t j = 0; j < SPAN; j++)
+            xcvm_lanes_store(to + (i * SPAN + j) * stride, u[j]);
+    }
+}
+
+/* Elements of the untransformed filters of a block of outputs before channel `channel`, where a block begins. */
+static size_t taps_before(size_t channel) { return channel * 9 * BLOCK; }
+
+/* Filters of channels [from, to) for blocks of outputs from `output` on: points, `stride` floats apart, of blocks of
+ * channels of vectors. */
+static void transform_filters(const work *r, size_t output, size_t blocks, size_t from, size_t to, size_t stride,
+                              float *filters)
+{
+    const xcvm_blocked_conv *c = r->c;
+    float wide[9 * BLOCK * BLOCK] __attribute__((aligned(64)));
+    for (size_t b = 0; b < blocks; b++)
+        for (size_t channel = from; channel < to; channel += BLOCK) {
+            const size_t at = taps_before((output + b) * c->channels + channel), count = least(to - channel, BLOCK);
+            const float *w = (const float *)c->w + at;
+            if (xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW)) {
+                xcvm_halves_load(c->w_dtype, c->w, at, taps_before(count), wide);
+                w = wide;
+            }
+            for (size_t i = 0; i < count; i++, filters += BLOCK)
+                for (size_t lane = 0; lane < BLOCK; lane += XCVM_LANES)
+                    transform_window(w + i * BLOCK + lane, count * BLOCK, filters + lane, stride);
+        }
+}
+
+/* A group of blocks of outputs for `count` tiles. Meanwhile the filters that come next are fetched, a share with each
+ * point. */
+static void multiply_untransformed(const work *r, size_t count, size_t output, size_t blocks, const float *inputs,
+                                   float *products, float *room)
+{
+    const xcvm_blocked_conv *c = r->c;
+    const xcvm_blocked_filters w = {c->w, c->w_dtype, taps_before(c->channels)};
+    const size_t fitting = TRANSFORMED / (r->points * BLOCK * BLOCK * blocks);
+    const size_t most = least(fitting < 1 ? 1 : fitting, XCVM_PRODUCT_STEPS), portions = ceil_div(r->in_blocks, most);
+    for (size_t i = 0; i < portions; i++) {
+        const size_t from = i * r->in_blocks / portions, to = (i + 1) * r->in_blocks / portions;
+        const size_t first = from * BLOCK, last = least(to * BLOCK, c->channels);
+        const size_t stride = blocks * (last - first) * BLOCK + GAP;
+        const size_t next =
+            taps_before(least(least((to + most) * BLOCK, c->channels) - last, most * BLOCK)) / r->points;
+        transform_filters(r, output, blocks, first, last, stride, room);
+        xcvm_blocked_product g = {.blocks = blocks,
+                                  .spacing = BLOCK,
+                                  .y_block = count * BLOCK,
+                                  .w_block = (last - first) * BLOCK,
+                                  .resume = i > 0};
+        set_steps(r, count, from, to, first * BLOCK, &r->head, &g);
+        for (size_t point = 0; point < r->points; point++) {
+            g.w = room + point * stride;
+            xcvm_blocked_fetch(&g, &w, taps_before(output * c->channels + last) + point * next, next, count);
+            xcvm_blocked_multiply(&g, inputs + point * r->input_stride, NULL, products + point * r->product_stride,
+                                  count);
+        }
+    }
+}
+
 static bool stopped(work *r)
 {
     const xcvm_status status = xcvm_kernel_poll(r->k);
@@ -352,12 +452,14 @@ static bool stopped(work *r)
 static void run_group(const work *r, size_t group, size_t first, size_t last, const float *inputs, int worker)
 {
     float *products = r->products + (size_t)worker * r->products_floats;
-    float *room = r->room != NULL ? r->room + (size_t)worker * PORTION : NULL;
+    float *room = r->room != NULL ? r->room + (size_t)worker * r->room_floats : NULL;
     const xcvm_blocked_conv *c = r->c;
     const size_t output = group * c->outputs / r->groups, blocks = (group + 1) * c->outputs / r->groups - output;
     const size_t filters = c->kernel[DEPTH] * c->channels * BLOCK, stride = c->outputs * filters;
     size_t at = output * filters;
-    for (size_t point = 0; point < r->points; point++, at += stride)
+    if (c->untransformed)
+        multiply_untransformed(r, last - first, output, blocks, inputs, products, room);
+    for (size_t point = 0; point < r->points && !c->untransformed; point++, at += stride)
         multiply_point(r, last - first, at, point + 1 < r->points ? at + stride : 0, blocks,
                        inputs + point * r->input_stride, products + point * r->product_stride, room);
     store_outputs(r, first, last, output, blocks, products);
@@ -394,6 +496,13 @@ static void run_groups(void *context, size_t begin, size_t end, int worker)
         run_group(r, group, r->first, r->last, r->inputs, worker);
 }
 
+/* Floats for a portion of filters of so many blocks. */
+static size_t room_for_filters(const work *r, size_t blocks)
+{
+    const size_t step = r->points * (blocks * BLOCK * BLOCK + GAP);
+    return least(ceil_div(TRANSFORMED, step) * step, r->in_blocks * step);
+}
+
 xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
@@ -423,12 +532,14 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     r.inputs_floats = r.points * r.input_stride;
     r.products_floats = r.points * r.product_stride;
     const size_t products_end = r.inputs_floats * (own ? threads : 1) + r.products_floats * threads;
-    const bool halves = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
-    r.inputs = xcvm_kernel_scratch(k, (products_end + (halves ? threads * PORTION : 0)) * sizeof(float));
+    r.room_floats = c->untransformed                               ? room_for_filters(&r, blocks)
+                    : xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? PORTION
+                                                                   : 0;
+    r.inputs = xcvm_kernel_scratch(k, (products_end + threads * r.room_floats) * sizeof(float));
     if (r.inputs == NULL)
         return XCVM_OUT_OF_MEMORY;
     r.products = r.inputs + r.inputs_floats * (own ? threads : 1);
-    r.room = halves ? r.inputs + products_end : NULL;
+    r.room = r.room_floats > 0 ? r.inputs + products_end : NULL;
     if (own) {
         xcvm_parallel(k->threads, r.bands, 1, run_bands, &r);
         return (xcvm_status)r.status;

@@ -435,6 +435,12 @@ START_TEST(cheapest_ways)
     ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
     for (int i = 0; i < 4; i++)
         c.pads[i] = c.dilations[i % 2] = 1;
+    /* Filters that transformed would take 38 MB; where there are many tiles, they would be transformed too often. */
+    c.channels = c.outputs = 512;
+    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 28;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
+    c.channels = c.outputs = 64;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd);
     c.in[0] = c.in[1] = c.out[0] = c.out[1] = 7;
     ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
     c.in[0] = c.in[1] = 56;

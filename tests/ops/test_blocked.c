@@ -125,7 +125,7 @@ static double at_f64(const shape *s, const float *x, const float *w, const float
 
 static void describe(const shape *s, char *text, size_t size)
 {
-    static const char *const names[] = {"direct", "depthwise", "winograd"};
+    static const char *const names[] = {"direct", "depthwise", "winograd", "winograd untransformed"};
     int length = snprintf(text, size, "%s%s tile %d batch %d group %d channels %d outputs %d", names[s->algorithm],
                           s->plain ? " plain" : "", (int)s->tile, (int)s->batch, (int)s->group, (int)s->channels,
                           (int)s->outputs);
@@ -142,7 +142,7 @@ static float *pack(const shape *s, float *w, xcvm_value *packed)
     const int64_t taps = volume_of(s->kernel, s->deep), points = (s->tile + 2) * (s->tile + 2);
     const xcvm_value given = space(total, s->channels, s->kernel, s->deep, 0, w);
     float *data;
-    if (s->algorithm == XCVM_BLOCKED_direct) {
+    if (xcvm_blocked_is_packed_direct(s->algorithm)) {
         data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
         xcvm_blocked_pack_direct(w, given.rank, given.dims, data);
         *packed = space(blocks, s->channels, s->kernel, s->deep, XCVM_CHANNEL_BLOCK, data);
@@ -366,8 +366,11 @@ static shape random_shape(int algorithm, bool dilated, bool deep)
         if (algorithm == XCVM_BLOCKED_depthwise) {
             s.group = s.outputs;
             s.outputs = s.channels = 1;
-        } else if (algorithm == XCVM_BLOCKED_winograd) {
-            s.tile = random_below(2) != 0 ? 4 : 2;
+        } else if (xcvm_blocked_is_winograd(algorithm)) {
+            const bool untransformed = algorithm == XCVM_BLOCKED_winograd_untransformed;
+            s.tile = untransformed || random_below(2) != 0 ? 4 : 2;
+            if (untransformed && random_below(4) == 0)
+                s.channels = random_from(60, 300);
             for (int i = 0; i < axes; i++) {
                 s.kernel[i] = i == DEPTH ? s.kernel[i] : 3;
                 s.stride[i] = 1;
@@ -402,7 +405,7 @@ START_TEST(random_convolutions)
 {
     for (int i = _i * AT_A_TIME; i < (_i + 1) * AT_A_TIME; i++) {
         random_state = (uint32_t)i + 1;
-        shape s = random_shape(i % 3, false, false);
+        shape s = random_shape(i % 4, false, false);
         check_conv(&s);
     }
 }
@@ -410,10 +413,11 @@ END_TEST
 
 START_TEST(dilated_convolutions)
 {
-    static const int algorithms[] = {XCVM_BLOCKED_direct, XCVM_BLOCKED_depthwise, XCVM_BLOCKED_winograd};
+    static const int algorithms[] = {XCVM_BLOCKED_direct, XCVM_BLOCKED_depthwise, XCVM_BLOCKED_winograd,
+                                     XCVM_BLOCKED_winograd_untransformed};
     for (int i = _i * AT_A_TIME; i < (_i + 1) * AT_A_TIME; i++) {
         random_state = (uint32_t)i + 1;
-        shape s = random_shape(algorithms[i % 3], true, false);
+        shape s = random_shape(algorithms[i % 4], true, false);
         check_conv(&s);
     }
 }

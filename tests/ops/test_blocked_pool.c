@@ -34,8 +34,7 @@ static float greatest(const float *y, int64_t width, int64_t lane)
     return most;
 }
 
-static void check_pool(xcvm_kernel_run run, int64_t tile, int64_t height, int64_t width,
-                       int activation)
+static void check_pool(xcvm_kernel_run run, int algorithm, int64_t tile, int64_t height, int64_t width, int activation)
 {
     static float x[BATCH * IN_BLOCKS * MOST * MOST * BLOCK], g[OUTPUTS * CHANNELS * 9],
         w[36 * BLOCKS * CHANNELS * BLOCK], b[BLOCKS * BLOCK], whole[BATCH * BLOCKS * MOST * MOST * BLOCK],
@@ -47,24 +46,30 @@ static void check_pool(xcvm_kernel_run run, int64_t tile, int64_t height, int64_
     x[17 * BLOCK] = NAN;
     for (size_t i = 0; i < sizeof g / sizeof *g; i++)
         g[i] = random_float();
-    xcvm_blocked_pack_winograd(g, 4, (const int64_t[]){OUTPUTS, CHANNELS, 3, 3}, tile, w);
+    const int64_t filter[] = {OUTPUTS, CHANNELS, 3, 3};
+    const bool untransformed = algorithm == XCVM_BLOCKED_winograd_untransformed;
+    if (untransformed)
+        xcvm_blocked_pack_direct(g, 4, filter, w);
+    else
+        xcvm_blocked_pack_winograd(g, 4, filter, tile, w);
     for (size_t i = 0; i < sizeof b / sizeof *b; i++)
         b[i] = random_float();
     xcvm_value vx = tensor(5, (const int64_t[]){BATCH, IN_BLOCKS, height, width, BLOCK}, x),
                vw = tensor(4, (const int64_t[]){(tile + 2) * (tile + 2), BLOCKS, CHANNELS, BLOCK}, w),
+               vu = tensor(5, (const int64_t[]){BLOCKS, CHANNELS, 3, 3, BLOCK}, w),
                vb = tensor(1, (const int64_t[]){BLOCKS * BLOCK}, b),
                y = tensor(5, (const int64_t[]){BATCH, BLOCKS, height, width, BLOCK}, whole),
                p = tensor(5, (const int64_t[]){BATCH, BLOCKS, half[0], half[1], BLOCK}, pooled);
     xcvm_BlockedConv_args a = {.y = &y,
                                .x = &vx,
-                               .w = &vw,
+                               .w = untransformed ? &vu : &vw,
                                .b = &vb,
                                .strides = {ones, 2},
                                .pads = {pads, 4},
                                .dilations = {ones, 2},
                                .group = 1,
                                .activation = activation,
-                               .algorithm = XCVM_BLOCKED_winograd,
+                               .algorithm = algorithm,
                                .pool = 1};
     run_kernel(run, &a, 1, "BlockedConv");
     a.y = &p;
@@ -89,10 +94,12 @@ START_TEST(greatest_of_four)
 {
     const xcvm_kernel_run runs[] = {xcvm_kernel_of(XCVM_OP_BlockedConv), xcvm_BlockedConv_run};
     for (size_t r = 0; r < sizeof runs / sizeof *runs; r++)
-        for (int64_t tile = 2; tile <= 4; tile += 2)
-            for (int64_t size = 2; size <= MOST; size++) {
-                check_pool(runs[r], tile, size, MOST + 2 - size, XCVM_ACTIVATION_Relu);
-                check_pool(runs[r], tile, MOST + 2 - size, 8, XCVM_ACTIVATION_HardSwish);
+        for (int64_t size = 2; size <= MOST; size++)
+            for (int way = 0; way < 3; way++) {
+                const int algorithm = way < 2 ? XCVM_BLOCKED_winograd : XCVM_BLOCKED_winograd_untransformed;
+                const int64_t tile = way == 0 ? 2 : 4;
+                check_pool(runs[r], algorithm, tile, size, MOST + 2 - size, XCVM_ACTIVATION_Relu);
+                check_pool(runs[r], algorithm, tile, MOST + 2 - size, 8, XCVM_ACTIVATION_HardSwish);
             }
 }
 END_TEST
