@@ -184,7 +184,7 @@ void xcc_block_filter_pack(const xcc_block_way *way, const float *w, int rank, c
     if (way->algorithm == XCVM_BLOCKED_direct)
         xcvm_blocked_pack_direct(w, rank, dims, packed);
     else if (way->algorithm == XCVM_BLOCKED_depthwise)
-        xcvm_blocked_pack_depthwise(w, dims, packed);
+        xcvm_blocked_pack_depthwise(w, rank, dims, packed);
     else
         xcvm_blocked_pack_winograd(w, rank, dims, way->tile, packed);
 }
