@@ -204,7 +204,7 @@ void xcc_block_filter_pack(const xcc_block_way *way, const float *w, int rank, c
     if (xcvm_blocked_is_packed_direct(way->algorithm))
         xcvm_blocked_pack_direct(w, rank, dims, packed);
     else if (way->algorithm == XCVM_BLOCKED_depthwise)
-        xcvm_blocked_pack_depthwise(w, dims, packed);
+        xcvm_blocked_pack_depthwise(w, rank, dims, packed);
     else
         xcvm_blocked_pack_winograd(w, rank, dims, way->tile, packed);
 }
@@ -255,8 +255,11 @@ static xcc_block_shape shape_of(const xcc_blocker *s, const xcc_block_candidate 
 static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
 {
     const double work = results(c) / padded(c->outputs) * (double)c->outputs * additions(c);
-    if (way->algorithm == XCVM_BLOCKED_depthwise)
-        return work / PLAIN_DEPTHWISE;
+    if (way->algorithm == XCVM_BLOCKED_depthwise) {
+        /* With a depth, Conv multiplies whole planes, whatever their strides. */
+        const double strides = c->axes == 3 ? (double)(c->strides[1] * c->strides[2]) : 1.0;
+        return work * strides / PLAIN_DEPTHWISE;
+    }
     if (xcvm_blocked_is_winograd(way->algorithm) && c->axes == 2)
         return fmax(work / PLAIN_WINOGRAD,
                     winograd_ns(c, 4) + TRANSFORM * 36.0 * padded(c->outputs) * padded(c->channels) / BLOCKED_WINOGRAD);

@@ -42,7 +42,7 @@ static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
     int64_t outputs = w->type.dims[0], channels = w->type.dims[1];
     c->kind = XCC_BLOCK_CONV;
     if (a->group > 1 && channels == 1)
-        return outputs == a->group && xcc_block_axes(x) == 2;
+        return outputs == a->group;
     c->plain_input = a->group == 1 && channels <= XCVM_BLOCKED_PLAIN_CHANNELS;
     return a->group == 1 || (channels % XCVM_CHANNEL_BLOCK == 0 && outputs / a->group % XCVM_CHANNEL_BLOCK == 0);
 }

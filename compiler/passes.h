@@ -13,7 +13,7 @@
     X(fold, "what depends on constants alone is computed now, by the machine's own kernels")                           \
     X(pack, "constant matrices as products by them need them in memory")                                               \
     X(block, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")                \
-    X(narrow, "weights that were packed, and embeddings, in fewer bits: large ones, or as asked for")                  \
+    X(narrow, "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")              \
     X(schedule, "the order of nodes, chosen for little memory")                                                        \
     X(fuse, "element-wise neighbours become one function each of a kernel library, if one is asked for")
 

@@ -5,10 +5,18 @@
 
 enum { BLOCK = XCVM_CHANNEL_BLOCK };
 
+/* Positions of a window. */
+static int64_t taps_of(int rank, const int64_t *dims)
+{
+    int64_t taps = 1;
+    for (int i = 2; i < rank; i++)
+        taps *= dims[i];
+    return taps;
+}
+
 void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, float *packed)
 {
-    const int64_t outputs = dims[0], channels = dims[1], depth = rank > 4 ? dims[2] : 1;
-    const int64_t taps = depth * dims[rank - 2] * dims[rank - 1];
+    const int64_t outputs = dims[0], channels = dims[1], taps = taps_of(rank, dims);
     for (int64_t block = 0; block < outputs; block += BLOCK)
         for (int64_t first = 0; first < channels; first += BLOCK) {
             const int64_t last = channels - first < BLOCK ? channels : first + BLOCK;
@@ -19,9 +27,9 @@ void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, flo
         }
 }
 
-void xcvm_blocked_pack_depthwise(const float *w, const int64_t dims[4], float *packed)
+void xcvm_blocked_pack_depthwise(const float *w, int rank, const int64_t *dims, float *packed)
 {
-    const int64_t channels = dims[0], taps = dims[2] * dims[3];
+    const int64_t channels = dims[0], taps = taps_of(rank, dims);
     for (int64_t block = 0; block < channels; block += BLOCK)
         for (int64_t tap = 0; tap < taps; tap++, packed += BLOCK)
             for (int64_t c = 0; c < BLOCK; c++)

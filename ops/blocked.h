@@ -14,7 +14,7 @@
  *            for each block of up to 16 input channels, the window's positions slice by slice and row by row, of each
  *            the block's input channels, of each 16 output channels. With more than one group, outputs and channels of
  *            a group are multiples of 16.
- * depthwise  f32[C16, kh, kw, 16]; a filter for each channel, of two axes.
+ * depthwise  f32[C16, kh, kw, 16], or f32[C16, kd, kh, kw, 16]; a filter for each channel.
  * winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the filters, or each
  *            slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1 and
  *            one group.
@@ -49,7 +49,7 @@ static inline int64_t xcvm_blocks_of(int64_t channels)
 /* Packing: w is a filter as Conv takes it, of shape dims [K, Cg, kh, kw] or [K, Cg, kd, kh, kw]; `packed` has room for
  * the shape above. */
 void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, float *packed);
-void xcvm_blocked_pack_depthwise(const float *w, const int64_t dims[4], float *packed);
+void xcvm_blocked_pack_depthwise(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, int64_t tile, float *packed);
 void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed);
 

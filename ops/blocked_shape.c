@@ -151,10 +151,9 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_depthwise || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
                  TYPE_MISMATCH, "w is %s, depthwise needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
-    const bool flat = a->algorithm == XCVM_BLOCKED_depthwise || a->algorithm == XCVM_BLOCKED_winograd_untransformed;
-    const size_t most = flat ? 2 : MOST_AXES;
-    XCVM_REQUIRE(t, a->strides.count >= 2 && a->strides.count <= most, INVALID_ARGUMENT,
-                 "there are %zu strides, 2%s are possible", a->strides.count, most == 2 ? "" : " or 3");
+    const bool flat = a->algorithm == XCVM_BLOCKED_winograd_untransformed;
+    XCVM_REQUIRE(t, a->strides.count == 2 || (a->strides.count == MOST_AXES && !flat), INVALID_ARGUMENT,
+                 "there are %zu strides, 2%s are possible", a->strides.count, flat ? "" : " or 3");
     filter f = {.axes = (int)a->strides.count};
     const int rank = f.axes + 3;
     XCVM_TRY(read_filter(t, a, &f));

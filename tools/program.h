@@ -19,7 +19,7 @@ enum { DEFAULT_OPTIMIZATION = 2 };
     {                                                                                                                  \
         "weights", 0, "auto|f32|f24|f16|bf16", OPTION_CHOICE, offsetof(type, weights), 0, 0,                           \
             "the type that the constant weights of matrix products, convolutions and recurrent networks, and "         \
-            "embeddings, are stored in; auto: large ones as f24, others as f32"                                        \
+            "embeddings, are stored in; auto: large matrices as f24, all else as f32"                                  \
     }
 
 /* Options of every subcommand that takes a PROG. */

@@ -1,8 +1,11 @@
 /* Convolutions of each channel by itself, channels in blocks: rows of x are copied with their padding into a ring of
  * those that a window meets, and runs of output pixels summed up in registers. Dilated windows take the positions that
- * lie inside straight from x: their ring would hold many rows that they do not meet. */
+ * lie inside straight from x: their ring would hold many rows that they do not meet. The slices of a window are taken
+ * one by one, and sums wait in y meanwhile. */
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_span.h"
+
+#include <math.h>
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
@@ -15,7 +18,8 @@ enum {
 #endif
     /* Floats of a ring at most. */
     LARGEST_RING = 4 * 1024 * 1024,
-    THREAD_WORK = 100 * 1000
+    THREAD_WORK = 100 * 1000,
+    DEPTH = XCVM_BLOCKED_DEPTH
 };
 
 typedef struct work {
@@ -56,6 +60,7 @@ typedef struct row_sum {
     const float *w;             /* of the block, for the first position of the window */
     size_t rows, columns, skip; /* of the window; floats of w from the end of a row to the next */
     size_t width;               /* pixels of the output row */
+    float low, high;            /* sums are clamped to */
     xcvm_lanes start[VECTORS];
 } row_sum;
 
@@ -65,7 +70,7 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
                                 const size_t pixels, size_t at, const float *z, float *y)
 {
     const xcvm_blocked_conv *c = g->c;
-    const xcvm_lanes low = xcvm_lanes_all(c->activation.low), high = xcvm_lanes_all(c->activation.high);
+    const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
     for (size_t v = 0; v < VECTORS; v++) {
         xcvm_lanes sum[RUN];
         const float *w = g->w + v * XCVM_LANES;
@@ -146,17 +151,51 @@ static bool stopped(work *r)
     return status != XCVM_OK;
 }
 
-static void set_block(const xcvm_blocked_conv *c, size_t block, row_sum *g)
+/* One slice of the window for output rows [begin, end) of one slice, counted through all slices, blocks and images. */
+typedef struct pass {
+    size_t begin, end;
+    const float *x; /* the slice of x; NULL: windows meet none */
+    const float *w; /* of the slice of the window */
+    const float *b; /* NULL: none, or there was a pass before */
+    const float *z; /* NULL, or the residual; y, if there was a pass before */
+    bool last;
+} pass;
+
+static void set_pass(const xcvm_blocked_conv *c, const pass *p, row_sum *g)
 {
-    g->w = (const float *)c->w + block * c->kernel[0] * c->kernel[1] * BLOCK;
+    g->w = p->w;
+    g->low = p->last ? c->activation.low : -INFINITY;
+    g->high = p->last ? c->activation.high : INFINITY;
     for (size_t v = 0; v < VECTORS; v++)
-        g->start[v] = c->b != NULL ? xcvm_lanes_load(c->b + block * BLOCK + v * XCVM_LANES) : (xcvm_lanes){0};
+        g->start[v] = p->b != NULL ? xcvm_lanes_load(p->b + v * XCVM_LANES) : (xcvm_lanes){0};
 }
 
-/* Output rows [begin, end) of all blocks and images. */
-static void run_rows(void *context, size_t begin, size_t end, int worker)
+/* Output rows [begin, end) of all slices, blocks and images. */
+static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run)(work *, const pass *, int))
 {
-    work *r = context;
+    const xcvm_blocked_conv *c = r->c;
+    const size_t plane = c->in[0] * c->in[1] * BLOCK, taps = c->kernel[0] * c->kernel[1] * BLOCK;
+    for (size_t i = begin, last; i < end; i = last) {
+        const size_t slice = i / c->out[0], at = slice % c->out[DEPTH], image = slice / c->out[DEPTH];
+        const size_t block = image % c->outputs;
+        const xcvm_blocked_span s = xcvm_blocked_span_from(c, DEPTH, at, at + 1);
+        const size_t top = at * c->stride[DEPTH] - c->pad[DEPTH];
+        last = least(end, (slice + 1) * c->out[0]);
+        pass p = {.begin = i, .end = last, .b = c->b != NULL ? c->b + block * BLOCK : NULL, .z = c->z};
+        for (size_t tap = s.tap; !p.last; tap++) {
+            const bool inside = tap < s.tap_end;
+            p.x = inside ? c->x + (image * c->in[DEPTH] + top + tap * c->dilation[DEPTH]) * plane : NULL;
+            p.w = (const float *)c->w + (block * c->kernel[DEPTH] + (inside ? tap : 0)) * taps;
+            p.last = tap + 1 >= s.tap_end;
+            run(r, &p, worker);
+            p.b = NULL;
+            p.z = c->y;
+        }
+    }
+}
+
+static void run_rows(work *r, const pass *p, int worker)
+{
     const xcvm_blocked_conv *c = r->c;
     const size_t floats = r->pitch * BLOCK;
     const size_t reach = (c->kernel[0] - 1) * c->dilation[0] + 1;
@@ -165,25 +204,21 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
                  .ring_rows = r->ring_rows,
                  .ring_floats = floats,
                  .c = c,
-                 .rows = c->kernel[0],
+                 .rows = p->x != NULL ? c->kernel[0] : 0,
                  .columns = c->kernel[1],
                  .width = c->out[1]};
-    size_t next = 0; /* the first row that is not in the ring */
-    for (size_t i = begin; i < end; i++) {
-        const size_t row = i % c->out[0], plane = i / c->out[0];
-        if (row == 0 || i == begin) {
-            if (stopped(r))
-                return;
-            next = 0;
-            set_block(c, plane % c->outputs, &g);
-        }
+    if (stopped(r))
+        return;
+    set_pass(c, p, &g);
+    size_t next = 0, row = p->begin % c->out[0]; /* next: the first row that is not in the ring */
+    for (size_t i = p->begin; i < p->end; i++, row++) {
         const size_t top = row * c->stride[0];
-        for (next = next < top ? top : next; next < top + reach; next++)
-            copy_row(r, c->x + plane * c->in[0] * c->in[1] * BLOCK, next, ring + next % r->ring_rows * floats);
+        for (next = next < top ? top : next; next < top + reach && p->x != NULL; next++)
+            copy_row(r, p->x, next, ring + next % r->ring_rows * floats);
         g.ring_row = top % r->ring_rows;
         const size_t at = i * c->out[1] * BLOCK;
-        choose_row(&g, c->z != NULL ? c->z + at : NULL, c->y + at);
-        if (c->activation.kind != XCVM_ACTIVATION_none)
+        choose_row(&g, p->z != NULL ? p->z + at : NULL, c->y + at);
+        if (c->activation.kind != XCVM_ACTIVATION_none && p->last)
             xcvm_activate_row(&c->activation, c->y + at, c->out[1] * BLOCK);
     }
 }
@@ -196,37 +231,47 @@ static bool is_apart(const xcvm_blocked_conv *c, int axis)
 }
 
 /* The same of dilated windows. */
-static void run_dilated(void *context, size_t begin, size_t end, int worker)
+static void run_dilated(work *r, const pass *p, int worker)
 {
-    work *r = context;
     const xcvm_blocked_conv *c = r->c;
     (void)worker;
-    for (size_t i = begin, last = begin; i < end; i = last) {
-        const size_t row = i % c->out[0], plane = i / c->out[0], left = end - i, down = c->out[0] - row;
-        const xcvm_blocked_span rows = xcvm_blocked_span_from(c, 0, row, row + (down < left ? down : left));
+    for (size_t i = p->begin, last = i; i < p->end; i = last) {
+        const size_t row = i % c->out[0];
+        const xcvm_blocked_span rows = xcvm_blocked_span_from(c, 0, row, row + p->end - i);
         last = i + rows.last - rows.first;
         if (stopped(r))
             return;
         row_sum of_block = {
             .ring_rows = SIZE_MAX, .ring_floats = c->in[1] * BLOCK, .c = c, .rows = rows.tap_end - rows.tap};
-        set_block(c, plane % c->outputs, &of_block);
+        set_pass(c, p, &of_block);
         for (xcvm_blocked_span columns = {.last = 0}; columns.last < c->out[1];) {
             columns = xcvm_blocked_span_from(c, 1, columns.last, c->out[1]);
             row_sum g = of_block;
             g.columns = columns.tap_end - columns.tap;
             g.skip = (c->kernel[1] - g.columns) * BLOCK;
-            g.rows = g.columns > 0 ? g.rows : 0;
+            g.rows = g.columns > 0 && p->x != NULL ? g.rows : 0;
             g.width = columns.last - columns.first;
             g.w += (rows.tap * c->kernel[1] + columns.tap) * BLOCK;
-            g.ring = c->x + plane * c->in[0] * c->in[1] * BLOCK + xcvm_blocked_span_place(c, &rows, &columns, BLOCK);
+            /* Without positions inside nothing is read. */
+            g.ring = g.rows > 0 ? p->x + xcvm_blocked_span_place(c, &rows, &columns, BLOCK) : NULL;
             size_t at = (i * c->out[1] + columns.first) * BLOCK;
             for (size_t j = i; j < last; j++, at += c->out[1] * BLOCK, g.ring_row += c->stride[0]) {
-                choose_row(&g, c->z != NULL ? c->z + at : NULL, c->y + at);
-                if (c->activation.kind != XCVM_ACTIVATION_none)
+                choose_row(&g, p->z != NULL ? p->z + at : NULL, c->y + at);
+                if (c->activation.kind != XCVM_ACTIVATION_none && p->last)
                     xcvm_activate_row(&c->activation, c->y + at, g.width * BLOCK);
             }
         }
     }
+}
+
+static void run_ring_range(void *context, size_t begin, size_t end, int worker)
+{
+    run_passes(context, begin, end, worker, run_rows);
+}
+
+static void run_dilated_range(void *context, size_t begin, size_t end, int worker)
+{
+    run_passes(context, begin, end, worker, run_dilated);
 }
 
 xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
@@ -235,10 +280,11 @@ xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
     const double pitch =
         (double)(c->out[1] - 1) * (double)c->stride[1] + (double)(c->kernel[1] - 1) * (double)c->dilation[1] + 1.0;
     work r = {.k = k, .c = c};
-    const double each = (double)(c->out[1] * BLOCK) * (double)(c->kernel[0] * c->kernel[1] + 4);
-    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1, count = c->batch * c->outputs;
+    const double each = (double)(c->out[1] * BLOCK) * (double)(c->kernel[DEPTH] * c->kernel[0] * c->kernel[1] + 4);
+    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
+    const size_t count = c->batch * c->outputs * c->out[DEPTH] * c->out[0];
     if (is_apart(c, 0) || is_apart(c, 1) || rows * pitch * BLOCK > LARGEST_RING) {
-        xcvm_parallel(k->threads, count * c->out[0], grain, run_dilated, &r);
+        xcvm_parallel(k->threads, count, grain, run_dilated_range, &r);
         return (xcvm_status)r.status;
     }
     r.ring_rows = (size_t)rows;
@@ -247,6 +293,6 @@ xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
     r.scratch = xcvm_kernel_scratch(k, threads * r.ring_rows * r.pitch * BLOCK * sizeof(float));
     if (r.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    xcvm_parallel(k->threads, count * c->out[0], grain, run_rows, &r);
+    xcvm_parallel(k->threads, count, grain, run_ring_range, &r);
     return (xcvm_status)r.status;
 }
