@@ -246,7 +246,7 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
 {
     const xcvm_blocked_conv *c = r->c;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * BLOCK};
-    xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_block = count * BLOCK};
+    xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_spacing = BLOCK, .y_block = count * BLOCK};
     size_t most = PORTION / (BLOCK * BLOCK * blocks);
     most = most < XCVM_PRODUCT_STEPS ? most : XCVM_PRODUCT_STEPS;
     const size_t portions = ceil_div(r->in_blocks, most);
