@@ -13,9 +13,9 @@
  *            channels, the window's positions row by row, of each the block's input channels, of each 16 output
  *            channels. With more than one group, outputs and channels of a group are multiples of 16.
  * depthwise  f32[C16, kh, kw, 16]; a filter for each channel.
- * transposed f32[K16, C, kh, kw, 16], of BlockedConvTranspose: as direct, but a block of output channels holds one phase
- *            after the other, (i, j) for i < stride of rows, j < stride of columns, each with the window's positions
- *            that are i and j beyond multiples of the strides.
+ * transposed f32[K16, C, kh, kw, 16], of BlockedConvTranspose: as direct, but a block of output channels holds one
+ *            phase after the other, (i, j) for i < stride of rows, j < stride of columns, each with the window's
+ *            positions that are i and j beyond multiples of the strides.
  * winograd   f32[(tile + 2)^2, K16, C, 16], tile 2 or 4: the filters transformed for F(tile x tile, 3 x 3), for
  *            windows of 3 x 3, stride 1 and one group. */
 #ifndef XCVM_OPS_BLOCKED_H

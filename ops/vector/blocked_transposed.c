@@ -83,7 +83,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
         p->bands = least(ceil_div(p->bands, threads) * threads, p->rows);
     p->in_rows = p->copied ? ceil_div(p->rows, p->bands) + p->reach[0] : c->in[0];
     p->block_floats = p->pitch * p->in_rows * BLOCK;
-    if (__builtin_mul_overflow(row, p->in_rows, &floats))
+    if (__builtin_mul_overflow(row, p->in_rows, &floats) || floats > SIZE_MAX / 2)
         return false;
     p->copy_floats = p->copied ? floats : 0;
     p->room_floats = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_HALF) ? PORTION : 0;
