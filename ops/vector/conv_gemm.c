@@ -201,7 +201,7 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
     gather_rows(g, k0, k1, n0, n1, panels);
 }
 
-/* A product with one row for each channel is none for xcvm_conv_apart to leave. */
+/* Products of one row for each channel would be little but gathering: xcvm_conv_apart takes those. */
 static bool is_product(const xcvm_conv_shape *s)
 {
     return s->channels != 1 || s->outputs != 1 || !xcvm_conv_apart.fits(s);
