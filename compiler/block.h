@@ -8,8 +8,9 @@
 
 typedef enum xcc_block_kind {
     XCC_BLOCK_CONV,
-    XCC_BLOCK_UNARY,  /* element-wise; further operands are numbers */
-    XCC_BLOCK_BINARY, /* element-wise; operands are broadcast over batch and space, not over channels */
+    XCC_BLOCK_TRANSPOSED, /* convolution */
+    XCC_BLOCK_UNARY,      /* element-wise; further operands are numbers */
+    XCC_BLOCK_BINARY,     /* element-wise; operands are broadcast over batch and space, not over channels */
     XCC_BLOCK_POOL,
     XCC_BLOCK_REDUCE, /* over all spatial axes */
     XCC_BLOCK_AFFINE, /* BatchNormalization in inference */

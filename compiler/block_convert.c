@@ -125,6 +125,18 @@ static xcc_value *new_vector(xcc_blocker *s, int64_t channels)
     return v;
 }
 
+/* Gives a bias, if there is one, elements for whole blocks. */
+static bool pad_bias(xcc_blocker *s, int64_t outputs, xcc_value **bias)
+{
+    if (*bias == NULL)
+        return true;
+    xcc_value *padded = new_vector(s, outputs);
+    if (padded != NULL)
+        xcvm_blocked_pack_bias((*bias)->type.data, outputs, padded->type.data);
+    *bias = padded;
+    return padded != NULL;
+}
+
 static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, c->node);
@@ -132,13 +144,8 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
     const xcc_value *packed = pack(s, c->way, w);
     if (packed == NULL)
         return XCVM_OUT_OF_MEMORY;
-    if (bias != NULL) {
-        xcc_value *padded = new_vector(s, w->type.dims[0]);
-        if (padded == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        xcvm_blocked_pack_bias(bias->type.data, w->type.dims[0], padded->type.data);
-        bias = padded;
-    }
+    if (!pad_bias(s, w->type.dims[0], &bias))
+        return XCVM_OUT_OF_MEMORY;
     if (!c->plain_input || (s->values[x->id].blocked != NULL && s->values[x->id].blocked->graph == s->g))
         x = blocked(s, c->node, x);
     if (z != NULL)
@@ -150,6 +157,31 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
                   .activation = a->activation, .activation_params = a->activation_params,
                   .algorithm = c->way->algorithm, .pool = 1));
     xcc_node_set_input(c->node, 1, NULL);
+    xcc_constant_release(w);
+    return XCVM_OK;
+}
+
+/* ConvTranspose `n`, and an activation of it if `c` is one. */
+static xcvm_status convert_transposed(xcc_blocker *s, const xcc_block_candidate *c, xcc_node *n)
+{
+    const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
+    double params[XCC_MOST_PARAMS];
+    size_t count = 0;
+    int activation = c->node != n ? xcc_activation_of(c->node, params, &count) : XCVM_ACTIVATION_none;
+    xcc_value *w = xcc_value_of(a->w), *bias = xcc_value_of(a->b);
+    const int64_t *d = w->type.dims;
+    const int64_t dims[] = {xcvm_blocks_of(d[1]), d[0], d[2], d[3], XCVM_CHANNEL_BLOCK};
+    const xcc_value *packed = xcc_constant_blank(s->m->graph, XCVM_F32, sizeof dims / sizeof *dims, dims);
+    if (packed == NULL || !pad_bias(s, d[1], &bias))
+        return XCVM_OUT_OF_MEMORY;
+    xcvm_blocked_pack_transposed(w->type.data, d, a->strides.at, packed->type.data);
+    const xcc_value *x = blocked(s, c->node, xcc_value_of(a->x));
+    if (x == NULL)
+        return s->m->error->status;
+    XCVM_TRY(EMIT(s, c, BlockedConvTranspose, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias),
+                  .strides = a->strides, .pads = a->pads, .output_padding = a->output_padding, .activation = activation,
+                  .activation_params = {params, count}));
+    xcc_node_set_input(n, 1, NULL);
     xcc_constant_release(w);
     return XCVM_OK;
 }
@@ -216,13 +248,14 @@ static const xcc_block_candidate *sole_user(const xcc_blocker *s, const xcc_bloc
 }
 
 /* Whether another candidate does a node's work with its own: BatchNormalization that of Concat, an activation that of
- * BatchNormalization. */
+ * BatchNormalization and ConvTranspose. */
 static bool is_absorbed(const xcc_blocker *s, const xcc_block_candidate *c)
 {
     double params[XCC_MOST_PARAMS];
     size_t count;
     const xcc_block_candidate *user =
-        c->kind == XCC_BLOCK_CONCAT || c->kind == XCC_BLOCK_AFFINE ? sole_user(s, c) : NULL;
+        c->kind == XCC_BLOCK_CONCAT || c->kind == XCC_BLOCK_AFFINE || c->kind == XCC_BLOCK_TRANSPOSED ? sole_user(s, c)
+                                                                                                      : NULL;
     if (user == NULL)
         return false;
     return c->kind == XCC_BLOCK_CONCAT
@@ -274,8 +307,12 @@ static xcvm_status convert_affine(xcc_blocker *s, const xcc_block_candidate *c, 
 static xcvm_status convert_unary(xcc_blocker *s, const xcc_block_candidate *c)
 {
     const xcc_block_candidate *from = xcc_block_candidate_of(s, c->node->uses[0].value->producer);
-    if (from != NULL && from->chosen && from->kind == XCC_BLOCK_AFFINE && is_absorbed(s, from))
-        return convert_affine(s, c, from->node);
+    if (from != NULL && from->chosen && is_absorbed(s, from)) {
+        if (from->kind == XCC_BLOCK_AFFINE)
+            return convert_affine(s, c, from->node);
+        if (from->kind == XCC_BLOCK_TRANSPOSED)
+            return convert_transposed(s, c, from->node);
+    }
     return convert_same(s, c, 1);
 }
 
@@ -437,6 +474,8 @@ static xcvm_status convert_node(xcc_blocker *s, const xcc_block_candidate *c)
     switch (c->kind) {
     case XCC_BLOCK_CONV:
         return convert_conv(s, c);
+    case XCC_BLOCK_TRANSPOSED:
+        return convert_transposed(s, c, c->node);
     case XCC_BLOCK_UNARY:
         return convert_unary(s, c);
     case XCC_BLOCK_BINARY:

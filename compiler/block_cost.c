@@ -10,6 +10,7 @@
 #define PLAIN_WINDOW 50.0
 #define PLAIN_NARROW 20.0 /* few input channels */
 #define PLAIN_DEPTHWISE 12.0
+#define PLAIN_TRANSPOSED 65.0
 #define BLOCKED_PRODUCT 90.0
 #define BLOCKED_NARROW 60.0
 #define BLOCKED_DEPTHWISE 40.0
@@ -267,6 +268,15 @@ static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
     return work / (c->plain_input ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW) + filters_ns(c);
 }
 
+/* Both read the filters once. */
+static double transposed_gain_ns(const xcc_blocker *s, const xcc_node *n)
+{
+    const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
+    const int64_t *w = a->w->dims;
+    const double spread = elements_of(s, xcc_value_of(a->x), false) * (double)w[2] * (double)w[3];
+    return spread * ((double)w[1] / PLAIN_TRANSPOSED - padded(w[1]) / BLOCKED_PRODUCT);
+}
+
 void xcc_block_estimate(xcc_blocker *s, xcc_block_candidate *c)
 {
     const xcc_value *y = xcc_node_output(c->node, 0);
@@ -275,6 +285,10 @@ void xcc_block_estimate(xcc_blocker *s, xcc_block_candidate *c)
         const xcc_block_way *fastest = s->m->options->tune ? xcc_block_fastest(s, &shape) : NULL;
         c->way = fastest != NULL ? fastest : xcc_block_cheapest(&shape);
         c->gain_ns = plain_ns(&shape, c->way) - c->way->estimate(&shape, c->way->tile);
+        return;
+    }
+    if (c->kind == XCC_BLOCK_TRANSPOSED) {
+        c->gain_ns = transposed_gain_ns(s, c->node);
         return;
     }
     if (c->kind == XCC_BLOCK_REDUCE)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHANNELS = 1, FIRST_AXIS = 2, IMAGE_RANK = XCC_IMAGE_RANK };
+enum { CHANNELS = 1, FIRST_AXIS = 2, IMAGE_RANK = XCC_IMAGE_RANK, PLANE_RANK = IMAGE_RANK - 1 };
 
 /* The height and width of an image of which nothing is known, and its depth. */
 #define USUAL_SIZE 224.0
@@ -14,7 +14,7 @@ enum { CHANNELS = 1, FIRST_AXIS = 2, IMAGE_RANK = XCC_IMAGE_RANK };
 bool xcc_block_is_image(const xcc_value *v)
 {
     return v != NULL && v->type.kind == XCVM_KIND_TENSOR && v->type.dtype == XCVM_F32 &&
-           (v->type.rank == IMAGE_RANK || v->type.rank == IMAGE_RANK - 1) && v->type.dims[CHANNELS] > 0;
+           (v->type.rank == IMAGE_RANK || v->type.rank == PLANE_RANK) && v->type.dims[CHANNELS] > 0;
 }
 
 bool xcc_block_is_point(const xcc_value *v)
@@ -45,6 +45,21 @@ static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
         return outputs == a->group;
     c->plain_input = a->group == 1 && channels <= XCVM_BLOCKED_PLAIN_CHANNELS;
     return a->group == 1 || (channels % XCVM_CHANNEL_BLOCK == 0 && outputs / a->group % XCVM_CHANNEL_BLOCK == 0);
+}
+
+/* One group, a window that is not dilated, and no cutting beyond what padding does. */
+static bool describe_conv_transpose(const xcc_node *n, xcc_block_candidate *c)
+{
+    const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
+    const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
+    c->kind = XCC_BLOCK_TRANSPOSED;
+    bool plain = a->group == 1;
+    for (size_t i = 0; i < a->pads.count; i++)
+        plain = plain && a->pads.at[i] >= 0;
+    for (size_t i = 0; i < a->dilations.count && i + FIRST_AXIS < PLANE_RANK; i++)
+        plain = plain && (a->dilations.at[i] == 1 || w->type.rank != PLANE_RANK || w->type.dims[FIRST_AXIS + i] == 1);
+    return plain && is_variable_image(xcc_value_of(a->x)) && xcc_is_constant(w) && w->type.rank == PLANE_RANK &&
+           xcvm_element_count(&w->type) > 0 && (b == NULL || xcc_is_constant(b));
 }
 
 /* ---- Element-wise ---- */
@@ -203,6 +218,8 @@ bool xcc_block_describe(xcc_node *n, xcc_block_candidate *c)
     switch (n->row->opcode) {
     case XCVM_OP_Conv:
         return describe_conv(n, c);
+    case XCVM_OP_ConvTranspose:
+        return describe_conv_transpose(n, c);
     case XCVM_OP_Add:
     case XCVM_OP_Sub:
     case XCVM_OP_Mul:
@@ -269,6 +286,8 @@ static xcvm_ints strides_of(const xcc_node *n)
     switch (n->kind == XCC_INSTRUCTION ? n->row->opcode : XCVM_OP_NONE) {
     case XCVM_OP_Conv:
         return XCC_ARGS(Conv, n)->strides;
+    case XCVM_OP_ConvTranspose:
+        return XCC_ARGS(ConvTranspose, n)->strides;
     case XCVM_OP_MaxPool:
         return XCC_ARGS(MaxPool, n)->strides;
     case XCVM_OP_AveragePool:
@@ -290,7 +309,8 @@ void xcc_block_assume_size(xcc_blocker *s, const xcc_value *y, const xcc_node *n
         if (x != NULL && x->type.rank == y->type.rank && s->values[x->id].size[axis] > 0)
             size = s->values[x->id].size[axis];
         if (strides.count == (size_t)axes)
-            size = ceil(size / (double)strides.at[axis]);
+            size = xcc_is(n, XCVM_OP_ConvTranspose) ? size * (double)strides.at[axis]
+                                                    : ceil(size / (double)strides.at[axis]);
         s->values[y->id].size[axis] = y->type.dims[2 + axis] >= 0 ? (double)y->type.dims[2 + axis] : size;
     }
 }

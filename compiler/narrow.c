@@ -72,7 +72,8 @@ static xcvm_status gather_halves(xcc_module *m, xcc_node *gather, xcc_value *hal
 static xcvm_dtype choose(const xcc_module *m, const xcc_use *use, bool table)
 {
     const xcvm_dtype asked = m->options->weights;
-    const bool matrix = !table && !xcc_is(use->node, XCVM_OP_BlockedConv);
+    const bool matrix =
+        !table && !xcc_is(use->node, XCVM_OP_BlockedConv) && !xcc_is(use->node, XCVM_OP_BlockedConvTranspose);
     if (asked == XCVM_NO_DTYPE)
         return matrix && use->value->type.bytes >= LARGE ? XCVM_F24 : XCVM_F32;
     return table && asked == XCVM_F24 ? XCVM_F32 : asked;

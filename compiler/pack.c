@@ -1,5 +1,6 @@
-/* Constant matrices are packed for the products with them, once and for all: MatMul and Gemm become PackedGemm,
- * recurrent networks the product with their whole input and what is left of them. */
+/* Constant matrices are packed for the products with them, once and for all: MatMul and Gemm become PackedGemm, and so
+ * does ConvTranspose of a single position; recurrent networks become the product with their whole input and what is
+ * left of them. */
 #include "compiler/pack.h"
 
 #include "ops/packed.h"
@@ -190,6 +191,59 @@ static bool residual(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
+/* ---- Transposed convolutions ---- */
+
+/* The bias of each of y's channels for all `taps` positions of a window; NULL: the failure is noted. */
+static xcc_value *spread_bias(xcc_rewrite *r, const xcvm_value *b, size_t taps)
+{
+    xcc_value *spread;
+    const size_t channels = xcvm_element_count(b);
+    const int64_t count = (int64_t)(channels * taps);
+    float *to = xcc_pack_floats(r, 1, &count, &spread);
+    for (size_t i = 0; to != NULL && i < channels * taps; i++)
+        to[i] = XCVM_CDATA(float, b)[i / taps];
+    return to != NULL ? spread : NULL;
+}
+
+/* An image of one position, that is spread by a window that is not cut: a product with the filters. */
+static bool of_a_point(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
+    const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
+    const int rank = a->x->rank;
+    if (a->group != 1 || rank < 3 || !xcc_is_constant(w) || w->type.dtype != XCVM_F32 || w->type.rank != rank ||
+        (b != NULL && !xcc_is_constant(b)))
+        return false;
+    for (int i = 2; i < rank; i++)
+        if (a->x->dims[i] != 1 || a->y->dims[i] != w->type.dims[i] || a->pads.at[i - 2] != 0)
+            return false;
+    int64_t flat[] = {0, w->type.dims[0]}, spread[XCVM_MAX_RANK] = {0}, columns = 1;
+    for (int i = 1; i < rank; i++) {
+        spread[i] = w->type.dims[i];
+        columns *= spread[i];
+    }
+    if (columns <= FEW_COLUMNS || columns > INT32_MAX)
+        return false;
+    const int64_t dims[] = {(int64_t)xcvm_packed_panels((size_t)columns), flat[1], XCVM_PACKED_COLUMNS};
+    xcc_value *weights, *bias = NULL;
+    float *panels = xcc_pack_floats(r, 3, dims, &weights);
+    if (panels == NULL)
+        return false;
+    xcvm_packed_write((size_t)flat[1], (size_t)columns, w->type.data, (size_t)columns, 1, 1.0f, panels);
+    if (b != NULL && (bias = spread_bias(r, a->b, (size_t)(columns / spread[1]))) == NULL)
+        return false;
+    xcc_builder builder = xcc_builder_before(n);
+    const xcc_value *from = xcc_constant_i64(n->graph, 2, flat), *to = xcc_constant_i64(n->graph, (size_t)rank, spread);
+    xcc_value *y =
+        from != NULL && to != NULL ? xcc_apply(&builder, Reshape, y, .x = a->x, .shape = XCC_IN(from)) : NULL;
+    if (y != NULL)
+        y = xcc_apply(&builder, PackedGemm, y, .a = XCC_IN(y), .w = XCC_IN(weights), .c = XCC_IN(bias),
+                      .columns = columns, .activation = XCVM_ACTIVATION_none);
+    if (y != NULL)
+        y = xcc_apply(&builder, Reshape, y, .x = XCC_IN(y), .shape = XCC_IN(to));
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
+}
+
 xcvm_status xcc_pass_pack(xcc_module *m)
 {
     static const xcc_rule rules[] = {
@@ -197,6 +251,7 @@ xcvm_status xcc_pass_pack(xcc_module *m)
         {XCVM_OP_GRU, xcc_pack_recurrent, "with constant weights"},
         {XCVM_OP_LSTM, xcc_pack_recurrent, "with constant weights"},
         {XCVM_OP_Add, residual, "of a tensor to a PackedGemm"},
+        {XCVM_OP_ConvTranspose, of_a_point, "of a single position"},
     };
     packer k = {.r = {.m = m}};
     walk(&k, m->graph);

@@ -27,6 +27,31 @@ void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, flo
         }
 }
 
+/* The window's positions (k, l) of one phase, for the input channels [first, last); returns what follows in `packed`.
+ */
+static float *pack_phase(const float *w, const int64_t dims[4], const int64_t strides[2], const int64_t phase[2],
+                         int64_t block, int64_t first, int64_t last, float *packed)
+{
+    const int64_t outputs = dims[1], taps = dims[2] * dims[3];
+    for (int64_t k = phase[0]; k < dims[2]; k += strides[0])
+        for (int64_t l = phase[1]; l < dims[3]; l += strides[1])
+            for (int64_t c = first; c < last; c++, packed += BLOCK)
+                for (int64_t i = 0; i < BLOCK; i++)
+                    packed[i] = block + i < outputs ? w[(c * outputs + block + i) * taps + k * dims[3] + l] : 0.0f;
+    return packed;
+}
+
+void xcvm_blocked_pack_transposed(const float *w, const int64_t dims[4], const int64_t strides[2], float *packed)
+{
+    const int64_t channels = dims[0], outputs = dims[1];
+    for (int64_t block = 0; block < outputs; block += BLOCK)
+        for (int64_t i = 0; i < strides[0] && i < dims[2]; i++)
+            for (int64_t j = 0; j < strides[1] && j < dims[3]; j++)
+                for (int64_t first = 0; first < channels; first += BLOCK)
+                    packed = pack_phase(w, dims, strides, (const int64_t[]){i, j}, block, first,
+                                        channels - first < BLOCK ? channels : first + BLOCK, packed);
+}
+
 void xcvm_blocked_pack_depthwise(const float *w, int rank, const int64_t *dims, float *packed)
 {
     const int64_t channels = dims[0], taps = taps_of(rank, dims);

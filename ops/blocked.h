@@ -15,12 +15,15 @@
  *            the block's input channels, of each 16 output channels. With more than one group, outputs and channels of
  *            a group are multiples of 16.
  * depthwise  f32[C16, kh, kw, 16], or f32[C16, kd, kh, kw, 16]; a filter for each channel.
+ * transposed f32[K16, C, kh, kw, 16], of BlockedConvTranspose: as direct, but a block of output channels holds one
+ *            phase after the other, (i, j) for i < stride of rows, j < stride of columns, each with the window's
+ *            positions that are i and j beyond multiples of the strides.
  * winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the filters, or each
  *            slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1 and
  *            one group.
  * winograd_untransformed
  *            as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x 4, 3 x 3) as they are used,
- * a portion at a time. A quarter of the memory, for filters that come from memory at each run. */
+ *            a portion at a time. A quarter of the memory, for filters that come from memory at each run. */
 #ifndef XCVM_OPS_BLOCKED_H
 #define XCVM_OPS_BLOCKED_H
 
@@ -51,6 +54,8 @@ static inline int64_t xcvm_blocks_of(int64_t channels)
 void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_depthwise(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, int64_t tile, float *packed);
+/* Here w is as ConvTranspose takes it, [C, K, kh, kw]. */
+void xcvm_blocked_pack_transposed(const float *w, const int64_t dims[4], const int64_t strides[2], float *packed);
 void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed);
 
 #endif

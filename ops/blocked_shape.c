@@ -144,6 +144,19 @@ static xcvm_status pool(const xcvm_typing *t, const xcvm_BlockedConv_args *a, in
     return XCVM_OK;
 }
 
+static xcvm_status check_bias(const xcvm_typing *t, const xcvm_value *b, int64_t outputs)
+{
+    if (b == NULL || b->rank < 0)
+        return XCVM_OK;
+    XCVM_REQUIRE(t, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
+    XCVM_REQUIRE(t,
+                 b->dims[0] < 0 || outputs < 0 ||
+                     (b->dims[0] % XCVM_CHANNEL_BLOCK == 0 && b->dims[0] / XCVM_CHANNEL_BLOCK == outputs),
+                 SHAPE_MISMATCH, "b has %lld elements for %lld blocks of outputs", (long long)b->dims[0],
+                 (long long)outputs);
+    return XCVM_OK;
+}
+
 XCVM_SHAPE_RULE_OF(BlockedConv)
 {
     const xcvm_value *x = a->x, *b = a->b, *z = a->z;
@@ -176,14 +189,7 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     dims[rank - 1] = XCVM_CHANNEL_BLOCK;
     if (a->pool > 1)
         XCVM_TRY(pool(t, a, dims));
-    if (b != NULL && b->rank >= 0) {
-        XCVM_REQUIRE(t, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
-        XCVM_REQUIRE(t,
-                     b->dims[0] < 0 || f.outputs < 0 ||
-                         (b->dims[0] % XCVM_CHANNEL_BLOCK == 0 && b->dims[0] / XCVM_CHANNEL_BLOCK == f.outputs),
-                     SHAPE_MISMATCH, "b has %lld elements for %lld blocks of outputs", (long long)b->dims[0],
-                     (long long)f.outputs);
-    }
+    XCVM_TRY(check_bias(t, b, f.outputs));
     xcvm_value_set_tensor(a->y, XCVM_F32, rank, dims);
     bool same = z == NULL || z->rank < 0 || z->rank == rank;
     for (int i = 0; same && z != NULL && i < z->rank; i++)
@@ -192,5 +198,39 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     XCVM_REQUIRE(t, same, SHAPE_MISMATCH, "z has shape %s, the result %s",
                  xcvm_dims_describe(z->rank, z->dims, text, sizeof text),
                  xcvm_dims_describe(rank, dims, of, sizeof of));
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(BlockedConvTranspose)
+{
+    static const int64_t once[] = {1, 1};
+    const xcvm_value *x = a->x, *w = a->w;
+    int64_t kernel[] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
+    int64_t dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_CHANNEL_BLOCK};
+    XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 5, SHAPE_MISMATCH, "x has rank %d, 5 is needed", x->rank);
+    XCVM_REQUIRE(t, w->rank < 0 || w->rank == 5, SHAPE_MISMATCH, "w has rank %d, 5 is needed", w->rank);
+    XCVM_TRY(check_block(t, x, "x"));
+    XCVM_TRY(check_block(t, w, "w"));
+    if (w->rank >= 0) {
+        XCVM_REQUIRE(t, w->dims[1] != 0, SHAPE_MISMATCH, "w has no input channels");
+        dims[1] = w->dims[0];
+        kernel[0] = w->dims[2];
+        kernel[1] = w->dims[3];
+        XCVM_REQUIRE(t, x->rank < 0 || x->dims[1] < 0 || w->dims[1] < 0 || x->dims[1] == xcvm_blocks_of(w->dims[1]),
+                     SHAPE_MISMATCH, "x has %lld blocks of channels, w is made for %lld", (long long)x->dims[1],
+                     (long long)xcvm_blocks_of(w->dims[1]));
+    }
+    const xcvm_window_attributes window = {{kernel, 2}, a->strides, a->pads, {once, 2}};
+    XCVM_TRY(xcvm_window_attributes_check(t, 2, &window));
+    XCVM_REQUIRE(t, a->output_padding.count == 2, INVALID_ARGUMENT, "there are %zu output paddings for 2 spatial axes",
+                 a->output_padding.count);
+    XCVM_TRY(check_bias(t, a->b, dims[1]));
+    if (x->rank >= 0) {
+        dims[0] = x->dims[0];
+        for (int i = 0; i < 2; i++)
+            XCVM_TRY(xcvm_window_spread(t, x->dims[2 + i], &window, i, a->output_padding.at[i], &dims[2 + i]));
+    }
+    xcvm_value_set_tensor(a->y, XCVM_F32, 5, dims);
     return XCVM_OK;
 }

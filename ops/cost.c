@@ -127,6 +127,12 @@ uint64_t xcvm_flops_BlockedConv(const xcvm_typing *t)
     return times(2, times(positions, taps));
 }
 
+uint64_t xcvm_flops_BlockedConvTranspose(const xcvm_typing *t)
+{
+    const xcvm_value *x = t->in[0];
+    return times(2, times(times(dim(x, 0), times(dim(x, 2), dim(x, 3))), elements(t->in[1])));
+}
+
 /* Every element of x is spread by one filter. */
 uint64_t xcvm_flops_ConvTranspose(const xcvm_typing *t)
 {

@@ -90,3 +90,38 @@ xcvm_status xcvm_order_sort(const xcvm_kernel *k, int64_t *items, int64_t *spare
     memcpy(items + to, spare + left, (half - left) * sizeof *items);
     return XCVM_OK;
 }
+
+/* By one byte after the other, from the lowest on, those left out that all keys have in common. */
+xcvm_status xcvm_order_sort_keys(const xcvm_kernel *k, uint64_t **keys, int64_t **items, uint64_t *spare_keys,
+                                 int64_t *spare, size_t count)
+{
+    enum { DIGITS = 8, VALUES = 256, OFTEN = 1 << 16 };
+    size_t places[DIGITS][VALUES] = {0};
+    for (size_t i = 0; i < count; i++)
+        for (int d = 0; d < DIGITS; d++)
+            places[d][(*keys)[i] >> (8 * d) & 0xff]++;
+    for (int d = 0; d < DIGITS && count > 0; d++) {
+        size_t *place = places[d], sum = 0;
+        uint64_t *from = *keys;
+        int64_t *from_items = *items;
+        if (place[from[0] >> (8 * d) & 0xff] == count)
+            continue;
+        for (int v = 0; v < VALUES; v++) {
+            const size_t times = place[v];
+            place[v] = sum;
+            sum += times;
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (i % OFTEN == 0)
+                XCVM_TRY(xcvm_kernel_poll(k));
+            const size_t to = place[from[i] >> (8 * d) & 0xff]++;
+            spare_keys[to] = from[i];
+            spare[to] = from_items[i];
+        }
+        *keys = spare_keys;
+        *items = spare;
+        spare_keys = from;
+        spare = from_items;
+    }
+    return XCVM_OK;
+}

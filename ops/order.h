@@ -14,4 +14,9 @@ typedef int (*xcvm_order_compare)(const void *context, int64_t a, int64_t b);
 xcvm_status xcvm_order_sort(const xcvm_kernel *k, int64_t *items, int64_t *spare, size_t count,
                             xcvm_order_compare compare, const void *context);
 
+/* Puts keys, and the item of each with it, in the order of the keys, equal ones staying in theirs. The results are
+ * where *keys and *items point to then: in their memory or in the spare one, which holds as many. */
+xcvm_status xcvm_order_sort_keys(const xcvm_kernel *k, uint64_t **keys, int64_t **items, uint64_t *spare_keys,
+                                 int64_t *spare, size_t count);
+
 #endif

@@ -2,6 +2,9 @@
 #include "ops/move.h"
 #include "ops/order.h"
 
+/* So many slices are sorted faster by comparing them. */
+enum { SHORT = 256 };
+
 /* Unique compares elements of x flattened where the axis is this low. */
 static bool flattens(const xcvm_Unique_args *a) { return a->axis < -XCVM_MAX_RANK; }
 
@@ -64,19 +67,37 @@ static int compare_slices(const void *context, int64_t a, int64_t b)
     return 0;
 }
 
+/* Slices of one element each; *keys are theirs in order, which lie where `first` or `times` will be. */
+static xcvm_status sort_by_keys(const xcvm_kernel *k, slices *s, const uint64_t **keys)
+{
+    uint64_t *sorted_keys = (uint64_t *)s->first;
+    int64_t *sorted = s->sorted;
+    memcpy(sorted_keys, s->keys, s->at.dim * sizeof *sorted_keys);
+    XCVM_TRY(xcvm_order_sort_keys(k, &sorted_keys, &sorted, (uint64_t *)s->times, s->spare, s->at.dim));
+    s->spare = sorted == s->sorted ? s->spare : s->sorted;
+    s->sorted = sorted;
+    *keys = sorted_keys;
+    return XCVM_OK;
+}
+
 /* Numbers the groups of equal slices in the order of the slices, or of their first appearance. */
 static xcvm_status group_slices(const xcvm_kernel *k, slices *s, bool in_order)
 {
     size_t n = s->at.dim;
     for (size_t i = 0; i < n; i++)
         s->sorted[i] = (int64_t)i;
-    XCVM_TRY(xcvm_order_sort(k, s->sorted, s->spare, n, compare_slices, s));
+    const uint64_t *keys = NULL;
+    if (n > SHORT && s->keys != NULL && s->at.outer * s->at.inner == 1)
+        XCVM_TRY(sort_by_keys(k, s, &keys));
+    else
+        XCVM_TRY(xcvm_order_sort(k, s->sorted, s->spare, n, compare_slices, s));
     int64_t groups = 0;
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || compare_slices(s, s->sorted[i - 1], s->sorted[i]) != 0)
+        if (i == 0 || (keys != NULL ? keys[i] != keys[i - 1] : compare_slices(s, s->sorted[i - 1], s->sorted[i]) != 0))
             groups++;
         s->group[s->sorted[i]] = groups - 1;
     }
+    XCVM_TRY(xcvm_kernel_poll(k));
     s->different = (size_t)groups;
     if (!in_order) {
         int64_t next = 0;

@@ -218,6 +218,23 @@ XCVM_SHAPE_RULE_OF(QLinearConv)
     return conv_shape(t, &o);
 }
 
+xcvm_status xcvm_window_spread(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis,
+                               int64_t output_padding, int64_t *out)
+{
+    int64_t reach, size;
+    *out = XCVM_ANY_DIM;
+    if (in < 0 || a->kernel.at[axis] < 0)
+        return XCVM_OK;
+    XCVM_TRY(extent(t, a->kernel.at[axis], a->dilations.at[axis], &reach));
+    XCVM_REQUIRE(t, !__builtin_mul_overflow(in - 1, a->strides.at[axis], &size) && size < LARGEST, OUT_OF_RANGE,
+                 "the result is too large");
+    size += reach + output_padding - a->pads.at[axis] - a->pads.at[a->kernel.count + (size_t)axis];
+    XCVM_REQUIRE(t, in > 0 && size > 0, SHAPE_MISMATCH, "the result has %lld positions along spatial axis %d",
+                 (long long)size, axis);
+    *out = size;
+    return XCVM_OK;
+}
+
 XCVM_SHAPE_RULE_OF(ConvTranspose)
 {
     const xcvm_value *x = a->x, *w = a->w;
@@ -241,19 +258,8 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
     if (w->dims[1] >= 0)
         XCVM_REQUIRE(t, !__builtin_mul_overflow(w->dims[1], a->group, &dims[1]), OUT_OF_RANGE, "w is too large");
     XCVM_TRY(check_bias(t, a->b, dims[1]));
-    for (int i = 0; i < axes; i++) {
-        int64_t reach, size;
-        dims[2 + i] = XCVM_ANY_DIM;
-        if (x->dims[2 + i] < 0 || w->dims[2 + i] < 0)
-            continue;
-        XCVM_TRY(extent(t, w->dims[2 + i], a->dilations.at[i], &reach));
-        XCVM_REQUIRE(t, !__builtin_mul_overflow(x->dims[2 + i] - 1, a->strides.at[i], &size) && size < LARGEST,
-                     OUT_OF_RANGE, "the result is too large");
-        size += reach + a->output_padding.at[i] - a->pads.at[i] - a->pads.at[axes + i];
-        XCVM_REQUIRE(t, x->dims[2 + i] > 0 && size > 0, SHAPE_MISMATCH,
-                     "the result has %lld positions along spatial axis %d", (long long)size, i);
-        dims[2 + i] = size;
-    }
+    for (int i = 0; i < axes; i++)
+        XCVM_TRY(xcvm_window_spread(t, x->dims[2 + i], &attributes, i, a->output_padding.at[i], &dims[2 + i]));
     xcvm_value_set_tensor(a->y, a->y->dtype, x->rank, dims);
     return XCVM_OK;
 }

@@ -28,6 +28,10 @@ xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const x
 xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
                               int64_t *out);
 
+/* Output size of the transposed convolution along one axis, XCVM_ANY_DIM if it is not known. */
+xcvm_status xcvm_window_spread(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis,
+                               int64_t output_padding, int64_t *out);
+
 /* Of checked operands: x and y are batch x channels x spatial axes. */
 xcvm_window xcvm_window_of(const xcvm_value *x, const xcvm_value *y, const xcvm_window_attributes *a);
 

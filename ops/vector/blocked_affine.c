@@ -2,6 +2,8 @@
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_conv.h"
 
+#include <math.h>
+
 enum {
     CHUNK = 32 * XCVM_CHANNEL_BLOCK, /* floats that are finished while they are in the nearest cache */
     THREAD_FLOATS = 32 * 1024

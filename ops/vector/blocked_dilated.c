@@ -174,6 +174,7 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
     const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * p->taps * BLOCK};
     xcvm_blocked_product g = {.blocks = b->blocks,
+                              .y_spacing = BLOCK,
                               .y_block = y_block,
                               .b = c->b != NULL ? c->b + b->output * BLOCK : NULL,
                               .low = c->activation.low,

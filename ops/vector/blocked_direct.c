@@ -291,6 +291,7 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
     const xcvm_blocked_filters w = {c->w, c->w_dtype, w_block};
     xcvm_blocked_product g = {.blocks = b->blocks,
                               .spacing = p->spacing,
+                              .y_spacing = BLOCK,
                               .y_block = y_block,
                               .b = c->b != NULL ? c->b + b->output * BLOCK : NULL,
                               .low = c->activation.low,

@@ -6,9 +6,10 @@
 /* LINE: bytes of a line of a cache. */
 enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRODUCT_SUMS, LINE = 64 };
 
-/* `pixels` and `blocks` are constants wherever it is called, and spacing too if pixels are blocks side by side. */
+/* `pixels` and `blocks` are constants wherever it is called, and spacings too if pixels are blocks side by side. */
 XCVM_TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_t blocks, const size_t pixels,
-                                      const size_t spacing, const float *x, const float *z, float *y)
+                                      const size_t spacing, const size_t y_spacing, const float *x, const float *z,
+                                      float *y)
 {
     const size_t vectors = blocks * VECTORS, w_block = g->w_block, y_block = g->y_block;
     xcvm_lanes sum[SUMS];
@@ -16,7 +17,7 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_
     for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll XCVM_UNROLL_8
         for (size_t v = 0; v < vectors; v++) {
-            const size_t in_block = v % VECTORS * XCVM_LANES, at = v / VECTORS * y_block + p * BLOCK + in_block;
+            const size_t in_block = v % VECTORS * XCVM_LANES, at = v / VECTORS * y_block + p * y_spacing + in_block;
             xcvm_lanes start = {0};
             if (g->resume) {
                 start = xcvm_lanes_load(y + at);
@@ -53,22 +54,24 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_
             xcvm_lanes result = sum[p * vectors + v];
             if (g->clamp)
                 result = xcvm_lanes_min(xcvm_lanes_max(result, low), high);
-            xcvm_lanes_store(y + v / VECTORS * y_block + p * BLOCK + v % VECTORS * XCVM_LANES, result);
+            xcvm_lanes_store(y + v / VECTORS * y_block + p * y_spacing + v % VECTORS * XCVM_LANES, result);
         }
 }
 
+static bool is_side_by_side(const xcvm_blocked_product *g) { return g->spacing == BLOCK && g->y_spacing == BLOCK; }
+
 /* Pixels of a tile at most: as many as there are sums for; or such that their places, which are no constants, stay in
  * registers too. */
-static size_t most_pixels(size_t blocks, bool side_by_side)
+static size_t most_pixels(const xcvm_blocked_product *g)
 {
-    const size_t most = SUMS / VECTORS / blocks, limit = side_by_side ? 12 : 6;
+    const size_t most = SUMS / VECTORS / g->blocks, limit = is_side_by_side(g) ? 12 : 6;
     return most < limit ? most : limit;
 }
 
 #define TILE(blocks, pixels)                                                                                           \
     case (blocks)*16 + (pixels):                                                                                       \
         if ((blocks) <= XCVM_PRODUCT_BLOCKS && (blocks) * (pixels)*VECTORS <= SUMS)                                    \
-            multiply_tile(g, blocks, pixels, spacing, x, z, y);                                                        \
+            multiply_tile(g, blocks, pixels, spacing, y_spacing, x, z, y);                                             \
         break;
 #define TILES_TO_6(blocks)                                                                                             \
     TILE(blocks, 1) TILE(blocks, 2) TILE(blocks, 3) TILE(blocks, 4) TILE(blocks, 5) TILE(blocks, 6)
@@ -76,7 +79,7 @@ static size_t most_pixels(size_t blocks, bool side_by_side)
 static void multiply_side_by_side(const xcvm_blocked_product *g, size_t pixels, const float *x, const float *z,
                                   float *y)
 {
-    enum { spacing = BLOCK };
+    enum { spacing = BLOCK, y_spacing = BLOCK };
     /* clang-format off */
     switch (g->blocks * 16 + pixels) {
     TILES_TO_6(1) TILE(1, 7) TILE(1, 8) TILE(1, 9) TILE(1, 10) TILE(1, 11) TILE(1, 12)
@@ -90,7 +93,7 @@ static void multiply_side_by_side(const xcvm_blocked_product *g, size_t pixels, 
 
 static void multiply_apart(const xcvm_blocked_product *g, size_t pixels, const float *x, const float *z, float *y)
 {
-    const size_t spacing = g->spacing;
+    const size_t spacing = g->spacing, y_spacing = g->y_spacing;
     switch (g->blocks * 16 + pixels) {
         TILES_TO_6(1)
         TILES_TO_6(2)
@@ -118,7 +121,7 @@ void xcvm_blocked_fetch(xcvm_blocked_product *g, const xcvm_blocked_filters *w, 
                         size_t pixels)
 {
     const size_t element = xcvm_packed_element(w->dtype);
-    const size_t most = most_pixels(g->blocks, g->spacing == BLOCK), tiles = (pixels + most - 1) / most;
+    const size_t most = most_pixels(g), tiles = (pixels + most - 1) / most;
     g->ahead = (const char *)w->at + first * element;
     g->ahead_stride = w->block * element;
     g->ahead_lines = count * element / LINE;
@@ -128,9 +131,14 @@ void xcvm_blocked_fetch(xcvm_blocked_product *g, const xcvm_blocked_filters *w, 
 
 static void fetch_lines(xcvm_blocked_product *g)
 {
-    for (size_t i = 0; i < g->lines_a_tile && g->ahead_block < g->blocks; i++) {
-        __builtin_prefetch(g->ahead + g->ahead_block * g->ahead_stride + g->ahead_line * LINE, 0, 2);
-        if (++g->ahead_line == g->ahead_lines) {
+    for (size_t left = g->lines_a_tile; left > 0 && g->ahead_block < g->blocks;) {
+        const char *at = g->ahead + g->ahead_block * g->ahead_stride + g->ahead_line * LINE;
+        const size_t rest = g->ahead_lines - g->ahead_line, count = left < rest ? left : rest;
+        for (const char *const end = at + count * LINE; at < end; at += LINE)
+            __builtin_prefetch(at, 0, 2);
+        left -= count;
+        g->ahead_line += count;
+        if (count == rest) {
             g->ahead_line = 0;
             g->ahead_block++;
         }
@@ -139,17 +147,18 @@ static void fetch_lines(xcvm_blocked_product *g)
 
 void xcvm_blocked_multiply(xcvm_blocked_product *g, const float *x, const float *z, float *y, size_t pixels)
 {
-    const bool side_by_side = g->spacing == BLOCK;
-    const size_t most = most_pixels(g->blocks, side_by_side), tiles = (pixels + most - 1) / most;
+    const bool side_by_side = is_side_by_side(g);
+    const size_t most = most_pixels(g), tiles = (pixels + most - 1) / most;
     for (size_t t = 0, p = 0; t < tiles; t++) {
         const size_t end = (t + 1) * pixels / tiles, count = end - p;
-        const float *start = z != NULL ? z + p * BLOCK : NULL;
+        const float *start = z != NULL ? z + p * g->y_spacing : NULL;
+        float *to = y + p * g->y_spacing;
         if (g->ahead_lines != 0)
             fetch_lines(g);
         if (side_by_side)
-            multiply_side_by_side(g, count, x + p * BLOCK, start, y + p * BLOCK);
+            multiply_side_by_side(g, count, x + p * BLOCK, start, to);
         else
-            multiply_apart(g, count, x + p * g->spacing, start, y + p * BLOCK);
+            multiply_apart(g, count, x + p * g->spacing, start, to);
         p = end;
     }
 }

@@ -29,11 +29,11 @@ typedef struct xcvm_blocked_product {
     ptrdiff_t offsets[XCVM_PRODUCT_STEPS];
     size_t filters[XCVM_PRODUCT_STEPS]; /* floats from w to those of a step, of each block */
     size_t lengths[XCVM_PRODUCT_STEPS];
-    size_t spacing;  /* floats from one pixel of x to the next; those of y are blocks */
-    size_t y_block;  /* floats of y and z from one block to the next */
-    bool resume;     /* start is y itself, else b + z, where they are not NULL */
-    const float *b;  /* for all blocks */
-    float low, high; /* results are clamped to, if clamp */
+    size_t spacing;            /* floats from one pixel of x to the next */
+    size_t y_spacing, y_block; /* of y and z; from one block to the next */
+    bool resume;               /* start is y itself, else b + z, where they are not NULL */
+    const float *b;            /* for all blocks */
+    float low, high;           /* results are clamped to, if clamp */
     bool clamp;
     /* Filters that come next and are fetched from memory meanwhile, some lines of a cache with each tile. */
     const char *ahead;

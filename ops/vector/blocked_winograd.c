@@ -320,7 +320,7 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
     const xcvm_blocked_conv *c = r->c;
     const size_t steps = c->kernel[DEPTH] * r->in_blocks, depth = c->out[DEPTH];
     const xcvm_blocked_filters w = {c->w, c->w_dtype, filters_before(r, steps)};
-    xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_block = depth * count * BLOCK};
+    xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_spacing = BLOCK, .y_block = depth * count * BLOCK};
     size_t most = PORTION / (BLOCK * BLOCK * blocks);
     most = most < XCVM_PRODUCT_STEPS ? most : XCVM_PRODUCT_STEPS;
     const size_t portions = ceil_div(steps, most), most_floats = ceil_div(steps, portions) * BLOCK * BLOCK;
@@ -427,6 +427,7 @@ static void multiply_untransformed(const work *r, size_t count, size_t output, s
         transform_filters(r, output, blocks, first, last, stride, room);
         xcvm_blocked_product g = {.blocks = blocks,
                                   .spacing = BLOCK,
+                                  .y_spacing = BLOCK,
                                   .y_block = count * BLOCK,
                                   .w_block = (last - first) * BLOCK,
                                   .resume = i > 0};

@@ -30,6 +30,8 @@ extern const xcvm_conv_algorithm xcvm_conv_pointwise;
 extern const xcvm_conv_algorithm xcvm_conv_columns;
 #define xcvm_conv_depthwise XCVM_PER_ISA(xcvm_conv_depthwise)
 extern const xcvm_conv_algorithm xcvm_conv_depthwise;
+#define xcvm_conv_apart XCVM_PER_ISA(xcvm_conv_apart)
+extern const xcvm_conv_algorithm xcvm_conv_apart;
 #define xcvm_conv_winograd XCVM_PER_ISA(xcvm_conv_winograd)
 extern const xcvm_conv_algorithm xcvm_conv_winograd;
 

@@ -201,10 +201,10 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
     gather_rows(g, k0, k1, n0, n1, panels);
 }
 
-static bool any(const xcvm_conv_shape *s)
+/* Products of one row for each channel would be little but gathering: xcvm_conv_apart takes those. */
+static bool is_product(const xcvm_conv_shape *s)
 {
-    (void)s;
-    return true;
+    return s->channels != 1 || s->outputs != 1 || !xcvm_conv_apart.fits(s);
 }
 
 /* Gathering an element is counted as so many multiply-adds. */
@@ -233,4 +233,4 @@ static xcvm_status columns_run(const xcvm_kernel *k, const xcvm_conv *c, void *s
     return xcvm_gemm_run(k, &batch, scratch);
 }
 
-const xcvm_conv_algorithm xcvm_conv_columns = {any, columns_cost, columns_scratch, columns_run};
+const xcvm_conv_algorithm xcvm_conv_columns = {is_product, columns_cost, columns_scratch, columns_run};

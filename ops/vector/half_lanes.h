@@ -65,8 +65,8 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load_f24(const void *from)
     /* Two plain loads: a masked one that crosses lines waits on some processors. */
     const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)at));
     const __m512i high = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(at + 32)));
-    const __m512i apart = _mm512_permutex2var_epi32(
-        low, _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 16, 16, 17, 18, 19, 19), high);
+    const __m512i apart =
+        _mm512_permutex2var_epi32(low, _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 16, 16, 17, 18, 19, 19), high);
     const __m128i order = _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11);
     return (xcvm_lanes)_mm512_shuffle_epi8(apart, _mm512_broadcast_i32x4(order));
 #elif defined(__AVX2__)

@@ -1,8 +1,15 @@
 /* The gate arithmetic of recurrent networks, a vector or a few of hidden units at a time. */
+#include "ops/vector/lanes_math.h"
 #include "ops/vector/math.h"
 #include "ops/vector/recurrent.h"
 
 enum { UNITS = XCVM_PACKED_COLUMNS };
+
+static void sigmoids(float *v, size_t count)
+{
+    for (size_t i = 0; i < count; i += XCVM_LANES)
+        xcvm_lanes_store(v + i, xcvm_lanes_sigmoid(xcvm_lanes_load(v + i)));
+}
 
 #define EACH(expression)                                                                                               \
     XCVM_INDEPENDENT                                                                                                   \
@@ -32,7 +39,8 @@ static void activate(const xcvm_recurrent_function *f, float clip, float *v)
     case XCVM_RECURRENT_SCALED_TANH:
         EACH(alpha * xcvm_tanh_f32(beta * x));
     case XCVM_RECURRENT_SIGMOID:
-        EACH(xcvm_sigmoid_f32(x));
+        sigmoids(v, UNITS);
+        break;
     case XCVM_RECURRENT_SOFTPLUS:
         EACH(xcvm_softplus_f32(x));
     case XCVM_RECURRENT_SOFTSIGN:
@@ -45,12 +53,13 @@ static void activate(const xcvm_recurrent_function *f, float clip, float *v)
 }
 
 /* The usual functions, in one pass without calls. */
-static void plain_lstm(const float *restrict sums, float *restrict c, float *restrict next_h)
+static void plain_lstm(float *restrict sums, float *restrict c, float *restrict next_h)
 {
+    sigmoids(sums, 3 * UNITS);
     XCVM_INDEPENDENT
     for (size_t i = 0; i < UNITS; i++) {
-        const float in = xcvm_sigmoid_f32(sums[i]), out = xcvm_sigmoid_f32(sums[UNITS + i]);
-        const float forget = xcvm_sigmoid_f32(sums[2 * UNITS + i]), cell = xcvm_tanh_f32(sums[3 * UNITS + i]);
+        const float in = sums[i], out = sums[UNITS + i], forget = sums[2 * UNITS + i];
+        const float cell = xcvm_tanh_f32(sums[3 * UNITS + i]);
         const float next = forget * c[i] + in * cell;
         c[i] = next;
         next_h[i] = out * xcvm_tanh_f32(next);

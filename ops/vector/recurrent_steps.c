@@ -154,13 +154,22 @@ static void run_row(const run *r, size_t d, size_t begin, size_t end)
         finish_block(r, d, 0, i, gates + i * each);
 }
 
+/* Whether the projected rows of a batch lie as its gates do, and are all that these begin with. */
+static bool starts_in_place(const run *r)
+{
+    const xcvm_recurrent *n = r->n;
+    const bool together = n->lengths == NULL || n->direction == XCVM_DIRECTION_forward;
+    return n->op != XCVM_OP_GRU && n->directions == 1 && !n->batch_first && together;
+}
+
 /* All batch entries of blocks [begin, end): a small product, then their gates. */
 static xcvm_status run_blocks(const run *r, size_t d, size_t begin, size_t end)
 {
     const xcvm_recurrent *n = r->n;
     const bool phases = has_phases(n), second = phases && !r->first_phase;
+    const bool in_place = starts_in_place(r);
     float *gates = r->gates + d * n->batch * r->width;
-    if (!second)
+    if (!second && !in_place)
         for (size_t b = 0; b < n->batch; b++) {
             const float *projected = projected_row(r, d, b);
             for (size_t i = begin; i < end; i++)
@@ -178,7 +187,7 @@ static xcvm_status run_blocks(const run *r, size_t d, size_t begin, size_t end)
                    .c = gates,
                    .c_row = r->width,
                    .c_column = 1,
-                   .start = gates,
+                   .start = in_place ? projected_row(r, d, 0) : gates,
                    .alpha = 1.0f};
     if (!phases)
         XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, begin * n->gates * UNITS, end * n->gates * UNITS, NULL));

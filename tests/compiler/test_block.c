@@ -66,6 +66,57 @@ START_TEST(one_island)
 }
 END_TEST
 
+/* A decoder: ConvTranspose is part of the island, with the activation behind it. */
+static void make_decoder(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, image(b, "x", 3), 24, 3, 2, 1)), *y = relu(b, conv_of(b, x, 72, 3, 2, 1));
+    for (int i = 0; i < 2; i++) {
+        const int64_t outputs = i == 0 ? 24 : 40, kernel = i == 0 ? 2 : 4, pad = i == 0 ? 0 : 1;
+        xcc_value *w = filter(b, y->type.dims[1], outputs, kernel);
+        y = APPLY(ConvTranspose, y, .x = XCC_IN(y), .w = XCC_IN(w), .b = XCC_IN(weights(b, 1, &outputs)),
+                  .strides = XCC_INTS(2, 2), .pads = XCC_INTS(pad, pad, pad, pad), .dilations = XCC_INTS(1, 1),
+                  .output_padding = XCC_INTS(0, 0), .group = 1);
+        y = i == 0 ? APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(x)) : relu(b, y);
+    }
+    output(b, conv(b, y, 32));
+}
+
+START_TEST(decoder)
+{
+    compilation c;
+    check_same_results(make_decoder, &c);
+    CHECK_COUNT(&c, BlockedConv, 3);
+    CHECK_COUNT(&c, BlockedConvTranspose, 2);
+    CHECK_COUNT(&c, Relu, 0);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+/* What BlockedConvTranspose does not do: groups, dilation, windows that cut off more than there is. */
+static void make_other_transposed(xcc_builder *b)
+{
+    for (int i = 0; i < 3; i++) {
+        xcc_value *x = conv(b, image(b, i == 0 ? "x" : i == 1 ? "y" : "z", 16), 32);
+        const int64_t group = i == 0 ? 2 : 1, dilation = i == 1 ? 2 : 1, pad = i == 2 ? -1 : 0;
+        x = APPLY(ConvTranspose, y, .x = XCC_IN(x), .w = XCC_IN(filter(b, 32, 32, 2)), .strides = XCC_INTS(2, 2),
+                  .pads = XCC_INTS(0, 0, pad, pad), .dilations = XCC_INTS(dilation, 1),
+                  .output_padding = XCC_INTS(0, 0), .group = group);
+        output(b, conv(b, x, 32));
+    }
+}
+
+START_TEST(other_transposed)
+{
+    compilation c;
+    check_same_results(make_other_transposed, &c);
+    CHECK_COUNT(&c, ConvTranspose, 3);
+    CHECK_COUNT(&c, BlockedConv, 6);
+    finish(&c);
+}
+END_TEST
+
 /* Squeeze and excitation: the factors stay blocked, and a view brings them to the plain layout. */
 static void make_squeeze(xcc_builder *b)
 {
@@ -574,6 +625,8 @@ Suite *suite_compiler_block(void)
     TCase *test = tcase_create("block");
     tcase_set_timeout(test, 300);
     tcase_add_test(test, one_island);
+    tcase_add_test(test, decoder);
+    tcase_add_test(test, other_transposed);
     tcase_add_test(test, squeeze_and_excitation);
     tcase_add_test(test, followers);
     tcase_add_test(test, cuts_of_channels);

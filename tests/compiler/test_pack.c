@@ -44,6 +44,35 @@ START_TEST(products)
 }
 END_TEST
 
+/* ConvTranspose of images of one position, of one and two axes; and of more positions, or cut, which stays. */
+static void make_points(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(-1, 6, 1, 1)), *l = input(b, "l", XCVM_F32, 3, DIMS(2, 6, 1));
+    xcc_value *w = weights(b, 4, DIMS(6, 5, 4, 3)), *v = weights(b, 3, DIMS(6, 3, 4));
+    output(b, APPLY(ConvTranspose, y, .x = XCC_IN(x), .w = XCC_IN(w), .b = XCC_IN(weights(b, 1, DIMS(5))),
+                    .strides = XCC_INTS(2, 1), .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1),
+                    .output_padding = XCC_INTS(0, 0), .group = 1));
+    output(b, APPLY(ConvTranspose, y, .x = XCC_IN(l), .w = XCC_IN(v), .strides = XCC_INTS(1), .pads = XCC_INTS(0, 0),
+                    .dilations = XCC_INTS(1), .output_padding = XCC_INTS(0), .group = 1));
+    output(b, APPLY(ConvTranspose, y, .x = XCC_IN(l), .w = XCC_IN(v), .strides = XCC_INTS(1), .pads = XCC_INTS(1, 0),
+                    .dilations = XCC_INTS(1), .output_padding = XCC_INTS(0), .group = 1));
+    output(b, APPLY(ConvTranspose, y, .x = XCC_IN(l), .w = XCC_IN(v), .strides = XCC_INTS(1), .pads = XCC_INTS(0, 0),
+                    .dilations = XCC_INTS(1), .output_padding = XCC_INTS(0), .group = 2));
+    xcc_value *p = input(b, "p", XCVM_F32, 3, DIMS(1, 6, 2));
+    output(b, APPLY(ConvTranspose, y, .x = XCC_IN(p), .w = XCC_IN(v), .strides = XCC_INTS(1), .pads = XCC_INTS(0, 0),
+                    .dilations = XCC_INTS(1), .output_padding = XCC_INTS(0), .group = 1));
+}
+
+START_TEST(points)
+{
+    compilation c;
+    check_same_results(make_points, &c);
+    CHECK_COUNT(&c, PackedGemm, 2);
+    CHECK_COUNT(&c, ConvTranspose, 3);
+    finish(&c);
+}
+END_TEST
+
 static void make_unpackable(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(6, 3)), *w = weights(b, 2, DIMS(6, 20));
@@ -144,6 +173,7 @@ Suite *suite_compiler_pack(void)
     Suite *suite = suite_create("compiler_pack");
     TCase *tc = tcase_create("pack");
     tcase_add_test(tc, products);
+    tcase_add_test(tc, points);
     tcase_add_test(tc, unpackable);
     tcase_add_test(tc, residual);
     tcase_add_test(tc, recurrent);

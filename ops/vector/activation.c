@@ -1,0 +1,54 @@
+#include "ops/vector/activation.h"
+#include "ops/vector/lanes_math.h"
+#include "ops/vector/math.h"
+
+#define ROW(expression)                                                                                                \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        const float v = x[i];                                                                                          \
+        x[i] = (expression);                                                                                           \
+    }                                                                                                                  \
+    break
+
+/* The same by vectors; the last one is padded, so that all elements go through the same code. */
+#define LANES(expression)                                                                                              \
+    size_t i = 0;                                                                                                      \
+    for (; i + XCVM_LANES <= count; i += XCVM_LANES) {                                                                 \
+        const xcvm_lanes v = xcvm_lanes_load(x + i);                                                                   \
+        xcvm_lanes_store(x + i, (expression));                                                                         \
+    }                                                                                                                  \
+    if (i < count) {                                                                                                   \
+        float rest[XCVM_LANES] = {0};                                                                                  \
+        memcpy(rest, x + i, (count - i) * sizeof *x);                                                                  \
+        const xcvm_lanes v = xcvm_lanes_load(rest);                                                                    \
+        xcvm_lanes_store(rest, (expression));                                                                          \
+        memcpy(x + i, rest, (count - i) * sizeof *x);                                                                  \
+    }                                                                                                                  \
+    break
+
+void xcvm_activate_row(const xcvm_activation *f, float *x, size_t count)
+{
+    const float alpha = f->alpha, beta = f->beta;
+    switch (f->kind) {
+    case XCVM_ACTIVATION_LeakyRelu:
+        ROW(v < 0.0f ? alpha * v : v);
+    case XCVM_ACTIVATION_Sigmoid: {
+        LANES(xcvm_lanes_sigmoid(v));
+    }
+    case XCVM_ACTIVATION_Tanh:
+        ROW(xcvm_tanh_f32(v));
+    case XCVM_ACTIVATION_HardSigmoid:
+        ROW(xcvm_clamp_f32(alpha * v + beta, 0.0f, 1.0f));
+    case XCVM_ACTIVATION_HardSwish:
+        ROW(v * xcvm_clamp_f32(v * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f));
+    case XCVM_ACTIVATION_Swish: {
+        LANES(xcvm_lanes_swish(v, alpha));
+    }
+    case XCVM_ACTIVATION_Gelu:
+        if (alpha != 0.0f) {
+            LANES(xcvm_lanes_gelu_tanh(v));
+        }
+        ROW(xcvm_gelu_f32(v));
+    default:
+        break;
+    }
+}
