@@ -1,6 +1,7 @@
 /* Geometry of convolutions and pools, and their shape rules. */
 #include "ops/window.h"
 #include "ops/activation.h"
+#include "ops/blocked.h"
 
 /* ---- Geometry ---- */
 
@@ -87,9 +88,10 @@ xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_windo
     return XCVM_OK;
 }
 
-static xcvm_status check_axes(const xcvm_typing *t, int axes, int most)
+static xcvm_status check_axes(const xcvm_typing *t, int axes)
 {
-    XCVM_REQUIRE(t, axes <= most, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes, most);
+    XCVM_REQUIRE(t, axes <= XCVM_WINDOW_AXES, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes,
+                 XCVM_WINDOW_AXES);
     return XCVM_OK;
 }
 
@@ -152,7 +154,7 @@ static xcvm_status conv_shape(const xcvm_typing *t, conv_operands *o)
         xcvm_value_set_tensor(o->y, o->y->dtype, -1, NULL);
         return XCVM_OK;
     }
-    XCVM_TRY(check_axes(t, x->rank - 2, XCVM_WINDOW_AXES));
+    XCVM_TRY(check_axes(t, x->rank - 2));
     o->attributes.kernel = (xcvm_ints){w->dims + 2, (size_t)(w->rank - 2)};
     XCVM_TRY(xcvm_window_attributes_check(t, x->rank - 2, &o->attributes));
     XCVM_TRY(check_channels(t, o, x->dims[1], w->dims[1], w->dims[0]));
@@ -245,7 +247,7 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
         return XCVM_OK;
     }
     const int axes = x->rank - 2;
-    XCVM_TRY(check_axes(t, axes, XCVM_WINDOW_AXES));
+    XCVM_TRY(check_axes(t, axes));
     const xcvm_window_attributes attributes = {{w->dims + 2, (size_t)axes}, a->strides, a->pads, a->dilations};
     XCVM_TRY(xcvm_window_attributes_check(t, axes, &attributes));
     XCVM_REQUIRE(t, a->output_padding.count == (size_t)axes, INVALID_ARGUMENT,
@@ -262,6 +264,19 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
         XCVM_TRY(xcvm_window_spread(t, x->dims[2 + i], &attributes, i, a->output_padding.at[i], &dims[2 + i]));
     xcvm_value_set_tensor(a->y, a->y->dtype, x->rank, dims);
     return XCVM_OK;
+}
+
+/* Whether the last axis of x is that of the channels of blocks (ops/blocked.h), which windows leave alone; then
+ * there may be one more than otherwise. */
+static bool is_of_blocks(const xcvm_typing *t, const xcvm_window_attributes *w)
+{
+    const xcvm_value *x = t->in[0];
+    const size_t axes = (size_t)x->rank - 2, last = axes - 1;
+    const int64_t channels = x->dims[x->rank - 1];
+    const bool indices = t->out_count > 1 && t->out[1] != NULL;
+    return axes == XCVM_WINDOW_AXES + 1 && x->dtype == XCVM_F32 && (channels < 0 || channels == XCVM_CHANNEL_BLOCK) &&
+           w->kernel.at[last] == 1 && w->strides.at[last] == 1 && w->pads.at[last] == 0 &&
+           w->pads.at[axes + last] == 0 && t->row->opcode != XCVM_OP_LpPool && !indices;
 }
 
 XCVM_SHAPE_RULE(pool)
@@ -285,8 +300,9 @@ XCVM_SHAPE_RULE(pool)
     int64_t dims[XCVM_MAX_RANK] = {0};
     XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
     if (x->rank >= 3) {
-        XCVM_TRY(check_axes(t, x->rank - 2, XCVM_POOL_AXES));
         XCVM_TRY(xcvm_window_attributes_check(t, x->rank - 2, &w));
+        if (!is_of_blocks(t, &w))
+            XCVM_TRY(check_axes(t, x->rank - 2));
         dims[0] = x->dims[0];
         dims[1] = x->dims[1];
         for (int i = 0; i < x->rank - 2; i++)

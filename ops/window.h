@@ -4,9 +4,8 @@
 
 #include "ops/kernel.h"
 
-/* Axes that a window may have; fewer are preceded by axes of size 1. Those of pools may have one more, which holds the
- * channels of a block (ops/blocked.h); a struct xcvm_window cannot describe them. */
-enum { XCVM_WINDOW_AXES = 3, XCVM_POOL_AXES = 4 };
+/* Axes that a window may have; fewer are preceded by axes of size 1. */
+enum { XCVM_WINDOW_AXES = 3 };
 
 /* Output position o and window position k of an axis meet input position o * stride + k * dilation - pad. */
 typedef struct xcvm_window {

@@ -235,7 +235,7 @@ static void run_dilated(work *r, const pass *p, int worker)
 {
     const xcvm_blocked_conv *c = r->c;
     (void)worker;
-    for (size_t i = p->begin, last = i; i < p->end; i = last) {
+    for (size_t i = p->begin, last; i < p->end; i = last) {
         const size_t row = i % c->out[0];
         const xcvm_blocked_span rows = xcvm_blocked_span_from(c, 0, row, row + p->end - i);
         last = i + rows.last - rows.first;

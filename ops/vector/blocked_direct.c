@@ -89,16 +89,16 @@ static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, size_t un
 {
     const size_t least_units = p->merged ? least(units, CHUNK) : 1;
     const size_t sums = (p->merged ? 1 : p->width) * BLOCK * least(p->per_group, XCVM_PRODUCT_BLOCKS);
-    size_t best = 0;
+    size_t best = 1;
     *most = 1;
     for (size_t slices = 1; slices <= c->out[DEPTH]; slices++) {
         const double met = slices_met(c, slices), room = BAND - met * first;
         const double with_sums = (BAND_AND_SUMS - met * (first - next)) / (met * next + (double)(slices * sums));
         const double fitting = fmin(fmin(room < 0 ? 0.0 : room / (met * next) + 1.0, with_sums), (double)units);
-        if (best > 0 && fitting < (double)least_units)
+        if (slices > 1 && fitting < (double)least_units)
             break;
         const size_t count = fitting < 1.0 ? 1 : (size_t)fitting;
-        if (slices * count > best * *most) {
+        if (slices == 1 || slices * count > best * *most) {
             best = slices;
             *most = count;
         }

@@ -138,7 +138,7 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
         xcvm_blocked_pool(k, p);
         return XCVM_OK;
     }
-    if (indices != NULL || p->in_plane == 0 || p->axes > XCVM_WINDOW_AXES || !choose_fold(p, &r.fold)) {
+    if (indices != NULL || p->in_plane == 0 || !choose_fold(p, &r.fold)) {
         xcvm_pool_positions(k, p, indices, columns_first);
         return XCVM_OK;
     }
