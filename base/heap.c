@@ -132,6 +132,13 @@ xcvm_status xcvm_heap_create(const xcvm_allocator *allocator, size_t limit, xcvm
     return XCVM_OK;
 }
 
+size_t xcvm_heap_set_limit(xcvm_heap *heap, size_t limit)
+{
+    const size_t before = heap->limit;
+    heap->limit = limit;
+    return before;
+}
+
 void xcvm_heap_trim(xcvm_heap *heap)
 {
     for (size_t i = 0; i < BINS && heap->cached != 0; i++) {

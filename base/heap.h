@@ -15,6 +15,8 @@ void xcvm_heap_destroy(xcvm_heap *heap);
 xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error);
 /* Storage for a list of `count` values, null at first, which are cleared with it. */
 xcvm_status xcvm_heap_allocate_list(xcvm_heap *heap, size_t count, xcvm_storage **storage, xcvm_error *error);
+/* Changes the limit, and returns the one before. What is held stays, even beyond the new one. */
+size_t xcvm_heap_set_limit(xcvm_heap *heap, size_t limit);
 /* Counts memory that is held outside the heap (arena, scratch) against the limit; bytes may be negative. */
 xcvm_status xcvm_heap_account(xcvm_heap *heap, ptrdiff_t bytes, xcvm_error *error);
 /* Releases storage of xcvm_heap_allocate that nobody else holds (NULL: nothing), and gives its block back to the

@@ -163,7 +163,7 @@ xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_
     if (status != XCVM_OK)
         xcvm_session_destroy(s);
     else {
-        xcvm_session_warm_up(s, o.cold, o.memory_limit == 0);
+        xcvm_session_warm_up(s, o.cold);
         *session = s;
     }
     return status;

@@ -76,8 +76,8 @@ xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error);
 xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value);
 /* Whether all values of a type differ in nothing but their elements, which are not strings. */
 bool xcvm_type_is_fixed(const xcvm_type *type);
-/* The end of creation. `rehearsed`: the program may be run, on zeros of the session's own (warm_up.c). */
-void xcvm_session_warm_up(xcvm_session *s, bool cold, bool rehearsed);
+/* The end of creation (warm_up.c). */
+void xcvm_session_warm_up(xcvm_session *s, bool cold);
 /* Types and memory for the results of instruction `pc`, which is not settled as PLACED (results.c). */
 xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc);
 /* After the kernel of an instruction that is not settled: every result was made. */

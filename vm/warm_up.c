@@ -5,11 +5,12 @@
 #include <sys/mman.h>
 
 enum {
-    BLOCK = 1 << 18,          /* bytes of constants that are shared out among threads */
-    LINE = 64,                /* bytes of a cache line */
-    WINDOW = 1 << 16,         /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
-    CACHE = 32 << 20,         /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
-    REHEARSAL_NS = 100 * 1000 /* after which a rehearsal stops: longer programs gain less from one */
+    BLOCK = 1 << 18,           /* bytes of constants that are shared out among threads */
+    LINE = 64,                 /* bytes of a cache line */
+    WINDOW = 1 << 16,          /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
+    CACHE = 32 << 20,          /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
+    REHEARSAL_NS = 100 * 1000, /* after which a rehearsal stops: longer programs gain less from one */
+    REHEARSAL_BYTES = 64 << 20 /* that a rehearsal may take, or what the session may if that is less */
 };
 
 /* ---- Constants ---- */
@@ -98,13 +99,18 @@ static void rehearse(xcvm_session *s)
     void *zeros = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (zeros == MAP_FAILED)
         return;
+    xcvm_heap *heap = s->kernel.heap;
+    const size_t most = xcvm_heap_reserved(heap) + REHEARSAL_BYTES, limit = xcvm_heap_set_limit(heap, most);
+    if (limit != 0 && limit < most)
+        (void)xcvm_heap_set_limit(heap, limit);
     run_once(s, zeros);
+    (void)xcvm_heap_set_limit(heap, limit);
     munmap(zeros, bytes);
 }
 
-void xcvm_session_warm_up(xcvm_session *s, bool cold, bool rehearsed)
+void xcvm_session_warm_up(xcvm_session *s, bool cold)
 {
     warm_constants(s, !cold);
-    if (!cold && rehearsed)
+    if (!cold)
         rehearse(s);
 }

@@ -53,8 +53,7 @@ START_TEST(first_run_is_steady)
 {
     ck_assert_uint_eq(first_run_allocations(&(xcvm_session_options){0}), 0);
     ck_assert_uint_gt(first_run_allocations(&(xcvm_session_options){.cold = true}), 0);
-    /* Zeros are nothing that a limit allows for. */
-    ck_assert_uint_gt(first_run_allocations(&(xcvm_session_options){.memory_limit = 1 << 20}), 0);
+    ck_assert_uint_eq(first_run_allocations(&(xcvm_session_options){.memory_limit = 1 << 20}), 0);
 }
 END_TEST
 
@@ -79,6 +78,31 @@ START_TEST(failing_on_zeros)
     xcvm_value_release(x);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
+}
+END_TEST
+
+/* What would take very much is left to a run that is asked for, and what goes past the session's limit fails there. */
+START_TEST(limited)
+{
+    xcvm_program *program = load("input x f32[1]\n"
+                                 "output y f32[67108864]\n"
+                                 "$1 = In(name=\"x\")\n"
+                                 "$2 = Expand($1, i64[1] 67108864)\n"
+                                 "Out($2, name=\"y\")\n");
+    counter c = {0};
+    xcvm_allocator allocator = counting(&c);
+    xcvm_session_options options = {.size = sizeof options, .threads = 1, .allocator = &allocator};
+    xcvm_session *session = open_session(program, &options);
+    ck_assert_uint_lt(c.live_bytes, 1 << 20);
+    xcvm_session_destroy(session);
+    options.memory_limit = 1 << 20;
+    session = open_session(program, &options);
+    float x[1] = {2};
+    set_f32(session, 0, 1, DIMS(1), x);
+    check_run_fails(session, NULL, XCVM_OUT_OF_MEMORY, "would go past the memory limit of 1048576");
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    ck_assert_uint_eq(c.live_bytes, 0);
 }
 END_TEST
 
@@ -139,6 +163,6 @@ END_TEST
 Suite *suite_vm_warm_up(void);
 Suite *suite_vm_warm_up(void)
 {
-    return SUITE_OF("vm_warm_up", nothing_is_seen, first_run_is_steady, failing_on_zeros, effects_are_not_rehearsed,
-                    jumps_are_not_rehearsed);
+    return SUITE_OF("vm_warm_up", nothing_is_seen, first_run_is_steady, failing_on_zeros, limited,
+                    effects_are_not_rehearsed, jumps_are_not_rehearsed);
 }
