@@ -174,6 +174,28 @@ START_TEST(without_memory)
 }
 END_TEST
 
+START_TEST(discarded_and_limited_anew)
+{
+    test_allocator allocator;
+    xcvm_heap *heap = create(&allocator, 0);
+    xcvm_storage *kept = take(heap, 1000), *outgrown = take(heap, 300000);
+    const size_t before = allocator.live;
+    xcvm_heap_discard(heap, outgrown);
+    ck_assert_uint_lt(allocator.live, before);
+    ck_assert_uint_eq(xcvm_heap_live(heap), 1000);
+    xcvm_heap_discard(heap, NULL);
+    ck_assert_uint_eq(xcvm_heap_set_limit(heap, 10000), 0);
+    xcvm_storage *more = NULL;
+    ck_assert_int_eq(xcvm_heap_allocate(heap, 300000, &more, NULL), XCVM_OUT_OF_MEMORY);
+    ck_assert_uint_eq(xcvm_heap_set_limit(heap, 0), 10000);
+    more = take(heap, 300000);
+    xcvm_storage_release(more);
+    xcvm_storage_release(kept);
+    xcvm_heap_destroy(heap);
+    ck_assert_uint_eq(allocator.live, 0);
+}
+END_TEST
+
 Suite *suite_base_heap(void);
 Suite *suite_base_heap(void)
 {
@@ -187,6 +209,7 @@ Suite *suite_base_heap(void)
     tcase_add_test(tests, lists_clear_their_items);
     tcase_add_test(tests, sizes_that_never_return_do_not_pile_up);
     tcase_add_test(tests, without_memory);
+    tcase_add_test(tests, discarded_and_limited_anew);
     suite_add_tcase(suite, tests);
     return suite;
 }
