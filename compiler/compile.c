@@ -92,8 +92,11 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
         XCVM_CHECK(error, o->dims[i].value >= 0, INVALID_ARGUMENT, "dimension %s cannot be %lld", o->dims[i].name,
                    (long long)o->dims[i].value);
     }
-    XCVM_CHECK(error, o->weights == XCVM_NO_DTYPE || xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT), INVALID_ARGUMENT,
-               "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed", xcvm_dtype_name(o->weights));
+    XCVM_CHECK(error,
+               o->weights == XCVM_NO_DTYPE ||
+                   (xcvm_dtype_bits(o->weights) != 0 && xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT)),
+               INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed",
+               xcvm_dtype_name(o->weights));
     if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
         return XCVM_OK;
     for (size_t i = 0; i < xcc_pass_count(); i++)
