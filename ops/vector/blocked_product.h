@@ -45,7 +45,7 @@ typedef struct xcvm_blocked_product {
 /* All filters of a convolution. */
 typedef struct xcvm_blocked_filters {
     const void *at;
-    xcvm_dtype dtype; /* f16 or bf16, else f32 */
+    xcvm_dtype dtype; /* f16, bf16 or f24, else f32 */
     size_t block;     /* elements from one block of outputs to the next */
 } xcvm_blocked_filters;
 
