@@ -29,7 +29,7 @@ typedef struct plan {
     size_t taps, length, last_length;
     size_t bands, groups, per_group; /* groups of blocks of outputs, of one group of channels */
     size_t unit, units, portions;    /* steps that stay together; in all */
-    size_t room_floats;              /* for each thread, of the filters of a portion, if they are halves */
+    size_t room_floats;              /* for each thread, of the filters of a portion, if not f32 */
 } plan;
 
 typedef struct work {

@@ -43,7 +43,7 @@ typedef struct work {
     size_t in_blocks, groups;    /* groups of blocks of outputs */
     size_t input_stride, product_stride;
     float *inputs, *products; /* one for each worker, but for shared inputs */
-    float *room;              /* for each worker's filters, if they are halves or to be transformed; else NULL */
+    float *room;              /* for each worker's filters, if not f32 or to be transformed; else NULL */
     size_t inputs_floats, products_floats, room_floats;
     size_t first, last;     /* tiles of the shared band */
     xcvm_blocked_span head; /* the first output slices, often all */
