@@ -215,7 +215,8 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
         (b != NULL && !xcc_is_constant(b)))
         return false;
     for (int i = 2; i < rank; i++)
-        if (a->x->dims[i] != 1 || a->y->dims[i] != w->type.dims[i] || a->pads.at[i - 2] != 0)
+        if (a->x->dims[i] != 1 || a->y->dims[i] != w->type.dims[i] || a->pads.at[i - 2] != 0 ||
+            (a->dilations.at[i - 2] != 1 && w->type.dims[i] != 1))
             return false;
     int64_t flat[] = {0, w->type.dims[0]}, spread[XCVM_MAX_RANK] = {0}, columns = 1;
     for (int i = 1; i < rank; i++) {

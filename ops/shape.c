@@ -203,17 +203,22 @@ static xcvm_status check_kind(const xcvm_typing *t, const xcvm_field *f, const x
                           wanted == XCVM_KIND_TENSOR ? "tensor" : "sequence");
 }
 
+static xcvm_status check_set(const xcvm_typing *t, const xcvm_field *f, xcvm_dtype dtype)
+{
+    const xcvm_dtypes set = xcvm_field_types(t->row, f);
+    char text[256];
+    if (dtype == XCVM_NO_DTYPE || xcvm_dtype_in(dtype, set))
+        return XCVM_OK;
+    return xcvm_error_set(t->error, XCVM_TYPE_MISMATCH, "%s has element type %s, allowed are %s", f->name,
+                          xcvm_dtype_name(dtype), xcvm_dtypes_describe(set, text, sizeof text));
+}
+
 static xcvm_status check_dtype(const xcvm_typing *t, const xcvm_field *f, const xcvm_value *v, binding bindings[3])
 {
     xcvm_dtype dtype = v->dtype;
+    XCVM_TRY(check_set(t, f, dtype));
     if (dtype == XCVM_NO_DTYPE)
         return XCVM_OK;
-    if (!xcvm_dtype_in(dtype, xcvm_field_types(t->row, f))) {
-        char text[256];
-        return xcvm_error_set(t->error, XCVM_TYPE_MISMATCH, "%s has element type %s, allowed are %s", f->name,
-                              xcvm_dtype_name(dtype),
-                              xcvm_dtypes_describe(xcvm_field_types(t->row, f), text, sizeof text));
-    }
     if (!(f->types & XCVM_TYPE_VARIABLES))
         return XCVM_OK;
     binding *b = binding_of(bindings, f->types);
@@ -273,10 +278,26 @@ static void start_results(const xcvm_typing *t, binding bindings[3])
     }
 }
 
+/* Attributes may name types that the row's results do not have. */
+static xcvm_status check_results(const xcvm_typing *t)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < t->row->field_count; i++) {
+        const xcvm_field *f = &t->row->fields[i];
+        if (f->role != XCVM_ROLE_OUT)
+            continue;
+        for (size_t left = xcvm_field_count(f, t->args); left > 0; left--, at++)
+            if (t->out[at] != NULL)
+                XCVM_TRY(check_set(t, f, t->out[at]->dtype));
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcvm_infer(const xcvm_typing *t)
 {
     binding bindings[3] = {{0}};
     XCVM_TRY(check_inputs(t, bindings));
     start_results(t, bindings);
-    return t->row->shape(t);
+    XCVM_TRY(t->row->shape(t));
+    return check_results(t);
 }

@@ -10,6 +10,7 @@ enum {
     WINDOW = 1 << 16,          /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
     CACHE = 32 << 20,          /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
     REHEARSAL_NS = 100 * 1000, /* after which a rehearsal stops: longer programs gain less from one */
+    MOST_INPUTS = 4 << 20,     /* bytes of inputs: reading more of them takes longer than that */
     REHEARSAL_BYTES = 64 << 20 /* that a rehearsal may take, or what the session may if that is less */
 };
 
@@ -43,7 +44,7 @@ static void warm_constants(const xcvm_session *s, bool cached)
 
 /* ---- The rehearsal ---- */
 
-/* The bytes of all inputs, each on a cache line of its own; 0 if their sizes are not known. */
+/* The bytes of all inputs, each on a cache line of its own; 0 if their sizes are not known, or large. */
 static size_t input_bytes(const xcvm_image *image)
 {
     size_t bytes = LINE, count, own;
@@ -53,7 +54,7 @@ static size_t input_bytes(const xcvm_image *image)
             !xcvm_size_add(bytes, own / LINE * LINE + LINE, &bytes))
             return 0;
     }
-    return bytes;
+    return bytes <= MOST_INPUTS ? bytes : 0;
 }
 
 /* Whether a program does nothing but compute, without jumps that could take long. */

@@ -37,7 +37,7 @@ typedef struct xcvm_blocked_conv {
     bool plain;  /* x is not blocked */
     const float *x;
     const void *w;
-    xcvm_dtype w_dtype; /* f16 or bf16, but not for depthwise; else f32 */
+    xcvm_dtype w_dtype; /* f16, bf16 or f24, but not for depthwise; else f32 */
     const float *b, *z; /* or NULL; z may be y */
     float *y;
     xcvm_activation activation;

@@ -29,7 +29,7 @@ typedef struct plan {
     size_t taps, length, last_length;
     size_t bands, groups, per_group; /* groups of blocks of outputs, of one group of channels */
     size_t unit, units, portions;    /* steps that stay together; in all */
-    size_t room_floats;              /* for each thread, of the filters of a portion, if they are halves */
+    size_t room_floats;              /* for each thread, of the filters of a portion, if not f32 */
 } plan;
 
 typedef struct work {
@@ -259,10 +259,9 @@ xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c)
         r.room = room > 0 ? scratch : NULL;
         r.pixels = scratch + room;
     }
-    if (c->plain) {
+    if (c->plain && p->volume > 0)
         xcvm_parallel(k->threads, c->batch * c->in[DEPTH] * c->in[0], THREAD_WORK / (c->in[1] * c->channels) + 1,
                       place_rows, &r);
-    }
     const size_t items = c->batch * c->group * c->out[DEPTH] * p->bands * p->groups;
     const double work_of_item = (double)c->outputs * BLOCK * (double)c->out[0] * (double)c->out[1] *
                                 (double)c->channels * (double)p->taps / (double)(c->group * p->bands * p->groups);

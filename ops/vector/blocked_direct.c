@@ -38,7 +38,7 @@ typedef struct plan {
     size_t pixel, spacing;             /* floats of an input pixel, and between those that neighbours meet */
     size_t pitch, in_rows;             /* of the band: pixels of a row; rows */
     size_t slice_floats, block_floats; /* of the band: of a slice, of a block of channels */
-    size_t copy_floats, room_floats;   /* of scratch for each thread; room for filters that are halves */
+    size_t copy_floats, room_floats;   /* of scratch for each thread; room for filters, if not f32 */
 } plan;
 
 /* Output slices, and rows of them or pixels of the only row, of some blocks of outputs. */

@@ -45,12 +45,12 @@ typedef struct xcvm_blocked_product {
 /* All filters of a convolution. */
 typedef struct xcvm_blocked_filters {
     const void *at;
-    xcvm_dtype dtype; /* f16 or bf16, else f32 */
+    xcvm_dtype dtype; /* f16, bf16 or f24, else f32 */
     size_t block;     /* elements from one block of outputs to the next */
 } xcvm_blocked_filters;
 
-/* Gives the product `count` elements of each block, from element `first` of the filters on; halves are brought to f32
- * in `room`, g->blocks * count floats. */
+/* Gives the product `count` elements of each block, from element `first` of the filters on; those not of f32 are
+ * brought to it in `room`, g->blocks * count floats. */
 #define xcvm_blocked_take XCVM_PER_ISA(xcvm_blocked_take)
 void xcvm_blocked_take(xcvm_blocked_product *g, const xcvm_blocked_filters *w, size_t first, size_t count, float *room);
 /* While `pixels` pixels are multiplied, fetches `count` elements of each block from element `first` on; 0: nothing. */

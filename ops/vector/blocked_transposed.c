@@ -23,7 +23,7 @@ typedef struct plan {
     size_t back[2], reach[2];            /* positions from the first that an output meets to its last; of all phases */
     ptrdiff_t start[2];                  /* the first position of x that the phases' first outputs meet */
     size_t pitch, in_rows, block_floats; /* of what the products read */
-    size_t copy_floats, room_floats;     /* of scratch for each thread; room for filters that are halves */
+    size_t copy_floats, room_floats;     /* of scratch for each thread; room for filters, if not f32 */
 } plan;
 
 typedef struct work {

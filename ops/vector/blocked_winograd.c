@@ -30,6 +30,8 @@ enum {
 };
 
 #define ROOT2 1.41421356237f
+/* Slices of tiles whose numbers can be counted, in all threads. */
+#define MOST_SLICES 0x1p48
 
 typedef struct work {
     const xcvm_kernel *k;
@@ -41,7 +43,7 @@ typedef struct work {
     size_t in_blocks, groups;    /* groups of blocks of outputs */
     size_t input_stride, product_stride;
     float *inputs, *products; /* one for each worker, but for shared inputs */
-    float *room;              /* for each worker's filters, if they are halves or to be transformed; else NULL */
+    float *room;              /* for each worker's filters, if not f32 or to be transformed; else NULL */
     size_t inputs_floats, products_floats, room_floats;
     size_t first, last;     /* tiles of the shared band */
     xcvm_blocked_span head; /* the first output slices, often all */
@@ -519,6 +521,9 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
               .head = xcvm_blocked_span_from(c, DEPTH, 0, c->out[DEPTH])};
     const size_t blocks = ceil_div(c->outputs, r.groups);
     r.tiles = c->batch * r.rows * r.columns;
+    /* An image without pixels may have any number of slices, in windows that are dilated far. */
+    if ((double)r.in_blocks * (double)c->in[DEPTH] * (double)r.tiles * (double)threads > MOST_SLICES)
+        return XCVM_OUT_OF_MEMORY;
     const size_t in_slices = r.in_blocks * c->in[DEPTH], out_slices = blocks * c->out[DEPTH];
     const size_t fitting = BAND / r.points / ((in_slices + out_slices) * BLOCK);
     const size_t least_tiles = ceil_div(LEAST_TILES, c->out[DEPTH]);
@@ -526,7 +531,7 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     r.bands = r.bands < 1 ? 1 : r.bands;
     const bool own = r.bands >= threads;
     if (own)
-        r.bands = ceil_div(r.bands, threads) * threads;
+        r.bands = least(ceil_div(r.bands, threads) * threads, r.tiles);
     r.most = ceil_div(r.tiles, r.bands);
     r.input_stride = in_slices * r.most * BLOCK + GAP;
     r.product_stride = out_slices * r.most * BLOCK + GAP;

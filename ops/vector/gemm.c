@@ -88,7 +88,7 @@ static void activate_tile(const xcvm_gemm *g, size_t i0, size_t rows, size_t j0,
 /* A panel of b: its rows begin at `at`, stride apart, vectors of a row are `vector` apart, in elements. */
 typedef struct panel_view {
     const void *at;
-    xcvm_dtype dtype; /* f16 or bf16, else f32 */
+    xcvm_dtype dtype; /* f16, bf16 or f24, else f32 */
     size_t stride, vector;
     /* As in a tile. */
     const char *fetched;

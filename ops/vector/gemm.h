@@ -4,8 +4,8 @@
  * last one as narrow as whole vectors allow), row after row of b, panel after panel. A panel is read where b lies, or
  * is packed for the block of the product at hand, by b's strides or by a function that makes up the rows (as
  * convolutions do, which so never hold the whole matrix), or was packed before, for this CPU or, ahead of time, for
- * all. What was packed ahead may be f16 or bf16: few rows of a read it as it is, for many a block of it is brought to
- * f32 once. a is read where it lies. */
+ * all. What was packed ahead may be f16, bf16 or f24: few rows of a read it as it is, for many a panel of it is brought
+ * to f32 once. a is read where it lies. */
 #ifndef XCVM_OPS_VECTOR_GEMM_H
 #define XCVM_OPS_VECTOR_GEMM_H
 
@@ -42,7 +42,7 @@ struct xcvm_gemm {
     size_t b_row, b_column;
     bool b_packed;         /* b holds panels of all k rows */
     bool b_ahead;          /* b is packed as ops/packed.h says */
-    xcvm_dtype b_dtype;    /* f16 or bf16, if b_ahead; else, and if it is 0, f32 */
+    xcvm_dtype b_dtype;    /* f16, bf16 or f24, if b_ahead; else, and if it is 0, f32 */
     xcvm_gemm_rows b_rows; /* not NULL: makes b, from what it finds at b and source */
     const void *source;
     /* c[i][j] is c[i * c_row + j * c_column]; one of the strides is 1. */

@@ -9,7 +9,7 @@ typedef struct xcvm_gemm_tile {
     const float *a;
     size_t a_stride; /* between rows where columns lie side by side, else between columns */
     const void *b;
-    xcvm_dtype b_dtype;        /* f16 or bf16, where the columns of a lie side by side; else, and if it is 0, f32 */
+    xcvm_dtype b_dtype;        /* not f32: where the columns of a lie side by side; 0: f32 */
     size_t b_stride, b_vector; /* between rows, and between vectors of a row */
     /* What is fetched into the caches meanwhile, a line with each row for each vector of whole lines: other memory, in
      * bytes between what goes with two rows and two vectors; NULL: b itself, some rows ahead. */

@@ -39,7 +39,7 @@ typedef struct xcvm_recurrent {
 
     const float *projected;  /* a row of all directions' gates for each row of x, biases added */
     const void *r;           /* packed; all directions */
-    xcvm_dtype r_dtype;      /* f16 or bf16; else, and if it is 0, f32 */
+    xcvm_dtype r_dtype;      /* f16, bf16 or f24; else, and if it is 0, f32 */
     const float *reset_bias; /* directions * hidden, what GRU adds within the reset; NULL: zero */
 } xcvm_recurrent;
 

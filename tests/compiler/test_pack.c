@@ -44,7 +44,7 @@ START_TEST(products)
 }
 END_TEST
 
-/* ConvTranspose of images of one position, of one and two axes; and of more positions, or cut, which stays. */
+/* ConvTranspose of images of one position, of one and two axes; and of more positions, cut or dilated, which stays. */
 static void make_points(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(-1, 6, 1, 1)), *l = input(b, "l", XCVM_F32, 3, DIMS(2, 6, 1));
@@ -58,6 +58,8 @@ static void make_points(xcc_builder *b)
                     .dilations = XCC_INTS(1), .output_padding = XCC_INTS(0), .group = 1));
     output(b, APPLY(ConvTranspose, y, .x = XCC_IN(l), .w = XCC_IN(v), .strides = XCC_INTS(1), .pads = XCC_INTS(0, 0),
                     .dilations = XCC_INTS(1), .output_padding = XCC_INTS(0), .group = 2));
+    output(b, APPLY(ConvTranspose, y, .x = XCC_IN(l), .w = XCC_IN(v), .strides = XCC_INTS(1), .pads = XCC_INTS(0, 3),
+                    .dilations = XCC_INTS(2), .output_padding = XCC_INTS(0), .group = 1));
     xcc_value *p = input(b, "p", XCVM_F32, 3, DIMS(1, 6, 2));
     output(b, APPLY(ConvTranspose, y, .x = XCC_IN(p), .w = XCC_IN(v), .strides = XCC_INTS(1), .pads = XCC_INTS(0, 0),
                     .dilations = XCC_INTS(1), .output_padding = XCC_INTS(0), .group = 1));
@@ -68,7 +70,7 @@ START_TEST(points)
     compilation c;
     check_same_results(make_points, &c);
     CHECK_COUNT(&c, PackedGemm, 2);
-    CHECK_COUNT(&c, ConvTranspose, 3);
+    CHECK_COUNT(&c, ConvTranspose, 4);
     finish(&c);
 }
 END_TEST

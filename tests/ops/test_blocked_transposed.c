@@ -101,22 +101,22 @@ static void check_run(xcvm_kernel_run run, const shape *s, xcvm_BlockedConvTrans
     const int64_t packed_dims[] = {blocks, dims[0], dims[2], dims[3], BLOCK};
     const int64_t packed = blocks * BLOCK * dims[0] * dims[2] * dims[3];
     const double allowed = 3e-6 * (sqrt((double)(s->channels * s->kernel[0] * s->kernel[1])) + 1.0);
-    const xcvm_dtype types[] = {XCVM_F32, XCVM_F16, XCVM_BF16};
+    const xcvm_dtype types[] = {XCVM_F32, XCVM_F16, XCVM_BF16, XCVM_F24};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         float *rounded = floats(filters, false), *panels = floats(packed, false);
-        uint16_t *halves = malloc((size_t)packed * sizeof *halves);
-        ck_assert_ptr_nonnull(halves);
+        char *narrow = malloc((size_t)packed * xcvm_dtype_size(types[i]));
+        ck_assert_ptr_nonnull(narrow);
         for (int64_t f = 0; f < filters; f++) {
             rounded[f] = filter[f];
             if (types[i] != XCVM_F32) {
-                xcvm_store_f32(types[i], halves, 0, 1, &rounded[f]);
-                xcvm_load_f32(types[i], halves, 0, 1, &rounded[f]);
+                xcvm_store_f32(types[i], narrow, 0, 1, &rounded[f]);
+                xcvm_load_f32(types[i], narrow, 0, 1, &rounded[f]);
             }
         }
         xcvm_blocked_pack_transposed(rounded, dims, s->stride, panels);
         if (types[i] != XCVM_F32)
-            xcvm_store_f32(types[i], halves, 0, (size_t)packed, panels);
-        const xcvm_value w = tensor(types[i], 5, packed_dims, types[i] != XCVM_F32 ? (void *)halves : panels);
+            xcvm_store_f32(types[i], narrow, 0, (size_t)packed, panels);
+        const xcvm_value w = tensor(types[i], 5, packed_dims, types[i] != XCVM_F32 ? (void *)narrow : panels);
         double *wanted = define(s, x, rounded, bias);
         float *first = floats(count, false), *second = floats(count, false);
         xcvm_value y = *a.y;
@@ -132,7 +132,7 @@ static void check_run(xcvm_kernel_run run, const shape *s, xcvm_BlockedConvTrans
         free(first);
         free(second);
         free(wanted);
-        free(halves);
+        free(narrow);
         free(panels);
         free(rounded);
     }

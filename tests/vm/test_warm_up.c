@@ -1,5 +1,8 @@
 #include "tests/vm/support.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 static const char squares[] = "input x f32[4]\n"
                               "output y f32[4]\n"
                               "$1 = In(name=\"x\")\n"
@@ -106,6 +109,93 @@ START_TEST(limited)
 }
 END_TEST
 
+/* Reading so many zeros would take longer than a rehearsal may. */
+START_TEST(large_inputs_are_not_rehearsed)
+{
+    xcvm_program *program = load("input x f32[2097152]\n"
+                                 "output y f32[2097152]\n"
+                                 "$1 = In(name=\"x\")\n"
+                                 "$2 = Add($1, $1)\n"
+                                 "Out($2, name=\"y\")\n");
+    counter c = {0};
+    xcvm_allocator allocator = counting(&c);
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1, .allocator = &allocator};
+    xcvm_session *session = open_session(program, &options);
+    ck_assert_uint_lt(c.live_bytes, 1 << 20);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* A file of `count` floats, zeros but for the last one, which is 3. */
+static void write_floats(const char *path, size_t count)
+{
+    const float last = 3;
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fseek(file, (long)((count - 1) * sizeof last), SEEK_SET), 0);
+    ck_assert_uint_eq(fwrite(&last, sizeof last, 1, file), 1);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* A program file with so many floats, those of the file "floats" in the folder. */
+static void write_program(const char *path, const char *folder, size_t count)
+{
+    char text[400];
+    const int length = snprintf(text, sizeof text,
+                                "xcvm 1\n"
+                                "input x f32[1]\n"
+                                "output y f32[1]\n"
+                                "constant w f32[%zu] = @\"floats\":0\n"
+                                "$1 = In(name=\"x\")\n"
+                                "$2 = Gather(@w, i64[1] %zu, axis=0)\n"
+                                "$3 = Add($1, $2)\n"
+                                "Out($3, name=\"y\")\n",
+                                count, count - 1);
+    test_bytes b = {0};
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_assemble(text, (size_t)length, folder, test_bytes_sink, &b, &error) == XCVM_OK, "%s",
+                  error.message);
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(b.at, 1, b.length, file), b.length);
+    ck_assert_int_eq(fclose(file), 0);
+    test_bytes_free(&b);
+}
+
+/* Constants that lie in a mapped file, fewer and more than the cache holds, by any number of threads. */
+START_TEST(mapped_constants)
+{
+    static const size_t counts[] = {1, 65536, 200003, (size_t)9 << 20};
+    char folder[] = "/tmp/xcvm_test_XXXXXX", floats[64], path[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(floats, sizeof floats, "%s/floats", folder);
+    snprintf(path, sizeof path, "%s/program", folder);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        write_floats(floats, counts[i]);
+        write_program(path, folder, counts[i]);
+        xcvm_program *program = NULL;
+        xcvm_error error = {0};
+        ck_assert_msg(xcvm_program_load_file(path, NULL, &program, &error) == XCVM_OK, "%s", error.message);
+        ck_assert(program->mapped);
+        for (int way = 0; way < 8; way++) {
+            const xcvm_session_options options = {
+                .size = sizeof options, .threads = (const int[]){1, 2, 3, 5}[way / 2], .cold = way % 2 != 0};
+            xcvm_session *session = open_session(program, &options);
+            float x[1] = {4};
+            set_f32(session, 0, 1, DIMS(1), x);
+            run(session);
+            CHECK_F32(session, 0, 7);
+            xcvm_session_destroy(session);
+        }
+        xcvm_program_destroy(program);
+    }
+    unlink(path);
+    unlink(floats);
+    rmdir(folder);
+}
+END_TEST
+
 static bool count_texts(void *user, const char *text)
 {
     *(size_t *)user += text[0] != '\0';
@@ -164,5 +254,6 @@ Suite *suite_vm_warm_up(void);
 Suite *suite_vm_warm_up(void)
 {
     return SUITE_OF("vm_warm_up", nothing_is_seen, first_run_is_steady, failing_on_zeros, limited,
-                    effects_are_not_rehearsed, jumps_are_not_rehearsed);
+                    large_inputs_are_not_rehearsed, mapped_constants, effects_are_not_rehearsed,
+                    jumps_are_not_rehearsed);
 }
