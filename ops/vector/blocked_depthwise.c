@@ -30,15 +30,13 @@ typedef struct work {
     uint32_t status;         /* atomic */
 } work;
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
 /* ---- The ring ---- */
 
 /* Row `row` of image and padding, of the plane of blocks at x. */
 static void copy_row(const work *r, const float *x, size_t row, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
-    const size_t left = least(c->pad[1], r->pitch), right = least(c->in[1] + c->pad[1], r->pitch);
+    const size_t left = xcvm_least(c->pad[1], r->pitch), right = xcvm_least(c->in[1] + c->pad[1], r->pitch);
     if (row < c->pad[0] || row - c->pad[0] >= c->in[0] || right <= left) {
         memset(to, 0, r->pitch * BLOCK * sizeof *to);
         return;
@@ -180,7 +178,7 @@ static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run
         const size_t block = image % c->outputs;
         const xcvm_blocked_span s = xcvm_blocked_span_from(c, DEPTH, at, at + 1);
         const size_t top = at * c->stride[DEPTH] - c->pad[DEPTH];
-        last = least(end, (slice + 1) * c->out[0]);
+        last = xcvm_least(end, (slice + 1) * c->out[0]);
         pass p = {.begin = i, .end = last, .b = c->b != NULL ? c->b + block * BLOCK : NULL, .z = c->z};
         for (size_t tap = s.tap; !p.last; tap++) {
             const bool inside = tap < s.tap_end;

@@ -41,41 +41,38 @@ typedef struct work {
     uint32_t status; /* atomic */
 } work;
 
-static size_t ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
 /* Floats of x, for the blocks of a portion, and of y that a band of so many rows meets. */
 static double band_floats(const xcvm_blocked_conv *c, const plan *p, size_t rows)
 {
-    const double blocks = (double)ceil_div(p->units * p->unit, p->portions * p->taps);
+    const double blocks = (double)xcvm_ceil_div(p->units * p->unit, p->portions * p->taps);
     const double met = fmin((double)c->in[0], (double)rows * (double)c->kernel[0]);
     return fmin((double)c->in[DEPTH], (double)c->kernel[DEPTH]) * met * (double)(c->in[1] * p->pixel) * blocks +
-           (double)(least(p->per_group, XCVM_PRODUCT_BLOCKS) * rows * c->out[1] * BLOCK);
+           (double)(xcvm_least(p->per_group, XCVM_PRODUCT_BLOCKS) * rows * c->out[1] * BLOCK);
 }
 
 static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
 {
-    plan p = {.in_blocks = ceil_div(c->channels, BLOCK),
+    plan p = {.in_blocks = xcvm_ceil_div(c->channels, BLOCK),
               .pixel = c->plain ? c->channels : BLOCK,
               .area = c->in[0] * c->in[1],
               .volume = c->in[DEPTH] * c->in[0] * c->in[1],
               .taps = c->kernel[DEPTH] * c->kernel[0] * c->kernel[1],
-              .length = least(c->channels, BLOCK),
+              .length = xcvm_least(c->channels, BLOCK),
               .bands = 1,
               .per_group = c->outputs / c->group};
     p.last_length = c->channels - (p.in_blocks - 1) * BLOCK;
-    p.groups = ceil_div(p.per_group, XCVM_PRODUCT_BLOCKS);
+    p.groups = xcvm_ceil_div(p.per_group, XCVM_PRODUCT_BLOCKS);
     p.unit = p.taps <= STEPS ? p.taps : 1;
     p.units = p.in_blocks * (p.taps / p.unit);
-    p.portions = ceil_div(p.units, STEPS / p.unit);
+    p.portions = xcvm_ceil_div(p.units, STEPS / p.unit);
     if (xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW))
         p.room_floats = STEPS * p.length * BLOCK * XCVM_PRODUCT_BLOCKS;
-    while (p.bands < c->out[0] && band_floats(c, &p, ceil_div(c->out[0], p.bands)) > BAND)
+    while (p.bands < c->out[0] && band_floats(c, &p, xcvm_ceil_div(c->out[0], p.bands)) > BAND)
         p.bands++;
     /* Threads should have as much to do each. */
     const size_t items = c->batch * c->group * c->out[DEPTH] * p.bands * p.groups;
     if (items % threads != 0 && items < 8 * threads)
-        p.bands = least(ceil_div(p.bands, threads) * threads, c->out[0]);
+        p.bands = xcvm_least(xcvm_ceil_div(p.bands, threads) * threads, c->out[0]);
     return p;
 }
 
@@ -84,7 +81,7 @@ static size_t filters_of(const xcvm_blocked_conv *c, const plan *p, size_t step)
 {
     const size_t block = step / p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
     const size_t at = (block * p->taps * p->length + step % p->taps * length) * BLOCK;
-    return least(at, c->channels * p->taps * BLOCK);
+    return xcvm_least(at, c->channels * p->taps * BLOCK);
 }
 
 /* Output slices, rows and columns whose windows have the same positions inside. */
@@ -102,9 +99,9 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
     g->step_count = 0;
     for (size_t block = from / p->taps; block * p->taps < to; block++) {
         const size_t start = block * p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
-        const size_t first = from > start ? from - start : 0, last = least(to - start, p->taps);
+        const size_t first = from > start ? from - start : 0, last = xcvm_least(to - start, p->taps);
         /* Rows of all slices of the window. */
-        for (size_t line = first / c->kernel[1]; line < ceil_div(last, c->kernel[1]); line++) {
+        for (size_t line = first / c->kernel[1]; line < xcvm_ceil_div(last, c->kernel[1]); line++) {
             const size_t slice = line / c->kernel[0], row = line % c->kernel[0];
             if (slice < x->slices.tap || slice >= x->slices.tap_end || row < rows->tap || row >= rows->tap_end)
                 continue;
@@ -129,7 +126,7 @@ static void multiply_rectangle(const xcvm_blocked_conv *c, const plan *p, xcvm_b
                                const box *of, size_t at)
 {
     const xcvm_blocked_span *slices = &of->slices, *rows = &of->rows, *columns = &of->columns;
-    const size_t width = columns->last - columns->first, chunks = ceil_div(width, CHUNK);
+    const size_t width = columns->last - columns->first, chunks = xcvm_ceil_div(width, CHUNK);
     /* Without steps nothing is read, and x stays where it is. */
     const size_t spacing = g->step_count > 0 ? p->pixel : 0, next_row = c->stride[0] * c->in[1] * spacing;
     g->spacing = c->stride[1] * spacing;

@@ -56,9 +56,6 @@ typedef struct work {
     uint32_t status; /* atomic */
 } work;
 
-static size_t ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
 /* Positions from the first to the last that `count` outputs meet along an axis. */
 static double reach(const xcvm_blocked_conv *c, int axis, size_t count)
 {
@@ -87,8 +84,8 @@ static bool is_apart(const xcvm_blocked_conv *c)
 static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, size_t units, double first, double next,
                             size_t *most)
 {
-    const size_t least_units = p->merged ? least(units, CHUNK) : 1;
-    const size_t sums = (p->merged ? 1 : p->width) * BLOCK * least(p->per_group, XCVM_PRODUCT_BLOCKS);
+    const size_t least_units = p->merged ? xcvm_least(units, CHUNK) : 1;
+    const size_t sums = (p->merged ? 1 : p->width) * BLOCK * xcvm_least(p->per_group, XCVM_PRODUCT_BLOCKS);
     size_t best = 1;
     *most = 1;
     for (size_t slices = 1; slices <= c->out[DEPTH]; slices++) {
@@ -116,12 +113,12 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
                 .merged = merged,
                 .rows = merged ? 1 : c->out[0],
                 .width = merged ? c->out[0] * c->out[1] : c->out[1],
-                .in_blocks = ceil_div(c->channels, BLOCK),
+                .in_blocks = xcvm_ceil_div(c->channels, BLOCK),
                 .per_group = c->outputs / c->group,
                 .pixel = c->plain ? c->channels : BLOCK};
-    p->groups = ceil_div(p->per_group, XCVM_PRODUCT_BLOCKS);
+    p->groups = xcvm_ceil_div(p->per_group, XCVM_PRODUCT_BLOCKS);
     p->columns = c->kernel[1];
-    p->length = least(c->channels, BLOCK);
+    p->length = xcvm_least(c->channels, BLOCK);
     p->last_length = c->channels - (p->in_blocks - 1) * BLOCK;
     p->spacing = p->pixel * c->stride[1];
     if (c->plain && c->dilation[1] == 1) {
@@ -140,17 +137,17 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     const size_t units = merged ? p->width : p->rows;
     const double next = merged ? channels : (double)c->stride[0] * reach(c, 1, c->out[1]) * channels;
     size_t most;
-    p->slabs = ceil_div(c->out[DEPTH], choose_slices(c, p, units, one, next, &most));
-    p->bands = ceil_div(units, most);
+    p->slabs = xcvm_ceil_div(c->out[DEPTH], choose_slices(c, p, units, one, next, &most));
+    p->bands = xcvm_ceil_div(units, most);
     /* Threads should have as much to do each. */
     const size_t items = c->batch * c->group * p->slabs * p->bands * p->groups;
     if (items % threads != 0 && items < 8 * threads)
-        p->bands = least(ceil_div(p->bands, threads) * threads, units);
-    const size_t rows = merged ? 1 : ceil_div(p->rows, p->bands);
+        p->bands = xcvm_least(xcvm_ceil_div(p->bands, threads) * threads, units);
+    const size_t rows = merged ? 1 : xcvm_ceil_div(p->rows, p->bands);
     p->pitch = p->copied ? (size_t)reach(c, 1, c->out[1]) : c->in[1];
     p->in_rows = p->copied ? (size_t)reach(c, 0, rows) : c->in[0];
     p->slice_floats = p->pitch * p->in_rows * p->pixel;
-    const size_t in_slices = p->copied ? (size_t)slices_met(c, ceil_div(c->out[DEPTH], p->slabs)) : c->in[DEPTH];
+    const size_t in_slices = p->copied ? (size_t)slices_met(c, xcvm_ceil_div(c->out[DEPTH], p->slabs)) : c->in[DEPTH];
     p->block_floats = in_slices * p->slice_floats;
     p->copy_floats = p->copied ? p->block_floats * p->in_blocks + BLOCK : 0;
     const size_t step = p->length * BLOCK * XCVM_PRODUCT_BLOCKS;
@@ -164,13 +161,13 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
 static size_t slices_begin(const xcvm_blocked_conv *c, size_t slice)
 {
     const size_t at = slice * c->stride[DEPTH];
-    return least(at > c->pad[DEPTH] ? at - c->pad[DEPTH] : 0, c->in[DEPTH]);
+    return xcvm_least(at > c->pad[DEPTH] ? at - c->pad[DEPTH] : 0, c->in[DEPTH]);
 }
 
 static size_t slices_end(const xcvm_blocked_conv *c, size_t last)
 {
     const size_t end = (last - 1) * c->stride[DEPTH] + (c->kernel[DEPTH] - 1) * c->dilation[DEPTH] + 1;
-    return least(end > c->pad[DEPTH] ? end - c->pad[DEPTH] : 0, c->in[DEPTH]);
+    return xcvm_least(end > c->pad[DEPTH] ? end - c->pad[DEPTH] : 0, c->in[DEPTH]);
 }
 
 static void copy_pixels(const xcvm_blocked_conv *c, const float *row, size_t first, size_t count, float *to)
@@ -198,7 +195,7 @@ static void copy_pixels(const xcvm_blocked_conv *c, const float *row, size_t fir
 /* Rows from input row top - pad on, of one slice of a block of channels. */
 static void copy_slice(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t top, float *to)
 {
-    const size_t left = least(c->pad[1], p->pitch), right = least(c->in[1] + c->pad[1], p->pitch);
+    const size_t left = xcvm_least(c->pad[1], p->pitch), right = xcvm_least(c->in[1] + c->pad[1], p->pitch);
     for (size_t i = 0; i < p->in_rows; i++, to += p->pitch * p->pixel) {
         const size_t at = top + i;
         if (at < c->pad[0] || at - c->pad[0] >= c->in[0] || right <= left) {
@@ -267,7 +264,7 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
 static void multiply_slice(const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g, const float *x,
                            size_t rows, size_t width, size_t at)
 {
-    const size_t chunks = ceil_div(width, CHUNK);
+    const size_t chunks = xcvm_ceil_div(width, CHUNK);
     for (size_t row = 0; row < rows; row++)
         for (size_t chunk = 0; chunk < chunks; chunk++) {
             const size_t pixel = chunk * width / chunks, count = (chunk + 1) * width / chunks - pixel;
@@ -297,8 +294,10 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
                               .low = c->activation.low,
                               .high = c->activation.high};
     size_t most = PORTION / (p->length * BLOCK * b->blocks);
-    most = most < 1 ? 1 : pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : least(most, XCVM_PRODUCT_STEPS);
-    const size_t portions = ceil_div(p->steps, most);
+    most = most < 1                             ? 1
+           : pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS
+                                                : xcvm_least(most, XCVM_PRODUCT_STEPS);
+    const size_t portions = xcvm_ceil_div(p->steps, most);
     const bool next = b->output + b->blocks < c->outputs;
     for (size_t i = 0; i < portions; i++) {
         const size_t from = i * p->steps / portions, to = (i + 1) * p->steps / portions;
@@ -307,9 +306,9 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
         g.clamp = i + 1 == portions;
         xcvm_blocked_take(&g, &w, w_at + used, floats, room);
         if (!g.clamp)
-            xcvm_blocked_fetch(&g, &w, w_at + end, least(w_block - end, floats), pixels);
+            xcvm_blocked_fetch(&g, &w, w_at + end, xcvm_least(w_block - end, floats), pixels);
         else
-            xcvm_blocked_fetch(&g, &w, w_at + b->blocks * w_block, next ? least(w_block, floats) : 0, pixels);
+            xcvm_blocked_fetch(&g, &w, w_at + b->blocks * w_block, next ? xcvm_least(w_block, floats) : 0, pixels);
         for (size_t slice = b->slice; slice < b->last_slice; slice++) {
             const xcvm_blocked_span met = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1);
             set_steps(c, p, from, to, &met, b->in_slice, &g);

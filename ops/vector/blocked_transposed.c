@@ -41,9 +41,6 @@ typedef struct phase {
     size_t taps, before; /* and those of phases that are packed before it */
 } phase;
 
-static size_t ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
 static phase phase_of(const xcvm_blocked_conv *c, int axis, size_t first)
 {
     const size_t stride = c->stride[axis], kernel = c->kernel[axis], r = (first + c->pad[axis]) % stride;
@@ -51,15 +48,16 @@ static phase phase_of(const xcvm_blocked_conv *c, int axis, size_t first)
                    .count = (c->out[axis] - first - 1) / stride + 1,
                    .shift = (first + c->pad[axis]) / stride,
                    .taps = r < kernel ? (kernel - r - 1) / stride + 1 : 0,
-                   .before = kernel / stride * r + least(kernel % stride, r)};
+                   .before = kernel / stride * r + xcvm_least(kernel % stride, r)};
 }
 
-static size_t phases_along(const xcvm_blocked_conv *c, int axis) { return least(c->stride[axis], c->out[axis]); }
+static size_t phases_along(const xcvm_blocked_conv *c, int axis) { return xcvm_least(c->stride[axis], c->out[axis]); }
 
 /* False if sizes are too large. */
 static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
 {
-    *p = (plan){.in_blocks = ceil_div(c->channels, BLOCK), .groups = ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS)};
+    *p = (plan){.in_blocks = xcvm_ceil_div(c->channels, BLOCK),
+                .groups = xcvm_ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS)};
     size_t largest[2];
     for (int i = 0; i < 2; i++) {
         const phase first = phase_of(c, i, 0), last = phase_of(c, i, phases_along(c, i) - 1);
@@ -76,12 +74,12 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     if (__builtin_mul_overflow(p->pitch, p->in_blocks * BLOCK, &row))
         return false;
     const size_t most = row < BAND / 2 ? BAND / row : 1;
-    p->bands = ceil_div(p->rows, most > p->reach[0] + 1 ? most - p->reach[0] : 1);
+    p->bands = xcvm_ceil_div(p->rows, most > p->reach[0] + 1 ? most - p->reach[0] : 1);
     /* Threads should have as much to do each. */
     const size_t items = c->batch * p->bands * p->groups;
     if (items % threads != 0 && items < 8 * threads)
-        p->bands = least(ceil_div(p->bands, threads) * threads, p->rows);
-    p->in_rows = p->copied ? ceil_div(p->rows, p->bands) + p->reach[0] : c->in[0];
+        p->bands = xcvm_least(xcvm_ceil_div(p->bands, threads) * threads, p->rows);
+    p->in_rows = p->copied ? xcvm_ceil_div(p->rows, p->bands) + p->reach[0] : c->in[0];
     p->block_floats = p->pitch * p->in_rows * BLOCK;
     if (__builtin_mul_overflow(row, p->in_rows, &floats) || floats > SIZE_MAX / 2)
         return false;
@@ -122,7 +120,7 @@ static size_t set_steps(const xcvm_blocked_conv *c, const plan *p, const phase a
         const size_t block = step / taps, i = step % taps / at[1].taps, j = step % at[1].taps;
         g->offsets[s] = (ptrdiff_t)(block * p->block_floats + ((row - i) * p->pitch + column - j) * BLOCK);
         g->filters[s] = floats;
-        g->lengths[s] = least(c->channels - block * BLOCK, BLOCK);
+        g->lengths[s] = xcvm_least(c->channels - block * BLOCK, BLOCK);
         floats += g->lengths[s] * BLOCK;
     }
     return floats;
@@ -145,8 +143,8 @@ static void multiply_phase(const xcvm_blocked_conv *c, const plan *p, const phas
     const size_t rows = last - first, width = at[1].count, steps = p->in_blocks * at[0].taps * at[1].taps;
     const size_t fitting = PORTION / (BLOCK * BLOCK * g->blocks);
     const size_t most =
-        rows * width <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : least(fitting, XCVM_PRODUCT_STEPS);
-    const size_t portions = steps > most ? ceil_div(steps, most) : 1;
+        rows * width <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_least(fitting, XCVM_PRODUCT_STEPS);
+    const size_t portions = steps > most ? xcvm_ceil_div(steps, most) : 1;
     for (size_t i = 0; i < portions; i++) {
         const size_t step = i * steps / portions;
         g->step_count = (i + 1) * steps / portions - step;
@@ -184,7 +182,7 @@ static xcvm_status multiply_band(const work *r, const float *x, size_t image, si
         const phase at[] = {phase_of(c, 0, i / columns), phase_of(c, 1, i % columns)};
         const size_t before = at[0].before * c->kernel[1] + at[0].taps * at[1].before;
         if (first < at[0].count)
-            multiply_phase(c, &r->plan, at, x, y, &g, first, least(last, at[0].count),
+            multiply_phase(c, &r->plan, at, x, y, &g, first, xcvm_least(last, at[0].count),
                            (output * taps + before) * c->channels * BLOCK, room);
         XCVM_TRY(xcvm_kernel_poll(r->k));
     }

@@ -50,9 +50,6 @@ typedef struct work {
     uint32_t status;        /* atomic */
 } work;
 
-static size_t ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
 /* ---- Transforms ---- */
 
 XCVM_INLINE void transform_input(const size_t tile, const xcvm_lanes *d, size_t stride, xcvm_lanes *t)
@@ -95,19 +92,20 @@ XCVM_INLINE void transform_output(const size_t tile, const xcvm_lanes *m, size_t
  * behind the last, where phases are not equally long. */
 static size_t first_output(const xcvm_blocked_conv *c, int axis, size_t tile)
 {
-    const size_t phases = least(c->dilation[axis], c->out[axis]);
+    const size_t phases = xcvm_least(c->dilation[axis], c->out[axis]);
     return tile % phases + tile / phases * c->tile * c->dilation[axis];
 }
 
 static size_t tiles_along(const xcvm_blocked_conv *c, int axis)
 {
-    return least(c->dilation[axis], c->out[axis]) * ceil_div(ceil_div(c->out[axis], c->dilation[axis]), c->tile);
+    return xcvm_least(c->dilation[axis], c->out[axis]) *
+           xcvm_ceil_div(xcvm_ceil_div(c->out[axis], c->dilation[axis]), c->tile);
 }
 
 /* How many of its outputs there are along an axis. */
 static size_t outputs_of_tile(const xcvm_blocked_conv *c, int axis, size_t first)
 {
-    return first < c->out[axis] ? least(ceil_div(c->out[axis] - first, c->dilation[axis]), c->tile) : 0;
+    return first < c->out[axis] ? xcvm_least(xcvm_ceil_div(c->out[axis] - first, c->dilation[axis]), c->tile) : 0;
 }
 
 /* One block of channels of a tile, whose first pixel is at `from`, rows `pitch` floats apart. */
@@ -325,16 +323,16 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
     xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_spacing = BLOCK, .y_block = depth * count * BLOCK};
     size_t most = PORTION / (BLOCK * BLOCK * blocks);
     most = most < XCVM_PRODUCT_STEPS ? most : XCVM_PRODUCT_STEPS;
-    const size_t portions = ceil_div(steps, most), most_floats = ceil_div(steps, portions) * BLOCK * BLOCK;
+    const size_t portions = xcvm_ceil_div(steps, most), most_floats = xcvm_ceil_div(steps, portions) * BLOCK * BLOCK;
     for (size_t i = 0, begin = 0, used; i < portions; i++, begin = used) {
         const size_t from = i * steps / portions, to = (i + 1) * steps / portions;
         used = filters_before(r, to);
         g.resume = i > 0;
         xcvm_blocked_take(&g, &w, at + begin, used - begin, room);
         if (i + 1 < portions)
-            xcvm_blocked_fetch(&g, &w, at + used, least(w.block - used, used - begin), depth * count);
+            xcvm_blocked_fetch(&g, &w, at + used, xcvm_least(w.block - used, used - begin), depth * count);
         else
-            xcvm_blocked_fetch(&g, &w, next, next == 0 ? 0 : least(w.block, most_floats), depth * count);
+            xcvm_blocked_fetch(&g, &w, next, next == 0 ? 0 : xcvm_least(w.block, most_floats), depth * count);
         for (xcvm_blocked_span s = r->head;; s = xcvm_blocked_span_from(c, DEPTH, s.last, depth)) {
             set_steps(r, count, from, to, begin, &s, &g);
             if (g.step_count > 0 || !g.resume)
@@ -399,7 +397,8 @@ static void transform_filters(const work *r, size_t output, size_t blocks, size_
     float wide[9 * BLOCK * BLOCK] __attribute__((aligned(64)));
     for (size_t b = 0; b < blocks; b++)
         for (size_t channel = from; channel < to; channel += BLOCK) {
-            const size_t at = taps_before((output + b) * c->channels + channel), count = least(to - channel, BLOCK);
+            const size_t at = taps_before((output + b) * c->channels + channel),
+                         count = xcvm_least(to - channel, BLOCK);
             const float *w = (const float *)c->w + at;
             if (xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW)) {
                 xcvm_halves_load(c->w_dtype, c->w, at, taps_before(count), wide);
@@ -419,13 +418,14 @@ static void multiply_untransformed(const work *r, size_t count, size_t output, s
     const xcvm_blocked_conv *c = r->c;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, taps_before(c->channels)};
     const size_t fitting = TRANSFORMED / (r->points * BLOCK * BLOCK * blocks);
-    const size_t most = least(fitting < 1 ? 1 : fitting, XCVM_PRODUCT_STEPS), portions = ceil_div(r->in_blocks, most);
+    const size_t most = xcvm_least(fitting < 1 ? 1 : fitting, XCVM_PRODUCT_STEPS),
+                 portions = xcvm_ceil_div(r->in_blocks, most);
     for (size_t i = 0; i < portions; i++) {
         const size_t from = i * r->in_blocks / portions, to = (i + 1) * r->in_blocks / portions;
-        const size_t first = from * BLOCK, last = least(to * BLOCK, c->channels);
+        const size_t first = from * BLOCK, last = xcvm_least(to * BLOCK, c->channels);
         const size_t stride = blocks * (last - first) * BLOCK + GAP;
         const size_t next =
-            taps_before(least(least((to + most) * BLOCK, c->channels) - last, most * BLOCK)) / r->points;
+            taps_before(xcvm_least(xcvm_least((to + most) * BLOCK, c->channels) - last, most * BLOCK)) / r->points;
         transform_filters(r, output, blocks, first, last, stride, room);
         xcvm_blocked_product g = {.blocks = blocks,
                                   .spacing = BLOCK,
@@ -503,7 +503,7 @@ static void run_groups(void *context, size_t begin, size_t end, int worker)
 static size_t room_for_filters(const work *r, size_t blocks)
 {
     const size_t step = r->points * (blocks * BLOCK * BLOCK + GAP);
-    return least(ceil_div(TRANSFORMED, step) * step, r->in_blocks * step);
+    return xcvm_least(xcvm_ceil_div(TRANSFORMED, step) * step, r->in_blocks * step);
 }
 
 xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
@@ -516,23 +516,23 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
               .rows = tiles_along(c, 0),
               .columns = tiles_along(c, 1),
               .dilated = c->dilation[0] > 1 || c->dilation[1] > 1,
-              .in_blocks = ceil_div(c->channels, BLOCK),
-              .groups = ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS),
+              .in_blocks = xcvm_ceil_div(c->channels, BLOCK),
+              .groups = xcvm_ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS),
               .head = xcvm_blocked_span_from(c, DEPTH, 0, c->out[DEPTH])};
-    const size_t blocks = ceil_div(c->outputs, r.groups);
+    const size_t blocks = xcvm_ceil_div(c->outputs, r.groups);
     r.tiles = c->batch * r.rows * r.columns;
     /* An image without pixels may have any number of slices, in windows that are dilated far. */
     if ((double)r.in_blocks * (double)c->in[DEPTH] * (double)r.tiles * (double)threads > MOST_SLICES)
         return XCVM_OUT_OF_MEMORY;
     const size_t in_slices = r.in_blocks * c->in[DEPTH], out_slices = blocks * c->out[DEPTH];
     const size_t fitting = BAND / r.points / ((in_slices + out_slices) * BLOCK);
-    const size_t least_tiles = ceil_div(LEAST_TILES, c->out[DEPTH]);
+    const size_t least_tiles = xcvm_ceil_div(LEAST_TILES, c->out[DEPTH]);
     r.bands = r.tiles / (fitting > least_tiles ? fitting : least_tiles);
     r.bands = r.bands < 1 ? 1 : r.bands;
     const bool own = r.bands >= threads;
     if (own)
-        r.bands = least(ceil_div(r.bands, threads) * threads, r.tiles);
-    r.most = ceil_div(r.tiles, r.bands);
+        r.bands = xcvm_least(xcvm_ceil_div(r.bands, threads) * threads, r.tiles);
+    r.most = xcvm_ceil_div(r.tiles, r.bands);
     r.input_stride = in_slices * r.most * BLOCK + GAP;
     r.product_stride = out_slices * r.most * BLOCK + GAP;
     r.inputs_floats = r.points * r.input_stride;

@@ -411,8 +411,6 @@ static size_t share(size_t units, size_t workers, size_t i)
     return units / workers * i + (units % workers * i) / workers;
 }
 
-static size_t at_most(size_t a, size_t b) { return a < b ? a : b; }
-
 /* Columns are split between panels, where there are panels already. */
 static size_t column_unit(const xcvm_gemm *g)
 {
@@ -434,12 +432,12 @@ static void run_worker(void *context, size_t begin, size_t end, int worker)
             last = share(batch->count, w->workers, i + 1);
         } else if (w->split == SPLIT_ROWS) {
             const size_t units = (shape->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS;
-            m0 = at_most(share(units, w->workers, i) * XCVM_GEMM_ROWS, shape->m);
-            m1 = at_most(share(units, w->workers, i + 1) * XCVM_GEMM_ROWS, shape->m);
+            m0 = xcvm_least(share(units, w->workers, i) * XCVM_GEMM_ROWS, shape->m);
+            m1 = xcvm_least(share(units, w->workers, i + 1) * XCVM_GEMM_ROWS, shape->m);
         } else {
             const size_t unit = column_unit(shape), units = (shape->n + unit - 1) / unit;
-            n0 = at_most(share(units, w->workers, i) * unit, shape->n);
-            n1 = at_most(share(units, w->workers, i + 1) * unit, shape->n);
+            n0 = xcvm_least(share(units, w->workers, i) * unit, shape->n);
+            n1 = xcvm_least(share(units, w->workers, i + 1) * unit, shape->n);
         }
         for (size_t item = first; item < last; item++) {
             xcvm_gemm g = *shape;
