@@ -120,6 +120,11 @@ xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *f
     return XCVM_OK;
 }
 
+enum {
+    SOME_SCRATCH = 128 << 10,
+    HUGE_SCRATCH = (2 << 20) - 4096 /* with what stands before it, a page of 2 MB */
+};
+
 void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
 {
     if (k->scratch != NULL && bytes <= k->scratch_bytes)
@@ -128,7 +133,11 @@ void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
     k->scratch_storage = NULL;
     k->scratch = NULL;
     k->scratch_bytes = 0;
-    if (xcvm_heap_allocate(k->heap, bytes, &k->scratch_storage, k->error) != XCVM_OK)
+    /* A huge page is as quick to map as some dozens of small ones, and later kernels need more. */
+    xcvm_status status = XCVM_OUT_OF_MEMORY;
+    if (bytes >= SOME_SCRATCH && bytes < HUGE_SCRATCH)
+        status = xcvm_heap_allocate(k->heap, HUGE_SCRATCH, &k->scratch_storage, NULL);
+    if (status != XCVM_OK && xcvm_heap_allocate(k->heap, bytes, &k->scratch_storage, k->error) != XCVM_OK)
         return NULL;
     k->scratch = k->scratch_storage->data;
     k->scratch_bytes = k->scratch_storage->bytes;
