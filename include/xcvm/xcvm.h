@@ -304,7 +304,7 @@ typedef struct xcvm_session_options {
     bool cold; /* warm nothing up at creation: for a session of one run */
 } xcvm_session_options;
 
-/* Gets ready for the first run, so that it takes hardly longer than later ones: takes the memory of the plan, starts
+/* Gets ready for the first run, so that it takes little longer than later ones: takes the memory of the plan, starts
  * the threads, maps the constants and, unless `cold`, reads those that fit into the cache and rehearses. A rehearsal is
  * a run on zeros, which stops as a timeout does after 0.1 ms, of a program that only computes, on inputs of fixed sizes
  * of up to 4 MB, without jumps or random numbers; it takes up to 64 MB beyond the plan, within the memory limit, and
