@@ -28,7 +28,7 @@ static void warm_blocks(void *context, size_t begin, size_t end, int worker)
 {
     const constants *c = context;
     const size_t step = c->fit ? LINE : WINDOW;
-    const size_t last = c->count < end * BLOCK ? c->count : end * BLOCK;
+    const size_t last = xcvm_least(c->count, end * BLOCK);
     (void)worker;
     for (size_t at = begin * BLOCK; at < last; at += step)
         (void)*(const volatile char *)(c->bytes + at);
@@ -39,7 +39,7 @@ static void warm_constants(const xcvm_session *s, bool cached)
     const xcvm_program *program = s->program;
     constants c = {program->mapping, program->mapping_bytes, cached && program->mapping_bytes <= CACHE};
     if (program->mapped)
-        xcvm_parallel(s->kernel.threads, (c.count + BLOCK - 1) / BLOCK, 1, warm_blocks, &c);
+        xcvm_parallel(s->kernel.threads, xcvm_ceil_div(c.count, BLOCK), 1, warm_blocks, &c);
 }
 
 /* ---- The rehearsal ---- */
