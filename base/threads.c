@@ -13,11 +13,13 @@
 
 enum {
     MAX_WORKERS = 255,
+    ASLEEP = -2,         /* in place of a processor */
     WATCH_NS = 40000,    /* how long an idle worker looks out with the processor to itself */
     LINGER_NS = 500000,  /* and how long in all before it sleeps, offering the processor to others between the looks */
     FRESH_NS = 10000000, /* the same for a new pool, whose first loop is likely to come soon */
     POLLS = 64,          /* looks between two looks at the clock */
-    WAIT_POLLS = 20000   /* looks of the caller at unfinished ranges before it yields the processor each time */
+    WAIT_POLLS = 20000,  /* looks of the caller at unfinished ranges before it yields the processor each time */
+    DISPLACE_NS = 200000 /* how long after displacing workers none is displaced: they may have nowhere else to go */
 };
 
 /* The loop that is open: its number, and the next range and the count of ranges, in one word, so that a range is
@@ -30,6 +32,13 @@ static ticket make_ticket(uint32_t loop, uint32_t next, uint32_t ranges)
 static uint32_t ticket_loop(ticket t) { return (uint32_t)(t >> 32); }
 static uint32_t ticket_next(ticket t) { return (uint32_t)(t >> 16 & 0xffff); }
 static uint32_t ticket_ranges(ticket t) { return (uint32_t)(t & 0xffff); }
+
+struct worker {
+    xcvm_threads *pool;
+    pthread_t thread;
+    int place;       /* atomic; the processor that it last saw itself on, or ASLEEP */
+    bool displacing; /* atomic */
+};
 
 struct xcvm_threads {
     xcvm_allocator allocator;
@@ -44,13 +53,14 @@ struct xcvm_threads {
     void *context;
     size_t items, chunk;
 
-    bool stopping; /* atomic */
-    int home;      /* the processor that the pool was created on */
+    bool stopping;        /* atomic */
+    int callers_place;    /* atomic; the processor that the pool was created on or opened its latest loop on */
+    uint64_t displace_at; /* no worker is displaced before this time */
     int worker_count;
     uint32_t sleepers; /* atomic, changed under the lock */
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    pthread_t *workers;
+    struct worker *workers;
 
     xcvm_span *spans; /* NULL: not recorded */
     size_t span_capacity;
@@ -109,9 +119,18 @@ static bool nothing_new(const xcvm_threads *t, uint32_t seen)
            !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
 }
 
-static void sleep_until_woken(xcvm_threads *t, uint32_t seen)
+/* Places are read by others often and change rarely: what is not written stays in their caches. */
+static void settle(int *place, int processor)
 {
+    if (__atomic_load_n(place, __ATOMIC_RELAXED) != processor)
+        __atomic_store_n(place, processor, __ATOMIC_RELAXED);
+}
+
+static void sleep_until_woken(struct worker *w, uint32_t seen)
+{
+    xcvm_threads *t = w->pool;
     pthread_mutex_lock(&t->lock);
+    settle(&w->place, ASLEEP);
     __atomic_fetch_add(&t->sleepers, 1, __ATOMIC_SEQ_CST);
     /* Whoever opens a loop looks at the sleepers after opening it, so either this look or that one sees the other. */
     while (nothing_new(t, seen))
@@ -120,28 +139,43 @@ static void sleep_until_woken(xcvm_threads *t, uint32_t seen)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Moves this thread to another processor than the pool was created on, and lets it go where it likes from there: a new
- * thread often begins on its creator's processor, and two that share one and yield to each other can stay there for
- * dozens of milliseconds. */
-static void leave_processor(int processor)
+/* Moves a worker to another processor than the one given, and lets it go where it likes from there. Not by two
+ * threads at a time: one would take for the worker's own what the other has left of its processors. */
+static void displace(struct worker *w, pthread_t thread, int processor)
 {
     cpu_set_t allowed, others;
-    if (processor < 0 || processor >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    if (processor < 0 || processor >= CPU_SETSIZE || __atomic_exchange_n(&w->displacing, true, __ATOMIC_ACQUIRE))
         return;
-    others = allowed;
-    CPU_CLR((size_t)processor, &others);
-    if (CPU_COUNT(&others) != 0 && sched_setaffinity(0, sizeof others, &others) == 0)
-        sched_setaffinity(0, sizeof allowed, &allowed);
+    if (pthread_getaffinity_np(thread, sizeof allowed, &allowed) == 0) {
+        others = allowed;
+        CPU_CLR((size_t)processor, &others);
+        if (CPU_COUNT(&others) != 0 && pthread_setaffinity_np(thread, sizeof others, &others) == 0)
+            pthread_setaffinity_np(thread, sizeof allowed, &allowed);
+    }
+    __atomic_store_n(&w->displacing, false, __ATOMIC_RELEASE);
+}
+
+/* A new thread often begins on its creator's processor, and two that share one and yield to each other can stay there
+ * for dozens of milliseconds. */
+static void leave_caller(struct worker *w)
+{
+    int here = sched_getcpu();
+    if (here == __atomic_load_n(&w->pool->callers_place, __ATOMIC_RELAXED)) {
+        displace(w, pthread_self(), here);
+        here = sched_getcpu();
+    }
+    settle(&w->place, here);
 }
 
 static void *work(void *context)
 {
-    xcvm_threads *t = context;
-    leave_processor(t->home);
+    struct worker *w = context;
+    xcvm_threads *t = w->pool;
     xcvm_denormals_flush();
     const uint64_t born = xcvm_clock_ns();
     uint32_t seen = 0;
     while (!__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE)) {
+        leave_caller(w);
         const uint64_t begin = xcvm_clock_ns();
         const uint64_t linger = begin - born < FRESH_NS ? FRESH_NS : LINGER_NS;
         bool idle = true;
@@ -151,11 +185,13 @@ static void *work(void *context)
             const uint64_t watched = xcvm_clock_ns() - begin;
             if (watched > linger)
                 break;
-            if (watched > WATCH_NS)
+            if (watched > WATCH_NS) {
                 sched_yield();
+                leave_caller(w);
+            }
         }
         if (idle)
-            sleep_until_woken(t, seen);
+            sleep_until_woken(w, seen);
         seen = ticket_loop(__atomic_load_n(&t->open, __ATOMIC_ACQUIRE));
         run_ranges(t);
     }
@@ -179,15 +215,19 @@ static sigset_t block_signals(void)
 /* Starts the workers, as many as can be had; without any the caller does everything. */
 static void start(xcvm_threads *t)
 {
-    t->home = sched_getcpu();
+    t->callers_place = sched_getcpu();
     t->workers = xcvm_allocate(&t->allocator, (size_t)(t->count - 1) * sizeof *t->workers);
     if (t->workers == NULL)
         return;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->wake, NULL);
     const sigset_t before = block_signals();
-    while (t->worker_count < t->count - 1 && pthread_create(&t->workers[t->worker_count], NULL, work, t) == 0)
-        t->worker_count++;
+    for (; t->worker_count < t->count - 1; t->worker_count++) {
+        struct worker *w = &t->workers[t->worker_count];
+        *w = (struct worker){.pool = t, .place = t->callers_place};
+        if (pthread_create(&w->thread, NULL, work, w) != 0)
+            break;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -230,7 +270,7 @@ void xcvm_threads_destroy(xcvm_threads *threads)
             pthread_cond_broadcast(&threads->wake);
             pthread_mutex_unlock(&threads->lock);
             for (int i = 0; i < threads->worker_count; i++)
-                pthread_join(threads->workers[i], NULL);
+                pthread_join(threads->workers[i].thread, NULL);
             pthread_cond_destroy(&threads->wake);
             pthread_mutex_destroy(&threads->lock);
         }
@@ -242,11 +282,33 @@ void xcvm_threads_destroy(xcvm_threads *threads)
 
 /* ---- Loops ---- */
 
+/* A worker that was last on the caller's processor and is not asleep waits there for the caller to be done, as long as
+ * the scheduler lets the caller go on: milliseconds. */
+static void displace_waiting_workers(xcvm_threads *t)
+{
+    const int here = sched_getcpu();
+    uint64_t now = 0;
+    settle(&t->callers_place, here);
+    for (int i = 0; i < t->worker_count; i++) {
+        struct worker *w = &t->workers[i];
+        if (__atomic_load_n(&w->place, __ATOMIC_RELAXED) != here)
+            continue;
+        if (now == 0) {
+            now = xcvm_clock_ns();
+            if (now < t->displace_at)
+                return;
+            t->displace_at = now + DISPLACE_NS;
+        }
+        displace(w, w->thread, here);
+    }
+}
+
 static void run_loop(xcvm_threads *t, uint32_t ranges)
 {
     __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
     const uint32_t loop = ticket_loop(__atomic_load_n(&t->open, __ATOMIC_RELAXED)) + 1;
     __atomic_store_n(&t->open, make_ticket(loop, 0, ranges), __ATOMIC_SEQ_CST);
+    displace_waiting_workers(t);
     if (__atomic_load_n(&t->sleepers, __ATOMIC_SEQ_CST) != 0) {
         pthread_mutex_lock(&t->lock);
         pthread_cond_broadcast(&t->wake);

@@ -1,6 +1,7 @@
 /* What makes the first run as fast as any later one: constants are mapped and lie in the cache, and a rehearsal has
  * brought in code, predicted its branches and settled types, places and scratch memory. */
 #include "vm/session.h"
+#include "base/clock.h"
 
 #include <sys/mman.h>
 
@@ -9,7 +10,9 @@ enum {
     LINE = 64,                 /* bytes of a cache line */
     WINDOW = 1 << 16,          /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
     CACHE = 32 << 20,          /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
-    REHEARSAL_NS = 100 * 1000, /* after which a rehearsal stops: longer programs gain less from one */
+    RUN_NS = 100 * 1000,       /* after which a run of a rehearsal stops: longer programs gain less from one */
+    REHEARSAL_NS = 200 * 1000, /* after which a rehearsal begins no other run */
+    MOST_RUNS = 32,            /* of a rehearsal: the processor learns the branches of short programs by repetition */
     MOST_INPUTS = 4 << 20,     /* bytes of inputs: reading more of them takes longer than that */
     REHEARSAL_BYTES = 64 << 20 /* that a rehearsal may take, or what the session may if that is less */
 };
@@ -69,11 +72,12 @@ static bool is_harmless(const xcvm_program *program)
     return harmless;
 }
 
-/* A run of which nothing is left but what it warmed. That it fails says nothing of runs to come. */
-static void run_once(xcvm_session *s, char *zeros)
+/* A run of which nothing is left but what it warmed. That it fails, by which it returns false, says nothing of runs to
+ * come. */
+static bool run_once(xcvm_session *s, char *zeros)
 {
     const xcvm_image *image = &s->program->image;
-    const xcvm_run_options options = {.size = sizeof options, .timeout_ns = REHEARSAL_NS};
+    const xcvm_run_options options = {.size = sizeof options, .timeout_ns = RUN_NS};
     xcvm_error error;
     for (size_t i = 0; i < image->input_count; i++) {
         const xcvm_type *type = &image->inputs[i].type;
@@ -82,13 +86,21 @@ static void run_once(xcvm_session *s, char *zeros)
         input->data = zeros;
         zeros += input->bytes / LINE * LINE + LINE;
     }
-    if (xcvm_session_run(s, &options, &error) == XCVM_OK)
-        s->has_results = false;
+    const bool done = xcvm_session_run(s, &options, &error) == XCVM_OK;
+    s->has_results = false;
     for (size_t i = 0; i < image->input_count; i++)
         s->inputs[i] = (xcvm_value){0};
     for (size_t i = 0; i < image->output_count; i++)
         xcvm_value_clear(&s->outputs[i]);
     s->bound_anew = true;
+    return done;
+}
+
+static void run_repeatedly(xcvm_session *s, char *zeros)
+{
+    const uint64_t end = xcvm_clock_ns() + REHEARSAL_NS;
+    for (int runs = 0; runs < MOST_RUNS && run_once(s, zeros) && xcvm_clock_ns() < end; runs++)
+        ;
 }
 
 /* The zeros are pages that the system has for everybody, and take no memory. */
@@ -104,7 +116,7 @@ static void rehearse(xcvm_session *s)
     const size_t most = xcvm_heap_reserved(heap) + REHEARSAL_BYTES, limit = xcvm_heap_set_limit(heap, most);
     if (limit != 0 && limit < most)
         (void)xcvm_heap_set_limit(heap, limit);
-    run_once(s, zeros);
+    run_repeatedly(s, zeros);
     (void)xcvm_heap_set_limit(heap, limit);
     munmap(zeros, bytes);
 }

@@ -199,6 +199,50 @@ START_TEST(after_a_fork)
 END_TEST
 #endif
 
+typedef struct places {
+    pthread_t caller;
+    uint32_t begun; /* atomic */
+    int workers_processor;
+    cpu_set_t workers_set;
+} places;
+
+static void look_at_place(void *context, size_t begin, size_t end, int worker)
+{
+    places *p = context;
+    (void)begin;
+    (void)end;
+    (void)worker;
+    __atomic_fetch_add(&p->begun, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&p->begun, __ATOMIC_ACQUIRE) < 2)
+        sched_yield();
+    if (pthread_equal(pthread_self(), p->caller))
+        return;
+    p->workers_processor = sched_getcpu();
+    ck_assert_int_eq(sched_getaffinity(0, sizeof p->workers_set, &p->workers_set), 0);
+}
+
+/* A worker is moved from the processor that the caller comes to, and may go everywhere again afterwards. */
+START_TEST(a_worker_in_the_callers_way)
+{
+    cpu_set_t allowed;
+    xcvm_threads *threads;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
+    places p = {.caller = pthread_self()};
+    for (int i = 0; i < 100; i++) {
+        p.begun = 0;
+        xcvm_parallel(threads, 2, 1, look_at_place, &p);
+        ck_assert(CPU_EQUAL(&p.workers_set, &allowed));
+        cpu_set_t here;
+        CPU_ZERO(&here);
+        CPU_SET((size_t)p.workers_processor, &here);
+        ck_assert_int_eq(sched_setaffinity(0, sizeof here, &here), 0);
+    }
+    ck_assert_int_eq(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+    xcvm_threads_destroy(threads);
+}
+END_TEST
+
 START_TEST(spans)
 {
     visits v = {.ranges = 0};
@@ -240,6 +284,7 @@ Suite *suite_base_threads(void)
     tcase_add_test(tests, loops_in_loops);
     tcase_add_test(tests, loops_of_two_threads);
     tcase_add_test(tests, signals_are_the_callers);
+    tcase_add_test(tests, a_worker_in_the_callers_way);
     tcase_add_test(tests, spans);
     tcase_add_test(tests, processors_and_clock);
     suite_add_tcase(suite, tests);
