@@ -22,12 +22,12 @@
 /* Multiply-adds that take as long as one float of the filters: those of a large convolution come from memory, those of
  * a small one, which is likely to be part of a small network, from a cache. */
 #define FILTER_CACHED 5.0
-/* Multiply-adds that take as long as transforming a filter of 3 x 3, with what its way through a cache costs. */
-#define FILTER_TRANSFORM 630.0
+#define FILTER_FAR 21.0
+#define FAR_FILTERS (256.0 * 256.0)
+/* Multiply-adds that take as long as transforming a filter of 3 x 3 as it is used, and fetching it meanwhile. */
+#define FILTER_TRANSFORM 200.0
 /* Tiles for which filters are transformed once. */
 #define BAND_TILES 48.0
-#define FILTER_FAR 30.0
-#define FAR_FILTERS (256.0 * 256.0)
 /* Time that a byte of filters must save to be worth its memory. */
 #define BYTE_NS 0.04
 /* Bytes that a change of layout, or an element-wise instruction, goes through in a nanosecond. */
@@ -58,17 +58,18 @@ static double results(const xcc_block_shape *c)
     return product;
 }
 
-/* Reading each float of the filters, in multiply-adds. */
+/* Of each float of the filters, in multiply-adds. */
 static double filter_cost(const xcc_block_shape *c)
 {
     const double share = padded(c->outputs) * padded(c->channels) / FAR_FILTERS;
     return FILTER_CACHED + (FILTER_FAR - FILTER_CACHED) * (share < 1.0 ? share : 1.0);
 }
 
-/* Of reading the filters as they are. */
-static double filters_ns(const xcc_block_shape *c)
+/* Work on filters as they are, which are fetched meanwhile. */
+static double with_filters(const xcc_block_shape *c, double work_ns)
 {
-    return padded(c->outputs) * additions(c) * filter_cost(c) / BLOCKED_PRODUCT;
+    const double floats = padded(c->outputs) * additions(c) / BLOCKED_PRODUCT;
+    return fmax(work_ns + floats * FILTER_CACHED, floats * filter_cost(c));
 }
 
 static bool is_depthwise(const xcc_block_shape *c)
@@ -111,7 +112,7 @@ static double direct_ns(const xcc_block_shape *c, int64_t tile)
     double met = additions(c);
     for (int i = 0; i < c->axes; i++)
         met *= inside(c, i);
-    return results(c) * met / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT) + filters_ns(c);
+    return with_filters(c, results(c) * met / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT));
 }
 
 static double depthwise_ns(const xcc_block_shape *c, int64_t tile)
@@ -134,20 +135,22 @@ static double winograd_ns(const xcc_block_shape *c, int64_t tile)
     const double out = depth > 0 ? (double)c->out[0] : 1, met = depth > 0 ? inside(c, 0) : 1;
     const double tiles = (double)c->batch * tiles_along(c, depth, tile) * tiles_along(c, depth + 1, tile),
                  points = (double)((tile + 2) * (tile + 2));
-    const double products = padded(c->outputs) * (double)c->channels * slices * (out * met * tiles + filter_cost(c));
+    /* Filters that come from memory are fetched while others are multiplied. */
+    const double work = fmax(out * met * tiles + FILTER_CACHED, filter_cost(c));
+    const double products = padded(c->outputs) * (double)c->channels * slices * work;
     const double transforms = TRANSFORM * tiles * (out * padded(c->outputs) + in * padded(c->channels));
     return points * (products + transforms) / BLOCKED_WINOGRAD;
 }
 
 static bool is_flat_winograd(const xcc_block_shape *c) { return c->axes == 2 && is_winograd(c); }
 
-/* Filters are read as they are, then transformed for each band of tiles, and read again from a cache. */
+/* Filters are read as they are and transformed for each band of tiles. */
 static double untransformed_ns(const xcc_block_shape *c, int64_t tile)
 {
     const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile);
     const double bands = fmax(floor(tiles / BAND_TILES), 1.0), points = (double)((tile + 2) * (tile + 2));
     const double filters = padded(c->outputs) * padded(c->channels);
-    const double work = points * (tiles + FILTER_CACHED * bands) + FILTER_TRANSFORM * bands + 9.0 * filter_cost(c);
+    const double work = points * tiles + FILTER_TRANSFORM * bands;
     const double transforms = points * TRANSFORM * tiles * (padded(c->outputs) + padded(c->channels));
     return (filters * work + transforms) / BLOCKED_WINOGRAD;
 }
@@ -265,7 +268,7 @@ static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
         return fmax(work / PLAIN_WINOGRAD,
                     winograd_ns(c, 4) + TRANSFORM * 36.0 * padded(c->outputs) * padded(c->channels) / BLOCKED_WINOGRAD);
     const bool point = additions(c) == (double)c->channels;
-    return work / (c->plain_input ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW) + filters_ns(c);
+    return with_filters(c, work / (c->plain_input ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW));
 }
 
 /* Both read the filters once. */

@@ -23,7 +23,7 @@
  *            one group.
  * winograd_untransformed
  *            as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x 4, 3 x 3) as they are used,
- *            a portion at a time. A quarter of the memory, for filters that come from memory at each run. */
+ *            a portion at a time. A quarter of the memory, for filters that meet few tiles. */
 #ifndef XCVM_OPS_BLOCKED_H
 #define XCVM_OPS_BLOCKED_H
 

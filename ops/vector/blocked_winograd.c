@@ -1,6 +1,6 @@
 /* Convolutions of blocked channels with windows of 3 x 3 by Winograd's algorithm, as in winograd.h: F(4 x 4, 3 x 3)
- * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h), or are, a portion
- * of channels at a time, for each group of blocks of outputs. A dilated window meets but one of each `dilation` rows
+ * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h), or are as they
+ * are used (blocked_untransformed.h). A dilated window meets but one of each `dilation` rows
  * and columns: these are images of their own, from which tiles are taken. With a depth, a tile is its place in all
  * slices, and the products of the window's slices are summed up before they are transformed back.
  *
@@ -10,6 +10,7 @@
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_product.h"
 #include "ops/vector/blocked_span.h"
+#include "ops/vector/blocked_untransformed.h"
 #include "ops/vector/halves.h"
 
 enum {
@@ -24,8 +25,6 @@ enum {
     GAP = BLOCK,
     /* Floats of the filters of a portion of steps: 36 KB. */
     PORTION = 9 * 1024,
-    /* Floats of filters that were transformed for a run, for the second-level cache beside what they meet. */
-    TRANSFORMED = 144 * 1024,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
@@ -38,12 +37,12 @@ typedef struct work {
     const xcvm_blocked_conv *c;
     size_t span, points;
     bool dilated;
-    size_t rows, columns, tiles; /* of tiles: of an image; of all */
-    size_t bands, most;          /* tiles of a band */
-    size_t in_blocks, groups;    /* groups of blocks of outputs */
-    size_t input_stride, product_stride;
-    float *inputs, *products; /* one for each worker, but for shared inputs */
-    float *room;              /* for each worker's filters, if not f32 or to be transformed; else NULL */
+    size_t rows, columns, tiles;         /* of tiles: of an image; of all */
+    size_t bands, most;                  /* tiles of a band */
+    size_t in_blocks, groups;            /* groups of blocks of outputs */
+    size_t input_stride, product_stride; /* floats from one point to the next */
+    float *inputs, *products;            /* one for each worker, but for shared inputs */
+    float *room;                         /* for each worker's filters, if not f32 or to be transformed; else NULL */
     size_t inputs_floats, products_floats, room_floats;
     size_t first, last;     /* tiles of the shared band */
     xcvm_blocked_span head; /* the first output slices, often all */
@@ -151,18 +150,26 @@ static void copy_tile(const work *r, const float *plane, size_t row, size_t colu
         }
 }
 
+/* Floats from one slice of blocks of inputs to the next. Filters that come transformed are multiplied point by point,
+ * each for all inputs; others block by block, each for all points. */
+static size_t slice_of_inputs(const work *r, size_t tiles)
+{
+    return r->c->untransformed ? r->points * r->input_stride : tiles * BLOCK;
+}
+
 /* Tiles [first, last) for input blocks [begin, end). */
 static void transform_inputs(const work *r, size_t first, size_t last, size_t begin, size_t end, float *inputs)
 {
     const xcvm_blocked_conv *c = r->c;
-    const size_t count = last - first, plane = c->in[0] * c->in[1] * BLOCK, depth = c->in[DEPTH];
+    const size_t input_slice = slice_of_inputs(r, last - first), plane = c->in[0] * c->in[1] * BLOCK,
+                 depth = c->in[DEPTH];
     float edge[MOST_SPAN * MOST_SPAN * BLOCK] __attribute__((aligned(64)));
     for (size_t slice = begin * depth; slice < end * depth; slice++)
         for (size_t t = first; t < last; t++) {
             const size_t column = first_output(c, 1, t % r->columns),
                          row = first_output(c, 0, t / r->columns % r->rows);
             const float *x = c->x + (t / r->columns / r->rows * r->in_blocks * depth + slice) * plane;
-            float *to = inputs + (slice * count + t - first) * BLOCK;
+            float *to = inputs + slice * input_slice + (t - first) * BLOCK;
             size_t pitch = c->in[1] * BLOCK;
             if (!r->dilated && row >= c->pad[0] && row - c->pad[0] + r->span <= c->in[0] && column >= c->pad[1] &&
                 column - c->pad[1] + r->span <= c->in[1]) {
@@ -303,7 +310,7 @@ static void set_steps(const work *r, size_t count, size_t from, size_t to, size_
     g->step_count = 0;
     for (size_t step = start; step < end; step++) {
         const size_t slice = s->first + tap * c->dilation[DEPTH] - c->pad[DEPTH], left = c->channels - block * BLOCK;
-        g->offsets[g->step_count] = (ptrdiff_t)((block * c->in[DEPTH] + slice) * count * BLOCK);
+        g->offsets[g->step_count] = (ptrdiff_t)((block * c->in[DEPTH] + slice) * slice_of_inputs(r, count));
         g->filters[g->step_count] = (tap * c->channels + block * BLOCK) * BLOCK - begin;
         g->lengths[g->step_count++] = left < BLOCK ? left : BLOCK;
         if (++block == r->in_blocks) {
@@ -343,106 +350,6 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
     }
 }
 
-/* ---- Filters that are transformed as they are used ---- */
-
-/* What three taps become, as in ops/blocked.c. */
-XCVM_INLINE void transform_filter(const xcvm_lanes *g, size_t stride, xcvm_lanes *u)
-{
-    const xcvm_lanes p = (-2.0f / 3.0f) * g[0] - (1.0f / 3.0f) * g[2 * stride], q = (ROOT2 / 3.0f) * g[stride];
-    const xcvm_lanes s = (1.0f / 6.0f) * g[0] + (1.0f / 3.0f) * g[2 * stride], t = (ROOT2 / 6.0f) * g[stride];
-    u[0] = g[0];
-    u[1] = p - q;
-    u[2] = p + q;
-    u[3] = s + t;
-    u[4] = s - t;
-    u[5] = g[2 * stride];
-}
-
-/* A window of 3 x 3 vectors, `pitch` floats apart, becomes points of vectors, `stride` floats apart. */
-XCVM_TILE_FUNCTION void transform_window(const float *w, size_t pitch, float *to, size_t stride)
-{
-    enum { SPAN = MOST_SPAN };
-    xcvm_lanes g[9], half[3 * SPAN];
-#pragma GCC unroll 9
-    for (size_t i = 0; i < 9; i++)
-        g[i] = xcvm_lanes_load(w + i * pitch);
-        /* Along columns, then along rows. */
-#pragma GCC unroll 3
-    for (size_t j = 0; j < 3; j++) {
-        xcvm_lanes u[SPAN];
-        transform_filter(g + j, 3, u);
-#pragma GCC unroll 6
-        for (size_t i = 0; i < SPAN; i++)
-            half[i * 3 + j] = u[i];
-    }
-#pragma GCC unroll 6
-    for (size_t i = 0; i < SPAN; i++) {
-        xcvm_lanes u[SPAN];
-        transform_filter(half + i * 3, 1, u);
-#pragma GCC unroll 6
-        for (size_t j = 0; j < SPAN; j++)
-            xcvm_lanes_store(to + (i * SPAN + j) * stride, u[j]);
-    }
-}
-
-/* Elements of the untransformed filters of a block of outputs before channel `channel`, where a block begins. */
-static size_t taps_before(size_t channel) { return channel * 9 * BLOCK; }
-
-/* Filters of channels [from, to) for blocks of outputs from `output` on: points, `stride` floats apart, of blocks of
- * channels of vectors. */
-static void transform_filters(const work *r, size_t output, size_t blocks, size_t from, size_t to, size_t stride,
-                              float *filters)
-{
-    const xcvm_blocked_conv *c = r->c;
-    float wide[9 * BLOCK * BLOCK] __attribute__((aligned(64)));
-    for (size_t b = 0; b < blocks; b++)
-        for (size_t channel = from; channel < to; channel += BLOCK) {
-            const size_t at = taps_before((output + b) * c->channels + channel),
-                         count = xcvm_least(to - channel, BLOCK);
-            const float *w = (const float *)c->w + at;
-            if (xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW)) {
-                xcvm_halves_load(c->w_dtype, c->w, at, taps_before(count), wide);
-                w = wide;
-            }
-            for (size_t i = 0; i < count; i++, filters += BLOCK)
-                for (size_t lane = 0; lane < BLOCK; lane += XCVM_LANES)
-                    transform_window(w + i * BLOCK + lane, count * BLOCK, filters + lane, stride);
-        }
-}
-
-/* A group of blocks of outputs for `count` tiles. Meanwhile the filters that come next are fetched, a share with each
- * point. */
-static void multiply_untransformed(const work *r, size_t count, size_t output, size_t blocks, const float *inputs,
-                                   float *products, float *room)
-{
-    const xcvm_blocked_conv *c = r->c;
-    const xcvm_blocked_filters w = {c->w, c->w_dtype, taps_before(c->channels)};
-    const size_t fitting = TRANSFORMED / (r->points * BLOCK * BLOCK * blocks);
-    const size_t most = xcvm_least(fitting < 1 ? 1 : fitting, XCVM_PRODUCT_STEPS),
-                 portions = xcvm_ceil_div(r->in_blocks, most);
-    for (size_t i = 0; i < portions; i++) {
-        const size_t from = i * r->in_blocks / portions, to = (i + 1) * r->in_blocks / portions;
-        const size_t first = from * BLOCK, last = xcvm_least(to * BLOCK, c->channels);
-        const size_t stride = blocks * (last - first) * BLOCK + GAP;
-        const size_t next =
-            taps_before(xcvm_least(xcvm_least((to + most) * BLOCK, c->channels) - last, most * BLOCK)) / r->points;
-        transform_filters(r, output, blocks, first, last, stride, room);
-        xcvm_blocked_product g = {.blocks = blocks,
-                                  .spacing = BLOCK,
-                                  .y_spacing = BLOCK,
-                                  .y_block = count * BLOCK,
-                                  .w_block = (last - first) * BLOCK,
-                                  .resume = i > 0};
-        set_steps(r, count, from, to, first * BLOCK, &r->head, &g);
-        for (size_t point = 0; point < r->points; point++) {
-            g.w = room + point * stride;
-            xcvm_blocked_fetch(&g, &w, taps_before(output * c->channels + last) + point * next, next, count);
-            xcvm_blocked_multiply(&g, inputs + point * r->input_stride, NULL, products + point * r->product_stride,
-                                  count);
-        }
-    }
-}
-
 static bool stopped(work *r)
 {
     const xcvm_status status = xcvm_kernel_poll(r->k);
@@ -460,8 +367,11 @@ static void run_group(const work *r, size_t group, size_t first, size_t last, co
     const size_t output = group * c->outputs / r->groups, blocks = (group + 1) * c->outputs / r->groups - output;
     const size_t filters = c->kernel[DEPTH] * c->channels * BLOCK, stride = c->outputs * filters;
     size_t at = output * filters;
-    if (c->untransformed)
-        multiply_untransformed(r, last - first, output, blocks, inputs, products, room);
+    if (c->untransformed) {
+        const xcvm_untransformed p = {
+            c, last - first, inputs, products, r->input_stride, slice_of_inputs(r, last - first), r->product_stride};
+        xcvm_untransformed_multiply(&p, output, blocks, room);
+    }
     for (size_t point = 0; point < r->points && !c->untransformed; point++, at += stride)
         multiply_point(r, last - first, at, point + 1 < r->points ? at + stride : 0, blocks,
                        inputs + point * r->input_stride, products + point * r->product_stride, room);
@@ -499,13 +409,6 @@ static void run_groups(void *context, size_t begin, size_t end, int worker)
         run_group(r, group, r->first, r->last, r->inputs, worker);
 }
 
-/* Floats for a portion of filters of so many blocks. */
-static size_t room_for_filters(const work *r, size_t blocks)
-{
-    const size_t step = r->points * (blocks * BLOCK * BLOCK + GAP);
-    return xcvm_least(xcvm_ceil_div(TRANSFORMED, step) * step, r->in_blocks * step);
-}
-
 xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
@@ -533,12 +436,12 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     if (own)
         r.bands = xcvm_least(xcvm_ceil_div(r.bands, threads) * threads, r.tiles);
     r.most = xcvm_ceil_div(r.tiles, r.bands);
-    r.input_stride = in_slices * r.most * BLOCK + GAP;
+    r.input_stride = (c->untransformed ? 1 : in_slices) * r.most * BLOCK + GAP;
     r.product_stride = out_slices * r.most * BLOCK + GAP;
-    r.inputs_floats = r.points * r.input_stride;
+    r.inputs_floats = r.points * r.input_stride * (c->untransformed ? in_slices : 1);
     r.products_floats = r.points * r.product_stride;
     const size_t products_end = r.inputs_floats * (own ? threads : 1) + r.products_floats * threads;
-    r.room_floats = c->untransformed                               ? room_for_filters(&r, blocks)
+    r.room_floats = c->untransformed                               ? xcvm_untransformed_room(c)
                     : xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? PORTION
                                                                    : 0;
     r.inputs = xcvm_kernel_scratch(k, (products_end + threads * r.room_floats) * sizeof(float));

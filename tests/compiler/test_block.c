@@ -1,4 +1,5 @@
 #include "compiler/block_ways.h"
+#include "ops/blocked.h"
 #include "tests/compiler/support.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
@@ -286,7 +287,7 @@ START_TEST(pools_within)
         if (xcc_is(n, XCVM_OP_BlockedConv)) {
             const xcvm_BlockedConv_args *a = XCC_ARGS(BlockedConv, n);
             within += a->pool == 2;
-            ck_assert(a->pool == 1 || a->algorithm == XCVM_BLOCKED_winograd);
+            ck_assert(a->pool == 1 || xcvm_blocked_is_winograd(a->algorithm));
         }
     ck_assert_uint_eq(within, 2);
     CHECK_COUNT(&c, BlockedConv, 8);
@@ -317,8 +318,12 @@ START_TEST(dilated_windows)
     compilation c;
     check_same_results(make_dilated, &c);
     CHECK_COUNT(&c, BlockedConv, 6);
-    static const int algorithms[] = {XCVM_BLOCKED_winograd, XCVM_BLOCKED_winograd,  XCVM_BLOCKED_direct,
-                                     XCVM_BLOCKED_direct,   XCVM_BLOCKED_depthwise, XCVM_BLOCKED_depthwise};
+    static const int algorithms[] = {XCVM_BLOCKED_winograd_untransformed,
+                                     XCVM_BLOCKED_winograd_untransformed,
+                                     XCVM_BLOCKED_direct,
+                                     XCVM_BLOCKED_direct,
+                                     XCVM_BLOCKED_depthwise,
+                                     XCVM_BLOCKED_depthwise};
     size_t i = 0;
     for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
         if (xcc_is(n, XCVM_OP_BlockedConv))
@@ -459,8 +464,9 @@ START_TEST(tuned)
 }
 END_TEST
 
-/* Estimates: depthwise has one way only; small maps do without the larger filters of winograd, large ones do not, even
- * if dilated; where most of a window lies in the padding there is little to do. */
+/* Estimates: depthwise has one way only; winograd pays where there are some tiles, even dilated ones, and filters are
+ * transformed as they are used where those are few; where most of a window lies in the padding there is little to do.
+ */
 START_TEST(cheapest_ways)
 {
     xcc_block_shape c = {.axes = 2,
@@ -486,14 +492,17 @@ START_TEST(cheapest_ways)
     ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
     for (int i = 0; i < 4; i++)
         c.pads[i] = c.dilations[i % 2] = 1;
-    /* Filters that transformed would take 38 MB; where there are many tiles, they would be transformed too often. */
-    c.channels = c.outputs = 512;
+    /* Where there are many tiles, filters would be transformed too often. */
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd);
     c.in[0] = c.in[1] = c.out[0] = c.out[1] = 28;
     ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
-    c.channels = c.outputs = 64;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd);
+    c.channels = c.outputs = 512;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
     c.in[0] = c.in[1] = c.out[0] = c.out[1] = 7;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
+    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 4;
     ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    c.channels = c.outputs = 64;
     c.in[0] = c.in[1] = 56;
     c.out[0] = c.out[1] = 28;
     c.strides[0] = c.strides[1] = 2;

@@ -1,0 +1,353 @@
+/* Transforming a filter takes about as long as multiplying it with four tiles, and 36 numbers that go through the
+ * second-level cache take longer than both. So they do not leave the first: of some blocks of inputs at a time, a pair
+ * of rows of points is transformed and multiplied, then the next pair, from filters that the second-level cache has
+ * kept. Filters are so many that they come from memory; those of the next portion are fetched at an even rate, since a
+ * burst would be waited for. */
+#include "ops/vector/blocked_untransformed.h"
+#include "ops/packed.h"
+#include "ops/vector/halves.h"
+
+enum {
+    BLOCK = XCVM_CHANNEL_BLOCK,
+    VECTORS = XCVM_BLOCK_VECTORS,
+    SPAN = XCVM_UNTRANSFORMED_SPAN,
+    TAPS = 9,
+    PAIRS = SPAN / 2,
+    PAIR_POINTS = 2 * SPAN,
+    LINE = 64,   /* bytes of a line of a cache */
+    PORTION = 8, /* blocks of inputs whose filters stay in the second-level cache, and are fetched meanwhile */
+    /* Blocks of inputs that are transformed at a time: for few tiles, whose sums stay in the first-level cache, and for
+     * many, whose sums should be loaded and stored less often. */
+    STEPS_FEW = 1,
+    STEPS_MANY = PORTION,
+    FEW_TILES = 16,
+    BLOCKS_FEW = 2,
+#if XCVM_LANES == 16
+    MOST_BLOCKS = 4, /* of outputs, that are multiplied at a time */
+    SUMS = 24,       /* vectors that registers hold beside what they are made of */
+#elif XCVM_LANES == 8 || !defined(__aarch64__)
+    MOST_BLOCKS = 1,
+    SUMS = 12,
+#else
+    MOST_BLOCKS = 1,
+    SUMS = 24,
+#endif
+    /* Between the numbers of one point and those of the next, which must not all fall into the same set of a cache. */
+    GAP = BLOCK,
+    STEP_FLOATS = BLOCK * BLOCK,
+    FILTER_FLOATS = PORTION * TAPS * STEP_FLOATS, /* of a block of outputs, as they come */
+    /* Multiply-adds of vectors that take as long as transforming one vector's filters to a pair of rows. */
+    WINDOW_WORK = 40
+};
+
+#define ROOT2 1.41421356237f
+
+/* ---- Filters that come next ---- */
+
+typedef struct filters_ahead {
+    const char *at;
+    size_t stride;      /* bytes from one block of outputs to the next */
+    size_t blocks;      /* that are left */
+    size_t lines, line; /* of a block; the next one */
+    size_t lines_a_window, lines_a_point;
+} filters_ahead;
+
+XCVM_INLINE void fetch(filters_ahead *a, size_t lines)
+{
+    for (; lines > 0 && a->blocks > 0; lines--) {
+        __builtin_prefetch(a->at + a->line * LINE, 0, 2);
+        if (++a->line == a->lines) {
+            a->line = 0;
+            a->at += a->stride;
+            a->blocks--;
+        }
+    }
+}
+
+/* ---- Transforms ---- */
+
+/* What three taps become, as in ops/blocked.c. */
+XCVM_INLINE void transform_taps(const xcvm_lanes g[3], xcvm_lanes u[SPAN])
+{
+    const xcvm_lanes p = (-2.0f / 3.0f) * g[0] - (1.0f / 3.0f) * g[2], q = (ROOT2 / 3.0f) * g[1];
+    const xcvm_lanes s = (1.0f / 6.0f) * g[0] + (1.0f / 3.0f) * g[2], t = (ROOT2 / 6.0f) * g[1];
+    u[0] = g[0];
+    u[1] = p - q;
+    u[2] = p + q;
+    u[3] = s + t;
+    u[4] = s - t;
+    u[5] = g[2];
+}
+
+/* The rows of points that are made together. */
+static const size_t pair_rows[PAIRS][2] = {{0, 5}, {1, 2}, {3, 4}};
+
+/* A window of 3 x 3 vectors, `pitch` floats apart, becomes two rows of points, `stride` floats apart. */
+XCVM_INLINE void transform_window(const int pair, const float *w, size_t pitch, float *to, size_t stride)
+{
+    xcvm_lanes half[2][3];
+#pragma GCC unroll 3
+    for (size_t j = 0; j < 3; j++) {
+        const xcvm_lanes g0 = xcvm_lanes_load(w + j * pitch), g2 = xcvm_lanes_load(w + (6 + j) * pitch);
+        if (pair == 0) {
+            half[0][j] = g0;
+            half[1][j] = g2;
+            continue;
+        }
+        const xcvm_lanes g1 = xcvm_lanes_load(w + (3 + j) * pitch);
+        if (pair == 1) {
+            const xcvm_lanes p = (-2.0f / 3.0f) * g0 - (1.0f / 3.0f) * g2, q = (ROOT2 / 3.0f) * g1;
+            half[0][j] = p - q;
+            half[1][j] = p + q;
+        } else {
+            const xcvm_lanes s = (1.0f / 6.0f) * g0 + (1.0f / 3.0f) * g2, t = (ROOT2 / 6.0f) * g1;
+            half[0][j] = s + t;
+            half[1][j] = s - t;
+        }
+    }
+#pragma GCC unroll 2
+    for (size_t i = 0; i < 2; i++) {
+        xcvm_lanes u[SPAN];
+        transform_taps(half[i], u);
+#pragma GCC unroll 6
+        for (size_t j = 0; j < SPAN; j++)
+            xcvm_lanes_store(to + (i * SPAN + j) * stride, u[j]);
+    }
+}
+
+/* Of one block of inputs, `count` channels. */
+XCVM_INLINE void transform_channels(const int pair, const float *w, size_t count, float *to, size_t stride,
+                                    filters_ahead *ahead)
+{
+    for (size_t channel = 0; channel < count; channel++)
+        for (size_t lane = 0; lane < BLOCK; lane += XCVM_LANES) {
+            const size_t at = channel * BLOCK + lane;
+            fetch(ahead, ahead->lines_a_window);
+            transform_window(pair, w + at, count * BLOCK, to + at, stride);
+        }
+}
+
+/* ---- Products ---- */
+
+/* Sums over `steps` blocks of inputs, the last of `last` channels and the others whole, for a row of points. */
+typedef struct row_product {
+    size_t steps, last;
+    size_t x_point, x_step;
+    size_t w_point, w_block;
+    size_t y_point, y_block;
+    bool resume; /* start with y, else with nothing */
+} row_product;
+
+/* `blocks` and `pixels` are constants wherever it is called. */
+XCVM_TILE_FUNCTION void multiply_tile(const row_product *g, const size_t blocks, const size_t pixels, const float *x,
+                                      const float *w, float *y, filters_ahead *ahead)
+{
+    const size_t vectors = blocks * VECTORS;
+    for (size_t point = 0; point < SPAN; point++, x += g->x_point, w += g->w_point, y += g->y_point) {
+        xcvm_lanes sum[SUMS];
+        fetch(ahead, ahead->lines_a_point);
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll XCVM_UNROLL_8
+            for (size_t v = 0; v < vectors; v++) {
+                const size_t at = v / VECTORS * g->y_block + p * BLOCK + v % VECTORS * XCVM_LANES;
+                sum[p * vectors + v] = g->resume ? xcvm_lanes_load(y + at) : (xcvm_lanes){0};
+            }
+        const float *filters = w;
+        for (size_t step = 0; step < g->steps; step++) {
+            const float *from = x + step * g->x_step, *const end = from + (step + 1 < g->steps ? BLOCK : g->last);
+#pragma GCC unroll XCVM_UNROLL_4
+            for (; from < end; from++, filters += BLOCK) {
+                xcvm_lanes filter[MOST_BLOCKS * VECTORS];
+#pragma GCC unroll XCVM_UNROLL_8
+                for (size_t v = 0; v < vectors; v++)
+                    filter[v] = xcvm_lanes_load(filters + v / VECTORS * g->w_block + v % VECTORS * XCVM_LANES);
+#pragma GCC unroll XCVM_UNROLL_16
+                for (size_t p = 0; p < pixels; p++) {
+                    const xcvm_lanes pixel = xcvm_lanes_all(from[p * BLOCK]);
+#pragma GCC unroll XCVM_UNROLL_8
+                    for (size_t v = 0; v < vectors; v++)
+                        sum[p * vectors + v] += pixel * filter[v];
+                }
+            }
+        }
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll XCVM_UNROLL_8
+            for (size_t v = 0; v < vectors; v++) {
+                const size_t at = v / VECTORS * g->y_block + p * BLOCK + v % VECTORS * XCVM_LANES;
+                xcvm_lanes_store(y + at, sum[p * vectors + v]);
+            }
+    }
+}
+
+#define TILE(blocks, pixels)                                                                                           \
+    case (blocks)*16 + (pixels):                                                                                       \
+        if ((blocks) <= MOST_BLOCKS && (blocks) * (pixels)*VECTORS <= SUMS)                                            \
+            multiply_tile(g, blocks, pixels, x, w, y, ahead);                                                          \
+        break;
+#define TILES_TO_6(blocks)                                                                                             \
+    TILE(blocks, 1) TILE(blocks, 2) TILE(blocks, 3) TILE(blocks, 4) TILE(blocks, 5) TILE(blocks, 6)
+
+static void multiply_row(const row_product *g, size_t blocks, size_t pixels, const float *x, const float *w, float *y,
+                         filters_ahead *ahead)
+{
+    /* clang-format off */
+    switch (blocks * 16 + pixels) {
+    TILES_TO_6(1)
+    TILES_TO_6(2) TILE(2, 7) TILE(2, 8) TILE(2, 9) TILE(2, 10) TILE(2, 11) TILE(2, 12)
+    TILES_TO_6(3)
+    TILES_TO_6(4)
+    default: break;
+    }
+    /* clang-format on */
+}
+
+/* ---- Portions ---- */
+
+static size_t in_blocks(const xcvm_blocked_conv *c) { return xcvm_ceil_div(c->channels, BLOCK); }
+
+/* Elements of the filters of a block of outputs before a block of inputs. */
+static size_t filters_before(const xcvm_blocked_conv *c, size_t in_block)
+{
+    return xcvm_least(in_block * BLOCK, c->channels) * TAPS * BLOCK;
+}
+
+static size_t steps_at_a_time(const xcvm_untransformed *p) { return p->tiles <= FEW_TILES ? STEPS_FEW : STEPS_MANY; }
+
+static size_t blocks_at_a_time(const xcvm_untransformed *p)
+{
+    return p->tiles <= FEW_TILES ? xcvm_least(MOST_BLOCKS, BLOCKS_FEW) : MOST_BLOCKS;
+}
+
+static size_t runs_of_tiles(const xcvm_untransformed *p, size_t blocks)
+{
+    return xcvm_ceil_div(p->tiles, xcvm_least(SUMS / VECTORS / blocks, blocks == BLOCKS_FEW ? 12 : 6));
+}
+
+/* Blocks of inputs [from, to) for blocks of outputs from `output` on; their filters are at `w`, `w_block` floats from
+ * one block of outputs to the next. */
+typedef struct portion {
+    size_t output, blocks, from, to;
+    const float *w;
+    size_t w_block;
+} portion;
+
+static void transform_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
+                           float *room, size_t stride, filters_ahead *ahead)
+{
+    for (size_t b = 0; b < q->blocks; b++)
+        for (size_t step = from; step < to; step++) {
+            const size_t before = filters_before(p->c, step), count = xcvm_least(p->c->channels - step * BLOCK, BLOCK);
+            const float *w = q->w + b * q->w_block + before - filters_before(p->c, q->from);
+            if (pair == 0)
+                transform_channels(0, w, count, room, stride, ahead);
+            else if (pair == 1)
+                transform_channels(1, w, count, room, stride, ahead);
+            else
+                transform_channels(2, w, count, room, stride, ahead);
+            room += count * BLOCK;
+        }
+}
+
+static void multiply_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
+                          const float *room, size_t stride, filters_ahead *ahead)
+{
+    const size_t last = xcvm_least(p->c->channels - (to - 1) * BLOCK, BLOCK);
+    const row_product g = {.steps = to - from,
+                           .last = last,
+                           .x_point = p->x_point,
+                           .x_step = p->x_block,
+                           .w_point = stride,
+                           .w_block = ((to - from - 1) * BLOCK + last) * BLOCK,
+                           .y_point = p->y_point,
+                           .y_block = p->tiles * BLOCK,
+                           .resume = from > 0};
+    const size_t runs = runs_of_tiles(p, q->blocks);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t point = pair_rows[pair][i] * SPAN;
+        const float *x = p->x + point * p->x_point + from * p->x_block;
+        float *y = p->y + point * p->y_point + q->output * p->tiles * BLOCK;
+        for (size_t run = 0, first = 0; run < runs; run++) {
+            const size_t end = (run + 1) * p->tiles / runs;
+            multiply_row(&g, q->blocks, end - first, x + first * BLOCK, room + i * SPAN * stride, y + first * BLOCK,
+                         ahead);
+            first = end;
+        }
+    }
+}
+
+static void run_portion(const xcvm_untransformed *p, const portion *q, float *room, filters_ahead *ahead)
+{
+    const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p));
+    for (size_t pair = 0; pair < PAIRS; pair++)
+        for (size_t i = 0; i < chunks; i++) {
+            const size_t from = q->from + i * (q->to - q->from) / chunks,
+                         to = q->from + (i + 1) * (q->to - q->from) / chunks;
+            const size_t stride = q->blocks * (to - from) * STEP_FLOATS + GAP;
+            transform_pair(p, q, pair, from, to, room, stride, ahead);
+            multiply_pair(p, q, pair, from, to, room, stride, ahead);
+        }
+}
+
+/* Fetches, while portion `q` is worked on, elements [first, first + count) of each of so many blocks. */
+static filters_ahead fetch_meanwhile(const xcvm_untransformed *p, const portion *q, size_t first, size_t count,
+                                     size_t blocks)
+{
+    const xcvm_blocked_conv *c = p->c;
+    const size_t element = xcvm_packed_element(c->w_dtype);
+    const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p));
+    const size_t windows = PAIRS * q->blocks * (q->to - q->from) * BLOCK * VECTORS;
+    const size_t points = PAIRS * PAIR_POINTS * chunks * runs_of_tiles(p, q->blocks);
+    const size_t multiplying = PAIR_POINTS * p->tiles, work = WINDOW_WORK + multiplying;
+    filters_ahead a = {.at = (const char *)c->w + first * element,
+                       .stride = filters_before(c, in_blocks(c)) * element,
+                       .lines = count * element / LINE};
+    a.blocks = a.lines > 0 ? blocks : 0;
+    const size_t lines = a.lines * a.blocks;
+    a.lines_a_window = xcvm_ceil_div(lines * WINDOW_WORK, work * windows);
+    a.lines_a_point = xcvm_ceil_div(lines * multiplying, work * points);
+    return a;
+}
+
+static const float *as_f32(const xcvm_blocked_conv *c, size_t first, size_t count, size_t blocks, float *room)
+{
+    const size_t block = filters_before(c, in_blocks(c));
+    if (!xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW))
+        return (const float *)c->w + first;
+    for (size_t b = 0; b < blocks; b++)
+        xcvm_halves_load(c->w_dtype, c->w, first + b * block, count, room + b * count);
+    return room;
+}
+
+size_t xcvm_untransformed_room(const xcvm_blocked_conv *c)
+{
+    const size_t narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? MOST_BLOCKS * FILTER_FLOATS : 0;
+    return PAIR_POINTS * (MOST_BLOCKS * STEPS_MANY * STEP_FLOATS + GAP) + narrow;
+}
+
+void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, size_t blocks, float *room)
+{
+    const xcvm_blocked_conv *c = p->c;
+    const size_t steps = in_blocks(c), portions = xcvm_ceil_div(steps, PORTION), block = filters_before(c, steps);
+    const bool narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
+    float *wide = room + PAIR_POINTS * (MOST_BLOCKS * STEPS_MANY * STEP_FLOATS + GAP);
+    const size_t most = blocks_at_a_time(p);
+    for (size_t b = 0; b < blocks; b += most)
+        for (size_t i = 0; i < portions; i++) {
+            portion q = {.output = b,
+                         .blocks = xcvm_least(blocks - b, most),
+                         .from = i * steps / portions,
+                         .to = (i + 1) * steps / portions};
+            const size_t first = filters_before(c, q.from), end = filters_before(c, q.to);
+            q.w = as_f32(c, (output + b) * block + first, end - first, q.blocks, wide);
+            q.w_block = narrow ? end - first : block;
+            const bool last = i + 1 == portions;
+            const size_t next_end = filters_before(c, (last ? 1 : i + 2) * steps / portions);
+            const size_t left = c->outputs - (output + b + q.blocks);
+            filters_ahead ahead =
+                last ? fetch_meanwhile(p, &q, (output + b + q.blocks) * block, next_end, xcvm_least(left, most))
+                     : fetch_meanwhile(p, &q, (output + b) * block + end, next_end - end, q.blocks);
+            run_portion(p, &q, room, &ahead);
+        }
+}
