@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 out=bench/out
 models=${XCVM_MODELS:-$out/models}
 runs=${XCVM_RUNS:-30}
-rounds=${XCVM_ROUNDS:-3}
+rounds=${XCVM_ROUNDS:-5}
 mkdir -p "$out"
 
 bench/peer.sh
@@ -39,15 +39,18 @@ for model; do
     esac
     for threads in 1 2; do
         for round in $(seq "$rounds"); do
-            "$xcvm" bench "$out/$name.bin" --threads "$threads" --iterations "$count" | tail -1 | sed "s/^/$name /" >>"$lines"
-            "$out/ort_bench" "$model/model.onnx" "$threads" "$count" | sed "s/^/$name /" >>"$lines"
+            # Not through pipes: what reads them would be starting while the first run is measured.
+            "$xcvm" bench "$out/$name.bin" --threads "$threads" --iterations "$count" >"$out/last.txt"
+            tail -1 "$out/last.txt" | sed "s/^/$name /" >>"$lines"
+            "$out/ort_bench" "$model/model.onnx" "$threads" "$count" >"$out/last.txt"
+            sed "s/^/$name /" "$out/last.txt" >>"$lines"
         done
     done
     # Where the time goes, by instruction, on one thread: the first table of the profile, down to one per cent.
     "$xcvm" profile "$out/$name.bin" --threads 1 | awk -v model="$name" '
         NF == 0 { exit }
         NR > 1 && $5 >= 1 { print model, "part", "name=" $1, "share=" $5, "gflops=" $6, "gbs=" $7 }' >>"$lines"
-    rm -f "$out/$name.bin" "$out/$name.so"
+    rm -f "$out/$name.bin" "$out/$name.so" "$out/last.txt"
     [ ! -t 2 ] || printf '\r%-40s' "$name" >&2
 done
 [ ! -t 2 ] || printf '\r%-40s\r' '' >&2

@@ -10,8 +10,7 @@ enum {
     LINE = 64,                 /* bytes of a cache line */
     WINDOW = 1 << 16,          /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
     CACHE = 32 << 20,          /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
-    RUN_NS = 100 * 1000,       /* after which a run of a rehearsal stops: longer programs gain less from one */
-    REHEARSAL_NS = 200 * 1000, /* after which a rehearsal begins no other run */
+    REHEARSAL_NS = 200 * 1000, /* after which a run of a rehearsal stops, and no other begins */
     MOST_RUNS = 32,            /* of a rehearsal: the processor learns the branches of short programs by repetition */
     MOST_INPUTS = 4 << 20,     /* bytes of inputs: reading more of them takes longer than that */
     REHEARSAL_BYTES = 64 << 20 /* that a rehearsal may take, or what the session may if that is less */
@@ -77,7 +76,7 @@ static bool is_harmless(const xcvm_program *program)
 static bool run_once(xcvm_session *s, char *zeros)
 {
     const xcvm_image *image = &s->program->image;
-    const xcvm_run_options options = {.size = sizeof options, .timeout_ns = RUN_NS};
+    const xcvm_run_options options = {.size = sizeof options, .timeout_ns = REHEARSAL_NS};
     xcvm_error error;
     for (size_t i = 0; i < image->input_count; i++) {
         const xcvm_type *type = &image->inputs[i].type;

@@ -306,7 +306,7 @@ typedef struct xcvm_session_options {
 
 /* Gets ready for the first run, so that it takes little longer than later ones: takes the memory of the plan, starts
  * the threads, maps the constants and, unless `cold`, reads those that fit into the cache and rehearses. A rehearsal is
- * a run on zeros, which stops as a timeout does after 0.1 ms and is repeated a few times if it is over before, of a
+ * a run on zeros, which stops as a timeout does after 0.2 ms and is repeated a few times if it is over before, of a
  * program that only computes, on inputs of fixed sizes of up to 4 MB, without jumps or random numbers; it takes up to
  * 64 MB beyond the plan, within the memory limit, and nothing is seen of it, except that it writes to a caller's
  * arena. */
