@@ -146,7 +146,8 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
         return XCVM_OUT_OF_MEMORY;
     if (!pad_bias(s, w->type.dims[0], &bias))
         return XCVM_OUT_OF_MEMORY;
-    if (!c->plain_input || (s->values[x->id].blocked != NULL && s->values[x->id].blocked->graph == s->g))
+    const bool is_blocked = s->values[x->id].blocked != NULL && s->values[x->id].blocked->graph == s->g;
+    if (!c->plain_input || (is_blocked && c->way->algorithm != XCVM_BLOCKED_winograd_strided))
         x = blocked(s, c->node, x);
     if (z != NULL)
         z = blocked(s, c->node, z);

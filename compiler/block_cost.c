@@ -155,16 +155,34 @@ static double untransformed_ns(const xcc_block_shape *c, int64_t tile)
     return (filters * work + transforms) / BLOCKED_WINOGRAD;
 }
 
+static bool is_strided(const xcc_block_shape *c)
+{
+    bool fits = c->axes == 2 && c->group == 1 && c->plain_input && c->channels <= XCVM_BLOCKED_STRIDED_CHANNELS;
+    for (int i = 0; i < c->axes; i++)
+        fits = fits && c->kernel[i] == XCVM_BLOCKED_STRIDED_WINDOW && c->strides[i] == 2 && c->dilations[i] == 1;
+    return fits;
+}
+
+static double strided_ns(const xcc_block_shape *c, int64_t tile)
+{
+    const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile);
+    const double products = padded(c->outputs) * 4.0 * (double)c->channels;
+    return 36.0 * tiles * (products + TRANSFORM * (padded(c->outputs) + XCVM_CHANNEL_BLOCK)) / BLOCKED_WINOGRAD;
+}
+
 const xcc_block_way xcc_block_ways[] = {
     {"direct", XCVM_BLOCKED_direct, 0, is_direct, direct_ns},
     {"depthwise", XCVM_BLOCKED_depthwise, 0, is_depthwise, depthwise_ns},
     {"winograd 2x2", XCVM_BLOCKED_winograd, 2, is_winograd, winograd_ns},
     {"winograd 4x4", XCVM_BLOCKED_winograd, 4, is_winograd, winograd_ns},
-    {"winograd 4x4 of plain filters", XCVM_BLOCKED_winograd_untransformed, 4, is_flat_winograd, untransformed_ns}};
+    {"winograd 4x4 of plain filters", XCVM_BLOCKED_winograd_untransformed, 4, is_flat_winograd, untransformed_ns},
+    {"winograd 3x3 of phases", XCVM_BLOCKED_winograd_strided, 3, is_strided, strided_ns}};
 const size_t xcc_block_way_count = sizeof xcc_block_ways / sizeof *xcc_block_ways;
 
 static double filter_bytes(const xcc_block_way *way, const xcc_block_shape *c)
 {
+    if (way->algorithm == XCVM_BLOCKED_winograd_strided)
+        return 36.0 * padded(c->outputs) * 4.0 * (double)c->channels * sizeof(float);
     const double transformed = (double)((way->tile + 2) * (way->tile + 2)) / 9.0;
     const double points = way->algorithm == XCVM_BLOCKED_winograd ? transformed : 1.0;
     return points * padded(c->outputs) * additions(c) * sizeof(float);
@@ -190,6 +208,11 @@ const xcc_block_way *xcc_block_cheapest(const xcc_block_shape *c)
 int xcc_block_filter_dims(const xcc_block_way *way, int rank, const int64_t *w, int64_t packed[XCVM_MAX_RANK])
 {
     int count = 0;
+    if (way->algorithm == XCVM_BLOCKED_winograd_strided) {
+        const int64_t dims[] = {36, xcvm_blocks_of(w[0]), 4 * w[1], XCVM_CHANNEL_BLOCK};
+        memcpy(packed, dims, sizeof dims);
+        return 4;
+    }
     if (way->algorithm == XCVM_BLOCKED_winograd)
         packed[count++] = (way->tile + 2) * (way->tile + 2);
     packed[count++] = xcvm_blocks_of(w[0]);
@@ -209,6 +232,8 @@ void xcc_block_filter_pack(const xcc_block_way *way, const float *w, int rank, c
         xcvm_blocked_pack_direct(w, rank, dims, packed);
     else if (way->algorithm == XCVM_BLOCKED_depthwise)
         xcvm_blocked_pack_depthwise(w, rank, dims, packed);
+    else if (way->algorithm == XCVM_BLOCKED_winograd_strided)
+        xcvm_blocked_pack_strided(w, dims, packed);
     else
         xcvm_blocked_pack_winograd(w, rank, dims, way->tile, packed);
 }

@@ -4,6 +4,7 @@
 #include "compiler/rewrite.h"
 
 #include "base/element.h"
+#include "ops/blocked.h"
 #include "ops/convert.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ static bool is_weight(const xcc_use *u)
     const xcvm_field *field = u->node != NULL ? xcc_node_input_field(u->node, u->index) : NULL;
     return field != NULL && field->types == XCVM_TYPES_WEIGHT &&
            !(xcc_is(u->node, XCVM_OP_BlockedConv) &&
-             XCC_ARGS(BlockedConv, u->node)->algorithm == XCVM_BLOCKED_depthwise);
+             !xcvm_blocked_takes_narrow(XCC_ARGS(BlockedConv, u->node)->algorithm));
 }
 
 /* Every constant comes up once: at the first of its uses as a weight. */

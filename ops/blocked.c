@@ -108,6 +108,54 @@ void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, i
             }
 }
 
+/* Of F(3, 4), with the points of F(4, 3). */
+static void transform_strided(const double g[4], double u[6])
+{
+    const double root2 = sqrt(2.0), points[] = {root2 / 2, -root2 / 2, root2, -root2};
+    const double scales[] = {-2.0 / 3.0, -2.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0};
+    u[0] = g[0];
+    for (int i = 0; i < 4; i++)
+        u[1 + i] = scales[i] * (g[0] + points[i] * (g[1] + points[i] * (g[2] + points[i] * g[3])));
+    u[5] = g[3];
+}
+
+/* The 6 x 6 numbers of one phase of a window. */
+static void transform_phase(const float *window, int64_t row_phase, int64_t column_phase, double points[36])
+{
+    enum { SIZE = XCVM_BLOCKED_STRIDED_WINDOW };
+    double rows[4][6];
+    for (int64_t i = 0; i < 4; i++) {
+        double taps[4];
+        for (int64_t j = 0; j < 4; j++) {
+            const int64_t row = 2 * i + row_phase, column = 2 * j + column_phase;
+            taps[j] = row < SIZE && column < SIZE ? (double)window[row * SIZE + column] : 0.0;
+        }
+        transform_strided(taps, rows[i]);
+    }
+    for (int64_t j = 0; j < 6; j++) {
+        const double taps[] = {rows[0][j], rows[1][j], rows[2][j], rows[3][j]};
+        double column[6];
+        transform_strided(taps, column);
+        for (int64_t i = 0; i < 6; i++)
+            points[6 * i + j] = column[i];
+    }
+}
+
+void xcvm_blocked_pack_strided(const float *w, const int64_t dims[4], float *packed)
+{
+    const int64_t outputs = dims[0], channels = dims[1], taps = dims[2] * dims[3];
+    const int64_t stride = xcvm_blocks_of(outputs) * 4 * channels * BLOCK; /* from one point to the next */
+    for (int64_t block = 0; block < outputs; block += BLOCK)
+        for (int64_t i = 0; i < 4 * channels; i++, packed += BLOCK)
+            for (int64_t k = 0; k < BLOCK; k++) {
+                double points[36] = {0};
+                if (block + k < outputs)
+                    transform_phase(w + ((block + k) * channels + i / 4) * taps, i / 2 % 2, i % 2, points);
+                for (int64_t point = 0; point < 36; point++)
+                    packed[point * stride + k] = (float)points[point];
+            }
+}
+
 void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed)
 {
     for (int64_t k = 0; k < xcvm_blocks_of(outputs) * BLOCK; k++)

@@ -21,9 +21,11 @@
  * winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the filters, or each
  *            slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1 and
  *            one group.
- * winograd_untransformed
- *            as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x 4, 3 x 3) as they are used,
- *            a portion at a time. A quarter of the memory, for filters that meet few tiles. */
+ * winograd_strided
+ *            f32[36, K16, 4 C, 16] for a plain x of C channels, windows of 7 x 7 and stride 2: each window's taps at
+ * even and odd rows and columns are windows of 4 x 4, with zeros where there is no tap, transformed for F(3 x 3, 4 x
+ * 4). winograd_untransformed as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x 4, 3 x 3)
+ * as they are used, a portion at a time. A quarter of the memory, for filters that meet few tiles. */
 #ifndef XCVM_OPS_BLOCKED_H
 #define XCVM_OPS_BLOCKED_H
 
@@ -32,7 +34,10 @@
 enum {
     XCVM_CHANNEL_BLOCK = 16,
     /* BlockedConv takes x as it is, not blocked, with up to so many channels. */
-    XCVM_BLOCKED_PLAIN_CHANNELS = 16
+    XCVM_BLOCKED_PLAIN_CHANNELS = 16,
+    /* Of winograd_strided. */
+    XCVM_BLOCKED_STRIDED_WINDOW = 7,
+    XCVM_BLOCKED_STRIDED_CHANNELS = XCVM_CHANNEL_BLOCK / 4
 };
 
 static inline bool xcvm_blocked_is_winograd(int algorithm)
@@ -44,6 +49,11 @@ static inline bool xcvm_blocked_is_packed_direct(int algorithm)
 {
     return algorithm == XCVM_BLOCKED_direct || algorithm == XCVM_BLOCKED_winograd_untransformed;
 }
+/* Whether filters may be of f16, bf16 or f24. */
+static inline bool xcvm_blocked_takes_narrow(int algorithm)
+{
+    return algorithm != XCVM_BLOCKED_depthwise && algorithm != XCVM_BLOCKED_winograd_strided;
+}
 static inline int64_t xcvm_blocks_of(int64_t channels)
 {
     return channels / XCVM_CHANNEL_BLOCK + (channels % XCVM_CHANNEL_BLOCK != 0);
@@ -54,6 +64,7 @@ static inline int64_t xcvm_blocks_of(int64_t channels)
 void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_depthwise(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, int64_t tile, float *packed);
+void xcvm_blocked_pack_strided(const float *w, const int64_t dims[4], float *packed);
 /* Here w is as ConvTranspose takes it, [C, K, kh, kw]. */
 void xcvm_blocked_pack_transposed(const float *w, const int64_t dims[4], const int64_t strides[2], float *packed);
 void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed);

@@ -64,9 +64,10 @@ static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args
     const xcvm_value *w = a->w;
     const int rank = f->axes + (xcvm_blocked_is_packed_direct(a->algorithm) ? 3 : 2);
     const bool is_winograd = xcvm_blocked_is_winograd(a->algorithm);
+    const bool is_strided = a->algorithm == XCVM_BLOCKED_winograd_strided;
     f->outputs = f->channels = XCVM_ANY_DIM;
     for (int i = 0; i < f->axes; i++)
-        f->kernel[i] = is_winograd && i >= f->axes - 2 ? 3 : XCVM_ANY_DIM;
+        f->kernel[i] = is_strided ? XCVM_BLOCKED_STRIDED_WINDOW : is_winograd && i >= f->axes - 2 ? 3 : XCVM_ANY_DIM;
     if (w->rank < 0)
         return XCVM_OK;
     XCVM_REQUIRE(t, w->rank == rank, SHAPE_MISMATCH, "w has rank %d, %d is needed", w->rank, rank);
@@ -87,6 +88,15 @@ static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args
             XCVM_REQUIRE(t, kernel[i] < 0 || kernel[i] == 3, SHAPE_MISMATCH, "w has windows of %lld, winograd needs 3",
                          (long long)kernel[i]);
         break;
+    case XCVM_BLOCKED_winograd_strided:
+        XCVM_REQUIRE(t, w->dims[0] < 0 || w->dims[0] == 36, SHAPE_MISMATCH, "w has %lld points, 36 are needed",
+                     (long long)w->dims[0]);
+        XCVM_REQUIRE(t, w->dims[2] < 0 || (w->dims[2] % 4 == 0 && w->dims[2] <= XCVM_CHANNEL_BLOCK), SHAPE_MISMATCH,
+                     "w has %lld phases of channels, four of up to %d are possible", (long long)w->dims[2],
+                     XCVM_BLOCKED_STRIDED_CHANNELS);
+        f->outputs = w->dims[1];
+        f->channels = w->dims[2] < 0 ? XCVM_ANY_DIM : w->dims[2] / 4;
+        break;
     default:
         XCVM_REQUIRE(t, w->dims[0] < 0 || w->dims[0] == 16 || w->dims[0] == 36, SHAPE_MISMATCH,
                      "w has %lld points, 16 or 36 are possible", (long long)w->dims[0]);
@@ -104,7 +114,7 @@ static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_arg
     const xcvm_value *x = a->x;
     const bool plain = x->rank == f->axes + 2;
     XCVM_REQUIRE(t, f->channels != 0, SHAPE_MISMATCH, "w has no input channels");
-    if (xcvm_blocked_is_winograd(a->algorithm))
+    if (xcvm_blocked_is_winograd(a->algorithm) || a->algorithm == XCVM_BLOCKED_winograd_strided)
         XCVM_REQUIRE(t, a->group == 1, INVALID_ARGUMENT, "there are %lld groups, winograd takes one",
                      (long long)a->group);
     if (a->algorithm == XCVM_BLOCKED_direct && a->group > 1) {
@@ -162,16 +172,20 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     const xcvm_value *x = a->x, *b = a->b, *z = a->z;
     const bool is_direct = a->algorithm == XCVM_BLOCKED_direct;
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
-    XCVM_REQUIRE(t, a->algorithm != XCVM_BLOCKED_depthwise || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
-                 TYPE_MISMATCH, "w is %s, depthwise needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
-    const bool flat = a->algorithm == XCVM_BLOCKED_winograd_untransformed;
+    const bool is_strided = a->algorithm == XCVM_BLOCKED_winograd_strided;
+    XCVM_REQUIRE(t, xcvm_blocked_takes_narrow(a->algorithm) || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
+                 TYPE_MISMATCH, "w is %s, %s needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype),
+                 is_strided ? "winograd_strided" : "depthwise");
+    const bool flat = a->algorithm == XCVM_BLOCKED_winograd_untransformed || is_strided;
     XCVM_REQUIRE(t, a->strides.count == 2 || (a->strides.count == MOST_AXES && !flat), INVALID_ARGUMENT,
                  "there are %zu strides, 2%s are possible", a->strides.count, flat ? "" : " or 3");
     filter f = {.axes = (int)a->strides.count};
     const int rank = f.axes + 3;
     XCVM_TRY(read_filter(t, a, &f));
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank == rank || (x->rank == rank - 1 && is_direct), SHAPE_MISMATCH,
-                 "x has rank %d, %d is needed%s", x->rank, rank,
+    XCVM_REQUIRE(t, !is_strided || x->rank < 0 || x->rank == rank - 1, SHAPE_MISMATCH,
+                 "x has rank %d, 4 is needed, not blocked", x->rank);
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank == rank || (x->rank == rank - 1 && (is_direct || is_strided)),
+                 SHAPE_MISMATCH, "x has rank %d, %d is needed%s", x->rank, rank,
                  !is_direct    ? ""
                  : f.axes == 2 ? ", or 4 if it is not blocked"
                                : ", or 5 if it is not blocked");
@@ -184,6 +198,8 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     for (int i = 0; i < f.axes; i++) {
         XCVM_REQUIRE(t, !xcvm_blocked_is_winograd(a->algorithm) || a->strides.at[i] == 1, INVALID_ARGUMENT,
                      "the stride is not 1, as winograd needs");
+        XCVM_REQUIRE(t, !is_strided || (a->strides.at[i] == 2 && a->dilations.at[i] == 1), INVALID_ARGUMENT,
+                     "stride and dilation are not 2 and 1, as winograd_strided needs");
         XCVM_TRY(xcvm_window_slide(t, x->rank < 0 ? XCVM_ANY_DIM : x->dims[2 + i], &w, i, false, &dims[2 + i]));
     }
     dims[rank - 1] = XCVM_CHANNEL_BLOCK;

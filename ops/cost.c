@@ -1,5 +1,6 @@
 /* Estimates of arithmetic, for profiles and reports: a multiplication with an addition counts 2. Open dimensions count
  * as 1, values of unknown rank as nothing, and figures beyond 64 bits stop at the greatest. */
+#include "ops/blocked.h"
 #include "ops/shape.h"
 
 enum {
@@ -123,7 +124,11 @@ uint64_t xcvm_flops_BlockedConv(const xcvm_typing *t)
     for (int i = 2; i + 1 < y->rank; i++)
         positions = times(positions, dim(y, i));
     positions = times(positions, (uint64_t)(a->pool * a->pool));
-    const uint64_t taps = a->algorithm == XCVM_BLOCKED_winograd ? times(9, extent(a->w, 1)) : elements(a->w);
+    uint64_t taps = elements(a->w);
+    if (a->algorithm == XCVM_BLOCKED_winograd)
+        taps = times(9, extent(a->w, 1));
+    else if (a->algorithm == XCVM_BLOCKED_winograd_strided)
+        taps = times(XCVM_BLOCKED_STRIDED_WINDOW * XCVM_BLOCKED_STRIDED_WINDOW, extent(a->w, 1) / 4);
     return times(2, times(positions, taps));
 }
 

@@ -60,6 +60,9 @@ XCVM_KERNEL(BlockedConv)
         for (int i = 0; i < 2 && c.pool > 1; i++)
             c.out[i] = c.in[i] + c.pad[i] + c.pad_end[i] - (c.kernel[i] - 1);
         return xcvm_blocked_winograd(k, &c);
+    case XCVM_BLOCKED_winograd_strided:
+        c.channels = (size_t)w->dims[2];
+        return xcvm_blocked_strided(k, &c);
     default:
         c.channels = (size_t)w->dims[1];
         lay_flat(&c);

@@ -54,5 +54,8 @@ xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c);
 xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c);
 #define xcvm_blocked_winograd XCVM_PER_ISA(xcvm_blocked_winograd)
 xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c);
+/* `channels` counts those of the four phases. */
+#define xcvm_blocked_strided XCVM_PER_ISA(xcvm_blocked_strided)
+xcvm_status xcvm_blocked_strided(xcvm_kernel *k, const xcvm_blocked_conv *c);
 
 #endif

@@ -5,16 +5,16 @@
  * burst would be waited for. */
 #include "ops/vector/blocked_untransformed.h"
 #include "ops/packed.h"
+#include "ops/vector/blocked_points.h"
 #include "ops/vector/halves.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
     VECTORS = XCVM_BLOCK_VECTORS,
-    SPAN = XCVM_UNTRANSFORMED_SPAN,
+    SPAN = XCVM_POINT_ROW,
     TAPS = 9,
     PAIRS = SPAN / 2,
     PAIR_POINTS = 2 * SPAN,
-    LINE = 64,   /* bytes of a line of a cache */
     PORTION = 8, /* blocks of inputs whose filters stay in the second-level cache, and are fetched meanwhile */
     /* Blocks of inputs that are transformed at a time: for few tiles, whose sums stay in the first-level cache, and for
      * many, whose sums should be loaded and stored less often. */
@@ -22,16 +22,7 @@ enum {
     STEPS_MANY = PORTION,
     FEW_TILES = 16,
     BLOCKS_FEW = 2,
-#if XCVM_LANES == 16
-    MOST_BLOCKS = 4, /* of outputs, that are multiplied at a time */
-    SUMS = 24,       /* vectors that registers hold beside what they are made of */
-#elif XCVM_LANES == 8 || !defined(__aarch64__)
-    MOST_BLOCKS = 1,
-    SUMS = 12,
-#else
-    MOST_BLOCKS = 1,
-    SUMS = 24,
-#endif
+    MOST_BLOCKS = XCVM_PRODUCT_BLOCKS,
     /* Between the numbers of one point and those of the next, which must not all fall into the same set of a cache. */
     GAP = BLOCK,
     STEP_FLOATS = BLOCK * BLOCK,
@@ -41,28 +32,6 @@ enum {
 };
 
 #define ROOT2 1.41421356237f
-
-/* ---- Filters that come next ---- */
-
-typedef struct filters_ahead {
-    const char *at;
-    size_t stride;      /* bytes from one block of outputs to the next */
-    size_t blocks;      /* that are left */
-    size_t lines, line; /* of a block; the next one */
-    size_t lines_a_window, lines_a_point;
-} filters_ahead;
-
-XCVM_INLINE void fetch(filters_ahead *a, size_t lines)
-{
-    for (; lines > 0 && a->blocks > 0; lines--) {
-        __builtin_prefetch(a->at + a->line * LINE, 0, 2);
-        if (++a->line == a->lines) {
-            a->line = 0;
-            a->at += a->stride;
-            a->blocks--;
-        }
-    }
-}
 
 /* ---- Transforms ---- */
 
@@ -117,90 +86,14 @@ XCVM_INLINE void transform_window(const int pair, const float *w, size_t pitch, 
 
 /* Of one block of inputs, `count` channels. */
 XCVM_INLINE void transform_channels(const int pair, const float *w, size_t count, float *to, size_t stride,
-                                    filters_ahead *ahead)
+                                    xcvm_filters_ahead *ahead)
 {
     for (size_t channel = 0; channel < count; channel++)
         for (size_t lane = 0; lane < BLOCK; lane += XCVM_LANES) {
             const size_t at = channel * BLOCK + lane;
-            fetch(ahead, ahead->lines_a_window);
+            xcvm_fetch_ahead(ahead, ahead->lines_a_window);
             transform_window(pair, w + at, count * BLOCK, to + at, stride);
         }
-}
-
-/* ---- Products ---- */
-
-/* Sums over `steps` blocks of inputs, the last of `last` channels and the others whole, for a row of points. */
-typedef struct row_product {
-    size_t steps, last;
-    size_t x_point, x_step;
-    size_t w_point, w_block;
-    size_t y_point, y_block;
-    bool resume; /* start with y, else with nothing */
-} row_product;
-
-/* `blocks` and `pixels` are constants wherever it is called. */
-XCVM_TILE_FUNCTION void multiply_tile(const row_product *g, const size_t blocks, const size_t pixels, const float *x,
-                                      const float *w, float *y, filters_ahead *ahead)
-{
-    const size_t vectors = blocks * VECTORS;
-    for (size_t point = 0; point < SPAN; point++, x += g->x_point, w += g->w_point, y += g->y_point) {
-        xcvm_lanes sum[SUMS];
-        fetch(ahead, ahead->lines_a_point);
-#pragma GCC unroll XCVM_UNROLL_16
-        for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll XCVM_UNROLL_8
-            for (size_t v = 0; v < vectors; v++) {
-                const size_t at = v / VECTORS * g->y_block + p * BLOCK + v % VECTORS * XCVM_LANES;
-                sum[p * vectors + v] = g->resume ? xcvm_lanes_load(y + at) : (xcvm_lanes){0};
-            }
-        const float *filters = w;
-        for (size_t step = 0; step < g->steps; step++) {
-            const float *from = x + step * g->x_step, *const end = from + (step + 1 < g->steps ? BLOCK : g->last);
-#pragma GCC unroll XCVM_UNROLL_4
-            for (; from < end; from++, filters += BLOCK) {
-                xcvm_lanes filter[MOST_BLOCKS * VECTORS];
-#pragma GCC unroll XCVM_UNROLL_8
-                for (size_t v = 0; v < vectors; v++)
-                    filter[v] = xcvm_lanes_load(filters + v / VECTORS * g->w_block + v % VECTORS * XCVM_LANES);
-#pragma GCC unroll XCVM_UNROLL_16
-                for (size_t p = 0; p < pixels; p++) {
-                    const xcvm_lanes pixel = xcvm_lanes_all(from[p * BLOCK]);
-#pragma GCC unroll XCVM_UNROLL_8
-                    for (size_t v = 0; v < vectors; v++)
-                        sum[p * vectors + v] += pixel * filter[v];
-                }
-            }
-        }
-#pragma GCC unroll XCVM_UNROLL_16
-        for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll XCVM_UNROLL_8
-            for (size_t v = 0; v < vectors; v++) {
-                const size_t at = v / VECTORS * g->y_block + p * BLOCK + v % VECTORS * XCVM_LANES;
-                xcvm_lanes_store(y + at, sum[p * vectors + v]);
-            }
-    }
-}
-
-#define TILE(blocks, pixels)                                                                                           \
-    case (blocks)*16 + (pixels):                                                                                       \
-        if ((blocks) <= MOST_BLOCKS && (blocks) * (pixels)*VECTORS <= SUMS)                                            \
-            multiply_tile(g, blocks, pixels, x, w, y, ahead);                                                          \
-        break;
-#define TILES_TO_6(blocks)                                                                                             \
-    TILE(blocks, 1) TILE(blocks, 2) TILE(blocks, 3) TILE(blocks, 4) TILE(blocks, 5) TILE(blocks, 6)
-
-static void multiply_row(const row_product *g, size_t blocks, size_t pixels, const float *x, const float *w, float *y,
-                         filters_ahead *ahead)
-{
-    /* clang-format off */
-    switch (blocks * 16 + pixels) {
-    TILES_TO_6(1)
-    TILES_TO_6(2) TILE(2, 7) TILE(2, 8) TILE(2, 9) TILE(2, 10) TILE(2, 11) TILE(2, 12)
-    TILES_TO_6(3)
-    TILES_TO_6(4)
-    default: break;
-    }
-    /* clang-format on */
 }
 
 /* ---- Portions ---- */
@@ -220,11 +113,6 @@ static size_t blocks_at_a_time(const xcvm_untransformed *p)
     return p->tiles <= FEW_TILES ? xcvm_least(MOST_BLOCKS, BLOCKS_FEW) : MOST_BLOCKS;
 }
 
-static size_t runs_of_tiles(const xcvm_untransformed *p, size_t blocks)
-{
-    return xcvm_ceil_div(p->tiles, xcvm_least(SUMS / VECTORS / blocks, blocks == BLOCKS_FEW ? 12 : 6));
-}
-
 /* Blocks of inputs [from, to) for blocks of outputs from `output` on; their filters are at `w`, `w_block` floats from
  * one block of outputs to the next. */
 typedef struct portion {
@@ -234,7 +122,7 @@ typedef struct portion {
 } portion;
 
 static void transform_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
-                           float *room, size_t stride, filters_ahead *ahead)
+                           float *room, size_t stride, xcvm_filters_ahead *ahead)
 {
     for (size_t b = 0; b < q->blocks; b++)
         for (size_t step = from; step < to; step++) {
@@ -251,33 +139,26 @@ static void transform_pair(const xcvm_untransformed *p, const portion *q, size_t
 }
 
 static void multiply_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
-                          const float *room, size_t stride, filters_ahead *ahead)
+                          const float *room, size_t stride, xcvm_filters_ahead *ahead)
 {
     const size_t last = xcvm_least(p->c->channels - (to - 1) * BLOCK, BLOCK);
-    const row_product g = {.steps = to - from,
-                           .last = last,
-                           .x_point = p->x_point,
-                           .x_step = p->x_block,
-                           .w_point = stride,
-                           .w_block = ((to - from - 1) * BLOCK + last) * BLOCK,
-                           .y_point = p->y_point,
-                           .y_block = p->tiles * BLOCK,
-                           .resume = from > 0};
-    const size_t runs = runs_of_tiles(p, q->blocks);
+    const xcvm_point_row g = {.steps = to - from,
+                              .last = last,
+                              .x_point = p->x_point,
+                              .x_step = p->x_block,
+                              .w_point = stride,
+                              .w_block = ((to - from - 1) * BLOCK + last) * BLOCK,
+                              .y_point = p->y_point,
+                              .y_block = p->tiles * BLOCK,
+                              .resume = from > 0};
     for (size_t i = 0; i < 2; i++) {
         const size_t point = pair_rows[pair][i] * SPAN;
-        const float *x = p->x + point * p->x_point + from * p->x_block;
-        float *y = p->y + point * p->y_point + q->output * p->tiles * BLOCK;
-        for (size_t run = 0, first = 0; run < runs; run++) {
-            const size_t end = (run + 1) * p->tiles / runs;
-            multiply_row(&g, q->blocks, end - first, x + first * BLOCK, room + i * SPAN * stride, y + first * BLOCK,
-                         ahead);
-            first = end;
-        }
+        xcvm_multiply_points(&g, q->blocks, p->tiles, p->x + point * p->x_point + from * p->x_block,
+                             room + i * SPAN * stride, p->y + point * p->y_point + q->output * p->tiles * BLOCK, ahead);
     }
 }
 
-static void run_portion(const xcvm_untransformed *p, const portion *q, float *room, filters_ahead *ahead)
+static void run_portion(const xcvm_untransformed *p, const portion *q, float *room, xcvm_filters_ahead *ahead)
 {
     const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p));
     for (size_t pair = 0; pair < PAIRS; pair++)
@@ -291,18 +172,18 @@ static void run_portion(const xcvm_untransformed *p, const portion *q, float *ro
 }
 
 /* Fetches, while portion `q` is worked on, elements [first, first + count) of each of so many blocks. */
-static filters_ahead fetch_meanwhile(const xcvm_untransformed *p, const portion *q, size_t first, size_t count,
-                                     size_t blocks)
+static xcvm_filters_ahead fetch_meanwhile(const xcvm_untransformed *p, const portion *q, size_t first, size_t count,
+                                          size_t blocks)
 {
     const xcvm_blocked_conv *c = p->c;
     const size_t element = xcvm_packed_element(c->w_dtype);
     const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p));
     const size_t windows = PAIRS * q->blocks * (q->to - q->from) * BLOCK * VECTORS;
-    const size_t points = PAIRS * PAIR_POINTS * chunks * runs_of_tiles(p, q->blocks);
+    const size_t points = PAIRS * PAIR_POINTS * chunks * xcvm_runs_of_points(q->blocks, p->tiles);
     const size_t multiplying = PAIR_POINTS * p->tiles, work = WINDOW_WORK + multiplying;
-    filters_ahead a = {.at = (const char *)c->w + first * element,
-                       .stride = filters_before(c, in_blocks(c)) * element,
-                       .lines = count * element / LINE};
+    xcvm_filters_ahead a = {.at = (const char *)c->w + first * element,
+                            .stride = filters_before(c, in_blocks(c)) * element,
+                            .lines = count * element / XCVM_LINE};
     a.blocks = a.lines > 0 ? blocks : 0;
     const size_t lines = a.lines * a.blocks;
     a.lines_a_window = xcvm_ceil_div(lines * WINDOW_WORK, work * windows);
@@ -345,7 +226,7 @@ void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, siz
             const bool last = i + 1 == portions;
             const size_t next_end = filters_before(c, (last ? 1 : i + 2) * steps / portions);
             const size_t left = c->outputs - (output + b + q.blocks);
-            filters_ahead ahead =
+            xcvm_filters_ahead ahead =
                 last ? fetch_meanwhile(p, &q, (output + b + q.blocks) * block, next_end, xcvm_least(left, most))
                      : fetch_meanwhile(p, &q, (output + b) * block + end, next_end - end, q.blocks);
             run_portion(p, &q, room, &ahead);

@@ -4,8 +4,6 @@
 
 #include "ops/vector/blocked_conv.h"
 
-enum { XCVM_UNTRANSFORMED_SPAN = 6, XCVM_UNTRANSFORMED_POINTS = 36 };
-
 /* Products of transformed tiles with the filters of a convolution, F(4 x 4, 3 x 3). */
 typedef struct xcvm_untransformed {
     const xcvm_blocked_conv *c;

@@ -7,16 +7,16 @@
  * A band of tiles is transformed for all channels; for each group of blocks of outputs, the numbers of each point are
  * multiplied (blocked_product.h) and the products transformed back. Filters are read once for a band, so it must not be
  * small; where there are as many bands as threads, each takes its own, else they share each band. */
-#include "ops/vector/activation.h"
 #include "ops/vector/blocked_product.h"
 #include "ops/vector/blocked_span.h"
+#include "ops/vector/blocked_tile.h"
 #include "ops/vector/blocked_untransformed.h"
 #include "ops/vector/halves.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
     VECTORS = XCVM_BLOCK_VECTORS,
-    MOST_SPAN = 6,
+    MOST_SPAN = XCVM_MOST_SPAN,
     /* Floats of a band's transformed tiles and products, and the tiles, each in each slice of the result, that it has
      * at least, if there are as many. */
     BAND = 300 * 1024,
@@ -28,7 +28,6 @@ enum {
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
-#define ROOT2 1.41421356237f
 /* Slices of tiles whose numbers can be counted, in all threads. */
 #define MOST_SLICES 0x1p48
 
@@ -49,43 +48,7 @@ typedef struct work {
     uint32_t status;        /* atomic */
 } work;
 
-/* ---- Transforms ---- */
-
-XCVM_INLINE void transform_input(const size_t tile, const xcvm_lanes *d, size_t stride, xcvm_lanes *t)
-{
-    const xcvm_lanes d0 = d[0], d1 = d[stride], d2 = d[2 * stride], d3 = d[3 * stride];
-    if (tile == 2) {
-        t[0] = d0 - d2;
-        t[1] = d1 + d2;
-        t[2] = d2 - d1;
-        t[3] = d1 - d3;
-        return;
-    }
-    const xcvm_lanes d4 = d[4 * stride], d5 = d[5 * stride];
-    const xcvm_lanes a = d4 - 2.0f * d2, b = (0.5f * ROOT2) * d3 - ROOT2 * d1;
-    const xcvm_lanes c = d4 - 0.5f * d2, e = ROOT2 * d3 - (0.5f * ROOT2) * d1;
-    t[0] = d0 - 2.5f * d2 + d4;
-    t[1] = a + b;
-    t[2] = a - b;
-    t[3] = c + e;
-    t[4] = c - e;
-    t[5] = d1 - 2.5f * d3 + d5;
-}
-
-XCVM_INLINE void transform_output(const size_t tile, const xcvm_lanes *m, size_t stride, xcvm_lanes *y)
-{
-    const xcvm_lanes sum = m[stride] + m[2 * stride], difference = m[stride] - m[2 * stride];
-    if (tile == 2) {
-        y[0] = m[0] + sum;
-        y[1] = difference - m[3 * stride];
-        return;
-    }
-    const xcvm_lanes sum2 = m[3 * stride] + m[4 * stride], difference2 = m[3 * stride] - m[4 * stride];
-    y[0] = m[0] + sum + sum2;
-    y[1] = (0.5f * ROOT2) * difference + ROOT2 * difference2;
-    y[2] = 0.5f * sum + 2.0f * sum2;
-    y[3] = (0.25f * ROOT2) * difference + (2.0f * ROOT2) * difference2 + m[5 * stride];
-}
+/* ---- Tiles ---- */
 
 /* The first output row, or column, of a tile: all phases of the first tiles come before those of the second. It may lie
  * behind the last, where phases are not equally long. */
@@ -105,34 +68,6 @@ static size_t tiles_along(const xcvm_blocked_conv *c, int axis)
 static size_t outputs_of_tile(const xcvm_blocked_conv *c, int axis, size_t first)
 {
     return first < c->out[axis] ? xcvm_least(xcvm_ceil_div(c->out[axis] - first, c->dilation[axis]), c->tile) : 0;
-}
-
-/* One block of channels of a tile, whose first pixel is at `from`, rows `pitch` floats apart. */
-XCVM_INLINE void transform_tile(const size_t tile, const float *from, size_t pitch, float *to, size_t stride)
-{
-    const size_t span = tile + 2;
-    for (size_t v = 0; v < VECTORS; v++, from += XCVM_LANES, to += XCVM_LANES) {
-        xcvm_lanes half[MOST_SPAN * MOST_SPAN];
-#pragma GCC unroll 6
-        for (size_t j = 0; j < span; j++) {
-            xcvm_lanes d[MOST_SPAN], t[MOST_SPAN];
-#pragma GCC unroll 6
-            for (size_t i = 0; i < span; i++)
-                d[i] = xcvm_lanes_load(from + i * pitch + j * BLOCK);
-            transform_input(tile, d, 1, t);
-#pragma GCC unroll 6
-            for (size_t i = 0; i < span; i++)
-                half[i * span + j] = t[i];
-        }
-#pragma GCC unroll 6
-        for (size_t i = 0; i < span; i++) {
-            xcvm_lanes t[MOST_SPAN];
-            transform_input(tile, half + i * span, 1, t);
-#pragma GCC unroll 6
-            for (size_t j = 0; j < span; j++)
-                xcvm_lanes_store(to + (i * span + j) * stride, t[j]);
-        }
-    }
 }
 
 /* The pixels of a tile that reaches over the edges of its image, or is dilated. */
@@ -180,70 +115,14 @@ static void transform_inputs(const work *r, size_t first, size_t last, size_t be
                 pitch = r->span * BLOCK;
             }
             if (c->tile == 4)
-                transform_tile(4, x, pitch, to, r->input_stride);
+                xcvm_tile_transform(4, x, pitch, to, r->input_stride);
             else
-                transform_tile(2, x, pitch, to, r->input_stride);
-        }
-}
-
-/* Where the results of a tile go, and what is added to them: floats from one row or pixel to the next. */
-typedef struct place {
-    float *y;
-    const float *z; /* NULL: nothing */
-    size_t row, pixel;
-} place;
-
-/* The products of a tile and one block of outputs become rows x columns pixels. */
-XCVM_INLINE void store_tile(const work *r, const size_t tile, const float *products, size_t block, const place *to,
-                            size_t rows, size_t columns)
-{
-    const xcvm_blocked_conv *c = r->c;
-    const size_t span = tile + 2;
-    const xcvm_lanes low = xcvm_lanes_all(c->activation.low), high = xcvm_lanes_all(c->activation.high);
-    for (size_t v = 0; v < VECTORS; v++) {
-        const size_t lane = v * XCVM_LANES;
-        const xcvm_lanes bias = c->b != NULL ? xcvm_lanes_load(c->b + block * BLOCK + lane) : (xcvm_lanes){0};
-        xcvm_lanes half[4 * MOST_SPAN];
-#pragma GCC unroll 6
-        for (size_t j = 0; j < span; j++) {
-            xcvm_lanes m[MOST_SPAN], t[4];
-#pragma GCC unroll 6
-            for (size_t i = 0; i < span; i++)
-                m[i] = xcvm_lanes_load(products + (i * span + j) * r->product_stride + lane);
-            transform_output(tile, m, 1, t);
-#pragma GCC unroll 4
-            for (size_t i = 0; i < tile; i++)
-                half[i * span + j] = t[i];
-        }
-#pragma GCC unroll 4
-        for (size_t i = 0; i < tile; i++) {
-            xcvm_lanes t[4];
-            if (i >= rows)
-                break;
-            transform_output(tile, half + i * span, 1, t);
-            const size_t at = i * to->row + lane;
-#pragma GCC unroll 4
-            for (size_t j = 0; j < tile; j++) {
-                if (j >= columns)
-                    break;
-                t[j] += bias;
-                if (to->z != NULL)
-                    t[j] += xcvm_lanes_load(to->z + at + j * to->pixel);
-                xcvm_lanes_store(to->y + at + j * to->pixel, xcvm_lanes_min(xcvm_lanes_max(t[j], low), high));
-            }
-        }
-    }
-    if (c->activation.kind != XCVM_ACTIVATION_none)
-        for (size_t i = 0; i < rows; i++) {
-            float *y = to->y + i * to->row;
-            const size_t runs = to->pixel == BLOCK ? 1 : columns;
-            for (size_t j = 0; j < runs; j++)
-                xcvm_activate_row(&c->activation, y + j * to->pixel, columns / runs * BLOCK);
+                xcvm_tile_transform(2, x, pitch, to, r->input_stride);
         }
 }
 
 /* The greatest of each pool x pool pixels of a tile; rows and columns that are left over are for nothing. */
-static void pool_tile(const work *r, const place *tile, size_t rows, size_t columns, float *y)
+static void pool_tile(const work *r, const xcvm_tile_place *tile, size_t rows, size_t columns, float *y)
 {
     const size_t pool = r->c->pool, width = r->c->out[1] / pool;
     for (size_t i = 0; i < rows / pool; i++)
@@ -275,14 +154,14 @@ static void store_outputs(const work *r, size_t first, size_t last, size_t outpu
             const size_t rows = outputs_of_tile(c, 0, row), columns = outputs_of_tile(c, 1, column);
             if (rows == 0 || columns == 0)
                 continue;
-            place to = {c->y + at, c->z != NULL ? c->z + at : NULL, c->dilation[0] * c->out[1] * BLOCK,
-                        c->dilation[1] * BLOCK};
+            xcvm_tile_place to = {c->y + at, c->z != NULL ? c->z + at : NULL, c->dilation[0] * c->out[1] * BLOCK,
+                                  c->dilation[1] * BLOCK};
             if (pool > 1)
-                to = (place){.y = tile, .row = c->tile * BLOCK, .pixel = BLOCK};
+                to = (xcvm_tile_place){.y = tile, .row = c->tile * BLOCK, .pixel = BLOCK};
             if (c->tile == 4)
-                store_tile(r, 4, products, block, &to, rows, columns);
+                xcvm_tile_store(c, 4, r->product_stride, products, block, &to, rows, columns);
             else
-                store_tile(r, 2, products, block, &to, rows, columns);
+                xcvm_tile_store(c, 2, r->product_stride, products, block, &to, rows, columns);
             if (pool > 1)
                 pool_tile(r, &to, rows, columns, c->y + at);
         }

@@ -510,6 +510,31 @@ START_TEST(cheapest_ways)
 }
 END_TEST
 
+/* The first convolution of many networks, over plain channels whether those before are blocked or not. */
+static void make_stems(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 3);
+    output(b, conv_of(b, relu(b, conv_of(b, x, 64, 7, 2, 1)), 32, 3, 1, 1));
+    xcc_value *few = relu(b, conv_of(b, conv_of(b, image(b, "y", 32), 64, 3, 1, 1), 4, 3, 1, 1));
+    output(b, few);
+    output(b, conv_of(b, conv_of(b, few, 48, 7, 2, 1), 32, 1, 1, 1));
+}
+
+START_TEST(stems)
+{
+    compilation c;
+    size_t strided = 0;
+    check_same_results(make_stems, &c);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        if (xcc_is(n, XCVM_OP_BlockedConv) && XCC_ARGS(BlockedConv, n)->algorithm == XCVM_BLOCKED_winograd_strided) {
+            strided++;
+            ck_assert_int_eq(xcc_node_input(n, 0)->type.rank, 4);
+        }
+    ck_assert_uint_eq(strided, 2);
+    finish(&c);
+}
+END_TEST
+
 /* A filter that several convolutions use is packed once. */
 static void make_shared(xcc_builder *b)
 {
@@ -650,6 +675,7 @@ Suite *suite_compiler_block(void)
     tcase_add_test(test, pools_within);
     tcase_add_test(test, dilated_windows);
     tcase_add_test(test, cheapest_ways);
+    tcase_add_test(test, stems);
     tcase_add_test(test, shared_filters);
     tcase_add_test(test, random_graphs);
     suite_add_tcase(suite, test);
