@@ -122,7 +122,8 @@ xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *f
 
 enum {
     SOME_SCRATCH = 128 << 10,
-    HUGE_SCRATCH = (2 << 20) - 4096 /* with what stands before it, a page of 2 MB */
+    HUGE_PAGE = 2 << 20,
+    BEFORE = 4096 /* what stands before scratch memory takes less */
 };
 
 void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
@@ -133,10 +134,13 @@ void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
     k->scratch_storage = NULL;
     k->scratch = NULL;
     k->scratch_bytes = 0;
-    /* A huge page is as quick to map as some dozens of small ones, and later kernels need more. */
+    /* A huge page is as quick to map as some dozens of small ones, and later kernels need more. Nor should the last
+     * part be on small ones: where these lie is chance, and what is in use all the time would meet in few sets of a
+     * cache. */
     xcvm_status status = XCVM_OUT_OF_MEMORY;
-    if (bytes >= SOME_SCRATCH && bytes < HUGE_SCRATCH)
-        status = xcvm_heap_allocate(k->heap, HUGE_SCRATCH, &k->scratch_storage, NULL);
+    if (bytes >= SOME_SCRATCH && bytes <= SIZE_MAX - 2 * HUGE_PAGE)
+        status = xcvm_heap_allocate(k->heap, (bytes + BEFORE + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE - BEFORE,
+                                    &k->scratch_storage, NULL);
     if (status != XCVM_OK && xcvm_heap_allocate(k->heap, bytes, &k->scratch_storage, k->error) != XCVM_OK)
         return NULL;
     k->scratch = k->scratch_storage->data;

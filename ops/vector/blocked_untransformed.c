@@ -106,11 +106,17 @@ static size_t filters_before(const xcvm_blocked_conv *c, size_t in_block)
     return xcvm_least(in_block * BLOCK, c->channels) * TAPS * BLOCK;
 }
 
-static size_t steps_at_a_time(const xcvm_untransformed *p) { return p->tiles <= FEW_TILES ? STEPS_FEW : STEPS_MANY; }
+static size_t steps_at_a_time(size_t tiles) { return tiles <= FEW_TILES ? STEPS_FEW : STEPS_MANY; }
 
-static size_t blocks_at_a_time(const xcvm_untransformed *p)
+static size_t blocks_at_a_time(size_t tiles)
 {
-    return p->tiles <= FEW_TILES ? xcvm_least(MOST_BLOCKS, BLOCKS_FEW) : MOST_BLOCKS;
+    return tiles <= FEW_TILES ? xcvm_least(MOST_BLOCKS, BLOCKS_FEW) : MOST_BLOCKS;
+}
+
+/* Floats of filters that are transformed at a time. */
+static size_t transformed_floats(size_t tiles)
+{
+    return PAIR_POINTS * (blocks_at_a_time(tiles) * steps_at_a_time(tiles) * STEP_FLOATS + GAP);
 }
 
 /* Blocks of inputs [from, to) for blocks of outputs from `output` on; their filters are at `w`, `w_block` floats from
@@ -160,7 +166,7 @@ static void multiply_pair(const xcvm_untransformed *p, const portion *q, size_t 
 
 static void run_portion(const xcvm_untransformed *p, const portion *q, float *room, xcvm_filters_ahead *ahead)
 {
-    const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p));
+    const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p->tiles));
     for (size_t pair = 0; pair < PAIRS; pair++)
         for (size_t i = 0; i < chunks; i++) {
             const size_t from = q->from + i * (q->to - q->from) / chunks,
@@ -177,7 +183,7 @@ static xcvm_filters_ahead fetch_meanwhile(const xcvm_untransformed *p, const por
 {
     const xcvm_blocked_conv *c = p->c;
     const size_t element = xcvm_packed_element(c->w_dtype);
-    const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p));
+    const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p->tiles));
     const size_t windows = PAIRS * q->blocks * (q->to - q->from) * BLOCK * VECTORS;
     const size_t points = PAIRS * PAIR_POINTS * chunks * xcvm_runs_of_points(q->blocks, p->tiles);
     const size_t multiplying = PAIR_POINTS * p->tiles, work = WINDOW_WORK + multiplying;
@@ -201,10 +207,10 @@ static const float *as_f32(const xcvm_blocked_conv *c, size_t first, size_t coun
     return room;
 }
 
-size_t xcvm_untransformed_room(const xcvm_blocked_conv *c)
+size_t xcvm_untransformed_room(const xcvm_blocked_conv *c, size_t tiles)
 {
-    const size_t narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? MOST_BLOCKS * FILTER_FLOATS : 0;
-    return PAIR_POINTS * (MOST_BLOCKS * STEPS_MANY * STEP_FLOATS + GAP) + narrow;
+    const bool narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
+    return transformed_floats(tiles) + (narrow ? MOST_BLOCKS * FILTER_FLOATS : 0);
 }
 
 void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, size_t blocks, float *room)
@@ -212,8 +218,8 @@ void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, siz
     const xcvm_blocked_conv *c = p->c;
     const size_t steps = in_blocks(c), portions = xcvm_ceil_div(steps, PORTION), block = filters_before(c, steps);
     const bool narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
-    float *wide = room + PAIR_POINTS * (MOST_BLOCKS * STEPS_MANY * STEP_FLOATS + GAP);
-    const size_t most = blocks_at_a_time(p);
+    float *wide = room + transformed_floats(p->tiles);
+    const size_t most = blocks_at_a_time(p->tiles);
     for (size_t b = 0; b < blocks; b += most)
         for (size_t i = 0; i < portions; i++) {
             portion q = {.output = b,

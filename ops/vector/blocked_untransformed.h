@@ -14,10 +14,10 @@ typedef struct xcvm_untransformed {
     size_t y_point;
 } xcvm_untransformed;
 
-/* Of `blocks` blocks of outputs, from `output` on. In `room`, so many floats of it, filters are transformed a portion
- * at a time, while those of the next portion are fetched. */
+/* Of `blocks` blocks of outputs, from `output` on. In `room`, so many floats of it for up to so many tiles, filters are
+ * transformed a portion at a time, while those of the next portion are fetched. */
 #define xcvm_untransformed_room XCVM_PER_ISA(xcvm_untransformed_room)
-size_t xcvm_untransformed_room(const xcvm_blocked_conv *c);
+size_t xcvm_untransformed_room(const xcvm_blocked_conv *c, size_t tiles);
 #define xcvm_untransformed_multiply XCVM_PER_ISA(xcvm_untransformed_multiply)
 void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, size_t blocks, float *room);
 

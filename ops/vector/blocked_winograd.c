@@ -320,7 +320,7 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     r.inputs_floats = r.points * r.input_stride * (c->untransformed ? in_slices : 1);
     r.products_floats = r.points * r.product_stride;
     const size_t products_end = r.inputs_floats * (own ? threads : 1) + r.products_floats * threads;
-    r.room_floats = c->untransformed                               ? xcvm_untransformed_room(c)
+    r.room_floats = c->untransformed                               ? xcvm_untransformed_room(c, r.most)
                     : xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? PORTION
                                                                    : 0;
     r.inputs = xcvm_kernel_scratch(k, (products_end + threads * r.room_floats) * sizeof(float));
