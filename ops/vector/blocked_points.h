@@ -39,7 +39,7 @@ typedef struct xcvm_point_row {
     bool resume; /* start with y, else with nothing */
 } xcvm_point_row;
 
-/* For up to XCVM_PRODUCT_BLOCKS blocks of outputs. */
+/* Of `pixels` tiles, side by side, and up to XCVM_PRODUCT_BLOCKS blocks of outputs. */
 #define xcvm_multiply_points XCVM_PER_ISA(xcvm_multiply_points)
 void xcvm_multiply_points(const xcvm_point_row *g, size_t blocks, size_t pixels, const float *x, const float *w,
                           float *y, xcvm_filters_ahead *ahead);
