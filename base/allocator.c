@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HUGE_PAGE ((size_t)2 << 20)
 /* More may be asked for than will be used, and takes so long to use that faults do not count. */
 #define MOST_POPULATED ((size_t)64 << 20)
 
@@ -15,10 +14,10 @@ static void *default_allocate(void *user, size_t bytes, size_t alignment)
 {
     (void)user;
     void *memory = NULL;
-    const size_t rounded = (bytes + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE;
-    const bool huge = rounded > 0 && alignment < HUGE_PAGE;
+    const size_t rounded = (bytes + XCVM_HUGE_PAGE / 4) / XCVM_HUGE_PAGE * XCVM_HUGE_PAGE;
+    const bool huge = rounded > 0 && alignment < XCVM_HUGE_PAGE;
     if (huge)
-        alignment = HUGE_PAGE;
+        alignment = XCVM_HUGE_PAGE;
     if (huge && bytes < rounded)
         bytes = rounded;
     else if (alignment < sizeof(void *))

@@ -13,6 +13,9 @@ void *xcvm_allocate(const xcvm_allocator *allocator, size_t bytes);
 void *xcvm_allocate_zeroed(const xcvm_allocator *allocator, size_t bytes);
 void xcvm_deallocate(const xcvm_allocator *allocator, void *memory, size_t bytes);
 
+/* Bytes of a page that the system maps at once where it can: blocks of that many and more lie on such pages. */
+#define XCVM_HUGE_PAGE ((size_t)2 << 20)
+
 /* Maps the pages of memory that is about to be written at once, if there are not too many: cheaper than a fault for
  * each.
  */
@@ -21,6 +24,7 @@ void xcvm_memory_populate(void *memory, size_t bytes);
 /* Sizes from outside: false when the result does not fit. */
 static inline bool xcvm_size_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 static inline bool xcvm_size_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+/* Of sizes that are known to be small. */
 static inline size_t xcvm_least(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t xcvm_ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
 static inline size_t xcvm_round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }

@@ -181,11 +181,14 @@ const size_t xcc_block_way_count = sizeof xcc_block_ways / sizeof *xcc_block_way
 
 static double filter_bytes(const xcc_block_way *way, const xcc_block_shape *c)
 {
-    if (way->algorithm == XCVM_BLOCKED_winograd_strided)
-        return 36.0 * padded(c->outputs) * 4.0 * (double)c->channels * sizeof(float);
-    const double transformed = (double)((way->tile + 2) * (way->tile + 2)) / 9.0;
-    const double points = way->algorithm == XCVM_BLOCKED_winograd ? transformed : 1.0;
-    return points * padded(c->outputs) * additions(c) * sizeof(float);
+    int64_t w[XCVM_MAX_RANK] = {c->outputs, c->channels}, packed[XCVM_MAX_RANK];
+    for (int i = 0; i < c->axes; i++)
+        w[2 + i] = c->kernel[i];
+    const int rank = xcc_block_filter_dims(way, c->axes + 2, w, packed);
+    double bytes = sizeof(float);
+    for (int i = 0; i < rank; i++)
+        bytes *= (double)packed[i];
+    return bytes;
 }
 
 const xcc_block_way *xcc_block_cheapest(const xcc_block_shape *c)

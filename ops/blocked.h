@@ -21,11 +21,14 @@
  * winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the filters, or each
  *            slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1 and
  *            one group.
+ * winograd_untransformed
+ *            as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x 4, 3 x 3) as they are used,
+ *            a portion at a time. A quarter of the memory, for filters that meet few tiles.
+ *
  * winograd_strided
- *            f32[36, K16, 4 C, 16] for a plain x of C channels, windows of 7 x 7 and stride 2: each window's taps at
- * even and odd rows and columns are windows of 4 x 4, with zeros where there is no tap, transformed for F(3 x 3, 4 x
- * 4). winograd_untransformed as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x 4, 3 x 3)
- * as they are used, a portion at a time. A quarter of the memory, for filters that meet few tiles. */
+ *            f32[36, K16, 4 C, 16], for a plain x of C channels, windows of 7 x 7 and stride 2: each window's taps at
+ *            even and at odd rows and columns are windows of 4 x 4, with zeros where there is no tap, transformed for
+ *            F(3 x 3, 4 x 4). */
 #ifndef XCVM_OPS_BLOCKED_H
 #define XCVM_OPS_BLOCKED_H
 

@@ -122,7 +122,6 @@ xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *f
 
 enum {
     SOME_SCRATCH = 128 << 10,
-    HUGE_PAGE = 2 << 20,
     BEFORE = 4096 /* what stands before scratch memory takes less */
 };
 
@@ -135,11 +134,10 @@ void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
     k->scratch = NULL;
     k->scratch_bytes = 0;
     /* A huge page is as quick to map as some dozens of small ones, and later kernels need more. Nor should the last
-     * part be on small ones: where these lie is chance, and what is in use all the time would meet in few sets of a
-     * cache. */
+     * part be on small ones, which lie wherever there was room: times varied with that. */
     xcvm_status status = XCVM_OUT_OF_MEMORY;
-    if (bytes >= SOME_SCRATCH && bytes <= SIZE_MAX - 2 * HUGE_PAGE)
-        status = xcvm_heap_allocate(k->heap, (bytes + BEFORE + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE - BEFORE,
+    if (bytes >= SOME_SCRATCH && bytes <= SIZE_MAX - 2 * XCVM_HUGE_PAGE)
+        status = xcvm_heap_allocate(k->heap, xcvm_round_up(bytes + BEFORE, XCVM_HUGE_PAGE) - BEFORE,
                                     &k->scratch_storage, NULL);
     if (status != XCVM_OK && xcvm_heap_allocate(k->heap, bytes, &k->scratch_storage, k->error) != XCVM_OK)
         return NULL;

@@ -5,10 +5,9 @@
 
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_conv.h"
+#include "ops/vector/winograd.h"
 
 enum { XCVM_MOST_SPAN = 6 };
-
-#define XCVM_ROOT2 1.41421356237f
 
 /* Inputs along an axis of a tile of 2, 3 or 4 outputs; constant where that is. */
 XCVM_INLINE size_t xcvm_tile_span(const size_t tile) { return tile == 2 ? 4 : 6; }

@@ -7,6 +7,7 @@
 #include "ops/packed.h"
 #include "ops/vector/blocked_points.h"
 #include "ops/vector/halves.h"
+#include "ops/vector/winograd.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
@@ -31,22 +32,7 @@ enum {
     WINDOW_WORK = 40
 };
 
-#define ROOT2 1.41421356237f
-
 /* ---- Transforms ---- */
-
-/* What three taps become, as in ops/blocked.c. */
-XCVM_INLINE void transform_taps(const xcvm_lanes g[3], xcvm_lanes u[SPAN])
-{
-    const xcvm_lanes p = (-2.0f / 3.0f) * g[0] - (1.0f / 3.0f) * g[2], q = (ROOT2 / 3.0f) * g[1];
-    const xcvm_lanes s = (1.0f / 6.0f) * g[0] + (1.0f / 3.0f) * g[2], t = (ROOT2 / 6.0f) * g[1];
-    u[0] = g[0];
-    u[1] = p - q;
-    u[2] = p + q;
-    u[3] = s + t;
-    u[4] = s - t;
-    u[5] = g[2];
-}
 
 /* The rows of points that are made together. */
 static const size_t pair_rows[PAIRS][2] = {{0, 5}, {1, 2}, {3, 4}};
@@ -57,27 +43,17 @@ XCVM_INLINE void transform_window(const int pair, const float *w, size_t pitch, 
     xcvm_lanes half[2][3];
 #pragma GCC unroll 3
     for (size_t j = 0; j < 3; j++) {
-        const xcvm_lanes g0 = xcvm_lanes_load(w + j * pitch), g2 = xcvm_lanes_load(w + (6 + j) * pitch);
-        if (pair == 0) {
-            half[0][j] = g0;
-            half[1][j] = g2;
-            continue;
-        }
-        const xcvm_lanes g1 = xcvm_lanes_load(w + (3 + j) * pitch);
-        if (pair == 1) {
-            const xcvm_lanes p = (-2.0f / 3.0f) * g0 - (1.0f / 3.0f) * g2, q = (ROOT2 / 3.0f) * g1;
-            half[0][j] = p - q;
-            half[1][j] = p + q;
-        } else {
-            const xcvm_lanes s = (1.0f / 6.0f) * g0 + (1.0f / 3.0f) * g2, t = (ROOT2 / 6.0f) * g1;
-            half[0][j] = s + t;
-            half[1][j] = s - t;
-        }
+        const xcvm_lanes taps[] = {xcvm_lanes_load(w + j * pitch), xcvm_lanes_load(w + (3 + j) * pitch),
+                                   xcvm_lanes_load(w + (6 + j) * pitch)};
+        xcvm_lanes u[SPAN];
+        xcvm_winograd_taps(taps, u);
+        half[0][j] = u[pair_rows[pair][0]];
+        half[1][j] = u[pair_rows[pair][1]];
     }
 #pragma GCC unroll 2
     for (size_t i = 0; i < 2; i++) {
         xcvm_lanes u[SPAN];
-        transform_taps(half[i], u);
+        xcvm_winograd_taps(half[i], u);
 #pragma GCC unroll 6
         for (size_t j = 0; j < SPAN; j++)
             xcvm_lanes_store(to + (i * SPAN + j) * stride, u[j]);

@@ -1,8 +1,8 @@
 /* Convolutions of blocked channels with windows of 3 x 3 by Winograd's algorithm, as in winograd.h: F(4 x 4, 3 x 3)
- * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h), or are as they
- * are used (blocked_untransformed.h). A dilated window meets but one of each `dilation` rows
- * and columns: these are images of their own, from which tiles are taken. With a depth, a tile is its place in all
- * slices, and the products of the window's slices are summed up before they are transformed back.
+ * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/blocked.h), or are as they are
+ * used (blocked_untransformed.h). A dilated window meets but one of each `dilation` rows and columns: these are images
+ * of their own, from which tiles are taken. With a depth, a tile is its place in all slices, and the products of the
+ * window's slices are summed up before they are transformed back.
  *
  * A band of tiles is transformed for all channels; for each group of blocks of outputs, the numbers of each point are
  * multiplied (blocked_product.h) and the products transformed back. Filters are read once for a band, so it must not be

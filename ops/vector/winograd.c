@@ -10,14 +10,12 @@ enum {
     BAND = 8 * 1024
 };
 
-#define ROOT2 1.41421356237f
-
 /* ---- Inputs ---- */
 
 XCVM_INLINE void transform_input(const xcvm_lanes d[SPAN], xcvm_lanes t[SPAN])
 {
-    const xcvm_lanes a = d[4] - 2.0f * d[2], b = (0.5f * ROOT2) * d[3] - ROOT2 * d[1];
-    const xcvm_lanes c = d[4] - 0.5f * d[2], e = ROOT2 * d[3] - (0.5f * ROOT2) * d[1];
+    const xcvm_lanes a = d[4] - 2.0f * d[2], b = (0.5f * XCVM_ROOT2) * d[3] - XCVM_ROOT2 * d[1];
+    const xcvm_lanes c = d[4] - 0.5f * d[2], e = XCVM_ROOT2 * d[3] - (0.5f * XCVM_ROOT2) * d[1];
     t[0] = d[0] - 2.5f * d[2] + d[4];
     t[1] = a + b;
     t[2] = a - b;
@@ -176,18 +174,6 @@ void xcvm_winograd_inputs(const xcvm_winograd *g, size_t channel, size_t tile, s
 
 /* ---- Filters ---- */
 
-XCVM_INLINE void transform_filter(const xcvm_lanes g[3], xcvm_lanes u[SPAN])
-{
-    const xcvm_lanes p = (-2.0f / 3.0f) * g[0] - (1.0f / 3.0f) * g[2], q = (ROOT2 / 3.0f) * g[1];
-    const xcvm_lanes r = (1.0f / 6.0f) * g[0] + (1.0f / 3.0f) * g[2], s = (ROOT2 / 6.0f) * g[1];
-    u[0] = g[0];
-    u[1] = p - q;
-    u[2] = p + q;
-    u[3] = r + s;
-    u[4] = r - s;
-    u[5] = g[2];
-}
-
 /* taps[j] = window position j of `count` channels, up to XCVM_LANES, zero for those beyond; `readable` floats of w may
  * be read. */
 static void gather_taps(const float *w, size_t count, size_t readable, xcvm_lanes taps[9])
@@ -225,7 +211,7 @@ void xcvm_winograd_filters(const xcvm_winograd *g, size_t output, float *to, siz
         for (int j = 0; j < 3; j++) {
             const xcvm_lanes column[3] = {taps[j], taps[j + 3], taps[j + 6]};
             xcvm_lanes u[SPAN];
-            transform_filter(column, u);
+            xcvm_winograd_taps(column, u);
 #pragma GCC unroll 6
             for (int i = 0; i < SPAN; i++)
                 rows[i][j] = u[i];
@@ -233,7 +219,7 @@ void xcvm_winograd_filters(const xcvm_winograd *g, size_t output, float *to, siz
 #pragma GCC unroll 6
         for (size_t i = 0; i < SPAN; i++) {
             xcvm_lanes u[SPAN];
-            transform_filter(rows[i], u);
+            xcvm_winograd_taps(rows[i], u);
 #pragma GCC unroll 6
             for (size_t j = 0; j < SPAN; j++)
                 xcvm_lanes_store(to + (i * SPAN + j) * stride + c, u[j]);
@@ -248,9 +234,9 @@ XCVM_INLINE void transform_output(const xcvm_lanes m[SPAN], xcvm_lanes y[TILE])
     const xcvm_lanes sum = m[1] + m[2], difference = m[1] - m[2];
     const xcvm_lanes sum2 = m[3] + m[4], difference2 = m[3] - m[4];
     y[0] = m[0] + sum + sum2;
-    y[1] = (0.5f * ROOT2) * difference + ROOT2 * difference2;
+    y[1] = (0.5f * XCVM_ROOT2) * difference + XCVM_ROOT2 * difference2;
     y[2] = 0.5f * sum + 2.0f * sum2;
-    y[3] = (0.25f * ROOT2) * difference + (2.0f * ROOT2) * difference2 + m[5];
+    y[3] = (0.25f * XCVM_ROOT2) * difference + (2.0f * XCVM_ROOT2) * difference2 + m[5];
 }
 
 /* The outputs of a run of tiles in one tile row: lines[i] holds row i of the tiles, side by side. */

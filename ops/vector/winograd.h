@@ -18,6 +18,21 @@ enum {
     XCVM_WINOGRAD_CHUNK = XCVM_GEMM_PANEL /* tiles that are transformed at a time */
 };
 
+#define XCVM_ROOT2 1.41421356237f
+
+/* What three taps become. */
+XCVM_INLINE void xcvm_winograd_taps(const xcvm_lanes g[3], xcvm_lanes u[XCVM_WINOGRAD_SPAN])
+{
+    const xcvm_lanes p = (-2.0f / 3.0f) * g[0] - (1.0f / 3.0f) * g[2], q = (XCVM_ROOT2 / 3.0f) * g[1];
+    const xcvm_lanes r = (1.0f / 6.0f) * g[0] + (1.0f / 3.0f) * g[2], s = (XCVM_ROOT2 / 6.0f) * g[1];
+    u[0] = g[0];
+    u[1] = p - q;
+    u[2] = p + q;
+    u[3] = r + s;
+    u[4] = r - s;
+    u[5] = g[2];
+}
+
 /* A convolution cut into tiles: those of an image row by row, image after image; of one group at a time. Not to be
  * copied. */
 typedef struct xcvm_winograd {
