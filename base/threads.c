@@ -1,10 +1,11 @@
-/* The pool: work stealing over the ranges of one loop. Each thread has a share, a few ranges that lie side by side, so
- * that it finds in its caches what it computed there in the loop before; it takes the ranges of its share from the
- * front, and when none is left, of others' from the back. So the caller waits only for ranges that somebody has begun: a
- * worker that is late, because the machine is busy with something else, is not waited for. A worker that was preempted
- * inside a range is brought to the caller's processor, which is free then. Workers spin for the next loop for a while,
- * soon offering the processor to others between the looks, and then sleep, so that a pool costs nothing while nothing
- * runs. */
+/* The pool: work stealing over the ranges of one loop. Each thread has a share of items that lie side by side, so that
+ * it finds in its caches what it computed there in the loop before. A share is cut into ranges of a half, a quarter and
+ * two eighths: few, since kernels begin anew with each, and small where the end of the loop is near. A thread takes the
+ * ranges of its share from the front, and when none is left, of others' from the back. So the caller waits only for
+ * ranges that somebody has begun: a worker that is late, because the machine is busy with something else, is not waited
+ * for. A worker that was preempted inside a range is brought to the caller's processor, which is free then. Workers
+ * spin for the next loop for a while, soon offering the processor to others between the looks, and then sleep, so that
+ * a pool costs nothing while nothing runs. */
 #include "base/threads.h"
 #include "base/clock.h"
 #include "base/denormals.h"
@@ -24,12 +25,12 @@ enum {
     POLLS = 64,          /* looks between two looks at the clock */
     WAIT_POLLS = 20000,  /* looks of the caller at unfinished ranges before it yields the processor each time */
     RESCUE_NS = 20000,   /* how long the caller waits before it asks whether workers run, and between such questions */
-    SHARE_RANGES = 8,    /* ranges of a thread's share, where the loop's grain allows so many */
+    SHARE_UNITS = 8,     /* parts of a thread's share, where the loop's grain allows so many */
     DISPLACE_NS = 200000 /* how long after displacing workers none is displaced: they may have nowhere else to go */
 };
 
-/* What is left of a share: the loop's number and the ranges [first, end), in one word, so that a range is claimed for no
- * other loop than the one seen. */
+/* What is left of a share: the loop's number and the ranges [first, end), in one word, so that a range is claimed for
+ * no other loop than the one seen. */
 typedef uint64_t ticket;
 static ticket make_ticket(uint32_t loop, uint32_t first, uint32_t end)
 {
@@ -49,8 +50,8 @@ struct share {
 struct worker {
     xcvm_threads *pool;
     pthread_t thread;
-    int place;       /* atomic; the processor that it last saw itself on, or ASLEEP */
-    bool migrating;  /* atomic */
+    int place;      /* atomic; the processor that it last saw itself on, or ASLEEP */
+    bool migrating; /* atomic */
     /* The caller's, while it waits. */
     uint64_t ran_ns; /* processor time of the thread at the last look, 0: not looked at */
 };
@@ -63,11 +64,11 @@ struct xcvm_threads {
 
     struct share *shares; /* of each thread, the caller's first */
     uint32_t open;        /* atomic; the number of the open loop */
-    uint32_t done;        /* atomic; ranges of the open loop that are finished */
+    uint32_t done;        /* atomic; units of the open loop that are finished */
     /* The open loop. Written while no range is left, read by whoever has claimed one. */
     xcvm_range_body body;
     void *context;
-    size_t items, ranges;
+    size_t items, units;
 
     bool stopping;        /* atomic */
     int callers_place;    /* atomic; the processor that the pool was created on or opened its latest loop on */
@@ -116,11 +117,31 @@ static void run_in_place(xcvm_threads *threads, size_t count, xcvm_range_body bo
         span->end_ns = xcvm_clock_ns();
 }
 
-/* The first item of a range; ranges differ by one item at most. */
-static size_t range_begin(const xcvm_threads *t, size_t range)
+/* The first unit of a share. */
+static size_t share_begin(const xcvm_threads *t, int share) { return (size_t)share * t->units / (size_t)t->count; }
+
+/* The first unit of a range of a share of so many: each range is half of what the ones before it leave. */
+static size_t range_begin(size_t units, uint32_t range)
 {
-    const size_t each = t->items / t->ranges, rest = t->items % t->ranges;
-    return range * each + (range < rest ? range : rest);
+    size_t left = units;
+    for (uint32_t i = 0; i < range; i++)
+        left /= 2;
+    return units - left;
+}
+
+static uint32_t range_count(size_t units)
+{
+    uint32_t count = 0;
+    for (; units > 0; units /= 2)
+        count++;
+    return count;
+}
+
+/* The first item of a unit; units differ by one item at most. */
+static size_t unit_begin(const xcvm_threads *t, size_t unit)
+{
+    const size_t each = t->items / t->units, rest = t->items % t->units;
+    return unit * each + xcvm_least(unit, rest);
 }
 
 /* Takes a range from the front of the thread's own share, or from the back of another's. */
@@ -137,22 +158,27 @@ static bool claim(struct share *share, bool own, uint32_t *range)
     return false;
 }
 
-/* Claims and runs ranges until none is left. What a thread runs of a loop is one span, which ends with its latest range. */
+/* Claims and runs ranges until none is left. What a thread runs of a loop is one span, which ends with its latest
+ * range. */
 static void run_ranges(xcvm_threads *t, int thread)
 {
     bool *const inside = &t->shares[thread].inside;
     xcvm_span *span = NULL;
     uint32_t range, count = 0;
     __atomic_store_n(inside, true, __ATOMIC_RELAXED);
-    for (int i = 0; i < t->count; i++)
-        while (claim(&t->shares[(thread + i) % t->count], i == 0, &range)) {
+    for (int i = 0; i < t->count; i++) {
+        const int share = (thread + i) % t->count;
+        while (claim(&t->shares[share], i == 0, &range)) {
+            const size_t first = share_begin(t, share), units = share_begin(t, share + 1) - first;
+            const size_t begin = range_begin(units, range), end = range_begin(units, range + 1);
             if (count++ == 0)
                 span = next_span(t, thread);
-            t->body(t->context, range_begin(t, range), range_begin(t, range + 1), thread);
+            t->body(t->context, unit_begin(t, first + begin), unit_begin(t, first + end), thread);
             if (span != NULL)
                 span->end_ns = xcvm_clock_ns();
-            __atomic_fetch_add(&t->done, 1, __ATOMIC_RELEASE);
+            __atomic_fetch_add(&t->done, (uint32_t)(end - begin), __ATOMIC_RELEASE);
         }
+    }
     __atomic_store_n(inside, false, __ATOMIC_RELAXED);
 }
 
@@ -160,8 +186,7 @@ static void run_ranges(xcvm_threads *t, int thread)
 
 static bool nothing_new(const xcvm_threads *t, uint32_t seen)
 {
-    return __atomic_load_n(&t->open, __ATOMIC_SEQ_CST) == seen &&
-           !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&t->open, __ATOMIC_SEQ_CST) == seen && !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
 }
 
 /* Places are read by others often and change rarely: what is not written stays in their caches. */
@@ -362,11 +387,11 @@ static void displace_waiting_workers(xcvm_threads *t)
 
 static void open_loop(xcvm_threads *t)
 {
-    const uint32_t loop = __atomic_load_n(&t->open, __ATOMIC_RELAXED) + 1, count = (uint32_t)t->count;
-    const uint32_t ranges = (uint32_t)t->ranges;
+    const uint32_t loop = __atomic_load_n(&t->open, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i < count; i++)
-        __atomic_store_n(&t->shares[i].left, make_ticket(loop, i * ranges / count, (i + 1) * ranges / count),
+    for (int i = 0; i < t->count; i++)
+        __atomic_store_n(&t->shares[i].left,
+                         make_ticket(loop, 0, range_count(share_begin(t, i + 1) - share_begin(t, i))),
                          __ATOMIC_RELEASE);
     __atomic_store_n(&t->open, loop, __ATOMIC_SEQ_CST);
     displace_waiting_workers(t);
@@ -388,8 +413,8 @@ static uint64_t time_run(const struct worker *w)
 }
 
 /* Brings workers that were preempted inside a range to the caller's processor: their own is taken by others for
- * milliseconds, and the caller's has nothing to do but to wait for them. Which they are, their processor time tells, which
- * does not advance. Returns whether there are any. */
+ * milliseconds, and the caller's has nothing to do but to wait for them. Which they are, their processor time tells,
+ * which does not advance. Returns whether there are any. */
 static bool rescue_preempted_workers(xcvm_threads *t)
 {
     const int here = sched_getcpu();
@@ -414,7 +439,7 @@ static bool rescue_preempted_workers(xcvm_threads *t)
 static void wait_for_workers(xcvm_threads *t)
 {
     uint64_t asked = 0;
-    for (int polls = 0; __atomic_load_n(&t->done, __ATOMIC_ACQUIRE) != t->ranges; polls++) {
+    for (int polls = 0; __atomic_load_n(&t->done, __ATOMIC_ACQUIRE) != t->units; polls++) {
         pause_briefly();
         if (polls % POLLS != POLLS - 1)
             continue;
@@ -453,7 +478,7 @@ void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range
     threads->body = body;
     threads->context = context;
     threads->items = count;
-    threads->ranges = xcvm_least(most, workers * SHARE_RANGES);
+    threads->units = xcvm_least(most, workers * SHARE_UNITS);
     run_loop(threads);
     __atomic_store_n(&threads->busy, 0, __ATOMIC_RELEASE);
 }

@@ -13,11 +13,11 @@ xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm
 void xcvm_threads_destroy(xcvm_threads *threads);
 int xcvm_threads_count(const xcvm_threads *threads);
 
-/* Calls body(context, begin, end, worker) for disjoint ranges that cover [0, count), each of at least `grain` items, and
- * returns when all are done. The ranges depend only on count, grain and the number of threads; which thread runs which
- * does not, and one thread runs several, so what a range leaves for another must lie in memory of the range's, not of
- * the worker's. worker is the thread's own number, in [0, threads count): the index of its scratch memory. One range: called
- * in place. */
+/* Calls body(context, begin, end, worker) for disjoint ranges that cover [0, count), each of at least `grain` items,
+ * and returns when all are done. The ranges depend only on count, grain and the number of threads; which thread runs
+ * which does not, and one thread runs several, so what a range leaves for another must lie in memory of the range's,
+ * not of the worker's. worker is the thread's own number, in [0, threads count): the index of its scratch memory. One
+ * range: called in place. */
 typedef void (*xcvm_range_body)(void *context, size_t begin, size_t end, int worker);
 void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range_body body, void *context);
 

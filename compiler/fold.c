@@ -162,7 +162,7 @@ static void fold_graph(folder *f, xcc_graph *g)
 xcvm_status xcc_pass_fold(xcc_module *m)
 {
     folder f = {.m = m, .deadline_ns = xcvm_clock_ns() + PASS_TIME};
-    f.kernel = (xcvm_kernel){.error = &f.error, .heap = m->heap, .deterministic = true, .allocator = m->allocator};
+    f.kernel = (xcvm_kernel){.error = &f.error, .heap = m->heap, .allocator = m->allocator};
     fold_graph(&f, m->graph);
     xcvm_storage_release(f.kernel.scratch_storage);
     return XCVM_OK;
@@ -187,7 +187,7 @@ void xcc_fold_behind(xcc_graph *g, xcc_node *after, size_t limit)
 {
     xcc_module *m = g->module;
     folder f = {.m = m, .deadline_ns = xcvm_clock_ns() + NODE_TIME, .keep = true};
-    f.kernel = (xcvm_kernel){.error = &f.error, .heap = m->heap, .deterministic = true, .allocator = m->allocator};
+    f.kernel = (xcvm_kernel){.error = &f.error, .heap = m->heap, .allocator = m->allocator};
     for (xcc_node *n = after != NULL ? after->next : g->first, *next; n != NULL; n = next) {
         next = n->next;
         if (n->kind == XCC_INSTRUCTION && is_small(n, limit))

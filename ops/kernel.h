@@ -19,7 +19,6 @@ struct xcvm_kernel {
     xcvm_heap *heap;
     xcvm_threads *threads;
     uint32_t dying;            /* bit i: operand i (row order, lists spread out, up to 32) is freed right after */
-    bool deterministic;        /* no result may depend on the number of threads */
     const uint32_t *cancelled; /* atomic; not 0: stop */
     uint64_t deadline_ns;      /* monotonic clock; 0: none */
     uint64_t *random;          /* state of the session's generator (ops/random.h) */

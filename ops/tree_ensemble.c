@@ -46,11 +46,14 @@ typedef struct forest {
     size_t node_count, features, leaf_count, weight_count, targets, tree_count;
     size_t block;       /* rows */
     bool wide;          /* x, splits and leaf_weights are f64 */
-    bool by_tree;       /* workers share out the trees and each has its own sums of all rows */
-    double *sums;       /* of each worker, block x targets */
-    size_t sums_stride; /* from one worker's to the next */
+    double *sums;       /* of each worker, or of each part of the trees, block x targets */
+    size_t sums_stride; /* from one's to the next */
     uint32_t failed;    /* atomic; what went wrong, once */
 } forest;
+
+/* Over fewer than FEW_ROWS rows the trees of a large forest are shared out. The parts are the same for any number of
+ * threads, and so are the sums. */
+enum { TREE_PARTS = 16, FEW_ROWS = 8, LARGE_FOREST = 8 * TREE_PARTS };
 
 enum { SOUND, BAD_NODE, BAD_FEATURE, BAD_LEAF, STOPPED };
 
@@ -200,21 +203,27 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static void run_trees(void *context, size_t begin, size_t end, int worker)
+static void run_parts(void *context, size_t begin, size_t end, int worker)
 {
     forest *f = context;
-    walk_block(f, 0, (size_t)f->args->x->dims[0], begin, end, f->sums + (size_t)worker * f->sums_stride);
+    (void)worker;
+    for (size_t part = begin; part < end && __atomic_load_n(&f->failed, __ATOMIC_RELAXED) == SOUND; part++) {
+        walk_block(f, 0, (size_t)f->args->x->dims[0], part * f->tree_count / TREE_PARTS,
+                   (part + 1) * f->tree_count / TREE_PARTS, f->sums + part * f->sums_stride);
+        if (xcvm_kernel_poll(f->k) != XCVM_OK)
+            fail(f, STOPPED);
+    }
 }
 
 /* One block of rows, the trees shared out. */
-static void run_few_rows(forest *f, size_t rows, size_t workers)
+static void run_few_rows(forest *f, size_t rows)
 {
     const size_t count = rows * f->targets;
-    start_sums(f, f->sums, workers * f->sums_stride);
-    xcvm_parallel(f->k->threads, f->tree_count, 64, run_trees, f);
-    for (size_t w = 1; w < workers; w++)
+    start_sums(f, f->sums, TREE_PARTS * f->sums_stride);
+    xcvm_parallel(f->k->threads, TREE_PARTS, 1, run_parts, f);
+    for (size_t part = 1; part < TREE_PARTS; part++)
         for (size_t i = 0; i < count; i++) {
-            const double other = f->sums[w * f->sums_stride + i];
+            const double other = f->sums[part * f->sums_stride + i];
             if (!keeps_extremes(f) || !isnan(other))
                 f->sums[i] = aggregate(f->args->aggregate_function, f->sums[i], other);
         }
@@ -234,21 +243,21 @@ XCVM_KERNEL(TreeEnsemble)
                 .wide = a->x->dtype == XCVM_F64};
     XCVM_CHECK(k->error, a->leaf_starts->dims[0] > 0, SHAPE_MISMATCH, "leaf_starts is empty, it ends with a last one");
     f.leaf_count = (size_t)a->leaf_starts->dims[0] - 1;
-    const size_t rows = (size_t)a->x->dims[0], workers = (size_t)xcvm_threads_count(k->threads);
+    const size_t rows = (size_t)a->x->dims[0];
     f.block = f.targets > SUMS / ROWS ? SUMS / f.targets : ROWS;
     f.block = f.block == 0 ? 1 : f.block;
-    /* The order of a sum over trees would depend on the number of workers. */
-    f.by_tree = workers > 1 && !k->deterministic && rows <= f.block && rows < 4 * workers && f.tree_count >= 128;
+    const bool by_tree = rows <= f.block && rows < FEW_ROWS && f.tree_count >= LARGE_FOREST;
+    const size_t sums = by_tree ? TREE_PARTS : (size_t)xcvm_threads_count(k->threads);
     size_t bytes;
     XCVM_CHECK(k->error,
                xcvm_size_mul(f.block, f.targets, &f.sums_stride) &&
-                   xcvm_size_mul(f.sums_stride, workers * sizeof(double), &bytes),
+                   xcvm_size_mul(f.sums_stride, sums * sizeof(double), &bytes),
                OUT_OF_RANGE, "%lld targets are too many", (long long)a->n_targets);
     f.sums = xcvm_kernel_scratch(k, bytes);
     if (f.sums == NULL)
         return XCVM_OUT_OF_MEMORY;
-    if (f.by_tree) {
-        run_few_rows(&f, rows, workers);
+    if (by_tree) {
+        run_few_rows(&f, rows);
     } else {
         /* A step down takes some nanoseconds; a worker should have some ten thousand of them. */
         const size_t grain = 1 + 2048 / (f.tree_count + 1);

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-const struct option session_options[7] = {
+const struct option session_options[6] = {
     {"threads", 't', "N", OPTION_INT, offsetof(struct session_flags, threads), 0, 1024,
      "worker threads, this one included; 0: what affinity and the cgroup's quota allow"},
     {"max-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct session_flags, max_memory), 0, 0,
@@ -17,8 +17,6 @@ const struct option session_options[7] = {
      "for random inputs, and for random instructions that have no seed of their own"},
     {"strict-types", 0, NULL, OPTION_FLAG, offsetof(struct session_flags, strict_types), 0, 0,
      "check every result against the type that the compiler noted"},
-    {"deterministic", 0, NULL, OPTION_FLAG, offsetof(struct session_flags, deterministic), 0, 0,
-     "the same bits for any number of threads, also of large forests over a few rows, which one thread computes then"},
 };
 
 static bool print_text(void *user, const char *text)
@@ -35,7 +33,6 @@ xcvm_status session_open(const struct program *program, const struct session_fla
                                     .memory_limit = (size_t)flags->max_memory,
                                     .seed = (uint64_t)flags->seed,
                                     .strict_types = flags->strict_types,
-                                    .deterministic = flags->deterministic,
                                     .cold = flags->cold,
                                     .print = print_text};
     return xcvm_session_create(program->handle, &options, session, error);

@@ -9,10 +9,10 @@
 struct session_flags {
     int64_t threads, timeout_ms, fuel, seed;
     uint64_t max_memory;
-    bool strict_types, deterministic;
+    bool strict_types;
     bool cold; /* set by subcommands that run once */
 };
-extern const struct option session_options[7];
+extern const struct option session_options[6];
 
 /* Options of every subcommand that takes inputs. */
 struct input_flags {

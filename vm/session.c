@@ -127,7 +127,6 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
     s->strict_types = s->watched = o->strict_types;
     s->bound_anew = true;
     s->kernel.allocator = &s->allocator;
-    s->kernel.deterministic = o->deterministic;
     s->kernel.cancelled = &s->cancelled;
     s->kernel.random = &s->random;
     s->kernel.print = o->print;

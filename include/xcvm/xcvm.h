@@ -296,7 +296,6 @@ typedef struct xcvm_session_options {
     size_t arena_bytes;                          /* at least the program's arena_bytes */
     uint64_t seed;                               /* for random instructions that have no seed of their own */
     bool strict_types;                           /* check every result against the types noted by the compiler */
-    bool deterministic;                          /* the same bits for any number of threads */
     bool (*print)(void *user, const char *text); /* receives what Print prints; NULL: discarded */
     void *user;
     const xcvm_host_function *functions; /* lent for the session's life; a call of any other fails, naming it */

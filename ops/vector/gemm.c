@@ -22,7 +22,8 @@ enum {
     DOT_CHUNK = 16,
     /* Multiply-adds that are worth a thread. */
     THREAD_WORK = 400 * 1000,
-    /* Parts for each thread, so that one that is held up leaves some to others, where parts pack nothing of their own. */
+    /* Parts for each thread, so that one that is held up leaves some to others, where parts pack nothing of their own.
+     */
     THREAD_PARTS = 4
 };
 
@@ -404,7 +405,7 @@ typedef struct work {
     split split;
     bool gemv;
     size_t parts, scratch_bytes;
-    char *scratch; /* scratch_bytes for each thread */
+    char *scratch;   /* scratch_bytes for each thread */
     uint32_t status; /* atomic; the first failure */
 } work;
 

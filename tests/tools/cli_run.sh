@@ -219,7 +219,7 @@ code 5
 run run add.bin -i x=random --dim N=100000 --max-memory 100K
 code 5
 err_has 'add.bin: instruction'
-run run add.bin -i '1 2 3' --iterations 5 --threads 2 --deterministic --strict-types --copy --no-libraries
+run run add.bin -i '1 2 3' --iterations 5 --threads 2 --strict-types --copy --no-libraries
 code 0
 
 # What cannot be run at all.
