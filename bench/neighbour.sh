@@ -21,8 +21,8 @@ field() { sed -n "s/.* median_ms=\([0-9.]*\).*/\1/p"; }
 ours() { "$xcvm" bench "$model/model.onnx" --threads "$1" --iterations "$runs" | tail -1 | field; }
 peer() { "$out/ort_bench" "$model/model.onnx" "$1" "$runs" | field; }
 
-# times WORD: one line for each round: WORD and the medians of one and two threads, ours and the peer's.
-times() {
+# time_rounds WORD: one line for each round: WORD and the medians of one and two threads, ours and the peer's.
+time_rounds() {
     for round in $(seq "$rounds"); do
         echo "$1 $(ours 1) $(ours 2) $(peer 1) $(peer 2)"
     done
@@ -32,10 +32,10 @@ printf '| model | alone: ms, 1 thread | 2 threads | over 1 | ONNX Runtime | neig
 printf '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n'
 for model; do
     {
-        times alone
+        time_rounds alone
         sh -c 'while :; do :; done' &
         neighbour=$!
-        times beside
+        time_rounds beside
         kill "$neighbour"
         wait "$neighbour" 2>/dev/null || true
         neighbour=
