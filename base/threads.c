@@ -3,7 +3,7 @@
  * two eighths: few, since kernels begin anew with each, and small where the end of the loop is near. A thread takes the
  * ranges of its share from the front, and when none is left, of others' from the back. So the caller waits only for
  * ranges that somebody has begun: a worker that is late, because the machine is busy with something else, is not waited
- * for. A worker that was preempted inside a range is brought to the caller's processor, which is free then. Workers
+ * for. A thread that was preempted inside a range is brought to the processor of one that waits for it. Workers
  * spin for the next loop for a while, soon offering the processor to others between the looks, and then sleep, so that
  * a pool costs nothing while nothing runs. */
 #include "base/threads.h"
@@ -40,18 +40,21 @@ static uint32_t ticket_loop(ticket t) { return (uint32_t)(t >> 32); }
 static uint32_t ticket_first(ticket t) { return (uint32_t)(t >> 16 & 0xffff); }
 static uint32_t ticket_end(ticket t) { return (uint32_t)(t & 0xffff); }
 
-/* Alone in its lines of the cache: its thread writes it for every range. */
-struct share {
-    ticket left; /* atomic */
-    bool inside; /* atomic; its thread has claimed a range, of whatever share, that is not finished */
-    char padding[2 * XCVM_ALIGNMENT - sizeof(ticket) - sizeof(bool)];
+/* A thread of the pool, the first being whoever opened the loop. Alone in its lines of the cache: its thread writes it
+ * for every range. */
+struct member {
+    ticket left;    /* atomic; of its share */
+    bool inside;    /* atomic; it has claimed a range, of whatever share, that is not finished */
+    bool migrating; /* atomic */
+    pid_t id;       /* atomic; the system's for the thread, 0: not known yet */
+    char padding[2 * XCVM_ALIGNMENT - 2 * sizeof(ticket)];
 };
 
 struct worker {
     xcvm_threads *pool;
+    struct member *member;
     pthread_t thread;
-    int place;      /* atomic; the processor that it last saw itself on, or ASLEEP */
-    bool migrating; /* atomic */
+    int place; /* atomic; the processor that it last saw itself on, or ASLEEP */
     /* The caller's, while it waits. */
     uint64_t ran_ns; /* processor time of the thread at the last look, 0: not looked at */
 };
@@ -62,13 +65,14 @@ struct xcvm_threads {
     pid_t owner;   /* the process that the workers belong to */
     uint32_t busy; /* atomic: a loop is running */
 
-    struct share *shares; /* of each thread, the caller's first */
-    uint32_t open;        /* atomic; the number of the open loop */
-    uint32_t done;        /* atomic; units of the open loop that are finished */
+    struct member *members; /* the caller first, then the workers */
+    uint32_t open;          /* atomic; the number of the open loop */
+    uint32_t done;          /* atomic; units of the open loop that are finished */
     /* The open loop. Written while no range is left, read by whoever has claimed one. */
     xcvm_range_body body;
     void *context;
     size_t items, units;
+    pthread_t caller; /* whose id members[0] has */
 
     bool stopping;        /* atomic */
     int callers_place;    /* atomic; the processor that the pool was created on or opened its latest loop on */
@@ -145,14 +149,14 @@ static size_t unit_begin(const xcvm_threads *t, size_t unit)
 }
 
 /* Takes a range from the front of the thread's own share, or from the back of another's. */
-static bool claim(struct share *share, bool own, uint32_t *range)
+static bool claim(struct member *member, bool own, uint32_t *range)
 {
-    ticket seen = __atomic_load_n(&share->left, __ATOMIC_ACQUIRE);
+    ticket seen = __atomic_load_n(&member->left, __ATOMIC_ACQUIRE);
     while (ticket_first(seen) < ticket_end(seen)) {
         const uint32_t first = ticket_first(seen), end = ticket_end(seen);
         const ticket rest = make_ticket(ticket_loop(seen), own ? first + 1 : first, own ? end : end - 1);
         *range = own ? first : end - 1;
-        if (__atomic_compare_exchange_n(&share->left, &seen, rest, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        if (__atomic_compare_exchange_n(&member->left, &seen, rest, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return true;
     }
     return false;
@@ -162,13 +166,13 @@ static bool claim(struct share *share, bool own, uint32_t *range)
  * range. */
 static void run_ranges(xcvm_threads *t, int thread)
 {
-    bool *const inside = &t->shares[thread].inside;
+    bool *const inside = &t->members[thread].inside;
     xcvm_span *span = NULL;
     uint32_t range, count = 0;
     __atomic_store_n(inside, true, __ATOMIC_RELAXED);
     for (int i = 0; i < t->count; i++) {
         const int share = (thread + i) % t->count;
-        while (claim(&t->shares[share], i == 0, &range)) {
+        while (claim(&t->members[share], i == 0, &range)) {
             const size_t first = share_begin(t, share), units = share_begin(t, share + 1) - first;
             const size_t begin = range_begin(units, range), end = range_begin(units, range + 1);
             if (count++ == 0)
@@ -210,13 +214,15 @@ static void sleep_until_woken(struct worker *w, uint32_t seen)
 }
 
 /* Moves a thread to the processor given, or to any other than that, and lets it go where it likes from there. Not by
- * two threads at a time: one would take for the worker's own what the other has left of its processors. */
-static void migrate(struct worker *w, pthread_t thread, int processor, bool there)
+ * two threads at a time: one would take for the thread's own what the other has left of its processors. */
+static void migrate(struct member *m, int processor, bool there)
 {
     cpu_set_t allowed, wanted;
-    if (processor < 0 || processor >= CPU_SETSIZE || __atomic_exchange_n(&w->migrating, true, __ATOMIC_ACQUIRE))
+    const pid_t id = __atomic_load_n(&m->id, __ATOMIC_RELAXED);
+    if (id == 0 || processor < 0 || processor >= CPU_SETSIZE ||
+        __atomic_exchange_n(&m->migrating, true, __ATOMIC_ACQUIRE))
         return;
-    if (pthread_getaffinity_np(thread, sizeof allowed, &allowed) == 0) {
+    if (sched_getaffinity(id, sizeof allowed, &allowed) == 0) {
         if (there) {
             CPU_ZERO(&wanted);
             if (CPU_ISSET((size_t)processor, &allowed))
@@ -225,10 +231,10 @@ static void migrate(struct worker *w, pthread_t thread, int processor, bool ther
             wanted = allowed;
             CPU_CLR((size_t)processor, &wanted);
         }
-        if (CPU_COUNT(&wanted) != 0 && pthread_setaffinity_np(thread, sizeof wanted, &wanted) == 0)
-            pthread_setaffinity_np(thread, sizeof allowed, &allowed);
+        if (CPU_COUNT(&wanted) != 0 && sched_setaffinity(id, sizeof wanted, &wanted) == 0)
+            sched_setaffinity(id, sizeof allowed, &allowed);
     }
-    __atomic_store_n(&w->migrating, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&m->migrating, false, __ATOMIC_RELEASE);
 }
 
 /* A new thread often begins on its creator's processor, and two that share one and yield to each other can stay there
@@ -237,10 +243,81 @@ static void leave_caller(struct worker *w)
 {
     int here = sched_getcpu();
     if (here == __atomic_load_n(&w->pool->callers_place, __ATOMIC_RELAXED)) {
-        migrate(w, pthread_self(), here, false);
+        migrate(w->member, here, false);
         here = sched_getcpu();
     }
     settle(&w->place, here);
+}
+
+/* ---- Preemption ---- */
+
+/* Processor time of a thread, 0 where the system does not tell. By the system's number, as the kernel makes clocks of
+ * it (include/linux/posix-timers.h, MAKE_THREAD_CPUCLOCK): a caller may have ended meanwhile. */
+static uint64_t time_run(const struct member *m)
+{
+    const pid_t id = __atomic_load_n(&m->id, __ATOMIC_RELAXED);
+    const clockid_t clock = (clockid_t)(~(unsigned)id << 3 | 6);
+    struct timespec ran;
+    if (id == 0 || clock_gettime(clock, &ran) != 0)
+        return 0;
+    return (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
+}
+
+/* Whether a thread is inside a range and has not run since the last look, in *ran_ns. */
+static bool is_preempted(const struct member *m, uint64_t *ran_ns)
+{
+    const uint64_t before = *ran_ns;
+    *ran_ns = __atomic_load_n(&m->inside, __ATOMIC_RELAXED) ? time_run(m) : 0;
+    return *ran_ns != 0 && *ran_ns == before;
+}
+
+/* Brings workers that were preempted inside a range to the caller's processor: their own is taken by others for
+ * milliseconds, and the caller's has nothing to do but to wait for them. Returns whether there are any. */
+static bool rescue_workers(xcvm_threads *t)
+{
+    const int here = sched_getcpu();
+    bool any = false;
+    for (int i = 0; i < t->worker_count; i++)
+        if (is_preempted(t->workers[i].member, &t->workers[i].ran_ns)) {
+            migrate(t->workers[i].member, here, true);
+            any = true;
+        }
+    return any;
+}
+
+/* The same for the caller: the loop waits for it, and the worker with it. The worker goes elsewhere. */
+static void rescue_caller(struct worker *w, uint64_t *ran_ns)
+{
+    if (!is_preempted(&w->pool->members[0], ran_ns))
+        return;
+    const int here = sched_getcpu();
+    migrate(&w->pool->members[0], here, true);
+    settle(&w->pool->callers_place, here);
+    leave_caller(w);
+}
+
+/* Looks out for the next loop; false if none came for so long that the worker should sleep. */
+static bool watch(struct worker *w, uint32_t seen, uint64_t linger_ns)
+{
+    xcvm_threads *t = w->pool;
+    const uint64_t begin = xcvm_clock_ns();
+    uint64_t asked = begin, caller_ran_ns = 0;
+    while (nothing_new(t, seen)) {
+        for (int i = 0; i < POLLS && nothing_new(t, seen); i++)
+            pause_briefly();
+        const uint64_t now = xcvm_clock_ns();
+        if (now - begin > linger_ns)
+            return false;
+        if (now - asked > RESCUE_NS) {
+            asked = now;
+            rescue_caller(w, &caller_ran_ns);
+        }
+        if (now - begin > WATCH_NS) {
+            sched_yield();
+            leave_caller(w);
+        }
+    }
+    return true;
 }
 
 static void *work(void *context)
@@ -248,28 +325,15 @@ static void *work(void *context)
     struct worker *w = context;
     xcvm_threads *t = w->pool;
     xcvm_denormals_flush();
+    __atomic_store_n(&w->member->id, gettid(), __ATOMIC_RELAXED);
     const uint64_t born = xcvm_clock_ns();
     uint32_t seen = 0;
     while (!__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE)) {
         leave_caller(w);
-        const uint64_t begin = xcvm_clock_ns();
-        const uint64_t linger = begin - born < FRESH_NS ? FRESH_NS : LINGER_NS;
-        bool idle = true;
-        while ((idle = nothing_new(t, seen))) {
-            for (int i = 0; i < POLLS && nothing_new(t, seen); i++)
-                pause_briefly();
-            const uint64_t watched = xcvm_clock_ns() - begin;
-            if (watched > linger)
-                break;
-            if (watched > WATCH_NS) {
-                sched_yield();
-                leave_caller(w);
-            }
-        }
-        if (idle)
+        if (!watch(w, seen, xcvm_clock_ns() - born < FRESH_NS ? FRESH_NS : LINGER_NS))
             sleep_until_woken(w, seen);
         seen = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
-        run_ranges(t, (int)(w - t->workers) + 1);
+        run_ranges(t, (int)(w->member - t->members));
     }
     return NULL;
 }
@@ -300,7 +364,7 @@ static void start(xcvm_threads *t)
     const sigset_t before = block_signals();
     for (; t->worker_count < t->count - 1; t->worker_count++) {
         struct worker *w = &t->workers[t->worker_count];
-        *w = (struct worker){.pool = t, .place = t->callers_place};
+        *w = (struct worker){.pool = t, .member = &t->members[t->worker_count + 1], .place = t->callers_place};
         if (pthread_create(&w->thread, NULL, work, w) != 0)
             break;
     }
@@ -317,8 +381,8 @@ xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm
     created->allocator = *xcvm_allocator_or_default(allocator);
     created->count = count;
     created->owner = getpid();
-    created->shares = xcvm_allocate_zeroed(allocator, (size_t)count * sizeof *created->shares);
-    if (created->shares == NULL) {
+    created->members = xcvm_allocate_zeroed(allocator, (size_t)count * sizeof *created->members);
+    if (created->members == NULL) {
         xcvm_threads_destroy(created);
         return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a thread pool");
     }
@@ -335,6 +399,8 @@ static void start_after_fork(xcvm_threads *t)
     xcvm_deallocate(&t->allocator, t->workers, (size_t)(t->count - 1) * sizeof *t->workers);
     t->worker_count = 0;
     t->sleepers = 0;
+    for (int i = 0; i < t->count; i++)
+        t->members[i] = (struct member){.left = 0};
     t->owner = getpid();
     start(t);
 }
@@ -358,7 +424,7 @@ void xcvm_threads_destroy(xcvm_threads *threads)
         xcvm_deallocate(&threads->allocator, threads->workers, (size_t)(threads->count - 1) * sizeof *threads->workers);
     }
     xcvm_allocator allocator = threads->allocator;
-    xcvm_deallocate(&allocator, threads->shares, (size_t)threads->count * sizeof *threads->shares);
+    xcvm_deallocate(&allocator, threads->members, (size_t)threads->count * sizeof *threads->members);
     xcvm_deallocate(&allocator, threads, sizeof *threads);
 }
 
@@ -381,16 +447,20 @@ static void displace_waiting_workers(xcvm_threads *t)
                 return;
             t->displace_at = now + DISPLACE_NS;
         }
-        migrate(w, w->thread, here, false);
+        migrate(w->member, here, false);
     }
 }
 
 static void open_loop(xcvm_threads *t)
 {
     const uint32_t loop = __atomic_load_n(&t->open, __ATOMIC_RELAXED) + 1;
+    if (!pthread_equal(t->caller, pthread_self()) || t->members[0].id == 0) {
+        t->caller = pthread_self();
+        __atomic_store_n(&t->members[0].id, gettid(), __ATOMIC_RELAXED);
+    }
     __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
     for (int i = 0; i < t->count; i++)
-        __atomic_store_n(&t->shares[i].left,
+        __atomic_store_n(&t->members[i].left,
                          make_ticket(loop, 0, range_count(share_begin(t, i + 1) - share_begin(t, i))),
                          __ATOMIC_RELEASE);
     __atomic_store_n(&t->open, loop, __ATOMIC_SEQ_CST);
@@ -400,39 +470,6 @@ static void open_loop(xcvm_threads *t)
         pthread_cond_broadcast(&t->wake);
         pthread_mutex_unlock(&t->lock);
     }
-}
-
-/* Processor time of a worker, 0 where the system does not tell. */
-static uint64_t time_run(const struct worker *w)
-{
-    clockid_t clock;
-    struct timespec ran;
-    if (pthread_getcpuclockid(w->thread, &clock) != 0 || clock_gettime(clock, &ran) != 0)
-        return 0;
-    return (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
-}
-
-/* Brings workers that were preempted inside a range to the caller's processor: their own is taken by others for
- * milliseconds, and the caller's has nothing to do but to wait for them. Which they are, their processor time tells,
- * which does not advance. Returns whether there are any. */
-static bool rescue_preempted_workers(xcvm_threads *t)
-{
-    const int here = sched_getcpu();
-    bool any = false;
-    for (int i = 0; i < t->worker_count; i++) {
-        struct worker *w = &t->workers[i];
-        if (!__atomic_load_n(&t->shares[i + 1].inside, __ATOMIC_RELAXED)) {
-            w->ran_ns = 0;
-            continue;
-        }
-        const uint64_t ran = time_run(w);
-        if (ran != 0 && ran == w->ran_ns) {
-            migrate(w, w->thread, here, true);
-            any = true;
-        }
-        w->ran_ns = ran;
-    }
-    return any;
 }
 
 /* Until all ranges are finished. */
@@ -450,7 +487,7 @@ static void wait_for_workers(xcvm_threads *t)
             asked = now;
         } else if (now - asked >= RESCUE_NS) {
             asked = now;
-            if (rescue_preempted_workers(t) || polls >= WAIT_POLLS)
+            if (rescue_workers(t) || polls >= WAIT_POLLS)
                 sched_yield();
         }
     }
