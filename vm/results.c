@@ -19,7 +19,7 @@ static xcvm_status infer(xcvm_session *s, size_t pc)
     for (size_t i = 0; i < typing.out_count; i++)
         if (typing.out[i] != NULL)
             reset(typing.out[i]);
-    XCVM_TRY(xcvm_infer(&typing));
+    XCVM_TRY(xcvm_infer_run(&typing));
     bool settled = s->program->steps[pc].stable;
     for (size_t i = 0; i < typing.in_count && settled; i++)
         settled = instruction->in[i] <= 0 || s->typed[instruction->in[i]];
