@@ -346,8 +346,7 @@ xcvm_status xcvm_infer_run(const xcvm_typing *t)
         for (size_t left = xcvm_field_count(f, t->args); left > 0; left--, at++) {
             const xcvm_value *result = t->out[at];
             char text[192];
-            XCVM_REQUIRE(t,
-                         f->dynamic || result == NULL || result->kind != XCVM_KIND_TENSOR || xcvm_dims_known(result),
+            XCVM_REQUIRE(t, f->dynamic || result == NULL || result->kind != XCVM_KIND_TENSOR || xcvm_dims_known(result),
                          INTERNAL, "the dimensions of %s, %s, do not follow from the operands", f->name,
                          xcvm_value_describe(result, text, sizeof text));
         }
