@@ -83,7 +83,7 @@ static void softmax_columns(const xcvm_tile *t)
         exp_row(t->x + i * t->x_stride, greatest, t->columns, t->y + i * t->y_stride, sum);
     for (size_t j = 0; j < t->columns; j++)
         sum[j] = 1.0f / sum[j];
-    for (size_t i = 0; i < t->length; i++) {
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
         float *y = t->y + i * t->y_stride;
         XCVM_INDEPENDENT
         for (size_t j = 0; j < t->columns; j++)
@@ -100,7 +100,7 @@ static void log_softmax_columns(const xcvm_tile *t)
         exp_row(t->x + i * t->x_stride, greatest, t->columns, row, sum);
     for (size_t j = 0; j < XCVM_TILE_COLUMNS; j++)
         sum[j] = xcvm_log_f32(sum[j]);
-    for (size_t i = 0; i < t->length; i++) {
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
         const float *x = t->x + i * t->x_stride;
         float *y = t->y + i * t->y_stride;
         XCVM_INDEPENDENT
