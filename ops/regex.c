@@ -37,7 +37,7 @@ enum {
     LARGEST = 256 * 1024 * 1024, /* and where growing ends */
     /* Numbers of workspace that PCRE2 uses at most, three for each state in two lists. A character takes as long as the
      * square of the states. */
-    MOST_WORDS = 2 * 3 * (8 << 10),
+    MOST_WORDS = 2 * 3 * (3 << 10),
     SEGMENT_WORK = 1 << 24 /* states squared times characters, that are matched between polls */
 };
 

@@ -2,7 +2,9 @@
 #include "tests/vm/deadline_cases.h"
 #include "tests/vm/support.h"
 
+#include "base/clock.h"
 #include "ops/convert.h"
+#include "ops/kernel.h"
 #include "ops/shape.h"
 
 #include <stdio.h>
@@ -275,10 +277,31 @@ START_TEST(clipped_windows)
 }
 END_TEST
 
+/* As constant folding does it. */
+START_TEST(outside_a_session)
+{
+    xcvm_error error = {.pc = -1};
+    xcvm_heap *heap = NULL;
+    ck_assert_int_eq(xcvm_heap_create(NULL, MEMORY, &heap, &error), XCVM_OK);
+    int64_t count = 100000000;
+    xcvm_value y = {.rank = -1}, shape = {.home = XCVM_HOME_CALLER};
+    xcvm_value_set_tensor(&shape, XCVM_I64, 1, DIMS(1));
+    shape.data = &count;
+    const xcvm_RandomNormal_args args = {.y = &y, .shape = &shape, .dtype = XCVM_F32, .scale = 1, .seed = 1};
+    xcvm_kernel kernel = {.error = &error, .heap = heap, .deadline_ns = xcvm_clock_ns() + 100 * MILLISECOND};
+    const uint64_t start = cpu_ns();
+    ck_assert_int_eq(xcvm_kernel_execute(&kernel, xcvm_row_of(XCVM_OP_RandomNormal), &args), XCVM_OUT_OF_TIME);
+    ck_assert_uint_lt(cpu_ns() - start, 300 * MILLISECOND * PATIENCE);
+    xcvm_value_clear(&y);
+    xcvm_storage_release(kernel.scratch_storage);
+    xcvm_heap_destroy(heap);
+}
+END_TEST
+
 Suite *suite_vm_deadlines(void);
 Suite *suite_vm_deadlines(void)
 {
-    Suite *suite = SUITE_OF("vm_deadlines", all_instructions, clipped_windows);
+    Suite *suite = SUITE_OF("vm_deadlines", all_instructions, clipped_windows, outside_a_session);
     TCase *tcase = tcase_create("cases");
     char body[256];
     long_case c;
