@@ -78,13 +78,19 @@ static xcvm_status write_numbers(xcvm_kernel *k, xcvm_value *y, const xcvm_value
 {
     size_t count = xcvm_element_count(x), characters = 0;
     char text[TEXT];
-    for (size_t i = 0; i < count; i++)
+    /* The digits of a number take about as long as so many steps. */
+    enum { STEPS = 64 };
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, STEPS));
         characters += format_number(x->dtype, x->data, i, text);
+    }
     xcvm_string *spans;
     char *to;
     XCVM_TRY(xcvm_kernel_allocate_strings(k, y, x->rank, x->dims, characters, &spans, &to));
     size_t offset = count * sizeof *spans;
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, STEPS));
         size_t length = format_number(x->dtype, x->data, i, text);
         memcpy(to, text, length);
         spans[i] = (xcvm_string){offset, length};
@@ -222,9 +228,11 @@ static xcvm_status read_numbers(xcvm_kernel *k, xcvm_value *y, const xcvm_value 
     XCVM_CHECK(k->error, xcvm_dtype_in(y->dtype, XCVM_TYPES_WHOLE | XCVM_TYPES_FRACTIONAL), TYPE_MISMATCH,
                "str cannot be cast to %s", xcvm_dtype_name(y->dtype));
     size_t count = xcvm_element_count(x);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
         size_t length;
         const char *text = xcvm_string_at(x, i, &length);
+        XCVM_TRY(xcvm_poll_after(&poller, 16 + length));
         XCVM_CHECK(k->error, parse_number(text, length, y->dtype, y->data, i), INVALID_ARGUMENT,
                    "element %zu of x, \"%.*s\", is not a number", i, length < 60 ? (int)length : 60, text);
     }
@@ -238,8 +246,11 @@ static xcvm_status copy_strings(xcvm_kernel *k, xcvm_value *y, const xcvm_value 
     int64_t *indices = xcvm_kernel_scratch(k, (xcvm_element_count(x) + 1) * sizeof *indices);
     if (indices == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < xcvm_element_count(x); i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < xcvm_element_count(x); i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         indices[i] = (int64_t)i;
+    }
     return xcvm_kernel_gather_strings(k, y, x, indices);
 }
 

@@ -63,11 +63,12 @@ XCVM_KERNEL(Col2Im)
     float *sums = xcvm_kernel_scratch(k, plane * sizeof *sums);
     if (sums == NULL)
         return XCVM_OUT_OF_MEMORY;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t image = 0; image < images; image++) {
-        XCVM_TRY(xcvm_kernel_poll(k));
-        memset(sums, 0, plane * sizeof *sums);
+        XCVM_TRY(xcvm_kernel_fill(k, sums, 0, plane * sizeof *sums));
         for (size_t e = 0; e < elements; e++)
             for (size_t l = 0; l < count; l++) {
+                XCVM_TRY(xcvm_poll_after(&poller, 1));
                 size_t in_block = e, place = l, at = 0, stride = 1;
                 bool inside = true;
                 for (int d = spatial - 1; d >= 0; d--) {
@@ -82,7 +83,7 @@ XCVM_KERNEL(Col2Im)
                 if (inside)
                     sums[at] += (float)xcvm_element_as_double(a->x, (image * elements + e) * count + l);
             }
-        xcvm_write_floats(sums, plane, a->y, image * plane);
+        XCVM_TRY(xcvm_kernel_write_floats(k, sums, plane, a->y, image * plane));
     }
     return XCVM_OK;
 }

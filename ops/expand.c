@@ -42,8 +42,7 @@ static xcvm_status expand(const xcvm_moving *m, const void *context)
         bool repeated = i < lead || a->x->dims[i - lead] == 1;
         xcvm_strided_axis(&s, (size_t)a->y->dims[i], to[i], repeated ? 0 : from[i - lead]);
     }
-    xcvm_strided_copy(m->k->threads, &s, m->size, m->to[0], m->from[0]);
-    return XCVM_OK;
+    return xcvm_strided_copy(m->k, &s, m->size, m->to[0], m->from[0]);
 }
 
 XCVM_KERNEL(Expand) { return xcvm_move_one(k, a->x, a->y, expand, a); }
@@ -86,8 +85,7 @@ static xcvm_status tile(const xcvm_moving *m, const void *context)
         xcvm_strided_axis(&s, dim != 0 ? (size_t)(a->y->dims[i] / dim) : 0, (ptrdiff_t)dim * to[i], 0);
         xcvm_strided_axis(&s, (size_t)dim, to[i], from[i]);
     }
-    xcvm_strided_copy(m->k->threads, &s, m->size, m->to[0], m->from[0]);
-    return XCVM_OK;
+    return xcvm_strided_copy(m->k, &s, m->size, m->to[0], m->from[0]);
 }
 
 XCVM_KERNEL(Tile) { return xcvm_move_one(k, a->x, a->y, tile, a); }

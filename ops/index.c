@@ -2,7 +2,9 @@
 
 xcvm_status xcvm_indices_check(xcvm_kernel *k, const xcvm_value *indices, const char *what, size_t count, int64_t dim)
 {
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         int64_t index = xcvm_index_at(indices, i);
         XCVM_CHECK(k->error, index >= -dim && index < dim, OUT_OF_RANGE,
                    "element %zu of %s is %lld, not in [-%lld, %lld)", i, what, (long long)index, (long long)dim,

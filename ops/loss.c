@@ -34,7 +34,9 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
     for (int d = 2; d < a->x->rank; d++)
         inner *= (size_t)a->x->dims[d];
     double sum = 0, weights = 0;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         const int64_t class = xcvm_element_as_int(a->target, i);
         double loss = 0;
         if (class != a->ignore_index) {

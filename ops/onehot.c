@@ -61,8 +61,10 @@ static xcvm_status mark(const xcvm_moving *m, const void *context)
     const char *off = m->from[0], *on = off + m->size;
     xcvm_around y = xcvm_around_axis(c->a->y, c->axis);
     size_t count = xcvm_element_count(c->a->indices);
-    xcvm_move_fill(m->to[0], off, m->size, y.outer * y.dim * y.inner);
+    XCVM_TRY(xcvm_move_fill(m->k, m->to[0], off, m->size, y.outer * y.dim * y.inner));
+    xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         int64_t at = place(c->a->indices, i, (int64_t)y.dim);
         if (at >= 0)
             xcvm_move_element((char *)m->to[0] + ((i / y.inner * y.dim + (size_t)at) * y.inner + i % y.inner) * m->size,

@@ -25,6 +25,6 @@ xcvm_status xcvm_pooling_make(xcvm_kernel *k, xcvm_pooling *w, const xcvm_value 
 /* Elements of the window of output `o` along axis `d` that a mean counts, at least 1. */
 float xcvm_pool_counted(const xcvm_pooling *w, int d, int64_t o);
 /* Any type and kind, one position at a time; `indices` of maxima may be NULL. */
-void xcvm_pool_positions(xcvm_kernel *k, const xcvm_pooling *w, int64_t *indices, bool columns_first);
+xcvm_status xcvm_pool_positions(xcvm_kernel *k, const xcvm_pooling *w, int64_t *indices, bool columns_first);
 
 #endif

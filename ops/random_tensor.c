@@ -34,16 +34,22 @@ XCVM_SHAPE_RULE(random)
 XCVM_KERNEL(RandomNormal)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         xcvm_write_double(a->y, i, a->mean + a->scale * xcvm_random_normal(&state));
+    }
     return XCVM_OK;
 }
 
 XCVM_KERNEL(RandomUniform)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         xcvm_write_double(a->y, i, a->low + (a->high - a->low) * xcvm_random_uniform(&state));
+    }
     return XCVM_OK;
 }
 
@@ -57,7 +63,9 @@ XCVM_SHAPE_RULE_OF(Bernoulli)
 XCVM_KERNEL(Bernoulli)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         const double p = xcvm_element_as_double(a->x, i);
         XCVM_CHECK(k->error, p >= 0 && p <= 1, OUT_OF_RANGE, "element %zu of x is %g, no probability", i, p);
         xcvm_write_double(a->y, i, xcvm_random_uniform(&state) < p ? 1 : 0);
@@ -80,17 +88,25 @@ XCVM_KERNEL(Multinomial)
     uint64_t state = xcvm_random_start(a->seed, k->random);
     const size_t rows = (size_t)a->x->dims[0], classes = (size_t)a->x->dims[1], samples = (size_t)a->sample_size;
     XCVM_CHECK(k->error, classes > 0 || rows == 0, SHAPE_MISMATCH, "x has no classes");
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t row = 0; row < rows; row++) {
         double greatest = -INFINITY, sum = 0;
-        for (size_t c = 0; c < classes; c++)
+        for (size_t c = 0; c < classes; c++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             greatest = fmax(greatest, xcvm_element_as_double(a->x, row * classes + c));
-        for (size_t c = 0; c < classes; c++)
+        }
+        for (size_t c = 0; c < classes; c++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
+        }
         for (size_t s = 0; s < samples; s++) {
             double left = xcvm_random_uniform(&state) * sum;
             size_t c = 0;
-            while (c + 1 < classes && (left -= exp(xcvm_element_as_double(a->x, row * classes + c) - greatest)) >= 0)
+            while (c + 1 < classes && (left -= exp(xcvm_element_as_double(a->x, row * classes + c) - greatest)) >= 0) {
+                XCVM_TRY(xcvm_poll_after(&poller, 1));
                 c++;
+            }
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             if (a->dtype == XCVM_I32)
                 XCVM_DATA(int32_t, a->y)[row * samples + s] = (int32_t)c;
             else
@@ -124,14 +140,14 @@ XCVM_KERNEL(Dropout)
         XCVM_TRY(xcvm_read_double(k->error, a->ratio, "ratio", &ratio));
     XCVM_CHECK(k->error, ratio >= 0 && ratio < 1, OUT_OF_RANGE, "ratio is %g, it must be in [0, 1)", ratio);
     if (training == 0 || ratio == 0) {
-        if (a->y->data != a->x->data && a->x->bytes != 0)
-            memcpy(a->y->data, a->x->data, a->x->bytes);
-        if (a->mask != NULL && count != 0)
-            memset(a->mask->data, 1, count);
-        return XCVM_OK;
+        if (a->y->data != a->x->data)
+            XCVM_TRY(xcvm_kernel_copy(k, a->y->data, a->x->data, a->x->bytes));
+        return a->mask != NULL ? xcvm_kernel_fill(k, a->mask->data, 1, count) : XCVM_OK;
     }
     uint64_t state = xcvm_random_start(a->seed, k->random);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         const bool kept = xcvm_random_uniform(&state) >= ratio;
         xcvm_write_double(a->y, i, kept ? xcvm_element_as_double(a->x, i) / (1 - ratio) : 0);
         if (a->mask != NULL)

@@ -51,25 +51,24 @@ XCVM_SHAPE_RULE_OF(Range)
 #define FILL(type)                                                                                                     \
     do {                                                                                                               \
         type *to = a->y->data;                                                                                         \
-        for (size_t i = 0; i < count; i++)                                                                             \
+        for (size_t i = begin; i < end; i++)                                                                           \
             to[i] =                                                                                                    \
                 (type)((uint64_t)*XCVM_CDATA(type, a->start) + (uint64_t)i * (uint64_t)*XCVM_CDATA(type, a->delta));   \
     } while (0)
 #define FILL_FLOAT(type, convert)                                                                                      \
     do {                                                                                                               \
         type *to = a->y->data;                                                                                         \
-        for (size_t i = 0; i < count; i++)                                                                             \
+        for (size_t i = begin; i < end; i++)                                                                           \
             to[i] = convert(start + (double)i * delta);                                                                \
     } while (0)
 #define TO_F16(x) xcvm_f32_to_f16((float)(x))
 #define TO_BF16(x) xcvm_f32_to_bf16((float)(x))
 
-XCVM_KERNEL(Range)
+static void fill_range(void *context, size_t begin, size_t end, int worker)
 {
-    size_t count = xcvm_element_count(a->y);
-    double start, delta;
-    XCVM_TRY(xcvm_read_double(k->error, a->start, "start", &start));
-    XCVM_TRY(xcvm_read_double(k->error, a->delta, "delta", &delta));
+    const xcvm_Range_args *a = context;
+    (void)worker;
+    double start = xcvm_element_as_double(a->start, 0), delta = xcvm_element_as_double(a->delta, 0);
     switch ((xcvm_dtype)a->y->dtype) {
     case XCVM_F32:
         FILL_FLOAT(float, (float));
@@ -104,11 +103,15 @@ XCVM_KERNEL(Range)
     case XCVM_U32:
         FILL(uint32_t);
         break;
-    case XCVM_U64:
+    default: /* of the row's types, the one that is left */
         FILL(uint64_t);
         break;
-    default:
-        return xcvm_error_set(k->error, XCVM_INTERNAL, "element type %s is not handled", xcvm_dtype_name(a->y->dtype));
     }
-    return XCVM_OK;
+}
+
+XCVM_KERNEL(Range)
+{
+    enum { GRAIN = 32768 };
+    xcvm_Range_args args = *a;
+    return xcvm_kernel_parallel(k, xcvm_element_count(a->y), GRAIN, fill_range, &args);
 }

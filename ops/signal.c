@@ -113,16 +113,17 @@ XCVM_KERNEL(DFT)
         return XCVM_OUT_OF_MEMORY;
     const double factor = a->inverse ? 1 / (double)length : 1;
     const size_t out_parts = from_half(a) ? 1 : 2;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t o = 0; o < outer; o++)
         for (size_t i = 0; i < inner; i++) {
-            XCVM_TRY(xcvm_kernel_poll(k));
+            XCVM_TRY(xcvm_poll_after(&poller, in + out));
             memset(points, 0, 2 * length * sizeof *points);
             for (size_t n = 0; n < in && n < length; n++)
                 for (size_t c = 0; c < parts; c++)
                     points[2 * n + c] = xcvm_element_as_double(a->x, ((o * in + n) * inner + i) * parts + c);
             if (from_half(a))
                 mirror(points, length);
-            xcvm_fourier(points, length, a->inverse != 0, points + 2 * length);
+            XCVM_TRY(xcvm_fourier(&poller, points, length, a->inverse != 0, points + 2 * length));
             for (size_t n = 0; n < out; n++)
                 for (size_t c = 0; c < out_parts; c++)
                     xcvm_write_double(a->y, ((o * out + n) * inner + i) * out_parts + c, points[2 * n + c] * factor);
@@ -190,9 +191,10 @@ XCVM_KERNEL(STFT)
     double *points = xcvm_kernel_scratch(k, (2 * length + scratch) * sizeof *points);
     if (points == NULL)
         return XCVM_OUT_OF_MEMORY;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t b = 0; b < (size_t)a->y->dims[0]; b++)
         for (size_t f = 0; f < frames; f++) {
-            XCVM_TRY(xcvm_kernel_poll(k));
+            XCVM_TRY(xcvm_poll_after(&poller, 2 * length));
             memset(points, 0, 2 * length * sizeof *points);
             for (size_t n = 0; n < length; n++) {
                 const double weight = a->window != NULL ? xcvm_element_as_double(a->window, n) : 1;
@@ -200,7 +202,7 @@ XCVM_KERNEL(STFT)
                     points[2 * n + c] =
                         weight * xcvm_element_as_double(a->signal, (b * samples + f * step + n) * parts + c);
             }
-            xcvm_fourier(points, length, false, points + 2 * length);
+            XCVM_TRY(xcvm_fourier(&poller, points, length, false, points + 2 * length));
             for (size_t n = 0; n < bins; n++) {
                 const float pair[] = {(float)points[2 * n], (float)points[2 * n + 1]};
                 xcvm_write_floats(pair, 2, a->y, ((b * frames + f) * bins + n) * 2);
@@ -248,7 +250,8 @@ XCVM_KERNEL(MelWeightMatrix)
                "sample_rate must be positive, the edges not negative and in order");
     const double low = 2595 * log10(1 + from / 700), high = 2595 * log10(1 + to / 700);
     const int64_t bins = a->y->dims[0];
-    memset(a->y->data, 0, a->y->bytes);
+    XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
+    xcvm_poller poller = xcvm_poller_of(k);
     for (int64_t i = 0; i < bands; i++) {
         int64_t edges[3];
         for (int64_t j = 0; j < 3; j++) {
@@ -256,6 +259,7 @@ XCVM_KERNEL(MelWeightMatrix)
             XCVM_CHECK(k->error, edges[j] >= 0 && edges[j] < bins, OUT_OF_RANGE,
                        "upper_edge_hertz is beyond the spectrum of sample_rate");
         }
+        XCVM_TRY(xcvm_poll_after(&poller, 16 + (size_t)(edges[2] - edges[0])));
         for (int64_t j = edges[0]; j <= edges[1]; j++) {
             const float weight = edges[1] == edges[0] ? 1 : (float)(j - edges[0]) / (float)(edges[1] - edges[0]);
             xcvm_write_floats(&weight, 1, a->y, (size_t)(j * bands + i));

@@ -47,7 +47,9 @@ static xcvm_status make_items(xcvm_kernel *k, const xcvm_SplitToSequence_args *a
     xcvm_value *items = a->y->data;
     int64_t dims[XCVM_MAX_RANK], left = a->x->dims[axis];
     memcpy(dims, a->x->dims, sizeof dims);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < a->y->count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_ITEM_STEPS));
         dims[axis] = sizes != NULL ? xcvm_index_at(sizes, i) : piece < left ? piece : left;
         left -= dims[axis];
         pointers[i] = &items[i];
@@ -106,8 +108,10 @@ static xcvm_status common_shape(xcvm_kernel *k, const xcvm_ConcatFromSequence_ar
 {
     const xcvm_value *items = xcvm_items(a->s), *first = &items[0];
     memcpy(dims, first->dims, sizeof first->dims);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 1; i < a->s->count; i++) {
         const xcvm_value *item = &items[i];
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         XCVM_CHECK(k->error, item->kind == XCVM_KIND_TENSOR && item->dtype == first->dtype, TYPE_MISMATCH,
                    "item %zu of s is not a tensor of %s like the first", i, xcvm_dtype_name(first->dtype));
         XCVM_CHECK(k->error, item->rank == first->rank, SHAPE_MISMATCH, "item %zu of s has rank %d, the first %d", i,

@@ -82,7 +82,8 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
     }                                                                                                                  \
                                                                                                                        \
     /* leaves[i] = the leaf of row i, below 0. */                                                                      \
-    static void name(const forest *f, const void *rows, size_t count, int32_t root, int32_t *leaves, uint32_t *what)   \
+    static void name(const forest *f, const void *rows, size_t count, int32_t root, int32_t *leaves, uint32_t *what,   \
+                     xcvm_poller *poller)                                                                              \
     {                                                                                                                  \
         const type *x = rows, *splits = f->args->splits->data;                                                         \
         for (size_t first = 0; first < count; first += ABREAST) {                                                      \
@@ -92,6 +93,10 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
                 leaves[first + i] = root;                                                                              \
             while (under_way) {                                                                                        \
                 under_way = false;                                                                                     \
+                if (xcvm_poll_after(poller, abreast) != XCVM_OK) {                                                     \
+                    *what = STOPPED;                                                                                   \
+                    return;                                                                                            \
+                }                                                                                                      \
                 for (size_t i = first; i < first + abreast; i++)                                                       \
                     if (leaves[i] >= 0) {                                                                              \
                         leaves[i] = name##_step(f, splits, x + i * f->features, leaves[i], what);                      \
@@ -123,7 +128,7 @@ static bool keeps_extremes(const forest *f)
 }
 
 /* Adds a leaf's votes to the sums of a row. */
-static bool vote(const forest *f, int32_t leaf, double *sums)
+static bool vote(const forest *f, int32_t leaf, double *sums, xcvm_poller *poller)
 {
     const int32_t *starts = f->args->leaf_starts->data, *targets = f->args->leaf_targets->data;
     const size_t number = (size_t)(-1 - (int64_t)leaf);
@@ -133,7 +138,7 @@ static bool vote(const forest *f, int32_t leaf, double *sums)
     if (begin < 0 || end < begin || (size_t)end > f->weight_count)
         return false;
     const int function = f->args->aggregate_function;
-    for (int32_t i = begin; i < end; i++) {
+    for (int32_t i = begin; i < end && xcvm_poll_after(poller, 1) == XCVM_OK; i++) {
         const double weight = f->wide ? XCVM_CDATA(double, f->args->leaf_weights)[i]
                                       : (double)XCVM_CDATA(float, f->args->leaf_weights)[i];
         if (targets[i] < 0 || (size_t)targets[i] >= f->targets)
@@ -157,19 +162,20 @@ static void walk_block(forest *f, size_t begin, size_t count, size_t first, size
         (const char *)f->args->x->data + begin * f->features * (f->wide ? sizeof(double) : sizeof(float));
     int32_t leaves[ROWS];
     uint32_t what = SOUND;
+    xcvm_poller poller = xcvm_poller_of(f->k);
     for (size_t tree = first; tree < last && what == SOUND; tree++) {
         if (roots[tree] >= 0 && (size_t)roots[tree] >= f->node_count) {
             what = BAD_NODE;
             break;
         }
         if (f->wide)
-            walk_f64(f, rows, count, roots[tree], leaves, &what);
+            walk_f64(f, rows, count, roots[tree], leaves, &what, &poller);
         else
-            walk_f32(f, rows, count, roots[tree], leaves, &what);
+            walk_f32(f, rows, count, roots[tree], leaves, &what, &poller);
         for (size_t i = 0; i < count && what == SOUND; i++)
-            if (!vote(f, leaves[i], sums + i * f->targets))
+            if (!vote(f, leaves[i], sums + i * f->targets, &poller))
                 what = BAD_LEAF;
-        if (tree % 64 == 63 && xcvm_kernel_poll(f->k) != XCVM_OK)
+        if (what == SOUND && xcvm_poll_after(&poller, count) != XCVM_OK)
             what = STOPPED;
     }
     if (what != SOUND)

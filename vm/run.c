@@ -27,8 +27,8 @@ static xcvm_status fill_target(xcvm_session *s, size_t index, const xcvm_value *
                               "output \"%.100s\" is %s, but the tensor bound to it is %s",
                               s->program->image.outputs[index].name, xcvm_value_describe(v, given, sizeof given),
                               xcvm_value_describe(target, bound, sizeof bound));
-    if (v->data != target->data && v->bytes > 0)
-        memcpy(target->data, v->data, v->bytes);
+    if (v->data != target->data)
+        XCVM_TRY(xcvm_kernel_copy(&s->kernel, target->data, v->data, v->bytes));
     xcvm_value_share(&s->outputs[index], target);
     return XCVM_OK;
 }

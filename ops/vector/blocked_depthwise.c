@@ -19,6 +19,8 @@ enum {
     /* Floats of a ring at most. */
     LARGEST_RING = 4 * 1024 * 1024,
     THREAD_WORK = 100 * 1000,
+    /* Window positions of the pixels of a row that are summed up between polls. */
+    PORTION = 1 << 17,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
@@ -27,7 +29,6 @@ typedef struct work {
     const xcvm_blocked_conv *c;
     float *scratch;
     size_t ring_rows, pitch; /* pitch: pixels of a row */
-    uint32_t status;         /* atomic */
 } work;
 
 /* ---- The ring ---- */
@@ -104,12 +105,13 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
             sum_run(g, columns, stride, dilation, pixels, at, z, y);                                                   \
         break;
 
+/* Pixels [first, last) of a row. */
 XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
-                         const float *z, float *y)
+                         size_t first, size_t last, const float *z, float *y)
 {
-    const size_t width = g->width, runs = (width + RUN - 1) / RUN;
-    for (size_t i = 0, at = 0; i < runs; i++) {
-        const size_t end = (i + 1) * width / runs;
+    const size_t width = last - first, runs = (width + RUN - 1) / RUN;
+    for (size_t i = 0, at = first; i < runs; i++) {
+        const size_t end = first + (i + 1) * width / runs;
         switch (end - at) {
             RUN_OF(1)
             RUN_OF(2)
@@ -126,28 +128,34 @@ XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t st
     }
 }
 
-static void choose_row(const row_sum *g, const float *z, float *y)
+static void sum_pixels(const row_sum *g, size_t first, size_t last, const float *z, float *y)
 {
     const size_t columns = g->columns, stride = g->c->stride[1], dilation = g->c->dilation[1];
     if (dilation == 1 && columns == 3 && stride == 1)
-        sum_row(g, 3, 1, 1, z, y);
+        sum_row(g, 3, 1, 1, first, last, z, y);
     else if (dilation == 1 && columns == 3 && stride == 2)
-        sum_row(g, 3, 2, 1, z, y);
+        sum_row(g, 3, 2, 1, first, last, z, y);
     else if (dilation == 1 && columns == 5 && stride == 1)
-        sum_row(g, 5, 1, 1, z, y);
+        sum_row(g, 5, 1, 1, first, last, z, y);
     else if (dilation == 1 && columns == 5 && stride == 2)
-        sum_row(g, 5, 2, 1, z, y);
+        sum_row(g, 5, 2, 1, first, last, z, y);
     else
-        sum_row(g, columns, stride, dilation, z, y);
+        sum_row(g, columns, stride, dilation, first, last, z, y);
 }
 
-static bool stopped(work *r)
+/* A row; it is left unfinished if the run is stopped. */
+static void choose_row(const work *r, const row_sum *g, const float *z, float *y)
 {
-    const xcvm_status status = xcvm_kernel_poll(r->k);
-    if (status != XCVM_OK)
-        __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-    return status != XCVM_OK;
+    const size_t taps = g->rows * g->columns + 1, most = taps < PORTION ? PORTION / taps : 1;
+    if (g->width <= most) {
+        sum_pixels(g, 0, g->width, z, y);
+        return;
+    }
+    for (size_t at = 0; at < g->width && xcvm_kernel_poll(r->k) == XCVM_OK; at += most)
+        sum_pixels(g, at, xcvm_least(at + most, g->width), z, y);
 }
+
+static bool stopped(const work *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
 
 /* One slice of the window for output rows [begin, end) of one slice, counted through all slices, blocks and images. */
 typedef struct pass {
@@ -186,6 +194,8 @@ static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run
             p.w = (const float *)c->w + (block * c->kernel[DEPTH] + (inside ? tap : 0)) * taps;
             p.last = tap + 1 >= s.tap_end;
             run(r, &p, worker);
+            if (stopped(r))
+                return;
             p.b = NULL;
             p.z = c->y;
         }
@@ -208,6 +218,7 @@ static void run_rows(work *r, const pass *p, int worker)
     if (stopped(r))
         return;
     set_pass(c, p, &g);
+    xcvm_poller poller = xcvm_poller_of(r->k);
     size_t next = 0, row = p->begin % c->out[0]; /* next: the first row that is not in the ring */
     for (size_t i = p->begin; i < p->end; i++, row++) {
         const size_t top = row * c->stride[0];
@@ -215,7 +226,9 @@ static void run_rows(work *r, const pass *p, int worker)
             copy_row(r, p->x, next, ring + next % r->ring_rows * floats);
         g.ring_row = top % r->ring_rows;
         const size_t at = i * c->out[1] * BLOCK;
-        choose_row(&g, p->z != NULL ? p->z + at : NULL, c->y + at);
+        if (xcvm_poll_after(&poller, c->out[1] * (g.rows * g.columns + 1)) != XCVM_OK)
+            break;
+        choose_row(r, &g, p->z != NULL ? p->z + at : NULL, c->y + at);
         if (c->activation.kind != XCVM_ACTIVATION_none && p->last)
             xcvm_activate_row(&c->activation, c->y + at, c->out[1] * BLOCK);
     }
@@ -232,6 +245,7 @@ static bool is_apart(const xcvm_blocked_conv *c, int axis)
 static void run_dilated(work *r, const pass *p, int worker)
 {
     const xcvm_blocked_conv *c = r->c;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     (void)worker;
     for (size_t i = p->begin, last; i < p->end; i = last) {
         const size_t row = i % c->out[0];
@@ -254,7 +268,9 @@ static void run_dilated(work *r, const pass *p, int worker)
             g.ring = g.rows > 0 ? p->x + xcvm_blocked_span_place(c, &rows, &columns, BLOCK) : NULL;
             size_t at = (i * c->out[1] + columns.first) * BLOCK;
             for (size_t j = i; j < last; j++, at += c->out[1] * BLOCK, g.ring_row += c->stride[0]) {
-                choose_row(&g, p->z != NULL ? p->z + at : NULL, c->y + at);
+                if (xcvm_poll_after(&poller, g.width * (g.rows * g.columns + 1)) != XCVM_OK)
+                    return;
+                choose_row(r, &g, p->z != NULL ? p->z + at : NULL, c->y + at);
                 if (c->activation.kind != XCVM_ACTIVATION_none && p->last)
                     xcvm_activate_row(&c->activation, c->y + at, g.width * BLOCK);
             }
@@ -283,7 +299,7 @@ xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
     const size_t count = c->batch * c->outputs * c->out[DEPTH] * c->out[0];
     if (is_apart(c, 0) || is_apart(c, 1) || rows * pitch * BLOCK > LARGEST_RING) {
         xcvm_parallel(k->threads, count, grain, run_dilated_range, &r);
-        return (xcvm_status)r.status;
+        return xcvm_kernel_poll(k);
     }
     r.ring_rows = (size_t)rows;
     r.pitch = (size_t)pitch;
@@ -292,5 +308,5 @@ xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
     if (r.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     xcvm_parallel(k->threads, count, grain, run_ring_range, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_poll(k);
 }

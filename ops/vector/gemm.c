@@ -326,7 +326,8 @@ static panel_view ahead_panel(const block *b, size_t j, size_t n, const float *w
 
 /* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow
  * each other, so that the rows of a are read once a block. */
-static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_t end, size_t dots, float *buffer)
+static xcvm_status multiply_block(xcvm_poller *poller, const block *b, size_t m0, size_t m1, size_t n, size_t end,
+                                  size_t dots, float *buffer)
 {
     const xcvm_gemm *g = b->g;
     const bool packed = g->b_packed || g->b_ahead, direct = !packed && is_direct(g);
@@ -343,6 +344,7 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
                         &run_stride);
     for (size_t i = m0; i < m1; i += XCVM_GEMM_TALL) {
         const size_t last = m1 - i < XCVM_GEMM_TALL ? m1 : i + XCVM_GEMM_TALL;
+        XCVM_TRY(xcvm_poll_after(poller, (end - n + dots) * b->depth));
         for (size_t j = n, columns; j < end; j += columns) {
             columns = end - j < XCVM_GEMM_PANEL ? end - j : XCVM_GEMM_PANEL;
             panel_view from = {.stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end), .vector = XCVM_LANES};
@@ -369,6 +371,7 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
         if (dots > 0)
             multiply_dots(b, i, last, dots, runs, run_stride);
     }
+    return XCVM_OK;
 }
 
 xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
@@ -379,6 +382,7 @@ xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, 
     const size_t depth = block_depth(g);
     const size_t dots = n1 == g->n ? dot_columns(g) : 0, panels_end = n1 - dots;
     const size_t width = g->b_packed || g->b_ahead || !is_direct(g) ? block_width(g, depth) : n1 - n0;
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t n = n0;
     do {
         const size_t end = panels_end - n < width ? panels_end : n + width;
@@ -387,7 +391,7 @@ xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, 
             block b = {.g = g, .p = p, .depth = g->k - p < depth ? g->k - p : depth, .first = p == 0};
             b.last = p + b.depth == g->k;
             XCVM_TRY(xcvm_kernel_poll(k));
-            multiply_block(&b, m0, m1, n, end, end == panels_end ? dots : 0, scratch);
+            XCVM_TRY(multiply_block(&poller, &b, m0, m1, n, end, end == panels_end ? dots : 0, scratch));
             p += b.depth;
         } while (p < g->k);
         n = end;
