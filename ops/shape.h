@@ -47,6 +47,9 @@ xcvm_status xcvm_resolve_axis(xcvm_error *error, int64_t axis, int rank, int *re
  * there are more than `capacity`. */
 xcvm_status xcvm_read_ints(xcvm_error *error, const xcvm_value *tensor, const char *what, int64_t *ints,
                            size_t capacity, size_t *count, bool *known);
+/* The same for a list of a result's dimensions, called shape. More than XCVM_MAX_RANK are UNSUPPORTED. */
+xcvm_status xcvm_read_shape(xcvm_error *error, const xcvm_value *tensor, int64_t dims[XCVM_MAX_RANK], size_t *count,
+                            bool *known);
 /* One element of a tensor of any real type, as a double. */
 double xcvm_element_as_double(const xcvm_value *tensor, size_t index);
 int64_t xcvm_element_as_int(const xcvm_value *tensor, size_t index);
