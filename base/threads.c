@@ -74,9 +74,10 @@ struct xcvm_threads {
     size_t items, units;
     pthread_t caller; /* whose id members[0] has */
 
-    bool stopping;        /* atomic */
-    int callers_place;    /* atomic; the processor that the pool was created on or opened its latest loop on */
-    uint64_t displace_at; /* no worker is displaced before this time */
+    bool stopping;          /* atomic */
+    bool flushes_denormals; /* atomic */
+    int callers_place;      /* atomic; the processor that the pool was created on or opened its latest loop on */
+    uint64_t displace_at;   /* no worker is displaced before this time */
     int worker_count;
     uint32_t sleepers; /* atomic, changed under the lock */
     pthread_mutex_t lock;
@@ -324,7 +325,6 @@ static void *work(void *context)
 {
     struct worker *w = context;
     xcvm_threads *t = w->pool;
-    xcvm_denormals_flush();
     __atomic_store_n(&w->member->id, gettid(), __ATOMIC_RELAXED);
     const uint64_t born = xcvm_clock_ns();
     uint32_t seen = 0;
@@ -333,6 +333,7 @@ static void *work(void *context)
         if (!watch(w, seen, xcvm_clock_ns() - born < FRESH_NS ? FRESH_NS : LINGER_NS))
             sleep_until_woken(w, seen);
         seen = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
+        xcvm_denormals_set(__atomic_load_n(&t->flushes_denormals, __ATOMIC_RELAXED));
         run_ranges(t, (int)(w->member - t->members));
     }
     return NULL;
@@ -390,6 +391,12 @@ xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm
         start(created);
     *threads = created;
     return XCVM_OK;
+}
+
+void xcvm_threads_flush_denormals(xcvm_threads *threads, bool flush)
+{
+    if (threads != NULL)
+        __atomic_store_n(&threads->flushes_denormals, flush, __ATOMIC_RELAXED);
 }
 
 /* Starts workers of this process's own: those of the process that made the pool were left behind by a fork, with the

@@ -11,6 +11,9 @@ int xcvm_available_threads(void);
 typedef struct xcvm_threads xcvm_threads;
 xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm_threads **threads, xcvm_error *error);
 void xcvm_threads_destroy(xcvm_threads *threads);
+/* Whether the pool's own threads flush subnormal numbers to zero, from the next loop on; they keep them at first. The
+ * caller of a loop takes care of its own (base/denormals.h). NULL has none. */
+void xcvm_threads_flush_denormals(xcvm_threads *threads, bool flush);
 int xcvm_threads_count(const xcvm_threads *threads);
 
 /* Calls body(context, begin, end, worker) for disjoint ranges that cover [0, count), each of at least `grain` items,

@@ -352,7 +352,8 @@ static const xcc_node *pooling_conv(xcc_blocker *s, const xcc_block_candidate *c
     const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, c->node);
     const xcvm_BlockedConv_args *conv = XCC_ARGS(BlockedConv, x->producer);
     const bool side_by_side = a->kernel_shape.count == 2 && all_are(a->kernel_shape, 2) && all_are(a->strides, 2) &&
-                              all_are(a->pads, 0) && all_are(a->dilations, 1) && !a->ceil_mode;
+                              a->auto_pad == XCVM_AUTO_PAD_NOTSET && all_are(a->pads, 0) && all_are(a->dilations, 1) &&
+                              !a->ceil_mode;
     const bool able = xcvm_blocked_is_winograd(conv->algorithm) && conv->z == NULL && all_are(conv->dilations, 1);
     return side_by_side && able ? x->producer : NULL;
 }
@@ -374,13 +375,14 @@ static xcvm_status convert_pool(xcc_blocker *s, const xcc_block_candidate *c)
         const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, c->node);
         return EMIT(s, c, MaxPool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, axes, 1, kernel),
                     .strides = with_axis(a->strides, axes, 1, strides), .pads = with_axis(a->pads, axes, 0, pads),
-                    .dilations = with_axis(a->dilations, axes, 1, dilations), .ceil_mode = a->ceil_mode);
+                    .dilations = with_axis(a->dilations, axes, 1, dilations), .ceil_mode = a->ceil_mode,
+                    .auto_pad = a->auto_pad);
     }
     const xcvm_AveragePool_args *a = XCC_ARGS(AveragePool, c->node);
     return EMIT(s, c, AveragePool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, axes, 1, kernel),
                 .strides = with_axis(a->strides, axes, 1, strides), .pads = with_axis(a->pads, axes, 0, pads),
                 .dilations = with_axis(a->dilations, axes, 1, dilations), .ceil_mode = a->ceil_mode,
-                .count_include_pad = a->count_include_pad);
+                .count_include_pad = a->count_include_pad, .auto_pad = a->auto_pad);
 }
 
 /* All reductions have the same arguments. */

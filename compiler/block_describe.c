@@ -47,13 +47,13 @@ static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
     return a->group == 1 || (channels % XCVM_CHANNEL_BLOCK == 0 && outputs / a->group % XCVM_CHANNEL_BLOCK == 0);
 }
 
-/* One group, a window that is not dilated, and no cutting beyond what padding does. */
+/* One group, a window that is not dilated, and pads that are known and cut no more than padding does. */
 static bool describe_conv_transpose(const xcc_node *n, xcc_block_candidate *c)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
     const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
     c->kind = XCC_BLOCK_TRANSPOSED;
-    bool plain = a->group == 1;
+    bool plain = a->group == 1 && a->pads.count > 0;
     for (size_t i = 0; i < a->pads.count; i++)
         plain = plain && a->pads.at[i] >= 0;
     for (size_t i = 0; i < a->dilations.count && i + FIRST_AXIS < PLANE_RANK; i++)

@@ -1,5 +1,6 @@
 /* What depends on constants alone is computed by the machine's own kernels, once and for all. */
 #include "base/clock.h"
+#include "base/denormals.h"
 #include "compiler/passes.h"
 
 /* A result is not worth its bytes in the program where it has more than this many and is so many times larger than what
@@ -97,7 +98,9 @@ static bool execute(folder *f, xcc_node *n)
     }
     uint64_t now = xcvm_clock_ns();
     f->kernel.deadline_ns = now + NODE_TIME < f->deadline_ns ? now + NODE_TIME : f->deadline_ns;
+    const uint64_t denormals = xcvm_denormals_set(f->m->options->flush_subnormals);
     bool done = xcvm_kernel_execute(&f->kernel, n->row, n->args) == XCVM_OK;
+    xcvm_denormals_restore(denormals);
     for (size_t i = 0; i < outputs; i++) {
         xcc_value *v = xcc_node_output(n, i);
         done = done && (v == NULL || (v->type.kind == XCVM_KIND_TENSOR && v->type.data != NULL));

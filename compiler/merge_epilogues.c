@@ -33,6 +33,9 @@ int xcc_activation_of(const xcc_node *n, double params[XCC_MOST_PARAMS], size_t 
         params[1] = INFINITY;
         if ((low != NULL && !xcc_number(low, &params[0])) || (high != NULL && !xcc_number(high, &params[1])))
             return XCVM_ACTIVATION_none;
+        /* Parameters of activations are f32. */
+        if ((double)(float)params[0] != params[0] || (double)(float)params[1] != params[1])
+            return XCVM_ACTIVATION_none;
         *count = 2;
         return XCVM_ACTIVATION_Clip;
     }

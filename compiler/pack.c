@@ -211,8 +211,8 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
     const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
     const int rank = a->x->rank;
-    if (a->group != 1 || rank < 3 || !xcc_is_constant(w) || w->type.dtype != XCVM_F32 || w->type.rank != rank ||
-        (b != NULL && !xcc_is_constant(b)))
+    if (a->group != 1 || rank < 3 || a->pads.count == 0 || !xcc_is_constant(w) || w->type.dtype != XCVM_F32 ||
+        w->type.rank != rank || (b != NULL && !xcc_is_constant(b)))
         return false;
     for (int i = 2; i < rank; i++)
         if (a->x->dims[i] != 1 || a->y->dims[i] != w->type.dims[i] || a->pads.at[i - 2] != 0 ||

@@ -29,10 +29,13 @@ static int shortest_digits(xcvm_dtype dtype, double value, char digits[XCVM_DECI
     }
 }
 
+/* What 8 bits and fewer hold is written as f32 is, since few digits would do to come back but be another number (220
+ * for the 224 of f8e4m3fn), and whole numbers without ".0". */
 static size_t format_finite(xcvm_dtype dtype, double value, char text[TEXT])
 {
     char digits[XCVM_DECIMAL_DIGITS];
-    int point, count = shortest_digits(dtype, fabs(value), digits, &point);
+    const bool tiny = xcvm_dtype_bits(dtype) <= 8;
+    int point, count = shortest_digits(tiny ? XCVM_F32 : dtype, fabs(value), digits, &point);
     size_t n = 0;
     if (signbit(value))
         text[n++] = '-';
@@ -44,7 +47,7 @@ static size_t format_finite(xcvm_dtype dtype, double value, char text[TEXT])
             text[n++] = digits[i];
         return n + (size_t)snprintf(text + n, TEXT - n, "e%c%02d", point < 1 ? '-' : '+', abs(point - 1));
     }
-    for (int i = point < 1 ? point - 1 : 0; i < count || i <= point; i++) {
+    for (int i = point < 1 ? point - 1 : 0; i < count || i < point + !tiny; i++) {
         /* The digit of 10^(point - 1 - i); those outside are zeros. */
         if (i == point)
             text[n++] = '.';
@@ -70,7 +73,8 @@ static size_t format_number(xcvm_dtype dtype, const void *data, size_t index, ch
     if (isinf(value))
         return (size_t)snprintf(text, TEXT, value < 0 ? "-INF" : "INF");
     if (value == 0.0)
-        return (size_t)snprintf(text, TEXT, signbit(value) ? "-0.0" : "0.0");
+        return (size_t)snprintf(text, TEXT, "%s0%s", signbit(value) ? "-" : "",
+                                xcvm_dtype_bits(dtype) <= 8 ? "" : ".0");
     return format_finite(dtype, value, text);
 }
 

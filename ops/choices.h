@@ -4,6 +4,7 @@
 #define XCVM_OPS_CHOICES_H
 
 #define XCVM_CHOICES_PAD_MODE(X) X(PAD_MODE, constant) X(PAD_MODE, reflect) X(PAD_MODE, edge) X(PAD_MODE, wrap)
+#define XCVM_CHOICES_AUTO_PAD(X) X(AUTO_PAD, NOTSET) X(AUTO_PAD, SAME_UPPER) X(AUTO_PAD, SAME_LOWER) X(AUTO_PAD, VALID)
 #define XCVM_CHOICES_REDUCTION(X)                                                                                      \
     X(REDUCTION, none) X(REDUCTION, add) X(REDUCTION, mul) X(REDUCTION, max) X(REDUCTION, min)
 #define XCVM_CHOICES_LOSS_REDUCTION(X) X(LOSS_REDUCTION, none) X(LOSS_REDUCTION, sum) X(LOSS_REDUCTION, mean)
@@ -52,6 +53,7 @@
 
 #define XCVM_CHOICE_SETS(X)                                                                                            \
     X(PAD_MODE)                                                                                                        \
+    X(AUTO_PAD)                                                                                                        \
     X(REDUCTION)                                                                                                       \
     X(LOSS_REDUCTION)                                                                                                  \
     X(ACTIVATION)                                                                                                      \

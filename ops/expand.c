@@ -8,11 +8,9 @@ XCVM_SHAPE_RULE_OF(Expand)
     int64_t dims[XCVM_MAX_RANK];
     size_t count;
     bool known;
-    XCVM_TRY(xcvm_read_ints(t->error, a->shape, "shape", dims, XCVM_MAX_RANK, &count, &known));
+    XCVM_TRY(xcvm_read_shape(t->error, a->shape, dims, &count, &known));
     if (!known) {
         int64_t length = a->shape->rank == 1 ? a->shape->dims[0] : XCVM_ANY_DIM;
-        XCVM_REQUIRE(t, length <= XCVM_MAX_RANK, SHAPE_MISMATCH, "shape has %lld elements, at most %d are possible",
-                     (long long)length, XCVM_MAX_RANK);
         if (x->rank < 0 || length < 0) {
             xcvm_set_unknown(a->y, a->y->dtype, -1);
             return XCVM_OK;

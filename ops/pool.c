@@ -2,6 +2,7 @@
 #include "ops/pool.h"
 
 #include "ops/floats.h"
+#include "ops/window.h"
 
 #include <math.h>
 
@@ -120,14 +121,15 @@ float xcvm_pool_counted(const xcvm_pooling *w, int d, int64_t o)
 }
 
 xcvm_status xcvm_pooling_make(xcvm_kernel *k, xcvm_pooling *w, const xcvm_value *x, xcvm_value *y, xcvm_ints kernel,
-                              xcvm_ints strides, xcvm_ints pads, xcvm_ints dilations)
+                              xcvm_ints strides, xcvm_ints pads, xcvm_ints dilations, int auto_pad)
 {
+    const xcvm_window_attributes attributes = {kernel, strides, pads, dilations};
     w->x = x;
     w->y = y;
     w->axes = (int)kernel.count;
     w->kernel = kernel.at;
     w->strides = strides.at;
-    w->pads = pads.at;
+    w->pads = xcvm_window_pads(auto_pad, x, &attributes, w->room).at;
     w->dilations = dilations.at;
     w->in = x->dims + 2;
     w->out = y->dims + 2;

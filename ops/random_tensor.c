@@ -17,7 +17,7 @@ XCVM_SHAPE_RULE(random)
             dtype = *(const xcvm_dtype *)(const void *)((const char *)t->args + t->row->fields[i].offset);
     XCVM_REQUIRE(t, xcvm_dtype_is_float(dtype), TYPE_MISMATCH, "dtype is %s; f16, bf16, f32 or f64 is needed",
                  xcvm_dtype_name(dtype));
-    XCVM_TRY(xcvm_read_ints(t->error, shape, "shape", dims, XCVM_MAX_RANK, &count, &known));
+    XCVM_TRY(xcvm_read_shape(t->error, shape, dims, &count, &known));
     if (!known) {
         const int rank = shape->rank == 1 && shape->dims[0] >= 0 ? (int)shape->dims[0] : -1;
         for (int d = 0; d < XCVM_MAX_RANK; d++)

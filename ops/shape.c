@@ -66,6 +66,14 @@ xcvm_status xcvm_read_double(xcvm_error *error, const xcvm_value *scalar, const 
     return XCVM_OK;
 }
 
+xcvm_status xcvm_read_shape(xcvm_error *error, const xcvm_value *tensor, int64_t dims[XCVM_MAX_RANK], size_t *count,
+                            bool *known)
+{
+    XCVM_CHECK(error, tensor->rank != 1 || tensor->dims[0] <= XCVM_MAX_RANK, UNSUPPORTED,
+               "the result has rank %lld, at most %d is supported", (long long)tensor->dims[0], XCVM_MAX_RANK);
+    return xcvm_read_ints(error, tensor, "shape", dims, XCVM_MAX_RANK, count, known);
+}
+
 double xcvm_element_as_double(const xcvm_value *tensor, size_t index)
 {
     switch ((xcvm_dtype)tensor->dtype) {

@@ -54,6 +54,9 @@ xcvm_status xcvm_scalar_check(xcvm_error *error, const xcvm_value *scalar, const
 /* The element, in a kernel, where it is always known. */
 xcvm_status xcvm_read_int(xcvm_error *error, const xcvm_value *scalar, const char *what, int64_t *value);
 xcvm_status xcvm_read_double(xcvm_error *error, const xcvm_value *scalar, const char *what, double *value);
+/* The same for a list of a result's dimensions, called shape. More than XCVM_MAX_RANK are UNSUPPORTED. */
+xcvm_status xcvm_read_shape(xcvm_error *error, const xcvm_value *tensor, int64_t dims[XCVM_MAX_RANK], size_t *count,
+                            bool *known);
 /* One element of a tensor of any real type, as a double. */
 double xcvm_element_as_double(const xcvm_value *tensor, size_t index);
 int64_t xcvm_element_as_int(const xcvm_value *tensor, size_t index);

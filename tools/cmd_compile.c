@@ -15,7 +15,7 @@ struct compile_flags {
     const char *output, *schedule, *layout, *weights, *target, *keep_c, *cc, *dump_after;
     struct text_list dims;
     int64_t optimization;
-    bool tune, fuse, strip, report, list_passes;
+    bool tune, fuse, strip, report, list_passes, flush_subnormals;
 };
 
 static const struct option options[] = {
@@ -29,6 +29,7 @@ static const struct option options[] = {
      "the order of instructions: the one that needs least memory, or the model's"},
     LAYOUT_OPTION(struct compile_flags),
     WEIGHTS_OPTION(struct compile_flags),
+    SUBNORMALS_OPTION(struct compile_flags),
     {"tune", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, tune), 0, 0,
      "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
      "estimates chooses"},
@@ -190,6 +191,7 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
                             .strip = flags->strip,
                             .plain_layout = strcmp(flags->layout, "plain") == 0,
                             .weights = compiler_weights(flags->weights),
+                            .flush_subnormals = flags->flush_subnormals,
                             .fuse = compilation->library.path,
                             .keep_c = flags->keep_c,
                             .target = flags->target,

@@ -22,7 +22,7 @@ const struct option model_options[6] = {
      "make groups of neighbouring instructions one function each, with the C compiler"},
 };
 
-const struct option loading_options[4] = {
+const struct option loading_options[5] = {
     {"copy", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, copy), 0, 0,
      "read the constants into memory instead of mapping the file"},
     {"no-libraries", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, no_libraries), 0, 0,
@@ -31,6 +31,7 @@ const struct option loading_options[4] = {
      "where kernel libraries may lie besides the program's own folder"},
     {"isa", 0, "NAME", OPTION_TEXT, offsetof(struct program_flags, isa), 0, 0,
      "run the kernels of another instruction set than this CPU's best: x86-64, x86-64-v3 or x86-64-v4"},
+    SUBNORMALS_OPTION(struct program_flags),
 };
 
 /* ---- Dimensions ---- */
@@ -148,7 +149,8 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
                            .optimization = compiler_level(flags->optimization),
                            .plain_layout = strcmp(flags->layout, "plain") == 0,
                            .weights = compiler_weights(flags->weights),
-                           .tune = flags->tune};
+                           .tune = flags->tune,
+                           .flush_subnormals = flags->flush_subnormals};
     if (flags->fuse) {
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
         options.fuse = program->library.path;
@@ -279,7 +281,7 @@ static void tell_unused(const struct program *program, const struct program_flag
 xcvm_status program_open(const char *path, const struct program_flags *flags, struct program *program,
                          xcvm_error *error)
 {
-    *program = (struct program){.path = path};
+    *program = (struct program){.path = path, .flush_subnormals = flags->flush_subnormals};
     TRY(dims_parse(&flags->dims, &program->dims, error));
     double start = now_seconds();
     xcvm_status status = make_bytes(path, flags, program, error);

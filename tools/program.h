@@ -21,6 +21,11 @@ enum { DEFAULT_OPTIMIZATION = 2 };
             "the type that the constant weights of matrix products, convolutions and recurrent networks, and "         \
             "embeddings, are stored in; auto: large matrices as f24, all else as f32"                                  \
     }
+#define SUBNORMALS_OPTION(type)                                                                                        \
+    {                                                                                                                  \
+        "flush-subnormals", 0, NULL, OPTION_FLAG, offsetof(type, flush_subnormals), 0, 0,                              \
+            "take and give subnormal numbers (of f32 below 1.2e-38) as zero, in constants that are folded as in runs"  \
+    }
 
 /* Options of every subcommand that takes a PROG. */
 struct program_flags {
@@ -28,13 +33,13 @@ struct program_flags {
     int64_t optimization;
     const char *layout, *weights;
     bool tune, fuse;
-    bool copy, no_libraries;
+    bool copy, no_libraries, flush_subnormals;
     const char *library_dir, *isa;
 };
 /* How a model is compiled in memory. The last two are only for subcommands that run the program. */
 extern const struct option model_options[6];
 enum { MODEL_OPTIONS = 4, RUN_MODEL_OPTIONS = 6 };
-extern const struct option loading_options[4];
+extern const struct option loading_options[5];
 /* The groups that a subcommand lists; `member` is its struct program_flags. */
 #define MODEL_GROUP(count, type, member)                                                                               \
     {                                                                                                                  \
@@ -74,6 +79,7 @@ struct program {
     struct library library; /* of a model compiled with --fuse, until it is loaded */
     struct dims dims;
     enum file_kind kind; /* of what was named; a model is compiled */
+    bool flush_subnormals;
     double compile_seconds, load_seconds;
     xcc_report report; /* of a compiled one */
 };

@@ -165,7 +165,7 @@ xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *opti
     /* Kernels tell by the status whether they have written a message. */
     xcvm_error_set(error, XCVM_OK, "%s", "");
     session->arena_live_bytes = 0;
-    uint32_t denormals = xcvm_denormals_flush();
+    const uint64_t denormals = xcvm_denormals_set(session->flush_subnormals);
     xcvm_status status = run_loop(session, o.fuel);
     xcvm_denormals_restore(denormals);
     finish(session, status);

@@ -116,6 +116,8 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
     XCVM_TRY(xcvm_heap_account(s->kernel.heap, (ptrdiff_t)s->block_bytes, error));
     if (threads > 1)
         XCVM_TRY(xcvm_threads_create(&s->allocator, threads, &s->kernel.threads, error));
+    s->flush_subnormals = o->flush_subnormals;
+    xcvm_threads_flush_denormals(s->kernel.threads, o->flush_subnormals);
     if (o->arena != NULL && s->program->image.arena_bytes > 0) {
         s->arena = o->arena;
         s->arena_bytes = o->arena_bytes;

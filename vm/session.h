@@ -20,6 +20,7 @@ struct xcvm_session {
     uint64_t random;
     uint32_t cancelled; /* atomic */
     bool strict_types;
+    bool flush_subnormals;
     bool has_results; /* the last run succeeded */
     bool bound_anew;  /* inputs or outputs were bound since the last run: check them together */
 

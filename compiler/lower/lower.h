@@ -100,7 +100,7 @@ xcc_value *xcc_low_strings(xcc_lowering *n, int rank, size_t count, const xcvm_t
 xcvm_status xcc_low_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given);
 xcc_value *xcc_low_cast(xcc_lowering *n, xcc_value *x, xcvm_dtype dtype); /* x itself if it has that type */
 xcc_value *xcc_low_shape_of(xcc_lowering *n, xcc_value *x);
-/* Dimension of x as a tensor of shape [1]; a constant if it is known. axis >= 0. */
+/* Dimension of x as a tensor of shape [1]; a constant if it is known. An axis below 0 counts from the last. */
 xcc_value *xcc_low_dim_of(xcc_lowering *n, xcc_value *x, int axis);
 /* The rank of x as an i64 scalar. */
 xcc_value *xcc_low_rank_of(xcc_lowering *n, xcc_value *x);

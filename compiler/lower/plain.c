@@ -104,7 +104,8 @@ static xcvm_status fill_choice(xcc_lowering *n, const xcvm_field *f, int *value)
 {
     xcvm_text text;
     XCVM_TRY(xcc_attribute_text(n, f->name, f->choices[*value], &text));
-    int index = xcvm_choice_index(f, text.at, text.length);
+    /* An empty text is one that is left out. */
+    int index = text.length == 0 ? *value : xcvm_choice_index(f, text.at, text.length);
     if (index < 0)
         index = old_choice(f, text);
     if (index < 0) {

@@ -51,6 +51,7 @@ typedef struct xcc_options {
      * recurrent networks and convolutions, as far as the compiler packs them (depthwise filters it leaves), and, in
      * half precision, tables that only Gather reads. One with finite numbers beyond the type's greatest stays f32. */
     xcvm_dtype weights;
+    bool flush_subnormals; /* constants are folded as sessions compute that flush subnormal numbers to zero */
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

@@ -301,6 +301,9 @@ typedef struct xcvm_session_options {
     const xcvm_host_function *functions; /* lent for the session's life; a call of any other fails, naming it */
     size_t function_count;
     bool cold; /* warm nothing up at creation: for a session of one run */
+    /* Takes and gives subnormal numbers (of f32 below 1.2e-38) as zero, which is faster where there are many and the
+     * processor is slow with them. Constants are folded when a program is compiled: xcc_options.flush_subnormals. */
+    bool flush_subnormals;
 } xcvm_session_options;
 
 /* Gets ready for the first run, so that it takes little longer than later ones: takes the memory of the plan, starts

@@ -153,8 +153,9 @@ static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, char **
 
 XCVM_KERNEL(ConvTranspose)
 {
+    int64_t room[2 * XCVM_MAX_RANK];
     const xcvm_window_attributes attributes = {
-        {a->w->dims + 2, (size_t)(a->w->rank - 2)}, a->strides, a->pads, a->dilations};
+        {a->w->dims + 2, (size_t)(a->w->rank - 2)}, a->strides, xcvm_transposed_pads(a, room), a->dilations};
     task t = {.k = k,
               .shape = {.window = xcvm_window_of(a->y, a->x, &attributes),
                         .batch = (size_t)a->x->dims[0],

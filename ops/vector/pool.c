@@ -153,20 +153,20 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
 XCVM_KERNEL(MaxPool)
 {
     xcvm_pooling p = {.kind = XCVM_POOL_MAX};
-    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations));
+    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad));
     return pool(k, &p, a->indices != NULL ? XCVM_DATA(int64_t, a->indices) : NULL, a->storage_order != 0);
 }
 
 XCVM_KERNEL(AveragePool)
 {
     xcvm_pooling p = {.kind = XCVM_POOL_MEAN, .count_pads = a->count_include_pad != 0};
-    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations));
+    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad));
     return pool(k, &p, NULL, false);
 }
 
 XCVM_KERNEL(LpPool)
 {
     xcvm_pooling p = {.kind = XCVM_POOL_NORM, .p = a->p};
-    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations));
+    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad));
     return pool(k, &p, NULL, false);
 }

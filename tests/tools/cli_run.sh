@@ -35,6 +35,14 @@ $2 = Neg($1)
 $3 = Log($2) node="the log" name="logged"
 Out($3, name="y")
 X
+assemble small.bin <<'X'
+xcvm 1
+input x f32[1]
+output y bool[1]
+$1 = In(name="x")
+$2 = Greater($1, f32[1] 0)
+Out($2, name="y")
+X
 assemble loop.bin <<'X'
 xcvm 1
 producer "hand"
@@ -220,6 +228,12 @@ run run add.bin -i x=random --dim N=100000 --max-memory 100K
 code 5
 err_has 'add.bin: instruction'
 run run add.bin -i '1 2 3' --iterations 5 --threads 2 --strict-types --copy --no-libraries
+code 0
+
+# Subnormal numbers are numbers.
+run run small.bin -i 1e-40 --expect true
+code 0
+run run small.bin -i 1e-40 --expect false --flush-subnormals
 code 0
 
 # What cannot be run at all.

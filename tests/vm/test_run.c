@@ -1,3 +1,4 @@
+#include "base/denormals.h"
 #include "tests/vm/support.h"
 
 #include <stdio.h>
@@ -456,26 +457,45 @@ START_TEST(lists)
 }
 END_TEST
 
-START_TEST(denormals)
+/* Through numbers of a thousandth and back, enough of them that several threads take part. */
+static const char *const subnormal_text = "input x f32[100000]\n"
+                                          "output y f32[100000]\n"
+                                          "$1 = In(name=\"x\")\n"
+                                          "$2 = Mul($1, f32[1] 0.001)\n"
+                                          "$3 = Mul($2, f32[1] 1000)\n"
+                                          "Out($3, name=\"y\")\n";
+
+static void check_subnormals(bool flush, uint64_t around)
 {
-    xcvm_program *program = load("input x f32[1]\n"
-                                 "output y f32[1]\n"
-                                 "$1 = In(name=\"x\")\n"
-                                 "$2 = Mul($1, f32[1] 0.001)\n"
-                                 "$3 = Mul($2, f32[1] 1000)\n"
-                                 "Out($3, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
-    volatile float small = 1e-37F;
-    float x[1] = {small};
-    set_f32(session, 0, 1, DIMS(1), x);
+    enum { COUNT = 100000 };
+    xcvm_program *program = load(subnormal_text);
+    xcvm_session_options options = {.size = sizeof options, .threads = 3, .flush_subnormals = flush};
+    xcvm_session *session = open_session(program, &options);
+    xcvm_value *x = NULL;
+    ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 1, DIMS(COUNT), &x, NULL), XCVM_OK);
+    for (size_t i = 0; i < COUNT; i++)
+        ((float *)xcvm_value_data(x))[i] = 1e-37F;
+    ck_assert_int_eq(xcvm_session_set_input(session, 0, x, NULL), XCVM_OK);
+    xcvm_value_release(x);
     run(session);
-#if defined(__x86_64__)
-    CHECK_F32(session, 0, 0);
-#endif
-    /* Only during the run. */
-    ck_assert_float_gt(small * 0.001F, 0);
+    const float *y = xcvm_value_data(xcvm_session_output(session, 0));
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert_msg(flush ? y[i] == 0 : y[i] > 0.99e-37F && y[i] < 1.01e-37F, "element %zu is %g", i, (double)y[i]);
+    ck_assert_uint_eq(xcvm_denormals_word() & (uint64_t)XCVM_DENORMALS_BITS, around & (uint64_t)XCVM_DENORMALS_BITS);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
+}
+
+/* Kept by default and flushed on request, in all threads, during the run alone, and whatever the caller has set. */
+START_TEST(subnormals)
+{
+    const uint64_t before = xcvm_denormals_word();
+    check_subnormals(false, before);
+    if (XCVM_DENORMALS_BITS != 0)
+        check_subnormals(true, before);
+    xcvm_denormals_set(true);
+    check_subnormals(false, xcvm_denormals_word());
+    xcvm_denormals_restore(before);
 }
 END_TEST
 
@@ -579,5 +599,5 @@ Suite *suite_vm_run(void);
 Suite *suite_vm_run(void)
 {
     return SUITE_OF("vm_run", inputs, outputs, bound_outputs, many_bound_outputs, loop, failures, sharing, in_place,
-                    lists, denormals, strict, random_numbers, threads, thread_count);
+                    lists, subnormals, strict, random_numbers, threads, thread_count);
 }
