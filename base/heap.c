@@ -239,7 +239,12 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
         return refuse(heap, HEADER + capacity, error);
     b->requested = bytes;
     b->storage = (xcvm_storage){
-        .refs = 1, .bytes = b->capacity, .data = (char *)b + HEADER, .destroy = release_block, .owner = heap};
+        .refs = 1,
+                                .bytes = b->capacity,
+                                .data = (char *)b + HEADER,
+                                .destroy = release_block,
+                                .owner = heap,
+                                .confined = true};
     heap->live += bytes;
     heap->held++;
     note_peak(heap);

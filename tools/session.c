@@ -36,7 +36,6 @@ xcvm_status session_open(const struct program *program, const struct session_fla
                                     .seed = (uint64_t)flags->seed,
                                     .strict_types = flags->strict_types,
                                     .deterministic = flags->deterministic,
-                                    .cold = flags->cold,
                                     .print = print_text};
     return xcvm_session_create(program->handle, &options, session, error);
 }
