@@ -90,9 +90,9 @@ typedef struct xcvm_allocator {
 
 /* ---- Values ---- */
 
-/* Element types. The numbers are those of ONNX's TensorProto.DataType, but for f24, which ONNX has not: the upper three
- * bytes of an f32, which weights may be stored in. Elements of fewer than 8 bits are packed, the first in the lowest
- * bits. */
+/* Element types. The numbers below 100 are those of ONNX's TensorProto.DataType. From 100 on they are of types that
+ * ONNX has not: f24 is the upper three bytes of an f32, which weights may be stored in. Elements of fewer than 8 bits
+ * are packed, the first in the lowest bits. */
 #define XCVM_DTYPE_LIST(X)                                                                                             \
     X(F32, 1, "f32", 32)                                                                                               \
     X(U8, 2, "u8", 8)                                                                                                  \
@@ -120,7 +120,7 @@ typedef struct xcvm_allocator {
     X(F8E8M0, 24, "f8e8m0", 8)                                                                                         \
     X(U2, 25, "u2", 2)                                                                                                 \
     X(I2, 26, "i2", 2)                                                                                                 \
-    X(F24, 28, "f24", 24)
+    X(F24, 100, "f24", 24)
 
 typedef enum xcvm_dtype {
     XCVM_NO_DTYPE = 0,
