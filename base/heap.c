@@ -238,8 +238,7 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
     if (b == NULL)
         return refuse(heap, HEADER + capacity, error);
     b->requested = bytes;
-    b->storage = (xcvm_storage){
-        .refs = 1,
+    b->storage = (xcvm_storage){.refs = 1,
                                 .bytes = b->capacity,
                                 .data = (char *)b + HEADER,
                                 .destroy = release_block,
