@@ -245,7 +245,8 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
                                 .bytes = IS_EXACT ? bytes : b->capacity,
                                 .data = (char *)b + HEADER,
                                 .destroy = release_block,
-                                .owner = heap};
+                                .owner = heap,
+                                .confined = true};
     ASAN_POISON_MEMORY_REGION((char *)b->storage.data + b->storage.bytes, b->capacity - b->storage.bytes);
     heap->live += bytes;
     heap->held++;

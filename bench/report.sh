@@ -20,8 +20,8 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
         "Linux $(uname -r | cut -d. -f1-2). $(build/release/tools/xcvm --version | head -1), built by $(cc --version | head -1)" \
         "with the release preset; ONNX Runtime $version (npm), CPU provider, all graph optimisations. Both run the same models" \
         "in turn, in several rounds; a figure is the best round's median. Ratios above 1 mean that XCVM is faster." \
-        "Programs are compiled with --fuse; matrices of at least 4 MB are stored in f24, as compile does by default" \
-        "([weights.md](weights.md)), all else and all sums are f32."
+        "Programs are compiled with --fuse; weights and sums are f32. A first run is that of a new session, which is not" \
+        "warmed up."
     echo
     echo '![Times faster than ONNX Runtime](benchmarks.svg)'
     awk -v peak="$peak" -v notes=bench/notes.md -f bench/report.awk "$out/lines.txt"

@@ -1,5 +1,6 @@
 #include "ops/kernel.h"
 #include "base/clock.h"
+#include "base/keep.h"
 
 #include <stdio.h>
 
@@ -96,28 +97,15 @@ xcvm_status xcvm_kernel_allocate_list(xcvm_kernel *k, xcvm_value *list, xcvm_kin
     return XCVM_OK;
 }
 
+static xcvm_status copy_bytes(void *kernel, void *to, const void *from, size_t bytes)
+{
+    return xcvm_kernel_copy(kernel, to, from, bytes);
+}
+
 xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *from)
 {
-    if (from->storage != NULL || from->kind == XCVM_KIND_NULL) {
-        xcvm_value_share(to, from);
-        return XCVM_OK;
-    }
-    if (xcvm_kind_is_list(from->kind)) {
-        XCVM_TRY(xcvm_kernel_allocate_list(k, to, from->kind, from->dtype, from->count));
-        to->dims[0] = from->dims[0];
-        for (size_t i = 0; i < from->count; i++)
-            XCVM_TRY(xcvm_kernel_keep(k, (xcvm_value *)to->data + i, xcvm_items(from) + i));
-        return XCVM_OK;
-    }
-    xcvm_storage *storage;
-    XCVM_TRY(xcvm_heap_allocate(k->heap, from->bytes, &storage, k->error));
-    uint32_t refs = to->refs;
-    *to = *from;
-    to->refs = refs;
-    to->home = XCVM_HOME_STORAGE;
-    to->storage = storage;
-    to->data = storage->data;
-    return xcvm_kernel_copy(k, to->data, from->data, from->bytes);
+    const xcvm_keeping keeping = {.heap = k->heap, .share = true, .copy = copy_bytes, .user = k};
+    return xcvm_value_keep(&keeping, to, from, k->error);
 }
 
 enum {

@@ -92,7 +92,18 @@ static xcvm_status copy_text(decoder *d, const ProtobufCBinaryData *bytes, xcvm_
 
 /* ---- Types, parameters, constants ---- */
 
-static bool is_dtype(uint32_t number) { return xcvm_dtype_bits((xcvm_dtype)number) != 0; }
+/* 0 is none. */
+static xcvm_status decode_dtype(decoder *d, uint32_t number, xcvm_dtype *dtype)
+{
+    /* Of the range that belongs to ONNX, which has given that number to nothing yet. */
+    enum { FORMER_F24 = 28 };
+    XCVM_CHECK(d->error, number != FORMER_F24, UNSUPPORTED,
+               "element type %u was f24 in programs of earlier versions; compile the model again", number);
+    XCVM_CHECK(d->error, number == 0 || xcvm_dtype_bits((xcvm_dtype)number) != 0, INVALID_PROGRAM,
+               "%u is no element type", number);
+    *dtype = (xcvm_dtype)number;
+    return XCVM_OK;
+}
 
 static xcvm_status decode_type(decoder *d, const Xcvm__XCType *message, xcvm_type *type)
 {
@@ -100,10 +111,8 @@ static xcvm_status decode_type(decoder *d, const Xcvm__XCType *message, xcvm_typ
     if (message == NULL)
         return XCVM_OK;
     XCVM_CHECK(d->error, message->kind <= XCVM_KIND_OPAQUE, INVALID_PROGRAM, "%u is no kind of value", message->kind);
-    XCVM_CHECK(d->error, message->dtype == 0 || is_dtype(message->dtype), INVALID_PROGRAM, "%u is no element type",
-               message->dtype);
+    XCVM_TRY(decode_dtype(d, message->dtype, &type->dtype));
     type->kind = (xcvm_kind)message->kind;
-    type->dtype = (xcvm_dtype)message->dtype;
     bool typed = type->kind != XCVM_KIND_NULL && type->kind != XCVM_KIND_OPAQUE;
     XCVM_CHECK(d->error, typed || (type->dtype == XCVM_NO_DTYPE && !message->has_shape), INVALID_PROGRAM,
                "a type that is no tensor's has an element type or a shape");
@@ -296,9 +305,7 @@ static xcvm_status decode_attribute(decoder *d, const xcvm_field *f, const Xcvm_
     case XCVM_FIELD_TEXTS:
         return decode_texts(d, message->texts, XCVM_FIELD(xcvm_texts, f, args));
     case XCVM_FIELD_DTYPE:
-        XCVM_CHECK(d->error, message->dtype == 0 || is_dtype(message->dtype), INVALID_PROGRAM, "%u is no element type",
-                   message->dtype);
-        *XCVM_FIELD(xcvm_dtype, f, args) = (xcvm_dtype)message->dtype;
+        XCVM_TRY(decode_dtype(d, message->dtype, XCVM_FIELD(xcvm_dtype, f, args)));
         return XCVM_OK;
     case XCVM_FIELD_CHOICE: {
         int index = xcvm_choice_index(f, message->choice, strlen(message->choice));

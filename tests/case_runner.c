@@ -282,10 +282,13 @@ static xcvm_status same(void *user, size_t input_count, const xcvm_value *const 
                         xcvm_value **outputs, xcvm_error *error)
 {
     (void)user;
-    (void)error;
-    for (size_t i = 0; i < output_count && i < input_count; i++)
-        outputs[i] = xcvm_value_retain((xcvm_value *)(uintptr_t)inputs[i]);
-    return XCVM_OK;
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < output_count && i < input_count && status == XCVM_OK; i++)
+        if (i == 0)
+            outputs[i] = (xcvm_value *)(uintptr_t)inputs[i];
+        else
+            status = xcvm_value_retain(inputs[i], &outputs[i], error);
+    return status;
 }
 
 static xcvm_status fails(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,

@@ -59,7 +59,7 @@ static const struct option_group groups[] = {{"Options", options, COUNT_OF(optio
 static const struct compile_flags defaults = {.optimization = DEFAULT_OPTIMIZATION,
                                               .schedule = "memory",
                                               .layout = "blocked",
-                                              .weights = "auto",
+                                              .weights = "f32",
                                               .target = "native"};
 
 static void list_passes(void)
@@ -297,12 +297,11 @@ const struct command command_compile = {
         "External data of the model must lie in its folder or below.\n\n"
         "The program is written beside its target first and put in place at the end, so that a failure "
         "leaves what was there.\n\n"
-        "Matrices of at least 4 MB that products and recurrent networks multiply by are rounded to nearest even in "
-        "f24, "
-        "an f32 without its last byte, which takes a quarter of their memory and of the time to read it; results "
-        "differ "
-        "by some 0.00001 of the greatest output. --weights f32 keeps every bit. With --weights f16 or bf16, all such "
-        "matrices, filters of convolutions, and tables that only Gather reads, take half the file and half the memory. "
+        "Weights keep every bit, unless --weights asks for a smaller type. With --weights f24, an f32 without its last "
+        "byte, the matrices that products and recurrent networks multiply by and the filters of convolutions take a "
+        "quarter less memory and time to read; results differ by some 0.00001 of the greatest output, and 0.001 after "
+        "many convolutions. With --weights f16 or bf16, these, and tables that only Gather reads, take half the file "
+        "and half the memory. They are rounded to nearest even. "
         "All are read as f32, and all else is computed in f32, so results lose what the rounding of the weights loses: "
         "with f16 some 0.0003 of the greatest output, and a few thousandths after many convolutions; with bf16 eight "
         "times that. Products of one row or few, which wait for their weights from memory, take down to half the time, "

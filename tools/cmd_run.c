@@ -68,9 +68,7 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
     TRY(bindings_parse(&flags->outputs, program, BIND_OUTPUT, &running->outputs, error));
     TRY(bindings_parse(&flags->expects, program, BIND_EXPECT, &running->expects, error));
     TRY(inputs_make(&running->program, &flags->input, flags->session.seed, &running->inputs, error));
-    struct session_flags session = flags->session;
-    session.cold = flags->iterations == 1;
-    TRY(session_open(&running->program, &session, &running->session, error));
+    TRY(session_open(&running->program, &flags->session, &running->session, error));
     TRY(inputs_bind(program, running->session, running->inputs, error));
     if (watch_wanted(&flags->watch))
         TRY(watch_start(&running->watch, &flags->watch, running->session, error));

@@ -17,9 +17,9 @@ enum { DEFAULT_OPTIMIZATION = 2 };
     }
 #define WEIGHTS_OPTION(type)                                                                                           \
     {                                                                                                                  \
-        "weights", 0, "auto|f32|f24|f16|bf16", OPTION_CHOICE, offsetof(type, weights), 0, 0,                           \
+        "weights", 0, "f32|f24|f16|bf16", OPTION_CHOICE, offsetof(type, weights), 0, 0,                                \
             "the type that the constant weights of matrix products, convolutions and recurrent networks, and "         \
-            "embeddings, are stored in; auto: large matrices as f24, all else as f32"                                  \
+            "embeddings, are stored in; all but f32 round them"                                                        \
     }
 #define SUBNORMALS_OPTION(type)                                                                                        \
     {                                                                                                                  \
@@ -48,7 +48,7 @@ extern const struct option loading_options[5];
 #define LOADING_GROUP(type, member) OPTION_GROUP("Loading", loading_options, type, member)
 #define PROGRAM_DEFAULTS                                                                                               \
     {                                                                                                                  \
-        .optimization = DEFAULT_OPTIMIZATION, .layout = "blocked", .weights = "auto"                                   \
+        .optimization = DEFAULT_OPTIMIZATION, .layout = "blocked", .weights = "f32"                                    \
     }
 
 /* Sizes of named dimensions, from --dim. */

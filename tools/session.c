@@ -33,7 +33,6 @@ xcvm_status session_open(const struct program *program, const struct session_fla
                                     .memory_limit = (size_t)flags->max_memory,
                                     .seed = (uint64_t)flags->seed,
                                     .strict_types = flags->strict_types,
-                                    .cold = flags->cold,
                                     .flush_subnormals = program->flush_subnormals,
                                     .print = print_text};
     return xcvm_session_create(program->handle, &options, session, error);

@@ -10,7 +10,6 @@ struct session_flags {
     int64_t threads, timeout_ms, fuel, seed;
     uint64_t max_memory;
     bool strict_types;
-    bool cold; /* set by subcommands that run once */
 };
 extern const struct option session_options[6];
 

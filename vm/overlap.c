@@ -78,15 +78,24 @@ static xcvm_status refuse(const xcvm_session *s, const span *a, const span *b, x
                                              output, image->inputs[other->index].name);
 }
 
+/* An output that lies where its input does is computed elsewhere, and copied there when the run has ended. */
+static bool are_pair(const xcvm_session *s, const span *target, const span *input)
+{
+    return s->staged[target->index] && s->pairs[target->index] == input->index + 1;
+}
+
 static xcvm_status sweep(const xcvm_session *s, const spans *list, xcvm_error *error)
 {
     /* Of what begins before, the target and the input that reach furthest. */
     const span *target = NULL, *input = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const span *here = &list->at[i];
-        if (target != NULL && here->begin < target->end)
+        if (target != NULL && here->begin < target->end) {
+            if (!here->is_target && are_pair(s, target, here))
+                continue;
             return refuse(s, target, here, error);
-        if (here->is_target && input != NULL && here->begin < input->end)
+        }
+        if (here->is_target && input != NULL && here->begin < input->end && !are_pair(s, here, input))
             return refuse(s, here, input, error);
         const span **furthest = here->is_target ? &target : &input;
         if (*furthest == NULL || here->end > (*furthest)->end)

@@ -45,11 +45,11 @@ typedef struct xcc_options {
      * whatever memory its filters need, in place of the one that estimates favour. The program holds the choice, so two
      * compilations may differ. Its progress is reported as "tune", from 0 to 1. */
     bool tune;
-    /* The type that constant weights are stored in: XCVM_F24, XCVM_F16 or XCVM_BF16, rounded to nearest even; XCVM_F32:
-     * as they are; 0: XCVM_F24 for matrices of at least 4 MB, which come from memory at each run, XCVM_F32 for all
-     * else. They are read as f32, and everything is computed in f32. It is about the weights of matrix products,
-     * recurrent networks and convolutions, as far as the compiler packs them (depthwise filters it leaves), and, in
-     * half precision, tables that only Gather reads. One with finite numbers beyond the type's greatest stays f32. */
+    /* The type that constant weights are stored in: XCVM_F32 (or 0), as they are; XCVM_F24, XCVM_F16 or XCVM_BF16,
+     * rounded to nearest even. They are read as f32, and everything is computed in f32. It is about the weights of
+     * matrix products, recurrent networks and convolutions, as far as the compiler packs them (depthwise filters it
+     * leaves), and, in half precision, tables that only Gather reads. One with finite numbers beyond the type's
+     * greatest stays f32. */
     xcvm_dtype weights;
     bool flush_subnormals; /* constants are folded as sessions compute that flush subnormal numbers to zero */
 } xcc_options;

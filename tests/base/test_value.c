@@ -56,7 +56,7 @@ END_TEST
 
 START_TEST(tensors)
 {
-    xcvm_value *tensor;
+    xcvm_value *tensor, *kept;
     xcvm_error error;
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 2, dims2(2, 3), &tensor, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_value_kind(tensor), XCVM_KIND_TENSOR);
@@ -67,7 +67,8 @@ START_TEST(tensors)
     ck_assert_uint_eq(xcvm_value_bytes(tensor), 24);
     ck_assert_uint_eq((uintptr_t)xcvm_value_data(tensor) % XCVM_ALIGNMENT, 0);
     ck_assert_ptr_null(xcvm_value_item(tensor, 0));
-    ck_assert_ptr_eq(xcvm_value_retain(tensor), tensor);
+    ck_assert_int_eq(xcvm_value_retain(tensor, &kept, &error), XCVM_OK);
+    ck_assert_ptr_eq(kept, tensor);
     xcvm_value_release(tensor);
     ck_assert_uint_eq(xcvm_value_count(tensor), 6);
     xcvm_value_release(tensor);
@@ -177,8 +178,14 @@ START_TEST(lists)
     ck_assert_ptr_null(xcvm_value_dims(list));
     ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_value_item(list, 1)), 42);
     ck_assert_ptr_null(xcvm_value_item(list, 2));
-    /* An item is lent: counting references of it does nothing. */
-    xcvm_value *item = xcvm_value_retain((xcvm_value *)xcvm_items(list));
+    /* An item is lent: it is kept as a value of its own that shares the elements, and outlives the list. */
+    xcvm_value *item;
+    ck_assert_int_eq(xcvm_value_retain(xcvm_value_item(list, 1), &item, &error), XCVM_OK);
+    ck_assert_ptr_ne(item, xcvm_value_item(list, 1));
+    ck_assert_ptr_eq(xcvm_value_data(item), xcvm_value_data(xcvm_value_item(list, 1)));
+    xcvm_value_release(list);
+    ck_assert_int_eq(*(const int64_t *)xcvm_value_data(item), 42);
+    ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, 1, &item, &list, &error), XCVM_OK);
     xcvm_value_release(item);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_OPTIONAL, 2, twice, &outer, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_MAP, 1, twice, &outer, &error), XCVM_INVALID_ARGUMENT);

@@ -98,9 +98,11 @@ START_TEST(typed_fields)
     ck_assert_int_eq(read_tensor(&proto, &t), XCVM_OK);
     ck_assert_uint_eq(t.bytes, 2);
     ck_assert_int_eq(((const uint8_t *)t.data)[0], 0x21);
-    /* A type of this machine's own, whose number ONNX may give to another. */
-    proto = proto_of(XCVM_F24, 1, dims);
+    /* A number that ONNX may give to a type, and a type of this machine's own. */
+    proto = proto_of(28, 1, dims);
     ck_assert_int_eq(read_tensor(&proto, &t), XCVM_UNSUPPORTED);
+    proto = proto_of(XCVM_F24, 1, dims);
+    ck_assert_int_eq(read_tensor(&proto, &t), XCVM_INVALID_MODEL);
 }
 END_TEST
 
