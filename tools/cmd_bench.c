@@ -31,6 +31,7 @@ static const struct option_group groups[] = {
     {"Measuring", options, COUNT_OF(options), 0},
     OPTION_GROUP("Inputs", input_options, struct bench_flags, input),
     OPTION_GROUP("Running", session_options, struct bench_flags, session),
+    LIMIT_GROUP(struct bench_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct bench_flags, program),
     LOADING_GROUP(struct bench_flags, program),
 };
@@ -50,7 +51,7 @@ struct timings {
 static xcvm_status repeat(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
                           struct progress *progress, xcvm_error *error)
 {
-    xcvm_run_options run = session_run_options(&flags->session);
+    xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
     for (int64_t i = 0; i < flags->warmup; i++)
         TRY(xcvm_session_run(session, &run, error));
     double start = now_seconds(), before = start;
@@ -127,7 +128,7 @@ static int run(const void *own, const struct arguments *arguments)
     xcvm_status status = program_open(path, &flags.program, &program, &error);
     if (status == XCVM_OK) {
         double start = now_seconds();
-        status = session_open(&program, &flags.session, &session, &error);
+        status = session_open(&program, &flags.program.limits, &flags.session, &session, &error);
         load = program.load_seconds + now_seconds() - start;
     }
     if (status == XCVM_OK)
@@ -135,7 +136,7 @@ static int run(const void *own, const struct arguments *arguments)
     if (status == XCVM_OK)
         status = inputs_bind(program.handle, session, inputs, &error);
     if (status == XCVM_OK) {
-        xcvm_run_options once = session_run_options(&flags.session);
+        xcvm_run_options once = session_run_options(&flags.program.limits, &flags.session);
         double start = now_seconds();
         status = xcvm_session_run(session, &once, &error);
         first = now_seconds() - start;
