@@ -99,19 +99,20 @@ static xcvm_status emit(xcc_blocker *s, const xcc_block_candidate *c, xcvm_opcod
 
 static xcc_value *pack(xcc_blocker *s, const xcc_block_way *way, const xcc_value *w)
 {
-    for (const xcc_block_packed *p = s->packed; p != NULL; p = p->next)
-        if (p->w == w && p->way == way)
+    xcc_block_packed **known = &s->values[w->id].packed;
+    for (const xcc_block_packed *p = *known; p != NULL; p = p->next)
+        if (p->way == way)
             return p->packed;
     xcc_block_packed *entry = xcc_alloc(s->m, sizeof *entry);
     if (entry == NULL)
         return NULL;
     int64_t dims[XCVM_MAX_RANK];
     int rank = xcc_block_filter_dims(way, w->type.rank, w->type.dims, dims);
-    *entry = (xcc_block_packed){w, way, xcc_constant_blank(s->m->graph, XCVM_F32, rank, dims), s->packed};
+    *entry = (xcc_block_packed){way, xcc_constant_blank(s->m->graph, XCVM_F32, rank, dims), *known};
     if (entry->packed == NULL)
         return NULL;
     xcc_block_filter_pack(way, w->type.data, w->type.rank, w->type.dims, entry->packed->type.data);
-    s->packed = entry;
+    *known = entry;
     return entry->packed;
 }
 
@@ -528,8 +529,10 @@ static xcvm_status restore(xcc_blocker *s, const xcc_block_candidate *c)
 xcvm_status xcc_block_convert(xcc_blocker *s)
 {
     for (size_t i = 0; i < s->count; i++)
-        if (s->candidates[i].chosen && !is_absorbed(s, &s->candidates[i]))
+        if (s->candidates[i].chosen && !is_absorbed(s, &s->candidates[i])) {
+            XCVM_TRY(xcc_poll(s->m));
             XCVM_TRY(convert_node(s, &s->candidates[i]));
+        }
     for (size_t i = 0; i < s->count; i++)
         if (s->candidates[i].chosen)
             XCVM_TRY(restore(s, &s->candidates[i]));

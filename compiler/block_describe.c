@@ -59,7 +59,8 @@ static bool describe_conv_transpose(const xcc_node *n, xcc_block_candidate *c)
     for (size_t i = 0; i < a->dilations.count && i + FIRST_AXIS < PLANE_RANK; i++)
         plain = plain && (a->dilations.at[i] == 1 || w->type.rank != PLANE_RANK || w->type.dims[FIRST_AXIS + i] == 1);
     return plain && is_variable_image(xcc_value_of(a->x)) && xcc_is_constant(w) && w->type.rank == PLANE_RANK &&
-           xcvm_element_count(&w->type) > 0 && (b == NULL || xcc_is_constant(b));
+           xcvm_element_count(&w->type) > 0 && (b == NULL || xcc_is_constant(b)) &&
+           xcc_may_copy(n->graph->module, w->type.bytes);
 }
 
 /* ---- Element-wise ---- */

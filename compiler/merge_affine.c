@@ -141,6 +141,12 @@ static xcc_value *scaled_weights(xcc_module *m, const product *p, const double *
     return w;
 }
 
+/* Whether the product's bias, and where it is to be scaled its weights, may be written anew. */
+static bool may_copy(xcc_module *m, const product *p, bool scales)
+{
+    return xcc_may_copy(m, p->channels * sizeof(double) + (scales ? p->w->type.bytes : 0));
+}
+
 /* y = product * scale + shift, per channel. `scale` may be NULL. */
 static bool apply_affine(xcc_rewrite *r, xcc_node *n, const product *p, const double *scale, const double *shift)
 {
@@ -196,7 +202,7 @@ static bool batch_normalization(xcc_rewrite *r, xcc_node *n)
         !xcc_is_constant(xcc_value_of(a->scale)) || !xcc_is_constant(xcc_value_of(a->b)) ||
         !xcc_is_constant(xcc_value_of(a->mean)) || !xcc_is_constant(xcc_value_of(a->var)) ||
         !find_product(xcc_value_of(a->x), true, &p) || (p.axis < 0 && a->x->rank != 2) ||
-        xcvm_element_count(a->scale) != p.channels)
+        xcvm_element_count(a->scale) != p.channels || !may_copy(r->m, &p, true))
         return false;
     double *scale = xcc_alloc(r->m, 2 * p.channels * sizeof *scale), *shift = scale + p.channels;
     if (scale == NULL)
@@ -219,7 +225,7 @@ static bool arithmetic(xcc_rewrite *r, xcc_node *n)
         xcc_value *x = xcc_node_input(n, i), *by = xcc_node_input(n, 1 - i);
         product p;
         if (!xcc_is_constant(by) || !xcc_is_float(by) || !find_product(x, !adds, &p) || !xcc_same_type(x, y) ||
-            !is_per_channel(&by->type, &y->type, p.axis, p.channels))
+            !is_per_channel(&by->type, &y->type, p.axis, p.channels) || !may_copy(r->m, &p, !adds))
             continue;
         double *scale = xcc_alloc(r->m, 2 * p.channels * sizeof *scale), *shift = scale + p.channels;
         if (scale == NULL)

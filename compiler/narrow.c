@@ -106,6 +106,7 @@ static xcvm_status narrow(xcc_module *m, const xcc_use *use, bool table)
 static xcvm_status walk(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(g->module));
         for (size_t i = 0; n->kind == XCC_INSTRUCTION && i < xcc_node_input_count(n); i++) {
             const xcc_use *u = &n->uses[i];
             const xcc_value *v = u->value;

@@ -12,22 +12,20 @@ enum {
     /* Up to so many columns, a product is inner products, for which the constant lies well. */
     FEW_COLUMNS = 8,
     /* A constant of more bytes is not kept twice, for products and for something else. */
-    LARGE = 1 << 20
+    LARGE = 1 << 20,
+    /* How often a constant is kept, at most: scaled by this many numbers. */
+    MOST_WAYS = 8
 };
 
 float *xcc_pack_floats(xcc_rewrite *r, int rank, const int64_t *dims, xcc_value **constant)
 {
-    size_t count, bytes;
-    if (!xcvm_tensor_size(XCVM_F32, rank, dims, &count, &bytes)) {
-        r->status = xcvm_error_set(r->m->error, XCVM_OUT_OF_MEMORY, "a packed constant is too large");
+    *constant = xcc_constant_blank(r->m->graph, XCVM_F32, rank, dims);
+    if (*constant == NULL) {
+        r->status = r->m->error->status;
         return NULL;
     }
-    /* One constant or the other may be empty, but its memory is not. */
-    float *room = xcc_alloc(r->m, bytes + 1);
-    *constant = room != NULL ? xcc_constant(r->m->graph, NULL, XCVM_F32, rank, dims, room, true) : NULL;
-    if (*constant == NULL)
-        r->status = r->m->error->status;
-    return *constant != NULL ? room : NULL;
+    memset((*constant)->type.data, 0, (*constant)->type.bytes);
+    return (*constant)->type.data;
 }
 
 /* ---- Products ---- */
@@ -58,11 +56,29 @@ static bool describe(const xcc_node *n, product *p)
     return p->columns > FEW_COLUMNS && p->columns <= INT32_MAX;
 }
 
+/* One way that a constant was packed. */
+typedef struct packed {
+    double alpha;
+    bool transposed;
+    xcc_value *panels;
+    struct packed *next;
+} packed;
+
+/* What is known of a constant that products multiply by, so that one that is shared is looked at and packed once. */
+typedef struct known {
+    bool seen, gives_way;
+    packed *done;
+} known;
+
+typedef struct packer {
+    xcc_rewrite r;
+    known *constants; /* by value id */
+    size_t count;     /* values made later have no entry */
+} packer;
+
 /* Whether the constant may be replaced: everyone who uses it would take the packed one. */
-static bool gives_way(const xcc_value *w)
+static bool everyone_packs(const xcc_value *w)
 {
-    if (w->type.bytes <= LARGE)
-        return true;
     for (const xcc_use *u = w->users; u != NULL; u = u->next) {
         product p;
         if (u->node == NULL || u->node->kind != XCC_INSTRUCTION || u->index != 1 || !describe(u->node, &p))
@@ -71,49 +87,39 @@ static bool gives_way(const xcc_value *w)
     return true;
 }
 
-typedef struct packed {
-    const xcc_value *w;
-    double alpha;
-    bool transposed;
-    xcc_value *panels;
-} packed;
-
-typedef struct packer {
-    xcc_rewrite r;
-    packed *done; /* so that a constant that is shared is packed once */
-    size_t count, capacity;
-} packer;
-
-static bool remember(packer *k, const packed *entry)
+static bool gives_way(packer *k, const xcc_value *w)
 {
-    if (k->count == k->capacity) {
-        const size_t capacity = k->capacity == 0 ? 16 : 2 * k->capacity;
-        packed *more = xcc_alloc(k->r.m, capacity * sizeof *more);
-        if (more == NULL)
-            return xcc_rewrite_ok(&k->r, XCVM_OUT_OF_MEMORY);
-        if (k->count > 0)
-            memcpy(more, k->done, k->count * sizeof *more);
-        k->done = more;
-        k->capacity = capacity;
-    }
-    k->done[k->count++] = *entry;
-    return true;
+    if (w->type.bytes <= LARGE)
+        return true;
+    known *of = &k->constants[w->id];
+    if (!of->seen)
+        of->gives_way = everyone_packs(w);
+    of->seen = true;
+    return of->gives_way;
 }
 
 static xcc_value *pack(packer *k, const product *p)
 {
-    for (size_t i = 0; i < k->count; i++)
-        if (k->done[i].w == p->w && k->done[i].alpha == p->a.alpha && k->done[i].transposed == (p->a.transB != 0))
-            return k->done[i].panels;
-    packed entry = {.w = p->w, .alpha = p->a.alpha, .transposed = p->a.transB != 0};
+    packed **done = &k->constants[p->w->id].done;
+    size_t ways = 0;
+    for (const packed *d = *done; d != NULL; d = d->next, ways++)
+        if (d->alpha == p->a.alpha && d->transposed == (p->a.transB != 0))
+            return d->panels;
+    if (ways == MOST_WAYS)
+        return NULL;
+    packed *entry = xcc_alloc(k->r.m, sizeof *entry);
+    if (entry == NULL)
+        return xcc_rewrite_ok(&k->r, XCVM_OUT_OF_MEMORY), NULL;
+    *entry = (packed){.alpha = p->a.alpha, .transposed = p->a.transB != 0, .next = *done};
     const int64_t dims[] = {(int64_t)xcvm_packed_panels((size_t)p->columns), p->rows, XCVM_PACKED_COLUMNS};
-    float *panels = xcc_pack_floats(&k->r, 3, dims, &entry.panels);
+    float *panels = xcc_pack_floats(&k->r, 3, dims, &entry->panels);
     if (panels == NULL)
         return NULL;
     const size_t rows = (size_t)p->rows, columns = (size_t)p->columns;
     xcvm_packed_write(rows, columns, p->w->type.data, p->a.transB ? 1 : columns, p->a.transB ? rows : 1,
                       (float)p->a.alpha, panels);
-    return remember(k, &entry) ? entry.panels : NULL;
+    *done = entry;
+    return entry->panels;
 }
 
 /* What Gemm adds, as one number for each column or as a tensor of the result's shape. */
@@ -145,7 +151,7 @@ static void pack_product(packer *k, xcc_node *n)
 {
     product p;
     xcc_value *y = xcc_node_output(n, 0), *c, *z;
-    if (!describe(n, &p) || !gives_way(p.w) || !addend(k, &p, y, &c, &z))
+    if (!describe(n, &p) || !gives_way(k, p.w) || !addend(k, &p, y, &c, &z))
         return;
     xcc_value *panels = pack(k, &p);
     if (panels == NULL)
@@ -162,6 +168,8 @@ static void walk(packer *k, xcc_graph *g)
 {
     for (xcc_node *n = g->first, *next; n != NULL && k->r.status == XCVM_OK; n = next) {
         next = n->next;
+        if (!xcc_rewrite_ok(&k->r, xcc_poll(k->r.m)))
+            break;
         if (n->kind == XCC_INSTRUCTION) {
             pack_product(k, n);
             continue;
@@ -223,7 +231,7 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
         spread[i] = w->type.dims[i];
         columns *= spread[i];
     }
-    if (columns <= FEW_COLUMNS || columns > INT32_MAX)
+    if (columns <= FEW_COLUMNS || columns > INT32_MAX || !xcc_may_copy(r->m, w->type.bytes))
         return false;
     const int64_t dims[] = {(int64_t)xcvm_packed_panels((size_t)columns), flat[1], XCVM_PACKED_COLUMNS};
     xcc_value *weights, *bias = NULL;
@@ -254,8 +262,13 @@ xcvm_status xcc_pass_pack(xcc_module *m)
         {XCVM_OP_Add, residual, "of a tensor to a PackedGemm"},
         {XCVM_OP_ConvTranspose, of_a_point, "of a single position"},
     };
-    packer k = {.r = {.m = m}};
+    packer k = {.r = {.m = m}, .count = m->value_count};
+    const size_t bytes = k.count * sizeof *k.constants;
+    k.constants = xcvm_allocate_zeroed(m->allocator, bytes);
+    if (k.constants == NULL)
+        return xcc_out_of_memory(m);
     walk(&k, m->graph);
+    xcvm_deallocate(m->allocator, k.constants, bytes);
     XCVM_TRY(k.r.status);
     return xcc_rewrite_run(m, rules, sizeof rules / sizeof *rules, NULL);
 }

@@ -87,7 +87,7 @@ static bool conv(xcc_rewrite *r, xcc_node *n)
         return false;
     for (int i = 0; i < c.axes; i++)
         any = cut_axis(&a, i, &c) || any;
-    if (!any || !split_filter(a.w, &c, NULL))
+    if (!any || !xcc_may_copy(r->m, a.w->bytes) || !split_filter(a.w, &c, NULL))
         return false;
     int64_t dims[XCVM_MAX_RANK] = {a.w->dims[0], a.w->dims[1]};
     memcpy(dims + 2, c.size, (size_t)c.axes * sizeof *dims);

@@ -59,7 +59,7 @@ static xcvm_status read_tensor(const reader *r, xcc_wire wire, char name[NAME_SI
 {
     xcvm_arena arena = {.allocator = r->allocator};
     ProtobufCMessage *message;
-    xcvm_status status = xcc_message_unpack(&onnx__tensor_proto__descriptor, wire.at, (size_t)(wire.end - wire.at),
+    xcvm_status status = xcc_message_unpack(&onnx__tensor_proto__descriptor, wire.at, (size_t)(wire.end - wire.at), 0,
                                             &arena, &message, r->error);
     if (status == XCVM_OK) {
         const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;

@@ -34,6 +34,7 @@ static const struct option_group groups[] = {
     {"Measuring", options, COUNT_OF(options), 0},
     OPTION_GROUP("Inputs", input_options, struct bench_flags, input),
     OPTION_GROUP("Running", session_options, struct bench_flags, session),
+    LIMIT_GROUP(struct bench_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct bench_flags, program),
     LOADING_GROUP(struct bench_flags, program),
 };
@@ -53,7 +54,7 @@ struct timings {
 static xcvm_status repeat(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
                           struct progress *progress, xcvm_error *error)
 {
-    xcvm_run_options run = session_run_options(&flags->session);
+    xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
     for (int64_t i = 0; i < flags->warmup; i++)
         TRY(xcvm_session_run(session, &run, error));
     double start = now_seconds(), before = start;
@@ -137,14 +138,14 @@ static int run(const void *own, const struct arguments *arguments)
     xcvm_status status = program_open(path, &flags.program, &program, &error);
     if (status == XCVM_OK) {
         double start = now_seconds();
-        status = session_open(&program, &flags.session, &session, &error);
+        status = session_open(&program, &flags.program.limits, &flags.session, &session, &error);
         beginning.load = program.load_seconds + now_seconds() - start;
     }
     if (status == XCVM_OK)
         status = inputs_make(&program, &flags.input, flags.session.seed, &inputs, &error);
     if (status == XCVM_OK)
         status = inputs_bind(program.handle, session, inputs, &error);
-    const xcvm_run_options once = session_run_options(&flags.session);
+    const xcvm_run_options once = session_run_options(&flags.program.limits, &flags.session);
     if (status == XCVM_OK && flags.warm_session) {
         double start = now_seconds();
         status = xcvm_session_warm_up(session, &once, &error);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 struct compile_flags {
+    struct limit_flags limits;
     const char *output, *schedule, *layout, *weights, *target, *keep_c, *cc, *dump_after;
     struct text_list dims;
     int64_t optimization;
@@ -55,7 +56,10 @@ static const struct option options[] = {
      "print the passes and what they do, and compile nothing"},
 };
 
-static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
+static const struct option_group groups[] = {
+    {"Options", options, COUNT_OF(options), 0},
+    LIMIT_GROUP(struct compile_flags, limits),
+};
 static const struct compile_flags defaults = {.optimization = DEFAULT_OPTIMIZATION,
                                               .schedule = "memory",
                                               .layout = "blocked",
@@ -201,6 +205,7 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
                             .dump = flags->dump_after != NULL ? print_dump : NULL,
                             .tune = flags->tune,
                             .user = stdout};
+    compiler_limits(&flags->limits, &compiler);
     return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
 

@@ -35,6 +35,7 @@ static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct diff_flags, input),
     {"Comparing", options, COUNT_OF(options), 0},
     OPTION_GROUP("Running", session_options, struct diff_flags, session),
+    LIMIT_GROUP(struct diff_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct diff_flags, program),
     LOADING_GROUP(struct diff_flags, program),
 };
@@ -239,7 +240,7 @@ static xcvm_status run_side(struct diffing *diffing, struct side *side, const st
                             xcvm_value *const *values, xcvm_error *error)
 {
     xcvm_program *program = side->program.handle;
-    TRY(session_open(&side->program, &diffing->flags->session, &side->session, error));
+    TRY(session_open(&side->program, &diffing->flags->program.limits, &diffing->flags->session, &side->session, error));
     size_t count = xcvm_program_input_count(program);
     xcvm_value **own = memory_take(count, sizeof *own);
     for (size_t i = 0; i < count; i++)
@@ -254,7 +255,7 @@ static xcvm_status run_side(struct diffing *diffing, struct side *side, const st
                               .want_attributes = side != first};
     if (!diffing->flags->outputs_only)
         xcvm_session_set_observer(side->session, &observer);
-    xcvm_run_options run = session_run_options(&diffing->flags->session);
+    xcvm_run_options run = session_run_options(&diffing->flags->program.limits, &diffing->flags->session);
     status = xcvm_session_run(side->session, &run, error);
     forget_counts(diffing);
     return status;

@@ -45,6 +45,7 @@ static const struct option_group groups[] = {
     {"Measuring", options, COUNT_OF(options), 0},
     OPTION_GROUP("Inputs", input_options, struct profile_flags, input),
     OPTION_GROUP("Running", session_options, struct profile_flags, session),
+    LIMIT_GROUP(struct profile_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct profile_flags, program),
     LOADING_GROUP(struct profile_flags, program),
 };
@@ -88,7 +89,7 @@ static uint64_t now_ns(void)
 static xcvm_status repeat(struct profiling *profiling, struct progress *progress, xcvm_error *error)
 {
     const struct profile_flags *flags = profiling->flags;
-    xcvm_run_options run = session_run_options(&flags->session);
+    xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
     if (flags->warm_session)
         TRY(xcvm_session_warm_up(profiling->session, &run, error));
     for (int64_t i = 0; i < flags->warmup; i++)
@@ -147,7 +148,7 @@ static xcvm_status take(struct profiling *profiling, const char *path, xcvm_erro
 {
     const struct profile_flags *flags = profiling->flags;
     TRY(program_open(path, &flags->program, &profiling->program, error));
-    TRY(session_open(&profiling->program, &flags->session, &profiling->session, error));
+    TRY(session_open(&profiling->program, &flags->program.limits, &flags->session, &profiling->session, error));
     TRY(inputs_make(&profiling->program, &flags->input, flags->session.seed, &profiling->inputs, error));
     TRY(inputs_bind(profiling->program.handle, profiling->session, profiling->inputs, error));
     return measure(profiling, error);

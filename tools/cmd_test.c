@@ -47,6 +47,7 @@ static const struct option options[] = {
 static const struct option_group groups[] = {
     {"Testing", options, COUNT_OF(options), 0},
     OPTION_GROUP("Running", session_options, struct test_flags, session),
+    LIMIT_GROUP(struct test_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct test_flags, program),
     LOADING_GROUP(struct test_flags, program),
 };
@@ -139,7 +140,7 @@ static enum verdict run_sets(const struct testing *testing, const struct program
                              char *const *sets, bool shape_only, struct buffer *text)
 {
     struct comparison worst = {.agrees = true};
-    xcvm_run_options run = session_run_options(&testing->flags->session);
+    xcvm_run_options run = session_run_options(&testing->flags->program.limits, &testing->flags->session);
     size_t count = 0;
     for (; sets[count] != NULL; count++) {
         const char *name = strrchr(sets[count], '/') + 1;
@@ -185,7 +186,7 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     xcvm_error error = {.pc = -1};
     xcvm_status status = program_open(own != NULL ? own : test->model, &testing->flags->program, &program, &error);
     if (status == XCVM_OK)
-        status = session_open(&program, &testing->flags->session, &session, &error);
+        status = session_open(&program, &testing->flags->program.limits, &testing->flags->session, &session, &error);
     enum verdict verdict = VERDICT_FAIL;
     if (status == XCVM_OK) {
         char **sets = data_sets_find(test->folder);

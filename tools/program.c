@@ -22,6 +22,13 @@ const struct option model_options[6] = {
      "make groups of neighbouring instructions one function each, with the C compiler"},
 };
 
+const struct option limit_options[2] = {
+    {"max-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct limit_flags, max_memory), 0, 0,
+     "bytes that compiling a model, and then a session, may hold at once, as 512M; 0: no limit"},
+    {"timeout-ms", 0, "MS", OPTION_INT, offsetof(struct limit_flags, timeout_ms), 0, INT64_MAX / 1000000,
+     "stop compiling a model, or a run, that takes longer; 0: no limit"},
+};
+
 const struct option loading_options[5] = {
     {"copy", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, copy), 0, 0,
      "read the constants into memory instead of mapping the file"},
@@ -89,6 +96,12 @@ int compiler_level(int64_t level) { return level == 0 ? -1 : (int)level; }
 
 xcvm_dtype compiler_weights(const char *name) { return xcvm_dtype_from_name(name); }
 
+void compiler_limits(const struct limit_flags *flags, xcc_options *options)
+{
+    options->memory_limit = (size_t)flags->max_memory;
+    options->timeout_ns = (uint64_t)flags->timeout_ms * 1000000;
+}
+
 /* Both callbacks of the compiler get the same `user`. */
 struct compiling {
     struct progress progress;
@@ -151,6 +164,7 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
                            .weights = compiler_weights(flags->weights),
                            .tune = flags->tune,
                            .flush_subnormals = flags->flush_subnormals};
+    compiler_limits(&flags->limits, &options);
     if (flags->fuse) {
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
         options.fuse = program->library.path;

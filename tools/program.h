@@ -27,8 +27,17 @@ enum { DEFAULT_OPTIMIZATION = 2 };
             "take and give subnormal numbers (of f32 below 1.2e-38) as zero, in constants that are folded as in runs"  \
     }
 
+/* Bounds of a compilation, and of a session where there is one. */
+struct limit_flags {
+    uint64_t max_memory;
+    int64_t timeout_ms;
+};
+extern const struct option limit_options[2];
+#define LIMIT_GROUP(type, member) OPTION_GROUP("Limits", limit_options, type, member)
+
 /* Options of every subcommand that takes a PROG. */
 struct program_flags {
+    struct limit_flags limits;
     struct text_list dims; /* NAME=SIZE */
     int64_t optimization;
     const char *layout, *weights;
@@ -68,6 +77,7 @@ void dims_release(struct dims *dims);
 int compiler_level(int64_t level);
 /* The type of --weights. */
 xcvm_dtype compiler_weights(const char *name);
+void compiler_limits(const struct limit_flags *flags, xcc_options *options);
 
 /* For a text that names files outside of its folder. */
 #define ANY_PATH_HINT " (\"xcvm asm --any-path\" makes a program of a text that may)"

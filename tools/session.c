@@ -4,13 +4,9 @@
 #include <limits.h>
 #include <stdio.h>
 
-const struct option session_options[6] = {
+const struct option session_options[4] = {
     {"threads", 't', "N", OPTION_INT, offsetof(struct session_flags, threads), 0, 1024,
      "worker threads, this one included; 0: what affinity and the cgroup's quota allow"},
-    {"max-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct session_flags, max_memory), 0, 0,
-     "bytes that the session may hold at once, as 512M; 0: no limit"},
-    {"timeout-ms", 0, "MS", OPTION_INT, offsetof(struct session_flags, timeout_ms), 0, INT64_MAX / 1000000,
-     "stop a run that takes longer; 0: no limit"},
     {"fuel", 0, "N", OPTION_INT, offsetof(struct session_flags, fuel), 0, INT64_MAX,
      "stop a run of more than N instructions; 0: no limit"},
     {"seed", 0, "N", OPTION_INT, offsetof(struct session_flags, seed), 0, INT64_MAX,
@@ -25,12 +21,12 @@ static bool print_text(void *user, const char *text)
     return fputs(text, stdout) >= 0;
 }
 
-xcvm_status session_open(const struct program *program, const struct session_flags *flags, xcvm_session **session,
-                         xcvm_error *error)
+xcvm_status session_open(const struct program *program, const struct limit_flags *limits,
+                         const struct session_flags *flags, xcvm_session **session, xcvm_error *error)
 {
     xcvm_session_options options = {.size = sizeof options,
                                     .threads = (int)flags->threads,
-                                    .memory_limit = (size_t)flags->max_memory,
+                                    .memory_limit = (size_t)limits->max_memory,
                                     .seed = (uint64_t)flags->seed,
                                     .strict_types = flags->strict_types,
                                     .flush_subnormals = program->flush_subnormals,
@@ -38,9 +34,9 @@ xcvm_status session_open(const struct program *program, const struct session_fla
     return xcvm_session_create(program->handle, &options, session, error);
 }
 
-xcvm_run_options session_run_options(const struct session_flags *flags)
+xcvm_run_options session_run_options(const struct limit_flags *limits, const struct session_flags *flags)
 {
     return (xcvm_run_options){.size = sizeof(xcvm_run_options),
                               .fuel = (uint64_t)flags->fuel,
-                              .timeout_ns = (uint64_t)flags->timeout_ms * 1000000};
+                              .timeout_ns = (uint64_t)limits->timeout_ms * 1000000};
 }

@@ -33,8 +33,10 @@ struct xcc_lowering {
     size_t output_count; /* up to the last that has a name */
     struct xcc_attribute *attributes;
     size_t attribute_count;
-    bool poisoned;     /* failed because a node in a body did, which is noted already */
-    uint32_t first_id; /* values with an id from here on were made by this lowering */
+    xcc_table attribute_names; /* their indices, where there are many */
+    bool poisoned;             /* failed because a node in a body did, which is noted already */
+    uint32_t first_id;         /* values with an id from here on were made by this lowering */
+    uint32_t number;           /* of the lowering, from 1 on: the mark of values that are its results already */
 };
 
 /* ---- Operands and results ---- */

@@ -64,6 +64,7 @@ xcc_value *xcc_result(xcc_lowering *n, size_t i)
     if (name != NULL) {
         if (is_model_output(n, name))
             v->name = name;
+        v->mark = n->number;
         n->outputs[i] = v;
     }
     return v;
@@ -76,12 +77,11 @@ xcvm_status xcc_bind(xcc_lowering *n, size_t i, xcc_value *value)
     if (!xcc_wants(n, i))
         return XCVM_OK;
     const char *name = n->proto->output[i];
-    bool fresh = value->id >= n->first_id && value->graph == n->b.graph;
-    for (size_t k = 0; k < n->output_count && fresh; k++)
-        fresh = n->outputs[k] != value;
+    const bool fresh = value->id >= n->first_id && value->graph == n->b.graph && value->mark != n->number;
     n->outputs[i] = value;
     if (!fresh)
         return XCVM_OK;
+    value->mark = n->number;
     if (!is_model_output(n, name))
         return xcc_value_rename(value, name);
     value->name = name;

@@ -143,21 +143,21 @@ START_TEST(sparse_tensors)
     sparse.dims = dims;
     static const float expected[] = {0, 5, 0, 0, 0, 6};
     xcc_tensor t;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_OK);
     ck_assert_mem_eq(t.data, expected, sizeof expected);
     indices.n_dims = 2;
     indices.dims = pairs;
     indices.n_int64_data = 4;
     indices.int64_data = coordinates;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_OK);
     ck_assert_mem_eq(t.data, expected, sizeof expected);
     coordinates[3] = 3;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_INVALID_MODEL);
     sparse.indices = NULL;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_INVALID_MODEL);
     sparse.indices = &indices;
     dims[0] = dims[1] = 1 << 20;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_UNSUPPORTED);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_UNSUPPORTED);
 }
 END_TEST
 
