@@ -86,7 +86,8 @@ xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, vo
     XCVM_CHECK(error, dtype != XCVM_STRING, INVALID_ARGUMENT, "string tensors are made with xcvm_string_tensor_create");
     XCVM_CHECK(error, data != NULL || bytes == 0, INVALID_ARGUMENT, "data is NULL");
     size_t alignment = xcvm_dtype_size(dtype);
-    alignment = alignment > 8 ? 8 : alignment != 0 ? alignment : 1;
+    /* Of three bytes (f24) no element is aligned to more than one. */
+    alignment = alignment > 8 ? 8 : alignment != 0 && alignment % 2 == 0 ? alignment : 1;
     XCVM_CHECK(error, (uintptr_t)data % alignment == 0, INVALID_ARGUMENT,
                "data of element type %s must be aligned to %zu bytes", xcvm_dtype_name(dtype), alignment);
     /* The handle comes first: once the storage exists, releasing it would call `release`, which a failure must not. */

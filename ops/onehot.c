@@ -16,11 +16,11 @@ XCVM_SHAPE_RULE_OF(OneHot)
     const xcvm_value *indices = a->indices;
     int64_t dims[XCVM_MAX_RANK], depth = XCVM_ANY_DIM;
     int axis;
-    XCVM_REQUIRE(t, !xcvm_dims_known(a->depth) || xcvm_element_count(a->depth) == 1, SHAPE_MISMATCH,
-                 "depth must have one element");
+    bool depth_known;
+    XCVM_TRY(xcvm_scalar_check(t->error, a->depth, "depth", &depth_known));
     XCVM_REQUIRE(t, !xcvm_dims_known(a->values) || xcvm_element_count(a->values) == 2, SHAPE_MISMATCH,
                  "values must have two elements");
-    if (a->depth->data != NULL) {
+    if (depth_known) {
         depth = xcvm_element_as_int(a->depth, 0);
         XCVM_REQUIRE(t, depth >= 0, OUT_OF_RANGE, "depth is %lld", (long long)depth);
     }

@@ -53,8 +53,8 @@ XCVM_SHAPE_RULE_OF(Pad)
     padding p;
     bool known;
     unsigned touched;
-    XCVM_REQUIRE(t, a->value == NULL || !xcvm_dims_known(a->value) || xcvm_element_count(a->value) == 1, SHAPE_MISMATCH,
-                 "value must have one element");
+    if (a->value != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->value, "value", &known));
     if (x->rank < 0) {
         xcvm_set_unknown(a->y, a->y->dtype, -1);
         return XCVM_OK;

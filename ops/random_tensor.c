@@ -102,8 +102,11 @@ XCVM_KERNEL(Multinomial)
 
 XCVM_SHAPE_RULE_OF(Dropout)
 {
-    XCVM_REQUIRE(t, a->ratio == NULL || a->ratio->rank <= 0 || (a->ratio->rank == 1 && a->ratio->dims[0] <= 1),
-                 SHAPE_MISMATCH, "ratio must be one number");
+    bool known;
+    if (a->ratio != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->ratio, "ratio", &known));
+    if (a->training_mode != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->training_mode, "training_mode", &known));
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
     if (a->mask != NULL)
         xcvm_value_set_tensor(a->mask, XCVM_BOOL, a->x->rank, a->x->dims);
@@ -113,12 +116,14 @@ XCVM_SHAPE_RULE_OF(Dropout)
 XCVM_KERNEL(Dropout)
 {
     const size_t count = xcvm_element_count(a->x);
-    const bool training = a->training_mode != NULL && xcvm_element_count(a->training_mode) == 1 &&
-                          *XCVM_CDATA(uint8_t, a->training_mode) != 0;
-    const double ratio =
-        a->ratio != NULL && xcvm_element_count(a->ratio) == 1 ? xcvm_element_as_double(a->ratio, 0) : 0.5;
+    int64_t training = 0;
+    double ratio = 0.5;
+    if (a->training_mode != NULL)
+        XCVM_TRY(xcvm_read_int(k->error, a->training_mode, "training_mode", &training));
+    if (a->ratio != NULL)
+        XCVM_TRY(xcvm_read_double(k->error, a->ratio, "ratio", &ratio));
     XCVM_CHECK(k->error, ratio >= 0 && ratio < 1, OUT_OF_RANGE, "ratio is %g, it must be in [0, 1)", ratio);
-    if (!training || ratio == 0) {
+    if (training == 0 || ratio == 0) {
         if (a->y->data != a->x->data && a->x->bytes != 0)
             memcpy(a->y->data, a->x->data, a->x->bytes);
         if (a->mask != NULL && count != 0)

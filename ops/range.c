@@ -37,15 +37,12 @@ static xcvm_status count_of(const xcvm_typing *t, const xcvm_Range_args *a, int6
 
 XCVM_SHAPE_RULE_OF(Range)
 {
-    const xcvm_value *ends[3] = {a->start, a->limit, a->delta};
-    bool known = true;
+    bool start_known, limit_known, delta_known;
     int64_t count = XCVM_ANY_DIM;
-    for (int i = 0; i < 3; i++) {
-        XCVM_REQUIRE(t, !xcvm_dims_known(ends[i]) || xcvm_element_count(ends[i]) == 1, SHAPE_MISMATCH,
-                     "start, limit and delta must have one element each");
-        known = known && ends[i]->data != NULL;
-    }
-    if (known)
+    XCVM_TRY(xcvm_scalar_check(t->error, a->start, "start", &start_known));
+    XCVM_TRY(xcvm_scalar_check(t->error, a->limit, "limit", &limit_known));
+    XCVM_TRY(xcvm_scalar_check(t->error, a->delta, "delta", &delta_known));
+    if (start_known && limit_known && delta_known)
         XCVM_TRY(count_of(t, a, &count));
     xcvm_value_set_tensor(a->y, a->y->dtype, 1, &count);
     return XCVM_OK;
@@ -69,9 +66,10 @@ XCVM_SHAPE_RULE_OF(Range)
 
 XCVM_KERNEL(Range)
 {
-    (void)k;
     size_t count = xcvm_element_count(a->y);
-    double start = xcvm_element_as_double(a->start, 0), delta = xcvm_element_as_double(a->delta, 0);
+    double start, delta;
+    XCVM_TRY(xcvm_read_double(k->error, a->start, "start", &start));
+    XCVM_TRY(xcvm_read_double(k->error, a->delta, "delta", &delta));
     switch ((xcvm_dtype)a->y->dtype) {
     case XCVM_F32:
         FILL_FLOAT(float, (float));

@@ -23,7 +23,7 @@ static xcvm_status count_pieces(xcvm_kernel *k, const xcvm_SplitToSequence_args 
         return XCVM_OK;
     XCVM_CHECK(k->error, a->split->rank <= 1, SHAPE_MISMATCH, "split has rank %d, at most 1 is needed", a->split->rank);
     if (a->split->rank == 0) {
-        *piece = xcvm_index_at(a->split, 0);
+        XCVM_TRY(xcvm_read_int(k->error, a->split, "split", piece));
         XCVM_CHECK(k->error, *piece > 0, OUT_OF_RANGE, "split is %lld", (long long)*piece);
         *count = (size_t)(dim / *piece + (dim % *piece != 0));
         return XCVM_OK;

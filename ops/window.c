@@ -177,6 +177,12 @@ static xcvm_status check_per_channel(const xcvm_typing *t, const xcvm_value *q, 
     return XCVM_OK;
 }
 
+static xcvm_status check_scalar(const xcvm_typing *t, const xcvm_value *scalar, const char *what)
+{
+    bool known;
+    return scalar != NULL ? xcvm_scalar_check(t->error, scalar, what, &known) : XCVM_OK;
+}
+
 static int64_t output_channels(const xcvm_value *w) { return w->rank > 0 ? w->dims[0] : XCVM_ANY_DIM; }
 
 XCVM_SHAPE_RULE(Conv)
@@ -184,7 +190,7 @@ XCVM_SHAPE_RULE(Conv)
     if (t->row->opcode == XCVM_OP_ConvInteger) {
         const xcvm_ConvInteger_args *a = t->args;
         conv_operands o = CONV_OPERANDS(a);
-        XCVM_TRY(check_per_channel(t, a->x_zero_point, 1, "x_zero_point"));
+        XCVM_TRY(check_scalar(t, a->x_zero_point, "x_zero_point"));
         XCVM_TRY(check_per_channel(t, a->w_zero_point, output_channels(a->w), "w_zero_point"));
         return conv_shape(t, &o);
     }
@@ -211,12 +217,12 @@ XCVM_SHAPE_RULE_OF(QLinearConv)
     conv_operands o = CONV_OPERANDS(a);
     o.b = a->b;
     const int64_t outputs = output_channels(a->w);
-    XCVM_TRY(check_per_channel(t, a->x_scale, 1, "x_scale"));
-    XCVM_TRY(check_per_channel(t, a->x_zero_point, 1, "x_zero_point"));
+    XCVM_TRY(check_scalar(t, a->x_scale, "x_scale"));
+    XCVM_TRY(check_scalar(t, a->x_zero_point, "x_zero_point"));
     XCVM_TRY(check_per_channel(t, a->w_scale, outputs, "w_scale"));
     XCVM_TRY(check_per_channel(t, a->w_zero_point, outputs, "w_zero_point"));
-    XCVM_TRY(check_per_channel(t, a->y_scale, 1, "y_scale"));
-    XCVM_TRY(check_per_channel(t, a->y_zero_point, 1, "y_zero_point"));
+    XCVM_TRY(check_scalar(t, a->y_scale, "y_scale"));
+    XCVM_TRY(check_scalar(t, a->y_zero_point, "y_zero_point"));
     return conv_shape(t, &o);
 }
 

@@ -108,16 +108,18 @@ static bool comparable(const xcvm_value *value)
     return kind != XCVM_KIND_NULL && kind != XCVM_KIND_OPAQUE;
 }
 
-/* What a copy takes, about. */
-static uint64_t bytes_of(const xcvm_value *value)
+/* What a copy takes, about; no more than somewhat above `most` is counted, since lists that share their items have
+ * exponentially many. */
+static uint64_t bytes_of(const xcvm_value *value, uint64_t most)
 {
     enum { HEADER = 256 };
     xcvm_kind kind = value != NULL ? xcvm_value_kind(value) : XCVM_KIND_NULL;
     uint64_t bytes = HEADER;
     if (kind == XCVM_KIND_TENSOR)
         bytes += xcvm_value_bytes(value);
-    for (size_t i = 0; (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL) && i < xcvm_value_count(value); i++)
-        bytes += bytes_of(xcvm_value_item(value, i));
+    const bool is_list = kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL;
+    for (size_t i = 0; is_list && i < xcvm_value_count(value) && bytes <= most; i++)
+        bytes += bytes_of(xcvm_value_item(value, i), most - bytes);
     return bytes;
 }
 
@@ -125,7 +127,7 @@ static uint64_t bytes_of(const xcvm_value *value)
 static bool can_keep(struct diffing *diffing, const xcvm_value *value)
 {
     if (diffing->not_kept == 0)
-        diffing->kept_bytes += bytes_of(value);
+        diffing->kept_bytes += bytes_of(value, diffing->flags->keep);
     if (diffing->not_kept == 0 && diffing->kept_bytes <= diffing->flags->keep)
         return true;
     diffing->not_kept++;

@@ -117,33 +117,6 @@ static xcvm_status fail_missing(const xcvm_session *s, xcvm_error *error)
                           missing == 1 ? "an input is not" : "inputs are not", list);
 }
 
-/* Whether a tensor and a value have memory in common. */
-static bool overlap(const xcvm_value *tensor, const xcvm_value *value)
-{
-    if (xcvm_kind_is_list(value->kind)) {
-        for (uint32_t i = 0; i < value->count; i++)
-            if (overlap(tensor, xcvm_items(value) + i))
-                return true;
-        return false;
-    }
-    const char *a = tensor->data, *b = value->data;
-    return tensor->bytes > 0 && value->bytes > 0 && a < b + value->bytes && b < a + tensor->bytes;
-}
-
-static xcvm_status check_target(const xcvm_session *s, size_t index, xcvm_error *error)
-{
-    const xcvm_image *image = &s->program->image;
-    for (size_t i = 0; i < image->input_count; i++)
-        XCVM_CHECK(error, !overlap(&s->targets[index], &s->inputs[i]), INVALID_ARGUMENT,
-                   "the tensor bound to output \"%.100s\" overlaps that of input \"%.100s\"",
-                   image->outputs[index].name, image->inputs[i].name);
-    for (size_t i = 0; i < index; i++)
-        XCVM_CHECK(error, !overlap(&s->targets[index], &s->targets[i]), INVALID_ARGUMENT,
-                   "the tensors bound to outputs \"%.100s\" and \"%.100s\" overlap", image->outputs[i].name,
-                   image->outputs[index].name);
-    return XCVM_OK;
-}
-
 xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error)
 {
     const xcvm_program *program = s->program;
@@ -161,9 +134,7 @@ xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error)
                    image->inputs[link->first_input].name, (unsigned)link->first_dim, (long long)second,
                    image->inputs[link->input].name, (unsigned)link->dim);
     }
-    for (size_t i = 0; i < image->output_count; i++)
-        if (s->targets[i].kind != XCVM_KIND_NULL)
-            XCVM_TRY(check_target(s, i, error));
+    XCVM_TRY(xcvm_session_check_overlap(s, error));
     s->bound_anew = false;
     return XCVM_OK;
 }

@@ -128,8 +128,14 @@ xcvm_status xcvm_find_makers(xcvm_verifier *v)
             const writer *w = instruction->in[0] > 0 ? &writers[instruction->in[0]] : NULL;
             bool only = given[step->target]++ == 0;
             bool direct = only && w != NULL && w->block == b + 1 && w->pc >= 0;
-            program->makers[step->target] = direct ? (xcvm_maker){w->pc, w->result} : (xcvm_maker){-1, 0};
+            program->makers[step->target] = direct ? (xcvm_maker){w->pc, w->result, -1} : (xcvm_maker){-1, 0, -1};
         }
     }
+    for (size_t i = image->output_count; i-- > 0;)
+        if (program->makers[i].pc >= 0) {
+            xcvm_step *step = &program->steps[program->makers[i].pc];
+            program->makers[i].next = step->target;
+            step->target = (int32_t)i;
+        }
     return XCVM_OK;
 }

@@ -34,7 +34,8 @@ typedef struct xcvm_step {
     uint8_t alias;         /* xcvm_alias; the operand is alias_operand */
     bool stable; /* result types follow from the program's inputs' types alone: infer once for one set of them */
     uint32_t alias_operand;
-    int32_t target;       /* of a jump; the input or output of In and Out; the program's `fused` entry; else -1 */
+    int32_t target;       /* of a jump; the input or output of In and Out; the program's `fused` entry; of a kernel,
+                           * the first output that it makes; else -1 */
     size_t args_offset;   /* of its argument struct in a session's argument block */
     size_t in_at, out_at; /* of its operands and results in a session's flat pointer arrays */
 } xcvm_step;
@@ -49,6 +50,7 @@ typedef struct xcvm_dim_link {
 typedef struct xcvm_maker {
     int32_t pc;
     uint32_t result;
+    int32_t next; /* another output that the same instruction makes, or -1 */
 } xcvm_maker;
 
 /* A Fused instruction, its indices checked. */

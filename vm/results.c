@@ -19,7 +19,7 @@ static xcvm_status infer(xcvm_session *s, size_t pc)
     for (size_t i = 0; i < typing.out_count; i++)
         if (typing.out[i] != NULL)
             reset(typing.out[i]);
-    XCVM_TRY(xcvm_infer(&typing));
+    XCVM_TRY(xcvm_infer_run(&typing));
     bool settled = s->program->steps[pc].stable;
     for (size_t i = 0; i < typing.in_count && settled; i++)
         settled = instruction->in[i] <= 0 || s->typed[instruction->in[i]];
@@ -62,11 +62,10 @@ static void share(xcvm_value *result, const xcvm_value *operand)
 static bool use_target(const xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
 {
     const xcvm_program *program = s->program;
-    for (size_t i = 0; s->direct[pc] && i < program->image.output_count; i++) {
+    for (int32_t i = s->direct[pc] ? program->steps[pc].target : -1; i >= 0; i = program->makers[i].next) {
         const xcvm_value *target = &s->targets[i];
-        const xcvm_maker *maker = &program->makers[i];
-        if (maker->pc == (int32_t)pc && maker->result == index && target->kind == XCVM_KIND_TENSOR &&
-            target->dtype == result->dtype && xcvm_same_shape(target, result)) {
+        if (program->makers[i].result == index && target->kind == XCVM_KIND_TENSOR && target->dtype == result->dtype &&
+            xcvm_same_shape(target, result)) {
             lend(result, target->data, XCVM_HOME_CALLER);
             return true;
         }

@@ -54,9 +54,9 @@ static xcvm_status test_condition(xcvm_session *s, size_t pc, bool *condition)
     char text[192];
     XCVM_CHECK(s->kernel.error, v->kind == XCVM_KIND_TENSOR && v->dtype == XCVM_BOOL, TYPE_MISMATCH,
                "cond is %s, a bool tensor is needed", xcvm_value_describe(v, text, sizeof text));
-    XCVM_CHECK(s->kernel.error, xcvm_element_count(v) == 1, SHAPE_MISMATCH,
-               "cond is %s, a tensor of one element is needed", xcvm_value_describe(v, text, sizeof text));
-    *condition = *XCVM_CDATA(uint8_t, v) != 0;
+    int64_t value;
+    XCVM_TRY(xcvm_read_int(s->kernel.error, v, "cond", &value));
+    *condition = value != 0;
     return XCVM_OK;
 }
 

@@ -72,6 +72,8 @@ static inline void xcvm_session_release(xcvm_value *v)
 void xcvm_session_unsettle(xcvm_session *s);
 /* Before a run: everything is bound and agrees, and nothing bound to be written overlaps another. */
 xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error);
+/* Part of that: no tensor bound to an output overlaps anything else that is bound. */
+xcvm_status xcvm_session_check_overlap(const xcvm_session *s, xcvm_error *error);
 /* Whether a value is what is declared or noted: OK, TYPE_MISMATCH or SHAPE_MISMATCH. */
 xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value);
 /* Whether all values of a type differ in nothing but their elements, which are not strings. */

@@ -162,13 +162,16 @@ static bool overlaps_any(const kept_boxes *kept, const box *b, double threshold)
 XCVM_KERNEL(NonMaxSuppression)
 {
     const int64_t samples = a->scores->dims[0], classes = a->scores->dims[1], boxes = a->scores->dims[2];
-    int64_t most = a->max_output_boxes_per_class != NULL && xcvm_element_count(a->max_output_boxes_per_class) != 0
-                       ? xcvm_element_as_int(a->max_output_boxes_per_class, 0)
-                       : 0;
+    int64_t most = 0;
+    double iou = 0, least = -(double)INFINITY;
+    if (a->max_output_boxes_per_class != NULL)
+        XCVM_TRY(xcvm_read_int(k->error, a->max_output_boxes_per_class, "max_output_boxes_per_class", &most));
+    if (a->iou_threshold != NULL)
+        XCVM_TRY(xcvm_read_double(k->error, a->iou_threshold, "iou_threshold", &iou));
+    if (a->score_threshold != NULL)
+        XCVM_TRY(xcvm_read_double(k->error, a->score_threshold, "score_threshold", &least));
     most = most < 0 ? 0 : most < boxes ? most : boxes;
-    const double iou = a->iou_threshold != NULL ? xcvm_element_as_double(a->iou_threshold, 0) : 0;
     XCVM_CHECK(k->error, iou >= 0 && iou <= 1, OUT_OF_RANGE, "iou_threshold is %g, it must be from 0 to 1", iou);
-    const double least = a->score_threshold != NULL ? xcvm_element_as_double(a->score_threshold, 0) : -INFINITY;
 
     /* The list of selected boxes grows in the scratch block, behind the candidates and the boxes kept for a class. */
     size_t per_class, rows, bytes;

@@ -233,18 +233,14 @@ XCVM_KERNEL(Shrink)
 
 XCVM_KERNEL(Clip)
 {
-    XCVM_CHECK(k->error, a->min == NULL || xcvm_element_count(a->min) == 1, SHAPE_MISMATCH,
-               "min has %zu elements, 1 is needed", xcvm_element_count(a->min));
-    XCVM_CHECK(k->error, a->max == NULL || xcvm_element_count(a->max) == 1, SHAPE_MISMATCH,
-               "max has %zu elements, 1 is needed", xcvm_element_count(a->max));
+    double p[] = {-(double)INFINITY, (double)INFINITY};
+    if (a->min != NULL)
+        XCVM_TRY(xcvm_read_double(k->error, a->min, "min", &p[0]));
+    if (a->max != NULL)
+        XCVM_TRY(xcvm_read_double(k->error, a->max, "max", &p[1]));
     if (!xcvm_dtype_is_float(a->x->dtype)) {
         xcvm_clip_int(a->y, a->x, a->min, a->max);
         return XCVM_OK;
     }
-    double p[] = {-(double)INFINITY, (double)INFINITY};
-    if (a->min != NULL)
-        p[0] = xcvm_element_as_double(a->min, 0);
-    if (a->max != NULL)
-        p[1] = xcvm_element_as_double(a->max, 0);
     return run(k, a->y, a->x, map_Clip, XCVM_OP_Clip, CHEAP, p);
 }

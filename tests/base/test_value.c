@@ -97,6 +97,18 @@ START_TEST(bad_tensors)
 }
 END_TEST
 
+/* Elements of three bytes lie anywhere. */
+START_TEST(wrapped_anywhere)
+{
+    char data[8];
+    for (size_t shift = 0; shift < 3; shift++) {
+        xcvm_value *tensor;
+        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F24, 1, dims2(1, 0), data + shift, NULL, NULL, &tensor, NULL), XCVM_OK);
+        xcvm_value_release(tensor);
+    }
+}
+END_TEST
+
 static void count_release(void *user) { ++*(int *)user; }
 
 START_TEST(wrapped)
@@ -226,6 +238,7 @@ Suite *suite_base_value(void)
     tcase_add_test(tests, descriptions);
     tcase_add_test(tests, tensors);
     tcase_add_test(tests, bad_tensors);
+    tcase_add_test(tests, wrapped_anywhere);
     tcase_add_test(tests, wrapped);
     tcase_add_test(tests, strings);
     tcase_add_test(tests, lists);

@@ -263,4 +263,26 @@ for command in run bench profile; do
     code 0
 done
 
+# Lists that share their items have exponentially many: what is printed has an end.
+{
+    echo 'xcvm 1'
+    echo 'output y seq(f32)'
+    echo '$1 = SequenceConstruct([f32[] 1, f32[] nan])'
+    for i in $(seq 2 14); do
+        echo "\$$i = SequenceConstruct([\$$((i - 1)), \$$((i - 1)), \$$((i - 1)), \$$((i - 1)), \$$((i - 1)), \$$((i - 1))])"
+    done
+    echo 'Out($14, name="y")'
+} >nested.xcvm
+run asm nested.xcvm -o nested.bin
+code 0
+run run nested.bin
+code 0
+out_has '... 6 items)'
+run run nested.bin --trace-shapes --trace-values
+code 0
+run run nested.bin --output y=@nested.pb
+code 3
+err_has 'more than 4194304 values'
+check test ! -e nested.pb
+
 finish

@@ -70,6 +70,39 @@ START_TEST(described)
 }
 END_TEST
 
+/* The strings of a mapped file are those that were verified, whatever is written over it. */
+START_TEST(overwritten_strings)
+{
+    char path[] = "/tmp/xcvm_test_XXXXXX";
+    const int file = mkstemp(path);
+    test_bytes b = assemble("output y ?\n"
+                            "constant s str[2] = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaa\" \"b\"\n"
+                            "$1 = Gather(@s, i64[1] 0)\n"
+                            "Out($1, name=\"y\")\n");
+    xcvm_program *program = NULL;
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(pwrite(file, b.at, b.length, 0), (ssize_t)b.length);
+    ck_assert_int_eq(xcvm_program_load_file(path, NULL, &program, NULL), XCVM_OK);
+    const xcvm_image *image = &program->image;
+    size_t spans = (size_t)image->data_offset, length;
+    for (size_t i = 0; i < image->constant_count; i++)
+        if (image->constants[i].value.dtype == XCVM_STRING)
+            spans += (size_t)image->constants[i].offset;
+    const xcvm_string broken = {.offset = UINT64_C(1) << 40, .length = UINT64_C(1) << 20};
+    ck_assert_int_eq(pwrite(file, &broken, sizeof broken, (off_t)spans), (ssize_t)sizeof broken);
+    xcvm_session *session = open_plain(program);
+    run(session);
+    const char *string = xcvm_value_string(xcvm_session_output(session, 0), 0, &length);
+    ck_assert_uint_eq(length, 29);
+    ck_assert_mem_eq(string, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 29);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    test_bytes_free(&b);
+    close(file);
+    unlink(path);
+}
+END_TEST
+
 static void check_file_refused(const char *path, xcvm_status expected, const char *part)
 {
     xcvm_program *program = NULL;
@@ -170,4 +203,7 @@ START_TEST(broken_bytes)
 END_TEST
 
 Suite *suite_vm_load(void);
-Suite *suite_vm_load(void) { return SUITE_OF("vm_load", bytes_at_any_address, described, files, broken_bytes); }
+Suite *suite_vm_load(void)
+{
+    return SUITE_OF("vm_load", bytes_at_any_address, described, overwritten_strings, files, broken_bytes);
+}
