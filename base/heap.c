@@ -163,12 +163,14 @@ void xcvm_heap_destroy(xcvm_heap *heap)
     finish_if_done(heap);
 }
 
-/* A free block of at least `capacity` bytes but not above a quarter more, taken out of its bin; or NULL. */
+/* A free block of at least `capacity` bytes but not above a quarter more, taken out of its bin; or NULL. A large one
+ * may be twice as large where memory has no limit: the fewer of them take turns, the more of each is still in a cache.
+ */
 static block *take_cached(xcvm_heap *heap, size_t capacity)
 {
     if (heap->cached < capacity)
         return NULL;
-    size_t most = capacity + capacity / 4;
+    const size_t most = capacity >= LARGE && heap->limit == 0 ? 2 * capacity : capacity + capacity / 4;
     size_t last = bin_of(most);
     for (size_t bin = bin_of(capacity); bin <= last && bin < BINS; bin++) {
         block **link = &heap->bins[bin];

@@ -27,6 +27,8 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     awk -v peak="$peak" -v notes=bench/notes.md -f bench/report.awk "$out/lines.txt"
     printf '\n## Scaling\n'
     bench/scaling.sh
+    printf '\n## Models of open sizes\n\nOne thread, without --fuse; and a network of grouped convolutions with a batch of 4.\n\n'
+    bench/open.sh
     printf '\n## Whole processes\n\nFrom exec to exit: load, one run, the result printed.\n\n'
     bench/process.sh
     printf '\n## Compile time and the size of a model\n\n'

@@ -16,7 +16,8 @@ typedef enum xcc_block_kind {
     XCC_BLOCK_AFFINE, /* BatchNormalization in inference */
     XCC_BLOCK_CONCAT, /* of channels */
     XCC_BLOCK_SPLIT,  /* of channels */
-    XCC_BLOCK_SLICE
+    XCC_BLOCK_SLICE,
+    XCC_BLOCK_RESIZE /* along spatial axes */
 } xcc_block_kind;
 
 typedef struct xcc_block_candidate {
@@ -63,7 +64,7 @@ typedef struct xcc_blocker {
 /* The most axes that a constant for each channel, or an image, has. */
 enum { XCC_IMAGE_RANK = 2 + XCC_BLOCK_AXES };
 
-/* f32 [N, C, H, W] or [N, C, D, H, W] with a known C of at least 1. */
+/* f32 [N, C, W], [N, C, H, W] or [N, C, D, H, W] with a known C of at least 1. */
 bool xcc_block_is_image(const xcc_value *v);
 /* Whether all its spatial axes have one position. */
 bool xcc_block_is_point(const xcc_value *v);

@@ -157,7 +157,7 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
     XCVM_TRY(EMIT(s, c, BlockedConv, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias), .z = XCC_IN(z),
                   .strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group,
                   .activation = a->activation, .activation_params = a->activation_params,
-                  .algorithm = c->way->algorithm, .pool = 1));
+                  .algorithm = c->way->algorithm, .pool = 1, .affine = a->affine));
     xcc_node_set_input(c->node, 1, NULL);
     xcc_constant_release(w);
     return XCVM_OK;
@@ -249,6 +249,16 @@ static const xcc_block_candidate *sole_user(const xcc_blocker *s, const xcc_bloc
     return user != NULL && user->chosen && xcc_block_takes(user, v->users->index) ? user : NULL;
 }
 
+/* Whether all operands of a Concat but the last end with a whole block. */
+static bool is_of_whole_blocks(const xcc_node *concat)
+{
+    size_t count = xcc_node_input_count(concat);
+    bool whole = true;
+    for (size_t i = 0; i + 1 < count; i++)
+        whole = whole && concat->uses[i].value->type.dims[1] % XCVM_CHANNEL_BLOCK == 0;
+    return whole;
+}
+
 /* Whether another candidate does a node's work with its own: BatchNormalization that of Concat, an activation that of
  * BatchNormalization and ConvTranspose. */
 static bool is_absorbed(const xcc_blocker *s, const xcc_block_candidate *c)
@@ -261,7 +271,7 @@ static bool is_absorbed(const xcc_blocker *s, const xcc_block_candidate *c)
     if (user == NULL)
         return false;
     return c->kind == XCC_BLOCK_CONCAT
-               ? user->kind == XCC_BLOCK_AFFINE
+               ? user->kind == XCC_BLOCK_AFFINE && is_of_whole_blocks(c->node)
                : user->kind == XCC_BLOCK_UNARY && xcc_activation_of(user->node, params, &count) != XCVM_ACTIVATION_none;
 }
 
@@ -418,7 +428,14 @@ static xcvm_status convert_concat(xcc_blocker *s, const xcc_block_candidate *c)
 {
     xcvm_inputs xs;
     XCVM_TRY(blocked_list(s, c, c->node, &xs));
-    return EMIT(s, c, Concat, y, .xs = xs, .axis = 1);
+    if (is_of_whole_blocks(c->node))
+        return EMIT(s, c, Concat, y, .xs = xs, .axis = 1);
+    int64_t *channels = xcc_alloc(s->m, xs.count * sizeof *channels);
+    if (channels == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < xs.count; i++)
+        channels[i] = c->node->uses[i].value->type.dims[1];
+    return EMIT(s, c, BlockedConcat, y, .xs = xs, .channels = {channels, xs.count});
 }
 
 static xcvm_status convert_split(xcc_blocker *s, const xcc_block_candidate *c)
@@ -471,6 +488,56 @@ static xcvm_status convert_slice(xcc_blocker *s, const xcc_block_candidate *c)
                 .steps = XCC_IN(by));
 }
 
+/* ---- Resize ---- */
+
+/* What is given for all axes, without batch and channels. */
+static const xcc_value *spatial_scales(xcc_blocker *s, const xcvm_value *scales, int64_t axes)
+{
+    const xcc_value *v = xcc_constant_blank(s->m->graph, XCVM_F32, 1, &axes);
+    for (int64_t i = 0; v != NULL && i < axes; i++)
+        XCVM_DATA(float, &v->type)[i] = XCVM_CDATA(float, scales)[FIRST_AXIS + i];
+    return v;
+}
+
+static const xcc_value *spatial_sizes(xcc_blocker *s, xcc_node *n, const xcvm_value *sizes, int64_t axes)
+{
+    xcc_builder b = xcc_builder_before(n);
+    const xcc_value *from = xcc_constant_i64(s->g, 1, (const int64_t[]){FIRST_AXIS});
+    const xcc_value *to = xcc_constant_i64(s->g, 1, (const int64_t[]){FIRST_AXIS + axes});
+    const xcc_value *along = xcc_constant_i64(s->g, 1, (const int64_t[]){0});
+    if (from == NULL || to == NULL || along == NULL)
+        return NULL;
+    return xcc_apply(&b, Slice, y, .x = sizes, .starts = XCC_IN(from), .ends = XCC_IN(to), .axes = XCC_IN(along));
+}
+
+static xcvm_status convert_resize(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    static const int64_t spatial[XCC_BLOCK_AXES] = {FIRST_AXIS, FIRST_AXIS + 1, FIRST_AXIS + 2};
+    xcvm_Resize_args a = *XCC_ARGS(Resize, c->node);
+    const int rank = a.x->rank;
+    int64_t axes[XCC_BLOCK_AXES];
+    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    if (x == NULL)
+        return s->m->error->status;
+    const bool by_scales = a.scales != NULL && (a.scales->rank != 1 || a.scales->dims[0] != 0);
+    for (size_t i = 0; i < a.axes.count; i++)
+        axes[i] = a.axes.at[i] + (a.axes.at[i] < 0 ? rank : 0);
+    if (a.axes.count == 0) {
+        const xcc_value *given = by_scales ? spatial_scales(s, a.scales, rank - FIRST_AXIS)
+                                           : spatial_sizes(s, c->node, a.sizes, rank - FIRST_AXIS);
+        if (given == NULL)
+            return s->m->error->status;
+        *(by_scales ? &a.scales : &a.sizes) = &given->type;
+        a.axes = (xcvm_ints){spatial, (size_t)(rank - FIRST_AXIS)};
+    } else {
+        a.axes.at = axes;
+    }
+    *(by_scales ? &a.sizes : &a.scales) = NULL;
+    a.roi = NULL;
+    a.x = &x->type;
+    return emit(s, c, XCVM_OP_Resize, &a, offsetof(xcvm_Resize_args, y));
+}
+
 /* ---- All ---- */
 
 static xcvm_status convert_node(xcc_blocker *s, const xcc_block_candidate *c)
@@ -494,6 +561,8 @@ static xcvm_status convert_node(xcc_blocker *s, const xcc_block_candidate *c)
         return convert_concat(s, c);
     case XCC_BLOCK_SPLIT:
         return convert_split(s, c);
+    case XCC_BLOCK_RESIZE:
+        return convert_resize(s, c);
     default:
         return convert_slice(s, c);
     }

@@ -25,7 +25,7 @@ static void begin(folder *f, xcc_module *m, bool keep)
 {
     *f = (folder){.m = m, .keep = keep, .begun_ns = xcvm_clock_ns()};
     f->deadline_ns = xcc_deadline_within(m, m->folding_ns < ALL_TIME ? ALL_TIME - m->folding_ns : 0);
-    f->kernel = (xcvm_kernel){.error = &f->error, .heap = m->heap, .deterministic = true, .allocator = m->allocator};
+    f->kernel = (xcvm_kernel){.error = &f->error, .heap = m->heap, .allocator = m->allocator};
 }
 
 static void end(folder *f)

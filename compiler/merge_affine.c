@@ -27,7 +27,8 @@ static size_t elements_from(const xcvm_value *v, int axis)
 static bool describe_conv(xcc_node *n, product *p)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
-    if (a->activation != XCVM_ACTIVATION_none || a->z != NULL || a->w->rank < 3 || !xcvm_dims_known(a->w))
+    if (a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->z != NULL || a->w->rank < 3 ||
+        !xcvm_dims_known(a->w))
         return false;
     size_t channels = (size_t)a->w->dims[0];
     *p = (product){n,        xcc_value_of(a->w),     xcc_value_of(a->b), 1,

@@ -11,6 +11,8 @@
 enum {
     /* Up to so many columns, a product is inner products, for which the constant lies well. */
     FEW_COLUMNS = 8,
+    /* Outputs of a position of a ConvTranspose, all squares' positions counted, that make one block of channels. */
+    MOST_SPREAD = 16,
     /* A constant of more bytes is not kept twice, for products and for something else. */
     LARGE = 1 << 20,
     /* How often a constant is kept, at most: scaled by this many numbers. */
@@ -253,6 +255,47 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
 }
 
+static bool all_are(xcvm_ints ints, int64_t number)
+{
+    bool all = true;
+    for (size_t i = 0; i < ints.count; i++)
+        all = all && ints.at[i] == number;
+    return all;
+}
+
+/* Windows side by side, of few outputs: each position of x becomes a square of y by itself. With all positions of the
+ * square as channels that is a convolution of single positions, and one block of channels holds them. */
+static bool side_by_side(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
+    const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
+    if (a->group != 1 || a->x->rank != 4 || !xcc_is_constant(w) || w->type.dtype != XCVM_F32 || w->type.rank != 4 ||
+        (b != NULL && !xcc_is_constant(b)))
+        return false;
+    const int64_t *d = w->type.dims, side = d[2], taps = side * side;
+    if (side < 2 || side > MOST_SPREAD || d[3] != side || d[0] < 1 || d[1] < 1 || d[1] * taps > MOST_SPREAD ||
+        !all_are(a->strides, side) || !all_are(a->pads, 0) || !all_are(a->output_padding, 0) ||
+        !all_are(a->dilations, 1))
+        return false;
+    const int64_t outputs = d[1] * taps, dims[] = {outputs, d[0], 1, 1};
+    static const int64_t ones[] = {1, 1}, zeros[] = {0, 0, 0, 0};
+    xcc_value *weights, *bias = NULL;
+    float *to = xcc_pack_floats(r, 4, dims, &weights);
+    if (to == NULL)
+        return false;
+    for (int64_t k = 0; k < outputs; k++)
+        for (int64_t c = 0; c < d[0]; c++)
+            to[k * d[0] + c] = XCVM_CDATA(float, &w->type)[c * outputs + k];
+    if (b != NULL && (bias = spread_bias(r, a->b, (size_t)taps)) == NULL)
+        return false;
+    xcc_builder builder = xcc_builder_before(n);
+    xcc_value *y = xcc_apply(&builder, Conv, y, .x = a->x, .w = XCC_IN(weights), .b = XCC_IN(bias),
+                             .strides = {ones, 2}, .pads = {zeros, 4}, .dilations = {ones, 2}, .group = 1);
+    if (y != NULL)
+        y = xcc_apply(&builder, DepthToSpace, y, .x = XCC_IN(y), .blocksize = side, .mode = XCVM_DEPTH_MODE_CRD);
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
+}
+
 xcvm_status xcc_pass_pack(xcc_module *m)
 {
     static const xcc_rule rules[] = {
@@ -261,6 +304,7 @@ xcvm_status xcc_pass_pack(xcc_module *m)
         {XCVM_OP_LSTM, xcc_pack_recurrent, "with constant weights"},
         {XCVM_OP_Add, residual, "of a tensor to a PackedGemm"},
         {XCVM_OP_ConvTranspose, of_a_point, "of a single position"},
+        {XCVM_OP_ConvTranspose, side_by_side, "of windows side by side, with few outputs"},
     };
     packer k = {.r = {.m = m}, .count = m->value_count};
     const size_t bytes = k.count * sizeof *k.constants;

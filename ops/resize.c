@@ -285,20 +285,34 @@ static void resample_columns(void *context, size_t begin, size_t end, int worker
     }
 }
 
+/* Elements are copied in runs, each of `size` bytes: what lies behind the last axis that changes anything. */
 typedef struct gather {
     const axis_plan *axes;
     const xcvm_value *x;
     xcvm_value *y;
-    size_t size; /* of an element */
+    int last; /* that axis */
+    size_t size;
 } gather;
+
+enum { BLOCK_BYTES = 64 };
+
+/* Whether each position of an axis is where it was. */
+static bool stays(const axis_plan *p)
+{
+    bool same = p->in == p->out;
+    for (int64_t i = 0; same && i < p->out; i++)
+        same = p->index[i] == i;
+    return same;
+}
 
 static void gather_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const gather *g = context;
-    const int last = g->y->rank - 1;
+    const int last = g->last;
     const size_t width = (size_t)g->y->dims[last];
     const int64_t *columns = g->axes[last].index;
+    const char *before = NULL;
     for (size_t row = begin; row < end; row++) {
         size_t rest = row, from = 0, stride = 1;
         for (int d = last - 1; d >= 0; d--) {
@@ -308,7 +322,16 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
         }
         const char *in = (const char *)g->x->data + from * g->size;
         char *out = (char *)g->y->data + row * width * g->size;
-        if (g->size == 4)
+        if (in == before) {
+            /* The same row of x again, as where it grows. */
+            memcpy(out, out - width * g->size, width * g->size);
+            continue;
+        }
+        before = in;
+        if (g->size == BLOCK_BYTES)
+            for (size_t i = 0; i < width; i++)
+                memcpy(out + i * BLOCK_BYTES, in + (size_t)columns[i] * BLOCK_BYTES, BLOCK_BYTES);
+        else if (g->size == 4)
             for (size_t i = 0; i < width; i++)
                 ((uint32_t *)(void *)out)[i] = ((const uint32_t *)(const void *)in)[columns[i]];
         else
@@ -452,11 +475,17 @@ static bool is_outside(const resize *r, size_t element)
 static xcvm_status resize_by_index(const xcvm_kernel *k, const resize *r)
 {
     const xcvm_Resize_args *a = r->a;
-    const size_t count = xcvm_element_count(a->y), width = (size_t)a->y->dims[a->y->rank - 1];
+    const size_t count = xcvm_element_count(a->y);
     const bool integer = xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT);
     const float value = (float)a->extrapolation_value, beyond = integer ? truncf(value) : value;
-    gather g = {r->axes, a->x, a->y, xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
-    XCVM_TRY(xcvm_kernel_parallel(k, count / width, 1 + 16384 / width, gather_rows, &g));
+    gather g = {r->axes, a->x, a->y, a->y->rank - 1, xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
+    size_t runs = count;
+    while (g.last > 0 && stays(&r->axes[g.last])) {
+        runs /= (size_t)a->y->dims[g.last];
+        g.size *= (size_t)a->y->dims[g.last--];
+    }
+    const size_t width = (size_t)a->y->dims[g.last];
+    XCVM_TRY(xcvm_kernel_parallel(k, runs / width, 1 + 16384 / (count / (runs / width)), gather_rows, &g));
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; r->any_outside && i < count; i++) {
         XCVM_TRY(xcvm_poll_after(&poller, 1));

@@ -145,9 +145,16 @@ xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_windo
     const int64_t stride = a->strides.at[axis], before = a->pads.at[axis];
     int64_t reach;
     *out = XCVM_ANY_DIM;
-    if (in < 0 || a->kernel.at[axis] < 0)
+    if (a->kernel.at[axis] < 0)
         return XCVM_OK;
     XCVM_TRY(extent(t, a->kernel.at[axis], a->dilations.at[axis], &reach));
+    if (in < 0) {
+        /* With as much padding as the window reaches over, there are as many results as positions, whatever they are.
+         */
+        if (stride == 1 && before + a->pads.at[(size_t)axis + a->kernel.count] == reach - 1)
+            *out = in;
+        return XCVM_OK;
+    }
     XCVM_REQUIRE(t, in < LARGEST, OUT_OF_RANGE, "x is too large");
     const int64_t padded = in + before + a->pads.at[(size_t)axis + a->kernel.count];
     XCVM_REQUIRE(t, reach <= padded, SHAPE_MISMATCH,
@@ -273,6 +280,7 @@ XCVM_SHAPE_RULE(Conv)
     conv_operands o = CONV_OPERANDS(a);
     o.b = a->b;
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
+    XCVM_TRY(xcvm_affine_check(t->error, a->affine));
     XCVM_TRY(conv_shape(t, &o));
     const xcvm_value *y = a->y, *z = a->z;
     if (z != NULL && z->rank >= 0 && y->rank >= 0) {

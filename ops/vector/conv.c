@@ -50,13 +50,13 @@ static xcvm_status run_narrow(xcvm_kernel *k, const xcvm_Conv_args *a, xcvm_conv
 
 XCVM_KERNEL(Conv)
 {
-    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
     xcvm_conv c = {.shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group)};
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
     if (a->y->dtype == XCVM_F64)
         return xcvm_conv_f64(k, &c.shape, a, &f);
-    c.activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL;
+    c.activation = a->activation != XCVM_ACTIVATION_none || f.affine ? &f : NULL;
     const xcvm_conv_algorithm *chosen = choose(&c.shape);
     if (a->y->dtype != XCVM_F32)
         return run_narrow(k, a, &c, chosen);
