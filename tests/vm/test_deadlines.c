@@ -128,7 +128,7 @@ static void check_case(const long_case *c, bool cancel)
     size_t count, bytes[8];
     void *memory[8];
     xcvm_program *program = load_case(c, fills, &count);
-    const xcvm_session_options options = {.size = sizeof options, .threads = 1, .memory_limit = MEMORY, .cold = true};
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1, .memory_limit = MEMORY};
     xcvm_session *session = open_session(program, &options);
     xcvm_error error = {.pc = -1};
     for (size_t i = 0; i < count; i++) {
