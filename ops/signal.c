@@ -201,10 +201,8 @@ XCVM_KERNEL(STFT)
                         weight * xcvm_element_as_double(a->signal, (b * samples + f * step + n) * parts + c);
             }
             xcvm_fourier(points, length, false, points + 2 * length);
-            for (size_t n = 0; n < bins; n++) {
-                const float pair[] = {(float)points[2 * n], (float)points[2 * n + 1]};
-                xcvm_write_floats(pair, 2, a->y, ((b * frames + f) * bins + n) * 2);
-            }
+            for (size_t n = 0; n < 2 * bins; n++)
+                xcvm_write_double(a->y, (b * frames + f) * bins * 2 + n, points[n]);
         }
     return XCVM_OK;
 }

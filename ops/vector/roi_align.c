@@ -189,9 +189,13 @@ static void write_cells(const desk *d, xcvm_value *y, size_t at, size_t height, 
             double sum = 0;
             for (const tap *t = begin; t < end; t++)
                 sum += t->weight * d->sums[t->at * width + c];
-            d->line[c] = (float)sum;
+            if (y->dtype == XCVM_F64)
+                XCVM_DATA(double, y)[at + r * width + c] = sum;
+            else
+                d->line[c] = (float)sum;
         }
-        xcvm_write_floats(d->line, width, y, at + r * width);
+        if (y->dtype != XCVM_F64)
+            xcvm_write_floats(d->line, width, y, at + r * width);
     }
 }
 
@@ -252,8 +256,9 @@ static void greatest_of_regions(void *context, size_t begin, size_t end, int wor
             for (int64_t x = 0; x < a->output_width && status == XCVM_OK; x++) {
                 double greatest;
                 status = greatest_of_cell(w, &g, plane, y, x, &greatest);
-                xcvm_write_floats(&(float){(float)greatest}, 1, a->y,
-                                  (size_t)((int64_t)item * a->output_height + y) * (size_t)a->output_width + (size_t)x);
+                xcvm_write_double(a->y,
+                                  (size_t)((int64_t)item * a->output_height + y) * (size_t)a->output_width + (size_t)x,
+                                  greatest);
             }
         if (status != XCVM_OK) {
             __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
