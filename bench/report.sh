@@ -29,6 +29,11 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     bench/scaling.sh
     printf '\n## Models of open sizes\n\nOne thread, without --fuse; and a network of grouped convolutions with a batch of 4.\n\n'
     bench/open.sh
+    printf '\n## Beside a busy process\n\n'
+    echo 'Two threads on two processors, of which another process keeps one busy: their time over that of one thread, beside' \
+        'that process and alone.'
+    echo
+    bench/neighbour.sh
     printf '\n## Whole processes\n\nFrom exec to exit: load, one run, the result printed.\n\n'
     bench/process.sh
     printf '\n## Compile time and the size of a model\n\n'
