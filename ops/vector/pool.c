@@ -1,9 +1,10 @@
 /* MaxPool, AveragePool and LpPool of narrow types: small windows over one or two axes in vectors, others axis by axis;
- * wide types and maxima with their indices one position at a time. */
+ * maxima of f64 and those with their indices row by row, other types one position at a time. */
 #include "ops/pool.h"
 #include "ops/vector/blocked_pool.h"
 #include "ops/vector/planes.h"
 #include "ops/vector/pool_axes.h"
+#include "ops/vector/pool_maxima.h"
 
 #include <math.h>
 
@@ -138,7 +139,10 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
         xcvm_blocked_pool(k, p);
         return XCVM_OK;
     }
-    if (indices != NULL || p->in_plane == 0 || !choose_fold(p, &r.fold)) {
+    const bool narrow = choose_fold(p, &r.fold);
+    if ((indices != NULL || !narrow) && p->in_plane != 0 && xcvm_pool_maxima_fits(p))
+        return xcvm_pool_maxima(k, p, indices, columns_first);
+    if (indices != NULL || p->in_plane == 0 || !narrow) {
         xcvm_pool_positions(k, p, indices, columns_first);
         return XCVM_OK;
     }

@@ -1,8 +1,8 @@
 /* Pooling axis by axis: the fold of a window is that of its rows' folds, along one axis after the other, whatever the
  * number of axes and the size of the window. */
 #include "ops/vector/pool_axes.h"
-#include "ops/convert.h"
 #include "ops/vector/conv.h"
+#include "ops/vector/halves.h"
 #include "ops/vector/lanes.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ const float *xcvm_pool_image(const xcvm_pooling *p, size_t index, float *copy)
             copy[i] = XCVM_CDATA(int8_t, x)[at + i];
         break;
     default:
-        xcvm_load_f32((xcvm_dtype)x->dtype, x->data, at, count, copy);
+        xcvm_halves_load((xcvm_dtype)x->dtype, x->data, at, count, copy);
         break;
     }
     return copy;
@@ -63,7 +63,7 @@ void xcvm_pool_write(const xcvm_pooling *p, const float *results, size_t at, siz
             XCVM_DATA(int8_t, y)[at + i] = (int8_t)at_least(results[i], -128.0f);
         break;
     default:
-        xcvm_store_f32((xcvm_dtype)y->dtype, y->data, at, count, results);
+        xcvm_halves_store((xcvm_dtype)y->dtype, y->data, at, count, results);
         break;
     }
 }
@@ -73,46 +73,116 @@ XCVM_INLINE xcvm_lanes combine(xcvm_lanes so_far, xcvm_lanes x, bool greatest)
     return greatest ? xcvm_lanes_keep_nan(xcvm_lanes_max(so_far, x), x) : so_far + x;
 }
 
-/* to[i] = fold of to[i] and from[i * step]; vectors where elements lie side by side. */
-XCVM_INLINE void combine_run(float *to, const float *from, size_t step, size_t count, bool greatest)
+/* A vector of elements that are `step` apart, 1 or 2; reads none behind the last of them. */
+XCVM_INLINE xcvm_lanes load_every(const float *from, const size_t step)
 {
-    size_t i = 0;
     if (step == 1)
-        for (; i + XCVM_LANES <= count; i += XCVM_LANES)
-            xcvm_lanes_store(to + i, combine(xcvm_lanes_load(to + i), xcvm_lanes_load(from + i), greatest));
-    for (; i < count; i++) {
-        const float x = from[i * step];
-        to[i] = !greatest ? to[i] + x : x > to[i] || x != x ? x : to[i];
+        return xcvm_lanes_load(from);
+    const xcvm_lanes a = xcvm_lanes_load(from), b = xcvm_lanes_load(from + XCVM_LANES - 1);
+#if XCVM_LANES == 16
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif XCVM_LANES == 8
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);
+#else
+    return __builtin_shufflevector(a, b, 0, 2, 5, 7);
+#endif
+}
+
+XCVM_INLINE float combine_one(float so_far, float x, bool greatest)
+{
+    return !greatest ? so_far + x : x > so_far || x != x ? x : so_far;
+}
+
+/* to[i] = the fold of from[i * step + j * apart] over j < n. */
+XCVM_INLINE void fold_run(float *to, const float *from, const size_t step, size_t apart, const size_t n, size_t count,
+                          const bool greatest)
+{
+    const float start = greatest ? -INFINITY : 0.0f;
+    if (step <= 2 && count >= XCVM_LANES) {
+        /* The last vector may overlap the one before. */
+        for (size_t i = 0; i < count; i += XCVM_LANES) {
+            const size_t at = count - i < XCVM_LANES ? count - XCVM_LANES : i;
+            xcvm_lanes r = xcvm_lanes_all(start);
+            for (size_t j = 0; j < n; j++)
+                r = combine(r, load_every(from + at * step + j * apart, step), greatest);
+            xcvm_lanes_store(to + at, r);
+        }
+        return;
     }
+    for (size_t i = 0; i < count; i++) {
+        float r = start;
+        for (size_t j = 0; j < n; j++)
+            r = combine_one(r, from[i * step + j * apart], greatest);
+        to[i] = r;
+    }
+}
+
+XCVM_INLINE void fold_some(float *to, const float *from, const size_t step, size_t apart, size_t n, size_t count,
+                           const bool greatest)
+{
+    if (n == 2)
+        fold_run(to, from, step, apart, 2, count, greatest);
+    else if (n == 3)
+        fold_run(to, from, step, apart, 3, count, greatest);
+    else
+        fold_run(to, from, step, apart, n, count, greatest);
+}
+
+/* Window positions [*first, *last) that are inside for output o of an axis. */
+static void inside(const xcvm_window *w, int axis, size_t o, size_t *first, size_t *last)
+{
+    const ptrdiff_t at = (ptrdiff_t)(o * w->stride[axis]) - w->pad[axis], dilation = (ptrdiff_t)w->dilation[axis];
+    const ptrdiff_t in = (ptrdiff_t)w->in[axis], kernel = (ptrdiff_t)w->kernel[axis];
+    const ptrdiff_t low = at < 0 ? (dilation - 1 - at) / dilation : 0;
+    const ptrdiff_t high = at < in ? (in - at + dilation - 1) / dilation : 0;
+    *last = (size_t)(high < kernel ? high : kernel);
+    *first = (size_t)low < *last ? (size_t)low : *last;
 }
 
 XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t inner, const float *from, float *to,
                                   bool greatest)
 {
     const xcvm_window *w = r->window;
-    size_t since = 0;
-    const size_t in = w->in[axis], out = w->out[axis], stride = w->stride[axis];
-    for (size_t i = 0; i < outer * out * inner; i++)
-        to[i] = greatest ? -INFINITY : 0.0f;
-    for (size_t o = 0; o < outer; o++)
-        for (size_t k = 0; k < w->kernel[axis]; k++) {
-            const size_t offset = k * w->dilation[axis];
-            size_t begin, end;
-            if (++since % POLL_POSITIONS == 0)
-                XCVM_TRY(xcvm_kernel_poll(r->k));
-            if (offset >= in + (size_t)w->pad[axis])
-                break;
-            xcvm_window_inside(w, axis, k, &begin, &end);
-            if (begin >= end)
-                continue;
-            const float *row = from + (o * in + begin * stride + offset - (size_t)w->pad[axis]) * inner;
-            float *result = to + (o * out + begin) * inner;
-            if (inner == 1)
-                combine_run(result, row, stride, end - begin, greatest);
+    size_t since = 0, begin, end, first, last;
+    size_t in = w->in[axis], out = w->out[axis];
+    const size_t stride = w->stride[axis], kernel = w->kernel[axis], apart = w->dilation[axis];
+    const ptrdiff_t pad = w->pad[axis];
+    /* Outputs of [begin, end) have the whole window inside. */
+    xcvm_window_inside(w, axis, 0, &begin, &first);
+    xcvm_window_inside(w, axis, kernel - 1, &last, &end);
+    end = end < first ? end : first;
+    begin = begin > last ? begin : last;
+    begin = begin < end ? begin : end;
+    if (inner == 1 && pad == 0 && out * stride == in && begin == 0 && end == out) {
+        /* Windows go on from row to row. */
+        in *= outer;
+        end = out *= outer;
+        outer = 1;
+    }
+    for (size_t o = 0; o < outer; o++, from += in * inner, to += out * inner) {
+        if (inner == 1 && begin < end) {
+            const float *row = from + (ptrdiff_t)(begin * stride) - pad;
+            if (stride == 1)
+                fold_some(to + begin, row, 1, apart, kernel, end - begin, greatest);
+            else if (stride == 2)
+                fold_some(to + begin, row, 2, apart, kernel, end - begin, greatest);
             else
-                for (size_t i = begin; i < end; i++, row += stride * inner, result += inner)
-                    combine_run(result, row, 1, inner, greatest);
+                fold_some(to + begin, row, stride, apart, kernel, end - begin, greatest);
         }
+        for (size_t i = 0; i < out; i++) {
+            if (inner == 1 && i == begin && begin < end)
+                i = end;
+            if (i == out)
+                break;
+            inside(w, axis, i, &first, &last);
+            const ptrdiff_t at = first < last ? (ptrdiff_t)(i * stride + first * apart) - pad : 0;
+            fold_some(to + i * inner, from + at * (ptrdiff_t)inner, 1, apart * inner, last - first, inner, greatest);
+            if ((since += (last - first) * inner) >= POLL_POSITIONS) {
+                since = 0;
+                XCVM_TRY(xcvm_kernel_poll(r->k));
+            }
+        }
+    }
     return xcvm_kernel_poll(r->k);
 }
 

@@ -1,5 +1,6 @@
 /* CumSum and CumProd. */
 #include "ops/index.h"
+#include "ops/vector/math.h"
 
 typedef struct task {
     const xcvm_CumSum_args *a;
@@ -26,6 +27,7 @@ enum { COLUMNS = 256 };
             totals[j] = product ? 1 : 0;                                                                               \
         for (size_t i = 0; i < around->dim && columns != 1; i++) {                                                     \
             size_t row = (reverse ? around->dim - 1 - i : i) * around->inner;                                          \
+            XCVM_INDEPENDENT                                                                                           \
             for (size_t j = 0; j < columns; j++) {                                                                     \
                 accumulator before = totals[j], value = (accumulator)load(x[row + j]);                                 \
                 totals[j] = (accumulator)(product ? before * value : before + value);                                  \
