@@ -9,6 +9,8 @@
 
 enum {
     THREAD_WORK = 50 * 1000,
+    COUNTS = 256,
+    PADDED = 4096,           /* elements of a row with its padding, as far as windows reach, that are copied */
     POLL_POSITIONS = 1 << 16 /* of a window, between looks at the deadline: most of it may be padding */
 };
 
@@ -124,6 +126,8 @@ XCVM_INLINE void fold_some(float *to, const float *from, const size_t step, size
         fold_run(to, from, step, apart, 2, count, greatest);
     else if (n == 3)
         fold_run(to, from, step, apart, 3, count, greatest);
+    else if (n == 5)
+        fold_run(to, from, step, apart, 5, count, greatest);
     else
         fold_run(to, from, step, apart, n, count, greatest);
 }
@@ -158,6 +162,33 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
         in *= outer;
         end = out *= outer;
         outer = 1;
+    }
+    const size_t span = (out - 1) * stride + (kernel - 1) * apart + 1;
+    if (inner == 1 && span <= PADDED) {
+        /* With its padding around it each row is like any other. */
+        float padded[PADDED];
+        const bool whole = begin == 0 && end == out;
+        const size_t left = (size_t)pad < span ? (size_t)pad : span, room = span - left;
+        for (size_t i = 0; i < span && !whole; i++)
+            padded[i] = greatest ? -INFINITY : 0.0f;
+        for (size_t o = 0; o < outer; o++, from += in, to += out) {
+            const float *row = from;
+            if (!whole) {
+                memcpy(padded + left, from, (in < room ? in : room) * sizeof *from);
+                row = padded;
+            }
+            if (stride == 1)
+                fold_some(to, row, 1, apart, kernel, out, greatest);
+            else if (stride == 2)
+                fold_some(to, row, 2, apart, kernel, out, greatest);
+            else
+                fold_some(to, row, stride, apart, kernel, out, greatest);
+            if ((since += out * kernel) >= POLL_POSITIONS) {
+                since = 0;
+                XCVM_TRY(xcvm_kernel_poll(r->k));
+            }
+        }
+        return XCVM_OK;
     }
     for (size_t o = 0; o < outer; o++, from += in * inner, to += out * inner) {
         if (inner == 1 && begin < end) {
@@ -207,12 +238,23 @@ static void finish(const work *w, float *results)
     if (p->kind != XCVM_POOL_MEAN)
         return;
     size_t inner = 1;
-    for (int d = p->axes - 1; d >= 0; inner *= (size_t)p->out[d], d--)
-        for (size_t i = 0; i < p->out_plane / inner; i++) {
-            const float count = xcvm_pool_counted(p, d, (int64_t)(i % (size_t)p->out[d]));
-            for (size_t j = 0; j < inner && count != 1.0f; j++)
-                results[i * inner + j] /= count;
+    for (int d = p->axes - 1; d >= 0; inner *= (size_t)p->out[d], d--) {
+        const size_t out = (size_t)p->out[d], outer = p->out_plane / (inner * out);
+        float counts[COUNTS];
+        for (size_t first = 0; first < out; first += COUNTS) {
+            const size_t n = out - first < COUNTS ? out - first : COUNTS;
+            for (size_t i = 0; i < n; i++)
+                counts[i] = xcvm_pool_counted(p, d, (int64_t)(first + i));
+            for (size_t o = 0; o < outer; o++) {
+                float *row = results + (o * out + first) * inner;
+                for (size_t i = 0; i < n && inner == 1; i++)
+                    row[i] /= counts[i];
+                for (size_t i = 0; i < n && inner != 1; i++)
+                    for (size_t j = 0; j < inner && counts[i] != 1.0f; j++)
+                        row[i * inner + j] /= counts[i];
+            }
         }
+    }
 }
 
 static void pool_images(void *context, size_t begin, size_t end, int worker)
