@@ -2,7 +2,6 @@
 #include "ops/index.h"
 #include "ops/move.h"
 #include "ops/order.h"
-#include "ops/vector/lanes.h"
 
 typedef struct candidate {
     uint64_t key;
@@ -74,39 +73,100 @@ static void find_keys(const xcvm_TopK_args *a, size_t first, size_t stride, size
         keys[i] = ~keys[i];
 }
 
-/* Whether one of some vectors of elements may be better than `last`: greater (less), or NaN, or `last` is NaN. */
-enum { AT_ONCE = 4 * XCVM_LANES };
-static bool any_better(const float *x, float last, bool largest)
-{
-    const xcvm_lanes limit = xcvm_lanes_all(last);
-    xcvm_lanes_mask better = {0};
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) {
-        const xcvm_lanes v = xcvm_lanes_load(x + j * XCVM_LANES);
-        better |= largest ? ~(v <= limit) : ~(v >= limit);
+/* Of adjacent elements keys are found of those alone that may be better than the last of the best: greater (less), or
+ * NaN, or anything where that last is NaN. */
+enum { AT_ONCE = 64 };
+#define DEFINE_SELECT(name, type)                                                                                      \
+    static inline __attribute__((always_inline)) bool better_##name(type x, type last, const bool largest)             \
+    {                                                                                                                  \
+        return largest ? !(x <= last) : !(x >= last);                                                                  \
+    }                                                                                                                  \
+    static inline __attribute__((always_inline)) void scan_##name(const xcvm_TopK_args *a, size_t first, size_t n,     \
+                                                                  candidate *heap, size_t k, const bool largest)       \
+    {                                                                                                                  \
+        const type *x = XCVM_CDATA(type, a->x) + first;                                                                \
+        for (size_t i = k; i < n; i += AT_ONCE) {                                                                      \
+            const size_t count = n - i < AT_ONCE ? n - i : AT_ONCE;                                                    \
+            type last = x[heap[0].index];                                                                              \
+            int any = 0;                                                                                               \
+            for (size_t j = 0; j < count; j++)                                                                         \
+                any |= better_##name(x[i + j], last, largest);                                                         \
+            for (size_t j = 0; j < count && any != 0; j++)                                                             \
+                if (better_##name(x[i + j], last, largest)) {                                                          \
+                    uint64_t key;                                                                                      \
+                    find_keys(a, first + i + j, 1, 1, &key);                                                           \
+                    consider(key, i + j, heap, k);                                                                     \
+                    last = x[heap[0].index];                                                                           \
+                }                                                                                                      \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void select_##name(const xcvm_TopK_args *a, size_t first, size_t n, candidate *heap, size_t k)              \
+    {                                                                                                                  \
+        if (a->largest)                                                                                                \
+            scan_##name(a, first, n, heap, k, true);                                                                   \
+        else                                                                                                           \
+            scan_##name(a, first, n, heap, k, false);                                                                  \
     }
-    int32_t all = 0;
-    for (int j = 0; j < XCVM_LANES; j++)
-        all |= better[j];
-    return all != 0;
-}
+DEFINE_SELECT(f32, float)
+DEFINE_SELECT(f64, double)
+DEFINE_SELECT(i32, int32_t)
+DEFINE_SELECT(i64, int64_t)
 
-/* The same of adjacent f32: keys are found of those elements alone that may be better than the last of the best. */
-static void select_top_f32(const xcvm_TopK_args *a, size_t first, size_t n, uint64_t *keys, candidate *heap, size_t k)
+/* The k first of n adjacent elements, in order; false where the type is none of these. */
+static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uint64_t *keys, candidate *heap, size_t k)
 {
-    const float *x = XCVM_CDATA(float, a->x) + first;
+    void (*scan)(const xcvm_TopK_args *, size_t, size_t, candidate *, size_t) = NULL;
+    switch ((xcvm_dtype)a->x->dtype) {
+    case XCVM_F32:
+        scan = select_f32;
+        break;
+    case XCVM_F64:
+        scan = select_f64;
+        break;
+    case XCVM_I32:
+        scan = select_i32;
+        break;
+    case XCVM_I64:
+        scan = select_i64;
+        break;
+    default:
+        return false;
+    }
     find_keys(a, first, 1, k, keys);
     make_heap(keys, heap, k);
-    for (size_t i = k; i < n; i += AT_ONCE) {
-        const size_t count = n - i < AT_ONCE ? n - i : AT_ONCE;
-        if (count == AT_ONCE && !any_better(x + i, x[heap[0].index], a->largest != 0))
-            continue;
-        find_keys(a, first + i, 1, count, keys);
-        for (size_t j = 0; j < count; j++)
-            consider(keys[j], i + j, heap, k);
-    }
+    scan(a, first, n, heap, k);
     sort_heap(heap, k);
+    return true;
 }
+
+/* Candidates of all keys in the order of the results, by their bytes from the least on; bytes that are the same in all
+ * keys are left out. Which of `a` and `b`, n entries each, they are in. */
+static candidate *sort_all(const uint64_t *keys, size_t n, candidate *a, candidate *b)
+{
+    for (size_t i = 0; i < n; i++)
+        a[i] = (candidate){keys[i], i};
+    for (int shift = 0; shift < 64; shift += 8) {
+        size_t place[256] = {0};
+        for (size_t i = 0; i < n; i++)
+            place[255 - (keys[i] >> shift & 255)]++;
+        if (place[255 - (keys[0] >> shift & 255)] == n)
+            continue;
+        for (size_t i = 0, sum = 0; i < 256; i++) {
+            const size_t count = place[i];
+            place[i] = sum;
+            sum += count;
+        }
+        for (size_t i = 0; i < n; i++)
+            b[place[255 - (a[i].key >> shift & 255)]++] = a[i];
+        candidate *other = a;
+        a = b;
+        b = other;
+    }
+    return a;
+}
+
+/* Whether so many are wanted that all are sorted. */
+static bool wants_most(size_t n, size_t k) { return k >= 64 && k > n / 4; }
 
 typedef struct selection {
     xcvm_kernel *k;
@@ -136,19 +196,21 @@ static void select_rows(void *context, size_t begin, size_t end, int worker)
             }
         }
         size_t outer = row / s->x.inner, inner = row % s->x.inner, first = outer * n * s->x.inner + inner;
-        if (s->a->x->dtype == XCVM_F32 && s->x.inner == 1) {
-            select_top_f32(s->a, first, n, keys, heap, s->top);
-        } else {
+        const candidate *best = heap;
+        if (wants_most(n, s->top)) {
+            find_keys(s->a, first, s->x.inner, n, keys);
+            best = sort_all(keys, n, heap, heap + n);
+        } else if (s->x.inner != 1 || !select_adjacent(s->a, first, n, keys, heap, s->top)) {
             find_keys(s->a, first, s->x.inner, n, keys);
             select_top(keys, n, heap, s->top);
         }
         for (size_t i = 0; i < s->top; i++) {
-            size_t to = (outer * s->top + i) * s->x.inner + inner, from = first + heap[i].index * s->x.inner;
+            size_t to = (outer * s->top + i) * s->x.inner + inner, from = first + best[i].index * s->x.inner;
             if (s->a->values != NULL)
                 xcvm_move_element(XCVM_DATA(char, s->a->values) + to * size, XCVM_CDATA(char, s->a->x) + from * size,
                                   size);
             if (s->a->indices != NULL)
-                XCVM_DATA(int64_t, s->a->indices)[to] = (int64_t)heap[i].index;
+                XCVM_DATA(int64_t, s->a->indices)[to] = (int64_t)best[i].index;
         }
     }
 }
@@ -163,7 +225,8 @@ XCVM_KERNEL(TopK)
     size_t rows = s.x.outer * s.x.inner;
     if (rows == 0 || top == 0)
         return XCVM_OK;
-    s.scratch_each = xcvm_round_up(s.x.dim * sizeof(uint64_t) + s.top * sizeof(candidate), XCVM_ALIGNMENT);
+    const size_t candidates = wants_most(s.x.dim, s.top) ? 2 * s.x.dim : s.top;
+    s.scratch_each = xcvm_round_up(s.x.dim * sizeof(uint64_t) + candidates * sizeof(candidate), XCVM_ALIGNMENT);
     size_t bytes;
     XCVM_CHECK(k->error, xcvm_size_mul(s.scratch_each, (size_t)xcvm_threads_count(k->threads), &bytes), OUT_OF_RANGE,
                "x is too large");
