@@ -46,9 +46,15 @@ static void gather_slices(void *context, size_t begin, size_t end, int worker)
     const gathering *g = context;
     (void)worker;
     char *to = (char *)g->m->to[0] + begin * g->run;
-    for (size_t i = begin; i < end; i++, to += g->run) {
-        size_t outer = i / g->index_count,
-               index = xcvm_index_wrapped(g->indices, i % g->index_count, (int64_t)g->x.dim);
+    if (begin == end)
+        return;
+    size_t outer = begin / g->index_count, at = begin % g->index_count;
+    for (size_t i = begin; i < end; i++, to += g->run, at++) {
+        if (at == g->index_count) {
+            at = 0;
+            outer++;
+        }
+        const size_t index = xcvm_index_wrapped(g->indices, at, (int64_t)g->x.dim);
         const char *from = (const char *)g->m->from[0] + (outer * g->x.dim + index) * g->run;
         if (g->x.inner == 1)
             xcvm_move_element(to, from, g->run);

@@ -1,9 +1,12 @@
 /* RandomNormal, RandomUniform, Bernoulli, Multinomial and Dropout. */
+#include "ops/convert.h"
 #include "ops/floats.h"
 #include "ops/kernel.h"
 #include "ops/random.h"
 
 #include <math.h>
+
+enum { BETWEEN_POLLS = 1 << 16 };
 
 XCVM_SHAPE_RULE(random)
 {
@@ -42,8 +45,16 @@ XCVM_KERNEL(RandomNormal)
 XCVM_KERNEL(RandomUniform)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++)
-        xcvm_write_double(a->y, i, a->low + (a->high - a->low) * xcvm_random_uniform(&state));
+    const double low = a->low, range = a->high - a->low;
+    double block[XCVM_BLOCK];
+    for (size_t done = 0, count = xcvm_element_count(a->y); done < count; done += XCVM_BLOCK) {
+        const size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
+        for (size_t i = 0; i < n; i++)
+            block[i] = low + range * xcvm_random_uniform(&state);
+        xcvm_store_f64((xcvm_dtype)a->y->dtype, a->y->data, done, n, block, true);
+        if (done % BETWEEN_POLLS == 0)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
     return XCVM_OK;
 }
 
@@ -80,17 +91,32 @@ XCVM_KERNEL(Multinomial)
     uint64_t state = xcvm_random_start(a->seed, k->random);
     const size_t rows = (size_t)a->x->dims[0], classes = (size_t)a->x->dims[1], samples = (size_t)a->sample_size;
     XCVM_CHECK(k->error, classes > 0 || rows == 0, SHAPE_MISMATCH, "x has no classes");
+    if (rows == 0)
+        return XCVM_OK;
+    /* The sums of the classes' weights up to each of them. */
+    double *sums = xcvm_kernel_scratch(k, classes * sizeof *sums);
+    if (sums == NULL)
+        return XCVM_OUT_OF_MEMORY;
     for (size_t row = 0; row < rows; row++) {
+        XCVM_TRY(xcvm_kernel_poll(k));
         double greatest = -INFINITY, sum = 0;
         for (size_t c = 0; c < classes; c++)
             greatest = fmax(greatest, xcvm_element_as_double(a->x, row * classes + c));
         for (size_t c = 0; c < classes; c++)
-            sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
+            sums[c] = sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
         for (size_t s = 0; s < samples; s++) {
-            double left = xcvm_random_uniform(&state) * sum;
+            const double drawn = xcvm_random_uniform(&state) * sum;
+            if (s % BETWEEN_POLLS == BETWEEN_POLLS - 1)
+                XCVM_TRY(xcvm_kernel_poll(k));
+            /* The first class, or the last of all, up to which there is more than was drawn. */
             size_t c = 0;
-            while (c + 1 < classes && (left -= exp(xcvm_element_as_double(a->x, row * classes + c) - greatest)) >= 0)
-                c++;
+            for (size_t above = classes - 1; c < above;) {
+                const size_t middle = c + (above - c) / 2;
+                if (sums[middle] > drawn)
+                    above = middle;
+                else
+                    c = middle + 1;
+            }
             if (a->dtype == XCVM_I32)
                 XCVM_DATA(int32_t, a->y)[row * samples + s] = (int32_t)c;
             else
