@@ -1,6 +1,7 @@
 /* DepthToSpace and SpaceToDepth: a row of pixels is taken apart into a row for each place in a block, or put together
  * of them. */
 #include "ops/kernel.h"
+#include "ops/vector/math.h"
 
 enum { POLL_BYTES = 1 << 20 };
 
@@ -24,7 +25,7 @@ typedef struct blocks {
         __attribute__((always_inline)) void blocks_##bits(type *restrict deep, const size_t step, type *restrict flat, \
                                                           const size_t width, const size_t b, const bool to_space)     \
     {                                                                                                                  \
-        _Pragma("GCC ivdep") for (size_t x = 0; x < width; x++)                                                        \
+        XCVM_INDEPENDENT for (size_t x = 0; x < width; x++)                                                            \
         {                                                                                                              \
             _Pragma("GCC unroll 8") for (size_t bx = 0; bx < b; bx++)                                                  \
             {                                                                                                          \

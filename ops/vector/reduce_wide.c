@@ -75,9 +75,9 @@ XCVM_INLINE void row_f64(xcvm_fold fold, const double *x, size_t count, const do
             acc[i] += exp(x[i] - (shift != NULL ? shift[i] : 0.0));
         break;
     case XCVM_FOLD_MAX:
-        ROW(double, (v > r) | (v != v) ? v : r);
+        ROW(double, ((v > r) | (v != v)) ? v : r);
     case XCVM_FOLD_MIN:
-        ROW(double, (v < r) | (v != v) ? v : r);
+        ROW(double, ((v < r) | (v != v)) ? v : r);
     case XCVM_FOLD_PROD:
         ROW(double, r *v);
     }
