@@ -1,5 +1,18 @@
 /* Col2Im: overlapping blocks added up to an image; ops/vector/col2im.c adds them. */
-#include "ops/kernel.h"
+#include "ops/col2im.h"
+
+xcvm_Col2Im_args xcvm_col2im_with_entries(const xcvm_Col2Im_args *a, size_t axes)
+{
+    static const int64_t ones[XCVM_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1}, zeros[2 * XCVM_MAX_RANK];
+    xcvm_Col2Im_args full = *a;
+    if (full.strides.count == 0)
+        full.strides = (xcvm_ints){ones, axes};
+    if (full.dilations.count == 0)
+        full.dilations = (xcvm_ints){ones, axes};
+    if (full.pads.count == 0)
+        full.pads = (xcvm_ints){zeros, 2 * axes};
+    return full;
+}
 
 XCVM_SHAPE_RULE_OF(Col2Im)
 {
@@ -14,6 +27,8 @@ XCVM_SHAPE_RULE_OF(Col2Im)
         xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, -1, NULL);
         return XCVM_OK;
     }
+    const xcvm_Col2Im_args full = xcvm_col2im_with_entries(a, spatial);
+    a = &full;
     XCVM_REQUIRE(t,
                  spatial == block_count && a->strides.count == spatial && a->dilations.count == spatial &&
                      a->pads.count == 2 * spatial,

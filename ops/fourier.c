@@ -21,10 +21,11 @@ size_t xcvm_fourier_scratch(size_t n)
     return (n & (n - 1)) == 0 ? 1 : 6 * power_of_two(2 * n);
 }
 
-static void radix2(double *x, size_t n, double sign)
+static xcvm_status radix2(xcvm_poller *poller, double *x, size_t n, double sign)
 {
     for (size_t i = 1, j = 0; i < n; i++) {
         size_t bit = n / 2;
+        XCVM_TRY(xcvm_poll_after(poller, 1));
         for (; j & bit; bit /= 2)
             j ^= bit;
         j |= bit;
@@ -39,6 +40,7 @@ static void radix2(double *x, size_t n, double sign)
         for (size_t k = 0; k < half; k++) {
             /* Each root by itself: a product of roots would lose digits. */
             const double angle = sign * PI * (double)k / (double)half, wr = cos(angle), wi = sin(angle);
+            XCVM_TRY(xcvm_poll_after(poller, 4 + n / half));
             for (size_t i = k; i < n; i += 2 * half) {
                 double *a = x + 2 * i, *b = a + 2 * half;
                 const double re = b[0] * wr - b[1] * wi, im = b[0] * wi + b[1] * wr;
@@ -48,13 +50,15 @@ static void radix2(double *x, size_t n, double sign)
                 a[1] += im;
             }
         }
+    return XCVM_OK;
 }
 
-static void bluestein(double *x, size_t n, double sign, double *scratch)
+static xcvm_status bluestein(xcvm_poller *poller, double *x, size_t n, double sign, double *scratch)
 {
     const size_t m = power_of_two(2 * n);
     double *a = scratch, *b = a + 2 * m, *chirp = b + 2 * m;
     for (size_t i = 0; i < n; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 4));
         /* i squared modulo 2n keeps the angle small and exact. */
         const double angle = sign * PI * (double)((uint64_t)i * i % (2 * n)) / (double)n;
         chirp[2 * i] = cos(angle);
@@ -72,28 +76,28 @@ static void bluestein(double *x, size_t n, double sign, double *scratch)
             b[2 * (m - i) + 1] = -im;
         }
     }
-    radix2(a, m, -1);
-    radix2(b, m, -1);
+    XCVM_TRY(radix2(poller, a, m, -1));
+    XCVM_TRY(radix2(poller, b, m, -1));
     for (size_t i = 0; i < m; i++) {
         const double re = a[2 * i] * b[2 * i] - a[2 * i + 1] * b[2 * i + 1];
         a[2 * i + 1] = a[2 * i] * b[2 * i + 1] + a[2 * i + 1] * b[2 * i];
         a[2 * i] = re;
     }
-    radix2(a, m, 1);
+    XCVM_TRY(radix2(poller, a, m, 1));
     for (size_t i = 0; i < n; i++) {
         const double re = a[2 * i] / (double)m, im = a[2 * i + 1] / (double)m;
         x[2 * i] = re * chirp[2 * i] - im * chirp[2 * i + 1];
         x[2 * i + 1] = re * chirp[2 * i + 1] + im * chirp[2 * i];
     }
+    return xcvm_poll_after(poller, m);
 }
 
-void xcvm_fourier(double *points, size_t n, bool inverse, double *scratch)
+xcvm_status xcvm_fourier(xcvm_poller *poller, double *points, size_t n, bool inverse, double *scratch)
 {
     const double sign = inverse ? 1 : -1;
     if (n == 0)
-        return;
+        return XCVM_OK;
     if ((n & (n - 1)) == 0)
-        radix2(points, n, sign);
-    else
-        bluestein(points, n, sign, scratch);
+        return radix2(poller, points, n, sign);
+    return bluestein(poller, points, n, sign, scratch);
 }

@@ -32,14 +32,6 @@ xcvm_status xcvm_indices_check(xcvm_kernel *k, const xcvm_value *indices, const 
     return XCVM_OK;
 }
 
-xcvm_status xcvm_read_int(xcvm_error *error, const xcvm_value *tensor, const char *what, int64_t *value)
-{
-    size_t count = xcvm_element_count(tensor);
-    XCVM_CHECK(error, count == 1, SHAPE_MISMATCH, "%s has %zu elements, 1 is needed", what, count);
-    *value = xcvm_element_as_int(tensor, 0);
-    return XCVM_OK;
-}
-
 xcvm_around xcvm_around_axis(const xcvm_value *tensor, int axis)
 {
     xcvm_around a = {1, (size_t)tensor->dims[axis], 1};

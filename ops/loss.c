@@ -42,11 +42,13 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
         inner *= (size_t)a->x->dims[d];
     double sum = 0, weights = 0;
     size_t batch = 0, at = 0;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++, at++) {
         if (at == inner) {
             at = 0;
             batch++;
         }
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         const int64_t class =
             a->target->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, a->target)[i] : xcvm_element_as_int(a->target, i);
         double loss = 0;

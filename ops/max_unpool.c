@@ -72,13 +72,14 @@ XCVM_KERNEL(MaxUnpool)
     XCVM_CHECK(k->error, xcvm_same_shape(a->x, a->indices), SHAPE_MISMATCH, "indices must have the shape of x");
     for (int d = 0; d < a->x->rank; d++)
         XCVM_CHECK(k->error, !__builtin_mul_overflow(total, dims[d], &total), OUT_OF_RANGE, "the result is too large");
-    memset(a->y->data, 0, a->y->bytes);
+    XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
     const size_t size = xcvm_dtype_size((xcvm_dtype)a->x->dtype), count = xcvm_element_count(a->x);
     /* Where y has the pooled tensor's shape, an index is an offset. */
     bool same = true;
     for (int d = 0; d < a->x->rank; d++)
         same = same && a->y->dims[d] == dims[d];
-    enum { BLOCK = 256, BETWEEN_POLLS = 256 };
+    enum { BLOCK = 256 };
+    xcvm_poller poller = xcvm_poller_of(k);
     ptrdiff_t offsets[BLOCK];
     for (size_t done = 0; done < count; done += BLOCK) {
         const size_t n = count - done < BLOCK ? count - done : BLOCK;
@@ -89,8 +90,7 @@ XCVM_KERNEL(MaxUnpool)
             offsets[i] = same ? (ptrdiff_t)index : place(a->x->rank, dims, a->y->dims, index);
         }
         xcvm_move_scatter(a->y->data, XCVM_CDATA(char, a->x) + done * size, size, n, offsets);
-        if (done / BLOCK % BETWEEN_POLLS == BETWEEN_POLLS - 1)
-            XCVM_TRY(xcvm_kernel_poll(k));
+        XCVM_TRY(xcvm_poll_after(&poller, n));
     }
     return XCVM_OK;
 }

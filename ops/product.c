@@ -70,21 +70,15 @@ XCVM_SHAPE_RULE(MatMul)
     return matmul_shape(t, t->in[0], t->in[1], t->out[0]);
 }
 
-static xcvm_status check_one(const xcvm_typing *t, const xcvm_value *v, const char *what)
-{
-    XCVM_REQUIRE(t, v->rank < 0 || !xcvm_dims_known(v) || xcvm_element_count(v) == 1, SHAPE_MISMATCH,
-                 "%s has %zu elements, 1 is needed", what, xcvm_element_count(v));
-    return XCVM_OK;
-}
-
 XCVM_SHAPE_RULE_OF(QLinearMatMul)
 {
     XCVM_TRY(check_quantisation(t, a->a_scale, a->a, true, "a_scale"));
     XCVM_TRY(check_quantisation(t, a->a_zero_point, a->a, true, "a_zero_point"));
     XCVM_TRY(check_quantisation(t, a->b_scale, a->b, false, "b_scale"));
     XCVM_TRY(check_quantisation(t, a->b_zero_point, a->b, false, "b_zero_point"));
-    XCVM_TRY(check_one(t, a->y_scale, "y_scale"));
-    XCVM_TRY(check_one(t, a->y_zero_point, "y_zero_point"));
+    bool known;
+    XCVM_TRY(xcvm_scalar_check(t->error, a->y_scale, "y_scale", &known));
+    XCVM_TRY(xcvm_scalar_check(t->error, a->y_zero_point, "y_zero_point", &known));
     return matmul_shape(t, a->a, a->b, a->y);
 }
 
@@ -172,6 +166,7 @@ typedef struct work {
 } work;
 
 typedef struct piece {
+    const xcvm_kernel *kernel;
     size_t m, n, k;
     const void *a, *b; /* first element of the piece's rows, and the whole of b */
     size_t a_row, a_column, b_row, b_column;
@@ -184,10 +179,13 @@ typedef struct piece {
     {                                                                                                                  \
         const type *a = p->a, *b = p->b;                                                                               \
         type *y = p->y;                                                                                                \
+        xcvm_poller poller = xcvm_poller_of(p->kernel);                                                                \
         for (size_t i = 0; i < p->m; i++, y += p->n) {                                                                 \
             if (!add)                                                                                                  \
                 memset(y, 0, p->n * sizeof *y);                                                                        \
             for (size_t q = 0; q < p->k; q++) {                                                                        \
+                if (xcvm_poll_after(&poller, p->n) != XCVM_OK)                                                         \
+                    return;                                                                                            \
                 const wide x = a[i * p->a_row + q * p->a_column];                                                      \
                 const type *row = b + q * p->b_row;                                                                    \
                 for (size_t j = 0; j < p->n; j++)                                                                      \
@@ -203,7 +201,6 @@ INTEGER_PRODUCT(uint64_t, uint64_t)
 static xcvm_status run_piece(const work *w, const piece *p, size_t ld_a, size_t ld_b)
 {
     const xcvm_product_task *task = w->task;
-    XCVM_TRY(xcvm_kernel_poll(w->k));
     if (task->dtype == XCVM_F64)
         return xcvm_blas_f64(w->k->error, task->transpose_a, task->transpose_b, p->m, p->n, p->k, 1.0, p->a, ld_a, p->b,
                              ld_b, task->add ? 1.0 : 0.0, p->y, p->n);
@@ -237,7 +234,7 @@ static void run_pieces(void *context, size_t begin, size_t end, int worker)
         size_t a, b;
         xcvm_product_at(s, item, &a, &b);
         const size_t ld_a = task->transpose_a ? s->m : s->k, ld_b = task->transpose_b ? s->k : s->n;
-        piece p = {.m = m1 - m0, .n = s->n, .k = s->k};
+        piece p = {.kernel = w->k, .m = m1 - m0, .n = s->n, .k = s->k};
         p.a_row = task->transpose_a ? 1 : ld_a;
         p.a_column = task->transpose_a ? ld_a : 1;
         p.b_row = task->transpose_b ? 1 : ld_b;
@@ -269,6 +266,6 @@ xcvm_status xcvm_product_run(const xcvm_kernel *k, const xcvm_product_task *task
     if (total > THREAD_WORK && w.row_parts * s->count < threads)
         w.row_parts = s->m < threads ? s->m : threads;
     const size_t grain = total > THREAD_WORK ? 1 : w.row_parts * s->count;
-    xcvm_parallel(k->threads, w.row_parts * s->count, grain, run_pieces, &w);
+    XCVM_TRY(xcvm_kernel_parallel(k, w.row_parts * s->count, grain, run_pieces, &w));
     return (xcvm_status)w.status;
 }

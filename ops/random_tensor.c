@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-enum { BETWEEN_POLLS = 1 << 16 };
-
 XCVM_SHAPE_RULE(random)
 {
     int64_t dims[XCVM_MAX_RANK];
@@ -20,7 +18,7 @@ XCVM_SHAPE_RULE(random)
             dtype = *(const xcvm_dtype *)(const void *)((const char *)t->args + t->row->fields[i].offset);
     XCVM_REQUIRE(t, xcvm_dtype_is_float(dtype), TYPE_MISMATCH, "dtype is %s; f16, bf16, f32 or f64 is needed",
                  xcvm_dtype_name(dtype));
-    XCVM_TRY(xcvm_read_ints(t->error, shape, "shape", dims, XCVM_MAX_RANK, &count, &known));
+    XCVM_TRY(xcvm_read_shape(t->error, shape, dims, &count, &known));
     if (!known) {
         const int rank = shape->rank == 1 && shape->dims[0] >= 0 ? (int)shape->dims[0] : -1;
         for (int d = 0; d < XCVM_MAX_RANK; d++)
@@ -37,8 +35,11 @@ XCVM_SHAPE_RULE(random)
 XCVM_KERNEL(RandomNormal)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         xcvm_write_double(a->y, i, a->mean + a->scale * xcvm_random_normal(&state));
+    }
     return XCVM_OK;
 }
 
@@ -47,13 +48,13 @@ XCVM_KERNEL(RandomUniform)
     uint64_t state = xcvm_random_start(a->seed, k->random);
     const double low = a->low, range = a->high - a->low;
     double block[XCVM_BLOCK];
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t done = 0, count = xcvm_element_count(a->y); done < count; done += XCVM_BLOCK) {
         const size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
         for (size_t i = 0; i < n; i++)
             block[i] = low + range * xcvm_random_uniform(&state);
         xcvm_store_f64((xcvm_dtype)a->y->dtype, a->y->data, done, n, block, true);
-        if (done % BETWEEN_POLLS == 0)
-            XCVM_TRY(xcvm_kernel_poll(k));
+        XCVM_TRY(xcvm_poll_after(&poller, n));
     }
     return XCVM_OK;
 }
@@ -68,7 +69,9 @@ XCVM_SHAPE_RULE_OF(Bernoulli)
 XCVM_KERNEL(Bernoulli)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         const double p = xcvm_element_as_double(a->x, i);
         XCVM_CHECK(k->error, p >= 0 && p <= 1, OUT_OF_RANGE, "element %zu of x is %g, no probability", i, p);
         xcvm_write_double(a->y, i, xcvm_random_uniform(&state) < p ? 1 : 0);
@@ -97,17 +100,20 @@ XCVM_KERNEL(Multinomial)
     double *sums = xcvm_kernel_scratch(k, classes * sizeof *sums);
     if (sums == NULL)
         return XCVM_OUT_OF_MEMORY;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t row = 0; row < rows; row++) {
-        XCVM_TRY(xcvm_kernel_poll(k));
         double greatest = -INFINITY, sum = 0;
-        for (size_t c = 0; c < classes; c++)
+        for (size_t c = 0; c < classes; c++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             greatest = fmax(greatest, xcvm_element_as_double(a->x, row * classes + c));
-        for (size_t c = 0; c < classes; c++)
+        }
+        for (size_t c = 0; c < classes; c++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             sums[c] = sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
+        }
         for (size_t s = 0; s < samples; s++) {
             const double drawn = xcvm_random_uniform(&state) * sum;
-            if (s % BETWEEN_POLLS == BETWEEN_POLLS - 1)
-                XCVM_TRY(xcvm_kernel_poll(k));
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             /* The first class, or the last of all, up to which there is more than was drawn. */
             size_t c = 0;
             for (size_t above = classes - 1; c < above;) {
@@ -128,8 +134,11 @@ XCVM_KERNEL(Multinomial)
 
 XCVM_SHAPE_RULE_OF(Dropout)
 {
-    XCVM_REQUIRE(t, a->ratio == NULL || a->ratio->rank <= 0 || (a->ratio->rank == 1 && a->ratio->dims[0] <= 1),
-                 SHAPE_MISMATCH, "ratio must be one number");
+    bool known;
+    if (a->ratio != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->ratio, "ratio", &known));
+    if (a->training_mode != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->training_mode, "training_mode", &known));
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
     if (a->mask != NULL)
         xcvm_value_set_tensor(a->mask, XCVM_BOOL, a->x->rank, a->x->dims);
@@ -139,20 +148,22 @@ XCVM_SHAPE_RULE_OF(Dropout)
 XCVM_KERNEL(Dropout)
 {
     const size_t count = xcvm_element_count(a->x);
-    const bool training = a->training_mode != NULL && xcvm_element_count(a->training_mode) == 1 &&
-                          *XCVM_CDATA(uint8_t, a->training_mode) != 0;
-    const double ratio =
-        a->ratio != NULL && xcvm_element_count(a->ratio) == 1 ? xcvm_element_as_double(a->ratio, 0) : 0.5;
+    int64_t training = 0;
+    double ratio = 0.5;
+    if (a->training_mode != NULL)
+        XCVM_TRY(xcvm_read_int(k->error, a->training_mode, "training_mode", &training));
+    if (a->ratio != NULL)
+        XCVM_TRY(xcvm_read_double(k->error, a->ratio, "ratio", &ratio));
     XCVM_CHECK(k->error, ratio >= 0 && ratio < 1, OUT_OF_RANGE, "ratio is %g, it must be in [0, 1)", ratio);
-    if (!training || ratio == 0) {
-        if (a->y->data != a->x->data && a->x->bytes != 0)
-            memcpy(a->y->data, a->x->data, a->x->bytes);
-        if (a->mask != NULL && count != 0)
-            memset(a->mask->data, 1, count);
-        return XCVM_OK;
+    if (training == 0 || ratio == 0) {
+        if (a->y->data != a->x->data)
+            XCVM_TRY(xcvm_kernel_copy(k, a->y->data, a->x->data, a->x->bytes));
+        return a->mask != NULL ? xcvm_kernel_fill(k, a->mask->data, 1, count) : XCVM_OK;
     }
     uint64_t state = xcvm_random_start(a->seed, k->random);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         const bool kept = xcvm_random_uniform(&state) >= ratio;
         xcvm_write_double(a->y, i, kept ? xcvm_element_as_double(a->x, i) / (1 - ratio) : 0);
         if (a->mask != NULL)

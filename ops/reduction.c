@@ -79,6 +79,7 @@ static size_t offset_of(size_t index, int rank, const size_t *dims, const size_t
 /* ---- Folding ---- */
 
 typedef struct task {
+    const xcvm_kernel *k;
     layout l;
     xcvm_fold fold;
     xcvm_dtype dtype;
@@ -136,7 +137,10 @@ static void fold_lines(void *context, size_t begin, size_t end, int worker)
     const layout *l = &t->l;
     for (size_t i = begin; i < end; i++)
         t->partials[i] = t->start;
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t u = 0; u < l->combinations; u++) {
+        if (xcvm_poll_after(&poller, (end - begin) * l->inner) != XCVM_OK)
+            return;
         size_t first = l->reduced_rank != 0 ? offset_of(u, l->reduced_rank, l->reduced_dims, l->reduced_strides) : 0;
         t->loops->lines(t->fold, t->dtype, t->data, first + begin * l->inner, end - begin, l->inner,
                         t->shifts != NULL ? t->shifts + begin : NULL, t->partials + begin);
@@ -157,6 +161,7 @@ static void fold_range(void *context, size_t begin, size_t end, int worker)
     const task *t = context;
     const layout *l = &t->l;
     size_t all = l->combinations * t->pieces, width = l->inner_reduced ? 1 : l->inner;
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t i = begin; i < end; i++) {
         size_t group = i / t->blocks % l->groups, chunk = i / t->blocks / l->groups;
         size_t column = i % t->blocks * XCVM_FOLD_COLUMNS;
@@ -167,7 +172,7 @@ static void fold_range(void *context, size_t begin, size_t end, int worker)
         for (size_t c = 0; c < count; c++)
             acc[c] = t->start;
         size_t last = (chunk + 1) * t->units < all ? (chunk + 1) * t->units : all;
-        for (size_t u = chunk * t->units; u < last; u++)
+        for (size_t u = chunk * t->units; u < last && xcvm_poll_after(&poller, t->piece * count) == XCVM_OK; u++)
             fold_unit(t, base, u, column, count, t->shifts != NULL ? t->shifts + output : NULL, acc);
     }
 }
@@ -212,17 +217,18 @@ static void divide(task *t)
     }
 }
 
-static void fold_all(xcvm_kernel *k, task *t)
+static xcvm_status fold_all(task *t)
 {
     const layout *l = &t->l;
     size_t width = l->inner_reduced ? 1 : l->inner, count = t->chunks * l->groups * t->blocks;
     size_t work = l->reduced / t->chunks * (width / t->blocks) + 16;
     bool pieces = l->inner_reduced && l->combinations * t->pieces == 1;
     xcvm_range_body body = has_lines(t) ? fold_lines : pieces ? fold_pieces : fold_range;
-    xcvm_parallel(k->threads, count, GRAIN / work + 1, body, t);
+    XCVM_TRY(xcvm_kernel_parallel(t->k, count, GRAIN / work + 1, body, t));
     for (size_t c = 1; c < t->chunks; c++)
         for (size_t i = 0; i < l->outputs; i++)
             merge(t->fold, t->whole, &t->partials[i], &t->partials[c * l->outputs + i]);
+    return XCVM_OK;
 }
 
 /* ---- What the instructions make of it ---- */
@@ -340,17 +346,20 @@ static void finish_range(void *context, size_t begin, size_t end, int worker)
 }
 
 /* For the logarithm of a sum of exponentials: the greatest element is taken off before and added after. */
-static void shift_by_greatest(xcvm_kernel *k, task *t, double *shifts)
+static xcvm_status shift_by_greatest(task *t, double *shifts)
 {
     t->fold = XCVM_FOLD_MAX;
     t->start = start_of(t->fold, false, t->dtype);
-    fold_all(k, t);
+    XCVM_TRY(fold_all(t));
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t i = 0; i < t->l.outputs; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         double greatest = t->partials[i].f;
         shifts[i] = isfinite(greatest) ? greatest : 0.0;
     }
     t->shifts = shifts;
     t->fold = XCVM_FOLD_SUM_EXP;
+    return XCVM_OK;
 }
 
 xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_set *set, xcvm_value *y,
@@ -360,7 +369,7 @@ xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_set 
     bool known;
     XCVM_TRY(xcvm_reduction_axes(k->error, axes, noop_with_empty_axes, x->rank, &mask, &known));
     bool whole = !xcvm_dtype_is_float(x->dtype) && opcode != XCVM_OP_ReduceLogSumExp;
-    task t = {.fold = fold_of(opcode), .dtype = x->dtype, .whole = whole, .data = x->data};
+    task t = {.k = k, .fold = fold_of(opcode), .dtype = x->dtype, .whole = whole, .data = x->data};
     bool narrow = xcvm_dtype_is_float(x->dtype) && x->dtype != XCVM_F64;
     t.loops = whole ? set->whole : narrow ? set->narrow : set->f64;
     lay_out(&t.l, x, mask);
@@ -375,10 +384,9 @@ xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_set 
     if (t.partials == NULL)
         return XCVM_OUT_OF_MEMORY;
     if (opcode == XCVM_OP_ReduceLogSumExp)
-        shift_by_greatest(k, &t, (double *)(t.partials + t.chunks * t.l.outputs));
+        XCVM_TRY(shift_by_greatest(&t, (double *)(t.partials + t.chunks * t.l.outputs)));
     t.start = start_of(t.fold, whole, x->dtype);
-    fold_all(k, &t);
+    XCVM_TRY(fold_all(&t));
     finish f = {opcode, whole, (double)t.l.reduced, t.partials, t.shifts, y};
-    xcvm_parallel(k->threads, t.l.outputs, GRAIN, finish_range, &f);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, t.l.outputs, GRAIN, finish_range, &f);
 }

@@ -101,10 +101,9 @@ static xcvm_status choose(xcvm_kernel *k, xcvm_dtype dtype, int reduction, combi
 }
 
 /* The result starts as x, unless it is x. */
-static void start(const xcvm_moving *m, size_t count)
+static xcvm_status start(const xcvm_moving *m, size_t count)
 {
-    if (m->to[0] != m->from[0] && count != 0)
-        memcpy(m->to[0], m->from[0], count * m->size);
+    return m->to[0] != m->from[0] ? xcvm_kernel_copy(m->k, m->to[0], m->from[0], count * m->size) : XCVM_OK;
 }
 
 /* ---- Elements ---- */
@@ -129,7 +128,7 @@ static xcvm_status scatter_elements(const xcvm_moving *m, const void *context)
 {
     scattering s = *(const scattering *)context;
     s.m = m;
-    start(m, xcvm_element_count(s.e.x));
+    XCVM_TRY(start(m, xcvm_element_count(s.e.x)));
     return xcvm_elementwise_run(m->k, &s.e, 0, xcvm_element_count(s.e.indices), scatter_block, &s);
 }
 
@@ -157,9 +156,9 @@ typedef struct scattering_slices {
 } scattering_slices;
 
 /* Slices of one element. */
-static xcvm_status scatter_points(const xcvm_moving *m, const scattering_slices *s)
+static xcvm_status scatter_points(const xcvm_moving *m, const scattering_slices *s, xcvm_poller *poller)
 {
-    enum { BLOCK = 256, BETWEEN_POLLS = 256 };
+    enum { BLOCK = 256 };
     ptrdiff_t offsets[BLOCK];
     for (size_t done = 0; done < s->u.count; done += BLOCK) {
         const size_t n = s->u.count - done < BLOCK ? s->u.count - done : BLOCK;
@@ -170,8 +169,7 @@ static xcvm_status scatter_points(const xcvm_moving *m, const scattering_slices 
             s->with(m->to[0], from, n, offsets);
         else
             xcvm_move_scatter(m->to[0], from, m->size, n, offsets);
-        if (done / BLOCK % BETWEEN_POLLS == BETWEEN_POLLS - 1)
-            XCVM_TRY(xcvm_kernel_poll(m->k));
+        XCVM_TRY(xcvm_poll_after(poller, n));
     }
     return XCVM_OK;
 }
@@ -180,12 +178,14 @@ static xcvm_status scatter_slices(const xcvm_moving *m, const void *context)
 {
     const scattering_slices *s = context;
     size_t run = s->u.slice * m->size;
-    start(m, xcvm_element_count(s->u.x));
+    XCVM_TRY(start(m, xcvm_element_count(s->u.x)));
+    xcvm_poller poller = xcvm_poller_of(m->k);
     if (s->u.slice == 1)
-        return scatter_points(m, s);
+        return scatter_points(m, s, &poller);
     for (size_t i = 0; i < s->u.count && run != 0; i++) {
         char *to = (char *)m->to[0] + xcvm_tuples_offset(&s->u, i) * m->size;
         const char *from = (const char *)m->from[1] + i * run;
+        XCVM_TRY(xcvm_poll_after(&poller, 1 + s->u.slice));
         if (s->with != NULL)
             s->with(to, from, s->u.slice, NULL);
         else

@@ -7,12 +7,13 @@ XCVM_SHAPE_RULE_OF(TopK)
     int64_t k = XCVM_ANY_DIM, dims[XCVM_MAX_RANK];
     xcvm_value *results[2] = {a->values, a->indices};
     int axis = 0;
-    XCVM_REQUIRE(t, !xcvm_dims_known(a->k) || xcvm_element_count(a->k) == 1, SHAPE_MISMATCH, "k must have one element");
+    bool known;
+    XCVM_TRY(xcvm_scalar_check(t->error, a->k, "k", &known));
     if (x->rank >= 0) {
         XCVM_TRY(xcvm_resolve_axis(t->error, a->axis, x->rank, &axis));
         memcpy(dims, x->dims, sizeof dims);
     }
-    if (a->k->data != NULL) {
+    if (known) {
         k = xcvm_element_as_int(a->k, 0);
         XCVM_REQUIRE(t, k >= 0 && (x->rank < 0 || x->dims[axis] < 0 || k <= x->dims[axis]), OUT_OF_RANGE,
                      "k is %lld, the dimension is %lld", (long long)k, x->rank < 0 ? -1LL : (long long)x->dims[axis]);

@@ -46,13 +46,14 @@ static void map_range(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-void xcvm_unary_int(xcvm_kernel *k, xcvm_opcode opcode, xcvm_value *y, const xcvm_value *x)
+xcvm_status xcvm_unary_int(xcvm_kernel *k, xcvm_opcode opcode, xcvm_value *y, const xcvm_value *x)
 {
     int_map map = {opcode, y, x};
-    xcvm_parallel(k->threads, xcvm_element_count(x), 16384, map_range, &map);
+    return xcvm_kernel_parallel(k, xcvm_element_count(x), 16384, map_range, &map);
 }
 
-void xcvm_clip_int(xcvm_value *y, const xcvm_value *x, const xcvm_value *min, const xcvm_value *max)
+xcvm_status xcvm_clip_int(const xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const xcvm_value *min,
+                          const xcvm_value *max)
 {
     /* Flipping the highest bit of u64 puts its numbers into the order of i64. */
     xcvm_dtype dtype = x->dtype;
@@ -67,7 +68,9 @@ void xcvm_clip_int(xcvm_value *y, const xcvm_value *x, const xcvm_value *min, co
         high = (int64_t)((uint64_t)high ^ flip);
     }
     size_t count = xcvm_element_count(x);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0; at < count; at += XCVM_BLOCK) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_BLOCK));
         size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
         xcvm_load_i64(dtype, x->data, at, n, block);
         for (size_t i = 0; i < n; i++) {
@@ -78,4 +81,5 @@ void xcvm_clip_int(xcvm_value *y, const xcvm_value *x, const xcvm_value *min, co
         }
         xcvm_store_i64(dtype, y->data, at, n, block);
     }
+    return XCVM_OK;
 }

@@ -6,10 +6,9 @@
 #include "ops/vector/math.h"
 
 enum {
-    COLUMNS = 128,     /* side by side */
-    SHORT = COLUMNS,   /* lines of fewer elements are turned into columns */
-    SEGMENT = 1 << 30, /* rows that an i32 counts */
-    POLL_ELEMENTS = 1 << 18
+    COLUMNS = 128,    /* side by side */
+    SHORT = COLUMNS,  /* lines of fewer elements are turned into columns */
+    SEGMENT = 1 << 30 /* rows that an i32 counts */
 };
 
 /* What elements are compared as; u32 and u64 have their highest bit flipped. */
@@ -29,7 +28,6 @@ typedef struct task {
     xcvm_around around;
     carrier carrier;
     bool greatest, last;
-    uint32_t status; /* atomic */
 } task;
 
 typedef struct winners {
@@ -163,9 +161,9 @@ static carrier carrier_of(xcvm_dtype dtype)
 /* ---- Columns ---- */
 
 /* `rows` rows of `count` columns, `stride` apart, of elements from `first` on or, where they have been copied, of
- * `tile`; columns from `short_from` on have a row less. */
+ * `tile`; columns from `short_from` on have a row less. Left unfinished when time is up. */
 static void fold_columns(const task *t, const void *tile, size_t first, size_t rows, size_t stride, size_t count,
-                         size_t short_from, winners *w)
+                         size_t short_from, winners *w, xcvm_poller *poller)
 {
     const size_t size = t->carrier == AS_F32 || t->carrier == AS_I32 ? 4 : 8;
     lanes copy;
@@ -200,6 +198,8 @@ static void fold_columns(const task *t, const void *tile, size_t first, size_t r
         if (size == 4 && (row % SEGMENT == SEGMENT - 1 || row + 1 == rows))
             for (size_t j = 0; j < count; j++)
                 w->row[j] = at[j] < 0 ? w->row[j] : (int64_t)(row / SEGMENT * SEGMENT) + at[j];
+        if (xcvm_poll_after(poller, columns) != XCVM_OK)
+            return;
     }
 }
 
@@ -218,11 +218,11 @@ static int64_t winner(const task *t, const winners *w)
 }
 
 /* A line of at least COLUMNS adjacent elements. */
-static int64_t long_line(const task *t, size_t first, size_t length)
+static int64_t long_line(const task *t, size_t first, size_t length, xcvm_poller *poller)
 {
     winners w;
     const size_t rows = (length + COLUMNS - 1) / COLUMNS;
-    fold_columns(t, NULL, first, rows, COLUMNS, COLUMNS, length - (rows - 1) * COLUMNS, &w);
+    fold_columns(t, NULL, first, rows, COLUMNS, COLUMNS, length - (rows - 1) * COLUMNS, &w, poller);
     for (size_t j = 0; j < COLUMNS; j++)
         w.row[j] = w.row[j] * COLUMNS + (int64_t)j;
     return winner(t, &w);
@@ -255,7 +255,7 @@ static void turn_vectors(const float *x, size_t length, size_t count, float *til
 }
 
 /* `count` short lines. */
-static void short_lines(const task *t, size_t first, size_t length, size_t count, int64_t *y)
+static void short_lines(const task *t, size_t first, size_t length, size_t count, int64_t *y, xcvm_poller *poller)
 {
     const xcvm_dtype dtype = (xcvm_dtype)t->x->dtype;
     _Alignas(64) char tile[SHORT * COLUMNS * sizeof(int64_t)];
@@ -272,48 +272,34 @@ static void short_lines(const task *t, size_t first, size_t length, size_t count
                 for (size_t i = 0; i < length; i++)
                     ((int64_t *)(void *)tile)[i * COLUMNS + j] = ((const int64_t *)x)[i];
         }
-    fold_columns(t, tile, 0, length, COLUMNS, count, count, &w);
+    fold_columns(t, tile, 0, length, COLUMNS, count, count, &w, poller);
     memcpy(y, w.row, count * sizeof *y);
-}
-
-static xcvm_status poll(task *t, size_t done, size_t *since)
-{
-    if ((*since += done) < POLL_ELEMENTS)
-        return XCVM_OK;
-    *since = 0;
-    return xcvm_kernel_poll(t->k);
 }
 
 /* The range is over results where lines are adjacent elements, else over blocks of columns. */
 static void run_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    task *t = context;
+    const task *t = context;
     const xcvm_around *around = &t->around;
     const size_t blocks = (around->inner + COLUMNS - 1) / COLUMNS;
-    size_t since = 0;
-    xcvm_status status = XCVM_OK;
-    for (size_t i = begin, count; i < end && status == XCVM_OK; i += count) {
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = begin, count; i < end && xcvm_poll_after(&poller, 1) == XCVM_OK; i += count) {
         count = 1;
         if (around->inner != 1) {
             const size_t outer = i / blocks, column = i % blocks * COLUMNS;
             const size_t columns = around->inner - column < COLUMNS ? around->inner - column : COLUMNS;
             winners w;
             fold_columns(t, NULL, outer * around->dim * around->inner + column, around->dim, around->inner, columns,
-                         columns, &w);
+                         columns, &w, &poller);
             memcpy(t->y + outer * around->inner + column, w.row, columns * sizeof *t->y);
-            status = poll(t, around->dim * columns, &since);
         } else if (around->dim < SHORT) {
             count = end - i < COLUMNS ? end - i : COLUMNS;
-            short_lines(t, i * around->dim, around->dim, count, t->y + i);
-            status = poll(t, around->dim * count, &since);
+            short_lines(t, i * around->dim, around->dim, count, t->y + i, &poller);
         } else {
-            t->y[i] = long_line(t, i * around->dim, around->dim);
-            status = poll(t, around->dim, &since);
+            t->y[i] = long_line(t, i * around->dim, around->dim, &poller);
         }
     }
-    if (status != XCVM_OK)
-        __atomic_store_n(&t->status, (uint32_t)status, __ATOMIC_RELAXED);
 }
 
 static xcvm_status arg_reduce(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, int64_t axis, bool greatest,
@@ -327,9 +313,8 @@ static xcvm_status arg_reduce(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x
     if (xcvm_element_count(y) == 0)
         return XCVM_OK;
     const size_t columns = t.around.inner < COLUMNS ? t.around.inner : COLUMNS;
-    xcvm_parallel(k->threads, t.around.outer * ((t.around.inner + COLUMNS - 1) / COLUMNS),
-                  32768 / (t.around.dim * columns + 1) + 1, run_range, &t);
-    return (xcvm_status)t.status;
+    return xcvm_kernel_parallel(k, t.around.outer * ((t.around.inner + COLUMNS - 1) / COLUMNS),
+                                32768 / (t.around.dim * columns + 1) + 1, run_range, &t);
 }
 
 XCVM_KERNEL(ArgMax) { return arg_reduce(k, a->y, a->x, a->axis, true, a->select_last_index != 0); }

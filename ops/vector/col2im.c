@@ -1,10 +1,9 @@
 /* Col2Im: each element of a block adds its places, a row of them at a time, to the image. */
+#include "ops/col2im.h"
 #include "ops/floats.h"
-#include "ops/kernel.h"
 
 enum {
     RUN = 64, /* places of a row that all elements of a block's row are added of in turn, while their images are near */
-    POLL_ADDITIONS = 1 << 18,
     GRAIN = 1 << 16 /* additions worth a thread */
 };
 
@@ -28,7 +27,6 @@ typedef struct folding {
     size_t elements, count, plane;       /* of a block, of places, and of pixels */
     float *sums;                         /* `plane` for each worker, for types that are added up as f32 */
     range inside[RUN];                   /* of the first elements of the last axis */
-    uint32_t status;                     /* atomic */
 } folding;
 
 /* Adds `group` rows of `count` elements each, `row` apart, to every step-th pixel from `to` on: row g to the g-th pixel
@@ -121,7 +119,7 @@ static void add_places(const folding *f, void *image, size_t row, size_t from, i
 
 /* Each pixel's terms are added in the order of the elements: of the runs of places the last comes first, since it meets
  * a pixel with lesser elements. */
-static void add_row(const folding *f, void *image, size_t row, size_t from)
+static xcvm_status add_row(const folding *f, void *image, size_t row, size_t from, xcvm_poller *poller)
 {
     const axis *x = &f->axes[f->outer];
     const int64_t most = x->dilation == 1 && x->stride <= RUN ? x->stride : 1;
@@ -130,6 +128,7 @@ static void add_row(const folding *f, void *image, size_t row, size_t from)
         for (int64_t e = 0, group; e < x->block; e += group) {
             range all = run;
             group = x->block - e < most ? 1 : most;
+            XCVM_TRY(xcvm_poll_after(poller, (size_t)(group * (run.last - run.first))));
             for (int64_t g = 0; g < group; g++)
                 all = among(f, e + g, all);
             all.first = all.first < run.last ? all.first : run.last;
@@ -142,41 +141,37 @@ static void add_row(const folding *f, void *image, size_t row, size_t from)
             add_places(f, image, row, from, e, group, all);
         }
     }
+    return XCVM_OK;
 }
 
-static xcvm_status add_image(const folding *f, size_t index, void *image)
+static xcvm_status add_image(const folding *f, size_t index, void *image, xcvm_poller *poller)
 {
     const axis *last = &f->axes[f->outer];
-    size_t since = POLL_ADDITIONS;
     for (size_t e = 0; e < f->outer_elements; e++)
         for (size_t p = 0; p < f->outer_places; p++) {
             size_t row;
-            if ((since += (size_t)(last->places + RUN) * (size_t)last->block) >= POLL_ADDITIONS) {
-                since = 0;
-                XCVM_TRY(xcvm_kernel_poll(f->k));
-            }
+            XCVM_TRY(xcvm_poll_after(poller, 1));
             if (outer_row(f, e, p, &row))
-                add_row(f, image, row,
-                        (index * f->elements + e * (size_t)last->block) * f->count + p * (size_t)last->places);
+                XCVM_TRY(add_row(f, image, row,
+                                 (index * f->elements + e * (size_t)last->block) * f->count + p * (size_t)last->places,
+                                 poller));
         }
     return XCVM_OK;
 }
 
 static void add_images(void *context, size_t begin, size_t end, int worker)
 {
-    folding *f = context;
+    const folding *f = context;
     const bool direct = f->sums == NULL;
     const size_t size = xcvm_dtype_size((xcvm_dtype)f->y->dtype);
+    xcvm_poller poller = xcvm_poller_of(f->k);
     for (size_t i = begin; i < end; i++) {
         void *image = direct ? (char *)f->y->data + i * f->plane * size : (void *)(f->sums + (size_t)worker * f->plane);
-        memset(image, 0, f->plane * (direct ? size : sizeof *f->sums));
-        const xcvm_status status = add_image(f, i, image);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&f->status, (uint32_t)status, __ATOMIC_RELAXED);
+        if (xcvm_kernel_fill(f->k, image, 0, f->plane * (direct ? size : sizeof *f->sums)) != XCVM_OK ||
+            add_image(f, i, image, &poller) != XCVM_OK)
             return;
-        }
-        if (!direct)
-            xcvm_write_floats(image, f->plane, f->y, i * f->plane);
+        if (!direct && xcvm_kernel_write_floats(f->k, image, f->plane, f->y, i * f->plane) != XCVM_OK)
+            return;
     }
 }
 
@@ -185,6 +180,8 @@ XCVM_KERNEL(Col2Im)
     const int spatial = a->y->rank - 2;
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
+    const xcvm_Col2Im_args full = xcvm_col2im_with_entries(a, (size_t)spatial);
+    a = &full;
     folding f = {.k = k, .x = a->x, .y = a->y, .outer = spatial > 0 ? spatial - 1 : 0, .plane = 1};
     f.axes[0] = (axis){1, 1, 1, 1, 1, 0};
     f.outer_elements = f.outer_places = 1;
@@ -217,6 +214,5 @@ XCVM_KERNEL(Col2Im)
             return XCVM_OUT_OF_MEMORY;
     }
     const size_t work = f.elements * f.count + f.plane;
-    xcvm_parallel(k->threads, (size_t)(a->y->dims[0] * a->y->dims[1]), GRAIN / work + 1, add_images, &f);
-    return (xcvm_status)f.status;
+    return xcvm_kernel_parallel(k, (size_t)(a->y->dims[0] * a->y->dims[1]), GRAIN / work + 1, add_images, &f);
 }

@@ -3,7 +3,7 @@
 #include "ops/kernel.h"
 #include "ops/vector/math.h"
 
-enum { POLL_BYTES = 1 << 20 };
+enum { MOST_PIXELS = 1 << 16 /* of a row, between polls */ };
 
 typedef struct wide {
     uint64_t low, high;
@@ -16,7 +16,6 @@ typedef struct blocks {
     size_t channels, height, width, b; /* of the deep side's pixels, and channels of the flat side */
     bool depth_first;                  /* channel = (by, bx, c), else (c, by, bx) */
     bool to_space;
-    uint32_t status; /* atomic */
 } blocks;
 
 /* Element bx of block x of the flat row is element x of deep row bx; rows are `step` apart. */
@@ -54,15 +53,15 @@ DEFINE_ROW(32, uint32_t)
 DEFINE_ROW(64, uint64_t)
 DEFINE_ROW(128, wide)
 
-static void move_row(const blocks *m, size_t deep, size_t step, size_t flat)
+static void move_row(const blocks *m, size_t deep, size_t step, size_t flat, size_t width)
 {
     void *d = m->deep + deep * m->size, *f = m->flat + flat * m->size;
 #define MOVE(bits)                                                                                                     \
     do {                                                                                                               \
         if (m->to_space)                                                                                               \
-            row_##bits(d, step, f, m->width, m->b, true);                                                              \
+            row_##bits(d, step, f, width, m->b, true);                                                                 \
         else                                                                                                           \
-            row_##bits(d, step, f, m->width, m->b, false);                                                             \
+            row_##bits(d, step, f, width, m->b, false);                                                                \
     } while (0)
     switch (m->size) {
     case 1:
@@ -88,25 +87,24 @@ static void move_row(const blocks *m, size_t deep, size_t step, size_t flat)
 static void move_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    blocks *m = context;
+    const blocks *m = context;
     const size_t plane = m->height * m->width, step = (m->depth_first ? m->channels : 1) * plane;
-    const size_t between = POLL_BYTES / (m->width * m->b * m->size) + 1;
+    xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t row = begin; row < end; row++) {
-        if ((row - begin) % between == 0) {
-            const xcvm_status status = xcvm_kernel_poll(m->k);
-            if (status != XCVM_OK) {
-                __atomic_store_n(&m->status, (uint32_t)status, __ATOMIC_RELAXED);
-                return;
-            }
-        }
         const size_t by = row % m->b, y = row / m->b % m->height, c = row / m->b / m->height % m->channels;
         const size_t n = row / m->b / m->height / m->channels;
         const size_t channel = m->depth_first ? by * m->b * m->channels + c : (c * m->b + by) * m->b;
-        move_row(m, (n * m->channels * m->b * m->b + channel) * plane + y * m->width, step, row * m->width * m->b);
+        const size_t deep = (n * m->channels * m->b * m->b + channel) * plane + y * m->width;
+        for (size_t x = 0; x < m->width; x += MOST_PIXELS) {
+            const size_t width = xcvm_least(m->width - x, MOST_PIXELS);
+            if (xcvm_poll_after(&poller, width * m->b) != XCVM_OK)
+                return;
+            move_row(m, deep + x, step, (row * m->width + x) * m->b, width);
+        }
     }
 }
 
-static xcvm_status move_blocks(xcvm_kernel *k, const xcvm_value *x, xcvm_value *y, int64_t b, bool depth_first,
+static xcvm_status move_blocks(const xcvm_kernel *k, const xcvm_value *x, xcvm_value *y, int64_t b, bool depth_first,
                                bool to_space)
 {
     if (xcvm_element_count(x) == 0)
@@ -123,8 +121,7 @@ static xcvm_status move_blocks(xcvm_kernel *k, const xcvm_value *x, xcvm_value *
                 .depth_first = depth_first,
                 .to_space = to_space};
     const size_t rows = (size_t)flat->dims[0] * m.channels * m.height * m.b;
-    xcvm_parallel(k->threads, rows, 1 + 16384 / (m.width * m.b), move_rows, &m);
-    return (xcvm_status)m.status;
+    return xcvm_kernel_parallel(k, rows, 1 + 16384 / (m.width * m.b), move_rows, &m);
 }
 
 XCVM_KERNEL(DepthToSpace) { return move_blocks(k, a->x, a->y, a->blocksize, a->mode == XCVM_DEPTH_MODE_DCR, true); }

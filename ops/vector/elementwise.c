@@ -2,7 +2,7 @@
 #include "ops/vector/elementwise.h"
 #include "ops/move.h"
 
-enum { BLOCK = 256, BETWEEN_POLLS = 1 << 16, MOST_FETCHED = 1 << 14 /* bytes */ };
+enum { BLOCK = 256, MOST_FETCHED = 1 << 14 /* bytes */ };
 
 /* How far `count` indices from element `first` on are from an index of 0. Whether they are in range. */
 #define OFFSETS(type)                                                                                                  \
@@ -46,7 +46,8 @@ xcvm_status xcvm_elementwise_run(const xcvm_kernel *k, const xcvm_elementwise *e
     if (begin == end)
         return XCVM_OK;
     xcvm_position row = xcvm_position_at(&e->rows, begin / e->columns);
-    size_t column = begin % e->columns, since = 0;
+    size_t column = begin % e->columns;
+    xcvm_poller poller = xcvm_poller_of(k);
     while (begin < end) {
         const size_t wanted = end - begin < BLOCK ? end - begin : BLOCK;
         if (!find_offsets(e, begin, wanted, offsets))
@@ -67,10 +68,7 @@ xcvm_status xcvm_elementwise_run(const xcvm_kernel *k, const xcvm_elementwise *e
         }
         body(context, begin, wanted, offsets);
         begin += wanted;
-        if ((since += wanted) >= BETWEEN_POLLS) {
-            since = 0;
-            XCVM_TRY(xcvm_kernel_poll(k));
-        }
+        XCVM_TRY(xcvm_poll_after(&poller, wanted));
     }
     return XCVM_OK;
 }
@@ -78,7 +76,7 @@ xcvm_status xcvm_elementwise_run(const xcvm_kernel *k, const xcvm_elementwise *e
 typedef struct picking {
     const xcvm_moving *m;
     const xcvm_elementwise *e;
-    uint32_t status; /* atomic */
+    uint32_t outside; /* atomic; not 0: an index is in no range */
 } picking;
 
 static void pick_block(const void *context, size_t first, size_t count, const ptrdiff_t *offsets)
@@ -91,19 +89,16 @@ static void pick_elements(void *context, size_t begin, size_t end, int worker)
 {
     picking *p = context;
     (void)worker;
-    const xcvm_status status = xcvm_elementwise_run(p->m->k, p->e, begin, end, pick_block, p->m);
-    if (status != XCVM_OK)
-        __atomic_store_n(&p->status, (uint32_t)status, __ATOMIC_RELAXED);
+    if (xcvm_elementwise_run(p->m->k, p->e, begin, end, pick_block, p->m) == XCVM_OUT_OF_RANGE)
+        __atomic_store_n(&p->outside, 1, __ATOMIC_RELAXED);
 }
 
 static xcvm_status gather_elements(const xcvm_moving *m, const void *context)
 {
-    picking p = {m, context, XCVM_OK};
+    picking p = {m, context, 0};
     const size_t count = xcvm_element_count(p.e->indices);
-    xcvm_parallel(m->k->threads, count, 4096, pick_elements, &p);
-    if (p.status == XCVM_OUT_OF_RANGE)
-        XCVM_TRY(xcvm_indices_check(m->k, p.e->indices, "indices", count, p.e->x->dims[p.e->axis]));
-    return (xcvm_status)p.status;
+    XCVM_TRY(xcvm_kernel_parallel(m->k, count, 4096, pick_elements, &p));
+    return p.outside ? xcvm_indices_check(m->k, p.e->indices, "indices", count, p.e->x->dims[p.e->axis]) : XCVM_OK;
 }
 
 XCVM_KERNEL(GatherElements)

@@ -17,7 +17,6 @@ typedef struct sampling {
     int spatial;
     size_t taps, all_taps; /* along one dimension; of a point */
     size_t points, plane;  /* points of the grid and elements of a channel of x, for each sample */
-    uint32_t status;       /* atomic */
 } sampling;
 
 /* The elements around points along one dimension, and their weights; an index below 0 reads as zero. */
@@ -178,11 +177,12 @@ static void sum_taps(const weights *w, size_t tap_count, size_t count, const flo
 }
 
 /* Points [first, first + count) of sample n, of a type or with numbers of taps that are seldom met. */
-static void sum_seldom(const sampling *s, size_t n, size_t first, size_t count, const taps *t)
+static void sum_seldom(const sampling *s, size_t n, size_t first, size_t count, const taps *t, xcvm_poller *poller)
 {
     const xcvm_GridSample_args *a = s->args;
     const size_t channels = (size_t)a->x->dims[1];
-    for (size_t c = n * channels; c < (n + 1) * channels; c++)
+    for (size_t c = n * channels; c < (n + 1) * channels && xcvm_poll_after(poller, count * s->all_taps) == XCVM_OK;
+         c++)
         for (size_t i = 0; i < count; i++) {
             double sum = 0;
             for (size_t tap = 0; tap < s->all_taps; tap++) {
@@ -201,7 +201,7 @@ static void sum_seldom(const sampling *s, size_t n, size_t first, size_t count, 
         }
 }
 
-static void sample_block(const sampling *s, size_t n, size_t first, size_t count)
+static void sample_block(const sampling *s, size_t n, size_t first, size_t count, xcvm_poller *poller)
 {
     const xcvm_GridSample_args *a = s->args;
     const size_t channels = (size_t)a->x->dims[1], spatial = (size_t)s->spatial;
@@ -215,12 +215,12 @@ static void sample_block(const sampling *s, size_t n, size_t first, size_t count
         find_taps(s, count, along, a->x->dims[2 + d], &t[d]);
     }
     if (a->x->dtype != XCVM_F32 || s->all_taps > FEW_TAPS || s->plane > INT32_MAX) {
-        sum_seldom(s, n, first, count, t);
+        sum_seldom(s, n, first, count, t, poller);
         return;
     }
     weights w;
     combine(s, count, t, &w);
-    for (size_t c = n * channels; c < (n + 1) * channels; c++)
+    for (size_t c = n * channels; c < (n + 1) * channels && xcvm_poll_after(poller, s->all_taps) == XCVM_OK; c++)
         sum_taps(&w, s->all_taps, count, XCVM_CDATA(float, a->x) + c * s->plane,
                  XCVM_DATA(float, a->y) + c * s->points + first);
 }
@@ -229,16 +229,12 @@ static void sample_block(const sampling *s, size_t n, size_t first, size_t count
 static void sample_blocks(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    sampling *s = context;
+    const sampling *s = context;
     const size_t blocks = (s->points + POINTS - 1) / POINTS;
-    for (size_t i = begin; i < end; i++) {
-        const xcvm_status status = xcvm_kernel_poll(s->k);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&s->status, (uint32_t)status, __ATOMIC_RELAXED);
-            return;
-        }
+    xcvm_poller poller = xcvm_poller_of(s->k);
+    for (size_t i = begin; i < end && xcvm_poll_after(&poller, POINTS * (size_t)s->spatial) == XCVM_OK; i++) {
         const size_t first = i % blocks * POINTS;
-        sample_block(s, i / blocks, first, s->points - first < POINTS ? s->points - first : POINTS);
+        sample_block(s, i / blocks, first, s->points - first < POINTS ? s->points - first : POINTS, &poller);
     }
 }
 
@@ -255,6 +251,5 @@ XCVM_KERNEL(GridSample)
         s.all_taps *= s.taps;
     }
     const size_t blocks = (s.points + POINTS - 1) / POINTS;
-    xcvm_parallel(k->threads, (size_t)a->x->dims[0] * blocks, 4, sample_blocks, &s);
-    return (xcvm_status)s.status;
+    return xcvm_kernel_parallel(k, (size_t)a->x->dims[0] * blocks, 4, sample_blocks, &s);
 }

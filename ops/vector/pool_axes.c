@@ -10,8 +10,8 @@
 enum {
     THREAD_WORK = 50 * 1000,
     COUNTS = 256,
-    PADDED = 4096,           /* elements of a row with its padding, as far as windows reach, that are copied */
-    POLL_POSITIONS = 1 << 16 /* of a window, between looks at the deadline: most of it may be padding */
+    PADDED = 4096,        /* elements of a row with its padding, as far as windows reach, that are copied */
+    MOST_FOLDED = 1 << 20 /* elements, between polls */
 };
 
 typedef struct work {
@@ -132,6 +132,19 @@ XCVM_INLINE void fold_some(float *to, const float *from, const size_t step, size
         fold_run(to, from, step, apart, n, count, greatest);
 }
 
+/* The same of long rows: polls. */
+XCVM_INLINE xcvm_status fold_long(xcvm_poller *poller, float *to, const float *from, const size_t step, size_t apart,
+                                  size_t n, size_t count, const bool greatest)
+{
+    const size_t portion = n < MOST_FOLDED / XCVM_LANES ? MOST_FOLDED / (n + 1) / XCVM_LANES * XCVM_LANES : XCVM_LANES;
+    for (size_t i = 0; i < count; i += portion) {
+        const size_t some = xcvm_least(count - i, portion);
+        XCVM_TRY(xcvm_poll_after(poller, 1 + (some * n) / XCVM_LANES));
+        fold_some(to + i, from + i * step, step, apart, n, some, greatest);
+    }
+    return XCVM_OK;
+}
+
 /* Window positions [*first, *last) that are inside for output o of an axis. */
 static void inside(const xcvm_window *w, int axis, size_t o, size_t *first, size_t *last)
 {
@@ -147,7 +160,8 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
                                   bool greatest)
 {
     const xcvm_window *w = r->window;
-    size_t since = 0, begin, end, first, last;
+    size_t begin, end, first, last;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     size_t in = w->in[axis], out = w->out[axis];
     const size_t stride = w->stride[axis], kernel = w->kernel[axis], apart = w->dilation[axis];
     const ptrdiff_t pad = w->pad[axis];
@@ -173,6 +187,7 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
             padded[i] = greatest ? -INFINITY : 0.0f;
         for (size_t o = 0; o < outer; o++, from += in, to += out) {
             const float *row = from;
+            XCVM_TRY(xcvm_poll_after(&poller, 1 + out * kernel / XCVM_LANES));
             if (!whole) {
                 memcpy(padded + left, from, (in < room ? in : room) * sizeof *from);
                 row = padded;
@@ -183,10 +198,6 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
                 fold_some(to, row, 2, apart, kernel, out, greatest);
             else
                 fold_some(to, row, stride, apart, kernel, out, greatest);
-            if ((since += out * kernel) >= POLL_POSITIONS) {
-                since = 0;
-                XCVM_TRY(xcvm_kernel_poll(r->k));
-            }
         }
         return XCVM_OK;
     }
@@ -194,11 +205,11 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
         if (inner == 1 && begin < end) {
             const float *row = from + (ptrdiff_t)(begin * stride) - pad;
             if (stride == 1)
-                fold_some(to + begin, row, 1, apart, kernel, end - begin, greatest);
+                XCVM_TRY(fold_long(&poller, to + begin, row, 1, apart, kernel, end - begin, greatest));
             else if (stride == 2)
-                fold_some(to + begin, row, 2, apart, kernel, end - begin, greatest);
+                XCVM_TRY(fold_long(&poller, to + begin, row, 2, apart, kernel, end - begin, greatest));
             else
-                fold_some(to + begin, row, stride, apart, kernel, end - begin, greatest);
+                XCVM_TRY(fold_long(&poller, to + begin, row, stride, apart, kernel, end - begin, greatest));
         }
         for (size_t i = 0; i < out; i++) {
             if (inner == 1 && i == begin && begin < end)
@@ -207,11 +218,8 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
                 break;
             inside(w, axis, i, &first, &last);
             const ptrdiff_t at = first < last ? (ptrdiff_t)(i * stride + first * apart) - pad : 0;
-            fold_some(to + i * inner, from + at * (ptrdiff_t)inner, 1, apart * inner, last - first, inner, greatest);
-            if ((since += (last - first) * inner) >= POLL_POSITIONS) {
-                since = 0;
-                XCVM_TRY(xcvm_kernel_poll(r->k));
-            }
+            XCVM_TRY(fold_long(&poller, to + i * inner, from + at * (ptrdiff_t)inner, 1, apart * inner, last - first,
+                               inner, greatest));
         }
     }
     return xcvm_kernel_poll(r->k);

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { COLUMNS = 256, POLL_POSITIONS = 1 << 18, GRAIN = 1 << 16 };
+enum { COLUMNS = 256, GRAIN = 1 << 16 };
 
 typedef struct work {
     const xcvm_kernel *k;
@@ -15,7 +15,6 @@ typedef struct work {
     bool columns_first;
     float *scratch; /* a plane of each worker's, where x is not f32 */
     size_t scratch_floats;
-    uint32_t status; /* atomic */
 } work;
 
 /* Results [column, column + count) of a row; -1 stands for no index. */
@@ -65,8 +64,8 @@ static void inside(int64_t at, int64_t dilation, int64_t n, int64_t in, int64_t 
 }
 
 /* One row of the input meets results [column, column + count); `from` is its first element in the plane. */
-static size_t fold_row(const xcvm_pooling *p, const void *plane, size_t from, size_t column, size_t count,
-                       best_so_far *best)
+static xcvm_status fold_row(const xcvm_pooling *p, const void *plane, size_t from, size_t column, size_t count,
+                            best_so_far *best, xcvm_poller *poller)
 {
     const int d = p->axes - 1;
     const int64_t stride = p->strides[d], dilation = p->dilations[d], in = p->in[d];
@@ -76,6 +75,7 @@ static size_t fold_row(const xcvm_pooling *p, const void *plane, size_t from, si
     inside(left, dilation, p->kernel[d], in, &unused, &last);
     for (int64_t k = first; k < last; k++) {
         int64_t begin, end;
+        XCVM_TRY(xcvm_poll_after(poller, count));
         inside(left + k * dilation, stride, (int64_t)count, in, &begin, &end);
         if (begin >= end)
             continue;
@@ -87,33 +87,32 @@ static size_t fold_row(const xcvm_pooling *p, const void *plane, size_t from, si
             row_f32((const float *)plane + at, (size_t)stride, n, (int32_t)at, best->value.f32 + begin,
                     best->at.f32 + begin);
     }
-    return (size_t)(last > first ? last - first : 0) * count;
+    return XCVM_OK;
 }
 
-/* The same for all rows of the windows around row `row` of the results; how many positions that were. */
-static size_t fold_rows(const xcvm_pooling *p, const void *plane, size_t row, size_t column, size_t count,
-                        best_so_far *best)
+/* The same for all rows of the windows around row `row` of the results. */
+static xcvm_status fold_rows(const xcvm_pooling *p, const void *plane, size_t row, size_t column, size_t count,
+                             best_so_far *best, xcvm_poller *poller)
 {
     const int outer = p->axes - 1;
     int64_t start[XCVM_MAX_RANK], first[XCVM_MAX_RANK], last[XCVM_MAX_RANK], at[XCVM_MAX_RANK];
-    size_t positions = 0;
     for (int d = outer - 1; d >= 0; d--) {
         start[d] = (int64_t)(row % (size_t)p->out[d]) * p->strides[d] - p->pads[d];
         row /= (size_t)p->out[d];
         inside(start[d], p->dilations[d], p->kernel[d], p->in[d], &first[d], &last[d]);
         if (first[d] == last[d])
-            return 0;
+            return XCVM_OK;
         at[d] = first[d];
     }
     for (int d = outer;;) {
         size_t from = 0;
         for (int i = 0; i < outer; i++)
             from = (from + (size_t)(start[i] + at[i] * p->dilations[i])) * (size_t)p->in[i + 1];
-        positions += fold_row(p, plane, from, column, count, best);
+        XCVM_TRY(fold_row(p, plane, from, column, count, best, poller));
         for (d = outer - 1; d >= 0 && ++at[d] == last[d]; d--)
             at[d] = first[d];
         if (d < 0)
-            return positions;
+            return XCVM_OK;
     }
 }
 
@@ -145,11 +144,10 @@ static void finish(const work *w, const best_so_far *best, size_t plane, size_t 
     }
 }
 
-static xcvm_status pool_plane(const work *w, size_t plane, const void *x)
+static xcvm_status pool_plane(const work *w, size_t plane, const void *x, xcvm_poller *poller)
 {
     const xcvm_pooling *p = w->pooling;
     const size_t width = (size_t)p->out[p->axes - 1], rows = p->out_plane / width;
-    size_t since = 0;
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < width; column += COLUMNS) {
             const size_t count = width - column < COLUMNS ? width - column : COLUMNS;
@@ -162,31 +160,24 @@ static xcvm_status pool_plane(const work *w, size_t plane, const void *x)
                 best.value.f32[i] = -INFINITY;
                 best.at.f32[i] = -1;
             }
-            since += fold_rows(p, x, row, column, count, &best) + count;
+            XCVM_TRY(xcvm_poll_after(poller, count));
+            XCVM_TRY(fold_rows(p, x, row, column, count, &best, poller));
             finish(w, &best, plane, plane * p->out_plane + row * width + column, count);
-            if (since >= POLL_POSITIONS) {
-                since = 0;
-                XCVM_TRY(xcvm_kernel_poll(w->k));
-            }
         }
     return XCVM_OK;
 }
 
 static void pool_planes(void *context, size_t begin, size_t end, int worker)
 {
-    work *w = context;
+    const work *w = context;
     const xcvm_pooling *p = w->pooling;
+    xcvm_poller poller = xcvm_poller_of(w->k);
     for (size_t i = begin; i < end; i++) {
         const void *x = p->x->dtype == XCVM_F64
                             ? (const void *)(XCVM_CDATA(double, p->x) + i * p->in_plane)
                             : xcvm_pool_image(p, i, w->scratch + (size_t)worker * w->scratch_floats);
-        xcvm_status status = xcvm_kernel_poll(w->k);
-        if (status == XCVM_OK)
-            status = pool_plane(w, i, x);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
+        if (pool_plane(w, i, x, &poller) != XCVM_OK)
             return;
-        }
     }
 }
 
@@ -213,6 +204,5 @@ xcvm_status xcvm_pool_maxima(xcvm_kernel *k, const xcvm_pooling *p, int64_t *ind
             return XCVM_OUT_OF_MEMORY;
     }
     const size_t each = p->out_plane * (p->kernel_size < COLUMNS ? p->kernel_size : COLUMNS) + p->in_plane;
-    xcvm_parallel(k->threads, p->planes, GRAIN / each + 1, pool_planes, &w);
-    return (xcvm_status)w.status;
+    return xcvm_kernel_parallel(k, p->planes, GRAIN / each + 1, pool_planes, &w);
 }

@@ -16,9 +16,18 @@ static __attribute__((noinline)) double exp_line(const float *x, size_t count, f
 
 /* ---- One line ---- */
 
+/* Elements of a line between polls, whose exponentials are summed by themselves. */
+enum { STRETCH = 1 << 20 };
+
 static void softmax_line(const xcvm_tile *t)
 {
-    double sum = exp_line(t->x, t->length, greatest_of(t->x, t->length), t->y);
+    const float greatest = greatest_of(t->x, t->length);
+    double sum = 0.0;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        sum += exp_line(t->x + at, xcvm_least(t->length - at, STRETCH), greatest, t->y + at);
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return;
+    }
     float scale = (float)(1.0 / sum);
     for (size_t i = 0; i < t->length; i++)
         t->y[i] *= scale;
@@ -28,7 +37,8 @@ static void log_softmax_line(const xcvm_tile *t)
 {
     float block[1024], greatest = greatest_of(t->x, t->length);
     double sum = 0.0;
-    for (size_t at = 0; at < t->length; at += 1024)
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t at = 0; at < t->length && xcvm_poll_after(&poller, 1024) == XCVM_OK; at += 1024)
         sum += exp_line(t->x + at, t->length - at < 1024 ? t->length - at : 1024, greatest, block);
     float logarithm = (float)log(sum);
     XCVM_INDEPENDENT
@@ -43,7 +53,8 @@ static __attribute__((noinline)) void greatest_columns(const xcvm_tile *t, float
     const size_t columns = t->columns;
     for (size_t j = 0; j < columns; j++)
         greatest[j] = -INFINITY;
-    for (size_t i = 0; i < t->length; i++) {
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, columns) == XCVM_OK; i++) {
         const float *x = t->x + i * t->x_stride;
         XCVM_INDEPENDENT
         for (size_t j = 0; j < columns; j++)
@@ -66,12 +77,13 @@ static __attribute__((noinline)) void exp_row(const float *x, const float *great
 static void softmax_columns(const xcvm_tile *t)
 {
     float greatest[XCVM_TILE_COLUMNS], sum[XCVM_TILE_COLUMNS] = {0};
+    xcvm_poller poller = xcvm_poller_of(t->k);
     greatest_columns(t, greatest);
-    for (size_t i = 0; i < t->length; i++)
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++)
         exp_row(t->x + i * t->x_stride, greatest, t->columns, t->y + i * t->y_stride, sum);
     for (size_t j = 0; j < t->columns; j++)
         sum[j] = 1.0f / sum[j];
-    for (size_t i = 0; i < t->length; i++) {
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
         float *y = t->y + i * t->y_stride;
         XCVM_INDEPENDENT
         for (size_t j = 0; j < t->columns; j++)
@@ -82,12 +94,13 @@ static void softmax_columns(const xcvm_tile *t)
 static void log_softmax_columns(const xcvm_tile *t)
 {
     float greatest[XCVM_TILE_COLUMNS], sum[XCVM_TILE_COLUMNS] = {0}, row[XCVM_TILE_COLUMNS];
+    xcvm_poller poller = xcvm_poller_of(t->k);
     greatest_columns(t, greatest);
-    for (size_t i = 0; i < t->length; i++)
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++)
         exp_row(t->x + i * t->x_stride, greatest, t->columns, row, sum);
     for (size_t j = 0; j < XCVM_TILE_COLUMNS; j++)
         sum[j] = xcvm_log_f32(sum[j]);
-    for (size_t i = 0; i < t->length; i++) {
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
         const float *x = t->x + i * t->x_stride;
         float *y = t->y + i * t->y_stride;
         XCVM_INDEPENDENT
@@ -118,7 +131,8 @@ static void log_softmax_f32(const void *context, const xcvm_tile *t)
 static void hardmax_f32(const void *context, const xcvm_tile *t)
 {
     (void)context;
-    for (size_t j = 0; j < t->columns; j++) {
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t j = 0; j < t->columns && xcvm_poll_after(&poller, t->length) == XCVM_OK; j++) {
         const float *x = t->x + j;
         float greatest = x[0];
         size_t at = 0;
@@ -135,47 +149,70 @@ static void hardmax_f32(const void *context, const xcvm_tile *t)
 
 /* ---- f64 ---- */
 
-static double greatest_f64(const double *x, size_t length, size_t *at)
+/* Fails as xcvm_kernel_poll does. */
+static xcvm_status greatest_f64(xcvm_poller *poller, const double *x, size_t length, size_t *at)
 {
     *at = 0;
-    for (size_t i = 1; i < length && !isnan(x[*at]); i++)
+    for (size_t i = 1; i < length && !isnan(x[*at]); i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 1));
         if (!(x[i] <= x[*at]))
             *at = i;
-    return x[*at];
+    }
+    return XCVM_OK;
 }
 
-static void softmax_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+/* y[i] = e to the (x[i] - greatest), whose sum is *sum; y may be NULL. Fails as xcvm_kernel_poll does. */
+static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, double greatest, double *y, double *sum)
+{
+    *sum = 0.0;
+    for (size_t i = 0; i < length; i++) {
+        const double e = exp(x[i] - greatest);
+        XCVM_TRY(xcvm_poll_after(poller, 1));
+        *sum += e;
+        if (y != NULL)
+            y[i] = e;
+    }
+    return XCVM_OK;
+}
+
+static void softmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                        size_t index)
 {
     (void)context;
     (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t at;
-    double greatest = greatest_f64(x, length, &at), sum = 0.0;
-    for (size_t i = 0; i < length; i++)
-        sum += y[i] = exp(x[i] - greatest);
-    for (size_t i = 0; i < length; i++)
+    double sum;
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+        return;
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         y[i] /= sum;
 }
 
-static void log_softmax_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+static void log_softmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                            size_t index)
 {
     (void)context;
     (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t at;
-    double greatest = greatest_f64(x, length, &at), sum = 0.0;
-    for (size_t i = 0; i < length; i++)
-        sum += exp(x[i] - greatest);
+    double sum;
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], NULL, &sum) != XCVM_OK)
+        return;
     sum = log(sum);
-    for (size_t i = 0; i < length; i++)
-        y[i] = (x[i] - greatest) - sum;
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
+        y[i] = (x[i] - x[at]) - sum;
 }
 
-static void hardmax_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+static void hardmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                        size_t index)
 {
     (void)context;
     (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t at;
-    greatest_f64(x, length, &at);
-    memset(y, 0, length * sizeof *y);
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || xcvm_kernel_fill(k, y, 0, length * sizeof *y) != XCVM_OK)
+        return;
     y[at] = 1.0;
 }
 
@@ -217,7 +254,8 @@ XCVM_KERNEL(Hardmax)
 static void lp_f32(const void *context, const xcvm_tile *t)
 {
     bool squares = *(const int64_t *)context == 2;
-    for (size_t j = 0; j < t->columns; j++) {
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t j = 0; j < t->columns && xcvm_poll_after(&poller, t->length) == XCVM_OK; j++) {
         const float *x = t->x + j;
         float *y = t->y + j;
         double sum = 0.0;
@@ -236,15 +274,16 @@ static void lp_f32(const void *context, const xcvm_tile *t)
     }
 }
 
-static void lp_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+static void lp_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length, size_t index)
 {
     (void)index;
     bool squares = *(const int64_t *)context == 2;
     double sum = 0.0;
-    for (size_t i = 0; i < length; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         sum += squares ? x[i] * x[i] : fabs(x[i]);
     double norm = squares ? sqrt(sum) : sum;
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         y[i] = norm == 0.0 ? 0.0 : x[i] / norm;
 }
 

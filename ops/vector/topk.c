@@ -3,6 +3,8 @@
 #include "ops/move.h"
 #include "ops/order.h"
 
+enum { SINK_STEPS = 16 };
+
 typedef struct candidate {
     uint64_t key;
     size_t index;
@@ -29,26 +31,28 @@ static void sink(candidate *heap, size_t count, size_t at)
     heap[at] = c;
 }
 
-static void make_heap(const uint64_t *keys, candidate *heap, size_t k)
+static void make_heap(const uint64_t *keys, candidate *heap, size_t k, xcvm_poller *poller)
 {
     for (size_t i = 0; i < k; i++)
         heap[i] = (candidate){keys[i], i};
-    for (size_t i = k / 2; i-- > 0;)
+    for (size_t i = k / 2; i-- > 0 && xcvm_poll_after(poller, 1) == XCVM_OK;)
         sink(heap, k, i);
 }
 
-static void consider(uint64_t key, size_t i, candidate *heap, size_t k)
+/* Fails when time is up. */
+static xcvm_status consider(uint64_t key, size_t i, candidate *heap, size_t k, xcvm_poller *poller)
 {
-    if (key > heap[0].key) {
-        heap[0] = (candidate){key, i};
-        sink(heap, k, 0);
-    }
+    if (key <= heap[0].key)
+        return XCVM_OK;
+    heap[0] = (candidate){key, i};
+    sink(heap, k, 0);
+    return xcvm_poll_after(poller, SINK_STEPS);
 }
 
 /* From a heap to the order of the results. */
-static void sort_heap(candidate *heap, size_t k)
+static void sort_heap(candidate *heap, size_t k, xcvm_poller *poller)
 {
-    for (size_t left = k; left > 1; left--) {
+    for (size_t left = k; left > 1 && xcvm_poll_after(poller, SINK_STEPS) == XCVM_OK; left--) {
         candidate last = heap[0];
         heap[0] = heap[left - 1];
         heap[left - 1] = last;
@@ -57,12 +61,12 @@ static void sort_heap(candidate *heap, size_t k)
 }
 
 /* The k first of n, in order. */
-static void select_top(const uint64_t *keys, size_t n, candidate *heap, size_t k)
+static void select_top(const uint64_t *keys, size_t n, candidate *heap, size_t k, xcvm_poller *poller)
 {
-    make_heap(keys, heap, k);
-    for (size_t i = k; i < n; i++)
-        consider(keys[i], i, heap, k);
-    sort_heap(heap, k);
+    make_heap(keys, heap, k, poller);
+    for (size_t i = k; i < n && consider(keys[i], i, heap, k, poller) == XCVM_OK; i++)
+        continue;
+    sort_heap(heap, k, poller);
 }
 
 /* The keys of `count` elements, the first to be selected with the greatest. */
@@ -82,10 +86,11 @@ enum { AT_ONCE = 64 };
         return largest ? !(x <= last) : !(x >= last);                                                                  \
     }                                                                                                                  \
     static inline __attribute__((always_inline)) void scan_##name(const xcvm_TopK_args *a, size_t first, size_t n,     \
-                                                                  candidate *heap, size_t k, const bool largest)       \
+                                                                  candidate *heap, size_t k, const bool largest,       \
+                                                                  xcvm_poller *poller)                                 \
     {                                                                                                                  \
         const type *x = XCVM_CDATA(type, a->x) + first;                                                                \
-        for (size_t i = k; i < n; i += AT_ONCE) {                                                                      \
+        for (size_t i = k; i < n && xcvm_poll_after(poller, AT_ONCE) == XCVM_OK; i += AT_ONCE) {                       \
             const size_t count = n - i < AT_ONCE ? n - i : AT_ONCE;                                                    \
             type last = x[heap[0].index];                                                                              \
             int any = 0;                                                                                               \
@@ -95,17 +100,19 @@ enum { AT_ONCE = 64 };
                 if (better_##name(x[i + j], last, largest)) {                                                          \
                     uint64_t key;                                                                                      \
                     find_keys(a, first + i + j, 1, 1, &key);                                                           \
-                    consider(key, i + j, heap, k);                                                                     \
+                    if (consider(key, i + j, heap, k, poller) != XCVM_OK)                                              \
+                        return;                                                                                        \
                     last = x[heap[0].index];                                                                           \
                 }                                                                                                      \
         }                                                                                                              \
     }                                                                                                                  \
-    static void select_##name(const xcvm_TopK_args *a, size_t first, size_t n, candidate *heap, size_t k)              \
+    static void select_##name(const xcvm_TopK_args *a, size_t first, size_t n, candidate *heap, size_t k,              \
+                              xcvm_poller *poller)                                                                     \
     {                                                                                                                  \
         if (a->largest)                                                                                                \
-            scan_##name(a, first, n, heap, k, true);                                                                   \
+            scan_##name(a, first, n, heap, k, true, poller);                                                           \
         else                                                                                                           \
-            scan_##name(a, first, n, heap, k, false);                                                                  \
+            scan_##name(a, first, n, heap, k, false, poller);                                                          \
     }
 DEFINE_SELECT(f32, float)
 DEFINE_SELECT(f64, double)
@@ -113,9 +120,10 @@ DEFINE_SELECT(i32, int32_t)
 DEFINE_SELECT(i64, int64_t)
 
 /* The k first of n adjacent elements, in order; false where the type is none of these. */
-static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uint64_t *keys, candidate *heap, size_t k)
+static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uint64_t *keys, candidate *heap, size_t k,
+                            xcvm_poller *poller)
 {
-    void (*scan)(const xcvm_TopK_args *, size_t, size_t, candidate *, size_t) = NULL;
+    void (*scan)(const xcvm_TopK_args *, size_t, size_t, candidate *, size_t, xcvm_poller *) = NULL;
     switch ((xcvm_dtype)a->x->dtype) {
     case XCVM_F32:
         scan = select_f32;
@@ -133,22 +141,25 @@ static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uin
         return false;
     }
     find_keys(a, first, 1, k, keys);
-    make_heap(keys, heap, k);
-    scan(a, first, n, heap, k);
-    sort_heap(heap, k);
+    make_heap(keys, heap, k, poller);
+    scan(a, first, n, heap, k, poller);
+    sort_heap(heap, k, poller);
     return true;
 }
 
 /* Candidates of all keys in the order of the results, by their bytes from the least on; bytes that are the same in all
- * keys are left out. Which of `a` and `b`, n entries each, they are in. */
-static candidate *sort_all(const uint64_t *keys, size_t n, candidate *a, candidate *b)
+ * keys are left out. Which of `a` and `b`, n entries each, they are in; NULL when time is up. */
+static candidate *sort_all(const uint64_t *keys, size_t n, candidate *a, candidate *b, xcvm_poller *poller)
 {
     for (size_t i = 0; i < n; i++)
         a[i] = (candidate){keys[i], i};
     for (int shift = 0; shift < 64; shift += 8) {
         size_t place[256] = {0};
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+            if (xcvm_poll_after(poller, 1) != XCVM_OK)
+                return NULL;
             place[255 - (keys[i] >> shift & 255)]++;
+        }
         if (place[255 - (keys[0] >> shift & 255)] == n)
             continue;
         for (size_t i = 0, sum = 0; i < 256; i++) {
@@ -156,8 +167,11 @@ static candidate *sort_all(const uint64_t *keys, size_t n, candidate *a, candida
             place[i] = sum;
             sum += count;
         }
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+            if (xcvm_poll_after(poller, 1) != XCVM_OK)
+                return NULL;
             b[place[255 - (a[i].key >> shift & 255)]++] = a[i];
+        }
         candidate *other = a;
         a = b;
         b = other;
@@ -175,35 +189,29 @@ typedef struct selection {
     size_t top;
     char *scratch;
     size_t scratch_each;
-    uint32_t status; /* atomic; of the worker that stopped */
 } selection;
 
 static void select_rows(void *context, size_t begin, size_t end, int worker)
 {
-    selection *s = context;
+    const selection *s = context;
     size_t n = s->x.dim, size = xcvm_dtype_size(s->a->x->dtype);
     uint64_t *keys = (uint64_t *)(void *)(s->scratch + (size_t)worker * s->scratch_each);
     candidate *heap = (candidate *)(void *)(keys + n);
-    size_t since = 0;
+    xcvm_poller poller = xcvm_poller_of(s->k);
     for (size_t row = begin; row < end; row++) {
-        since += n;
-        if (since > 1 << 18) {
-            since = 0;
-            xcvm_status status = xcvm_kernel_poll(s->k);
-            if (status != XCVM_OK) {
-                __atomic_store_n(&s->status, (uint32_t)status, __ATOMIC_RELAXED);
-                return;
-            }
-        }
+        if (xcvm_poll_after(&poller, n + s->top) != XCVM_OK)
+            return;
         size_t outer = row / s->x.inner, inner = row % s->x.inner, first = outer * n * s->x.inner + inner;
         const candidate *best = heap;
         if (wants_most(n, s->top)) {
             find_keys(s->a, first, s->x.inner, n, keys);
-            best = sort_all(keys, n, heap, heap + n);
-        } else if (s->x.inner != 1 || !select_adjacent(s->a, first, n, keys, heap, s->top)) {
+            best = sort_all(keys, n, heap, heap + n, &poller);
+        } else if (s->x.inner != 1 || !select_adjacent(s->a, first, n, keys, heap, s->top, &poller)) {
             find_keys(s->a, first, s->x.inner, n, keys);
-            select_top(keys, n, heap, s->top);
+            select_top(keys, n, heap, s->top, &poller);
         }
+        if (xcvm_poll_after(&poller, 1) != XCVM_OK)
+            return;
         for (size_t i = 0; i < s->top; i++) {
             size_t to = (outer * s->top + i) * s->x.inner + inner, from = first + best[i].index * s->x.inner;
             if (s->a->values != NULL)
@@ -233,6 +241,5 @@ XCVM_KERNEL(TopK)
     s.scratch = xcvm_kernel_scratch(k, bytes);
     if (s.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    xcvm_parallel(k->threads, rows, 16384 / s.x.dim + 1, select_rows, &s);
-    return (xcvm_status)__atomic_load_n(&s.status, __ATOMIC_RELAXED);
+    return xcvm_kernel_parallel(k, rows, 16384 / s.x.dim + 1, select_rows, &s);
 }
