@@ -2,7 +2,7 @@
 #   make            build
 #   make demo       classify handwritten digits, from a fresh machine on
 #   make test       everything that has to pass
-#   make bench      compare with ONNX Runtime; writes docs/benchmarks.md
+#   make bench      compare with ONNX Runtime; writes docs/benchmarks.md and docs/operators-benchmark.md
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format

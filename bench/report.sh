@@ -1,6 +1,6 @@
 #!/bin/sh
-# report.sh: measures everything and writes docs/benchmarks.md and its chart. Takes some twenty minutes on a machine that does
-# nothing else. XCVM_MODELS as for compare.sh.
+# report.sh: measures everything and writes docs/benchmarks.md with its chart, and docs/operators-benchmark.md. Takes some
+# twenty minutes on a machine that does nothing else. XCVM_MODELS as for compare.sh.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out
@@ -51,4 +51,15 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     echo '```'
 } >"$page.new"
 mv "$page.new" "$page"
-echo "written: $page, docs/benchmarks.svg"
+operators=docs/operators-benchmark.md
+{
+    echo '# Operators'
+    echo
+    echo "Written by \`make bench\`, on the machine and with the versions of [benchmarks.md](benchmarks.md): every operator that" \
+        "ONNX Runtime has a kernel for on CPUs, by itself on large operands (\`bench/operators.py\` has them all), one thread," \
+        "both in turn, the better of two rounds' medians. Ratios above 1 mean that XCVM is faster; the slowest stand first."
+    echo
+    bench/operators.sh
+} >"$operators.new"
+mv "$operators.new" "$operators"
+echo "written: $page, docs/benchmarks.svg, $operators"

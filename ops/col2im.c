@@ -1,9 +1,7 @@
-/* Col2Im: overlapping blocks added up to an image. */
-#include "ops/kernel.h"
-#include "ops/floats.h"
+/* Col2Im: overlapping blocks added up to an image; ops/vector/col2im.c adds them. */
+#include "ops/col2im.h"
 
-/* The attributes of `axes` spatial axes, those without entries filled in. */
-static xcvm_Col2Im_args with_entries(const xcvm_Col2Im_args *a, size_t axes)
+xcvm_Col2Im_args xcvm_col2im_with_entries(const xcvm_Col2Im_args *a, size_t axes)
 {
     static const int64_t ones[XCVM_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1}, zeros[2 * XCVM_MAX_RANK];
     xcvm_Col2Im_args full = *a;
@@ -29,7 +27,7 @@ XCVM_SHAPE_RULE_OF(Col2Im)
         xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, -1, NULL);
         return XCVM_OK;
     }
-    const xcvm_Col2Im_args full = with_entries(a, spatial);
+    const xcvm_Col2Im_args full = xcvm_col2im_with_entries(a, spatial);
     a = &full;
     XCVM_REQUIRE(t,
                  spatial == block_count && a->strides.count == spatial && a->dilations.count == spatial &&
@@ -60,48 +58,5 @@ XCVM_SHAPE_RULE_OF(Col2Im)
         dims[1] = a->x->dims[1] < 0 ? XCVM_ANY_DIM : a->x->dims[1] / elements;
     }
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, 2 + (int)spatial, dims);
-    return XCVM_OK;
-}
-
-XCVM_KERNEL(Col2Im)
-{
-    const int spatial = a->y->rank - 2;
-    int64_t block[XCVM_MAX_RANK], places[XCVM_MAX_RANK];
-    const xcvm_Col2Im_args full = with_entries(a, (size_t)spatial);
-    a = &full;
-    size_t elements = 1, plane = 1;
-    for (int d = 0; d < spatial; d++) {
-        block[d] = xcvm_element_as_int(a->block_shape, (size_t)d);
-        const int64_t reach = (block[d] - 1) * a->dilations.at[d] + 1;
-        places[d] = (a->y->dims[2 + d] + a->pads.at[d] + a->pads.at[d + spatial] - reach) / a->strides.at[d] + 1;
-        elements *= (size_t)block[d];
-        plane *= (size_t)a->y->dims[2 + d];
-    }
-    const size_t count = (size_t)a->x->dims[2], images = (size_t)(a->y->dims[0] * a->y->dims[1]);
-    float *sums = xcvm_kernel_scratch(k, plane * sizeof *sums);
-    if (sums == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t image = 0; image < images; image++) {
-        XCVM_TRY(xcvm_kernel_fill(k, sums, 0, plane * sizeof *sums));
-        for (size_t e = 0; e < elements; e++)
-            for (size_t l = 0; l < count; l++) {
-                XCVM_TRY(xcvm_poll_after(&poller, 1));
-                size_t in_block = e, place = l, at = 0, stride = 1;
-                bool inside = true;
-                for (int d = spatial - 1; d >= 0; d--) {
-                    const int64_t i = (int64_t)(place % (size_t)places[d]) * a->strides.at[d] - a->pads.at[d] +
-                                      (int64_t)(in_block % (size_t)block[d]) * a->dilations.at[d];
-                    inside &= i >= 0 && i < a->y->dims[2 + d];
-                    at += (size_t)i * stride;
-                    stride *= (size_t)a->y->dims[2 + d];
-                    place /= (size_t)places[d];
-                    in_block /= (size_t)block[d];
-                }
-                if (inside)
-                    sums[at] += (float)xcvm_element_as_double(a->x, (image * elements + e) * count + l);
-            }
-        XCVM_TRY(xcvm_kernel_write_floats(k, sums, plane, a->y, image * plane));
-    }
     return XCVM_OK;
 }

@@ -46,9 +46,15 @@ static void gather_slices(void *context, size_t begin, size_t end, int worker)
     const gathering *g = context;
     (void)worker;
     char *to = (char *)g->m->to[0] + begin * g->run;
-    for (size_t i = begin; i < end; i++, to += g->run) {
-        size_t outer = i / g->index_count,
-               index = xcvm_index_wrapped(g->indices, i % g->index_count, (int64_t)g->x.dim);
+    if (begin == end)
+        return;
+    size_t outer = begin / g->index_count, at = begin % g->index_count;
+    for (size_t i = begin; i < end; i++, to += g->run, at++) {
+        if (at == g->index_count) {
+            at = 0;
+            outer++;
+        }
+        const size_t index = xcvm_index_wrapped(g->indices, at, (int64_t)g->x.dim);
         const char *from = (const char *)g->m->from[0] + (outer * g->x.dim + index) * g->run;
         if (g->x.inner == 1)
             xcvm_move_element(to, from, g->run);
@@ -105,41 +111,15 @@ XCVM_SHAPE_RULE_OF(GatherElements)
 xcvm_elementwise xcvm_elementwise_of(const xcvm_value *x, const xcvm_value *indices, int64_t axis)
 {
     xcvm_elementwise e = {.x = x, .indices = indices, .axis = (int)(axis < 0 ? axis + x->rank : axis)};
+    const int last = x->rank - 1;
     ptrdiff_t strides[XCVM_MAX_RANK];
     xcvm_row_major(x->rank, x->dims, strides);
     e.stride = strides[e.axis];
-    for (int i = 0; i < x->rank; i++)
-        xcvm_strided_axis(&e.walk, (size_t)indices->dims[i], 0, i == e.axis ? 0 : strides[i]);
+    e.columns = (size_t)indices->dims[last];
+    e.column = e.axis == last ? 0 : 1;
+    for (int i = 0; i < last; i++)
+        xcvm_strided_axis(&e.rows, (size_t)indices->dims[i], 0, i == e.axis ? 0 : strides[i]);
     return e;
-}
-
-typedef struct picking {
-    const xcvm_moving *m;
-    const xcvm_elementwise *e;
-} picking;
-
-static void pick_elements(void *context, size_t begin, size_t end, int worker)
-{
-    const picking *p = context;
-    (void)worker;
-    size_t size = p->m->size;
-    xcvm_position at = xcvm_position_at(&p->e->walk, begin);
-    for (size_t i = begin; i < end; i++, xcvm_position_advance(&p->e->walk, &at))
-        xcvm_move_element((char *)p->m->to[0] + i * size,
-                          (const char *)p->m->from[0] + xcvm_elementwise_offset(p->e, &at, i) * size, size);
-}
-
-static xcvm_status gather_elements(const xcvm_moving *m, const void *context)
-{
-    picking p = {m, context};
-    return xcvm_kernel_parallel(m->k, xcvm_element_count(p.e->indices), 4096, pick_elements, &p);
-}
-
-XCVM_KERNEL(GatherElements)
-{
-    xcvm_elementwise e = xcvm_elementwise_of(a->x, a->indices, a->axis);
-    XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", xcvm_element_count(a->indices), a->x->dims[e.axis]));
-    return xcvm_move_one(k, a->x, a->y, gather_elements, &e);
 }
 
 /* ---- Tuples of indices ---- */
@@ -212,7 +192,8 @@ size_t xcvm_tuples_offset(const xcvm_tuples *u, size_t i)
         int64_t dim = u->x->dims[u->batch + j];
         offset = offset * (size_t)dim + xcvm_index_wrapped(u->indices, i * (size_t)u->length + (size_t)j, dim);
     }
-    return i / (u->count / u->batches) * u->batch_elements + offset * u->slice;
+    const size_t batch = u->batches == 1 ? 0 : i / (u->count / u->batches);
+    return batch * u->batch_elements + offset * u->slice;
 }
 
 typedef struct picking_slices {

@@ -5,21 +5,17 @@
 #include "ops/index.h"
 #include "ops/strided.h"
 
-/* Elements of x, one for each of indices: where indices stand, but at their value along axis. A walk over them. */
+/* Elements of x, one for each of indices: where indices stand, but at their value along axis. */
 typedef struct xcvm_elementwise {
     const xcvm_value *x, *indices;
     int axis;
-    xcvm_strided walk; /* over indices, with x's strides but for the axis */
-    ptrdiff_t stride;  /* of the axis */
+    xcvm_strided rows;        /* the axes of indices but the last, with x's strides, 0 along the axis */
+    size_t columns;           /* the last axis of indices */
+    ptrdiff_t stride, column; /* of the axis, and of the last one but where it is the axis */
 } xcvm_elementwise;
 
-/* `indices` has x's rank; `axis` may count from the end. Nothing is checked. */
+/* `indices` has x's rank, at least 1; `axis` may count from the end. Nothing is checked. */
 xcvm_elementwise xcvm_elementwise_of(const xcvm_value *x, const xcvm_value *indices, int64_t axis);
-/* The element of x that element `i` of indices, at which `p` stands, is for. */
-static inline size_t xcvm_elementwise_offset(const xcvm_elementwise *e, const xcvm_position *p, size_t i)
-{
-    return (size_t)p->from + xcvm_index_wrapped(e->indices, i, e->x->dims[e->axis]) * (size_t)e->stride;
-}
 /* Checks ranks and dimensions as far as they are known. */
 xcvm_status xcvm_check_elementwise_indices(xcvm_error *error, const xcvm_value *x, const xcvm_value *indices,
                                            int64_t axis);

@@ -27,6 +27,13 @@ XCVM_SHAPE_RULE_OF(NegativeLogLikelihoodLoss)
     return XCVM_OK;
 }
 
+/* The element of x for target `i`, which is of class `class`. */
+static double element_of(const xcvm_value *x, size_t batch, size_t classes, size_t class, size_t inner, size_t i)
+{
+    const size_t at = (batch * classes + class) * inner + i;
+    return x->dtype == XCVM_F32 ? (double)XCVM_CDATA(float, x)[at] : xcvm_element_as_double(x, at);
+}
+
 XCVM_KERNEL(NegativeLogLikelihoodLoss)
 {
     const size_t count = xcvm_element_count(a->target), classes = (size_t)a->x->dims[1];
@@ -34,16 +41,22 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
     for (int d = 2; d < a->x->rank; d++)
         inner *= (size_t)a->x->dims[d];
     double sum = 0, weights = 0;
+    size_t batch = 0, at = 0;
     xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++, at++) {
+        if (at == inner) {
+            at = 0;
+            batch++;
+        }
         XCVM_TRY(xcvm_poll_after(&poller, 1));
-        const int64_t class = xcvm_element_as_int(a->target, i);
+        const int64_t class =
+            a->target->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, a->target)[i] : xcvm_element_as_int(a->target, i);
         double loss = 0;
         if (class != a->ignore_index) {
             XCVM_CHECK(k->error, class >= 0 && (size_t) class < classes, OUT_OF_RANGE,
                        "target %zu is class %lld, x has %zu classes", i, (long long)class, classes);
             const double weight = a->weight != NULL ? xcvm_element_as_double(a->weight, (size_t) class) : 1;
-            loss = -weight * xcvm_element_as_double(a->x, (i / inner * classes + (size_t) class) * inner + i % inner);
+            loss = -weight * element_of(a->x, batch, classes, (size_t) class, inner, at);
             weights += weight;
         }
         sum += loss;

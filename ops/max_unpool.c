@@ -1,4 +1,4 @@
-#include "ops/kernel.h"
+#include "ops/move.h"
 
 /* The shape that MaxPool had as its operand if it was the smallest possible; to this shape indices refer. */
 static xcvm_status pooled_from(xcvm_error *error, const xcvm_MaxUnpool_args *a, int64_t dims[XCVM_MAX_RANK])
@@ -53,6 +53,18 @@ XCVM_SHAPE_RULE_OF(MaxUnpool)
     return XCVM_OK;
 }
 
+/* Where an index into a tensor of shape `dims` lies in one of shape `to`. */
+static ptrdiff_t place(int rank, const int64_t *dims, const int64_t *to, int64_t index)
+{
+    int64_t at = 0, stride = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        at += index % dims[d] * stride;
+        index /= dims[d];
+        stride *= to[d];
+    }
+    return (ptrdiff_t)at;
+}
+
 XCVM_KERNEL(MaxUnpool)
 {
     int64_t dims[XCVM_MAX_RANK], total = 1;
@@ -61,20 +73,24 @@ XCVM_KERNEL(MaxUnpool)
     for (int d = 0; d < a->x->rank; d++)
         XCVM_CHECK(k->error, !__builtin_mul_overflow(total, dims[d], &total), OUT_OF_RANGE, "the result is too large");
     XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
+    const size_t size = xcvm_dtype_size((xcvm_dtype)a->x->dtype), count = xcvm_element_count(a->x);
+    /* Where y has the pooled tensor's shape, an index is an offset. */
+    bool same = true;
+    for (int d = 0; d < a->x->rank; d++)
+        same = same && a->y->dims[d] == dims[d];
+    enum { BLOCK = 256 };
     xcvm_poller poller = xcvm_poller_of(k);
-    const size_t size = xcvm_dtype_size((xcvm_dtype)a->x->dtype);
-    for (size_t i = 0; i < xcvm_element_count(a->x); i++) {
-        int64_t index = XCVM_CDATA(int64_t, a->indices)[i];
-        XCVM_TRY(xcvm_poll_after(&poller, 1));
-        XCVM_CHECK(k->error, index >= 0 && index < total, OUT_OF_RANGE, "index %lld at %zu is not in [0, %lld)",
-                   (long long)index, i, (long long)total);
-        int64_t at = 0, stride = 1;
-        for (int d = a->x->rank - 1; d >= 0; d--) {
-            at += index % dims[d] * stride;
-            index /= dims[d];
-            stride *= a->y->dims[d];
+    ptrdiff_t offsets[BLOCK];
+    for (size_t done = 0; done < count; done += BLOCK) {
+        const size_t n = count - done < BLOCK ? count - done : BLOCK;
+        for (size_t i = 0; i < n; i++) {
+            int64_t index = XCVM_CDATA(int64_t, a->indices)[done + i];
+            XCVM_CHECK(k->error, index >= 0 && index < total, OUT_OF_RANGE, "index %lld at %zu is not in [0, %lld)",
+                       (long long)index, done + i, (long long)total);
+            offsets[i] = same ? (ptrdiff_t)index : place(a->x->rank, dims, a->y->dims, index);
         }
-        memcpy((char *)a->y->data + (size_t)at * size, (const char *)a->x->data + i * size, size);
+        xcvm_move_scatter(a->y->data, XCVM_CDATA(char, a->x) + done * size, size, n, offsets);
+        XCVM_TRY(xcvm_poll_after(&poller, n));
     }
     return XCVM_OK;
 }

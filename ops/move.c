@@ -47,6 +47,46 @@ static xcvm_status pack_all(const xcvm_kernel *k, const uint8_t *bytes, size_t b
     return XCVM_OK;
 }
 
+typedef struct wide {
+    uint64_t low, high;
+} wide;
+
+/* For an element type of each size. */
+#define FOR_SIZE(MOVE)                                                                                                 \
+    switch (size) {                                                                                                    \
+    case 1:                                                                                                            \
+        MOVE(uint8_t);                                                                                                 \
+        break;                                                                                                         \
+    case 2:                                                                                                            \
+        MOVE(uint16_t);                                                                                                \
+        break;                                                                                                         \
+    case 4:                                                                                                            \
+        MOVE(uint32_t);                                                                                                \
+        break;                                                                                                         \
+    case 8:                                                                                                            \
+        MOVE(uint64_t);                                                                                                \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        MOVE(wide);                                                                                                    \
+        break;                                                                                                         \
+    }
+
+void xcvm_move_gather(void *to, const void *from, size_t size, size_t count, const ptrdiff_t *offsets)
+{
+#define GATHER(type)                                                                                                   \
+    for (size_t i = 0; i < count; i++)                                                                                 \
+    ((type *)to)[i] = ((const type *)from)[offsets[i]]
+    FOR_SIZE(GATHER)
+}
+
+void xcvm_move_scatter(void *to, const void *from, size_t size, size_t count, const ptrdiff_t *offsets)
+{
+#define SCATTER(type)                                                                                                  \
+    for (size_t i = 0; i < count; i++)                                                                                 \
+    ((type *)to)[offsets[i]] = ((const type *)from)[i]
+    FOR_SIZE(SCATTER)
+}
+
 void xcvm_unpack(const void *packed, size_t bits, size_t count, uint8_t *bytes)
 {
     const uint8_t *from = packed;

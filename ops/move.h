@@ -54,6 +54,10 @@ static inline void xcvm_move_element(void *to, const void *from, size_t size)
         break;
     }
 }
+/* to[i] = from[offsets[i]], elements of `size` bytes. */
+void xcvm_move_gather(void *to, const void *from, size_t size, size_t count, const ptrdiff_t *offsets);
+/* to[offsets[i]] = from[i], in this order. */
+void xcvm_move_scatter(void *to, const void *from, size_t size, size_t count, const ptrdiff_t *offsets);
 /* `count` copies of one element; fails as xcvm_kernel_poll does. */
 xcvm_status xcvm_move_fill(const xcvm_kernel *k, void *to, const void *element, size_t size, size_t count);
 /* Elements of packed types to bytes, and back. */

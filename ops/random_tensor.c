@@ -1,4 +1,5 @@
 /* RandomNormal, RandomUniform, Bernoulli, Multinomial and Dropout. */
+#include "ops/convert.h"
 #include "ops/floats.h"
 #include "ops/kernel.h"
 #include "ops/random.h"
@@ -45,10 +46,15 @@ XCVM_KERNEL(RandomNormal)
 XCVM_KERNEL(RandomUniform)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
+    const double low = a->low, range = a->high - a->low;
+    double block[XCVM_BLOCK];
     xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
-        XCVM_TRY(xcvm_poll_after(&poller, 1));
-        xcvm_write_double(a->y, i, a->low + (a->high - a->low) * xcvm_random_uniform(&state));
+    for (size_t done = 0, count = xcvm_element_count(a->y); done < count; done += XCVM_BLOCK) {
+        const size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
+        for (size_t i = 0; i < n; i++)
+            block[i] = low + range * xcvm_random_uniform(&state);
+        xcvm_store_f64((xcvm_dtype)a->y->dtype, a->y->data, done, n, block, true);
+        XCVM_TRY(xcvm_poll_after(&poller, n));
     }
     return XCVM_OK;
 }
@@ -88,6 +94,12 @@ XCVM_KERNEL(Multinomial)
     uint64_t state = xcvm_random_start(a->seed, k->random);
     const size_t rows = (size_t)a->x->dims[0], classes = (size_t)a->x->dims[1], samples = (size_t)a->sample_size;
     XCVM_CHECK(k->error, classes > 0 || rows == 0, SHAPE_MISMATCH, "x has no classes");
+    if (rows == 0)
+        return XCVM_OK;
+    /* The sums of the classes' weights up to each of them. */
+    double *sums = xcvm_kernel_scratch(k, classes * sizeof *sums);
+    if (sums == NULL)
+        return XCVM_OUT_OF_MEMORY;
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t row = 0; row < rows; row++) {
         double greatest = -INFINITY, sum = 0;
@@ -97,16 +109,20 @@ XCVM_KERNEL(Multinomial)
         }
         for (size_t c = 0; c < classes; c++) {
             XCVM_TRY(xcvm_poll_after(&poller, 1));
-            sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
+            sums[c] = sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
         }
         for (size_t s = 0; s < samples; s++) {
-            double left = xcvm_random_uniform(&state) * sum;
-            size_t c = 0;
-            while (c + 1 < classes && (left -= exp(xcvm_element_as_double(a->x, row * classes + c) - greatest)) >= 0) {
-                XCVM_TRY(xcvm_poll_after(&poller, 1));
-                c++;
-            }
+            const double drawn = xcvm_random_uniform(&state) * sum;
             XCVM_TRY(xcvm_poll_after(&poller, 1));
+            /* The first class, or the last of all, up to which there is more than was drawn. */
+            size_t c = 0;
+            for (size_t above = classes - 1; c < above;) {
+                const size_t middle = c + (above - c) / 2;
+                if (sums[middle] > drawn)
+                    above = middle;
+                else
+                    c = middle + 1;
+            }
             if (a->dtype == XCVM_I32)
                 XCVM_DATA(int32_t, a->y)[row * samples + s] = (int32_t)c;
             else

@@ -84,6 +84,7 @@ typedef struct task {
     xcvm_fold fold;
     xcvm_dtype dtype;
     const xcvm_fold_loops *loops;
+    bool whole; /* in integers */
     const void *data;
     const double *shifts; /* one for each output, or NULL */
     xcvm_partial start;
@@ -126,6 +127,31 @@ static void fold_pieces(void *context, size_t begin, size_t end, int worker)
         t->loops->run(t->fold, t->dtype, t->data, first, l->inner, t->shifts != NULL ? t->shifts[i] : 0.0,
                       &t->partials[i]);
     }
+}
+
+/* Where results are made of short pieces that lie side by side. The range is over groups. */
+static void fold_lines(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const task *t = context;
+    const layout *l = &t->l;
+    for (size_t i = begin; i < end; i++)
+        t->partials[i] = t->start;
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t u = 0; u < l->combinations; u++) {
+        if (xcvm_poll_after(&poller, (end - begin) * l->inner) != XCVM_OK)
+            return;
+        size_t first = l->reduced_rank != 0 ? offset_of(u, l->reduced_rank, l->reduced_dims, l->reduced_strides) : 0;
+        t->loops->lines(t->fold, t->dtype, t->data, first + begin * l->inner, end - begin, l->inner,
+                        t->shifts != NULL ? t->shifts + begin : NULL, t->partials + begin);
+    }
+}
+
+static bool has_lines(const task *t)
+{
+    const layout *l = &t->l;
+    return l->inner_reduced && l->inner <= XCVM_FOLD_LINE && t->chunks == 1 && l->kept_rank == 1 &&
+           l->kept_strides[0] == l->inner;
 }
 
 /* The range is over chunks x groups x blocks. */
@@ -197,11 +223,11 @@ static xcvm_status fold_all(task *t)
     size_t width = l->inner_reduced ? 1 : l->inner, count = t->chunks * l->groups * t->blocks;
     size_t work = l->reduced / t->chunks * (width / t->blocks) + 16;
     bool pieces = l->inner_reduced && l->combinations * t->pieces == 1;
-    XCVM_TRY(xcvm_kernel_parallel(t->k, count, GRAIN / work + 1, pieces ? fold_pieces : fold_range, t));
-    bool whole = t->loops == &xcvm_fold_i64;
+    xcvm_range_body body = has_lines(t) ? fold_lines : pieces ? fold_pieces : fold_range;
+    XCVM_TRY(xcvm_kernel_parallel(t->k, count, GRAIN / work + 1, body, t));
     for (size_t c = 1; c < t->chunks; c++)
         for (size_t i = 0; i < l->outputs; i++)
-            merge(t->fold, whole, &t->partials[i], &t->partials[c * l->outputs + i]);
+            merge(t->fold, t->whole, &t->partials[i], &t->partials[c * l->outputs + i]);
     return XCVM_OK;
 }
 
@@ -262,14 +288,22 @@ typedef struct finish {
 static void finish_floats(const finish *f, size_t at, size_t n)
 {
     double block[XCVM_BLOCK];
-    for (size_t i = 0; i < n; i++) {
-        double v = f->partials[at + i].f;
-        block[i] = f->opcode == XCVM_OP_ReduceMean        ? v / f->count
-                   : f->opcode == XCVM_OP_ReduceL2        ? sqrt(v)
-                   : f->opcode == XCVM_OP_ReduceLogSumExp ? log(v) + f->shifts[at + i]
-                                                          : v;
-    }
-    xcvm_store_f64(f->y->dtype, f->y->data, at, n, block, true);
+    for (size_t i = 0; i < n; i++)
+        block[i] = f->partials[at + i].f;
+    if (f->opcode == XCVM_OP_ReduceMean)
+        for (size_t i = 0; i < n; i++)
+            block[i] /= f->count;
+    else if (f->opcode == XCVM_OP_ReduceL2)
+        for (size_t i = 0; i < n; i++)
+            block[i] = sqrt(block[i]);
+    else if (f->opcode == XCVM_OP_ReduceLogSumExp)
+        for (size_t i = 0; i < n; i++)
+            block[i] = log(block[i]) + f->shifts[at + i];
+    if (f->y->dtype == XCVM_F32)
+        for (size_t i = 0; i < n; i++)
+            XCVM_DATA(float, f->y)[at + i] = (float)block[i];
+    else
+        xcvm_store_f64(f->y->dtype, f->y->data, at, n, block, true);
 }
 
 static int64_t mean_of(int64_t sum, double count, bool is_unsigned)
@@ -328,16 +362,16 @@ static xcvm_status shift_by_greatest(task *t, double *shifts)
     return XCVM_OK;
 }
 
-xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_loops *f32, xcvm_value *y,
+xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_set *set, xcvm_value *y,
                         const xcvm_value *x, const xcvm_value *axes, bool noop_with_empty_axes)
 {
     uint32_t mask;
     bool known;
     XCVM_TRY(xcvm_reduction_axes(k->error, axes, noop_with_empty_axes, x->rank, &mask, &known));
     bool whole = !xcvm_dtype_is_float(x->dtype) && opcode != XCVM_OP_ReduceLogSumExp;
-    task t = {.k = k, .fold = fold_of(opcode), .dtype = x->dtype, .data = x->data};
+    task t = {.k = k, .fold = fold_of(opcode), .dtype = x->dtype, .whole = whole, .data = x->data};
     bool narrow = xcvm_dtype_is_float(x->dtype) && x->dtype != XCVM_F64;
-    t.loops = whole ? &xcvm_fold_i64 : narrow ? f32 : &xcvm_fold_f64;
+    t.loops = whole ? set->whole : narrow ? set->narrow : set->f64;
     lay_out(&t.l, x, mask);
     if (t.l.outputs == 0)
         return XCVM_OK;

@@ -31,15 +31,24 @@ typedef struct xcvm_fold_loops {
      * columns; shift[i] as above. */
     void (*columns)(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
                     size_t count, const double *shift, xcvm_partial *acc);
+    /* The first for `count` adjacent lines of `length` <= XCVM_FOLD_LINE elements each, one for each of acc and shift;
+     * what a line gives does not depend on the others. */
+    void (*lines)(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, size_t length,
+                  const double *shift, xcvm_partial *acc);
 } xcvm_fold_loops;
 
-enum { XCVM_FOLD_COLUMNS = 256 };
+enum { XCVM_FOLD_COLUMNS = 256, XCVM_FOLD_LINE = 256 };
 
-extern const xcvm_fold_loops xcvm_fold_f64, xcvm_fold_i64; /* the latter for all integers and bool */
+/* The loops of one instruction set. */
+typedef struct xcvm_fold_set {
+    const xcvm_fold_loops *narrow; /* for f32, f16 and bf16 */
+    const xcvm_fold_loops *f64;    /* and what is computed in it */
+    const xcvm_fold_loops *whole;  /* for integers and bool */
+} xcvm_fold_set;
 
-/* The kernel of a reduction; `f32` are the loops for f32, f16 and bf16. The order in which elements are combined
- * depends on shapes alone, so results are the same for any number of threads. */
-xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_loops *f32, xcvm_value *y,
+/* The kernel of a reduction. The order in which elements are combined depends on shapes alone, so results are the same
+ * for any number of threads. */
+xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_set *set, xcvm_value *y,
                         const xcvm_value *x, const xcvm_value *axes, bool noop_with_empty_axes);
 
 /* Which of `rank` axes are meant: bit i for axis i; all of them where `axes` is absent or empty, unless `noop`. */

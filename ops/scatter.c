@@ -2,25 +2,38 @@
 #include "ops/gather.h"
 #include "ops/index.h"
 #include "ops/move.h"
+#include "ops/vector/elementwise.h"
 
 /* ---- Combining ---- */
 
-/* Combines `count` elements of updates into x. */
-typedef void (*combine)(void *x, const void *updates, size_t count);
+/* Combines `count` elements of updates into x: into those at `offsets`, in their order, or side by side where that is
+ * NULL. */
+typedef void (*combine)(void *x, const void *updates, size_t count, const ptrdiff_t *offsets);
 
-#define SUM(x, u) ((x) + (u))
-#define PRODUCT(x, u) ((x) * (u))
-/* NaN, which alone differs from itself, wins. */
-#define GREATER(x, u) ((x) > (u) || (x) != (x) ? (x) : (u))
-#define LESSER(x, u) ((x) < (u) || (x) != (x) ? (x) : (u))
+/* r = x combined with u. NaN, which alone differs from itself, wins; it is looked for apart, so that the greater one
+ * of numbers takes no branch. */
+#define SUM(r, x, u) r = (x) + (u)
+#define PRODUCT(r, x, u) r = (x) * (u)
+#define GREATER(r, x, u)                                                                                               \
+    r = (x) > (u) ? (x) : (u);                                                                                         \
+    r = (x) != (x) ? (x) : r
+#define LESSER(r, x, u)                                                                                                \
+    r = (x) < (u) ? (x) : (u);                                                                                         \
+    r = (x) != (x) ? (x) : r
 #define DEFINE_COMBINE(name, type, wide, load, store, operation)                                                       \
-    static void name(void *x, const void *updates, size_t count)                                                       \
+    static void name(void *x, const void *updates, size_t count, const ptrdiff_t *offsets)                             \
     {                                                                                                                  \
         type *to = x;                                                                                                  \
         const type *from = updates;                                                                                    \
-        for (size_t i = 0; i < count; i++) {                                                                           \
-            wide left = load(to[i]), right = load(from[i]);                                                            \
-            to[i] = store(operation(left, right));                                                                     \
+        for (size_t i = 0; i < count && offsets == NULL; i++) {                                                        \
+            wide left = load(to[i]), right = load(from[i]), made;                                                      \
+            operation(made, left, right);                                                                              \
+            to[i] = store(made);                                                                                       \
+        }                                                                                                              \
+        for (size_t i = 0; i < count && offsets != NULL; i++) {                                                        \
+            wide left = load(to[offsets[i]]), right = load(from[i]), made;                                             \
+            operation(made, left, right);                                                                              \
+            to[offsets[i]] = store(made);                                                                              \
         }                                                                                                              \
     }
 #define DEFINE_COMBINES(name, type, wide, load, store, order, load_order)                                              \
@@ -98,25 +111,25 @@ static xcvm_status start(const xcvm_moving *m, size_t count)
 typedef struct scattering {
     xcvm_elementwise e;
     combine with;
+    const xcvm_moving *m;
 } scattering;
+
+static void scatter_block(const void *context, size_t first, size_t count, const ptrdiff_t *offsets)
+{
+    const scattering *s = context;
+    const char *from = (const char *)s->m->from[1] + first * s->m->size;
+    if (s->with != NULL)
+        s->with(s->m->to[0], from, count, offsets);
+    else
+        xcvm_move_scatter(s->m->to[0], from, s->m->size, count, offsets);
+}
 
 static xcvm_status scatter_elements(const xcvm_moving *m, const void *context)
 {
-    const scattering *s = context;
-    size_t count = xcvm_element_count(s->e.indices);
-    XCVM_TRY(start(m, xcvm_element_count(s->e.x)));
-    xcvm_position at = {.to = 0};
-    xcvm_poller poller = xcvm_poller_of(m->k);
-    for (size_t i = 0; i < count; i++, xcvm_position_advance(&s->e.walk, &at)) {
-        char *to = (char *)m->to[0] + xcvm_elementwise_offset(&s->e, &at, i) * m->size;
-        const char *from = (const char *)m->from[1] + i * m->size;
-        XCVM_TRY(xcvm_poll_after(&poller, 1));
-        if (s->with != NULL)
-            s->with(to, from, 1);
-        else
-            xcvm_move_element(to, from, m->size);
-    }
-    return XCVM_OK;
+    scattering s = *(const scattering *)context;
+    s.m = m;
+    XCVM_TRY(start(m, xcvm_element_count(s.e.x)));
+    return xcvm_elementwise_run(m->k, &s.e, 0, xcvm_element_count(s.e.indices), scatter_block, &s);
 }
 
 XCVM_KERNEL(ScatterElements)
@@ -129,8 +142,10 @@ XCVM_KERNEL(ScatterElements)
     XCVM_CHECK(k->error, a->x->rank > 0, SHAPE_MISMATCH, "x has no dimensions");
     scattering s = {.e = xcvm_elementwise_of(a->x, a->indices, a->axis)};
     XCVM_TRY(choose(k, a->x->dtype, a->reduction, &s.with));
-    XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", count, a->x->dims[s.e.axis]));
-    return xcvm_move(k, 2, from, 1, &a->y, scatter_elements, &s);
+    const xcvm_status status = xcvm_move(k, 2, from, 1, &a->y, scatter_elements, &s);
+    if (status == XCVM_OUT_OF_RANGE)
+        XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", count, a->x->dims[s.e.axis]));
+    return status;
 }
 
 /* ---- Slices ---- */
@@ -140,18 +155,39 @@ typedef struct scattering_slices {
     combine with;
 } scattering_slices;
 
+/* Slices of one element. */
+static xcvm_status scatter_points(const xcvm_moving *m, const scattering_slices *s, xcvm_poller *poller)
+{
+    enum { BLOCK = 256 };
+    ptrdiff_t offsets[BLOCK];
+    for (size_t done = 0; done < s->u.count; done += BLOCK) {
+        const size_t n = s->u.count - done < BLOCK ? s->u.count - done : BLOCK;
+        const char *from = (const char *)m->from[1] + done * m->size;
+        for (size_t i = 0; i < n; i++)
+            offsets[i] = (ptrdiff_t)xcvm_tuples_offset(&s->u, done + i);
+        if (s->with != NULL)
+            s->with(m->to[0], from, n, offsets);
+        else
+            xcvm_move_scatter(m->to[0], from, m->size, n, offsets);
+        XCVM_TRY(xcvm_poll_after(poller, n));
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status scatter_slices(const xcvm_moving *m, const void *context)
 {
     const scattering_slices *s = context;
     size_t run = s->u.slice * m->size;
     XCVM_TRY(start(m, xcvm_element_count(s->u.x)));
     xcvm_poller poller = xcvm_poller_of(m->k);
+    if (s->u.slice == 1)
+        return scatter_points(m, s, &poller);
     for (size_t i = 0; i < s->u.count && run != 0; i++) {
         char *to = (char *)m->to[0] + xcvm_tuples_offset(&s->u, i) * m->size;
         const char *from = (const char *)m->from[1] + i * run;
         XCVM_TRY(xcvm_poll_after(&poller, 1 + s->u.slice));
         if (s->with != NULL)
-            s->with(to, from, s->u.slice);
+            s->with(to, from, s->u.slice, NULL);
         else
             memcpy(to, from, run);
     }

@@ -112,9 +112,35 @@ typedef struct compressing {
     size_t conditions;
 } compressing;
 
+/* Single elements: where to go on with the next one does not depend on a branch that could be foretold wrongly. */
+static xcvm_status compress_elements(const xcvm_moving *m, const compressing *c)
+{
+    enum { AT_ONCE = 256 };
+    const uint8_t *condition = c->a->condition->data;
+    const size_t count = c->conditions < c->x.dim ? c->conditions : c->x.dim;
+    ptrdiff_t offsets[AT_ONCE];
+    char *to = m->to[0];
+    xcvm_poller poller = xcvm_poller_of(m->k);
+    for (size_t o = 0; o < c->x.outer; o++)
+        for (size_t i = 0; i < count; i += AT_ONCE) {
+            const size_t n = count - i < AT_ONCE ? count - i : AT_ONCE;
+            size_t taken = 0;
+            for (size_t j = 0; j < n; j++) {
+                offsets[taken] = (ptrdiff_t)(o * c->x.dim + i + j);
+                taken += condition[i + j] != 0;
+            }
+            xcvm_move_gather(to, m->from[0], m->size, taken, offsets);
+            to += taken * m->size;
+            XCVM_TRY(xcvm_poll_after(&poller, n));
+        }
+    return XCVM_OK;
+}
+
 static xcvm_status compress(const xcvm_moving *m, const void *context)
 {
     const compressing *c = context;
+    if (c->x.inner == 1)
+        return compress_elements(m, c);
     const uint8_t *condition = c->a->condition->data;
     size_t run = c->x.inner * m->size;
     char *to = m->to[0];

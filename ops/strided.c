@@ -2,7 +2,8 @@
 
 enum {
     GRAIN_BYTES = 128 * 1024, /* of a range that are worth waking a thread for */
-    MOST_COLUMNS = 1 << 15    /* of a panel that are copied between polls */
+    MOST_COLUMNS = 1 << 15,   /* of a panel that are copied between polls */
+    SHORT_ROW = 16            /* elements of rows that are copied several at a time */
 };
 
 void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RANK])
@@ -87,6 +88,43 @@ static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *fro
         break;
     default:
         copy_row_128(to, to_stride, from, from_stride, count);
+        break;
+    }
+}
+
+/* Several short rows. */
+#define DEFINE_ROWS(bits, type)                                                                                        \
+    static void copy_rows_##bits(type *restrict to, ptrdiff_t to_row, ptrdiff_t to_stride, const type *restrict from,  \
+                                 ptrdiff_t from_row, ptrdiff_t from_stride, size_t rows, size_t count)                 \
+    {                                                                                                                  \
+        for (size_t r = 0; r < rows; r++, to += to_row, from += from_row)                                              \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                to[(ptrdiff_t)i * to_stride] = from[(ptrdiff_t)i * from_stride];                                       \
+    }
+DEFINE_ROWS(8, uint8_t)
+DEFINE_ROWS(16, uint16_t)
+DEFINE_ROWS(32, uint32_t)
+DEFINE_ROWS(64, uint64_t)
+DEFINE_ROWS(128, wide)
+
+static void copy_rows(size_t size, void *to, ptrdiff_t to_row, ptrdiff_t to_stride, const void *from,
+                      ptrdiff_t from_row, ptrdiff_t from_stride, size_t rows, size_t count)
+{
+    switch (size) {
+    case 1:
+        copy_rows_8(to, to_row, to_stride, from, from_row, from_stride, rows, count);
+        break;
+    case 2:
+        copy_rows_16(to, to_row, to_stride, from, from_row, from_stride, rows, count);
+        break;
+    case 4:
+        copy_rows_32(to, to_row, to_stride, from, from_row, from_stride, rows, count);
+        break;
+    case 8:
+        copy_rows_64(to, to_row, to_stride, from, from_row, from_stride, rows, count);
+        break;
+    default:
+        copy_rows_128(to, to_row, to_stride, from, from_row, from_stride, rows, count);
         break;
     }
 }
@@ -229,7 +267,22 @@ static void walk_rows(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     xcvm_position p = xcvm_position_at(&w->outer, begin / w->columns);
     size_t column = begin % w->columns;
+    const int last = w->outer.rank - 1;
     while (begin < end) {
+        if (column == 0 && w->columns <= SHORT_ROW && last >= 0) {
+            const size_t left = w->outer.dims[last] - p.index[last], whole = (end - begin) / w->columns;
+            const size_t rows = left < whole ? left : whole;
+            copy_rows(w->size, w->to + p.to * (ptrdiff_t)w->size, w->outer.to[last], w->column_to,
+                      w->from + p.from * (ptrdiff_t)w->size, w->outer.from[last], w->column_from, rows, w->columns);
+            if (rows != 0) {
+                p.index[last] += rows - 1;
+                p.to += (ptrdiff_t)(rows - 1) * w->outer.to[last];
+                p.from += (ptrdiff_t)(rows - 1) * w->outer.from[last];
+                xcvm_position_advance(&w->outer, &p);
+                begin += rows * w->columns;
+                continue;
+            }
+        }
         size_t count = w->columns - column < end - begin ? w->columns - column : end - begin;
         ptrdiff_t to = p.to + (ptrdiff_t)column * w->column_to, from = p.from + (ptrdiff_t)column * w->column_from;
         copy_row(w->size, w->to + to * (ptrdiff_t)w->size, w->column_to, w->from + from * (ptrdiff_t)w->size,

@@ -13,11 +13,11 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_absolute(xcvm_lanes v) { return (xcvm_lanes)((
 /* The greater, or the NaN that v is or r was. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_greater(xcvm_lanes r, xcvm_lanes v)
 {
-    return xcvm_lanes_choose((v > r) | (v != v), v, r);
+    return xcvm_lanes_keep_nan(xcvm_lanes_max(r, v), v);
 }
 XCVM_INLINE xcvm_lanes xcvm_lanes_lesser(xcvm_lanes r, xcvm_lanes v)
 {
-    return xcvm_lanes_choose((v < r) | (v != v), v, r);
+    return xcvm_lanes_keep_nan(xcvm_lanes_min(r, v), v);
 }
 
 XCVM_INLINE xcvm_lanes xcvm_lanes_plus(xcvm_lanes r, xcvm_lanes v) { return r + v; }

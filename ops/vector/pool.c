@@ -1,9 +1,10 @@
 /* MaxPool, AveragePool and LpPool of narrow types: small windows over one or two axes in vectors, others axis by axis;
- * wide types and maxima with their indices one position at a time. */
+ * maxima of f64 and those with their indices row by row, other types one position at a time. */
 #include "ops/pool.h"
 #include "ops/vector/blocked_pool.h"
 #include "ops/vector/planes.h"
 #include "ops/vector/pool_axes.h"
+#include "ops/vector/pool_maxima.h"
 
 #include <math.h>
 
@@ -63,7 +64,12 @@ static void fold_band(const work *r, const float *planes, size_t count, float *r
             fold_taps(planes, p->offsets, p->taps, XCVM_FOLD_MAX, count, results);
         break;
     case XCVM_FOLD_SUM:
-        fold_taps(planes, p->offsets, p->taps, XCVM_FOLD_SUM, count, results);
+        if (p->taps == 9)
+            fold_taps(planes, p->offsets, 9, XCVM_FOLD_SUM, count, results);
+        else if (p->taps == 4)
+            fold_taps(planes, p->offsets, 4, XCVM_FOLD_SUM, count, results);
+        else
+            fold_taps(planes, p->offsets, p->taps, XCVM_FOLD_SUM, count, results);
         break;
     case XCVM_FOLD_ABSOLUTES:
         fold_taps(planes, p->offsets, p->taps, XCVM_FOLD_ABSOLUTES, count, results);
@@ -123,6 +129,13 @@ static bool choose_fold(const xcvm_pooling *p, xcvm_pool_fold *f)
            (dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16 || dtype == XCVM_U8 || dtype == XCVM_I8);
 }
 
+/* Whether one axis after the other takes less than all positions of a window at once: of large windows, and of maxima
+ * of halves, whose conversion the planes would wait for. */
+static bool in_two_steps(const xcvm_pooling *p)
+{
+    return p->kernel_size > 9 || (p->kind == XCVM_POOL_MAX && xcvm_dtype_size((xcvm_dtype)p->x->dtype) == 2);
+}
+
 static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices, bool columns_first)
 {
     const xcvm_ints kernel = {p->kernel, (size_t)p->axes}, strides = {p->strides, (size_t)p->axes};
@@ -133,10 +146,13 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
         return XCVM_OK;
     if (indices == NULL && xcvm_blocked_pool_fits(p))
         return xcvm_blocked_pool(k, p);
-    if (indices != NULL || p->in_plane == 0 || !choose_fold(p, &r.fold))
+    const bool narrow = choose_fold(p, &r.fold);
+    if ((indices != NULL || !narrow) && p->in_plane != 0 && xcvm_pool_maxima_fits(p))
+        return xcvm_pool_maxima(k, p, indices, columns_first);
+    if (indices != NULL || p->in_plane == 0 || !narrow)
         return xcvm_pool_positions(k, p, indices, columns_first);
     r.window = xcvm_window_of(p->x, p->y, &attributes);
-    if (!xcvm_window_is_flat(&r.window) || !xcvm_planes_fit(&r.window))
+    if (in_two_steps(p) || !xcvm_window_is_flat(&r.window) || !xcvm_planes_fit(&r.window))
         return xcvm_pool_axes(k, p, &r.window, r.fold);
     xcvm_planes_make(&r.planes, &r.window, 0);
     r.scratch_floats = r.planes.in_floats + r.planes.out_floats + xcvm_round_up(r.window.out[2], XCVM_LANES) +

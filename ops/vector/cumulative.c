@@ -1,15 +1,18 @@
 /* CumSum and CumProd. */
 #include "ops/index.h"
+#include "ops/vector/math.h"
 
 typedef struct task {
     const xcvm_kernel *k;
     const xcvm_CumSum_args *a;
     xcvm_around around;
-    size_t blocks; /* of columns */
+    size_t columns; /* side by side, at most COLUMNS */
+    size_t blocks;  /* of columns */
     bool product;
 } task;
 
-enum { COLUMNS = 256 };
+/* Rows of so many are long enough to be fetched ahead of their use. */
+enum { COLUMNS = 1024, FEWEST_COLUMNS = 64 };
 
 /* A walk along the axis over `columns` adjacent lines; elements are read before they are written, as y may be x. */
 #define RUN(type, accumulator, load, store)                                                                            \
@@ -31,6 +34,7 @@ enum { COLUMNS = 256 };
             if (xcvm_poll_after(&poller, columns) != XCVM_OK)                                                          \
                 return;                                                                                                \
             size_t row = (reverse ? around->dim - 1 - i : i) * around->inner;                                          \
+            XCVM_INDEPENDENT                                                                                           \
             for (size_t j = 0; j < columns; j++) {                                                                     \
                 accumulator before = totals[j], value = (accumulator)load(x[row + j]);                                 \
                 totals[j] = (accumulator)(product ? before * value : before + value);                                  \
@@ -83,8 +87,8 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     const task *t = context;
     for (size_t i = begin; i < end; i++) {
-        size_t outer = i / t->blocks, column = i % t->blocks * COLUMNS;
-        size_t columns = t->around.inner - column < COLUMNS ? t->around.inner - column : COLUMNS;
+        size_t outer = i / t->blocks, column = i % t->blocks * t->columns;
+        size_t columns = t->around.inner - column < t->columns ? t->around.inner - column : t->columns;
         const size_t first = outer * t->around.dim * t->around.inner + column;
         if (t->product)
             run_tile(t, first, columns, true);
@@ -103,8 +107,11 @@ static xcvm_status run(xcvm_kernel *k, const xcvm_CumSum_args *a, bool product)
         XCVM_TRY(xcvm_resolve_axis(k->error, axis, a->x->rank, &resolved));
         t.around = xcvm_around_axis(a->x, resolved);
     }
-    t.blocks = (t.around.inner + COLUMNS - 1) / COLUMNS;
-    size_t columns = t.around.inner < COLUMNS ? t.around.inner : COLUMNS;
+    const size_t threads = (size_t)xcvm_threads_count(k->threads);
+    const size_t share = xcvm_round_up((t.around.inner + threads - 1) / threads, FEWEST_COLUMNS);
+    t.columns = share == 0 ? 1 : share < COLUMNS ? share : COLUMNS;
+    t.blocks = (t.around.inner + t.columns - 1) / t.columns;
+    size_t columns = t.around.inner < t.columns ? t.around.inner : t.columns;
     if (t.around.dim == 0)
         return XCVM_OK;
     return xcvm_kernel_parallel(k, t.around.outer * t.blocks, 32768 / (t.around.dim * columns + 1) + 1, run_range, &t);

@@ -1,0 +1,255 @@
+/* GridSample: the positions and weights around some dozens of points at a time, then the sums of all channels there.
+ * Positions and weights are computed in f64. */
+#include "ops/floats.h"
+#include "ops/kernel.h"
+
+#include <math.h>
+
+enum {
+    POINTS = 64, /* at a time */
+    MOST_TAPS = 4 /* along one dimension */,
+    FEW_TAPS = 64 /* in all, for which the weights of a block of points are kept */
+};
+
+typedef struct sampling {
+    const xcvm_kernel *k;
+    const xcvm_GridSample_args *args;
+    int spatial;
+    size_t taps, all_taps; /* along one dimension; of a point */
+    size_t points, plane;  /* points of the grid and elements of a channel of x, for each sample */
+} sampling;
+
+/* The elements around points along one dimension, and their weights; an index below 0 reads as zero. */
+typedef struct taps {
+    int32_t at[MOST_TAPS][POINTS];
+    double weight[MOST_TAPS][POINTS];
+} taps;
+
+static double reflect(double x, double low, double high)
+{
+    const double range = high - low;
+    if (range <= 0)
+        return low;
+    const double beyond = x < low ? low - x : x > high ? x - high : -1;
+    if (beyond < 0)
+        return x;
+    const double times = floor(beyond / range), rest = beyond - times * range;
+    return (fmod(times, 2) == 0) == (x < low) ? low + rest : high - rest;
+}
+
+/* Keys' cubic convolution. */
+static double keys(double x)
+{
+    const double a = -0.75;
+    x = fabs(x);
+    if (x <= 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+/* Where coordinates from -1 to 1 lie among `size` elements. */
+static void place(const xcvm_GridSample_args *a, size_t count, const float *coordinates, int64_t size, double *x)
+{
+    const double low = a->align_corners ? 0 : -0.5, high = (double)size - (a->align_corners ? 1 : 0.5);
+    const double scale = a->align_corners ? (double)(size - 1) : (double)size, shift = a->align_corners ? 0 : -1;
+    for (size_t i = 0; i < count; i++) {
+        const double v = (((double)coordinates[i] + 1) * scale + shift) / 2;
+        x[i] = v > 1e9 ? 1e9 : v >= -1e9 ? v : -1e9;
+    }
+    if (a->mode == XCVM_GRID_MODE_nearest)
+        for (size_t i = 0; i < count; i++)
+            x[i] = nearbyint(x[i]);
+    if (a->padding_mode == XCVM_GRID_PADDING_border)
+        for (size_t i = 0; i < count; i++)
+            x[i] = x[i] >= low && x[i] <= high ? x[i] : fmin(fmax(x[i], 0), (double)(size - 1));
+    if (a->padding_mode == XCVM_GRID_PADDING_reflection)
+        for (size_t i = 0; i < count; i++)
+            if (x[i] < low || x[i] > high)
+                x[i] = reflect(x[i], low, high);
+}
+
+static void find_taps(const sampling *s, size_t count, const float *coordinates, int64_t size, taps *t)
+{
+    const xcvm_GridSample_args *a = s->args;
+    const double low = a->align_corners ? 0 : -0.5, high = (double)size - (a->align_corners ? 1 : 0.5);
+    double x[POINTS];
+    place(a, count, coordinates, size, x);
+    for (size_t j = 0; j < s->taps; j++) {
+        const double before = s->taps == 4 ? 1 : 0;
+        double at[POINTS];
+        for (size_t i = 0; i < count; i++) {
+            at[i] = floor(x[i]) + (double)j - before;
+            t->weight[j][i] = 1 - fabs(at[i] - x[i]);
+        }
+        for (size_t i = 0; i < count && s->taps != 2; i++)
+            t->weight[j][i] = s->taps == 1 ? 1 : keys(at[i] - x[i]);
+        if (a->padding_mode == XCVM_GRID_PADDING_reflection)
+            for (size_t i = 0; i < count; i++)
+                if (at[i] < 0 || at[i] >= (double)size)
+                    at[i] = trunc(reflect(at[i], low, high));
+        const double most = (double)(size - 1);
+        for (size_t i = 0; i < count; i++) {
+            const bool inside = at[i] >= 0 && at[i] <= most;
+            const double clipped = at[i] < 0 ? 0 : at[i] > most ? most : at[i];
+            t->at[j][i] = inside || a->padding_mode != XCVM_GRID_PADDING_zeros ? (int32_t)clipped : -1;
+        }
+    }
+}
+
+/* Taps of a block of points over all dimensions: offsets into a channel, below 0 for zero. */
+typedef struct weights {
+    int32_t offset[FEW_TAPS][POINTS];
+    float weight[FEW_TAPS][POINTS];
+    bool inside; /* no offset is below 0 */
+} weights;
+
+static void combine(const sampling *s, size_t count, const taps *t, weights *w)
+{
+    const int64_t *dims = s->args->x->dims + 2;
+    int32_t least = 0;
+    for (size_t tap = 0; tap < s->all_taps; tap++) {
+        double weight[POINTS];
+        int32_t *offset = w->offset[tap];
+        for (size_t i = 0; i < count; i++) {
+            weight[i] = 1;
+            offset[i] = 0;
+        }
+        size_t rest = tap;
+        for (int d = 0; d < s->spatial; d++, rest /= s->taps) {
+            const int32_t *at = t[d].at[rest % s->taps], dim = (int32_t)dims[d];
+            const double *along = t[d].weight[rest % s->taps];
+            for (size_t i = 0; i < count; i++) {
+                offset[i] = (offset[i] | at[i]) < 0 ? -1 : offset[i] * dim + at[i];
+                weight[i] *= along[i];
+            }
+        }
+        for (size_t i = 0; i < count; i++) {
+            w->weight[tap][i] = (float)weight[i];
+            least |= offset[i];
+        }
+    }
+    w->inside = least >= 0;
+}
+
+/* The sums of one channel. What a tap outside reads is 0, whatever its weight; x[0] is read in its stead. */
+static inline __attribute__((always_inline)) void sum_channel(const weights *w, const size_t tap_count, size_t count,
+                                                              const float *x, const bool inside, float *y)
+{
+    for (size_t i = 0; i < count; i++) {
+        float sum = 0;
+#pragma GCC unroll 8
+        for (size_t tap = 0; tap < tap_count; tap++) {
+            const int32_t offset = w->offset[tap][i];
+            const float v = x[inside || offset >= 0 ? offset : 0];
+            sum += w->weight[tap][i] * (inside || offset >= 0 ? v : 0.0f);
+        }
+        y[i] = sum;
+    }
+}
+
+static void sum_taps(const weights *w, size_t tap_count, size_t count, const float *x, float *y)
+{
+#define SUM(n)                                                                                                         \
+    do {                                                                                                               \
+        if (w->inside)                                                                                                 \
+            sum_channel(w, n, count, x, true, y);                                                                      \
+        else                                                                                                           \
+            sum_channel(w, n, count, x, false, y);                                                                     \
+    } while (0)
+    switch (tap_count) {
+    case 1:
+        SUM(1);
+        break;
+    case 2:
+        SUM(2);
+        break;
+    case 4:
+        SUM(4);
+        break;
+    case 8:
+        SUM(8);
+        break;
+    default:
+        SUM(tap_count);
+        break;
+    }
+#undef SUM
+}
+
+/* Points [first, first + count) of sample n, of a type or with numbers of taps that are seldom met. */
+static void sum_seldom(const sampling *s, size_t n, size_t first, size_t count, const taps *t, xcvm_poller *poller)
+{
+    const xcvm_GridSample_args *a = s->args;
+    const size_t channels = (size_t)a->x->dims[1];
+    for (size_t c = n * channels; c < (n + 1) * channels && xcvm_poll_after(poller, count * s->all_taps) == XCVM_OK;
+         c++)
+        for (size_t i = 0; i < count; i++) {
+            double sum = 0;
+            for (size_t tap = 0; tap < s->all_taps; tap++) {
+                double weight = 1;
+                int64_t at = 0;
+                size_t rest = tap;
+                for (int d = 0; d < s->spatial && at >= 0; d++, rest /= s->taps) {
+                    const size_t j = rest % s->taps;
+                    weight *= t[d].weight[j][i];
+                    at = t[d].at[j][i] < 0 ? -1 : at * a->x->dims[2 + d] + t[d].at[j][i];
+                }
+                if (at >= 0)
+                    sum += weight * xcvm_element_as_double(a->x, c * s->plane + (size_t)at);
+            }
+            xcvm_write_double(a->y, c * s->points + first + i, sum);
+        }
+}
+
+static void sample_block(const sampling *s, size_t n, size_t first, size_t count, xcvm_poller *poller)
+{
+    const xcvm_GridSample_args *a = s->args;
+    const size_t channels = (size_t)a->x->dims[1], spatial = (size_t)s->spatial;
+    taps t[XCVM_MAX_RANK];
+    float grid[POINTS * XCVM_MAX_RANK], along[POINTS];
+    xcvm_read_floats(a->grid, (n * s->points + first) * spatial, count * spatial, grid);
+    for (size_t d = 0; d < spatial; d++) {
+        /* The first coordinate is that of the last dimension. */
+        for (size_t i = 0; i < count; i++)
+            along[i] = grid[i * spatial + spatial - 1 - d];
+        find_taps(s, count, along, a->x->dims[2 + d], &t[d]);
+    }
+    if (a->x->dtype != XCVM_F32 || s->all_taps > FEW_TAPS || s->plane > INT32_MAX) {
+        sum_seldom(s, n, first, count, t, poller);
+        return;
+    }
+    weights w;
+    combine(s, count, t, &w);
+    for (size_t c = n * channels; c < (n + 1) * channels && xcvm_poll_after(poller, s->all_taps) == XCVM_OK; c++)
+        sum_taps(&w, s->all_taps, count, XCVM_CDATA(float, a->x) + c * s->plane,
+                 XCVM_DATA(float, a->y) + c * s->points + first);
+}
+
+/* The range is over blocks of points. */
+static void sample_blocks(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const sampling *s = context;
+    const size_t blocks = (s->points + POINTS - 1) / POINTS;
+    xcvm_poller poller = xcvm_poller_of(s->k);
+    for (size_t i = begin; i < end && xcvm_poll_after(&poller, POINTS * (size_t)s->spatial) == XCVM_OK; i++) {
+        const size_t first = i % blocks * POINTS;
+        sample_block(s, i / blocks, first, s->points - first < POINTS ? s->points - first : POINTS, &poller);
+    }
+}
+
+XCVM_KERNEL(GridSample)
+{
+    if (xcvm_element_count(a->y) == 0)
+        return XCVM_OK;
+    XCVM_CHECK(k->error, xcvm_element_count(a->x) != 0, SHAPE_MISMATCH, "x is empty, it cannot be sampled");
+    sampling s = {.k = k, .args = a, .spatial = a->x->rank - 2, .points = 1, .plane = 1, .all_taps = 1};
+    s.taps = a->mode == XCVM_GRID_MODE_nearest ? 1 : a->mode == XCVM_GRID_MODE_linear ? 2 : 4;
+    for (int d = 2; d < a->x->rank; d++) {
+        s.points *= (size_t)a->y->dims[d];
+        s.plane *= (size_t)a->x->dims[d];
+        s.all_taps *= s.taps;
+    }
+    const size_t blocks = (s.points + POINTS - 1) / POINTS;
+    return xcvm_kernel_parallel(k, (size_t)a->x->dims[0] * blocks, 4, sample_blocks, &s);
+}
