@@ -2,6 +2,7 @@
 #include "ops/unary.h"
 
 #include "ops/vector/halves.h"
+#include "ops/vector/lanes_math.h"
 #include "ops/vector/maps.h"
 
 /* Loops run over blocks of this many elements, the last one padded, so that all elements go through the same vector
@@ -20,7 +21,7 @@ typedef void (*map_f32)(const float *x, float *y, size_t blocks, const double *p
     }
 /* `setup` declares what the expression takes from the attributes p. */
 #define MAP(Name, setup, expression)                                                                                   \
-    static void map_##Name(const float *x, float *y, size_t blocks, const double *p)                                   \
+    static __attribute__((unused)) void map_##Name(const float *x, float *y, size_t blocks, const double *p)           \
     {                                                                                                                  \
         (void)p;                                                                                                       \
         setup;                                                                                                         \
@@ -32,23 +33,16 @@ typedef void (*map_f32)(const float *x, float *y, size_t blocks, const double *p
 
 XCVM_MAPS(MAP)
 
-/* Rare functions are libm's. */
-#define MAP_LIBM(Name, general)                                                                                        \
-    static void map_##Name(const float *x, float *y, size_t blocks, const double *p)                                   \
-    {                                                                                                                  \
-        (void)p;                                                                                                       \
-        for (size_t i = 0; i < blocks * LANES; i++)                                                                    \
-            y[i] = general(x[i]);                                                                                      \
-    }
-MAP_LIBM(Tan, tanf)
-MAP_LIBM(Asin, asinf)
-MAP_LIBM(Acos, acosf)
-MAP_LIBM(Atan, atanf)
-MAP_LIBM(Sinh, sinhf)
-MAP_LIBM(Cosh, coshf)
-MAP_LIBM(Asinh, asinhf)
-MAP_LIBM(Acosh, acoshf)
-MAP_LIBM(Atanh, atanhf)
+#if defined(__AVX512F__)
+static void map_lanes_Exp(const float *x, float *y, size_t blocks, const double *p)
+{
+    (void)p;
+    for (size_t i = 0; i < blocks * LANES; i += XCVM_LANES)
+        xcvm_lanes_store(y + i, xcvm_lanes_exp(xcvm_lanes_load(x + i)));
+}
+#else
+#define map_lanes_Exp map_Exp
+#endif
 
 /* Arguments beyond the range of the vector functions go to libm, one by one. */
 static __attribute__((noinline)) void map_far(const float *x, float *y, size_t count, float (*general)(float))
@@ -77,6 +71,7 @@ static __attribute__((noinline)) void map_far(const float *x, float *y, size_t c
     }
 MAP_PERIODIC(Sin, xcvm_sin_f32, sinf)
 MAP_PERIODIC(Cos, xcvm_cos_f32, cosf)
+MAP_PERIODIC(Tan, xcvm_tan_f32, tanf)
 
 typedef struct map {
     map_f32 f32;
@@ -179,7 +174,7 @@ UNARY(Floor, CHEAP)
 UNARY(Round, CHEAP)
 UNARY(Sqrt, CHEAP)
 UNARY(Reciprocal, CHEAP)
-UNARY(Exp, COSTLY)
+XCVM_KERNEL(Exp) { return run(k, a->y, a->x, map_lanes_Exp, XCVM_OP_Exp, COSTLY, NULL); }
 UNARY(Log, COSTLY)
 UNARY(Sin, COSTLY)
 UNARY(Cos, COSTLY)
