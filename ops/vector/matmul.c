@@ -1,8 +1,8 @@
 /* MatMul and Gemm. */
-#include "ops/convert.h"
 #include "ops/product.h"
 #include "ops/strided.h"
 #include "ops/vector/gemm.h"
+#include "ops/vector/halves.h"
 
 /* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows
  * are read where they lie, is not packed. */
@@ -72,7 +72,7 @@ static const float *as_floats(const xcvm_value *v, float **scratch)
         return v->data;
     float *copy = *scratch;
     const size_t count = xcvm_element_count(v);
-    xcvm_load_f32((xcvm_dtype)v->dtype, v->data, 0, count, copy);
+    xcvm_halves_load((xcvm_dtype)v->dtype, v->data, 0, count, copy);
     *scratch += xcvm_round_up(count, XCVM_LANES);
     return copy;
 }
@@ -105,14 +105,14 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
     if (y->dtype != XCVM_F32) {
         o.y = scratch;
         if (accumulate)
-            xcvm_load_f32((xcvm_dtype)y->dtype, y->data, 0, count, o.y);
+            xcvm_halves_load((xcvm_dtype)y->dtype, y->data, 0, count, o.y);
     }
     if (accumulate)
         e->start = o.y;
     batch = describe(&o, e);
     XCVM_TRY(xcvm_gemm_run(k, &batch, rest));
     if (y->dtype != XCVM_F32)
-        xcvm_store_f32((xcvm_dtype)y->dtype, y->data, 0, count, o.y);
+        xcvm_halves_store((xcvm_dtype)y->dtype, y->data, 0, count, o.y);
     return XCVM_OK;
 }
 
@@ -125,8 +125,12 @@ XCVM_KERNEL(MatMul)
         extras e = {.alpha = 1.0f};
         return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);
     }
-    const xcvm_product_task task = {
-        .shape = shape, .dtype = (xcvm_dtype)a->y->dtype, .a = a->a->data, .b = a->b->data, .y = a->y->data};
+    const xcvm_product_task task = {.shape = shape,
+                                    .dtype = (xcvm_dtype)a->y->dtype,
+                                    .multiply = xcvm_product_multiply,
+                                    .a = a->a->data,
+                                    .b = a->b->data,
+                                    .y = a->y->data};
     return xcvm_product_run(k, &task);
 }
 
@@ -172,6 +176,7 @@ static xcvm_status gemm_of_others(xcvm_kernel *k, const xcvm_Gemm_args *a, const
 {
     xcvm_product_task task = {.shape = *shape,
                               .dtype = (xcvm_dtype)a->y->dtype,
+                              .multiply = xcvm_product_multiply,
                               .a = a->a->data,
                               .b = a->b->data,
                               .y = a->y->data,
