@@ -4,6 +4,7 @@
 
 #include "ops/vector/halves.h"
 #include "ops/vector/maps.h"
+#include "ops/vector/math_f64.h"
 
 /* ---- Loops for f32 ---- */
 
@@ -86,21 +87,16 @@ static inline float remainder_of_f32(float u, float v)
 static inline int is_far_f32(float u, float v) { return xcvm_absolute_f32(u) > 0x1p27f * xcvm_absolute_f32(v); }
 #define general_f32 fmodf
 
-static inline double absolute_f64(double v) { return xcvm_f64_of(xcvm_f64_bits(v) & 0x7fffffffffffffffu); }
-static inline double copysign_f64(double magnitude, double sign)
-{
-    return xcvm_f64_of((xcvm_f64_bits(magnitude) & 0x7fffffffffffffffu) | (xcvm_f64_bits(sign) & 0x8000000000000000u));
-}
 static inline double remainder_of_f64(double u, double v)
 {
-    const double a = absolute_f64(u), b = absolute_f64(v);
+    const double a = xcvm_absolute_f64(u), b = xcvm_absolute_f64(v);
     double r = fma(-trunc(a / b), b, a);
     r = r < 0.0 ? r + b : r;
-    r = copysign_f64(r, u);
+    r = xcvm_copysign_f64(r, u);
     return b > 1.7976931348623157e308 && a <= 1.7976931348623157e308 ? u : r;
 }
 #if defined(__FMA__) || defined(__aarch64__)
-static inline int is_far_f64(double u, double v) { return absolute_f64(u) > 0x1p50 * absolute_f64(v); }
+static inline int is_far_f64(double u, double v) { return xcvm_absolute_f64(u) > 0x1p50 * xcvm_absolute_f64(v); }
 #else
 static inline int is_far_f64(double u, double v) { return (void)u, (void)v, 1; }
 #endif

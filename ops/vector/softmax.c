@@ -3,6 +3,7 @@
 
 #include "ops/vector/exp_line.h"
 #include "ops/vector/lines.h"
+#include "ops/vector/math_f64.h"
 
 /* The greatest element, or NaN if there is one. */
 static __attribute__((noinline)) float greatest_of(const float *x, size_t count)
@@ -296,8 +297,11 @@ static void softmax_f64(const void *context, const double *x, double *y, size_t 
     (void)index;
     size_t at;
     double greatest = greatest_f64(x, length, &at), sum = 0.0;
+    XCVM_INDEPENDENT
     for (size_t i = 0; i < length; i++)
-        sum += y[i] = exp(x[i] - greatest);
+        y[i] = xcvm_exp_f64(x[i] - greatest);
+    for (size_t i = 0; i < length; i++)
+        sum += y[i];
     for (size_t i = 0; i < length; i++)
         y[i] /= sum;
 }
@@ -308,8 +312,11 @@ static void log_softmax_f64(const void *context, const double *x, double *y, siz
     (void)index;
     size_t at;
     double greatest = greatest_f64(x, length, &at), sum = 0.0;
+    XCVM_INDEPENDENT
     for (size_t i = 0; i < length; i++)
-        sum += exp(x[i] - greatest);
+        y[i] = xcvm_exp_f64(x[i] - greatest);
+    for (size_t i = 0; i < length; i++)
+        sum += y[i];
     sum = log(sum);
     for (size_t i = 0; i < length; i++)
         y[i] = (x[i] - greatest) - sum;

@@ -4,6 +4,7 @@
 #include "ops/vector/halves.h"
 #include "ops/vector/lanes_math.h"
 #include "ops/vector/maps.h"
+#include "ops/vector/math_f64.h"
 
 /* Loops run over blocks of this many elements, the last one padded, so that all elements go through the same vector
  * code. It is a multiple of every vector's length. */
@@ -72,6 +73,67 @@ static __attribute__((noinline)) void map_far(const float *x, float *y, size_t c
 MAP_PERIODIC(Sin, xcvm_sin_f32, sinf)
 MAP_PERIODIC(Cos, xcvm_cos_f32, cosf)
 MAP_PERIODIC(Tan, xcvm_tan_f32, tanf)
+
+/* Loops of f64 that are vectorised; the last elements are padded, as those of f32 are. */
+#define MAP_F64(Name, function)                                                                                        \
+    static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
+    {                                                                                                                  \
+        const size_t whole = count / LANES * LANES;                                                                    \
+        (void)p;                                                                                                       \
+        XCVM_INDEPENDENT                                                                                               \
+        for (size_t i = 0; i < whole; i++)                                                                             \
+            y[i] = function(x[i]);                                                                                     \
+        if (whole < count) {                                                                                           \
+            double block[LANES] = {0};                                                                                 \
+            memcpy(block, x + whole, (count - whole) * sizeof *block);                                                 \
+            XCVM_INDEPENDENT                                                                                           \
+            for (size_t i = 0; i < LANES; i++)                                                                         \
+                block[i] = function(block[i]);                                                                         \
+            memcpy(y + whole, block, (count - whole) * sizeof *block);                                                 \
+        }                                                                                                              \
+    }
+MAP_F64(Exp, xcvm_exp_f64)
+MAP_F64(Tanh, xcvm_tanh_f64)
+MAP_F64(Sigmoid, xcvm_sigmoid_f64)
+MAP_F64(near_Sin, xcvm_sin_f64)
+MAP_F64(near_Cos, xcvm_cos_f64)
+
+#define MAP_PERIODIC_F64(Name, general)                                                                                \
+    static void f64_##Name(const double *from, double *to, size_t all, const double *p)                                \
+    {                                                                                                                  \
+        double x[XCVM_BLOCK];                                                                                          \
+        for (size_t left = all, count; left != 0; left -= count, from += count, to += count) {                         \
+            uint32_t far = 0;                                                                                          \
+            count = left < XCVM_BLOCK ? left : XCVM_BLOCK;                                                             \
+            memcpy(x, from, count * sizeof *x);                                                                        \
+            f64_near_##Name(x, to, count, p);                                                                          \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                far |= xcvm_absolute_f64(x[i]) > (double)XCVM_SIN_LIMIT;                                               \
+            for (size_t i = 0; i < count && far != 0; i++)                                                             \
+                if (xcvm_absolute_f64(x[i]) > (double)XCVM_SIN_LIMIT)                                                  \
+                    to[i] = general(x[i]);                                                                             \
+        }                                                                                                              \
+    }
+MAP_PERIODIC_F64(Sin, sin)
+MAP_PERIODIC_F64(Cos, cos)
+
+static xcvm_unary_f64 f64_of(xcvm_opcode opcode)
+{
+    switch (opcode) {
+    case XCVM_OP_Exp:
+        return f64_Exp;
+    case XCVM_OP_Tanh:
+        return f64_Tanh;
+    case XCVM_OP_Sigmoid:
+        return f64_Sigmoid;
+    case XCVM_OP_Sin:
+        return f64_Sin;
+    case XCVM_OP_Cos:
+        return f64_Cos;
+    default:
+        return xcvm_unary_f64_of(opcode);
+    }
+}
 
 typedef struct map {
     map_f32 f32;
@@ -143,7 +205,7 @@ static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_value *y, 
         map_floats(f32, x->data, y->data, x->bytes / sizeof(float), p);
         return XCVM_OK;
     }
-    map m = {f32, xcvm_unary_f64_of(opcode), p, x->dtype, x->data, y->data, x->bytes / xcvm_dtype_size(x->dtype)};
+    map m = {f32, f64_of(opcode), p, x->dtype, x->data, y->data, x->bytes / xcvm_dtype_size(x->dtype)};
     xcvm_parallel(k->threads, (m.count + LANES - 1) / LANES, grain / LANES, map_range, &m);
     return XCVM_OK;
 }
