@@ -1,7 +1,8 @@
-/* RandomNormal, RandomUniform, Bernoulli, Multinomial and Dropout. */
-#include "ops/floats.h"
+/* Multinomial, and the shapes of RandomNormal, RandomUniform, Bernoulli and Dropout. */
+#include "ops/convert.h"
 #include "ops/kernel.h"
 #include "ops/random.h"
+#include "ops/vector/math_f64.h"
 
 #include <math.h>
 
@@ -31,37 +32,10 @@ XCVM_SHAPE_RULE(random)
     return XCVM_OK;
 }
 
-XCVM_KERNEL(RandomNormal)
-{
-    uint64_t state = xcvm_random_start(a->seed, k->random);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++)
-        xcvm_write_double(a->y, i, a->mean + a->scale * xcvm_random_normal(&state));
-    return XCVM_OK;
-}
-
-XCVM_KERNEL(RandomUniform)
-{
-    uint64_t state = xcvm_random_start(a->seed, k->random);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++)
-        xcvm_write_double(a->y, i, a->low + (a->high - a->low) * xcvm_random_uniform(&state));
-    return XCVM_OK;
-}
-
 XCVM_SHAPE_RULE_OF(Bernoulli)
 {
     (void)t;
     xcvm_value_set_tensor(a->y, a->dtype != XCVM_NO_DTYPE ? a->dtype : (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
-    return XCVM_OK;
-}
-
-XCVM_KERNEL(Bernoulli)
-{
-    uint64_t state = xcvm_random_start(a->seed, k->random);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
-        const double p = xcvm_element_as_double(a->x, i);
-        XCVM_CHECK(k->error, p >= 0 && p <= 1, OUT_OF_RANGE, "element %zu of x is %g, no probability", i, p);
-        xcvm_write_double(a->y, i, xcvm_random_uniform(&state) < p ? 1 : 0);
-    }
     return XCVM_OK;
 }
 
@@ -75,22 +49,44 @@ XCVM_SHAPE_RULE_OF(Multinomial)
     return XCVM_OK;
 }
 
+/* The first class whose sum with those before it is above `drawn`, or else the last one. */
+static size_t class_of(const double *sums, size_t classes, double drawn)
+{
+    size_t first = 0, last = classes - 1;
+    while (first < last) {
+        const size_t middle = first + (last - first) / 2;
+        if (drawn >= sums[middle])
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first;
+}
+
 XCVM_KERNEL(Multinomial)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
     const size_t rows = (size_t)a->x->dims[0], classes = (size_t)a->x->dims[1], samples = (size_t)a->sample_size;
     XCVM_CHECK(k->error, classes > 0 || rows == 0, SHAPE_MISMATCH, "x has no classes");
+    size_t bytes;
+    XCVM_CHECK(k->error, xcvm_size_mul(classes, sizeof(double), &bytes), OUT_OF_RANGE, "x has too many classes");
+    double *sums = xcvm_kernel_scratch(k, bytes);
+    if (sums == NULL && classes > 0)
+        return XCVM_OUT_OF_MEMORY;
     for (size_t row = 0; row < rows; row++) {
         double greatest = -INFINITY, sum = 0;
+        XCVM_TRY(xcvm_kernel_poll(k));
+        xcvm_load_f64((xcvm_dtype)a->x->dtype, a->x->data, row * classes, classes, sums);
         for (size_t c = 0; c < classes; c++)
-            greatest = fmax(greatest, xcvm_element_as_double(a->x, row * classes + c));
+            greatest = fmax(greatest, sums[c]);
         for (size_t c = 0; c < classes; c++)
-            sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
+            sums[c] = xcvm_exp_f64(sums[c] - greatest);
+        /* Of each class and all before it. */
+        for (size_t c = 0; c < classes; c++)
+            sums[c] = sum += sums[c];
         for (size_t s = 0; s < samples; s++) {
-            double left = xcvm_random_uniform(&state) * sum;
-            size_t c = 0;
-            while (c + 1 < classes && (left -= exp(xcvm_element_as_double(a->x, row * classes + c) - greatest)) >= 0)
-                c++;
+            const double drawn = xcvm_random_uniform(&state) * sum;
+            const size_t c = class_of(sums, classes, drawn);
             if (a->dtype == XCVM_I32)
                 XCVM_DATA(int32_t, a->y)[row * samples + s] = (int32_t)c;
             else
@@ -107,30 +103,5 @@ XCVM_SHAPE_RULE_OF(Dropout)
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
     if (a->mask != NULL)
         xcvm_value_set_tensor(a->mask, XCVM_BOOL, a->x->rank, a->x->dims);
-    return XCVM_OK;
-}
-
-XCVM_KERNEL(Dropout)
-{
-    const size_t count = xcvm_element_count(a->x);
-    const bool training = a->training_mode != NULL && xcvm_element_count(a->training_mode) == 1 &&
-                          *XCVM_CDATA(uint8_t, a->training_mode) != 0;
-    const double ratio =
-        a->ratio != NULL && xcvm_element_count(a->ratio) == 1 ? xcvm_element_as_double(a->ratio, 0) : 0.5;
-    XCVM_CHECK(k->error, ratio >= 0 && ratio < 1, OUT_OF_RANGE, "ratio is %g, it must be in [0, 1)", ratio);
-    if (!training || ratio == 0) {
-        if (a->y->data != a->x->data && a->x->bytes != 0)
-            memcpy(a->y->data, a->x->data, a->x->bytes);
-        if (a->mask != NULL && count != 0)
-            memset(a->mask->data, 1, count);
-        return XCVM_OK;
-    }
-    uint64_t state = xcvm_random_start(a->seed, k->random);
-    for (size_t i = 0; i < count; i++) {
-        const bool kept = xcvm_random_uniform(&state) >= ratio;
-        xcvm_write_double(a->y, i, kept ? xcvm_element_as_double(a->x, i) / (1 - ratio) : 0);
-        if (a->mask != NULL)
-            XCVM_DATA(uint8_t, a->mask)[i] = kept;
-    }
     return XCVM_OK;
 }

@@ -74,6 +74,35 @@ MAP_PERIODIC(Sin, xcvm_sin_f32, sinf)
 MAP_PERIODIC(Cos, xcvm_cos_f32, cosf)
 MAP_PERIODIC(Tan, xcvm_tan_f32, tanf)
 
+/* What is one operation of f64, or some that round nothing. */
+#define MAP_PLAIN_F64(Name, expression)                                                                                \
+    static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        XCVM_INDEPENDENT                                                                                               \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const double v = x[i];                                                                                     \
+            y[i] = (expression);                                                                                       \
+        }                                                                                                              \
+    }
+static void f64_Clip(const double *x, double *y, size_t count, const double *p)
+{
+    const double low = p[0], high = p[1];
+    XCVM_INDEPENDENT
+    for (size_t i = 0; i < count; i++) {
+        const double v = x[i] < low ? low : x[i];
+        y[i] = v > high ? high : v;
+    }
+}
+MAP_PLAIN_F64(Abs, xcvm_absolute_f64(v))
+MAP_PLAIN_F64(Neg, -v)
+MAP_PLAIN_F64(Ceil, ceil(v))
+MAP_PLAIN_F64(Floor, floor(v))
+MAP_PLAIN_F64(Round, rint(v))
+MAP_PLAIN_F64(Sqrt, sqrt(v))
+MAP_PLAIN_F64(Reciprocal, 1.0 / v)
+MAP_PLAIN_F64(Relu, v < 0.0 ? 0.0 : v)
+
 /* Loops of f64 that are vectorised; the last elements are padded, as those of f32 are. */
 #define MAP_F64(Name, function)                                                                                        \
     static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
@@ -119,20 +148,28 @@ MAP_PERIODIC_F64(Cos, cos)
 
 static xcvm_unary_f64 f64_of(xcvm_opcode opcode)
 {
+#define ENTRY(Name)                                                                                                    \
+    case XCVM_OP_##Name:                                                                                               \
+        return f64_##Name
     switch (opcode) {
-    case XCVM_OP_Exp:
-        return f64_Exp;
-    case XCVM_OP_Tanh:
-        return f64_Tanh;
-    case XCVM_OP_Sigmoid:
-        return f64_Sigmoid;
-    case XCVM_OP_Sin:
-        return f64_Sin;
-    case XCVM_OP_Cos:
-        return f64_Cos;
+        ENTRY(Abs);
+        ENTRY(Neg);
+        ENTRY(Ceil);
+        ENTRY(Floor);
+        ENTRY(Round);
+        ENTRY(Sqrt);
+        ENTRY(Reciprocal);
+        ENTRY(Relu);
+        ENTRY(Clip);
+        ENTRY(Exp);
+        ENTRY(Tanh);
+        ENTRY(Sigmoid);
+        ENTRY(Sin);
+        ENTRY(Cos);
     default:
         return xcvm_unary_f64_of(opcode);
     }
+#undef ENTRY
 }
 
 typedef struct map {
@@ -295,7 +332,7 @@ XCVM_KERNEL(Clip)
     XCVM_CHECK(k->error, a->max == NULL || xcvm_element_count(a->max) == 1, SHAPE_MISMATCH,
                "max has %zu elements, 1 is needed", xcvm_element_count(a->max));
     if (!xcvm_dtype_is_float(a->x->dtype)) {
-        xcvm_clip_int(a->y, a->x, a->min, a->max);
+        xcvm_clip_int(k, a->y, a->x, a->min, a->max);
         return XCVM_OK;
     }
     double p[] = {-(double)INFINITY, (double)INFINITY};
