@@ -90,6 +90,21 @@ XCVM_INLINE void xcvm_lanes_store_first(float *to, size_t count, xcvm_lanes v)
 #endif
 }
 
+/* The first `count` elements, or lanes, or all of them if there are no more; the other lanes of what is loaded are 0.
+ */
+XCVM_INLINE xcvm_lanes xcvm_lanes_load_up_to(const float *from, size_t count)
+{
+    return count >= XCVM_LANES ? xcvm_lanes_load(from) : xcvm_lanes_load_first(from, count, 0.0f);
+}
+
+XCVM_INLINE void xcvm_lanes_store_up_to(float *to, size_t count, xcvm_lanes v)
+{
+    if (count >= XCVM_LANES)
+        xcvm_lanes_store(to, v);
+    else
+        xcvm_lanes_store_first(to, count, v);
+}
+
 /* Lane i is what `pick` makes of all lanes of rows[i], in a fixed order; the rows are changed. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_fold_rows(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes rows[XCVM_LANES])
 {

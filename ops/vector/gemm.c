@@ -4,6 +4,7 @@
 #include "ops/packed.h"
 #include "ops/vector/dot.h"
 #include "ops/vector/folds.h"
+#include "ops/vector/gemm_small.h"
 #include "ops/vector/gemm_tile.h"
 #include "ops/vector/gemv.h"
 #include "ops/vector/halves.h"
@@ -58,19 +59,33 @@ typedef struct block {
 static void store_tile(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
 {
     const xcvm_gemm *g = b->g;
-    const float *start = b->first ? g->start : g->c;
+    const float *start = b->first ? g->start : g->c, *bias = b->last ? g->column_bias : NULL;
+    const xcvm_activation *f = b->last ? g->activation : NULL;
+    if (g->c_column == 1) {
+        for (size_t i = 0; i < rows; i++, from += XCVM_GEMM_PANEL)
+            for (size_t j = 0; j < columns; j += XCVM_LANES) {
+                const size_t at = (i0 + i) * g->c_row + j0 + j, n = columns - j;
+                xcvm_lanes v = xcvm_lanes_load(from + j);
+                if (start != NULL)
+                    v += xcvm_lanes_load_up_to(start + at, n);
+                if (bias != NULL)
+                    v += xcvm_lanes_load_up_to(bias + j0 + j, n);
+                if (f != NULL)
+                    v = xcvm_lanes_min(xcvm_lanes_max(v, xcvm_lanes_all(f->low)), xcvm_lanes_all(f->high));
+                xcvm_lanes_store_up_to(g->c + at, n, v);
+            }
+        return;
+    }
     for (size_t j = 0; j < columns; j++)
         for (size_t i = 0; i < rows; i++) {
             size_t at = (i0 + i) * g->c_row + (j0 + j) * g->c_column;
             float v = from[i * XCVM_GEMM_PANEL + j];
             if (start != NULL)
                 v += start[at];
-            if (b->last) {
-                if (g->column_bias != NULL)
-                    v += g->column_bias[j0 + j];
-                if (g->activation != NULL)
-                    v = xcvm_clamp_f32(v, g->activation->low, g->activation->high);
-            }
+            if (bias != NULL)
+                v += bias[j0 + j];
+            if (f != NULL)
+                v = xcvm_clamp_f32(v, f->low, f->high);
             g->c[at] = v;
         }
 }
@@ -393,116 +408,6 @@ xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, 
     return XCVM_OK;
 }
 
-/* ---- Few columns ---- */
-
-/* Rows of b, of one vector each, that are laid out on the stack. */
-enum { SMALL_DEPTH = 64 };
-
-/* Whether the product has so few columns that a row of c is one vector, which is stored at once, and so small a b that
- * nothing is gained by blocks of it. */
-static bool is_small(const xcvm_gemm *g)
-{
-    if (g->n > XCVM_LANES || g->c_column != 1 || g->b_packed || g->b_rows != NULL)
-        return false;
-    return g->b_ahead ? !xcvm_dtype_in(g->b_dtype, XCVM_TYPES_NARROW) && g->k <= 1024 : g->k <= SMALL_DEPTH;
-}
-
-XCVM_INLINE xcvm_lanes load_columns(const float *from, size_t n)
-{
-    return n == XCVM_LANES ? xcvm_lanes_load(from) : xcvm_lanes_load_first(from, n, 0.0f);
-}
-
-/* Rows [i, i + rows) of c; rows of b are `stride` apart. */
-XCVM_INLINE void multiply_rows(const xcvm_gemm *g, size_t i, const int rows, const float *b, size_t stride)
-{
-    xcvm_lanes sum[XCVM_GEMM_TALL];
-    const size_t n = g->n, row = g->a_row, column = g->a_column, c_row = g->c_row;
-    const float *a = g->a + i * row, *a_half = a + XCVM_GEMM_ROWS * row;
-    float *c = g->c + i * c_row;
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++)
-        sum[r] = (xcvm_lanes){0};
-    for (size_t p = g->k; p > 0; p--) {
-        const xcvm_lanes v = xcvm_lanes_load(b);
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-            sum[r] +=
-                xcvm_lanes_all(r < XCVM_GEMM_ROWS ? a[(size_t)r * row] : a_half[(size_t)(r - XCVM_GEMM_ROWS) * row]) *
-                v;
-        a += column;
-        a_half += column;
-        b += stride;
-    }
-    const xcvm_activation *f = g->activation;
-    const float *start = g->start != NULL ? g->start + i * c_row : NULL;
-    if (g->alpha != 1.0f || g->row_bias != NULL)
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-            sum[r] = sum[r] * g->alpha + (g->row_bias != NULL ? g->row_bias[i + (size_t)r] : 0.0f);
-    if (start != NULL)
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-            sum[r] += load_columns(start + (size_t)r * c_row, n);
-    if (g->column_bias != NULL) {
-        const xcvm_lanes bias = load_columns(g->column_bias, n);
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-            sum[r] += bias;
-    }
-    if (f != NULL)
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-            sum[r] = xcvm_lanes_min(xcvm_lanes_max(sum[r], xcvm_lanes_all(f->low)), xcvm_lanes_all(f->high));
-    if (n == XCVM_LANES)
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-            xcvm_lanes_store(c + (size_t)r * c_row, sum[r]);
-    else
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-            xcvm_lanes_store_first(c + (size_t)r * c_row, n, sum[r]);
-    if (f != NULL && f->kind != XCVM_ACTIVATION_none)
-        for (int r = 0; r < rows; r++)
-            xcvm_activate_row(f, c + (size_t)r * c_row, n);
-}
-
-static void multiply_small(const xcvm_gemm *g, size_t m0, size_t m1)
-{
-    float rows[SMALL_DEPTH * XCVM_LANES] __attribute__((aligned(64)));
-    const float *b = g->b;
-    size_t stride = XCVM_PACKED_COLUMNS;
-    if (!g->b_ahead) {
-        for (size_t p = 0; p < g->k; p++) {
-            const float *from = (const float *)g->b + p * g->b_row;
-            if (g->b_column == 1)
-                xcvm_lanes_store(rows + p * XCVM_LANES, load_columns(from, g->n));
-            else
-                for (size_t j = 0; j < XCVM_LANES; j++)
-                    rows[p * XCVM_LANES + j] = j < g->n ? from[j * g->b_column] : 0.0f;
-        }
-        b = rows;
-        stride = XCVM_LANES;
-    }
-    size_t i = m0;
-    for (; i + XCVM_GEMM_TALL <= m1; i += XCVM_GEMM_TALL)
-        multiply_rows(g, i, XCVM_GEMM_TALL, b, stride);
-    for (; i + 4 <= m1; i += 4)
-        multiply_rows(g, i, 4, b, stride);
-    for (; i < m1; i++)
-        multiply_rows(g, i, 1, b, stride);
-}
-
-static xcvm_status small_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1)
-{
-    enum { ROWS = 65536 };
-    for (size_t i = m0; i < m1; i += ROWS) {
-        if (m1 - m0 > ROWS)
-            XCVM_TRY(xcvm_kernel_poll(k));
-        multiply_small(g, i, m1 - i < ROWS ? m1 : i + ROWS);
-    }
-    return XCVM_OK;
-}
-
 /* ---- Threads ---- */
 
 typedef enum split { SPLIT_ITEMS, SPLIT_ROWS, SPLIT_COLUMNS } split;
@@ -560,7 +465,7 @@ static void run_worker(void *context, size_t begin, size_t end, int worker)
             if (w->gemv)
                 status = xcvm_gemv_part(w->k, &g, m0 + n0, shape->m == 1 ? n1 : m1);
             else if (w->small)
-                status = small_part(w->k, &g, m0, m1);
+                status = xcvm_gemm_small_part(w->k, &g, m0, m1);
             else
                 status = xcvm_gemm_part(w->k, &g, m0, m1, n0, n1,
                                         w->scratch != NULL ? w->scratch + i * w->scratch_bytes : NULL);
@@ -624,7 +529,7 @@ xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, vo
     if (batch->count == 0 || batch->shape.m == 0 || batch->shape.n == 0)
         return XCVM_OK;
     w.gemv = xcvm_gemv_fits(&batch->shape);
-    w.small = !w.gemv && is_small(&batch->shape);
+    w.small = !w.gemv && xcvm_gemm_small_fits(&batch->shape);
     choose_split(&w, xcvm_threads_count(k->threads));
     if (w.workers == 1)
         run_worker(&w, 0, 1, 0);
