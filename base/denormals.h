@@ -1,28 +1,50 @@
-/* Denormal numbers are taken and given as zero during a run: arithmetic with them can be a hundred times slower. */
+/* Subnormal (denormal) numbers in the calling thread: kept as IEEE 754 has them, or taken and given as zero, which is
+ * faster on processors whose arithmetic with them takes a hundred times as long. The C library's functions follow. */
 #ifndef XCVM_BASE_DENORMALS_H
 #define XCVM_BASE_DENORMALS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
 
-/* Makes denormals zero in this thread; returns what xcvm_denormals_restore takes to end that. */
-static inline uint32_t xcvm_denormals_flush(void)
+/* Of MXCSR: results are flushed to zero, and operands taken as zero. */
+enum { XCVM_DENORMALS_BITS = 0x8040, XCVM_DENORMALS_FLAGS = 0x3f };
+
+static inline uint64_t xcvm_denormals_word(void) { return _mm_getcsr(); }
+
+/* Exception flags raised in between are kept. */
+static inline void xcvm_denormals_restore(uint64_t before)
 {
-    uint32_t before = _mm_getcsr();
-    _mm_setcsr(before | 0x8040); /* flush to zero, denormals are zero */
-    return before;
+    _mm_setcsr(((uint32_t)before & ~(uint32_t)XCVM_DENORMALS_FLAGS) | (_mm_getcsr() & XCVM_DENORMALS_FLAGS));
+}
+#elif defined(__aarch64__)
+/* Of FPCR: FZ, both for operands and results. */
+enum { XCVM_DENORMALS_BITS = 1 << 24 };
+
+static inline uint64_t xcvm_denormals_word(void)
+{
+    uint64_t word;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(word));
+    return word;
 }
 
-static inline void xcvm_denormals_restore(uint32_t before)
-{
-    /* Exception flags raised in between are kept. */
-    _mm_setcsr((before & ~UINT32_C(0x3f)) | (_mm_getcsr() & 0x3f));
-}
+static inline void xcvm_denormals_restore(uint64_t before) { __asm__ volatile("msr fpcr, %0" ::"r"(before)); }
 #else
-static inline uint32_t xcvm_denormals_flush(void) { return 0; }
-static inline void xcvm_denormals_restore(uint32_t before) { (void)before; }
+enum { XCVM_DENORMALS_BITS = 0 };
+static inline uint64_t xcvm_denormals_word(void) { return 0; }
+static inline void xcvm_denormals_restore(uint64_t before) { (void)before; }
 #endif
+
+/* Flushes or keeps them from here on; returns what xcvm_denormals_restore takes to end that. */
+static inline uint64_t xcvm_denormals_set(bool flush)
+{
+    const uint64_t before = xcvm_denormals_word(), bits = (uint64_t)XCVM_DENORMALS_BITS;
+    const uint64_t wanted = flush ? before | bits : before & ~bits;
+    if (wanted != before)
+        xcvm_denormals_restore(wanted);
+    return before;
+}
 
 #endif

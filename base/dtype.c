@@ -46,11 +46,15 @@ const char *xcvm_dtypes_describe(xcvm_dtypes set, char *text, size_t size)
         return text;
     size_t length = 0;
     text[0] = '\0';
-    for (int dtype = 1; dtype < 8 * (int)sizeof set; dtype++) {
-        if (!xcvm_dtype_in((xcvm_dtype)dtype, set) || xcvm_dtype_bits((xcvm_dtype)dtype) == 0)
+    static const xcvm_dtype all[] = {
+#define NUMBER(name, number, string, bits) XCVM_##name,
+        XCVM_DTYPE_LIST(NUMBER)
+#undef NUMBER
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!xcvm_dtype_in(all[i], set))
             continue;
-        int written =
-            snprintf(text + length, size - length, "%s%s", length != 0 ? " " : "", xcvm_dtype_name((xcvm_dtype)dtype));
+        int written = snprintf(text + length, size - length, "%s%s", length != 0 ? " " : "", xcvm_dtype_name(all[i]));
         if (written < 0 || (size_t)written >= size - length)
             break;
         length += (size_t)written;

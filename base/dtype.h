@@ -6,9 +6,11 @@
 
 #include <string.h>
 
-/* A set of element types is a word with bit 1 << number. */
+/* A set of element types is a word. The bit of a type is its number, or for those that are not ONNX's, whose numbers
+ * begin at 100, from 28 on. */
 typedef uint32_t xcvm_dtypes;
-#define XCVM_DTYPE_BIT(name) (UINT32_C(1) << XCVM_##name)
+#define XCVM_DTYPE_INDEX(number) ((number) < 100 ? (number) : (number)-72)
+#define XCVM_DTYPE_BIT(name) (UINT32_C(1) << XCVM_DTYPE_INDEX(XCVM_##name))
 
 #define XCVM_TYPES_FLOAT (XCVM_DTYPE_BIT(F16) | XCVM_DTYPE_BIT(BF16) | XCVM_DTYPE_BIT(F32) | XCVM_DTYPE_BIT(F64))
 #define XCVM_TYPES_SIGNED (XCVM_DTYPE_BIT(I8) | XCVM_DTYPE_BIT(I16) | XCVM_DTYPE_BIT(I32) | XCVM_DTYPE_BIT(I64))
@@ -41,7 +43,10 @@ typedef uint32_t xcvm_dtypes;
 #define XCVM_TYPES_TOKEN (XCVM_TYPES_INDEX | XCVM_TYPES_STRING)
 #define XCVM_TYPES_ANY (XCVM_TYPES_PLAIN | XCVM_TYPES_STRING | XCVM_TYPES_PACKED)
 
-static inline bool xcvm_dtype_in(xcvm_dtype dtype, xcvm_dtypes set) { return (set >> dtype & 1) != 0; }
+static inline bool xcvm_dtype_in(xcvm_dtype dtype, xcvm_dtypes set)
+{
+    return (set >> XCVM_DTYPE_INDEX(dtype) & 1) != 0;
+}
 static inline bool xcvm_dtype_is_float(xcvm_dtype dtype) { return xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT); }
 /* Bytes of one element; 0 for packed types. */
 static inline size_t xcvm_dtype_size(xcvm_dtype dtype) { return (size_t)xcvm_dtype_bits(dtype) / 8; }

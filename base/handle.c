@@ -1,5 +1,5 @@
 /* Values as the public API hands them out: counted references to a value of their own. */
-#include "base/value.h"
+#include "base/keep.h"
 
 typedef struct handle {
     xcvm_value value;
@@ -86,7 +86,8 @@ xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, vo
     XCVM_CHECK(error, dtype != XCVM_STRING, INVALID_ARGUMENT, "string tensors are made with xcvm_string_tensor_create");
     XCVM_CHECK(error, data != NULL || bytes == 0, INVALID_ARGUMENT, "data is NULL");
     size_t alignment = xcvm_dtype_size(dtype);
-    alignment = alignment > 8 ? 8 : alignment != 0 ? alignment : 1;
+    /* Of three bytes (f24) no element is aligned to more than one. */
+    alignment = alignment > 8 ? 8 : alignment != 0 && alignment % 2 == 0 ? alignment : 1;
     XCVM_CHECK(error, (uintptr_t)data % alignment == 0, INVALID_ARGUMENT,
                "data of element type %s must be aligned to %zu bytes", xcvm_dtype_name(dtype), alignment);
     /* The handle comes first: once the storage exists, releasing it would call `release`, which a failure must not. */
@@ -142,34 +143,6 @@ xcvm_status xcvm_string_tensor_create(const xcvm_allocator *allocator, int rank,
     return hand_out(allocator, storage, XCVM_STRING, rank, dims, tensor, error);
 }
 
-/* `to` becomes what `from` is, for as long as it wants: values that are only lent are copied. */
-static bool own(const xcvm_allocator *allocator, xcvm_value *to, const xcvm_value *from)
-{
-    if (from->storage != NULL || from->kind == XCVM_KIND_NULL) {
-        xcvm_value_share(to, from);
-        return true;
-    }
-    xcvm_storage *storage = xcvm_kind_is_list(from->kind) ? xcvm_storage_create_list(allocator, from->count)
-                                                          : xcvm_storage_create(allocator, from->bytes);
-    if (storage == NULL)
-        return false;
-    *to = *from;
-    to->refs = 0;
-    to->home = XCVM_HOME_STORAGE;
-    to->storage = storage;
-    to->data = storage->data;
-    if (xcvm_kind_is_list(from->kind)) {
-        for (size_t i = 0; i < from->count; i++)
-            if (!own(allocator, (xcvm_value *)storage->data + i, xcvm_items(from) + i)) {
-                xcvm_value_clear(to);
-                return false;
-            }
-    } else if (from->bytes != 0) {
-        memcpy(to->data, from->data, from->bytes);
-    }
-    return true;
-}
-
 xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, size_t count, xcvm_value *const *items,
                              xcvm_value **list, xcvm_error *error)
 {
@@ -197,11 +170,15 @@ xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, si
     created->home = XCVM_HOME_STORAGE;
     created->storage = storage;
     created->data = storage->data;
-    for (size_t i = 0; i < count; i++)
-        if (!own(allocator, (xcvm_value *)storage->data + i, items[i])) {
+    const xcvm_keeping keeping = {.allocator = allocator, .share = true};
+    for (size_t i = 0; i < count; i++) {
+        xcvm_status status = xcvm_value_keep(&keeping, (xcvm_value *)storage->data + i, items[i], error);
+        if (status != XCVM_OK) {
             xcvm_value_release(created);
-            return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for item %zu of a list", i);
+            xcvm_error_prefix(error, "item %zu of the list", i);
+            return status;
         }
+    }
     if (!xcvm_list_settle(created)) {
         xcvm_value_release(created);
         return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "lists nest deeper than %d", XCVM_MAX_NESTING);
@@ -210,12 +187,38 @@ xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, si
     return XCVM_OK;
 }
 
-xcvm_value *xcvm_value_retain(xcvm_value *value)
+/* A handle of what `keeping` makes of `from`. */
+static xcvm_status keep_in_handle(const xcvm_keeping *keeping, const xcvm_value *from, xcvm_value **value,
+                                  xcvm_error *error)
 {
+    xcvm_value *created = handle_create(keeping->allocator, error);
+    if (created == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    xcvm_status status = xcvm_value_keep(keeping, created, from, error);
+    if (status != XCVM_OK)
+        xcvm_value_release(created);
+    else
+        *value = created;
+    return status;
+}
+
+xcvm_status xcvm_value_copy(const xcvm_allocator *allocator, const xcvm_value *value, xcvm_value **copy,
+                            xcvm_error *error)
+{
+    XCVM_CHECK(error, value != NULL && copy != NULL, INVALID_ARGUMENT, "value or copy is NULL");
+    return keep_in_handle(&(xcvm_keeping){.allocator = allocator}, value, copy, error);
+}
+
+xcvm_status xcvm_value_retain(const xcvm_value *value, xcvm_value **kept, xcvm_error *error)
+{
+    XCVM_CHECK(error, value != NULL && kept != NULL, INVALID_ARGUMENT, "value or kept is NULL");
     /* Without references it is embedded in something else, which alone decides how long it lives. */
-    if (value != NULL && value->refs != 0)
-        __atomic_fetch_add(&value->refs, 1, __ATOMIC_RELAXED);
-    return value;
+    if (value->refs == 0)
+        return keep_in_handle(&(xcvm_keeping){.share = true}, value, kept, error);
+    xcvm_value *counted = (xcvm_value *)(uintptr_t)value;
+    __atomic_fetch_add(&counted->refs, 1, __ATOMIC_RELAXED);
+    *kept = counted;
+    return XCVM_OK;
 }
 
 void xcvm_value_release(xcvm_value *value)

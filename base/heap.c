@@ -7,9 +7,12 @@
 #define POISON 1
 #endif
 #endif
+/* Under the sanitizer storage is as large as it was asked for, and the rest of its block is out of bounds. */
 #ifdef POISON
 #include <sanitizer/asan_interface.h>
+#define IS_EXACT true
 #else
+#define IS_EXACT false
 #define ASAN_POISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
 #define ASAN_UNPOISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
 #endif
@@ -160,12 +163,14 @@ void xcvm_heap_destroy(xcvm_heap *heap)
     finish_if_done(heap);
 }
 
-/* A free block of at least `capacity` bytes but not above a quarter more, taken out of its bin; or NULL. */
+/* A free block of at least `capacity` bytes but not above a quarter more, taken out of its bin; or NULL. A large one
+ * may be twice as large where memory has no limit: the fewer of them take turns, the more of each is still in a cache.
+ */
 static block *take_cached(xcvm_heap *heap, size_t capacity)
 {
     if (heap->cached < capacity)
         return NULL;
-    size_t most = capacity + capacity / 4;
+    const size_t most = capacity >= LARGE && heap->limit == 0 ? 2 * capacity : capacity + capacity / 4;
     size_t last = bin_of(most);
     for (size_t bin = bin_of(capacity); bin <= last && bin < BINS; bin++) {
         block **link = &heap->bins[bin];
@@ -238,8 +243,13 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
     if (b == NULL)
         return refuse(heap, HEADER + capacity, error);
     b->requested = bytes;
-    b->storage = (xcvm_storage){
-        .refs = 1, .bytes = b->capacity, .data = (char *)b + HEADER, .destroy = release_block, .owner = heap};
+    b->storage = (xcvm_storage){.refs = 1,
+                                .bytes = IS_EXACT ? bytes : b->capacity,
+                                .data = (char *)b + HEADER,
+                                .destroy = release_block,
+                                .owner = heap,
+                                .confined = true};
+    ASAN_POISON_MEMORY_REGION((char *)b->storage.data + b->storage.bytes, b->capacity - b->storage.bytes);
     heap->live += bytes;
     heap->held++;
     note_peak(heap);
@@ -272,6 +282,12 @@ xcvm_status xcvm_heap_account(xcvm_heap *heap, ptrdiff_t bytes, xcvm_error *erro
     heap->accounted += (size_t)bytes;
     note_peak(heap);
     return XCVM_OK;
+}
+
+size_t xcvm_heap_left(const xcvm_heap *heap)
+{
+    const size_t held = heap->reserved - heap->cached + heap->accounted;
+    return heap->limit == 0 ? SIZE_MAX : held < heap->limit ? heap->limit - held : 0;
 }
 
 size_t xcvm_heap_live(const xcvm_heap *heap) { return heap->live + heap->accounted; }

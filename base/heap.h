@@ -17,6 +17,8 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
 xcvm_status xcvm_heap_allocate_list(xcvm_heap *heap, size_t count, xcvm_storage **storage, xcvm_error *error);
 /* Changes the limit, and returns the one before. What is held stays, even beyond the new one. */
 size_t xcvm_heap_set_limit(xcvm_heap *heap, size_t limit);
+/* Bytes that may still be taken or counted; SIZE_MAX without a limit. */
+size_t xcvm_heap_left(const xcvm_heap *heap);
 /* Counts memory that is held outside the heap (arena, scratch) against the limit; bytes may be negative. */
 xcvm_status xcvm_heap_account(xcvm_heap *heap, ptrdiff_t bytes, xcvm_error *error);
 /* Releases storage of xcvm_heap_allocate that nobody else holds (NULL: nothing), and gives its block back to the

@@ -1,7 +1,11 @@
-/* The pool. A loop is cut into one range for each thread. The caller takes ranges like any other thread and waits only
- * for those that somebody has begun: a worker that is late, because the machine is busy with something else, is not
- * waited for, its range is done by whoever is there. Workers look out for the next loop for a while, soon offering the
- * processor to others between the looks, and then sleep, so that a pool costs nothing while nothing runs. */
+/* The pool: work stealing over the ranges of one loop. Each thread has a share of items that lie side by side, so that
+ * it finds in its caches what it computed there in the loop before. A share is cut into ranges of a half, a quarter and
+ * two eighths: few, since kernels begin anew with each, and small where the end of the loop is near. A thread takes the
+ * ranges of its share from the front, and when none is left, of others' from the back. So the caller waits only for
+ * ranges that somebody has begun: a worker that is late, because the machine is busy with something else, is not waited
+ * for. A thread that was preempted inside a range is brought to the processor of one that waits for it. Workers
+ * spin for the next loop for a while, soon offering the processor to others between the looks, and then sleep, so that
+ * a pool costs nothing while nothing runs. */
 #include "base/threads.h"
 #include "base/clock.h"
 #include "base/denormals.h"
@@ -9,6 +13,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -19,25 +24,39 @@ enum {
     FRESH_NS = 10000000, /* the same for a new pool, whose first loop is likely to come soon */
     POLLS = 64,          /* looks between two looks at the clock */
     WAIT_POLLS = 20000,  /* looks of the caller at unfinished ranges before it yields the processor each time */
+    RESCUE_NS = 20000,   /* how long the caller waits before it asks whether workers run, and between such questions */
+    SHARE_UNITS = 8,     /* parts of a thread's share, where the loop's grain allows so many */
     DISPLACE_NS = 200000 /* how long after displacing workers none is displaced: they may have nowhere else to go */
 };
 
-/* The loop that is open: its number, and the next range and the count of ranges, in one word, so that a range is
- * claimed for no other loop than the one seen. */
+/* What is left of a share: the loop's number and the ranges [first, end), in one word, so that a range is claimed for
+ * no other loop than the one seen. */
 typedef uint64_t ticket;
-static ticket make_ticket(uint32_t loop, uint32_t next, uint32_t ranges)
+static ticket make_ticket(uint32_t loop, uint32_t first, uint32_t end)
 {
-    return (uint64_t)loop << 32 | (uint64_t)next << 16 | ranges;
+    return (uint64_t)loop << 32 | (uint64_t)first << 16 | end;
 }
 static uint32_t ticket_loop(ticket t) { return (uint32_t)(t >> 32); }
-static uint32_t ticket_next(ticket t) { return (uint32_t)(t >> 16 & 0xffff); }
-static uint32_t ticket_ranges(ticket t) { return (uint32_t)(t & 0xffff); }
+static uint32_t ticket_first(ticket t) { return (uint32_t)(t >> 16 & 0xffff); }
+static uint32_t ticket_end(ticket t) { return (uint32_t)(t & 0xffff); }
+
+/* A thread of the pool, the first being whoever opened the loop. Alone in its lines of the cache: its thread writes it
+ * for every range. */
+struct member {
+    ticket left;    /* atomic; of its share */
+    bool inside;    /* atomic; it has claimed a range, of whatever share, that is not finished */
+    bool migrating; /* atomic */
+    pid_t id;       /* atomic; the system's for the thread, 0: not known yet */
+    char padding[2 * XCVM_ALIGNMENT - 2 * sizeof(ticket)];
+};
 
 struct worker {
     xcvm_threads *pool;
+    struct member *member;
     pthread_t thread;
-    int place;       /* atomic; the processor that it last saw itself on, or ASLEEP */
-    bool displacing; /* atomic */
+    int place; /* atomic; the processor that it last saw itself on, or ASLEEP */
+    /* The caller's, while it waits. */
+    uint64_t ran_ns; /* processor time of the thread at the last look, 0: not looked at */
 };
 
 struct xcvm_threads {
@@ -46,16 +65,19 @@ struct xcvm_threads {
     pid_t owner;   /* the process that the workers belong to */
     uint32_t busy; /* atomic: a loop is running */
 
-    ticket open;   /* atomic */
-    uint32_t done; /* atomic; ranges of the open loop that are finished */
-    /* The open loop. Written while no range is open, read by whoever has claimed one. */
+    struct member *members; /* the caller first, then the workers */
+    uint32_t open;          /* atomic; the number of the open loop */
+    uint32_t done;          /* atomic; units of the open loop that are finished */
+    /* The open loop. Written while no range is left, read by whoever has claimed one. */
     xcvm_range_body body;
     void *context;
-    size_t items, chunk;
+    size_t items, units;
+    pthread_t caller; /* whose id members[0] has */
 
-    bool stopping;        /* atomic */
-    int callers_place;    /* atomic; the processor that the pool was created on or opened its latest loop on */
-    uint64_t displace_at; /* no worker is displaced before this time */
+    bool stopping;          /* atomic */
+    bool flushes_denormals; /* atomic */
+    int callers_place;      /* atomic; the processor that the pool was created on or opened its latest loop on */
+    uint64_t displace_at;   /* no worker is displaced before this time */
     int worker_count;
     uint32_t sleepers; /* atomic, changed under the lock */
     pthread_mutex_t lock;
@@ -80,43 +102,96 @@ int xcvm_threads_count(const xcvm_threads *threads) { return threads != NULL ? t
 
 /* ---- Ranges ---- */
 
-static void run_range(xcvm_threads *threads, size_t begin, size_t end, int worker, xcvm_range_body body, void *context)
+/* The next span of the record; NULL: there is none, or it is full. */
+static xcvm_span *next_span(xcvm_threads *t, int worker)
 {
-    if (threads == NULL || threads->spans == NULL) {
-        body(context, begin, end, worker);
-        return;
-    }
-    uint64_t start = xcvm_clock_ns();
-    body(context, begin, end, worker);
-    size_t slot = __atomic_fetch_add(&threads->span_count, 1, __ATOMIC_RELAXED);
-    if (slot < threads->span_capacity)
-        threads->spans[slot] = (xcvm_span){.worker = worker, .start_ns = start, .end_ns = xcvm_clock_ns()};
+    if (t == NULL || t->spans == NULL)
+        return NULL;
+    const size_t slot = __atomic_fetch_add(&t->span_count, 1, __ATOMIC_RELAXED);
+    if (slot >= t->span_capacity)
+        return NULL;
+    t->spans[slot] = (xcvm_span){.worker = worker, .start_ns = xcvm_clock_ns()};
+    return &t->spans[slot];
 }
 
-/* Claims and runs ranges of the open loop until none is left. There is one range for each thread at most, so that the
- * range's index can stand for the worker. */
-static void run_ranges(xcvm_threads *t)
+static void run_in_place(xcvm_threads *threads, size_t count, xcvm_range_body body, void *context)
 {
-    ticket open = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
-    while (ticket_next(open) < ticket_ranges(open)) {
-        const uint32_t index = ticket_next(open);
-        const ticket claimed = make_ticket(ticket_loop(open), index + 1, ticket_ranges(open));
-        if (!__atomic_compare_exchange_n(&t->open, &open, claimed, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            continue;
-        const size_t begin = index * t->chunk;
-        const size_t end = t->items - begin < t->chunk ? t->items : begin + t->chunk;
-        run_range(t, begin, end, (int)index, t->body, t->context);
-        __atomic_fetch_add(&t->done, 1, __ATOMIC_RELEASE);
-        open = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
+    xcvm_span *span = next_span(threads, 0);
+    body(context, 0, count, 0);
+    if (span != NULL)
+        span->end_ns = xcvm_clock_ns();
+}
+
+/* The first unit of a share. */
+static size_t share_begin(const xcvm_threads *t, int share) { return (size_t)share * t->units / (size_t)t->count; }
+
+/* The first unit of a range of a share of so many: each range is half of what the ones before it leave. */
+static size_t range_begin(size_t units, uint32_t range)
+{
+    size_t left = units;
+    for (uint32_t i = 0; i < range; i++)
+        left /= 2;
+    return units - left;
+}
+
+static uint32_t range_count(size_t units)
+{
+    uint32_t count = 0;
+    for (; units > 0; units /= 2)
+        count++;
+    return count;
+}
+
+/* The first item of a unit; units differ by one item at most. */
+static size_t unit_begin(const xcvm_threads *t, size_t unit)
+{
+    const size_t each = t->items / t->units, rest = t->items % t->units;
+    return unit * each + xcvm_least(unit, rest);
+}
+
+/* Takes a range from the front of the thread's own share, or from the back of another's. */
+static bool claim(struct member *member, bool own, uint32_t *range)
+{
+    ticket seen = __atomic_load_n(&member->left, __ATOMIC_ACQUIRE);
+    while (ticket_first(seen) < ticket_end(seen)) {
+        const uint32_t first = ticket_first(seen), end = ticket_end(seen);
+        const ticket rest = make_ticket(ticket_loop(seen), own ? first + 1 : first, own ? end : end - 1);
+        *range = own ? first : end - 1;
+        if (__atomic_compare_exchange_n(&member->left, &seen, rest, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return true;
     }
+    return false;
+}
+
+/* Claims and runs ranges until none is left. What a thread runs of a loop is one span, which ends with its latest
+ * range. */
+static void run_ranges(xcvm_threads *t, int thread)
+{
+    bool *const inside = &t->members[thread].inside;
+    xcvm_span *span = NULL;
+    uint32_t range, count = 0;
+    __atomic_store_n(inside, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < t->count; i++) {
+        const int share = (thread + i) % t->count;
+        while (claim(&t->members[share], i == 0, &range)) {
+            const size_t first = share_begin(t, share), units = share_begin(t, share + 1) - first;
+            const size_t begin = range_begin(units, range), end = range_begin(units, range + 1);
+            if (count++ == 0)
+                span = next_span(t, thread);
+            t->body(t->context, unit_begin(t, first + begin), unit_begin(t, first + end), thread);
+            if (span != NULL)
+                span->end_ns = xcvm_clock_ns();
+            __atomic_fetch_add(&t->done, (uint32_t)(end - begin), __ATOMIC_RELEASE);
+        }
+    }
+    __atomic_store_n(inside, false, __ATOMIC_RELAXED);
 }
 
 /* ---- Workers ---- */
 
 static bool nothing_new(const xcvm_threads *t, uint32_t seen)
 {
-    return ticket_loop(__atomic_load_n(&t->open, __ATOMIC_SEQ_CST)) == seen &&
-           !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&t->open, __ATOMIC_SEQ_CST) == seen && !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
 }
 
 /* Places are read by others often and change rarely: what is not written stays in their caches. */
@@ -139,20 +214,28 @@ static void sleep_until_woken(struct worker *w, uint32_t seen)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Moves a worker to another processor than the one given, and lets it go where it likes from there. Not by two
- * threads at a time: one would take for the worker's own what the other has left of its processors. */
-static void displace(struct worker *w, pthread_t thread, int processor)
+/* Moves a thread to the processor given, or to any other than that, and lets it go where it likes from there. Not by
+ * two threads at a time: one would take for the thread's own what the other has left of its processors. */
+static void migrate(struct member *m, int processor, bool there)
 {
-    cpu_set_t allowed, others;
-    if (processor < 0 || processor >= CPU_SETSIZE || __atomic_exchange_n(&w->displacing, true, __ATOMIC_ACQUIRE))
+    cpu_set_t allowed, wanted;
+    const pid_t id = __atomic_load_n(&m->id, __ATOMIC_RELAXED);
+    if (id == 0 || processor < 0 || processor >= CPU_SETSIZE ||
+        __atomic_exchange_n(&m->migrating, true, __ATOMIC_ACQUIRE))
         return;
-    if (pthread_getaffinity_np(thread, sizeof allowed, &allowed) == 0) {
-        others = allowed;
-        CPU_CLR((size_t)processor, &others);
-        if (CPU_COUNT(&others) != 0 && pthread_setaffinity_np(thread, sizeof others, &others) == 0)
-            pthread_setaffinity_np(thread, sizeof allowed, &allowed);
+    if (sched_getaffinity(id, sizeof allowed, &allowed) == 0) {
+        if (there) {
+            CPU_ZERO(&wanted);
+            if (CPU_ISSET((size_t)processor, &allowed))
+                CPU_SET((size_t)processor, &wanted);
+        } else {
+            wanted = allowed;
+            CPU_CLR((size_t)processor, &wanted);
+        }
+        if (CPU_COUNT(&wanted) != 0 && sched_setaffinity(id, sizeof wanted, &wanted) == 0)
+            sched_setaffinity(id, sizeof allowed, &allowed);
     }
-    __atomic_store_n(&w->displacing, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&m->migrating, false, __ATOMIC_RELEASE);
 }
 
 /* A new thread often begins on its creator's processor, and two that share one and yield to each other can stay there
@@ -161,39 +244,97 @@ static void leave_caller(struct worker *w)
 {
     int here = sched_getcpu();
     if (here == __atomic_load_n(&w->pool->callers_place, __ATOMIC_RELAXED)) {
-        displace(w, pthread_self(), here);
+        migrate(w->member, here, false);
         here = sched_getcpu();
     }
     settle(&w->place, here);
+}
+
+/* ---- Preemption ---- */
+
+/* Processor time of a thread, 0 where the system does not tell. By the system's number, as the kernel makes clocks of
+ * it (include/linux/posix-timers.h, MAKE_THREAD_CPUCLOCK): a caller may have ended meanwhile. */
+static uint64_t time_run(const struct member *m)
+{
+    const pid_t id = __atomic_load_n(&m->id, __ATOMIC_RELAXED);
+    const clockid_t clock = (clockid_t)(~(unsigned)id << 3 | 6);
+    struct timespec ran;
+    if (id == 0 || clock_gettime(clock, &ran) != 0)
+        return 0;
+    return (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
+}
+
+/* Whether a thread is inside a range and has not run since the last look, in *ran_ns. */
+static bool is_preempted(const struct member *m, uint64_t *ran_ns)
+{
+    const uint64_t before = *ran_ns;
+    *ran_ns = __atomic_load_n(&m->inside, __ATOMIC_RELAXED) ? time_run(m) : 0;
+    return *ran_ns != 0 && *ran_ns == before;
+}
+
+/* Brings workers that were preempted inside a range to the caller's processor: their own is taken by others for
+ * milliseconds, and the caller's has nothing to do but to wait for them. Returns whether there are any. */
+static bool rescue_workers(xcvm_threads *t)
+{
+    const int here = sched_getcpu();
+    bool any = false;
+    for (int i = 0; i < t->worker_count; i++)
+        if (is_preempted(t->workers[i].member, &t->workers[i].ran_ns)) {
+            migrate(t->workers[i].member, here, true);
+            any = true;
+        }
+    return any;
+}
+
+/* The same for the caller: the loop waits for it, and the worker with it. The worker goes elsewhere. */
+static void rescue_caller(struct worker *w, uint64_t *ran_ns)
+{
+    if (!is_preempted(&w->pool->members[0], ran_ns))
+        return;
+    const int here = sched_getcpu();
+    migrate(&w->pool->members[0], here, true);
+    settle(&w->pool->callers_place, here);
+    leave_caller(w);
+}
+
+/* Looks out for the next loop; false if none came for so long that the worker should sleep. */
+static bool watch(struct worker *w, uint32_t seen, uint64_t linger_ns)
+{
+    xcvm_threads *t = w->pool;
+    const uint64_t begin = xcvm_clock_ns();
+    uint64_t asked = begin, caller_ran_ns = 0;
+    while (nothing_new(t, seen)) {
+        for (int i = 0; i < POLLS && nothing_new(t, seen); i++)
+            pause_briefly();
+        const uint64_t now = xcvm_clock_ns();
+        if (now - begin > linger_ns)
+            return false;
+        if (now - asked > RESCUE_NS) {
+            asked = now;
+            rescue_caller(w, &caller_ran_ns);
+        }
+        if (now - begin > WATCH_NS) {
+            sched_yield();
+            leave_caller(w);
+        }
+    }
+    return true;
 }
 
 static void *work(void *context)
 {
     struct worker *w = context;
     xcvm_threads *t = w->pool;
-    xcvm_denormals_flush();
+    __atomic_store_n(&w->member->id, gettid(), __ATOMIC_RELAXED);
     const uint64_t born = xcvm_clock_ns();
     uint32_t seen = 0;
     while (!__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE)) {
         leave_caller(w);
-        const uint64_t begin = xcvm_clock_ns();
-        const uint64_t linger = begin - born < FRESH_NS ? FRESH_NS : LINGER_NS;
-        bool idle = true;
-        while ((idle = nothing_new(t, seen))) {
-            for (int i = 0; i < POLLS && nothing_new(t, seen); i++)
-                pause_briefly();
-            const uint64_t watched = xcvm_clock_ns() - begin;
-            if (watched > linger)
-                break;
-            if (watched > WATCH_NS) {
-                sched_yield();
-                leave_caller(w);
-            }
-        }
-        if (idle)
+        if (!watch(w, seen, xcvm_clock_ns() - born < FRESH_NS ? FRESH_NS : LINGER_NS))
             sleep_until_woken(w, seen);
-        seen = ticket_loop(__atomic_load_n(&t->open, __ATOMIC_ACQUIRE));
-        run_ranges(t);
+        seen = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
+        xcvm_denormals_set(__atomic_load_n(&t->flushes_denormals, __ATOMIC_RELAXED));
+        run_ranges(t, (int)(w->member - t->members));
     }
     return NULL;
 }
@@ -224,7 +365,7 @@ static void start(xcvm_threads *t)
     const sigset_t before = block_signals();
     for (; t->worker_count < t->count - 1; t->worker_count++) {
         struct worker *w = &t->workers[t->worker_count];
-        *w = (struct worker){.pool = t, .place = t->callers_place};
+        *w = (struct worker){.pool = t, .member = &t->members[t->worker_count + 1], .place = t->callers_place};
         if (pthread_create(&w->thread, NULL, work, w) != 0)
             break;
     }
@@ -241,10 +382,21 @@ xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm
     created->allocator = *xcvm_allocator_or_default(allocator);
     created->count = count;
     created->owner = getpid();
+    created->members = xcvm_allocate_zeroed(allocator, (size_t)count * sizeof *created->members);
+    if (created->members == NULL) {
+        xcvm_threads_destroy(created);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a thread pool");
+    }
     if (count > 1)
         start(created);
     *threads = created;
     return XCVM_OK;
+}
+
+void xcvm_threads_flush_denormals(xcvm_threads *threads, bool flush)
+{
+    if (threads != NULL)
+        __atomic_store_n(&threads->flushes_denormals, flush, __ATOMIC_RELAXED);
 }
 
 /* Starts workers of this process's own: those of the process that made the pool were left behind by a fork, with the
@@ -254,6 +406,8 @@ static void start_after_fork(xcvm_threads *t)
     xcvm_deallocate(&t->allocator, t->workers, (size_t)(t->count - 1) * sizeof *t->workers);
     t->worker_count = 0;
     t->sleepers = 0;
+    for (int i = 0; i < t->count; i++)
+        t->members[i] = (struct member){.left = 0};
     t->owner = getpid();
     start(t);
 }
@@ -277,6 +431,7 @@ void xcvm_threads_destroy(xcvm_threads *threads)
         xcvm_deallocate(&threads->allocator, threads->workers, (size_t)(threads->count - 1) * sizeof *threads->workers);
     }
     xcvm_allocator allocator = threads->allocator;
+    xcvm_deallocate(&allocator, threads->members, (size_t)threads->count * sizeof *threads->members);
     xcvm_deallocate(&allocator, threads, sizeof *threads);
 }
 
@@ -299,59 +454,77 @@ static void displace_waiting_workers(xcvm_threads *t)
                 return;
             t->displace_at = now + DISPLACE_NS;
         }
-        displace(w, w->thread, here);
+        migrate(w->member, here, false);
     }
 }
 
-static void run_loop(xcvm_threads *t, uint32_t ranges)
+static void open_loop(xcvm_threads *t)
 {
+    const uint32_t loop = __atomic_load_n(&t->open, __ATOMIC_RELAXED) + 1;
+    if (!pthread_equal(t->caller, pthread_self()) || t->members[0].id == 0) {
+        t->caller = pthread_self();
+        __atomic_store_n(&t->members[0].id, gettid(), __ATOMIC_RELAXED);
+    }
     __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
-    const uint32_t loop = ticket_loop(__atomic_load_n(&t->open, __ATOMIC_RELAXED)) + 1;
-    __atomic_store_n(&t->open, make_ticket(loop, 0, ranges), __ATOMIC_SEQ_CST);
+    for (int i = 0; i < t->count; i++)
+        __atomic_store_n(&t->members[i].left,
+                         make_ticket(loop, 0, range_count(share_begin(t, i + 1) - share_begin(t, i))),
+                         __ATOMIC_RELEASE);
+    __atomic_store_n(&t->open, loop, __ATOMIC_SEQ_CST);
     displace_waiting_workers(t);
     if (__atomic_load_n(&t->sleepers, __ATOMIC_SEQ_CST) != 0) {
         pthread_mutex_lock(&t->lock);
         pthread_cond_broadcast(&t->wake);
         pthread_mutex_unlock(&t->lock);
     }
-    run_ranges(t);
-    for (int polls = 0; __atomic_load_n(&t->done, __ATOMIC_ACQUIRE) != ranges; polls++) {
-        if (polls < WAIT_POLLS)
-            pause_briefly();
-        else
-            sched_yield();
+}
+
+/* Until all ranges are finished. */
+static void wait_for_workers(xcvm_threads *t)
+{
+    uint64_t asked = 0;
+    for (int polls = 0; __atomic_load_n(&t->done, __ATOMIC_ACQUIRE) != t->units; polls++) {
+        pause_briefly();
+        if (polls % POLLS != POLLS - 1)
+            continue;
+        const uint64_t now = xcvm_clock_ns();
+        if (asked == 0) {
+            for (int i = 0; i < t->worker_count; i++)
+                t->workers[i].ran_ns = 0;
+            asked = now;
+        } else if (now - asked >= RESCUE_NS) {
+            asked = now;
+            if (rescue_workers(t) || polls >= WAIT_POLLS)
+                sched_yield();
+        }
     }
+}
+
+static void run_loop(xcvm_threads *t)
+{
+    open_loop(t);
+    run_ranges(t, 0);
+    wait_for_workers(t);
 }
 
 void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range_body body, void *context)
 {
     if (count == 0)
         return;
-    size_t most = grain == 0 ? count : count / grain;
-    size_t workers = (size_t)xcvm_threads_count(threads);
-    if (workers > most)
-        workers = most;
-    if (workers <= 1) {
-        run_range(threads, 0, count, 0, body, context);
+    const size_t most = grain == 0 ? count : count / grain, workers = (size_t)xcvm_threads_count(threads);
+    /* A loop inside a loop, or beside one of another thread, runs in place. */
+    if (workers == 1 || most <= 1 || __atomic_exchange_n(&threads->busy, 1, __ATOMIC_ACQUIRE) != 0) {
+        run_in_place(threads, count, body, context);
         return;
     }
-    const size_t chunk = (count + workers - 1) / workers, ranges = (count + chunk - 1) / chunk;
-    /* A loop inside a loop, or beside one of another thread, runs in place. */
-    const bool alone = __atomic_exchange_n(&threads->busy, 1, __ATOMIC_ACQUIRE) == 0;
-    if (alone) {
-        if (threads->owner != getpid())
-            start_after_fork(threads);
-        threads->body = body;
-        threads->context = context;
-        threads->items = count;
-        threads->chunk = chunk;
-        run_loop(threads, (uint32_t)ranges);
-    } else {
-        for (size_t i = 0; i < ranges; i++)
-            run_range(threads, i * chunk, count - i * chunk < chunk ? count : (i + 1) * chunk, (int)i, body, context);
-    }
-    if (alone)
-        __atomic_store_n(&threads->busy, 0, __ATOMIC_RELEASE);
+    if (threads->owner != getpid())
+        start_after_fork(threads);
+    threads->body = body;
+    threads->context = context;
+    threads->items = count;
+    threads->units = xcvm_least(most, workers * SHARE_UNITS);
+    run_loop(threads);
+    __atomic_store_n(&threads->busy, 0, __ATOMIC_RELEASE);
 }
 
 size_t xcvm_threads_record(xcvm_threads *threads, xcvm_span *buffer, size_t capacity)

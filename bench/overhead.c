@@ -1,5 +1,6 @@
 /* overhead [FOLDER]: what the machine itself costs: loading a program of 100 MB, sixteen sessions over it, calling an
- * empty program, and an instruction of a program of many small ones. FOLDER (bench/out) takes the temporary files. */
+ * empty program, and an instruction of a program of many small ones, in a straight line and in the body of a loop.
+ * FOLDER (bench/out) takes the temporary files. */
 #include <xcvm/xcvm.h>
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MEGABYTES = 100, SESSIONS = 16, CHAIN = 1000, REPEATS = 2000 };
+enum { MEGABYTES = 100, SESSIONS = 16, CHAIN = 1000, REPEATS = 2000, BODY = 100, ITERATIONS = 10 };
 
 static double now(void)
 {
@@ -150,6 +151,20 @@ int main(int argc, char **argv)
     for (int i = 2; i <= CHAIN; i++)
         length += (size_t)sprintf(chain + length, "$%d = Neg($%d)\nFree($%d)\n", i, i - 1, i - 1);
     printf("an instruction on one float (Neg, Free) %5.1f ns\n", time_text(chain, folder, path) / CHAIN * 1e9);
+    length = (size_t)sprintf(chain,
+                             "xcvm 1\n$1 = Identity(i64[] 0)\n$5 = Identity(f32[4x8] 1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8 "
+                             "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8)\n"
+                             "loop:\n$2 = Less($1, i64[] %d)\nJmpFalse($2, to=done)\nFree($2)\n",
+                             ITERATIONS);
+    for (int i = 6; i <= 5 + BODY; i++)
+        length +=
+            (size_t)sprintf(chain + length, "$%d = Add($%d, f32[8] 1 1 1 1 1 1 1 1)\nFree($%d)\n", i, i - 1, i - 1);
+    sprintf(chain + length,
+            "$5 = Identity($%d)\nFree($%d)\n$3 = Add($1, i64[] 1)\nFree($1)\n$1 = Identity($3)\nFree($3)\n"
+            "Jmp(to=loop)\ndone:\nFree($2)\n",
+            5 + BODY, 5 + BODY);
+    printf("an instruction of a loop (Add, Free)    %5.1f ns\n",
+           time_text(chain, folder, path) / (BODY * ITERATIONS) * 1e9);
     free(chain);
     return 0;
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# report.sh: measures everything and writes docs/benchmarks.md and its chart. Takes some ten minutes on a machine that does
+# report.sh: measures everything and writes docs/benchmarks.md and its chart. Takes some twenty minutes on a machine that does
 # nothing else. XCVM_MODELS as for compare.sh.
 set -eu
 cd "$(dirname "$0")/.."
@@ -7,7 +7,7 @@ out=bench/out
 page=docs/benchmarks.md
 models=${XCVM_MODELS:-$out/models}
 [ -d "$models" ] || bench/make_models.sh
-cmake --build --preset release --target blocked_bench gemm_bench overhead >/dev/null
+cmake --build --preset release --target blocked_bench gemm_bench overhead compile_scaling >/dev/null
 build/release/bench/blocked_bench >"$out/kernels.txt"
 peak=$(sed -n 's/.*one core reaches \([0-9]*\) GFLOP.*/\1/p' "$out/kernels.txt")
 bench/compare.sh
@@ -20,15 +20,23 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
         "Linux $(uname -r | cut -d. -f1-2). $(build/release/tools/xcvm --version | head -1), built by $(cc --version | head -1)" \
         "with the release preset; ONNX Runtime $version (npm), CPU provider, all graph optimisations. Both run the same models" \
         "in turn, in several rounds; a figure is the best round's median. Ratios above 1 mean that XCVM is faster." \
-        "Programs are compiled with --fuse; matrices of at least 4 MB are stored in f24, as compile does by default" \
-        "([weights.md](weights.md)), all else and all sums are f32."
+        "Programs are compiled with --fuse; weights and sums are f32. A first run is that of a new session, which is not" \
+        "warmed up."
     echo
     echo '![Times faster than ONNX Runtime](benchmarks.svg)'
     awk -v peak="$peak" -v notes=bench/notes.md -f bench/report.awk "$out/lines.txt"
     printf '\n## Scaling\n'
     bench/scaling.sh
+    printf '\n## Models of open sizes\n\nOne thread, without --fuse; and a network of grouped convolutions with a batch of 4.\n\n'
+    bench/open.sh
     printf '\n## Whole processes\n\nFrom exec to exit: load, one run, the result printed.\n\n'
     bench/process.sh
+    printf '\n## Compile time and the size of a model\n\n'
+    echo 'Processor time of compiling models that are made for this, and how many times as long ten times as many take:' \
+        'n log n is 12 to 12.5 times, and more where the smaller model still fits into the caches. Memory is the most' \
+        'that was held at once, for the largest model.'
+    echo
+    build/release/bench/compile_scaling
     printf '\n## The machine itself\n\n```\n'
     build/release/bench/overhead "$out"
     printf '```\n\n## Kernels\n\n'

@@ -29,27 +29,42 @@ static bool needs_blocks(const xcc_blocker *s, const xcc_use *use)
     return user != NULL && !(user->plain_input && use->index == 0);
 }
 
+/* Lets a candidate be chosen or not. Values count their uses by chosen ones, as many nodes may read one value. */
+static void set_chosen(xcc_blocker *s, xcc_block_candidate *c, bool chosen)
+{
+    if (c->chosen == chosen)
+        return;
+    c->chosen = chosen;
+    const uint32_t step = chosen ? 1 : UINT32_MAX; /* modulo 2^32: one less */
+    const size_t inputs = xcc_node_input_count(c->node);
+    for (size_t i = 0; i < inputs; i++) {
+        const xcc_value *v = c->node->uses[i].value;
+        if (v == NULL || !xcc_block_takes(c, i))
+            continue;
+        s->values[v->id].takers += step;
+        s->values[v->id].needing += c->plain_input && i == 0 ? 0 : step;
+    }
+}
+
 /* What changes of its layout cost for a value. */
 static double border_ns(const xcc_blocker *s, const xcc_value *v)
 {
-    bool blocked = is_given_blocked(s, v);
-    for (const xcc_use *use = v->users; use != NULL; use = use->next)
-        if (blocked ? blocked_user(s, use) == NULL : needs_blocks(s, use))
-            return xcc_block_conversion_ns(s, v);
-    return 0;
+    const xcc_block_value *value = &s->values[v->id];
+    const bool changes = is_given_blocked(s, v) ? value->takers < v->uses : value->needing > 0;
+    return changes ? xcc_block_conversion_ns(s, v) : 0;
 }
 
-static double borders_ns(const xcc_blocker *s, const xcc_block_candidate *c)
+static double borders_ns(xcc_blocker *s, const xcc_block_candidate *c)
 {
     double sum = 0;
     size_t inputs = xcc_node_input_count(c->node), outputs = xcc_node_output_count(c->node);
+    s->walks++;
     for (size_t i = 0; i < inputs; i++) {
         const xcc_value *v = c->node->uses[i].value;
-        bool again = false; /* one value may be several operands */
-        for (size_t k = 0; k < i; k++)
-            again = again || c->node->uses[k].value == v;
-        if (!again && v != NULL && xcc_block_takes(c, i))
-            sum += border_ns(s, v);
+        if (v == NULL || !xcc_block_takes(c, i) || s->values[v->id].seen == s->walks)
+            continue;
+        s->values[v->id].seen = s->walks; /* one value may be several operands */
+        sum += border_ns(s, v);
     }
     for (size_t i = 0; i < outputs && xcc_block_gives(c); i++) {
         const xcc_value *v = xcc_node_output(c->node, i);
@@ -61,20 +76,21 @@ static double borders_ns(const xcc_blocker *s, const xcc_block_candidate *c)
 
 /* ---- Choosing ---- */
 
-static bool settle(xcc_blocker *s)
+static xcvm_status settle(xcc_blocker *s, bool *changed)
 {
-    bool changed = false;
+    *changed = false;
     for (size_t i = 0; i < s->count; i++) {
+        XCVM_TRY(xcc_poll(s->m));
         xcc_block_candidate *c = &s->candidates[i];
         bool was = c->chosen;
-        c->chosen = true;
+        set_chosen(s, c, true);
         double blocked = borders_ns(s, c) - c->gain_ns;
-        c->chosen = false;
+        set_chosen(s, c, false);
         double plain = borders_ns(s, c);
-        c->chosen = blocked < plain || (blocked == plain && was);
-        changed = changed || c->chosen != was;
+        set_chosen(s, c, blocked < plain || (blocked == plain && was));
+        *changed = *changed || c->chosen != was;
     }
-    return changed;
+    return XCVM_OK;
 }
 
 static size_t island_of(xcc_blocker *s, size_t i)
@@ -102,7 +118,7 @@ static void join_islands(xcc_blocker *s)
 }
 
 /* What an island costs beyond what it gains. */
-static double island_ns(const xcc_blocker *s, const xcc_block_candidate *c)
+static double island_ns(xcc_blocker *s, const xcc_block_candidate *c)
 {
     double sum = -c->gain_ns;
     size_t inputs = xcc_node_input_count(c->node), outputs = xcc_node_output_count(c->node);
@@ -114,20 +130,19 @@ static double island_ns(const xcc_blocker *s, const xcc_block_candidate *c)
         const xcc_use *use = &c->node->uses[i];
         if (use->value == NULL || !needs_blocks(s, use) || is_given_blocked(s, use->value))
             continue;
-        const xcc_use *first = use->value->users;
-        while (!needs_blocks(s, first))
-            first = first->next;
-        sum += first == use ? xcc_block_conversion_ns(s, use->value) : 0;
+        const xcc_use **first = &s->values[use->value->id].first;
+        if (*first == NULL)
+            *first = use->value->users;
+        while (!needs_blocks(s, *first))
+            *first = (*first)->next;
+        sum += *first == use ? xcc_block_conversion_ns(s, use->value) : 0;
     }
     return sum;
 }
 
-static xcvm_status choose(xcc_blocker *s)
+/* Gives those islands up that do not pay. */
+static xcvm_status give_up_islands(xcc_blocker *s)
 {
-    for (size_t i = 0; i < s->count; i++)
-        s->candidates[i].chosen = true;
-    for (int round = 0; round < ROUNDS && settle(s); round++)
-        ;
     double *costs = xcvm_allocate_zeroed(s->m->allocator, s->count * sizeof *costs);
     if (costs == NULL)
         return xcc_out_of_memory(s->m);
@@ -136,14 +151,42 @@ static xcvm_status choose(xcc_blocker *s)
         if (s->candidates[i].chosen)
             costs[island_of(s, i)] += island_ns(s, &s->candidates[i]);
     for (size_t i = 0; i < s->count; i++)
-        s->candidates[i].chosen = s->candidates[i].chosen && costs[island_of(s, i)] < 0;
+        set_chosen(s, &s->candidates[i], s->candidates[i].chosen && costs[island_of(s, i)] < 0);
     xcvm_deallocate(s->m->allocator, costs, s->count * sizeof *costs);
     return XCVM_OK;
 }
 
+/* What values know of the graph's candidates: the graph around it has others. */
+static void forget_uses(xcc_blocker *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const xcc_node *n = s->candidates[i].node;
+        const size_t inputs = xcc_node_input_count(n);
+        for (size_t k = 0; k < inputs; k++) {
+            xcc_block_value *value = n->uses[k].value != NULL ? &s->values[n->uses[k].value->id] : NULL;
+            if (value != NULL) {
+                value->takers = value->needing = 0;
+                value->first = NULL;
+            }
+        }
+    }
+}
+
+static xcvm_status choose(xcc_blocker *s)
+{
+    bool changed = true;
+    for (size_t i = 0; i < s->count; i++)
+        set_chosen(s, &s->candidates[i], true);
+    for (int round = 0; round < ROUNDS && changed; round++)
+        XCVM_TRY(settle(s, &changed));
+    const xcvm_status status = give_up_islands(s);
+    forget_uses(s);
+    return status;
+}
+
 /* ---- The pass ---- */
 
-static void find_candidates(xcc_blocker *s)
+static xcvm_status find_candidates(xcc_blocker *s)
 {
     for (xcc_node *n = s->g->first; n != NULL; n = n->next) {
         xcc_block_candidate *c = &s->candidates[s->count];
@@ -155,8 +198,10 @@ static void find_candidates(xcc_blocker *s)
     for (size_t i = 0; i < s->count; i++) {
         if (o->tune && o->progress != NULL)
             o->progress(o->user, "tune", (double)i / (double)s->count);
+        XCVM_TRY(xcc_poll(s->m));
         xcc_block_estimate(s, &s->candidates[i]);
     }
+    return XCVM_OK;
 }
 
 static void assume_sizes(xcc_blocker *s, const xcc_graph *g)
@@ -186,8 +231,9 @@ static xcvm_status block_graph(xcc_blocker *s, xcc_graph *g)
     s->candidates = xcvm_allocate_zeroed(s->m->allocator, room);
     if (s->candidates == NULL)
         return xcc_out_of_memory(s->m);
-    find_candidates(s);
-    xcvm_status status = choose(s);
+    xcvm_status status = find_candidates(s);
+    if (status == XCVM_OK)
+        status = choose(s);
     if (status == XCVM_OK)
         status = xcc_block_convert(s);
     xcvm_deallocate(s->m->allocator, s->candidates, room);

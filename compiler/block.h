@@ -16,7 +16,8 @@ typedef enum xcc_block_kind {
     XCC_BLOCK_AFFINE, /* BatchNormalization in inference */
     XCC_BLOCK_CONCAT, /* of channels */
     XCC_BLOCK_SPLIT,  /* of channels */
-    XCC_BLOCK_SLICE
+    XCC_BLOCK_SLICE,
+    XCC_BLOCK_RESIZE /* along spatial axes */
 } xcc_block_kind;
 
 typedef struct xcc_block_candidate {
@@ -29,19 +30,22 @@ typedef struct xcc_block_candidate {
     size_t island;            /* index of a candidate in the same island, by which it is known */
 } xcc_block_candidate;
 
-/* Of a value of the graph, by id. */
-typedef struct xcc_block_value {
-    xcc_value *blocked;          /* the same tensor with blocked channels, once there is one */
-    double size[XCC_BLOCK_AXES]; /* of the spatial axes, assumed where they are open */
-} xcc_block_value;
-
 /* A filter that was packed, for others that use the same. */
 typedef struct xcc_block_packed {
-    const xcc_value *w;
     const xcc_block_way *way;
     xcc_value *packed;
     struct xcc_block_packed *next;
 } xcc_block_packed;
+
+/* Of a value of the graph, by id. */
+typedef struct xcc_block_value {
+    xcc_value *blocked;          /* the same tensor with blocked channels, once there is one */
+    double size[XCC_BLOCK_AXES]; /* of the spatial axes, assumed where they are open */
+    xcc_block_packed *packed;    /* a filter, in the ways that it was packed so far */
+    const xcc_use *first;        /* that needs it in blocks, once all is chosen */
+    uint32_t takers, needing;    /* its uses by chosen candidates that take it in blocks, and that need it so */
+    uint32_t seen;               /* by which walk over operands */
+} xcc_block_value;
 
 /* What was measured for a shape (block_tune.c). */
 typedef struct xcc_block_tuned xcc_block_tuned;
@@ -53,14 +57,14 @@ typedef struct xcc_blocker {
     size_t count;
     xcc_block_value *values;
     size_t value_count; /* values made later have no entry */
-    xcc_block_packed *packed;
+    uint32_t walks;     /* over operands so far */
     xcc_block_tuned *tuned;
 } xcc_blocker;
 
 /* The most axes that a constant for each channel, or an image, has. */
 enum { XCC_IMAGE_RANK = 2 + XCC_BLOCK_AXES };
 
-/* f32 [N, C, H, W] or [N, C, D, H, W] with a known C of at least 1. */
+/* f32 [N, C, W], [N, C, H, W] or [N, C, D, H, W] with a known C of at least 1. */
 bool xcc_block_is_image(const xcc_value *v);
 /* Whether all its spatial axes have one position. */
 bool xcc_block_is_point(const xcc_value *v);

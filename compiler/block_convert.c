@@ -99,19 +99,20 @@ static xcvm_status emit(xcc_blocker *s, const xcc_block_candidate *c, xcvm_opcod
 
 static xcc_value *pack(xcc_blocker *s, const xcc_block_way *way, const xcc_value *w)
 {
-    for (const xcc_block_packed *p = s->packed; p != NULL; p = p->next)
-        if (p->w == w && p->way == way)
+    xcc_block_packed **known = &s->values[w->id].packed;
+    for (const xcc_block_packed *p = *known; p != NULL; p = p->next)
+        if (p->way == way)
             return p->packed;
     xcc_block_packed *entry = xcc_alloc(s->m, sizeof *entry);
     if (entry == NULL)
         return NULL;
     int64_t dims[XCVM_MAX_RANK];
     int rank = xcc_block_filter_dims(way, w->type.rank, w->type.dims, dims);
-    *entry = (xcc_block_packed){w, way, xcc_constant_blank(s->m->graph, XCVM_F32, rank, dims), s->packed};
+    *entry = (xcc_block_packed){way, xcc_constant_blank(s->m->graph, XCVM_F32, rank, dims), *known};
     if (entry->packed == NULL)
         return NULL;
     xcc_block_filter_pack(way, w->type.data, w->type.rank, w->type.dims, entry->packed->type.data);
-    s->packed = entry;
+    *known = entry;
     return entry->packed;
 }
 
@@ -156,7 +157,7 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
     XCVM_TRY(EMIT(s, c, BlockedConv, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias), .z = XCC_IN(z),
                   .strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group,
                   .activation = a->activation, .activation_params = a->activation_params,
-                  .algorithm = c->way->algorithm, .pool = 1));
+                  .algorithm = c->way->algorithm, .pool = 1, .affine = a->affine));
     xcc_node_set_input(c->node, 1, NULL);
     xcc_constant_release(w);
     return XCVM_OK;
@@ -248,6 +249,16 @@ static const xcc_block_candidate *sole_user(const xcc_blocker *s, const xcc_bloc
     return user != NULL && user->chosen && xcc_block_takes(user, v->users->index) ? user : NULL;
 }
 
+/* Whether all operands of a Concat but the last end with a whole block. */
+static bool is_of_whole_blocks(const xcc_node *concat)
+{
+    size_t count = xcc_node_input_count(concat);
+    bool whole = true;
+    for (size_t i = 0; i + 1 < count; i++)
+        whole = whole && concat->uses[i].value->type.dims[1] % XCVM_CHANNEL_BLOCK == 0;
+    return whole;
+}
+
 /* Whether another candidate does a node's work with its own: BatchNormalization that of Concat, an activation that of
  * BatchNormalization and ConvTranspose. */
 static bool is_absorbed(const xcc_blocker *s, const xcc_block_candidate *c)
@@ -260,7 +271,7 @@ static bool is_absorbed(const xcc_blocker *s, const xcc_block_candidate *c)
     if (user == NULL)
         return false;
     return c->kind == XCC_BLOCK_CONCAT
-               ? user->kind == XCC_BLOCK_AFFINE
+               ? user->kind == XCC_BLOCK_AFFINE && is_of_whole_blocks(c->node)
                : user->kind == XCC_BLOCK_UNARY && xcc_activation_of(user->node, params, &count) != XCVM_ACTIVATION_none;
 }
 
@@ -352,7 +363,8 @@ static const xcc_node *pooling_conv(xcc_blocker *s, const xcc_block_candidate *c
     const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, c->node);
     const xcvm_BlockedConv_args *conv = XCC_ARGS(BlockedConv, x->producer);
     const bool side_by_side = a->kernel_shape.count == 2 && all_are(a->kernel_shape, 2) && all_are(a->strides, 2) &&
-                              all_are(a->pads, 0) && all_are(a->dilations, 1) && !a->ceil_mode;
+                              a->auto_pad == XCVM_AUTO_PAD_NOTSET && all_are(a->pads, 0) && all_are(a->dilations, 1) &&
+                              !a->ceil_mode;
     const bool able = xcvm_blocked_is_winograd(conv->algorithm) && conv->z == NULL && all_are(conv->dilations, 1);
     return side_by_side && able ? x->producer : NULL;
 }
@@ -374,13 +386,14 @@ static xcvm_status convert_pool(xcc_blocker *s, const xcc_block_candidate *c)
         const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, c->node);
         return EMIT(s, c, MaxPool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, axes, 1, kernel),
                     .strides = with_axis(a->strides, axes, 1, strides), .pads = with_axis(a->pads, axes, 0, pads),
-                    .dilations = with_axis(a->dilations, axes, 1, dilations), .ceil_mode = a->ceil_mode);
+                    .dilations = with_axis(a->dilations, axes, 1, dilations), .ceil_mode = a->ceil_mode,
+                    .auto_pad = a->auto_pad);
     }
     const xcvm_AveragePool_args *a = XCC_ARGS(AveragePool, c->node);
     return EMIT(s, c, AveragePool, y, .x = XCC_IN(x), .kernel_shape = with_axis(a->kernel_shape, axes, 1, kernel),
                 .strides = with_axis(a->strides, axes, 1, strides), .pads = with_axis(a->pads, axes, 0, pads),
                 .dilations = with_axis(a->dilations, axes, 1, dilations), .ceil_mode = a->ceil_mode,
-                .count_include_pad = a->count_include_pad);
+                .count_include_pad = a->count_include_pad, .auto_pad = a->auto_pad);
 }
 
 /* All reductions have the same arguments. */
@@ -415,7 +428,14 @@ static xcvm_status convert_concat(xcc_blocker *s, const xcc_block_candidate *c)
 {
     xcvm_inputs xs;
     XCVM_TRY(blocked_list(s, c, c->node, &xs));
-    return EMIT(s, c, Concat, y, .xs = xs, .axis = 1);
+    if (is_of_whole_blocks(c->node))
+        return EMIT(s, c, Concat, y, .xs = xs, .axis = 1);
+    int64_t *channels = xcc_alloc(s->m, xs.count * sizeof *channels);
+    if (channels == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < xs.count; i++)
+        channels[i] = c->node->uses[i].value->type.dims[1];
+    return EMIT(s, c, BlockedConcat, y, .xs = xs, .channels = {channels, xs.count});
 }
 
 static xcvm_status convert_split(xcc_blocker *s, const xcc_block_candidate *c)
@@ -468,6 +488,56 @@ static xcvm_status convert_slice(xcc_blocker *s, const xcc_block_candidate *c)
                 .steps = XCC_IN(by));
 }
 
+/* ---- Resize ---- */
+
+/* What is given for all axes, without batch and channels. */
+static const xcc_value *spatial_scales(xcc_blocker *s, const xcvm_value *scales, int64_t axes)
+{
+    const xcc_value *v = xcc_constant_blank(s->m->graph, XCVM_F32, 1, &axes);
+    for (int64_t i = 0; v != NULL && i < axes; i++)
+        XCVM_DATA(float, &v->type)[i] = XCVM_CDATA(float, scales)[FIRST_AXIS + i];
+    return v;
+}
+
+static const xcc_value *spatial_sizes(xcc_blocker *s, xcc_node *n, const xcvm_value *sizes, int64_t axes)
+{
+    xcc_builder b = xcc_builder_before(n);
+    const xcc_value *from = xcc_constant_i64(s->g, 1, (const int64_t[]){FIRST_AXIS});
+    const xcc_value *to = xcc_constant_i64(s->g, 1, (const int64_t[]){FIRST_AXIS + axes});
+    const xcc_value *along = xcc_constant_i64(s->g, 1, (const int64_t[]){0});
+    if (from == NULL || to == NULL || along == NULL)
+        return NULL;
+    return xcc_apply(&b, Slice, y, .x = sizes, .starts = XCC_IN(from), .ends = XCC_IN(to), .axes = XCC_IN(along));
+}
+
+static xcvm_status convert_resize(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    static const int64_t spatial[XCC_BLOCK_AXES] = {FIRST_AXIS, FIRST_AXIS + 1, FIRST_AXIS + 2};
+    xcvm_Resize_args a = *XCC_ARGS(Resize, c->node);
+    const int rank = a.x->rank;
+    int64_t axes[XCC_BLOCK_AXES];
+    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    if (x == NULL)
+        return s->m->error->status;
+    const bool by_scales = a.scales != NULL && (a.scales->rank != 1 || a.scales->dims[0] != 0);
+    for (size_t i = 0; i < a.axes.count; i++)
+        axes[i] = a.axes.at[i] + (a.axes.at[i] < 0 ? rank : 0);
+    if (a.axes.count == 0) {
+        const xcc_value *given = by_scales ? spatial_scales(s, a.scales, rank - FIRST_AXIS)
+                                           : spatial_sizes(s, c->node, a.sizes, rank - FIRST_AXIS);
+        if (given == NULL)
+            return s->m->error->status;
+        *(by_scales ? &a.scales : &a.sizes) = &given->type;
+        a.axes = (xcvm_ints){spatial, (size_t)(rank - FIRST_AXIS)};
+    } else {
+        a.axes.at = axes;
+    }
+    *(by_scales ? &a.sizes : &a.scales) = NULL;
+    a.roi = NULL;
+    a.x = &x->type;
+    return emit(s, c, XCVM_OP_Resize, &a, offsetof(xcvm_Resize_args, y));
+}
+
 /* ---- All ---- */
 
 static xcvm_status convert_node(xcc_blocker *s, const xcc_block_candidate *c)
@@ -491,6 +561,8 @@ static xcvm_status convert_node(xcc_blocker *s, const xcc_block_candidate *c)
         return convert_concat(s, c);
     case XCC_BLOCK_SPLIT:
         return convert_split(s, c);
+    case XCC_BLOCK_RESIZE:
+        return convert_resize(s, c);
     default:
         return convert_slice(s, c);
     }
@@ -526,8 +598,10 @@ static xcvm_status restore(xcc_blocker *s, const xcc_block_candidate *c)
 xcvm_status xcc_block_convert(xcc_blocker *s)
 {
     for (size_t i = 0; i < s->count; i++)
-        if (s->candidates[i].chosen && !is_absorbed(s, &s->candidates[i]))
+        if (s->candidates[i].chosen && !is_absorbed(s, &s->candidates[i])) {
+            XCVM_TRY(xcc_poll(s->m));
             XCVM_TRY(convert_node(s, &s->candidates[i]));
+        }
     for (size_t i = 0; i < s->count; i++)
         if (s->candidates[i].chosen)
             XCVM_TRY(restore(s, &s->candidates[i]));

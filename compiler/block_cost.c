@@ -10,10 +10,14 @@
 #define PLAIN_WINDOW 50.0
 #define PLAIN_NARROW 20.0 /* few input channels */
 #define PLAIN_DEPTHWISE 12.0
+#define PLAIN_GROUPED 16.0 /* groups of a few channels */
 #define PLAIN_TRANSPOSED 65.0
+/* Products that a plain ConvTranspose adds up in a nanosecond. */
+#define PLAIN_ADDED 2.5
 #define BLOCKED_PRODUCT 90.0
 #define BLOCKED_NARROW 60.0
 #define BLOCKED_DEPTHWISE 40.0
+#define BLOCKED_GROUPED 45.0
 #define BLOCKED_WINOGRAD 105.0
 /* Conv's winograd 4x4 at best, by the definition's multiply-adds; it transforms the filters whenever it runs. */
 #define PLAIN_WINOGRAD 120.0
@@ -32,6 +36,8 @@
 #define BYTE_NS 0.04
 /* Bytes that a change of layout, or an element-wise instruction, goes through in a nanosecond. */
 #define BYTES_PER_NS 30.0
+/* The same of a plain Resize. */
+#define PLAIN_RESIZED_PER_NS 12.0
 /* One instruction more. */
 #define INSTRUCTION_NS 500.0
 /* Beyond any image. */
@@ -77,14 +83,20 @@ static bool is_depthwise(const xcc_block_shape *c)
     return c->group > 1 && c->channels == 1 && c->outputs == c->group && !c->plain_input;
 }
 
-static bool is_direct(const xcc_block_shape *c) { return !is_depthwise(c); }
+/* Groups of a part of a block. */
+static bool is_grouped(const xcc_block_shape *c)
+{
+    return c->group > 1 && xcvm_blocked_is_small_group(c->channels) && c->outputs == c->group * c->channels;
+}
+
+static bool is_direct(const xcc_block_shape *c) { return !is_depthwise(c) && !is_grouped(c); }
 
 /* 1 if the first axis is a depth, else 0. */
 static int depth_axes(const xcc_block_shape *c) { return c->axes - 2; }
 
 static bool is_winograd(const xcc_block_shape *c)
 {
-    bool square = c->group == 1 && !c->plain_input;
+    bool square = c->axes > 1 && c->group == 1 && !c->plain_input;
     for (int i = 0; i < c->axes; i++)
         square = square && (c->kernel[i] == 3 || i < depth_axes(c)) && c->strides[i] == 1;
     return square;
@@ -119,6 +131,12 @@ static double depthwise_ns(const xcc_block_shape *c, int64_t tile)
 {
     (void)tile;
     return results(c) * additions(c) / BLOCKED_DEPTHWISE;
+}
+
+static double grouped_ns(const xcc_block_shape *c, int64_t tile)
+{
+    (void)tile;
+    return results(c) * additions(c) / BLOCKED_GROUPED;
 }
 
 /* Tiles along an axis: of each of the images into which dilation parts x. */
@@ -176,7 +194,8 @@ const xcc_block_way xcc_block_ways[] = {
     {"winograd 2x2", XCVM_BLOCKED_winograd, 2, is_winograd, winograd_ns},
     {"winograd 4x4", XCVM_BLOCKED_winograd, 4, is_winograd, winograd_ns},
     {"winograd 4x4 of plain filters", XCVM_BLOCKED_winograd_untransformed, 4, is_flat_winograd, untransformed_ns},
-    {"winograd 3x3 of phases", XCVM_BLOCKED_winograd_strided, 3, is_strided, strided_ns}};
+    {"winograd 3x3 of phases", XCVM_BLOCKED_winograd_strided, 3, is_strided, strided_ns},
+    {"grouped", XCVM_BLOCKED_grouped, 0, is_grouped, grouped_ns}};
 const size_t xcc_block_way_count = sizeof xcc_block_ways / sizeof *xcc_block_ways;
 
 static double filter_bytes(const xcc_block_way *way, const xcc_block_shape *c)
@@ -219,7 +238,7 @@ int xcc_block_filter_dims(const xcc_block_way *way, int rank, const int64_t *w, 
     if (way->algorithm == XCVM_BLOCKED_winograd)
         packed[count++] = (way->tile + 2) * (way->tile + 2);
     packed[count++] = xcvm_blocks_of(w[0]);
-    if (xcvm_blocked_is_packed_direct(way->algorithm))
+    if (xcvm_blocked_has_channels(way->algorithm))
         packed[count++] = w[1];
     for (int i = 2; i < (way->algorithm == XCVM_BLOCKED_winograd ? rank - 2 : rank); i++)
         packed[count++] = w[i];
@@ -235,6 +254,8 @@ void xcc_block_filter_pack(const xcc_block_way *way, const float *w, int rank, c
         xcvm_blocked_pack_direct(w, rank, dims, packed);
     else if (way->algorithm == XCVM_BLOCKED_depthwise)
         xcvm_blocked_pack_depthwise(w, rank, dims, packed);
+    else if (way->algorithm == XCVM_BLOCKED_grouped)
+        xcvm_blocked_pack_grouped(w, rank, dims, packed);
     else if (way->algorithm == XCVM_BLOCKED_winograd_strided)
         xcvm_blocked_pack_strided(w, dims, packed);
     else
@@ -292,6 +313,8 @@ static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
         const double strides = c->axes == 3 ? (double)(c->strides[1] * c->strides[2]) : 1.0;
         return work * strides / PLAIN_DEPTHWISE;
     }
+    if (way->algorithm == XCVM_BLOCKED_grouped)
+        return work / PLAIN_GROUPED;
     if (xcvm_blocked_is_winograd(way->algorithm) && c->axes == 2)
         return fmax(work / PLAIN_WINOGRAD,
                     winograd_ns(c, 4) + TRANSFORM * 36.0 * padded(c->outputs) * padded(c->channels) / BLOCKED_WINOGRAD);
@@ -299,13 +322,21 @@ static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
     return with_filters(c, work / (c->plain_input ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW));
 }
 
-/* Both read the filters once. */
+/* Both read the filters once. Plain products are stored, and added up from there. */
 static double transposed_gain_ns(const xcc_blocker *s, const xcc_node *n)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
     const int64_t *w = a->w->dims;
     const double spread = elements_of(s, xcc_value_of(a->x), false) * (double)w[2] * (double)w[3];
-    return spread * ((double)w[1] / PLAIN_TRANSPOSED - padded(w[1]) / BLOCKED_PRODUCT);
+    const double added = spread / (double)w[0] * (double)w[1] / PLAIN_ADDED;
+    return spread * ((double)w[1] / PLAIN_TRANSPOSED - padded(w[1]) / BLOCKED_PRODUCT) + added;
+}
+
+/* Blocks are resampled by whole vectors. */
+static double resize_gain_ns(const xcc_blocker *s, const xcc_value *y)
+{
+    return 2 * sizeof(float) *
+           (elements_of(s, y, false) / PLAIN_RESIZED_PER_NS - elements_of(s, y, true) / BYTES_PER_NS);
 }
 
 void xcc_block_estimate(xcc_blocker *s, xcc_block_candidate *c)
@@ -320,6 +351,10 @@ void xcc_block_estimate(xcc_blocker *s, xcc_block_candidate *c)
     }
     if (c->kind == XCC_BLOCK_TRANSPOSED) {
         c->gain_ns = transposed_gain_ns(s, c->node);
+        return;
+    }
+    if (c->kind == XCC_BLOCK_RESIZE) {
+        c->gain_ns = resize_gain_ns(s, y);
         return;
     }
     if (c->kind == XCC_BLOCK_REDUCE)

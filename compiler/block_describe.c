@@ -5,16 +5,24 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHANNELS = 1, FIRST_AXIS = 2, IMAGE_RANK = XCC_IMAGE_RANK, PLANE_RANK = IMAGE_RANK - 1 };
+enum {
+    CHANNELS = 1,
+    FIRST_AXIS = 2,
+    IMAGE_RANK = XCC_IMAGE_RANK,
+    PLANE_RANK = IMAGE_RANK - 1,
+    LINE_RANK = PLANE_RANK - 1
+};
 
 /* The height and width of an image of which nothing is known, and its depth. */
 #define USUAL_SIZE 224.0
 #define USUAL_DEPTH 16.0
+/* Beyond any scale of a Resize that is worth an assumption. */
+#define LARGEST_SCALE 1e3
 
 bool xcc_block_is_image(const xcc_value *v)
 {
-    return v != NULL && v->type.kind == XCVM_KIND_TENSOR && v->type.dtype == XCVM_F32 &&
-           (v->type.rank == IMAGE_RANK || v->type.rank == PLANE_RANK) && v->type.dims[CHANNELS] > 0;
+    return v != NULL && v->type.kind == XCVM_KIND_TENSOR && v->type.dtype == XCVM_F32 && v->type.rank >= LINE_RANK &&
+           v->type.rank <= IMAGE_RANK && v->type.dims[CHANNELS] > 0;
 }
 
 bool xcc_block_is_point(const xcc_value *v)
@@ -44,22 +52,25 @@ static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
     if (a->group > 1 && channels == 1)
         return outputs == a->group;
     c->plain_input = a->group == 1 && channels <= XCVM_BLOCKED_PLAIN_CHANNELS;
+    if (a->group > 1 && xcvm_blocked_is_small_group(channels))
+        return outputs == a->group * channels;
     return a->group == 1 || (channels % XCVM_CHANNEL_BLOCK == 0 && outputs / a->group % XCVM_CHANNEL_BLOCK == 0);
 }
 
-/* One group, a window that is not dilated, and no cutting beyond what padding does. */
+/* One group, a window that is not dilated, and pads that are known and cut no more than padding does. */
 static bool describe_conv_transpose(const xcc_node *n, xcc_block_candidate *c)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
     const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
     c->kind = XCC_BLOCK_TRANSPOSED;
-    bool plain = a->group == 1;
+    bool plain = a->group == 1 && a->pads.count > 0;
     for (size_t i = 0; i < a->pads.count; i++)
         plain = plain && a->pads.at[i] >= 0;
     for (size_t i = 0; i < a->dilations.count && i + FIRST_AXIS < PLANE_RANK; i++)
         plain = plain && (a->dilations.at[i] == 1 || w->type.rank != PLANE_RANK || w->type.dims[FIRST_AXIS + i] == 1);
     return plain && is_variable_image(xcc_value_of(a->x)) && xcc_is_constant(w) && w->type.rank == PLANE_RANK &&
-           xcvm_element_count(&w->type) > 0 && (b == NULL || xcc_is_constant(b));
+           xcvm_element_count(&w->type) > 0 && (b == NULL || xcc_is_constant(b)) &&
+           xcc_may_copy(n->graph->module, w->type.bytes);
 }
 
 /* ---- Element-wise ---- */
@@ -114,6 +125,13 @@ static bool describe_binary(const xcc_node *n, xcc_block_candidate *c)
 
 /* ---- Others ---- */
 
+/* Pools of blocks are made for planes. */
+static bool describe_pool(const xcc_node *n, xcc_block_candidate *c)
+{
+    c->kind = XCC_BLOCK_POOL;
+    return is_variable_image(xcc_node_input(n, 0)) && xcc_node_input(n, 0)->type.rank >= PLANE_RANK;
+}
+
 static bool describe_reduction(const xcc_node *n, xcc_block_candidate *c)
 {
     int64_t axes[IMAGE_RANK];
@@ -161,11 +179,9 @@ static bool describe_concat(const xcc_node *n, xcc_block_candidate *c)
     c->kind = XCC_BLOCK_CONCAT;
     if (!is_channels(a->axis, xcc_node_output(n, 0)))
         return false;
-    for (size_t i = 0; i < a->xs.count; i++) {
-        const xcc_value *v = xcc_value_of(a->xs.at[i]);
-        if (!is_variable_image(v) || (i + 1 < a->xs.count && channels_of(v) % XCVM_CHANNEL_BLOCK != 0))
+    for (size_t i = 0; i < a->xs.count; i++)
+        if (!is_variable_image(xcc_value_of(a->xs.at[i])))
             return false;
-    }
     return a->xs.count > 0;
 }
 
@@ -181,6 +197,38 @@ static bool describe_split(const xcc_node *n, xcc_block_candidate *c)
             return false;
     }
     return a->ys.count > 0;
+}
+
+static bool is_given(const xcvm_value *v) { return v != NULL && (v->rank != 1 || v->dims[0] != 0); }
+
+/* Along axes of space alone. Where positions of other axes could move though their sizes stay, they are resized. */
+static bool describe_resize(const xcc_node *n, xcc_block_candidate *c)
+{
+    const xcvm_Resize_args *a = XCC_ARGS(Resize, n);
+    const xcc_value *x = xcc_value_of(a->x), *y = xcc_value_of(a->y), *scales = xcc_value_of(a->scales);
+    c->kind = XCC_BLOCK_RESIZE;
+    if (!is_variable_image(x) || y->type.rank != x->type.rank ||
+        a->coordinate_transformation_mode == XCVM_COORDINATE_tf_crop_and_resize ||
+        is_given(a->scales) == is_given(a->sizes))
+        return false;
+    if (is_given(a->scales) && (!xcc_is_constant(scales) || scales->type.rank != 1))
+        return false;
+    const size_t count = a->axes.count != 0 ? a->axes.count : (size_t)x->type.rank;
+    if (is_given(a->scales) ? xcvm_element_count(&scales->type) != count : a->sizes->rank != 1)
+        return false;
+    for (size_t i = 0; i < a->axes.count; i++)
+        if ((a->axes.at[i] < 0 ? a->axes.at[i] + x->type.rank : a->axes.at[i]) < FIRST_AXIS)
+            return false;
+    if (a->axes.count != 0)
+        return true;
+    if (a->coordinate_transformation_mode == XCVM_COORDINATE_tf_half_pixel_for_nn)
+        return false;
+    for (int i = 0; i < FIRST_AXIS; i++)
+        if (is_given(a->scales) ? xcvm_element_as_double(&scales->type, (size_t)i) != 1.0
+                                : a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch ||
+                                      x->type.dims[i] == XCVM_ANY_DIM || x->type.dims[i] != y->type.dims[i])
+            return false;
+    return true;
 }
 
 /* Axes of space and of batch are cut as they are, channels between blocks. */
@@ -231,11 +279,11 @@ bool xcc_block_describe(xcc_node *n, xcc_block_candidate *c)
     case XCVM_OP_PRelu:
         return describe_binary(n, c);
     case XCVM_OP_MaxPool:
-        c->kind = XCC_BLOCK_POOL;
-        return is_variable_image(xcc_node_input(n, 0)) && xcc_node_output(n, 1) == NULL;
+        return describe_pool(n, c) && xcc_node_output(n, 1) == NULL;
     case XCVM_OP_AveragePool:
-        c->kind = XCC_BLOCK_POOL;
-        return is_variable_image(xcc_node_input(n, 0));
+        return describe_pool(n, c);
+    case XCVM_OP_Resize:
+        return describe_resize(n, c);
     case XCVM_OP_BatchNormalization:
         return describe_batch_normalization(n, c);
     case XCVM_OP_Concat:
@@ -297,6 +345,25 @@ static xcvm_ints strides_of(const xcc_node *n)
     }
 }
 
+/* By how much a spatial axis grows; 1 where that is not known. */
+static double scale_of(const xcc_node *n, int axis)
+{
+    if (n == NULL || !xcc_is(n, XCVM_OP_Resize))
+        return 1.0;
+    const xcvm_Resize_args *a = XCC_ARGS(Resize, n);
+    const xcc_value *scales = xcc_value_of(a->scales);
+    if (!is_given(a->scales) || !xcc_is_constant(scales))
+        return 1.0;
+    const size_t entries = xcvm_element_count(&scales->type);
+    size_t at = (size_t)axis + FIRST_AXIS;
+    if (a->axes.count != 0)
+        for (at = 0; at < a->axes.count; at++)
+            if (a->axes.at[at] == axis + FIRST_AXIS || a->axes.at[at] + a->x->rank == axis + FIRST_AXIS)
+                break;
+    const double scale = at < entries ? xcvm_element_as_double(&scales->type, at) : 1.0;
+    return scale > 0 && scale < LARGEST_SCALE ? scale : 1.0;
+}
+
 void xcc_block_assume_size(xcc_blocker *s, const xcc_value *y, const xcc_node *n)
 {
     if (!xcc_block_is_image(y))
@@ -311,6 +378,7 @@ void xcc_block_assume_size(xcc_blocker *s, const xcc_value *y, const xcc_node *n
         if (strides.count == (size_t)axes)
             size = xcc_is(n, XCVM_OP_ConvTranspose) ? size * (double)strides.at[axis]
                                                     : ceil(size / (double)strides.at[axis]);
+        size *= scale_of(n, axis);
         s->values[y->id].size[axis] = y->type.dims[2 + axis] >= 0 ? (double)y->type.dims[2 + axis] : size;
     }
 }

@@ -129,7 +129,7 @@ static double measure(trial *t, const xcc_block_shape *c, const xcc_block_way *w
                                      .pool = 1};
     const xcvm_kernel_run run = xcvm_kernel_of(XCVM_OP_BlockedConv);
     const uint64_t start = xcvm_clock_ns();
-    t->kernel.deadline_ns = start + LONGEST_NS;
+    t->kernel.deadline_ns = xcc_deadline_within(t->m, LONGEST_NS);
     for (int i = 0; i < LEAST_RUNS || xcvm_clock_ns() - start < WAY_NS; i++) {
         spoil_caches(t);
         const uint64_t begin = thread_ns();
@@ -174,7 +174,8 @@ static const xcc_block_way *measure_all(xcc_blocker *s, xcc_block_shape c)
     t.spoiled = xcvm_allocate_zeroed(s->m->allocator, t.spoiled_floats * sizeof *t.spoiled);
     const bool ready = t.spoiled != NULL && set_out(&c) && make_tensors(&t, &c);
     for (size_t i = 0; ready && i < xcc_block_way_count; i++) {
-        const double took = xcc_block_ways[i].fits(&c) ? measure(&t, &c, &xcc_block_ways[i]) : -1;
+        const bool late = t.m->deadline_ns != 0 && xcvm_clock_ns() >= t.m->deadline_ns;
+        const double took = !late && xcc_block_ways[i].fits(&c) ? measure(&t, &c, &xcc_block_ways[i]) : -1;
         if (took >= 0 && (best == NULL || took < least)) {
             least = took;
             best = &xcc_block_ways[i];

@@ -9,7 +9,7 @@ enum { XCC_BLOCK_AXES = 3 };
 
 /* A convolution whose sizes are known, or assumed. */
 typedef struct xcc_block_shape {
-    int axes; /* height and width, or depth, height and width */
+    int axes; /* width, height and width, or depth, height and width */
     int64_t batch, group;
     int64_t channels, outputs; /* channels of a group; outputs of all groups */
     int64_t in[XCC_BLOCK_AXES], out[XCC_BLOCK_AXES], kernel[XCC_BLOCK_AXES];

@@ -34,6 +34,8 @@ xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int ra
         bytes = strings_end(data, count);
     v->type.bytes = bytes;
     v->type.home = XCVM_HOME_CONSTANT;
+    if (!xcvm_size_add(m->constant_bytes, bytes, &m->constant_bytes))
+        m->constant_bytes = SIZE_MAX;
     /* Kernels read elements in place, so data of the model that is not aligned for that is copied all the same. */
     if (lend && bytes > 0 && (uintptr_t)data % 16 == 0) {
         v->type.data = (void *)(uintptr_t)data;

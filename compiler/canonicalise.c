@@ -78,6 +78,7 @@ static xcvm_status drop_unused(xcc_graph *g)
 {
     for (xcc_node *n = g->last, *previous; n != NULL; n = previous) {
         previous = n->previous;
+        XCVM_TRY(xcc_poll(g->module));
         if (!is_used(n) && !has_effect(n)) {
             xcc_node_remove(n);
         } else if (n->kind == XCC_INSTRUCTION) {
@@ -153,9 +154,11 @@ static xcvm_status capture_node(capturing *c, xcc_node *n)
 
 static xcvm_status capture_graph(capturing *c, xcc_graph *g)
 {
-    for (xcc_node *n = g->first; n != NULL; n = n->next)
+    for (xcc_node *n = g->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(c->m));
         if (n->kind != XCC_INSTRUCTION)
             XCVM_TRY(capture_node(c, n));
+    }
     return XCVM_OK;
 }
 

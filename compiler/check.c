@@ -1,4 +1,5 @@
 /* What a model is, and everything that keeps it from compiling, as text. */
+#include "base/clock.h"
 #include "compiler/lower/lower.h"
 #include "compiler/model_file.h"
 #include "proto/image.h"
@@ -196,6 +197,21 @@ static void print_figures(report *r, const xcc_report *figures)
     print(r, "compiles     %zu nodes as imported, %zu after optimising\n", figures->nodes_before, figures->nodes_after);
 }
 
+/* Options for the compilation, which has what the module leaves of memory and time. */
+static xcvm_status options_left(xcc_module *m, xcc_options *left)
+{
+    *left = *m->options;
+    left->allocator = m->allocator;
+    left->memory_limit = 0;
+    if (m->deadline_ns == 0)
+        return XCVM_OK;
+    const uint64_t now = xcvm_clock_ns();
+    if (now >= m->deadline_ns)
+        return xcc_out_of_time(m);
+    left->timeout_ns = m->deadline_ns - now;
+    return XCVM_OK;
+}
+
 /* What the model says of its inputs or outputs, where import did not come to them. */
 static void print_declared(report *r, xcc_module *m, const char *what, Onnx__ValueInfoProto *const *values,
                            size_t count)
@@ -214,14 +230,14 @@ static void print_declared(report *r, xcc_module *m, const char *what, Onnx__Val
 static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *file, const char *path)
 {
     ProtobufCMessage *message;
-    XCVM_TRY(
-        xcc_message_unpack(&onnx__model_proto__descriptor, file->bytes, file->count, &m->arena, &message, m->error));
+    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, file->bytes, file->count, m->deadline_ns, &m->arena,
+                                &message, m->error));
     const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
     XCVM_CHECK(m->error, model->graph != NULL, INVALID_MODEL, "the model has no graph");
     print_header(r, model);
     XCVM_TRY(print_census(r, m, model));
     xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, problem_line, r);
-    if (status == XCVM_OUT_OF_MEMORY)
+    if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME)
         return status;
     if (status == XCVM_UNSUPPORTED && !r->problems)
         print(r, "not supported\n  %s\n", m->error->message);
@@ -235,7 +251,9 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
         print_declared(r, m, "output      ", model->graph->output, model->graph->n_output);
     XCVM_TRY(status);
     xcc_report figures = {.size = sizeof figures};
-    XCVM_TRY(xcc_compile_file(path, m->options, discard, NULL, &figures, m->error));
+    xcc_options rest;
+    XCVM_TRY(options_left(m, &rest));
+    XCVM_TRY(xcc_compile_file(path, &rest, discard, NULL, &figures, m->error));
     print_figures(r, &figures);
     return XCVM_OK;
 }
@@ -250,12 +268,13 @@ xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_si
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, path != NULL && sink != NULL, INVALID_ARGUMENT, "a path and a sink are needed");
     XCVM_TRY(xcc_options_read(&o, options, error));
-    XCVM_TRY(xcc_model_file_open(&file, path, o.allocator, error));
     xcvm_status status = xcc_module_init(&m, &o, error);
-    if (status == XCVM_OK)
+    if (status == XCVM_OK && (status = xcc_model_file_open(&file, path, &m)) == XCVM_OK) {
         status = check_model(&r, &m, &file, path);
+        xcc_model_file_close(&file);
+    }
+    xcc_name_limit(&m, status);
     xcc_module_release(&m);
-    xcc_model_file_close(&file);
     XCVM_CHECK(error, !r.failed, IO, "the report cannot be written");
     return status;
 }

@@ -148,21 +148,26 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     return XCVM_OK;
 }
 
-/* `file` is where the model is, closed in any case; NULL if it is the caller's memory. */
-static xcvm_status compile_in(const void *model, size_t count, xcc_model_file *file, const xcc_options *options,
+/* The model is the caller's memory, or, where path is not NULL, a file. */
+static xcvm_status compile_in(const char *path, const void *model, size_t count, const xcc_options *options,
                               xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error)
 {
     xcc_module m;
+    xcc_model_file file = {.dir = NULL};
     xcvm_error_set(error, XCVM_OK, "%s", "");
     xcvm_status status = xcc_module_init(&m, options, error);
+    if (status == XCVM_OK && path != NULL)
+        status = xcc_model_file_open(&file, path, &m);
     if (status == XCVM_OK) {
         xcc_progress(&m, "import", 0);
-        status = xcc_import(&m, model, count, file != NULL ? file->dir : NULL, NULL, NULL);
+        status = path != NULL ? xcc_import(&m, file.bytes, file.count, file.dir, NULL, NULL)
+                              : xcc_import(&m, model, count, NULL, NULL, NULL);
     }
-    if (file != NULL)
-        xcc_model_file_close(file);
+    if (path != NULL)
+        xcc_model_file_close(&file);
     if (status == XCVM_OK)
         status = compile_module(&m, sink, user, report);
+    xcc_name_limit(&m, status);
     xcc_module_release(&m);
     return status;
 }
@@ -186,18 +191,16 @@ xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *opti
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, model != NULL || count == 0, INVALID_ARGUMENT, "model is NULL");
     XCVM_TRY(begin(&o, options, sink, report, error));
-    return compile_in(model, count, NULL, &o, sink, user, report, error);
+    return compile_in(NULL, model, count, &o, sink, user, report, error);
 }
 
 xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink, void *user,
                              xcc_report *report, xcvm_error *error)
 {
     xcc_options o;
-    xcc_model_file file;
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, path != NULL, INVALID_ARGUMENT, "path is NULL");
     XCVM_TRY(begin(&o, options, sink, report, error));
-    XCVM_TRY(xcc_model_file_open(&file, path, o.allocator, error));
-    return compile_in(file.bytes, file.count, &file, &o, sink, user, report, error);
+    return compile_in(path, NULL, 0, &o, sink, user, report, error);
 }

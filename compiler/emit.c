@@ -34,6 +34,7 @@ static xcvm_status find_last_uses(xcc_emitter *e, xcc_graph *g)
 
 static xcvm_status emit_node(xcc_emitter *e, const xcc_node *n)
 {
+    XCVM_TRY(xcc_poll(e->code.m));
     if (n->fusion != NULL)
         return xcc_emit_fused(e, n);
     size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
@@ -117,6 +118,21 @@ static xcvm_status emit_program(xcc_emitter *e)
     return describe_parameters(e->code.m, &e->code.image);
 }
 
+/* The caller's sink, until the deadline. */
+typedef struct timed_sink {
+    xcc_module *m;
+    xcvm_sink sink;
+    void *user;
+    xcvm_status status;
+} timed_sink;
+
+static bool pass_on(void *user, const void *bytes, size_t count)
+{
+    timed_sink *timed = user;
+    timed->status = xcc_poll(timed->m);
+    return timed->status == XCVM_OK && timed->sink(timed->user, bytes, count);
+}
+
 xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink, void *user)
 {
     xcc_emitter e = {.zero = xcc_scalar_i64(m->graph, 0)};
@@ -133,5 +149,7 @@ xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink
     e.code.image.producer = PRODUCER;
     e.code.image.arena_bytes = plan->arena_bytes;
     XCVM_TRY(emit_program(&e));
-    return xcvm_image_encode(&e.code.image, m->allocator, sink, user, m->error);
+    timed_sink timed = {m, sink, user, XCVM_OK};
+    xcvm_status status = xcvm_image_encode(&e.code.image, m->allocator, pass_on, &timed, m->error);
+    return timed.status != XCVM_OK ? xcc_out_of_time(m) : status;
 }

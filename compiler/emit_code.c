@@ -66,39 +66,44 @@ static uint64_t hash_constant(const xcvm_value *v)
 static bool equal_constants(const xcvm_value *a, const xcvm_value *b)
 {
     return a->dtype == b->dtype && a->bytes == b->bytes && xcvm_same_shape(a, b) &&
-           memcmp(a->data, b->data, a->bytes) == 0;
+           (a->data == b->data || memcmp(a->data, b->data, a->bytes) == 0);
 }
 
-/* The table's place for a constant, where it is or where it goes. Many constants with equal ends are not worth the time
- * it takes to compare them: after a few they are taken as different. */
-static uint32_t *find_constant(const xcc_code *c, const xcvm_value *v)
+static uint32_t *place_of(const xcc_code *c, const xcvm_value *v)
 {
-    size_t i = (size_t)hash_constant(v) & (c->table_capacity - 1);
-    int compared = 0;
-    for (; c->table[i] != 0; i = (i + 1) & (c->table_capacity - 1)) {
-        const xcvm_value *other = &c->image.constants[c->table[i] - 1].value;
-        if (v->bytes > (size_t)2 * SAMPLE && compared++ > 64)
-            continue;
-        if (equal_constants(v, other))
-            break;
-    }
-    return &c->table[i];
+    return &c->table[hash_constant(v) & (c->table_capacity - 1)];
+}
+
+/* Index + 1 of an equal constant, 0 if there is none. Many constants in one place, as with equal ends, are not worth
+ * the time it takes to compare them: after a few they are taken as different. */
+static uint32_t find_constant(const xcc_code *c, const xcvm_value *v)
+{
+    enum { MOST_COMPARED = 64 };
+    uint32_t found = *place_of(c, v);
+    for (int i = 1; found != 0 && !equal_constants(v, &c->image.constants[found - 1].value); i++)
+        found = i < MOST_COMPARED ? c->earlier[found - 1] : 0;
+    return found;
+}
+
+/* Makes a constant the first that is found in its place. */
+static void list_constant(xcc_code *c, size_t index)
+{
+    uint32_t *place = place_of(c, &c->image.constants[index].value);
+    c->earlier[index] = *place;
+    *place = (uint32_t)(index + 1);
 }
 
 static xcvm_status grow_table(xcc_code *c)
 {
-    if (c->image.constant_count < c->table_capacity / 2)
+    if (c->image.constant_count < c->table_capacity)
         return XCVM_OK;
     c->table_capacity = c->table_capacity > 0 ? c->table_capacity * 2 : 256;
     c->table = xcc_alloc(c->m, c->table_capacity * sizeof *c->table);
-    if (c->table == NULL)
+    c->earlier = c->table != NULL ? xcc_alloc(c->m, c->table_capacity * sizeof *c->earlier) : NULL;
+    if (c->earlier == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < c->image.constant_count; i++) {
-        size_t at = (size_t)hash_constant(&c->image.constants[i].value) & (c->table_capacity - 1);
-        while (c->table[at] != 0)
-            at = (at + 1) & (c->table_capacity - 1);
-        c->table[at] = (uint32_t)(i + 1);
-    }
+    for (size_t i = 0; i < c->image.constant_count; i++)
+        list_constant(c, i);
     return XCVM_OK;
 }
 
@@ -106,8 +111,8 @@ static xcvm_status add_constant(xcc_code *c, const xcc_value *v, int32_t *operan
 {
     xcvm_image *image = &c->image;
     XCVM_TRY(grow_table(c));
-    uint32_t *place = find_constant(c, &v->type);
-    if (*place == 0) {
+    uint32_t found = find_constant(c, &v->type);
+    if (found == 0) {
         xcvm_constant *constants =
             grown(c->m, image->constants, image->constant_count, &c->constant_capacity, sizeof *constants);
         if (constants == NULL)
@@ -118,9 +123,10 @@ static xcvm_status add_constant(xcc_code *c, const xcc_value *v, int32_t *operan
         constant->value = v->type;
         constant->value.storage = NULL;
         constant->value.home = XCVM_HOME_CONSTANT;
-        *place = (uint32_t)image->constant_count;
+        list_constant(c, image->constant_count - 1);
+        found = (uint32_t)image->constant_count;
     }
-    *operand = -(int32_t)*place;
+    *operand = -(int32_t)found;
     return XCVM_OK;
 }
 

@@ -12,7 +12,8 @@ typedef struct xcc_code {
     size_t instruction_capacity, constant_capacity;
     int32_t *operands; /* by value id: a register, or constant -1 - entry; 0 while there is none */
     int32_t registers; /* given out so far */
-    uint32_t *table;   /* hash table of constants: index + 1 */
+    uint32_t *table;   /* hash table of constants: index + 1 of the latest in each place; 0: none */
+    uint32_t *earlier; /* by constant: index + 1 of the one before it in its place */
     size_t table_capacity;
 } xcc_code;
 

@@ -5,6 +5,13 @@
 
 #include <string.h>
 
+/* Whether a value that one of the group's instructions reads comes from outside: an operand of its function, or what
+ * only the plain instructions read, like the axes of a reduction. */
+static bool is_from_outside(const xcc_fusion *f, const xcc_value *v)
+{
+    return v != NULL && (v->producer == NULL || v->producer->fusion != f);
+}
+
 /* The Fused instruction in front of a group; what the group reads is fetched before it, so that nothing but the group's
  * instructions follows. */
 static xcvm_status begin_fused(xcc_emitter *e, const xcc_fusion *f)
@@ -14,10 +21,12 @@ static xcvm_status begin_fused(xcc_emitter *e, const xcc_fusion *f)
     e->fused_results = xcc_alloc(e->code.m, f->result_count * sizeof *e->fused_results);
     if (elements == NULL || e->fused_results == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < f->x_count; i++) {
-        XCVM_TRY(xcc_emit_fetch(e, f->xs[i]));
+    for (size_t i = 0; i < f->node_count; i++)
+        for (size_t j = 0; j < xcc_node_input_count(f->nodes[i]); j++)
+            if (is_from_outside(f, f->nodes[i]->uses[j].value))
+                XCVM_TRY(xcc_emit_fetch(e, f->nodes[i]->uses[j].value));
+    for (size_t i = 0; i < f->x_count; i++)
         XCVM_TRY(xcc_code_operand(&e->code, f->xs[i], &in[i]));
-    }
     for (size_t i = 0; i < f->x_count; i++)
         elements[i] = (int64_t)xcvm_element_count(&f->xs[i]->type);
     uint64_t flops = 0;
@@ -48,11 +57,14 @@ static void count_fused(xcc_emitter *e, const xcc_node *n, size_t at)
 /* Behind a group; what it read is freed now, as its function reads all of it to the end. */
 static xcvm_status end_fused(xcc_emitter *e, const xcc_node *last)
 {
+    const xcc_fusion *f = last->fusion;
     xcvm_Fused_args *args = e->code.image.instructions[e->fused].args;
     args->count = (int64_t)(xcc_emit_position(e) - e->fused - 1);
     args->results.at = e->fused_results;
-    for (size_t i = 0; i < last->fusion->x_count; i++)
-        XCVM_TRY(xcc_emit_free_if_last(e, last, last->fusion->xs[i]));
+    for (size_t i = 0; i < f->node_count; i++)
+        for (size_t j = 0; j < xcc_node_input_count(f->nodes[i]); j++)
+            if (is_from_outside(f, f->nodes[i]->uses[j].value))
+                XCVM_TRY(xcc_emit_free_if_last(e, last, f->nodes[i]->uses[j].value));
     return XCVM_OK;
 }
 
@@ -66,7 +78,7 @@ xcvm_status xcc_emit_fused(xcc_emitter *e, const xcc_node *n)
     count_fused(e, n, at);
     for (size_t i = 0; i < inputs; i++) {
         const xcc_value *v = n->uses[i].value;
-        if (v != NULL && v->producer != NULL && v->producer->fusion == f)
+        if (v != NULL && !is_from_outside(f, v))
             XCVM_TRY(xcc_emit_free_if_last(e, n, v));
     }
     return n == f->nodes[f->node_count - 1] ? end_fused(e, n) : XCVM_OK;

@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 struct xcc_external_file {
-    struct xcc_external_file *next;
-    const char *location;
     void *bytes; /* NULL for an empty file */
     size_t count;
     xcvm_storage storage; /* by which the module unmaps the file */
@@ -79,17 +77,14 @@ static xcvm_status map_file(xcc_external_files *files, const char *location, str
     close(fd);
     XCVM_CHECK(error, regular, INVALID_MODEL, "external data '%s' is no regular file", location);
     XCVM_CHECK(error, file->bytes != NULL || file->count == 0, IO, "external data '%s' cannot be mapped", location);
-    file->location = location;
     file->storage = (xcvm_storage){.refs = 1, .bytes = file->count, .destroy = unmap, .owner = file};
     file->anchor.type.kind = XCVM_KIND_OPAQUE;
     file->anchor.type.home = XCVM_HOME_STORAGE;
     file->anchor.type.storage = &file->storage;
     file->anchor.next_owned = files->module->owned;
     files->module->owned = &file->anchor;
-    file->next = files->files;
-    files->files = file;
     *mapped = file;
-    return XCVM_OK;
+    return xcc_table_put(files->module, &files->files, location, (intptr_t)file);
 }
 
 static xcvm_status parse_number(const char *text, const char *what, size_t *number, xcvm_error *error)
@@ -123,9 +118,8 @@ xcvm_status xcc_external_data(xcc_external_files *files, const Onnx__TensorProto
     }
     XCVM_CHECK(error, length == bytes, INVALID_MODEL, "external data '%s' has a length of %zu bytes, %zu are needed",
                location, length, bytes);
-    struct xcc_external_file *file = files->files;
-    while (file != NULL && strcmp(file->location, location) != 0)
-        file = file->next;
+    const struct xcc_table_entry *known = xcc_table_lookup(&files->files, location);
+    struct xcc_external_file *file = known != NULL ? (struct xcc_external_file *)(intptr_t)known->value : NULL;
     if (file == NULL)
         XCVM_TRY(map_file(files, location, &file, error));
     XCVM_CHECK(error, offset <= file->count && bytes <= file->count - offset, INVALID_MODEL,

@@ -9,7 +9,7 @@
 typedef struct xcc_external_files {
     xcc_module *module;
     const char *dir; /* that all of them lie in or below; NULL: external data is refused */
-    struct xcc_external_file *files;
+    xcc_table files; /* addresses, by location */
 } xcc_external_files;
 
 /* The `bytes` bytes that the external_data entries of `proto` name. The location must be relative and stay inside the

@@ -202,6 +202,7 @@ static xcvm_status fuse_graph(xcc_module *m, xcc_graph *graph, growth *g)
     for (xcc_node *n = graph->first; n != NULL; n = n->next)
         n->mark = XCC_MARK_NONE;
     for (xcc_node *n = graph->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(m));
         for (size_t i = 0; i < n->body_count; i++)
             XCVM_TRY(fuse_graph(m, n->bodies[i], g));
         g->shape = xcc_member_domain(n, &g->split);

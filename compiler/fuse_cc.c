@@ -1,14 +1,17 @@
 #include "compiler/fuse_cc.h"
+#include "base/clock.h"
 #include "base/threads.h"
 #include "ops/op.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -98,7 +101,9 @@ static xcvm_status split_name(const char *name, char text[NAME_SIZE], char *word
     return XCVM_OK;
 }
 
-static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, pid_t *child, xcvm_error *error)
+/* Runs the compiler; in a process group of its own where it may have to be ended, as it starts others. */
+static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, bool grouped, pid_t *child,
+                         xcvm_error *error)
 {
     const char *flags[XCC_MOST_FLAGS], *name = xcc_cc_name(options);
     char text[NAME_SIZE], *arguments[MOST_WORDS + XCC_MOST_FLAGS + MOST_INPUTS + 8];
@@ -117,25 +122,44 @@ static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, pid_
     arguments[count] = NULL;
     posix_spawn_file_actions_t actions;
     XCVM_CHECK(error, posix_spawn_file_actions_init(&actions) == 0, OUT_OF_MEMORY, "no memory to start %.100s", name);
-    int failed = posix_spawn_file_actions_addopen(&actions, 2, job->messages, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    posix_spawnattr_t attributes;
+    int failed = posix_spawnattr_init(&attributes);
+    const bool initialised = failed == 0;
+    if (failed == 0 && grouped)
+        failed = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     if (failed == 0)
-        failed = posix_spawnp(child, arguments[0], &actions, NULL, arguments, environ);
+        failed = posix_spawn_file_actions_addopen(&actions, 2, job->messages, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (failed == 0)
+        failed = posix_spawnp(child, arguments[0], &actions, &attributes, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
+    if (initialised)
+        posix_spawnattr_destroy(&attributes);
     XCVM_CHECK(error, failed == 0, UNSUPPORTED,
                "kernels cannot be fused for %s: the C compiler %.100s cannot be run: %s", xcc_cc_isa(options), name,
                strerror(failed));
     return XCVM_OK;
 }
 
-/* Waits for the compiler to end. Where the host ignores SIGCHLD, or waits for all children itself, how it ended cannot
- * be known; but it leaves no output if it failed. */
-static bool succeeds(pid_t child, const char *output)
+/* Waits for the compiler to end, and ends it behind the deadline, when *late becomes true. Where the host ignores
+ * SIGCHLD, or waits for all children itself, how it ended cannot be known; but it leaves no output if it failed. */
+static bool succeeds(pid_t child, const char *output, uint64_t deadline_ns, bool *late)
 {
+    static const struct timespec pause = {0, 2000000};
     int state = 0;
-    while (waitpid(child, &state, 0) < 0)
-        if (errno != EINTR)
+    for (;;) {
+        const pid_t ended = waitpid(child, &state, deadline_ns != 0 && !*late ? WNOHANG : 0);
+        if (ended == child)
+            return WIFEXITED(state) && WEXITSTATUS(state) == 0;
+        if (ended < 0 && errno != EINTR)
             return errno == ECHILD && access(output, R_OK) == 0;
-    return WIFEXITED(state) && WEXITSTATUS(state) == 0;
+        if (ended < 0 || deadline_ns == 0)
+            continue;
+        *late = *late || xcvm_clock_ns() >= deadline_ns;
+        if (*late)
+            (void)kill(-child, SIGKILL);
+        else
+            (void)nanosleep(&pause, NULL);
+    }
 }
 
 /* The first lines that the C compiler printed. */
@@ -158,8 +182,10 @@ static xcvm_status say_failure(const xcc_options *options, const xcc_cc_job *job
                           kept != NULL ? "its source is " : "keep-c keeps its source", kept != NULL ? kept : "", text);
 }
 
-xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, xcvm_error *error)
+xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, uint64_t deadline_ns,
+                       xcvm_error *error)
 {
+    bool late = false;
     pid_t children[MOST_JOBS];
     int allowed = xcvm_available_threads();
     size_t side_by_side = allowed < 1 ? 1 : allowed > MOST_JOBS ? MOST_JOBS : (size_t)allowed;
@@ -167,12 +193,17 @@ xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_
     size_t started = 0, ended = 0;
     while (ended < started || (started < count && status == XCVM_OK)) {
         if (started < count && status == XCVM_OK && started - ended < side_by_side) {
-            status = start(options, &jobs[started], &children[started % MOST_JOBS], error);
+            status = start(options, &jobs[started], deadline_ns != 0, &children[started % MOST_JOBS], error);
             if (status == XCVM_OK)
                 started++;
             continue;
         }
-        if (!succeeds(children[ended % MOST_JOBS], jobs[ended].output) && status == XCVM_OK)
+        if (late)
+            (void)kill(-children[ended % MOST_JOBS], SIGKILL);
+        const bool succeeded = succeeds(children[ended % MOST_JOBS], jobs[ended].output, deadline_ns, &late);
+        if (late)
+            status = xcvm_error_set(error, XCVM_OUT_OF_TIME, "the C compiler takes longer than it may");
+        else if (!succeeded && status == XCVM_OK)
             status = say_failure(options, &jobs[ended], error);
         ended++;
     }

@@ -23,7 +23,9 @@ typedef struct xcc_cc_job {
 } xcc_cc_job;
 
 /* Does the jobs, one at a time for each processor that this process may use. UNSUPPORTED if the compiler cannot be run,
- * or fails: then the message has the first lines that it printed. */
-xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, xcvm_error *error);
+ * or fails: then the message has the first lines that it printed. OUT_OF_TIME behind `deadline_ns` (0: none), when what
+ * runs is ended. */
+xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, uint64_t deadline_ns,
+                       xcvm_error *error);
 
 #endif

@@ -1,4 +1,5 @@
 /* The module, its values, and the links between values, nodes and graphs. */
+#include "base/clock.h"
 #include "compiler/fuse.h"
 
 #include <stdio.h>
@@ -11,8 +12,11 @@ xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_erro
     static const xcc_options defaults = {.size = sizeof defaults};
     memset(m, 0, sizeof *m);
     m->options = options != NULL ? options : &defaults;
-    m->allocator = xcvm_allocator_or_default(m->options->allocator);
+    xcvm_budget_begin(&m->budget, m->options->allocator, m->options->memory_limit);
+    m->allocator = &m->budget.allocator;
     m->arena.allocator = m->allocator;
+    m->deadline_ns = m->options->timeout_ns != 0 ? xcc_deadline_within(m, m->options->timeout_ns) : 0;
+    m->key = xcvm_hash_key_make();
     m->error = error;
     m->producer = "";
     XCVM_TRY(xcvm_heap_create(m->allocator, 0, &m->heap, error));
@@ -32,7 +36,41 @@ void xcc_module_release(xcc_module *m)
 
 xcvm_status xcc_out_of_memory(xcc_module *m)
 {
-    return xcvm_error_set(m->error, XCVM_OUT_OF_MEMORY, "the compiler is out of memory");
+    const xcvm_budget *budget = &m->budget;
+    if (budget->refused == 0)
+        return xcvm_error_set(m->error, XCVM_OUT_OF_MEMORY, "the compiler is out of memory");
+    return xcvm_error_set(m->error, XCVM_OUT_OF_MEMORY,
+                          "compiling: %zu bytes more than %zu would go past the memory limit of %zu", budget->refused,
+                          budget->held, budget->limit);
+}
+
+void xcc_name_limit(xcc_module *m, xcvm_status status)
+{
+    if (status == XCVM_OUT_OF_MEMORY && m->budget.refused != 0)
+        xcc_out_of_memory(m);
+    else if (status == XCVM_OUT_OF_TIME)
+        xcc_out_of_time(m);
+}
+
+uint64_t xcc_deadline_within(const xcc_module *m, uint64_t ns)
+{
+    const uint64_t now = xcvm_clock_ns(), then = ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
+    return m->deadline_ns != 0 && m->deadline_ns < then ? m->deadline_ns : then;
+}
+
+xcvm_status xcc_out_of_time(xcc_module *m)
+{
+    return xcvm_error_set(m->error, XCVM_OUT_OF_TIME, "compiling takes longer than its %llu ms",
+                          (unsigned long long)(m->options->timeout_ns / 1000000));
+}
+
+xcvm_status xcc_poll(xcc_module *m)
+{
+    enum { OFTEN = 16 };
+    if (m->deadline_ns == 0 || m->polls++ % OFTEN != 0 || xcvm_clock_ns() < m->deadline_ns)
+        return XCVM_OK;
+    m->polls = 0; /* so that the next call finds out, too */
+    return xcc_out_of_time(m);
 }
 
 void *xcc_alloc(xcc_module *m, size_t bytes)
@@ -53,6 +91,9 @@ const char *xcc_string(xcc_module *m, const char *text, size_t length)
 
 /* ---- Values ---- */
 
+/* Characters of a name that is taken already which are kept in the one that is made from it. */
+enum { MADE_FROM = 200 };
+
 static const char *unique_name(xcc_module *m, const char *name)
 {
     if (!xcc_table_reserve(m, &m->value_names))
@@ -65,13 +106,13 @@ static const char *unique_name(xcc_module *m, const char *name)
             return NULL;
     }
     if (copy == NULL) {
-        size_t length = name != NULL ? strlen(name) : 0;
+        size_t length = name != NULL ? strnlen(name, MADE_FROM) : 0;
         char *made = xcc_alloc(m, length + 24);
         if (made == NULL)
             return NULL;
         uint64_t number = m->value_count;
         do { /* only a model that uses such names itself makes this go round */
-            snprintf(made, length + 24, "%s_%llu", length > 0 ? name : "", (unsigned long long)number);
+            snprintf(made, length + 24, "%.*s_%llu", (int)length, length > 0 ? name : "", (unsigned long long)number);
             entry = xcc_table_find(&m->value_names, made);
             number += UINT64_C(1) << 32;
         } while (entry->name != NULL);

@@ -6,6 +6,8 @@
 #ifndef XCVM_COMPILER_GRAPH_H
 #define XCVM_COMPILER_GRAPH_H
 
+#include "base/budget.h"
+#include "base/hash.h"
 #include "ops/kernel.h"
 #include "xcvm/compiler.h"
 
@@ -80,17 +82,22 @@ struct xcc_graph {
     uint32_t depth;            /* 0 at the top, 1 in its bodies, ... */
 };
 
-/* Names and what they stand for; all in the module's arena. */
+/* Names and what they stand for; all in the module's arena. Models choose the names, so the hash has a key. */
 typedef struct xcc_table {
     struct xcc_table_entry {
         const char *name;
         int64_t value;
     } * at;
     size_t count, capacity;
+    const xcvm_hash_key *key; /* the module's */
 } xcc_table;
 
 struct xcc_module {
-    const xcvm_allocator *allocator;
+    xcvm_budget budget;              /* of all memory that the compilation takes */
+    const xcvm_allocator *allocator; /* the budget's */
+    uint64_t deadline_ns;            /* monotonic clock; 0: none */
+    uint32_t polls;                  /* calls of xcc_poll so far */
+    xcvm_hash_key key;               /* of the tables' hashes */
     xcvm_arena arena;
     xcvm_heap *heap;  /* of folded constants */
     xcc_value *owned; /* values whose storage is of the heap */
@@ -103,9 +110,12 @@ struct xcc_module {
         *symbol_owners; /* the loop's state that symbols[i] was made for, which no other value need agree with */
     size_t symbol_count, symbol_capacity;
     uint32_t value_count;
-    uint64_t changes;     /* that passes have made so far */
-    const char *producer; /* of the model, for metadata */
-    xcc_fusion *fusions;  /* all groups */
+    size_t constant_bytes; /* of all constants but those on the heap: those of the model, above all */
+    size_t copied_bytes;   /* of weights that rules wrote anew */
+    uint64_t folding_ns;   /* that folding has taken so far */
+    uint64_t changes;      /* that passes have made so far */
+    const char *producer;  /* of the model, for metadata */
+    xcc_fusion *fusions;   /* all groups */
     uint32_t fusion_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
     /* For the report: constants that could be narrowed, as packed and as they are; how many are out of range. */
@@ -124,6 +134,14 @@ void xcc_module_release(xcc_module *m);
 /* Zeroed. NULL, with the error set, when there is none. */
 void *xcc_alloc(xcc_module *m, size_t bytes);
 xcvm_status xcc_out_of_memory(xcc_module *m);
+xcvm_status xcc_out_of_time(xcc_module *m);
+/* At the end of what failed with `status`: whoever found memory or time used up may not have known of the limits. */
+void xcc_name_limit(xcc_module *m, xcvm_status status);
+/* Whatever goes on for as long as a model is large calls this every microsecond or so: OUT_OF_TIME behind the deadline.
+ */
+xcvm_status xcc_poll(xcc_module *m);
+/* The deadline, or `ns` nanoseconds from now where that is sooner. */
+uint64_t xcc_deadline_within(const xcc_module *m, uint64_t ns);
 const char *xcc_string(xcc_module *m, const char *text, size_t length);
 /* A new value without type (kind NULL, rank -1). `name` NULL or taken already: a unique one is made from it. */
 xcc_value *xcc_value_create(xcc_graph *g, const char *name);
@@ -133,6 +151,10 @@ xcvm_status xcc_value_rename(xcc_value *v, const char *name);
 struct xcc_table_entry *xcc_table_find(const xcc_table *t, const char *name);
 /* Makes sure that one more entry fits; whoever fills it counts it. */
 bool xcc_table_reserve(xcc_module *m, xcc_table *t);
+/* NULL if the table does not have the name. */
+const struct xcc_table_entry *xcc_table_lookup(const xcc_table *table, const char *name);
+/* Adds the name, which must live as long as the table, or gives it a new value. */
+xcvm_status xcc_table_put(xcc_module *m, xcc_table *table, const char *name, int64_t value);
 /* A constant tensor; `data` is copied unless `lend`, when it must outlive the module. */
 xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
                         const void *data, bool lend);

@@ -10,8 +10,10 @@ static xcvm_status read_model(xcc_importer *imp, const void *bytes, size_t count
 {
     xcc_module *m = imp->m;
     ProtobufCMessage *message;
-    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, &m->arena, &message, m->error));
+    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, m->deadline_ns, &m->arena, &message,
+                                m->error));
     imp->model = (const Onnx__ModelProto *)message;
+    imp->model_bytes = count;
     XCVM_CHECK(m->error, imp->model->graph != NULL, INVALID_MODEL, "the model has no graph");
     const char *name = imp->model->producer_name != NULL ? imp->model->producer_name : "";
     const char *version = imp->model->producer_version != NULL ? imp->model->producer_version : "";
@@ -26,17 +28,14 @@ static xcvm_status read_model(xcc_importer *imp, const void *bytes, size_t count
 
 static xcvm_status read_opsets(xcc_importer *imp, xcc_frame *frame)
 {
-    static const Onnx__OperatorSetIdProto first = {.has_version = 1, .version = 1};
-    static const Onnx__OperatorSetIdProto *const only_first[] = {&first};
     const Onnx__ModelProto *model = imp->model;
-    frame->opsets = model->opset_import;
-    frame->opset_count = model->n_opset_import;
+    XCVM_TRY(xcc_opsets_read(imp->m, model->opset_import, model->n_opset_import, &imp->opsets));
     /* Models of the first versions do not import opsets, there was only one. */
-    if (model->n_opset_import == 0 && model->ir_version < 3) {
-        frame->opsets = (Onnx__OperatorSetIdProto *const *)only_first;
-        frame->opset_count = 1;
-    }
-    XCVM_CHECK(imp->m->error, frame->opset_count > 0, INVALID_MODEL, "the model does not say which opset it uses");
+    if (model->n_opset_import == 0 && model->ir_version < 3)
+        XCVM_TRY(xcc_table_put(imp->m, &imp->opsets, "", 1));
+    XCVM_CHECK(imp->m->error, model->n_opset_import > 0 || imp->opsets.count > 0, INVALID_MODEL,
+               "the model does not say which opset it uses");
+    frame->opsets = &imp->opsets;
     int64_t version = xcc_opset_version(frame, "");
     XCVM_CHECK(imp->m->error, version <= NEWEST_OPSET, UNSUPPORTED, "the model uses opset %lld, %d is the newest known",
                (long long)version, NEWEST_OPSET);
@@ -124,34 +123,40 @@ static xcvm_status bind_outputs(xcc_importer *imp, const xcc_scope *scope, const
     return imp->problem_count > 0 ? XCVM_OK : xcc_graph_set_outputs(m->graph, g->n_output, outputs);
 }
 
-static bool reads(const Onnx__GraphProto *g, const char *name)
+/* Adds the names that a graph's nodes, those of its bodies and its outputs refer to. */
+static xcvm_status list_read_names(xcc_module *m, const Onnx__GraphProto *g, xcc_table *names)
 {
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *node = g->node[i];
+        XCVM_TRY(xcc_poll(m));
         for (size_t k = 0; k < node->n_input; k++)
-            if (strcmp(node->input[k], name) == 0)
-                return true;
+            XCVM_TRY(xcc_table_put(m, names, node->input[k], 0));
         for (size_t k = 0; k < node->n_attribute; k++)
-            if (node->attribute[k]->g != NULL && reads(node->attribute[k]->g, name))
-                return true;
+            if (node->attribute[k]->g != NULL)
+                XCVM_TRY(list_read_names(m, node->attribute[k]->g, names));
     }
     for (size_t i = 0; i < g->n_output; i++)
-        if (g->output[i]->name != NULL && strcmp(g->output[i]->name, name) == 0)
-            return true;
-    return false;
+        if (g->output[i]->name != NULL)
+            XCVM_TRY(xcc_table_put(m, names, g->output[i]->name, 0));
+    return XCVM_OK;
 }
 
 /* An input that nothing reads, or that lends nothing but its element type, may have any shape; ONNX's own cases give
  * such ones another than they declare. */
-static void open_unread_inputs(const xcc_importer *imp)
+static xcvm_status open_unread_inputs(const xcc_importer *imp)
 {
     const xcc_graph *g = imp->m->graph;
+    xcc_table names = {.count = 0};
     for (size_t i = 0; i < g->input_count; i++) {
         xcc_value *v = g->inputs[i];
-        if (v->uses == 0 && v->type.kind == XCVM_KIND_TENSOR &&
-            (xcc_table_lookup(&imp->likes, v->name) != NULL || !reads(imp->model->graph, v->name)))
+        if (v->uses > 0 || v->type.kind != XCVM_KIND_TENSOR)
+            continue;
+        if (names.count == 0)
+            XCVM_TRY(list_read_names(imp->m, imp->model->graph, &names));
+        if (xcc_table_lookup(&imp->likes, v->name) != NULL || xcc_table_lookup(&names, v->name) == NULL)
             v->type.rank = -1;
     }
+    return XCVM_OK;
 }
 
 /* ---- Problems ---- */
@@ -219,15 +224,14 @@ static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t cou
     if ((imp->poison = xcc_alloc(m, sizeof *imp->poison)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     imp->last_problem = &imp->problems;
-    if ((imp->surveyed = xcc_alloc(m, imp->model->n_functions)) == NULL)
-        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(xcc_functions_read(imp));
     XCVM_TRY(xcc_import_survey(imp, &frame, g->node, g->n_node));
     XCVM_TRY(reserve_outputs(imp, g));
     xcc_scope scope = {.graph = m->graph};
     XCVM_TRY(bind_inputs(imp, &scope, g));
     XCVM_TRY(xcc_import_graph(imp, &scope, g));
     XCVM_TRY(bind_outputs(imp, &scope, g));
-    open_unread_inputs(imp);
+    XCVM_TRY(open_unread_inputs(imp));
     return imp->problem_count > 0 ? fail(imp, report, user) : XCVM_OK;
 }
 

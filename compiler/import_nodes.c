@@ -3,7 +3,16 @@
 
 #include <string.h>
 
-enum { DEEPEST_CALL = 32, MOST_INLINED = 1 << 18, SPARE_INPUTS = 8 };
+enum { DEEPEST_CALL = 32, SPARE_INPUTS = 8 };
+
+/* All sparse tensors of a model may have so many bytes, or so many times the model's, when they are dense. */
+enum { DENSE_RATIO = 64 };
+#define DENSE_BYTES ((size_t)64 << 20)
+
+/* What calls of functions may come to: so many nodes more than the model itself has, and of their messages' bytes so
+ * many, or so many times the model's. */
+enum { MOST_INLINED = 1 << 18, INLINED_RATIO = 4 };
+#define INLINED_BYTES ((size_t)256 << 20)
 
 /* ---- Names ---- */
 
@@ -15,24 +24,6 @@ const char *xcc_node_label(const Onnx__NodeProto *node)
         if (node->output[i][0] != '\0')
             return node->output[i];
     return "";
-}
-
-const struct xcc_table_entry *xcc_table_lookup(const xcc_table *table, const char *name)
-{
-    if (table->capacity == 0)
-        return NULL;
-    const struct xcc_table_entry *entry = xcc_table_find(table, name);
-    return entry->name != NULL ? entry : NULL;
-}
-
-xcvm_status xcc_table_put(xcc_module *m, xcc_table *table, const char *name, int64_t value)
-{
-    if (!xcc_table_reserve(m, table))
-        return XCVM_OUT_OF_MEMORY;
-    struct xcc_table_entry *entry = xcc_table_find(table, name);
-    table->count += entry->name == NULL;
-    *entry = (struct xcc_table_entry){name, value};
-    return XCVM_OK;
 }
 
 bool xcc_scope_find(const xcc_scope *scope, const char *name, xcc_value **value)
@@ -58,34 +49,8 @@ const char *xcc_domain(const char *domain) { return domain == NULL || strcmp(dom
 
 int64_t xcc_opset_version(const xcc_frame *frame, const char *domain)
 {
-    int64_t version = 0;
-    for (size_t i = 0; i < frame->opset_count; i++)
-        if (strcmp(xcc_domain(frame->opsets[i]->domain), domain) == 0 && frame->opsets[i]->version > version)
-            version = frame->opsets[i]->version;
-    return version;
-}
-
-/* Whether both name the same overload, or none. The fields came with later versions of the messages. */
-static bool same_overload(const Onnx__FunctionProto *f, const Onnx__NodeProto *node)
-{
-    enum { FUNCTION_OVERLOAD = 13, NODE_OVERLOAD = 8 };
-    const uint8_t *a = NULL, *b = NULL;
-    size_t a_count = 0, b_count = 0;
-    unsigned first = 0, second = 0;
-    xcc_message_unknown(&f->base, FUNCTION_OVERLOAD, &first, &a, &a_count);
-    xcc_message_unknown(&node->base, NODE_OVERLOAD, &second, &b, &b_count);
-    return a_count == b_count && (a_count == 0 || memcmp(a, b, a_count) == 0);
-}
-
-const Onnx__FunctionProto *xcc_function_find(const xcc_importer *imp, const Onnx__NodeProto *node)
-{
-    for (size_t i = 0; i < imp->model->n_functions; i++) {
-        const Onnx__FunctionProto *f = imp->model->functions[i];
-        if (f->name != NULL && strcmp(f->name, node->op_type) == 0 &&
-            strcmp(xcc_domain(f->domain), xcc_domain(node->domain)) == 0 && same_overload(f, node))
-            return f;
-    }
-    return NULL;
+    const struct xcc_table_entry *entry = xcc_table_lookup(frame->opsets, domain);
+    return entry != NULL ? entry->value : 0;
 }
 
 /* ---- Problems ---- */
@@ -133,29 +98,24 @@ static xcvm_status check_operator(xcc_importer *imp, const xcc_frame *frame, con
     return XCVM_OK;
 }
 
-static xcvm_status survey_function(xcc_importer *imp, const Onnx__FunctionProto *f, const xcc_frame *caller)
+static xcvm_status survey_function(xcc_importer *imp, xcc_function *f, const xcc_frame *caller)
 {
-    size_t index = 0;
-    while (imp->model->functions[index] != f)
-        index++;
-    if (imp->surveyed[index])
+    if (f->surveyed)
         return XCVM_OK;
-    imp->surveyed[index] = true;
+    f->surveyed = true;
     /* A chain of calls that is too deep is refused where it is imported. */
     if (caller->depth >= DEEPEST_CALL)
         return XCVM_OK;
-    xcc_frame frame = {.caller = caller,
-                       .function = f,
-                       .opsets = f->opset_import,
-                       .opset_count = f->n_opset_import,
-                       .depth = caller->depth + 1};
-    return xcc_import_survey(imp, &frame, f->node, f->n_node);
+    XCVM_TRY(xcc_function_open(imp, f));
+    xcc_frame frame = {.caller = caller, .function = f, .opsets = &f->opsets, .depth = caller->depth + 1};
+    return xcc_import_survey(imp, &frame, f->proto->node, f->proto->n_node);
 }
 
 xcvm_status xcc_import_survey(xcc_importer *imp, const xcc_frame *frame, Onnx__NodeProto *const *nodes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const Onnx__NodeProto *node = nodes[i];
+        XCVM_TRY(xcc_poll(imp->m));
         XCVM_CHECK(imp->m->error, node->op_type != NULL && node->op_type[0] != '\0', INVALID_MODEL,
                    "node '%s' has no operator", xcc_node_label(node));
         for (size_t k = 0; k < node->n_attribute; k++) {
@@ -166,7 +126,8 @@ xcvm_status xcc_import_survey(xcc_importer *imp, const xcc_frame *frame, Onnx__N
                 XCVM_TRY(xcc_import_survey(imp, frame, a->graphs[j]->node, a->graphs[j]->n_node));
         }
         const char *domain = xcc_domain(node->domain);
-        const Onnx__FunctionProto *f = xcc_function_find(imp, node);
+        xcc_function *f;
+        XCVM_TRY(xcc_function_find(imp, node, &f));
         if (f != NULL)
             XCVM_TRY(survey_function(imp, f, frame));
         else if (check_operator(imp, frame, node) != XCVM_OK)
@@ -201,21 +162,36 @@ static xcvm_status gather_inputs(xcc_lowering *n, bool *poisoned)
     return XCVM_OK;
 }
 
-static xcvm_status inline_function(xcc_lowering *n, const Onnx__FunctionProto *f)
+/* Counts a call of a function, whose nodes, names and constants are there once more for each. */
+static xcvm_status count_call(xcc_importer *imp, const xcc_function *f)
+{
+    xcvm_error *error = imp->m->error;
+    const size_t most =
+        imp->model_bytes / INLINED_RATIO < INLINED_BYTES ? INLINED_BYTES : imp->model_bytes * INLINED_RATIO;
+    imp->inlined += f->proto->n_node;
+    XCVM_CHECK(error, imp->inlined <= MOST_INLINED + imp->model->graph->n_node, UNSUPPORTED,
+               "the calls of the model's functions come to more than %zu nodes",
+               MOST_INLINED + imp->model->graph->n_node);
+    XCVM_CHECK(error, f->bytes <= most - imp->inlined_bytes, UNSUPPORTED,
+               "the calls of the model's functions come to more than %zu bytes", most);
+    imp->inlined_bytes += f->bytes;
+    return XCVM_OK;
+}
+
+static xcvm_status inline_function(xcc_lowering *n, xcc_function *function)
 {
     xcc_importer *imp = n->importer;
     const xcc_frame *caller = imp->frame;
+    const Onnx__FunctionProto *f = function->proto;
     XCC_NEED(n, caller->depth < DEEPEST_CALL, INVALID_MODEL, "functions call each other deeper than %d, or in a circle",
              DEEPEST_CALL);
     XCC_NEED(n, n->input_count <= f->n_input && n->output_count <= f->n_output, INVALID_MODEL,
              "the function has %zu operands and %zu results, the node %zu and %zu", f->n_input, f->n_output,
              n->input_count, n->output_count);
-    xcc_frame frame = {.caller = caller,
-                       .function = f,
-                       .opsets = f->opset_import,
-                       .opset_count = f->n_opset_import,
-                       .call = n,
-                       .depth = caller->depth + 1};
+    XCVM_TRY(count_call(imp, function));
+    XCVM_TRY(xcc_function_open(imp, function));
+    xcc_frame frame = {
+        .caller = caller, .function = function, .opsets = &function->opsets, .call = n, .depth = caller->depth + 1};
     xcc_scope scope = {.graph = n->scope->graph};
     for (size_t i = 0; i < f->n_input; i++)
         XCVM_TRY(xcc_scope_bind(imp, &scope, f->input[i], xcc_input(n, i), "the function's operand"));
@@ -247,7 +223,7 @@ static void ignore_annotations(xcc_lowering *n)
         xcc_attribute_ignore(n, names[i]);
 }
 
-static xcvm_status lower_node(xcc_lowering *n, const Onnx__FunctionProto *f)
+static xcvm_status lower_node(xcc_lowering *n, xcc_function *f)
 {
     XCVM_TRY(xcc_attributes_resolve(n));
     if (f != NULL)
@@ -264,16 +240,16 @@ static xcvm_status lower_node(xcc_lowering *n, const Onnx__FunctionProto *f)
 static xcvm_status import_node(xcc_importer *imp, xcc_scope *scope, const Onnx__NodeProto *node)
 {
     xcc_module *m = imp->m;
-    imp->inlined += imp->frame->caller != NULL;
-    XCVM_CHECK(m->error, imp->inlined <= MOST_INLINED, UNSUPPORTED, "the model's functions come to more than %d nodes",
-               MOST_INLINED);
+    XCVM_TRY(xcc_poll(m));
     const char *domain = xcc_domain(node->domain);
     xcc_lowering n = {.importer = imp, .m = m, .scope = scope, .proto = node, .first_id = m->value_count};
+    n.number = ++imp->lowerings;
     n.b = (xcc_builder){.graph = scope->graph, .name = xcc_node_label(node), .origin = node->op_type};
     n.version = xcc_opset_version(imp->frame, domain);
     bool poisoned;
     XCVM_TRY(gather_inputs(&n, &poisoned));
-    const Onnx__FunctionProto *f = xcc_function_find(imp, node);
+    xcc_function *f;
+    XCVM_TRY(xcc_function_find(imp, node, &f));
     if (f == NULL) {
         n.op = xcc_operator_find(domain, node->op_type);
         /* The survey has noted these. */
@@ -308,6 +284,15 @@ xcvm_status xcc_import_nodes(xcc_importer *imp, xcc_scope *scope, Onnx__NodeProt
 
 /* ---- Graphs ---- */
 
+xcvm_status xcc_sparse_read(xcc_importer *imp, const Onnx__SparseTensorProto *proto, xcc_tensor *tensor)
+{
+    xcc_module *m = imp->m;
+    const size_t most = imp->model_bytes / DENSE_RATIO < DENSE_BYTES ? DENSE_BYTES : imp->model_bytes * DENSE_RATIO;
+    XCVM_TRY(xcc_sparse_tensor_read(proto, &m->arena, &imp->files, most - imp->dense_bytes, tensor, m->error));
+    imp->dense_bytes += tensor->bytes;
+    return XCVM_OK;
+}
+
 static xcvm_status bind_tensor(xcc_importer *imp, xcc_scope *scope, const char *name, const xcc_tensor *t)
 {
     xcc_value *v = xcc_constant(scope->graph, name, t->dtype, t->rank, t->dims, t->data, true);
@@ -320,14 +305,15 @@ xcvm_status xcc_import_graph(xcc_importer *imp, xcc_scope *scope, const Onnx__Gr
 {
     xcc_module *m = imp->m;
     for (size_t i = 0; i < graph->n_initializer + graph->n_sparse_initializer; i++) {
+        XCVM_TRY(xcc_poll(m));
         bool sparse = i >= graph->n_initializer;
         const Onnx__SparseTensorProto *s = sparse ? graph->sparse_initializer[i - graph->n_initializer] : NULL;
         const Onnx__TensorProto *proto = sparse ? s->values : graph->initializer[i];
         XCVM_CHECK(m->error, proto != NULL && proto->name != NULL && proto->name[0] != '\0', INVALID_MODEL,
                    "initializer %zu of graph '%s' has no name", i, graph->name != NULL ? graph->name : "");
         xcc_tensor t;
-        xcvm_status status = sparse ? xcc_sparse_tensor_read(s, &m->arena, &imp->files, &t, m->error)
-                                    : xcc_tensor_read(proto, &m->arena, &imp->files, &t, m->error);
+        xcvm_status status =
+            sparse ? xcc_sparse_read(imp, s, &t) : xcc_tensor_read(proto, &m->arena, &imp->files, &t, m->error);
         if (status != XCVM_OK) {
             xcvm_error_prefix(m->error, "initializer '%s'", proto->name);
             return status;

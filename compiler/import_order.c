@@ -80,6 +80,7 @@ static xcvm_status visit_body(sorter *s, const locals *outer, const Onnx__GraphP
         for (size_t k = 0; k < g->node[i]->n_output; k++)
             XCVM_TRY(xcc_table_put(m, &l.names, g->node[i]->output[k], 0));
     for (size_t i = 0; i < g->n_node; i++) {
+        XCVM_TRY(xcc_poll(m));
         for (size_t k = 0; k < g->node[i]->n_input; k++)
             XCVM_TRY(use_in_body(s, &l, g->node[i]->input[k]));
         XCVM_TRY(visit_node_bodies(s, &l, g->node[i]));
@@ -107,6 +108,7 @@ static xcvm_status collect_edges(sorter *s)
     xcc_module *m = s->imp->m;
     for (size_t i = 0; i < s->count; i++) {
         const Onnx__NodeProto *node = s->nodes[i];
+        XCVM_TRY(xcc_poll(m));
         s->starts[i] = s->edge_count;
         for (size_t k = 0; k < node->n_input; k++) {
             const char *name = node->input[k];

@@ -338,6 +338,7 @@ static void forget_types(xcc_graph *g)
 static xcvm_status infer_graph(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(g->module));
         if (n->kind == XCC_LOOP)
             XCVM_TRY(xcc_loop_infer_body(n));
         else

@@ -125,6 +125,11 @@ xcvm_status xcc_lifetimes_find(xcc_graph *g, xcc_lifetimes *l)
     if (l->at == NULL)
         return xcc_out_of_memory(m);
     for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+        xcvm_status status = xcc_poll(m);
+        if (status != XCVM_OK) {
+            xcc_lifetimes_release(m, l);
+            return status;
+        }
         size_t outputs = xcc_node_output_count(n);
         for (size_t i = 0; i < outputs; i++) {
             xcc_value *v = xcc_node_output(n, i);

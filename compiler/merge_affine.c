@@ -27,7 +27,8 @@ static size_t elements_from(const xcvm_value *v, int axis)
 static bool describe_conv(xcc_node *n, product *p)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
-    if (a->activation != XCVM_ACTIVATION_none || a->z != NULL || a->w->rank < 3 || !xcvm_dims_known(a->w))
+    if (a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->z != NULL || a->w->rank < 3 ||
+        !xcvm_dims_known(a->w))
         return false;
     size_t channels = (size_t)a->w->dims[0];
     *p = (product){n,        xcc_value_of(a->w),     xcc_value_of(a->b), 1,
@@ -141,6 +142,12 @@ static xcc_value *scaled_weights(xcc_module *m, const product *p, const double *
     return w;
 }
 
+/* Whether the product's bias, and where it is to be scaled its weights, may be written anew. */
+static bool may_copy(xcc_module *m, const product *p, bool scales)
+{
+    return xcc_may_copy(m, p->channels * sizeof(double) + (scales ? p->w->type.bytes : 0));
+}
+
 /* y = product * scale + shift, per channel. `scale` may be NULL. */
 static bool apply_affine(xcc_rewrite *r, xcc_node *n, const product *p, const double *scale, const double *shift)
 {
@@ -196,7 +203,7 @@ static bool batch_normalization(xcc_rewrite *r, xcc_node *n)
         !xcc_is_constant(xcc_value_of(a->scale)) || !xcc_is_constant(xcc_value_of(a->b)) ||
         !xcc_is_constant(xcc_value_of(a->mean)) || !xcc_is_constant(xcc_value_of(a->var)) ||
         !find_product(xcc_value_of(a->x), true, &p) || (p.axis < 0 && a->x->rank != 2) ||
-        xcvm_element_count(a->scale) != p.channels)
+        xcvm_element_count(a->scale) != p.channels || !may_copy(r->m, &p, true))
         return false;
     double *scale = xcc_alloc(r->m, 2 * p.channels * sizeof *scale), *shift = scale + p.channels;
     if (scale == NULL)
@@ -219,7 +226,7 @@ static bool arithmetic(xcc_rewrite *r, xcc_node *n)
         xcc_value *x = xcc_node_input(n, i), *by = xcc_node_input(n, 1 - i);
         product p;
         if (!xcc_is_constant(by) || !xcc_is_float(by) || !find_product(x, !adds, &p) || !xcc_same_type(x, y) ||
-            !is_per_channel(&by->type, &y->type, p.axis, p.channels))
+            !is_per_channel(&by->type, &y->type, p.axis, p.channels) || !may_copy(r->m, &p, !adds))
             continue;
         double *scale = xcc_alloc(r->m, 2 * p.channels * sizeof *scale), *shift = scale + p.channels;
         if (scale == NULL)

@@ -33,8 +33,9 @@ static xcvm_status find_dir(xcc_model_file *file, const char *path, xcvm_error *
 }
 
 /* Into memory that doubles when it is full; file->count is its size until the end, and then cut down. */
-static xcvm_status read_all(xcc_model_file *file, int fd, const char *path, xcvm_error *error)
+static xcvm_status read_all(xcc_model_file *file, int fd, const char *path, xcc_module *m)
 {
+    xcvm_error *error = m->error;
     size_t used = 0, capacity = 1 << 16;
     char *bytes = xcvm_allocate(file->allocator, capacity);
     if (bytes == NULL)
@@ -49,6 +50,11 @@ static xcvm_status read_all(xcc_model_file *file, int fd, const char *path, xcvm
                 return out_of_memory(path, error);
             bytes = larger;
             capacity *= 2;
+        }
+        xcvm_status status = xcc_poll(m);
+        if (status != XCVM_OK) {
+            xcvm_deallocate(file->allocator, bytes, capacity);
+            return status;
         }
         ssize_t got = read(fd, bytes + used, capacity - used);
         if (got < 0 && errno == EINTR)
@@ -68,15 +74,16 @@ static xcvm_status read_all(xcc_model_file *file, int fd, const char *path, xcvm
     }
 }
 
-static xcvm_status read_file(xcc_model_file *file, int fd, const char *path, xcvm_error *error)
+static xcvm_status read_file(xcc_model_file *file, int fd, const char *path, xcc_module *m)
 {
+    xcvm_error *error = m->error;
     struct stat info;
     if (fstat(fd, &info) != 0)
         return fail(path, errno, error);
     if (S_ISDIR(info.st_mode))
         return fail(path, EISDIR, error);
     if (!S_ISREG(info.st_mode) || info.st_size == 0)
-        return read_all(file, fd, path, error);
+        return read_all(file, fd, path, m);
     void *mapping = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (mapping == MAP_FAILED)
         return fail(path, errno, error);
@@ -86,14 +93,14 @@ static xcvm_status read_file(xcc_model_file *file, int fd, const char *path, xcv
     return XCVM_OK;
 }
 
-xcvm_status xcc_model_file_open(xcc_model_file *file, const char *path, const xcvm_allocator *allocator,
-                                xcvm_error *error)
+xcvm_status xcc_model_file_open(xcc_model_file *file, const char *path, xcc_module *m)
 {
-    *file = (xcc_model_file){.allocator = xcvm_allocator_or_default(allocator)};
+    xcvm_error *error = m->error;
+    *file = (xcc_model_file){.allocator = m->allocator};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail(path, errno, error);
-    xcvm_status status = read_file(file, fd, path, error);
+    xcvm_status status = read_file(file, fd, path, m);
     close(fd);
     if (status == XCVM_OK)
         status = find_dir(file, path, error);

@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_MODEL_FILE_H
 #define XCVM_COMPILER_MODEL_FILE_H
 
-#include "base/allocator.h"
+#include "compiler/graph.h"
 
 typedef struct xcc_model_file {
     const xcvm_allocator *allocator;
@@ -13,10 +13,9 @@ typedef struct xcc_model_file {
     size_t dir_bytes;
 } xcc_model_file;
 
-/* Maps a regular file, reads anything else (a pipe) to its end. IO if it cannot be read. */
-xcvm_status xcc_model_file_open(xcc_model_file *file, const char *path, const xcvm_allocator *allocator,
-                                xcvm_error *error);
-/* May be called again. */
+/* Maps a regular file, reads anything else (a pipe) to its end, into memory of the module. IO if it cannot be read. */
+xcvm_status xcc_model_file_open(xcc_model_file *file, const char *path, xcc_module *m);
+/* Before the module is released. May be called again. */
 void xcc_model_file_close(xcc_model_file *file);
 
 #endif

@@ -8,10 +8,7 @@
 /* The entry of a name, or the free one where it belongs; the table has room. */
 struct xcc_table_entry *xcc_table_find(const xcc_table *t, const char *name)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (const char *c = name; *c != '\0'; c++)
-        hash = (hash ^ (uint8_t)*c) * UINT64_C(1099511628211);
-    size_t i = (size_t)(hash ^ hash >> 32) & (t->capacity - 1);
+    size_t i = (size_t)xcvm_hash(t->key, name, strlen(name)) & (t->capacity - 1);
     while (t->at[i].name != NULL && strcmp(t->at[i].name, name) != 0)
         i = (i + 1) & (t->capacity - 1);
     return &t->at[i];
@@ -22,7 +19,7 @@ bool xcc_table_reserve(xcc_module *m, xcc_table *t)
 {
     if (t->count + 1 <= t->capacity / 2)
         return true;
-    xcc_table larger = {.count = t->count, .capacity = t->capacity > 0 ? t->capacity * 2 : 64};
+    xcc_table larger = {.count = t->count, .capacity = t->capacity > 0 ? t->capacity * 2 : 16, .key = &m->key};
     larger.at = xcc_alloc(m, larger.capacity * sizeof *larger.at);
     if (larger.at == NULL)
         return false;
@@ -31,6 +28,24 @@ bool xcc_table_reserve(xcc_module *m, xcc_table *t)
             *xcc_table_find(&larger, t->at[i].name) = t->at[i];
     *t = larger;
     return true;
+}
+
+const struct xcc_table_entry *xcc_table_lookup(const xcc_table *table, const char *name)
+{
+    if (table->capacity == 0)
+        return NULL;
+    const struct xcc_table_entry *entry = xcc_table_find(table, name);
+    return entry->name != NULL ? entry : NULL;
+}
+
+xcvm_status xcc_table_put(xcc_module *m, xcc_table *table, const char *name, int64_t value)
+{
+    if (!xcc_table_reserve(m, table))
+        return XCVM_OUT_OF_MEMORY;
+    struct xcc_table_entry *entry = xcc_table_find(table, name);
+    table->count += entry->name == NULL;
+    *entry = (struct xcc_table_entry){name, value};
+    return XCVM_OK;
 }
 
 /* ---- Symbols ---- */

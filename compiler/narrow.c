@@ -1,6 +1,6 @@
-/* Constant weights in types of fewer bits, where the instructions that read them take it: products of few rows wait for
- * their weights from memory, and half as many bytes come in half the time. Where the model's owner asked for halves,
- * tables of which rows alone are read become halves too, and the rows are cast. */
+/* Constant weights in types of fewer bits, if the model's owner asked for it, where the instructions that read them
+ * take it: products of few rows wait for their weights from memory, and half as many bytes come in half the time. For
+ * halves, tables of which rows alone are read become halves too, and the rows are cast. */
 #include "compiler/rewrite.h"
 
 #include "base/element.h"
@@ -11,10 +11,7 @@
 
 enum {
     /* Bytes of a table that are worth an instruction more. */
-    TABLE = 1 << 16,
-    /* Bytes of a matrix that no cache holds along with the rest of a program, so that every run reads it from memory:
-     * where the model's owner says nothing, it becomes f24. Filters do not, as deep networks amplify their rounding. */
-    LARGE = 4 << 20
+    TABLE = 1 << 16
 };
 
 static bool is_weight(const xcc_use *u)
@@ -69,21 +66,17 @@ static xcvm_status gather_halves(xcc_module *m, xcc_node *gather, xcc_value *hal
     return r.status;
 }
 
-/* The type for a constant with the first of its uses as a weight; `table`: nothing but Gather reads it. */
-static xcvm_dtype choose(const xcc_module *m, const xcc_use *use, bool table)
+/* The type for a constant; `table`: nothing but Gather reads it. */
+static xcvm_dtype choose(const xcc_module *m, bool table)
 {
-    const xcvm_dtype asked = m->options->weights;
-    const bool matrix =
-        !table && !xcc_is(use->node, XCVM_OP_BlockedConv) && !xcc_is(use->node, XCVM_OP_BlockedConvTranspose);
-    if (asked == XCVM_NO_DTYPE)
-        return matrix && use->value->type.bytes >= LARGE ? XCVM_F24 : XCVM_F32;
+    const xcvm_dtype asked = m->options->weights != XCVM_NO_DTYPE ? m->options->weights : XCVM_F32;
     return table && asked == XCVM_F24 ? XCVM_F32 : asked;
 }
 
 static xcvm_status narrow(xcc_module *m, const xcc_use *use, bool table)
 {
     xcc_value *v = use->value;
-    const xcvm_dtype dtype = choose(m, use, table);
+    const xcvm_dtype dtype = choose(m, table);
     m->weight_bytes_before += v->type.bytes;
     if (dtype == XCVM_F32) {
         m->weight_bytes_after += v->type.bytes;
@@ -113,6 +106,7 @@ static xcvm_status narrow(xcc_module *m, const xcc_use *use, bool table)
 static xcvm_status walk(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(g->module));
         for (size_t i = 0; n->kind == XCC_INSTRUCTION && i < xcc_node_input_count(n); i++) {
             const xcc_use *u = &n->uses[i];
             const xcc_value *v = u->value;

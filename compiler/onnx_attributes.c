@@ -1,7 +1,7 @@
 #include "compiler/lower/lower.h"
 
-/* Numbers of fields that came with later versions of the messages. */
-enum { FUNCTION_ATTRIBUTE_DEFAULTS = 11 };
+/* So many attributes are looked through one by one. */
+enum { FEW = 16 };
 
 typedef Onnx__AttributeProto__AttributeType attribute_type;
 #define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
@@ -29,24 +29,16 @@ static attribute_type type_of(const Onnx__AttributeProto *a)
                               : TYPE(INTS);
 }
 
-/* The default that the function itself has for an attribute, if any. */
-static xcvm_status function_default(xcc_lowering *n, const Onnx__FunctionProto *function, const char *name,
-                                    const Onnx__AttributeProto **found)
+/* The index of an attribute; n->attribute_count if there is none of that name. */
+static size_t index_of(const xcc_lowering *n, const char *name)
 {
-    const uint8_t *bytes;
-    size_t count;
-    unsigned next = 0;
-    while (xcc_message_unknown(&function->base, FUNCTION_ATTRIBUTE_DEFAULTS, &next, &bytes, &count)) {
-        ProtobufCMessage *message;
-        XCVM_TRY(
-            xcc_message_unpack(&onnx__attribute_proto__descriptor, bytes, count, &n->m->arena, &message, n->m->error));
-        const Onnx__AttributeProto *a = (const Onnx__AttributeProto *)message;
-        if (a->name != NULL && strcmp(a->name, name) == 0) {
-            *found = a;
-            return XCVM_OK;
-        }
-    }
-    return XCVM_OK;
+    const struct xcc_table_entry *entry = xcc_table_lookup(&n->attribute_names, name);
+    if (entry != NULL)
+        return (size_t)entry->value;
+    size_t i = n->attribute_names.count > 0 ? n->attribute_count : 0;
+    while (i < n->attribute_count && strcmp(n->attributes[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 xcvm_status xcc_attributes_resolve(xcc_lowering *n)
@@ -58,23 +50,23 @@ xcvm_status xcc_attributes_resolve(xcc_lowering *n)
     for (size_t i = 0; i < n->proto->n_attribute; i++) {
         const Onnx__AttributeProto *a = n->proto->attribute[i];
         XCC_NEED(n, a->name != NULL && a->name[0] != '\0', INVALID_MODEL, "attribute %zu has no name", i);
-        for (size_t k = 0; k < n->attribute_count; k++)
-            XCC_NEED(n, strcmp(n->attributes[k].name, a->name) != 0, INVALID_MODEL, "attribute '%s' is given twice",
-                     a->name);
+        XCC_NEED(n, index_of(n, a->name) == n->attribute_count, INVALID_MODEL, "attribute '%s' is given twice",
+                 a->name);
         const char *name = a->name;
         if (a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0') {
             XCC_NEED(n, frame->call != NULL, INVALID_MODEL,
                      "attribute '%s' refers to one of a function, but the node is in none", name);
-            const Onnx__AttributeProto *given = NULL;
-            for (size_t k = 0; k < frame->call->attribute_count; k++)
-                if (strcmp(frame->call->attributes[k].name, a->ref_attr_name) == 0)
-                    given = frame->call->attributes[k].proto;
-            if (given == NULL)
-                XCVM_TRY(function_default(n, frame->function, a->ref_attr_name, &given));
-            if (given == NULL)
+            const size_t given = index_of(frame->call, a->ref_attr_name);
+            const struct xcc_table_entry *own = xcc_table_lookup(&frame->function->defaults, a->ref_attr_name);
+            if (given < frame->call->attribute_count)
+                a = frame->call->attributes[given].proto;
+            else if (own != NULL)
+                a = (const Onnx__AttributeProto *)(intptr_t)own->value;
+            else
                 continue;
-            a = given;
         }
+        if (n->proto->n_attribute > FEW)
+            XCVM_TRY(xcc_table_put(n->m, &n->attribute_names, name, (int64_t)n->attribute_count));
         n->attributes[n->attribute_count++] = (xcc_attribute){.name = name, .proto = a};
     }
     return XCVM_OK;
@@ -90,12 +82,11 @@ xcvm_status xcc_attributes_check(const xcc_lowering *n)
 
 const Onnx__AttributeProto *xcc_attribute_find(xcc_lowering *n, const char *name)
 {
-    for (size_t i = 0; i < n->attribute_count; i++)
-        if (strcmp(n->attributes[i].name, name) == 0) {
-            n->attributes[i].used = true;
-            return n->attributes[i].proto;
-        }
-    return NULL;
+    const size_t i = index_of(n, name);
+    if (i == n->attribute_count)
+        return NULL;
+    n->attributes[i].used = true;
+    return n->attributes[i].proto;
 }
 
 void xcc_attribute_ignore(xcc_lowering *n, const char *name) { (void)xcc_attribute_find(n, name); }

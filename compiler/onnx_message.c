@@ -1,11 +1,24 @@
 #include "compiler/onnx_message.h"
+#include "base/clock.h"
 #include "compiler/wire.h"
 
 #include <limits.h>
 
 enum { DEEPEST_MESSAGE = 100, DEEPEST_GRAPH = 32 };
 
-static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcc_wire wire, int depth, int graphs,
+/* A deadline, and how often it was asked for. */
+typedef struct timer {
+    uint64_t deadline_ns;
+    uint32_t polls;
+} timer;
+
+static bool is_late(timer *t)
+{
+    enum { OFTEN = 256 };
+    return t->deadline_ns != 0 && t->polls++ % OFTEN == 0 && xcvm_clock_ns() >= t->deadline_ns;
+}
+
+static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcc_wire wire, int depth, int graphs, timer *t,
                         xcvm_error *error)
 {
     graphs += descriptor == &onnx__graph_proto__descriptor;
@@ -18,6 +31,7 @@ static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcc_wire w
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
         if (!more)
             return XCVM_OK;
+        XCVM_CHECK(error, !is_late(t), OUT_OF_TIME, "the deadline has passed");
         const ProtobufCFieldDescriptor *known =
             protobuf_c_message_descriptor_get_field(descriptor, (unsigned)field.number);
         if (known == NULL || known->type != PROTOBUF_C_TYPE_MESSAGE)
@@ -30,7 +44,7 @@ static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcc_wire w
                        known->name);
             seen |= bit;
         }
-        XCVM_TRY(scan(known->descriptor, field.inside, depth + 1, graphs, error));
+        XCVM_TRY(scan(known->descriptor, field.inside, depth + 1, graphs, t, error));
     }
 }
 
@@ -47,7 +61,8 @@ _Static_assert(sizeof(block) == 16, "blocks must keep the arena's alignment");
 typedef struct pool {
     xcvm_arena *arena;
     block *free[CLASSES];
-    bool exhausted;
+    timer timer;
+    bool exhausted, late;
 } pool;
 
 static unsigned size_class(size_t bytes)
@@ -61,6 +76,9 @@ static unsigned size_class(size_t bytes)
 static void *pool_allocate(void *data, size_t bytes)
 {
     pool *p = data;
+    p->late = p->late || is_late(&p->timer);
+    if (p->late)
+        return NULL;
     /* Every block of a class holds at least the smallest size of it. */
     unsigned class = size_class(bytes);
     if ((size_t)1 << class < bytes)
@@ -91,14 +109,15 @@ static void pool_free(void *data, void *memory)
 }
 
 xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t count,
-                               xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error)
+                               uint64_t deadline_ns, xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error)
 {
     XCVM_CHECK(error, count <= INT_MAX, INVALID_MODEL,
                "%zu bytes: a protobuf message has less than 2 GB; larger weights belong in external data", count);
-    XCVM_TRY(scan(descriptor, xcc_wire_of(bytes, count), 1, 0, error));
-    pool p = {.arena = arena};
+    pool p = {.arena = arena, .timer = {deadline_ns, 0}};
+    XCVM_TRY(scan(descriptor, xcc_wire_of(bytes, count), 1, 0, &p.timer, error));
     ProtobufCAllocator allocator = {pool_allocate, pool_free, &p};
     *message = protobuf_c_message_unpack(descriptor, &allocator, count, count > 0 ? bytes : (const uint8_t *)"");
+    XCVM_CHECK(error, !p.late, OUT_OF_TIME, "the deadline has passed");
     XCVM_CHECK(error, !p.exhausted, OUT_OF_MEMORY, "no memory for a message of %zu bytes", count);
     XCVM_CHECK(error, *message != NULL, INVALID_MODEL, "the file is no %s", descriptor->name);
     return XCVM_OK;

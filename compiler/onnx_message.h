@@ -8,9 +8,11 @@
 
 /* Unpacks a message of `descriptor` into `arena`, with which it lives. Refused beforehand, as INVALID_MODEL: bytes that
  * are no protobuf, messages nested deeper than 100 or graphs deeper than 32, and single submessages that are given
- * twice, which protobuf would merge. Memory taken is proportional to `count`. */
+ * twice, which protobuf would merge. Memory taken is proportional to `count`. OUT_OF_TIME behind `deadline_ns` (0:
+ * none).
+ */
 xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t count,
-                               xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error);
+                               uint64_t deadline_ns, xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error);
 /* Fields that this version of the messages does not know are kept as they were. Gives the bytes of the next one with
  * that number, from *next on (0 at first); false if there is none. */
 bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsigned *next, const uint8_t **bytes,

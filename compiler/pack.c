@@ -11,23 +11,23 @@
 enum {
     /* Up to so many columns, a product is inner products, for which the constant lies well. */
     FEW_COLUMNS = 8,
+    /* Outputs of a position of a ConvTranspose, all squares' positions counted, that make one block of channels. */
+    MOST_SPREAD = 16,
     /* A constant of more bytes is not kept twice, for products and for something else. */
-    LARGE = 1 << 20
+    LARGE = 1 << 20,
+    /* How often a constant is kept, at most: scaled by this many numbers. */
+    MOST_WAYS = 8
 };
 
 float *xcc_pack_floats(xcc_rewrite *r, int rank, const int64_t *dims, xcc_value **constant)
 {
-    size_t count, bytes;
-    if (!xcvm_tensor_size(XCVM_F32, rank, dims, &count, &bytes)) {
-        r->status = xcvm_error_set(r->m->error, XCVM_OUT_OF_MEMORY, "a packed constant is too large");
+    *constant = xcc_constant_blank(r->m->graph, XCVM_F32, rank, dims);
+    if (*constant == NULL) {
+        r->status = r->m->error->status;
         return NULL;
     }
-    /* One constant or the other may be empty, but its memory is not. */
-    float *room = xcc_alloc(r->m, bytes + 1);
-    *constant = room != NULL ? xcc_constant(r->m->graph, NULL, XCVM_F32, rank, dims, room, true) : NULL;
-    if (*constant == NULL)
-        r->status = r->m->error->status;
-    return *constant != NULL ? room : NULL;
+    memset((*constant)->type.data, 0, (*constant)->type.bytes);
+    return (*constant)->type.data;
 }
 
 /* ---- Products ---- */
@@ -58,11 +58,29 @@ static bool describe(const xcc_node *n, product *p)
     return p->columns > FEW_COLUMNS && p->columns <= INT32_MAX;
 }
 
+/* One way that a constant was packed. */
+typedef struct packed {
+    double alpha;
+    bool transposed;
+    xcc_value *panels;
+    struct packed *next;
+} packed;
+
+/* What is known of a constant that products multiply by, so that one that is shared is looked at and packed once. */
+typedef struct known {
+    bool seen, gives_way;
+    packed *done;
+} known;
+
+typedef struct packer {
+    xcc_rewrite r;
+    known *constants; /* by value id */
+    size_t count;     /* values made later have no entry */
+} packer;
+
 /* Whether the constant may be replaced: everyone who uses it would take the packed one. */
-static bool gives_way(const xcc_value *w)
+static bool everyone_packs(const xcc_value *w)
 {
-    if (w->type.bytes <= LARGE)
-        return true;
     for (const xcc_use *u = w->users; u != NULL; u = u->next) {
         product p;
         if (u->node == NULL || u->node->kind != XCC_INSTRUCTION || u->index != 1 || !describe(u->node, &p))
@@ -71,49 +89,39 @@ static bool gives_way(const xcc_value *w)
     return true;
 }
 
-typedef struct packed {
-    const xcc_value *w;
-    double alpha;
-    bool transposed;
-    xcc_value *panels;
-} packed;
-
-typedef struct packer {
-    xcc_rewrite r;
-    packed *done; /* so that a constant that is shared is packed once */
-    size_t count, capacity;
-} packer;
-
-static bool remember(packer *k, const packed *entry)
+static bool gives_way(packer *k, const xcc_value *w)
 {
-    if (k->count == k->capacity) {
-        const size_t capacity = k->capacity == 0 ? 16 : 2 * k->capacity;
-        packed *more = xcc_alloc(k->r.m, capacity * sizeof *more);
-        if (more == NULL)
-            return xcc_rewrite_ok(&k->r, XCVM_OUT_OF_MEMORY);
-        if (k->count > 0)
-            memcpy(more, k->done, k->count * sizeof *more);
-        k->done = more;
-        k->capacity = capacity;
-    }
-    k->done[k->count++] = *entry;
-    return true;
+    if (w->type.bytes <= LARGE)
+        return true;
+    known *of = &k->constants[w->id];
+    if (!of->seen)
+        of->gives_way = everyone_packs(w);
+    of->seen = true;
+    return of->gives_way;
 }
 
 static xcc_value *pack(packer *k, const product *p)
 {
-    for (size_t i = 0; i < k->count; i++)
-        if (k->done[i].w == p->w && k->done[i].alpha == p->a.alpha && k->done[i].transposed == (p->a.transB != 0))
-            return k->done[i].panels;
-    packed entry = {.w = p->w, .alpha = p->a.alpha, .transposed = p->a.transB != 0};
+    packed **done = &k->constants[p->w->id].done;
+    size_t ways = 0;
+    for (const packed *d = *done; d != NULL; d = d->next, ways++)
+        if (d->alpha == p->a.alpha && d->transposed == (p->a.transB != 0))
+            return d->panels;
+    if (ways == MOST_WAYS)
+        return NULL;
+    packed *entry = xcc_alloc(k->r.m, sizeof *entry);
+    if (entry == NULL)
+        return xcc_rewrite_ok(&k->r, XCVM_OUT_OF_MEMORY), NULL;
+    *entry = (packed){.alpha = p->a.alpha, .transposed = p->a.transB != 0, .next = *done};
     const int64_t dims[] = {(int64_t)xcvm_packed_panels((size_t)p->columns), p->rows, XCVM_PACKED_COLUMNS};
-    float *panels = xcc_pack_floats(&k->r, 3, dims, &entry.panels);
+    float *panels = xcc_pack_floats(&k->r, 3, dims, &entry->panels);
     if (panels == NULL)
         return NULL;
     const size_t rows = (size_t)p->rows, columns = (size_t)p->columns;
     xcvm_packed_write(rows, columns, p->w->type.data, p->a.transB ? 1 : columns, p->a.transB ? rows : 1,
                       (float)p->a.alpha, panels);
-    return remember(k, &entry) ? entry.panels : NULL;
+    *done = entry;
+    return entry->panels;
 }
 
 /* What Gemm adds, as one number for each column or as a tensor of the result's shape. */
@@ -145,7 +153,7 @@ static void pack_product(packer *k, xcc_node *n)
 {
     product p;
     xcc_value *y = xcc_node_output(n, 0), *c, *z;
-    if (!describe(n, &p) || !gives_way(p.w) || !addend(k, &p, y, &c, &z))
+    if (!describe(n, &p) || !gives_way(k, p.w) || !addend(k, &p, y, &c, &z))
         return;
     xcc_value *panels = pack(k, &p);
     if (panels == NULL)
@@ -162,6 +170,8 @@ static void walk(packer *k, xcc_graph *g)
 {
     for (xcc_node *n = g->first, *next; n != NULL && k->r.status == XCVM_OK; n = next) {
         next = n->next;
+        if (!xcc_rewrite_ok(&k->r, xcc_poll(k->r.m)))
+            break;
         if (n->kind == XCC_INSTRUCTION) {
             pack_product(k, n);
             continue;
@@ -211,8 +221,8 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
     const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
     const int rank = a->x->rank;
-    if (a->group != 1 || rank < 3 || !xcc_is_constant(w) || w->type.dtype != XCVM_F32 || w->type.rank != rank ||
-        (b != NULL && !xcc_is_constant(b)))
+    if (a->group != 1 || rank < 3 || a->pads.count == 0 || !xcc_is_constant(w) || w->type.dtype != XCVM_F32 ||
+        w->type.rank != rank || (b != NULL && !xcc_is_constant(b)))
         return false;
     for (int i = 2; i < rank; i++)
         if (a->x->dims[i] != 1 || a->y->dims[i] != w->type.dims[i] || a->pads.at[i - 2] != 0 ||
@@ -223,7 +233,7 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
         spread[i] = w->type.dims[i];
         columns *= spread[i];
     }
-    if (columns <= FEW_COLUMNS || columns > INT32_MAX)
+    if (columns <= FEW_COLUMNS || columns > INT32_MAX || !xcc_may_copy(r->m, w->type.bytes))
         return false;
     const int64_t dims[] = {(int64_t)xcvm_packed_panels((size_t)columns), flat[1], XCVM_PACKED_COLUMNS};
     xcc_value *weights, *bias = NULL;
@@ -245,6 +255,47 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
 }
 
+static bool all_are(xcvm_ints ints, int64_t number)
+{
+    bool all = true;
+    for (size_t i = 0; i < ints.count; i++)
+        all = all && ints.at[i] == number;
+    return all;
+}
+
+/* Windows side by side, of few outputs: each position of x becomes a square of y by itself. With all positions of the
+ * square as channels that is a convolution of single positions, and one block of channels holds them. */
+static bool side_by_side(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
+    const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
+    if (a->group != 1 || a->x->rank != 4 || !xcc_is_constant(w) || w->type.dtype != XCVM_F32 || w->type.rank != 4 ||
+        (b != NULL && !xcc_is_constant(b)))
+        return false;
+    const int64_t *d = w->type.dims, side = d[2], taps = side * side;
+    if (side < 2 || side > MOST_SPREAD || d[3] != side || d[0] < 1 || d[1] < 1 || d[1] * taps > MOST_SPREAD ||
+        !all_are(a->strides, side) || !all_are(a->pads, 0) || !all_are(a->output_padding, 0) ||
+        !all_are(a->dilations, 1))
+        return false;
+    const int64_t outputs = d[1] * taps, dims[] = {outputs, d[0], 1, 1};
+    static const int64_t ones[] = {1, 1}, zeros[] = {0, 0, 0, 0};
+    xcc_value *weights, *bias = NULL;
+    float *to = xcc_pack_floats(r, 4, dims, &weights);
+    if (to == NULL)
+        return false;
+    for (int64_t k = 0; k < outputs; k++)
+        for (int64_t c = 0; c < d[0]; c++)
+            to[k * d[0] + c] = XCVM_CDATA(float, &w->type)[c * outputs + k];
+    if (b != NULL && (bias = spread_bias(r, a->b, (size_t)taps)) == NULL)
+        return false;
+    xcc_builder builder = xcc_builder_before(n);
+    xcc_value *y = xcc_apply(&builder, Conv, y, .x = a->x, .w = XCC_IN(weights), .b = XCC_IN(bias),
+                             .strides = {ones, 2}, .pads = {zeros, 4}, .dilations = {ones, 2}, .group = 1);
+    if (y != NULL)
+        y = xcc_apply(&builder, DepthToSpace, y, .x = XCC_IN(y), .blocksize = side, .mode = XCVM_DEPTH_MODE_CRD);
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
+}
+
 xcvm_status xcc_pass_pack(xcc_module *m)
 {
     static const xcc_rule rules[] = {
@@ -253,9 +304,15 @@ xcvm_status xcc_pass_pack(xcc_module *m)
         {XCVM_OP_LSTM, xcc_pack_recurrent, "with constant weights"},
         {XCVM_OP_Add, residual, "of a tensor to a PackedGemm"},
         {XCVM_OP_ConvTranspose, of_a_point, "of a single position"},
+        {XCVM_OP_ConvTranspose, side_by_side, "of windows side by side, with few outputs"},
     };
-    packer k = {.r = {.m = m}};
+    packer k = {.r = {.m = m}, .count = m->value_count};
+    const size_t bytes = k.count * sizeof *k.constants;
+    k.constants = xcvm_allocate_zeroed(m->allocator, bytes);
+    if (k.constants == NULL)
+        return xcc_out_of_memory(m);
     walk(&k, m->graph);
+    xcvm_deallocate(m->allocator, k.constants, bytes);
     XCVM_TRY(k.r.status);
     return xcc_rewrite_run(m, rules, sizeof rules / sizeof *rules, NULL);
 }

@@ -86,7 +86,7 @@ bool xcc_pack_recurrent(xcc_rewrite *r, xcc_node *n)
     network k;
     constants made = {.w = NULL};
     xcc_value *y[MOST_RESULTS] = {NULL};
-    if (!describe(n, &k) || !pack(r, &k, &made))
+    if (!describe(n, &k) || !xcc_may_copy(r->m, k.w->bytes + k.r->bytes) || !pack(r, &k, &made))
         return false;
     xcc_builder b = xcc_builder_before(n);
     xcc_value *x = xcc_apply(&b, PackedGemm, y, .a = k.x, .w = XCC_IN(made.w), .c = XCC_IN(made.bias),

@@ -65,12 +65,13 @@ static void insert_by_offset(const item *items, uint32_t *list, size_t count, ui
     list[k] = index;
 }
 
-/* Gives each item in turn the smallest gap among the items placed before it that live at the same time. Returns the
- * arena's size. */
-static uint64_t place_in_turn(item *items, size_t count, uint32_t *placed)
+/* Gives each item in turn the smallest gap among the items placed before it that live at the same time. *arena
+ * becomes as large as that takes. */
+static xcvm_status place_in_turn(xcc_module *m, item *items, size_t count, uint32_t *placed, uint64_t *arena)
 {
     uint64_t size = 0;
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcc_poll(m));
         gap g = {0, UINT64_MAX, UINT64_MAX};
         for (size_t k = 0; k < i; k++) {
             const item *other = &items[placed[k]];
@@ -82,16 +83,18 @@ static uint64_t place_in_turn(item *items, size_t count, uint32_t *placed)
         size = end > size ? end : size;
         insert_by_offset(items, placed, i, (uint32_t)i);
     }
-    return size;
+    *arena = size;
+    return XCVM_OK;
 }
 
 /* As an allocator would at run time: items in order of time, each in the smallest gap between those in use. */
-static uint64_t place_by_time(item *items, size_t count, uint32_t *in_use)
+static xcvm_status place_by_time(xcc_module *m, item *items, size_t count, uint32_t *in_use, uint64_t *arena)
 {
     uint64_t size = 0;
     size_t used = 0;
     bool crowded = false; /* blocks are in use that in_use does not list */
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcc_poll(m));
         gap g = {0, UINT64_MAX, UINT64_MAX};
         size_t kept = 0;
         for (size_t k = 0; k < used; k++)
@@ -107,28 +110,32 @@ static uint64_t place_by_time(item *items, size_t count, uint32_t *in_use)
         if (!crowded)
             insert_by_offset(items, in_use, used++, (uint32_t)i);
     }
-    return size;
+    *arena = size;
+    return XCVM_OK;
 }
 
-/* Places a run's items by the best of the strategies; their `best` is where. Returns the size. */
-static uint64_t place_run(item *items, size_t count, uint32_t *room)
+/* Places a run's items by the best of the strategies; their `best` is where. *arena is what that takes. */
+static xcvm_status place_run(xcc_module *m, item *items, size_t count, uint32_t *room, uint64_t *arena)
 {
-    uint64_t smallest = UINT64_MAX;
+    uint64_t smallest = UINT64_MAX, size = 0;
     for (int strategy = 0; strategy < 3; strategy++) {
         if (strategy > 0 && count > MANY_ITEMS)
             break;
         qsort(items, count, sizeof *items, strategy == 0 ? earlier_first : strategy == 1 ? larger_first : longer_first);
-        uint64_t size = strategy == 0 ? place_by_time(items, count, room) : place_in_turn(items, count, room);
+        XCVM_TRY(strategy == 0 ? place_by_time(m, items, count, room, &size)
+                               : place_in_turn(m, items, count, room, &size));
         for (size_t i = 0; i < count && size < smallest; i++)
             items[i].best = items[i].offset;
         smallest = size < smallest ? size : smallest;
     }
-    return count > 0 ? smallest : 0;
+    *arena = count > 0 ? smallest : 0;
+    return XCVM_OK;
 }
 
 /* ---- Runs ---- */
 
 typedef struct planner {
+    xcc_module *m;
     xcc_plan *plan;
     xcc_lifetimes lifetimes;
     item *items;
@@ -146,7 +153,7 @@ static bool plannable(const xcc_lifetime *group)
 
 /* Plans the groups that begin among `count` results from `first` on, all in one run of nodes that ends with position
  * `last`. */
-static void plan_run(planner *p, size_t first, size_t count, uint32_t last)
+static xcvm_status plan_run(planner *p, size_t first, size_t count, uint32_t last)
 {
     const xcc_lifetimes *l = &p->lifetimes;
     size_t items = 0;
@@ -160,7 +167,8 @@ static void plan_run(planner *p, size_t first, size_t count, uint32_t last)
         p->change[group->start] += bytes;
         p->change[group->end + 1] -= bytes;
     }
-    uint64_t size = place_run(p->items, items, p->room);
+    uint64_t size;
+    XCVM_TRY(place_run(p->m, p->items, items, p->room, &size));
     p->plan->arena_bytes = size > p->plan->arena_bytes ? size : p->plan->arena_bytes;
     for (size_t i = 0; i < items; i++)
         p->room[p->items[i].root - first] = (uint32_t)i;
@@ -172,9 +180,10 @@ static void plan_run(planner *p, size_t first, size_t count, uint32_t last)
         p->plan->slots[life->value->id].offset = p->items[p->room[life->root - first]].best;
         p->plan->slots[life->value->id].bytes = life->bytes;
     }
+    return XCVM_OK;
 }
 
-static void plan_runs(planner *p, const xcc_graph *g)
+static xcvm_status plan_runs(planner *p, const xcc_graph *g)
 {
     size_t first = 0, result = 0;
     uint32_t last_position = g->last != NULL ? g->last->order : 0;
@@ -186,7 +195,7 @@ static void plan_runs(planner *p, const xcc_graph *g)
         if (!ends)
             continue;
         /* Results of the program live on behind its last node, where nothing jumps. */
-        plan_run(p, first, result - first, n->order == last_position ? p->lifetimes.positions : n->order);
+        XCVM_TRY(plan_run(p, first, result - first, n->order == last_position ? p->lifetimes.positions : n->order));
         first = result;
     }
     uint64_t live = 0;
@@ -194,11 +203,12 @@ static void plan_runs(planner *p, const xcc_graph *g)
         live += p->change[i];
         p->plan->lower_bound = live > p->plan->lower_bound ? live : p->plan->lower_bound;
     }
+    return XCVM_OK;
 }
 
 static xcvm_status plan_graph(xcc_module *m, xcc_graph *g, xcc_plan *plan)
 {
-    planner p = {.plan = plan};
+    planner p = {.m = m, .plan = plan};
     XCVM_TRY(xcc_lifetimes_find(g, &p.lifetimes));
     size_t count = p.lifetimes.count, changes = ((size_t)p.lifetimes.positions + 2) * sizeof *p.change;
     p.items = xcvm_allocate(m->allocator, count * sizeof *p.items);
@@ -206,7 +216,7 @@ static xcvm_status plan_graph(xcc_module *m, xcc_graph *g, xcc_plan *plan)
     p.change = xcvm_allocate_zeroed(m->allocator, changes);
     xcvm_status status = XCVM_OK;
     if (p.items != NULL && p.room != NULL && p.change != NULL)
-        plan_runs(&p, g);
+        status = plan_runs(&p, g);
     else
         status = xcc_out_of_memory(m);
     xcvm_deallocate(m->allocator, p.items, count * sizeof *p.items);

@@ -64,6 +64,16 @@ static bool is_unused(const xcc_node *n)
     return true;
 }
 
+bool xcc_may_copy(xcc_module *m, size_t bytes)
+{
+    const size_t least = (size_t)64 << 20, ratio = 8;
+    const size_t most = m->constant_bytes > (SIZE_MAX - least) / ratio ? SIZE_MAX : m->constant_bytes * ratio + least;
+    if (bytes > most - xcvm_least(m->copied_bytes, most))
+        return false;
+    m->copied_bytes += bytes;
+    return true;
+}
+
 void xcc_rewrite_sweep(xcc_node *n)
 {
     if (!is_unused(n))
@@ -74,8 +84,11 @@ void xcc_rewrite_sweep(xcc_node *n)
         size_t inputs = xcc_node_input_count(n);
         xcc_node_remove(n);
         for (size_t i = 0; i < inputs; i++) {
-            const xcc_value *v = xcc_node_input(n, i);
-            xcc_node *producer = v != NULL ? v->producer : NULL;
+            xcc_value *v = xcc_node_input(n, i);
+            if (v == NULL)
+                continue;
+            xcc_constant_release(v);
+            xcc_node *producer = v->producer;
             if (producer == NULL || !is_unused(producer))
                 continue;
             producer->removed = true; /* so that one that fed two operands is listed once */
@@ -105,6 +118,8 @@ static bool walk(xcc_rewrite *r, const xcc_rule *rules, size_t count, xcc_rule_f
     bool changed = false;
     for (xcc_node *n = g->first, *next; n != NULL && r->status == XCVM_OK; n = next) {
         next = n->next;
+        if (!xcc_rewrite_ok(r, xcc_poll(r->m)))
+            break;
         if (n->kind == XCC_INSTRUCTION) {
             changed = apply_rules(r, rules, count, n) || changed;
             continue;

@@ -244,6 +244,7 @@ static xcvm_status reorder(scheduler *s)
             XCVM_TRY(push(s, i));
     while (s->heap_count > 0) {
         entry e = pop(s);
+        XCVM_TRY(xcc_poll(s->m));
         place *p = &s->places[e.position];
         if (p->done || p->score != e.score)
             continue;

@@ -3,8 +3,12 @@
 
 #include <string.h>
 
-/* Constants of up to so many bytes are compared by their elements, others by being the same one. */
-enum { SMALL = 256 };
+enum {
+    /* Constants of up to so many bytes are compared by their elements, others by being the same one. */
+    SMALL = 256,
+    /* Nodes of one place in the table that are compared, the latest first: a model may be made to have all in one. */
+    MOST_COMPARED = 64
+};
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -156,20 +160,25 @@ static xcvm_status share_in_graph(xcc_module *m, xcc_graph *g)
     xcc_node **table = xcvm_allocate_zeroed(m->allocator, capacity * sizeof *table);
     if (table == NULL)
         return xcc_out_of_memory(m);
+    xcvm_status status = XCVM_OK;
     for (xcc_node *n = g->first, *next; n != NULL; n = next) {
         next = n->next;
+        if ((status = xcc_poll(m)) != XCVM_OK)
+            break;
         if (n->kind != XCC_INSTRUCTION || n->row->effect != XCVM_PURE)
             continue;
-        size_t i = (size_t)hash_node(n) & (capacity - 1);
-        while (table[i] != NULL && !equal_nodes(table[i], n))
-            i = (i + 1) & (capacity - 1);
-        if (table[i] != NULL)
-            share_node(m, n, table[i]);
-        else
-            table[i] = n;
+        xcc_node **first = &table[hash_node(n) & (capacity - 1)], *same = *first;
+        for (int i = 1; same != NULL && !equal_nodes(same, n); i++)
+            same = i < MOST_COMPARED ? same->pending : NULL;
+        if (same != NULL) {
+            share_node(m, n, same);
+        } else {
+            n->pending = *first;
+            *first = n;
+        }
     }
     xcvm_deallocate(m->allocator, table, capacity * sizeof *table);
-    return XCVM_OK;
+    return status;
 }
 
 xcvm_status xcc_share_equal_nodes(xcc_module *m) { return share_in_graph(m, m->graph); }

@@ -186,38 +186,55 @@ static bool reshape(xcc_rewrite *r, xcc_node *n)
 
 /* ---- Others ---- */
 
+/* Whether a value is a concatenation that another one along the same axis is made of, and nothing else needs. */
+static bool is_part(const xcc_value *v)
+{
+    const xcc_node *inner = xcc_sole_producer(v, XCVM_OP_Concat), *outer = inner != NULL ? v->users->node : NULL;
+    return xcc_is(outer, XCVM_OP_Concat) && v->type.rank > 0 &&
+           (XCC_ARGS(Concat, inner)->axis - XCC_ARGS(Concat, outer)->axis) % v->type.rank == 0;
+}
+
+/* The operands of a concatenation, with those of its parts in their place. Their count; `to` may be NULL. */
+static size_t collect_parts(xcc_node *n, const xcvm_value **to)
+{
+    size_t count = 0;
+    n->pending = NULL; /* whose part it is */
+    n->mark = 0;       /* how many operands have been looked at */
+    while (n != NULL) {
+        const xcvm_inputs *xs = &XCC_ARGS(Concat, n)->xs;
+        if (n->mark == xs->count) {
+            n = n->pending;
+            continue;
+        }
+        const xcvm_value *x = xs->at[n->mark++];
+        if (is_part(xcc_value_of(x))) {
+            xcc_node *part = xcc_value_of(x)->producer;
+            part->pending = n;
+            part->mark = 0;
+            n = part;
+        } else {
+            if (to != NULL)
+                to[count] = x;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* The outermost one takes in all others at once: a chain of them would be copied again and again. */
 static bool concat(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Concat_args *a = XCC_ARGS(Concat, n);
     xcc_value *y = xcc_node_output(n, 0);
     if (a->xs.count == 1)
         return replace_with_operand(r, n, a->xs.at[0]);
-    int rank = y->type.rank;
-    size_t total = 0;
-    bool nested = false;
-    for (size_t i = 0; i < a->xs.count; i++) {
-        const xcc_node *inner = xcc_sole_producer(xcc_value_of(a->xs.at[i]), XCVM_OP_Concat);
-        int64_t axis = inner != NULL ? XCC_ARGS(Concat, inner)->axis : 0;
-        bool joins = inner != NULL && rank > 0 && (axis - a->axis) % rank == 0;
-        total += joins ? XCC_ARGS(Concat, inner)->xs.count : 1;
-        nested = nested || joins;
-    }
-    if (!nested)
+    size_t count;
+    if (is_part(y) || (count = collect_parts(n, NULL)) == a->xs.count)
         return false;
-    const xcvm_value **xs = xcc_alloc(r->m, total * sizeof *xs);
+    const xcvm_value **xs = xcc_alloc(r->m, count * sizeof *xs);
     if (xs == NULL)
         return xcc_rewrite_replace(r, y, NULL);
-    size_t count = 0;
-    for (size_t i = 0; i < a->xs.count; i++) {
-        const xcc_node *inner = xcc_sole_producer(xcc_value_of(a->xs.at[i]), XCVM_OP_Concat);
-        if (inner == NULL || (XCC_ARGS(Concat, inner)->axis - a->axis) % rank != 0) {
-            xs[count++] = a->xs.at[i];
-            continue;
-        }
-        const xcvm_inputs *more = &XCC_ARGS(Concat, inner)->xs;
-        memcpy(&xs[count], more->at, more->count * sizeof *xs);
-        count += more->count;
-    }
+    collect_parts(n, xs);
     xcc_builder b = xcc_builder_before(n);
     return xcc_rewrite_replace(r, y, xcc_apply(&b, Concat, y, .xs = {xs, count}, .axis = a->axis));
 }

@@ -1,4 +1,4 @@
-/* Windows of convolutions whose outer positions meet nothing but padding. */
+/* Windows whose outer positions meet nothing but padding, and padding that is known once sizes are. */
 #include "compiler/rewrite.h"
 #include "ops/window.h"
 
@@ -87,7 +87,7 @@ static bool conv(xcc_rewrite *r, xcc_node *n)
         return false;
     for (int i = 0; i < c.axes; i++)
         any = cut_axis(&a, i, &c) || any;
-    if (!any || !split_filter(a.w, &c, NULL))
+    if (!any || !xcc_may_copy(r->m, a.w->bytes) || !split_filter(a.w, &c, NULL))
         return false;
     int64_t dims[XCVM_MAX_RANK] = {a.w->dims[0], a.w->dims[1]};
     memcpy(dims + 2, c.size, (size_t)c.axes * sizeof *dims);
@@ -103,7 +103,60 @@ static bool conv(xcc_rewrite *r, xcc_node *n)
                                xcc_apply_at(&b, XCVM_OP_Conv, &a, offsetof(xcvm_Conv_args, y)));
 }
 
+/* ---- Automatic padding ---- */
+
+static bool are_known(const xcvm_value *v)
+{
+    bool known = v->rank >= 3;
+    for (int i = 2; i < v->rank; i++)
+        known = known && v->dims[i] >= 0;
+    return known;
+}
+
+/* Puts pads into an instruction's arguments in place of what asked for them, if that many can be said. */
+static bool say_pads(xcc_rewrite *r, xcc_node *n, void *args, size_t result, xcvm_ints pads)
+{
+    for (size_t i = 0; i < pads.count; i++)
+        if (pads.at[i] < INT32_MIN || pads.at[i] > INT32_MAX)
+            return false;
+    xcc_builder b = xcc_builder_before(n);
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_apply_at(&b, n->row->opcode, args, result));
+}
+
+#define POOL(Name, function)                                                                                           \
+    static bool function(xcc_rewrite *r, xcc_node *n)                                                                  \
+    {                                                                                                                  \
+        int64_t room[2 * XCVM_MAX_RANK];                                                                               \
+        xcvm_##Name##_args a = *XCC_ARGS(Name, n);                                                                     \
+        const xcvm_window_attributes w = {a.kernel_shape, a.strides, a.pads, a.dilations};                             \
+        const size_t results = xcc_node_output_count(n);                                                               \
+        if (a.auto_pad == XCVM_AUTO_PAD_NOTSET || !are_known(a.x) || (results > 1 && xcc_node_output(n, 1) != NULL))   \
+            return false;                                                                                              \
+        a.pads = xcvm_window_pads(a.auto_pad, a.x, &w, room);                                                          \
+        a.auto_pad = XCVM_AUTO_PAD_NOTSET;                                                                             \
+        return say_pads(r, n, &a, offsetof(xcvm_##Name##_args, y), a.pads);                                            \
+    }
+POOL(MaxPool, max_pool)
+POOL(AveragePool, average_pool)
+POOL(LpPool, lp_pool)
+
+static bool conv_transpose(xcc_rewrite *r, xcc_node *n)
+{
+    int64_t room[2 * XCVM_MAX_RANK];
+    xcvm_ConvTranspose_args a = *XCC_ARGS(ConvTranspose, n);
+    if (a.pads.count > 0 || !are_known(a.x) || !are_known(a.w))
+        return false;
+    a.pads = xcvm_transposed_pads(&a, room);
+    a.auto_pad = XCVM_AUTO_PAD_NOTSET;
+    a.output_shape.count = 0;
+    return say_pads(r, n, &a, offsetof(xcvm_ConvTranspose_args, y), a.pads);
+}
+
 const xcc_rule xcc_rules_windows[] = {
     {XCVM_OP_Conv, conv, "positions of a window that meet nothing but padding"},
+    {XCVM_OP_MaxPool, max_pool, "auto_pad, where sizes are known"},
+    {XCVM_OP_AveragePool, average_pool, "auto_pad, where sizes are known"},
+    {XCVM_OP_LpPool, lp_pool, "auto_pad, where sizes are known"},
+    {XCVM_OP_ConvTranspose, conv_transpose, "auto_pad and output_shape, where sizes are known"},
 };
 const size_t xcc_rules_windows_count = sizeof xcc_rules_windows / sizeof *xcc_rules_windows;

@@ -4,8 +4,6 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ONNX's raw data is little-endian and is used as it stands");
 
-static const size_t largest_sparse = (size_t)2 << 30;
-
 xcvm_status xcc_dtype_read(int64_t number, xcvm_dtype *dtype, xcvm_error *error)
 {
     XCVM_CHECK(error, number > 0 && number < 32, INVALID_MODEL, "%lld is no element type", (long long)number);
@@ -171,7 +169,7 @@ static xcvm_status sparse_position(const xcc_tensor *t, const xcc_tensor *indice
 }
 
 xcvm_status xcc_sparse_tensor_read(const Onnx__SparseTensorProto *proto, xcvm_arena *arena, xcc_external_files *files,
-                                   xcc_tensor *tensor, xcvm_error *error)
+                                   size_t most, xcc_tensor *tensor, xcvm_error *error)
 {
     xcc_tensor values, indices;
     XCVM_CHECK(error, proto->values != NULL && proto->indices != NULL, INVALID_MODEL,
@@ -183,8 +181,8 @@ xcvm_status xcc_sparse_tensor_read(const Onnx__SparseTensorProto *proto, xcvm_ar
     size_t size = xcvm_dtype_size(tensor->dtype);
     XCVM_CHECK(error, size > 0 && tensor->dtype != XCVM_STRING, UNSUPPORTED, "a sparse tensor of %s is not supported",
                xcvm_dtype_name(tensor->dtype));
-    XCVM_CHECK(error, tensor->bytes <= largest_sparse, UNSUPPORTED, "a sparse tensor of %zu bytes is not supported",
-               tensor->bytes);
+    XCVM_CHECK(error, tensor->bytes <= most, UNSUPPORTED,
+               "a sparse tensor of %zu bytes is more than a model of this size may hold dense", tensor->bytes);
     XCVM_CHECK(error,
                indices.dtype == XCVM_I64 && values.rank == 1 &&
                    (indices.rank == 1 || (indices.rank == 2 && indices.dims[1] == tensor->rank)) &&

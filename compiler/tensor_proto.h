@@ -18,9 +18,10 @@ typedef struct xcc_tensor {
  * what is wrong with the tensor, not which one it is. */
 xcvm_status xcc_tensor_read(const Onnx__TensorProto *proto, xcvm_arena *arena, xcc_external_files *files,
                             xcc_tensor *tensor, xcvm_error *error);
-/* Reads a sparse tensor as a dense one; of at most 2 GB, as its size has nothing to do with that of the model. */
+/* Reads a sparse tensor as a dense one; of at most `most` bytes, as its size has nothing to do with that of the model.
+ */
 xcvm_status xcc_sparse_tensor_read(const Onnx__SparseTensorProto *proto, xcvm_arena *arena, xcc_external_files *files,
-                                   xcc_tensor *tensor, xcvm_error *error);
+                                   size_t most, xcc_tensor *tensor, xcvm_error *error);
 /* Element type of ONNX's number; fails with the number if there is no such type. */
 xcvm_status xcc_dtype_read(int64_t number, xcvm_dtype *dtype, xcvm_error *error);
 

@@ -59,7 +59,7 @@ static xcvm_status read_tensor(const reader *r, xcc_wire wire, char name[NAME_SI
 {
     xcvm_arena arena = {.allocator = r->allocator};
     ProtobufCMessage *message;
-    xcvm_status status = xcc_message_unpack(&onnx__tensor_proto__descriptor, wire.at, (size_t)(wire.end - wire.at),
+    xcvm_status status = xcc_message_unpack(&onnx__tensor_proto__descriptor, wire.at, (size_t)(wire.end - wire.at), 0,
                                             &arena, &message, r->error);
     if (status == XCVM_OK) {
         const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
@@ -238,14 +238,18 @@ static void put_value(writer *w, const xcvm_value *value, const char *name)
         put_list(w, value, name);
 }
 
-static bool can_be_saved(const xcvm_value *value)
+/* `left`: values that may still be written; lists that share their items have exponentially many. */
+static bool can_be_saved(const xcvm_value *value, size_t *left)
 {
+    if (*left == 0)
+        return false;
+    --*left;
     if (value->kind == XCVM_KIND_TENSOR)
         return true;
     if (value->kind != XCVM_KIND_SEQUENCE && value->kind != XCVM_KIND_OPTIONAL)
         return false;
     for (size_t i = 0; i < value->count; i++)
-        if (!can_be_saved(&xcvm_items(value)[i]))
+        if (!can_be_saved(&xcvm_items(value)[i], left))
             return false;
     return true;
 }
@@ -253,7 +257,11 @@ static bool can_be_saved(const xcvm_value *value)
 xcvm_status xcc_value_save(const xcvm_value *value, const char *name, xcvm_sink sink, void *user, xcvm_error *error)
 {
     XCVM_CHECK(error, value != NULL && sink != NULL, INVALID_ARGUMENT, "a value and a sink are needed");
-    XCVM_CHECK(error, can_be_saved(value), UNSUPPORTED, "only tensors, and sequences and optionals of them, are saved");
+    enum { MOST_VALUES = 1 << 22 };
+    size_t left = MOST_VALUES;
+    const bool whole = can_be_saved(value, &left);
+    XCVM_CHECK(error, whole || left != 0, OUT_OF_RANGE, "a list of more than %d values is not saved", MOST_VALUES);
+    XCVM_CHECK(error, whole, UNSUPPORTED, "only tensors, and sequences and optionals of them, are saved");
     writer w = {.sink = sink, .user = user};
     put_value(&w, value, name != NULL ? name : "");
     XCVM_CHECK(error, !w.failed, IO, "the value cannot be written");

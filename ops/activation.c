@@ -40,6 +40,26 @@ xcvm_activation xcvm_activation_of(int choice, xcvm_floats params)
     return f;
 }
 
+xcvm_activation xcvm_activation_affine(int choice, xcvm_floats params, xcvm_floats affine)
+{
+    xcvm_activation f = xcvm_activation_of(choice, params);
+    if (affine.count == 0)
+        return f;
+    f.affine = true;
+    f.scale = (float)affine.at[0];
+    f.shift = (float)affine.at[1];
+    /* Stores clamp by themselves, and leave the rest to those who look at the kind. */
+    f.kind = f.kind == XCVM_ACTIVATION_none ? XCVM_ACTIVATION_Clip : f.kind;
+    return f;
+}
+
+xcvm_status xcvm_affine_check(xcvm_error *error, xcvm_floats affine)
+{
+    XCVM_CHECK(error, affine.count == 0 || affine.count == 2, INVALID_ARGUMENT,
+               "affine has %zu numbers, a scale and a shift or none are possible", affine.count);
+    return XCVM_OK;
+}
+
 xcvm_status xcvm_activation_check(xcvm_error *error, int choice, xcvm_floats params)
 {
     static const size_t most[XCVM_ACTIVATION_COUNT] = {
@@ -59,7 +79,7 @@ static double clamp(double x, double low, double high)
     return x > high ? high : x;
 }
 
-double xcvm_activate_f64(const xcvm_activation *f, double x)
+static double activate(const xcvm_activation *f, double x)
 {
     switch (f->kind) {
     case XCVM_ACTIVATION_LeakyRelu:
@@ -81,4 +101,10 @@ double xcvm_activate_f64(const xcvm_activation *f, double x)
     default:
         return clamp(x, (double)f->low, (double)f->high);
     }
+}
+
+double xcvm_activate_f64(const xcvm_activation *f, double x)
+{
+    const double y = activate(f, x);
+    return f->affine ? y * (double)f->scale + (double)f->shift : y;
 }

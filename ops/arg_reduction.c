@@ -6,6 +6,7 @@
 #include <math.h>
 
 typedef struct task {
+    const xcvm_kernel *k;
     xcvm_arg_line line;
     const xcvm_value *x;
     int64_t *y;
@@ -27,7 +28,8 @@ static void run_columns(const task *t, size_t outer, size_t column, size_t count
     double best[COLUMNS], row[COLUMNS];
     int64_t best_whole[COLUMNS], row_whole[COLUMNS];
     int64_t *to = t->y + outer * around->inner + column;
-    for (size_t i = 0; i < around->dim; i++) {
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = 0; i < around->dim && xcvm_poll_after(&poller, 1 + count) == XCVM_OK; i++) {
         size_t first = (outer * around->dim + i) * around->inner + column;
         if (whole)
             xcvm_load_i64(dtype, t->x->data, first, count, row_whole);
@@ -75,10 +77,9 @@ xcvm_status xcvm_arg_reduce(xcvm_kernel *k, xcvm_arg_line line, xcvm_value *y, c
 {
     int resolved;
     XCVM_TRY(xcvm_resolve_axis(k->error, axis, x->rank, &resolved));
-    task t = {.line = line, .x = x, .y = y->data, .greatest = greatest, .last = last};
+    task t = {.k = k, .line = line, .x = x, .y = y->data, .greatest = greatest, .last = last};
     t.around = xcvm_around_axis(x, resolved);
     t.blocks = (t.around.inner + COLUMNS - 1) / COLUMNS;
     size_t columns = t.around.inner < COLUMNS ? t.around.inner : COLUMNS;
-    xcvm_parallel(k->threads, t.around.outer * t.blocks, 32768 / (t.around.dim * columns + 1) + 1, run_range, &t);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, t.around.outer * t.blocks, 32768 / (t.around.dim * columns + 1) + 1, run_range, &t);
 }

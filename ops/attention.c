@@ -36,8 +36,8 @@ size_t xcvm_attention_joined(const xcvm_Attention_args *a)
 }
 
 /* Puts `past` (NULL: none) and `fresh` rows one behind the other for each head. */
-static void join(xcvm_kernel *k, const xcvm_attention *d, const xcvm_value *past, const void *fresh,
-                 const xcvm_attention_rows *from, size_t width, xcvm_dtype dtype, void *to)
+static xcvm_status join(const xcvm_kernel *k, const xcvm_attention *d, const xcvm_value *past, const void *fresh,
+                        const xcvm_attention_rows *from, size_t width, xcvm_dtype dtype, void *to)
 {
     const size_t size = xcvm_dtype_size(dtype), before = past != NULL ? (size_t)past->dims[2] : 0;
     const xcvm_attention_rows all = rows_of(4, d->kv_heads, d->keys, width, 0);
@@ -51,9 +51,10 @@ static void join(xcvm_kernel *k, const xcvm_attention *d, const xcvm_value *past
         xcvm_strided_axis(&s, count, (ptrdiff_t)all.row, (ptrdiff_t)source->row);
         xcvm_strided_axis(&s, width, 1, 1);
         if (d->batch != 0 && d->kv_heads != 0 && count != 0 && width != 0)
-            xcvm_strided_copy(k->threads, &s, size, (char *)to + (i == 0 ? 0 : before * width * size),
-                              i == 0 ? past->data : fresh);
+            XCVM_TRY(xcvm_strided_copy(k, &s, size, (char *)to + (i == 0 ? 0 : before * width * size),
+                                       i == 0 ? past->data : fresh));
     }
+    return XCVM_OK;
 }
 
 static void describe_mask(xcvm_attention *d, const xcvm_value *mask)
@@ -129,7 +130,7 @@ xcvm_status xcvm_attention_describe(xcvm_error *error, const xcvm_Attention_args
     return XCVM_OK;
 }
 
-void xcvm_attention_join(xcvm_kernel *k, const xcvm_Attention_args *a, void *joined, xcvm_attention *d)
+xcvm_status xcvm_attention_join(xcvm_kernel *k, const xcvm_Attention_args *a, void *joined, xcvm_attention *d)
 {
     const xcvm_value *q = a->q;
     const struct {
@@ -146,12 +147,13 @@ void xcvm_attention_join(xcvm_kernel *k, const xcvm_Attention_args *a, void *joi
         if (parts[i].past == NULL && parts[i].present == NULL)
             continue;
         void *to = parts[i].present != NULL ? parts[i].present->data : room;
-        join(k, d, parts[i].past, *parts[i].data, parts[i].rows, parts[i].width, parts[i].dtype, to);
+        XCVM_TRY(join(k, d, parts[i].past, *parts[i].data, parts[i].rows, parts[i].width, parts[i].dtype, to));
         if (parts[i].present == NULL)
             room += joined_bytes(parts[i].past, i == 0 ? a->k : a->v, q->bytes);
         *parts[i].data = to;
         *parts[i].rows = rows_of(4, d->kv_heads, d->keys, parts[i].width, 0);
     }
+    return XCVM_OK;
 }
 
 void xcvm_attention_fold(xcvm_attention *d)
@@ -197,7 +199,6 @@ typedef struct work_f64 {
     void *y;
     char *scratch;
     size_t per_worker;
-    uint32_t status; /* atomic; the first failure */
 } work_f64;
 
 static double mask_at(const xcvm_attention *d, const size_t row, size_t key)
@@ -227,9 +228,12 @@ static void attend_f64(const work_f64 *w, size_t b, size_t h, size_t i, double *
     const size_t most = d->width > d->v_width ? d->width : d->v_width;
     double *q = room, *other = q + d->width, *score = other + most, *y = score + d->keys;
     size_t begin, end;
+    xcvm_poller poller = xcvm_poller_of(w->k);
     xcvm_attention_range(d, b, i, &begin, &end);
     xcvm_load_f64(w->qk_dtype, d->q_data, xcvm_attention_row(&d->q, b, h, i), d->width, q);
     for (size_t j = 0; j < d->keys; j++) {
+        if (xcvm_poll_after(&poller, d->width) != XCVM_OK)
+            return;
         xcvm_load_f64(w->qk_dtype, d->k_data, xcvm_attention_row(&d->k, b, kv, j), d->width, other);
         double sum = 0.0;
         for (size_t p = 0; p < d->width; p++)
@@ -253,6 +257,8 @@ static void attend_f64(const work_f64 *w, size_t b, size_t h, size_t i, double *
         sum += score[j] = exp(score[j] - base);
     memset(y, 0, d->v_width * sizeof *y);
     for (size_t j = begin; j < end; j++) {
+        if (xcvm_poll_after(&poller, d->v_width) != XCVM_OK)
+            return;
         xcvm_load_f64(w->v_dtype, d->v_data, xcvm_attention_row(&d->v, b, kv, j), d->v_width, other);
         for (size_t p = 0; p < d->v_width; p++)
             y[p] += score[j] * other[p];
@@ -269,15 +275,9 @@ static void run_f64(void *context, size_t begin, size_t end, int worker)
 {
     work_f64 *w = context;
     const xcvm_attention *d = w->d;
-    for (size_t at = begin; at < end; at++) {
-        const xcvm_status status = xcvm_kernel_poll(w->k);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
-            return;
-        }
+    for (size_t at = begin; at < end; at++)
         attend_f64(w, at / d->queries / d->heads, at / d->queries % d->heads, at % d->queries,
                    (double *)(void *)(w->scratch + (size_t)worker * w->per_worker));
-    }
 }
 
 xcvm_status xcvm_attention_f64(xcvm_kernel *k, const xcvm_Attention_args *a)
@@ -293,7 +293,7 @@ xcvm_status xcvm_attention_f64(xcvm_kernel *k, const xcvm_Attention_args *a)
     char *scratch = xcvm_kernel_scratch(k, all);
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    xcvm_attention_join(k, a, scratch, &d);
+    XCVM_TRY(xcvm_attention_join(k, a, scratch, &d));
     work_f64 w = {.k = k,
                   .d = &d,
                   .qk_dtype = (xcvm_dtype)a->q->dtype,
@@ -302,7 +302,5 @@ xcvm_status xcvm_attention_f64(xcvm_kernel *k, const xcvm_Attention_args *a)
                   .scratch = scratch + joined,
                   .per_worker = xcvm_round_up(room, XCVM_ALIGNMENT)};
     const size_t rows = d.batch * d.heads * d.queries;
-    if (rows > 0)
-        xcvm_parallel(k->threads, rows, 1 + 10000 / (1 + d.keys * (d.width + d.v_width)), run_f64, &w);
-    return (xcvm_status)w.status;
+    return xcvm_kernel_parallel(k, rows, 1 + 10000 / (1 + d.keys * (d.width + d.v_width)), run_f64, &w);
 }

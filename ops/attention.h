@@ -41,7 +41,7 @@ xcvm_status xcvm_attention_describe(xcvm_error *error, const xcvm_Attention_args
  * together, where they are not results. */
 size_t xcvm_attention_joined(const xcvm_Attention_args *a);
 /* Writes present_key and present_value, and lets `d` take keys and values from there or from `joined`. */
-void xcvm_attention_join(xcvm_kernel *k, const xcvm_Attention_args *a, void *joined, xcvm_attention *d);
+xcvm_status xcvm_attention_join(xcvm_kernel *k, const xcvm_Attention_args *a, void *joined, xcvm_attention *d);
 /* With one query for each head, the heads of a group become the queries of one head. */
 void xcvm_attention_fold(xcvm_attention *d);
 /* Keys [*begin, *end) are all that query i of batch entry b may see. */

@@ -183,7 +183,9 @@ xcvm_status xcvm_divisor_check(xcvm_kernel *k, const xcvm_value *divisor)
 {
     int64_t block[XCVM_BLOCK];
     size_t count = xcvm_element_count(divisor);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0; at < count; at += XCVM_BLOCK) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_BLOCK));
         size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
         xcvm_load_i64(divisor->dtype, divisor->data, at, n, block);
         for (size_t i = 0; i < n; i++)
@@ -193,27 +195,38 @@ xcvm_status xcvm_divisor_check(xcvm_kernel *k, const xcvm_value *divisor)
 }
 
 typedef struct string_pair {
+    const xcvm_kernel *k;
     const xcvm_value *a, *b;
     uint8_t *y;
-    const xcvm_broadcast *plan;
+    xcvm_broadcast plan;
 } string_pair;
 
 static void equal_row(void *context, size_t at, const size_t *offsets, size_t count)
 {
     const string_pair *p = context;
-    int last = p->plan->rank - 1;
+    int last = p->plan.rank - 1;
+    xcvm_poller poller = xcvm_poller_of(p->k);
     for (size_t i = 0; i < count; i++) {
         size_t a_length, b_length;
-        const char *a = xcvm_string_at(p->a, offsets[0] + i * p->plan->strides[0][last], &a_length);
-        const char *b = xcvm_string_at(p->b, offsets[1] + i * p->plan->strides[1][last], &b_length);
+        const char *a = xcvm_string_at(p->a, offsets[0] + i * p->plan.strides[0][last], &a_length);
+        const char *b = xcvm_string_at(p->b, offsets[1] + i * p->plan.strides[1][last], &b_length);
+        if (xcvm_poll_after(&poller, 1 + (a_length == b_length ? a_length / XCVM_STEP_BYTES : 0)) != XCVM_OK)
+            return;
         p->y[at + i] = a_length == b_length && memcmp(a, b, a_length) == 0;
     }
 }
 
-void xcvm_equal_strings(xcvm_value *y, const xcvm_value *a, const xcvm_value *b)
+static void equal_range(void *context, size_t begin, size_t end, int worker)
 {
-    xcvm_broadcast plan;
-    xcvm_broadcast_plan(&plan, y, (const xcvm_value *const[]){a, b}, 2);
-    string_pair pair = {a, b, y->data, &plan};
-    xcvm_broadcast_rows(&plan, 0, plan.count, equal_row, &pair);
+    string_pair *p = context;
+    (void)worker;
+    xcvm_broadcast_rows(&p->plan, begin, end, equal_row, p);
+}
+
+xcvm_status xcvm_equal_strings(const xcvm_kernel *k, xcvm_value *y, const xcvm_value *a, const xcvm_value *b)
+{
+    enum { GRAIN = 4096 };
+    string_pair pair = {k, a, b, y->data, {.rank = 0}};
+    xcvm_broadcast_plan(&pair.plan, y, (const xcvm_value *const[]){a, b}, 2);
+    return xcvm_kernel_parallel(k, pair.plan.count, GRAIN, equal_range, &pair);
 }

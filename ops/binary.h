@@ -37,6 +37,6 @@ xcvm_binary_loop xcvm_binary_loop_of(xcvm_binary op, xcvm_dtype dtype);
 /* Fails with the index of the first zero of a tensor of integers, which is to divide. */
 xcvm_status xcvm_divisor_check(xcvm_kernel *k, const xcvm_value *divisor);
 /* y = whether a equals b, tensors of strings. */
-void xcvm_equal_strings(xcvm_value *y, const xcvm_value *a, const xcvm_value *b);
+xcvm_status xcvm_equal_strings(const xcvm_kernel *k, xcvm_value *y, const xcvm_value *a, const xcvm_value *b);
 
 #endif

@@ -18,14 +18,13 @@ XCVM_KERNEL(BitCast)
 {
     const uint8_t *x = a->x->data;
     uint8_t *y = a->y->data;
-    (void)k;
-    if (a->y->bytes == 0)
-        return XCVM_OK;
+    if (a->to != XCVM_BOOL)
+        return xcvm_kernel_copy(k, y, x, a->y->bytes);
     /* A bool has no other bits than those of 0 and 1. */
-    if (a->to == XCVM_BOOL)
-        for (size_t i = 0; i < a->y->bytes; i++)
-            y[i] = x[i] != 0;
-    else
-        memcpy(y, x, a->y->bytes);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < a->y->bytes; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
+        y[i] = x[i] != 0;
+    }
     return XCVM_OK;
 }

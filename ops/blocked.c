@@ -61,6 +61,16 @@ void xcvm_blocked_pack_depthwise(const float *w, int rank, const int64_t *dims, 
                 packed[c] = block + c < channels ? w[(block + c) * taps + tap] : 0.0f;
 }
 
+void xcvm_blocked_pack_grouped(const float *w, int rank, const int64_t *dims, float *packed)
+{
+    const int64_t outputs = dims[0], channels = dims[1], taps = taps_of(rank, dims);
+    for (int64_t block = 0; block < outputs; block += BLOCK)
+        for (int64_t tap = 0; tap < taps; tap++)
+            for (int64_t c = 0; c < channels; c++, packed += BLOCK)
+                for (int64_t k = 0; k < BLOCK; k++)
+                    packed[k] = block + k < outputs ? w[((block + k) * channels + c) * taps + tap] : 0.0f;
+}
+
 /* What three taps become: F(2, 3) with the points 0, 1, -1 and infinity; F(4, 3) with those of
  * ops/vector/blocked_winograd.c. */
 static void transform(int64_t tile, const double g[3], double u[6])

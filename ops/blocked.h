@@ -2,7 +2,8 @@
  * computed and stored without moving elements about.
  *
  * A blocked tensor of x [N, C, H, W] is a tensor [N, ceil(C / 16), H, W, 16] of f32: element (n, c, h, w) is at
- * [n, c / 16, h, w, c % 16]. With a third spatial axis, depth, it is [N, ceil(C / 16), D, H, W, 16]. The block is 16
+ * [n, c / 16, h, w, c % 16]. With a third spatial axis, depth, it is [N, ceil(C / 16), D, H, W, 16], with one alone
+ * [N, ceil(C / 16), W, 16], and the filters below have as many. The block is 16
  * channels on every processor, so that programs stay portable. Elements beyond C may hold anything, NaN too: they are
  * never mixed into others.
  *
@@ -15,15 +16,14 @@
  *            the block's input channels, of each 16 output channels. With more than one group, outputs and channels of
  *            a group are multiples of 16.
  * depthwise  f32[C16, kh, kw, 16], or f32[C16, kd, kh, kw, 16]; a filter for each channel.
- * transposed f32[K16, C, kh, kw, 16], of BlockedConvTranspose: as direct, but a block of output channels holds one
- *            phase after the other, (i, j) for i < stride of rows, j < stride of columns, each with the window's
- *            positions that are i and j beyond multiples of the strides.
- * winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the filters, or each
- *            slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1 and
- *            one group.
- * winograd_untransformed
- *            as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x 4, 3 x 3) as they are used,
- *            a portion at a time. A quarter of the memory, for filters that meet few tiles.
+ * grouped    f32[K16, Cg, kh, kw, 16], of groups of Cg = 2, 4 or 8 channels and as many outputs: for each block of both
+ * the window's positions, of each the group's input channels, of each 16 output channels. transposed f32[K16, C, kh,
+ * kw, 16], of BlockedConvTranspose: as direct, but a block of output channels holds one phase after the other, (i, j)
+ * for i < stride of rows, j < stride of columns, each with the window's positions that are i and j beyond multiples of
+ * the strides. winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the
+ * filters, or each slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1
+ * and one group. winograd_untransformed as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x
+ * 4, 3 x 3) as they are used, a portion at a time. A quarter of the memory, for filters that meet few tiles.
  *
  * winograd_strided
  *            f32[36, K16, 4 C, 16], for a plain x of C channels, windows of 7 x 7 and stride 2: each window's taps at
@@ -52,20 +52,36 @@ static inline bool xcvm_blocked_is_packed_direct(int algorithm)
 {
     return algorithm == XCVM_BLOCKED_direct || algorithm == XCVM_BLOCKED_winograd_untransformed;
 }
+/* Whether the packed filters have an axis of input channels behind that of the outputs. */
+static inline bool xcvm_blocked_has_channels(int algorithm)
+{
+    return xcvm_blocked_is_packed_direct(algorithm) || algorithm == XCVM_BLOCKED_grouped;
+}
+/* Whether a block of output channels is computed from that block of x alone. */
+static inline bool xcvm_blocked_is_by_block(int algorithm)
+{
+    return algorithm == XCVM_BLOCKED_depthwise || algorithm == XCVM_BLOCKED_grouped;
+}
 /* Whether filters may be of f16, bf16 or f24. */
 static inline bool xcvm_blocked_takes_narrow(int algorithm)
 {
-    return algorithm != XCVM_BLOCKED_depthwise && algorithm != XCVM_BLOCKED_winograd_strided;
+    return !xcvm_blocked_is_by_block(algorithm) && algorithm != XCVM_BLOCKED_winograd_strided;
+}
+/* Of `grouped`: how many channels of a group are possible. */
+static inline bool xcvm_blocked_is_small_group(int64_t channels)
+{
+    return channels == 2 || channels == 4 || channels == 8;
 }
 static inline int64_t xcvm_blocks_of(int64_t channels)
 {
     return channels / XCVM_CHANNEL_BLOCK + (channels % XCVM_CHANNEL_BLOCK != 0);
 }
 
-/* Packing: w is a filter as Conv takes it, of shape dims [K, Cg, kh, kw] or [K, Cg, kd, kh, kw]; `packed` has room for
- * the shape above. */
+/* Packing: w is a filter as Conv takes it, of shape dims [K, Cg, kw], [K, Cg, kh, kw] or [K, Cg, kd, kh, kw]; `packed`
+ * has room for the shape above. */
 void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_depthwise(const float *w, int rank, const int64_t *dims, float *packed);
+void xcvm_blocked_pack_grouped(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, int64_t tile, float *packed);
 void xcvm_blocked_pack_strided(const float *w, const int64_t dims[4], float *packed);
 /* Here w is as ConvTranspose takes it, [C, K, kh, kw]. */

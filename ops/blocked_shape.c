@@ -62,7 +62,7 @@ typedef struct filter {
 static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args *a, filter *f)
 {
     const xcvm_value *w = a->w;
-    const int rank = f->axes + (xcvm_blocked_is_packed_direct(a->algorithm) ? 3 : 2);
+    const int rank = f->axes + (xcvm_blocked_has_channels(a->algorithm) ? 3 : 2);
     const bool is_winograd = xcvm_blocked_is_winograd(a->algorithm);
     const bool is_strided = a->algorithm == XCVM_BLOCKED_winograd_strided;
     f->outputs = f->channels = XCVM_ANY_DIM;
@@ -76,8 +76,9 @@ static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args
     switch (a->algorithm) {
     case XCVM_BLOCKED_direct:
     case XCVM_BLOCKED_depthwise:
+    case XCVM_BLOCKED_grouped:
         f->outputs = w->dims[0];
-        f->channels = a->algorithm == XCVM_BLOCKED_direct ? w->dims[1] : w->dims[0];
+        f->channels = a->algorithm == XCVM_BLOCKED_depthwise ? w->dims[0] : w->dims[1];
         for (int i = 0; i < f->axes; i++)
             f->kernel[i] = kernel[i];
         break;
@@ -124,12 +125,25 @@ static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_arg
                      "%lld blocks of outputs do not divide into %lld groups", (long long)f->outputs,
                      (long long)a->group);
     }
+    if (a->algorithm == XCVM_BLOCKED_grouped) {
+        int64_t channels;
+        XCVM_REQUIRE(t, f->channels < 0 || xcvm_blocked_is_small_group(f->channels), SHAPE_MISMATCH,
+                     "w has groups of %lld channels, 2, 4 or 8 are possible", (long long)f->channels);
+        XCVM_REQUIRE(
+            t,
+            f->channels < 0 || f->outputs < 0 ||
+                (!__builtin_mul_overflow(f->channels, a->group, &channels) && xcvm_blocks_of(channels) == f->outputs),
+            SHAPE_MISMATCH, "w has %lld blocks of outputs, not those of %lld groups of %lld", (long long)f->outputs,
+            (long long)a->group, (long long)f->channels);
+    }
     if (x->rank < 0 || x->dims[1] < 0 || f->channels < 0)
         return XCVM_OK;
-    int64_t needed = f->channels;
+    int64_t needed = a->algorithm == XCVM_BLOCKED_grouped ? f->outputs : f->channels;
     if (a->algorithm == XCVM_BLOCKED_direct && a->group > 1)
         XCVM_REQUIRE(t, !__builtin_mul_overflow(needed, a->group, &needed), OUT_OF_RANGE, "w is too large");
-    if (!plain && a->algorithm != XCVM_BLOCKED_depthwise)
+    if (needed < 0)
+        return XCVM_OK;
+    if (!plain && !xcvm_blocked_is_by_block(a->algorithm))
         needed = xcvm_blocks_of(needed);
     XCVM_REQUIRE(t, x->dims[1] == needed, SHAPE_MISMATCH, "x has %lld %s, w is made for %lld", (long long)x->dims[1],
                  plain ? "channels" : "blocks of channels", (long long)needed);
@@ -172,13 +186,21 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     const xcvm_value *x = a->x, *b = a->b, *z = a->z;
     const bool is_direct = a->algorithm == XCVM_BLOCKED_direct;
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
+    XCVM_TRY(xcvm_affine_check(t->error, a->affine));
     const bool is_strided = a->algorithm == XCVM_BLOCKED_winograd_strided;
     XCVM_REQUIRE(t, xcvm_blocked_takes_narrow(a->algorithm) || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
                  TYPE_MISMATCH, "w is %s, %s needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype),
-                 is_strided ? "winograd_strided" : "depthwise");
+                 is_strided                             ? "winograd_strided"
+                 : a->algorithm == XCVM_BLOCKED_grouped ? "grouped"
+                                                        : "depthwise");
     const bool flat = a->algorithm == XCVM_BLOCKED_winograd_untransformed || is_strided;
-    XCVM_REQUIRE(t, a->strides.count == 2 || (a->strides.count == MOST_AXES && !flat), INVALID_ARGUMENT,
-                 "there are %zu strides, 2%s are possible", a->strides.count, flat ? "" : " or 3");
+    const bool any_axes = is_direct || xcvm_blocked_is_by_block(a->algorithm);
+    XCVM_REQUIRE(
+        t, a->strides.count == 2 || (a->strides.count == MOST_AXES && !flat) || (a->strides.count == 1 && any_axes),
+        INVALID_ARGUMENT, "there are %zu strides, %s are possible", a->strides.count,
+        flat       ? "2"
+        : any_axes ? "1 to 3"
+                   : "2 or 3");
     filter f = {.axes = (int)a->strides.count};
     const int rank = f.axes + 3;
     XCVM_TRY(read_filter(t, a, &f));
@@ -187,6 +209,7 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     XCVM_REQUIRE(t, x->rank < 0 || x->rank == rank || (x->rank == rank - 1 && (is_direct || is_strided)),
                  SHAPE_MISMATCH, "x has rank %d, %d is needed%s", x->rank, rank,
                  !is_direct    ? ""
+                 : f.axes == 1 ? ", or 3 if it is not blocked"
                  : f.axes == 2 ? ", or 4 if it is not blocked"
                                : ", or 5 if it is not blocked");
     if (x->rank == rank)

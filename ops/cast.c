@@ -29,10 +29,13 @@ static int shortest_digits(xcvm_dtype dtype, double value, char digits[XCVM_DECI
     }
 }
 
+/* What 8 bits and fewer hold is written as f32 is, since few digits would do to come back but be another number (220
+ * for the 224 of f8e4m3fn), and whole numbers without ".0". */
 static size_t format_finite(xcvm_dtype dtype, double value, char text[TEXT])
 {
     char digits[XCVM_DECIMAL_DIGITS];
-    int point, count = shortest_digits(dtype, fabs(value), digits, &point);
+    const bool tiny = xcvm_dtype_bits(dtype) <= 8;
+    int point, count = shortest_digits(tiny ? XCVM_F32 : dtype, fabs(value), digits, &point);
     size_t n = 0;
     if (signbit(value))
         text[n++] = '-';
@@ -44,7 +47,7 @@ static size_t format_finite(xcvm_dtype dtype, double value, char text[TEXT])
             text[n++] = digits[i];
         return n + (size_t)snprintf(text + n, TEXT - n, "e%c%02d", point < 1 ? '-' : '+', abs(point - 1));
     }
-    for (int i = point < 1 ? point - 1 : 0; i < count || i <= point; i++) {
+    for (int i = point < 1 ? point - 1 : 0; i < count || i < point + !tiny; i++) {
         /* The digit of 10^(point - 1 - i); those outside are zeros. */
         if (i == point)
             text[n++] = '.';
@@ -70,7 +73,8 @@ static size_t format_number(xcvm_dtype dtype, const void *data, size_t index, ch
     if (isinf(value))
         return (size_t)snprintf(text, TEXT, value < 0 ? "-INF" : "INF");
     if (value == 0.0)
-        return (size_t)snprintf(text, TEXT, signbit(value) ? "-0.0" : "0.0");
+        return (size_t)snprintf(text, TEXT, "%s0%s", signbit(value) ? "-" : "",
+                                xcvm_dtype_bits(dtype) <= 8 ? "" : ".0");
     return format_finite(dtype, value, text);
 }
 
@@ -78,13 +82,19 @@ static xcvm_status write_numbers(xcvm_kernel *k, xcvm_value *y, const xcvm_value
 {
     size_t count = xcvm_element_count(x), characters = 0;
     char text[TEXT];
-    for (size_t i = 0; i < count; i++)
+    /* The digits of a number take about as long as so many steps. */
+    enum { STEPS = 64 };
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, STEPS));
         characters += format_number(x->dtype, x->data, i, text);
+    }
     xcvm_string *spans;
     char *to;
     XCVM_TRY(xcvm_kernel_allocate_strings(k, y, x->rank, x->dims, characters, &spans, &to));
     size_t offset = count * sizeof *spans;
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, STEPS));
         size_t length = format_number(x->dtype, x->data, i, text);
         memcpy(to, text, length);
         spans[i] = (xcvm_string){offset, length};
@@ -222,9 +232,11 @@ static xcvm_status read_numbers(xcvm_kernel *k, xcvm_value *y, const xcvm_value 
     XCVM_CHECK(k->error, xcvm_dtype_in(y->dtype, XCVM_TYPES_WHOLE | XCVM_TYPES_FRACTIONAL), TYPE_MISMATCH,
                "str cannot be cast to %s", xcvm_dtype_name(y->dtype));
     size_t count = xcvm_element_count(x);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
         size_t length;
         const char *text = xcvm_string_at(x, i, &length);
+        XCVM_TRY(xcvm_poll_after(&poller, 16 + length));
         XCVM_CHECK(k->error, parse_number(text, length, y->dtype, y->data, i), INVALID_ARGUMENT,
                    "element %zu of x, \"%.*s\", is not a number", i, length < 60 ? (int)length : 60, text);
     }
@@ -238,8 +250,11 @@ static xcvm_status copy_strings(xcvm_kernel *k, xcvm_value *y, const xcvm_value 
     int64_t *indices = xcvm_kernel_scratch(k, (xcvm_element_count(x) + 1) * sizeof *indices);
     if (indices == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < xcvm_element_count(x); i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < xcvm_element_count(x); i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         indices[i] = (int64_t)i;
+    }
     return xcvm_kernel_gather_strings(k, y, x, indices);
 }
 

@@ -4,6 +4,7 @@
 #define XCVM_OPS_CHOICES_H
 
 #define XCVM_CHOICES_PAD_MODE(X) X(PAD_MODE, constant) X(PAD_MODE, reflect) X(PAD_MODE, edge) X(PAD_MODE, wrap)
+#define XCVM_CHOICES_AUTO_PAD(X) X(AUTO_PAD, NOTSET) X(AUTO_PAD, SAME_UPPER) X(AUTO_PAD, SAME_LOWER) X(AUTO_PAD, VALID)
 #define XCVM_CHOICES_REDUCTION(X)                                                                                      \
     X(REDUCTION, none) X(REDUCTION, add) X(REDUCTION, mul) X(REDUCTION, max) X(REDUCTION, min)
 #define XCVM_CHOICES_LOSS_REDUCTION(X) X(LOSS_REDUCTION, none) X(LOSS_REDUCTION, sum) X(LOSS_REDUCTION, mean)
@@ -44,7 +45,8 @@
 #define XCVM_CHOICES_WEIGHTING(X) X(WEIGHTING, TF) X(WEIGHTING, IDF) X(WEIGHTING, TFIDF)
 #define XCVM_CHOICES_BLOCKED(X)                                                                                        \
     X(BLOCKED, direct)                                                                                                 \
-    X(BLOCKED, depthwise) X(BLOCKED, winograd) X(BLOCKED, winograd_untransformed) X(BLOCKED, winograd_strided)
+    X(BLOCKED, depthwise)                                                                                              \
+    X(BLOCKED, winograd) X(BLOCKED, winograd_untransformed) X(BLOCKED, winograd_strided) X(BLOCKED, grouped)
 #define XCVM_CHOICES_AGGREGATE(X) X(AGGREGATE, SUM) X(AGGREGATE, AVERAGE) X(AGGREGATE, MIN) X(AGGREGATE, MAX)
 #define XCVM_CHOICES_UPDATE_RULE(X)                                                                                    \
     X(UPDATE_RULE, linear) X(UPDATE_RULE, gated) X(UPDATE_RULE, delta) X(UPDATE_RULE, gated_delta)
@@ -52,6 +54,7 @@
 
 #define XCVM_CHOICE_SETS(X)                                                                                            \
     X(PAD_MODE)                                                                                                        \
+    X(AUTO_PAD)                                                                                                        \
     X(REDUCTION)                                                                                                       \
     X(LOSS_REDUCTION)                                                                                                  \
     X(ACTIVATION)                                                                                                      \

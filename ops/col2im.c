@@ -2,6 +2,20 @@
 #include "ops/kernel.h"
 #include "ops/floats.h"
 
+/* The attributes of `axes` spatial axes, those without entries filled in. */
+static xcvm_Col2Im_args with_entries(const xcvm_Col2Im_args *a, size_t axes)
+{
+    static const int64_t ones[XCVM_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1}, zeros[2 * XCVM_MAX_RANK];
+    xcvm_Col2Im_args full = *a;
+    if (full.strides.count == 0)
+        full.strides = (xcvm_ints){ones, axes};
+    if (full.dilations.count == 0)
+        full.dilations = (xcvm_ints){ones, axes};
+    if (full.pads.count == 0)
+        full.pads = (xcvm_ints){zeros, 2 * axes};
+    return full;
+}
+
 XCVM_SHAPE_RULE_OF(Col2Im)
 {
     int64_t image[XCVM_MAX_RANK], block[XCVM_MAX_RANK], dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
@@ -15,6 +29,8 @@ XCVM_SHAPE_RULE_OF(Col2Im)
         xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, -1, NULL);
         return XCVM_OK;
     }
+    const xcvm_Col2Im_args full = with_entries(a, spatial);
+    a = &full;
     XCVM_REQUIRE(t,
                  spatial == block_count && a->strides.count == spatial && a->dilations.count == spatial &&
                      a->pads.count == 2 * spatial,
@@ -51,6 +67,8 @@ XCVM_KERNEL(Col2Im)
 {
     const int spatial = a->y->rank - 2;
     int64_t block[XCVM_MAX_RANK], places[XCVM_MAX_RANK];
+    const xcvm_Col2Im_args full = with_entries(a, (size_t)spatial);
+    a = &full;
     size_t elements = 1, plane = 1;
     for (int d = 0; d < spatial; d++) {
         block[d] = xcvm_element_as_int(a->block_shape, (size_t)d);
@@ -63,11 +81,12 @@ XCVM_KERNEL(Col2Im)
     float *sums = xcvm_kernel_scratch(k, plane * sizeof *sums);
     if (sums == NULL)
         return XCVM_OUT_OF_MEMORY;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t image = 0; image < images; image++) {
-        XCVM_TRY(xcvm_kernel_poll(k));
-        memset(sums, 0, plane * sizeof *sums);
+        XCVM_TRY(xcvm_kernel_fill(k, sums, 0, plane * sizeof *sums));
         for (size_t e = 0; e < elements; e++)
             for (size_t l = 0; l < count; l++) {
+                XCVM_TRY(xcvm_poll_after(&poller, 1));
                 size_t in_block = e, place = l, at = 0, stride = 1;
                 bool inside = true;
                 for (int d = spatial - 1; d >= 0; d--) {
@@ -82,7 +101,7 @@ XCVM_KERNEL(Col2Im)
                 if (inside)
                     sums[at] += (float)xcvm_element_as_double(a->x, (image * elements + e) * count + l);
             }
-        xcvm_write_floats(sums, plane, a->y, image * plane);
+        XCVM_TRY(xcvm_kernel_write_floats(k, sums, plane, a->y, image * plane));
     }
     return XCVM_OK;
 }

@@ -62,7 +62,7 @@ static xcvm_status join(const xcvm_moving *m, const void *context)
         xcvm_strided s = {.rank = 0};
         xcvm_strided_axis(&s, j->whole.outer, (ptrdiff_t)row, (ptrdiff_t)run);
         xcvm_strided_axis(&s, run, 1, 1);
-        xcvm_strided_copy(m->k->threads, &s, m->size, (char *)m->to[0] + at * m->size, m->from[i]);
+        XCVM_TRY(xcvm_strided_copy(m->k, &s, m->size, (char *)m->to[0] + at * m->size, m->from[i]));
         at += run;
     }
     return XCVM_OK;

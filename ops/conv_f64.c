@@ -5,12 +5,12 @@ typedef struct work {
     const xcvm_conv_shape *s;
     const xcvm_Conv_args *a;
     const xcvm_activation *f;
-    uint32_t status; /* atomic */
 } work;
 
 /* Adds one input plane, seen through one window position, to an output plane; or back, if `adjoint`, the output plane
- * to the input plane. */
-static void add_tap(const xcvm_window *w, size_t tap, double weight, double *x, double *y, bool adjoint)
+ * to the input plane. False if the run was stopped. */
+static bool add_tap(const xcvm_window *w, size_t tap, double weight, double *x, double *y, bool adjoint,
+                    xcvm_poller *poller)
 {
     const size_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
     size_t first[XCVM_WINDOW_AXES], last[XCVM_WINDOW_AXES];
@@ -24,19 +24,23 @@ static void add_tap(const xcvm_window *w, size_t tap, double weight, double *x, 
             const size_t iw = first[2] * stride + k[2] * w->dilation[2] - (size_t)w->pad[2];
             double *in = x + (id * w->in[1] + ih) * w->in[2] + iw;
             double *out = y + (d * w->out[1] + h) * w->out[2] + first[2];
+            if (xcvm_poll_after(poller, 1 + last[2] - first[2]) != XCVM_OK)
+                return false;
             for (size_t i = 0; i < last[2] - first[2]; i++)
                 if (adjoint)
                     in[i * stride] += weight * out[i];
                 else
                     out[i] += weight * in[i * stride];
         }
+    return xcvm_poll_after(poller, 1) == XCVM_OK;
 }
 
 static void run_outputs(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     const xcvm_conv_shape *s = r->s;
     const xcvm_window *w = &s->window;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     (void)worker;
     for (size_t i = begin; i < end; i++) {
         const size_t outputs = s->group * s->outputs, m = i % outputs, image = i / outputs, group = m / s->outputs;
@@ -47,15 +51,10 @@ static void run_outputs(void *context, size_t begin, size_t end, int worker)
         const double *z = r->a->z != NULL ? XCVM_CDATA(double, r->a->z) + i * w->out_size : NULL;
         for (size_t j = 0; j < w->out_size; j++)
             y[j] = bias + (z != NULL ? z[j] : 0.0);
-        for (size_t c = 0; c < s->channels; c++) {
-            const xcvm_status status = xcvm_kernel_poll(r->k);
-            if (status != XCVM_OK) {
-                __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-                return;
-            }
+        for (size_t c = 0; c < s->channels; c++)
             for (size_t p = 0; p < w->kernel_size; p++)
-                add_tap(w, p, filter[c * w->kernel_size + p], x + c * w->in_size, y, false);
-        }
+                if (!add_tap(w, p, filter[c * w->kernel_size + p], x + c * w->in_size, y, false, &poller))
+                    return;
         for (size_t j = 0; j < w->out_size; j++)
             y[j] = xcvm_activate_f64(r->f, y[j]);
     }
@@ -69,8 +68,7 @@ xcvm_status xcvm_conv_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const 
 {
     work r = {.k = k, .s = s, .a = a, .f = f};
     const double each = (double)s->window.out_size * (double)s->channels * (double)s->window.kernel_size;
-    xcvm_parallel(k->threads, s->batch * s->group * s->outputs, grain_of(each), run_outputs, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain_of(each), run_outputs, &r);
 }
 
 /* ---- The adjoint ---- */
@@ -79,14 +77,14 @@ typedef struct adjoint_work {
     const xcvm_kernel *k;
     const xcvm_conv_shape *s;
     const xcvm_ConvTranspose_args *a;
-    uint32_t status; /* atomic */
 } adjoint_work;
 
 static void run_channels(void *context, size_t begin, size_t end, int worker)
 {
-    adjoint_work *r = context;
+    const adjoint_work *r = context;
     const xcvm_conv_shape *s = r->s;
     const xcvm_window *w = &s->window;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     (void)worker;
     for (size_t i = begin; i < end; i++) {
         const size_t channel = i % s->channels, item = i / s->channels, group = item % s->group;
@@ -95,15 +93,11 @@ static void run_channels(void *context, size_t begin, size_t end, int worker)
         for (size_t j = 0; j < w->in_size; j++)
             y[j] = bias;
         for (size_t m = 0; m < s->outputs; m++) {
-            const xcvm_status status = xcvm_kernel_poll(r->k);
-            if (status != XCVM_OK) {
-                __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-                return;
-            }
             const size_t filter = ((group * s->outputs + m) * s->channels + channel) * w->kernel_size;
             for (size_t p = 0; p < w->kernel_size; p++)
-                add_tap(w, p, XCVM_CDATA(double, r->a->w)[filter + p], y,
-                        XCVM_DATA(double, r->a->x) + (item * s->outputs + m) * w->out_size, true);
+                if (!add_tap(w, p, XCVM_CDATA(double, r->a->w)[filter + p], y,
+                             XCVM_DATA(double, r->a->x) + (item * s->outputs + m) * w->out_size, true, &poller))
+                    return;
         }
     }
 }
@@ -112,6 +106,5 @@ xcvm_status xcvm_conv_transpose_f64(const xcvm_kernel *k, const xcvm_conv_shape 
 {
     adjoint_work r = {.k = k, .s = s, .a = a};
     const double each = (double)s->window.out_size * (double)s->outputs * (double)s->window.kernel_size;
-    xcvm_parallel(k->threads, s->batch * s->group * s->channels, grain_of(each), run_channels, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_parallel(k, s->batch * s->group * s->channels, grain_of(each), run_channels, &r);
 }

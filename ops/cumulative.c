@@ -2,6 +2,7 @@
 #include "ops/index.h"
 
 typedef struct task {
+    const xcvm_kernel *k;
     const xcvm_CumSum_args *a;
     xcvm_around around;
     size_t blocks; /* of columns */
@@ -17,6 +18,8 @@ enum { COLUMNS = 256 };
         type *y = (type *)t->a->y->data + first;                                                                       \
         accumulator totals[COLUMNS], total = product ? 1 : 0;                                                          \
         for (size_t i = 0; i < around->dim && columns == 1; i++) {                                                     \
+            if (xcvm_poll_after(&poller, 1) != XCVM_OK)                                                                \
+                return;                                                                                                \
             size_t at = (reverse ? around->dim - 1 - i : i) * around->inner;                                           \
             accumulator before = total, value = (accumulator)load(x[at]);                                              \
             total = (accumulator)(product ? total * value : total + value);                                            \
@@ -25,6 +28,8 @@ enum { COLUMNS = 256 };
         for (size_t j = 0; j < columns; j++)                                                                           \
             totals[j] = product ? 1 : 0;                                                                               \
         for (size_t i = 0; i < around->dim && columns != 1; i++) {                                                     \
+            if (xcvm_poll_after(&poller, columns) != XCVM_OK)                                                          \
+                return;                                                                                                \
             size_t row = (reverse ? around->dim - 1 - i : i) * around->inner;                                          \
             for (size_t j = 0; j < columns; j++) {                                                                     \
                 accumulator before = totals[j], value = (accumulator)load(x[row + j]);                                 \
@@ -41,6 +46,7 @@ static inline __attribute__((always_inline)) void run_tile(const task *t, size_t
 {
     const xcvm_around *around = &t->around;
     const bool exclusive = t->a->exclusive != 0, reverse = t->a->reverse != 0;
+    xcvm_poller poller = xcvm_poller_of(t->k);
     switch ((xcvm_dtype)t->a->x->dtype) {
     case XCVM_F32:
         RUN(float, double, SAME, SAME);
@@ -91,7 +97,7 @@ static xcvm_status run(xcvm_kernel *k, const xcvm_CumSum_args *a, bool product)
 {
     int64_t axis;
     XCVM_TRY(xcvm_read_int(k->error, a->axis, "axis", &axis));
-    task t = {.a = a, .around = {1, 1, 1}, .product = product};
+    task t = {.k = k, .a = a, .around = {1, 1, 1}, .product = product};
     if (a->x->rank != 0) {
         int resolved;
         XCVM_TRY(xcvm_resolve_axis(k->error, axis, a->x->rank, &resolved));
@@ -99,9 +105,9 @@ static xcvm_status run(xcvm_kernel *k, const xcvm_CumSum_args *a, bool product)
     }
     t.blocks = (t.around.inner + COLUMNS - 1) / COLUMNS;
     size_t columns = t.around.inner < COLUMNS ? t.around.inner : COLUMNS;
-    if (t.around.dim != 0)
-        xcvm_parallel(k->threads, t.around.outer * t.blocks, 32768 / (t.around.dim * columns + 1) + 1, run_range, &t);
-    return XCVM_OK;
+    if (t.around.dim == 0)
+        return XCVM_OK;
+    return xcvm_kernel_parallel(k, t.around.outer * t.blocks, 32768 / (t.around.dim * columns + 1) + 1, run_range, &t);
 }
 
 XCVM_KERNEL(CumSum) { return run(k, a, false); }

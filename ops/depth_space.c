@@ -57,6 +57,7 @@ XCVM_SHAPE_RULE_OF(SpaceToDepth)
 
 /* A six-dimensional view of the image with `b` x `b` blocks: strides of the deep side for (n, c, y, by, x, bx). */
 typedef struct blocks {
+    const xcvm_kernel *k;
     const char *from;
     char *to;
     size_t size;                       /* of an element */
@@ -69,12 +70,15 @@ static void move_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const blocks *m = context;
+    xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t row = begin; row < end; row++) {
         /* A row of the flat side: (n, c, y, by). */
         const size_t by = row % m->b, y = row / m->b % m->height, c = row / m->b / m->height % m->channels;
         const size_t n = row / m->b / m->height / m->channels;
         const size_t flat = row * m->width * m->b;
         for (size_t bx = 0; bx < m->b; bx++) {
+            if (xcvm_poll_after(&poller, m->width) != XCVM_OK)
+                return;
             const size_t channel = m->depth_first ? (by * m->b + bx) * m->channels + c : (c * m->b + by) * m->b + bx;
             const size_t deep = ((n * m->channels * m->b * m->b + channel) * m->height + y) * m->width;
             if (m->size == 4 && m->to_space)
@@ -90,12 +94,14 @@ static void move_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static void move_blocks(xcvm_kernel *k, const xcvm_value *x, xcvm_value *y, int64_t b, bool depth_first, bool to_space)
+static xcvm_status move_blocks(const xcvm_kernel *k, const xcvm_value *x, xcvm_value *y, int64_t b, bool depth_first,
+                               bool to_space)
 {
     if (xcvm_element_count(x) == 0)
-        return;
+        return XCVM_OK;
     const xcvm_value *deep = to_space ? x : y, *flat = to_space ? y : x;
-    blocks m = {.from = x->data,
+    blocks m = {.k = k,
+                .from = x->data,
                 .to = y->data,
                 .size = xcvm_dtype_size((xcvm_dtype)x->dtype),
                 .channels = (size_t)flat->dims[1],
@@ -105,17 +111,9 @@ static void move_blocks(xcvm_kernel *k, const xcvm_value *x, xcvm_value *y, int6
                 .depth_first = depth_first,
                 .to_space = to_space};
     const size_t rows = (size_t)flat->dims[0] * m.channels * m.height * m.b;
-    xcvm_parallel(k->threads, rows, 1 + 16384 / (m.width * m.b), move_rows, &m);
+    return xcvm_kernel_parallel(k, rows, 1 + 16384 / (m.width * m.b), move_rows, &m);
 }
 
-XCVM_KERNEL(DepthToSpace)
-{
-    move_blocks(k, a->x, a->y, a->blocksize, a->mode == XCVM_DEPTH_MODE_DCR, true);
-    return XCVM_OK;
-}
+XCVM_KERNEL(DepthToSpace) { return move_blocks(k, a->x, a->y, a->blocksize, a->mode == XCVM_DEPTH_MODE_DCR, true); }
 
-XCVM_KERNEL(SpaceToDepth)
-{
-    move_blocks(k, a->x, a->y, a->blocksize, true, false);
-    return XCVM_OK;
-}
+XCVM_KERNEL(SpaceToDepth) { return move_blocks(k, a->x, a->y, a->blocksize, true, false); }

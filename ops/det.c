@@ -17,8 +17,8 @@ XCVM_SHAPE_RULE_OF(Det)
     return XCVM_OK;
 }
 
-/* Overwrites the n x n matrix m. */
-static double determinant(double *m, size_t n)
+/* Overwrites the n x n matrix m. NaN if the run was stopped. */
+static double determinant(double *m, size_t n, xcvm_poller *poller)
 {
     double product = 1.0;
     for (size_t c = 0; c < n; c++) {
@@ -40,6 +40,8 @@ static double determinant(double *m, size_t n)
         }
         for (size_t i = c + 1; i < n; i++) {
             const double factor = m[i * n + c] / p;
+            if (xcvm_poll_after(poller, n - c) != XCVM_OK)
+                return (double)NAN;
             for (size_t j = c + 1; j < n; j++)
                 m[i * n + j] -= factor * m[c * n + j];
         }
@@ -56,11 +58,14 @@ XCVM_KERNEL(Det)
     double *matrix = xcvm_kernel_scratch(k, bytes);
     if (matrix == NULL)
         return XCVM_OUT_OF_MEMORY;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
-        XCVM_TRY(xcvm_kernel_poll(k));
-        xcvm_load_f64((xcvm_dtype)x->dtype, x->data, i * n * n, n * n, matrix);
-        const double result = determinant(matrix, n);
+        for (size_t row = 0; row < n; row++) {
+            XCVM_TRY(xcvm_poll_after(&poller, n));
+            xcvm_load_f64((xcvm_dtype)x->dtype, x->data, (i * n + row) * n, n, matrix + row * n);
+        }
+        const double result = determinant(matrix, n, &poller);
         xcvm_store_f64((xcvm_dtype)x->dtype, a->y->data, i, 1, &result, false);
     }
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }

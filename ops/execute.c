@@ -35,7 +35,7 @@ static xcvm_status execute(xcvm_kernel *k, const xcvm_typing *t)
 {
     xcvm_kernel_run run = t->row->effect != XCVM_CONTROL ? xcvm_kernel_of(t->row->opcode) : NULL;
     XCVM_CHECK(k->error, run != NULL, UNSUPPORTED, "%s cannot be executed by itself", t->row->name);
-    XCVM_TRY(xcvm_infer(t));
+    XCVM_TRY(xcvm_infer_run(t));
     for (size_t i = 0; i < t->out_count; i++)
         if (t->out[i] != NULL)
             XCVM_TRY(allocate_result(k, t->out[i]));

@@ -8,11 +8,9 @@ XCVM_SHAPE_RULE_OF(Expand)
     int64_t dims[XCVM_MAX_RANK];
     size_t count;
     bool known;
-    XCVM_TRY(xcvm_read_ints(t->error, a->shape, "shape", dims, XCVM_MAX_RANK, &count, &known));
+    XCVM_TRY(xcvm_read_shape(t->error, a->shape, dims, &count, &known));
     if (!known) {
         int64_t length = a->shape->rank == 1 ? a->shape->dims[0] : XCVM_ANY_DIM;
-        XCVM_REQUIRE(t, length <= XCVM_MAX_RANK, SHAPE_MISMATCH, "shape has %lld elements, at most %d are possible",
-                     (long long)length, XCVM_MAX_RANK);
         if (x->rank < 0 || length < 0) {
             xcvm_set_unknown(a->y, a->y->dtype, -1);
             return XCVM_OK;
@@ -42,8 +40,7 @@ static xcvm_status expand(const xcvm_moving *m, const void *context)
         bool repeated = i < lead || a->x->dims[i - lead] == 1;
         xcvm_strided_axis(&s, (size_t)a->y->dims[i], to[i], repeated ? 0 : from[i - lead]);
     }
-    xcvm_strided_copy(m->k->threads, &s, m->size, m->to[0], m->from[0]);
-    return XCVM_OK;
+    return xcvm_strided_copy(m->k, &s, m->size, m->to[0], m->from[0]);
 }
 
 XCVM_KERNEL(Expand) { return xcvm_move_one(k, a->x, a->y, expand, a); }
@@ -86,8 +83,7 @@ static xcvm_status tile(const xcvm_moving *m, const void *context)
         xcvm_strided_axis(&s, dim != 0 ? (size_t)(a->y->dims[i] / dim) : 0, (ptrdiff_t)dim * to[i], 0);
         xcvm_strided_axis(&s, (size_t)dim, to[i], from[i]);
     }
-    xcvm_strided_copy(m->k->threads, &s, m->size, m->to[0], m->from[0]);
-    return XCVM_OK;
+    return xcvm_strided_copy(m->k, &s, m->size, m->to[0], m->from[0]);
 }
 
 XCVM_KERNEL(Tile) { return xcvm_move_one(k, a->x, a->y, tile, a); }

@@ -58,3 +58,51 @@ void xcvm_write_double(xcvm_value *tensor, size_t index, double value)
         xcvm_write_floats(&narrow, 1, tensor, index);
     }
 }
+
+xcvm_status xcvm_kernel_read_floats(const xcvm_kernel *k, const xcvm_value *tensor, size_t begin, size_t count,
+                                    float *floats)
+{
+    for (size_t done = 0, n; done < count; done += n) {
+        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        xcvm_read_floats(tensor, begin + done, n, floats + done);
+        if (done + n < count)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_kernel_write_floats(const xcvm_kernel *k, const float *floats, size_t count, xcvm_value *tensor,
+                                     size_t begin)
+{
+    for (size_t done = 0, n; done < count; done += n) {
+        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        xcvm_write_floats(floats + done, n, tensor, begin + done);
+        if (done + n < count)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_kernel_load_f32(const xcvm_kernel *k, const xcvm_value *tensor, float *floats)
+{
+    const size_t count = xcvm_element_count(tensor);
+    for (size_t done = 0, n; done < count; done += n) {
+        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        xcvm_load_f32((xcvm_dtype)tensor->dtype, tensor->data, done, n, floats + done);
+        if (done + n < count)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_kernel_store_f32(const xcvm_kernel *k, const float *floats, xcvm_value *tensor)
+{
+    const size_t count = xcvm_element_count(tensor);
+    for (size_t done = 0, n; done < count; done += n) {
+        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        xcvm_store_f32((xcvm_dtype)tensor->dtype, tensor->data, done, n, floats + done);
+        if (done + n < count)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}

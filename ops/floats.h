@@ -2,12 +2,20 @@
 #ifndef XCVM_OPS_FLOATS_H
 #define XCVM_OPS_FLOATS_H
 
-#include "base/value.h"
+#include "ops/kernel.h"
 
 /* Elements begin .. begin + count of a tensor of a real type or bool, as floats. */
 void xcvm_read_floats(const xcvm_value *tensor, size_t begin, size_t count, float *floats);
 /* And back: integers are rounded to nearest even and saturated. */
 void xcvm_write_floats(const float *floats, size_t count, xcvm_value *tensor, size_t begin);
+/* The same of many elements, between portions of which they poll. */
+xcvm_status xcvm_kernel_read_floats(const xcvm_kernel *k, const xcvm_value *tensor, size_t begin, size_t count,
+                                    float *floats);
+xcvm_status xcvm_kernel_write_floats(const xcvm_kernel *k, const float *floats, size_t count, xcvm_value *tensor,
+                                     size_t begin);
+/* Elements of f16, bf16, f24 or f32 as f32, and back; they poll. */
+xcvm_status xcvm_kernel_load_f32(const xcvm_kernel *k, const xcvm_value *tensor, float *floats);
+xcvm_status xcvm_kernel_store_f32(const xcvm_kernel *k, const float *floats, xcvm_value *tensor);
 /* One element, which keeps its precision where the tensor is f64. */
 void xcvm_write_double(xcvm_value *tensor, size_t index, double value);
 

@@ -2,9 +2,6 @@
 
 #include <math.h>
 
-/* Steps, of some nanoseconds, between two looks at the deadline. */
-enum { POLL_STEPS = 1 << 18 };
-
 static const double PI = 3.14159265358979323846;
 
 static size_t power_of_two(size_t least)
@@ -26,12 +23,11 @@ size_t xcvm_fourier_scratch(size_t n)
 }
 
 /* roots[i] = e to the (sign 2 pi i / m). Each by itself: a product of roots would lose digits. */
-static xcvm_status make_roots(const xcvm_kernel *k, size_t m, double sign, double *roots)
+static xcvm_status make_roots(xcvm_poller *poller, size_t m, double sign, double *roots)
 {
     const size_t quarter = m / 4;
     for (size_t i = 0; i < m; i++) {
-        if (i % (POLL_STEPS / 16) == 0)
-            XCVM_TRY(xcvm_kernel_poll(k));
+        XCVM_TRY(xcvm_poll_after(poller, 4));
         if (quarter == 0 || i < quarter) {
             const double angle = sign * 2 * PI * (double)i / (double)m;
             roots[2 * i] = cos(angle);
@@ -47,12 +43,12 @@ static xcvm_status make_roots(const xcvm_kernel *k, size_t m, double sign, doubl
 }
 
 /* What is left of `length` points, `stride` transforms side by side: from x to y, one radix-4 step. */
-static xcvm_status step4(const xcvm_kernel *k, const double *roots, double sign, size_t length, size_t stride,
+static xcvm_status step4(xcvm_poller *poller, const double *roots, double sign, size_t length, size_t stride,
                          const double *x, double *y)
 {
     const size_t quarter = length / 4, apart = 2 * stride * quarter;
-    size_t steps = 0;
     for (size_t p = 0; p < quarter; p++) {
+        XCVM_TRY(xcvm_poll_after(poller, stride));
         const double *w1 = roots + 2 * p * stride, *w2 = roots + 4 * p * stride, *w3 = roots + 6 * p * stride;
         const double r1 = w1[0], i1 = w1[1], r2 = w2[0], i2 = w2[1], r3 = w3[0], i3 = w3[1];
         const double *a = x + 2 * stride * p, *b = a + apart, *c = b + apart, *d = c + apart;
@@ -74,11 +70,6 @@ static xcvm_status step4(const xcvm_kernel *k, const double *roots, double sign,
             to3[q] = u3 * r3 - v3 * i3;
             to3[q + 1] = u3 * i3 + v3 * r3;
         }
-        steps += stride;
-        if (steps >= POLL_STEPS) {
-            XCVM_TRY(xcvm_kernel_poll(k));
-            steps = 0;
-        }
     }
     return XCVM_OK;
 }
@@ -93,18 +84,18 @@ static void step2(size_t stride, const double *x, double *y)
 }
 
 /* The transform of m points in place, by way of `work`. */
-static xcvm_status transform(const xcvm_kernel *k, const double *roots, double sign, size_t m, double *points,
+static xcvm_status transform(xcvm_poller *poller, const double *roots, double sign, size_t m, double *points,
                              double *work)
 {
     double *from = points, *to = work;
     size_t length = m;
     for (size_t stride = 1; length > 1; stride *= 4, length /= 4) {
-        XCVM_TRY(xcvm_kernel_poll(k));
         if (length == 2) {
+            XCVM_TRY(xcvm_poll_after(poller, stride));
             step2(stride, from, to);
             length = 4;
         } else {
-            XCVM_TRY(step4(k, roots, sign, length, stride, from, to));
+            XCVM_TRY(step4(poller, roots, sign, length, stride, from, to));
         }
         double *swap = from;
         from = to;
@@ -115,7 +106,7 @@ static xcvm_status transform(const xcvm_kernel *k, const double *roots, double s
     return XCVM_OK;
 }
 
-xcvm_status xcvm_fourier_prepare(const xcvm_kernel *k, size_t n, bool inverse, double *scratch, xcvm_fourier *f)
+xcvm_status xcvm_fourier_prepare(xcvm_poller *poller, size_t n, bool inverse, double *scratch, xcvm_fourier *f)
 {
     const double sign = inverse ? 1 : -1;
     *f = (xcvm_fourier){.n = n, .m = n, .inverse = inverse};
@@ -126,18 +117,17 @@ xcvm_status xcvm_fourier_prepare(const xcvm_kernel *k, size_t n, bool inverse, d
     f->roots = roots;
     f->work = roots + 2 * m;
     if (is_power_of_two(n))
-        return make_roots(k, m, sign, roots);
+        return make_roots(poller, m, sign, roots);
 
     /* The convolution goes forth, and back by conjugates, with the same roots. */
-    XCVM_TRY(make_roots(k, m, -1, roots));
+    XCVM_TRY(make_roots(poller, m, -1, roots));
     double *chirp = f->work + 2 * m, *spectrum = chirp + 2 * n;
     f->padded = spectrum + 2 * m;
     f->chirp = chirp;
     f->spectrum = spectrum;
     memset(spectrum, 0, 2 * m * sizeof *spectrum);
     for (size_t i = 0; i < n; i++) {
-        if (i % (POLL_STEPS / 16) == 0)
-            XCVM_TRY(xcvm_kernel_poll(k));
+        XCVM_TRY(xcvm_poll_after(poller, 4));
         /* i squared modulo 2n keeps the angle small and exact. */
         const double angle = sign * PI * (double)((uint64_t)i * i % (2 * n)) / (double)n;
         chirp[2 * i] = cos(angle);
@@ -146,10 +136,10 @@ xcvm_status xcvm_fourier_prepare(const xcvm_kernel *k, size_t n, bool inverse, d
         spectrum[2 * i] = spectrum[2 * mirrored] = chirp[2 * i];
         spectrum[2 * i + 1] = spectrum[2 * mirrored + 1] = -chirp[2 * i + 1];
     }
-    return transform(k, roots, -1, m, spectrum, f->work);
+    return transform(poller, roots, -1, m, spectrum, f->work);
 }
 
-static xcvm_status bluestein(const xcvm_kernel *k, const xcvm_fourier *f, double *x)
+static xcvm_status bluestein(xcvm_poller *poller, const xcvm_fourier *f, double *x)
 {
     const size_t n = f->n, m = f->m;
     const double *chirp = f->chirp, *b = f->spectrum;
@@ -160,25 +150,26 @@ static xcvm_status bluestein(const xcvm_kernel *k, const xcvm_fourier *f, double
         a[2 * i + 1] = x[2 * i] * im + x[2 * i + 1] * re;
     }
     memset(a + 2 * n, 0, 2 * (m - n) * sizeof *a);
-    XCVM_TRY(transform(k, f->roots, -1, m, a, f->work));
+    XCVM_TRY(transform(poller, f->roots, -1, m, a, f->work));
+    XCVM_TRY(xcvm_poll_after(poller, m));
     /* The inverse transform is the conjugate of that of the conjugates. */
     for (size_t i = 0; i < m; i++) {
         const double re = a[2 * i] * b[2 * i] - a[2 * i + 1] * b[2 * i + 1];
         a[2 * i + 1] = -(a[2 * i] * b[2 * i + 1] + a[2 * i + 1] * b[2 * i]);
         a[2 * i] = re;
     }
-    XCVM_TRY(transform(k, f->roots, -1, m, a, f->work));
+    XCVM_TRY(transform(poller, f->roots, -1, m, a, f->work));
     const double scale = 1 / (double)m; /* a power of two */
     for (size_t i = 0; i < n; i++) {
         const double re = a[2 * i] * scale, im = -a[2 * i + 1] * scale;
         x[2 * i] = re * chirp[2 * i] - im * chirp[2 * i + 1];
         x[2 * i + 1] = re * chirp[2 * i + 1] + im * chirp[2 * i];
     }
-    return XCVM_OK;
+    return xcvm_poll_after(poller, m);
 }
 
-xcvm_status xcvm_fourier_run(const xcvm_kernel *k, const xcvm_fourier *f, double *points)
+xcvm_status xcvm_fourier_run(xcvm_poller *poller, const xcvm_fourier *f, double *points)
 {
-    return f->chirp != NULL ? bluestein(k, f, points)
-                            : transform(k, f->roots, f->inverse ? 1 : -1, f->n, points, f->work);
+    return f->chirp != NULL ? bluestein(poller, f, points)
+                            : transform(poller, f->roots, f->inverse ? 1 : -1, f->n, points, f->work);
 }

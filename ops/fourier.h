@@ -15,11 +15,11 @@ typedef struct xcvm_fourier {
 
 /* Doubles of scratch that transforms of n points need, without the points; 0 if n is too large. */
 size_t xcvm_fourier_scratch(size_t n);
-/* Makes the tables in `scratch`, which belongs to the transforms then. */
-xcvm_status xcvm_fourier_prepare(const xcvm_kernel *k, size_t n, bool inverse, double *scratch, xcvm_fourier *f);
+/* Makes the tables in `scratch`, which belongs to the transforms then. Fails as xcvm_kernel_poll does. */
+xcvm_status xcvm_fourier_prepare(xcvm_poller *poller, size_t n, bool inverse, double *scratch, xcvm_fourier *f);
 /* The discrete Fourier transform of n points in place, without scaling: in steps of radix 4 that leave the results in
  * order (Stockham; Cochran et al. 1967) where n is a power of two, else Bluestein's chirp convolution (1970) by these.
- */
-xcvm_status xcvm_fourier_run(const xcvm_kernel *k, const xcvm_fourier *f, double *points);
+ * Fails as xcvm_kernel_poll does. */
+xcvm_status xcvm_fourier_run(xcvm_poller *poller, const xcvm_fourier *f, double *points);
 
 #endif

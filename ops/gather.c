@@ -53,7 +53,7 @@ static void gather_slices(void *context, size_t begin, size_t end, int worker)
         if (g->x.inner == 1)
             xcvm_move_element(to, from, g->run);
         else
-            memcpy(to, from, g->run);
+            (void)xcvm_kernel_copy(g->m->k, to, from, g->run);
     }
 }
 
@@ -69,8 +69,7 @@ static xcvm_status gather(const xcvm_moving *m, const void *context)
     g.index_count = xcvm_element_count(c->a->indices);
     g.run = g.x.inner * m->size;
     size_t slices = g.run != 0 ? g.x.outer * g.index_count : 0;
-    xcvm_parallel(m->k->threads, slices, GRAIN_BYTES / (g.run + 1) + 1, gather_slices, &g);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(m->k, slices, GRAIN_BYTES / (g.run + 1) + 1, gather_slices, &g);
 }
 
 XCVM_KERNEL(Gather)
@@ -133,8 +132,7 @@ static void pick_elements(void *context, size_t begin, size_t end, int worker)
 static xcvm_status gather_elements(const xcvm_moving *m, const void *context)
 {
     picking p = {m, context};
-    xcvm_parallel(m->k->threads, xcvm_element_count(p.e->indices), 4096, pick_elements, &p);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(m->k, xcvm_element_count(p.e->indices), 4096, pick_elements, &p);
 }
 
 XCVM_KERNEL(GatherElements)
@@ -193,7 +191,9 @@ xcvm_tuples xcvm_tuples_of(const xcvm_value *x, const xcvm_value *indices, int b
 
 xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u)
 {
-    for (size_t i = 0; i < u->count; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < u->count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, (size_t)u->length));
         for (int j = 0; j < u->length; j++) {
             int64_t index = xcvm_index_at(u->indices, i * (size_t)u->length + (size_t)j),
                     dim = u->x->dims[u->batch + j];
@@ -201,6 +201,7 @@ xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u)
                        "element %d of index tuple %zu is %lld, not in [-%lld, %lld)", j, i, (long long)index,
                        (long long)dim, (long long)dim);
         }
+    }
     return XCVM_OK;
 }
 
@@ -225,17 +226,17 @@ static void pick_slices(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     size_t run = p->u->slice * p->m->size;
     for (size_t i = begin; i < end; i++)
-        memcpy((char *)p->m->to[0] + i * run, (const char *)p->m->from[0] + xcvm_tuples_offset(p->u, i) * p->m->size,
-               run);
+        (void)xcvm_kernel_copy(p->m->k, (char *)p->m->to[0] + i * run,
+                               (const char *)p->m->from[0] + xcvm_tuples_offset(p->u, i) * p->m->size, run);
 }
 
 static xcvm_status gather_nd(const xcvm_moving *m, const void *context)
 {
     const xcvm_tuples *u = context;
     picking_slices p = {m, u};
-    if (u->slice != 0 && u->count != 0)
-        xcvm_parallel(m->k->threads, u->count, GRAIN_BYTES / (u->slice * m->size) + 1, pick_slices, &p);
-    return XCVM_OK;
+    if (u->slice == 0 || u->count == 0)
+        return XCVM_OK;
+    return xcvm_kernel_parallel(m->k, u->count, GRAIN_BYTES / (u->slice * m->size) + 1, pick_slices, &p);
 }
 
 XCVM_KERNEL(GatherND)

@@ -94,6 +94,7 @@ static void find_taps(const xcvm_GridSample_args *a, double point, int64_t size,
 }
 
 typedef struct sampling {
+    const xcvm_kernel *k;
     const xcvm_GridSample_args *args;
     int spatial;
     size_t points, plane; /* points of the grid and elements of a channel of x, for each sample */
@@ -105,6 +106,7 @@ static void sample_points(void *context, size_t begin, size_t end, int worker)
     const sampling *s = context;
     const xcvm_GridSample_args *a = s->args;
     const size_t channels = (size_t)a->x->dims[1];
+    xcvm_poller poller = xcvm_poller_of(s->k);
     for (size_t p = begin; p < end; p++) {
         const size_t n = p / s->points;
         taps t[XCVM_MAX_RANK];
@@ -118,6 +120,8 @@ static void sample_points(void *context, size_t begin, size_t end, int worker)
         }
         for (size_t c = 0; c < channels; c++) {
             double sum = 0;
+            if (xcvm_poll_after(&poller, (size_t)combinations) != XCVM_OK)
+                return;
             for (int i = 0; i < combinations; i++) {
                 double weight = 1;
                 int64_t at = 0;
@@ -141,11 +145,10 @@ XCVM_KERNEL(GridSample)
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
     XCVM_CHECK(k->error, xcvm_element_count(a->x) != 0, SHAPE_MISMATCH, "x is empty, it cannot be sampled");
-    sampling s = {.args = a, .spatial = a->x->rank - 2, .points = 1, .plane = 1};
+    sampling s = {.k = k, .args = a, .spatial = a->x->rank - 2, .points = 1, .plane = 1};
     for (int d = 2; d < a->x->rank; d++) {
         s.points *= (size_t)a->y->dims[d];
         s.plane *= (size_t)a->x->dims[d];
     }
-    xcvm_parallel(k->threads, (size_t)a->x->dims[0] * s.points, 256, sample_points, &s);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, (size_t)a->x->dims[0] * s.points, 256, sample_points, &s);
 }

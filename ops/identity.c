@@ -13,8 +13,10 @@ XCVM_KERNEL(Identity)
     return xcvm_kernel_keep(k, a->y, a->x);
 }
 
-/* How many elements of a tensor are printed. */
-enum { PRINTED = 64 };
+enum {
+    PRINTED = 64,      /* elements of a tensor, and items of a list, that are printed */
+    MOST_VALUES = 1024 /* of one instruction: lists that share their items have exponentially many */
+};
 
 static bool print(const xcvm_kernel *k, const char *text) { return k->print(k->print_user, text); }
 
@@ -57,18 +59,23 @@ static bool print_element(const xcvm_kernel *k, const xcvm_value *v, size_t i)
     return print(k, text);
 }
 
-static bool print_value(const xcvm_kernel *k, const xcvm_value *v)
+/* `left`: values that may still be printed. */
+static bool print_value(const xcvm_kernel *k, const xcvm_value *v, size_t *left)
 {
     char text[256];
+    if (*left == 0)
+        return print(k, " ...");
+    --*left;
     if (v == NULL)
         return print(k, " absent");
     if (!print(k, " ") || !print(k, xcvm_value_describe(v, text, sizeof text)))
         return false;
     if (xcvm_kind_is_list(v->kind)) {
         bool more = print(k, " (");
-        for (size_t i = 0; i < v->count && i < PRINTED && more; i++)
-            more = print_value(k, xcvm_items(v) + i);
-        return more && print(k, v->count > PRINTED ? " ... )" : " )");
+        size_t i = 0;
+        for (; i < v->count && i < PRINTED && *left != 0 && more; i++)
+            more = print_value(k, xcvm_items(v) + i, left);
+        return more && print(k, i < v->count ? " ... )" : " )");
     }
     if (v->kind != XCVM_KIND_TENSOR)
         return true;
@@ -84,8 +91,9 @@ XCVM_KERNEL(Print)
     if (k->print == NULL)
         return XCVM_OK;
     bool more = print(k, a->label.at);
+    size_t left = MOST_VALUES;
     for (size_t i = 0; i < a->xs.count && more; i++)
-        more = print_value(k, a->xs.at[i]);
+        more = print_value(k, a->xs.at[i], &left);
     XCVM_CHECK(k->error, more && print(k, "\n"), IO, "the session's print function failed");
     return XCVM_OK;
 }

@@ -2,19 +2,37 @@
 #ifndef XCVM_OPS_IMAGE_H
 #define XCVM_OPS_IMAGE_H
 
-#include "base/status.h"
+#include "ops/kernel.h"
 
 /* Makes room for an image, which the decoder fills with rows of red, green and blue bytes; NULL with the error set if
  * there is none. */
 typedef uint8_t *(*xcvm_image_room)(void *user, size_t height, size_t width);
+
+/* What decoding takes of the session. */
+typedef struct xcvm_image_budget {
+    xcvm_kernel *k;
+    size_t claimed;     /* bytes that are counted against the session's limit */
+    xcvm_error refused; /* the first refusal of memory or time: what decoding fails with, whatever the library says */
+} xcvm_image_budget;
 
 typedef struct xcvm_image_source {
     const uint8_t *bytes;
     size_t count;
     xcvm_image_room room;
     void *user;
-    xcvm_error *error;
+    xcvm_image_budget *budget;
+    xcvm_error *error; /* never NULL */
 } xcvm_image_source;
+
+/* Counts what a library will take from the system against the session's limit until the image is decoded; before it is
+ * asked for, by the sizes that the image declares. */
+xcvm_status xcvm_image_claim(const xcvm_image_source *s, size_t bytes);
+/* CANCELLED or OUT_OF_TIME; a library that calls back is to stop then. */
+xcvm_status xcvm_image_poll(const xcvm_image_source *s);
+/* Memory of the session's heap for libraries that take functions: as malloc, realloc and free, polling besides. */
+void *xcvm_image_allocate(xcvm_image_budget *budget, size_t bytes);
+void *xcvm_image_reallocate(xcvm_image_budget *budget, void *memory, size_t bytes);
+void xcvm_image_release(void *memory);
 
 /* Largest height and width. */
 enum { XCVM_IMAGE_LARGEST = 1 << 16 };

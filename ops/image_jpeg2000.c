@@ -32,13 +32,14 @@ enum { MOST_CHANNELS = 4 };
 typedef struct reader {
     const uint8_t *bytes;
     size_t count, at;
+    const xcvm_image_source *source;
 } reader;
 
 static OPJ_SIZE_T read_bytes(void *to, OPJ_SIZE_T size, void *user)
 {
     reader *r = user;
     const size_t n = size < r->count - r->at ? size : r->count - r->at;
-    if (n == 0)
+    if (n == 0 || xcvm_image_poll(r->source) != XCVM_OK)
         return (OPJ_SIZE_T)-1;
     memcpy(to, r->bytes + r->at, n);
     r->at += n;
@@ -97,9 +98,72 @@ static xcvm_status take_pixels(const xcvm_image_source *s, const opj_image_t *im
     return XCVM_OK;
 }
 
+/* ---- What the header declares ---- */
+
+static uint32_t big_endian(const uint8_t *bytes, int count)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < count; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+/* Where the codestream begins: by itself, or in a box "jp2c" of a JP2 file. The end if there is none. */
+static size_t find_codestream(const xcvm_image_source *s)
+{
+    size_t at = 0;
+    if (s->count < 2 || big_endian(s->bytes, 2) == 0xff4f)
+        return 0;
+    while (s->count - at >= 8) {
+        uint64_t length = big_endian(s->bytes + at, 4), header = 8;
+        if (length == 1 && s->count - at >= 16) {
+            length = (uint64_t)big_endian(s->bytes + at + 8, 4) << 32 | big_endian(s->bytes + at + 12, 4);
+            header = 16;
+        }
+        if (memcmp(s->bytes + at + 4, "jp2c", 4) == 0)
+            return at + header < s->count ? at + header : s->count;
+        if (length < header || length > s->count - at)
+            break;
+        at += length;
+    }
+    return s->count;
+}
+
+/* The sizes are those of ISO/IEC 15444-1, A.5.1, marker segment SIZ, with which a codestream begins. OpenJPEG takes
+ * memory for what it declares as soon as it reads it. */
+static xcvm_status claim_memory(const xcvm_image_source *s)
+{
+    enum { SIZ = 42, TILE = 8 << 10, TABLES = 1 << 20 };
+    const size_t at = find_codestream(s);
+    XCVM_CHECK(s->error, s->count - at >= SIZ && big_endian(s->bytes + at, 4) == 0xff4fff51, INVALID_ARGUMENT,
+               "the JPEG 2000 image cannot be decoded: it does not say its size");
+    uint64_t field[8];
+    for (size_t i = 0; i < 8; i++)
+        field[i] = big_endian(s->bytes + at + 8 + 4 * i, 4);
+    const uint64_t right = field[0], bottom = field[1], left = field[2], top = field[3], tile_width = field[4],
+                   tile_height = field[5], first_column = field[6], first_row = field[7];
+    const uint32_t channels = big_endian(s->bytes + at + 40, 2);
+    XCVM_CHECK(s->error, channels >= 1 && channels <= MOST_CHANNELS, INVALID_ARGUMENT,
+               "the JPEG 2000 image has %u channels, 1 to %d are expected", channels, MOST_CHANNELS);
+    XCVM_CHECK(s->error,
+               right > left && bottom > top && tile_width != 0 && tile_height != 0 && first_column <= left &&
+                   first_row <= top,
+               INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded: its sizes are broken");
+    XCVM_CHECK(s->error, right - left <= XCVM_IMAGE_LARGEST && bottom - top <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,
+               "the image is too large");
+    const uint64_t tiles =
+        xcvm_ceil_div(right - first_column, tile_width) * xcvm_ceil_div(bottom - first_row, tile_height);
+    XCVM_CHECK(s->error, tiles <= UINT16_MAX, INVALID_ARGUMENT, "the JPEG 2000 image has %llu tiles",
+               (unsigned long long)tiles);
+    /* The image and the coefficients of a tile, which may be all of it; what is kept for each tile and channel. */
+    const uint64_t samples = channels * (right - left) * (bottom - top);
+    return xcvm_image_claim(s, 2 * samples * sizeof(int32_t) + tiles * (1 + channels) * TILE + TABLES + s->count);
+}
+
 static xcvm_status decode(const xcvm_image_source *s, opj_codec_t *codec, opj_stream_t *stream, opj_image_t **image)
 {
     opj_dparameters_t parameters;
+    XCVM_TRY(claim_memory(s));
     opj.opj_set_default_decoder_parameters(&parameters);
     XCVM_CHECK(s->error, opj.opj_setup_decoder(codec, &parameters) && opj.opj_read_header(stream, codec, image),
                INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded: its header is broken");
@@ -122,7 +186,7 @@ static xcvm_status decode(const xcvm_image_source *s, opj_codec_t *codec, opj_st
 xcvm_status xcvm_image_decode_jpeg2000(const xcvm_image_source *s)
 {
     XCVM_TRY(load_opj(s->error));
-    reader r = {s->bytes, s->count, 0};
+    reader r = {s->bytes, s->count, 0, s};
     const bool boxed = s->count > 8 && memcmp(s->bytes + 4, "jP  ", 4) == 0;
     opj_codec_t *codec = opj.opj_create_decompress(boxed ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
     opj_stream_t *stream = opj.opj_stream_default_create(OPJ_TRUE);

@@ -3,6 +3,14 @@
 
 #ifdef XCVM_HAVE_STB
 
+/* stb_image takes memory from the session of the image that this thread decodes. */
+static _Thread_local xcvm_image_budget *current;
+
+#define STBI_MALLOC(bytes) xcvm_image_allocate(current, bytes)
+#define STBI_REALLOC(memory, bytes) xcvm_image_reallocate(current, memory, bytes)
+#define STBI_FREE(memory) xcvm_image_release(memory)
+#define STBI_ASSERT(condition) ((void)0)
+
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_ONLY_PNG
@@ -34,7 +42,29 @@ static stbi_uc *load_wide(const xcvm_image_source *s, int *width, int *height)
     return pixels;
 }
 
-xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
+static uint32_t little_endian(const uint8_t *bytes, int count)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < count; i++)
+        value |= (uint32_t)bytes[i] << 8 * i;
+    return value;
+}
+
+/* Whether the file is large enough for what it declares: rows of a BMP are not compressed, and of a PNG by no more than
+ * deflate does. stb_image would make up what is missing, or find that out at the end. */
+static bool is_plausible(const xcvm_image_source *s, size_t width, size_t height)
+{
+    enum { MOST_DEFLATED = 1032 }; /* zlib's technical details, "Maximum Compression Factor" */
+    size_t bits = 1, share = MOST_DEFLATED;
+    if (s->bytes[0] == 'B' && s->count >= 30) {
+        const bool is_core = little_endian(s->bytes + 14, 4) == 12;
+        bits = little_endian(s->bytes + (is_core ? 24 : 28), 2);
+        share = 1;
+    }
+    return s->bytes[0] == 'P' || bits * width / 8 * height / share <= s->count;
+}
+
+static xcvm_status decode(const xcvm_image_source *s)
 {
     int width, height, channels;
     XCVM_CHECK(s->error, s->count <= INT32_MAX, OUT_OF_RANGE, "the image is too large");
@@ -45,6 +75,8 @@ xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
                    height <= XCVM_IMAGE_LARGEST,
                OUT_OF_RANGE, "the image is too large");
     height = abs(height); /* below 0 in a BMP whose rows run downwards */
+    XCVM_CHECK(s->error, is_plausible(s, (size_t)width, (size_t)height), INVALID_ARGUMENT,
+               "an image of %d x %d does not fit into %zu bytes", height, width, s->count);
     uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);
     if (rows == NULL)
         return s->error->status;
@@ -59,6 +91,14 @@ xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
     stbi_image_free(pixels);
     XCVM_CHECK(s->error, same, INVALID_ARGUMENT, "the image changes its size");
     return XCVM_OK;
+}
+
+xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
+{
+    current = s->budget;
+    const xcvm_status status = decode(s);
+    current = NULL;
+    return status;
 }
 
 #else

@@ -20,6 +20,9 @@ xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s)
     uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);
     if (rows == NULL)
         return s->error->status;
+    /* libwebp keeps a word for each pixel of a lossless image, and what was predicted for blocks of them. */
+    XCVM_TRY(xcvm_image_claim(s, ((size_t)width + 64) * ((size_t)height + 64) * 6));
+    XCVM_TRY(xcvm_image_poll(s));
     const size_t stride = (size_t)width * 3;
     XCVM_CHECK(s->error, webp.WebPDecodeRGBInto(s->bytes, s->count, rows, (size_t)height * stride, (int)stride) != NULL,
                INVALID_ARGUMENT, "the WebP image cannot be decoded");

@@ -2,20 +2,14 @@
 
 xcvm_status xcvm_indices_check(xcvm_kernel *k, const xcvm_value *indices, const char *what, size_t count, int64_t dim)
 {
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         int64_t index = xcvm_index_at(indices, i);
         XCVM_CHECK(k->error, index >= -dim && index < dim, OUT_OF_RANGE,
                    "element %zu of %s is %lld, not in [-%lld, %lld)", i, what, (long long)index, (long long)dim,
                    (long long)dim);
     }
-    return XCVM_OK;
-}
-
-xcvm_status xcvm_read_int(xcvm_error *error, const xcvm_value *tensor, const char *what, int64_t *value)
-{
-    size_t count = xcvm_element_count(tensor);
-    XCVM_CHECK(error, count == 1, SHAPE_MISMATCH, "%s has %zu elements, 1 is needed", what, count);
-    *value = xcvm_element_as_int(tensor, 0);
     return XCVM_OK;
 }
 

@@ -18,8 +18,6 @@ static inline size_t xcvm_index_wrapped(const xcvm_value *indices, size_t i, int
 
 /* Fails with OUT_OF_RANGE unless all `count` indices are in [-dim, dim). */
 xcvm_status xcvm_indices_check(xcvm_kernel *k, const xcvm_value *indices, const char *what, size_t count, int64_t dim);
-/* The one integer of `tensor`; fails unless it has one element. */
-xcvm_status xcvm_read_int(xcvm_error *error, const xcvm_value *tensor, const char *what, int64_t *value);
 
 /* A tensor around one axis: element (o, i, n) of `outer` x `dim` x `inner`. */
 typedef struct xcvm_around {

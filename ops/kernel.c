@@ -1,5 +1,6 @@
 #include "ops/kernel.h"
 #include "base/clock.h"
+#include "base/keep.h"
 
 #include <stdio.h>
 
@@ -53,9 +54,11 @@ xcvm_status xcvm_kernel_gather_strings(xcvm_kernel *k, xcvm_value *out, const xc
     size_t count, bytes, characters = 0, length;
     xcvm_string *spans;
     char *text;
+    xcvm_poller poller = xcvm_poller_of(k);
     XCVM_CHECK(k->error, xcvm_tensor_size(XCVM_STRING, out->rank, out->dims, &count, &bytes), OUT_OF_RANGE,
                "a result of strings is too large");
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         if (indices[i] < 0)
             continue;
         xcvm_string_at(from, (size_t)indices[i], &length);
@@ -70,8 +73,8 @@ xcvm_status xcvm_kernel_gather_strings(xcvm_kernel *k, xcvm_value *out, const xc
         if (indices[i] >= 0)
             string = xcvm_string_at(from, (size_t)indices[i], &length);
         spans[i] = (xcvm_string){.offset = offset, .length = length};
-        if (length != 0)
-            memcpy(text + (offset - bytes), string, length);
+        XCVM_TRY(xcvm_poll_after(&poller, 1 + length / XCVM_STEP_BYTES));
+        XCVM_TRY(xcvm_kernel_copy(k, text + (offset - bytes), string, length));
         offset += length;
     }
     return XCVM_OK;
@@ -94,30 +97,15 @@ xcvm_status xcvm_kernel_allocate_list(xcvm_kernel *k, xcvm_value *list, xcvm_kin
     return XCVM_OK;
 }
 
+static xcvm_status copy_bytes(void *kernel, void *to, const void *from, size_t bytes)
+{
+    return xcvm_kernel_copy(kernel, to, from, bytes);
+}
+
 xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *from)
 {
-    if (from->storage != NULL || from->kind == XCVM_KIND_NULL) {
-        xcvm_value_share(to, from);
-        return XCVM_OK;
-    }
-    if (xcvm_kind_is_list(from->kind)) {
-        XCVM_TRY(xcvm_kernel_allocate_list(k, to, from->kind, from->dtype, from->count));
-        to->dims[0] = from->dims[0];
-        for (size_t i = 0; i < from->count; i++)
-            XCVM_TRY(xcvm_kernel_keep(k, (xcvm_value *)to->data + i, xcvm_items(from) + i));
-        return XCVM_OK;
-    }
-    xcvm_storage *storage;
-    XCVM_TRY(xcvm_heap_allocate(k->heap, from->bytes, &storage, k->error));
-    uint32_t refs = to->refs;
-    *to = *from;
-    to->refs = refs;
-    to->home = XCVM_HOME_STORAGE;
-    to->storage = storage;
-    to->data = storage->data;
-    if (from->bytes != 0)
-        memcpy(to->data, from->data, from->bytes);
-    return XCVM_OK;
+    const xcvm_keeping keeping = {.heap = k->heap, .share = true, .copy = copy_bytes, .user = k};
+    return xcvm_value_keep(&keeping, to, from, k->error);
 }
 
 enum {
@@ -165,5 +153,62 @@ xcvm_status xcvm_kernel_poll(const xcvm_kernel *k)
         return stop(k->error, XCVM_CANCELLED, "the run was cancelled");
     if (k->deadline_ns != 0 && xcvm_clock_ns() >= k->deadline_ns)
         return stop(k->error, XCVM_OUT_OF_TIME, "the deadline has passed");
+    return XCVM_OK;
+}
+
+enum {
+    PORTION_GRAINS = 8,     /* between polls; a single item that is worth a thread is a portion of its own */
+    PORTION_BYTES = 4 << 20 /* that are copied or set between polls */
+};
+
+typedef struct portions {
+    const xcvm_kernel *k;
+    size_t portion;
+    xcvm_range_body body;
+    void *context;
+} portions;
+
+static void run_portions(void *context, size_t begin, size_t end, int worker)
+{
+    const portions *p = context;
+    for (size_t at = begin; at < end && (at == begin || xcvm_kernel_poll(p->k) == XCVM_OK);) {
+        const size_t last = end - at > p->portion ? at + p->portion : end;
+        p->body(p->context, at, last, worker);
+        at = last;
+    }
+}
+
+xcvm_status xcvm_kernel_parallel(const xcvm_kernel *k, size_t count, size_t grain, xcvm_range_body body, void *context)
+{
+    portions p = {k, grain, body, context};
+    if (grain != 1 && __builtin_mul_overflow(grain, (size_t)PORTION_GRAINS, &p.portion))
+        p.portion = SIZE_MAX;
+    if (grain == 0)
+        p.portion = count;
+    xcvm_parallel(k->threads, count, grain, run_portions, &p);
+    return xcvm_kernel_poll(k);
+}
+
+xcvm_status xcvm_kernel_copy(const xcvm_kernel *k, void *to, const void *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const size_t n = bytes - at < PORTION_BYTES ? bytes - at : PORTION_BYTES;
+        memcpy((char *)to + at, (const char *)from + at, n);
+        at += n;
+        if (n == PORTION_BYTES)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_kernel_fill(const xcvm_kernel *k, void *to, int byte, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const size_t n = bytes - at < PORTION_BYTES ? bytes - at : PORTION_BYTES;
+        memset((char *)to + at, byte, n);
+        at += n;
+        if (n == PORTION_BYTES)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
     return XCVM_OK;
 }

@@ -19,7 +19,6 @@ struct xcvm_kernel {
     xcvm_heap *heap;
     xcvm_threads *threads;
     uint32_t dying;            /* bit i: operand i (row order, lists spread out, up to 32) is freed right after */
-    bool deterministic;        /* no result may depend on the number of threads */
     const uint32_t *cancelled; /* atomic; not 0: stop */
     uint64_t deadline_ns;      /* monotonic clock; 0: none */
     uint64_t *random;          /* state of the session's generator (ops/random.h) */
@@ -63,8 +62,51 @@ xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *f
 /* At least `bytes` bytes of 64-byte aligned memory that is the kernel's until it returns; one block a call of a kernel:
  * a second request may move it. NULL with the error set when there is none. */
 void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes);
-/* Long kernels call this now and then (about every millisecond, from any worker): OK, or CANCELLED or OUT_OF_TIME. */
+
+/* ---- Stopping ----
+ *
+ * A kernel whose work can exceed a million steps looks at the deadline at least that often, on every worker: by
+ * xcvm_kernel_parallel between portions of a loop, and by a poller inside of loops whose items may be long. A time that
+ * has passed stays so: whoever finds it passed may leave what it makes unfinished without a word, if the kernel looks
+ * once more before it succeeds, as xcvm_kernel_parallel does at its end. */
+
+/* OK, or CANCELLED or OUT_OF_TIME with the message set; from any worker. */
 xcvm_status xcvm_kernel_poll(const xcvm_kernel *k);
+
+/* Steps between two polls: a step takes some nanoseconds, or some dozens. */
+enum {
+    XCVM_POLL_STEPS = 1 << 17,
+    XCVM_STEP_BYTES = 16, /* of a string, that are compared or copied in a step */
+    XCVM_ITEM_STEPS = 16  /* that sharing or allocating an item of a list takes */
+};
+
+/* Counts the steps of one worker, and polls when they have become many. */
+typedef struct xcvm_poller {
+    const xcvm_kernel *k;
+    size_t left; /* steps until the next poll */
+} xcvm_poller;
+
+static inline xcvm_poller xcvm_poller_of(const xcvm_kernel *k) { return (xcvm_poller){k, XCVM_POLL_STEPS}; }
+
+/* To be called after, or before, so many steps. Once it has failed, it goes on to fail. */
+static inline xcvm_status xcvm_poll_after(xcvm_poller *p, size_t steps)
+{
+    if (__builtin_expect(steps < p->left, 1)) {
+        p->left -= steps;
+        return XCVM_OK;
+    }
+    const xcvm_status status = xcvm_kernel_poll(p->k);
+    p->left = status == XCVM_OK ? XCVM_POLL_STEPS : 0;
+    return status;
+}
+
+/* xcvm_parallel for loops that can be cut anywhere: the body is called for portions of some grains, between which its
+ * worker polls. Fails as xcvm_kernel_poll does; what the body wrote is unfinished then. */
+xcvm_status xcvm_kernel_parallel(const xcvm_kernel *k, size_t count, size_t grain, xcvm_range_body body, void *context);
+/* memcpy and memset of what may be large. */
+xcvm_status xcvm_kernel_copy(const xcvm_kernel *k, void *to, const void *from, size_t bytes);
+xcvm_status xcvm_kernel_fill(const xcvm_kernel *k, void *to, int byte, size_t bytes);
+
 static inline bool xcvm_kernel_dying(const xcvm_kernel *k, size_t operand)
 {
     return operand < 32 && (k->dying >> operand & 1) != 0;

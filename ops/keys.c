@@ -21,6 +21,14 @@ int xcvm_keys_compare(const xcvm_value *x, size_t i, const xcvm_value *keys, siz
     return (p > q) - (p < q);
 }
 
+size_t xcvm_keys_steps(const xcvm_value *x, size_t i)
+{
+    size_t length = 0;
+    if (x->dtype == XCVM_STRING)
+        xcvm_string_at(x, i, &length);
+    return 1 + length / XCVM_STEP_BYTES;
+}
+
 int64_t xcvm_keys_find(const xcvm_value *x, size_t i, const xcvm_value *keys, const int64_t *order, size_t count)
 {
     size_t low = 0, high = count;

@@ -17,6 +17,7 @@ XCVM_SHAPE_RULE_OF(LabelEncoder)
 }
 
 typedef struct lookup {
+    const xcvm_kernel *k;
     const xcvm_LabelEncoder_args *args;
     int64_t *positions; /* NULL: elements are written at once */
     size_t size;        /* of an element of y */
@@ -27,7 +28,10 @@ static void look_up(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     const lookup *l = context;
     const xcvm_LabelEncoder_args *a = l->args;
+    xcvm_poller poller = xcvm_poller_of(l->k);
     for (size_t i = begin; i < end; i++) {
+        if (xcvm_poll_after(&poller, XCVM_KEYS_HALVINGS * xcvm_keys_steps(a->x, i)) != XCVM_OK)
+            return;
         const int64_t at = xcvm_keys_find(a->x, i, a->keys, NULL, (size_t)a->keys->dims[0]);
         if (l->positions != NULL)
             l->positions[i] = at;
@@ -43,8 +47,10 @@ static xcvm_status write_strings(xcvm_kernel *k, const xcvm_LabelEncoder_args *a
 {
     const size_t count = xcvm_element_count(a->x);
     size_t characters = 0, length, spare;
+    xcvm_poller poller = xcvm_poller_of(k);
     xcvm_string_at(a->otherwise, 0, &spare);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         length = spare;
         if (positions[i] >= 0)
             xcvm_string_at(a->values, (size_t)positions[i], &length);
@@ -59,8 +65,8 @@ static xcvm_status write_strings(xcvm_kernel *k, const xcvm_LabelEncoder_args *a
         const char *string = positions[i] >= 0 ? xcvm_string_at(a->values, (size_t)positions[i], &length)
                                                : xcvm_string_at(a->otherwise, 0, &length);
         spans[i] = (xcvm_string){.offset = offset, .length = length};
-        if (length > 0)
-            memcpy(text, string, length);
+        XCVM_TRY(xcvm_poll_after(&poller, 1 + length / XCVM_STEP_BYTES));
+        XCVM_TRY(xcvm_kernel_copy(k, text, string, length));
         text += length;
         offset += length;
     }
@@ -70,16 +76,14 @@ static xcvm_status write_strings(xcvm_kernel *k, const xcvm_LabelEncoder_args *a
 XCVM_KERNEL(LabelEncoder)
 {
     const size_t count = xcvm_element_count(a->x);
-    lookup l = {.args = a, .size = xcvm_dtype_size((xcvm_dtype)a->y->dtype)};
-    if (a->y->dtype != XCVM_STRING) {
-        xcvm_parallel(k->threads, count, 4096, look_up, &l);
-        return XCVM_OK;
-    }
+    lookup l = {.k = k, .args = a, .size = xcvm_dtype_size((xcvm_dtype)a->y->dtype)};
+    if (a->y->dtype != XCVM_STRING)
+        return xcvm_kernel_parallel(k, count, 4096, look_up, &l);
     size_t bytes;
     XCVM_CHECK(k->error, xcvm_size_mul(count, sizeof *l.positions, &bytes), OUT_OF_RANGE, "x is too large");
     l.positions = xcvm_kernel_scratch(k, bytes);
     if (l.positions == NULL)
         return XCVM_OUT_OF_MEMORY;
-    xcvm_parallel(k->threads, count, 4096, look_up, &l);
+    XCVM_TRY(xcvm_kernel_parallel(k, count, 4096, look_up, &l));
     return write_strings(k, a, l.positions);
 }

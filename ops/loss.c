@@ -38,10 +38,12 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
     double sums[4] = {0}, weights = 0, losses[XCVM_BLOCK];
     size_t counted = 0;
     int64_t targets[XCVM_BLOCK];
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0, n; at < count; at += n) {
         /* A block ends where an entry of the batch ends. */
         const size_t within = at % inner, left = inner - within;
         n = left < XCVM_BLOCK ? left : XCVM_BLOCK;
+        XCVM_TRY(xcvm_poll_after(&poller, n));
         xcvm_load_i64((xcvm_dtype)a->target->dtype, a->target->data, at, n, targets);
         const size_t first = (at / inner) * classes * inner + within;
         for (size_t i = 0; i < n; i++) {

@@ -20,7 +20,9 @@ XCVM_SHAPE_RULE_OF(ZipMap)
 static xcvm_status fill_maps(xcvm_kernel *k, const xcvm_ZipMap_args *a, const xcvm_value *keys, const xcvm_value *x)
 {
     const size_t width = (size_t)x->dims[1], size = xcvm_dtype_size((xcvm_dtype)x->dtype);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t row = 0; row < a->y->count; row++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 2 * XCVM_ITEM_STEPS));
         xcvm_value *map = (xcvm_value *)a->y->data + row;
         XCVM_TRY(xcvm_kernel_allocate_list(k, map, XCVM_KIND_MAP, (xcvm_dtype)x->dtype, 2));
         xcvm_value *pair = map->data;
@@ -61,32 +63,35 @@ XCVM_SHAPE_RULE_OF(MapItems)
     return XCVM_OK;
 }
 
-static void sift(const xcvm_value *keys, int64_t *order, size_t root, size_t count)
+static xcvm_status sift(const xcvm_value *keys, int64_t *order, size_t root, size_t count, xcvm_poller *poller)
 {
     for (size_t child; (child = 2 * root + 1) < count; root = child) {
+        XCVM_TRY(xcvm_poll_after(poller, 2 * xcvm_keys_steps(keys, (size_t)order[root])));
         if (child + 1 < count && xcvm_keys_compare(keys, (size_t)order[child], keys, (size_t)order[child + 1]) < 0)
             child++;
         if (xcvm_keys_compare(keys, (size_t)order[root], keys, (size_t)order[child]) >= 0)
-            return;
+            return XCVM_OK;
         const int64_t swapped = order[root];
         order[root] = order[child];
         order[child] = swapped;
     }
+    return XCVM_OK;
 }
 
 /* Positions of the keys in ascending order. */
-static void sort_keys(const xcvm_value *keys, int64_t *order, size_t count)
+static xcvm_status sort_keys(const xcvm_value *keys, int64_t *order, size_t count, xcvm_poller *poller)
 {
     for (size_t i = 0; i < count; i++)
         order[i] = (int64_t)i;
     for (size_t i = count / 2; i-- > 0;)
-        sift(keys, order, i, count);
+        XCVM_TRY(sift(keys, order, i, count, poller));
     for (size_t end = count; end > 1; end--) {
         const int64_t last = order[end - 1];
         order[end - 1] = order[0];
         order[0] = last;
-        sift(keys, order, 0, end - 1);
+        XCVM_TRY(sift(keys, order, 0, end - 1, poller));
     }
+    return XCVM_OK;
 }
 
 static xcvm_status check_map(xcvm_kernel *k, const xcvm_value *x, const xcvm_value *wanted)
@@ -118,7 +123,9 @@ static xcvm_status take_items(xcvm_kernel *k, xcvm_value *y, const xcvm_value *i
     }
     XCVM_TRY(xcvm_kernel_allocate(k, y, (xcvm_dtype)items->dtype, 1, &dim));
     const size_t size = xcvm_dtype_size((xcvm_dtype)items->dtype);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         char *to = (char *)y->data + i * size;
         if (positions[i] >= 0)
             memcpy(to, (const char *)items->data + (size_t)positions[i] * size, size);
@@ -139,11 +146,14 @@ XCVM_KERNEL(MapItems)
     int64_t *order = xcvm_kernel_scratch(k, bytes);
     if (order == NULL)
         return XCVM_OUT_OF_MEMORY;
-    sort_keys(keys, order, count);
+    xcvm_poller poller = xcvm_poller_of(k);
+    XCVM_TRY(sort_keys(keys, order, count, &poller));
     if (a->keys == NULL)
         return take_items(k, a->y, items, order, count);
     int64_t *positions = order + count;
-    for (size_t i = 0; i < wanted; i++)
+    for (size_t i = 0; i < wanted; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_KEYS_HALVINGS * xcvm_keys_steps(a->keys, i)));
         positions[i] = xcvm_keys_find(a->keys, i, keys, order, count);
+    }
     return take_items(k, a->y, items, positions, wanted);
 }

@@ -60,10 +60,12 @@ XCVM_KERNEL(MaxUnpool)
     XCVM_CHECK(k->error, xcvm_same_shape(a->x, a->indices), SHAPE_MISMATCH, "indices must have the shape of x");
     for (int d = 0; d < a->x->rank; d++)
         XCVM_CHECK(k->error, !__builtin_mul_overflow(total, dims[d], &total), OUT_OF_RANGE, "the result is too large");
-    memset(a->y->data, 0, a->y->bytes);
+    XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
+    xcvm_poller poller = xcvm_poller_of(k);
     const size_t size = xcvm_dtype_size((xcvm_dtype)a->x->dtype);
     for (size_t i = 0; i < xcvm_element_count(a->x); i++) {
         int64_t index = XCVM_CDATA(int64_t, a->indices)[i];
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         XCVM_CHECK(k->error, index >= 0 && index < total, OUT_OF_RANGE, "index %lld at %zu is not in [0, %lld)",
                    (long long)index, i, (long long)total);
         int64_t at = 0, stride = 1;

@@ -1,17 +1,16 @@
 #include "ops/move.h"
 
-void xcvm_move_fill(void *to, const void *element, size_t size, size_t count)
+xcvm_status xcvm_move_fill(const xcvm_kernel *k, void *to, const void *element, size_t size, size_t count)
 {
     if (count == 0)
-        return;
+        return XCVM_OK;
     const unsigned char *bytes = element;
+    xcvm_poller poller = xcvm_poller_of(k);
     bool same = true;
     for (size_t i = 1; i < size; i++)
         same = same && bytes[i] == bytes[0];
-    if (same) {
-        memset(to, bytes[0], size * count);
-        return;
-    }
+    if (same)
+        return xcvm_kernel_fill(k, to, bytes[0], size * count);
     xcvm_move_element(to, element, size);
     /* What is filled already is the source of as much again. */
     size_t filled = size, total = size * count;
@@ -20,7 +19,32 @@ void xcvm_move_fill(void *to, const void *element, size_t size, size_t count)
         next = next < 4096 ? next : 4096;
         memcpy((char *)to + filled, to, next);
         filled += next;
+        XCVM_TRY(xcvm_poll_after(&poller, next / XCVM_STEP_BYTES));
     }
+    return XCVM_OK;
+}
+
+/* Calls of unpack and pack, between portions of which there is a poll; portions are whole bytes. */
+static xcvm_status unpack_all(const xcvm_kernel *k, const xcvm_value *packed, size_t bits, uint8_t *bytes)
+{
+    const size_t count = xcvm_element_count(packed);
+    for (size_t at = 0; at < count; at += XCVM_POLL_STEPS) {
+        xcvm_unpack(XCVM_CDATA(uint8_t, packed) + at * bits / 8, bits, xcvm_least(count - at, XCVM_POLL_STEPS),
+                    bytes + at);
+        XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status pack_all(const xcvm_kernel *k, const uint8_t *bytes, size_t bits, xcvm_value *packed)
+{
+    const size_t count = xcvm_element_count(packed);
+    for (size_t at = 0; at < count; at += XCVM_POLL_STEPS) {
+        xcvm_pack(bytes + at, bits, xcvm_least(count - at, XCVM_POLL_STEPS),
+                  XCVM_DATA(uint8_t, packed) + at * bits / 8);
+        XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
 }
 
 void xcvm_unpack(const void *packed, size_t bits, size_t count, uint8_t *bytes)
@@ -81,7 +105,7 @@ static xcvm_status move_packed(const job *j, size_t bits, uint8_t *at)
 {
     for (size_t i = 0; i < j->from_count; i++) {
         size_t count = xcvm_element_count(j->from[i]);
-        xcvm_unpack(j->from[i]->data, bits, count, at);
+        XCVM_TRY(unpack_all(j->k, j->from[i], bits, at));
         j->from_data[i] = at;
         at += count;
     }
@@ -94,7 +118,7 @@ static xcvm_status move_packed(const job *j, size_t bits, uint8_t *at)
     XCVM_TRY(j->body(&m, j->context));
     for (size_t i = 0; i < j->to_count; i++)
         if (j->to[i] != NULL)
-            xcvm_pack(j->to_data[i], bits, xcvm_element_count(j->to[i]), j->to[i]->data);
+            XCVM_TRY(pack_all(j->k, j->to_data[i], bits, j->to[i]));
     return XCVM_OK;
 }
 
@@ -119,7 +143,9 @@ static xcvm_status fetch_strings(const job *j, xcvm_value *out, const int64_t *n
     if (j->from_count == 1)
         return xcvm_kernel_gather_strings(j->k, out, j->from[0], numbers);
     size_t count = xcvm_element_count(out), characters = 0, length;
+    xcvm_poller poller = xcvm_poller_of(j->k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1 + j->from_count));
         string_of(j, numbers[i], &length);
         XCVM_CHECK(j->k->error, xcvm_size_add(characters, length, &characters), OUT_OF_RANGE,
                    "a result of strings is too large");
@@ -130,8 +156,8 @@ static xcvm_status fetch_strings(const job *j, xcvm_value *out, const int64_t *n
     for (size_t i = 0; i < count; i++) {
         const char *string = string_of(j, numbers[i], &length);
         spans[i] = (xcvm_string){(uint64_t)(text - (char *)spans), length};
-        if (length != 0)
-            memcpy(text, string, length);
+        XCVM_TRY(xcvm_poll_after(&poller, 1 + j->from_count + length / XCVM_STEP_BYTES));
+        XCVM_TRY(xcvm_kernel_copy(j->k, text, string, length));
         text += length;
     }
     return XCVM_OK;
@@ -140,12 +166,15 @@ static xcvm_status fetch_strings(const job *j, xcvm_value *out, const int64_t *n
 static xcvm_status move_strings(const job *j, int64_t *at)
 {
     static const int64_t none = -1;
+    xcvm_poller poller = xcvm_poller_of(j->k);
     int64_t number = 0;
     for (size_t i = 0; i < j->from_count; i++) {
         size_t count = xcvm_element_count(j->from[i]);
         j->from_data[i] = at;
-        while (count-- > 0)
+        while (count-- > 0) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             *at++ = number++;
+        }
     }
     for (size_t i = 0; i < j->to_count; i++) {
         j->to_data[i] = j->to[i] != NULL ? at : NULL;
@@ -204,7 +233,5 @@ xcvm_status xcvm_move_all(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x)
         memcpy(y->dims, shape.dims, sizeof y->dims);
         return XCVM_OK;
     }
-    if (x->bytes != 0)
-        memcpy(y->data, x->data, x->bytes);
-    return XCVM_OK;
+    return xcvm_kernel_copy(k, y->data, x->data, x->bytes);
 }

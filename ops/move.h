@@ -54,8 +54,8 @@ static inline void xcvm_move_element(void *to, const void *from, size_t size)
         break;
     }
 }
-/* `count` copies of one element. */
-void xcvm_move_fill(void *to, const void *element, size_t size, size_t count);
+/* `count` copies of one element; fails as xcvm_kernel_poll does. */
+xcvm_status xcvm_move_fill(const xcvm_kernel *k, void *to, const void *element, size_t size, size_t count);
 /* Elements of packed types to bytes, and back. */
 void xcvm_unpack(const void *packed, size_t bits, size_t count, uint8_t *bytes);
 void xcvm_pack(const uint8_t *bytes, size_t bits, size_t count, void *packed);

@@ -16,11 +16,11 @@ XCVM_SHAPE_RULE_OF(OneHot)
     const xcvm_value *indices = a->indices;
     int64_t dims[XCVM_MAX_RANK], depth = XCVM_ANY_DIM;
     int axis;
-    XCVM_REQUIRE(t, !xcvm_dims_known(a->depth) || xcvm_element_count(a->depth) == 1, SHAPE_MISMATCH,
-                 "depth must have one element");
+    bool depth_known;
+    XCVM_TRY(xcvm_scalar_check(t->error, a->depth, "depth", &depth_known));
     XCVM_REQUIRE(t, !xcvm_dims_known(a->values) || xcvm_element_count(a->values) == 2, SHAPE_MISMATCH,
                  "values must have two elements");
-    if (a->depth->data != NULL) {
+    if (depth_known) {
         depth = xcvm_element_as_int(a->depth, 0);
         XCVM_REQUIRE(t, depth >= 0, OUT_OF_RANGE, "depth is %lld", (long long)depth);
     }
@@ -61,8 +61,10 @@ static xcvm_status mark(const xcvm_moving *m, const void *context)
     const char *off = m->from[0], *on = off + m->size;
     xcvm_around y = xcvm_around_axis(c->a->y, c->axis);
     size_t count = xcvm_element_count(c->a->indices);
-    xcvm_move_fill(m->to[0], off, m->size, y.outer * y.dim * y.inner);
+    XCVM_TRY(xcvm_move_fill(m->k, m->to[0], off, m->size, y.outer * y.dim * y.inner));
+    xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         int64_t at = place(c->a->indices, i, (int64_t)y.dim);
         if (at >= 0)
             xcvm_move_element((char *)m->to[0] + ((i / y.inner * y.dim + (size_t)at) * y.inner + i % y.inner) * m->size,

@@ -54,6 +54,7 @@ typedef struct xcvm_texts {
 #define XCVM_OUT_LIST xcvm_outputs
 
 #define OUT(kind, name, types) XCVM_OUT_##kind name;
+#define OUT_DYNAMIC(kind, name, types) XCVM_OUT_##kind name;
 #define IN(kind, name, types) XCVM_IN_##kind name;
 #define IN_PLACE(kind, name, types) XCVM_IN_##kind name;
 #define IN_VIEW(kind, name, types) XCVM_IN_##kind name;
@@ -74,6 +75,7 @@ typedef struct xcvm_texts {
     } xcvm_##name##_args;
 #include "ops/instructions.def"
 #undef OUT
+#undef OUT_DYNAMIC
 #undef IN
 #undef IN_PLACE
 #undef IN_VIEW
@@ -132,6 +134,7 @@ typedef struct xcvm_field {
     xcvm_field_kind kind;
     xcvm_dtypes types;          /* operands: a set or one variable; ROLE_TYPE: the set */
     xcvm_dtypes variable;       /* ROLE_TYPE: which */
+    bool dynamic;               /* OUT: the kernel finds its dimensions out, and gives it memory */
     size_t offset;              /* in the argument struct */
     int64_t min, max;           /* INT, INTS */
     int64_t int_default;        /* INT, DTYPE, CHOICE */

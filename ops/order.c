@@ -66,7 +66,7 @@ void xcvm_order_keys(const xcvm_value *tensor, size_t begin, size_t stride, size
 xcvm_status xcvm_order_sort(const xcvm_kernel *k, int64_t *items, int64_t *spare, size_t count,
                             xcvm_order_compare compare, const void *context)
 {
-    enum { SHORT = 12, LONG = 8192 };
+    enum { SHORT = 12, LONG = 1024 };
     if (count <= SHORT) {
         for (size_t i = 1; i < count; i++) {
             int64_t item = items[i];
@@ -95,11 +95,14 @@ xcvm_status xcvm_order_sort(const xcvm_kernel *k, int64_t *items, int64_t *spare
 xcvm_status xcvm_order_sort_keys(const xcvm_kernel *k, uint64_t **keys, int64_t **items, uint64_t *spare_keys,
                                  int64_t *spare, size_t count)
 {
-    enum { DIGITS = 8, VALUES = 256, OFTEN = 1 << 16 };
+    enum { DIGITS = 8, VALUES = 256 };
     size_t places[DIGITS][VALUES] = {0};
-    for (size_t i = 0; i < count; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, DIGITS));
         for (int d = 0; d < DIGITS; d++)
             places[d][(*keys)[i] >> (8 * d) & 0xff]++;
+    }
     for (int d = 0; d < DIGITS && count > 0; d++) {
         size_t *place = places[d], sum = 0;
         uint64_t *from = *keys;
@@ -112,8 +115,7 @@ xcvm_status xcvm_order_sort_keys(const xcvm_kernel *k, uint64_t **keys, int64_t 
             sum += times;
         }
         for (size_t i = 0; i < count; i++) {
-            if (i % OFTEN == 0)
-                XCVM_TRY(xcvm_kernel_poll(k));
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             const size_t to = place[from[i] >> (8 * d) & 0xff]++;
             spare_keys[to] = from[i];
             spare[to] = from_items[i];

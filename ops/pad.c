@@ -53,8 +53,8 @@ XCVM_SHAPE_RULE_OF(Pad)
     padding p;
     bool known;
     unsigned touched;
-    XCVM_REQUIRE(t, a->value == NULL || !xcvm_dims_known(a->value) || xcvm_element_count(a->value) == 1, SHAPE_MISMATCH,
-                 "value must have one element");
+    if (a->value != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->value, "value", &known));
     if (x->rank < 0) {
         xcvm_set_unknown(a->y, a->y->dtype, -1);
         return XCVM_OK;
@@ -88,7 +88,7 @@ typedef struct filling {
 } filling;
 
 /* What of x appears in y as it is, by one strided copy. */
-static void copy_interior(const xcvm_moving *m, const filling *f)
+static xcvm_status copy_interior(const xcvm_moving *m, const filling *f)
 {
     const xcvm_value *x = f->a->x, *y = f->a->y;
     ptrdiff_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK], begin_from = 0, begin_to = 0;
@@ -100,22 +100,22 @@ static void copy_interior(const xcvm_moving *m, const filling *f)
                 cut_after = f->p.after[i] < 0 ? -f->p.after[i] : 0;
         int64_t kept = x->dims[i] - cut_before - cut_after;
         if (kept <= 0)
-            return;
+            return XCVM_OK;
         begin_from += (ptrdiff_t)cut_before * from[i];
         begin_to += (ptrdiff_t)(f->p.before[i] > 0 ? f->p.before[i] : 0) * to[i];
         xcvm_strided_axis(&s, (size_t)kept, to[i], from[i]);
     }
     ptrdiff_t size = (ptrdiff_t)m->size;
-    xcvm_strided_copy(m->k->threads, &s, m->size, (char *)m->to[0] + begin_to * size,
-                      (const char *)m->from[0] + begin_from * size);
+    return xcvm_strided_copy(m->k, &s, m->size, (char *)m->to[0] + begin_to * size,
+                             (const char *)m->from[0] + begin_from * size);
 }
 
 static xcvm_status pad_constant(const xcvm_moving *m, const void *context)
 {
     const filling *f = context;
-    xcvm_move_fill(m->to[0], f->a->value != NULL ? m->from[1] : m->zero, m->size, xcvm_element_count(f->a->y));
-    copy_interior(m, f);
-    return XCVM_OK;
+    XCVM_TRY(xcvm_move_fill(m->k, m->to[0], f->a->value != NULL ? m->from[1] : m->zero, m->size,
+                            xcvm_element_count(f->a->y)));
+    return copy_interior(m, f);
 }
 
 /* The position in a dimension of x that position `i` of y takes its elements from. */
@@ -137,28 +137,30 @@ static int64_t source(int mode, int64_t i, int64_t before, int64_t dim)
 }
 
 /* Rows of y, each from one row of x. */
-static void pad_rows(const xcvm_moving *m, const filling *f, int axis, char *to, const char *from,
-                     const ptrdiff_t *to_strides, const ptrdiff_t *from_strides)
+static xcvm_status pad_rows(const xcvm_moving *m, const filling *f, int axis, char *to, const char *from,
+                            const ptrdiff_t *to_strides, const ptrdiff_t *from_strides, xcvm_poller *poller)
 {
     const xcvm_value *x = f->a->x, *y = f->a->y;
     ptrdiff_t size = (ptrdiff_t)m->size;
     for (int64_t i = 0; i < y->dims[axis]; i++) {
         int64_t at = source(f->a->mode, i, f->p.before[axis], x->dims[axis]);
+        XCVM_TRY(xcvm_poll_after(poller, 1));
         if (axis == x->rank - 1) {
             /* The unchanged middle goes at once. */
             int64_t run = at == i - f->p.before[axis] ? x->dims[axis] - at : 1;
             run = run < y->dims[axis] - i ? run : y->dims[axis] - i;
             if (run > 1) {
-                memcpy(to + i * size, from + at * size, (size_t)(run * size));
+                XCVM_TRY(xcvm_kernel_copy(m->k, to + i * size, from + at * size, (size_t)(run * size)));
                 i += run - 1;
             } else {
                 xcvm_move_element(to + i * size, from + at * size, m->size);
             }
         } else {
-            pad_rows(m, f, axis + 1, to + i * to_strides[axis] * size, from + at * from_strides[axis] * size,
-                     to_strides, from_strides);
+            XCVM_TRY(pad_rows(m, f, axis + 1, to + i * to_strides[axis] * size, from + at * from_strides[axis] * size,
+                              to_strides, from_strides, poller));
         }
     }
+    return XCVM_OK;
 }
 
 static xcvm_status pad_mirrored(const xcvm_moving *m, const void *context)
@@ -171,8 +173,8 @@ static xcvm_status pad_mirrored(const xcvm_moving *m, const void *context)
     }
     xcvm_row_major(f->a->x->rank, f->a->x->dims, from);
     xcvm_row_major(f->a->y->rank, f->a->y->dims, to);
-    pad_rows(m, f, 0, m->to[0], m->from[0], to, from);
-    return XCVM_OK;
+    xcvm_poller poller = xcvm_poller_of(m->k);
+    return pad_rows(m, f, 0, m->to[0], m->from[0], to, from, &poller);
 }
 
 XCVM_KERNEL(Pad)

@@ -23,24 +23,27 @@ XCVM_SHAPE_RULE_OF(PairwiseCoupling)
 }
 
 /* Fills the symmetric matrix q, whose product with the wanted p is the same in all places. */
-static void make_matrix(size_t n, const float *pairs, double *q)
+static xcvm_status make_matrix(size_t n, const float *pairs, double *q, xcvm_poller *poller)
 {
     for (size_t i = 0; i < n; i++)
         q[i * n + i] = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, n - i));
         for (size_t j = i + 1; j < n; j++, pairs++) {
             const double r = (double)*pairs, s = 1 - r;
             q[i * n + i] += s * s;
             q[j * n + j] += r * r;
             q[i * n + j] = q[j * n + i] = -r * s;
         }
+    }
+    return XCVM_OK;
 }
 
 /* `product` is q p, and `mean` p q p. */
-static double multiply(size_t n, const double *q, const double *p, double *product)
+static double multiply(size_t n, const double *q, const double *p, double *product, xcvm_poller *poller)
 {
     double mean = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && xcvm_poll_after(poller, n) == XCVM_OK; i++) {
         product[i] = 0;
         for (size_t j = 0; j < n; j++)
             product[i] += q[i * n + j] * p[j];
@@ -49,18 +52,19 @@ static double multiply(size_t n, const double *q, const double *p, double *produ
     return mean;
 }
 
-static void couple(size_t n, const double *q, double *p, double *product)
+static xcvm_status couple(size_t n, const double *q, double *p, double *product, xcvm_poller *poller)
 {
     const double bound = 0.005 / (double)n;
     for (size_t i = 0; i < n; i++)
         p[i] = 1 / (double)n;
     for (size_t step = 0; step < (n > STEPS ? n : STEPS); step++) {
-        double mean = multiply(n, q, p, product), worst = 0;
+        double mean = multiply(n, q, p, product, poller), worst = 0;
         for (size_t i = 0; i < n; i++)
             worst = fmax(worst, fabs(product[i] - mean));
         if (!(worst >= bound))
-            return;
+            return XCVM_OK;
         for (size_t i = 0; i < n; i++) {
+            XCVM_TRY(xcvm_poll_after(poller, n));
             const double change = (mean - product[i]) / q[i * n + i], scale = 1 / (1 + change);
             p[i] += change;
             mean = (mean + change * (change * q[i * n + i] + 2 * product[i])) * scale * scale;
@@ -70,6 +74,7 @@ static void couple(size_t n, const double *q, double *p, double *product)
             }
         }
     }
+    return XCVM_OK;
 }
 
 XCVM_KERNEL(PairwiseCoupling)
@@ -82,13 +87,12 @@ XCVM_KERNEL(PairwiseCoupling)
     if (q == NULL)
         return XCVM_OUT_OF_MEMORY;
     double *p = q + n * n, *product = p + n;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t row = 0; row < rows; row++) {
-        make_matrix(n, XCVM_CDATA(float, a->x) + row * pairs, q);
-        couple(n, q, p, product);
+        XCVM_TRY(make_matrix(n, XCVM_CDATA(float, a->x) + row * pairs, q, &poller));
+        XCVM_TRY(couple(n, q, p, product, &poller));
         for (size_t i = 0; i < n; i++)
             XCVM_DATA(float, a->y)[row * n + i] = (float)p[i];
-        if (row % 64 == 63)
-            XCVM_TRY(xcvm_kernel_poll(k));
     }
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }

@@ -69,21 +69,15 @@ XCVM_SHAPE_RULE(MatMul)
     return matmul_shape(t, t->in[0], t->in[1], t->out[0]);
 }
 
-static xcvm_status check_one(const xcvm_typing *t, const xcvm_value *v, const char *what)
-{
-    XCVM_REQUIRE(t, v->rank < 0 || !xcvm_dims_known(v) || xcvm_element_count(v) == 1, SHAPE_MISMATCH,
-                 "%s has %zu elements, 1 is needed", what, xcvm_element_count(v));
-    return XCVM_OK;
-}
-
 XCVM_SHAPE_RULE_OF(QLinearMatMul)
 {
     XCVM_TRY(check_quantisation(t, a->a_scale, a->a, true, "a_scale"));
     XCVM_TRY(check_quantisation(t, a->a_zero_point, a->a, true, "a_zero_point"));
     XCVM_TRY(check_quantisation(t, a->b_scale, a->b, false, "b_scale"));
     XCVM_TRY(check_quantisation(t, a->b_zero_point, a->b, false, "b_zero_point"));
-    XCVM_TRY(check_one(t, a->y_scale, "y_scale"));
-    XCVM_TRY(check_one(t, a->y_zero_point, "y_zero_point"));
+    bool known;
+    XCVM_TRY(xcvm_scalar_check(t->error, a->y_scale, "y_scale", &known));
+    XCVM_TRY(xcvm_scalar_check(t->error, a->y_zero_point, "y_zero_point", &known));
     return matmul_shape(t, a->a, a->b, a->y);
 }
 
@@ -218,6 +212,6 @@ xcvm_status xcvm_product_run(const xcvm_kernel *k, const xcvm_product_task *task
     if (total > THREAD_WORK && w.row_parts * s->count < threads)
         w.row_parts = s->m < threads ? s->m : threads;
     const size_t grain = total > THREAD_WORK ? 1 : w.row_parts * s->count;
-    xcvm_parallel(k->threads, w.row_parts * s->count, grain, run_pieces, &w);
+    XCVM_TRY(xcvm_kernel_parallel(k, w.row_parts * s->count, grain, run_pieces, &w));
     return (xcvm_status)w.status;
 }

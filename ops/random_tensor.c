@@ -18,7 +18,7 @@ XCVM_SHAPE_RULE(random)
             dtype = *(const xcvm_dtype *)(const void *)((const char *)t->args + t->row->fields[i].offset);
     XCVM_REQUIRE(t, xcvm_dtype_is_float(dtype), TYPE_MISMATCH, "dtype is %s; f16, bf16, f32 or f64 is needed",
                  xcvm_dtype_name(dtype));
-    XCVM_TRY(xcvm_read_ints(t->error, shape, "shape", dims, XCVM_MAX_RANK, &count, &known));
+    XCVM_TRY(xcvm_read_shape(t->error, shape, dims, &count, &known));
     if (!known) {
         const int rank = shape->rank == 1 && shape->dims[0] >= 0 ? (int)shape->dims[0] : -1;
         for (int d = 0; d < XCVM_MAX_RANK; d++)
@@ -73,18 +73,27 @@ XCVM_KERNEL(Multinomial)
     double *sums = xcvm_kernel_scratch(k, bytes);
     if (sums == NULL && classes > 0)
         return XCVM_OUT_OF_MEMORY;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t row = 0; row < rows; row++) {
         double greatest = -INFINITY, sum = 0;
-        XCVM_TRY(xcvm_kernel_poll(k));
-        xcvm_load_f64((xcvm_dtype)a->x->dtype, a->x->data, row * classes, classes, sums);
-        for (size_t c = 0; c < classes; c++)
-            greatest = fmax(greatest, sums[c]);
-        for (size_t c = 0; c < classes; c++)
-            sums[c] = xcvm_exp_f64(sums[c] - greatest);
-        /* Of each class and all before it. */
-        for (size_t c = 0; c < classes; c++)
-            sums[c] = sum += sums[c];
+        for (size_t at = 0, n; at < classes; at += n) {
+            n = classes - at < XCVM_BLOCK ? classes - at : XCVM_BLOCK;
+            XCVM_TRY(xcvm_poll_after(&poller, n));
+            xcvm_load_f64((xcvm_dtype)a->x->dtype, a->x->data, row * classes + at, n, sums + at);
+            for (size_t c = at; c < at + n; c++)
+                greatest = fmax(greatest, sums[c]);
+        }
+        for (size_t at = 0, n; at < classes; at += n) {
+            n = classes - at < XCVM_BLOCK ? classes - at : XCVM_BLOCK;
+            XCVM_TRY(xcvm_poll_after(&poller, 4 * n));
+            for (size_t c = at; c < at + n; c++)
+                sums[c] = xcvm_exp_f64(sums[c] - greatest);
+            /* Of each class and all before it. */
+            for (size_t c = at; c < at + n; c++)
+                sums[c] = sum += sums[c];
+        }
         for (size_t s = 0; s < samples; s++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 4));
             const double drawn = xcvm_random_uniform(&state) * sum;
             const size_t c = class_of(sums, classes, drawn);
             if (a->dtype == XCVM_I32)
@@ -98,8 +107,11 @@ XCVM_KERNEL(Multinomial)
 
 XCVM_SHAPE_RULE_OF(Dropout)
 {
-    XCVM_REQUIRE(t, a->ratio == NULL || a->ratio->rank <= 0 || (a->ratio->rank == 1 && a->ratio->dims[0] <= 1),
-                 SHAPE_MISMATCH, "ratio must be one number");
+    bool known;
+    if (a->ratio != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->ratio, "ratio", &known));
+    if (a->training_mode != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->training_mode, "training_mode", &known));
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
     if (a->mask != NULL)
         xcvm_value_set_tensor(a->mask, XCVM_BOOL, a->x->rank, a->x->dims);

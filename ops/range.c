@@ -37,15 +37,12 @@ static xcvm_status count_of(const xcvm_typing *t, const xcvm_Range_args *a, int6
 
 XCVM_SHAPE_RULE_OF(Range)
 {
-    const xcvm_value *ends[3] = {a->start, a->limit, a->delta};
-    bool known = true;
+    bool start_known, limit_known, delta_known;
     int64_t count = XCVM_ANY_DIM;
-    for (int i = 0; i < 3; i++) {
-        XCVM_REQUIRE(t, !xcvm_dims_known(ends[i]) || xcvm_element_count(ends[i]) == 1, SHAPE_MISMATCH,
-                     "start, limit and delta must have one element each");
-        known = known && ends[i]->data != NULL;
-    }
-    if (known)
+    XCVM_TRY(xcvm_scalar_check(t->error, a->start, "start", &start_known));
+    XCVM_TRY(xcvm_scalar_check(t->error, a->limit, "limit", &limit_known));
+    XCVM_TRY(xcvm_scalar_check(t->error, a->delta, "delta", &delta_known));
+    if (start_known && limit_known && delta_known)
         XCVM_TRY(count_of(t, a, &count));
     xcvm_value_set_tensor(a->y, a->y->dtype, 1, &count);
     return XCVM_OK;
@@ -54,23 +51,23 @@ XCVM_SHAPE_RULE_OF(Range)
 #define FILL(type)                                                                                                     \
     do {                                                                                                               \
         type *to = a->y->data;                                                                                         \
-        for (size_t i = 0; i < count; i++)                                                                             \
+        for (size_t i = begin; i < end; i++)                                                                           \
             to[i] =                                                                                                    \
                 (type)((uint64_t)*XCVM_CDATA(type, a->start) + (uint64_t)i * (uint64_t)*XCVM_CDATA(type, a->delta));   \
     } while (0)
 #define FILL_FLOAT(type, convert)                                                                                      \
     do {                                                                                                               \
         type *to = a->y->data;                                                                                         \
-        for (size_t i = 0; i < count; i++)                                                                             \
+        for (size_t i = begin; i < end; i++)                                                                           \
             to[i] = convert(start + (double)i * delta);                                                                \
     } while (0)
 #define TO_F16(x) xcvm_f32_to_f16((float)(x))
 #define TO_BF16(x) xcvm_f32_to_bf16((float)(x))
 
-XCVM_KERNEL(Range)
+static void fill_range(void *context, size_t begin, size_t end, int worker)
 {
-    (void)k;
-    size_t count = xcvm_element_count(a->y);
+    const xcvm_Range_args *a = context;
+    (void)worker;
     double start = xcvm_element_as_double(a->start, 0), delta = xcvm_element_as_double(a->delta, 0);
     switch ((xcvm_dtype)a->y->dtype) {
     case XCVM_F32:
@@ -106,11 +103,15 @@ XCVM_KERNEL(Range)
     case XCVM_U32:
         FILL(uint32_t);
         break;
-    case XCVM_U64:
+    default: /* of the row's types, the one that is left */
         FILL(uint64_t);
         break;
-    default:
-        return xcvm_error_set(k->error, XCVM_INTERNAL, "element type %s is not handled", xcvm_dtype_name(a->y->dtype));
     }
-    return XCVM_OK;
+}
+
+XCVM_KERNEL(Range)
+{
+    enum { GRAIN = 32768 };
+    xcvm_Range_args args = *a;
+    return xcvm_kernel_parallel(k, xcvm_element_count(a->y), GRAIN, fill_range, &args);
 }

@@ -79,6 +79,7 @@ static size_t offset_of(size_t index, int rank, const size_t *dims, const size_t
 /* ---- Folding ---- */
 
 typedef struct task {
+    const xcvm_kernel *k;
     layout l;
     xcvm_fold fold;
     xcvm_dtype dtype;
@@ -134,6 +135,7 @@ static void fold_range(void *context, size_t begin, size_t end, int worker)
     const task *t = context;
     const layout *l = &t->l;
     size_t all = l->combinations * t->pieces, width = l->inner_reduced ? 1 : l->inner;
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t i = begin; i < end; i++) {
         size_t group = i / t->blocks % l->groups, chunk = i / t->blocks / l->groups;
         size_t column = i % t->blocks * XCVM_FOLD_COLUMNS;
@@ -144,7 +146,7 @@ static void fold_range(void *context, size_t begin, size_t end, int worker)
         for (size_t c = 0; c < count; c++)
             acc[c] = t->start;
         size_t last = (chunk + 1) * t->units < all ? (chunk + 1) * t->units : all;
-        for (size_t u = chunk * t->units; u < last; u++)
+        for (size_t u = chunk * t->units; u < last && xcvm_poll_after(&poller, t->piece * count) == XCVM_OK; u++)
             fold_unit(t, base, u, column, count, t->shifts != NULL ? t->shifts + output : NULL, acc);
     }
 }
@@ -189,17 +191,18 @@ static void divide(task *t)
     }
 }
 
-static void fold_all(xcvm_kernel *k, task *t)
+static xcvm_status fold_all(task *t)
 {
     const layout *l = &t->l;
     size_t width = l->inner_reduced ? 1 : l->inner, count = t->chunks * l->groups * t->blocks;
     size_t work = l->reduced / t->chunks * (width / t->blocks) + 16;
     bool pieces = l->inner_reduced && l->combinations * t->pieces == 1;
-    xcvm_parallel(k->threads, count, GRAIN / work + 1, pieces ? fold_pieces : fold_range, t);
+    XCVM_TRY(xcvm_kernel_parallel(t->k, count, GRAIN / work + 1, pieces ? fold_pieces : fold_range, t));
     bool whole = t->loops == &xcvm_fold_i64;
     for (size_t c = 1; c < t->chunks; c++)
         for (size_t i = 0; i < l->outputs; i++)
             merge(t->fold, whole, &t->partials[i], &t->partials[c * l->outputs + i]);
+    return XCVM_OK;
 }
 
 /* ---- What the instructions make of it ---- */
@@ -309,17 +312,20 @@ static void finish_range(void *context, size_t begin, size_t end, int worker)
 }
 
 /* For the logarithm of a sum of exponentials: the greatest element is taken off before and added after. */
-static void shift_by_greatest(xcvm_kernel *k, task *t, double *shifts)
+static xcvm_status shift_by_greatest(task *t, double *shifts)
 {
     t->fold = XCVM_FOLD_MAX;
     t->start = start_of(t->fold, false, t->dtype);
-    fold_all(k, t);
+    XCVM_TRY(fold_all(t));
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t i = 0; i < t->l.outputs; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         double greatest = t->partials[i].f;
         shifts[i] = isfinite(greatest) ? greatest : 0.0;
     }
     t->shifts = shifts;
     t->fold = XCVM_FOLD_SUM_EXP;
+    return XCVM_OK;
 }
 
 xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_loops *f32, xcvm_value *y,
@@ -329,7 +335,7 @@ xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_loop
     bool known;
     XCVM_TRY(xcvm_reduction_axes(k->error, axes, noop_with_empty_axes, x->rank, &mask, &known));
     bool whole = !xcvm_dtype_is_float(x->dtype) && opcode != XCVM_OP_ReduceLogSumExp;
-    task t = {.fold = fold_of(opcode), .dtype = x->dtype, .data = x->data};
+    task t = {.k = k, .fold = fold_of(opcode), .dtype = x->dtype, .data = x->data};
     bool narrow = xcvm_dtype_is_float(x->dtype) && x->dtype != XCVM_F64;
     t.loops = whole ? &xcvm_fold_i64 : narrow ? f32 : &xcvm_fold_f64;
     lay_out(&t.l, x, mask);
@@ -344,10 +350,9 @@ xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_loop
     if (t.partials == NULL)
         return XCVM_OUT_OF_MEMORY;
     if (opcode == XCVM_OP_ReduceLogSumExp)
-        shift_by_greatest(k, &t, (double *)(t.partials + t.chunks * t.l.outputs));
+        XCVM_TRY(shift_by_greatest(&t, (double *)(t.partials + t.chunks * t.l.outputs)));
     t.start = start_of(t.fold, whole, x->dtype);
-    fold_all(k, &t);
+    XCVM_TRY(fold_all(&t));
     finish f = {opcode, whole, (double)t.l.reduced, t.partials, t.shifts, y};
-    xcvm_parallel(k->threads, t.l.outputs, GRAIN, finish_range, &f);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, t.l.outputs, GRAIN, finish_range, &f);
 }

@@ -42,7 +42,8 @@ XCVM_SHAPE_RULE(reduction)
     const xcvm_ReduceSum_args *a = t->args;
     bool keepdims = a->keepdims != 0, known;
     if (a->x->rank < 0) {
-        xcvm_set_unknown(a->y, a->y->dtype, -1);
+        const bool all = a->axes == NULL || (a->axes->rank == 1 && a->axes->dims[0] == 0);
+        xcvm_set_unknown(a->y, a->y->dtype, all && !keepdims && a->noop_with_empty_axes == 0 ? 0 : -1);
         return XCVM_OK;
     }
     uint32_t mask;

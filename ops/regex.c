@@ -27,13 +27,18 @@ XCVM_SHAPE_RULE_OF(RegexFullMatch)
     X(pcre2_get_error_message_8)                                                                                       \
     X(pcre2_pattern_info_8)                                                                                            \
     X(pcre2_match_data_create_8)                                                                                       \
+    X(pcre2_get_ovector_pointer_8)                                                                                     \
     X(pcre2_match_context_create_8)                                                                                    \
     X(pcre2_dfa_match_8)
 XCVM_LAZY_LIBRARY(pcre2, XCVM_PCRE2_FILE, FUNCTIONS)
 
 enum {
-    SMALLEST = 64 * 1024,       /* bytes of scratch to begin with */
-    LARGEST = 256 * 1024 * 1024 /* and where growing ends */
+    SMALLEST = 64 * 1024,        /* bytes of scratch to begin with */
+    LARGEST = 256 * 1024 * 1024, /* and where growing ends */
+    /* Numbers of workspace that PCRE2 uses at most, three for each state in two lists. A character takes as long as the
+     * square of the states. */
+    MOST_WORDS = 2 * 3 * (3 << 10),
+    SEGMENT_WORK = 1 << 24 /* states squared times characters, that are matched between polls */
 };
 
 /* What PCRE2 takes memory from: the kernel's scratch, from one end to the other. */
@@ -82,8 +87,9 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
         return XCVM_OUT_OF_MEMORY;
     pcre2.pcre2_set_newline_8(context, PCRE2_NEWLINE_LF);
     pcre2.pcre2_set_parens_nest_limit_8(context, 200);
-    const uint32_t options = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY |
-                             PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
+    /* Not anchored at the end, which PCRE2 refuses for parts of a text: the longest match is looked at instead. */
+    const uint32_t options =
+        PCRE2_ANCHORED | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
     m->code =
         pcre2.pcre2_compile_8((PCRE2_SPTR)m->a->pattern.at, m->a->pattern.length, options, &error, &where, context);
     if (m->code == NULL && m->pool.exhausted)
@@ -99,17 +105,41 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
     return m->result != NULL && m->limits != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
+/* Where the segment from `from` on ends: so many bytes later, but not within a character. */
+static size_t segment_end(const char *text, size_t length, size_t from, size_t segment)
+{
+    enum { LONGEST = 4 }; /* bytes of a character */
+    size_t end = length - from > segment ? from + segment : length;
+    for (int i = 1; i < LONGEST && end < length && ((unsigned char)text[end] & 0xc0) == 0x80; i++)
+        end++;
+    return end;
+}
+
 /* The algorithm that follows all alternatives at once, as RE2 does, so that time does not grow exponentially; it does
- * with the square of the states, which the pattern's size bounds. */
+ * with the square of the states, which the workspace bounds. */
 static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t length, int *workspace, size_t words,
                          bool *matches)
 {
-    size_t work;
-    const bool bounded = xcvm_size_mul(m->code_size, m->code_size, &work) && xcvm_size_mul(work, length, &work) &&
-                         work <= (size_t)1 << 42;
-    XCVM_CHECK(k->error, bounded, OUT_OF_RANGE, "a string of %zu bytes is too long for a pattern of this size", length);
-    const int found =
-        pcre2.pcre2_dfa_match_8(m->code, (PCRE2_SPTR)text, length, 0, 0, m->result, m->limits, workspace, words);
+    const size_t states = xcvm_least(m->code_size, MOST_WORDS / 6) + 1;
+    const size_t segment = states * states < SEGMENT_WORK ? SEGMENT_WORK / (states * states) : 1;
+    const pool before = m->pool;
+    size_t from = 0, to;
+    int found;
+    /* A text is matched segment by segment, the states being kept in the workspace. */
+    do {
+        to = segment_end(text, length, from, segment);
+        const uint32_t options = (from > 0 ? PCRE2_DFA_RESTART : 0) | (to < length ? PCRE2_PARTIAL_HARD : 0);
+        m->pool = before;
+        found = pcre2.pcre2_dfa_match_8(m->code, (PCRE2_SPTR)text, to, from, options, m->result, m->limits, workspace,
+                                        words);
+        from = to;
+        XCVM_TRY(xcvm_kernel_poll(k));
+    } while (found == PCRE2_ERROR_PARTIAL && to < length);
+    /* Where nothing could go on, what is left does not match. */
+    if (found >= 0 && pcre2.pcre2_get_ovector_pointer_8(m->result)[1] != length)
+        found = PCRE2_ERROR_NOMATCH;
+    XCVM_CHECK(k->error, found != PCRE2_ERROR_DFA_WSSIZE || words < MOST_WORDS, OUT_OF_RANGE,
+               "the pattern is at more than %d places at once in a string of %zu bytes", MOST_WORDS / 6, length);
     if (found == PCRE2_ERROR_DFA_WSSIZE || (found == PCRE2_ERROR_NOMEMORY && m->pool.exhausted))
         return XCVM_OUT_OF_MEMORY;
     /* Nothing matches what is no UTF-8. */
@@ -123,7 +153,7 @@ static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t le
 /* OUT_OF_MEMORY without a message: `bytes` of scratch were too few. */
 static xcvm_status attempt(xcvm_kernel *k, const xcvm_RegexFullMatch_args *a, char *scratch, size_t bytes)
 {
-    const size_t half = bytes / 2, words = half / sizeof(int);
+    const size_t half = bytes / 2, words = xcvm_least(half / sizeof(int), MOST_WORDS);
     matcher m = {.a = a, .pool = {scratch + half, half, false}};
     XCVM_TRY(compile(k, &m));
     const pool after = m.pool;
@@ -133,7 +163,6 @@ static xcvm_status attempt(xcvm_kernel *k, const xcvm_RegexFullMatch_args *a, ch
         const char *text = xcvm_string_at(a->x, i, &length);
         m.pool = after;
         XCVM_TRY(match(k, &m, text, length, (int *)(void *)scratch, words, &y[i]));
-        XCVM_TRY(xcvm_kernel_poll(k));
     }
     return XCVM_OK;
 }

@@ -170,11 +170,13 @@ static int64_t tap_count(const xcvm_Resize_args *a, double scale)
     return 2 - 2 * ((int64_t)floor(-reach / scale) + 1);
 }
 
-static void fill_axis(const xcvm_Resize_args *a, axis_plan *p, double scale, double roi_start, double roi_end)
+static xcvm_status fill_axis(const xcvm_Resize_args *a, axis_plan *p, double scale, double roi_start, double roi_end,
+                             xcvm_poller *poller)
 {
     const double filter = a->antialias ? fmin(scale, 1) : 1;
     const int64_t first = 1 - p->taps / 2;
     for (int64_t i = 0; i < p->out; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 1));
         const double position = source_position(a, i, p->in, p->out, scale, roi_start, roi_end);
         /* Far outside is as good as farther, and can be an integer. */
         const double x = fmin(fmax(position, -0x1p52), 0x1p52);
@@ -192,6 +194,7 @@ static void fill_axis(const xcvm_Resize_args *a, axis_plan *p, double scale, dou
         const double ratio = x - (double)left;
         double sum = 0;
         for (int64_t j = 0; j < p->taps; j++) {
+            XCVM_TRY(xcvm_poll_after(poller, 1));
             const double distance = ((double)(first + j) - ratio) * filter;
             const int64_t at = left + first + j;
             double w =
@@ -206,9 +209,11 @@ static void fill_axis(const xcvm_Resize_args *a, axis_plan *p, double scale, dou
             for (int64_t j = 0; j < p->taps; j++)
                 weight[j] = (float)((double)weight[j] / sum);
     }
+    return XCVM_OK;
 }
 
 typedef struct pass {
+    const xcvm_kernel *k;
     const axis_plan *axis;
     const float *from;
     float *to;
@@ -222,6 +227,7 @@ static void resample_rows(void *context, size_t begin, size_t end, int worker)
     const pass *p = context;
     const axis_plan *axis = p->axis;
     const size_t taps = (size_t)axis->taps, inner = p->inner;
+    xcvm_poller poller = xcvm_poller_of(p->k);
     for (size_t row = begin; row < end; row++) {
         const size_t outer = row / (size_t)axis->out, i = row % (size_t)axis->out;
         const float *from = p->from + outer * (size_t)axis->in * inner;
@@ -237,6 +243,8 @@ static void resample_rows(void *context, size_t begin, size_t end, int worker)
             const float *restrict left = from + (size_t)index[j] * inner;
             const float *restrict right = from + (size_t)index[j + 1] * inner;
             const float wl = weight[j], wr = weight[j + 1];
+            if (xcvm_poll_after(&poller, inner) != XCVM_OK)
+                return;
             if (j == 0)
                 for (size_t c = 0; c < inner; c++)
                     to[c] = wl * left[c] + wr * right[c];
@@ -254,17 +262,22 @@ static void resample_columns(void *context, size_t begin, size_t end, int worker
     const pass *p = context;
     const axis_plan *axis = p->axis;
     const size_t taps = (size_t)axis->taps, out = (size_t)axis->out;
+    xcvm_poller poller = xcvm_poller_of(p->k);
     for (size_t row = begin; row < end; row++) {
         const float *from = p->from + row * (size_t)axis->in;
         float *to = p->to + row * out;
         const int64_t *index = axis->index;
         const float *weight = axis->weight;
+        if (xcvm_poll_after(&poller, taps == 2 ? out : 0) != XCVM_OK)
+            return;
         if (taps == 2)
             for (size_t i = 0; i < out; i++, index += 2, weight += 2)
                 to[i] = weight[0] * from[index[0]] + weight[1] * from[index[1]];
         else
             for (size_t i = 0; i < out; i++, index += taps, weight += taps) {
                 float sum = 0;
+                if (xcvm_poll_after(&poller, taps) != XCVM_OK)
+                    return;
                 for (size_t j = 0; j < taps; j++)
                     sum += weight[j] * from[index[j]];
                 to[i] = sum;
@@ -272,20 +285,34 @@ static void resample_columns(void *context, size_t begin, size_t end, int worker
     }
 }
 
+/* Elements are copied in runs, each of `size` bytes: what lies behind the last axis that changes anything. */
 typedef struct gather {
     const axis_plan *axes;
     const xcvm_value *x;
     xcvm_value *y;
-    size_t size; /* of an element */
+    int last; /* that axis */
+    size_t size;
 } gather;
+
+enum { BLOCK_BYTES = 64 };
+
+/* Whether each position of an axis is where it was. */
+static bool stays(const axis_plan *p)
+{
+    bool same = p->in == p->out;
+    for (int64_t i = 0; same && i < p->out; i++)
+        same = p->index[i] == i;
+    return same;
+}
 
 static void gather_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const gather *g = context;
-    const int last = g->y->rank - 1;
+    const int last = g->last;
     const size_t width = (size_t)g->y->dims[last];
     const int64_t *columns = g->axes[last].index;
+    const char *before = NULL;
     for (size_t row = begin; row < end; row++) {
         size_t rest = row, from = 0, stride = 1;
         for (int d = last - 1; d >= 0; d--) {
@@ -295,7 +322,16 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
         }
         const char *in = (const char *)g->x->data + from * g->size;
         char *out = (char *)g->y->data + row * width * g->size;
-        if (g->size == 4)
+        if (in == before) {
+            /* The same row of x again, as where it grows. */
+            memcpy(out, out - width * g->size, width * g->size);
+            continue;
+        }
+        before = in;
+        if (g->size == BLOCK_BYTES)
+            for (size_t i = 0; i < width; i++)
+                memcpy(out + i * BLOCK_BYTES, in + (size_t)columns[i] * BLOCK_BYTES, BLOCK_BYTES);
+        else if (g->size == 4)
             for (size_t i = 0; i < width; i++)
                 ((uint32_t *)(void *)out)[i] = ((const uint32_t *)(const void *)in)[columns[i]];
         else
@@ -401,8 +437,9 @@ static char *take_memory(xcvm_kernel *k, const resize *r, size_t *tables, size_t
     return xcvm_kernel_scratch(k, *tables + 2 * *buffer);
 }
 
-static void fill_axes(resize *r, char *tables)
+static xcvm_status fill_axes(const xcvm_kernel *k, resize *r, char *tables)
 {
+    xcvm_poller poller = xcvm_poller_of(k);
     int64_t *index = (int64_t *)(void *)tables;
     float *weight = (float *)(void *)(index + r->taps);
     bool *outside = (bool *)(void *)(weight + r->taps);
@@ -414,7 +451,7 @@ static void fill_axes(resize *r, char *tables)
         if (p->taps == 0) {
             memset(outside, 0, (size_t)p->out);
         } else {
-            fill_axis(r->a, p, r->scales[d], r->starts[d], r->ends[d]);
+            XCVM_TRY(fill_axis(r->a, p, r->scales[d], r->starts[d], r->ends[d], &poller));
             for (int64_t i = 0; i < p->out; i++)
                 r->any_outside |= outside[i];
         }
@@ -422,6 +459,7 @@ static void fill_axes(resize *r, char *tables)
         weight += p->out * p->taps;
         outside += p->out;
     }
+    return XCVM_OK;
 }
 
 static bool is_outside(const resize *r, size_t element)
@@ -434,33 +472,42 @@ static bool is_outside(const resize *r, size_t element)
     return outside;
 }
 
-static void resize_by_index(const xcvm_kernel *k, const resize *r)
+static xcvm_status resize_by_index(const xcvm_kernel *k, const resize *r)
 {
     const xcvm_Resize_args *a = r->a;
-    const size_t count = xcvm_element_count(a->y), width = (size_t)a->y->dims[a->y->rank - 1];
+    const size_t count = xcvm_element_count(a->y);
     const bool integer = xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT);
     const float value = (float)a->extrapolation_value, beyond = integer ? truncf(value) : value;
-    gather g = {r->axes, a->x, a->y, xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
-    xcvm_parallel(k->threads, count / width, 1 + 16384 / width, gather_rows, &g);
-    for (size_t i = 0; r->any_outside && i < count; i++)
+    gather g = {r->axes, a->x, a->y, a->y->rank - 1, xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
+    size_t runs = count;
+    while (g.last > 0 && stays(&r->axes[g.last])) {
+        runs /= (size_t)a->y->dims[g.last];
+        g.size *= (size_t)a->y->dims[g.last--];
+    }
+    const size_t width = (size_t)a->y->dims[g.last];
+    XCVM_TRY(xcvm_kernel_parallel(k, runs / width, 1 + 16384 / (count / (runs / width)), gather_rows, &g));
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; r->any_outside && i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         if (is_outside(r, i))
             xcvm_write_floats(&beyond, 1, a->y, i);
+    }
+    return XCVM_OK;
 }
 
-static void run_pass(const xcvm_kernel *k, const axis_plan *axes, int d, const int64_t *dims, int rank,
-                     const float *from, float *to)
+static xcvm_status run_pass(const xcvm_kernel *k, const axis_plan *axes, int d, const int64_t *dims, int rank,
+                            const float *from, float *to)
 {
-    pass p = {&axes[d], from, to, 1};
+    pass p = {k, &axes[d], from, to, 1};
     size_t outer = 1;
     for (int e = 0; e < rank; e++)
         *(e < d ? &outer : &p.inner) *= e == d ? 1 : (size_t)dims[e];
     if (p.inner == 1) {
         const size_t work = (size_t)(axes[d].taps * axes[d].out);
-        xcvm_parallel(k->threads, outer, 1 + 16384 / work, resample_columns, &p);
-    } else {
-        const size_t work = p.inner * (size_t)axes[d].taps;
-        xcvm_parallel(k->threads, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
+        return xcvm_kernel_parallel(k, outer, 1 + 16384 / work, resample_columns, &p);
     }
+    const size_t work = p.inner * (size_t)axes[d].taps;
+    return xcvm_kernel_parallel(k, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
 }
 
 static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, float *buffers[2])
@@ -471,26 +518,28 @@ static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, floa
     float *result = buffers[0];
     const float *from = r->direct ? XCVM_CDATA(float, a->x) : buffers[0];
     if (!r->direct)
-        xcvm_read_floats(a->x, 0, xcvm_element_count(a->x), buffers[0]);
+        XCVM_TRY(xcvm_kernel_read_floats(k, a->x, 0, xcvm_element_count(a->x), buffers[0]));
     memcpy(dims, a->x->dims, sizeof dims);
     for (int i = 0; i < r->passes; i++) {
         const int d = r->order[i];
-        XCVM_TRY(xcvm_kernel_poll(k));
         result = r->direct && i == r->passes - 1 ? XCVM_DATA(float, a->y) : buffers[from == buffers[0]];
-        run_pass(k, r->axes, d, dims, a->x->rank, from, result);
+        XCVM_TRY(run_pass(k, r->axes, d, dims, a->x->rank, from, result));
         dims[d] = r->axes[d].out;
         from = result;
     }
-    for (size_t i = 0; r->any_outside && i < count; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; r->any_outside && i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         if (is_outside(r, i))
             result[i] = (float)a->extrapolation_value;
+    }
     /* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
     if (xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT))
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             result[i] = truncf(result[i] + copysignf(1e-4f, result[i]));
-    if (!r->direct)
-        xcvm_write_floats(result, count, a->y, 0);
-    return XCVM_OK;
+        }
+    return r->direct ? XCVM_OK : xcvm_kernel_write_floats(k, result, count, a->y, 0);
 }
 
 XCVM_KERNEL(Resize)
@@ -512,11 +561,9 @@ XCVM_KERNEL(Resize)
     char *scratch = take_memory(k, &r, &tables, &buffer);
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    fill_axes(&r, scratch);
+    XCVM_TRY(fill_axes(k, &r, scratch));
     if (r.by_index)
-        resize_by_index(k, &r);
-    else
-        return resize_by_weights(
-            k, &r, (float *[]){(float *)(void *)(scratch + tables), (float *)(void *)(scratch + tables + buffer)});
-    return XCVM_OK;
+        return resize_by_index(k, &r);
+    return resize_by_weights(
+        k, &r, (float *[]){(float *)(void *)(scratch + tables), (float *)(void *)(scratch + tables + buffer)});
 }

@@ -11,12 +11,15 @@ static xcvm_status reverse(const xcvm_moving *m, const void *context)
     strides[1] = run;
     strides[0] = run * (size_t)x->dims[1];
     size_t batches = (size_t)x->dims[a->batch_axis], steps = (size_t)x->dims[a->time_axis];
+    xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t b = 0; b < batches && run != 0; b++) {
         size_t length = (size_t)XCVM_CDATA(int64_t, a->sequence_lens)[b];
         for (size_t s = 0; s < steps; s++) {
             size_t from = s < length ? length - 1 - s : s;
-            memcpy((char *)m->to[0] + b * strides[a->batch_axis] + s * strides[a->time_axis],
-                   (const char *)m->from[0] + b * strides[a->batch_axis] + from * strides[a->time_axis], run);
+            XCVM_TRY(xcvm_poll_after(&poller, 1 + run / XCVM_STEP_BYTES));
+            XCVM_TRY(xcvm_kernel_copy(
+                m->k, (char *)m->to[0] + b * strides[a->batch_axis] + s * strides[a->time_axis],
+                (const char *)m->from[0] + b * strides[a->batch_axis] + from * strides[a->time_axis], run));
         }
     }
     return XCVM_OK;

@@ -51,7 +51,7 @@ static void pixels_of(const extent *e, int64_t cell, int64_t limit, int64_t *fir
 }
 
 static double pool_cell(const xcvm_value *image, size_t plane, const extent *rows, const extent *columns, int64_t y,
-                        int64_t x, bool greatest)
+                        int64_t x, bool greatest, xcvm_poller *poller)
 {
     int64_t top, bottom, left, right;
     pixels_of(rows, y, image->dims[2], &top, &bottom);
@@ -59,7 +59,7 @@ static double pool_cell(const xcvm_value *image, size_t plane, const extent *row
     if (bottom <= top || right <= left)
         return 0;
     pooled p = {0, -INFINITY};
-    for (int64_t i = top; i < bottom; i++)
+    for (int64_t i = top; i < bottom && xcvm_poll_after(poller, (size_t)(right - left)) == XCVM_OK; i++)
         for (int64_t j = left; j < right; j++)
             add(&p, xcvm_element_as_double(image, plane + (size_t)(i * image->dims[3] + j)));
     return greatest ? p.greatest : p.sum / (double)((bottom - top) * (right - left));
@@ -72,6 +72,7 @@ XCVM_KERNEL(MaxRoiPool)
     const int64_t *dims = a->x->dims, height = a->pooled_shape.at[0], width = a->pooled_shape.at[1];
     const size_t channels = (size_t)dims[1], plane = (size_t)(dims[2] * dims[3]);
     size_t at = 0;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t r = 0; r < (size_t)a->rois->dims[0]; r++) {
         double roi[5]; /* sample, left, top, right, bottom */
         for (size_t i = 0; i < 5; i++) {
@@ -82,15 +83,15 @@ XCVM_KERNEL(MaxRoiPool)
                    "roi %zu is of sample %g, x has %lld", r, roi[0], (long long)dims[0]);
         const extent rows = whole_pixels(roi[2], roi[4], 1, height), columns = whole_pixels(roi[1], roi[3], 1, width);
         for (size_t c = 0; c < channels; c++)
-            for (int64_t y = 0; y < height; y++) {
-                XCVM_TRY(xcvm_kernel_poll(k));
-                for (int64_t x = 0; x < width; x++)
+            for (int64_t y = 0; y < height; y++)
+                for (int64_t x = 0; x < width; x++) {
+                    XCVM_TRY(xcvm_poll_after(&poller, 1));
                     xcvm_write_double(
                         a->y, at++,
-                        pool_cell(a->x, ((size_t)roi[0] * channels + c) * plane, &rows, &columns, y, x, true));
-            }
+                        pool_cell(a->x, ((size_t)roi[0] * channels + c) * plane, &rows, &columns, y, x, true, &poller));
+                }
     }
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }
 
 /* ---- RoiPool ---- */
@@ -108,22 +109,17 @@ static double place_of(const extent *e, int64_t cell, int64_t sample)
     return e->begin + (double)cell * e->cell + ((double)sample + 0.5) * e->cell / (double)e->samples;
 }
 
-/* Whether a cell takes so long that a run is to be cut short between two of them. */
-static bool is_long(const xcvm_RoiPool_args *a, const extent *rows, const extent *columns)
-{
-    enum { LONG = 1 << 16 };
-    return rows->samples * columns->samples > LONG || a->x->dims[2] * a->x->dims[3] > LONG;
-}
-
 /* Samples outside of the image count as 0 in the mean, and not at all for the greatest. */
 static double align_cell(const xcvm_RoiPool_args *a, size_t plane, const extent *rows, const extent *columns, int64_t y,
-                         int64_t x)
+                         int64_t x, xcvm_poller *poller)
 {
     pooled p = {0, -INFINITY};
     for (int64_t i = 0; i < rows->samples; i++) {
         const double row = place_of(rows, y, i);
         if (!(row >= -1 && row <= (double)a->x->dims[2]))
             continue;
+        if (xcvm_poll_after(poller, (size_t)columns->samples) != XCVM_OK)
+            break;
         for (int64_t j = 0; j < columns->samples; j++) {
             const double column = place_of(columns, x, j);
             if (column >= -1 && column <= (double)a->x->dims[3])
@@ -145,6 +141,7 @@ static void pool_regions(void *context, size_t begin, size_t end, int worker)
     const job *s = context;
     const xcvm_RoiPool_args *a = s->a;
     const size_t channels = (size_t)a->x->dims[1], plane = (size_t)(a->x->dims[2] * a->x->dims[3]);
+    xcvm_poller poller = xcvm_poller_of(s->k);
     const bool align = a->samples.count == 2, greatest = a->mode == XCVM_ROI_MODE_max;
     for (size_t item = begin; item < end; item++) {
         const size_t r = item / channels;
@@ -157,17 +154,14 @@ static void pool_regions(void *context, size_t begin, size_t end, int worker)
         const extent columns = align ? sampled(corner[1], corner[3], a->output_width, a->samples.at[1])
                                      : whole_pixels(corner[1], corner[3], 0, a->output_width);
         size_t at = item * (size_t)(a->output_height * a->output_width);
-        for (int64_t y = 0; y < a->output_height; y++) {
-            if (xcvm_kernel_poll(s->k) != XCVM_OK)
-                return;
+        for (int64_t y = 0; y < a->output_height; y++)
             for (int64_t x = 0; x < a->output_width; x++) {
-                if (is_long(a, &rows, &columns) && xcvm_kernel_poll(s->k) != XCVM_OK)
+                if (xcvm_poll_after(&poller, 1) != XCVM_OK)
                     return;
                 xcvm_write_double(a->y, at++,
-                                  align ? align_cell(a, from, &rows, &columns, y, x)
-                                        : pool_cell(a->x, from, &rows, &columns, y, x, greatest));
+                                  align ? align_cell(a, from, &rows, &columns, y, x, &poller)
+                                        : pool_cell(a->x, from, &rows, &columns, y, x, greatest, &poller));
             }
-        }
     }
 }
 
@@ -180,6 +174,5 @@ XCVM_KERNEL(RoiPool)
         XCVM_CHECK(k->error, fabs(corner) < 1e9, OUT_OF_RANGE, "entry %zu of roi %zu is %g", i % 4, i / 4, corner);
     }
     job s = {k, a};
-    xcvm_parallel(k->threads, count * (size_t)a->x->dims[1], 1, pool_regions, &s);
-    return xcvm_kernel_poll(k);
+    return xcvm_kernel_parallel(k, count * (size_t)a->x->dims[1], 1, pool_regions, &s);
 }

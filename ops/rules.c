@@ -6,9 +6,8 @@ XCVM_SHAPE_RULE(machine)
     switch (t->row->opcode) {
     case XCVM_OP_JmpTrue:
     case XCVM_OP_JmpFalse: {
-        const xcvm_value *cond = t->in[0];
-        XCVM_REQUIRE(t, !xcvm_dims_known(cond) || xcvm_element_count(cond) == 1, SHAPE_MISMATCH,
-                     "cond has %zu elements, 1 is needed", xcvm_element_count(cond));
+        bool known;
+        XCVM_TRY(xcvm_scalar_check(t->error, t->in[0], "cond", &known));
         break;
     }
     case XCVM_OP_In:

@@ -88,10 +88,9 @@ static xcvm_status choose(xcvm_kernel *k, xcvm_dtype dtype, int reduction, combi
 }
 
 /* The result starts as x, unless it is x. */
-static void start(const xcvm_moving *m, size_t count)
+static xcvm_status start(const xcvm_moving *m, size_t count)
 {
-    if (m->to[0] != m->from[0] && count != 0)
-        memcpy(m->to[0], m->from[0], count * m->size);
+    return m->to[0] != m->from[0] ? xcvm_kernel_copy(m->k, m->to[0], m->from[0], count * m->size) : XCVM_OK;
 }
 
 /* ---- Elements ---- */
@@ -105,11 +104,13 @@ static xcvm_status scatter_elements(const xcvm_moving *m, const void *context)
 {
     const scattering *s = context;
     size_t count = xcvm_element_count(s->e.indices);
-    start(m, xcvm_element_count(s->e.x));
+    XCVM_TRY(start(m, xcvm_element_count(s->e.x)));
     xcvm_position at = {.to = 0};
+    xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t i = 0; i < count; i++, xcvm_position_advance(&s->e.walk, &at)) {
         char *to = (char *)m->to[0] + xcvm_elementwise_offset(&s->e, &at, i) * m->size;
         const char *from = (const char *)m->from[1] + i * m->size;
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         if (s->with != NULL)
             s->with(to, from, 1);
         else
@@ -143,10 +144,12 @@ static xcvm_status scatter_slices(const xcvm_moving *m, const void *context)
 {
     const scattering_slices *s = context;
     size_t run = s->u.slice * m->size;
-    start(m, xcvm_element_count(s->u.x));
+    XCVM_TRY(start(m, xcvm_element_count(s->u.x)));
+    xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t i = 0; i < s->u.count && run != 0; i++) {
         char *to = (char *)m->to[0] + xcvm_tuples_offset(&s->u, i) * m->size;
         const char *from = (const char *)m->from[1] + i * run;
+        XCVM_TRY(xcvm_poll_after(&poller, 1 + s->u.slice));
         if (s->with != NULL)
             s->with(to, from, s->u.slice);
         else

@@ -53,8 +53,11 @@ XCVM_KERNEL(NonZero)
     const xcvm_value *x = a->x;
     size_t count = xcvm_element_count(x), found = 0, column = 0;
     uint8_t marks[BLOCK];
-    for (size_t begin = 0; begin < count; begin += BLOCK)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        XCVM_TRY(xcvm_poll_after(&poller, BLOCK));
         found += count_marks(x, begin, count - begin < BLOCK ? count - begin : BLOCK, marks);
+    }
     int64_t dims[2] = {x->rank, (int64_t)found};
     XCVM_TRY(xcvm_kernel_allocate(k, a->y, XCVM_I64, 2, dims));
     if (found == 0 || x->rank == 0)
@@ -65,6 +68,7 @@ XCVM_KERNEL(NonZero)
     xcvm_position at = {.to = 0};
     for (size_t begin = 0; begin < count; begin += BLOCK) {
         size_t length = count - begin < BLOCK ? count - begin : BLOCK;
+        XCVM_TRY(xcvm_poll_after(&poller, BLOCK));
         count_marks(x, begin, length, marks);
         for (size_t i = 0; i < length; i++, xcvm_position_advance(&walk, &at)) {
             if (!marks[i])
@@ -114,12 +118,15 @@ static xcvm_status compress(const xcvm_moving *m, const void *context)
     const uint8_t *condition = c->a->condition->data;
     size_t run = c->x.inner * m->size;
     char *to = m->to[0];
+    xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t o = 0; o < c->x.outer && run != 0; o++)
-        for (size_t i = 0; i < c->conditions; i++)
+        for (size_t i = 0; i < c->conditions; i++) {
+            XCVM_TRY(xcvm_poll_after(&poller, condition[i] ? 1 + run / XCVM_STEP_BYTES : 1));
             if (condition[i]) {
-                memcpy(to, (const char *)m->from[0] + (o * c->x.dim + i) * run, run);
+                XCVM_TRY(xcvm_kernel_copy(m->k, to, (const char *)m->from[0] + (o * c->x.dim + i) * run, run));
                 to += run;
             }
+        }
     return XCVM_OK;
 }
 
@@ -137,7 +144,9 @@ XCVM_KERNEL(Compress)
         memcpy(dims, a->x->dims, sizeof dims);
     }
     dims[axis] = 0;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < c.conditions; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         bool taken = XCVM_CDATA(uint8_t, a->condition)[i] != 0;
         XCVM_CHECK(k->error, !taken || i < c.x.dim, OUT_OF_RANGE,
                    "element %zu of condition is true, but there are only %zu slices", i, c.x.dim);

@@ -89,8 +89,11 @@ xcvm_status xcvm_list_take(xcvm_kernel *k, xcvm_value *y, const xcvm_value *s, s
         memset(s->data, 0, count * sizeof(xcvm_value));
         return XCVM_OK;
     }
-    for (size_t i = 0; i < count; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_ITEM_STEPS));
         XCVM_TRY(xcvm_kernel_keep(k, (xcvm_value *)y->data + i, xcvm_items(s) + i));
+    }
     return XCVM_OK;
 }
 

@@ -24,7 +24,9 @@ XCVM_KERNEL(SequenceExtend)
     xcvm_status status = xcvm_list_take(k, a->y, a->s, count + more);
     k->dying = dying;
     XCVM_TRY(status);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < more; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_ITEM_STEPS));
         XCVM_TRY(xcvm_list_place(k, a->y, count + i, xcvm_items(a->more) + i));
         a->y->count++;
     }
@@ -99,7 +101,10 @@ XCVM_KERNEL(SequenceGetSlice)
     const uint64_t stride = step > 0 ? (uint64_t)step : UINT64_C(0) - (uint64_t)step;
     const size_t items = (size_t)(distance / stride + (distance % stride != 0));
     XCVM_TRY(xcvm_kernel_allocate_list(k, a->y, XCVM_KIND_SEQUENCE, (xcvm_dtype)a->s->dtype, items));
-    for (size_t i = 0; i < items; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < items; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_ITEM_STEPS));
         XCVM_TRY(xcvm_list_place(k, a->y, i, xcvm_items(a->s) + (start + (int64_t)i * step)));
+    }
     return XCVM_OK;
 }

@@ -24,7 +24,9 @@ XCVM_KERNEL(SequenceLengths)
 {
     if (a->y->data == NULL)
         XCVM_TRY(xcvm_kernel_allocate(k, a->y, XCVM_I64, 1, &(int64_t){a->s->count}));
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < a->s->count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         XCVM_TRY(check_item(k, a->s, i));
         XCVM_DATA(int64_t, a->y)[i] = xcvm_items(a->s)[i].dims[0];
     }
@@ -45,9 +47,11 @@ XCVM_SHAPE_RULE_OF(SequencePad)
 static xcvm_status compare_items(xcvm_kernel *k, const xcvm_value *s, int64_t *longest)
 {
     const xcvm_value *first = xcvm_items(s);
+    xcvm_poller poller = xcvm_poller_of(k);
     *longest = 0;
     for (size_t i = 0; i < s->count; i++) {
         const xcvm_value *item = first + i;
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         XCVM_TRY(check_item(k, s, i));
         XCVM_CHECK(k->error, item->dtype == first->dtype, TYPE_MISMATCH,
                    "item %zu of s has element type %s, the first %s", i, xcvm_dtype_name((xcvm_dtype)item->dtype),
@@ -85,12 +89,13 @@ XCVM_KERNEL(SequencePad)
     XCVM_TRY(xcvm_kernel_allocate(k, a->y, (xcvm_dtype)first->dtype, first->rank + 1, dims));
     const size_t size = xcvm_dtype_size((xcvm_dtype)first->dtype), row = a->y->bytes / a->s->count;
     const void *value = a->value != NULL ? a->value->data : zero;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < a->s->count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         char *to = (char *)a->y->data + i * row;
         const size_t bytes = first[i].bytes;
-        if (bytes != 0)
-            memcpy(to, first[i].data, bytes);
-        xcvm_move_fill(to + bytes, value, size, (row - bytes) / size);
+        XCVM_TRY(xcvm_kernel_copy(k, to, first[i].data, bytes));
+        XCVM_TRY(xcvm_move_fill(k, to + bytes, value, size, (row - bytes) / size));
     }
     return XCVM_OK;
 }
@@ -115,7 +120,9 @@ XCVM_KERNEL(SequenceUnpad)
 {
     const size_t count = (size_t)a->x->dims[0], row = count != 0 ? a->x->bytes / count : 0;
     XCVM_TRY(xcvm_kernel_allocate_list(k, a->y, XCVM_KIND_SEQUENCE, (xcvm_dtype)a->x->dtype, count));
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_ITEM_STEPS));
         const int64_t length = xcvm_index_at(a->lengths, i);
         XCVM_CHECK(k->error, length >= 0 && length <= a->x->dims[1], OUT_OF_RANGE,
                    "element %zu of lengths is %lld, the items of x have length %lld", i, (long long)length,
@@ -125,8 +132,7 @@ XCVM_KERNEL(SequenceUnpad)
         dims[0] = length;
         xcvm_value *item = (xcvm_value *)a->y->data + i;
         XCVM_TRY(xcvm_kernel_allocate(k, item, (xcvm_dtype)a->x->dtype, a->x->rank - 1, dims));
-        if (item->bytes != 0)
-            memcpy(item->data, (const char *)a->x->data + i * row, item->bytes);
+        XCVM_TRY(xcvm_kernel_copy(k, item->data, (const char *)a->x->data + i * row, item->bytes));
     }
     return XCVM_OK;
 }

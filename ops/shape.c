@@ -33,6 +33,47 @@ xcvm_status xcvm_read_ints(xcvm_error *error, const xcvm_value *tensor, const ch
     return XCVM_OK;
 }
 
+xcvm_status xcvm_scalar_check(xcvm_error *error, const xcvm_value *scalar, const char *what, bool *known)
+{
+    *known = false;
+    if (!xcvm_dims_known(scalar))
+        return XCVM_OK;
+    const size_t count = xcvm_element_count(scalar);
+    XCVM_CHECK(error, count == 1, SHAPE_MISMATCH, "%s has %zu elements, 1 is needed", what, count);
+    *known = scalar->data != NULL;
+    return XCVM_OK;
+}
+
+static xcvm_status check_there(xcvm_error *error, const xcvm_value *scalar, const char *what)
+{
+    bool known;
+    XCVM_TRY(xcvm_scalar_check(error, scalar, what, &known));
+    XCVM_CHECK(error, known, INTERNAL, "%s is not there to be read", what);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_read_int(xcvm_error *error, const xcvm_value *scalar, const char *what, int64_t *value)
+{
+    XCVM_TRY(check_there(error, scalar, what));
+    *value = xcvm_element_as_int(scalar, 0);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_read_double(xcvm_error *error, const xcvm_value *scalar, const char *what, double *value)
+{
+    XCVM_TRY(check_there(error, scalar, what));
+    *value = xcvm_element_as_double(scalar, 0);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_read_shape(xcvm_error *error, const xcvm_value *tensor, int64_t dims[XCVM_MAX_RANK], size_t *count,
+                            bool *known)
+{
+    XCVM_CHECK(error, tensor->rank != 1 || tensor->dims[0] <= XCVM_MAX_RANK, UNSUPPORTED,
+               "the result has rank %lld, at most %d is supported", (long long)tensor->dims[0], XCVM_MAX_RANK);
+    return xcvm_read_ints(error, tensor, "shape", dims, XCVM_MAX_RANK, count, known);
+}
+
 double xcvm_element_as_double(const xcvm_value *tensor, size_t index)
 {
     switch ((xcvm_dtype)tensor->dtype) {
@@ -300,4 +341,23 @@ xcvm_status xcvm_infer(const xcvm_typing *t)
     start_results(t, bindings);
     XCVM_TRY(t->row->shape(t));
     return check_results(t);
+}
+
+xcvm_status xcvm_infer_run(const xcvm_typing *t)
+{
+    XCVM_TRY(xcvm_infer(t));
+    size_t at = 0;
+    for (size_t i = 0; i < t->row->field_count; i++) {
+        const xcvm_field *f = &t->row->fields[i];
+        if (f->role != XCVM_ROLE_OUT)
+            continue;
+        for (size_t left = xcvm_field_count(f, t->args); left > 0; left--, at++) {
+            const xcvm_value *result = t->out[at];
+            char text[192];
+            XCVM_REQUIRE(t, f->dynamic || result == NULL || result->kind != XCVM_KIND_TENSOR || xcvm_dims_known(result),
+                         INTERNAL, "the dimensions of %s, %s, do not follow from the operands", f->name,
+                         xcvm_value_describe(result, text, sizeof text));
+        }
+    }
+    return XCVM_OK;
 }

@@ -3,7 +3,7 @@
  * A rule serves the compiler, which may know less, and the run loop, which knows all: ranks may be -1, dimensions
  * below 0 (base/value.h), and the elements of an operand (data NULL) unknown; what follows from them is then unknown
  * in the result. Element types are known and already checked against the row. The rule sets kind, dtype, rank and dims
- * of every result that is there (never data); results whose size the kernel finds out keep dimensions of XCVM_ANY_DIM
+ * of every result that is there (never data); results that the row calls OUT_DYNAMIC keep dimensions of XCVM_ANY_DIM
  * even at run time. Rules check what the row cannot say: ranks, matching dimensions, axes in range. */
 #ifndef XCVM_OPS_SHAPE_H
 #define XCVM_OPS_SHAPE_H
@@ -47,6 +47,16 @@ xcvm_status xcvm_resolve_axis(xcvm_error *error, int64_t axis, int rank, int *re
  * there are more than `capacity`. */
 xcvm_status xcvm_read_ints(xcvm_error *error, const xcvm_value *tensor, const char *what, int64_t *ints,
                            size_t capacity, size_t *count, bool *known);
+/* Scalar operands (k, axis, depth, a threshold ...): tensors of one element, of whatever rank. Every rule and kernel
+ * asks before it reads that element: fails with SHAPE_MISMATCH if there is known to be another number of them, and
+ * tells by *known whether the element is there. */
+xcvm_status xcvm_scalar_check(xcvm_error *error, const xcvm_value *scalar, const char *what, bool *known);
+/* The element, in a kernel, where it is always known. */
+xcvm_status xcvm_read_int(xcvm_error *error, const xcvm_value *scalar, const char *what, int64_t *value);
+xcvm_status xcvm_read_double(xcvm_error *error, const xcvm_value *scalar, const char *what, double *value);
+/* The same for a list of a result's dimensions, called shape. More than XCVM_MAX_RANK are UNSUPPORTED. */
+xcvm_status xcvm_read_shape(xcvm_error *error, const xcvm_value *tensor, int64_t dims[XCVM_MAX_RANK], size_t *count,
+                            bool *known);
 /* One element of a tensor of any real type, as a double. */
 double xcvm_element_as_double(const xcvm_value *tensor, size_t index);
 int64_t xcvm_element_as_int(const xcvm_value *tensor, size_t index);
@@ -69,5 +79,9 @@ void xcvm_set_list(xcvm_value *value, xcvm_kind kind, xcvm_dtype dtype);
 /* Checks the operands' element types against the row and, where a result's type follows from a type variable or a set
  * of one, sets it; then runs the rule. The one way in for compiler and run loop. */
 xcvm_status xcvm_infer(const xcvm_typing *t);
+/* The same where the kernel runs next and all operands are there: a tensor result that has unknown dimensions all the
+ * same is refused (INTERNAL), since its kernel would write to memory that it was never given, unless it is OUT_DYNAMIC.
+ */
+xcvm_status xcvm_infer_run(const xcvm_typing *t);
 
 #endif

@@ -56,13 +56,13 @@ static void store_points(const double *points, size_t count, double factor, xcvm
 #undef STORE
 }
 
-/* A scalar operand that shapes the result; false if its element is not known yet. */
-static bool scalar(const xcvm_value *v, int64_t *value)
+/* A scalar operand that shapes the result; *value stays what it is while its element is not known yet. */
+static xcvm_status read_scalar(xcvm_error *error, const xcvm_value *v, const char *what, int64_t *value, bool *known)
 {
-    if (v->data == NULL || !xcvm_dims_known(v) || xcvm_element_count(v) != 1)
-        return false;
-    *value = xcvm_element_as_int(v, 0);
-    return true;
+    XCVM_TRY(xcvm_scalar_check(error, v, what, known));
+    if (*known)
+        *value = xcvm_element_as_int(v, 0);
+    return XCVM_OK;
 }
 
 static xcvm_status check_parts(const xcvm_typing *t, const xcvm_value *x, const char *what)
@@ -79,7 +79,9 @@ static xcvm_status check_parts(const xcvm_typing *t, const xcvm_value *x, const 
 static xcvm_status dft_axis(xcvm_error *error, const xcvm_DFT_args *a, int *axis, bool *known)
 {
     int64_t given = -2;
-    *known = a->axis == NULL || scalar(a->axis, &given);
+    *known = true;
+    if (a->axis != NULL)
+        XCVM_TRY(read_scalar(error, a->axis, "axis", &given, known));
     if (*known) {
         XCVM_TRY(xcvm_resolve_axis(error, given, a->x->rank, axis));
         XCVM_CHECK(error, *axis != a->x->rank - 1, OUT_OF_RANGE, "axis %lld is that of real and imaginary parts",
@@ -103,17 +105,17 @@ XCVM_SHAPE_RULE_OF(DFT)
     memcpy(dims, a->x->dims, sizeof dims);
     dims[rank - 1] = from_half(a) ? 1 : 2;
     int axis = 0;
-    bool known;
-    XCVM_TRY(dft_axis(t->error, a, &axis, &known));
-    if (!known) {
+    int64_t given = XCVM_ANY_DIM;
+    bool axis_known, length_known = false;
+    XCVM_TRY(dft_axis(t->error, a, &axis, &axis_known));
+    if (a->dft_length != NULL)
+        XCVM_TRY(read_scalar(t->error, a->dft_length, "dft_length", &given, &length_known));
+    XCVM_REQUIRE(t, !length_known || given > 0, OUT_OF_RANGE, "dft_length is %lld", (long long)given);
+    if (!axis_known) {
         for (int d = 0; d < rank - 1; d++)
             dims[d] = XCVM_ANY_DIM;
     } else {
-        int64_t length = dims[axis];
-        if (a->dft_length != NULL && !scalar(a->dft_length, &length))
-            length = XCVM_ANY_DIM;
-        else
-            XCVM_REQUIRE(t, a->dft_length == NULL || length > 0, OUT_OF_RANGE, "dft_length is %lld", (long long)length);
+        int64_t length = a->dft_length != NULL ? given : dims[axis];
         if (from_half(a) && a->dft_length == NULL && length >= 0)
             length = 2 * (length - 1);
         XCVM_REQUIRE(t, !from_half(a) || length != 0, OUT_OF_RANGE, "half a spectrum of one point needs dft_length");
@@ -143,9 +145,11 @@ XCVM_KERNEL(DFT)
     const size_t in = (size_t)a->x->dims[axis], parts = (size_t)a->x->dims[a->x->rank - 1];
     const size_t out = (size_t)a->y->dims[axis];
     size_t length = in, outer = 1, inner = 1;
-    if (a->dft_length != NULL)
-        length = (size_t)xcvm_element_as_int(a->dft_length, 0);
-    else if (from_half(a))
+    if (a->dft_length != NULL) {
+        int64_t given;
+        XCVM_TRY(xcvm_read_int(k->error, a->dft_length, "dft_length", &given));
+        length = (size_t)given;
+    } else if (from_half(a))
         length = out;
     for (int d = 0; d < axis; d++)
         outer *= (size_t)a->x->dims[d];
@@ -161,16 +165,17 @@ XCVM_KERNEL(DFT)
     const double factor = a->inverse ? 1 / (double)length : 1;
     const size_t out_parts = from_half(a) ? 1 : 2;
     xcvm_fourier f;
-    XCVM_TRY(xcvm_fourier_prepare(k, length, a->inverse != 0, points + 2 * length, &f));
+    xcvm_poller poller = xcvm_poller_of(k);
+    XCVM_TRY(xcvm_fourier_prepare(&poller, length, a->inverse != 0, points + 2 * length, &f));
     for (size_t o = 0; o < outer; o++)
         for (size_t i = 0; i < inner; i++) {
             const size_t given = in < length ? in : length;
-            XCVM_TRY(xcvm_kernel_poll(k));
+            XCVM_TRY(xcvm_poll_after(&poller, length + out));
             load_points(a->x, (o * in * inner + i) * parts, inner * parts, parts, given, points);
             memset(points + 2 * given, 0, 2 * (length - given) * sizeof *points);
             if (from_half(a))
                 mirror(points, length);
-            XCVM_TRY(xcvm_fourier_run(k, &f, points));
+            XCVM_TRY(xcvm_fourier_run(&poller, &f, points));
             store_points(points, out, factor, a->y, (o * out * inner + i) * out_parts, inner * out_parts, out_parts);
         }
     return XCVM_OK;
@@ -183,7 +188,9 @@ static xcvm_status frame_size(xcvm_error *error, const xcvm_STFT_args *a, int64_
                "window or frame_length must be given");
     *length = XCVM_ANY_DIM;
     if (a->frame_length != NULL) {
-        if (!scalar(a->frame_length, length))
+        bool known;
+        XCVM_TRY(read_scalar(error, a->frame_length, "frame_length", length, &known));
+        if (!known)
             return XCVM_OK;
     } else if (a->window->rank == 1) {
         *length = a->window->dims[0];
@@ -203,14 +210,16 @@ XCVM_SHAPE_RULE_OF(STFT)
     XCVM_TRY(check_parts(t, a->signal, "signal"));
     XCVM_REQUIRE(t, a->signal->rank < 0 || a->signal->rank == 3, SHAPE_MISMATCH, "signal has rank %d, 3 is needed",
                  a->signal->rank);
-    int64_t length, step, dims[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, 2};
+    int64_t length, step = 0, dims[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, 2};
+    bool step_known;
     XCVM_TRY(frame_size(t->error, a, &length));
+    XCVM_TRY(read_scalar(t->error, a->frame_step, "frame_step", &step, &step_known));
+    XCVM_REQUIRE(t, !step_known || step > 0, OUT_OF_RANGE, "frame_step is %lld", (long long)step);
     if (a->signal->rank == 3)
         dims[0] = a->signal->dims[0];
     if (length > 0)
         dims[2] = a->onesided ? length / 2 + 1 : length;
-    if (length > 0 && a->signal->rank == 3 && a->signal->dims[1] >= 0 && scalar(a->frame_step, &step)) {
-        XCVM_REQUIRE(t, step > 0, OUT_OF_RANGE, "frame_step is %lld", (long long)step);
+    if (length > 0 && a->signal->rank == 3 && a->signal->dims[1] >= 0 && step_known) {
         XCVM_REQUIRE(t, a->signal->dims[1] >= length, SHAPE_MISMATCH, "signal has %lld samples, a frame %lld",
                      (long long)a->signal->dims[1], (long long)length);
         dims[1] = (a->signal->dims[1] - length) / step + 1;
@@ -221,9 +230,10 @@ XCVM_SHAPE_RULE_OF(STFT)
 
 XCVM_KERNEL(STFT)
 {
-    int64_t frame;
+    int64_t frame, frame_step;
     XCVM_TRY(frame_size(k->error, a, &frame));
-    const size_t length = (size_t)frame, step = (size_t)xcvm_element_as_int(a->frame_step, 0);
+    XCVM_TRY(xcvm_read_int(k->error, a->frame_step, "frame_step", &frame_step));
+    const size_t length = (size_t)frame, step = (size_t)frame_step;
     const size_t samples = (size_t)a->signal->dims[1], parts = (size_t)a->signal->dims[2];
     const size_t frames = (size_t)a->y->dims[1], bins = (size_t)a->y->dims[2];
     const size_t scratch = xcvm_fourier_scratch(length);
@@ -233,18 +243,19 @@ XCVM_KERNEL(STFT)
         return XCVM_OUT_OF_MEMORY;
     double *window = points + 2 * length;
     xcvm_fourier f;
-    XCVM_TRY(xcvm_fourier_prepare(k, length, false, window + length, &f));
+    xcvm_poller poller = xcvm_poller_of(k);
+    XCVM_TRY(xcvm_fourier_prepare(&poller, length, false, window + length, &f));
     for (size_t n = 0; n < length; n++)
         window[n] = a->window != NULL ? xcvm_element_as_double(a->window, n) : 1;
     for (size_t b = 0; b < (size_t)a->y->dims[0]; b++)
         for (size_t i = 0; i < frames; i++) {
-            XCVM_TRY(xcvm_kernel_poll(k));
+            XCVM_TRY(xcvm_poll_after(&poller, 2 * length));
             load_points(a->signal, (b * samples + i * step) * parts, parts, parts, length, points);
             for (size_t n = 0; n < length; n++) {
                 points[2 * n] *= window[n];
                 points[2 * n + 1] *= window[n];
             }
-            XCVM_TRY(xcvm_fourier_run(k, &f, points));
+            XCVM_TRY(xcvm_fourier_run(&poller, &f, points));
             store_points(points, bins, 1.0, a->y, (b * frames + i) * bins * 2, 2, 2);
         }
     return XCVM_OK;
@@ -252,12 +263,15 @@ XCVM_KERNEL(STFT)
 
 XCVM_SHAPE_RULE_OF(MelWeightMatrix)
 {
-    int64_t bands, length, dims[] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
-    if (scalar(a->dft_length, &length)) {
+    int64_t bands = 0, length = 0, dims[] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
+    bool bands_known, length_known;
+    XCVM_TRY(read_scalar(t->error, a->num_mel_bins, "num_mel_bins", &bands, &bands_known));
+    XCVM_TRY(read_scalar(t->error, a->dft_length, "dft_length", &length, &length_known));
+    if (length_known) {
         XCVM_REQUIRE(t, length > 0 && length <= INT32_MAX, OUT_OF_RANGE, "dft_length is %lld", (long long)length);
         dims[0] = length / 2 + 1;
     }
-    if (scalar(a->num_mel_bins, &bands)) {
+    if (bands_known) {
         XCVM_REQUIRE(t, bands > 0 && bands <= INT32_MAX, OUT_OF_RANGE, "num_mel_bins is %lld", (long long)bands);
         dims[1] = bands;
     }
@@ -275,15 +289,19 @@ static int64_t mel_edge(double low, double high, int64_t bands, int64_t i, int64
 
 XCVM_KERNEL(MelWeightMatrix)
 {
-    const int64_t bands = xcvm_element_as_int(a->num_mel_bins, 0), length = xcvm_element_as_int(a->dft_length, 0);
-    const double rate = xcvm_element_as_double(a->sample_rate, 0);
-    const double from = xcvm_element_as_double(a->lower_edge_hertz, 0),
-                 to = xcvm_element_as_double(a->upper_edge_hertz, 0);
+    int64_t bands, length;
+    double rate, from, to;
+    XCVM_TRY(xcvm_read_int(k->error, a->num_mel_bins, "num_mel_bins", &bands));
+    XCVM_TRY(xcvm_read_int(k->error, a->dft_length, "dft_length", &length));
+    XCVM_TRY(xcvm_read_double(k->error, a->sample_rate, "sample_rate", &rate));
+    XCVM_TRY(xcvm_read_double(k->error, a->lower_edge_hertz, "lower_edge_hertz", &from));
+    XCVM_TRY(xcvm_read_double(k->error, a->upper_edge_hertz, "upper_edge_hertz", &to));
     XCVM_CHECK(k->error, rate > 0 && from >= 0 && to >= from && to <= 1e9, OUT_OF_RANGE,
                "sample_rate must be positive, the edges not negative and in order");
     const double low = 2595 * log10(1 + from / 700), high = 2595 * log10(1 + to / 700);
     const int64_t bins = a->y->dims[0];
-    memset(a->y->data, 0, a->y->bytes);
+    XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
+    xcvm_poller poller = xcvm_poller_of(k);
     for (int64_t i = 0; i < bands; i++) {
         int64_t edges[3];
         for (int64_t j = 0; j < 3; j++) {
@@ -291,6 +309,7 @@ XCVM_KERNEL(MelWeightMatrix)
             XCVM_CHECK(k->error, edges[j] >= 0 && edges[j] < bins, OUT_OF_RANGE,
                        "upper_edge_hertz is beyond the spectrum of sample_rate");
         }
+        XCVM_TRY(xcvm_poll_after(&poller, 16 + (size_t)(edges[2] - edges[0])));
         for (int64_t j = edges[0]; j <= edges[1]; j++) {
             const float weight = edges[1] == edges[0] ? 1 : (float)(j - edges[0]) / (float)(edges[1] - edges[0]);
             xcvm_write_floats(&weight, 1, a->y, (size_t)(j * bands + i));

@@ -130,8 +130,7 @@ static xcvm_status slice(const xcvm_moving *m, const void *context)
         /* A step past the whole dimension is never taken, but its product with the stride could overflow. */
         xcvm_strided_axis(&s, (size_t)y->dims[i], to[i], y->dims[i] > 1 ? from[i] * (ptrdiff_t)r->step : from[i]);
     }
-    xcvm_strided_copy(m->k->threads, &s, m->size, m->to[0], (const char *)m->from[0] + begin * (ptrdiff_t)m->size);
-    return XCVM_OK;
+    return xcvm_strided_copy(m->k, &s, m->size, m->to[0], (const char *)m->from[0] + begin * (ptrdiff_t)m->size);
 }
 
 XCVM_KERNEL(Slice)

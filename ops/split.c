@@ -78,8 +78,8 @@ static xcvm_status cut(const xcvm_moving *m, const void *context)
             xcvm_strided s = {.rank = 0};
             xcvm_strided_axis(&s, c->whole.outer, (ptrdiff_t)run, (ptrdiff_t)row);
             xcvm_strided_axis(&s, run, 1, 1);
-            xcvm_strided_copy(m->k->threads, &s, m->size, m->to[i],
-                              (const char *)m->from[0] + at * c->whole.inner * m->size);
+            XCVM_TRY(xcvm_strided_copy(m->k, &s, m->size, m->to[i],
+                                       (const char *)m->from[0] + at * c->whole.inner * m->size));
         }
         at += length;
     }

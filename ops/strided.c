@@ -1,7 +1,9 @@
 #include "ops/strided.h"
 
-/* Bytes of a range that are worth waking a thread for. */
-enum { GRAIN_BYTES = 128 * 1024 };
+enum {
+    GRAIN_BYTES = 128 * 1024, /* of a range that are worth waking a thread for */
+    MOST_COLUMNS = 1 << 15    /* of a panel that are copied between polls */
+};
 
 void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RANK])
 {
@@ -195,6 +197,7 @@ static void copy_panel(size_t size, void *to, ptrdiff_t to_stride, const void *f
 /* ---- Walking the other axes ---- */
 
 typedef struct walk {
+    const xcvm_kernel *k;
     xcvm_strided outer; /* the axes that are walked, one unit each step */
     size_t size;
     char *to;
@@ -249,8 +252,13 @@ static void walk_panels(void *context, size_t begin, size_t end, int worker)
         size_t row = panel * w->panel;
         size_t rows = w->rows - row < w->panel ? w->rows - row : w->panel;
         ptrdiff_t to = p.to + (ptrdiff_t)row * w->row_to, from = p.from + (ptrdiff_t)row;
-        copy_panel(w->size, w->to + to * (ptrdiff_t)w->size, w->row_to, w->from + from * (ptrdiff_t)w->size,
-                   w->column_from, rows, w->columns, w->collide);
+        for (size_t column = 0; column < w->columns && (column == 0 || xcvm_kernel_poll(w->k) == XCVM_OK);
+             column += MOST_COLUMNS) {
+            const ptrdiff_t place = from + (ptrdiff_t)column * w->column_from;
+            copy_panel(w->size, w->to + (to + (ptrdiff_t)column) * (ptrdiff_t)w->size, w->row_to,
+                       w->from + place * (ptrdiff_t)w->size, w->column_from, rows,
+                       xcvm_least(w->columns - column, MOST_COLUMNS), w->collide);
+        }
         if (++panel == panels) {
             panel = 0;
             xcvm_position_advance(&w->outer, &p);
@@ -258,14 +266,14 @@ static void walk_panels(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-void xcvm_strided_copy(xcvm_threads *threads, const xcvm_strided *s, size_t size, void *to, const void *from)
+xcvm_status xcvm_strided_copy(const xcvm_kernel *k, const xcvm_strided *s, size_t size, void *to, const void *from)
 {
     size_t count = 1;
     for (int i = 0; i < s->rank; i++)
         count *= s->dims[i];
     if (count == 0)
-        return;
-    walk w = {.outer = simplify(s), .size = size, .to = to, .from = from};
+        return XCVM_OK;
+    walk w = {.k = k, .outer = simplify(s), .size = size, .to = to, .from = from};
     xcvm_strided *o = &w.outer;
     int last = --o->rank;
     w.columns = o->dims[last];
@@ -275,10 +283,8 @@ void xcvm_strided_copy(xcvm_threads *threads, const xcvm_strided *s, size_t size
     for (int i = 0; i < last && w.column_to == 1 && w.column_from != 1 && w.column_from != 0; i++)
         if (o->from[i] == 1)
             rows = i;
-    if (rows < 0) {
-        xcvm_parallel(threads, count, GRAIN_BYTES / size, walk_rows, &w);
-        return;
-    }
+    if (rows < 0)
+        return xcvm_kernel_parallel(k, count, GRAIN_BYTES / size, walk_rows, &w);
     w.rows = o->dims[rows];
     w.row_to = o->to[rows];
     for (int i = rows; i + 1 < o->rank; i++) {
@@ -294,5 +300,5 @@ void xcvm_strided_copy(xcvm_threads *threads, const xcvm_strided *s, size_t size
     w.collide = w.row_to * (ptrdiff_t)size % 512 == 0 || w.column_from * (ptrdiff_t)size % 512 == 0;
     size_t units = count / (w.rows * w.columns) * ((w.rows + w.panel - 1) / w.panel);
     size_t unit_bytes = w.panel * w.columns * size;
-    xcvm_parallel(threads, units, GRAIN_BYTES / unit_bytes + 1, walk_panels, &w);
+    return xcvm_kernel_parallel(k, units, GRAIN_BYTES / unit_bytes + 1, walk_panels, &w);
 }

@@ -2,8 +2,7 @@
 #ifndef XCVM_OPS_STRIDED_H
 #define XCVM_OPS_STRIDED_H
 
-#include "base/threads.h"
-#include "base/value.h"
+#include "ops/kernel.h"
 
 enum { XCVM_STRIDED_RANK = 2 * XCVM_MAX_RANK };
 
@@ -46,7 +45,7 @@ static inline void xcvm_position_advance(const xcvm_strided *s, xcvm_position *p
 /* Row-major strides of a shape. */
 void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RANK]);
 /* Copies elements of `size` (1, 2, 4, 8 or 16) bytes; `to` and `from` are where the element of index 0 lies. The
- * blocks do not overlap. */
-void xcvm_strided_copy(xcvm_threads *threads, const xcvm_strided *s, size_t size, void *to, const void *from);
+ * blocks do not overlap. Fails as xcvm_kernel_poll does. */
+xcvm_status xcvm_strided_copy(const xcvm_kernel *k, const xcvm_strided *s, size_t size, void *to, const void *from);
 
 #endif

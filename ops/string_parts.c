@@ -6,6 +6,8 @@
 /* ---- StringConcat ---- */
 
 typedef struct joining {
+    const xcvm_kernel *k;
+    xcvm_poller poller;
     const xcvm_value *a, *b;
     size_t steps[2]; /* within a row */
     size_t characters;
@@ -22,13 +24,16 @@ static void join_row(void *context, size_t at, const size_t *offsets, size_t cou
         size_t lengths[2];
         const char *a = xcvm_string_at(j->a, offsets[0] + i * j->steps[0], &lengths[0]);
         const char *b = xcvm_string_at(j->b, offsets[1] + i * j->steps[1], &lengths[1]);
+        if (xcvm_poll_after(&j->poller, 1 + (j->spans != NULL ? (lengths[0] + lengths[1]) / XCVM_STEP_BYTES : 0)) !=
+            XCVM_OK)
+            return;
         if (j->spans == NULL) {
             j->overflow = j->overflow || !xcvm_size_add(j->characters, lengths[0], &j->characters) ||
                           !xcvm_size_add(j->characters, lengths[1], &j->characters);
             continue;
         }
-        memcpy(j->to, a, lengths[0]);
-        memcpy(j->to + lengths[0], b, lengths[1]);
+        (void)xcvm_kernel_copy(j->k, j->to, a, lengths[0]);
+        (void)xcvm_kernel_copy(j->k, j->to + lengths[0], b, lengths[1]);
         j->spans[at + i] = (xcvm_string){j->at, lengths[0] + lengths[1]};
         j->to += lengths[0] + lengths[1];
         j->at += lengths[0] + lengths[1];
@@ -39,17 +44,18 @@ XCVM_KERNEL(StringConcat)
 {
     xcvm_broadcast plan;
     xcvm_broadcast_plan(&plan, a->y, (const xcvm_value *const[]){a->a, a->b}, 2);
-    joining j = {.a = a->a, .b = a->b};
+    joining j = {.k = k, .poller = xcvm_poller_of(k), .a = a->a, .b = a->b};
     for (int i = 0; i < 2; i++)
         j.steps[i] = plan.strides[i][plan.rank - 1];
     xcvm_broadcast_rows(&plan, 0, plan.count, join_row, &j);
+    XCVM_TRY(xcvm_kernel_poll(k));
     XCVM_CHECK(k->error, !j.overflow, OUT_OF_RANGE, "a result of strings is too large");
     xcvm_string *spans;
     XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->y->rank, a->y->dims, j.characters, &spans, &j.to));
     j.spans = spans;
     j.at = (uint64_t)(j.to - (char *)a->y->data);
     xcvm_broadcast_rows(&plan, 0, plan.count, join_row, &j);
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }
 
 /* ---- StringSplit ---- */
@@ -72,17 +78,19 @@ XCVM_SHAPE_RULE_OF(StringSplit)
 /* What is left of a text to be split. */
 typedef struct splitting {
     const xcvm_StringSplit_args *a;
+    xcvm_poller *poller;
     const char *text;
     size_t left;
     int64_t cuts; /* still to be made; below 0: as many as there are */
     bool done;
 } splitting;
 
-static size_t skip_space(const char *text, size_t left)
+/* Both give up at once if the run is stopped. */
+static size_t skip_space(xcvm_poller *poller, const char *text, size_t left)
 {
     size_t at = 0;
     uint32_t c;
-    while (at < left) {
+    while (at < left && xcvm_poll_after(poller, 1) == XCVM_OK) {
         const size_t n = xcvm_utf8_decode((const unsigned char *)text + at, left - at, &c);
         if (!xcvm_utf8_is_space(c))
             break;
@@ -91,11 +99,11 @@ static size_t skip_space(const char *text, size_t left)
     return at;
 }
 
-static size_t skip_word(const char *text, size_t left)
+static size_t skip_word(xcvm_poller *poller, const char *text, size_t left)
 {
     size_t at = 0;
     uint32_t c;
-    while (at < left) {
+    while (at < left && xcvm_poll_after(poller, 1) == XCVM_OK) {
         const size_t n = xcvm_utf8_decode((const unsigned char *)text + at, left - at, &c);
         if (xcvm_utf8_is_space(c))
             break;
@@ -104,9 +112,9 @@ static size_t skip_word(const char *text, size_t left)
     return at;
 }
 
-static splitting split_of(const xcvm_StringSplit_args *a, size_t index)
+static splitting split_of(const xcvm_StringSplit_args *a, xcvm_poller *poller, size_t index)
 {
-    splitting s = {.a = a, .cuts = a->maxsplit};
+    splitting s = {.a = a, .poller = poller, .cuts = a->maxsplit};
     s.text = xcvm_string_at(a->x, index, &s.left);
     return s;
 }
@@ -116,17 +124,17 @@ static splitting split_of(const xcvm_StringSplit_args *a, size_t index)
 static bool next_piece(splitting *s, const char **piece, size_t *length)
 {
     const xcvm_text *delimiter = &s->a->delimiter;
-    if (s->done)
+    if (s->done || xcvm_poll_after(s->poller, 1) != XCVM_OK)
         return false;
     if (delimiter->length == 0) {
-        const size_t space = skip_space(s->text, s->left);
+        const size_t space = skip_space(s->poller, s->text, s->left);
         s->text += space;
         s->left -= space;
         *piece = s->text;
         s->done = s->left == 0;
         if (s->done)
             return false;
-        *length = s->cuts == 0 ? s->left : skip_word(s->text, s->left);
+        *length = s->cuts == 0 ? s->left : skip_word(s->poller, s->text, s->left);
         s->done = *length == s->left;
         s->text += *length;
         s->left -= *length;
@@ -136,6 +144,7 @@ static bool next_piece(splitting *s, const char **piece, size_t *length)
     const char *found = s->cuts != 0 && s->left > 0 ? memmem(s->text, s->left, delimiter->at, delimiter->length) : NULL;
     *piece = s->text;
     *length = found != NULL ? (size_t)(found - s->text) : s->left;
+    (void)xcvm_poll_after(s->poller, *length / XCVM_STEP_BYTES);
     s->done = found == NULL;
     if (found != NULL) {
         s->text += *length + delimiter->length;
@@ -151,13 +160,15 @@ XCVM_KERNEL(StringSplit)
     const char *piece;
     size_t length, characters = 0;
     int64_t most = 0, *counts = XCVM_DATA(int64_t, a->count);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
-        splitting s = split_of(a, i);
+        splitting s = split_of(a, &poller, i);
         int64_t pieces = 0;
         for (; next_piece(&s, &piece, &length); pieces++)
             characters += length; /* no more than x has */
         counts[i] = pieces;
         most = pieces > most ? pieces : most;
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
     }
     int64_t dims[XCVM_MAX_RANK];
     for (int i = 0; i < a->x->rank; i++)
@@ -168,12 +179,12 @@ XCVM_KERNEL(StringSplit)
     XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->x->rank + 1, dims, characters, &spans, &to));
     uint64_t at = (uint64_t)(to - (char *)a->y->data);
     for (size_t i = 0; i < count; i++) {
-        splitting s = split_of(a, i);
+        splitting s = split_of(a, &poller, i);
         for (int64_t p = 0; p < most; p++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             if (!next_piece(&s, &piece, &length))
                 length = 0;
-            if (length > 0)
-                memcpy(to, piece, length);
+            XCVM_TRY(xcvm_kernel_copy(k, to, piece, length));
             *spans++ = (xcvm_string){at, length};
             to += length;
             at += length;

@@ -16,10 +16,12 @@ XCVM_SHAPE_RULE_OF(StringNormalizer)
     return XCVM_OK;
 }
 
-static bool is_stopword(const xcvm_StringNormalizer_args *a, const char *text, size_t length)
+static bool is_stopword(const xcvm_StringNormalizer_args *a, const char *text, size_t length, xcvm_poller *poller)
 {
     for (size_t i = 0; i < a->stopwords.count; i++) {
         const xcvm_text *word = &a->stopwords.at[i];
+        if (xcvm_poll_after(poller, word->length == length ? 1 + length : 1) != XCVM_OK)
+            return true;
         if (word->length == length &&
             (a->is_case_sensitive ? memcmp(word->at, text, length) : strncasecmp(word->at, text, length)) == 0)
             return true;
@@ -41,10 +43,10 @@ static size_t encode(uint32_t c, char *out)
 }
 
 /* Writes `text` with its case changed, at most twice as long; returns the length. */
-static size_t change_case(const char *text, size_t length, int action, locale_t locale, char *out)
+static size_t change_case(const char *text, size_t length, int action, locale_t locale, char *out, xcvm_poller *poller)
 {
     size_t written = 0;
-    for (size_t i = 0; i < length;) {
+    for (size_t i = 0; i < length && xcvm_poll_after(poller, 1) == XCVM_OK;) {
         uint32_t c;
         const size_t n = xcvm_utf8_decode((const unsigned char *)text + i, length - i, &c);
         const bool single = n == 1 && c >= 0x80;
@@ -65,14 +67,17 @@ XCVM_KERNEL(StringNormalizer)
 {
     const size_t count = xcvm_element_count(a->x);
     size_t kept = 0, characters = 0;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
         size_t length;
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         const char *text = xcvm_string_at(a->x, i, &length);
-        if (!is_stopword(a, text, length)) {
+        if (!is_stopword(a, text, length, &poller)) {
             kept++;
             characters += 2 * length;
         }
     }
+    XCVM_TRY(xcvm_kernel_poll(k));
     /* Of nothing, one empty string is left. */
     const int64_t dims[] = {a->x->rank == 2 ? 1 : (int64_t)(kept != 0 ? kept : 1), (int64_t)(kept != 0 ? kept : 1)};
     xcvm_string *spans;
@@ -88,15 +93,15 @@ XCVM_KERNEL(StringNormalizer)
     XCVM_CHECK(k->error, locale != (locale_t)0, OUT_OF_MEMORY, "no memory for the locale");
     size_t at = 0, n = 0;
     const uint64_t base = (uint64_t)(out - (char *)a->y->data);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && xcvm_poll_after(&poller, 1) == XCVM_OK; i++) {
         size_t length;
         const char *text = xcvm_string_at(a->x, i, &length);
-        if (is_stopword(a, text, length))
+        if (is_stopword(a, text, length, &poller))
             continue;
-        const size_t written = change_case(text, length, a->case_change_action, locale, out + at);
+        const size_t written = change_case(text, length, a->case_change_action, locale, out + at, &poller);
         spans[n++] = (xcvm_string){base + at, written};
         at += written;
     }
     freelocale(locale);
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }

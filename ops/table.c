@@ -6,13 +6,19 @@
 #define XCVM_CHOICE_LIST(set) static const char *const choices_##set[] = {XCVM_CHOICES_##set(XCVM_CHOICE_TEXT) NULL};
 XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 
-#define OPERAND(r, k, n, t)                                                                                            \
-    {.name = #n, .role = XCVM_ROLE_##r, .kind = XCVM_FIELD_##k, .types = XCVM_TYPES_##t, .offset = offsetof(ARGS, n)},
-#define OUT(kind, name, types) OPERAND(OUT, kind, name, types)
-#define IN(kind, name, types) OPERAND(IN, kind, name, types)
-#define IN_PLACE(kind, name, types) OPERAND(IN_PLACE, kind, name, types)
-#define IN_VIEW(kind, name, types) OPERAND(IN_VIEW, kind, name, types)
-#define IN_SHAPE(kind, name, types) OPERAND(IN_SHAPE, kind, name, types)
+#define OPERAND(r, k, n, t, ...)                                                                                       \
+    {.name = #n,                                                                                                       \
+     .role = XCVM_ROLE_##r,                                                                                            \
+     .kind = XCVM_FIELD_##k,                                                                                           \
+     .types = XCVM_TYPES_##t,                                                                                          \
+     .offset = offsetof(ARGS, n),                                                                                      \
+     __VA_ARGS__},
+#define OUT(kind, name, types) OPERAND(OUT, kind, name, types, )
+#define OUT_DYNAMIC(kind, name, types) OPERAND(OUT, kind, name, types, .dynamic = true)
+#define IN(kind, name, types) OPERAND(IN, kind, name, types, )
+#define IN_PLACE(kind, name, types) OPERAND(IN_PLACE, kind, name, types, )
+#define IN_VIEW(kind, name, types) OPERAND(IN_VIEW, kind, name, types, )
+#define IN_SHAPE(kind, name, types) OPERAND(IN_SHAPE, kind, name, types, )
 #define TYPE(v, set)                                                                                                   \
     {.name = #v,                                                                                                       \
      .role = XCVM_ROLE_TYPE,                                                                                           \

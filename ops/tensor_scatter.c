@@ -41,17 +41,19 @@ XCVM_KERNEL(TensorScatter)
     for (size_t b = 0; b < batch && starts != NULL; b++)
         XCVM_CHECK(k->error, starts[b] >= 0 && (circular || (uint64_t)starts[b] <= rows - fresh), OUT_OF_RANGE,
                    "write_indices[%zu] is %lld, but %zu of %zu rows are written", b, (long long)starts[b], fresh, rows);
-    if (a->y->data != cache->data && cache->bytes > 0)
-        memcpy(a->y->data, cache->data, cache->bytes);
+    if (a->y->data != cache->data)
+        XCVM_TRY(xcvm_kernel_copy(k, a->y->data, cache->data, cache->bytes));
     if (fresh == 0 || size == 0)
         return XCVM_OK;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < batch * outer; i++) {
         const size_t start = starts != NULL ? (size_t)((uint64_t)starts[i / outer] % rows) : 0;
         const size_t first = rows - start < fresh ? rows - start : fresh;
         char *to = (char *)a->y->data + i * rows * size;
         const char *from = (const char *)update->data + i * fresh * size;
-        memcpy(to + start * size, from, first * size);
-        memcpy(to, from + first * size, (fresh - first) * size);
+        XCVM_TRY(xcvm_poll_after(&poller, 1 + fresh * size / XCVM_STEP_BYTES));
+        XCVM_TRY(xcvm_kernel_copy(k, to + start * size, from, first * size));
+        XCVM_TRY(xcvm_kernel_copy(k, to, from + first * size, (fresh - first) * size));
     }
     return XCVM_OK;
 }

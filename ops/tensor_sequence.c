@@ -23,7 +23,7 @@ static xcvm_status count_pieces(xcvm_kernel *k, const xcvm_SplitToSequence_args 
         return XCVM_OK;
     XCVM_CHECK(k->error, a->split->rank <= 1, SHAPE_MISMATCH, "split has rank %d, at most 1 is needed", a->split->rank);
     if (a->split->rank == 0) {
-        *piece = xcvm_index_at(a->split, 0);
+        XCVM_TRY(xcvm_read_int(k->error, a->split, "split", piece));
         XCVM_CHECK(k->error, *piece > 0, OUT_OF_RANGE, "split is %lld", (long long)*piece);
         *count = (size_t)(dim / *piece + (dim % *piece != 0));
         return XCVM_OK;
@@ -47,7 +47,9 @@ static xcvm_status make_items(xcvm_kernel *k, const xcvm_SplitToSequence_args *a
     xcvm_value *items = a->y->data;
     int64_t dims[XCVM_MAX_RANK], left = a->x->dims[axis];
     memcpy(dims, a->x->dims, sizeof dims);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < a->y->count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_ITEM_STEPS));
         dims[axis] = sizes != NULL ? xcvm_index_at(sizes, i) : piece < left ? piece : left;
         left -= dims[axis];
         pointers[i] = &items[i];
@@ -106,8 +108,10 @@ static xcvm_status common_shape(xcvm_kernel *k, const xcvm_ConcatFromSequence_ar
 {
     const xcvm_value *items = xcvm_items(a->s), *first = &items[0];
     memcpy(dims, first->dims, sizeof first->dims);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 1; i < a->s->count; i++) {
         const xcvm_value *item = &items[i];
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         XCVM_CHECK(k->error, item->kind == XCVM_KIND_TENSOR && item->dtype == first->dtype, TYPE_MISMATCH,
                    "item %zu of s is not a tensor of %s like the first", i, xcvm_dtype_name(first->dtype));
         XCVM_CHECK(k->error, item->rank == first->rank, SHAPE_MISMATCH, "item %zu of s has rank %d, the first %d", i,

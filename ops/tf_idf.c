@@ -40,6 +40,7 @@ XCVM_SHAPE_RULE_OF(TfIdfVectorizer)
 /* A run of tokens, `stride` apart, of x or of the pool. */
 typedef struct gram {
     const xcvm_TfIdfVectorizer_args *args;
+    xcvm_poller *poller; /* of who looks it up */
     bool of_pool;
     size_t first, stride, length;
 } gram;
@@ -68,6 +69,8 @@ static uint64_t hash(const gram *g)
         const char *bytes;
         size_t length = 0;
         h = (h ^ token_bytes(g, i, &bytes, &length)) * UINT64_C(1099511628211);
+        if (xcvm_poll_after(g->poller, 1 + length) != XCVM_OK)
+            break;
         for (size_t j = 0; bytes != NULL && j < length; j++)
             h = (h ^ (uint64_t)(unsigned char)bytes[j]) * UINT64_C(1099511628211);
     }
@@ -81,6 +84,8 @@ static bool same(const gram *p, const gram *q)
     for (size_t i = 0; i < p->length; i++) {
         const char *a, *b;
         size_t n = 0, m = 0;
+        if (xcvm_poll_after(p->poller, 1) != XCVM_OK)
+            return true;
         if (token_bytes(p, i, &a, &n) != token_bytes(q, i, &b, &m))
             return false;
         if (a != NULL && (n != m || memcmp(a, b, n) != 0))
@@ -94,12 +99,13 @@ typedef struct entry {
     size_t first, length, index;
 } entry;
 
+/* Any entry if the run is stopped. */
 static entry *look_up(entry *table, size_t mask, const gram *g)
 {
     for (size_t i = (size_t)hash(g) & mask;; i = (i + 1) & mask) {
         entry *e = &table[i];
-        const gram other = {g->args, true, e->first, 1, e->length};
-        if (e->length == 0 || same(&other, g))
+        const gram other = {g->args, g->poller, true, e->first, 1, e->length};
+        if (e->length == 0 || xcvm_poll_after(g->poller, 1) != XCVM_OK || same(&other, g))
             return e;
     }
 }
@@ -113,12 +119,14 @@ XCVM_KERNEL(TfIdfVectorizer)
     entry *table = xcvm_kernel_scratch(k, capacity * sizeof *table);
     if (table == NULL)
         return XCVM_OUT_OF_MEMORY;
-    memset(table, 0, capacity * sizeof *table);
+    XCVM_TRY(xcvm_kernel_fill(k, table, 0, capacity * sizeof *table));
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t index = 0;
     for (size_t n = 1; n <= a->ngram_counts.count; n++) {
         const size_t end = n < a->ngram_counts.count ? (size_t)a->ngram_counts.at[n] : pool;
         for (size_t first = (size_t)a->ngram_counts.at[n - 1]; first < end; first += n, index++) {
-            const gram g = {a, true, first, 1, n};
+            const gram g = {a, &poller, true, first, 1, n};
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             entry *e = look_up(table, capacity - 1, &g);
             if (e->length == 0)
                 *e = (entry){first, n, index};
@@ -128,17 +136,18 @@ XCVM_KERNEL(TfIdfVectorizer)
     const size_t rows = a->x->rank == 2 ? (size_t)a->x->dims[0] : 1;
     const size_t tokens = (size_t)a->x->dims[a->x->rank - 1], width = (size_t)a->y->dims[a->y->rank - 1];
     float *y = a->y->data;
-    memset(y, 0, a->y->bytes);
+    XCVM_TRY(xcvm_kernel_fill(k, y, 0, a->y->bytes));
     for (size_t row = 0; row < rows; row++, y += width) {
-        XCVM_TRY(xcvm_kernel_poll(k));
         for (int64_t skip = 0; skip <= a->max_skip_count && (size_t)skip < tokens + 1; skip++)
             for (int64_t n = a->min_gram_length; n <= a->max_gram_length; n++) {
+                XCVM_TRY(xcvm_poll_after(&poller, 1));
                 /* Skipping makes no difference to single tokens: they count once. */
                 const size_t stride = (size_t)skip + 1, reach = (size_t)(n - 1) * stride;
                 if ((n == 1 && skip > 0) || reach >= tokens)
                     continue;
                 for (size_t first = 0; first + reach < tokens; first++) {
-                    const gram g = {a, false, row * tokens + first, stride, (size_t)n};
+                    const gram g = {a, &poller, false, row * tokens + first, stride, (size_t)n};
+                    XCVM_TRY(xcvm_poll_after(&poller, 1));
                     const entry *e = look_up(table, capacity - 1, &g);
                     if (e->length != 0)
                         y[a->ngram_indexes.at[e->index]] += 1;
@@ -147,10 +156,11 @@ XCVM_KERNEL(TfIdfVectorizer)
         if (a->mode != XCVM_WEIGHTING_TF)
             for (size_t i = 0; i < gram_count(a); i++) {
                 float *cell = &y[a->ngram_indexes.at[i]];
+                XCVM_TRY(xcvm_poll_after(&poller, 1));
                 const float weight = a->weights.count != 0 ? (float)a->weights.at[i] : 1;
                 if (*cell > 0)
                     *cell = a->mode == XCVM_WEIGHTING_IDF ? weight : *cell * weight;
             }
     }
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }

@@ -8,12 +8,13 @@ XCVM_SHAPE_RULE_OF(TopK)
     int64_t k = XCVM_ANY_DIM, dims[XCVM_MAX_RANK];
     xcvm_value *results[2] = {a->values, a->indices};
     int axis = 0;
-    XCVM_REQUIRE(t, !xcvm_dims_known(a->k) || xcvm_element_count(a->k) == 1, SHAPE_MISMATCH, "k must have one element");
+    bool known;
+    XCVM_TRY(xcvm_scalar_check(t->error, a->k, "k", &known));
     if (x->rank >= 0) {
         XCVM_TRY(xcvm_resolve_axis(t->error, a->axis, x->rank, &axis));
         memcpy(dims, x->dims, sizeof dims);
     }
-    if (a->k->data != NULL) {
+    if (known) {
         k = xcvm_element_as_int(a->k, 0);
         XCVM_REQUIRE(t, k >= 0 && (x->rank < 0 || x->dims[axis] < 0 || k <= x->dims[axis]), OUT_OF_RANGE,
                      "k is %lld, the dimension is %lld", (long long)k, x->rank < 0 ? -1LL : (long long)x->dims[axis]);
@@ -52,18 +53,21 @@ static void sink(candidate *heap, size_t count, size_t at)
 }
 
 /* The k first of n, in order. */
-static void select_top(const uint64_t *keys, size_t n, candidate *heap, size_t k)
+static void select_top(const uint64_t *keys, size_t n, candidate *heap, size_t k, xcvm_poller *poller)
 {
+    enum { SINK_STEPS = 16 };
     for (size_t i = 0; i < k; i++)
         heap[i] = (candidate){keys[i], i};
-    for (size_t i = k / 2; i-- > 0;)
+    for (size_t i = k / 2; i-- > 0 && xcvm_poll_after(poller, 1) == XCVM_OK;)
         sink(heap, k, i);
     for (size_t i = k; i < n; i++)
         if (keys[i] > heap[0].key) {
             heap[0] = (candidate){keys[i], i};
             sink(heap, k, 0);
+            if (xcvm_poll_after(poller, SINK_STEPS) != XCVM_OK)
+                return;
         }
-    for (size_t left = k; left > 1; left--) {
+    for (size_t left = k; left > 1 && xcvm_poll_after(poller, SINK_STEPS) == XCVM_OK; left--) {
         candidate last = heap[0];
         heap[0] = heap[left - 1];
         heap[left - 1] = last;
@@ -78,31 +82,25 @@ typedef struct selection {
     size_t top;
     char *scratch;
     size_t scratch_each;
-    uint32_t status; /* atomic; of the worker that stopped */
 } selection;
 
 static void select_rows(void *context, size_t begin, size_t end, int worker)
 {
-    selection *s = context;
+    const selection *s = context;
     size_t n = s->x.dim, size = xcvm_dtype_size(s->a->x->dtype);
     uint64_t *keys = (uint64_t *)(void *)(s->scratch + (size_t)worker * s->scratch_each);
     candidate *heap = (candidate *)(void *)(keys + n);
-    size_t since = 0;
+    xcvm_poller poller = xcvm_poller_of(s->k);
     for (size_t row = begin; row < end; row++) {
-        since += n;
-        if (since > 1 << 18) {
-            since = 0;
-            xcvm_status status = xcvm_kernel_poll(s->k);
-            if (status != XCVM_OK) {
-                __atomic_store_n(&s->status, (uint32_t)status, __ATOMIC_RELAXED);
-                return;
-            }
-        }
+        if (xcvm_poll_after(&poller, n + s->top) != XCVM_OK)
+            return;
         size_t outer = row / s->x.inner, inner = row % s->x.inner, first = outer * n * s->x.inner + inner;
         xcvm_order_keys(s->a->x, first, s->x.inner, n, keys);
         for (size_t i = 0; !s->a->largest && i < n; i++)
             keys[i] = ~keys[i];
-        select_top(keys, n, heap, s->top);
+        select_top(keys, n, heap, s->top, &poller);
+        if (xcvm_poll_after(&poller, 1) != XCVM_OK)
+            return;
         for (size_t i = 0; i < s->top; i++) {
             size_t to = (outer * s->top + i) * s->x.inner + inner, from = first + heap[i].index * s->x.inner;
             if (s->a->values != NULL)
@@ -131,6 +129,5 @@ XCVM_KERNEL(TopK)
     s.scratch = xcvm_kernel_scratch(k, bytes);
     if (s.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    xcvm_parallel(k->threads, rows, 16384 / s.x.dim + 1, select_rows, &s);
-    return (xcvm_status)__atomic_load_n(&s.status, __ATOMIC_RELAXED);
+    return xcvm_kernel_parallel(k, rows, 16384 / s.x.dim + 1, select_rows, &s);
 }

@@ -42,8 +42,7 @@ static xcvm_status transpose(const xcvm_moving *m, const void *context)
     xcvm_strided s = {.rank = 0};
     for (int i = 0; i < rank; i++)
         xcvm_strided_axis(&s, (size_t)a->y->dims[i], to[i], from[source_axis(a, rank, i)]);
-    xcvm_strided_copy(m->k->threads, &s, m->size, m->to[0], m->from[0]);
-    return XCVM_OK;
+    return xcvm_strided_copy(m->k, &s, m->size, m->to[0], m->from[0]);
 }
 
 XCVM_KERNEL(Transpose) { return xcvm_move_one(k, a->x, a->y, transpose, a); }

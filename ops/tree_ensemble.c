@@ -46,11 +46,14 @@ typedef struct forest {
     size_t node_count, features, leaf_count, weight_count, targets, tree_count;
     size_t block;       /* rows */
     bool wide;          /* x, splits and leaf_weights are f64 */
-    bool by_tree;       /* workers share out the trees and each has its own sums of all rows */
-    double *sums;       /* of each worker, block x targets */
-    size_t sums_stride; /* from one worker's to the next */
+    double *sums;       /* of each worker, or of each part of the trees, block x targets */
+    size_t sums_stride; /* from one's to the next */
     uint32_t failed;    /* atomic; what went wrong, once */
 } forest;
+
+/* Over fewer than FEW_ROWS rows the trees of a large forest are shared out. The parts are the same for any number of
+ * threads, and so are the sums. */
+enum { TREE_PARTS = 16, FEW_ROWS = 8, LARGE_FOREST = 8 * TREE_PARTS };
 
 enum { SOUND, BAD_NODE, BAD_FEATURE, BAD_LEAF, STOPPED };
 
@@ -79,7 +82,8 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
     }                                                                                                                  \
                                                                                                                        \
     /* leaves[i] = the leaf of row i, below 0. */                                                                      \
-    static void name(const forest *f, const void *rows, size_t count, int32_t root, int32_t *leaves, uint32_t *what)   \
+    static void name(const forest *f, const void *rows, size_t count, int32_t root, int32_t *leaves, uint32_t *what,   \
+                     xcvm_poller *poller)                                                                              \
     {                                                                                                                  \
         const type *x = rows, *splits = f->args->splits->data;                                                         \
         for (size_t first = 0; first < count; first += ABREAST) {                                                      \
@@ -89,6 +93,10 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
                 leaves[first + i] = root;                                                                              \
             while (under_way) {                                                                                        \
                 under_way = false;                                                                                     \
+                if (xcvm_poll_after(poller, abreast) != XCVM_OK) {                                                     \
+                    *what = STOPPED;                                                                                   \
+                    return;                                                                                            \
+                }                                                                                                      \
                 for (size_t i = first; i < first + abreast; i++)                                                       \
                     if (leaves[i] >= 0) {                                                                              \
                         leaves[i] = name##_step(f, splits, x + i * f->features, leaves[i], what);                      \
@@ -120,7 +128,7 @@ static bool keeps_extremes(const forest *f)
 }
 
 /* Adds a leaf's votes to the sums of a row. */
-static bool vote(const forest *f, int32_t leaf, double *sums)
+static bool vote(const forest *f, int32_t leaf, double *sums, xcvm_poller *poller)
 {
     const int32_t *starts = f->args->leaf_starts->data, *targets = f->args->leaf_targets->data;
     const size_t number = (size_t)(-1 - (int64_t)leaf);
@@ -130,7 +138,7 @@ static bool vote(const forest *f, int32_t leaf, double *sums)
     if (begin < 0 || end < begin || (size_t)end > f->weight_count)
         return false;
     const int function = f->args->aggregate_function;
-    for (int32_t i = begin; i < end; i++) {
+    for (int32_t i = begin; i < end && xcvm_poll_after(poller, 1) == XCVM_OK; i++) {
         const double weight = f->wide ? XCVM_CDATA(double, f->args->leaf_weights)[i]
                                       : (double)XCVM_CDATA(float, f->args->leaf_weights)[i];
         if (targets[i] < 0 || (size_t)targets[i] >= f->targets)
@@ -154,19 +162,20 @@ static void walk_block(forest *f, size_t begin, size_t count, size_t first, size
         (const char *)f->args->x->data + begin * f->features * (f->wide ? sizeof(double) : sizeof(float));
     int32_t leaves[ROWS];
     uint32_t what = SOUND;
+    xcvm_poller poller = xcvm_poller_of(f->k);
     for (size_t tree = first; tree < last && what == SOUND; tree++) {
         if (roots[tree] >= 0 && (size_t)roots[tree] >= f->node_count) {
             what = BAD_NODE;
             break;
         }
         if (f->wide)
-            walk_f64(f, rows, count, roots[tree], leaves, &what);
+            walk_f64(f, rows, count, roots[tree], leaves, &what, &poller);
         else
-            walk_f32(f, rows, count, roots[tree], leaves, &what);
+            walk_f32(f, rows, count, roots[tree], leaves, &what, &poller);
         for (size_t i = 0; i < count && what == SOUND; i++)
-            if (!vote(f, leaves[i], sums + i * f->targets))
+            if (!vote(f, leaves[i], sums + i * f->targets, &poller))
                 what = BAD_LEAF;
-        if (tree % 64 == 63 && xcvm_kernel_poll(f->k) != XCVM_OK)
+        if (what == SOUND && xcvm_poll_after(&poller, count) != XCVM_OK)
             what = STOPPED;
     }
     if (what != SOUND)
@@ -200,21 +209,27 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static void run_trees(void *context, size_t begin, size_t end, int worker)
+static void run_parts(void *context, size_t begin, size_t end, int worker)
 {
     forest *f = context;
-    walk_block(f, 0, (size_t)f->args->x->dims[0], begin, end, f->sums + (size_t)worker * f->sums_stride);
+    (void)worker;
+    for (size_t part = begin; part < end && __atomic_load_n(&f->failed, __ATOMIC_RELAXED) == SOUND; part++) {
+        walk_block(f, 0, (size_t)f->args->x->dims[0], part * f->tree_count / TREE_PARTS,
+                   (part + 1) * f->tree_count / TREE_PARTS, f->sums + part * f->sums_stride);
+        if (xcvm_kernel_poll(f->k) != XCVM_OK)
+            fail(f, STOPPED);
+    }
 }
 
 /* One block of rows, the trees shared out. */
-static void run_few_rows(forest *f, size_t rows, size_t workers)
+static void run_few_rows(forest *f, size_t rows)
 {
     const size_t count = rows * f->targets;
-    start_sums(f, f->sums, workers * f->sums_stride);
-    xcvm_parallel(f->k->threads, f->tree_count, 64, run_trees, f);
-    for (size_t w = 1; w < workers; w++)
+    start_sums(f, f->sums, TREE_PARTS * f->sums_stride);
+    xcvm_parallel(f->k->threads, TREE_PARTS, 1, run_parts, f);
+    for (size_t part = 1; part < TREE_PARTS; part++)
         for (size_t i = 0; i < count; i++) {
-            const double other = f->sums[w * f->sums_stride + i];
+            const double other = f->sums[part * f->sums_stride + i];
             if (!keeps_extremes(f) || !isnan(other))
                 f->sums[i] = aggregate(f->args->aggregate_function, f->sums[i], other);
         }
@@ -234,21 +249,21 @@ XCVM_KERNEL(TreeEnsemble)
                 .wide = a->x->dtype == XCVM_F64};
     XCVM_CHECK(k->error, a->leaf_starts->dims[0] > 0, SHAPE_MISMATCH, "leaf_starts is empty, it ends with a last one");
     f.leaf_count = (size_t)a->leaf_starts->dims[0] - 1;
-    const size_t rows = (size_t)a->x->dims[0], workers = (size_t)xcvm_threads_count(k->threads);
+    const size_t rows = (size_t)a->x->dims[0];
     f.block = f.targets > SUMS / ROWS ? SUMS / f.targets : ROWS;
     f.block = f.block == 0 ? 1 : f.block;
-    /* The order of a sum over trees would depend on the number of workers. */
-    f.by_tree = workers > 1 && !k->deterministic && rows <= f.block && rows < 4 * workers && f.tree_count >= 128;
+    const bool by_tree = rows <= f.block && rows < FEW_ROWS && f.tree_count >= LARGE_FOREST;
+    const size_t sums = by_tree ? TREE_PARTS : (size_t)xcvm_threads_count(k->threads);
     size_t bytes;
     XCVM_CHECK(k->error,
                xcvm_size_mul(f.block, f.targets, &f.sums_stride) &&
-                   xcvm_size_mul(f.sums_stride, workers * sizeof(double), &bytes),
+                   xcvm_size_mul(f.sums_stride, sums * sizeof(double), &bytes),
                OUT_OF_RANGE, "%lld targets are too many", (long long)a->n_targets);
     f.sums = xcvm_kernel_scratch(k, bytes);
     if (f.sums == NULL)
         return XCVM_OUT_OF_MEMORY;
-    if (f.by_tree) {
-        run_few_rows(&f, rows, workers);
+    if (by_tree) {
+        run_few_rows(&f, rows);
     } else {
         /* A step down takes some nanoseconds; a worker should have some ten thousand of them. */
         const size_t grain = 1 + 2048 / (f.tree_count + 1);

@@ -50,14 +50,14 @@ static int64_t diagonal(int64_t row, int64_t k, int64_t columns)
 
 XCVM_KERNEL(EyeLike)
 {
-    (void)k;
     unsigned char element[16] = {0};
     size_t size = xcvm_dtype_size(a->y->dtype);
     int64_t rows = a->y->dims[0], columns = a->y->dims[1];
     one(a->y->dtype, element);
-    if (a->y->bytes != 0)
-        memset(a->y->data, 0, a->y->bytes);
+    XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
+    xcvm_poller poller = xcvm_poller_of(k);
     for (int64_t i = 0; i < rows; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         int64_t column = diagonal(i, a->k, columns);
         int64_t exact;
         if (column < columns && !__builtin_add_overflow(i, a->k, &exact) && exact == column)
@@ -67,6 +67,7 @@ XCVM_KERNEL(EyeLike)
 }
 
 typedef struct triangle {
+    const xcvm_kernel *kernel;
     const xcvm_Trilu_args *a;
     int64_t rows, columns, k;
     size_t size;
@@ -84,11 +85,11 @@ static void trilu_rows(void *context, size_t begin, size_t end, int worker)
         /* The lower triangle keeps what lies up to the diagonal, which is before the next one. */
         int64_t cut = diagonal(s->a->upper ? row : row + 1, s->k, s->columns);
         size_t first = (size_t)cut * s->size, second = row_bytes - first;
-        memset(s->a->upper ? to : to + first, 0, s->a->upper ? first : second);
+        (void)xcvm_kernel_fill(s->kernel, s->a->upper ? to : to + first, 0, s->a->upper ? first : second);
         if (s->a->upper)
-            memcpy(to + first, from + first, second);
+            (void)xcvm_kernel_copy(s->kernel, to + first, from + first, second);
         else
-            memcpy(to, from, first);
+            (void)xcvm_kernel_copy(s->kernel, to, from, first);
     }
 }
 
@@ -96,13 +97,12 @@ XCVM_KERNEL(Trilu)
 {
     const xcvm_value *x = a->x;
     XCVM_CHECK(k->error, x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
-    triangle s = {.a = a, .rows = x->dims[x->rank - 2], .columns = x->dims[x->rank - 1]};
+    triangle s = {.kernel = k, .a = a, .rows = x->dims[x->rank - 2], .columns = x->dims[x->rank - 1]};
     s.size = xcvm_dtype_size(x->dtype);
     if (a->k != NULL)
         XCVM_TRY(xcvm_read_int(k->error, a->k, "k", &s.k));
     if (xcvm_element_count(x) == 0)
         return XCVM_OK;
-    xcvm_parallel(k->threads, xcvm_element_count(x) / (size_t)s.columns, 65536 / ((size_t)s.columns * s.size) + 1,
-                  trilu_rows, &s);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, xcvm_element_count(x) / (size_t)s.columns, 65536 / ((size_t)s.columns * s.size) + 1,
+                                trilu_rows, &s);
 }

@@ -19,7 +19,7 @@ static double gelu_tanh_of(double v)
 static double celu_of(double v, double alpha) { return v >= 0.0 ? v : alpha * expm1(v / alpha); }
 static double shrink_of(double v, double bias, double lambd)
 {
-    return v < -lambd ? v + bias : v > lambd ? v - bias : isnan(v) ? v : 0.0;
+    return v < -lambd ? v + bias : v > lambd ? v - bias : 0.0;
 }
 
 /* In the order of their numbers: instruction and its value at v with attributes p. */
@@ -57,7 +57,7 @@ static double shrink_of(double v, double bias, double lambd)
     X(Elu, v < 0.0 ? p[0] * expm1(v) : v)                                                                              \
     X(Selu, p[1] * (v > 0.0 ? v : p[0] * expm1(v)))                                                                    \
     X(Celu, celu_of(v, p[0]))                                                                                          \
-    X(ThresholdedRelu, v <= p[0] ? 0.0 : v)                                                                            \
+    X(ThresholdedRelu, v > p[0] ? v : 0.0)                                                                             \
     X(HardSigmoid, clamp_unit(p[0] * v + p[1]))                                                                        \
     X(Shrink, shrink_of(v, p[0], p[1]))                                                                                \
     X(Gelu, p[0] != 0.0 ? gelu_tanh_of(v) : gelu_of(v))                                                                \

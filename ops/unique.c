@@ -33,6 +33,7 @@ XCVM_SHAPE_RULE_OF(Unique)
 
 /* The slices that are compared, and what is found out about them. All arrays have an entry for each slice. */
 typedef struct slices {
+    xcvm_poller *poller; /* of comparisons; slices are equal once the run is stopped */
     const xcvm_value *x;
     xcvm_around at;
     uint64_t *keys; /* of x's elements; NULL for strings */
@@ -43,11 +44,13 @@ typedef struct slices {
     size_t different;
 } slices;
 
-static int compare_strings(const xcvm_value *x, size_t a, size_t b)
+static int compare_strings(const xcvm_value *x, size_t a, size_t b, xcvm_poller *poller)
 {
     size_t la, lb;
     const char *sa = xcvm_string_at(x, a, &la), *sb = xcvm_string_at(x, b, &lb);
     size_t least = la < lb ? la : lb;
+    if (xcvm_poll_after(poller, least / XCVM_STEP_BYTES) != XCVM_OK)
+        return 0;
     int order = least != 0 ? memcmp(sa, sb, least) : 0;
     return order != 0 ? order : (la > lb) - (la < lb);
 }
@@ -57,9 +60,11 @@ static int compare_slices(const void *context, int64_t a, int64_t b)
     const slices *s = context;
     for (size_t o = 0; o < s->at.outer; o++)
         for (size_t i = 0; i < s->at.inner; i++) {
+            if (xcvm_poll_after(s->poller, 1) != XCVM_OK)
+                return 0;
             size_t ia = (o * s->at.dim + (size_t)a) * s->at.inner + i;
             size_t ib = (o * s->at.dim + (size_t)b) * s->at.inner + i;
-            int order = s->keys == NULL ? compare_strings(s->x, ia, ib)
+            int order = s->keys == NULL ? compare_strings(s->x, ia, ib, s->poller)
                                         : (s->keys[ia] > s->keys[ib]) - (s->keys[ia] < s->keys[ib]);
             if (order != 0)
                 return order;
@@ -93,6 +98,7 @@ static xcvm_status group_slices(const xcvm_kernel *k, slices *s, bool in_order)
         XCVM_TRY(xcvm_order_sort(k, s->sorted, s->spare, n, compare_slices, s));
     int64_t groups = 0;
     for (size_t i = 0; i < n; i++) {
+        XCVM_TRY(xcvm_poll_after(s->poller, 1));
         if (i == 0 || (keys != NULL ? keys[i] != keys[i - 1] : compare_slices(s, s->sorted[i - 1], s->sorted[i]) != 0))
             groups++;
         s->group[s->sorted[i]] = groups - 1;
@@ -104,6 +110,7 @@ static xcvm_status group_slices(const xcvm_kernel *k, slices *s, bool in_order)
         for (size_t i = 0; i < s->different; i++)
             s->spare[i] = -1;
         for (size_t i = 0; i < n; i++) {
+            XCVM_TRY(xcvm_poll_after(s->poller, 1));
             int64_t *renamed = &s->spare[s->group[i]];
             if (*renamed < 0)
                 *renamed = next++;
@@ -112,9 +119,11 @@ static xcvm_status group_slices(const xcvm_kernel *k, slices *s, bool in_order)
     }
     for (size_t i = 0; i < s->different; i++)
         s->times[i] = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        XCVM_TRY(xcvm_poll_after(s->poller, 1));
         if (s->times[s->group[i]]++ == 0)
             s->first[s->group[i]] = (int64_t)i;
+    }
     return XCVM_OK;
 }
 
@@ -124,8 +133,11 @@ static xcvm_status pick(const xcvm_moving *m, const void *context)
     size_t run = s->at.inner * m->size;
     char *to = m->to[0];
     for (size_t o = 0; o < s->at.outer && run != 0; o++)
-        for (size_t i = 0; i < s->different; i++, to += run)
-            memcpy(to, (const char *)m->from[0] + (o * s->at.dim + (size_t)s->first[i]) * run, run);
+        for (size_t i = 0; i < s->different; i++, to += run) {
+            XCVM_TRY(xcvm_poll_after(s->poller, 1 + run / XCVM_STEP_BYTES));
+            XCVM_TRY(xcvm_kernel_copy(m->k, to, (const char *)m->from[0] + (o * s->at.dim + (size_t)s->first[i]) * run,
+                                      run));
+        }
     return XCVM_OK;
 }
 
@@ -134,9 +146,7 @@ static xcvm_status set_list(xcvm_kernel *k, xcvm_value *result, const int64_t *n
     if (result == NULL)
         return XCVM_OK;
     XCVM_TRY(xcvm_kernel_allocate(k, result, XCVM_I64, 1, &(int64_t){(int64_t)count}));
-    if (count != 0)
-        memcpy(result->data, numbers, count * sizeof *numbers);
-    return XCVM_OK;
+    return xcvm_kernel_copy(k, result->data, numbers, count * sizeof *numbers);
 }
 
 static xcvm_status write_results(xcvm_kernel *k, const xcvm_Unique_args *a, const slices *s, int axis)
@@ -159,7 +169,8 @@ static xcvm_status write_results(xcvm_kernel *k, const xcvm_Unique_args *a, cons
 
 XCVM_KERNEL(Unique)
 {
-    slices s = {.x = a->x};
+    xcvm_poller poller = xcvm_poller_of(k);
+    slices s = {.poller = &poller, .x = a->x};
     size_t count = xcvm_element_count(a->x), bytes, arrays;
     int axis = 0;
     if (!flattens(a))
@@ -175,11 +186,16 @@ XCVM_KERNEL(Unique)
     int64_t **parts[5] = {&s.sorted, &s.spare, &s.group, &s.first, &s.times};
     for (int i = 0; i < 5; i++, at += s.at.dim)
         *parts[i] = at;
+    xcvm_status status = XCVM_OK;
     if (a->x->dtype != XCVM_STRING) {
         s.keys = (uint64_t *)at;
-        xcvm_order_keys(a->x, 0, 1, count, s.keys);
+        for (size_t done = 0; done < count && status == XCVM_OK; done += XCVM_POLL_STEPS) {
+            xcvm_order_keys(a->x, done, 1, xcvm_least(count - done, XCVM_POLL_STEPS), s.keys + done);
+            status = xcvm_kernel_poll(k);
+        }
     }
-    xcvm_status status = group_slices(k, &s, a->sorted != 0);
+    if (status == XCVM_OK)
+        status = group_slices(k, &s, a->sorted != 0);
     if (status == XCVM_OK)
         status = write_results(k, a, &s, axis);
     xcvm_storage_release(storage);

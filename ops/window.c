@@ -36,12 +36,80 @@ xcvm_conv_shape xcvm_conv_shape_of(const xcvm_value *x, const xcvm_value *w, con
                              .outputs = (size_t)(w->dims[0] / group)};
 }
 
+/* ---- Automatic padding ---- */
+
+static bool is_same(int auto_pad)
+{
+    return auto_pad == XCVM_AUTO_PAD_SAME_UPPER || auto_pad == XCVM_AUTO_PAD_SAME_LOWER;
+}
+
+xcvm_ints xcvm_window_pads(int auto_pad, const xcvm_value *x, const xcvm_window_attributes *a,
+                           int64_t room[2 * XCVM_MAX_RANK])
+{
+    const size_t axes = a->kernel.count;
+    if (auto_pad == XCVM_AUTO_PAD_NOTSET)
+        return a->pads;
+    for (size_t i = 0; i < axes; i++) {
+        const int64_t in = x->dims[2 + i], stride = a->strides.at[i];
+        int64_t total = 0;
+        if (is_same(auto_pad) && in > 0)
+            total = (in - 1) / stride * stride + (a->kernel.at[i] - 1) * a->dilations.at[i] + 1 - in;
+        total = total > 0 ? total : 0;
+        room[i] = auto_pad == XCVM_AUTO_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        room[axes + i] = total - room[i];
+    }
+    return (xcvm_ints){room, 2 * axes};
+}
+
+/* Whether y's size is asked for, and pads follow from it. */
+static bool is_sized(const xcvm_ConvTranspose_args *a) { return a->output_shape.count > 0 || is_same(a->auto_pad); }
+
+/* That of spatial axis i, which is_sized asks for; XCVM_ANY_DIM if it is not known. */
+static int64_t size_asked(const xcvm_ConvTranspose_args *a, size_t i)
+{
+    int64_t size = XCVM_ANY_DIM;
+    if (i < a->output_shape.count)
+        size = a->output_shape.at[i];
+    else if (a->x->dims[2 + i] >= 0 && __builtin_mul_overflow(a->x->dims[2 + i], a->strides.at[i], &size))
+        size = INT64_MAX;
+    return size;
+}
+
+xcvm_ints xcvm_transposed_pads(const xcvm_ConvTranspose_args *a, int64_t room[2 * XCVM_MAX_RANK])
+{
+    const size_t axes = a->strides.count;
+    if (!is_sized(a) && a->auto_pad != XCVM_AUTO_PAD_VALID)
+        return a->pads;
+    for (size_t i = 0; i < axes; i++) {
+        const int64_t in = a->x->dims[2 + i], kernel = a->w->dims[2 + i], size = size_asked(a, i);
+        int64_t total = 0, spread;
+        /* Where that overflows so does the size of y, which its rule says. */
+        if (is_sized(a) && in > 0 && kernel > 0 && size >= 0 &&
+            (__builtin_mul_overflow(in - 1, a->strides.at[i], &spread) ||
+             __builtin_mul_overflow(kernel - 1, a->dilations.at[i], &total) ||
+             __builtin_add_overflow(total, spread, &total) ||
+             __builtin_add_overflow(total, a->output_padding.at[i] + 1, &total) ||
+             __builtin_sub_overflow(total, size, &total)))
+            total = 0;
+        room[i] = total < 0 ? 0 : a->auto_pad == XCVM_AUTO_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        room[axes + i] = total - room[i];
+    }
+    return (xcvm_ints){room, 2 * axes};
+}
+
 /* ---- Shape rules ---- */
+
+static xcvm_status check_auto_pad(const xcvm_typing *t, xcvm_ints pads, bool automatic)
+{
+    XCVM_REQUIRE(t, !automatic || pads.count == 0, INVALID_ARGUMENT,
+                 "pads are given, and auto_pad or output_shape besides");
+    return XCVM_OK;
+}
 
 /* Sizes up to this can be added and multiplied by two without care. */
 #define LARGEST (INT64_MAX / 8)
 
-xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
+static xcvm_status check_counts(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
 {
     const size_t n = (size_t)axes;
     XCVM_REQUIRE(t, a->kernel.count == n, SHAPE_MISMATCH, "the window has %zu axes, x has %d spatial ones",
@@ -49,6 +117,13 @@ xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const x
     XCVM_REQUIRE(t, a->strides.count == n && a->dilations.count == n, INVALID_ARGUMENT,
                  "there are %zu strides and %zu dilations for %d spatial axes", a->strides.count, a->dilations.count,
                  axes);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
+{
+    const size_t n = (size_t)axes;
+    XCVM_TRY(check_counts(t, axes, a));
     XCVM_REQUIRE(t, a->pads.count == 2 * n, INVALID_ARGUMENT, "there are %zu pads for %d spatial axes, %zu are needed",
                  a->pads.count, axes, 2 * n);
     return XCVM_OK;
@@ -70,9 +145,16 @@ xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_windo
     const int64_t stride = a->strides.at[axis], before = a->pads.at[axis];
     int64_t reach;
     *out = XCVM_ANY_DIM;
-    if (in < 0 || a->kernel.at[axis] < 0)
+    if (a->kernel.at[axis] < 0)
         return XCVM_OK;
     XCVM_TRY(extent(t, a->kernel.at[axis], a->dilations.at[axis], &reach));
+    if (in < 0) {
+        /* With as much padding as the window reaches over, there are as many results as positions, whatever they are.
+         */
+        if (stride == 1 && before + a->pads.at[(size_t)axis + a->kernel.count] == reach - 1)
+            *out = in;
+        return XCVM_OK;
+    }
     XCVM_REQUIRE(t, in < LARGEST, OUT_OF_RANGE, "x is too large");
     const int64_t padded = in + before + a->pads.at[(size_t)axis + a->kernel.count];
     XCVM_REQUIRE(t, reach <= padded, SHAPE_MISMATCH,
@@ -177,6 +259,12 @@ static xcvm_status check_per_channel(const xcvm_typing *t, const xcvm_value *q, 
     return XCVM_OK;
 }
 
+static xcvm_status check_scalar(const xcvm_typing *t, const xcvm_value *scalar, const char *what)
+{
+    bool known;
+    return scalar != NULL ? xcvm_scalar_check(t->error, scalar, what, &known) : XCVM_OK;
+}
+
 static int64_t output_channels(const xcvm_value *w) { return w->rank > 0 ? w->dims[0] : XCVM_ANY_DIM; }
 
 XCVM_SHAPE_RULE(Conv)
@@ -184,7 +272,7 @@ XCVM_SHAPE_RULE(Conv)
     if (t->row->opcode == XCVM_OP_ConvInteger) {
         const xcvm_ConvInteger_args *a = t->args;
         conv_operands o = CONV_OPERANDS(a);
-        XCVM_TRY(check_per_channel(t, a->x_zero_point, 1, "x_zero_point"));
+        XCVM_TRY(check_scalar(t, a->x_zero_point, "x_zero_point"));
         XCVM_TRY(check_per_channel(t, a->w_zero_point, output_channels(a->w), "w_zero_point"));
         return conv_shape(t, &o);
     }
@@ -192,6 +280,7 @@ XCVM_SHAPE_RULE(Conv)
     conv_operands o = CONV_OPERANDS(a);
     o.b = a->b;
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
+    XCVM_TRY(xcvm_affine_check(t->error, a->affine));
     XCVM_TRY(conv_shape(t, &o));
     const xcvm_value *y = a->y, *z = a->z;
     if (z != NULL && z->rank >= 0 && y->rank >= 0) {
@@ -211,12 +300,12 @@ XCVM_SHAPE_RULE_OF(QLinearConv)
     conv_operands o = CONV_OPERANDS(a);
     o.b = a->b;
     const int64_t outputs = output_channels(a->w);
-    XCVM_TRY(check_per_channel(t, a->x_scale, 1, "x_scale"));
-    XCVM_TRY(check_per_channel(t, a->x_zero_point, 1, "x_zero_point"));
+    XCVM_TRY(check_scalar(t, a->x_scale, "x_scale"));
+    XCVM_TRY(check_scalar(t, a->x_zero_point, "x_zero_point"));
     XCVM_TRY(check_per_channel(t, a->w_scale, outputs, "w_scale"));
     XCVM_TRY(check_per_channel(t, a->w_zero_point, outputs, "w_zero_point"));
-    XCVM_TRY(check_per_channel(t, a->y_scale, 1, "y_scale"));
-    XCVM_TRY(check_per_channel(t, a->y_zero_point, 1, "y_zero_point"));
+    XCVM_TRY(check_scalar(t, a->y_scale, "y_scale"));
+    XCVM_TRY(check_scalar(t, a->y_zero_point, "y_zero_point"));
     return conv_shape(t, &o);
 }
 
@@ -248,10 +337,18 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
     }
     const int axes = x->rank - 2;
     XCVM_TRY(check_axes(t, axes));
-    const xcvm_window_attributes attributes = {{w->dims + 2, (size_t)axes}, a->strides, a->pads, a->dilations};
+    XCVM_REQUIRE(t,
+                 a->strides.count == (size_t)axes && a->output_padding.count == (size_t)axes &&
+                     a->dilations.count == (size_t)axes,
+                 INVALID_ARGUMENT, "there are %zu strides, %zu dilations and %zu output paddings for %d spatial axes",
+                 a->strides.count, a->dilations.count, a->output_padding.count, axes);
+    XCVM_REQUIRE(t, a->output_shape.count == 0 || a->output_shape.count == (size_t)axes, INVALID_ARGUMENT,
+                 "output_shape has %zu entries for %d spatial axes", a->output_shape.count, axes);
+    XCVM_TRY(check_auto_pad(t, a->pads, a->auto_pad != XCVM_AUTO_PAD_NOTSET || a->output_shape.count > 0));
+    int64_t room[2 * XCVM_MAX_RANK];
+    const xcvm_window_attributes attributes = {
+        {w->dims + 2, (size_t)axes}, a->strides, xcvm_transposed_pads(a, room), a->dilations};
     XCVM_TRY(xcvm_window_attributes_check(t, axes, &attributes));
-    XCVM_REQUIRE(t, a->output_padding.count == (size_t)axes, INVALID_ARGUMENT,
-                 "there are %zu output paddings for %d spatial axes", a->output_padding.count, axes);
     const int64_t x_channels = x->dims[1];
     XCVM_REQUIRE(t, x_channels < 0 || w->dims[0] < 0 || x_channels == w->dims[0], SHAPE_MISMATCH,
                  "x has %lld channels, w is made for %lld", (long long)x_channels, (long long)w->dims[0]);
@@ -260,8 +357,11 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
     if (w->dims[1] >= 0)
         XCVM_REQUIRE(t, !__builtin_mul_overflow(w->dims[1], a->group, &dims[1]), OUT_OF_RANGE, "w is too large");
     XCVM_TRY(check_bias(t, a->b, dims[1]));
-    for (int i = 0; i < axes; i++)
+    for (int i = 0; i < axes; i++) {
         XCVM_TRY(xcvm_window_spread(t, x->dims[2 + i], &attributes, i, a->output_padding.at[i], &dims[2 + i]));
+        if (dims[2 + i] == XCVM_ANY_DIM && is_sized(a))
+            dims[2 + i] = size_asked(a, (size_t)i);
+    }
     xcvm_value_set_tensor(a->y, a->y->dtype, x->rank, dims);
     return XCVM_OK;
 }
@@ -284,22 +384,28 @@ XCVM_SHAPE_RULE(pool)
     const xcvm_value *x = t->in[0];
     xcvm_window_attributes w;
     bool ceil;
-    if (t->row->opcode == XCVM_OP_MaxPool) {
-        const xcvm_MaxPool_args *a = t->args;
-        w = (xcvm_window_attributes){a->kernel_shape, a->strides, a->pads, a->dilations};
-        ceil = a->ceil_mode != 0;
-    } else if (t->row->opcode == XCVM_OP_AveragePool) {
-        const xcvm_AveragePool_args *a = t->args;
-        w = (xcvm_window_attributes){a->kernel_shape, a->strides, a->pads, a->dilations};
-        ceil = a->ceil_mode != 0;
-    } else {
-        const xcvm_LpPool_args *a = t->args;
-        w = (xcvm_window_attributes){a->kernel_shape, a->strides, a->pads, a->dilations};
-        ceil = a->ceil_mode != 0;
+    int auto_pad;
+#define POOL_ATTRIBUTES(Name)                                                                                          \
+    {                                                                                                                  \
+        const xcvm_##Name##_args *a = t->args;                                                                         \
+        w = (xcvm_window_attributes){a->kernel_shape, a->strides, a->pads, a->dilations};                              \
+        ceil = a->ceil_mode != 0;                                                                                      \
+        auto_pad = a->auto_pad;                                                                                        \
     }
+    if (t->row->opcode == XCVM_OP_MaxPool)
+        POOL_ATTRIBUTES(MaxPool)
+    else if (t->row->opcode == XCVM_OP_AveragePool)
+        POOL_ATTRIBUTES(AveragePool)
+    else
+        POOL_ATTRIBUTES(LpPool)
+#undef POOL_ATTRIBUTES
+    XCVM_TRY(check_auto_pad(t, w.pads, auto_pad != XCVM_AUTO_PAD_NOTSET));
     int64_t dims[XCVM_MAX_RANK] = {0};
     XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
     if (x->rank >= 3) {
+        int64_t room[2 * XCVM_MAX_RANK];
+        XCVM_TRY(check_counts(t, x->rank - 2, &w));
+        w.pads = xcvm_window_pads(auto_pad, x, &w, room);
         XCVM_TRY(xcvm_window_attributes_check(t, x->rank - 2, &w));
         if (!is_of_blocks(t, &w))
             XCVM_TRY(check_axes(t, x->rank - 2));

@@ -20,6 +20,14 @@ typedef struct xcvm_window_attributes {
     xcvm_ints kernel, strides, pads, dilations;
 } xcvm_window_attributes;
 
+/* The pads of a pool: those given or, unless auto_pad is NOTSET, as many as it asks for, written to `room`; 0 along
+ * axes whose size is not known. Source: ONNX, AveragePool, auto_pad. */
+xcvm_ints xcvm_window_pads(int auto_pad, const xcvm_value *x, const xcvm_window_attributes *a,
+                           int64_t room[2 * XCVM_MAX_RANK]);
+/* Those of a transposed convolution, which depend on output_shape besides; what y is larger than x makes it is a pad
+ * below 0 at the end. Source: ONNX, ConvTranspose, output_shape. */
+xcvm_ints xcvm_transposed_pads(const xcvm_ConvTranspose_args *a, int64_t room[2 * XCVM_MAX_RANK]);
+
 /* For shape rules: checks that there are as many attributes as `axes` need. */
 xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a);
 /* Output size along one axis, XCVM_ANY_DIM if it is not known. With `ceil`, a last window may reach over the padding's

@@ -11,9 +11,10 @@
 typedef struct decoder {
     const uint8_t *bytes;
     xcvm_wire_layout layout;
-    xcvm_arena *arena;  /* of the image */
-    xcvm_arena scratch; /* of the messages */
-    bool out_of_memory; /* protobuf-c only says that it failed */
+    xcvm_arena *arena;      /* of the image */
+    xcvm_arena scratch;     /* of the messages */
+    bool out_of_memory;     /* protobuf-c only says that it failed */
+    uint64_t constants_end; /* of those before */
     xcvm_image *image;
     xcvm_error *error;
 } decoder;
@@ -30,8 +31,55 @@ static void *take(xcvm_arena *arena, size_t count, size_t size)
 
 static xcvm_status copy_string(decoder *d, const char *string, const char **copy)
 {
+    if (string[0] == '\0') {
+        *copy = "";
+        return XCVM_OK;
+    }
     *copy = xcvm_arena_string(d->arena, string, strlen(string));
     XCVM_CHECK(d->error, *copy != NULL, OUT_OF_MEMORY, "no memory for the program");
+    return XCVM_OK;
+}
+
+/* ---- The program's messages, unpacked one after the other ---- */
+
+typedef xcvm_status (*message_decoder)(decoder *d, const ProtobufCMessage *message, size_t index);
+
+static void *scratch_allocate(void *user, size_t bytes)
+{
+    decoder *d = user;
+    void *memory = xcvm_arena_allocate(&d->scratch, bytes);
+    if (memory == NULL)
+        d->out_of_memory = true;
+    return memory;
+}
+
+/* The whole scratch arena is released at once. */
+static void scratch_release(void *user, void *memory)
+{
+    (void)user;
+    (void)memory;
+}
+
+/* In the order that they stand in. */
+static xcvm_status decode_messages(decoder *d, uint32_t number, message_decoder decode)
+{
+    enum { SCRATCH = 64 << 10 }; /* that messages may take together */
+    ProtobufCAllocator scratch = {scratch_allocate, scratch_release, d};
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field(&xcvm__xcprogram__descriptor, number);
+    const uint8_t *at = d->bytes, *end = d->bytes + d->layout.message_bytes;
+    xcvm_wire_entry e;
+    for (size_t index = 0; xcvm_wire_next(&at, end, &e);) {
+        if (e.number != number)
+            continue;
+        const ProtobufCMessage *message =
+            protobuf_c_message_unpack(field->descriptor, &scratch, (size_t)e.value, e.bytes);
+        XCVM_CHECK(d->error, message != NULL || !d->out_of_memory, OUT_OF_MEMORY, "no memory for the program");
+        XCVM_CHECK(d->error, message != NULL, INVALID_PROGRAM, "the program's messages are broken");
+        XCVM_TRY(decode(d, message, index++));
+        if (d->scratch.used > SCRATCH)
+            xcvm_arena_release(&d->scratch);
+    }
     return XCVM_OK;
 }
 
@@ -44,7 +92,18 @@ static xcvm_status copy_text(decoder *d, const ProtobufCBinaryData *bytes, xcvm_
 
 /* ---- Types, parameters, constants ---- */
 
-static bool is_dtype(uint32_t number) { return xcvm_dtype_bits((xcvm_dtype)number) != 0; }
+/* 0 is none. */
+static xcvm_status decode_dtype(decoder *d, uint32_t number, xcvm_dtype *dtype)
+{
+    /* Of the range that belongs to ONNX, which has given that number to nothing yet. */
+    enum { FORMER_F24 = 28 };
+    XCVM_CHECK(d->error, number != FORMER_F24, UNSUPPORTED,
+               "element type %u was f24 in programs of earlier versions; compile the model again", number);
+    XCVM_CHECK(d->error, number == 0 || xcvm_dtype_bits((xcvm_dtype)number) != 0, INVALID_PROGRAM,
+               "%u is no element type", number);
+    *dtype = (xcvm_dtype)number;
+    return XCVM_OK;
+}
 
 static xcvm_status decode_type(decoder *d, const Xcvm__XCType *message, xcvm_type *type)
 {
@@ -52,10 +111,8 @@ static xcvm_status decode_type(decoder *d, const Xcvm__XCType *message, xcvm_typ
     if (message == NULL)
         return XCVM_OK;
     XCVM_CHECK(d->error, message->kind <= XCVM_KIND_OPAQUE, INVALID_PROGRAM, "%u is no kind of value", message->kind);
-    XCVM_CHECK(d->error, message->dtype == 0 || is_dtype(message->dtype), INVALID_PROGRAM, "%u is no element type",
-               message->dtype);
+    XCVM_TRY(decode_dtype(d, message->dtype, &type->dtype));
     type->kind = (xcvm_kind)message->kind;
-    type->dtype = (xcvm_dtype)message->dtype;
     bool typed = type->kind != XCVM_KIND_NULL && type->kind != XCVM_KIND_OPAQUE;
     XCVM_CHECK(d->error, typed || (type->dtype == XCVM_NO_DTYPE && !message->has_shape), INVALID_PROGRAM,
                "a type that is no tensor's has an element type or a shape");
@@ -79,19 +136,25 @@ static xcvm_status decode_type(decoder *d, const Xcvm__XCType *message, xcvm_typ
     return XCVM_OK;
 }
 
-static xcvm_status decode_parameters(decoder *d, const char *what, Xcvm__XCParameter *const *messages, size_t count,
-                                     xcvm_parameter **parameters)
+static xcvm_status decode_parameter(decoder *d, const char *what, const ProtobufCMessage *message, size_t index,
+                                    xcvm_parameter *parameter)
 {
-    TAKE(d, *parameters, count);
-    for (size_t i = 0; i < count; i++) {
-        XCVM_TRY(copy_string(d, messages[i]->name, &(*parameters)[i].name));
-        xcvm_status status = decode_type(d, messages[i]->type, &(*parameters)[i].type);
-        if (status != XCVM_OK) {
-            xcvm_error_prefix(d->error, "%s %zu (%s)", what, i, messages[i]->name);
-            return status;
-        }
-    }
-    return XCVM_OK;
+    const Xcvm__XCParameter *from = (const Xcvm__XCParameter *)message;
+    XCVM_TRY(copy_string(d, from->name, &parameter->name));
+    xcvm_status status = decode_type(d, from->type, &parameter->type);
+    if (status != XCVM_OK)
+        xcvm_error_prefix(d->error, "%s %zu (%s)", what, index, from->name);
+    return status;
+}
+
+static xcvm_status decode_input(decoder *d, const ProtobufCMessage *message, size_t index)
+{
+    return decode_parameter(d, "input", message, index, &d->image->inputs[index]);
+}
+
+static xcvm_status decode_output(decoder *d, const ProtobufCMessage *message, size_t index)
+{
+    return decode_parameter(d, "output", message, index, &d->image->outputs[index]);
 }
 
 /* Spans, then the characters in their order and without gaps. */
@@ -124,8 +187,7 @@ static xcvm_status check_elements(decoder *d, const xcvm_value *tensor, size_t c
     return XCVM_OK;
 }
 
-/* `end` is where the constant before ends, and becomes where this one does. */
-static xcvm_status decode_constant(decoder *d, const Xcvm__XCConstant *message, uint64_t *end, xcvm_constant *constant)
+static xcvm_status take_constant(decoder *d, const Xcvm__XCConstant *message, xcvm_constant *constant)
 {
     char text[200];
     xcvm_type type;
@@ -141,14 +203,14 @@ static xcvm_status decode_constant(decoder *d, const Xcvm__XCConstant *message, 
                xcvm_type_describe(&type, text, sizeof text), bytes);
     XCVM_CHECK(d->error, message->offset % XCVM_ALIGNMENT == 0, INVALID_PROGRAM, "its offset %llu is no multiple of %d",
                (unsigned long long)message->offset, XCVM_ALIGNMENT);
-    XCVM_CHECK(d->error, message->offset >= *end, INVALID_PROGRAM, "it begins at %llu, in front of the last one's end",
-               (unsigned long long)message->offset);
+    XCVM_CHECK(d->error, message->offset >= d->constants_end, INVALID_PROGRAM,
+               "it begins at %llu, in front of the last one's end", (unsigned long long)message->offset);
     /* An empty constant may lie behind the data's end, where the next one would. */
     bool inside = message->offset <= d->layout.data_bytes && message->bytes <= d->layout.data_bytes - message->offset;
     XCVM_CHECK(d->error, inside || message->bytes == 0, INVALID_PROGRAM,
                "its bytes %llu + %llu are not inside the data, which has %zu", (unsigned long long)message->offset,
                (unsigned long long)message->bytes, d->layout.data_bytes);
-    *end = message->offset + message->bytes;
+    d->constants_end = message->offset + message->bytes;
     constant->offset = message->offset;
     constant->value.home = XCVM_HOME_CONSTANT;
     xcvm_value_set_tensor(&constant->value, type.dtype, type.rank, type.dims);
@@ -157,19 +219,13 @@ static xcvm_status decode_constant(decoder *d, const Xcvm__XCConstant *message, 
     return check_elements(d, &constant->value, count);
 }
 
-static xcvm_status decode_constants(decoder *d, const Xcvm__XCProgram *message)
+static xcvm_status decode_constant(decoder *d, const ProtobufCMessage *message, size_t index)
 {
-    uint64_t end = 0;
-    TAKE(d, d->image->constants, message->n_constants);
-    for (size_t i = 0; i < message->n_constants; i++) {
-        xcvm_status status = decode_constant(d, message->constants[i], &end, &d->image->constants[i]);
-        if (status != XCVM_OK) {
-            xcvm_error_prefix(d->error, "constant %zu (%s)", i, message->constants[i]->name);
-            return status;
-        }
-    }
-    d->image->constant_count = message->n_constants;
-    return XCVM_OK;
+    const Xcvm__XCConstant *from = (const Xcvm__XCConstant *)message;
+    xcvm_status status = take_constant(d, from, &d->image->constants[index]);
+    if (status != XCVM_OK)
+        xcvm_error_prefix(d->error, "constant %zu (%s)", index, from->name);
+    return status;
 }
 
 /* ---- Instructions ---- */
@@ -249,9 +305,7 @@ static xcvm_status decode_attribute(decoder *d, const xcvm_field *f, const Xcvm_
     case XCVM_FIELD_TEXTS:
         return decode_texts(d, message->texts, XCVM_FIELD(xcvm_texts, f, args));
     case XCVM_FIELD_DTYPE:
-        XCVM_CHECK(d->error, message->dtype == 0 || is_dtype(message->dtype), INVALID_PROGRAM, "%u is no element type",
-                   message->dtype);
-        *XCVM_FIELD(xcvm_dtype, f, args) = (xcvm_dtype)message->dtype;
+        XCVM_TRY(decode_dtype(d, message->dtype, XCVM_FIELD(xcvm_dtype, f, args)));
         return XCVM_OK;
     case XCVM_FIELD_CHOICE: {
         int index = xcvm_choice_index(f, message->choice, strlen(message->choice));
@@ -390,7 +444,7 @@ static xcvm_status decode_debug(decoder *d, const Xcvm__XCDebug *message, xcvm_i
     return XCVM_OK;
 }
 
-static xcvm_status decode_instruction(decoder *d, const Xcvm__XCInstruction *message, xcvm_instruction *instruction)
+static xcvm_status take_instruction(decoder *d, const Xcvm__XCInstruction *message, xcvm_instruction *instruction)
 {
     const xcvm_row *row = instruction->row;
     instruction->args = xcvm_args_create(d->arena, row);
@@ -401,95 +455,92 @@ static xcvm_status decode_instruction(decoder *d, const Xcvm__XCInstruction *mes
     return decode_debug(d, message->debug, instruction);
 }
 
-static xcvm_status decode_instructions(decoder *d, const Xcvm__XCProgram *message)
+static xcvm_status decode_instruction(decoder *d, const ProtobufCMessage *message, size_t index)
 {
-    size_t count = message->n_instructions;
-    XCVM_CHECK(d->error, count <= INT32_MAX, INVALID_PROGRAM, "there are too many instructions");
-    TAKE(d, d->image->instructions, count);
-    for (size_t i = 0; i < count; i++) {
-        const Xcvm__XCInstruction *from = message->instructions[i];
-        xcvm_instruction *to = &d->image->instructions[i];
-        to->row = xcvm_row_of(from->op);
-        XCVM_CHECK(d->error, to->row != NULL, INVALID_PROGRAM,
-                   "instruction %zu: there is no instruction of number %d; the program may be made for a newer library",
-                   i, (int)from->op);
-        xcvm_status status = decode_instruction(d, from, to);
-        if (status != XCVM_OK) {
-            xcvm_error_prefix(d->error, "instruction %zu (%s)", i, to->row->name);
-            if (d->error != NULL) {
-                d->error->pc = (int32_t)i;
-                strncpy(d->error->instruction, to->row->name, sizeof d->error->instruction - 1);
-            }
-            return status;
+    const Xcvm__XCInstruction *from = (const Xcvm__XCInstruction *)message;
+    xcvm_instruction *to = &d->image->instructions[index];
+    to->row = xcvm_row_of(from->op);
+    XCVM_CHECK(d->error, to->row != NULL, INVALID_PROGRAM,
+               "instruction %zu: there is no instruction of number %d; the program may be made for a newer library",
+               index, (int)from->op);
+    xcvm_status status = take_instruction(d, from, to);
+    if (status != XCVM_OK) {
+        xcvm_error_prefix(d->error, "instruction %zu (%s)", index, to->row->name);
+        if (d->error != NULL) {
+            d->error->pc = (int32_t)index;
+            strncpy(d->error->instruction, to->row->name, sizeof d->error->instruction - 1);
         }
     }
-    d->image->instruction_count = count;
-    return XCVM_OK;
+    return status;
 }
 
 /* ---- The rest ---- */
 
-static xcvm_status decode_libraries(decoder *d, const Xcvm__XCProgram *message)
+static xcvm_status decode_library(decoder *d, const ProtobufCMessage *message, size_t index)
 {
-    TAKE(d, d->image->libraries, message->n_libraries);
-    for (size_t i = 0; i < message->n_libraries; i++) {
-        const Xcvm__XCLibrary *from = message->libraries[i];
-        xcvm_library *to = &d->image->libraries[i];
-        XCVM_CHECK(d->error, from->hash.len == sizeof to->hash, INVALID_PROGRAM,
-                   "library %zu (%.100s): its hash has %zu bytes, not %zu", i, from->file, from->hash.len,
-                   sizeof to->hash);
-        memcpy(to->hash, from->hash.data, sizeof to->hash);
-        to->abi = from->abi;
-        XCVM_TRY(copy_string(d, from->file, &to->file));
-        XCVM_TRY(copy_string(d, from->isa, &to->isa));
-    }
-    d->image->library_count = message->n_libraries;
-    return XCVM_OK;
+    const Xcvm__XCLibrary *from = (const Xcvm__XCLibrary *)message;
+    xcvm_library *to = &d->image->libraries[index];
+    XCVM_CHECK(d->error, from->hash.len == sizeof to->hash, INVALID_PROGRAM,
+               "library %zu (%.100s): its hash has %zu bytes, not %zu", index, from->file, from->hash.len,
+               sizeof to->hash);
+    memcpy(to->hash, from->hash.data, sizeof to->hash);
+    to->abi = from->abi;
+    XCVM_TRY(copy_string(d, from->file, &to->file));
+    return copy_string(d, from->isa, &to->isa);
 }
 
-static xcvm_status decode_metadata(decoder *d, const Xcvm__XCProgram *message)
+static xcvm_status decode_metadata(decoder *d, const ProtobufCMessage *message, size_t index)
 {
-    TAKE(d, d->image->metadata, message->n_metadata);
-    for (size_t i = 0; i < message->n_metadata; i++) {
-        XCVM_TRY(copy_string(d, message->metadata[i]->key, &d->image->metadata[i].key));
-        XCVM_TRY(copy_string(d, message->metadata[i]->value, &d->image->metadata[i].value));
-    }
-    d->image->metadata_count = message->n_metadata;
-    return XCVM_OK;
+    const Xcvm__XCMetadata *from = (const Xcvm__XCMetadata *)message;
+    XCVM_TRY(copy_string(d, from->key, &d->image->metadata[index].key));
+    return copy_string(d, from->value, &d->image->metadata[index].value);
 }
 
-static xcvm_status decode_program(decoder *d, const Xcvm__XCProgram *message)
+/* The fields that are no messages. */
+static xcvm_status decode_scalars(decoder *d)
 {
     xcvm_image *image = d->image;
-    image->format = message->format;
-    image->arena_bytes = message->arena_bytes;
+    const uint8_t *at = d->bytes, *end = d->bytes + d->layout.message_bytes;
+    xcvm_wire_entry e;
+    image->producer = "";
+    while (xcvm_wire_next(&at, end, &e)) {
+        if (e.number == XCVM_WIRE_ARENA_BYTES)
+            image->arena_bytes = e.value;
+        if (e.number == XCVM_WIRE_PRODUCER)
+            image->producer = xcvm_arena_string(d->arena, (const char *)e.bytes, (size_t)e.value);
+    }
+    XCVM_CHECK(d->error, image->producer != NULL, OUT_OF_MEMORY, "no memory for the program");
+    image->format = (uint32_t)d->layout.format;
     image->data_offset = d->layout.data_offset;
     image->data_bytes = d->layout.data_bytes;
-    XCVM_TRY(copy_string(d, message->producer, &image->producer));
-    XCVM_TRY(decode_parameters(d, "input", message->inputs, message->n_inputs, &image->inputs));
-    image->input_count = message->n_inputs;
-    XCVM_TRY(decode_parameters(d, "output", message->outputs, message->n_outputs, &image->outputs));
-    image->output_count = message->n_outputs;
-    XCVM_TRY(decode_constants(d, message));
-    XCVM_TRY(decode_libraries(d, message));
-    XCVM_TRY(decode_metadata(d, message));
-    return decode_instructions(d, message);
+    return XCVM_OK;
 }
 
-static void *scratch_allocate(void *user, size_t bytes)
+static xcvm_status decode_program(decoder *d)
 {
-    decoder *d = user;
-    void *memory = xcvm_arena_allocate(&d->scratch, bytes);
-    if (memory == NULL)
-        d->out_of_memory = true;
-    return memory;
-}
-
-/* The whole scratch arena is released at once. */
-static void scratch_release(void *user, void *memory)
-{
-    (void)user;
-    (void)memory;
+    xcvm_image *image = d->image;
+    const size_t *counts = d->layout.counts;
+    XCVM_CHECK(d->error, counts[XCVM_WIRE_INSTRUCTIONS] <= INT32_MAX, INVALID_PROGRAM,
+               "there are too many instructions");
+    XCVM_TRY(decode_scalars(d));
+    image->input_count = counts[XCVM_WIRE_INPUTS];
+    TAKE(d, image->inputs, image->input_count);
+    XCVM_TRY(decode_messages(d, XCVM_WIRE_INPUTS, decode_input));
+    image->output_count = counts[XCVM_WIRE_OUTPUTS];
+    TAKE(d, image->outputs, image->output_count);
+    XCVM_TRY(decode_messages(d, XCVM_WIRE_OUTPUTS, decode_output));
+    image->constant_count = counts[XCVM_WIRE_CONSTANTS];
+    TAKE(d, image->constants, image->constant_count);
+    XCVM_TRY(decode_messages(d, XCVM_WIRE_CONSTANTS, decode_constant));
+    image->library_count = counts[XCVM_WIRE_LIBRARIES];
+    TAKE(d, image->libraries, image->library_count);
+    XCVM_TRY(decode_messages(d, XCVM_WIRE_LIBRARIES, decode_library));
+    image->metadata_count = counts[XCVM_WIRE_METADATA];
+    TAKE(d, image->metadata, image->metadata_count);
+    XCVM_TRY(decode_messages(d, XCVM_WIRE_METADATA, decode_metadata));
+    image->instruction_count = counts[XCVM_WIRE_INSTRUCTIONS];
+    TAKE(d, image->instructions, image->instruction_count);
+    return decode_messages(d, XCVM_WIRE_INSTRUCTIONS, decode_instruction);
 }
 
 xcvm_status xcvm_image_decode(const void *bytes, size_t count, const xcvm_allocator *allocator, xcvm_arena *arena,
@@ -500,12 +551,7 @@ xcvm_status xcvm_image_decode(const void *bytes, size_t count, const xcvm_alloca
     decoder d = {
         .bytes = bytes, .arena = arena, .scratch = {.allocator = allocator}, .image = &decoded, .error = error};
     XCVM_TRY(xcvm_wire_check(bytes, count, &d.layout, error));
-    ProtobufCAllocator scratch = {scratch_allocate, scratch_release, &d};
-    Xcvm__XCProgram *message = xcvm__xcprogram__unpack(&scratch, d.layout.message_bytes, bytes);
-    xcvm_status status = message != NULL ? decode_program(&d, message)
-                         : d.out_of_memory
-                             ? xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the program")
-                             : xcvm_error_set(error, XCVM_INVALID_PROGRAM, "the program's messages are broken");
+    const xcvm_status status = decode_program(&d);
     xcvm_arena_release(&d.scratch);
     if (status == XCVM_OK)
         *image = decoded;

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-enum { FIELD_FORMAT = 1, FIELD_FILE_BYTES = 10, FIELD_PADDING = 14, FIELD_DATA = 15 };
 /* Program, instruction, value, operands, value: a list of operands has no lists in it. */
 enum { DEEPEST = 4 };
 
@@ -21,13 +20,6 @@ size_t xcvm_varint_put(uint8_t *to, uint64_t value)
 typedef struct cursor {
     const uint8_t *at, *end;
 } cursor;
-
-typedef struct entry {
-    uint32_t number;
-    uint32_t type; /* wire type */
-    uint64_t value;
-    const uint8_t *bytes; /* LENGTH_PREFIXED: `value` bytes */
-} entry;
 
 static bool read_varint(cursor *c, uint64_t *value)
 {
@@ -55,7 +47,7 @@ static bool read_fixed(cursor *c, size_t size, uint64_t *value)
     return true;
 }
 
-static bool read_entry(cursor *c, entry *e)
+static bool read_entry(cursor *c, xcvm_wire_entry *e)
 {
     uint64_t tag;
     if (!read_varint(c, &tag) || tag > UINT32_MAX || tag >> 3 == 0)
@@ -81,6 +73,15 @@ static bool read_entry(cursor *c, entry *e)
     }
 }
 
+bool xcvm_wire_next(const uint8_t **at, const uint8_t *end, xcvm_wire_entry *entry)
+{
+    cursor c = {*at, end};
+    if (c.at >= c.end || !read_entry(&c, entry))
+        return false;
+    *at = c.at;
+    return true;
+}
+
 static uint32_t wire_type_of(ProtobufCType type)
 {
     switch (type) {
@@ -103,7 +104,7 @@ static bool fits(ProtobufCType type, uint64_t value)
                                                                           : true;
 }
 
-static xcvm_status check_packed(const ProtobufCFieldDescriptor *field, const entry *e, xcvm_error *error)
+static xcvm_status check_packed(const ProtobufCFieldDescriptor *field, const xcvm_wire_entry *e, xcvm_error *error)
 {
     cursor c = {e->bytes, e->bytes + e->value};
     while (c.at < c.end) {
@@ -118,7 +119,8 @@ static xcvm_status check_packed(const ProtobufCFieldDescriptor *field, const ent
 
 static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, cursor c, int depth, xcvm_error *error);
 
-static xcvm_status check_field(const ProtobufCFieldDescriptor *field, const entry *e, int depth, xcvm_error *error)
+static xcvm_status check_field(const ProtobufCFieldDescriptor *field, const xcvm_wire_entry *e, int depth,
+                               xcvm_error *error)
 {
     bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
     uint32_t expected = wire_type_of(field->type);
@@ -143,7 +145,7 @@ static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, curso
     uint32_t indices[32]; /* of repeated fields, to say which entry is broken */
     memset(indices, 0, sizeof indices);
     while (c.at < c.end) {
-        entry e;
+        xcvm_wire_entry e;
         XCVM_CHECK(error, read_entry(&c, &e), INVALID_PROGRAM, "%s is cut off or broken", schema->short_name);
         const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(schema, e.number);
         XCVM_CHECK(error, field != NULL && e.number < 32, INVALID_PROGRAM, "%s has no field number %u",
@@ -175,34 +177,39 @@ xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *l
     uint64_t file_bytes = 0;
     while (c.at < c.end) {
         size_t offset = (size_t)(c.at - start);
-        entry e;
+        xcvm_wire_entry e;
         XCVM_CHECK(error, read_entry(&c, &e), INVALID_PROGRAM,
                    "the program is cut off or broken: no field can be read at byte %zu of %zu", offset, count);
         XCVM_CHECK(error, !data, INVALID_PROGRAM, "something follows the data, which must be the last field");
-        if (e.number == FIELD_FORMAT && e.type == PROTOBUF_C_WIRE_TYPE_VARINT) {
+        if (e.number == XCVM_WIRE_FORMAT && e.type == PROTOBUF_C_WIRE_TYPE_VARINT) {
             layout->format = e.value;
             /* What a newer format looks like cannot be known, so this comes before everything else. */
             XCVM_CHECK(error, e.value <= XCVM_FORMAT, UNSUPPORTED,
                        "program format %llu is newer than this library's %d (if this is an XCVM program at all)",
                        (unsigned long long)e.value, XCVM_FORMAT);
         }
-        if (e.number == FIELD_FILE_BYTES && e.type == PROTOBUF_C_WIRE_TYPE_64BIT) {
+        if (e.number == XCVM_WIRE_FILE_BYTES && e.type == PROTOBUF_C_WIRE_TYPE_64BIT) {
             file_bytes = e.value;
             XCVM_CHECK(error, e.value == count, INVALID_PROGRAM,
                        "the program has %zu bytes, but was written with %llu%s", count, (unsigned long long)e.value,
                        count < e.value ? ": it is cut off" : "");
         }
-        if (e.number != FIELD_PADDING && e.number != FIELD_DATA) {
+        if (e.number != XCVM_WIRE_PADDING && e.number != XCVM_WIRE_DATA) {
             XCVM_CHECK(error, !padding, INVALID_PROGRAM, "the padding is not right in front of the data");
+            const bool counted = e.type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED && e.number >= XCVM_WIRE_INPUTS &&
+                                 e.number <= XCVM_WIRE_METADATA;
+            XCVM_CHECK(error, !counted || e.value != 0 || e.number > XCVM_WIRE_CONSTANTS, INVALID_PROGRAM,
+                       "an input, output, instruction or constant at byte %zu is empty", offset);
+            layout->counts[counted ? e.number : 0]++;
             continue;
         }
         XCVM_CHECK(error, e.type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, INVALID_PROGRAM, "%s has wire type %u",
-                   e.number == FIELD_DATA ? "data" : "padding", e.type);
-        XCVM_CHECK(error, !(padding && e.number == FIELD_PADDING), INVALID_PROGRAM, "there are two paddings");
+                   e.number == XCVM_WIRE_DATA ? "data" : "padding", e.type);
+        XCVM_CHECK(error, !(padding && e.number == XCVM_WIRE_PADDING), INVALID_PROGRAM, "there are two paddings");
         if (!padding)
             layout->message_bytes = offset;
         padding = true;
-        if (e.number == FIELD_DATA) {
+        if (e.number == XCVM_WIRE_DATA) {
             data = true;
             layout->data_offset = (size_t)(e.bytes - start);
             layout->data_bytes = (size_t)e.value;

@@ -9,16 +9,44 @@ enum { XCVM_VARINT_SIZE = 10 };
 /* Writes a varint of up to XCVM_VARINT_SIZE bytes; returns how many. */
 size_t xcvm_varint_put(uint8_t *to, uint64_t value);
 
+/* Numbers of the fields of XCProgram. */
+enum {
+    XCVM_WIRE_FORMAT = 1,
+    XCVM_WIRE_PRODUCER = 2,
+    XCVM_WIRE_INPUTS = 3,
+    XCVM_WIRE_OUTPUTS = 4,
+    XCVM_WIRE_INSTRUCTIONS = 5,
+    XCVM_WIRE_CONSTANTS = 6,
+    XCVM_WIRE_LIBRARIES = 7,
+    XCVM_WIRE_METADATA = 8,
+    XCVM_WIRE_ARENA_BYTES = 9,
+    XCVM_WIRE_FILE_BYTES = 10,
+    XCVM_WIRE_PADDING = 14,
+    XCVM_WIRE_DATA = 15,
+    XCVM_WIRE_FIELDS = 16
+};
+
+typedef struct xcvm_wire_entry {
+    uint32_t number;
+    uint32_t type; /* wire type */
+    uint64_t value;
+    const uint8_t *bytes; /* LENGTH_PREFIXED: `value` bytes */
+} xcvm_wire_entry;
+
+/* Reads what stands at *at, and moves it on; false at `end`, or where that is broken. */
+bool xcvm_wire_next(const uint8_t **at, const uint8_t *end, xcvm_wire_entry *entry);
+
 typedef struct xcvm_wire_layout {
     uint64_t format;
     size_t message_bytes; /* everything in front of padding and data */
     size_t data_offset;   /* of the contents of the last field; `count` if there is none */
     size_t data_bytes;
+    size_t counts[XCVM_WIRE_FIELDS]; /* of the program's messages, by field */
 } xcvm_wire_layout;
 
 /* Finds the parts of a program and checks that the message in front of the data has fields of the schema alone, of
- * their types, each once unless it is repeated, in messages no deeper than the schema needs, with strings without NUL.
- */
+ * their types, each once unless it is repeated, in messages no deeper than the schema needs, with strings without NUL;
+ * and that no input, output, instruction or constant takes no bytes, so that memory for them is in proportion. */
 xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *layout, xcvm_error *error);
 
 #endif

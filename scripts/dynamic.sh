@@ -11,7 +11,7 @@ fi
 if [ ! "$models/complete" -nt bench/make_models.py ]; then
     rm -rf "$models"
     /usr/bin/python3 bench/make_models.py "$models" mlp_dynamic resnet18_dynamic resnet18_sizes_dynamic \
-        transformer_small_dynamic transformer_batch_dynamic 2>"$build/dynamic-models.log" ||
+        transformer_small_dynamic transformer_batch_dynamic conv_chain_dynamic detector_dynamic 2>"$build/dynamic-models.log" ||
         { cat "$build/dynamic-models.log"; exit 1; }
     touch "$models/complete"
 fi

@@ -2,7 +2,7 @@
 
 #include "base/status.h"
 #include "ops/shape.h"
-#include "proto/image.h"
+#include "tests/case_literals.h"
 #include "tests/case_text.h"
 #include "tests/support.h"
 
@@ -282,10 +282,13 @@ static xcvm_status same(void *user, size_t input_count, const xcvm_value *const 
                         xcvm_value **outputs, xcvm_error *error)
 {
     (void)user;
-    (void)error;
-    for (size_t i = 0; i < output_count && i < input_count; i++)
-        outputs[i] = xcvm_value_retain((xcvm_value *)(uintptr_t)inputs[i]);
-    return XCVM_OK;
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < output_count && i < input_count && status == XCVM_OK; i++)
+        if (i == 0)
+            outputs[i] = (xcvm_value *)(uintptr_t)inputs[i];
+        else
+            status = xcvm_value_retain(inputs[i], &outputs[i], error);
+    return status;
 }
 
 static xcvm_status fails(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
@@ -314,15 +317,24 @@ static xcvm_session_options options_of(case_run *run, int threads)
                                   .function_count = HOST_FUNCTIONS};
 }
 
+/* `literals` is NULL, or what the constants are that became inputs. */
+static bool bind_literals(case_run *run, const case_literals *literals, xcvm_session *session)
+{
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; literals != NULL && status == XCVM_OK && i < literals->count; i++)
+        (void)case_literals_bind(literals, session, i, CASE_AS_IT_IS, &status, &run->error);
+    return status == XCVM_OK || refuse(run, "literal");
+}
+
 /* The first run of a session plans, the second one uses the plan. */
-static bool run_session(case_run *run, const xcvm_program *program, int threads)
+static bool run_session(case_run *run, const xcvm_program *program, const case_literals *literals, int threads)
 {
     xcvm_session_options options = options_of(run, threads);
     xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = UINT64_C(20000000000)};
     xcvm_session *session;
     if (xcvm_session_create(program, &options, &session, &run->error) != XCVM_OK)
         return refuse(run, "session");
-    bool good = bind_inputs(run, program, session);
+    bool good = bind_inputs(run, program, session) && bind_literals(run, literals, session);
     for (int i = 0; good && !run->refused && i < 2; i++) {
         run->printed_length = 0;
         if (xcvm_session_run(session, &limits, &run->error) != XCVM_OK) {
@@ -390,7 +402,7 @@ static bool run_lesser(case_run *run, const test_bytes *file)
         xcvm_program *program;
         if (xcvm_program_load(file->at, file->length, &options, &program, &run->error) != XCVM_OK)
             return run->error.status == XCVM_UNSUPPORTED || fail(run, "load for %s: %s", names[i], run->error.message);
-        good = run_session(run, program, 1);
+        good = run_session(run, program, NULL, 1);
         if (!good)
             snprintf(run->why + strlen(run->why), sizeof run->why - strlen(run->why), ", by kernels for %s", names[i]);
         xcvm_program_destroy(program);
@@ -404,11 +416,85 @@ static bool run_program(case_run *run, const test_bytes *file)
     xcvm_program *program;
     if (xcvm_program_load(file->at, file->length, &options, &program, &run->error) != XCVM_OK)
         return refuse(run, "load");
-    bool good = run_session(run, program, 1);
+    bool good = run_session(run, program, NULL, 1);
     if (good && !run->refused)
-        good = run_session(run, program, 2);
+        good = run_session(run, program, NULL, 2);
     xcvm_program_destroy(program);
     return good && (run->refused || (run_lesser(run, file) && fail_allocations(run, file)));
+}
+
+/* ---- Literals as inputs ---- */
+
+/* What is expected of the case is expected of this. */
+static bool run_as_inputs(case_run *run, const case_literals *literals)
+{
+    xcvm_load_options options = {.size = sizeof options};
+    xcvm_program *program;
+    if (xcvm_program_load(literals->file.at, literals->file.length, &options, &program, &run->error) != XCVM_OK)
+        return refuse(run, "load with inputs");
+    run->refused = false;
+    const bool good = run_session(run, program, literals, 1);
+    if (!good)
+        snprintf(run->why + strlen(run->why), sizeof run->why - strlen(run->why), ", with inputs for literals");
+    xcvm_program_destroy(program);
+    return good;
+}
+
+/* One literal is another one. Whatever comes of that, it is no defect of the machine. */
+static bool run_variant(case_run *run, const case_literals *literals, const xcvm_program *program, size_t index,
+                        case_variant variant)
+{
+    case_run other = {.c = run->c};
+    xcvm_session_options options = options_of(&other, 1);
+    xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = UINT64_C(20000000000)};
+    xcvm_session *session;
+    xcvm_error error;
+    options.memory_limit = (size_t)256 << 20;
+    if (xcvm_session_create(program, &options, &session, &error) != XCVM_OK)
+        return fail(run, "session of a variant: %s", error.message);
+    xcvm_status status = XCVM_OK;
+    bool there = true;
+    (void)bind_inputs(&other, program, session);
+    for (size_t i = 0; there && status == XCVM_OK && i < literals->count; i++)
+        there = case_literals_bind(literals, session, i, i == index ? variant : CASE_AS_IT_IS, &status, &error);
+    if (there && status == XCVM_OK)
+        status = xcvm_session_run(session, &limits, &error);
+    xcvm_session_destroy(session);
+    free(other.printed);
+    return status != XCVM_INTERNAL ||
+           fail(run, "literal %zu in variant %d: %.300s", index, (int)variant, error.message);
+}
+
+static bool run_variants(case_run *run, const case_literals *literals)
+{
+    xcvm_load_options options = {.size = sizeof options};
+    xcvm_program *program;
+    xcvm_error error;
+    bool good = true;
+    if (xcvm_program_load(literals->file.at, literals->file.length, &options, &program, &error) != XCVM_OK)
+        return true;
+    for (size_t i = 0; good && i < literals->count; i++)
+        for (int variant = CASE_EMPTY; good && variant <= CASE_TWICE; variant++)
+            good = run_variant(run, literals, program, i, (case_variant)variant);
+    xcvm_program_destroy(program);
+    return good;
+}
+
+static bool run_literals(case_run *run, const test_bytes *file)
+{
+    /* Other programs would not be refused for what is wrong with this one. */
+    if (run->left_out || (run->refused && run->error.status == XCVM_INVALID_PROGRAM))
+        return true;
+    case_literals typed, open;
+    xcvm_error error;
+    bool good = case_literals_lift(file, true, &typed, &error) == XCVM_OK;
+    if (case_literals_lift(file, false, &open, &error) != XCVM_OK || !good)
+        good = run->refused || fail(run, "with inputs for literals: %s", error.message);
+    else if (typed.count != 0)
+        good = run_as_inputs(run, &typed) && run_variants(run, &open);
+    case_literals_free(&typed);
+    case_literals_free(&open);
+    return good;
 }
 
 /* Every case is one for the text assembly as well: dumped and assembled again it is the same file. */
@@ -446,8 +532,8 @@ static void run_case(case_run *run)
     test_bytes file = {0};
     if (xcvm_assemble(run->c->program, run->c->program_length, NULL, test_bytes_sink, &file, &run->error) != XCVM_OK)
         refuse(run, "assembly");
-    else if (check_round_trip(run, &file))
-        run_program(run, &file);
+    else if (check_round_trip(run, &file) && run_program(run, &file))
+        run_literals(run, &file);
     test_bytes_free(&file);
     free(run->printed);
     if (run->why[0] == '\0')

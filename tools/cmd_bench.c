@@ -16,6 +16,7 @@ struct bench_flags {
     struct input_flags input;
     int64_t warmup, iterations;
     double duration;
+    bool warm_session;
 };
 
 static const struct option options[] = {
@@ -25,12 +26,15 @@ static const struct option options[] = {
      "measure so many runs; 0: as many as --duration allows, at least 10"},
     {"duration", 'd', "SECONDS", OPTION_REAL, offsetof(struct bench_flags, duration), 0, 0,
      "how long to measure if --iterations does not say"},
+    {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct bench_flags, warm_session), 0, 0,
+     "warm the session up before its first run, as xcvm_session_warm_up does; first_ms is then that of a warm session"},
 };
 
 static const struct option_group groups[] = {
     {"Measuring", options, COUNT_OF(options), 0},
     OPTION_GROUP("Inputs", input_options, struct bench_flags, input),
     OPTION_GROUP("Running", session_options, struct bench_flags, session),
+    LIMIT_GROUP(struct bench_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct bench_flags, program),
     LOADING_GROUP(struct bench_flags, program),
 };
@@ -50,7 +54,7 @@ struct timings {
 static xcvm_status repeat(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
                           struct progress *progress, xcvm_error *error)
 {
-    xcvm_run_options run = session_run_options(&flags->session);
+    xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
     for (int64_t i = 0; i < flags->warmup; i++)
         TRY(xcvm_session_run(session, &run, error));
     double start = now_seconds(), before = start;
@@ -80,8 +84,13 @@ static xcvm_status measure(const struct bench_flags *flags, xcvm_session *sessio
     return status;
 }
 
-static void print_results(const struct program *program, const xcvm_session *session, double load, double first,
-                          struct timings *timings)
+/* What comes before the measured runs, in seconds. */
+struct beginning {
+    double load, warm_up, first;
+};
+
+static void print_results(const struct program *program, const xcvm_session *session, const struct bench_flags *flags,
+                          const struct beginning *beginning, struct timings *timings)
 {
     struct table table = {0};
     xcvm_memory_info memory = {.size = sizeof memory};
@@ -92,8 +101,10 @@ static void print_results(const struct program *program, const xcvm_session *ses
     xcvm_session_memory(session, &memory);
     if (program->kind == FILE_MODEL)
         measure_row(&table, "compile", program->compile_seconds);
-    measure_row(&table, "load", load);
-    measure_row(&table, "first run", first);
+    measure_row(&table, "load", beginning->load);
+    if (flags->warm_session)
+        measure_row(&table, "warm-up", beginning->warm_up);
+    measure_row(&table, flags->warm_session ? "first run, warm" : "first run", beginning->first);
     measure_row(&table, "mean", sum / (double)timings->count);
     measure_row(&table, "min", timings->seconds[0]);
     static const struct {
@@ -109,7 +120,7 @@ static void print_results(const struct program *program, const xcvm_session *ses
            (double)memory.reserved_bytes / 1e6);
     printf("xcvm threads=%d median_ms=%.4f min_ms=%.4f load_ms=%.4f first_ms=%.4f peak_rss_mb=%.1f\n",
            xcvm_session_threads(session), percentile(timings->seconds, timings->count, 0.5) * 1e3,
-           timings->seconds[0] * 1e3, load * 1e3, first * 1e3, peak_rss_megabytes());
+           timings->seconds[0] * 1e3, beginning->load * 1e3, beginning->first * 1e3, peak_rss_megabytes());
 }
 
 static int run(const void *own, const struct arguments *arguments)
@@ -123,28 +134,33 @@ static int run(const void *own, const struct arguments *arguments)
     xcvm_value **inputs = NULL;
     struct timings timings = {0};
     xcvm_error error = {.pc = -1};
-    double load = 0, first = 0;
+    struct beginning beginning = {0};
     xcvm_status status = program_open(path, &flags.program, &program, &error);
     if (status == XCVM_OK) {
         double start = now_seconds();
-        status = session_open(&program, &flags.session, &session, &error);
-        load = program.load_seconds + now_seconds() - start;
+        status = session_open(&program, &flags.program.limits, &flags.session, &session, &error);
+        beginning.load = program.load_seconds + now_seconds() - start;
     }
     if (status == XCVM_OK)
         status = inputs_make(&program, &flags.input, flags.session.seed, &inputs, &error);
     if (status == XCVM_OK)
         status = inputs_bind(program.handle, session, inputs, &error);
+    const xcvm_run_options once = session_run_options(&flags.program.limits, &flags.session);
+    if (status == XCVM_OK && flags.warm_session) {
+        double start = now_seconds();
+        status = xcvm_session_warm_up(session, &once, &error);
+        beginning.warm_up = now_seconds() - start;
+    }
     if (status == XCVM_OK) {
-        xcvm_run_options once = session_run_options(&flags.session);
         double start = now_seconds();
         status = xcvm_session_run(session, &once, &error);
-        first = now_seconds() - start;
+        beginning.first = now_seconds() - start;
     }
     if (status == XCVM_OK)
         status = measure(&flags, session, &timings, &error);
     int code = EXIT_OK;
     if (status == XCVM_OK)
-        print_results(&program, session, load, first, &timings);
+        print_results(&program, session, &flags, &beginning, &timings);
     else {
         code = report_error(path, &error);
         inputs_hint(&flags.input, &error);
@@ -173,6 +189,10 @@ const struct command command_bench = {
         "random. "
         "A model is compiled first, which counts neither as loading nor as the first run, but for the peak of memory; "
         "compile it into a file to measure that.\n\n"
+        "Loading includes the creation of a session, which executes nothing. The first run is the session's very "
+        "first, "
+        "which brings in code and constants and infers shapes, unless --warm-session had that done before: then it is "
+        "called warm, and what warming up took has a line of its own.\n\n"
         "The last line is for scripts:\n\n"
         "xcvm threads=1 median_ms=.. min_ms=.. load_ms=.. first_ms=.. peak_rss_mb=..",
     .groups = groups,

@@ -17,6 +17,7 @@ struct check_flags {
 
 static const struct option_group groups[] = {
     MODEL_GROUP(MODEL_OPTIONS, struct check_flags, program),
+    LIMIT_GROUP(struct check_flags, program.limits),
     LOADING_GROUP(struct check_flags, program),
 };
 static const struct check_flags defaults = {.program = PROGRAM_DEFAULTS};
@@ -43,6 +44,7 @@ static int check_model(const char *file, const char *path, const struct program_
                            .optimization = compiler_level(flags->optimization),
                            .plain_layout = strcmp(flags->layout, "plain") == 0,
                            .weights = compiler_weights(flags->weights)};
+    compiler_limits(&flags->limits, &options);
     xcvm_status status = xcc_check_file(file, &options, print_text, stdout, &error);
     dims_release(&dims);
     if (status != XCVM_UNSUPPORTED)

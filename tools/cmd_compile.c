@@ -12,10 +12,11 @@
 #include <string.h>
 
 struct compile_flags {
+    struct limit_flags limits;
     const char *output, *schedule, *layout, *weights, *target, *keep_c, *cc, *dump_after;
     struct text_list dims;
     int64_t optimization;
-    bool tune, fuse, strip, report, list_passes;
+    bool tune, fuse, strip, report, list_passes, flush_subnormals;
 };
 
 static const struct option options[] = {
@@ -29,6 +30,7 @@ static const struct option options[] = {
      "the order of instructions: the one that needs least memory, or the model's"},
     LAYOUT_OPTION(struct compile_flags),
     WEIGHTS_OPTION(struct compile_flags),
+    SUBNORMALS_OPTION(struct compile_flags),
     {"tune", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, tune), 0, 0,
      "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
      "estimates chooses"},
@@ -54,11 +56,14 @@ static const struct option options[] = {
      "print the passes and what they do, and compile nothing"},
 };
 
-static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
+static const struct option_group groups[] = {
+    {"Options", options, COUNT_OF(options), 0},
+    LIMIT_GROUP(struct compile_flags, limits),
+};
 static const struct compile_flags defaults = {.optimization = DEFAULT_OPTIMIZATION,
                                               .schedule = "memory",
                                               .layout = "blocked",
-                                              .weights = "auto",
+                                              .weights = "f32",
                                               .target = "native"};
 
 static void list_passes(void)
@@ -190,6 +195,7 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
                             .strip = flags->strip,
                             .plain_layout = strcmp(flags->layout, "plain") == 0,
                             .weights = compiler_weights(flags->weights),
+                            .flush_subnormals = flags->flush_subnormals,
                             .fuse = compilation->library.path,
                             .keep_c = flags->keep_c,
                             .target = flags->target,
@@ -199,6 +205,7 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
                             .dump = flags->dump_after != NULL ? print_dump : NULL,
                             .tune = flags->tune,
                             .user = stdout};
+    compiler_limits(&flags->limits, &compiler);
     return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
 
@@ -295,12 +302,11 @@ const struct command command_compile = {
         "External data of the model must lie in its folder or below.\n\n"
         "The program is written beside its target first and put in place at the end, so that a failure "
         "leaves what was there.\n\n"
-        "Matrices of at least 4 MB that products and recurrent networks multiply by are rounded to nearest even in "
-        "f24, "
-        "an f32 without its last byte, which takes a quarter of their memory and of the time to read it; results "
-        "differ "
-        "by some 0.00001 of the greatest output. --weights f32 keeps every bit. With --weights f16 or bf16, all such "
-        "matrices, filters of convolutions, and tables that only Gather reads, take half the file and half the memory. "
+        "Weights keep every bit, unless --weights asks for a smaller type. With --weights f24, an f32 without its last "
+        "byte, the matrices that products and recurrent networks multiply by and the filters of convolutions take a "
+        "quarter less memory and time to read; results differ by some 0.00001 of the greatest output, and 0.001 after "
+        "many convolutions. With --weights f16 or bf16, these, and tables that only Gather reads, take half the file "
+        "and half the memory. They are rounded to nearest even. "
         "All are read as f32, and all else is computed in f32, so results lose what the rounding of the weights loses: "
         "with f16 some 0.0003 of the greatest output, and a few thousandths after many convolutions; with bf16 eight "
         "times that. Products of one row or few, which wait for their weights from memory, take down to half the time, "

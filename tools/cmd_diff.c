@@ -35,6 +35,7 @@ static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct diff_flags, input),
     {"Comparing", options, COUNT_OF(options), 0},
     OPTION_GROUP("Running", session_options, struct diff_flags, session),
+    LIMIT_GROUP(struct diff_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct diff_flags, program),
     LOADING_GROUP(struct diff_flags, program),
 };
@@ -108,16 +109,18 @@ static bool comparable(const xcvm_value *value)
     return kind != XCVM_KIND_NULL && kind != XCVM_KIND_OPAQUE;
 }
 
-/* What a copy takes, about. */
-static uint64_t bytes_of(const xcvm_value *value)
+/* What a copy takes, about; no more than somewhat above `most` is counted, since lists that share their items have
+ * exponentially many. */
+static uint64_t bytes_of(const xcvm_value *value, uint64_t most)
 {
     enum { HEADER = 256 };
     xcvm_kind kind = value != NULL ? xcvm_value_kind(value) : XCVM_KIND_NULL;
     uint64_t bytes = HEADER;
     if (kind == XCVM_KIND_TENSOR)
         bytes += xcvm_value_bytes(value);
-    for (size_t i = 0; (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL) && i < xcvm_value_count(value); i++)
-        bytes += bytes_of(xcvm_value_item(value, i));
+    const bool is_list = kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL;
+    for (size_t i = 0; is_list && i < xcvm_value_count(value) && bytes <= most; i++)
+        bytes += bytes_of(xcvm_value_item(value, i), most - bytes);
     return bytes;
 }
 
@@ -125,7 +128,7 @@ static uint64_t bytes_of(const xcvm_value *value)
 static bool can_keep(struct diffing *diffing, const xcvm_value *value)
 {
     if (diffing->not_kept == 0)
-        diffing->kept_bytes += bytes_of(value);
+        diffing->kept_bytes += bytes_of(value, diffing->flags->keep);
     if (diffing->not_kept == 0 && diffing->kept_bytes <= diffing->flags->keep)
         return true;
     diffing->not_kept++;
@@ -237,7 +240,7 @@ static xcvm_status run_side(struct diffing *diffing, struct side *side, const st
                             xcvm_value *const *values, xcvm_error *error)
 {
     xcvm_program *program = side->program.handle;
-    TRY(session_open(&side->program, &diffing->flags->session, &side->session, error));
+    TRY(session_open(&side->program, &diffing->flags->program.limits, &diffing->flags->session, &side->session, error));
     size_t count = xcvm_program_input_count(program);
     xcvm_value **own = memory_take(count, sizeof *own);
     for (size_t i = 0; i < count; i++)
@@ -252,7 +255,7 @@ static xcvm_status run_side(struct diffing *diffing, struct side *side, const st
                               .want_attributes = side != first};
     if (!diffing->flags->outputs_only)
         xcvm_session_set_observer(side->session, &observer);
-    xcvm_run_options run = session_run_options(&diffing->flags->session);
+    xcvm_run_options run = session_run_options(&diffing->flags->program.limits, &diffing->flags->session);
     status = xcvm_session_run(side->session, &run, error);
     forget_counts(diffing);
     return status;

@@ -26,6 +26,7 @@ static const struct option options[] = {
 static const struct option_group groups[] = {
     {"Options", options, COUNT_OF(options), 0},
     MODEL_GROUP(MODEL_OPTIONS, struct dump_flags, program),
+    LIMIT_GROUP(struct dump_flags, program.limits),
 };
 static const struct dump_flags defaults = {.program = PROGRAM_DEFAULTS};
 

@@ -19,6 +19,7 @@ struct profile_flags {
     struct input_flags input;
     const char *output, *sort;
     int64_t iterations, warmup, trace_iterations, top;
+    bool warm_session;
 };
 
 static const struct option options[] = {
@@ -29,6 +30,9 @@ static const struct option options[] = {
      "measure so many runs"},
     {"warmup", 'w', "N", OPTION_INT, offsetof(struct profile_flags, warmup), 0, INT64_MAX,
      "runs before the measured ones"},
+    {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct profile_flags, warm_session), 0, 0,
+     "warm the session up before its first run, as xcvm_session_warm_up does: so that with --warmup=0 a first run is "
+     "measured that nothing slows down"},
     {"trace-iterations", 0, "N", OPTION_INT, offsetof(struct profile_flags, trace_iterations), 1, INT64_MAX,
      "how many of the measured runs the trace holds"},
     {"sort", 0, "time|program", OPTION_CHOICE, offsetof(struct profile_flags, sort), 0, 0,
@@ -41,6 +45,7 @@ static const struct option_group groups[] = {
     {"Measuring", options, COUNT_OF(options), 0},
     OPTION_GROUP("Inputs", input_options, struct profile_flags, input),
     OPTION_GROUP("Running", session_options, struct profile_flags, session),
+    LIMIT_GROUP(struct profile_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct profile_flags, program),
     LOADING_GROUP(struct profile_flags, program),
 };
@@ -84,7 +89,9 @@ static uint64_t now_ns(void)
 static xcvm_status repeat(struct profiling *profiling, struct progress *progress, xcvm_error *error)
 {
     const struct profile_flags *flags = profiling->flags;
-    xcvm_run_options run = session_run_options(&flags->session);
+    xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
+    if (flags->warm_session)
+        TRY(xcvm_session_warm_up(profiling->session, &run, error));
     for (int64_t i = 0; i < flags->warmup; i++)
         TRY(xcvm_session_run(profiling->session, &run, error));
     xcvm_observer observer = {
@@ -141,7 +148,7 @@ static xcvm_status take(struct profiling *profiling, const char *path, xcvm_erro
 {
     const struct profile_flags *flags = profiling->flags;
     TRY(program_open(path, &flags->program, &profiling->program, error));
-    TRY(session_open(&profiling->program, &flags->session, &profiling->session, error));
+    TRY(session_open(&profiling->program, &flags->program.limits, &flags->session, &profiling->session, error));
     TRY(inputs_make(&profiling->program, &flags->input, flags->session.seed, &profiling->inputs, error));
     TRY(inputs_bind(profiling->program.handle, profiling->session, profiling->inputs, error));
     return measure(profiling, error);

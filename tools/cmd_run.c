@@ -40,6 +40,7 @@ static const struct option_group groups[] = {
     {"Results", result_options, COUNT_OF(result_options), 0},
     OPTION_GROUP("Looking inside", watch_options, struct run_flags, watch),
     OPTION_GROUP("Running", session_options, struct run_flags, session),
+    LIMIT_GROUP(struct run_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct run_flags, program),
     LOADING_GROUP(struct run_flags, program),
 };
@@ -68,9 +69,7 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
     TRY(bindings_parse(&flags->outputs, program, BIND_OUTPUT, &running->outputs, error));
     TRY(bindings_parse(&flags->expects, program, BIND_EXPECT, &running->expects, error));
     TRY(inputs_make(&running->program, &flags->input, flags->session.seed, &running->inputs, error));
-    struct session_flags session = flags->session;
-    session.cold = flags->iterations == 1;
-    TRY(session_open(&running->program, &session, &running->session, error));
+    TRY(session_open(&running->program, &flags->program.limits, &flags->session, &running->session, error));
     TRY(inputs_bind(program, running->session, running->inputs, error));
     if (watch_wanted(&flags->watch))
         TRY(watch_start(&running->watch, &flags->watch, running->session, error));
@@ -79,7 +78,7 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
 
 static xcvm_status run_all(struct running *running, xcvm_error *error)
 {
-    xcvm_run_options options = session_run_options(&running->flags->session);
+    xcvm_run_options options = session_run_options(&running->flags->program.limits, &running->flags->session);
     struct progress progress;
     xcvm_status status = XCVM_OK;
     progress_start(&progress);

@@ -15,6 +15,7 @@ static const struct option options[] = {
 static const struct option_group groups[] = {
     {"Options", options, COUNT_OF(options), 0},
     MODEL_GROUP(MODEL_OPTIONS, struct strip_flags, program),
+    LIMIT_GROUP(struct strip_flags, program.limits),
 };
 static const struct strip_flags defaults = {.program = PROGRAM_DEFAULTS};
 

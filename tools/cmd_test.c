@@ -47,6 +47,7 @@ static const struct option options[] = {
 static const struct option_group groups[] = {
     {"Testing", options, COUNT_OF(options), 0},
     OPTION_GROUP("Running", session_options, struct test_flags, session),
+    LIMIT_GROUP(struct test_flags, program.limits),
     MODEL_GROUP(RUN_MODEL_OPTIONS, struct test_flags, program),
     LOADING_GROUP(struct test_flags, program),
 };
@@ -58,6 +59,7 @@ struct testing {
     struct test_cases cases;
     struct progress progress;
     size_t passed, failed, skipped;
+    size_t missing; /* DIRs without a case */
     struct buffer failures;
 };
 
@@ -138,7 +140,7 @@ static enum verdict run_sets(const struct testing *testing, const struct program
                              char *const *sets, bool shape_only, struct buffer *text)
 {
     struct comparison worst = {.agrees = true};
-    xcvm_run_options run = session_run_options(&testing->flags->session);
+    xcvm_run_options run = session_run_options(&testing->flags->program.limits, &testing->flags->session);
     size_t count = 0;
     for (; sets[count] != NULL; count++) {
         const char *name = strrchr(sets[count], '/') + 1;
@@ -184,7 +186,7 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     xcvm_error error = {.pc = -1};
     xcvm_status status = program_open(own != NULL ? own : test->model, &testing->flags->program, &program, &error);
     if (status == XCVM_OK)
-        status = session_open(&program, &testing->flags->session, &session, &error);
+        status = session_open(&program, &testing->flags->program.limits, &testing->flags->session, &session, &error);
     enum verdict verdict = VERDICT_FAIL;
     if (status == XCVM_OK) {
         char **sets = data_sets_find(test->folder);
@@ -248,14 +250,18 @@ static int run(const void *own, const struct arguments *arguments)
     int code = EXIT_OK;
     if (flags->jobs > 1 && strcmp(flags->isolate, "never") == 0)
         return report_usage("--jobs runs cases in processes of their own, which --isolate=never forbids");
-    for (size_t i = 0; i < arguments->count && code == EXIT_OK; i++)
-        if (cases_find(arguments->items[i], &testing.cases, &error) != XCVM_OK)
-            code = report_error(NULL, &error);
-    if (code == EXIT_OK && flags->filters.count != 0)
+    for (size_t i = 0; i < arguments->count; i++)
+        if (cases_find(arguments->items[i], &testing.cases, &error) != XCVM_OK) {
+            int why = report_error(NULL, &error);
+            code = code == EXIT_OK ? why : code;
+            testing.missing++;
+        }
+    if (testing.cases.count != 0 && flags->filters.count != 0) {
         keep_matching(&testing);
-    if (code == EXIT_OK && testing.cases.count == 0)
-        code = report_usage("no case matches --filter");
-    if (code == EXIT_OK) {
+        if (testing.cases.count == 0)
+            code = report_usage("no case matches --filter");
+    }
+    if (testing.cases.count != 0) {
         size_t count = testing.cases.count;
         bool isolated = strcmp(flags->isolate, "always") == 0 || (strcmp(flags->isolate, "auto") == 0 && count > 1);
         progress_start(&testing.progress);
@@ -270,8 +276,10 @@ static int run(const void *own, const struct arguments *arguments)
         progress_end(&testing.progress);
         if (flags->list_failures && testing.failed != 0)
             printf("failed:\n%s", buffer_string(&testing.failures));
+        if (testing.missing != 0)
+            printf("%zu %s without a case\n", testing.missing, testing.missing == 1 ? "folder" : "folders");
         printf("%zu passed, %zu failed, %zu skipped\n", testing.passed, testing.failed, testing.skipped);
-        code = testing.failed != 0 ? EXIT_DIFFERENT : EXIT_OK;
+        code = testing.failed != 0 ? EXIT_DIFFERENT : code;
     }
     buffer_release(&testing.failures);
     cases_release(&testing.cases);
@@ -296,7 +304,8 @@ const struct command command_test = {
         "Floats agree as in ONNX's own runner: |actual - expected| <= atol + rtol * |expected|, NaN with NaN; integers "
         "and "
         "strings must be equal, and so must types and shapes. A case prints one line; the last line counts them. The "
-        "exit code is 1 if one failed.",
+        "exit code is 1 if one failed. A DIR that holds no case is told and counted, the others are tested all the "
+        "same, and the exit code is 2, or 6 if it cannot be read, if none failed.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -22,7 +22,14 @@ const struct option model_options[6] = {
      "make groups of neighbouring instructions one function each, with the C compiler"},
 };
 
-const struct option loading_options[4] = {
+const struct option limit_options[2] = {
+    {"max-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct limit_flags, max_memory), 0, 0,
+     "bytes that compiling a model, and then a session, may hold at once, as 512M; 0: no limit"},
+    {"timeout-ms", 0, "MS", OPTION_INT, offsetof(struct limit_flags, timeout_ms), 0, INT64_MAX / 1000000,
+     "stop compiling a model, or a run, that takes longer; 0: no limit"},
+};
+
+const struct option loading_options[5] = {
     {"copy", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, copy), 0, 0,
      "read the constants into memory instead of mapping the file"},
     {"no-libraries", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, no_libraries), 0, 0,
@@ -31,6 +38,7 @@ const struct option loading_options[4] = {
      "where kernel libraries may lie besides the program's own folder"},
     {"isa", 0, "NAME", OPTION_TEXT, offsetof(struct program_flags, isa), 0, 0,
      "run the kernels of another instruction set than this CPU's best: x86-64, x86-64-v3 or x86-64-v4"},
+    SUBNORMALS_OPTION(struct program_flags),
 };
 
 /* ---- Dimensions ---- */
@@ -87,6 +95,12 @@ void dims_release(struct dims *dims)
 int compiler_level(int64_t level) { return level == 0 ? -1 : (int)level; }
 
 xcvm_dtype compiler_weights(const char *name) { return xcvm_dtype_from_name(name); }
+
+void compiler_limits(const struct limit_flags *flags, xcc_options *options)
+{
+    options->memory_limit = (size_t)flags->max_memory;
+    options->timeout_ns = (uint64_t)flags->timeout_ms * 1000000;
+}
 
 /* Both callbacks of the compiler get the same `user`. */
 struct compiling {
@@ -148,7 +162,9 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
                            .optimization = compiler_level(flags->optimization),
                            .plain_layout = strcmp(flags->layout, "plain") == 0,
                            .weights = compiler_weights(flags->weights),
-                           .tune = flags->tune};
+                           .tune = flags->tune,
+                           .flush_subnormals = flags->flush_subnormals};
+    compiler_limits(&flags->limits, &options);
     if (flags->fuse) {
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
         options.fuse = program->library.path;
@@ -279,7 +295,7 @@ static void tell_unused(const struct program *program, const struct program_flag
 xcvm_status program_open(const char *path, const struct program_flags *flags, struct program *program,
                          xcvm_error *error)
 {
-    *program = (struct program){.path = path};
+    *program = (struct program){.path = path, .flush_subnormals = flags->flush_subnormals};
     TRY(dims_parse(&flags->dims, &program->dims, error));
     double start = now_seconds();
     xcvm_status status = make_bytes(path, flags, program, error);

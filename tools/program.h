@@ -17,24 +17,38 @@ enum { DEFAULT_OPTIMIZATION = 2 };
     }
 #define WEIGHTS_OPTION(type)                                                                                           \
     {                                                                                                                  \
-        "weights", 0, "auto|f32|f24|f16|bf16", OPTION_CHOICE, offsetof(type, weights), 0, 0,                           \
+        "weights", 0, "f32|f24|f16|bf16", OPTION_CHOICE, offsetof(type, weights), 0, 0,                                \
             "the type that the constant weights of matrix products, convolutions and recurrent networks, and "         \
-            "embeddings, are stored in; auto: large matrices as f24, all else as f32"                                  \
+            "embeddings, are stored in; all but f32 round them"                                                        \
     }
+#define SUBNORMALS_OPTION(type)                                                                                        \
+    {                                                                                                                  \
+        "flush-subnormals", 0, NULL, OPTION_FLAG, offsetof(type, flush_subnormals), 0, 0,                              \
+            "take and give subnormal numbers (of f32 below 1.2e-38) as zero, in constants that are folded as in runs"  \
+    }
+
+/* Bounds of a compilation, and of a session where there is one. */
+struct limit_flags {
+    uint64_t max_memory;
+    int64_t timeout_ms;
+};
+extern const struct option limit_options[2];
+#define LIMIT_GROUP(type, member) OPTION_GROUP("Limits", limit_options, type, member)
 
 /* Options of every subcommand that takes a PROG. */
 struct program_flags {
+    struct limit_flags limits;
     struct text_list dims; /* NAME=SIZE */
     int64_t optimization;
     const char *layout, *weights;
     bool tune, fuse;
-    bool copy, no_libraries;
+    bool copy, no_libraries, flush_subnormals;
     const char *library_dir, *isa;
 };
 /* How a model is compiled in memory. The last two are only for subcommands that run the program. */
 extern const struct option model_options[6];
 enum { MODEL_OPTIONS = 4, RUN_MODEL_OPTIONS = 6 };
-extern const struct option loading_options[4];
+extern const struct option loading_options[5];
 /* The groups that a subcommand lists; `member` is its struct program_flags. */
 #define MODEL_GROUP(count, type, member)                                                                               \
     {                                                                                                                  \
@@ -43,7 +57,7 @@ extern const struct option loading_options[4];
 #define LOADING_GROUP(type, member) OPTION_GROUP("Loading", loading_options, type, member)
 #define PROGRAM_DEFAULTS                                                                                               \
     {                                                                                                                  \
-        .optimization = DEFAULT_OPTIMIZATION, .layout = "blocked", .weights = "auto"                                   \
+        .optimization = DEFAULT_OPTIMIZATION, .layout = "blocked", .weights = "f32"                                    \
     }
 
 /* Sizes of named dimensions, from --dim. */
@@ -63,6 +77,7 @@ void dims_release(struct dims *dims);
 int compiler_level(int64_t level);
 /* The type of --weights. */
 xcvm_dtype compiler_weights(const char *name);
+void compiler_limits(const struct limit_flags *flags, xcc_options *options);
 
 /* For a text that names files outside of its folder. */
 #define ANY_PATH_HINT " (\"xcvm asm --any-path\" makes a program of a text that may)"
@@ -74,6 +89,7 @@ struct program {
     struct library library; /* of a model compiled with --fuse, until it is loaded */
     struct dims dims;
     enum file_kind kind; /* of what was named; a model is compiled */
+    bool flush_subnormals;
     double compile_seconds, load_seconds;
     xcc_report report; /* of a compiled one */
 };

@@ -7,12 +7,10 @@
 
 /* Options of every subcommand that runs a program. */
 struct session_flags {
-    int64_t threads, timeout_ms, fuel, seed;
-    uint64_t max_memory;
-    bool strict_types, deterministic;
-    bool cold; /* set by subcommands that run once */
+    int64_t threads, fuel, seed;
+    bool strict_types;
 };
-extern const struct option session_options[7];
+extern const struct option session_options[4];
 
 /* Options of every subcommand that takes inputs. */
 struct input_flags {
@@ -24,9 +22,9 @@ extern const struct option input_options[3];
 enum { DEFAULT_INT_MAX = 8000 };
 
 /* Creates a session as the flags say; what Print prints goes to standard output. */
-xcvm_status session_open(const struct program *program, const struct session_flags *flags, xcvm_session **session,
-                         xcvm_error *error);
-xcvm_run_options session_run_options(const struct session_flags *flags);
+xcvm_status session_open(const struct program *program, const struct limit_flags *limits,
+                         const struct session_flags *flags, xcvm_session **session, xcvm_error *error);
+xcvm_run_options session_run_options(const struct limit_flags *limits, const struct session_flags *flags);
 
 /* NAME=SPEC for an input or output. */
 struct binding {

@@ -59,7 +59,8 @@ xcvm_type value_type(const xcvm_value *value)
     return type;
 }
 
-void value_type_print(struct buffer *text, const xcvm_value *value)
+/* Lists that share their items have exponentially many: no more than `*left` values are looked at. */
+static void types_print(struct buffer *text, const xcvm_value *value, size_t *left)
 {
     enum { ITEMS_SHOWN = 4 };
     xcvm_kind kind = value != NULL ? xcvm_value_kind(value) : XCVM_KIND_NULL;
@@ -71,16 +72,23 @@ void value_type_print(struct buffer *text, const xcvm_value *value)
         xcvm_type type = value_type(value);
         type_print(text, &type);
     } else {
-        size_t count = xcvm_value_count(value);
+        size_t count = xcvm_value_count(value), i = 0;
         buffer_text(text, kind_prefix(kind));
-        for (size_t i = 0; i < count && i < ITEMS_SHOWN; i++) {
+        for (; i < count && i < ITEMS_SHOWN && *left != 0; i++) {
             buffer_text(text, i != 0 ? ", " : "");
-            value_type_print(text, xcvm_value_item(value, i));
+            --*left;
+            types_print(text, xcvm_value_item(value, i), left);
         }
-        if (count > ITEMS_SHOWN)
-            buffer_format(text, ", ... %zu items", count);
+        if (i < count)
+            buffer_format(text, "%s... %zu items", i != 0 ? ", " : "", count);
         buffer_text(text, ")");
     }
+}
+
+void value_type_print(struct buffer *text, const xcvm_value *value)
+{
+    size_t left = 64;
+    types_print(text, value, &left);
 }
 
 /* ---- Strings ---- */
@@ -202,7 +210,7 @@ static void tensor_print(struct buffer *text, const xcvm_value *tensor, size_t l
         buffer_text(text, " ...");
 }
 
-void value_print(struct buffer *text, const xcvm_value *value, size_t limit)
+static void values_print(struct buffer *text, const xcvm_value *value, size_t limit, size_t *left)
 {
     enum { ITEMS_SHOWN = 64 };
     xcvm_kind kind = value != NULL ? xcvm_value_kind(value) : XCVM_KIND_NULL;
@@ -211,16 +219,23 @@ void value_print(struct buffer *text, const xcvm_value *value, size_t limit)
     } else if (kind_prefix(kind) == NULL) {
         value_type_print(text, value);
     } else {
-        size_t count = xcvm_value_count(value);
+        size_t count = xcvm_value_count(value), i = 0;
         buffer_text(text, kind_prefix(kind));
-        for (size_t i = 0; i < count && i < ITEMS_SHOWN; i++) {
+        for (; i < count && i < ITEMS_SHOWN && *left != 0; i++) {
             buffer_text(text, i != 0 ? "; " : "");
-            value_print(text, xcvm_value_item(value, i), limit);
+            --*left;
+            values_print(text, xcvm_value_item(value, i), limit, left);
         }
-        if (count > ITEMS_SHOWN)
-            buffer_format(text, "; ... %zu items", count);
+        if (i < count)
+            buffer_format(text, "%s... %zu items", i != 0 ? "; " : "", count);
         buffer_text(text, ")");
     }
+}
+
+void value_print(struct buffer *text, const xcvm_value *value, size_t limit)
+{
+    size_t left = 4096;
+    values_print(text, value, limit, &left);
 }
 
 bool value_statistics(const xcvm_value *value, struct statistics *statistics)

@@ -114,12 +114,14 @@ static xcvm_status dump_value(struct watch *watch, const xcvm_event *event, size
 
 /* ---- NaNs and infinities ---- */
 
-/* Looks into lists as well; *where becomes the tensor that has one. */
-static bool has_bad(const struct watch_flags *flags, const xcvm_value *value, struct statistics *statistics,
-                    const xcvm_value **where)
+/* Looks into lists as well; *where becomes the tensor that has one. Lists that share their items have exponentially
+ * many: no more than `*left` values are looked at. */
+static bool has_bad(const struct watch_flags *flags, const xcvm_value *value, size_t *left,
+                    struct statistics *statistics, const xcvm_value **where)
 {
-    if (value == NULL)
+    if (value == NULL || *left == 0)
         return false;
+    --*left;
     xcvm_kind kind = xcvm_value_kind(value);
     if (kind == XCVM_KIND_TENSOR) {
         *where = value;
@@ -127,7 +129,7 @@ static bool has_bad(const struct watch_flags *flags, const xcvm_value *value, st
                ((flags->check_nan && statistics->nan_count != 0) || (flags->check_inf && statistics->inf_count != 0));
     }
     for (size_t i = 0; (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL) && i < xcvm_value_count(value); i++)
-        if (has_bad(flags, xcvm_value_item(value, i), statistics, where))
+        if (has_bad(flags, xcvm_value_item(value, i), left, statistics, where))
             return true;
     return false;
 }
@@ -176,8 +178,9 @@ static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
             TRY(dump_value(watch, event, i, error));
         struct statistics statistics;
         const xcvm_value *tensor;
+        size_t left = 1 << 20;
         if ((watch->flags->check_nan || watch->flags->check_inf) &&
-            has_bad(watch->flags, event->outputs[i], &statistics, &tensor)) {
+            has_bad(watch->flags, event->outputs[i], &left, &statistics, &tensor)) {
             tell_bad(watch, event, i, &statistics, tensor);
             watch->found = true;
             return error_set(error, XCVM_CANCELLED, "a result is not finite");

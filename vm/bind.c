@@ -1,14 +1,8 @@
 /* The caller's values at the edge of a program. */
+#include "base/keep.h"
 #include "vm/session.h"
 
 #include <stdio.h>
-
-/* The same value for as long as it is bound; `to` is null before. */
-static void hold(xcvm_value *to, const xcvm_value *from)
-{
-    xcvm_value_share(to, from);
-    to->refs = 0;
-}
 
 xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value)
 {
@@ -51,20 +45,49 @@ static xcvm_status check_type(const xcvm_parameter *input, const xcvm_value *val
                           xcvm_value_describe(value, given, sizeof given));
 }
 
-xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, xcvm_value *value, xcvm_error *error)
+/* Whether a tensor and a value have memory in common. */
+static bool overlap(const xcvm_value *tensor, const xcvm_value *value)
+{
+    if (xcvm_kind_is_list(value->kind)) {
+        for (uint32_t i = 0; i < value->count; i++)
+            if (overlap(tensor, xcvm_items(value) + i))
+                return true;
+        return false;
+    }
+    const char *a = tensor->data, *b = value->data;
+    return tensor->bytes > 0 && value->bytes > 0 && a < b + value->bytes && b < a + tensor->bytes;
+}
+
+/* Memory of the plan is written by every run, which whoever wraps a tensor around it cannot mean. */
+static xcvm_status check_apart_from_arena(const xcvm_session *s, const xcvm_value *v, const char *what,
+                                          const char *name, xcvm_error *error)
+{
+    const xcvm_value arena = {.kind = XCVM_KIND_TENSOR, .data = s->arena, .bytes = s->arena_bytes};
+    XCVM_CHECK(error, v->kind != XCVM_KIND_TENSOR || v->home != XCVM_HOME_STORAGE || !overlap(&arena, v),
+               INVALID_ARGUMENT, "%s \"%.100s\": the tensor lies in memory of the session's plan", what, name);
+    return XCVM_OK;
+}
+
+static bool same_type(const xcvm_value *a, const xcvm_value *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && xcvm_same_shape(a, b);
+}
+
+xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, const xcvm_value *value, xcvm_error *error)
 {
     XCVM_CHECK(error, session != NULL && value != NULL, INVALID_ARGUMENT, "session or value is NULL");
     const xcvm_image *image = &session->program->image;
     XCVM_CHECK(error, index < image->input_count, INVALID_ARGUMENT, "there is no input %zu; the program has %zu", index,
                image->input_count);
     XCVM_TRY(check_type(&image->inputs[index], value, error));
-    xcvm_value *input = &session->inputs[index], old = *input;
-    *input = (xcvm_value){0};
-    hold(input, value);
-    if (!xcvm_type_is_fixed(&image->inputs[index].type) &&
-        (old.kind != value->kind || old.dtype != value->dtype || !xcvm_same_shape(&old, value)))
+    XCVM_TRY(check_apart_from_arena(session, value, "input", image->inputs[index].name, error));
+    xcvm_value held = {0};
+    XCVM_TRY(xcvm_value_keep(&(xcvm_keeping){.heap = session->kernel.heap, .share = true}, &held, value, error));
+    xcvm_value *input = &session->inputs[index];
+    if (!xcvm_type_is_fixed(&image->inputs[index].type) && !same_type(input, &held))
         xcvm_session_unsettle(session);
-    xcvm_value_clear(&old);
+    xcvm_value_clear(input);
+    *input = held;
     session->bound_anew = true;
     return XCVM_OK;
 }
@@ -75,21 +98,33 @@ xcvm_status xcvm_session_set_output(xcvm_session *session, size_t index, xcvm_va
     const xcvm_image *image = &session->program->image;
     XCVM_CHECK(error, index < image->output_count, INVALID_ARGUMENT, "there is no output %zu; the program has %zu",
                index, image->output_count);
-    char given[192];
-    XCVM_CHECK(error, tensor == NULL || (tensor->kind == XCVM_KIND_TENSOR && tensor->dtype != XCVM_STRING),
-               INVALID_ARGUMENT,
-               "output \"%.100s\" can be written into a tensor other than of strings only, not into %s",
-               image->outputs[index].name, xcvm_value_describe(tensor, given, sizeof given));
-    xcvm_value *target = &session->targets[index], old = *target;
-    *target = (xcvm_value){0};
-    if (tensor != NULL)
-        hold(target, tensor);
-    xcvm_value_clear(&old);
-    memset(session->direct, 0, image->instruction_count * sizeof *session->direct);
-    for (size_t i = 0; i < image->output_count; i++)
-        if (session->targets[i].kind != XCVM_KIND_NULL && session->program->makers[i].pc >= 0)
-            session->direct[session->program->makers[i].pc] = true;
-    xcvm_session_unsettle(session);
+    const char *name = image->outputs[index].name;
+    xcvm_value *target = &session->targets[index], held = {0};
+    if (tensor != NULL) {
+        char given[192];
+        XCVM_CHECK(error, tensor->kind == XCVM_KIND_TENSOR && tensor->dtype != XCVM_STRING, INVALID_ARGUMENT,
+                   "output \"%.100s\" can be written into a tensor other than of strings only, not into %s", name,
+                   xcvm_value_describe(tensor, given, sizeof given));
+        XCVM_CHECK(error, tensor->refs != 0, INVALID_ARGUMENT,
+                   "output \"%.100s\" can be written into a tensor of the caller's only, not into a lent one", name);
+        XCVM_TRY(check_apart_from_arena(session, tensor, "output", name, error));
+        xcvm_value_share(&held, tensor);
+    }
+    session->targets_anew = session->targets_anew || !same_type(target, &held);
+    xcvm_value_clear(target);
+    *target = held;
+    session->bound_anew = true;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_session_pair(xcvm_session *session, size_t output, size_t input, xcvm_error *error)
+{
+    XCVM_CHECK(error, session != NULL, INVALID_ARGUMENT, "session is NULL");
+    const xcvm_image *image = &session->program->image;
+    XCVM_CHECK(error, output < image->output_count && input < image->input_count, INVALID_ARGUMENT,
+               "there is no pair of output %zu and input %zu; the program has %zu and %zu", output, input,
+               image->output_count, image->input_count);
+    session->pairs[output] = (uint32_t)input + 1;
     session->bound_anew = true;
     return XCVM_OK;
 }
@@ -117,31 +152,28 @@ static xcvm_status fail_missing(const xcvm_session *s, xcvm_error *error)
                           missing == 1 ? "an input is not" : "inputs are not", list);
 }
 
-/* Whether a tensor and a value have memory in common. */
-static bool overlap(const xcvm_value *tensor, const xcvm_value *value)
+/* Whether output `index` is bound to the memory of the input that it is a pair with. */
+static bool is_staged(const xcvm_session *s, size_t index)
 {
-    if (xcvm_kind_is_list(value->kind)) {
-        for (uint32_t i = 0; i < value->count; i++)
-            if (overlap(tensor, xcvm_items(value) + i))
-                return true;
-        return false;
-    }
-    const char *a = tensor->data, *b = value->data;
-    return tensor->bytes > 0 && value->bytes > 0 && a < b + value->bytes && b < a + tensor->bytes;
+    const xcvm_value *target = &s->targets[index];
+    const xcvm_value *input = s->pairs[index] != 0 ? &s->inputs[s->pairs[index] - 1] : NULL;
+    return input != NULL && target->kind == XCVM_KIND_TENSOR && input->kind == XCVM_KIND_TENSOR &&
+           target->data == input->data && target->bytes == input->bytes;
 }
 
-static xcvm_status check_target(const xcvm_session *s, size_t index, xcvm_error *error)
+/* Which instructions write into targets is another matter than before: results find their places anew. */
+static void place_anew(xcvm_session *s)
 {
-    const xcvm_image *image = &s->program->image;
-    for (size_t i = 0; i < image->input_count; i++)
-        XCVM_CHECK(error, !overlap(&s->targets[index], &s->inputs[i]), INVALID_ARGUMENT,
-                   "the tensor bound to output \"%.100s\" overlaps that of input \"%.100s\"",
-                   image->outputs[index].name, image->inputs[i].name);
-    for (size_t i = 0; i < index; i++)
-        XCVM_CHECK(error, !overlap(&s->targets[index], &s->targets[i]), INVALID_ARGUMENT,
-                   "the tensors bound to outputs \"%.100s\" and \"%.100s\" overlap", image->outputs[i].name,
-                   image->outputs[index].name);
-    return XCVM_OK;
+    const xcvm_program *program = s->program;
+    const size_t count = program->image.instruction_count;
+    memset(s->direct, 0, count * sizeof *s->direct);
+    for (size_t i = 0; i < program->image.output_count; i++)
+        if (s->targets[i].kind != XCVM_KIND_NULL && !s->staged[i] && program->makers[i].pc >= 0)
+            s->direct[program->makers[i].pc] = true;
+    for (size_t pc = 0; pc < count; pc++)
+        if (s->settled[pc] == XCVM_PLACED)
+            s->settled[pc] = XCVM_TYPED;
+    s->targets_anew = false;
 }
 
 xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error)
@@ -161,9 +193,14 @@ xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error)
                    image->inputs[link->first_input].name, (unsigned)link->first_dim, (long long)second,
                    image->inputs[link->input].name, (unsigned)link->dim);
     }
-    for (size_t i = 0; i < image->output_count; i++)
-        if (s->targets[i].kind != XCVM_KIND_NULL)
-            XCVM_TRY(check_target(s, i, error));
+    for (size_t i = 0; i < image->output_count; i++) {
+        const bool staged = is_staged(s, i);
+        s->targets_anew = s->targets_anew || staged != s->staged[i];
+        s->staged[i] = staged;
+    }
+    XCVM_TRY(xcvm_session_check_overlap(s, error));
+    if (s->targets_anew)
+        place_anew(s);
     s->bound_anew = false;
     return XCVM_OK;
 }

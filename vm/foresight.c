@@ -42,56 +42,98 @@ void xcvm_find_sharing(xcvm_program *program)
             find_shared_operands(program, pc);
 }
 
-/* ---- Results that depend on the inputs' types alone ---- */
+/* ---- What settling needs to know ---- */
 
-/* Of a register: it has one writer, its type follows from the types of inputs, and so do its elements. */
-enum { WRITTEN = 1, SHARED = 2, STABLE_TYPE = 4, STABLE_ELEMENTS = 8 };
+/* A stretch costs a comparison for each register it reads, each time it is entered, and memory for that. */
+enum { LIVE_INS_PER_INSTRUCTION = 4 };
 
-static bool is_tensor(xcvm_static_type type) { return type.kind == XCVM_KIND_TENSOR; }
-
-static void find_stable_step(xcvm_verifier *v, size_t pc, uint8_t *facts)
+/* Adds the registers that a block reads before it writes them. `seen`: the last block, plus 1, that read or wrote a
+ * register. */
+static void collect_live_in(xcvm_verifier *v, uint32_t block, uint32_t *seen)
 {
-    const xcvm_instruction *instruction = &v->image->instructions[pc];
-    xcvm_step *step = &v->program->steps[pc];
-    xcvm_opcode opcode = instruction->row->opcode;
-    bool types = step->action == XCVM_ACTION_KERNEL || step->action == XCVM_ACTION_IN;
-    bool elements = step->action == XCVM_ACTION_KERNEL && instruction->row->effect == XCVM_PURE;
-    bool of_shape = opcode == XCVM_OP_Shape || opcode == XCVM_OP_Size;
-    for (uint32_t i = 0; i < instruction->in_count; i++) {
-        int32_t id = instruction->in[i];
-        if (id <= 0)
-            continue;
-        bool decides = xcvm_operand_field(instruction, i)->role == XCVM_ROLE_IN_SHAPE;
-        types = types && (facts[id] & STABLE_TYPE) != 0 && (!decides || (facts[id] & STABLE_ELEMENTS) != 0);
-        elements = elements && (of_shape || (facts[id] & STABLE_ELEMENTS) != 0);
-    }
-    for (uint32_t i = 0; i < instruction->out_count; i++)
-        types = types && (facts[instruction->out[i]] & SHARED) == 0;
-    step->stable = types;
-    for (uint32_t i = 0; i < instruction->out_count && types; i++) {
-        int32_t id = instruction->out[i];
-        if (id != 0 && is_tensor(v->types[id]))
-            facts[id] |= (uint8_t)(STABLE_TYPE | (elements ? STABLE_ELEMENTS : 0));
+    xcvm_program *program = v->program;
+    for (uint32_t pc = v->blocks[block].begin; pc < v->blocks[block].end; pc++) {
+        const xcvm_instruction *instruction = &v->image->instructions[pc];
+        for (uint32_t i = 0; i < instruction->in_count && program->steps[pc].action == XCVM_ACTION_KERNEL; i++) {
+            const int32_t id = instruction->in[i];
+            if (id > 0 && seen[id] != block + 1) {
+                seen[id] = block + 1;
+                program->live_in[program->live_in_count++] = id;
+            }
+        }
+        for (uint32_t i = 0; i < instruction->out_count; i++)
+            seen[instruction->out[i]] = block + 1;
     }
 }
 
-xcvm_status xcvm_find_stable(xcvm_verifier *v)
+static void begin_stretch(xcvm_verifier *v, uint32_t block, size_t live_in_at)
 {
+    xcvm_program *program = v->program;
+    const xcvm_block *b = &v->blocks[block];
+    const size_t live_ins = program->live_in_count - live_in_at;
+    if (live_ins == 0)
+        return;
+    if (program->live_in_count > LIVE_INS_PER_INSTRUCTION * v->image->instruction_count) {
+        program->live_in_count = live_in_at;
+        for (uint32_t pc = b->begin; pc < b->end; pc++)
+            program->steps[pc].settles = false;
+        return;
+    }
+    program->steps[b->begin].entry = (uint32_t)program->stretch_count + 1;
+    program->stretches[program->stretch_count++] = (xcvm_stretch){
+        .begin = b->begin, .end = b->end, .live_in_at = (uint32_t)live_in_at, .live_ins = (uint32_t)live_ins};
+}
+
+/* `writers`: how many instructions write a register. */
+static void note_step(xcvm_verifier *v, size_t pc, const uint32_t *writers)
+{
+    xcvm_program *program = v->program;
+    const xcvm_instruction *instruction = &v->image->instructions[pc];
+    xcvm_step *step = &program->steps[pc];
+    step->settles = step->action == XCVM_ACTION_KERNEL || step->action == XCVM_ACTION_IN;
+    for (uint32_t i = 0; i < instruction->in_count; i++) {
+        if (instruction->in[i] <= 0 || xcvm_operand_field(instruction, i)->role != XCVM_ROLE_IN_SHAPE)
+            continue;
+        if (i < 32)
+            step->shaping |= UINT32_C(1) << i;
+        else
+            step->settles = false;
+    }
+    for (uint32_t i = 0; i < instruction->out_count; i++)
+        step->noted = step->noted || (instruction->out[i] != 0 && writers[instruction->out[i]] > 1);
+    if (step->noted && step->action == XCVM_ACTION_KERNEL) {
+        step->notes_at = (uint32_t)program->note_count;
+        program->note_count += instruction->out_count;
+    }
+}
+
+xcvm_status xcvm_find_stretches(xcvm_verifier *v)
+{
+    xcvm_program *program = v->program;
     const xcvm_image *image = v->image;
-    if (v->program->has_jumps)
-        return XCVM_OK;
-    uint8_t *facts = xcvm_verifier_allocate(v, v->program->register_count, sizeof *facts);
-    if (facts == NULL)
+    uint32_t *writers = xcvm_verifier_allocate(v, program->register_count, sizeof *writers);
+    uint32_t *seen = writers != NULL ? xcvm_verifier_allocate(v, program->register_count, sizeof *seen) : NULL;
+    if (seen == NULL)
         return XCVM_OUT_OF_MEMORY;
+    XCVM_CHECK(v->error, program->in_count < UINT32_MAX && program->out_count < UINT32_MAX, UNSUPPORTED,
+               "the program has too many operands or results");
     for (size_t pc = 0; pc < image->instruction_count; pc++)
-        for (uint32_t i = 0; i < image->instructions[pc].out_count; i++) {
-            uint8_t *fact = &facts[image->instructions[pc].out[i]];
-            *fact = *fact & WRITTEN ? WRITTEN | SHARED : WRITTEN;
-        }
-    facts[0] = 0;
-    /* Without jumps the types found last, for registers with one writer, are those of their only life. */
+        for (uint32_t i = 0; i < image->instructions[pc].out_count; i++)
+            writers[image->instructions[pc].out[i]]++;
     for (size_t pc = 0; pc < image->instruction_count; pc++)
-        find_stable_step(v, pc, facts);
+        note_step(v, pc, writers);
+    /* Without jumps everything is read in the block that wrote it. */
+    if (!program->has_jumps)
+        return XCVM_OK;
+    program->live_in = xcvm_arena_allocate(&program->arena, program->in_count * sizeof *program->live_in);
+    program->stretches = xcvm_arena_allocate(&program->arena, v->order_count * sizeof *program->stretches);
+    if (program->live_in == NULL || program->stretches == NULL)
+        return xcvm_verifier_no_memory(v);
+    for (uint32_t i = 0; i < v->order_count; i++) {
+        const size_t live_in_at = program->live_in_count;
+        collect_live_in(v, v->order[i], seen);
+        begin_stretch(v, v->order[i], live_in_at);
+    }
     return XCVM_OK;
 }
 
@@ -128,8 +170,14 @@ xcvm_status xcvm_find_makers(xcvm_verifier *v)
             const writer *w = instruction->in[0] > 0 ? &writers[instruction->in[0]] : NULL;
             bool only = given[step->target]++ == 0;
             bool direct = only && w != NULL && w->block == b + 1 && w->pc >= 0;
-            program->makers[step->target] = direct ? (xcvm_maker){w->pc, w->result} : (xcvm_maker){-1, 0};
+            program->makers[step->target] = direct ? (xcvm_maker){w->pc, w->result, -1} : (xcvm_maker){-1, 0, -1};
         }
     }
+    for (size_t i = image->output_count; i-- > 0;)
+        if (program->makers[i].pc >= 0) {
+            xcvm_step *step = &program->steps[program->makers[i].pc];
+            program->makers[i].next = step->target;
+            step->target = (int32_t)i;
+        }
     return XCVM_OK;
 }

@@ -103,7 +103,7 @@ xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next)
         give_back(s, pc + 1, end);
         return XCVM_OK;
     }
-    xcvm_parallel(s->kernel.threads, f->function->extent, f->function->grain, run_range, &c);
+    XCVM_TRY(xcvm_kernel_parallel(&s->kernel, f->function->extent, f->function->grain, run_range, &c));
     *next = end;
     return XCVM_OK;
 }

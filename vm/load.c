@@ -119,6 +119,24 @@ static xcvm_status decode(xcvm_program *program, source *s, xcvm_error *error)
     return xcvm_image_decode(s->bytes, s->count, allocator, &program->arena, &program->image, error);
 }
 
+/* Strings of a mapped file are copied: kernels take their spans as they were verified, but the file may be written over
+ * while it is mapped. Numbers that matter, such as indices, are checked whenever they are read. */
+static xcvm_status keep_strings(xcvm_program *program, xcvm_error *error)
+{
+    for (size_t i = 0; i < program->image.constant_count; i++) {
+        xcvm_value *value = &program->image.constants[i].value;
+        if (value->dtype != XCVM_STRING || value->bytes == 0)
+            continue;
+        void *copy = xcvm_arena_allocate(&program->arena, value->bytes);
+        XCVM_CHECK(error, copy != NULL, OUT_OF_MEMORY, "no memory for strings of %zu bytes", value->bytes);
+        memcpy(copy, value->data, value->bytes);
+        XCVM_CHECK(error, xcvm_strings_valid(copy, value->bytes, xcvm_element_count(value)), INVALID_PROGRAM,
+                   "constant %zu (%s) was changed while the program was loaded", i, program->image.constants[i].name);
+        value->data = copy;
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status choose_isa(xcvm_program *program, const char *isa, xcvm_error *error)
 {
     program->isa = xcvm_kernel_isa();
@@ -150,6 +168,8 @@ static xcvm_status load(source *s, const char *path, const xcvm_load_options *op
     loaded->mapping = s->memory;
     loaded->mapping_bytes = s->memory_bytes;
     loaded->mapped = s->mapped;
+    if (status == XCVM_OK && loaded->mapped)
+        status = keep_strings(loaded, error);
     if (status == XCVM_OK)
         status = choose_isa(loaded, options->isa, error);
     if (status == XCVM_OK)

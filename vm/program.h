@@ -32,12 +32,24 @@ typedef struct xcvm_step {
     uint32_t overwritable; /* ... or take over, unless it is shared otherwise */
     uint8_t action;        /* xcvm_action */
     uint8_t alias;         /* xcvm_alias; the operand is alias_operand */
-    bool stable; /* result types follow from the program's inputs' types alone: infer once for one set of them */
+    bool settles;          /* once its results are inferred they may be so for good (vm/settle.c) */
+    uint32_t shaping;      /* operands whose elements decide a result's shape */
+    uint32_t entry;        /* of the first instruction of a stretch: its index in program->stretches, plus 1; else 0 */
+    uint32_t notes_at;     /* where a session notes the results' types, if other instructions write their registers */
+    bool noted;            /* notes_at is used */
     uint32_t alias_operand;
-    int32_t target;       /* of a jump; the input or output of In and Out; the program's `fused` entry; else -1 */
+    int32_t target;       /* of a jump; the input or output of In and Out; the program's `fused` entry; of a kernel,
+                           * the first output that it makes; else -1 */
     size_t args_offset;   /* of its argument struct in a session's argument block */
     size_t in_at, out_at; /* of its operands and results in a session's flat pointer arrays */
 } xcvm_step;
+
+/* A basic block that reads registers set before it. What its instructions inferred holds as long as it is entered with
+ * the same types in them. */
+typedef struct xcvm_stretch {
+    uint32_t begin, end;           /* instructions */
+    uint32_t live_in_at, live_ins; /* those registers, in program->live_in */
+} xcvm_stretch;
 
 /* Two dimensions of inputs that have the same name and so must agree. */
 typedef struct xcvm_dim_link {
@@ -49,6 +61,7 @@ typedef struct xcvm_dim_link {
 typedef struct xcvm_maker {
     int32_t pc;
     uint32_t result;
+    int32_t next; /* another output that the same instruction makes, or -1 */
 } xcvm_maker;
 
 /* A Fused instruction, its indices checked. */
@@ -75,6 +88,11 @@ struct xcvm_program {
     int32_t *leftover;     /* registers that are set when the program ends */
     size_t leftover_count;
     xcvm_maker *makers; /* one for each output */
+    xcvm_stretch *stretches;
+    size_t stretch_count;
+    int32_t *live_in;
+    size_t live_in_count;
+    size_t note_count; /* of all results with notes */
     xcvm_dim_link *links;
     size_t link_count;
     const char **no_names; /* as many empty strings as any instruction has results */

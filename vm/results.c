@@ -15,31 +15,21 @@ static bool is_placeable(const xcvm_value *result)
 static xcvm_status infer(xcvm_session *s, size_t pc)
 {
     const xcvm_typing typing = xcvm_session_typing(s, pc);
-    const xcvm_instruction *instruction = &s->program->image.instructions[pc];
+    s->inferences++;
     for (size_t i = 0; i < typing.out_count; i++)
         if (typing.out[i] != NULL)
             reset(typing.out[i]);
-    XCVM_TRY(xcvm_infer(&typing));
-    bool settled = s->program->steps[pc].stable;
-    for (size_t i = 0; i < typing.in_count && settled; i++)
-        settled = instruction->in[i] <= 0 || s->typed[instruction->in[i]];
+    XCVM_TRY(xcvm_infer_run(&typing));
     for (size_t i = 0; i < typing.out_count; i++) {
         xcvm_value *result = typing.out[i];
-        if (result == NULL || result->kind != XCVM_KIND_TENSOR || !xcvm_dims_known(result)) {
-            settled = settled && result == NULL;
+        if (result == NULL || result->kind != XCVM_KIND_TENSOR || !xcvm_dims_known(result))
             continue;
-        }
         size_t count;
         char text[192];
         XCVM_CHECK(s->kernel.error, xcvm_tensor_size(result->dtype, result->rank, result->dims, &count, &result->bytes),
                    OUT_OF_RANGE, "result %zu, %s, is too large", i, xcvm_value_describe(result, text, sizeof text));
-        settled = settled && result->dtype != XCVM_STRING;
     }
-    if (settled) {
-        s->settled[pc] = XCVM_TYPED;
-        for (uint32_t i = 0; i < instruction->out_count; i++)
-            s->typed[instruction->out[i]] = true;
-    }
+    xcvm_session_settle(s, pc);
     return XCVM_OK;
 }
 
@@ -62,10 +52,9 @@ static void share(xcvm_value *result, const xcvm_value *operand)
 static bool use_target(const xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
 {
     const xcvm_program *program = s->program;
-    for (size_t i = 0; s->direct[pc] && i < program->image.output_count; i++) {
+    for (int32_t i = s->direct[pc] ? program->steps[pc].target : -1; i >= 0; i = program->makers[i].next) {
         const xcvm_value *target = &s->targets[i];
-        const xcvm_maker *maker = &program->makers[i];
-        if (maker->pc == (int32_t)pc && maker->result == index && target->kind == XCVM_KIND_TENSOR &&
+        if (program->makers[i].result == index && target->kind == XCVM_KIND_TENSOR && !s->staged[i] &&
             target->dtype == result->dtype && xcvm_same_shape(target, result)) {
             lend(result, target->data, XCVM_HOME_CALLER);
             return true;
@@ -148,9 +137,12 @@ xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
     xcvm_value *const *out = s->out + s->program->steps[pc].out_at;
+    const bool noted = s->program->steps[pc].noted;
     if (s->settled[pc] == XCVM_UNSETTLED)
         XCVM_TRY(infer(s, pc));
-    bool placed = s->settled[pc] == XCVM_TYPED;
+    else if (noted)
+        xcvm_session_recall(s, pc);
+    bool placed = s->settled[pc] == XCVM_TYPED && !noted;
     for (uint32_t i = 0; i < instruction->out_count; i++) {
         if (out[i] == NULL || !is_placeable(out[i]))
             continue;

@@ -13,11 +13,10 @@ static void take_input(xcvm_session *s, size_t pc)
     *v = s->inputs[step->target];
     v->home = XCVM_HOME_CALLER;
     v->storage = NULL;
-    if (step->stable)
-        s->typed[s->program->image.instructions[pc].out[0]] = true;
+    xcvm_session_settle_input(s, pc);
 }
 
-static xcvm_status fill_target(xcvm_session *s, size_t index, const xcvm_value *v)
+static xcvm_status check_target_type(const xcvm_session *s, size_t index, const xcvm_value *v)
 {
     const xcvm_value *target = &s->targets[index];
     char bound[192], given[192];
@@ -27,10 +26,22 @@ static xcvm_status fill_target(xcvm_session *s, size_t index, const xcvm_value *
                               "output \"%.100s\" is %s, but the tensor bound to it is %s",
                               s->program->image.outputs[index].name, xcvm_value_describe(v, given, sizeof given),
                               xcvm_value_describe(target, bound, sizeof bound));
-    if (v->data != target->data && v->bytes > 0)
-        memcpy(target->data, v->data, v->bytes);
-    xcvm_value_share(&s->outputs[index], target);
     return XCVM_OK;
+}
+
+static void show_target(xcvm_session *s, size_t index)
+{
+    xcvm_value_clear(&s->outputs[index]);
+    xcvm_value_share(&s->outputs[index], &s->targets[index]);
+}
+
+/* What was computed elsewhere, after a run that has ended well: nothing may fail any more. */
+static void fill_staged(xcvm_session *s, size_t index)
+{
+    const xcvm_value *v = &s->outputs[index];
+    if (v->bytes > 0)
+        memcpy(s->targets[index].data, v->data, v->bytes);
+    show_target(s, index);
 }
 
 static xcvm_status give_output(xcvm_session *s, size_t pc)
@@ -38,8 +49,16 @@ static xcvm_status give_output(xcvm_session *s, size_t pc)
     const xcvm_step *step = &s->program->steps[pc];
     const xcvm_value *v = s->in[step->in_at];
     size_t index = (size_t)step->target;
-    if (s->targets[index].kind != XCVM_KIND_NULL)
-        return fill_target(s, index, v);
+    if (s->targets[index].kind != XCVM_KIND_NULL) {
+        XCVM_TRY(check_target_type(s, index, v));
+        if (!s->staged[index]) {
+            xcvm_value *target = &s->targets[index];
+            if (v->data != target->data)
+                XCVM_TRY(xcvm_kernel_copy(&s->kernel, target->data, v->data, v->bytes));
+            show_target(s, index);
+            return XCVM_OK;
+        }
+    }
     /* A slot that was given to an output is planned for nothing else until the end. */
     if (v->home == XCVM_HOME_ARENA)
         xcvm_value_share(&s->outputs[index], v);
@@ -54,9 +73,9 @@ static xcvm_status test_condition(xcvm_session *s, size_t pc, bool *condition)
     char text[192];
     XCVM_CHECK(s->kernel.error, v->kind == XCVM_KIND_TENSOR && v->dtype == XCVM_BOOL, TYPE_MISMATCH,
                "cond is %s, a bool tensor is needed", xcvm_value_describe(v, text, sizeof text));
-    XCVM_CHECK(s->kernel.error, xcvm_element_count(v) == 1, SHAPE_MISMATCH,
-               "cond is %s, a tensor of one element is needed", xcvm_value_describe(v, text, sizeof text));
-    *condition = *XCVM_CDATA(uint8_t, v) != 0;
+    int64_t value;
+    XCVM_TRY(xcvm_read_int(s->kernel.error, v, "cond", &value));
+    *condition = value != 0;
     return XCVM_OK;
 }
 
@@ -119,6 +138,8 @@ static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
         if (status == XCVM_OK && limited && fuel-- == 0)
             status = xcvm_error_set(s->kernel.error, XCVM_OUT_OF_TIME, "the fuel is used up");
         next = pc + 1;
+        if (status == XCVM_OK && s->program->steps[pc].entry != 0)
+            xcvm_session_enter(s, s->program->steps[pc].entry - 1);
         if (status == XCVM_OK)
             status = s->watched ? xcvm_session_watch(s, pc, &next) : execute(s, pc, &next);
         if (status != XCVM_OK) {
@@ -128,22 +149,49 @@ static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
     }
 }
 
-static void finish(xcvm_session *s, xcvm_status status)
+/* ---- Begin and end ---- */
+
+void xcvm_session_forget_results(xcvm_session *s)
 {
-    const xcvm_program *program = s->program;
-    s->has_results = status == XCVM_OK;
+    s->has_results = false;
+    for (size_t i = 0; i < s->program->image.output_count; i++)
+        xcvm_value_clear(&s->outputs[i]);
+}
+
+void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error)
+{
+    xcvm_kernel *k = &s->kernel;
+    k->error = error;
+    k->deadline_ns = 0;
+    if (timeout_ns != 0 && __builtin_add_overflow(xcvm_clock_ns(), timeout_ns, &k->deadline_ns))
+        k->deadline_ns = UINT64_MAX;
+    /* Kernels tell by the status whether they have written a message. */
+    xcvm_error_set(error, XCVM_OK, "%s", "");
+}
+
+void xcvm_session_end(xcvm_session *s, xcvm_status status)
+{
     s->kernel.error = NULL;
-    if (status == XCVM_OK) {
-        for (size_t i = 0; i < program->leftover_count; i++)
-            xcvm_session_release(&s->registers[program->leftover[i]]);
-        return;
-    }
     if (status == XCVM_CANCELLED)
         __atomic_store_n(&s->cancelled, 0, __ATOMIC_RELAXED);
-    for (size_t i = 0; i < program->register_count; i++)
-        xcvm_value_clear(&s->registers[i]);
+}
+
+static void keep_results(xcvm_session *s)
+{
+    const xcvm_program *program = s->program;
     for (size_t i = 0; i < program->image.output_count; i++)
-        xcvm_value_clear(&s->outputs[i]);
+        if (s->staged[i])
+            fill_staged(s, i);
+    for (size_t i = 0; i < program->leftover_count; i++)
+        xcvm_session_release(&s->registers[program->leftover[i]]);
+    s->has_results = true;
+}
+
+static void drop_all(xcvm_session *s)
+{
+    for (size_t i = 0; i < s->program->register_count; i++)
+        xcvm_value_clear(&s->registers[i]);
+    xcvm_session_forget_results(s);
     xcvm_session_unsettle(s);
 }
 
@@ -152,22 +200,18 @@ xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *opti
     xcvm_run_options o;
     XCVM_CHECK(error, session != NULL, INVALID_ARGUMENT, "session is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
-    session->has_results = false;
-    for (size_t i = 0; i < session->program->image.output_count; i++)
-        xcvm_value_clear(&session->outputs[i]);
+    xcvm_session_forget_results(session);
     if (session->bound_anew)
         XCVM_TRY(xcvm_session_check_bindings(session, error));
-    xcvm_kernel *k = &session->kernel;
-    k->error = error;
-    k->deadline_ns = 0;
-    if (o.timeout_ns != 0 && __builtin_add_overflow(xcvm_clock_ns(), o.timeout_ns, &k->deadline_ns))
-        k->deadline_ns = UINT64_MAX;
-    /* Kernels tell by the status whether they have written a message. */
-    xcvm_error_set(error, XCVM_OK, "%s", "");
+    xcvm_session_begin(session, o.timeout_ns, error);
     session->arena_live_bytes = 0;
-    uint32_t denormals = xcvm_denormals_flush();
+    const uint64_t denormals = xcvm_denormals_set(session->flush_subnormals);
     xcvm_status status = run_loop(session, o.fuel);
     xcvm_denormals_restore(denormals);
-    finish(session, status);
+    if (status == XCVM_OK)
+        keep_results(session);
+    else
+        drop_all(session);
+    xcvm_session_end(session, status);
     return status;
 }

@@ -15,7 +15,8 @@ static bool reserve(size_t *total, size_t count, size_t size, size_t *offset)
 static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator *allocator)
 {
     const xcvm_image *image = &program->image;
-    size_t total = 0, self, registers, inputs, outputs, targets, in, out, args, settled, typed, direct, moved;
+    size_t total = 0, self, registers, inputs, outputs, targets, in, out, args, settled, known, live_in, entered, notes,
+           pairs, staged, direct, moved;
     bool fits = reserve(&total, 1, sizeof(xcvm_session), &self) &&
                 reserve(&total, program->register_count, sizeof(xcvm_value), &registers) &&
                 reserve(&total, image->input_count, sizeof(xcvm_value), &inputs) &&
@@ -25,7 +26,12 @@ static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator 
                 reserve(&total, program->out_count, sizeof(xcvm_value *), &out) &&
                 reserve(&total, program->args_bytes, 1, &args) &&
                 reserve(&total, image->instruction_count, sizeof(uint8_t), &settled) &&
-                reserve(&total, program->register_count, sizeof(bool), &typed) &&
+                reserve(&total, program->register_count, sizeof(uint8_t), &known) &&
+                reserve(&total, program->live_in_count, sizeof(xcvm_note), &live_in) &&
+                reserve(&total, program->stretch_count, sizeof(bool), &entered) &&
+                reserve(&total, program->note_count, sizeof(xcvm_note), &notes) &&
+                reserve(&total, image->output_count, sizeof(uint32_t), &pairs) &&
+                reserve(&total, image->output_count, sizeof(bool), &staged) &&
                 reserve(&total, image->instruction_count, sizeof(bool), &direct) &&
                 reserve(&total, program->register_count, sizeof(bool), &moved);
     char *block = fits ? xcvm_allocate_zeroed(allocator, total) : NULL;
@@ -41,7 +47,12 @@ static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator 
     s->out = (void *)(block + out);
     s->args = block + args;
     s->settled = (void *)(block + settled);
-    s->typed = (void *)(block + typed);
+    s->known = (void *)(block + known);
+    s->live_in = (void *)(block + live_in);
+    s->entered = (void *)(block + entered);
+    s->notes = (void *)(block + notes);
+    s->pairs = (void *)(block + pairs);
+    s->staged = (void *)(block + staged);
     s->direct = (void *)(block + direct);
     s->moved = (void *)(block + moved);
     return s;
@@ -116,6 +127,8 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
     XCVM_TRY(xcvm_heap_account(s->kernel.heap, (ptrdiff_t)s->block_bytes, error));
     if (threads > 1)
         XCVM_TRY(xcvm_threads_create(&s->allocator, threads, &s->kernel.threads, error));
+    s->flush_subnormals = o->flush_subnormals;
+    xcvm_threads_flush_denormals(s->kernel.threads, o->flush_subnormals);
     if (o->arena != NULL && s->program->image.arena_bytes > 0) {
         s->arena = o->arena;
         s->arena_bytes = o->arena_bytes;
@@ -127,7 +140,6 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
     s->strict_types = s->watched = o->strict_types;
     s->bound_anew = true;
     s->kernel.allocator = &s->allocator;
-    s->kernel.deterministic = o->deterministic;
     s->kernel.cancelled = &s->cancelled;
     s->kernel.random = &s->random;
     s->kernel.print = o->print;
@@ -163,7 +175,7 @@ xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_
     if (status != XCVM_OK)
         xcvm_session_destroy(s);
     else {
-        xcvm_session_warm_up(s, o.cold);
+        xcvm_session_map_constants(s);
         *session = s;
     }
     return status;
@@ -191,12 +203,6 @@ void xcvm_session_destroy(xcvm_session *session)
     if (session->arena != NULL && !session->arena_is_callers)
         xcvm_deallocate(&allocator, session->arena, session->arena_bytes);
     xcvm_deallocate(&allocator, session, session->block_bytes);
-}
-
-void xcvm_session_unsettle(xcvm_session *s)
-{
-    memset(s->settled, 0, s->program->image.instruction_count * sizeof *s->settled);
-    memset(s->typed, 0, s->program->register_count * sizeof *s->typed);
 }
 
 const xcvm_value *xcvm_session_output(const xcvm_session *session, size_t index)

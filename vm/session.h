@@ -5,12 +5,27 @@
 
 #include "vm/program.h"
 
-/* How far an instruction's results are settled from earlier runs with inputs of the same types. */
+/* How far an instruction's results are settled by having run before with operands of the same types. */
 typedef enum xcvm_settled {
     XCVM_UNSETTLED, /* nothing is known */
-    XCVM_TYPED,     /* the result registers keep their types from run to run */
+    XCVM_TYPED,     /* the results' types are known: kept in their registers, or noted */
     XCVM_PLACED     /* ... and their memory, which is in the arena */
 } xcvm_settled;
+
+/* What is known of what a register holds, as long as its stretch is entered with the same types. Bits. */
+enum {
+    XCVM_KNOWN_TYPE = 1,     /* its type; of no list */
+    XCVM_KNOWN_ELEMENTS = 2, /* its elements, too: nothing but types and constants decides them */
+    XCVM_KNOWN_ALWAYS = 4    /* the same in every stretch: the types of the program's inputs alone decide it */
+};
+
+/* The type of a register, and what is known of it. */
+typedef struct xcvm_note {
+    uint8_t kind, dtype, known;
+    int8_t rank;
+    int64_t dims[XCVM_MAX_RANK];
+    size_t bytes;
+} xcvm_note;
 
 struct xcvm_session {
     const xcvm_program *program;
@@ -20,8 +35,11 @@ struct xcvm_session {
     uint64_t random;
     uint32_t cancelled; /* atomic */
     bool strict_types;
-    bool has_results; /* the last run succeeded */
-    bool bound_anew;  /* inputs or outputs were bound since the last run: check them together */
+    bool flush_subnormals;
+    bool has_results;    /* the last run succeeded */
+    bool bound_anew;     /* inputs or outputs were bound since the last run: check them together */
+    bool targets_anew;   /* so that results may have to be placed elsewhere */
+    uint64_t inferences; /* so far, of instructions */
 
     char *arena; /* NULL until the first run that needs it */
     size_t arena_bytes;
@@ -40,7 +58,12 @@ struct xcvm_session {
     xcvm_value **out;      /* results of all instructions */
     char *args;            /* argument structs */
     uint8_t *settled;      /* xcvm_settled of each instruction */
-    bool *typed;           /* of each register: its type was settled by its writer */
+    uint8_t *known;        /* of each register: XCVM_KNOWN_... bits */
+    xcvm_note *live_in;    /* of each live-in of a stretch: the type that it had when the stretch was last entered */
+    bool *entered;         /* each stretch, since the types of the inputs changed */
+    xcvm_note *notes;      /* of results that are noted */
+    uint32_t *pairs;       /* of each output: the input that it is a pair with, plus 1; 0: none */
+    bool *staged;          /* of each output: bound to the memory of its pair, and so copied there behind the run */
     bool *direct;          /* of each instruction: a result may be written straight into a target */
     bool *moved;           /* of each register: its memory in the arena went on to another (while observed) */
 };
@@ -68,16 +91,26 @@ static inline void xcvm_session_release(xcvm_value *v)
         v->home = XCVM_HOME_NONE;
     }
 }
-/* Forgets what earlier runs found out. */
+/* Forgets what earlier runs found out (settle.c). */
 void xcvm_session_unsettle(xcvm_session *s);
+/* The stretch with that index is entered: forgets what its instructions inferred if the types are others. */
+void xcvm_session_enter(xcvm_session *s, size_t stretch);
+/* Instruction `pc` was inferred, its results' sizes are set: whether that may be relied on from now on. */
+void xcvm_session_settle(xcvm_session *s, size_t pc);
+/* Before an instruction that is settled, but whose results are noted: their types, in their registers. */
+void xcvm_session_recall(xcvm_session *s, size_t pc);
+/* What In takes is of a type that the program's inputs decide. */
+void xcvm_session_settle_input(xcvm_session *s, size_t pc);
 /* Before a run: everything is bound and agrees, and nothing bound to be written overlaps another. */
 xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error);
+/* Part of that: no tensor bound to an output overlaps anything else that is bound. */
+xcvm_status xcvm_session_check_overlap(const xcvm_session *s, xcvm_error *error);
 /* Whether a value is what is declared or noted: OK, TYPE_MISMATCH or SHAPE_MISMATCH. */
 xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value);
 /* Whether all values of a type differ in nothing but their elements, which are not strings. */
 bool xcvm_type_is_fixed(const xcvm_type *type);
-/* The end of creation (warm_up.c). */
-void xcvm_session_warm_up(xcvm_session *s, bool cold);
+/* The end of creation: maps the constants (warm_up.c). */
+void xcvm_session_map_constants(const xcvm_session *s);
 /* Types and memory for the results of instruction `pc`, which is not settled as PLACED (results.c). */
 xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc);
 /* After the kernel of an instruction that is not settled: every result was made. */
@@ -85,6 +118,10 @@ xcvm_status xcvm_session_check_results(xcvm_session *s, size_t pc);
 /* Runs a Fused instruction's function, if it has one that fits: *next is then behind the instructions that it stands
  * for (fused.c). */
 xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next);
+/* Around a run, or what else may be timed or cancelled: the deadline, and where kernels report to (run.c). */
+void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error);
+void xcvm_session_end(xcvm_session *s, xcvm_status status);
+void xcvm_session_forget_results(xcvm_session *s);
 /* Executes one instruction; *next is pc + 1 at the call, and changed by a jump (run.c). */
 xcvm_status xcvm_session_step(xcvm_session *s, size_t pc, size_t *next);
 /* The same with the observer told and types checked (observe.c). */

@@ -283,7 +283,7 @@ static xcvm_status verify(xcvm_verifier *v)
     XCVM_TRY(xcvm_verify_flow(v));
     xcvm_find_sharing(v->program);
     XCVM_TRY(xcvm_verify_slots(v));
-    XCVM_TRY(xcvm_find_stable(v));
+    XCVM_TRY(xcvm_find_stretches(v));
     return xcvm_find_makers(v);
 }
 

@@ -71,9 +71,10 @@ xcvm_status xcvm_verify_flow(xcvm_verifier *v);
 xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report);
 /* Planned slots. Needs what xcvm_find_sharing finds; fills step->alias. */
 xcvm_status xcvm_verify_slots(xcvm_verifier *v);
-/* What is not proved but worked out for speed: step->dying, views and overwritable; step->stable; program->makers. */
+/* What is not proved but worked out for speed: step->dying, views and overwritable; what settling needs, from
+ * step->settles to program->live_in; program->makers. */
 void xcvm_find_sharing(xcvm_program *program);
-xcvm_status xcvm_find_stable(xcvm_verifier *v);
+xcvm_status xcvm_find_stretches(xcvm_verifier *v);
 xcvm_status xcvm_find_makers(xcvm_verifier *v);
 
 /* The field that operand `index` of an instruction (row order, lists spread out) belongs to. */

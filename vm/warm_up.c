@@ -1,12 +1,13 @@
 /* What makes the first run as fast as any later one: constants are mapped and lie in the cache, and a rehearsal has
  * brought in code, predicted its branches and settled types, places and scratch memory. */
-#include "vm/session.h"
 #include "base/clock.h"
+#include "vm/options.h"
+#include "vm/session.h"
 
 #include <sys/mman.h>
 
 enum {
-    BLOCK = 1 << 18,           /* bytes of constants that are shared out among threads */
+    BLOCK = 1 << 18,           /* bytes of constants that a thread reads at once */
     LINE = 64,                 /* bytes of a cache line */
     WINDOW = 1 << 16,          /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
     CACHE = 32 << 20,          /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
@@ -19,30 +20,33 @@ enum {
 /* ---- Constants ---- */
 
 typedef struct constants {
+    const xcvm_kernel *kernel;
     const char *bytes;
-    size_t count;
-    bool fit; /* into the cache */
+    size_t count, step;
 } constants;
+
+static void read_blocks(void *context, size_t begin, size_t end, int worker)
+{
+    const constants *c = context;
+    (void)worker;
+    for (size_t block = begin; block < end && xcvm_kernel_poll(c->kernel) == XCVM_OK; block++) {
+        const size_t last = xcvm_least(c->count, (block + 1) * BLOCK);
+        for (size_t at = block * BLOCK; at < last; at += c->step)
+            (void)*(const volatile char *)(c->bytes + at);
+    }
+}
+
+static void read_constants(const xcvm_session *s, size_t step)
+{
+    const xcvm_program *program = s->program;
+    constants c = {&s->kernel, program->mapping, program->mapping_bytes, step};
+    if (program->mapped)
+        xcvm_parallel(s->kernel.threads, xcvm_ceil_div(c.count, BLOCK), 1, read_blocks, &c);
+}
 
 /* A page that is read is mapped by that, and so are those of its window that are in the system's cache: a read in each
  * window takes a third of the time of asking for all pages at once. */
-static void warm_blocks(void *context, size_t begin, size_t end, int worker)
-{
-    const constants *c = context;
-    const size_t step = c->fit ? LINE : WINDOW;
-    const size_t last = xcvm_least(c->count, end * BLOCK);
-    (void)worker;
-    for (size_t at = begin * BLOCK; at < last; at += step)
-        (void)*(const volatile char *)(c->bytes + at);
-}
-
-static void warm_constants(const xcvm_session *s, bool cached)
-{
-    const xcvm_program *program = s->program;
-    constants c = {program->mapping, program->mapping_bytes, cached && program->mapping_bytes <= CACHE};
-    if (program->mapped)
-        xcvm_parallel(s->kernel.threads, xcvm_ceil_div(c.count, BLOCK), 1, warm_blocks, &c);
-}
+void xcvm_session_map_constants(const xcvm_session *s) { read_constants(s, WINDOW); }
 
 /* ---- The rehearsal ---- */
 
@@ -71,12 +75,11 @@ static bool is_harmless(const xcvm_program *program)
     return harmless;
 }
 
-/* A run of which nothing is left but what it warmed. That it fails, by which it returns false, says nothing of runs to
- * come. */
-static bool run_once(xcvm_session *s, char *zeros)
+/* A run on zeros. That it fails says nothing of runs to come, unless it was cancelled. */
+static xcvm_status run_once(xcvm_session *s, char *zeros, uint64_t timeout_ns, uint64_t fuel)
 {
     const xcvm_image *image = &s->program->image;
-    const xcvm_run_options options = {.size = sizeof options, .timeout_ns = REHEARSAL_NS};
+    const xcvm_run_options options = {.size = sizeof options, .timeout_ns = timeout_ns, .fuel = fuel};
     xcvm_error error;
     for (size_t i = 0; i < image->input_count; i++) {
         const xcvm_type *type = &image->inputs[i].type;
@@ -85,44 +88,80 @@ static bool run_once(xcvm_session *s, char *zeros)
         input->data = zeros;
         zeros += input->bytes / LINE * LINE + LINE;
     }
-    const bool done = xcvm_session_run(s, &options, &error) == XCVM_OK;
-    s->has_results = false;
-    for (size_t i = 0; i < image->input_count; i++)
-        s->inputs[i] = (xcvm_value){0};
-    for (size_t i = 0; i < image->output_count; i++)
-        xcvm_value_clear(&s->outputs[i]);
-    s->bound_anew = true;
-    return done;
+    return xcvm_session_run(s, &options, &error);
 }
 
-static void run_repeatedly(xcvm_session *s, char *zeros)
+/* Until a run fails, they take REHEARSAL_NS together, or `deadline_ns` (0: none) is near. */
+static xcvm_status run_repeatedly(xcvm_session *s, char *zeros, uint64_t deadline_ns, uint64_t fuel)
 {
-    const uint64_t end = xcvm_clock_ns() + REHEARSAL_NS;
-    for (int runs = 0; runs < MOST_RUNS && run_once(s, zeros) && xcvm_clock_ns() < end; runs++)
-        ;
+    uint64_t now = xcvm_clock_ns();
+    const uint64_t end = now + REHEARSAL_NS;
+    xcvm_status status = XCVM_OK;
+    for (int runs = 0; runs < MOST_RUNS && status == XCVM_OK && now < end; runs++) {
+        if (deadline_ns != 0 && now >= deadline_ns)
+            return XCVM_OK;
+        const bool near = deadline_ns != 0 && deadline_ns - now < REHEARSAL_NS;
+        status = run_once(s, zeros, near ? deadline_ns - now : REHEARSAL_NS, fuel);
+        now = xcvm_clock_ns();
+    }
+    return status;
 }
 
-/* The zeros are pages that the system has for everybody, and take no memory. */
-static void rehearse(xcvm_session *s)
+/* Rehearses with nothing bound but zeros, which are pages that the system has for everybody, and nobody told. */
+static xcvm_status rehearse(xcvm_session *s, uint64_t deadline_ns, uint64_t fuel, xcvm_error *error)
 {
-    const size_t bytes = is_harmless(s->program) ? input_bytes(&s->program->image) : 0;
+    const xcvm_image *image = &s->program->image;
+    const size_t bytes = is_harmless(s->program) ? input_bytes(image) : 0;
     if (bytes == 0)
-        return;
+        return XCVM_OK;
+    const size_t room = (image->input_count + image->output_count) * sizeof(xcvm_value);
+    xcvm_value *unbound = xcvm_allocate_zeroed(&s->allocator, room);
+    XCVM_CHECK(error, unbound != NULL, OUT_OF_MEMORY, "no memory for a rehearsal");
     void *zeros = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (zeros == MAP_FAILED)
-        return;
+    if (zeros == MAP_FAILED) {
+        xcvm_deallocate(&s->allocator, unbound, room);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for inputs of %zu bytes of a rehearsal", bytes);
+    }
+    xcvm_value *inputs = s->inputs, *targets = s->targets;
+    const xcvm_observer observer = s->observer;
+    const bool watched = s->watched;
     xcvm_heap *heap = s->kernel.heap;
     const size_t most = xcvm_heap_reserved(heap) + REHEARSAL_BYTES, limit = xcvm_heap_set_limit(heap, most);
     if (limit != 0 && limit < most)
         (void)xcvm_heap_set_limit(heap, limit);
-    run_repeatedly(s, zeros);
+    s->inputs = unbound;
+    s->targets = unbound + image->input_count;
+    s->observer = (xcvm_observer){0};
+    s->watched = s->strict_types;
+    s->bound_anew = s->targets_anew = true;
+    xcvm_status status = run_repeatedly(s, zeros, deadline_ns, fuel);
+    s->inputs = inputs;
+    s->targets = targets;
+    s->observer = observer;
+    s->watched = watched;
+    s->bound_anew = s->targets_anew = true;
     (void)xcvm_heap_set_limit(heap, limit);
     munmap(zeros, bytes);
+    xcvm_deallocate(&s->allocator, unbound, room);
+    XCVM_CHECK(error, status != XCVM_CANCELLED, CANCELLED, "the warm-up was cancelled");
+    return XCVM_OK;
 }
 
-void xcvm_session_warm_up(xcvm_session *s, bool cold)
+xcvm_status xcvm_session_warm_up(xcvm_session *session, const xcvm_run_options *options, xcvm_error *error)
 {
-    warm_constants(s, !cold);
-    if (!cold)
-        rehearse(s);
+    xcvm_run_options o;
+    XCVM_CHECK(error, session != NULL, INVALID_ARGUMENT, "session is NULL");
+    XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
+    xcvm_session_begin(session, o.timeout_ns, error);
+    const uint64_t deadline_ns = session->kernel.deadline_ns;
+    if (session->program->mapping_bytes <= CACHE)
+        read_constants(session, LINE);
+    xcvm_status status = xcvm_kernel_poll(&session->kernel);
+    xcvm_session_end(session, status);
+    if (status == XCVM_OK)
+        status = rehearse(session, deadline_ns, o.fuel, error);
+    xcvm_session_forget_results(session);
+    XCVM_CHECK(error, status != XCVM_OK || deadline_ns == 0 || xcvm_clock_ns() < deadline_ns, OUT_OF_TIME,
+               "the deadline has passed");
+    return status;
 }

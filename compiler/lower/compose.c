@@ -74,9 +74,10 @@ xcc_value *xcc_low_dim_of(xcc_lowering *n, xcc_value *x, int axis)
 {
     if (x == NULL)
         return NULL;
-    if (x->type.rank > axis && x->type.dims[axis] >= 0)
-        return xcc_low_ints(n, 1, &x->type.dims[axis]);
-    return xcc_apply(&n->b, Shape, y, .x = XCC_IN(x), .start = axis, .end = axis + 1);
+    const int rank = x->type.rank, at = axis < 0 ? axis + rank : axis;
+    if (at >= 0 && rank > at && x->type.dims[at] >= 0)
+        return xcc_low_ints(n, 1, &x->type.dims[at]);
+    return xcc_apply(&n->b, Shape, y, .x = XCC_IN(x), .start = axis, .end = axis == -1 ? INT64_MAX : axis + 1);
 }
 
 xcc_value *xcc_low_rank_of(xcc_lowering *n, xcc_value *x)

@@ -62,7 +62,7 @@ xcvm_status xcc_lower_constant(xcc_lowering *n)
         return xcc_bind(n, 0, constant_of(n, &t));
     const Onnx__AttributeProto *a = xcc_attribute_find(n, "sparse_value");
     if (a != NULL && a->sparse_tensor != NULL) {
-        XCVM_TRY(xcc_sparse_tensor_read(a->sparse_tensor, &n->m->arena, &n->importer->files, &t, n->m->error));
+        XCVM_TRY(xcc_sparse_read(n->importer, a->sparse_tensor, &t));
         return xcc_bind(n, 0, constant_of(n, &t));
     }
     if ((a = xcc_attribute_find(n, "value_float")) != NULL)

@@ -1,4 +1,5 @@
 /* Element-wise operators whose meaning changed, and those of any number of operands. */
+#include "base/element.h"
 #include "compiler/lower/lower.h"
 
 /* The result of xcc_lower_plain for the operator's own instruction. */
@@ -79,18 +80,24 @@ xcvm_status xcc_lower_mean(xcc_lowering *n)
 }
 
 /* The bounds are attributes before opset 11. */
+/* Bounds that are left out are the type's lowest and greatest number since opset 6, so that infinities do not stay. */
 xcvm_status xcc_lower_clip(xcc_lowering *n)
 {
     static const char *const names[] = {"min", "max"};
-    if (n->version >= 11)
-        return xcc_lower_plain(n);
-    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    XCVM_TRY(xcc_need_inputs(n, 1, n->version >= 11 ? 3 : 1));
+    const xcc_value *x = n->inputs[0];
+    const xcvm_float_format *format = xcvm_float_format_of((xcvm_dtype)x->type.dtype);
     for (size_t i = 0; i < 2; i++) {
-        double bound;
-        bool given = xcc_attribute_find(n, names[i]) != NULL;
-        XCVM_TRY(xcc_attribute_float(n, names[i], 0, &bound));
+        double bound = 0;
+        bool given = n->version < 11 && xcc_attribute_find(n, names[i]) != NULL;
         if (given)
-            XCVM_TRY(xcc_set_input(n, i + 1, xcc_low_number(n, n->inputs[0], bound)));
+            XCVM_TRY(xcc_attribute_float(n, names[i], 0, &bound));
+        if (!given && xcc_input(n, i + 1) == NULL && n->version >= 6 && format != NULL) {
+            given = true;
+            bound = xcvm_float_decode(format, format->greatest | (i == 0 ? format->sign : 0));
+        }
+        if (given)
+            XCVM_TRY(xcc_set_input(n, i + 1, xcc_low_number(n, x, bound)));
     }
     return xcc_lower_plain(n);
 }

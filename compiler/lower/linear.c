@@ -179,12 +179,34 @@ static xcc_value *as_matrices(xcc_lowering *n, term *t, const int *order, int ba
     return xcc_low_reshape_to(n, x, xcc_low_concat(n, (size_t)count, parts, 0));
 }
 
+/* A dimension of size 1 is broadcast to that of the same label in the other term. Products do that for those that stay;
+ * one that is summed over is taken out of its term, so that the other is summed over by itself. */
+static xcc_value *drop_ones(xcc_lowering *n, term *t, const term *other, const bool *needed)
+{
+    int64_t axes[XCVM_MAX_RANK];
+    size_t count = 0;
+    int rank = 0;
+    for (int i = 0; i < t->rank; i++) {
+        const int label = t->labels[i];
+        if (t->value->type.rank == t->rank && t->value->type.dims[i] == 1 && !needed[label] && has(other, label))
+            axes[count++] = i;
+        else
+            t->labels[rank++] = label;
+    }
+    t->rank = rank;
+    if (count > 0)
+        t->value = xcc_low_squeeze(n, t->value, count, axes);
+    return t->value;
+}
+
 /* Multiplies two terms: labels of both that are still needed are a batch, those that are not are summed over. */
 static xcvm_status multiply(xcc_lowering *n, term *a, term *b, const bool *needed)
 {
     int batch[XCVM_MAX_RANK], inner[XCVM_MAX_RANK], left[XCVM_MAX_RANK], right[XCVM_MAX_RANK];
     int batches = 0, inners = 0, lefts = 0, rights = 0;
     bool either[LABELS];
+    if (drop_ones(n, a, b, needed) == NULL || drop_ones(n, b, a, needed) == NULL)
+        return xcc_failure(n);
     for (int label = 0; label < LABELS; label++)
         either[label] = needed[label] || (has(a, label) && has(b, label));
     if (sum_out(n, a, either) == NULL || sum_out(n, b, either) == NULL)
@@ -244,14 +266,122 @@ static xcvm_status multiply(xcc_lowering *n, term *a, term *b, const bool *neede
     return XCVM_OK;
 }
 
-static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms, term *out)
+/* ---- "..." of operands of unknown rank: its dimensions become one ---- */
+
+/* Where all dimensions of "..." are one dimension of each term. */
+typedef struct ellipses {
+    bool joined;
+    xcc_value *dims; /* as many as there are when the program runs, broadcast to each other */
+} ellipses;
+
+/* The product of a list of dimensions, as a tensor of shape [1]. */
+static xcc_value *product_of_list(xcc_lowering *n, xcc_value *list)
+{
+    return xcc_low_reduce(n, XCVM_OP_ReduceProd, list, NULL, true);
+}
+
+/* Makes the dimensions of "..." the first one of the term, whose labels say how many letters stand before and behind
+ * them. `*dims` are those dimensions; NULL without "...". */
+static xcvm_status join_ellipsis(xcc_lowering *n, term *t, xcc_value **dims)
+{
+    int64_t indices[XCVM_MAX_RANK], perm[XCVM_MAX_RANK];
+    int at = 0, letters = 0;
+    *dims = NULL;
+    while (at < t->rank && t->labels[at] != ELLIPSIS)
+        at++;
+    if (at == t->rank)
+        return XCVM_OK;
+    xcc_value *shape = xcc_low_shape_of(n, t->value), *parts[3];
+    for (int i = 0; i < at; i++)
+        indices[i] = i;
+    for (int i = at + 1; i < t->rank; i++)
+        indices[i] = i - t->rank;
+    const size_t behind = (size_t)(t->rank - at - 1);
+    *dims = xcc_low_slice(n, shape, 0, at, behind == 0 ? INT64_MAX : -(int64_t)behind, 1);
+    parts[0] = xcc_low_gather(n, shape, xcc_low_ints(n, (size_t)at, indices), 0);
+    parts[1] = product_of_list(n, *dims);
+    parts[2] = xcc_low_gather(n, shape, xcc_low_ints(n, behind, indices + at + 1), 0);
+    t->value = xcc_low_reshape_to(n, t->value, xcc_low_concat(n, 3, parts, 0));
+    perm[letters++] = at;
+    for (int i = 0; i < t->rank; i++)
+        if (i != at)
+            perm[letters++] = i;
+    for (int i = at; i > 0; i--)
+        t->labels[i] = t->labels[i - 1];
+    t->labels[0] = ELLIPSIS;
+    t->value = xcc_low_transpose(n, t->value, (size_t)t->rank, perm);
+    return t->value != NULL ? XCVM_OK : xcc_failure(n);
+}
+
+/* Broadcasts the first dimension of a term, which is `dims` joined, to all of `to`. */
+static xcc_value *expand_ellipsis(xcc_lowering *n, term *t, xcc_value *dims, xcc_value *to)
+{
+    xcc_value *letters = xcc_low_slice(n, xcc_low_shape_of(n, t->value), 0, 1, INT64_MAX, 1);
+    xcc_value *count = product_of_list(n, letters);
+    xcc_value *apart = xcc_low_reshape_to(n, t->value, xcc_low_concat(n, 2, (xcc_value *[]){dims, count}, 0));
+    xcc_value *wide = xcc_low_expand(n, apart, xcc_low_concat(n, 2, (xcc_value *[]){to, count}, 0));
+    xcc_value *all = product_of_list(n, to);
+    return t->value = xcc_low_reshape_to(n, wide, xcc_low_concat(n, 2, (xcc_value *[]){all, letters}, 0));
+}
+
+static xcvm_status join_ellipses(xcc_lowering *n, term *terms, ellipses *e)
+{
+    xcc_value **dims = xcc_alloc(n->m, n->input_count * sizeof *dims), *shape = NULL;
+    size_t count = 0;
+    if (dims == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < n->input_count; i++) {
+        XCVM_TRY(join_ellipsis(n, &terms[i], &dims[i]));
+        if (dims[i] == NULL)
+            continue;
+        /* Expand's shape may itself be broadcast, which gives the dimensions that all have. */
+        shape = xcc_low_expand(n, shape != NULL ? shape : xcc_scalar(n->b.graph, XCVM_BOOL, 0), dims[i]);
+        e->dims = dims[i];
+        count++;
+    }
+    if (count == 1)
+        return XCVM_OK;
+    e->dims = xcc_low_shape_of(n, shape);
+    for (size_t i = 0; i < n->input_count; i++)
+        if (dims[i] != NULL && expand_ellipsis(n, &terms[i], dims[i], e->dims) == NULL)
+            return xcc_failure(n);
+    return e->dims != NULL ? XCVM_OK : xcc_failure(n);
+}
+
+/* The result with the dimensions of "..." apart again. */
+static xcc_value *part_ellipsis(xcc_lowering *n, const term *out, xcc_value *y, const ellipses *e)
+{
+    xcc_value *parts[XCVM_MAX_RANK];
+    if (!e->joined || !has(out, ELLIPSIS))
+        return y;
+    for (int i = 0; i < out->rank; i++)
+        parts[i] = out->labels[i] == ELLIPSIS ? e->dims : xcc_low_dim_of(n, y, i);
+    return xcc_low_reshape_to(n, y, xcc_low_concat(n, (size_t)out->rank, parts, 0));
+}
+
+/* Whether a term has "..." and its operand an unknown rank. */
+static bool has_open_ellipsis(const xcc_lowering *n, const char *text)
+{
+    for (size_t i = 0; i < n->input_count; i++) {
+        const size_t length = strcspn(text, ",-");
+        if (n->inputs[i]->type.rank < 0 && memchr(text, '.', length) != NULL)
+            return true;
+        text += length;
+        text += *text == ',';
+    }
+    return false;
+}
+
+/* ---- The equation ---- */
+
+static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms, term *out, ellipses *e)
 {
     int ellipsis = 0;
+    e->joined = has_open_ellipsis(n, text);
     for (size_t i = 0; i < n->input_count; i++) {
+        XCC_NEED(n, n->inputs[i]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand %zu is no tensor", i);
         /* Without "..." the labels tell how many dimensions there are. */
-        if (memchr(text, '.', strcspn(text, ",-")) != NULL)
-            XCVM_TRY(xcc_need_rank(n, n->inputs[i], "an operand"));
-        XCVM_TRY(parse_term(n, &text, n->inputs[i]->type.rank, 0, &terms[i]));
+        XCVM_TRY(parse_term(n, &text, e->joined ? -1 : n->inputs[i]->type.rank, 1, &terms[i]));
         terms[i].value = n->inputs[i];
         for (int k = 0; k < terms[i].rank; k++)
             if (terms[i].labels[k] >= ELLIPSIS && terms[i].labels[k] - ELLIPSIS + 1 > ellipsis)
@@ -263,7 +393,7 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
     }
     if (*text == '\0') {
         implicit_output(terms, n->input_count, ellipsis, out);
-        return XCVM_OK;
+        return e->joined ? join_ellipses(n, terms, e) : XCVM_OK;
     }
     text += 2;
     XCVM_TRY(parse_term(n, &text, -1, ellipsis, out));
@@ -276,19 +406,20 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
         for (int k = 0; k < i; k++)
             XCC_NEED(n, out->labels[k] != out->labels[i], INVALID_MODEL, "label %d of the result stands twice", i);
     }
-    return XCVM_OK;
+    return e->joined ? join_ellipses(n, terms, e) : XCVM_OK;
 }
 
 xcvm_status xcc_lower_einsum(xcc_lowering *n)
 {
     xcvm_text equation;
     term out;
+    ellipses e = {.joined = false};
     XCVM_TRY(xcc_need_inputs(n, n->input_count > 0 ? n->input_count : 1, SIZE_MAX));
     XCVM_TRY(xcc_attribute_text(n, "equation", "", &equation));
     term *terms = xcc_alloc(n->m, n->input_count * sizeof *terms);
     if (terms == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(parse_equation(n, equation.at, terms, &out));
+    XCVM_TRY(parse_equation(n, equation.at, terms, &out, &e));
     for (size_t i = 0; i < n->input_count; i++) {
         if (take_diagonals(n, &terms[i]) == NULL)
             return xcc_failure(n);
@@ -303,5 +434,5 @@ xcvm_status xcc_lower_einsum(xcc_lowering *n)
         else if (n->input_count == 1 && sum_out(n, &terms[0], needed) == NULL)
             return xcc_failure(n);
     }
-    return xcc_bind(n, 0, permute(n, &terms[0], out.labels, out.rank));
+    return xcc_bind(n, 0, part_ellipsis(n, &out, permute(n, &terms[0], out.labels, out.rank), &e));
 }

@@ -20,7 +20,7 @@ xcc_value **xcc_low_values(xcc_lowering *n, size_t count);
 /* Sets the outputs of a body whose condition never ends the loop: the states, then what is stacked. */
 xcvm_status xcc_low_loop_outputs(xcc_lowering *n, xcc_node *loop, size_t count, xcc_value *const *values);
 /* A stacked result, whose iterations are dimension 0 in their order, with them as dimension `axis`, the last one first
- * if `reversed`. */
-xcc_value *xcc_low_stacked(xcc_lowering *n, xcc_value *stacked, bool reversed, int64_t axis);
+ * if `reversed`. An axis below 0 counts from the last. */
+xcvm_status xcc_low_stacked(xcc_lowering *n, xcc_value **stacked, bool reversed, int64_t axis);
 
 #endif

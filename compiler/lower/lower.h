@@ -33,8 +33,10 @@ struct xcc_lowering {
     size_t output_count; /* up to the last that has a name */
     struct xcc_attribute *attributes;
     size_t attribute_count;
-    bool poisoned;     /* failed because a node in a body did, which is noted already */
-    uint32_t first_id; /* values with an id from here on were made by this lowering */
+    xcc_table attribute_names; /* their indices, where there are many */
+    bool poisoned;             /* failed because a node in a body did, which is noted already */
+    uint32_t first_id;         /* values with an id from here on were made by this lowering */
+    uint32_t number;           /* of the lowering, from 1 on: the mark of values that are its results already */
 };
 
 /* ---- Operands and results ---- */
@@ -100,7 +102,7 @@ xcc_value *xcc_low_strings(xcc_lowering *n, int rank, size_t count, const xcvm_t
 xcvm_status xcc_low_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given);
 xcc_value *xcc_low_cast(xcc_lowering *n, xcc_value *x, xcvm_dtype dtype); /* x itself if it has that type */
 xcc_value *xcc_low_shape_of(xcc_lowering *n, xcc_value *x);
-/* Dimension of x as a tensor of shape [1]; a constant if it is known. axis >= 0. */
+/* Dimension of x as a tensor of shape [1]; a constant if it is known. An axis below 0 counts from the last. */
 xcc_value *xcc_low_dim_of(xcc_lowering *n, xcc_value *x, int axis);
 /* The rank of x as an i64 scalar. */
 xcc_value *xcc_low_rank_of(xcc_lowering *n, xcc_value *x);

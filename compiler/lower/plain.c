@@ -64,6 +64,7 @@ xcc_value *xcc_result(xcc_lowering *n, size_t i)
     if (name != NULL) {
         if (is_model_output(n, name))
             v->name = name;
+        v->mark = n->number;
         n->outputs[i] = v;
     }
     return v;
@@ -76,12 +77,11 @@ xcvm_status xcc_bind(xcc_lowering *n, size_t i, xcc_value *value)
     if (!xcc_wants(n, i))
         return XCVM_OK;
     const char *name = n->proto->output[i];
-    bool fresh = value->id >= n->first_id && value->graph == n->b.graph;
-    for (size_t k = 0; k < n->output_count && fresh; k++)
-        fresh = n->outputs[k] != value;
+    const bool fresh = value->id >= n->first_id && value->graph == n->b.graph && value->mark != n->number;
     n->outputs[i] = value;
     if (!fresh)
         return XCVM_OK;
+    value->mark = n->number;
     if (!is_model_output(n, name))
         return xcc_value_rename(value, name);
     value->name = name;
@@ -104,7 +104,8 @@ static xcvm_status fill_choice(xcc_lowering *n, const xcvm_field *f, int *value)
 {
     xcvm_text text;
     XCVM_TRY(xcc_attribute_text(n, f->name, f->choices[*value], &text));
-    int index = xcvm_choice_index(f, text.at, text.length);
+    /* An empty text is one that is left out. */
+    int index = text.length == 0 ? *value : xcvm_choice_index(f, text.at, text.length);
     if (index < 0)
         index = old_choice(f, text);
     if (index < 0) {

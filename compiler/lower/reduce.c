@@ -16,6 +16,7 @@ xcvm_status xcc_lower_reduce(xcc_lowering *n)
     return xcc_lower_plain(n);
 }
 
+/* Of whole numbers the logarithm of their sum, which wraps as ReduceSum's does, is rounded towards zero. */
 xcvm_status xcc_lower_reduce_log_sum(xcc_lowering *n)
 {
     bool keepdims, noop;
@@ -25,5 +26,9 @@ xcvm_status xcc_lower_reduce_log_sum(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_bool(n, "noop_with_empty_axes", false, &noop));
     xcc_value *sum = xcc_apply(&n->b, ReduceSum, y, .x = XCC_IN(n->inputs[0]), .axes = XCC_IN(xcc_input(n, 1)),
                                .keepdims = keepdims, .noop_with_empty_axes = noop);
-    return xcc_bind(n, 0, xcc_low_unary(n, XCVM_OP_Log, sum));
+    if (sum == NULL)
+        return xcc_failure(n);
+    const xcvm_dtype dtype = (xcvm_dtype)sum->type.dtype;
+    xcc_value *wide = xcvm_dtype_in(dtype, XCVM_TYPES_INT) ? xcc_low_cast(n, sum, XCVM_F64) : sum;
+    return xcc_bind(n, 0, xcc_low_cast(n, xcc_low_unary(n, XCVM_OP_Log, wide), dtype));
 }

@@ -154,23 +154,19 @@ xcvm_status xcc_lower_scan(xcc_lowering *n)
     XCVM_TRY(list_attribute(n, "scan_output_directions", s.results, &directions));
     XCVM_TRY(list_attribute(n, "scan_output_axes", s.results, &result_axes));
     for (size_t i = 0; i < s.inputs; i++) {
+        const xcc_value *x = s.values[s.states + i];
+        XCC_NEED(n, axes[i] >= -XCVM_MAX_RANK && axes[i] < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld",
+                 (long long)axes[i]);
         s.input_axes[i] = axes[i];
-        if (axes[i] == 0)
-            continue;
-        XCVM_TRY(xcc_need_rank(n, s.values[s.states + i], "a scan input"));
-        XCVM_TRY(xcc_need_axis(n, axes[i], s.values[s.states + i]->type.rank, &s.input_axes[i]));
+        if (x->type.rank >= 0)
+            XCVM_TRY(xcc_need_axis(n, axes[i], x->type.rank, &s.input_axes[i]));
     }
     XCVM_TRY(scan_loop(n, &s));
     for (size_t i = 0; i < n->output_count; i++) {
         xcc_value *v = s.outputs[i];
         if (i >= s.states) {
             const size_t k = i - s.states;
-            int64_t axis = result_axes[k];
-            if (axis != 0) {
-                XCVM_TRY(xcc_need_rank(n, v, "a scan output"));
-                XCVM_TRY(xcc_need_axis(n, axis, v->type.rank, &axis));
-            }
-            v = xcc_low_stacked(n, v, directions[k] != 0, axis);
+            XCVM_TRY(xcc_low_stacked(n, &v, directions[k] != 0, result_axes[k]));
         }
         XCVM_TRY(xcc_bind(n, i, v));
     }

@@ -1,19 +1,21 @@
 /* Convolutions and pooling. Instructions state every entry of their spatial attributes; here what the model leaves out
- * is filled in, and auto_pad becomes pads. */
+ * is filled in. Pools and transposed convolutions have auto_pad as an attribute, which becomes pads where sizes are
+ * known (compiler/simplify_windows.c); of convolutions it becomes pads here or, where they depend on sizes that are not
+ * known, a Pad, so that their kernels need not tell. */
 #include "compiler/lower/lower.h"
-
-#include <math.h>
+#include "ops/window.h"
 
 enum { SPATIAL = XCVM_MAX_RANK - 2 };
 
 /* The window of one operator. */
 typedef struct window {
     const xcc_value *x;
+    xcc_value *weights;      /* NULL: the kernel is attribute kernel_shape */
     int rank;                /* spatial axes */
     int64_t kernel[SPATIAL]; /* below 0: not known */
     xcvm_ints strides, dilations, pads;
-    bool open,
-        lower; /* auto_pad is SAME (_LOWER) along an axis whose size, which the padding depends on, is not known */
+    int auto_pad;
+    bool open; /* auto_pad is SAME along an axis whose size, or that of the kernel, is not known */
 } window;
 
 /* A list of `count` entries with one value, or the given list if it has as many. */
@@ -41,58 +43,50 @@ static xcvm_status need_range(xcc_lowering *n, const char *name, const xcvm_ints
     return XCVM_OK;
 }
 
-/* Padding in all of one spatial axis, so that the result has ceil(size / stride) entries. */
-static xcvm_status same_padding(xcc_lowering *n, window *w, int i, const char *mode, int64_t *total)
+static xcvm_status read_auto_pad(xcc_lowering *n, int *auto_pad)
 {
-    int64_t stride = w->strides.at[i], dilation = w->dilations.at[i];
-    XCC_NEED(n, w->kernel[i] >= 0, UNSUPPORTED, "auto_pad=%s needs the size of the kernel, which is not known", mode);
-    int64_t reach = (w->kernel[i] - 1) * dilation + 1;
-    int64_t size = w->x->type.rank > i + 2 ? w->x->type.dims[i + 2] : XCVM_ANY_DIM;
-    if (stride == 1) {
-        *total = reach - 1;
-        return XCVM_OK;
-    }
-    *total = 0;
-    if (size < 0) {
-        w->open = true;
-        return XCVM_OK;
-    }
-    int64_t count = size / stride + (size % stride != 0);
-    *total = count > 0 ? (count - 1) * stride + reach - size : 0;
-    if (*total < 0)
-        *total = 0;
+#define NAME(set, name) #name,
+    static const char *const names[] = {XCVM_CHOICES_AUTO_PAD(NAME)};
+#undef NAME
+    xcvm_text mode;
+    XCVM_TRY(xcc_attribute_text(n, "auto_pad", "NOTSET", &mode));
+    *auto_pad = mode.length == 0 ? XCVM_AUTO_PAD_NOTSET : XCVM_AUTO_PAD_COUNT;
+    for (int i = 0; i < XCVM_AUTO_PAD_COUNT; i++)
+        if (xcc_text_is(mode, names[i]))
+            *auto_pad = i;
+    XCC_NEED(n, *auto_pad < XCVM_AUTO_PAD_COUNT, INVALID_MODEL,
+             "attribute 'auto_pad' is '%.40s', one of NOTSET, SAME_UPPER, SAME_LOWER, VALID is expected", mode.at);
     return XCVM_OK;
 }
 
-static xcvm_status auto_pads(xcc_lowering *n, window *w, bool *automatic)
+/* The pads of auto_pad, where they are known. */
+static xcvm_status auto_pads(xcc_lowering *n, window *w)
 {
-    xcvm_text mode;
-    XCVM_TRY(xcc_attribute_text(n, "auto_pad", "NOTSET", &mode));
-    *automatic = !xcc_text_is(mode, "NOTSET") && mode.length > 0;
-    if (!*automatic)
-        return XCVM_OK;
-    const bool upper = xcc_text_is(mode, "SAME_UPPER"), lower = xcc_text_is(mode, "SAME_LOWER");
-    XCC_NEED(n, upper || lower || xcc_text_is(mode, "VALID"), INVALID_MODEL,
-             "attribute 'auto_pad' is '%.40s', one of NOTSET, SAME_UPPER, SAME_LOWER, VALID is expected", mode.at);
-    int64_t *pads = xcc_alloc(n->m, 2 * (size_t)w->rank * sizeof *pads);
-    if (pads == NULL)
+    const size_t count = (size_t)w->rank;
+    int64_t *room = xcc_alloc(n->m, 2 * XCVM_MAX_RANK * sizeof *room);
+    if (room == NULL)
         return XCVM_OUT_OF_MEMORY;
-    w->lower = lower;
-    for (int i = 0; i < w->rank && (upper || lower); i++) {
-        int64_t total;
-        XCVM_TRY(same_padding(n, w, i, mode.at, &total));
-        pads[i] = lower ? total - total / 2 : total / 2;
-        pads[i + w->rank] = total - pads[i];
+    /* With a stride of 1 pads are the same for every size. */
+    xcvm_value x = {.rank = (int8_t)(w->rank + 2)};
+    for (int i = 0; i < w->rank; i++) {
+        x.dims[i + 2] = w->x->type.rank == x.rank ? w->x->type.dims[i + 2] : XCVM_ANY_DIM;
+        if (x.dims[i + 2] < 0 && w->strides.at[i] == 1)
+            x.dims[i + 2] = 1;
+        w->open = w->open || x.dims[i + 2] < 0 || w->kernel[i] < 0;
     }
-    w->pads = (xcvm_ints){pads, 2 * (size_t)w->rank};
+    w->open = w->open && w->auto_pad != XCVM_AUTO_PAD_VALID;
+    const xcvm_window_attributes attributes = {{w->kernel, count}, w->strides, {NULL, 0}, w->dilations};
+    if (!w->open)
+        w->pads = xcvm_window_pads(w->auto_pad, &x, &attributes, room);
     return XCVM_OK;
 }
 
 /* Reads kernel_shape, strides, dilations, pads and auto_pad. `weights` NULL: the kernel is kernel_shape alone. */
-static xcvm_status read_window(xcc_lowering *n, const xcc_value *x, const xcc_value *weights, window *w)
+static xcvm_status read_window(xcc_lowering *n, const xcc_value *x, xcc_value *weights, window *w)
 {
     xcvm_ints kernel;
-    *w = (window){.x = x};
+    *w = (window){.x = x, .weights = weights};
+    XCVM_TRY(read_auto_pad(n, &w->auto_pad));
     XCVM_TRY(xcc_attribute_ints(n, "kernel_shape", &kernel));
     XCVM_TRY(xcc_attribute_ints(n, "strides", &w->strides));
     XCVM_TRY(xcc_attribute_ints(n, "dilations", &w->dilations));
@@ -131,22 +125,22 @@ static xcvm_status read_window(xcc_lowering *n, const xcc_value *x, const xcc_va
 static xcvm_status border_value(xcc_lowering *n, xcc_value **value)
 {
     const char *name = n->op->info.name;
-    const xcc_value *x = n->inputs[0];
     *value = NULL;
-    if (strcmp(name, "MaxPool") == 0) {
-        const xcvm_dtype dtype = (xcvm_dtype)x->type.dtype;
-        const double lowest = xcvm_dtype_is_float(dtype)                ? -INFINITY
-                              : xcvm_dtype_in(dtype, XCVM_TYPES_SIGNED) ? -ldexp(1, xcvm_dtype_bits(dtype) - 1)
-                                                                        : 0;
-        XCC_NEED(n, !xcc_wants(n, 1), UNSUPPORTED,
-                 "indices with auto_pad=SAME need the sizes of the input, which are not known at compile time");
-        *value = xcc_low_number(n, x, lowest);
-    } else if ((strcmp(name, "ConvInteger") == 0 || strcmp(name, "QLinearConv") == 0) && xcc_input(n, 2) != NULL) {
+    if ((strcmp(name, "ConvInteger") == 0 || strcmp(name, "QLinearConv") == 0) && xcc_input(n, 2) != NULL) {
         *value = xcc_low_reshape(n, n->inputs[2], xcc_low_ints(n, 0, NULL));
-    } else {
-        return XCVM_OK;
+        return *value != NULL ? XCVM_OK : xcc_failure(n);
     }
-    return *value != NULL ? XCVM_OK : xcc_failure(n);
+    return XCVM_OK;
+}
+
+/* Positions that a window reaches over along a spatial axis, as a tensor of shape [1]. */
+static xcc_value *reach_of(xcc_lowering *n, const window *w, int i)
+{
+    const int64_t dilation = w->dilations.at[i];
+    if (w->kernel[i] >= 0)
+        return XCC_LOW_INTS(n, (w->kernel[i] - 1) * dilation + 1);
+    xcc_value *kernel = xcc_low_dim_of(n, w->weights, i + 2);
+    return xcc_low_add(n, xcc_low_mul(n, kernel, XCC_LOW_INTS(n, dilation)), XCC_LOW_INTS(n, 1 - dilation));
 }
 
 /* x padded as auto_pad says, by what is found when the model runs. */
@@ -156,14 +150,14 @@ static xcc_value *pad_same(xcc_lowering *n, const window *w, xcc_value *x, xcc_v
     int64_t axes[SPATIAL];
     xcc_value *zero = XCC_LOW_INTS(n, 0), *one = XCC_LOW_INTS(n, 1), *two = XCC_LOW_INTS(n, 2);
     for (int i = 0; i < w->rank; i++) {
-        const int64_t stride = w->strides.at[i], reach = (w->kernel[i] - 1) * w->dilations.at[i] + 1;
-        xcc_value *size = xcc_low_dim_of(n, x, i + 2), *step = XCC_LOW_INTS(n, stride);
+        xcc_value *size = xcc_low_dim_of(n, x, i + 2), *step = XCC_LOW_INTS(n, w->strides.at[i]);
         xcc_value *gaps = xcc_low_div(n, xcc_low_sub(n, size, one), step); /* one less than there are windows */
-        xcc_value *all = xcc_low_sub(n, xcc_low_add(n, xcc_low_mul(n, gaps, step), XCC_LOW_INTS(n, reach)), size);
+        xcc_value *all = xcc_low_sub(n, xcc_low_add(n, xcc_low_mul(n, gaps, step), reach_of(n, w, i)), size);
         all = xcc_low_binary(n, XCVM_OP_Max, all, zero);
         xcc_value *half = xcc_low_div(n, all, two), *rest = xcc_low_sub(n, all, half);
-        pads[i] = w->lower ? rest : half;
-        pads[i + w->rank] = w->lower ? half : rest;
+        const bool lower = w->auto_pad == XCVM_AUTO_PAD_SAME_LOWER;
+        pads[i] = lower ? rest : half;
+        pads[i + w->rank] = lower ? half : rest;
         axes[i] = i + 2;
     }
     xcc_value *list = xcc_low_concat(n, 2 * (size_t)w->rank, pads, 0);
@@ -175,11 +169,11 @@ static xcc_value *pad_same(xcc_lowering *n, const window *w, xcc_value *x, xcc_v
 }
 
 /* Where auto_pad depends on sizes that are not known, operand 0 is padded and nothing is left for the window. */
-static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, const xcc_value *weights, window *w)
+static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, xcc_value *weights, window *w)
 {
-    bool automatic;
     XCVM_TRY(read_window(n, x, weights, w));
-    XCVM_TRY(auto_pads(n, w, &automatic));
+    if (w->auto_pad != XCVM_AUTO_PAD_NOTSET)
+        XCVM_TRY(auto_pads(n, w));
     if (w->open) {
         xcc_value *value;
         XCVM_TRY(border_value(n, &value));
@@ -190,7 +184,7 @@ static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, const
     return need_range(n, "pads", &w->pads, 0);
 }
 
-/* ---- Convolutions and pooling with the same attributes ---- */
+/* ---- Convolutions ---- */
 
 /* An instruction of the operator's own name that has the spatial attributes; `weights` is the operand with the kernel.
  */
@@ -210,34 +204,35 @@ LOWER_WINDOW(conv, Conv, 2, 3, n->inputs[1])
 LOWER_WINDOW(conv_integer, ConvInteger, 2, 4, n->inputs[1])
 LOWER_WINDOW(qlinear_conv, QLinearConv, 8, 9, n->inputs[3])
 
+/* Of pools and transposed convolutions: pads where auto_pad does not give them. */
+static xcvm_status complete_pads(xcc_lowering *n, window *w, bool automatic, int64_t least)
+{
+    if (automatic) {
+        w->pads.count = 0;
+        return XCVM_OK;
+    }
+    XCVM_TRY(complete(n, "pads", 2 * (size_t)w->rank, 0, &w->pads));
+    return need_range(n, "pads", &w->pads, least);
+}
+
+/* ---- Pooling ---- */
+
+static xcvm_status read_pool(xcc_lowering *n, window *w)
+{
+    XCVM_TRY(xcc_need_inputs(n, 1, 1));
+    XCVM_TRY(read_window(n, n->inputs[0], NULL, w));
+    return complete_pads(n, w, w->auto_pad != XCVM_AUTO_PAD_NOTSET, 0);
+}
+
 xcvm_status xcc_lower_average_pool(xcc_lowering *n)
 {
     window w;
-    XCVM_TRY(xcc_need_inputs(n, 1, 1));
-    xcc_value *x = n->inputs[0];
-    XCVM_TRY(read_padded_window(n, x, NULL, &w));
-    const size_t wanted = n->output_count;
-    bool counted;
-    XCVM_TRY(xcc_attribute_bool(n, "count_include_pad", false, &counted));
-    const bool divide = w.open && !counted;
-    n->output_count = divide ? 0 : wanted;
+    XCVM_TRY(read_pool(n, &w));
     XCC_PLAIN_ARGS(n, AveragePool, args);
-    n->output_count = wanted;
     args.strides = w.strides;
     args.dilations = w.dilations;
     args.pads = w.pads;
-    XCVM_TRY(XCC_EMIT_PLAIN(n, AveragePool, args));
-    if (!divide)
-        return XCVM_OK;
-    /* Windows that reach beyond the border are means over fewer elements: over the part that is 1 where x is. */
-    xcc_value *sizes = xcc_low_slice(n, xcc_low_shape_of(n, x), 0, 2, INT64_MAX, 1);
-    xcc_value *shape = xcc_low_concat(n, 2, (xcc_value *[]){XCC_LOW_INTS(n, 1, 1), sizes}, 0);
-    xcc_value *inside = pad_same(n, &w, xcc_low_expand(n, xcc_low_number(n, x, 1), shape), NULL);
-    if (inside == NULL)
-        return xcc_failure(n);
-    xcc_value *part = xcc_apply(&n->b, AveragePool, y, .x = XCC_IN(inside), .kernel_shape = args.kernel_shape,
-                                .strides = w.strides, .pads = w.pads, .dilations = w.dilations);
-    return xcc_bind(n, 0, xcc_low_div(n, xcc_value_of(args.y), part));
+    return XCC_EMIT_PLAIN(n, AveragePool, args);
 }
 
 /* chainer_cover_all is what ONNX+ had before ONNX had ceil_mode. */
@@ -245,8 +240,7 @@ xcvm_status xcc_lower_max_pool(xcc_lowering *n)
 {
     window w;
     bool cover_all;
-    XCVM_TRY(xcc_need_inputs(n, 1, 1));
-    XCVM_TRY(read_padded_window(n, n->inputs[0], NULL, &w));
+    XCVM_TRY(read_pool(n, &w));
     XCVM_TRY(xcc_attribute_bool(n, "chainer_cover_all", false, &cover_all));
     XCC_PLAIN_ARGS(n, MaxPool, args);
     args.strides = w.strides;
@@ -256,67 +250,7 @@ xcvm_status xcc_lower_max_pool(xcc_lowering *n)
     return XCC_EMIT_PLAIN(n, MaxPool, args);
 }
 
-/* Padding of one axis of a transposed convolution for a result of the size wanted: the formula of the operator's
- * output_shape, and of SAME, where that size is the input's times the stride. */
-static xcvm_status transposed_padding(xcc_lowering *n, const window *w, int i, int64_t output_padding, bool same,
-                                      int64_t output, int64_t *total)
-{
-    int64_t stride = w->strides.at[i];
-    XCC_NEED(n, w->kernel[i] >= 0, UNSUPPORTED, "the size of the kernel is not known at compile time");
-    int64_t reach = (w->kernel[i] - 1) * w->dilations.at[i] + 1;
-    if (same) {
-        *total = output_padding + reach - stride;
-        return XCVM_OK;
-    }
-    int64_t size = w->x->type.rank > i + 2 ? w->x->type.dims[i + 2] : XCVM_ANY_DIM, spread;
-    XCC_NEED(n, size >= 0, UNSUPPORTED,
-             "output_shape needs the size of dimension %d of the input, which is not known at compile time", i + 2);
-    XCC_NEED(n,
-             size == 0 || (!__builtin_mul_overflow(size - 1, stride, &spread) &&
-                           !__builtin_add_overflow(spread, output_padding + reach - output, total)),
-             OUT_OF_RANGE, "the result is too large");
-    if (size == 0)
-        *total = 0;
-    return XCVM_OK;
-}
-
-static xcvm_status transposed_pads(xcc_lowering *n, window *w, const xcvm_ints *output_padding)
-{
-    xcvm_ints output;
-    xcvm_text mode;
-    XCVM_TRY(xcc_attribute_ints(n, "output_shape", &output));
-    XCVM_TRY(xcc_attribute_text(n, "auto_pad", "NOTSET", &mode));
-    const bool upper = xcc_text_is(mode, "SAME_UPPER"), lower = xcc_text_is(mode, "SAME_LOWER");
-    const bool valid = xcc_text_is(mode, "VALID");
-    XCC_NEED(n, upper || lower || valid || xcc_text_is(mode, "NOTSET") || mode.length == 0, INVALID_MODEL,
-             "attribute 'auto_pad' is '%.40s', one of NOTSET, SAME_UPPER, SAME_LOWER, VALID is expected", mode.at);
-    if (output.count == 0 && !upper && !lower) {
-        if (valid)
-            w->pads.count = 0;
-        return complete(n, "pads", 2 * (size_t)w->rank, 0, &w->pads);
-    }
-    /* Batch and channels may be given, too. */
-    if (output.count == (size_t)w->rank + 2)
-        output = (xcvm_ints){output.at + 2, output.count - 2};
-    XCC_NEED(n, output.count == 0 || output.count == (size_t)w->rank, INVALID_MODEL,
-             "attribute 'output_shape' has %zu entries, %d are needed", output.count, w->rank);
-    XCVM_TRY(need_range(n, "output_shape", &output, 0));
-    int64_t *pads = xcc_alloc(n->m, 2 * (size_t)w->rank * sizeof *pads);
-    if (pads == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (int i = 0; i < w->rank; i++) {
-        int64_t total;
-        XCVM_TRY(transposed_padding(n, w, i, output_padding->at[i], output.count == 0,
-                                    output.count > 0 ? output.at[i] : 0, &total));
-        XCC_NEED(n, total >= INT32_MIN && total <= INT32_MAX, OUT_OF_RANGE, "a padding of %lld is needed",
-                 (long long)total);
-        /* What the result is larger than the input makes it is added at the end. */
-        pads[i] = total < 0 ? 0 : upper ? total / 2 : total - total / 2;
-        pads[i + w->rank] = total - pads[i];
-    }
-    w->pads = (xcvm_ints){pads, 2 * (size_t)w->rank};
-    return XCVM_OK;
-}
+/* ---- Transposed convolutions ---- */
 
 xcvm_status xcc_lower_conv_transpose(xcc_lowering *n)
 {
@@ -324,8 +258,14 @@ xcvm_status xcc_lower_conv_transpose(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 2, 3));
     XCVM_TRY(read_window(n, n->inputs[0], n->inputs[1], &w));
     XCC_PLAIN_ARGS(n, ConvTranspose, args);
-    XCVM_TRY(complete(n, "output_padding", (size_t)w.rank, 0, &args.output_padding));
-    XCVM_TRY(transposed_pads(n, &w, &args.output_padding));
+    const size_t rank = (size_t)w.rank;
+    XCVM_TRY(complete(n, "output_padding", rank, 0, &args.output_padding));
+    /* Batch and channels may be given, too. */
+    if (args.output_shape.count == rank + 2)
+        args.output_shape = (xcvm_ints){args.output_shape.at + 2, rank};
+    XCC_NEED(n, args.output_shape.count == 0 || args.output_shape.count == rank, INVALID_MODEL,
+             "attribute 'output_shape' has %zu entries, %zu are needed", args.output_shape.count, rank);
+    XCVM_TRY(complete_pads(n, &w, w.auto_pad != XCVM_AUTO_PAD_NOTSET || args.output_shape.count > 0, INT32_MIN));
     args.strides = w.strides;
     args.dilations = w.dilations;
     args.pads = w.pads;
@@ -365,8 +305,7 @@ xcvm_status xcc_lower_lp_pool(xcc_lowering *n)
 {
     window w;
     xcvm_LpPool_args args = {.p = 2};
-    XCVM_TRY(xcc_need_inputs(n, 1, 1));
-    XCVM_TRY(read_padded_window(n, n->inputs[0], NULL, &w));
+    XCVM_TRY(read_pool(n, &w));
     XCVM_TRY(norm_order(n, &args.p));
     XCVM_TRY(xcc_attribute_int(n, "ceil_mode", 0, &args.ceil_mode));
     XCVM_TRY(kernel_list(n, &w, &args.kernel_shape));
@@ -378,6 +317,7 @@ xcvm_status xcc_lower_lp_pool(xcc_lowering *n)
     args.strides = w.strides;
     args.dilations = w.dilations;
     args.pads = w.pads;
+    args.auto_pad = w.auto_pad;
     return XCC_EMIT_PLAIN(n, LpPool, args);
 }
 
@@ -457,10 +397,16 @@ xcvm_status xcc_lower_col2im(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 3, 3));
     XCC_PLAIN_ARGS(n, Col2Im, args);
-    const xcvm_value *block = args.block_shape;
-    size_t rank = block->rank == 1 && block->dims[0] >= 0 ? (size_t)block->dims[0] : args.strides.count;
-    rank = rank == 0 ? args.dilations.count : rank;
-    XCC_NEED(n, rank > 0 && rank <= SPATIAL, UNSUPPORTED, "the number of spatial axes is not known at compile time");
+    const xcvm_value *block = args.block_shape, *image = args.image_shape;
+    const size_t counts[] = {args.strides.count, args.dilations.count, args.pads.count / 2,
+                             block->rank == 1 && block->dims[0] > 0 ? (size_t)block->dims[0] : 0,
+                             image->rank == 1 && image->dims[0] > 0 ? (size_t)image->dims[0] : 0};
+    size_t rank = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts && rank == 0; i++)
+        rank = counts[i];
+    XCC_NEED(n, rank <= SPATIAL, UNSUPPORTED, "there are %zu spatial axes, up to %d are possible", rank, SPATIAL);
+    if (rank == 0)
+        return XCC_EMIT_PLAIN(n, Col2Im, args);
     XCVM_TRY(complete(n, "strides", rank, 1, &args.strides));
     XCVM_TRY(complete(n, "dilations", rank, 1, &args.dilations));
     XCVM_TRY(complete(n, "pads", 2 * rank, 0, &args.pads));

@@ -1,5 +1,15 @@
 /*
  * XCVM's compiler: from ONNX models to programs. The conventions of xcvm.h hold here too.
+ *
+ * Threads. No function keeps anything from one call to the next, so any number of threads may call any of them at once,
+ * also with the same options and the same model, if what the options name stands that: the allocator, the callbacks, and
+ * the files of `fuse` and `keep_c`, which each compilation needs for itself. A call uses one thread, its caller's, which
+ * the callbacks and sinks are called on, before it returns; `fuse` alone starts processes, and waits for them.
+ *
+ * Lifetimes. What a call is given (the model's bytes, paths, options with the arrays and strings in them) is read until
+ * it returns, must not change so long, and is not kept: an allocator alone must outlive a value that was made with it.
+ * Bytes and names that a callback or a sink receives are lent until that returns. Errors and reports are copies. What
+ * xcc_pass and xcc_operator return, and the strings in it, are constants of the library.
  */
 #ifndef XCVM_COMPILER_H
 #define XCVM_COMPILER_H
@@ -28,7 +38,7 @@ typedef struct xcc_options {
     bool strip;             /* leave debug data out */
     const char *dump_after; /* name of a pass, "all", or NULL */
     xcvm_sink dump;         /* receives the graphs asked for by dump_after */
-    void (*progress)(void *user, const char *pass, double fraction);
+    void (*progress)(void *user, const char *pass, double fraction); /* what begins now, and the part that is done */
     void *user;        /* for dump and progress */
     bool plain_layout; /* channels stay as the model has them: no pass block */
     /* Kernel libraries: functions made for this program, that stand for groups of its instructions where they can be
@@ -45,12 +55,19 @@ typedef struct xcc_options {
      * whatever memory its filters need, in place of the one that estimates favour. The program holds the choice, so two
      * compilations may differ. Its progress is reported as "tune", from 0 to 1. */
     bool tune;
-    /* The type that constant weights are stored in: XCVM_F24, XCVM_F16 or XCVM_BF16, rounded to nearest even; XCVM_F32:
-     * as they are; 0: XCVM_F24 for matrices of at least 4 MB, which come from memory at each run, XCVM_F32 for all
-     * else. They are read as f32, and everything is computed in f32. It is about the weights of matrix products,
-     * recurrent networks and convolutions, as far as the compiler packs them (depthwise filters it leaves), and, in
-     * half precision, tables that only Gather reads. One with finite numbers beyond the type's greatest stays f32. */
+    /* The type that constant weights are stored in: XCVM_F32 (or 0), as they are; XCVM_F24, XCVM_F16 or XCVM_BF16,
+     * rounded to nearest even. They are read as f32, and everything is computed in f32. It is about the weights of
+     * matrix products, recurrent networks and convolutions, as far as the compiler packs them (depthwise filters it
+     * leaves), and, in half precision, tables that only Gather reads. One with finite numbers beyond the type's
+     * greatest stays f32. */
     xcvm_dtype weights;
+    bool flush_subnormals; /* constants are folded as sessions compute that flush subnormal numbers to zero */
+    /* Bytes that the compilation may hold at once, OUT_OF_MEMORY beyond; 0: no limit. A model's file and its external
+     * data are mapped and do not count, nor does the C compiler of `fuse`, which is a process of its own. Results of
+     * constants that there is no memory for are left to be computed when the program runs. */
+    size_t memory_limit;
+    /* Time from the call on, OUT_OF_TIME beyond; 0: no limit. */
+    uint64_t timeout_ns;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -67,8 +84,15 @@ typedef struct xcc_report {
     size_t wide_weights;                              /* constants that stay f32, as numbers are out of range */
 } xcc_report;
 
-/* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`.
- * `options` and `report` may be NULL. */
+/* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,
+ * from when all else is done, so that after a failure other than the sink's own, or OUT_OF_TIME, it has received none.
+ * `options` and `report` may be NULL.
+ *
+ * Time and memory are in proportion to the model, but for a logarithm: its bytes, those of its external data, and what
+ * follows from them by rules with bounds. Results of constants come to 64 MB and 4 times the constants at most, and 60
+ * seconds are spent on them; the rest is left to be computed when the program runs. Calls of the model's functions may
+ * come to 262,144 nodes more than the model's graph has and to 256 MB, or 4 times the model; sparse tensors to 64 MB, or
+ * 64 times the model; beyond that the model is UNSUPPORTED. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink,
                                                     void *user, xcc_report *report, xcvm_error *error);
 /* The same for a model in memory; external data is refused. */
@@ -98,7 +122,8 @@ XCVM_API size_t xcc_operator_count(void);
 XCVM_API const xcc_operator_info *xcc_operator(size_t index);
 
 /* ONNX's serialised TensorProto, SequenceProto and OptionalProto, as in the .pb files of its test data. `type` says
- * which of them the bytes are and may be NULL for a tensor. */
+ * which of them the bytes are and may be NULL for a tensor. The value is a copy; `name` receives the first 127 bytes of
+ * its name, "" if it has none. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *type,
                                                   const xcvm_allocator *allocator, char name[128], xcvm_value **value,
                                                   xcvm_error *error);

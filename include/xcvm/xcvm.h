@@ -1,13 +1,13 @@
 /*
  * XCVM: load and run compiled neural-network programs.
  *
- * Ownership. A function whose name ends in _create, _load..., _wrap, _assemble or _copy gives its caller the result;
- * the matching _destroy or _release takes it back and accepts NULL. Everything an accessor returns is lent by the
- * object asked, and lives no longer than that object.
+ * Ownership. A function whose name ends in _create, _load..., _wrap, _assemble, _copy or _retain gives its caller the
+ * result; the matching _destroy or _release takes it back and accepts NULL. Everything an accessor returns is lent by
+ * the object asked, and lives no longer than that object; xcvm_value_copy and xcvm_value_retain keep a lent value.
  *
  * Threads. A program is immutable: any number of threads may use one. A session, and the values that it lends,
  * belong to one thread at a time; xcvm_session_cancel alone may be called from any thread. Reference counts of
- * values are atomic.
+ * values are atomic, and a value that its holder has a reference to may be released on any thread.
  *
  * Errors. A call that can fail returns a status and, if `error` is not NULL, fills it. Outputs are written on
  * success only.
@@ -90,9 +90,9 @@ typedef struct xcvm_allocator {
 
 /* ---- Values ---- */
 
-/* Element types. The numbers are those of ONNX's TensorProto.DataType, but for f24, which ONNX has not: the upper three
- * bytes of an f32, which weights may be stored in. Elements of fewer than 8 bits are packed, the first in the lowest
- * bits. */
+/* Element types. The numbers below 100 are those of ONNX's TensorProto.DataType. From 100 on they are of types that
+ * ONNX has not: f24 is the upper three bytes of an f32, which weights may be stored in. Elements of fewer than 8 bits
+ * are packed, the first in the lowest bits. */
 #define XCVM_DTYPE_LIST(X)                                                                                             \
     X(F32, 1, "f32", 32)                                                                                               \
     X(U8, 2, "u8", 8)                                                                                                  \
@@ -120,7 +120,7 @@ typedef struct xcvm_allocator {
     X(F8E8M0, 24, "f8e8m0", 8)                                                                                         \
     X(U2, 25, "u2", 2)                                                                                                 \
     X(I2, 26, "i2", 2)                                                                                                 \
-    X(F24, 28, "f24", 24)
+    X(F24, 100, "f24", 24)
 
 typedef enum xcvm_dtype {
     XCVM_NO_DTYPE = 0,
@@ -152,8 +152,9 @@ typedef enum xcvm_kind {
 enum { XCVM_MAX_RANK = 8 };
 
 /* A tensor (dense, row-major), a sequence of values, an optional (a list of at most one value) or a map (a list of
- * two values: keys and items). Reference counted: _create and _wrap return one reference, which xcvm_value_release
- * gives back. */
+ * two values: keys and items). Reference counted: _create, _wrap, _copy and _retain return one reference, which
+ * xcvm_value_release gives back. What accessors, observers and host functions are given is lent: it has no references
+ * of its own, and releasing it does nothing. */
 typedef struct xcvm_value xcvm_value;
 
 /* A tensor with uninitialised elements. A string tensor is made with xcvm_string_tensor_create. `allocator` may be
@@ -161,7 +162,9 @@ typedef struct xcvm_value xcvm_value;
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tensor_create(const xcvm_allocator *allocator, xcvm_dtype dtype, int rank,
                                                       const int64_t *dims, xcvm_value **tensor, xcvm_error *error);
 /* A tensor over the caller's memory, which is not copied: `data` holds the elements and must stay valid until `release`
- * (may be NULL) is called with `user`, once, when the last reference is gone. */
+ * (may be NULL) is called with `user`, once, when the last reference is gone. `data` is aligned to the size of an
+ * element, at most 8 bytes (INVALID_ARGUMENT if not; 64 bytes are read fastest), and may be NULL if there are no
+ * elements. What describes the tensor, some hundred bytes, comes from malloc. In failure `release` is not called. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, void *data,
                                                     void (*release)(void *user), void *user, xcvm_value **tensor,
                                                     xcvm_error *error);
@@ -170,10 +173,21 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_string_tensor_create(const xcvm_allocato
                                                              const int64_t *dims, const char *const *strings,
                                                              const size_t *lengths, xcvm_value **tensor,
                                                              xcvm_error *error);
-/* A sequence, optional or map of `count` values; each gets one more reference. */
+/* A sequence, optional or map of `count` values. The list shares their elements, and for that holds references of its
+ * own: what is written to a tensor later is seen in the list. Elements of lent values are copied. Lists nest at most 16
+ * deep. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, size_t count,
                                                     xcvm_value *const *items, xcvm_value **list, xcvm_error *error);
-XCVM_API xcvm_value *xcvm_value_retain(xcvm_value *value);
+/* A value of its own with the same elements, of lists as deep as they nest, in memory from `allocator` (NULL:
+ * malloc's): nothing that happens to `value` or its lender changes it. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_value_copy(const xcvm_allocator *allocator, const xcvm_value *value,
+                                                   xcvm_value **copy, xcvm_error *error);
+/* Keeps a value: *kept has one reference more for the caller. If `value` is counted, *kept is `value` itself. If it is
+ * lent, by a session, a list, an observer's event or to a host function, *kept is a new value that stays as it is now:
+ * it shares what the caller has references to anyway (items of a list of the caller's), and copies what lies in memory
+ * of a session or program, into memory from malloc. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_value_retain(const xcvm_value *value, xcvm_value **kept, xcvm_error *error);
+/* Gives one reference back. NULL and lent values are accepted, and nothing is done. */
 XCVM_API void xcvm_value_release(xcvm_value *value);
 
 XCVM_API xcvm_kind xcvm_value_kind(const xcvm_value *value);
@@ -296,32 +310,40 @@ typedef struct xcvm_session_options {
     size_t arena_bytes;                          /* at least the program's arena_bytes */
     uint64_t seed;                               /* for random instructions that have no seed of their own */
     bool strict_types;                           /* check every result against the types noted by the compiler */
-    bool deterministic;                          /* the same bits for any number of threads */
     bool (*print)(void *user, const char *text); /* receives what Print prints; NULL: discarded */
     void *user;
     const xcvm_host_function *functions; /* lent for the session's life; a call of any other fails, naming it */
     size_t function_count;
-    bool cold; /* warm nothing up at creation: for a session of one run */
+    /* Takes and gives subnormal numbers (of f32 below 1.2e-38) as zero, which is faster where there are many and the
+     * processor is slow with them. Constants are folded when a program is compiled: xcc_options.flush_subnormals. */
+    bool flush_subnormals;
 } xcvm_session_options;
 
-/* Gets ready for the first run, so that it takes little longer than later ones: takes the memory of the plan, starts
- * the threads, maps the constants and, unless `cold`, reads those that fit into the cache and rehearses. A rehearsal is
- * a run on zeros, which stops as a timeout does after 0.2 ms and is repeated a few times if it is over before, of a
- * program that only computes, on inputs of fixed sizes of up to 4 MB, without jumps or random numbers; it takes up to
- * 64 MB beyond the plan, within the memory limit, and nothing is seen of it, except that it writes to a caller's
- * arena. */
+/* Takes the memory of the plan, starts the threads and maps the constants; executes nothing. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
                                                        xcvm_session **session, xcvm_error *error);
 XCVM_API void xcvm_session_destroy(xcvm_session *session);
 
 /* Binds a value to an input, checked against the declared type. The session keeps a reference until the input is bound
- * anew or the session is destroyed; elements are not copied and not written. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, xcvm_value *value,
+ * anew or the session is destroyed; elements are not copied and not written. The caller may write them between runs.
+ * A lent value may be bound, too, such as an output of this or another session: it is kept as it is now, for which
+ * elements that lie in memory of a session's plan or of another session are copied. INVALID_ARGUMENT for a tensor
+ * that was wrapped around memory of the session's own plan. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, const xcvm_value *value,
                                                           xcvm_error *error);
-/* Lets output `index` be written straight into a tensor of the caller's; NULL unbinds. A run whose result has another
- * type or shape fails. */
+/* Lets output `index` be written straight into a tensor of the caller's, of which the session keeps a reference; NULL
+ * unbinds. A run whose result has another type or shape fails. The tensor must be counted, not lent, and may have
+ * memory in common neither with another output's nor, unless they are a pair, with an input's: the run fails. Another
+ * tensor of the same type and shape, as of two buffers in turn, costs nothing. What a failed run leaves in it is
+ * unspecified. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_output(xcvm_session *session, size_t index, xcvm_value *tensor,
                                                            xcvm_error *error);
+/* Declares output `output` and input `input` a pair, one tensor before and after a run, such as a state: from now on
+ * they may be bound to the very same memory, all of it. A run that finds them so computes the output elsewhere and
+ * copies it once all has been computed, so that every instruction reads what the input was before; a run that fails
+ * leaves it unchanged. An output has one pair; a new declaration replaces it. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_pair(xcvm_session *session, size_t output, size_t input,
+                                                     xcvm_error *error);
 
 typedef struct xcvm_run_options {
     size_t size;
@@ -329,6 +351,15 @@ typedef struct xcvm_run_options {
     uint64_t timeout_ns; /* 0: no limit */
 } xcvm_run_options;
 
+/* Makes the first run about as fast as later ones, by what creation leaves out: reads the constants, if they fit into
+ * the cache, and rehearses. A rehearsal is a run on zeros, whatever is bound, of a program that only computes, on
+ * inputs of fixed sizes of up to 4 MB, without jumps or random numbers; it stops after 0.2 ms, is repeated a few times
+ * if it is over before, and takes up to 64 MB beyond the plan, within the memory limit. Other programs are not
+ * rehearsed. What is bound is neither read nor written; the results of the last run are gone, as after a run.
+ * `options` (may be NULL) as for a run: fuel is for each rehearsal, and the timeout for all. OUT_OF_TIME or CANCELLED
+ * if that stopped it. That the program fails on zeros is no failure; after any outcome the session can run. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_warm_up(xcvm_session *session, const xcvm_run_options *options,
+                                                        xcvm_error *error);
 /* Runs the program on the bound inputs. After any outcome the session can run again. `options` may be NULL. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *options,
                                                     xcvm_error *error);

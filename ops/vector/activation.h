@@ -11,7 +11,7 @@ static inline float xcvm_clamp_f32(float x, float low, float high)
     return x > high ? high : x;
 }
 
-/* x[i] = f(x[i]), the clamping between f->low and f->high left out: the stores do that for themselves. */
+/* x[i] = f(x[i]), the clamping between f->low and f->high left out: the stores do that for themselves, before. */
 #define xcvm_activate_row XCVM_PER_ISA(xcvm_activate_row)
 void xcvm_activate_row(const xcvm_activation *f, float *x, size_t count);
 

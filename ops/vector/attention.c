@@ -313,6 +313,8 @@ static void finish_weights(const work *w, block at, const memory *room)
     at.j0 = 0;
     for (size_t r = 0; r < at.i1 - at.i0; r++) {
         float *score = qk_row(w, &at, at.i0 + r);
+        if (xcvm_kernel_poll(w->k) != XCVM_OK)
+            return;
         const float greatest = room->greatest[r], inverse = 1.0f / room->total[r];
         for (size_t j = 0; j < w->d->keys; j++)
             score[j] = room->total[r] == 0.0f ? NAN : xcvm_exp_negative_f32(score[j] - greatest) * inverse;
@@ -348,7 +350,7 @@ static xcvm_status run_queries(const work *w, size_t b, size_t h, size_t i0, siz
     }
     if (w->qk != NULL && d->qk_mode == 3 && !at.first)
         finish_weights(w, at, room);
-    return XCVM_OK;
+    return xcvm_kernel_poll(w->k);
 }
 
 static void run_worker(void *context, size_t begin, size_t end, int worker)
@@ -437,7 +439,7 @@ XCVM_KERNEL(Attention)
     char *scratch = xcvm_kernel_scratch(k, bytes);
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    xcvm_attention_join(k, a, scratch, &d);
+    XCVM_TRY(xcvm_attention_join(k, a, scratch, &d));
     if (d.batch == 0 || d.heads == 0 || d.queries == 0)
         return XCVM_OK;
 

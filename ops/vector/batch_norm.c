@@ -3,6 +3,7 @@
 #include "ops/vector/math.h"
 
 typedef struct task {
+    const xcvm_kernel *k;
     xcvm_dtype dtype;
     const void *x;
     void *y;
@@ -65,12 +66,15 @@ static void affine_rows(void *context, size_t begin, size_t end, int worker)
 static void channel_statistics(const task *t, size_t items, size_t c, double *mean, double *variance)
 {
     double block[XCVM_BLOCK], sums[2] = {0.0, 0.0}, count = (double)items * (double)t->size;
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (int pass = 0; pass < 2; pass++) {
         double centre = pass == 0 ? 0.0 : sums[0] / count;
         for (size_t i = 0; i < items; i++) {
             size_t first = (i * t->channels + c) * t->size;
             for (size_t at = 0; at < t->size; at += XCVM_BLOCK) {
                 size_t n = t->size - at < XCVM_BLOCK ? t->size - at : XCVM_BLOCK;
+                if (xcvm_poll_after(&poller, n) != XCVM_OK)
+                    return;
                 xcvm_load_f64(t->dtype, t->x, first + at, n, block);
                 for (size_t j = 0; j < n; j++) {
                     double d = block[j] - centre;
@@ -122,7 +126,8 @@ XCVM_KERNEL(BatchNormalization)
     xcvm_load_f64(a->mean->dtype, a->mean->data, 0, channels, mean);
     xcvm_load_f64(a->var->dtype, a->var->data, 0, channels, variance);
     size_t items = (size_t)a->x->dims[0];
-    task t = {.dtype = a->x->dtype,
+    task t = {.k = k,
+              .dtype = a->x->dtype,
               .x = a->x->data,
               .y = a->y->data,
               .channels = channels,
@@ -132,7 +137,7 @@ XCVM_KERNEL(BatchNormalization)
     bool trains = a->training_mode != 0;
     if (trains) {
         training s = {&t, items, batch_mean, batch_variance};
-        xcvm_parallel(k->threads, channels, 32768 / (items * t.size + 1) + 1, statistics_range, &s);
+        XCVM_TRY(xcvm_kernel_parallel(k, channels, 32768 / (items * t.size + 1) + 1, statistics_range, &s));
     }
     move_running(a->running_mean, mean, trains ? batch_mean : NULL, channels, a->momentum);
     move_running(a->running_var, variance, trains ? batch_variance : NULL, channels, a->momentum);
@@ -143,8 +148,6 @@ XCVM_KERNEL(BatchNormalization)
     if (count == 0)
         return XCVM_OK;
     if (t.size == 1 && t.dtype == XCVM_F32)
-        xcvm_parallel(k->threads, items, 32768 / channels + 1, affine_rows, &t);
-    else
-        xcvm_parallel(k->threads, items * channels, 32768 / t.size + 1, affine_range, &t);
-    return XCVM_OK;
+        return xcvm_kernel_parallel(k, items, 32768 / channels + 1, affine_rows, &t);
+    return xcvm_kernel_parallel(k, items * channels, 32768 / t.size + 1, affine_range, &t);
 }

@@ -382,9 +382,9 @@ static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_binary_loo
     bool rows = t.plan.rank == 1 || t.plan.dims[t.plan.rank - 1] >= SHORT_ROW;
     int repeated;
     const xcvm_range_body body = rows ? apply_rows : is_periodic(&t, &repeated) ? apply_periods : apply_blocks;
-    if (t.plan.count != 0)
-        xcvm_parallel(k->threads, t.plan.count, grain, body, &t);
-    return XCVM_OK;
+    if (t.plan.count == 0)
+        return XCVM_OK;
+    return xcvm_kernel_parallel(k, t.plan.count, grain, body, &t);
 }
 
 /* The element type whose loop an operation on `dtype` uses. */
@@ -445,8 +445,7 @@ BITWISE(BitwiseXor, Xor)
 XCVM_KERNEL(Equal)
 {
     if (a->a->dtype == XCVM_STRING) {
-        xcvm_equal_strings(a->y, a->a, a->b);
-        return XCVM_OK;
+        return xcvm_equal_strings(k, a->y, a->a, a->b);
     }
     return run_binary(k, XCVM_BINARY_Equal, loop_Equal, a->y, a->a, a->b, CHEAP);
 }

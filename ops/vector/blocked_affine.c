@@ -79,6 +79,5 @@ XCVM_KERNEL(BlockedAffine)
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
     r.size = xcvm_element_count(a->y) / ((size_t)a->y->dims[0] * r.blocks);
-    xcvm_parallel(k->threads, (size_t)a->y->dims[0] * r.blocks, THREAD_FLOATS / r.size + 1, affine_range, &r);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, (size_t)a->y->dims[0] * r.blocks, THREAD_FLOATS / r.size + 1, affine_range, &r);
 }

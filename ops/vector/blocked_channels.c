@@ -82,26 +82,24 @@ static void unblock_range(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static void run(const xcvm_kernel *k, const xcvm_value *plain, work *r, xcvm_range_body body)
+static xcvm_status run(const xcvm_kernel *k, const xcvm_value *plain, work *r, xcvm_range_body body)
 {
     r->channels = (size_t)plain->dims[1];
     r->blocks = (size_t)xcvm_blocks_of(plain->dims[1]);
     r->positions = 1;
     for (int i = 2; i < plain->rank; i++)
         r->positions *= (size_t)plain->dims[i];
-    xcvm_parallel(k->threads, (size_t)plain->dims[0] * r->blocks * r->positions, THREAD_POSITIONS, body, r);
+    return xcvm_kernel_parallel(k, (size_t)plain->dims[0] * r->blocks * r->positions, THREAD_POSITIONS, body, r);
 }
 
 XCVM_KERNEL(BlockChannels)
 {
     work r = {.x = a->x->data, .y = a->y->data};
-    run(k, a->x, &r, block_range);
-    return XCVM_OK;
+    return run(k, a->x, &r, block_range);
 }
 
 XCVM_KERNEL(UnblockChannels)
 {
     work r = {.x = a->x->data, .y = a->y->data};
-    run(k, a->y, &r, unblock_range);
-    return XCVM_OK;
+    return run(k, a->y, &r, unblock_range);
 }

@@ -3,7 +3,8 @@
 
 enum { HEIGHT = XCVM_BLOCKED_HEIGHT, DEPTH = XCVM_BLOCKED_DEPTH };
 
-/* What attributes and shapes have for an axis of a plane, or the depth, stands at this index, less than 0: nowhere. */
+/* What attributes and shapes have for an axis of a plane, or the depth, stands at this index, less than 0: nowhere. A
+ * single axis is the width. */
 static int index_of(int axis, int axes) { return axis == DEPTH ? axes - 3 : axes - 2 + axis; }
 
 /* Slices whose pixels do not meet those of others, nor their rows each other, are rows of one plane. */
@@ -20,11 +21,11 @@ static void lay_flat(xcvm_blocked_conv *c)
 
 XCVM_KERNEL(BlockedConv)
 {
-    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
     const xcvm_value *x = a->x, *w = a->w, *y = a->y;
     if (xcvm_element_count(y) == 0)
         return XCVM_OK;
-    const int axes = (int)a->strides.count, first_of_w = xcvm_blocked_is_packed_direct(a->algorithm) ? 2 : 1;
+    const int axes = (int)a->strides.count, first_of_w = xcvm_blocked_has_channels(a->algorithm) ? 2 : 1;
     const bool plain = x->rank == axes + 2, is_winograd = xcvm_blocked_is_winograd(a->algorithm);
     xcvm_blocked_conv c = {.batch = (size_t)x->dims[0],
                            .group = a->algorithm == XCVM_BLOCKED_direct ? (size_t)a->group : 1,
@@ -49,6 +50,9 @@ XCVM_KERNEL(BlockedConv)
     }
     switch (a->algorithm) {
     case XCVM_BLOCKED_depthwise:
+        return xcvm_blocked_depthwise(k, &c);
+    case XCVM_BLOCKED_grouped:
+        c.channels = (size_t)w->dims[1];
         return xcvm_blocked_depthwise(k, &c);
     case XCVM_BLOCKED_winograd:
     case XCVM_BLOCKED_winograd_untransformed:

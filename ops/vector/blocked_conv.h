@@ -50,6 +50,7 @@ xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c);
 /* The same, of window positions inside x alone. */
 #define xcvm_blocked_dilated XCVM_PER_ISA(xcvm_blocked_dilated)
 xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c);
+/* `channels` are those of a group, a divisor of a block's; 0: each channel by itself. */
 #define xcvm_blocked_depthwise XCVM_PER_ISA(xcvm_blocked_depthwise)
 xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c);
 #define xcvm_blocked_winograd XCVM_PER_ISA(xcvm_blocked_winograd)

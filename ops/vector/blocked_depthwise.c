@@ -1,7 +1,8 @@
-/* Convolutions of each channel by itself, channels in blocks: rows of x are copied with their padding into a ring of
- * those that a window meets, and runs of output pixels summed up in registers. Dilated windows take the positions that
- * lie inside straight from x: their ring would hold many rows that they do not meet. The slices of a window are taken
- * one by one, and sums wait in y meanwhile. */
+/* Convolutions of each channel by itself, or of groups of a few, channels in blocks: rows of x are copied with their
+ * padding into a ring of those that a window meets, and runs of output pixels summed up in registers. Dilated windows
+ * take the positions that lie inside straight from x: their ring would hold many rows that they do not meet. The slices
+ * of a window are taken one by one, and sums wait in y meanwhile. The channels of a group stand side by side in a
+ * vector, or it is a part of them: each in turn is spread over the group's outputs. */
 #include "ops/vector/activation.h"
 #include "ops/vector/blocked_span.h"
 
@@ -19,6 +20,8 @@ enum {
     /* Floats of a ring at most. */
     LARGEST_RING = 4 * 1024 * 1024,
     THREAD_WORK = 100 * 1000,
+    /* Window positions of the pixels of a row that are summed up between polls. */
+    PORTION = 1 << 17,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
@@ -27,7 +30,6 @@ typedef struct work {
     const xcvm_blocked_conv *c;
     float *scratch;
     size_t ring_rows, pitch; /* pitch: pixels of a row */
-    uint32_t status;         /* atomic */
 } work;
 
 /* ---- The ring ---- */
@@ -62,10 +64,56 @@ typedef struct row_sum {
     xcvm_lanes start[VECTORS];
 } row_sum;
 
-/* Pixels [at, at + pixels) of an output row; columns, stride and dilation of the window are constants where that pays.
+/* A vector with channel j of its group of `group` in each lane, `at` a vector of a block, whose first lane is `lane`.
  */
+#define OF_GROUP(i, group, j) ((i) / (group) * (group) + (j))
+#if XCVM_LANES == 16
+#define SPREAD(v, g, j)                                                                                                \
+    __builtin_shufflevector(v, v, OF_GROUP(0, g, j), OF_GROUP(1, g, j), OF_GROUP(2, g, j), OF_GROUP(3, g, j),          \
+                            OF_GROUP(4, g, j), OF_GROUP(5, g, j), OF_GROUP(6, g, j), OF_GROUP(7, g, j),                \
+                            OF_GROUP(8, g, j), OF_GROUP(9, g, j), OF_GROUP(10, g, j), OF_GROUP(11, g, j),              \
+                            OF_GROUP(12, g, j), OF_GROUP(13, g, j), OF_GROUP(14, g, j), OF_GROUP(15, g, j))
+#elif XCVM_LANES == 8
+#define SPREAD(v, g, j)                                                                                                \
+    __builtin_shufflevector(v, v, OF_GROUP(0, g, j), OF_GROUP(1, g, j), OF_GROUP(2, g, j), OF_GROUP(3, g, j),          \
+                            OF_GROUP(4, g, j), OF_GROUP(5, g, j), OF_GROUP(6, g, j), OF_GROUP(7, g, j))
+#else
+#define SPREAD(v, g, j)                                                                                                \
+    __builtin_shufflevector(v, v, OF_GROUP(0, g, j), OF_GROUP(1, g, j), OF_GROUP(2, g, j), OF_GROUP(3, g, j))
+#endif
+#define SPREAD_CASE(g, j)                                                                                              \
+    case 16 * (g) + (j):                                                                                               \
+        return SPREAD(v, (g) < XCVM_LANES ? (g) : XCVM_LANES, (j) % XCVM_LANES)
+
+XCVM_INLINE xcvm_lanes spread(const float *at, const size_t lane, const size_t group, const size_t j)
+{
+    if (group >= XCVM_LANES)
+        return xcvm_lanes_all(at[(ptrdiff_t)(lane / group * group + j) - (ptrdiff_t)lane]);
+    const xcvm_lanes v = xcvm_lanes_load(at);
+    switch (16 * group + j) {
+        SPREAD_CASE(2, 0);
+        SPREAD_CASE(2, 1);
+        SPREAD_CASE(4, 0);
+        SPREAD_CASE(4, 1);
+        SPREAD_CASE(4, 2);
+        SPREAD_CASE(4, 3);
+        SPREAD_CASE(8, 0);
+        SPREAD_CASE(8, 1);
+        SPREAD_CASE(8, 2);
+        SPREAD_CASE(8, 3);
+        SPREAD_CASE(8, 4);
+        SPREAD_CASE(8, 5);
+        SPREAD_CASE(8, 6);
+        SPREAD_CASE(8, 7);
+    default:
+        return v;
+    }
+}
+
+/* Pixels [at, at + pixels) of an output row; what the window has of columns, stride, dilation and channels is constant
+ * where that pays. */
 XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
-                                const size_t pixels, size_t at, const float *z, float *y)
+                                const size_t channels, const size_t pixels, size_t at, const float *z, float *y)
 {
     const xcvm_blocked_conv *c = g->c;
     const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
@@ -79,11 +127,15 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
         for (size_t i = 0; i < g->rows; i++, w += g->skip) {
             const float *from = g->ring + row * g->ring_floats + at * stride * BLOCK + v * XCVM_LANES;
 #pragma GCC unroll XCVM_UNROLL_8
-            for (size_t j = 0; j < columns; j++, w += BLOCK) {
-                const xcvm_lanes filter = xcvm_lanes_load(w);
+            for (size_t j = 0; j < columns; j++) {
 #pragma GCC unroll XCVM_UNROLL_8
-                for (size_t p = 0; p < pixels; p++)
-                    sum[p] += filter * xcvm_lanes_load(from + (p * stride + j * dilation) * BLOCK);
+                for (size_t channel = 0; channel < channels; channel++, w += BLOCK) {
+                    const xcvm_lanes filter = xcvm_lanes_load(w);
+#pragma GCC unroll XCVM_UNROLL_8
+                    for (size_t p = 0; p < pixels; p++)
+                        sum[p] += filter *
+                                  spread(from + (p * stride + j * dilation) * BLOCK, v * XCVM_LANES, channels, channel);
+                }
             }
             row += c->dilation[0];
             row -= row >= g->ring_rows ? g->ring_rows : 0;
@@ -101,15 +153,16 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
 #define RUN_OF(pixels)                                                                                                 \
     case pixels:                                                                                                       \
         if ((pixels) <= RUN)                                                                                           \
-            sum_run(g, columns, stride, dilation, pixels, at, z, y);                                                   \
+            sum_run(g, columns, stride, dilation, channels, pixels, at, z, y);                                         \
         break;
 
+/* Pixels [first, last) of a row. */
 XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
-                         const float *z, float *y)
+                         const size_t channels, size_t first, size_t last, const float *z, float *y)
 {
-    const size_t width = g->width, runs = (width + RUN - 1) / RUN;
-    for (size_t i = 0, at = 0; i < runs; i++) {
-        const size_t end = (i + 1) * width / runs;
+    const size_t width = last - first, runs = (width + RUN - 1) / RUN;
+    for (size_t i = 0, at = first; i < runs; i++) {
+        const size_t end = first + (i + 1) * width / runs;
         switch (end - at) {
             RUN_OF(1)
             RUN_OF(2)
@@ -126,28 +179,44 @@ XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t st
     }
 }
 
-static void choose_row(const row_sum *g, const float *z, float *y)
+static void sum_pixels(const row_sum *g, size_t first, size_t last, const float *z, float *y)
 {
     const size_t columns = g->columns, stride = g->c->stride[1], dilation = g->c->dilation[1];
-    if (dilation == 1 && columns == 3 && stride == 1)
-        sum_row(g, 3, 1, 1, z, y);
+    const size_t channels = g->c->channels;
+    if (channels == 2)
+        sum_row(g, columns, stride, dilation, 2, first, last, z, y);
+    else if (channels == 4)
+        sum_row(g, columns, stride, dilation, 4, first, last, z, y);
+    else if (channels == 8)
+        sum_row(g, columns, stride, dilation, 8, first, last, z, y);
+    else if (dilation == 1 && columns == 3 && stride == 1)
+        sum_row(g, 3, 1, 1, 1, first, last, z, y);
     else if (dilation == 1 && columns == 3 && stride == 2)
-        sum_row(g, 3, 2, 1, z, y);
+        sum_row(g, 3, 2, 1, 1, first, last, z, y);
     else if (dilation == 1 && columns == 5 && stride == 1)
-        sum_row(g, 5, 1, 1, z, y);
+        sum_row(g, 5, 1, 1, 1, first, last, z, y);
     else if (dilation == 1 && columns == 5 && stride == 2)
-        sum_row(g, 5, 2, 1, z, y);
+        sum_row(g, 5, 2, 1, 1, first, last, z, y);
     else
-        sum_row(g, columns, stride, dilation, z, y);
+        sum_row(g, columns, stride, dilation, 1, first, last, z, y);
 }
 
-static bool stopped(work *r)
+/* Floats of the filters of a position of the window, of one block. */
+static size_t filter_floats(const xcvm_blocked_conv *c) { return BLOCK * (c->channels > 1 ? c->channels : 1); }
+
+/* A row; it is left unfinished if the run is stopped. */
+static void choose_row(const work *r, const row_sum *g, const float *z, float *y)
 {
-    const xcvm_status status = xcvm_kernel_poll(r->k);
-    if (status != XCVM_OK)
-        __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-    return status != XCVM_OK;
+    const size_t taps = g->rows * g->columns + 1, most = taps < PORTION ? PORTION / taps : 1;
+    if (g->width <= most) {
+        sum_pixels(g, 0, g->width, z, y);
+        return;
+    }
+    for (size_t at = 0; at < g->width && xcvm_kernel_poll(r->k) == XCVM_OK; at += most)
+        sum_pixels(g, at, xcvm_least(at + most, g->width), z, y);
 }
+
+static bool stopped(const work *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
 
 /* One slice of the window for output rows [begin, end) of one slice, counted through all slices, blocks and images. */
 typedef struct pass {
@@ -172,7 +241,7 @@ static void set_pass(const xcvm_blocked_conv *c, const pass *p, row_sum *g)
 static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run)(work *, const pass *, int))
 {
     const xcvm_blocked_conv *c = r->c;
-    const size_t plane = c->in[0] * c->in[1] * BLOCK, taps = c->kernel[0] * c->kernel[1] * BLOCK;
+    const size_t plane = c->in[0] * c->in[1] * BLOCK, taps = c->kernel[0] * c->kernel[1] * filter_floats(c);
     for (size_t i = begin, last; i < end; i = last) {
         const size_t slice = i / c->out[0], at = slice % c->out[DEPTH], image = slice / c->out[DEPTH];
         const size_t block = image % c->outputs;
@@ -186,6 +255,8 @@ static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run
             p.w = (const float *)c->w + (block * c->kernel[DEPTH] + (inside ? tap : 0)) * taps;
             p.last = tap + 1 >= s.tap_end;
             run(r, &p, worker);
+            if (stopped(r))
+                return;
             p.b = NULL;
             p.z = c->y;
         }
@@ -208,6 +279,7 @@ static void run_rows(work *r, const pass *p, int worker)
     if (stopped(r))
         return;
     set_pass(c, p, &g);
+    xcvm_poller poller = xcvm_poller_of(r->k);
     size_t next = 0, row = p->begin % c->out[0]; /* next: the first row that is not in the ring */
     for (size_t i = p->begin; i < p->end; i++, row++) {
         const size_t top = row * c->stride[0];
@@ -215,7 +287,9 @@ static void run_rows(work *r, const pass *p, int worker)
             copy_row(r, p->x, next, ring + next % r->ring_rows * floats);
         g.ring_row = top % r->ring_rows;
         const size_t at = i * c->out[1] * BLOCK;
-        choose_row(&g, p->z != NULL ? p->z + at : NULL, c->y + at);
+        if (xcvm_poll_after(&poller, c->out[1] * (g.rows * g.columns + 1)) != XCVM_OK)
+            break;
+        choose_row(r, &g, p->z != NULL ? p->z + at : NULL, c->y + at);
         if (c->activation.kind != XCVM_ACTIVATION_none && p->last)
             xcvm_activate_row(&c->activation, c->y + at, c->out[1] * BLOCK);
     }
@@ -232,6 +306,7 @@ static bool is_apart(const xcvm_blocked_conv *c, int axis)
 static void run_dilated(work *r, const pass *p, int worker)
 {
     const xcvm_blocked_conv *c = r->c;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     (void)worker;
     for (size_t i = p->begin, last; i < p->end; i = last) {
         const size_t row = i % c->out[0];
@@ -246,15 +321,17 @@ static void run_dilated(work *r, const pass *p, int worker)
             columns = xcvm_blocked_span_from(c, 1, columns.last, c->out[1]);
             row_sum g = of_block;
             g.columns = columns.tap_end - columns.tap;
-            g.skip = (c->kernel[1] - g.columns) * BLOCK;
+            g.skip = (c->kernel[1] - g.columns) * filter_floats(c);
             g.rows = g.columns > 0 && p->x != NULL ? g.rows : 0;
             g.width = columns.last - columns.first;
-            g.w += (rows.tap * c->kernel[1] + columns.tap) * BLOCK;
+            g.w += (rows.tap * c->kernel[1] + columns.tap) * filter_floats(c);
             /* Without positions inside nothing is read. */
             g.ring = g.rows > 0 ? p->x + xcvm_blocked_span_place(c, &rows, &columns, BLOCK) : NULL;
             size_t at = (i * c->out[1] + columns.first) * BLOCK;
             for (size_t j = i; j < last; j++, at += c->out[1] * BLOCK, g.ring_row += c->stride[0]) {
-                choose_row(&g, p->z != NULL ? p->z + at : NULL, c->y + at);
+                if (xcvm_poll_after(&poller, g.width * (g.rows * g.columns + 1)) != XCVM_OK)
+                    return;
+                choose_row(r, &g, p->z != NULL ? p->z + at : NULL, c->y + at);
                 if (c->activation.kind != XCVM_ACTIVATION_none && p->last)
                     xcvm_activate_row(&c->activation, c->y + at, g.width * BLOCK);
             }
@@ -278,12 +355,13 @@ xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
     const double pitch =
         (double)(c->out[1] - 1) * (double)c->stride[1] + (double)(c->kernel[1] - 1) * (double)c->dilation[1] + 1.0;
     work r = {.k = k, .c = c};
-    const double each = (double)(c->out[1] * BLOCK) * (double)(c->kernel[DEPTH] * c->kernel[0] * c->kernel[1] + 4);
+    const double taps = (double)(c->kernel[DEPTH] * c->kernel[0] * c->kernel[1]) * (double)(filter_floats(c) / BLOCK);
+    const double each = (double)(c->out[1] * BLOCK) * (taps + 4.0);
     const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
     const size_t count = c->batch * c->outputs * c->out[DEPTH] * c->out[0];
     if (is_apart(c, 0) || is_apart(c, 1) || rows * pitch * BLOCK > LARGEST_RING) {
         xcvm_parallel(k->threads, count, grain, run_dilated_range, &r);
-        return (xcvm_status)r.status;
+        return xcvm_kernel_poll(k);
     }
     r.ring_rows = (size_t)rows;
     r.pitch = (size_t)pitch;
@@ -292,5 +370,5 @@ xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
     if (r.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     xcvm_parallel(k->threads, count, grain, run_ring_range, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_poll(k);
 }

@@ -36,9 +36,8 @@ typedef struct work {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     plan plan;
-    float *pixels;   /* x with the channels of a pixel side by side, where it comes plain */
-    float *room;     /* for filters; NULL: they are f32 */
-    uint32_t status; /* atomic */
+    float *pixels; /* x with the channels of a pixel side by side, where it comes plain */
+    float *room;   /* for filters; NULL: they are f32 */
 } work;
 
 /* Floats of x, for the blocks of a portion, and of y that a band of so many rows meets. */
@@ -121,9 +120,10 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
     }
 }
 
-/* One portion for a rectangle of the result whose first float is y[at]; x is of the group. */
-static void multiply_rectangle(const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g, const float *x,
-                               const box *of, size_t at)
+/* One portion for a rectangle of the result whose first float is y[at]; x is of the group. False if the run was
+ * stopped. */
+static bool multiply_rectangle(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g,
+                               const float *x, const box *of, size_t at)
 {
     const xcvm_blocked_span *slices = &of->slices, *rows = &of->rows, *columns = &of->columns;
     const size_t width = columns->last - columns->first, chunks = xcvm_ceil_div(width, CHUNK);
@@ -137,12 +137,15 @@ static void multiply_rectangle(const xcvm_blocked_conv *c, const plan *p, xcvm_b
         for (size_t chunk = 0; chunk < chunks; chunk++) {
             const size_t pixel = chunk * width / chunks, count = (chunk + 1) * width / chunks - pixel;
             const size_t to = at + pixel * BLOCK;
+            if (xcvm_poll_after(poller, count * (1 + g->step_count)) != XCVM_OK)
+                return false;
             xcvm_blocked_multiply(g, x + (row - rows->first) * next_row + pixel * g->spacing,
                                   c->z != NULL ? c->z + to : NULL, c->y + to, count);
             if (g->clamp && c->activation.kind != XCVM_ACTIVATION_none)
                 for (size_t b = 0; b < g->blocks; b++)
                     xcvm_activate_row(&c->activation, c->y + to + b * g->y_block, count * BLOCK);
         }
+    return true;
 }
 
 /* Where a portion begins, in steps. */
@@ -166,7 +169,8 @@ typedef struct band {
 } band;
 
 /* x is of the group of channels. */
-static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b, float *room)
+static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b,
+                          float *room)
 {
     const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * p->taps * BLOCK};
@@ -190,28 +194,24 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
             for (of.columns.last = 0; of.columns.last < c->out[1];) {
                 of.columns = xcvm_blocked_span_from(c, 1, of.columns.last, c->out[1]);
                 set_steps(c, p, from, to, &of, &g);
-                if (g.step_count > 0 || !g.resume || g.clamp)
-                    multiply_rectangle(c, p, &g, x, &of, y + (of.rows.first * c->out[1] + of.columns.first) * BLOCK);
+                if ((g.step_count > 0 || !g.resume || g.clamp) &&
+                    !multiply_rectangle(poller, c, p, &g, x, &of,
+                                        y + (of.rows.first * c->out[1] + of.columns.first) * BLOCK))
+                    return false;
             }
         }
     }
-}
-
-static bool stopped(work *r)
-{
-    const xcvm_status status = xcvm_kernel_poll(r->k);
-    if (status != XCVM_OK)
-        __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-    return status != XCVM_OK;
+    return true;
 }
 
 static void run_items(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     const xcvm_blocked_conv *c = r->c;
     const plan *p = &r->plan;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     float *room = r->room != NULL ? r->room + (size_t)worker * p->room_floats : NULL;
-    for (size_t item = begin; item < end && !stopped(r); item++) {
+    for (size_t item = begin; item < end && xcvm_kernel_poll(r->k) == XCVM_OK; item++) {
         const size_t part = item % p->groups, band_at = item / p->groups, row_at = band_at % p->bands;
         const size_t slice_at = band_at / p->bands, slice = slice_at % c->out[DEPTH];
         const size_t group_at = slice_at / c->out[DEPTH], group = group_at % c->group, image = group_at / c->group;
@@ -224,7 +224,8 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
                         .last = (row_at + 1) * c->out[0] / p->bands};
         const float *x = c->plain ? r->pixels : c->x;
         x += (image * c->group + group) * p->in_blocks * p->volume * p->pixel;
-        multiply_band(c, p, x, &b, room);
+        if (!multiply_band(&poller, c, p, x, &b, room))
+            return;
     }
 }
 
@@ -257,12 +258,12 @@ xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c)
         r.pixels = scratch + room;
     }
     if (c->plain && p->volume > 0)
-        xcvm_parallel(k->threads, c->batch * c->in[DEPTH] * c->in[0], THREAD_WORK / (c->in[1] * c->channels) + 1,
-                      place_rows, &r);
+        XCVM_TRY(xcvm_kernel_parallel(k, c->batch * c->in[DEPTH] * c->in[0], THREAD_WORK / (c->in[1] * c->channels) + 1,
+                                      place_rows, &r));
     const size_t items = c->batch * c->group * c->out[DEPTH] * p->bands * p->groups;
     const double work_of_item = (double)c->outputs * BLOCK * (double)c->out[0] * (double)c->out[1] *
                                 (double)c->channels * (double)p->taps / (double)(c->group * p->bands * p->groups);
     const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;
     xcvm_parallel(k->threads, items, grain, run_items, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_poll(k);
 }

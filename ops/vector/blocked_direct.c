@@ -53,7 +53,6 @@ typedef struct work {
     const xcvm_blocked_conv *c;
     plan plan;
     float *scratch;
-    uint32_t status; /* atomic */
 } work;
 
 /* Positions from the first to the last that `count` outputs meet along an axis. */
@@ -260,25 +259,29 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
     }
 }
 
-/* One portion for an output slice of a band; y[at] is its first float. */
-static void multiply_slice(const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g, const float *x,
-                           size_t rows, size_t width, size_t at)
+/* One portion for an output slice of a band; y[at] is its first float. False if the run was stopped. */
+static bool multiply_slice(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g,
+                           const float *x, size_t rows, size_t width, size_t at)
 {
     const size_t chunks = xcvm_ceil_div(width, CHUNK);
     for (size_t row = 0; row < rows; row++)
         for (size_t chunk = 0; chunk < chunks; chunk++) {
             const size_t pixel = chunk * width / chunks, count = (chunk + 1) * width / chunks - pixel;
             const size_t to = at + (row * p->width + pixel) * BLOCK;
+            if (xcvm_poll_after(poller, count * (1 + g->step_count)) != XCVM_OK)
+                return false;
             xcvm_blocked_multiply(g, x + row * c->stride[0] * p->pitch * p->pixel + pixel * p->spacing,
                                   c->z != NULL ? c->z + to : NULL, c->y + to, count);
             if (g->clamp && c->activation.kind != XCVM_ACTIVATION_none)
                 for (size_t b = 0; b < g->blocks; b++)
                     xcvm_activate_row(&c->activation, c->y + to + b * g->y_block, count * BLOCK);
         }
+    return true;
 }
 
 /* x is the first of the inputs that the first row meets, in slice b->in_slice. */
-static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b, float *room)
+static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b,
+                          float *room)
 {
     const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const size_t rows = p->merged ? 1 : b->last - b->first, width = p->merged ? b->last - b->first : p->width;
@@ -312,20 +315,23 @@ static void multiply_band(const xcvm_blocked_conv *c, const plan *p, const float
         for (size_t slice = b->slice; slice < b->last_slice; slice++) {
             const xcvm_blocked_span met = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1);
             set_steps(c, p, from, to, &met, b->in_slice, &g);
-            if (g.step_count > 0 || !g.resume || g.clamp)
-                multiply_slice(c, p, &g, x, rows, width, at + slice * plane);
+            if ((g.step_count > 0 || !g.resume || g.clamp) &&
+                !multiply_slice(poller, c, p, &g, x, rows, width, at + slice * plane))
+                return false;
         }
     }
+    return true;
 }
 
 static void run_items(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     const xcvm_blocked_conv *c = r->c;
     const plan *p = &r->plan;
     float *copy = r->scratch != NULL ? r->scratch + (size_t)worker * (p->copy_floats + p->room_floats) : NULL;
     float *room = copy != NULL ? copy + p->copy_floats : NULL;
     size_t copied = SIZE_MAX;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t item = begin; item < end; item++) {
         const size_t part = item % p->groups, place = item / p->groups, band_at = place % p->bands;
         const size_t slab_at = place / p->bands, slab = slab_at % p->slabs;
@@ -339,11 +345,8 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
                   .image = image,
                   .output = group * p->per_group + block,
                   .blocks = end_block - block};
-        const xcvm_status status = xcvm_kernel_poll(r->k);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
+        if (xcvm_kernel_poll(r->k) != XCVM_OK)
             return;
-        }
         const size_t volume = c->in[DEPTH] * c->in[0] * c->in[1];
         const float *x = c->x + (image * c->group + group) * (c->plain ? c->channels : p->in_blocks * BLOCK) * volume;
         if (!p->copied) {
@@ -355,7 +358,8 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
             copied = place;
             x = copy;
         }
-        multiply_band(c, p, x, &b, room);
+        if (!multiply_band(&poller, c, p, x, &b, room))
+            return;
     }
 }
 
@@ -377,5 +381,5 @@ xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
                                 (double)(c->group * p->slabs * p->bands * p->groups);
     const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;
     xcvm_parallel(k->threads, items, grain, run_items, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_poll(k);
 }

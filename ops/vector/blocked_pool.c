@@ -7,6 +7,7 @@
 enum { THREAD_WORK = 50 * 1000, BLOCK = XCVM_CHANNEL_BLOCK };
 
 typedef struct work {
+    const xcvm_kernel *k;
     const xcvm_pooling *p;
     int rows, columns; /* their axes; before that of rows is that of slices, or none */
     size_t slices;     /* of the result */
@@ -69,9 +70,12 @@ XCVM_INLINE void pool_row(const work *r, const float *x, int64_t depth, int64_t 
              .slice = (ptrdiff_t)r->plane * (r->rows > 0 ? (ptrdiff_t)p->dilations[0] : 1),
              .row = (ptrdiff_t)p->dilations[r->rows] * width,
              .column = (ptrdiff_t)p->dilations[r->columns] * BLOCK};
+    xcvm_poller poller = xcvm_poller_of(r->k);
     for (int64_t i = 0; i < p->out[r->columns]; i++) {
         const span columns = clip(p, r->columns, i);
         const int64_t inside = slices.count * rows.count * columns.count;
+        if (xcvm_poll_after(&poller, (size_t)inside) != XCVM_OK)
+            return;
         int64_t counted = slices.counted * rows.counted * columns.counted;
         w.columns = columns.count;
         if (!p->count_pads)
@@ -109,12 +113,12 @@ static void pool_range(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-void xcvm_blocked_pool(const xcvm_kernel *k, const xcvm_pooling *p)
+xcvm_status xcvm_blocked_pool(const xcvm_kernel *k, const xcvm_pooling *p)
 {
-    work r = {.p = p, .rows = p->axes - 3, .columns = p->axes - 2};
+    work r = {.k = k, .p = p, .rows = p->axes - 3, .columns = p->axes - 2};
     r.slices = r.rows > 0 ? (size_t)p->out[0] : 1;
     r.plane = (size_t)p->in[r.rows] * (size_t)p->in[r.columns] * BLOCK;
     const double row = (double)p->out[r.columns] * (double)p->kernel_size * BLOCK;
-    xcvm_parallel(k->threads, p->planes * r.slices * (size_t)p->out[r.rows], (size_t)(THREAD_WORK / row) + 1,
-                  pool_range, &r);
+    return xcvm_kernel_parallel(k, p->planes * r.slices * (size_t)p->out[r.rows], (size_t)(THREAD_WORK / row) + 1,
+                                pool_range, &r);
 }

@@ -9,6 +9,6 @@
 bool xcvm_blocked_pool_fits(const xcvm_pooling *p);
 /* Of one that fits and has elements; without indices. */
 #define xcvm_blocked_pool XCVM_PER_ISA(xcvm_blocked_pool)
-void xcvm_blocked_pool(const xcvm_kernel *k, const xcvm_pooling *p);
+xcvm_status xcvm_blocked_pool(const xcvm_kernel *k, const xcvm_pooling *p);
 
 #endif

@@ -30,7 +30,6 @@ typedef struct work {
     size_t input_point, product_point; /* floats from one point to the next */
     size_t line_floats, phase_floats, input_floats, product_floats;
     float *scratch;
-    uint32_t status; /* atomic */
 } work;
 
 /* ---- Phases ---- */
@@ -110,20 +109,16 @@ static void run_tiles(const work *r, size_t image, size_t row, size_t first, siz
 
 static void run_rows(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     const xcvm_blocked_conv *c = r->c;
     const size_t pitch = r->width * BLOCK, runs = xcvm_ceil_div(r->columns, r->tiles);
     float *lines =
         r->scratch + (size_t)worker * (LINES * r->line_floats + r->phase_floats + r->input_floats + r->product_floats);
     float *phases = lines + LINES * r->line_floats, *inputs = phases + r->phase_floats;
     float *products = inputs + r->input_floats;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t item = begin; item < end; item++) {
         const size_t image = item / r->rows, row = item % r->rows;
-        const xcvm_status status = xcvm_kernel_poll(r->k);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-            return;
-        }
         const bool kept = item > begin && row > 0;
         if (kept)
             memmove(phases, phases + TILE * pitch, (SPAN - TILE) * pitch * sizeof *phases);
@@ -132,6 +127,8 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
                          phases + i * pitch);
         for (size_t run = 0; run < runs; run++) {
             const size_t first = run * r->columns / runs, last = (run + 1) * r->columns / runs;
+            if (xcvm_poll_after(&poller, POINTS * c->channels * c->outputs) != XCVM_OK)
+                return;
             for (size_t t = first; t < last; t++)
                 xcvm_tile_transform(TILE, phases + t * TILE * BLOCK, pitch, inputs + (t - first) * BLOCK,
                                     r->input_point);
@@ -161,5 +158,5 @@ xcvm_status xcvm_blocked_strided(xcvm_kernel *k, const xcvm_blocked_conv *c)
     if (r.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     xcvm_parallel(k->threads, c->batch * r.rows, 1, run_rows, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_poll(k);
 }

@@ -135,8 +135,9 @@ static void activate_run(const xcvm_blocked_conv *c, const xcvm_blocked_product 
 
 /* Rows [first, last) of one phase, whose filters begin at element `filter` of w. Those are read in order, so processors
  * fetch them ahead by themselves. */
-static void multiply_phase(const xcvm_blocked_conv *c, const plan *p, const phase at[2], const float *x, float *y,
-                           xcvm_blocked_product *g, size_t first, size_t last, size_t filter, float *room)
+static xcvm_status multiply_phase(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const phase at[2],
+                                  const float *x, float *y, xcvm_blocked_product *g, size_t first, size_t last,
+                                  size_t filter, float *room)
 {
     const size_t w_block = c->channels * c->kernel[0] * c->kernel[1] * BLOCK;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, w_block};
@@ -154,12 +155,14 @@ static void multiply_phase(const xcvm_blocked_conv *c, const plan *p, const phas
         xcvm_blocked_take(g, &w, filter, floats, room);
         filter += floats;
         for (size_t row = 0; row < rows; row++) {
+            XCVM_TRY(xcvm_poll_after(poller, width * (1 + g->step_count)));
             float *to = y + (at[0].first + (first + row) * c->stride[0]) * c->out[1] * BLOCK + at[1].first * BLOCK;
             xcvm_blocked_multiply(g, x + row * p->pitch * BLOCK, NULL, to, width);
             if (g->clamp && c->activation.kind != XCVM_ACTIVATION_none)
                 activate_run(c, g, to, width);
         }
     }
+    return XCVM_OK;
 }
 
 /* Rows [first, last) of all phases, of some blocks of outputs that begin with `output`; x is what the first row's
@@ -178,15 +181,15 @@ static xcvm_status multiply_band(const work *r, const float *x, size_t image, si
                               .b = c->b != NULL ? c->b + output * BLOCK : NULL,
                               .low = c->activation.low,
                               .high = c->activation.high};
+    xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t i = 0; i < phases; i++) {
         const phase at[] = {phase_of(c, 0, i / columns), phase_of(c, 1, i % columns)};
         const size_t before = at[0].before * c->kernel[1] + at[0].taps * at[1].before;
         if (first < at[0].count)
-            multiply_phase(c, &r->plan, at, x, y, &g, first, xcvm_least(last, at[0].count),
-                           (output * taps + before) * c->channels * BLOCK, room);
-        XCVM_TRY(xcvm_kernel_poll(r->k));
+            XCVM_TRY(multiply_phase(&poller, c, &r->plan, at, x, y, &g, first, xcvm_least(last, at[0].count),
+                                    (output * taps + before) * c->channels * BLOCK, room));
     }
-    return XCVM_OK;
+    return xcvm_kernel_poll(r->k);
 }
 
 static void run_items(void *context, size_t begin, size_t end, int worker)

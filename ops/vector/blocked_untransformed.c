@@ -211,6 +211,8 @@ void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, siz
             xcvm_filters_ahead ahead =
                 last ? fetch_meanwhile(p, &q, (output + b + q.blocks) * block, next_end, xcvm_least(left, most))
                      : fetch_meanwhile(p, &q, (output + b) * block + end, next_end - end, q.blocks);
+            if (xcvm_kernel_poll(p->k) != XCVM_OK)
+                return;
             run_portion(p, &q, room, &ahead);
         }
 }

@@ -6,6 +6,7 @@
 
 /* Products of transformed tiles with the filters of a convolution, F(4 x 4, 3 x 3). */
 typedef struct xcvm_untransformed {
+    const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     size_t tiles;
     const float *x;          /* blocks of inputs of 36 points of tiles */

@@ -45,8 +45,9 @@ typedef struct work {
     size_t inputs_floats, products_floats, room_floats;
     size_t first, last;     /* tiles of the shared band */
     xcvm_blocked_span head; /* the first output slices, often all */
-    uint32_t status;        /* atomic */
 } work;
+
+static bool stopped(const work *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
 
 /* ---- Tiles ---- */
 
@@ -99,7 +100,7 @@ static void transform_inputs(const work *r, size_t first, size_t last, size_t be
     const size_t input_slice = slice_of_inputs(r, last - first), plane = c->in[0] * c->in[1] * BLOCK,
                  depth = c->in[DEPTH];
     float edge[MOST_SPAN * MOST_SPAN * BLOCK] __attribute__((aligned(64)));
-    for (size_t slice = begin * depth; slice < end * depth; slice++)
+    for (size_t slice = begin * depth; slice < end * depth && !stopped(r); slice++)
         for (size_t t = first; t < last; t++) {
             const size_t column = first_output(c, 1, t % r->columns),
                          row = first_output(c, 0, t / r->columns % r->rows);
@@ -229,14 +230,6 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
     }
 }
 
-static bool stopped(work *r)
-{
-    const xcvm_status status = xcvm_kernel_poll(r->k);
-    if (status != XCVM_OK)
-        __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-    return status != XCVM_OK;
-}
-
 /* A group of blocks of outputs for tiles [first, last). */
 static void run_group(const work *r, size_t group, size_t first, size_t last, const float *inputs, int worker)
 {
@@ -247,11 +240,17 @@ static void run_group(const work *r, size_t group, size_t first, size_t last, co
     const size_t filters = c->kernel[DEPTH] * c->channels * BLOCK, stride = c->outputs * filters;
     size_t at = output * filters;
     if (c->untransformed) {
-        const xcvm_untransformed p = {
-            c, last - first, inputs, products, r->input_stride, slice_of_inputs(r, last - first), r->product_stride};
+        const xcvm_untransformed p = {r->k,
+                                      c,
+                                      last - first,
+                                      inputs,
+                                      products,
+                                      r->input_stride,
+                                      slice_of_inputs(r, last - first),
+                                      r->product_stride};
         xcvm_untransformed_multiply(&p, output, blocks, room);
     }
-    for (size_t point = 0; point < r->points && !c->untransformed; point++, at += stride)
+    for (size_t point = 0; point < r->points && !c->untransformed && !stopped(r); point++, at += stride)
         multiply_point(r, last - first, at, point + 1 < r->points ? at + stride : 0, blocks,
                        inputs + point * r->input_stride, products + point * r->product_stride, room);
     store_outputs(r, first, last, output, blocks, products);
@@ -261,7 +260,7 @@ static void run_group(const work *r, size_t group, size_t first, size_t last, co
 
 static void run_bands(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     float *inputs = r->inputs + (size_t)worker * r->inputs_floats;
     for (size_t band = begin; band < end; band++) {
         const size_t first = band * r->tiles / r->bands, last = (band + 1) * r->tiles / r->bands;
@@ -283,7 +282,7 @@ static void transform_shared(void *context, size_t begin, size_t end, int worker
 
 static void run_groups(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     for (size_t group = begin; group < end && !stopped(r); group++)
         run_group(r, group, r->first, r->last, r->inputs, worker);
 }
@@ -330,13 +329,13 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     r.room = r.room_floats > 0 ? r.inputs + products_end : NULL;
     if (own) {
         xcvm_parallel(k->threads, r.bands, 1, run_bands, &r);
-        return (xcvm_status)r.status;
+        return xcvm_kernel_poll(k);
     }
-    for (size_t band = 0; band < r.bands && r.status == XCVM_OK; band++) {
+    for (size_t band = 0; band < r.bands && !stopped(&r); band++) {
         r.first = band * r.tiles / r.bands;
         r.last = (band + 1) * r.tiles / r.bands;
         xcvm_parallel(k->threads, r.in_blocks, 1, transform_shared, &r);
         xcvm_parallel(k->threads, r.groups, 1, run_groups, &r);
     }
-    return (xcvm_status)r.status;
+    return xcvm_kernel_poll(k);
 }

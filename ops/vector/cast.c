@@ -301,14 +301,10 @@ XCVM_KERNEL(Cast)
     xcvm_dtype from = a->x->dtype;
     if (from == XCVM_STRING || a->to == XCVM_STRING)
         return xcvm_cast_strings(k, a->y, a->x);
-    if (from == a->to) {
-        if (a->x->bytes != 0)
-            memcpy(a->y->data, a->x->data, a->x->bytes);
-        return XCVM_OK;
-    }
+    if (from == a->to)
+        return xcvm_kernel_copy(k, a->y->data, a->x->data, a->x->bytes);
     XCVM_CHECK(k->error, !xcvm_dtype_in(from, XCVM_TYPES_COMPLEX) && !xcvm_dtype_in(a->to, XCVM_TYPES_COMPLEX),
                TYPE_MISMATCH, "%s cannot be cast to %s", xcvm_dtype_name(from), xcvm_dtype_name(a->to));
     task t = {a->x, a->y, a->saturate != 0, a->round_mode};
-    xcvm_parallel(k->threads, (xcvm_element_count(a->x) + 3) / 4, 4096, convert_range, &t);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, (xcvm_element_count(a->x) + 3) / 4, 4096, convert_range, &t);
 }

@@ -1,7 +1,7 @@
 /* Conv: the choice of an algorithm, and element types other than f32. */
 #include "ops/vector/conv.h"
 #include "ops/conv_f64.h"
-#include "ops/convert.h"
+#include "ops/floats.h"
 
 /* The algorithm that fits at the least cost. */
 static const xcvm_conv_algorithm *choose(const xcvm_conv_shape *s)
@@ -20,12 +20,12 @@ static size_t padded_bytes(const xcvm_value *v)
     return v != NULL ? xcvm_round_up(xcvm_element_count(v) * sizeof(float), XCVM_ALIGNMENT) : 0;
 }
 
-static const float *load(const xcvm_value *v, char **at)
+static const float *load(const xcvm_kernel *k, const xcvm_value *v, char **at)
 {
     if (v == NULL)
         return NULL;
     float *floats = (float *)(void *)*at;
-    xcvm_load_f32((xcvm_dtype)v->dtype, v->data, 0, xcvm_element_count(v), floats);
+    (void)xcvm_kernel_load_f32(k, v, floats);
     *at += padded_bytes(v);
     return floats;
 }
@@ -39,25 +39,24 @@ static xcvm_status run_narrow(xcvm_kernel *k, const xcvm_Conv_args *a, xcvm_conv
     if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
     void *scratch = at + copies;
-    c->x = load(a->x, &at);
-    c->w = load(a->w, &at);
-    c->b = load(a->b, &at);
-    c->z = load(a->z, &at);
+    c->x = load(k, a->x, &at);
+    c->w = load(k, a->w, &at);
+    c->b = load(k, a->b, &at);
+    c->z = load(k, a->z, &at);
     c->y = (float *)(void *)at;
     XCVM_TRY(chosen->run(k, c, scratch));
-    xcvm_store_f32((xcvm_dtype)a->y->dtype, a->y->data, 0, xcvm_element_count(a->y), c->y);
-    return XCVM_OK;
+    return xcvm_kernel_store_f32(k, c->y, a->y);
 }
 
 XCVM_KERNEL(Conv)
 {
-    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
     xcvm_conv c = {.shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group)};
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
     if (a->y->dtype == XCVM_F64)
         return xcvm_conv_f64(k, &c.shape, a, &f);
-    c.activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL;
+    c.activation = a->activation != XCVM_ACTIVATION_none || f.affine ? &f : NULL;
     const xcvm_conv_algorithm *chosen = choose(&c.shape);
     if (a->y->dtype != XCVM_F32)
         return run_narrow(k, a, &c, chosen);

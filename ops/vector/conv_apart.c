@@ -14,7 +14,6 @@ typedef struct work {
     const xcvm_kernel *k;
     const xcvm_conv *c;
     size_t first[MOST_TAPS], last[MOST_TAPS]; /* results of a row that each of the last axis's positions meets */
-    uint32_t status;                          /* atomic */
 } work;
 
 /* The window positions [tap, end) along an axis that meet the image for one output. */
@@ -57,8 +56,9 @@ static void add_taps(const work *r, const float *filter, const float *line, size
     }
 }
 
-static void run_row(const work *r, const span *depth, const span *height, const float *image, const float *filter,
-                    float bias, const float *z, float *y)
+/* False if the run was stopped. */
+static bool run_row(const work *r, xcvm_poller *poller, const span *depth, const span *height, const float *image,
+                    const float *filter, float bias, const float *z, float *y)
 {
     const xcvm_window *w = &r->c->shape.window;
     const xcvm_activation *f = r->c->activation;
@@ -69,6 +69,8 @@ static void run_row(const work *r, const span *depth, const span *height, const 
             sums[i] = bias;
         for (size_t d = depth->tap; d < depth->end; d++)
             for (size_t h = height->tap; h < height->end; h++) {
+                if (xcvm_poll_after(poller, w->kernel[2] * (1 + count / XCVM_LANES)) != XCVM_OK)
+                    return false;
                 const size_t slice = depth->at + (d - depth->tap) * w->dilation[0];
                 const size_t row = slice * w->in[1] + height->at + (h - height->tap) * w->dilation[1];
                 add_taps(r, filter + (d * w->kernel[1] + h) * w->kernel[2], image + row * w->in[2], begin, end, sums);
@@ -82,30 +84,30 @@ static void run_row(const work *r, const span *depth, const span *height, const 
         }
         xcvm_copy_floats(y + begin, sums, count);
     }
+    return true;
 }
 
 static void run_channels(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     const xcvm_conv *c = r->c;
     const xcvm_conv_shape *s = &c->shape;
     const xcvm_window *w = &s->window;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     (void)worker;
     for (size_t i = begin; i < end; i++) {
         const size_t output = i % (s->group * s->outputs);
         const float *image = c->x + i / s->outputs * w->in_size, *filter = c->w + output * w->kernel_size;
         const float bias = c->b != NULL ? c->b[output] : 0.0f;
-        const xcvm_status status = xcvm_kernel_poll(r->k);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-            return;
-        }
         for (size_t d = 0; d < w->out[0]; d++) {
             const span depth = span_of(w, 0, d);
             for (size_t h = 0; h < w->out[1]; h++) {
                 const span height = span_of(w, 1, h);
                 const size_t at = i * w->out_size + (d * w->out[1] + h) * w->out[2];
-                run_row(r, &depth, &height, image, filter, bias, c->z != NULL ? c->z + at : NULL, c->y + at);
+                if (!run_row(r, &poller, &depth, &height, image, filter, bias, c->z != NULL ? c->z + at : NULL,
+                             c->y + at) ||
+                    xcvm_poll_after(&poller, w->out[2]) != XCVM_OK)
+                    return;
             }
         }
     }
@@ -163,8 +165,7 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
     const double images = (double)s->batch * (double)s->group * (double)s->outputs;
     const double each = met(s) / images + 8.0 * (double)s->window.out_size;
     const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
-    xcvm_parallel(k->threads, s->batch * s->group * s->outputs, grain, run_channels, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain, run_channels, &r);
 }
 
 const xcvm_conv_algorithm xcvm_conv_apart = {fits, cost, scratch_bytes, run};

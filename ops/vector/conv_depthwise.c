@@ -11,7 +11,6 @@ typedef struct work {
     xcvm_planes planes;
     float *scratch;
     size_t scratch_floats; /* of one worker */
-    uint32_t status;       /* atomic */
 } work;
 
 /* One place of the filter along the first axis: its taps are added to sums, or to the bias if there are none yet. */
@@ -83,8 +82,8 @@ static void store_band(const work *r, size_t count, size_t rows, const float *z,
 }
 
 /* Sums of a band of one output place along the first axis, over the places of the filter that meet the image there. */
-static void sum_slices(const work *r, const float *image, size_t readable, const float *filter, float bias,
-                       size_t depth, size_t top, size_t count, float *planes, float *sums)
+static void sum_slices(const work *r, xcvm_poller *poller, const float *image, size_t readable, const float *filter,
+                       float bias, size_t depth, size_t top, size_t count, float *planes, float *sums)
 {
     const xcvm_conv *c = r->c;
     const xcvm_window *w = &c->shape.window;
@@ -102,6 +101,8 @@ static void sum_slices(const work *r, const float *image, size_t readable, const
         return;
     }
     for (size_t k = first; k < end; k++) {
+        if (xcvm_poll_after(poller, w->kernel[0] + count * r->planes.taps / XCVM_LANES) != XCVM_OK)
+            return;
         const size_t from = (size_t)(place + (ptrdiff_t)(k * w->dilation[0])) * slice_size;
         const slice s = {filter + k * r->planes.taps, bias, k == first, k + 1 == end ? clamp : NULL};
         xcvm_planes_fill(&r->planes, image + from, readable - from, top, 0.0f, planes);
@@ -111,29 +112,27 @@ static void sum_slices(const work *r, const float *image, size_t readable, const
 
 static void run_channels(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     const xcvm_conv *c = r->c;
     const xcvm_conv_shape *s = &c->shape;
     const xcvm_window *w = &s->window;
     const xcvm_planes *p = &r->planes;
     float *planes = r->scratch + (size_t)worker * r->scratch_floats, *sums = planes + p->in_floats;
     const size_t bands = (w->out[1] + p->rows - 1) / p->rows;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t i = begin; i < end; i++) {
         const size_t output = i % (s->group * s->outputs);
         const size_t image = i / s->outputs, readable = (s->batch * s->group - image) * w->in_size;
         const float *filter = c->w + output * w->kernel[0] * p->taps;
-        const xcvm_status status = xcvm_kernel_poll(r->k);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-            return;
-        }
         for (size_t band = 0; band < w->out[0] * bands; band++) {
             const size_t depth = band / bands, top = band % bands * p->rows;
             const size_t rows = w->out[1] - top < p->rows ? w->out[1] - top : p->rows;
             const size_t count = (rows - 1) * p->pitch + w->out[2];
             const size_t at = i * w->out_size + (depth * w->out[1] + top) * w->out[2];
-            sum_slices(r, c->x + image * w->in_size, readable, filter, c->b != NULL ? c->b[output] : 0.0f, depth, top,
-                       count, planes, sums);
+            if (xcvm_poll_after(&poller, count) != XCVM_OK)
+                return;
+            sum_slices(r, &poller, c->x + image * w->in_size, readable, filter, c->b != NULL ? c->b[output] : 0.0f,
+                       depth, top, count, planes, sums);
             store_band(r, count, rows, c->z != NULL ? c->z + at : NULL, sums, c->y + at);
         }
     }
@@ -160,8 +159,7 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
     r.scratch_floats = floats_per_worker(&r.planes);
     const double each = (double)s->window.out_size * (double)(r.planes.taps + 8);
     const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
-    xcvm_parallel(k->threads, s->batch * s->group * s->outputs, grain, run_channels, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain, run_channels, &r);
 }
 
 const xcvm_conv_algorithm xcvm_conv_depthwise = {fits, cost, scratch_bytes, run};

@@ -1,7 +1,7 @@
 /* ConvTranspose: the product of the filters, transposed, with the image gives what each input position adds to the
  * outputs under its window; adding that up follows, block by block. */
 #include "ops/conv_f64.h"
-#include "ops/convert.h"
+#include "ops/floats.h"
 #include "ops/vector/gemm.h"
 #include "ops/window.h"
 
@@ -96,9 +96,12 @@ static xcvm_status run_block(const task *t, size_t item, size_t first, size_t la
     const xcvm_window *w = &s->window;
     const size_t group = item % s->group;
     float *y = t->y + (item * s->channels + first) * w->in_size;
-    for (size_t c = first; c < last; c++)
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t c = first; c < last; c++) {
+        XCVM_TRY(xcvm_poll_after(&poller, w->in_size));
         for (size_t i = 0; i < w->in_size; i++)
             y[(c - first) * w->in_size + i] = t->b != NULL ? t->b[group * s->channels + c] : 0.0f;
+    }
     float *products = (float *)(void *)scratch;
     void *rest = scratch + xcvm_round_up(t->channels * w->kernel_size * t->positions * sizeof(float), XCVM_ALIGNMENT);
     for (size_t n = 0; n < w->out_size; n += t->positions) {
@@ -108,9 +111,11 @@ static xcvm_status run_block(const task *t, size_t item, size_t first, size_t la
         g.b = t->x + item * s->outputs * w->out_size + n;
         g.c = products;
         XCVM_TRY(xcvm_gemm_part(t->k, &g, 0, g.m, 0, g.n, rest));
-        for (size_t row = 0; row < g.m; row++)
+        for (size_t row = 0; row < g.m; row++) {
+            XCVM_TRY(xcvm_poll_after(&poller, count + w->out[0] * w->out[1]));
             add_row(w, row % w->kernel_size, n, n + count, products + row * count,
                     y + row / w->kernel_size * w->in_size);
+        }
     }
     return XCVM_OK;
 }
@@ -136,20 +141,21 @@ static size_t padded_bytes(const xcvm_value *v)
     return v != NULL && v->dtype != XCVM_F32 ? xcvm_round_up(xcvm_element_count(v) * sizeof(float), XCVM_ALIGNMENT) : 0;
 }
 
-static const float *as_floats(const xcvm_value *v, char **at)
+static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, char **at)
 {
     if (v == NULL || v->dtype == XCVM_F32)
         return v != NULL ? v->data : NULL;
     float *floats = (float *)(void *)*at;
-    xcvm_load_f32((xcvm_dtype)v->dtype, v->data, 0, xcvm_element_count(v), floats);
+    (void)xcvm_kernel_load_f32(k, v, floats);
     *at += padded_bytes(v);
     return floats;
 }
 
 XCVM_KERNEL(ConvTranspose)
 {
+    int64_t room[2 * XCVM_MAX_RANK];
     const xcvm_window_attributes attributes = {
-        {a->w->dims + 2, (size_t)(a->w->rank - 2)}, a->strides, a->pads, a->dilations};
+        {a->w->dims + 2, (size_t)(a->w->rank - 2)}, a->strides, xcvm_transposed_pads(a, room), a->dilations};
     task t = {.k = k,
               .shape = {.window = xcvm_window_of(a->y, a->x, &attributes),
                         .batch = (size_t)a->x->dims[0],
@@ -176,15 +182,15 @@ XCVM_KERNEL(ConvTranspose)
     if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
     t.scratch = at + copies;
-    t.x = as_floats(a->x, &at);
-    t.w = as_floats(a->w, &at);
-    t.b = as_floats(a->b, &at);
+    t.x = as_floats(k, a->x, &at);
+    t.w = as_floats(k, a->w, &at);
+    t.b = as_floats(k, a->b, &at);
     t.y = a->y->dtype == XCVM_F32 ? a->y->data : (void *)at;
     const size_t blocks = s->batch * s->group * ((s->channels + t.channels - 1) / t.channels);
     const double work = (double)g.m * (double)s->outputs * (double)s->window.out_size;
     xcvm_parallel(k->threads, blocks, work > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work + 1.0)) + 1, run_blocks,
                   &t);
     if (t.status == XCVM_OK && a->y->dtype != XCVM_F32)
-        xcvm_store_f32((xcvm_dtype)a->y->dtype, a->y->data, 0, xcvm_element_count(a->y), t.y);
+        return xcvm_kernel_store_f32(k, t.y, a->y);
     return (xcvm_status)t.status;
 }

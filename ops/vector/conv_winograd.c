@@ -73,10 +73,11 @@ typedef struct work {
 /* Inputs of tiles [first, first + count), channels [begin, end), as panels. */
 static void transform_inputs(const work *r, size_t first, size_t count, size_t begin, size_t end, float *inputs)
 {
+    xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t at = 0; at < count; at += CHUNK) {
         const size_t run = count - at < CHUNK ? count - at : CHUNK;
         const size_t width = xcvm_gemm_panel_width(at, count);
-        for (size_t c = begin; c < end; c++)
+        for (size_t c = begin; c < end && xcvm_poll_after(&poller, run) == XCVM_OK; c++)
             xcvm_winograd_inputs(&r->winograd, c, first + at, run, inputs + at * r->shape->channels + c * width,
                                  r->plan.input_stride);
     }
@@ -88,7 +89,7 @@ static void multiply_block(const work *r, size_t first, size_t count, const floa
 {
     const plan *p = &r->plan;
     const size_t columns = xcvm_round_up(count, XCVM_LANES);
-    for (size_t point = 0; point < POINTS; point++)
+    for (size_t point = 0; point < POINTS && xcvm_kernel_poll(r->k) == XCVM_OK; point++)
         xcvm_gemm_panels(filter_count, columns, r->shape->channels, filters + point * p->filter_stride, p->depth,
                          inputs + point * p->input_stride, products + point * p->product_stride, p->block);
     for (size_t i = 0; i < filter_count; i++)
@@ -225,7 +226,7 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
             xcvm_parallel(k->threads, (s->outputs + p->filters - 1) / p->filters, grain, run_filters, &r);
         }
     }
-    return (xcvm_status)r.status;
+    return xcvm_kernel_poll(k);
 }
 
 const xcvm_conv_algorithm xcvm_conv_winograd = {fits, cost, scratch_bytes, run};

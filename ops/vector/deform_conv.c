@@ -1,7 +1,7 @@
 /* DeformConv: columns of bilinear samples, times the filters. Where a sample lies and how its neighbours weigh is found
  * once for all channels of an offset group. */
-#include "ops/convert.h"
 #include "ops/blas.h"
+#include "ops/floats.h"
 #include "ops/move.h"
 #include "ops/vector/gemm.h"
 #include "ops/window.h"
@@ -88,8 +88,11 @@ static void make_columns(const task *t, size_t image, size_t first, size_t count
 {
     const xcvm_window *w = &t->shape.window;
     const size_t channels = t->shape.group * t->shape.channels, share = channels / t->offset_groups;
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t group = 0; group < t->offset_groups; group++)
         for (size_t tap = 0; tap < w->kernel_size; tap++) {
+            if (xcvm_poll_after(&poller, (1 + share) * count) != XCVM_OK)
+                return;
             find_samples(t, image, group, tap, first, count, s);
             for (size_t c = group * share; c < (group + 1) * share; c++) {
                 const size_t plane = (image * channels + c) * w->in_size, row = (c * w->kernel_size + tap) * count;
@@ -132,6 +135,7 @@ static xcvm_status run_block(const task *t, size_t image, size_t first, char *sc
     const size_t size = t->wide ? sizeof(double) : sizeof(float);
     const size_t depth = s->channels * s->window.kernel_size;
     make_columns(t, image, first, count, found, columns);
+    XCVM_TRY(xcvm_kernel_poll(t->k));
     void *rest = columns + xcvm_round_up(s->group * depth * t->positions * size, XCVM_ALIGNMENT);
     for (size_t group = 0; group < s->group; group++) {
         xcvm_gemm g = describe(t, count);
@@ -188,21 +192,22 @@ static const void *as_floats(const task *t, const xcvm_value *v, char **at)
     if (v == NULL || t->wide || v->dtype == XCVM_F32)
         return v != NULL ? v->data : NULL;
     float *floats = (float *)(void *)*at;
-    xcvm_load_f32((xcvm_dtype)v->dtype, v->data, 0, xcvm_element_count(v), floats);
+    (void)xcvm_kernel_load_f32(t->k, v, floats);
     *at += copied_bytes(v);
     return floats;
 }
 
 /* What is left of a convolution of nothing. */
-static void fill_with_bias(const xcvm_DeformConv_args *a)
+static xcvm_status fill_with_bias(const xcvm_kernel *k, const xcvm_DeformConv_args *a)
 {
     static const uint64_t zero = 0;
     const size_t size = xcvm_dtype_size((xcvm_dtype)a->y->dtype), outputs = (size_t)a->y->dims[1];
     const size_t plane = (size_t)a->y->dims[2] * (size_t)a->y->dims[3];
     for (size_t i = 0; i < (size_t)a->y->dims[0] * outputs; i++)
-        xcvm_move_fill((char *)a->y->data + i * plane * size,
-                       a->b != NULL ? (const void *)((const char *)a->b->data + i % outputs * size) : &zero, size,
-                       plane);
+        XCVM_TRY(xcvm_move_fill(k, (char *)a->y->data + i * plane * size,
+                                a->b != NULL ? (const void *)((const char *)a->b->data + i % outputs * size) : &zero,
+                                size, plane));
+    return xcvm_kernel_poll(k);
 }
 
 XCVM_KERNEL(DeformConv)
@@ -216,10 +221,8 @@ XCVM_KERNEL(DeformConv)
     const bool narrow = !t.wide && a->y->dtype != XCVM_F32;
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
-    if (xcvm_element_count(a->x) == 0) {
-        fill_with_bias(a);
-        return XCVM_OK;
-    }
+    if (xcvm_element_count(a->x) == 0)
+        return fill_with_bias(k, a);
     XCVM_CHECK(k->error, s->window.in_size <= INT32_MAX, OUT_OF_RANGE, "the planes of x are too large");
     choose_positions(&t, threads);
     const xcvm_gemm g = describe(&t, t.positions);
@@ -244,6 +247,6 @@ XCVM_KERNEL(DeformConv)
     const size_t blocks = (s->window.out_size + t.positions - 1) / t.positions;
     xcvm_parallel(k->threads, s->batch * blocks, 1, run_blocks, &t);
     if (t.status == XCVM_OK && narrow)
-        xcvm_store_f32((xcvm_dtype)a->y->dtype, a->y->data, 0, xcvm_element_count(a->y), t.y);
+        return xcvm_kernel_store_f32(k, t.y, a->y);
     return (xcvm_status)t.status;
 }

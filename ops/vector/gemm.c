@@ -23,7 +23,10 @@ enum {
     TILE = XCVM_GEMM_TALL * XCVM_GEMM_PANEL,
     DOT_CHUNK = 16,
     /* Multiply-adds that are worth a thread. */
-    THREAD_WORK = 400 * 1000
+    THREAD_WORK = 400 * 1000,
+    /* Parts for each thread, so that one that is held up leaves some to others, where parts pack nothing of their own.
+     */
+    THREAD_PARTS = 4
 };
 
 void xcvm_gemm_panels(size_t m, size_t n, size_t k, const float *a, size_t a_row, const float *b, float *c,
@@ -339,7 +342,8 @@ static panel_view ahead_panel(const block *b, size_t j, size_t n, const float *w
 
 /* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow
  * each other, so that the rows of a are read once a block. */
-static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_t end, size_t dots, float *buffer)
+static xcvm_status multiply_block(xcvm_poller *poller, const block *b, size_t m0, size_t m1, size_t n, size_t end,
+                                  size_t dots, float *buffer)
 {
     const xcvm_gemm *g = b->g;
     const bool packed = g->b_packed || g->b_ahead, direct = !packed && is_direct(g);
@@ -356,6 +360,7 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
                         &run_stride);
     for (size_t i = m0; i < m1; i += XCVM_GEMM_TALL) {
         const size_t last = m1 - i < XCVM_GEMM_TALL ? m1 : i + XCVM_GEMM_TALL;
+        XCVM_TRY(xcvm_poll_after(poller, (end - n + dots) * b->depth));
         for (size_t j = n, columns; j < end; j += columns) {
             columns = end - j < XCVM_GEMM_PANEL ? end - j : XCVM_GEMM_PANEL;
             panel_view from = {.stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end), .vector = XCVM_LANES};
@@ -382,6 +387,7 @@ static void multiply_block(const block *b, size_t m0, size_t m1, size_t n, size_
         if (dots > 0)
             multiply_dots(b, i, last, dots, runs, run_stride);
     }
+    return XCVM_OK;
 }
 
 xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
@@ -392,6 +398,7 @@ xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, 
     const size_t depth = block_depth(g);
     const size_t dots = n1 == g->n ? dot_columns(g) : 0, panels_end = n1 - dots;
     const size_t width = g->b_packed || g->b_ahead || !is_direct(g) ? block_width(g, depth) : n1 - n0;
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t n = n0;
     do {
         const size_t end = panels_end - n < width ? panels_end : n + width;
@@ -400,7 +407,7 @@ xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, 
             block b = {.g = g, .p = p, .depth = g->k - p < depth ? g->k - p : depth, .first = p == 0};
             b.last = p + b.depth == g->k;
             XCVM_TRY(xcvm_kernel_poll(k));
-            multiply_block(&b, m0, m1, n, end, end == panels_end ? dots : 0, scratch);
+            XCVM_TRY(multiply_block(&poller, &b, m0, m1, n, end, end == panels_end ? dots : 0, scratch));
             p += b.depth;
         } while (p < g->k);
         n = end;
@@ -417,15 +424,12 @@ typedef struct work {
     const xcvm_gemm_batch *batch;
     split split;
     bool gemv, small;
-    size_t workers, scratch_bytes;
-    char *scratch;
+    size_t parts, scratch_bytes;
+    char *scratch;   /* scratch_bytes for each thread */
     uint32_t status; /* atomic; the first failure */
 } work;
 
-static size_t share(size_t units, size_t workers, size_t i)
-{
-    return units / workers * i + (units % workers * i) / workers;
-}
+static size_t share(size_t units, size_t parts, size_t i) { return units / parts * i + (units % parts * i) / parts; }
 
 /* Columns are split between panels, where there are panels already. */
 static size_t column_unit(const xcvm_gemm *g)
@@ -435,25 +439,26 @@ static size_t column_unit(const xcvm_gemm *g)
     return g->b_packed ? XCVM_GEMM_PANEL : XCVM_LANES;
 }
 
-static void run_worker(void *context, size_t begin, size_t end, int worker)
+static void run_parts(void *context, size_t begin, size_t end, int worker)
 {
     work *w = context;
     const xcvm_gemm_batch *batch = w->batch;
     const xcvm_gemm *shape = &batch->shape;
-    (void)worker;
+    char *scratch = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_bytes : NULL;
+    xcvm_poller poller = xcvm_poller_of(w->k);
     for (size_t i = begin; i < end; i++) {
         size_t first = 0, last = batch->count, m0 = 0, m1 = shape->m, n0 = 0, n1 = shape->n;
         if (w->split == SPLIT_ITEMS) {
-            first = share(batch->count, w->workers, i);
-            last = share(batch->count, w->workers, i + 1);
+            first = share(batch->count, w->parts, i);
+            last = share(batch->count, w->parts, i + 1);
         } else if (w->split == SPLIT_ROWS) {
             const size_t units = (shape->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS;
-            m0 = xcvm_least(share(units, w->workers, i) * XCVM_GEMM_ROWS, shape->m);
-            m1 = xcvm_least(share(units, w->workers, i + 1) * XCVM_GEMM_ROWS, shape->m);
+            m0 = xcvm_least(share(units, w->parts, i) * XCVM_GEMM_ROWS, shape->m);
+            m1 = xcvm_least(share(units, w->parts, i + 1) * XCVM_GEMM_ROWS, shape->m);
         } else {
             const size_t unit = column_unit(shape), units = (shape->n + unit - 1) / unit;
-            n0 = xcvm_least(share(units, w->workers, i) * unit, shape->n);
-            n1 = xcvm_least(share(units, w->workers, i + 1) * unit, shape->n);
+            n0 = xcvm_least(share(units, w->parts, i) * unit, shape->n);
+            n1 = xcvm_least(share(units, w->parts, i + 1) * unit, shape->n);
         }
         for (size_t item = first; item < last; item++) {
             xcvm_gemm g = *shape;
@@ -465,52 +470,58 @@ static void run_worker(void *context, size_t begin, size_t end, int worker)
             if (w->gemv)
                 status = xcvm_gemv_part(w->k, &g, m0 + n0, shape->m == 1 ? n1 : m1);
             else if (w->small)
-                status = xcvm_gemm_small_part(w->k, &g, m0, m1);
+                status = xcvm_gemm_small_part(&poller, &g, m0, m1);
             else
-                status = xcvm_gemm_part(w->k, &g, m0, m1, n0, n1,
-                                        w->scratch != NULL ? w->scratch + i * w->scratch_bytes : NULL);
+                status = xcvm_gemm_part(w->k, &g, m0, m1, n0, n1, scratch);
             if (status != XCVM_OK)
                 __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
         }
     }
 }
 
-/* Time of the slowest worker, in multiply-adds of one product, with units split over workers. */
-static double slowest(double total, size_t units, size_t workers)
+/* Time of the slowest thread, in multiply-adds of one product, with units split over threads. */
+static double slowest(double total, size_t units, size_t threads)
 {
-    return total * (double)((units + workers - 1) / workers) / (double)units;
+    return total * (double)((units + threads - 1) / threads) / (double)units;
 }
 
-static void choose_split(work *w, int threads)
+static void choose_split(work *w, size_t threads)
 {
     const xcvm_gemm *g = &w->batch->shape;
     const double product = (double)g->m * (double)g->n * (double)g->k;
     const double total = product * (double)w->batch->count;
     /* One vector product is limited by memory, where a thread pays sooner. */
     const double worth = w->gemv ? THREAD_WORK / 8.0 : THREAD_WORK;
-    w->workers = (size_t)threads;
+    const size_t rows = (g->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS,
+                 columns = (g->n + column_unit(g) - 1) / column_unit(g);
     if (total < worth * (double)threads)
-        w->workers = total < 2.0 * worth ? 1 : (size_t)(total / worth);
+        threads = total < 2.0 * worth ? 1 : (size_t)(total / worth);
     w->split = SPLIT_ITEMS;
-    if (w->workers == 1)
+    w->parts = 1;
+    if (threads == 1)
         return;
     const bool as_it_is = w->gemv || g->b_packed || g->b_ahead || is_direct(g);
     const double packing = (is_widened(g) ? 2.0 : as_it_is ? 0.0 : 8.0) * (double)g->n * (double)g->k;
-    double best = slowest(total, w->batch->count, w->workers);
-    const double rows = (double)w->batch->count *
-                        (slowest(product, (g->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS, w->workers) + packing / 2.0);
-    const double columns =
-        (double)w->batch->count * slowest(product, (g->n + column_unit(g) - 1) / column_unit(g), w->workers);
-    if (rows < best) {
-        best = rows;
+    const double by_rows = (double)w->batch->count * (slowest(product, rows, threads) + packing / 2.0);
+    const double by_columns = (double)w->batch->count * slowest(product, columns, threads);
+    double best = slowest(total, w->batch->count, threads);
+    size_t units = w->batch->count;
+    if (by_rows < best) {
+        best = by_rows;
         w->split = SPLIT_ROWS;
+        units = rows;
     }
-    if (columns < best && !w->small) {
-        best = columns;
+    if (by_columns < best && !w->small) {
+        best = by_columns;
         w->split = SPLIT_COLUMNS;
+        units = columns;
     }
     if (best > 0.95 * total)
-        w->workers = 1;
+        return;
+    w->parts = threads;
+    if (w->split != SPLIT_ROWS || packing == 0.0)
+        w->parts = xcvm_least(THREAD_PARTS * threads, (size_t)(total / worth));
+    w->parts = xcvm_least(w->parts < threads ? threads : w->parts, units);
 }
 
 static size_t scratch_per_worker(const xcvm_gemm *g)
@@ -530,10 +541,10 @@ xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, vo
         return XCVM_OK;
     w.gemv = xcvm_gemv_fits(&batch->shape);
     w.small = !w.gemv && xcvm_gemm_small_fits(&batch->shape);
-    choose_split(&w, xcvm_threads_count(k->threads));
-    if (w.workers == 1)
-        run_worker(&w, 0, 1, 0);
+    choose_split(&w, (size_t)xcvm_threads_count(k->threads));
+    if (w.parts == 1)
+        run_parts(&w, 0, 1, 0);
     else
-        xcvm_parallel(k->threads, w.workers, 1, run_worker, &w);
+        xcvm_parallel(k->threads, w.parts, 1, run_parts, &w);
     return (xcvm_status)w.status;
 }

@@ -89,13 +89,13 @@ bool xcvm_gemm_small_fits(const xcvm_gemm *g)
     return g->b_ahead ? !xcvm_dtype_in(g->b_dtype, XCVM_TYPES_NARROW) && g->k <= 1024 : g->k <= SMALL_DEPTH;
 }
 
-xcvm_status xcvm_gemm_small_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1)
+xcvm_status xcvm_gemm_small_part(xcvm_poller *poller, const xcvm_gemm *g, size_t m0, size_t m1)
 {
-    enum { ROWS = 65536 };
+    enum { ROWS = 512 * XCVM_GEMM_TALL };
     for (size_t i = m0; i < m1; i += ROWS) {
-        if (m1 - m0 > ROWS)
-            XCVM_TRY(xcvm_kernel_poll(k));
-        multiply_small(g, i, m1 - i < ROWS ? m1 : i + ROWS);
+        const size_t rows = m1 - i < ROWS ? m1 - i : ROWS;
+        XCVM_TRY(xcvm_poll_after(poller, g->k + rows * (1 + g->k / 16)));
+        multiply_small(g, i, i + rows);
     }
     return XCVM_OK;
 }

@@ -249,6 +249,7 @@ static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, si
     lay_out(g, m1 - m0, scratch, &b);
     const method how = choose_method(g);
     const size_t width = block_width(g->n), rows = how.quads ? 4 : 2;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t n = n0; n < n1; n += width) {
         const size_t end = n1 - n < width ? n1 : n + width;
         size_t p = 0;
@@ -259,6 +260,7 @@ static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, si
             pack(g, how.quads, p, next, n, end, &b);
             for (size_t i = m0; i < m1; i += ROWS) {
                 const void *a = b.a;
+                XCVM_TRY(xcvm_poll_after(&poller, (end - n) * steps));
                 /* Where whole rows of bytes are whole words, they are used as they are. */
                 if (how.quads && !g->a_signed && 4 * steps == g->k && i + ROWS <= m1)
                     a = (const uint8_t *)g->a + i * g->k;

@@ -97,7 +97,9 @@ static xcvm_status multiply(xcvm_kernel *k, task *t)
     spread_zeros(t->a_zero_point, rows, s->m, t->a_zeros);
     spread_zeros(t->b_zero_point, columns, s->n, t->b_zeros);
     if (t->quantised != NULL) {
-        const float factor = 1.0f / (float)xcvm_element_as_double(t->quantised->y_scale, 0);
+        double y_scale;
+        XCVM_TRY(xcvm_read_double(k->error, t->quantised->y_scale, "y_scale", &y_scale));
+        const float factor = 1.0f / (float)y_scale;
         spread_scales(t->quantised->a_scale, rows, s->m, factor, t->a_scales);
         spread_scales(t->quantised->b_scale, columns, s->n, 1.0f, t->b_scales);
     }

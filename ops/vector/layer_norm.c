@@ -119,13 +119,14 @@ static void norm_f32(const void *context, const xcvm_tile *t)
 
 /* ---- f64 ---- */
 
-static void norm_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+static void norm_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length, size_t index)
 {
     const norm *n = context;
     double mean = 0.0, spread = 0.0, count = (double)length;
-    for (size_t i = 0; i < length && n->centred; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < length && n->centred && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         mean += x[i] / count;
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         spread += (x[i] - mean) * (x[i] - mean);
     double inverse = 1.0 / sqrt(spread / count + n->epsilon);
     note(n->mean, index, mean);
@@ -134,6 +135,8 @@ static void norm_f64(const void *context, const double *x, double *y, size_t len
            channel = n->groups != 0 ? index % n->groups * n->channels : 0;
     for (size_t i = 0; i < length; i++) {
         double scale = 1.0, bias = 0.0;
+        if (xcvm_poll_after(&poller, 4) != XCVM_OK)
+            return;
         size_t at = channel + i / size;
         if (n->scale.spread)
             xcvm_broadcast_spread(&n->scale.plan, 0, n->scale.data, sizeof scale, index * length + i, 1, &scale);
@@ -185,8 +188,7 @@ static xcvm_status run(xcvm_kernel *k, xcvm_lines *lines, norm *n, const xcvm_va
         if (scratch == NULL)
             return XCVM_OUT_OF_MEMORY;
     }
-    xcvm_lines_run(k, lines, widen(&n->bias, bias, widen(&n->scale, scale, scratch)));
-    return XCVM_OK;
+    return xcvm_lines_run(k, lines, widen(&n->bias, bias, widen(&n->scale, scale, scratch)));
 }
 
 /* Lines are the axes of x from `axis` on; parameters broadcast to x. */

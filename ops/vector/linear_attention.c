@@ -144,10 +144,10 @@ static xcvm_status run_columns(const work *w, size_t b, size_t h, size_t c0, flo
     memset(state, 0, w->width * COLUMNS * sizeof *state);
     for (size_t d = 0; d < w->width && a->past_state != NULL; d++)
         load(a->past_state, whole + d * w->v_width, count, state + d * COLUMNS);
+    xcvm_poller poller = xcvm_poller_of(w->k);
     for (size_t t = 0; t < w->tokens; t++) {
         step(w, b, h, t, c0, count, state, &o);
-        if (t % 16 == 0)
-            XCVM_TRY(xcvm_kernel_poll(w->k));
+        XCVM_TRY(xcvm_poll_after(&poller, w->width * (2 + w->heads / w->kv_heads)));
     }
     for (size_t d = 0; d < w->width && a->present_state != NULL; d++)
         store(a->present_state, whole + d * w->v_width, count, state + d * COLUMNS);

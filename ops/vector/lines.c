@@ -24,16 +24,19 @@ size_t xcvm_lines_scratch(const xcvm_kernel *k, const xcvm_lines *lines)
 }
 
 typedef struct task {
+    const xcvm_kernel *k;
     const xcvm_lines *lines;
     size_t tiles; /* across inner */
     double *scratch;
     size_t slice; /* elements of scratch for a worker */
 } task;
 
-static void run_f32(const xcvm_lines *l, size_t outer, size_t column, size_t columns, float *spare)
+static void run_f32(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, size_t column, size_t columns,
+                    float *spare)
 {
     size_t first = outer * l->length * l->inner + column;
-    const xcvm_tile tile = {.x = (const float *)l->x + first,
+    const xcvm_tile tile = {.k = k,
+                            .x = (const float *)l->x + first,
                             .y = (float *)l->y + first,
                             .x_stride = l->inner,
                             .y_stride = l->inner,
@@ -44,7 +47,8 @@ static void run_f32(const xcvm_lines *l, size_t outer, size_t column, size_t col
     l->f32(l->context, &tile);
 }
 
-static void run_halves(const xcvm_lines *l, size_t outer, size_t column, size_t columns, float *scratch)
+static void run_halves(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, size_t column, size_t columns,
+                       float *scratch)
 {
     size_t first = outer * l->length * l->inner + column;
     float *x = scratch + l->spare, *y = x + l->length * columns;
@@ -53,7 +57,8 @@ static void run_halves(const xcvm_lines *l, size_t outer, size_t column, size_t 
     else
         for (size_t i = 0; i < l->length; i++)
             xcvm_halves_load(l->dtype, l->x, first + i * l->inner, columns, x + i * columns);
-    const xcvm_tile tile = {.x = x,
+    const xcvm_tile tile = {.k = k,
+                            .x = x,
                             .y = y,
                             .x_stride = columns,
                             .y_stride = columns,
@@ -69,16 +74,23 @@ static void run_halves(const xcvm_lines *l, size_t outer, size_t column, size_t 
             xcvm_halves_store(l->dtype, l->y, first + i * l->inner, columns, y + i * columns);
 }
 
-static void run_f64(const xcvm_lines *l, size_t outer, size_t column, double *scratch)
+static void run_f64(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, size_t column, double *scratch)
 {
     size_t first = outer * l->length * l->inner + column;
     const double *from = (const double *)l->x + first;
     double *to = (double *)l->y + first, *x = scratch + l->spare, *y = x + l->length;
-    for (size_t i = 0; i < l->length; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < l->length; i++) {
+        if (xcvm_poll_after(&poller, 1) != XCVM_OK)
+            return;
         x[i] = from[i * l->inner];
-    l->f64(l->context, x, y, l->length, outer * l->inner + column);
-    for (size_t i = 0; i < l->length; i++)
+    }
+    l->f64(k, l->context, x, y, l->length, outer * l->inner + column);
+    for (size_t i = 0; i < l->length; i++) {
+        if (xcvm_poll_after(&poller, 1) != XCVM_OK)
+            return;
         to[i * l->inner] = y[i];
+    }
 }
 
 static void run_range(void *context, size_t begin, size_t end, int worker)
@@ -95,27 +107,30 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
         size_t outer = i / t->tiles, column = i % t->tiles * XCVM_TILE_COLUMNS;
         size_t columns = l->inner - column < XCVM_TILE_COLUMNS ? l->inner - column : XCVM_TILE_COLUMNS;
         if (l->dtype == XCVM_F32)
-            run_f32(l, outer, column, columns, (float *)scratch);
+            run_f32(t->k, l, outer, column, columns, (float *)scratch);
         else if (l->dtype != XCVM_F64)
-            run_halves(l, outer, column, columns, (float *)scratch);
+            run_halves(t->k, l, outer, column, columns, (float *)scratch);
         else
-            for (size_t j = column; j < column + columns; j++)
-                run_f64(l, outer, j, scratch);
+            for (size_t j = column; j < column + columns && xcvm_kernel_poll(t->k) == XCVM_OK; j++)
+                run_f64(t->k, l, outer, j, scratch);
     }
 }
 
-void xcvm_lines_run(xcvm_kernel *k, const xcvm_lines *lines, void *scratch)
+xcvm_status xcvm_lines_run(xcvm_kernel *k, const xcvm_lines *lines, void *scratch)
 {
-    task t = {.lines = lines, .tiles = (lines->inner + XCVM_TILE_COLUMNS - 1) / XCVM_TILE_COLUMNS, .scratch = scratch};
+    task t = {.k = k,
+              .lines = lines,
+              .tiles = (lines->inner + XCVM_TILE_COLUMNS - 1) / XCVM_TILE_COLUMNS,
+              .scratch = scratch};
     if (lines->outer == 0 || lines->length == 0 || lines->inner == 0)
-        return;
+        return XCVM_OK;
     if (scratch != NULL) {
         (void)slice_of(lines, &t.slice);
         t.slice = xcvm_round_up(t.slice, 16);
     }
     size_t columns = lines->inner < XCVM_TILE_COLUMNS ? lines->inner : XCVM_TILE_COLUMNS;
     size_t work = lines->length * columns * lines->cost;
-    xcvm_parallel(k->threads, lines->outer * t.tiles, 32768 / (work + 1) + 1, run_range, &t);
+    return xcvm_kernel_parallel(k, lines->outer * t.tiles, 32768 / (work + 1) + 1, run_range, &t);
 }
 
 xcvm_status xcvm_lines_apply(xcvm_kernel *k, const xcvm_lines *lines)
@@ -128,6 +143,5 @@ xcvm_status xcvm_lines_apply(xcvm_kernel *k, const xcvm_lines *lines)
         if (scratch == NULL)
             return XCVM_OUT_OF_MEMORY;
     }
-    xcvm_lines_run(k, lines, scratch);
-    return XCVM_OK;
+    return xcvm_lines_run(k, lines, scratch);
 }

@@ -8,6 +8,7 @@ enum { XCVM_TILE_COLUMNS = 64, XCVM_ROW_LENGTH = 4096 };
 
 /* Lines side by side: element i of line j is x[i * x_stride + j]. x and y are the same memory or do not overlap. */
 typedef struct xcvm_tile {
+    const xcvm_kernel *k; /* long tiles poll; stopped, they leave y unfinished */
     const float *x;
     float *y;
     size_t x_stride, y_stride;
@@ -27,7 +28,7 @@ typedef struct xcvm_lines {
     /* For `count` adjacent lines of f32 in one call, if this is not NULL and length is at most XCVM_ROW_LENGTH. */
     void (*rows)(const void *context, const float *x, float *y, size_t length, size_t count);
     /* For f64, one adjacent line at a time, which is not y's place. */
-    void (*f64)(const void *context, const double *x, double *y, size_t length, size_t index);
+    void (*f64)(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length, size_t index);
     const void *context;
     size_t cost;  /* of an element, 1 for one that is but read and written */
     size_t spare; /* elements of scratch that a worker needs */
@@ -37,7 +38,7 @@ typedef struct xcvm_lines {
 #define xcvm_lines_scratch XCVM_PER_ISA(xcvm_lines_scratch)
 size_t xcvm_lines_scratch(const xcvm_kernel *k, const xcvm_lines *lines);
 #define xcvm_lines_run XCVM_PER_ISA(xcvm_lines_run)
-void xcvm_lines_run(xcvm_kernel *k, const xcvm_lines *lines, void *scratch);
+xcvm_status xcvm_lines_run(xcvm_kernel *k, const xcvm_lines *lines, void *scratch);
 /* Takes the scratch from the kernel and runs. */
 #define xcvm_lines_apply XCVM_PER_ISA(xcvm_lines_apply)
 xcvm_status xcvm_lines_apply(xcvm_kernel *k, const xcvm_lines *lines);

@@ -15,11 +15,14 @@ static void lrn_f32(const void *context, const xcvm_tile *t)
     const xcvm_LRN_args *a = context;
     const float factor = (float)(a->alpha / (double)a->size), bias = (float)a->bias, beta = (float)a->beta;
     const size_t columns = t->columns;
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t c = 0; c < t->length; c++) {
         float sum[XCVM_TILE_COLUMNS] = {0};
         size_t first, last;
         window_of(a, c, t->length, &first, &last);
         for (size_t w = first; w < last; w++) {
+            if (xcvm_poll_after(&poller, columns) != XCVM_OK)
+                return;
             const float *x = t->x + w * t->x_stride;
             for (size_t j = 0; j < columns; j++)
                 sum[j] += x[j] * x[j];
@@ -40,16 +43,20 @@ static void lrn_f32(const void *context, const xcvm_tile *t)
     }
 }
 
-static void lrn_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+static void lrn_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length, size_t index)
 {
     (void)index;
     const xcvm_LRN_args *a = context;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t c = 0; c < length; c++) {
         size_t first, last;
         double sum = 0.0;
         window_of(a, c, length, &first, &last);
-        for (size_t w = first; w < last; w++)
+        for (size_t w = first; w < last; w++) {
+            if (xcvm_poll_after(&poller, 1) != XCVM_OK)
+                return;
             sum += x[w] * x[w];
+        }
         y[c] = x[c] * pow(a->bias + a->alpha / (double)a->size * sum, -a->beta);
     }
 }

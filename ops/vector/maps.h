@@ -22,8 +22,7 @@ static inline float xcvm_elu_f32(float v, float alpha)
 }
 static inline float xcvm_shrink_f32(float v, float bias, float lambd)
 {
-    float y = v < -lambd ? v + bias : v > lambd ? v - bias : 0.0f;
-    return v != v ? v : y;
+    return v < -lambd ? v + bias : v > lambd ? v - bias : 0.0f;
 }
 
 /* MAP(instruction, attributes that it takes, result for v). */
@@ -59,7 +58,7 @@ static inline float xcvm_shrink_f32(float v, float bias, float lambd)
     MAP(Elu, ALPHA, xcvm_elu_f32(v, alpha)) \
     MAP(Selu, ALPHA_BETA, beta * xcvm_elu_f32(v, alpha)) \
     MAP(Celu, ALPHA, v < 0.0f ? xcvm_elu_f32(v / alpha, alpha) : v) \
-    MAP(ThresholdedRelu, ALPHA, v <= alpha ? 0.0f : v) \
+    MAP(ThresholdedRelu, ALPHA, v > alpha ? v : 0.0f) \
     MAP(HardSigmoid, ALPHA_BETA, xcvm_at_most_f32(xcvm_at_least_f32(alpha * v + beta, 0.0f), 1.0f)) \
     MAP(Shrink, ALPHA_BETA, xcvm_shrink_f32(v, alpha, beta)) \
     MAP(Gelu, NONE, xcvm_gelu_f32(v)) \

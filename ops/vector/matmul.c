@@ -1,4 +1,5 @@
 /* MatMul and Gemm. */
+#include "ops/convert.h"
 #include "ops/product.h"
 #include "ops/strided.h"
 #include "ops/vector/gemm.h"
@@ -65,15 +66,39 @@ static xcvm_gemm_batch describe(const operands *o, const extras *e)
     return (xcvm_gemm_batch){.shape = g, .count = s->count, .at = set_item, .context = o};
 }
 
+/* As xcvm_kernel_load_f32 and xcvm_kernel_store_f32, by vectors. */
+static xcvm_status load_floats(const xcvm_kernel *k, const xcvm_value *v, float *to)
+{
+    const size_t count = xcvm_element_count(v);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        xcvm_halves_load((xcvm_dtype)v->dtype, v->data, at, n, to + at);
+        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status store_floats(const xcvm_kernel *k, const float *from, xcvm_value *v)
+{
+    const size_t count = xcvm_element_count(v);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        xcvm_halves_store((xcvm_dtype)v->dtype, v->data, at, n, from + at);
+        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
+    }
+    return XCVM_OK;
+}
+
 /* A run of elements of f32, f16 or bf16, and the f32 copy of it, if it needs one. */
-static const float *as_floats(const xcvm_value *v, float **scratch)
+static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, float **scratch)
 {
     if (v->dtype == XCVM_F32)
         return v->data;
     float *copy = *scratch;
-    const size_t count = xcvm_element_count(v);
-    xcvm_halves_load((xcvm_dtype)v->dtype, v->data, 0, count, copy);
-    *scratch += xcvm_round_up(count, XCVM_LANES);
+    (void)load_floats(k, v, copy);
+    *scratch += xcvm_round_up(xcvm_element_count(v), XCVM_LANES);
     return copy;
 }
 
@@ -96,24 +121,21 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     void *rest = (char *)scratch + xcvm_round_up(copies, XCVM_ALIGNMENT);
-    o.a = as_floats(a, &scratch);
-    o.b = as_floats(b, &scratch);
+    o.a = as_floats(k, a, &scratch);
+    o.b = as_floats(k, b, &scratch);
     if (bias != NULL)
-        e->column_bias = as_floats(bias, &scratch);
-    const size_t count = xcvm_element_count(y);
+        e->column_bias = as_floats(k, bias, &scratch);
     o.y = y->data;
     if (y->dtype != XCVM_F32) {
         o.y = scratch;
         if (accumulate)
-            xcvm_halves_load((xcvm_dtype)y->dtype, y->data, 0, count, o.y);
+            XCVM_TRY(load_floats(k, y, o.y));
     }
     if (accumulate)
         e->start = o.y;
     batch = describe(&o, e);
     XCVM_TRY(xcvm_gemm_run(k, &batch, rest));
-    if (y->dtype != XCVM_F32)
-        xcvm_halves_store((xcvm_dtype)y->dtype, y->data, 0, count, o.y);
-    return XCVM_OK;
+    return y->dtype != XCVM_F32 ? store_floats(k, o.y, y) : XCVM_OK;
 }
 
 static bool through_floats(uint8_t dtype) { return dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16; }
@@ -135,7 +157,7 @@ XCVM_KERNEL(MatMul)
 }
 
 /* to = c, broadcast to the shape of y. */
-static void spread(xcvm_kernel *k, const xcvm_value *c, const xcvm_value *y, void *to)
+static xcvm_status spread(const xcvm_kernel *k, const xcvm_value *c, const xcvm_value *y, void *to)
 {
     xcvm_strided s = {.rank = 0};
     ptrdiff_t strides[XCVM_MAX_RANK], from[XCVM_MAX_RANK];
@@ -145,16 +167,19 @@ static void spread(xcvm_kernel *k, const xcvm_value *c, const xcvm_value *y, voi
         const int at = i - (y->rank - c->rank);
         xcvm_strided_axis(&s, (size_t)y->dims[i], strides[i], at < 0 || c->dims[at] == 1 ? 0 : from[at]);
     }
-    xcvm_strided_copy(k->threads, &s, xcvm_dtype_size((xcvm_dtype)y->dtype), to, c->data);
+    return xcvm_strided_copy(k, &s, xcvm_dtype_size((xcvm_dtype)y->dtype), to, c->data);
 }
 
 /* y = f(alpha * y + beta * c); c has as many elements of the same type, or is NULL. */
-static void combine(xcvm_value *y, double alpha, const void *c, double beta, const xcvm_activation *f)
+static xcvm_status combine(const xcvm_kernel *k, xcvm_value *y, double alpha, const void *c, double beta,
+                           const xcvm_activation *f)
 {
     const size_t count = xcvm_element_count(y);
     const xcvm_dtype dtype = (xcvm_dtype)y->dtype;
     double block[XCVM_BLOCK], added[XCVM_BLOCK];
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0; at < count; at += XCVM_BLOCK) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_BLOCK));
         const size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
         xcvm_load_f64(dtype, y->data, at, n, block);
         for (size_t i = 0; i < n; i++)
@@ -169,6 +194,7 @@ static void combine(xcvm_value *y, double alpha, const void *c, double beta, con
                 block[i] = xcvm_activate_f64(f, block[i]);
         xcvm_store_f64(dtype, y->data, at, n, block, true);
     }
+    return XCVM_OK;
 }
 
 /* Gemm of f64 and integers. */
@@ -186,7 +212,7 @@ static xcvm_status gemm_of_others(xcvm_kernel *k, const xcvm_Gemm_args *a, const
     const bool plain = a->alpha == 1.0 && a->activation == XCVM_ACTIVATION_none;
     if (plain && (!has_c || a->beta == 1.0)) {
         if (has_c)
-            spread(k, a->c, a->y, a->y->data);
+            XCVM_TRY(spread(k, a->c, a->y, a->y->data));
         task.add = has_c;
         return xcvm_product_run(k, &task);
     }
@@ -195,11 +221,10 @@ static xcvm_status gemm_of_others(xcvm_kernel *k, const xcvm_Gemm_args *a, const
         c = xcvm_kernel_scratch(k, a->y->bytes);
         if (c == NULL)
             return XCVM_OUT_OF_MEMORY;
-        spread(k, a->c, a->y, c);
+        XCVM_TRY(spread(k, a->c, a->y, c));
     }
     XCVM_TRY(xcvm_product_run(k, &task));
-    combine(a->y, a->alpha, c, a->beta, &f);
-    return XCVM_OK;
+    return combine(k, a->y, a->alpha, c, a->beta, &f);
 }
 
 XCVM_KERNEL(Gemm)
@@ -228,8 +253,8 @@ XCVM_KERNEL(Gemm)
         e.start = a->c->data;
         return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);
     }
-    spread(k, a->c, a->y, a->y->data);
+    XCVM_TRY(spread(k, a->c, a->y, a->y->data));
     if (a->beta != 1.0)
-        combine(a->y, a->beta, NULL, 0.0, NULL);
+        XCVM_TRY(combine(k, a->y, a->beta, NULL, 0.0, NULL));
     return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, true);
 }

@@ -5,8 +5,7 @@
 
 enum {
     SIDE_BY_SIDE = 8, /* kept boxes that a candidate is compared with at once */
-    MOST_STRIPES = 1024,
-    POLL_CANDIDATES = 1024
+    MOST_STRIPES = 1024
 };
 
 typedef struct box {
@@ -38,13 +37,15 @@ static size_t index_of(uint64_t candidate) { return (size_t)(candidate & UINT32_
 
 /* Sorts by the keys, byte by byte from the least one; whatever is equal in a byte stays in its order, and the indices
  * ascend to begin with. The result is in `items`, `spare` is room for as many. */
-static void sort_candidates(uint64_t *items, uint64_t *spare, size_t count)
+static xcvm_status sort_candidates(xcvm_poller *poller, uint64_t *items, uint64_t *spare, size_t count)
 {
     uint64_t *from = items, *to = spare;
     for (int shift = 32; shift < 64; shift += 8) {
         size_t places[256] = {0};
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+            XCVM_TRY(xcvm_poll_after(poller, 1));
             places[from[i] >> shift & 255]++;
+        }
         if (count == 0 || places[from[0] >> shift & 255] == count)
             continue;
         for (size_t digit = 0, at = 0; digit < 256; digit++) {
@@ -52,14 +53,17 @@ static void sort_candidates(uint64_t *items, uint64_t *spare, size_t count)
             places[digit] = at;
             at += here;
         }
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+            XCVM_TRY(xcvm_poll_after(poller, 1));
             to[places[from[i] >> shift & 255]++] = from[i];
+        }
         uint64_t *swap = from;
         from = to;
         to = swap;
     }
     if (from != items)
         memcpy(items, from, count * sizeof *items);
+    return XCVM_OK;
 }
 
 /* ---- Kept boxes ---- */
@@ -88,12 +92,13 @@ static size_t stripe_of(const kept_boxes *kept, double x)
 
 /* Makes stripes a quarter as wide as the widest box, none at all if that is an eighth of all they would hold or more.
  */
-static void begin_class(kept_boxes *kept, const float *corners, const uint64_t *candidates, size_t count,
-                        bool by_center)
+static xcvm_status begin_class(xcvm_poller *poller, kept_boxes *kept, const float *corners, const uint64_t *candidates,
+                               size_t count, bool by_center)
 {
     double left = INFINITY, right = -INFINITY, widest = 0;
     for (size_t i = 0; i < count; i++) {
         const box b = read_box(corners + index_of(candidates[i]) * 4, by_center);
+        XCVM_TRY(xcvm_poll_after(poller, 1));
         left = fmin(left, b.x0);
         right = fmax(right, b.x0);
         widest = fmax(widest, b.x1 - b.x0);
@@ -105,6 +110,7 @@ static void begin_class(kept_boxes *kept, const float *corners, const uint64_t *
     kept->widest = widest;
     kept->group_count = 0;
     memset(kept->newest, 0, kept->stripes * sizeof *kept->newest);
+    return XCVM_OK;
 }
 
 /* A box of infinite area shares nothing of it with any other: that is what places without a box hold, and what a box
@@ -145,14 +151,14 @@ static bool overlaps_group(const group *g, const box *b, double threshold)
 }
 
 /* Whether the box shares more than `threshold` of the area that it and one of the kept boxes cover. */
-static bool overlaps_any(const kept_boxes *kept, const box *b, double threshold)
+static bool overlaps_any(xcvm_poller *poller, const kept_boxes *kept, const box *b, double threshold)
 {
     if (b->area <= 0)
         return false;
     const size_t last = stripe_of(kept, b->x1);
     for (size_t stripe = stripe_of(kept, b->x0 - kept->widest); stripe <= last; stripe++)
         for (size_t at = kept->newest[stripe]; at != 0; at = kept->groups[at - 1].next)
-            if (overlaps_group(&kept->groups[at - 1], b, threshold))
+            if (overlaps_group(&kept->groups[at - 1], b, threshold) || xcvm_poll_after(poller, 1) != XCVM_OK)
                 return true;
     return false;
 }
@@ -162,13 +168,16 @@ static bool overlaps_any(const kept_boxes *kept, const box *b, double threshold)
 XCVM_KERNEL(NonMaxSuppression)
 {
     const int64_t samples = a->scores->dims[0], classes = a->scores->dims[1], boxes = a->scores->dims[2];
-    int64_t most = a->max_output_boxes_per_class != NULL && xcvm_element_count(a->max_output_boxes_per_class) != 0
-                       ? xcvm_element_as_int(a->max_output_boxes_per_class, 0)
-                       : 0;
+    int64_t most = 0;
+    double iou = 0, least = -(double)INFINITY;
+    if (a->max_output_boxes_per_class != NULL)
+        XCVM_TRY(xcvm_read_int(k->error, a->max_output_boxes_per_class, "max_output_boxes_per_class", &most));
+    if (a->iou_threshold != NULL)
+        XCVM_TRY(xcvm_read_double(k->error, a->iou_threshold, "iou_threshold", &iou));
+    if (a->score_threshold != NULL)
+        XCVM_TRY(xcvm_read_double(k->error, a->score_threshold, "score_threshold", &least));
     most = most < 0 ? 0 : most < boxes ? most : boxes;
-    const double iou = a->iou_threshold != NULL ? xcvm_element_as_double(a->iou_threshold, 0) : 0;
     XCVM_CHECK(k->error, iou >= 0 && iou <= 1, OUT_OF_RANGE, "iou_threshold is %g, it must be from 0 to 1", iou);
-    const double least = a->score_threshold != NULL ? xcvm_element_as_double(a->score_threshold, 0) : -INFINITY;
 
     /* The list of selected boxes grows in the scratch block, behind the candidates and the boxes kept for a class. */
     size_t per_class, rows, bytes;
@@ -187,23 +196,24 @@ XCVM_KERNEL(NonMaxSuppression)
     uint64_t *candidates = (uint64_t *)(void *)(kept.groups + groups), *spare = candidates + boxes;
     int64_t *selected = (int64_t *)(void *)(spare + boxes);
     size_t found = 0;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (int64_t n = 0; n < samples && most > 0; n++)
         for (int64_t c = 0; c < classes; c++) {
-            XCVM_TRY(xcvm_kernel_poll(k));
             const float *scores = XCVM_CDATA(float, a->scores) + (n * classes + c) * boxes;
             const float *corners = XCVM_CDATA(float, a->boxes) + n * boxes * 4;
             size_t count = 0, kept_count = 0;
-            for (int64_t i = 0; i < boxes; i++)
+            for (int64_t i = 0; i < boxes; i++) {
+                XCVM_TRY(xcvm_poll_after(&poller, 1));
                 if ((double)scores[i] > least)
                     candidates[count++] = candidate_of(scores[i], i);
-            sort_candidates(candidates, spare, count);
-            begin_class(&kept, corners, candidates, count, a->center_point_box);
+            }
+            XCVM_TRY(sort_candidates(&poller, candidates, spare, count));
+            XCVM_TRY(begin_class(&poller, &kept, corners, candidates, count, a->center_point_box));
             for (size_t i = 0; i < count && kept_count < (size_t)most; i++) {
                 const size_t index = index_of(candidates[i]);
                 const box b = read_box(corners + index * 4, a->center_point_box);
-                if (i % POLL_CANDIDATES == POLL_CANDIDATES - 1)
-                    XCVM_TRY(xcvm_kernel_poll(k));
-                if (overlaps_any(&kept, &b, iou))
+                XCVM_TRY(xcvm_poll_after(&poller, 1));
+                if (overlaps_any(&poller, &kept, &b, iou))
                     continue;
                 keep_box(&kept, &b);
                 kept_count++;
@@ -211,8 +221,7 @@ XCVM_KERNEL(NonMaxSuppression)
             }
         }
     const int64_t dims[] = {(int64_t)found, 3};
+    XCVM_TRY(xcvm_kernel_poll(k));
     XCVM_TRY(xcvm_kernel_allocate(k, a->selected, XCVM_I64, 2, dims));
-    if (found != 0)
-        memcpy(a->selected->data, selected, found * 3 * sizeof(int64_t));
-    return XCVM_OK;
+    return xcvm_kernel_copy(k, a->selected->data, selected, found * 3 * sizeof(int64_t));
 }

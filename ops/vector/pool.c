@@ -17,7 +17,6 @@ typedef struct work {
     xcvm_pool_fold fold;
     float *scratch;
     size_t scratch_floats; /* of one worker */
-    uint32_t status;       /* atomic */
 } work;
 
 /* results[i] = fold of planes[offsets[t] + i]. */
@@ -81,7 +80,7 @@ static bool is_mean(const work *r) { return r->pooling->kind == XCVM_POOL_MEAN; 
 
 static void run_planes(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    const work *r = context;
     const xcvm_planes *p = &r->planes;
     const xcvm_window *w = &r->window;
     const float blank = r->fold == XCVM_FOLD_MAX ? -INFINITY : 0.0f;
@@ -89,16 +88,14 @@ static void run_planes(void *context, size_t begin, size_t end, int worker)
     float *columns = results + p->out_floats, *copy = columns + xcvm_round_up(w->out[2], XCVM_LANES);
     for (size_t i = 0; i < w->out[2] && is_mean(r); i++)
         columns[i] = xcvm_pool_counted(r->pooling, r->pooling->axes - 1, (int64_t)i);
+    xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t i = begin; i < end; i++) {
-        const xcvm_status status = xcvm_kernel_poll(r->k);
-        if (status != XCVM_OK) {
-            __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
-            return;
-        }
         const float *image = xcvm_pool_image(r->pooling, i, copy);
         const bool copied = image == copy;
         for (size_t top = 0; top < w->out[1]; top += p->rows) {
             const size_t rows = w->out[1] - top < p->rows ? w->out[1] - top : p->rows;
+            if (xcvm_poll_after(&poller, rows * p->pitch * p->taps) != XCVM_OK)
+                return;
             xcvm_planes_fill(p, image, copied ? w->in_size : (end - i) * w->in_size, top, blank, planes);
             fold_band(r, planes, (rows - 1) * p->pitch + w->out[2], results);
             for (size_t row = 0; row < rows; row++) {
@@ -134,14 +131,10 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
     work r = {.k = k, .pooling = p};
     if (xcvm_element_count(p->y) == 0)
         return XCVM_OK;
-    if (indices == NULL && xcvm_blocked_pool_fits(p)) {
-        xcvm_blocked_pool(k, p);
-        return XCVM_OK;
-    }
-    if (indices != NULL || p->in_plane == 0 || !choose_fold(p, &r.fold)) {
-        xcvm_pool_positions(k, p, indices, columns_first);
-        return XCVM_OK;
-    }
+    if (indices == NULL && xcvm_blocked_pool_fits(p))
+        return xcvm_blocked_pool(k, p);
+    if (indices != NULL || p->in_plane == 0 || !choose_fold(p, &r.fold))
+        return xcvm_pool_positions(k, p, indices, columns_first);
     r.window = xcvm_window_of(p->x, p->y, &attributes);
     if (!xcvm_window_is_flat(&r.window) || !xcvm_planes_fit(&r.window))
         return xcvm_pool_axes(k, p, &r.window, r.fold);
@@ -154,26 +147,26 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
     const double each = (double)r.window.out_size * (double)(r.planes.taps + 8);
     const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
     xcvm_parallel(k->threads, p->planes, grain, run_planes, &r);
-    return (xcvm_status)r.status;
+    return xcvm_kernel_poll(k);
 }
 
 XCVM_KERNEL(MaxPool)
 {
     xcvm_pooling p = {.kind = XCVM_POOL_MAX};
-    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations));
+    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad));
     return pool(k, &p, a->indices != NULL ? XCVM_DATA(int64_t, a->indices) : NULL, a->storage_order != 0);
 }
 
 XCVM_KERNEL(AveragePool)
 {
     xcvm_pooling p = {.kind = XCVM_POOL_MEAN, .count_pads = a->count_include_pad != 0};
-    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations));
+    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad));
     return pool(k, &p, NULL, false);
 }
 
 XCVM_KERNEL(LpPool)
 {
     xcvm_pooling p = {.kind = XCVM_POOL_NORM, .p = a->p};
-    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations));
+    XCVM_TRY(xcvm_pooling_make(k, &p, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad));
     return pool(k, &p, NULL, false);
 }

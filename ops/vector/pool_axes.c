@@ -7,10 +7,7 @@
 
 #include <math.h>
 
-enum {
-    THREAD_WORK = 50 * 1000,
-    POLL_POSITIONS = 1 << 16 /* of a window, between looks at the deadline: most of it may be padding */
-};
+enum { THREAD_WORK = 50 * 1000 };
 
 typedef struct work {
     const xcvm_kernel *k;
@@ -90,19 +87,21 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
                                   bool greatest)
 {
     const xcvm_window *w = r->window;
-    size_t since = 0;
+    xcvm_poller poller = xcvm_poller_of(r->k);
     const size_t in = w->in[axis], out = w->out[axis], stride = w->stride[axis];
     for (size_t i = 0; i < outer * out * inner; i++)
         to[i] = greatest ? -INFINITY : 0.0f;
+    /* The first position of the window that reaches the image from the last output. */
+    const size_t before = (size_t)w->pad[axis] > (out - 1) * stride ? (size_t)w->pad[axis] - (out - 1) * stride : 0;
+    const size_t first = xcvm_ceil_div(before, w->dilation[axis]);
     for (size_t o = 0; o < outer; o++)
-        for (size_t k = 0; k < w->kernel[axis]; k++) {
+        for (size_t k = first; k < w->kernel[axis]; k++) {
             const size_t offset = k * w->dilation[axis];
             size_t begin, end;
-            if (++since % POLL_POSITIONS == 0)
-                XCVM_TRY(xcvm_kernel_poll(r->k));
             if (offset >= in + (size_t)w->pad[axis])
                 break;
             xcvm_window_inside(w, axis, k, &begin, &end);
+            XCVM_TRY(xcvm_poll_after(&poller, 1 + (begin < end ? (end - begin) * inner / XCVM_LANES : 0)));
             if (begin >= end)
                 continue;
             const float *row = from + (o * in + begin * stride + offset - (size_t)w->pad[axis]) * inner;

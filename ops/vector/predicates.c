@@ -33,15 +33,13 @@ static void invert_range(void *context, size_t begin, size_t end, int worker)
 XCVM_KERNEL(Not)
 {
     bytes b = {a->x->data, a->y->data};
-    xcvm_parallel(k->threads, xcvm_element_count(a->x), GRAIN, not_range, &b);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, xcvm_element_count(a->x), GRAIN, not_range, &b);
 }
 
 XCVM_KERNEL(BitwiseNot)
 {
     bytes b = {a->x->data, a->y->data};
-    xcvm_parallel(k->threads, xcvm_element_count(a->x) * xcvm_dtype_size(a->x->dtype), GRAIN, invert_range, &b);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, xcvm_element_count(a->x) * xcvm_dtype_size(a->x->dtype), GRAIN, invert_range, &b);
 }
 
 typedef struct classes {
@@ -81,13 +79,11 @@ static void classify_range(void *context, size_t begin, size_t end, int worker)
 XCVM_KERNEL(IsNaN)
 {
     classes c = {a->x, a->y->data, true, false, false};
-    xcvm_parallel(k->threads, xcvm_element_count(a->x), GRAIN / 4, classify_range, &c);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, xcvm_element_count(a->x), GRAIN / 4, classify_range, &c);
 }
 
 XCVM_KERNEL(IsInf)
 {
     classes c = {a->x, a->y->data, false, a->detect_negative != 0, a->detect_positive != 0};
-    xcvm_parallel(k->threads, xcvm_element_count(a->x), GRAIN / 4, classify_range, &c);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, xcvm_element_count(a->x), GRAIN / 4, classify_range, &c);
 }

@@ -20,11 +20,12 @@ enum { TILE_ROWS = XCVM_LANES == 16 ? 8 : 4, TILE_VECTORS = 3 };
     {                                                                                                                  \
         const type *a = p->a, *b = p->b;                                                                               \
         type *y = p->y;                                                                                                \
+        xcvm_poller poller = xcvm_poller_of(p->kernel);                                                                \
         for (size_t i = 0; i < p->m; i++, y += p->n) {                                                                 \
-            XCVM_TRY(xcvm_kernel_poll(p->kernel));                                                                     \
             if (!p->add)                                                                                               \
                 memset(y, 0, p->n * sizeof *y);                                                                        \
             for (size_t q = 0; q < p->k; q++) {                                                                        \
+                XCVM_TRY(xcvm_poll_after(&poller, p->n));                                                              \
                 const uint32_t x = a[i * p->a_row + q * p->a_column];                                                  \
                 const type *row = b + q * p->b_row;                                                                    \
                 for (size_t j = 0; j < p->n; j++)                                                                      \

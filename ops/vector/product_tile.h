@@ -81,39 +81,45 @@ static void NAMED(pack)(const xcvm_product_piece *piece, size_t p, size_t depth,
     }
 }
 
-/* Few rows read b once, from one end to the other. */
-static xcvm_status NAMED(stream)(const xcvm_product_piece *piece)
+/* Few rows read b once, from one end to the other: row `i` of the result, columns [first, end). */
+static xcvm_status NAMED(stream)(xcvm_poller *poller, const xcvm_product_piece *piece, size_t i, size_t first,
+                                 size_t end)
 {
     enum { AT_ONCE = 8 };
-    const XCVM_ELEMENT *a = piece->a, *b = piece->b;
-    const size_t n = piece->n;
-    XCVM_ELEMENT *y = piece->y;
-    for (size_t i = 0; i < piece->m; i++, a += piece->a_row, y += n) {
-        if (!piece->add)
-            memset(y, 0, n * sizeof *y);
-        size_t p = 0;
-        for (; p + AT_ONCE <= piece->k; p += AT_ONCE) {
-            const XCVM_ELEMENT *from = b + p * piece->b_row;
-            XCVM_ELEMENT x[AT_ONCE];
-            for (size_t q = 0; q < AT_ONCE; q++)
-                x[q] = a[(p + q) * piece->a_column];
-            XCVM_TRY(xcvm_kernel_poll(piece->kernel));
-            XCVM_INDEPENDENT
-            for (size_t j = 0; j < n; j++) {
-                XCVM_ELEMENT sum = y[j];
+    const XCVM_ELEMENT *a = (const XCVM_ELEMENT *)piece->a + i * piece->a_row, *b = piece->b;
+    XCVM_ELEMENT *y = (XCVM_ELEMENT *)piece->y + i * piece->n;
+    if (!piece->add)
+        memset(y + first, 0, (end - first) * sizeof *y);
+    size_t p = 0;
+    for (; p + AT_ONCE <= piece->k; p += AT_ONCE) {
+        const XCVM_ELEMENT *from = b + p * piece->b_row;
+        XCVM_ELEMENT x[AT_ONCE];
+        for (size_t q = 0; q < AT_ONCE; q++)
+            x[q] = a[(p + q) * piece->a_column];
+        XCVM_TRY(xcvm_poll_after(poller, end - first));
+        XCVM_INDEPENDENT
+        for (size_t j = first; j < end; j++) {
+            XCVM_ELEMENT sum = y[j];
 #pragma GCC unroll 8
-                for (size_t q = 0; q < AT_ONCE; q++)
-                    sum += x[q] * from[q * piece->b_row + j];
-                y[j] = sum;
-            }
-        }
-        for (; p < piece->k; p++) {
-            const XCVM_ELEMENT x = a[p * piece->a_column], *from = b + p * piece->b_row;
-            XCVM_INDEPENDENT
-            for (size_t j = 0; j < n; j++)
-                y[j] += x * from[j];
+            for (size_t q = 0; q < AT_ONCE; q++)
+                sum += x[q] * from[q * piece->b_row + j];
+            y[j] = sum;
         }
     }
+    for (; p < piece->k; p++) {
+        const XCVM_ELEMENT x = a[p * piece->a_column], *from = b + p * piece->b_row;
+        XCVM_INDEPENDENT
+        for (size_t j = first; j < end; j++)
+            y[j] += x * from[j];
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status NAMED(stream_rows)(xcvm_poller *poller, const xcvm_product_piece *piece)
+{
+    for (size_t i = 0; i < piece->m; i++)
+        for (size_t j = 0; j < piece->n; j += XCVM_POLL_STEPS)
+            XCVM_TRY(NAMED(stream)(poller, piece, i, j, j + xcvm_least(piece->n - j, XCVM_POLL_STEPS)));
     return XCVM_OK;
 }
 
@@ -124,16 +130,17 @@ static xcvm_status NAMED(multiply)(const xcvm_product_piece *piece)
     const XCVM_ELEMENT *a = piece->a;
     XCVM_ELEMENT *y = piece->y;
     const size_t n = piece->n;
+    xcvm_poller poller = xcvm_poller_of(piece->kernel);
     if (piece->few_rows && piece->b_column == 1)
-        return NAMED(stream)(piece);
+        return NAMED(stream_rows)(&poller, piece);
     if (piece->k == 0 && !piece->add)
         memset(y, 0, piece->m * n * sizeof *y);
     for (size_t p = 0; p < piece->k; p += DEPTH) {
         const size_t depth = piece->k - p < DEPTH ? piece->k - p : DEPTH;
         const bool add = piece->add || p > 0;
-        XCVM_TRY(xcvm_kernel_poll(piece->kernel));
         for (size_t j = 0; j < n; j += WIDTH) {
             const size_t columns = n - j < WIDTH ? n - j : WIDTH, vectors = (columns + LANES - 1) / LANES;
+            XCVM_TRY(xcvm_poll_after(&poller, depth * (columns + piece->m)));
             const XCVM_ELEMENT *from = a + p * piece->a_column;
             NAMED(pack)(piece, p, depth, j, columns, vectors * LANES, panel);
             if (vectors == 3)

@@ -62,8 +62,10 @@ static xcvm_status load_scales(xcvm_kernel *k, task *t, const xcvm_value *scale,
         return XCVM_OUT_OF_MEMORY;
     t->scales = scratch;
     t->zero_points = scratch + count;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0; at < count; at += XCVM_BLOCK) {
         size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
+        XCVM_TRY(xcvm_poll_after(&poller, n));
         load(scale, at, n, scratch + at);
         narrow(t->precision, scratch + at, n);
         if (zero_point != NULL)
@@ -150,8 +152,7 @@ XCVM_KERNEL(QuantizeLinear)
     if (xcvm_dtype_in(a->y->dtype, XCVM_TYPES_INT | XCVM_TYPES_PACKED_INT))
         integer_range(a->y->dtype, &t.low, &t.high);
     XCVM_TRY(load_scales(k, &t, a->scale, a->zero_point));
-    xcvm_parallel(k->threads, blocks_of(a->x), 64, quantize_range, &t);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, blocks_of(a->x), 64, quantize_range, &t);
 }
 
 /* ---- Back ---- */
@@ -184,16 +185,21 @@ XCVM_KERNEL(DequantizeLinear)
     task t = {.x = a->x, .y = a->y};
     XCVM_TRY(xcvm_quantized_find(k->error, a->x, a->scale, a->axis, a->block_size, &t.pieces));
     XCVM_TRY(load_scales(k, &t, a->scale, a->zero_point));
-    xcvm_parallel(k->threads, blocks_of(a->x), 64, dequantize_range, &t);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, blocks_of(a->x), 64, dequantize_range, &t);
 }
 
 XCVM_KERNEL(DynamicQuantizeLinear)
 {
     const float *x = a->x->data;
     const size_t count = xcvm_element_count(a->x);
-    const float low = (float)xcvm_fold_extreme(xcvm_lanes_lesser, x, count, 0.0f);
-    const float high = (float)xcvm_fold_extreme(xcvm_lanes_greater, x, count, 0.0f);
+    float low = 0.0f, high = 0.0f;
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        low = (float)xcvm_fold_extreme(xcvm_lanes_lesser, x + at, n, low);
+        high = (float)xcvm_fold_extreme(xcvm_lanes_greater, x + at, n, high);
+        if (at + n < count)
+            XCVM_TRY(xcvm_kernel_poll(k));
+    }
     const float scale = (high - low) / 255.0f;
     /* Of zeros alone nothing is left but the zero point, whatever divides them. */
     const float divisor = scale > 0.0f ? scale : 1.0f, zero_point = rintf(-low / divisor);
@@ -203,6 +209,5 @@ XCVM_KERNEL(DynamicQuantizeLinear)
     const float zero = (float)*XCVM_DATA(uint8_t, a->zero_point);
     task t = {
         .x = a->x, .y = a->y, .pieces = {.single = true}, .scales = &divisor, .zero_points = &zero, .high = 255.0f};
-    xcvm_parallel(k->threads, blocks_of(a->x), 64, quantize_range, &t);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, blocks_of(a->x), 64, quantize_range, &t);
 }

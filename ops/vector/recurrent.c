@@ -150,7 +150,7 @@ static xcvm_status run_network(xcvm_kernel *k, xcvm_recurrent *n, const weights 
     pack(n, from, inputs, &s);
     const float *x = from->x->data;
     if (from->x->dtype != XCVM_F32) {
-        xcvm_read_floats(from->x, 0, n->steps * n->batch * inputs, s.x);
+        XCVM_TRY(xcvm_kernel_read_floats(k, from->x, 0, n->steps * n->batch * inputs, s.x));
         x = s.x;
     }
     const size_t all = xcvm_recurrent_width(n) * n->directions;

@@ -168,6 +168,7 @@ static xcvm_status run_blocks(const run *r, size_t d, size_t begin, size_t end)
     const xcvm_recurrent *n = r->n;
     const bool phases = has_phases(n), second = phases && !r->first_phase;
     const bool in_place = starts_in_place(r);
+    xcvm_poller poller = xcvm_poller_of(r->k);
     float *gates = r->gates + d * n->batch * r->width;
     if (!second && !in_place)
         for (size_t b = 0; b < n->batch; b++) {
@@ -196,8 +197,10 @@ static xcvm_status run_blocks(const run *r, size_t d, size_t begin, size_t end)
         if (phases)
             XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, second ? at + 2 * UNITS : at,
                                     second ? at + 3 * UNITS : at + 2 * UNITS, NULL));
-        for (size_t b = 0; b < n->batch; b++)
+        for (size_t b = 0; b < n->batch; b++) {
+            XCVM_TRY(xcvm_poll_after(&poller, UNITS));
             finish_block(r, d, b, i, gates + b * r->width + at);
+        }
     }
     return XCVM_OK;
 }

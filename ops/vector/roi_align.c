@@ -9,10 +9,8 @@
 
 #include <math.h>
 
-enum {
-    MOST_SAMPLES = 4096, /* a cell, along an axis, where their number follows from the cell's size */
-    POLL_SAMPLES = 1 << 16
-};
+/* Of a cell, along an axis, where their number follows from the cell's size. */
+enum { MOST_SAMPLES = 4096 };
 
 /* A pixel row or column and its part in a cell. */
 typedef struct tap {
@@ -39,7 +37,6 @@ typedef struct work {
     size_t most_rows;    /* of pixels, in any region */
     char *scratch;
     size_t scratch_each;
-    uint32_t status; /* atomic; the first failure */
 } work;
 
 static region region_of(const xcvm_RoiAlign_args *a, size_t r)
@@ -84,18 +81,16 @@ static void add_tap(tap *taps, size_t begin, size_t most, size_t *end, size_t at
 }
 
 /* Samples from -1 to `length` count; those beyond the outer pixels take these. */
-static xcvm_status fill_axis(xcvm_kernel *k, const region *g, int d, int64_t cells, int64_t length, size_t most,
+static xcvm_status fill_axis(xcvm_poller *poller, const region *g, int d, int64_t cells, int64_t length, size_t most,
                              axis *to)
 {
     const double share = 1 / (double)(g->samples[d] > 0 ? g->samples[d] : 1);
-    size_t end = 0, since = 0;
+    size_t end = 0;
     for (int64_t cell = 0; cell < cells; cell++) {
         const size_t begin = to->first[cell] = end;
+        XCVM_TRY(xcvm_poll_after(poller, 1));
         for (int64_t i = 0; i < g->samples[d]; i++) {
-            if (++since == POLL_SAMPLES) {
-                since = 0;
-                XCVM_TRY(xcvm_kernel_poll(k));
-            }
+            XCVM_TRY(xcvm_poll_after(poller, 1));
             double place = sample_place(g, d, cell, i);
             if (!(place >= -1 && place <= (double)length))
                 continue;
@@ -112,7 +107,7 @@ static xcvm_status fill_axis(xcvm_kernel *k, const region *g, int d, int64_t cel
 }
 
 /* Lists the pixel rows that the taps name, and has the taps name places in the list instead. */
-static size_t list_rows(axis *rows, int64_t cells, size_t *list)
+static xcvm_status list_rows(xcvm_poller *poller, axis *rows, int64_t cells, size_t *list, size_t *listed)
 {
     size_t count = 0;
     for (size_t i = 0; i < rows->first[cells]; i++) {
@@ -120,12 +115,15 @@ static size_t list_rows(axis *rows, int64_t cells, size_t *list)
         while (at > 0 && list[at - 1] != rows->taps[i].at)
             at--;
         if (at == 0) {
+            XCVM_TRY(xcvm_poll_after(poller, count));
             list[count] = rows->taps[i].at;
             at = ++count;
         }
+        XCVM_TRY(xcvm_poll_after(poller, 1 + count - at));
         rows->taps[i].at = at - 1;
     }
-    return count;
+    *listed = count;
+    return XCVM_OK;
 }
 
 /* A worker's memory. */
@@ -153,21 +151,21 @@ static desk desk_of(const work *w, int worker)
     return d;
 }
 
-static xcvm_status prepare(const work *w, size_t r, desk *d)
+static xcvm_status prepare(const work *w, xcvm_poller *poller, size_t r, desk *d)
 {
     const xcvm_RoiAlign_args *a = w->a;
     const region g = region_of(a, r);
-    XCVM_TRY(fill_axis(w->k, &g, 0, a->output_height, a->x->dims[2], w->most_taps[0], &d->rows));
-    XCVM_TRY(fill_axis(w->k, &g, 1, a->output_width, a->x->dims[3], w->most_taps[1], &d->columns));
-    d->listed = list_rows(&d->rows, a->output_height, d->list);
+    XCVM_TRY(fill_axis(poller, &g, 0, a->output_height, a->x->dims[2], w->most_taps[0], &d->rows));
+    XCVM_TRY(fill_axis(poller, &g, 1, a->output_width, a->x->dims[3], w->most_taps[1], &d->columns));
     d->region = r;
-    return xcvm_kernel_poll(w->k);
+    return list_rows(poller, &d->rows, a->output_height, d->list, &d->listed);
 }
 
 /* Sums the listed rows of the image that begins at element `plane` over each column of cells. */
-XCVM_INLINE void sum_rows(const desk *d, const xcvm_value *x, size_t plane, size_t width, bool is_f32)
+XCVM_INLINE void sum_rows(xcvm_poller *poller, const desk *d, const xcvm_value *x, size_t plane, size_t width,
+                          bool is_f32)
 {
-    for (size_t i = 0; i < d->listed; i++) {
+    for (size_t i = 0; i < d->listed && xcvm_poll_after(poller, width + d->columns.first[width]) == XCVM_OK; i++) {
         const size_t row = plane + d->list[i] * (size_t)x->dims[3];
         const float *from = is_f32 ? XCVM_CDATA(float, x) + row : NULL;
         double *to = d->sums + i * width;
@@ -181,10 +179,12 @@ XCVM_INLINE void sum_rows(const desk *d, const xcvm_value *x, size_t plane, size
     }
 }
 
-static void write_cells(const desk *d, xcvm_value *y, size_t at, size_t height, size_t width)
+static void write_cells(xcvm_poller *poller, const desk *d, xcvm_value *y, size_t at, size_t height, size_t width)
 {
     for (size_t r = 0; r < height; r++) {
         const tap *begin = d->rows.taps + d->rows.first[r], *end = d->rows.taps + d->rows.first[r + 1];
+        if (xcvm_poll_after(poller, width * (size_t)(1 + end - begin)) != XCVM_OK)
+            return;
         for (size_t c = 0; c < width; c++) {
             double sum = 0;
             for (const tap *t = begin; t < end; t++)
@@ -197,40 +197,34 @@ static void write_cells(const desk *d, xcvm_value *y, size_t at, size_t height, 
 
 static void average_regions(void *context, size_t begin, size_t end, int worker)
 {
-    work *w = context;
+    const work *w = context;
     const xcvm_RoiAlign_args *a = w->a;
     const size_t channels = (size_t)a->x->dims[1], pixels = (size_t)(a->x->dims[2] * a->x->dims[3]);
+    xcvm_poller poller = xcvm_poller_of(w->k);
     const size_t height = (size_t)a->output_height, width = (size_t)a->output_width;
     desk d = desk_of(w, worker);
     for (size_t item = begin; item < end; item++) {
         const size_t r = item / channels, plane = region_of(a, r).plane + item % channels * pixels;
-        if (r != d.region) {
-            const xcvm_status status = prepare(w, r, &d);
-            if (status != XCVM_OK) {
-                __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
-                return;
-            }
-        }
+        if (r != d.region && prepare(w, &poller, r, &d) != XCVM_OK)
+            return;
         if (a->x->dtype == XCVM_F32)
-            sum_rows(&d, a->x, plane, width, true);
+            sum_rows(&poller, &d, a->x, plane, width, true);
         else
-            sum_rows(&d, a->x, plane, width, false);
-        write_cells(&d, a->y, item * height * width, height, width);
+            sum_rows(&poller, &d, a->x, plane, width, false);
+        write_cells(&poller, &d, a->y, item * height * width, height, width);
     }
 }
 
 /* ---- Maxima ---- */
 
-static xcvm_status greatest_of_cell(work *w, const region *g, size_t plane, int64_t y, int64_t x, double *result)
+static xcvm_status greatest_of_cell(const work *w, xcvm_poller *poller, const region *g, size_t plane, int64_t y,
+                                    int64_t x, double *result)
 {
-    size_t since = 0;
+    XCVM_TRY(xcvm_poll_after(poller, 1));
     *result = 0;
     for (int64_t i = 0; i < g->samples[0]; i++)
         for (int64_t j = 0; j < g->samples[1]; j++) {
-            if (++since == POLL_SAMPLES) {
-                since = 0;
-                XCVM_TRY(xcvm_kernel_poll(w->k));
-            }
+            XCVM_TRY(xcvm_poll_after(poller, 1));
             const double sample =
                 xcvm_roi_sample(w->a->x, plane, sample_place(g, 0, y, i), sample_place(g, 1, x, j), true);
             *result = i == 0 && j == 0 ? sample : fmax(*result, sample);
@@ -241,24 +235,21 @@ static xcvm_status greatest_of_cell(work *w, const region *g, size_t plane, int6
 static void greatest_of_regions(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    work *w = context;
+    const work *w = context;
+    xcvm_poller poller = xcvm_poller_of(w->k);
     const xcvm_RoiAlign_args *a = w->a;
     const size_t channels = (size_t)a->x->dims[1], pixels = (size_t)(a->x->dims[2] * a->x->dims[3]);
     for (size_t item = begin; item < end; item++) {
         const region g = region_of(a, item / channels);
         const size_t plane = g.plane + item % channels * pixels;
-        xcvm_status status = xcvm_kernel_poll(w->k);
         for (int64_t y = 0; y < a->output_height; y++)
-            for (int64_t x = 0; x < a->output_width && status == XCVM_OK; x++) {
+            for (int64_t x = 0; x < a->output_width; x++) {
                 double greatest;
-                status = greatest_of_cell(w, &g, plane, y, x, &greatest);
+                if (greatest_of_cell(w, &poller, &g, plane, y, x, &greatest) != XCVM_OK)
+                    return;
                 xcvm_write_floats(&(float){(float)greatest}, 1, a->y,
                                   (size_t)((int64_t)item * a->output_height + y) * (size_t)a->output_width + (size_t)x);
             }
-        if (status != XCVM_OK) {
-            __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
-            return;
-        }
     }
 }
 
@@ -308,5 +299,5 @@ XCVM_KERNEL(RoiAlign)
         XCVM_TRY(take_memory(&w, count));
     xcvm_parallel(k->threads, count * (size_t)a->x->dims[1], 1,
                   a->mode == XCVM_ROI_MODE_avg ? average_regions : greatest_of_regions, &w);
-    return (xcvm_status)__atomic_load_n(&w.status, __ATOMIC_RELAXED);
+    return xcvm_kernel_poll(k);
 }

@@ -140,6 +140,5 @@ XCVM_KERNEL(RotaryEmbedding)
                        "position_ids[%zu] is %lld, but cos has %lld rows", i, (long long)r.positions[i],
                        (long long)a->cos->dims[0]);
     }
-    xcvm_parallel(k->threads, rows * r.heads, 1 + THREAD_WORK / r.width, turn_rows, &r);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, rows * r.heads, 1 + THREAD_WORK / r.width, turn_rows, &r);
 }

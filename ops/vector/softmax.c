@@ -19,9 +19,18 @@ static __attribute__((noinline)) float greatest_number(const float *x, size_t co
 
 /* ---- One line ---- */
 
+/* Elements of a line between polls, whose exponentials are summed by themselves. */
+enum { STRETCH = 1 << 20 };
+
 static void softmax_line(const xcvm_tile *t)
 {
-    const double sum = xcvm_exp_line(t->x, t->length, greatest_number(t->x, t->length), t->y);
+    const float greatest = greatest_number(t->x, t->length);
+    double sum = 0.0;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        sum += xcvm_exp_line(t->x + at, xcvm_least(t->length - at, STRETCH), greatest, t->y + at);
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return;
+    }
     const float scale = (float)(1.0 / sum);
     for (size_t i = 0; i < t->length; i++)
         t->y[i] *= scale;
@@ -30,7 +39,13 @@ static void softmax_line(const xcvm_tile *t)
 static void log_softmax_line(const xcvm_tile *t)
 {
     const float greatest = greatest_number(t->x, t->length);
-    const float logarithm = (float)log(xcvm_exp_line(t->x, t->length, greatest, NULL));
+    double sum = 0.0;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        sum += xcvm_exp_line(t->x + at, xcvm_least(t->length - at, STRETCH), greatest, NULL);
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return;
+    }
+    const float logarithm = (float)log(sum);
     XCVM_INDEPENDENT
     for (size_t i = 0; i < t->length; i++)
         t->y[i] = (t->x[i] - greatest) - logarithm;
@@ -181,7 +196,8 @@ static __attribute__((noinline)) void greatest_columns(const xcvm_tile *t, float
     const size_t columns = t->columns;
     for (size_t j = 0; j < columns; j++)
         greatest[j] = -INFINITY;
-    for (size_t i = 0; i < t->length; i++) {
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, columns) == XCVM_OK; i++) {
         const float *x = t->x + i * t->x_stride;
         XCVM_INDEPENDENT
         for (size_t j = 0; j < columns; j++)
@@ -204,12 +220,13 @@ static __attribute__((noinline)) void exp_row(const float *x, const float *great
 static void softmax_columns(const xcvm_tile *t)
 {
     float greatest[XCVM_TILE_COLUMNS], sum[XCVM_TILE_COLUMNS] = {0};
+    xcvm_poller poller = xcvm_poller_of(t->k);
     greatest_columns(t, greatest);
-    for (size_t i = 0; i < t->length; i++)
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++)
         exp_row(t->x + i * t->x_stride, greatest, t->columns, t->y + i * t->y_stride, sum);
     for (size_t j = 0; j < t->columns; j++)
         sum[j] = 1.0f / sum[j];
-    for (size_t i = 0; i < t->length; i++) {
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
         float *y = t->y + i * t->y_stride;
         XCVM_INDEPENDENT
         for (size_t j = 0; j < t->columns; j++)
@@ -220,12 +237,13 @@ static void softmax_columns(const xcvm_tile *t)
 static void log_softmax_columns(const xcvm_tile *t)
 {
     float greatest[XCVM_TILE_COLUMNS], sum[XCVM_TILE_COLUMNS] = {0}, row[XCVM_TILE_COLUMNS];
+    xcvm_poller poller = xcvm_poller_of(t->k);
     greatest_columns(t, greatest);
-    for (size_t i = 0; i < t->length; i++)
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++)
         exp_row(t->x + i * t->x_stride, greatest, t->columns, row, sum);
     for (size_t j = 0; j < XCVM_TILE_COLUMNS; j++)
         sum[j] = xcvm_log_f32(sum[j]);
-    for (size_t i = 0; i < t->length; i++) {
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
         const float *x = t->x + i * t->x_stride;
         float *y = t->y + i * t->y_stride;
         XCVM_INDEPENDENT
@@ -258,7 +276,8 @@ static void hardmax_columns(const xcvm_tile *t)
     greatest_columns(t, greatest);
     for (size_t j = 0; j < XCVM_TILE_COLUMNS; j++)
         left[j] = 1.0f;
-    for (size_t i = 0; i < t->length; i++) {
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
         const float *x = t->x + i * t->x_stride;
         float *y = t->y + i * t->y_stride;
         XCVM_INDEPENDENT
@@ -282,53 +301,72 @@ static void hardmax_f32(const void *context, const xcvm_tile *t)
 
 /* ---- f64 ---- */
 
-static double greatest_f64(const double *x, size_t length, size_t *at)
+/* Fails as xcvm_kernel_poll does. */
+static xcvm_status greatest_f64(xcvm_poller *poller, const double *x, size_t length, size_t *at)
 {
     *at = 0;
-    for (size_t i = 1; i < length && !isnan(x[*at]); i++)
+    for (size_t i = 1; i < length && !isnan(x[*at]); i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 1));
         if (!(x[i] <= x[*at]))
             *at = i;
-    return x[*at];
+    }
+    return XCVM_OK;
 }
 
-static void softmax_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+/* y[i] = e to the (x[i] - greatest), whose sum is *sum. Fails as xcvm_kernel_poll does. */
+static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, double greatest, double *y, double *sum)
+{
+    *sum = 0.0;
+    for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
+        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        XCVM_TRY(xcvm_poll_after(poller, end - at));
+        XCVM_INDEPENDENT
+        for (size_t i = at; i < end; i++)
+            y[i] = xcvm_exp_f64(x[i] - greatest);
+        for (size_t i = at; i < end; i++)
+            *sum += y[i];
+    }
+    return XCVM_OK;
+}
+
+static void softmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                        size_t index)
 {
     (void)context;
     (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t at;
-    double greatest = greatest_f64(x, length, &at), sum = 0.0;
-    XCVM_INDEPENDENT
-    for (size_t i = 0; i < length; i++)
-        y[i] = xcvm_exp_f64(x[i] - greatest);
-    for (size_t i = 0; i < length; i++)
-        sum += y[i];
-    for (size_t i = 0; i < length; i++)
+    double sum;
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+        return;
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         y[i] /= sum;
 }
 
-static void log_softmax_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+static void log_softmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                            size_t index)
 {
     (void)context;
     (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t at;
-    double greatest = greatest_f64(x, length, &at), sum = 0.0;
-    XCVM_INDEPENDENT
-    for (size_t i = 0; i < length; i++)
-        y[i] = xcvm_exp_f64(x[i] - greatest);
-    for (size_t i = 0; i < length; i++)
-        sum += y[i];
+    double sum;
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+        return;
     sum = log(sum);
-    for (size_t i = 0; i < length; i++)
-        y[i] = (x[i] - greatest) - sum;
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
+        y[i] = (x[i] - x[at]) - sum;
 }
 
-static void hardmax_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+static void hardmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                        size_t index)
 {
     (void)context;
     (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
     size_t at;
-    greatest_f64(x, length, &at);
-    memset(y, 0, length * sizeof *y);
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || xcvm_kernel_fill(k, y, 0, length * sizeof *y) != XCVM_OK)
+        return;
     y[at] = 1.0;
 }
 
@@ -374,7 +412,8 @@ XCVM_KERNEL(Hardmax)
 static void lp_f32(const void *context, const xcvm_tile *t)
 {
     bool squares = *(const int64_t *)context == 2;
-    for (size_t j = 0; j < t->columns; j++) {
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t j = 0; j < t->columns && xcvm_poll_after(&poller, t->length) == XCVM_OK; j++) {
         const float *x = t->x + j;
         float *y = t->y + j;
         double sum = 0.0;
@@ -393,15 +432,16 @@ static void lp_f32(const void *context, const xcvm_tile *t)
     }
 }
 
-static void lp_f64(const void *context, const double *x, double *y, size_t length, size_t index)
+static void lp_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length, size_t index)
 {
     (void)index;
     bool squares = *(const int64_t *)context == 2;
     double sum = 0.0;
-    for (size_t i = 0; i < length; i++)
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         sum += squares ? x[i] * x[i] : fabs(x[i]);
     double norm = squares ? sqrt(sum) : sum;
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         y[i] = norm == 0.0 ? 0.0 : x[i] / norm;
 }
 

@@ -243,8 +243,7 @@ static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_value *y, 
         return XCVM_OK;
     }
     map m = {f32, f64_of(opcode), p, x->dtype, x->data, y->data, x->bytes / xcvm_dtype_size(x->dtype)};
-    xcvm_parallel(k->threads, (m.count + LANES - 1) / LANES, grain / LANES, map_range, &m);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, (m.count + LANES - 1) / LANES, grain / LANES, map_range, &m);
 }
 
 #define UNARY(Name, grain)                                                                                             \
@@ -260,8 +259,7 @@ static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_value *y, 
     {                                                                                                                  \
         if (xcvm_dtype_is_float(a->x->dtype))                                                                          \
             return run(k, a->y, a->x, map_##Name, XCVM_OP_##Name, CHEAP, NULL);                                        \
-        xcvm_unary_int(k, XCVM_OP_##Name, a->y, a->x);                                                                 \
-        return XCVM_OK;                                                                                                \
+        return xcvm_unary_int(k, XCVM_OP_##Name, a->y, a->x);                                                          \
     }
 
 UNARY_REAL(Abs)
@@ -316,7 +314,9 @@ XCVM_KERNEL(Shrink)
     /* The attributes may be fractions also where the elements are whole. */
     double block[XCVM_BLOCK];
     size_t count = xcvm_element_count(a->x);
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0; at < count; at += XCVM_BLOCK) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_BLOCK));
         size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
         xcvm_load_f64(a->x->dtype, a->x->data, at, n, block);
         xcvm_unary_f64_of(XCVM_OP_Shrink)(block, block, n, p);
@@ -327,18 +327,13 @@ XCVM_KERNEL(Shrink)
 
 XCVM_KERNEL(Clip)
 {
-    XCVM_CHECK(k->error, a->min == NULL || xcvm_element_count(a->min) == 1, SHAPE_MISMATCH,
-               "min has %zu elements, 1 is needed", xcvm_element_count(a->min));
-    XCVM_CHECK(k->error, a->max == NULL || xcvm_element_count(a->max) == 1, SHAPE_MISMATCH,
-               "max has %zu elements, 1 is needed", xcvm_element_count(a->max));
-    if (!xcvm_dtype_is_float(a->x->dtype)) {
-        xcvm_clip_int(k, a->y, a->x, a->min, a->max);
-        return XCVM_OK;
-    }
     double p[] = {-(double)INFINITY, (double)INFINITY};
     if (a->min != NULL)
-        p[0] = xcvm_element_as_double(a->min, 0);
+        XCVM_TRY(xcvm_read_double(k->error, a->min, "min", &p[0]));
     if (a->max != NULL)
-        p[1] = xcvm_element_as_double(a->max, 0);
+        XCVM_TRY(xcvm_read_double(k->error, a->max, "max", &p[1]));
+    if (!xcvm_dtype_is_float(a->x->dtype)) {
+        return xcvm_clip_int(k, a->y, a->x, a->min, a->max);
+    }
     return run(k, a->y, a->x, map_Clip, XCVM_OP_Clip, CHEAP, p);
 }

@@ -93,13 +93,14 @@ static void map_range(void *context, size_t begin, size_t end, int worker)
 #undef TYPE
 }
 
-void xcvm_unary_int(xcvm_kernel *k, xcvm_opcode opcode, xcvm_value *y, const xcvm_value *x)
+xcvm_status xcvm_unary_int(xcvm_kernel *k, xcvm_opcode opcode, xcvm_value *y, const xcvm_value *x)
 {
     int_map map = {.opcode = opcode, .y = y, .x = x};
-    xcvm_parallel(k->threads, xcvm_element_count(x), GRAIN, map_range, &map);
+    return xcvm_kernel_parallel(k, xcvm_element_count(x), GRAIN, map_range, &map);
 }
 
-void xcvm_clip_int(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const xcvm_value *min, const xcvm_value *max)
+xcvm_status xcvm_clip_int(const xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const xcvm_value *min,
+                          const xcvm_value *max)
 {
     const xcvm_dtype dtype = x->dtype;
     const int bits = 8 * (int)xcvm_dtype_size(dtype);
@@ -111,5 +112,5 @@ void xcvm_clip_int(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const xcv
         xcvm_load_i64(dtype, min->data, 0, 1, &map.low);
     if (max != NULL)
         xcvm_load_i64(dtype, max->data, 0, 1, &map.high);
-    xcvm_parallel(k->threads, xcvm_element_count(x), GRAIN, map_range, &map);
+    return xcvm_kernel_parallel(k, xcvm_element_count(x), GRAIN, map_range, &map);
 }

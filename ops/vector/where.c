@@ -84,9 +84,9 @@ static xcvm_status where_elements(const xcvm_moving *m, const void *context)
               .to = m->to[0],
               .size = m->size};
     xcvm_broadcast_plan(&t.plan, a->y, (const xcvm_value *const[]){a->condition, a->x, a->z}, 3);
-    if (t.plan.count != 0)
-        xcvm_parallel(m->k->threads, t.plan.count, 32768, choose_range, &t);
-    return XCVM_OK;
+    if (t.plan.count == 0)
+        return XCVM_OK;
+    return xcvm_kernel_parallel(m->k, t.plan.count, 32768, choose_range, &t);
 }
 
 XCVM_KERNEL(Where) { return xcvm_move(k, 2, (const xcvm_value *const[]){a->x, a->z}, 1, &a->y, where_elements, a); }

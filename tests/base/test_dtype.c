@@ -22,6 +22,15 @@ END_TEST
 START_TEST(sets)
 {
     char text[16];
+    /* ONNX owns the numbers below 100; a type has one bit, whatever its number. */
+    xcvm_dtypes seen = 0;
+#define CHECK_BIT(name, number, string, bits)                                                                          \
+    ck_assert_uint_eq(seen &XCVM_DTYPE_BIT(name), 0);                                                                  \
+    seen |= XCVM_DTYPE_BIT(name);                                                                                      \
+    ck_assert(xcvm_dtype_in(XCVM_##name, XCVM_DTYPE_BIT(name)));
+    XCVM_DTYPE_LIST(CHECK_BIT)
+    ck_assert_int_ge(XCVM_F24, 100);
+    ck_assert_str_eq(xcvm_dtypes_describe(XCVM_DTYPE_BIT(F24) | XCVM_TYPES_F32, text, sizeof text), "f32 f24");
     ck_assert_str_eq(xcvm_dtypes_describe(XCVM_TYPES_INDEX, text, sizeof text), "i32 i64");
     ck_assert_str_eq(xcvm_dtypes_describe(0, text, sizeof text), "");
     /* What does not fit is left out. */

@@ -21,6 +21,28 @@ static xcvm_storage *take(xcvm_heap *heap, size_t bytes)
     return storage;
 }
 
+START_TEST(left_within_the_limit)
+{
+    test_allocator allocator;
+    xcvm_heap *heap = create(&allocator, 0);
+    ck_assert_uint_eq(xcvm_heap_left(heap), SIZE_MAX);
+    xcvm_heap_set_limit(heap, 1 << 20);
+    ck_assert_uint_eq(xcvm_heap_left(heap), 1 << 20);
+    ck_assert_int_eq(xcvm_heap_account(heap, 1 << 19, NULL), XCVM_OK);
+    xcvm_storage *held = take(heap, 1 << 18);
+    ck_assert_uint_lt(xcvm_heap_left(heap), 1 << 18);
+    ck_assert_uint_gt(xcvm_heap_left(heap), 1 << 17);
+    /* What is kept for the next request can be given back. */
+    xcvm_storage_release(held);
+    ck_assert_uint_eq(xcvm_heap_left(heap), 1 << 19);
+    xcvm_heap_set_limit(heap, 1 << 10);
+    ck_assert_uint_eq(xcvm_heap_left(heap), 0);
+    xcvm_heap_account(heap, -(1 << 19), NULL);
+    xcvm_heap_destroy(heap);
+    ck_assert_uint_eq(allocator.live, 0);
+}
+END_TEST
+
 START_TEST(blocks_come_back)
 {
     test_allocator allocator;
@@ -202,6 +224,7 @@ Suite *suite_base_heap(void)
     Suite *suite = suite_create("base_heap");
     TCase *tests = tcase_create("heap");
     tcase_add_test(tests, blocks_come_back);
+    tcase_add_test(tests, left_within_the_limit);
     tcase_add_test(tests, waste_is_bounded);
     tcase_add_test(tests, counters);
     tcase_add_test(tests, limit);

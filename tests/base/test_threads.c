@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 1000 };
+enum { MOST = 800 };
 
 typedef struct visits {
     uint32_t times[MOST];
@@ -243,6 +243,84 @@ START_TEST(a_worker_in_the_callers_way)
 }
 END_TEST
 
+typedef struct meeting {
+    uint32_t begun; /* atomic */
+    pthread_t caller;
+    useconds_t hold; /* how long the worker sleeps inside its range */
+} meeting;
+
+/* Neither of two ranges ends before the other has begun, so that two threads take one each. */
+static void meet(void *context, size_t begin, size_t end, int worker)
+{
+    meeting *m = context;
+    (void)begin;
+    (void)end;
+    (void)worker;
+    __atomic_fetch_add(&m->begun, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&m->begun, __ATOMIC_ACQUIRE) < 2)
+        sched_yield();
+    if (m->hold != 0 && !pthread_equal(pthread_self(), m->caller))
+        usleep(m->hold);
+}
+
+/* A worker whose processor time stands still inside a range is brought to the caller, and may go everywhere again. */
+START_TEST(a_worker_that_is_held_up)
+{
+    cpu_set_t allowed;
+    xcvm_threads *threads;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
+    for (int i = 0; i < 20; i++) {
+        meeting m = {.caller = pthread_self(), .hold = 1000};
+        xcvm_parallel(threads, 2, 1, meet, &m);
+        ck_assert_uint_eq(m.begun, 2);
+        places p = {.caller = pthread_self()};
+        xcvm_parallel(threads, 2, 1, look_at_place, &p);
+        ck_assert(CPU_EQUAL(&p.workers_set, &allowed));
+    }
+    xcvm_threads_destroy(threads);
+}
+END_TEST
+
+typedef struct hoard {
+    visits v;
+    size_t most;   /* atomic; items of the largest range */
+    uint32_t held; /* atomic */
+} hoard;
+
+/* The first range of a loop stays open until all other items are done. */
+static void hold_first(void *context, size_t begin, size_t end, int worker)
+{
+    hoard *h = context;
+    visit(&h->v, begin, end, worker);
+    size_t most = __atomic_load_n(&h->most, __ATOMIC_RELAXED);
+    while (end - begin > most &&
+           !__atomic_compare_exchange_n(&h->most, &most, end - begin, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    __atomic_fetch_add(&h->held, (uint32_t)(end - begin), __ATOMIC_ACQ_REL);
+    if (begin == 0)
+        while (__atomic_load_n(&h->held, __ATOMIC_ACQUIRE) < MOST)
+            sched_yield();
+}
+
+/* What a thread's share has left while that thread is in a range is done by others, a quarter of the loop being the
+ * largest range of two threads. */
+START_TEST(others_take_what_is_left)
+{
+    xcvm_threads *threads;
+    ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
+    for (int i = 0; i < 20; i++) {
+        hoard h = {.most = 0};
+        xcvm_parallel(threads, MOST, 1, hold_first, &h);
+        check_covered(&h.v, MOST);
+        ck_assert_uint_eq(h.most, MOST / 4);
+        ck_assert_uint_eq(h.v.ranges, 8);
+    }
+    xcvm_threads_destroy(threads);
+}
+END_TEST
+
+/* A span is what a thread ran of a loop. */
 START_TEST(spans)
 {
     visits v = {.ranges = 0};
@@ -251,12 +329,15 @@ START_TEST(spans)
     ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
     xcvm_parallel(threads, 100, 1, visit, &v);
     ck_assert_uint_eq(xcvm_threads_record(threads, buffer, 3), 0);
-    xcvm_parallel(threads, 100, 1, visit, &v);
+    xcvm_parallel(threads, 2, 1, meet, &(meeting){.begun = 0});
     ck_assert_uint_eq(xcvm_threads_record(threads, buffer, 3), 2);
     ck_assert_int_ne(buffer[0].worker, buffer[1].worker);
     ck_assert_uint_le(buffer[0].start_ns, buffer[0].end_ns);
     xcvm_parallel(threads, 100, 1, visit, &v);
-    xcvm_parallel(threads, 100, 1, visit, &v);
+    const size_t count = xcvm_threads_record(threads, buffer, 3);
+    ck_assert(count == 1 || count == 2);
+    xcvm_parallel(threads, 2, 1, meet, &(meeting){.begun = 0});
+    xcvm_parallel(threads, 2, 1, meet, &(meeting){.begun = 0});
     ck_assert_uint_eq(xcvm_threads_record(threads, NULL, 0), 3);
     xcvm_parallel(threads, 100, 1, visit, &v);
     ck_assert_uint_eq(xcvm_threads_record(threads, NULL, 0), 0);
@@ -285,6 +366,8 @@ Suite *suite_base_threads(void)
     tcase_add_test(tests, loops_of_two_threads);
     tcase_add_test(tests, signals_are_the_callers);
     tcase_add_test(tests, a_worker_in_the_callers_way);
+    tcase_add_test(tests, a_worker_that_is_held_up);
+    tcase_add_test(tests, others_take_what_is_left);
     tcase_add_test(tests, spans);
     tcase_add_test(tests, processors_and_clock);
     suite_add_tcase(suite, tests);

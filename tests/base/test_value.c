@@ -56,7 +56,7 @@ END_TEST
 
 START_TEST(tensors)
 {
-    xcvm_value *tensor;
+    xcvm_value *tensor, *kept;
     xcvm_error error;
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 2, dims2(2, 3), &tensor, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_value_kind(tensor), XCVM_KIND_TENSOR);
@@ -67,7 +67,8 @@ START_TEST(tensors)
     ck_assert_uint_eq(xcvm_value_bytes(tensor), 24);
     ck_assert_uint_eq((uintptr_t)xcvm_value_data(tensor) % XCVM_ALIGNMENT, 0);
     ck_assert_ptr_null(xcvm_value_item(tensor, 0));
-    ck_assert_ptr_eq(xcvm_value_retain(tensor), tensor);
+    ck_assert_int_eq(xcvm_value_retain(tensor, &kept, &error), XCVM_OK);
+    ck_assert_ptr_eq(kept, tensor);
     xcvm_value_release(tensor);
     ck_assert_uint_eq(xcvm_value_count(tensor), 6);
     xcvm_value_release(tensor);
@@ -94,6 +95,18 @@ START_TEST(bad_tensors)
     ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 0, NULL, (char *)data + 1, NULL, NULL, &tensor, &error),
                      XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_tensor_wrap(XCVM_STRING, 0, NULL, data, NULL, NULL, &tensor, &error), XCVM_INVALID_ARGUMENT);
+}
+END_TEST
+
+/* Elements of three bytes lie anywhere. */
+START_TEST(wrapped_anywhere)
+{
+    char data[8];
+    for (size_t shift = 0; shift < 3; shift++) {
+        xcvm_value *tensor;
+        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F24, 1, dims2(1, 0), data + shift, NULL, NULL, &tensor, NULL), XCVM_OK);
+        xcvm_value_release(tensor);
+    }
 }
 END_TEST
 
@@ -165,8 +178,14 @@ START_TEST(lists)
     ck_assert_ptr_null(xcvm_value_dims(list));
     ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_value_item(list, 1)), 42);
     ck_assert_ptr_null(xcvm_value_item(list, 2));
-    /* An item is lent: counting references of it does nothing. */
-    xcvm_value *item = xcvm_value_retain((xcvm_value *)xcvm_items(list));
+    /* An item is lent: it is kept as a value of its own that shares the elements, and outlives the list. */
+    xcvm_value *item;
+    ck_assert_int_eq(xcvm_value_retain(xcvm_value_item(list, 1), &item, &error), XCVM_OK);
+    ck_assert_ptr_ne(item, xcvm_value_item(list, 1));
+    ck_assert_ptr_eq(xcvm_value_data(item), xcvm_value_data(xcvm_value_item(list, 1)));
+    xcvm_value_release(list);
+    ck_assert_int_eq(*(const int64_t *)xcvm_value_data(item), 42);
+    ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, 1, &item, &list, &error), XCVM_OK);
     xcvm_value_release(item);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_OPTIONAL, 2, twice, &outer, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_MAP, 1, twice, &outer, &error), XCVM_INVALID_ARGUMENT);
@@ -226,6 +245,7 @@ Suite *suite_base_value(void)
     tcase_add_test(tests, descriptions);
     tcase_add_test(tests, tensors);
     tcase_add_test(tests, bad_tensors);
+    tcase_add_test(tests, wrapped_anywhere);
     tcase_add_test(tests, wrapped);
     tcase_add_test(tests, strings);
     tcase_add_test(tests, lists);

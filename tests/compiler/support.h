@@ -163,14 +163,15 @@ static UNUSED void machine_close(machine *k)
     test_bytes_free(&k->bytes);
 }
 
-/* Binds a tensor of the declared type, open dimensions 3, with numbers that depend on `seed`. */
+/* Binds a tensor of the declared type with numbers that depend on `seed`, and open dimensions on its hundreds: 3, 5 ...
+ */
 static UNUSED void machine_fill(machine *k, size_t index, unsigned seed)
 {
     const xcvm_parameter *p = xcvm_program_input(k->program, index);
     int64_t dims[XCVM_MAX_RANK];
     xcvm_value *v = NULL;
     for (int i = 0; i < p->type.rank; i++)
-        dims[i] = p->type.dims[i] < 0 ? 3 : p->type.dims[i];
+        dims[i] = p->type.dims[i] < 0 ? 3 + 2 * (int64_t)(seed / 100) : p->type.dims[i];
     ck_assert_int_eq(xcvm_tensor_create(NULL, p->type.dtype, p->type.rank, dims, &v, NULL), XCVM_OK);
     size_t count = xcvm_element_count(v);
     for (size_t i = 0; i < count; i++) {

@@ -13,15 +13,23 @@ static xcc_value *image(xcc_builder *b, const char *name, int64_t channels)
 }
 
 /* Weights that keep numbers as large as they are. */
-static xcc_value *filter(xcc_builder *b, int64_t outputs, int64_t channels, int64_t kernel)
+static xcc_value *filter_of(xcc_builder *b, int rank, const int64_t *dims)
 {
-    size_t count = (size_t)(outputs * channels * kernel * kernel);
+    size_t each = 1;
+    for (int i = 1; i < rank; i++)
+        each *= (size_t)dims[i];
+    const size_t count = (size_t)dims[0] * each;
     float *data = malloc(count * sizeof *data);
     for (size_t i = 0; i < count; i++)
-        data[i] = sinf((float)(i * 7 + 3)) / sqrtf((float)(channels * kernel * kernel));
-    xcc_value *w = floats(b, 4, DIMS(outputs, channels, kernel, kernel), data);
+        data[i] = sinf((float)(i * 7 + 3)) / sqrtf((float)each);
+    xcc_value *w = floats(b, rank, dims, data);
     free(data);
     return w;
+}
+
+static xcc_value *filter(xcc_builder *b, int64_t outputs, int64_t channels, int64_t kernel)
+{
+    return filter_of(b, 4, DIMS(outputs, channels, kernel, kernel));
 }
 
 static xcc_value *conv_of(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t kernel, int64_t stride, int64_t group)
@@ -332,17 +340,15 @@ START_TEST(dilated_windows)
 }
 END_TEST
 
-/* Groups that are no whole blocks, one-dimensional windows, filters that are not known: they stay. */
+/* Groups that are neither whole blocks nor parts of one, filters that are not known: they stay. */
 static void make_unfit(xcc_builder *b)
 {
     xcc_value *x = image(b, "x", 32), *w = input(b, "w", XCVM_F32, 4, DIMS(32, 32, 3, 3));
-    output(b, conv_of(b, x, 32, 3, 1, 4));
+    output(b, conv_of(b, x, 64, 3, 1, 4));
     output(b, conv_of(b, x, 64, 3, 1, 32));
+    output(b, conv_of(b, image(b, "y", 36), 36, 3, 1, 3));
     output(b, APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .strides = XCC_INTS(1, 1), .pads = XCC_INTS(0, 0, 0, 0),
                     .dilations = XCC_INTS(1, 1), .group = 1));
-    xcc_value *line = input(b, "line", XCVM_F32, 3, DIMS(1, 4, 100));
-    output(b, APPLY(Conv, y, .x = XCC_IN(line), .w = XCC_IN(weights(b, 3, DIMS(16, 4, 3))), .strides = XCC_INTS(1),
-                    .pads = XCC_INTS(0, 0), .dilations = XCC_INTS(1), .group = 1));
 }
 
 START_TEST(unfit)
@@ -373,6 +379,161 @@ START_TEST(unprofitable)
 }
 END_TEST
 
+/* Groups of a part of a block, with what stands around them. */
+static void make_small_groups(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, image(b, "x", 32), 64, 1, 1, 1));
+    for (int64_t group = 32; group >= 8; group /= 2)
+        x = relu(b, conv_of(b, x, 64, 3, group == 16 ? 2 : 1, group));
+    output(b, conv_of(b, x, 32, 1, 1, 1));
+    output(b, conv_of(b, conv_of(b, image(b, "y", 24), 24, 3, 1, 6), 32, 1, 1, 1));
+}
+
+START_TEST(small_groups)
+{
+    compilation c;
+    size_t grouped = 0;
+    check_same_results(make_small_groups, &c);
+    CHECK_COUNT(&c, Conv, 0);
+    CHECK_COUNT(&c, UnblockChannels, 2);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        grouped += xcc_is(n, XCVM_OP_BlockedConv) && XCC_ARGS(BlockedConv, n)->algorithm == XCVM_BLOCKED_grouped;
+    ck_assert_uint_eq(grouped, 4);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Signals ---- */
+
+static xcc_value *line_conv(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t dilation, int64_t group)
+{
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter_of(b, 3, DIMS(outputs, x->type.dims[1] / group, 3))),
+                 .b = XCC_IN(weights(b, 1, &outputs)), .strides = XCC_INTS(1), .pads = XCC_INTS(dilation, dilation),
+                 .dilations = XCC_INTS(dilation), .group = group);
+}
+
+/* Dilated windows, each channel by itself, groups, a residual, numbers for each channel, a mean: all of one axis. */
+static void make_signal(xcc_builder *b)
+{
+    xcc_value *x = relu(b, line_conv(b, input(b, "x", XCVM_F32, 3, DIMS(-1, 20, 100)), 24, 1, 1));
+    xcc_value *y = line_conv(b, x, 24, 4, 24);
+    y = relu(b, APPLY(Add, y, .a = XCC_IN(line_conv(b, y, 24, 2, 6)), .b = XCC_IN(x)));
+    y = APPLY(Mul, y, .a = XCC_IN(y), .b = XCC_IN(weights(b, 2, DIMS(24, 1))));
+    y = APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(y), XCC_IN(x)}, 2}, .axis = 1);
+    y = line_conv(b, y, 32, 16, 1);
+    output(b, y);
+    output(b, APPLY(ReduceMean, y, .x = XCC_IN(y), .axes = XCC_IN(ints(b, 1, DIMS(2))), .keepdims = 0));
+    /* A pool of one axis stays. */
+    output(b, APPLY(MaxPool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(2), .strides = XCC_INTS(2),
+                    .pads = XCC_INTS(0, 0), .dilations = XCC_INTS(1)));
+}
+
+START_TEST(signals)
+{
+    compilation c;
+    check_same_results(make_signal, &c);
+    CHECK_COUNT(&c, Conv, 0);
+    CHECK_COUNT(&c, BlockedConv, 4);
+    CHECK_COUNT(&c, BlockChannels, 1);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+/* Few channels are taken as they are, and the length may be open. */
+static void make_open_signal(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(-1, 2, -2));
+    for (int64_t dilation = 1; dilation <= 8; dilation *= 2)
+        x = relu(b, line_conv(b, x, 32, dilation, 1));
+    output(b, x);
+}
+
+START_TEST(open_signals)
+{
+    compilation c;
+    check_same_results(make_open_signal, &c);
+    CHECK_COUNT(&c, BlockedConv, 4);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Resize ---- */
+
+static xcc_value *resize_by(xcc_builder *b, xcc_value *x, int mode, float scale)
+{
+    return APPLY(Resize, y, .x = XCC_IN(x), .scales = XCC_IN(floats(b, 1, DIMS(4), FLOATS(1, 1, scale, scale))),
+                 .mode = mode, .coordinate_transformation_mode = XCVM_COORDINATE_asymmetric,
+                 .nearest_mode = XCVM_NEAREST_floor);
+}
+
+/* A pyramid whose sizes are open: parts of 24 channels each, resized, and one behind the other. */
+static void make_pyramid(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, input(b, "x", XCVM_F32, 4, DIMS(-1, 3, -2, -3)), 32, 3, 1, 1));
+    xcc_value *wide = conv(b, x, 32), *parts[3];
+    for (int i = 0; i < 3; i++)
+        parts[i] = resize_by(b, conv(b, wide, 24), i == 1 ? XCVM_RESIZE_MODE_linear : XCVM_RESIZE_MODE_nearest, 2);
+    xcc_value *y = APPLY(
+        Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(parts[0]), XCC_IN(parts[1]), XCC_IN(parts[2])}, 3}, .axis = 1);
+    output(b, conv(b, y, 24));
+}
+
+START_TEST(pyramid)
+{
+    compilation c;
+    check_same_results(make_pyramid, &c);
+    CHECK_COUNT(&c, Resize, 3);
+    CHECK_COUNT(&c, BlockedConcat, 1);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+/* Every way to say by how much: scales or sizes, of all axes or of some, constants or not. */
+static void make_resizes(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 32), 48), *by = input(b, "by", XCVM_F32, 4, DIMS(1, 2, 30, 40));
+    xcc_value *sizes = APPLY(Shape, y, .x = XCC_IN(by), .start = 2, .end = 4);
+    xcc_value *ys[] = {
+        APPLY(Resize, y, .x = XCC_IN(x), .sizes = XCC_IN(ints(b, 4, DIMS(1, 48, 50, 36)))),
+        APPLY(Resize, y, .x = XCC_IN(x), .sizes = XCC_IN(sizes), .axes = XCC_INTS(2, 3),
+              .mode = XCVM_RESIZE_MODE_linear),
+        APPLY(Resize, y, .x = XCC_IN(x), .sizes = XCC_IN(ints(b, 2, DIMS(30, 21))), .axes = XCC_INTS(-1, 2),
+              .mode = XCVM_RESIZE_MODE_cubic, .cubic_coeff_a = -0.75),
+        APPLY(Resize, y, .x = XCC_IN(x), .scales = XCC_IN(floats(b, 1, DIMS(1), FLOATS(1.7f))), .axes = XCC_INTS(3),
+              .antialias = 0, .coordinate_transformation_mode = XCVM_COORDINATE_align_corners),
+        APPLY(Resize, y, .x = XCC_IN(x), .scales = XCC_IN(floats(b, 1, DIMS(4), FLOATS(1, 1, 0.5f, 0.6f))),
+              .mode = XCVM_RESIZE_MODE_linear, .antialias = 1)};
+    for (size_t i = 0; i < sizeof ys / sizeof *ys; i++)
+        output(b, conv(b, ys[i], 16));
+    /* Channels that grow, or a region: by planes. */
+    xcc_value *z = APPLY(Resize, y, .x = XCC_IN(x), .scales = XCC_IN(floats(b, 1, DIMS(4), FLOATS(1, 2, 1, 1))));
+    output(b, conv(b, z, 16));
+    z = APPLY(Resize, y, .x = XCC_IN(x), .roi = XCC_IN(floats(b, 1, DIMS(4), FLOATS(0, 0.1f, 1, 0.8f))),
+              .sizes = XCC_IN(ints(b, 2, DIMS(20, 20))), .axes = XCC_INTS(2, 3), .mode = XCVM_RESIZE_MODE_linear,
+              .coordinate_transformation_mode = XCVM_COORDINATE_tf_crop_and_resize);
+    output(b, conv(b, z, 16));
+}
+
+START_TEST(resizes)
+{
+    compilation c;
+    size_t blocked = 0, plain = 0;
+    check_same_results(make_resizes, &c);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next) {
+        blocked += xcc_is(n, XCVM_OP_Resize) && xcc_node_input(n, 0)->type.rank == 5;
+        plain += xcc_is(n, XCVM_OP_Resize) && xcc_node_input(n, 0)->type.rank == 4;
+    }
+    ck_assert_uint_eq(blocked, 5);
+    ck_assert_uint_eq(plain, 2);
+    finish(&c);
+}
+END_TEST
+
 /* ---- Open sizes, control flow, options ---- */
 
 static void make_open(xcc_builder *b)
@@ -388,6 +549,7 @@ START_TEST(open_sizes)
     compilation c;
     check_same_results(make_open, &c);
     CHECK_COUNT(&c, BlockedConv, 3);
+    CHECK_COUNT(&c, Add, 0);
     CHECK_COUNT(&c, UnblockChannels, 1);
     const xcvm_value *y = &c.m.graph->outputs[0]->type;
     ck_assert_int_eq(y->rank, 4);
@@ -668,6 +830,11 @@ Suite *suite_compiler_block(void)
     tcase_add_test(test, borders);
     tcase_add_test(test, unfit);
     tcase_add_test(test, unprofitable);
+    tcase_add_test(test, small_groups);
+    tcase_add_test(test, signals);
+    tcase_add_test(test, open_signals);
+    tcase_add_test(test, pyramid);
+    tcase_add_test(test, resizes);
     tcase_add_test(test, open_sizes);
     tcase_add_test(test, branches);
     tcase_add_test(test, turned_off);

@@ -119,13 +119,16 @@ START_TEST(followers)
 }
 END_TEST
 
-/* Each channel by itself, whole blocks, groups that are none, which stay as they are, and planes beside videos. */
+/* Each channel by itself, whole blocks, groups of a part of one, others, which stay as they are, and planes beside
+ * videos.
+ */
 static void make_mixed(xcc_builder *b)
 {
     xcc_value *x = conv(b, video(b, "x", 16), 32, 3, 3);
     x = relu(b, conv_of(b, x, 32, 3, 3, 1, 32));
     output(b, conv_of(b, conv(b, x, 64, 1, 1), 64, 3, 3, 1, 2));
     output(b, conv_of(b, x, 32, 3, 3, 1, 4));
+    output(b, conv_of(b, x, 64, 3, 3, 1, 4));
     xcc_value *planes = APPLY(Reshape, y, .x = XCC_IN(conv(b, x, 32, 3, 3)),
                               .shape = XCC_IN(ints(b, 4, DIMS(1, 32, SLICES * SIZE, SIZE))));
     xcc_value *w = APPLY(Mul, y, .a = XCC_IN(weights(b, 4, DIMS(32, 32, 3, 3))), .b = XCC_IN(number(b, 0.05)));
@@ -138,7 +141,7 @@ START_TEST(mixed)
     compilation c;
     check_same_results(make_mixed, &c);
     CHECK_COUNT(&c, Conv, 1);
-    CHECK_COUNT(&c, BlockedConv, 6);
+    CHECK_COUNT(&c, BlockedConv, 7);
     finish(&c);
 }
 END_TEST

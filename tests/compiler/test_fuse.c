@@ -276,6 +276,19 @@ START_TEST(rows) { check_fused(make_rows, 1); }
 END_TEST
 
 /* Rows that are summed up in stretches, too long to be kept. */
+/* The axes are known without being a constant, and none of what the function reads. */
+static void make_empty_axes(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(3, 40)), *axes = input(b, "axes", XCVM_I64, 1, DIMS(0));
+    xcc_value *y = APPLY(b, Tanh, y, .x = XCC_IN(x));
+    y = APPLY(b, ReduceSum, y, .x = XCC_IN(y), .axes = XCC_IN(axes), .keepdims = 1);
+    output(b, APPLY(b, Relu, y, .x = XCC_IN(y)));
+    output(b, APPLY(b, Size, y, .x = XCC_IN(axes)));
+}
+
+START_TEST(empty_axes) { check_fused(make_empty_axes, 1); }
+END_TEST
+
 static void make_long_rows(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(9, 70001));
@@ -679,6 +692,7 @@ Suite *suite_compiler_fuse(void)
     tcase_add_test(t, layer_normalization);
     tcase_add_test(t, softmax);
     tcase_add_test(t, rows);
+    tcase_add_test(t, empty_axes);
     tcase_add_test(t, long_rows);
     tcase_add_test(t, transposed_operand);
     tcase_add_test(t, operands_that_share_memory);

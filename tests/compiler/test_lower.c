@@ -60,6 +60,28 @@ START_TEST(attributes_that_became_operands)
         "x f32[2x2] 1 2 3 4\n", "y f32[2] 3 7\nz f32[1x1] 4\n");
     onnx_expect("opset 18\ninput x f32[2x2]\ninit a i64[1] 0\noutput y\ny = ReduceLogSum(x, a)\n",
                 "x f32[2x2] 1 2 3 4\n", "y f32[1x2] 1.3862944 1.7917595\n");
+    /* Infinities do not stay where a bound is left out since opset 6. */
+    onnx_expect("opset 13\ninput x f32[3]\ninit lo f32[] 0\noutput y\noutput z\ny = Clip(x)\nz = Clip(x, lo)\n",
+                "x f32[3] -inf inf nan\n", "y f32[3] -3.4028235e38 3.4028235e38 nan\nz f32[3] 0 3.4028235e38 nan\n");
+    onnx_expect("opset 13\ninput x f16[2]\ninput d f64[2]\noutput y\noutput z\ny = Clip(x)\nz = Clip(d)\n",
+                "x f16[2] -inf inf\nd f64[2] -inf inf\n",
+                "y f16[2] -65504 65504\nz f64[2] -1.7976931348623157e308 1.7976931348623157e308\n");
+    onnx_expect("opset 6\ninput x f32[2]\noutput y\ny = Clip(x) max=1.0\n", "x f32[2] -inf 5\n",
+                "y f32[2] -3.4028235e38 1\n");
+    onnx_expect("opset 1\ninput x f32[2]\noutput y\ny = Clip(x) max=1.0\n", "x f32[2] -inf 5\n", "y f32[2] -inf 1\n");
+}
+END_TEST
+
+START_TEST(logarithms_of_whole_sums)
+{
+    onnx_expect("opset 18\ninput x i32[2x3]\ninit a i64[1] 1\noutput y\ny = ReduceLogSum(x, a) keepdims=0\n",
+                "x i32[2x3] 1 2 3 100 200 300\n", "y i32[2] 1 6\n");
+    onnx_expect("opset 18\ninput x i64[2]\noutput y\ny = ReduceLogSum(x)\n", "x i64[2] 3000000000 3000000000\n",
+                "y i64[1] 22\n");
+    onnx_expect("opset 18\ninput x u64[2]\noutput y\ny = ReduceLogSum(x)\n",
+                "x u64[2] 9000000000000000000 9000000000000000000\n", "y u64[1] 44\n");
+    onnx_expect("opset 13\ninput x u32[2]\noutput y\ny = ReduceLogSum(x) axes=[0] keepdims=0\n", "x u32[2] 7 1\n",
+                "y u32[] 2\n");
     onnx_expect("opset 1\ninput x f32[2x1]\ninput t f32[]\ninput a f32[]\noutput y\ny = Tile(x, t, a)\n",
                 "x f32[2x1] 1 2\nt f32[] 3\na f32[] 1\n", "y f32[2x3] 1 1 1 2 2 2\n");
     onnx_expect("opset 5\ninput x f32[2]\noutput y\ny = Cast(x) to=\"INT64\"\n", "x f32[2] 1.5 2\n", "y i64[2] 1 2\n");
@@ -151,9 +173,8 @@ START_TEST(windows_of_convolutions)
     onnx_expect("opset 11\ninput x f32[1x1xN]\noutput y\n"
                 "y = AveragePool(x) auto_pad=\"SAME_LOWER\" kernel_shape=[2] strides=[2]\n",
                 "x f32[1x1x3] 1 2 4\n", "y f32[1x1x2] 1 3\n");
-    onnx_refuse("opset 11\ninput x f32[1x1xN]\noutput y\noutput i\n"
-                "y, i = MaxPool(x) auto_pad=\"SAME_UPPER\" kernel_shape=[2] strides=[2]\n",
-                XCVM_UNSUPPORTED, "indices with auto_pad=SAME");
+    onnx_refuse("opset 11\ninput x f32[1x1x5]\noutput y\ny = MaxPool(x) auto_pad=\"SAME\" kernel_shape=[2]\n",
+                XCVM_INVALID_MODEL, "'auto_pad' is 'SAME', one of NOTSET");
     onnx_refuse("opset 11\ninput x f32[1x1x5]\ninit w f32[1x1x3] 1 1 1\noutput y\ny = Conv(x, w) strides=[0]\n",
                 XCVM_OUT_OF_RANGE, "'strides' has the entry 0");
     onnx_refuse("opset 11\ninput x f32[1x1x5]\ninit w f32[1x1x3] 1 1 1\noutput y\ny = Conv(x, w) kernel_shape=[2]\n",
@@ -263,6 +284,16 @@ START_TEST(einsum)
         "a f32[2x1x2] 1 2 3 4\nb f32[2x1] 1 10\n", "y f32[2x1x1] 21 43\n");
     onnx_expect("opset 12\ninput a f32[2x2x2]\noutput y\ny = Einsum(a) equation=\"iii->i\"\n",
                 "a f32[2x2x2] 1 2 3 4 5 6 7 8\n", "y f32[2] 1 8\n");
+    /* Dimensions of 1 are broadcast, whether they are kept or summed over. */
+    onnx_expect("opset 12\ninput a f32[2x3]\ninput b f32[1x2]\noutput y\ny = Einsum(a, b) equation=\"ij,jk->ik\"\n",
+                "a f32[2x3] 1 2 3 4 5 6\nb f32[1x2] 1 10\n", "y f32[2x2] 6 60 15 150\n");
+    onnx_expect("opset 12\ninput a f32[2x1]\ninput b f32[NxM]\noutput y\ny = Einsum(a, b) equation=\"ij,jk->ik\"\n",
+                "a f32[2x1] 1 2\nb f32[3x2] 1 2 3 4 5 6\n", "y f32[2x2] 9 12 18 24\n");
+    onnx_expect("opset 12\ninput a f32[1x2]\ninput b f32[2x2]\noutput y\ny = Einsum(a, b) equation=\"bi,bi->b\"\n",
+                "a f32[1x2] 1 10\nb f32[2x2] 1 2 3 4\n", "y f32[2] 21 43\n");
+    onnx_expect("opset 12\ninput a f32[2]\ninput b f32[1]\ninput c f32[2]\noutput y\n"
+                "y = Einsum(a, b, c) equation=\"i,i,i\"\n",
+                "a f32[2] 1 2\nb f32[1] 10\nc f32[2] 3 4\n", "y f32[] 110\n");
     onnx_refuse("opset 12\ninput a f32[2x2]\noutput y\ny = Einsum(a) equation=\"ijk->i\"\n", XCVM_SHAPE_MISMATCH,
                 "3 labels");
     onnx_refuse("opset 12\ninput a f32[2x2]\noutput y\ny = Einsum(a) equation=\"ij->k\"\n", XCVM_INVALID_MODEL,
@@ -479,6 +510,7 @@ Suite *suite_compiler_lower(void)
     tcase_add_test(elements, broadcasting_before_opset_7);
     tcase_add_test(elements, chains);
     tcase_add_test(elements, attributes_that_became_operands);
+    tcase_add_test(elements, logarithms_of_whole_sums);
     tcase_add_test(elements, constants);
     tcase_add_test(elements, shapes);
     tcase_add_test(elements, softmax_over_several_dimensions);

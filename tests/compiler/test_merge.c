@@ -233,6 +233,74 @@ START_TEST(every_activation)
 }
 END_TEST
 
+/* Numbers behind an activation, one after the other, also where sizes are open; not tensors, nor numbers of more axes.
+ */
+static void make_scaled_activations(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(-1, 2, -2, -3));
+    xcc_value *y = APPLY(HardSwish, y, .x = XCC_IN(conv(b, x, 4)));
+    y = APPLY(Mul, y, .a = XCC_IN(floats(b, 1, DIMS(1), FLOATS(0.75f))), .b = XCC_IN(y));
+    y = APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(floats(b, 1, DIMS(1), FLOATS(-0.5f))));
+    y = APPLY(Relu, y, .x = XCC_IN(conv(b, y, 3)));
+    y = APPLY(Sub, y, .a = XCC_IN(APPLY(Div, y, .a = XCC_IN(y), .b = XCC_IN(number(b, 4)))), .b = XCC_IN(number(b, 2)));
+    output(b, APPLY(Mul, y, .a = XCC_IN(y), .b = XCC_IN(number(b, -3))));
+    y = APPLY(Tanh, y, .x = XCC_IN(conv(b, x, 5)));
+    output(b, APPLY(Sub, y, .a = XCC_IN(number(b, 1)), .b = XCC_IN(y)));
+    y = APPLY(Tanh, y, .x = XCC_IN(conv(b, x, 6)));
+    output(b, APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(weights(b, 5, DIMS(1, 1, 1, 1, 1)))));
+    y = APPLY(Tanh, y, .x = XCC_IN(conv(b, x, 7)));
+    output(b, APPLY(Div, y, .a = XCC_IN(y), .b = XCC_IN(number(b, 0))));
+}
+
+START_TEST(scaled_activations)
+{
+    compilation c;
+    check_same_results(make_scaled_activations, &c);
+    CHECK_COUNT(&c, Conv, 5);
+    CHECK_COUNT(&c, Mul, 0);
+    CHECK_COUNT(&c, Add, 1);
+    CHECK_COUNT(&c, Sub, 1);
+    CHECK_COUNT(&c, Div, 1);
+    finish(&c);
+}
+END_TEST
+
+/* x + x * gate, both ways round, where sizes are open; not where the gate has bounds of its own, or a use. */
+static void make_gated_residuals(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(-1, 4, -2, -3));
+    for (int i = 0; i < 4; i++) {
+        xcc_value *mean = APPLY(ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(ints(b, 2, DIMS(2, 3))), .keepdims = 1);
+        xcc_value *w =
+            APPLY(Mul, y, .a = XCC_IN(weights(b, 4, DIMS(4, 4, 1, 1))), .b = XCC_IN(number(b, 0.1 * i + 0.5)));
+        xcc_value *gate = APPLY(Conv, y, .x = XCC_IN(mean), .w = XCC_IN(w), .strides = XCC_INTS(1, 1),
+                                .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1), .group = 1);
+        gate = i == 1   ? APPLY(Sigmoid, y, .x = XCC_IN(gate))
+               : i == 2 ? APPLY(Tanh, y, .x = XCC_IN(gate))
+                        : APPLY(HardSigmoid, y, .x = XCC_IN(gate), .alpha = i == 3 ? 0.3 : 0.2, .beta = 0.5);
+        if (i == 3)
+            output(b, gate);
+        xcc_value *y = i == 0 ? APPLY(Mul, y, .a = XCC_IN(x), .b = XCC_IN(gate))
+                              : APPLY(Mul, y, .a = XCC_IN(gate), .b = XCC_IN(x));
+        output(b,
+               i == 0 ? APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(x)) : APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(y)));
+    }
+}
+
+START_TEST(gated_residuals)
+{
+    compilation c;
+    size_t more = 0;
+    check_same_results(make_gated_residuals, &c);
+    CHECK_COUNT(&c, Add, 2);
+    CHECK_COUNT(&c, Mul, 4);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        more += xcc_is(n, XCVM_OP_Conv) && XCC_ARGS(Conv, n)->affine.count == 2;
+    ck_assert_uint_eq(more, 2);
+    finish(&c);
+}
+END_TEST
+
 START_TEST(not_at_level_1)
 {
     compilation c;
@@ -256,6 +324,8 @@ Suite *suite_compiler_merge(void)
     tcase_add_test(tests, pools);
     tcase_add_test(tests, outer_product);
     tcase_add_test(tests, every_activation);
+    tcase_add_test(tests, scaled_activations);
+    tcase_add_test(tests, gated_residuals);
     tcase_add_test(tests, not_at_level_1);
     suite_add_tcase(suite, tests);
     return suite;

@@ -92,6 +92,29 @@ static void make_unpackable(xcc_builder *b)
                  .indices = XCC_IN(APPLY(Add, y, .a = XCC_IN(index), .b = XCC_IN(input(b, "i", XCVM_I64, 0, NULL))))));
 }
 
+/* A ConvTranspose of few outputs whose windows lie side by side is a convolution, and its channels become positions. */
+static void make_side_by_side(xcc_builder *b)
+{
+    for (int i = 0; i < 4; i++) {
+        const int64_t outputs = i == 1 ? 3 : 1, side = i == 2 ? 4 : 2, stride = i == 3 ? 1 : side;
+        xcc_value *x = input(b, i == 0 ? "x" : i == 1 ? "y" : i == 2 ? "z" : "t", XCVM_F32, 4, DIMS(-1, 6, -2, -3));
+        output(b, APPLY(ConvTranspose, y, .x = XCC_IN(x), .w = XCC_IN(weights(b, 4, DIMS(6, outputs, side, side))),
+                        .b = XCC_IN(i == 2 ? NULL : weights(b, 1, &outputs)), .strides = XCC_INTS(stride, stride),
+                        .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1), .output_padding = XCC_INTS(0, 0),
+                        .group = 1));
+    }
+}
+
+START_TEST(side_by_side)
+{
+    compilation c;
+    check_same_results(make_side_by_side, &c);
+    CHECK_COUNT(&c, DepthToSpace, 3);
+    CHECK_COUNT(&c, ConvTranspose, 1);
+    finish(&c);
+}
+END_TEST
+
 START_TEST(unpackable)
 {
     compilation c;
@@ -176,6 +199,7 @@ Suite *suite_compiler_pack(void)
     TCase *tc = tcase_create("pack");
     tcase_add_test(tc, products);
     tcase_add_test(tc, points);
+    tcase_add_test(tc, side_by_side);
     tcase_add_test(tc, unpackable);
     tcase_add_test(tc, residual);
     tcase_add_test(tc, recurrent);

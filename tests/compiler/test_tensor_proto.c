@@ -98,9 +98,11 @@ START_TEST(typed_fields)
     ck_assert_int_eq(read_tensor(&proto, &t), XCVM_OK);
     ck_assert_uint_eq(t.bytes, 2);
     ck_assert_int_eq(((const uint8_t *)t.data)[0], 0x21);
-    /* A type of this machine's own, whose number ONNX may give to another. */
-    proto = proto_of(XCVM_F24, 1, dims);
+    /* A number that ONNX may give to a type, and a type of this machine's own. */
+    proto = proto_of(28, 1, dims);
     ck_assert_int_eq(read_tensor(&proto, &t), XCVM_UNSUPPORTED);
+    proto = proto_of(XCVM_F24, 1, dims);
+    ck_assert_int_eq(read_tensor(&proto, &t), XCVM_INVALID_MODEL);
 }
 END_TEST
 
@@ -141,21 +143,21 @@ START_TEST(sparse_tensors)
     sparse.dims = dims;
     static const float expected[] = {0, 5, 0, 0, 0, 6};
     xcc_tensor t;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_OK);
     ck_assert_mem_eq(t.data, expected, sizeof expected);
     indices.n_dims = 2;
     indices.dims = pairs;
     indices.n_int64_data = 4;
     indices.int64_data = coordinates;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_OK);
     ck_assert_mem_eq(t.data, expected, sizeof expected);
     coordinates[3] = 3;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_INVALID_MODEL);
     sparse.indices = NULL;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_INVALID_MODEL);
     sparse.indices = &indices;
     dims[0] = dims[1] = 1 << 20;
-    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, &t, &error), XCVM_UNSUPPORTED);
+    ck_assert_int_eq(xcc_sparse_tensor_read(&sparse, &m.arena, NULL, 1 << 20, &t, &error), XCVM_UNSUPPORTED);
 }
 END_TEST
 

@@ -131,7 +131,8 @@ class Case:
         array = self.numpy.uniform(low, high, shape)
         if special and array.size:
             places = self.numpy.random(shape) < special
-            array = np.where(places, self.numpy.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape), array)
+            # The last two are subnormal in f32 and bf16.
+            array = np.where(places, self.numpy.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-39, -1e-39], shape), array)
         return rounded(array, kind)
 
     def ints(self, shape, kind="i64", low=None, high=None):

@@ -55,6 +55,8 @@ UNARY = {
     "Tanh": (7, FLOATS, -12, 12, 0.02, exact(np.tanh)),
     "BitwiseNot": (18, INTEGERS, -5, 5, 0, np.invert),
 }
+# Those of which the peer says of NaN and infinities what their definition does.
+DEFINED_OF_NAN = ("LeakyRelu", "Shrink", "ThresholdedRelu")
 # name: (first opset, attributes with bounds, reference)
 ACTIVATIONS = {
     "Celu": (12, {"alpha": (0.3, 2)}, lambda x, alpha=1.0: np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha))),
@@ -69,6 +71,10 @@ ACTIVATIONS = {
                lambda x, lambd=0.5, bias=0.0: np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))),
     "ThresholdedRelu": (10, {"alpha": (0, 2)}, lambda x, alpha=1.0: np.where(x > alpha, x, 0)),
 }
+
+
+LOWEST = {"f16": -65504.0, "bf16": -(2.0 - 2.0 ** -7) * 2.0 ** 127, "f32": -(2.0 - 2.0 ** -23) * 2.0 ** 127,
+          "f64": -np.finfo(np.float64).max}
 
 
 def declare_unary(name, since, kinds, low, high, special, reference):
@@ -94,10 +100,11 @@ def declare_activation(name, since, bounds, reference):
     @operator(name, since)
     def draw(case):
         kind = case.kind(FLOATS)
-        x = case.values(case.shape(), kind, -5, 5)
+        x = case.values(case.shape(), kind, -5, 5, 0.1 if name in DEFINED_OF_NAN and case.chance(0.3) else 0)
         attributes = {key: case.real(*value) for key, value in bounds.items() if case.chance(0.6)}
         y = case.node(name, [case.feed(x, kind)], **attributes)
-        case.output(y, kind, reference(x.astype(np.float64), **attributes))
+        with np.errstate(all="ignore"):
+            case.output(y, kind, reference(x.astype(np.float64), **attributes))
         if kind == "f64" and name in ("HardSigmoid", "Shrink", "Selu", "Celu", "LeakyRelu"):
             case.within(1e-6)  # the peer computes in single precision
 
@@ -147,8 +154,6 @@ def clip(case):
     x = case.values(shape, kind, -5, 5, 0.02 if case.chance(0.3) and kind in FLOATS else 0)
     low, high = sorted(case.values([2], kind, -4, 4))
     bounded = case.choice(["both", "both", "low", "high", "neither"])
-    if kind in FLOATS and bounded != "both":  # whether a bound left out stops infinities is told in two ways
-        x = np.where(np.isinf(x), np.array(1, x.dtype), x)
     low = low if bounded in ("both", "low") else None
     high = high if bounded in ("both", "high") else None
     if case.opset < 11:
@@ -159,6 +164,9 @@ def clip(case):
     else:
         y = case.node("Clip", [case.feed(x, kind)] + ["" if b is None else case.feed(np.array(b), kind, 0.7)
                                                       for b in (low, high)])
+    if kind in FLOATS:  # bounds that are left out are finite
+        low = LOWEST[kind] if low is None else low
+        high = -LOWEST[kind] if high is None else high
     lowest = x if low is None else np.where(np.isnan(x.astype(float)), x, np.maximum(x, low))
     case.output(y, kind, lowest if high is None else np.where(np.isnan(x.astype(float)), x, np.minimum(lowest, high)))
 

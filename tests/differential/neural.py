@@ -101,7 +101,7 @@ def conv(case):
         operands.append(case.feed(bias, kind, constant=0.7))
     named = case.chance(0.8)
     if not named:  # the kernel is that of the weights
-        case.known("sizes" if str(attributes["auto_pad"]).startswith("SAME") else "rank")
+        case.known("rank")
     y = case.node("Conv", operands, group=groups if groups > 1 or case.chance(0.3) else None,
                   kernel_shape=kernel if named else None, **attributes)
     expected = convolution(x, w, bias, attributes, groups) if kind != "f32" else None
@@ -148,7 +148,7 @@ def conv_transpose(case):
     elif choice == 3:
         attributes["output_shape"] = [case.integer(max(1, full[i] + extra[i] - 4), full[i] + extra[i]) for i in range(rank)]
         attributes["auto_pad"] = case.choice([None, "NOTSET", "SAME_UPPER", "SAME_LOWER"])
-    case.known("sizes" if choice >= 2 else "rank")
+    case.known("rank")
     x = case.values([case.integer(1, 3), into * groups] + image, kind, -1, 1)
     w = case.values([into * groups, out] + kernel, kind, -1, 1)
     operands = [case.feed(x, kind), case.feed(w, kind, constant=0.7)]
@@ -227,9 +227,12 @@ def einsum(case):
     ellipsis = case.shape(low=1, high=2, limit=6) if case.chance(0.2) else None
     if case.chance(0.1) and count == 1 and ellipsis is None:
         terms[0].append(case.choice(terms[0]))  # a diagonal
-    operands, texts = [], []
+    operands, texts, broadcast = [], [], False
     for term in terms:
         dims, text = [sizes[letter] for letter in term], "".join(term)
+        if count > 1 and case.chance(0.2):  # broadcast to the others'
+            dims[case.integer(0, len(dims) - 1)] = 1
+            broadcast = True
         if ellipsis is not None:
             at = case.integer(0, len(term))
             dims[at:at] = ellipsis
@@ -241,8 +244,8 @@ def einsum(case):
         equation += "->" + ("..." if ellipsis is not None else "") + "".join(result)
     if case.chance(0.2):
         equation = equation.replace(",", " , ").replace("->", " -> ")
-    if "..." in equation:
-        case.known("rank")
+    if broadcast:  # what is 1 in the model
+        case.known("sizes")
     y = case.node("Einsum", [case.feed(operand, kind) for operand in operands], equation=equation)
     case.output(y, kind, np.einsum(equation.replace(" ", ""), *operands))
     if kind in FLOATS:

@@ -20,7 +20,7 @@ REDUCTIONS = {
     "ReduceProd": (18, ["f16", "f32", "f64", "i32", "i64"], np.prod),
     "ReduceL1": (18, ["f16", "f32", "f64", "i32", "i64"], lambda x, **how: np.sum(np.abs(x), **how)),
     "ReduceL2": (18, ["f16", "f32", "f64"], lambda x, **how: np.sqrt(np.sum(np.square(x), **how))),
-    "ReduceLogSum": (18, ["f16", "f32", "f64"], lambda x, **how: np.log(np.sum(x, **how))),
+    "ReduceLogSum": (18, ["f16", "f32", "f64", "i32", "i64"], lambda x, **how: np.log(np.sum(x, **how))),
     "ReduceLogSumExp": (18, ["f16", "f32", "f64"], log_sum_exp),
     "ReduceSumSquare": (18, ["f16", "f32", "f64", "i32", "i64", "u32", "u64"],
                         lambda x, **how: np.sum(np.square(x), **how)),

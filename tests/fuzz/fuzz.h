@@ -9,6 +9,10 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+/* A target's own mutation: of structure (mutate.h), of bytes where there is none. */
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t count, size_t capacity, unsigned seed);
+/* libFuzzer's, or replay.c's, of bytes. */
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t count, size_t capacity);
 
 /* A sink that collects what it is given. */
 typedef struct fuzz_bytes {

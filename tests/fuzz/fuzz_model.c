@@ -1,5 +1,15 @@
 /* Any bytes as an ONNX model: what compiles must pass the verifier, and runs under limits. */
 #include "fuzz.h"
+#include "mutate.h"
+
+#include "onnx/onnx.pb-c.h"
+
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t count, size_t capacity, unsigned seed)
+{
+    const size_t mutated =
+        seed % 8 == 0 ? 0 : fuzz_mutate_message(&onnx__model_proto__descriptor, bytes, count, capacity, seed);
+    return mutated != 0 ? mutated : LLVMFuzzerMutate(bytes, count, capacity);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {

@@ -12,15 +12,22 @@
 
 enum { DEPTH = 2, AXES = 3 };
 
-/* Axes are height, width and, if deep, depth; pads before and behind each. */
+/* Axes are height, width and depth, pads before and behind each; a shape has the width alone, that and the height, or
+ * all three, and one position along those that it does not have. */
 typedef struct shape {
     int algorithm;
     int64_t tile; /* winograd */
     int64_t batch, group, channels, outputs, in[AXES], kernel[AXES], stride[AXES], dilation[AXES];
     int64_t pad[AXES], pad_end[AXES], out[AXES];
-    bool deep, plain, bias, residual;
+    int axes;
+    bool plain, bias, residual, affine;
     int activation;
 } shape;
+
+/* Behind the activation, where there is any. */
+static const double scale_and_shift[] = {1.5, -0.25};
+
+static xcvm_floats affine_of(const shape *s) { return (xcvm_floats){scale_and_shift, s->affine ? 2 : 0}; }
 
 xcvm_status xcvm_BlockedConv_run(xcvm_kernel *k, const void *args);
 #if defined(__x86_64__)
@@ -56,29 +63,33 @@ static xcvm_value tensor(int rank, const int64_t *dims, float *data)
     return v;
 }
 
-/* [first, second, D, H, W] if there is a depth, then `last` if it is not 0. */
-static xcvm_value space(int64_t first, int64_t second, const int64_t size[AXES], bool deep, int64_t last, float *data)
+/* [first, second, D, H, W] of the axes that there are, then `last` if it is not 0. */
+static xcvm_value space(int64_t first, int64_t second, const int64_t size[AXES], int axes, int64_t last, float *data)
 {
     int64_t dims[XCVM_MAX_RANK] = {first, second};
     int rank = 2;
-    if (deep)
+    if (axes > 2)
         dims[rank++] = size[DEPTH];
-    dims[rank++] = size[0];
+    if (axes > 1)
+        dims[rank++] = size[0];
     dims[rank++] = size[1];
     if (last != 0)
         dims[rank++] = last;
     return tensor(rank, dims, data);
 }
 
-static int64_t volume_of(const int64_t size[AXES], bool deep) { return size[0] * size[1] * (deep ? size[DEPTH] : 1); }
+static int64_t volume_of(const int64_t size[AXES], int axes)
+{
+    return (axes > 1 ? size[0] : 1) * size[1] * (axes > 2 ? size[DEPTH] : 1);
+}
 
 /* `planes` [batch, channels, space] in blocks, NaN beyond the channels. */
-static float *block(float *planes, int64_t batch, int64_t channels, const int64_t size[AXES], bool deep)
+static float *block(float *planes, int64_t batch, int64_t channels, const int64_t size[AXES], int axes)
 {
-    const int64_t blocks = xcvm_blocks_of(channels), area = volume_of(size, deep);
+    const int64_t blocks = xcvm_blocks_of(channels), area = volume_of(size, axes);
     float *blocked = floats((size_t)(batch * blocks * area * XCVM_CHANNEL_BLOCK), NULL);
-    xcvm_value x = space(batch, channels, size, deep, 0, planes);
-    xcvm_value y = space(batch, blocks, size, deep, XCVM_CHANNEL_BLOCK, blocked);
+    xcvm_value x = space(batch, channels, size, axes, 0, planes);
+    xcvm_value y = space(batch, blocks, size, axes, XCVM_CHANNEL_BLOCK, blocked);
     run_kernel(xcvm_kernel_of(XCVM_OP_BlockChannels), &(xcvm_BlockChannels_args){.y = &y, .x = &x}, 2, "BlockedConv");
     for (int64_t n = 0; n < batch; n++)
         for (int64_t c = channels; c < blocks * XCVM_CHANNEL_BLOCK; c++)
@@ -103,12 +114,12 @@ static int64_t met(const shape *s, int axis, int64_t o, int64_t tap)
 static double at_f64(const shape *s, const float *x, const float *w, const float *b, const float *z, int64_t n,
                      int64_t k, int64_t p)
 {
-    const int64_t total = s->channels * s->group, outputs = s->outputs * s->group, in = volume_of(s->in, s->deep);
-    const int64_t taps = volume_of(s->kernel, s->deep), area = s->out[0] * s->out[1];
+    const int64_t total = s->channels * s->group, outputs = s->outputs * s->group, in = volume_of(s->in, s->axes);
+    const int64_t taps = volume_of(s->kernel, s->axes), area = s->out[0] * s->out[1];
     double sum = b != NULL ? (double)b[k] : 0.0;
     for (int64_t t = 0; t < taps; t++) {
         const int64_t plane = s->kernel[0] * s->kernel[1];
-        const int64_t d = s->deep ? met(s, DEPTH, p / area, t / plane) : 0;
+        const int64_t d = s->axes > 2 ? met(s, DEPTH, p / area, t / plane) : 0;
         const int64_t h = met(s, 0, p % area / s->out[1], t % plane / s->kernel[1]);
         const int64_t v = met(s, 1, p % s->out[1], t % s->kernel[1]);
         for (int64_t c = 0; c < s->channels && d >= 0 && h >= 0 && v >= 0; c++) {
@@ -118,19 +129,19 @@ static double at_f64(const shape *s, const float *x, const float *w, const float
         }
     }
     if (z != NULL)
-        sum += (double)z[(n * outputs + k) * volume_of(s->out, s->deep) + p];
-    const xcvm_activation f = xcvm_activation_of(s->activation, (xcvm_floats){NULL, 0});
+        sum += (double)z[(n * outputs + k) * volume_of(s->out, s->axes) + p];
+    const xcvm_activation f = xcvm_activation_affine(s->activation, (xcvm_floats){NULL, 0}, affine_of(s));
     return xcvm_activate_f64(&f, sum);
 }
 
 static void describe(const shape *s, char *text, size_t size)
 {
-    static const char *const names[] = {"direct", "depthwise", "winograd", "winograd untransformed",
-                                        "winograd strided"};
+    static const char *const names[] = {"direct",           "depthwise", "winograd", "winograd untransformed",
+                                        "winograd strided", "grouped"};
     int length = snprintf(text, size, "%s%s tile %d batch %d group %d channels %d outputs %d", names[s->algorithm],
                           s->plain ? " plain" : "", (int)s->tile, (int)s->batch, (int)s->group, (int)s->channels,
                           (int)s->outputs);
-    for (int i = 0; i < (s->deep ? AXES : 2); i++)
+    for (int i = s->axes > 1 ? 0 : 1; i < (s->axes > 2 ? AXES : 2); i++)
         length +=
             snprintf(text + length, size - (size_t)length,
                      ", axis of %d -> %d window %d stride %d dilation %d pads %d %d", (int)s->in[i], (int)s->out[i],
@@ -141,9 +152,10 @@ static void describe(const shape *s, char *text, size_t size)
 static size_t as_attribute(const shape *s, const int64_t values[AXES], int64_t *to)
 {
     size_t count = 0;
-    if (s->deep)
+    if (s->axes > 2)
         to[count++] = values[DEPTH];
-    to[count++] = values[0];
+    if (s->axes > 1)
+        to[count++] = values[0];
     to[count++] = values[1];
     return count;
 }
@@ -151,13 +163,17 @@ static size_t as_attribute(const shape *s, const int64_t values[AXES], int64_t *
 static float *pack(const shape *s, float *w, xcvm_value *packed)
 {
     const int64_t total = s->outputs * s->group, blocks = xcvm_blocks_of(total);
-    const int64_t taps = volume_of(s->kernel, s->deep), points = (s->tile + 2) * (s->tile + 2);
-    const xcvm_value given = space(total, s->channels, s->kernel, s->deep, 0, w);
+    const int64_t taps = volume_of(s->kernel, s->axes), points = (s->tile + 2) * (s->tile + 2);
+    const xcvm_value given = space(total, s->channels, s->kernel, s->axes, 0, w);
     float *data;
     if (xcvm_blocked_is_packed_direct(s->algorithm)) {
         data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
         xcvm_blocked_pack_direct(w, given.rank, given.dims, data);
-        *packed = space(blocks, s->channels, s->kernel, s->deep, XCVM_CHANNEL_BLOCK, data);
+        *packed = space(blocks, s->channels, s->kernel, s->axes, XCVM_CHANNEL_BLOCK, data);
+    } else if (s->algorithm == XCVM_BLOCKED_grouped) {
+        data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
+        xcvm_blocked_pack_grouped(w, given.rank, given.dims, data);
+        *packed = space(blocks, s->channels, s->kernel, s->axes, XCVM_CHANNEL_BLOCK, data);
     } else if (s->algorithm == XCVM_BLOCKED_depthwise) {
         data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * taps), NULL);
         xcvm_blocked_pack_depthwise(w, given.rank, given.dims, data);
@@ -173,7 +189,7 @@ static float *pack(const shape *s, float *w, xcvm_value *packed)
         data = floats((size_t)(points * blocks * XCVM_CHANNEL_BLOCK * s->channels * taps / 9), NULL);
         xcvm_blocked_pack_winograd(w, given.rank, given.dims, s->tile, data);
         *packed =
-            s->deep
+            s->axes > 2
                 ? tensor(5, (const int64_t[]){points, blocks, s->kernel[DEPTH], s->channels, XCVM_CHANNEL_BLOCK}, data)
                 : tensor(4, (const int64_t[]){points, blocks, s->channels, XCVM_CHANNEL_BLOCK}, data);
     }
@@ -232,23 +248,23 @@ static size_t blocked_place(int64_t n, int64_t k, int64_t p, int64_t blocks, int
 
 static void check_conv(shape *s)
 {
-    const int64_t outputs = s->outputs * s->group, blocks = xcvm_blocks_of(outputs), area = volume_of(s->out, s->deep);
-    const int64_t taps = volume_of(s->kernel, s->deep);
+    const int64_t outputs = s->outputs * s->group, blocks = xcvm_blocks_of(outputs), area = volume_of(s->out, s->axes);
+    const int64_t taps = volume_of(s->kernel, s->axes);
     const size_t result = (size_t)(s->batch * blocks * area * XCVM_CHANNEL_BLOCK);
-    float *planes = floats((size_t)(s->batch * s->group * s->channels * volume_of(s->in, s->deep)), random_float);
+    float *planes = floats((size_t)(s->batch * s->group * s->channels * volume_of(s->in, s->axes)), random_float);
     float *filter = floats((size_t)(outputs * s->channels * taps), random_float);
     float *bias = s->bias ? floats((size_t)outputs, random_float) : NULL;
     float *residual = s->residual ? floats((size_t)(s->batch * outputs * area), random_float) : NULL;
-    float *blocked = s->plain ? NULL : block(planes, s->batch, s->group * s->channels, s->in, s->deep);
-    float *blocked_residual = s->residual ? block(residual, s->batch, outputs, s->out, s->deep) : NULL;
+    float *blocked = s->plain ? NULL : block(planes, s->batch, s->group * s->channels, s->in, s->axes);
+    float *blocked_residual = s->residual ? block(residual, s->batch, outputs, s->out, s->axes) : NULL;
     float *packed_bias = s->bias ? floats((size_t)(blocks * XCVM_CHANNEL_BLOCK), NULL) : NULL;
     if (s->bias)
         xcvm_blocked_pack_bias(bias, outputs, packed_bias);
     xcvm_value w, b = {0}, z = {0};
     float *packed = pack(s, filter, &w);
-    xcvm_value x = space(s->batch, s->channels, s->in, s->deep, 0, planes);
+    xcvm_value x = space(s->batch, s->channels, s->in, s->axes, 0, planes);
     if (!s->plain)
-        x = space(s->batch, xcvm_blocks_of(s->group * s->channels), s->in, s->deep, XCVM_CHANNEL_BLOCK, blocked);
+        x = space(s->batch, xcvm_blocks_of(s->group * s->channels), s->in, s->axes, XCVM_CHANNEL_BLOCK, blocked);
     int64_t strides[AXES], pads[2 * AXES], dilations[AXES];
     const size_t axes = as_attribute(s, s->stride, strides);
     as_attribute(s, s->dilation, dilations);
@@ -270,7 +286,7 @@ static void check_conv(shape *s)
     for (size_t r = 0; r < RUNS; r++) {
         if (runs[r] == NULL)
             continue;
-        xcvm_value y = space(s->batch, blocks, s->out, s->deep, XCVM_CHANNEL_BLOCK, first);
+        xcvm_value y = space(s->batch, blocks, s->out, s->axes, XCVM_CHANNEL_BLOCK, first);
         if (s->residual) {
             z = y;
             z.data = blocked_residual;
@@ -285,7 +301,8 @@ static void check_conv(shape *s)
                                    .dilations = {dilations, axes},
                                    .group = s->algorithm == XCVM_BLOCKED_depthwise ? outputs : s->group,
                                    .activation = s->activation,
-                                   .algorithm = s->algorithm};
+                                   .algorithm = s->algorithm,
+                                   .affine = affine_of(s)};
         xcvm_error error = {.status = XCVM_OK};
         xcvm_value inferred = {.dtype = XCVM_F32};
         xcvm_BlockedConv_args asked = a;
@@ -348,19 +365,20 @@ static void spread(shape *s, int axis)
     s->pad_end[axis] = random_below(3) == 0 ? random_from(0, reach + 3) : reach / 2;
 }
 
-static shape random_shape(int algorithm, bool dilated, bool deep)
+static shape random_shape(int algorithm, bool dilated, int all)
 {
-    const int axes = deep ? AXES : 2;
+    const int axes = all > 2 ? AXES : 2;
     for (;;) {
         shape s = {.algorithm = algorithm,
-                   .deep = deep,
+                   .axes = all,
                    .batch = random_from(1, 2),
                    .group = 1,
                    .channels = random_from(1, 50),
                    .outputs = random_from(1, 100),
                    .bias = random_below(2) != 0,
                    .residual = random_below(3) == 0,
-                   .activation = (int)random_below(XCVM_ACTIVATION_COUNT)};
+                   .activation = (int)random_below(XCVM_ACTIVATION_COUNT),
+                   .affine = random_below(4) == 0};
         for (int i = 0; i < axes; i++) {
             s.in[i] = random_from(1, random_below(2) != 0 ? 20 : 8);
             s.kernel[i] = random_below(3) == 0 ? random_from(1, 7) : random_below(2) != 0 ? 3 : 1;
@@ -405,6 +423,16 @@ static shape random_shape(int algorithm, bool dilated, bool deep)
         } else if (random_below(8) == 0) {
             s.channels = random_from(100, 400);
         }
+        if (algorithm == XCVM_BLOCKED_grouped) {
+            s.plain = false;
+            s.group = random_from(2, 20);
+            s.outputs = s.channels = 2 << random_below(3);
+        }
+        if (all < 2) {
+            s.in[0] = s.kernel[0] = s.stride[0] = s.dilation[0] = 1;
+            s.pad[0] = s.pad_end[0] = 0;
+            s.in[1] = random_below(2) != 0 ? random_from(50, 300) : s.in[1];
+        }
         bool fits = true;
         for (int i = 0; i < axes; i++) {
             const int64_t reach = (s.kernel[i] - 1) * s.dilation[i] + 1;
@@ -413,7 +441,7 @@ static shape random_shape(int algorithm, bool dilated, bool deep)
             s.out[i] = (padded - reach) / s.stride[i] + 1;
         }
         const int64_t each = s.channels * s.outputs * s.group;
-        if (fits && each * volume_of(s.kernel, deep) * volume_of(s.out, deep) < 20000000)
+        if (fits && each * volume_of(s.kernel, all) * volume_of(s.out, all) < 20000000)
             return s;
     }
 }
@@ -425,7 +453,7 @@ START_TEST(random_convolutions)
 {
     for (int i = _i * AT_A_TIME; i < (_i + 1) * AT_A_TIME; i++) {
         random_state = (uint32_t)i + 1;
-        shape s = random_shape(i % 5, false, false);
+        shape s = random_shape(i % 6, false, 2);
         check_conv(&s);
     }
 }
@@ -434,10 +462,10 @@ END_TEST
 START_TEST(dilated_convolutions)
 {
     static const int algorithms[] = {XCVM_BLOCKED_direct, XCVM_BLOCKED_depthwise, XCVM_BLOCKED_winograd,
-                                     XCVM_BLOCKED_winograd_untransformed};
+                                     XCVM_BLOCKED_winograd_untransformed, XCVM_BLOCKED_grouped};
     for (int i = _i * AT_A_TIME; i < (_i + 1) * AT_A_TIME; i++) {
         random_state = (uint32_t)i + 1;
-        shape s = random_shape(algorithms[i % 4], true, false);
+        shape s = random_shape(algorithms[i % 5], true, 2);
         check_conv(&s);
     }
 }
@@ -447,7 +475,19 @@ START_TEST(deep_convolutions)
 {
     for (int i = _i * AT_A_TIME; i < (_i + 1) * AT_A_TIME; i++) {
         random_state = (uint32_t)i + 1;
-        shape s = random_shape(i % 3, i % 5 == 0, true);
+        shape s = random_shape(i % 4 < 3 ? i % 4 : XCVM_BLOCKED_grouped, i % 5 == 0, 3);
+        check_conv(&s);
+    }
+}
+END_TEST
+
+/* Signals: one axis. */
+START_TEST(line_convolutions)
+{
+    static const int algorithms[] = {XCVM_BLOCKED_direct, XCVM_BLOCKED_depthwise, XCVM_BLOCKED_grouped};
+    for (int i = _i * AT_A_TIME; i < (_i + 1) * AT_A_TIME; i++) {
+        random_state = (uint32_t)i + 1;
+        shape s = random_shape(algorithms[i % 3], i % 2 == 0, 1);
         check_conv(&s);
     }
 }
@@ -481,7 +521,7 @@ START_TEST(known_deep_convolutions)
     const size_t i = (size_t)_i;
     ck_assert_uint_eq(sizeof cases / sizeof *cases, KNOWN_DEEP);
     shape s = {.algorithm = cases[i].algorithm,
-               .deep = true,
+               .axes = 3,
                .tile = cases[i].tile,
                .batch = 1,
                .group = cases[i].channels == 1 ? cases[i].outputs : 1,
@@ -517,12 +557,14 @@ START_TEST(known_convolutions)
         {1, 30, 1, 3, 1, 24, XCVM_BLOCKED_depthwise, 0},        {1, 29, 1, 5, 2, 40, XCVM_BLOCKED_depthwise, 0},
         {48, 28, 64, 3, 1, 1, XCVM_BLOCKED_winograd, 4},        {48, 14, 80, 3, 1, 1, XCVM_BLOCKED_winograd, 2},
         {130, 7, 70, 3, 1, 1, XCVM_BLOCKED_winograd, 4},        {3, 40, 64, 7, 2, 1, XCVM_BLOCKED_direct, 0},
-        {3, 56, 64, 7, 2, 1, XCVM_BLOCKED_winograd_strided, 3},
+        {3, 56, 64, 7, 2, 1, XCVM_BLOCKED_winograd_strided, 3}, {4, 28, 4, 3, 1, 32, XCVM_BLOCKED_grouped, 0},
+        {8, 28, 8, 3, 2, 32, XCVM_BLOCKED_grouped, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t kernel = cases[i].kernel, pad = kernel / 2, stride = cases[i].stride;
         const int64_t out = (cases[i].size + 2 * pad - kernel) / stride + 1;
         shape s = {.algorithm = cases[i].algorithm,
+                   .axes = 2,
                    .tile = cases[i].tile,
                    .batch = 1,
                    .group = cases[i].group,
@@ -549,6 +591,7 @@ START_TEST(far_apart)
     for (int algorithm = XCVM_BLOCKED_direct; algorithm <= XCVM_BLOCKED_depthwise; algorithm++) {
         const int64_t far = 1 << 30;
         shape s = {.algorithm = algorithm,
+                   .axes = 2,
                    .batch = 2,
                    .group = algorithm == XCVM_BLOCKED_depthwise ? 20 : 2,
                    .channels = algorithm == XCVM_BLOCKED_depthwise ? 1 : 32,
@@ -564,7 +607,7 @@ START_TEST(far_apart)
                    .residual = true,
                    .activation = XCVM_ACTIVATION_HardSwish};
         check_conv(&s);
-        s.deep = true;
+        s.axes = 3;
         s.in[DEPTH] = 3;
         s.kernel[DEPTH] = 2;
         s.stride[DEPTH] = 1;
@@ -580,7 +623,7 @@ START_TEST(way_back)
     for (int64_t channels = 1; channels < 40; channels += 5) {
         const int64_t size[AXES] = {random_from(1, 9), random_from(1, 9)}, area = size[0] * size[1];
         float *planes = floats((size_t)(2 * channels * area), random_float);
-        float *blocked = block(planes, 2, channels, size, false), *back = floats((size_t)(2 * channels * area), NULL);
+        float *blocked = block(planes, 2, channels, size, 2), *back = floats((size_t)(2 * channels * area), NULL);
         const int64_t blocks = xcvm_blocks_of(channels);
         xcvm_value x = tensor(5, (const int64_t[]){2, blocks, size[0], size[1], XCVM_CHANNEL_BLOCK}, blocked);
         xcvm_value y = tensor(4, (const int64_t[]){2, channels, size[0], size[1]}, back);
@@ -674,6 +717,7 @@ Suite *suite_ops_blocked(void)
     tcase_add_loop_test(c, dilated_convolutions, 0, 600 / AT_A_TIME);
     tcase_add_loop_test(c, deep_convolutions, 0, 450 / AT_A_TIME);
     tcase_add_loop_test(c, known_deep_convolutions, 0, KNOWN_DEEP);
+    tcase_add_loop_test(c, line_convolutions, 0, 300 / AT_A_TIME);
     tcase_add_test(c, known_convolutions);
     tcase_add_test(c, far_apart);
     tcase_add_test(c, way_back);

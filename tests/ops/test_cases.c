@@ -87,6 +87,7 @@ Suite *suite_ops_cases(void)
     if (file_count < 0)
         file_count = 0;
     tcase_set_timeout(cases, 300);
+    tcase_set_timeout(coverage, 300);
     tcase_add_loop_test(cases, test_file, 0, file_count);
     tcase_add_test(coverage, test_locale);
     tcase_add_test(coverage, test_coverage);

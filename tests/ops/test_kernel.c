@@ -121,6 +121,41 @@ static xcvm_status execute(bench *b, xcvm_opcode opcode, const void *args)
 }
 #define EXECUTE(b, Name, ...) execute(b, XCVM_OP_##Name, &(const xcvm_##Name##_args){__VA_ARGS__})
 
+static xcvm_status leave_open(const xcvm_typing *t)
+{
+    xcvm_value_set_tensor(t->out[0], XCVM_F32, 1, (const int64_t[]){XCVM_ANY_DIM});
+    return XCVM_OK;
+}
+
+/* A rule that does not say how large a result is: its kernel does not run. */
+START_TEST(unknown_dimensions)
+{
+    bench b;
+    float one[] = {1};
+    xcvm_value x = {.refs = 0}, y = {.refs = 0};
+    ck_assert(start(&b, 0));
+    xcvm_value_set_tensor(&x, XCVM_F32, 1, (const int64_t[]){1});
+    x.data = one;
+    const xcvm_Neg_args args = {.y = &y, .x = &x};
+    xcvm_row row = *xcvm_row_of(XCVM_OP_Neg);
+    ck_assert_int_eq(xcvm_kernel_execute(&b.k, &row, &args), XCVM_OK);
+    xcvm_value_clear(&y);
+    row.shape = leave_open;
+    ck_assert_int_eq(xcvm_kernel_execute(&b.k, &row, &args), XCVM_INTERNAL);
+    ck_assert_str_eq(b.error.message, "the dimensions of y, f32[?], do not follow from the operands");
+    /* Where the row says that the kernel allocates, it is the kernel that is asked. */
+    xcvm_field fields[8];
+    ck_assert_uint_le(row.field_count, 8);
+    memcpy(fields, row.fields, row.field_count * sizeof *fields);
+    fields[0].dynamic = true;
+    row.fields = fields;
+    const xcvm_typing t = {
+        .row = &row, .args = &args, .in = &args.x, .in_count = 1, .out = &args.y, .out_count = 1, .error = &b.error};
+    ck_assert_int_eq(xcvm_infer_run(&t), XCVM_OK);
+    finish(&b);
+}
+END_TEST
+
 /* A few instructions that allocate in every way there is; the results are cleared. */
 static xcvm_status execute_some(bench *b, const xcvm_value *x, const xcvm_value *text)
 {
@@ -257,6 +292,7 @@ Suite *suite_ops_kernel(void)
     tcase_add_test(tests, results);
     tcase_add_test(tests, strings);
     tcase_add_test(tests, poll);
+    tcase_add_test(tests, unknown_dimensions);
     tcase_add_test(tests, every_allocation_fails_in_turn);
     tcase_add_test(tests, steady_state);
     tcase_add_test(tests, failures_leave_nothing);

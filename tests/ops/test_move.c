@@ -67,7 +67,8 @@ static void check_random_copy(xcvm_threads *threads)
     ck_assert(from != NULL && got != NULL && expected != NULL);
     for (size_t i = 0; i < from_count * size; i++)
         from[i] = (unsigned char)below(256);
-    xcvm_strided_copy(threads, &s, size, got, from + offset * size);
+    const xcvm_kernel kernel = {.threads = threads};
+    ck_assert_int_eq(xcvm_strided_copy(&kernel, &s, size, got, from + offset * size), XCVM_OK);
     if (to_count != 0)
         copy_plainly(&s, 0, size, (char *)expected, (const char *)from + offset * size);
     ck_assert_int_eq(memcmp(got, expected, to_count * size + 1), 0);
@@ -106,10 +107,11 @@ START_TEST(filling)
 {
     static char memory[20001];
     const char element[16] = "0123456789abcde";
+    const xcvm_kernel kernel = {.threads = NULL};
     for (size_t size = 1; size <= 16; size *= 2)
         for (size_t count = 0; count <= 20000 / size; count = count * 3 + 1) {
             memset(memory, '?', sizeof memory);
-            xcvm_move_fill(memory, element, size, count);
+            ck_assert_int_eq(xcvm_move_fill(&kernel, memory, element, size, count), XCVM_OK);
             bool right = memory[size * count] == '?';
             for (size_t i = 0; i < size * count; i++)
                 right = right && memory[i] == element[i % size];

@@ -316,24 +316,74 @@ START_TEST(test_nesting)
 }
 END_TEST
 
-/* Messages of two bytes each: the memory taken stays in proportion to the file. */
-START_TEST(test_amplification)
+/* An allocator that knows the most that was held. */
+typedef struct peak {
+    test_allocator counted;
+    xcvm_allocator allocator;
+    size_t most;
+} peak;
+
+static void *peak_allocate(void *user, size_t bytes, size_t alignment)
 {
-    test_bytes empty = {0}, file = {0};
+    peak *p = user;
+    void *memory = p->counted.allocator.allocate(p->counted.allocator.user, bytes, alignment);
+    p->most = p->counted.live > p->most ? p->counted.live : p->most;
+    return memory;
+}
+
+static void peak_release(void *user, void *memory, size_t bytes)
+{
+    peak *p = user;
+    p->counted.allocator.release(p->counted.allocator.user, memory, bytes);
+}
+
+/* The file of `count` fields `number`, each with `contents`, is refused with a message that contains `message` (NULL:
+ * is decoded) in no more memory than `most` bytes for each of its own. */
+static void check_proportion(unsigned number, const test_bytes *contents, const char *message, size_t most)
+{
+    test_bytes file = {0};
+    peak p = {.most = 0};
     put_number(&file, 1, 1);
     for (int i = 0; i < 100000; i++)
-        put_field(&file, 5, &empty);
+        put_field(&file, number, contents);
     put_file_bytes(&file, 0);
-    test_allocator a;
-    test_allocator_start(&a, 0);
-    xcvm_arena arena = {.allocator = &a.allocator};
+    test_allocator_start(&p.counted, 0);
+    p.allocator = (xcvm_allocator){peak_allocate, peak_release, &p};
+    xcvm_arena arena = {.allocator = &p.allocator};
     xcvm_image image;
-    ck_assert_int_eq(xcvm_image_decode(file.at, file.length, &a.allocator, &arena, &image, &error),
-                     XCVM_INVALID_PROGRAM);
-    ck_assert_ptr_nonnull(strstr(error.message, "instruction 0: there is no instruction of number 0"));
-    ck_assert_uint_lt(a.live, file.length * 200);
+    const xcvm_status status = xcvm_image_decode(file.at, file.length, &p.allocator, &arena, &image, &error);
+    ck_assert_int_eq(status, message != NULL ? XCVM_INVALID_PROGRAM : XCVM_OK);
+    if (message != NULL)
+        ck_assert_msg(strstr(error.message, message) != NULL, "%s", error.message);
+    ck_assert_msg(p.most <= file.length * most, "field %u: %zu bytes for %zu", number, p.most, file.length);
     xcvm_arena_release(&arena);
     test_bytes_free(&file);
+}
+
+/* Messages of a few bytes each: the memory taken stays in proportion to the file. */
+START_TEST(test_amplification)
+{
+    test_bytes empty = {0}, contents = {0}, inner = {0};
+    for (unsigned number = 3; number <= 6; number++)
+        check_proportion(number, &empty, "is empty", 1);
+    /* Inputs of no name and of one of a letter. */
+    put_field(&contents, 2, &empty);
+    check_proportion(3, &contents, NULL, 50);
+    contents.length = 0;
+    put_field(&contents, 1, &(test_bytes){.at = (char[]){'x'}, .length = 1});
+    check_proportion(4, &contents, NULL, 50);
+    contents.length = 0;
+    put_number(&contents, 1, 0);
+    check_proportion(5, &contents, "instruction 0: there is no instruction of number 0", 50);
+    /* Many instructions, each of which has more operands than its row. */
+    contents.length = 0;
+    put_number(&contents, 1, XCVM_OP_Softmax);
+    put_number(&inner, 1, 1);
+    for (int i = 0; i < 20; i++)
+        put_field(&contents, 2, &inner);
+    check_proportion(5, &contents, "it has 20 operands and attributes", 50);
+    test_bytes_free(&contents);
+    test_bytes_free(&inner);
 }
 END_TEST
 

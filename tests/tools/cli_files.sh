@@ -108,7 +108,7 @@ code 0
 out_like '^weight bytes +0 +0'
 run compile "$model" --weights f64 -o other.bin
 code 2
-err_has '--weights is one of auto|f32|f24|f16|bf16'
+err_has '--weights is one of f32|f24|f16|bf16'
 run compile "$model" -O3 -o other.bin
 code 2
 

@@ -35,6 +35,14 @@ $2 = Neg($1)
 $3 = Log($2) node="the log" name="logged"
 Out($3, name="y")
 X
+assemble small.bin <<'X'
+xcvm 1
+input x f32[1]
+output y bool[1]
+$1 = In(name="x")
+$2 = Greater($1, f32[1] 0)
+Out($2, name="y")
+X
 assemble loop.bin <<'X'
 xcvm 1
 producer "hand"
@@ -219,7 +227,13 @@ code 5
 run run add.bin -i x=random --dim N=100000 --max-memory 100K
 code 5
 err_has 'add.bin: instruction'
-run run add.bin -i '1 2 3' --iterations 5 --threads 2 --deterministic --strict-types --copy --no-libraries
+run run add.bin -i '1 2 3' --iterations 5 --threads 2 --strict-types --copy --no-libraries
+code 0
+
+# Subnormal numbers are numbers.
+run run small.bin -i 1e-40 --expect true
+code 0
+run run small.bin -i 1e-40 --expect false --flush-subnormals
 code 0
 
 # What cannot be run at all.
@@ -262,5 +276,27 @@ for command in run bench profile; do
     run "$command" table.bin --random --int-max=3
     code 0
 done
+
+# Lists that share their items have exponentially many: what is printed has an end.
+{
+    echo 'xcvm 1'
+    echo 'output y seq(f32)'
+    echo '$1 = SequenceConstruct([f32[] 1, f32[] nan])'
+    for i in $(seq 2 14); do
+        echo "\$$i = SequenceConstruct([\$$((i - 1)), \$$((i - 1)), \$$((i - 1)), \$$((i - 1)), \$$((i - 1)), \$$((i - 1))])"
+    done
+    echo 'Out($14, name="y")'
+} >nested.xcvm
+run asm nested.xcvm -o nested.bin
+code 0
+run run nested.bin
+code 0
+out_has '... 6 items)'
+run run nested.bin --trace-shapes --trace-values
+code 0
+run run nested.bin --output y=@nested.pb
+code 3
+err_has 'more than 4194304 values'
+check test ! -e nested.pb
 
 finish

@@ -32,6 +32,16 @@ code 2
 err_has 'holds no case'
 run test nowhere
 code 6
+# The others are tested all the same.
+run test "$data/files" "$data/cases/add" nowhere "$data/cases/sums" --isolate never
+code 2
+err_has 'holds no case'
+err_has 'nowhere: cannot be read'
+out_line '2 folders without a case'
+out_line '2 passed, 0 failed, 0 skipped'
+run test "$data/files" "$data/cases/wrong"
+code 1
+out_line '1 folder without a case'
 run test "$data/cases/add/model.onnx"
 code 2
 err_has 'is a file; a case is the folder'
@@ -60,6 +70,13 @@ code 0
 check test "$(tail -1 .out | grep -cE '^xcvm threads=1 median_ms=[0-9]+\.[0-9]{4} min_ms=[0-9]+\.[0-9]{4} load_ms=[0-9]+\.[0-9]{4} first_ms=[0-9]+\.[0-9]{4} peak_rss_mb=[0-9.]+$')" = 1
 out_has 'add.bin, 20 runs'
 out_has '99%'
+out_lacks warm
+run bench add.bin -n 1 --warm-session
+code 0
+out_has 'warm-up'
+out_has 'first run, warm'
+run profile add.bin -n 1 --warmup 0 --warm-session
+code 0
 run bench "$model" --duration 0.05 --threads 2 --dim N=8
 code 0
 out_has compile

@@ -70,6 +70,39 @@ START_TEST(described)
 }
 END_TEST
 
+/* The strings of a mapped file are those that were verified, whatever is written over it. */
+START_TEST(overwritten_strings)
+{
+    char path[] = "/tmp/xcvm_test_XXXXXX";
+    const int file = mkstemp(path);
+    test_bytes b = assemble("output y ?\n"
+                            "constant s str[2] = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaa\" \"b\"\n"
+                            "$1 = Gather(@s, i64[1] 0)\n"
+                            "Out($1, name=\"y\")\n");
+    xcvm_program *program = NULL;
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(pwrite(file, b.at, b.length, 0), (ssize_t)b.length);
+    ck_assert_int_eq(xcvm_program_load_file(path, NULL, &program, NULL), XCVM_OK);
+    const xcvm_image *image = &program->image;
+    size_t spans = (size_t)image->data_offset, length;
+    for (size_t i = 0; i < image->constant_count; i++)
+        if (image->constants[i].value.dtype == XCVM_STRING)
+            spans += (size_t)image->constants[i].offset;
+    const xcvm_string broken = {.offset = UINT64_C(1) << 40, .length = UINT64_C(1) << 20};
+    ck_assert_int_eq(pwrite(file, &broken, sizeof broken, (off_t)spans), (ssize_t)sizeof broken);
+    xcvm_session *session = open_plain(program);
+    run(session);
+    const char *string = xcvm_value_string(xcvm_session_output(session, 0), 0, &length);
+    ck_assert_uint_eq(length, 29);
+    ck_assert_mem_eq(string, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 29);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    test_bytes_free(&b);
+    close(file);
+    unlink(path);
+}
+END_TEST
+
 static void check_file_refused(const char *path, xcvm_status expected, const char *part)
 {
     xcvm_program *program = NULL;
@@ -122,6 +155,34 @@ START_TEST(files)
 }
 END_TEST
 
+/* f24 had a number that belongs to ONNX; a program from then is refused by name, not run as something else. */
+START_TEST(former_f24)
+{
+    test_bytes b = assemble("output y f32[1x2]\n"
+                            "constant w f24[1x1x16] = 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
+                            "$1 = PackedGemm(f32[1x1] 2, @w, _, columns=2)\n"
+                            "Out($1, name=\"y\")\n");
+    xcvm_program *program = NULL;
+    xcvm_error error = {0};
+    const xcvm_load_options options = {.size = sizeof options, .copy = true};
+    ck_assert_msg(xcvm_program_load(b.at, b.length, &options, &program, &error) == XCVM_OK, "%s", error.message);
+    xcvm_program_destroy(program);
+    program = NULL;
+    /* The field `dtype`, number 2, of the constant's type. */
+    char *bytes = (char *)b.at;
+    size_t replaced = 0;
+    for (size_t i = 0; i + 1 < b.length; i++)
+        if (bytes[i] == 2 << 3 && bytes[i + 1] == XCVM_F24) {
+            bytes[i + 1] = 28;
+            replaced++;
+        }
+    ck_assert_uint_eq(replaced, 1);
+    ck_assert_int_eq(xcvm_program_load(b.at, b.length, &options, &program, &error), XCVM_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "28 was f24 in programs of earlier versions; compile the model again"));
+    test_bytes_free(&b);
+}
+END_TEST
+
 /* Whatever the bytes, loading ends with a status, and what it accepts can be run. */
 static void try_bytes(const char *at, size_t count)
 {
@@ -170,4 +231,7 @@ START_TEST(broken_bytes)
 END_TEST
 
 Suite *suite_vm_load(void);
-Suite *suite_vm_load(void) { return SUITE_OF("vm_load", bytes_at_any_address, described, files, broken_bytes); }
+Suite *suite_vm_load(void)
+{
+    return SUITE_OF("vm_load", bytes_at_any_address, described, overwritten_strings, files, former_f24, broken_bytes);
+}

@@ -156,9 +156,8 @@ START_TEST(small_sessions)
     memcpy(aligned, file.at, file.length);
     ck_assert_int_eq(xcvm_program_load(aligned, file.length, &options, &program, NULL), XCVM_OK);
     ck_assert_uint_lt(c.live_bytes, 64 * 1024);
-    const xcvm_session_options cold = {.size = sizeof cold, .threads = 1, .cold = true};
     for (int i = 0; i < 16; i++)
-        sessions[i] = open_session(program, &cold);
+        sessions[i] = open_plain(program);
     ck_assert_uint_lt(c.live_bytes, 256 * 1024);
     for (int i = 0; i < 16; i++)
         xcvm_session_destroy(sessions[i]);

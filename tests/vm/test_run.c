@@ -1,4 +1,7 @@
+#include "base/denormals.h"
 #include "tests/vm/support.h"
+
+#include <stdio.h>
 
 #include <pthread.h>
 
@@ -153,6 +156,50 @@ START_TEST(bound_outputs)
 }
 END_TEST
 
+/* Outputs side by side in one block, beside an input of many parts. */
+START_TEST(many_bound_outputs)
+{
+    enum { COUNT = 300, PARTS = 20 };
+    test_bytes text = {0};
+    char line[120];
+    static const char head[] = "input x f32[2]\ninput s seq(f32)\n$1 = In(name=\"x\")\n$2 = In(name=\"s\")\n";
+    for (int i = 0; i < COUNT; i++)
+        test_bytes_sink(&text, line, (size_t)snprintf(line, sizeof line, "output y%d f32[2]\n", i));
+    test_bytes_sink(&text, head, strlen(head));
+    for (int i = 0; i < COUNT; i++)
+        test_bytes_sink(
+            &text, line,
+            (size_t)snprintf(line, sizeof line, "$%d = Neg($1)\nOut($%d, name=\"y%d\")\n", i + 3, i + 3, i));
+    test_bytes_sink(&text, "", 1);
+    xcvm_program *program = load(text.at);
+    xcvm_session *session = open_plain(program);
+    float x[2] = {1, 2}, y[COUNT + 1][2] = {{0}}, parts[PARTS];
+    xcvm_value *items[PARTS], *list = NULL;
+    set_f32(session, 0, 1, DIMS(2), x);
+    for (size_t i = 0; i < PARTS; i++)
+        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(1), &parts[i], NULL, NULL, &items[i], NULL), XCVM_OK);
+    items[0]->data = y[COUNT]; /* just behind the last output */
+    ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, PARTS, items, &list, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(session, 1, list, NULL), XCVM_OK);
+    for (size_t i = 0; i < COUNT; i++)
+        bind_output(session, i, 1, DIMS(2), y[COUNT - 1 - i]);
+    run(session);
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert_float_eq(y[i][1], -2);
+    bind_output(session, 7, 1, DIMS(2), &y[100][1]);
+    check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "\"y7\"");
+    bind_output(session, 7, 1, DIMS(2), &y[COUNT - 1][1]);
+    bind_output(session, 0, 1, DIMS(2), y[COUNT - 1 - 7]);
+    check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "output \"y7\" overlaps that of input \"s\"");
+    for (size_t i = 0; i < PARTS; i++)
+        xcvm_value_release(items[i]);
+    xcvm_value_release(list);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    test_bytes_free(&text);
+}
+END_TEST
+
 START_TEST(loop)
 {
     /* y = x * 2 to the n, and a sequence of the steps. */
@@ -248,7 +295,7 @@ START_TEST(failures)
         ck_assert_str_eq(error.node, "user");
         c[0] = 0;
         ck_assert_int_eq(xcvm_session_set_input(session, 1, conditions, NULL), XCVM_OK);
-        check_run_fails(session, NULL, XCVM_SHAPE_MISMATCH, "bool[2], a tensor of one element is needed");
+        check_run_fails(session, NULL, XCVM_SHAPE_MISMATCH, "cond has 2 elements, 1 is needed");
         ck_assert_int_eq(xcvm_session_set_input(session, 1, condition, NULL), XCVM_OK);
         ck_assert_int_eq(xcvm_session_run(session, NULL, NULL), XCVM_OK);
     }
@@ -410,26 +457,45 @@ START_TEST(lists)
 }
 END_TEST
 
-START_TEST(denormals)
+/* Through numbers of a thousandth and back, enough of them that several threads take part. */
+static const char *const subnormal_text = "input x f32[100000]\n"
+                                          "output y f32[100000]\n"
+                                          "$1 = In(name=\"x\")\n"
+                                          "$2 = Mul($1, f32[1] 0.001)\n"
+                                          "$3 = Mul($2, f32[1] 1000)\n"
+                                          "Out($3, name=\"y\")\n";
+
+static void check_subnormals(bool flush, uint64_t around)
 {
-    xcvm_program *program = load("input x f32[1]\n"
-                                 "output y f32[1]\n"
-                                 "$1 = In(name=\"x\")\n"
-                                 "$2 = Mul($1, f32[1] 0.001)\n"
-                                 "$3 = Mul($2, f32[1] 1000)\n"
-                                 "Out($3, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
-    volatile float small = 1e-37F;
-    float x[1] = {small};
-    set_f32(session, 0, 1, DIMS(1), x);
+    enum { COUNT = 100000 };
+    xcvm_program *program = load(subnormal_text);
+    xcvm_session_options options = {.size = sizeof options, .threads = 3, .flush_subnormals = flush};
+    xcvm_session *session = open_session(program, &options);
+    xcvm_value *x = NULL;
+    ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 1, DIMS(COUNT), &x, NULL), XCVM_OK);
+    for (size_t i = 0; i < COUNT; i++)
+        ((float *)xcvm_value_data(x))[i] = 1e-37F;
+    ck_assert_int_eq(xcvm_session_set_input(session, 0, x, NULL), XCVM_OK);
+    xcvm_value_release(x);
     run(session);
-#if defined(__x86_64__)
-    CHECK_F32(session, 0, 0);
-#endif
-    /* Only during the run. */
-    ck_assert_float_gt(small * 0.001F, 0);
+    const float *y = xcvm_value_data(xcvm_session_output(session, 0));
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert_msg(flush ? y[i] == 0 : y[i] > 0.99e-37F && y[i] < 1.01e-37F, "element %zu is %g", i, (double)y[i]);
+    ck_assert_uint_eq(xcvm_denormals_word() & (uint64_t)XCVM_DENORMALS_BITS, around & (uint64_t)XCVM_DENORMALS_BITS);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
+}
+
+/* Kept by default and flushed on request, in all threads, during the run alone, and whatever the caller has set. */
+START_TEST(subnormals)
+{
+    const uint64_t before = xcvm_denormals_word();
+    check_subnormals(false, before);
+    if (XCVM_DENORMALS_BITS != 0)
+        check_subnormals(true, before);
+    xcvm_denormals_set(true);
+    check_subnormals(false, xcvm_denormals_word());
+    xcvm_denormals_restore(before);
 }
 END_TEST
 
@@ -532,6 +598,6 @@ END_TEST
 Suite *suite_vm_run(void);
 Suite *suite_vm_run(void)
 {
-    return SUITE_OF("vm_run", inputs, outputs, bound_outputs, loop, failures, sharing, in_place, lists, denormals,
-                    strict, random_numbers, threads, thread_count);
+    return SUITE_OF("vm_run", inputs, outputs, bound_outputs, many_bound_outputs, loop, failures, sharing, in_place,
+                    lists, subnormals, strict, random_numbers, threads, thread_count);
 }

@@ -1,4 +1,5 @@
 #include "tests/vm/support.h"
+#include "vm/session.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -11,10 +12,25 @@ static const char squares[] = "input x f32[4]\n"
                               "$4 = Softmax($3, axis=0)\n"
                               "Out($3, name=\"y\")\n";
 
+static void warm_up(xcvm_session *session)
+{
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_session_warm_up(session, NULL, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_ptr_null(xcvm_session_output(session, 0));
+}
+
+static xcvm_session *open_warm(const xcvm_program *program, const xcvm_session_options *options)
+{
+    xcvm_session *session = open_session(program, options);
+    warm_up(session);
+    return session;
+}
+
 START_TEST(nothing_is_seen)
 {
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1};
     xcvm_program *program = load(squares);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_warm(program, &options);
     float a[4] = {1, 2, 3, 4}, b[4] = {-1, 0, 5, 2};
     ck_assert_ptr_null(xcvm_session_output(session, 0));
     check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "an input is not bound: \"x\" (f32[4])");
@@ -30,7 +46,7 @@ START_TEST(nothing_is_seen)
 END_TEST
 
 /* How often the first run asks for memory. */
-static size_t first_run_allocations(const xcvm_session_options *chosen)
+static size_t first_run_allocations(const xcvm_session_options *chosen, bool warm)
 {
     counter c = {0};
     xcvm_allocator allocator = counting(&c);
@@ -42,6 +58,8 @@ static size_t first_run_allocations(const xcvm_session_options *chosen)
     xcvm_session *session = open_session(program, &options);
     float a[4] = {1, 2, 3, 4};
     set_f32(session, 0, 1, DIMS(4), a);
+    if (warm)
+        warm_up(session);
     const size_t before = c.allocations;
     run(session);
     const size_t taken = c.allocations - before;
@@ -56,7 +74,7 @@ static size_t first_run_allocations(const xcvm_session_options *chosen)
 static bool becomes_steady(const xcvm_session_options *options)
 {
     for (int i = 0; i < 1000; i++)
-        if (first_run_allocations(options) == 0)
+        if (first_run_allocations(options, true) == 0)
             return true;
     return false;
 }
@@ -65,7 +83,7 @@ START_TEST(first_run_is_steady)
 {
     ck_assert(becomes_steady(&(xcvm_session_options){0}));
     ck_assert(becomes_steady(&(xcvm_session_options){.memory_limit = 1 << 20}));
-    ck_assert_uint_gt(first_run_allocations(&(xcvm_session_options){.cold = true}), 0);
+    ck_assert_uint_gt(first_run_allocations(&(xcvm_session_options){0}, false), 0);
 }
 END_TEST
 
@@ -77,6 +95,7 @@ START_TEST(failing_on_zeros)
                                  "$2 = Div(i32[2] 12 12, $1)\n"
                                  "Out($2, name=\"y\")\n");
     xcvm_session *session = open_plain(program);
+    warm_up(session);
     xcvm_value *x = NULL;
     int32_t data[2] = {0, 0};
     ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I32, 1, DIMS(2), data, NULL, NULL, &x, NULL), XCVM_OK);
@@ -93,7 +112,7 @@ START_TEST(failing_on_zeros)
 }
 END_TEST
 
-/* What would take very much is left to a run that is asked for, and what goes past the session's limit fails there. */
+/* What would take very much is left to runs, and what goes past the session's limit fails there. */
 START_TEST(limited)
 {
     xcvm_program *program = load("input x f32[1]\n"
@@ -104,11 +123,11 @@ START_TEST(limited)
     counter c = {0};
     xcvm_allocator allocator = counting(&c);
     xcvm_session_options options = {.size = sizeof options, .threads = 1, .allocator = &allocator};
-    xcvm_session *session = open_session(program, &options);
+    xcvm_session *session = open_warm(program, &options);
     ck_assert_uint_lt(c.live_bytes, 1 << 20);
     xcvm_session_destroy(session);
     options.memory_limit = 1 << 20;
-    session = open_session(program, &options);
+    session = open_warm(program, &options);
     float x[1] = {2};
     set_f32(session, 0, 1, DIMS(1), x);
     check_run_fails(session, NULL, XCVM_OUT_OF_MEMORY, "would go past the memory limit of 1048576");
@@ -129,7 +148,7 @@ START_TEST(large_inputs_are_not_rehearsed)
     counter c = {0};
     xcvm_allocator allocator = counting(&c);
     const xcvm_session_options options = {.size = sizeof options, .threads = 1, .allocator = &allocator};
-    xcvm_session *session = open_session(program, &options);
+    xcvm_session *session = open_warm(program, &options);
     ck_assert_uint_lt(c.live_bytes, 1 << 20);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -188,9 +207,9 @@ START_TEST(mapped_constants)
         ck_assert_msg(xcvm_program_load_file(path, NULL, &program, &error) == XCVM_OK, "%s", error.message);
         ck_assert(program->mapped);
         for (int way = 0; way < 8; way++) {
-            const xcvm_session_options options = {
-                .size = sizeof options, .threads = (const int[]){1, 2, 3, 5}[way / 2], .cold = way % 2 != 0};
-            xcvm_session *session = open_session(program, &options);
+            const xcvm_session_options options = {.size = sizeof options,
+                                                  .threads = (const int[]){1, 2, 3, 5}[way / 2]};
+            xcvm_session *session = way % 2 != 0 ? open_session(program, &options) : open_warm(program, &options);
             float x[1] = {4};
             set_f32(session, 0, 1, DIMS(1), x);
             run(session);
@@ -222,8 +241,8 @@ START_TEST(effects_are_not_rehearsed)
     for (int cold = 0; cold < 2; cold++) {
         size_t texts = 0;
         xcvm_session_options options = {
-            .size = sizeof options, .threads = 1, .seed = 7, .cold = cold != 0, .print = count_texts, .user = &texts};
-        xcvm_session *session = open_session(program, &options);
+            .size = sizeof options, .threads = 1, .seed = 7, .print = count_texts, .user = &texts};
+        xcvm_session *session = cold != 0 ? open_session(program, &options) : open_warm(program, &options);
         ck_assert_uint_eq(texts, 0);
         run(session);
         ck_assert_uint_gt(texts, 0);
@@ -235,7 +254,7 @@ START_TEST(effects_are_not_rehearsed)
 }
 END_TEST
 
-/* A loop without an end would keep the creation of a session waiting. */
+/* A loop may have no end. */
 START_TEST(jumps_are_not_rehearsed)
 {
     xcvm_program *program = load("input x f32[1]\n"
@@ -250,10 +269,95 @@ START_TEST(jumps_are_not_rehearsed)
                                  "Free($2)\n"
                                  "Out($1, name=\"y\")\n");
     xcvm_session *session = open_plain(program);
+    warm_up(session);
     float x[1] = {2};
     set_f32(session, 0, 1, DIMS(1), x);
     run(session);
     CHECK_F32(session, 0, 2);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+static void count_event(void *user, const xcvm_event *event)
+{
+    (void)event;
+    ++*(size_t *)user;
+}
+
+/* Creation executes nothing: there is nothing in the session's memory that a first run does not find. */
+START_TEST(creation_does_not_run)
+{
+    static float arena[64] __attribute__((aligned(64)));
+    xcvm_program *program = load("arena 256\n"
+                                 "input x f32[4]\n"
+                                 "output y f32[4]\n"
+                                 "$1 = In(name=\"x\")\n"
+                                 "$2 = Exp($1) slot=0+16\n"
+                                 "Out($2, name=\"y\")\n");
+    for (size_t i = 0; i < 64; i++)
+        arena[i] = -1;
+    const xcvm_session_options options = {
+        .size = sizeof options, .threads = 1, .arena = arena, .arena_bytes = sizeof arena};
+    xcvm_session *session = open_session(program, &options);
+    for (size_t i = 0; i < 64; i++)
+        ck_assert_float_eq(arena[i], -1);
+    ck_assert_uint_eq(session->inferences, 0);
+    warm_up(session);
+    ck_assert_float_eq(arena[0], 1);
+    ck_assert_uint_gt(session->inferences, 0);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* What the caller bound, and an observer, know nothing of a warm-up between runs. */
+START_TEST(bindings_stay)
+{
+    xcvm_program *program = load(squares);
+    xcvm_session *session = open_plain(program);
+    float x[4] = {1, 2, 3, 4}, y[4] = {-1, -1, -1, -1};
+    xcvm_value *target = NULL;
+    size_t events = 0;
+    const xcvm_observer observer = {.size = sizeof observer, .before = count_event, .user = &events};
+    xcvm_session_set_observer(session, &observer);
+    set_f32(session, 0, 1, DIMS(4), x);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(4), y, NULL, NULL, &target, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_output(session, 0, target, NULL), XCVM_OK);
+    for (int i = 0; i < 2; i++) {
+        events = 0;
+        y[0] = -1;
+        warm_up(session);
+        ck_assert_uint_eq(events, 0);
+        ck_assert_float_eq(y[0], -1);
+        run(session);
+        ck_assert_uint_gt(events, 0);
+        ck_assert_float_eq(y[0], 2);
+        ck_assert_float_eq(y[3], 32);
+    }
+    xcvm_value_release(target);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+START_TEST(warm_up_can_be_stopped)
+{
+    xcvm_program *program = load(squares);
+    xcvm_session *session = open_plain(program);
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcvm_session_warm_up(NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
+    const xcvm_run_options hurried = {.size = sizeof hurried, .timeout_ns = 1};
+    ck_assert_int_eq(xcvm_session_warm_up(session, &hurried, &error), XCVM_OUT_OF_TIME);
+    ck_assert_str_eq(error.message, "the deadline has passed");
+    xcvm_session_cancel(session);
+    ck_assert_int_eq(xcvm_session_warm_up(session, NULL, &error), XCVM_CANCELLED);
+    const xcvm_run_options short_of_fuel = {.size = sizeof short_of_fuel, .fuel = 1};
+    ck_assert_int_eq(xcvm_session_warm_up(session, &short_of_fuel, &error), XCVM_OK);
+    float x[4] = {1, 2, 3, 4};
+    set_f32(session, 0, 1, DIMS(4), x);
+    run(session);
+    CHECK_F32(session, 0, 2, 8, 18, 32);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
 }
@@ -264,5 +368,5 @@ Suite *suite_vm_warm_up(void)
 {
     return SUITE_OF("vm_warm_up", nothing_is_seen, first_run_is_steady, failing_on_zeros, limited,
                     large_inputs_are_not_rehearsed, mapped_constants, effects_are_not_rehearsed,
-                    jumps_are_not_rehearsed);
+                    jumps_are_not_rehearsed, creation_does_not_run, bindings_stay, warm_up_can_be_stopped);
 }

@@ -1,0 +1,158 @@
+#include "base/keep.h"
+
+/* What was copied: by its data and kind, and the first copy of it. Open addressing; at most half full. */
+typedef struct entry {
+    const xcvm_value *from;
+    const xcvm_value *copy;
+} entry;
+
+typedef struct copier {
+    const xcvm_keeping *keeping;
+    xcvm_error *error;
+    xcvm_storage *table; /* entries, a power of two of them; NULL at first */
+    size_t capacity, count;
+} copier;
+
+static xcvm_status take(const xcvm_keeping *keeping, size_t bytes, xcvm_storage **storage, xcvm_error *error)
+{
+    if (keeping->heap != NULL)
+        return xcvm_heap_allocate(keeping->heap, bytes, storage, error);
+    *storage = xcvm_storage_create(keeping->allocator, bytes);
+    XCVM_CHECK(error, *storage != NULL, OUT_OF_MEMORY, "no memory for a copy of %zu bytes", bytes);
+    return XCVM_OK;
+}
+
+static xcvm_status take_list(const xcvm_keeping *keeping, size_t count, xcvm_storage **storage, xcvm_error *error)
+{
+    if (keeping->heap != NULL)
+        return xcvm_heap_allocate_list(keeping->heap, count, storage, error);
+    *storage = xcvm_storage_create_list(keeping->allocator, count);
+    XCVM_CHECK(error, *storage != NULL, OUT_OF_MEMORY, "no memory for a list of %zu values", count);
+    return XCVM_OK;
+}
+
+/* ---- What is copied already ---- */
+
+static bool is_same(const xcvm_value *a, const xcvm_value *b)
+{
+    return a->data == b->data && a->kind == b->kind && a->bytes == b->bytes && a->count == b->count;
+}
+
+static entry *find(const copier *c, const xcvm_value *from)
+{
+    entry *entries = c->table->data;
+    const size_t mask = c->capacity - 1;
+    size_t at = (size_t)((uintptr_t)from->data / 16 * UINT64_C(0x9e3779b97f4a7c15) >> 16) & mask;
+    while (entries[at].from != NULL && !is_same(entries[at].from, from))
+        at = (at + 1) & mask;
+    return &entries[at];
+}
+
+static xcvm_status grow(copier *c)
+{
+    enum { FIRST = 64 };
+    copier larger = *c;
+    larger.capacity = c->capacity != 0 ? 2 * c->capacity : FIRST;
+    XCVM_TRY(take(c->keeping, larger.capacity * sizeof(entry), &larger.table, c->error));
+    memset(larger.table->data, 0, larger.capacity * sizeof(entry));
+    const entry *entries = c->capacity != 0 ? c->table->data : NULL;
+    for (size_t i = 0; i < c->capacity; i++)
+        if (entries[i].from != NULL)
+            *find(&larger, entries[i].from) = entries[i];
+    xcvm_storage_release(c->table);
+    *c = larger;
+    return XCVM_OK;
+}
+
+/* ---- Copies ---- */
+
+static bool is_shared(const xcvm_keeping *keeping, const xcvm_value *from)
+{
+    const xcvm_storage *storage = from->storage;
+    return keeping->share && storage != NULL && (!storage->confined || storage->owner == keeping->heap);
+}
+
+static xcvm_status copy_tensor(const copier *c, xcvm_value *to, const xcvm_value *from)
+{
+    xcvm_storage *storage;
+    XCVM_TRY(take(c->keeping, from->bytes, &storage, c->error));
+    const uint32_t refs = to->refs;
+    *to = *from;
+    to->refs = refs;
+    to->home = XCVM_HOME_STORAGE;
+    to->storage = storage;
+    to->data = storage->data;
+    xcvm_status status = XCVM_OK;
+    if (c->keeping->copy != NULL)
+        status = c->keeping->copy(c->keeping->user, to->data, from->data, from->bytes);
+    else if (from->bytes != 0)
+        memcpy(to->data, from->data, from->bytes);
+    if (status != XCVM_OK)
+        xcvm_value_clear(to);
+    return status;
+}
+
+static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool alone);
+
+static xcvm_status copy_list(copier *c, xcvm_value *to, const xcvm_value *from)
+{
+    xcvm_storage *storage;
+    XCVM_TRY(take_list(c->keeping, from->count, &storage, c->error));
+    const uint32_t refs = to->refs;
+    *to = *from;
+    to->refs = refs;
+    to->home = XCVM_HOME_STORAGE;
+    to->storage = storage;
+    to->data = storage->data;
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < from->count && status == XCVM_OK; i++)
+        status = keep(c, (xcvm_value *)storage->data + i, xcvm_items(from) + i, false);
+    if (status != XCVM_OK)
+        xcvm_value_clear(to);
+    return status;
+}
+
+/* `alone`: it is not in a list, so that nobody will ask for it again. */
+static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool alone)
+{
+    if (from->kind == XCVM_KIND_NULL || is_shared(c->keeping, from)) {
+        xcvm_value_share(to, from);
+        return XCVM_OK;
+    }
+    const bool list = xcvm_kind_is_list(from->kind);
+    XCVM_CHECK(c->error, list || from->kind == XCVM_KIND_TENSOR, UNSUPPORTED, "an opaque value cannot be copied");
+    const entry *known = c->count != 0 ? find(c, from) : NULL;
+    if (known != NULL && known->from != NULL) {
+        const uint32_t refs = to->refs;
+        *to = *from;
+        to->refs = refs;
+        to->home = XCVM_HOME_STORAGE;
+        to->storage = known->copy->storage;
+        to->data = to->storage->data;
+        xcvm_storage_retain(to->storage);
+        return XCVM_OK;
+    }
+    XCVM_TRY(list ? copy_list(c, to, from) : copy_tensor(c, to, from));
+    if (alone || from->data == NULL)
+        return XCVM_OK;
+    xcvm_status status = 2 * c->count >= c->capacity ? grow(c) : XCVM_OK;
+    if (status != XCVM_OK) {
+        xcvm_value_clear(to);
+        return status;
+    }
+    *find(c, from) = (entry){from, to};
+    c->count++;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_value_keep(const xcvm_keeping *keeping, xcvm_value *to, const xcvm_value *from, xcvm_error *error)
+{
+    if (from->kind == XCVM_KIND_NULL || is_shared(keeping, from)) {
+        xcvm_value_share(to, from);
+        return XCVM_OK;
+    }
+    copier c = {.keeping = keeping, .error = error};
+    xcvm_status status = keep(&c, to, from, true);
+    xcvm_storage_release(c.table);
+    return status;
+}

@@ -1,0 +1,277 @@
+/* A compilation's memory and time: limits that it keeps to, and what it takes being in proportion to the model. */
+#include "tests/compiler/scale_models.h"
+#include "tests/compiler/support.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <time.h>
+
+/* Counts what is held. */
+typedef struct counter {
+    size_t held, peak;
+} counter;
+
+static void *take(void *user, size_t bytes, size_t alignment)
+{
+    counter *c = user;
+    void *memory = aligned_alloc(alignment, xcvm_round_up(bytes, alignment));
+    c->held += memory != NULL ? bytes : 0;
+    c->peak = c->held > c->peak ? c->held : c->peak;
+    return memory;
+}
+
+static void give_back(void *user, void *memory, size_t bytes)
+{
+    ((counter *)user)->held -= bytes;
+    free(memory);
+}
+
+static bool count_bytes(void *user, const void *bytes, size_t count)
+{
+    *(size_t *)user += bytes != NULL ? count : 0;
+    return true;
+}
+
+/* What compiling gave and took; everything was given back. */
+typedef struct outcome {
+    xcvm_status status;
+    xcvm_error error;
+    size_t peak, written;
+} outcome;
+
+static outcome compile(const test_bytes *model, size_t memory_limit, uint64_t timeout_ns)
+{
+    counter memory = {0};
+    const xcvm_allocator allocator = {take, give_back, &memory};
+    const xcc_options options = {
+        .size = sizeof options, .allocator = &allocator, .memory_limit = memory_limit, .timeout_ns = timeout_ns};
+    outcome o = {.written = 0};
+    o.status = xcc_compile(model->at, model->length, &options, count_bytes, &o.written, NULL, &o.error);
+    o.peak = memory.peak;
+    ck_assert_uint_eq(memory.held, 0);
+    return o;
+}
+
+static outcome compile_kind(scale_kind kind, size_t size, uint64_t timeout_ns)
+{
+    test_bytes model = scale_model(kind, size);
+    outcome o = compile(&model, 0, timeout_ns);
+    ck_assert_msg(o.status == XCVM_OK, "%s of %zu: %s", scale_kinds[kind].name, size, o.error.message);
+    test_bytes_free(&model);
+    return o;
+}
+
+/* ---- In proportion ---- */
+
+START_TEST(memory_is_in_proportion)
+{
+    const scale_kind kind = (scale_kind)_i;
+    const size_t small = 1000, times = 8;
+    const outcome a = compile_kind(kind, small, 0), b = compile_kind(kind, small * times, 0);
+    /* Arrays that double make it up to twice as much as strict proportion. */
+    ck_assert_msg(b.peak <= 2 * times * a.peak, "%s: %zu bytes of memory, %zu for %zu times as many",
+                  scale_kinds[kind].name, a.peak, b.peak, times);
+}
+END_TEST
+
+/* What took time in the square of its number took minutes for these. */
+START_TEST(time_is_in_proportion)
+{
+    static const scale_kind kinds[] = {SCALE_functions, SCALE_opsets, SCALE_inputs, SCALE_concats, SCALE_attributes};
+    const uint64_t minute = UINT64_C(60000000000);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        compile_kind(kinds[i], kinds[i] == SCALE_attributes ? 400000 : 100000, minute);
+}
+END_TEST
+
+START_TEST(folding_has_a_budget)
+{
+    const size_t each = 15 << 20, most = 64 << 20;
+    test_bytes model = scale_fold_bomb(100, each);
+    const outcome o = compile(&model, 0, 0);
+    ck_assert_msg(o.status == XCVM_OK, "%s", o.error.message);
+    ck_assert_uint_lt(o.written, most + (1 << 20));
+    ck_assert_uint_lt(o.peak, most + each + (4 << 20));
+    test_bytes_free(&model);
+}
+END_TEST
+
+/* ---- Names ---- */
+
+/* The hash that the tables had before they got a key: 64-bit FNV-1a. */
+static uint64_t fnv(const char *name)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (uint8_t)*name) * UINT64_C(1099511628211);
+    return hash ^ hash >> 32;
+}
+
+START_TEST(colliding_names_spread)
+{
+    enum { COUNT = 256, CAPACITY = 512, LENGTH = 16 };
+    char names[COUNT][LENGTH], *all[COUNT];
+    size_t found = 0;
+    for (unsigned number = 0; found < COUNT; number++) {
+        snprintf(names[found], LENGTH, "n%u", number);
+        if (fnv(names[found]) % CAPACITY == 0)
+            found++;
+    }
+    compilation c;
+    begin(&c, 0);
+    xcc_table table = {.count = 0};
+    for (size_t i = 0; i < COUNT; i++) {
+        ck_assert(xcc_table_reserve(&c.m, &table));
+        *xcc_table_find(&table, names[i]) = (struct xcc_table_entry){names[i], (int64_t)i};
+        table.count++;
+    }
+    ck_assert_uint_eq(table.capacity, CAPACITY);
+    /* In one place they would fill the first half of the table. */
+    size_t behind = 0;
+    for (size_t i = CAPACITY / 2; i < CAPACITY; i++)
+        behind += table.at[i].name != NULL;
+    ck_assert_uint_gt(behind, COUNT / 8);
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert_int_eq(xcc_table_find(&table, names[i])->value, (int64_t)i);
+    finish(&c);
+    for (size_t i = 0; i < COUNT; i++)
+        all[i] = names[i];
+    test_bytes model = scale_named(all, COUNT);
+    ck_assert_int_eq(compile(&model, 0, 0).status, XCVM_OK);
+    test_bytes_free(&model);
+}
+END_TEST
+
+/* ---- The memory limit ---- */
+
+START_TEST(memory_limit_holds)
+{
+    enum { STEPS = 24 };
+    const scale_kind kind = (scale_kind)_i;
+    test_bytes model = scale_model(kind, 300);
+    const outcome whole = compile(&model, 0, 0);
+    size_t refused = 0;
+    ck_assert_msg(whole.status == XCVM_OK, "%s: %s", scale_kinds[kind].name, whole.error.message);
+    for (size_t step = 1; step <= STEPS; step++) {
+        const size_t limit = whole.peak * step / STEPS;
+        const outcome o = compile(&model, limit, 0);
+        ck_assert_uint_le(o.peak, limit);
+        if (o.status == XCVM_OK)
+            continue;
+        refused++;
+        ck_assert_msg(o.status == XCVM_OUT_OF_MEMORY && strstr(o.error.message, "memory limit of") != NULL,
+                      "%s with %zu of %zu bytes: %s", scale_kinds[kind].name, limit, whole.peak, o.error.message);
+        ck_assert_uint_eq(o.written, 0);
+    }
+    ck_assert_uint_gt(refused, 0);
+    ck_assert_uint_lt(refused, STEPS);
+    test_bytes_free(&model);
+}
+END_TEST
+
+START_TEST(memory_limit_of_folding)
+{
+    /* What there is no memory to fold is left to the run. */
+    test_bytes model = scale_fold_bomb(8, 8 << 20);
+    const outcome o = compile(&model, 24 << 20, 0);
+    ck_assert_msg(o.status == XCVM_OK, "%s", o.error.message);
+    ck_assert_uint_le(o.peak, 24 << 20);
+    test_bytes_free(&model);
+}
+END_TEST
+
+/* ---- The deadline ---- */
+
+typedef struct waiting {
+    const char *step; /* at which all the time passes */
+    bool passed;      /* another one began behind it */
+    bool came;
+    uint64_t ns;
+} waiting;
+
+static void wait_at(void *user, const char *step, double fraction)
+{
+    waiting *w = user;
+    ck_assert(fraction >= 0 && fraction <= 1);
+    w->passed = w->passed || w->came;
+    if (strcmp(step, w->step) != 0)
+        return;
+    const struct timespec pause = {0, (long)w->ns};
+    w->came = true;
+    nanosleep(&pause, NULL);
+}
+
+static void check_step(const test_bytes *model, const char *step)
+{
+    const uint64_t timeout = 300000000;
+    waiting w = {.step = step, .ns = timeout + 10000000};
+    const xcc_options options = {
+        .size = sizeof options, .timeout_ns = timeout, .progress = wait_at, .user = &w, .tune = false};
+    size_t written = 0;
+    xcvm_error error;
+    const xcvm_status status = xcc_compile(model->at, model->length, &options, count_bytes, &written, NULL, &error);
+    ck_assert_msg(w.came, "there is no step %s", step);
+    ck_assert_msg(status == XCVM_OUT_OF_TIME, "%s: %s", step, xcvm_status_name(status));
+    ck_assert_msg(!w.passed, "%s does not look at the deadline", step);
+    ck_assert_msg(strstr(error.message, "300 ms") != NULL, "%s", error.message);
+    ck_assert_uint_eq(written, 0);
+}
+
+START_TEST(every_step_looks_at_the_deadline)
+{
+    test_bytes model = scale_model(SCALE_convolutions, 40);
+    check_step(&model, "import");
+    for (size_t i = 0; i < xcc_pass_count(); i++)
+        check_step(&model, xcc_pass(i)->name);
+    check_step(&model, "plan");
+    check_step(&model, "emit");
+    test_bytes_free(&model);
+}
+END_TEST
+
+START_TEST(deadline_holds)
+{
+    const scale_kind kind = (scale_kind)_i;
+    test_bytes model = scale_model(kind, 100000);
+    const uint64_t timeout = 50000000, start = xcvm_clock_ns();
+    const outcome o = compile(&model, 0, timeout);
+    const double took = (double)(xcvm_clock_ns() - start) / 1e9;
+    ck_assert(o.status == XCVM_OUT_OF_TIME || o.status == XCVM_OK);
+    ck_assert_msg(took < 5, "%s: %.1f s with a deadline of 50 ms", scale_kinds[kind].name, took);
+    test_bytes_free(&model);
+}
+END_TEST
+
+START_TEST(old_options_have_no_limits)
+{
+    test_bytes model = scale_model(SCALE_nodes, 10);
+    xcc_options options = {.size = offsetof(xcc_options, memory_limit), .memory_limit = 1, .timeout_ns = 1};
+    size_t written = 0;
+    ck_assert_int_eq(xcc_compile(model.at, model.length, &options, count_bytes, &written, NULL, NULL), XCVM_OK);
+    ck_assert_uint_gt(written, 0);
+    test_bytes_free(&model);
+}
+END_TEST
+
+Suite *suite_compiler_limits(void);
+Suite *suite_compiler_limits(void)
+{
+    Suite *s = suite_create("compiler_limits");
+    TCase *tc = tcase_create("proportion");
+    tcase_set_timeout(tc, 600);
+    tcase_add_loop_test(tc, memory_is_in_proportion, 0, SCALE_KIND_COUNT);
+    tcase_add_test(tc, time_is_in_proportion);
+    tcase_add_test(tc, folding_has_a_budget);
+    tcase_add_test(tc, colliding_names_spread);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("limits");
+    tcase_set_timeout(tc, 600);
+    tcase_add_loop_test(tc, memory_limit_holds, 0, SCALE_KIND_COUNT);
+    tcase_add_test(tc, memory_limit_of_folding);
+    tcase_add_test(tc, every_step_looks_at_the_deadline);
+    tcase_add_loop_test(tc, deadline_holds, 0, SCALE_KIND_COUNT);
+    tcase_add_test(tc, old_options_have_no_limits);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,316 @@
+/* Every kernel notices that its run was cancelled, or that its deadline has passed, before long. */
+#include "tests/vm/deadline_cases.h"
+#include "tests/vm/support.h"
+
+#include "base/clock.h"
+#include "ops/convert.h"
+#include "ops/kernel.h"
+#include "ops/shape.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MILLISECOND UINT64_C(1000000)
+#define MEMORY ((size_t)1 << 30)
+
+/* How many times as long as usual things may take. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { PATIENCE = 20 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+enum { PATIENCE = 20 };
+#else
+enum { PATIENCE = 1 };
+#endif
+#else
+enum { PATIENCE = 1 };
+#endif
+
+typedef struct long_case {
+    const char *instruction, *inputs, *body;
+} long_case;
+
+/* ---- Inputs ---- */
+
+/* The same pages again and again, that large operands are made of. */
+enum { CHUNK = 4 << 20 };
+
+static void fill_chunk(void *chunk, char fill, xcvm_dtype dtype)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < CHUNK / sizeof state; i++) {
+        state = state * 1664525U + 1013904223U;
+        ((uint32_t *)chunk)[i] = state;
+    }
+    const size_t size = xcvm_dtype_size(dtype);
+    for (size_t i = 0; i < CHUNK / size; i++) {
+        const double number =
+            fill == 'o' ? 1.0 : (double)((uint32_t *)chunk)[i * size / 4] / (double)UINT32_MAX * 2.0 - 1.0;
+        if (xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT))
+            xcvm_store_f64(dtype, chunk, i, 1, &number, false);
+        else if (fill == 'o')
+            xcvm_store_i64(dtype, chunk, i, 1, &(int64_t){1});
+    }
+}
+
+static void *map_input(char fill, xcvm_dtype dtype, size_t bytes)
+{
+    const size_t all = xcvm_round_up(bytes > 0 ? bytes : 1, CHUNK);
+    const int zeros = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    char *memory = mmap(NULL, all, PROT_READ, zeros, -1, 0);
+    ck_assert_ptr_ne(memory, MAP_FAILED);
+    if (fill == 'z')
+        return memory;
+    const int file = memfd_create("xcvm_tests", 0);
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(ftruncate(file, CHUNK), 0);
+    void *chunk = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ck_assert_ptr_ne(chunk, MAP_FAILED);
+    fill_chunk(chunk, fill, dtype);
+    munmap(chunk, CHUNK);
+    for (size_t at = 0; at < all; at += CHUNK)
+        ck_assert_ptr_ne(mmap(memory + at, CHUNK, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0), MAP_FAILED);
+    close(file);
+    return memory;
+}
+
+/* ---- Programs ---- */
+
+/* What a case stands for: declarations of its inputs, which become the first registers, and its body. */
+static xcvm_program *load_case(const long_case *c, char fills[8], size_t *count)
+{
+    char text[8192];
+    size_t length = 0;
+    *count = 0;
+    for (const char *at = c->inputs; *at != '\0'; at += strspn(at, "; ")) {
+        const size_t type = strcspn(at + 2, ";");
+        fills[*count] = *at;
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, "input x%zu %.*s\n", ++*count, (int)type, at + 2);
+        at += 2 + type;
+    }
+    for (size_t i = 1; i <= *count; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "$%zu = In(name=\"x%zu\")\n", i, i);
+    length += (size_t)snprintf(text + length, sizeof text - length, "%s\n", c->body);
+    ck_assert_uint_lt(length, sizeof text);
+    return load(text);
+}
+
+typedef struct watch {
+    xcvm_session *session;
+    const char *instruction;
+    int32_t pc;
+} watch;
+
+static void cancel_before(void *user, const xcvm_event *event)
+{
+    watch *w = user;
+    if (strcmp(event->instruction, w->instruction) != 0)
+        return;
+    w->pc = event->pc;
+    xcvm_session_cancel(w->session);
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000 * MILLISECOND + (uint64_t)now.tv_nsec;
+}
+
+/* Runs a case, which is cancelled when its instruction begins, or else has a deadline. Time is that of the processor:
+ * the machine may have other things to do. */
+static void check_case(const long_case *c, bool cancel)
+{
+    char fills[8];
+    size_t count, bytes[8];
+    void *memory[8];
+    xcvm_program *program = load_case(c, fills, &count);
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1, .memory_limit = MEMORY};
+    xcvm_session *session = open_session(program, &options);
+    xcvm_error error = {.pc = -1};
+    for (size_t i = 0; i < count; i++) {
+        const xcvm_type *type = &program->image.inputs[i].type;
+        xcvm_value *value = NULL;
+        size_t elements;
+        ck_assert(xcvm_tensor_size(type->dtype, type->rank, type->dims, &elements, &bytes[i]));
+        memory[i] = map_input(fills[i], type->dtype, bytes[i]);
+        ck_assert_int_eq(xcvm_tensor_wrap(type->dtype, type->rank, type->dims, memory[i], NULL, NULL, &value, &error),
+                         XCVM_OK);
+        ck_assert_int_eq(xcvm_session_set_input(session, i, value, &error), XCVM_OK);
+        xcvm_value_release(value);
+    }
+    watch w = {session, c->instruction, -1};
+    const xcvm_observer observer = {.size = sizeof observer, .before = cancel_before, .user = &w};
+    const xcvm_run_options deadline = {.size = sizeof deadline, .timeout_ns = 100 * MILLISECOND};
+    if (cancel)
+        xcvm_session_set_observer(session, &observer);
+    const uint64_t start = cpu_ns();
+    const xcvm_status status = xcvm_session_run(session, cancel ? NULL : &deadline, &error);
+    const uint64_t taken = (cpu_ns() - start) / MILLISECOND;
+    if (cancel) {
+        ck_assert_msg(status == XCVM_CANCELLED && error.pc == w.pc, "%s does not notice that it is cancelled: %s\n%s",
+                      c->instruction, status == XCVM_OK ? "it succeeds" : error.message, c->body);
+    } else {
+        ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_TIME, "%s: %s\n%s", c->instruction, error.message,
+                      c->body);
+        ck_assert_msg(taken < 300 * PATIENCE, "%s takes %llu ms with a deadline of 100 ms\n%s", c->instruction,
+                      (unsigned long long)taken, c->body);
+    }
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    for (size_t i = 0; i < count; i++)
+        munmap(memory[i], xcvm_round_up(bytes[i] > 0 ? bytes[i] : 1, CHUNK));
+}
+
+/* ---- All cases ---- */
+
+typedef struct family {
+    const char *const *names;
+    size_t count;
+    const char *inputs, *operands;
+} family;
+
+static const char *const float_maps[] = {FLOAT_MAPS};
+static const char *const float_pairs[] = {FLOAT_PAIRS};
+static const char *const bool_pairs[] = {BOOL_PAIRS};
+static const char *const integer_pairs[] = {INTEGER_PAIRS};
+static const char *const reductions[] = {REDUCTIONS};
+static const char *const lines[] = {LINES};
+static const char *const others[] = {IDLE_INSTRUCTIONS, OTHER_INSTRUCTIONS};
+
+#define NAMES(list) list, sizeof(list) / sizeof *(list)
+static const family families[] = {
+    {NAMES(float_maps), "n f32[" ELEMENTS "]", "$1"},
+    {NAMES(float_pairs), "n f32[" ELEMENTS "]; n f32[" ELEMENTS "]", "$1, $2"},
+    {NAMES(bool_pairs), "o bool[" ELEMENTS "]; o bool[" ELEMENTS "]", "$1, $2"},
+    {NAMES(integer_pairs), "n u16[" ELEMENTS "]; n u16[" ELEMENTS "]", "$1, $2"},
+    {NAMES(reductions), "n f32[64x2x524288]", "$1, i64[1] 2"},
+    {NAMES(lines), "n f32[" ELEMENTS "]", "$1"},
+};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+#define ENTRY(name, inputs, body) {name, inputs, body},
+static const long_case cases[] = {DEADLINE_CASES(ENTRY)};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* Case number `index` of all, those of families first; false beyond the last one. */
+static bool find_case(size_t index, char *body, size_t size, long_case *c)
+{
+    for (size_t f = 0; f < FAMILIES; f++) {
+        if (index < families[f].count) {
+            *c = (long_case){families[f].names[index], families[f].inputs, body};
+            snprintf(body, size, "$9 = %s(%s)", c->instruction, families[f].operands);
+            return true;
+        }
+        index -= families[f].count;
+    }
+    if (index < CASES)
+        *c = cases[index];
+    return index < CASES;
+}
+
+static void check_number(int index, bool cancel)
+{
+    char body[256];
+    long_case c;
+    ck_assert(find_case((size_t)index, body, sizeof body, &c));
+    check_case(&c, cancel);
+}
+
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* An instruction without a case is one that takes no time, or the test is to be told how to make it take long. */
+START_TEST(all_instructions)
+{
+    xcvm_op_info info;
+    for (size_t op = 0; xcvm_op(op, &info); op++) {
+        bool found = is_among(info.name, NAMES(others));
+        for (size_t f = 0; f < FAMILIES && !found; f++)
+            found = is_among(info.name, families[f].names, families[f].count);
+        for (size_t i = 0; i < CASES && !found; i++)
+            found = strcmp(cases[i].instruction, info.name) == 0;
+        ck_assert_msg(found, "%s has no case", info.name);
+    }
+}
+END_TEST
+
+START_TEST(cancelled_kernels) { check_number(_i, true); }
+END_TEST
+
+START_TEST(deadlines) { check_number(_i, false); }
+END_TEST
+
+/* Windows of which most lies in the padding are clipped: nothing is left to wait for. */
+START_TEST(clipped_windows)
+{
+    static const char *const texts[] = {
+        "output y f64[?x?x?x?]\n$1 = AveragePool(f64[1x1x1x1] 1, kernel_shape=[2147483647 2147483647], strides=[1 1], "
+        "pads=[1073741823 1073741823 1073741823 1073741823], dilations=[1 1], count_include_pad=1)\nOut($1, "
+        "name=\"y\")\n",
+        "output y f64[?x?x?x?]\n$1 = LpPool(f64[1x1x1x1] 1, kernel_shape=[2147483647 2147483647], strides=[1 1], "
+        "pads=[1073741823 1073741823 1073741823 1073741823], dilations=[1 1])\nOut($1, name=\"y\")\n",
+        "output y i64[?x?x?x?]\n$2, $1 = MaxPool(f32[1x1x1x1] 1, kernel_shape=[2147483647 2147483647], strides=[1 1], "
+        "pads=[1073741823 1073741823 1073741823 1073741823], dilations=[1 1])\nOut($1, name=\"y\")\n",
+        "output y f32[?x?x?x?]\n$1 = AveragePool(f32[1x1x1x1] 1, kernel_shape=[2147483647 2147483647], strides=[1 1], "
+        "pads=[1073741823 1073741823 1073741823 1073741823], dilations=[1 1])\nOut($1, name=\"y\")\n",
+    };
+    static const double expected[] = {1.0 / (2147483647.0 * 2147483647.0), 1, 0, 1};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        xcvm_program *program = load(texts[i]);
+        xcvm_session *session = open_plain(program);
+        const xcvm_run_options options = {.size = sizeof options, .timeout_ns = 60000 * MILLISECOND};
+        xcvm_error error = {.pc = -1};
+        ck_assert_msg(xcvm_session_run(session, &options, &error) == XCVM_OK, "%s", error.message);
+        ck_assert_double_eq(xcvm_element_as_double(xcvm_session_output(session, 0), 0), expected[i]);
+        xcvm_session_destroy(session);
+        xcvm_program_destroy(program);
+    }
+}
+END_TEST
+
+/* As constant folding does it. */
+START_TEST(outside_a_session)
+{
+    xcvm_error error = {.pc = -1};
+    xcvm_heap *heap = NULL;
+    ck_assert_int_eq(xcvm_heap_create(NULL, MEMORY, &heap, &error), XCVM_OK);
+    int64_t count = 100000000;
+    xcvm_value y = {.rank = -1}, shape = {.home = XCVM_HOME_CALLER};
+    xcvm_value_set_tensor(&shape, XCVM_I64, 1, DIMS(1));
+    shape.data = &count;
+    const xcvm_RandomNormal_args args = {.y = &y, .shape = &shape, .dtype = XCVM_F32, .scale = 1, .seed = 1};
+    xcvm_kernel kernel = {.error = &error, .heap = heap, .deadline_ns = xcvm_clock_ns() + 100 * MILLISECOND};
+    const uint64_t start = cpu_ns();
+    ck_assert_int_eq(xcvm_kernel_execute(&kernel, xcvm_row_of(XCVM_OP_RandomNormal), &args), XCVM_OUT_OF_TIME);
+    ck_assert_uint_lt(cpu_ns() - start, 300 * MILLISECOND * PATIENCE);
+    xcvm_value_clear(&y);
+    xcvm_storage_release(kernel.scratch_storage);
+    xcvm_heap_destroy(heap);
+}
+END_TEST
+
+Suite *suite_vm_deadlines(void);
+Suite *suite_vm_deadlines(void)
+{
+    Suite *suite = SUITE_OF("vm_deadlines", all_instructions, clipped_windows, outside_a_session);
+    TCase *tcase = tcase_create("cases");
+    char body[256];
+    long_case c;
+    int count = 0;
+    while (find_case((size_t)count, body, sizeof body, &c))
+        count++;
+    tcase_set_timeout(tcase, 30 * PATIENCE);
+    tcase_add_loop_test(tcase, cancelled_kernels, 0, count);
+    tcase_add_loop_test(tcase, deadlines, 0, count);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,119 @@
+/* Which instructions need not infer their results again. The types of an instruction's results follow from the types of
+ * its operands and the elements of those that decide shapes. Within a basic block all of that follows from the types
+ * that the block's live-ins have where it is entered, from the program's inputs, and from constants; so what was
+ * inferred in a block holds until it is entered with other types. Elements of live-ins are not compared: they count as
+ * known only where the types of the program's inputs decide them. */
+#include "vm/session.h"
+
+void xcvm_session_unsettle(xcvm_session *s)
+{
+    const xcvm_program *program = s->program;
+    memset(s->settled, 0, program->image.instruction_count * sizeof *s->settled);
+    memset(s->known, 0, program->register_count * sizeof *s->known);
+    memset(s->entered, 0, program->stretch_count * sizeof *s->entered);
+}
+
+static bool is_noted(const xcvm_note *note, const xcvm_value *v)
+{
+    if (note->kind != v->kind || note->dtype != v->dtype || note->rank != v->rank)
+        return false;
+    for (int i = 0; i < v->rank; i++)
+        if (note->dims[i] != v->dims[i])
+            return false;
+    return true;
+}
+
+static void take_note(xcvm_note *note, const xcvm_value *v, uint8_t known)
+{
+    *note = (xcvm_note){.kind = v->kind, .dtype = v->dtype, .known = known, .rank = v->rank, .bytes = v->bytes};
+    memcpy(note->dims, v->dims, sizeof note->dims);
+}
+
+void xcvm_session_enter(xcvm_session *s, size_t index)
+{
+    const xcvm_stretch *stretch = &s->program->stretches[index];
+    const int32_t *ids = s->program->live_in + stretch->live_in_at;
+    xcvm_note *notes = s->live_in + stretch->live_in_at;
+    bool same = s->entered[index];
+    for (uint32_t i = 0; i < stretch->live_ins; i++) {
+        const xcvm_value *v = &s->registers[ids[i]];
+        uint8_t *known = &s->known[ids[i]];
+        if ((*known & XCVM_KNOWN_ALWAYS) == 0)
+            *known = v->kind == XCVM_KIND_TENSOR ? XCVM_KNOWN_TYPE : 0;
+        same = same && is_noted(&notes[i], v);
+    }
+    if (same)
+        return;
+    for (uint32_t i = 0; i < stretch->live_ins; i++)
+        take_note(&notes[i], &s->registers[ids[i]], 0);
+    memset(s->settled + stretch->begin, 0, (stretch->end - stretch->begin) * sizeof *s->settled);
+    s->entered[index] = true;
+}
+
+/* What is known of the results, given that of the operands. */
+static uint8_t derive(const xcvm_session *s, size_t pc)
+{
+    const xcvm_instruction *instruction = &s->program->image.instructions[pc];
+    const xcvm_step *step = &s->program->steps[pc];
+    const xcvm_opcode opcode = instruction->row->opcode;
+    const bool of_shape = opcode == XCVM_OP_Shape || opcode == XCVM_OP_Size;
+    uint8_t known = XCVM_KNOWN_TYPE | XCVM_KNOWN_ELEMENTS | XCVM_KNOWN_ALWAYS;
+    if (!step->settles)
+        return 0;
+    if (instruction->row->effect != XCVM_PURE)
+        known &= (uint8_t)~XCVM_KNOWN_ELEMENTS;
+    for (uint32_t i = 0; i < instruction->in_count; i++) {
+        if (instruction->in[i] <= 0)
+            continue;
+        uint8_t of_operand = s->known[instruction->in[i]];
+        if (i < 32 && (step->shaping >> i & 1) != 0 && (of_operand & XCVM_KNOWN_ELEMENTS) == 0)
+            return 0;
+        known &= of_shape ? of_operand | XCVM_KNOWN_ELEMENTS : of_operand;
+    }
+    if (step->noted)
+        known &= (uint8_t)~XCVM_KNOWN_ALWAYS;
+    return (known & XCVM_KNOWN_TYPE) != 0 ? known : 0;
+}
+
+void xcvm_session_settle(xcvm_session *s, size_t pc)
+{
+    const xcvm_instruction *instruction = &s->program->image.instructions[pc];
+    const xcvm_step *step = &s->program->steps[pc];
+    xcvm_value *const *out = s->out + step->out_at;
+    uint8_t known = derive(s, pc);
+    for (uint32_t i = 0; i < instruction->out_count; i++)
+        if (out[i] != NULL &&
+            (out[i]->kind != XCVM_KIND_TENSOR || out[i]->dtype == XCVM_STRING || !xcvm_dims_known(out[i])))
+            known = 0;
+    for (uint32_t i = 0; i < instruction->out_count; i++) {
+        if (out[i] == NULL)
+            continue;
+        s->known[instruction->out[i]] = known;
+        if (step->noted)
+            take_note(&s->notes[step->notes_at + i], out[i], known);
+    }
+    if (known != 0)
+        s->settled[pc] = XCVM_TYPED;
+}
+
+void xcvm_session_recall(xcvm_session *s, size_t pc)
+{
+    const xcvm_instruction *instruction = &s->program->image.instructions[pc];
+    const xcvm_step *step = &s->program->steps[pc];
+    for (uint32_t i = 0; i < instruction->out_count; i++) {
+        xcvm_value *result = s->out[step->out_at + i];
+        const xcvm_note *note = &s->notes[step->notes_at + i];
+        if (result == NULL)
+            continue;
+        *result = (xcvm_value){.kind = note->kind, .dtype = note->dtype, .rank = note->rank, .bytes = note->bytes};
+        memcpy(result->dims, note->dims, sizeof result->dims);
+        s->known[instruction->out[i]] = note->known;
+    }
+}
+
+void xcvm_session_settle_input(xcvm_session *s, size_t pc)
+{
+    const int32_t id = s->program->image.instructions[pc].out[0];
+    const bool tensor = s->registers[id].kind == XCVM_KIND_TENSOR;
+    s->known[id] = !tensor ? 0 : s->program->steps[pc].noted ? XCVM_KNOWN_TYPE : XCVM_KNOWN_TYPE | XCVM_KNOWN_ALWAYS;
+}
