@@ -311,12 +311,12 @@ XCVM_KERNEL(MelWeightMatrix)
         }
         XCVM_TRY(xcvm_poll_after(&poller, 16 + (size_t)(edges[2] - edges[0])));
         for (int64_t j = edges[0]; j <= edges[1]; j++) {
-            const float weight = edges[1] == edges[0] ? 1 : (float)(j - edges[0]) / (float)(edges[1] - edges[0]);
-            xcvm_write_floats(&weight, 1, a->y, (size_t)(j * bands + i));
+            const double weight = edges[1] == edges[0] ? 1 : (double)(j - edges[0]) / (double)(edges[1] - edges[0]);
+            xcvm_write_double(a->y, (size_t)(j * bands + i), weight);
         }
         for (int64_t j = edges[1]; j < edges[2]; j++) {
-            const float weight = (float)(edges[2] - j) / (float)(edges[2] - edges[1]);
-            xcvm_write_floats(&weight, 1, a->y, (size_t)(j * bands + i));
+            const double weight = (double)(edges[2] - j) / (double)(edges[2] - edges[1]);
+            xcvm_write_double(a->y, (size_t)(j * bands + i), weight);
         }
     }
     return XCVM_OK;
