@@ -1,5 +1,5 @@
-/* Matrix products of f64 by OpenBLAS, which blas.c alone names and loads when the first one is needed. It computes on
- * the calling thread: loops over parts of a product are ours to split. */
+/* Matrix products of f64 by OpenBLAS, for deformable convolutions. blas.c alone names it and loads it when the first
+ * one is needed. It computes on the calling thread: loops over parts of a product are ours to split. */
 #ifndef XCVM_OPS_BLAS_H
 #define XCVM_OPS_BLAS_H
 

@@ -3,11 +3,23 @@
 
 #include "ops/kernel.h"
 
-/* Doubles of scratch that a transform of n points needs; 0 if n is too large. */
+/* What transforms of n complex points in one direction have in common: roots of unity and, where n is no power of two,
+ * the chirp and its spectrum. */
+typedef struct xcvm_fourier {
+    size_t n, m;         /* m: points of the transform by powers of two */
+    const double *roots; /* m of them, real and imaginary parts side by side as everywhere */
+    const double *chirp, *spectrum;
+    double *work, *padded; /* m points each */
+    bool inverse;
+} xcvm_fourier;
+
+/* Doubles of scratch that transforms of n points need, without the points; 0 if n is too large. */
 size_t xcvm_fourier_scratch(size_t n);
-/* The discrete Fourier transform of n complex points in place (real and imaginary parts side by side), without scaling:
- * radix 2 (Cooley and Tukey 1965) where n is a power of two, else Bluestein's chirp convolution (1970) on top of it.
+/* Makes the tables in `scratch`, which belongs to the transforms then. Fails as xcvm_kernel_poll does. */
+xcvm_status xcvm_fourier_prepare(xcvm_poller *poller, size_t n, bool inverse, double *scratch, xcvm_fourier *f);
+/* The discrete Fourier transform of n points in place, without scaling: in steps of radix 4 that leave the results in
+ * order (Stockham; Cochran et al. 1967) where n is a power of two, else Bluestein's chirp convolution (1970) by these.
  * Fails as xcvm_kernel_poll does. */
-xcvm_status xcvm_fourier(xcvm_poller *poller, double *points, size_t n, bool inverse, double *scratch);
+xcvm_status xcvm_fourier_run(xcvm_poller *poller, const xcvm_fourier *f, double *points);
 
 #endif

@@ -1,4 +1,5 @@
 /* NegativeLogLikelihoodLoss. */
+#include "ops/convert.h"
 #include "ops/floats.h"
 #include "ops/kernel.h"
 
@@ -27,42 +28,49 @@ XCVM_SHAPE_RULE_OF(NegativeLogLikelihoodLoss)
     return XCVM_OK;
 }
 
-/* The element of x for target `i`, which is of class `class`. */
-static double element_of(const xcvm_value *x, size_t batch, size_t classes, size_t class, size_t inner, size_t i)
-{
-    const size_t at = (batch * classes + class) * inner + i;
-    return x->dtype == XCVM_F32 ? (double)XCVM_CDATA(float, x)[at] : xcvm_element_as_double(x, at);
-}
-
 XCVM_KERNEL(NegativeLogLikelihoodLoss)
 {
     const size_t count = xcvm_element_count(a->target), classes = (size_t)a->x->dims[1];
+    const float *floats = a->x->dtype == XCVM_F32 ? XCVM_CDATA(float, a->x) : NULL;
     size_t inner = 1;
     for (int d = 2; d < a->x->rank; d++)
         inner *= (size_t)a->x->dims[d];
-    double sum = 0, weights = 0;
-    size_t batch = 0, at = 0;
+    double sums[4] = {0}, weights = 0, losses[XCVM_BLOCK];
+    size_t counted = 0;
+    int64_t targets[XCVM_BLOCK];
     xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0; i < count; i++, at++) {
-        if (at == inner) {
-            at = 0;
-            batch++;
-        }
-        XCVM_TRY(xcvm_poll_after(&poller, 1));
-        const int64_t class =
-            a->target->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, a->target)[i] : xcvm_element_as_int(a->target, i);
-        double loss = 0;
-        if (class != a->ignore_index) {
+    for (size_t at = 0, n; at < count; at += n) {
+        /* A block ends where an entry of the batch ends. */
+        const size_t within = at % inner, left = inner - within;
+        n = left < XCVM_BLOCK ? left : XCVM_BLOCK;
+        XCVM_TRY(xcvm_poll_after(&poller, n));
+        xcvm_load_i64((xcvm_dtype)a->target->dtype, a->target->data, at, n, targets);
+        const size_t first = (at / inner) * classes * inner + within;
+        for (size_t i = 0; i < n; i++) {
+            const int64_t class = targets[i];
+            losses[i] = 0;
+            if (class == a->ignore_index)
+                continue;
             XCVM_CHECK(k->error, class >= 0 && (size_t) class < classes, OUT_OF_RANGE,
-                       "target %zu is class %lld, x has %zu classes", i, (long long)class, classes);
-            const double weight = a->weight != NULL ? xcvm_element_as_double(a->weight, (size_t) class) : 1;
-            loss = -weight * element_of(a->x, batch, classes, (size_t) class, inner, at);
-            weights += weight;
+                       "target %zu is class %lld, x has %zu classes", at + i, (long long)class, classes);
+            const size_t place = first + (size_t) class * inner + i;
+            losses[i] = -(floats != NULL ? (double)floats[place] : xcvm_element_as_double(a->x, place));
+            counted++;
+            if (a->weight != NULL) {
+                const double weight = xcvm_element_as_double(a->weight, (size_t) class);
+                losses[i] *= weight;
+                weights += weight;
+            }
         }
-        sum += loss;
+        /* Four sums, which do not wait for each other. */
+        for (size_t i = 0; i < n; i++)
+            sums[i % 4] += losses[i];
         if (a->reduction == XCVM_LOSS_REDUCTION_none)
-            xcvm_write_double(a->y, i, loss);
+            xcvm_store_f64((xcvm_dtype)a->y->dtype, a->y->data, at, n, losses, true);
     }
+    const double sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    if (a->weight == NULL)
+        weights = (double)counted;
     if (a->reduction != XCVM_LOSS_REDUCTION_none)
         xcvm_write_double(a->y, 0, a->reduction == XCVM_LOSS_REDUCTION_mean ? sum / weights : sum);
     return XCVM_OK;

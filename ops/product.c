@@ -1,6 +1,5 @@
-/* The shapes of matrix products, and products of the element types other than f32. */
+/* The shapes of matrix products, and how those of the element types other than f32 are cut into pieces. */
 #include "ops/product.h"
-#include "ops/blas.h"
 
 /* ---- Shape rules ---- */
 
@@ -156,7 +155,9 @@ void xcvm_product_at(const xcvm_product *p, size_t index, size_t *a, size_t *b)
 
 /* ---- Other element types ---- */
 
-enum { THREAD_WORK = 100 * 1000 };
+/* Multiply-adds that are worth a thread, and those of a piece of the rows, each of which reads all of b; rows that are
+ * few. */
+enum { THREAD_WORK = 100 * 1000, PIECE_WORK = 32 * 1000 * 1000, FEW_ROWS = 2 };
 
 typedef struct work {
     const xcvm_kernel *k;
@@ -164,62 +165,6 @@ typedef struct work {
     size_t row_parts; /* pieces that the rows of each product are cut into */
     uint32_t status;  /* atomic */
 } work;
-
-typedef struct piece {
-    const xcvm_kernel *kernel;
-    size_t m, n, k;
-    const void *a, *b; /* first element of the piece's rows, and the whole of b */
-    size_t a_row, a_column, b_row, b_column;
-    void *y;
-} piece;
-
-/* Sums modulo the width of `type`; `wide` holds products of it without overflow that C leaves undefined. */
-#define INTEGER_PRODUCT(type, wide)                                                                                    \
-    static void product_##type(const piece *p, bool add)                                                               \
-    {                                                                                                                  \
-        const type *a = p->a, *b = p->b;                                                                               \
-        type *y = p->y;                                                                                                \
-        xcvm_poller poller = xcvm_poller_of(p->kernel);                                                                \
-        for (size_t i = 0; i < p->m; i++, y += p->n) {                                                                 \
-            if (!add)                                                                                                  \
-                memset(y, 0, p->n * sizeof *y);                                                                        \
-            for (size_t q = 0; q < p->k; q++) {                                                                        \
-                if (xcvm_poll_after(&poller, p->n) != XCVM_OK)                                                         \
-                    return;                                                                                            \
-                const wide x = a[i * p->a_row + q * p->a_column];                                                      \
-                const type *row = b + q * p->b_row;                                                                    \
-                for (size_t j = 0; j < p->n; j++)                                                                      \
-                    y[j] = (type)(y[j] + x * row[j * p->b_column]);                                                    \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-INTEGER_PRODUCT(uint8_t, uint32_t)
-INTEGER_PRODUCT(uint16_t, uint32_t)
-INTEGER_PRODUCT(uint32_t, uint32_t)
-INTEGER_PRODUCT(uint64_t, uint64_t)
-
-static xcvm_status run_piece(const work *w, const piece *p, size_t ld_a, size_t ld_b)
-{
-    const xcvm_product_task *task = w->task;
-    if (task->dtype == XCVM_F64)
-        return xcvm_blas_f64(w->k->error, task->transpose_a, task->transpose_b, p->m, p->n, p->k, 1.0, p->a, ld_a, p->b,
-                             ld_b, task->add ? 1.0 : 0.0, p->y, p->n);
-    switch (xcvm_dtype_size(task->dtype)) {
-    case 1:
-        product_uint8_t(p, task->add);
-        break;
-    case 2:
-        product_uint16_t(p, task->add);
-        break;
-    case 4:
-        product_uint32_t(p, task->add);
-        break;
-    default:
-        product_uint64_t(p, task->add);
-        break;
-    }
-    return XCVM_OK;
-}
 
 static void run_pieces(void *context, size_t begin, size_t end, int worker)
 {
@@ -234,7 +179,8 @@ static void run_pieces(void *context, size_t begin, size_t end, int worker)
         size_t a, b;
         xcvm_product_at(s, item, &a, &b);
         const size_t ld_a = task->transpose_a ? s->m : s->k, ld_b = task->transpose_b ? s->k : s->n;
-        piece p = {.kernel = w->k, .m = m1 - m0, .n = s->n, .k = s->k};
+        xcvm_product_piece p = {.kernel = w->k, .m = m1 - m0, .n = s->n, .k = s->k, .add = task->add};
+        p.few_rows = s->m <= FEW_ROWS;
         p.a_row = task->transpose_a ? 1 : ld_a;
         p.a_column = task->transpose_a ? ld_a : 1;
         p.b_row = task->transpose_b ? 1 : ld_b;
@@ -242,7 +188,7 @@ static void run_pieces(void *context, size_t begin, size_t end, int worker)
         p.a = (const char *)task->a + (a * s->m * s->k + m0 * p.a_row) * size;
         p.b = (const char *)task->b + b * s->k * s->n * size;
         p.y = (char *)task->y + (item * s->m + m0) * s->n * size;
-        const xcvm_status status = p.m > 0 ? run_piece(w, &p, ld_a, ld_b) : XCVM_OK;
+        const xcvm_status status = p.m > 0 ? task->multiply(task->dtype, &p) : XCVM_OK;
         if (status != XCVM_OK) {
             __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
             return;
@@ -258,7 +204,7 @@ xcvm_status xcvm_product_run(const xcvm_kernel *k, const xcvm_product_task *task
     work w = {.k = k, .task = task};
     /* Pieces of rows that are worth a thread, and short enough for the run to be stopped between them. */
     const double row = (double)s->n * (double)s->k + 1.0;
-    const double rows = 16.0 * THREAD_WORK / row;
+    const double rows = PIECE_WORK / row;
     const size_t piece_rows = rows < 1.0 ? 1 : rows > (double)s->m ? s->m : (size_t)rows;
     w.row_parts = (s->m + piece_rows - 1) / piece_rows;
     const double total = row * (double)s->m * (double)s->count;

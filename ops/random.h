@@ -5,13 +5,21 @@
 
 #include <stdint.h>
 
+/* The state grows by this; its numbers are what scramble makes of it. */
+#define XCVM_RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
+static inline uint64_t xcvm_random_scramble(uint64_t z)
+{
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+/* The highest 53 of 64 bits as a fraction. */
+static inline double xcvm_random_unit(uint64_t bits) { return (double)(int64_t)(bits >> 11) * 0x1p-53; }
+
 /* 64 bits; moves the state on. Any state is a good one. */
 uint64_t xcvm_random_next(uint64_t *state);
 /* Evenly distributed in [0, 1), a multiple of 2^-53. */
 double xcvm_random_uniform(uint64_t *state);
-/* Normally distributed with mean 0 and deviation 1 (Box and Muller's transform, of which one half is used, so that each
- * number takes two of the generator's). */
-double xcvm_random_normal(uint64_t *state);
 /* The state to start from for an instruction: that of its own seed, or, for seed -1, one taken from the session's. */
 uint64_t xcvm_random_start(int64_t seed, uint64_t *session);
 

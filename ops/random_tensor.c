@@ -1,8 +1,8 @@
-/* RandomNormal, RandomUniform, Bernoulli, Multinomial and Dropout. */
+/* Multinomial, and the shapes of RandomNormal, RandomUniform, Bernoulli and Dropout. */
 #include "ops/convert.h"
-#include "ops/floats.h"
 #include "ops/kernel.h"
 #include "ops/random.h"
+#include "ops/vector/math_f64.h"
 
 #include <math.h>
 
@@ -32,50 +32,10 @@ XCVM_SHAPE_RULE(random)
     return XCVM_OK;
 }
 
-XCVM_KERNEL(RandomNormal)
-{
-    uint64_t state = xcvm_random_start(a->seed, k->random);
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
-        XCVM_TRY(xcvm_poll_after(&poller, 1));
-        xcvm_write_double(a->y, i, a->mean + a->scale * xcvm_random_normal(&state));
-    }
-    return XCVM_OK;
-}
-
-XCVM_KERNEL(RandomUniform)
-{
-    uint64_t state = xcvm_random_start(a->seed, k->random);
-    const double low = a->low, range = a->high - a->low;
-    double block[XCVM_BLOCK];
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t done = 0, count = xcvm_element_count(a->y); done < count; done += XCVM_BLOCK) {
-        const size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
-        for (size_t i = 0; i < n; i++)
-            block[i] = low + range * xcvm_random_uniform(&state);
-        xcvm_store_f64((xcvm_dtype)a->y->dtype, a->y->data, done, n, block, true);
-        XCVM_TRY(xcvm_poll_after(&poller, n));
-    }
-    return XCVM_OK;
-}
-
 XCVM_SHAPE_RULE_OF(Bernoulli)
 {
     (void)t;
     xcvm_value_set_tensor(a->y, a->dtype != XCVM_NO_DTYPE ? a->dtype : (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
-    return XCVM_OK;
-}
-
-XCVM_KERNEL(Bernoulli)
-{
-    uint64_t state = xcvm_random_start(a->seed, k->random);
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0, count = xcvm_element_count(a->y); i < count; i++) {
-        XCVM_TRY(xcvm_poll_after(&poller, 1));
-        const double p = xcvm_element_as_double(a->x, i);
-        XCVM_CHECK(k->error, p >= 0 && p <= 1, OUT_OF_RANGE, "element %zu of x is %g, no probability", i, p);
-        xcvm_write_double(a->y, i, xcvm_random_uniform(&state) < p ? 1 : 0);
-    }
     return XCVM_OK;
 }
 
@@ -89,40 +49,53 @@ XCVM_SHAPE_RULE_OF(Multinomial)
     return XCVM_OK;
 }
 
+/* The first class whose sum with those before it is above `drawn`, or else the last one. */
+static size_t class_of(const double *sums, size_t classes, double drawn)
+{
+    size_t first = 0, last = classes - 1;
+    while (first < last) {
+        const size_t middle = first + (last - first) / 2;
+        if (drawn >= sums[middle])
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first;
+}
+
 XCVM_KERNEL(Multinomial)
 {
     uint64_t state = xcvm_random_start(a->seed, k->random);
     const size_t rows = (size_t)a->x->dims[0], classes = (size_t)a->x->dims[1], samples = (size_t)a->sample_size;
     XCVM_CHECK(k->error, classes > 0 || rows == 0, SHAPE_MISMATCH, "x has no classes");
-    if (rows == 0)
-        return XCVM_OK;
-    /* The sums of the classes' weights up to each of them. */
-    double *sums = xcvm_kernel_scratch(k, classes * sizeof *sums);
-    if (sums == NULL)
+    size_t bytes;
+    XCVM_CHECK(k->error, xcvm_size_mul(classes, sizeof(double), &bytes), OUT_OF_RANGE, "x has too many classes");
+    double *sums = xcvm_kernel_scratch(k, bytes);
+    if (sums == NULL && classes > 0)
         return XCVM_OUT_OF_MEMORY;
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t row = 0; row < rows; row++) {
         double greatest = -INFINITY, sum = 0;
-        for (size_t c = 0; c < classes; c++) {
-            XCVM_TRY(xcvm_poll_after(&poller, 1));
-            greatest = fmax(greatest, xcvm_element_as_double(a->x, row * classes + c));
+        for (size_t at = 0, n; at < classes; at += n) {
+            n = classes - at < XCVM_BLOCK ? classes - at : XCVM_BLOCK;
+            XCVM_TRY(xcvm_poll_after(&poller, n));
+            xcvm_load_f64((xcvm_dtype)a->x->dtype, a->x->data, row * classes + at, n, sums + at);
+            for (size_t c = at; c < at + n; c++)
+                greatest = fmax(greatest, sums[c]);
         }
-        for (size_t c = 0; c < classes; c++) {
-            XCVM_TRY(xcvm_poll_after(&poller, 1));
-            sums[c] = sum += exp(xcvm_element_as_double(a->x, row * classes + c) - greatest);
+        for (size_t at = 0, n; at < classes; at += n) {
+            n = classes - at < XCVM_BLOCK ? classes - at : XCVM_BLOCK;
+            XCVM_TRY(xcvm_poll_after(&poller, 4 * n));
+            for (size_t c = at; c < at + n; c++)
+                sums[c] = xcvm_exp_f64(sums[c] - greatest);
+            /* Of each class and all before it. */
+            for (size_t c = at; c < at + n; c++)
+                sums[c] = sum += sums[c];
         }
         for (size_t s = 0; s < samples; s++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 4));
             const double drawn = xcvm_random_uniform(&state) * sum;
-            XCVM_TRY(xcvm_poll_after(&poller, 1));
-            /* The first class, or the last of all, up to which there is more than was drawn. */
-            size_t c = 0;
-            for (size_t above = classes - 1; c < above;) {
-                const size_t middle = c + (above - c) / 2;
-                if (sums[middle] > drawn)
-                    above = middle;
-                else
-                    c = middle + 1;
-            }
+            const size_t c = class_of(sums, classes, drawn);
             if (a->dtype == XCVM_I32)
                 XCVM_DATA(int32_t, a->y)[row * samples + s] = (int32_t)c;
             else
@@ -142,32 +115,5 @@ XCVM_SHAPE_RULE_OF(Dropout)
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, a->x->rank, a->x->dims);
     if (a->mask != NULL)
         xcvm_value_set_tensor(a->mask, XCVM_BOOL, a->x->rank, a->x->dims);
-    return XCVM_OK;
-}
-
-XCVM_KERNEL(Dropout)
-{
-    const size_t count = xcvm_element_count(a->x);
-    int64_t training = 0;
-    double ratio = 0.5;
-    if (a->training_mode != NULL)
-        XCVM_TRY(xcvm_read_int(k->error, a->training_mode, "training_mode", &training));
-    if (a->ratio != NULL)
-        XCVM_TRY(xcvm_read_double(k->error, a->ratio, "ratio", &ratio));
-    XCVM_CHECK(k->error, ratio >= 0 && ratio < 1, OUT_OF_RANGE, "ratio is %g, it must be in [0, 1)", ratio);
-    if (training == 0 || ratio == 0) {
-        if (a->y->data != a->x->data)
-            XCVM_TRY(xcvm_kernel_copy(k, a->y->data, a->x->data, a->x->bytes));
-        return a->mask != NULL ? xcvm_kernel_fill(k, a->mask->data, 1, count) : XCVM_OK;
-    }
-    uint64_t state = xcvm_random_start(a->seed, k->random);
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0; i < count; i++) {
-        XCVM_TRY(xcvm_poll_after(&poller, 1));
-        const bool kept = xcvm_random_uniform(&state) >= ratio;
-        xcvm_write_double(a->y, i, kept ? xcvm_element_as_double(a->x, i) / (1 - ratio) : 0);
-        if (a->mask != NULL)
-            XCVM_DATA(uint8_t, a->mask)[i] = kept;
-    }
     return XCVM_OK;
 }

@@ -5,6 +5,57 @@
 
 #include <math.h>
 
+/* ---- Points of a transform: complex numbers of f64 ---- */
+
+/* Elements first, first + stride, ... of x, of one or two `parts`, as `count` points. */
+static void load_points(const xcvm_value *x, size_t first, size_t stride, size_t parts, size_t count, double *points)
+{
+#define LOAD(type)                                                                                                     \
+    do {                                                                                                               \
+        const type *from = (const type *)x->data + first;                                                              \
+        for (size_t i = 0; i < count; i++, from += stride) {                                                           \
+            points[2 * i] = (double)from[0];                                                                           \
+            points[2 * i + 1] = parts == 2 ? (double)from[1] : 0.0;                                                    \
+        }                                                                                                              \
+    } while (0)
+    if (x->dtype == XCVM_F32) {
+        LOAD(float);
+    } else if (x->dtype == XCVM_F64) {
+        LOAD(double);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            points[2 * i] = xcvm_element_as_double(x, first + i * stride);
+            points[2 * i + 1] = parts == 2 ? xcvm_element_as_double(x, first + i * stride + 1) : 0.0;
+        }
+    }
+#undef LOAD
+}
+
+/* The same way back, times `factor`. */
+static void store_points(const double *points, size_t count, double factor, xcvm_value *y, size_t first, size_t stride,
+                         size_t parts)
+{
+#define STORE(type)                                                                                                    \
+    do {                                                                                                               \
+        type *to = (type *)y->data + first;                                                                            \
+        for (size_t i = 0; i < count; i++, to += stride) {                                                             \
+            to[0] = (type)(points[2 * i] * factor);                                                                    \
+            if (parts == 2)                                                                                            \
+                to[1] = (type)(points[2 * i + 1] * factor);                                                            \
+        }                                                                                                              \
+    } while (0)
+    if (y->dtype == XCVM_F32) {
+        STORE(float);
+    } else if (y->dtype == XCVM_F64) {
+        STORE(double);
+    } else {
+        for (size_t i = 0; i < count; i++)
+            for (size_t c = 0; c < parts; c++)
+                xcvm_write_double(y, first + i * stride + c, points[2 * i + c] * factor);
+    }
+#undef STORE
+}
+
 /* A scalar operand that shapes the result; *value stays what it is while its element is not known yet. */
 static xcvm_status read_scalar(xcvm_error *error, const xcvm_value *v, const char *what, int64_t *value, bool *known)
 {
@@ -113,20 +164,19 @@ XCVM_KERNEL(DFT)
         return XCVM_OUT_OF_MEMORY;
     const double factor = a->inverse ? 1 / (double)length : 1;
     const size_t out_parts = from_half(a) ? 1 : 2;
+    xcvm_fourier f;
     xcvm_poller poller = xcvm_poller_of(k);
+    XCVM_TRY(xcvm_fourier_prepare(&poller, length, a->inverse != 0, points + 2 * length, &f));
     for (size_t o = 0; o < outer; o++)
         for (size_t i = 0; i < inner; i++) {
-            XCVM_TRY(xcvm_poll_after(&poller, in + out));
-            memset(points, 0, 2 * length * sizeof *points);
-            for (size_t n = 0; n < in && n < length; n++)
-                for (size_t c = 0; c < parts; c++)
-                    points[2 * n + c] = xcvm_element_as_double(a->x, ((o * in + n) * inner + i) * parts + c);
+            const size_t given = in < length ? in : length;
+            XCVM_TRY(xcvm_poll_after(&poller, length + out));
+            load_points(a->x, (o * in * inner + i) * parts, inner * parts, parts, given, points);
+            memset(points + 2 * given, 0, 2 * (length - given) * sizeof *points);
             if (from_half(a))
                 mirror(points, length);
-            XCVM_TRY(xcvm_fourier(&poller, points, length, a->inverse != 0, points + 2 * length));
-            for (size_t n = 0; n < out; n++)
-                for (size_t c = 0; c < out_parts; c++)
-                    xcvm_write_double(a->y, ((o * out + n) * inner + i) * out_parts + c, points[2 * n + c] * factor);
+            XCVM_TRY(xcvm_fourier_run(&poller, &f, points));
+            store_points(points, out, factor, a->y, (o * out * inner + i) * out_parts, inner * out_parts, out_parts);
         }
     return XCVM_OK;
 }
@@ -188,23 +238,25 @@ XCVM_KERNEL(STFT)
     const size_t frames = (size_t)a->y->dims[1], bins = (size_t)a->y->dims[2];
     const size_t scratch = xcvm_fourier_scratch(length);
     XCVM_CHECK(k->error, scratch != 0, OUT_OF_MEMORY, "a transform of %zu points is too large", length);
-    double *points = xcvm_kernel_scratch(k, (2 * length + scratch) * sizeof *points);
+    double *points = xcvm_kernel_scratch(k, (3 * length + scratch) * sizeof *points);
     if (points == NULL)
         return XCVM_OUT_OF_MEMORY;
+    double *window = points + 2 * length;
+    xcvm_fourier f;
     xcvm_poller poller = xcvm_poller_of(k);
+    XCVM_TRY(xcvm_fourier_prepare(&poller, length, false, window + length, &f));
+    for (size_t n = 0; n < length; n++)
+        window[n] = a->window != NULL ? xcvm_element_as_double(a->window, n) : 1;
     for (size_t b = 0; b < (size_t)a->y->dims[0]; b++)
-        for (size_t f = 0; f < frames; f++) {
+        for (size_t i = 0; i < frames; i++) {
             XCVM_TRY(xcvm_poll_after(&poller, 2 * length));
-            memset(points, 0, 2 * length * sizeof *points);
+            load_points(a->signal, (b * samples + i * step) * parts, parts, parts, length, points);
             for (size_t n = 0; n < length; n++) {
-                const double weight = a->window != NULL ? xcvm_element_as_double(a->window, n) : 1;
-                for (size_t c = 0; c < parts; c++)
-                    points[2 * n + c] =
-                        weight * xcvm_element_as_double(a->signal, (b * samples + f * step + n) * parts + c);
+                points[2 * n] *= window[n];
+                points[2 * n + 1] *= window[n];
             }
-            XCVM_TRY(xcvm_fourier(&poller, points, length, false, points + 2 * length));
-            for (size_t n = 0; n < 2 * bins; n++)
-                xcvm_write_double(a->y, (b * frames + f) * bins * 2 + n, points[n]);
+            XCVM_TRY(xcvm_fourier_run(&poller, &f, points));
+            store_points(points, bins, 1.0, a->y, (b * frames + i) * bins * 2, 2, 2);
         }
     return XCVM_OK;
 }

@@ -10,8 +10,10 @@ typedef void (*xcvm_unary_f64)(const double *x, double *y, size_t count, const d
 xcvm_unary_f64 xcvm_unary_f64_of(xcvm_opcode opcode);
 
 /* y = f(x) on tensors of integers, for Abs, Neg, Sign and Relu. */
+#define xcvm_unary_int XCVM_PER_ISA(xcvm_unary_int)
 xcvm_status xcvm_unary_int(xcvm_kernel *k, xcvm_opcode opcode, xcvm_value *y, const xcvm_value *x);
 /* y = x, not below min and not above max, tensors of one integer each, or NULL. */
+#define xcvm_clip_int XCVM_PER_ISA(xcvm_clip_int)
 xcvm_status xcvm_clip_int(const xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const xcvm_value *min,
                           const xcvm_value *max);
 

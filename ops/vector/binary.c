@@ -4,6 +4,7 @@
 
 #include "ops/vector/halves.h"
 #include "ops/vector/maps.h"
+#include "ops/vector/math_f64.h"
 
 /* ---- Loops for f32 ---- */
 
@@ -56,28 +57,10 @@
             }                                                                                                          \
         }                                                                                                              \
     }
-/* What needs no speed. */
-#define LOOP_LIBM(Name, expression)                                                                                    \
-    static void loop_##Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)         \
-    {                                                                                                                  \
-        const float *from_a = a, *from_b = b;                                                                          \
-        float *to = y;                                                                                                 \
-        for (size_t i = 0; i < count; i++) {                                                                           \
-            const float u = from_a[i * a_step], v = from_b[i * b_step];                                                \
-            to[i] = (expression);                                                                                      \
-        }                                                                                                              \
-    }
-
 static void repeat(const float *element, size_t count, float *to)
 {
     for (size_t i = 0; i < count; i++)
         to[i] = *element;
-}
-
-static float mod_of(float u, float v)
-{
-    float r = fmodf(u, v);
-    return r == 0.0f ? copysignf(0.0f, v) : (r < 0.0f) != (v < 0.0f) ? r + v : r;
 }
 
 LOOP(Add, float, xcvm_map_Add(u, v))
@@ -90,8 +73,66 @@ LOOP_SMALL(Equal, uint8_t, u == v)
 LOOP_SMALL(Greater, uint8_t, u > v)
 LOOP_SMALL(GreaterOrEqual, uint8_t, u >= v)
 LOOP_SMALL(PRelu, float, xcvm_map_PRelu(u, v))
-LOOP_LIBM(Mod, mod_of(u, v))
-LOOP_LIBM(Fmod, fmodf(u, v))
+
+/* The remainder with the sign of u, u - v trunc(u / v), exact for quotients that are no longer than is_far_... has it:
+ * of f32 the quotient in f64 is rounded to no other whole number, and its product with v has at most 53 bits; of f64 a
+ * quotient that was rounded up is one too great and leaves a rest below 0, and the fused operation rounds nothing, as
+ * the rest is representable. Longer quotients are libm's. */
+static inline float remainder_of_f32(float u, float v)
+{
+    const double wide = (double)u, divisor = (double)v;
+    const float r = xcvm_copysign_f32((float)(wide - trunc(wide / divisor) * divisor), u);
+    return xcvm_absolute_f32(v) > 3.40282347e+38f && xcvm_absolute_f32(u) <= 3.40282347e+38f ? u : r;
+}
+static inline int is_far_f32(float u, float v) { return xcvm_absolute_f32(u) > 0x1p27f * xcvm_absolute_f32(v); }
+#define general_f32 fmodf
+
+static inline double remainder_of_f64(double u, double v)
+{
+    const double a = xcvm_absolute_f64(u), b = xcvm_absolute_f64(v);
+    double r = fma(-trunc(a / b), b, a);
+    r = r < 0.0 ? r + b : r;
+    r = xcvm_copysign_f64(r, u);
+    return b > 1.7976931348623157e308 && a <= 1.7976931348623157e308 ? u : r;
+}
+#if defined(__FMA__) || defined(__aarch64__)
+static inline int is_far_f64(double u, double v) { return xcvm_absolute_f64(u) > 0x1p50 * xcvm_absolute_f64(v); }
+#else
+static inline int is_far_f64(double u, double v) { return (void)u, (void)v, 1; }
+#endif
+#define general_f64 fmod
+
+/* The remainder as it is, and with the sign of the divisor, as Python has it. */
+#define REMAINDER(Name, type, size, expression)                                                                        \
+    static void loop_##Name##_##size(const void *a, size_t a_step, const void *b, size_t b_step, void *y,              \
+                                     size_t count)                                                                     \
+    {                                                                                                                  \
+        const type *from_a = a, *from_b = b;                                                                           \
+        type dividend[XCVM_BLOCK], divisor[XCVM_BLOCK], rest[XCVM_BLOCK], *to = y;                                     \
+        for (size_t at = 0; at < count; at += XCVM_BLOCK) {                                                            \
+            const size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;                                        \
+            int far = 0;                                                                                               \
+            for (size_t i = 0; i < n; i++) {                                                                           \
+                dividend[i] = from_a[(at + i) * a_step];                                                               \
+                divisor[i] = from_b[(at + i) * b_step];                                                                \
+            }                                                                                                          \
+            for (size_t i = 0; i < n; i++)                                                                             \
+                far |= is_far_##size(dividend[i], divisor[i]);                                                         \
+            for (size_t i = 0; i < n; i++)                                                                             \
+                rest[i] = remainder_of_##size(dividend[i], divisor[i]);                                                \
+            for (size_t i = 0; i < n && far != 0; i++)                                                                 \
+                if (is_far_##size(dividend[i], divisor[i]))                                                            \
+                    rest[i] = general_##size(dividend[i], divisor[i]);                                                 \
+            for (size_t i = 0; i < n; i++) {                                                                           \
+                const type v = divisor[i], r = rest[i];                                                                \
+                (void)v;                                                                                               \
+                to[at + i] = (expression);                                                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+REMAINDER(Fmod, float, f32, r)
+REMAINDER(Fmod, double, f64, r)
+REMAINDER(Mod, float, f32, r == 0.0f ? xcvm_copysign_f32(0.0f, v) : (r < 0.0f) != (v < 0.0f) ? r + v : r)
 
 /* All elements go through the same vector code, the last ones padded. */
 static void loop_Pow(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)
@@ -132,6 +173,54 @@ POWER(Cube, u *u *u)
 /* Unlike the root, this power of -infinity is infinity and that of -0 is 0. */
 POWER(Root, u == -INFINITY ? INFINITY : sqrtf(u + 0.0f))
 POWER(Inverse, 1.0f / u)
+
+/* ---- Loops for f64: those of one operation ---- */
+
+#define LOOP_F64(Name, result, expression)                                                                             \
+    static void f64_##Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)          \
+    {                                                                                                                  \
+        const double *from_a = a, *from_b = b;                                                                         \
+        result *to = y;                                                                                                \
+        if (a_step != 0 && b_step != 0) {                                                                              \
+            XCVM_INDEPENDENT                                                                                           \
+            for (size_t i = 0; i < count; i++) {                                                                       \
+                const double u = from_a[i], v = from_b[i];                                                             \
+                to[i] = (result)(expression);                                                                          \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            XCVM_INDEPENDENT                                                                                           \
+            for (size_t i = 0; i < count; i++) {                                                                       \
+                const double u = from_a[i * a_step], v = from_b[i * b_step];                                           \
+                to[i] = (result)(expression);                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+LOOP_F64(Add, double, u + v)
+LOOP_F64(Sub, double, u - v)
+LOOP_F64(Mul, double, u *v)
+LOOP_F64(Div, double, u / v)
+LOOP_F64(Max, double, ((u > v) | (u != u)) ? u : v)
+LOOP_F64(Min, double, ((u < v) | (u != u)) ? u : v)
+LOOP_F64(Equal, uint8_t, u == v)
+LOOP_F64(Greater, uint8_t, u > v)
+LOOP_F64(GreaterOrEqual, uint8_t, u >= v)
+
+/* The loop for a carrier; that of ops/binary.h where there is none here. */
+static xcvm_binary_loop loop_of(xcvm_binary op, xcvm_dtype carrier)
+{
+    static const xcvm_binary_loop f64[XCVM_BINARY_COUNT] = {
+        [XCVM_BINARY_Add] = f64_Add,
+        [XCVM_BINARY_Sub] = f64_Sub,
+        [XCVM_BINARY_Mul] = f64_Mul,
+        [XCVM_BINARY_Div] = f64_Div,
+        [XCVM_BINARY_Max] = f64_Max,
+        [XCVM_BINARY_Min] = f64_Min,
+        [XCVM_BINARY_Equal] = f64_Equal,
+        [XCVM_BINARY_Greater] = f64_Greater,
+        [XCVM_BINARY_GreaterOrEqual] = f64_GreaterOrEqual,
+    };
+    return carrier == XCVM_F64 && f64[op] != NULL ? f64[op] : xcvm_binary_loop_of(op, carrier);
+}
 
 /* ---- Applying a loop ---- */
 
@@ -314,7 +403,7 @@ static __attribute__((noinline)) xcvm_status run_binary(xcvm_kernel *k, xcvm_bin
                                                         size_t grain)
 {
     xcvm_dtype dtype = a->dtype, carrier = carrier_of(op, dtype);
-    xcvm_binary_loop loop = carrier == XCVM_F32 ? f32 : xcvm_binary_loop_of(op, carrier);
+    xcvm_binary_loop loop = carrier == XCVM_F32 ? f32 : loop_of(op, carrier);
     if (carrier == dtype) {
         /* Small tensors of equal shape, or with a scalar, go straight to the loop. */
         size_t size = xcvm_dtype_size(dtype), a_count = a->bytes / size, b_count = b->bytes / size;
@@ -372,8 +461,10 @@ XCVM_KERNEL(Mod)
 {
     if (!xcvm_dtype_is_float(a->a->dtype))
         XCVM_TRY(xcvm_divisor_check(k, a->b));
-    return a->fmod ? run_binary(k, XCVM_BINARY_Fmod, loop_Fmod, a->y, a->a, a->b, COSTLY)
-                   : run_binary(k, XCVM_BINARY_Mod, loop_Mod, a->y, a->a, a->b, COSTLY);
+    if (a->fmod && a->a->dtype == XCVM_F64)
+        return run(k, loop_Fmod_f64, XCVM_F64, a->y, a->a, a->b, COSTLY);
+    return a->fmod ? run_binary(k, XCVM_BINARY_Fmod, loop_Fmod_f32, a->y, a->a, a->b, COSTLY)
+                   : run_binary(k, XCVM_BINARY_Mod, loop_Mod_f32, a->y, a->a, a->b, COSTLY);
 }
 
 XCVM_KERNEL(BitShift)

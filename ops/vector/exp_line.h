@@ -3,31 +3,48 @@
 #define XCVM_OPS_VECTOR_EXP_LINE_H
 
 #include "ops/vector/folds.h"
-#include "ops/vector/math.h"
+#include "ops/vector/lanes_math.h"
 
-/* y[i] = e to the (x[i] - greatest) for x[i] <= greatest, whose sum is returned; y may be x. */
-static inline double xcvm_exp_line(const float *x, size_t count, float greatest, float *y)
+/* y[i] = e to the (x[i] - greatest) for x[i] <= greatest, at most XCVM_FOLD_STRETCH elements; y may be x, or NULL.
+ * Returns sums of them, a part of the elements in each lane. */
+XCVM_INLINE xcvm_lanes xcvm_exp_stretch(const float *x, size_t count, float greatest, float *y)
 {
-    enum { LANES = 16, BLOCK = 1024 };
-    double sum = 0.0;
-    for (size_t at = 0; at < count; at += BLOCK) {
-        size_t n = count - at < BLOCK ? count - at : BLOCK, full = n & ~(size_t)(LANES - 1);
-        const float *from = x + at;
-        float *to = y + at;
-        XCVM_INDEPENDENT
-        for (size_t i = 0; i < full; i++)
-            to[i] = xcvm_exp_negative_f32(from[i] - greatest);
-        if (full < n) {
-            /* Padded, so that all elements go through the same vector code. */
-            float rest[LANES];
-            for (size_t i = 0; i < LANES; i++)
-                rest[i] = full + i < n ? from[full + i] - greatest : 0.0f;
-            for (size_t i = 0; i < LANES; i++)
-                rest[i] = xcvm_exp_negative_f32(rest[i]);
-            for (size_t i = full; i < n; i++)
-                to[i] = rest[i - full];
+    const xcvm_lanes most = xcvm_lanes_all(greatest);
+    xcvm_lanes r[4] = {{0}, {0}, {0}, {0}};
+    size_t i = 0;
+    for (; i + 4 * XCVM_LANES <= count; i += 4 * XCVM_LANES)
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; j++) {
+            const xcvm_lanes e = xcvm_lanes_exp_negative(xcvm_lanes_load(x + i + j * XCVM_LANES) - most);
+            if (y != NULL)
+                xcvm_lanes_store(y + i + j * XCVM_LANES, e);
+            r[j] += e;
         }
-        sum += xcvm_fold_sum(xcvm_lanes_same, to, n);
+    for (; i + XCVM_LANES <= count; i += XCVM_LANES) {
+        const xcvm_lanes e = xcvm_lanes_exp_negative(xcvm_lanes_load(x + i) - most);
+        if (y != NULL)
+            xcvm_lanes_store(y + i, e);
+        r[0] += e;
+    }
+    if (i < count) {
+        /* The other lanes add nothing. */
+        const xcvm_lanes rest = xcvm_lanes_load_first(x + i, count - i, -INFINITY);
+        const xcvm_lanes e = xcvm_lanes_exp_negative(rest - most);
+        if (y != NULL)
+            xcvm_lanes_store_first(y + i, count - i, e);
+        r[1] += e;
+    }
+    return (r[0] + r[1]) + (r[2] + r[3]);
+}
+
+/* The same for a line of any length: the sum, taken in f64 over stretches. */
+XCVM_INLINE double xcvm_exp_line(const float *x, size_t count, float greatest, float *y)
+{
+    double sum = 0.0;
+    for (size_t at = 0; at < count; at += XCVM_FOLD_STRETCH) {
+        const size_t n = count - at < XCVM_FOLD_STRETCH ? count - at : XCVM_FOLD_STRETCH;
+        sum +=
+            (double)xcvm_lanes_fold(xcvm_lanes_plus, xcvm_exp_stretch(x + at, n, greatest, y != NULL ? y + at : NULL));
     }
     return sum;
 }

@@ -64,6 +64,59 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load_rest(const float *x, size_t all, size_t c
     return xcvm_lanes_load(rest);
 }
 
+/* The first `count` elements of x, fewer than XCVM_LANES, and `fill` in the other lanes. */
+XCVM_INLINE xcvm_lanes xcvm_lanes_load_first(const float *x, size_t count, float fill)
+{
+#if defined(__AVX512F__)
+    return _mm512_mask_loadu_ps(xcvm_lanes_all(fill), (__mmask16)((1u << count) - 1u), x);
+#else
+    float first[XCVM_LANES];
+    for (size_t i = 0; i < XCVM_LANES; i++)
+        first[i] = i < count ? x[i] : fill;
+    return xcvm_lanes_load(first);
+#endif
+}
+
+/* Stores the first `count` lanes, fewer than all. */
+XCVM_INLINE void xcvm_lanes_store_first(float *to, size_t count, xcvm_lanes v)
+{
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1u), v);
+#else
+    float first[XCVM_LANES];
+    xcvm_lanes_store(first, v);
+    for (size_t i = 0; i < count; i++)
+        to[i] = first[i];
+#endif
+}
+
+/* The first `count` elements, or lanes, or all of them if there are no more; the other lanes of what is loaded are 0.
+ */
+XCVM_INLINE xcvm_lanes xcvm_lanes_load_up_to(const float *from, size_t count)
+{
+    return count >= XCVM_LANES ? xcvm_lanes_load(from) : xcvm_lanes_load_first(from, count, 0.0f);
+}
+
+XCVM_INLINE void xcvm_lanes_store_up_to(float *to, size_t count, xcvm_lanes v)
+{
+    if (count >= XCVM_LANES)
+        xcvm_lanes_store(to, v);
+    else
+        xcvm_lanes_store_first(to, count, v);
+}
+
+/* Lane i is what `pick` makes of all lanes of rows[i], in a fixed order; the rows are changed. */
+XCVM_INLINE xcvm_lanes xcvm_lanes_fold_rows(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes rows[XCVM_LANES])
+{
+    xcvm_lanes_transpose(rows);
+#pragma GCC unroll 4
+    for (int n = XCVM_LANES / 2; n > 0; n /= 2)
+#pragma GCC unroll 8
+        for (int i = 0; i < n; i++)
+            rows[i] = pick(rows[i], rows[i + n]);
+    return rows[0];
+}
+
 /* The sum of map(x[i]). */
 XCVM_INLINE double xcvm_fold_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x, size_t count)
 {

@@ -3,6 +3,8 @@
 #include "ops/vector/activation.h"
 #include "ops/packed.h"
 #include "ops/vector/dot.h"
+#include "ops/vector/folds.h"
+#include "ops/vector/gemm_small.h"
 #include "ops/vector/gemm_tile.h"
 #include "ops/vector/gemv.h"
 #include "ops/vector/halves.h"
@@ -60,19 +62,33 @@ typedef struct block {
 static void store_tile(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
 {
     const xcvm_gemm *g = b->g;
-    const float *start = b->first ? g->start : g->c;
+    const float *start = b->first ? g->start : g->c, *bias = b->last ? g->column_bias : NULL;
+    const xcvm_activation *f = b->last ? g->activation : NULL;
+    if (g->c_column == 1) {
+        for (size_t i = 0; i < rows; i++, from += XCVM_GEMM_PANEL)
+            for (size_t j = 0; j < columns; j += XCVM_LANES) {
+                const size_t at = (i0 + i) * g->c_row + j0 + j, n = columns - j;
+                xcvm_lanes v = xcvm_lanes_load(from + j);
+                if (start != NULL)
+                    v += xcvm_lanes_load_up_to(start + at, n);
+                if (bias != NULL)
+                    v += xcvm_lanes_load_up_to(bias + j0 + j, n);
+                if (f != NULL)
+                    v = xcvm_lanes_min(xcvm_lanes_max(v, xcvm_lanes_all(f->low)), xcvm_lanes_all(f->high));
+                xcvm_lanes_store_up_to(g->c + at, n, v);
+            }
+        return;
+    }
     for (size_t j = 0; j < columns; j++)
         for (size_t i = 0; i < rows; i++) {
             size_t at = (i0 + i) * g->c_row + (j0 + j) * g->c_column;
             float v = from[i * XCVM_GEMM_PANEL + j];
             if (start != NULL)
                 v += start[at];
-            if (b->last) {
-                if (g->column_bias != NULL)
-                    v += g->column_bias[j0 + j];
-                if (g->activation != NULL)
-                    v = xcvm_clamp_f32(v, g->activation->low, g->activation->high);
-            }
+            if (bias != NULL)
+                v += bias[j0 + j];
+            if (f != NULL)
+                v = xcvm_clamp_f32(v, f->low, f->high);
             g->c[at] = v;
         }
 }
@@ -407,7 +423,7 @@ typedef struct work {
     const xcvm_kernel *k;
     const xcvm_gemm_batch *batch;
     split split;
-    bool gemv;
+    bool gemv, small;
     size_t parts, scratch_bytes;
     char *scratch;   /* scratch_bytes for each thread */
     uint32_t status; /* atomic; the first failure */
@@ -429,6 +445,7 @@ static void run_parts(void *context, size_t begin, size_t end, int worker)
     const xcvm_gemm_batch *batch = w->batch;
     const xcvm_gemm *shape = &batch->shape;
     char *scratch = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_bytes : NULL;
+    xcvm_poller poller = xcvm_poller_of(w->k);
     for (size_t i = begin; i < end; i++) {
         size_t first = 0, last = batch->count, m0 = 0, m1 = shape->m, n0 = 0, n1 = shape->n;
         if (w->split == SPLIT_ITEMS) {
@@ -452,6 +469,8 @@ static void run_parts(void *context, size_t begin, size_t end, int worker)
                 return;
             if (w->gemv)
                 status = xcvm_gemv_part(w->k, &g, m0 + n0, shape->m == 1 ? n1 : m1);
+            else if (w->small)
+                status = xcvm_gemm_small_part(&poller, &g, m0, m1);
             else
                 status = xcvm_gemm_part(w->k, &g, m0, m1, n0, n1, scratch);
             if (status != XCVM_OK)
@@ -492,7 +511,7 @@ static void choose_split(work *w, size_t threads)
         w->split = SPLIT_ROWS;
         units = rows;
     }
-    if (by_columns < best) {
+    if (by_columns < best && !w->small) {
         best = by_columns;
         w->split = SPLIT_COLUMNS;
         units = columns;
@@ -521,6 +540,7 @@ xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, vo
     if (batch->count == 0 || batch->shape.m == 0 || batch->shape.n == 0)
         return XCVM_OK;
     w.gemv = xcvm_gemv_fits(&batch->shape);
+    w.small = !w.gemv && xcvm_gemm_small_fits(&batch->shape);
     choose_split(&w, (size_t)xcvm_threads_count(k->threads));
     if (w.parts == 1)
         run_parts(&w, 0, 1, 0);

@@ -50,12 +50,27 @@ void xcvm_halves_load(xcvm_dtype dtype, const void *data, size_t first, size_t c
         memcpy(to, (const float *)data + first, count * sizeof *to);
 }
 
+/* As above; a NaN keeps what fits of its bits where there is an instruction for it. */
+static void store_f16(uint16_t *to, const float *from, size_t count)
+{
+    size_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + XCVM_LANES <= count; i += XCVM_LANES)
+        _mm256_storeu_si256((__m256i_u *)(to + i),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+    for (; i + XCVM_LANES <= count; i += XCVM_LANES)
+        _mm_storeu_si128((__m128i_u *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    for (; i < count; i++)
+        to[i] = f16_of_f32(from[i]);
+}
+
 void xcvm_halves_store(xcvm_dtype dtype, void *data, size_t first, size_t count, const float *from)
 {
     uint16_t *to = (uint16_t *)data + first;
     if (dtype == XCVM_F16)
-        for (size_t i = 0; i < count; i++)
-            to[i] = f16_of_f32(from[i]);
+        store_f16(to, from, count);
     else if (dtype == XCVM_BF16)
         for (size_t i = 0; i < count; i++)
             to[i] = bf16_of_f32(from[i]);

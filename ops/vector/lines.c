@@ -98,6 +98,11 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
     const task *t = context;
     const xcvm_lines *l = t->lines;
     double *scratch = t->scratch != NULL ? t->scratch + (size_t)worker * t->slice : NULL;
+    if (l->rows != NULL && l->dtype == XCVM_F32 && l->inner == 1 && l->length <= XCVM_ROW_LENGTH) {
+        const size_t first = begin * l->length;
+        l->rows(l->context, (const float *)l->x + first, (float *)l->y + first, l->length, end - begin);
+        return;
+    }
     for (size_t i = begin; i < end; i++) {
         size_t outer = i / t->tiles, column = i % t->tiles * XCVM_TILE_COLUMNS;
         size_t columns = l->inner - column < XCVM_TILE_COLUMNS ? l->inner - column : XCVM_TILE_COLUMNS;

@@ -4,7 +4,7 @@
 
 #include "ops/kernel.h"
 
-enum { XCVM_TILE_COLUMNS = 64 };
+enum { XCVM_TILE_COLUMNS = 64, XCVM_ROW_LENGTH = 4096 };
 
 /* Lines side by side: element i of line j is x[i * x_stride + j]. x and y are the same memory or do not overlap. */
 typedef struct xcvm_tile {
@@ -25,6 +25,8 @@ typedef struct xcvm_lines {
     const void *x;
     void *y;
     void (*f32)(const void *context, const xcvm_tile *tile);
+    /* For `count` adjacent lines of f32 in one call, if this is not NULL and length is at most XCVM_ROW_LENGTH. */
+    void (*rows)(const void *context, const float *x, float *y, size_t length, size_t count);
     /* For f64, one adjacent line at a time, which is not y's place. */
     void (*f64)(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length, size_t index);
     const void *context;

@@ -38,7 +38,15 @@ static inline float xcvm_shrink_f32(float v, float bias, float lambd)
     MAP(Reciprocal, NONE, 1.0f / v) \
     MAP(Exp, NONE, xcvm_exp_f32(v)) \
     MAP(Log, NONE, xcvm_log_f32(v)) \
+    MAP(Asin, NONE, xcvm_asin_f32(v)) \
+    MAP(Acos, NONE, xcvm_acos_f32(v)) \
+    MAP(Atan, NONE, xcvm_atan_f32(v)) \
+    MAP(Sinh, NONE, xcvm_sinh_f32(v)) \
+    MAP(Cosh, NONE, xcvm_cosh_f32(v)) \
     MAP(Tanh, NONE, xcvm_tanh_f32(v)) \
+    MAP(Asinh, NONE, xcvm_asinh_f32(v)) \
+    MAP(Acosh, NONE, xcvm_acosh_f32(v)) \
+    MAP(Atanh, NONE, xcvm_atanh_f32(v)) \
     MAP(Erf, NONE, xcvm_erf_f32(v)) \
     MAP(Sigmoid, NONE, xcvm_sigmoid_f32(v)) \
     MAP(Softplus, NONE, xcvm_softplus_f32(v)) \

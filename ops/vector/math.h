@@ -87,17 +87,30 @@ static inline float xcvm_expm1_reduced_f32(float r)
     return p * (r * r) + r;
 }
 
-/* e to the x; 1.5 ulp. */
+/* e to the r, for |r| <= ln 2 / 2 (Cephes expf). */
+static inline float xcvm_exp_reduced_f32(float r)
+{
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r + 1.0f;
+    return p * r + 1.0f;
+}
+
+/* e to the x; 1.2 ulp. */
 static inline float xcvm_exp_f32(float x)
 {
-    /* Beyond these the result is 0 and infinity; a NaN fails both comparisons and stays. */
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
     int32_t n;
-    float r = xcvm_exp_reduce_f32(x, &n);
+    float y = xcvm_exp_reduced_f32(xcvm_exp_reduce_f32(x, &n));
     /* Two factors, as 2^n itself may be subnormal or infinite where the result is not. */
-    int32_t half = n >> 1;
-    return (xcvm_expm1_reduced_f32(r) + 1.0f) * xcvm_pow2_f32(half) * xcvm_pow2_f32(n - half);
+    float last = x < -80.0f ? 0x1p-100f : 2.0f;
+    y = y * xcvm_f32_of(((uint32_t)n << 23) + (0x7f000000u - xcvm_f32_bits(last))) * last;
+    /* Beyond these the result is infinity and 0; a NaN fails both comparisons and stays. */
+    y = x > 88.8f ? INFINITY : y;
+    return x < -104.0f ? 0.0f : y;
 }
 
 /* e to the x, for x <= 88 or NaN: 0 below -87.3, where the result would be subnormal; 1 ulp elsewhere. For sums of
@@ -159,23 +172,16 @@ static inline float xcvm_log1p_unit_f32(float x)
     return xcvm_log_f32(u) + (x - (u - 1.0f)) / u;
 }
 
-/* Hyperbolic tangent; 1.5 ulp. Odd polynomial for small arguments (Cephes tanhf), else by e to the -2 |x|. */
+/* Hyperbolic tangent; 2 ulp: by e to the -2 |x|, less 1, which is exact enough for small arguments, too. */
 static inline float xcvm_tanh_f32(float x)
 {
     float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
-    float z = x * x;
-    float p = -5.70498872745e-3f;
-    p = p * z + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
-    p = p * z - 3.33332819422e-1f;
-    float small = p * z * x + x;
     /* From 10 on the result is 1. */
     int32_t n;
     float r = xcvm_exp_reduce_f32(a > 10.0f ? -20.0f : -2.0f * a, &n);
-    float e = (xcvm_expm1_reduced_f32(r) + 1.0f) * xcvm_pow2_f32(n);
-    float large = (1.0f - e) / (1.0f + e);
-    return xcvm_copysign_f32(a < 0.625f ? small : large, x);
+    float scale = xcvm_pow2_f32(n);
+    float e = xcvm_expm1_reduced_f32(r);
+    return xcvm_copysign_f32((e * scale + (scale - 1.0f)) / (e * scale + (scale + 1.0f)), x);
 }
 
 /* 1 / (1 + e to the -x); 2.5 ulp, 0 below -87.3. */
@@ -252,19 +258,21 @@ static inline float xcvm_mish_f32(float x)
     return x > 20.0f ? x : x * (n / (n + 2.0f));
 }
 
-/* Greatest argument of sine and cosine below. */
+/* Greatest argument of sine, cosine and tangent below. */
 #define XCVM_SIN_LIMIT 1.0e6f
 
 /* n = x / (pi / 2) rounded, and x - n pi / 2, for |x| <= XCVM_SIN_LIMIT. Reduced in f64: the first part of pi / 2 has
  * 33 bits, so that its product with n is exact. */
-static inline float xcvm_sin_reduce_f32(float x, int32_t *n)
+static inline double xcvm_sin_reduce_f64(float x, int32_t *n)
 {
     double wide = (double)x;
     double shifted = wide * 0.63661977236758134308 + 6755399441055744.0;
     double rounded = shifted - 6755399441055744.0;
     *n = (int32_t)(uint32_t)xcvm_f64_bits(shifted);
-    return (float)((wide - rounded * 1.57079632673412561417e+00) - rounded * 6.07710050650619224932e-11);
+    return (wide - rounded * 1.57079632673412561417e+00) - rounded * 6.07710050650619224932e-11;
 }
+
+static inline float xcvm_sin_reduce_f32(float x, int32_t *n) { return (float)xcvm_sin_reduce_f64(x, n); }
 
 /* Sine of r + n pi / 2, |r| <= pi / 4 (Cephes sinf, cosf). */
 static inline float xcvm_sin_quadrant_f32(float r, int32_t n)
@@ -297,15 +305,94 @@ static inline float xcvm_cos_f32(float x)
     return xcvm_sin_quadrant_f32(r, (int32_t)((uint32_t)n + 1u));
 }
 
-/* x to the y; 0.51 ulp. The logarithm and the exponential are taken in f64: log2 m = 2 / ln 2 atanh((m - 1) / (m + 1)),
- * whose series is cut at 1e-12, and 2^f by its Taylor series, cut at 2e-10. */
-static inline float xcvm_pow_f32(float x, float y)
+/* Tangent for |x| <= XCVM_SIN_LIMIT; 0.51 ulp. Minimax fits of sine and cosine in f64, as near a pole the reduced
+ * argument has to be known to more digits than f32 has. */
+static inline float xcvm_tan_f32(float x)
+{
+    int32_t n;
+    double r = xcvm_sin_reduce_f64(x, &n);
+    double z = r * r;
+    double s = 2.7181217606602228e-06;
+    s = s * z - 1.9839315119456118e-04;
+    s = s * z + 8.3333293253264017e-03;
+    s = s * z - 1.6666666641112510e-01;
+    s = s * z * r + r;
+    double c = 2.4436610418696521e-05;
+    c = c * z - 1.3887352013021558e-03;
+    c = c * z + 4.1666646562673208e-02;
+    c = c * z * z + (1.0 - 0.5 * z);
+    /* A quarter of a turn on it is -c / s. */
+    double above = (n & 1) != 0 ? -c : s;
+    double below = (n & 1) != 0 ? s : c;
+    return x == 0.0f ? x : (float)(above / below);
+}
+
+/* The greater parts of pi / 2 and what they leave out. */
+#define XCVM_HALF_PI_F32 1.57079637f
+#define XCVM_HALF_PI_REST_F32 -4.37113883e-8f
+
+/* Arc tangent; 1.3 ulp. */
+static inline float xcvm_atan_f32(float x)
 {
     float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
-    double wide = (double)a; /* never subnormal there */
-    int64_t above = (int64_t)(xcvm_f64_bits(wide) - 0x3fe6a09e667f3bcdu);
+    /* That of a great argument is what that of its inverse leaves of pi / 2. */
+    int is_great = a > 1.0f;
+    float t = is_great ? -1.0f / a : a;
+    float z = t * t;
+    float p = 2.92069104e-3f;
+    p = p * z - 1.63679232e-2f;
+    p = p * z + 4.32118529e-2f;
+    p = p * z - 7.55221360e-2f;
+    p = p * z + 1.06660043e-1f;
+    p = p * z - 1.42110552e-1f;
+    p = p * z + 1.99937728e-1f;
+    p = p * z - 3.33331527e-1f;
+    p = p * z * t + (is_great ? XCVM_HALF_PI_REST_F32 : 0.0f);
+    return xcvm_copysign_f32((is_great ? XCVM_HALF_PI_F32 : 0.0f) + (t + p), x);
+}
+
+/* Arc sine of s, where z = s^2 <= 1 / 4. */
+static inline float xcvm_asin_reduced_f32(float s, float z)
+{
+    float p = 4.22185676e-2f;
+    p = p * z + 2.41476005e-2f;
+    p = p * z + 4.54770990e-2f;
+    p = p * z + 7.49524177e-2f;
+    p = p * z + 1.66667539e-1f;
+    return p * z * s + s;
+}
+
+/* Arc sine, 1.9 ulp, and arc cosine, 1.2 ulp. Those of an argument above 1/2 come from the arc sine of half the chord
+ * that is left to 1. */
+static inline float xcvm_asin_f32(float x)
+{
+    float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
+    int is_great = a > 0.5f;
+    float z = is_great ? 0.5f - 0.5f * a : a * a;
+    float p = xcvm_asin_reduced_f32(is_great ? sqrtf(z) : a, z);
+    float great = (XCVM_HALF_PI_F32 - 2.0f * p) + XCVM_HALF_PI_REST_F32;
+    return xcvm_copysign_f32(is_great ? great : p, x);
+}
+
+static inline float xcvm_acos_f32(float x)
+{
+    float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
+    int is_great = a > 0.5f;
+    float z = is_great ? 0.5f - 0.5f * a : a * a;
+    float p = xcvm_copysign_f32(xcvm_asin_reduced_f32(is_great ? sqrtf(z) : a, z), x);
+    /* 0, pi / 2 or pi, from where the rest goes on. */
+    float quarters = is_great ? (x < 0.0f ? 2.0f : 0.0f) : 1.0f;
+    p = is_great ? 2.0f * p : -p;
+    return quarters * XCVM_HALF_PI_F32 + (p + quarters * XCVM_HALF_PI_REST_F32);
+}
+
+/* Logarithm to base 2 of a normal positive number; relative error 1e-12 (where it is small, of a - 1): log2 m =
+ * 2 / ln 2 atanh((m - 1) / (m + 1)), whose series is cut. */
+static inline double xcvm_log2_f64(double a)
+{
+    int64_t above = (int64_t)(xcvm_f64_bits(a) - 0x3fe6a09e667f3bcdu);
     int64_t exponent = above & (int64_t)0xfff0000000000000u;
-    double m = xcvm_f64_of(xcvm_f64_bits(wide) - (uint64_t)exponent);
+    double m = xcvm_f64_of(xcvm_f64_bits(a) - (uint64_t)exponent);
     double s = (m - 1.0) / (m + 1.0);
     double z = s * s;
     double p = 0.22195308321368;
@@ -317,9 +404,12 @@ static inline float xcvm_pow_f32(float x, float y)
     p = p * z + 2.88539008177793;
     /* Exact conversion of the exponent, an integer times 2^52, through the bits of 2^52 + 2^51 + n. */
     double n = xcvm_f64_of((uint64_t)(exponent >> 52 & 0xfff) ^ 0x800 ^ 0x4338000000000000u) - 6755399441057792.0;
-    double t = (double)y * (n + s * p);
-    t = t < -200.0 ? -200.0 : t;
-    t = t > 200.0 ? 200.0 : t;
+    return n + s * p;
+}
+
+/* 2 to the t, for |t| <= 1000 or NaN; relative error 2e-10, where the Taylor series is cut. */
+static inline double xcvm_exp2_f64(double t)
+{
     double shifted = t + 6755399441055744.0;
     double f = t - (shifted - 6755399441055744.0);
     double q = 1.3215486790144309e-6;
@@ -331,7 +421,69 @@ static inline float xcvm_pow_f32(float x, float y)
     q = q * f + 2.4022650695910072e-1;
     q = q * f + 6.9314718055994531e-1;
     q = q * f + 1.0;
-    float r = (float)(q * xcvm_f64_of((xcvm_f64_bits(shifted) + 1023u) << 52));
+    return q * xcvm_f64_of((xcvm_f64_bits(shifted) + 1023u) << 52);
+}
+
+/* Hyperbolic sine, 1 ulp, and cosine, 0.51 ulp. */
+static inline float xcvm_sinh_f32(float x)
+{
+    float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
+    float z = x * x;
+    float p = 2.81743951e-6f;
+    p = p * z + 1.98360663e-4f;
+    p = p * z + 8.33335060e-3f;
+    p = p * z + 1.66666665e-1f;
+    float small = p * z * x + x;
+    /* The results are infinite from less than 90 on. */
+    double e = xcvm_exp2_f64(1.44269504088896340736 * (double)(a > 100.0f ? 100.0f : a));
+    float large = (float)(0.5 * e - 0.5 / e);
+    return a < 1.0f ? small : xcvm_copysign_f32(large, x);
+}
+
+static inline float xcvm_cosh_f32(float x)
+{
+    float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
+    double e = xcvm_exp2_f64(1.44269504088896340736 * (double)(a > 100.0f ? 100.0f : a));
+    return (float)(0.5 * e + 0.5 / e);
+}
+
+/* Inverses of the hyperbolic sine, cosine and tangent by logarithms in f64; 0.51 ulp. */
+static inline float xcvm_asinh_f32(float x)
+{
+    float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
+    double wide = (double)a;
+    float y = (float)(0.69314718055994530942 * xcvm_log2_f64(wide + sqrt(wide * wide + 1.0)));
+    /* Below 1e-4 nothing of the cube is left; infinity and NaN stay. */
+    return ((a >= 1e-4f) & (a <= 3.40282347e+38f)) != 0 ? xcvm_copysign_f32(y, x) : x;
+}
+
+static inline float xcvm_acosh_f32(float x)
+{
+    double wide = (double)x;
+    float y = (float)(0.69314718055994530942 * xcvm_log2_f64(wide + sqrt(wide * wide - 1.0)));
+    y = x <= 3.40282347e+38f ? y : x;
+    return x < 1.0f ? NAN : y;
+}
+
+static inline float xcvm_atanh_f32(float x)
+{
+    float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
+    double wide = (double)a;
+    float y = (float)(0.34657359027997265471 * xcvm_log2_f64((1.0 + wide) / (1.0 - wide)));
+    y = xcvm_copysign_f32(a == 1.0f ? INFINITY : y, x);
+    /* Below 1e-4 nothing of the cube is left. */
+    y = a >= 1e-4f ? y : x;
+    return a > 1.0f ? NAN : y;
+}
+
+/* x to the y; 0.51 ulp. The logarithm and the exponential are taken in f64. */
+static inline float xcvm_pow_f32(float x, float y)
+{
+    float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
+    double t = (double)y * xcvm_log2_f64((double)a); /* never subnormal there */
+    t = t < -200.0 ? -200.0 : t;
+    t = t > 200.0 ? 200.0 : t;
+    float r = (float)xcvm_exp2_f64(t);
 
     /* The special cases, the last ones first in importance. */
     float ay = xcvm_f32_of(xcvm_f32_bits(y) & 0x7fffffffu);

@@ -1,9 +1,9 @@
 /* MatMul and Gemm. */
 #include "ops/convert.h"
-#include "ops/floats.h"
 #include "ops/product.h"
 #include "ops/strided.h"
 #include "ops/vector/gemm.h"
+#include "ops/vector/halves.h"
 
 /* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows
  * are read where they lie, is not packed. */
@@ -66,13 +66,38 @@ static xcvm_gemm_batch describe(const operands *o, const extras *e)
     return (xcvm_gemm_batch){.shape = g, .count = s->count, .at = set_item, .context = o};
 }
 
+/* As xcvm_kernel_load_f32 and xcvm_kernel_store_f32, by vectors. */
+static xcvm_status load_floats(const xcvm_kernel *k, const xcvm_value *v, float *to)
+{
+    const size_t count = xcvm_element_count(v);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        xcvm_halves_load((xcvm_dtype)v->dtype, v->data, at, n, to + at);
+        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status store_floats(const xcvm_kernel *k, const float *from, xcvm_value *v)
+{
+    const size_t count = xcvm_element_count(v);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        xcvm_halves_store((xcvm_dtype)v->dtype, v->data, at, n, from + at);
+        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
+    }
+    return XCVM_OK;
+}
+
 /* A run of elements of f32, f16 or bf16, and the f32 copy of it, if it needs one. */
 static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, float **scratch)
 {
     if (v->dtype == XCVM_F32)
         return v->data;
     float *copy = *scratch;
-    (void)xcvm_kernel_load_f32(k, v, copy);
+    (void)load_floats(k, v, copy);
     *scratch += xcvm_round_up(xcvm_element_count(v), XCVM_LANES);
     return copy;
 }
@@ -104,13 +129,13 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
     if (y->dtype != XCVM_F32) {
         o.y = scratch;
         if (accumulate)
-            XCVM_TRY(xcvm_kernel_load_f32(k, y, o.y));
+            XCVM_TRY(load_floats(k, y, o.y));
     }
     if (accumulate)
         e->start = o.y;
     batch = describe(&o, e);
     XCVM_TRY(xcvm_gemm_run(k, &batch, rest));
-    return y->dtype != XCVM_F32 ? xcvm_kernel_store_f32(k, o.y, y) : XCVM_OK;
+    return y->dtype != XCVM_F32 ? store_floats(k, o.y, y) : XCVM_OK;
 }
 
 static bool through_floats(uint8_t dtype) { return dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16; }
@@ -122,8 +147,12 @@ XCVM_KERNEL(MatMul)
         extras e = {.alpha = 1.0f};
         return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);
     }
-    const xcvm_product_task task = {
-        .shape = shape, .dtype = (xcvm_dtype)a->y->dtype, .a = a->a->data, .b = a->b->data, .y = a->y->data};
+    const xcvm_product_task task = {.shape = shape,
+                                    .dtype = (xcvm_dtype)a->y->dtype,
+                                    .multiply = xcvm_product_multiply,
+                                    .a = a->a->data,
+                                    .b = a->b->data,
+                                    .y = a->y->data};
     return xcvm_product_run(k, &task);
 }
 
@@ -173,6 +202,7 @@ static xcvm_status gemm_of_others(xcvm_kernel *k, const xcvm_Gemm_args *a, const
 {
     xcvm_product_task task = {.shape = *shape,
                               .dtype = (xcvm_dtype)a->y->dtype,
+                              .multiply = xcvm_product_multiply,
                               .a = a->a->data,
                               .b = a->b->data,
                               .y = a->y->data,

@@ -2,7 +2,9 @@
 #include "ops/unary.h"
 
 #include "ops/vector/halves.h"
+#include "ops/vector/lanes_math.h"
 #include "ops/vector/maps.h"
+#include "ops/vector/math_f64.h"
 
 /* Loops run over blocks of this many elements, the last one padded, so that all elements go through the same vector
  * code. It is a multiple of every vector's length. */
@@ -20,7 +22,7 @@ typedef void (*map_f32)(const float *x, float *y, size_t blocks, const double *p
     }
 /* `setup` declares what the expression takes from the attributes p. */
 #define MAP(Name, setup, expression)                                                                                   \
-    static void map_##Name(const float *x, float *y, size_t blocks, const double *p)                                   \
+    static __attribute__((unused)) void map_##Name(const float *x, float *y, size_t blocks, const double *p)           \
     {                                                                                                                  \
         (void)p;                                                                                                       \
         setup;                                                                                                         \
@@ -32,23 +34,16 @@ typedef void (*map_f32)(const float *x, float *y, size_t blocks, const double *p
 
 XCVM_MAPS(MAP)
 
-/* Rare functions are libm's. */
-#define MAP_LIBM(Name, general)                                                                                        \
-    static void map_##Name(const float *x, float *y, size_t blocks, const double *p)                                   \
-    {                                                                                                                  \
-        (void)p;                                                                                                       \
-        for (size_t i = 0; i < blocks * LANES; i++)                                                                    \
-            y[i] = general(x[i]);                                                                                      \
-    }
-MAP_LIBM(Tan, tanf)
-MAP_LIBM(Asin, asinf)
-MAP_LIBM(Acos, acosf)
-MAP_LIBM(Atan, atanf)
-MAP_LIBM(Sinh, sinhf)
-MAP_LIBM(Cosh, coshf)
-MAP_LIBM(Asinh, asinhf)
-MAP_LIBM(Acosh, acoshf)
-MAP_LIBM(Atanh, atanhf)
+#if defined(__AVX512F__)
+static void map_lanes_Exp(const float *x, float *y, size_t blocks, const double *p)
+{
+    (void)p;
+    for (size_t i = 0; i < blocks * LANES; i += XCVM_LANES)
+        xcvm_lanes_store(y + i, xcvm_lanes_exp(xcvm_lanes_load(x + i)));
+}
+#else
+#define map_lanes_Exp map_Exp
+#endif
 
 /* Arguments beyond the range of the vector functions go to libm, one by one. */
 static __attribute__((noinline)) void map_far(const float *x, float *y, size_t count, float (*general)(float))
@@ -77,6 +72,105 @@ static __attribute__((noinline)) void map_far(const float *x, float *y, size_t c
     }
 MAP_PERIODIC(Sin, xcvm_sin_f32, sinf)
 MAP_PERIODIC(Cos, xcvm_cos_f32, cosf)
+MAP_PERIODIC(Tan, xcvm_tan_f32, tanf)
+
+/* What is one operation of f64, or some that round nothing. */
+#define MAP_PLAIN_F64(Name, expression)                                                                                \
+    static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        XCVM_INDEPENDENT                                                                                               \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const double v = x[i];                                                                                     \
+            y[i] = (expression);                                                                                       \
+        }                                                                                                              \
+    }
+static void f64_Clip(const double *x, double *y, size_t count, const double *p)
+{
+    const double low = p[0], high = p[1];
+    XCVM_INDEPENDENT
+    for (size_t i = 0; i < count; i++) {
+        const double v = x[i] < low ? low : x[i];
+        y[i] = v > high ? high : v;
+    }
+}
+MAP_PLAIN_F64(Abs, xcvm_absolute_f64(v))
+MAP_PLAIN_F64(Neg, -v)
+MAP_PLAIN_F64(Ceil, ceil(v))
+MAP_PLAIN_F64(Floor, floor(v))
+MAP_PLAIN_F64(Round, rint(v))
+MAP_PLAIN_F64(Sqrt, sqrt(v))
+MAP_PLAIN_F64(Reciprocal, 1.0 / v)
+MAP_PLAIN_F64(Relu, v < 0.0 ? 0.0 : v)
+
+/* Loops of f64 that are vectorised; the last elements are padded, as those of f32 are. */
+#define MAP_F64(Name, function)                                                                                        \
+    static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
+    {                                                                                                                  \
+        const size_t whole = count / LANES * LANES;                                                                    \
+        (void)p;                                                                                                       \
+        XCVM_INDEPENDENT                                                                                               \
+        for (size_t i = 0; i < whole; i++)                                                                             \
+            y[i] = function(x[i]);                                                                                     \
+        if (whole < count) {                                                                                           \
+            double block[LANES] = {0};                                                                                 \
+            memcpy(block, x + whole, (count - whole) * sizeof *block);                                                 \
+            XCVM_INDEPENDENT                                                                                           \
+            for (size_t i = 0; i < LANES; i++)                                                                         \
+                block[i] = function(block[i]);                                                                         \
+            memcpy(y + whole, block, (count - whole) * sizeof *block);                                                 \
+        }                                                                                                              \
+    }
+MAP_F64(Exp, xcvm_exp_f64)
+MAP_F64(Tanh, xcvm_tanh_f64)
+MAP_F64(Sigmoid, xcvm_sigmoid_f64)
+MAP_F64(near_Sin, xcvm_sin_f64)
+MAP_F64(near_Cos, xcvm_cos_f64)
+
+#define MAP_PERIODIC_F64(Name, general)                                                                                \
+    static void f64_##Name(const double *from, double *to, size_t all, const double *p)                                \
+    {                                                                                                                  \
+        double x[XCVM_BLOCK];                                                                                          \
+        for (size_t left = all, count; left != 0; left -= count, from += count, to += count) {                         \
+            uint32_t far = 0;                                                                                          \
+            count = left < XCVM_BLOCK ? left : XCVM_BLOCK;                                                             \
+            memcpy(x, from, count * sizeof *x);                                                                        \
+            f64_near_##Name(x, to, count, p);                                                                          \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                far |= xcvm_absolute_f64(x[i]) > (double)XCVM_SIN_LIMIT;                                               \
+            for (size_t i = 0; i < count && far != 0; i++)                                                             \
+                if (xcvm_absolute_f64(x[i]) > (double)XCVM_SIN_LIMIT)                                                  \
+                    to[i] = general(x[i]);                                                                             \
+        }                                                                                                              \
+    }
+MAP_PERIODIC_F64(Sin, sin)
+MAP_PERIODIC_F64(Cos, cos)
+
+static xcvm_unary_f64 f64_of(xcvm_opcode opcode)
+{
+#define ENTRY(Name)                                                                                                    \
+    case XCVM_OP_##Name:                                                                                               \
+        return f64_##Name
+    switch (opcode) {
+        ENTRY(Abs);
+        ENTRY(Neg);
+        ENTRY(Ceil);
+        ENTRY(Floor);
+        ENTRY(Round);
+        ENTRY(Sqrt);
+        ENTRY(Reciprocal);
+        ENTRY(Relu);
+        ENTRY(Clip);
+        ENTRY(Exp);
+        ENTRY(Tanh);
+        ENTRY(Sigmoid);
+        ENTRY(Sin);
+        ENTRY(Cos);
+    default:
+        return xcvm_unary_f64_of(opcode);
+    }
+#undef ENTRY
+}
 
 typedef struct map {
     map_f32 f32;
@@ -148,7 +242,7 @@ static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_value *y, 
         map_floats(f32, x->data, y->data, x->bytes / sizeof(float), p);
         return XCVM_OK;
     }
-    map m = {f32, xcvm_unary_f64_of(opcode), p, x->dtype, x->data, y->data, x->bytes / xcvm_dtype_size(x->dtype)};
+    map m = {f32, f64_of(opcode), p, x->dtype, x->data, y->data, x->bytes / xcvm_dtype_size(x->dtype)};
     return xcvm_kernel_parallel(k, (m.count + LANES - 1) / LANES, grain / LANES, map_range, &m);
 }
 
@@ -177,7 +271,7 @@ UNARY(Floor, CHEAP)
 UNARY(Round, CHEAP)
 UNARY(Sqrt, CHEAP)
 UNARY(Reciprocal, CHEAP)
-UNARY(Exp, COSTLY)
+XCVM_KERNEL(Exp) { return run(k, a->y, a->x, map_lanes_Exp, XCVM_OP_Exp, COSTLY, NULL); }
 UNARY(Log, COSTLY)
 UNARY(Sin, COSTLY)
 UNARY(Cos, COSTLY)

@@ -2,6 +2,7 @@
 #include "ops/move.h"
 #include "ops/order.h"
 #include "ops/random.h"
+#include "ops/vector/random_block.h"
 #include "ops/strided.h"
 
 #include <check.h>
@@ -169,9 +170,18 @@ START_TEST(random_numbers)
 {
     enum { COUNT = 20000 };
     double sum = 0, squares = 0, uniform = 0, least = 1, most = 0;
-    uint64_t a = 7, b = 7;
+    uint64_t a = 7, b = 7, c = 7, d = 7;
+    static double uniforms[COUNT], normals[COUNT];
+    /* In two parts, of which one is no number of blocks. */
+    xcvm_random_uniforms(&a, 777, uniforms);
+    xcvm_random_uniforms(&a, COUNT - 777, uniforms + 777);
+    xcvm_random_normals(&b, 777, normals);
+    xcvm_random_normals(&b, COUNT - 777, normals + 777);
     for (int i = 0; i < COUNT; i++) {
-        double u = xcvm_random_uniform(&a), n = xcvm_random_normal(&b);
+        double u = uniforms[i], n = normals[i];
+        ck_assert(u == xcvm_random_uniform(&c));
+        const double radius = sqrt(-2.0 * log(1.0 - xcvm_random_uniform(&d)));
+        ck_assert_double_eq_tol(n, radius * cos(6.283185307179586 * xcvm_random_uniform(&d)), 1e-10);
         uniform += u;
         least = fmin(least, u);
         most = fmax(most, u);

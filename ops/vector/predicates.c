@@ -13,19 +13,21 @@ typedef struct bytes {
 static void not_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const bytes *b = context;
+    const uint8_t *x = ((const bytes *)context)->x;
+    uint8_t *y = ((const bytes *)context)->y;
     XCVM_INDEPENDENT
     for (size_t i = begin; i < end; i++)
-        b->y[i] = b->x[i] == 0;
+        y[i] = x[i] == 0;
 }
 
 static void invert_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const bytes *b = context;
+    const uint8_t *x = ((const bytes *)context)->x;
+    uint8_t *y = ((const bytes *)context)->y;
     XCVM_INDEPENDENT
     for (size_t i = begin; i < end; i++)
-        b->y[i] = (uint8_t)~b->x[i];
+        y[i] = (uint8_t)~x[i];
 }
 
 XCVM_KERNEL(Not)
@@ -51,11 +53,12 @@ typedef struct classes {
     do {                                                                                                               \
         const type *from = (const type *)c->x->data;                                                                   \
         uint8_t *to = c->y;                                                                                            \
-        const uint8_t nan = c->nan, negative = c->negative, positive = c->positive;                                    \
+        const type nan = c->nan, negative = c->negative, positive = c->positive;                                       \
+        XCVM_INDEPENDENT                                                                                               \
         for (size_t i = begin; i < end; i++) {                                                                         \
-            type rest = (type)(from[i] & (type) ~(type)(sign));                                                        \
-            uint8_t infinite = from[i] == rest ? positive : negative;                                                  \
-            to[i] = rest == (infinity) ? infinite : rest > (infinity) ? nan : 0;                                       \
+            const type rest = (type)(from[i] & (type) ~(type)(sign));                                                  \
+            const type infinite = from[i] == rest ? positive : negative;                                               \
+            to[i] = (uint8_t)((rest == (infinity) ? infinite : 0) | (rest > (infinity) ? nan : 0));                    \
         }                                                                                                              \
     } while (0)
 
