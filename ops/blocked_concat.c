@@ -131,6 +131,5 @@ XCVM_KERNEL(BlockedConcat)
         return XCVM_OK;
     r.pixels = xcvm_element_count(a->y) / ((size_t)a->y->dims[0] * r.blocks * BLOCK);
     r.chunks = (r.pixels + CHUNK - 1) / CHUNK;
-    xcvm_parallel(k->threads, (size_t)a->y->dims[0] * r.blocks * r.chunks, THREAD_PIXELS / CHUNK, fill_range, &r);
-    return XCVM_OK;
+    return xcvm_kernel_parallel(k, (size_t)a->y->dims[0] * r.blocks * r.chunks, THREAD_PIXELS / CHUNK, fill_range, &r);
 }

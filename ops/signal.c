@@ -203,10 +203,8 @@ XCVM_KERNEL(STFT)
                         weight * xcvm_element_as_double(a->signal, (b * samples + f * step + n) * parts + c);
             }
             XCVM_TRY(xcvm_fourier(&poller, points, length, false, points + 2 * length));
-            for (size_t n = 0; n < bins; n++) {
-                const float pair[] = {(float)points[2 * n], (float)points[2 * n + 1]};
-                xcvm_write_floats(pair, 2, a->y, ((b * frames + f) * bins + n) * 2);
-            }
+            for (size_t n = 0; n < 2 * bins; n++)
+                xcvm_write_double(a->y, (b * frames + f) * bins * 2 + n, points[n]);
         }
     return XCVM_OK;
 }
@@ -261,12 +259,12 @@ XCVM_KERNEL(MelWeightMatrix)
         }
         XCVM_TRY(xcvm_poll_after(&poller, 16 + (size_t)(edges[2] - edges[0])));
         for (int64_t j = edges[0]; j <= edges[1]; j++) {
-            const float weight = edges[1] == edges[0] ? 1 : (float)(j - edges[0]) / (float)(edges[1] - edges[0]);
-            xcvm_write_floats(&weight, 1, a->y, (size_t)(j * bands + i));
+            const double weight = edges[1] == edges[0] ? 1 : (double)(j - edges[0]) / (double)(edges[1] - edges[0]);
+            xcvm_write_double(a->y, (size_t)(j * bands + i), weight);
         }
         for (int64_t j = edges[1]; j < edges[2]; j++) {
-            const float weight = (float)(edges[2] - j) / (float)(edges[2] - edges[1]);
-            xcvm_write_floats(&weight, 1, a->y, (size_t)(j * bands + i));
+            const double weight = (double)(edges[2] - j) / (double)(edges[2] - edges[1]);
+            xcvm_write_double(a->y, (size_t)(j * bands + i), weight);
         }
     }
     return XCVM_OK;

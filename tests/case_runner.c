@@ -4,9 +4,9 @@
 #include "ops/shape.h"
 #include "tests/case_literals.h"
 #include "tests/case_text.h"
+#include "tests/case_tolerance.h"
 #include "tests/support.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ typedef struct case_run {
     xcvm_error error;
     bool refused; /* `error` was given by load or run */
     bool left_out;
+    bool exact; /* its floats are compared so, where it says nothing else */
     char why[800];
     char *printed;
     size_t printed_length;
@@ -34,17 +35,8 @@ static bool fail(case_run *run, const char *format, ...)
 
 /* ---- Comparison ---- */
 
-static double default_rtol(xcvm_dtype dtype) { return dtype == XCVM_F16 ? 1e-3 : dtype == XCVM_BF16 ? 8e-3 : 1e-5; }
-
-static bool close_enough(double a, double b, double rtol, double atol)
-{
-    if (isnan(a) || isnan(b))
-        return isnan(a) && isnan(b);
-    return a == b || fabs(a - b) <= atol + rtol * fabs(b);
-}
-
 /* Element i of numbers that have no other meaning, as doubles; complex ones have two. */
-static bool element_is_close(xcvm_dtype dtype, const void *a, const void *b, size_t i, double rtol, double atol,
+static bool element_is_close(xcvm_dtype dtype, const void *a, const void *b, size_t i, case_tolerance tolerance,
                              double *got, double *expected)
 {
     switch (dtype) {
@@ -67,7 +59,7 @@ static bool element_is_close(xcvm_dtype dtype, const void *a, const void *b, siz
         *expected = (double)xcvm_bf16_to_f32(((const uint16_t *)b)[i]);
         break;
     }
-    return close_enough(*got, *expected, rtol, atol);
+    return case_is_close(*got, *expected, tolerance);
 }
 
 static bool compare_strings(case_run *run, const char *what, const xcvm_value *got, const xcvm_value *expected)
@@ -89,15 +81,15 @@ static bool compare_elements(case_run *run, const char *what, const xcvm_value *
     xcvm_dtype dtype = (xcvm_dtype)expected->dtype;
     size_t count = xcvm_element_count(expected);
     bool complex = xcvm_dtype_in(dtype, XCVM_TYPES_COMPLEX);
-    double rtol = e->rtol >= 0 ? e->rtol : default_rtol(dtype), atol = e->atol >= 0 ? e->atol : 1e-6;
+    const case_tolerance tolerance = case_tolerance_of(e, dtype, run->exact);
     const void *data = xcvm_value_data(got);
     if (dtype == XCVM_STRING)
         return compare_strings(run, what, got, expected);
     for (size_t i = 0; xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT | XCVM_TYPES_COMPLEX) && i < count * (complex ? 2 : 1);
          i++) {
         double a, b;
-        if (!element_is_close(dtype, data, expected->data, i, rtol, atol, &a, &b))
-            return fail(run, "%s: element %zu is %.9g, not %.9g", what, complex ? i / 2 : i, a, b);
+        if (!element_is_close(dtype, data, expected->data, i, tolerance, &a, &b))
+            return fail(run, "%s: element %zu is %.17g, not %.17g", what, complex ? i / 2 : i, a, b);
     }
     bool exact = !xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT | XCVM_TYPES_COMPLEX);
     if (exact && count > 0 && memcmp(data, expected->data, expected->bytes) != 0) {
@@ -530,7 +522,10 @@ static bool check_refusal(case_run *run)
 static void run_case(case_run *run)
 {
     test_bytes file = {0};
-    if (xcvm_assemble(run->c->program, run->c->program_length, NULL, test_bytes_sink, &file, &run->error) != XCVM_OK)
+    const bool assembled =
+        xcvm_assemble(run->c->program, run->c->program_length, NULL, test_bytes_sink, &file, &run->error) == XCVM_OK;
+    run->exact = assembled && case_is_exact(&file);
+    if (!assembled)
         refuse(run, "assembly");
     else if (check_round_trip(run, &file) && run_program(run, &file))
         run_literals(run, &file);

@@ -2,9 +2,9 @@
  * XCVM's compiler: from ONNX models to programs. The conventions of xcvm.h hold here too.
  *
  * Threads. No function keeps anything from one call to the next, so any number of threads may call any of them at once,
- * also with the same options and the same model, if what the options name stands that: the allocator, the callbacks, and
- * the files of `fuse` and `keep_c`, which each compilation needs for itself. A call uses one thread, its caller's, which
- * the callbacks and sinks are called on, before it returns; `fuse` alone starts processes, and waits for them.
+ * also with the same options and the same model, if what the options name stands that: the allocator, the callbacks,
+ * and the files of `fuse` and `keep_c`, which each compilation needs for itself. A call uses one thread, its caller's,
+ * which the callbacks and sinks are called on, before it returns; `fuse` alone starts processes, and waits for them.
  *
  * Lifetimes. What a call is given (the model's bytes, paths, options with the arrays and strings in them) is read until
  * it returns, must not change so long, and is not kept: an allocator alone must outlive a value that was made with it.
@@ -39,7 +39,7 @@ typedef struct xcc_options {
     const char *dump_after; /* name of a pass, "all", or NULL */
     xcvm_sink dump;         /* receives the graphs asked for by dump_after */
     void (*progress)(void *user, const char *pass, double fraction); /* what begins now, and the part that is done */
-    void *user;        /* for dump and progress */
+    void *user;                                                      /* for dump and progress */
     bool plain_layout; /* channels stay as the model has them: no pass block */
     /* Kernel libraries: functions made for this program, that stand for groups of its instructions where they can be
      * opened. The program names the library by the last part of `fuse`, and it is looked for beside the program. */
@@ -91,8 +91,8 @@ typedef struct xcc_report {
  * Time and memory are in proportion to the model, but for a logarithm: its bytes, those of its external data, and what
  * follows from them by rules with bounds. Results of constants come to 64 MB and 4 times the constants at most, and 60
  * seconds are spent on them; the rest is left to be computed when the program runs. Calls of the model's functions may
- * come to 262,144 nodes more than the model's graph has and to 256 MB, or 4 times the model; sparse tensors to 64 MB, or
- * 64 times the model; beyond that the model is UNSUPPORTED. */
+ * come to 262,144 nodes more than the model's graph has and to 256 MB, or 4 times the model; sparse tensors to 64 MB,
+ * or 64 times the model; beyond that the model is UNSUPPORTED. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink,
                                                     void *user, xcc_report *report, xcvm_error *error);
 /* The same for a model in memory; external data is refused. */

@@ -189,9 +189,13 @@ static void write_cells(xcvm_poller *poller, const desk *d, xcvm_value *y, size_
             double sum = 0;
             for (const tap *t = begin; t < end; t++)
                 sum += t->weight * d->sums[t->at * width + c];
-            d->line[c] = (float)sum;
+            if (y->dtype == XCVM_F64)
+                XCVM_DATA(double, y)[at + r * width + c] = sum;
+            else
+                d->line[c] = (float)sum;
         }
-        xcvm_write_floats(d->line, width, y, at + r * width);
+        if (y->dtype != XCVM_F64)
+            xcvm_write_floats(d->line, width, y, at + r * width);
     }
 }
 
@@ -247,8 +251,9 @@ static void greatest_of_regions(void *context, size_t begin, size_t end, int wor
                 double greatest;
                 if (greatest_of_cell(w, &poller, &g, plane, y, x, &greatest) != XCVM_OK)
                     return;
-                xcvm_write_floats(&(float){(float)greatest}, 1, a->y,
-                                  (size_t)((int64_t)item * a->output_height + y) * (size_t)a->output_width + (size_t)x);
+                xcvm_write_double(a->y,
+                                  (size_t)((int64_t)item * a->output_height + y) * (size_t)a->output_width + (size_t)x,
+                                  greatest);
             }
     }
 }

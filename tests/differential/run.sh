@@ -11,8 +11,8 @@
 # Seeds 1, 2, 3 and 4 with 2500 cases each passed, none skipped, beside ONNX Runtime 1.30. A case is made by the seed, its
 # index and the entries alone, so that a change of the entries makes other cases.
 #
-# Needs Debian's python3-onnx, a C compiler, and the npm package onnxruntime-node, of which one that is there is used
-# (ONNXRUNTIME names its library, else bench/out is looked through); exit code 77 without.
+# Needs Debian's python3-onnx, a C compiler, and ONNX Runtime, which scripts/onnxruntime.sh finds or installs; exit code 77
+# without.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 count=${2:-500} seed=${3:-1}
@@ -27,11 +27,6 @@ export PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME="$work/cache"
 missing() {
     echo "$1"
     exit 77
-}
-
-find_runtime() {
-    machine=$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
-    find "$1/node_modules/onnxruntime-node" -name 'libonnxruntime.so.1' -path "*$machine*" 2>/dev/null | head -n 1
 }
 
 # results OPTION...: a line for each case, of which the first word is PASS or FAIL and the second TOLERANCE/CASE.
@@ -67,15 +62,7 @@ judge() {
 
 /usr/bin/python3 -c 'import numpy, onnx' 2>/dev/null || missing "python3-onnx is not installed"
 command -v cc >/dev/null 2>&1 || missing "there is no C compiler"
-library=${ONNXRUNTIME:-}
-for place in "$here"/../../bench/out "$build"; do
-    [ -n "$library" ] || library=$(find_runtime "$place")
-done
-if [ -z "$library" ] && command -v npm >/dev/null 2>&1; then
-    (cd "$build" && npm install --no-save --ignore-scripts --no-audit --no-fund onnxruntime-node >/dev/null 2>&1) || true
-    library=$(find_runtime "$build")
-fi
-[ -n "$library" ] || missing "ONNX Runtime is not there: npm install onnxruntime-node"
+library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || missing "$(tail -n 1 "$build/onnxruntime.log")"
 
 rm -rf "$work"
 mkdir -p "$work/failed"

@@ -1,5 +1,6 @@
 /* The text cases of all instructions: one test for each file, and one that no instruction is without. */
 #include "tests/case_runner.h"
+#include "tests/case_tolerance.h"
 #include "tests/support.h"
 
 #include "ops/op.h"
@@ -7,6 +8,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +79,34 @@ START_TEST(test_names)
 }
 END_TEST
 
+/* An instruction without arithmetic has nothing to round. */
+START_TEST(test_rounding)
+{
+    const xcvm_row *identity = xcvm_row_of(XCVM_OP_Identity);
+    for (int64_t i = 0; i < XCVM_OPCODE_LIMIT; i++) {
+        const xcvm_row *row = xcvm_row_of(i);
+        ck_assert_msg(row == NULL || row->cost != identity->cost || !case_row_rounds(row),
+                      "%s moves elements, its cases are to be compared exactly", row != NULL ? row->name : "");
+    }
+}
+END_TEST
+
+START_TEST(test_tolerance)
+{
+    const case_expectation silent = {.rtol = -1, .atol = -1}, stated = {.rtol = 1e-3, .atol = -1};
+    const case_tolerance exact = case_tolerance_of(&silent, XCVM_F64, true);
+    const case_tolerance f64 = case_tolerance_of(&silent, XCVM_F64, false);
+    const case_tolerance loose = case_tolerance_of(&stated, XCVM_F64, true);
+    ck_assert(case_is_close(0.0, 0.0, exact) && case_is_close(-0.0, -0.0, exact));
+    ck_assert(!case_is_close(0.0, -0.0, exact) && !case_is_close(-0.0, 0.0, exact));
+    ck_assert(case_is_close((double)NAN, (double)NAN, exact) && !case_is_close(1.0, (double)NAN, exact));
+    ck_assert(!case_is_close(1.0, nextafter(1.0, 2.0), exact));
+    ck_assert(case_is_close(0.0, -0.0, f64) && case_is_close(1.0, 1.0 + 9e-13, f64));
+    ck_assert(!case_is_close(1.0, 1.0 + 1.1e-12, f64) && !case_is_close((double)0.1f, 0.1, f64));
+    ck_assert(case_is_close(1.0, 1.0009, loose) && !case_is_close(1.0, 1.0011, loose));
+}
+END_TEST
+
 Suite *suite_ops_cases(void);
 Suite *suite_ops_cases(void)
 {
@@ -92,6 +122,8 @@ Suite *suite_ops_cases(void)
     tcase_add_test(coverage, test_locale);
     tcase_add_test(coverage, test_coverage);
     tcase_add_test(coverage, test_names);
+    tcase_add_test(coverage, test_rounding);
+    tcase_add_test(coverage, test_tolerance);
     suite_add_tcase(suite, cases);
     suite_add_tcase(suite, coverage);
     return suite;

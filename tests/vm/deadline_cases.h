@@ -224,6 +224,8 @@
     CASE("TensorScatter", "n f32[64x500000]; n f32[64x1000]", "$9 = TensorScatter($1, $2, _, axis=1)")                 \
     CASE("BlockChannels", "n f32[1x16x2000x2000]", "$9 = BlockChannels($1)")                                           \
     CASE("UnblockChannels", "n f32[1x1x2000x2000x16]", "$9 = UnblockChannels($1, channels=16)")                        \
+    CASE("BlockedConcat", "n f32[1x1x2000x2000x16]; n f32[1x1x2000x2000x16]",                                          \
+         "$9 = BlockedConcat([$1, $2], channels=[9 9])")                                                               \
     CASE("BlockedConv", "n f32[1x1x1500x1500x16]; n f32[1x500x500x16]",                                                \
          "$9 = BlockedConv($1, $2, _, _, strides=[1 1], pads=[0 0 0 0], dilations=[1 1], group=16, "                   \
          "algorithm=depthwise)")                                                                                       \
