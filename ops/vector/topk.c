@@ -3,7 +3,7 @@
 #include "ops/move.h"
 #include "ops/order.h"
 
-enum { SINK_STEPS = 16 };
+enum { SINK_STEPS = 16, MOST_SORTED = 1 << 21 };
 
 typedef struct candidate {
     uint64_t key;
@@ -179,8 +179,9 @@ static candidate *sort_all(const uint64_t *keys, size_t n, candidate *a, candida
     return a;
 }
 
-/* Whether so many are wanted that all are sorted. */
-static bool wants_most(size_t n, size_t k) { return k >= 64 && k > n / 4; }
+/* Whether so many are wanted that all are sorted. Candidates of very long rows take more memory than there should be to
+ * get at once. */
+static bool wants_most(size_t n, size_t k) { return k >= 64 && k > n / 4 && n <= MOST_SORTED; }
 
 typedef struct selection {
     xcvm_kernel *k;
@@ -235,11 +236,12 @@ XCVM_KERNEL(TopK)
         return XCVM_OK;
     const size_t candidates = wants_most(s.x.dim, s.top) ? 2 * s.x.dim : s.top;
     s.scratch_each = xcvm_round_up(s.x.dim * sizeof(uint64_t) + candidates * sizeof(candidate), XCVM_ALIGNMENT);
+    /* What is too little for two threads runs on the first alone. */
+    const size_t grain = 16384 / s.x.dim + 1, workers = rows / grain <= 1 ? 1 : (size_t)xcvm_threads_count(k->threads);
     size_t bytes;
-    XCVM_CHECK(k->error, xcvm_size_mul(s.scratch_each, (size_t)xcvm_threads_count(k->threads), &bytes), OUT_OF_RANGE,
-               "x is too large");
+    XCVM_CHECK(k->error, xcvm_size_mul(s.scratch_each, workers, &bytes), OUT_OF_RANGE, "x is too large");
     s.scratch = xcvm_kernel_scratch(k, bytes);
     if (s.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    return xcvm_kernel_parallel(k, rows, 16384 / s.x.dim + 1, select_rows, &s);
+    return xcvm_kernel_parallel(k, rows, grain, select_rows, &s);
 }
