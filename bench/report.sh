@@ -27,6 +27,11 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     awk -v peak="$peak" -v notes=bench/notes.md -f bench/report.awk "$out/lines.txt"
     printf '\n## Scaling\n'
     bench/scaling.sh
+    printf '\n## Accuracy\n\n'
+    echo 'Errors against the same model computed in float64 by PyTorch, from the same file and input, relative to the root mean' \
+        'square of that reference. The goal: an rms error of at most 1.5 times that of ONNX Runtime.'
+    echo
+    bench/accuracy.sh
     printf '\n## Models of open sizes\n\nOne thread, without --fuse; and a network of grouped convolutions with a batch of 4.\n\n'
     bench/open.sh
     printf '\n## Beside a busy process\n\n'
