@@ -319,7 +319,9 @@ typedef struct xcvm_session_options {
     bool flush_subnormals;
 } xcvm_session_options;
 
-/* Takes the memory of the plan, starts the threads and maps the constants; executes nothing. */
+/* Takes the memory of the plan, starts the threads and maps the constants; executes nothing. With more than one thread,
+ * a run may narrow the affinity of the session's threads, the one that calls it included, and restore it at once, to
+ * bring one that lost its processor to another's. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
                                                        xcvm_session **session, xcvm_error *error);
 XCVM_API void xcvm_session_destroy(xcvm_session *session);
