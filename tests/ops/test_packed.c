@@ -174,6 +174,36 @@ START_TEST(large_products)
 }
 END_TEST
 
+/* Sums of a row as long as those behind a convolutional network: rounding, relative to the results' own size, stays
+ * near that of short sums. One running sum over all rows exceeds the bound. */
+START_TEST(long_sums)
+{
+    enum { N = 64, K = 25000 };
+    xcvm_value a = TENSOR(1, K), b = TENSOR(K, N), y = TENSOR(1, N), w = TENSOR(N / 16, K, 16);
+    xcvm_packed_write(K, N, b.data, N, 1, 1.0f, w.data);
+    xcvm_PackedGemm_args args = {.y = &y, .a = &a, .w = &w, .columns = N, .activation = XCVM_ACTIVATION_none};
+    for (int v = 0; v < VARIANTS; v++) {
+        const xcvm_kernel_run kernel = variant(XCVM_OP_PackedGemm, v);
+        if (kernel == NULL)
+            continue;
+        run(kernel, &args, 1);
+        double errors = 0, sums = 0;
+        for (size_t j = 0; j < N; j++) {
+            double sum = 0;
+            for (size_t p = 0; p < K; p++)
+                sum += (double)XCVM_DATA(float, &a)[p] * (double)XCVM_DATA(float, &b)[p * N + j];
+            const double error = (double)XCVM_DATA(float, &y)[j] - sum;
+            errors += error * error;
+            sums += sum * sum;
+        }
+        ck_assert_double_lt(sqrt(errors / sums), 6e-7);
+    }
+    xcvm_value *const all[] = {&a, &b, &y, &w};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]->data);
+}
+END_TEST
+
 /* ---- Recurrent networks ---- */
 
 typedef struct shape {
@@ -305,6 +335,7 @@ Suite *suite_ops_packed(void)
     tcase_add_test(tc, packing_gates);
     tcase_add_loop_test(tc, products, 0, 3);
     tcase_add_loop_test(tc, large_products, 0, 3);
+    tcase_add_test(tc, long_sums);
     tcase_add_test(tc, recurrences);
     suite_add_tcase(suite, tc);
     return suite;
