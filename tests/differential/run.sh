@@ -16,8 +16,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 count=${2:-500} seed=${3:-1}
-[ $# -lt 3 ] || shift 2
-shift
+shift $(($# < 3 ? $# : 3))
 xcvm=${XCVM:-$build/tools/xcvm}
 work=$build/differential
 cases=$work/cases
