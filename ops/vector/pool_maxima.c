@@ -171,11 +171,11 @@ static void pool_planes(void *context, size_t begin, size_t end, int worker)
 {
     const work *w = context;
     const xcvm_pooling *p = w->pooling;
+    float *scratch = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_floats : NULL;
     xcvm_poller poller = xcvm_poller_of(w->k);
     for (size_t i = begin; i < end; i++) {
-        const void *x = p->x->dtype == XCVM_F64
-                            ? (const void *)(XCVM_CDATA(double, p->x) + i * p->in_plane)
-                            : xcvm_pool_image(p, i, w->scratch + (size_t)worker * w->scratch_floats);
+        const void *x = p->x->dtype == XCVM_F64 ? (const void *)(XCVM_CDATA(double, p->x) + i * p->in_plane)
+                                                : xcvm_pool_image(p, i, scratch);
         if (pool_plane(w, i, x, &poller) != XCVM_OK)
             return;
     }
