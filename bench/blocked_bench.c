@@ -6,7 +6,7 @@
  * (0.1). */
 #include "bench/kernel_bench.h"
 #include "compiler/block_ways.h"
-#include "ops/blocked.h"
+#include "ops/conv/blocked.h"
 
 #include <stdio.h>
 #include <stdlib.h>

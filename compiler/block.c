@@ -1,4 +1,4 @@
-/* Convolutions, and what stands between them, compute on blocked channels (ops/blocked.h) where that pays.
+/* Convolutions, and what stands between them, compute on blocked channels (ops/conv/blocked.h) where that pays.
  *
  * All nodes that can are chosen at first. Then each is looked at in turn and takes the side that is cheaper for it, as
  * the others stand: what it gains against the changes of layout around it. Of the islands of chosen nodes that remain,

@@ -1,5 +1,5 @@
 /* What the files of the pass `block` share: candidates, the nodes that could compute on blocked channels
- * (ops/blocked.h), and what becomes of them. */
+ * (ops/conv/blocked.h), and what becomes of them. */
 #ifndef XCVM_COMPILER_BLOCK_H
 #define XCVM_COMPILER_BLOCK_H
 

@@ -2,7 +2,7 @@
  * nodes themselves go at the end, when values that others need have been brought back to the plain layout. */
 #include "compiler/block.h"
 #include "compiler/merge_rules.h"
-#include "ops/blocked.h"
+#include "ops/conv/blocked.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What computing on blocked channels is estimated to take and to gain. The speeds were measured on one core with
  * AVX-512; only how they compare to each other decides anything. */
 #include "compiler/block.h"
-#include "ops/blocked.h"
+#include "ops/conv/blocked.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Which nodes can compute on blocked channels. */
 #include "compiler/block.h"
-#include "ops/blocked.h"
+#include "ops/conv/blocked.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The fastest way to compute a convolution on this machine, by measurement. */
 #include "base/clock.h"
 #include "compiler/block.h"
-#include "ops/blocked.h"
+#include "ops/conv/blocked.h"
 #include "ops/kernel.h"
 
 #include <time.h>

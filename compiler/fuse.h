@@ -16,7 +16,7 @@
 
 /* How a node's element comes from those of its operands. */
 typedef struct xcc_map {
-    const char *function;   /* of ops/vector/maps.h, behind "xcvm_map_" */
+    const char *function;   /* of ops/elementwise/simd/maps.h, behind "xcvm_map_" */
     xcc_value *operands[2]; /* the second NULL: of one operand, with alpha and beta */
     double alpha, beta;
     uint64_t cost; /* flops an element */

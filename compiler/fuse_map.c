@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/vector/maps.h"
+#include "ops/elementwise/simd/maps.h"
 
 typedef struct known_map {
     xcvm_opcode opcode;

@@ -1,7 +1,7 @@
 /* Which nodes can be in a group over a shape, and as what. */
 #include "compiler/fuse.h"
 
-#include "ops/reduction.h"
+#include "ops/reduce/reduction.h"
 
 int64_t xcc_rows(const xcvm_value *shape, int split)
 {

@@ -4,7 +4,7 @@
 #include "compiler/rewrite.h"
 
 #include "base/element.h"
-#include "ops/blocked.h"
+#include "ops/conv/blocked.h"
 #include "ops/convert.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * left of them. */
 #include "compiler/pack.h"
 
-#include "ops/packed.h"
+#include "ops/matmul/packed.h"
 
 #include <math.h>
 #include <string.h>

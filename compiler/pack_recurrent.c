@@ -2,7 +2,7 @@
  * takes the product. */
 #include "compiler/pack.h"
 
-#include "ops/packed.h"
+#include "ops/matmul/packed.h"
 
 /* What RNN, GRU and LSTM have in common. */
 typedef struct network {

@@ -1,6 +1,6 @@
 /* Windows whose outer positions meet nothing but padding, and padding that is known once sizes are. */
 #include "compiler/rewrite.h"
-#include "ops/window.h"
+#include "ops/conv/window.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * known (compiler/simplify_windows.c); of convolutions it becomes pads here or, where they depend on sizes that are not
  * known, a Pad, so that their kernels need not tell. */
 #include "compiler/lower/lower.h"
-#include "ops/window.h"
+#include "ops/conv/window.h"
 
 enum { SPATIAL = XCVM_MAX_RANK - 2 };
 
