@@ -1,4 +1,4 @@
-#include "compiler/block_ways.h"
+#include "compiler/layout/layout_algorithms.h"
 #include "ops/conv/blocked.h"
 #include "tests/compiler/support.h"
 
