@@ -1,6 +1,6 @@
 #include "tests/suites.h"
-#include "tools/spec.h"
-#include "tools/value.h"
+#include "tools/values/spec.h"
+#include "tools/values/value.h"
 
 #include <stdio.h>
 #include <string.h>
