@@ -138,7 +138,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     xcc_progress(m, "emit", xcc_pass_count() + 2);
     xcvm_status status = xcc_emit_program(m, &plan, sink, user);
     if (status != XCVM_OK) {
-        if (m->fusion_count > 0)
+        if (m->group_count > 0)
             (void)unlink(m->options->fuse);
         return status;
     }

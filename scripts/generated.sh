@@ -1,5 +1,6 @@
 #!/bin/sh
-# generated.sh BUILD [--check]: renews the pages that come from the tables, or says which are stale.
+# generated.sh BUILD [--check]: renews the pages, and the lines of pages, that come from the tables, or says which are
+# stale.
 set -eu
 xcvm=$1/tools/xcvm
 fresh=$1/generated-docs
@@ -10,6 +11,9 @@ mkdir -p "$fresh/manual"
 for page in docs/manual/*.md; do
     "$xcvm" help "$(basename "$page" .md)" --markdown >"$fresh/manual/$(basename "$page")"
 done
+# The order of the passes, where the architecture tells it.
+chain=$("$xcvm" compile --list-passes | awk '{ printf "%s -> ", $1 }')
+sed "s/^    import -> .*/    import -> ${chain}plan -> emit/" docs/architecture.md >"$fresh/architecture.md"
 stale=0
 for page in $(cd "$fresh" && echo ./*.md manual/*.md); do
     if [ "${2-}" = --check ]; then

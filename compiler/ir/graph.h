@@ -15,7 +15,7 @@ typedef struct xcc_module xcc_module;
 typedef struct xcc_graph xcc_graph;
 typedef struct xcc_node xcc_node;
 typedef struct xcc_value xcc_value;
-typedef struct xcc_fusion xcc_fusion;
+typedef struct xcc_group xcc_group;
 
 /* One position that refers to a value: operand `index` of a node or, where node is NULL, output `index` of a graph. */
 typedef struct xcc_use {
@@ -65,9 +65,20 @@ struct xcc_node {
     xcc_node *previous, *next;
     xcc_node *pending; /* scratch list of passes */
     bool removed;
-    xcc_fusion *fusion; /* the group whose function can do it; NULL: none (codegen.h) */
-    uint32_t mark;      /* scratch for passes */
-    uint32_t order;     /* position, set by xcc_graph_number */
+    xcc_group *group; /* that it runs in; NULL: it runs by itself */
+    uint32_t mark;    /* scratch for passes */
+    uint32_t order;   /* position, set by xcc_graph_number */
+};
+
+/* Nodes that stand next to each other and may run as one: what any of them reads from outside is needed until the last
+ * has run. Whoever makes a group keeps more behind it. */
+struct xcc_group {
+    uint32_t number; /* among the module's */
+    xcc_node **nodes;
+    size_t node_count;
+    xcc_value **xs; /* what they read from outside, constants of one element apart */
+    size_t x_count;
+    xcc_group *next; /* of the module's */
 };
 
 struct xcc_graph {
@@ -115,8 +126,8 @@ struct xcc_module {
     uint64_t folding_ns;   /* that folding has taken so far */
     uint64_t changes;      /* that passes have made so far */
     const char *producer;  /* of the model, for metadata */
-    xcc_fusion *fusions;   /* all groups */
-    uint32_t fusion_count;
+    xcc_group *groups;     /* all of them */
+    uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
     /* For the report: constants that could be narrowed, as packed and as they are; how many are out of range. */
     uint64_t weight_bytes_before, weight_bytes_after;
@@ -244,6 +255,8 @@ void xcc_node_insert(xcc_graph *g, xcc_node *n, xcc_node *before);
 /* Infers a node's results anew after its operands changed. What was known of a result and no longer follows is kept.
  * For control flow, the types of the results follow from those in the bodies. */
 xcvm_status xcc_node_infer(xcc_node *n);
+/* Infers everything in a graph anew. */
+xcvm_status xcc_graph_infer(xcc_graph *g);
 /* Widens the types of a loop's states to what every iteration agrees on. *changed: a parameter of the body has become
  * less known, and whatever was derived in the body from its type no longer holds (xcc_loop_infer_body, or lower anew).
  */
