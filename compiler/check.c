@@ -236,6 +236,7 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     XCVM_CHECK(m->error, model->graph != NULL, INVALID_MODEL, "the model has no graph");
     print_header(r, model);
     XCVM_TRY(print_census(r, m, model));
+    xcc_parameters_freeze(m);
     xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, problem_line, r);
     if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME)
         return status;

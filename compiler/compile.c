@@ -158,7 +158,9 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
     xcvm_status status = xcc_module_init(&m, options, error);
     if (status == XCVM_OK && path != NULL)
         status = xcc_model_file_open(&file, path, &m);
+    /* This is inference: nothing is learned. Import knows already, so that it folds what depends on parameters. */
     if (status == XCVM_OK) {
+        xcc_parameters_freeze(&m);
         xcc_progress(&m, "import", 0);
         status = path != NULL ? xcc_import(&m, file.bytes, file.count, file.dir, NULL, NULL)
                               : xcc_import(&m, model, count, NULL, NULL, NULL);

@@ -217,6 +217,8 @@ xcvm_status xcc_graph_set_inputs(xcc_graph *g, size_t count, xcc_value *const *v
     xcc_value **copy = copy_values(g->module, count, values);
     if (copy == NULL)
         return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        copy[i]->kind = XCC_INPUT;
     g->inputs = copy;
     g->input_count = count;
     return XCVM_OK;

@@ -293,9 +293,13 @@ xcvm_status xcc_sparse_read(xcc_importer *imp, const Onnx__SparseTensorProto *pr
     return XCVM_OK;
 }
 
+/* Initializers are what learning changes, but for integers, booleans and strings, which have no gradient, and what has
+ * no elements. Those that decide shapes become constants where that shows (xcc_parameter_fix). */
 static xcvm_status bind_tensor(xcc_importer *imp, xcc_scope *scope, const char *name, const xcc_tensor *t)
 {
-    xcc_value *v = xcc_constant(scope->graph, name, t->dtype, t->rank, t->dims, t->data, true);
+    const bool learned = xcvm_dtype_in(t->dtype, XCVM_TYPES_FLOAT) && t->count > 0;
+    xcc_value *v =
+        (learned ? xcc_parameter : xcc_constant)(scope->graph, name, t->dtype, t->rank, t->dims, t->data, true);
     if (v == NULL)
         return imp->m->error->status;
     return xcc_scope_bind(imp, scope, name, v, "initializer");

@@ -169,6 +169,7 @@ static void fold_node(folder *f, xcc_node *n)
         if (v == NULL)
             continue;
         v->producer = NULL;
+        v->kind = XCC_CONSTANT;
         if (v->type.storage != NULL)
             keep_storage(f->m, v);
     }

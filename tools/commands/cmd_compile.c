@@ -51,7 +51,7 @@ static const struct option options[] = {
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
      "print nodes, flops and memory before and after"},
     {"dump-after", 0, "PASS", OPTION_TEXT, offsetof(struct compile_flags, dump_after), 0, 0,
-     "print the graph as it is after a pass, or after \"all\""},
+     "print the graph as it is after a pass, or after \"all\"; constants stand behind @"},
     {"list-passes", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, list_passes), 0, 0,
      "print the passes in their order, from which level on and how often each runs, and what it does; compile nothing"},
 };

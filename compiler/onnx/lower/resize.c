@@ -54,6 +54,7 @@ static xcvm_status lower_old(xcc_lowering *n, xcc_value *scales)
     if (scales == NULL)
         return xcc_failure(n);
     XCVM_TRY(xcc_attribute_text(n, "mode", "nearest", &mode));
+    xcc_parameter_fix(scales);
     if (xcc_text_is(mode, "nearest"))
         return xcc_bind(n, 0, resample_nearest(n, n->inputs[0], scales));
     XCC_NEED(n, xcc_text_is(mode, "linear") || xcc_text_is(mode, "bilinear"), UNSUPPORTED,
