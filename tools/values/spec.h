@@ -29,9 +29,6 @@ struct spec {
 xcvm_status spec_parse(const char *text, struct spec *spec, xcvm_error *error);
 void spec_release(struct spec *spec);
 
-/* "2x3xf32" (rank 0: "f32") into a type; false if the text, of `length` characters, is none. */
-bool spec_parse_type(const char *text, size_t length, xcvm_type *type);
-
 /* How tensors that are made up get their elements. */
 struct filling {
     uint64_t seed;
