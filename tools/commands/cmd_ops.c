@@ -1,4 +1,4 @@
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "commands/commands.h"
 #include "cli/manual.h"
 #include "cli/memory.h"

@@ -1,9 +1,8 @@
 #include "values/literal.h"
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "cli/memory.h"
 #include "values/number.h"
 #include "cli/report.h"
-#include "values/spec.h"
 #include "values/value.h"
 
 #include <stdlib.h>
@@ -246,7 +245,7 @@ static xcvm_status item_value(const char *text, const xcvm_type *declared, int n
 {
     xcvm_type type;
     size_t span = strcspn(text, "=\"(");
-    bool typed = text[span] == '=' && spec_parse_type(text, span, &type);
+    bool typed = text[span] == '=' && type_parse(text, span, &type);
     return value_at(typed ? text + span + 1 : text, typed ? &type : NULL, declared, nesting, value, error);
 }
 

@@ -2,15 +2,10 @@
 #ifndef XCVM_TOOLS_VALUE_H
 #define XCVM_TOOLS_VALUE_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "values/number.h"
+#include "values/type.h"
 
-/* "f32[Nx3x?]", "f32[...]" for an unknown rank, "seq(f32)": what an input or output is declared to be. */
-void type_print(struct buffer *text, const xcvm_type *type);
-/* "f32[2x3]", "seq(f32[2], f32[3])": what a value is. NULL and null values are "null". */
-void value_type_print(struct buffer *text, const xcvm_value *value);
-/* The type that a value has, for a tensor with its shape. NULL is a null value. */
-xcvm_type value_type(const xcvm_value *value);
 /* The value as a SPEC: "2x3xf32=1 2 3 4 5 6", "seq(f32=1; 2xf32=1 2)". Tensors of more than `limit` elements are
  * summarised, as "64x64xf32 min=-1 max=2 mean=0.5 first 1 2 3 ...". */
 void value_print(struct buffer *text, const xcvm_value *value, size_t limit);

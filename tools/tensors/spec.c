@@ -1,4 +1,4 @@
-#include "values/spec.h"
+#include "tensors/spec.h"
 #include "values/literal.h"
 #include "cli/memory.h"
 #include "values/number.h"
@@ -6,31 +6,9 @@
 #include "cli/report.h"
 #include "values/value.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-bool spec_parse_type(const char *text, size_t length, xcvm_type *type)
-{
-    *type = (xcvm_type){.kind = XCVM_KIND_TENSOR};
-    const char *end = text + length;
-    while (text < end && isdigit((unsigned char)*text)) {
-        int64_t dim = 0;
-        for (; text < end && isdigit((unsigned char)*text); text++)
-            if (__builtin_mul_overflow(dim, 10, &dim) || __builtin_add_overflow(dim, *text - '0', &dim))
-                return false;
-        if (text == end || *text++ != 'x' || type->rank == XCVM_MAX_RANK)
-            return false;
-        type->dims[type->rank++] = dim;
-    }
-    char name[16] = "";
-    if (text == end || (size_t)(end - text) >= sizeof name)
-        return false;
-    memcpy(name, text, (size_t)(end - text));
-    type->dtype = xcvm_dtype_from_name(name);
-    return type->dtype != XCVM_NO_DTYPE;
-}
 
 /* Finds the words that stand for made-up elements. */
 static xcvm_status parse_filling(const char *body, struct spec *spec, bool *found, xcvm_error *error)
@@ -101,7 +79,7 @@ xcvm_status spec_parse(const char *text, struct spec *spec, xcvm_error *error)
         return XCVM_OK;
     }
     const char *equals = strchr(text, '=');
-    if (equals != NULL && spec_parse_type(text, (size_t)(equals - text), &spec->type)) {
+    if (equals != NULL && type_parse(text, (size_t)(equals - text), &spec->type)) {
         spec->typed = true;
         spec->body = equals + 1;
     }

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_SPEC_H
 #define XCVM_TOOLS_SPEC_H
 
-#include "io/tensor_file.h"
+#include "tensors/tensor_file.h"
 
 enum spec_form {
     SPEC_LITERAL, /* elements, or seq(...), optional(...), map(...) */
@@ -28,9 +28,6 @@ struct spec {
 /* Fails with INVALID_ARGUMENT and a message that says what a SPEC is. */
 xcvm_status spec_parse(const char *text, struct spec *spec, xcvm_error *error);
 void spec_release(struct spec *spec);
-
-/* "2x3xf32" (rank 0: "f32") into a type; false if the text, of `length` characters, is none. */
-bool spec_parse_type(const char *text, size_t length, xcvm_type *type);
 
 /* How tensors that are made up get their elements. */
 struct filling {
