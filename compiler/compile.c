@@ -1,6 +1,7 @@
 /* From a model to a program. */
 #include "compiler/codegen/codegen.h"
 #include "compiler/ir/liveness.h"
+#include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
 #include "compiler/passes/passes.h"
 #include "vm/options.h"
@@ -162,8 +163,8 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
     if (status == XCVM_OK) {
         xcc_parameters_freeze(&m);
         xcc_progress(&m, "import", 0);
-        status = path != NULL ? xcc_import(&m, file.bytes, file.count, file.dir, NULL, NULL)
-                              : xcc_import(&m, model, count, NULL, NULL, NULL);
+        status = path != NULL ? xcc_import(&m, xcc_operator_find, file.bytes, file.count, file.dir, NULL, NULL)
+                              : xcc_import(&m, xcc_operator_find, model, count, NULL, NULL, NULL);
     }
     if (path != NULL)
         xcc_model_file_close(&file);

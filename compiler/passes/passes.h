@@ -41,12 +41,6 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step);
  * most `limit` bytes. So the import knows shapes that the model computes. */
 void xcc_fold_behind(xcc_graph *g, xcc_node *after, size_t limit);
 
-/* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings
- * for each family). `dir` is the folder that external data is confined to; NULL refuses it. Unsupported nodes are all
- * collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of them.
- */
-xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report, void *user);
-
 /* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the
  * value lives in or around control flow. */
 typedef struct xcc_plan {
