@@ -2,11 +2,8 @@
 #ifndef XCVM_COMPILER_IMPORT_H
 #define XCVM_COMPILER_IMPORT_H
 
-#include "compiler/passes/passes.h"
+#include "compiler/ir/graph.h"
 #include "compiler/onnx/tensor_proto.h"
-
-/* Results of up to so many bytes that depend on constants alone are computed during the import. */
-enum { XCC_FOLDED_BYTES = 512 };
 
 /* Names of one graph, or of one call of a function, and the values that they stand for. Names of enclosing graphs are
  * visible in a body. */

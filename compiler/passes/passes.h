@@ -37,10 +37,6 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step);
 
 /* What stands before and after the passes. */
 
-/* Computes the nodes of `g` behind `after` (NULL: all) whose operands are constants, if operands and results have at
- * most `limit` bytes. So the import knows shapes that the model computes. */
-void xcc_fold_behind(xcc_graph *g, xcc_node *after, size_t limit);
-
 /* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the
  * value lives in or around control flow. */
 typedef struct xcc_plan {

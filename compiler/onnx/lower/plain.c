@@ -14,7 +14,7 @@ xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, 
              n->input_count, n->op->info.name, (long long)n->version, i);
     bool given = xcc_attribute_find(n, name) != NULL;
     XCVM_TRY(xcc_attribute_ints(n, name, &ints));
-    return given ? xcc_set_input(n, i, xcc_low_ints(n, ints.count, ints.at)) : XCVM_OK;
+    return given ? xcc_set_input(n, i, xcc_build_ints(&n->b, ints.count, ints.at)) : XCVM_OK;
 }
 
 /* Names that later opsets changed. */
@@ -149,6 +149,22 @@ xcvm_status xcc_plain_fill(xcc_lowering *n, const xcvm_row *row, void *args)
 xcvm_status xcc_plain_emit(xcc_lowering *n, const xcvm_row *row, const void *args)
 {
     return xcc_append(&n->b, row->opcode, args) != NULL ? XCVM_OK : xcc_failure(n);
+}
+
+xcvm_status xcc_need_axis(xcc_lowering *n, int64_t axis, int rank, int64_t *resolved)
+{
+    XCC_NEED(n, axis >= -rank && axis < rank, OUT_OF_RANGE, "axis is %lld, %d to %d is expected", (long long)axis,
+             -rank, rank - 1);
+    *resolved = axis < 0 ? axis + rank : axis;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_need_rank(const xcc_lowering *n, const xcc_value *value, const char *what)
+{
+    XCC_NEED(n, value->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "%s is no tensor", what);
+    XCC_NEED(n, value->type.rank >= 0, UNSUPPORTED, "the number of dimensions of %s is not known at compile time",
+             what);
+    return XCVM_OK;
 }
 
 /* Room for the arguments of any instruction. */
