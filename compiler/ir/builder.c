@@ -16,19 +16,26 @@ static __attribute__((noinline)) size_t strings_end(const xcvm_string *spans, si
     return (size_t)end;
 }
 
+size_t xcc_elements_room(size_t bytes) { return xcvm_round_up(bytes, 16) + XCVM_ALIGNMENT; }
+
 /* `data`, or a copy. Kernels read elements in place, so data of the model that is not aligned for that is copied all
  * the same. */
-static const void *keep_elements(xcc_module *m, const void *data, size_t bytes, bool lend)
+static bool keep_elements(xcc_value *v, const void *data, size_t bytes, bool lend)
 {
+    v->initial = data;
+    v->initial_bytes = bytes;
     if (lend && bytes > 0 && (uintptr_t)data % 16 == 0)
-        return data;
-    char *copy = xcc_alloc(m, xcvm_round_up(bytes, 16) + XCVM_ALIGNMENT);
+        return true;
+    char *copy = xcc_alloc(v->graph->module, xcc_elements_room(bytes));
     if (copy == NULL)
-        return NULL;
-    copy += (XCVM_ALIGNMENT - (uintptr_t)copy % XCVM_ALIGNMENT) % XCVM_ALIGNMENT;
+        return false;
+    v->initial_lead = (uint8_t)((XCVM_ALIGNMENT - (uintptr_t)copy % XCVM_ALIGNMENT) % XCVM_ALIGNMENT);
+    v->initial_copied = true;
+    copy += v->initial_lead;
     if (bytes > 0)
         memcpy(copy, data, bytes);
-    return copy;
+    v->initial = copy;
+    return true;
 }
 
 /* What begins with elements becomes a constant that has them. */
@@ -59,14 +66,12 @@ static xcc_value *tensor_create(xcc_graph *g, xcc_value_kind kind, const char *n
     if (!xcvm_size_add(m->constant_bytes, bytes, &m->constant_bytes))
         m->constant_bytes = SIZE_MAX;
     v->kind = kind;
-    v->initial = keep_elements(m, data, bytes, lend);
-    v->initial_bytes = bytes;
-    if (v->initial == NULL)
+    if (!keep_elements(v, data, bytes, lend))
         return NULL;
     if (kind == XCC_CONSTANT) {
         make_constant(v);
     } else {
-        *(m->last_variable != NULL ? m->last_variable : &m->variables) = v;
+        xcc_value_own(m->last_variable != NULL ? m->last_variable : &m->variables, v);
         m->last_variable = &v->next_owned;
     }
     return v;
@@ -123,8 +128,7 @@ xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const in
     v->type.home = XCVM_HOME_STORAGE;
     v->type.data = storage->data;
     v->type.storage = storage;
-    v->next_owned = m->owned;
-    m->owned = v;
+    xcc_value_own(&m->owned, v);
     return v;
 }
 

@@ -56,12 +56,6 @@ static bool has_sensible_results(const xcc_node *n, size_t operand_bytes)
     return true;
 }
 
-static void keep_storage(xcc_module *m, xcc_value *v)
-{
-    v->next_owned = m->owned;
-    m->owned = v;
-}
-
 /* Views of constants lend the same bytes. */
 static bool share(xcc_node *n)
 {
@@ -147,7 +141,7 @@ void xcc_evaluate_node(xcc_evaluator *f, xcc_node *n)
         v->producer = NULL;
         v->kind = XCC_CONSTANT;
         if (v->type.storage != NULL)
-            keep_storage(f->m, v);
+            xcc_value_own(&f->m->owned, v);
     }
     xcc_node_remove(n);
     if (!f->keep)

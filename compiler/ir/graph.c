@@ -73,19 +73,44 @@ xcvm_status xcc_poll(xcc_module *m)
     return xcc_out_of_time(m);
 }
 
+/* The list of spare pieces for so many bytes; NULL: there is none for as many. */
+static void **spare_of(xcc_module *m, size_t bytes)
+{
+    const size_t units = bytes > 16 ? (bytes - 1) / 16 : 0;
+    return units < XCC_SPARE_CLASSES ? &m->spare[units] : NULL;
+}
+
 void *xcc_alloc(xcc_module *m, size_t bytes)
 {
+    void **spare = spare_of(m, bytes);
+    if (spare != NULL && *spare != NULL) {
+        void *piece = *spare;
+        *spare = *(void **)piece;
+        return memset(piece, 0, bytes > sizeof(void *) ? bytes : sizeof(void *));
+    }
     void *memory = xcvm_arena_allocate(&m->arena, bytes);
     if (memory == NULL)
         xcc_out_of_memory(m);
     return memory;
 }
 
+void xcc_give_back(xcc_module *m, const void *memory, size_t bytes)
+{
+    void **spare = spare_of(m, bytes);
+    if (memory == NULL || spare == NULL)
+        return;
+    void **piece = (void **)(uintptr_t)memory;
+    *piece = *spare;
+    *spare = piece;
+}
+
 const char *xcc_string(xcc_module *m, const char *text, size_t length)
 {
-    const char *copy = xcvm_arena_string(&m->arena, text, length);
+    char *copy = length < SIZE_MAX ? xcc_alloc(m, length + 1) : NULL;
     if (copy == NULL)
         xcc_out_of_memory(m);
+    else if (length > 0)
+        memcpy(copy, text, length);
     return copy;
 }
 
@@ -94,7 +119,8 @@ const char *xcc_string(xcc_module *m, const char *text, size_t length)
 /* Characters of a name that is taken already which are kept in the one that is made from it. */
 enum { MADE_FROM = 200 };
 
-static const char *unique_name(xcc_module *m, const char *name)
+/* `number`: what a made-up name ends in, unless that is taken. */
+static const char *unique_name(xcc_module *m, const char *name, uint64_t number)
 {
     if (!xcc_table_reserve(m, &m->value_names))
         return NULL;
@@ -106,17 +132,16 @@ static const char *unique_name(xcc_module *m, const char *name)
             return NULL;
     }
     if (copy == NULL) {
-        size_t length = name != NULL ? strnlen(name, MADE_FROM) : 0;
-        char *made = xcc_alloc(m, length + 24);
-        if (made == NULL)
-            return NULL;
-        uint64_t number = m->value_count;
+        char made[MADE_FROM + 24];
+        const size_t length = name != NULL ? strnlen(name, MADE_FROM) : 0;
         do { /* only a model that uses such names itself makes this go round */
-            snprintf(made, length + 24, "%.*s_%llu", (int)length, length > 0 ? name : "", (unsigned long long)number);
+            snprintf(made, sizeof made, "%.*s_%llu", (int)length, length > 0 ? name : "", (unsigned long long)number);
             entry = xcc_table_find(&m->value_names, made);
             number += UINT64_C(1) << 32;
         } while (entry->name != NULL);
-        copy = made;
+        copy = xcc_string(m, made, strlen(made));
+        if (copy == NULL)
+            return NULL;
     }
     *entry = (struct xcc_table_entry){copy, 0};
     m->value_names.count++;
@@ -126,22 +151,29 @@ static const char *unique_name(xcc_module *m, const char *name)
 xcc_value *xcc_value_create(xcc_graph *g, const char *name)
 {
     xcc_module *m = g->module;
-    xcc_value *v = xcc_alloc(m, sizeof *v);
-    if (v == NULL || (v->name = unique_name(m, name)) == NULL)
-        return NULL;
-    if (m->value_count == UINT32_MAX) {
+    xcc_value *v = m->spare_values;
+    uint32_t id = m->value_count;
+    if (v != NULL) {
+        id = v->id;
+        xcc_value_disown(v);
+        *v = (xcc_value){.id = id};
+    } else if (id == UINT32_MAX) {
         xcc_out_of_memory(m);
-        return NULL;
+    } else {
+        v = xcc_alloc(m, sizeof *v);
     }
+    if (v == NULL || (v->name = unique_name(m, name, id)) == NULL)
+        return NULL;
+    m->value_count += id == m->value_count;
     v->type.rank = -1;
     v->graph = g;
-    v->id = m->value_count++;
+    v->id = id;
     return v;
 }
 
 xcvm_status xcc_value_rename(xcc_value *v, const char *name)
 {
-    const char *unique = unique_name(v->graph->module, name);
+    const char *unique = unique_name(v->graph->module, name, v->graph->module->value_count);
     if (unique == NULL)
         return XCVM_OUT_OF_MEMORY;
     v->name = unique;

@@ -44,12 +44,16 @@ struct xcc_value {
     xcc_node *producer;  /* of a result that has a node; else NULL */
     const void *initial; /* elements that a parameter or a state begins with, as many bytes as initial_bytes */
     size_t initial_bytes;
-    xcc_graph *graph;      /* where it is defined */
-    uint32_t uses;         /* positions that refer to it, those in bodies and graph outputs included */
-    uint32_t id;           /* index into per-module tables */
-    xcc_use *users;        /* those positions */
-    uint32_t mark;         /* scratch for passes */
-    xcc_value *next_owned; /* of module->owned, or of module->variables */
+    uint8_t initial_lead; /* bytes in front of them, of a copy that is the module's */
+    bool initial_copied;
+    xcc_graph *graph; /* where it is defined */
+    uint32_t uses;    /* positions that refer to it, those in bodies and graph outputs included */
+    uint32_t id;      /* index into per-module tables */
+    xcc_use *users;   /* those positions */
+    uint32_t mark;    /* scratch for passes */
+    /* Of module->owned, of module->variables or, of what was discarded, of module->spare_values. */
+    xcc_value *next_owned;
+    xcc_value **owned_link; /* what points to it in that list; NULL: it is in none */
 };
 
 typedef enum xcc_node_kind {
@@ -116,6 +120,9 @@ typedef struct xcc_table {
     const xcvm_hash_key *key; /* the module's */
 } xcc_table;
 
+/* Larger pieces of memory than so many times 16 bytes are not used again before the module is released. */
+enum { XCC_SPARE_CLASSES = 256 };
+
 struct xcc_module {
     xcvm_budget budget;              /* of all memory that the compilation takes */
     const xcvm_allocator *allocator; /* the budget's */
@@ -123,11 +130,14 @@ struct xcc_module {
     uint32_t polls;                  /* calls of xcc_poll so far */
     xcvm_hash_key key;               /* of the tables' hashes */
     xcvm_arena arena;
-    xcvm_heap *heap;           /* of folded constants */
-    xcc_value *owned;          /* values whose storage is of the heap */
-    xcc_value *variables;      /* made as parameters and states, in order; some may be constants now */
-    xcc_value **last_variable; /* end of that list; NULL: it is empty */
-    bool frozen;               /* there are no parameters: what would be one is a constant */
+    void *spare[XCC_SPARE_CLASSES]; /* of the arena, given back: lists through the first word, of pieces of 16, 32 ...
+                                       bytes */
+    xcc_value *spare_values;        /* discarded, to be created again under their ids */
+    xcvm_heap *heap;                /* of folded constants */
+    xcc_value *owned;               /* values whose storage is of the heap */
+    xcc_value *variables;           /* made as parameters and states, in order; some may be constants now */
+    xcc_value **last_variable;      /* end of that list; NULL: it is empty */
+    bool frozen;                    /* there are no parameters: what would be one is a constant */
     xcc_table value_names, dim_names;
     const xcc_options *options;
     xcvm_error *error;    /* of the compilation: every function here fills it */
@@ -160,6 +170,9 @@ xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_erro
 void xcc_module_release(xcc_module *m);
 /* Zeroed. NULL, with the error set, when there is none. */
 void *xcc_alloc(xcc_module *m, size_t bytes);
+/* Gives back memory that xcc_alloc gave for as many bytes (xcc_string: with the NUL), to be used again. NULL is none.
+ */
+void xcc_give_back(xcc_module *m, const void *memory, size_t bytes);
 xcvm_status xcc_out_of_memory(xcc_module *m);
 xcvm_status xcc_out_of_time(xcc_module *m);
 /* At the end of what failed with `status`: whoever found memory or time used up may not have known of the limits. */
@@ -180,6 +193,8 @@ struct xcc_table_entry *xcc_table_find(const xcc_table *t, const char *name);
 bool xcc_table_reserve(xcc_module *m, xcc_table *t);
 /* NULL if the table does not have the name. */
 const struct xcc_table_entry *xcc_table_lookup(const xcc_table *table, const char *name);
+/* Takes a name out, if it is there; what it pointed to remains its owner's. */
+void xcc_table_remove(xcc_table *t, const char *name);
 /* Adds the name, which must live as long as the table, or gives it a new value. */
 xcvm_status xcc_table_put(xcc_module *m, xcc_table *table, const char *name, int64_t value);
 /* A constant tensor; `data` is copied unless `lend`, when it must outlive the module. */
@@ -201,6 +216,8 @@ void xcc_parameter_fix(xcc_value *v);
  * xcc_constant_release gives back when nobody uses it any more; that does nothing for other constants. */
 xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const int64_t *dims);
 void xcc_constant_release(xcc_value *v);
+/* Bytes that a copy of so many bytes of elements takes of the arena. */
+size_t xcc_elements_room(size_t bytes);
 xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints); /* rank 1 */
 xcc_value *xcc_scalar_i64(xcc_graph *g, int64_t value);                       /* rank 0 */
 /* Rank 0, converted to `dtype` (any real type or bool). */
@@ -278,6 +295,17 @@ static inline xcc_value *xcc_value_of(const xcvm_value *operand) { return (xcc_v
 void xcc_replace_uses(xcc_graph *g, xcc_value *old, xcc_value *new_value);
 /* Unlinks a node whose results have no uses, giving its operands' uses back. */
 void xcc_node_remove(xcc_node *n);
+/* Removes an instruction whose results have no uses, and gives back its memory, its results and their names: what keeps
+ * a module small that records call after call. Control flow is removed only. No pointers to any of it may be left, and
+ * the arguments must be as xcc_append copied them, so passes, which keep lists of nodes and put arguments of their own
+ * in, remove and do not discard. */
+void xcc_node_discard(xcc_node *n);
+/* Gives back a value that nothing uses and no node makes: a constant, a parameter or a state, or an input that is none
+ * any more. Its id and its name may become others'. */
+void xcc_value_discard(xcc_value *v);
+/* Puts a value at the front of a list of owned ones; takes it out of the list that it is in, if any. */
+void xcc_value_own(xcc_value **list, xcc_value *v);
+void xcc_value_disown(xcc_value *v);
 /* Moves a body's nodes out of it, before a node of the graph around it. The body has no outputs afterwards; uses of its
  * inputs must have been replaced. */
 void xcc_graph_inline(xcc_graph *body, xcc_node *before);

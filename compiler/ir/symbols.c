@@ -48,6 +48,26 @@ xcvm_status xcc_table_put(xcc_module *m, xcc_table *table, const char *name, int
     return XCVM_OK;
 }
 
+void xcc_table_remove(xcc_table *t, const char *name)
+{
+    if (t->capacity == 0)
+        return;
+    const size_t mask = t->capacity - 1;
+    size_t hole = (size_t)(xcc_table_find(t, name) - t->at);
+    if (t->at[hole].name == NULL)
+        return;
+    /* What stands behind it and would not be found past a hole moves into it. */
+    for (size_t i = (hole + 1) & mask; t->at[i].name != NULL; i = (i + 1) & mask) {
+        const size_t home = (size_t)xcvm_hash(t->key, t->at[i].name, strlen(t->at[i].name)) & mask;
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            t->at[hole] = t->at[i];
+            hole = i;
+        }
+    }
+    t->at[hole] = (struct xcc_table_entry){NULL, 0};
+    t->count--;
+}
+
 /* ---- Symbols ---- */
 
 static int64_t new_symbol(xcc_module *m, const char *name, const xcc_value *owner)

@@ -81,8 +81,7 @@ static xcvm_status map_file(xcc_external_files *files, const char *location, str
     file->anchor.type.kind = XCVM_KIND_OPAQUE;
     file->anchor.type.home = XCVM_HOME_STORAGE;
     file->anchor.type.storage = &file->storage;
-    file->anchor.next_owned = files->module->owned;
-    files->module->owned = &file->anchor;
+    xcc_value_own(&files->module->owned, &file->anchor);
     *mapped = file;
     return xcc_table_put(files->module, &files->files, location, (intptr_t)file);
 }
