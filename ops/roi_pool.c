@@ -123,7 +123,7 @@ static double align_cell(const xcvm_RoiPool_args *a, size_t plane, const extent 
         for (int64_t j = 0; j < columns->samples; j++) {
             const double column = place_of(columns, x, j);
             if (column >= -1 && column <= (double)a->x->dims[3])
-                add(&p, xcvm_roi_sample(a->x, plane, row, column, false));
+                add(&p, xcvm_roi_sample(a->x, plane, row, column));
         }
     }
     return a->mode == XCVM_ROI_MODE_max ? p.greatest : p.sum / (double)(rows->samples * columns->samples);
