@@ -5,18 +5,24 @@
 
 enum {
     SIDE_BY_SIDE = 8, /* kept boxes that a candidate is compared with at once */
-    MOST_STRIPES = 1024
+    MOST_STRIPES = 1024,
+    FEW = 128,   /* boxes to be kept for which stripes do not pay */
+    BLOCK = 4096 /* scores between polls */
 };
 
 typedef struct box {
     double y0, x0, y1, x1, area;
 } box;
 
+/* Of two numbers, or of a number and a NaN. */
+static double lesser(double a, double b) { return a < b || b != b ? a : b; }
+static double greater(double a, double b) { return a > b || b != b ? a : b; }
+
 static box read_box(const float *b, bool by_center)
 {
     const double p = (double)b[0], q = (double)b[1], r = (double)b[2], s = (double)b[3];
     box result = by_center ? (box){q - s / 2, p - r / 2, q + s / 2, p + r / 2, 0}
-                           : (box){fmin(p, r), fmin(q, s), fmax(p, r), fmax(q, s), 0};
+                           : (box){lesser(p, r), lesser(q, s), greater(p, r), greater(q, s), 0};
     result.area = (result.y1 - result.y0) * (result.x1 - result.x0);
     return result;
 }
@@ -66,6 +72,65 @@ static xcvm_status sort_candidates(xcvm_poller *poller, uint64_t *items, uint64_
     return XCVM_OK;
 }
 
+/* Lists the boxes whose scores are greater than `least`; returns how many there are. */
+static xcvm_status list_candidates(xcvm_poller *poller, const float *scores, size_t boxes, double least,
+                                   uint64_t *candidates, size_t *count)
+{
+    size_t n = 0;
+    for (size_t first = 0; first < boxes; first += BLOCK) {
+        const size_t end = boxes - first < BLOCK ? boxes : first + BLOCK;
+        XCVM_TRY(xcvm_poll_after(poller, end - first));
+        for (size_t i = first; i < end; i++) {
+            candidates[n] = candidate_of(scores[i], (int64_t)i);
+            n += (double)scores[i] > least;
+        }
+    }
+    *count = n;
+    return XCVM_OK;
+}
+
+/* A number that `wanted` keys or some more are not above: all keys that begin with the same bytes are. */
+static xcvm_status bound_of(xcvm_poller *poller, const uint64_t *items, size_t count, size_t wanted, uint64_t *bound)
+{
+    uint64_t prefix = 0;
+    size_t below = 0; /* keys that are less than all that begin with the prefix */
+    for (int shift = 56; shift >= 32; shift -= 8) {
+        size_t counts[256] = {0};
+        XCVM_TRY(xcvm_poll_after(poller, count));
+        for (size_t i = 0; i < count; i++)
+            counts[items[i] >> shift & 255] += shift == 56 || items[i] >> (shift + 8) == prefix;
+        size_t byte = 0;
+        while (byte < 255 && below + counts[byte] < wanted)
+            below += counts[byte++];
+        prefix = prefix << 8 | byte;
+        *bound = prefix << shift | ((UINT64_C(1) << shift) - 1);
+        if (below + counts[byte] <= 2 * wanted)
+            break;
+    }
+    return XCVM_OK;
+}
+
+/* Takes the best candidates out of `items`, `wanted` or more while there are as many, in their order, to `best`, which
+ * has room for all. */
+static xcvm_status take_best(xcvm_poller *poller, uint64_t *items, size_t *count, size_t wanted, uint64_t *best,
+                             size_t *taken)
+{
+    uint64_t bound = UINT64_MAX;
+    if (wanted < *count / 2)
+        XCVM_TRY(bound_of(poller, items, *count, wanted, &bound));
+    size_t left = 0, n = 0;
+    XCVM_TRY(xcvm_poll_after(poller, *count));
+    for (size_t i = 0; i < *count; i++) {
+        const uint64_t item = items[i];
+        best[n] = items[left] = item;
+        n += item <= bound;
+        left += item > bound;
+    }
+    *count = left;
+    *taken = n;
+    return sort_candidates(poller, best, items + left, n);
+}
+
 /* ---- Kept boxes ---- */
 
 /* SIDE_BY_SIDE boxes, each part of them one behind the other. */
@@ -90,25 +155,30 @@ static size_t stripe_of(const kept_boxes *kept, double x)
     return !(at > 0) ? 0 : at < (double)kept->stripes ? (size_t)at : kept->stripes - 1;
 }
 
-/* Makes stripes a quarter as wide as the widest box, none at all if that is an eighth of all they would hold or more.
- */
+/* Makes stripes a quarter as wide as the widest box, none at all if that is an eighth of all they would hold or more,
+ * or if few boxes will be kept. */
 static xcvm_status begin_class(xcvm_poller *poller, kept_boxes *kept, const float *corners, const uint64_t *candidates,
-                               size_t count, bool by_center)
+                               size_t count, size_t most, bool by_center)
 {
+    kept->stripes = 1;
+    kept->group_count = 0;
+    kept->newest[0] = 0;
+    kept->left = kept->per_unit = kept->widest = 0;
+    if (most <= FEW)
+        return XCVM_OK;
     double left = INFINITY, right = -INFINITY, widest = 0;
     for (size_t i = 0; i < count; i++) {
         const box b = read_box(corners + index_of(candidates[i]) * 4, by_center);
         XCVM_TRY(xcvm_poll_after(poller, 1));
-        left = fmin(left, b.x0);
-        right = fmax(right, b.x0);
-        widest = fmax(widest, b.x1 - b.x0);
+        left = lesser(left, b.x0);
+        right = greater(right, b.x0);
+        widest = greater(widest, b.x1 - b.x0);
     }
     const double ratio = (right - left) / widest;
     kept->stripes = ratio > 8 ? (size_t)fmin(4 * ratio, MOST_STRIPES) : 1;
     kept->left = left;
     kept->per_unit = (double)kept->stripes / (right - left);
     kept->widest = widest;
-    kept->group_count = 0;
     memset(kept->newest, 0, kept->stripes * sizeof *kept->newest);
     return XCVM_OK;
 }
@@ -193,31 +263,30 @@ XCVM_KERNEL(NonMaxSuppression)
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     kept_boxes kept = {.groups = (group *)(void *)scratch};
-    uint64_t *candidates = (uint64_t *)(void *)(kept.groups + groups), *spare = candidates + boxes;
-    int64_t *selected = (int64_t *)(void *)(spare + boxes);
+    uint64_t *candidates = (uint64_t *)(void *)(kept.groups + groups), *best = candidates + boxes;
+    int64_t *selected = (int64_t *)(void *)(best + boxes);
     size_t found = 0;
     xcvm_poller poller = xcvm_poller_of(k);
     for (int64_t n = 0; n < samples && most > 0; n++)
         for (int64_t c = 0; c < classes; c++) {
             const float *scores = XCVM_CDATA(float, a->scores) + (n * classes + c) * boxes;
             const float *corners = XCVM_CDATA(float, a->boxes) + n * boxes * 4;
-            size_t count = 0, kept_count = 0;
-            for (int64_t i = 0; i < boxes; i++) {
-                XCVM_TRY(xcvm_poll_after(&poller, 1));
-                if ((double)scores[i] > least)
-                    candidates[count++] = candidate_of(scores[i], i);
-            }
-            XCVM_TRY(sort_candidates(&poller, candidates, spare, count));
-            XCVM_TRY(begin_class(&poller, &kept, corners, candidates, count, a->center_point_box));
-            for (size_t i = 0; i < count && kept_count < (size_t)most; i++) {
-                const size_t index = index_of(candidates[i]);
-                const box b = read_box(corners + index * 4, a->center_point_box);
-                XCVM_TRY(xcvm_poll_after(&poller, 1));
-                if (overlaps_any(&poller, &kept, &b, iou))
-                    continue;
-                keep_box(&kept, &b);
-                kept_count++;
-                memcpy(selected + 3 * found++, (const int64_t[]){n, c, (int64_t)index}, 3 * sizeof(int64_t));
+            size_t count, kept_count = 0, taken;
+            XCVM_TRY(list_candidates(&poller, scores, (size_t)boxes, least, candidates, &count));
+            XCVM_TRY(begin_class(&poller, &kept, corners, candidates, count, (size_t)most, a->center_point_box));
+            /* Most often the best few are all that is looked at. */
+            for (size_t wanted = 2 * (size_t)most; count > 0 && kept_count < (size_t)most; wanted *= 4) {
+                XCVM_TRY(take_best(&poller, candidates, &count, wanted, best, &taken));
+                for (size_t i = 0; i < taken && kept_count < (size_t)most; i++) {
+                    const size_t index = index_of(best[i]);
+                    const box b = read_box(corners + index * 4, a->center_point_box);
+                    XCVM_TRY(xcvm_poll_after(&poller, 1));
+                    if (overlaps_any(&poller, &kept, &b, iou))
+                        continue;
+                    keep_box(&kept, &b);
+                    kept_count++;
+                    memcpy(selected + 3 * found++, (const int64_t[]){n, c, (int64_t)index}, 3 * sizeof(int64_t));
+                }
             }
         }
     const int64_t dims[] = {(int64_t)found, 3};
