@@ -1,5 +1,6 @@
 /* NonMaxSuppression: the best boxes of each class, none of which overlaps a better one. */
 #include "ops/kernel.h"
+#include "ops/simd/lanes.h"
 
 #include <math.h>
 
@@ -89,22 +90,28 @@ static xcvm_status list_candidates(xcvm_poller *poller, const float *scores, siz
     return XCVM_OK;
 }
 
-/* A number that `wanted` keys or some more are not above: all keys that begin with the same bytes are. */
+/* A number that `wanted` keys or some more are not above: all keys that begin with the same digits are. */
 static xcvm_status bound_of(xcvm_poller *poller, const uint64_t *items, size_t count, size_t wanted, uint64_t *bound)
 {
+    enum { DIGIT = 12 }; /* bits of the first digit, so that few scores share it; the others have less */
+    static const struct {
+        int shift, bits;
+    } digits[] = {{64 - DIGIT, DIGIT}, {42, 10}, {32, 10}};
     uint64_t prefix = 0;
     size_t below = 0; /* keys that are less than all that begin with the prefix */
-    for (int shift = 56; shift >= 32; shift -= 8) {
-        size_t counts[256] = {0};
+    for (size_t round = 0; round < sizeof digits / sizeof *digits; round++) {
+        const int shift = digits[round].shift, above = shift + digits[round].bits;
+        const size_t most = ((size_t)1 << digits[round].bits) - 1;
+        uint32_t counts[1 << DIGIT] = {0};
         XCVM_TRY(xcvm_poll_after(poller, count));
         for (size_t i = 0; i < count; i++)
-            counts[items[i] >> shift & 255] += shift == 56 || items[i] >> (shift + 8) == prefix;
-        size_t byte = 0;
-        while (byte < 255 && below + counts[byte] < wanted)
-            below += counts[byte++];
-        prefix = prefix << 8 | byte;
+            counts[items[i] >> shift & most] += round == 0 || items[i] >> above == prefix;
+        size_t digit = 0;
+        while (digit < most && below + counts[digit] < wanted)
+            below += counts[digit++];
+        prefix = prefix << digits[round].bits | digit;
         *bound = prefix << shift | ((UINT64_C(1) << shift) - 1);
-        if (below + counts[byte] <= 2 * wanted)
+        if (below + counts[digit] <= 4 * wanted)
             break;
     }
     return XCVM_OK;
@@ -207,17 +214,32 @@ static void keep_box(kept_boxes *kept, const box *b)
     g->area[i] = b->area <= 0 ? INFINITY : b->area;
 }
 
+typedef double lanes_f64 __attribute__((vector_size(4 * XCVM_LANES)));
+typedef double lanes_f64_at __attribute__((vector_size(4 * XCVM_LANES), aligned(8), may_alias));
+typedef int64_t lanes_i64 __attribute__((vector_size(4 * XCVM_LANES)));
+
+XCVM_INLINE lanes_f64 choose(lanes_i64 mask, lanes_f64 a, lanes_f64 b)
+{
+    return (lanes_f64)(((lanes_i64)a & mask) | ((lanes_i64)b & ~mask));
+}
+
 static bool overlaps_group(const group *g, const box *b, double threshold)
 {
-    int64_t hits = 0;
-    for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
-        const double bottom = g->y1[j] < b->y1 ? g->y1[j] : b->y1, top = g->y0[j] > b->y0 ? g->y0[j] : b->y0;
-        const double right = g->x1[j] < b->x1 ? g->x1[j] : b->x1, left = g->x0[j] > b->x0 ? g->x0[j] : b->x0;
-        const double height = bottom - top, width = right - left, common = height * width;
-        const double share = common / (g->area[j] + b->area - common);
-        hits |= (height > 0) & (width > 0) & (share > threshold);
+    enum { LANES = XCVM_LANES / 2 };
+    int64_t any = 0;
+    for (size_t j = 0; j < SIDE_BY_SIDE; j += LANES) {
+        const lanes_f64 zero = {0}, y0 = *(const lanes_f64_at *)(g->y0 + j), y1 = *(const lanes_f64_at *)(g->y1 + j);
+        const lanes_f64 x0 = *(const lanes_f64_at *)(g->x0 + j), x1 = *(const lanes_f64_at *)(g->x1 + j);
+        const lanes_f64 by0 = b->y0 - zero, by1 = b->y1 - zero, bx0 = b->x0 - zero, bx1 = b->x1 - zero;
+        const lanes_f64 height = choose(y1 < by1, y1, by1) - choose(y0 > by0, y0, by0);
+        const lanes_f64 width = choose(x1 < bx1, x1, bx1) - choose(x0 > bx0, x0, bx0);
+        const lanes_f64 common = height * width;
+        const lanes_f64 share = common / (*(const lanes_f64_at *)(g->area + j) + b->area - common);
+        const lanes_i64 hits = (height > 0) & (width > 0) & (share > threshold);
+        for (size_t i = 0; i < LANES; i++)
+            any |= hits[i];
     }
-    return hits != 0;
+    return any != 0;
 }
 
 /* Whether the box shares more than `threshold` of the area that it and one of the kept boxes cover. */
