@@ -1,5 +1,5 @@
-/* MaxPool, AveragePool and LpPool of narrow types: small windows over one or two axes in vectors, others axis by axis;
- * maxima of f64 and those with their indices row by row, other types one position at a time. */
+/* MaxPool, AveragePool and LpPool of narrow types: windows over few rows row by row, others axis by axis; maxima of f64
+ * and those with their indices row by row, too, other types one position at a time. */
 #include "ops/pool/pool_generic.h"
 #include "ops/pool/simd/blocked_pool.h"
 #include "ops/pool/simd/pool_axes.h"
@@ -34,7 +34,8 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
     if (indices != NULL || p->in_plane == 0 || !narrow)
         return xcvm_pool_positions(k, p, indices, columns_first);
     const xcvm_window window = xcvm_window_of(p->x, p->y, &attributes);
-    return xcvm_pool_rows_fit(&window) ? xcvm_pool_rows(k, p, &window, fold) : xcvm_pool_axes(k, p, &window, fold);
+    return xcvm_pool_rows_fit(&window, fold) ? xcvm_pool_rows(k, p, &window, fold)
+                                             : xcvm_pool_axes(k, p, &window, fold);
 }
 
 XCVM_KERNEL(MaxPool)
