@@ -1,4 +1,5 @@
 /* The table of operators that the compiler knows, in alphabetical order of domain and name. */
+#include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/lower/lower.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 /* One instruction of the same name; and what a function lowers. */
 #define PLAIN(domain, name, versions)                                                                                  \
     {                                                                                                                  \
-        {domain, name, versions, name}, NULL                                                                           \
+        {domain, name, versions, name}, xcc_lower_plain                                                                           \
     }
 #define LOWERED(domain, name, versions, function, lowering)                                                            \
     {                                                                                                                  \
@@ -322,8 +323,6 @@ const xcc_operator_row *xcc_operator_find(const char *domain, const char *name)
         row = find(plus, name + sizeof prefix - 1);
     return row;
 }
-
-int64_t xcc_operator_since(const xcc_operator_row *op) { return strtol(op->info.versions, NULL, 10); }
 
 size_t xcc_operator_count(void) { return COUNT; }
 
