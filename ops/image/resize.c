@@ -330,18 +330,26 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
     }
     const char *before = NULL;
     char *to = (char *)g->y->data + begin * bytes;
+    const char *image = NULL; /* what the axes before the last two say */
     for (size_t row = begin; row < end; row++, to += bytes) {
-        size_t from = 0;
-        for (int d = 0; d < last; d++)
-            from += (size_t)g->axes[d].index[place[d]] * g->strides[d];
-        const char *in = (const char *)g->x->data + from * g->size;
+        if (image == NULL) {
+            size_t from = 0;
+            for (int d = 0; d < last - 1; d++)
+                from += (size_t)g->axes[d].index[place[d]] * g->strides[d];
+            image = (const char *)g->x->data + from * g->size;
+        }
+        const char *in = image;
+        if (last > 0)
+            in += (size_t)g->axes[last - 1].index[place[last - 1]] * g->strides[last - 1] * g->size;
         if (in == before)
             memcpy(to, to - bytes, bytes); /* the same row of x again, as where it grows */
         else
             xcvm_resize_row(to, in, g->size, width, g->repeats, columns);
         before = in;
-        for (int d = last - 1; d >= 0 && ++place[d] == (size_t)g->y->dims[d]; d--)
+        for (int d = last - 1; d >= 0 && ++place[d] == (size_t)g->y->dims[d]; d--) {
             place[d] = 0;
+            image = NULL;
+        }
     }
 }
 

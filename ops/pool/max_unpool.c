@@ -65,6 +65,22 @@ static ptrdiff_t place(int rank, const int64_t *dims, const int64_t *to, int64_t
     return (ptrdiff_t)at;
 }
 
+/* Of indices taken as numbers without a sign, so that one below 0 is too great. */
+static uint64_t greatest_of(const int64_t *indices, size_t count)
+{
+    enum { CHAINS = 4 };
+    uint64_t most[CHAINS] = {0};
+    size_t i = 0;
+    for (; i + CHAINS <= count; i += CHAINS)
+        for (size_t j = 0; j < CHAINS; j++)
+            most[j] = (uint64_t)indices[i + j] > most[j] ? (uint64_t)indices[i + j] : most[j];
+    for (; i < count; i++)
+        most[0] = (uint64_t)indices[i] > most[0] ? (uint64_t)indices[i] : most[0];
+    for (size_t j = 1; j < CHAINS; j++)
+        most[0] = most[j] > most[0] ? most[j] : most[0];
+    return most[0];
+}
+
 XCVM_KERNEL(MaxUnpool)
 {
     int64_t dims[XCVM_MAX_RANK], total = 1;
@@ -84,9 +100,7 @@ XCVM_KERNEL(MaxUnpool)
     for (size_t done = 0; done < count; done += BLOCK) {
         const size_t n = count - done < BLOCK ? count - done : BLOCK;
         const int64_t *indices = XCVM_CDATA(int64_t, a->indices) + done;
-        uint64_t most = 0;
-        for (size_t i = 0; i < n; i++)
-            most = (uint64_t)indices[i] > most ? (uint64_t)indices[i] : most;
+        uint64_t most = greatest_of(indices, n);
         for (size_t i = 0; i < n && most >= (uint64_t)total; i++)
             XCVM_CHECK(k->error, indices[i] >= 0 && indices[i] < total, OUT_OF_RANGE,
                        "index %lld at %zu is not in [0, %lld)", (long long)indices[i], done + i, (long long)total);
