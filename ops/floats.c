@@ -82,27 +82,3 @@ xcvm_status xcvm_kernel_write_floats(const xcvm_kernel *k, const float *floats, 
     }
     return XCVM_OK;
 }
-
-xcvm_status xcvm_kernel_load_f32(const xcvm_kernel *k, const xcvm_value *tensor, float *floats)
-{
-    const size_t count = xcvm_element_count(tensor);
-    for (size_t done = 0, n; done < count; done += n) {
-        n = xcvm_least(count - done, XCVM_POLL_STEPS);
-        xcvm_load_f32((xcvm_dtype)tensor->dtype, tensor->data, done, n, floats + done);
-        if (done + n < count)
-            XCVM_TRY(xcvm_kernel_poll(k));
-    }
-    return XCVM_OK;
-}
-
-xcvm_status xcvm_kernel_store_f32(const xcvm_kernel *k, const float *floats, xcvm_value *tensor)
-{
-    const size_t count = xcvm_element_count(tensor);
-    for (size_t done = 0, n; done < count; done += n) {
-        n = xcvm_least(count - done, XCVM_POLL_STEPS);
-        xcvm_store_f32((xcvm_dtype)tensor->dtype, tensor->data, done, n, floats + done);
-        if (done + n < count)
-            XCVM_TRY(xcvm_kernel_poll(k));
-    }
-    return XCVM_OK;
-}

@@ -13,9 +13,6 @@ xcvm_status xcvm_kernel_read_floats(const xcvm_kernel *k, const xcvm_value *tens
                                     float *floats);
 xcvm_status xcvm_kernel_write_floats(const xcvm_kernel *k, const float *floats, size_t count, xcvm_value *tensor,
                                      size_t begin);
-/* Elements of f16, bf16, f24 or f32 as f32, and back; they poll. */
-xcvm_status xcvm_kernel_load_f32(const xcvm_kernel *k, const xcvm_value *tensor, float *floats);
-xcvm_status xcvm_kernel_store_f32(const xcvm_kernel *k, const float *floats, xcvm_value *tensor);
 /* One element, which keeps its precision where the tensor is f64. */
 void xcvm_write_double(xcvm_value *tensor, size_t index, double value);
 

@@ -1,5 +1,7 @@
 #include "ops/strided.h"
 
+#include "ops/interleave.h"
+
 enum {
     GRAIN_BYTES = 128 * 1024, /* of a range that are worth waking a thread for */
     MOST_COLUMNS = 1 << 15,   /* of a panel that are copied between polls */
@@ -196,18 +198,10 @@ enum { LINE = 64 };
         if (j < columns)                                                                                               \
             narrow_##bits(to + j, to_stride, from + (ptrdiff_t)j * from_stride, from_stride, rows, columns - j);       \
     }
-#define LOW_8(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH_8(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define LOW_16(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH_16(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define LOW_32(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH_32(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define LOW_64(a, b) __builtin_shufflevector(a, b, 0, 2)
-#define HIGH_64(a, b) __builtin_shufflevector(a, b, 1, 3)
-DEFINE_TILE(8, uint8_t, 16, 4, LOW_8, HIGH_8)
-DEFINE_TILE(16, uint16_t, 8, 3, LOW_16, HIGH_16)
-DEFINE_TILE(32, uint32_t, 4, 2, LOW_32, HIGH_32)
-DEFINE_TILE(64, uint64_t, 2, 1, LOW_64, HIGH_64)
+DEFINE_TILE(8, uint8_t, 16, 4, XCVM_LOW_8, XCVM_HIGH_8)
+DEFINE_TILE(16, uint16_t, 8, 3, XCVM_LOW_16, XCVM_HIGH_16)
+DEFINE_TILE(32, uint32_t, 4, 2, XCVM_LOW_32, XCVM_HIGH_32)
+DEFINE_TILE(64, uint64_t, 2, 1, XCVM_LOW_64, XCVM_HIGH_64)
 
 static void copy_panel(size_t size, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t rows,
                        size_t columns, bool collide)

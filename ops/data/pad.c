@@ -1,5 +1,4 @@
 #include "ops/move.h"
-#include "ops/strided.h"
 
 /* What is added to each dimension; below 0, what is taken away. */
 typedef struct padding {
@@ -82,110 +81,233 @@ XCVM_SHAPE_RULE_OF(Pad)
     return XCVM_OK;
 }
 
+/* Positions of y along an axis, and those of x that they take their units from: each `step` (-1, 0 or 1) behind the one
+ * before; `from` is below 0 where they take the value of a constant padding instead. */
+typedef struct run {
+    int64_t to, count, from, step;
+} run;
+
+/* The longest run from position `i` on of a dimension that becomes `grown`, with `before` positions before it. */
+static run run_at(int mode, int64_t i, int64_t grown, int64_t before, int64_t dim)
+{
+    const int64_t at = i - before, rest = grown - i, outside = at < 0 && -at < rest ? -at : rest;
+    run r = {i, outside, at < 0 ? 0 : dim - 1, 0};
+    if (at >= 0 && at < dim) {
+        r = (run){i, dim - at, at, 1};
+    } else if (mode == XCVM_PAD_MODE_constant) {
+        r.from = -1;
+    } else if (mode == XCVM_PAD_MODE_wrap) {
+        r.from = at % dim < 0 ? at % dim + dim : at % dim;
+        r.count = dim - r.from;
+        r.step = 1;
+    } else if (mode == XCVM_PAD_MODE_reflect && dim > 1) {
+        /* Reflection repeats every 2 * (dim - 1) steps, there and back. */
+        const int64_t period = 2 * (dim - 1), place = at % period < 0 ? at % period + period : at % period;
+        r = place < dim ? (run){i, dim - place, place, 1} : (run){i, period - place, period - place, -1};
+    }
+    r.count = r.count < rest ? r.count : rest;
+    return r;
+}
+
+enum {
+    GRAIN_BYTES = 64 * 1024, /* of a range that are worth waking a thread for */
+    RUNS = 8,
+    MOST_UNIT = 64,       /* elements that are padded as one */
+    SHORT_ROW = 64 * 1024 /* bytes that are copied without a poll */
+};
+
+/* Rows are units along the last axis that is padded; behind it are axes that are not. */
 typedef struct filling {
-    const xcvm_Pad_args *a;
-    padding p;
+    const xcvm_kernel *k;
+    int mode;
+    int outer; /* axes before that of rows */
+    int64_t in[XCVM_MAX_RANK], out[XCVM_MAX_RANK], before[XCVM_MAX_RANK];
+    ptrdiff_t stride[XCVM_MAX_RANK]; /* of x, in elements */
+    size_t size, unit;               /* bytes of an element; elements of a unit */
+    bool given;                      /* a value */
+    const char *x, *value;
+    char *y;
+    run runs[RUNS]; /* the first ones of a row */
+    int run_count;
+    bool whole; /* there are no more */
 } filling;
 
-/* What of x appears in y as it is, by one strided copy. */
-static xcvm_status copy_interior(const xcvm_moving *m, const filling *f)
-{
-    const xcvm_value *x = f->a->x, *y = f->a->y;
-    ptrdiff_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK], begin_from = 0, begin_to = 0;
-    xcvm_row_major(x->rank, x->dims, from);
-    xcvm_row_major(y->rank, y->dims, to);
-    xcvm_strided s = {.rank = 0};
-    for (int i = 0; i < x->rank; i++) {
-        int64_t cut_before = f->p.before[i] < 0 ? -f->p.before[i] : 0,
-                cut_after = f->p.after[i] < 0 ? -f->p.after[i] : 0;
-        int64_t kept = x->dims[i] - cut_before - cut_after;
-        if (kept <= 0)
-            return XCVM_OK;
-        begin_from += (ptrdiff_t)cut_before * from[i];
-        begin_to += (ptrdiff_t)(f->p.before[i] > 0 ? f->p.before[i] : 0) * to[i];
-        xcvm_strided_axis(&s, (size_t)kept, to[i], from[i]);
+/* Runs of a short row. */
+#define DEFINE_ROW(bits, type)                                                                                         \
+    static void put_runs_##bits(const run *runs, int run_count, type *restrict to, const type *restrict from,          \
+                                const type *value)                                                                     \
+    {                                                                                                                  \
+        for (const run *r = runs; r < runs + run_count; r++) {                                                         \
+            type *restrict at = to + r->to;                                                                            \
+            if (r->step == 1) {                                                                                        \
+                memcpy(at, from + r->from, (size_t)r->count * sizeof(type));                                           \
+            } else if (r->step == 0) {                                                                                 \
+                const type v = r->from < 0 ? *value : from[r->from];                                                   \
+                for (ptrdiff_t i = 0; i < r->count; i++)                                                               \
+                    at[i] = v;                                                                                         \
+            } else {                                                                                                   \
+                for (ptrdiff_t i = 0; i < r->count; i++)                                                               \
+                    at[i] = from[r->from - i];                                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-    ptrdiff_t size = (ptrdiff_t)m->size;
-    return xcvm_strided_copy(m->k, &s, m->size, (char *)m->to[0] + begin_to * size,
-                             (const char *)m->from[0] + begin_from * size);
-}
+DEFINE_ROW(8, uint8_t)
+DEFINE_ROW(16, uint16_t)
+DEFINE_ROW(32, uint32_t)
+DEFINE_ROW(64, uint64_t)
 
-static xcvm_status pad_constant(const xcvm_moving *m, const void *context)
+/* One run of units of any size. */
+static xcvm_status put_run(const filling *f, xcvm_poller *poller, const run *r, char *to, const char *from)
 {
-    const filling *f = context;
-    XCVM_TRY(xcvm_move_fill(m->k, m->to[0], f->a->value != NULL ? m->from[1] : m->zero, m->size,
-                            xcvm_element_count(f->a->y)));
-    return copy_interior(m, f);
-}
-
-/* The position in a dimension of x that position `i` of y takes its elements from. */
-static int64_t source(int mode, int64_t i, int64_t before, int64_t dim)
-{
-    int64_t at = i - before;
-    if (at >= 0 && at < dim)
-        return at;
-    if (mode == XCVM_PAD_MODE_edge)
-        return at < 0 ? 0 : dim - 1;
-    if (mode == XCVM_PAD_MODE_wrap)
-        return at % dim < 0 ? at % dim + dim : at % dim;
-    if (dim == 1)
-        return 0;
-    /* Reflection repeats every 2 * (dim - 1) steps, there and back. */
-    int64_t period = 2 * (dim - 1);
-    at = at % period < 0 ? at % period + period : at % period;
-    return at < dim ? at : period - at;
-}
-
-/* Rows of y, each from one row of x. */
-static xcvm_status pad_rows(const xcvm_moving *m, const filling *f, int axis, char *to, const char *from,
-                            const ptrdiff_t *to_strides, const ptrdiff_t *from_strides, xcvm_poller *poller)
-{
-    const xcvm_value *x = f->a->x, *y = f->a->y;
-    ptrdiff_t size = (ptrdiff_t)m->size;
-    for (int64_t i = 0; i < y->dims[axis]; i++) {
-        int64_t at = source(f->a->mode, i, f->p.before[axis], x->dims[axis]);
-        XCVM_TRY(xcvm_poll_after(poller, 1));
-        if (axis == x->rank - 1) {
-            /* The unchanged middle goes at once. */
-            int64_t run = at == i - f->p.before[axis] ? x->dims[axis] - at : 1;
-            run = run < y->dims[axis] - i ? run : y->dims[axis] - i;
-            if (run > 1) {
-                XCVM_TRY(xcvm_kernel_copy(m->k, to + i * size, from + at * size, (size_t)(run * size)));
-                i += run - 1;
-            } else {
-                xcvm_move_element(to + i * size, from + at * size, m->size);
-            }
-        } else {
-            XCVM_TRY(pad_rows(m, f, axis + 1, to + i * to_strides[axis] * size, from + at * from_strides[axis] * size,
-                              to_strides, from_strides, poller));
-        }
+    size_t size = f->size * f->unit, count = (size_t)r->count;
+    to += (size_t)r->to * size;
+    if (r->from < 0)
+        return xcvm_move_fill(f->k, to, f->value, f->size, count * f->unit);
+    from += (size_t)r->from * size;
+    if (r->step == 1)
+        return xcvm_kernel_copy(f->k, to, from, count * size);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(to + i * size, from + (ptrdiff_t)(i * size) * (ptrdiff_t)r->step, size);
+        XCVM_TRY(xcvm_poll_after(poller, 1 + size / XCVM_STEP_BYTES));
     }
     return XCVM_OK;
 }
 
-static xcvm_status pad_mirrored(const xcvm_moving *m, const void *context)
+static xcvm_status put_row(const filling *f, xcvm_poller *poller, size_t bytes, char *to, const char *from)
 {
-    const filling *f = context;
-    ptrdiff_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
-    if (f->a->x->rank == 0) {
-        xcvm_move_element(m->to[0], m->from[0], m->size);
+    const int axis = f->outer;
+    XCVM_TRY(xcvm_poll_after(poller, 1 + bytes / XCVM_STEP_BYTES));
+    if (f->whole && f->unit == 1 && f->size <= 8 && bytes <= SHORT_ROW) {
+        if (f->size == 4)
+            put_runs_32(f->runs, f->run_count, (uint32_t *)(void *)to, (const uint32_t *)(const void *)from,
+                        (const uint32_t *)(const void *)f->value);
+        else if (f->size == 1)
+            put_runs_8(f->runs, f->run_count, (uint8_t *)to, (const uint8_t *)from, (const uint8_t *)f->value);
+        else if (f->size == 2)
+            put_runs_16(f->runs, f->run_count, (uint16_t *)(void *)to, (const uint16_t *)(const void *)from,
+                        (const uint16_t *)(const void *)f->value);
+        else
+            put_runs_64(f->runs, f->run_count, (uint64_t *)(void *)to, (const uint64_t *)(const void *)from,
+                        (const uint64_t *)(const void *)f->value);
         return XCVM_OK;
     }
-    xcvm_row_major(f->a->x->rank, f->a->x->dims, from);
-    xcvm_row_major(f->a->y->rank, f->a->y->dims, to);
-    xcvm_poller poller = xcvm_poller_of(m->k);
-    return pad_rows(m, f, 0, m->to[0], m->from[0], to, from, &poller);
+    int64_t done = 0;
+    for (int i = 0; i < f->run_count; i++) {
+        XCVM_TRY(put_run(f, poller, &f->runs[i], to, from));
+        done += f->runs[i].count;
+    }
+    while (done < f->out[axis]) {
+        const run r = run_at(f->mode, done, f->out[axis], f->before[axis], f->in[axis]);
+        XCVM_TRY(put_run(f, poller, &r, to, from));
+        done += r.count;
+    }
+    return XCVM_OK;
+}
+
+/* Offset of the elements that position `i` of an outer axis takes, below 0 for the value. */
+static ptrdiff_t offset_of(const filling *f, int axis, int64_t i)
+{
+    const int64_t at = i - f->before[axis];
+    if (at >= 0 && at < f->in[axis])
+        return (ptrdiff_t)at * f->stride[axis];
+    return (ptrdiff_t)run_at(f->mode, i, f->out[axis], f->before[axis], f->in[axis]).from * f->stride[axis];
+}
+
+static void put_rows(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const filling *f = context;
+    const size_t row_bytes = (size_t)f->out[f->outer] * f->unit * f->size;
+    const run blank = {0, f->out[f->outer], -1, 0};
+    int64_t place[XCVM_MAX_RANK];
+    ptrdiff_t offset[XCVM_MAX_RANK];
+    xcvm_poller poller = xcvm_poller_of(f->k);
+    size_t rest = begin;
+    for (int d = f->outer - 1; d >= 0; d--) {
+        place[d] = (int64_t)(rest % (size_t)f->out[d]);
+        offset[d] = offset_of(f, d, place[d]);
+        rest /= (size_t)f->out[d];
+    }
+    char *to = f->y + begin * row_bytes;
+    for (size_t row = begin; row < end; row++, to += row_bytes) {
+        ptrdiff_t from = 0;
+        bool outside = false;
+        for (int d = 0; d < f->outer; d++) {
+            outside |= offset[d] < 0;
+            from += offset[d];
+        }
+        const xcvm_status status = outside ? put_run(f, &poller, &blank, to, NULL)
+                                           : put_row(f, &poller, row_bytes, to, f->x + from * (ptrdiff_t)f->size);
+        if (status != XCVM_OK)
+            return;
+        for (int d = f->outer - 1; d >= 0; d--) {
+            place[d] = place[d] + 1 < f->out[d] ? place[d] + 1 : 0;
+            offset[d] = offset_of(f, d, place[d]);
+            if (place[d] != 0)
+                break;
+        }
+    }
+}
+
+/* What does not depend on the elements. */
+static filling plan(const xcvm_kernel *k, const xcvm_Pad_args *a, const padding *p)
+{
+    const xcvm_value *x = a->x, *y = a->y;
+    filling f = {.k = k,
+                 .mode = (int)a->mode,
+                 .outer = x->rank - 1,
+                 .unit = 1,
+                 .given = a->value != NULL,
+                 .in = {1},
+                 .out = {1},
+                 .stride = {1}};
+    int64_t inner = 1;
+    while (f.outer > 0 && p->before[f.outer] == 0 && x->dims[f.outer] == y->dims[f.outer] &&
+           inner * x->dims[f.outer] <= MOST_UNIT)
+        inner *= x->dims[f.outer--];
+    f.unit = (size_t)inner;
+    f.outer = f.outer > 0 ? f.outer : 0;
+    ptrdiff_t stride = (ptrdiff_t)inner;
+    for (int d = f.outer; d >= 0 && x->rank > 0; d--) {
+        f.in[d] = x->dims[d];
+        f.out[d] = y->dims[d];
+        f.before[d] = p->before[d];
+        f.stride[d] = stride;
+        stride *= (ptrdiff_t)x->dims[d];
+    }
+    for (int64_t done = 0; done < f.out[f.outer] && f.run_count < RUNS; f.run_count++) {
+        f.runs[f.run_count] = run_at(f.mode, done, f.out[f.outer], f.before[f.outer], f.in[f.outer]);
+        done += f.runs[f.run_count].count;
+        f.whole = done == f.out[f.outer];
+    }
+    return f;
+}
+
+static xcvm_status pad(const xcvm_moving *m, const void *context)
+{
+    filling f = *(const filling *)context;
+    size_t rows = 1;
+    f.size = m->size;
+    f.x = m->from[0];
+    f.value = f.given ? m->from[1] : m->zero;
+    f.y = m->to[0];
+    for (int d = 0; d < f.outer; d++)
+        rows *= (size_t)f.out[d];
+    const size_t row_bytes = (size_t)f.out[f.outer] * f.unit * f.size;
+    if (rows == 0 || row_bytes == 0)
+        return XCVM_OK;
+    return xcvm_kernel_parallel(m->k, rows, 1 + GRAIN_BYTES / row_bytes, put_rows, &f);
 }
 
 XCVM_KERNEL(Pad)
 {
-    filling f = {.a = a};
+    padding p;
     bool known;
     unsigned touched;
-    XCVM_TRY(read_padding(k->error, a, a->x->rank, &f.p, &known, &touched));
-    const xcvm_value *from[2] = {a->x, a->value};
+    XCVM_TRY(read_padding(k->error, a, a->x->rank, &p, &known, &touched));
     if (xcvm_element_count(a->y) == 0 && a->y->dtype != XCVM_STRING)
         return XCVM_OK;
-    return xcvm_move(k, a->value != NULL ? 2 : 1, from, 1, &a->y,
-                     a->mode == XCVM_PAD_MODE_constant ? pad_constant : pad_mirrored, &f);
+    const filling f = plan(k, a, &p);
+    const xcvm_value *from[2] = {a->x, a->value};
+    return xcvm_move(k, a->value != NULL ? 2 : 1, from, 1, &a->y, pad, &f);
 }

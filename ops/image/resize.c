@@ -1,5 +1,6 @@
 /* Resize: resampling along chosen axes, one axis after the other. */
 #include "ops/floats.h"
+#include "ops/image/resize_row.h"
 #include "ops/kernel.h"
 
 #include <math.h>
@@ -292,9 +293,9 @@ typedef struct gather {
     xcvm_value *y;
     int last; /* that axis */
     size_t size;
+    size_t repeats;                /* of each run where the last axis grows by a whole number, else 0 */
+    size_t strides[XCVM_MAX_RANK]; /* of the axes of x before the last, in runs */
 } gather;
-
-enum { BLOCK_BYTES = 64 };
 
 /* Whether each position of an axis is where it was. */
 static bool stays(const axis_plan *p)
@@ -305,38 +306,50 @@ static bool stays(const axis_plan *p)
     return same;
 }
 
+static size_t repeats_of(const axis_plan *p)
+{
+    const int64_t n = p->out / p->in;
+    bool same = p->out == n * p->in;
+    for (int64_t i = 0; same && i < p->out; i++)
+        same = p->index[i] == i / n;
+    return same ? (size_t)n : 0;
+}
+
 static void gather_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const gather *g = context;
     const int last = g->last;
-    const size_t width = (size_t)g->y->dims[last];
+    const size_t width = (size_t)g->y->dims[last], bytes = width * g->size;
     const int64_t *columns = g->axes[last].index;
+    size_t place[XCVM_MAX_RANK];
+    size_t rest = begin;
+    for (int d = last - 1; d >= 0; d--) {
+        place[d] = rest % (size_t)g->y->dims[d];
+        rest /= (size_t)g->y->dims[d];
+    }
     const char *before = NULL;
-    for (size_t row = begin; row < end; row++) {
-        size_t rest = row, from = 0, stride = 1;
-        for (int d = last - 1; d >= 0; d--) {
-            stride *= (size_t)g->x->dims[d + 1];
-            from += (size_t)g->axes[d].index[rest % (size_t)g->y->dims[d]] * stride;
-            rest /= (size_t)g->y->dims[d];
+    char *to = (char *)g->y->data + begin * bytes;
+    const char *image = NULL; /* what the axes before the last two say */
+    for (size_t row = begin; row < end; row++, to += bytes) {
+        if (image == NULL) {
+            size_t from = 0;
+            for (int d = 0; d < last - 1; d++)
+                from += (size_t)g->axes[d].index[place[d]] * g->strides[d];
+            image = (const char *)g->x->data + from * g->size;
         }
-        const char *in = (const char *)g->x->data + from * g->size;
-        char *out = (char *)g->y->data + row * width * g->size;
-        if (in == before) {
-            /* The same row of x again, as where it grows. */
-            memcpy(out, out - width * g->size, width * g->size);
-            continue;
-        }
-        before = in;
-        if (g->size == BLOCK_BYTES)
-            for (size_t i = 0; i < width; i++)
-                memcpy(out + i * BLOCK_BYTES, in + (size_t)columns[i] * BLOCK_BYTES, BLOCK_BYTES);
-        else if (g->size == 4)
-            for (size_t i = 0; i < width; i++)
-                ((uint32_t *)(void *)out)[i] = ((const uint32_t *)(const void *)in)[columns[i]];
+        const char *in = image;
+        if (last > 0)
+            in += (size_t)g->axes[last - 1].index[place[last - 1]] * g->strides[last - 1] * g->size;
+        if (in == before)
+            memcpy(to, to - bytes, bytes); /* the same row of x again, as where it grows */
         else
-            for (size_t i = 0; i < width; i++)
-                memcpy(out + i * g->size, in + (size_t)columns[i] * g->size, g->size);
+            xcvm_resize_row(to, in, g->size, width, g->repeats, columns);
+        before = in;
+        for (int d = last - 1; d >= 0 && ++place[d] == (size_t)g->y->dims[d]; d--) {
+            place[d] = 0;
+            image = NULL;
+        }
     }
 }
 
@@ -478,13 +491,21 @@ static xcvm_status resize_by_index(const xcvm_kernel *k, const resize *r)
     const size_t count = xcvm_element_count(a->y);
     const bool integer = xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT);
     const float value = (float)a->extrapolation_value, beyond = integer ? truncf(value) : value;
-    gather g = {r->axes, a->x, a->y, a->y->rank - 1, xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
+    gather g = {.axes = r->axes,
+                .x = a->x,
+                .y = a->y,
+                .last = a->y->rank - 1,
+                .size = xcvm_dtype_size((xcvm_dtype)a->x->dtype)};
     size_t runs = count;
     while (g.last > 0 && stays(&r->axes[g.last])) {
         runs /= (size_t)a->y->dims[g.last];
         g.size *= (size_t)a->y->dims[g.last--];
     }
     const size_t width = (size_t)a->y->dims[g.last];
+    g.repeats = repeats_of(&r->axes[g.last]);
+    size_t stride = 1;
+    for (int d = g.last - 1; d >= 0; d--)
+        g.strides[d] = stride *= (size_t)a->x->dims[d + 1];
     XCVM_TRY(xcvm_kernel_parallel(k, runs / width, 1 + 16384 / (count / (runs / width)), gather_rows, &g));
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; r->any_outside && i < count; i++) {
@@ -510,6 +531,43 @@ static xcvm_status run_pass(const xcvm_kernel *k, const axis_plan *axes, int d, 
     return xcvm_kernel_parallel(k, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
 }
 
+/* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
+static xcvm_status write_integers(const xcvm_kernel *k, float *from, size_t count, xcvm_value *y)
+{
+    const float hair = 1e-4f;
+    for (size_t done = 0, n; done < count; done += n, from += n) {
+        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        if (y->dtype == XCVM_U8) {
+            uint8_t *to = XCVM_DATA(uint8_t, y) + done;
+            for (size_t i = 0; i < n; i++) {
+                const float x = from[i] + hair;
+                to[i] = (uint8_t)(int32_t)(!(x > 0) ? 0 : x < 255 ? x : 255);
+            }
+        } else {
+            for (size_t i = 0; i < n; i++)
+                from[i] = truncf(from[i] + copysignf(hair, from[i]));
+            xcvm_write_floats(from, n, y, done);
+        }
+        XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}
+
+/* The elements of x as floats. */
+static xcvm_status read_elements(const xcvm_kernel *k, const xcvm_value *x, float *to)
+{
+    const size_t count = xcvm_element_count(x);
+    if (x->dtype != XCVM_U8)
+        return xcvm_kernel_read_floats(k, x, 0, count, to);
+    for (size_t done = 0, n; done < count; done += n) {
+        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        for (size_t i = done; i < done + n; i++)
+            to[i] = XCVM_CDATA(uint8_t, x)[i];
+        XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, float *buffers[2])
 {
     const xcvm_Resize_args *a = r->a;
@@ -518,7 +576,7 @@ static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, floa
     float *result = buffers[0];
     const float *from = r->direct ? XCVM_CDATA(float, a->x) : buffers[0];
     if (!r->direct)
-        XCVM_TRY(xcvm_kernel_read_floats(k, a->x, 0, xcvm_element_count(a->x), buffers[0]));
+        XCVM_TRY(read_elements(k, a->x, buffers[0]));
     memcpy(dims, a->x->dims, sizeof dims);
     for (int i = 0; i < r->passes; i++) {
         const int d = r->order[i];
@@ -533,12 +591,8 @@ static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, floa
         if (is_outside(r, i))
             result[i] = (float)a->extrapolation_value;
     }
-    /* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
     if (xcvm_dtype_in((xcvm_dtype)a->y->dtype, XCVM_TYPES_INT))
-        for (size_t i = 0; i < count; i++) {
-            XCVM_TRY(xcvm_poll_after(&poller, 1));
-            result[i] = truncf(result[i] + copysignf(1e-4f, result[i]));
-        }
+        return write_integers(k, result, count, a->y);
     return r->direct ? XCVM_OK : xcvm_kernel_write_floats(k, result, count, a->y, 0);
 }
 

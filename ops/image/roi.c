@@ -17,7 +17,7 @@ xcvm_status xcvm_roi_shape(const xcvm_typing *t, const xcvm_value *x, const xcvm
 
 XCVM_SHAPE_RULE_OF(RoiAlign) { return xcvm_roi_shape(t, a->x, a->rois, 4, a->output_height, a->output_width, a->y); }
 
-double xcvm_roi_sample(const xcvm_value *x, size_t plane, double row, double column, bool greatest)
+double xcvm_roi_sample(const xcvm_value *x, size_t plane, double row, double column)
 {
     const int64_t height = x->dims[2], width = x->dims[3];
     if (!(row >= -1 && row <= (double)height && column >= -1 && column <= (double)width))
@@ -38,7 +38,7 @@ double xcvm_roi_sample(const xcvm_value *x, size_t plane, double row, double col
     const double v00 = (1 - dr) * (1 - dc) * PIXEL(r0, c0), v01 = (1 - dr) * dc * PIXEL(r0, c1);
     const double v10 = dr * (1 - dc) * PIXEL(r1, c0), v11 = dr * dc * PIXEL(r1, c1);
 #undef PIXEL
-    return greatest ? fmax(fmax(v00, v01), fmax(v10, v11)) : v00 + v01 + v10 + v11;
+    return v00 + v01 + v10 + v11;
 }
 
 xcvm_status xcvm_roi_check(xcvm_kernel *k, const xcvm_value *x, const xcvm_value *batch_indices, size_t count)

@@ -5,9 +5,8 @@
 #include "ops/kernel.h"
 
 /* One bilinear sample of the image of x (N x C x H x W) that begins at element `plane`, at a place in [-1, H] x [-1,
- * W]; 0 elsewhere. With `greatest` it is the greatest of the four weighted neighbours, as in ONNX's definition of
- * RoiAlign, and not their sum. */
-double xcvm_roi_sample(const xcvm_value *x, size_t plane, double row, double column, bool greatest);
+ * W]; 0 elsewhere. */
+double xcvm_roi_sample(const xcvm_value *x, size_t plane, double row, double column);
 /* Types and shape of a result with one image of height x width for each of rois, which has `columns` columns. */
 xcvm_status xcvm_roi_shape(const xcvm_typing *t, const xcvm_value *x, const xcvm_value *rois, int64_t columns,
                            int64_t height, int64_t width, xcvm_value *y);

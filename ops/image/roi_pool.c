@@ -24,16 +24,38 @@ typedef struct extent {
     int64_t samples; /* of a cell */
 } extent;
 
-/* Of what was added. */
-typedef struct pooled {
-    double sum, greatest;
-} pooled;
+typedef struct region {
+    size_t image; /* of x */
+    extent rows, columns;
+} region;
 
-static inline void add(pooled *p, double value)
-{
-    p->sum += value;
-    p->greatest = fmax(p->greatest, value);
-}
+/* The pixels [first, last) of a cell along an axis. */
+typedef struct span {
+    int64_t first, last;
+} span;
+
+typedef struct job {
+    xcvm_kernel *k;
+    const xcvm_value *x;
+    xcvm_value *y;
+    size_t count;    /* of regions */
+    region *regions; /* at the beginning of the scratch block; behind them is the workers' memory */
+    bool align, greatest;
+    char *scratch;
+    size_t scratch_each;
+} job;
+
+/* A worker's memory. */
+typedef struct desk {
+    span *rows, *columns; /* of cells */
+    int64_t left, right;  /* all of `columns` are in [left, right) */
+    double *line;         /* a number for each pixel of a row */
+    const region *region; /* that the spans are for */
+} desk;
+
+static inline double greater(double a, double b) { return b > a ? b : a; }
+
+/* ---- Pixels ---- */
 
 /* Corners are rounded to whole pixels, of which a cell takes all that it touches; one without pixels is 0. `inclusive`
  * is 1 where the last pixel belongs to the region. */
@@ -43,58 +65,84 @@ static extent whole_pixels(double begin, double end, double inclusive, int64_t c
     return (extent){first, fmax(last - first + inclusive, 1) / (double)cells, 0};
 }
 
-static void pixels_of(const extent *e, int64_t cell, int64_t limit, int64_t *first, int64_t *last)
+static span pixels_of(const extent *e, int64_t cell, int64_t limit)
 {
     const double low = floor((double)cell * e->cell) + e->begin, high = ceil((double)(cell + 1) * e->cell) + e->begin;
-    *first = (int64_t)fmin(fmax(low, 0), (double)limit);
-    *last = (int64_t)fmin(fmax(high, 0), (double)limit);
+    return (span){(int64_t)fmin(fmax(low, 0), (double)limit), (int64_t)fmin(fmax(high, 0), (double)limit)};
 }
 
-static double pool_cell(const xcvm_value *image, size_t plane, const extent *rows, const extent *columns, int64_t y,
-                        int64_t x, bool greatest, xcvm_poller *poller)
+static xcvm_status find_spans(const job *s, const region *r, desk *d, xcvm_poller *poller)
 {
-    int64_t top, bottom, left, right;
-    pixels_of(rows, y, image->dims[2], &top, &bottom);
-    pixels_of(columns, x, image->dims[3], &left, &right);
-    if (bottom <= top || right <= left)
-        return 0;
-    pooled p = {0, -INFINITY};
-    for (int64_t i = top; i < bottom && xcvm_poll_after(poller, (size_t)(right - left)) == XCVM_OK; i++)
-        for (int64_t j = left; j < right; j++)
-            add(&p, xcvm_element_as_double(image, plane + (size_t)(i * image->dims[3] + j)));
-    return greatest ? p.greatest : p.sum / (double)((bottom - top) * (right - left));
-}
-
-/* ---- MaxRoiPool ---- */
-
-XCVM_KERNEL(MaxRoiPool)
-{
-    const int64_t *dims = a->x->dims, height = a->pooled_shape.at[0], width = a->pooled_shape.at[1];
-    const size_t channels = (size_t)dims[1], plane = (size_t)(dims[2] * dims[3]);
-    size_t at = 0;
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t r = 0; r < (size_t)a->rois->dims[0]; r++) {
-        double roi[5]; /* sample, left, top, right, bottom */
-        for (size_t i = 0; i < 5; i++) {
-            roi[i] = xcvm_element_as_double(a->rois, r * 5 + i) * (i == 0 ? 1 : a->spatial_scale);
-            XCVM_CHECK(k->error, fabs(roi[i]) < 1e9, OUT_OF_RANGE, "entry %zu of roi %zu is %g", i, r, roi[i]);
-        }
-        XCVM_CHECK(k->error, roi[0] >= 0 && roi[0] < (double)dims[0], OUT_OF_RANGE,
-                   "roi %zu is of sample %g, x has %lld", r, roi[0], (long long)dims[0]);
-        const extent rows = whole_pixels(roi[2], roi[4], 1, height), columns = whole_pixels(roi[1], roi[3], 1, width);
-        for (size_t c = 0; c < channels; c++)
-            for (int64_t y = 0; y < height; y++)
-                for (int64_t x = 0; x < width; x++) {
-                    XCVM_TRY(xcvm_poll_after(&poller, 1));
-                    xcvm_write_double(
-                        a->y, at++,
-                        pool_cell(a->x, ((size_t)roi[0] * channels + c) * plane, &rows, &columns, y, x, true, &poller));
-                }
+    for (int64_t i = 0; i < s->y->dims[2]; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 1));
+        d->rows[i] = pixels_of(&r->rows, i, s->x->dims[2]);
     }
-    return xcvm_kernel_poll(k);
+    d->left = s->x->dims[3];
+    d->right = 0;
+    for (int64_t i = 0; i < s->y->dims[3]; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 1));
+        const span c = d->columns[i] = pixels_of(&r->columns, i, s->x->dims[3]);
+        d->left = c.first < d->left ? c.first : d->left;
+        d->right = c.last > d->right ? c.last : d->right;
+    }
+    d->region = r;
+    return XCVM_OK;
 }
 
-/* ---- RoiPool ---- */
+/* Adds the elements of x from `at` on to those of the line, or takes the greater ones. */
+static void add_row(const xcvm_value *x, size_t at, size_t count, bool greatest, double *restrict line)
+{
+    const float *restrict from = x->dtype == XCVM_F32 ? XCVM_CDATA(float, x) + at : NULL;
+    if (from != NULL && greatest)
+        for (size_t i = 0; i < count; i++)
+            line[i] = greater(line[i], (double)from[i]);
+    else if (from != NULL)
+        for (size_t i = 0; i < count; i++)
+            line[i] += (double)from[i];
+    else
+        for (size_t i = 0; i < count; i++) {
+            const double v = xcvm_element_as_double(x, at + i);
+            line[i] = greatest ? greater(line[i], v) : line[i] + v;
+        }
+}
+
+/* The cells of one channel, whose pixels begin at element `plane` of x: first the columns of a row of cells, then the
+ * cells. What has no pixels is 0. */
+static xcvm_status pool_pixels(const job *s, const desk *d, size_t plane, size_t at, xcvm_poller *poller)
+{
+    const double nothing = s->greatest ? -(double)INFINITY : 0;
+    const size_t width = d->right > d->left ? (size_t)(d->right - d->left) : 0;
+    for (int64_t y = 0; y < s->y->dims[2]; y++) {
+        const span rows = d->rows[y];
+        for (size_t i = 0; i < width; i++)
+            d->line[i] = nothing;
+        for (int64_t i = rows.first; i < rows.last; i++) {
+            XCVM_TRY(xcvm_poll_after(poller, 1 + width));
+            add_row(s->x, plane + (size_t)(i * s->x->dims[3] + d->left), width, s->greatest, d->line);
+        }
+        for (int64_t x = 0; x < s->y->dims[3]; x++, at++) {
+            const span columns = d->columns[x];
+            double result = nothing;
+            if (rows.last <= rows.first || columns.last <= columns.first) {
+                xcvm_write_double(s->y, at, 0);
+                continue;
+            }
+            XCVM_TRY(xcvm_poll_after(poller, (size_t)(columns.last - columns.first)));
+            for (int64_t i = columns.first - d->left; i < columns.last - d->left; i++)
+                result = s->greatest ? greater(result, d->line[i]) : result + d->line[i];
+            if (!s->greatest)
+                result /= (double)((rows.last - rows.first) * (columns.last - columns.first));
+            if (s->y->dtype == XCVM_F32)
+                XCVM_DATA(float, s->y)[at] = (float)result;
+            else
+                xcvm_write_double(s->y, at, result);
+        }
+        XCVM_TRY(xcvm_poll_after(poller, 1 + (size_t)s->y->dims[3]));
+    }
+    return XCVM_OK;
+}
+
+/* ---- Samples ---- */
 
 /* Without a number of samples there is one for each pixel that a cell covers. */
 static extent sampled(double begin, double end, int64_t cells, int64_t samples)
@@ -110,69 +158,137 @@ static double place_of(const extent *e, int64_t cell, int64_t sample)
 }
 
 /* Samples outside of the image count as 0 in the mean, and not at all for the greatest. */
-static double align_cell(const xcvm_RoiPool_args *a, size_t plane, const extent *rows, const extent *columns, int64_t y,
-                         int64_t x, xcvm_poller *poller)
+static double align_cell(const job *s, size_t plane, const extent *rows, const extent *columns, int64_t y, int64_t x,
+                         xcvm_poller *poller)
 {
-    pooled p = {0, -INFINITY};
+    double sum = 0, greatest = -INFINITY;
     for (int64_t i = 0; i < rows->samples; i++) {
         const double row = place_of(rows, y, i);
-        if (!(row >= -1 && row <= (double)a->x->dims[2]))
+        if (!(row >= -1 && row <= (double)s->x->dims[2]))
             continue;
         if (xcvm_poll_after(poller, (size_t)columns->samples) != XCVM_OK)
             break;
         for (int64_t j = 0; j < columns->samples; j++) {
             const double column = place_of(columns, x, j);
-            if (column >= -1 && column <= (double)a->x->dims[3])
-                add(&p, xcvm_roi_sample(a->x, plane, row, column, false));
+            if (column >= -1 && column <= (double)s->x->dims[3]) {
+                const double sample = xcvm_roi_sample(s->x, plane, row, column);
+                sum += sample;
+                greatest = greater(greatest, sample);
+            }
         }
     }
-    return a->mode == XCVM_ROI_MODE_max ? p.greatest : p.sum / (double)(rows->samples * columns->samples);
+    return s->greatest ? greatest : sum / (double)(rows->samples * columns->samples);
 }
 
-typedef struct job {
-    xcvm_kernel *k;
-    const xcvm_RoiPool_args *a;
-} job;
+static xcvm_status pool_samples(const job *s, const region *r, size_t plane, size_t at, xcvm_poller *poller)
+{
+    for (int64_t y = 0; y < s->y->dims[2]; y++)
+        for (int64_t x = 0; x < s->y->dims[3]; x++) {
+            XCVM_TRY(xcvm_poll_after(poller, 1));
+            xcvm_write_double(s->y, at++, align_cell(s, plane, &r->rows, &r->columns, y, x, poller));
+        }
+    return XCVM_OK;
+}
+
+/* ---- */
+
+static desk desk_of(const job *s, int worker)
+{
+    desk d = {.line = (double *)(void *)(s->scratch + (size_t)worker * s->scratch_each)};
+    d.rows = (span *)(void *)(d.line + s->x->dims[3]);
+    d.columns = d.rows + s->y->dims[2];
+    return d;
+}
 
 /* Items are channels of regions. */
 static void pool_regions(void *context, size_t begin, size_t end, int worker)
 {
-    (void)worker;
     const job *s = context;
-    const xcvm_RoiPool_args *a = s->a;
-    const size_t channels = (size_t)a->x->dims[1], plane = (size_t)(a->x->dims[2] * a->x->dims[3]);
+    const size_t channels = (size_t)s->x->dims[1], plane = (size_t)(s->x->dims[2] * s->x->dims[3]);
     xcvm_poller poller = xcvm_poller_of(s->k);
-    const bool align = a->samples.count == 2, greatest = a->mode == XCVM_ROI_MODE_max;
-    for (size_t item = begin; item < end; item++) {
-        const size_t r = item / channels;
-        double corner[4]; /* top, left, bottom, right */
-        for (size_t i = 0; i < 4; i++)
-            corner[i] = xcvm_element_as_double(a->rois, r * 4 + i) * a->spatial_scale;
-        const size_t from = ((size_t)xcvm_element_as_int(a->batch_indices, r) * channels + item % channels) * plane;
-        const extent rows = align ? sampled(corner[0], corner[2], a->output_height, a->samples.at[0])
-                                  : whole_pixels(corner[0], corner[2], 0, a->output_height);
-        const extent columns = align ? sampled(corner[1], corner[3], a->output_width, a->samples.at[1])
-                                     : whole_pixels(corner[1], corner[3], 0, a->output_width);
-        size_t at = item * (size_t)(a->output_height * a->output_width);
-        for (int64_t y = 0; y < a->output_height; y++)
-            for (int64_t x = 0; x < a->output_width; x++) {
-                if (xcvm_poll_after(&poller, 1) != XCVM_OK)
-                    return;
-                xcvm_write_double(a->y, at++,
-                                  align ? align_cell(a, from, &rows, &columns, y, x, &poller)
-                                        : pool_cell(a->x, from, &rows, &columns, y, x, greatest, &poller));
-            }
+    desk d = desk_of(s, worker);
+    xcvm_status status = XCVM_OK;
+    for (size_t item = begin; item < end && status == XCVM_OK; item++) {
+        const region *r = &s->regions[item / channels];
+        const size_t from = (r->image * channels + item % channels) * plane;
+        const size_t at = item * (size_t)(s->y->dims[2] * s->y->dims[3]);
+        if (s->align) {
+            status = pool_samples(s, r, from, at, &poller);
+            continue;
+        }
+        if (d.region != r && find_spans(s, r, &d, &poller) != XCVM_OK)
+            return;
+        status = pool_pixels(s, &d, from, at, &poller);
     }
+}
+
+/* Memory for the regions, which are the caller's to fill in, and for the workers. */
+static xcvm_status take_memory(job *s)
+{
+    size_t regions, bytes;
+    XCVM_CHECK(s->k->error,
+               xcvm_size_mul((size_t)(s->y->dims[2] + s->y->dims[3]), sizeof(span), &s->scratch_each) &&
+                   xcvm_size_mul((size_t)s->x->dims[3], sizeof(double), &bytes) &&
+                   xcvm_size_add(s->scratch_each, bytes, &s->scratch_each) && s->scratch_each <= PTRDIFF_MAX &&
+                   xcvm_size_mul(s->count, sizeof(region), &regions) && regions <= PTRDIFF_MAX,
+               OUT_OF_MEMORY, "there are too many cells");
+    s->scratch_each = s->align ? 0 : xcvm_round_up(s->scratch_each, XCVM_ALIGNMENT);
+    regions = xcvm_round_up(regions, XCVM_ALIGNMENT);
+    XCVM_CHECK(s->k->error,
+               xcvm_size_mul(s->scratch_each, (size_t)xcvm_threads_count(s->k->threads), &bytes) &&
+                   xcvm_size_add(bytes, regions, &bytes),
+               OUT_OF_MEMORY, "there are too many cells");
+    s->regions = xcvm_kernel_scratch(s->k, bytes);
+    s->scratch = (char *)s->regions + regions;
+    return s->regions != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
+static xcvm_status run(job *s)
+{
+    xcvm_parallel(s->k->threads, s->count * (size_t)s->x->dims[1], 1, pool_regions, s);
+    return xcvm_kernel_poll(s->k);
+}
+
+XCVM_KERNEL(MaxRoiPool)
+{
+    job s = {.k = k, .x = a->x, .y = a->y, .count = (size_t)a->rois->dims[0], .greatest = true};
+    XCVM_TRY(take_memory(&s));
+    for (size_t r = 0; r < s.count; r++) {
+        double roi[5]; /* sample, left, top, right, bottom */
+        for (size_t i = 0; i < 5; i++) {
+            roi[i] = xcvm_element_as_double(a->rois, r * 5 + i) * (i == 0 ? 1 : a->spatial_scale);
+            XCVM_CHECK(k->error, fabs(roi[i]) < 1e9, OUT_OF_RANGE, "entry %zu of roi %zu is %g", i, r, roi[i]);
+        }
+        XCVM_CHECK(k->error, roi[0] >= 0 && roi[0] < (double)a->x->dims[0], OUT_OF_RANGE,
+                   "roi %zu is of sample %g, x has %lld", r, roi[0], (long long)a->x->dims[0]);
+        s.regions[r] = (region){.image = (size_t)roi[0],
+                                .rows = whole_pixels(roi[2], roi[4], 1, a->y->dims[2]),
+                                .columns = whole_pixels(roi[1], roi[3], 1, a->y->dims[3])};
+    }
+    return run(&s);
 }
 
 XCVM_KERNEL(RoiPool)
 {
-    const size_t count = (size_t)a->rois->dims[0];
-    XCVM_TRY(xcvm_roi_check(k, a->x, a->batch_indices, count));
-    for (size_t i = 0; i < 4 * count; i++) {
-        const double corner = xcvm_element_as_double(a->rois, i) * a->spatial_scale;
-        XCVM_CHECK(k->error, fabs(corner) < 1e9, OUT_OF_RANGE, "entry %zu of roi %zu is %g", i % 4, i / 4, corner);
+    job s = {.k = k,
+             .x = a->x,
+             .y = a->y,
+             .count = (size_t)a->rois->dims[0],
+             .align = a->samples.count == 2,
+             .greatest = a->mode == XCVM_ROI_MODE_max};
+    XCVM_TRY(xcvm_roi_check(k, a->x, a->batch_indices, s.count));
+    XCVM_TRY(take_memory(&s));
+    for (size_t r = 0; r < s.count; r++) {
+        double corner[4]; /* top, left, bottom, right */
+        for (size_t i = 0; i < 4; i++) {
+            corner[i] = xcvm_element_as_double(a->rois, r * 4 + i) * a->spatial_scale;
+            XCVM_CHECK(k->error, fabs(corner[i]) < 1e9, OUT_OF_RANGE, "entry %zu of roi %zu is %g", i, r, corner[i]);
+        }
+        s.regions[r] = (region){.image = (size_t)xcvm_element_as_int(a->batch_indices, r),
+                                .rows = s.align ? sampled(corner[0], corner[2], a->output_height, a->samples.at[0])
+                                                : whole_pixels(corner[0], corner[2], 0, a->output_height),
+                                .columns = s.align ? sampled(corner[1], corner[3], a->output_width, a->samples.at[1])
+                                                   : whole_pixels(corner[1], corner[3], 0, a->output_width)};
     }
-    job s = {k, a};
-    return xcvm_kernel_parallel(k, count * (size_t)a->x->dims[1], 1, pool_regions, &s);
+    return run(&s);
 }

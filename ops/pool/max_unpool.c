@@ -65,6 +65,22 @@ static ptrdiff_t place(int rank, const int64_t *dims, const int64_t *to, int64_t
     return (ptrdiff_t)at;
 }
 
+/* Of indices taken as numbers without a sign, so that one below 0 is too great. */
+static uint64_t greatest_of(const int64_t *indices, size_t count)
+{
+    enum { CHAINS = 4 };
+    uint64_t most[CHAINS] = {0};
+    size_t i = 0;
+    for (; i + CHAINS <= count; i += CHAINS)
+        for (size_t j = 0; j < CHAINS; j++)
+            most[j] = (uint64_t)indices[i + j] > most[j] ? (uint64_t)indices[i + j] : most[j];
+    for (; i < count; i++)
+        most[0] = (uint64_t)indices[i] > most[0] ? (uint64_t)indices[i] : most[0];
+    for (size_t j = 1; j < CHAINS; j++)
+        most[0] = most[j] > most[0] ? most[j] : most[0];
+    return most[0];
+}
+
 XCVM_KERNEL(MaxUnpool)
 {
     int64_t dims[XCVM_MAX_RANK], total = 1;
@@ -72,25 +88,34 @@ XCVM_KERNEL(MaxUnpool)
     XCVM_CHECK(k->error, xcvm_same_shape(a->x, a->indices), SHAPE_MISMATCH, "indices must have the shape of x");
     for (int d = 0; d < a->x->rank; d++)
         XCVM_CHECK(k->error, !__builtin_mul_overflow(total, dims[d], &total), OUT_OF_RANGE, "the result is too large");
-    XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
     const size_t size = xcvm_dtype_size((xcvm_dtype)a->x->dtype), count = xcvm_element_count(a->x);
     /* Where y has the pooled tensor's shape, an index is an offset. */
     bool same = true;
     for (int d = 0; d < a->x->rank; d++)
         same = same && a->y->dims[d] == dims[d];
-    enum { BLOCK = 256 };
-    xcvm_poller poller = xcvm_poller_of(k);
+    _Static_assert(sizeof(ptrdiff_t) == sizeof(int64_t), "indices are used as offsets");
+    enum { BLOCK = 2048 };
     ptrdiff_t offsets[BLOCK];
+    size_t filled = 0; /* bytes of y that have been made zero, or more: zeros go just ahead of what is written */
     for (size_t done = 0; done < count; done += BLOCK) {
         const size_t n = count - done < BLOCK ? count - done : BLOCK;
-        for (size_t i = 0; i < n; i++) {
-            int64_t index = XCVM_CDATA(int64_t, a->indices)[done + i];
-            XCVM_CHECK(k->error, index >= 0 && index < total, OUT_OF_RANGE, "index %lld at %zu is not in [0, %lld)",
-                       (long long)index, done + i, (long long)total);
-            offsets[i] = same ? (ptrdiff_t)index : place(a->x->rank, dims, a->y->dims, index);
+        const int64_t *indices = XCVM_CDATA(int64_t, a->indices) + done;
+        uint64_t most = greatest_of(indices, n);
+        for (size_t i = 0; i < n && most >= (uint64_t)total; i++)
+            XCVM_CHECK(k->error, indices[i] >= 0 && indices[i] < total, OUT_OF_RANGE,
+                       "index %lld at %zu is not in [0, %lld)", (long long)indices[i], done + i, (long long)total);
+        for (size_t i = 0; i < n && !same; i++)
+            offsets[i] = place(a->x->rank, dims, a->y->dims, indices[i]);
+        if (!same)
+            most = (uint64_t)place(a->x->rank, dims, a->y->dims, (int64_t)most);
+        if (((size_t)most + 1) * size > filled) {
+            const size_t next = ((size_t)most + 1) * size;
+            XCVM_TRY(xcvm_kernel_fill(k, XCVM_DATA(char, a->y) + filled, 0, next - filled));
+            filled = next;
         }
-        xcvm_move_scatter(a->y->data, XCVM_CDATA(char, a->x) + done * size, size, n, offsets);
-        XCVM_TRY(xcvm_poll_after(&poller, n));
+        xcvm_move_scatter(a->y->data, XCVM_CDATA(char, a->x) + done * size, size, n,
+                          same ? (const ptrdiff_t *)(const void *)indices : offsets);
+        XCVM_TRY(xcvm_kernel_poll(k));
     }
-    return XCVM_OK;
+    return xcvm_kernel_fill(k, XCVM_DATA(char, a->y) + filled, 0, a->y->bytes - filled);
 }

@@ -77,3 +77,27 @@ void xcvm_halves_store(xcvm_dtype dtype, void *data, size_t first, size_t count,
     else
         memcpy((float *)data + first, from, count * sizeof *from);
 }
+
+xcvm_status xcvm_halves_load_all(const xcvm_kernel *k, const xcvm_value *v, float *to)
+{
+    const size_t count = xcvm_element_count(v);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        xcvm_halves_load((xcvm_dtype)v->dtype, v->data, at, n, to + at);
+        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_halves_store_all(const xcvm_kernel *k, const float *from, xcvm_value *v)
+{
+    const size_t count = xcvm_element_count(v);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        xcvm_halves_store((xcvm_dtype)v->dtype, v->data, at, n, from + at);
+        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
+    }
+    return XCVM_OK;
+}

@@ -13,5 +13,10 @@
 #define xcvm_halves_store XCVM_PER_ISA(xcvm_halves_store)
 void xcvm_halves_load(xcvm_dtype dtype, const void *data, size_t first, size_t count, float *to);
 void xcvm_halves_store(xcvm_dtype dtype, void *data, size_t first, size_t count, const float *from);
+/* All elements of a tensor of such a type; they poll. */
+#define xcvm_halves_load_all XCVM_PER_ISA(xcvm_halves_load_all)
+#define xcvm_halves_store_all XCVM_PER_ISA(xcvm_halves_store_all)
+xcvm_status xcvm_halves_load_all(const xcvm_kernel *k, const xcvm_value *v, float *to);
+xcvm_status xcvm_halves_store_all(const xcvm_kernel *k, const float *from, xcvm_value *v);
 
 #endif

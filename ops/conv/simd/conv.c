@@ -1,7 +1,7 @@
 /* Conv: the choice of an algorithm, and element types other than f32. */
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/conv_f64.h"
-#include "ops/floats.h"
+#include "ops/simd/halves.h"
 
 /* The algorithm that fits at the least cost. */
 static const xcvm_conv_algorithm *choose(const xcvm_conv_shape *s)
@@ -25,7 +25,7 @@ static const float *load(const xcvm_kernel *k, const xcvm_value *v, char **at)
     if (v == NULL)
         return NULL;
     float *floats = (float *)(void *)*at;
-    (void)xcvm_kernel_load_f32(k, v, floats);
+    (void)xcvm_halves_load_all(k, v, floats);
     *at += padded_bytes(v);
     return floats;
 }
@@ -45,7 +45,7 @@ static xcvm_status run_narrow(xcvm_kernel *k, const xcvm_Conv_args *a, xcvm_conv
     c->z = load(k, a->z, &at);
     c->y = (float *)(void *)at;
     XCVM_TRY(chosen->run(k, c, scratch));
-    return xcvm_kernel_store_f32(k, c->y, a->y);
+    return xcvm_halves_store_all(k, c->y, a->y);
 }
 
 XCVM_KERNEL(Conv)

@@ -1,7 +1,7 @@
 /* ConvTranspose: the product of the filters, transposed, with the image gives what each input position adds to the
  * outputs under its window; adding that up follows, block by block. */
 #include "ops/conv/conv_f64.h"
-#include "ops/floats.h"
+#include "ops/simd/halves.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/conv/window.h"
 
@@ -146,7 +146,7 @@ static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, char **
     if (v == NULL || v->dtype == XCVM_F32)
         return v != NULL ? v->data : NULL;
     float *floats = (float *)(void *)*at;
-    (void)xcvm_kernel_load_f32(k, v, floats);
+    (void)xcvm_halves_load_all(k, v, floats);
     *at += padded_bytes(v);
     return floats;
 }
@@ -191,6 +191,6 @@ XCVM_KERNEL(ConvTranspose)
     xcvm_parallel(k->threads, blocks, work > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work + 1.0)) + 1, run_blocks,
                   &t);
     if (t.status == XCVM_OK && a->y->dtype != XCVM_F32)
-        return xcvm_kernel_store_f32(k, t.y, a->y);
+        return xcvm_halves_store_all(k, t.y, a->y);
     return (xcvm_status)t.status;
 }

@@ -1,7 +1,8 @@
 /* DeformConv: columns of bilinear samples, times the filters. Where a sample lies and how its neighbours weigh is found
- * once for all channels of an offset group. */
+ * once for all channels of an offset group; in f32 images are first rearranged, so that a vector is the same pixel of
+ * several channels. */
 #include "ops/matmul/blas.h"
-#include "ops/floats.h"
+#include "ops/simd/halves.h"
 #include "ops/move.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/conv/window.h"
@@ -18,73 +19,177 @@ typedef struct task {
     bool wide;                             /* f64, else f32 */
     const void *x, *w, *offset, *b, *mask; /* b and mask may be NULL */
     void *y;
-    size_t positions; /* of a block */
+    /* f32: the image, as vectors of XCVM_LANES channels of an offset group for each pixel, and a vector of zeros behind
+     * the last one. */
+    float *pixels;
+    size_t image, vectors; /* its number; vectors of a pixel of an offset group */
+    size_t positions;      /* of a block */
     char *scratch;
     size_t scratch_bytes; /* of one worker */
     uint32_t status;      /* atomic */
 } task;
 
-/* The four neighbours of each sample: place of the first in its plane (further ones are a step to the right and below,
- * where they are inside), and weights, 0 outside. */
+/* The four neighbours of each sample: places in their plane, and weights. One that is outside has weight 0; in f32 one
+ * without weight is the zeros behind the last pixel, so infinities stay away from what they are not part of. */
 typedef struct samples {
     int32_t at[4][MOST_POSITIONS];
     double weight[4][MOST_POSITIONS];
     float narrow[4][MOST_POSITIONS];
 } samples;
 
-static double element(const task *t, const void *data, size_t i)
+XCVM_INLINE double element(const void *data, size_t i, const bool wide)
 {
-    return t->wide ? ((const double *)data)[i] : (double)((const float *)data)[i];
+    return wide ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
+/* Where they lie, along both axes. */
+typedef struct places {
+    double h[MOST_POSITIONS], v[MOST_POSITIONS], scale[MOST_POSITIONS];
+} places;
+
 /* Samples that window position `tap` of offset group `group` takes for `count` output positions from `first` on. */
-static void find_samples(const task *t, size_t image, size_t group, size_t tap, size_t first, size_t count, samples *s)
+XCVM_INLINE void find_places(const task *t, size_t group, size_t tap, size_t first, size_t count, const bool wide,
+                             places *p)
 {
     const xcvm_window *w = &t->shape.window;
-    const size_t row = (image * t->offset_groups + group) * w->kernel_size + tap;
-    const size_t kh = tap / w->kernel[2], kw = tap % w->kernel[2];
-    const int32_t height = (int32_t)w->in[1], width = (int32_t)w->in[2];
+    const size_t row = (t->image * t->offset_groups + group) * w->kernel_size + tap,
+                 rows = 2 * row * w->out_size + first;
+    const ptrdiff_t kh = (ptrdiff_t)(tap / w->kernel[2] * w->dilation[1]) - w->pad[1];
+    const ptrdiff_t kw = (ptrdiff_t)(tap % w->kernel[2] * w->dilation[2]) - w->pad[2];
+    size_t oh = first / w->out[2], ow = first % w->out[2];
+    for (size_t i = 0, n; i < count; i += n, oh++, ow = 0) {
+        n = xcvm_least(count - i, w->out[2] - ow);
+        const double top = (double)((ptrdiff_t)(oh * w->stride[1]) + kh), stride = (double)w->stride[2];
+        const double left = (double)((ptrdiff_t)(ow * w->stride[2]) + kw);
+        for (size_t j = 0; j < n; j++) {
+            p->h[i + j] = top + element(t->offset, rows + i + j, wide);
+            p->v[i + j] = left + (double)(int32_t)j * stride + element(t->offset, rows + w->out_size + i + j, wide);
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        p->scale[i] = t->mask != NULL ? element(t->mask, row * w->out_size + first + i, wide) : 1.0;
+}
+
+XCVM_INLINE void find_samples(const task *t, size_t group, size_t tap, size_t first, size_t count, const bool wide,
+                              samples *s)
+{
+    const xcvm_window *w = &t->shape.window;
+    const double height = (double)w->in[1], width = (double)w->in[2];
+    const int32_t none = wide ? 0 : (int32_t)w->in_size;
+    places p;
+    find_places(t, group, tap, first, count, wide, &p);
     for (size_t i = 0; i < count; i++) {
-        const size_t n = first + i;
-        const double h = (double)((ptrdiff_t)(n / w->out[2] * w->stride[1] + kh * w->dilation[1]) - w->pad[1]) +
-                         element(t, t->offset, 2 * row * w->out_size + n);
-        const double v = (double)((ptrdiff_t)(n % w->out[2] * w->stride[2] + kw * w->dilation[2]) - w->pad[2]) +
-                         element(t, t->offset, (2 * row + 1) * w->out_size + n);
-        const double scale = t->mask != NULL ? element(t, t->mask, row * w->out_size + n) : 1.0;
+        const double h = p.h[i], v = p.v[i];
         /* NaN is outside, too. */
-        const bool inside = h > -1.0 && h < (double)height && v > -1.0 && v < (double)width;
-        const int32_t top = inside ? (int32_t)__builtin_floor(h) : -2, left = inside ? (int32_t)__builtin_floor(v) : -2;
-        const double down = h - (double)top, right = v - (double)left;
+        const bool inside = (h > -1.0) & (h < height) & (v > -1.0) & (v < width);
+        const double top = __builtin_floor(inside ? h : -2.0), left = __builtin_floor(inside ? v : -2.0);
+        const double down = h - top, right = v - left;
         const double weights[4] = {(1.0 - down) * (1.0 - right), (1.0 - down) * right, down * (1.0 - right),
                                    down * right};
         for (int c = 0; c < 4; c++) {
-            const int32_t y = top + c / 2, x = left + c % 2;
-            const bool there = y >= 0 && y < height && x >= 0 && x < width;
-            s->at[c][i] = there ? y * width + x : 0;
-            s->weight[c][i] = there ? weights[c] * scale : 0.0;
-            s->narrow[c][i] = (float)s->weight[c][i];
+            const double y = top + c / 2, x = left + c % 2;
+            const bool there = (y >= 0) & (y < height) & (x >= 0) & (x < width);
+            const double weight = there ? weights[c] * p.scale[i] : 0.0;
+            const int32_t at = (int32_t)(there ? y * width + x : 0.0);
+            s->weight[c][i] = weight;
+            s->narrow[c][i] = (float)weight;
+            s->at[c][i] = wide || (float)weight != 0.0f ? at : none;
+        }
+    }
+    for (size_t i = count; i < MOST_POSITIONS && i % XCVM_LANES != 0 && !wide; i++)
+        for (int c = 0; c < 4; c++) {
+            s->narrow[c][i] = 0;
+            s->at[c][i] = none;
+        }
+}
+
+/* ---- f64 ---- */
+
+/* A neighbour without weight is not looked at: infinities stay away from what they are not part of. */
+static void sample_plane(const samples *s, const double *plane, size_t count, double *line)
+{
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (int c = 0; c < 4; c++) {
+            const double weight = s->weight[c][i], value = plane[s->at[c][i]];
+            sum += weight != 0 ? weight * value : 0;
+        }
+        line[i] = sum;
+    }
+}
+
+/* ---- f32 ---- */
+
+enum { PORTION = 1024 }; /* pixels of a range */
+
+static size_t vectors_of(size_t channels) { return (channels + XCVM_LANES - 1) / XCVM_LANES; }
+
+/* Floats from a vector of channels to the next. */
+static size_t pixel_floats(const task *t) { return (t->shape.window.in_size + 1) * XCVM_LANES; }
+
+/* Items are portions of pixels of vectors. */
+static void make_pixels(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const task *t = context;
+    const size_t in_size = t->shape.window.in_size, portions = (in_size + PORTION - 1) / PORTION;
+    const size_t channels = t->shape.group * t->shape.channels, share = channels / t->offset_groups;
+    for (size_t item = begin; item < end; item++) {
+        const size_t vector = item / portions, first = item % portions * PORTION;
+        const size_t last = xcvm_least(first + PORTION, in_size), place = vector % t->vectors * XCVM_LANES;
+        const size_t count = xcvm_least(share - place, XCVM_LANES);
+        const float *planes =
+            (const float *)t->x + (t->image * channels + vector / t->vectors * share + place) * in_size;
+        float *to = t->pixels + vector * pixel_floats(t);
+        size_t i = first;
+        for (; i + XCVM_LANES <= last; i += XCVM_LANES) {
+            xcvm_lanes rows[XCVM_LANES];
+            for (size_t c = 0; c < XCVM_LANES; c++)
+                rows[c] = c < count ? xcvm_lanes_load(planes + c * in_size + i) : (xcvm_lanes){0};
+            xcvm_lanes_transpose(rows);
+            for (size_t j = 0; j < XCVM_LANES; j++)
+                xcvm_lanes_store(to + (i + j) * XCVM_LANES, rows[j]);
+        }
+        for (; i < last; i++)
+            for (size_t c = 0; c < XCVM_LANES; c++)
+                to[i * XCVM_LANES + c] = c < count ? planes[c * in_size + i] : 0.0f;
+        xcvm_lanes_store(to + in_size * XCVM_LANES, (xcvm_lanes){0});
+    }
+}
+
+/* The rows of columns of all channels of an offset group at one window position. */
+static void sample_pixels(const task *t, const samples *s, size_t group, size_t tap, size_t count, float *columns)
+{
+    const size_t share = t->shape.group * t->shape.channels / t->offset_groups, taps = t->shape.window.kernel_size;
+    for (size_t vector = 0; vector < t->vectors; vector++) {
+        const float *pixels = t->pixels + (group * t->vectors + vector) * pixel_floats(t);
+        const size_t channels = xcvm_least(share - vector * XCVM_LANES, XCVM_LANES);
+        for (size_t i = 0; i < count; i += XCVM_LANES) {
+            xcvm_lanes sums[XCVM_LANES];
+            for (size_t j = 0; j < XCVM_LANES; j++) {
+                xcvm_lanes sum = {0};
+#pragma GCC unroll 4
+                for (int c = 0; c < 4; c++)
+                    sum += xcvm_lanes_all(s->narrow[c][i + j]) *
+                           xcvm_lanes_load(pixels + (size_t)s->at[c][i + j] * XCVM_LANES);
+                sums[j] = sum;
+            }
+            xcvm_lanes_transpose(sums);
+            float *to = columns + ((group * share + vector * XCVM_LANES) * taps + tap) * count + i;
+            for (size_t c = 0; c < channels; c++, to += taps * count) {
+                if (i + XCVM_LANES <= count)
+                    xcvm_lanes_store(to, sums[c]);
+                else
+                    memcpy(to, &sums[c], (count - i) * sizeof *to);
+            }
         }
     }
 }
 
-/* A neighbour without weight is not looked at: infinities stay away from what they are not part of. */
-#define SAMPLE(name, real, weights)                                                                                    \
-    static void name(const samples *s, const real *plane, size_t count, real *line)                                    \
-    {                                                                                                                  \
-        for (size_t i = 0; i < count; i++) {                                                                           \
-            real sum = 0;                                                                                              \
-            for (int c = 0; c < 4; c++) {                                                                              \
-                const real weight = s->weights[c][i], value = plane[s->at[c][i]];                                      \
-                sum += weight != 0 ? weight * value : 0;                                                               \
-            }                                                                                                          \
-            line[i] = sum;                                                                                             \
-        }                                                                                                              \
-    }
-SAMPLE(sample_f32, float, narrow)
-SAMPLE(sample_f64, double, weight)
+/* ---- */
 
 /* Columns of all input channels: a row for each channel and window position. */
-static void make_columns(const task *t, size_t image, size_t first, size_t count, samples *s, void *columns)
+static void make_columns(const task *t, size_t first, size_t count, samples *s, void *columns)
 {
     const xcvm_window *w = &t->shape.window;
     const size_t channels = t->shape.group * t->shape.channels, share = channels / t->offset_groups;
@@ -93,14 +198,15 @@ static void make_columns(const task *t, size_t image, size_t first, size_t count
         for (size_t tap = 0; tap < w->kernel_size; tap++) {
             if (xcvm_poll_after(&poller, (1 + share) * count) != XCVM_OK)
                 return;
-            find_samples(t, image, group, tap, first, count, s);
-            for (size_t c = group * share; c < (group + 1) * share; c++) {
-                const size_t plane = (image * channels + c) * w->in_size, row = (c * w->kernel_size + tap) * count;
-                if (t->wide)
-                    sample_f64(s, (const double *)t->x + plane, count, (double *)columns + row);
-                else
-                    sample_f32(s, (const float *)t->x + plane, count, (float *)columns + row);
+            if (!t->wide) {
+                find_samples(t, group, tap, first, count, false, s);
+                sample_pixels(t, s, group, tap, count, columns);
+                continue;
             }
+            find_samples(t, group, tap, first, count, true, s);
+            for (size_t c = group * share; c < (group + 1) * share; c++)
+                sample_plane(s, (const double *)t->x + (t->image * channels + c) * w->in_size, count,
+                             (double *)columns + (c * w->kernel_size + tap) * count);
         }
 }
 
@@ -126,7 +232,7 @@ static xcvm_status multiply_f64(const task *t, const xcvm_gemm *g, size_t filter
                          columns, g->n, 1.0, y, g->c_row);
 }
 
-static xcvm_status run_block(const task *t, size_t image, size_t first, char *scratch)
+static xcvm_status run_block(const task *t, size_t first, char *scratch)
 {
     const xcvm_conv_shape *s = &t->shape;
     const size_t count = s->window.out_size - first < t->positions ? s->window.out_size - first : t->positions;
@@ -134,13 +240,13 @@ static xcvm_status run_block(const task *t, size_t image, size_t first, char *sc
     char *columns = scratch + xcvm_round_up(sizeof *found, XCVM_ALIGNMENT);
     const size_t size = t->wide ? sizeof(double) : sizeof(float);
     const size_t depth = s->channels * s->window.kernel_size;
-    make_columns(t, image, first, count, found, columns);
+    make_columns(t, first, count, found, columns);
     XCVM_TRY(xcvm_kernel_poll(t->k));
     void *rest = columns + xcvm_round_up(s->group * depth * t->positions * size, XCVM_ALIGNMENT);
     for (size_t group = 0; group < s->group; group++) {
         xcvm_gemm g = describe(t, count);
         const size_t filter = group * s->outputs, b = group * depth * count;
-        const size_t c = (image * s->group * s->outputs + filter) * s->window.out_size + first;
+        const size_t c = (t->image * s->group * s->outputs + filter) * s->window.out_size + first;
         if (t->wide) {
             XCVM_TRY(multiply_f64(t, &g, filter, (const double *)(void *)columns + b, (double *)t->y + c));
             continue;
@@ -157,10 +263,8 @@ static xcvm_status run_block(const task *t, size_t image, size_t first, char *sc
 static void run_blocks(void *context, size_t begin, size_t end, int worker)
 {
     task *t = context;
-    const size_t blocks = (t->shape.window.out_size + t->positions - 1) / t->positions;
     for (size_t i = begin; i < end; i++) {
-        const xcvm_status status =
-            run_block(t, i / blocks, i % blocks * t->positions, t->scratch + (size_t)worker * t->scratch_bytes);
+        const xcvm_status status = run_block(t, i * t->positions, t->scratch + (size_t)worker * t->scratch_bytes);
         if (status != XCVM_OK) {
             __atomic_store_n(&t->status, (uint32_t)status, __ATOMIC_RELAXED);
             return;
@@ -174,7 +278,7 @@ static void choose_positions(task *t, int threads)
     const xcvm_conv_shape *s = &t->shape;
     const size_t rows = s->group * s->channels * s->window.kernel_size, all = s->window.out_size;
     size_t positions = BLOCK / rows / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL;
-    const size_t share = (s->batch * all + (size_t)threads - 1) / (size_t)threads;
+    const size_t share = (all + (size_t)threads - 1) / (size_t)threads;
     if (positions > share)
         positions = xcvm_round_up(share, XCVM_GEMM_PANEL);
     positions = positions < XCVM_GEMM_PANEL ? XCVM_GEMM_PANEL : positions;
@@ -192,7 +296,7 @@ static const void *as_floats(const task *t, const xcvm_value *v, char **at)
     if (v == NULL || t->wide || v->dtype == XCVM_F32)
         return v != NULL ? v->data : NULL;
     float *floats = (float *)(void *)*at;
-    (void)xcvm_kernel_load_f32(t->k, v, floats);
+    (void)xcvm_halves_load_all(t->k, v, floats);
     *at += copied_bytes(v);
     return floats;
 }
@@ -226,18 +330,25 @@ XCVM_KERNEL(DeformConv)
     XCVM_CHECK(k->error, s->window.in_size <= INT32_MAX, OUT_OF_RANGE, "the planes of x are too large");
     choose_positions(&t, threads);
     const xcvm_gemm g = describe(&t, t.positions);
-    size_t columns;
+    size_t columns, pixels;
     XCVM_CHECK(k->error, xcvm_size_mul(s->group * g.k * t.positions, t.wide ? sizeof(double) : sizeof(float), &columns),
                OUT_OF_RANGE, "the filters are too large");
+    t.vectors = t.wide ? 0 : vectors_of(s->group * s->channels / t.offset_groups);
+    XCVM_CHECK(k->error,
+               xcvm_size_mul(t.offset_groups * t.vectors, pixel_floats(&t) * sizeof(float), &pixels) &&
+                   pixels <= PTRDIFF_MAX,
+               OUT_OF_MEMORY, "the images are too large");
+    pixels = xcvm_round_up(pixels, XCVM_ALIGNMENT);
     t.scratch_bytes = xcvm_round_up(sizeof(samples), XCVM_ALIGNMENT) + xcvm_round_up(columns, XCVM_ALIGNMENT) +
                       (t.wide ? 0 : xcvm_round_up(xcvm_gemm_part_scratch(&g), XCVM_ALIGNMENT));
     const size_t copies = !narrow ? 0
                                   : copied_bytes(a->x) + copied_bytes(a->w) + copied_bytes(a->offset) +
                                         copied_bytes(a->b) + copied_bytes(a->mask) + copied_bytes(a->y);
-    char *at = xcvm_kernel_scratch(k, copies + t.scratch_bytes * (size_t)threads);
+    char *at = xcvm_kernel_scratch(k, copies + pixels + t.scratch_bytes * (size_t)threads);
     if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
-    t.scratch = at + copies;
+    t.pixels = (float *)(void *)(at + copies);
+    t.scratch = at + copies + pixels;
     t.x = as_floats(&t, a->x, &at);
     t.w = as_floats(&t, a->w, &at);
     t.offset = as_floats(&t, a->offset, &at);
@@ -245,8 +356,12 @@ XCVM_KERNEL(DeformConv)
     t.mask = as_floats(&t, a->mask, &at);
     t.y = narrow ? (void *)at : a->y->data;
     const size_t blocks = (s->window.out_size + t.positions - 1) / t.positions;
-    xcvm_parallel(k->threads, s->batch * blocks, 1, run_blocks, &t);
+    const size_t portions = t.offset_groups * t.vectors * ((s->window.in_size + PORTION - 1) / PORTION);
+    for (; t.image < s->batch && t.status == XCVM_OK; t.image++) {
+        XCVM_TRY(xcvm_kernel_parallel(k, portions, 8, make_pixels, &t));
+        xcvm_parallel(k->threads, blocks, 1, run_blocks, &t);
+    }
     if (t.status == XCVM_OK && narrow)
-        return xcvm_kernel_store_f32(k, t.y, a->y);
+        return xcvm_halves_store_all(k, t.y, a->y);
     return (xcvm_status)t.status;
 }

@@ -1,22 +1,29 @@
 /* NonMaxSuppression: the best boxes of each class, none of which overlaps a better one. */
 #include "ops/kernel.h"
+#include "ops/simd/lanes.h"
 
 #include <math.h>
 
 enum {
     SIDE_BY_SIDE = 8, /* kept boxes that a candidate is compared with at once */
-    MOST_STRIPES = 1024
+    MOST_STRIPES = 1024,
+    FEW = 128,   /* boxes to be kept for which stripes do not pay */
+    BLOCK = 4096 /* scores between polls */
 };
 
 typedef struct box {
     double y0, x0, y1, x1, area;
 } box;
 
+/* Of two numbers, or of a number and a NaN. */
+static double lesser(double a, double b) { return a < b || b != b ? a : b; }
+static double greater(double a, double b) { return a > b || b != b ? a : b; }
+
 static box read_box(const float *b, bool by_center)
 {
     const double p = (double)b[0], q = (double)b[1], r = (double)b[2], s = (double)b[3];
     box result = by_center ? (box){q - s / 2, p - r / 2, q + s / 2, p + r / 2, 0}
-                           : (box){fmin(p, r), fmin(q, s), fmax(p, r), fmax(q, s), 0};
+                           : (box){lesser(p, r), lesser(q, s), greater(p, r), greater(q, s), 0};
     result.area = (result.y1 - result.y0) * (result.x1 - result.x0);
     return result;
 }
@@ -66,6 +73,71 @@ static xcvm_status sort_candidates(xcvm_poller *poller, uint64_t *items, uint64_
     return XCVM_OK;
 }
 
+/* Lists the boxes whose scores are greater than `least`; returns how many there are. */
+static xcvm_status list_candidates(xcvm_poller *poller, const float *scores, size_t boxes, double least,
+                                   uint64_t *candidates, size_t *count)
+{
+    size_t n = 0;
+    for (size_t first = 0; first < boxes; first += BLOCK) {
+        const size_t end = boxes - first < BLOCK ? boxes : first + BLOCK;
+        XCVM_TRY(xcvm_poll_after(poller, end - first));
+        for (size_t i = first; i < end; i++) {
+            candidates[n] = candidate_of(scores[i], (int64_t)i);
+            n += (double)scores[i] > least;
+        }
+    }
+    *count = n;
+    return XCVM_OK;
+}
+
+/* A number that `wanted` keys or some more are not above: all keys that begin with the same digits are. */
+static xcvm_status bound_of(xcvm_poller *poller, const uint64_t *items, size_t count, size_t wanted, uint64_t *bound)
+{
+    enum { DIGIT = 12 }; /* bits of the first digit, so that few scores share it; the others have less */
+    static const struct {
+        int shift, bits;
+    } digits[] = {{64 - DIGIT, DIGIT}, {42, 10}, {32, 10}};
+    uint64_t prefix = 0;
+    size_t below = 0; /* keys that are less than all that begin with the prefix */
+    for (size_t round = 0; round < sizeof digits / sizeof *digits; round++) {
+        const int shift = digits[round].shift, above = shift + digits[round].bits;
+        const size_t most = ((size_t)1 << digits[round].bits) - 1;
+        uint32_t counts[1 << DIGIT] = {0};
+        XCVM_TRY(xcvm_poll_after(poller, count));
+        for (size_t i = 0; i < count; i++)
+            counts[items[i] >> shift & most] += round == 0 || items[i] >> above == prefix;
+        size_t digit = 0;
+        while (digit < most && below + counts[digit] < wanted)
+            below += counts[digit++];
+        prefix = prefix << digits[round].bits | digit;
+        *bound = prefix << shift | ((UINT64_C(1) << shift) - 1);
+        if (below + counts[digit] <= 4 * wanted)
+            break;
+    }
+    return XCVM_OK;
+}
+
+/* Takes the best candidates out of `items`, `wanted` or more while there are as many, in their order, to `best`, which
+ * has room for all. */
+static xcvm_status take_best(xcvm_poller *poller, uint64_t *items, size_t *count, size_t wanted, uint64_t *best,
+                             size_t *taken)
+{
+    uint64_t bound = UINT64_MAX;
+    if (wanted < *count / 2)
+        XCVM_TRY(bound_of(poller, items, *count, wanted, &bound));
+    size_t left = 0, n = 0;
+    XCVM_TRY(xcvm_poll_after(poller, *count));
+    for (size_t i = 0; i < *count; i++) {
+        const uint64_t item = items[i];
+        best[n] = items[left] = item;
+        n += item <= bound;
+        left += item > bound;
+    }
+    *count = left;
+    *taken = n;
+    return sort_candidates(poller, best, items + left, n);
+}
+
 /* ---- Kept boxes ---- */
 
 /* SIDE_BY_SIDE boxes, each part of them one behind the other. */
@@ -90,25 +162,30 @@ static size_t stripe_of(const kept_boxes *kept, double x)
     return !(at > 0) ? 0 : at < (double)kept->stripes ? (size_t)at : kept->stripes - 1;
 }
 
-/* Makes stripes a quarter as wide as the widest box, none at all if that is an eighth of all they would hold or more.
- */
+/* Makes stripes a quarter as wide as the widest box, none at all if that is an eighth of all they would hold or more,
+ * or if few boxes will be kept. */
 static xcvm_status begin_class(xcvm_poller *poller, kept_boxes *kept, const float *corners, const uint64_t *candidates,
-                               size_t count, bool by_center)
+                               size_t count, size_t most, bool by_center)
 {
+    kept->stripes = 1;
+    kept->group_count = 0;
+    kept->newest[0] = 0;
+    kept->left = kept->per_unit = kept->widest = 0;
+    if (most <= FEW)
+        return XCVM_OK;
     double left = INFINITY, right = -INFINITY, widest = 0;
     for (size_t i = 0; i < count; i++) {
         const box b = read_box(corners + index_of(candidates[i]) * 4, by_center);
         XCVM_TRY(xcvm_poll_after(poller, 1));
-        left = fmin(left, b.x0);
-        right = fmax(right, b.x0);
-        widest = fmax(widest, b.x1 - b.x0);
+        left = lesser(left, b.x0);
+        right = greater(right, b.x0);
+        widest = greater(widest, b.x1 - b.x0);
     }
     const double ratio = (right - left) / widest;
     kept->stripes = ratio > 8 ? (size_t)fmin(4 * ratio, MOST_STRIPES) : 1;
     kept->left = left;
     kept->per_unit = (double)kept->stripes / (right - left);
     kept->widest = widest;
-    kept->group_count = 0;
     memset(kept->newest, 0, kept->stripes * sizeof *kept->newest);
     return XCVM_OK;
 }
@@ -137,17 +214,32 @@ static void keep_box(kept_boxes *kept, const box *b)
     g->area[i] = b->area <= 0 ? INFINITY : b->area;
 }
 
+typedef double lanes_f64 __attribute__((vector_size(4 * XCVM_LANES)));
+typedef double lanes_f64_at __attribute__((vector_size(4 * XCVM_LANES), aligned(8), may_alias));
+typedef int64_t lanes_i64 __attribute__((vector_size(4 * XCVM_LANES)));
+
+XCVM_INLINE lanes_f64 choose(lanes_i64 mask, lanes_f64 a, lanes_f64 b)
+{
+    return (lanes_f64)(((lanes_i64)a & mask) | ((lanes_i64)b & ~mask));
+}
+
 static bool overlaps_group(const group *g, const box *b, double threshold)
 {
-    int64_t hits = 0;
-    for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
-        const double bottom = g->y1[j] < b->y1 ? g->y1[j] : b->y1, top = g->y0[j] > b->y0 ? g->y0[j] : b->y0;
-        const double right = g->x1[j] < b->x1 ? g->x1[j] : b->x1, left = g->x0[j] > b->x0 ? g->x0[j] : b->x0;
-        const double height = bottom - top, width = right - left, common = height * width;
-        const double share = common / (g->area[j] + b->area - common);
-        hits |= (height > 0) & (width > 0) & (share > threshold);
+    enum { LANES = XCVM_LANES / 2 };
+    int64_t any = 0;
+    for (size_t j = 0; j < SIDE_BY_SIDE; j += LANES) {
+        const lanes_f64 zero = {0}, y0 = *(const lanes_f64_at *)(g->y0 + j), y1 = *(const lanes_f64_at *)(g->y1 + j);
+        const lanes_f64 x0 = *(const lanes_f64_at *)(g->x0 + j), x1 = *(const lanes_f64_at *)(g->x1 + j);
+        const lanes_f64 by0 = b->y0 - zero, by1 = b->y1 - zero, bx0 = b->x0 - zero, bx1 = b->x1 - zero;
+        const lanes_f64 height = choose(y1 < by1, y1, by1) - choose(y0 > by0, y0, by0);
+        const lanes_f64 width = choose(x1 < bx1, x1, bx1) - choose(x0 > bx0, x0, bx0);
+        const lanes_f64 common = height * width;
+        const lanes_f64 share = common / (*(const lanes_f64_at *)(g->area + j) + b->area - common);
+        const lanes_i64 hits = (height > 0) & (width > 0) & (share > threshold);
+        for (size_t i = 0; i < LANES; i++)
+            any |= hits[i];
     }
-    return hits != 0;
+    return any != 0;
 }
 
 /* Whether the box shares more than `threshold` of the area that it and one of the kept boxes cover. */
@@ -193,31 +285,30 @@ XCVM_KERNEL(NonMaxSuppression)
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     kept_boxes kept = {.groups = (group *)(void *)scratch};
-    uint64_t *candidates = (uint64_t *)(void *)(kept.groups + groups), *spare = candidates + boxes;
-    int64_t *selected = (int64_t *)(void *)(spare + boxes);
+    uint64_t *candidates = (uint64_t *)(void *)(kept.groups + groups), *best = candidates + boxes;
+    int64_t *selected = (int64_t *)(void *)(best + boxes);
     size_t found = 0;
     xcvm_poller poller = xcvm_poller_of(k);
     for (int64_t n = 0; n < samples && most > 0; n++)
         for (int64_t c = 0; c < classes; c++) {
             const float *scores = XCVM_CDATA(float, a->scores) + (n * classes + c) * boxes;
             const float *corners = XCVM_CDATA(float, a->boxes) + n * boxes * 4;
-            size_t count = 0, kept_count = 0;
-            for (int64_t i = 0; i < boxes; i++) {
-                XCVM_TRY(xcvm_poll_after(&poller, 1));
-                if ((double)scores[i] > least)
-                    candidates[count++] = candidate_of(scores[i], i);
-            }
-            XCVM_TRY(sort_candidates(&poller, candidates, spare, count));
-            XCVM_TRY(begin_class(&poller, &kept, corners, candidates, count, a->center_point_box));
-            for (size_t i = 0; i < count && kept_count < (size_t)most; i++) {
-                const size_t index = index_of(candidates[i]);
-                const box b = read_box(corners + index * 4, a->center_point_box);
-                XCVM_TRY(xcvm_poll_after(&poller, 1));
-                if (overlaps_any(&poller, &kept, &b, iou))
-                    continue;
-                keep_box(&kept, &b);
-                kept_count++;
-                memcpy(selected + 3 * found++, (const int64_t[]){n, c, (int64_t)index}, 3 * sizeof(int64_t));
+            size_t count, kept_count = 0, taken;
+            XCVM_TRY(list_candidates(&poller, scores, (size_t)boxes, least, candidates, &count));
+            XCVM_TRY(begin_class(&poller, &kept, corners, candidates, count, (size_t)most, a->center_point_box));
+            /* Most often the best few are all that is looked at. */
+            for (size_t wanted = 2 * (size_t)most; count > 0 && kept_count < (size_t)most; wanted *= 4) {
+                XCVM_TRY(take_best(&poller, candidates, &count, wanted, best, &taken));
+                for (size_t i = 0; i < taken && kept_count < (size_t)most; i++) {
+                    const size_t index = index_of(best[i]);
+                    const box b = read_box(corners + index * 4, a->center_point_box);
+                    XCVM_TRY(xcvm_poll_after(&poller, 1));
+                    if (overlaps_any(&poller, &kept, &b, iou))
+                        continue;
+                    keep_box(&kept, &b);
+                    kept_count++;
+                    memcpy(selected + 3 * found++, (const int64_t[]){n, c, (int64_t)index}, 3 * sizeof(int64_t));
+                }
             }
         }
     const int64_t dims[] = {(int64_t)found, 3};

@@ -1,8 +1,8 @@
 /* RoiAlign: regions of an image sampled between its pixels.
  *
- * The mean of a cell's bilinear samples is a sum over pixel rows and columns with weights that are products of one for
- * the row and one for the column. So the weights are made once for each region and axis, and each channel is summed
- * along its rows first, then across them. */
+ * A cell's bilinear samples weigh pixels by products of a weight for the row and one for the column. So the weights are
+ * made once for each region and axis, and pixels are folded along their rows first, then across them: added up, or,
+ * since none of the weights is below 0, the greatest taken. A vector holds the same pixel of several channels. */
 #include "ops/floats.h"
 #include "ops/image/roi.h"
 #include "ops/simd/lanes.h"
@@ -12,16 +12,23 @@
 /* Of a cell, along an axis, where their number follows from the cell's size. */
 enum { MOST_SAMPLES = 4096 };
 
-/* A pixel row or column and its part in a cell. */
+enum {
+    CHANNELS = XCVM_LANES, /* of a block */
+    PIECES = 11            /* of a worker's memory */
+};
+
+/* A pixel row or column and its part in a cell: for means the sum of the samples' weights, for maxima the greatest and
+ * the least of them above 0. */
 typedef struct tap {
     size_t at;
-    double weight;
+    double weight, least;
 } tap;
 
 /* The taps of an axis' cells: those of cell i are [first[i], first[i + 1]). */
 typedef struct axis {
     size_t *first;
     tap *taps;
+    bool *zero; /* for maxima: of cell i some sample is outside, or weighs a neighbour by 0 */
 } axis;
 
 typedef struct region {
@@ -34,9 +41,8 @@ typedef struct work {
     xcvm_kernel *k;
     const xcvm_RoiAlign_args *a;
     size_t most_taps[2]; /* of a cell of any region, of rows and of columns */
-    size_t most_rows;    /* of pixels, in any region */
     char *scratch;
-    size_t scratch_each;
+    size_t scratch_each, offsets[PIECES]; /* of a worker's memory */
 } work;
 
 static region region_of(const xcvm_RoiAlign_args *a, size_t r)
@@ -64,42 +70,50 @@ static double sample_place(const region *g, int d, int64_t cell, int64_t sample)
     return g->begin[d] + (double)cell * g->cell[d] + ((double)sample + 0.5) * g->cell[d] / (double)g->samples[d];
 }
 
-/* ---- Means ---- */
+/* ---- Taps ---- */
 
 /* Samples come in the order of their places, so a pixel that has a tap already has one of the last three. `end` is
  * where the next tap goes; those of this cell begin at `begin` and are `most` at most. */
-static void add_tap(tap *taps, size_t begin, size_t most, size_t *end, size_t at, double weight)
+static void add_tap(tap *taps, size_t begin, size_t most, size_t *end, size_t at, double weight, bool greatest)
 {
     size_t i = *end;
     while (i > begin && i + 3 > *end && taps[i - 1].at != at)
         i--;
     const bool found = i > begin && i + 3 > *end;
-    if (found || *end - begin == most)
-        taps[found ? i - 1 : *end - 1].weight += weight;
-    else
-        taps[(*end)++] = (tap){at, weight};
+    if (!found && *end - begin < most) {
+        taps[(*end)++] = (tap){at, weight, weight};
+        return;
+    }
+    tap *t = &taps[found ? i - 1 : *end - 1];
+    t->weight = greatest ? fmax(t->weight, weight) : t->weight + weight;
+    t->least = fmin(t->least, weight);
 }
 
 /* Samples from -1 to `length` count; those beyond the outer pixels take these. */
 static xcvm_status fill_axis(xcvm_poller *poller, const region *g, int d, int64_t cells, int64_t length, size_t most,
-                             axis *to)
+                             bool greatest, axis *to)
 {
-    const double share = 1 / (double)(g->samples[d] > 0 ? g->samples[d] : 1);
+    const double share = greatest || g->samples[d] == 0 ? 1 : 1 / (double)g->samples[d];
     size_t end = 0;
     for (int64_t cell = 0; cell < cells; cell++) {
         const size_t begin = to->first[cell] = end;
+        to->zero[cell] = g->samples[d] == 0;
         XCVM_TRY(xcvm_poll_after(poller, 1));
         for (int64_t i = 0; i < g->samples[d]; i++) {
             XCVM_TRY(xcvm_poll_after(poller, 1));
             double place = sample_place(g, d, cell, i);
-            if (!(place >= -1 && place <= (double)length))
+            if (!(place >= -1 && place <= (double)length)) {
+                to->zero[cell] = true;
                 continue;
+            }
             place = fmin(fmax(place, 0), (double)(length - 1));
             const size_t low = (size_t)place;
             const double beyond = place - (double)low;
-            add_tap(to->taps, begin, most, &end, low, share * (1 - beyond));
+            add_tap(to->taps, begin, most, &end, low, share * (1 - beyond), greatest);
             if (beyond > 0)
-                add_tap(to->taps, begin, most, &end, low + 1, share * beyond);
+                add_tap(to->taps, begin, most, &end, low + 1, share * beyond, greatest);
+            else
+                to->zero[cell] = true;
         }
     }
     to->first[cells] = end;
@@ -126,135 +140,213 @@ static xcvm_status list_rows(xcvm_poller *poller, axis *rows, int64_t cells, siz
     return XCVM_OK;
 }
 
-/* A worker's memory. */
+/* A worker's memory. Where there is a vector for each entry, that has a number for each channel of a block. */
 typedef struct desk {
     axis rows, columns;
     size_t *list; /* pixel rows */
-    double *sums; /* of each listed row, for each column of cells */
-    float *line;  /* a row of cells */
     size_t listed;
-    size_t region; /* that the axes are for */
+    size_t left, right; /* pixel columns [left, right) hold all that have taps */
+    void *line;         /* a vector for each pixel of a row: f64 if that is the type of x, else f32 */
+    double *sums;       /* a vector for each listed row and column of cells: their folds */
+    double *cells;      /* a vector for each cell of a row */
+    float *narrow;      /* the same of one channel */
+    size_t region;      /* that the axes are for */
 } desk;
 
 static desk desk_of(const work *w, int worker)
 {
-    const xcvm_RoiAlign_args *a = w->a;
-    const size_t height = (size_t)a->output_height, width = (size_t)a->output_width;
-    desk d = {.region = SIZE_MAX};
-    d.rows.taps = (tap *)(void *)(w->scratch + (size_t)worker * w->scratch_each);
-    d.columns.taps = d.rows.taps + w->most_taps[0] * height;
-    d.sums = (double *)(void *)(d.columns.taps + w->most_taps[1] * width);
-    d.list = (size_t *)(void *)(d.sums + w->most_rows * width);
-    d.rows.first = d.list + w->most_rows;
-    d.columns.first = d.rows.first + height + 1;
-    d.line = (float *)(void *)(d.columns.first + width + 1);
-    return d;
+    char *at = w->scratch + (size_t)worker * w->scratch_each;
+    void *pieces[PIECES];
+    for (size_t i = 0; i < PIECES; i++)
+        pieces[i] = at + w->offsets[i];
+    return (desk){.line = pieces[0],
+                  .sums = pieces[1],
+                  .cells = pieces[2],
+                  .rows = {pieces[3], pieces[4], pieces[5]},
+                  .columns = {pieces[6], pieces[7], pieces[8]},
+                  .list = pieces[9],
+                  .narrow = pieces[10],
+                  .region = SIZE_MAX};
 }
 
 static xcvm_status prepare(const work *w, xcvm_poller *poller, size_t r, desk *d)
 {
     const xcvm_RoiAlign_args *a = w->a;
     const region g = region_of(a, r);
-    XCVM_TRY(fill_axis(poller, &g, 0, a->output_height, a->x->dims[2], w->most_taps[0], &d->rows));
-    XCVM_TRY(fill_axis(poller, &g, 1, a->output_width, a->x->dims[3], w->most_taps[1], &d->columns));
+    const bool greatest = a->mode == XCVM_ROI_MODE_max;
+    XCVM_TRY(fill_axis(poller, &g, 0, a->output_height, a->x->dims[2], w->most_taps[0], greatest, &d->rows));
+    XCVM_TRY(fill_axis(poller, &g, 1, a->output_width, a->x->dims[3], w->most_taps[1], greatest, &d->columns));
     d->region = r;
+    d->left = (size_t)a->x->dims[3];
+    d->right = 0;
+    for (size_t i = 0; i < d->columns.first[a->output_width]; i++) {
+        const size_t at = d->columns.taps[i].at;
+        XCVM_TRY(xcvm_poll_after(poller, 1));
+        d->left = at < d->left ? at : d->left;
+        d->right = at >= d->right ? at + 1 : d->right;
+    }
     return list_rows(poller, &d->rows, a->output_height, d->list, &d->listed);
 }
 
-/* Sums the listed rows of the image that begins at element `plane` over each column of cells. */
-XCVM_INLINE void sum_rows(xcvm_poller *poller, const desk *d, const xcvm_value *x, size_t plane, size_t width,
-                          bool is_f32)
+/* ---- Folds ---- */
+
+/* Half a block of channels. */
+typedef double half __attribute__((vector_size(4 * XCVM_LANES), aligned(8), may_alias));
+typedef int64_t half_mask __attribute__((vector_size(4 * XCVM_LANES)));
+typedef float half_narrow __attribute__((vector_size(2 * XCVM_LANES), aligned(4), may_alias));
+
+enum { HALF = CHANNELS / 2 };
+
+XCVM_INLINE half choose(half_mask mask, half a, half b)
 {
-    for (size_t i = 0; i < d->listed && xcvm_poll_after(poller, width + d->columns.first[width]) == XCVM_OK; i++) {
-        const size_t row = plane + d->list[i] * (size_t)x->dims[3];
-        const float *from = is_f32 ? XCVM_CDATA(float, x) + row : NULL;
-        double *to = d->sums + i * width;
-        const tap *t = d->columns.taps;
-        for (size_t c = 0; c < width; c++) {
-            double sum = 0;
-            for (const tap *end = d->columns.taps + d->columns.first[c + 1]; t < end; t++)
-                sum += t->weight * (is_f32 ? (double)from[t->at] : xcvm_element_as_double(x, row + t->at));
-            to[c] = sum;
-        }
+    return (half)(((half_mask)a & mask) | ((half_mask)b & ~mask));
+}
+
+/* The greater one; a NaN only if both are. */
+XCVM_INLINE half greater(half a, half b) { return choose((b > a) | (a != a), b, a); }
+
+XCVM_INLINE half fold(half so_far, const tap *t, half v, bool greatest)
+{
+    if (!greatest)
+        return so_far + t->weight * v;
+    const half most = t->weight * v, least = t->least * v;
+    return greater(so_far, choose(most > least, most, least));
+}
+
+/* NaN is less than any number is to `greater`. */
+XCVM_INLINE half nothing_yet(bool greatest) { return (half){0} + (greatest ? (double)NAN : 0.0); }
+
+/* The pixels of row `row` that taps may name, of the channels whose images begin at elements `planes`. */
+static void load_line(const desk *d, const xcvm_value *x, const size_t planes[CHANNELS], size_t row)
+{
+    const size_t width = (size_t)x->dims[3], start = row * width;
+    if (x->dtype != XCVM_F32 || width < XCVM_LANES) {
+        for (size_t i = d->left; i < d->right; i++)
+            for (size_t c = 0; c < CHANNELS; c++) {
+                const double v = xcvm_element_as_double(x, planes[c] + start + i);
+                if (x->dtype == XCVM_F64)
+                    ((double *)d->line)[i * CHANNELS + c] = v;
+                else
+                    ((float *)d->line)[i * CHANNELS + c] = (float)v;
+            }
+        return;
+    }
+    for (size_t i = d->left; i < d->right; i += XCVM_LANES) {
+        /* The last ones may overlap those before. */
+        const size_t at = i + XCVM_LANES <= width ? i : width - XCVM_LANES;
+        xcvm_lanes block[XCVM_LANES];
+        for (size_t c = 0; c < CHANNELS; c++)
+            block[c] = xcvm_lanes_load(XCVM_CDATA(float, x) + planes[c] + start + at);
+        xcvm_lanes_transpose(block);
+        for (size_t j = 0; j < XCVM_LANES; j++)
+            xcvm_lanes_store((float *)d->line + (at + j) * CHANNELS, block[j]);
     }
 }
 
-static void write_cells(xcvm_poller *poller, const desk *d, xcvm_value *y, size_t at, size_t height, size_t width)
+/* Folds the line over each column of cells. */
+XCVM_INLINE void fold_line(const desk *d, size_t width, bool wide, bool greatest, double *sums)
 {
-    for (size_t r = 0; r < height; r++) {
-        const tap *begin = d->rows.taps + d->rows.first[r], *end = d->rows.taps + d->rows.first[r + 1];
-        if (xcvm_poll_after(poller, width * (size_t)(1 + end - begin)) != XCVM_OK)
-            return;
-        for (size_t c = 0; c < width; c++) {
-            double sum = 0;
-            for (const tap *t = begin; t < end; t++)
-                sum += t->weight * d->sums[t->at * width + c];
-            if (y->dtype == XCVM_F64)
-                XCVM_DATA(double, y)[at + r * width + c] = sum;
-            else
-                d->line[c] = (float)sum;
+    const tap *t = d->columns.taps;
+    for (size_t c = 0; c < width; c++, sums += CHANNELS) {
+        half low = nothing_yet(greatest), high = low;
+        for (const tap *end = d->columns.taps + d->columns.first[c + 1]; t < end; t++) {
+            const double *from = (const double *)d->line + t->at * CHANNELS;
+            const float *narrow = (const float *)d->line + t->at * CHANNELS;
+            low = fold(low, t, wide ? *(const half *)from : __builtin_convertvector(*(const half_narrow *)narrow, half),
+                       greatest);
+            high = fold(high, t,
+                        wide ? *(const half *)(from + HALF)
+                             : __builtin_convertvector(*(const half_narrow *)(narrow + HALF), half),
+                        greatest);
         }
-        if (y->dtype != XCVM_F64)
-            xcvm_write_floats(d->line, width, y, at + r * width);
+        *(half *)sums = low;
+        *(half *)(sums + HALF) = high;
     }
 }
 
-static void average_regions(void *context, size_t begin, size_t end, int worker)
+/* Folds the sums over the row of cells `r`. */
+XCVM_INLINE void fold_sums(const desk *d, size_t r, size_t width, bool greatest)
 {
-    const work *w = context;
+    const tap *begin = d->rows.taps + d->rows.first[r], *end = d->rows.taps + d->rows.first[r + 1];
+    for (size_t c = 0; c < width; c++) {
+        half low = nothing_yet(greatest), high = low;
+        for (const tap *t = begin; t < end; t++) {
+            const double *from = d->sums + (t->at * width + c) * CHANNELS;
+            low = fold(low, t, *(const half *)from, greatest);
+            high = fold(high, t, *(const half *)(from + HALF), greatest);
+        }
+        if (greatest && (d->rows.zero[r] || d->columns.zero[c])) {
+            low = greater(low, (half){0});
+            high = greater(high, (half){0});
+        }
+        *(half *)(d->cells + c * CHANNELS) = low;
+        *(half *)(d->cells + c * CHANNELS + HALF) = high;
+    }
+}
+
+/* `count` channels of a row of cells, `cells` elements of y apart, from element `at` on. */
+static void write_cells(const desk *d, xcvm_value *y, size_t at, size_t cells, size_t width, size_t count)
+{
+    for (size_t channel = 0; channel < count; channel++, at += cells) {
+        const double *from = d->cells + channel;
+        float *to = y->dtype == XCVM_F32 ? XCVM_DATA(float, y) + at : d->narrow;
+        if (y->dtype == XCVM_F64) {
+            for (size_t c = 0; c < width; c++)
+                XCVM_DATA(double, y)[at + c] = from[c * CHANNELS];
+            continue;
+        }
+        for (size_t c = 0; c < width; c++)
+            to[c] = (float)from[c * CHANNELS];
+        if (to == d->narrow)
+            xcvm_write_floats(to, width, y, at);
+    }
+}
+
+/* A block of channels of the region that the axes are for. */
+XCVM_INLINE xcvm_status pool_block(const work *w, xcvm_poller *poller, const desk *d, size_t first, size_t count,
+                                   bool wide, bool greatest)
+{
     const xcvm_RoiAlign_args *a = w->a;
-    const size_t channels = (size_t)a->x->dims[1], pixels = (size_t)(a->x->dims[2] * a->x->dims[3]);
-    xcvm_poller poller = xcvm_poller_of(w->k);
     const size_t height = (size_t)a->output_height, width = (size_t)a->output_width;
-    desk d = desk_of(w, worker);
-    for (size_t item = begin; item < end; item++) {
-        const size_t r = item / channels, plane = region_of(a, r).plane + item % channels * pixels;
-        if (r != d.region && prepare(w, &poller, r, &d) != XCVM_OK)
-            return;
-        if (a->x->dtype == XCVM_F32)
-            sum_rows(&poller, &d, a->x, plane, width, true);
-        else
-            sum_rows(&poller, &d, a->x, plane, width, false);
-        write_cells(&poller, &d, a->y, item * height * width, height, width);
+    const size_t pixels = (size_t)(a->x->dims[2] * a->x->dims[3]), image = region_of(a, d->region).plane;
+    size_t planes[CHANNELS];
+    for (size_t c = 0; c < CHANNELS; c++)
+        planes[c] = image + (first + (c < count ? c : 0)) * pixels;
+    for (size_t i = 0; i < d->listed; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, width + d->columns.first[width] + (d->right - d->left)));
+        load_line(d, a->x, planes, d->list[i]);
+        fold_line(d, width, wide, greatest, d->sums + i * width * CHANNELS);
     }
-}
-
-/* ---- Maxima ---- */
-
-static xcvm_status greatest_of_cell(const work *w, xcvm_poller *poller, const region *g, size_t plane, int64_t y,
-                                    int64_t x, double *result)
-{
-    XCVM_TRY(xcvm_poll_after(poller, 1));
-    *result = 0;
-    for (int64_t i = 0; i < g->samples[0]; i++)
-        for (int64_t j = 0; j < g->samples[1]; j++) {
-            XCVM_TRY(xcvm_poll_after(poller, 1));
-            const double sample =
-                xcvm_roi_sample(w->a->x, plane, sample_place(g, 0, y, i), sample_place(g, 1, x, j), true);
-            *result = i == 0 && j == 0 ? sample : fmax(*result, sample);
-        }
+    for (size_t r = 0; r < height; r++) {
+        XCVM_TRY(xcvm_poll_after(poller, width * (count + d->rows.first[r + 1] - d->rows.first[r])));
+        fold_sums(d, r, width, greatest);
+        write_cells(d, a->y, ((d->region * (size_t)a->x->dims[1] + first) * height + r) * width, height * width, width,
+                    count);
+    }
     return XCVM_OK;
 }
 
-static void greatest_of_regions(void *context, size_t begin, size_t end, int worker)
+/* Items are blocks of channels of regions. */
+static void pool_regions(void *context, size_t begin, size_t end, int worker)
 {
-    (void)worker;
     const work *w = context;
-    xcvm_poller poller = xcvm_poller_of(w->k);
     const xcvm_RoiAlign_args *a = w->a;
-    const size_t channels = (size_t)a->x->dims[1], pixels = (size_t)(a->x->dims[2] * a->x->dims[3]);
-    for (size_t item = begin; item < end; item++) {
-        const region g = region_of(a, item / channels);
-        const size_t plane = g.plane + item % channels * pixels;
-        for (int64_t y = 0; y < a->output_height; y++)
-            for (int64_t x = 0; x < a->output_width; x++) {
-                double greatest;
-                if (greatest_of_cell(w, &poller, &g, plane, y, x, &greatest) != XCVM_OK)
-                    return;
-                xcvm_write_double(a->y,
-                                  (size_t)((int64_t)item * a->output_height + y) * (size_t)a->output_width + (size_t)x,
-                                  greatest);
-            }
+    const size_t channels = (size_t)a->x->dims[1], blocks = (channels + CHANNELS - 1) / CHANNELS;
+    const bool wide = a->x->dtype == XCVM_F64, greatest = a->mode == XCVM_ROI_MODE_max;
+    xcvm_poller poller = xcvm_poller_of(w->k);
+    desk d = desk_of(w, worker);
+    xcvm_status status = XCVM_OK;
+    for (size_t item = begin; item < end && status == XCVM_OK; item++) {
+        const size_t r = item / blocks, first = item % blocks * CHANNELS;
+        const size_t count = channels - first < CHANNELS ? channels - first : CHANNELS;
+        if (r != d.region && prepare(w, &poller, r, &d) != XCVM_OK)
+            return;
+        if (greatest)
+            status = wide ? pool_block(w, &poller, &d, first, count, true, true)
+                          : pool_block(w, &poller, &d, first, count, false, true);
+        else
+            status = wide ? pool_block(w, &poller, &d, first, count, true, false)
+                          : pool_block(w, &poller, &d, first, count, false, false);
     }
 }
 
@@ -264,8 +356,8 @@ static void greatest_of_regions(void *context, size_t begin, size_t end, int wor
 static xcvm_status take_memory(work *w, size_t count)
 {
     const xcvm_RoiAlign_args *a = w->a;
-    const size_t height = (size_t)a->output_height, width = (size_t)a->output_width;
-    size_t bytes = 0, sums, row_taps = 0;
+    const size_t cells[2] = {(size_t)a->output_height, (size_t)a->output_width}, vector = CHANNELS * sizeof(double);
+    size_t taps[2], bytes = 0;
     for (size_t d = 0; d < 2; d++) {
         int64_t most = 0;
         for (size_t r = 0; r < count; r++) {
@@ -274,21 +366,31 @@ static xcvm_status take_memory(work *w, size_t count)
         }
         const int64_t pixels = a->x->dims[2 + d];
         w->most_taps[d] = (size_t)(2 * most < pixels ? 2 * most : pixels);
-        XCVM_CHECK(w->k->error,
-                   xcvm_size_mul(w->most_taps[d], d == 0 ? height : width, &sums) &&
-                       xcvm_size_mul(sums, sizeof(tap), &sums) && xcvm_size_add(bytes, sums, &bytes),
-                   OUT_OF_MEMORY, "the regions have too many samples");
-        row_taps = d == 0 ? sums / sizeof(tap) : row_taps;
+        XCVM_CHECK(w->k->error, xcvm_size_mul(w->most_taps[d], cells[d], &taps[d]), OUT_OF_MEMORY,
+                   "the regions have too many samples");
     }
-    w->most_rows = (size_t)a->x->dims[2] < row_taps ? (size_t)a->x->dims[2] : row_taps;
-    const size_t fixed = (w->most_rows + height + width + 2) * sizeof(size_t) + width * sizeof(float);
-    XCVM_CHECK(w->k->error,
-               xcvm_size_mul(w->most_rows * sizeof(double), width, &sums) && xcvm_size_add(bytes, sums, &bytes) &&
-                   xcvm_size_add(bytes, fixed + XCVM_ALIGNMENT, &bytes),
-               OUT_OF_MEMORY, "the regions have too many samples");
-    w->scratch_each = xcvm_round_up(bytes, XCVM_ALIGNMENT);
-    XCVM_CHECK(w->k->error, xcvm_size_mul(w->scratch_each, (size_t)xcvm_threads_count(w->k->threads), &bytes),
-               OUT_OF_MEMORY, "the regions have too many samples");
+    const size_t rows = (size_t)a->x->dims[2] < taps[0] ? (size_t)a->x->dims[2] : taps[0];
+    const struct {
+        size_t count, times, size;
+    } pieces[PIECES] = {
+        {(size_t)a->x->dims[3], 1, vector}, {rows, cells[1], vector},     {cells[1], 1, vector},
+        {cells[0] + 1, 1, sizeof(size_t)},  {taps[0], 1, sizeof(tap)},    {cells[0], 1, sizeof(bool)},
+        {cells[1] + 1, 1, sizeof(size_t)},  {taps[1], 1, sizeof(tap)},    {cells[1], 1, sizeof(bool)},
+        {rows, 1, sizeof(size_t)},          {cells[1], 1, sizeof(float)},
+    };
+    for (size_t i = 0; i < PIECES; i++) {
+        size_t piece;
+        w->offsets[i] = bytes;
+        XCVM_CHECK(w->k->error,
+                   xcvm_size_mul(pieces[i].count, pieces[i].times, &piece) &&
+                       xcvm_size_mul(piece, pieces[i].size, &piece) && xcvm_size_add(bytes, piece, &bytes) &&
+                       bytes <= PTRDIFF_MAX,
+                   OUT_OF_MEMORY, "the regions have too many samples");
+        bytes = xcvm_round_up(bytes, XCVM_ALIGNMENT);
+    }
+    w->scratch_each = bytes;
+    XCVM_CHECK(w->k->error, xcvm_size_mul(bytes, (size_t)xcvm_threads_count(w->k->threads), &bytes), OUT_OF_MEMORY,
+               "the regions have too many samples");
     w->scratch = xcvm_kernel_scratch(w->k, bytes);
     return w->scratch != NULL ? XCVM_OK : w->k->error != NULL ? w->k->error->status : XCVM_OUT_OF_MEMORY;
 }
@@ -300,9 +402,7 @@ XCVM_KERNEL(RoiAlign)
     XCVM_TRY(xcvm_roi_check(k, a->x, a->batch_indices, count));
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
-    if (a->mode == XCVM_ROI_MODE_avg)
-        XCVM_TRY(take_memory(&w, count));
-    xcvm_parallel(k->threads, count * (size_t)a->x->dims[1], 1,
-                  a->mode == XCVM_ROI_MODE_avg ? average_regions : greatest_of_regions, &w);
+    XCVM_TRY(take_memory(&w, count));
+    xcvm_parallel(k->threads, count * (((size_t)a->x->dims[1] + CHANNELS - 1) / CHANNELS), 1, pool_regions, &w);
     return xcvm_kernel_poll(k);
 }

@@ -66,38 +66,13 @@ static xcvm_gemm_batch describe(const operands *o, const extras *e)
     return (xcvm_gemm_batch){.shape = g, .count = s->count, .at = set_item, .context = o};
 }
 
-/* As xcvm_kernel_load_f32 and xcvm_kernel_store_f32, by vectors. */
-static xcvm_status load_floats(const xcvm_kernel *k, const xcvm_value *v, float *to)
-{
-    const size_t count = xcvm_element_count(v);
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t at = 0, n; at < count; at += n) {
-        n = xcvm_least(count - at, XCVM_POLL_STEPS);
-        xcvm_halves_load((xcvm_dtype)v->dtype, v->data, at, n, to + at);
-        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
-    }
-    return XCVM_OK;
-}
-
-static xcvm_status store_floats(const xcvm_kernel *k, const float *from, xcvm_value *v)
-{
-    const size_t count = xcvm_element_count(v);
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t at = 0, n; at < count; at += n) {
-        n = xcvm_least(count - at, XCVM_POLL_STEPS);
-        xcvm_halves_store((xcvm_dtype)v->dtype, v->data, at, n, from + at);
-        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
-    }
-    return XCVM_OK;
-}
-
 /* A run of elements of f32, f16 or bf16, and the f32 copy of it, if it needs one. */
 static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, float **scratch)
 {
     if (v->dtype == XCVM_F32)
         return v->data;
     float *copy = *scratch;
-    (void)load_floats(k, v, copy);
+    (void)xcvm_halves_load_all(k, v, copy);
     *scratch += xcvm_round_up(xcvm_element_count(v), XCVM_LANES);
     return copy;
 }
@@ -129,13 +104,13 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
     if (y->dtype != XCVM_F32) {
         o.y = scratch;
         if (accumulate)
-            XCVM_TRY(load_floats(k, y, o.y));
+            XCVM_TRY(xcvm_halves_load_all(k, y, o.y));
     }
     if (accumulate)
         e->start = o.y;
     batch = describe(&o, e);
     XCVM_TRY(xcvm_gemm_run(k, &batch, rest));
-    return y->dtype != XCVM_F32 ? store_floats(k, o.y, y) : XCVM_OK;
+    return y->dtype != XCVM_F32 ? xcvm_halves_store_all(k, o.y, y) : XCVM_OK;
 }
 
 static bool through_floats(uint8_t dtype) { return dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16; }

@@ -1,4 +1,4 @@
-/* Pooling axis by axis, and what it has in common with pooling in planes. */
+/* Pooling axis by axis, and what it has in common with pooling row by row. */
 #ifndef XCVM_OPS_VECTOR_POOL_AXES_H
 #define XCVM_OPS_VECTOR_POOL_AXES_H
 

@@ -1,0 +1,12 @@
+/* Rows of images whose pixels are copied. */
+#ifndef XCVM_OPS_IMAGE_RESIZE_ROW_H
+#define XCVM_OPS_IMAGE_RESIZE_ROW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Writes `width` pixels of `size` bytes each: each pixel of `from` `repeats` times, which divides width, or, if it is
+ * 0, those that `columns` names. */
+void xcvm_resize_row(char *to, const char *from, size_t size, size_t width, size_t repeats, const int64_t *columns);
+
+#endif

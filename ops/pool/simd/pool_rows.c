@@ -1,0 +1,378 @@
+/* Pooling row by row: the input rows that the windows of an output row meet are folded into one, with the padding
+ * around it, and that along the windows. Both take whole vectors, whatever the width. */
+#include "ops/pool/simd/pool_rows.h"
+#include "ops/conv/simd/conv.h"
+
+#include <math.h>
+
+enum {
+    THREAD_WORK = 20 * 1000, /* steps of a range that are worth waking a thread for */
+    MOST_ROWS = 9,           /* of more, folding along one axis after the other takes less */
+    MOST_ROWS_OF_MAXIMA = 5,
+    MOST_REACH = 8192, /* elements from the first to the last of a window */
+    MOST_STRIDE = 16,
+    LINES = 4096,          /* floats of the lines that are made at a time */
+    COLUMNS = 1024,        /* results that are made at a time */
+    SLACK = 4 * XCVM_LANES /* floats that vectors may reach over the last one */
+};
+
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_pooling *pooling;
+    const xcvm_window *window;
+    xcvm_pool_fold fold;
+    size_t columns, reach; /* results at a time; elements that their windows reach over */
+    size_t rows, pitch;    /* lines at a time; floats from one to the next */
+    size_t counted[2];     /* floats for what means count across rows, and along them */
+    float *scratch;
+    size_t scratch_floats; /* of a worker */
+} work;
+
+/* A worker's memory. */
+typedef struct desk {
+    float *line;                /* folded rows, with the padding */
+    float *counts, *row_counts; /* elements that a mean counts along the row, and across it */
+    float *results;             /* of types other than f32 */
+    float *image;               /* the same as f32 */
+    const float *held;
+    size_t index; /* of the image that `held` is */
+} desk;
+
+bool xcvm_pool_rows_fit(const xcvm_window *w, xcvm_pool_fold fold)
+{
+    const size_t rows = fold == XCVM_FOLD_MAX ? MOST_ROWS_OF_MAXIMA : MOST_ROWS;
+    return w->kernel[0] <= rows && w->kernel[1] <= rows && w->kernel[0] * w->kernel[1] <= rows &&
+           w->kernel[2] <= MOST_REACH && w->dilation[2] <= MOST_REACH &&
+           (w->kernel[2] - 1) * w->dilation[2] <= MOST_REACH && w->stride[2] <= MOST_STRIDE;
+}
+
+/* ---- Across rows ---- */
+
+XCVM_INLINE xcvm_lanes prepared(xcvm_lanes v, xcvm_pool_fold f)
+{
+    return f == XCVM_FOLD_ABSOLUTES ? xcvm_lanes_max(v, -v) : f == XCVM_FOLD_SQUARES ? v * v : v;
+}
+
+XCVM_INLINE xcvm_lanes combined(xcvm_lanes so_far, xcvm_lanes v, bool greatest)
+{
+    return greatest ? xcvm_lanes_keep_nan(xcvm_lanes_max(so_far, v), v) : so_far + v;
+}
+
+XCVM_INLINE xcvm_lanes fold_next(xcvm_lanes so_far, const float *row, size_t i, const xcvm_pool_fold f)
+{
+    return combined(so_far, prepared(xcvm_lanes_load(row + i), f), f == XCVM_FOLD_MAX);
+}
+
+/* to[i] = the fold of rows[.][i], in whole vectors. */
+XCVM_INLINE void fold_vectors(const float *const *rows, const size_t n, size_t count, const xcvm_pool_fold f, float *to)
+{
+    const float *a = rows[0], *b = n > 1 ? rows[1] : a, *c = n > 2 ? rows[2] : a, *d = n > 3 ? rows[3] : a;
+    for (size_t i = 0; i < count; i += XCVM_LANES) {
+        xcvm_lanes r = prepared(xcvm_lanes_load(a + i), f);
+        r = n > 1 ? fold_next(r, b, i, f) : r;
+        r = n > 2 ? fold_next(r, c, i, f) : r;
+        r = n > 3 ? fold_next(r, d, i, f) : r;
+        for (size_t row = 4; row < n; row++)
+            r = fold_next(r, rows[row], i, f);
+        xcvm_lanes_store(to + i, r);
+    }
+}
+
+XCVM_INLINE void fold_some(const float *const *rows, size_t n, size_t count, const xcvm_pool_fold f, float *to)
+{
+    if (n == 1)
+        fold_vectors(rows, 1, count, f, to);
+    else if (n == 2)
+        fold_vectors(rows, 2, count, f, to);
+    else if (n == 3)
+        fold_vectors(rows, 3, count, f, to);
+    else if (n == 4)
+        fold_vectors(rows, 4, count, f, to);
+    else
+        fold_vectors(rows, n, count, f, to);
+}
+
+static void fold_rows(const float *const *rows, size_t n, size_t count, xcvm_pool_fold f, float *to)
+{
+    if (f == XCVM_FOLD_MAX)
+        fold_some(rows, n, count, XCVM_FOLD_MAX, to);
+    else if (f == XCVM_FOLD_SUM)
+        fold_some(rows, n, count, XCVM_FOLD_SUM, to);
+    else if (f == XCVM_FOLD_ABSOLUTES)
+        fold_some(rows, n, count, XCVM_FOLD_ABSOLUTES, to);
+    else
+        fold_some(rows, n, count, XCVM_FOLD_SQUARES, to);
+}
+
+/* The same of `count` elements in front of what must not be read: no vector reaches beyond them. */
+static void fold_rows_exactly(const float *const *rows, size_t n, size_t count, xcvm_pool_fold f, float *to)
+{
+    float copies[MOST_ROWS][XCVM_LANES] = {{0}};
+    const float *rest[MOST_ROWS];
+    const size_t whole = count / XCVM_LANES * XCVM_LANES;
+    fold_rows(rows, n, whole, f, to);
+    for (size_t row = 0; row < n; row++) {
+        for (size_t i = whole; i < count; i++)
+            copies[row][i - whole] = rows[row][i];
+        rest[row] = copies[row];
+    }
+    fold_rows(rest, n, count - whole, f, to + whole);
+}
+
+/* Where an output row lies: `index` counts rows over the first two axes. */
+typedef struct place {
+    size_t index, depth, height;
+} place;
+
+static void advance(const xcvm_window *w, place *at)
+{
+    at->index++;
+    if (++at->height == w->out[1]) {
+        at->height = 0;
+        at->depth++;
+    }
+}
+
+/* Column `begin` of the rows of an image that the windows of an output row meet, in ascending order. */
+static size_t find_rows(const xcvm_window *w, const place *at, const float *image, size_t begin,
+                        const float *rows[MOST_ROWS])
+{
+    size_t n = 0;
+    ptrdiff_t depth = (ptrdiff_t)(at->depth * w->stride[0]) - w->pad[0];
+    const ptrdiff_t top = (ptrdiff_t)(at->height * w->stride[1]) - w->pad[1];
+    for (size_t i = 0; i < w->kernel[0]; i++, depth += (ptrdiff_t)w->dilation[0]) {
+        if (depth < 0 || depth >= (ptrdiff_t)w->in[0])
+            continue;
+        const float *slice = image + (size_t)depth * w->in[1] * w->in[2] + begin;
+        ptrdiff_t h = top;
+        for (size_t j = 0; j < w->kernel[1]; j++, h += (ptrdiff_t)w->dilation[1])
+            if (h >= 0 && h < (ptrdiff_t)w->in[1])
+                rows[n++] = slice + (size_t)h * w->in[2];
+    }
+    return n;
+}
+
+static void fill(float *to, size_t count, float value)
+{
+    for (size_t i = 0; i < count; i += XCVM_LANES)
+        xcvm_lanes_store(to + i, xcvm_lanes_all(value));
+}
+
+/* The line for windows from column `first` on, which is below 0 in the padding: `reach` columns. */
+static void make_line(const work *r, const desk *d, const place *where, ptrdiff_t first, size_t reach, float *line)
+{
+    const xcvm_window *w = r->window;
+    const float blank = r->fold == XCVM_FOLD_MAX ? -INFINITY : 0.0f;
+    const ptrdiff_t end =
+        first + (ptrdiff_t)reach < (ptrdiff_t)w->in[2] ? first + (ptrdiff_t)reach : (ptrdiff_t)w->in[2];
+    const ptrdiff_t begin = first > 0 ? first : 0;
+    const float *rows[MOST_ROWS];
+    const size_t n = begin < end ? find_rows(w, where, d->held, (size_t)begin, rows) : 0;
+    if (n == 0) {
+        fill(line, reach, blank);
+        return;
+    }
+    const size_t left = (size_t)(begin - first), count = (size_t)(end - begin);
+    const size_t readable = d->held == d->image ? SIZE_MAX : (r->pooling->planes - d->index) * w->in_size;
+    fill(line, left, blank);
+    if ((size_t)(rows[n - 1] - d->held) + xcvm_round_up(count, XCVM_LANES) <= readable)
+        fold_rows(rows, n, count, r->fold, line + left);
+    else
+        fold_rows_exactly(rows, n, count, r->fold, line + left);
+    fill(line + left + count, reach - left - count, blank);
+}
+
+/* ---- Along a row ---- */
+
+/* A vector of elements that are `stride` apart. */
+XCVM_INLINE xcvm_lanes load_every(const float *from, const size_t stride)
+{
+    if (stride == 1)
+        return xcvm_lanes_load(from);
+    if (stride == 2)
+        return xcvm_lanes_even(xcvm_lanes_load(from), xcvm_lanes_load(from + XCVM_LANES));
+    if (stride == 4)
+        return xcvm_lanes_even(load_every(from, 2), load_every(from + 2 * XCVM_LANES, 2));
+    float each[XCVM_LANES];
+    for (size_t i = 0; i < XCVM_LANES; i++)
+        each[i] = from[i * stride];
+    return xcvm_lanes_load(each);
+}
+
+/* What the results of a row are made with. */
+typedef struct slide {
+    const float *line, *counts; /* counts: NULL unless means are made */
+    float row_count;
+    size_t dilation;
+} slide;
+
+/* `close`: the stride is 2 and the dilation 1, where two elements lie in the same vectors. */
+XCVM_INLINE xcvm_lanes result_at(const slide *s, size_t i, const size_t kernel, const size_t stride, const bool close,
+                                 const bool greatest)
+{
+    const float *from = s->line + i * stride;
+    xcvm_lanes r = load_every(from, stride);
+    for (size_t j = 1; j < kernel; j++) {
+        const float *at = close ? from + j / 2 * 2 : from + j * s->dilation;
+        const bool second = close && j % 2 == 1;
+        r = combined(
+            r, second ? xcvm_lanes_odd(xcvm_lanes_load(at), xcvm_lanes_load(at + XCVM_LANES)) : load_every(at, stride),
+            greatest);
+    }
+    return s->counts != NULL ? r / (s->row_count * xcvm_lanes_load(s->counts + i)) : r;
+}
+
+XCVM_INLINE void slide_along(const slide *s, const size_t kernel, const size_t stride, const bool close, size_t count,
+                             const bool greatest, float *to)
+{
+    if (count < XCVM_LANES) {
+        float few[XCVM_LANES];
+        xcvm_lanes_store(few, result_at(s, 0, kernel, stride, close, greatest));
+        xcvm_copy_floats(to, few, count);
+        return;
+    }
+    /* The last vector may overlap the one before. */
+    for (size_t i = 0; i < count; i += XCVM_LANES) {
+        const size_t at = count - i < XCVM_LANES ? count - XCVM_LANES : i;
+        xcvm_lanes_store(to + at, result_at(s, at, kernel, stride, close, greatest));
+    }
+}
+
+XCVM_INLINE void slide_some(const slide *s, size_t kernel, const size_t stride, const bool close, size_t count,
+                            const bool greatest, float *to)
+{
+    if (kernel == 2)
+        slide_along(s, 2, stride, close, count, greatest, to);
+    else if (kernel == 3)
+        slide_along(s, 3, stride, close, count, greatest, to);
+    else
+        slide_along(s, kernel, stride, close, count, greatest, to);
+}
+
+XCVM_INLINE void slide_by(const slide *s, size_t kernel, size_t stride, size_t count, const bool greatest, float *to)
+{
+    if (stride == 1)
+        slide_some(s, kernel, 1, false, count, greatest, to);
+    else if (stride == 2 && s->dilation == 1)
+        slide_some(s, kernel, 2, true, count, greatest, to);
+    else if (stride == 2)
+        slide_along(s, kernel, 2, false, count, greatest, to);
+    else if (stride == 4)
+        slide_along(s, kernel, 4, false, count, greatest, to);
+    else
+        slide_along(s, kernel, stride, false, count, greatest, to);
+}
+
+/* ---- Output rows ---- */
+
+/* What is left to do with results at element `at` of y. */
+static void finish(const work *r, float *results, size_t at, size_t count)
+{
+    for (size_t i = 0; i < count && r->fold == XCVM_FOLD_SQUARES; i++)
+        results[i] = sqrtf(results[i]);
+    if (r->pooling->y->dtype != XCVM_F32)
+        xcvm_pool_write(r->pooling, results, at, count);
+}
+
+/* Results [first, first + count) of `rows` output rows from *where on: first all of their lines, so that no vector of a
+ * line is read while it is still being written. */
+static void pool_part(const work *r, const desk *d, const place *where, size_t rows, size_t first, size_t count)
+{
+    const xcvm_window *w = r->window;
+    const xcvm_pooling *p = r->pooling;
+    const size_t reach = (count - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
+    const bool direct = p->y->dtype == XCVM_F32;
+    slide s = {d->line, p->kind == XCVM_POOL_MEAN ? d->counts + first : NULL, 1.0f, w->dilation[2]};
+    place at = *where;
+    for (size_t i = 0; i < rows; i++, advance(w, &at))
+        make_line(r, d, &at, (ptrdiff_t)(first * w->stride[2]) - w->pad[2], reach, d->line + i * r->pitch);
+    at = *where;
+    for (size_t i = 0; i < rows; i++, advance(w, &at), s.line += r->pitch) {
+        const size_t place_of_y = d->index * w->out_size + at.index * w->out[2] + first;
+        float *to = direct ? XCVM_DATA(float, p->y) + place_of_y : d->results + i * count;
+        if (s.counts != NULL)
+            s.row_count = d->row_counts[at.height] * (p->axes > 2 ? xcvm_pool_counted(p, 0, (int64_t)at.depth) : 1.0f);
+        if (r->fold == XCVM_FOLD_MAX)
+            slide_by(&s, w->kernel[2], w->stride[2], count, true, to);
+        else
+            slide_by(&s, w->kernel[2], w->stride[2], count, false, to);
+        if (count != w->out[2])
+            finish(r, to, place_of_y, count);
+    }
+    /* Whole rows lie one behind the other. */
+    if (count == w->out[2]) {
+        const size_t place_of_y = d->index * w->out_size + where->index * count;
+        finish(r, direct ? XCVM_DATA(float, p->y) + place_of_y : d->results, place_of_y, rows * count);
+    }
+}
+
+static desk desk_of(const work *r, int worker)
+{
+    const xcvm_window *w = r->window;
+    const xcvm_pooling *p = r->pooling;
+    desk d = {.line = r->scratch + (size_t)worker * r->scratch_floats, .index = SIZE_MAX};
+    d.results = d.line + r->rows * r->pitch;
+    d.counts = d.results + xcvm_round_up(r->rows * r->columns, XCVM_LANES);
+    d.row_counts = d.counts + r->counted[1];
+    d.image = d.row_counts + r->counted[0];
+    /* Vectors reach over what is given a value. */
+    for (size_t i = 0; i < r->rows * r->pitch; i++)
+        d.line[i] = 0.0f;
+    for (size_t i = 0; i < r->counted[1]; i++)
+        d.counts[i] = i < w->out[2] ? xcvm_pool_counted(p, p->axes - 1, (int64_t)i) : 1.0f;
+    for (size_t i = 0; i < r->counted[0]; i++)
+        d.row_counts[i] = p->axes > 1 && i < w->out[1] ? xcvm_pool_counted(p, p->axes - 2, (int64_t)i) : 1.0f;
+    return d;
+}
+
+static void pool_output_rows(void *context, size_t begin, size_t end, int worker)
+{
+    const work *r = context;
+    const xcvm_window *w = r->window;
+    desk d = desk_of(r, worker);
+    const size_t each = w->out[0] * w->out[1];
+    xcvm_poller poller = xcvm_poller_of(r->k);
+    const size_t steps = 1 + r->reach * (w->kernel[0] * w->kernel[1] + 1) / XCVM_LANES +
+                         r->columns * w->kernel[2] / (w->stride[2] <= 4 ? XCVM_LANES : 1);
+    for (size_t row = begin, rows; row < end; row += rows) {
+        const place at = {row % each, row % each / w->out[1], row % w->out[1]};
+        rows = xcvm_least(xcvm_least(end - row, each - at.index), r->rows);
+        if (row / each != d.index) {
+            d.index = row / each;
+            if (xcvm_poll_after(&poller, w->in_size / XCVM_LANES) != XCVM_OK)
+                return;
+            d.held = xcvm_pool_image(r->pooling, d.index, d.image);
+        }
+        for (size_t first = 0; first < w->out[2]; first += r->columns) {
+            if (xcvm_poll_after(&poller, rows * steps) != XCVM_OK)
+                return;
+            pool_part(r, &d, &at, rows, first, xcvm_least(w->out[2] - first, r->columns));
+        }
+    }
+}
+
+xcvm_status xcvm_pool_rows(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_fold fold)
+{
+    work r = {.k = k, .pooling = p, .window = w, .fold = fold};
+    r.columns = w->out[2] < COLUMNS ? w->out[2] : COLUMNS;
+    r.reach = (r.columns - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
+    r.pitch = xcvm_round_up(r.reach + SLACK * w->stride[2], XCVM_LANES);
+    r.rows = xcvm_least(1 + LINES / r.pitch, w->out[1]);
+    for (int i = 0; i < 2 && p->kind == XCVM_POOL_MEAN; i++)
+        r.counted[i] = xcvm_round_up(w->out[1 + i], XCVM_LANES) + XCVM_LANES;
+    r.scratch_floats = r.rows * r.pitch + xcvm_round_up(r.rows * r.columns, XCVM_LANES) + r.counted[0] + r.counted[1];
+    size_t bytes;
+    XCVM_CHECK(
+        k->error,
+        (p->x->dtype == XCVM_F32 ||
+         xcvm_size_add(r.scratch_floats, xcvm_round_up(w->in_size, XCVM_LANES) + XCVM_LANES, &r.scratch_floats)) &&
+            xcvm_size_mul(r.scratch_floats, sizeof(float), &bytes) &&
+            xcvm_size_mul(bytes, (size_t)xcvm_threads_count(k->threads), &bytes),
+        OUT_OF_MEMORY, "the images are too large");
+    r.scratch = xcvm_kernel_scratch(k, bytes);
+    if (r.scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    const size_t each = w->out[2] + r.reach * w->kernel[0] * w->kernel[1] + w->out[2] * w->kernel[2];
+    xcvm_parallel(k->threads, p->planes * w->out[0] * w->out[1], 1 + THREAD_WORK / each, pool_output_rows, &r);
+    return xcvm_kernel_poll(k);
+}

@@ -1,0 +1,14 @@
+/* Pooling row by row. */
+#ifndef XCVM_OPS_POOL_SIMD_POOL_ROWS_H
+#define XCVM_OPS_POOL_SIMD_POOL_ROWS_H
+
+#include "ops/pool/simd/pool_axes.h"
+
+/* Whether windows meet few rows and do not reach far along a row, whatever their position. */
+#define xcvm_pool_rows_fit XCVM_PER_ISA(xcvm_pool_rows_fit)
+bool xcvm_pool_rows_fit(const xcvm_window *w, xcvm_pool_fold fold);
+/* For f32 and types that are read as f32. */
+#define xcvm_pool_rows XCVM_PER_ISA(xcvm_pool_rows)
+xcvm_status xcvm_pool_rows(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_fold fold);
+
+#endif
