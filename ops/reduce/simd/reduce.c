@@ -187,7 +187,7 @@ static void columns(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t f
 /* ---- Short lines ---- */
 
 /* The folds of XCVM_LANES lines of at least as many elements: of each a vector of partial results, of all those the
- * square turned over. Lines behind the `count`-th are the last one again. */
+ * square folded. Lines behind the `count`-th are the last one again. */
 XCVM_INLINE xcvm_lanes fold_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
                                    const float *x, size_t count, size_t length, float fill)
 {
@@ -205,13 +205,25 @@ XCVM_INLINE xcvm_lanes fold_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*p
                      xcvm_lanes_choose(wanted, map(xcvm_lanes_load(line + length - XCVM_LANES)), xcvm_lanes_all(fill)));
         square[j] = r;
     }
-    xcvm_lanes_transpose(square);
-#pragma GCC unroll 4
-    for (size_t half = XCVM_LANES / 2; half != 0; half /= 2)
-#pragma GCC unroll 8
-        for (size_t j = 0; j < half; j++)
-            square[j] = pick(square[j], square[j + half]);
-    return square[0];
+    return xcvm_lanes_fold_rows(pick, square);
+}
+
+/* acc[i] = fold(acc[i], results[i]); inlined for a constant `count`. */
+XCVM_INLINE void add_results(xcvm_fold fold, const float *results, size_t count, xcvm_partial *acc)
+{
+    if (fold == XCVM_FOLD_MAX)
+        for (size_t i = 0; i < count; i++) {
+            const double v = (double)results[i];
+            acc[i].f = (v > acc[i].f) | (v != v) ? v : acc[i].f;
+        }
+    else if (fold == XCVM_FOLD_MIN)
+        for (size_t i = 0; i < count; i++) {
+            const double v = (double)results[i];
+            acc[i].f = (v < acc[i].f) | (v != v) ? v : acc[i].f;
+        }
+    else
+        for (size_t i = 0; i < count; i++)
+            acc[i].f += (double)results[i];
 }
 
 static void lines_f32(xcvm_fold fold, const float *x, size_t count, size_t length, xcvm_partial *acc)
@@ -232,15 +244,10 @@ static void lines_f32(xcvm_fold fold, const float *x, size_t count, size_t lengt
             r = fold_square(xcvm_lanes_square, xcvm_lanes_plus, from, n, length, 0.0f);
         float results[XCVM_LANES];
         xcvm_lanes_store(results, r);
-        for (size_t j = 0; j < n; j++) {
-            const float v = results[j], so_far = (float)acc[done + j].f;
-            if (fold == XCVM_FOLD_MAX)
-                acc[done + j].f = (double)(v > so_far || v != v ? v : so_far);
-            else if (fold == XCVM_FOLD_MIN)
-                acc[done + j].f = (double)(v < so_far || v != v ? v : so_far);
-            else
-                acc[done + j].f += (double)v;
-        }
+        if (n == XCVM_LANES)
+            add_results(fold, results, XCVM_LANES, acc + done);
+        else
+            add_results(fold, results, n, acc + done);
     }
 }
 
