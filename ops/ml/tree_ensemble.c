@@ -104,6 +104,28 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
                     }                                                                                                  \
             }                                                                                                          \
         }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* leaves[i] = the leaf of one row in tree i, of at most ABREAST trees side by side. */                            \
+    static void name##_abreast(const forest *f, const void *one, size_t trees, const int32_t *roots, int32_t *leaves,  \
+                               uint32_t *what, xcvm_poller *poller)                                                    \
+    {                                                                                                                  \
+        const type *row = one, *splits = f->args->splits->data;                                                        \
+        int32_t deepest = 0;                                                                                           \
+        for (size_t i = 0; i < trees; i++)                                                                             \
+            leaves[i] = roots[i];                                                                                      \
+        while (deepest >= 0) {                                                                                         \
+            deepest = -1;                                                                                              \
+            if (xcvm_poll_after(poller, trees) != XCVM_OK) {                                                           \
+                *what = STOPPED;                                                                                       \
+                return;                                                                                                \
+            }                                                                                                          \
+            for (size_t i = 0; i < trees; i++)                                                                         \
+                if (leaves[i] >= 0) {                                                                                  \
+                    leaves[i] = name##_step(f, splits, row, leaves[i], what);                                          \
+                    deepest = leaves[i] > deepest ? leaves[i] : deepest;                                               \
+                }                                                                                                      \
+        }                                                                                                              \
     }
 
 DEFINE_WALK(walk_f32, float)
@@ -154,30 +176,72 @@ static void start_sums(const forest *f, double *sums, size_t count)
         sums[i] = keeps_extremes(f) ? NAN : 0;
 }
 
-/* Sends rows [begin, begin + count) through trees [first, last). */
-static void walk_block(forest *f, size_t begin, size_t count, size_t first, size_t last, double *sums)
+static bool has_root(const forest *f, size_t tree)
+{
+    const int32_t root = XCVM_CDATA(int32_t, f->args->roots)[tree];
+    return root < 0 || (size_t)root < f->node_count;
+}
+
+/* Sends a block of `count` rows through trees [first, last), one tree after the other. */
+static uint32_t walk_rows(const forest *f, const char *rows, size_t count, size_t first, size_t last, double *sums,
+                          xcvm_poller *poller)
 {
     const int32_t *roots = f->args->roots->data;
-    const char *rows =
-        (const char *)f->args->x->data + begin * f->features * (f->wide ? sizeof(double) : sizeof(float));
     int32_t leaves[ROWS];
     uint32_t what = SOUND;
-    xcvm_poller poller = xcvm_poller_of(f->k);
     for (size_t tree = first; tree < last && what == SOUND; tree++) {
-        if (roots[tree] >= 0 && (size_t)roots[tree] >= f->node_count) {
-            what = BAD_NODE;
-            break;
-        }
+        if (!has_root(f, tree))
+            return BAD_NODE;
         if (f->wide)
-            walk_f64(f, rows, count, roots[tree], leaves, &what, &poller);
+            walk_f64(f, rows, count, roots[tree], leaves, &what, poller);
         else
-            walk_f32(f, rows, count, roots[tree], leaves, &what, &poller);
+            walk_f32(f, rows, count, roots[tree], leaves, &what, poller);
         for (size_t i = 0; i < count && what == SOUND; i++)
-            if (!vote(f, leaves[i], sums + i * f->targets, &poller))
+            if (!vote(f, leaves[i], sums + i * f->targets, poller))
                 what = BAD_LEAF;
-        if (what == SOUND && xcvm_poll_after(&poller, count) != XCVM_OK)
+        if (what == SOUND && xcvm_poll_after(poller, count) != XCVM_OK)
             what = STOPPED;
     }
+    return what;
+}
+
+/* The same for one row, which goes down several trees side by side. */
+static uint32_t walk_row(const forest *f, const char *row, size_t first, size_t last, double *sums, xcvm_poller *poller)
+{
+    const int32_t *roots = f->args->roots->data;
+    int32_t leaves[ABREAST];
+    uint32_t what = SOUND;
+    for (size_t tree = first; tree < last && what == SOUND; tree += ABREAST) {
+        const size_t trees = last - tree < ABREAST ? last - tree : ABREAST;
+        for (size_t i = 0; i < trees; i++)
+            if (!has_root(f, tree + i))
+                return BAD_NODE;
+        if (f->wide)
+            walk_f64_abreast(f, row, trees, roots + tree, leaves, &what, poller);
+        else
+            walk_f32_abreast(f, row, trees, roots + tree, leaves, &what, poller);
+        for (size_t i = 0; i < trees && what == SOUND; i++)
+            if (!vote(f, leaves[i], sums, poller))
+                what = BAD_LEAF;
+        if (what == SOUND && xcvm_poll_after(poller, trees) != XCVM_OK)
+            what = STOPPED;
+    }
+    return what;
+}
+
+/* Sends rows [begin, begin + count) through trees [first, last). What a row's sums are made of, and in which order, is
+ * the same either way. */
+static void walk_block(forest *f, size_t begin, size_t count, size_t first, size_t last, double *sums)
+{
+    const size_t row_bytes = f->features * (f->wide ? sizeof(double) : sizeof(float));
+    const char *rows = (const char *)f->args->x->data + begin * row_bytes;
+    uint32_t what = SOUND;
+    xcvm_poller poller = xcvm_poller_of(f->k);
+    if (count >= ABREAST)
+        what = walk_rows(f, rows, count, first, last, sums, &poller);
+    else
+        for (size_t i = 0; i < count && what == SOUND; i++)
+            what = walk_row(f, rows + i * row_bytes, first, last, sums + i * f->targets, &poller);
     if (what != SOUND)
         fail(f, what);
 }

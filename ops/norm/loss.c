@@ -28,6 +28,25 @@ XCVM_SHAPE_RULE_OF(NegativeLogLikelihoodLoss)
     return XCVM_OK;
 }
 
+/* Whether each of n targets is a class of x or ignored, as *ignored of them are; they begin with target `at`. */
+static xcvm_status check_targets(const xcvm_kernel *k, const xcvm_NegativeLogLikelihoodLoss_args *a, size_t at,
+                                 size_t n, const int64_t *targets, size_t *ignored)
+{
+    const uint64_t classes = (uint64_t)a->x->dims[1];
+    const int64_t ignore = a->ignore_index;
+    uint64_t spared = 0, outside = 0;
+    for (size_t i = 0; i < n; i++) {
+        spared += targets[i] == ignore;
+        outside |= (uint64_t)((targets[i] != ignore) & ((uint64_t)targets[i] >= classes));
+    }
+    for (size_t i = 0; i < n && outside != 0; i++)
+        XCVM_CHECK(k->error, targets[i] == ignore || (uint64_t)targets[i] < classes, OUT_OF_RANGE,
+                   "target %zu is class %lld, x has %llu classes", at + i, (long long)targets[i],
+                   (unsigned long long)classes);
+    *ignored = (size_t)spared;
+    return XCVM_OK;
+}
+
 XCVM_KERNEL(NegativeLogLikelihoodLoss)
 {
     const size_t count = xcvm_element_count(a->target), classes = (size_t)a->x->dims[1];
@@ -46,24 +65,30 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
         XCVM_TRY(xcvm_poll_after(&poller, n));
         xcvm_load_i64((xcvm_dtype)a->target->dtype, a->target->data, at, n, targets);
         const size_t first = (at / inner) * classes * inner + within;
+        size_t ignored = 0;
+        XCVM_TRY(check_targets(k, a, at, n, targets, &ignored));
+        counted += n - ignored;
         for (size_t i = 0; i < n; i++) {
-            const int64_t class = targets[i];
-            losses[i] = 0;
-            if (class == a->ignore_index)
-                continue;
-            XCVM_CHECK(k->error, class >= 0 && (size_t) class < classes, OUT_OF_RANGE,
-                       "target %zu is class %lld, x has %zu classes", at + i, (long long)class, classes);
-            const size_t place = first + (size_t) class * inner + i;
-            losses[i] = -(floats != NULL ? (double)floats[place] : xcvm_element_as_double(a->x, place));
-            counted++;
-            if (a->weight != NULL) {
-                const double weight = xcvm_element_as_double(a->weight, (size_t) class);
+            /* What is ignored has no place: any will do. */
+            const bool counts = targets[i] != a->ignore_index;
+            const size_t place = first + (counts ? (size_t)targets[i] : 0) * inner + i;
+            losses[i] = ignored == n     ? 0
+                        : floats != NULL ? -(double)floats[place]
+                                         : -xcvm_element_as_double(a->x, place);
+            losses[i] = counts ? losses[i] : 0;
+        }
+        for (size_t i = 0; i < n && a->weight != NULL; i++)
+            if (targets[i] != a->ignore_index) {
+                const double weight = xcvm_element_as_double(a->weight, (size_t)targets[i]);
                 losses[i] *= weight;
                 weights += weight;
             }
-        }
         /* Four sums, which do not wait for each other. */
-        for (size_t i = 0; i < n; i++)
+        size_t whole = 0;
+        for (; whole + 4 <= n; whole += 4)
+            for (size_t i = 0; i < 4; i++)
+                sums[i] += losses[whole + i];
+        for (size_t i = whole; i < n; i++)
             sums[i % 4] += losses[i];
         if (a->reduction == XCVM_LOSS_REDUCTION_none)
             xcvm_store_f64((xcvm_dtype)a->y->dtype, a->y->data, at, n, losses, true);

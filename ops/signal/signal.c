@@ -302,13 +302,16 @@ XCVM_KERNEL(MelWeightMatrix)
     const int64_t bins = a->y->dims[0];
     XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
     xcvm_poller poller = xcvm_poller_of(k);
-    for (int64_t i = 0; i < bands; i++) {
-        int64_t edges[3];
-        for (int64_t j = 0; j < 3; j++) {
-            edges[j] = mel_edge(low, high, bands, i + j, length, rate);
-            XCVM_CHECK(k->error, edges[j] >= 0 && edges[j] < bins, OUT_OF_RANGE,
-                       "upper_edge_hertz is beyond the spectrum of sample_rate");
-        }
+    int64_t edges[3] = {0};
+    for (int64_t i = -2; i < bands; i++) {
+        /* A band has two edges in common with the one before it. */
+        edges[0] = edges[1];
+        edges[1] = edges[2];
+        edges[2] = mel_edge(low, high, bands, i + 2, length, rate);
+        XCVM_CHECK(k->error, edges[2] >= 0 && edges[2] < bins, OUT_OF_RANGE,
+                   "upper_edge_hertz is beyond the spectrum of sample_rate");
+        if (i < 0)
+            continue;
         XCVM_TRY(xcvm_poll_after(&poller, 16 + (size_t)(edges[2] - edges[0])));
         for (int64_t j = edges[0]; j <= edges[1]; j++) {
             const double weight = edges[1] == edges[0] ? 1 : (double)(j - edges[0]) / (double)(edges[1] - edges[0]);

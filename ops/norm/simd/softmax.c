@@ -313,19 +313,54 @@ static xcvm_status greatest_f64(xcvm_poller *poller, const double *x, size_t len
     return XCVM_OK;
 }
 
+/* Sums and extremes are taken by so many at once, which do not wait for each other. */
+enum { SIDE_F64 = 16 };
+
+/* The greatest element where there is no NaN; where there is one, the sum of powers is NaN in any case. Fails as
+ * xcvm_kernel_poll does. */
+static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, size_t length, double *greatest)
+{
+    double r[SIDE_F64];
+    for (size_t j = 0; j < SIDE_F64; j++)
+        r[j] = -(double)INFINITY;
+    for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
+        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        XCVM_TRY(xcvm_poll_after(poller, end - at));
+        size_t i = at;
+        for (; i + SIDE_F64 <= end; i += SIDE_F64)
+            for (size_t j = 0; j < SIDE_F64; j++)
+                r[j] = x[i + j] > r[j] ? x[i + j] : r[j];
+        for (; i < end; i++)
+            r[i % SIDE_F64] = x[i] > r[i % SIDE_F64] ? x[i] : r[i % SIDE_F64];
+    }
+    for (size_t half = SIDE_F64 / 2; half != 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            r[j] = r[j + half] > r[j] ? r[j + half] : r[j];
+    *greatest = r[0];
+    return XCVM_OK;
+}
+
 /* y[i] = e to the (x[i] - greatest), whose sum is *sum. Fails as xcvm_kernel_poll does. */
 static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, double greatest, double *y, double *sum)
 {
-    *sum = 0.0;
+    double r[SIDE_F64] = {0};
     for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
         const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
         XCVM_TRY(xcvm_poll_after(poller, end - at));
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
             y[i] = xcvm_exp_f64(x[i] - greatest);
-        for (size_t i = at; i < end; i++)
-            *sum += y[i];
+        size_t i = at;
+        for (; i + SIDE_F64 <= end; i += SIDE_F64)
+            for (size_t j = 0; j < SIDE_F64; j++)
+                r[j] += y[i + j];
+        for (; i < end; i++)
+            r[i % SIDE_F64] += y[i];
     }
+    for (size_t half = SIDE_F64 / 2; half != 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            r[j] += r[j + half];
+    *sum = r[0];
     return XCVM_OK;
 }
 
@@ -335,12 +370,16 @@ static void softmax_f64(const xcvm_kernel *k, const void *context, const double 
     (void)context;
     (void)index;
     xcvm_poller poller = xcvm_poller_of(k);
-    size_t at;
-    double sum;
-    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+    double greatest, sum;
+    if (greatest_number_f64(&poller, x, length, &greatest) != XCVM_OK ||
+        exp_f64(&poller, x, length, greatest, y, &sum) != XCVM_OK)
         return;
-    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
-        y[i] /= sum;
+    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_FOLD_STRETCH) == XCVM_OK;
+         at += XCVM_FOLD_STRETCH) {
+        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        for (size_t i = at; i < end; i++)
+            y[i] /= sum;
+    }
 }
 
 static void log_softmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
@@ -349,13 +388,18 @@ static void log_softmax_f64(const xcvm_kernel *k, const void *context, const dou
     (void)context;
     (void)index;
     xcvm_poller poller = xcvm_poller_of(k);
-    size_t at;
-    double sum;
-    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+    double greatest, sum;
+    if (greatest_number_f64(&poller, x, length, &greatest) != XCVM_OK ||
+        exp_f64(&poller, x, length, greatest, y, &sum) != XCVM_OK)
         return;
     sum = log(sum);
-    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
-        y[i] = (x[i] - x[at]) - sum;
+    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_FOLD_STRETCH) == XCVM_OK;
+         at += XCVM_FOLD_STRETCH) {
+        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        XCVM_INDEPENDENT
+        for (size_t i = at; i < end; i++)
+            y[i] = (x[i] - greatest) - sum;
+    }
 }
 
 static void hardmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
