@@ -67,11 +67,7 @@ static size_t widen(xcvm_strided *s, size_t size)
     static void copy_row_##bits(type *restrict to, ptrdiff_t to_stride, const type *restrict from,                     \
                                 ptrdiff_t from_stride, size_t count)                                                   \
     {                                                                                                                  \
-        if (to_stride == 1 && from_stride == 0) {                                                                      \
-            type value = *from;                                                                                        \
-            for (size_t i = 0; i < count; i++)                                                                         \
-                to[i] = value;                                                                                         \
-        } else if (to_stride == 1) {                                                                                   \
+        if (to_stride == 1) {                                                                                          \
             for (size_t i = 0; i < count; i++)                                                                         \
                 to[i] = from[(ptrdiff_t)i * from_stride];                                                              \
         } else {                                                                                                       \
@@ -336,8 +332,12 @@ static void walk_rows(void *context, size_t begin, size_t end, int worker)
         }
         size_t count = w->columns - column < end - begin ? w->columns - column : end - begin;
         ptrdiff_t to = p.to + (ptrdiff_t)column * w->column_to, from = p.from + (ptrdiff_t)column * w->column_from;
-        copy_row(w->size, w->to + to * (ptrdiff_t)w->size, w->column_to, w->from + from * (ptrdiff_t)w->size,
-                 w->column_from, count);
+        if (w->column_to == 1 && w->column_from == 0)
+            (void)xcvm_move_fill(w->k, w->to + to * (ptrdiff_t)w->size, w->from + from * (ptrdiff_t)w->size, w->size,
+                                 count);
+        else
+            copy_row(w->size, w->to + to * (ptrdiff_t)w->size, w->column_to, w->from + from * (ptrdiff_t)w->size,
+                     w->column_from, count);
         begin += count;
         column = 0;
         xcvm_position_advance(&w->outer, &p);

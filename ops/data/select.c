@@ -18,41 +18,48 @@ static uint64_t significant(xcvm_dtype dtype)
     return xcvm_dtype_is_float(dtype) ? all >> 1 : all;
 }
 
-/* Whether each of `count` elements is not zero, counted. */
-static size_t count_marks(const xcvm_value *x, size_t begin, size_t count, uint8_t *marks)
+/* How many elements are marked at once, and how many marks are looked at together. */
+enum { BLOCK = 4096, WORD = 8 };
+
+/* Whether each of `count` elements is not zero, counted; the marks behind are cleared. */
+static size_t count_marks(const xcvm_value *x, size_t begin, size_t count, uint8_t marks[BLOCK])
 {
     size_t found = 0;
     uint64_t mask = significant(x->dtype);
 #define MARK(type)                                                                                                     \
-    for (size_t i = 0; i < count; i++) {                                                                               \
-        marks[i] = (XCVM_CDATA(type, x)[begin + i] & (type)mask) != 0;                                                 \
-        found += marks[i];                                                                                             \
-    }
+    do {                                                                                                               \
+        const type *restrict from = XCVM_CDATA(type, x) + begin;                                                       \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            to[i] = (from[i] & (type)mask) != 0;                                                                       \
+    } while (0)
+    uint8_t *restrict to = marks;
     switch (xcvm_dtype_size(x->dtype)) {
     case 1:
-        MARK(uint8_t)
+        MARK(uint8_t);
         break;
     case 2:
-        MARK(uint16_t)
+        MARK(uint16_t);
         break;
     case 4:
-        MARK(uint32_t)
+        MARK(uint32_t);
         break;
     default:
-        MARK(uint64_t)
+        MARK(uint64_t);
         break;
+    }
+    memset(marks + count, 0, BLOCK - count);
+    for (size_t i = 0; i < count; i += WORD) {
+        uint64_t word;
+        memcpy(&word, marks + i, WORD);
+        found += (size_t)(word * UINT64_C(0x0101010101010101) >> 56);
     }
     return found;
 }
 
-/* How many elements are marked at once. */
-enum { BLOCK = 4096, WORD = 8 /* marks that are looked at together */ };
-
-/* The places of the marks that are set, among `count` of them; those behind are cleared. */
-static size_t find_marks(uint8_t marks[BLOCK], size_t count, uint16_t places[BLOCK])
+/* The places of the marks that are set, among `count` of them and cleared ones behind. */
+static size_t find_marks(const uint8_t marks[BLOCK], size_t count, uint16_t places[BLOCK])
 {
     size_t found = 0;
-    memset(marks + count, 0, BLOCK - count);
     for (size_t i = 0; i < count; i += WORD) {
         uint64_t word;
         memcpy(&word, marks + i, WORD);

@@ -80,7 +80,11 @@ static void greatest_rows(const float *x, size_t length, size_t count, float gre
 {
     xcvm_lanes rows[XCVM_LANES];
     for (size_t j = 0; j < XCVM_LANES; j++) {
-        const float *line = x + (j < count ? j : 0) * length;
+        if (j >= count) {
+            rows[j] = rows[0];
+            continue;
+        }
+        const float *line = x + j * length;
         xcvm_lanes r[2] = {xcvm_lanes_all(-INFINITY), xcvm_lanes_all(-INFINITY)};
         size_t i = 0;
         for (; i + 2 * XCVM_LANES <= length; i += 2 * XCVM_LANES) {
@@ -128,11 +132,20 @@ static void softmax_rows(const void *context, const float *x, float *y, size_t l
     }
 }
 
+/* Lines are read three times: no more of them at once than stay in the first-level cache meanwhile. */
+static size_t lines_at_once(size_t length)
+{
+    enum { FIRST_LEVEL = 32 * 1024 / sizeof(float) };
+    const size_t fitting = FIRST_LEVEL / length;
+    return fitting == 0 ? 1 : fitting < XCVM_LANES ? fitting : XCVM_LANES;
+}
+
 static void log_softmax_rows(const void *context, const float *x, float *y, size_t length, size_t count)
 {
     (void)context;
-    for (size_t at = 0; at < count; at += XCVM_LANES, x += XCVM_LANES * length, y += XCVM_LANES * length) {
-        const size_t n = count - at < XCVM_LANES ? count - at : XCVM_LANES;
+    const size_t most = lines_at_once(length);
+    for (size_t at = 0; at < count; at += most, x += most * length, y += most * length) {
+        const size_t n = count - at < most ? count - at : most;
         float greatest[XCVM_LANES], logarithm[XCVM_LANES];
         greatest_rows(x, length, n, greatest);
         xcvm_lanes_store(logarithm, exp_rows(x, length, n, greatest, NULL));

@@ -3,31 +3,6 @@
 #include "ops/floats.h"
 #include "ops/kernel.h"
 
-XCVM_SHAPE_RULE_OF(NegativeLogLikelihoodLoss)
-{
-    const xcvm_value *x = a->x, *target = a->target;
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
-    XCVM_REQUIRE(t, x->rank < 0 || target->rank < 0 || target->rank == x->rank - 1, SHAPE_MISMATCH,
-                 "target has rank %d, that of x less one, %d, is needed", target->rank, x->rank - 1);
-    if (x->rank >= 0 && target->rank >= 0)
-        for (int d = 0; d < target->rank; d++) {
-            const int64_t size = x->dims[d == 0 ? 0 : d + 1];
-            XCVM_REQUIRE(t, size < 0 || target->dims[d] < 0 || size == target->dims[d], SHAPE_MISMATCH,
-                         "dimension %d of target is %lld, %lld is needed", d, (long long)target->dims[d],
-                         (long long)size);
-        }
-    if (a->weight != NULL && a->weight->rank >= 0)
-        XCVM_REQUIRE(t,
-                     a->weight->rank == 1 &&
-                         (x->rank < 0 || x->dims[1] < 0 || a->weight->dims[0] < 0 || a->weight->dims[0] == x->dims[1]),
-                     SHAPE_MISMATCH, "weight must have one entry for each class of x");
-    if (a->reduction == XCVM_LOSS_REDUCTION_none)
-        xcvm_value_set_tensor(a->y, (xcvm_dtype)x->dtype, target->rank, target->dims);
-    else
-        xcvm_value_set_tensor(a->y, (xcvm_dtype)x->dtype, 0, NULL);
-    return XCVM_OK;
-}
-
 /* Whether each of n targets is a class of x or ignored, as *ignored of them are; they begin with target `at`. */
 static xcvm_status check_targets(const xcvm_kernel *k, const xcvm_NegativeLogLikelihoodLoss_args *a, size_t at,
                                  size_t n, const int64_t *targets, size_t *ignored)
@@ -57,6 +32,7 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
     double sums[4] = {0}, weights = 0, losses[XCVM_BLOCK];
     size_t counted = 0;
     int64_t targets[XCVM_BLOCK];
+    const int64_t ignore = a->ignore_index;
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0, n; at < count; at += n) {
         /* A block ends where an entry of the batch ends. */
@@ -68,17 +44,21 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
         size_t ignored = 0;
         XCVM_TRY(check_targets(k, a, at, n, targets, &ignored));
         counted += n - ignored;
-        for (size_t i = 0; i < n; i++) {
-            /* What is ignored has no place: any will do. */
-            const bool counts = targets[i] != a->ignore_index;
-            const size_t place = first + (counts ? (size_t)targets[i] : 0) * inner + i;
-            losses[i] = ignored == n     ? 0
-                        : floats != NULL ? -(double)floats[place]
-                                         : -xcvm_element_as_double(a->x, place);
-            losses[i] = counts ? losses[i] : 0;
-        }
+        if (ignored == n)
+            memset(losses, 0, n * sizeof *losses);
+        else if (floats != NULL)
+            for (size_t i = 0; i < n; i++) {
+                /* What is ignored has no place: any will do. */
+                const bool counts = targets[i] != ignore;
+                const double loss = -(double)floats[first + (counts ? (size_t)targets[i] : 0) * inner + i];
+                losses[i] = counts ? loss : 0;
+            }
+        else
+            for (size_t i = 0; i < n; i++)
+                losses[i] =
+                    targets[i] == ignore ? 0 : -xcvm_element_as_double(a->x, first + (size_t)targets[i] * inner + i);
         for (size_t i = 0; i < n && a->weight != NULL; i++)
-            if (targets[i] != a->ignore_index) {
+            if (targets[i] != ignore) {
                 const double weight = xcvm_element_as_double(a->weight, (size_t)targets[i]);
                 losses[i] *= weight;
                 weights += weight;
