@@ -72,8 +72,9 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
             return -1;                                                                                                 \
         }                                                                                                              \
         const type x = row[feature], split = splits[at];                                                               \
-        const int yes = ((x < split) & (first >> 1)) | ((x == split) & (first >> 2)) | ((x != x) & first);             \
-        const int32_t next = node[2 - (yes & 1)];                                                                      \
+        const int less = x < split, not_above = x <= split;                                                            \
+        const int is = (not_above ? EQUAL_TRUE >> less : 0) | (x != x ? NAN_TRUE : 0);                                 \
+        const int32_t next = node[2 - ((first & is) != 0)];                                                            \
         if (next >= 0 && (next <= at || (size_t)next >= f->node_count)) {                                              \
             *what = BAD_NODE;                                                                                          \
             return -1;                                                                                                 \
@@ -106,16 +107,14 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
-    /* leaves[i] = the leaf of one row in tree i, of at most ABREAST trees side by side. */                            \
-    static void name##_abreast(const forest *f, const void *one, size_t trees, const int32_t *roots, int32_t *leaves,  \
-                               uint32_t *what, xcvm_poller *poller)                                                    \
+    /* leaves[i] = the leaf of one row in tree i. Inlined for a constant number of trees, too. */                      \
+    static inline __attribute__((always_inline)) void name##_down(                                                     \
+        const forest *f, const type *row, size_t trees, int32_t *leaves, uint32_t *what, xcvm_poller *poller)          \
     {                                                                                                                  \
-        const type *row = one, *splits = f->args->splits->data;                                                        \
-        int32_t deepest = 0;                                                                                           \
-        for (size_t i = 0; i < trees; i++)                                                                             \
-            leaves[i] = roots[i];                                                                                      \
-        while (deepest >= 0) {                                                                                         \
-            deepest = -1;                                                                                              \
+        const type *splits = f->args->splits->data;                                                                    \
+        bool under_way = true;                                                                                         \
+        while (under_way) {                                                                                            \
+            under_way = false;                                                                                         \
             if (xcvm_poll_after(poller, trees) != XCVM_OK) {                                                           \
                 *what = STOPPED;                                                                                       \
                 return;                                                                                                \
@@ -123,9 +122,19 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
             for (size_t i = 0; i < trees; i++)                                                                         \
                 if (leaves[i] >= 0) {                                                                                  \
                     leaves[i] = name##_step(f, splits, row, leaves[i], what);                                          \
-                    deepest = leaves[i] > deepest ? leaves[i] : deepest;                                               \
+                    under_way |= leaves[i] >= 0;                                                                       \
                 }                                                                                                      \
         }                                                                                                              \
+    }                                                                                                                  \
+    static void name##_abreast(const forest *f, const void *row, size_t trees, const int32_t *roots, int32_t *leaves,  \
+                               uint32_t *what, xcvm_poller *poller)                                                    \
+    {                                                                                                                  \
+        for (size_t i = 0; i < trees; i++)                                                                             \
+            leaves[i] = roots[i];                                                                                      \
+        if (trees == ABREAST)                                                                                          \
+            name##_down(f, row, ABREAST, leaves, what, poller);                                                        \
+        else                                                                                                           \
+            name##_down(f, row, trees, leaves, what, poller);                                                          \
     }
 
 DEFINE_WALK(walk_f32, float)
