@@ -96,16 +96,43 @@ static uint64_t word_of(const xcvm_value *x, size_t i)
     return word;
 }
 
+static bool same_string(const xcvm_value *x, size_t i, const xcvm_value *keys, size_t j)
+{
+    size_t n, m;
+    const char *p = xcvm_string_at(x, i, &n), *q = xcvm_string_at(keys, j, &m);
+    return n == m && (n == 0 || memcmp(p, q, n) == 0);
+}
+
 /* The slot of element i of x, whose word is given: the one that holds it, or a free one. */
 static xcvm_key_slot *slot_of(const xcvm_key_table *t, const xcvm_value *x, size_t i, uint64_t word, size_t *probes)
 {
+    if (t->span != 0)
+        return &t->slots[word - t->least];
     const size_t mask = (size_t)(UINT64_MAX >> t->shift);
     for (size_t at = (size_t)(word * SPREAD >> t->shift);; at = (at + 1) & mask, ++*probes) {
         xcvm_key_slot *slot = &t->slots[at];
-        if (slot->at < 0 || (slot->word == word &&
-                             (x->dtype != XCVM_STRING || xcvm_keys_compare(x, i, t->keys, (size_t)slot->at) == 0)))
+        if (slot->at < 0 ||
+            (slot->word == word && (x->dtype != XCVM_STRING || same_string(x, i, t->keys, (size_t)slot->at))))
             return slot;
     }
+}
+
+/* How many integers there are from the least key to the greatest; 0 if they are more than the slots. */
+static xcvm_status find_span(xcvm_poller *poller, xcvm_key_table *t, size_t count, size_t slots)
+{
+    if (t->keys->dtype == XCVM_STRING || xcvm_dtype_is_float((xcvm_dtype)t->keys->dtype) || count == 0)
+        return XCVM_OK;
+    int64_t least = INT64_MAX, greatest = INT64_MIN;
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 1));
+        const int64_t key = (int64_t)word_of(t->keys, i);
+        least = key < least ? key : least;
+        greatest = key > greatest ? key : greatest;
+    }
+    const uint64_t distance = (uint64_t)greatest - (uint64_t)least;
+    t->least = (uint64_t)least;
+    t->span = distance < slots ? distance + 1 : 0;
+    return XCVM_OK;
 }
 
 /* At most half of the slots are taken. */
@@ -135,6 +162,7 @@ xcvm_status xcvm_key_table_make(const xcvm_kernel *k, const xcvm_value *keys, xc
         XCVM_TRY(xcvm_poll_after(&poller, 1));
         slots[i].at = -1;
     }
+    XCVM_TRY(find_span(&poller, table, count, (size_t)1 << bits));
     for (size_t i = 0; i < count && *made; i++) {
         XCVM_TRY(xcvm_poll_after(&poller, xcvm_keys_steps(keys, i)));
         const uint64_t word = word_of(keys, i);
@@ -147,8 +175,24 @@ xcvm_status xcvm_key_table_make(const xcvm_kernel *k, const xcvm_value *keys, xc
     return XCVM_OK;
 }
 
-int64_t xcvm_key_table_find(const xcvm_key_table *table, const xcvm_value *x, size_t i)
+xcvm_status xcvm_key_table_find(const xcvm_key_table *table, xcvm_poller *poller, const xcvm_value *x, size_t begin,
+                                size_t count, int64_t *positions)
 {
-    size_t probes = 0;
-    return slot_of(table, x, i, word_of(x, i), &probes)->at;
+    if (x->dtype != XCVM_STRING)
+        XCVM_TRY(xcvm_poll_after(poller, count));
+    if (table->span != 0) {
+        /* Whether a number is a key no branch foretells: what is outside has the first slot's place until the end. */
+        for (size_t i = 0; i < count; i++) {
+            const uint64_t distance = word_of(x, begin + i) - table->least;
+            const int64_t at = table->slots[distance < table->span ? distance : 0].at;
+            positions[i] = distance < table->span ? at : -1;
+        }
+        return XCVM_OK;
+    }
+    for (size_t i = 0, probes = 0; i < count; i++) {
+        if (x->dtype == XCVM_STRING)
+            XCVM_TRY(xcvm_poll_after(poller, 2 * xcvm_keys_steps(x, begin + i)));
+        positions[i] = slot_of(table, x, begin + i, word_of(x, begin + i), &probes)->at;
+    }
+    return XCVM_OK;
 }

@@ -1,4 +1,5 @@
 /* LabelEncoder: looking elements up in a list of keys. */
+#include "ops/convert.h"
 #include "ops/keys.h"
 #include "ops/move.h"
 
@@ -25,24 +26,37 @@ typedef struct lookup {
     size_t size;                 /* of an element of y */
 } lookup;
 
+/* positions[i] = the key that element begin + i of x is. */
+static xcvm_status find(const lookup *l, xcvm_poller *poller, size_t begin, size_t count, int64_t *positions)
+{
+    const xcvm_LabelEncoder_args *a = l->args;
+    if (l->table != NULL)
+        return xcvm_key_table_find(l->table, poller, a->x, begin, count, positions);
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, XCVM_KEYS_HALVINGS * xcvm_keys_steps(a->x, begin + i)));
+        positions[i] = xcvm_keys_find(a->x, begin + i, a->keys, NULL, (size_t)a->keys->dims[0]);
+    }
+    return XCVM_OK;
+}
+
 static void look_up(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const lookup *l = context;
     const xcvm_LabelEncoder_args *a = l->args;
+    const char *const from[2] = {a->otherwise->data, a->values->data};
+    char *y = a->y->data;
+    int64_t block[XCVM_BLOCK];
     xcvm_poller poller = xcvm_poller_of(l->k);
-    for (size_t i = begin; i < end; i++) {
-        if (xcvm_poll_after(&poller, XCVM_KEYS_HALVINGS * xcvm_keys_steps(a->x, i)) != XCVM_OK)
+    for (size_t at = begin, n; at < end; at += n) {
+        n = xcvm_least(end - at, XCVM_BLOCK);
+        if (find(l, &poller, at, n, l->positions != NULL ? l->positions + at : block) != XCVM_OK)
             return;
-        const int64_t at = l->table != NULL ? xcvm_key_table_find(l->table, a->x, i)
-                                            : xcvm_keys_find(a->x, i, a->keys, NULL, (size_t)a->keys->dims[0]);
-        if (l->positions != NULL)
-            l->positions[i] = at;
-        else
-            xcvm_move_element((char *)a->y->data + i * l->size,
-                              at >= 0 ? (const char *)a->values->data + (size_t)at * l->size
-                                      : (const char *)a->otherwise->data,
-                              l->size);
+        /* Which of both it is no branch foretells. */
+        for (size_t i = 0; i < n && l->positions == NULL; i++) {
+            const bool found = block[i] >= 0;
+            xcvm_move_element(y + (at + i) * l->size, from[found] + (found ? (size_t)block[i] : 0) * l->size, l->size);
+        }
     }
 }
 
