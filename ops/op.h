@@ -145,6 +145,13 @@ typedef struct xcvm_field {
 
 typedef enum xcvm_effect { XCVM_PURE, XCVM_RANDOM, XCVM_EFFECT, XCVM_CONTROL } xcvm_effect;
 
+/* How an instruction is differentiated: by the rule of that name; not at all, its gradient being zero by nature; or,
+ * both unset, it cannot be. */
+typedef struct xcvm_gradient {
+    const char *rule;
+    bool zero;
+} xcvm_gradient;
+
 typedef struct xcvm_typing xcvm_typing; /* ops/shape.h */
 typedef struct xcvm_kernel xcvm_kernel; /* ops/kernel.h */
 typedef xcvm_status (*xcvm_shape_rule)(const xcvm_typing *t);
@@ -157,7 +164,7 @@ typedef struct xcvm_row {
     const char *shape_name; /* of the shape rule */
     const char *sentence;
     xcvm_effect effect;
-    bool has_gradient;
+    xcvm_gradient gradient;
     const xcvm_field *fields;
     size_t field_count;
     size_t args_size;

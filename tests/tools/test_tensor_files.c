@@ -1,12 +1,12 @@
 /* Files of tensors: what is written is read again, and no broken file does harm. */
 #include "tests/suites.h"
-#include "tools/compare.h"
-#include "tools/file.h"
-#include "tools/npy.h"
-#include "tools/npz.h"
-#include "tools/png.h"
-#include "tools/spec.h"
-#include "tools/value.h"
+#include "tools/values/compare.h"
+#include "tools/io/file.h"
+#include "tools/tensors/npy.h"
+#include "tools/tensors/npz.h"
+#include "tools/tensors/png.h"
+#include "tools/tensors/spec.h"
+#include "tools/values/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,54 @@
+/* The passes of a compilation. Each leaves a graph that xcc_graph_check accepts. */
+#ifndef XCVM_COMPILER_PASSES_H
+#define XCVM_COMPILER_PASSES_H
+
+#include "compiler/ir/graph.h"
+
+/* What simplifying, merging and folding find out lets more be inferred, simplified and so on; this often at most. */
+enum { XCC_ROUNDS = 4 };
+
+/* X(name, level, rounds, sentence): xcc_pass_<name>, the least options->optimization that has it, and in how many
+ * rounds it may run; in the order in which they run. From the first pass of more than one round to the last they are
+ * one round, which is repeated until it changes nothing.
+ *
+ * Differentiation has its place behind infer, in the first round alone: its rules need types and shapes, and see
+ * instructions before anything is fused, packed or laid out in blocks. There is no such pass yet. */
+#define XCC_PASSES(X)                                                                                                  \
+    X(canonicalise, 0, 1, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")     \
+    X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
+    X(simplify, 1, XCC_ROUNDS,                                                                                         \
+      "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
+    X(merge, 2, XCC_ROUNDS, "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add") \
+    X(fold, 1, XCC_ROUNDS, "what depends on constants alone is computed now, by the machine's own kernels")            \
+    X(pack, 2, 1, "constant matrices as products by them need them in memory")                                         \
+    X(block, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")          \
+    X(narrow, 0, 1, "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")        \
+    X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
+    X(fuse, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
+
+#define XCC_PASS(name, level, rounds, sentence) xcvm_status xcc_pass_##name(xcc_module *m);
+XCC_PASSES(XCC_PASS)
+#undef XCC_PASS
+
+/* Runs the passes that the options ask for; those that make work for each other several times. */
+xcvm_status xcc_passes_run(xcc_module *m);
+/* How far a compilation has come, for options->progress; `step` out of passes, import, plan and emission. */
+void xcc_progress(const xcc_module *m, const char *what, size_t step);
+
+/* What stands before and after the passes. */
+
+/* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the
+ * value lives in or around control flow. */
+typedef struct xcc_plan {
+    struct {
+        uint64_t offset, bytes;
+    } * slots; /* module->value_count entries */
+    uint64_t arena_bytes;
+    uint64_t lower_bound; /* most bytes live at once */
+} xcc_plan;
+xcvm_status xcc_plan_make(xcc_module *m, xcc_plan *plan);
+
+/* Writes the program (emit.c): registers, In, Out, Free, jumps for control flow, constants. */
+xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink, void *user);
+
+#endif
