@@ -265,8 +265,8 @@ typedef struct walk {
     ptrdiff_t column_to, column_from;
     size_t rows, panel; /* tiles only: rows in all and in one unit */
     ptrdiff_t row_to;
-    xcvm_strided_panel panel_of_four;
-    bool collide; /* rows or columns are such powers of two apart that caches hold few of them */
+    xcvm_strided_panel panel_of_four; /* tiles of elements of four bytes; NULL: as others are */
+    bool collide;                     /* rows or columns are such powers of two apart that caches hold few of them */
 } walk;
 
 xcvm_position xcvm_position_at(const xcvm_strided *s, size_t unit)
