@@ -3,22 +3,26 @@
 #include "ops/floats.h"
 #include "ops/kernel.h"
 
-/* Whether each of n targets is a class of x or ignored, as *ignored of them are; they begin with target `at`. */
+/* Whether each of n targets is a class of x or ignored, as *ignored of them are; they begin with target `at`. By the
+ * highest bits of differences, since GCC makes of comparisons masked loads of constants: such a load whose mask is zero
+ * takes a microcode assist as long as nothing else has brought its page into memory. */
 static xcvm_status check_targets(const xcvm_kernel *k, const xcvm_NegativeLogLikelihoodLoss_args *a, size_t at,
                                  size_t n, const int64_t *targets, size_t *ignored)
 {
     const uint64_t classes = (uint64_t)a->x->dims[1];
     const int64_t ignore = a->ignore_index;
-    uint64_t spared = 0, outside = 0;
+    uint64_t counted = 0, outside = 0;
     for (size_t i = 0; i < n; i++) {
-        spared += targets[i] == ignore;
-        outside |= (uint64_t)((targets[i] != ignore) & ((uint64_t)targets[i] >= classes));
+        const uint64_t class = (uint64_t)targets[i], difference = class ^ (uint64_t)ignore;
+        const uint64_t counts = (difference | (0 - difference)) >> 63;
+        counted += counts;
+        outside |= counts & (class | (classes - 1 - class)) >> 63;
     }
     for (size_t i = 0; i < n && outside != 0; i++)
         XCVM_CHECK(k->error, targets[i] == ignore || (uint64_t)targets[i] < classes, OUT_OF_RANGE,
                    "target %zu is class %lld, x has %llu classes", at + i, (long long)targets[i],
                    (unsigned long long)classes);
-    *ignored = (size_t)spared;
+    *ignored = n - (size_t)counted;
     return XCVM_OK;
 }
 
@@ -31,7 +35,7 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
         inner *= (size_t)a->x->dims[d];
     double sums[4] = {0}, weights = 0, losses[XCVM_BLOCK];
     size_t counted = 0;
-    int64_t targets[XCVM_BLOCK];
+    int64_t converted[XCVM_BLOCK];
     const int64_t ignore = a->ignore_index;
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0, n; at < count; at += n) {
@@ -39,7 +43,11 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
         const size_t within = at % inner, left = inner - within;
         n = left < XCVM_BLOCK ? left : XCVM_BLOCK;
         XCVM_TRY(xcvm_poll_after(&poller, n));
-        xcvm_load_i64((xcvm_dtype)a->target->dtype, a->target->data, at, n, targets);
+        const int64_t *targets = converted;
+        if (a->target->dtype == XCVM_I64)
+            targets = XCVM_CDATA(int64_t, a->target) + at;
+        else
+            xcvm_load_i64((xcvm_dtype)a->target->dtype, a->target->data, at, n, converted);
         const size_t first = (at / inner) * classes * inner + within;
         size_t ignored = 0;
         XCVM_TRY(check_targets(k, a, at, n, targets, &ignored));
