@@ -53,6 +53,8 @@ void xcvm_write_double(xcvm_value *tensor, size_t index, double value)
 {
     if (tensor->dtype == XCVM_F64) {
         XCVM_DATA(double, tensor)[index] = value;
+    } else if (tensor->dtype == XCVM_F32) {
+        XCVM_DATA(float, tensor)[index] = (float)value;
     } else {
         const float narrow = (float)value;
         xcvm_write_floats(&narrow, 1, tensor, index);

@@ -45,3 +45,154 @@ int64_t xcvm_keys_find(const xcvm_value *x, size_t i, const xcvm_value *keys, co
     }
     return -1;
 }
+
+/* ---- Tables ---- */
+
+/* Knuth's multiplier, 2^64 over the golden ratio: the upper bits of a product depend on all bits. */
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15)
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * SPREAD;
+    return hash ^ hash >> 32;
+}
+
+/* Eight bytes at a time; those at the end overlap, so that none behind the string are read. */
+static uint64_t hash_string(const char *text, size_t length)
+{
+    uint64_t hash = length, word;
+    uint32_t first, last;
+    for (; length > sizeof word; text += sizeof word, length -= sizeof word) {
+        memcpy(&word, text, sizeof word);
+        hash = mix(hash, word);
+    }
+    if (length >= sizeof first) {
+        memcpy(&first, text, sizeof first);
+        memcpy(&last, text + length - sizeof last, sizeof last);
+        return mix(hash, (uint64_t)first << 32 | last);
+    }
+    if (length == 0)
+        return hash;
+    const unsigned char *bytes = (const unsigned char *)text;
+    return mix(hash, (uint64_t)bytes[0] << 16 | (uint64_t)bytes[length / 2] << 8 | bytes[length - 1]);
+}
+
+/* Equal elements have equal words; different numbers have different ones. */
+static uint64_t word_of(const xcvm_value *x, size_t i)
+{
+    if (x->dtype == XCVM_I64)
+        return (uint64_t)XCVM_CDATA(int64_t, x)[i];
+    if (x->dtype == XCVM_STRING) {
+        size_t length;
+        const char *text = xcvm_string_at(x, i, &length);
+        return hash_string(text, length);
+    }
+    if (!xcvm_dtype_is_float((xcvm_dtype)x->dtype))
+        return (uint64_t)xcvm_element_as_int(x, i);
+    const double value = xcvm_element_as_double(x, i) + 0.0; /* one zero, and one NaN */
+    uint64_t word = UINT64_MAX;
+    if (!isnan(value))
+        memcpy(&word, &value, sizeof word);
+    return word;
+}
+
+static bool same_string(const xcvm_value *x, size_t i, const xcvm_value *keys, size_t j)
+{
+    size_t n, m;
+    const char *p = xcvm_string_at(x, i, &n), *q = xcvm_string_at(keys, j, &m);
+    return n == m && (n == 0 || memcmp(p, q, n) == 0);
+}
+
+/* The slot of element i of x, whose word is given: the one that holds it, or a free one. */
+static xcvm_key_slot *slot_of(const xcvm_key_table *t, const xcvm_value *x, size_t i, uint64_t word, size_t *probes)
+{
+    if (t->span != 0)
+        return &t->slots[word - t->least];
+    const size_t mask = (size_t)(UINT64_MAX >> t->shift);
+    for (size_t at = (size_t)(word * SPREAD >> t->shift);; at = (at + 1) & mask, ++*probes) {
+        xcvm_key_slot *slot = &t->slots[at];
+        if (slot->at < 0 ||
+            (slot->word == word && (x->dtype != XCVM_STRING || same_string(x, i, t->keys, (size_t)slot->at))))
+            return slot;
+    }
+}
+
+/* How many integers there are from the least key to the greatest; 0 if they are more than the slots. */
+static xcvm_status find_span(xcvm_poller *poller, xcvm_key_table *t, size_t count, size_t slots)
+{
+    if (t->keys->dtype == XCVM_STRING || xcvm_dtype_is_float((xcvm_dtype)t->keys->dtype) || count == 0)
+        return XCVM_OK;
+    int64_t least = INT64_MAX, greatest = INT64_MIN;
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 1));
+        const int64_t key = (int64_t)word_of(t->keys, i);
+        least = key < least ? key : least;
+        greatest = key > greatest ? key : greatest;
+    }
+    const uint64_t distance = (uint64_t)greatest - (uint64_t)least;
+    t->least = (uint64_t)least;
+    t->span = distance < slots ? distance + 1 : 0;
+    return XCVM_OK;
+}
+
+/* At most half of the slots are taken. */
+static int slot_bits(size_t count)
+{
+    int bits = 4;
+    while (bits < 62 && (size_t)1 << bits < 2 * count)
+        bits++;
+    return bits;
+}
+
+bool xcvm_key_table_bytes(size_t count, size_t *bytes)
+{
+    return count < SIZE_MAX / 4 && xcvm_size_mul((size_t)1 << slot_bits(count), sizeof(xcvm_key_slot), bytes);
+}
+
+xcvm_status xcvm_key_table_make(const xcvm_kernel *k, const xcvm_value *keys, xcvm_key_slot *slots,
+                                xcvm_key_table *table, bool *made)
+{
+    enum { MOST_PROBES = 64 };
+    const size_t count = xcvm_element_count(keys);
+    const int bits = slot_bits(count);
+    *table = (xcvm_key_table){.keys = keys, .slots = slots, .shift = 64 - bits};
+    *made = true;
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < (size_t)1 << bits; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
+        slots[i].at = -1;
+    }
+    XCVM_TRY(find_span(&poller, table, count, (size_t)1 << bits));
+    for (size_t i = 0; i < count && *made; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, xcvm_keys_steps(keys, i)));
+        const uint64_t word = word_of(keys, i);
+        size_t probes = 0;
+        xcvm_key_slot *slot = slot_of(table, keys, i, word, &probes);
+        if (slot->at < 0)
+            *slot = (xcvm_key_slot){word, (int64_t)i};
+        *made = probes <= MOST_PROBES;
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_key_table_find(const xcvm_key_table *table, xcvm_poller *poller, const xcvm_value *x, size_t begin,
+                                size_t count, int64_t *positions)
+{
+    if (x->dtype != XCVM_STRING)
+        XCVM_TRY(xcvm_poll_after(poller, count));
+    if (table->span != 0) {
+        /* Whether a number is a key no branch foretells: what is outside has the first slot's place until the end. */
+        for (size_t i = 0; i < count; i++) {
+            const uint64_t distance = word_of(x, begin + i) - table->least;
+            const int64_t at = table->slots[distance < table->span ? distance : 0].at;
+            positions[i] = distance < table->span ? at : -1;
+        }
+        return XCVM_OK;
+    }
+    for (size_t i = 0, probes = 0; i < count; i++) {
+        if (x->dtype == XCVM_STRING)
+            XCVM_TRY(xcvm_poll_after(poller, 2 * xcvm_keys_steps(x, begin + i)));
+        positions[i] = slot_of(table, x, begin + i, word_of(x, begin + i), &probes)->at;
+    }
+    return XCVM_OK;
+}

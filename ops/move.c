@@ -1,5 +1,8 @@
 #include "ops/move.h"
 
+/* Bytes that are written at once, and between polls. */
+enum { LINE = 64, PORTION = 1 << 16 };
+
 xcvm_status xcvm_move_fill(const xcvm_kernel *k, void *to, const void *element, size_t size, size_t count)
 {
     if (count == 0)
@@ -11,14 +14,17 @@ xcvm_status xcvm_move_fill(const xcvm_kernel *k, void *to, const void *element, 
         same = same && bytes[i] == bytes[0];
     if (same)
         return xcvm_kernel_fill(k, to, bytes[0], size * count);
-    xcvm_move_element(to, element, size);
-    /* What is filled already is the source of as much again. */
-    size_t filled = size, total = size * count;
-    while (filled < total) {
-        size_t next = filled < total - filled ? filled : total - filled;
-        next = next < 4096 ? next : 4096;
-        memcpy((char *)to + filled, to, next);
-        filled += next;
+    unsigned char pattern[LINE];
+    for (size_t i = 0; i < LINE; i += size)
+        xcvm_move_element(pattern + i, element, size);
+    char *at = to;
+    for (size_t left = size * count; left != 0;) {
+        const size_t next = left < PORTION ? left : PORTION, lines = next / LINE;
+        for (size_t i = 0; i < lines; i++)
+            memcpy(at + i * LINE, pattern, LINE);
+        memcpy(at + lines * LINE, pattern, next % LINE);
+        at += next;
+        left -= next;
         XCVM_TRY(xcvm_poll_after(&poller, next / XCVM_STEP_BYTES));
     }
     return XCVM_OK;
@@ -73,9 +79,16 @@ typedef struct wide {
 
 void xcvm_move_gather(void *to, const void *from, size_t size, size_t count, const ptrdiff_t *offsets)
 {
+    xcvm_move_gather_rows(to, from, size, 1, 0, count, offsets);
+}
+
+void xcvm_move_gather_rows(void *to, const void *from, size_t size, size_t rows, size_t stride, size_t count,
+                           const ptrdiff_t *offsets)
+{
 #define GATHER(type)                                                                                                   \
-    for (size_t i = 0; i < count; i++)                                                                                 \
-    ((type *)to)[i] = ((const type *)from)[offsets[i]]
+    for (size_t r = 0; r < rows; r++)                                                                                  \
+        for (size_t i = 0; i < count; i++)                                                                             \
+    ((type *)to)[r * count + i] = ((const type *)from + r * stride)[offsets[i]]
     FOR_SIZE(GATHER)
 }
 

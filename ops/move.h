@@ -56,6 +56,9 @@ static inline void xcvm_move_element(void *to, const void *from, size_t size)
 }
 /* to[i] = from[offsets[i]], elements of `size` bytes. */
 void xcvm_move_gather(void *to, const void *from, size_t size, size_t count, const ptrdiff_t *offsets);
+/* The same for `rows` rows, which are `stride` elements apart in `from` and one behind the other in `to`. */
+void xcvm_move_gather_rows(void *to, const void *from, size_t size, size_t rows, size_t stride, size_t count,
+                           const ptrdiff_t *offsets);
 /* to[offsets[i]] = from[i], in this order. */
 void xcvm_move_scatter(void *to, const void *from, size_t size, size_t count, const ptrdiff_t *offsets);
 /* `count` copies of one element; fails as xcvm_kernel_poll does. */

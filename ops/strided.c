@@ -1,6 +1,7 @@
 #include "ops/strided.h"
 
 #include "ops/interleave.h"
+#include "ops/move.h"
 
 enum {
     GRAIN_BYTES = 128 * 1024, /* of a range that are worth waking a thread for */
@@ -39,20 +40,35 @@ static xcvm_strided simplify(const xcvm_strided *s)
     return r;
 }
 
+/* Short runs of adjacent elements are moved as one larger element each: a block of such elements, whose size is the
+ * result. */
+static size_t widen(xcvm_strided *s, size_t size)
+{
+    const int last = s->rank - 1;
+    const size_t run = s->dims[last], bytes = run * size;
+    if (last == 0 || s->to[last] != 1 || s->from[last] != 1 || (bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16))
+        return size;
+    for (int i = 0; i < last; i++)
+        if (s->to[i] % (ptrdiff_t)run != 0 || s->from[i] % (ptrdiff_t)run != 0)
+            return size;
+    for (int i = 0; i < last; i++) {
+        s->to[i] /= (ptrdiff_t)run;
+        s->from[i] /= (ptrdiff_t)run;
+    }
+    s->rank--;
+    return bytes;
+}
+
 /* ---- Rows: the innermost axis ---- */
+
+/* Elements lie anywhere, as they may be what several smaller ones have been made. */
+#define DEFINE_ELEMENT(bits, type) typedef type element_##bits __attribute__((aligned(1), may_alias));
 
 #define DEFINE_ROW(bits, type)                                                                                         \
     static void copy_row_##bits(type *restrict to, ptrdiff_t to_stride, const type *restrict from,                     \
                                 ptrdiff_t from_stride, size_t count)                                                   \
     {                                                                                                                  \
-        if (to_stride == 1 && from_stride == 1) {                                                                      \
-            for (size_t i = 0; i < count; i++)                                                                         \
-                to[i] = from[i];                                                                                       \
-        } else if (to_stride == 1 && from_stride == 0) {                                                               \
-            type value = *from;                                                                                        \
-            for (size_t i = 0; i < count; i++)                                                                         \
-                to[i] = value;                                                                                         \
-        } else if (to_stride == 1) {                                                                                   \
+        if (to_stride == 1) {                                                                                          \
             for (size_t i = 0; i < count; i++)                                                                         \
                 to[i] = from[(ptrdiff_t)i * from_stride];                                                              \
         } else {                                                                                                       \
@@ -60,18 +76,20 @@ static xcvm_strided simplify(const xcvm_strided *s)
                 to[(ptrdiff_t)i * to_stride] = from[(ptrdiff_t)i * from_stride];                                       \
         }                                                                                                              \
     }
-typedef struct wide {
-    uint64_t low, high;
-} wide;
-DEFINE_ROW(8, uint8_t)
-DEFINE_ROW(16, uint16_t)
-DEFINE_ROW(32, uint32_t)
-DEFINE_ROW(64, uint64_t)
-DEFINE_ROW(128, wide)
+DEFINE_ELEMENT(8, uint8_t)
+DEFINE_ELEMENT(16, uint16_t)
+DEFINE_ELEMENT(32, uint32_t)
+DEFINE_ELEMENT(64, uint64_t)
+typedef uint64_t element_128 __attribute__((vector_size(16), aligned(1), may_alias));
+DEFINE_ROW(8, element_8)
+DEFINE_ROW(16, element_16)
+DEFINE_ROW(32, element_32)
+DEFINE_ROW(64, element_64)
+DEFINE_ROW(128, element_128)
 
 static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t count)
 {
-    if (to_stride == 1 && from_stride == 1 && count * size >= 64) {
+    if (to_stride == 1 && from_stride == 1) {
         memcpy(to, from, count * size);
         return;
     }
@@ -103,11 +121,11 @@ static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *fro
             for (size_t i = 0; i < count; i++)                                                                         \
                 to[(ptrdiff_t)i * to_stride] = from[(ptrdiff_t)i * from_stride];                                       \
     }
-DEFINE_ROWS(8, uint8_t)
-DEFINE_ROWS(16, uint16_t)
-DEFINE_ROWS(32, uint32_t)
-DEFINE_ROWS(64, uint64_t)
-DEFINE_ROWS(128, wide)
+DEFINE_ROWS(8, element_8)
+DEFINE_ROWS(16, element_16)
+DEFINE_ROWS(32, element_32)
+DEFINE_ROWS(64, element_64)
+DEFINE_ROWS(128, element_128)
 
 static void copy_rows(size_t size, void *to, ptrdiff_t to_row, ptrdiff_t to_stride, const void *from,
                       ptrdiff_t from_row, ptrdiff_t from_stride, size_t rows, size_t count)
@@ -198,10 +216,10 @@ enum { LINE = 64 };
         if (j < columns)                                                                                               \
             narrow_##bits(to + j, to_stride, from + (ptrdiff_t)j * from_stride, from_stride, rows, columns - j);       \
     }
-DEFINE_TILE(8, uint8_t, 16, 4, XCVM_LOW_8, XCVM_HIGH_8)
-DEFINE_TILE(16, uint16_t, 8, 3, XCVM_LOW_16, XCVM_HIGH_16)
-DEFINE_TILE(32, uint32_t, 4, 2, XCVM_LOW_32, XCVM_HIGH_32)
-DEFINE_TILE(64, uint64_t, 2, 1, XCVM_LOW_64, XCVM_HIGH_64)
+DEFINE_TILE(8, element_8, 16, 4, XCVM_LOW_8, XCVM_HIGH_8)
+DEFINE_TILE(16, element_16, 8, 3, XCVM_LOW_16, XCVM_HIGH_16)
+DEFINE_TILE(32, element_32, 4, 2, XCVM_LOW_32, XCVM_HIGH_32)
+DEFINE_TILE(64, element_64, 2, 1, XCVM_LOW_64, XCVM_HIGH_64)
 
 static void copy_panel(size_t size, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t rows,
                        size_t columns, bool collide)
@@ -221,7 +239,8 @@ static void copy_panel(size_t size, void *to, ptrdiff_t to_stride, const void *f
         break;
     default:
         for (size_t i = 0; i < rows; i++)
-            copy_row_128((wide *)to + (ptrdiff_t)i * to_stride, 1, (const wide *)from + i, from_stride, columns);
+            copy_row_128((element_128 *)to + (ptrdiff_t)i * to_stride, 1, (const element_128 *)from + i, from_stride,
+                         columns);
         break;
     }
 }
@@ -239,7 +258,8 @@ typedef struct walk {
     ptrdiff_t column_to, column_from;
     size_t rows, panel; /* tiles only: rows in all and in one unit */
     ptrdiff_t row_to;
-    bool collide; /* rows or columns are such powers of two apart that caches hold few of them */
+    xcvm_strided_panel panel_of_four; /* tiles of elements of four bytes; NULL: as others are */
+    bool collide;                     /* rows or columns are such powers of two apart that caches hold few of them */
 } walk;
 
 xcvm_position xcvm_position_at(const xcvm_strided *s, size_t unit)
@@ -252,6 +272,16 @@ xcvm_position xcvm_position_at(const xcvm_strided *s, size_t unit)
         p.from += (ptrdiff_t)p.index[i] * s->from[i];
     }
     return p;
+}
+
+/* Goes on behind `rows` units, which lie along the last axis. */
+static void finish_rows(const xcvm_strided *outer, xcvm_position *p, size_t rows)
+{
+    const int last = outer->rank - 1;
+    p->index[last] += rows - 1;
+    p->to += (ptrdiff_t)(rows - 1) * outer->to[last];
+    p->from += (ptrdiff_t)(rows - 1) * outer->from[last];
+    xcvm_position_advance(outer, p);
 }
 
 /* Units are elements here, so that a few long rows are shared out as well as many short ones. */
@@ -269,18 +299,38 @@ static void walk_rows(void *context, size_t begin, size_t end, int worker)
             copy_rows(w->size, w->to + p.to * (ptrdiff_t)w->size, w->outer.to[last], w->column_to,
                       w->from + p.from * (ptrdiff_t)w->size, w->outer.from[last], w->column_from, rows, w->columns);
             if (rows != 0) {
-                p.index[last] += rows - 1;
-                p.to += (ptrdiff_t)(rows - 1) * w->outer.to[last];
-                p.from += (ptrdiff_t)(rows - 1) * w->outer.from[last];
-                xcvm_position_advance(&w->outer, &p);
+                finish_rows(&w->outer, &p, rows);
+                begin += rows * w->columns;
+                continue;
+            }
+        }
+        if (column == 0 && last >= 0 && w->column_to == 1 && w->column_from <= 1 && w->column_from >= 0) {
+            const size_t left = w->outer.dims[last] - p.index[last], whole = (end - begin) / w->columns;
+            const size_t rows = left < whole ? left : whole, bytes = w->columns * w->size;
+            char *to = w->to + p.to * (ptrdiff_t)w->size;
+            const char *from = w->from + p.from * (ptrdiff_t)w->size;
+            for (size_t r = 0; r < rows; r++) {
+                if (w->column_from == 0)
+                    (void)xcvm_move_fill(w->k, to, from, w->size, w->columns);
+                else
+                    memcpy(to, from, bytes);
+                to += w->outer.to[last] * (ptrdiff_t)w->size;
+                from += w->outer.from[last] * (ptrdiff_t)w->size;
+            }
+            if (rows != 0) {
+                finish_rows(&w->outer, &p, rows);
                 begin += rows * w->columns;
                 continue;
             }
         }
         size_t count = w->columns - column < end - begin ? w->columns - column : end - begin;
         ptrdiff_t to = p.to + (ptrdiff_t)column * w->column_to, from = p.from + (ptrdiff_t)column * w->column_from;
-        copy_row(w->size, w->to + to * (ptrdiff_t)w->size, w->column_to, w->from + from * (ptrdiff_t)w->size,
-                 w->column_from, count);
+        if (w->column_to == 1 && w->column_from == 0)
+            (void)xcvm_move_fill(w->k, w->to + to * (ptrdiff_t)w->size, w->from + from * (ptrdiff_t)w->size, w->size,
+                                 count);
+        else
+            copy_row(w->size, w->to + to * (ptrdiff_t)w->size, w->column_to, w->from + from * (ptrdiff_t)w->size,
+                     w->column_from, count);
         begin += count;
         column = 0;
         xcvm_position_advance(&w->outer, &p);
@@ -302,9 +352,12 @@ static void walk_panels(void *context, size_t begin, size_t end, int worker)
         for (size_t column = 0; column < w->columns && (column == 0 || xcvm_kernel_poll(w->k) == XCVM_OK);
              column += MOST_COLUMNS) {
             const ptrdiff_t place = from + (ptrdiff_t)column * w->column_from;
-            copy_panel(w->size, w->to + (to + (ptrdiff_t)column) * (ptrdiff_t)w->size, w->row_to,
-                       w->from + place * (ptrdiff_t)w->size, w->column_from, rows,
-                       xcvm_least(w->columns - column, MOST_COLUMNS), w->collide);
+            char *panel_to = w->to + (to + (ptrdiff_t)column) * (ptrdiff_t)w->size;
+            const char *panel_from = w->from + place * (ptrdiff_t)w->size;
+            const size_t columns = xcvm_least(w->columns - column, MOST_COLUMNS);
+            if (w->size != 4 || w->panel_of_four == NULL ||
+                !w->panel_of_four(panel_to, w->row_to, panel_from, w->column_from, rows, columns))
+                copy_panel(w->size, panel_to, w->row_to, panel_from, w->column_from, rows, columns, w->collide);
         }
         if (++panel == panels) {
             panel = 0;
@@ -315,13 +368,22 @@ static void walk_panels(void *context, size_t begin, size_t end, int worker)
 
 xcvm_status xcvm_strided_copy(const xcvm_kernel *k, const xcvm_strided *s, size_t size, void *to, const void *from)
 {
+    return xcvm_strided_copy_by(k, s, size, to, from, NULL);
+}
+
+xcvm_status xcvm_strided_copy_by(const xcvm_kernel *k, const xcvm_strided *s, size_t size, void *to, const void *from,
+                                 xcvm_strided_panel panel)
+{
     size_t count = 1;
     for (int i = 0; i < s->rank; i++)
         count *= s->dims[i];
     if (count == 0)
         return XCVM_OK;
-    walk w = {.k = k, .outer = simplify(s), .size = size, .to = to, .from = from};
+    walk w = {.k = k, .outer = simplify(s), .to = to, .from = from, .panel_of_four = panel};
     xcvm_strided *o = &w.outer;
+    count *= size;
+    w.size = size = widen(o, size);
+    count /= size;
     int last = --o->rank;
     w.columns = o->dims[last];
     w.column_to = o->to[last];

@@ -47,5 +47,12 @@ void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RA
 /* Copies elements of `size` (1, 2, 4, 8 or 16) bytes; `to` and `from` are where the element of index 0 lies. The
  * blocks do not overlap. Fails as xcvm_kernel_poll does. */
 xcvm_status xcvm_strided_copy(const xcvm_kernel *k, const xcvm_strided *s, size_t size, void *to, const void *from);
+/* Writes `rows` rows of `columns` elements, `to_stride` apart; row i comes from element i of each of the columns of
+ * `from`, `from_stride` apart. False, with nothing written, if it is not made for such a panel. */
+typedef bool (*xcvm_strided_panel)(void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t rows,
+                                   size_t columns);
+/* The same with a faster way, or NULL, for panels of elements of four bytes. */
+xcvm_status xcvm_strided_copy_by(const xcvm_kernel *k, const xcvm_strided *s, size_t size, void *to, const void *from,
+                                 xcvm_strided_panel panel);
 
 #endif

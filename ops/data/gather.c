@@ -3,8 +3,10 @@
 #include "ops/index.h"
 #include "ops/move.h"
 
-/* Bytes moved by a range that is worth a thread. */
-enum { GRAIN_BYTES = 64 * 1024 };
+enum {
+    GRAIN_BYTES = 64 * 1024, /* moved by a range that is worth a thread */
+    OFFSETS = 256            /* that are found at once */
+};
 
 XCVM_SHAPE_RULE_OF(Gather)
 {
@@ -56,10 +58,27 @@ static void gather_slices(void *context, size_t begin, size_t end, int worker)
         }
         const size_t index = xcvm_index_wrapped(g->indices, at, (int64_t)g->x.dim);
         const char *from = (const char *)g->m->from[0] + (outer * g->x.dim + index) * g->run;
-        if (g->x.inner == 1)
-            xcvm_move_element(to, from, g->run);
-        else
-            (void)xcvm_kernel_copy(g->m->k, to, from, g->run);
+        (void)xcvm_kernel_copy(g->m->k, to, from, g->run);
+    }
+}
+
+/* Slices of one element: the offsets of some are found first, and serve all rows if they are those of a whole one. */
+static void gather_elements(void *context, size_t begin, size_t end, int worker)
+{
+    const gathering *g = context;
+    (void)worker;
+    const size_t count = g->index_count;
+    ptrdiff_t offsets[OFFSETS];
+    while (begin < end) {
+        const size_t outer = begin / count, at = begin % count;
+        const size_t n = xcvm_least(xcvm_least(count - at, end - begin), OFFSETS);
+        for (size_t i = 0; i < n; i++)
+            offsets[i] = (ptrdiff_t)xcvm_index_wrapped(g->indices, at + i, (int64_t)g->x.dim);
+        const size_t rows = n == count ? (end - begin) / count : 1;
+        xcvm_move_gather_rows((char *)g->m->to[0] + begin * g->run,
+                              (const char *)g->m->from[0] + outer * g->x.dim * g->run, g->run, rows, g->x.dim, n,
+                              offsets);
+        begin += rows * n;
     }
 }
 
@@ -75,7 +94,8 @@ static xcvm_status gather(const xcvm_moving *m, const void *context)
     g.index_count = xcvm_element_count(c->a->indices);
     g.run = g.x.inner * m->size;
     size_t slices = g.run != 0 ? g.x.outer * g.index_count : 0;
-    return xcvm_kernel_parallel(m->k, slices, GRAIN_BYTES / (g.run + 1) + 1, gather_slices, &g);
+    return xcvm_kernel_parallel(m->k, slices, GRAIN_BYTES / (g.run + 1) + 1,
+                                g.x.inner == 1 ? gather_elements : gather_slices, &g);
 }
 
 XCVM_KERNEL(Gather)

@@ -49,7 +49,7 @@ static int64_t place(const xcvm_value *indices, size_t i, int64_t depth)
         if (value != floor(value))
             return -1;
     }
-    int64_t index = xcvm_element_as_int(indices, i);
+    int64_t index = indices->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, indices)[i] : xcvm_element_as_int(indices, i);
     if (index < -depth || index >= depth)
         return -1;
     return index < 0 ? index + depth : index;
@@ -60,16 +60,16 @@ static xcvm_status mark(const xcvm_moving *m, const void *context)
     const marking *c = context;
     const char *off = m->from[0], *on = off + m->size;
     xcvm_around y = xcvm_around_axis(c->a->y, c->axis);
-    size_t count = xcvm_element_count(c->a->indices);
     XCVM_TRY(xcvm_move_fill(m->k, m->to[0], off, m->size, y.outer * y.dim * y.inner));
     xcvm_poller poller = xcvm_poller_of(m->k);
-    for (size_t i = 0; i < count; i++) {
-        XCVM_TRY(xcvm_poll_after(&poller, 1));
-        int64_t at = place(c->a->indices, i, (int64_t)y.dim);
-        if (at >= 0)
-            xcvm_move_element((char *)m->to[0] + ((i / y.inner * y.dim + (size_t)at) * y.inner + i % y.inner) * m->size,
-                              on, m->size);
-    }
+    char *to = m->to[0];
+    for (size_t o = 0; o < y.outer; o++, to += y.dim * y.inner * m->size)
+        for (size_t i = 0; i < y.inner; i++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
+            const int64_t at = place(c->a->indices, o * y.inner + i, (int64_t)y.dim);
+            if (at >= 0)
+                xcvm_move_element(to + ((size_t)at * y.inner + i) * m->size, on, m->size);
+        }
     return XCVM_OK;
 }
 

@@ -51,9 +51,10 @@ XCVM_SHAPE_RULE_OF(Range)
 #define FILL(type)                                                                                                     \
     do {                                                                                                               \
         type *to = a->y->data;                                                                                         \
-        for (size_t i = begin; i < end; i++)                                                                           \
-            to[i] =                                                                                                    \
-                (type)((uint64_t)*XCVM_CDATA(type, a->start) + (uint64_t)i * (uint64_t)*XCVM_CDATA(type, a->delta));   \
+        const uint64_t step = (uint64_t)*XCVM_CDATA(type, a->delta);                                                   \
+        uint64_t value = (uint64_t)*XCVM_CDATA(type, a->start) + (uint64_t)begin * step;                               \
+        for (size_t i = begin; i < end; i++, value += step)                                                            \
+            to[i] = (type)value;                                                                                       \
     } while (0)
 #define FILL_FLOAT(type, convert)                                                                                      \
     do {                                                                                                               \

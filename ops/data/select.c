@@ -18,41 +18,87 @@ static uint64_t significant(xcvm_dtype dtype)
     return xcvm_dtype_is_float(dtype) ? all >> 1 : all;
 }
 
-/* Whether each of `count` elements is not zero, counted. */
-static size_t count_marks(const xcvm_value *x, size_t begin, size_t count, uint8_t *marks)
+/* How many elements are marked at once, and how many marks are looked at together. */
+enum { BLOCK = 4096, WORD = 8 };
+
+/* Whether each of `count` elements is not zero, counted; the marks behind are cleared. */
+static size_t count_marks(const xcvm_value *x, size_t begin, size_t count, uint8_t marks[BLOCK])
 {
     size_t found = 0;
     uint64_t mask = significant(x->dtype);
 #define MARK(type)                                                                                                     \
-    for (size_t i = 0; i < count; i++) {                                                                               \
-        marks[i] = (XCVM_CDATA(type, x)[begin + i] & (type)mask) != 0;                                                 \
-        found += marks[i];                                                                                             \
-    }
+    do {                                                                                                               \
+        const type *restrict from = XCVM_CDATA(type, x) + begin;                                                       \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            to[i] = (from[i] & (type)mask) != 0;                                                                       \
+    } while (0)
+    uint8_t *restrict to = marks;
     switch (xcvm_dtype_size(x->dtype)) {
     case 1:
-        MARK(uint8_t)
+        MARK(uint8_t);
         break;
     case 2:
-        MARK(uint16_t)
+        MARK(uint16_t);
         break;
     case 4:
-        MARK(uint32_t)
+        MARK(uint32_t);
         break;
     default:
-        MARK(uint64_t)
+        MARK(uint64_t);
         break;
+    }
+    memset(marks + count, 0, BLOCK - count);
+    for (size_t i = 0; i < count; i += WORD) {
+        uint64_t word;
+        memcpy(&word, marks + i, WORD);
+        found += (size_t)(word * UINT64_C(0x0101010101010101) >> 56);
     }
     return found;
 }
 
-/* How many elements are marked at once. */
-enum { BLOCK = 4096 };
+/* The places of the marks that are set, among `count` of them and cleared ones behind. */
+static size_t find_marks(const uint8_t marks[BLOCK], size_t count, uint16_t places[BLOCK])
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i += WORD) {
+        uint64_t word;
+        memcpy(&word, marks + i, WORD);
+        if (word == 0)
+            continue;
+        for (size_t j = 0; j < WORD; j++) {
+            places[found] = (uint16_t)(i + j);
+            found += marks[i + j];
+        }
+    }
+    return found;
+}
+
+/* A walk over the rows of x, which lie along its last axis. */
+typedef struct rows {
+    xcvm_strided axes; /* all but the last */
+    xcvm_position at;
+    size_t begin, length; /* of the row: where it begins in x */
+} rows;
+
+/* Goes on to the row of element `place`, which is not before the present one. */
+static void seek_row(rows *r, size_t place)
+{
+    enum { NEAR = 4 };
+    if ((place - r->begin) / NEAR >= r->length) {
+        r->at = xcvm_position_at(&r->axes, place / r->length);
+        r->begin = place / r->length * r->length;
+    }
+    for (; place - r->begin >= r->length; r->begin += r->length)
+        xcvm_position_advance(&r->axes, &r->at);
+}
 
 XCVM_KERNEL(NonZero)
 {
     const xcvm_value *x = a->x;
-    size_t count = xcvm_element_count(x), found = 0, column = 0;
+    const size_t count = xcvm_element_count(x);
+    size_t found = 0, column = 0;
     uint8_t marks[BLOCK];
+    uint16_t places[BLOCK];
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t begin = 0; begin < count; begin += BLOCK) {
         XCVM_TRY(xcvm_poll_after(&poller, BLOCK));
@@ -62,20 +108,23 @@ XCVM_KERNEL(NonZero)
     XCVM_TRY(xcvm_kernel_allocate(k, a->y, XCVM_I64, 2, dims));
     if (found == 0 || x->rank == 0)
         return XCVM_OK;
-    xcvm_strided walk = {.rank = 0};
-    for (int d = 0; d < x->rank; d++)
-        xcvm_strided_axis(&walk, (size_t)x->dims[d], 0, 0);
-    xcvm_position at = {.to = 0};
+    const int last = x->rank - 1;
+    rows row = {.axes = {.rank = 0}, .length = (size_t)x->dims[last]};
+    for (int d = 0; d < last; d++)
+        xcvm_strided_axis(&row.axes, (size_t)x->dims[d], 0, 0);
+    int64_t *y = a->y->data;
     for (size_t begin = 0; begin < count; begin += BLOCK) {
-        size_t length = count - begin < BLOCK ? count - begin : BLOCK;
+        const size_t length = count - begin < BLOCK ? count - begin : BLOCK;
         XCVM_TRY(xcvm_poll_after(&poller, BLOCK));
         count_marks(x, begin, length, marks);
-        for (size_t i = 0; i < length; i++, xcvm_position_advance(&walk, &at)) {
-            if (!marks[i])
-                continue;
-            for (int d = 0; d < x->rank; d++)
-                XCVM_DATA(int64_t, a->y)[(size_t)d * found + column] = (int64_t)at.index[d];
-            column++;
+        const size_t marked = find_marks(marks, length, places);
+        for (size_t i = 0; i < marked; i++, column++) {
+            const size_t place = begin + places[i];
+            if (place - row.begin >= row.length)
+                seek_row(&row, place);
+            for (int d = 0; d < last; d++)
+                y[(size_t)d * found + column] = (int64_t)row.at.index[d];
+            y[(size_t)last * found + column] = (int64_t)(place - row.begin);
         }
     }
     return XCVM_OK;

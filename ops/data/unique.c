@@ -2,8 +2,8 @@
 #include "ops/move.h"
 #include "ops/order.h"
 
-/* So many slices are sorted faster by comparing them. */
-enum { SHORT = 256 };
+/* So many slices are sorted faster by comparing them, and so are slices of more elements. */
+enum { SHORT = 256, FEW_ELEMENTS = 8 };
 
 /* Unique compares elements of x flattened where the axis is this low. */
 static bool flattens(const xcvm_Unique_args *a) { return a->axis < -XCVM_MAX_RANK; }
@@ -58,6 +58,13 @@ static int compare_strings(const xcvm_value *x, size_t a, size_t b, xcvm_poller 
 static int compare_slices(const void *context, int64_t a, int64_t b)
 {
     const slices *s = context;
+    if (s->keys != NULL && s->at.outer == 1 && s->at.inner <= FEW_ELEMENTS) {
+        const uint64_t *p = s->keys + (size_t)a * s->at.inner, *q = s->keys + (size_t)b * s->at.inner;
+        size_t i = 0;
+        while (i + 1 < s->at.inner && p[i] == q[i])
+            i++;
+        return s->at.inner == 0 ? 0 : (p[i] > q[i]) - (p[i] < q[i]);
+    }
     for (size_t o = 0; o < s->at.outer; o++)
         for (size_t i = 0; i < s->at.inner; i++) {
             if (xcvm_poll_after(s->poller, 1) != XCVM_OK)
@@ -72,16 +79,26 @@ static int compare_slices(const void *context, int64_t a, int64_t b)
     return 0;
 }
 
-/* Slices of one element each; *keys are theirs in order, which lie where `first` or `times` will be. */
+/* Slices of few elements: sorted by one element after the other, from the last on. *keys are those of slices of one
+ * element in order, which lie where `first` or `times` will be; NULL where there are more elements. */
 static xcvm_status sort_by_keys(const xcvm_kernel *k, slices *s, const uint64_t **keys)
 {
-    uint64_t *sorted_keys = (uint64_t *)s->first;
-    int64_t *sorted = s->sorted;
-    memcpy(sorted_keys, s->keys, s->at.dim * sizeof *sorted_keys);
-    XCVM_TRY(xcvm_order_sort_keys(k, &sorted_keys, &sorted, (uint64_t *)s->times, s->spare, s->at.dim));
-    s->spare = sorted == s->sorted ? s->spare : s->sorted;
-    s->sorted = sorted;
-    *keys = sorted_keys;
+    const size_t n = s->at.dim, inner = s->at.inner;
+    uint64_t *sorted_keys = (uint64_t *)s->first, *spare_keys = (uint64_t *)s->times;
+    for (size_t element = s->at.outer * inner; element-- > 0;) {
+        const uint64_t *from = s->keys + element / inner * n * inner + element % inner;
+        XCVM_TRY(xcvm_poll_after(s->poller, n));
+        for (size_t i = 0; i < n; i++)
+            sorted_keys[i] = from[(size_t)s->sorted[i] * inner];
+        uint64_t *in_order = sorted_keys;
+        int64_t *sorted = s->sorted;
+        XCVM_TRY(xcvm_order_sort_keys(k, &in_order, &sorted, spare_keys, s->spare, n));
+        s->spare = sorted == s->sorted ? s->spare : s->sorted;
+        s->sorted = sorted;
+        spare_keys = in_order == sorted_keys ? spare_keys : sorted_keys;
+        sorted_keys = in_order;
+    }
+    *keys = s->at.outer * inner == 1 ? sorted_keys : NULL;
     return XCVM_OK;
 }
 
@@ -92,7 +109,7 @@ static xcvm_status group_slices(const xcvm_kernel *k, slices *s, bool in_order)
     for (size_t i = 0; i < n; i++)
         s->sorted[i] = (int64_t)i;
     const uint64_t *keys = NULL;
-    if (n > SHORT && s->keys != NULL && s->at.outer * s->at.inner == 1)
+    if (n > SHORT && s->keys != NULL && s->at.inner != 0 && s->at.outer * s->at.inner <= FEW_ELEMENTS)
         XCVM_TRY(sort_by_keys(k, s, &keys));
     else
         XCVM_TRY(xcvm_order_sort(k, s->sorted, s->spare, n, compare_slices, s));

@@ -1,5 +1,7 @@
 /* LabelEncoder: looking elements up in a list of keys. */
+#include "ops/convert.h"
 #include "ops/keys.h"
+#include "ops/move.h"
 
 XCVM_SHAPE_RULE_OF(LabelEncoder)
 {
@@ -19,26 +21,42 @@ XCVM_SHAPE_RULE_OF(LabelEncoder)
 typedef struct lookup {
     const xcvm_kernel *k;
     const xcvm_LabelEncoder_args *args;
-    int64_t *positions; /* NULL: elements are written at once */
-    size_t size;        /* of an element of y */
+    const xcvm_key_table *table; /* NULL: by bisection */
+    int64_t *positions;          /* NULL: elements are written at once */
+    size_t size;                 /* of an element of y */
 } lookup;
+
+/* positions[i] = the key that element begin + i of x is. */
+static xcvm_status find(const lookup *l, xcvm_poller *poller, size_t begin, size_t count, int64_t *positions)
+{
+    const xcvm_LabelEncoder_args *a = l->args;
+    if (l->table != NULL)
+        return xcvm_key_table_find(l->table, poller, a->x, begin, count, positions);
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(xcvm_poll_after(poller, XCVM_KEYS_HALVINGS * xcvm_keys_steps(a->x, begin + i)));
+        positions[i] = xcvm_keys_find(a->x, begin + i, a->keys, NULL, (size_t)a->keys->dims[0]);
+    }
+    return XCVM_OK;
+}
 
 static void look_up(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const lookup *l = context;
     const xcvm_LabelEncoder_args *a = l->args;
+    const char *const from[2] = {a->otherwise->data, a->values->data};
+    char *y = a->y->data;
+    int64_t block[XCVM_BLOCK];
     xcvm_poller poller = xcvm_poller_of(l->k);
-    for (size_t i = begin; i < end; i++) {
-        if (xcvm_poll_after(&poller, XCVM_KEYS_HALVINGS * xcvm_keys_steps(a->x, i)) != XCVM_OK)
+    for (size_t at = begin, n; at < end; at += n) {
+        n = xcvm_least(end - at, XCVM_BLOCK);
+        if (find(l, &poller, at, n, l->positions != NULL ? l->positions + at : block) != XCVM_OK)
             return;
-        const int64_t at = xcvm_keys_find(a->x, i, a->keys, NULL, (size_t)a->keys->dims[0]);
-        if (l->positions != NULL)
-            l->positions[i] = at;
-        else
-            memcpy((char *)a->y->data + i * l->size,
-                   at >= 0 ? (const char *)a->values->data + (size_t)at * l->size : (const char *)a->otherwise->data,
-                   l->size);
+        /* Which of both it is no branch foretells. */
+        for (size_t i = 0; i < n && l->positions == NULL; i++) {
+            const bool found = block[i] >= 0;
+            xcvm_move_element(y + (at + i) * l->size, from[found] + (found ? (size_t)block[i] : 0) * l->size, l->size);
+        }
     }
 }
 
@@ -75,15 +93,31 @@ static xcvm_status write_strings(xcvm_kernel *k, const xcvm_LabelEncoder_args *a
 
 XCVM_KERNEL(LabelEncoder)
 {
-    const size_t count = xcvm_element_count(a->x);
+    /* A table is worth making for as many lookups as this share of the keys. */
+    enum { LOOKUPS = 4, FEW_KEYS = 4 };
+    const size_t count = xcvm_element_count(a->x), keys = (size_t)a->keys->dims[0];
+    const bool strings = a->y->dtype == XCVM_STRING;
     lookup l = {.k = k, .args = a, .size = xcvm_dtype_size((xcvm_dtype)a->y->dtype)};
-    if (a->y->dtype != XCVM_STRING)
-        return xcvm_kernel_parallel(k, count, 4096, look_up, &l);
-    size_t bytes;
-    XCVM_CHECK(k->error, xcvm_size_mul(count, sizeof *l.positions, &bytes), OUT_OF_RANGE, "x is too large");
-    l.positions = xcvm_kernel_scratch(k, bytes);
-    if (l.positions == NULL)
-        return XCVM_OUT_OF_MEMORY;
+    size_t positions = 0, slots = 0, bytes;
+    bool made = keys > FEW_KEYS && keys / LOOKUPS <= count;
+    XCVM_CHECK(k->error, !strings || xcvm_size_mul(count, sizeof *l.positions, &positions), OUT_OF_RANGE,
+               "x is too large");
+    XCVM_CHECK(k->error,
+               (!made || xcvm_key_table_bytes(keys, &slots)) &&
+                   xcvm_size_add(xcvm_round_up(positions, XCVM_ALIGNMENT), slots, &bytes),
+               OUT_OF_RANGE, "x or keys are too large");
+    char *scratch = NULL;
+    if (bytes != 0) {
+        scratch = xcvm_kernel_scratch(k, bytes);
+        if (scratch == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    xcvm_key_table table;
+    if (made)
+        XCVM_TRY(xcvm_key_table_make(
+            k, a->keys, (xcvm_key_slot *)(void *)(scratch + xcvm_round_up(positions, XCVM_ALIGNMENT)), &table, &made));
+    l.table = made ? &table : NULL;
+    l.positions = strings ? (int64_t *)(void *)scratch : NULL;
     XCVM_TRY(xcvm_kernel_parallel(k, count, 4096, look_up, &l));
-    return write_strings(k, a, l.positions);
+    return strings ? write_strings(k, a, l.positions) : XCVM_OK;
 }

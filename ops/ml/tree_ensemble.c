@@ -72,8 +72,9 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
             return -1;                                                                                                 \
         }                                                                                                              \
         const type x = row[feature], split = splits[at];                                                               \
-        const int yes = ((x < split) & (first >> 1)) | ((x == split) & (first >> 2)) | ((x != x) & first);             \
-        const int32_t next = node[2 - (yes & 1)];                                                                      \
+        const int less = x < split, not_above = x <= split;                                                            \
+        const int is = (not_above ? EQUAL_TRUE >> less : 0) | (x != x ? NAN_TRUE : 0);                                 \
+        const int32_t next = node[2 - ((first & is) != 0)];                                                            \
         if (next >= 0 && (next <= at || (size_t)next >= f->node_count)) {                                              \
             *what = BAD_NODE;                                                                                          \
             return -1;                                                                                                 \
@@ -104,6 +105,36 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
                     }                                                                                                  \
             }                                                                                                          \
         }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* leaves[i] = the leaf of one row in tree i. Inlined for a constant number of trees, too. */                      \
+    static inline __attribute__((always_inline)) void name##_down(                                                     \
+        const forest *f, const type *row, size_t trees, int32_t *leaves, uint32_t *what, xcvm_poller *poller)          \
+    {                                                                                                                  \
+        const type *splits = f->args->splits->data;                                                                    \
+        bool under_way = true;                                                                                         \
+        while (under_way) {                                                                                            \
+            under_way = false;                                                                                         \
+            if (xcvm_poll_after(poller, trees) != XCVM_OK) {                                                           \
+                *what = STOPPED;                                                                                       \
+                return;                                                                                                \
+            }                                                                                                          \
+            for (size_t i = 0; i < trees; i++)                                                                         \
+                if (leaves[i] >= 0) {                                                                                  \
+                    leaves[i] = name##_step(f, splits, row, leaves[i], what);                                          \
+                    under_way |= leaves[i] >= 0;                                                                       \
+                }                                                                                                      \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void name##_abreast(const forest *f, const void *row, size_t trees, const int32_t *roots, int32_t *leaves,  \
+                               uint32_t *what, xcvm_poller *poller)                                                    \
+    {                                                                                                                  \
+        for (size_t i = 0; i < trees; i++)                                                                             \
+            leaves[i] = roots[i];                                                                                      \
+        if (trees == ABREAST)                                                                                          \
+            name##_down(f, row, ABREAST, leaves, what, poller);                                                        \
+        else                                                                                                           \
+            name##_down(f, row, trees, leaves, what, poller);                                                          \
     }
 
 DEFINE_WALK(walk_f32, float)
@@ -154,30 +185,72 @@ static void start_sums(const forest *f, double *sums, size_t count)
         sums[i] = keeps_extremes(f) ? NAN : 0;
 }
 
-/* Sends rows [begin, begin + count) through trees [first, last). */
-static void walk_block(forest *f, size_t begin, size_t count, size_t first, size_t last, double *sums)
+static bool has_root(const forest *f, size_t tree)
+{
+    const int32_t root = XCVM_CDATA(int32_t, f->args->roots)[tree];
+    return root < 0 || (size_t)root < f->node_count;
+}
+
+/* Sends a block of `count` rows through trees [first, last), one tree after the other. */
+static uint32_t walk_rows(const forest *f, const char *rows, size_t count, size_t first, size_t last, double *sums,
+                          xcvm_poller *poller)
 {
     const int32_t *roots = f->args->roots->data;
-    const char *rows =
-        (const char *)f->args->x->data + begin * f->features * (f->wide ? sizeof(double) : sizeof(float));
     int32_t leaves[ROWS];
     uint32_t what = SOUND;
-    xcvm_poller poller = xcvm_poller_of(f->k);
     for (size_t tree = first; tree < last && what == SOUND; tree++) {
-        if (roots[tree] >= 0 && (size_t)roots[tree] >= f->node_count) {
-            what = BAD_NODE;
-            break;
-        }
+        if (!has_root(f, tree))
+            return BAD_NODE;
         if (f->wide)
-            walk_f64(f, rows, count, roots[tree], leaves, &what, &poller);
+            walk_f64(f, rows, count, roots[tree], leaves, &what, poller);
         else
-            walk_f32(f, rows, count, roots[tree], leaves, &what, &poller);
+            walk_f32(f, rows, count, roots[tree], leaves, &what, poller);
         for (size_t i = 0; i < count && what == SOUND; i++)
-            if (!vote(f, leaves[i], sums + i * f->targets, &poller))
+            if (!vote(f, leaves[i], sums + i * f->targets, poller))
                 what = BAD_LEAF;
-        if (what == SOUND && xcvm_poll_after(&poller, count) != XCVM_OK)
+        if (what == SOUND && xcvm_poll_after(poller, count) != XCVM_OK)
             what = STOPPED;
     }
+    return what;
+}
+
+/* The same for one row, which goes down several trees side by side. */
+static uint32_t walk_row(const forest *f, const char *row, size_t first, size_t last, double *sums, xcvm_poller *poller)
+{
+    const int32_t *roots = f->args->roots->data;
+    int32_t leaves[ABREAST];
+    uint32_t what = SOUND;
+    for (size_t tree = first; tree < last && what == SOUND; tree += ABREAST) {
+        const size_t trees = last - tree < ABREAST ? last - tree : ABREAST;
+        for (size_t i = 0; i < trees; i++)
+            if (!has_root(f, tree + i))
+                return BAD_NODE;
+        if (f->wide)
+            walk_f64_abreast(f, row, trees, roots + tree, leaves, &what, poller);
+        else
+            walk_f32_abreast(f, row, trees, roots + tree, leaves, &what, poller);
+        for (size_t i = 0; i < trees && what == SOUND; i++)
+            if (!vote(f, leaves[i], sums, poller))
+                what = BAD_LEAF;
+        if (what == SOUND && xcvm_poll_after(poller, trees) != XCVM_OK)
+            what = STOPPED;
+    }
+    return what;
+}
+
+/* Sends rows [begin, begin + count) through trees [first, last). What a row's sums are made of, and in which order, is
+ * the same either way. */
+static void walk_block(forest *f, size_t begin, size_t count, size_t first, size_t last, double *sums)
+{
+    const size_t row_bytes = f->features * (f->wide ? sizeof(double) : sizeof(float));
+    const char *rows = (const char *)f->args->x->data + begin * row_bytes;
+    uint32_t what = SOUND;
+    xcvm_poller poller = xcvm_poller_of(f->k);
+    if (count >= ABREAST)
+        what = walk_rows(f, rows, count, first, last, sums, &poller);
+    else
+        for (size_t i = 0; i < count && what == SOUND; i++)
+            what = walk_row(f, rows + i * row_bytes, first, last, sums + i * f->targets, &poller);
     if (what != SOUND)
         fail(f, what);
 }

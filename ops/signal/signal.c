@@ -287,6 +287,26 @@ static int64_t mel_edge(double low, double high, int64_t bands, int64_t i, int64
     return (int64_t)floor((double)(length + 1) * hertz / rate);
 }
 
+/* Writes `count` weights between 0 and 1, `stride` elements apart from element `at` on: multiples of 1 / count that lie
+ * evenly between those `first` and `last` stand for. */
+static void write_slope(xcvm_value *y, size_t at, size_t stride, size_t count, size_t first, size_t last)
+{
+    enum { BLOCK = 64 };
+    double weights[BLOCK];
+    const double step = last > first ? 1 : -1;
+    for (size_t done = 0, n; done < count; done += n) {
+        n = xcvm_least(count - done, BLOCK);
+        const double from = (double)first + step * (double)done, whole = (double)count;
+        for (size_t i = 0; i < n; i++)
+            weights[i] = (from + step * (double)(int32_t)i) / whole;
+        for (size_t i = 0; i < n; i++, at += stride)
+            if (y->dtype == XCVM_F32)
+                XCVM_DATA(float, y)[at] = (float)weights[i];
+            else
+                xcvm_write_double(y, at, weights[i]);
+    }
+}
+
 XCVM_KERNEL(MelWeightMatrix)
 {
     int64_t bands, length;
@@ -302,22 +322,22 @@ XCVM_KERNEL(MelWeightMatrix)
     const int64_t bins = a->y->dims[0];
     XCVM_TRY(xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes));
     xcvm_poller poller = xcvm_poller_of(k);
-    for (int64_t i = 0; i < bands; i++) {
-        int64_t edges[3];
-        for (int64_t j = 0; j < 3; j++) {
-            edges[j] = mel_edge(low, high, bands, i + j, length, rate);
-            XCVM_CHECK(k->error, edges[j] >= 0 && edges[j] < bins, OUT_OF_RANGE,
-                       "upper_edge_hertz is beyond the spectrum of sample_rate");
-        }
+    int64_t edges[3] = {0};
+    for (int64_t i = -2; i < bands; i++) {
+        /* A band has two edges in common with the one before it. */
+        edges[0] = edges[1];
+        edges[1] = edges[2];
+        edges[2] = mel_edge(low, high, bands, i + 2, length, rate);
+        XCVM_CHECK(k->error, edges[2] >= 0 && edges[2] < bins, OUT_OF_RANGE,
+                   "upper_edge_hertz is beyond the spectrum of sample_rate");
+        if (i < 0)
+            continue;
         XCVM_TRY(xcvm_poll_after(&poller, 16 + (size_t)(edges[2] - edges[0])));
-        for (int64_t j = edges[0]; j <= edges[1]; j++) {
-            const double weight = edges[1] == edges[0] ? 1 : (double)(j - edges[0]) / (double)(edges[1] - edges[0]);
-            xcvm_write_double(a->y, (size_t)(j * bands + i), weight);
-        }
-        for (int64_t j = edges[1]; j < edges[2]; j++) {
-            const double weight = (double)(edges[2] - j) / (double)(edges[2] - edges[1]);
-            xcvm_write_double(a->y, (size_t)(j * bands + i), weight);
-        }
+        const size_t rise = (size_t)(edges[1] - edges[0]), fall = (size_t)(edges[2] - edges[1]);
+        write_slope(a->y, (size_t)(edges[0] * bands + i), (size_t)bands, rise, 0, rise);
+        write_slope(a->y, (size_t)(edges[1] * bands + i), (size_t)bands, fall, fall, 0);
+        if (fall == 0)
+            xcvm_write_double(a->y, (size_t)(edges[1] * bands + i), 1);
     }
     return XCVM_OK;
 }

@@ -105,15 +105,16 @@ XCVM_INLINE void xcvm_lanes_store_up_to(float *to, size_t count, xcvm_lanes v)
         xcvm_lanes_store_first(to, count, v);
 }
 
-/* Lane i is what `pick` makes of all lanes of rows[i], in a fixed order; the rows are changed. */
+/* Lane i is what `pick` makes of all lanes of rows[i], in a fixed order; the rows are changed. Each round lays two rows
+ * side by side and picks from the halves of their lanes, as if the square were transposed first. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_fold_rows(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes rows[XCVM_LANES])
 {
-    xcvm_lanes_transpose(rows);
 #pragma GCC unroll 4
     for (int n = XCVM_LANES / 2; n > 0; n /= 2)
 #pragma GCC unroll 8
         for (int i = 0; i < n; i++)
-            rows[i] = pick(rows[i], rows[i + n]);
+            rows[i] =
+                pick(xcvm_lanes_interleave_low(rows[i], rows[i + n]), xcvm_lanes_interleave_high(rows[i], rows[i + n]));
     return rows[0];
 }
 

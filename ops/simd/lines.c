@@ -80,6 +80,13 @@ static void run_f64(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, siz
     const double *from = (const double *)l->x + first;
     double *to = (double *)l->y + first, *x = scratch + l->spare, *y = x + l->length;
     xcvm_poller poller = xcvm_poller_of(k);
+    if (l->inner == 1) {
+        /* What is read must stay as it is until the line is done. */
+        if (from == to && xcvm_kernel_copy(k, x, from, l->length * sizeof *x) != XCVM_OK)
+            return;
+        l->f64(k, l->context, from == to ? x : from, to, l->length, outer + column);
+        return;
+    }
     for (size_t i = 0; i < l->length; i++) {
         if (xcvm_poll_after(&poller, 1) != XCVM_OK)
             return;

@@ -45,33 +45,26 @@ typedef struct gram {
     size_t first, stride, length;
 } gram;
 
-static uint64_t token_bytes(const gram *g, size_t i, const char **bytes, size_t *length)
+static const char *token_bytes(const gram *g, size_t i, size_t *length)
 {
     const size_t at = g->first + i * g->stride;
-    if (g->args->x->dtype != XCVM_STRING) {
-        *bytes = NULL;
-        return (uint64_t)(g->of_pool ? g->args->pool_int64s.at[at] : xcvm_element_as_int(g->args->x, at));
-    }
-    if (g->of_pool) {
-        *bytes = g->args->pool_strings.at[at].at;
-        *length = g->args->pool_strings.at[at].length;
-    } else {
-        *bytes = xcvm_string_at(g->args->x, at, length);
-    }
-    return 0;
+    if (!g->of_pool)
+        return xcvm_string_at(g->args->x, at, length);
+    *length = g->args->pool_strings.at[at].length;
+    return g->args->pool_strings.at[at].at;
 }
 
-/* FNV-1a, over words for integers and over bytes for strings. */
+/* FNV-1a of the bytes of strings. */
 static uint64_t hash(const gram *g)
 {
     uint64_t h = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < g->length; i++) {
-        const char *bytes;
-        size_t length = 0;
-        h = (h ^ token_bytes(g, i, &bytes, &length)) * UINT64_C(1099511628211);
+        size_t length;
+        const char *bytes = token_bytes(g, i, &length);
+        h *= UINT64_C(1099511628211);
         if (xcvm_poll_after(g->poller, 1 + length) != XCVM_OK)
             break;
-        for (size_t j = 0; bytes != NULL && j < length; j++)
+        for (size_t j = 0; j < length; j++)
             h = (h ^ (uint64_t)(unsigned char)bytes[j]) * UINT64_C(1099511628211);
     }
     return h ^ h >> 29;
@@ -82,13 +75,11 @@ static bool same(const gram *p, const gram *q)
     if (p->length != q->length)
         return false;
     for (size_t i = 0; i < p->length; i++) {
-        const char *a, *b;
-        size_t n = 0, m = 0;
+        size_t n, m;
         if (xcvm_poll_after(p->poller, 1) != XCVM_OK)
             return true;
-        if (token_bytes(p, i, &a, &n) != token_bytes(q, i, &b, &m))
-            return false;
-        if (a != NULL && (n != m || memcmp(a, b, n) != 0))
+        const char *a = token_bytes(p, i, &n), *b = token_bytes(q, i, &m);
+        if (n != m || (n != 0 && memcmp(a, b, n) != 0))
             return false;
     }
     return true;
@@ -99,9 +90,39 @@ typedef struct entry {
     size_t first, length, index;
 } entry;
 
+static int64_t token_at(const gram *g, size_t i)
+{
+    const size_t at = g->first + i * g->stride;
+    if (g->of_pool)
+        return g->args->pool_int64s.at[at];
+    return g->args->x->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, g->args->x)[at] : xcvm_element_as_int(g->args->x, at);
+}
+
+/* As look_up, for integers: FNV-1a over their words. */
+static entry *look_up_integers(entry *table, size_t mask, const gram *g)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < g->length && xcvm_poll_after(g->poller, 1) == XCVM_OK; i++)
+        h = (h ^ (uint64_t)token_at(g, i)) * UINT64_C(1099511628211);
+    h ^= h >> 29;
+    for (size_t i = (size_t)h & mask;; i = (i + 1) & mask) {
+        entry *e = &table[i];
+        if (e->length == 0 || xcvm_poll_after(g->poller, 1) != XCVM_OK)
+            return e;
+        size_t equal = 0;
+        while (e->length == g->length && equal < g->length && xcvm_poll_after(g->poller, 1) == XCVM_OK &&
+               g->args->pool_int64s.at[e->first + equal] == token_at(g, equal))
+            equal++;
+        if (equal == g->length)
+            return e;
+    }
+}
+
 /* Any entry if the run is stopped. */
 static entry *look_up(entry *table, size_t mask, const gram *g)
 {
+    if (g->args->x->dtype != XCVM_STRING)
+        return look_up_integers(table, mask, g);
     for (size_t i = (size_t)hash(g) & mask;; i = (i + 1) & mask) {
         entry *e = &table[i];
         const gram other = {g->args, g->poller, true, e->first, 1, e->length};

@@ -4,6 +4,7 @@
 #include "ops/strided.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/simd/halves.h"
+#include "ops/simd/math.h"
 
 /* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows
  * are read where they lie, is not packed. */
@@ -115,9 +116,34 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
 
 static bool through_floats(uint8_t dtype) { return dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16; }
 
+/* ---- Outer products: sums of one product each ---- */
+
+enum { OUTER_COLUMNS = 4 * XCVM_LANES, OUTER_GRAIN = 32768 /* elements */ };
+
+/* The range is over the rows of all items. */
+static void multiply_outer(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const operands *o = context;
+    const size_t rows = o->shape->m, columns = o->shape->n;
+    for (size_t row = begin; row < end; row++) {
+        size_t a, b;
+        xcvm_product_at(o->shape, row / rows, &a, &b);
+        const float factor = o->a[a * rows + row % rows], *from = o->b + b * columns;
+        float *to = o->y + row * columns;
+        XCVM_INDEPENDENT
+        for (size_t j = 0; j < columns; j++)
+            to[j] = factor * from[j] + 0.0f; /* a sum is never -0 */
+    }
+}
+
 XCVM_KERNEL(MatMul)
 {
     const xcvm_product shape = xcvm_product_of(a->a, a->b, true);
+    if (a->y->dtype == XCVM_F32 && shape.k == 1 && shape.n >= OUTER_COLUMNS) {
+        operands o = {.shape = &shape, .a = a->a->data, .b = a->b->data, .y = a->y->data};
+        return xcvm_kernel_parallel(k, shape.count * shape.m, OUTER_GRAIN / shape.n + 1, multiply_outer, &o);
+    }
     if (through_floats(a->y->dtype)) {
         extras e = {.alpha = 1.0f};
         return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);

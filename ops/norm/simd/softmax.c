@@ -80,7 +80,11 @@ static void greatest_rows(const float *x, size_t length, size_t count, float gre
 {
     xcvm_lanes rows[XCVM_LANES];
     for (size_t j = 0; j < XCVM_LANES; j++) {
-        const float *line = x + (j < count ? j : 0) * length;
+        if (j >= count) {
+            rows[j] = rows[0];
+            continue;
+        }
+        const float *line = x + j * length;
         xcvm_lanes r[2] = {xcvm_lanes_all(-INFINITY), xcvm_lanes_all(-INFINITY)};
         size_t i = 0;
         for (; i + 2 * XCVM_LANES <= length; i += 2 * XCVM_LANES) {
@@ -128,11 +132,20 @@ static void softmax_rows(const void *context, const float *x, float *y, size_t l
     }
 }
 
+/* Lines are read three times: no more of them at once than stay in the first-level cache meanwhile. */
+static size_t lines_at_once(size_t length)
+{
+    enum { FIRST_LEVEL = 32 * 1024 / sizeof(float) };
+    const size_t fitting = FIRST_LEVEL / length;
+    return fitting == 0 ? 1 : fitting < XCVM_LANES ? fitting : XCVM_LANES;
+}
+
 static void log_softmax_rows(const void *context, const float *x, float *y, size_t length, size_t count)
 {
     (void)context;
-    for (size_t at = 0; at < count; at += XCVM_LANES, x += XCVM_LANES * length, y += XCVM_LANES * length) {
-        const size_t n = count - at < XCVM_LANES ? count - at : XCVM_LANES;
+    const size_t most = lines_at_once(length);
+    for (size_t at = 0; at < count; at += most, x += most * length, y += most * length) {
+        const size_t n = count - at < most ? count - at : most;
         float greatest[XCVM_LANES], logarithm[XCVM_LANES];
         greatest_rows(x, length, n, greatest);
         xcvm_lanes_store(logarithm, exp_rows(x, length, n, greatest, NULL));
@@ -313,19 +326,54 @@ static xcvm_status greatest_f64(xcvm_poller *poller, const double *x, size_t len
     return XCVM_OK;
 }
 
+/* Sums and extremes are taken by so many at once, which do not wait for each other. */
+enum { SIDE_F64 = 16 };
+
+/* The greatest element where there is no NaN; where there is one, the sum of powers is NaN in any case. Fails as
+ * xcvm_kernel_poll does. */
+static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, size_t length, double *greatest)
+{
+    double r[SIDE_F64];
+    for (size_t j = 0; j < SIDE_F64; j++)
+        r[j] = -(double)INFINITY;
+    for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
+        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        XCVM_TRY(xcvm_poll_after(poller, end - at));
+        size_t i = at;
+        for (; i + SIDE_F64 <= end; i += SIDE_F64)
+            for (size_t j = 0; j < SIDE_F64; j++)
+                r[j] = x[i + j] > r[j] ? x[i + j] : r[j];
+        for (; i < end; i++)
+            r[i % SIDE_F64] = x[i] > r[i % SIDE_F64] ? x[i] : r[i % SIDE_F64];
+    }
+    for (size_t half = SIDE_F64 / 2; half != 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            r[j] = r[j + half] > r[j] ? r[j + half] : r[j];
+    *greatest = r[0];
+    return XCVM_OK;
+}
+
 /* y[i] = e to the (x[i] - greatest), whose sum is *sum. Fails as xcvm_kernel_poll does. */
 static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, double greatest, double *y, double *sum)
 {
-    *sum = 0.0;
+    double r[SIDE_F64] = {0};
     for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
         const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
         XCVM_TRY(xcvm_poll_after(poller, end - at));
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
             y[i] = xcvm_exp_f64(x[i] - greatest);
-        for (size_t i = at; i < end; i++)
-            *sum += y[i];
+        size_t i = at;
+        for (; i + SIDE_F64 <= end; i += SIDE_F64)
+            for (size_t j = 0; j < SIDE_F64; j++)
+                r[j] += y[i + j];
+        for (; i < end; i++)
+            r[i % SIDE_F64] += y[i];
     }
+    for (size_t half = SIDE_F64 / 2; half != 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            r[j] += r[j + half];
+    *sum = r[0];
     return XCVM_OK;
 }
 
@@ -335,12 +383,16 @@ static void softmax_f64(const xcvm_kernel *k, const void *context, const double 
     (void)context;
     (void)index;
     xcvm_poller poller = xcvm_poller_of(k);
-    size_t at;
-    double sum;
-    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+    double greatest, sum;
+    if (greatest_number_f64(&poller, x, length, &greatest) != XCVM_OK ||
+        exp_f64(&poller, x, length, greatest, y, &sum) != XCVM_OK)
         return;
-    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
-        y[i] /= sum;
+    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_FOLD_STRETCH) == XCVM_OK;
+         at += XCVM_FOLD_STRETCH) {
+        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        for (size_t i = at; i < end; i++)
+            y[i] /= sum;
+    }
 }
 
 static void log_softmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
@@ -349,13 +401,18 @@ static void log_softmax_f64(const xcvm_kernel *k, const void *context, const dou
     (void)context;
     (void)index;
     xcvm_poller poller = xcvm_poller_of(k);
-    size_t at;
-    double sum;
-    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+    double greatest, sum;
+    if (greatest_number_f64(&poller, x, length, &greatest) != XCVM_OK ||
+        exp_f64(&poller, x, length, greatest, y, &sum) != XCVM_OK)
         return;
     sum = log(sum);
-    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
-        y[i] = (x[i] - x[at]) - sum;
+    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_FOLD_STRETCH) == XCVM_OK;
+         at += XCVM_FOLD_STRETCH) {
+        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        XCVM_INDEPENDENT
+        for (size_t i = at; i < end; i++)
+            y[i] = (x[i] - greatest) - sum;
+    }
 }
 
 static void hardmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,

@@ -30,7 +30,26 @@ enum { COLUMNS = 1024, FEWEST_COLUMNS = 64 };
         }                                                                                                              \
         for (size_t j = 0; j < columns; j++)                                                                           \
             totals[j] = product ? 1 : 0;                                                                               \
-        for (size_t i = 0; i < around->dim && columns != 1; i++) {                                                     \
+        size_t i = 0;                                                                                                  \
+        for (; i + 4 <= around->dim && columns != 1; i += 4) {                                                         \
+            if (xcvm_poll_after(&poller, 4 * columns) != XCVM_OK)                                                      \
+                return;                                                                                                \
+            size_t row[4];                                                                                             \
+            for (size_t r = 0; r < 4; r++)                                                                             \
+                row[r] = (reverse ? around->dim - 1 - i - r : i + r) * around->inner;                                  \
+            XCVM_INDEPENDENT                                                                                           \
+            for (size_t j = 0; j < columns; j++) {                                                                     \
+                accumulator sum[5] = {totals[j]};                                                                      \
+                _Pragma("GCC unroll 4") for (size_t r = 0; r < 4; r++)                                                 \
+                {                                                                                                      \
+                    accumulator value = (accumulator)load(x[row[r] + j]);                                              \
+                    sum[r + 1] = (accumulator)(product ? sum[r] * value : sum[r] + value);                             \
+                    y[row[r] + j] = (type)store(exclusive ? sum[r] : sum[r + 1]);                                      \
+                }                                                                                                      \
+                totals[j] = sum[4];                                                                                    \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (; i < around->dim && columns != 1; i++) {                                                                 \
             if (xcvm_poll_after(&poller, columns) != XCVM_OK)                                                          \
                 return;                                                                                                \
             size_t row = (reverse ? around->dim - 1 - i : i) * around->inner;                                          \

@@ -187,7 +187,7 @@ static void columns(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t f
 /* ---- Short lines ---- */
 
 /* The folds of XCVM_LANES lines of at least as many elements: of each a vector of partial results, of all those the
- * square turned over. Lines behind the `count`-th are the last one again. */
+ * square folded. Lines behind the `count`-th are the last one again. */
 XCVM_INLINE xcvm_lanes fold_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
                                    const float *x, size_t count, size_t length, float fill)
 {
@@ -205,43 +205,63 @@ XCVM_INLINE xcvm_lanes fold_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*p
                      xcvm_lanes_choose(wanted, map(xcvm_lanes_load(line + length - XCVM_LANES)), xcvm_lanes_all(fill)));
         square[j] = r;
     }
-    xcvm_lanes_transpose(square);
-#pragma GCC unroll 4
-    for (size_t half = XCVM_LANES / 2; half != 0; half /= 2)
-#pragma GCC unroll 8
-        for (size_t j = 0; j < half; j++)
-            square[j] = pick(square[j], square[j + half]);
-    return square[0];
+    return xcvm_lanes_fold_rows(pick, square);
+}
+
+typedef double wide_lanes __attribute__((vector_size(8 * XCVM_LANES)));
+
+/* acc[i] = fold(acc[i], r[i]) for as many as there are lanes. Extremes are of f32, which f64 holds. */
+XCVM_INLINE void fold_lanes(xcvm_fold fold, xcvm_lanes r, xcvm_partial acc[XCVM_LANES])
+{
+    wide_lanes wide;
+    memcpy(&wide, acc, sizeof wide);
+    if (fold == XCVM_FOLD_MAX)
+        r = xcvm_lanes_greater(__builtin_convertvector(wide, xcvm_lanes), r);
+    else if (fold == XCVM_FOLD_MIN)
+        r = xcvm_lanes_lesser(__builtin_convertvector(wide, xcvm_lanes), r);
+    const wide_lanes widened = __builtin_convertvector(r, wide_lanes);
+    wide = fold == XCVM_FOLD_MAX || fold == XCVM_FOLD_MIN ? widened : wide + widened;
+    memcpy(acc, &wide, sizeof wide);
+}
+
+/* Inlined for a constant fold; `length` may be a constant, too. */
+XCVM_INLINE void lines_of(xcvm_fold fold, xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
+                          float fill, const float *x, size_t count, size_t length, xcvm_partial *acc)
+{
+    size_t done = 0;
+    for (; done + XCVM_LANES <= count; done += XCVM_LANES)
+        fold_lanes(fold, fold_square(map, pick, x + done * length, XCVM_LANES, length, fill), acc + done);
+    if (done < count) {
+        xcvm_partial rest[XCVM_LANES] = {{0}};
+        memcpy(rest, acc + done, (count - done) * sizeof *rest);
+        fold_lanes(fold, fold_square(map, pick, x + done * length, count - done, length, fill), rest);
+        memcpy(acc + done, rest, (count - done) * sizeof *rest);
+    }
 }
 
 static void lines_f32(xcvm_fold fold, const float *x, size_t count, size_t length, xcvm_partial *acc)
 {
-    for (size_t done = 0; done < count; done += XCVM_LANES) {
-        const size_t n = count - done < XCVM_LANES ? count - done : XCVM_LANES;
-        const float *from = x + done * length;
-        xcvm_lanes r;
-        if (fold == XCVM_FOLD_MAX)
-            r = fold_square(xcvm_lanes_same, xcvm_lanes_greater, from, n, length, -INFINITY);
-        else if (fold == XCVM_FOLD_MIN)
-            r = fold_square(xcvm_lanes_same, xcvm_lanes_lesser, from, n, length, INFINITY);
-        else if (fold == XCVM_FOLD_SUM)
-            r = fold_square(xcvm_lanes_same, xcvm_lanes_plus, from, n, length, 0.0f);
-        else if (fold == XCVM_FOLD_SUM_ABS)
-            r = fold_square(xcvm_lanes_absolute, xcvm_lanes_plus, from, n, length, 0.0f);
-        else
-            r = fold_square(xcvm_lanes_square, xcvm_lanes_plus, from, n, length, 0.0f);
-        float results[XCVM_LANES];
-        xcvm_lanes_store(results, r);
-        for (size_t j = 0; j < n; j++) {
-            const float v = results[j], so_far = (float)acc[done + j].f;
-            if (fold == XCVM_FOLD_MAX)
-                acc[done + j].f = (double)(v > so_far || v != v ? v : so_far);
-            else if (fold == XCVM_FOLD_MIN)
-                acc[done + j].f = (double)(v < so_far || v != v ? v : so_far);
-            else
-                acc[done + j].f += (double)v;
-        }
+#define LINES(fold, map, pick, fill)                                                                                   \
+    do {                                                                                                               \
+        if (length == XCVM_LANES)                                                                                      \
+            lines_of(fold, map, pick, fill, x, count, XCVM_LANES, acc);                                                \
+        else                                                                                                           \
+            lines_of(fold, map, pick, fill, x, count, length, acc);                                                    \
+        return;                                                                                                        \
+    } while (0)
+    switch (fold) {
+    case XCVM_FOLD_MAX:
+        LINES(XCVM_FOLD_MAX, xcvm_lanes_same, xcvm_lanes_greater, -INFINITY);
+    case XCVM_FOLD_MIN:
+        LINES(XCVM_FOLD_MIN, xcvm_lanes_same, xcvm_lanes_lesser, INFINITY);
+    case XCVM_FOLD_SUM:
+        LINES(XCVM_FOLD_SUM, xcvm_lanes_same, xcvm_lanes_plus, 0.0f);
+    case XCVM_FOLD_SUM_ABS:
+        LINES(XCVM_FOLD_SUM, xcvm_lanes_absolute, xcvm_lanes_plus, 0.0f);
+    default:
+        LINES(XCVM_FOLD_SUM, xcvm_lanes_square, xcvm_lanes_plus, 0.0f);
     }
+#undef LINES
 }
 
 static void lines_product(const float *x, size_t count, size_t length, xcvm_partial *acc)

@@ -254,12 +254,68 @@ static int64_t fold_i64(xcvm_fold fold, const int64_t *x, size_t count)
     return side[0];
 }
 
+/* The greatest, else least, of so many elements of a narrow type, at least one. */
+#define EXTREME(type)                                                                                                  \
+    static inline __attribute__((always_inline))                                                                       \
+    type extreme_of_##type(const type *x, size_t count, const bool greatest)                                           \
+    {                                                                                                                  \
+        enum { STEPS = 4 * 4 * XCVM_LANES / sizeof(type) };                                                            \
+        type best[STEPS], r = x[0];                                                                                    \
+        size_t i = 0;                                                                                                  \
+        for (size_t j = 0; j < STEPS; j++)                                                                             \
+            best[j] = r;                                                                                               \
+        for (; i + STEPS <= count; i += STEPS)                                                                         \
+            for (size_t j = 0; j < STEPS; j++)                                                                         \
+                best[j] = (greatest ? x[i + j] > best[j] : x[i + j] < best[j]) ? x[i + j] : best[j];                   \
+        for (size_t half = STEPS / 2; half != 0; half /= 2)                                                            \
+            for (size_t j = 0; j < half; j++)                                                                          \
+                best[j] = (greatest ? best[j + half] > best[j] : best[j + half] < best[j]) ? best[j + half] : best[j]; \
+        r = best[0];                                                                                                   \
+        for (; i < count; i++)                                                                                         \
+            r = (greatest ? x[i] > r : x[i] < r) ? x[i] : r;                                                           \
+        return r;                                                                                                      \
+    }                                                                                                                  \
+    static type extreme_##type(const type *x, size_t count, bool greatest)                                             \
+    {                                                                                                                  \
+        return greatest ? extreme_of_##type(x, count, true) : extreme_of_##type(x, count, false);                      \
+    }
+EXTREME(uint8_t)
+EXTREME(int8_t)
+EXTREME(int16_t)
+EXTREME(int32_t)
+
+/* Whether the type is one of these. */
+static bool extreme_narrow(xcvm_dtype dtype, const void *data, size_t first, size_t count, bool greatest, int64_t *r)
+{
+    switch (dtype) {
+    case XCVM_U8:
+        *r = extreme_uint8_t((const uint8_t *)data + first, count, greatest);
+        return true;
+    case XCVM_I8:
+        *r = extreme_int8_t((const int8_t *)data + first, count, greatest);
+        return true;
+    case XCVM_I16:
+        *r = extreme_int16_t((const int16_t *)data + first, count, greatest);
+        return true;
+    case XCVM_I32:
+        *r = extreme_int32_t((const int32_t *)data + first, count, greatest);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void run_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
                     xcvm_partial *acc)
 {
     (void)shift;
-    int64_t copy[XCVM_BLOCK];
+    int64_t copy[XCVM_BLOCK], extreme;
     fold = fold_of(fold, dtype);
+    if (count != 0 && (fold == XCVM_FOLD_MAX || fold == XCVM_FOLD_MIN) &&
+        extreme_narrow(dtype, data, first, count, fold == XCVM_FOLD_MAX, &extreme)) {
+        row_i64(fold, &extreme, 1, &acc->i);
+        return;
+    }
     for (size_t done = 0; done < count; done += XCVM_BLOCK) {
         size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
         int64_t r = fold_i64(fold, load_i64(fold, dtype, data, first + done, n, copy), n);

@@ -119,6 +119,120 @@ DEFINE_SELECT(f64, double)
 DEFINE_SELECT(i32, int32_t)
 DEFINE_SELECT(i64, int64_t)
 
+/* ---- A few of a row ----
+ *
+ * A row's element i belongs to group i modulo GROUPS. The best of each group are k elements at least that are no worse
+ * than the k-th best of those, so that this is a bound for the k best of the row, which few others reach. */
+
+enum {
+    GROUPS = 32,
+    FEW = 16, /* the most that are selected so */
+    ROW_LEAST = 256,
+    CANDIDATES = 128 /* if more reach the bound, the heap is the better way */
+};
+
+/* Elements that reach the bound, in *found at their places, at most CANDIDATES; GROUPS divides `count`. -1 if there are
+ * more, or a NaN. */
+#define DEFINE_REACH(name, type, better)                                                                               \
+    static type bound_##name(const type best[GROUPS], size_t k)                                                        \
+    {                                                                                                                  \
+        int32_t before[GROUPS] = {0};                                                                                  \
+        for (size_t i = 0; i < GROUPS; i++)                                                                            \
+            for (size_t j = 0; j < GROUPS; j++)                                                                        \
+                before[j] += best[i] better best[j];                                                                   \
+        type bound = best[0];                                                                                          \
+        int32_t most = -1;                                                                                             \
+        for (size_t j = 0; j < GROUPS; j++)                                                                            \
+            if (before[j] < (int32_t)k && before[j] > most) {                                                          \
+                most = before[j];                                                                                      \
+                bound = best[j];                                                                                       \
+            }                                                                                                          \
+        return bound;                                                                                                  \
+    }                                                                                                                  \
+    static int reach_##name(const type *x, size_t n, size_t k, int32_t found[CANDIDATES])                              \
+    {                                                                                                                  \
+        type best[GROUPS];                                                                                             \
+        int odd[GROUPS] = {0}, count = 0;                                                                              \
+        const size_t even = n / GROUPS * GROUPS;                                                                       \
+        memcpy(best, x, sizeof best);                                                                                  \
+        for (size_t i = 0; i < even; i += GROUPS)                                                                      \
+            for (size_t j = 0; j < GROUPS; j++) {                                                                      \
+                const type v = x[i + j];                                                                               \
+                odd[j] |= v != v;                                                                                      \
+                best[j] = v better best[j] ? v : best[j];                                                              \
+            }                                                                                                          \
+        for (size_t i = even; i < n; i++)                                                                              \
+            odd[0] |= x[i] != x[i];                                                                                    \
+        for (size_t j = 1; j < GROUPS; j++)                                                                            \
+            odd[0] |= odd[j];                                                                                          \
+        if (odd[0])                                                                                                    \
+            return -1;                                                                                                 \
+        const type bound = bound_##name(best, k);                                                                      \
+        for (size_t i = 0; i < n; i += GROUPS) {                                                                       \
+            const size_t length = n - i < GROUPS ? n - i : GROUPS;                                                     \
+            int any = length < GROUPS;                                                                                 \
+            for (size_t j = 0; j < GROUPS && length == GROUPS; j++)                                                    \
+                any |= !(bound better x[i + j]);                                                                       \
+            if (!any)                                                                                                  \
+                continue;                                                                                              \
+            if (count + GROUPS > CANDIDATES)                                                                           \
+                return -1;                                                                                             \
+            for (size_t j = 0; j < length; j++) {                                                                      \
+                found[count] = (int32_t)(i + j);                                                                       \
+                count += !(bound better x[i + j]);                                                                     \
+            }                                                                                                          \
+        }                                                                                                              \
+        return count;                                                                                                  \
+    }
+DEFINE_REACH(greatest_f32, float, >)
+DEFINE_REACH(greatest_f64, double, >)
+DEFINE_REACH(greatest_i32, int32_t, >)
+DEFINE_REACH(greatest_i64, int64_t, >)
+DEFINE_REACH(least_f32, float, <)
+DEFINE_REACH(least_f64, double, <)
+DEFINE_REACH(least_i32, int32_t, <)
+DEFINE_REACH(least_i64, int64_t, <)
+
+static int reach(const xcvm_TopK_args *a, size_t first, size_t n, size_t k, int32_t found[CANDIDATES])
+{
+#define REACH(name, type)                                                                                              \
+    a->largest ? reach_greatest_##name(XCVM_CDATA(type, a->x) + first, n, k, found)                                    \
+               : reach_least_##name(XCVM_CDATA(type, a->x) + first, n, k, found)
+    switch ((xcvm_dtype)a->x->dtype) {
+    case XCVM_F32:
+        return REACH(f32, float);
+    case XCVM_F64:
+        return REACH(f64, double);
+    case XCVM_I32:
+        return REACH(i32, int32_t);
+    case XCVM_I64:
+        return REACH(i64, int64_t);
+    default:
+        return -1;
+    }
+}
+
+/* The k first of n adjacent elements, in order, where that is possible by their groups. */
+static bool select_few(const xcvm_TopK_args *a, size_t first, size_t n, candidate *best, size_t k)
+{
+    int32_t found[CANDIDATES];
+    const int count = k <= FEW && n >= ROW_LEAST && n <= XCVM_POLL_STEPS ? reach(a, first, n, k, found) : -1;
+    if (count < (int)k)
+        return false;
+    size_t kept = 0;
+    for (int i = 0; i < count; i++) {
+        candidate c = {.index = (size_t)found[i]};
+        find_keys(a, first + c.index, 1, 1, &c.key);
+        if (kept == k && c.key <= best[k - 1].key)
+            continue;
+        size_t at = kept < k ? kept++ : k - 1;
+        for (; at > 0 && best[at - 1].key < c.key; at--)
+            best[at] = best[at - 1];
+        best[at] = c;
+    }
+    return true;
+}
+
 /* The k first of n adjacent elements, in order; false where the type is none of these. */
 static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uint64_t *keys, candidate *heap, size_t k,
                             xcvm_poller *poller)
@@ -140,6 +254,8 @@ static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uin
     default:
         return false;
     }
+    if (select_few(a, first, n, heap, k))
+        return true;
     find_keys(a, first, 1, k, keys);
     make_heap(keys, heap, k, poller);
     scan(a, first, n, heap, k, poller);

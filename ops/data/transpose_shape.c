@@ -1,11 +1,5 @@
-#include "ops/move.h"
-#include "ops/strided.h"
-
-/* perm, or the reverse order where it is empty. */
-static int source_axis(const xcvm_Transpose_args *a, int rank, int i)
-{
-    return a->perm.count == 0 ? rank - 1 - i : (int)a->perm.at[i];
-}
+/* The shape rule of Transpose. */
+#include "ops/data/transpose.h"
 
 XCVM_SHAPE_RULE_OF(Transpose)
 {
@@ -27,22 +21,7 @@ XCVM_SHAPE_RULE_OF(Transpose)
         return XCVM_OK;
     }
     for (int i = 0; i < x->rank; i++)
-        dims[i] = x->dims[source_axis(a, x->rank, i)];
+        dims[i] = x->dims[xcvm_transposed_axis(a, x->rank, i)];
     xcvm_value_set_tensor(a->y, a->y->dtype, x->rank, dims);
     return XCVM_OK;
 }
-
-static xcvm_status transpose(const xcvm_moving *m, const void *context)
-{
-    const xcvm_Transpose_args *a = context;
-    int rank = a->x->rank;
-    ptrdiff_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
-    xcvm_row_major(rank, a->x->dims, from);
-    xcvm_row_major(rank, a->y->dims, to);
-    xcvm_strided s = {.rank = 0};
-    for (int i = 0; i < rank; i++)
-        xcvm_strided_axis(&s, (size_t)a->y->dims[i], to[i], from[source_axis(a, rank, i)]);
-    return xcvm_strided_copy(m->k, &s, m->size, m->to[0], m->from[0]);
-}
-
-XCVM_KERNEL(Transpose) { return xcvm_move_one(k, a->x, a->y, transpose, a); }
