@@ -165,7 +165,7 @@ static const layer layers[] = {
     {"SqueezeNet", 64, 13, 256, 3, 1, 1, 0, 1},
 };
 
-static xcc_block_shape shape_of(const layer *l)
+static xcc_block_shape shape_of(const layer *l, bool rounded)
 {
     const int64_t reach = (l->kernel - 1) * l->dilation;
     const int64_t pad = reach / 2, out = (l->size + 2 * pad - reach - 1) / l->stride + 1;
@@ -180,7 +180,8 @@ static xcc_block_shape shape_of(const layer *l)
                              .strides = {l->stride, l->stride},
                              .dilations = {l->dilation, l->dilation},
                              .pads = {pad, pad, pad, pad},
-                             .plain_input = l->channels <= 3};
+                             .plain_input = l->channels <= 3,
+                             .rounded = rounded};
 }
 
 /* Seconds on one and on two threads. */
@@ -220,11 +221,11 @@ static void measure(const xcc_block_shape *c, const xcc_block_way *way, double s
     bench_tensor_free(&y);
 }
 
-static void print_line(const layer *l, const char *name, const char *how, const double times[2], double peak)
+static void print_line(const xcc_block_shape *c, const layer *l, const char *name, const char *how,
+                       const double times[2], double peak)
 {
-    const xcc_block_shape c = shape_of(l);
-    const double gflops =
-        2e-9 * (double)(c.out[0] * c.out[1] * c.outputs) * (double)(c.channels * c.kernel[0] * c.kernel[1]) / times[0];
+    const double gflops = 2e-9 * (double)(c->out[0] * c->out[1] * c->outputs) *
+                          (double)(c->channels * c->kernel[0] * c->kernel[1]) / times[0];
     char count[16] = "";
     if (l->count > 0)
         snprintf(count, sizeof count, "%d", l->count);
@@ -246,7 +247,8 @@ int main(int argc, char **argv)
            "|--------:|-------:|\n");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         const layer *l = &layers[i];
-        const xcc_block_shape c = shape_of(l);
+        const bool all = argc > 2;
+        const xcc_block_shape c = shape_of(l, all);
         const xcc_block_way *chosen = xcc_block_cheapest(&c);
         char name[64], line[96], how[32], apart[32];
         snprintf(apart, sizeof apart, " *%lld", (long long)l->dilation);
@@ -254,7 +256,6 @@ int main(int argc, char **argv)
                  (long long)l->size, (long long)l->size, (long long)l->outputs, (long long)l->kernel,
                  (long long)l->kernel, (long long)l->stride, l->dilation > 1 ? apart : "", l->group > 1 ? " dw" : "");
         snprintf(line, sizeof line, "%s %s", l->model, name);
-        const bool all = argc > 2;
         if (all ? strstr(line, argv[2]) == NULL : l->count == 0)
             continue;
         for (size_t v = 0; v < xcc_block_way_count; v++) {
@@ -264,7 +265,7 @@ int main(int argc, char **argv)
                 continue;
             snprintf(how, sizeof how, "%s%s", way->name, all && way == chosen ? " *" : "");
             measure(&c, way, seconds, times);
-            print_line(l, name, how, times, peak);
+            print_line(&c, l, name, how, times, peak);
         }
     }
     return 0;

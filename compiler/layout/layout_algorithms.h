@@ -16,6 +16,7 @@ typedef struct xcc_block_shape {
     int64_t strides[XCC_BLOCK_AXES], dilations[XCC_BLOCK_AXES];
     int64_t pads[2 * XCC_BLOCK_AXES]; /* as the attribute has them */
     bool plain_input;                 /* x is not blocked */
+    bool rounded;                     /* its filters will be, to fewer bits than f32 has */
 } xcc_block_shape;
 
 typedef struct xcc_block_way {

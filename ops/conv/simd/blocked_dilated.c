@@ -29,6 +29,7 @@ typedef struct plan {
     size_t taps, length, last_length;
     size_t bands, groups, per_group; /* groups of blocks of outputs, of one group of channels */
     size_t unit, units, portions;    /* steps that stay together; in all */
+    size_t chain;                    /* steps that are summed up by themselves, in a portion */
     size_t room_floats;              /* for each thread, of the filters of a portion, if not f32 */
 } plan;
 
@@ -64,6 +65,7 @@ static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
     p.unit = p.taps <= STEPS ? p.taps : 1;
     p.units = p.in_blocks * (p.taps / p.unit);
     p.portions = xcvm_ceil_div(p.units, STEPS / p.unit);
+    p.chain = xcvm_blocked_chain(p.unit * p.units, p.length, XCVM_PRODUCT_CHAIN);
     if (xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW))
         p.room_floats = STEPS * p.length * BLOCK * XCVM_PRODUCT_BLOCKS;
     while (p.bands < c->out[0] && band_floats(c, &p, xcvm_ceil_div(c->out[0], p.bands)) > BAND)
@@ -95,7 +97,7 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
 {
     const xcvm_blocked_span *rows = &x->rows, *columns = &x->columns;
     const size_t begin = filters_of(c, p, from);
-    g->step_count = 0;
+    xcvm_blocked_clear_steps(g);
     for (size_t block = from / p->taps; block * p->taps < to; block++) {
         const size_t start = block * p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
         const size_t first = from > start ? from - start : 0, last = xcvm_least(to - start, p->taps);
@@ -105,16 +107,14 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
             if (slice < x->slices.tap || slice >= x->slices.tap_end || row < rows->tap || row >= rows->tap_end)
                 continue;
             for (size_t column = columns->tap; column < columns->tap_end; column++) {
-                const size_t tap = line * c->kernel[1] + column, s = g->step_count;
+                const size_t tap = line * c->kernel[1] + column;
                 if (tap < first || tap >= last)
                     continue;
                 const size_t place = (slice - x->slices.tap) * c->dilation[DEPTH] * p->area +
                                      (row - rows->tap) * c->dilation[0] * c->in[1];
-                g->offsets[s] =
-                    (ptrdiff_t)((block * p->volume + place + (column - columns->tap) * c->dilation[1]) * p->pixel);
-                g->filters[s] = (start * p->length + tap * length) * BLOCK - begin;
-                g->lengths[s] = length;
-                g->step_count++;
+                const size_t pixel = block * p->volume + place + (column - columns->tap) * c->dilation[1];
+                xcvm_blocked_add_step(g, start + tap, (ptrdiff_t)(pixel * p->pixel),
+                                      (start * p->length + tap * length) * BLOCK - begin, length);
             }
         }
     }
@@ -175,6 +175,7 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
     const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * p->taps * BLOCK};
     xcvm_blocked_product g = {.blocks = b->blocks,
+                              .chain = p->chain,
                               .y_spacing = BLOCK,
                               .y_block = y_block,
                               .b = c->b != NULL ? c->b + b->output * BLOCK : NULL,

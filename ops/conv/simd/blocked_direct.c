@@ -35,6 +35,7 @@ typedef struct plan {
     size_t in_blocks;                  /* of a group */
     size_t taps, plane_taps, columns;  /* of a block of channels: of the window, of a slice, of a row of it */
     size_t steps, length, last_length; /* of all portions; channels of a step */
+    size_t chain;                      /* steps that are summed up by themselves */
     size_t pixel, spacing;             /* floats of an input pixel, and between those that neighbours meet */
     size_t pitch, in_rows;             /* of the band: pixels of a row; rows */
     size_t slice_floats, block_floats; /* of the band: of a slice, of a block of channels */
@@ -128,6 +129,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     p->plane_taps = p->columns * c->kernel[0];
     p->taps = p->plane_taps * c->kernel[DEPTH];
     p->steps = p->taps * p->in_blocks;
+    p->chain = xcvm_blocked_chain(p->steps, p->length, XCVM_PRODUCT_CHAIN);
     /* Of a row of output pixels in a slice; for merged rows, of a pixel. */
     const double channels = (double)(p->in_blocks * p->pixel);
     const double one = merged ? channels : reach(c, 0, 1) * reach(c, 1, c->out[1]) * channels;
@@ -234,16 +236,14 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
     const size_t top = s->first * c->stride[DEPTH];
     size_t block = from / p->taps, slice = from % p->taps / p->plane_taps, row = from % p->plane_taps / p->columns;
     size_t column = from % p->columns, floats = 0;
-    g->step_count = 0;
+    xcvm_blocked_clear_steps(g);
     for (size_t step = from; step < to; step++) {
-        const size_t at = g->step_count, length = block + 1 == p->in_blocks ? p->last_length : p->length;
+        const size_t length = block + 1 == p->in_blocks ? p->last_length : p->length;
         if (slice >= s->tap && slice < s->tap_end) {
             const size_t depth = top + slice * c->dilation[DEPTH] - c->pad[DEPTH] - in_slice;
-            g->offsets[at] = (ptrdiff_t)(block * p->block_floats + depth * p->slice_floats +
-                                         (row * c->dilation[0] * p->pitch + column * c->dilation[1]) * p->pixel);
-            g->filters[at] = floats;
-            g->lengths[at] = length;
-            g->step_count++;
+            const size_t place = (row * c->dilation[0] * p->pitch + column * c->dilation[1]) * p->pixel;
+            xcvm_blocked_add_step(g, step, (ptrdiff_t)(block * p->block_floats + depth * p->slice_floats + place),
+                                  floats, length);
         }
         floats += length * BLOCK;
         if (++column < p->columns)
@@ -290,20 +290,21 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
     const size_t w_block = filters_before(p, p->steps), w_at = b->output * w_block;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, w_block};
     xcvm_blocked_product g = {.blocks = b->blocks,
+                              .chain = p->chain,
                               .spacing = p->spacing,
                               .y_spacing = BLOCK,
                               .y_block = y_block,
                               .b = c->b != NULL ? c->b + b->output * BLOCK : NULL,
                               .low = c->activation.low,
                               .high = c->activation.high};
-    size_t most = PORTION / (p->length * BLOCK * b->blocks);
-    most = most < 1                             ? 1
-           : pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS
-                                                : xcvm_least(most, XCVM_PRODUCT_STEPS);
-    const size_t portions = xcvm_ceil_div(p->steps, most);
+    const size_t fitting = PORTION / (p->length * BLOCK * b->blocks);
+    const size_t most =
+        pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_least(fitting, XCVM_PRODUCT_STEPS);
+    const size_t portions = xcvm_blocked_portions(p->steps, p->chain, most);
     const bool next = b->output + b->blocks < c->outputs;
     for (size_t i = 0; i < portions; i++) {
-        const size_t from = i * p->steps / portions, to = (i + 1) * p->steps / portions;
+        const size_t from = xcvm_blocked_portion(p->steps, p->chain, portions, i);
+        const size_t to = xcvm_blocked_portion(p->steps, p->chain, portions, i + 1);
         const size_t used = filters_before(p, from), end = filters_before(p, to), floats = end - used;
         g.resume = i > 0;
         g.clamp = i + 1 == portions;

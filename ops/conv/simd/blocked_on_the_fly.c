@@ -17,8 +17,8 @@ enum {
     PAIRS = SPAN / 2,
     PAIR_POINTS = 2 * SPAN,
     PORTION = 8, /* blocks of inputs whose filters stay in the second-level cache, and are fetched meanwhile */
-    /* Blocks of inputs that are transformed at a time: for few tiles, whose sums stay in the first-level cache, and for
-     * many, whose sums should be loaded and stored less often. */
+    /* Blocks of inputs that are transformed at a time: for few tiles, and for many, by which windows are transformed
+     * and multiplied in longer turns. Each is a chain of the sums, so results do not depend on which it is. */
     STEPS_FEW = 1,
     STEPS_MANY = PORTION,
     FEW_TILES = 16,
@@ -126,6 +126,7 @@ static void multiply_pair(const xcvm_untransformed *p, const portion *q, size_t 
     const size_t last = xcvm_least(p->c->channels - (to - 1) * BLOCK, BLOCK);
     const xcvm_point_row g = {.steps = to - from,
                               .last = last,
+                              .chain = 1,
                               .x_point = p->x_point,
                               .x_step = p->x_block,
                               .w_point = stride,

@@ -1,5 +1,6 @@
 /* Tiles of products for every number of blocks and pixels that registers hold. */
 #include "ops/conv/simd/blocked_points.h"
+#include "ops/conv/simd/blocked_sums.h"
 
 enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS };
 
@@ -9,40 +10,37 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_point_row *g, const size_t bloc
 {
     const size_t vectors = blocks * VECTORS;
     for (size_t point = 0; point < XCVM_POINT_ROW; point++, x += g->x_point, w += g->w_point, y += g->y_point) {
-        xcvm_lanes sum[XCVM_PRODUCT_SUMS];
         xcvm_fetch_ahead(ahead, ahead->lines_a_point);
-#pragma GCC unroll XCVM_UNROLL_16
-        for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll XCVM_UNROLL_8
-            for (size_t v = 0; v < vectors; v++) {
-                const size_t at = v / VECTORS * g->y_block + p * BLOCK + v % VECTORS * XCVM_LANES;
-                sum[p * vectors + v] = g->resume ? xcvm_lanes_load(y + at) : (xcvm_lanes){0};
-            }
         const float *filters = w;
-        for (size_t step = 0; step < g->steps; step++) {
-            const float *from = x + step * g->x_step, *const end = from + (step + 1 < g->steps ? BLOCK : g->last);
-#pragma GCC unroll XCVM_UNROLL_4
-            for (; from < end; from++, filters += BLOCK) {
-                xcvm_lanes filter[XCVM_PRODUCT_BLOCKS * VECTORS];
+        for (size_t step = 0; step < g->steps;) {
+            const bool resume = g->resume || step > 0;
+            xcvm_lanes sum[XCVM_PRODUCT_SUMS];
+#pragma GCC unroll XCVM_UNROLL_16
+            for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll XCVM_UNROLL_8
                 for (size_t v = 0; v < vectors; v++)
-                    filter[v] = xcvm_lanes_load(filters + v / VECTORS * g->w_block + v % VECTORS * XCVM_LANES);
-#pragma GCC unroll XCVM_UNROLL_16
-                for (size_t p = 0; p < pixels; p++) {
-                    const xcvm_lanes pixel = xcvm_lanes_all(from[p * BLOCK]);
+                    sum[p * vectors + v] = (xcvm_lanes){0};
+            for (const size_t end = xcvm_least(step + g->chain, g->steps); step < end; step++) {
+                const float *from = x + step * g->x_step, *const last = from + (step + 1 < g->steps ? BLOCK : g->last);
+#pragma GCC unroll XCVM_UNROLL_4
+                for (; from < last; from++, filters += BLOCK) {
+                    xcvm_lanes filter[XCVM_PRODUCT_BLOCKS * VECTORS];
 #pragma GCC unroll XCVM_UNROLL_8
                     for (size_t v = 0; v < vectors; v++)
-                        sum[p * vectors + v] += pixel * filter[v];
+                        filter[v] = xcvm_lanes_load(filters + v / VECTORS * g->w_block + v % VECTORS * XCVM_LANES);
+#pragma GCC unroll XCVM_UNROLL_16
+                    for (size_t p = 0; p < pixels; p++) {
+                        const xcvm_lanes pixel = xcvm_lanes_all(from[p * BLOCK]);
+#pragma GCC unroll XCVM_UNROLL_8
+                        for (size_t v = 0; v < vectors; v++)
+                            sum[p * vectors + v] += pixel * filter[v];
+                    }
                 }
             }
+            if (resume)
+                xcvm_sums_add(sum, pixels, vectors, y, BLOCK, g->y_block);
+            xcvm_sums_store(sum, pixels, vectors, y, BLOCK, g->y_block);
         }
-#pragma GCC unroll XCVM_UNROLL_16
-        for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll XCVM_UNROLL_8
-            for (size_t v = 0; v < vectors; v++) {
-                const size_t at = v / VECTORS * g->y_block + p * BLOCK + v % VECTORS * XCVM_LANES;
-                xcvm_lanes_store(y + at, sum[p * vectors + v]);
-            }
     }
 }
 

@@ -30,9 +30,10 @@ XCVM_INLINE void xcvm_fetch_ahead(xcvm_filters_ahead *a, size_t lines)
     }
 }
 
-/* Sums over `steps` blocks of inputs, the last of `last` channels and the others whole, for a row of points. */
+/* Sums over `steps` blocks of inputs, the last of `last` channels and the others whole, for a row of points. As in
+ * blocked_product.h, each `chain` of them is summed up by itself and then added to y. */
 typedef struct xcvm_point_row {
-    size_t steps, last;
+    size_t steps, last, chain;
     size_t x_point, x_step;
     size_t w_point, w_block;
     size_t y_point, y_block;

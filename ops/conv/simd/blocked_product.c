@@ -1,5 +1,6 @@
 /* Tiles of products, for every number of blocks and pixels that registers hold. */
 #include "ops/conv/simd/blocked_product.h"
+#include "ops/conv/simd/blocked_sums.h"
 #include "ops/matmul/packed.h"
 #include "ops/simd/halves.h"
 
@@ -12,50 +13,48 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_
                                       float *y)
 {
     const size_t vectors = blocks * VECTORS, w_block = g->w_block, y_block = g->y_block;
-    xcvm_lanes sum[SUMS];
-#pragma GCC unroll XCVM_UNROLL_16
-    for (size_t p = 0; p < pixels; p++)
+    for (size_t s = 0, chain = 0; chain == 0 || chain < g->chain_count; chain++) {
+        const bool first = !g->resume && chain == 0;
+        xcvm_lanes sum[SUMS], start[4 * VECTORS];
 #pragma GCC unroll XCVM_UNROLL_8
-        for (size_t v = 0; v < vectors; v++) {
-            const size_t in_block = v % VECTORS * XCVM_LANES, at = v / VECTORS * y_block + p * y_spacing + in_block;
-            xcvm_lanes start = {0};
-            if (g->resume) {
-                start = xcvm_lanes_load(y + at);
-            } else {
-                if (g->b != NULL)
-                    start = xcvm_lanes_load(g->b + v * XCVM_LANES);
-                if (z != NULL)
-                    start += xcvm_lanes_load(z + at);
-            }
-            sum[p * vectors + v] = start;
-        }
-    for (size_t s = 0; s < g->step_count; s++) {
-        const float *from = x + g->offsets[s], *const end = from + g->lengths[s], *w = g->w + g->filters[s];
-#pragma GCC unroll XCVM_UNROLL_4
-        for (; from < end; from++, w += BLOCK) {
-            xcvm_lanes filter[4 * VECTORS];
+        for (size_t v = 0; v < vectors; v++)
+            start[v] = first && g->b != NULL ? xcvm_lanes_load(g->b + v * XCVM_LANES) : (xcvm_lanes){0};
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll XCVM_UNROLL_8
             for (size_t v = 0; v < vectors; v++)
-                filter[v] = xcvm_lanes_load(w + v / VECTORS * w_block + v % VECTORS * XCVM_LANES);
-#pragma GCC unroll XCVM_UNROLL_16
-            for (size_t p = 0; p < pixels; p++) {
-                const xcvm_lanes pixel = xcvm_lanes_all(from[p * spacing]);
+                sum[p * vectors + v] = start[v];
+        for (const size_t end = g->chain_ends[chain]; s < end; s++) {
+            const float *from = x + g->offsets[s], *const last = from + g->lengths[s], *w = g->w + g->filters[s];
+#pragma GCC unroll XCVM_UNROLL_4
+            for (; from < last; from++, w += BLOCK) {
+                xcvm_lanes filter[4 * VECTORS];
 #pragma GCC unroll XCVM_UNROLL_8
                 for (size_t v = 0; v < vectors; v++)
-                    sum[p * vectors + v] += pixel * filter[v];
+                    filter[v] = xcvm_lanes_load(w + v / VECTORS * w_block + v % VECTORS * XCVM_LANES);
+#pragma GCC unroll XCVM_UNROLL_16
+                for (size_t p = 0; p < pixels; p++) {
+                    const xcvm_lanes pixel = xcvm_lanes_all(from[p * spacing]);
+#pragma GCC unroll XCVM_UNROLL_8
+                    for (size_t v = 0; v < vectors; v++)
+                        sum[p * vectors + v] += pixel * filter[v];
+                }
             }
         }
-    }
-    const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
+        if (!first)
+            xcvm_sums_add(sum, pixels, vectors, y, y_spacing, y_block);
+        else if (z != NULL)
+            xcvm_sums_add(sum, pixels, vectors, z, y_spacing, y_block);
+        if (g->clamp && chain + 1 >= g->chain_count) {
+            const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
 #pragma GCC unroll XCVM_UNROLL_16
-    for (size_t p = 0; p < pixels; p++)
+            for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll XCVM_UNROLL_8
-        for (size_t v = 0; v < vectors; v++) {
-            xcvm_lanes result = sum[p * vectors + v];
-            if (g->clamp)
-                result = xcvm_lanes_min(xcvm_lanes_max(result, low), high);
-            xcvm_lanes_store(y + v / VECTORS * y_block + p * y_spacing + v % VECTORS * XCVM_LANES, result);
+                for (size_t v = 0; v < vectors; v++)
+                    sum[p * vectors + v] = xcvm_lanes_min(xcvm_lanes_max(sum[p * vectors + v], low), high);
         }
+        xcvm_sums_store(sum, pixels, vectors, y, y_spacing, y_block);
+    }
 }
 
 static bool is_side_by_side(const xcvm_blocked_product *g) { return g->spacing == BLOCK && g->y_spacing == BLOCK; }

@@ -17,11 +17,18 @@ enum {
     XCVM_PRODUCT_BLOCKS = 1,
     XCVM_PRODUCT_SUMS = 24,
 #endif
-    XCVM_PRODUCT_STEPS = 64
+    XCVM_PRODUCT_STEPS = 64,
+    /* Products of a chain, about; of Winograd's fewer, whose roundings weigh more as results are differences of sums.
+     */
+    XCVM_PRODUCT_CHAIN = 32,
+    XCVM_WINOGRAD_CHAIN = XCVM_CHANNEL_BLOCK
 };
 
 /* Sums over steps, each over some channels that lie side by side: y[k][p] = start + sum of x[offset + p * spacing + c]
- * * w[k][filter + c] for the channels c of each step. */
+ * * w[k][filter + c] for the channels c of each step. This is blocked summation (Higham, "The Accuracy of Floating
+ * Point Summation", 1993): a chain of steps is summed up by itself and then added to y, since one running sum over all
+ * of them would be rounded in proportion to its length. Where chains end follows from the numbers of the steps, so
+ * results do not depend on the portions in which steps are taken, if those are whole chains. */
 typedef struct xcvm_blocked_product {
     const float *w;
     size_t blocks, w_block; /* of outputs; floats of w from one block to the next */
@@ -29,6 +36,9 @@ typedef struct xcvm_blocked_product {
     ptrdiff_t offsets[XCVM_PRODUCT_STEPS];
     size_t filters[XCVM_PRODUCT_STEPS]; /* floats from w to those of a step, of each block */
     size_t lengths[XCVM_PRODUCT_STEPS];
+    size_t chain;                   /* steps, of those of all portions */
+    size_t chain_count, next_chain; /* next_chain: the first step that is not of the last one */
+    size_t chain_ends[XCVM_PRODUCT_STEPS];
     size_t spacing;            /* floats from one pixel of x to the next */
     size_t y_spacing, y_block; /* of y and z; from one block to the next */
     bool resume;               /* start is y itself, else b + z, where they are not NULL */
@@ -41,6 +51,43 @@ typedef struct xcvm_blocked_product {
     size_t ahead_lines, lines_a_tile; /* lines of a block; 0: none */
     size_t ahead_block, ahead_line;   /* the next one */
 } xcvm_blocked_product;
+
+/* How many of a sum's steps make a chain, for chains of up to `most` products, or of one step. */
+XCVM_INLINE size_t xcvm_blocked_chain(size_t steps, size_t length, size_t most)
+{
+    const size_t fitting = most / length, limit = xcvm_least(fitting, XCVM_PRODUCT_STEPS);
+    const size_t chains = xcvm_ceil_div(steps, limit > 1 ? limit : 1);
+    return chains > 1 ? xcvm_ceil_div(steps, chains) : steps > 1 ? steps : 1;
+}
+/* Portions of whole chains, of up to `most` steps or one chain. */
+XCVM_INLINE size_t xcvm_blocked_portions(size_t steps, size_t chain, size_t most)
+{
+    return xcvm_ceil_div(xcvm_ceil_div(steps, chain), most > chain ? most / chain : 1);
+}
+/* The first step of portion i. */
+XCVM_INLINE size_t xcvm_blocked_portion(size_t steps, size_t chain, size_t portions, size_t i)
+{
+    return xcvm_least(i * xcvm_ceil_div(steps, chain) / portions * chain, steps);
+}
+
+XCVM_INLINE void xcvm_blocked_clear_steps(xcvm_blocked_product *g)
+{
+    g->step_count = g->chain_count = g->next_chain = g->chain_ends[0] = 0;
+}
+/* `step` is its number among those of all portions. */
+XCVM_INLINE void xcvm_blocked_add_step(xcvm_blocked_product *g, size_t step, ptrdiff_t offset, size_t filter,
+                                       size_t length)
+{
+    const size_t s = g->step_count++;
+    g->offsets[s] = offset;
+    g->filters[s] = filter;
+    g->lengths[s] = length;
+    if (step >= g->next_chain) {
+        g->next_chain = (step / g->chain + 1) * g->chain;
+        g->chain_count++;
+    }
+    g->chain_ends[g->chain_count - 1] = g->step_count;
+}
 
 /* All filters of a convolution. */
 typedef struct xcvm_blocked_filters {

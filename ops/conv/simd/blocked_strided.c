@@ -85,6 +85,7 @@ static void run_tiles(const work *r, size_t image, size_t row, size_t first, siz
     const size_t blocks = xcvm_least(c->outputs - output, BLOCKS), tiles = last - first;
     const size_t filters = c->channels * BLOCK;
     const xcvm_point_row g = {.steps = 1,
+                              .chain = 1,
                               .last = c->channels,
                               .x_point = r->input_point,
                               .w_point = c->outputs * filters,

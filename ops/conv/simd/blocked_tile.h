@@ -23,13 +23,12 @@ XCVM_INLINE void xcvm_tile_transform_input(const size_t tile, const xcvm_lanes *
         return;
     }
     const xcvm_lanes d4 = d[4 * stride], d5 = d[5 * stride];
-    const xcvm_lanes a = d4 - 2.0f * d2, b = (0.5f * XCVM_ROOT2) * d3 - XCVM_ROOT2 * d1;
-    const xcvm_lanes c = d4 - 0.5f * d2, e = XCVM_ROOT2 * d3 - (0.5f * XCVM_ROOT2) * d1;
+    const xcvm_lanes a = d4 - 2.0f * d2, b = d3 - 2.0f * d1, c = d4 - 0.5f * d2, e = d3 - 0.5f * d1;
     t[0] = d0 - 2.5f * d2 + d4;
-    t[1] = a + b;
-    t[2] = a - b;
-    t[3] = c + e;
-    t[4] = c - e;
+    t[1] = a + (0.5f * XCVM_ROOT2) * b;
+    t[2] = a - (0.5f * XCVM_ROOT2) * b;
+    t[3] = c + XCVM_ROOT2 * e;
+    t[4] = c - XCVM_ROOT2 * e;
     t[5] = d1 - 2.5f * d3 + d5;
 }
 
@@ -43,13 +42,13 @@ XCVM_INLINE void xcvm_tile_transform_output(const size_t tile, const xcvm_lanes 
     }
     const xcvm_lanes sum2 = m[3 * stride] + m[4 * stride], difference2 = m[3 * stride] - m[4 * stride];
     y[0] = m[0] + sum + sum2;
-    y[1] = (0.5f * XCVM_ROOT2) * difference + XCVM_ROOT2 * difference2;
+    y[1] = (0.5f * XCVM_ROOT2) * (difference + 2.0f * difference2);
     y[2] = 0.5f * sum + 2.0f * sum2;
     if (tile == 3) {
         y[2] += m[5 * stride];
         return;
     }
-    y[3] = (0.25f * XCVM_ROOT2) * difference + (2.0f * XCVM_ROOT2) * difference2 + m[5 * stride];
+    y[3] = (0.25f * XCVM_ROOT2) * (difference + 8.0f * difference2) + m[5 * stride];
 }
 
 /* One block of channels of a tile, whose first pixel is at `from`, rows `pitch` floats apart. */

@@ -108,20 +108,22 @@ static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x,
         }
 }
 
-/* The next steps of the product, from `step` on; returns how many floats of w they take. */
-static size_t set_steps(const xcvm_blocked_conv *c, const plan *p, const phase at[2], size_t step,
+/* Steps [from, to) of the product; returns how many floats of w they take. */
+static size_t set_steps(const xcvm_blocked_conv *c, const plan *p, const phase at[2], size_t from, size_t to,
                         xcvm_blocked_product *g)
 {
     const size_t taps = at[0].taps * at[1].taps;
     const size_t row = at[0].shift - phase_of(c, 0, 0).shift + p->back[0];
     const size_t column = at[1].shift - phase_of(c, 1, 0).shift + p->back[1];
     size_t floats = 0;
-    for (size_t s = 0; s < g->step_count; s++, step++) {
+    xcvm_blocked_clear_steps(g);
+    for (size_t step = from; step < to; step++) {
         const size_t block = step / taps, i = step % taps / at[1].taps, j = step % at[1].taps;
-        g->offsets[s] = (ptrdiff_t)(block * p->block_floats + ((row - i) * p->pitch + column - j) * BLOCK);
-        g->filters[s] = floats;
-        g->lengths[s] = xcvm_least(c->channels - block * BLOCK, BLOCK);
-        floats += g->lengths[s] * BLOCK;
+        const size_t length = xcvm_least(c->channels - block * BLOCK, BLOCK);
+        xcvm_blocked_add_step(g, step,
+                              (ptrdiff_t)(block * p->block_floats + ((row - i) * p->pitch + column - j) * BLOCK),
+                              floats, length);
+        floats += length * BLOCK;
     }
     return floats;
 }
@@ -145,11 +147,11 @@ static xcvm_status multiply_phase(xcvm_poller *poller, const xcvm_blocked_conv *
     const size_t fitting = PORTION / (BLOCK * BLOCK * g->blocks);
     const size_t most =
         rows * width <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_least(fitting, XCVM_PRODUCT_STEPS);
-    const size_t portions = steps > most ? xcvm_ceil_div(steps, most) : 1;
+    g->chain = xcvm_blocked_chain(steps, BLOCK, XCVM_PRODUCT_CHAIN);
+    const size_t fewest = xcvm_blocked_portions(steps, g->chain, most), portions = fewest > 1 ? fewest : 1;
     for (size_t i = 0; i < portions; i++) {
-        const size_t step = i * steps / portions;
-        g->step_count = (i + 1) * steps / portions - step;
-        const size_t floats = set_steps(c, p, at, step, g);
+        const size_t floats = set_steps(c, p, at, xcvm_blocked_portion(steps, g->chain, portions, i),
+                                        xcvm_blocked_portion(steps, g->chain, portions, i + 1), g);
         g->resume = i > 0;
         g->clamp = i + 1 == portions;
         xcvm_blocked_take(g, &w, filter, floats, room);

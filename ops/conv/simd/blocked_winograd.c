@@ -187,12 +187,11 @@ static void set_steps(const work *r, size_t count, size_t from, size_t to, size_
     const size_t first = s->tap * r->in_blocks, last = s->tap_end * r->in_blocks;
     const size_t start = from > first ? from : first, end = to < last ? to : last;
     size_t tap = start / r->in_blocks, block = start % r->in_blocks;
-    g->step_count = 0;
+    xcvm_blocked_clear_steps(g);
     for (size_t step = start; step < end; step++) {
         const size_t slice = s->first + tap * c->dilation[DEPTH] - c->pad[DEPTH], left = c->channels - block * BLOCK;
-        g->offsets[g->step_count] = (ptrdiff_t)((block * c->in[DEPTH] + slice) * slice_of_inputs(r, count));
-        g->filters[g->step_count] = (tap * c->channels + block * BLOCK) * BLOCK - begin;
-        g->lengths[g->step_count++] = left < BLOCK ? left : BLOCK;
+        xcvm_blocked_add_step(g, step, (ptrdiff_t)((block * c->in[DEPTH] + slice) * slice_of_inputs(r, count)),
+                              (tap * c->channels + block * BLOCK) * BLOCK - begin, left < BLOCK ? left : BLOCK);
         if (++block == r->in_blocks) {
             block = 0;
             tap++;
@@ -207,12 +206,15 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
     const xcvm_blocked_conv *c = r->c;
     const size_t steps = c->kernel[DEPTH] * r->in_blocks, depth = c->out[DEPTH];
     const xcvm_blocked_filters w = {c->w, c->w_dtype, filters_before(r, steps)};
-    xcvm_blocked_product g = {.blocks = blocks, .spacing = BLOCK, .y_spacing = BLOCK, .y_block = depth * count * BLOCK};
-    size_t most = PORTION / (BLOCK * BLOCK * blocks);
-    most = most < XCVM_PRODUCT_STEPS ? most : XCVM_PRODUCT_STEPS;
-    const size_t portions = xcvm_ceil_div(steps, most), most_floats = xcvm_ceil_div(steps, portions) * BLOCK * BLOCK;
+    const size_t chain = xcvm_blocked_chain(steps, BLOCK, XCVM_WINOGRAD_CHAIN);
+    xcvm_blocked_product g = {
+        .blocks = blocks, .chain = chain, .spacing = BLOCK, .y_spacing = BLOCK, .y_block = depth * count * BLOCK};
+    const size_t most = xcvm_least(PORTION / (BLOCK * BLOCK * blocks), XCVM_PRODUCT_STEPS);
+    const size_t portions = xcvm_blocked_portions(steps, chain, most);
+    const size_t most_floats = xcvm_blocked_portion(steps, chain, portions, 1) * BLOCK * BLOCK;
     for (size_t i = 0, begin = 0, used; i < portions; i++, begin = used) {
-        const size_t from = i * steps / portions, to = (i + 1) * steps / portions;
+        const size_t from = xcvm_blocked_portion(steps, chain, portions, i);
+        const size_t to = xcvm_blocked_portion(steps, chain, portions, i + 1);
         used = filters_before(r, to);
         g.resume = i > 0;
         xcvm_blocked_take(&g, &w, at + begin, used - begin, room);

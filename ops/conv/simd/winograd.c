@@ -14,13 +14,13 @@ enum {
 
 XCVM_INLINE void transform_input(const xcvm_lanes d[SPAN], xcvm_lanes t[SPAN])
 {
-    const xcvm_lanes a = d[4] - 2.0f * d[2], b = (0.5f * XCVM_ROOT2) * d[3] - XCVM_ROOT2 * d[1];
-    const xcvm_lanes c = d[4] - 0.5f * d[2], e = XCVM_ROOT2 * d[3] - (0.5f * XCVM_ROOT2) * d[1];
+    const xcvm_lanes a = d[4] - 2.0f * d[2], b = d[3] - 2.0f * d[1];
+    const xcvm_lanes c = d[4] - 0.5f * d[2], e = d[3] - 0.5f * d[1];
     t[0] = d[0] - 2.5f * d[2] + d[4];
-    t[1] = a + b;
-    t[2] = a - b;
-    t[3] = c + e;
-    t[4] = c - e;
+    t[1] = a + (0.5f * XCVM_ROOT2) * b;
+    t[2] = a - (0.5f * XCVM_ROOT2) * b;
+    t[3] = c + XCVM_ROOT2 * e;
+    t[4] = c - XCVM_ROOT2 * e;
     t[5] = d[1] - 2.5f * d[3] + d[5];
 }
 
@@ -234,9 +234,9 @@ XCVM_INLINE void transform_output(const xcvm_lanes m[SPAN], xcvm_lanes y[TILE])
     const xcvm_lanes sum = m[1] + m[2], difference = m[1] - m[2];
     const xcvm_lanes sum2 = m[3] + m[4], difference2 = m[3] - m[4];
     y[0] = m[0] + sum + sum2;
-    y[1] = (0.5f * XCVM_ROOT2) * difference + XCVM_ROOT2 * difference2;
+    y[1] = (0.5f * XCVM_ROOT2) * (difference + 2.0f * difference2);
     y[2] = 0.5f * sum + 2.0f * sum2;
-    y[3] = (0.25f * XCVM_ROOT2) * difference + (2.0f * XCVM_ROOT2) * difference2 + m[5];
+    y[3] = (0.25f * XCVM_ROOT2) * (difference + 8.0f * difference2) + m[5];
 }
 
 /* The outputs of a run of tiles in one tile row: lines[i] holds row i of the tiles, side by side. */

@@ -22,6 +22,7 @@ typedef struct shape {
     int axes;
     bool plain, bias, residual, affine;
     int activation;
+    double rounding; /* that all results' errors stay below, relative to the results' size; 0: not checked */
 } shape;
 
 /* Behind the activation, where there is any. */
@@ -322,6 +323,7 @@ static void check_conv(shape *s)
         run_kernel(runs[r], &a, 3, "BlockedConv");
         /* Winograd's larger tiles round more. */
         const double allowed = (s->tile > 2 ? 4e-6 : 3e-6) * (sqrt((double)(s->channels * taps)) + 1.0);
+        double errors = 0, squares = 0;
         for (int64_t n = 0; n < s->batch; n++)
             for (int64_t k = 0; k < outputs; k++)
                 for (int64_t p = 0; p < area; p++) {
@@ -330,10 +332,14 @@ static void check_conv(shape *s)
                         ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by three threads %.9g", text, r, (int)k,
                                      (int)p, (double)first[at], (double)second[at]);
                     const double wanted = definition[at];
+                    errors += (wanted - (double)first[at]) * (wanted - (double)first[at]);
+                    squares += wanted * wanted;
                     if (!(fabs(wanted - (double)first[at]) <= allowed))
                         ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the definition %.9g", text, r, (int)k,
                                      (int)p, (double)first[at], wanted);
                 }
+        if (s->rounding > 0 && !(sqrt(errors / squares) < s->rounding))
+            ck_abort_msg("%s, build %zu: errors are %.3g of the results", text, r, sqrt(errors / squares));
         if (!xcvm_blocked_takes_narrow(s->algorithm))
             continue;
         y.data = first;
@@ -585,6 +591,39 @@ START_TEST(known_convolutions)
 }
 END_TEST
 
+/* Sums so long that one running sum would be rounded two to three times as much. */
+START_TEST(long_sums)
+{
+    static const struct {
+        int algorithm;
+        int64_t tile, channels, kernel, dilation;
+        double rounding;
+    } cases[] = {
+        {XCVM_BLOCKED_direct, 0, 2048, 1, 1, 3e-7},  {XCVM_BLOCKED_direct, 0, 256, 3, 1, 3e-7},
+        {XCVM_BLOCKED_direct, 0, 256, 3, 2, 3e-7},   {XCVM_BLOCKED_winograd, 2, 512, 3, 1, 4e-7},
+        {XCVM_BLOCKED_winograd, 4, 512, 3, 1, 1e-6}, {XCVM_BLOCKED_winograd_untransformed, 4, 512, 3, 1, 1e-6}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t kernel = cases[i].kernel, dilation = cases[i].dilation, pad = kernel / 2 * dilation;
+        shape s = {.algorithm = cases[i].algorithm,
+                   .axes = 2,
+                   .tile = cases[i].tile,
+                   .batch = 1,
+                   .group = 1,
+                   .channels = cases[i].channels,
+                   .outputs = 16,
+                   .in = {8, 8},
+                   .kernel = {kernel, kernel},
+                   .stride = {1, 1},
+                   .dilation = {dilation, dilation},
+                   .pad = {pad, pad},
+                   .pad_end = {pad, pad},
+                   .out = {8, 8},
+                   .rounding = cases[i].rounding};
+        check_conv(&s);
+    }
+}
+END_TEST
+
 /* Windows whose positions lie farther apart than what it would be sensible to copy. */
 START_TEST(far_apart)
 {
@@ -719,6 +758,7 @@ Suite *suite_ops_blocked(void)
     tcase_add_loop_test(c, known_deep_convolutions, 0, KNOWN_DEEP);
     tcase_add_loop_test(c, line_convolutions, 0, 300 / AT_A_TIME);
     tcase_add_test(c, known_convolutions);
+    tcase_add_test(c, long_sums);
     tcase_add_test(c, far_apart);
     tcase_add_test(c, way_back);
     tcase_add_test(c, exponential_activations);

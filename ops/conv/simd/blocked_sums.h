@@ -1,0 +1,33 @@
+/* The sums of a tile of products, in registers: pixel by pixel, of each as many vectors as blocks of outputs have. */
+#ifndef XCVM_OPS_CONV_SIMD_BLOCKED_SUMS_H
+#define XCVM_OPS_CONV_SIMD_BLOCKED_SUMS_H
+
+#include "ops/conv/simd/blocked_conv.h"
+
+/* What is added to the sums, or where they go: floats from one pixel to the next, and from one block of outputs to the
+ * next. `pixels`, `vectors` and, where they can be, spacings are constants. */
+XCVM_INLINE void xcvm_sums_add(xcvm_lanes *sum, const size_t pixels, const size_t vectors, const float *from,
+                               const size_t spacing, size_t block)
+{
+#pragma GCC unroll XCVM_UNROLL_8
+    for (size_t v = 0; v < vectors; v++) {
+        const float *at = from + v / XCVM_BLOCK_VECTORS * block;
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels; p++)
+            sum[p * vectors + v] += xcvm_lanes_load(at + (p * spacing + v % XCVM_BLOCK_VECTORS * XCVM_LANES));
+    }
+}
+
+XCVM_INLINE void xcvm_sums_store(const xcvm_lanes *sum, const size_t pixels, const size_t vectors, float *to,
+                                 const size_t spacing, size_t block)
+{
+#pragma GCC unroll XCVM_UNROLL_8
+    for (size_t v = 0; v < vectors; v++) {
+        float *at = to + v / XCVM_BLOCK_VECTORS * block;
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels; p++)
+            xcvm_lanes_store(at + (p * spacing + v % XCVM_BLOCK_VECTORS * XCVM_LANES), sum[p * vectors + v]);
+    }
+}
+
+#endif
