@@ -59,7 +59,6 @@ typedef struct xcvm_texts {
 #define IN_PLACE(kind, name, types) XCVM_IN_##kind name;
 #define IN_VIEW(kind, name, types) XCVM_IN_##kind name;
 #define IN_SHAPE(kind, name, types) XCVM_IN_##kind name;
-#define TYPE(variable, types)
 #define INT(name, value, min, max) int64_t name;
 #define INTS(name, min, max) xcvm_ints name;
 #define FLOAT(name, value) double name;
@@ -74,22 +73,6 @@ typedef struct xcvm_texts {
         operands                                                                                                       \
     } xcvm_##name##_args;
 #include "ops/instructions.def"
-#undef OUT
-#undef OUT_DYNAMIC
-#undef IN
-#undef IN_PLACE
-#undef IN_VIEW
-#undef IN_SHAPE
-#undef TYPE
-#undef INT
-#undef INTS
-#undef FLOAT
-#undef FLOATS
-#undef TEXT
-#undef TEXTS
-#undef DTYPE
-#undef CHOICE
-#undef TARGET
 
 /* ---- Rows and fields ---- */
 
