@@ -5,8 +5,8 @@
  * holds WORD, and by every algorithm that fits, the chosen one marked by a star. SECONDS is the time for each figure
  * (0.1). */
 #include "bench/kernel_bench.h"
-#include "compiler/block_ways.h"
-#include "ops/blocked.h"
+#include "compiler/layout/layout_algorithms.h"
+#include "ops/conv/blocked.h"
 
 #include <stdio.h>
 #include <stdlib.h>

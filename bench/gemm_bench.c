@@ -2,7 +2,7 @@
  * beside OpenBLAS on one thread; then recurrent networks. SECONDS is the time for each figure (0.2). */
 #include "bench/kernel_bench.h"
 #include "base/clock.h"
-#include "ops/packed.h"
+#include "ops/matmul/packed.h"
 
 #include <cblas.h>
 #include <stdio.h>

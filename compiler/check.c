@@ -1,7 +1,7 @@
 /* What a model is, and everything that keeps it from compiling, as text. */
 #include "base/clock.h"
-#include "compiler/lower/lower.h"
-#include "compiler/model_file.h"
+#include "compiler/onnx/lower/lower.h"
+#include "compiler/onnx/model_file.h"
 #include "proto/image.h"
 
 #include <stdio.h>

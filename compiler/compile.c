@@ -1,8 +1,8 @@
 /* From a model to a program. */
-#include "compiler/fuse.h"
-#include "compiler/lifetimes.h"
-#include "compiler/model_file.h"
-#include "compiler/passes.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/ir/liveness.h"
+#include "compiler/onnx/model_file.h"
+#include "compiler/passes/passes.h"
 #include "vm/options.h"
 
 #include <string.h>

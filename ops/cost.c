@@ -1,6 +1,6 @@
 /* Estimates of arithmetic, for profiles and reports: a multiplication with an addition counts 2. Open dimensions count
  * as 1, values of unknown rank as nothing, and figures beyond 64 bits stop at the greatest. */
-#include "ops/blocked.h"
+#include "ops/conv/blocked.h"
 #include "ops/shape.h"
 
 enum {

@@ -21,7 +21,7 @@ struct xcvm_kernel {
     uint32_t dying;            /* bit i: operand i (row order, lists spread out, up to 32) is freed right after */
     const uint32_t *cancelled; /* atomic; not 0: stop */
     uint64_t deadline_ns;      /* monotonic clock; 0: none */
-    uint64_t *random;          /* state of the session's generator (ops/random.h) */
+    uint64_t *random;          /* state of the session's generator (ops/random/random.h) */
     bool (*print)(void *user, const char *text);
     void *print_user;
     const xcvm_host_function *functions;
@@ -32,9 +32,9 @@ struct xcvm_kernel {
     const xcvm_allocator *allocator;
 };
 
-/* Defines the kernel of instruction Name: XCVM_KERNEL(Add) { ... uses k and a ... }. Sources in ops/vector/
- * are compiled once more for each instruction set, with XCVM_ISA defined to its
- * suffix; their kernels override the plain ones where the CPU allows. */
+/* Defines the kernel of instruction Name: XCVM_KERNEL(Add) { ... uses k and a ... }. Sources in a folder simd/
+ * are compiled once more for each instruction set, with XCVM_ISA defined to its suffix; their kernels override the
+ * plain ones where the CPU allows. */
 #define XCVM_PASTE3_(a, b, c) a##b##c
 #define XCVM_PASTE3(a, b, c) XCVM_PASTE3_(a, b, c)
 #ifndef XCVM_ISA

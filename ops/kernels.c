@@ -22,8 +22,8 @@ static const xcvm_kernel_run plain[XCVM_OPCODE_LIMIT] = {
 };
 
 #if defined(__x86_64__)
-/* ops/vector holds some of the kernels only, hence the weak references; hidden, they are no symbols that the dynamic
- * linker would look for. */
+/* The folders simd/ hold some of the kernels only, hence the weak references; hidden, they are no symbols that the
+ * dynamic linker would look for. */
 #define WEAK __attribute__((weak, visibility("hidden")))
 #define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence) DECLARE_##effect(name, _v3, WEAK)
 #include "ops/instructions.def"

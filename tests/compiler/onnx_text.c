@@ -2,7 +2,7 @@
 #include "tests/compiler/onnx_reader.h"
 
 #include "base/dtype.h"
-#include "compiler/wire.h"
+#include "compiler/onnx/wire.h"
 #include "proto/wire.h"
 
 #include <check.h>

@@ -2,7 +2,7 @@
 #ifndef XCVM_TESTS_COMPILER_SUPPORT_H
 #define XCVM_TESTS_COMPILER_SUPPORT_H
 
-#include "compiler/passes.h"
+#include "compiler/passes/passes.h"
 #include "tests/support.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
-#include "compiler/block_ways.h"
-#include "ops/blocked.h"
+#include "compiler/layout/layout_algorithms.h"
+#include "ops/conv/blocked.h"
 #include "tests/compiler/support.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))

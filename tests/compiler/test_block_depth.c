@@ -1,5 +1,5 @@
 /* Blocked channels of images with a depth: networks for videos against the plain layout. */
-#include "compiler/block_ways.h"
+#include "compiler/layout/layout_algorithms.h"
 #include "tests/compiler/support.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))

@@ -1,5 +1,5 @@
 /* Kernel libraries: what is fused gives what the plain instructions give, and is left out where it does not fit. */
-#include "compiler/fuse.h"
+#include "compiler/codegen/codegen.h"
 #include "tests/compiler/support.h"
 
 #include "vm/program.h"

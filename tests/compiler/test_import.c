@@ -1,6 +1,6 @@
 /* The import: names, order, types, functions, and models that are wrong. */
-#include "compiler/import.h"
-#include "compiler/wire.h"
+#include "compiler/onnx/import.h"
+#include "compiler/onnx/wire.h"
 #include "proto/wire.h"
 #include "tests/compiler/onnx_text.h"
 

@@ -1,6 +1,6 @@
 /* Lowerings: every version of the operators whose meaning changed, and those that become several instructions. Expected
  * values follow from the operators' definitions. */
-#include "compiler/lower/lower.h"
+#include "compiler/onnx/lower/lower.h"
 #include "tests/compiler/onnx_text.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* Lifetimes, schedules and plans. */
-#include "compiler/lifetimes.h"
+#include "compiler/ir/liveness.h"
 #include "tests/compiler/support.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))

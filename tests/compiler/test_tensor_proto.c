@@ -1,6 +1,6 @@
 /* TensorProto in its encodings, values in ONNX's files, and weights in files beside the model. */
-#include "compiler/tensor_proto.h"
-#include "compiler/wire.h"
+#include "compiler/onnx/tensor_proto.h"
+#include "compiler/onnx/wire.h"
 #include "proto/wire.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"

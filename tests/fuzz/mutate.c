@@ -1,5 +1,5 @@
 #include "tests/fuzz/mutate.h"
-#include "compiler/onnx_message.h"
+#include "compiler/onnx/message.h"
 
 #include "xcvm.pb-c.h"
 

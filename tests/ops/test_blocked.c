@@ -1,7 +1,7 @@
 /* Convolutions of blocked channels against their definition in f64, for shapes of all kinds: with whatever lies beyond
  * the channels, in place, and with the same bits for any number of threads. */
-#include "ops/activation.h"
-#include "ops/blocked.h"
+#include "ops/elementwise/activation.h"
+#include "ops/conv/blocked.h"
 #include "ops/convert.h"
 #include "tests/ops/run_kernel.h"
 

@@ -1,5 +1,5 @@
 /* Maxima that a convolution finds as it stores its results: those of the results stored whole. */
-#include "ops/blocked.h"
+#include "ops/conv/blocked.h"
 #include "tests/ops/run_kernel.h"
 
 #include <math.h>

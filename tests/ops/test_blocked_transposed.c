@@ -1,7 +1,7 @@
 /* BlockedConvTranspose against its definition in f64, for shapes of all kinds: with NaN beyond the channels, by every
  * instruction set's kernel, with the same bits for any number of threads. */
-#include "ops/activation.h"
-#include "ops/blocked.h"
+#include "ops/elementwise/activation.h"
+#include "ops/conv/blocked.h"
 #include "ops/convert.h"
 #include "tests/ops/run_kernel.h"
 

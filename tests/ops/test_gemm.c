@@ -1,5 +1,5 @@
 /* Products with scratch that was asked for once: blocks at the edges of a larger product need no more. */
-#include "ops/vector/gemm.h"
+#include "ops/matmul/simd/gemm.h"
 
 #include <check.h>
 

@@ -1,6 +1,6 @@
-/* The errors of ops/vector/math.h against libm in f64, over floats of all magnitudes, and its special cases. */
-#include "ops/vector/math.h"
-#include "ops/vector/math_f64.h"
+/* The errors of ops/simd/math.h against libm in f64, over floats of all magnitudes, and its special cases. */
+#include "ops/simd/math.h"
+#include "ops/simd/math_f64.h"
 
 #include <check.h>
 #include <float.h>

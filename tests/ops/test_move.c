@@ -1,8 +1,8 @@
 /* Strided copies against a plain loop, packing, filling, ordering and random numbers. */
 #include "ops/move.h"
 #include "ops/order.h"
-#include "ops/random.h"
-#include "ops/vector/random_block.h"
+#include "ops/random/random.h"
+#include "ops/random/simd/random_block.h"
 #include "ops/strided.h"
 
 #include <check.h>

@@ -1,0 +1,155 @@
+/* Writes a module as a program: each value gets a register that nothing else uses, control flow becomes jumps. Where
+ * paths meet, the same registers are set. */
+#include "compiler/emit/emitter.h"
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define PRODUCER "xcvm " TEXT(XCVM_VERSION_MAJOR) "." TEXT(XCVM_VERSION_MINOR) "." TEXT(XCVM_VERSION_PATCH)
+
+static xcvm_status find_last_uses(xcc_emitter *e, xcc_graph *g)
+{
+    xcc_graph_number(g);
+    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+        size_t outputs = xcc_node_output_count(n);
+        for (size_t i = 0; i < outputs; i++) {
+            const xcc_value *v = xcc_node_output(n, i);
+            if (v != NULL) {
+                e->owner[v->id] = g;
+                e->last[v->id] = 0;
+            }
+        }
+        size_t inputs = xcc_node_input_count(n);
+        for (size_t i = 0; i < inputs; i++)
+            if (xcc_emit_owned(e, g, n->uses[i].value))
+                e->last[n->uses[i].value->id] = xcc_last_needed(n, n->uses[i].value)->order + 1;
+        for (size_t i = 0; i < n->capture_count; i++)
+            if (xcc_emit_owned(e, g, n->captures[i]))
+                e->last[n->captures[i]->id] = n->order + 1;
+    }
+    for (size_t i = 0; i < g->output_count; i++)
+        if (xcc_emit_owned(e, g, g->outputs[i]))
+            e->last[g->outputs[i]->id] = XCC_KEPT;
+    return XCVM_OK;
+}
+
+static xcvm_status emit_node(xcc_emitter *e, const xcc_node *n)
+{
+    XCVM_TRY(xcc_poll(e->code.m));
+    if (n->fusion != NULL)
+        return xcc_emit_fused(e, n);
+    size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
+    for (size_t i = 0; i < inputs; i++)
+        XCVM_TRY(xcc_emit_fetch(e, n->uses[i].value));
+    for (size_t i = 0; i < n->capture_count; i++)
+        XCVM_TRY(xcc_emit_fetch(e, n->captures[i]));
+    switch (n->kind) {
+    case XCC_INSTRUCTION:
+        XCVM_TRY(xcc_emit_instruction(e, n));
+        break;
+    case XCC_IF:
+        XCVM_TRY(xcc_emit_if(e, n));
+        break;
+    case XCC_LOOP:
+        XCVM_TRY(xcc_emit_loop(e, n));
+        break;
+    }
+    for (size_t i = 0; i < inputs; i++)
+        XCVM_TRY(xcc_emit_free_if_last(e, n, n->uses[i].value));
+    for (size_t i = 0; i < n->capture_count; i++)
+        XCVM_TRY(xcc_emit_free_if_last(e, n, n->captures[i]));
+    for (size_t i = 0; i < outputs; i++) {
+        const xcc_value *v = xcc_node_output(n, i);
+        if (v != NULL && e->last[v->id] == 0)
+            XCVM_TRY(xcc_emit_free_value(e, v));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_emit_graph(xcc_emitter *e, xcc_graph *g, xcc_value *const *inherited, size_t inherited_count)
+{
+    for (size_t i = 0; i < inherited_count; i++) {
+        e->owner[inherited[i]->id] = g;
+        e->last[inherited[i]->id] = 0;
+    }
+    XCVM_TRY(find_last_uses(e, g));
+    for (size_t i = 0; i < inherited_count; i++)
+        if (e->last[inherited[i]->id] == 0)
+            XCVM_TRY(xcc_emit_free_value(e, inherited[i]));
+    for (const xcc_node *n = g->first; n != NULL; n = n->next)
+        XCVM_TRY(emit_node(e, n));
+    return XCVM_OK;
+}
+
+static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
+{
+    const xcc_graph *g = m->graph;
+    image->inputs = xcc_alloc(m, g->input_count * sizeof *image->inputs);
+    image->outputs = xcc_alloc(m, g->output_count * sizeof *image->outputs);
+    image->metadata = xcc_alloc(m, sizeof *image->metadata);
+    if (image->inputs == NULL || image->outputs == NULL || image->metadata == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    image->input_count = g->input_count;
+    image->output_count = g->output_count;
+    for (size_t i = 0; i < g->input_count; i++)
+        image->inputs[i] = (xcvm_parameter){g->inputs[i]->name, xcc_value_type(m, g->inputs[i])};
+    for (size_t i = 0; i < g->output_count; i++)
+        image->outputs[i] = (xcvm_parameter){g->output_names[i], xcc_value_type(m, g->outputs[i])};
+    if (m->producer[0] != '\0') {
+        image->metadata[0] = (xcvm_metadata){"model", m->producer};
+        image->metadata_count = 1;
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status emit_program(xcc_emitter *e)
+{
+    xcc_graph *g = e->code.m->graph;
+    for (size_t i = 0; i < g->input_count; i++)
+        e->owner[g->inputs[i]->id] = g;
+    XCVM_TRY(xcc_emit_graph(e, g, NULL, 0));
+    for (size_t i = 0; i < g->output_count; i++) {
+        int32_t operand;
+        XCVM_TRY(xcc_emit_fetch(e, g->outputs[i]));
+        XCVM_TRY(xcc_code_operand(&e->code, g->outputs[i], &operand));
+        XCVM_TRY(xcc_emit_named(e, XCVM_OP_Out, g->output_names[i], operand, 0, NULL));
+    }
+    XCVM_TRY(xcc_emit_free_outputs(e, g));
+    XCVM_TRY(xcc_emit_library(e));
+    return describe_parameters(e->code.m, &e->code.image);
+}
+
+/* The caller's sink, until the deadline. */
+typedef struct timed_sink {
+    xcc_module *m;
+    xcvm_sink sink;
+    void *user;
+    xcvm_status status;
+} timed_sink;
+
+static bool pass_on(void *user, const void *bytes, size_t count)
+{
+    timed_sink *timed = user;
+    timed->status = xcc_poll(timed->m);
+    return timed->status == XCVM_OK && timed->sink(timed->user, bytes, count);
+}
+
+xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink, void *user)
+{
+    xcc_emitter e = {.zero = xcc_scalar_i64(m->graph, 0)};
+    e.one = xcc_scalar_i64(m->graph, 1);
+    e.yes = xcc_scalar(m->graph, XCVM_BOOL, 1);
+    if (e.zero == NULL || e.one == NULL || e.yes == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(xcc_code_begin(&e.code, m, plan));
+    e.owner = xcc_alloc(m, m->value_count * sizeof *e.owner);
+    e.last = xcc_alloc(m, m->value_count * sizeof *e.last);
+    if (e.owner == NULL || e.last == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    e.code.image.format = XCVM_FORMAT;
+    e.code.image.producer = PRODUCER;
+    e.code.image.arena_bytes = plan->arena_bytes;
+    XCVM_TRY(emit_program(&e));
+    timed_sink timed = {m, sink, user, XCVM_OK};
+    xcvm_status status = xcvm_image_encode(&e.code.image, m->allocator, pass_on, &timed, m->error);
+    return timed.status != XCVM_OK ? xcc_out_of_time(m) : status;
+}

@@ -1,0 +1,278 @@
+/* Making nodes and constants. */
+#include "compiler/ir/graph.h"
+#include "ops/convert.h"
+
+#include <string.h>
+
+/* ---- Constants ---- */
+
+/* Bytes that the strings behind `spans` end at. Inlined for a scalar, gcc would take its word for such spans. */
+static __attribute__((noinline)) size_t strings_end(const xcvm_string *spans, size_t count)
+{
+    uint64_t end = (uint64_t)count * sizeof *spans;
+    for (size_t i = 0; i < count; i++)
+        if (spans[i].offset + spans[i].length > end)
+            end = spans[i].offset + spans[i].length;
+    return (size_t)end;
+}
+
+xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
+                        const void *data, bool lend)
+{
+    xcc_module *m = g->module;
+    size_t count, bytes;
+    if (rank < 0 || rank > XCVM_MAX_RANK || !xcvm_tensor_size(dtype, rank, dims, &count, &bytes)) {
+        xcvm_error_set(m->error, XCVM_INVALID_MODEL, "the shape of constant %s is not one that fits in memory",
+                       name != NULL ? name : "");
+        return NULL;
+    }
+    xcc_value *v = xcc_value_create(g, name);
+    if (v == NULL)
+        return NULL;
+    xcvm_value_set_tensor(&v->type, dtype, rank, dims);
+    if (dtype == XCVM_STRING)
+        bytes = strings_end(data, count);
+    v->type.bytes = bytes;
+    v->type.home = XCVM_HOME_CONSTANT;
+    if (!xcvm_size_add(m->constant_bytes, bytes, &m->constant_bytes))
+        m->constant_bytes = SIZE_MAX;
+    /* Kernels read elements in place, so data of the model that is not aligned for that is copied all the same. */
+    if (lend && bytes > 0 && (uintptr_t)data % 16 == 0) {
+        v->type.data = (void *)(uintptr_t)data;
+        return v;
+    }
+    char *copy = xcc_alloc(m, xcvm_round_up(bytes, 16) + XCVM_ALIGNMENT);
+    if (copy == NULL)
+        return NULL;
+    copy += (XCVM_ALIGNMENT - (uintptr_t)copy % XCVM_ALIGNMENT) % XCVM_ALIGNMENT;
+    if (bytes > 0)
+        memcpy(copy, data, bytes);
+    v->type.data = copy;
+    return v;
+}
+
+xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const int64_t *dims)
+{
+    xcc_module *m = g->module;
+    size_t count, bytes;
+    xcvm_storage *storage;
+    xcc_value *v = xcc_value_create(g, NULL);
+    if (v == NULL)
+        return NULL;
+    if (!xcvm_tensor_size(dtype, rank, dims, &count, &bytes)) {
+        xcvm_error_set(m->error, XCVM_INVALID_MODEL, "a constant that the compiler makes does not fit in memory");
+        return NULL;
+    }
+    if (xcvm_heap_allocate(m->heap, bytes, &storage, m->error) != XCVM_OK)
+        return NULL;
+    xcvm_value_set_tensor(&v->type, dtype, rank, dims);
+    v->type.home = XCVM_HOME_STORAGE;
+    v->type.data = storage->data;
+    v->type.storage = storage;
+    v->next_owned = m->owned;
+    m->owned = v;
+    return v;
+}
+
+void xcc_constant_release(xcc_value *v)
+{
+    if (v->uses == 0 && v->type.storage != NULL)
+        xcvm_value_clear(&v->type);
+}
+
+xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints)
+{
+    int64_t dim = (int64_t)count;
+    return xcc_constant(g, NULL, XCVM_I64, 1, &dim, ints, false);
+}
+
+xcc_value *xcc_scalar_i64(xcc_graph *g, int64_t value)
+{
+    return xcc_constant(g, NULL, XCVM_I64, 0, NULL, &value, false);
+}
+
+xcc_value *xcc_scalar(xcc_graph *g, xcvm_dtype dtype, double value)
+{
+    if (!xcvm_dtype_in(dtype, XCVM_TYPES_REAL_OR_BOOL)) {
+        xcvm_error_set(g->module->error, XCVM_TYPE_MISMATCH, "a number cannot become %s", xcvm_dtype_name(dtype));
+        return NULL;
+    }
+    uint64_t element;
+    xcvm_store_f64(dtype, &element, 0, 1, &value, false);
+    return xcc_constant(g, NULL, dtype, 0, NULL, &element, false);
+}
+
+/* ---- Instructions ---- */
+
+static bool copy_array(xcc_module *m, const void **array, size_t count, size_t size)
+{
+    void *copy = count < SIZE_MAX / size ? xcc_alloc(m, count * size) : NULL;
+    if (copy == NULL)
+        return false;
+    if (count > 0)
+        memcpy(copy, *array, count * size);
+    *array = copy;
+    return true;
+}
+
+static bool copy_text(xcc_module *m, xcvm_text *text)
+{
+    text->at = xcc_string(m, text->at != NULL ? text->at : "", text->length);
+    return text->at != NULL;
+}
+
+/* Moves what a field of copied arguments points to into the arena. */
+static bool copy_field(xcc_module *m, const xcvm_field *f, void *at)
+{
+    if (xcvm_field_is_operand(f)) {
+        if (!xcvm_field_is_list(f))
+            return true;
+        xcvm_inputs *list = at; /* outputs are laid out alike */
+        const void *array = list->at;
+        if (!copy_array(m, &array, list->count, sizeof *list->at))
+            return false;
+        list->at = array;
+        return true;
+    }
+    switch (f->kind) {
+    case XCVM_FIELD_INTS: {
+        xcvm_ints *ints = at;
+        const void *array = ints->at;
+        if (!copy_array(m, &array, ints->count, sizeof *ints->at))
+            return false;
+        ints->at = array;
+        return true;
+    }
+    case XCVM_FIELD_FLOATS: {
+        xcvm_floats *floats = at;
+        const void *array = floats->at;
+        if (!copy_array(m, &array, floats->count, sizeof *floats->at))
+            return false;
+        floats->at = array;
+        return true;
+    }
+    case XCVM_FIELD_TEXT:
+        return copy_text(m, at);
+    case XCVM_FIELD_TEXTS: {
+        xcvm_texts *texts = at;
+        const void *array = texts->at;
+        if (!copy_array(m, &array, texts->count, sizeof *texts->at))
+            return false;
+        texts->at = array;
+        xcvm_text *copies = (xcvm_text *)(uintptr_t)texts->at;
+        for (size_t i = 0; i < texts->count; i++)
+            if (!copy_text(m, &copies[i]))
+                return false;
+        return true;
+    }
+    default:
+        return true;
+    }
+}
+
+static xcc_node *node_create(xcc_builder *b, xcc_node_kind kind)
+{
+    xcc_module *m = b->graph->module;
+    xcc_node *n = xcc_alloc(m, sizeof *n);
+    if (n == NULL)
+        return NULL;
+    n->kind = kind;
+    n->graph = b->graph;
+    n->name = b->name != NULL ? b->name : "";
+    n->origin = b->origin != NULL ? b->origin : "";
+    return n;
+}
+
+/* Makes a node the producer of its results. */
+static bool claim_outputs(xcc_node *n)
+{
+    size_t count = xcc_node_output_count(n);
+    for (size_t i = 0; i < count; i++) {
+        xcc_value *v = xcc_node_output(n, i);
+        if (v == NULL)
+            continue;
+        if (v->producer != NULL || v->graph != n->graph || v->type.data != NULL) {
+            xcvm_error_set(n->graph->module->error, XCVM_INTERNAL, "%s already has a producer", v->name);
+            return false;
+        }
+        v->producer = n;
+    }
+    return true;
+}
+
+/* What the verifier would refuse is not to be made. */
+static xcvm_status check_ranges(const xcc_node *n)
+{
+    for (size_t i = 0; i < n->row->field_count; i++) {
+        const xcvm_field *f = &n->row->fields[i];
+        const int64_t *values = (const int64_t *)(const void *)((const char *)n->args + f->offset);
+        size_t count = f->kind == XCVM_FIELD_INT ? 1 : 0;
+        if (f->kind == XCVM_FIELD_INTS) {
+            const xcvm_ints *ints = (const void *)values;
+            values = ints->at;
+            count = ints->count;
+        }
+        for (size_t j = 0; j < count; j++)
+            XCVM_CHECK(n->graph->module->error, values[j] >= f->min && values[j] <= f->max, OUT_OF_RANGE,
+                       "attribute '%s' is %lld, not between %lld and %lld", f->name, (long long)values[j],
+                       (long long)f->min, (long long)f->max);
+    }
+    return XCVM_OK;
+}
+
+xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args)
+{
+    xcc_module *m = b->graph->module;
+    xcc_node *n = node_create(b, XCC_INSTRUCTION);
+    if (n == NULL)
+        return NULL;
+    n->row = xcvm_row_of(opcode);
+    n->args = xcc_alloc(m, n->row->args_size);
+    if (n->args == NULL)
+        return NULL;
+    memcpy(n->args, args, n->row->args_size);
+    for (size_t i = 0; i < n->row->field_count; i++)
+        if (!copy_field(m, &n->row->fields[i], (char *)n->args + n->row->fields[i].offset))
+            return NULL;
+    if (check_ranges(n) != XCVM_OK || xcc_node_infer(n) != XCVM_OK || !claim_outputs(n) ||
+        xcc_node_link_uses(n) != XCVM_OK)
+        return NULL;
+    xcc_node_insert(b->graph, n, b->before);
+    return n;
+}
+
+xcc_value *xcc_apply_at(xcc_builder *b, xcvm_opcode opcode, void *args, size_t result_offset)
+{
+    xcc_value *result = xcc_value_create(b->graph, NULL);
+    if (result == NULL)
+        return NULL;
+    *(xcvm_value **)(void *)((char *)args + result_offset) = &result->type;
+    return xcc_append(b, opcode, args) != NULL ? result : NULL;
+}
+
+xcc_node *xcc_append_control(xcc_builder *b, xcc_node_kind kind, size_t input_count, xcc_value *const *inputs,
+                             size_t output_count, xcc_value *const *outputs, size_t body_count)
+{
+    static const char *const names[2][2] = {{"then", "else"}, {"body", ""}};
+    xcc_module *m = b->graph->module;
+    xcc_node *n = node_create(b, kind);
+    if (n == NULL)
+        return NULL;
+    const void *in = inputs, *out = outputs;
+    if (!copy_array(m, &in, input_count, sizeof *inputs) || !copy_array(m, &out, output_count, sizeof *outputs))
+        return NULL;
+    n->inputs = (xcc_value **)(uintptr_t)in;
+    n->input_count = input_count;
+    n->outputs = (xcc_value **)(uintptr_t)out;
+    n->output_count = output_count;
+    n->body_count = body_count;
+    for (size_t i = 0; i < body_count; i++) {
+        n->bodies[i] = xcc_graph_create(m, n, names[kind == XCC_LOOP][i]);
+        if (n->bodies[i] == NULL)
+            return NULL;
+    }
+    if (!claim_outputs(n) || xcc_node_link_uses(n) != XCVM_OK)
+        return NULL;
+    xcc_node_insert(b->graph, n, b->before);
+    return n;
+}

@@ -1,0 +1,481 @@
+/* The module, its values, and the links between values, nodes and graphs. */
+#include "base/clock.h"
+#include "compiler/codegen/codegen.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Module ---- */
+
+xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_error *error)
+{
+    static const xcc_options defaults = {.size = sizeof defaults};
+    memset(m, 0, sizeof *m);
+    m->options = options != NULL ? options : &defaults;
+    xcvm_budget_begin(&m->budget, m->options->allocator, m->options->memory_limit);
+    m->allocator = &m->budget.allocator;
+    m->arena.allocator = m->allocator;
+    m->deadline_ns = m->options->timeout_ns != 0 ? xcc_deadline_within(m, m->options->timeout_ns) : 0;
+    m->key = xcvm_hash_key_make();
+    m->error = error;
+    m->producer = "";
+    XCVM_TRY(xcvm_heap_create(m->allocator, 0, &m->heap, error));
+    m->graph = xcc_graph_create(m, NULL, "main");
+    return m->graph != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
+void xcc_module_release(xcc_module *m)
+{
+    for (xcc_value *v = m->owned; v != NULL; v = v->next_owned)
+        xcvm_value_clear(&v->type);
+    m->owned = NULL;
+    xcvm_heap_destroy(m->heap);
+    m->heap = NULL;
+    xcvm_arena_release(&m->arena);
+}
+
+xcvm_status xcc_out_of_memory(xcc_module *m)
+{
+    const xcvm_budget *budget = &m->budget;
+    if (budget->refused == 0)
+        return xcvm_error_set(m->error, XCVM_OUT_OF_MEMORY, "the compiler is out of memory");
+    return xcvm_error_set(m->error, XCVM_OUT_OF_MEMORY,
+                          "compiling: %zu bytes more than %zu would go past the memory limit of %zu", budget->refused,
+                          budget->held, budget->limit);
+}
+
+void xcc_name_limit(xcc_module *m, xcvm_status status)
+{
+    if (status == XCVM_OUT_OF_MEMORY && m->budget.refused != 0)
+        xcc_out_of_memory(m);
+    else if (status == XCVM_OUT_OF_TIME)
+        xcc_out_of_time(m);
+}
+
+uint64_t xcc_deadline_within(const xcc_module *m, uint64_t ns)
+{
+    const uint64_t now = xcvm_clock_ns(), then = ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
+    return m->deadline_ns != 0 && m->deadline_ns < then ? m->deadline_ns : then;
+}
+
+xcvm_status xcc_out_of_time(xcc_module *m)
+{
+    return xcvm_error_set(m->error, XCVM_OUT_OF_TIME, "compiling takes longer than its %llu ms",
+                          (unsigned long long)(m->options->timeout_ns / 1000000));
+}
+
+xcvm_status xcc_poll(xcc_module *m)
+{
+    enum { OFTEN = 16 };
+    if (m->deadline_ns == 0 || m->polls++ % OFTEN != 0 || xcvm_clock_ns() < m->deadline_ns)
+        return XCVM_OK;
+    m->polls = 0; /* so that the next call finds out, too */
+    return xcc_out_of_time(m);
+}
+
+void *xcc_alloc(xcc_module *m, size_t bytes)
+{
+    void *memory = xcvm_arena_allocate(&m->arena, bytes);
+    if (memory == NULL)
+        xcc_out_of_memory(m);
+    return memory;
+}
+
+const char *xcc_string(xcc_module *m, const char *text, size_t length)
+{
+    const char *copy = xcvm_arena_string(&m->arena, text, length);
+    if (copy == NULL)
+        xcc_out_of_memory(m);
+    return copy;
+}
+
+/* ---- Values ---- */
+
+/* Characters of a name that is taken already which are kept in the one that is made from it. */
+enum { MADE_FROM = 200 };
+
+static const char *unique_name(xcc_module *m, const char *name)
+{
+    if (!xcc_table_reserve(m, &m->value_names))
+        return NULL;
+    struct xcc_table_entry *entry = NULL;
+    const char *copy = NULL;
+    if (name != NULL && name[0] != '\0') {
+        entry = xcc_table_find(&m->value_names, name);
+        if (entry->name == NULL && (copy = xcc_string(m, name, strlen(name))) == NULL)
+            return NULL;
+    }
+    if (copy == NULL) {
+        size_t length = name != NULL ? strnlen(name, MADE_FROM) : 0;
+        char *made = xcc_alloc(m, length + 24);
+        if (made == NULL)
+            return NULL;
+        uint64_t number = m->value_count;
+        do { /* only a model that uses such names itself makes this go round */
+            snprintf(made, length + 24, "%.*s_%llu", (int)length, length > 0 ? name : "", (unsigned long long)number);
+            entry = xcc_table_find(&m->value_names, made);
+            number += UINT64_C(1) << 32;
+        } while (entry->name != NULL);
+        copy = made;
+    }
+    *entry = (struct xcc_table_entry){copy, 0};
+    m->value_names.count++;
+    return copy;
+}
+
+xcc_value *xcc_value_create(xcc_graph *g, const char *name)
+{
+    xcc_module *m = g->module;
+    xcc_value *v = xcc_alloc(m, sizeof *v);
+    if (v == NULL || (v->name = unique_name(m, name)) == NULL)
+        return NULL;
+    if (m->value_count == UINT32_MAX) {
+        xcc_out_of_memory(m);
+        return NULL;
+    }
+    v->type.rank = -1;
+    v->graph = g;
+    v->id = m->value_count++;
+    return v;
+}
+
+xcvm_status xcc_value_rename(xcc_value *v, const char *name)
+{
+    const char *unique = unique_name(v->graph->module, name);
+    if (unique == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    v->name = unique;
+    return XCVM_OK;
+}
+
+xcvm_type xcc_value_type(const xcc_module *m, const xcc_value *v)
+{
+    xcvm_type type = {.kind = (xcvm_kind)v->type.kind, .dtype = (xcvm_dtype)v->type.dtype, .rank = -1};
+    if (type.kind == XCVM_KIND_TENSOR)
+        type.rank = v->type.rank;
+    for (int i = 0; i < type.rank; i++) {
+        type.dims[i] = v->type.dims[i] < 0 ? XCVM_ANY_DIM : v->type.dims[i];
+        type.dim_names[i] = xcc_symbol_name(m, v->type.dims[i]);
+    }
+    return type;
+}
+
+/* ---- Uses ---- */
+
+static void use_link(xcc_use *use, xcc_value *v)
+{
+    use->value = v;
+    use->previous = use->next = NULL;
+    if (v == NULL)
+        return;
+    use->next = v->users;
+    if (v->users != NULL)
+        v->users->previous = use;
+    v->users = use;
+    v->uses++;
+}
+
+static void use_unlink(xcc_use *use)
+{
+    xcc_value *v = use->value;
+    if (v == NULL)
+        return;
+    if (use->previous != NULL)
+        use->previous->next = use->next;
+    else
+        v->users = use->next;
+    if (use->next != NULL)
+        use->next->previous = use->previous;
+    use->previous = use->next = NULL;
+    use->value = NULL;
+    v->uses--;
+}
+
+/* ---- Graphs ---- */
+
+xcc_graph *xcc_graph_create(xcc_module *m, xcc_node *owner, const char *name)
+{
+    xcc_graph *g = xcc_alloc(m, sizeof *g);
+    if (g == NULL || (g->name = xcc_string(m, name, strlen(name))) == NULL)
+        return NULL;
+    g->module = m;
+    g->owner = owner;
+    g->depth = owner != NULL ? owner->graph->depth + 1 : 0;
+    return g;
+}
+
+static xcc_value **copy_values(xcc_module *m, size_t count, xcc_value *const *values)
+{
+    xcc_value **copy = count < SIZE_MAX / sizeof *copy ? xcc_alloc(m, count * sizeof *copy) : NULL;
+    if (copy != NULL && count > 0)
+        memcpy(copy, values, count * sizeof *copy);
+    return copy;
+}
+
+xcvm_status xcc_graph_set_inputs(xcc_graph *g, size_t count, xcc_value *const *values)
+{
+    xcc_value **copy = copy_values(g->module, count, values);
+    if (copy == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    g->inputs = copy;
+    g->input_count = count;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *values)
+{
+    xcc_value **copy = copy_values(g->module, count, values);
+    xcc_use *uses = copy != NULL ? xcc_alloc(g->module, count * sizeof *uses) : NULL;
+    const char **names = uses != NULL ? xcc_alloc(g->module, count * sizeof *names) : NULL;
+    if (names == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    if (g->uses != NULL)
+        for (size_t i = 0; i < g->output_count; i++)
+            use_unlink(&g->uses[i]);
+    for (size_t i = 0; i < count; i++) {
+        uses[i].graph = g;
+        uses[i].index = (uint32_t)i;
+        use_link(&uses[i], copy[i]);
+        names[i] = copy[i]->name;
+    }
+    g->output_names = names;
+    g->outputs = copy;
+    g->output_count = count;
+    g->uses = uses;
+    return XCVM_OK;
+}
+
+const xcc_node *xcc_last_needed(const xcc_node *user, const xcc_value *v)
+{
+    const xcc_fusion *f = user->fusion;
+    bool from_outside = f != NULL && (v->producer == NULL || v->producer->fusion != f);
+    return from_outside ? f->nodes[f->node_count - 1] : user;
+}
+
+void xcc_graph_number(xcc_graph *g)
+{
+    uint32_t order = 0;
+    for (xcc_node *n = g->first; n != NULL; n = n->next)
+        n->order = order++;
+}
+
+/* ---- Operands of nodes ---- */
+
+size_t xcc_node_input_count(const xcc_node *n)
+{
+    if (n->kind != XCC_INSTRUCTION)
+        return n->input_count;
+    size_t count = 0;
+    for (size_t i = 0; i < n->row->field_count; i++)
+        if (xcvm_field_is_input(&n->row->fields[i]))
+            count += xcvm_field_count(&n->row->fields[i], n->args);
+    return count;
+}
+
+size_t xcc_node_output_count(const xcc_node *n)
+{
+    if (n->kind != XCC_INSTRUCTION)
+        return n->output_count;
+    size_t count = 0;
+    for (size_t i = 0; i < n->row->field_count; i++)
+        if (n->row->fields[i].role == XCVM_ROLE_OUT)
+            count += xcvm_field_count(&n->row->fields[i], n->args);
+    return count;
+}
+
+/* The operand field that input (or output) `*i` belongs to; *i becomes the position in it. NULL past the end. */
+static const xcvm_field *operand_field(const xcc_node *n, bool output, size_t *i)
+{
+    for (size_t f = 0; f < n->row->field_count; f++) {
+        const xcvm_field *field = &n->row->fields[f];
+        if (output ? field->role != XCVM_ROLE_OUT : !xcvm_field_is_input(field))
+            continue;
+        size_t count = xcvm_field_count(field, n->args);
+        if (*i < count)
+            return field;
+        *i -= count;
+    }
+    return NULL;
+}
+
+const xcvm_field *xcc_node_input_field(const xcc_node *n, size_t i)
+{
+    return n->kind == XCC_INSTRUCTION ? operand_field(n, false, &i) : NULL;
+}
+
+xcc_value *xcc_node_input(const xcc_node *n, size_t i)
+{
+    if (n->kind != XCC_INSTRUCTION)
+        return i < n->input_count ? n->inputs[i] : NULL;
+    const xcvm_field *field = operand_field(n, false, &i);
+    return field != NULL ? xcc_value_of(xcvm_field_value(field, n->args, i)) : NULL;
+}
+
+xcc_value *xcc_node_output(const xcc_node *n, size_t i)
+{
+    if (n->kind != XCC_INSTRUCTION)
+        return i < n->output_count ? n->outputs[i] : NULL;
+    const xcvm_field *field = operand_field(n, true, &i);
+    return field != NULL ? xcc_value_of(xcvm_field_value(field, n->args, i)) : NULL;
+}
+
+static void write_operand(xcc_node *n, size_t i, xcc_value *v)
+{
+    if (n->kind != XCC_INSTRUCTION) {
+        n->inputs[i] = v;
+        return;
+    }
+    const xcvm_field *field = operand_field(n, false, &i);
+    char *at = (char *)n->args + field->offset;
+    if (xcvm_field_is_list(field)) {
+        /* The array was copied into the arena for this node, so it may be written. */
+        const xcvm_value **list = (const xcvm_value **)((xcvm_inputs *)(void *)at)->at;
+        list[i] = XCC_IN(v);
+    } else {
+        *(const xcvm_value **)(void *)at = XCC_IN(v);
+    }
+}
+
+void xcc_node_set_input(xcc_node *n, size_t i, xcc_value *v)
+{
+    write_operand(n, i, v);
+    use_unlink(&n->uses[i]);
+    use_link(&n->uses[i], v);
+}
+
+xcvm_status xcc_node_link_uses(xcc_node *n)
+{
+    size_t count = xcc_node_input_count(n);
+    n->uses = count < UINT32_MAX ? xcc_alloc(n->graph->module, count * sizeof *n->uses) : NULL;
+    if (n->uses == NULL)
+        return xcc_out_of_memory(n->graph->module);
+    size_t i = 0;
+    if (n->kind != XCC_INSTRUCTION) {
+        for (; i < count; i++)
+            use_link(&n->uses[i], n->inputs[i]);
+    } else {
+        for (size_t f = 0; f < n->row->field_count; f++) {
+            const xcvm_field *field = &n->row->fields[f];
+            size_t values = xcvm_field_is_input(field) ? xcvm_field_count(field, n->args) : 0;
+            for (size_t k = 0; k < values; k++)
+                use_link(&n->uses[i++], xcc_value_of(xcvm_field_value(field, n->args, k)));
+        }
+    }
+    for (i = 0; i < count; i++) {
+        n->uses[i].node = n;
+        n->uses[i].graph = n->graph;
+        n->uses[i].index = (uint32_t)i;
+    }
+    return XCVM_OK;
+}
+
+/* ---- Changing ---- */
+
+void xcc_replace_uses(xcc_graph *g, xcc_value *old, xcc_value *new_value)
+{
+    (void)g;
+    if (old == new_value)
+        return;
+    while (old->users != NULL) {
+        xcc_use *use = old->users;
+        if (use->node != NULL) {
+            xcc_node_set_input(use->node, use->index, new_value);
+        } else {
+            use->graph->outputs[use->index] = new_value;
+            use_unlink(use);
+            use_link(use, new_value);
+        }
+    }
+}
+
+static void list_insert(xcc_graph *g, xcc_node *n, xcc_node *before)
+{
+    n->next = before;
+    n->previous = before != NULL ? before->previous : g->last;
+    if (n->previous != NULL)
+        n->previous->next = n;
+    else
+        g->first = n;
+    if (before != NULL)
+        before->previous = n;
+    else
+        g->last = n;
+}
+
+static void list_remove(xcc_node *n)
+{
+    xcc_graph *g = n->graph;
+    if (n->previous != NULL)
+        n->previous->next = n->next;
+    else
+        g->first = n->next;
+    if (n->next != NULL)
+        n->next->previous = n->previous;
+    else
+        g->last = n->previous;
+    n->previous = n->next = NULL;
+}
+
+void xcc_node_insert(xcc_graph *g, xcc_node *n, xcc_node *before) { list_insert(g, n, before); }
+
+/* One level less deep, with all in it. */
+static void raise_graph(xcc_graph *g)
+{
+    g->depth--;
+    for (xcc_node *n = g->first; n != NULL; n = n->next)
+        for (size_t i = 0; i < n->body_count; i++)
+            raise_graph(n->bodies[i]);
+}
+
+static void drop_uses(xcc_node *n)
+{
+    size_t count = xcc_node_input_count(n);
+    for (size_t i = 0; i < count; i++)
+        use_unlink(&n->uses[i]);
+    for (size_t b = 0; b < n->body_count; b++) {
+        xcc_graph *body = n->bodies[b];
+        for (size_t i = 0; body->uses != NULL && i < body->output_count; i++)
+            use_unlink(&body->uses[i]);
+        for (xcc_node *inner = body->first; inner != NULL; inner = inner->next)
+            drop_uses(inner);
+    }
+}
+
+void xcc_node_remove(xcc_node *n)
+{
+    drop_uses(n);
+    list_remove(n);
+    n->removed = true;
+}
+
+void xcc_graph_inline(xcc_graph *body, xcc_node *before)
+{
+    xcc_graph *g = before->graph;
+    for (size_t i = 0; i < body->output_count; i++)
+        use_unlink(&body->uses[i]);
+    body->output_count = 0;
+    for (xcc_node *n = body->first, *next; n != NULL; n = next) {
+        next = n->next;
+        list_remove(n);
+        n->graph = g;
+        size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
+        for (size_t i = 0; i < inputs; i++)
+            n->uses[i].graph = g;
+        for (size_t i = 0; i < outputs; i++) {
+            xcc_value *v = xcc_node_output(n, i);
+            if (v != NULL)
+                v->graph = g;
+        }
+        for (size_t i = 0; i < n->body_count; i++)
+            raise_graph(n->bodies[i]);
+        list_insert(g, n, before);
+    }
+}
+
+void xcc_node_move_before(xcc_node *n, xcc_node *before)
+{
+    if (n == before)
+        return;
+    list_remove(n);
+    list_insert(n->graph, n, before);
+}

@@ -1,0 +1,116 @@
+/* Names and the symbols of dimensions: tables by name, and what each symbol is called and was made for. */
+#include "compiler/ir/graph.h"
+
+#include <string.h>
+
+/* ---- Tables ---- */
+
+/* The entry of a name, or the free one where it belongs; the table has room. */
+struct xcc_table_entry *xcc_table_find(const xcc_table *t, const char *name)
+{
+    size_t i = (size_t)xcvm_hash(t->key, name, strlen(name)) & (t->capacity - 1);
+    while (t->at[i].name != NULL && strcmp(t->at[i].name, name) != 0)
+        i = (i + 1) & (t->capacity - 1);
+    return &t->at[i];
+}
+
+/* Makes sure that one more entry fits. */
+bool xcc_table_reserve(xcc_module *m, xcc_table *t)
+{
+    if (t->count + 1 <= t->capacity / 2)
+        return true;
+    xcc_table larger = {.count = t->count, .capacity = t->capacity > 0 ? t->capacity * 2 : 16, .key = &m->key};
+    larger.at = xcc_alloc(m, larger.capacity * sizeof *larger.at);
+    if (larger.at == NULL)
+        return false;
+    for (size_t i = 0; i < t->capacity; i++)
+        if (t->at[i].name != NULL)
+            *xcc_table_find(&larger, t->at[i].name) = t->at[i];
+    *t = larger;
+    return true;
+}
+
+const struct xcc_table_entry *xcc_table_lookup(const xcc_table *table, const char *name)
+{
+    if (table->capacity == 0)
+        return NULL;
+    const struct xcc_table_entry *entry = xcc_table_find(table, name);
+    return entry->name != NULL ? entry : NULL;
+}
+
+xcvm_status xcc_table_put(xcc_module *m, xcc_table *table, const char *name, int64_t value)
+{
+    if (!xcc_table_reserve(m, table))
+        return XCVM_OUT_OF_MEMORY;
+    struct xcc_table_entry *entry = xcc_table_find(table, name);
+    table->count += entry->name == NULL;
+    *entry = (struct xcc_table_entry){name, value};
+    return XCVM_OK;
+}
+
+/* ---- Symbols ---- */
+
+static int64_t new_symbol(xcc_module *m, const char *name, const xcc_value *owner)
+{
+    if (m->symbol_count == m->symbol_capacity) {
+        size_t capacity = m->symbol_capacity > 0 ? m->symbol_capacity * 2 : 32;
+        const char **symbols = xcc_alloc(m, capacity * sizeof *symbols);
+        const xcc_value **owners = xcc_alloc(m, capacity * sizeof *owners);
+        if (symbols == NULL || owners == NULL)
+            return XCVM_ANY_DIM;
+        if (m->symbol_count > 0) {
+            memcpy(symbols, m->symbols, m->symbol_count * sizeof *symbols);
+            memcpy(owners, m->symbol_owners, m->symbol_count * sizeof *owners);
+        }
+        m->symbols = symbols;
+        m->symbol_owners = owners;
+        m->symbol_capacity = capacity;
+    }
+    m->symbols[m->symbol_count] = name;
+    m->symbol_owners[m->symbol_count] = owner;
+    return -2 - (int64_t)m->symbol_count++;
+}
+
+int64_t xcc_symbol(xcc_module *m, const char *name)
+{
+    if (name == NULL || name[0] == '\0')
+        return new_symbol(m, NULL, NULL);
+    if (!xcc_table_reserve(m, &m->dim_names))
+        return XCVM_ANY_DIM;
+    struct xcc_table_entry *entry = xcc_table_find(&m->dim_names, name);
+    if (entry->name != NULL)
+        return entry->value;
+    const char *copy = xcc_string(m, name, strlen(name));
+    if (copy == NULL)
+        return XCVM_ANY_DIM;
+    int64_t dim = XCVM_ANY_DIM;
+    for (size_t i = 0; i < m->options->dim_count; i++)
+        if (strcmp(m->options->dims[i].name, name) == 0)
+            dim = m->options->dims[i].value;
+    if (dim < 0)
+        dim = new_symbol(m, copy, NULL);
+    if (dim == XCVM_ANY_DIM)
+        return dim;
+    *entry = (struct xcc_table_entry){copy, dim};
+    m->dim_names.count++;
+    return dim;
+}
+
+bool xcc_symbol_known(const xcc_module *m, const char *name)
+{
+    return m->dim_names.capacity > 0 && xcc_table_find(&m->dim_names, name)->name != NULL;
+}
+
+int64_t xcc_symbol_of(xcc_module *m, const xcc_value *owner) { return new_symbol(m, NULL, owner); }
+
+bool xcc_symbol_is_of(const xcc_module *m, int64_t dim, const xcc_value *owner)
+{
+    return dim < XCVM_ANY_DIM && (uint64_t)(-2 - dim) < m->symbol_count && m->symbol_owners[-2 - dim] == owner;
+}
+
+const char *xcc_symbol_name(const xcc_module *m, int64_t dim)
+{
+    if (dim >= XCVM_ANY_DIM || (uint64_t)(-2 - dim) >= m->symbol_count)
+        return NULL;
+    return m->symbols[-2 - dim];
+}

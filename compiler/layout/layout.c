@@ -1,0 +1,254 @@
+/* Convolutions, and what stands between them, compute on blocked channels (ops/conv/blocked.h) where that pays.
+ *
+ * All nodes that can are chosen at first. Then each is looked at in turn and takes the side that is cheaper for it, as
+ * the others stand: what it gains against the changes of layout around it. Of the islands of chosen nodes that remain,
+ * those are given up that gain less than their borders cost. */
+#include "compiler/layout/layout.h"
+
+enum { ROUNDS = 8 };
+
+/* ---- Costs ---- */
+
+static bool is_given_blocked(const xcc_blocker *s, const xcc_value *v)
+{
+    const xcc_block_candidate *c = v->graph == s->g ? xcc_block_candidate_of(s, v->producer) : NULL;
+    return c != NULL && c->chosen && xcc_block_gives(c);
+}
+
+/* The chosen candidate that uses a value in blocks, if there is one at the end of this use. */
+static xcc_block_candidate *blocked_user(const xcc_blocker *s, const xcc_use *use)
+{
+    xcc_block_candidate *c = use->graph == s->g ? xcc_block_candidate_of(s, use->node) : NULL;
+    return c != NULL && c->chosen && xcc_block_takes(c, use->index) ? c : NULL;
+}
+
+/* Whether a value that is not blocked has to be for this use. */
+static bool needs_blocks(const xcc_blocker *s, const xcc_use *use)
+{
+    const xcc_block_candidate *user = blocked_user(s, use);
+    return user != NULL && !(user->plain_input && use->index == 0);
+}
+
+/* Lets a candidate be chosen or not. Values count their uses by chosen ones, as many nodes may read one value. */
+static void set_chosen(xcc_blocker *s, xcc_block_candidate *c, bool chosen)
+{
+    if (c->chosen == chosen)
+        return;
+    c->chosen = chosen;
+    const uint32_t step = chosen ? 1 : UINT32_MAX; /* modulo 2^32: one less */
+    const size_t inputs = xcc_node_input_count(c->node);
+    for (size_t i = 0; i < inputs; i++) {
+        const xcc_value *v = c->node->uses[i].value;
+        if (v == NULL || !xcc_block_takes(c, i))
+            continue;
+        s->values[v->id].takers += step;
+        s->values[v->id].needing += c->plain_input && i == 0 ? 0 : step;
+    }
+}
+
+/* What changes of its layout cost for a value. */
+static double border_ns(const xcc_blocker *s, const xcc_value *v)
+{
+    const xcc_block_value *value = &s->values[v->id];
+    const bool changes = is_given_blocked(s, v) ? value->takers < v->uses : value->needing > 0;
+    return changes ? xcc_block_conversion_ns(s, v) : 0;
+}
+
+static double borders_ns(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    double sum = 0;
+    size_t inputs = xcc_node_input_count(c->node), outputs = xcc_node_output_count(c->node);
+    s->walks++;
+    for (size_t i = 0; i < inputs; i++) {
+        const xcc_value *v = c->node->uses[i].value;
+        if (v == NULL || !xcc_block_takes(c, i) || s->values[v->id].seen == s->walks)
+            continue;
+        s->values[v->id].seen = s->walks; /* one value may be several operands */
+        sum += border_ns(s, v);
+    }
+    for (size_t i = 0; i < outputs && xcc_block_gives(c); i++) {
+        const xcc_value *v = xcc_node_output(c->node, i);
+        if (v != NULL)
+            sum += border_ns(s, v);
+    }
+    return sum;
+}
+
+/* ---- Choosing ---- */
+
+static xcvm_status settle(xcc_blocker *s, bool *changed)
+{
+    *changed = false;
+    for (size_t i = 0; i < s->count; i++) {
+        XCVM_TRY(xcc_poll(s->m));
+        xcc_block_candidate *c = &s->candidates[i];
+        bool was = c->chosen;
+        set_chosen(s, c, true);
+        double blocked = borders_ns(s, c) - c->gain_ns;
+        set_chosen(s, c, false);
+        double plain = borders_ns(s, c);
+        set_chosen(s, c, blocked < plain || (blocked == plain && was));
+        *changed = *changed || c->chosen != was;
+    }
+    return XCVM_OK;
+}
+
+static size_t island_of(xcc_blocker *s, size_t i)
+{
+    while (s->candidates[i].island != i) {
+        s->candidates[i].island = s->candidates[s->candidates[i].island].island;
+        i = s->candidates[i].island;
+    }
+    return i;
+}
+
+static void join_islands(xcc_blocker *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        s->candidates[i].island = i;
+    for (size_t i = 0; i < s->count; i++) {
+        const xcc_block_candidate *c = &s->candidates[i];
+        size_t inputs = c->chosen ? xcc_node_input_count(c->node) : 0;
+        for (size_t k = 0; k < inputs; k++) {
+            const xcc_value *v = c->node->uses[k].value;
+            if (v != NULL && xcc_block_takes(c, k) && is_given_blocked(s, v))
+                s->candidates[island_of(s, v->producer->mark - 1)].island = island_of(s, i);
+        }
+    }
+}
+
+/* What an island costs beyond what it gains. */
+static double island_ns(xcc_blocker *s, const xcc_block_candidate *c)
+{
+    double sum = -c->gain_ns;
+    size_t inputs = xcc_node_input_count(c->node), outputs = xcc_node_output_count(c->node);
+    for (size_t i = 0; i < outputs && xcc_block_gives(c); i++)
+        if (xcc_node_output(c->node, i) != NULL)
+            sum += border_ns(s, xcc_node_output(c->node, i));
+    /* A value that comes from outside is the expense of whoever uses it first. */
+    for (size_t i = 0; i < inputs; i++) {
+        const xcc_use *use = &c->node->uses[i];
+        if (use->value == NULL || !needs_blocks(s, use) || is_given_blocked(s, use->value))
+            continue;
+        const xcc_use **first = &s->values[use->value->id].first;
+        if (*first == NULL)
+            *first = use->value->users;
+        while (!needs_blocks(s, *first))
+            *first = (*first)->next;
+        sum += *first == use ? xcc_block_conversion_ns(s, use->value) : 0;
+    }
+    return sum;
+}
+
+/* Gives those islands up that do not pay. */
+static xcvm_status give_up_islands(xcc_blocker *s)
+{
+    double *costs = xcvm_allocate_zeroed(s->m->allocator, s->count * sizeof *costs);
+    if (costs == NULL)
+        return xcc_out_of_memory(s->m);
+    join_islands(s);
+    for (size_t i = 0; i < s->count; i++)
+        if (s->candidates[i].chosen)
+            costs[island_of(s, i)] += island_ns(s, &s->candidates[i]);
+    for (size_t i = 0; i < s->count; i++)
+        set_chosen(s, &s->candidates[i], s->candidates[i].chosen && costs[island_of(s, i)] < 0);
+    xcvm_deallocate(s->m->allocator, costs, s->count * sizeof *costs);
+    return XCVM_OK;
+}
+
+/* What values know of the graph's candidates: the graph around it has others. */
+static void forget_uses(xcc_blocker *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const xcc_node *n = s->candidates[i].node;
+        const size_t inputs = xcc_node_input_count(n);
+        for (size_t k = 0; k < inputs; k++) {
+            xcc_block_value *value = n->uses[k].value != NULL ? &s->values[n->uses[k].value->id] : NULL;
+            if (value != NULL) {
+                value->takers = value->needing = 0;
+                value->first = NULL;
+            }
+        }
+    }
+}
+
+static xcvm_status choose(xcc_blocker *s)
+{
+    bool changed = true;
+    for (size_t i = 0; i < s->count; i++)
+        set_chosen(s, &s->candidates[i], true);
+    for (int round = 0; round < ROUNDS && changed; round++)
+        XCVM_TRY(settle(s, &changed));
+    const xcvm_status status = give_up_islands(s);
+    forget_uses(s);
+    return status;
+}
+
+/* ---- The pass ---- */
+
+static xcvm_status find_candidates(xcc_blocker *s)
+{
+    for (xcc_node *n = s->g->first; n != NULL; n = n->next) {
+        xcc_block_candidate *c = &s->candidates[s->count];
+        n->mark = 0;
+        if (xcc_block_describe(n, c))
+            n->mark = (uint32_t)++s->count;
+    }
+    const xcc_options *o = s->m->options;
+    for (size_t i = 0; i < s->count; i++) {
+        if (o->tune && o->progress != NULL)
+            o->progress(o->user, "tune", (double)i / (double)s->count);
+        XCVM_TRY(xcc_poll(s->m));
+        xcc_block_estimate(s, &s->candidates[i]);
+    }
+    return XCVM_OK;
+}
+
+static void assume_sizes(xcc_blocker *s, const xcc_graph *g)
+{
+    for (size_t i = 0; i < g->input_count; i++)
+        xcc_block_assume_size(s, g->inputs[i], NULL);
+    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+        size_t outputs = xcc_node_output_count(n);
+        for (size_t i = 0; i < outputs; i++)
+            xcc_block_assume_size(s, xcc_node_output(n, i), n);
+        for (size_t i = 0; i < n->body_count; i++)
+            assume_sizes(s, n->bodies[i]);
+    }
+}
+
+static xcvm_status block_graph(xcc_blocker *s, xcc_graph *g)
+{
+    size_t nodes = 0, room;
+    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+        for (size_t i = 0; i < n->body_count; i++)
+            XCVM_TRY(block_graph(s, n->bodies[i]));
+        nodes++;
+    }
+    s->g = g;
+    s->count = 0;
+    room = nodes * sizeof *s->candidates;
+    s->candidates = xcvm_allocate_zeroed(s->m->allocator, room);
+    if (s->candidates == NULL)
+        return xcc_out_of_memory(s->m);
+    xcvm_status status = find_candidates(s);
+    if (status == XCVM_OK)
+        status = choose(s);
+    if (status == XCVM_OK)
+        status = xcc_block_convert(s);
+    xcvm_deallocate(s->m->allocator, s->candidates, room);
+    return status;
+}
+
+xcvm_status xcc_pass_block(xcc_module *m)
+{
+    xcc_blocker s = {.m = m, .value_count = m->value_count};
+    size_t room = s.value_count * sizeof *s.values;
+    s.values = xcvm_allocate_zeroed(m->allocator, room);
+    if (s.values == NULL)
+        return xcc_out_of_memory(m);
+    assume_sizes(&s, m->graph);
+    xcvm_status status = block_graph(&s, m->graph);
+    xcvm_deallocate(m->allocator, s.values, room);
+    return status;
+}

@@ -1,0 +1,207 @@
+/* The fastest way to compute a convolution on this machine, by measurement. */
+#include "base/clock.h"
+#include "compiler/layout/layout.h"
+#include "ops/conv/blocked.h"
+#include "ops/kernel.h"
+
+#include <time.h>
+
+/* Each way runs this often, and on until its time is up. */
+enum { LEAST_RUNS = 3, WAY_NS = 15 * 1000 * 1000 };
+
+/* Convolutions that take longer, or tensors that are larger, are not tried. */
+#define LONGEST_NS 1000000000u
+enum { LARGEST_BYTES = 1 << 28, LARGEST_ATTRIBUTE = 1 << 20 };
+
+/* Floats that other parts of a program go through between two runs of a convolution, up to 64 MB: a program that does
+ * not fit into the caches finds none of its filters there. */
+enum { MOST_SPOILED = 16 * 1024 * 1024, LINE = 16 };
+
+struct xcc_block_tuned {
+    xcc_block_shape shape;
+    const xcc_block_way *way;
+    xcc_block_tuned *next;
+};
+
+typedef struct trial {
+    xcc_module *m;
+    xcvm_kernel kernel;
+    xcvm_error error;
+    xcvm_value x, filter, w, b, y;
+    float *spoiled;
+    size_t spoiled_floats;
+} trial;
+
+/* Nanoseconds that this thread was running, so that others on the machine disturb less. */
+static uint64_t thread_ns(void)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0)
+        return xcvm_clock_ns();
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static bool make_tensor(const trial *t, xcvm_value *v, int rank, const int64_t *dims)
+{
+    size_t count, bytes;
+    if (!xcvm_tensor_size(XCVM_F32, rank, dims, &count, &bytes) || bytes > LARGEST_BYTES)
+        return false;
+    xcvm_value_set_tensor(v, XCVM_F32, rank, dims);
+    v->data = xcvm_allocate(t->m->allocator, v->bytes);
+    for (size_t i = 0; v->data != NULL && i < count; i++)
+        XCVM_DATA(float, v)[i] = (float)(i % 7) / 8.0f - 0.375f;
+    return v->data != NULL;
+}
+
+static void free_tensor(const trial *t, xcvm_value *v)
+{
+    xcvm_deallocate(t->m->allocator, v->data, v->bytes);
+    *v = (xcvm_value){.rank = -1};
+}
+
+/* The size of the result, which is only assumed where that of x is; false if there is none. */
+static bool set_out(xcc_block_shape *c)
+{
+    for (int i = 0; i < c->axes; i++) {
+        const int64_t before = c->pads[i], behind = c->pads[c->axes + i];
+        if (before > LARGEST_ATTRIBUTE || behind > LARGEST_ATTRIBUTE || before < 0 || behind < 0 ||
+            c->dilations[i] > LARGEST_ATTRIBUTE || c->kernel[i] > LARGEST_ATTRIBUTE)
+            return false;
+        const int64_t reach = (c->kernel[i] - 1) * c->dilations[i] + 1;
+        const int64_t room = c->in[i] + before + behind - reach;
+        if (room < 0)
+            return false;
+        c->out[i] = room / c->strides[i] + 1;
+    }
+    return true;
+}
+
+static bool make_tensors(trial *t, const xcc_block_shape *c)
+{
+    const int64_t blocks = xcvm_blocks_of(c->outputs), biases = blocks * XCVM_CHANNEL_BLOCK;
+    const int64_t channels = c->group * c->channels; /* of a filter that a model holds: no overflow */
+    const int rank = 2 + c->axes;
+    int64_t x[XCVM_MAX_RANK] = {c->batch, c->plain_input ? channels : xcvm_blocks_of(channels)};
+    int64_t y[XCVM_MAX_RANK] = {c->batch, blocks}, filter[XCVM_MAX_RANK] = {c->outputs, c->channels};
+    for (int i = 0; i < c->axes; i++) {
+        x[2 + i] = c->in[i];
+        y[2 + i] = c->out[i];
+        filter[2 + i] = c->kernel[i];
+    }
+    x[rank] = y[rank] = XCVM_CHANNEL_BLOCK;
+    return make_tensor(t, &t->x, c->plain_input ? rank : rank + 1, x) && make_tensor(t, &t->filter, rank, filter) &&
+           make_tensor(t, &t->b, 1, &biases) && make_tensor(t, &t->y, rank + 1, y);
+}
+
+static void free_tensors(trial *t)
+{
+    free_tensor(t, &t->x);
+    free_tensor(t, &t->filter);
+    free_tensor(t, &t->b);
+    free_tensor(t, &t->y);
+}
+
+static void spoil_caches(trial *t)
+{
+    for (size_t i = 0; i < t->spoiled_floats; i += LINE)
+        t->spoiled[i] += 1.0f;
+}
+
+/* Nanoseconds, the least of some runs; negative if it cannot be computed. */
+static double measure(trial *t, const xcc_block_shape *c, const xcc_block_way *way)
+{
+    int64_t dims[XCVM_MAX_RANK];
+    double least = -1;
+    const size_t axes = (size_t)c->axes;
+    if (!make_tensor(t, &t->w, xcc_block_filter_dims(way, t->filter.rank, t->filter.dims, dims), dims))
+        return -1;
+    xcc_block_filter_pack(way, t->filter.data, t->filter.rank, t->filter.dims, t->w.data);
+    const xcvm_BlockedConv_args a = {.y = &t->y,
+                                     .x = &t->x,
+                                     .w = &t->w,
+                                     .b = &t->b,
+                                     .strides = {c->strides, axes},
+                                     .pads = {c->pads, 2 * axes},
+                                     .dilations = {c->dilations, axes},
+                                     .group = c->group,
+                                     .activation = XCVM_ACTIVATION_Relu,
+                                     .algorithm = way->algorithm,
+                                     .pool = 1};
+    const xcvm_kernel_run run = xcvm_kernel_of(XCVM_OP_BlockedConv);
+    const uint64_t start = xcvm_clock_ns();
+    t->kernel.deadline_ns = xcc_deadline_within(t->m, LONGEST_NS);
+    for (int i = 0; i < LEAST_RUNS || xcvm_clock_ns() - start < WAY_NS; i++) {
+        spoil_caches(t);
+        const uint64_t begin = thread_ns();
+        if (run(&t->kernel, &a) != XCVM_OK) {
+            least = -1;
+            break;
+        }
+        const double took = (double)(thread_ns() - begin);
+        least = least < 0 || took < least ? took : least;
+    }
+    free_tensor(t, &t->w);
+    return least;
+}
+
+static bool is_same(const xcc_block_shape *a, const xcc_block_shape *b)
+{
+    bool same = a->axes == b->axes && a->batch == b->batch && a->group == b->group && a->channels == b->channels &&
+                a->outputs == b->outputs && a->plain_input == b->plain_input;
+    for (int i = 0; i < a->axes; i++)
+        same = same && a->in[i] == b->in[i] && a->out[i] == b->out[i] && a->kernel[i] == b->kernel[i] &&
+               a->strides[i] == b->strides[i] && a->dilations[i] == b->dilations[i] && a->pads[i] == b->pads[i] &&
+               a->pads[a->axes + i] == b->pads[a->axes + i];
+    return same;
+}
+
+static size_t filter_floats(const xcc_blocker *s)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < s->count && sum < MOST_SPOILED; i++)
+        if (s->candidates[i].kind == XCC_BLOCK_CONV)
+            sum += XCC_ARGS(Conv, s->candidates[i].node)->w->bytes / sizeof(float);
+    return sum < MOST_SPOILED ? sum : MOST_SPOILED;
+}
+
+/* NULL if none can be measured. */
+static const xcc_block_way *measure_all(xcc_blocker *s, xcc_block_shape c)
+{
+    const xcc_block_way *best = NULL;
+    double least = 0;
+    trial t = {.m = s->m, .spoiled_floats = filter_floats(s)};
+    t.kernel = (xcvm_kernel){.error = &t.error, .heap = s->m->heap, .allocator = s->m->allocator};
+    t.spoiled = xcvm_allocate_zeroed(s->m->allocator, t.spoiled_floats * sizeof *t.spoiled);
+    const bool ready = t.spoiled != NULL && set_out(&c) && make_tensors(&t, &c);
+    for (size_t i = 0; ready && i < xcc_block_way_count; i++) {
+        const bool late = t.m->deadline_ns != 0 && xcvm_clock_ns() >= t.m->deadline_ns;
+        const double took = !late && xcc_block_ways[i].fits(&c) ? measure(&t, &c, &xcc_block_ways[i]) : -1;
+        if (took >= 0 && (best == NULL || took < least)) {
+            least = took;
+            best = &xcc_block_ways[i];
+        }
+    }
+    free_tensors(&t);
+    xcvm_deallocate(s->m->allocator, t.spoiled, t.spoiled_floats * sizeof *t.spoiled);
+    xcvm_storage_release(t.kernel.scratch_storage);
+    return best;
+}
+
+const xcc_block_way *xcc_block_fastest(xcc_blocker *s, const xcc_block_shape *c)
+{
+    size_t fitting = 0;
+    for (size_t i = 0; i < xcc_block_way_count; i++)
+        fitting += xcc_block_ways[i].fits(c);
+    if (fitting < 2)
+        return NULL;
+    for (const xcc_block_tuned *known = s->tuned; known != NULL; known = known->next)
+        if (is_same(&known->shape, c))
+            return known->way;
+    const xcc_block_way *way = measure_all(s, *c);
+    xcc_block_tuned *entry = xcc_alloc(s->m, sizeof *entry);
+    if (entry != NULL) {
+        *entry = (xcc_block_tuned){*c, way, s->tuned};
+        s->tuned = entry;
+    }
+    return way;
+}

@@ -1,0 +1,125 @@
+/* Constant weights in types of fewer bits, if the model's owner asked for it, where the instructions that read them
+ * take it: products of few rows wait for their weights from memory, and half as many bytes come in half the time. For
+ * halves, tables of which rows alone are read become halves too, and the rows are cast. */
+#include "compiler/passes/rewrite.h"
+
+#include "base/element.h"
+#include "ops/conv/blocked.h"
+#include "ops/convert.h"
+
+#include <math.h>
+
+enum {
+    /* Bytes of a table that are worth an instruction more. */
+    TABLE = 1 << 16
+};
+
+static bool is_weight(const xcc_use *u)
+{
+    const xcvm_field *field = u->node != NULL ? xcc_node_input_field(u->node, u->index) : NULL;
+    return field != NULL && field->types == XCVM_TYPES_WEIGHT &&
+           !(xcc_is(u->node, XCVM_OP_BlockedConv) &&
+             !xcvm_blocked_takes_narrow(XCC_ARGS(BlockedConv, u->node)->algorithm));
+}
+
+/* Every constant comes up once: at the first of its uses as a weight. */
+static bool is_first(const xcc_value *v, const xcc_use *use)
+{
+    const xcc_use *u = v->users;
+    while (u != NULL && !is_weight(u))
+        u = u->next;
+    return u == use;
+}
+
+/* Whether nothing but Gather reads a constant, of which `use` is the first to do so. */
+static bool is_table(const xcc_value *v, const xcc_use *use)
+{
+    bool table = use == v->users && v->type.rank > 1 && v->type.bytes >= TABLE;
+    for (const xcc_use *u = v->users; table && u != NULL; u = u->next)
+        table = xcc_is(u->node, XCVM_OP_Gather) && u->index == 0;
+    return table;
+}
+
+/* Whether every finite number stays one that is none beyond the greatest of the type. */
+static bool in_range(const xcc_value *v, xcvm_dtype dtype)
+{
+    const xcvm_float_format *format = xcvm_float_format_of(dtype);
+    const float greatest = (float)xcvm_float_decode(format, format->greatest);
+    const float *w = v->type.data;
+    const size_t count = xcvm_element_count(&v->type);
+    bool inside = true;
+    for (size_t i = 0; i < count; i++)
+        inside = inside && (fabsf(w[i]) <= greatest || !isfinite(w[i]));
+    return inside;
+}
+
+/* Gather reads `halves`, and what it makes is cast; the old one has no use then, and goes. */
+static xcvm_status gather_halves(xcc_module *m, xcc_node *gather, xcc_value *halves)
+{
+    const xcvm_Gather_args *a = XCC_ARGS(Gather, gather);
+    xcc_rewrite r = {.m = m};
+    xcc_builder b = xcc_builder_before(gather);
+    xcc_value *y = xcc_apply(&b, Gather, y, .x = XCC_IN(halves), .indices = a->indices, .axis = a->axis);
+    if (y != NULL)
+        y = xcc_apply(&b, Cast, y, .x = XCC_IN(y), .to = XCVM_F32, .saturate = 1);
+    (void)xcc_rewrite_replace(&r, xcc_node_output(gather, 0), y);
+    return r.status;
+}
+
+/* The type for a constant; `table`: nothing but Gather reads it. */
+static xcvm_dtype choose(const xcc_module *m, bool table)
+{
+    const xcvm_dtype asked = m->options->weights != XCVM_NO_DTYPE ? m->options->weights : XCVM_F32;
+    return table && asked == XCVM_F24 ? XCVM_F32 : asked;
+}
+
+static xcvm_status narrow(xcc_module *m, const xcc_use *use, bool table)
+{
+    xcc_value *v = use->value;
+    const xcvm_dtype dtype = choose(m, table);
+    m->weight_bytes_before += v->type.bytes;
+    if (dtype == XCVM_F32) {
+        m->weight_bytes_after += v->type.bytes;
+        return XCVM_OK;
+    }
+    if (!in_range(v, dtype)) {
+        m->weight_bytes_after += v->type.bytes;
+        m->wide_weights++;
+        return XCVM_OK;
+    }
+    xcc_value *halves = xcc_constant_blank(v->graph, dtype, v->type.rank, v->type.dims);
+    if (halves == NULL)
+        return m->error->status;
+    xcvm_store_f32(dtype, halves->type.data, 0, xcvm_element_count(&v->type), v->type.data);
+    m->weight_bytes_after += halves->type.bytes;
+    for (xcc_use *u = v->users, *next; u != NULL; u = next) {
+        next = u->next;
+        if (is_weight(u))
+            xcc_node_set_input(u->node, u->index, halves);
+        else if (table)
+            XCVM_TRY(gather_halves(m, u->node, halves));
+    }
+    xcc_constant_release(v);
+    return XCVM_OK;
+}
+
+static xcvm_status walk(xcc_graph *g)
+{
+    for (xcc_node *n = g->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(g->module));
+        for (size_t i = 0; n->kind == XCC_INSTRUCTION && i < xcc_node_input_count(n); i++) {
+            const xcc_use *u = &n->uses[i];
+            const xcc_value *v = u->value;
+            if (!xcc_is_constant(v) || v->type.dtype != XCVM_F32)
+                continue;
+            const bool table = is_table(v, u);
+            if (table || (is_weight(u) && is_first(v, u)))
+                XCVM_TRY(narrow(g->module, u, table));
+        }
+        for (size_t i = 0; i < n->body_count; i++)
+            XCVM_TRY(walk(n->bodies[i]));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_pass_narrow(xcc_module *m) { return walk(m->graph); }

@@ -1,0 +1,17 @@
+/* The rules of merge, by subject. */
+#ifndef XCVM_COMPILER_MERGE_RULES_H
+#define XCVM_COMPILER_MERGE_RULES_H
+
+#include "compiler/passes/rewrite.h"
+
+extern const xcc_rule xcc_rules_affine[], xcc_rules_products[], xcc_rules_epilogues[], xcc_rules_pads[];
+extern const size_t xcc_rules_affine_count, xcc_rules_products_count, xcc_rules_epilogues_count, xcc_rules_pads_count;
+extern const xcc_rule xcc_rules_attention[];
+extern const size_t xcc_rules_attention_count;
+
+/* The activation that an instruction is, with its parameters in the order of its row; XCVM_ACTIVATION_none if it is
+ * none that can be merged. */
+enum { XCC_MOST_PARAMS = 2 };
+int xcc_activation_of(const xcc_node *n, double params[XCC_MOST_PARAMS], size_t *count);
+
+#endif

@@ -1,0 +1,305 @@
+/* The order of nodes. Of those that can run, the one that adds least to the memory in use goes first; that order is
+ * kept where its peak is below that of the model's own. */
+#include "compiler/ir/liveness.h"
+#include "compiler/passes/passes.h"
+
+#include <string.h>
+
+/* A node, at the position that it has in the model. */
+typedef struct place {
+    xcc_node *node;
+    uint32_t waits;             /* for so many edges */
+    uint32_t edges, edge_count; /* to nodes that wait for it, in scheduler.edges */
+    int64_t score;              /* bytes that it adds when it runs */
+    bool done;
+} place;
+
+/* Memory of a value and its views. */
+typedef struct block {
+    uint64_t bytes;
+    uint32_t users; /* nodes that have yet to read it */
+    uint32_t sum;   /* of their positions (modulo 2^32): the last one's where one is left */
+    bool stays;     /* needed behind the graph */
+} block;
+
+typedef struct entry {
+    int64_t score;
+    uint32_t position;
+} entry;
+
+typedef struct scheduler {
+    xcc_module *m;
+    xcc_graph *g;
+    xcc_lifetimes lifetimes;
+    place *places;
+    block *blocks; /* by lifetime */
+    uint32_t *edges;
+    uint32_t edge_count;
+    entry *heap; /* smallest first; entries whose score has changed since are skipped */
+    size_t heap_count, heap_capacity;
+    uint32_t count;
+} scheduler;
+
+/* ---- The heap ---- */
+
+static bool before(const entry *a, const entry *b)
+{
+    return a->score != b->score ? a->score < b->score : a->position < b->position;
+}
+
+static xcvm_status push(scheduler *s, uint32_t position)
+{
+    if (s->heap_count == s->heap_capacity) {
+        size_t capacity = s->heap_capacity > 0 ? s->heap_capacity * 2 : 256;
+        entry *heap = xcvm_allocate(s->m->allocator, capacity * sizeof *heap);
+        if (heap == NULL)
+            return xcc_out_of_memory(s->m);
+        if (s->heap_count > 0)
+            memcpy(heap, s->heap, s->heap_count * sizeof *heap);
+        xcvm_deallocate(s->m->allocator, s->heap, s->heap_capacity * sizeof *heap);
+        s->heap = heap;
+        s->heap_capacity = capacity;
+    }
+    entry e = {s->places[position].score, position};
+    size_t i = s->heap_count++;
+    for (; i > 0 && before(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        s->heap[i] = s->heap[(i - 1) / 2];
+    s->heap[i] = e;
+    return XCVM_OK;
+}
+
+static entry pop(scheduler *s)
+{
+    entry first = s->heap[0], e = s->heap[--s->heap_count];
+    size_t i = 0;
+    for (size_t child = 1; child < s->heap_count; i = child, child = 2 * i + 1) {
+        if (child + 1 < s->heap_count && before(&s->heap[child + 1], &s->heap[child]))
+            child++;
+        if (!before(&s->heap[child], &e))
+            break;
+        s->heap[i] = s->heap[child];
+    }
+    s->heap[i] = e;
+    return first;
+}
+
+/* ---- Dependencies ---- */
+
+/* Whether a node must keep its place among those of which this is true: what it does can be seen from outside. */
+static bool is_ordered(const xcc_node *n)
+{
+    if (n->kind == XCC_INSTRUCTION)
+        return n->row->effect != XCVM_PURE;
+    for (size_t i = 0; i < n->body_count; i++)
+        for (const xcc_node *inner = n->bodies[i]->first; inner != NULL; inner = inner->next)
+            if (is_ordered(inner))
+                return true;
+    return false;
+}
+
+/* Calls `visit` for each value of this graph's nodes that a node reads, captured ones included. */
+static void each_operand(scheduler *s, uint32_t position, void (*visit)(scheduler *, uint32_t, const xcc_lifetime *))
+{
+    const xcc_node *n = s->places[position].node;
+    size_t inputs = xcc_node_input_count(n);
+    for (size_t i = 0; i < inputs + n->capture_count; i++) {
+        const xcc_value *v = i < inputs ? n->uses[i].value : n->captures[i - inputs];
+        const xcc_lifetime *life = xcc_lifetime_of(&s->lifetimes, v);
+        if (life != NULL)
+            visit(s, position, life);
+    }
+}
+
+static void count_edge(scheduler *s, uint32_t position, const xcc_lifetime *life)
+{
+    s->places[life->value->producer->order].edge_count++;
+    s->places[position].waits++;
+}
+
+static void add_edge(scheduler *s, uint32_t position, const xcc_lifetime *life)
+{
+    place *from = &s->places[life->value->producer->order];
+    s->edges[from->edges + from->edge_count++] = position;
+}
+
+static void count_user(scheduler *s, uint32_t position, const xcc_lifetime *life)
+{
+    block *b = &s->blocks[life->root];
+    b->users++;
+    b->sum += position;
+}
+
+static xcvm_status find_edges(scheduler *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        each_operand(s, i, count_edge);
+    uint32_t last_ordered = UINT32_MAX;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (is_ordered(s->places[i].node)) {
+            if (last_ordered != UINT32_MAX) {
+                s->places[last_ordered].edge_count++;
+                s->places[i].waits++;
+            }
+            last_ordered = i;
+        }
+    for (uint32_t i = 0; i < s->count; i++) {
+        s->places[i].edges = s->edge_count;
+        s->edge_count += s->places[i].edge_count;
+        s->places[i].edge_count = 0;
+    }
+    s->edges = xcvm_allocate(s->m->allocator, s->edge_count * sizeof *s->edges);
+    if (s->edges == NULL)
+        return xcc_out_of_memory(s->m);
+    last_ordered = UINT32_MAX;
+    for (uint32_t i = 0; i < s->count; i++) {
+        each_operand(s, i, add_edge);
+        if (!is_ordered(s->places[i].node))
+            continue;
+        if (last_ordered != UINT32_MAX) {
+            place *from = &s->places[last_ordered];
+            s->edges[from->edges + from->edge_count++] = i;
+        }
+        last_ordered = i;
+    }
+    return XCVM_OK;
+}
+
+/* ---- Scores ---- */
+
+/* What a block's last reader gives back when it runs. */
+static void settle_block(scheduler *s, block *b)
+{
+    if (b->users == 1 && !b->stays)
+        s->places[b->sum].score -= (int64_t)b->bytes;
+}
+
+static void begin_scores(scheduler *s)
+{
+    const xcc_lifetimes *l = &s->lifetimes;
+    for (size_t i = 0; i < l->count; i++) {
+        block *b = &s->blocks[l->at[i].root];
+        bool own = l->at[i].root == i;
+        /* Saturated, so that no sum of them overflows. */
+        if (own)
+            b->bytes = l->at[i].bytes < UINT64_C(1) << 40 ? l->at[i].bytes : UINT64_C(1) << 40;
+        b->stays = b->stays || l->at[i].end == l->positions;
+        if (own)
+            s->places[l->at[i].value->producer->order].score += (int64_t)b->bytes;
+    }
+    for (uint32_t i = 0; i < s->count; i++)
+        each_operand(s, i, count_user);
+    for (size_t i = 0; i < l->count; i++)
+        if (l->at[i].root == i)
+            settle_block(s, &s->blocks[i]);
+}
+
+/* A node has read its operand: one reader less, and the last one's score changes. */
+static void release(scheduler *s, uint32_t position, const xcc_lifetime *life)
+{
+    block *b = &s->blocks[life->root];
+    if (b->users == 0)
+        return;
+    b->users--;
+    b->sum -= position;
+    settle_block(s, b);
+}
+
+static xcvm_status push_again(scheduler *s, const xcc_lifetime *life)
+{
+    const block *b = &s->blocks[life->root];
+    if (b->users != 1 || b->stays)
+        return XCVM_OK;
+    const place *last = &s->places[b->sum];
+    return last->waits == 0 && !last->done ? push(s, b->sum) : XCVM_OK;
+}
+
+/* ---- Scheduling ---- */
+
+static xcvm_status run(scheduler *s, uint32_t position)
+{
+    place *p = &s->places[position];
+    p->done = true;
+    each_operand(s, position, release);
+    size_t inputs = xcc_node_input_count(p->node);
+    for (size_t i = 0; i < inputs + p->node->capture_count; i++) {
+        const xcc_value *v = i < inputs ? p->node->uses[i].value : p->node->captures[i - inputs];
+        const xcc_lifetime *life = xcc_lifetime_of(&s->lifetimes, v);
+        if (life != NULL)
+            XCVM_TRY(push_again(s, life));
+    }
+    for (uint32_t i = 0; i < p->edge_count; i++) {
+        uint32_t next = s->edges[p->edges + i];
+        if (--s->places[next].waits == 0)
+            XCVM_TRY(push(s, next));
+    }
+    return XCVM_OK;
+}
+
+/* Relinks the graph's nodes in the greedy order. */
+static xcvm_status reorder(scheduler *s)
+{
+    begin_scores(s);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->places[i].waits == 0)
+            XCVM_TRY(push(s, i));
+    while (s->heap_count > 0) {
+        entry e = pop(s);
+        XCVM_TRY(xcc_poll(s->m));
+        place *p = &s->places[e.position];
+        if (p->done || p->score != e.score)
+            continue;
+        xcc_node_move_before(p->node, NULL);
+        XCVM_TRY(run(s, e.position));
+    }
+    return XCVM_OK;
+}
+
+static void restore(scheduler *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        xcc_node_move_before(s->places[i].node, NULL);
+}
+
+static xcvm_status schedule_with(scheduler *s)
+{
+    uint64_t naive, greedy;
+    bool open = false;
+    s->places = xcvm_allocate_zeroed(s->m->allocator, s->count * sizeof *s->places);
+    s->blocks = xcvm_allocate_zeroed(s->m->allocator, s->lifetimes.count * sizeof *s->blocks);
+    if (s->places == NULL || s->blocks == NULL)
+        return xcc_out_of_memory(s->m);
+    for (xcc_node *n = s->g->first; n != NULL; n = n->next)
+        s->places[n->order].node = n;
+    XCVM_TRY(find_edges(s));
+    XCVM_TRY(xcc_graph_peak(s->g, &naive, &open));
+    xcvm_status status = reorder(s);
+    if (status == XCVM_OK)
+        status = xcc_graph_peak(s->g, &greedy, &open);
+    if (status != XCVM_OK || greedy >= naive)
+        restore(s);
+    return status;
+}
+
+static xcvm_status schedule_graph(xcc_module *m, xcc_graph *g)
+{
+    for (xcc_node *n = g->first; n != NULL; n = n->next)
+        for (size_t i = 0; i < n->body_count; i++)
+            XCVM_TRY(schedule_graph(m, n->bodies[i]));
+    scheduler s = {.m = m, .g = g};
+    XCVM_TRY(xcc_lifetimes_find(g, &s.lifetimes));
+    s.count = s.lifetimes.positions;
+    xcvm_status status = schedule_with(&s);
+    xcvm_deallocate(m->allocator, s.places, s.count * sizeof *s.places);
+    xcvm_deallocate(m->allocator, s.blocks, s.lifetimes.count * sizeof *s.blocks);
+    xcvm_deallocate(m->allocator, s.edges, s.edge_count * sizeof *s.edges);
+    xcvm_deallocate(m->allocator, s.heap, s.heap_capacity * sizeof *s.heap);
+    xcc_lifetimes_release(m, &s.lifetimes);
+    return status;
+}
+
+xcvm_status xcc_pass_schedule(xcc_module *m)
+{
+    if (m->options->scheduling == XCC_SCHEDULE_NAIVE || m->options->optimization < 0)
+        return XCVM_OK;
+    return schedule_graph(m, m->graph);
+}

@@ -1,0 +1,15 @@
+/* Convolutions of f64, by their definition. */
+#ifndef XCVM_OPS_CONV_F64_H
+#define XCVM_OPS_CONV_F64_H
+
+#include "ops/elementwise/activation.h"
+#include "ops/kernel.h"
+#include "ops/conv/window.h"
+
+/* Conv of f64 by the definition, over the session's threads; fails only as xcvm_kernel_poll does. */
+xcvm_status xcvm_conv_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const xcvm_Conv_args *a,
+                          const xcvm_activation *f);
+/* `s` is the convolution whose adjoint this is: from y to x. */
+xcvm_status xcvm_conv_transpose_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const xcvm_ConvTranspose_args *a);
+
+#endif

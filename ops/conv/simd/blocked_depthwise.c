@@ -1,0 +1,374 @@
+/* Convolutions of each channel by itself, or of groups of a few, channels in blocks: rows of x are copied with their
+ * padding into a ring of those that a window meets, and runs of output pixels summed up in registers. Dilated windows
+ * take the positions that lie inside straight from x: their ring would hold many rows that they do not meet. The slices
+ * of a window are taken one by one, and sums wait in y meanwhile. The channels of a group stand side by side in a
+ * vector, or it is a part of them: each in turn is spread over the group's outputs. */
+#include "ops/elementwise/simd/activation_rows.h"
+#include "ops/conv/simd/blocked_span.h"
+
+#include <math.h>
+
+enum {
+    BLOCK = XCVM_CHANNEL_BLOCK,
+    VECTORS = XCVM_BLOCK_VECTORS,
+/* Pixels that are summed up at a time. */
+#if XCVM_LANES == 16 || defined(__aarch64__)
+    RUN = 8,
+#else
+    RUN = 6,
+#endif
+    /* Floats of a ring at most. */
+    LARGEST_RING = 4 * 1024 * 1024,
+    THREAD_WORK = 100 * 1000,
+    /* Window positions of the pixels of a row that are summed up between polls. */
+    PORTION = 1 << 17,
+    DEPTH = XCVM_BLOCKED_DEPTH
+};
+
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_blocked_conv *c;
+    float *scratch;
+    size_t ring_rows, pitch; /* pitch: pixels of a row */
+} work;
+
+/* ---- The ring ---- */
+
+/* Row `row` of image and padding, of the plane of blocks at x. */
+static void copy_row(const work *r, const float *x, size_t row, float *to)
+{
+    const xcvm_blocked_conv *c = r->c;
+    const size_t left = xcvm_least(c->pad[1], r->pitch), right = xcvm_least(c->in[1] + c->pad[1], r->pitch);
+    if (row < c->pad[0] || row - c->pad[0] >= c->in[0] || right <= left) {
+        memset(to, 0, r->pitch * BLOCK * sizeof *to);
+        return;
+    }
+    const float *from = x + (row - c->pad[0]) * c->in[1] * BLOCK;
+    memset(to, 0, left * BLOCK * sizeof *to);
+    float *at = to + left * BLOCK;
+    for (size_t i = 0; i < (right - left) * BLOCK; i += XCVM_LANES)
+        xcvm_lanes_store(at + i, xcvm_lanes_load(from + i));
+    memset(to + right * BLOCK, 0, (r->pitch - right) * BLOCK * sizeof *to);
+}
+
+/* ---- Sums ---- */
+
+typedef struct row_sum {
+    const float *ring;                       /* or the image; the first column that is met */
+    size_t ring_row, ring_rows, ring_floats; /* the first row that a window meets; floats of a row */
+    const xcvm_blocked_conv *c;
+    const float *w;             /* of the block, for the first position of the window */
+    size_t rows, columns, skip; /* of the window; floats of w from the end of a row to the next */
+    size_t width;               /* pixels of the output row */
+    float low, high;            /* sums are clamped to */
+    xcvm_lanes start[VECTORS];
+} row_sum;
+
+/* A vector with channel j of its group of `group` in each lane, `at` a vector of a block, whose first lane is `lane`.
+ */
+#define OF_GROUP(i, group, j) ((i) / (group) * (group) + (j))
+#if XCVM_LANES == 16
+#define SPREAD(v, g, j)                                                                                                \
+    __builtin_shufflevector(v, v, OF_GROUP(0, g, j), OF_GROUP(1, g, j), OF_GROUP(2, g, j), OF_GROUP(3, g, j),          \
+                            OF_GROUP(4, g, j), OF_GROUP(5, g, j), OF_GROUP(6, g, j), OF_GROUP(7, g, j),                \
+                            OF_GROUP(8, g, j), OF_GROUP(9, g, j), OF_GROUP(10, g, j), OF_GROUP(11, g, j),              \
+                            OF_GROUP(12, g, j), OF_GROUP(13, g, j), OF_GROUP(14, g, j), OF_GROUP(15, g, j))
+#elif XCVM_LANES == 8
+#define SPREAD(v, g, j)                                                                                                \
+    __builtin_shufflevector(v, v, OF_GROUP(0, g, j), OF_GROUP(1, g, j), OF_GROUP(2, g, j), OF_GROUP(3, g, j),          \
+                            OF_GROUP(4, g, j), OF_GROUP(5, g, j), OF_GROUP(6, g, j), OF_GROUP(7, g, j))
+#else
+#define SPREAD(v, g, j)                                                                                                \
+    __builtin_shufflevector(v, v, OF_GROUP(0, g, j), OF_GROUP(1, g, j), OF_GROUP(2, g, j), OF_GROUP(3, g, j))
+#endif
+#define SPREAD_CASE(g, j)                                                                                              \
+    case 16 * (g) + (j):                                                                                               \
+        return SPREAD(v, (g) < XCVM_LANES ? (g) : XCVM_LANES, (j) % XCVM_LANES)
+
+XCVM_INLINE xcvm_lanes spread(const float *at, const size_t lane, const size_t group, const size_t j)
+{
+    if (group >= XCVM_LANES)
+        return xcvm_lanes_all(at[(ptrdiff_t)(lane / group * group + j) - (ptrdiff_t)lane]);
+    const xcvm_lanes v = xcvm_lanes_load(at);
+    switch (16 * group + j) {
+        SPREAD_CASE(2, 0);
+        SPREAD_CASE(2, 1);
+        SPREAD_CASE(4, 0);
+        SPREAD_CASE(4, 1);
+        SPREAD_CASE(4, 2);
+        SPREAD_CASE(4, 3);
+        SPREAD_CASE(8, 0);
+        SPREAD_CASE(8, 1);
+        SPREAD_CASE(8, 2);
+        SPREAD_CASE(8, 3);
+        SPREAD_CASE(8, 4);
+        SPREAD_CASE(8, 5);
+        SPREAD_CASE(8, 6);
+        SPREAD_CASE(8, 7);
+    default:
+        return v;
+    }
+}
+
+/* Pixels [at, at + pixels) of an output row; what the window has of columns, stride, dilation and channels is constant
+ * where that pays. */
+XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
+                                const size_t channels, const size_t pixels, size_t at, const float *z, float *y)
+{
+    const xcvm_blocked_conv *c = g->c;
+    const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
+    for (size_t v = 0; v < VECTORS; v++) {
+        xcvm_lanes sum[RUN];
+        const float *w = g->w + v * XCVM_LANES;
+        size_t row = g->ring_row;
+#pragma GCC unroll XCVM_UNROLL_8
+        for (size_t p = 0; p < pixels; p++)
+            sum[p] = g->start[v];
+        for (size_t i = 0; i < g->rows; i++, w += g->skip) {
+            const float *from = g->ring + row * g->ring_floats + at * stride * BLOCK + v * XCVM_LANES;
+#pragma GCC unroll XCVM_UNROLL_8
+            for (size_t j = 0; j < columns; j++) {
+#pragma GCC unroll XCVM_UNROLL_8
+                for (size_t channel = 0; channel < channels; channel++, w += BLOCK) {
+                    const xcvm_lanes filter = xcvm_lanes_load(w);
+#pragma GCC unroll XCVM_UNROLL_8
+                    for (size_t p = 0; p < pixels; p++)
+                        sum[p] += filter *
+                                  spread(from + (p * stride + j * dilation) * BLOCK, v * XCVM_LANES, channels, channel);
+                }
+            }
+            row += c->dilation[0];
+            row -= row >= g->ring_rows ? g->ring_rows : 0;
+        }
+#pragma GCC unroll XCVM_UNROLL_8
+        for (size_t p = 0; p < pixels; p++) {
+            const size_t to = (at + p) * BLOCK + v * XCVM_LANES;
+            if (z != NULL)
+                sum[p] += xcvm_lanes_load(z + to);
+            xcvm_lanes_store(y + to, xcvm_lanes_min(xcvm_lanes_max(sum[p], low), high));
+        }
+    }
+}
+
+#define RUN_OF(pixels)                                                                                                 \
+    case pixels:                                                                                                       \
+        if ((pixels) <= RUN)                                                                                           \
+            sum_run(g, columns, stride, dilation, channels, pixels, at, z, y);                                         \
+        break;
+
+/* Pixels [first, last) of a row. */
+XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
+                         const size_t channels, size_t first, size_t last, const float *z, float *y)
+{
+    const size_t width = last - first, runs = (width + RUN - 1) / RUN;
+    for (size_t i = 0, at = first; i < runs; i++) {
+        const size_t end = first + (i + 1) * width / runs;
+        switch (end - at) {
+            RUN_OF(1)
+            RUN_OF(2)
+            RUN_OF(3)
+            RUN_OF(4)
+            RUN_OF(5)
+            RUN_OF(6)
+            RUN_OF(7)
+            RUN_OF(8)
+        default:
+            break;
+        }
+        at = end;
+    }
+}
+
+static void sum_pixels(const row_sum *g, size_t first, size_t last, const float *z, float *y)
+{
+    const size_t columns = g->columns, stride = g->c->stride[1], dilation = g->c->dilation[1];
+    const size_t channels = g->c->channels;
+    if (channels == 2)
+        sum_row(g, columns, stride, dilation, 2, first, last, z, y);
+    else if (channels == 4)
+        sum_row(g, columns, stride, dilation, 4, first, last, z, y);
+    else if (channels == 8)
+        sum_row(g, columns, stride, dilation, 8, first, last, z, y);
+    else if (dilation == 1 && columns == 3 && stride == 1)
+        sum_row(g, 3, 1, 1, 1, first, last, z, y);
+    else if (dilation == 1 && columns == 3 && stride == 2)
+        sum_row(g, 3, 2, 1, 1, first, last, z, y);
+    else if (dilation == 1 && columns == 5 && stride == 1)
+        sum_row(g, 5, 1, 1, 1, first, last, z, y);
+    else if (dilation == 1 && columns == 5 && stride == 2)
+        sum_row(g, 5, 2, 1, 1, first, last, z, y);
+    else
+        sum_row(g, columns, stride, dilation, 1, first, last, z, y);
+}
+
+/* Floats of the filters of a position of the window, of one block. */
+static size_t filter_floats(const xcvm_blocked_conv *c) { return BLOCK * (c->channels > 1 ? c->channels : 1); }
+
+/* A row; it is left unfinished if the run is stopped. */
+static void choose_row(const work *r, const row_sum *g, const float *z, float *y)
+{
+    const size_t taps = g->rows * g->columns + 1, most = taps < PORTION ? PORTION / taps : 1;
+    if (g->width <= most) {
+        sum_pixels(g, 0, g->width, z, y);
+        return;
+    }
+    for (size_t at = 0; at < g->width && xcvm_kernel_poll(r->k) == XCVM_OK; at += most)
+        sum_pixels(g, at, xcvm_least(at + most, g->width), z, y);
+}
+
+static bool stopped(const work *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
+
+/* One slice of the window for output rows [begin, end) of one slice, counted through all slices, blocks and images. */
+typedef struct pass {
+    size_t begin, end;
+    const float *x; /* the slice of x; NULL: windows meet none */
+    const float *w; /* of the slice of the window */
+    const float *b; /* NULL: none, or there was a pass before */
+    const float *z; /* NULL, or the residual; y, if there was a pass before */
+    bool last;
+} pass;
+
+static void set_pass(const xcvm_blocked_conv *c, const pass *p, row_sum *g)
+{
+    g->w = p->w;
+    g->low = p->last ? c->activation.low : -INFINITY;
+    g->high = p->last ? c->activation.high : INFINITY;
+    for (size_t v = 0; v < VECTORS; v++)
+        g->start[v] = p->b != NULL ? xcvm_lanes_load(p->b + v * XCVM_LANES) : (xcvm_lanes){0};
+}
+
+/* Output rows [begin, end) of all slices, blocks and images. */
+static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run)(work *, const pass *, int))
+{
+    const xcvm_blocked_conv *c = r->c;
+    const size_t plane = c->in[0] * c->in[1] * BLOCK, taps = c->kernel[0] * c->kernel[1] * filter_floats(c);
+    for (size_t i = begin, last; i < end; i = last) {
+        const size_t slice = i / c->out[0], at = slice % c->out[DEPTH], image = slice / c->out[DEPTH];
+        const size_t block = image % c->outputs;
+        const xcvm_blocked_span s = xcvm_blocked_span_from(c, DEPTH, at, at + 1);
+        const size_t top = at * c->stride[DEPTH] - c->pad[DEPTH];
+        last = xcvm_least(end, (slice + 1) * c->out[0]);
+        pass p = {.begin = i, .end = last, .b = c->b != NULL ? c->b + block * BLOCK : NULL, .z = c->z};
+        for (size_t tap = s.tap; !p.last; tap++) {
+            const bool inside = tap < s.tap_end;
+            p.x = inside ? c->x + (image * c->in[DEPTH] + top + tap * c->dilation[DEPTH]) * plane : NULL;
+            p.w = (const float *)c->w + (block * c->kernel[DEPTH] + (inside ? tap : 0)) * taps;
+            p.last = tap + 1 >= s.tap_end;
+            run(r, &p, worker);
+            if (stopped(r))
+                return;
+            p.b = NULL;
+            p.z = c->y;
+        }
+    }
+}
+
+static void run_rows(work *r, const pass *p, int worker)
+{
+    const xcvm_blocked_conv *c = r->c;
+    const size_t floats = r->pitch * BLOCK;
+    const size_t reach = (c->kernel[0] - 1) * c->dilation[0] + 1;
+    float *ring = r->scratch + (size_t)worker * r->ring_rows * floats;
+    row_sum g = {.ring = ring,
+                 .ring_rows = r->ring_rows,
+                 .ring_floats = floats,
+                 .c = c,
+                 .rows = p->x != NULL ? c->kernel[0] : 0,
+                 .columns = c->kernel[1],
+                 .width = c->out[1]};
+    if (stopped(r))
+        return;
+    set_pass(c, p, &g);
+    xcvm_poller poller = xcvm_poller_of(r->k);
+    size_t next = 0, row = p->begin % c->out[0]; /* next: the first row that is not in the ring */
+    for (size_t i = p->begin; i < p->end; i++, row++) {
+        const size_t top = row * c->stride[0];
+        for (next = next < top ? top : next; next < top + reach && p->x != NULL; next++)
+            copy_row(r, p->x, next, ring + next % r->ring_rows * floats);
+        g.ring_row = top % r->ring_rows;
+        const size_t at = i * c->out[1] * BLOCK;
+        if (xcvm_poll_after(&poller, c->out[1] * (g.rows * g.columns + 1)) != XCVM_OK)
+            break;
+        choose_row(r, &g, p->z != NULL ? p->z + at : NULL, c->y + at);
+        if (c->activation.kind != XCVM_ACTIVATION_none && p->last)
+            xcvm_activate_row(&c->activation, c->y + at, c->out[1] * BLOCK);
+    }
+}
+
+/* Whether positions inside x are taken from it: its edges are about as wide as the dilation, and sums of narrow runs
+ * take longer than copies do. */
+static bool is_apart(const xcvm_blocked_conv *c, int axis)
+{
+    return c->kernel[axis] > 1 && c->dilation[axis] > RUN / 2;
+}
+
+/* The same of dilated windows. */
+static void run_dilated(work *r, const pass *p, int worker)
+{
+    const xcvm_blocked_conv *c = r->c;
+    xcvm_poller poller = xcvm_poller_of(r->k);
+    (void)worker;
+    for (size_t i = p->begin, last; i < p->end; i = last) {
+        const size_t row = i % c->out[0];
+        const xcvm_blocked_span rows = xcvm_blocked_span_from(c, 0, row, row + p->end - i);
+        last = i + rows.last - rows.first;
+        if (stopped(r))
+            return;
+        row_sum of_block = {
+            .ring_rows = SIZE_MAX, .ring_floats = c->in[1] * BLOCK, .c = c, .rows = rows.tap_end - rows.tap};
+        set_pass(c, p, &of_block);
+        for (xcvm_blocked_span columns = {.last = 0}; columns.last < c->out[1];) {
+            columns = xcvm_blocked_span_from(c, 1, columns.last, c->out[1]);
+            row_sum g = of_block;
+            g.columns = columns.tap_end - columns.tap;
+            g.skip = (c->kernel[1] - g.columns) * filter_floats(c);
+            g.rows = g.columns > 0 && p->x != NULL ? g.rows : 0;
+            g.width = columns.last - columns.first;
+            g.w += (rows.tap * c->kernel[1] + columns.tap) * filter_floats(c);
+            /* Without positions inside nothing is read. */
+            g.ring = g.rows > 0 ? p->x + xcvm_blocked_span_place(c, &rows, &columns, BLOCK) : NULL;
+            size_t at = (i * c->out[1] + columns.first) * BLOCK;
+            for (size_t j = i; j < last; j++, at += c->out[1] * BLOCK, g.ring_row += c->stride[0]) {
+                if (xcvm_poll_after(&poller, g.width * (g.rows * g.columns + 1)) != XCVM_OK)
+                    return;
+                choose_row(r, &g, p->z != NULL ? p->z + at : NULL, c->y + at);
+                if (c->activation.kind != XCVM_ACTIVATION_none && p->last)
+                    xcvm_activate_row(&c->activation, c->y + at, g.width * BLOCK);
+            }
+        }
+    }
+}
+
+static void run_ring_range(void *context, size_t begin, size_t end, int worker)
+{
+    run_passes(context, begin, end, worker, run_rows);
+}
+
+static void run_dilated_range(void *context, size_t begin, size_t end, int worker)
+{
+    run_passes(context, begin, end, worker, run_dilated);
+}
+
+xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
+{
+    const double rows = (double)(c->kernel[0] - 1) * (double)c->dilation[0] + 1.0;
+    const double pitch =
+        (double)(c->out[1] - 1) * (double)c->stride[1] + (double)(c->kernel[1] - 1) * (double)c->dilation[1] + 1.0;
+    work r = {.k = k, .c = c};
+    const double taps = (double)(c->kernel[DEPTH] * c->kernel[0] * c->kernel[1]) * (double)(filter_floats(c) / BLOCK);
+    const double each = (double)(c->out[1] * BLOCK) * (taps + 4.0);
+    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
+    const size_t count = c->batch * c->outputs * c->out[DEPTH] * c->out[0];
+    if (is_apart(c, 0) || is_apart(c, 1) || rows * pitch * BLOCK > LARGEST_RING) {
+        xcvm_parallel(k->threads, count, grain, run_dilated_range, &r);
+        return xcvm_kernel_poll(k);
+    }
+    r.ring_rows = (size_t)rows;
+    r.pitch = (size_t)pitch;
+    const size_t threads = (size_t)xcvm_threads_count(k->threads);
+    r.scratch = xcvm_kernel_scratch(k, threads * r.ring_rows * r.pitch * BLOCK * sizeof(float));
+    if (r.scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    xcvm_parallel(k->threads, count, grain, run_ring_range, &r);
+    return xcvm_kernel_poll(k);
+}

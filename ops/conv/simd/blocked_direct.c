@@ -1,0 +1,385 @@
+/* Convolutions of blocked channels by their definition: each window position of each block of input channels is a step
+ * of a product (blocked_product.h) over a row of output pixels.
+ *
+ * A band of output rows, in one slice or the same in several, is made for some blocks of outputs at a time. If windows
+ * reach into the padding of planes, or x is not blocked, the band's part of x is copied first, with that padding;
+ * slices of windows in the padding of the depth are no steps. The steps are taken in portions whose filters stay in the
+ * nearest cache while all pixels of the band meet them; sums wait in y meanwhile. */
+#include "ops/elementwise/simd/activation_rows.h"
+#include "ops/conv/simd/blocked_product.h"
+#include "ops/conv/simd/blocked_span.h"
+
+#include <math.h>
+
+enum {
+    BLOCK = XCVM_CHANNEL_BLOCK,
+    /* Floats of the filters of a portion of steps: 36 KB. */
+    PORTION = 9 * 1024,
+    /* Floats of x that a band meets. */
+    BAND = 96 * 1024,
+    /* The same and its sums, which stay in the second cache from one portion to the next. */
+    BAND_AND_SUMS = 192 * 1024,
+    /* Floats of a copied band at most. */
+    LARGEST_BAND = 16 * 1024 * 1024,
+    /* Pixels whose results are activated before the next ones are computed; no tile has as many. */
+    CHUNK = 48,
+    THREAD_WORK = 400 * 1000,
+    DEPTH = XCVM_BLOCKED_DEPTH
+};
+
+typedef struct plan {
+    bool copied, merged;               /* merged: the pixels of a plane are one row */
+    size_t rows, width;                /* of output pixels of a slice */
+    size_t slabs, bands;               /* of slices; of rows, or pixels of the only one */
+    size_t groups, per_group;          /* groups of blocks of outputs, of one group of channels */
+    size_t in_blocks;                  /* of a group */
+    size_t taps, plane_taps, columns;  /* of a block of channels: of the window, of a slice, of a row of it */
+    size_t steps, length, last_length; /* of all portions; channels of a step */
+    size_t pixel, spacing;             /* floats of an input pixel, and between those that neighbours meet */
+    size_t pitch, in_rows;             /* of the band: pixels of a row; rows */
+    size_t slice_floats, block_floats; /* of the band: of a slice, of a block of channels */
+    size_t copy_floats, room_floats;   /* of scratch for each thread; room for filters, if not f32 */
+} plan;
+
+/* Output slices, and rows of them or pixels of the only row, of some blocks of outputs. */
+typedef struct band {
+    size_t slice, last_slice, first, last;
+    size_t in_slice; /* that x begins with */
+    size_t image, output, blocks;
+} band;
+
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_blocked_conv *c;
+    plan plan;
+    float *scratch;
+} work;
+
+/* Positions from the first to the last that `count` outputs meet along an axis. */
+static double reach(const xcvm_blocked_conv *c, int axis, size_t count)
+{
+    return (double)(count - 1) * (double)c->stride[axis] + (double)(c->kernel[axis] - 1) * (double)c->dilation[axis] +
+           1.0;
+}
+
+/* Slices of x that so many output slices meet. */
+static double slices_met(const xcvm_blocked_conv *c, size_t slices)
+{
+    return fmin(reach(c, DEPTH, slices), (double)c->in[DEPTH]);
+}
+
+/* Whether windows are dilated so that copies would hold much that they do not meet. */
+static bool is_apart(const xcvm_blocked_conv *c)
+{
+    bool dilated = false;
+    for (int i = 0; i < XCVM_BLOCKED_AXES; i++)
+        dilated = dilated || (c->kernel[i] > 1 && c->dilation[i] > 1);
+    return dilated &&
+           (!c->plain || slices_met(c, 1) * reach(c, 0, 1) * reach(c, 1, c->out[1]) * (double)c->channels > BAND);
+}
+
+/* How many output slices a band should have, and how many rows of them (`units`): such that their products are the most
+ * for what x has of them, `next` floats for one row and `first` for the first, of each slice. */
+static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, size_t units, double first, double next,
+                            size_t *most)
+{
+    const size_t least_units = p->merged ? xcvm_least(units, CHUNK) : 1;
+    const size_t sums = (p->merged ? 1 : p->width) * BLOCK * xcvm_least(p->per_group, XCVM_PRODUCT_BLOCKS);
+    size_t best = 1;
+    *most = 1;
+    for (size_t slices = 1; slices <= c->out[DEPTH]; slices++) {
+        const double met = slices_met(c, slices), room = BAND - met * first;
+        const double with_sums = (BAND_AND_SUMS - met * (first - next)) / (met * next + (double)(slices * sums));
+        const double fitting = fmin(fmin(room < 0 ? 0.0 : room / (met * next) + 1.0, with_sums), (double)units);
+        if (slices > 1 && fitting < (double)least_units)
+            break;
+        const size_t count = fitting < 1.0 ? 1 : (size_t)fitting;
+        if (slices == 1 || slices * count > best * *most) {
+            best = slices;
+            *most = count;
+        }
+    }
+    return best;
+}
+
+/* False if a row of windows reaches over too much. */
+static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
+{
+    const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
+    const bool padded = c->pad[0] != 0 || c->pad[1] != 0 || c->pad_end[0] != 0 || c->pad_end[1] != 0;
+    const bool merged = pointwise && !padded && !c->plain && c->stride[0] == 1 && c->stride[1] == 1;
+    *p = (plan){.copied = padded || c->plain,
+                .merged = merged,
+                .rows = merged ? 1 : c->out[0],
+                .width = merged ? c->out[0] * c->out[1] : c->out[1],
+                .in_blocks = xcvm_ceil_div(c->channels, BLOCK),
+                .per_group = c->outputs / c->group,
+                .pixel = c->plain ? c->channels : BLOCK};
+    p->groups = xcvm_ceil_div(p->per_group, XCVM_PRODUCT_BLOCKS);
+    p->columns = c->kernel[1];
+    p->length = xcvm_least(c->channels, BLOCK);
+    p->last_length = c->channels - (p->in_blocks - 1) * BLOCK;
+    p->spacing = p->pixel * c->stride[1];
+    if (c->plain && c->dilation[1] == 1) {
+        /* A row of the window is one step, as its pixels lie side by side. */
+        p->columns = 1;
+        p->length = p->last_length = c->kernel[1] * c->channels;
+    }
+    p->plane_taps = p->columns * c->kernel[0];
+    p->taps = p->plane_taps * c->kernel[DEPTH];
+    p->steps = p->taps * p->in_blocks;
+    /* Of a row of output pixels in a slice; for merged rows, of a pixel. */
+    const double channels = (double)(p->in_blocks * p->pixel);
+    const double one = merged ? channels : reach(c, 0, 1) * reach(c, 1, c->out[1]) * channels;
+    if (p->copied && one * slices_met(c, 1) > LARGEST_BAND)
+        return false;
+    const size_t units = merged ? p->width : p->rows;
+    const double next = merged ? channels : (double)c->stride[0] * reach(c, 1, c->out[1]) * channels;
+    size_t most;
+    p->slabs = xcvm_ceil_div(c->out[DEPTH], choose_slices(c, p, units, one, next, &most));
+    p->bands = xcvm_ceil_div(units, most);
+    /* Threads should have as much to do each. */
+    const size_t items = c->batch * c->group * p->slabs * p->bands * p->groups;
+    if (items % threads != 0 && items < 8 * threads)
+        p->bands = xcvm_least(xcvm_ceil_div(p->bands, threads) * threads, units);
+    const size_t rows = merged ? 1 : xcvm_ceil_div(p->rows, p->bands);
+    p->pitch = p->copied ? (size_t)reach(c, 1, c->out[1]) : c->in[1];
+    p->in_rows = p->copied ? (size_t)reach(c, 0, rows) : c->in[0];
+    p->slice_floats = p->pitch * p->in_rows * p->pixel;
+    const size_t in_slices = p->copied ? (size_t)slices_met(c, xcvm_ceil_div(c->out[DEPTH], p->slabs)) : c->in[DEPTH];
+    p->block_floats = in_slices * p->slice_floats;
+    p->copy_floats = p->copied ? p->block_floats * p->in_blocks + BLOCK : 0;
+    const size_t step = p->length * BLOCK * XCVM_PRODUCT_BLOCKS;
+    p->room_floats = !xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? 0 : step > PORTION ? step : PORTION;
+    return true;
+}
+
+/* ---- The band's part of x, with its padding ---- */
+
+/* The first slice of x that output slices from `slice` on meet, and the end of those that slices before `last` do. */
+static size_t slices_begin(const xcvm_blocked_conv *c, size_t slice)
+{
+    const size_t at = slice * c->stride[DEPTH];
+    return xcvm_least(at > c->pad[DEPTH] ? at - c->pad[DEPTH] : 0, c->in[DEPTH]);
+}
+
+static size_t slices_end(const xcvm_blocked_conv *c, size_t last)
+{
+    const size_t end = (last - 1) * c->stride[DEPTH] + (c->kernel[DEPTH] - 1) * c->dilation[DEPTH] + 1;
+    return xcvm_least(end > c->pad[DEPTH] ? end - c->pad[DEPTH] : 0, c->in[DEPTH]);
+}
+
+static void copy_pixels(const xcvm_blocked_conv *c, const float *row, size_t first, size_t count, float *to)
+{
+    if (!c->plain) {
+        for (size_t i = 0; i < count * BLOCK; i += XCVM_LANES)
+            xcvm_lanes_store(to + i, xcvm_lanes_load(row + first * BLOCK + i));
+        return;
+    }
+    const size_t volume = c->in[DEPTH] * c->in[0] * c->in[1], channels = c->channels;
+    if (channels == 3) {
+        const float *r = row + first, *g = r + volume, *b = g + volume;
+        for (size_t i = 0; i < count; i++) {
+            to[3 * i] = r[i];
+            to[3 * i + 1] = g[i];
+            to[3 * i + 2] = b[i];
+        }
+        return;
+    }
+    for (size_t channel = 0; channel < channels; channel++)
+        for (size_t i = 0; i < count; i++)
+            to[i * channels + channel] = row[channel * volume + first + i];
+}
+
+/* Rows from input row top - pad on, of one slice of a block of channels. */
+static void copy_slice(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t top, float *to)
+{
+    const size_t left = xcvm_least(c->pad[1], p->pitch), right = xcvm_least(c->in[1] + c->pad[1], p->pitch);
+    for (size_t i = 0; i < p->in_rows; i++, to += p->pitch * p->pixel) {
+        const size_t at = top + i;
+        if (at < c->pad[0] || at - c->pad[0] >= c->in[0] || right <= left) {
+            memset(to, 0, p->pitch * p->pixel * sizeof *to);
+            continue;
+        }
+        const float *row = x + (at - c->pad[0]) * c->in[1] * (c->plain ? 1 : BLOCK);
+        memset(to, 0, left * p->pixel * sizeof *to);
+        copy_pixels(c, row, 0, right - left, to + left * p->pixel);
+        memset(to + right * p->pixel, 0, (p->pitch - right) * p->pixel * sizeof *to);
+    }
+}
+
+/* x is the first channel of the group. */
+static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b, float *to)
+{
+    const size_t end = slices_end(c, b->last_slice), plane = c->in[0] * c->in[1] * (c->plain ? 1 : BLOCK);
+    for (size_t block = 0; block < p->in_blocks; block++)
+        for (size_t slice = b->in_slice; slice < end; slice++)
+            copy_slice(c, p, x + (block * c->in[DEPTH] + slice) * plane, b->first * c->stride[0],
+                       to + block * p->block_floats + (slice - b->in_slice) * p->slice_floats);
+}
+
+/* ---- Products ---- */
+
+/* Floats of w, of a block of outputs, before a step. */
+static size_t filters_before(const plan *p, size_t step)
+{
+    const size_t whole = p->taps * (p->in_blocks - 1);
+    return (step < whole ? step * p->length : whole * p->length + (step - whole) * p->last_length) * BLOCK;
+}
+
+/* The steps [from, to) whose slices, `s` of an output slice, lie inside x; offsets are from slice `in_slice` on. */
+static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, size_t to, const xcvm_blocked_span *s,
+                      size_t in_slice, xcvm_blocked_product *g)
+{
+    const size_t top = s->first * c->stride[DEPTH];
+    size_t block = from / p->taps, slice = from % p->taps / p->plane_taps, row = from % p->plane_taps / p->columns;
+    size_t column = from % p->columns, floats = 0;
+    g->step_count = 0;
+    for (size_t step = from; step < to; step++) {
+        const size_t at = g->step_count, length = block + 1 == p->in_blocks ? p->last_length : p->length;
+        if (slice >= s->tap && slice < s->tap_end) {
+            const size_t depth = top + slice * c->dilation[DEPTH] - c->pad[DEPTH] - in_slice;
+            g->offsets[at] = (ptrdiff_t)(block * p->block_floats + depth * p->slice_floats +
+                                         (row * c->dilation[0] * p->pitch + column * c->dilation[1]) * p->pixel);
+            g->filters[at] = floats;
+            g->lengths[at] = length;
+            g->step_count++;
+        }
+        floats += length * BLOCK;
+        if (++column < p->columns)
+            continue;
+        column = 0;
+        if (++row < c->kernel[0])
+            continue;
+        row = 0;
+        if (++slice < c->kernel[DEPTH])
+            continue;
+        slice = 0;
+        block++;
+    }
+}
+
+/* One portion for an output slice of a band; y[at] is its first float. False if the run was stopped. */
+static bool multiply_slice(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g,
+                           const float *x, size_t rows, size_t width, size_t at)
+{
+    const size_t chunks = xcvm_ceil_div(width, CHUNK);
+    for (size_t row = 0; row < rows; row++)
+        for (size_t chunk = 0; chunk < chunks; chunk++) {
+            const size_t pixel = chunk * width / chunks, count = (chunk + 1) * width / chunks - pixel;
+            const size_t to = at + (row * p->width + pixel) * BLOCK;
+            if (xcvm_poll_after(poller, count * (1 + g->step_count)) != XCVM_OK)
+                return false;
+            xcvm_blocked_multiply(g, x + row * c->stride[0] * p->pitch * p->pixel + pixel * p->spacing,
+                                  c->z != NULL ? c->z + to : NULL, c->y + to, count);
+            if (g->clamp && c->activation.kind != XCVM_ACTIVATION_none)
+                for (size_t b = 0; b < g->blocks; b++)
+                    xcvm_activate_row(&c->activation, c->y + to + b * g->y_block, count * BLOCK);
+        }
+    return true;
+}
+
+/* x is the first of the inputs that the first row meets, in slice b->in_slice. */
+static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b,
+                          float *room)
+{
+    const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
+    const size_t rows = p->merged ? 1 : b->last - b->first, width = p->merged ? b->last - b->first : p->width;
+    const size_t pixels = (b->last_slice - b->slice) * rows * width;
+    const size_t at = (b->image * c->outputs + b->output) * y_block + b->first * (p->merged ? 1 : p->width) * BLOCK;
+    const size_t w_block = filters_before(p, p->steps), w_at = b->output * w_block;
+    const xcvm_blocked_filters w = {c->w, c->w_dtype, w_block};
+    xcvm_blocked_product g = {.blocks = b->blocks,
+                              .spacing = p->spacing,
+                              .y_spacing = BLOCK,
+                              .y_block = y_block,
+                              .b = c->b != NULL ? c->b + b->output * BLOCK : NULL,
+                              .low = c->activation.low,
+                              .high = c->activation.high};
+    size_t most = PORTION / (p->length * BLOCK * b->blocks);
+    most = most < 1                             ? 1
+           : pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS
+                                                : xcvm_least(most, XCVM_PRODUCT_STEPS);
+    const size_t portions = xcvm_ceil_div(p->steps, most);
+    const bool next = b->output + b->blocks < c->outputs;
+    for (size_t i = 0; i < portions; i++) {
+        const size_t from = i * p->steps / portions, to = (i + 1) * p->steps / portions;
+        const size_t used = filters_before(p, from), end = filters_before(p, to), floats = end - used;
+        g.resume = i > 0;
+        g.clamp = i + 1 == portions;
+        xcvm_blocked_take(&g, &w, w_at + used, floats, room);
+        if (!g.clamp)
+            xcvm_blocked_fetch(&g, &w, w_at + end, xcvm_least(w_block - end, floats), pixels);
+        else
+            xcvm_blocked_fetch(&g, &w, w_at + b->blocks * w_block, next ? xcvm_least(w_block, floats) : 0, pixels);
+        for (size_t slice = b->slice; slice < b->last_slice; slice++) {
+            const xcvm_blocked_span met = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1);
+            set_steps(c, p, from, to, &met, b->in_slice, &g);
+            if ((g.step_count > 0 || !g.resume || g.clamp) &&
+                !multiply_slice(poller, c, p, &g, x, rows, width, at + slice * plane))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void run_items(void *context, size_t begin, size_t end, int worker)
+{
+    const work *r = context;
+    const xcvm_blocked_conv *c = r->c;
+    const plan *p = &r->plan;
+    float *copy = r->scratch != NULL ? r->scratch + (size_t)worker * (p->copy_floats + p->room_floats) : NULL;
+    float *room = copy != NULL ? copy + p->copy_floats : NULL;
+    size_t copied = SIZE_MAX;
+    xcvm_poller poller = xcvm_poller_of(r->k);
+    for (size_t item = begin; item < end; item++) {
+        const size_t part = item % p->groups, place = item / p->groups, band_at = place % p->bands;
+        const size_t slab_at = place / p->bands, slab = slab_at % p->slabs;
+        const size_t group = slab_at / p->slabs % c->group, image = slab_at / p->slabs / c->group;
+        const size_t units = p->merged ? p->width : p->rows;
+        const size_t block = part * p->per_group / p->groups, end_block = (part + 1) * p->per_group / p->groups;
+        band b = {.slice = slab * c->out[DEPTH] / p->slabs,
+                  .last_slice = (slab + 1) * c->out[DEPTH] / p->slabs,
+                  .first = band_at * units / p->bands,
+                  .last = (band_at + 1) * units / p->bands,
+                  .image = image,
+                  .output = group * p->per_group + block,
+                  .blocks = end_block - block};
+        if (xcvm_kernel_poll(r->k) != XCVM_OK)
+            return;
+        const size_t volume = c->in[DEPTH] * c->in[0] * c->in[1];
+        const float *x = c->x + (image * c->group + group) * (c->plain ? c->channels : p->in_blocks * BLOCK) * volume;
+        if (!p->copied) {
+            x += (p->merged ? b.first : b.first * c->stride[0] * p->pitch) * BLOCK;
+        } else {
+            b.in_slice = slices_begin(c, b.slice);
+            if (copied != place)
+                copy_band(c, p, x, &b, copy);
+            copied = place;
+            x = copy;
+        }
+        if (!multiply_band(&poller, c, p, x, &b, room))
+            return;
+    }
+}
+
+xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
+{
+    const size_t threads = (size_t)xcvm_threads_count(k->threads);
+    work r = {.k = k, .c = c};
+    if (is_apart(c) || !make_plan(c, threads, &r.plan))
+        return xcvm_blocked_dilated(k, c);
+    const plan *p = &r.plan;
+    if (p->copied || p->room_floats > 0) {
+        r.scratch = xcvm_kernel_scratch(k, threads * (p->copy_floats + p->room_floats) * sizeof(float));
+        if (r.scratch == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    const size_t items = c->batch * c->group * p->slabs * p->bands * p->groups;
+    const double work_of_item = (double)c->outputs * BLOCK * (double)(c->out[DEPTH] * c->out[0] * c->out[1]) *
+                                (double)filters_before(p, p->steps) / BLOCK /
+                                (double)(c->group * p->slabs * p->bands * p->groups);
+    const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;
+    xcvm_parallel(k->threads, items, grain, run_items, &r);
+    return xcvm_kernel_poll(k);
+}

@@ -1,0 +1,218 @@
+/* Transforming a filter takes about as long as multiplying it with four tiles, and 36 numbers that go through the
+ * second-level cache take longer than both. So they do not leave the first: of some blocks of inputs at a time, a pair
+ * of rows of points is transformed and multiplied, then the next pair, from filters that the second-level cache has
+ * kept. Filters are so many that they come from memory; those of the next portion are fetched at an even rate, since a
+ * burst would be waited for. */
+#include "ops/conv/simd/blocked_on_the_fly.h"
+#include "ops/matmul/packed.h"
+#include "ops/conv/simd/blocked_points.h"
+#include "ops/simd/halves.h"
+#include "ops/conv/simd/winograd.h"
+
+enum {
+    BLOCK = XCVM_CHANNEL_BLOCK,
+    VECTORS = XCVM_BLOCK_VECTORS,
+    SPAN = XCVM_POINT_ROW,
+    TAPS = 9,
+    PAIRS = SPAN / 2,
+    PAIR_POINTS = 2 * SPAN,
+    PORTION = 8, /* blocks of inputs whose filters stay in the second-level cache, and are fetched meanwhile */
+    /* Blocks of inputs that are transformed at a time: for few tiles, whose sums stay in the first-level cache, and for
+     * many, whose sums should be loaded and stored less often. */
+    STEPS_FEW = 1,
+    STEPS_MANY = PORTION,
+    FEW_TILES = 16,
+    BLOCKS_FEW = 2,
+    MOST_BLOCKS = XCVM_PRODUCT_BLOCKS,
+    /* Between the numbers of one point and those of the next, which must not all fall into the same set of a cache. */
+    GAP = BLOCK,
+    STEP_FLOATS = BLOCK * BLOCK,
+    FILTER_FLOATS = PORTION * TAPS * STEP_FLOATS, /* of a block of outputs, as they come */
+    /* Multiply-adds of vectors that take as long as transforming one vector's filters to a pair of rows. */
+    WINDOW_WORK = 40
+};
+
+/* ---- Transforms ---- */
+
+/* The rows of points that are made together. */
+static const size_t pair_rows[PAIRS][2] = {{0, 5}, {1, 2}, {3, 4}};
+
+/* A window of 3 x 3 vectors, `pitch` floats apart, becomes two rows of points, `stride` floats apart. */
+XCVM_INLINE void transform_window(const int pair, const float *w, size_t pitch, float *to, size_t stride)
+{
+    xcvm_lanes half[2][3];
+#pragma GCC unroll 3
+    for (size_t j = 0; j < 3; j++) {
+        const xcvm_lanes taps[] = {xcvm_lanes_load(w + j * pitch), xcvm_lanes_load(w + (3 + j) * pitch),
+                                   xcvm_lanes_load(w + (6 + j) * pitch)};
+        xcvm_lanes u[SPAN];
+        xcvm_winograd_taps(taps, u);
+        half[0][j] = u[pair_rows[pair][0]];
+        half[1][j] = u[pair_rows[pair][1]];
+    }
+#pragma GCC unroll 2
+    for (size_t i = 0; i < 2; i++) {
+        xcvm_lanes u[SPAN];
+        xcvm_winograd_taps(half[i], u);
+#pragma GCC unroll 6
+        for (size_t j = 0; j < SPAN; j++)
+            xcvm_lanes_store(to + (i * SPAN + j) * stride, u[j]);
+    }
+}
+
+/* Of one block of inputs, `count` channels. */
+XCVM_INLINE void transform_channels(const int pair, const float *w, size_t count, float *to, size_t stride,
+                                    xcvm_filters_ahead *ahead)
+{
+    for (size_t channel = 0; channel < count; channel++)
+        for (size_t lane = 0; lane < BLOCK; lane += XCVM_LANES) {
+            const size_t at = channel * BLOCK + lane;
+            xcvm_fetch_ahead(ahead, ahead->lines_a_window);
+            transform_window(pair, w + at, count * BLOCK, to + at, stride);
+        }
+}
+
+/* ---- Portions ---- */
+
+static size_t in_blocks(const xcvm_blocked_conv *c) { return xcvm_ceil_div(c->channels, BLOCK); }
+
+/* Elements of the filters of a block of outputs before a block of inputs. */
+static size_t filters_before(const xcvm_blocked_conv *c, size_t in_block)
+{
+    return xcvm_least(in_block * BLOCK, c->channels) * TAPS * BLOCK;
+}
+
+static size_t steps_at_a_time(size_t tiles) { return tiles <= FEW_TILES ? STEPS_FEW : STEPS_MANY; }
+
+static size_t blocks_at_a_time(size_t tiles)
+{
+    return tiles <= FEW_TILES ? xcvm_least(MOST_BLOCKS, BLOCKS_FEW) : MOST_BLOCKS;
+}
+
+/* Floats of filters that are transformed at a time. */
+static size_t transformed_floats(size_t tiles)
+{
+    return PAIR_POINTS * (blocks_at_a_time(tiles) * steps_at_a_time(tiles) * STEP_FLOATS + GAP);
+}
+
+/* Blocks of inputs [from, to) for blocks of outputs from `output` on; their filters are at `w`, `w_block` floats from
+ * one block of outputs to the next. */
+typedef struct portion {
+    size_t output, blocks, from, to;
+    const float *w;
+    size_t w_block;
+} portion;
+
+static void transform_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
+                           float *room, size_t stride, xcvm_filters_ahead *ahead)
+{
+    for (size_t b = 0; b < q->blocks; b++)
+        for (size_t step = from; step < to; step++) {
+            const size_t before = filters_before(p->c, step), count = xcvm_least(p->c->channels - step * BLOCK, BLOCK);
+            const float *w = q->w + b * q->w_block + before - filters_before(p->c, q->from);
+            if (pair == 0)
+                transform_channels(0, w, count, room, stride, ahead);
+            else if (pair == 1)
+                transform_channels(1, w, count, room, stride, ahead);
+            else
+                transform_channels(2, w, count, room, stride, ahead);
+            room += count * BLOCK;
+        }
+}
+
+static void multiply_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
+                          const float *room, size_t stride, xcvm_filters_ahead *ahead)
+{
+    const size_t last = xcvm_least(p->c->channels - (to - 1) * BLOCK, BLOCK);
+    const xcvm_point_row g = {.steps = to - from,
+                              .last = last,
+                              .x_point = p->x_point,
+                              .x_step = p->x_block,
+                              .w_point = stride,
+                              .w_block = ((to - from - 1) * BLOCK + last) * BLOCK,
+                              .y_point = p->y_point,
+                              .y_block = p->tiles * BLOCK,
+                              .resume = from > 0};
+    for (size_t i = 0; i < 2; i++) {
+        const size_t point = pair_rows[pair][i] * SPAN;
+        xcvm_multiply_points(&g, q->blocks, p->tiles, p->x + point * p->x_point + from * p->x_block,
+                             room + i * SPAN * stride, p->y + point * p->y_point + q->output * p->tiles * BLOCK, ahead);
+    }
+}
+
+static void run_portion(const xcvm_untransformed *p, const portion *q, float *room, xcvm_filters_ahead *ahead)
+{
+    const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p->tiles));
+    for (size_t pair = 0; pair < PAIRS; pair++)
+        for (size_t i = 0; i < chunks; i++) {
+            const size_t from = q->from + i * (q->to - q->from) / chunks,
+                         to = q->from + (i + 1) * (q->to - q->from) / chunks;
+            const size_t stride = q->blocks * (to - from) * STEP_FLOATS + GAP;
+            transform_pair(p, q, pair, from, to, room, stride, ahead);
+            multiply_pair(p, q, pair, from, to, room, stride, ahead);
+        }
+}
+
+/* Fetches, while portion `q` is worked on, elements [first, first + count) of each of so many blocks. */
+static xcvm_filters_ahead fetch_meanwhile(const xcvm_untransformed *p, const portion *q, size_t first, size_t count,
+                                          size_t blocks)
+{
+    const xcvm_blocked_conv *c = p->c;
+    const size_t element = xcvm_packed_element(c->w_dtype);
+    const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p->tiles));
+    const size_t windows = PAIRS * q->blocks * (q->to - q->from) * BLOCK * VECTORS;
+    const size_t points = PAIRS * PAIR_POINTS * chunks * xcvm_runs_of_points(q->blocks, p->tiles);
+    const size_t multiplying = PAIR_POINTS * p->tiles, work = WINDOW_WORK + multiplying;
+    xcvm_filters_ahead a = {.at = (const char *)c->w + first * element,
+                            .stride = filters_before(c, in_blocks(c)) * element,
+                            .lines = count * element / XCVM_LINE};
+    a.blocks = a.lines > 0 ? blocks : 0;
+    const size_t lines = a.lines * a.blocks;
+    a.lines_a_window = xcvm_ceil_div(lines * WINDOW_WORK, work * windows);
+    a.lines_a_point = xcvm_ceil_div(lines * multiplying, work * points);
+    return a;
+}
+
+static const float *as_f32(const xcvm_blocked_conv *c, size_t first, size_t count, size_t blocks, float *room)
+{
+    const size_t block = filters_before(c, in_blocks(c));
+    if (!xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW))
+        return (const float *)c->w + first;
+    for (size_t b = 0; b < blocks; b++)
+        xcvm_halves_load(c->w_dtype, c->w, first + b * block, count, room + b * count);
+    return room;
+}
+
+size_t xcvm_untransformed_room(const xcvm_blocked_conv *c, size_t tiles)
+{
+    const bool narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
+    return transformed_floats(tiles) + (narrow ? MOST_BLOCKS * FILTER_FLOATS : 0);
+}
+
+void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, size_t blocks, float *room)
+{
+    const xcvm_blocked_conv *c = p->c;
+    const size_t steps = in_blocks(c), portions = xcvm_ceil_div(steps, PORTION), block = filters_before(c, steps);
+    const bool narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
+    float *wide = room + transformed_floats(p->tiles);
+    const size_t most = blocks_at_a_time(p->tiles);
+    for (size_t b = 0; b < blocks; b += most)
+        for (size_t i = 0; i < portions; i++) {
+            portion q = {.output = b,
+                         .blocks = xcvm_least(blocks - b, most),
+                         .from = i * steps / portions,
+                         .to = (i + 1) * steps / portions};
+            const size_t first = filters_before(c, q.from), end = filters_before(c, q.to);
+            q.w = as_f32(c, (output + b) * block + first, end - first, q.blocks, wide);
+            q.w_block = narrow ? end - first : block;
+            const bool last = i + 1 == portions;
+            const size_t next_end = filters_before(c, (last ? 1 : i + 2) * steps / portions);
+            const size_t left = c->outputs - (output + b + q.blocks);
+            xcvm_filters_ahead ahead =
+                last ? fetch_meanwhile(p, &q, (output + b + q.blocks) * block, next_end, xcvm_least(left, most))
+                     : fetch_meanwhile(p, &q, (output + b) * block + end, next_end - end, q.blocks);
+            if (xcvm_kernel_poll(p->k) != XCVM_OK)
+                return;
+            run_portion(p, &q, room, &ahead);
+        }
+}

@@ -1,0 +1,85 @@
+/* Tiles of products for every number of blocks and pixels that registers hold. */
+#include "ops/conv/simd/blocked_points.h"
+
+enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS };
+
+/* `blocks` and `pixels` are constants wherever it is called. */
+XCVM_TILE_FUNCTION void multiply_tile(const xcvm_point_row *g, const size_t blocks, const size_t pixels, const float *x,
+                                      const float *w, float *y, xcvm_filters_ahead *ahead)
+{
+    const size_t vectors = blocks * VECTORS;
+    for (size_t point = 0; point < XCVM_POINT_ROW; point++, x += g->x_point, w += g->w_point, y += g->y_point) {
+        xcvm_lanes sum[XCVM_PRODUCT_SUMS];
+        xcvm_fetch_ahead(ahead, ahead->lines_a_point);
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll XCVM_UNROLL_8
+            for (size_t v = 0; v < vectors; v++) {
+                const size_t at = v / VECTORS * g->y_block + p * BLOCK + v % VECTORS * XCVM_LANES;
+                sum[p * vectors + v] = g->resume ? xcvm_lanes_load(y + at) : (xcvm_lanes){0};
+            }
+        const float *filters = w;
+        for (size_t step = 0; step < g->steps; step++) {
+            const float *from = x + step * g->x_step, *const end = from + (step + 1 < g->steps ? BLOCK : g->last);
+#pragma GCC unroll XCVM_UNROLL_4
+            for (; from < end; from++, filters += BLOCK) {
+                xcvm_lanes filter[XCVM_PRODUCT_BLOCKS * VECTORS];
+#pragma GCC unroll XCVM_UNROLL_8
+                for (size_t v = 0; v < vectors; v++)
+                    filter[v] = xcvm_lanes_load(filters + v / VECTORS * g->w_block + v % VECTORS * XCVM_LANES);
+#pragma GCC unroll XCVM_UNROLL_16
+                for (size_t p = 0; p < pixels; p++) {
+                    const xcvm_lanes pixel = xcvm_lanes_all(from[p * BLOCK]);
+#pragma GCC unroll XCVM_UNROLL_8
+                    for (size_t v = 0; v < vectors; v++)
+                        sum[p * vectors + v] += pixel * filter[v];
+                }
+            }
+        }
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll XCVM_UNROLL_8
+            for (size_t v = 0; v < vectors; v++) {
+                const size_t at = v / VECTORS * g->y_block + p * BLOCK + v % VECTORS * XCVM_LANES;
+                xcvm_lanes_store(y + at, sum[p * vectors + v]);
+            }
+    }
+}
+
+#define TILE(blocks, pixels)                                                                                           \
+    case (blocks)*16 + (pixels):                                                                                       \
+        if ((blocks) <= XCVM_PRODUCT_BLOCKS && (blocks) * (pixels)*VECTORS <= XCVM_PRODUCT_SUMS)                       \
+            multiply_tile(g, blocks, pixels, x, w, y, ahead);                                                          \
+        break;
+#define TILES_TO_6(blocks)                                                                                             \
+    TILE(blocks, 1) TILE(blocks, 2) TILE(blocks, 3) TILE(blocks, 4) TILE(blocks, 5) TILE(blocks, 6)
+
+static void multiply_run(const xcvm_point_row *g, size_t blocks, size_t pixels, const float *x, const float *w,
+                         float *y, xcvm_filters_ahead *ahead)
+{
+    /* clang-format off */
+    switch (blocks * 16 + pixels) {
+    TILES_TO_6(1)
+    TILES_TO_6(2) TILE(2, 7) TILE(2, 8) TILE(2, 9) TILE(2, 10) TILE(2, 11) TILE(2, 12)
+    TILES_TO_6(3)
+    TILES_TO_6(4)
+    default: break;
+    }
+    /* clang-format on */
+}
+
+size_t xcvm_runs_of_points(size_t blocks, size_t pixels)
+{
+    return xcvm_ceil_div(pixels, xcvm_least(XCVM_PRODUCT_SUMS / VECTORS / blocks, blocks == 2 ? 12 : 6));
+}
+
+void xcvm_multiply_points(const xcvm_point_row *g, size_t blocks, size_t pixels, const float *x, const float *w,
+                          float *y, xcvm_filters_ahead *ahead)
+{
+    const size_t runs = xcvm_runs_of_points(blocks, pixels);
+    for (size_t run = 0, first = 0; run < runs; run++) {
+        const size_t end = (run + 1) * pixels / runs;
+        multiply_run(g, blocks, end - first, x + first * BLOCK, w, y + first * BLOCK, ahead);
+        first = end;
+    }
+}

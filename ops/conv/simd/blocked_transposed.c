@@ -1,0 +1,271 @@
+/* BlockedConvTranspose: outputs that lie a stride apart meet the same positions of the window, every stride-th one. So
+ * each of the stride * stride phases is a plain convolution of the image with a part of the filters, whose results lie
+ * a stride apart in y, and nothing is added up in memory.
+ *
+ * A band of each phase's rows is made for some blocks of outputs at a time. If windows reach beyond the image, the
+ * band's part of it is copied first, with zeros around. The steps of a product are taken in portions, as in
+ * blocked_direct.c. */
+#include "ops/elementwise/simd/activation_rows.h"
+#include "ops/conv/simd/blocked_product.h"
+
+enum {
+    BLOCK = XCVM_CHANNEL_BLOCK,
+    PORTION = 9 * 1024, /* floats of the filters of a portion of steps: 36 KB */
+    BAND = 96 * 1024,   /* floats of x that a band meets */
+    THREAD_WORK = 400 * 1000
+};
+
+typedef struct plan {
+    bool copied;
+    size_t rows, width; /* of the largest phase */
+    size_t bands, groups;
+    size_t in_blocks;
+    size_t back[2], reach[2];            /* positions from the first that an output meets to its last; of all phases */
+    ptrdiff_t start[2];                  /* the first position of x that the phases' first outputs meet */
+    size_t pitch, in_rows, block_floats; /* of what the products read */
+    size_t copy_floats, room_floats;     /* of scratch for each thread; room for filters, if not f32 */
+} plan;
+
+typedef struct work {
+    xcvm_kernel *k;
+    const xcvm_blocked_conv *c;
+    plan plan;
+    float *scratch;
+    uint32_t status; /* atomic */
+} work;
+
+/* Outputs first, first + stride ... of an axis; output number t meets position t + shift - j of x with the j-th of the
+ * phase's taps, which are the window's positions r, r + stride ... */
+typedef struct phase {
+    size_t first, count, shift;
+    size_t taps, before; /* and those of phases that are packed before it */
+} phase;
+
+static phase phase_of(const xcvm_blocked_conv *c, int axis, size_t first)
+{
+    const size_t stride = c->stride[axis], kernel = c->kernel[axis], r = (first + c->pad[axis]) % stride;
+    return (phase){.first = first,
+                   .count = (c->out[axis] - first - 1) / stride + 1,
+                   .shift = (first + c->pad[axis]) / stride,
+                   .taps = r < kernel ? (kernel - r - 1) / stride + 1 : 0,
+                   .before = kernel / stride * r + xcvm_least(kernel % stride, r)};
+}
+
+static size_t phases_along(const xcvm_blocked_conv *c, int axis) { return xcvm_least(c->stride[axis], c->out[axis]); }
+
+/* False if sizes are too large. */
+static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
+{
+    *p = (plan){.in_blocks = xcvm_ceil_div(c->channels, BLOCK),
+                .groups = xcvm_ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS)};
+    size_t largest[2];
+    for (int i = 0; i < 2; i++) {
+        const phase first = phase_of(c, i, 0), last = phase_of(c, i, phases_along(c, i) - 1);
+        largest[i] = first.count;
+        p->back[i] = (c->kernel[i] - 1) / c->stride[i];
+        p->start[i] = (ptrdiff_t)first.shift - (ptrdiff_t)p->back[i];
+        p->reach[i] = last.shift - first.shift + p->back[i];
+        p->copied = p->copied || p->start[i] < 0 || first.shift + p->reach[i] - p->back[i] + largest[i] > c->in[i];
+    }
+    p->rows = largest[0];
+    p->width = largest[1];
+    p->pitch = p->copied ? p->width + p->reach[1] : c->in[1];
+    size_t row, floats;
+    if (__builtin_mul_overflow(p->pitch, p->in_blocks * BLOCK, &row))
+        return false;
+    const size_t most = row < BAND / 2 ? BAND / row : 1;
+    p->bands = xcvm_ceil_div(p->rows, most > p->reach[0] + 1 ? most - p->reach[0] : 1);
+    /* Threads should have as much to do each. */
+    const size_t items = c->batch * p->bands * p->groups;
+    if (items % threads != 0 && items < 8 * threads)
+        p->bands = xcvm_least(xcvm_ceil_div(p->bands, threads) * threads, p->rows);
+    p->in_rows = p->copied ? xcvm_ceil_div(p->rows, p->bands) + p->reach[0] : c->in[0];
+    p->block_floats = p->pitch * p->in_rows * BLOCK;
+    if (__builtin_mul_overflow(row, p->in_rows, &floats) || floats > SIZE_MAX / 2)
+        return false;
+    p->copy_floats = p->copied ? floats : 0;
+    p->room_floats = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? PORTION : 0;
+    return true;
+}
+
+/* Rows from row `top` of the image on, both of which may lie outside it. */
+static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x, ptrdiff_t top, float *to)
+{
+    const ptrdiff_t start = p->start[1], width = (ptrdiff_t)c->in[1], pitch = (ptrdiff_t)p->pitch;
+    const ptrdiff_t from = start < 0 ? 0 : start < width ? start : width;
+    const ptrdiff_t end = start + pitch < from ? from : start + pitch < width ? start + pitch : width;
+    const size_t left = end > from ? (size_t)(from - start) : 0, middle = (size_t)(end - from);
+    for (size_t block = 0; block < p->in_blocks; block++, x += c->in[0] * c->in[1] * BLOCK)
+        for (size_t i = 0; i < p->in_rows; i++, to += p->pitch * BLOCK) {
+            const ptrdiff_t row = top + (ptrdiff_t)i;
+            if (row < 0 || row >= (ptrdiff_t)c->in[0] || middle == 0) {
+                memset(to, 0, p->pitch * BLOCK * sizeof *to);
+                continue;
+            }
+            memset(to, 0, left * BLOCK * sizeof *to);
+            memcpy(to + left * BLOCK, x + (row * width + from) * BLOCK, middle * BLOCK * sizeof *to);
+            memset(to + (left + middle) * BLOCK, 0, (p->pitch - left - middle) * BLOCK * sizeof *to);
+        }
+}
+
+/* The next steps of the product, from `step` on; returns how many floats of w they take. */
+static size_t set_steps(const xcvm_blocked_conv *c, const plan *p, const phase at[2], size_t step,
+                        xcvm_blocked_product *g)
+{
+    const size_t taps = at[0].taps * at[1].taps;
+    const size_t row = at[0].shift - phase_of(c, 0, 0).shift + p->back[0];
+    const size_t column = at[1].shift - phase_of(c, 1, 0).shift + p->back[1];
+    size_t floats = 0;
+    for (size_t s = 0; s < g->step_count; s++, step++) {
+        const size_t block = step / taps, i = step % taps / at[1].taps, j = step % at[1].taps;
+        g->offsets[s] = (ptrdiff_t)(block * p->block_floats + ((row - i) * p->pitch + column - j) * BLOCK);
+        g->filters[s] = floats;
+        g->lengths[s] = xcvm_least(c->channels - block * BLOCK, BLOCK);
+        floats += g->lengths[s] * BLOCK;
+    }
+    return floats;
+}
+
+static void activate_run(const xcvm_blocked_conv *c, const xcvm_blocked_product *g, float *y, size_t count)
+{
+    for (size_t block = 0; block < g->blocks; block++)
+        for (size_t i = 0; i < count; i++)
+            xcvm_activate_row(&c->activation, y + block * g->y_block + i * g->y_spacing, BLOCK);
+}
+
+/* Rows [first, last) of one phase, whose filters begin at element `filter` of w. Those are read in order, so processors
+ * fetch them ahead by themselves. */
+static xcvm_status multiply_phase(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const phase at[2],
+                                  const float *x, float *y, xcvm_blocked_product *g, size_t first, size_t last,
+                                  size_t filter, float *room)
+{
+    const size_t w_block = c->channels * c->kernel[0] * c->kernel[1] * BLOCK;
+    const xcvm_blocked_filters w = {c->w, c->w_dtype, w_block};
+    const size_t rows = last - first, width = at[1].count, steps = p->in_blocks * at[0].taps * at[1].taps;
+    const size_t fitting = PORTION / (BLOCK * BLOCK * g->blocks);
+    const size_t most =
+        rows * width <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_least(fitting, XCVM_PRODUCT_STEPS);
+    const size_t portions = steps > most ? xcvm_ceil_div(steps, most) : 1;
+    for (size_t i = 0; i < portions; i++) {
+        const size_t step = i * steps / portions;
+        g->step_count = (i + 1) * steps / portions - step;
+        const size_t floats = set_steps(c, p, at, step, g);
+        g->resume = i > 0;
+        g->clamp = i + 1 == portions;
+        xcvm_blocked_take(g, &w, filter, floats, room);
+        filter += floats;
+        for (size_t row = 0; row < rows; row++) {
+            XCVM_TRY(xcvm_poll_after(poller, width * (1 + g->step_count)));
+            float *to = y + (at[0].first + (first + row) * c->stride[0]) * c->out[1] * BLOCK + at[1].first * BLOCK;
+            xcvm_blocked_multiply(g, x + row * p->pitch * BLOCK, NULL, to, width);
+            if (g->clamp && c->activation.kind != XCVM_ACTIVATION_none)
+                activate_run(c, g, to, width);
+        }
+    }
+    return XCVM_OK;
+}
+
+/* Rows [first, last) of all phases, of some blocks of outputs that begin with `output`; x is what the first row's
+ * windows meet first. */
+static xcvm_status multiply_band(const work *r, const float *x, size_t image, size_t output, size_t blocks,
+                                 size_t first, size_t last, float *room)
+{
+    const xcvm_blocked_conv *c = r->c;
+    const size_t plane = c->out[0] * c->out[1] * BLOCK, taps = c->kernel[0] * c->kernel[1];
+    const size_t columns = phases_along(c, 1), phases = phases_along(c, 0) * columns;
+    float *y = c->y + (image * c->outputs + output) * plane;
+    xcvm_blocked_product g = {.blocks = blocks,
+                              .spacing = BLOCK,
+                              .y_spacing = c->stride[1] * BLOCK,
+                              .y_block = plane,
+                              .b = c->b != NULL ? c->b + output * BLOCK : NULL,
+                              .low = c->activation.low,
+                              .high = c->activation.high};
+    xcvm_poller poller = xcvm_poller_of(r->k);
+    for (size_t i = 0; i < phases; i++) {
+        const phase at[] = {phase_of(c, 0, i / columns), phase_of(c, 1, i % columns)};
+        const size_t before = at[0].before * c->kernel[1] + at[0].taps * at[1].before;
+        if (first < at[0].count)
+            XCVM_TRY(multiply_phase(&poller, c, &r->plan, at, x, y, &g, first, xcvm_least(last, at[0].count),
+                                    (output * taps + before) * c->channels * BLOCK, room));
+    }
+    return xcvm_kernel_poll(r->k);
+}
+
+static void run_items(void *context, size_t begin, size_t end, int worker)
+{
+    work *r = context;
+    const xcvm_blocked_conv *c = r->c;
+    const plan *p = &r->plan;
+    float *copy = r->scratch != NULL ? r->scratch + (size_t)worker * (p->copy_floats + p->room_floats) : NULL;
+    float *room = copy != NULL ? copy + p->copy_floats : NULL;
+    size_t copied = SIZE_MAX;
+    for (size_t item = begin; item < end; item++) {
+        const size_t part = item % p->groups, band_at = item / p->groups;
+        const size_t band = band_at % p->bands, image = band_at / p->bands;
+        const size_t first = band * p->rows / p->bands, last = (band + 1) * p->rows / p->bands;
+        const size_t block = part * c->outputs / p->groups, end_block = (part + 1) * c->outputs / p->groups;
+        const float *x = c->x + image * p->in_blocks * c->in[0] * c->in[1] * BLOCK;
+        const ptrdiff_t top = (ptrdiff_t)first + p->start[0];
+        if (!p->copied) {
+            x += (top * (ptrdiff_t)c->in[1] + p->start[1]) * BLOCK;
+        } else {
+            if (copied != band_at)
+                copy_band(c, p, x, top, copy);
+            copied = band_at;
+            x = copy;
+        }
+        const xcvm_status status = multiply_band(r, x, image, block, end_block - block, first, last, room);
+        if (status != XCVM_OK) {
+            __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
+            return;
+        }
+    }
+}
+
+static xcvm_status run(xcvm_kernel *k, const xcvm_blocked_conv *c)
+{
+    const size_t threads = (size_t)xcvm_threads_count(k->threads);
+    work r = {.k = k, .c = c};
+    size_t bytes = 0;
+    const plan *p = &r.plan;
+    if (!make_plan(c, threads, &r.plan) ||
+        __builtin_mul_overflow(p->copy_floats + p->room_floats, threads * sizeof(float), &bytes))
+        return XCVM_OUT_OF_MEMORY;
+    if (bytes > 0) {
+        r.scratch = xcvm_kernel_scratch(k, bytes);
+        if (r.scratch == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    const size_t items = c->batch * p->bands * p->groups;
+    const double work_of_item = (double)(c->outputs * BLOCK) * (double)c->in[0] * (double)c->in[1] *
+                                (double)c->channels * (double)(c->kernel[0] * c->kernel[1]) /
+                                (double)(p->bands * p->groups);
+    const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;
+    xcvm_parallel(k->threads, items, grain, run_items, &r);
+    return (xcvm_status)r.status;
+}
+
+XCVM_KERNEL(BlockedConvTranspose)
+{
+    const xcvm_value *x = a->x, *w = a->w, *y = a->y;
+    if (xcvm_element_count(y) == 0)
+        return XCVM_OK;
+    xcvm_blocked_conv c = {.batch = (size_t)x->dims[0],
+                           .channels = (size_t)w->dims[1],
+                           .outputs = (size_t)w->dims[0],
+                           .x = x->data,
+                           .w = w->data,
+                           .w_dtype = (xcvm_dtype)w->dtype,
+                           .b = a->b != NULL ? a->b->data : NULL,
+                           .y = y->data,
+                           .activation = xcvm_activation_of(a->activation, a->activation_params)};
+    for (int i = 0; i < 2; i++) {
+        c.in[i] = (size_t)x->dims[2 + i];
+        c.out[i] = (size_t)y->dims[2 + i];
+        c.kernel[i] = (size_t)w->dims[2 + i];
+        c.stride[i] = (size_t)a->strides.at[i];
+        c.pad[i] = (size_t)a->pads.at[i];
+    }
+    return run(k, &c);
+}

@@ -1,0 +1,236 @@
+/* Convolutions as products of the filters with a matrix that has a column for each output position: the image itself
+ * where the window is a single position, else made up block by block (im2col). */
+#include "ops/conv/simd/conv.h"
+#include "ops/matmul/simd/gemm.h"
+#include "ops/conv/simd/planes.h"
+
+enum {
+    /* Columns that are gathered at a time, before they are placed in panels. */
+    CHUNK = 512 / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL,
+    BAND = 8 * 1024
+};
+
+/* The product for one image and group, whose pointers are those of item `index` of batch x group. */
+static void set_item(const void *context, size_t index, xcvm_gemm *g)
+{
+    const xcvm_conv *c = context;
+    const xcvm_conv_shape *s = &c->shape;
+    const size_t group = index % s->group, outputs = group * s->outputs;
+    const size_t at = index * s->outputs * s->window.out_size;
+    g->a = c->w + outputs * s->channels * s->window.kernel_size;
+    g->b = c->x + index * s->channels * s->window.in_size;
+    g->c = c->y + at;
+    g->start = c->z != NULL ? c->z + at : NULL;
+    g->row_bias = c->b != NULL ? c->b + outputs : NULL;
+}
+
+static xcvm_gemm_batch describe(const xcvm_conv_shape *s, const xcvm_conv *c)
+{
+    xcvm_gemm g = {.m = s->outputs, .n = s->window.out_size, .k = s->channels * s->window.kernel_size, .alpha = 1.0f};
+    g.a_row = g.k;
+    g.a_column = 1;
+    g.b_row = s->window.in_size;
+    g.b_column = 1;
+    g.c_row = s->window.out_size;
+    g.c_column = 1;
+    g.activation = c != NULL ? c->activation : NULL;
+    return (xcvm_gemm_batch){.shape = g, .count = s->batch * s->group, .at = set_item, .context = c};
+}
+
+/* ---- The image is the matrix ---- */
+
+static bool is_pointwise(const xcvm_conv_shape *s)
+{
+    const xcvm_window *w = &s->window;
+    for (int i = 0; i < XCVM_WINDOW_AXES; i++)
+        if (w->kernel[i] != 1 || w->stride[i] != 1 || w->pad[i] != 0 || w->pad_end[i] != 0)
+            return false;
+    return true;
+}
+
+static double pointwise_cost(const xcvm_conv_shape *s) { return xcvm_conv_work(s); }
+
+static size_t pointwise_scratch(const xcvm_conv_shape *s, int threads)
+{
+    const xcvm_gemm_batch batch = describe(s, NULL);
+    return xcvm_gemm_scratch(&batch, threads);
+}
+
+static xcvm_status pointwise_run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
+{
+    const xcvm_gemm_batch batch = describe(&c->shape, c);
+    return xcvm_gemm_run(k, &batch, scratch);
+}
+
+const xcvm_conv_algorithm xcvm_conv_pointwise = {is_pointwise, pointwise_cost, pointwise_scratch, pointwise_run};
+
+/* ---- Columns made up ---- */
+
+/* Where a window position falls: the image's plane, and the output positions of a row for which it is inside. */
+typedef struct tap {
+    const float *plane;
+    size_t kd, kh, shift; /* shift: window position times dilation along the last axis */
+    size_t first, last;
+} tap;
+
+static tap tap_of(const xcvm_gemm *g, size_t p)
+{
+    const xcvm_conv *c = g->source;
+    const xcvm_window *w = &c->shape.window;
+    const size_t kw = p % w->kernel[2], rest = p / w->kernel[2];
+    tap t = {.kh = rest % w->kernel[1], .shift = kw * w->dilation[2]};
+    t.kd = rest / w->kernel[1] % w->kernel[0];
+    t.plane = (const float *)g->b + rest / w->kernel[1] / w->kernel[0] * w->in_size;
+    xcvm_window_inside(w, 2, kw, &t.first, &t.last);
+    return t;
+}
+
+/* The input row that output row (od, oh) meets, or NULL where it lies in the padding. */
+static const float *input_row(const xcvm_window *w, const tap *t, size_t od, size_t oh)
+{
+    const ptrdiff_t d = (ptrdiff_t)(od * w->stride[0] + t->kd * w->dilation[0]) - w->pad[0];
+    const ptrdiff_t h = (ptrdiff_t)(oh * w->stride[1] + t->kh * w->dilation[1]) - w->pad[1];
+    if (d < 0 || d >= (ptrdiff_t)w->in[0] || h < 0 || h >= (ptrdiff_t)w->in[1])
+        return NULL;
+    return t->plane + ((size_t)d * w->in[1] + (size_t)h) * w->in[2];
+}
+
+XCVM_INLINE void zero_floats(float *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = 0.0f;
+}
+
+/* Elements of one row of the matrix for output positions [from, to). */
+static void gather_row(const xcvm_window *w, const tap *t, size_t from, size_t to, float *line)
+{
+    const size_t width = w->out[2];
+    size_t oh = from / width % w->out[1], od = from / width / w->out[1], ow = from % width;
+    for (size_t n = from; n < to;) {
+        const size_t end = to - n < width - ow ? ow + (to - n) : width;
+        const float *row = input_row(w, t, od, oh);
+        size_t first = t->first < ow ? ow : t->first > end ? end : t->first;
+        size_t last = t->last < first ? first : t->last > end ? end : t->last;
+        if (row == NULL)
+            first = last = end;
+        zero_floats(line, first - ow);
+        if (last > first) {
+            const size_t at = first * w->stride[2] + t->shift - (size_t)w->pad[2];
+            xcvm_copy_strided(line + (first - ow), row + at, w->stride[2], last - first);
+        }
+        zero_floats(line + (last - ow), end - last);
+        line += end - ow;
+        n += end - ow;
+        ow = 0;
+        if (++oh == w->out[1]) {
+            oh = 0;
+            od++;
+        }
+    }
+}
+
+/* Rows of the matrix, each taken from the image as it lies. */
+static void gather_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    const xcvm_conv *c = g->source;
+    float line[CHUNK + XCVM_LANES] __attribute__((aligned(64)));
+    for (size_t n = n0; n < n1; n += CHUNK) {
+        const size_t count = n1 - n < CHUNK ? n1 - n : CHUNK;
+        zero_floats(line + count, XCVM_LANES);
+        for (size_t p = k0; p < k1; p++) {
+            const tap t = tap_of(g, p);
+            gather_row(&c->shape.window, &t, n, n + count, line);
+            xcvm_gemm_place_row(line, count, p - k0, k1 - k0, panels + (n - n0) * (k1 - k0));
+        }
+    }
+}
+
+/* Columns [from, from + count), which begin in output row `top`, as one window position sees them in its plane; writes
+ * up to a vector more. */
+static void copy_positions(const xcvm_planes *p, const float *plane, size_t from, size_t count, float *line)
+{
+    const size_t width = p->window->out[2];
+    size_t column = from % width;
+    for (size_t done = 0; done < count; plane += p->pitch) {
+        const size_t run = width - column < count - done ? width - column : count - done;
+        for (size_t i = 0; i < run; i += XCVM_LANES)
+            xcvm_lanes_store(line + done + i, xcvm_lanes_load(plane + column + i));
+        done += run;
+        column = 0;
+    }
+}
+
+/* The same from planes (planes.h), which are filled once for all window positions of a channel. */
+static void gather_planes(const xcvm_gemm *g, const xcvm_planes *planes, size_t k0, size_t k1, size_t n0, size_t n1,
+                          float *panels)
+{
+    const xcvm_conv *c = g->source;
+    const xcvm_window *w = planes->window;
+    const size_t end = c->shape.batch * c->shape.group * c->shape.channels * w->in_size;
+    float line[CHUNK + XCVM_LANES] __attribute__((aligned(64))), band[BAND] __attribute__((aligned(64)));
+    for (size_t n = n0; n < n1; n += CHUNK) {
+        const size_t count = n1 - n < CHUNK ? n1 - n : CHUNK;
+        for (size_t p = k0; p < k1;) {
+            const size_t channel = p / w->kernel_size;
+            const size_t last = (channel + 1) * w->kernel_size < k1 ? (channel + 1) * w->kernel_size : k1;
+            const float *image = (const float *)g->b + channel * w->in_size;
+            xcvm_planes_fill(planes, image, end - (size_t)(image - c->x), n / w->out[2], 0.0f, band);
+            for (; p < last; p++) {
+                copy_positions(planes, band + planes->offsets[p % w->kernel_size], n, count, line);
+                zero_floats(line + count, XCVM_LANES);
+                xcvm_gemm_place_row(line, count, p - k0, k1 - k0, panels + (n - n0) * (k1 - k0));
+            }
+        }
+    }
+}
+
+static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    const xcvm_conv *c = g->source;
+    const xcvm_window *w = &c->shape.window;
+    if (w->kernel_size >= 4 && xcvm_window_is_flat(w) && xcvm_planes_fit(w)) {
+        /* Rows that a chunk may touch. */
+        const size_t rows = (CHUNK + w->out[2] - 2) / w->out[2] + 1;
+        xcvm_planes planes;
+        xcvm_planes_make(&planes, w, rows < w->out[1] ? rows : w->out[1]);
+        if (planes.in_floats <= BAND) {
+            gather_planes(g, &planes, k0, k1, n0, n1, panels);
+            return;
+        }
+    }
+    gather_rows(g, k0, k1, n0, n1, panels);
+}
+
+/* Products of one row for each channel would be little but gathering: xcvm_conv_apart takes those. */
+static bool is_product(const xcvm_conv_shape *s)
+{
+    return s->channels != 1 || s->outputs != 1 || !xcvm_conv_apart.fits(s);
+}
+
+/* Gathering an element is counted as so many multiply-adds. */
+static double columns_cost(const xcvm_conv_shape *s)
+{
+    return xcvm_conv_work(s) * (1.0 + 8.0 / (double)(s->outputs + 1));
+}
+
+static xcvm_gemm_batch describe_columns(const xcvm_conv_shape *s, const xcvm_conv *c)
+{
+    xcvm_gemm_batch batch = describe(s, c);
+    batch.shape.b_rows = gather;
+    batch.shape.source = c;
+    return batch;
+}
+
+static size_t columns_scratch(const xcvm_conv_shape *s, int threads)
+{
+    const xcvm_gemm_batch batch = describe_columns(s, NULL);
+    return xcvm_gemm_scratch(&batch, threads);
+}
+
+static xcvm_status columns_run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
+{
+    const xcvm_gemm_batch batch = describe_columns(&c->shape, c);
+    return xcvm_gemm_run(k, &batch, scratch);
+}
+
+const xcvm_conv_algorithm xcvm_conv_columns = {is_product, columns_cost, columns_scratch, columns_run};

@@ -1,0 +1,228 @@
+/* Gather, GatherElements and GatherND: slices and elements at indices. */
+#include "ops/data/gather.h"
+#include "ops/index.h"
+#include "ops/move.h"
+
+/* Bytes moved by a range that is worth a thread. */
+enum { GRAIN_BYTES = 64 * 1024 };
+
+XCVM_SHAPE_RULE_OF(Gather)
+{
+    const xcvm_value *x = a->x, *indices = a->indices;
+    int64_t dims[2 * XCVM_MAX_RANK];
+    int axis, rank = 0;
+    if (x->rank < 0) {
+        xcvm_set_unknown(a->y, a->y->dtype, -1);
+        return XCVM_OK;
+    }
+    XCVM_TRY(xcvm_resolve_axis(t->error, a->axis, x->rank, &axis));
+    if (indices->rank < 0) {
+        xcvm_set_unknown(a->y, a->y->dtype, -1);
+        return XCVM_OK;
+    }
+    int total = x->rank - 1 + indices->rank;
+    XCVM_REQUIRE(t, total <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", total,
+                 XCVM_MAX_RANK);
+    for (int i = 0; i < axis; i++)
+        dims[rank++] = x->dims[i];
+    for (int i = 0; i < indices->rank; i++)
+        dims[rank++] = indices->dims[i];
+    for (int i = axis + 1; i < x->rank; i++)
+        dims[rank++] = x->dims[i];
+    xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
+    return XCVM_OK;
+}
+
+typedef struct gathering {
+    const xcvm_moving *m;
+    const xcvm_value *indices;
+    xcvm_around x;
+    size_t index_count;
+    size_t run; /* bytes of one slice */
+} gathering;
+
+static void gather_slices(void *context, size_t begin, size_t end, int worker)
+{
+    const gathering *g = context;
+    (void)worker;
+    char *to = (char *)g->m->to[0] + begin * g->run;
+    if (begin == end)
+        return;
+    size_t outer = begin / g->index_count, at = begin % g->index_count;
+    for (size_t i = begin; i < end; i++, to += g->run, at++) {
+        if (at == g->index_count) {
+            at = 0;
+            outer++;
+        }
+        const size_t index = xcvm_index_wrapped(g->indices, at, (int64_t)g->x.dim);
+        const char *from = (const char *)g->m->from[0] + (outer * g->x.dim + index) * g->run;
+        if (g->x.inner == 1)
+            xcvm_move_element(to, from, g->run);
+        else
+            (void)xcvm_kernel_copy(g->m->k, to, from, g->run);
+    }
+}
+
+typedef struct gather_context {
+    const xcvm_Gather_args *a;
+    int axis;
+} gather_context;
+
+static xcvm_status gather(const xcvm_moving *m, const void *context)
+{
+    const gather_context *c = context;
+    gathering g = {.m = m, .indices = c->a->indices, .x = xcvm_around_axis(c->a->x, c->axis)};
+    g.index_count = xcvm_element_count(c->a->indices);
+    g.run = g.x.inner * m->size;
+    size_t slices = g.run != 0 ? g.x.outer * g.index_count : 0;
+    return xcvm_kernel_parallel(m->k, slices, GRAIN_BYTES / (g.run + 1) + 1, gather_slices, &g);
+}
+
+XCVM_KERNEL(Gather)
+{
+    gather_context c = {a, (int)(a->axis < 0 ? a->axis + a->x->rank : a->axis)};
+    XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", xcvm_element_count(a->indices), a->x->dims[c.axis]));
+    return xcvm_move_one(k, a->x, a->y, gather, &c);
+}
+
+xcvm_status xcvm_check_elementwise_indices(xcvm_error *error, const xcvm_value *x, const xcvm_value *indices,
+                                           int64_t attribute)
+{
+    int axis;
+    if (x->rank < 0 || indices->rank < 0)
+        return XCVM_OK;
+    XCVM_TRY(xcvm_resolve_axis(error, attribute, x->rank, &axis));
+    XCVM_CHECK(error, x->rank == indices->rank, SHAPE_MISMATCH,
+               "x has rank %d and indices %d, but they must be the same", x->rank, indices->rank);
+    for (int i = 0; i < x->rank; i++)
+        XCVM_CHECK(error, i == axis || indices->dims[i] < 0 || x->dims[i] < 0 || indices->dims[i] <= x->dims[i],
+                   SHAPE_MISMATCH, "dimension %d of indices is %lld, of x only %lld", i, (long long)indices->dims[i],
+                   (long long)x->dims[i]);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(GatherElements)
+{
+    XCVM_TRY(xcvm_check_elementwise_indices(t->error, a->x, a->indices, a->axis));
+    xcvm_value_set_tensor(a->y, a->y->dtype, a->indices->rank, a->indices->dims);
+    return XCVM_OK;
+}
+
+xcvm_elementwise xcvm_elementwise_of(const xcvm_value *x, const xcvm_value *indices, int64_t axis)
+{
+    xcvm_elementwise e = {.x = x, .indices = indices, .axis = (int)(axis < 0 ? axis + x->rank : axis)};
+    const int last = x->rank - 1;
+    ptrdiff_t strides[XCVM_MAX_RANK];
+    xcvm_row_major(x->rank, x->dims, strides);
+    e.stride = strides[e.axis];
+    e.columns = (size_t)indices->dims[last];
+    e.column = e.axis == last ? 0 : 1;
+    for (int i = 0; i < last; i++)
+        xcvm_strided_axis(&e.rows, (size_t)indices->dims[i], 0, i == e.axis ? 0 : strides[i]);
+    return e;
+}
+
+/* ---- Tuples of indices ---- */
+
+XCVM_SHAPE_RULE_OF(GatherND)
+{
+    const xcvm_value *x = a->x, *indices = a->indices;
+    int64_t dims[2 * XCVM_MAX_RANK];
+    int batch = (int)a->batch_dims, rank = 0;
+    if (x->rank < 0 || indices->rank < 0 || indices->dims[indices->rank > 0 ? indices->rank - 1 : 0] < 0) {
+        xcvm_set_unknown(a->y, a->y->dtype, -1);
+        return XCVM_OK;
+    }
+    XCVM_REQUIRE(t, indices->rank > 0 && x->rank > 0, SHAPE_MISMATCH, "x and indices need at least one dimension");
+    XCVM_REQUIRE(t, batch < indices->rank && batch < x->rank, OUT_OF_RANGE,
+                 "batch_dims %d is not below the ranks %d of x and %d of indices", batch, x->rank, indices->rank);
+    int64_t tuple = indices->dims[indices->rank - 1];
+    XCVM_REQUIRE(t, tuple >= 1 && tuple <= x->rank - batch, SHAPE_MISMATCH,
+                 "the last dimension of indices is %lld, not in [1, %d]", (long long)tuple, x->rank - batch);
+    for (int i = 0; i < batch; i++)
+        XCVM_REQUIRE(t, !xcvm_dims_differ(x->dims[i], indices->dims[i]), SHAPE_MISMATCH,
+                     "batch dimension %d of x is %lld, of indices %lld", i, (long long)x->dims[i],
+                     (long long)indices->dims[i]);
+    for (int i = 0; i < indices->rank - 1; i++)
+        dims[rank++] = indices->dims[i];
+    for (int i = batch + (int)tuple; i < x->rank; i++)
+        dims[rank++] = x->dims[i];
+    XCVM_REQUIRE(t, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
+                 XCVM_MAX_RANK);
+    xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
+    return XCVM_OK;
+}
+
+xcvm_tuples xcvm_tuples_of(const xcvm_value *x, const xcvm_value *indices, int batch)
+{
+    xcvm_tuples u = {.x = x, .indices = indices, .batch = batch};
+    u.length = (int)indices->dims[indices->rank - 1];
+    u.count = u.batches = u.slice = u.batch_elements = 1;
+    for (int i = 0; i < indices->rank - 1; i++)
+        u.count *= (size_t)indices->dims[i];
+    for (int i = 0; i < batch; i++)
+        u.batches *= (size_t)x->dims[i];
+    for (int i = batch; i < x->rank; i++)
+        u.batch_elements *= (size_t)x->dims[i];
+    for (int i = batch + u.length; i < x->rank; i++)
+        u.slice *= (size_t)x->dims[i];
+    return u;
+}
+
+xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u)
+{
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < u->count; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, (size_t)u->length));
+        for (int j = 0; j < u->length; j++) {
+            int64_t index = xcvm_index_at(u->indices, i * (size_t)u->length + (size_t)j),
+                    dim = u->x->dims[u->batch + j];
+            XCVM_CHECK(k->error, index >= -dim && index < dim, OUT_OF_RANGE,
+                       "element %d of index tuple %zu is %lld, not in [-%lld, %lld)", j, i, (long long)index,
+                       (long long)dim, (long long)dim);
+        }
+    }
+    return XCVM_OK;
+}
+
+size_t xcvm_tuples_offset(const xcvm_tuples *u, size_t i)
+{
+    size_t offset = 0;
+    for (int j = 0; j < u->length; j++) {
+        int64_t dim = u->x->dims[u->batch + j];
+        offset = offset * (size_t)dim + xcvm_index_wrapped(u->indices, i * (size_t)u->length + (size_t)j, dim);
+    }
+    const size_t batch = u->batches == 1 ? 0 : i / (u->count / u->batches);
+    return batch * u->batch_elements + offset * u->slice;
+}
+
+typedef struct picking_slices {
+    const xcvm_moving *m;
+    const xcvm_tuples *u;
+} picking_slices;
+
+static void pick_slices(void *context, size_t begin, size_t end, int worker)
+{
+    const picking_slices *p = context;
+    (void)worker;
+    size_t run = p->u->slice * p->m->size;
+    for (size_t i = begin; i < end; i++)
+        (void)xcvm_kernel_copy(p->m->k, (char *)p->m->to[0] + i * run,
+                               (const char *)p->m->from[0] + xcvm_tuples_offset(p->u, i) * p->m->size, run);
+}
+
+static xcvm_status gather_nd(const xcvm_moving *m, const void *context)
+{
+    const xcvm_tuples *u = context;
+    picking_slices p = {m, u};
+    if (u->slice == 0 || u->count == 0)
+        return XCVM_OK;
+    return xcvm_kernel_parallel(m->k, u->count, GRAIN_BYTES / (u->slice * m->size) + 1, pick_slices, &p);
+}
+
+XCVM_KERNEL(GatherND)
+{
+    xcvm_tuples u = xcvm_tuples_of(a->x, a->indices, (int)a->batch_dims);
+    XCVM_TRY(xcvm_tuples_check(k, &u));
+    return xcvm_move_one(k, a->x, a->y, gather_nd, &u);
+}

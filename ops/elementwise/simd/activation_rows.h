@@ -1,0 +1,14 @@
+/* Activations over a row of f32, for the stores of products and convolutions. */
+#ifndef XCVM_OPS_VECTOR_ACTIVATION_H
+#define XCVM_OPS_VECTOR_ACTIVATION_H
+
+#include "ops/elementwise/activation.h"
+#include "ops/kernel.h"
+
+#include "ops/simd/math.h"
+
+/* x[i] = f(x[i]), the clamping between f->low and f->high left out: the stores do that for themselves, before. */
+#define xcvm_activate_row XCVM_PER_ISA(xcvm_activate_row)
+void xcvm_activate_row(const xcvm_activation *f, float *x, size_t count);
+
+#endif

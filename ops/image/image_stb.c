@@ -1,0 +1,112 @@
+/* PNG, BMP, PGM and PPM, by stb_image: an optional dependency, XCVM_HAVE_STB. */
+#include "ops/image/image.h"
+
+#ifdef XCVM_HAVE_STB
+
+/* stb_image takes memory from the session of the image that this thread decodes. */
+static _Thread_local xcvm_image_budget *current;
+
+#define STBI_MALLOC(bytes) xcvm_image_allocate(current, bytes)
+#define STBI_REALLOC(memory, bytes) xcvm_image_reallocate(current, memory, bytes)
+#define STBI_FREE(memory) xcvm_image_release(memory)
+#define STBI_ASSERT(condition) ((void)0)
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_ONLY_PNG
+#define STBI_ONLY_BMP
+#define STBI_ONLY_PNM
+#define STBI_NO_STDIO
+#define STBI_MAX_DIMENSIONS XCVM_IMAGE_LARGEST
+#include <stb/stb_image.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Pixels of 16 bits a channel are taken as they are: asked for three channels, stb_image reads a PNM of one beyond its
+ * end. It also leaves the bytes of a PNM in the order that they have in the file, greatest first. Returns red, green
+ * and blue bytes, to be given back to stbi_image_free. */
+static stbi_uc *load_wide(const xcvm_image_source *s, int *width, int *height)
+{
+    int channels;
+    stbi_us *wide = stbi_load_16_from_memory(s->bytes, (int)s->count, width, height, &channels, 0);
+    if (wide == NULL)
+        return NULL;
+    const size_t count = (size_t)*width * (size_t)*height, step = (size_t)channels;
+    const int shift = s->bytes[0] == 'P' ? 0 : 8;
+    stbi_uc *pixels = STBI_MALLOC(3 * count);
+    for (size_t i = 0; i < count && pixels != NULL; i++)
+        for (size_t k = 0; k < 3; k++)
+            pixels[3 * i + k] = (stbi_uc)(wide[i * step + (step >= 3 ? k : 0)] >> shift);
+    stbi_image_free(wide);
+    return pixels;
+}
+
+static uint32_t little_endian(const uint8_t *bytes, int count)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < count; i++)
+        value |= (uint32_t)bytes[i] << 8 * i;
+    return value;
+}
+
+/* Whether the file is large enough for what it declares: rows of a BMP are not compressed, and of a PNG by no more than
+ * deflate does. stb_image would make up what is missing, or find that out at the end. */
+static bool is_plausible(const xcvm_image_source *s, size_t width, size_t height)
+{
+    enum { MOST_DEFLATED = 1032 }; /* zlib's technical details, "Maximum Compression Factor" */
+    size_t bits = 1, share = MOST_DEFLATED;
+    if (s->bytes[0] == 'B' && s->count >= 30) {
+        const bool is_core = little_endian(s->bytes + 14, 4) == 12;
+        bits = little_endian(s->bytes + (is_core ? 24 : 28), 2);
+        share = 1;
+    }
+    return s->bytes[0] == 'P' || bits * width / 8 * height / share <= s->count;
+}
+
+static xcvm_status decode(const xcvm_image_source *s)
+{
+    int width, height, channels;
+    XCVM_CHECK(s->error, s->count <= INT32_MAX, OUT_OF_RANGE, "the image is too large");
+    XCVM_CHECK(s->error, stbi_info_from_memory(s->bytes, (int)s->count, &width, &height, &channels) != 0,
+               INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+    XCVM_CHECK(s->error,
+               width >= 0 && width <= XCVM_IMAGE_LARGEST && height >= -XCVM_IMAGE_LARGEST &&
+                   height <= XCVM_IMAGE_LARGEST,
+               OUT_OF_RANGE, "the image is too large");
+    height = abs(height); /* below 0 in a BMP whose rows run downwards */
+    XCVM_CHECK(s->error, is_plausible(s, (size_t)width, (size_t)height), INVALID_ARGUMENT,
+               "an image of %d x %d does not fit into %zu bytes", height, width, s->count);
+    uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);
+    if (rows == NULL)
+        return s->error->status;
+    int loaded_width, loaded_height;
+    stbi_uc *pixels = stbi_is_16_bit_from_memory(s->bytes, (int)s->count)
+                          ? load_wide(s, &loaded_width, &loaded_height)
+                          : stbi_load_from_memory(s->bytes, (int)s->count, &loaded_width, &loaded_height, &channels, 3);
+    XCVM_CHECK(s->error, pixels != NULL, INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+    const bool same = loaded_width == width && loaded_height == height;
+    if (same)
+        memcpy(rows, pixels, (size_t)height * (size_t)width * 3);
+    stbi_image_free(pixels);
+    XCVM_CHECK(s->error, same, INVALID_ARGUMENT, "the image changes its size");
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
+{
+    current = s->budget;
+    const xcvm_status status = decode(s);
+    current = NULL;
+    return status;
+}
+
+#else
+
+xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
+{
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED,
+                          "this build leaves PNG, BMP, PGM and PPM images out: stb_image was not there");
+}
+
+#endif

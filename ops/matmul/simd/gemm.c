@@ -1,0 +1,550 @@
+/* The f32 product: packing, blocks, and the split over threads. */
+#include "ops/matmul/simd/gemm.h"
+#include "ops/elementwise/simd/activation_rows.h"
+#include "ops/matmul/packed.h"
+#include "ops/matmul/simd/dot.h"
+#include "ops/simd/folds.h"
+#include "ops/matmul/simd/gemm_small.h"
+#include "ops/matmul/simd/gemm_tile.h"
+#include "ops/matmul/simd/gemv.h"
+#include "ops/simd/halves.h"
+
+enum {
+    /* Rows of b in a block: as many floats of each row of a tile stay in the first-level cache. */
+    DEPTH = XCVM_LANES == 16 ? 1024 : 512,
+    /* Floats of b in a block, for the second-level cache. */
+    BLOCK = XCVM_LANES == 16 ? 96 * 1024 : 56 * 1024,
+    /* Up to so many rows of a, panels are read where b lies: packing them would cost more than it saves. */
+    DIRECT_ROWS = 2 * XCVM_GEMM_ROWS,
+    /* Up to so many rows, halves are brought to f32 by every tile that reads them; it costs least where an instruction
+     * does 16 at a time, beside which the sums go on. */
+    HALF_TILES = XCVM_LANES == 16 ? 16 : XCVM_LANES / 4,
+    HALF_ROWS = HALF_TILES * XCVM_GEMM_ROWS,
+    TILE = XCVM_GEMM_TALL * XCVM_GEMM_PANEL,
+    DOT_CHUNK = 16,
+    /* Multiply-adds that are worth a thread. */
+    THREAD_WORK = 400 * 1000,
+    /* Parts for each thread, so that one that is held up leaves some to others, where parts pack nothing of their own.
+     */
+    THREAD_PARTS = 4
+};
+
+void xcvm_gemm_panels(size_t m, size_t n, size_t k, const float *a, size_t a_row, const float *b, float *c,
+                      size_t c_row)
+{
+    xcvm_gemm_tile t = {.depth = k, .a_stride = a_row, .b_vector = XCVM_LANES, .c_stride = c_row, .alpha = 1.0f};
+    for (size_t i = 0; i < m; i += XCVM_GEMM_TALL) {
+        const size_t last = m - i < XCVM_GEMM_TALL ? m : i + XCVM_GEMM_TALL;
+        for (size_t j = 0; j < n; j += XCVM_GEMM_PANEL) {
+            t.b = b + j * k;
+            t.b_stride = xcvm_gemm_panel_width(j, n);
+            for (size_t row = i, rows; row < last; row += rows) {
+                rows = xcvm_gemm_tile_rows(last - row, t.b_stride / XCVM_LANES);
+                t.a = a + row * a_row;
+                t.c = c + row * c_row + j;
+                xcvm_gemm_tile_run(&t, rows, t.b_stride / XCVM_LANES, false);
+            }
+        }
+    }
+}
+
+/* ---- Blocks ---- */
+
+/* What a block of the product works on: rows [p, p + depth) of b, which begin at `b`. */
+typedef struct block {
+    const xcvm_gemm *g;
+    size_t p, depth;
+    bool first, last;
+} block;
+
+/* Stores a tile from `from` (rows of XCVM_GEMM_PANEL floats, the row bias added) where c is no run of whole vectors:
+ * the same sums in the same order as multiply_tile makes. */
+static void store_tile(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
+{
+    const xcvm_gemm *g = b->g;
+    const float *start = b->first ? g->start : g->c, *bias = b->last ? g->column_bias : NULL;
+    const xcvm_activation *f = b->last ? g->activation : NULL;
+    if (g->c_column == 1) {
+        for (size_t i = 0; i < rows; i++, from += XCVM_GEMM_PANEL)
+            for (size_t j = 0; j < columns; j += XCVM_LANES) {
+                const size_t at = (i0 + i) * g->c_row + j0 + j, n = columns - j;
+                xcvm_lanes v = xcvm_lanes_load(from + j);
+                if (start != NULL)
+                    v += xcvm_lanes_load_up_to(start + at, n);
+                if (bias != NULL)
+                    v += xcvm_lanes_load_up_to(bias + j0 + j, n);
+                if (f != NULL)
+                    v = xcvm_lanes_min(xcvm_lanes_max(v, xcvm_lanes_all(f->low)), xcvm_lanes_all(f->high));
+                xcvm_lanes_store_up_to(g->c + at, n, v);
+            }
+        return;
+    }
+    for (size_t j = 0; j < columns; j++)
+        for (size_t i = 0; i < rows; i++) {
+            size_t at = (i0 + i) * g->c_row + (j0 + j) * g->c_column;
+            float v = from[i * XCVM_GEMM_PANEL + j];
+            if (start != NULL)
+                v += start[at];
+            if (bias != NULL)
+                v += bias[j0 + j];
+            if (f != NULL)
+                v = xcvm_clamp_f32(v, f->low, f->high);
+            g->c[at] = v;
+        }
+}
+
+static void activate_tile(const xcvm_gemm *g, size_t i0, size_t rows, size_t j0, size_t columns)
+{
+    float *c = g->c + i0 * g->c_row + j0 * g->c_column;
+    if (g->c_column == 1)
+        for (size_t i = 0; i < rows; i++)
+            xcvm_activate_row(g->activation, c + i * g->c_row, columns);
+    else
+        for (size_t j = 0; j < columns; j++)
+            xcvm_activate_row(g->activation, c + j * g->c_column, rows);
+}
+
+/* A panel of b: its rows begin at `at`, stride apart, vectors of a row are `vector` apart, in elements. */
+typedef struct panel_view {
+    const void *at;
+    xcvm_dtype dtype; /* f16, bf16 or f24, else f32 */
+    size_t stride, vector;
+    /* As in a tile. */
+    const char *fetched;
+    size_t fetched_stride, fetched_vector;
+} panel_view;
+
+/* Rows [i0, i1) times the panel of `columns` columns from j0 on. */
+static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size_t columns, const panel_view *from)
+{
+    const xcvm_gemm *g = b->g;
+    float whole[TILE] __attribute__((aligned(64)));
+    const size_t vectors = (columns + XCVM_LANES - 1) / XCVM_LANES;
+    const bool aside = g->c_column != 1 || columns % XCVM_LANES != 0;
+    const bool by_column = g->a_column != 1;
+    xcvm_gemm_tile t = {.depth = b->depth,
+                        .b = from->at,
+                        .b_dtype = from->dtype,
+                        .b_stride = from->stride,
+                        .b_vector = from->vector,
+                        .fetched = from->fetched,
+                        .fetched_stride = from->fetched_stride,
+                        .fetched_vector = from->fetched_vector,
+                        .alpha = g->alpha};
+    t.a_stride = by_column ? g->a_column : g->a_row;
+    t.c_stride = aside ? XCVM_GEMM_PANEL : g->c_row;
+    if (!aside && b->last) {
+        t.clamp = g->activation;
+        t.column_bias = g->column_bias != NULL ? g->column_bias + j0 : NULL;
+    }
+    const float *start = b->first ? g->start : g->c;
+    for (size_t i = i0, rows; i < i1; i += rows) {
+        rows = xcvm_gemm_tile_rows(i1 - i, vectors);
+        t.a = g->a + i * g->a_row + b->p * g->a_column;
+        t.c = whole;
+        if (!aside) {
+            size_t at = i * g->c_row + j0;
+            t.c = g->c + at;
+            t.start = start != NULL ? start + at : NULL;
+        }
+        t.row_bias = b->last && g->row_bias != NULL ? g->row_bias + i : NULL;
+        xcvm_gemm_tile_run(&t, rows, vectors, by_column);
+        if (aside)
+            store_tile(b, whole, i, rows, j0, columns);
+        if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)
+            activate_tile(g, i, rows, j0, columns);
+    }
+}
+
+/* Columns at the end that fill less than half a vector are computed as inner products with the rows of a, if those lie
+ * one behind the other. */
+static size_t dot_columns(const xcvm_gemm *g)
+{
+    const size_t columns = g->n % XCVM_LANES;
+    return g->a_column == 1 && !g->b_packed && !g->b_ahead && columns <= XCVM_DOT_COLUMNS ? columns : 0;
+}
+
+/* Rows [i0, i1) times the last columns of c, whose runs of b->depth floats begin at `runs`, `stride` apart. */
+static void multiply_dots(const block *b, size_t i0, size_t i1, size_t columns, const float *runs, size_t stride)
+{
+    const xcvm_gemm *g = b->g;
+    float sums[DOT_CHUNK * XCVM_GEMM_PANEL];
+    const size_t j0 = g->n - columns;
+    for (size_t i = i0; i < i1; i += DOT_CHUNK) {
+        const size_t rows = i1 - i < DOT_CHUNK ? i1 - i : DOT_CHUNK;
+        xcvm_dot(g->a + i * g->a_row + b->p, g->a_row, runs, stride, b->depth, sums, XCVM_GEMM_PANEL, rows, columns);
+        for (size_t r = 0; r < rows; r++) {
+            const float bias = b->last && g->row_bias != NULL ? g->row_bias[i + r] : 0.0f;
+            for (size_t j = 0; j < columns; j++)
+                sums[r * XCVM_GEMM_PANEL + j] = sums[r * XCVM_GEMM_PANEL + j] * g->alpha + bias;
+        }
+        store_tile(b, sums, i, rows, j0, columns);
+        if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)
+            activate_tile(g, i, rows, j0, columns);
+    }
+}
+
+/* ---- Packing ---- */
+
+/* Columns of b that lie one behind the other. */
+static void pack_columns(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    const size_t depth = k1 - k0;
+    for (size_t j = n0; j < n1; j += XCVM_LANES) {
+        size_t panel = (j - n0) / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL;
+        size_t width = xcvm_gemm_panel_width(panel, n1 - n0);
+        size_t columns = n1 - j < XCVM_LANES ? n1 - j : XCVM_LANES;
+        float *to = panels + panel * depth + (j - n0 - panel);
+        const float *from = (const float *)g->b + j * g->b_column + k0;
+        size_t p = 0;
+        if (columns == XCVM_LANES)
+            for (; p + XCVM_LANES <= depth; p += XCVM_LANES) {
+                xcvm_lanes square[XCVM_LANES];
+#pragma GCC unroll 16
+                for (size_t i = 0; i < XCVM_LANES; i++)
+                    square[i] = xcvm_lanes_load(from + i * g->b_column + p);
+                xcvm_lanes_transpose(square);
+#pragma GCC unroll 16
+                for (size_t i = 0; i < XCVM_LANES; i++)
+                    xcvm_lanes_store(to + (p + i) * width, square[i]);
+            }
+        for (; p < depth; p++)
+            for (size_t i = 0; i < XCVM_LANES; i++)
+                to[p * width + i] = i < columns ? from[i * g->b_column + p] : 0.0f;
+    }
+}
+
+/* Rows of b that lie one behind the other. */
+static void pack_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    const size_t depth = k1 - k0;
+    for (size_t j = 0; j < n1 - n0; j += XCVM_GEMM_PANEL) {
+        const size_t width = xcvm_gemm_panel_width(j, n1 - n0);
+        const size_t columns = n1 - n0 - j < width ? n1 - n0 - j : width;
+        float *to = panels + j * depth;
+        const float *from = (const float *)g->b + k0 * g->b_row + n0 + j;
+        for (size_t p = 0; p < depth; p++, to += width, from += g->b_row) {
+            size_t i = 0;
+            for (; i + XCVM_LANES <= columns; i += XCVM_LANES)
+                xcvm_lanes_store(to + i, xcvm_lanes_load(from + i));
+            for (; i < width; i++)
+                to[i] = i < columns ? from[i] : 0.0f;
+        }
+    }
+}
+
+void xcvm_gemm_pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
+{
+    if (g->b_rows != NULL)
+        g->b_rows(g, k0, k1, n0, n1, panels);
+    else if (g->b_column == 1)
+        pack_rows(g, k0, k1, n0, n1, panels);
+    else
+        pack_columns(g, k0, k1, n0, n1, panels);
+}
+
+/* ---- One thread's part ---- */
+
+static size_t block_depth(const xcvm_gemm *g)
+{
+    size_t blocks = (g->k + DEPTH - 1) / DEPTH;
+    return blocks <= 1 ? g->k : xcvm_round_up((g->k + blocks - 1) / blocks, XCVM_LANES);
+}
+
+/* Blocks of what was packed ahead begin and end with its panels. */
+static size_t block_width(const xcvm_gemm *g, size_t depth)
+{
+    enum { UNIT = XCVM_GEMM_PANEL % XCVM_PACKED_COLUMNS == 0 ? XCVM_GEMM_PANEL : XCVM_PACKED_COLUMNS };
+    const size_t unit = g->b_ahead ? UNIT : XCVM_GEMM_PANEL;
+    size_t width = BLOCK / (depth > 0 ? depth : 1) / unit * unit;
+    size_t most = xcvm_round_up(g->n, g->b_ahead ? XCVM_PACKED_COLUMNS : XCVM_LANES);
+    width = width < unit ? unit : width;
+    return width < most ? width : most;
+}
+
+/* Whether blocks of what was packed ahead are brought to f32 in scratch. */
+static bool is_widened(const xcvm_gemm *g)
+{
+    return g->b_ahead && xcvm_dtype_in(g->b_dtype, XCVM_TYPES_NARROW) && g->m > HALF_ROWS;
+}
+
+static bool is_direct(const xcvm_gemm *g) { return g->b_rows == NULL && g->b_column == 1 && g->m <= DIRECT_ROWS; }
+
+/* Floats for the last columns of a block: as packed, and as runs. */
+static size_t dots_size(size_t depth) { return depth * (XCVM_LANES + XCVM_DOT_COLUMNS); }
+
+size_t xcvm_gemm_part_scratch(const xcvm_gemm *g)
+{
+    const size_t depth = block_depth(g);
+    if (g->b_packed || (g->b_ahead && !is_widened(g)))
+        return 0;
+    if (g->b_ahead)
+        return depth * block_width(g, depth) * sizeof(float);
+    /* Read where it lies, b has but its last, incomplete vector packed. */
+    const size_t panels = depth * (is_direct(g) ? XCVM_LANES : block_width(g, depth));
+    return (panels + (g->a_column == 1 ? dots_size(depth) : 0)) * sizeof(float);
+}
+
+/* The last columns of rows [p, p + depth) of b as runs of floats, `stride` apart, in `buffer` or where they lie. */
+static const float *dot_runs(const block *b, size_t columns, float *buffer, size_t *stride)
+{
+    const xcvm_gemm *g = b->g;
+    const size_t j0 = g->n - columns;
+    *stride = g->b_column;
+    if (g->b_rows == NULL && g->b_row == 1)
+        return (const float *)g->b + j0 * g->b_column + b->p;
+    xcvm_gemm_pack(g, b->p, b->p + b->depth, j0, g->n, buffer);
+    float *runs = buffer + b->depth * XCVM_LANES;
+    for (size_t j = 0; j < columns; j++)
+        for (size_t p = 0; p < b->depth; p++)
+            runs[j * b->depth + p] = buffer[p * XCVM_LANES + j];
+    *stride = b->depth;
+    return runs;
+}
+
+/* The panels that begin in columns [j, end) of a block that was packed ahead, as f32 in their place in `buffer`: of
+ * b->depth rows, one behind the other, that of column n first. */
+static void widen_panels(const block *b, size_t n, size_t j, size_t end, float *buffer)
+{
+    const xcvm_gemm *g = b->g;
+    for (j = xcvm_round_up(j, XCVM_PACKED_COLUMNS); j < end; j += XCVM_PACKED_COLUMNS)
+        xcvm_halves_load(g->b_dtype, g->b, j * g->k + b->p * XCVM_PACKED_COLUMNS, b->depth * XCVM_PACKED_COLUMNS,
+                         buffer + (j - n) * b->depth);
+}
+
+/* While panels that were brought to f32 are multiplied, that of column j, which comes next, is fetched. */
+static void fetch_panel(const block *b, size_t j, panel_view *from)
+{
+    const xcvm_gemm *g = b->g;
+    const size_t element = xcvm_packed_element(g->b_dtype), panel = j / XCVM_PACKED_COLUMNS * XCVM_PACKED_COLUMNS;
+    from->fetched = (const char *)g->b + (panel * g->k + b->p * XCVM_PACKED_COLUMNS) * element;
+    from->fetched_stride = XCVM_PACKED_COLUMNS * element;
+    from->fetched_vector = XCVM_LANES == XCVM_PACKED_COLUMNS ? g->k * from->fetched_stride : 0;
+}
+
+/* The panel of column j, at which a vector begins, in a matrix that was packed ahead, or in what widen_panels made of
+ * its columns from n on (NULL: nothing). */
+static panel_view ahead_panel(const block *b, size_t j, size_t n, const float *widened)
+{
+    const xcvm_gemm *g = b->g;
+    const size_t within = j % XCVM_PACKED_COLUMNS, depth = widened != NULL ? b->depth : g->k;
+    const size_t at = widened != NULL ? (j - within - n) * depth : (j - within) * depth + b->p * XCVM_PACKED_COLUMNS;
+    panel_view from = {.at = widened, .stride = XCVM_PACKED_COLUMNS, .vector = XCVM_LANES};
+    if (widened == NULL) {
+        from.at = g->b;
+        from.dtype = g->b_dtype;
+    }
+    from.at = (const char *)from.at + (at + within) * xcvm_packed_element(from.dtype);
+    if (XCVM_LANES == XCVM_PACKED_COLUMNS)
+        from.vector = depth * XCVM_PACKED_COLUMNS;
+    return from;
+}
+
+/* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow
+ * each other, so that the rows of a are read once a block. */
+static xcvm_status multiply_block(xcvm_poller *poller, const block *b, size_t m0, size_t m1, size_t n, size_t end,
+                                  size_t dots, float *buffer)
+{
+    const xcvm_gemm *g = b->g;
+    const bool packed = g->b_packed || g->b_ahead, direct = !packed && is_direct(g);
+    const bool widened = buffer != NULL && is_widened(g);
+    const size_t rest = direct ? (end - n) % XCVM_LANES : 0;
+    size_t run_stride = 0;
+    const float *runs = NULL;
+    if (direct && rest > 0)
+        pack_rows(g, b->p, b->p + b->depth, end - rest, end, buffer);
+    else if (!direct && !packed && end > n)
+        xcvm_gemm_pack(g, b->p, b->p + b->depth, n, end, buffer);
+    if (dots > 0)
+        runs = dot_runs(b, dots, buffer + b->depth * (direct ? XCVM_LANES : xcvm_round_up(end - n, XCVM_LANES)),
+                        &run_stride);
+    for (size_t i = m0; i < m1; i += XCVM_GEMM_TALL) {
+        const size_t last = m1 - i < XCVM_GEMM_TALL ? m1 : i + XCVM_GEMM_TALL;
+        XCVM_TRY(xcvm_poll_after(poller, (end - n + dots) * b->depth));
+        for (size_t j = n, columns; j < end; j += columns) {
+            columns = end - j < XCVM_GEMM_PANEL ? end - j : XCVM_GEMM_PANEL;
+            panel_view from = {.stride = xcvm_gemm_panel_width(j, g->b_packed ? g->n : end), .vector = XCVM_LANES};
+            if (g->b_ahead) {
+                from = ahead_panel(b, j, n, widened ? buffer : NULL);
+                if (widened && i == m0) {
+                    widen_panels(b, n, j, j + columns, buffer);
+                    if (j + columns < end)
+                        fetch_panel(b, j + columns, &from);
+                }
+            } else if (g->b_packed) {
+                from.at = (const float *)g->b + j * g->k + b->p * from.stride;
+            } else if (direct && columns == rest) {
+                from.at = buffer;
+            } else if (direct) {
+                columns = columns / XCVM_LANES * XCVM_LANES;
+                from.at = (const float *)g->b + b->p * g->b_row + j;
+                from.stride = g->b_row;
+            } else {
+                from.at = buffer + (j - n) * b->depth;
+            }
+            multiply_panel(b, i, last, j, columns, &from);
+        }
+        if (dots > 0)
+            multiply_dots(b, i, last, dots, runs, run_stride);
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
+                           void *scratch)
+{
+    if (m0 >= m1 || n0 >= n1)
+        return XCVM_OK;
+    const size_t depth = block_depth(g);
+    const size_t dots = n1 == g->n ? dot_columns(g) : 0, panels_end = n1 - dots;
+    const size_t width = g->b_packed || g->b_ahead || !is_direct(g) ? block_width(g, depth) : n1 - n0;
+    xcvm_poller poller = xcvm_poller_of(k);
+    size_t n = n0;
+    do {
+        const size_t end = panels_end - n < width ? panels_end : n + width;
+        size_t p = 0;
+        do {
+            block b = {.g = g, .p = p, .depth = g->k - p < depth ? g->k - p : depth, .first = p == 0};
+            b.last = p + b.depth == g->k;
+            XCVM_TRY(xcvm_kernel_poll(k));
+            XCVM_TRY(multiply_block(&poller, &b, m0, m1, n, end, end == panels_end ? dots : 0, scratch));
+            p += b.depth;
+        } while (p < g->k);
+        n = end;
+    } while (n < panels_end);
+    return XCVM_OK;
+}
+
+/* ---- Threads ---- */
+
+typedef enum split { SPLIT_ITEMS, SPLIT_ROWS, SPLIT_COLUMNS } split;
+
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_gemm_batch *batch;
+    split split;
+    bool gemv, small;
+    size_t parts, scratch_bytes;
+    char *scratch;   /* scratch_bytes for each thread */
+    uint32_t status; /* atomic; the first failure */
+} work;
+
+static size_t share(size_t units, size_t parts, size_t i) { return units / parts * i + (units % parts * i) / parts; }
+
+/* Columns are split between panels, where there are panels already. */
+static size_t column_unit(const xcvm_gemm *g)
+{
+    if (g->b_ahead)
+        return g->m == 1 ? XCVM_GEMV_GROUP : XCVM_PACKED_COLUMNS;
+    return g->b_packed ? XCVM_GEMM_PANEL : XCVM_LANES;
+}
+
+static void run_parts(void *context, size_t begin, size_t end, int worker)
+{
+    work *w = context;
+    const xcvm_gemm_batch *batch = w->batch;
+    const xcvm_gemm *shape = &batch->shape;
+    char *scratch = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_bytes : NULL;
+    xcvm_poller poller = xcvm_poller_of(w->k);
+    for (size_t i = begin; i < end; i++) {
+        size_t first = 0, last = batch->count, m0 = 0, m1 = shape->m, n0 = 0, n1 = shape->n;
+        if (w->split == SPLIT_ITEMS) {
+            first = share(batch->count, w->parts, i);
+            last = share(batch->count, w->parts, i + 1);
+        } else if (w->split == SPLIT_ROWS) {
+            const size_t units = (shape->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS;
+            m0 = xcvm_least(share(units, w->parts, i) * XCVM_GEMM_ROWS, shape->m);
+            m1 = xcvm_least(share(units, w->parts, i + 1) * XCVM_GEMM_ROWS, shape->m);
+        } else {
+            const size_t unit = column_unit(shape), units = (shape->n + unit - 1) / unit;
+            n0 = xcvm_least(share(units, w->parts, i) * unit, shape->n);
+            n1 = xcvm_least(share(units, w->parts, i + 1) * unit, shape->n);
+        }
+        for (size_t item = first; item < last; item++) {
+            xcvm_gemm g = *shape;
+            if (batch->at != NULL)
+                batch->at(batch->context, item, &g);
+            xcvm_status status = (xcvm_status)__atomic_load_n(&w->status, __ATOMIC_RELAXED);
+            if (status != XCVM_OK)
+                return;
+            if (w->gemv)
+                status = xcvm_gemv_part(w->k, &g, m0 + n0, shape->m == 1 ? n1 : m1);
+            else if (w->small)
+                status = xcvm_gemm_small_part(&poller, &g, m0, m1);
+            else
+                status = xcvm_gemm_part(w->k, &g, m0, m1, n0, n1, scratch);
+            if (status != XCVM_OK)
+                __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+/* Time of the slowest thread, in multiply-adds of one product, with units split over threads. */
+static double slowest(double total, size_t units, size_t threads)
+{
+    return total * (double)((units + threads - 1) / threads) / (double)units;
+}
+
+static void choose_split(work *w, size_t threads)
+{
+    const xcvm_gemm *g = &w->batch->shape;
+    const double product = (double)g->m * (double)g->n * (double)g->k;
+    const double total = product * (double)w->batch->count;
+    /* One vector product is limited by memory, where a thread pays sooner. */
+    const double worth = w->gemv ? THREAD_WORK / 8.0 : THREAD_WORK;
+    const size_t rows = (g->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS,
+                 columns = (g->n + column_unit(g) - 1) / column_unit(g);
+    if (total < worth * (double)threads)
+        threads = total < 2.0 * worth ? 1 : (size_t)(total / worth);
+    w->split = SPLIT_ITEMS;
+    w->parts = 1;
+    if (threads == 1)
+        return;
+    const bool as_it_is = w->gemv || g->b_packed || g->b_ahead || is_direct(g);
+    const double packing = (is_widened(g) ? 2.0 : as_it_is ? 0.0 : 8.0) * (double)g->n * (double)g->k;
+    const double by_rows = (double)w->batch->count * (slowest(product, rows, threads) + packing / 2.0);
+    const double by_columns = (double)w->batch->count * slowest(product, columns, threads);
+    double best = slowest(total, w->batch->count, threads);
+    size_t units = w->batch->count;
+    if (by_rows < best) {
+        best = by_rows;
+        w->split = SPLIT_ROWS;
+        units = rows;
+    }
+    if (by_columns < best && !w->small) {
+        best = by_columns;
+        w->split = SPLIT_COLUMNS;
+        units = columns;
+    }
+    if (best > 0.95 * total)
+        return;
+    w->parts = threads;
+    if (w->split != SPLIT_ROWS || packing == 0.0)
+        w->parts = xcvm_least(THREAD_PARTS * threads, (size_t)(total / worth));
+    w->parts = xcvm_least(w->parts < threads ? threads : w->parts, units);
+}
+
+static size_t scratch_per_worker(const xcvm_gemm *g)
+{
+    return xcvm_round_up(xcvm_gemv_fits(g) ? 0 : xcvm_gemm_part_scratch(g), XCVM_ALIGNMENT);
+}
+
+size_t xcvm_gemm_scratch(const xcvm_gemm_batch *batch, int threads)
+{
+    return scratch_per_worker(&batch->shape) * (size_t)threads;
+}
+
+xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, void *scratch)
+{
+    work w = {.k = k, .batch = batch, .scratch = scratch, .scratch_bytes = scratch_per_worker(&batch->shape)};
+    if (batch->count == 0 || batch->shape.m == 0 || batch->shape.n == 0)
+        return XCVM_OK;
+    w.gemv = xcvm_gemv_fits(&batch->shape);
+    w.small = !w.gemv && xcvm_gemm_small_fits(&batch->shape);
+    choose_split(&w, (size_t)xcvm_threads_count(k->threads));
+    if (w.parts == 1)
+        run_parts(&w, 0, 1, 0);
+    else
+        xcvm_parallel(k->threads, w.parts, 1, run_parts, &w);
+    return (xcvm_status)w.status;
+}

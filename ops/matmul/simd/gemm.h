@@ -1,0 +1,114 @@
+/* Products of f32 matrices: c = activation(alpha * a * b + start + biases).
+ *
+ * The elements of b that one step of the inner loop needs side by side lie in panels: XCVM_GEMM_PANEL columns wide (the
+ * last one as narrow as whole vectors allow), row after row of b, panel after panel. A panel is read where b lies, or
+ * is packed for the block of the product at hand, by b's strides or by a function that makes up the rows (as
+ * convolutions do, which so never hold the whole matrix), or was packed before, for this CPU or, ahead of time, for
+ * all. What was packed ahead may be f16, bf16 or f24: few rows of a read it as it is, for many a panel of it is brought
+ * to f32 once. a is read where it lies. */
+#ifndef XCVM_OPS_VECTOR_GEMM_H
+#define XCVM_OPS_VECTOR_GEMM_H
+
+#include "ops/kernel.h"
+#include "ops/elementwise/activation.h"
+#include "ops/simd/lanes.h"
+
+/* Rows and vectors of the result that the inner loop keeps in registers. */
+#if defined(__AVX512F__)
+#define XCVM_GEMM_VECTORS 3
+enum { XCVM_GEMM_ROWS = 8, XCVM_GEMM_TALL = 16 };
+#elif defined(__aarch64__)
+#define XCVM_GEMM_VECTORS 4
+enum { XCVM_GEMM_ROWS = 6, XCVM_GEMM_TALL = 12 };
+#else
+#define XCVM_GEMM_VECTORS 2
+enum { XCVM_GEMM_ROWS = 6, XCVM_GEMM_TALL = 12 };
+#endif
+enum { XCVM_GEMM_PANEL = XCVM_GEMM_VECTORS * XCVM_LANES };
+
+typedef struct xcvm_gemm xcvm_gemm;
+
+/* Writes rows [k0, k1) of columns [n0, n1) of g's matrix b as panels. Columns that fill up the last vector must be
+ * finite; their products are not used. */
+typedef void (*xcvm_gemm_rows)(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels);
+
+struct xcvm_gemm {
+    size_t m, n, k;
+    /* a[i][p] is a[i * a_row + p * a_column]; one of the strides is 1. */
+    const float *a;
+    size_t a_row, a_column;
+    /* b[p][j] is b[p * b_row + j * b_column]; one of the strides is 1. */
+    const void *b;
+    size_t b_row, b_column;
+    bool b_packed;         /* b holds panels of all k rows */
+    bool b_ahead;          /* b is packed as ops/matmul/packed.h says */
+    xcvm_dtype b_dtype;    /* f16, bf16 or f24, if b_ahead; else, and if it is 0, f32 */
+    xcvm_gemm_rows b_rows; /* not NULL: makes b, from what it finds at b and source */
+    const void *source;
+    /* c[i][j] is c[i * c_row + j * c_column]; one of the strides is 1. */
+    float *c;
+    size_t c_row, c_column;
+    float alpha;
+    const float *start;                /* added, with the strides of c, which it may be itself; NULL: nothing */
+    const float *row_bias;             /* m numbers, or NULL */
+    const float *column_bias;          /* n numbers, or NULL */
+    const xcvm_activation *activation; /* NULL: none */
+};
+
+/* Products of one shape, that differ in their operands: `at` (NULL: there is one product) sets the pointers of product
+ * `index` in a copy of `shape`. */
+typedef struct xcvm_gemm_batch {
+    xcvm_gemm shape;
+    size_t count;
+    void (*at)(const void *context, size_t index, xcvm_gemm *g);
+    const void *context;
+} xcvm_gemm_batch;
+
+/* Bytes of scratch that a run needs. */
+#define xcvm_gemm_scratch XCVM_PER_ISA(xcvm_gemm_scratch)
+size_t xcvm_gemm_scratch(const xcvm_gemm_batch *batch, int threads);
+/* Computes all products, on the threads of k where that pays. Elements are summed in an order that does not depend on
+ * the number of threads. */
+#define xcvm_gemm_run XCVM_PER_ISA(xcvm_gemm_run)
+xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, void *scratch);
+
+/* Bytes of scratch that one thread needs for xcvm_gemm_part, of g or the same with fewer rows or columns; only shape
+ * and strides matter. */
+#define xcvm_gemm_part_scratch XCVM_PER_ISA(xcvm_gemm_part_scratch)
+size_t xcvm_gemm_part_scratch(const xcvm_gemm *g);
+/* Computes rows [m0, m1) of columns [n0, n1) on the calling thread; n0 is where a panel begins if b is packed, of
+ * either kind. `scratch` is 64-byte aligned; without it (NULL), halves are brought to f32 by every tile that reads
+ * them, however many rows there are. */
+#define xcvm_gemm_part XCVM_PER_ISA(xcvm_gemm_part)
+xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
+                           void *scratch);
+
+/* Writes rows [k0, k1) of columns [n0, n1) of g's matrix b as panels; of g, only what says where b is. */
+#define xcvm_gemm_pack XCVM_PER_ISA(xcvm_gemm_pack)
+void xcvm_gemm_pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels);
+
+/* c = a * b, nothing else, for b packed and n a multiple of XCVM_LANES: what is left of a product that is small and in
+ * the cache. Rows of a and c are a_row and c_row apart. */
+#define xcvm_gemm_panels XCVM_PER_ISA(xcvm_gemm_panels)
+void xcvm_gemm_panels(size_t m, size_t n, size_t k, const float *a, size_t a_row, const float *b, float *c,
+                      size_t c_row);
+
+/* Floats of `n` columns of `k` rows as panels. */
+static inline size_t xcvm_gemm_packed_size(size_t k, size_t n) { return k * xcvm_round_up(n, XCVM_LANES); }
+/* Width of the panel that begins at column j of n. */
+static inline size_t xcvm_gemm_panel_width(size_t j, size_t n)
+{
+    return n - j >= XCVM_GEMM_PANEL ? XCVM_GEMM_PANEL : xcvm_round_up(n - j, XCVM_LANES);
+}
+/* Copies a row of n columns, n rounded up to whole vectors, to its place as row p of panels of `depth` rows. */
+static inline void xcvm_gemm_place_row(const float *row, size_t n, size_t p, size_t depth, float *panels)
+{
+    for (size_t j = 0; j < n; j += XCVM_GEMM_PANEL) {
+        size_t width = xcvm_gemm_panel_width(j, n);
+        float *to = panels + j * depth + p * width;
+        for (size_t i = 0; i < width; i += XCVM_LANES)
+            xcvm_lanes_store(to + i, xcvm_lanes_load(row + j + i));
+    }
+}
+
+#endif

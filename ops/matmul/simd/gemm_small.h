@@ -1,0 +1,14 @@
+/* Products of so few columns that a row of the result is one vector. */
+#ifndef XCVM_OPS_VECTOR_GEMM_SMALL_H
+#define XCVM_OPS_VECTOR_GEMM_SMALL_H
+
+#include "ops/matmul/simd/gemm.h"
+
+/* Whether rows of c are at most a vector, which is stored at once, and b so small that nothing is gained by blocks. */
+#define xcvm_gemm_small_fits XCVM_PER_ISA(xcvm_gemm_small_fits)
+bool xcvm_gemm_small_fits(const xcvm_gemm *g);
+/* Computes rows [m0, m1) on the calling thread. Fails as xcvm_kernel_poll does. */
+#define xcvm_gemm_small_part XCVM_PER_ISA(xcvm_gemm_small_part)
+xcvm_status xcvm_gemm_small_part(xcvm_poller *poller, const xcvm_gemm *g, size_t m0, size_t m1);
+
+#endif

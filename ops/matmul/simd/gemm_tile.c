@@ -1,0 +1,141 @@
+/* Tiles of products: for each size a function whose sums stay in registers. */
+#include "ops/matmul/simd/gemm_tile.h"
+#include "ops/matmul/packed.h"
+#include "ops/simd/half_lanes.h"
+
+enum {
+    LINE = 16, /* floats of a line of the caches */
+    AHEAD = 64 /* rows of b that are fetched ahead: a panel lies in no cache when its first tile begins */
+};
+
+/* With constant arguments, all loops over rows and vectors unroll and the sums stay in registers. */
+XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const int vectors, const bool a_by_column,
+                               const xcvm_dtype b_dtype)
+{
+    xcvm_lanes sum[XCVM_GEMM_TALL][XCVM_GEMM_VECTORS];
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] = (xcvm_lanes){0};
+    const float *a = t->a;
+    const char *b = t->b;
+    const size_t row = a_by_column ? 1 : t->a_stride, column = a_by_column ? t->a_stride : 1;
+    const size_t element = xcvm_packed_element(b_dtype), b_stride = t->b_stride * element;
+    const size_t b_vector = t->b_vector * element;
+    const bool own = t->fetched == NULL;
+    const char *fetched = own ? b + AHEAD * b_stride : t->fetched;
+    const size_t fetched_stride = own ? b_stride : t->fetched_stride,
+                 fetched_vector = own ? b_vector : t->fetched_vector;
+    for (size_t p = t->depth; p > 0; p--) {
+        xcvm_lanes v[XCVM_GEMM_VECTORS];
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            v[j] = xcvm_lanes_load_as(b_dtype, b + (size_t)j * b_vector);
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j += LINE / XCVM_LANES)
+            __builtin_prefetch(fetched + (size_t)j * fetched_vector);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            const xcvm_lanes x = xcvm_lanes_all(a[(size_t)i * row]);
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] += x * v[j];
+        }
+        a += column;
+        b += b_stride;
+        fetched += fetched_stride;
+    }
+
+    const xcvm_lanes alpha = xcvm_lanes_all(t->alpha);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        const xcvm_lanes bias = xcvm_lanes_all(t->row_bias != NULL ? t->row_bias[i] : 0.0f);
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] = sum[i][j] * alpha + bias;
+    }
+    const size_t c_stride = t->c_stride;
+    if (t->start != NULL)
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] += xcvm_lanes_load(t->start + (size_t)i * c_stride + j * XCVM_LANES);
+    if (t->column_bias != NULL)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++) {
+            const xcvm_lanes bias = xcvm_lanes_load(t->column_bias + j * XCVM_LANES);
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++)
+                sum[i][j] += bias;
+        }
+    if (t->clamp != NULL) {
+        const xcvm_lanes low = xcvm_lanes_all(t->clamp->low), high = xcvm_lanes_all(t->clamp->high);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] = xcvm_lanes_min(xcvm_lanes_max(sum[i][j], low), high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            xcvm_lanes_store(t->c + (size_t)i * c_stride + j * XCVM_LANES, sum[i][j]);
+}
+
+/* How the operands lie: a by rows or by columns, b of f32; or a by rows, b of another type. */
+enum { BY_ROW, BY_COLUMN, F16_BY_ROW, BF16_BY_ROW, F24_BY_ROW, KINDS };
+
+#define TILE_FUNCTION(kind, rows, vectors, ...)                                                                        \
+    static void kind##_##rows##x##vectors(const xcvm_gemm_tile *t) { multiply_tile(t, rows, vectors, __VA_ARGS__); }
+#define TILE_FUNCTIONS(rows, vectors)                                                                                  \
+    TILE_FUNCTION(by_row, rows, vectors, false, XCVM_F32)                                                              \
+    TILE_FUNCTION(by_column, rows, vectors, true, XCVM_F32)                                                            \
+    TILE_FUNCTION(f16_by_row, rows, vectors, false, XCVM_F16)                                                          \
+    TILE_FUNCTION(bf16_by_row, rows, vectors, false, XCVM_BF16)                                                        \
+    TILE_FUNCTION(f24_by_row, rows, vectors, false, XCVM_F24)
+/* clang-format off */
+#if XCVM_GEMM_VECTORS == 3
+#define TILE_SIZES(X) \
+    X(16, 1) \
+    X(8, 3) X(8, 2) X(8, 1) X(4, 3) X(4, 2) X(4, 1) X(2, 3) X(2, 2) X(2, 1) X(1, 3) X(1, 2) X(1, 1)
+#elif XCVM_GEMM_VECTORS == 4
+#define TILE_SIZES(X) \
+    X(12, 1) \
+    X(6, 4) X(6, 3) X(6, 2) X(6, 1) X(4, 4) X(4, 3) X(4, 2) X(4, 1) \
+    X(2, 4) X(2, 3) X(2, 2) X(2, 1) X(1, 4) X(1, 3) X(1, 2) X(1, 1)
+#else
+#define TILE_SIZES(X) X(12, 1) X(6, 2) X(6, 1) X(4, 2) X(4, 1) X(2, 2) X(2, 1) X(1, 2) X(1, 1)
+#endif
+/* clang-format on */
+TILE_SIZES(TILE_FUNCTIONS)
+
+size_t xcvm_gemm_tile_rows(size_t rows, size_t vectors)
+{
+    if (vectors == 1 && rows >= XCVM_GEMM_TALL)
+        return XCVM_GEMM_TALL;
+    /* Two tiles of four rather than one of six and one of two, whose sums are too few to hide their latency. */
+    if (XCVM_GEMM_ROWS == 6 && rows == 8)
+        return 4;
+    return rows >= XCVM_GEMM_ROWS ? XCVM_GEMM_ROWS : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
+}
+
+void xcvm_gemm_tile_run(const xcvm_gemm_tile *t, size_t rows, size_t vectors, bool a_by_column)
+{
+    static void (*const functions[XCVM_GEMM_TALL + 1][XCVM_GEMM_VECTORS + 1][KINDS])(const xcvm_gemm_tile *t) = {
+#define TILE_ENTRY(rows, vectors)                                                                                      \
+    [rows][vectors] = {[BY_ROW] = by_row_##rows##x##vectors,                                                           \
+                       [BY_COLUMN] = by_column_##rows##x##vectors,                                                     \
+                       [F16_BY_ROW] = f16_by_row_##rows##x##vectors,                                                   \
+                       [BF16_BY_ROW] = bf16_by_row_##rows##x##vectors,                                                 \
+                       [F24_BY_ROW] = f24_by_row_##rows##x##vectors},
+        TILE_SIZES(TILE_ENTRY)};
+    const int kind = t->b_dtype == XCVM_F16    ? F16_BY_ROW
+                     : t->b_dtype == XCVM_BF16 ? BF16_BY_ROW
+                     : t->b_dtype == XCVM_F24  ? F24_BY_ROW
+                     : a_by_column             ? BY_COLUMN
+                                               : BY_ROW;
+    functions[rows][vectors][kind](t);
+}

@@ -1,0 +1,132 @@
+/* Products of a matrix and a vector. */
+#include "ops/matmul/simd/gemv.h"
+#include "ops/elementwise/simd/activation_rows.h"
+#include "ops/matmul/simd/dot.h"
+#include "ops/matmul/simd/panels.h"
+
+enum {
+    CHUNK = 1024, /* outputs that are summed up before they are stored; a page of memory or more of each row read */
+    AXPY_ROWS = 8
+};
+
+/* The product as y[i] = sum of w[i * w_row + p * w_column] * x[p]. */
+typedef struct vector_product {
+    size_t n, k;
+    const void *w;
+    const float *x;
+    size_t w_row, w_column;
+    const float *bias; /* one for each output, or NULL */
+    float same_bias;
+    size_t c_stride;
+} vector_product;
+
+static vector_product view(const xcvm_gemm *g)
+{
+    vector_product v = {.k = g->k};
+    if (g->m == 1) {
+        v.n = g->n;
+        v.w = g->b;
+        v.w_row = g->b_column;
+        v.w_column = g->b_row;
+        v.x = g->a;
+        v.bias = g->column_bias;
+        v.same_bias = g->row_bias != NULL ? g->row_bias[0] : 0.0f;
+        v.c_stride = g->c_column;
+    } else {
+        v.n = g->m;
+        v.w = g->a;
+        v.w_row = g->a_row;
+        v.w_column = g->a_column;
+        v.x = g->b;
+        v.bias = g->row_bias;
+        v.same_bias = g->column_bias != NULL ? g->column_bias[0] : 0.0f;
+        v.c_stride = g->c_row;
+    }
+    return v;
+}
+
+bool xcvm_gemv_fits(const xcvm_gemm *g)
+{
+    if (g->b_ahead)
+        return g->m == 1 && g->a_column == 1;
+    if (g->b_rows != NULL || g->b_packed)
+        return false;
+    return g->m == 1 ? g->a_column == 1 : g->n == 1 && g->b_row == 1;
+}
+
+/* Outputs that lie side by side in w: AXPY_ROWS values of p at a time are added to all of them. */
+static void axpy(const vector_product *v, size_t begin, size_t count, float *restrict y)
+{
+    const float *w = (const float *)v->w + begin;
+    const size_t stride = v->w_column;
+    for (size_t i = 0; i < count; i++)
+        y[i] = 0.0f;
+    size_t p = 0;
+    for (; p + AXPY_ROWS <= v->k; p += AXPY_ROWS, w += AXPY_ROWS * stride) {
+        const float *x = v->x + p;
+        size_t i = 0;
+        for (; i + XCVM_LANES <= count; i += XCVM_LANES) {
+            xcvm_lanes even = xcvm_lanes_load(y + i), odd = {0};
+#pragma GCC unroll 8
+            for (size_t q = 0; q < AXPY_ROWS; q += 2) {
+                even += xcvm_lanes_load(w + q * stride + i) * x[q];
+                odd += xcvm_lanes_load(w + (q + 1) * stride + i) * x[q + 1];
+            }
+            xcvm_lanes_store(y + i, even + odd);
+        }
+        for (; i < count; i++) {
+            float even = y[i], odd = 0.0f;
+            for (size_t q = 0; q < AXPY_ROWS; q += 2) {
+                even += w[q * stride + i] * x[q];
+                odd += w[(q + 1) * stride + i] * x[q + 1];
+            }
+            y[i] = even + odd;
+        }
+    }
+    for (; p < v->k; p++, w += stride)
+        for (size_t i = 0; i < count; i++)
+            y[i] += w[i] * v->x[p];
+}
+
+/* Outputs of panels that were packed ahead; `begin` is where a group of panels begins, so that an output is summed in
+ * one way wherever the work is cut. */
+static void groups(const vector_product *v, xcvm_dtype dtype, size_t begin, size_t count, float *y)
+{
+    const char *w = v->w;
+    const size_t column = v->k * xcvm_packed_element(dtype);
+    for (size_t i = 0; i < count; i += XCVM_GEMV_GROUP) {
+        const size_t left = xcvm_packed_panels(count - i);
+        xcvm_panels_product(dtype, v->x, v->k, w + (begin + i) * column, NULL, y + i,
+                            left < XCVM_PANELS_GROUP ? left : XCVM_PANELS_GROUP);
+    }
+}
+
+xcvm_status xcvm_gemv_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t begin, size_t end)
+{
+    float y[CHUNK] __attribute__((aligned(64)));
+    const vector_product v = view(g);
+    const xcvm_activation *f = g->activation;
+    for (size_t at = begin; at < end; at += CHUNK) {
+        const size_t count = end - at < CHUNK ? end - at : CHUNK;
+        XCVM_TRY(xcvm_kernel_poll(k));
+        if (g->b_ahead)
+            groups(&v, g->b_dtype, at, count, y);
+        else if (v.w_column == 1)
+            xcvm_dot((const float *)v.w + at * v.w_row, v.w_row, v.x, 0, v.k, y, 1, count, 1);
+        else
+            axpy(&v, at, count, y);
+        for (size_t i = 0; i < count; i++)
+            y[i] = y[i] * g->alpha + (v.bias != NULL ? v.bias[at + i] : v.same_bias);
+        if (g->start != NULL)
+            for (size_t i = 0; i < count; i++)
+                y[i] += g->start[(at + i) * v.c_stride];
+        if (f != NULL) {
+            for (size_t i = 0; i < count; i++)
+                y[i] = xcvm_clamp_f32(y[i], f->low, f->high);
+            xcvm_activate_row(f, y, count);
+        }
+        for (size_t i = 0; i < count; i++)
+            g->c[(at + i) * v.c_stride] = y[i];
+    }
+    return XCVM_OK;
+}

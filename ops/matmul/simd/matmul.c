@@ -1,0 +1,260 @@
+/* MatMul and Gemm. */
+#include "ops/convert.h"
+#include "ops/matmul/product_shape.h"
+#include "ops/strided.h"
+#include "ops/matmul/simd/gemm.h"
+#include "ops/simd/halves.h"
+
+/* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows
+ * are read where they lie, is not packed. */
+enum { SWAP_ROWS = 96 };
+
+typedef struct operands {
+    const xcvm_product *shape;
+    const float *a, *b;
+    float *y;
+    bool swapped;
+} operands;
+
+static void set_item(const void *context, size_t index, xcvm_gemm *g)
+{
+    const operands *o = context;
+    size_t a, b;
+    xcvm_product_at(o->shape, index, &a, &b);
+    const float *at_a = o->a + a * o->shape->m * o->shape->k, *at_b = o->b + b * o->shape->k * o->shape->n;
+    g->a = o->swapped ? at_b : at_a;
+    g->b = o->swapped ? at_a : at_b;
+    g->c = o->y + index * o->shape->m * o->shape->n;
+    if (g->start != NULL)
+        g->start += g->c - o->y;
+}
+
+/* What Gemm has beyond the product. */
+typedef struct extras {
+    bool transpose_a, transpose_b;
+    float alpha;
+    const float *start, *column_bias;
+    const xcvm_activation *activation;
+} extras;
+
+static xcvm_gemm_batch describe(const operands *o, const extras *e)
+{
+    const xcvm_product *s = o->shape;
+    const size_t lda = e->transpose_a ? s->m : s->k, ldb = e->transpose_b ? s->k : s->n;
+    xcvm_gemm g = {.m = s->m, .n = s->n, .k = s->k, .alpha = e->alpha, .start = e->start};
+    g.a_row = e->transpose_a ? 1 : lda;
+    g.a_column = e->transpose_a ? lda : 1;
+    g.b_row = e->transpose_b ? 1 : ldb;
+    g.b_column = e->transpose_b ? ldb : 1;
+    g.c_row = s->n;
+    g.c_column = 1;
+    g.column_bias = e->column_bias;
+    g.activation = e->activation;
+    if (o->swapped) {
+        const xcvm_gemm straight = g;
+        g.m = straight.n;
+        g.n = straight.m;
+        g.a_row = straight.b_column;
+        g.a_column = straight.b_row;
+        g.b_row = straight.a_column;
+        g.b_column = straight.a_row;
+        g.c_row = straight.c_column;
+        g.c_column = straight.c_row;
+        g.row_bias = straight.column_bias;
+        g.column_bias = NULL;
+    }
+    return (xcvm_gemm_batch){.shape = g, .count = s->count, .at = set_item, .context = o};
+}
+
+/* As xcvm_kernel_load_f32 and xcvm_kernel_store_f32, by vectors. */
+static xcvm_status load_floats(const xcvm_kernel *k, const xcvm_value *v, float *to)
+{
+    const size_t count = xcvm_element_count(v);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        xcvm_halves_load((xcvm_dtype)v->dtype, v->data, at, n, to + at);
+        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status store_floats(const xcvm_kernel *k, const float *from, xcvm_value *v)
+{
+    const size_t count = xcvm_element_count(v);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        xcvm_halves_store((xcvm_dtype)v->dtype, v->data, at, n, from + at);
+        XCVM_TRY(xcvm_poll_after(&poller, n / 4));
+    }
+    return XCVM_OK;
+}
+
+/* A run of elements of f32, f16 or bf16, and the f32 copy of it, if it needs one. */
+static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, float **scratch)
+{
+    if (v->dtype == XCVM_F32)
+        return v->data;
+    float *copy = *scratch;
+    (void)load_floats(k, v, copy);
+    *scratch += xcvm_round_up(xcvm_element_count(v), XCVM_LANES);
+    return copy;
+}
+
+static size_t float_copy_bytes(const xcvm_value *v)
+{
+    return v->dtype == XCVM_F32 ? 0 : xcvm_round_up(xcvm_element_count(v), XCVM_LANES) * sizeof(float);
+}
+
+/* y = alpha * a * b + start + column_bias, activated; start as e has it, or, if `accumulate`, what is in y. */
+static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcvm_value *a, const xcvm_value *b,
+                            xcvm_value *y, extras *e, const xcvm_value *bias, bool accumulate)
+{
+    operands o = {.shape = shape};
+    o.swapped = e->transpose_b && !e->transpose_a && shape->m > 1 && shape->m <= SWAP_ROWS;
+    xcvm_gemm_batch batch = describe(&o, e);
+    const size_t copies =
+        float_copy_bytes(a) + float_copy_bytes(b) + float_copy_bytes(y) + (bias != NULL ? float_copy_bytes(bias) : 0);
+    float *scratch = xcvm_kernel_scratch(k, xcvm_round_up(copies, XCVM_ALIGNMENT) +
+                                                xcvm_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
+    if (scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    void *rest = (char *)scratch + xcvm_round_up(copies, XCVM_ALIGNMENT);
+    o.a = as_floats(k, a, &scratch);
+    o.b = as_floats(k, b, &scratch);
+    if (bias != NULL)
+        e->column_bias = as_floats(k, bias, &scratch);
+    o.y = y->data;
+    if (y->dtype != XCVM_F32) {
+        o.y = scratch;
+        if (accumulate)
+            XCVM_TRY(load_floats(k, y, o.y));
+    }
+    if (accumulate)
+        e->start = o.y;
+    batch = describe(&o, e);
+    XCVM_TRY(xcvm_gemm_run(k, &batch, rest));
+    return y->dtype != XCVM_F32 ? store_floats(k, o.y, y) : XCVM_OK;
+}
+
+static bool through_floats(uint8_t dtype) { return dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16; }
+
+XCVM_KERNEL(MatMul)
+{
+    const xcvm_product shape = xcvm_product_of(a->a, a->b, true);
+    if (through_floats(a->y->dtype)) {
+        extras e = {.alpha = 1.0f};
+        return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);
+    }
+    const xcvm_product_task task = {.shape = shape,
+                                    .dtype = (xcvm_dtype)a->y->dtype,
+                                    .multiply = xcvm_product_multiply,
+                                    .a = a->a->data,
+                                    .b = a->b->data,
+                                    .y = a->y->data};
+    return xcvm_product_run(k, &task);
+}
+
+/* to = c, broadcast to the shape of y. */
+static xcvm_status spread(const xcvm_kernel *k, const xcvm_value *c, const xcvm_value *y, void *to)
+{
+    xcvm_strided s = {.rank = 0};
+    ptrdiff_t strides[XCVM_MAX_RANK], from[XCVM_MAX_RANK];
+    xcvm_row_major(y->rank, y->dims, strides);
+    xcvm_row_major(c->rank, c->dims, from);
+    for (int i = 0; i < y->rank; i++) {
+        const int at = i - (y->rank - c->rank);
+        xcvm_strided_axis(&s, (size_t)y->dims[i], strides[i], at < 0 || c->dims[at] == 1 ? 0 : from[at]);
+    }
+    return xcvm_strided_copy(k, &s, xcvm_dtype_size((xcvm_dtype)y->dtype), to, c->data);
+}
+
+/* y = f(alpha * y + beta * c); c has as many elements of the same type, or is NULL. */
+static xcvm_status combine(const xcvm_kernel *k, xcvm_value *y, double alpha, const void *c, double beta,
+                           const xcvm_activation *f)
+{
+    const size_t count = xcvm_element_count(y);
+    const xcvm_dtype dtype = (xcvm_dtype)y->dtype;
+    double block[XCVM_BLOCK], added[XCVM_BLOCK];
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t at = 0; at < count; at += XCVM_BLOCK) {
+        XCVM_TRY(xcvm_poll_after(&poller, XCVM_BLOCK));
+        const size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
+        xcvm_load_f64(dtype, y->data, at, n, block);
+        for (size_t i = 0; i < n; i++)
+            block[i] *= alpha;
+        if (c != NULL) {
+            xcvm_load_f64(dtype, c, at, n, added);
+            for (size_t i = 0; i < n; i++)
+                block[i] += beta * added[i];
+        }
+        if (f != NULL)
+            for (size_t i = 0; i < n; i++)
+                block[i] = xcvm_activate_f64(f, block[i]);
+        xcvm_store_f64(dtype, y->data, at, n, block, true);
+    }
+    return XCVM_OK;
+}
+
+/* Gemm of f64 and integers. */
+static xcvm_status gemm_of_others(xcvm_kernel *k, const xcvm_Gemm_args *a, const xcvm_product *shape, bool has_c)
+{
+    xcvm_product_task task = {.shape = *shape,
+                              .dtype = (xcvm_dtype)a->y->dtype,
+                              .multiply = xcvm_product_multiply,
+                              .a = a->a->data,
+                              .b = a->b->data,
+                              .y = a->y->data,
+                              .transpose_a = a->transA != 0,
+                              .transpose_b = a->transB != 0};
+    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    const bool plain = a->alpha == 1.0 && a->activation == XCVM_ACTIVATION_none;
+    if (plain && (!has_c || a->beta == 1.0)) {
+        if (has_c)
+            XCVM_TRY(spread(k, a->c, a->y, a->y->data));
+        task.add = has_c;
+        return xcvm_product_run(k, &task);
+    }
+    void *c = NULL;
+    if (has_c) {
+        c = xcvm_kernel_scratch(k, a->y->bytes);
+        if (c == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        XCVM_TRY(spread(k, a->c, a->y, c));
+    }
+    XCVM_TRY(xcvm_product_run(k, &task));
+    return combine(k, a->y, a->alpha, c, a->beta, &f);
+}
+
+XCVM_KERNEL(Gemm)
+{
+    xcvm_product shape = {.count = 1};
+    const xcvm_value *x = a->a, *y = a->y;
+    shape.k = (size_t)x->dims[a->transA ? 0 : x->rank - 1];
+    shape.n = (size_t)y->dims[y->rank - 1];
+    shape.m = 1;
+    for (int i = 0; i < y->rank - 1; i++)
+        shape.m *= (size_t)y->dims[i];
+    const bool has_c = a->c != NULL && a->beta != 0.0 && xcvm_element_count(y) > 0;
+    if (!through_floats(y->dtype))
+        return gemm_of_others(k, a, &shape, has_c);
+
+    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    extras e = {.transpose_a = a->transA != 0, .transpose_b = a->transB != 0, .alpha = (float)a->alpha};
+    e.activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL;
+    if (!has_c)
+        return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);
+    const size_t c_count = xcvm_element_count(a->c);
+    const bool is_row = c_count == shape.n && a->c->rank > 0 && a->c->dims[a->c->rank - 1] == y->dims[y->rank - 1];
+    if (a->beta == 1.0 && is_row)
+        return multiply(k, &shape, a->a, a->b, a->y, &e, a->c, false);
+    if (a->beta == 1.0 && y->dtype == XCVM_F32 && c_count == xcvm_element_count(y)) {
+        e.start = a->c->data;
+        return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);
+    }
+    XCVM_TRY(spread(k, a->c, a->y, a->y->data));
+    if (a->beta != 1.0)
+        XCVM_TRY(combine(k, a->y, a->beta, NULL, 0.0, NULL));
+    return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, true);
+}

@@ -1,0 +1,451 @@
+/* Softmax, LogSoftmax and Hardmax. */
+#include "ops/index.h"
+
+#include "ops/simd/exp_line.h"
+#include "ops/simd/lines.h"
+#include "ops/simd/math_f64.h"
+
+/* The greatest element, or NaN if there is one. */
+static __attribute__((noinline)) float greatest_of(const float *x, size_t count)
+{
+    return (float)xcvm_fold_extreme(xcvm_lanes_greater, x, count, -INFINITY);
+}
+
+/* The greatest element where there is no NaN; where there is one, the sum of powers is NaN in any case. */
+static __attribute__((noinline)) float greatest_number(const float *x, size_t count)
+{
+    return (float)xcvm_fold_extreme(xcvm_lanes_max, x, count, -INFINITY);
+}
+
+/* ---- One line ---- */
+
+/* Elements of a line between polls, whose exponentials are summed by themselves. */
+enum { STRETCH = 1 << 20 };
+
+static void softmax_line(const xcvm_tile *t)
+{
+    const float greatest = greatest_number(t->x, t->length);
+    double sum = 0.0;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        sum += xcvm_exp_line(t->x + at, xcvm_least(t->length - at, STRETCH), greatest, t->y + at);
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return;
+    }
+    const float scale = (float)(1.0 / sum);
+    for (size_t i = 0; i < t->length; i++)
+        t->y[i] *= scale;
+}
+
+static void log_softmax_line(const xcvm_tile *t)
+{
+    const float greatest = greatest_number(t->x, t->length);
+    double sum = 0.0;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        sum += xcvm_exp_line(t->x + at, xcvm_least(t->length - at, STRETCH), greatest, NULL);
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return;
+    }
+    const float logarithm = (float)log(sum);
+    XCVM_INDEPENDENT
+    for (size_t i = 0; i < t->length; i++)
+        t->y[i] = (t->x[i] - greatest) - logarithm;
+}
+
+/* y is 1 at the first place where x is `value`, or NaN if that is one, 0 elsewhere; x has such an element. */
+static void mark_line(const float *x, size_t length, float value, float *y)
+{
+    enum { STRIDE = 64 };
+    const bool is_nan = value != value;
+    size_t i = 0;
+    for (; i + STRIDE <= length; i += STRIDE) {
+        uint32_t found = 0;
+        for (size_t j = i; j < i + STRIDE; j++)
+            found |= (x[j] == value) | (is_nan & (x[j] != x[j]));
+        if (found)
+            break;
+    }
+    while (i + 1 < length && !(x[i] == value || (is_nan && x[i] != x[i])))
+        i++;
+    memset(y, 0, length * sizeof *y);
+    y[i] = 1.0f;
+}
+
+/* Of the greatest elements, or NaNs if there are some, the first one, as NumPy has it. */
+static void hardmax_line(const xcvm_tile *t) { mark_line(t->x, t->length, greatest_of(t->x, t->length), t->y); }
+
+/* ---- Adjacent lines, as many at once as a vector has lanes: what is folded across lanes is folded for all ---- */
+
+/* The greatest element of each of `count` lines, at most XCVM_LANES; any number for a line that has a NaN. */
+static void greatest_rows(const float *x, size_t length, size_t count, float greatest[XCVM_LANES])
+{
+    xcvm_lanes rows[XCVM_LANES];
+    for (size_t j = 0; j < XCVM_LANES; j++) {
+        const float *line = x + (j < count ? j : 0) * length;
+        xcvm_lanes r[2] = {xcvm_lanes_all(-INFINITY), xcvm_lanes_all(-INFINITY)};
+        size_t i = 0;
+        for (; i + 2 * XCVM_LANES <= length; i += 2 * XCVM_LANES) {
+            r[0] = xcvm_lanes_max(r[0], xcvm_lanes_load(line + i));
+            r[1] = xcvm_lanes_max(r[1], xcvm_lanes_load(line + i + XCVM_LANES));
+        }
+        if (i + XCVM_LANES <= length) {
+            r[0] = xcvm_lanes_max(r[0], xcvm_lanes_load(line + i));
+            i += XCVM_LANES;
+        }
+        if (i < length)
+            r[1] = xcvm_lanes_max(r[1], xcvm_lanes_load_first(line + i, length - i, -INFINITY));
+        rows[j] = xcvm_lanes_max(r[0], r[1]);
+    }
+    xcvm_lanes_store(greatest, xcvm_lanes_fold_rows(xcvm_lanes_max, rows));
+}
+
+/* y = e to the x, less the greatest of its line, or NULL; returns the sums of the lines. */
+static xcvm_lanes exp_rows(const float *x, size_t length, size_t count, const float greatest[XCVM_LANES], float *y)
+{
+    xcvm_lanes rows[XCVM_LANES];
+    for (size_t j = 0; j < XCVM_LANES; j++)
+        rows[j] = j < count ? xcvm_exp_stretch(x + j * length, length, greatest[j], y != NULL ? y + j * length : NULL)
+                            : xcvm_lanes_all(1.0f);
+    return xcvm_lanes_fold_rows(xcvm_lanes_plus, rows);
+}
+
+static void softmax_rows(const void *context, const float *x, float *y, size_t length, size_t count)
+{
+    (void)context;
+    for (size_t at = 0; at < count; at += XCVM_LANES, x += XCVM_LANES * length, y += XCVM_LANES * length) {
+        const size_t n = count - at < XCVM_LANES ? count - at : XCVM_LANES;
+        float greatest[XCVM_LANES], scale[XCVM_LANES];
+        greatest_rows(x, length, n, greatest);
+        xcvm_lanes_store(scale, 1.0f / exp_rows(x, length, n, greatest, y));
+        for (size_t j = 0; j < n; j++) {
+            float *line = y + j * length;
+            size_t i = 0;
+            for (; i + XCVM_LANES <= length; i += XCVM_LANES)
+                xcvm_lanes_store(line + i, xcvm_lanes_load(line + i) * scale[j]);
+            if (i < length)
+                xcvm_lanes_store_first(line + i, length - i,
+                                       xcvm_lanes_load_first(line + i, length - i, 0.0f) * scale[j]);
+        }
+    }
+}
+
+static void log_softmax_rows(const void *context, const float *x, float *y, size_t length, size_t count)
+{
+    (void)context;
+    for (size_t at = 0; at < count; at += XCVM_LANES, x += XCVM_LANES * length, y += XCVM_LANES * length) {
+        const size_t n = count - at < XCVM_LANES ? count - at : XCVM_LANES;
+        float greatest[XCVM_LANES], logarithm[XCVM_LANES];
+        greatest_rows(x, length, n, greatest);
+        xcvm_lanes_store(logarithm, exp_rows(x, length, n, greatest, NULL));
+        for (size_t j = 0; j < XCVM_LANES; j++)
+            logarithm[j] = xcvm_log_f32(logarithm[j]);
+        for (size_t j = 0; j < n; j++) {
+            const float *from = x + j * length;
+            float *to = y + j * length;
+            size_t i = 0;
+            for (; i + XCVM_LANES <= length; i += XCVM_LANES)
+                xcvm_lanes_store(to + i, (xcvm_lanes_load(from + i) - greatest[j]) - logarithm[j]);
+            if (i < length)
+                xcvm_lanes_store_first(to + i, length - i,
+                                       (xcvm_lanes_load_first(from + i, length - i, 0.0f) - greatest[j]) -
+                                           logarithm[j]);
+        }
+    }
+}
+
+/* Places in a line, which f32 holds exactly: of its first NaN, less AHEAD so that it comes first, or else of the first
+ * element that is `greatest`. */
+enum { AHEAD = 2 * XCVM_ROW_LENGTH };
+
+static xcvm_lanes first_places(const float *line, size_t length, float greatest)
+{
+    const xcvm_lanes_mask numbers = {XCVM_LANES_NUMBERS};
+    xcvm_lanes place = __builtin_convertvector(numbers, xcvm_lanes), first = xcvm_lanes_all(AHEAD);
+    for (size_t i = 0; i < length; i += XCVM_LANES) {
+        const size_t left = length - i;
+        const xcvm_lanes v =
+            left >= XCVM_LANES ? xcvm_lanes_load(line + i) : xcvm_lanes_load_first(line + i, left, greatest);
+        xcvm_lanes found = xcvm_lanes_choose((xcvm_lanes_mask)(v == greatest), place, xcvm_lanes_all(AHEAD));
+        found = xcvm_lanes_choose((xcvm_lanes_mask)(v != v), place - (float)AHEAD, found);
+        first = xcvm_lanes_min(first, found);
+        place += (float)XCVM_LANES;
+    }
+    return first;
+}
+
+static void hardmax_rows(const void *context, const float *x, float *y, size_t length, size_t count)
+{
+    (void)context;
+    for (size_t at = 0; at < count; at += XCVM_LANES, x += XCVM_LANES * length, y += XCVM_LANES * length) {
+        const size_t n = count - at < XCVM_LANES ? count - at : XCVM_LANES;
+        float greatest[XCVM_LANES], place[XCVM_LANES];
+        xcvm_lanes rows[XCVM_LANES];
+        greatest_rows(x, length, n, greatest);
+        for (size_t j = 0; j < XCVM_LANES; j++)
+            rows[j] = first_places(x + (j < n ? j : 0) * length, length, greatest[j]);
+        xcvm_lanes_store(place, xcvm_lanes_fold_rows(xcvm_lanes_min, rows));
+        memset(y, 0, n * length * sizeof *y);
+        for (size_t j = 0; j < n; j++)
+            y[j * length + (size_t)(place[j] < 0.0f ? place[j] + (float)AHEAD : place[j])] = 1.0f;
+    }
+}
+
+/* ---- Lines side by side ---- */
+
+static __attribute__((noinline)) void greatest_columns(const xcvm_tile *t, float *greatest)
+{
+    const size_t columns = t->columns;
+    for (size_t j = 0; j < columns; j++)
+        greatest[j] = -INFINITY;
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, columns) == XCVM_OK; i++) {
+        const float *x = t->x + i * t->x_stride;
+        XCVM_INDEPENDENT
+        for (size_t j = 0; j < columns; j++)
+            greatest[j] = ((x[j] > greatest[j]) | (x[j] != x[j])) ? x[j] : greatest[j];
+    }
+}
+
+/* y[j] = e to the (x[j] - greatest[j]), added to sum[j]. */
+static __attribute__((noinline)) void exp_row(const float *x, const float *greatest, size_t columns, float *y,
+                                              float *sum)
+{
+    XCVM_INDEPENDENT
+    for (size_t j = 0; j < columns; j++) {
+        float e = xcvm_exp_negative_f32(x[j] - greatest[j]);
+        sum[j] += e;
+        y[j] = e;
+    }
+}
+
+static void softmax_columns(const xcvm_tile *t)
+{
+    float greatest[XCVM_TILE_COLUMNS], sum[XCVM_TILE_COLUMNS] = {0};
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    greatest_columns(t, greatest);
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++)
+        exp_row(t->x + i * t->x_stride, greatest, t->columns, t->y + i * t->y_stride, sum);
+    for (size_t j = 0; j < t->columns; j++)
+        sum[j] = 1.0f / sum[j];
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
+        float *y = t->y + i * t->y_stride;
+        XCVM_INDEPENDENT
+        for (size_t j = 0; j < t->columns; j++)
+            y[j] *= sum[j];
+    }
+}
+
+static void log_softmax_columns(const xcvm_tile *t)
+{
+    float greatest[XCVM_TILE_COLUMNS], sum[XCVM_TILE_COLUMNS] = {0}, row[XCVM_TILE_COLUMNS];
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    greatest_columns(t, greatest);
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++)
+        exp_row(t->x + i * t->x_stride, greatest, t->columns, row, sum);
+    for (size_t j = 0; j < XCVM_TILE_COLUMNS; j++)
+        sum[j] = xcvm_log_f32(sum[j]);
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
+        const float *x = t->x + i * t->x_stride;
+        float *y = t->y + i * t->y_stride;
+        XCVM_INDEPENDENT
+        for (size_t j = 0; j < t->columns; j++)
+            y[j] = (x[j] - greatest[j]) - sum[j];
+    }
+}
+
+static void softmax_f32(const void *context, const xcvm_tile *t)
+{
+    (void)context;
+    if (t->columns == 1 && t->x_stride == 1)
+        softmax_line(t);
+    else
+        softmax_columns(t);
+}
+
+static void log_softmax_f32(const void *context, const xcvm_tile *t)
+{
+    (void)context;
+    if (t->columns == 1 && t->x_stride == 1)
+        log_softmax_line(t);
+    else
+        log_softmax_columns(t);
+}
+
+static void hardmax_columns(const xcvm_tile *t)
+{
+    float greatest[XCVM_TILE_COLUMNS], left[XCVM_TILE_COLUMNS];
+    greatest_columns(t, greatest);
+    for (size_t j = 0; j < XCVM_TILE_COLUMNS; j++)
+        left[j] = 1.0f;
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = 0; i < t->length && xcvm_poll_after(&poller, t->columns) == XCVM_OK; i++) {
+        const float *x = t->x + i * t->x_stride;
+        float *y = t->y + i * t->y_stride;
+        XCVM_INDEPENDENT
+        for (size_t j = 0; j < t->columns; j++) {
+            const int is_it = (x[j] == greatest[j]) | ((x[j] != x[j]) & (greatest[j] != greatest[j]));
+            const float one = is_it ? left[j] : 0.0f;
+            left[j] -= one;
+            y[j] = one;
+        }
+    }
+}
+
+static void hardmax_f32(const void *context, const xcvm_tile *t)
+{
+    (void)context;
+    if (t->columns == 1 && t->x_stride == 1)
+        hardmax_line(t);
+    else
+        hardmax_columns(t);
+}
+
+/* ---- f64 ---- */
+
+/* Fails as xcvm_kernel_poll does. */
+static xcvm_status greatest_f64(xcvm_poller *poller, const double *x, size_t length, size_t *at)
+{
+    *at = 0;
+    for (size_t i = 1; i < length && !isnan(x[*at]); i++) {
+        XCVM_TRY(xcvm_poll_after(poller, 1));
+        if (!(x[i] <= x[*at]))
+            *at = i;
+    }
+    return XCVM_OK;
+}
+
+/* y[i] = e to the (x[i] - greatest), whose sum is *sum. Fails as xcvm_kernel_poll does. */
+static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, double greatest, double *y, double *sum)
+{
+    *sum = 0.0;
+    for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
+        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        XCVM_TRY(xcvm_poll_after(poller, end - at));
+        XCVM_INDEPENDENT
+        for (size_t i = at; i < end; i++)
+            y[i] = xcvm_exp_f64(x[i] - greatest);
+        for (size_t i = at; i < end; i++)
+            *sum += y[i];
+    }
+    return XCVM_OK;
+}
+
+static void softmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                        size_t index)
+{
+    (void)context;
+    (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
+    size_t at;
+    double sum;
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+        return;
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
+        y[i] /= sum;
+}
+
+static void log_softmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                            size_t index)
+{
+    (void)context;
+    (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
+    size_t at;
+    double sum;
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || exp_f64(&poller, x, length, x[at], y, &sum) != XCVM_OK)
+        return;
+    sum = log(sum);
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
+        y[i] = (x[i] - x[at]) - sum;
+}
+
+static void hardmax_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length,
+                        size_t index)
+{
+    (void)context;
+    (void)index;
+    xcvm_poller poller = xcvm_poller_of(k);
+    size_t at;
+    if (greatest_f64(&poller, x, length, &at) != XCVM_OK || xcvm_kernel_fill(k, y, 0, length * sizeof *y) != XCVM_OK)
+        return;
+    y[at] = 1.0;
+}
+
+static xcvm_status along_axis(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, int64_t axis, xcvm_lines lines)
+{
+    /* A scalar is one line of one element. */
+    xcvm_around around = {1, 1, 1};
+    if (x->rank != 0) {
+        int resolved;
+        XCVM_TRY(xcvm_resolve_axis(k->error, axis, x->rank, &resolved));
+        around = xcvm_around_axis(x, resolved);
+    }
+    lines.outer = around.outer;
+    lines.length = around.dim;
+    lines.inner = around.inner;
+    lines.dtype = x->dtype;
+    lines.x = x->data;
+    lines.y = y->data;
+    return xcvm_lines_apply(k, &lines);
+}
+
+XCVM_KERNEL(Softmax)
+{
+    return along_axis(k, a->y, a->x, a->axis,
+                      (xcvm_lines){.f32 = softmax_f32, .rows = softmax_rows, .f64 = softmax_f64, .cost = 4});
+}
+
+XCVM_KERNEL(LogSoftmax)
+{
+    return along_axis(
+        k, a->y, a->x, a->axis,
+        (xcvm_lines){.f32 = log_softmax_f32, .rows = log_softmax_rows, .f64 = log_softmax_f64, .cost = 4});
+}
+
+XCVM_KERNEL(Hardmax)
+{
+    return along_axis(k, a->y, a->x, a->axis,
+                      (xcvm_lines){.f32 = hardmax_f32, .rows = hardmax_rows, .f64 = hardmax_f64, .cost = 4});
+}
+
+/* ---- LpNormalization, which divides by a norm in the same way ---- */
+
+static void lp_f32(const void *context, const xcvm_tile *t)
+{
+    bool squares = *(const int64_t *)context == 2;
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t j = 0; j < t->columns && xcvm_poll_after(&poller, t->length) == XCVM_OK; j++) {
+        const float *x = t->x + j;
+        float *y = t->y + j;
+        double sum = 0.0;
+        if (t->x_stride == 1)
+            sum = squares ? xcvm_fold_sum(xcvm_lanes_square, x, t->length)
+                          : xcvm_fold_sum(xcvm_lanes_absolute, x, t->length);
+        else
+            for (size_t i = 0; i < t->length; i++) {
+                double v = (double)x[i * t->x_stride];
+                sum += squares ? v * v : fabs(v);
+            }
+        /* A line of zeros stays one. */
+        float scale = sum == 0.0 ? 0.0f : (float)(1.0 / (squares ? sqrt(sum) : sum));
+        for (size_t i = 0; i < t->length; i++)
+            y[i * t->y_stride] = x[i * t->x_stride] * scale;
+    }
+}
+
+static void lp_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length, size_t index)
+{
+    (void)index;
+    bool squares = *(const int64_t *)context == 2;
+    double sum = 0.0;
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
+        sum += squares ? x[i] * x[i] : fabs(x[i]);
+    double norm = squares ? sqrt(sum) : sum;
+    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
+        y[i] = norm == 0.0 ? 0.0 : x[i] / norm;
+}
+
+XCVM_KERNEL(LpNormalization)
+{
+    return along_axis(k, a->y, a->x, a->axis, (xcvm_lines){.f32 = lp_f32, .f64 = lp_f64, .context = &a->p, .cost = 1});
+}

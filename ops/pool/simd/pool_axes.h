@@ -1,0 +1,22 @@
+/* Pooling axis by axis, and what it has in common with pooling in planes. */
+#ifndef XCVM_OPS_VECTOR_POOL_AXES_H
+#define XCVM_OPS_VECTOR_POOL_AXES_H
+
+#include "ops/pool/pool_generic.h"
+#include "ops/simd/lanes.h"
+#include "ops/conv/window.h"
+
+/* What a window's elements become: the root of the sum of squares, else as said. */
+typedef enum xcvm_pool_fold { XCVM_FOLD_MAX, XCVM_FOLD_SUM, XCVM_FOLD_ABSOLUTES, XCVM_FOLD_SQUARES } xcvm_pool_fold;
+
+/* Any number of axes and size of window, for f32 and types that are read as f32. */
+#define xcvm_pool_axes XCVM_PER_ISA(xcvm_pool_axes)
+xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_fold fold);
+/* One image (of p->planes) as floats: where it lies, or copied to `copy`, which has room for it. */
+#define xcvm_pool_image XCVM_PER_ISA(xcvm_pool_image)
+const float *xcvm_pool_image(const xcvm_pooling *p, size_t index, float *copy);
+/* Writes results to y from element `at` on. */
+#define xcvm_pool_write XCVM_PER_ISA(xcvm_pool_write)
+void xcvm_pool_write(const xcvm_pooling *p, const float *results, size_t at, size_t count);
+
+#endif

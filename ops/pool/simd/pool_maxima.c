@@ -1,0 +1,208 @@
+/* Maxima with their indices: for a row of results the window's positions one after the other, each against the best so
+ * far. */
+#include "ops/pool/simd/pool_maxima.h"
+#include "ops/simd/math.h"
+#include "ops/pool/simd/pool_axes.h"
+
+#include <math.h>
+
+enum { COLUMNS = 256, GRAIN = 1 << 16 };
+
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_pooling *pooling;
+    int64_t *indices;
+    bool columns_first;
+    float *scratch; /* a plane of each worker's, where x is not f32 */
+    size_t scratch_floats;
+} work;
+
+/* Results [column, column + count) of a row; -1 stands for no index. */
+typedef struct best_so_far {
+    union {
+        float f32[COLUMNS];
+        double f64[COLUMNS];
+    } value;
+    union {
+        int32_t f32[COLUMNS];
+        int64_t f64[COLUMNS];
+    } at;
+} best_so_far;
+
+/* The first of equal ones stays, and the first NaN. An index is as wide as an element, which keeps loops in vectors. */
+#define DEFINE_ROW(name, type, index)                                                                                  \
+    XCVM_INLINE void every_##name(const type *restrict x, const size_t step, size_t count, index at,                   \
+                                  type *restrict best, index *restrict best_at)                                        \
+    {                                                                                                                  \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const type v = x[i * step], b = best[i];                                                                   \
+            const index old = best_at[i], here = at + (index)(i * step);                                               \
+            const index better = (v > b) | ((v != v) & (b == b)) | (old < 0);                                          \
+            best[i] = better ? v : b;                                                                                  \
+            best_at[i] = better ? here : old;                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void row_##name(const type *x, size_t step, size_t count, index at, type *best, index *best_at)             \
+    {                                                                                                                  \
+        if (step == 1)                                                                                                 \
+            every_##name(x, 1, count, at, best, best_at);                                                              \
+        else if (step == 2)                                                                                            \
+            every_##name(x, 2, count, at, best, best_at);                                                              \
+        else                                                                                                           \
+            every_##name(x, step, count, at, best, best_at);                                                           \
+    }
+DEFINE_ROW(f32, float, int32_t)
+DEFINE_ROW(f64, double, int64_t)
+
+/* Positions [first, last) of n, `dilation` apart from `at` on, that are in [0, in). */
+static void inside(int64_t at, int64_t dilation, int64_t n, int64_t in, int64_t *first, int64_t *last)
+{
+    const int64_t low = at < 0 ? (dilation - 1 - at) / dilation : 0;
+    const int64_t high = at < in ? (in - at + dilation - 1) / dilation : 0;
+    *last = high < n ? high : n;
+    *first = low < *last ? low : *last;
+}
+
+/* One row of the input meets results [column, column + count); `from` is its first element in the plane. */
+static xcvm_status fold_row(const xcvm_pooling *p, const void *plane, size_t from, size_t column, size_t count,
+                            best_so_far *best, xcvm_poller *poller)
+{
+    const int d = p->axes - 1;
+    const int64_t stride = p->strides[d], dilation = p->dilations[d], in = p->in[d];
+    const int64_t left = (int64_t)column * stride - p->pads[d], right = left + (int64_t)(count - 1) * stride;
+    int64_t first, last, unused;
+    inside(right, dilation, p->kernel[d], in, &first, &unused);
+    inside(left, dilation, p->kernel[d], in, &unused, &last);
+    for (int64_t k = first; k < last; k++) {
+        int64_t begin, end;
+        XCVM_TRY(xcvm_poll_after(poller, count));
+        inside(left + k * dilation, stride, (int64_t)count, in, &begin, &end);
+        if (begin >= end)
+            continue;
+        const int64_t at = (int64_t)from + left + k * dilation + begin * stride;
+        const size_t n = (size_t)(end - begin);
+        if (p->x->dtype == XCVM_F64)
+            row_f64((const double *)plane + at, (size_t)stride, n, at, best->value.f64 + begin, best->at.f64 + begin);
+        else
+            row_f32((const float *)plane + at, (size_t)stride, n, (int32_t)at, best->value.f32 + begin,
+                    best->at.f32 + begin);
+    }
+    return XCVM_OK;
+}
+
+/* The same for all rows of the windows around row `row` of the results. */
+static xcvm_status fold_rows(const xcvm_pooling *p, const void *plane, size_t row, size_t column, size_t count,
+                             best_so_far *best, xcvm_poller *poller)
+{
+    const int outer = p->axes - 1;
+    int64_t start[XCVM_MAX_RANK], first[XCVM_MAX_RANK], last[XCVM_MAX_RANK], at[XCVM_MAX_RANK];
+    for (int d = outer - 1; d >= 0; d--) {
+        start[d] = (int64_t)(row % (size_t)p->out[d]) * p->strides[d] - p->pads[d];
+        row /= (size_t)p->out[d];
+        inside(start[d], p->dilations[d], p->kernel[d], p->in[d], &first[d], &last[d]);
+        if (first[d] == last[d])
+            return XCVM_OK;
+        at[d] = first[d];
+    }
+    for (int d = outer;;) {
+        size_t from = 0;
+        for (int i = 0; i < outer; i++)
+            from = (from + (size_t)(start[i] + at[i] * p->dilations[i])) * (size_t)p->in[i + 1];
+        XCVM_TRY(fold_row(p, plane, from, column, count, best, poller));
+        for (d = outer - 1; d >= 0 && ++at[d] == last[d]; d--)
+            at[d] = first[d];
+        if (d < 0)
+            return XCVM_OK;
+    }
+}
+
+/* The index of an element of a plane with the first axis fastest. */
+static int64_t with_columns_first(const xcvm_pooling *p, int64_t at)
+{
+    int64_t where[XCVM_MAX_RANK], index = 0;
+    for (int d = p->axes - 1; d >= 0; d--) {
+        where[d] = at % p->in[d];
+        at /= p->in[d];
+    }
+    for (int d = p->axes - 1; d >= 0; d--)
+        index = index * p->in[d] + where[d];
+    return index;
+}
+
+static void finish(const work *w, const best_so_far *best, size_t plane, size_t to, size_t count)
+{
+    const xcvm_pooling *p = w->pooling;
+    const bool wide = p->x->dtype == XCVM_F64;
+    if (wide)
+        memcpy(XCVM_DATA(double, p->y) + to, best->value.f64, count * sizeof(double));
+    else
+        xcvm_pool_write(p, best->value.f32, to, count);
+    for (size_t i = 0; i < count && w->indices != NULL; i++) {
+        int64_t at = wide ? best->at.f64[i] : best->at.f32[i];
+        at = at < 0 ? 0 : w->columns_first ? with_columns_first(p, at) : at;
+        w->indices[to + i] = (int64_t)(plane * p->in_plane) + at;
+    }
+}
+
+static xcvm_status pool_plane(const work *w, size_t plane, const void *x, xcvm_poller *poller)
+{
+    const xcvm_pooling *p = w->pooling;
+    const size_t width = (size_t)p->out[p->axes - 1], rows = p->out_plane / width;
+    for (size_t row = 0; row < rows; row++)
+        for (size_t column = 0; column < width; column += COLUMNS) {
+            const size_t count = width - column < COLUMNS ? width - column : COLUMNS;
+            best_so_far best;
+            for (size_t i = 0; i < count && p->x->dtype == XCVM_F64; i++) {
+                best.value.f64[i] = -(double)INFINITY;
+                best.at.f64[i] = -1;
+            }
+            for (size_t i = 0; i < count && p->x->dtype != XCVM_F64; i++) {
+                best.value.f32[i] = -INFINITY;
+                best.at.f32[i] = -1;
+            }
+            XCVM_TRY(xcvm_poll_after(poller, count));
+            XCVM_TRY(fold_rows(p, x, row, column, count, &best, poller));
+            finish(w, &best, plane, plane * p->out_plane + row * width + column, count);
+        }
+    return XCVM_OK;
+}
+
+static void pool_planes(void *context, size_t begin, size_t end, int worker)
+{
+    const work *w = context;
+    const xcvm_pooling *p = w->pooling;
+    float *scratch = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_floats : NULL;
+    xcvm_poller poller = xcvm_poller_of(w->k);
+    for (size_t i = begin; i < end; i++) {
+        const void *x = p->x->dtype == XCVM_F64 ? (const void *)(XCVM_CDATA(double, p->x) + i * p->in_plane)
+                                                : xcvm_pool_image(p, i, scratch);
+        if (pool_plane(w, i, x, &poller) != XCVM_OK)
+            return;
+    }
+}
+
+bool xcvm_pool_maxima_fits(const xcvm_pooling *p)
+{
+    const xcvm_dtype dtype = (xcvm_dtype)p->x->dtype;
+    return p->kind == XCVM_POOL_MAX && p->in_plane <= INT32_MAX &&
+           (dtype == XCVM_F64 || dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16 || dtype == XCVM_U8 ||
+            dtype == XCVM_I8);
+}
+
+xcvm_status xcvm_pool_maxima(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices, bool columns_first)
+{
+    work w = {.k = k, .pooling = p, .indices = indices, .columns_first = columns_first};
+    if (p->x->dtype != XCVM_F64 && p->x->dtype != XCVM_F32) {
+        size_t bytes;
+        w.scratch_floats = xcvm_round_up(p->in_plane, XCVM_LANES);
+        XCVM_CHECK(k->error,
+                   xcvm_size_mul(w.scratch_floats, sizeof(float), &bytes) &&
+                       xcvm_size_mul(bytes, (size_t)xcvm_threads_count(k->threads), &bytes),
+                   OUT_OF_MEMORY, "the images are too large");
+        w.scratch = xcvm_kernel_scratch(k, bytes);
+        if (w.scratch == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    const size_t each = p->out_plane * (p->kernel_size < COLUMNS ? p->kernel_size : COLUMNS) + p->in_plane;
+    return xcvm_kernel_parallel(k, p->planes, GRAIN / each + 1, pool_planes, &w);
+}

@@ -1,0 +1,133 @@
+/* ConvInteger and QLinearConv, as products of the filters with a matrix that has a column for each output position. */
+#include "ops/quantize/simd/integer_gemm.h"
+#include "ops/conv/window.h"
+
+typedef struct task {
+    xcvm_conv_shape shape;
+    const xcvm_value *x, *w, *x_zero_point, *w_zero_point;
+    xcvm_value *y;
+    const xcvm_QLinearConv_args *quantised; /* NULL: sums are the result */
+    int16_t *w_zeros;                       /* of all outputs */
+} task;
+
+static void set_item(const void *context, size_t index, xcvm_integer_gemm *g)
+{
+    const task *t = context;
+    const xcvm_conv_shape *s = &t->shape;
+    const size_t output = index % s->group * s->outputs;
+    g->a = (const char *)t->w->data + output * s->channels * s->window.kernel_size;
+    g->b = (const char *)t->x->data + index * s->channels * s->window.in_size;
+    g->a_zero = t->w_zeros + output;
+}
+
+/* Output positions [n0, n1) as one window position sees them; the padding is x's zero point, so that nothing remains.
+ */
+static void read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, int16_t *to)
+{
+    const task *t = g->context;
+    const xcvm_window *w = &t->shape.window;
+    const size_t channel = p / w->kernel_size, tap = p % w->kernel_size;
+    const size_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
+    const int16_t zero = xcvm_zero_point(t->x_zero_point, 0);
+    size_t first[XCVM_WINDOW_AXES], last[XCVM_WINDOW_AXES];
+    for (int i = 0; i < XCVM_WINDOW_AXES; i++)
+        xcvm_window_inside(w, i, k[i], &first[i], &last[i]);
+    memset(to, 0, (n1 - n0) * sizeof *to);
+    for (size_t n = n0, next; n < n1; n = next) {
+        const size_t row = n / w->out[2], h = row % w->out[1], d = row / w->out[1];
+        next = (row + 1) * w->out[2] < n1 ? (row + 1) * w->out[2] : n1;
+        if (d < first[0] || d >= last[0] || h < first[1] || h >= last[1])
+            continue;
+        const size_t begin = row * w->out[2] + first[2] > n ? row * w->out[2] + first[2] : n;
+        const size_t end = row * w->out[2] + last[2] < next ? row * w->out[2] + last[2] : next;
+        if (begin >= end)
+            continue;
+        const ptrdiff_t id = (ptrdiff_t)(d * w->stride[0] + k[0] * w->dilation[0]) - w->pad[0];
+        const ptrdiff_t ih = (ptrdiff_t)(h * w->stride[1] + k[1] * w->dilation[1]) - w->pad[1];
+        const ptrdiff_t iw = (ptrdiff_t)((begin - row * w->out[2]) * w->stride[2] + k[2] * w->dilation[2]) - w->pad[2];
+        const size_t at = channel * w->in_size + ((size_t)id * w->in[1] + (size_t)ih) * w->in[2] + (size_t)iw;
+        int16_t *line = to + (begin - n0);
+        if (w->stride[2] == 1) {
+            xcvm_widen_bytes(g->b, g->b_signed, at, end - begin, NULL, zero, line);
+        } else if (g->b_signed) {
+            for (size_t i = 0; i < end - begin; i++)
+                line[i] = (int16_t)(((const int8_t *)g->b)[at + i * w->stride[2]] - zero);
+        } else {
+            for (size_t i = 0; i < end - begin; i++)
+                line[i] = (int16_t)(((const uint8_t *)g->b)[at + i * w->stride[2]] - zero);
+        }
+    }
+}
+
+static void store_sums(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
+{
+    const task *t = g->context;
+    memcpy(XCVM_DATA(int32_t, t->y) + (g->item * g->m + i) * g->n + n0, sums, (n1 - n0) * sizeof *sums);
+}
+
+static float scale_at(const xcvm_value *scale, size_t i)
+{
+    return XCVM_CDATA(float, scale)[xcvm_element_count(scale) == 1 ? 0 : i];
+}
+
+static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
+{
+    const task *t = g->context;
+    const xcvm_QLinearConv_args *q = t->quantised;
+    const size_t output = g->item % t->shape.group * g->m + i;
+    const float scale = scale_at(q->x_scale, 0) * scale_at(q->w_scale, output) / scale_at(q->y_scale, 0);
+    const uint32_t bias = q->b != NULL ? (uint32_t)XCVM_CDATA(int32_t, q->b)[output] : 0;
+    int32_t biased[XCVM_GEMM_PANEL];
+    for (size_t j = 0; j < n1 - n0; j++)
+        biased[j] = (int32_t)((uint32_t)sums[j] + bias); /* wraps, as the sums do */
+    xcvm_quantise_sums(biased, n1 - n0, scale, NULL, xcvm_zero_point(q->y_zero_point, 0), t->y->dtype == XCVM_I8,
+                       XCVM_DATA(char, t->y) + (g->item * g->m + i) * g->n + n0);
+}
+
+static xcvm_status convolve(xcvm_kernel *k, task *t)
+{
+    const xcvm_conv_shape *s = &t->shape;
+    const size_t outputs = s->group * s->outputs;
+    if (xcvm_element_count(t->y) == 0)
+        return XCVM_OK;
+    xcvm_integer_batch batch = {.count = s->batch * s->group, .at = set_item};
+    batch.shape = (xcvm_integer_gemm){.m = s->outputs,
+                                      .n = s->window.out_size,
+                                      .k = s->channels * s->window.kernel_size,
+                                      .a_signed = t->w->dtype == XCVM_I8,
+                                      .b_signed = t->x->dtype == XCVM_I8,
+                                      .row = read_row,
+                                      .finish = t->quantised != NULL ? store_quantised : store_sums,
+                                      .context = t};
+    const size_t zeros = xcvm_round_up(outputs * sizeof(int16_t), XCVM_ALIGNMENT);
+    char *scratch = xcvm_kernel_scratch(k, zeros + xcvm_integer_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
+    if (scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    t->w_zeros = (int16_t *)(void *)scratch;
+    for (size_t i = 0; i < outputs; i++)
+        t->w_zeros[i] = xcvm_zero_point(t->w_zero_point, i);
+    return xcvm_integer_gemm_run(k, &batch, scratch + zeros);
+}
+
+XCVM_KERNEL(ConvInteger)
+{
+    task t = {.shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group),
+              .x = a->x,
+              .w = a->w,
+              .x_zero_point = a->x_zero_point,
+              .w_zero_point = a->w_zero_point,
+              .y = a->y};
+    return convolve(k, &t);
+}
+
+XCVM_KERNEL(QLinearConv)
+{
+    task t = {.shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group),
+              .x = a->x,
+              .w = a->w,
+              .x_zero_point = a->x_zero_point,
+              .w_zero_point = a->w_zero_point,
+              .y = a->y,
+              .quantised = a};
+    return convolve(k, &t);
+}

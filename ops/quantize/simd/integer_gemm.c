@@ -1,0 +1,344 @@
+#include "ops/quantize/simd/integer_gemm.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+enum {
+    PANEL = XCVM_GEMM_PANEL,
+    VECTORS = XCVM_GEMM_VECTORS,
+    ROWS = XCVM_GEMM_ROWS,
+    DEPTH = 1024,                                      /* rows of b in a block, a multiple of LINES */
+    BLOCK = XCVM_LANES == 16 ? 192 * 1024 : 96 * 1024, /* 16-bit numbers of b in a block */
+    THREAD_WORK = 400 * 1000
+};
+
+/* The instructions that multiply and add four bytes at a time: not part of the instruction set's level, so asked for.
+ */
+#if XCVM_LANES == 16 && defined(__AVX512BW__)
+#define HAS_QUADS 1
+#define QUADS __attribute__((target("avx512vnni")))
+static bool has_quads(void) { return __builtin_cpu_supports("avx512vnni") != 0; }
+#else
+#define HAS_QUADS 0
+#endif
+
+typedef int32_t lanes __attribute__((vector_size(4 * XCVM_LANES)));
+typedef int32_t lanes_at __attribute__((vector_size(4 * XCVM_LANES), aligned(4), may_alias));
+typedef int32_t word __attribute__((aligned(1), may_alias));
+
+static inline __attribute__((always_inline)) lanes load(const void *from) { return *(const lanes_at *)from; }
+
+/* sum, and in each 32-bit lane the products of the two 16-bit halves of a and b. */
+static inline __attribute__((always_inline)) lanes add_pairs(lanes sum, lanes a, lanes b)
+{
+#if XCVM_LANES == 16 && defined(__AVX512BW__)
+    return sum + (lanes)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif XCVM_LANES == 8 && defined(__AVX2__)
+    return sum + (lanes)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif XCVM_LANES == 4 && defined(__SSE2__)
+    return sum + (lanes)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#else
+    return sum + ((a >> 16) * (b >> 16) + ((a << 16) >> 16) * ((b << 16) >> 16));
+#endif
+}
+
+/* A function for c (rows PANEL apart) of `rows` rows of a and a panel of b, in `steps` words of a pair of 16-bit
+ * numbers or of four bytes each; and one for whatever the panel's width is. */
+#define TILE_FUNCTIONS(name, attribute, add_products)                                                                  \
+    attribute static inline                                                                                            \
+        __attribute__((always_inline)) void name##_tile(const word *a, const word *b, size_t steps, size_t width,      \
+                                                        bool add, int32_t *c, const int rows, const int vectors)       \
+    {                                                                                                                  \
+        lanes sum[XCVM_GEMM_ROWS][XCVM_GEMM_VECTORS];                                                                  \
+        _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                                         \
+            _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) sum[i][j] =                                      \
+                add ? load(c + i * PANEL + j * XCVM_LANES) : (lanes){0};                                               \
+        for (size_t p = 0; p < steps; p++, b += width) {                                                               \
+            lanes v[XCVM_GEMM_VECTORS];                                                                                \
+            _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) v[j] = load(b + j * XCVM_LANES);                 \
+            _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                                     \
+            {                                                                                                          \
+                const lanes x = a[(size_t)i * steps + p] - (lanes){0};                                                 \
+                _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) sum[i][j] =                                  \
+                    add_products(sum[i][j], x, v[j]);                                                                  \
+            }                                                                                                          \
+        }                                                                                                              \
+        _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                                         \
+                _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) *                                            \
+            (lanes_at *)(c + i * PANEL + j * XCVM_LANES) = sum[i][j];                                                  \
+    }                                                                                                                  \
+    attribute static void name(const void *a, const void *b, size_t steps, size_t width, bool add, int32_t *c)         \
+    {                                                                                                                  \
+        if (width == PANEL)                                                                                            \
+            name##_tile(a, b, steps, width, add, c, ROWS, VECTORS);                                                    \
+        else if (width == XCVM_LANES)                                                                                  \
+            name##_tile(a, b, steps, width, add, c, ROWS, 1);                                                          \
+        else if (VECTORS > 3 && width == 3 * XCVM_LANES)                                                               \
+            name##_tile(a, b, steps, width, add, c, ROWS, VECTORS > 3 ? 3 : 1);                                        \
+        else                                                                                                           \
+            name##_tile(a, b, steps, width, add, c, ROWS, 2);                                                          \
+    }
+
+TILE_FUNCTIONS(by_pairs, , add_pairs)
+#if HAS_QUADS
+/* Bytes of a are unsigned, those of b signed. */
+#define ADD_QUADS(sum, a, b) ((lanes)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b)))
+#define ADD_PAIRS(sum, a, b) ((lanes)_mm512_dpwssd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b)))
+TILE_FUNCTIONS(by_quads, QUADS, ADD_QUADS)
+TILE_FUNCTIONS(by_pairs_at_once, QUADS, ADD_PAIRS)
+#endif
+
+typedef void (*tile_function)(const void *a, const void *b, size_t steps, size_t width, bool add, int32_t *c);
+
+/* How a product is done. As bytes, a is shifted by 128 if it is signed and zero points of a are accounted for by the
+ * sums of b's columns, which have none. */
+typedef struct method {
+    bool quads;
+    tile_function tile;
+} method;
+
+static method choose_method(const xcvm_integer_gemm *g)
+{
+    method m = {false, by_pairs};
+#if HAS_QUADS
+    if (has_quads()) {
+        m.tile = by_pairs_at_once;
+        m.quads = g->b_signed && g->b_zero != NULL;
+        for (size_t j = 0; j < g->n && m.quads; j++)
+            m.quads = g->b_zero[j] == 0;
+        if (m.quads)
+            m.tile = by_quads;
+    }
+#else
+    (void)g;
+#endif
+    return m;
+}
+
+/* ---- One thread's part ---- */
+
+enum { LINES = 4 };
+
+/* Where a thread keeps its block: b as panels, a few rows of b, rows of a, sums in tiles of ROWS x PANEL, and the sums
+ * of b's columns. */
+typedef struct buffers {
+    int16_t *panels, *lines, *a;
+    int32_t *sums, *columns;
+} buffers;
+
+static size_t block_width(size_t n)
+{
+    const size_t most = xcvm_round_up(n, XCVM_LANES), width = BLOCK / DEPTH / PANEL * PANEL;
+    return width < most ? width : most;
+}
+
+static size_t tiles_of(size_t m) { return (m + ROWS - 1) / ROWS; }
+
+/* The buffers of a thread that computes m rows, at `base`; NULL: only their size, which is returned. */
+static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers *b)
+{
+    const size_t depth = xcvm_round_up(g->k < DEPTH ? g->k : DEPTH, LINES);
+    const size_t width = xcvm_round_up(block_width(g->n), PANEL);
+    const size_t lines = xcvm_round_up(depth * width * sizeof(int16_t), XCVM_ALIGNMENT);
+    const size_t a = lines + xcvm_round_up(LINES * width * sizeof(int16_t), XCVM_ALIGNMENT);
+    const size_t columns = a + xcvm_round_up(ROWS * depth * sizeof(int16_t), XCVM_ALIGNMENT);
+    const size_t sums = columns + xcvm_round_up(width * sizeof(int32_t), XCVM_ALIGNMENT);
+    if (base != NULL) {
+        b->panels = (int16_t *)(void *)base;
+        b->lines = (int16_t *)(void *)(base + lines);
+        b->a = (int16_t *)(void *)(base + a);
+        b->columns = (int32_t *)(void *)(base + columns);
+        b->sums = (int32_t *)(void *)(base + sums);
+    }
+    return xcvm_round_up(sums + tiles_of(m) * ROWS * width * sizeof(int32_t), XCVM_ALIGNMENT);
+}
+
+/* Rows [k0, k1) of columns [n0, n1) of b as panels, a few rows to a word; what fills up the last word is zero. */
+static void pack(const xcvm_integer_gemm *g, bool quads, size_t k0, size_t k1, size_t n0, size_t n1, const buffers *b)
+{
+    const size_t count = n1 - n0, padded = xcvm_round_up(count, XCVM_LANES), rows = quads ? 4 : 2;
+    const size_t steps = (k1 - k0 + rows - 1) / rows;
+    int16_t *lines[LINES];
+    for (size_t i = 0; i < LINES; i++)
+        lines[i] = b->lines + i * padded;
+    memset(b->lines, 0, LINES * padded * sizeof *b->lines);
+    if (quads && k0 == 0)
+        memset(b->columns, 0, padded * sizeof *b->columns);
+    for (size_t p = k0; p < k1; p += rows) {
+        for (size_t i = 0; i < rows; i++)
+            if (p + i < k1)
+                g->row(g, p + i, n0, n1, lines[i]);
+            else
+                memset(lines[i], 0, count * sizeof *lines[i]);
+        for (size_t j = 0; j < padded; j += PANEL) {
+            const size_t width = xcvm_gemm_panel_width(j, count);
+            word *to = (word *)(void *)b->panels + j * steps + (p - k0) / rows * width;
+            const int16_t *l0 = lines[0] + j, *l1 = lines[1] + j, *l2 = lines[2] + j, *l3 = lines[3] + j;
+            if (quads)
+                for (size_t i = 0; i < width; i++)
+                    to[i] = (int32_t)((uint32_t)(uint8_t)l0[i] | (uint32_t)(uint8_t)l1[i] << 8 |
+                                      (uint32_t)(uint8_t)l2[i] << 16 | (uint32_t)(uint8_t)l3[i] << 24);
+            else
+                for (size_t i = 0; i < width; i++)
+                    to[i] = (int32_t)((uint32_t)(uint16_t)l0[i] | (uint32_t)(uint16_t)l1[i] << 16);
+        }
+        if (quads)
+            for (size_t j = 0; j < padded; j++)
+                b->columns[j] += lines[0][j] + lines[1][j] + lines[2][j] + lines[3][j];
+    }
+}
+
+/* Rows of tile i, from column k0 on, in words; the rows beyond m and what fills up the last word are zero. Pairs are
+ * less the zero points. */
+static void widen_rows(const xcvm_integer_gemm *g, size_t i, size_t m1, size_t k0, size_t k1, int16_t *to)
+{
+    const size_t depth = xcvm_round_up(k1 - k0, 2);
+    for (size_t r = 0; r < ROWS; r++, to += depth) {
+        to[depth - 1] = 0;
+        if (i + r < m1)
+            xcvm_widen_bytes(g->a, g->a_signed, (i + r) * g->k + k0, k1 - k0, NULL, g->a_zero[i + r], to);
+        else
+            memset(to, 0, depth * sizeof *to);
+    }
+}
+
+static void copy_rows(const xcvm_integer_gemm *g, size_t i, size_t m1, size_t k0, size_t k1, uint8_t *to)
+{
+    const size_t depth = xcvm_round_up(k1 - k0, 4);
+    const uint8_t shift = g->a_signed ? 0x80 : 0;
+    for (size_t r = 0; r < ROWS; r++, to += depth) {
+        const uint8_t *from = (const uint8_t *)g->a + (i + r) * g->k + k0;
+        memset(to + depth - 4, 0, 4);
+        if (i + r < m1)
+            for (size_t p = 0; p < k1 - k0; p++)
+                to[p] = from[p] ^ shift;
+        else
+            memset(to, 0, depth);
+    }
+}
+
+/* Takes off what the zero points of a, and the shift of its bytes, have added to sums of bytes: modulo 2 to the 32. */
+static void correct(const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1, const buffers *b)
+{
+    int32_t *sums = b->sums;
+    for (size_t i = m0; i < m1; i += ROWS)
+        for (size_t j = n0; j < n1; j += PANEL, sums += ROWS * PANEL) {
+            const size_t columns = n1 - j < PANEL ? n1 - j : PANEL;
+            for (size_t r = 0; r < ROWS && i + r < m1; r++) {
+                const uint32_t zero = (uint32_t)(g->a_zero[i + r] + (g->a_signed ? 128 : 0));
+                for (size_t c = 0; c < columns; c++)
+                    sums[r * PANEL + c] =
+                        (int32_t)((uint32_t)sums[r * PANEL + c] - zero * (uint32_t)b->columns[j - n0 + c]);
+            }
+        }
+}
+
+static void finish(const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1, const int32_t *sums)
+{
+    for (size_t i = m0; i < m1; i += ROWS)
+        for (size_t j = n0; j < n1; j += PANEL, sums += ROWS * PANEL)
+            for (size_t r = 0; r < ROWS && i + r < m1; r++)
+                g->finish(g, i + r, j, n1 - j < PANEL ? n1 : j + PANEL, sums + r * PANEL);
+}
+
+static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0,
+                            size_t n1, char *scratch)
+{
+    buffers b = {0};
+    lay_out(g, m1 - m0, scratch, &b);
+    const method how = choose_method(g);
+    const size_t width = block_width(g->n), rows = how.quads ? 4 : 2;
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t n = n0; n < n1; n += width) {
+        const size_t end = n1 - n < width ? n1 : n + width;
+        size_t p = 0;
+        do {
+            const size_t next = g->k - p < DEPTH ? g->k : p + DEPTH, steps = (next - p + rows - 1) / rows;
+            int32_t *sums = b.sums;
+            XCVM_TRY(xcvm_kernel_poll(k));
+            pack(g, how.quads, p, next, n, end, &b);
+            for (size_t i = m0; i < m1; i += ROWS) {
+                const void *a = b.a;
+                XCVM_TRY(xcvm_poll_after(&poller, (end - n) * steps));
+                /* Where whole rows of bytes are whole words, they are used as they are. */
+                if (how.quads && !g->a_signed && 4 * steps == g->k && i + ROWS <= m1)
+                    a = (const uint8_t *)g->a + i * g->k;
+                else if (steps > 0 && how.quads)
+                    copy_rows(g, i, m1, p, next, (uint8_t *)b.a);
+                else if (steps > 0)
+                    widen_rows(g, i, m1, p, next, b.a);
+                for (size_t j = n; j < end; j += PANEL, sums += ROWS * PANEL)
+                    how.tile(a, (const word *)(const void *)b.panels + (j - n) * steps, steps,
+                             xcvm_gemm_panel_width(j - n, end - n), p > 0, sums);
+            }
+            p = next;
+        } while (p < g->k);
+        if (how.quads)
+            correct(g, m0, m1, n, end, &b);
+        finish(g, m0, m1, n, end, b.sums);
+    }
+    return XCVM_OK;
+}
+
+/* ---- Threads ---- */
+
+/* Products are cut into row_parts x column_parts. */
+typedef struct work {
+    const xcvm_kernel *k;
+    const xcvm_integer_batch *batch;
+    size_t row_parts, column_parts;
+    char *scratch;
+    size_t scratch_bytes; /* of one worker */
+    uint32_t status;      /* atomic */
+} work;
+
+static void run_parts(void *context, size_t begin, size_t end, int worker)
+{
+    work *w = context;
+    const size_t parts = w->row_parts * w->column_parts;
+    for (size_t i = begin; i < end; i++) {
+        xcvm_integer_gemm g = w->batch->shape;
+        g.item = i / parts;
+        w->batch->at(g.context, g.item, &g);
+        const size_t row = i % parts / w->column_parts, column = i % w->column_parts;
+        const size_t tiles = tiles_of(g.m), panels = (g.n + PANEL - 1) / PANEL;
+        const size_t m0 = tiles * row / w->row_parts * ROWS, m1 = tiles * (row + 1) / w->row_parts * ROWS;
+        const size_t n0 = panels * column / w->column_parts * PANEL,
+                     n1 = panels * (column + 1) / w->column_parts * PANEL;
+        const xcvm_status status = run_part(w->k, &g, m0, m1 < g.m ? m1 : g.m, n0, n1 < g.n ? n1 : g.n,
+                                            w->scratch + (size_t)worker * w->scratch_bytes);
+        if (status != XCVM_OK) {
+            __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
+            return;
+        }
+    }
+}
+
+static size_t bytes_per_worker(const xcvm_integer_gemm *g) { return lay_out(g, g->m, NULL, NULL); }
+
+size_t xcvm_integer_gemm_scratch(const xcvm_integer_batch *batch, int threads)
+{
+    return bytes_per_worker(&batch->shape) * (size_t)threads;
+}
+
+xcvm_status xcvm_integer_gemm_run(const xcvm_kernel *k, const xcvm_integer_batch *batch, void *scratch)
+{
+    const xcvm_integer_gemm *g = &batch->shape;
+    work w = {.k = k, .batch = batch, .row_parts = 1, .column_parts = 1, .scratch = scratch};
+    if (g->m == 0 || g->n == 0 || batch->count == 0)
+        return XCVM_OK;
+    w.scratch_bytes = bytes_per_worker(g);
+    const size_t threads = (size_t)xcvm_threads_count(k->threads);
+    const double total = (double)g->m * (double)g->n * (double)g->k * (double)batch->count;
+    if (total > 2.0 * THREAD_WORK && batch->count % threads != 0 && batch->count < 4 * threads) {
+        if (g->n >= 2 * threads * PANEL || g->n >= g->m)
+            w.column_parts = threads;
+        else
+            w.row_parts = threads;
+    }
+    const size_t parts = batch->count * w.row_parts * w.column_parts;
+    const double each = total / (double)parts;
+    xcvm_parallel(k->threads, parts, each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (each + 1.0)) + 1, run_parts, &w);
+    return (xcvm_status)w.status;
+}

@@ -1,0 +1,90 @@
+/* Products of byte matrices, less their zero points, summed up in 32 bits: c = (a - a_zero) * (b - b_zero), modulo 2 to
+ * the 32. Differences are held as 16-bit integers, of which two neighbours along k are multiplied and added at a time.
+ * Where b is signed and without zero points, and the processor can, four bytes are. */
+#ifndef XCVM_OPS_VECTOR_INTEGER_GEMM_H
+#define XCVM_OPS_VECTOR_INTEGER_GEMM_H
+
+#include "ops/kernel.h"
+#include "ops/matmul/simd/gemm.h"
+
+typedef struct xcvm_integer_gemm xcvm_integer_gemm;
+
+/* Writes row p of columns [n0, n1) of g's matrix b, less its zero points. */
+typedef void (*xcvm_integer_row)(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, int16_t *to);
+/* Takes the finished sums of row i, columns [n0, n1). */
+typedef void (*xcvm_integer_finish)(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums);
+
+struct xcvm_integer_gemm {
+    size_t m, n, k;
+    const void *a, *b; /* bytes; rows of a are k apart */
+    bool a_signed, b_signed;
+    const int16_t *a_zero; /* m numbers */
+    const int16_t *b_zero; /* n numbers, for who makes the rows; NULL: what they make may be any difference of bytes */
+    xcvm_integer_row row;
+    xcvm_integer_finish finish;
+    const void *context; /* of row and finish */
+    size_t item;
+};
+
+typedef struct xcvm_integer_batch {
+    xcvm_integer_gemm shape;
+    size_t count;
+    void (*at)(const void *context, size_t index, xcvm_integer_gemm *g); /* sets what differs */
+} xcvm_integer_batch;
+
+/* Bytes that a run on so many threads takes, 64-byte aligned. */
+#define xcvm_integer_gemm_scratch XCVM_PER_ISA(xcvm_integer_gemm_scratch)
+size_t xcvm_integer_gemm_scratch(const xcvm_integer_batch *batch, int threads);
+#define xcvm_integer_gemm_run XCVM_PER_ISA(xcvm_integer_gemm_run)
+xcvm_status xcvm_integer_gemm_run(const xcvm_kernel *k, const xcvm_integer_batch *batch, void *scratch);
+
+/* `count` bytes less a zero point (or, if `zeros` is not NULL, one for each). */
+static inline void xcvm_widen_bytes(const void *bytes, bool is_signed, size_t first, size_t count, const int16_t *zeros,
+                                    int16_t zero, int16_t *to)
+{
+    const uint8_t *u = (const uint8_t *)bytes + first;
+    const int8_t *s = (const int8_t *)bytes + first;
+    if (zeros != NULL && is_signed)
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int16_t)(s[i] - zeros[i]);
+    else if (zeros != NULL)
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int16_t)(u[i] - zeros[i]);
+    else if (is_signed)
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int16_t)(s[i] - zero);
+    else
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int16_t)(u[i] - zero);
+}
+
+/* Zero point `index` of a tensor of bytes, which may have but one for all, or be NULL. */
+static inline int16_t xcvm_zero_point(const xcvm_value *zero_point, size_t index)
+{
+    if (zero_point == NULL)
+        return 0;
+    if (xcvm_element_count(zero_point) == 1)
+        index = 0;
+    return zero_point->dtype == XCVM_I8 ? XCVM_CDATA(int8_t, zero_point)[index]
+                                        : XCVM_CDATA(uint8_t, zero_point)[index];
+}
+
+/* Results of a quantised product: sums[i] * scale, or scale * scales[i], rounded to nearest even, plus zero, saturated.
+ */
+static inline void xcvm_quantise_sums(const int32_t *sums, size_t count, float scale, const float *scales, int16_t zero,
+                                      bool is_signed, void *to)
+{
+    const float low = (float)((is_signed ? INT8_MIN : 0) - zero),
+                high = (float)((is_signed ? INT8_MAX : UINT8_MAX) - zero);
+    uint8_t *bytes = to;
+    for (size_t i = 0; i < count; i++) {
+        float v = (float)sums[i] * (scales != NULL ? scale * scales[i] : scale);
+        v = v > low ? v : low; /* also what is not a number */
+        v = v < high ? v : high;
+        /* Adding this leaves no bits for a fraction. */
+        const float rounded = (v + 12582912.0f) - 12582912.0f;
+        bytes[i] = (uint8_t)((int32_t)rounded + zero);
+    }
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* The shape rules of RNN, GRU and LSTM, and of their packed forms. */
+#include "ops/matmul/packed.h"
+#include "ops/shape.h"
+
+static int64_t attribute(const xcvm_typing *t, const char *name)
+{
+    for (size_t i = 0; i < t->row->field_count; i++) {
+        const xcvm_field *f = &t->row->fields[i];
+        if (strcmp(f->name, name) != 0)
+            continue;
+        const char *at = (const char *)t->args + f->offset;
+        return f->kind == XCVM_FIELD_INT ? *(const int64_t *)(const void *)at : *(const int *)(const void *)at;
+    }
+    return 0;
+}
+
+/* Checks that an operand has the shape given, where both are known. */
+static xcvm_status expect(const xcvm_typing *t, const xcvm_value *v, const char *what, int rank, const int64_t *dims)
+{
+    if (v == NULL || v->rank < 0)
+        return XCVM_OK;
+    char given[96], expected[96];
+    bool fits = v->rank == rank;
+    for (int d = 0; d < rank && fits; d++)
+        fits = v->dims[d] < 0 || dims[d] < 0 || v->dims[d] == dims[d];
+    XCVM_REQUIRE(t, fits, SHAPE_MISMATCH, "%s has shape %s, %s is needed", what,
+                 xcvm_dims_describe(v->rank, v->dims, given, sizeof given),
+                 xcvm_dims_describe(rank, dims, expected, sizeof expected));
+    return XCVM_OK;
+}
+
+/* What an instruction's attributes and x say of it. Sizes are XCVM_ANY_DIM where they are not known. */
+typedef struct network {
+    int64_t gates, hidden, layout, directions;
+    int64_t steps, batch, columns; /* of x */
+} network;
+
+static xcvm_status describe(const xcvm_typing *t, int64_t gates, network *n)
+{
+    const xcvm_value *x = t->in[0];
+    *n = (network){.gates = gates, .steps = XCVM_ANY_DIM, .batch = XCVM_ANY_DIM, .columns = XCVM_ANY_DIM};
+    n->hidden = attribute(t, "hidden_size");
+    n->layout = attribute(t, "layout");
+    n->directions = attribute(t, "direction") == XCVM_DIRECTION_bidirectional ? 2 : 1;
+    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", x->rank);
+    if (x->rank == 3) {
+        n->steps = x->dims[n->layout];
+        n->batch = x->dims[1 - n->layout];
+        n->columns = x->dims[2];
+    }
+    return XCVM_OK;
+}
+
+/* Checks the operands that do not depend on how weights lie, NULL where absent, and sets the results. */
+static xcvm_status states(const xcvm_typing *t, const network *n, const xcvm_value *lengths,
+                          const xcvm_value *initial_h, const xcvm_value *initial_c, const xcvm_value *p)
+{
+    XCVM_TRY(expect(t, lengths, "sequence_lens", 1, &n->batch));
+    const int64_t state[] = {n->layout ? n->batch : n->directions, n->layout ? n->directions : n->batch, n->hidden};
+    XCVM_TRY(expect(t, initial_h, "initial_h", 3, state));
+    XCVM_TRY(expect(t, initial_c, "initial_c", 3, state));
+    XCVM_TRY(expect(t, p, "p", 2, (const int64_t[]){n->directions, 3 * n->hidden}));
+    const int64_t all[] = {n->layout ? n->batch : n->steps, n->layout ? n->steps : n->directions,
+                           n->layout ? n->directions : n->batch, n->hidden};
+    for (size_t i = 0; i < t->out_count; i++)
+        if (t->out[i] != NULL)
+            xcvm_value_set_tensor(t->out[i], (xcvm_dtype)t->in[0]->dtype, i == 0 ? 4 : 3, i == 0 ? all : state);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE(recurrent)
+{
+    const bool is_lstm = t->row->opcode == XCVM_OP_LSTM;
+    network n;
+    XCVM_TRY(describe(t, t->row->opcode == XCVM_OP_RNN ? 1 : is_lstm ? 4 : 3, &n));
+    const int64_t rows = n.gates * n.hidden;
+    XCVM_TRY(expect(t, t->in[1], "w", 3, (const int64_t[]){n.directions, rows, n.columns}));
+    XCVM_TRY(expect(t, t->in[2], "r", 3, (const int64_t[]){n.directions, rows, n.hidden}));
+    XCVM_TRY(expect(t, t->in[3], "b", 2, (const int64_t[]){n.directions, 2 * rows}));
+    return states(t, &n, t->in[4], t->in[5], is_lstm ? t->in[6] : NULL, is_lstm ? t->in[7] : NULL);
+}
+
+XCVM_SHAPE_RULE(packed_recurrent)
+{
+    const bool is_lstm = t->row->opcode == XCVM_OP_PackedLSTM, is_gru = t->row->opcode == XCVM_OP_PackedGRU;
+    network n;
+    XCVM_TRY(describe(t, is_lstm ? 4 : is_gru ? 3 : 1, &n));
+    const int64_t panels = n.directions * n.gates * (int64_t)xcvm_packed_panels((size_t)n.hidden);
+    XCVM_REQUIRE(t, n.columns < 0 || n.columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
+                 "x has %lld columns, %lld panels of %d are needed", (long long)n.columns, (long long)panels,
+                 XCVM_PACKED_COLUMNS);
+    XCVM_TRY(expect(t, t->in[1], "r", 3, (const int64_t[]){panels, n.hidden, XCVM_PACKED_COLUMNS}));
+    const xcvm_value *const *in = t->in + 2;
+    if (is_gru)
+        XCVM_TRY(expect(t, *in++, "b", 2, (const int64_t[]){n.directions, n.hidden}));
+    return states(t, &n, in[0], in[1], is_lstm ? in[2] : NULL, is_lstm ? in[3] : NULL);
+}

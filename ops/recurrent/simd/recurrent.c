@@ -1,0 +1,245 @@
+/* RNN, GRU and LSTM, and their packed forms. The products with x are hoisted out of the loop over time, as one; weights
+ * that come as ONNX has them are packed first. All in f32. */
+#include "ops/recurrent/simd/recurrent.h"
+#include "ops/floats.h"
+#include "ops/matmul/simd/gemm.h"
+
+#include <strings.h>
+
+static const struct {
+    const char *name;
+    xcvm_recurrent_function f;
+    int parameters;
+} functions[] = {{"Affine", {XCVM_RECURRENT_AFFINE, 1, 0}, 2},
+                 {"Elu", {XCVM_RECURRENT_ELU, 1, 0}, 1},
+                 {"HardSigmoid", {XCVM_RECURRENT_HARD_SIGMOID, 0.2F, 0.5F}, 2},
+                 {"LeakyRelu", {XCVM_RECURRENT_LEAKY_RELU, 0.01F, 0}, 1},
+                 {"Relu", {XCVM_RECURRENT_RELU, 0, 0}, 0},
+                 {"ScaledTanh", {XCVM_RECURRENT_SCALED_TANH, 1, 1}, 2},
+                 {"Sigmoid", {XCVM_RECURRENT_SIGMOID, 0, 0}, 0},
+                 {"Softplus", {XCVM_RECURRENT_SOFTPLUS, 0, 0}, 0},
+                 {"Softsign", {XCVM_RECURRENT_SOFTSIGN, 0, 0}, 0},
+                 {"Tanh", {XCVM_RECURRENT_TANH, 0, 0}, 0},
+                 {"ThresholdedRelu", {XCVM_RECURRENT_THRESHOLDED_RELU, 1, 0}, 1}};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static xcvm_status read_activations(xcvm_kernel *k, xcvm_recurrent *n, xcvm_texts names, xcvm_floats alphas,
+                                    xcvm_floats betas)
+{
+    const size_t each = n->op == XCVM_OP_LSTM ? 3 : n->op == XCVM_OP_GRU ? 2 : 1, count = each * n->directions;
+    XCVM_CHECK(k->error, names.count == 0 || names.count == count, INVALID_ARGUMENT,
+               "activations has %zu entries, %zu are needed", names.count, count);
+    size_t alpha = 0, beta = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (names.count == 0) {
+            n->f[i].kind = each > 1 && i % each == 0 ? XCVM_RECURRENT_SIGMOID : XCVM_RECURRENT_TANH;
+            continue;
+        }
+        size_t j = 0;
+        while (j < FUNCTIONS && strcasecmp(functions[j].name, names.at[i].at) != 0)
+            j++;
+        XCVM_CHECK(k->error, j < FUNCTIONS, UNSUPPORTED, "there is no activation \"%.40s\"", names.at[i].at);
+        n->f[i] = functions[j].f;
+        if (functions[j].parameters > 0 && alpha < alphas.count)
+            n->f[i].alpha = (float)alphas.at[alpha++];
+        if (functions[j].parameters > 1 && beta < betas.count)
+            n->f[i].beta = (float)betas.at[beta++];
+    }
+    return XCVM_OK;
+}
+
+/* The attributes that all have in common, the dimensions of x, and lengths that are in range. */
+static xcvm_status read_network(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_value *x, xcvm_texts names,
+                                xcvm_floats alphas, xcvm_floats betas)
+{
+    n->directions = n->direction == XCVM_DIRECTION_bidirectional ? 2 : 1;
+    n->steps = (size_t)x->dims[n->batch_first ? 1 : 0];
+    n->batch = (size_t)x->dims[n->batch_first ? 0 : 1];
+    XCVM_TRY(read_activations(k, n, names, alphas, betas));
+    if (n->lengths != NULL)
+        for (size_t b = 0; b < n->batch; b++) {
+            const int32_t length = XCVM_CDATA(int32_t, n->lengths)[b];
+            XCVM_CHECK(k->error, length >= 0 && (size_t)length <= n->steps, OUT_OF_RANGE,
+                       "sequence_lens[%zu] is %d, x has %zu steps", b, length, n->steps);
+        }
+    return XCVM_OK;
+}
+
+/* ---- Weights as ONNX has them ---- */
+
+typedef struct weights {
+    const xcvm_value *x, *w, *r, *b;
+} weights;
+
+typedef struct buffers {
+    float *x, *rows, *w, *r, *bias, *reset_bias, *projected;
+    char *rest;
+} buffers;
+
+/* One direction's weights, as floats. */
+static const float *direction_of(const xcvm_value *v, size_t d, size_t count, float *copy)
+{
+    if (v->dtype == XCVM_F32)
+        return XCVM_CDATA(float, v) + d * count;
+    xcvm_read_floats(v, d * count, count, copy);
+    return copy;
+}
+
+static void pack(const xcvm_recurrent *n, const weights *from, size_t inputs, const buffers *s)
+{
+    const size_t rows = n->gates * n->hidden, width = xcvm_recurrent_width(n);
+    for (size_t d = 0; d < n->directions; d++) {
+        xcvm_packed_write_gates(inputs, n->gates, n->hidden, direction_of(from->w, d, rows * inputs, s->rows),
+                                s->w + d * width * inputs);
+        xcvm_packed_write_gates(n->hidden, n->gates, n->hidden, direction_of(from->r, d, rows * n->hidden, s->rows),
+                                s->r + d * width * n->hidden);
+        if (from->b != NULL)
+            xcvm_packed_write_biases(n->gates, n->hidden, direction_of(from->b, d, 2 * rows, s->rows),
+                                     s->bias + d * width, n->reset_bias != NULL ? s->reset_bias + d * n->hidden : NULL);
+    }
+}
+
+static xcvm_status get_buffers(xcvm_kernel *k, const xcvm_recurrent *n, const weights *from, size_t inputs, buffers *s)
+{
+    const bool f32 = from->x->dtype == XCVM_F32;
+    const size_t width = xcvm_recurrent_width(n), all = width * n->directions;
+    const size_t deepest = inputs > n->hidden ? inputs : n->hidden;
+    const struct {
+        float **at;
+        size_t rows, more_rows, columns;
+    } parts[] = {{&s->x, f32 ? 0 : n->steps, n->batch, inputs},
+                 {&s->rows, f32 ? 0 : width, 1, deepest < 2 ? 2 : deepest},
+                 {&s->w, all, 1, inputs},
+                 {&s->r, all, 1, n->hidden},
+                 {&s->bias, from->b != NULL ? all : 0, 1, 1},
+                 {&s->reset_bias, n->directions, 1, n->hidden},
+                 {&s->projected, n->steps, n->batch, all}};
+    enum { PARTS = sizeof parts / sizeof *parts };
+    size_t bytes = 0, at[PARTS], rest;
+    for (int i = 0; i < PARTS; i++) {
+        size_t part;
+        at[i] = bytes;
+        XCVM_CHECK(k->error,
+                   xcvm_size_mul(parts[i].rows, parts[i].more_rows, &part) &&
+                       xcvm_size_mul(part, parts[i].columns, &part) && part < SIZE_MAX / 8 &&
+                       xcvm_size_add(bytes, xcvm_round_up(part * sizeof(float), XCVM_ALIGNMENT), &bytes),
+                   OUT_OF_MEMORY, "the sequence is too large");
+    }
+    XCVM_CHECK(k->error, xcvm_recurrent_scratch(n, &rest) && xcvm_size_add(bytes, rest, &rest), OUT_OF_MEMORY,
+               "the batch is too large");
+    char *scratch = xcvm_kernel_scratch(k, rest);
+    if (scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (int i = 0; i < PARTS; i++)
+        *parts[i].at = (float *)(void *)(scratch + at[i]);
+    s->rest = scratch + bytes;
+    return XCVM_OK;
+}
+
+static xcvm_status run_network(xcvm_kernel *k, xcvm_recurrent *n, const weights *from)
+{
+    const size_t inputs = (size_t)from->x->dims[2];
+    static const float none = 0.0f;
+    buffers s;
+    /* So that its room is counted; it is set right below. */
+    if (from->b != NULL && n->op == XCVM_OP_GRU && n->linear_before_reset)
+        n->reset_bias = &none;
+    XCVM_TRY(get_buffers(k, n, from, inputs, &s));
+    if (n->reset_bias != NULL)
+        n->reset_bias = s.reset_bias;
+    pack(n, from, inputs, &s);
+    const float *x = from->x->data;
+    if (from->x->dtype != XCVM_F32) {
+        XCVM_TRY(xcvm_kernel_read_floats(k, from->x, 0, n->steps * n->batch * inputs, s.x));
+        x = s.x;
+    }
+    const size_t all = xcvm_recurrent_width(n) * n->directions;
+    const xcvm_gemm_batch projection = {.count = 1,
+                                        .shape = {.m = n->steps * n->batch,
+                                                  .n = all,
+                                                  .k = inputs,
+                                                  .a = x,
+                                                  .a_row = inputs,
+                                                  .a_column = 1,
+                                                  .b = s.w,
+                                                  .b_ahead = true,
+                                                  .c = s.projected,
+                                                  .c_row = all,
+                                                  .c_column = 1,
+                                                  .alpha = 1.0f,
+                                                  .column_bias = from->b != NULL ? s.bias : NULL}};
+    XCVM_TRY(xcvm_gemm_run(k, &projection, NULL));
+    n->projected = s.projected;
+    n->r = s.r;
+    return xcvm_recurrent_run(k, n, s.rest);
+}
+
+/* The fields that all argument structs have in common. */
+#define NETWORK(opcode, gate_count)                                                                                    \
+    .op = (opcode), .gates = (gate_count), .lengths = a->sequence_lens, .initial_h = a->initial_h, .y = a->y,          \
+    .y_h = a->y_h, .hidden = (size_t)a->hidden_size, .direction = a->direction, .batch_first = a->layout != 0,         \
+    .clip = (float)a->clip
+#define LONG_SHORT .initial_c = a->initial_c, .p = a->p, .y_c = a->y_c, .input_forget = a->input_forget != 0
+#define RUN(n)                                                                                                         \
+    do {                                                                                                               \
+        const weights from = {a->x, a->w, a->r, a->b};                                                                 \
+        XCVM_TRY(read_network(k, &(n), a->x, a->activations, a->activation_alpha, a->activation_beta));                \
+        return run_network(k, &(n), &from);                                                                            \
+    } while (0)
+
+XCVM_KERNEL(RNN)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_RNN, 1)};
+    RUN(n);
+}
+
+XCVM_KERNEL(GRU)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_GRU, 3), .linear_before_reset = a->linear_before_reset != 0};
+    RUN(n);
+}
+
+XCVM_KERNEL(LSTM)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
+    RUN(n);
+}
+
+/* ---- Weights that were packed ---- */
+
+static xcvm_status run_packed(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_value *x, const xcvm_value *r,
+                              const xcvm_value *reset_bias)
+{
+    n->projected = x->data;
+    n->r = r->data;
+    n->r_dtype = (xcvm_dtype)r->dtype;
+    n->reset_bias = reset_bias != NULL ? reset_bias->data : NULL;
+    size_t bytes;
+    XCVM_CHECK(k->error, xcvm_recurrent_scratch(n, &bytes), OUT_OF_MEMORY, "the batch is too large");
+    void *scratch = xcvm_kernel_scratch(k, bytes);
+    return scratch != NULL ? xcvm_recurrent_run(k, n, scratch) : XCVM_OUT_OF_MEMORY;
+}
+
+#define RUN_PACKED(n, reset_bias)                                                                                      \
+    do {                                                                                                               \
+        XCVM_TRY(read_network(k, &(n), a->x, a->activations, a->activation_alpha, a->activation_beta));                \
+        return run_packed(k, &(n), a->x, a->r, reset_bias);                                                            \
+    } while (0)
+
+XCVM_KERNEL(PackedRNN)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_RNN, 1)};
+    RUN_PACKED(n, NULL);
+}
+
+XCVM_KERNEL(PackedGRU)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_GRU, 3), .linear_before_reset = a->linear_before_reset != 0};
+    RUN_PACKED(n, a->b);
+}
+
+XCVM_KERNEL(PackedLSTM)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
+    RUN_PACKED(n, NULL);
+}

@@ -1,0 +1,82 @@
+/* Recurrent networks over an input that was multiplied already: what RNN, GRU and LSTM share with their packed forms.
+ * The order of gates and units in memory is that of ops/matmul/packed.h. */
+#ifndef XCVM_OPS_VECTOR_RECURRENT_H
+#define XCVM_OPS_VECTOR_RECURRENT_H
+
+#include "ops/kernel.h"
+#include "ops/matmul/packed.h"
+
+typedef enum xcvm_recurrent_kind {
+    XCVM_RECURRENT_AFFINE,
+    XCVM_RECURRENT_ELU,
+    XCVM_RECURRENT_HARD_SIGMOID,
+    XCVM_RECURRENT_LEAKY_RELU,
+    XCVM_RECURRENT_RELU,
+    XCVM_RECURRENT_SCALED_TANH,
+    XCVM_RECURRENT_SIGMOID,
+    XCVM_RECURRENT_SOFTPLUS,
+    XCVM_RECURRENT_SOFTSIGN,
+    XCVM_RECURRENT_TANH,
+    XCVM_RECURRENT_THRESHOLDED_RELU
+} xcvm_recurrent_kind;
+
+typedef struct xcvm_recurrent_function {
+    xcvm_recurrent_kind kind;
+    float alpha, beta;
+} xcvm_recurrent_function;
+
+enum { XCVM_RECURRENT_FUNCTIONS = 6, XCVM_RECURRENT_GATES = 4 };
+
+typedef struct xcvm_recurrent {
+    xcvm_opcode op; /* RNN, GRU or LSTM */
+    const xcvm_value *lengths, *initial_h, *initial_c, *p;
+    xcvm_value *y, *y_h, *y_c;
+    size_t steps, batch, hidden, gates, directions;
+    int direction;
+    bool batch_first, linear_before_reset, input_forget;
+    float clip;
+    xcvm_recurrent_function f[XCVM_RECURRENT_FUNCTIONS]; /* of one direction after the other */
+
+    const float *projected;  /* a row of all directions' gates for each row of x, biases added */
+    const void *r;           /* packed; all directions */
+    xcvm_dtype r_dtype;      /* f16, bf16 or f24; else, and if it is 0, f32 */
+    const float *reset_bias; /* directions * hidden, what GRU adds within the reset; NULL: zero */
+} xcvm_recurrent;
+
+/* Floats of one direction's gates, and of its units, as packed. */
+static inline size_t xcvm_recurrent_width(const xcvm_recurrent *n)
+{
+    return xcvm_packed_panels(n->hidden) * n->gates * XCVM_PACKED_COLUMNS;
+}
+static inline size_t xcvm_recurrent_units(const xcvm_recurrent *n)
+{
+    return xcvm_packed_panels(n->hidden) * XCVM_PACKED_COLUMNS;
+}
+
+/* Bytes of scratch that a run needs; false: more than there can be. */
+#define xcvm_recurrent_scratch XCVM_PER_ISA(xcvm_recurrent_scratch)
+bool xcvm_recurrent_scratch(const xcvm_recurrent *n, size_t *bytes);
+/* Runs all steps. Lengths have been checked. `scratch` is 64-byte aligned. */
+#define xcvm_recurrent_run XCVM_PER_ISA(xcvm_recurrent_run)
+xcvm_status xcvm_recurrent_run(xcvm_kernel *k, const xcvm_recurrent *n, void *scratch);
+
+/* What a cell works on: XCVM_PACKED_COLUMNS units of one direction and batch entry. */
+typedef struct xcvm_recurrent_cell {
+    float *sums;    /* of one gate after the other */
+    const float *x; /* GRU with the reset behind the product: what the candidate gets besides the product */
+    const float *h;
+    float *next_h, *c;
+    const float *p; /* NULL: no peepholes; else three rows, p_stride apart */
+    size_t p_stride;
+    float *update; /* GRU with the reset before the product: from the first phase to the second */
+    float *reset;  /* likewise; the state, reset */
+} xcvm_recurrent_cell;
+
+/* The gate arithmetic of a cell, with the functions `f` of its direction. */
+#define xcvm_recurrent_cell_run XCVM_PER_ISA(xcvm_recurrent_cell_run)
+void xcvm_recurrent_cell_run(const xcvm_recurrent *n, const xcvm_recurrent_function *f, const xcvm_recurrent_cell *c);
+/* GRU with the reset before the product: what comes before the product. */
+#define xcvm_recurrent_reset_run XCVM_PER_ISA(xcvm_recurrent_reset_run)
+void xcvm_recurrent_reset_run(const xcvm_recurrent *n, const xcvm_recurrent_function *f, const xcvm_recurrent_cell *c);
+
+#endif

@@ -1,0 +1,332 @@
+/* The loop over time of recurrent networks: in each step the product with the state, then the gates. A unit's sums are
+ * made and used in one place, so that the hidden units can be split over threads. */
+#include "ops/floats.h"
+#include "ops/matmul/simd/gemm.h"
+#include "ops/matmul/simd/panels.h"
+#include "ops/recurrent/simd/recurrent.h"
+
+enum {
+    UNITS = XCVM_PACKED_COLUMNS,
+    /* Multiply-adds of a step that are worth a thread. */
+    THREAD_WORK = 64 * 1024
+};
+
+/* All arrays have a row of units, or of gates, for each batch entry of each direction. */
+typedef struct run {
+    xcvm_kernel *k;
+    const xcvm_recurrent *n;
+    size_t blocks, width, units; /* of one direction: blocks of units, and both in floats */
+    float *h, *next_h, *c, *gates, *update, *reset;
+    float *p, *reset_bias; /* rows of units; NULL: none */
+    size_t step;
+    bool first_phase; /* of GRU with the reset before the product */
+    uint32_t status;  /* atomic; the first failure */
+} run;
+
+static bool has_phases(const xcvm_recurrent *n) { return n->op == XCVM_OP_GRU && !n->linear_before_reset; }
+
+/* Index into x, y or a state of step `t`, direction `d` and batch entry `b`, in units of their last dimension. */
+static size_t x_row(const xcvm_recurrent *n, size_t t, size_t b)
+{
+    return n->batch_first ? b * n->steps + t : t * n->batch + b;
+}
+static size_t y_row(const xcvm_recurrent *n, size_t t, size_t d, size_t b)
+{
+    return n->batch_first ? (b * n->steps + t) * n->directions + d : (t * n->directions + d) * n->batch + b;
+}
+static size_t state_row(const xcvm_recurrent *n, size_t d, size_t b)
+{
+    return n->batch_first ? b * n->directions + d : d * n->batch + b;
+}
+
+static size_t length_of(const xcvm_recurrent *n, size_t b)
+{
+    return n->lengths != NULL ? (size_t)XCVM_CDATA(int32_t, n->lengths)[b] : n->steps;
+}
+
+/* Where in time the present step of a direction and batch entry is; beyond its length, at the step itself. */
+static size_t time_of(const run *r, size_t d, size_t b)
+{
+    const size_t length = length_of(r->n, b);
+    const bool backward = r->n->direction == XCVM_DIRECTION_reverse || d == 1;
+    return backward && r->step < length ? length - 1 - r->step : r->step;
+}
+
+static const float *projected_row(const run *r, size_t d, size_t b)
+{
+    return r->n->projected + (x_row(r->n, time_of(r, d, b), b) * r->n->directions + d) * r->width;
+}
+
+static void write_floats(const float *from, size_t count, xcvm_value *to, size_t at)
+{
+    if (to->dtype == XCVM_F32)
+        memcpy(XCVM_DATA(float, to) + at, from, count * sizeof *from);
+    else
+        xcvm_write_floats(from, count, to, at);
+}
+
+/* Panel `index` of all directions'. */
+static const void *panel_at(const xcvm_recurrent *n, size_t index)
+{
+    return (const char *)n->r + index * n->hidden * UNITS * xcvm_packed_element(n->r_dtype);
+}
+
+/* ---- A block of units ---- */
+
+static const xcvm_recurrent_function *functions_of(const xcvm_recurrent *n, size_t d)
+{
+    return n->f + d * (n->op == XCVM_OP_LSTM ? 3 : n->op == XCVM_OP_GRU ? 2 : 1);
+}
+
+/* What the product with the state is added to: the gates of one block, out of the projected row. The candidate of a GRU
+ * that resets behind the product has its projection added later. */
+static void set_start(const run *r, size_t d, size_t block, const float *projected, float *start)
+{
+    const size_t gates = r->n->gates;
+    memcpy(start, projected + block * gates * UNITS, gates * UNITS * sizeof *start);
+    if (r->n->op == XCVM_OP_GRU && r->n->linear_before_reset) {
+        if (r->reset_bias != NULL)
+            memcpy(start + 2 * UNITS, r->reset_bias + d * r->units + block * UNITS, UNITS * sizeof *start);
+        else
+            memset(start + 2 * UNITS, 0, UNITS * sizeof *start);
+    }
+}
+
+static void finish_block(const run *r, size_t d, size_t b, size_t block, float *sums)
+{
+    const xcvm_recurrent *n = r->n;
+    const size_t row = (d * n->batch + b) * r->units + block * UNITS;
+    const bool over = r->step >= length_of(n, b);
+    xcvm_recurrent_cell cell = {.sums = sums, .h = r->h + row, .next_h = r->next_h + row, .c = r->c + row};
+    if (has_phases(n)) {
+        cell.update = r->update + row;
+        cell.reset = r->reset + row;
+    } else if (n->op == XCVM_OP_GRU) {
+        cell.x = projected_row(r, d, b) + (block * n->gates + n->gates - 1) * UNITS;
+    }
+    if (r->first_phase) {
+        xcvm_recurrent_reset_run(n, functions_of(n, d), &cell);
+        return;
+    }
+    if (r->p != NULL) {
+        cell.p = r->p + d * 3 * r->units + block * UNITS;
+        cell.p_stride = r->units;
+    }
+    if (over)
+        memcpy(cell.next_h, cell.h, UNITS * sizeof(float));
+    else
+        xcvm_recurrent_cell_run(n, functions_of(n, d), &cell);
+    if (n->y != NULL) {
+        static const float zero[UNITS];
+        const size_t left = n->hidden - block * UNITS;
+        write_floats(over ? zero : cell.next_h, left < UNITS ? left : UNITS, n->y,
+                     y_row(n, time_of(r, d, b), d, b) * n->hidden + block * UNITS);
+    }
+}
+
+/* Sums of one block of the only batch entry: the panels stream by. */
+static void multiply_block(const run *r, size_t d, size_t block, const float *projected, float *sums)
+{
+    const xcvm_recurrent *n = r->n;
+    const bool second = has_phases(n) && !r->first_phase;
+    const size_t first = second ? 2 : 0, last = r->first_phase ? 2 : n->gates;
+    float start[XCVM_RECURRENT_GATES * UNITS];
+    set_start(r, d, block, projected, start);
+    xcvm_panels_product(n->r_dtype, (second ? r->reset : r->h) + d * r->units, n->hidden,
+                        panel_at(n, (d * r->blocks + block) * n->gates + first), start + first * UNITS,
+                        sums + first * UNITS, last - first);
+}
+
+/* Blocks [begin, end) of the only batch entry. All sums come first, so that the stream does not pause. */
+static void run_row(const run *r, size_t d, size_t begin, size_t end)
+{
+    const float *projected = projected_row(r, d, 0);
+    float *gates = r->gates + d * r->width;
+    const size_t each = r->n->gates * UNITS;
+    /* To and fro, so that what the cache still holds of the weights is used first. */
+    if (r->step % 2 == 0)
+        for (size_t i = begin; i < end; i++)
+            multiply_block(r, d, i, projected, gates + i * each);
+    else
+        for (size_t i = end; i-- > begin;)
+            multiply_block(r, d, i, projected, gates + i * each);
+    for (size_t i = begin; i < end; i++)
+        finish_block(r, d, 0, i, gates + i * each);
+}
+
+/* Whether the projected rows of a batch lie as its gates do, and are all that these begin with. */
+static bool starts_in_place(const run *r)
+{
+    const xcvm_recurrent *n = r->n;
+    const bool together = n->lengths == NULL || n->direction == XCVM_DIRECTION_forward;
+    return n->op != XCVM_OP_GRU && n->directions == 1 && !n->batch_first && together;
+}
+
+/* All batch entries of blocks [begin, end): a small product, then their gates. */
+static xcvm_status run_blocks(const run *r, size_t d, size_t begin, size_t end)
+{
+    const xcvm_recurrent *n = r->n;
+    const bool phases = has_phases(n), second = phases && !r->first_phase;
+    const bool in_place = starts_in_place(r);
+    xcvm_poller poller = xcvm_poller_of(r->k);
+    float *gates = r->gates + d * n->batch * r->width;
+    if (!second && !in_place)
+        for (size_t b = 0; b < n->batch; b++) {
+            const float *projected = projected_row(r, d, b);
+            for (size_t i = begin; i < end; i++)
+                set_start(r, d, i, projected, gates + b * r->width + i * n->gates * UNITS);
+        }
+    xcvm_gemm g = {.m = n->batch,
+                   .n = r->width,
+                   .k = n->hidden,
+                   .a = (second ? r->reset : r->h) + d * n->batch * r->units,
+                   .a_row = r->units,
+                   .a_column = 1,
+                   .b = panel_at(n, d * r->blocks * n->gates),
+                   .b_ahead = true,
+                   .b_dtype = n->r_dtype,
+                   .c = gates,
+                   .c_row = r->width,
+                   .c_column = 1,
+                   .start = in_place ? projected_row(r, d, 0) : gates,
+                   .alpha = 1.0f};
+    if (!phases)
+        XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, begin * n->gates * UNITS, end * n->gates * UNITS, NULL));
+    for (size_t i = begin; i < end; i++) {
+        const size_t at = i * n->gates * UNITS;
+        if (phases)
+            XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, second ? at + 2 * UNITS : at,
+                                    second ? at + 3 * UNITS : at + 2 * UNITS, NULL));
+        for (size_t b = 0; b < n->batch; b++) {
+            XCVM_TRY(xcvm_poll_after(&poller, UNITS));
+            finish_block(r, d, b, i, gates + b * r->width + at);
+        }
+    }
+    return XCVM_OK;
+}
+
+/* Blocks [begin, end) of all directions'. */
+static void run_range(void *context, size_t begin, size_t end, int worker)
+{
+    run *r = context;
+    (void)worker;
+    for (size_t at = begin, last; at < end; at = last) {
+        const size_t d = at / r->blocks, first = at % r->blocks;
+        last = (d + 1) * r->blocks < end ? (d + 1) * r->blocks : end;
+        if (r->n->batch > 1) {
+            const xcvm_status status = run_blocks(r, d, first, first + (last - at));
+            if (status != XCVM_OK)
+                __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
+            continue;
+        }
+        run_row(r, d, first, first + (last - at));
+    }
+}
+
+/* ---- All steps ---- */
+
+/* Steps of directions [begin, end). */
+static xcvm_status run_steps(run *r, size_t begin, size_t end, size_t grain)
+{
+    const size_t blocks = (end - begin) * r->blocks;
+    float *const h = r->h, *const next_h = r->next_h;
+    for (r->step = 0; r->step < r->n->steps; r->step++) {
+        XCVM_TRY(xcvm_kernel_poll(r->k));
+        r->h = r->step % 2 == 0 ? h : next_h;
+        r->next_h = r->step % 2 == 0 ? next_h : h;
+        for (int phase = has_phases(r->n) ? 0 : 1; phase < 2; phase++) {
+            r->first_phase = phase == 0;
+            if (grain < blocks)
+                xcvm_parallel(r->k->threads, blocks, grain, run_range, r);
+            else
+                run_range(r, begin * r->blocks, end * r->blocks, 0);
+            XCVM_TRY((xcvm_status)r->status);
+        }
+    }
+    const float *last = r->n->steps % 2 == 0 ? h : next_h;
+    for (size_t d = begin; d < end; d++)
+        for (size_t b = 0; b < r->n->batch; b++) {
+            const size_t row = (d * r->n->batch + b) * r->units, at = state_row(r->n, d, b) * r->n->hidden;
+            if (r->n->y_h != NULL)
+                write_floats(last + row, r->n->hidden, r->n->y_h, at);
+            if (r->n->y_c != NULL)
+                write_floats(r->c + row, r->n->hidden, r->n->y_c, at);
+        }
+    r->h = h;
+    r->next_h = next_h;
+    return XCVM_OK;
+}
+
+static bool lay_out(run *r, const xcvm_recurrent *n, char *scratch, size_t *bytes)
+{
+    *r = (run){.n = n};
+    r->blocks = xcvm_packed_panels(n->hidden);
+    r->width = xcvm_recurrent_width(n);
+    r->units = xcvm_recurrent_units(n);
+    const size_t rows = n->directions * n->batch;
+    const struct {
+        float **at;
+        size_t rows, columns;
+    } parts[] = {{&r->h, rows, r->units},
+                 {&r->next_h, rows, r->units},
+                 {&r->c, rows, r->units},
+                 {&r->gates, rows, r->width},
+                 {&r->update, has_phases(n) ? rows : 0, r->units},
+                 {&r->reset, has_phases(n) ? rows : 0, r->units},
+                 {&r->p, n->p != NULL ? 3 * n->directions : 0, r->units},
+                 {&r->reset_bias, n->reset_bias != NULL ? n->directions : 0, r->units}};
+    *bytes = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t part;
+        if (parts[i].rows == 0)
+            continue;
+        if (scratch != NULL)
+            *parts[i].at = (float *)(void *)(scratch + *bytes);
+        if (!xcvm_size_mul(parts[i].rows, parts[i].columns, &part) || part > SIZE_MAX / 8 ||
+            !xcvm_size_add(*bytes, xcvm_round_up(part * sizeof(float), XCVM_ALIGNMENT), bytes))
+            return false;
+    }
+    if (scratch != NULL)
+        memset(scratch, 0, *bytes);
+    return true;
+}
+
+bool xcvm_recurrent_scratch(const xcvm_recurrent *n, size_t *bytes)
+{
+    run r;
+    return lay_out(&r, n, NULL, bytes);
+}
+
+xcvm_status xcvm_recurrent_run(xcvm_kernel *k, const xcvm_recurrent *n, void *scratch)
+{
+    run r;
+    size_t bytes;
+    if (n->batch == 0)
+        return XCVM_OK;
+    XCVM_CHECK(k->error, lay_out(&r, n, scratch, &bytes), OUT_OF_MEMORY, "the batch is too large");
+    r.k = k;
+    for (size_t d = 0; d < n->directions; d++) {
+        for (size_t b = 0; b < n->batch; b++) {
+            const size_t row = (d * n->batch + b) * r.units, at = state_row(n, d, b) * n->hidden;
+            if (n->initial_h != NULL)
+                xcvm_read_floats(n->initial_h, at, n->hidden, r.h + row);
+            if (n->initial_c != NULL)
+                xcvm_read_floats(n->initial_c, at, n->hidden, r.c + row);
+        }
+        for (size_t i = 0; n->p != NULL && i < 3; i++)
+            xcvm_read_floats(n->p, (d * 3 + i) * n->hidden, n->hidden, r.p + (d * 3 + i) * r.units);
+        if (n->reset_bias != NULL)
+            memcpy(r.reset_bias + d * r.units, n->reset_bias + d * n->hidden, n->hidden * sizeof(float));
+    }
+
+    const double work = (double)n->directions * (double)n->batch * (double)n->hidden * (double)r.width;
+    const size_t blocks = n->directions * r.blocks;
+    const double share = (double)blocks * THREAD_WORK / work;
+    const size_t grain = share < 1.0 ? 1 : share > (double)blocks ? blocks : (size_t)share;
+    if (xcvm_threads_count(k->threads) > 1 && grain <= blocks / 2)
+        return run_steps(&r, 0, n->directions, grain);
+    /* One after the other, as the weights of one may just fit into the cache. */
+    for (size_t d = 0; d < n->directions; d++)
+        XCVM_TRY(run_steps(&r, d, d + 1, blocks));
+    return XCVM_OK;
+}

@@ -1,0 +1,298 @@
+/* The loops of reductions for f32, to which f16 and bf16 are brought, and the kernels. */
+#include "ops/reduce/reduction.h"
+
+#include "ops/simd/folds.h"
+#include "ops/simd/halves.h"
+#include "ops/simd/math.h"
+#include "ops/reduce/simd/reduce_wide.h"
+
+static double product_run(const float *x, size_t count)
+{
+    enum { SIDE = 16 };
+    double r[SIDE];
+    size_t i = 0;
+    for (size_t j = 0; j < SIDE; j++)
+        r[j] = 1.0;
+    for (; i + SIDE <= count; i += SIDE)
+        for (size_t j = 0; j < SIDE; j++)
+            r[j] *= (double)x[i + j];
+    for (; i < count; i++)
+        r[i % SIDE] *= (double)x[i];
+    for (size_t half = SIDE / 2; half != 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            r[j] *= r[j + half];
+    return r[0];
+}
+
+static double exp_run(const float *x, size_t count, float shift)
+{
+    double sum = 0.0;
+    for (size_t done = 0; done < count; done += XCVM_BLOCK) {
+        float block[XCVM_BLOCK];
+        size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
+        size_t padded = xcvm_round_up(n, 16);
+        for (size_t i = 0; i < n; i++)
+            block[i] = x[done + i] - shift;
+        for (size_t i = n; i < padded; i++)
+            block[i] = -INFINITY;
+        for (size_t i = 0; i < padded; i++)
+            block[i] = xcvm_exp_f32(block[i]);
+        sum += xcvm_fold_sum(xcvm_lanes_same, block, padded);
+    }
+    return sum;
+}
+
+static void run_f32(xcvm_fold fold, const float *x, size_t count, double shift, xcvm_partial *acc)
+{
+    switch (fold) {
+    case XCVM_FOLD_SUM:
+        acc->f += xcvm_fold_sum(xcvm_lanes_same, x, count);
+        break;
+    case XCVM_FOLD_SUM_SQUARE:
+        acc->f += xcvm_fold_sum(xcvm_lanes_square, x, count);
+        break;
+    case XCVM_FOLD_SUM_ABS:
+        acc->f += xcvm_fold_sum(xcvm_lanes_absolute, x, count);
+        break;
+    case XCVM_FOLD_SUM_EXP:
+        acc->f += exp_run(x, count, (float)shift);
+        break;
+    case XCVM_FOLD_MAX:
+        acc->f = xcvm_fold_extreme(xcvm_lanes_greater, x, count, (float)acc->f);
+        break;
+    case XCVM_FOLD_MIN:
+        acc->f = xcvm_fold_extreme(xcvm_lanes_lesser, x, count, (float)acc->f);
+        break;
+    case XCVM_FOLD_PROD:
+        acc->f *= product_run(x, count);
+        break;
+    }
+}
+
+static void run(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
+                xcvm_partial *acc)
+{
+    if (dtype == XCVM_F32) {
+        run_f32(fold, (const float *)data + first, count, shift, acc);
+        return;
+    }
+    float block[XCVM_BLOCK];
+    for (size_t done = 0; done < count; done += XCVM_BLOCK) {
+        size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
+        xcvm_halves_load(dtype, data, first + done, n, block);
+        run_f32(fold, block, n, shift, acc);
+    }
+}
+
+/* ---- Columns ---- */
+
+/* Rows that are summed up in f32. */
+enum { FEW_ROWS = 32 };
+
+#define ROW(expression)                                                                                                \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        const float v = x[i];                                                                                          \
+        r[i] = (expression);                                                                                           \
+    }                                                                                                                  \
+    break
+
+static void fold_row(xcvm_fold fold, const float *x, size_t count, const float *shift, float *r)
+{
+    switch (fold) {
+    case XCVM_FOLD_SUM:
+        ROW(r[i] + v);
+    case XCVM_FOLD_SUM_SQUARE:
+        ROW(r[i] + v * v);
+    case XCVM_FOLD_SUM_ABS:
+        ROW(r[i] + xcvm_f32_of(xcvm_f32_bits(v) & 0x7fffffffu));
+    case XCVM_FOLD_SUM_EXP:
+        ROW(r[i] + xcvm_exp_f32(v - shift[i]));
+    case XCVM_FOLD_MAX:
+        ROW(((v > r[i]) | (v != v)) ? v : r[i]);
+    case XCVM_FOLD_MIN:
+        ROW(((v < r[i]) | (v != v)) ? v : r[i]);
+    case XCVM_FOLD_PROD:
+        ROW(r[i] * v);
+    }
+}
+
+/* Four rows at once, whose sum is added up. */
+static void sum_four_rows(const float *restrict x, size_t stride, size_t count, float *restrict r)
+{
+    for (size_t i = 0; i < count; i++)
+        r[i] += (x[i] + x[stride + i]) + (x[2 * stride + i] + x[3 * stride + i]);
+}
+
+/* Sums of 16 columns, as there are of tensors with blocked channels. */
+enum { NARROW = 16, NARROW_VECTORS = NARROW / XCVM_LANES, NARROW_SUMS = 4, NARROW_ROWS = NARROW_SUMS * FEW_ROWS };
+
+static void sum_narrow(const float *x, size_t rows, size_t stride, xcvm_partial *acc)
+{
+    for (size_t done = 0; done < rows; done += NARROW_ROWS) {
+        const size_t last = rows - done < NARROW_ROWS ? rows : done + NARROW_ROWS;
+        xcvm_lanes sums[NARROW_SUMS][NARROW_VECTORS] = {{{0}}};
+        size_t row = done;
+        for (; row + NARROW_SUMS <= last; row += NARROW_SUMS)
+#pragma GCC unroll 4
+            for (size_t i = 0; i < NARROW_SUMS; i++)
+#pragma GCC unroll 4
+                for (size_t j = 0; j < NARROW_VECTORS; j++)
+                    sums[i][j] += xcvm_lanes_load(x + (row + i) * stride + j * XCVM_LANES);
+        for (; row < last; row++)
+            for (size_t j = 0; j < NARROW_VECTORS; j++)
+                sums[0][j] += xcvm_lanes_load(x + row * stride + j * XCVM_LANES);
+        for (size_t j = 0; j < NARROW_VECTORS; j++) {
+            float sum[XCVM_LANES];
+            xcvm_lanes_store(sum, (sums[0][j] + sums[1][j]) + (sums[2][j] + sums[3][j]));
+            for (size_t i = 0; i < XCVM_LANES; i++)
+                acc[j * XCVM_LANES + i].f += (double)sum[i];
+        }
+    }
+}
+
+static void columns(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
+                    size_t count, const double *shift, xcvm_partial *acc)
+{
+    if (fold == XCVM_FOLD_SUM && dtype == XCVM_F32 && count == NARROW) {
+        sum_narrow((const float *)data + first, rows, stride, acc);
+        return;
+    }
+    float r[XCVM_FOLD_COLUMNS], shifts[XCVM_FOLD_COLUMNS] = {0}, block[XCVM_FOLD_COLUMNS];
+    for (size_t i = 0; i < count && shift != NULL; i++)
+        shifts[i] = (float)shift[i];
+    const bool fours = fold == XCVM_FOLD_SUM && dtype == XCVM_F32;
+    const size_t few = fours ? 4 * FEW_ROWS : FEW_ROWS;
+    for (size_t done = 0; done < rows; done += few) {
+        size_t last = rows - done < few ? rows : done + few;
+        for (size_t i = 0; i < count; i++)
+            r[i] = fold == XCVM_FOLD_PROD ? 1.0f : fold >= XCVM_FOLD_MAX ? (float)acc[i].f : 0.0f;
+        size_t row = done;
+        for (; fours && row + 4 <= last; row += 4)
+            sum_four_rows((const float *)data + first + row * stride, stride, count, r);
+        for (; row < last; row++) {
+            const float *x = (const float *)data + first + row * stride;
+            if (dtype != XCVM_F32) {
+                xcvm_halves_load(dtype, data, first + row * stride, count, block);
+                x = block;
+            }
+            fold_row(fold, x, count, shifts, r);
+        }
+        for (size_t i = 0; i < count; i++)
+            acc[i].f = fold == XCVM_FOLD_PROD  ? acc[i].f * (double)r[i]
+                       : fold >= XCVM_FOLD_MAX ? (double)r[i]
+                                               : acc[i].f + (double)r[i];
+    }
+}
+
+/* ---- Short lines ---- */
+
+/* The folds of XCVM_LANES lines of at least as many elements: of each a vector of partial results, of all those the
+ * square turned over. Lines behind the `count`-th are the last one again. */
+XCVM_INLINE xcvm_lanes fold_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
+                                   const float *x, size_t count, size_t length, float fill)
+{
+    const size_t rest = length % XCVM_LANES;
+    const xcvm_lanes_mask numbers = {XCVM_LANES_NUMBERS};
+    const xcvm_lanes_mask wanted = numbers >= (int32_t)(XCVM_LANES - rest);
+    xcvm_lanes square[XCVM_LANES];
+    for (size_t j = 0; j < XCVM_LANES; j++) {
+        const float *line = x + (j < count ? j : count - 1) * length;
+        xcvm_lanes r = map(xcvm_lanes_load(line));
+        for (size_t i = XCVM_LANES; i + XCVM_LANES <= length; i += XCVM_LANES)
+            r = pick(r, map(xcvm_lanes_load(line + i)));
+        if (rest != 0)
+            r = pick(r,
+                     xcvm_lanes_choose(wanted, map(xcvm_lanes_load(line + length - XCVM_LANES)), xcvm_lanes_all(fill)));
+        square[j] = r;
+    }
+    xcvm_lanes_transpose(square);
+#pragma GCC unroll 4
+    for (size_t half = XCVM_LANES / 2; half != 0; half /= 2)
+#pragma GCC unroll 8
+        for (size_t j = 0; j < half; j++)
+            square[j] = pick(square[j], square[j + half]);
+    return square[0];
+}
+
+static void lines_f32(xcvm_fold fold, const float *x, size_t count, size_t length, xcvm_partial *acc)
+{
+    for (size_t done = 0; done < count; done += XCVM_LANES) {
+        const size_t n = count - done < XCVM_LANES ? count - done : XCVM_LANES;
+        const float *from = x + done * length;
+        xcvm_lanes r;
+        if (fold == XCVM_FOLD_MAX)
+            r = fold_square(xcvm_lanes_same, xcvm_lanes_greater, from, n, length, -INFINITY);
+        else if (fold == XCVM_FOLD_MIN)
+            r = fold_square(xcvm_lanes_same, xcvm_lanes_lesser, from, n, length, INFINITY);
+        else if (fold == XCVM_FOLD_SUM)
+            r = fold_square(xcvm_lanes_same, xcvm_lanes_plus, from, n, length, 0.0f);
+        else if (fold == XCVM_FOLD_SUM_ABS)
+            r = fold_square(xcvm_lanes_absolute, xcvm_lanes_plus, from, n, length, 0.0f);
+        else
+            r = fold_square(xcvm_lanes_square, xcvm_lanes_plus, from, n, length, 0.0f);
+        float results[XCVM_LANES];
+        xcvm_lanes_store(results, r);
+        for (size_t j = 0; j < n; j++) {
+            const float v = results[j], so_far = (float)acc[done + j].f;
+            if (fold == XCVM_FOLD_MAX)
+                acc[done + j].f = (double)(v > so_far || v != v ? v : so_far);
+            else if (fold == XCVM_FOLD_MIN)
+                acc[done + j].f = (double)(v < so_far || v != v ? v : so_far);
+            else
+                acc[done + j].f += (double)v;
+        }
+    }
+}
+
+static void lines_product(const float *x, size_t count, size_t length, xcvm_partial *acc)
+{
+    enum { SIDE = 8 };
+    for (size_t done = 0; done < count; done += SIDE) {
+        const size_t n = count - done < SIDE ? count - done : SIDE;
+        const float *line[SIDE];
+        double r[SIDE];
+        for (size_t j = 0; j < SIDE; j++) {
+            line[j] = x + (done + (j < n ? j : n - 1)) * length;
+            r[j] = 1.0;
+        }
+        for (size_t i = 0; i < length; i++)
+#pragma GCC unroll 8
+            for (size_t j = 0; j < SIDE; j++)
+                r[j] *= (double)line[j][i];
+        for (size_t j = 0; j < n; j++)
+            acc[done + j].f *= r[j];
+    }
+}
+
+static void lines(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, size_t length,
+                  const double *shift, xcvm_partial *acc)
+{
+    if (dtype == XCVM_F32 && length >= XCVM_LANES && fold != XCVM_FOLD_PROD && fold != XCVM_FOLD_SUM_EXP) {
+        lines_f32(fold, (const float *)data + first, count, length, acc);
+        return;
+    }
+    if (dtype == XCVM_F32 && fold == XCVM_FOLD_PROD) {
+        lines_product((const float *)data + first, count, length, acc);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        run(fold, dtype, data, first + i * length, length, shift != NULL ? shift[i] : 0.0, &acc[i]);
+}
+
+static const xcvm_fold_loops narrow = {run, columns, lines};
+static const xcvm_fold_set set = {&narrow, &xcvm_fold_f64, &xcvm_fold_i64};
+
+#define REDUCTION(Name)                                                                                                \
+    XCVM_KERNEL(Name)                                                                                                  \
+    {                                                                                                                  \
+        return xcvm_reduce(k, XCVM_OP_##Name, &set, a->y, a->x, a->axes, a->noop_with_empty_axes != 0);                \
+    }
+REDUCTION(ReduceSum)
+REDUCTION(ReduceMean)
+REDUCTION(ReduceMax)
+REDUCTION(ReduceMin)
+REDUCTION(ReduceProd)
+REDUCTION(ReduceL1)
+REDUCTION(ReduceL2)
+REDUCTION(ReduceSumSquare)
+REDUCTION(ReduceLogSumExp)

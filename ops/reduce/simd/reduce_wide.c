@@ -1,0 +1,292 @@
+/* The loops of reductions for f64 and for integers, which are combined as f64 and i64. */
+#include "ops/reduce/simd/reduce_wide.h"
+
+#include "ops/convert.h"
+#include "ops/simd/lanes.h"
+#include "ops/simd/math.h"
+
+#include <math.h>
+
+/* Elements that are combined side by side, in some vectors. */
+enum { SIDE = 16 };
+
+/* ---- Elements as they are combined ---- */
+
+static const double *load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t count, double *copy)
+{
+    if (dtype == XCVM_F64)
+        return (const double *)data + first;
+    xcvm_load_f64(dtype, data, first, count, copy);
+    return copy;
+}
+
+#define COPY(type)                                                                                                     \
+    for (size_t i = 0; i < count; i++)                                                                                 \
+        copy[i] = ((const type *)data)[first + i];                                                                     \
+    break
+
+/* u64 in the order of i64 for comparisons. */
+static const int64_t *load_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+                               int64_t *copy)
+{
+    switch (dtype) {
+    case XCVM_I64:
+        return (const int64_t *)data + first;
+    case XCVM_I32:
+        COPY(int32_t);
+    case XCVM_I16:
+        COPY(int16_t);
+    case XCVM_I8:
+        COPY(int8_t);
+    case XCVM_U8:
+        COPY(uint8_t);
+    default:
+        xcvm_load_i64(dtype, data, first, count, copy);
+        break;
+    }
+    if (dtype == XCVM_U64 && (fold == XCVM_FOLD_MAX || fold == XCVM_FOLD_MIN))
+        for (size_t i = 0; i < count; i++)
+            copy[i] = (int64_t)((uint64_t)copy[i] ^ UINT64_C(1) << 63);
+    return copy;
+}
+
+/* ---- Rows: r[i] with x[i], for each of count columns ---- */
+
+#define ROW(type, expression)                                                                                          \
+    XCVM_INDEPENDENT                                                                                                   \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        const type v = x[i], r = acc[i];                                                                               \
+        acc[i] = (expression);                                                                                         \
+    }                                                                                                                  \
+    break
+
+/* `shift` has an element for each column, or is NULL for zeros; SUM_EXP alone looks at it. */
+XCVM_INLINE void row_f64(xcvm_fold fold, const double *x, size_t count, const double *shift, double *acc)
+{
+    switch (fold) {
+    case XCVM_FOLD_SUM:
+        ROW(double, r + v);
+    case XCVM_FOLD_SUM_SQUARE:
+        ROW(double, r + v * v);
+    case XCVM_FOLD_SUM_ABS:
+        ROW(double, r + fabs(v));
+    case XCVM_FOLD_SUM_EXP:
+        for (size_t i = 0; i < count; i++)
+            acc[i] += exp(x[i] - (shift != NULL ? shift[i] : 0.0));
+        break;
+    case XCVM_FOLD_MAX:
+        ROW(double, ((v > r) | (v != v)) ? v : r);
+    case XCVM_FOLD_MIN:
+        ROW(double, ((v < r) | (v != v)) ? v : r);
+    case XCVM_FOLD_PROD:
+        ROW(double, r *v);
+    }
+}
+
+XCVM_INLINE void row_i64(xcvm_fold fold, const int64_t *x, size_t count, int64_t *acc)
+{
+    switch (fold) {
+    case XCVM_FOLD_SUM_SQUARE:
+        ROW(int64_t, (int64_t)((uint64_t)r + (uint64_t)v * (uint64_t)v));
+    case XCVM_FOLD_SUM_ABS:
+        ROW(int64_t, (int64_t)((uint64_t)r + (v < 0 ? 0 - (uint64_t)v : (uint64_t)v)));
+    case XCVM_FOLD_MAX:
+        ROW(int64_t, v > r ? v : r);
+    case XCVM_FOLD_MIN:
+        ROW(int64_t, v < r ? v : r);
+    case XCVM_FOLD_PROD:
+        ROW(int64_t, (int64_t)((uint64_t)r * (uint64_t)v));
+    default:
+        ROW(int64_t, (int64_t)((uint64_t)r + (uint64_t)v));
+    }
+}
+
+/* ---- f64 ---- */
+
+typedef double lanes_f64 __attribute__((vector_size(4 * XCVM_LANES)));
+typedef int64_t lanes_f64_mask __attribute__((vector_size(4 * XCVM_LANES)));
+typedef double lanes_f64_at __attribute__((vector_size(4 * XCVM_LANES), aligned(8), may_alias));
+enum { VECTORS = 4, IN_VECTOR = XCVM_LANES / 2, STEP = VECTORS * IN_VECTOR };
+
+/* The greatest, else least, of x and r, or NaN if there is one. */
+XCVM_INLINE double extreme_f64(const double *x, size_t count, double r, const bool greatest)
+{
+    lanes_f64 best[VECTORS];
+    size_t i = 0;
+    for (int j = 0; j < VECTORS; j++)
+        best[j] = r - (lanes_f64){0};
+    for (; i + STEP <= count; i += STEP)
+        for (size_t j = 0; j < VECTORS; j++) {
+            const lanes_f64 v = *(const lanes_f64_at *)(x + i + j * IN_VECTOR);
+            const lanes_f64_mask better = (greatest ? v > best[j] : v < best[j]) | (v != v);
+            best[j] = (lanes_f64)(((lanes_f64_mask)v & better) | ((lanes_f64_mask)best[j] & ~better));
+        }
+    for (; i < count; i++)
+        r = (greatest ? x[i] > r : x[i] < r) || x[i] != x[i] ? x[i] : r;
+    for (int j = 0; j < STEP; j++) {
+        const double v = best[j / IN_VECTOR][j % IN_VECTOR];
+        r = (greatest ? v > r : v < r) || v != v ? v : r;
+    }
+    return r;
+}
+
+static double start_f64(xcvm_fold fold)
+{
+    return fold == XCVM_FOLD_MAX    ? -(double)INFINITY
+           : fold == XCVM_FOLD_MIN  ? (double)INFINITY
+           : fold == XCVM_FOLD_PROD ? 1.0
+                                    : 0.0;
+}
+
+/* How two partial results become one: not as elements do where those are squared first. */
+static xcvm_fold joining(xcvm_fold fold) { return fold <= XCVM_FOLD_SUM_EXP ? XCVM_FOLD_SUM : fold; }
+
+/* SIDE partial results side by side, then those one by one: a sum of many sums rounds less than one long sum. */
+static double fold_f64(xcvm_fold fold, const double *x, size_t count, double shift)
+{
+    double side[SIDE], shifts[SIDE];
+    size_t i = 0;
+    if (fold == XCVM_FOLD_MAX)
+        return extreme_f64(x, count, start_f64(fold), true);
+    if (fold == XCVM_FOLD_MIN)
+        return extreme_f64(x, count, start_f64(fold), false);
+    for (size_t j = 0; j < SIDE; j++) {
+        side[j] = start_f64(fold);
+        shifts[j] = shift;
+    }
+#define STRETCH(which)                                                                                                 \
+    for (; i + SIDE <= count; i += SIDE)                                                                               \
+        row_f64(which, x + i, SIDE, shifts, side);                                                                     \
+    row_f64(which, x + i, count - i, shifts, side);                                                                    \
+    break
+    switch (fold) {
+    case XCVM_FOLD_SUM:
+        STRETCH(XCVM_FOLD_SUM);
+    case XCVM_FOLD_SUM_SQUARE:
+        STRETCH(XCVM_FOLD_SUM_SQUARE);
+    case XCVM_FOLD_SUM_ABS:
+        STRETCH(XCVM_FOLD_SUM_ABS);
+    case XCVM_FOLD_SUM_EXP:
+        STRETCH(XCVM_FOLD_SUM_EXP);
+    default:
+        STRETCH(XCVM_FOLD_PROD);
+    }
+#undef STRETCH
+    for (size_t half = SIDE / 2; half != 0; half /= 2)
+        row_f64(joining(fold), side + half, half, NULL, side);
+    return side[0];
+}
+
+static void run_f64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
+                    xcvm_partial *acc)
+{
+    double copy[XCVM_BLOCK];
+    const size_t stretch = dtype == XCVM_F64 ? SIDE * XCVM_BLOCK : XCVM_BLOCK;
+    for (size_t done = 0; done < count; done += stretch) {
+        size_t n = count - done < stretch ? count - done : stretch;
+        double r = fold_f64(fold, load_f64(dtype, data, first + done, n, copy), n, shift);
+        row_f64(joining(fold), &r, 1, NULL, &acc->f);
+    }
+}
+
+static void columns_f64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
+                        size_t count, const double *shift, xcvm_partial *acc)
+{
+    double copy[XCVM_FOLD_COLUMNS], r[XCVM_FOLD_COLUMNS];
+    for (size_t i = 0; i < count; i++)
+        r[i] = acc[i].f;
+    for (size_t row = 0; row < rows; row++)
+        row_f64(fold, load_f64(dtype, data, first + row * stride, count, copy), count, shift, r);
+    for (size_t i = 0; i < count; i++)
+        acc[i].f = r[i];
+}
+
+static void lines_f64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, size_t length,
+                      const double *shift, xcvm_partial *acc)
+{
+    for (size_t i = 0; i < count; i++)
+        run_f64(fold, dtype, data, first + i * length, length, shift != NULL ? shift[i] : 0.0, &acc[i]);
+}
+
+const xcvm_fold_loops xcvm_fold_f64 = {run_f64, columns_f64, lines_f64};
+
+/* ---- Integers ---- */
+
+/* Numbers without a sign are their own absolute values. */
+static xcvm_fold fold_of(xcvm_fold fold, xcvm_dtype dtype)
+{
+    return dtype == XCVM_U64 && fold == XCVM_FOLD_SUM_ABS ? XCVM_FOLD_SUM : fold;
+}
+
+static int64_t start_i64(xcvm_fold fold)
+{
+    return fold == XCVM_FOLD_MAX ? INT64_MIN : fold == XCVM_FOLD_MIN ? INT64_MAX : fold == XCVM_FOLD_PROD ? 1 : 0;
+}
+
+static int64_t fold_i64(xcvm_fold fold, const int64_t *x, size_t count)
+{
+    int64_t side[SIDE];
+    size_t i = 0;
+    for (size_t j = 0; j < SIDE; j++)
+        side[j] = start_i64(fold);
+#define STRETCH(which)                                                                                                 \
+    for (; i + SIDE <= count; i += SIDE)                                                                               \
+        row_i64(which, x + i, SIDE, side);                                                                             \
+    row_i64(which, x + i, count - i, side);                                                                            \
+    break
+    switch (fold) {
+    case XCVM_FOLD_SUM_SQUARE:
+        STRETCH(XCVM_FOLD_SUM_SQUARE);
+    case XCVM_FOLD_SUM_ABS:
+        STRETCH(XCVM_FOLD_SUM_ABS);
+    case XCVM_FOLD_MAX:
+        STRETCH(XCVM_FOLD_MAX);
+    case XCVM_FOLD_MIN:
+        STRETCH(XCVM_FOLD_MIN);
+    case XCVM_FOLD_PROD:
+        STRETCH(XCVM_FOLD_PROD);
+    default:
+        STRETCH(XCVM_FOLD_SUM);
+    }
+#undef STRETCH
+    for (size_t half = SIDE / 2; half != 0; half /= 2)
+        row_i64(joining(fold), side + half, half, side);
+    return side[0];
+}
+
+static void run_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
+                    xcvm_partial *acc)
+{
+    (void)shift;
+    int64_t copy[XCVM_BLOCK];
+    fold = fold_of(fold, dtype);
+    for (size_t done = 0; done < count; done += XCVM_BLOCK) {
+        size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
+        int64_t r = fold_i64(fold, load_i64(fold, dtype, data, first + done, n, copy), n);
+        row_i64(joining(fold), &r, 1, &acc->i);
+    }
+}
+
+static void columns_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
+                        size_t count, const double *shift, xcvm_partial *acc)
+{
+    (void)shift;
+    int64_t copy[XCVM_FOLD_COLUMNS], r[XCVM_FOLD_COLUMNS];
+    fold = fold_of(fold, dtype);
+    for (size_t i = 0; i < count; i++)
+        r[i] = acc[i].i;
+    for (size_t row = 0; row < rows; row++)
+        row_i64(fold, load_i64(fold, dtype, data, first + row * stride, count, copy), count, r);
+    for (size_t i = 0; i < count; i++)
+        acc[i].i = r[i];
+}
+
+static void lines_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, size_t length,
+                      const double *shift, xcvm_partial *acc)
+{
+    (void)shift;
+    for (size_t i = 0; i < count; i++)
+        run_i64(fold, dtype, data, first + i * length, length, 0.0, &acc[i]);
+}
+
+const xcvm_fold_loops xcvm_fold_i64 = {run_i64, columns_i64, lines_i64};

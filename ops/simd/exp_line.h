@@ -1,0 +1,52 @@
+/* e to the elements of a line, less its greatest. */
+#ifndef XCVM_OPS_VECTOR_EXP_LINE_H
+#define XCVM_OPS_VECTOR_EXP_LINE_H
+
+#include "ops/simd/folds.h"
+#include "ops/simd/lanes_math.h"
+
+/* y[i] = e to the (x[i] - greatest) for x[i] <= greatest, at most XCVM_FOLD_STRETCH elements; y may be x, or NULL.
+ * Returns sums of them, a part of the elements in each lane. */
+XCVM_INLINE xcvm_lanes xcvm_exp_stretch(const float *x, size_t count, float greatest, float *y)
+{
+    const xcvm_lanes most = xcvm_lanes_all(greatest);
+    xcvm_lanes r[4] = {{0}, {0}, {0}, {0}};
+    size_t i = 0;
+    for (; i + 4 * XCVM_LANES <= count; i += 4 * XCVM_LANES)
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; j++) {
+            const xcvm_lanes e = xcvm_lanes_exp_negative(xcvm_lanes_load(x + i + j * XCVM_LANES) - most);
+            if (y != NULL)
+                xcvm_lanes_store(y + i + j * XCVM_LANES, e);
+            r[j] += e;
+        }
+    for (; i + XCVM_LANES <= count; i += XCVM_LANES) {
+        const xcvm_lanes e = xcvm_lanes_exp_negative(xcvm_lanes_load(x + i) - most);
+        if (y != NULL)
+            xcvm_lanes_store(y + i, e);
+        r[0] += e;
+    }
+    if (i < count) {
+        /* The other lanes add nothing. */
+        const xcvm_lanes rest = xcvm_lanes_load_first(x + i, count - i, -INFINITY);
+        const xcvm_lanes e = xcvm_lanes_exp_negative(rest - most);
+        if (y != NULL)
+            xcvm_lanes_store_first(y + i, count - i, e);
+        r[1] += e;
+    }
+    return (r[0] + r[1]) + (r[2] + r[3]);
+}
+
+/* The same for a line of any length: the sum, taken in f64 over stretches. */
+XCVM_INLINE double xcvm_exp_line(const float *x, size_t count, float greatest, float *y)
+{
+    double sum = 0.0;
+    for (size_t at = 0; at < count; at += XCVM_FOLD_STRETCH) {
+        const size_t n = count - at < XCVM_FOLD_STRETCH ? count - at : XCVM_FOLD_STRETCH;
+        sum +=
+            (double)xcvm_lanes_fold(xcvm_lanes_plus, xcvm_exp_stretch(x + at, n, greatest, y != NULL ? y + at : NULL));
+    }
+    return sum;
+}
+
+#endif

@@ -1,0 +1,193 @@
+/* RegexFullMatch, by PCRE2: an optional dependency, XCVM_HAVE_PCRE2. */
+#include "base/lazy_library.h"
+#include "ops/kernel.h"
+#include "ops/text/regex_syntax.h"
+
+XCVM_SHAPE_RULE_OF(RegexFullMatch)
+{
+#ifndef XCVM_HAVE_PCRE2
+    XCVM_REQUIRE(t, false, UNSUPPORTED, "this build leaves regular expressions out: PCRE2 was not there");
+#endif
+    XCVM_TRY(xcvm_regex_check_syntax(a->pattern.at, a->pattern.length, t->error));
+    xcvm_value_set_tensor(a->y, XCVM_BOOL, a->x->rank, a->x->dims);
+    return XCVM_OK;
+}
+
+#ifdef XCVM_HAVE_PCRE2
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#define FUNCTIONS(X)                                                                                                   \
+    X(pcre2_general_context_create_8)                                                                                  \
+    X(pcre2_compile_context_create_8)                                                                                  \
+    X(pcre2_set_newline_8)                                                                                             \
+    X(pcre2_set_parens_nest_limit_8)                                                                                   \
+    X(pcre2_compile_8)                                                                                                 \
+    X(pcre2_get_error_message_8)                                                                                       \
+    X(pcre2_pattern_info_8)                                                                                            \
+    X(pcre2_match_data_create_8)                                                                                       \
+    X(pcre2_get_ovector_pointer_8)                                                                                     \
+    X(pcre2_match_context_create_8)                                                                                    \
+    X(pcre2_dfa_match_8)
+XCVM_LAZY_LIBRARY(pcre2, XCVM_PCRE2_FILE, FUNCTIONS)
+
+enum {
+    SMALLEST = 64 * 1024,        /* bytes of scratch to begin with */
+    LARGEST = 256 * 1024 * 1024, /* and where growing ends */
+    /* Numbers of workspace that PCRE2 uses at most, three for each state in two lists. A character takes as long as the
+     * square of the states. */
+    MOST_WORDS = 2 * 3 * (3 << 10),
+    SEGMENT_WORK = 1 << 24 /* states squared times characters, that are matched between polls */
+};
+
+/* What PCRE2 takes memory from: the kernel's scratch, from one end to the other. */
+typedef struct pool {
+    char *at;
+    size_t left;
+    bool exhausted;
+} pool;
+
+static void *take(size_t bytes, void *user)
+{
+    pool *p = user;
+    const size_t rounded = bytes <= LARGEST ? xcvm_round_up(bytes, XCVM_ALIGNMENT) : SIZE_MAX;
+    if (rounded > p->left) {
+        p->exhausted = true;
+        return NULL;
+    }
+    void *memory = p->at;
+    p->at += rounded;
+    p->left -= rounded;
+    return memory;
+}
+
+static void give_back(void *memory, void *user)
+{
+    (void)memory;
+    (void)user;
+}
+
+typedef struct matcher {
+    const xcvm_RegexFullMatch_args *a;
+    pool pool;
+    const pcre2_code *code;
+    pcre2_match_data *result;
+    pcre2_match_context *limits;
+    size_t code_size;
+} matcher;
+
+static xcvm_status compile(xcvm_kernel *k, matcher *m)
+{
+    int error = 0;
+    PCRE2_SIZE where = 0;
+    pcre2_general_context *memory = pcre2.pcre2_general_context_create_8(take, give_back, &m->pool);
+    pcre2_compile_context *context = memory != NULL ? pcre2.pcre2_compile_context_create_8(memory) : NULL;
+    if (context == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    pcre2.pcre2_set_newline_8(context, PCRE2_NEWLINE_LF);
+    pcre2.pcre2_set_parens_nest_limit_8(context, 200);
+    /* Not anchored at the end, which PCRE2 refuses for parts of a text: the longest match is looked at instead. */
+    const uint32_t options =
+        PCRE2_ANCHORED | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
+    m->code =
+        pcre2.pcre2_compile_8((PCRE2_SPTR)m->a->pattern.at, m->a->pattern.length, options, &error, &where, context);
+    if (m->code == NULL && m->pool.exhausted)
+        return XCVM_OUT_OF_MEMORY;
+    if (m->code == NULL) {
+        char text[160] = "";
+        pcre2.pcre2_get_error_message_8(error, (PCRE2_UCHAR *)text, sizeof text);
+        return xcvm_error_set(k->error, XCVM_INVALID_ARGUMENT, "the pattern is broken at %zu: %s", (size_t)where, text);
+    }
+    pcre2.pcre2_pattern_info_8(m->code, PCRE2_INFO_SIZE, &m->code_size);
+    m->result = pcre2.pcre2_match_data_create_8(1, memory);
+    m->limits = pcre2.pcre2_match_context_create_8(memory);
+    return m->result != NULL && m->limits != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
+/* Where the segment from `from` on ends: so many bytes later, but not within a character. */
+static size_t segment_end(const char *text, size_t length, size_t from, size_t segment)
+{
+    enum { LONGEST = 4 }; /* bytes of a character */
+    size_t end = length - from > segment ? from + segment : length;
+    for (int i = 1; i < LONGEST && end < length && ((unsigned char)text[end] & 0xc0) == 0x80; i++)
+        end++;
+    return end;
+}
+
+/* The algorithm that follows all alternatives at once, as RE2 does, so that time does not grow exponentially; it does
+ * with the square of the states, which the workspace bounds. */
+static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t length, int *workspace, size_t words,
+                         bool *matches)
+{
+    const size_t states = xcvm_least(m->code_size, MOST_WORDS / 6) + 1;
+    const size_t segment = states * states < SEGMENT_WORK ? SEGMENT_WORK / (states * states) : 1;
+    const pool before = m->pool;
+    size_t from = 0, to;
+    int found;
+    /* A text is matched segment by segment, the states being kept in the workspace. */
+    do {
+        to = segment_end(text, length, from, segment);
+        const uint32_t options = (from > 0 ? PCRE2_DFA_RESTART : 0) | (to < length ? PCRE2_PARTIAL_HARD : 0);
+        m->pool = before;
+        found = pcre2.pcre2_dfa_match_8(m->code, (PCRE2_SPTR)text, to, from, options, m->result, m->limits, workspace,
+                                        words);
+        from = to;
+        XCVM_TRY(xcvm_kernel_poll(k));
+    } while (found == PCRE2_ERROR_PARTIAL && to < length);
+    /* Where nothing could go on, what is left does not match. */
+    if (found >= 0 && pcre2.pcre2_get_ovector_pointer_8(m->result)[1] != length)
+        found = PCRE2_ERROR_NOMATCH;
+    XCVM_CHECK(k->error, found != PCRE2_ERROR_DFA_WSSIZE || words < MOST_WORDS, OUT_OF_RANGE,
+               "the pattern is at more than %d places at once in a string of %zu bytes", MOST_WORDS / 6, length);
+    if (found == PCRE2_ERROR_DFA_WSSIZE || (found == PCRE2_ERROR_NOMEMORY && m->pool.exhausted))
+        return XCVM_OUT_OF_MEMORY;
+    /* Nothing matches what is no UTF-8. */
+    const bool broken = found <= PCRE2_ERROR_UTF8_ERR1 && found >= PCRE2_ERROR_UTF8_ERR21;
+    XCVM_CHECK(k->error, found >= 0 || found == PCRE2_ERROR_NOMATCH || broken, UNSUPPORTED,
+               "the pattern cannot be matched: PCRE2 gives error %d", found);
+    *matches = found >= 0;
+    return XCVM_OK;
+}
+
+/* OUT_OF_MEMORY without a message: `bytes` of scratch were too few. */
+static xcvm_status attempt(xcvm_kernel *k, const xcvm_RegexFullMatch_args *a, char *scratch, size_t bytes)
+{
+    const size_t half = bytes / 2, words = xcvm_least(half / sizeof(int), MOST_WORDS);
+    matcher m = {.a = a, .pool = {scratch + half, half, false}};
+    XCVM_TRY(compile(k, &m));
+    const pool after = m.pool;
+    bool *y = a->y->data;
+    for (size_t i = 0; i < xcvm_element_count(a->x); i++) {
+        size_t length;
+        const char *text = xcvm_string_at(a->x, i, &length);
+        m.pool = after;
+        XCVM_TRY(match(k, &m, text, length, (int *)(void *)scratch, words, &y[i]));
+    }
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(RegexFullMatch)
+{
+    XCVM_TRY(load_pcre2(k->error));
+    for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 4) {
+        char *scratch = xcvm_kernel_scratch(k, bytes);
+        if (scratch == NULL)
+            return k->error->status;
+        const xcvm_status status = attempt(k, a, scratch, bytes);
+        if (status != XCVM_OUT_OF_MEMORY)
+            return status;
+    }
+    return xcvm_error_set(k->error, XCVM_OUT_OF_MEMORY, "the pattern needs more than %d MB of memory",
+                          LARGEST / 1024 / 1024);
+}
+
+#else
+
+XCVM_KERNEL(RegexFullMatch)
+{
+    (void)a;
+    return xcvm_error_set(k->error, XCVM_UNSUPPORTED, "this build leaves regular expressions out");
+}
+
+#endif

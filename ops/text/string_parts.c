@@ -1,0 +1,194 @@
+/* StringConcat and StringSplit. */
+#include "ops/broadcast.h"
+#include "ops/kernel.h"
+#include "ops/text/utf8.h"
+
+/* ---- StringConcat ---- */
+
+typedef struct joining {
+    const xcvm_kernel *k;
+    xcvm_poller poller;
+    const xcvm_value *a, *b;
+    size_t steps[2]; /* within a row */
+    size_t characters;
+    bool overflow;
+    xcvm_string *spans; /* NULL: characters are counted */
+    char *to;
+    uint64_t at; /* of `to` from the tensor's data */
+} joining;
+
+static void join_row(void *context, size_t at, const size_t *offsets, size_t count)
+{
+    joining *j = context;
+    for (size_t i = 0; i < count; i++) {
+        size_t lengths[2];
+        const char *a = xcvm_string_at(j->a, offsets[0] + i * j->steps[0], &lengths[0]);
+        const char *b = xcvm_string_at(j->b, offsets[1] + i * j->steps[1], &lengths[1]);
+        if (xcvm_poll_after(&j->poller, 1 + (j->spans != NULL ? (lengths[0] + lengths[1]) / XCVM_STEP_BYTES : 0)) !=
+            XCVM_OK)
+            return;
+        if (j->spans == NULL) {
+            j->overflow = j->overflow || !xcvm_size_add(j->characters, lengths[0], &j->characters) ||
+                          !xcvm_size_add(j->characters, lengths[1], &j->characters);
+            continue;
+        }
+        (void)xcvm_kernel_copy(j->k, j->to, a, lengths[0]);
+        (void)xcvm_kernel_copy(j->k, j->to + lengths[0], b, lengths[1]);
+        j->spans[at + i] = (xcvm_string){j->at, lengths[0] + lengths[1]};
+        j->to += lengths[0] + lengths[1];
+        j->at += lengths[0] + lengths[1];
+    }
+}
+
+XCVM_KERNEL(StringConcat)
+{
+    xcvm_broadcast plan;
+    xcvm_broadcast_plan(&plan, a->y, (const xcvm_value *const[]){a->a, a->b}, 2);
+    joining j = {.k = k, .poller = xcvm_poller_of(k), .a = a->a, .b = a->b};
+    for (int i = 0; i < 2; i++)
+        j.steps[i] = plan.strides[i][plan.rank - 1];
+    xcvm_broadcast_rows(&plan, 0, plan.count, join_row, &j);
+    XCVM_TRY(xcvm_kernel_poll(k));
+    XCVM_CHECK(k->error, !j.overflow, OUT_OF_RANGE, "a result of strings is too large");
+    xcvm_string *spans;
+    XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->y->rank, a->y->dims, j.characters, &spans, &j.to));
+    j.spans = spans;
+    j.at = (uint64_t)(j.to - (char *)a->y->data);
+    xcvm_broadcast_rows(&plan, 0, plan.count, join_row, &j);
+    return xcvm_kernel_poll(k);
+}
+
+/* ---- StringSplit ---- */
+
+XCVM_SHAPE_RULE_OF(StringSplit)
+{
+    const int rank = a->x->rank;
+    int64_t dims[XCVM_MAX_RANK];
+    XCVM_REQUIRE(t, rank < XCVM_MAX_RANK, UNSUPPORTED, "x has rank %d, at most %d is supported", rank,
+                 XCVM_MAX_RANK - 1);
+    for (int i = 0; i < rank; i++)
+        dims[i] = a->x->dims[i];
+    if (rank >= 0)
+        dims[rank] = XCVM_ANY_DIM;
+    xcvm_value_set_tensor(a->y, XCVM_STRING, rank < 0 ? -1 : rank + 1, dims);
+    xcvm_value_set_tensor(a->count, XCVM_I64, rank, a->x->dims);
+    return XCVM_OK;
+}
+
+/* What is left of a text to be split. */
+typedef struct splitting {
+    const xcvm_StringSplit_args *a;
+    xcvm_poller *poller;
+    const char *text;
+    size_t left;
+    int64_t cuts; /* still to be made; below 0: as many as there are */
+    bool done;
+} splitting;
+
+/* Both give up at once if the run is stopped. */
+static size_t skip_space(xcvm_poller *poller, const char *text, size_t left)
+{
+    size_t at = 0;
+    uint32_t c;
+    while (at < left && xcvm_poll_after(poller, 1) == XCVM_OK) {
+        const size_t n = xcvm_utf8_decode((const unsigned char *)text + at, left - at, &c);
+        if (!xcvm_utf8_is_space(c))
+            break;
+        at += n;
+    }
+    return at;
+}
+
+static size_t skip_word(xcvm_poller *poller, const char *text, size_t left)
+{
+    size_t at = 0;
+    uint32_t c;
+    while (at < left && xcvm_poll_after(poller, 1) == XCVM_OK) {
+        const size_t n = xcvm_utf8_decode((const unsigned char *)text + at, left - at, &c);
+        if (xcvm_utf8_is_space(c))
+            break;
+        at += n;
+    }
+    return at;
+}
+
+static splitting split_of(const xcvm_StringSplit_args *a, xcvm_poller *poller, size_t index)
+{
+    splitting s = {.a = a, .poller = poller, .cuts = a->maxsplit};
+    s.text = xcvm_string_at(a->x, index, &s.left);
+    return s;
+}
+
+/* The next piece; false if there is none. Without a delimiter, pieces are separated by any amount of space, of which
+ * there is none at the beginning and at the end. */
+static bool next_piece(splitting *s, const char **piece, size_t *length)
+{
+    const xcvm_text *delimiter = &s->a->delimiter;
+    if (s->done || xcvm_poll_after(s->poller, 1) != XCVM_OK)
+        return false;
+    if (delimiter->length == 0) {
+        const size_t space = skip_space(s->poller, s->text, s->left);
+        s->text += space;
+        s->left -= space;
+        *piece = s->text;
+        s->done = s->left == 0;
+        if (s->done)
+            return false;
+        *length = s->cuts == 0 ? s->left : skip_word(s->poller, s->text, s->left);
+        s->done = *length == s->left;
+        s->text += *length;
+        s->left -= *length;
+        s->cuts -= s->cuts > 0;
+        return true;
+    }
+    const char *found = s->cuts != 0 && s->left > 0 ? memmem(s->text, s->left, delimiter->at, delimiter->length) : NULL;
+    *piece = s->text;
+    *length = found != NULL ? (size_t)(found - s->text) : s->left;
+    (void)xcvm_poll_after(s->poller, *length / XCVM_STEP_BYTES);
+    s->done = found == NULL;
+    if (found != NULL) {
+        s->text += *length + delimiter->length;
+        s->left -= *length + delimiter->length;
+        s->cuts -= s->cuts > 0;
+    }
+    return true;
+}
+
+XCVM_KERNEL(StringSplit)
+{
+    const size_t count = xcvm_element_count(a->x);
+    const char *piece;
+    size_t length, characters = 0;
+    int64_t most = 0, *counts = XCVM_DATA(int64_t, a->count);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < count; i++) {
+        splitting s = split_of(a, &poller, i);
+        int64_t pieces = 0;
+        for (; next_piece(&s, &piece, &length); pieces++)
+            characters += length; /* no more than x has */
+        counts[i] = pieces;
+        most = pieces > most ? pieces : most;
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
+    }
+    int64_t dims[XCVM_MAX_RANK];
+    for (int i = 0; i < a->x->rank; i++)
+        dims[i] = a->x->dims[i];
+    dims[a->x->rank] = most;
+    xcvm_string *spans;
+    char *to;
+    XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->x->rank + 1, dims, characters, &spans, &to));
+    uint64_t at = (uint64_t)(to - (char *)a->y->data);
+    for (size_t i = 0; i < count; i++) {
+        splitting s = split_of(a, &poller, i);
+        for (int64_t p = 0; p < most; p++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
+            if (!next_piece(&s, &piece, &length))
+                length = 0;
+            XCVM_TRY(xcvm_kernel_copy(k, to, piece, length));
+            *spans++ = (xcvm_string){at, length};
+            to += length;
+            at += length;
+        }
+    }
+    return XCVM_OK;
+}
