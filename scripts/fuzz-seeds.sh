@@ -11,7 +11,7 @@ awk -v out="$out/text" '
     /^case / { close(file); file = out "/" name "-" FNR ".xcvm"; print "xcvm 1" >file; skip = 0; next }
     /^(expect|refuse)/ { skip = 1; next }
     /^[$a-zA-Z]/ { skip = 0 }
-    file != "" && !skip { print >file }' tests/ops/*.xcvm
+    file != "" && !skip { print >file }' tests/ops/*/*.xcvm
 for text in "$out"/text/*.xcvm; do
     "$xcvm" asm "$text" -o "$out/program/$(basename "$text" .xcvm).bin" 2>/dev/null || rm "$text"
 done

@@ -1,4 +1,4 @@
-/* Text cases: tests/ops/<Instruction>.xcvm (docs/assembly.md says what a case file looks like). */
+/* Text cases: tests/ops/<room>/<Instruction>.xcvm (docs/assembly.md says what a case file looks like). */
 #ifndef XCVM_TESTS_CASE_RUNNER_H
 #define XCVM_TESTS_CASE_RUNNER_H
 

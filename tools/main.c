@@ -1,8 +1,8 @@
-#include "commands.h"
-#include "manual.h"
-#include "memory.h"
-#include "output.h"
-#include "report.h"
+#include "commands/commands.h"
+#include "cli/manual.h"
+#include "cli/memory.h"
+#include "io/output.h"
+#include "cli/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 #include "vm/kernel_library.h"
 #include "base/sha256.h"
-#include "vm/program.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* From a file or bytes to a program. */
 #include "vm/options.h"
+#include "vm/kernel_library.h"
 #include "vm/program.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 
 #include "ops/kernel.h"
 #include "proto/image.h"
-#include "vm/kernel_library.h"
+#include "vm/kernel_abi.h"
 
 typedef enum xcvm_action {
     XCVM_ACTION_KERNEL,

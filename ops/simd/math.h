@@ -2,10 +2,10 @@
  * the compiler. They give the same bits wherever in a vector an element lies.
  *
  * The errors stated are the greatest found over all floats (of the range named), in units of the last place of the
- * exact result; tests/ops/test_math.c measures them. NaN gives NaN; infinities, zeros and subnormal numbers give what
- * C11 Annex F says. Argument reductions follow Cody and Waite, "Software Manual for the Elementary Functions" (1980);
- * polynomials marked Cephes are from S. Moshier's Cephes library, single precision; the others are minimax fits made
- * for this file. */
+ * exact result; tests/ops/simd/test_math.c measures them. NaN gives NaN; infinities, zeros and subnormal numbers give
+ * what C11 Annex F says. Argument reductions follow Cody and Waite, "Software Manual for the Elementary Functions"
+ * (1980); polynomials marked Cephes are from S. Moshier's Cephes library, single precision; the others are minimax fits
+ * made for this file. */
 #ifndef XCVM_OPS_VECTOR_MATH_H
 #define XCVM_OPS_VECTOR_MATH_H
 

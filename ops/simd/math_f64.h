@@ -1,5 +1,5 @@
 /* Elementary functions of f64, in the way of ops/simd/math.h: one element at a time and without branches. The errors
- * stated are the greatest found by tests/ops/test_math.c, in units of the last place of the exact result. */
+ * stated are the greatest found by tests/ops/simd/test_math.c, in units of the last place of the exact result. */
 #ifndef XCVM_OPS_VECTOR_MATH_F64_H
 #define XCVM_OPS_VECTOR_MATH_F64_H
 

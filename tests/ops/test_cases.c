@@ -6,30 +6,39 @@
 #include "ops/op.h"
 
 #include <check.h>
-#include <dirent.h>
+#include <glob.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char folder[] = XCVM_TEST_DATA "/ops";
+/* The case files: one for each instruction, in the room of its kernel. */
+static glob_t files;
 
-static int is_case_file(const struct dirent *entry)
+/* Where the instruction's name begins in the path of its case file. */
+static const char *instruction_of(const char *path, size_t *length)
 {
-    const char *dot = strrchr(entry->d_name, '.');
-    return dot != NULL && strcmp(dot, ".xcvm") == 0;
+    const char *name = strrchr(path, '/') + 1;
+    *length = strlen(name) - strlen(".xcvm");
+    return name;
 }
 
-/* The names of the case files, in alphabetical order. */
-static struct dirent **files;
-static int file_count;
+/* The case file of an instruction; NULL if it has none. */
+static const char *file_of(const char *name)
+{
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        size_t length;
+        const char *found = instruction_of(files.gl_pathv[i], &length);
+        if (length == strlen(name) && strncmp(found, name, length) == 0)
+            return files.gl_pathv[i];
+    }
+    return NULL;
+}
 
 START_TEST(test_file)
 {
     static char report[20000];
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", folder, files[_i]->d_name);
-    case_counts counts = case_file_run(path, report, sizeof report);
+    case_counts counts = case_file_run(files.gl_pathv[_i], report, sizeof report);
     ck_assert_msg(counts.failed == 0, "%zu of %zu cases fail\n%s", counts.failed, counts.run, report);
 }
 END_TEST
@@ -37,12 +46,12 @@ END_TEST
 /* Numbers that become text, or are made of it, do not take the process' decimal comma. */
 START_TEST(test_locale)
 {
-    static const char *const names[] = {"Cast.xcvm", "Print.xcvm", "TfIdfVectorizer.xcvm", "LabelEncoder.xcvm"};
+    static const char *const names[] = {"Cast", "Print", "TfIdfVectorizer", "LabelEncoder"};
     static char report[20000];
     ck_assert(test_comma_locale());
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        const char *path = file_of(names[i]);
+        ck_assert(path != NULL);
         case_counts counts = case_file_run(path, report, sizeof report);
         ck_assert(counts.run > 0);
         ck_assert_msg(counts.failed == 0, "%s: %zu of %zu cases fail\n%s", names[i], counts.failed, counts.run, report);
@@ -56,25 +65,21 @@ START_TEST(test_coverage)
     char missing[8000] = "";
     for (int64_t i = 0; i < XCVM_OPCODE_LIMIT; i++) {
         const xcvm_row *row = xcvm_row_of(i);
-        bool found = row == NULL;
-        for (int j = 0; !found && j < file_count; j++) {
-            size_t length = strlen(row->name);
-            found =
-                strncmp(files[j]->d_name, row->name, length) == 0 && strcmp(files[j]->d_name + length, ".xcvm") == 0;
-        }
-        if (!found)
+        if (row != NULL && file_of(row->name) == NULL)
             snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", row->name);
     }
-    ck_assert_msg(missing[0] == '\0', "these instructions have no tests/ops/<Instruction>.xcvm:%s", missing);
+    ck_assert_msg(missing[0] == '\0', "these instructions have no tests/ops/<room>/<Instruction>.xcvm:%s", missing);
 }
 END_TEST
 
 START_TEST(test_names)
 {
-    for (int i = 0; i < file_count; i++) {
-        size_t length = strlen(files[i]->d_name) - strlen(".xcvm");
-        ck_assert_msg(xcvm_row_named(files[i]->d_name, length) != NULL, "tests/ops/%s is named after no instruction",
-                      files[i]->d_name);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        size_t length;
+        const char *name = instruction_of(files.gl_pathv[i], &length);
+        const xcvm_row *row = xcvm_row_named(name, length);
+        ck_assert_msg(row != NULL, "%s is named after no instruction", files.gl_pathv[i]);
+        ck_assert_str_eq(file_of(row->name), files.gl_pathv[i]);
     }
 }
 END_TEST
@@ -113,12 +118,10 @@ Suite *suite_ops_cases(void)
     Suite *suite = suite_create("ops_cases");
     TCase *cases = tcase_create("files");
     TCase *coverage = tcase_create("coverage");
-    file_count = scandir(folder, &files, is_case_file, alphasort);
-    if (file_count < 0)
-        file_count = 0;
+    int found = glob(XCVM_TEST_DATA "/ops/*/*.xcvm", 0, NULL, &files);
     tcase_set_timeout(cases, 300);
     tcase_set_timeout(coverage, 300);
-    tcase_add_loop_test(cases, test_file, 0, file_count);
+    tcase_add_loop_test(cases, test_file, 0, found == 0 ? (int)files.gl_pathc : 0);
     tcase_add_test(coverage, test_locale);
     tcase_add_test(coverage, test_coverage);
     tcase_add_test(coverage, test_names);

@@ -1,5 +1,5 @@
 #include "tests/suites.h"
-#include "tools/number.h"
+#include "tools/values/number.h"
 
 #include <math.h>
 #include <stdlib.h>

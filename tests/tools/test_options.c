@@ -1,8 +1,8 @@
 #include "tests/suites.h"
-#include "tools/json.h"
-#include "tools/options.h"
-#include "tools/measure.h"
-#include "tools/report.h"
+#include "tools/io/json.h"
+#include "tools/cli/options.h"
+#include "tools/run/measure.h"
+#include "tools/cli/report.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "tests/suites.h"
-#include "tools/spec.h"
-#include "tools/value.h"
+#include "tools/values/spec.h"
+#include "tools/values/value.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const char *show(const char *declared, const char *text)
             }
             rank += *at == 'x' && rank < XCVM_MAX_RANK - 1;
         }
-        ck_assert(spec_parse_type(copy, strlen(copy), &type));
+        ck_assert(type_parse(copy, strlen(copy), &type));
         for (int i = 0; i < type.rank; i++)
             if (open[i])
                 type.dims[i] = -1;
@@ -65,13 +65,13 @@ static void refuse(const char *declared, const char *text, const char *part)
 START_TEST(types)
 {
     xcvm_type type;
-    ck_assert(spec_parse_type("2x3xf32", 7, &type) && type.rank == 2 && type.dims[1] == 3 && type.dtype == XCVM_F32);
-    ck_assert(spec_parse_type("i64", 3, &type) && type.rank == 0);
-    ck_assert(spec_parse_type("0xstr", 5, &type) && type.dims[0] == 0);
+    ck_assert(type_parse("2x3xf32", 7, &type) && type.rank == 2 && type.dims[1] == 3 && type.dtype == XCVM_F32);
+    ck_assert(type_parse("i64", 3, &type) && type.rank == 0);
+    ck_assert(type_parse("0xstr", 5, &type) && type.dims[0] == 0);
     static const char *const wrong[] = {
         "", "x", "2x", "2xf33", "2x-3xf32", "f32x2", "1x1x1x1x1x1x1x1x1xf32", "99999999999999999999xf32", "2 xf32"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        ck_assert_msg(!spec_parse_type(wrong[i], strlen(wrong[i]), &type), "%s", wrong[i]);
+        ck_assert_msg(!type_parse(wrong[i], strlen(wrong[i]), &type), "%s", wrong[i]);
 }
 END_TEST
 

@@ -1,12 +1,12 @@
 /* Files of tensors: what is written is read again, and no broken file does harm. */
 #include "tests/suites.h"
-#include "tools/compare.h"
-#include "tools/file.h"
-#include "tools/npy.h"
-#include "tools/npz.h"
-#include "tools/png.h"
-#include "tools/spec.h"
-#include "tools/value.h"
+#include "tools/values/compare.h"
+#include "tools/io/file.h"
+#include "tools/io/npy.h"
+#include "tools/io/npz.h"
+#include "tools/io/png.h"
+#include "tools/values/spec.h"
+#include "tools/values/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
         "Flatten", "Squeeze", "Unsqueeze", "SequenceConstruct", "SequenceAt", "SequenceLength", "Optional",            \
         "OptionalGetElement", "OptionalHasElement", "HostCall"
 
-/* Decoders are other libraries' loops; tests/ops/test_image.c looks at them. */
+/* Decoders are other libraries' loops; tests/ops/image/test_image_decoder.c looks at them. */
 #define OTHER_INSTRUCTIONS "ImageDecoder"
 
 /* Families whose programs differ in the instruction's name alone. */

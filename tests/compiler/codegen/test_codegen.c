@@ -1,0 +1,711 @@
+/* Kernel libraries: what is fused gives what the plain instructions give, and is left out where it does not fit. */
+#include "compiler/codegen/codegen.h"
+#include "tests/compiler/support.h"
+
+#include "vm/program.h"
+
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define APPLY(b, Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
+
+static char folder[] = "/tmp/xcvm-fuse-XXXXXX";
+static char library[64], source[64];
+static unsigned graph_seed; /* of the random graph at hand */
+
+static void make_folder(void)
+{
+    strcpy(folder + sizeof folder - 7, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(library, sizeof library, "%s/p.so", folder);
+    snprintf(source, sizeof source, "%s/p.c", folder);
+}
+
+static void remove_folder(void)
+{
+    unlink(library);
+    unlink(source);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static void begin_fused(compilation *c)
+{
+    begin(c, 2);
+    c->options.fuse = library;
+}
+
+/* Optimises, and compiles the library. */
+static void fuse(compilation *c)
+{
+    passes(c);
+    ok(&c->m, xcc_fuse_build(&c->m));
+}
+
+static void open_program(machine *k, compilation *c, bool no_libraries)
+{
+    xcvm_error error = {0};
+    xcvm_load_options options = {.size = sizeof options, .library_dir = folder, .no_libraries = no_libraries};
+    xcvm_session_options session = {.size = sizeof session, .threads = 2, .strict_types = true};
+    k->bytes = emit(c);
+    xcvm_status status = xcvm_program_load(k->bytes.at, k->bytes.length, &options, &k->program, &error);
+    ck_assert_msg(status == XCVM_OK, "pc %d (%s): %s", error.pc, error.instruction, error.message);
+    ck_assert_int_eq(xcvm_session_create(k->program, &session, &k->session, &error), XCVM_OK);
+}
+
+static const char *notice(const machine *k)
+{
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_program_describe(k->program, &info);
+    return info.notice;
+}
+
+/* Rounding grows in long graphs; a wrong element is farther off. */
+static void expect_close(const xcvm_value *a, const xcvm_value *b)
+{
+    ck_assert(xcvm_same_shape(a, b));
+    for (size_t i = 0; i < xcvm_element_count(a); i++) {
+        double x = xcvm_element_as_double(a, i), y = xcvm_element_as_double(b, i);
+        ck_assert_msg((isnan(x) && isnan(y)) || x == y || fabs(x - y) <= 1e-4 + 1e-3 * fabs(y),
+                      "graph %u: element %zu: %.9g, %.9g", graph_seed, i, x, y);
+    }
+}
+
+static void compare(machine *a, machine *b)
+{
+    for (unsigned round = 0; round < 3; round++) {
+        for (size_t i = 0; i < xcvm_program_input_count(a->program); i++) {
+            machine_fill(a, i, round * 100 + (unsigned)i);
+            machine_fill(b, i, round * 100 + (unsigned)i);
+        }
+        machine_run(a);
+        machine_run(b);
+        for (size_t i = 0; i < xcvm_program_output_count(a->program); i++)
+            expect_close(xcvm_session_output(b->session, i), xcvm_session_output(a->session, i));
+    }
+}
+
+/* Compiles what `make` makes plain and fused, into `groups` functions, and compares the results: with the library and
+ * without it. */
+static void check_fused(graph_maker make, size_t groups)
+{
+    compilation plain, fused;
+    machine expected, with, without;
+    make_folder();
+    begin(&plain, -1);
+    make(&plain.b);
+    passes(&plain);
+    open_program(&expected, &plain, false);
+    begin_fused(&fused);
+    make(&fused.b);
+    fuse(&fused);
+    if (groups != 0)
+        ck_assert_uint_eq(fused.m.fusion_count, groups);
+    open_program(&with, &fused, false);
+    open_program(&without, &fused, true);
+    ck_assert_msg(notice(&with) == NULL, "%s", notice(&with));
+    compare(&expected, &with);
+    compare(&expected, &without);
+    machine_close(&expected);
+    machine_close(&with);
+    machine_close(&without);
+    finish(&plain);
+    finish(&fused);
+    remove_folder();
+}
+
+/* ---- Shapes ---- */
+
+static void make_broadcast(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(2, 3, 5, 7)), *rows = input(b, "rows", XCVM_F32, 2, DIMS(5, 1));
+    xcc_value *planes = input(b, "planes", XCVM_F32, 4, DIMS(2, 3, 1, 1)),
+              *line = input(b, "line", XCVM_F32, 1, DIMS(7));
+    xcc_value *y = APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(rows));
+    y = APPLY(b, Mul, y, .a = XCC_IN(y), .b = XCC_IN(planes));
+    xcc_value *middle = APPLY(b, Tanh, y, .x = XCC_IN(y));
+    y = APPLY(b, Sub, y, .a = XCC_IN(line), .b = XCC_IN(middle));
+    y = APPLY(b, Max, y, .a = XCC_IN(y), .b = XCC_IN(number(b, 0.25)));
+    output(b, middle);
+    output(b, APPLY(b, Softmax, y, .x = XCC_IN(y), .axis = 3));
+    output(b, APPLY(b, LeakyRelu, y, .x = XCC_IN(y), .alpha = 0.5));
+}
+
+START_TEST(broadcasting_and_several_results) { check_fused(make_broadcast, 1); }
+END_TEST
+
+static void make_outer(xcc_builder *b)
+{
+    xcc_value *column = input(b, "column", XCVM_F32, 2, DIMS(33, 1)), *row = input(b, "row", XCVM_F32, 2, DIMS(1, 65));
+    xcc_value *y = APPLY(b, Mul, y, .a = XCC_IN(column), .b = XCC_IN(row));
+    y = APPLY(b, Sigmoid, y, .x = XCC_IN(y));
+    output(b, APPLY(b, Clip, y, .x = XCC_IN(y), .min = XCC_IN(number(b, 0.25)), .max = XCC_IN(number(b, 0.75))));
+}
+
+START_TEST(outer_product) { check_fused(make_outer, 1); }
+END_TEST
+
+static void make_outer_tangent(xcc_builder *b)
+{
+    xcc_value *column = input(b, "column", XCVM_F32, 2, DIMS(33, 1)), *row = input(b, "row", XCVM_F32, 2, DIMS(1, 65));
+    xcc_value *y = APPLY(b, Add, y, .a = XCC_IN(column), .b = XCC_IN(row));
+    y = APPLY(b, Tanh, y, .x = XCC_IN(y));
+    output(b, APPLY(b, Clip, y, .x = XCC_IN(y), .min = XCC_IN(number(b, -0.5)), .max = XCC_IN(number(b, 0.5))));
+}
+
+/* The source is C, in which numbers have a point, whatever the process' locale. */
+START_TEST(other_locale)
+{
+    ck_assert(test_comma_locale());
+    check_fused(make_outer, 1);
+    setlocale(LC_ALL, "C");
+}
+END_TEST
+
+START_TEST(host_that_ignores_its_children)
+{
+    void (*before)(int) = signal(SIGCHLD, SIG_IGN);
+    check_fused(make_outer, 1);
+    signal(SIGCHLD, before);
+}
+END_TEST
+
+/* The second library comes through the same descriptor as the first, which is still loaded, and has a function of the
+ * same operands. */
+START_TEST(two_programs_at_once)
+{
+    static const graph_maker makers[2] = {make_outer, make_outer_tangent};
+    compilation plain[2], fused[2];
+    machine expected[2], with[2];
+    make_folder();
+    for (int i = 0; i < 2; i++) {
+        begin(&plain[i], -1);
+        makers[i](&plain[i].b);
+        passes(&plain[i]);
+        open_program(&expected[i], &plain[i], false);
+        begin_fused(&fused[i]);
+        makers[i](&fused[i].b);
+        fuse(&fused[i]);
+        open_program(&with[i], &fused[i], false);
+        ck_assert_msg(notice(&with[i]) == NULL, "%s", notice(&with[i]));
+    }
+    for (int i = 0; i < 2; i++)
+        compare(&expected[i], &with[i]);
+    for (int i = 0; i < 2; i++) {
+        machine_close(&expected[i]);
+        machine_close(&with[i]);
+        finish(&plain[i]);
+        finish(&fused[i]);
+    }
+    remove_folder();
+}
+END_TEST
+
+static void make_large(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(301, 1007));
+    xcc_value *y = APPLY(b, Neg, y, .x = XCC_IN(APPLY(b, Abs, y, .x = XCC_IN(x))));
+    y = APPLY(b, Gelu, y, .x = XCC_IN(y), .approximate = XCVM_GELU_tanh);
+    output(b, APPLY(b, Div, y, .a = XCC_IN(y), .b = XCC_IN(number(b, 3))));
+}
+
+START_TEST(split_over_threads) { check_fused(make_large, 1); }
+END_TEST
+
+/* ---- Folds ---- */
+
+#define LAST_AXIS(b) XCC_IN(must(b, xcc_constant_i64((b)->graph, 1, DIMS(-1))))
+#define MEAN(b, v) APPLY(b, ReduceMean, y, .x = XCC_IN(v), .axes = LAST_AXIS(b), .keepdims = 1)
+
+/* With a residual before, a scale and a bias behind, and the sum used further. */
+static void make_layer_norm(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(3, 7, 100)), *y = input(b, "y", XCVM_F32, 3, DIMS(3, 7, 100));
+    xcc_value *sum = APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(y));
+    xcc_value *less = APPLY(b, Sub, y, .a = XCC_IN(sum), .b = XCC_IN(MEAN(b, sum)));
+    xcc_value *square = MEAN(b, APPLY(b, Mul, y, .a = XCC_IN(less), .b = XCC_IN(less)));
+    xcc_value *root =
+        APPLY(b, Sqrt, y, .x = XCC_IN(APPLY(b, Add, y, .a = XCC_IN(square), .b = XCC_IN(number(b, 1e-5)))));
+    xcc_value *z = APPLY(b, Div, y, .a = XCC_IN(less), .b = XCC_IN(root));
+    z = APPLY(b, Mul, y, .a = XCC_IN(z), .b = XCC_IN(weights(b, 1, DIMS(100))));
+    z = APPLY(b, Add, y, .a = XCC_IN(z), .b = XCC_IN(weights(b, 1, DIMS(100))));
+    output(b, sum);
+    output(b, APPLY(b, Gelu, y, .x = XCC_IN(z)));
+}
+
+START_TEST(layer_normalization) { check_fused(make_layer_norm, 1); }
+END_TEST
+
+static void make_softmax(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(2, 9, 33)), *mask = input(b, "mask", XCVM_F32, 3, DIMS(2, 1, 33));
+    x = APPLY(b, Mul, y, .a = XCC_IN(x), .b = XCC_IN(number(b, 0.125)));
+    x = APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(mask));
+    xcc_value *most = APPLY(b, ReduceMax, y, .x = XCC_IN(x), .axes = LAST_AXIS(b), .keepdims = 1);
+    xcc_value *e = APPLY(b, Exp, y, .x = XCC_IN(APPLY(b, Sub, y, .a = XCC_IN(x), .b = XCC_IN(most))));
+    xcc_value *sum = APPLY(b, ReduceSum, y, .x = XCC_IN(e), .axes = LAST_AXIS(b), .keepdims = 1);
+    output(b, APPLY(b, Div, y, .a = XCC_IN(e), .b = XCC_IN(sum)));
+    output(b, sum);
+    x = APPLY(b, LogSoftmax, y, .x = XCC_IN(APPLY(b, Neg, y, .x = XCC_IN(x))), .axis = -1);
+    output(b, APPLY(b, Abs, y, .x = XCC_IN(x)));
+}
+
+START_TEST(softmax) { check_fused(make_softmax, 1); }
+END_TEST
+
+/* Several axes at once, an element for each row with and without them, and one of them broadcast. */
+static void make_rows(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(2, 5, 3, 7)), *z = input(b, "z", XCVM_F32, 2, DIMS(2, 5));
+    xcc_value *axes = must(b, xcc_constant_i64(b->graph, 2, DIMS(2, 3)));
+    x = APPLY(b, Tanh, y, .x = XCC_IN(x));
+    xcc_value *l1 = APPLY(b, ReduceL1, y, .x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = 0);
+    xcc_value *l2 = APPLY(b, ReduceL2, y, .x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = 0);
+    l1 = APPLY(b, Add, y, .a = XCC_IN(l1), .b = XCC_IN(z));
+    l1 = APPLY(b, Sigmoid, y, .x = XCC_IN(APPLY(b, Mul, y, .a = XCC_IN(l1), .b = XCC_IN(l2))));
+    output(b, l1);
+    xcc_value *wide = APPLY(b, Unsqueeze, y, .x = XCC_IN(l1), .axes = XCC_IN(axes));
+    output(b, APPLY(b, Mul, y, .a = XCC_IN(x), .b = XCC_IN(wide)));
+    xcc_value *least = APPLY(b, ReduceMin, y, .x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = 1);
+    output(b, APPLY(b, Sub, y, .a = XCC_IN(x), .b = XCC_IN(least)));
+}
+
+START_TEST(rows) { check_fused(make_rows, 1); }
+END_TEST
+
+/* Rows that are summed up in stretches, too long to be kept. */
+/* The axes are known without being a constant, and none of what the function reads. */
+static void make_empty_axes(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(3, 40)), *axes = input(b, "axes", XCVM_I64, 1, DIMS(0));
+    xcc_value *y = APPLY(b, Tanh, y, .x = XCC_IN(x));
+    y = APPLY(b, ReduceSum, y, .x = XCC_IN(y), .axes = XCC_IN(axes), .keepdims = 1);
+    output(b, APPLY(b, Relu, y, .x = XCC_IN(y)));
+    output(b, APPLY(b, Size, y, .x = XCC_IN(axes)));
+}
+
+START_TEST(empty_axes) { check_fused(make_empty_axes, 1); }
+END_TEST
+
+static void make_long_rows(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(9, 70001));
+    xcc_value *e = APPLY(b, Erf, y, .x = XCC_IN(APPLY(b, Exp, y, .x = XCC_IN(x))));
+    xcc_value *y = APPLY(b, Sub, y, .a = XCC_IN(e), .b = XCC_IN(MEAN(b, e)));
+    output(b, APPLY(b, Mul, y, .a = XCC_IN(y), .b = XCC_IN(MEAN(b, y))));
+}
+
+START_TEST(long_rows) { check_fused(make_long_rows, 0); }
+END_TEST
+
+static void make_moved(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(2, 5, 3, 16)), *z = input(b, "z", XCVM_F32, 4, DIMS(2, 3, 5, 16));
+    xcc_value *y = APPLY(b, Transpose, y, .x = XCC_IN(x), .perm = XCC_INTS(0, 2, 1, 3));
+    y = APPLY(b, Tanh, y, .x = XCC_IN(APPLY(b, Add, y, .a = XCC_IN(y), .b = XCC_IN(z))));
+    output(b, APPLY(b, Softmax, y, .x = XCC_IN(y), .axis = 3));
+    output(b, y);
+}
+
+START_TEST(transposed_operand) { check_fused(make_moved, 1); }
+END_TEST
+
+/* One operand is read along and across, and the last result could take its memory. */
+static void make_square(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(24));
+    x = APPLY(b, CumSum, y, .x = XCC_IN(x), .axis = XCC_IN(must(b, xcc_scalar_i64(b->graph, 0))));
+    xcc_value *row =
+        APPLY(b, Reshape, y, .x = XCC_IN(x), .shape = XCC_IN(must(b, xcc_constant_i64(b->graph, 2, DIMS(1, 24)))));
+    xcc_value *column =
+        APPLY(b, Reshape, y, .x = XCC_IN(x), .shape = XCC_IN(must(b, xcc_constant_i64(b->graph, 2, DIMS(24, 1)))));
+    xcc_value *all = APPLY(b, Mul, y, .a = XCC_IN(row), .b = XCC_IN(input(b, "m", XCVM_F32, 2, DIMS(24, 24))));
+    xcc_value *sum = APPLY(b, ReduceSum, y, .x = XCC_IN(all), .axes = LAST_AXIS(b), .keepdims = 1);
+    output(b, APPLY(b, Add, y, .a = XCC_IN(column), .b = XCC_IN(sum)));
+}
+
+START_TEST(operands_that_share_memory) { check_fused(make_square, 1); }
+END_TEST
+
+/* The last result takes the memory of an operand that is read in two loops. */
+static void make_in_place(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(12, 40));
+    x = APPLY(b, CumSum, y, .x = XCC_IN(x), .axis = XCC_IN(must(b, xcc_scalar_i64(b->graph, 1))));
+    xcc_value *y = APPLY(b, Tanh, y, .x = XCC_IN(x));
+    output(b, y);
+    output(b, APPLY(b, Mul, y, .a = XCC_IN(x), .b = XCC_IN(MEAN(b, y))));
+}
+
+START_TEST(result_in_place) { check_fused(make_in_place, 1); }
+END_TEST
+
+/* So many groups that they are compiled in parts. */
+static void make_many(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(50));
+    for (int i = 0; i < 35; i++) {
+        x = APPLY(b, Neg, y, .x = XCC_IN(APPLY(b, Sigmoid, y, .x = XCC_IN(x))));
+        x = APPLY(b, CumSum, y, .x = XCC_IN(x), .axis = XCC_IN(must(b, xcc_scalar_i64(b->graph, 0))));
+    }
+    output(b, x);
+}
+
+START_TEST(parts) { check_fused(make_many, 35); }
+END_TEST
+
+/* ---- What stays apart ---- */
+
+/* The sum in between reads one result and makes an operand of another: they cannot be one group. */
+static void make_interrupted(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(4, 8));
+    xcc_value *y = APPLY(b, Exp, y, .x = XCC_IN(APPLY(b, Neg, y, .x = XCC_IN(x))));
+    xcc_value *sum = APPLY(b, CumSum, y, .x = XCC_IN(y), .axis = XCC_IN(must(b, xcc_scalar_i64(b->graph, 1))));
+    xcc_value *z = APPLY(b, Mul, y, .a = XCC_IN(sum), .b = XCC_IN(y));
+    output(b, APPLY(b, Sqrt, y, .x = XCC_IN(z)));
+}
+
+START_TEST(no_cycles) { check_fused(make_interrupted, 2); }
+END_TEST
+
+static void make_loop_body(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(19)), *out = must(b, xcc_value_create(b->graph, NULL));
+    xcc_value *in[] = {must(b, xcc_scalar_i64(b->graph, 5)), NULL, x};
+    xcc_node *n = xcc_append_control(b, XCC_LOOP, 3, in, 1, &out, 1);
+    ck_assert_ptr_nonnull(n);
+    xcc_builder body = {.graph = n->bodies[0]};
+    input(&body, "i", XCVM_I64, 0, NULL);
+    xcc_value *go = input(&body, "go", XCVM_BOOL, 0, NULL), *s = input(&body, "s", XCVM_F32, 1, DIMS(19));
+    output(&body, go);
+    xcc_value *y = APPLY(&body, Add, y, .a = XCC_IN(s), .b = XCC_IN(x));
+    output(&body, APPLY(&body, Tanh, y, .x = XCC_IN(y)));
+    ok(b->graph->module, xcc_node_infer(n));
+    output(b, out);
+}
+
+START_TEST(in_a_loop) { check_fused(make_loop_body, 1); }
+END_TEST
+
+/* ---- Random graphs ---- */
+
+static unsigned draw(unsigned *state, unsigned below)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 8) % below;
+}
+
+/* Folds z over its last axis or its last two, if it has them, and what is made of that. */
+static xcc_value *random_fold(xcc_builder *b, unsigned *state, xcc_value *z)
+{
+    if (z->type.rank != 3)
+        return APPLY(b, Neg, y, .x = XCC_IN(z));
+    bool both = draw(state, 4) == 0, keep = draw(state, 4) != 0;
+    xcc_value *axes = both ? ints(b, 2, DIMS(-1, 1)) : ints(b, 1, DIMS(2)), *y;
+    switch (draw(state, 6)) {
+    case 0:
+        y = APPLY(b, ReduceMean, y, .x = XCC_IN(z), .axes = XCC_IN(axes), .keepdims = keep);
+        break;
+    case 1:
+        y = APPLY(b, ReduceMax, y, .x = XCC_IN(z), .axes = XCC_IN(axes), .keepdims = keep);
+        break;
+    case 2:
+        y = APPLY(b, ReduceMin, y, .x = XCC_IN(z), .axes = XCC_IN(axes), .keepdims = keep);
+        break;
+    case 3:
+        y = APPLY(b, ReduceL2, y, .x = XCC_IN(z), .axes = XCC_IN(axes), .keepdims = keep);
+        break;
+    case 4:
+        y = APPLY(b, ReduceSumSquare, y, .x = XCC_IN(z), .axes = XCC_IN(axes), .keepdims = keep);
+        break;
+    default:
+        y = APPLY(b, ReduceL1, y, .x = XCC_IN(z), .axes = XCC_IN(axes), .keepdims = keep);
+        break;
+    }
+    y = APPLY(b, Tanh, y, .x = XCC_IN(y));
+    return keep ? y : APPLY(b, Unsqueeze, y, .x = XCC_IN(y), .axes = XCC_IN(axes));
+}
+
+/* A constant of the length of x's last axis. */
+static xcc_value *number_like(xcc_builder *b, const xcc_value *x)
+{
+    return weights(b, 1, &x->type.dims[x->type.rank - 1]);
+}
+
+/* Values stay in a range where rounding does not grow. */
+static xcc_value *random_node(xcc_builder *b, unsigned *state, xcc_value *x, xcc_value *z)
+{
+    switch (draw(state, 18)) {
+    case 0:
+        return APPLY(b, Tanh, y, .x = XCC_IN(APPLY(b, Mul, y, .a = XCC_IN(x), .b = XCC_IN(z))));
+    case 1:
+        return APPLY(b, Sigmoid, y, .x = XCC_IN(APPLY(b, Sub, y, .a = XCC_IN(z), .b = XCC_IN(x))));
+    case 2:
+        return APPLY(b, Max, y, .a = XCC_IN(x), .b = XCC_IN(z));
+    case 3:
+        return APPLY(b, Min, y, .a = XCC_IN(x), .b = XCC_IN(z));
+    case 4:
+        return APPLY(b, Erf, y, .x = XCC_IN(APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(z))));
+    case 5:
+        return APPLY(b, Softsign, y, .x = XCC_IN(APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(number(b, 0.5)))));
+    case 6:
+        return APPLY(b, HardSigmoid, y, .x = XCC_IN(x), .alpha = 0.3, .beta = 0.4);
+    case 7:
+        return APPLY(b, Abs, y, .x = XCC_IN(APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(x))));
+    case 8:
+        return APPLY(b, Clip, y, .x = XCC_IN(APPLY(b, Sub, y, .a = XCC_IN(x), .b = XCC_IN(z))),
+                     .min = XCC_IN(number(b, -0.75)), .max = XCC_IN(number(b, 0.75)));
+    case 9:
+        return APPLY(b, Neg, y, .x = XCC_IN(APPLY(b, Relu, y, .x = XCC_IN(x))));
+    case 10:
+        return APPLY(b, Div, y, .a = XCC_IN(x), .b = XCC_IN(number(b, 2)));
+    case 11:
+        return APPLY(b, Softmax, y, .x = XCC_IN(x), .axis = 2);
+    case 12:
+        return APPLY(b, LayerNormalization, y, .x = XCC_IN(x), .scale = XCC_IN(number_like(b, x)), .axis = -1,
+                     .epsilon = 0.1, .stash_type = XCVM_F32);
+    case 13:
+        return APPLY(b, RMSNormalization, y, .x = XCC_IN(x), .scale = XCC_IN(number_like(b, x)), .axis = 1,
+                     .epsilon = 0.1, .stash_type = XCVM_F32);
+    case 14:
+    case 15:
+    case 16:
+        return APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(random_fold(b, state, z)));
+    default:
+        /* Not element-wise, and along an axis that is no row. */
+        return APPLY(b, LogSoftmax, y, .x = XCC_IN(x), .axis = 1);
+    }
+}
+
+static void make_random(xcc_builder *b)
+{
+    enum { NODES = 60, FIRST = 4 };
+    unsigned state = graph_seed;
+    const int64_t size = 1 + draw(&state, 40), count = 1 + draw(&state, 5), height = 1 + draw(&state, 4);
+    xcc_value *values[FIRST + NODES] = {
+        input(b, "x", XCVM_F32, 3, DIMS(count, height, size)), input(b, "column", XCVM_F32, 3, DIMS(count, 1, 1)),
+        input(b, "row", XCVM_F32, 1, DIMS(size)), input(b, "plane", XCVM_F32, 2, DIMS(height, 1))};
+    size_t full = 0; /* the last value of the whole shape */
+    for (size_t i = FIRST; i < FIRST + NODES; i++) {
+        size_t near =
+            draw(&state, 4) != 0 && i > FIRST ? i - 1 - draw(&state, (unsigned)(i - FIRST < 6 ? i - FIRST : 6)) : full;
+        values[i] = random_node(b, &state, values[near], values[draw(&state, (unsigned)i)]);
+        full = i;
+    }
+    for (size_t i = 0; i < 3; i++)
+        output(b, values[FIRST + NODES - 1 - i * 7]);
+}
+
+START_TEST(random_graphs)
+{
+    const char *wanted = getenv("XCVM_FUSE_GRAPHS"), *first = getenv("XCVM_FUSE_FIRST");
+    unsigned count = wanted != NULL ? (unsigned)atoi(wanted) : 8;
+    unsigned start = first != NULL ? (unsigned)atoi(first) : 1000;
+    for (unsigned i = 0; i < count; i++) {
+        graph_seed = start + i;
+        check_fused(make_random, 0);
+    }
+}
+END_TEST
+
+/* ---- What does not fit ---- */
+
+static void make_small(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(3));
+    output(b, APPLY(b, Neg, y, .x = XCC_IN(APPLY(b, Tanh, y, .x = XCC_IN(x)))));
+}
+
+static void expect_notice(compilation *c, const char *part)
+{
+    machine k;
+    open_program(&k, c, false);
+    ck_assert_msg(notice(&k) != NULL && strstr(notice(&k), part) != NULL, "\"%s\" says nothing of \"%s\"",
+                  notice(&k) != NULL ? notice(&k) : "", part);
+    machine_give(&k, 0, XCVM_F32, 1, DIMS(3), FLOATS(0, 1, -1));
+    machine_run(&k);
+    expect_output(&k, 0, 1, DIMS(3), FLOATS(0, -0.761594f, 0.761594f));
+    machine_close(&k);
+}
+
+static void write_library(const char *bytes)
+{
+    FILE *file = fopen(library, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(bytes, file);
+    fclose(file);
+}
+
+START_TEST(libraries_that_do_not_fit)
+{
+    compilation c;
+    make_folder();
+    begin_fused(&c);
+    make_small(&c.b);
+    fuse(&c);
+    unlink(library);
+    expect_notice(&c, "is missing");
+    write_library("no library");
+    expect_notice(&c, "not the file that the program was compiled with");
+    unlink(library);
+    ck_assert_int_eq(symlink("/dev/null", library), 0);
+    expect_notice(&c, "cannot be opened");
+    unlink(library);
+    /* A name never leads elsewhere: it is the last part of the path that is kept. */
+    c.options.fuse = "..";
+    expect_notice(&c, "no plain file name");
+    finish(&c);
+    remove_folder();
+}
+END_TEST
+
+START_TEST(compilers_that_fail)
+{
+    static const char *const compilers[] = {"xcvm-no-such-compiler", "false"};
+    make_folder();
+    for (size_t i = 0; i < 2; i++) {
+        compilation c;
+        begin_fused(&c);
+        c.options.cc = compilers[i];
+        make_small(&c.b);
+        passes(&c);
+        ck_assert_int_eq(xcc_fuse_build(&c.m), XCVM_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(c.error.message, compilers[i]));
+        ck_assert_int_ne(access(library, F_OK), 0);
+        finish(&c);
+    }
+    remove_folder();
+}
+END_TEST
+
+static void expect_target(const char *target, const char *compiler, const char *isa)
+{
+    compilation c;
+    begin_fused(&c);
+    c.options.target = target;
+    c.options.cc = compiler;
+    make_small(&c.b);
+    fuse(&c);
+    ck_assert_int_eq(access(library, R_OK), 0);
+    test_bytes bytes = emit(&c);
+    xcvm_program *program = NULL;
+    xcvm_error error = {0};
+    xcvm_load_options options = {.size = sizeof options, .library_dir = folder};
+    ck_assert_int_eq(xcvm_program_load(bytes.at, bytes.length, &options, &program, &error), XCVM_OK);
+    ck_assert_str_eq(program->image.libraries[0].isa, isa);
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_program_describe(program, &info);
+    ck_assert_int_eq(info.notice == NULL, xcvm_isa_runs(isa));
+    xcvm_program_destroy(program);
+    test_bytes_free(&bytes);
+    finish(&c);
+}
+
+START_TEST(targets)
+{
+    make_folder();
+    expect_target("native", NULL, xcvm_kernel_isa());
+#if defined(__x86_64__)
+    expect_target("generic", NULL, "x86-64");
+    expect_target("x86-64-v3", NULL, "x86-64-v3");
+    expect_target("x86-64-v4", NULL, "x86-64-v4");
+    if (system("aarch64-linux-gnu-gcc --version > /dev/null 2>&1") == 0)
+        expect_target("aarch64", NULL, "aarch64");
+#endif
+    compilation c;
+    begin_fused(&c);
+    c.options.target = "pdp11";
+    make_small(&c.b);
+    passes(&c);
+    ck_assert_int_eq(xcc_fuse_build(&c.m), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(c.error.message, "pdp11"));
+    finish(&c);
+    remove_folder();
+}
+END_TEST
+
+/* The compiler's own words, and the source to look at. */
+START_TEST(failures_are_told)
+{
+    compilation c;
+    make_folder();
+    char compiler[96];
+    snprintf(compiler, sizeof compiler, "%s/cc", folder);
+    FILE *file = fopen(compiler, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs("#!/bin/sh\necho first line >&2\necho second line >&2\nexit 1\n", file);
+    fclose(file);
+    ck_assert_int_eq(chmod(compiler, 0700), 0);
+    begin_fused(&c);
+    c.options.cc = compiler;
+    c.options.keep_c = source;
+    make_small(&c.b);
+    passes(&c);
+    ck_assert_int_eq(xcc_fuse_build(&c.m), XCVM_UNSUPPORTED);
+    ck_assert_msg(strstr(c.error.message, "first line\nsecond line") != NULL, "%s", c.error.message);
+    ck_assert_ptr_nonnull(strstr(c.error.message, source));
+    ck_assert_int_eq(access(source, R_OK), 0);
+    finish(&c);
+    unlink(compiler);
+    remove_folder();
+}
+END_TEST
+
+START_TEST(source_is_kept_and_cached)
+{
+    compilation c;
+    char cached[128];
+    make_folder();
+    snprintf(cached, sizeof cached, "%s/cache", folder);
+    for (int round = 0; round < 2; round++) {
+        begin_fused(&c);
+        c.options.keep_c = source;
+        c.options.cache_dir = cached;
+        /* The second time nothing needs to be compiled. */
+        make_small(&c.b);
+        fuse(&c);
+        ck_assert_int_eq(access(source, R_OK), 0);
+        ck_assert_int_eq(access(library, R_OK), 0);
+        finish(&c);
+    }
+    char command[512];
+    snprintf(command, sizeof command, "test $(ls %s | wc -l) = 1 && rm -r %s", cached, cached);
+    ck_assert_int_eq(system(command), 0);
+    remove_folder();
+}
+END_TEST
+
+Suite *suite_compiler_codegen(void)
+{
+    Suite *s = suite_create("compiler_codegen");
+    TCase *t = tcase_create("fuse");
+    tcase_set_timeout(t, getenv("XCVM_FUSE_GRAPHS") != NULL ? 7200 : 600);
+    tcase_add_test(t, broadcasting_and_several_results);
+    tcase_add_test(t, outer_product);
+    tcase_add_test(t, other_locale);
+    tcase_add_test(t, host_that_ignores_its_children);
+    tcase_add_test(t, two_programs_at_once);
+    tcase_add_test(t, split_over_threads);
+    tcase_add_test(t, layer_normalization);
+    tcase_add_test(t, softmax);
+    tcase_add_test(t, rows);
+    tcase_add_test(t, empty_axes);
+    tcase_add_test(t, long_rows);
+    tcase_add_test(t, transposed_operand);
+    tcase_add_test(t, operands_that_share_memory);
+    tcase_add_test(t, result_in_place);
+    tcase_add_test(t, parts);
+    tcase_add_test(t, no_cycles);
+    tcase_add_test(t, in_a_loop);
+    tcase_add_test(t, random_graphs);
+    tcase_add_test(t, libraries_that_do_not_fit);
+    tcase_add_test(t, compilers_that_fail);
+    tcase_add_test(t, targets);
+    tcase_add_test(t, failures_are_told);
+    tcase_add_test(t, source_is_kept_and_cached);
+    suite_add_tcase(s, t);
+    return s;
+}

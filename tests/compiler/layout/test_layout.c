@@ -1,0 +1,850 @@
+#include "compiler/layout/layout_algorithms.h"
+#include "ops/conv/blocked.h"
+#include "tests/compiler/support.h"
+
+#define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
+
+/* Sizes at which blocked channels pay, and still small. */
+enum { SIZE = 24 };
+
+static xcc_value *image(xcc_builder *b, const char *name, int64_t channels)
+{
+    return input(b, name, XCVM_F32, 4, DIMS(1, channels, SIZE, SIZE));
+}
+
+/* Weights that keep numbers as large as they are. */
+static xcc_value *filter_of(xcc_builder *b, int rank, const int64_t *dims)
+{
+    size_t each = 1;
+    for (int i = 1; i < rank; i++)
+        each *= (size_t)dims[i];
+    const size_t count = (size_t)dims[0] * each;
+    float *data = malloc(count * sizeof *data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = sinf((float)(i * 7 + 3)) / sqrtf((float)each);
+    xcc_value *w = floats(b, rank, dims, data);
+    free(data);
+    return w;
+}
+
+static xcc_value *filter(xcc_builder *b, int64_t outputs, int64_t channels, int64_t kernel)
+{
+    return filter_of(b, 4, DIMS(outputs, channels, kernel, kernel));
+}
+
+static xcc_value *conv_of(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t kernel, int64_t stride, int64_t group)
+{
+    int64_t pad = kernel / 2;
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter(b, outputs, x->type.dims[1] / group, kernel)),
+                 .b = XCC_IN(weights(b, 1, &outputs)), .strides = XCC_INTS(stride, stride),
+                 .pads = XCC_INTS(pad, pad, pad, pad), .dilations = XCC_INTS(1, 1), .group = group);
+}
+
+static xcc_value *conv(xcc_builder *b, xcc_value *x, int64_t outputs) { return conv_of(b, x, outputs, 3, 1, 1); }
+
+static xcc_value *relu(xcc_builder *b, xcc_value *x) { return APPLY(Relu, y, .x = XCC_IN(x)); }
+
+static xcc_value *mean(xcc_builder *b, xcc_value *x, int64_t keepdims)
+{
+    return APPLY(ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(ints(b, 2, DIMS(2, -1))), .keepdims = keepdims);
+}
+
+/* ---- Islands ---- */
+
+/* Residuals, a depthwise convolution, odd numbers of channels: one island from the input to the result. */
+static void make_island(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, image(b, "x", 3), 24, 3, 2, 1));
+    xcc_value *y = relu(b, conv_of(b, x, 72, 1, 1, 1));
+    y = APPLY(HardSwish, y, .x = XCC_IN(conv_of(b, y, 72, 5, 1, 72)));
+    y = conv_of(b, y, 24, 1, 1, 1);
+    y = relu(b, APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(x)));
+    output(b, conv_of(b, y, 40, 3, 1, 1));
+}
+
+START_TEST(one_island)
+{
+    compilation c;
+    check_same_results(make_island, &c);
+    CHECK_COUNT(&c, BlockedConv, 5);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    CHECK_NODES(&c, 6);
+    ck_assert_ptr_eq(xcc_node_input(c.m.graph->first, 0), c.m.graph->inputs[0]);
+    finish(&c);
+}
+END_TEST
+
+/* A decoder: ConvTranspose is part of the island, with the activation behind it. */
+static void make_decoder(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, image(b, "x", 3), 24, 3, 2, 1)), *y = relu(b, conv_of(b, x, 72, 3, 2, 1));
+    for (int i = 0; i < 2; i++) {
+        const int64_t outputs = i == 0 ? 24 : 40, kernel = i == 0 ? 2 : 4, pad = i == 0 ? 0 : 1;
+        xcc_value *w = filter(b, y->type.dims[1], outputs, kernel);
+        y = APPLY(ConvTranspose, y, .x = XCC_IN(y), .w = XCC_IN(w), .b = XCC_IN(weights(b, 1, &outputs)),
+                  .strides = XCC_INTS(2, 2), .pads = XCC_INTS(pad, pad, pad, pad), .dilations = XCC_INTS(1, 1),
+                  .output_padding = XCC_INTS(0, 0), .group = 1);
+        y = i == 0 ? APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(x)) : relu(b, y);
+    }
+    output(b, conv(b, y, 32));
+}
+
+START_TEST(decoder)
+{
+    compilation c;
+    check_same_results(make_decoder, &c);
+    CHECK_COUNT(&c, BlockedConv, 3);
+    CHECK_COUNT(&c, BlockedConvTranspose, 2);
+    CHECK_COUNT(&c, Relu, 0);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+/* What BlockedConvTranspose does not do: groups, dilation, windows that cut off more than there is. */
+static void make_other_transposed(xcc_builder *b)
+{
+    for (int i = 0; i < 3; i++) {
+        xcc_value *x = conv(b, image(b, i == 0 ? "x" : i == 1 ? "y" : "z", 16), 32);
+        const int64_t group = i == 0 ? 2 : 1, dilation = i == 1 ? 2 : 1, pad = i == 2 ? -1 : 0;
+        x = APPLY(ConvTranspose, y, .x = XCC_IN(x), .w = XCC_IN(filter(b, 32, 32, 2)), .strides = XCC_INTS(2, 2),
+                  .pads = XCC_INTS(0, 0, pad, pad), .dilations = XCC_INTS(dilation, 1),
+                  .output_padding = XCC_INTS(0, 0), .group = group);
+        output(b, conv(b, x, 32));
+    }
+}
+
+START_TEST(other_transposed)
+{
+    compilation c;
+    check_same_results(make_other_transposed, &c);
+    CHECK_COUNT(&c, ConvTranspose, 3);
+    CHECK_COUNT(&c, BlockedConv, 6);
+    finish(&c);
+}
+END_TEST
+
+/* Squeeze and excitation: the factors stay blocked, and a view brings them to the plain layout. */
+static void make_squeeze(xcc_builder *b)
+{
+    xcc_value *x = conv(b, conv_of(b, image(b, "x", 3), 48, 3, 1, 1), 48);
+    xcc_value *s = relu(b, conv_of(b, mean(b, x, 1), 20, 1, 1, 1));
+    s = APPLY(HardSigmoid, y, .x = XCC_IN(conv_of(b, s, 48, 1, 1, 1)), .alpha = 1.0 / 6, .beta = 0.5);
+    output(b, s);
+    xcc_value *y = conv(b, APPLY(Mul, y, .a = XCC_IN(s), .b = XCC_IN(x)), 48);
+    output(b, mean(b, y, 0));
+}
+
+START_TEST(squeeze_and_excitation)
+{
+    compilation c;
+    check_same_results(make_squeeze, &c);
+    CHECK_COUNT(&c, BlockedConv, 5);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 0);
+    CHECK_COUNT(&c, Reshape, 2);
+    finish(&c);
+}
+END_TEST
+
+/* Element-wise instructions with numbers and with numbers per channel, pools, cuts of channels. */
+static void make_followers(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 8), 40), *z = conv(b, x, 40);
+    xcc_value *y = relu(b, conv(b, APPLY(Tanh, y, .x = XCC_IN(x)), 40));
+    y = APPLY(Sub, y, .a = XCC_IN(weights(b, 3, DIMS(40, 1, 1))), .b = XCC_IN(y));
+    y = APPLY(Max, y, .a = XCC_IN(y), .b = XCC_IN(z));
+    y = APPLY(Mul, y, .a = XCC_IN(y), .b = XCC_IN(APPLY(Abs, y, .x = XCC_IN(y))));
+    y = APPLY(Clip, y, .x = XCC_IN(y), .min = XCC_IN(number(b, -2)), .max = XCC_IN(number(b, 3)));
+    y = APPLY(Div, y, .a = XCC_IN(y), .b = XCC_IN(floats(b, 4, DIMS(1, 1, 1, 1), FLOATS(4))));
+    xcc_value *p = APPLY(MaxPool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(3, 2), .strides = XCC_INTS(2, 2),
+                         .pads = XCC_INTS(1, 0, 1, 1), .dilations = XCC_INTS(1, 1));
+    xcc_value *q = APPLY(AveragePool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(2, 2), .strides = XCC_INTS(2, 2),
+                         .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1), .ceil_mode = 1);
+    output(b, conv(b, APPLY(Add, y, .a = XCC_IN(p), .b = XCC_IN(q)), 40));
+}
+
+START_TEST(followers)
+{
+    compilation c;
+    check_same_results(make_followers, &c);
+    CHECK_COUNT(&c, Conv, 0);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+static void make_cuts(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 8), 48), *z = conv(b, x, 20);
+    const xcvm_value *parts[] = {XCC_IN(x), XCC_IN(z)};
+    xcc_value *y = conv(b, APPLY(Concat, y, .xs = {parts, 2}, .axis = -3), 72);
+    xcc_value *pieces[2];
+    xcvm_value *ys[2];
+    for (int i = 0; i < 2; i++)
+        ys[i] = &(pieces[i] = must(b, xcc_value_create(b->graph, NULL)))->type;
+    ck_assert_ptr_nonnull(
+        xcc_emit(b, Split, .ys = {ys, 2}, .x = XCC_IN(y), .split = XCC_IN(ints(b, 2, DIMS(32, 40))), .axis = 1));
+    xcc_value *s = APPLY(Slice, y, .x = XCC_IN(y), .starts = XCC_IN(ints(b, 2, DIMS(-40, 1))),
+                         .ends = XCC_IN(ints(b, 2, DIMS(INT64_MAX, -2))), .axes = XCC_IN(ints(b, 2, DIMS(1, -1))));
+    output(b, conv(b, pieces[0], 32));
+    output(b, conv(b, APPLY(Sigmoid, y, .x = XCC_IN(pieces[1])), 32));
+    output(b, conv(b, s, 32));
+}
+
+START_TEST(cuts_of_channels)
+{
+    compilation c;
+    check_same_results(make_cuts, &c);
+    CHECK_COUNT(&c, BlockedConv, 6);
+    CHECK_COUNT(&c, UnblockChannels, 3);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    finish(&c);
+}
+END_TEST
+
+/* As in DenseNet: Concat, BatchNormalization and Relu before a convolution become one instruction. */
+static xcc_value *normalised(xcc_builder *b, xcc_value *x)
+{
+    int64_t n = x->type.dims[1];
+    xcc_value *var = APPLY(Abs, y, .x = XCC_IN(weights(b, 1, &n)));
+    var = APPLY(Add, y, .a = XCC_IN(var), .b = XCC_IN(number(b, 0.5)));
+    return APPLY(BatchNormalization, y, .x = XCC_IN(x), .scale = XCC_IN(weights(b, 1, &n)),
+                 .b = XCC_IN(weights(b, 1, &n)), .mean = XCC_IN(weights(b, 1, &n)), .var = XCC_IN(var),
+                 .epsilon = 1e-3);
+}
+
+static void make_dense(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv(b, image(b, "x", 3), 32));
+    for (int i = 0; i < 3; i++) {
+        xcc_value *y = conv(b, relu(b, normalised(b, x)), 16);
+        x = APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(x), XCC_IN(y)}, 2}, .axis = 1);
+    }
+    output(b, conv(b, normalised(b, x), 20));
+}
+
+START_TEST(dense_blocks)
+{
+    compilation c;
+    check_same_results(make_dense, &c);
+    CHECK_COUNT(&c, BlockedConv, 5);
+    CHECK_COUNT(&c, BlockedAffine, 4);
+    CHECK_COUNT(&c, BatchNormalization, 0);
+    CHECK_COUNT(&c, Concat, 2);
+    CHECK_COUNT(&c, Relu, 0);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Borders ---- */
+
+/* A value that is used in the island and beside it, one that is a result besides, and operands from outside. */
+static void make_borders(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32), *outside = image(b, "outside", 32);
+    xcc_value *y = relu(b, conv(b, x, 32));
+    output(b, y);
+    y = APPLY(Add, y, .a = XCC_IN(conv(b, y, 32)), .b = XCC_IN(outside));
+    output(b, APPLY(Softmax, y, .x = XCC_IN(y), .axis = 1));
+    output(b, APPLY(Transpose, y, .x = XCC_IN(conv(b, y, 32)), .perm = XCC_INTS(0, 2, 3, 1)));
+}
+
+START_TEST(borders)
+{
+    compilation c;
+    check_same_results(make_borders, &c);
+    CHECK_COUNT(&c, BlockedConv, 3);
+    CHECK_COUNT(&c, BlockChannels, 2);
+    CHECK_COUNT(&c, UnblockChannels, 3);
+    finish(&c);
+}
+END_TEST
+
+/* Windows of a pool side by side behind a convolution by winograd, and pools that are none of that: a convolution that
+ * something else reads too, windows that overlap, a last one that is cut short, another way to compute. */
+static xcc_value *pool(xcc_builder *b, xcc_value *x, int64_t size, int64_t stride, bool ceil)
+{
+    return APPLY(MaxPool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(size, size), .strides = XCC_INTS(stride, stride),
+                 .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1), .ceil_mode = ceil);
+}
+
+static void make_pools(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 3), 64);
+    xcc_value *y = pool(b, relu(b, conv_of(b, x, 64, 3, 1, 1)), 2, 2, false);
+    y = pool(b, conv_of(b, y, 64, 3, 1, 1), 2, 2, false);
+    output(b, y);
+    xcc_value *twice = conv_of(b, x, 64, 3, 1, 1);
+    output(b, pool(b, twice, 2, 2, false));
+    output(b, conv_of(b, twice, 16, 1, 1, 1));
+    output(b, pool(b, conv_of(b, x, 32, 3, 1, 1), 3, 2, false));
+    output(b, pool(b, conv_of(b, x, 48, 3, 1, 1), 2, 2, true));
+    output(b, pool(b, conv_of(b, x, 64, 1, 1, 1), 2, 2, false));
+}
+
+START_TEST(pools_within)
+{
+    compilation c;
+    check_same_results(make_pools, &c);
+    size_t within = 0;
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        if (xcc_is(n, XCVM_OP_BlockedConv)) {
+            const xcvm_BlockedConv_args *a = XCC_ARGS(BlockedConv, n);
+            within += a->pool == 2;
+            ck_assert(a->pool == 1 || xcvm_blocked_is_winograd(a->algorithm));
+        }
+    ck_assert_uint_eq(within, 2);
+    CHECK_COUNT(&c, BlockedConv, 8);
+    CHECK_COUNT(&c, MaxPool, 4);
+    finish(&c);
+}
+END_TEST
+
+/* Dilated windows: by winograd, of their middle alone, of rows and columns that lie inside; each channel by itself. */
+static xcc_value *dilated(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t group, int64_t row, int64_t column)
+{
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter(b, outputs, x->type.dims[1] / group, 3)),
+                 .b = XCC_IN(weights(b, 1, &outputs)), .strides = XCC_INTS(1, 1),
+                 .pads = XCC_INTS(row, column, row, column), .dilations = XCC_INTS(row, column), .group = group);
+}
+
+static void make_dilated(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 32), 64);
+    x = relu(b, dilated(b, x, 64, 1, 2, 3));
+    x = dilated(b, x, 64, 1, 36, 36);
+    x = relu(b, dilated(b, x, 48, 1, 12, 20));
+    output(b, dilated(b, dilated(b, x, 48, 48, 2, 2), 48, 48, 11, 36));
+}
+
+START_TEST(dilated_windows)
+{
+    compilation c;
+    check_same_results(make_dilated, &c);
+    CHECK_COUNT(&c, BlockedConv, 6);
+    static const int algorithms[] = {XCVM_BLOCKED_winograd_untransformed,
+                                     XCVM_BLOCKED_winograd_untransformed,
+                                     XCVM_BLOCKED_direct,
+                                     XCVM_BLOCKED_direct,
+                                     XCVM_BLOCKED_depthwise,
+                                     XCVM_BLOCKED_depthwise};
+    size_t i = 0;
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        if (xcc_is(n, XCVM_OP_BlockedConv))
+            ck_assert_int_eq(XCC_ARGS(BlockedConv, n)->algorithm, algorithms[i++]);
+    finish(&c);
+}
+END_TEST
+
+/* Groups that are neither whole blocks nor parts of one, filters that are not known: they stay. */
+static void make_unfit(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32), *w = input(b, "w", XCVM_F32, 4, DIMS(32, 32, 3, 3));
+    output(b, conv_of(b, x, 64, 3, 1, 4));
+    output(b, conv_of(b, x, 64, 3, 1, 32));
+    output(b, conv_of(b, image(b, "y", 36), 36, 3, 1, 3));
+    output(b, APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .strides = XCC_INTS(1, 1), .pads = XCC_INTS(0, 0, 0, 0),
+                    .dilations = XCC_INTS(1, 1), .group = 1));
+}
+
+START_TEST(unfit)
+{
+    compilation c;
+    check_same_results(make_unfit, &c);
+    CHECK_COUNT(&c, Conv, 4);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    finish(&c);
+}
+END_TEST
+
+/* Nothing but element-wise instructions, or too few channels to make up for what the layout costs. */
+static void make_unprofitable(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32);
+    output(b, relu(b, APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(number(b, 1)))));
+    output(b, conv_of(b, image(b, "z", 20), 1, 1, 1, 1));
+}
+
+START_TEST(unprofitable)
+{
+    compilation c;
+    check_same_results(make_unprofitable, &c);
+    CHECK_COUNT(&c, Conv, 1);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    finish(&c);
+}
+END_TEST
+
+/* Groups of a part of a block, with what stands around them. */
+static void make_small_groups(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, image(b, "x", 32), 64, 1, 1, 1));
+    for (int64_t group = 32; group >= 8; group /= 2)
+        x = relu(b, conv_of(b, x, 64, 3, group == 16 ? 2 : 1, group));
+    output(b, conv_of(b, x, 32, 1, 1, 1));
+    output(b, conv_of(b, conv_of(b, image(b, "y", 24), 24, 3, 1, 6), 32, 1, 1, 1));
+}
+
+START_TEST(small_groups)
+{
+    compilation c;
+    size_t grouped = 0;
+    check_same_results(make_small_groups, &c);
+    CHECK_COUNT(&c, Conv, 0);
+    CHECK_COUNT(&c, UnblockChannels, 2);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        grouped += xcc_is(n, XCVM_OP_BlockedConv) && XCC_ARGS(BlockedConv, n)->algorithm == XCVM_BLOCKED_grouped;
+    ck_assert_uint_eq(grouped, 4);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Signals ---- */
+
+static xcc_value *line_conv(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t dilation, int64_t group)
+{
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter_of(b, 3, DIMS(outputs, x->type.dims[1] / group, 3))),
+                 .b = XCC_IN(weights(b, 1, &outputs)), .strides = XCC_INTS(1), .pads = XCC_INTS(dilation, dilation),
+                 .dilations = XCC_INTS(dilation), .group = group);
+}
+
+/* Dilated windows, each channel by itself, groups, a residual, numbers for each channel, a mean: all of one axis. */
+static void make_signal(xcc_builder *b)
+{
+    xcc_value *x = relu(b, line_conv(b, input(b, "x", XCVM_F32, 3, DIMS(-1, 20, 100)), 24, 1, 1));
+    xcc_value *y = line_conv(b, x, 24, 4, 24);
+    y = relu(b, APPLY(Add, y, .a = XCC_IN(line_conv(b, y, 24, 2, 6)), .b = XCC_IN(x)));
+    y = APPLY(Mul, y, .a = XCC_IN(y), .b = XCC_IN(weights(b, 2, DIMS(24, 1))));
+    y = APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(y), XCC_IN(x)}, 2}, .axis = 1);
+    y = line_conv(b, y, 32, 16, 1);
+    output(b, y);
+    output(b, APPLY(ReduceMean, y, .x = XCC_IN(y), .axes = XCC_IN(ints(b, 1, DIMS(2))), .keepdims = 0));
+    /* A pool of one axis stays. */
+    output(b, APPLY(MaxPool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(2), .strides = XCC_INTS(2),
+                    .pads = XCC_INTS(0, 0), .dilations = XCC_INTS(1)));
+}
+
+START_TEST(signals)
+{
+    compilation c;
+    check_same_results(make_signal, &c);
+    CHECK_COUNT(&c, Conv, 0);
+    CHECK_COUNT(&c, BlockedConv, 4);
+    CHECK_COUNT(&c, BlockChannels, 1);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+/* Few channels are taken as they are, and the length may be open. */
+static void make_open_signal(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(-1, 2, -2));
+    for (int64_t dilation = 1; dilation <= 8; dilation *= 2)
+        x = relu(b, line_conv(b, x, 32, dilation, 1));
+    output(b, x);
+}
+
+START_TEST(open_signals)
+{
+    compilation c;
+    check_same_results(make_open_signal, &c);
+    CHECK_COUNT(&c, BlockedConv, 4);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Resize ---- */
+
+static xcc_value *resize_by(xcc_builder *b, xcc_value *x, int mode, float scale)
+{
+    return APPLY(Resize, y, .x = XCC_IN(x), .scales = XCC_IN(floats(b, 1, DIMS(4), FLOATS(1, 1, scale, scale))),
+                 .mode = mode, .coordinate_transformation_mode = XCVM_COORDINATE_asymmetric,
+                 .nearest_mode = XCVM_NEAREST_floor);
+}
+
+/* A pyramid whose sizes are open: parts of 24 channels each, resized, and one behind the other. */
+static void make_pyramid(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, input(b, "x", XCVM_F32, 4, DIMS(-1, 3, -2, -3)), 32, 3, 1, 1));
+    xcc_value *wide = conv(b, x, 32), *parts[3];
+    for (int i = 0; i < 3; i++)
+        parts[i] = resize_by(b, conv(b, wide, 24), i == 1 ? XCVM_RESIZE_MODE_linear : XCVM_RESIZE_MODE_nearest, 2);
+    xcc_value *y = APPLY(
+        Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(parts[0]), XCC_IN(parts[1]), XCC_IN(parts[2])}, 3}, .axis = 1);
+    output(b, conv(b, y, 24));
+}
+
+START_TEST(pyramid)
+{
+    compilation c;
+    check_same_results(make_pyramid, &c);
+    CHECK_COUNT(&c, Resize, 3);
+    CHECK_COUNT(&c, BlockedConcat, 1);
+    CHECK_COUNT(&c, BlockChannels, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
+/* Every way to say by how much: scales or sizes, of all axes or of some, constants or not. */
+static void make_resizes(xcc_builder *b)
+{
+    xcc_value *x = conv(b, image(b, "x", 32), 48), *by = input(b, "by", XCVM_F32, 4, DIMS(1, 2, 30, 40));
+    xcc_value *sizes = APPLY(Shape, y, .x = XCC_IN(by), .start = 2, .end = 4);
+    xcc_value *ys[] = {
+        APPLY(Resize, y, .x = XCC_IN(x), .sizes = XCC_IN(ints(b, 4, DIMS(1, 48, 50, 36)))),
+        APPLY(Resize, y, .x = XCC_IN(x), .sizes = XCC_IN(sizes), .axes = XCC_INTS(2, 3),
+              .mode = XCVM_RESIZE_MODE_linear),
+        APPLY(Resize, y, .x = XCC_IN(x), .sizes = XCC_IN(ints(b, 2, DIMS(30, 21))), .axes = XCC_INTS(-1, 2),
+              .mode = XCVM_RESIZE_MODE_cubic, .cubic_coeff_a = -0.75),
+        APPLY(Resize, y, .x = XCC_IN(x), .scales = XCC_IN(floats(b, 1, DIMS(1), FLOATS(1.7f))), .axes = XCC_INTS(3),
+              .antialias = 0, .coordinate_transformation_mode = XCVM_COORDINATE_align_corners),
+        APPLY(Resize, y, .x = XCC_IN(x), .scales = XCC_IN(floats(b, 1, DIMS(4), FLOATS(1, 1, 0.5f, 0.6f))),
+              .mode = XCVM_RESIZE_MODE_linear, .antialias = 1)};
+    for (size_t i = 0; i < sizeof ys / sizeof *ys; i++)
+        output(b, conv(b, ys[i], 16));
+    /* Channels that grow, or a region: by planes. */
+    xcc_value *z = APPLY(Resize, y, .x = XCC_IN(x), .scales = XCC_IN(floats(b, 1, DIMS(4), FLOATS(1, 2, 1, 1))));
+    output(b, conv(b, z, 16));
+    z = APPLY(Resize, y, .x = XCC_IN(x), .roi = XCC_IN(floats(b, 1, DIMS(4), FLOATS(0, 0.1f, 1, 0.8f))),
+              .sizes = XCC_IN(ints(b, 2, DIMS(20, 20))), .axes = XCC_INTS(2, 3), .mode = XCVM_RESIZE_MODE_linear,
+              .coordinate_transformation_mode = XCVM_COORDINATE_tf_crop_and_resize);
+    output(b, conv(b, z, 16));
+}
+
+START_TEST(resizes)
+{
+    compilation c;
+    size_t blocked = 0, plain = 0;
+    check_same_results(make_resizes, &c);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next) {
+        blocked += xcc_is(n, XCVM_OP_Resize) && xcc_node_input(n, 0)->type.rank == 5;
+        plain += xcc_is(n, XCVM_OP_Resize) && xcc_node_input(n, 0)->type.rank == 4;
+    }
+    ck_assert_uint_eq(blocked, 5);
+    ck_assert_uint_eq(plain, 2);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Open sizes, control flow, options ---- */
+
+static void make_open(xcc_builder *b)
+{
+    xcc_value *x = relu(b, conv_of(b, input(b, "x", XCVM_F32, 4, DIMS(-1, 3, -2, -3)), 32, 3, 2, 1));
+    xcc_value *y = APPLY(Add, y, .a = XCC_IN(conv(b, x, 32)), .b = XCC_IN(x));
+    output(b, y);
+    output(b, mean(b, conv(b, relu(b, y), 32), 1));
+}
+
+START_TEST(open_sizes)
+{
+    compilation c;
+    check_same_results(make_open, &c);
+    CHECK_COUNT(&c, BlockedConv, 3);
+    CHECK_COUNT(&c, Add, 0);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    const xcvm_value *y = &c.m.graph->outputs[0]->type;
+    ck_assert_int_eq(y->rank, 4);
+    ck_assert_int_eq(y->dims[1], 32);
+    finish(&c);
+}
+END_TEST
+
+/* Branches that use a value from outside, each of which makes its own blocks. */
+static void make_branches(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32), *cond = input(b, "cond", XCVM_BOOL, 0, NULL);
+    xcc_value *y = conv(b, x, 32), *out = must(b, xcc_value_create(b->graph, "out"));
+    xcc_node *n = xcc_append_control(b, XCC_IF, 1, &cond, 1, &out, 2);
+    ck_assert_ptr_nonnull(n);
+    for (int i = 0; i < 2; i++) {
+        xcc_builder branch = {.graph = n->bodies[i]};
+        xcc_value *v = relu(&branch, conv(&branch, y, 32));
+        output(&branch, i == 0 ? conv(&branch, v, 32) : v);
+    }
+    ok(b->graph->module, xcc_node_infer(n));
+    output(b, conv(b, out, 32));
+}
+
+START_TEST(branches)
+{
+    compilation c;
+    check_same_results(make_branches, &c);
+    CHECK_COUNT(&c, Conv, 0);
+    CHECK_COUNT(&c, BlockedConv, 5);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(turned_off)
+{
+    compilation c;
+    begin(&c, 2);
+    c.options.plain_layout = true;
+    make_island(&c.b);
+    passes(&c);
+    CHECK_COUNT(&c, BlockedConv, 0);
+    CHECK_COUNT(&c, Conv, 5);
+    finish(&c);
+}
+END_TEST
+
+static void note_fraction(void *user, const char *pass, double fraction)
+{
+    double *last = user;
+    if (strcmp(pass, "tune") != 0)
+        return;
+    ck_assert_double_ge(fraction, *last);
+    ck_assert_double_lt(fraction, 1);
+    *last = fraction;
+}
+
+/* Whatever is the fastest, results are the same. */
+START_TEST(tuned)
+{
+    static const graph_maker makers[] = {make_island, make_dense, make_open};
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        compilation c;
+        double fraction = 0;
+        begin(&c, 2);
+        c.options.tune = true;
+        c.options.progress = note_fraction;
+        c.options.user = &fraction;
+        check_results(makers[i], &c);
+        ck_assert_uint_gt(count_in(c.m.graph, XCVM_OP_BlockedConv), 0);
+        ck_assert_double_gt(fraction, 0);
+        finish(&c);
+    }
+}
+END_TEST
+
+/* Estimates: depthwise has one way only; winograd pays where there are some tiles, even dilated ones, and filters are
+ * transformed as they are used where those are few; where most of a window lies in the padding there is little to do.
+ */
+START_TEST(cheapest_ways)
+{
+    xcc_block_shape c = {.axes = 2,
+                         .batch = 1,
+                         .group = 64,
+                         .channels = 1,
+                         .outputs = 64,
+                         .in = {56, 56},
+                         .out = {56, 56},
+                         .kernel = {3, 3},
+                         .strides = {1, 1},
+                         .dilations = {1, 1},
+                         .pads = {1, 1, 1, 1}};
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_depthwise);
+    c.group = 1;
+    c.channels = 64;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    for (int i = 0; i < 4; i++)
+        c.pads[i] = c.dilations[i % 2] = 2;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    for (int i = 0; i < 4; i++)
+        c.pads[i] = c.dilations[i % 2] = 50;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    for (int i = 0; i < 4; i++)
+        c.pads[i] = c.dilations[i % 2] = 1;
+    /* Where there are many tiles, filters would be transformed too often. */
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd);
+    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 28;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
+    c.channels = c.outputs = 512;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
+    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 7;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
+    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 4;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    c.channels = c.outputs = 64;
+    c.in[0] = c.in[1] = 56;
+    c.out[0] = c.out[1] = 28;
+    c.strides[0] = c.strides[1] = 2;
+    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+}
+END_TEST
+
+/* The first convolution of many networks, over plain channels whether those before are blocked or not. */
+static void make_stems(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 3);
+    output(b, conv_of(b, relu(b, conv_of(b, x, 64, 7, 2, 1)), 32, 3, 1, 1));
+    xcc_value *few = relu(b, conv_of(b, conv_of(b, image(b, "y", 32), 64, 3, 1, 1), 4, 3, 1, 1));
+    output(b, few);
+    output(b, conv_of(b, conv_of(b, few, 48, 7, 2, 1), 32, 1, 1, 1));
+}
+
+START_TEST(stems)
+{
+    compilation c;
+    size_t strided = 0;
+    check_same_results(make_stems, &c);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
+        if (xcc_is(n, XCVM_OP_BlockedConv) && XCC_ARGS(BlockedConv, n)->algorithm == XCVM_BLOCKED_winograd_strided) {
+            strided++;
+            ck_assert_int_eq(xcc_node_input(n, 0)->type.rank, 4);
+        }
+    ck_assert_uint_eq(strided, 2);
+    finish(&c);
+}
+END_TEST
+
+/* A filter that several convolutions use is packed once. */
+static void make_shared(xcc_builder *b)
+{
+    xcc_value *x = image(b, "x", 32), *w = filter(b, 32, 32, 3);
+    for (int i = 0; i < 3; i++)
+        x = APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .strides = XCC_INTS(1, 1), .pads = XCC_INTS(1, 1, 1, 1),
+                  .dilations = XCC_INTS(1, 1), .group = 1);
+    output(b, x);
+}
+
+START_TEST(shared_filters)
+{
+    compilation c;
+    const xcc_value *w = NULL;
+    check_same_results(make_shared, &c);
+    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next) {
+        if (!xcc_is(n, XCVM_OP_BlockedConv))
+            continue;
+        ck_assert(w == NULL || w == xcc_node_input(n, 1));
+        w = xcc_node_input(n, 1);
+    }
+    ck_assert_ptr_nonnull(w);
+    ck_assert_uint_eq(w->uses, 3);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Random graphs ---- */
+
+enum { POOL = 12, SEEDS = 150, STEPS = 10 };
+
+static uint32_t state, graph_seed;
+
+static uint32_t below(uint32_t n)
+{
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+}
+
+static xcc_value *random_channels(xcc_builder *b, xcc_value *x)
+{
+    int64_t n = x->type.dims[1], at = n > 16 ? 16 : n / 2;
+    switch (below(3)) {
+    case 0:
+        return APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(x), XCC_IN(x)}, 2}, .axis = 1);
+    case 1:
+        return n > 1 ? APPLY(Slice, y, .x = XCC_IN(x), .starts = XCC_IN(ints(b, 1, &at)),
+                             .ends = XCC_IN(ints(b, 1, DIMS(1000))), .axes = XCC_IN(ints(b, 1, DIMS(1))))
+                     : x;
+    default:
+        return normalised(b, x);
+    }
+}
+
+static xcc_value *random_step(xcc_builder *b, xcc_value *x, xcc_value *z)
+{
+    static const int64_t outputs[] = {1, 7, 16, 24, 32, 40, 64};
+    int64_t n = x->type.dims[1];
+    bool same = n == z->type.dims[1];
+    switch (below(12)) {
+    case 0:
+    case 1:
+    case 2:
+        return conv_of(b, x, outputs[below(7)], 1 + 2 * (int64_t)below(2), 1, 1);
+    case 3:
+        return conv_of(b, x, n, 3, 1, n);
+    case 4:
+        return relu(b, x);
+    case 5:
+        return APPLY(HardSwish, y, .x = XCC_IN(x));
+    case 6:
+        return same ? APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(z)) : x;
+    case 7:
+        return APPLY(Mul, y, .a = XCC_IN(APPLY(Sigmoid, y, .x = XCC_IN(mean(b, x, 1)))), .b = XCC_IN(x));
+    case 8:
+        return APPLY(MaxPool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(3, 3), .strides = XCC_INTS(1, 1),
+                     .pads = XCC_INTS(1, 1, 1, 1), .dilations = XCC_INTS(1, 1));
+    case 9:
+        return APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(weights(b, 3, DIMS(n, 1, 1))));
+    case 10:
+        return APPLY(Softmax, y, .x = XCC_IN(x), .axis = 1);
+    default:
+        return random_channels(b, x);
+    }
+}
+
+static void make_random(xcc_builder *b)
+{
+    xcc_value *pool[POOL + STEPS];
+    size_t count = 1;
+    state = graph_seed * 2654435761u + 1;
+    pool[0] = image(b, "x", 1 + (int64_t)below(40));
+    for (int i = 0; i < STEPS; i++) {
+        xcc_value *v =
+            random_step(b, pool[below(3) ? count - 1 : below((uint32_t)count)], pool[below((uint32_t)count)]);
+        if (v->type.dims[1] <= 128)
+            pool[count++] = v;
+    }
+    output(b, pool[count - 1]);
+    output(b, pool[below((uint32_t)count)]);
+    output(b, mean(b, pool[below((uint32_t)count)], below(2)));
+}
+
+START_TEST(random_graphs)
+{
+    size_t blocked = 0;
+    for (graph_seed = 0; graph_seed < SEEDS; graph_seed++) {
+        compilation c;
+        check_same_results(make_random, &c);
+        blocked += count_in(c.m.graph, XCVM_OP_BlockedConv) > 0;
+        finish(&c);
+    }
+    ck_assert_uint_gt(blocked, SEEDS / 4);
+}
+END_TEST
+
+Suite *suite_compiler_layout(void);
+
+Suite *suite_compiler_layout(void)
+{
+    Suite *suite = suite_create("compiler_layout");
+    TCase *test = tcase_create("block");
+    tcase_set_timeout(test, 300);
+    tcase_add_test(test, one_island);
+    tcase_add_test(test, decoder);
+    tcase_add_test(test, other_transposed);
+    tcase_add_test(test, squeeze_and_excitation);
+    tcase_add_test(test, followers);
+    tcase_add_test(test, cuts_of_channels);
+    tcase_add_test(test, dense_blocks);
+    tcase_add_test(test, borders);
+    tcase_add_test(test, unfit);
+    tcase_add_test(test, unprofitable);
+    tcase_add_test(test, small_groups);
+    tcase_add_test(test, signals);
+    tcase_add_test(test, open_signals);
+    tcase_add_test(test, pyramid);
+    tcase_add_test(test, resizes);
+    tcase_add_test(test, open_sizes);
+    tcase_add_test(test, branches);
+    tcase_add_test(test, turned_off);
+    tcase_add_test(test, tuned);
+    tcase_add_test(test, pools_within);
+    tcase_add_test(test, dilated_windows);
+    tcase_add_test(test, cheapest_ways);
+    tcase_add_test(test, stems);
+    tcase_add_test(test, shared_filters);
+    tcase_add_test(test, random_graphs);
+    suite_add_tcase(suite, test);
+    return suite;
+}

@@ -1,0 +1,811 @@
+#include "tests/compiler/onnx/scale_models.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const scale_kind_info scale_kinds[SCALE_KIND_COUNT] = {
+#define SCALE_KIND(name, what) {#name, what},
+    SCALE_KINDS(SCALE_KIND)
+#undef SCALE_KIND
+};
+
+/* ---- Protobuf ---- */
+
+static void put(test_bytes *to, const void *bytes, size_t count)
+{
+    if (!test_bytes_sink(to, bytes, count))
+        abort();
+}
+
+static void put_varint(test_bytes *to, uint64_t number)
+{
+    uint8_t bytes[10];
+    size_t count = 0;
+    for (; number >= 128; number >>= 7)
+        bytes[count++] = (uint8_t)(number | 128);
+    bytes[count++] = (uint8_t)number;
+    put(to, bytes, count);
+}
+
+static void put_int(test_bytes *to, unsigned field, uint64_t number)
+{
+    put_varint(to, (uint64_t)field << 3);
+    put_varint(to, number);
+}
+
+static void put_field(test_bytes *to, unsigned field, const void *bytes, size_t count)
+{
+    put_varint(to, (uint64_t)field << 3 | 2);
+    put_varint(to, count);
+    put(to, bytes, count);
+}
+
+static void put_text(test_bytes *to, unsigned field, const char *text) { put_field(to, field, text, strlen(text)); }
+
+/* Appends a message that was written by itself, which is empty afterwards and keeps its memory. */
+static void put_message(test_bytes *to, unsigned field, test_bytes *message)
+{
+    put_field(to, field, message->at, message->length);
+    message->length = 0;
+}
+
+/* ---- ONNX ---- */
+
+/* Numbers of the messages' fields. */
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_GRAPH = 7,
+    MODEL_OPSET = 8,
+    MODEL_FUNCTION = 25,
+    GRAPH_NODE = 1,
+    GRAPH_NAME = 2,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    NODE_INPUT = 1,
+    NODE_OUTPUT = 2,
+    NODE_OP = 4,
+    NODE_ATTRIBUTE = 5,
+    NODE_DOMAIN = 7,
+    ATTRIBUTE_NAME = 1,
+    ATTRIBUTE_INT = 3,
+    ATTRIBUTE_GRAPH = 6,
+    ATTRIBUTE_INTS = 8,
+    ATTRIBUTE_TYPE = 20,
+    FUNCTION_NAME = 1,
+    FUNCTION_INPUT = 4,
+    FUNCTION_OUTPUT = 5,
+    FUNCTION_NODE = 7,
+    FUNCTION_OPSET = 9,
+    FUNCTION_DOMAIN = 10,
+    TYPE_INT = 2,
+    TYPE_GRAPH = 5,
+    TYPE_INTS = 7,
+    DTYPE_FLOAT = 1,
+    DTYPE_INT64 = 7,
+    DTYPE_BOOL = 9,
+    OPSET = 17
+};
+
+typedef struct maker {
+    test_bytes graph, functions, opsets, node, scratch, inner;
+    size_t next; /* number of the next value's name */
+} maker;
+
+/* Begins a node; operands, results and attributes follow, then end_node. */
+static void begin_node(maker *m, const char *op) { put_text(&m->node, NODE_OP, op); }
+
+static const char *name_of(char text[32], const char *prefix, size_t number)
+{
+    snprintf(text, 32, "%s%zu", prefix, number);
+    return text;
+}
+
+static void operand(maker *m, const char *name) { put_text(&m->node, NODE_INPUT, name); }
+static void operand_of(maker *m, const char *prefix, size_t number)
+{
+    char text[32];
+    operand(m, name_of(text, prefix, number));
+}
+static void result_of(maker *m, const char *prefix, size_t number)
+{
+    char text[32];
+    put_text(&m->node, NODE_OUTPUT, name_of(text, prefix, number));
+}
+
+static void attribute_int(maker *m, const char *name, int64_t value)
+{
+    put_text(&m->scratch, ATTRIBUTE_NAME, name);
+    put_int(&m->scratch, ATTRIBUTE_INT, (uint64_t)value);
+    put_int(&m->scratch, ATTRIBUTE_TYPE, TYPE_INT);
+    put_message(&m->node, NODE_ATTRIBUTE, &m->scratch);
+}
+
+static void attribute_ints(maker *m, const char *name, size_t count, const int64_t *values)
+{
+    put_text(&m->scratch, ATTRIBUTE_NAME, name);
+    for (size_t i = 0; i < count; i++)
+        put_int(&m->scratch, ATTRIBUTE_INTS, (uint64_t)values[i]);
+    put_int(&m->scratch, ATTRIBUTE_TYPE, TYPE_INTS);
+    put_message(&m->node, NODE_ATTRIBUTE, &m->scratch);
+}
+
+/* `node` becomes a node with the graph as an attribute, which is empty afterwards. */
+static void attribute_graph(maker *m, test_bytes *node, const char *name, test_bytes *graph)
+{
+    put_text(&m->scratch, ATTRIBUTE_NAME, name);
+    put_message(&m->scratch, ATTRIBUTE_GRAPH, graph);
+    put_int(&m->scratch, ATTRIBUTE_TYPE, TYPE_GRAPH);
+    put_message(node, NODE_ATTRIBUTE, &m->scratch);
+}
+
+static void end_node_in(maker *m, test_bytes *graph) { put_message(graph, GRAPH_NODE, &m->node); }
+static void end_node(maker *m) { end_node_in(m, &m->graph); }
+
+/* One operand and one result, in a graph. */
+static void unary_in(maker *m, test_bytes *graph, const char *op, const char *from, const char *to)
+{
+    begin_node(m, op);
+    operand(m, from);
+    put_text(&m->node, NODE_OUTPUT, to);
+    end_node_in(m, graph);
+}
+
+/* The operator applied to t(next) and `other` (NULL: nothing), giving t(next + 1). */
+static void chain(maker *m, const char *op, const char *other)
+{
+    begin_node(m, op);
+    operand_of(m, "t", m->next);
+    if (other != NULL)
+        operand(m, other);
+    result_of(m, "t", ++m->next);
+    if (strcmp(op, "Concat") == 0)
+        attribute_int(m, "axis", 0);
+    end_node(m);
+}
+
+/* A declared value. A dimension below 0 is open, and called by its `dimension`. No shape: rank -1. */
+static void value_in(maker *m, test_bytes *graph, unsigned field, const char *name, int dtype, int rank,
+                     const int64_t *dims, const char *dimension)
+{
+    test_bytes shape = {0}, dim = {0}, tensor = {0}, type = {0};
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] < 0)
+            put_text(&dim, 2, dimension);
+        else
+            put_int(&dim, 1, (uint64_t)dims[i]);
+        put_message(&shape, 1, &dim);
+    }
+    put_int(&tensor, 1, (uint64_t)dtype);
+    if (rank >= 0)
+        put_message(&tensor, 2, &shape);
+    put_message(&type, 1, &tensor);
+    put_text(&m->scratch, 1, name);
+    put_message(&m->scratch, 2, &type);
+    put_message(graph, field, &m->scratch);
+    test_bytes_free(&shape);
+    test_bytes_free(&dim);
+    test_bytes_free(&tensor);
+    test_bytes_free(&type);
+}
+
+static void input(maker *m, const char *name, int dtype, int rank, const int64_t *dims)
+{
+    value_in(m, &m->graph, GRAPH_INPUT, name, dtype, rank, dims, "N");
+}
+static void output(maker *m, const char *name, int dtype)
+{
+    value_in(m, &m->graph, GRAPH_OUTPUT, name, dtype, -1, NULL, "");
+}
+static void output_of(maker *m, const char *prefix, size_t number)
+{
+    char text[32];
+    output(m, name_of(text, prefix, number), DTYPE_FLOAT);
+}
+
+static const int64_t four[] = {4};
+
+/* A constant whose first element is `first`, all others 1. */
+static void constant(maker *m, const char *name, int dtype, int rank, const int64_t *dims, double first)
+{
+    size_t count = 1, size = dtype == DTYPE_INT64 ? 8 : 4;
+    test_bytes data = {0};
+    for (int i = 0; i < rank; i++) {
+        put_int(&m->scratch, 1, (uint64_t)dims[i]);
+        count *= (size_t)dims[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        const float number = i == 0 ? (float)first : 1.0f;
+        const int64_t integer = (int64_t)number;
+        put(&data, dtype == DTYPE_INT64 ? (const void *)&integer : (const void *)&number, size);
+    }
+    put_int(&m->scratch, 2, (uint64_t)dtype);
+    put_text(&m->scratch, 8, name);
+    put_message(&m->scratch, 9, &data);
+    put_message(&m->graph, GRAPH_INITIALIZER, &m->scratch);
+    test_bytes_free(&data);
+}
+static void constant_of(maker *m, const char *prefix, size_t number, int rank, const int64_t *dims)
+{
+    char text[32];
+    constant(m, name_of(text, prefix, number), DTYPE_FLOAT, rank, dims, (double)number + 2);
+}
+
+static void opset(test_bytes *to, unsigned field, const char *domain, uint64_t version)
+{
+    test_bytes bytes = {0};
+    put_text(&bytes, 1, domain);
+    put_int(&bytes, 2, version);
+    put_message(to, field, &bytes);
+    test_bytes_free(&bytes);
+}
+
+/* ---- Kinds ---- */
+
+static void make_chain(maker *m, const char *op, const char *other, size_t size)
+{
+    input(m, "t0", DTYPE_FLOAT, 1, four);
+    for (size_t i = 0; i < size; i++)
+        chain(m, op, other);
+    output_of(m, "t", m->next);
+}
+
+static void make_nodes(maker *m, size_t size) { make_chain(m, "Sigmoid", NULL, size); }
+
+static void make_initializers(maker *m, size_t size)
+{
+    char text[32];
+    input(m, "t0", DTYPE_FLOAT, 1, four);
+    for (size_t i = 0; i < size; i++) {
+        constant_of(m, "c", i, 1, four);
+        chain(m, i % 2 == 0 ? "Sub" : "Max", name_of(text, "c", i));
+    }
+    output_of(m, "t", m->next);
+}
+
+static void make_unused_initializers(maker *m, size_t size)
+{
+    make_chain(m, "Sigmoid", NULL, 1);
+    for (size_t i = 0; i < size; i++)
+        constant_of(m, "c", i, 1, four);
+}
+
+static void make_inputs(maker *m, size_t size)
+{
+    char text[32];
+    make_chain(m, "Sigmoid", NULL, size);
+    for (size_t i = 0; i < size; i++)
+        input(m, name_of(text, "x", i), DTYPE_FLOAT, 1, four);
+}
+
+static void make_outputs(maker *m, size_t size)
+{
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    for (size_t i = 0; i < size; i++) {
+        constant_of(m, "c", i, 1, four);
+        begin_node(m, "Mul");
+        operand(m, "x");
+        operand_of(m, "c", i);
+        result_of(m, "y", i);
+        end_node(m);
+        output_of(m, "y", i);
+    }
+}
+
+static void make_operands(maker *m, size_t size)
+{
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    begin_node(m, "Concat");
+    attribute_int(m, "axis", 0);
+    for (size_t i = 0; i < size; i++)
+        operand(m, "x");
+    result_of(m, "t", 0);
+    end_node(m);
+    output_of(m, "t", 0);
+}
+
+static void make_results(maker *m, size_t size)
+{
+    const int64_t dims[] = {(int64_t)size};
+    input(m, "x", DTYPE_FLOAT, 1, dims);
+    begin_node(m, "Split");
+    operand(m, "x");
+    for (size_t i = 0; i < size; i++)
+        result_of(m, "y", i);
+    end_node(m);
+    for (size_t i = 0; i < size; i++)
+        output_of(m, "y", i);
+}
+
+/* A function of the domain "d", a node `op` of an operand and a result; finish_function ends it. */
+static void begin_function(maker *m, const char *name)
+{
+    put_text(&m->inner, FUNCTION_NAME, name);
+    put_text(&m->inner, FUNCTION_DOMAIN, "d");
+    opset(&m->inner, FUNCTION_OPSET, "", OPSET);
+}
+static void finish_function(maker *m) { put_message(&m->functions, MODEL_FUNCTION, &m->inner); }
+
+static void simple_function(maker *m, const char *name)
+{
+    begin_function(m, name);
+    put_text(&m->inner, FUNCTION_INPUT, "a");
+    put_text(&m->inner, FUNCTION_OUTPUT, "b");
+    begin_node(m, "Sigmoid");
+    operand(m, "a");
+    put_text(&m->node, NODE_OUTPUT, "b");
+    put_message(&m->inner, FUNCTION_NODE, &m->node);
+    finish_function(m);
+}
+
+static void make_attributes(maker *m, size_t size)
+{
+    char text[32];
+    simple_function(m, "f");
+    opset(&m->opsets, MODEL_OPSET, "d", 1);
+    input(m, "t0", DTYPE_FLOAT, 1, four);
+    begin_node(m, "f");
+    put_text(&m->node, NODE_DOMAIN, "d");
+    operand(m, "t0");
+    result_of(m, "t", 1);
+    for (size_t i = 0; i < size; i++)
+        attribute_int(m, name_of(text, "a", i), (int64_t)i);
+    end_node(m);
+    output_of(m, "t", 1);
+}
+
+static void make_functions(maker *m, size_t size)
+{
+    char text[32];
+    opset(&m->opsets, MODEL_OPSET, "d", 1);
+    input(m, "t0", DTYPE_FLOAT, 1, four);
+    for (size_t i = 0; i < size; i++) {
+        simple_function(m, name_of(text, "f", i));
+        begin_node(m, text);
+        put_text(&m->node, NODE_DOMAIN, "d");
+        operand_of(m, "t", i);
+        result_of(m, "t", i + 1);
+        end_node(m);
+    }
+    output_of(m, "t", size);
+}
+
+static void make_function_results(maker *m, size_t size)
+{
+    char text[32];
+    opset(&m->opsets, MODEL_OPSET, "d", 1);
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    begin_function(m, "f");
+    put_text(&m->inner, FUNCTION_INPUT, "a");
+    begin_node(m, "f");
+    put_text(&m->node, NODE_DOMAIN, "d");
+    operand(m, "x");
+    for (size_t i = 0; i < size; i++) {
+        put_text(&m->inner, FUNCTION_OUTPUT, name_of(text, "b", i));
+        result_of(m, "y", i);
+    }
+    end_node(m);
+    for (size_t i = 0; i < size; i++) {
+        begin_node(m, "Sigmoid");
+        operand(m, "a");
+        result_of(m, "b", i);
+        put_message(&m->inner, FUNCTION_NODE, &m->node);
+        output_of(m, "y", i);
+    }
+    finish_function(m);
+}
+
+static void make_opsets(maker *m, size_t size)
+{
+    char text[32];
+    for (size_t i = 0; i < size; i++)
+        opset(&m->opsets, MODEL_OPSET, name_of(text, "d", i), 1);
+    make_chain(m, "Sigmoid", NULL, size);
+}
+
+static void make_dimensions(maker *m, size_t size)
+{
+    char text[32], dimension[32];
+    const int64_t open[] = {-1};
+    input(m, "t0", DTYPE_FLOAT, 1, open);
+    for (size_t i = 0; i < size; i++) {
+        name_of(text, "x", i);
+        value_in(m, &m->graph, GRAPH_INPUT, text, DTYPE_FLOAT, 1, open, name_of(dimension, "d", i));
+        chain(m, "Sub", text);
+    }
+    output_of(m, "t", m->next);
+}
+
+static void make_concats(maker *m, size_t size)
+{
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    make_chain(m, "Concat", "x", size);
+}
+
+static void make_readers(maker *m, size_t size)
+{
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    make_chain(m, "Sub", "x", size);
+}
+
+static void make_live(maker *m, size_t size)
+{
+    char text[32];
+    input(m, "t0", DTYPE_FLOAT, 1, four);
+    for (size_t i = 0; i < size / 2; i++)
+        chain(m, "Sigmoid", NULL);
+    for (size_t i = size / 2; i > 0; i--)
+        chain(m, "Sub", name_of(text, "t", i));
+    output_of(m, "t", m->next);
+}
+
+static void make_equal(maker *m, size_t size)
+{
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    for (size_t i = 0; i < size; i++) {
+        begin_node(m, "Sigmoid");
+        operand(m, "x");
+        result_of(m, "s", i);
+        end_node(m);
+    }
+    begin_node(m, "Concat");
+    attribute_int(m, "axis", 0);
+    for (size_t i = 0; i < size; i++)
+        operand_of(m, "s", i);
+    result_of(m, "t", 0);
+    end_node(m);
+    output_of(m, "t", 0);
+}
+
+static void make_foldable(maker *m, size_t size)
+{
+    const int64_t dims[] = {1000};
+    constant(m, "t0", DTYPE_FLOAT, 1, dims, 1);
+    for (size_t i = 0; i < size; i++)
+        chain(m, "Sigmoid", NULL);
+    output_of(m, "t", m->next);
+}
+
+static void make_shapes(maker *m, size_t size)
+{
+    const int64_t open[] = {-1, 4}, one[] = {1};
+    input(m, "t0", DTYPE_FLOAT, 2, open);
+    constant(m, "one", DTYPE_INT64, 1, one, 1);
+    for (size_t i = 0; i < size; i += 4) {
+        size_t x = m->next;
+        chain(m, "Shape", NULL);
+        chain(m, "Add", "one");
+        chain(m, "Sub", "one");
+        begin_node(m, "Reshape");
+        operand_of(m, "t", x);
+        operand_of(m, "t", m->next);
+        result_of(m, "t", ++m->next);
+        end_node(m);
+    }
+    output_of(m, "t", m->next);
+}
+
+static void make_transposes(maker *m, size_t size)
+{
+    const int64_t dims[] = {3, 4}, perm[] = {1, 0};
+    input(m, "t0", DTYPE_FLOAT, 2, dims);
+    for (size_t i = 0; i < size; i++) {
+        begin_node(m, "Transpose");
+        operand_of(m, "t", i);
+        result_of(m, "t", i + 1);
+        attribute_ints(m, "perm", 2, perm);
+        end_node(m);
+    }
+    output_of(m, "t", size);
+}
+
+static void make_products(maker *m, size_t size)
+{
+    const int64_t x[] = {2, 9}, w[] = {9, 9};
+    char text[32];
+    input(m, "t0", DTYPE_FLOAT, 2, x);
+    for (size_t i = 0; i < size; i++) {
+        constant_of(m, "w", i, 2, w);
+        chain(m, "MatMul", name_of(text, "w", i));
+    }
+    output_of(m, "t", m->next);
+}
+
+static void make_convolutions(maker *m, size_t size)
+{
+    const int64_t x[] = {1, 16, 8, 8}, w[] = {16, 16, 1, 1};
+    input(m, "x", DTYPE_FLOAT, 4, x);
+    for (size_t i = 0; i < size; i++) {
+        constant_of(m, "w", i, 4, w);
+        begin_node(m, "Conv");
+        operand(m, "x");
+        operand_of(m, "w", i);
+        result_of(m, "c", i);
+        end_node(m);
+    }
+    begin_node(m, "Concat");
+    attribute_int(m, "axis", 1);
+    for (size_t i = 0; i < size; i++)
+        operand_of(m, "c", i);
+    result_of(m, "t", 0);
+    end_node(m);
+    output_of(m, "t", 0);
+}
+
+static void make_affine(maker *m, size_t size)
+{
+    const int64_t x[] = {1, 4, 8, 8}, c[] = {1, 4, 1, 1};
+    input(m, "t0", DTYPE_FLOAT, 4, x);
+    constant(m, "c", DTYPE_FLOAT, 4, c, 2);
+    for (size_t i = 0; i < size; i++)
+        chain(m, i % 2 == 0 ? "Add" : "Mul", "c");
+    output_of(m, "t", m->next);
+}
+
+static void make_sequence(maker *m, size_t size)
+{
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    begin_node(m, "SequenceEmpty");
+    result_of(m, "t", 0);
+    end_node(m);
+    for (size_t i = 0; i < size; i++)
+        chain(m, "SequenceInsert", "x");
+    begin_node(m, "SequenceLength");
+    operand_of(m, "t", m->next);
+    result_of(m, "y", 0);
+    end_node(m);
+    output(m, "y0", DTYPE_INT64);
+}
+
+static void make_branches(maker *m, size_t size)
+{
+    const size_t count = size / 3 + 1; /* the If, and a node in each branch */
+    test_bytes body = {0}, node = {0};
+    char from[32], to[32];
+    input(m, "t0", DTYPE_FLOAT, 1, four);
+    input(m, "cond", DTYPE_BOOL, 0, NULL);
+    for (size_t i = 0; i < count; i++) {
+        name_of(from, "t", i);
+        put_text(&node, NODE_OP, "If");
+        put_text(&node, NODE_INPUT, "cond");
+        put_text(&node, NODE_OUTPUT, name_of(to, "t", i + 1));
+        for (int branch = 0; branch < 2; branch++) {
+            name_of(to, branch == 0 ? "p" : "q", i);
+            unary_in(m, &body, branch == 0 ? "Sigmoid" : "Tanh", from, to);
+            put_text(&body, GRAPH_NAME, "branch");
+            value_in(m, &body, GRAPH_OUTPUT, to, DTYPE_FLOAT, -1, NULL, "");
+            attribute_graph(m, &node, branch == 0 ? "then_branch" : "else_branch", &body);
+        }
+        put_message(&m->graph, GRAPH_NODE, &node);
+    }
+    output_of(m, "t", count);
+    test_bytes_free(&body);
+    test_bytes_free(&node);
+}
+
+/* The parameters and the condition of a Loop's body; states follow. */
+static void begin_body(maker *m, test_bytes *body)
+{
+    put_text(body, GRAPH_NAME, "body");
+    value_in(m, body, GRAPH_INPUT, "iteration", DTYPE_INT64, 0, NULL, "");
+    value_in(m, body, GRAPH_INPUT, "go", DTYPE_BOOL, 0, NULL, "");
+    unary_in(m, body, "Identity", "go", "on");
+    value_in(m, body, GRAPH_OUTPUT, "on", DTYPE_BOOL, 0, NULL, "");
+}
+
+static void make_loops(maker *m, size_t size)
+{
+    const size_t count = size / 3 + 1; /* the Loop, and two nodes in its body */
+    test_bytes body = {0}, node = {0};
+    char text[32];
+    input(m, "t0", DTYPE_FLOAT, 1, four);
+    input(m, "count", DTYPE_INT64, 0, NULL);
+    for (size_t i = 0; i < count; i++) {
+        begin_body(m, &body);
+        value_in(m, &body, GRAPH_INPUT, "s", DTYPE_FLOAT, 1, four, "");
+        unary_in(m, &body, "Sigmoid", "s", "r");
+        value_in(m, &body, GRAPH_OUTPUT, "r", DTYPE_FLOAT, 1, four, "");
+        put_text(&node, NODE_OP, "Loop");
+        put_text(&node, NODE_INPUT, "count");
+        put_text(&node, NODE_INPUT, "");
+        put_text(&node, NODE_INPUT, name_of(text, "t", i));
+        put_text(&node, NODE_OUTPUT, name_of(text, "t", i + 1));
+        attribute_graph(m, &node, "body", &body);
+        put_message(&m->graph, GRAPH_NODE, &node);
+    }
+    output_of(m, "t", count);
+    test_bytes_free(&body);
+    test_bytes_free(&node);
+}
+
+static void make_states(maker *m, size_t size)
+{
+    test_bytes body = {0}, node = {0};
+    char from[32], to[32];
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    input(m, "count", DTYPE_INT64, 0, NULL);
+    begin_body(m, &body);
+    put_text(&node, NODE_OP, "Loop");
+    put_text(&node, NODE_INPUT, "count");
+    put_text(&node, NODE_INPUT, "");
+    for (size_t i = 0; i < size; i++) {
+        put_text(&node, NODE_INPUT, "x");
+        put_text(&node, NODE_OUTPUT, name_of(to, "y", i));
+        output(m, to, DTYPE_FLOAT);
+        value_in(m, &body, GRAPH_INPUT, name_of(from, "s", i), DTYPE_FLOAT, 1, four, "");
+        unary_in(m, &body, "Sigmoid", from, name_of(to, "r", i));
+        value_in(m, &body, GRAPH_OUTPUT, to, DTYPE_FLOAT, 1, four, "");
+    }
+    attribute_graph(m, &node, "body", &body);
+    put_message(&m->graph, GRAPH_NODE, &node);
+    test_bytes_free(&body);
+    test_bytes_free(&node);
+}
+
+enum { DEPTH = 30 };
+
+/* Level i of so many has its share of the nodes in a chain, around the next level. */
+static void make_depth(maker *m, size_t size, bool loops)
+{
+    test_bytes inside = {0}, level = {0}, node = {0}, other = {0};
+    char from[32], to[32];
+    const size_t each = size / (DEPTH + 1) + 1;
+    for (int depth = DEPTH; depth >= 0; depth--) {
+        test_bytes *g = depth > 0 ? &level : &m->graph;
+        char state[32], last[32];
+        name_of(state, "s", (size_t)depth);
+        put_text(g, GRAPH_NAME, "g");
+        if (depth == 0) {
+            input(m, "s0", DTYPE_FLOAT, 1, four);
+            input(m, "cond", DTYPE_BOOL, 0, NULL);
+            input(m, "count", DTYPE_INT64, 0, NULL);
+        } else if (loops) {
+            snprintf(to, sizeof to, "on%d", depth);
+            snprintf(from, sizeof from, "go%d", depth);
+            snprintf(last, sizeof last, "iteration%d", depth);
+            value_in(m, g, GRAPH_INPUT, last, DTYPE_INT64, 0, NULL, "");
+            value_in(m, g, GRAPH_INPUT, from, DTYPE_BOOL, 0, NULL, "");
+            value_in(m, g, GRAPH_INPUT, state, DTYPE_FLOAT, 1, four, "");
+            unary_in(m, g, "Identity", from, to);
+            value_in(m, g, GRAPH_OUTPUT, to, DTYPE_BOOL, 0, NULL, "");
+        }
+        snprintf(from, sizeof from, "%s", depth > 0 && !loops ? "s0" : state);
+        for (size_t i = 0; i < each; i++) {
+            snprintf(to, sizeof to, "v%d_%zu", depth, i);
+            unary_in(m, g, "Sigmoid", from, to);
+            memcpy(from, to, sizeof from);
+        }
+        snprintf(last, sizeof last, "o%d", depth);
+        if (depth == DEPTH) {
+            unary_in(m, g, "Tanh", from, last);
+        } else {
+            put_text(&node, NODE_OP, loops ? "Loop" : "If");
+            put_text(&node, NODE_INPUT, loops ? "count" : "cond");
+            if (loops) {
+                put_text(&node, NODE_INPUT, "");
+                put_text(&node, NODE_INPUT, from);
+                attribute_graph(m, &node, "body", &inside);
+            } else {
+                put_text(&other, GRAPH_NAME, "other");
+                snprintf(to, sizeof to, "e%d", depth);
+                unary_in(m, &other, "Tanh", from, to);
+                value_in(m, &other, GRAPH_OUTPUT, to, DTYPE_FLOAT, -1, NULL, "");
+                attribute_graph(m, &node, "then_branch", &inside);
+                attribute_graph(m, &node, "else_branch", &other);
+            }
+            put_text(&node, NODE_OUTPUT, last);
+            put_message(g, GRAPH_NODE, &node);
+        }
+        value_in(m, g, GRAPH_OUTPUT, last, DTYPE_FLOAT, -1, NULL, "");
+        const test_bytes done = level;
+        level = inside;
+        level.length = 0;
+        inside = done;
+    }
+    test_bytes_free(&inside);
+    test_bytes_free(&level);
+    test_bytes_free(&node);
+    test_bytes_free(&other);
+}
+
+static void make_names(maker *m, size_t size)
+{
+    enum { LENGTH = 1000 };
+    char names[2][LENGTH + 32];
+    for (int i = 0; i < 2; i++)
+        memset(names[i], 'n', LENGTH);
+    memcpy(names[0], "x", 2);
+    input(m, "x", DTYPE_FLOAT, 1, four);
+    const size_t count = size / LENGTH + 1;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(names[(i + 1) % 2], sizeof names[0], "%0*zu", LENGTH, i);
+        unary_in(m, &m->graph, "Sigmoid", names[i % 2], names[(i + 1) % 2]);
+    }
+    output(m, names[count % 2], DTYPE_FLOAT);
+}
+
+/* ---- Whole models ---- */
+
+static test_bytes finish(maker *m)
+{
+    test_bytes model = {0};
+    put_int(&model, MODEL_IR_VERSION, 8);
+    opset(&model, MODEL_OPSET, "", OPSET);
+    put(&model, m->opsets.at, m->opsets.length);
+    put_message(&model, MODEL_GRAPH, &m->graph);
+    put(&model, m->functions.at, m->functions.length);
+    test_bytes_free(&m->graph);
+    test_bytes_free(&m->functions);
+    test_bytes_free(&m->opsets);
+    test_bytes_free(&m->node);
+    test_bytes_free(&m->scratch);
+    test_bytes_free(&m->inner);
+    return model;
+}
+
+test_bytes scale_model(scale_kind kind, size_t size)
+{
+    static void (*const makers[SCALE_KIND_COUNT])(maker *, size_t) = {
+        [SCALE_nodes] = make_nodes,
+        [SCALE_initializers] = make_initializers,
+        [SCALE_unused_initializers] = make_unused_initializers,
+        [SCALE_inputs] = make_inputs,
+        [SCALE_outputs] = make_outputs,
+        [SCALE_operands] = make_operands,
+        [SCALE_results] = make_results,
+        [SCALE_attributes] = make_attributes,
+        [SCALE_functions] = make_functions,
+        [SCALE_function_results] = make_function_results,
+        [SCALE_opsets] = make_opsets,
+        [SCALE_dimensions] = make_dimensions,
+        [SCALE_concats] = make_concats,
+        [SCALE_readers] = make_readers,
+        [SCALE_live] = make_live,
+        [SCALE_equal] = make_equal,
+        [SCALE_foldable] = make_foldable,
+        [SCALE_shapes] = make_shapes,
+        [SCALE_transposes] = make_transposes,
+        [SCALE_products] = make_products,
+        [SCALE_convolutions] = make_convolutions,
+        [SCALE_affine] = make_affine,
+        [SCALE_sequence] = make_sequence,
+        [SCALE_branches] = make_branches,
+        [SCALE_loops] = make_loops,
+        [SCALE_states] = make_states,
+        [SCALE_names] = make_names,
+    };
+    maker m = {.next = 0};
+    if (kind == SCALE_depth || kind == SCALE_loop_depth)
+        make_depth(&m, size, kind == SCALE_loop_depth);
+    else
+        makers[kind](&m, size);
+    return finish(&m);
+}
+
+test_bytes scale_fold_bomb(size_t count, size_t bytes)
+{
+    maker m = {.next = 0};
+    const int64_t one[] = {1}, all[] = {(int64_t)(bytes / sizeof(float))};
+    constant(&m, "shape", DTYPE_INT64, 1, one, (double)all[0]);
+    for (size_t i = 0; i < count; i++) {
+        constant_of(&m, "c", i, 1, one);
+        begin_node(&m, "Expand");
+        operand_of(&m, "c", i);
+        operand(&m, "shape");
+        result_of(&m, "y", i);
+        end_node(&m);
+        output_of(&m, "y", i);
+    }
+    return finish(&m);
+}
+
+test_bytes scale_named(char *const *names, size_t count)
+{
+    maker m = {.next = 0};
+    input(&m, "x", DTYPE_FLOAT, 1, four);
+    for (size_t i = 0; i < count; i++)
+        unary_in(&m, &m.graph, "Sigmoid", i == 0 ? "x" : names[i - 1], names[i]);
+    output(&m, names[count - 1], DTYPE_FLOAT);
+    return finish(&m);
+}

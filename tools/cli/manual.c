@@ -1,0 +1,506 @@
+#include "cli/manual.h"
+#include "cli/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 80, OPTION_COLUMN = 28 };
+
+static const char about[] = "XCVM compiles ONNX models into programs for a small register machine, and runs them.";
+
+static const char prog_text[] =
+    "PROG is a program file, its text assembly, or an ONNX model, which is compiled in memory first. "
+    "The kind is told by the name (.onnx) or by the content; - is standard input.";
+
+static const char spec_text[] =
+    "SPEC stands for a tensor. As the value of an input or as what is expected of an output:";
+static const struct example spec_rows[] = {
+    {"3.5", "numbers (or true, false, \"text\"), which take the declared type and shape"},
+    {"2x3xf32=1 2 3 4 5 6", "dimensions, element type and elements; one element fills the whole tensor; brackets and "
+                            "commas may stand between them; f32=3.5 has rank 0"},
+    {"@file.npy", "a NumPy array"},
+    {"@file.npz:key", "an array of a NumPy archive; key is the input's name if left out"},
+    {"@file.pb", "ONNX's TensorProto, SequenceProto or OptionalProto, as in its test data"},
+    {"@file.png", "an image in the layout that the input has (1x1xHxW, 1x3xHxW, HxWx3 ...), from 0 to 1 for floats "
+                  "and from 0 to 255 for integers"},
+    {"2x3xf32=@file.bin", "the elements as they lie in memory, little-endian; dimensions and type may be left out if "
+                          "the input declares them. In front of another kind of file they say what it must hold"},
+    {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to below --int-max; also 2x3xf32=random"},
+    {"zeros, ones", "also 2x3xf32=zeros"},
+    {"seq(2xf32=1 2; f32=3)", "a sequence of tensors that are written out; optional(3.5), optional() and "
+                              "map(KEYS; VALUES) likewise"},
+    {"-", "a file in one of these formats on standard input"},
+};
+static const char spec_output_text[] =
+    "As the target of an output: @file.npy, @file.npz:key, @file.pb, @file.png or @file.bin write it to a file, - "
+    "prints "
+    "it, and nothing discards it. The element types are bool i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64 f16 bf16 f32 "
+    "f64 "
+    "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 c64 c128 str. A value of another type is converted where no "
+    "element "
+    "changes (floats may be rounded).";
+
+static const struct example environment_rows[] = {
+    {"CC", "the C compiler of --fuse, if --cc names none"},
+    {"XDG_CACHE_HOME, HOME", "kernel libraries are kept by the hash of their source in $XDG_CACHE_HOME/xcvm or "
+                             "~/.cache/xcvm, which may be removed at any time"},
+    {"TMPDIR", "where --fuse works for a model that is compiled in memory; /tmp if not set"},
+    {"NO_COLOR", "if set and not empty, no colours are used on a terminal"},
+};
+
+static const struct exit_row {
+    int code;
+    const char *sentence;
+} exit_rows[] = {
+#define EXIT_CODE(name, number, sentence) {number, sentence},
+    EXIT_CODE_LIST(EXIT_CODE)
+#undef EXIT_CODE
+};
+
+/* ---- Plain text ---- */
+
+/* Words of `text` from the current column on, wrapped at WIDTH and indented by `indent`; ends the line. */
+static void wrap(struct buffer *out, const char *text, size_t line_start, size_t indent)
+{
+    size_t column = out->length - line_start;
+    bool first = true;
+    while (*text != '\0') {
+        size_t length = strcspn(text, " \n");
+        if (!first && column + 1 + length > WIDTH) {
+            buffer_text(out, "\n");
+            buffer_format(out, "%*s", (int)indent, "");
+            column = indent;
+            first = true;
+        }
+        if (!first) {
+            buffer_text(out, " ");
+            column++;
+        }
+        buffer_append(out, text, length);
+        column += length;
+        first = false;
+        text += length;
+        text += strspn(text, " \n");
+    }
+    buffer_text(out, "\n");
+}
+
+/* "label" at column 2 and the wrapped text at `column`. */
+static void row(struct buffer *out, const char *label, const char *text, size_t column)
+{
+    size_t start = out->length;
+    buffer_format(out, "  %s", label);
+    if (out->length - start + 2 > column) {
+        buffer_text(out, "\n");
+        start = out->length;
+    }
+    buffer_pad(out, start, column);
+    wrap(out, text, start, column);
+}
+
+/* Calls `paragraph` for each paragraph of the text. */
+static void each_paragraph(struct buffer *out, const char *text,
+                           void (*paragraph)(struct buffer *out, const char *text, size_t length))
+{
+    while (*text != '\0') {
+        const char *end = strstr(text, "\n\n");
+        size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
+        paragraph(out, text, length);
+        text += length;
+        text += strspn(text, "\n");
+    }
+}
+
+static void plain_paragraph(struct buffer *out, const char *text, size_t length)
+{
+    struct buffer copy = {0};
+    buffer_append(&copy, text, length);
+    wrap(out, buffer_string(&copy), out->length, 0);
+    buffer_text(out, "\n");
+    buffer_release(&copy);
+}
+
+/* "-o, --output=FILE". */
+static void option_label(struct buffer *out, const struct option *option, bool aligned)
+{
+    if (option->letter != 0)
+        buffer_format(out, "-%c, ", option->letter);
+    else if (aligned)
+        buffer_text(out, "    ");
+    buffer_format(out, "--%s", option->name);
+    if (option->argument != NULL)
+        buffer_format(out, "=%s", option->argument);
+}
+
+/* The help sentence with the default behind it. */
+static void option_help(struct buffer *out, const struct command *command, const struct option_group *group,
+                        const struct option *option)
+{
+    char number[40];
+    const char *value = option_default(option, group, command->defaults, number, sizeof number);
+    buffer_text(out, option->help);
+    if (value != NULL)
+        buffer_format(out, " (default %s)", value);
+}
+
+static void synopsis(struct buffer *out, const struct command *command)
+{
+    buffer_format(out, "xcvm %s", command->name);
+    if (command->group_count != 0)
+        buffer_text(out, " [OPTION...]");
+    if (*command->operands != '\0')
+        buffer_format(out, " %s", command->operands);
+}
+
+static bool takes_prog(const struct command *command) { return strstr(command->operands, "PROG") != NULL; }
+
+void manual_overview(struct buffer *text, const struct command *const *commands)
+{
+    buffer_text(text, "Usage: xcvm COMMAND [OPTION...] ...\n\n");
+    wrap(text, about, text->length, 0);
+    buffer_text(text, "\nCommands\n");
+    for (; *commands != NULL; commands++)
+        row(text, (*commands)->name, (*commands)->summary, 14);
+    buffer_text(text, "\n");
+    row(text, "xcvm help COMMAND", "what a command does, its options and examples", OPTION_COLUMN);
+    row(text, "xcvm help spec", "how tensors are written on the command line", OPTION_COLUMN);
+    row(text, "xcvm --version", "the version", OPTION_COLUMN);
+    row(text, "xcvm --man", "the man page", OPTION_COLUMN);
+    row(text, "xcvm --completion bash", "completion, for: source <(xcvm --completion bash)", OPTION_COLUMN);
+}
+
+static void help_options(struct buffer *text, const struct command *command)
+{
+    for (size_t g = 0; g < command->group_count; g++) {
+        const struct option_group *group = &command->groups[g];
+        buffer_format(text, "%s\n", group->title);
+        for (size_t i = 0; i < group->count; i++) {
+            struct buffer label = {0}, sentence = {0};
+            option_label(&label, &group->options[i], true);
+            option_help(&sentence, command, group, &group->options[i]);
+            row(text, buffer_string(&label), buffer_string(&sentence), OPTION_COLUMN);
+            buffer_release(&label);
+            buffer_release(&sentence);
+        }
+        buffer_text(text, "\n");
+    }
+}
+
+static void help_exit_codes(struct buffer *text)
+{
+    buffer_text(text, "Exit codes\n");
+    for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
+        buffer_format(text, "  %d  %s\n", exit_rows[i].code, exit_rows[i].sentence);
+}
+
+static void example_line(struct buffer *text, const char *indent, const struct command *command,
+                         const struct example *example)
+{
+    buffer_format(text, "%sxcvm %s%s%s\n", indent, command->name, *example->arguments != '\0' ? " " : "",
+                  example->arguments);
+}
+
+void manual_help(struct buffer *text, const struct command *command)
+{
+    buffer_text(text, "Usage: ");
+    synopsis(text, command);
+    buffer_text(text, "\n\n");
+    each_paragraph(text, command->description, plain_paragraph);
+    if (takes_prog(command)) {
+        wrap(text, prog_text, text->length, 0);
+        buffer_text(text, "\n");
+    }
+    help_options(text, command);
+    if (command->example_count != 0)
+        buffer_text(text, "Examples\n");
+    for (size_t i = 0; i < command->example_count; i++) {
+        example_line(text, "  ", command, &command->examples[i]);
+        buffer_text(text, "      ");
+        wrap(text, command->examples[i].purpose, text->length - 6, 6);
+    }
+    if (command->example_count != 0)
+        buffer_text(text, "\n");
+    help_exit_codes(text);
+}
+
+void manual_spec(struct buffer *text)
+{
+    wrap(text, spec_text, text->length, 0);
+    buffer_text(text, "\n");
+    for (size_t i = 0; i < COUNT_OF(spec_rows); i++)
+        row(text, spec_rows[i].arguments, spec_rows[i].purpose, OPTION_COLUMN);
+    buffer_text(text, "\n");
+    wrap(text, spec_output_text, text->length, 0);
+}
+
+/* ---- Markdown ---- */
+
+void markdown_text(struct buffer *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("\\`*_<>|[]", *text) != NULL)
+            buffer_text(out, "\\");
+        buffer_append(out, text, 1);
+    }
+}
+
+static void markdown_paragraph(struct buffer *out, const char *text, size_t length)
+{
+    struct buffer copy = {0};
+    buffer_append(&copy, text, length);
+    markdown_text(out, buffer_string(&copy));
+    buffer_text(out, "\n\n");
+    buffer_release(&copy);
+}
+
+/* A cell of a table in code style, where only | has to be escaped. */
+static void markdown_code(struct buffer *out, const char *text)
+{
+    buffer_text(out, "`");
+    for (; *text != '\0'; text++) {
+        if (*text == '|')
+            buffer_text(out, "\\");
+        buffer_append(out, text, 1);
+    }
+    buffer_text(out, "`");
+}
+
+static void markdown_option(struct buffer *text, const struct command *command, const struct option_group *group,
+                            const struct option *option)
+{
+    struct buffer label = {0}, sentence = {0};
+    option_label(&label, option, false);
+    option_help(&sentence, command, group, option);
+    buffer_text(text, "| ");
+    markdown_code(text, buffer_string(&label));
+    buffer_text(text, " | ");
+    markdown_text(text, buffer_string(&sentence));
+    buffer_text(text, " |\n");
+    buffer_release(&label);
+    buffer_release(&sentence);
+}
+
+void manual_markdown(struct buffer *text, const struct command *command)
+{
+    buffer_format(text, "# xcvm %s\n\n", command->name);
+    buffer_text(text, "    ");
+    synopsis(text, command);
+    buffer_text(text, "\n\n");
+    each_paragraph(text, command->description, markdown_paragraph);
+    if (takes_prog(command)) {
+        markdown_text(text, prog_text);
+        buffer_text(text, "\n\n");
+    }
+    for (size_t g = 0; g < command->group_count; g++) {
+        buffer_format(text, "## %s\n\n| option | meaning |\n| --- | --- |\n", command->groups[g].title);
+        for (size_t i = 0; i < command->groups[g].count; i++)
+            markdown_option(text, command, &command->groups[g], &command->groups[g].options[i]);
+        buffer_text(text, "\n");
+    }
+    if (command->example_count != 0)
+        buffer_text(text, "## Examples\n\n");
+    for (size_t i = 0; i < command->example_count; i++) {
+        markdown_text(text, command->examples[i].purpose);
+        buffer_text(text, "\n\n");
+        example_line(text, "    ", command, &command->examples[i]);
+        buffer_text(text, "\n");
+    }
+    buffer_text(text, "## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
+    for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
+        buffer_format(text, "| %d | %s |\n", exit_rows[i].code, exit_rows[i].sentence);
+}
+
+void manual_spec_markdown(struct buffer *text)
+{
+    buffer_text(text, "# Tensors on the command line\n\n");
+    markdown_text(text, spec_text);
+    buffer_text(text, "\n\n| SPEC | meaning |\n| --- | --- |\n");
+    for (size_t i = 0; i < COUNT_OF(spec_rows); i++) {
+        buffer_text(text, "| ");
+        markdown_code(text, spec_rows[i].arguments);
+        buffer_text(text, " | ");
+        markdown_text(text, spec_rows[i].purpose);
+        buffer_text(text, " |\n");
+    }
+    buffer_text(text, "\n");
+    markdown_text(text, spec_output_text);
+    buffer_text(text, "\n");
+}
+
+/* ---- troff ---- */
+
+/* Text in which nothing means anything to troff. */
+static void troff_text(struct buffer *out, const char *text)
+{
+    bool line_start = out->length == 0 || out->data[out->length - 1] == '\n';
+    for (; *text != '\0'; text++) {
+        if (line_start && (*text == '.' || *text == '\''))
+            buffer_text(out, "\\&");
+        if (*text == '\\')
+            buffer_text(out, "\\e");
+        else if (*text == '-')
+            buffer_text(out, "\\-");
+        else
+            buffer_append(out, text, 1);
+        line_start = *text == '\n';
+    }
+}
+
+static void troff_line(struct buffer *out, const char *macro, const char *text)
+{
+    if (macro != NULL)
+        buffer_format(out, "%s ", macro);
+    troff_text(out, text);
+    buffer_text(out, "\n");
+}
+
+static void troff_paragraph(struct buffer *out, const char *text, size_t length)
+{
+    struct buffer copy = {0};
+    buffer_append(&copy, text, length);
+    buffer_text(out, ".PP\n");
+    troff_line(out, NULL, buffer_string(&copy));
+    buffer_release(&copy);
+}
+
+static void troff_item(struct buffer *out, const char *label, const char *text)
+{
+    buffer_text(out, ".TP\n");
+    troff_line(out, ".B", label);
+    troff_line(out, NULL, text);
+}
+
+static void troff_command(struct buffer *text, const struct command *command)
+{
+    buffer_format(text, ".SS xcvm %s\n", command->name);
+    buffer_text(text, ".nf\n");
+    struct buffer line = {0};
+    synopsis(&line, command);
+    troff_line(text, ".B", buffer_string(&line));
+    buffer_release(&line);
+    buffer_text(text, ".fi\n");
+    each_paragraph(text, command->description, troff_paragraph);
+    for (size_t g = 0; g < command->group_count; g++) {
+        const struct option_group *group = &command->groups[g];
+        for (size_t i = 0; i < group->count; i++) {
+            struct buffer label = {0}, sentence = {0};
+            option_label(&label, &group->options[i], false);
+            option_help(&sentence, command, group, &group->options[i]);
+            troff_item(text, buffer_string(&label), buffer_string(&sentence));
+            buffer_release(&label);
+            buffer_release(&sentence);
+        }
+    }
+    for (size_t i = 0; i < command->example_count; i++) {
+        buffer_text(text, ".PP\n");
+        troff_line(text, NULL, command->examples[i].purpose);
+        buffer_text(text, ".PP\n.RS 4\n.nf\n");
+        buffer_format(text, "xcvm %s ", command->name);
+        troff_line(text, NULL, command->examples[i].arguments);
+        buffer_text(text, ".fi\n.RE\n");
+    }
+}
+
+void manual_troff(struct buffer *text, const struct command *const *commands)
+{
+    buffer_format(text, ".TH XCVM 1 \"\" \"xcvm %d.%d.%d\" \"User Commands\"\n", XCVM_VERSION_MAJOR, XCVM_VERSION_MINOR,
+                  XCVM_VERSION_PATCH);
+    buffer_text(text, ".SH NAME\nxcvm \\- compile and run neural networks\n.SH SYNOPSIS\n.B xcvm\n.I COMMAND\n"
+                      "[\\fIOPTION\\fR...] ...\n.SH DESCRIPTION\n");
+    troff_line(text, NULL, about);
+    buffer_text(text, ".PP\n");
+    troff_line(text, NULL, prog_text);
+    buffer_text(text, ".SH COMMANDS\n");
+    for (; *commands != NULL; commands++)
+        troff_command(text, *commands);
+    buffer_text(text, ".SH TENSORS\n");
+    troff_line(text, NULL, spec_text);
+    for (size_t i = 0; i < COUNT_OF(spec_rows); i++)
+        troff_item(text, spec_rows[i].arguments, spec_rows[i].purpose);
+    buffer_text(text, ".PP\n");
+    troff_line(text, NULL, spec_output_text);
+    buffer_text(text, ".SH EXIT STATUS\n");
+    for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
+        buffer_format(text, ".TP\n.B %d\n%s\n", exit_rows[i].code, exit_rows[i].sentence);
+    buffer_text(text, ".SH ENVIRONMENT\n");
+    for (size_t i = 0; i < COUNT_OF(environment_rows); i++)
+        troff_item(text, environment_rows[i].arguments, environment_rows[i].purpose);
+}
+
+/* ---- Completion ---- */
+
+static void completion_command(struct buffer *text, const struct command *command)
+{
+    buffer_format(text, "        %s)\n            options=\"", command->name);
+    for (size_t g = 0; g < command->group_count; g++)
+        for (size_t i = 0; i < command->groups[g].count; i++) {
+            const struct option *option = &command->groups[g].options[i];
+            buffer_format(text, "--%s%s ", option->name, option->kind == OPTION_FLAG ? "" : "=");
+        }
+    buffer_text(text, "--help\"\n            case \"$option\" in\n");
+    for (size_t g = 0; g < command->group_count; g++)
+        for (size_t i = 0; i < command->groups[g].count; i++) {
+            const struct option *option = &command->groups[g].options[i];
+            char letter[8] = "";
+            if (option->letter != 0)
+                snprintf(letter, sizeof letter, "|-%c", option->letter);
+            if (option->kind == OPTION_CHOICE) {
+                buffer_format(text, "                --%s%s) words=\"", option->name, letter);
+                for (const char *at = option->argument; *at != '\0'; at++)
+                    buffer_append(text, *at == '|' ? " " : at, 1);
+                buffer_text(text, "\" ;;\n");
+            } else if (option->kind == OPTION_FILE) {
+                buffer_format(text, "                --%s%s) kind=file ;;\n", option->name, letter);
+            } else if (option->kind == OPTION_FOLDER) {
+                buffer_format(text, "                --%s%s) kind=folder ;;\n", option->name, letter);
+            }
+        }
+    buffer_text(text, "            esac\n            ;;\n");
+}
+
+void manual_completion(struct buffer *text, const struct command *const *commands)
+{
+    buffer_text(text, "# bash completion for xcvm\n"
+                      "_xcvm()\n{\n"
+                      "    local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
+                      "    local options= option= words= kind=\n"
+                      "    COMPREPLY=()\n"
+                      "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+                      "        COMPREPLY=($(compgen -W \"");
+    for (const struct command *const *command = commands; *command != NULL; command++)
+        buffer_format(text, "%s ", (*command)->name);
+    buffer_text(text, "help --version --man --completion\" -- \"$current\"))\n"
+                      "        return\n    fi\n"
+                      "    # An option and its value are one word here, or three when = breaks words.\n"
+                      "    if [ \"$current\" = = ]; then\n"
+                      "        option=${COMP_WORDS[COMP_CWORD-1]} current=\n"
+                      "    elif [ \"${COMP_WORDS[COMP_CWORD-1]}\" = = ]; then\n"
+                      "        option=${COMP_WORDS[COMP_CWORD-2]}\n"
+                      "    elif [[ $current == --*=* ]]; then\n"
+                      "        option=${current%%=*} current=${current#*=}\n"
+                      "    elif [[ $current != -* && ${COMP_WORDS[COMP_CWORD-1]} == -* ]]; then\n"
+                      "        option=${COMP_WORDS[COMP_CWORD-1]}\n"
+                      "    fi\n"
+                      "    case \"$command\" in\n"
+                      "        help)\n            words=\"spec ");
+    for (const struct command *const *command = commands; *command != NULL; command++)
+        buffer_format(text, "%s ", (*command)->name);
+    buffer_text(text, "\" option=help\n            ;;\n");
+    for (const struct command *const *command = commands; *command != NULL; command++)
+        completion_command(text, *command);
+    buffer_text(text, "    esac\n"
+                      "    if [ -n \"$words\" ]; then\n"
+                      "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+                      "    elif [[ $current == @* ]]; then\n"
+                      "        COMPREPLY=($(compgen -P @ -f -- \"${current#@}\"))\n"
+                      "    elif [ \"$kind\" = folder ]; then\n"
+                      "        COMPREPLY=($(compgen -d -- \"$current\"))\n"
+                      "    elif [[ -z $option && $current == -* ]]; then\n"
+                      "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+                      "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
+                      "    else\n"
+                      "        COMPREPLY=($(compgen -f -- \"$current\"))\n"
+                      "        compopt -o filenames\n"
+                      "    fi\n}\n"
+                      "complete -F _xcvm xcvm\n");
+}

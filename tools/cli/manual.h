@@ -1,0 +1,23 @@
+/* Help, man page, manual pages in Markdown, and bash completion, all from the tables of the subcommands. */
+#ifndef XCVM_TOOLS_MANUAL_H
+#define XCVM_TOOLS_MANUAL_H
+
+#include "io/buffer.h"
+#include "cli/options.h"
+
+/* What `xcvm` without a subcommand, or `xcvm help`, says. `commands` ends with NULL everywhere here. */
+void manual_overview(struct buffer *text, const struct command *const *commands);
+/* What `xcvm help NAME` says. */
+void manual_help(struct buffer *text, const struct command *command);
+/* What `xcvm help spec` says: the grammar of tensors on the command line. */
+void manual_spec(struct buffer *text);
+/* A page of docs/manual. */
+void manual_markdown(struct buffer *text, const struct command *command);
+void manual_spec_markdown(struct buffer *text);
+/* Appends text in which nothing means anything to Markdown. */
+void markdown_text(struct buffer *out, const char *text);
+/* xcvm.1 */
+void manual_troff(struct buffer *text, const struct command *const *commands);
+void manual_completion(struct buffer *text, const struct command *const *commands);
+
+#endif

@@ -1,0 +1,372 @@
+#include "cli/options.h"
+#include "cli/memory.h"
+#include "cli/report.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool parse_int(const char *text, int64_t *value)
+{
+    if (*text == '\0' || isspace((unsigned char)*text))
+        return false;
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (*end != '\0' || errno != 0)
+        return false;
+    *value = number;
+    return true;
+}
+
+bool parse_real(const char *text, double *value)
+{
+    if (*text == '\0' || isspace((unsigned char)*text))
+        return false;
+    char *end;
+    double number = strtod(text, &end);
+    if (*end != '\0')
+        return false;
+    *value = number;
+    return true;
+}
+
+bool parse_size(const char *text, uint64_t *bytes)
+{
+    if (!isdigit((unsigned char)*text))
+        return false;
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno != 0)
+        return false;
+    static const char units[] = "KMGT";
+    const char *unit = *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    uint64_t factor = 1;
+    if (unit != NULL) {
+        factor = UINT64_C(1) << (10 * (unit - units + 1));
+        end++;
+        if (strcmp(end, "iB") == 0)
+            end += 2;
+        else if (*end == 'B')
+            end++;
+    }
+    return *end == '\0' && !__builtin_mul_overflow(number, factor, bytes);
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours that turn a into b; words of up to 63 characters. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 64 };
+    size_t n = strlen(a), m = strlen(b), rows[3][LONGEST];
+    if (n >= LONGEST || m >= LONGEST)
+        return LONGEST;
+    size_t *above = rows[0], *row = rows[1], *two_above = rows[2];
+    for (size_t j = 0; j <= m; j++)
+        above[j] = j;
+    memset(rows[2], 0, sizeof rows[2]);
+    for (size_t i = 1; i <= n; i++) {
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two_above[j - 2] + 1 < best)
+                best = two_above[j - 2] + 1;
+            row[j] = best;
+        }
+        size_t *spare = two_above;
+        two_above = above;
+        above = row;
+        row = spare;
+    }
+    return above[m];
+}
+
+const char *nearest_name(const char *word, const char *const *names)
+{
+    const char *nearest = NULL;
+    size_t length = strlen(word), least = length / 3 + 2;
+    for (; *names != NULL; names++) {
+        size_t distance = edit_distance(word, *names);
+        if (length >= 3 && strncmp(word, *names, length) == 0)
+            distance = 0;
+        if (distance < least) {
+            least = distance;
+            nearest = *names;
+        }
+    }
+    return nearest;
+}
+
+static const struct option *find_option(const struct command *command, const char *name, size_t length, char letter,
+                                        size_t *offset)
+{
+    for (size_t g = 0; g < command->group_count; g++) {
+        const struct option_group *group = &command->groups[g];
+        for (size_t i = 0; i < group->count; i++) {
+            const struct option *option = &group->options[i];
+            bool found = name != NULL ? strlen(option->name) == length && memcmp(option->name, name, length) == 0
+                                      : option->letter == letter;
+            if (found) {
+                *offset = group->offset + option->offset;
+                return option;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void report_unknown(const struct command *command, const char *name)
+{
+    size_t count = 0;
+    for (size_t g = 0; g < command->group_count; g++)
+        count += command->groups[g].count;
+    const char **names = memory_take(count + 2, sizeof *names);
+    size_t at = 0;
+    for (size_t g = 0; g < command->group_count; g++)
+        for (size_t i = 0; i < command->groups[g].count; i++)
+            names[at++] = command->groups[g].options[i].name;
+    names[at] = "help";
+    const char *nearest = nearest_name(name, names);
+    if (nearest != NULL)
+        report_line("unknown option --%s; did you mean --%s?", name, nearest);
+    else
+        report_line("unknown option --%s", name);
+    free(names);
+}
+
+static bool choice_allowed(const char *choices, const char *value)
+{
+    size_t length = strlen(value);
+    for (const char *at = choices; at != NULL; at = strchr(at, '|'), at = at != NULL ? at + 1 : NULL) {
+        size_t span = strcspn(at, "|");
+        if (span == length && memcmp(at, value, span) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Stores a value; false, with a message, if it is not what the option takes. */
+static bool store(const struct option *option, const char *value, char *target)
+{
+    switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)target = true;
+        return true;
+    case OPTION_TEXT:
+    case OPTION_FILE:
+    case OPTION_FOLDER:
+        if (option->kind != OPTION_TEXT && *value == '\0') {
+            report_line("--%s wants a path, not an empty text", option->name);
+            return false;
+        }
+        *(const char **)(void *)target = value;
+        return true;
+    case OPTION_LIST: {
+        struct text_list *list = (void *)target;
+        list->items = memory_append(list->items, list->count, sizeof *list->items);
+        list->items[list->count++] = value;
+        return true;
+    }
+    case OPTION_CHOICE:
+        if (!choice_allowed(option->argument, value)) {
+            report_line("--%s is one of %s, not \"%s\"", option->name, option->argument, value);
+            return false;
+        }
+        *(const char **)(void *)target = value;
+        return true;
+    case OPTION_INT: {
+        int64_t number;
+        if (!parse_int(value, &number) || number < option->min || number > option->max) {
+            if (option->max == INT64_MAX)
+                report_line("--%s wants a whole number from %" PRId64 " on, not \"%s\"", option->name, option->min,
+                            value);
+            else
+                report_line("--%s wants a whole number from %" PRId64 " to %" PRId64 ", not \"%s\"", option->name,
+                            option->min, option->max, value);
+            return false;
+        }
+        *(int64_t *)(void *)target = number;
+        return true;
+    }
+    case OPTION_REAL: {
+        double number;
+        if (!parse_real(value, &number) || !(number >= 0) || isinf(number)) {
+            report_line("--%s wants a number of at least 0, not \"%s\"", option->name, value);
+            return false;
+        }
+        *(double *)(void *)target = number;
+        return true;
+    }
+    case OPTION_SIZE: {
+        uint64_t bytes;
+        if (!parse_size(value, &bytes)) {
+            report_line("--%s wants a size like 1000, 64K, 512M or 2G, not \"%s\"", option->name, value);
+            return false;
+        }
+        *(uint64_t *)(void *)target = bytes;
+        return true;
+    }
+    }
+    return false;
+}
+
+/* A place in argv while it is parsed. */
+struct cursor {
+    const struct command *command;
+    char **argv;
+    int argc, at;
+    char *options;
+};
+
+/* `value` is what stands in the same argument, or NULL. */
+static bool take_value(struct cursor *cursor, const struct option *option, size_t offset, const char *value)
+{
+    if (option->kind == OPTION_FLAG) {
+        if (value != NULL) {
+            report_line("--%s takes no value", option->name);
+            return false;
+        }
+    } else if (value == NULL) {
+        if (cursor->at + 1 >= cursor->argc || strncmp(cursor->argv[cursor->at + 1], "--", 2) == 0) {
+            report_line("--%s wants a value: --%s=%s", option->name, option->name, option->argument);
+            return false;
+        }
+        value = cursor->argv[++cursor->at];
+    }
+    return store(option, value, cursor->options + offset);
+}
+
+static bool parse_long(struct cursor *cursor, const char *text, bool *help)
+{
+    const char *equals = strchr(text, '=');
+    size_t length = equals != NULL ? (size_t)(equals - text) : strlen(text), offset;
+    if (length == 4 && memcmp(text, "help", 4) == 0) {
+        *help = true;
+        return true;
+    }
+    const struct option *option = find_option(cursor->command, text, length, 0, &offset);
+    if (option == NULL) {
+        char *name = memory_text_n(text, length);
+        report_unknown(cursor->command, name);
+        free(name);
+        return false;
+    }
+    return take_value(cursor, option, offset, equals != NULL ? equals + 1 : NULL);
+}
+
+/* Letters of one argument: flags may be joined, and the value of the last may follow at once. */
+static bool parse_letters(struct cursor *cursor, const char *letters, bool *help)
+{
+    for (; *letters != '\0'; letters++) {
+        size_t offset;
+        const struct option *option = find_option(cursor->command, NULL, 0, *letters, &offset);
+        if (option == NULL && *letters == 'h') {
+            *help = true;
+            continue;
+        }
+        if (option == NULL) {
+            report_line("unknown option -%c", *letters);
+            return false;
+        }
+        if (option->kind != OPTION_FLAG)
+            return take_value(cursor, option, offset, letters[1] != '\0' ? letters + 1 : NULL);
+        if (!take_value(cursor, option, offset, NULL))
+            return false;
+    }
+    return true;
+}
+
+static bool check_operands(const struct command *command, const struct arguments *operands)
+{
+    if (operands->count < command->min_operands) {
+        report_line("wants %s", command->operands);
+        return false;
+    }
+    if (operands->count > command->max_operands) {
+        report_line("unexpected argument \"%s\"", operands->items[command->max_operands]);
+        return false;
+    }
+    return true;
+}
+
+bool options_parse(const struct command *command, int argc, char **argv, void *options, struct arguments *operands,
+                   bool *help)
+{
+    if (command->defaults != NULL)
+        memcpy(options, command->defaults, command->options_size);
+    else
+        memset(options, 0, command->options_size);
+    *operands = (struct arguments){0};
+    *help = false;
+    bool good = true, only_operands = false;
+    struct cursor cursor = {command, argv, argc, 0, options};
+    for (; cursor.at < argc; cursor.at++) {
+        const char *argument = argv[cursor.at];
+        if (only_operands || argument[0] != '-' || argument[1] == '\0') {
+            operands->items = memory_append(operands->items, operands->count, sizeof *operands->items);
+            operands->items[operands->count++] = argument;
+        } else if (strcmp(argument, "--") == 0) {
+            only_operands = true;
+        } else if (argument[1] == '-') {
+            good &= parse_long(&cursor, argument + 2, help);
+        } else {
+            good &= parse_letters(&cursor, argument + 1, help);
+        }
+    }
+    return *help || (check_operands(command, operands) & good);
+}
+
+void options_release(const struct command *command, void *options, struct arguments *operands)
+{
+    for (size_t g = 0; g < command->group_count; g++) {
+        const struct option_group *group = &command->groups[g];
+        for (size_t i = 0; i < group->count; i++) {
+            if (group->options[i].kind != OPTION_LIST)
+                continue;
+            struct text_list *list = (void *)((char *)options + group->offset + group->options[i].offset);
+            free(list->items);
+            *list = (struct text_list){0};
+        }
+    }
+    free(operands->items);
+    *operands = (struct arguments){0};
+}
+
+const char *option_default(const struct option *option, const struct option_group *group, const void *defaults,
+                           char *text, size_t size)
+{
+    if (defaults == NULL)
+        return NULL;
+    const char *at = (const char *)defaults + group->offset + option->offset;
+    switch (option->kind) {
+    case OPTION_FLAG:
+    case OPTION_LIST:
+    case OPTION_FILE:
+    case OPTION_FOLDER:
+        return NULL;
+    case OPTION_TEXT:
+    case OPTION_CHOICE:
+        return *(const char *const *)(const void *)at;
+    case OPTION_INT:
+        snprintf(text, size, "%" PRId64, *(const int64_t *)(const void *)at);
+        break;
+    case OPTION_REAL:
+        snprintf(text, size, "%g", *(const double *)(const void *)at);
+        break;
+    case OPTION_SIZE: {
+        uint64_t bytes = *(const uint64_t *)(const void *)at;
+        bool whole = bytes % (UINT64_C(1) << 30) == 0 && bytes != 0;
+        snprintf(text, size, "%" PRIu64 "%s", whole ? bytes >> 30 : bytes, whole ? "G" : "");
+        break;
+    }
+    }
+    return strcmp(text, "0") == 0 && strstr(option->help, "0: ") == NULL ? NULL : text;
+}

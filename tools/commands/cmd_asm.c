@@ -1,0 +1,67 @@
+#include "commands/commands.h"
+#include "io/file.h"
+#include "cli/memory.h"
+#include "run/program.h"
+#include "cli/report.h"
+#include "run/rewrite.h"
+
+#include <stdlib.h>
+
+struct asm_flags {
+    const char *output;
+    bool any_path;
+};
+
+static const struct option options[] = {
+    {"output", 'o', "PROG", OPTION_FILE, offsetof(struct asm_flags, output), 0, 0,
+     "where the program goes; it appears whole or not at all"},
+    {"any-path", 0, NULL, OPTION_FLAG, offsetof(struct asm_flags, any_path), 0, 0,
+     "let the text refer to files outside of its folder, as one from standard input may anyway"},
+};
+static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
+
+static xcvm_status assemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
+                            xcvm_error *error)
+{
+    xcvm_status status = xcvm_assemble(bytes, count, context, sink, user, error);
+    if (status == XCVM_INVALID_ARGUMENT)
+        error_append(error, ANY_PATH_HINT);
+    return status;
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    const struct asm_flags *flags = own;
+    if (flags->output == NULL)
+        return report_usage("wants an output: -o PROG");
+    if (file_is_same(flags->output, arguments->items[0]))
+        return report_usage("%s is the text itself; the program wants a file of its own", flags->output);
+    /* An empty folder confines nothing; program.c says why pipes are not confined. */
+    const char *text = arguments->items[0];
+    char *folder = flags->any_path || file_is_stream(text) ? memory_text("") : file_folder(text);
+    int code = rewrite_file(text, flags->output, assemble, folder);
+    free(folder);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"prog.txt -o prog.bin", "assemble a text"},
+    {"- -o prog.bin < prog.txt", "the same from standard input"},
+};
+
+const struct command command_asm = {
+    .name = "asm",
+    .summary = "turn text assembly into a program",
+    .operands = "TEXT",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description = "Assembles a program from its text, as \"xcvm dump\" prints it or written by hand; - is standard "
+                   "input. References to constants in files must stay in the folder of the text.\n\n"
+                   "The program is not verified; \"xcvm check\" does that, and so does running it.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .options_size = sizeof(struct asm_flags),
+    .run = run,
+};

@@ -1,0 +1,205 @@
+#include "commands/commands.h"
+#include "run/measure.h"
+#include "cli/memory.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "run/session.h"
+#include "cli/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench_flags {
+    struct program_flags program;
+    struct session_flags session;
+    struct input_flags input;
+    int64_t warmup, iterations;
+    double duration;
+    bool warm_session;
+};
+
+static const struct option options[] = {
+    {"warmup", 'w', "N", OPTION_INT, offsetof(struct bench_flags, warmup), 0, INT64_MAX,
+     "runs before the measured ones, besides the first"},
+    {"iterations", 'n', "N", OPTION_INT, offsetof(struct bench_flags, iterations), 0, INT64_MAX,
+     "measure so many runs; 0: as many as --duration allows, at least 10"},
+    {"duration", 'd', "SECONDS", OPTION_REAL, offsetof(struct bench_flags, duration), 0, 0,
+     "how long to measure if --iterations does not say"},
+    {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct bench_flags, warm_session), 0, 0,
+     "warm the session up before its first run, as xcvm_session_warm_up does; first_ms is then that of a warm session"},
+};
+
+static const struct option_group groups[] = {
+    {"Measuring", options, COUNT_OF(options), 0},
+    OPTION_GROUP("Inputs", input_options, struct bench_flags, input),
+    OPTION_GROUP("Running", session_options, struct bench_flags, session),
+    LIMIT_GROUP(struct bench_flags, program.limits),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct bench_flags, program),
+    LOADING_GROUP(struct bench_flags, program),
+};
+static const struct bench_flags defaults = {.program = PROGRAM_DEFAULTS,
+                                            .input = {.int_max = DEFAULT_INT_MAX},
+                                            .session = {.threads = 1},
+                                            .warmup = 3,
+                                            .duration = 3};
+
+enum { LEAST_RUNS = 10 };
+
+struct timings {
+    double *seconds;
+    size_t count;
+};
+
+static xcvm_status repeat(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
+                          struct progress *progress, xcvm_error *error)
+{
+    xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
+    for (int64_t i = 0; i < flags->warmup; i++)
+        TRY(xcvm_session_run(session, &run, error));
+    double start = now_seconds(), before = start;
+    for (;;) {
+        xcvm_status status = xcvm_session_run(session, &run, error);
+        double after = now_seconds();
+        if (status != XCVM_OK)
+            return status;
+        timings->seconds = memory_append(timings->seconds, timings->count, sizeof *timings->seconds);
+        timings->seconds[timings->count++] = after - before;
+        double fraction = flags->iterations > 0 ? (double)timings->count / (double)flags->iterations
+                                                : (after - start) / flags->duration;
+        if (fraction >= 1 && (flags->iterations > 0 || timings->count >= LEAST_RUNS))
+            return XCVM_OK;
+        progress_show(progress, "measuring", fraction);
+        before = now_seconds();
+    }
+}
+
+static xcvm_status measure(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
+                           xcvm_error *error)
+{
+    struct progress progress;
+    progress_start(&progress);
+    xcvm_status status = repeat(flags, session, timings, &progress, error);
+    progress_end(&progress);
+    return status;
+}
+
+/* What comes before the measured runs, in seconds. */
+struct beginning {
+    double load, warm_up, first;
+};
+
+static void print_results(const struct program *program, const xcvm_session *session, const struct bench_flags *flags,
+                          const struct beginning *beginning, struct timings *timings)
+{
+    struct table table = {0};
+    xcvm_memory_info memory = {.size = sizeof memory};
+    double sum = 0;
+    for (size_t i = 0; i < timings->count; i++)
+        sum += timings->seconds[i];
+    qsort(timings->seconds, timings->count, sizeof *timings->seconds, compare_doubles);
+    xcvm_session_memory(session, &memory);
+    if (program->kind == FILE_MODEL)
+        measure_row(&table, "compile", program->compile_seconds);
+    measure_row(&table, "load", beginning->load);
+    if (flags->warm_session)
+        measure_row(&table, "warm-up", beginning->warm_up);
+    measure_row(&table, flags->warm_session ? "first run, warm" : "first run", beginning->first);
+    measure_row(&table, "mean", sum / (double)timings->count);
+    measure_row(&table, "min", timings->seconds[0]);
+    static const struct {
+        const char *name;
+        double fraction;
+    } ranks[] = {{"50%", 0.5}, {"90%", 0.9}, {"95%", 0.95}, {"99%", 0.99}};
+    for (size_t i = 0; i < COUNT_OF(ranks); i++)
+        measure_row(&table, ranks[i].name, percentile(timings->seconds, timings->count, ranks[i].fraction));
+    measure_row(&table, "max", timings->seconds[timings->count - 1]);
+    printf("%s, %zu runs\n", program->path, timings->count);
+    table_print(&table, stdout);
+    printf("memory of the session: peak %.2f MB, reserved %.2f MB\n", (double)memory.peak_bytes / 1e6,
+           (double)memory.reserved_bytes / 1e6);
+    printf("xcvm threads=%d median_ms=%.4f min_ms=%.4f load_ms=%.4f first_ms=%.4f peak_rss_mb=%.1f\n",
+           xcvm_session_threads(session), percentile(timings->seconds, timings->count, 0.5) * 1e3,
+           timings->seconds[0] * 1e3, beginning->load * 1e3, beginning->first * 1e3, peak_rss_megabytes());
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    /* Inputs that are not given are always random here. */
+    struct bench_flags flags = *(const struct bench_flags *)own;
+    flags.input.random = true;
+    const char *path = arguments->items[0];
+    struct program program = {0};
+    xcvm_session *session = NULL;
+    xcvm_value **inputs = NULL;
+    struct timings timings = {0};
+    xcvm_error error = {.pc = -1};
+    struct beginning beginning = {0};
+    xcvm_status status = program_open(path, &flags.program, &program, &error);
+    if (status == XCVM_OK) {
+        double start = now_seconds();
+        status = session_open(&program, &flags.program.limits, &flags.session, &session, &error);
+        beginning.load = program.load_seconds + now_seconds() - start;
+    }
+    if (status == XCVM_OK)
+        status = inputs_make(&program, &flags.input, flags.session.seed, &inputs, &error);
+    if (status == XCVM_OK)
+        status = inputs_bind(program.handle, session, inputs, &error);
+    const xcvm_run_options once = session_run_options(&flags.program.limits, &flags.session);
+    if (status == XCVM_OK && flags.warm_session) {
+        double start = now_seconds();
+        status = xcvm_session_warm_up(session, &once, &error);
+        beginning.warm_up = now_seconds() - start;
+    }
+    if (status == XCVM_OK) {
+        double start = now_seconds();
+        status = xcvm_session_run(session, &once, &error);
+        beginning.first = now_seconds() - start;
+    }
+    if (status == XCVM_OK)
+        status = measure(&flags, session, &timings, &error);
+    int code = EXIT_OK;
+    if (status == XCVM_OK)
+        print_results(&program, session, &flags, &beginning, &timings);
+    else {
+        code = report_error(path, &error);
+        inputs_hint(&flags.input, &error);
+    }
+    free(timings.seconds);
+    xcvm_session_destroy(session);
+    if (inputs != NULL)
+        inputs_release(program.handle, inputs);
+    program_close(&program);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"resnet50.bin --threads 2", "measure for three seconds on two threads"},
+    {"model.onnx --dim batch=8 -n 100", "a hundred runs of a batch of eight"},
+};
+
+const struct command command_bench = {
+    .name = "bench",
+    .summary = "measure how long loading and running take",
+    .operands = "PROG",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Loads a program, runs it again and again, and prints how long that took. Inputs that are not given are "
+        "random. "
+        "A model is compiled first, which counts neither as loading nor as the first run, but for the peak of memory; "
+        "compile it into a file to measure that.\n\n"
+        "Loading includes the creation of a session, which executes nothing. The first run is the session's very "
+        "first, "
+        "which brings in code and constants and infers shapes, unless --warm-session had that done before: then it is "
+        "called warm, and what warming up took has a line of its own.\n\n"
+        "The last line is for scripts:\n\n"
+        "xcvm threads=1 median_ms=.. min_ms=.. load_ms=.. first_ms=.. peak_rss_mb=..",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct bench_flags),
+    .run = run,
+};

@@ -1,0 +1,158 @@
+#include "commands/commands.h"
+#include "io/file.h"
+#include "cli/memory.h"
+#include "run/program.h"
+#include "cli/report.h"
+#include "cli/table.h"
+#include "values/value.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct check_flags {
+    struct program_flags program;
+};
+
+static const struct option_group groups[] = {
+    MODEL_GROUP(MODEL_OPTIONS, struct check_flags, program),
+    LIMIT_GROUP(struct check_flags, program.limits),
+    LOADING_GROUP(struct check_flags, program),
+};
+static const struct check_flags defaults = {.program = PROGRAM_DEFAULTS};
+
+static bool print_text(void *user, const void *bytes, size_t count)
+{
+    char *text = memory_text_n(bytes, count);
+    make_printable(text);
+    bool printed = fputs(text, user) >= 0;
+    free(text);
+    return printed;
+}
+
+/* `file` is where the model is read from, `path` what it was called. */
+static int check_model(const char *file, const char *path, const struct program_flags *flags)
+{
+    struct dims dims;
+    xcvm_error error = {.pc = -1};
+    if (dims_parse(&flags->dims, &dims, &error) != XCVM_OK)
+        return report_usage("%s", error.message);
+    xcc_options options = {.size = sizeof options,
+                           .dims = dims.items,
+                           .dim_count = dims.count,
+                           .optimization = compiler_level(flags->optimization),
+                           .plain_layout = strcmp(flags->layout, "plain") == 0,
+                           .weights = compiler_weights(flags->weights)};
+    compiler_limits(&flags->limits, &options);
+    xcvm_status status = xcc_check_file(file, &options, print_text, stdout, &error);
+    dims_release(&dims);
+    if (status != XCVM_UNSUPPORTED)
+        return status == XCVM_OK ? EXIT_OK : report_error(path, &error);
+    /* The text lists the reasons already, all of them. */
+    report_line("%s: will not compile", path);
+    return EXIT_UNSUPPORTED;
+}
+
+static void add_parameters(struct table *table, const char *title, const xcvm_program *program, size_t count,
+                           const xcvm_parameter *(*get)(const xcvm_program *program, size_t index))
+{
+    for (size_t i = 0; i < count; i++) {
+        const xcvm_parameter *parameter = get(program, i);
+        struct buffer type = {0};
+        type_print(&type, &parameter->type);
+        table_cell(table, "%s", title);
+        table_cell(table, "%s", parameter->name);
+        table_cell(table, "%s", buffer_string(&type));
+        table_end_row(table);
+        buffer_release(&type);
+    }
+}
+
+static void describe(const struct program *program)
+{
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_program_describe(program->handle, &info);
+    struct table table = {0};
+    table_cell(&table, "%s: a sound program of format %u, by %s", program->path, info.format,
+               info.producer != NULL && *info.producer != '\0' ? info.producer : "an unnamed producer");
+    table_end_row(&table);
+    table_print(&table, stdout);
+    const xcvm_program *handle = program->handle;
+    add_parameters(&table, "input", handle, xcvm_program_input_count(handle), xcvm_program_input);
+    add_parameters(&table, "output", handle, xcvm_program_output_count(handle), xcvm_program_output);
+    table_print(&table, stdout);
+    printf("instructions %zu, registers %zu, constants %zu of %zu bytes, ", info.instruction_count, info.register_count,
+           info.constant_count, info.constant_bytes);
+    if (info.arena_bytes != 0)
+        printf("planned memory of %zu bytes\n", info.arena_bytes);
+    else
+        puts("no planned memory");
+}
+
+/* A model from a pipe becomes a file, as the compiler looks at files only. */
+static int check_piped_model(const char *path, const struct program_flags *flags)
+{
+    struct buffer bytes = {0};
+    xcvm_error error = {.pc = -1};
+    if (file_read(path, &bytes, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    FILE *file = tmpfile();
+    bool kept =
+        file != NULL && fwrite(buffer_string(&bytes), 1, bytes.length, file) == bytes.length && fflush(file) == 0;
+    int code = EXIT_IO;
+    if (kept) {
+        char *name = memory_format("/proc/self/fd/%d", fileno(file));
+        code = check_model(name, path, flags);
+        free(name);
+    } else {
+        report_line("%s cannot be kept in a temporary file: %s", path, strerror(errno));
+    }
+    if (file != NULL)
+        fclose(file);
+    buffer_release(&bytes);
+    return code;
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    const struct check_flags *flags = own;
+    const char *path = arguments->items[0];
+    struct program program;
+    enum file_kind kind;
+    xcvm_error error = {.pc = -1};
+    if (file_kind_of(path, &kind, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    if (kind == FILE_MODEL)
+        return file_is_stream(path) ? check_piped_model(path, &flags->program)
+                                    : check_model(path, path, &flags->program);
+    if (program_open(path, &flags->program, &program, &error) != XCVM_OK)
+        return report_error(path, &error);
+    describe(&program);
+    program_close(&program);
+    return EXIT_OK;
+}
+
+static const struct example examples[] = {
+    {"model.onnx", "find out whether a model will compile, and what it is"},
+    {"prog.bin", "verify a program"},
+};
+
+const struct command command_check = {
+    .name = "check",
+    .summary = "verify a program, or tell whether a model will compile",
+    .operands = "FILE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "For a program: runs the verifier and describes the program.\n\n"
+        "For an ONNX model: lists everything that keeps it from compiling, all nodes and not just the first, "
+        "and describes the model: opsets, inputs, outputs, parameters, flops, estimated peak memory.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct check_flags),
+    .run = run,
+};

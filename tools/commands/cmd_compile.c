@@ -1,0 +1,322 @@
+#include "commands/commands.h"
+#include "io/file.h"
+#include "cli/memory.h"
+#include "io/output.h"
+#include "run/program.h"
+#include "cli/report.h"
+#include "cli/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct compile_flags {
+    struct limit_flags limits;
+    const char *output, *schedule, *layout, *weights, *target, *keep_c, *cc, *dump_after;
+    struct text_list dims;
+    int64_t optimization;
+    bool tune, fuse, strip, report, list_passes, flush_subnormals;
+};
+
+static const struct option options[] = {
+    {"output", 'o', "PROG", OPTION_FILE, offsetof(struct compile_flags, output), 0, 0,
+     "where the program goes; it appears whole or not at all"},
+    {"dim", 0, "NAME=SIZE", OPTION_LIST, offsetof(struct compile_flags, dims), 0, 0,
+     "fix a named dimension of the inputs; may be repeated"},
+    {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct compile_flags, optimization), 0, 2,
+     "how far the model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
+    {"schedule", 0, "memory|naive", OPTION_CHOICE, offsetof(struct compile_flags, schedule), 0, 0,
+     "the order of instructions: the one that needs least memory, or the model's"},
+    LAYOUT_OPTION(struct compile_flags),
+    WEIGHTS_OPTION(struct compile_flags),
+    SUBNORMALS_OPTION(struct compile_flags),
+    {"tune", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, tune), 0, 0,
+     "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
+     "estimates chooses"},
+    {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, fuse), 0, 0,
+     "make groups of neighbouring instructions one function each of a kernel library, PROG with the ending .so; the "
+     "program runs without it too"},
+    {"target", 0, "native|x86-64-v3|x86-64-v4|aarch64|generic", OPTION_CHOICE, offsetof(struct compile_flags, target),
+     0, 0,
+     "the instruction set that the kernel library is compiled for and needs; elsewhere the plain instructions run, as "
+     "the rest of a program, packed and blocked layouts included, is the same for all targets"},
+    {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
+     "the C compiler of the kernel library, as \"ccache gcc\"; without it $CC, cc, or aarch64-linux-gnu-gcc for that "
+     "target"},
+    {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
+     "write the source of the kernel library there (implies --fuse)"},
+    {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
+     "leave out debug data: names of nodes and values, types, flops"},
+    {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
+     "print nodes, flops and memory before and after"},
+    {"dump-after", 0, "PASS", OPTION_TEXT, offsetof(struct compile_flags, dump_after), 0, 0,
+     "print the graph as it is after a pass, or after \"all\""},
+    {"list-passes", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, list_passes), 0, 0,
+     "print the passes and what they do, and compile nothing"},
+};
+
+static const struct option_group groups[] = {
+    {"Options", options, COUNT_OF(options), 0},
+    LIMIT_GROUP(struct compile_flags, limits),
+};
+static const struct compile_flags defaults = {.optimization = DEFAULT_OPTIMIZATION,
+                                              .schedule = "memory",
+                                              .layout = "blocked",
+                                              .weights = "f32",
+                                              .target = "native"};
+
+static void list_passes(void)
+{
+    struct table table = {0};
+    for (size_t i = 0; i < xcc_pass_count(); i++) {
+        table_cell(&table, "%s", xcc_pass(i)->name);
+        table_cell(&table, "%s", xcc_pass(i)->sentence);
+        table_end_row(&table);
+    }
+    table_print(&table, stdout);
+}
+
+/* Refuses a name that is no pass, with the nearest that is one. */
+static int check_pass(const char *name)
+{
+    size_t count = xcc_pass_count();
+    const char **names = memory_take(count + 2, sizeof *names);
+    bool found = strcmp(name, "all") == 0;
+    for (size_t i = 0; i < count; i++) {
+        names[i] = xcc_pass(i)->name;
+        found |= strcmp(names[i], name) == 0;
+    }
+    const char *nearest = found ? NULL : nearest_name(name, names);
+    int code = EXIT_OK;
+    if (!found && nearest != NULL)
+        code = report_usage("there is no pass \"%s\"; did you mean \"%s\"?", name, nearest);
+    else if (!found)
+        code = report_usage("there is no pass \"%s\" (--list-passes prints them)", name);
+    free(names);
+    return code;
+}
+
+static bool print_dump(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
+
+static void print_report(const xcc_report *report)
+{
+    struct table table = {0};
+    table_cell(&table, " ");
+    table_cell(&table, ">before");
+    table_cell(&table, ">after");
+    table_end_row(&table);
+    table_cell(&table, "nodes, instructions");
+    table_cell(&table, ">%zu", report->nodes_before);
+    table_cell(&table, ">%zu", report->nodes_after);
+    table_end_row(&table);
+    table_cell(&table, "flops");
+    table_cell(&table, ">%" PRIu64, report->flops_before);
+    table_cell(&table, ">%" PRIu64, report->flops_after);
+    table_end_row(&table);
+    table_cell(&table, "peak bytes");
+    table_cell(&table, ">%" PRIu64, report->peak_bytes_before);
+    table_cell(&table, ">%" PRIu64, report->peak_bytes_after);
+    table_end_row(&table);
+    table_cell(&table, "weight bytes");
+    table_cell(&table, ">%" PRIu64, report->weight_bytes_before);
+    table_cell(&table, ">%" PRIu64, report->weight_bytes_after);
+    table_end_row(&table);
+    table_print(&table, stdout);
+    if (report->wide_weights != 0)
+        printf("%zu %s f32, with numbers that are out of range\n", report->wide_weights,
+               report->wide_weights == 1 ? "constant stays" : "constants stay");
+    printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
+    if (report->arena_lower_bound != 0)
+        printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,
+               100.0 * ((double)report->arena_bytes / (double)report->arena_lower_bound - 1));
+    puts("");
+    if (!report->exact)
+        puts("open dimensions are counted as 1");
+}
+
+/* A compilation, and where its results go. */
+struct compilation {
+    const struct compile_flags *flags;
+    const char *path;
+    struct dims dims;
+    struct output output;
+    struct library library; /* with --fuse */
+    char *target;           /* the place of the library */
+    xcc_report report;
+};
+
+static bool fuses(const struct compile_flags *flags) { return flags->fuse || flags->keep_c != NULL; }
+
+/* The library is made beside its place. Without a program that can be run there is no such place. */
+static xcvm_status begin_library(struct compilation *compilation, xcvm_error *error)
+{
+    const char *program = compilation->flags->output;
+    if (strcmp(program, "-") == 0)
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "a kernel library goes beside its program, which needs a file: -o PROG");
+    compilation->target = library_beside(program);
+    bool kept = compilation->output.temporary != NULL;
+    char *folder = kept ? file_folder(program) : memory_text(library_temporary_folder());
+    char *name = file_base_name(compilation->target);
+    xcvm_status status = library_begin(&compilation->library, folder, name, error);
+    free(name);
+    free(folder);
+    return status;
+}
+
+/* Puts everything in its place, the library first: a program whose library is not there yet would say so. */
+static xcvm_status finish(struct compilation *compilation, xcvm_error *error)
+{
+    bool made = true;
+    if (compilation->library.folder != NULL && compilation->output.temporary != NULL) {
+        xcvm_status status = library_finish(&compilation->library, compilation->target, &made, error);
+        if (status != XCVM_OK) {
+            output_discard(&compilation->output, error);
+            return status;
+        }
+    }
+    if (!made)
+        report_line("note: there is nothing to fuse, so no kernel library is made");
+    return output_finish(&compilation->output, error);
+}
+
+static xcvm_status compile_program(struct compilation *compilation, xcvm_error *error)
+{
+    const struct compile_flags *flags = compilation->flags;
+    if (fuses(flags))
+        TRY(begin_library(compilation, error));
+    xcc_options compiler = {.size = sizeof compiler,
+                            .dims = compilation->dims.items,
+                            .dim_count = compilation->dims.count,
+                            .scheduling =
+                                strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY,
+                            .optimization = compiler_level(flags->optimization),
+                            .strip = flags->strip,
+                            .plain_layout = strcmp(flags->layout, "plain") == 0,
+                            .weights = compiler_weights(flags->weights),
+                            .flush_subnormals = flags->flush_subnormals,
+                            .fuse = compilation->library.path,
+                            .keep_c = flags->keep_c,
+                            .target = flags->target,
+                            .cc = flags->cc != NULL ? flags->cc : library_compiler(),
+                            .cache_dir = compilation->library.cache,
+                            .dump_after = flags->dump_after,
+                            .dump = flags->dump_after != NULL ? print_dump : NULL,
+                            .tune = flags->tune,
+                            .user = stdout};
+    compiler_limits(&flags->limits, &compiler);
+    return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
+}
+
+/* A file that is no model may be what a model becomes. */
+static void tell_kind(xcvm_status status, const char *path)
+{
+    enum file_kind kind;
+    if (status != XCVM_INVALID_MODEL || file_is_stream(path) || file_kind_of(path, &kind, NULL) != XCVM_OK)
+        return;
+    if (kind == FILE_PROGRAM)
+        report_line("%s is a program, which is compiled already", path);
+    else if (kind == FILE_ASSEMBLY)
+        report_line("%s is the text of a program; \"xcvm asm\" turns it into one", path);
+}
+
+static int compile(const struct compile_flags *flags, const char *path)
+{
+    struct compilation compilation = {.flags = flags, .path = path, .report = {.size = sizeof compilation.report}};
+    xcvm_error error = {.pc = -1};
+    if (dims_parse(&flags->dims, &compilation.dims, &error) != XCVM_OK)
+        return report_usage("%s", error.message);
+    int code = EXIT_OK;
+    xcvm_status status = output_open(&compilation.output, flags->output, &error);
+    if (status != XCVM_OK) {
+        code = report_error(NULL, &error);
+    } else if ((status = compile_program(&compilation, &error)) != XCVM_OK) {
+        bool unwritten = compilation.output.failure != 0;
+        output_discard(&compilation.output, &error);
+        code = report_error(unwritten ? NULL : path, &error);
+        tell_kind(status, path);
+        if (status == XCVM_UNSUPPORTED && !fuses(flags))
+            report_line("\"xcvm check %s\" lists everything that keeps it from compiling", path);
+    } else if ((status = finish(&compilation, &error)) != XCVM_OK) {
+        code = report_error(NULL, &error);
+    }
+    if (status == XCVM_OK && flags->report)
+        print_report(&compilation.report);
+    library_release(&compilation.library);
+    free(compilation.target);
+    dims_release(&compilation.dims);
+    return code;
+}
+
+/* Options that would do nothing. */
+static int check_flags(const struct compile_flags *flags)
+{
+    if (!fuses(flags) && (flags->cc != NULL || strcmp(flags->target, defaults.target) != 0))
+        return report_usage("--%s is for the kernel library, which --fuse asks for",
+                            flags->cc != NULL ? "cc" : "target");
+    return EXIT_OK;
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    const struct compile_flags *flags = own;
+    if (flags->list_passes) {
+        list_passes();
+        return EXIT_OK;
+    }
+    if (arguments->count == 0)
+        return report_usage("wants MODEL");
+    int code = check_flags(flags);
+    if (code == EXIT_OK && flags->dump_after != NULL)
+        code = check_pass(flags->dump_after);
+    if (code != EXIT_OK)
+        return code;
+    /* Someone who looks at passes or at the report need not keep the program. */
+    struct compile_flags chosen = *flags;
+    if (chosen.output == NULL && (chosen.dump_after != NULL || chosen.report))
+        chosen.output = "/dev/null";
+    if (chosen.output == NULL)
+        return report_usage("wants an output: -o PROG");
+    if (file_is_same(chosen.output, arguments->items[0]))
+        return report_usage("%s is the model itself; the program wants a file of its own", chosen.output);
+    return compile(&chosen, arguments->items[0]);
+}
+
+static const struct example examples[] = {
+    {"model.onnx -o prog.bin", "compile a model"},
+    {"model.onnx -o prog.bin --dim batch=4 --report", "for batches of four, and see what it costs"},
+    {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
+    {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
+    {"model.onnx --dump-after merge", "look at the graph after a pass"},
+};
+
+const struct command command_compile = {
+    .name = "compile",
+    .summary = "compile an ONNX model into a program",
+    .operands = "MODEL",
+    .min_operands = 0,
+    .max_operands = 1,
+    .description =
+        "Compiles an ONNX model into a program that \"xcvm run\" and the library load by mapping the file. "
+        "External data of the model must lie in its folder or below.\n\n"
+        "The program is written beside its target first and put in place at the end, so that a failure "
+        "leaves what was there.\n\n"
+        "Weights keep every bit, unless --weights asks for a smaller type. With --weights f24, an f32 without its last "
+        "byte, the matrices that products and recurrent networks multiply by and the filters of convolutions take a "
+        "quarter less memory and time to read; results differ by some 0.00001 of the greatest output, and 0.001 after "
+        "many convolutions. With --weights f16 or bf16, these, and tables that only Gather reads, take half the file "
+        "and half the memory. They are rounded to nearest even. "
+        "All are read as f32, and all else is computed in f32, so results lose what the rounding of the weights loses: "
+        "with f16 some 0.0003 of the greatest output, and a few thousandths after many convolutions; with bf16 eight "
+        "times that. Products of one row or few, which wait for their weights from memory, take down to half the time, "
+        "all else as long as before. A constant with finite numbers that the type cannot hold, beyond 65504 in f16, "
+        "stays f32, and --report says how many did.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct compile_flags),
+    .run = run,
+};

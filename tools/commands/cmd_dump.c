@@ -1,0 +1,88 @@
+#include "commands/commands.h"
+#include "io/file.h"
+#include "run/program.h"
+#include "cli/report.h"
+#include "run/rewrite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct dump_flags {
+    struct program_flags program;
+    const char *output;
+    bool explain;
+    int64_t literals;
+};
+
+static const struct option options[] = {
+    {"output", 'o', "FILE", OPTION_FILE, offsetof(struct dump_flags, output), 0, 0,
+     "where the text goes, instead of standard output"},
+    {"explain", 0, NULL, OPTION_FLAG, offsetof(struct dump_flags, explain), 0, 0,
+     "append the number of each instruction, as messages have it, and what it does, with its registers filled in"},
+    {"literals", 0, "N", OPTION_INT, offsetof(struct dump_flags, literals), 1, INT64_MAX,
+     "constants of up to N elements are written out; larger ones are references into the program file (default 16)"},
+};
+
+static const struct option_group groups[] = {
+    {"Options", options, COUNT_OF(options), 0},
+    MODEL_GROUP(MODEL_OPTIONS, struct dump_flags, program),
+    LIMIT_GROUP(struct dump_flags, program.limits),
+};
+static const struct dump_flags defaults = {.program = PROGRAM_DEFAULTS};
+
+static xcvm_status disassemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
+                               xcvm_error *error)
+{
+    return xcvm_disassemble(bytes, count, context, sink, user, error);
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    const struct dump_flags *flags = own;
+    const char *path = arguments->items[0];
+    struct buffer bytes;
+    bool made;
+    xcvm_error error = {.pc = -1};
+    if (program_bytes(path, &flags->program, &bytes, &made, &error) != XCVM_OK)
+        return report_error(path, &error);
+    /* References are read again relative to the text's folder: that of the output, or the current one. */
+    const char *target = flags->output != NULL ? flags->output : "-";
+    char *reference = NULL;
+    if (!made && strcmp(path, "-") != 0) {
+        char *folder = file_folder(target);
+        reference = file_relative(path, folder);
+        free(folder);
+    }
+    xcvm_dump_options dump = {.size = sizeof dump,
+                              .literal_limit = (size_t)flags->literals,
+                              .program_path = reference,
+                              .explain = flags->explain};
+    int code = rewrite_bytes(path, &bytes, target, disassemble, &dump);
+    free(reference);
+    buffer_release(&bytes);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"prog.bin", "look at a program"},
+    {"model.onnx --explain", "see what a model becomes, and what its instructions mean"},
+    {"prog.bin -o prog.txt", "text that \"xcvm asm\" turns into the same bytes again"},
+};
+
+const struct command command_dump = {
+    .name = "dump",
+    .summary = "print a program as text assembly",
+    .operands = "PROG",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description = "Prints a program as text assembly, from which \"xcvm asm\" makes the same bytes again. The program "
+                   "need not pass the verifier.\n\n"
+                   "Larger constants are not written out but refer to the program file, which has to be kept then.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct dump_flags),
+    .run = run,
+};

@@ -1,0 +1,215 @@
+#include "commands/commands.h"
+#include "cli/memory.h"
+#include "io/output.h"
+#include "run/profile.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "run/session.h"
+#include "run/trace.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct profile_flags {
+    struct program_flags program;
+    struct session_flags session;
+    struct input_flags input;
+    const char *output, *sort;
+    int64_t iterations, warmup, trace_iterations, top;
+    bool warm_session;
+};
+
+static const struct option options[] = {
+    {"output", 'o', "TRACE", OPTION_FILE, offsetof(struct profile_flags, output), 0, 0,
+     "write a Chrome trace (JSON) for Perfetto or chrome://tracing; -: to standard output, and the tables to standard "
+     "error"},
+    {"iterations", 'n', "N", OPTION_INT, offsetof(struct profile_flags, iterations), 1, INT64_MAX,
+     "measure so many runs"},
+    {"warmup", 'w', "N", OPTION_INT, offsetof(struct profile_flags, warmup), 0, INT64_MAX,
+     "runs before the measured ones"},
+    {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct profile_flags, warm_session), 0, 0,
+     "warm the session up before its first run, as xcvm_session_warm_up does: so that with --warmup=0 a first run is "
+     "measured that nothing slows down"},
+    {"trace-iterations", 0, "N", OPTION_INT, offsetof(struct profile_flags, trace_iterations), 1, INT64_MAX,
+     "how many of the measured runs the trace holds"},
+    {"sort", 0, "time|program", OPTION_CHOICE, offsetof(struct profile_flags, sort), 0, 0,
+     "order of the instructions: slowest first, or as in the program"},
+    {"top", 0, "N", OPTION_INT, offsetof(struct profile_flags, top), 0, INT64_MAX,
+     "print so many instructions; 0: all"},
+};
+
+static const struct option_group groups[] = {
+    {"Measuring", options, COUNT_OF(options), 0},
+    OPTION_GROUP("Inputs", input_options, struct profile_flags, input),
+    OPTION_GROUP("Running", session_options, struct profile_flags, session),
+    LIMIT_GROUP(struct profile_flags, program.limits),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct profile_flags, program),
+    LOADING_GROUP(struct profile_flags, program),
+};
+static const struct profile_flags defaults = {.program = PROGRAM_DEFAULTS,
+                                              .input = {.int_max = DEFAULT_INT_MAX},
+                                              .sort = "time",
+                                              .iterations = 10,
+                                              .warmup = 2,
+                                              .trace_iterations = 1,
+                                              .top = 0};
+
+/* A profile being taken. */
+struct profiling {
+    const struct profile_flags *flags;
+    struct program program;
+    xcvm_session *session;
+    xcvm_value **inputs;
+    struct profile profile;
+    struct trace trace;
+    struct output output; /* of the trace */
+    bool tracing;
+};
+
+static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
+{
+    (void)error;
+    struct profiling *profiling = user;
+    profile_add(&profiling->profile, event);
+    if (profiling->tracing)
+        trace_event(&profiling->trace, event);
+    return XCVM_OK;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static xcvm_status repeat(struct profiling *profiling, struct progress *progress, xcvm_error *error)
+{
+    const struct profile_flags *flags = profiling->flags;
+    xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
+    if (flags->warm_session)
+        TRY(xcvm_session_warm_up(profiling->session, &run, error));
+    for (int64_t i = 0; i < flags->warmup; i++)
+        TRY(xcvm_session_run(profiling->session, &run, error));
+    xcvm_observer observer = {
+        .size = sizeof observer, .after = after, .user = profiling, .want_spans = flags->output != NULL};
+    xcvm_session_set_observer(profiling->session, &observer);
+    for (int64_t i = 0; i < flags->iterations; i++) {
+        profiling->tracing = flags->output != NULL && i < flags->trace_iterations;
+        uint64_t start = now_ns();
+        xcvm_status status = xcvm_session_run(profiling->session, &run, error);
+        uint64_t end = now_ns();
+        if (status != XCVM_OK)
+            return status;
+        profiling->profile.run_ns += end - start;
+        profiling->profile.runs++;
+        if (profiling->tracing)
+            trace_run(&profiling->trace, start, end);
+        progress_show(progress, "profiling", (double)(i + 1) / (double)flags->iterations);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
+{
+    struct progress progress;
+    progress_start(&progress);
+    xcvm_status status = repeat(profiling, &progress, error);
+    progress_end(&progress);
+    return status;
+}
+
+static xcvm_status write_trace(struct profiling *profiling, xcvm_error *error)
+{
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_program_describe(profiling->program.handle, &info);
+    struct trace_header header = {profiling->program.path, info.producer, xcvm_session_threads(profiling->session)};
+    (void)trace_write(&profiling->trace, &header, output_sink, &profiling->output);
+    return output_finish(&profiling->output, error);
+}
+
+static void print_memory(const struct profiling *profiling, FILE *stream)
+{
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_memory_info memory = {.size = sizeof memory};
+    xcvm_program_describe(profiling->program.handle, &info);
+    xcvm_session_memory(profiling->session, &memory);
+    fprintf(stream, "memory: planned %.3f MB", (double)info.arena_bytes / 1e6);
+    if (profiling->program.kind == FILE_MODEL && profiling->program.report.arena_lower_bound != 0)
+        fprintf(stream, " (lower bound %.3f MB)", (double)profiling->program.report.arena_lower_bound / 1e6);
+    fprintf(stream, ", peak %.3f MB, constants %.3f MB\n", (double)memory.peak_bytes / 1e6,
+            (double)info.constant_bytes / 1e6);
+}
+
+static xcvm_status take(struct profiling *profiling, const char *path, xcvm_error *error)
+{
+    const struct profile_flags *flags = profiling->flags;
+    TRY(program_open(path, &flags->program, &profiling->program, error));
+    TRY(session_open(&profiling->program, &flags->program.limits, &flags->session, &profiling->session, error));
+    TRY(inputs_make(&profiling->program, &flags->input, flags->session.seed, &profiling->inputs, error));
+    TRY(inputs_bind(profiling->program.handle, profiling->session, profiling->inputs, error));
+    return measure(profiling, error);
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    /* Inputs that are not given are always random here. */
+    struct profile_flags flags = *(const struct profile_flags *)own;
+    flags.input.random = true;
+    struct profiling profiling = {.flags = &flags};
+    const char *path = arguments->items[0];
+    xcvm_error error = {.pc = -1};
+    /* First, so that nothing is measured in vain. */
+    if (flags.output != NULL && output_open(&profiling.output, flags.output, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    xcvm_status status = take(&profiling, path, &error);
+    int code = EXIT_OK;
+    if (status != XCVM_OK) {
+        code = report_error(path, &error);
+        inputs_hint(&flags.input, &error);
+    } else {
+        /* Standard output is the trace's if it is asked for there. */
+        FILE *stream = flags.output != NULL && strcmp(flags.output, "-") == 0 ? stderr : stdout;
+        profile_print(&profiling.profile, strcmp(flags.sort, "time") == 0, (size_t)flags.top, stream);
+        print_memory(&profiling, stream);
+    }
+    if (status != XCVM_OK && flags.output != NULL)
+        output_discard(&profiling.output, &error);
+    else if (flags.output != NULL && write_trace(&profiling, &error) != XCVM_OK)
+        code = report_error(NULL, &error);
+    trace_release(&profiling.trace);
+    profile_release(&profiling.profile);
+    xcvm_session_destroy(profiling.session);
+    if (profiling.inputs != NULL)
+        inputs_release(profiling.program.handle, profiling.inputs);
+    program_close(&profiling.program);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"model.onnx --threads 1", "where the time goes"},
+    {"prog.bin -o trace.json --trace-iterations 3", "and a trace of three runs for https://ui.perfetto.dev"},
+};
+
+const struct command command_profile = {
+    .name = "profile",
+    .summary = "show where the time of a run goes, and write a trace",
+    .operands = "PROG",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Runs a program and prints how long each kind of instruction and each instruction took: calls, total "
+        "time of all runs, share, GFLOP/s and GB/s. Inputs that are not given are random.\n\n"
+        "The trace has one track for each worker with nested events (a run, its instructions, what each worker "
+        "did in them), with source nodes, shapes, flops and bytes, and a track of the bytes held by values.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct profile_flags),
+    .run = run,
+};

@@ -1,0 +1,208 @@
+#include "commands/commands.h"
+#include "values/compare.h"
+#include "cli/memory.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "run/session.h"
+#include "values/value.h"
+#include "run/observe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run_flags {
+    struct program_flags program;
+    struct session_flags session;
+    struct input_flags input;
+    struct watch_flags watch;
+    struct text_list outputs, expects;
+    double rtol, atol;
+    int64_t iterations, max_elements;
+};
+
+static const struct option result_options[] = {
+    {"output", 'o', "NAME=SPEC", OPTION_LIST, offsetof(struct run_flags, outputs), 0, 0,
+     "where an output goes: @file.npy, .npz, .pb, .png or .bin, or - to print it; without it and --expect, all outputs "
+     "are printed"},
+    {"expect", 0, "NAME=SPEC", OPTION_LIST, offsetof(struct run_flags, expects), 0, 0,
+     "compare an output with this, and end with exit code 1 if it differs"},
+    {"rtol", 0, "X", OPTION_REAL, offsetof(struct run_flags, rtol), 0, 0, "relative tolerance of --expect"},
+    {"atol", 0, "X", OPTION_REAL, offsetof(struct run_flags, atol), 0, 0, "absolute tolerance of --expect"},
+    {"max-elements", 0, "N", OPTION_INT, offsetof(struct run_flags, max_elements), 0, INT64_MAX,
+     "outputs of more elements are printed in summary"},
+    {"iterations", 'n', "N", OPTION_INT, offsetof(struct run_flags, iterations), 1, INT64_MAX,
+     "run so many times; results are those of the last"},
+};
+
+static const struct option_group groups[] = {
+    OPTION_GROUP("Inputs", input_options, struct run_flags, input),
+    {"Results", result_options, COUNT_OF(result_options), 0},
+    OPTION_GROUP("Looking inside", watch_options, struct run_flags, watch),
+    OPTION_GROUP("Running", session_options, struct run_flags, session),
+    LIMIT_GROUP(struct run_flags, program.limits),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct run_flags, program),
+    LOADING_GROUP(struct run_flags, program),
+};
+
+static const struct run_flags defaults = {.program = PROGRAM_DEFAULTS,
+                                          .input = {.int_max = DEFAULT_INT_MAX},
+                                          .rtol = 1e-5,
+                                          .atol = 1e-6,
+                                          .iterations = 1,
+                                          .max_elements = 64};
+
+/* A run, and what it needs. */
+struct running {
+    const struct run_flags *flags;
+    struct program program;
+    xcvm_session *session;
+    xcvm_value **inputs;
+    struct bindings outputs, expects;
+    struct watch watch;
+};
+
+static xcvm_status prepare(struct running *running, xcvm_error *error)
+{
+    const struct run_flags *flags = running->flags;
+    const xcvm_program *program = running->program.handle;
+    TRY(bindings_parse(&flags->outputs, program, BIND_OUTPUT, &running->outputs, error));
+    TRY(bindings_parse(&flags->expects, program, BIND_EXPECT, &running->expects, error));
+    TRY(inputs_make(&running->program, &flags->input, flags->session.seed, &running->inputs, error));
+    TRY(session_open(&running->program, &flags->program.limits, &flags->session, &running->session, error));
+    TRY(inputs_bind(program, running->session, running->inputs, error));
+    if (watch_wanted(&flags->watch))
+        TRY(watch_start(&running->watch, &flags->watch, running->session, error));
+    return XCVM_OK;
+}
+
+static xcvm_status run_all(struct running *running, xcvm_error *error)
+{
+    xcvm_run_options options = session_run_options(&running->flags->program.limits, &running->flags->session);
+    struct progress progress;
+    xcvm_status status = XCVM_OK;
+    progress_start(&progress);
+    for (int64_t i = 0; i < running->flags->iterations && status == XCVM_OK; i++) {
+        status = xcvm_session_run(running->session, &options, error);
+        progress_show(&progress, "running", (double)(i + 1) / (double)running->flags->iterations);
+    }
+    progress_end(&progress);
+    return status;
+}
+
+static void print_output(const struct running *running, size_t index)
+{
+    struct buffer text = {0};
+    buffer_format(&text, "%s=", xcvm_program_output(running->program.handle, index)->name);
+    value_print(&text, xcvm_session_output(running->session, index), (size_t)running->flags->max_elements);
+    make_printable(text.data);
+    puts(buffer_string(&text));
+    buffer_release(&text);
+}
+
+static xcvm_status write_outputs(struct running *running, xcvm_error *error)
+{
+    struct tensor_files files = {0};
+    xcvm_status status = XCVM_OK;
+    bool all = running->outputs.count == 0 && running->expects.count == 0;
+    for (size_t i = 0; i < xcvm_program_output_count(running->program.handle) && status == XCVM_OK; i++) {
+        const struct binding *binding = bindings_find(&running->outputs, i);
+        if (all || (binding != NULL && binding->spec.form == SPEC_DASH))
+            print_output(running, i);
+        else if (binding != NULL && binding->spec.form == SPEC_FILE)
+            status = tensor_file_write(&files, binding->spec.path, binding->spec.key, binding->name,
+                                       xcvm_session_output(running->session, i), error);
+    }
+    xcvm_status finished = tensor_files_finish(&files, status == XCVM_OK, status == XCVM_OK ? error : NULL);
+    return status != XCVM_OK ? status : finished;
+}
+
+static xcvm_status compare_output(struct running *running, const struct binding *binding, bool *differ,
+                                  xcvm_error *error)
+{
+    const xcvm_value *actual = xcvm_session_output(running->session, binding->index);
+    /* What is expected may leave out what the output itself says: its type and its shape. */
+    xcvm_type type = value_type(actual);
+    struct wanted wanted = {&type, binding->name};
+    struct filling filling = {(uint64_t)running->flags->session.seed, running->flags->input.int_max};
+    xcvm_value *expected;
+    xcvm_status status = spec_value(&binding->spec, &wanted, &filling, &expected, error);
+    if (status != XCVM_OK) {
+        error_prefix(error, "expected %s", binding->name);
+        return status;
+    }
+    struct comparison comparison;
+    struct buffer text = {0};
+    compare_values(actual, expected, (struct tolerance){running->flags->rtol, running->flags->atol}, &comparison);
+    comparison_print(&text, &comparison);
+    bool good = comparison.agrees;
+    printf("%s%s%s %s: %s\n", good ? colour_good(1) : colour_bad(1), good ? "PASS" : "FAIL", colour_end(1),
+           binding->name, buffer_string(&text));
+    *differ |= !good;
+    buffer_release(&text);
+    xcvm_value_release(expected);
+    return XCVM_OK;
+}
+
+static int run(const void *options, const struct arguments *arguments)
+{
+    struct running running = {.flags = options};
+    const char *path = arguments->items[0];
+    xcvm_error error = {.pc = -1};
+    bool differ = false;
+    xcvm_status status = program_open(path, &running.flags->program, &running.program, &error);
+    if (status == XCVM_OK)
+        status = prepare(&running, &error);
+    if (status == XCVM_OK)
+        status = run_all(&running, &error);
+    if (status == XCVM_OK)
+        status = write_outputs(&running, &error);
+    for (size_t i = 0; i < running.expects.count && status == XCVM_OK; i++)
+        status = compare_output(&running, &running.expects.items[i], &differ, &error);
+    int code = differ ? EXIT_DIFFERENT : EXIT_OK;
+    if (running.watch.found) {
+        report_line("%s: %s", path, buffer_string(&running.watch.story));
+        code = EXIT_DIFFERENT;
+    } else if (status != XCVM_OK) {
+        code = report_error(path, &error);
+        inputs_hint(&running.flags->input, &error);
+    }
+    watch_release(&running.watch);
+    xcvm_session_destroy(running.session);
+    if (running.inputs != NULL)
+        inputs_release(running.program.handle, running.inputs);
+    bindings_release(&running.outputs);
+    bindings_release(&running.expects);
+    program_close(&running.program);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"mnist.onnx --input @digit.png", "classify an image; the model is compiled first"},
+    {"prog.bin --input x='2x3xf32=1 2 3 4 5 6' --output y=@y.npy",
+     "give an input as text, write an output as NumPy array"},
+    {"prog.bin --input @x.npy --expect @y.npy --rtol 1e-3", "compare the result with a reference"},
+    {"prog.bin --random --check-nan --trace-shapes",
+     "random inputs; a line for each instruction; stop at the first NaN"},
+};
+
+const struct command command_run = {
+    .name = "run",
+    .summary = "run a program and print or write its outputs",
+    .operands = "PROG",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Runs a program on the given inputs. Outputs are printed, or written to files, or compared with what is "
+        "expected.\n\n"
+        "Small outputs are printed whole, in the form that --input and --expect read; of larger ones the range, the "
+        "mean "
+        "and the first elements are shown.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct run_flags),
+    .run = run,
+};

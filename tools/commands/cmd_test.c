@@ -1,0 +1,316 @@
+#include "run/cases.h"
+#include "commands/commands.h"
+#include "values/compare.h"
+#include "run/subprocess.h"
+#include "cli/memory.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "run/session.h"
+#include "values/value.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct test_flags {
+    struct program_flags program;
+    struct session_flags session;
+    struct text_list filters, shape_only;
+    double rtol, atol, case_timeout;
+    int64_t jobs;
+    const char *isolate, *program_name;
+    bool skip_unsupported, list_failures, quiet;
+};
+
+static const struct option options[] = {
+    {"rtol", 0, "X", OPTION_REAL, offsetof(struct test_flags, rtol), 0, 0, "relative tolerance of floats"},
+    {"atol", 0, "X", OPTION_REAL, offsetof(struct test_flags, atol), 0, 0, "absolute tolerance of floats"},
+    {"filter", 'f', "GLOB", OPTION_LIST, offsetof(struct test_flags, filters), 0, 0,
+     "only cases whose name matches; may be repeated"},
+    {"shape-only", 0, "GLOB", OPTION_LIST, offsetof(struct test_flags, shape_only), 0, 0,
+     "of cases whose name matches, compare types and shapes only (random operators); may be repeated"},
+    {"program", 0, "NAME", OPTION_TEXT, offsetof(struct test_flags, program_name), 0, 0,
+     "run the program of this name in a case's folder, in place of its model"},
+    {"skip-unsupported", 0, NULL, OPTION_FLAG, offsetof(struct test_flags, skip_unsupported), 0, 0,
+     "count cases that need something unsupported as skipped, not failed"},
+    {"list-failures", 0, NULL, OPTION_FLAG, offsetof(struct test_flags, list_failures), 0, 0,
+     "list the failed cases again at the end"},
+    {"quiet", 'q', NULL, OPTION_FLAG, offsetof(struct test_flags, quiet), 0, 0, "print no line for cases that pass"},
+    {"jobs", 'j', "N", OPTION_INT, offsetof(struct test_flags, jobs), 1, 256, "run so many cases at once"},
+    {"isolate", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct test_flags, isolate), 0, 0,
+     "run each case in a process of its own, so that one that crashes fails alone; auto: if there are several"},
+    {"case-timeout", 0, "SECONDS", OPTION_REAL, offsetof(struct test_flags, case_timeout), 0, 0,
+     "a case in a process of its own fails if it takes longer"},
+};
+
+static const struct option_group groups[] = {
+    {"Testing", options, COUNT_OF(options), 0},
+    OPTION_GROUP("Running", session_options, struct test_flags, session),
+    LIMIT_GROUP(struct test_flags, program.limits),
+    MODEL_GROUP(RUN_MODEL_OPTIONS, struct test_flags, program),
+    LOADING_GROUP(struct test_flags, program),
+};
+static const struct test_flags defaults = {
+    .program = PROGRAM_DEFAULTS, .rtol = 1e-3, .atol = 1e-5, .jobs = 1, .isolate = "auto", .case_timeout = 300};
+
+struct testing {
+    const struct test_flags *flags;
+    struct test_cases cases;
+    struct progress progress;
+    size_t passed, failed, skipped;
+    size_t missing; /* DIRs without a case */
+    struct buffer failures;
+};
+
+/* Matches a name as a whole or without the folders before it. */
+static bool matches(const struct text_list *globs, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    for (size_t i = 0; i < globs->count; i++)
+        if (fnmatch(globs->items[i], name, 0) == 0 || (slash != NULL && fnmatch(globs->items[i], slash + 1, 0) == 0))
+            return true;
+    return false;
+}
+
+/* ---- One case ---- */
+
+static xcvm_status bind_set(const struct program *program, xcvm_session *session, const char *set, xcvm_error *error)
+{
+    for (size_t i = 0; i < xcvm_program_input_count(program->handle); i++) {
+        const xcvm_parameter *input = xcvm_program_input(program->handle, i);
+        xcvm_value *value;
+        TRY(data_set_value(set, "input", i, &input->type, &value, error));
+        if (value == NULL)
+            return error_set(error, XCVM_IO, "input_%zu.pb, for input %s, is missing", i, input->name);
+        xcvm_status status = xcvm_session_set_input(session, i, value, error);
+        xcvm_value_release(value);
+        if (status != XCVM_OK)
+            return status;
+    }
+    return XCVM_OK;
+}
+
+/* Compares all outputs of a data set; *worst becomes the first that differs, else the one with the worst error. */
+static xcvm_status compare_set(const struct testing *testing, const struct program *program,
+                               const xcvm_session *session, const char *set, bool shape_only, struct comparison *worst,
+                               size_t *which, xcvm_error *error)
+{
+    for (size_t i = 0; i < xcvm_program_output_count(program->handle) && worst->agrees; i++) {
+        const xcvm_parameter *output = xcvm_program_output(program->handle, i);
+        xcvm_value *expected;
+        struct comparison comparison;
+        const xcvm_value *actual = xcvm_session_output(session, i);
+        /* Files do not say whether they hold a tensor or a sequence. Where the model does not either, the result does.
+         */
+        xcvm_type type = output->type.kind != XCVM_KIND_NULL ? output->type : value_type(actual);
+        TRY(data_set_value(set, "output", i, &type, &expected, error));
+        if (expected == NULL)
+            return error_set(error, XCVM_IO, "output_%zu.pb, for output %s, is missing", i, output->name);
+        if (shape_only)
+            compare_types(actual, expected, &comparison);
+        else
+            compare_values(actual, expected, (struct tolerance){testing->flags->rtol, testing->flags->atol},
+                           &comparison);
+        xcvm_value_release(expected);
+        if (!comparison.agrees || comparison.worst_absolute >= worst->worst_absolute) {
+            size_t count = worst->count;
+            *worst = comparison;
+            worst->count += comparison.agrees ? count : 0;
+            *which = i;
+        } else {
+            worst->count += comparison.count;
+        }
+    }
+    return XCVM_OK;
+}
+
+/* What went wrong, on one line. */
+static void print_why(struct buffer *text, const xcvm_error *error)
+{
+    char why[900];
+    report_describe(error, why, sizeof why);
+    for (char *at = why; *at != '\0'; at++)
+        if (*at == '\n')
+            *at = ';';
+    buffer_text(text, why);
+}
+
+static enum verdict run_sets(const struct testing *testing, const struct program *program, xcvm_session *session,
+                             char *const *sets, bool shape_only, struct buffer *text)
+{
+    struct comparison worst = {.agrees = true};
+    xcvm_run_options run = session_run_options(&testing->flags->program.limits, &testing->flags->session);
+    size_t count = 0;
+    for (; sets[count] != NULL; count++) {
+        const char *name = strrchr(sets[count], '/') + 1;
+        size_t which = 0;
+        xcvm_error error = {.pc = -1};
+        xcvm_status status = bind_set(program, session, sets[count], &error);
+        if (status == XCVM_OK)
+            status = xcvm_session_run(session, &run, &error);
+        if (status == XCVM_OK)
+            status = compare_set(testing, program, session, sets[count], shape_only, &worst, &which, &error);
+        if (status == XCVM_OK && worst.agrees)
+            continue;
+        if (status != XCVM_OK) {
+            buffer_format(text, "%s: ", name);
+            print_why(text, &error);
+        } else {
+            buffer_format(text, "%s: output %s: ", name, xcvm_program_output(program->handle, which)->name);
+            comparison_print(text, &worst);
+        }
+        return VERDICT_FAIL;
+    }
+    if (count == 0) {
+        buffer_text(text, "has no data sets (test_data_set_N)");
+        return VERDICT_FAIL;
+    }
+    if (count > 1)
+        buffer_format(text, "%zu sets, ", count);
+    if (shape_only)
+        buffer_text(text, "types and shapes agree");
+    else
+        comparison_print(text, &worst);
+    return VERDICT_PASS;
+}
+
+static enum verdict run_case(void *context, size_t index, struct buffer *text)
+{
+    const struct testing *testing = context;
+    const struct test_case *test = &testing->cases.items[index];
+    struct program program = {0};
+    xcvm_session *session = NULL;
+    const char *name = testing->flags->program_name;
+    char *own = name != NULL ? memory_format("%s/%s", test->folder, name) : NULL;
+    xcvm_error error = {.pc = -1};
+    xcvm_status status = program_open(own != NULL ? own : test->model, &testing->flags->program, &program, &error);
+    if (status == XCVM_OK)
+        status = session_open(&program, &testing->flags->program.limits, &testing->flags->session, &session, &error);
+    enum verdict verdict = VERDICT_FAIL;
+    if (status == XCVM_OK) {
+        char **sets = data_sets_find(test->folder);
+        verdict = run_sets(testing, &program, session, sets, matches(&testing->flags->shape_only, test->name), text);
+        data_sets_release(sets);
+    } else {
+        print_why(text, &error);
+        if (status == XCVM_UNSUPPORTED && testing->flags->skip_unsupported)
+            verdict = VERDICT_SKIP;
+    }
+    xcvm_session_destroy(session);
+    program_close(&program);
+    free(own);
+    return verdict;
+}
+
+/* ---- All cases ---- */
+
+static void done(void *context, size_t index, enum verdict verdict, const char *text)
+{
+    struct testing *testing = context;
+    const char *name = testing->cases.items[index].name;
+    static const char *const words[] = {"PASS", "FAIL", "SKIP"};
+    const char *colour = verdict == VERDICT_PASS   ? colour_good(1)
+                         : verdict == VERDICT_FAIL ? colour_bad(1)
+                                                   : colour_faint(1);
+    testing->passed += verdict == VERDICT_PASS;
+    testing->failed += verdict == VERDICT_FAIL;
+    testing->skipped += verdict == VERDICT_SKIP;
+    progress_end(&testing->progress);
+    if (verdict != VERDICT_PASS || !testing->flags->quiet)
+        printf("%s%s%s %s: %s\n", colour, words[verdict], colour_end(1), name, text);
+    if (verdict == VERDICT_FAIL)
+        buffer_format(&testing->failures, "  %s: %s\n", name, text);
+    fflush(stdout);
+    progress_show(&testing->progress, name, (double)(index + 1) / (double)testing->cases.count);
+}
+
+static void keep_matching(struct testing *testing)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < testing->cases.count; i++) {
+        struct test_case *test = &testing->cases.items[i], old = *test;
+        *test = (struct test_case){0};
+        if (matches(&testing->flags->filters, old.name)) {
+            testing->cases.items[kept++] = old;
+        } else {
+            free(old.name);
+            free(old.folder);
+            free(old.model);
+        }
+    }
+    testing->cases.count = kept;
+}
+
+static int run(const void *own, const struct arguments *arguments)
+{
+    struct testing testing = {.flags = own};
+    const struct test_flags *flags = own;
+    xcvm_error error = {.pc = -1};
+    int code = EXIT_OK;
+    if (flags->jobs > 1 && strcmp(flags->isolate, "never") == 0)
+        return report_usage("--jobs runs cases in processes of their own, which --isolate=never forbids");
+    for (size_t i = 0; i < arguments->count; i++)
+        if (cases_find(arguments->items[i], &testing.cases, &error) != XCVM_OK) {
+            int why = report_error(NULL, &error);
+            code = code == EXIT_OK ? why : code;
+            testing.missing++;
+        }
+    if (testing.cases.count != 0 && flags->filters.count != 0) {
+        keep_matching(&testing);
+        if (testing.cases.count == 0)
+            code = report_usage("no case matches --filter");
+    }
+    if (testing.cases.count != 0) {
+        size_t count = testing.cases.count;
+        bool isolated = strcmp(flags->isolate, "always") == 0 || (strcmp(flags->isolate, "auto") == 0 && count > 1);
+        progress_start(&testing.progress);
+        if (isolated)
+            run_isolated(count, (size_t)flags->jobs, flags->case_timeout, run_case, done, &testing);
+        for (size_t i = 0; i < count && !isolated; i++) {
+            struct buffer text = {0};
+            enum verdict verdict = run_case(&testing, i, &text);
+            done(&testing, i, verdict, buffer_string(&text));
+            buffer_release(&text);
+        }
+        progress_end(&testing.progress);
+        if (flags->list_failures && testing.failed != 0)
+            printf("failed:\n%s", buffer_string(&testing.failures));
+        if (testing.missing != 0)
+            printf("%zu %s without a case\n", testing.missing, testing.missing == 1 ? "folder" : "folders");
+        printf("%zu passed, %zu failed, %zu skipped\n", testing.passed, testing.failed, testing.skipped);
+        code = testing.failed != 0 ? EXIT_DIFFERENT : code;
+    }
+    buffer_release(&testing.failures);
+    cases_release(&testing.cases);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"models/*", "every model in a folder"},
+    {"onnx/backend/test/data/node --skip-unsupported -q --list-failures", "ONNX's operator cases; what fails"},
+    {"node --filter 'test_conv*' --rtol 1e-4 -j 2", "some of them, two at a time"},
+};
+
+const struct command command_test = {
+    .name = "test",
+    .summary = "run models on their test data and compare the outputs",
+    .operands = "DIR...",
+    .min_operands = 1,
+    .max_operands = SIZE_MAX,
+    .description =
+        "Runs test cases in ONNX's layout: a folder with model.onnx and test_data_set_N/input_N.pb and output_N.pb "
+        "(input_N_M.pb for the items of a sequence). A DIR is a case or holds cases, at any depth.\n\n"
+        "Floats agree as in ONNX's own runner: |actual - expected| <= atol + rtol * |expected|, NaN with NaN; integers "
+        "and "
+        "strings must be equal, and so must types and shapes. A case prints one line; the last line counts them. The "
+        "exit code is 1 if one failed. A DIR that holds no case is told and counted, the others are tested all the "
+        "same, and the exit code is 2, or 6 if it cannot be read, if none failed.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct test_flags),
+    .run = run,
+};

@@ -1,0 +1,35 @@
+/* Reading files, and telling what they are. */
+#ifndef XCVM_TOOLS_FILE_H
+#define XCVM_TOOLS_FILE_H
+
+#include "io/buffer.h"
+
+/* The whole file; "-" is standard input, which can be read once. */
+xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error);
+
+enum file_kind {
+    FILE_PROGRAM,  /* what only a program has was found */
+    FILE_ASSEMBLY, /* its text */
+    FILE_MODEL,    /* ONNX */
+    FILE_UNKNOWN   /* the loader will refuse it with a reason */
+};
+
+/* By the name if it ends in .onnx, else by the content. A stream's content waits then for the next file_read of it; its
+ * path has to stay. */
+xcvm_status file_kind_of(const char *path, enum file_kind *kind, xcvm_error *error);
+enum file_kind file_kind_of_bytes(const void *bytes, size_t count);
+
+bool file_has_suffix(const char *path, const char *suffix);
+bool file_is_folder(const char *path);
+/* Standard input ("-") or a named pipe, as a shell makes of <(...): what can be read once only. */
+bool file_is_stream(const char *path);
+/* Whether both paths lead to the same regular file. */
+bool file_is_same(const char *a, const char *b);
+/* The part of the path before the last /, "." if there is none; release with free. */
+char *file_folder(const char *path);
+/* The last part of the path, without slashes behind it; release with free. */
+char *file_base_name(const char *path);
+/* `path` as seen from `folder`; an absolute path where that cannot be found out. Release with free. */
+char *file_relative(const char *path, const char *folder);
+
+#endif

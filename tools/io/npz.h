@@ -1,0 +1,22 @@
+/* NumPy's archives: ZIP files whose members are .npy files, stored or deflated
+ * (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT). */
+#ifndef XCVM_TOOLS_NPZ_H
+#define XCVM_TOOLS_NPZ_H
+
+#include "io/buffer.h"
+
+/* The array called `key` (its member is key or key.npy). With key NULL or empty, `fallback`, or if there is no such
+ * array, the only one there is. `wanted` as for npy_read. */
+xcvm_status npz_read(const void *bytes, size_t count, const char *key, const char *fallback, xcvm_dtype wanted,
+                     xcvm_value **tensor, xcvm_error *error);
+
+/* Appends arrays to `archive`, and at last the directory. */
+struct npz_writer {
+    struct buffer archive, directory;
+    size_t count;
+};
+xcvm_status npz_add(struct npz_writer *writer, const char *key, const xcvm_value *tensor, xcvm_error *error);
+xcvm_status npz_finish(struct npz_writer *writer, xcvm_error *error);
+void npz_release(struct npz_writer *writer);
+
+#endif

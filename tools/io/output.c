@@ -1,0 +1,171 @@
+#include "io/output.h"
+#include "cli/memory.h"
+#include "cli/report.h"
+#include "io/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PENDING_BYTES = 1 << 16 };
+
+static xcvm_status fail(xcvm_error *error, const char *path, int number)
+{
+    return error_set(error, XCVM_IO, "%s: cannot be written: %s", path, strerror(number));
+}
+
+xcvm_status output_open(struct output *output, const char *path, xcvm_error *error)
+{
+    *output = (struct output){.fd = -1};
+    if (strcmp(path, "-") == 0) {
+        fflush(stdout);
+        output->fd = STDOUT_FILENO;
+        output->name = memory_text("standard output");
+        output->pending = memory_take(PENDING_BYTES, 1);
+        return XCVM_OK;
+    }
+    struct stat facts;
+    bool exists = stat(path, &facts) == 0;
+    if (exists && S_ISDIR(facts.st_mode))
+        return fail(error, path, EISDIR);
+    if (exists && !S_ISREG(facts.st_mode)) {
+        output->fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (output->fd < 0)
+            return fail(error, path, errno);
+        output->target = memory_text(path);
+    } else {
+        /* A file that may not be written must not be replaced either, though the folder would allow it. */
+        if (exists && access(path, W_OK) != 0)
+            return fail(error, path, errno);
+        char *real = exists ? realpath(path, NULL) : NULL;
+        output->target = real != NULL ? real : memory_text(path);
+        output->temporary = memory_format("%s.XXXXXX", output->target);
+        output->fd = mkostemp(output->temporary, O_CLOEXEC);
+        if (output->fd < 0) {
+            int number = errno;
+            free(output->temporary);
+            free(output->target);
+            *output = (struct output){.fd = -1};
+            return fail(error, path, number);
+        }
+        unfinished_note(output->temporary);
+        mode_t mask = umask(0);
+        umask(mask);
+        fchmod(output->fd, exists ? facts.st_mode & 0777 : 0666 & ~mask);
+    }
+    output->name = memory_text(path);
+    output->pending = memory_take(PENDING_BYTES, 1);
+    return XCVM_OK;
+}
+
+static bool write_all(struct output *output, const char *bytes, size_t count)
+{
+    while (count != 0) {
+        ssize_t written = write(output->fd, bytes, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            output->failure = written < 0 ? errno : ENOSPC;
+            return false;
+        }
+        bytes += written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
+static bool flush_pending(struct output *output)
+{
+    size_t count = output->pending_count;
+    output->pending_count = 0;
+    return output->failure == 0 && write_all(output, output->pending, count);
+}
+
+bool output_sink(void *user, const void *bytes, size_t count)
+{
+    struct output *output = user;
+    if (output->failure != 0)
+        return false;
+    if (count > PENDING_BYTES - output->pending_count && !flush_pending(output))
+        return false;
+    if (count >= PENDING_BYTES)
+        return write_all(output, bytes, count);
+    if (count != 0)
+        memcpy(output->pending + output->pending_count, bytes, count);
+    output->pending_count += count;
+    return true;
+}
+
+static void release(struct output *output)
+{
+    if (output->temporary != NULL)
+        unfinished_forget(output->temporary);
+    free(output->temporary);
+    free(output->target);
+    free(output->name);
+    free(output->pending);
+    *output = (struct output){.fd = -1};
+}
+
+xcvm_status output_finish(struct output *output, xcvm_error *error)
+{
+    bool good = flush_pending(output);
+    if (good && output->temporary != NULL && fsync(output->fd) != 0 && errno != EINVAL) {
+        output->failure = errno;
+        good = false;
+    }
+    if (output->target != NULL) {
+        if (close(output->fd) != 0 && good) {
+            output->failure = errno;
+            good = false;
+        }
+        output->fd = -1;
+    }
+    if (good && output->temporary != NULL && rename(output->temporary, output->target) != 0) {
+        output->failure = errno;
+        good = false;
+    }
+    xcvm_status status = XCVM_OK;
+    if (!good) {
+        status = fail(error, output->name, output->failure);
+        if (output->temporary != NULL)
+            unlink(output->temporary);
+    }
+    release(output);
+    return status;
+}
+
+void output_discard(struct output *output, xcvm_error *error)
+{
+    if (output->failure != 0)
+        fail(error, output->name, output->failure);
+    if (output->target != NULL && output->fd >= 0)
+        close(output->fd);
+    if (output->temporary != NULL)
+        unlink(output->temporary);
+    release(output);
+}
+
+xcvm_status output_write(const char *path, const void *bytes, size_t count, xcvm_error *error)
+{
+    struct output output;
+    TRY(output_open(&output, path, error));
+    output_sink(&output, bytes, count);
+    return output_finish(&output, error);
+}
+
+int output_check_stdout(int code)
+{
+    bool bad = ferror(stdout) != 0;
+    errno = 0;
+    if (fflush(stdout) != 0)
+        bad = true;
+    if (!bad)
+        return code;
+    report_line("standard output cannot be written%s%s", errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
+    return code == EXIT_OK ? EXIT_IO : code;
+}

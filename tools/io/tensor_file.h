@@ -1,0 +1,35 @@
+/* Tensors in files: the format is told by the name, or else by the content. */
+#ifndef XCVM_TOOLS_TENSOR_FILE_H
+#define XCVM_TOOLS_TENSOR_FILE_H
+
+#include "io/npz.h"
+
+/* What a value read from a file should be, as far as it is known. */
+struct wanted {
+    const xcvm_type *type; /* NULL: unknown */
+    const char *name;      /* of the input or output; the key in an archive that is given none */
+};
+
+/* Reads a tensor (from .pb also other values). `key` is for archives, and may be NULL. The value has the type that the
+ * file says, except for .png and .bin, which have none. */
+xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted, xcvm_value **value,
+                             xcvm_error *error);
+
+/* Files that are written at the end of a command: archives collect their arrays until then. */
+struct tensor_files {
+    struct tensor_archive {
+        const char *path;
+        struct npz_writer writer;
+    } * archives;
+    size_t archive_count;
+};
+/* Whether a tensor can be written there, as far as that is known beforehand: the kind of file and its folder. */
+xcvm_status tensor_file_check_target(const char *path, xcvm_error *error);
+
+/* `path` is lent until tensor_files_finish. */
+xcvm_status tensor_file_write(struct tensor_files *files, const char *path, const char *key, const char *name,
+                              const xcvm_value *value, xcvm_error *error);
+/* Writes what is left, if `keep`; releases everything. */
+xcvm_status tensor_files_finish(struct tensor_files *files, bool keep, xcvm_error *error);
+
+#endif

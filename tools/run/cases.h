@@ -1,0 +1,32 @@
+/* Test cases in ONNX's layout: folders with model.onnx and test_data_set_N/{input,output}_N.pb. */
+#ifndef XCVM_TOOLS_CASES_H
+#define XCVM_TOOLS_CASES_H
+
+#include "io/buffer.h"
+
+struct test_case {
+    char *name;   /* the folder's, relative to the one that was named on the command line */
+    char *folder; /* a path */
+    char *model;  /* a path */
+};
+
+struct test_cases {
+    struct test_case *items;
+    size_t count;
+};
+
+/* Adds `folder` if it is a case, else all cases below it, sorted by name. A case is a folder with model.onnx, or with
+ * a single other .onnx file and at least one data set. */
+xcvm_status cases_find(const char *folder, struct test_cases *cases, xcvm_error *error);
+void cases_release(struct test_cases *cases);
+
+/* Paths of a case's data sets, in order, ended by NULL. */
+char **data_sets_find(const char *folder);
+void data_sets_release(char **sets);
+
+/* Reads DATA_SET/KIND_N.pb (kind "input" or "output"), or the items of a sequence from KIND_N_0.pb on. *value is NULL
+ * if there is neither. */
+xcvm_status data_set_value(const char *data_set, const char *kind, size_t index, const xcvm_type *type,
+                           xcvm_value **value, xcvm_error *error);
+
+#endif

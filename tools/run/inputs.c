@@ -1,0 +1,329 @@
+#include "cli/memory.h"
+#include "cli/report.h"
+#include "run/session.h"
+#include "io/tensor_file.h"
+#include "values/value.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct option input_options[3] = {
+    {"input", 'i', "NAME=SPEC", OPTION_LIST, offsetof(struct input_flags, inputs), 0, 0,
+     "the value of an input; NAME= may be left out if there is only one; see xcvm help spec"},
+    {"random", 0, NULL, OPTION_FLAG, offsetof(struct input_flags, random), 0, 0,
+     "fill the inputs that are not given with random elements"},
+    {"int-max", 0, "N", OPTION_INT, offsetof(struct input_flags, int_max), 1, INT64_MAX,
+     "random integers are from 0 to N - 1"},
+};
+
+/* ---- Bindings ---- */
+
+static const xcvm_parameter *parameter(const xcvm_program *program, bool outputs, size_t index)
+{
+    return outputs ? xcvm_program_output(program, index) : xcvm_program_input(program, index);
+}
+
+static size_t parameter_count(const xcvm_program *program, bool outputs)
+{
+    return outputs ? xcvm_program_output_count(program) : xcvm_program_input_count(program);
+}
+
+/* Which parameter "NAME=SPEC" is about; *spec is what is behind the name. Names may hold any character, so the longest
+ * one that fits counts. */
+static bool find_parameter(const char *text, const xcvm_program *program, bool outputs, size_t *index,
+                           const char **spec)
+{
+    size_t longest = 0;
+    bool found = false;
+    for (size_t i = 0; i < parameter_count(program, outputs); i++) {
+        const char *name = parameter(program, outputs, i)->name;
+        size_t length = strlen(name);
+        if (strncmp(text, name, length) != 0 || text[length] != '=' || (found && length < longest))
+            continue;
+        longest = length;
+        *index = i;
+        *spec = text + length + 1;
+        found = true;
+    }
+    return found;
+}
+
+static const char *const option_names[] = {[BIND_INPUT] = "input", [BIND_OUTPUT] = "output", [BIND_EXPECT] = "expect"};
+
+static xcvm_status unknown_name(const char *text, const xcvm_program *program, enum binding_kind binding,
+                                xcvm_error *error)
+{
+    bool outputs = binding != BIND_INPUT;
+    const char *option = option_names[binding];
+    size_t count = parameter_count(program, outputs), length = strcspn(text, "=");
+    const char **names = memory_take(count + 1, sizeof *names);
+    struct buffer list = {0};
+    for (size_t i = 0; i < count; i++) {
+        names[i] = parameter(program, outputs, i)->name;
+        if (i < 20)
+            buffer_format(&list, "%s%s", i != 0 ? ", " : "", names[i]);
+    }
+    char *word = memory_text_n(text, length);
+    const char *nearest = nearest_name(word, names), *kind = outputs ? "output" : "input";
+    if (nearest != NULL)
+        error_set(error, XCVM_INVALID_ARGUMENT, "--%s: there is no %s \"%.80s\"; did you mean \"%.80s\"?", option, kind,
+                  word, nearest);
+    else
+        error_set(error, XCVM_INVALID_ARGUMENT, "--%s=%.80s: it begins with no %s's name and =; the %ss are: %.300s",
+                  option, text, kind, kind, count != 0 ? buffer_string(&list) : "none");
+    free(word);
+    free(names);
+    buffer_release(&list);
+    return XCVM_INVALID_ARGUMENT;
+}
+
+/* A SPEC that says where an output goes. */
+static xcvm_status parse_target(const char *text, struct spec *spec, xcvm_error *error)
+{
+    xcvm_status status = spec_parse(text, spec, NULL);
+    if (status == XCVM_OK && (spec->form == SPEC_NOTHING || spec->form == SPEC_DASH))
+        return XCVM_OK;
+    if (status == XCVM_OK && spec->form == SPEC_FILE && !spec->typed)
+        return tensor_file_check_target(spec->path, error);
+    return error_set(
+        error, XCVM_INVALID_ARGUMENT,
+        "\"%.100s\" is no place for an output: @file.npy writes it (or .npz, .pb, .png, .bin), - prints it", text);
+}
+
+xcvm_status bindings_parse(const struct text_list *texts, const xcvm_program *program, enum binding_kind kind,
+                           struct bindings *bindings, xcvm_error *error)
+{
+    bool outputs = kind != BIND_INPUT;
+    const char *option = option_names[kind];
+    *bindings = (struct bindings){0};
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < texts->count && status == XCVM_OK; i++) {
+        const char *text = texts->items[i], *spec = text;
+        struct binding binding = {0};
+        bool named = find_parameter(text, program, outputs, &binding.index, &spec);
+        status = (kind == BIND_OUTPUT ? parse_target : spec_parse)(spec, &binding.spec, error);
+        if (!named && (parameter_count(program, outputs) != 1 || (status != XCVM_OK && strchr(text, '=') != NULL)))
+            status = unknown_name(text, program, kind, error);
+        else if (status != XCVM_OK)
+            error_prefix(error, "--%s", option);
+        else if (bindings_find(bindings, binding.index) != NULL)
+            status = error_set(error, XCVM_INVALID_ARGUMENT, "--%s: \"%.80s\" is given twice", option,
+                               parameter(program, outputs, binding.index)->name);
+        if (status != XCVM_OK) {
+            spec_release(&binding.spec);
+            break;
+        }
+        binding.name = parameter(program, outputs, binding.index)->name;
+        bindings->items = memory_append(bindings->items, bindings->count, sizeof *bindings->items);
+        bindings->items[bindings->count++] = binding;
+    }
+    if (status != XCVM_OK)
+        bindings_release(bindings);
+    return status;
+}
+
+const struct binding *bindings_find(const struct bindings *bindings, size_t index)
+{
+    for (size_t i = 0; i < bindings->count; i++)
+        if (bindings->items[i].index == index)
+            return &bindings->items[i];
+    return NULL;
+}
+
+void bindings_release(struct bindings *bindings)
+{
+    for (size_t i = 0; i < bindings->count; i++)
+        spec_release(&bindings->items[i].spec);
+    free(bindings->items);
+    *bindings = (struct bindings){0};
+}
+
+/* ---- Values ---- */
+
+/* What is being made. */
+struct making {
+    const struct program *program;
+    const struct input_flags *flags;
+    int64_t seed;
+    struct bindings bindings;
+    struct dims dims; /* named dimensions: those given, and those found in values */
+    xcvm_value **values;
+};
+
+/* Names what is missing, all at once, or as much of it as a message holds. */
+static xcvm_status check_complete(const struct making *making, xcvm_error *error)
+{
+    enum { MESSAGE_ROOM = 500 };
+    struct buffer missing = {0};
+    size_t count = xcvm_program_input_count(making->program->handle), longest = 0, left = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(xcvm_program_input(making->program->handle, i)->name);
+        longest = length > longest && length <= 30 ? length : longest;
+    }
+    for (size_t i = 0; i < count && !making->flags->random; i++) {
+        const xcvm_parameter *input = xcvm_program_input(making->program->handle, i);
+        if (bindings_find(&making->bindings, i) != NULL)
+            continue;
+        struct buffer line = {0};
+        buffer_format(&line, "\n  --input %s=...", input->name);
+        buffer_pad(&line, 0, sizeof "\n  --input =...   " + longest);
+        type_print(&line, &input->type);
+        if (left == 0 && missing.length + line.length <= MESSAGE_ROOM)
+            buffer_text(&missing, buffer_string(&line));
+        else
+            left++;
+        buffer_release(&line);
+    }
+    if (left != 0)
+        buffer_format(&missing, "\n  and %zu more", left);
+    xcvm_status status = XCVM_OK;
+    if (missing.length != 0)
+        status =
+            error_set(error, XCVM_INVALID_ARGUMENT, "inputs are missing (or say --random):%s", buffer_string(&missing));
+    buffer_release(&missing);
+    return status;
+}
+
+/* The declared type of an input with its open dimensions filled in as far as their names are known. */
+static xcvm_type known_type(const struct making *making, size_t index)
+{
+    xcvm_type type = xcvm_program_input(making->program->handle, index)->type;
+    for (int i = 0; i < type.rank; i++)
+        if (type.dims[i] < 0)
+            type.dims[i] = dims_find(&making->dims, type.dim_names[i]);
+    return type;
+}
+
+/* Takes the sizes of named dimensions from a value; they must be those known so far. */
+static xcvm_status learn_dims(struct making *making, size_t index, const xcvm_value *value, xcvm_error *error)
+{
+    const xcvm_type *type = &xcvm_program_input(making->program->handle, index)->type;
+    if (xcvm_value_kind(value) != XCVM_KIND_TENSOR || xcvm_value_rank(value) != type->rank)
+        return XCVM_OK;
+    for (int i = 0; i < type->rank; i++) {
+        const char *name = type->dim_names[i];
+        int64_t dim = xcvm_value_dims(value)[i];
+        if (type->dims[i] >= 0 || name == NULL || *name == '\0' || dims_add(&making->dims, name, dim))
+            continue;
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "dimension %d, %.80s, is %" PRId64 ", but another input or --dim says %" PRId64, i, name, dim,
+                         dims_find(&making->dims, name));
+    }
+    return XCVM_OK;
+}
+
+/* Open dimensions that nobody said anything about become 1. */
+static void assume_dims(struct making *making, size_t index, xcvm_type *type)
+{
+    const xcvm_parameter *input = xcvm_program_input(making->program->handle, index);
+    for (int i = 0; i < type->rank; i++) {
+        const char *name = type->dim_names[i];
+        if (type->dims[i] >= 0)
+            continue;
+        int64_t found = dims_find(&making->dims, name);
+        if (found < 0 && name != NULL && *name != '\0') {
+            const char *quote = strpbrk(name, " \t\"'$&|;()<>*?\\") != NULL ? "'" : "";
+            report_line("note: dimension %s of input %s is taken as 1 (--dim %s%s=SIZE%s)", name, input->name, quote,
+                        name, quote);
+            dims_add(&making->dims, name, 1);
+        } else if (found < 0) {
+            report_line("note: dimension %d of input %s is taken as 1", i, input->name);
+        }
+        type->dims[i] = found < 0 ? 1 : found;
+    }
+}
+
+/* An optional input without a value is absent, a sequence empty. */
+static xcvm_status random_input(struct making *making, size_t index, const struct filling *filling, xcvm_error *error)
+{
+    xcvm_type type = known_type(making, index);
+    if (type.kind == XCVM_KIND_SEQUENCE || type.kind == XCVM_KIND_OPTIONAL)
+        return xcvm_list_create(NULL, type.kind, 0, NULL, &making->values[index], error);
+    if (type.kind != XCVM_KIND_TENSOR || type.dtype == XCVM_NO_DTYPE || type.rank < 0)
+        return error_set(error, XCVM_INVALID_ARGUMENT, "its type or shape is not declared, so it must be given");
+    assume_dims(making, index, &type);
+    return spec_random(&type, filling, &making->values[index], error);
+}
+
+/* What does not fit a declared input is the caller's mistake, not the program's. */
+static xcvm_status callers_mistake(xcvm_status status, xcvm_error *error)
+{
+    if (status != XCVM_SHAPE_MISMATCH && status != XCVM_TYPE_MISMATCH && status != XCVM_OUT_OF_RANGE)
+        return status;
+    error->status = XCVM_INVALID_ARGUMENT;
+    return XCVM_INVALID_ARGUMENT;
+}
+
+static xcvm_status make_value(struct making *making, size_t index, xcvm_error *error)
+{
+    const xcvm_parameter *input = xcvm_program_input(making->program->handle, index);
+    const struct binding *binding = bindings_find(&making->bindings, index);
+    struct filling filling = {(uint64_t)making->seed * 1000003 + index, making->flags->int_max};
+    if (filling.int_max <= 0)
+        filling.int_max = DEFAULT_INT_MAX;
+    xcvm_type type = known_type(making, index);
+    if (binding == NULL)
+        return random_input(making, index, &filling, error);
+    if (spec_needs_dims(&binding->spec))
+        assume_dims(making, index, &type);
+    struct wanted wanted = {&type, input->name};
+    xcvm_status status = spec_value(&binding->spec, &wanted, &filling, &making->values[index], error);
+    if (status != XCVM_OK)
+        return callers_mistake(status, error);
+    return learn_dims(making, index, making->values[index], error);
+}
+
+xcvm_status inputs_make(const struct program *program, const struct input_flags *flags, int64_t seed,
+                        xcvm_value ***values, xcvm_error *error)
+{
+    struct making making = {.program = program, .flags = flags, .seed = seed};
+    size_t count = xcvm_program_input_count(program->handle);
+    TRY(bindings_parse(&flags->inputs, program->handle, BIND_INPUT, &making.bindings, error));
+    making.values = memory_take(count, sizeof *making.values);
+    for (size_t i = 0; i < program->dims.count; i++)
+        dims_add(&making.dims, program->dims.items[i].name, program->dims.items[i].value);
+    xcvm_status status = check_complete(&making, error);
+    /* First what brings its own shape, which settles the named dimensions of the rest. */
+    for (int own_shape = 1; own_shape >= 0; own_shape--)
+        for (size_t i = 0; i < count && status == XCVM_OK; i++) {
+            const struct binding *binding = bindings_find(&making.bindings, i);
+            if ((binding != NULL && !spec_needs_dims(&binding->spec)) != own_shape)
+                continue;
+            status = make_value(&making, i, error);
+            if (status != XCVM_OK)
+                error_prefix(error, "input %s", xcvm_program_input(program->handle, i)->name);
+        }
+    bindings_release(&making.bindings);
+    dims_release(&making.dims);
+    if (status != XCVM_OK)
+        inputs_release(program->handle, making.values);
+    else
+        *values = making.values;
+    return status;
+}
+
+xcvm_status inputs_bind(const xcvm_program *program, xcvm_session *session, xcvm_value *const *values,
+                        xcvm_error *error)
+{
+    for (size_t i = 0; i < xcvm_program_input_count(program); i++) {
+        xcvm_status status = xcvm_session_set_input(session, i, values[i], error);
+        if (status != XCVM_OK)
+            return callers_mistake(status, error);
+    }
+    return XCVM_OK;
+}
+
+void inputs_release(const xcvm_program *program, xcvm_value **values)
+{
+    for (size_t i = 0; values != NULL && i < xcvm_program_input_count(program); i++)
+        xcvm_value_release(values[i]);
+    free(values);
+}
+
+void inputs_hint(const struct input_flags *flags, const xcvm_error *error)
+{
+    if (flags->random && error->status == XCVM_OUT_OF_RANGE && error->pc >= 0)
+        report_line("note: random integers are from 0 to %lld; --int-max=N says how many there are to choose from",
+                    (long long)flags->int_max - 1);
+}

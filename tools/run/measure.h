@@ -1,0 +1,16 @@
+/* Statistics of times, and the peak of memory. */
+#ifndef XCVM_TOOLS_MEASURE_H
+#define XCVM_TOOLS_MEASURE_H
+
+#include "cli/table.h"
+
+/* For qsort. */
+int compare_doubles(const void *a, const void *b);
+/* Of `count` > 0 sorted values; the fraction is from 0 to 1, and between two values the line between them counts. */
+double percentile(const double *sorted, size_t count, double fraction);
+/* The most memory that this process ever had in use (VmHWM), in units of 2^20 bytes; 0 if the system does not tell. */
+double peak_rss_megabytes(void);
+/* A row of a table with a name and milliseconds. */
+void measure_row(struct table *table, const char *name, double seconds);
+
+#endif

@@ -1,0 +1,31 @@
+/* Looking at every instruction of a run: traces, dumps of results, and the search for NaNs and infinities. */
+#ifndef XCVM_TOOLS_WATCH_H
+#define XCVM_TOOLS_WATCH_H
+
+#include "io/buffer.h"
+#include "cli/options.h"
+
+struct watch_flags {
+    bool trace_shapes, trace_values, check_nan, check_inf;
+    const char *dump_dir;
+};
+extern const struct option watch_options[5];
+
+struct watch {
+    const struct watch_flags *flags;
+    size_t sequence;     /* results dumped */
+    bool found;          /* a NaN or infinity, which ended the run */
+    struct buffer story; /* what was found */
+};
+
+/* Whether anything is to be looked at. */
+bool watch_wanted(const struct watch_flags *flags);
+/* Sets the session's observer, which uses `watch` until the session is destroyed or the observer replaced. Makes the
+ * folder for dumps. */
+xcvm_status watch_start(struct watch *watch, const struct watch_flags *flags, xcvm_session *session, xcvm_error *error);
+void watch_release(struct watch *watch);
+
+/* "#12 $3, $4 = Split($2, @0) axis=0", the beginning of a line of a trace. */
+void event_print(struct buffer *text, const xcvm_event *event);
+
+#endif

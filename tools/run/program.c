@@ -1,0 +1,331 @@
+#include "run/program.h"
+#include "io/file.h"
+#include "cli/memory.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct option model_options[6] = {
+    {"dim", 0, "NAME=SIZE", OPTION_LIST, offsetof(struct program_flags, dims), 0, 0,
+     "the size of an open dimension of the inputs, also of a program's; may be repeated"},
+    {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct program_flags, optimization), 0, 2,
+     "how far a model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
+    LAYOUT_OPTION(struct program_flags),
+    WEIGHTS_OPTION(struct program_flags),
+    {"tune", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, tune), 0, 0,
+     "measure how each convolution is computed fastest on this machine"},
+    {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, fuse), 0, 0,
+     "make groups of neighbouring instructions one function each, with the C compiler"},
+};
+
+const struct option limit_options[2] = {
+    {"max-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct limit_flags, max_memory), 0, 0,
+     "bytes that compiling a model, and then a session, may hold at once, as 512M; 0: no limit"},
+    {"timeout-ms", 0, "MS", OPTION_INT, offsetof(struct limit_flags, timeout_ms), 0, INT64_MAX / 1000000,
+     "stop compiling a model, or a run, that takes longer; 0: no limit"},
+};
+
+const struct option loading_options[5] = {
+    {"copy", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, copy), 0, 0,
+     "read the constants into memory instead of mapping the file"},
+    {"no-libraries", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, no_libraries), 0, 0,
+     "open no kernel library; run the plain instructions"},
+    {"library-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct program_flags, library_dir), 0, 0,
+     "where kernel libraries may lie besides the program's own folder"},
+    {"isa", 0, "NAME", OPTION_TEXT, offsetof(struct program_flags, isa), 0, 0,
+     "run the kernels of another instruction set than this CPU's best: x86-64, x86-64-v3 or x86-64-v4"},
+    SUBNORMALS_OPTION(struct program_flags),
+};
+
+/* ---- Dimensions ---- */
+
+int64_t dims_find(const struct dims *dims, const char *name)
+{
+    for (size_t i = 0; i < dims->count && name != NULL; i++)
+        if (strcmp(dims->items[i].name, name) == 0)
+            return dims->items[i].value;
+    return -1;
+}
+
+bool dims_add(struct dims *dims, const char *name, int64_t value)
+{
+    int64_t known = dims_find(dims, name);
+    if (known >= 0)
+        return known == value;
+    dims->items = memory_append(dims->items, dims->count, sizeof *dims->items);
+    dims->items[dims->count++] = (xcc_dim){memory_text(name), value};
+    return true;
+}
+
+xcvm_status dims_parse(const struct text_list *texts, struct dims *dims, xcvm_error *error)
+{
+    *dims = (struct dims){0};
+    for (size_t i = 0; i < texts->count; i++) {
+        const char *equals = strrchr(texts->items[i], '=');
+        int64_t size;
+        bool good = equals != NULL && equals != texts->items[i] && parse_int(equals + 1, &size) && size >= 0;
+        if (good) {
+            char *name = memory_text_n(texts->items[i], (size_t)(equals - texts->items[i]));
+            good = dims_add(dims, name, size);
+            free(name);
+        }
+        if (!good) {
+            dims_release(dims);
+            return error_set(error, XCVM_INVALID_ARGUMENT, "--dim=%.100s: wanted NAME=SIZE, one size for each name",
+                             texts->items[i]);
+        }
+    }
+    return XCVM_OK;
+}
+
+void dims_release(struct dims *dims)
+{
+    for (size_t i = 0; i < dims->count; i++)
+        free((char *)(uintptr_t)dims->items[i].name);
+    free(dims->items);
+    *dims = (struct dims){0};
+}
+
+/* ---- Compiling ---- */
+
+int compiler_level(int64_t level) { return level == 0 ? -1 : (int)level; }
+
+xcvm_dtype compiler_weights(const char *name) { return xcvm_dtype_from_name(name); }
+
+void compiler_limits(const struct limit_flags *flags, xcc_options *options)
+{
+    options->memory_limit = (size_t)flags->max_memory;
+    options->timeout_ns = (uint64_t)flags->timeout_ms * 1000000;
+}
+
+/* Both callbacks of the compiler get the same `user`. */
+struct compiling {
+    struct progress progress;
+    xcvm_sink dump;
+    void *dump_user;
+};
+
+static void show_progress(void *user, const char *pass, double fraction)
+{
+    struct compiling *compiling = user;
+    progress_show(&compiling->progress, strcmp(pass, "tune") == 0 ? "measuring convolutions" : pass, fraction);
+}
+
+static bool pass_dump(void *user, const void *bytes, size_t count)
+{
+    struct compiling *compiling = user;
+    progress_end(&compiling->progress);
+    return compiling->dump(compiling->dump_user, bytes, count);
+}
+
+xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcc_report *report,
+                          xcvm_error *error)
+{
+    struct compiling compiling = {.dump = options->dump, .dump_user = options->user};
+    xcc_options own = *options;
+    own.progress = show_progress;
+    own.dump = options->dump != NULL ? pass_dump : NULL;
+    own.user = &compiling;
+    progress_start(&compiling.progress);
+    xcvm_status status;
+    if (strcmp(path, "-") == 0) {
+        struct buffer model = {0};
+        status = file_read(path, &model, error);
+        if (status == XCVM_OK)
+            status = xcc_compile(model.data, model.length, &own, sink, user, report, error);
+        buffer_release(&model);
+    } else {
+        status = xcc_compile_file(path, &own, sink, user, report, error);
+    }
+    progress_end(&compiling.progress);
+    return status;
+}
+
+/* The target of a kernel library that the kernels of `isa` may run with. */
+static const char *library_target(const char *isa)
+{
+    if (isa == NULL || (strcmp(isa, "x86-64-v3") != 0 && strcmp(isa, "x86-64-v4") != 0))
+        return isa != NULL && strcmp(isa, "x86-64") == 0 ? "generic" : NULL;
+    return isa;
+}
+
+static xcvm_status compile_into(const char *path, const struct buffer *model, const struct program_flags *flags,
+                                struct program *program, xcvm_error *error)
+{
+    xcc_options options = {.size = sizeof options,
+                           .dims = program->dims.items,
+                           .dim_count = program->dims.count,
+                           .optimization = compiler_level(flags->optimization),
+                           .plain_layout = strcmp(flags->layout, "plain") == 0,
+                           .weights = compiler_weights(flags->weights),
+                           .tune = flags->tune,
+                           .flush_subnormals = flags->flush_subnormals};
+    compiler_limits(&flags->limits, &options);
+    if (flags->fuse) {
+        TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
+        options.fuse = program->library.path;
+        options.cache_dir = program->library.cache;
+        options.cc = library_compiler();
+        options.target = library_target(flags->isa);
+    }
+    program->report = (xcc_report){.size = sizeof program->report};
+    if (model != NULL)
+        return xcc_compile(model->data, model->length, &options, buffer_sink, &program->bytes, &program->report, error);
+    return compile_model(path, &options, buffer_sink, &program->bytes, &program->report, error);
+}
+
+static xcvm_status assemble_into(const char *path, const struct buffer *text, struct buffer *bytes, xcvm_error *error)
+{
+    /* What comes through a pipe is most often the dump of a program elsewhere, so nothing confines it. */
+    char *folder = file_is_stream(path) ? memory_text("") : file_folder(path);
+    xcvm_status status = xcvm_assemble(text->data, text->length, folder, buffer_sink, bytes, error);
+    free(folder);
+    if (status == XCVM_INVALID_ARGUMENT)
+        error_append(error, ANY_PATH_HINT);
+    return status;
+}
+
+/* Makes a program's bytes from what `path` is, or leaves them empty if it is a program in a file. */
+static xcvm_status make_bytes(const char *path, const struct program_flags *flags, struct program *program,
+                              xcvm_error *error)
+{
+    enum file_kind kind = FILE_UNKNOWN;
+    bool piped = file_is_stream(path);
+    struct buffer content = {0};
+    TRY(file_kind_of(path, &kind, error));
+    if (piped)
+        TRY(file_read(path, &content, error));
+    xcvm_status status = XCVM_OK;
+    program->kind = kind;
+    if (kind == FILE_MODEL) {
+        status = compile_into(path, piped ? &content : NULL, flags, program, error);
+    } else if (kind == FILE_ASSEMBLY) {
+        if (!piped)
+            status = file_read(path, &content, error);
+        if (status == XCVM_OK)
+            status = assemble_into(path, &content, &program->bytes, error);
+    } else if (piped) {
+        program->bytes = content;
+        return XCVM_OK;
+    }
+    buffer_release(&content);
+    return status;
+}
+
+xcvm_status program_bytes(const char *path, const struct program_flags *flags, struct buffer *bytes, bool *made,
+                          xcvm_error *error)
+{
+    struct program program = {.path = path};
+    xcvm_status status = dims_parse(&flags->dims, &program.dims, error);
+    if (status == XCVM_OK)
+        status = make_bytes(path, flags, &program, error);
+    *bytes = program.bytes;
+    *made = bytes->data != NULL;
+    program.bytes = (struct buffer){0};
+    program_close(&program);
+    if (status == XCVM_OK && !*made)
+        status = file_read(path, bytes, error);
+    if (status != XCVM_OK)
+        buffer_release(bytes);
+    return status;
+}
+
+/* Whether an input has an open dimension of that name; those that there are go into `names`. */
+static bool has_dimension(const xcvm_program *program, const char *name, struct buffer *names)
+{
+    for (size_t i = 0; i < xcvm_program_input_count(program); i++) {
+        const xcvm_type *type = &xcvm_program_input(program, i)->type;
+        for (int axis = 0; axis < type->rank; axis++) {
+            const char *known = type->dim_names[axis];
+            if (type->dims[axis] >= 0 || known == NULL || *known == '\0')
+                continue;
+            if (strcmp(known, name) == 0)
+                return true;
+            buffer_format(names, "%s%s", names->length != 0 ? ", " : "", known);
+        }
+    }
+    return false;
+}
+
+/* The compiler refuses names that a model does not have; this is the same for what was compiled before. */
+static xcvm_status check_dims(const struct program *program, xcvm_error *error)
+{
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < program->dims.count && program->kind != FILE_MODEL && status == XCVM_OK; i++) {
+        const char *name = program->dims.items[i].name;
+        struct buffer names = {0};
+        if (!has_dimension(program->handle, name, &names))
+            status = error_set(error, XCVM_INVALID_ARGUMENT,
+                               "the program's inputs have no open dimension named %.80s%s%.200s", name,
+                               names.length != 0 ? "; they have: " : "", buffer_string(&names));
+        buffer_release(&names);
+    }
+    return status;
+}
+
+static xcvm_status load(const struct program_flags *flags, struct program *program, xcvm_error *error)
+{
+    xcvm_load_options options = {.size = sizeof options,
+                                 .copy = flags->copy,
+                                 .no_libraries = flags->no_libraries,
+                                 .library_dir =
+                                     program->library.folder != NULL ? program->library.folder : flags->library_dir,
+                                 .isa = flags->isa};
+    if (program->bytes.data != NULL)
+        TRY(xcvm_program_load(program->bytes.data, program->bytes.length, &options, &program->handle, error));
+    else
+        TRY(xcvm_program_load_file(program->path, &options, &program->handle, error));
+    return XCVM_OK;
+}
+
+static void tell_unused(const struct program *program, const struct program_flags *flags)
+{
+    static const struct program_flags usual = PROGRAM_DEFAULTS;
+    if (program->kind != FILE_MODEL &&
+        (flags->optimization != usual.optimization || strcmp(flags->layout, usual.layout) != 0 ||
+         strcmp(flags->weights, usual.weights) != 0 || flags->tune || flags->fuse))
+        report_line("note: %s is compiled already; -O, --layout, --weights, --tune and --fuse are for models",
+                    program->path);
+}
+
+xcvm_status program_open(const char *path, const struct program_flags *flags, struct program *program,
+                         xcvm_error *error)
+{
+    *program = (struct program){.path = path, .flush_subnormals = flags->flush_subnormals};
+    TRY(dims_parse(&flags->dims, &program->dims, error));
+    double start = now_seconds();
+    xcvm_status status = make_bytes(path, flags, program, error);
+    double made = now_seconds();
+    program->compile_seconds = program->kind == FILE_MODEL ? made - start : 0;
+    if (status == XCVM_OK)
+        status = load(flags, program, error);
+    program->load_seconds = now_seconds() - made;
+    if (status == XCVM_INVALID_PROGRAM && program->kind == FILE_UNKNOWN)
+        error_append(error, " (if it is a program, its text or an ONNX model at all)");
+    library_release(&program->library);
+    if (status == XCVM_OK)
+        status = check_dims(program, error);
+    if (status != XCVM_OK) {
+        program_close(program);
+        return status;
+    }
+    tell_unused(program, flags);
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_program_describe(program->handle, &info);
+    if (info.notice != NULL)
+        report_line("note: %s: %s", path, info.notice);
+    return XCVM_OK;
+}
+
+void program_close(struct program *program)
+{
+    xcvm_program_destroy(program->handle);
+    buffer_release(&program->bytes);
+    library_release(&program->library);
+    dims_release(&program->dims);
+    *program = (struct program){0};
+}

@@ -1,0 +1,29 @@
+#include "run/rewrite.h"
+#include "io/file.h"
+#include "io/output.h"
+#include "cli/report.h"
+
+int rewrite_bytes(const char *from, const struct buffer *bytes, const char *to, rewriting function, const void *context)
+{
+    struct output output;
+    xcvm_error error = {.pc = -1};
+    if (output_open(&output, to, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    xcvm_status status = function(context, buffer_string(bytes), bytes->length, output_sink, &output, &error);
+    if (status == XCVM_OK)
+        return output_finish(&output, &error) == XCVM_OK ? EXIT_OK : report_error(NULL, &error);
+    bool unwritten = output.failure != 0;
+    output_discard(&output, &error);
+    return report_error(unwritten ? NULL : from, &error);
+}
+
+int rewrite_file(const char *from, const char *to, rewriting function, const void *context)
+{
+    struct buffer bytes = {0};
+    xcvm_error error = {.pc = -1};
+    if (file_read(from, &bytes, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    int code = rewrite_bytes(from, &bytes, to, function, context);
+    buffer_release(&bytes);
+    return code;
+}

@@ -1,0 +1,18 @@
+/* Making one file out of another by a function of the library. */
+#ifndef XCVM_TOOLS_REWRITE_H
+#define XCVM_TOOLS_REWRITE_H
+
+#include "io/buffer.h"
+
+/* Sends what it makes of the bytes to the sink. */
+typedef xcvm_status (*rewriting)(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
+                                 xcvm_error *error);
+
+/* Writes what `function` makes of the bytes, which come from the file `from`, to the file `to`, whole or not at all.
+ * Reports failures; returns an exit code. */
+int rewrite_bytes(const char *from, const struct buffer *bytes, const char *to, rewriting function,
+                  const void *context);
+/* The same with the bytes of `from`. */
+int rewrite_file(const char *from, const char *to, rewriting function, const void *context);
+
+#endif

@@ -1,0 +1,42 @@
+#include "run/session.h"
+#include "cli/report.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+const struct option session_options[4] = {
+    {"threads", 't', "N", OPTION_INT, offsetof(struct session_flags, threads), 0, 1024,
+     "worker threads, this one included; 0: what affinity and the cgroup's quota allow"},
+    {"fuel", 0, "N", OPTION_INT, offsetof(struct session_flags, fuel), 0, INT64_MAX,
+     "stop a run of more than N instructions; 0: no limit"},
+    {"seed", 0, "N", OPTION_INT, offsetof(struct session_flags, seed), 0, INT64_MAX,
+     "for random inputs, and for random instructions that have no seed of their own"},
+    {"strict-types", 0, NULL, OPTION_FLAG, offsetof(struct session_flags, strict_types), 0, 0,
+     "check every result against the type that the compiler noted"},
+};
+
+static bool print_text(void *user, const char *text)
+{
+    (void)user;
+    return fputs(text, stdout) >= 0;
+}
+
+xcvm_status session_open(const struct program *program, const struct limit_flags *limits,
+                         const struct session_flags *flags, xcvm_session **session, xcvm_error *error)
+{
+    xcvm_session_options options = {.size = sizeof options,
+                                    .threads = (int)flags->threads,
+                                    .memory_limit = (size_t)limits->max_memory,
+                                    .seed = (uint64_t)flags->seed,
+                                    .strict_types = flags->strict_types,
+                                    .flush_subnormals = program->flush_subnormals,
+                                    .print = print_text};
+    return xcvm_session_create(program->handle, &options, session, error);
+}
+
+xcvm_run_options session_run_options(const struct limit_flags *limits, const struct session_flags *flags)
+{
+    return (xcvm_run_options){.size = sizeof(xcvm_run_options),
+                              .fuel = (uint64_t)flags->fuel,
+                              .timeout_ns = (uint64_t)limits->timeout_ms * 1000000};
+}

@@ -1,0 +1,59 @@
+/* Sessions of the command: options for them, and their inputs. */
+#ifndef XCVM_TOOLS_SESSION_H
+#define XCVM_TOOLS_SESSION_H
+
+#include "run/program.h"
+#include "values/spec.h"
+
+/* Options of every subcommand that runs a program. */
+struct session_flags {
+    int64_t threads, fuel, seed;
+    bool strict_types;
+};
+extern const struct option session_options[4];
+
+/* Options of every subcommand that takes inputs. */
+struct input_flags {
+    struct text_list inputs; /* NAME=SPEC */
+    bool random;
+    int64_t int_max;
+};
+extern const struct option input_options[3];
+enum { DEFAULT_INT_MAX = 8000 };
+
+/* Creates a session as the flags say; what Print prints goes to standard output. */
+xcvm_status session_open(const struct program *program, const struct limit_flags *limits,
+                         const struct session_flags *flags, xcvm_session **session, xcvm_error *error);
+xcvm_run_options session_run_options(const struct limit_flags *limits, const struct session_flags *flags);
+
+/* NAME=SPEC for an input or output. */
+struct binding {
+    const char *name; /* lent from the program */
+    size_t index;
+    struct spec spec;
+};
+struct bindings {
+    struct binding *items;
+    size_t count;
+};
+/* What an option of NAME=SPEC is about: --input, --output and --expect. */
+enum binding_kind { BIND_INPUT, BIND_OUTPUT, BIND_EXPECT };
+/* Takes `texts` apart. NAME= may be left out if there is only one input or output. */
+xcvm_status bindings_parse(const struct text_list *texts, const xcvm_program *program, enum binding_kind kind,
+                           struct bindings *bindings, xcvm_error *error);
+/* The binding of a parameter, NULL if it has none. */
+const struct binding *bindings_find(const struct bindings *bindings, size_t index);
+void bindings_release(struct bindings *bindings);
+
+/* Makes the value of every input, one reference each, in the order of the program's inputs. Those without a SPEC are
+ * filled at random if flags->random, else all of them are named in the error. Open dimensions take what the other
+ * inputs and --dim say, or 1, which is told on stderr. Statuses: INVALID_ARGUMENT for a wrong command line. */
+xcvm_status inputs_make(const struct program *program, const struct input_flags *flags, int64_t seed,
+                        xcvm_value ***values, xcvm_error *error);
+/* After a run that failed: says what helps where random integers were too large for what they index. */
+void inputs_hint(const struct input_flags *flags, const xcvm_error *error);
+xcvm_status inputs_bind(const xcvm_program *program, xcvm_session *session, xcvm_value *const *values,
+                        xcvm_error *error);
+void inputs_release(const xcvm_program *program, xcvm_value **values);
+
+#endif
