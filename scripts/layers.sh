@@ -18,10 +18,12 @@ BEGIN { split("include base ops proto vm compiler tools", order); for (i in orde
     }
     if (!(to in floor) || to == from)
         next
-    # The one table that the tools share with the library depends on the public header alone.
+    # The two tables that the tools share with the library depend on the public header alone, or on nothing.
     if (FILENAME == "tools/values/number.c" && part[2] == "base/element.h" || FILENAME == "base/element.h" && to == "include")
         next
-    if (floor[to] >= floor[from] || floor[from] == floor["tools"] && to != "include" || FILENAME == "base/element.h") {
+    if (floor[from] == floor["tools"] && part[2] == "base/isas.h")
+        next
+    if (floor[to] >= floor[from] || floor[from] == floor["tools"] && to != "include" || FILENAME == "base/element.h" || FILENAME == "base/isas.h") {
         print FILENAME ":" FNR ": " from " must not include " part[2]
         wrong++
     }
