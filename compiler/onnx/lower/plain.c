@@ -240,7 +240,9 @@ xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode)
 
 xcvm_status xcc_lower_plain(xcc_lowering *n)
 {
-    const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
+    const xcvm_row *row = n->op->instruction != XCVM_OP_NONE
+                              ? xcvm_row_of(n->op->instruction)
+                              : xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
     XCC_NEED(n, row != NULL, UNSUPPORTED, "there is no instruction for it");
     /* What the first opsets said about memory. */
     if (n->version < 6)
