@@ -1,5 +1,6 @@
 /* The module, its values, and the links between values, nodes and graphs. */
 #include "base/clock.h"
+#include "base/array.h"
 #include "compiler/codegen/codegen.h"
 
 #include <stdio.h>
@@ -79,6 +80,14 @@ void *xcc_alloc(xcc_module *m, size_t bytes)
     if (memory == NULL)
         xcc_out_of_memory(m);
     return memory;
+}
+
+void *xcc_grow(xcc_module *m, void *array, size_t count, size_t *capacity, size_t size)
+{
+    void *larger = xcvm_arena_grow(&m->arena, array, count, capacity, size);
+    if (larger == NULL)
+        xcc_out_of_memory(m);
+    return larger;
 }
 
 const char *xcc_string(xcc_module *m, const char *text, size_t length)

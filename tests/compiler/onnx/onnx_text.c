@@ -2,7 +2,6 @@
 #include "tests/compiler/onnx/onnx_reader.h"
 
 #include "base/dtype.h"
-#include "compiler/onnx/wire.h"
 #include "proto/wire.h"
 
 #include <check.h>
@@ -22,12 +21,12 @@ static void put_key(test_bytes *to, unsigned field, unsigned type, uint64_t valu
 
 static void put_int(test_bytes *to, unsigned field, int64_t value)
 {
-    put_key(to, field, XCC_WIRE_VARINT, (uint64_t)value);
+    put_key(to, field, XCVM_WIRE_VARINT, (uint64_t)value);
 }
 
 static void put_bytes(test_bytes *to, unsigned field, const void *bytes, size_t count)
 {
-    put_key(to, field, XCC_WIRE_BYTES, count);
+    put_key(to, field, XCVM_WIRE_BYTES, count);
     test_bytes_sink(to, bytes, count);
 }
 
@@ -43,7 +42,7 @@ static void put_message(test_bytes *to, unsigned field, test_bytes *message)
 static void put_float(test_bytes *to, unsigned field, float value)
 {
     uint8_t bytes[XCVM_VARINT_SIZE];
-    test_bytes_sink(to, bytes, xcvm_varint_put(bytes, field << 3 | XCC_WIRE_FIXED32));
+    test_bytes_sink(to, bytes, xcvm_varint_put(bytes, field << 3 | XCVM_WIRE_32BIT));
     test_bytes_sink(to, &value, sizeof value);
 }
 
