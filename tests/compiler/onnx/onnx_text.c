@@ -6,8 +6,10 @@
 
 #include <check.h>
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Writing fields ---- */
 
@@ -301,7 +303,8 @@ static void read_attribute(onnx_reader *r, test_bytes *node)
     } else {
         const char *start = r->at;
         double value = number(r);
-        bool floating = memchr(start, '.', (size_t)(r->at - start)) != NULL;
+        bool floating =
+            memchr(start, '.', (size_t)(r->at - start)) != NULL || memchr(start, 'n', (size_t)(r->at - start)) != NULL;
         if (floating)
             put_float(&a, 2, (float)value);
         else
@@ -450,6 +453,21 @@ static void read_function(onnx_reader *r, test_bytes *model)
     put_message(model, 25, &function);
 }
 
+/* Where the environment asks for it, models are kept, for scripts/lowerings.sh to look at what they become. */
+static void keep(const test_bytes *model)
+{
+    static unsigned count;
+    const char *folder = getenv("XCVM_KEEP_MODELS");
+    char path[512];
+    if (folder == NULL)
+        return;
+    snprintf(path, sizeof path, "%s/%d-%u.onnx", folder, (int)getpid(), count++);
+    FILE *file = fopen(path, "wb");
+    ck_assert_msg(file != NULL, "%s cannot be written", path);
+    ck_assert_uint_eq(fwrite(model->at, 1, model->length, file), model->length);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
 test_bytes onnx_from_text(const char *text)
 {
     onnx_reader r = {.at = text};
@@ -473,5 +491,6 @@ test_bytes onnx_from_text(const char *text)
     put_message(&model, 7, &graph);
     for (size_t i = 0; i < r.graph_count; i++)
         test_bytes_free(&r.graphs[i].bytes);
+    keep(&model);
     return model;
 }
