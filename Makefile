@@ -6,7 +6,7 @@
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format
-#   make generated  renew the pages of docs/ that come from the tables
+#   make generated  renew the pages of docs/ that come from the tables, and the picture of the house
 #   make size       the bytes of the runtime library, floor by floor
 #   make clean      remove build/ and demo/
 

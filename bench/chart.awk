@@ -15,16 +15,26 @@ $2 != "xcvm" && $2 != "ort" { next }
     if (!(slot in best) || field["median_ms"] + 0 < best[slot])
         best[slot] = field["median_ms"] + 0
 }
-function at(ratio) { return left + (log(ratio < 0.5 ? 0.5 : ratio) - log(0.5)) / (log(32) - log(0.5)) * width }
+function at(ratio) { return left + (log(ratio < 0.5 ? 0.5 : ratio) - log(0.5)) / (log(most) - log(0.5)) * width }
 END {
-    left = 170; width = 560; step = 34; top = 64
+    # The axis ends at the power of two beyond the greatest ratio, and the labels have the room of the longest name.
+    most = 4
+    for (m = 1; m <= models; m++) {
+        for (t = 1; t <= 2; t++) {
+            o = best[order[m] SUBSEP "ort" SUBSEP t]; x = best[order[m] SUBSEP "xcvm" SUBSEP t]
+            while (o > 0 && x > 0 && o / x > most)
+                most *= 2
+        }
+        longest = length(order[m]) > longest ? length(order[m]) : longest
+    }
+    left = 26 + 8 * longest; width = 560; step = 34; top = 64
     height = top + models * step + 36
     print "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" left + width + 70 "\" height=\"" height "\" font-family=\"sans-serif\" font-size=\"13\">"
     print "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>"
     print "<text x=\"16\" y=\"24\" font-size=\"16\" font-weight=\"bold\">Times faster than ONNX Runtime (median latency)</text>"
     print "<rect x=\"" left "\" y=\"36\" width=\"12\" height=\"12\" fill=\"#1f6fb2\"/><text x=\"" left + 18 "\" y=\"47\">1 thread</text>"
     print "<rect x=\"" left + 100 "\" y=\"36\" width=\"12\" height=\"12\" fill=\"#8fbbe0\"/><text x=\"" left + 118 "\" y=\"47\">2 threads</text>"
-    for (r = 0.5; r <= 32; r *= 2) {
+    for (r = 0.5; r <= most; r *= 2) {
         colour = r == 1 ? "#444" : "#ddd"
         print "<line x1=\"" at(r) "\" x2=\"" at(r) "\" y1=\"" top - 6 "\" y2=\"" height - 30 "\" stroke=\"" colour "\"/>"
         print "<text x=\"" at(r) "\" y=\"" height - 14 "\" text-anchor=\"middle\" fill=\"#444\">" r "x</text>"

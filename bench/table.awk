@@ -23,7 +23,7 @@ END {
     for (t = 1; t <= 2; t++) {
         printf "\n%d thread%s%*s|       time (ms)               |       load (ms)               |    peak memory (MB)\n", t, (t > 1 ? "s" : " "), 13, ""
         printf "%-22s| %9s %9s %8s  | %9s %9s %8s  | %7s %7s %7s\n", "model", "ort", "xcvm", "ratio", "ort", "xcvm", "ratio", "ort", "xcvm", "share"
-        sum = count = 0
+        sum = count = others = 0
         for (m = 1; m <= models; m++) {
             k = order[m] SUBSEP t SUBSEP
             o = best[k "ort" SUBSEP "median_ms"]; x = best[k "xcvm" SUBSEP "median_ms"]
@@ -33,8 +33,11 @@ END {
                 continue
             printf "%-22s| %9.3f %9.3f %7.2fx  | %9.2f %9.3f %7.1fx  | %7.1f %7.1f %6.0f%%\n", order[m], o, x, o / x, ol, xl, (xl > 0 ? ol / xl : 0), om, xm, 100 * xm / om
             sum += log(o / x); count++
+            others += order[m] == "chain" ? 0 : log(o / x)
         }
         if (count)
             printf "%-22s| %9s %9s %7.2fx  |\n", "geometric mean", "", "", exp(sum / count)
+        if (count > 1 && ("chain" in seen))
+            printf "%-22s| %9s %9s %7.2fx  |\n", "  without chain", "", "", exp(others / (count - 1))
     }
 }

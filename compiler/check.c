@@ -1,6 +1,6 @@
 /* What a model is, and everything that keeps it from compiling, as text. */
 #include "base/clock.h"
-#include "compiler/onnx/lower/lower.h"
+#include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
 #include "proto/image.h"
 
@@ -236,7 +236,8 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     XCVM_CHECK(m->error, model->graph != NULL, INVALID_MODEL, "the model has no graph");
     print_header(r, model);
     XCVM_TRY(print_census(r, m, model));
-    xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, problem_line, r);
+    xcc_parameters_freeze(m);
+    xcvm_status status = xcc_import(m, xcc_operator_find, file->bytes, file->count, file->dir, problem_line, r);
     if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME)
         return status;
     if (status == XCVM_UNSUPPORTED && !r->problems)

@@ -1,6 +1,7 @@
 /* From a model to a program. */
 #include "compiler/codegen/codegen.h"
 #include "compiler/ir/liveness.h"
+#include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
 #include "compiler/passes/passes.h"
 #include "vm/options.h"
@@ -138,7 +139,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     xcc_progress(m, "emit", xcc_pass_count() + 2);
     xcvm_status status = xcc_emit_program(m, &plan, sink, user);
     if (status != XCVM_OK) {
-        if (m->fusion_count > 0)
+        if (m->group_count > 0)
             (void)unlink(m->options->fuse);
         return status;
     }
@@ -158,10 +159,12 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
     xcvm_status status = xcc_module_init(&m, options, error);
     if (status == XCVM_OK && path != NULL)
         status = xcc_model_file_open(&file, path, &m);
+    /* This is inference: nothing is learned. Import knows already, so that it folds what depends on parameters. */
     if (status == XCVM_OK) {
+        xcc_parameters_freeze(&m);
         xcc_progress(&m, "import", 0);
-        status = path != NULL ? xcc_import(&m, file.bytes, file.count, file.dir, NULL, NULL)
-                              : xcc_import(&m, model, count, NULL, NULL, NULL);
+        status = path != NULL ? xcc_import(&m, xcc_operator_find, file.bytes, file.count, file.dir, NULL, NULL)
+                              : xcc_import(&m, xcc_operator_find, model, count, NULL, NULL, NULL);
     }
     if (path != NULL)
         xcc_model_file_close(&file);

@@ -128,6 +128,13 @@ typedef struct xcvm_field {
 
 typedef enum xcvm_effect { XCVM_PURE, XCVM_RANDOM, XCVM_EFFECT, XCVM_CONTROL } xcvm_effect;
 
+/* How an instruction is differentiated: by the rule of that name; not at all, its gradient being zero by nature; or,
+ * both unset, it cannot be. */
+typedef struct xcvm_gradient {
+    const char *rule;
+    bool zero;
+} xcvm_gradient;
+
 /* What many instructions have in common, so that nobody has to list them. */
 typedef enum xcvm_class {
     XCVM_CLASS_unary = 1,  /* element-wise: y, of the shape of the first operand, is made of its elements alone; other
@@ -150,7 +157,7 @@ typedef struct xcvm_row {
     const char *sentence;
     xcvm_effect effect;
     unsigned classes; /* xcvm_class, or-ed */
-    bool has_gradient;
+    xcvm_gradient gradient;
     const xcvm_field *fields;
     size_t field_count;
     size_t args_size;

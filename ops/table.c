@@ -49,7 +49,10 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define RANDOM .effect = XCVM_RANDOM
 #define EFFECT .effect = XCVM_EFFECT
 #define CONTROL .effect = XCVM_CONTROL
-#define NO_GRAD .has_gradient = false
+/* No commas outside braces: macros of rows pass these on. */
+#define GRAD(name) .gradient = {.rule = #name}
+#define GRAD_ZERO .gradient = {.zero = true}
+#define GRAD_NONE .gradient = {.zero = false}
 #define XCVM_OP(Name, number, operands, shape_rule, cost_rule, effect_kind, gradient, text)                            \
     static const xcvm_row *row_##Name(void)                                                                            \
     {                                                                                                                  \

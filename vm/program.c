@@ -1,5 +1,7 @@
-/* What a program says of itself. */
+/* What a program says of itself, and where in it an error happened. */
 #include "vm/program.h"
+
+#include <stdio.h>
 
 size_t xcvm_program_input_count(const xcvm_program *program)
 {
@@ -37,4 +39,14 @@ void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info)
     for (size_t i = 0; i < image->constant_count; i++)
         facts.constant_bytes += image->constants[i].value.bytes;
     memcpy(info, &facts, info->size < sizeof facts ? info->size : sizeof facts);
+}
+
+void xcvm_error_locate(xcvm_error *error, const xcvm_image *image, size_t pc)
+{
+    if (error == NULL || pc >= image->instruction_count)
+        return;
+    const xcvm_instruction *instruction = &image->instructions[pc];
+    error->pc = (int32_t)pc;
+    snprintf(error->instruction, sizeof error->instruction, "%s", instruction->row ? instruction->row->name : "");
+    snprintf(error->node, sizeof error->node, "%s", instruction->debug.node ? instruction->debug.node : "");
 }

@@ -16,6 +16,13 @@ static const xcvm_row *row_at(size_t index) { return index < xcvm_op_count() ? x
 /* Type variables are fields, but not operands. */
 static bool is_told(const xcvm_field *field) { return field->role != XCVM_ROLE_TYPE; }
 
+static const char *gradient_of(const xcvm_row *row)
+{
+    if (row->gradient.rule != NULL)
+        return row->gradient.rule;
+    return row->gradient.zero ? "zero" : "none";
+}
+
 bool xcvm_op(size_t index, xcvm_op_info *info)
 {
     const xcvm_row *row = row_at(index);
@@ -25,7 +32,7 @@ bool xcvm_op(size_t index, xcvm_op_info *info)
                            .number = (int)row->opcode,
                            .sentence = row->sentence,
                            .shape_rule = row->shape_name,
-                           .has_gradient = row->has_gradient};
+                           .gradient = gradient_of(row)};
     for (size_t i = 0; i < row->field_count; i++)
         info->operand_count += is_told(&row->fields[i]);
     return true;

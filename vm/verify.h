@@ -59,6 +59,13 @@ xcvm_status xcvm_verifier_no_memory(xcvm_verifier *v);
 xcvm_status xcvm_verifier_fail(xcvm_verifier *v, size_t pc, xcvm_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Registers in range, and of every instruction as many operands and results as its row has. */
+xcvm_status xcvm_verify_operands(xcvm_verifier *v);
+/* Fills program->steps with what each instruction is linked to: its kernel, the target of a jump, the input or output
+ * of In and Out. Fails where there is none. Needs verified operands. */
+xcvm_status xcvm_link_steps(xcvm_verifier *v);
+/* Fills program->links. */
+xcvm_status xcvm_link_dims(xcvm_verifier *v);
 /* Cuts the program into blocks and orders them. */
 xcvm_status xcvm_verify_blocks(xcvm_verifier *v);
 /* Instructions that a Fused one stands for: all in its block, none but kernels of fixed results and Frees of what they
@@ -71,8 +78,8 @@ xcvm_status xcvm_verify_flow(xcvm_verifier *v);
 xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report);
 /* Planned slots. Needs what xcvm_find_sharing finds; fills step->alias. */
 xcvm_status xcvm_verify_slots(xcvm_verifier *v);
-/* What is not proved but worked out for speed: step->dying, views and overwritable; what settling needs, from
- * step->settles to program->live_in; program->makers. */
+/* What is not proved but worked out for speed (foresight.c): step->dying, views and overwritable; what settling needs,
+ * from step->settles to program->live_in; program->makers. */
 void xcvm_find_sharing(xcvm_program *program);
 xcvm_status xcvm_find_stretches(xcvm_verifier *v);
 xcvm_status xcvm_find_makers(xcvm_verifier *v);

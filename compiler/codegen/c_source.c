@@ -50,7 +50,7 @@ static int64_t extent(const xcc_loops *l) { return is_chunked(l) ? (xcc_loops_ro
 
 static bool is_full_result(const xcc_loops *l, size_t r)
 {
-    return xcvm_same_shape(&xcc_node_output(l->f->nodes[l->f->results[r]], 0)->type, l->f->shape);
+    return xcvm_same_shape(&xcc_node_output(l->f->group.nodes[l->f->results[r]], 0)->type, l->f->shape);
 }
 
 /* ---- Expressions ---- */
@@ -277,12 +277,12 @@ static void write_kernel(FILE *file, const xcc_fusion *f)
     xcc_loops *l = f->loops;
     writer w = {.l = l, .file = file};
     long long length = (long long)xcc_loops_row(l);
-    fprintf(file, "\nvoid xcvm_kernel_%u" PARAMETERS "\n{\n", (unsigned)f->kernel);
+    fprintf(file, "\nvoid xcvm_kernel_%u" PARAMETERS "\n{\n", (unsigned)f->group.number);
     for (size_t i = 0; i < l->step_count; i++)
         if (l->steps[i].kept && l->steps[i].result == XCC_NO_RESULT)
             fprintf(file, "    float kept%zu[%lld] __attribute__((aligned(64)));\n", i, length);
     fputs("    for (size_t row = begin; row < end; row++) {\n", file);
-    for (size_t x = 0; x < f->x_count; x++)
+    for (size_t x = 0; x < f->group.x_count; x++)
         write_row_start(&w, x);
     if (is_chunked(l))
         fprintf(file, "        const size_t from = row * %d, to = from + %d < %lld ? from + %d : %lld;\n", CHUNK, CHUNK,
@@ -320,28 +320,30 @@ static long long grain_of(const xcc_loops *l)
 
 static void write_elements(const xcc_fusion *f, FILE *file)
 {
-    fprintf(file, "\nstatic const long long elements_%u[] = {", (unsigned)f->kernel);
-    for (size_t i = 0; i < f->x_count; i++)
-        fprintf(file, "%zu, ", xcvm_element_count(&f->xs[i]->type));
+    fprintf(file, "\nstatic const long long elements_%u[] = {", (unsigned)f->group.number);
+    for (size_t i = 0; i < f->group.x_count; i++)
+        fprintf(file, "%zu, ", xcvm_element_count(&f->group.xs[i]->type));
     for (size_t i = 0; i < f->result_count; i++)
-        fprintf(file, "%zu, ", xcvm_element_count(&xcc_node_output(f->nodes[f->results[i]], 0)->type));
+        fprintf(file, "%zu, ", xcvm_element_count(&xcc_node_output(f->group.nodes[f->results[i]], 0)->type));
     fputs("};", file);
 }
 
 static void write_table(const xcc_module *m, FILE *file)
 {
-    for (uint32_t i = 0; i < m->fusion_count; i++)
+    for (uint32_t i = 0; i < m->group_count; i++)
         fprintf(file, "\nvoid xcvm_kernel_%u" PARAMETERS ";", (unsigned)i);
-    for (const xcc_fusion *f = m->fusions; f != NULL; f = f->next)
-        write_elements(f, file);
-    fprintf(file, "\nstatic const xcvm_library_kernel kernels[%u] = {\n", (unsigned)m->fusion_count);
-    for (const xcc_fusion *f = m->fusions; f != NULL; f = f->next)
-        fprintf(file, "    [%u] = {xcvm_kernel_%u, %lld, %lld, 0x%llx, %zu, %zu, elements_%u},\n", (unsigned)f->kernel,
-                (unsigned)f->kernel, (long long)extent(f->loops), grain_of(f->loops),
-                (unsigned long long)f->loops->in_place, f->x_count, f->result_count, (unsigned)f->kernel);
+    for (xcc_group *group = m->groups; group != NULL; group = group->next)
+        write_elements(xcc_fusion_of(group), file);
+    fprintf(file, "\nstatic const xcvm_library_kernel kernels[%u] = {\n", (unsigned)m->group_count);
+    for (xcc_group *group = m->groups; group != NULL; group = group->next) {
+        const xcc_fusion *f = xcc_fusion_of(group);
+        fprintf(file, "    [%u] = {xcvm_kernel_%u, %lld, %lld, 0x%llx, %zu, %zu, elements_%u},\n",
+                (unsigned)f->group.number, (unsigned)f->group.number, (long long)extent(f->loops), grain_of(f->loops),
+                (unsigned long long)f->loops->in_place, f->group.x_count, f->result_count, (unsigned)f->group.number);
+    }
     fprintf(file,
             "};\n__attribute__((visibility(\"default\"))) const xcvm_library_table xcvm_library = {%d, %u, kernels};\n",
-            XCVM_LIBRARY_ABI, (unsigned)m->fusion_count);
+            XCVM_LIBRARY_ABI, (unsigned)m->group_count);
 }
 
 bool xcc_fuse_write(const xcc_module *m, xcc_source_part part, FILE *file)
@@ -350,9 +352,9 @@ bool xcc_fuse_write(const xcc_module *m, xcc_source_part part, FILE *file)
     fputs(xcc_fused_functions, file);
     fputs(helpers, file);
     fputs("\n" TEXT(XCVM_LIBRARY_TYPES) "\n", file);
-    for (const xcc_fusion *f = m->fusions; f != NULL; f = f->next)
-        if (f->kernel % part.count == part.number)
-            write_kernel(file, f);
+    for (xcc_group *group = m->groups; group != NULL; group = group->next)
+        if (group->number % part.count == part.number)
+            write_kernel(file, xcc_fusion_of(group));
     if (part.number + 1 == part.count)
         write_table(m, file);
     return ferror(file) == 0;

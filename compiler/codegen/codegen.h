@@ -75,24 +75,22 @@ enum { XCC_MARK_NONE, XCC_MARK_GROUPED, XCC_MARK_PASSED };
 
 typedef struct xcc_loops xcc_loops;
 
-/* Nodes that stand next to each other. */
-struct xcc_fusion {
-    uint32_t kernel; /* its number in the library */
-    xcc_node **nodes;
-    size_t node_count;
-    const xcvm_value *shape;            /* the domain, known */
-    int split;                          /* -1: it folds nothing */
-    xcc_value *xs[XCVM_FUSED_OPERANDS]; /* what it reads from outside, constants of one element apart */
+/* A group that becomes one function. */
+typedef struct xcc_fusion {
+    xcc_group group;         /* its number is the function's in the library; xs has room for XCVM_FUSED_OPERANDS */
+    const xcvm_value *shape; /* the domain, known */
+    int split;               /* -1: it folds nothing */
     struct {
         int rank;              /* of the axes that it is broadcast to: the domain's or, dropped, those before split */
         const xcvm_ints *perm; /* of a Transpose that it is read through; else NULL */
     } reads[XCVM_FUSED_OPERANDS];
-    size_t x_count;
     size_t results[XCVM_FUSED_OPERANDS]; /* the nodes whose results are used outside, ascending */
     size_t result_count;
     xcc_loops *loops; /* NULL until the library is built */
-    xcc_fusion *next; /* of the module's */
-};
+} xcc_fusion;
+
+/* All groups of a module are such ones. */
+static inline xcc_fusion *xcc_fusion_of(xcc_group *group) { return (xcc_fusion *)(void *)group; }
 
 /* Stride, in elements, of what operand `x` is read as along an axis of the domain. */
 int64_t xcc_read_stride(const xcc_fusion *f, size_t x, int axis);

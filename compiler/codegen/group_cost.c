@@ -22,11 +22,11 @@ static double elements_of(const xcc_value *v)
 static double plain_traffic(const xcc_fusion *f)
 {
     double count = 0;
-    for (size_t i = 0; i < f->node_count; i++) {
-        size_t inputs = xcc_node_input_count(f->nodes[i]);
-        count += elements_of(xcc_node_output(f->nodes[i], 0));
+    for (size_t i = 0; i < f->group.node_count; i++) {
+        size_t inputs = xcc_node_input_count(f->group.nodes[i]);
+        count += elements_of(xcc_node_output(f->group.nodes[i], 0));
         for (size_t j = 0; j < inputs; j++)
-            count += elements_of(xcc_node_input(f->nodes[i], j));
+            count += elements_of(xcc_node_input(f->group.nodes[i], j));
     }
     return count;
 }
@@ -34,10 +34,10 @@ static double plain_traffic(const xcc_fusion *f)
 static double fused_traffic(const xcc_fusion *f)
 {
     double count = 0;
-    for (size_t i = 0; i < f->x_count; i++)
-        count += elements_of(f->xs[i]);
+    for (size_t i = 0; i < f->group.x_count; i++)
+        count += elements_of(f->group.xs[i]);
     for (size_t i = 0; i < f->result_count; i++)
-        count += elements_of(xcc_node_output(f->nodes[f->results[i]], 0));
+        count += elements_of(xcc_node_output(f->group.nodes[f->results[i]], 0));
     return count;
 }
 
@@ -47,6 +47,6 @@ bool xcc_fusion_pays(const xcc_fusion *f)
     const double dispatch_ns = 100, element_ns = 0.25;
     if (f->result_count == 0)
         return false;
-    double dispatch = dispatch_ns * ((double)f->node_count - 1);
+    double dispatch = dispatch_ns * ((double)f->group.node_count - 1);
     return dispatch + element_ns * (plain_traffic(f) - fused_traffic(f)) > 0;
 }

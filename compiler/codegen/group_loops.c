@@ -17,7 +17,7 @@ static int64_t own_stride(const xcvm_value *v, int axis)
 
 int64_t xcc_read_stride(const xcc_fusion *f, size_t x, int axis)
 {
-    const xcvm_value *v = &f->xs[x]->type;
+    const xcvm_value *v = &f->group.xs[x]->type;
     if (f->reads[x].perm != NULL)
         return own_stride(v, (int)f->reads[x].perm->at[axis]);
     int own = axis - (f->reads[x].rank - v->rank);
@@ -28,7 +28,7 @@ int64_t xcc_read_stride(const xcc_fusion *f, size_t x, int axis)
 
 static bool merges(const xcc_loops *l, int64_t size, const int64_t *strides)
 {
-    for (size_t x = 0; x < l->f->x_count; x++)
+    for (size_t x = 0; x < l->f->group.x_count; x++)
         if (l->strides[x][l->rank - 1] != strides[x] * size)
             return false;
     return true;
@@ -38,7 +38,7 @@ static void append_axis(xcc_loops *l, int64_t size, const int64_t *strides, bool
 {
     int at = merged ? l->rank - 1 : l->rank++;
     l->dims[at] = merged ? l->dims[at] * size : size;
-    for (size_t x = 0; x < l->f->x_count; x++)
+    for (size_t x = 0; x < l->f->group.x_count; x++)
         l->strides[x][at] = strides[x];
 }
 
@@ -53,7 +53,7 @@ static void merge_axes(xcc_loops *l)
             first = l->rank;
         if (size == 1)
             continue;
-        for (size_t x = 0; x < f->x_count; x++)
+        for (size_t x = 0; x < f->group.x_count; x++)
             strides[x] = xcc_read_stride(f, x, axis);
         append_axis(l, size, strides, l->rank > first && merges(l, size, strides));
     }
@@ -86,7 +86,7 @@ static void find_first_loops(xcc_loops *l)
     }
     /* A row's element may be broadcast to a result. */
     for (size_t r = 0; r < l->f->result_count; r++) {
-        const xcc_node *n = l->f->nodes[l->f->results[r]];
+        const xcc_node *n = l->f->group.nodes[l->f->results[r]];
         const xcc_reading *reading = &l->readings[l->f->results[r]];
         if (reading->source == XCC_SOURCE_STEP && xcvm_same_shape(&xcc_node_output(n, 0)->type, l->f->shape) &&
             l->steps[reading->index].loop >= l->loop_count)
@@ -225,7 +225,7 @@ xcvm_status xcc_fusion_loops(xcc_module *m, xcc_fusion *f)
     find_first_loops(l);
     find_last_loops(l);
     keep_rows(l, costs);
-    for (size_t x = 0; x < f->x_count; x++)
+    for (size_t x = 0; x < f->group.x_count; x++)
         if (can_lie_in_place(l, x))
             l->in_place |= UINT64_C(1) << x;
     f->loops = l;

@@ -202,7 +202,7 @@ static bool operand_fits(const xcc_node *n, const xcc_member *member, const xcc_
 
 bool xcc_member_of(const xcc_node *n, const xcvm_value *shape, int split, xcc_member *member)
 {
-    if (n->fusion != NULL || !xcc_member_describe(n, member))
+    if (n->group != NULL || !xcc_member_describe(n, member))
         return false;
     const xcvm_value *result = &xcc_node_output(n, 0)->type;
     if (member->split >= 0) {
@@ -229,7 +229,7 @@ bool xcc_member_of(const xcc_node *n, const xcvm_value *shape, int split, xcc_me
 const xcvm_value *xcc_member_domain(const xcc_node *n, int *split)
 {
     xcc_member member;
-    if (n->fusion != NULL || !xcc_member_describe(n, &member))
+    if (n->group != NULL || !xcc_member_describe(n, &member))
         return NULL;
     *split = member.split;
     const xcvm_value *shape = member.split >= 0 ? &member.operands[0]->type : &xcc_node_output(n, 0)->type;

@@ -20,10 +20,10 @@ static xcc_reading read_value(const xcc_loops *l, const xcc_value *v)
     const xcc_fusion *f = l->f;
     if (xcc_is_literal(v))
         return number(xcvm_element_as_double(&v->type, 0));
-    if (v->producer != NULL && v->producer->fusion == f)
+    if (v->producer != NULL && v->producer->group == &f->group)
         return l->readings[v->producer->mark];
-    for (size_t x = 0; x < f->x_count; x++)
-        if (f->xs[x] == v)
+    for (size_t x = 0; x < f->group.x_count; x++)
+        if (f->group.xs[x] == v)
             return (xcc_reading){.source = XCC_SOURCE_OPERAND, .index = (uint32_t)x};
     return number(NAN);
 }
@@ -181,16 +181,16 @@ static xcc_reading take(steps *s, const xcc_member *member)
 
 xcvm_status xcc_fusion_steps(xcc_module *m, const xcc_fusion *f, xcc_loops *l)
 {
-    l->steps = xcc_alloc(m, f->node_count * MOST_STEPS * sizeof *l->steps);
-    l->readings = xcc_alloc(m, f->node_count * sizeof *l->readings);
+    l->steps = xcc_alloc(m, f->group.node_count * MOST_STEPS * sizeof *l->steps);
+    l->readings = xcc_alloc(m, f->group.node_count * sizeof *l->readings);
     if (l->steps == NULL || l->readings == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < f->node_count; i++)
-        f->nodes[i]->mark = (uint32_t)i;
-    for (size_t i = 0; i < f->node_count; i++) {
-        steps s = {l, f->nodes[i]};
+    for (size_t i = 0; i < f->group.node_count; i++)
+        f->group.nodes[i]->mark = (uint32_t)i;
+    for (size_t i = 0; i < f->group.node_count; i++) {
+        steps s = {l, f->group.nodes[i]};
         xcc_member member;
-        xcc_member_describe(f->nodes[i], &member);
+        xcc_member_describe(f->group.nodes[i], &member);
         l->readings[i] = take(&s, &member);
     }
     for (size_t r = 0; r < f->result_count; r++) {

@@ -110,7 +110,7 @@ static void unmark(growth *g)
 static bool is_used_outside(const xcc_fusion *f, const xcc_value *v)
 {
     for (const xcc_use *use = v->users; use != NULL; use = use->next)
-        if (use->node == NULL || use->node->fusion != f)
+        if (use->node == NULL || use->node->group != &f->group)
             return true;
     return false;
 }
@@ -118,44 +118,44 @@ static bool is_used_outside(const xcc_fusion *f, const xcc_value *v)
 /* False if there are too many, or the value is read in another way already. */
 static bool take_operand(xcc_fusion *f, xcc_value *v, int rank, const xcvm_ints *perm)
 {
-    if ((v->producer != NULL && v->producer->fusion == f) || xcc_is_literal(v))
+    if ((v->producer != NULL && v->producer->group == &f->group) || xcc_is_literal(v))
         return true;
-    for (size_t i = 0; i < f->x_count; i++)
-        if (f->xs[i] == v)
+    for (size_t i = 0; i < f->group.x_count; i++)
+        if (f->group.xs[i] == v)
             return f->reads[i].rank == rank && f->reads[i].perm == perm;
-    if (f->x_count == XCVM_FUSED_OPERANDS)
+    if (f->group.x_count == XCVM_FUSED_OPERANDS)
         return false;
-    f->reads[f->x_count].rank = rank;
-    f->reads[f->x_count].perm = perm;
-    f->xs[f->x_count++] = v;
+    f->reads[f->group.x_count].rank = rank;
+    f->reads[f->group.x_count].perm = perm;
+    f->group.xs[f->group.x_count++] = v;
     return true;
 }
 
 /* What the group's first nodes read and give; the number of nodes for which that is not too much for one function. */
 static size_t describe(xcc_fusion *f, const xcc_member *members)
 {
-    f->x_count = f->result_count = 0;
-    for (size_t i = 0; i < f->node_count; i++) {
+    f->group.x_count = f->result_count = 0;
+    for (size_t i = 0; i < f->group.node_count; i++) {
         const xcc_member *member = &members[i];
         bool dropped = member->split < 0 && member->form == XCC_FORM_DROPPED;
-        const xcvm_ints *perm = member->kind == XCC_MEMBER_MOVE ? &XCC_ARGS(Transpose, f->nodes[i])->perm : NULL;
+        const xcvm_ints *perm = member->kind == XCC_MEMBER_MOVE ? &XCC_ARGS(Transpose, f->group.nodes[i])->perm : NULL;
         for (size_t j = 0; j < member->operand_count; j++)
             if (member->operands[j] != NULL &&
                 !take_operand(f, member->operands[j], dropped ? f->split : f->shape->rank, perm))
                 return i;
-        if (!is_used_outside(f, xcc_node_output(f->nodes[i], 0)))
+        if (!is_used_outside(f, xcc_node_output(f->group.nodes[i], 0)))
             continue;
         if (f->result_count == XCVM_FUSED_OPERANDS)
             return i;
         f->results[f->result_count++] = i;
     }
-    return f->node_count;
+    return f->group.node_count;
 }
 
-static void set_fusion(xcc_fusion *f, xcc_fusion *to)
+static void set_group(const xcc_fusion *f, xcc_group *to)
 {
-    for (size_t i = 0; i < f->node_count; i++)
-        f->nodes[i]->fusion = to;
+    for (size_t i = 0; i < f->group.node_count; i++)
+        f->group.nodes[i]->group = to;
 }
 
 /* Makes the group as it has grown, or its first nodes, or none of it. The search goes on behind *last. */
@@ -166,33 +166,35 @@ static xcvm_status finish(growth *g, xcc_node **last)
         return XCVM_OK;
     xcc_fusion *f = xcc_alloc(g->m, sizeof *f);
     xcc_node **nodes = f != NULL ? xcc_alloc(g->m, g->count * sizeof *nodes) : NULL;
+    xcc_value **xs = nodes != NULL ? xcc_alloc(g->m, XCVM_FUSED_OPERANDS * sizeof *xs) : NULL;
     xcc_member *members = xcvm_allocate(g->m->allocator, g->count * sizeof *members);
-    if (nodes == NULL || members == NULL) {
+    if (xs == NULL || members == NULL) {
         xcvm_deallocate(g->m->allocator, members, g->count * sizeof *members);
         return xcc_out_of_memory(g->m);
     }
     memcpy(nodes, g->nodes, g->count * sizeof *nodes);
-    *f = (xcc_fusion){.nodes = nodes, .node_count = g->count, .shape = g->shape, .split = g->split};
+    *f =
+        (xcc_fusion){.group = {.nodes = nodes, .node_count = g->count, .xs = xs}, .shape = g->shape, .split = g->split};
     for (size_t i = 0; i < g->count; i++)
         (void)xcc_member_of(nodes[i], f->shape, f->split, &members[i]);
     /* Fewer nodes may have more results, so that it takes several attempts. */
     bool whole = false;
-    while (!whole && f->node_count >= 2) {
-        set_fusion(f, f);
+    while (!whole && f->group.node_count >= 2) {
+        set_group(f, &f->group);
         size_t count = describe(f, members);
-        whole = count == f->node_count && xcc_fusion_pays(f);
+        whole = count == f->group.node_count && xcc_fusion_pays(f);
         if (whole)
             break;
-        set_fusion(f, NULL);
-        f->node_count = count < f->node_count ? count : 0;
+        set_group(f, NULL);
+        f->group.node_count = count < f->group.node_count ? count : 0;
     }
     xcvm_deallocate(g->m->allocator, members, g->count * sizeof *members);
     if (!whole)
         return XCVM_OK;
-    *last = nodes[f->node_count - 1];
-    f->kernel = g->m->fusion_count++;
-    f->next = g->m->fusions;
-    g->m->fusions = f;
+    *last = nodes[f->group.node_count - 1];
+    f->group.number = g->m->group_count++;
+    f->group.next = g->m->groups;
+    g->m->groups = &f->group;
     g->m->changes++;
     return XCVM_OK;
 }

@@ -160,7 +160,7 @@ static xcvm_status compile_parts(build *b, part *parts, uint32_t count)
 
 static xcvm_status run_compiler(build *b)
 {
-    uint32_t count = b->m->fusion_count / GROUPS_OF_PART;
+    uint32_t count = b->m->group_count / GROUPS_OF_PART;
     count = count > MOST_PARTS ? MOST_PARTS : count;
     if (count < 2) {
         const char *source = b->source;
@@ -209,12 +209,12 @@ xcvm_status xcc_fuse_build(xcc_module *m)
 {
     build b = {.m = m};
     const xcc_options *options = m->options;
-    if (m->fusion_count == 0)
+    if (m->group_count == 0)
         return XCVM_OK;
     XCVM_CHECK(m->error, xcc_cc_isa(options) != NULL, INVALID_ARGUMENT,
                "there is no target \"%.60s\"; there are native" XCVM_ALL_ISAS(LISTED, ), options->target);
-    for (xcc_fusion *f = m->fusions; f != NULL; f = f->next)
-        XCVM_TRY(xcc_fusion_loops(m, f));
+    for (xcc_group *group = m->groups; group != NULL; group = group->next)
+        XCVM_TRY(xcc_fusion_loops(m, xcc_fusion_of(group)));
     /* Before it is compiled, so that it can be looked at if that fails. */
     if (options->keep_c != NULL)
         XCVM_TRY(write_source(&b, options->keep_c, entire));

@@ -35,7 +35,7 @@ static xcvm_status find_last_uses(xcc_emitter *e, xcc_graph *g)
 static xcvm_status emit_node(xcc_emitter *e, const xcc_node *n)
 {
     XCVM_TRY(xcc_poll(e->code.m));
-    if (n->fusion != NULL)
+    if (n->group != NULL)
         return xcc_emit_fused(e, n);
     size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
     for (size_t i = 0; i < inputs; i++)
@@ -133,8 +133,19 @@ static bool pass_on(void *user, const void *bytes, size_t count)
     return timed->status == XCVM_OK && timed->sink(timed->user, bytes, count);
 }
 
+/* Programs have no way yet to keep anything from run to run. */
+static xcvm_status refuse_variables(const xcc_module *m)
+{
+    for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
+        XCVM_CHECK(m->error, !xcc_is_variable(v) || v->uses == 0, UNSUPPORTED,
+                   "%s is a %s, which a program cannot have; a constant is needed", v->name,
+                   v->kind == XCC_PARAMETER ? "parameter" : "state");
+    return XCVM_OK;
+}
+
 xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink, void *user)
 {
+    XCVM_TRY(refuse_variables(m));
     xcc_emitter e = {.zero = xcc_scalar_i64(m->graph, 0)};
     e.one = xcc_scalar_i64(m->graph, 1);
     e.yes = xcc_scalar(m->graph, XCVM_BOOL, 1);

@@ -9,7 +9,7 @@
  * only the plain instructions read, like the axes of a reduction. */
 static bool is_from_outside(const xcc_fusion *f, const xcc_value *v)
 {
-    return v != NULL && (v->producer == NULL || v->producer->fusion != f);
+    return v != NULL && (v->producer == NULL || v->producer->group != &f->group);
 }
 
 /* The Fused instruction in front of a group; what the group reads is fetched before it, so that nothing but the group's
@@ -17,31 +17,32 @@ static bool is_from_outside(const xcc_fusion *f, const xcc_value *v)
 static xcvm_status begin_fused(xcc_emitter *e, const xcc_fusion *f)
 {
     int32_t in[XCVM_FUSED_OPERANDS];
-    int64_t *elements = xcc_alloc(e->code.m, (f->x_count + f->result_count) * sizeof *elements);
+    int64_t *elements = xcc_alloc(e->code.m, (f->group.x_count + f->result_count) * sizeof *elements);
     e->fused_results = xcc_alloc(e->code.m, f->result_count * sizeof *e->fused_results);
     if (elements == NULL || e->fused_results == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < f->node_count; i++)
-        for (size_t j = 0; j < xcc_node_input_count(f->nodes[i]); j++)
-            if (is_from_outside(f, f->nodes[i]->uses[j].value))
-                XCVM_TRY(xcc_emit_fetch(e, f->nodes[i]->uses[j].value));
-    for (size_t i = 0; i < f->x_count; i++)
-        XCVM_TRY(xcc_code_operand(&e->code, f->xs[i], &in[i]));
-    for (size_t i = 0; i < f->x_count; i++)
-        elements[i] = (int64_t)xcvm_element_count(&f->xs[i]->type);
+    for (size_t i = 0; i < f->group.node_count; i++)
+        for (size_t j = 0; j < xcc_node_input_count(f->group.nodes[i]); j++)
+            if (is_from_outside(f, f->group.nodes[i]->uses[j].value))
+                XCVM_TRY(xcc_emit_fetch(e, f->group.nodes[i]->uses[j].value));
+    for (size_t i = 0; i < f->group.x_count; i++)
+        XCVM_TRY(xcc_code_operand(&e->code, f->group.xs[i], &in[i]));
+    for (size_t i = 0; i < f->group.x_count; i++)
+        elements[i] = (int64_t)xcvm_element_count(&f->group.xs[i]->type);
     uint64_t flops = 0;
     for (size_t i = 0; i < f->result_count; i++)
-        elements[f->x_count + i] = (int64_t)xcvm_element_count(&xcc_node_output(f->nodes[f->results[i]], 0)->type);
-    for (size_t i = 0; i < f->node_count; i++)
-        flops += xcc_node_flops(f->nodes[i]);
-    xcvm_Fused_args args = {.xs = {.count = f->x_count},
-                            .kernel = f->kernel,
+        elements[f->group.x_count + i] =
+            (int64_t)xcvm_element_count(&xcc_node_output(f->group.nodes[f->results[i]], 0)->type);
+    for (size_t i = 0; i < f->group.node_count; i++)
+        flops += xcc_node_flops(f->group.nodes[i]);
+    xcvm_Fused_args args = {.xs = {.count = f->group.x_count},
+                            .kernel = f->group.number,
                             .count = 1,
                             .results = {e->fused_results, f->result_count},
-                            .elements = {elements, f->x_count + f->result_count}};
-    xcc_code_debug debug = {.node = f->nodes[0]};
+                            .elements = {elements, f->group.x_count + f->result_count}};
+    xcc_code_debug debug = {.node = f->group.nodes[0]};
     e->fused = xcc_emit_position(e);
-    XCVM_TRY(xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_Fused), &args, in, f->x_count, NULL, 0, &debug));
+    XCVM_TRY(xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_Fused), &args, in, f->group.x_count, NULL, 0, &debug));
     e->code.image.instructions[e->fused].debug.flops = e->code.m->options->strip ? 0 : flops;
     return XCVM_OK;
 }
@@ -49,29 +50,30 @@ static xcvm_status begin_fused(xcc_emitter *e, const xcc_fusion *f)
 /* One more instruction of the group has been appended, for node `n`. */
 static void count_fused(xcc_emitter *e, const xcc_node *n, size_t at)
 {
-    for (size_t i = 0; i < n->fusion->result_count; i++)
-        if (n->fusion->nodes[n->fusion->results[i]] == n)
+    const xcc_fusion *f = xcc_fusion_of(n->group);
+    for (size_t i = 0; i < f->result_count; i++)
+        if (f->group.nodes[f->results[i]] == n)
             e->fused_results[i] = (int64_t)(at - e->fused - 1);
 }
 
 /* Behind a group; what it read is freed now, as its function reads all of it to the end. */
 static xcvm_status end_fused(xcc_emitter *e, const xcc_node *last)
 {
-    const xcc_fusion *f = last->fusion;
+    const xcc_fusion *f = xcc_fusion_of(last->group);
     xcvm_Fused_args *args = e->code.image.instructions[e->fused].args;
     args->count = (int64_t)(xcc_emit_position(e) - e->fused - 1);
     args->results.at = e->fused_results;
-    for (size_t i = 0; i < f->node_count; i++)
-        for (size_t j = 0; j < xcc_node_input_count(f->nodes[i]); j++)
-            if (is_from_outside(f, f->nodes[i]->uses[j].value))
-                XCVM_TRY(xcc_emit_free_if_last(e, last, f->nodes[i]->uses[j].value));
+    for (size_t i = 0; i < f->group.node_count; i++)
+        for (size_t j = 0; j < xcc_node_input_count(f->group.nodes[i]); j++)
+            if (is_from_outside(f, f->group.nodes[i]->uses[j].value))
+                XCVM_TRY(xcc_emit_free_if_last(e, last, f->group.nodes[i]->uses[j].value));
     return XCVM_OK;
 }
 
 xcvm_status xcc_emit_fused(xcc_emitter *e, const xcc_node *n)
 {
-    const xcc_fusion *f = n->fusion;
-    if (n == f->nodes[0])
+    const xcc_fusion *f = xcc_fusion_of(n->group);
+    if (n == f->group.nodes[0])
         XCVM_TRY(begin_fused(e, f));
     size_t at = xcc_emit_position(e), inputs = xcc_node_input_count(n);
     XCVM_TRY(xcc_emit_instruction(e, n));
@@ -81,14 +83,14 @@ xcvm_status xcc_emit_fused(xcc_emitter *e, const xcc_node *n)
         if (v != NULL && !is_from_outside(f, v))
             XCVM_TRY(xcc_emit_free_if_last(e, n, v));
     }
-    return n == f->nodes[f->node_count - 1] ? end_fused(e, n) : XCVM_OK;
+    return n == f->group.nodes[f->group.node_count - 1] ? end_fused(e, n) : XCVM_OK;
 }
 
 xcvm_status xcc_emit_library(xcc_emitter *e)
 {
     xcc_module *m = e->code.m;
     xcvm_image *image = &e->code.image;
-    if (m->fusion_count == 0)
+    if (m->group_count == 0)
         return XCVM_OK;
     image->libraries = xcc_alloc(m, sizeof *image->libraries);
     if (image->libraries == NULL)

@@ -1,4 +1,4 @@
-/* Making nodes and constants. */
+/* Making nodes, constants, parameters and states. */
 #include "compiler/ir/graph.h"
 #include "ops/convert.h"
 
@@ -16,8 +16,32 @@ static __attribute__((noinline)) size_t strings_end(const xcvm_string *spans, si
     return (size_t)end;
 }
 
-xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
-                        const void *data, bool lend)
+/* `data`, or a copy. Kernels read elements in place, so data of the model that is not aligned for that is copied all
+ * the same. */
+static const void *keep_elements(xcc_module *m, const void *data, size_t bytes, bool lend)
+{
+    if (lend && bytes > 0 && (uintptr_t)data % 16 == 0)
+        return data;
+    char *copy = xcc_alloc(m, xcvm_round_up(bytes, 16) + XCVM_ALIGNMENT);
+    if (copy == NULL)
+        return NULL;
+    copy += (XCVM_ALIGNMENT - (uintptr_t)copy % XCVM_ALIGNMENT) % XCVM_ALIGNMENT;
+    if (bytes > 0)
+        memcpy(copy, data, bytes);
+    return copy;
+}
+
+/* What begins with elements becomes a constant that has them. */
+static void make_constant(xcc_value *v)
+{
+    v->kind = XCC_CONSTANT;
+    v->type.home = XCVM_HOME_CONSTANT;
+    v->type.data = (void *)(uintptr_t)v->initial;
+    v->type.bytes = v->initial_bytes;
+}
+
+static xcc_value *tensor_create(xcc_graph *g, xcc_value_kind kind, const char *name, xcvm_dtype dtype, int rank,
+                                const int64_t *dims, const void *data, bool lend)
 {
     xcc_module *m = g->module;
     size_t count, bytes;
@@ -32,23 +56,52 @@ xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int ra
     xcvm_value_set_tensor(&v->type, dtype, rank, dims);
     if (dtype == XCVM_STRING)
         bytes = strings_end(data, count);
-    v->type.bytes = bytes;
-    v->type.home = XCVM_HOME_CONSTANT;
     if (!xcvm_size_add(m->constant_bytes, bytes, &m->constant_bytes))
         m->constant_bytes = SIZE_MAX;
-    /* Kernels read elements in place, so data of the model that is not aligned for that is copied all the same. */
-    if (lend && bytes > 0 && (uintptr_t)data % 16 == 0) {
-        v->type.data = (void *)(uintptr_t)data;
-        return v;
-    }
-    char *copy = xcc_alloc(m, xcvm_round_up(bytes, 16) + XCVM_ALIGNMENT);
-    if (copy == NULL)
+    v->kind = kind;
+    v->initial = keep_elements(m, data, bytes, lend);
+    v->initial_bytes = bytes;
+    if (v->initial == NULL)
         return NULL;
-    copy += (XCVM_ALIGNMENT - (uintptr_t)copy % XCVM_ALIGNMENT) % XCVM_ALIGNMENT;
-    if (bytes > 0)
-        memcpy(copy, data, bytes);
-    v->type.data = copy;
+    if (kind == XCC_CONSTANT) {
+        make_constant(v);
+    } else {
+        *(m->last_variable != NULL ? m->last_variable : &m->variables) = v;
+        m->last_variable = &v->next_owned;
+    }
     return v;
+}
+
+xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
+                        const void *data, bool lend)
+{
+    return tensor_create(g, XCC_CONSTANT, name, dtype, rank, dims, data, lend);
+}
+
+xcc_value *xcc_parameter(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
+                         const void *data, bool lend)
+{
+    const xcc_value_kind kind = g->module->frozen ? XCC_CONSTANT : XCC_PARAMETER;
+    return tensor_create(g, kind, name, dtype, rank, dims, data, lend);
+}
+
+xcc_value *xcc_state(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data,
+                     bool lend)
+{
+    return tensor_create(g, XCC_STATE, name, dtype, rank, dims, data, lend);
+}
+
+void xcc_parameter_fix(xcc_value *v)
+{
+    if (v != NULL && v->kind == XCC_PARAMETER)
+        make_constant(v);
+}
+
+void xcc_parameters_freeze(xcc_module *m)
+{
+    for (xcc_value *v = m->variables; v != NULL; v = v->next_owned)
+        xcc_parameter_fix(v);
+    m->frozen = true;
 }
 
 xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const int64_t *dims)
@@ -65,6 +118,7 @@ xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const in
     }
     if (xcvm_heap_allocate(m->heap, bytes, &storage, m->error) != XCVM_OK)
         return NULL;
+    v->kind = XCC_CONSTANT;
     xcvm_value_set_tensor(&v->type, dtype, rank, dims);
     v->type.home = XCVM_HOME_STORAGE;
     v->type.data = storage->data;
@@ -191,7 +245,7 @@ static bool claim_outputs(xcc_node *n)
         xcc_value *v = xcc_node_output(n, i);
         if (v == NULL)
             continue;
-        if (v->producer != NULL || v->graph != n->graph || v->type.data != NULL) {
+        if (v->producer != NULL || v->graph != n->graph || v->kind != XCC_RESULT) {
             xcvm_error_set(n->graph->module->error, XCVM_INTERNAL, "%s already has a producer", v->name);
             return false;
         }
@@ -220,6 +274,15 @@ static xcvm_status check_ranges(const xcc_node *n)
     return XCVM_OK;
 }
 
+/* What decides a shape cannot be learned. */
+static void fix_shapes(const xcc_node *n)
+{
+    for (size_t f = 0; f < n->row->field_count; f++)
+        if (n->row->fields[f].role == XCVM_ROLE_IN_SHAPE)
+            for (size_t i = 0; i < xcvm_field_count(&n->row->fields[f], n->args); i++)
+                xcc_parameter_fix(xcc_value_of(xcvm_field_value(&n->row->fields[f], n->args, i)));
+}
+
 xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args)
 {
     xcc_module *m = b->graph->module;
@@ -234,6 +297,7 @@ xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args)
     for (size_t i = 0; i < n->row->field_count; i++)
         if (!copy_field(m, &n->row->fields[i], (char *)n->args + n->row->fields[i].offset))
             return NULL;
+    fix_shapes(n);
     if (check_ranges(n) != XCVM_OK || xcc_node_infer(n) != XCVM_OK || !claim_outputs(n) ||
         xcc_node_link_uses(n) != XCVM_OK)
         return NULL;

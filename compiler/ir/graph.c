@@ -1,7 +1,7 @@
 /* The module, its values, and the links between values, nodes and graphs. */
 #include "base/clock.h"
+#include "compiler/ir/graph.h"
 #include "base/array.h"
-#include "compiler/codegen/codegen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -226,6 +226,8 @@ xcvm_status xcc_graph_set_inputs(xcc_graph *g, size_t count, xcc_value *const *v
     xcc_value **copy = copy_values(g->module, count, values);
     if (copy == NULL)
         return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        copy[i]->kind = XCC_INPUT;
     g->inputs = copy;
     g->input_count = count;
     return XCVM_OK;
@@ -256,9 +258,9 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
 
 const xcc_node *xcc_last_needed(const xcc_node *user, const xcc_value *v)
 {
-    const xcc_fusion *f = user->fusion;
-    bool from_outside = f != NULL && (v->producer == NULL || v->producer->fusion != f);
-    return from_outside ? f->nodes[f->node_count - 1] : user;
+    const xcc_group *group = user->group;
+    bool from_outside = group != NULL && (v->producer == NULL || v->producer->group != group);
+    return from_outside ? group->nodes[group->node_count - 1] : user;
 }
 
 void xcc_graph_number(xcc_graph *g)

@@ -15,7 +15,7 @@ typedef struct xcc_module xcc_module;
 typedef struct xcc_graph xcc_graph;
 typedef struct xcc_node xcc_node;
 typedef struct xcc_value xcc_value;
-typedef struct xcc_fusion xcc_fusion;
+typedef struct xcc_group xcc_group;
 
 /* One position that refers to a value: operand `index` of a node or, where node is NULL, output `index` of a graph. */
 typedef struct xcc_use {
@@ -26,17 +26,30 @@ typedef struct xcc_use {
     struct xcc_use *previous, *next; /* of the same value */
 } xcc_use;
 
+/* Where a value's elements come from. */
+typedef enum xcc_value_kind {
+    XCC_RESULT,    /* of a node, which there may not be yet */
+    XCC_INPUT,     /* of its graph: given to the program, or to a body by its node */
+    XCC_CONSTANT,  /* known and the same for ever */
+    XCC_PARAMETER, /* a tensor that learning changes; known is what it begins with */
+    XCC_STATE      /* a tensor that a session keeps from one run to the next; known is what it begins with */
+} xcc_value_kind;
+
 struct xcc_value {
-    xcvm_value type;       /* first, so that operand pointers of argument structs are xcc_values. data is not NULL for a
-                              constant; unknown dims as in base/value.h, symbols below XCVM_ANY_DIM index module->symbols */
-    const char *name;      /* as in the model; made up and unique where the model has none; never NULL */
-    xcc_node *producer;    /* NULL: a graph input, a constant, or a body's parameter */
+    xcvm_value type; /* first, so that operand pointers of argument structs are xcc_values. data: the elements of a
+                        constant; NULL for all others, so that shape rules take nothing for known that may change.
+                        Unknown dims as in base/value.h, symbols below XCVM_ANY_DIM index module->symbols */
+    xcc_value_kind kind;
+    const char *name;    /* as in the model; made up and unique where the model has none; never NULL */
+    xcc_node *producer;  /* of a result that has a node; else NULL */
+    const void *initial; /* elements that a parameter or a state begins with, as many bytes as initial_bytes */
+    size_t initial_bytes;
     xcc_graph *graph;      /* where it is defined */
     uint32_t uses;         /* positions that refer to it, those in bodies and graph outputs included */
     uint32_t id;           /* index into per-module tables */
     xcc_use *users;        /* those positions */
     uint32_t mark;         /* scratch for passes */
-    xcc_value *next_owned; /* of module->owned */
+    xcc_value *next_owned; /* of module->owned, or of module->variables */
 };
 
 typedef enum xcc_node_kind {
@@ -65,9 +78,20 @@ struct xcc_node {
     xcc_node *previous, *next;
     xcc_node *pending; /* scratch list of passes */
     bool removed;
-    xcc_fusion *fusion; /* the group whose function can do it; NULL: none (codegen.h) */
-    uint32_t mark;      /* scratch for passes */
-    uint32_t order;     /* position, set by xcc_graph_number */
+    xcc_group *group; /* that it runs in; NULL: it runs by itself */
+    uint32_t mark;    /* scratch for passes */
+    uint32_t order;   /* position, set by xcc_graph_number */
+};
+
+/* Nodes that stand next to each other and may run as one: what any of them reads from outside is needed until the last
+ * has run. Whoever makes a group keeps more behind it. */
+struct xcc_group {
+    uint32_t number; /* among the module's */
+    xcc_node **nodes;
+    size_t node_count;
+    xcc_value **xs; /* what they read from outside, constants of one element apart */
+    size_t x_count;
+    xcc_group *next; /* of the module's */
 };
 
 struct xcc_graph {
@@ -105,8 +129,11 @@ struct xcc_module {
     uint32_t polls;                  /* calls of xcc_poll so far */
     xcvm_hash_key key;               /* of the tables' hashes */
     xcvm_arena arena;
-    xcvm_heap *heap;  /* of folded constants */
-    xcc_value *owned; /* values whose storage is of the heap */
+    xcvm_heap *heap;           /* of folded constants */
+    xcc_value *owned;          /* values whose storage is of the heap */
+    xcc_value *variables;      /* made as parameters and states, in order; some may be constants now */
+    xcc_value **last_variable; /* end of that list; NULL: it is empty */
+    bool frozen;               /* there are no parameters: what would be one is a constant */
     xcc_table value_names, dim_names;
     const xcc_options *options;
     xcvm_error *error;         /* of the compilation: every function here fills it */
@@ -119,8 +146,8 @@ struct xcc_module {
     uint64_t folding_ns;   /* that folding has taken so far */
     uint64_t changes;      /* that passes have made so far */
     const char *producer;  /* of the model, for metadata */
-    xcc_fusion *fusions;   /* all groups */
-    uint32_t fusion_count;
+    xcc_group *groups;     /* all of them */
+    uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
     /* For the report: constants that could be narrowed, as packed and as they are; how many are out of range. */
     uint64_t weight_bytes_before, weight_bytes_after;
@@ -164,6 +191,18 @@ xcvm_status xcc_table_put(xcc_module *m, xcc_table *table, const char *name, int
 /* A constant tensor; `data` is copied unless `lend`, when it must outlive the module. */
 xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
                         const void *data, bool lend);
+/* A tensor that learning changes from `data`, lent or copied as for a constant, which it is in a frozen module. */
+xcc_value *xcc_parameter(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
+                         const void *data, bool lend);
+/* A tensor that is kept from run to run and begins as `data`. */
+xcc_value *xcc_state(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data,
+                     bool lend);
+/* Makes constants of all parameters, those there are and those to come. The first step of compiling for inference
+ * (compile.c), and the only place where parameters as such go: what looks for constants finds them from then on. */
+void xcc_parameters_freeze(xcc_module *m);
+/* Makes a constant of one parameter, if v is one: of what the structure of the graph depends on, as shapes, which
+ * cannot be learned. v may be NULL. */
+void xcc_parameter_fix(xcc_value *v);
 /* A constant tensor of unnamed elements that the caller fills in. Unlike the others it has memory of its own, which
  * xcc_constant_release gives back when nobody uses it any more; that does nothing for other constants. */
 xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const int64_t *dims);
@@ -233,7 +272,12 @@ static inline bool xcc_is(const xcc_node *n, xcvm_opcode op)
 /* The last node at which a value that `user` reads is needed: that of the group, if `user` is in one that the value
  * comes to from outside. */
 const xcc_node *xcc_last_needed(const xcc_node *user, const xcc_value *v);
-static inline bool xcc_is_constant(const xcc_value *v) { return v != NULL && v->type.data != NULL; }
+static inline bool xcc_is_constant(const xcc_value *v) { return v != NULL && v->kind == XCC_CONSTANT; }
+/* A parameter or a state: there before the run, and changed by it or by learning. */
+static inline bool xcc_is_variable(const xcc_value *v)
+{
+    return v != NULL && (v->kind == XCC_PARAMETER || v->kind == XCC_STATE);
+}
 static inline xcc_value *xcc_value_of(const xcvm_value *operand) { return (xcc_value *)operand; }
 
 /* Every use of `old`, in this graph, its bodies and its outputs, becomes `new`. */
@@ -250,6 +294,8 @@ void xcc_node_insert(xcc_graph *g, xcc_node *n, xcc_node *before);
 /* Infers a node's results anew after its operands changed. What was known of a result and no longer follows is kept.
  * For control flow, the types of the results follow from those in the bodies. */
 xcvm_status xcc_node_infer(xcc_node *n);
+/* Infers everything in a graph anew. */
+xcvm_status xcc_graph_infer(xcc_graph *g);
 /* Widens the types of a loop's states to what every iteration agrees on. *changed: a parameter of the body has become
  * less known, and whatever was derived in the body from its type no longer holds (xcc_loop_infer_body, or lower anew).
  */
@@ -262,7 +308,7 @@ uint64_t xcc_node_flops(const xcc_node *n);
 void xcc_graph_number(xcc_graph *g);
 /* In debug builds: links, uses, producers, order and types are consistent; INTERNAL with what is not. */
 xcvm_status xcc_graph_check(xcc_graph *g);
-/* The graph as text, for dump_after. */
+/* The graph as text, for dump_after: names of constants behind @, of parameters behind %, of states behind &. */
 xcvm_status xcc_graph_dump(const xcc_graph *g, xcvm_sink sink, void *user);
 
 #endif

@@ -65,8 +65,9 @@ static void put_value(writer *w, const xcc_value *v)
         put(w, "_");
         return;
     }
-    if (xcc_is_constant(v))
-        put(w, "@");
+    static const char *const marks[] = {
+        [XCC_RESULT] = "", [XCC_INPUT] = "", [XCC_CONSTANT] = "@", [XCC_PARAMETER] = "%", [XCC_STATE] = "&"};
+    put(w, marks[v->kind]);
     put(w, v->name);
 }
 
@@ -103,6 +104,17 @@ static void put_operands(writer *w, const xcc_node *n)
     put(w, attributes);
 }
 
+static void put_variables(writer *w)
+{
+    for (const xcc_value *v = w->m->variables; v != NULL; v = v->next_owned) {
+        if (!xcc_is_variable(v))
+            continue;
+        put_indent(w, 1);
+        put_result(w, v);
+        put(w, v->kind == XCC_PARAMETER ? ", a parameter\n" : ", a state\n");
+    }
+}
+
 static void put_graph(writer *w, const xcc_graph *g)
 {
     put_indent(w, g->depth);
@@ -113,6 +125,8 @@ static void put_graph(writer *w, const xcc_graph *g)
         put_result(w, g->inputs[i]);
     }
     put(w, ")\n");
+    if (g->owner == NULL)
+        put_variables(w);
     for (const xcc_node *n = g->first; n != NULL; n = n->next) {
         size_t outputs = xcc_node_output_count(n);
         put_indent(w, g->depth + 1);

@@ -17,7 +17,9 @@ static xcvm_status check_use(check *c, const xcc_use *use, const xcc_value *v, c
     SANE(use->value == v, "the use of %s in %s is not the operand", v != NULL ? v->name : "nothing", where);
     if (v == NULL)
         return XCVM_OK;
-    SANE(xcc_is_constant(v) || c->defined[v->id], "%s is used in %s before it is there", v->name, where);
+    SANE(xcc_is_constant(v) || xcc_is_variable(v) || c->defined[v->id], "%s is used in %s before it is there", v->name,
+         where);
+    SANE(xcc_is_constant(v) == (v->type.data != NULL), "%s has elements and is no constant, or has none", v->name);
     SANE(use->previous != NULL ? use->previous->next == use : v->users == use, "the uses of %s are not linked",
          v->name);
     return XCVM_OK;
@@ -25,7 +27,8 @@ static xcvm_status check_use(check *c, const xcc_use *use, const xcc_value *v, c
 
 static xcvm_status define(check *c, const xcc_graph *g, const xcc_value *v, const xcc_node *producer)
 {
-    SANE(v->graph == g && v->producer == producer && v->type.data == NULL, "%s is not where it is made", v->name);
+    SANE(v->graph == g && v->producer == producer && v->kind == (producer != NULL ? XCC_RESULT : XCC_INPUT),
+         "%s is not where it is made", v->name);
     SANE(v->id < c->m->value_count && !c->defined[v->id], "%s is made twice", v->name);
     c->defined[v->id] = 1;
     size_t uses = 0;

@@ -1,5 +1,5 @@
 /* Types and shapes of every value. */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/graph.h"
 
 #include <string.h>
 
@@ -396,10 +396,10 @@ xcvm_status xcc_node_infer(xcc_node *n)
     return status;
 }
 
-xcvm_status xcc_pass_infer(xcc_module *m)
+xcvm_status xcc_graph_infer(xcc_graph *g)
 {
-    forget_parameters(m->graph);
-    return infer_graph(m->graph);
+    forget_parameters(g);
+    return infer_graph(g);
 }
 
 /* ---- Arithmetic ---- */

@@ -1,5 +1,4 @@
 #include "compiler/ir/liveness.h"
-#include "compiler/codegen/codegen.h"
 
 #include <string.h>
 
@@ -76,8 +75,8 @@ static bool only_in_place(const xcc_node *n, const xcc_lifetimes *l, const xcc_l
         }
     }
     /* What its group reads from outside is read to the group's end. */
-    for (size_t x = 0; n->fusion != NULL && x < n->fusion->x_count; x++) {
-        const xcc_lifetime *life = xcc_lifetime_of(l, n->fusion->xs[x]);
+    for (size_t x = 0; n->group != NULL && x < n->group->x_count; x++) {
+        const xcc_lifetime *life = xcc_lifetime_of(l, n->group->xs[x]);
         if (life != NULL && life->root == operand->root && life != operand)
             return false;
     }

@@ -242,6 +242,8 @@ static xcvm_status block_graph(xcc_blocker *s, xcc_graph *g)
 
 xcvm_status xcc_pass_block(xcc_module *m)
 {
+    if (m->options->plain_layout)
+        return XCVM_OK;
     xcc_blocker s = {.m = m, .value_count = m->value_count};
     size_t room = s.value_count * sizeof *s.values;
     s.values = xcvm_allocate_zeroed(m->allocator, room);

@@ -1,4 +1,6 @@
-#include "compiler/onnx/lower/lower.h"
+#include "compiler/onnx/attributes.h"
+
+#include "compiler/onnx/lowering.h"
 
 /* So many attributes are looked through one by one. */
 enum { FEW = 16 };

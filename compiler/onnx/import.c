@@ -1,5 +1,5 @@
 /* An ONNX model becomes a module: opsets, inputs, initializers, nodes, outputs. */
-#include "compiler/onnx/lower/lower.h"
+#include "compiler/onnx/import.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -235,14 +235,15 @@ static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t cou
     return imp->problem_count > 0 ? fail(imp, report, user) : XCVM_OK;
 }
 
-xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report, void *user)
+xcvm_status xcc_import(xcc_module *m, xcc_operator_finder find, const void *model, size_t count, const char *dir,
+                       xcvm_sink report, void *user)
 {
     /* What failed is read back from the error, so there must be one. */
     xcvm_error *error = m->error, own = {.pc = -1};
     if (error == NULL)
         m->error = &own;
     *m->error = own;
-    xcc_importer imp = {.m = m, .files = {.module = m, .dir = dir}};
+    xcc_importer imp = {.m = m, .find_operator = find, .files = {.module = m, .dir = dir}};
     xcvm_status status = import_model(&imp, model, count, report, user);
     if (status == XCVM_OK)
         *m->error = own;

@@ -2,11 +2,8 @@
 #ifndef XCVM_COMPILER_IMPORT_H
 #define XCVM_COMPILER_IMPORT_H
 
-#include "compiler/passes/passes.h"
+#include "compiler/ir/graph.h"
 #include "compiler/onnx/tensor_proto.h"
-
-/* Results of up to so many bytes that depend on constants alone are computed during the import. */
-enum { XCC_FOLDED_BYTES = 512 };
 
 /* Names of one graph, or of one call of a function, and the values that they stand for. Names of enclosing graphs are
  * visible in a body. */
@@ -43,8 +40,13 @@ typedef struct xcc_problem {
     int64_t version;
 } xcc_problem;
 
+typedef struct xcc_operator_row xcc_operator_row; /* lowering.h */
+/* The operator that a domain, "" for ONNX's own, has under that name; NULL if there is none. */
+typedef const xcc_operator_row *(*xcc_operator_finder)(const char *domain, const char *name);
+
 typedef struct xcc_importer {
     xcc_module *m;
+    xcc_operator_finder find_operator;
     const Onnx__ModelProto *model;
     xcc_external_files files;
     const xcc_frame *frame;
@@ -64,6 +66,13 @@ typedef struct xcc_importer {
     uint32_t lowerings; /* of nodes so far */
     size_t attempts;    /* bodies of loops that were lowered anew */
 } xcc_importer;
+
+/* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings
+ * for each family). `dir` is the folder that external data is confined to; NULL refuses it. Unsupported nodes are all
+ * collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of them.
+ */
+xcvm_status xcc_import(xcc_module *m, xcc_operator_finder find, const void *model, size_t count, const char *dir,
+                       xcvm_sink report, void *user);
 
 /* What messages call a node: its name, or that of its first result. Never NULL. */
 const char *xcc_node_label(const Onnx__NodeProto *node);

@@ -1,5 +1,7 @@
 /* The nodes of a graph, one after the other; calls of the model's own functions are replaced by their nodes. */
-#include "compiler/onnx/lower/lower.h"
+#include "compiler/ir/evaluate.h"
+#include "compiler/onnx/attributes.h"
+#include "compiler/onnx/lowering.h"
 
 #include <string.h>
 
@@ -87,7 +89,7 @@ static xcvm_status check_operator(xcc_importer *imp, const xcc_frame *frame, con
     xcvm_error *error = imp->m->error;
     const char *domain = xcc_domain(node->domain);
     int64_t version = xcc_opset_version(frame, domain);
-    const xcc_operator_row *op = xcc_operator_find(domain, node->op_type);
+    const xcc_operator_row *op = imp->find_operator(domain, node->op_type);
     if (op == NULL)
         return xcvm_error_set(error, XCVM_UNSUPPORTED, "there is no such operator%s%s", domain[0] != '\0' ? " in " : "",
                               domain);
@@ -229,7 +231,7 @@ static xcvm_status lower_node(xcc_lowering *n, xcc_function *f)
     if (f != NULL)
         return inline_function(n, f);
     ignore_annotations(n);
-    XCVM_TRY(n->op->lower != NULL ? n->op->lower(n) : xcc_lower_plain(n));
+    XCVM_TRY(n->op->lower(n));
     XCVM_TRY(xcc_attributes_check(n));
     for (size_t i = 0; i < n->output_count; i++)
         XCC_NEED(n, !xcc_wants(n, i) || n->outputs[i] != NULL, INVALID_MODEL, "%s has no result %zu", n->op->info.name,
@@ -251,7 +253,7 @@ static xcvm_status import_node(xcc_importer *imp, xcc_scope *scope, const Onnx__
     xcc_function *f;
     XCVM_TRY(xcc_function_find(imp, node, &f));
     if (f == NULL) {
-        n.op = xcc_operator_find(domain, node->op_type);
+        n.op = imp->find_operator(domain, node->op_type);
         /* The survey has noted these. */
         poisoned = poisoned || n.op == NULL || n.version < xcc_operator_since(n.op);
     }
@@ -293,9 +295,13 @@ xcvm_status xcc_sparse_read(xcc_importer *imp, const Onnx__SparseTensorProto *pr
     return XCVM_OK;
 }
 
+/* Initializers are what learning changes, but for integers, booleans and strings, which have no gradient, and what has
+ * no elements. Those that decide shapes become constants where that shows (xcc_parameter_fix). */
 static xcvm_status bind_tensor(xcc_importer *imp, xcc_scope *scope, const char *name, const xcc_tensor *t)
 {
-    xcc_value *v = xcc_constant(scope->graph, name, t->dtype, t->rank, t->dims, t->data, true);
+    const bool learned = xcvm_dtype_in(t->dtype, XCVM_TYPES_FLOAT) && t->count > 0;
+    xcc_value *v =
+        (learned ? xcc_parameter : xcc_constant)(scope->graph, name, t->dtype, t->rank, t->dims, t->data, true);
     if (v == NULL)
         return imp->m->error->status;
     return xcc_scope_bind(imp, scope, name, v, "initializer");

@@ -105,7 +105,8 @@ typedef struct capturing {
 
 static xcvm_status note(capturing *c, const xcc_node *n, uint32_t stamp, xcc_value *v)
 {
-    if (v == NULL || xcc_is_constant(v) || v->graph->depth > n->graph->depth || c->stamps[v->id] == stamp)
+    if (v == NULL || xcc_is_constant(v) || xcc_is_variable(v) || v->graph->depth > n->graph->depth ||
+        c->stamps[v->id] == stamp)
         return XCVM_OK;
     c->stamps[v->id] = stamp;
     xcc_value **found = xcvm_array_grow(c->m->allocator, c->found, c->count, &c->capacity, sizeof *found);

@@ -1,44 +1,15 @@
-/* What depends on constants alone is computed by the machine's own kernels, once and for all. */
-#include "base/clock.h"
-#include "base/denormals.h"
+/* What depends on constants alone is computed once and for all. */
+#include "compiler/ir/evaluate.h"
 #include "compiler/passes/passes.h"
 
-/* A result is not worth its bytes in the program where it has more than this many and is so many times larger than what
- * it is made from. */
-#define LARGE_RESULT ((size_t)16 << 20)
-enum { LARGE_RATIO = 4 };
-/* Nanoseconds: one node, and all of a compilation. */
-#define NODE_TIME UINT64_C(10000000000)
-#define ALL_TIME UINT64_C(60000000000)
 /* All results together have at most so many bytes, and more where the model's constants are large. */
 #define LARGE_RESULTS ((size_t)64 << 20)
-
-typedef struct folder {
-    xcc_module *m;
-    xcvm_kernel kernel;
-    xcvm_error error; /* of kernels: what cannot be computed now is left to the run, which may never come to it */
-    uint64_t begun_ns, deadline_ns;
-    bool keep; /* operands may get more users yet */
-} folder;
-
-static void begin(folder *f, xcc_module *m, bool keep)
-{
-    *f = (folder){.m = m, .keep = keep, .begun_ns = xcvm_clock_ns()};
-    f->deadline_ns = xcc_deadline_within(m, m->folding_ns < ALL_TIME ? ALL_TIME - m->folding_ns : 0);
-    f->kernel = (xcvm_kernel){.error = &f->error, .heap = m->heap, .allocator = m->allocator};
-}
-
-static void end(folder *f)
-{
-    xcvm_storage_release(f->kernel.scratch_storage);
-    f->m->folding_ns += xcvm_clock_ns() - f->begun_ns;
-}
 
 /* What the heap may come to hold. Of a limited memory the other passes need some, too. */
 static size_t heap_limit(const xcc_module *m)
 {
     size_t limit = SIZE_MAX;
-    if (!xcvm_size_mul(m->constant_bytes, LARGE_RATIO, &limit) || !xcvm_size_add(limit, LARGE_RESULTS, &limit))
+    if (!xcvm_size_mul(m->constant_bytes, XCC_LARGE_RATIO, &limit) || !xcvm_size_add(limit, LARGE_RESULTS, &limit))
         limit = SIZE_MAX;
     const xcvm_budget *budget = &m->budget;
     if (budget->limit == 0)
@@ -47,176 +18,26 @@ static size_t heap_limit(const xcc_module *m)
     return xcvm_least(limit, half);
 }
 
-static bool has_constant_operands(const xcc_node *n, size_t *bytes)
-{
-    size_t inputs = xcc_node_input_count(n);
-    *bytes = 0;
-    for (size_t i = 0; i < inputs; i++) {
-        const xcc_value *v = n->uses[i].value;
-        if (v != NULL && !xcc_is_constant(v))
-            return false;
-        *bytes += v != NULL ? v->type.bytes : 0;
-    }
-    return true;
-}
-
-static bool has_sensible_results(const xcc_node *n, size_t operand_bytes)
-{
-    size_t outputs = xcc_node_output_count(n);
-    for (size_t i = 0; i < outputs; i++) {
-        const xcc_value *v = xcc_node_output(n, i);
-        if (v == NULL)
-            continue;
-        const xcvm_value *t = &v->type;
-        size_t count, bytes;
-        if (t->kind != XCVM_KIND_TENSOR)
-            return false;
-        if (t->rank < 0 || !xcvm_dims_known(t))
-            continue;
-        if (!xcvm_tensor_size((xcvm_dtype)t->dtype, t->rank, t->dims, &count, &bytes) ||
-            (bytes > LARGE_RESULT && bytes / LARGE_RATIO > operand_bytes))
-            return false;
-    }
-    return true;
-}
-
-static void keep_storage(xcc_module *m, xcc_value *v)
-{
-    v->next_owned = m->owned;
-    m->owned = v;
-}
-
-/* Views of constants lend the same bytes. */
-static bool share(xcc_node *n)
-{
-    if (!xcvm_row_is(n->row, XCVM_CLASS_view))
-        return false;
-    xcc_value *y = xcc_node_output(n, 0);
-    const xcc_value *x = xcc_node_input(n, 0);
-    if (!xcvm_dims_known(&y->type) || y->type.rank < 0)
-        return false;
-    xcvm_value type = y->type;
-    y->type = (xcvm_value){.rank = -1};
-    xcvm_value_share(&y->type, &x->type);
-    xcvm_value_set_tensor(&y->type, (xcvm_dtype)type.dtype, type.rank, type.dims);
-    y->type.bytes = x->type.bytes;
-    return true;
-}
-
-static bool execute(folder *f, xcc_node *n)
-{
-    size_t outputs = xcc_node_output_count(n), bytes = outputs * sizeof(xcvm_value);
-    xcvm_value *types = xcvm_allocate(f->m->allocator, bytes);
-    if (types == NULL)
-        return false;
-    for (size_t i = 0; i < outputs; i++) {
-        xcc_value *v = xcc_node_output(n, i);
-        if (v == NULL)
-            continue;
-        types[i] = v->type;
-        v->type = (xcvm_value){.rank = -1};
-    }
-    const uint64_t now = xcvm_clock_ns();
-    f->kernel.deadline_ns = now + NODE_TIME < f->deadline_ns ? now + NODE_TIME : f->deadline_ns;
-    const uint64_t denormals = xcvm_denormals_set(f->m->options->flush_subnormals);
-    bool done = xcvm_kernel_execute(&f->kernel, n->row, n->args) == XCVM_OK;
-    xcvm_denormals_restore(denormals);
-    for (size_t i = 0; i < outputs; i++) {
-        xcc_value *v = xcc_node_output(n, i);
-        done = done && (v == NULL || (v->type.kind == XCVM_KIND_TENSOR && v->type.data != NULL));
-    }
-    for (size_t i = 0; i < outputs && !done; i++) {
-        xcc_value *v = xcc_node_output(n, i);
-        if (v == NULL)
-            continue;
-        xcvm_value_clear(&v->type);
-        v->type = types[i];
-    }
-    xcvm_deallocate(f->m->allocator, types, bytes);
-    return done;
-}
-
-/* Gives the memory of a removed node's operands that nobody else uses back. */
-static void release_operands(const xcc_node *n)
-{
-    const size_t inputs = xcc_node_input_count(n);
-    for (size_t i = 0; i < inputs; i++) {
-        xcc_value *v = xcc_node_input(n, i);
-        if (v != NULL)
-            xcc_constant_release(v);
-    }
-}
-
-static void fold_node(folder *f, xcc_node *n)
-{
-    size_t operand_bytes;
-    if (n->row->effect != XCVM_PURE || !has_constant_operands(n, &operand_bytes) ||
-        !has_sensible_results(n, operand_bytes) || xcvm_clock_ns() > f->deadline_ns)
-        return;
-    if (!share(n) && !execute(f, n))
-        return;
-    size_t outputs = xcc_node_output_count(n);
-    for (size_t i = 0; i < outputs; i++) {
-        xcc_value *v = xcc_node_output(n, i);
-        if (v == NULL)
-            continue;
-        v->producer = NULL;
-        if (v->type.storage != NULL)
-            keep_storage(f->m, v);
-    }
-    xcc_node_remove(n);
-    if (!f->keep)
-        release_operands(n);
-    f->m->changes++;
-}
-
-static xcvm_status fold_graph(folder *f, xcc_graph *g)
+static xcvm_status fold_graph(xcc_evaluator *e, xcc_graph *g)
 {
     for (xcc_node *n = g->first, *next; n != NULL; n = next) {
         next = n->next;
-        XCVM_TRY(xcc_poll(f->m));
+        XCVM_TRY(xcc_poll(e->m));
         if (n->kind == XCC_INSTRUCTION)
-            fold_node(f, n);
+            xcc_evaluate_node(e, n);
         for (size_t i = 0; i < n->body_count; i++)
-            XCVM_TRY(fold_graph(f, n->bodies[i]));
+            XCVM_TRY(fold_graph(e, n->bodies[i]));
     }
     return XCVM_OK;
 }
 
 xcvm_status xcc_pass_fold(xcc_module *m)
 {
-    folder f;
-    begin(&f, m, false);
+    xcc_evaluator e;
+    xcc_evaluator_begin(&e, m, false);
     const size_t before = xcvm_heap_set_limit(m->heap, heap_limit(m));
-    const xcvm_status status = fold_graph(&f, m->graph);
+    const xcvm_status status = fold_graph(&e, m->graph);
     xcvm_heap_set_limit(m->heap, before);
-    end(&f);
+    xcc_evaluator_end(&e);
     return status;
-}
-
-static bool is_small(const xcc_node *n, size_t limit)
-{
-    size_t outputs = xcc_node_output_count(n), count, bytes;
-    if (!has_constant_operands(n, &bytes) || bytes > limit)
-        return false;
-    for (size_t i = 0; i < outputs; i++) {
-        const xcc_value *v = xcc_node_output(n, i);
-        if (v != NULL &&
-            (v->type.kind != XCVM_KIND_TENSOR || v->type.rank < 0 || v->type.dtype == XCVM_STRING ||
-             !xcvm_tensor_size((xcvm_dtype)v->type.dtype, v->type.rank, v->type.dims, &count, &bytes) || bytes > limit))
-            return false;
-    }
-    return true;
-}
-
-void xcc_fold_behind(xcc_graph *g, xcc_node *after, size_t limit)
-{
-    folder f;
-    begin(&f, g->module, true);
-    for (xcc_node *n = after != NULL ? after->next : g->first, *next; n != NULL; n = next) {
-        next = n->next;
-        if (n->kind == XCC_INSTRUCTION && is_small(n, limit))
-            fold_node(&f, n);
-    }
-    end(&f);
 }

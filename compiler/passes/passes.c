@@ -3,37 +3,21 @@
 
 #include <string.h>
 
-enum {
-    PASS_COUNT = 0
-#define XCC_PASS(name, sentence) +1
+typedef struct pass {
+    xcc_pass_info info;
+    xcvm_status (*run)(xcc_module *m);
+} pass;
+
+static const pass passes[] = {
+#define XCC_PASS(name, level, rounds, sentence) {{#name, sentence, level, rounds}, xcc_pass_##name},
     XCC_PASSES(XCC_PASS)
 #undef XCC_PASS
 };
-
-static const xcc_pass_info infos[PASS_COUNT] = {
-#define XCC_PASS(name, sentence) {#name, sentence},
-    XCC_PASSES(XCC_PASS)
-#undef XCC_PASS
-};
-
-static xcvm_status (*const functions[PASS_COUNT])(xcc_module *m) = {
-#define XCC_PASS(name, sentence) xcc_pass_##name,
-    XCC_PASSES(XCC_PASS)
-#undef XCC_PASS
-};
-
-enum {
-#define XCC_PASS(name, sentence) PASS_##name,
-    XCC_PASSES(XCC_PASS)
-#undef XCC_PASS
-};
-
-/* What folding finds out lets more be simplified and merged, and so on; this often at most. */
-enum { ROUNDS = 4 };
+enum { PASS_COUNT = sizeof passes / sizeof *passes };
 
 size_t xcc_pass_count(void) { return PASS_COUNT; }
 
-const xcc_pass_info *xcc_pass(size_t index) { return index < PASS_COUNT ? &infos[index] : NULL; }
+const xcc_pass_info *xcc_pass(size_t index) { return index < PASS_COUNT ? &passes[index].info : NULL; }
 
 void xcc_progress(const xcc_module *m, const char *what, size_t step)
 {
@@ -41,54 +25,60 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step)
         m->options->progress(m->options->user, what, (double)step / (PASS_COUNT + 3));
 }
 
-static bool wanted(const xcc_module *m, int pass)
-{
-    int level = m->options->optimization == 0 ? 2 : m->options->optimization;
-    if (pass == PASS_block && m->options->plain_layout)
-        return false;
-    if (pass == PASS_merge || pass == PASS_pack || pass == PASS_block)
-        return level >= 2;
-    return pass == PASS_simplify || pass == PASS_fold ? level >= 1 : true;
-}
+xcvm_status xcc_pass_infer(xcc_module *m) { return xcc_graph_infer(m->graph); }
 
-static xcvm_status run_pass(xcc_module *m, int pass, bool again)
+static xcvm_status dump(const xcc_module *m, const char *name)
 {
-    if (!wanted(m, pass))
-        return XCVM_OK;
-    if (!again)
-        xcc_progress(m, infos[pass].name, (size_t)pass + 1);
-    XCVM_TRY(functions[pass](m));
-    if (pass != PASS_canonicalise)
-        XCVM_TRY(xcc_pass_canonicalise(m));
-#ifndef NDEBUG
-    xcvm_status status = xcc_graph_check(m->graph);
-    if (status != XCVM_OK) {
-        xcvm_error_prefix(m->error, "after %s", infos[pass].name);
-        return status;
-    }
-#endif
-    const char *dump = m->options->dump_after;
-    if (dump == NULL || m->options->dump == NULL || (strcmp(dump, "all") != 0 && strcmp(dump, infos[pass].name) != 0))
-        return XCVM_OK;
     static const char head[] = "# after ";
     if (!m->options->dump(m->options->user, head, sizeof head - 1) ||
-        !m->options->dump(m->options->user, infos[pass].name, strlen(infos[pass].name)) ||
-        !m->options->dump(m->options->user, "\n", 1))
+        !m->options->dump(m->options->user, name, strlen(name)) || !m->options->dump(m->options->user, "\n", 1))
         return xcvm_error_set(m->error, XCVM_IO, "the dump cannot be written");
     return xcc_graph_dump(m->graph, m->options->dump, m->options->user);
 }
 
+static xcvm_status run_pass(xcc_module *m, size_t index, int round)
+{
+    const pass *p = &passes[index];
+    const int asked = m->options->optimization, level = asked == 0 ? 2 : asked < 0 ? 0 : asked;
+    if (level < p->info.level || round >= p->info.rounds)
+        return XCVM_OK;
+    if (round == 0)
+        xcc_progress(m, p->info.name, index + 1);
+    XCVM_TRY(p->run(m));
+    if (p->run != xcc_pass_canonicalise)
+        XCVM_TRY(xcc_pass_canonicalise(m));
+#ifndef NDEBUG
+    xcvm_status status = xcc_graph_check(m->graph);
+    if (status != XCVM_OK) {
+        xcvm_error_prefix(m->error, "after %s", p->info.name);
+        return status;
+    }
+#endif
+    const char *wanted = m->options->dump_after;
+    const bool is_wanted = wanted != NULL && (strcmp(wanted, "all") == 0 || strcmp(wanted, p->info.name) == 0);
+    return is_wanted && m->options->dump != NULL ? dump(m, p->info.name) : XCVM_OK;
+}
+
+static xcvm_status run_passes(xcc_module *m, size_t begin, size_t end, int round)
+{
+    for (size_t index = begin; index < end; index++)
+        XCVM_TRY(run_pass(m, index, round));
+    return XCVM_OK;
+}
+
 xcvm_status xcc_passes_run(xcc_module *m)
 {
-    XCVM_TRY(run_pass(m, PASS_canonicalise, false));
+    size_t begin = 0, end = PASS_COUNT;
+    while (begin < PASS_COUNT && passes[begin].info.rounds == 1)
+        begin++;
+    while (end > begin && passes[end - 1].info.rounds == 1)
+        end--;
+    XCVM_TRY(run_passes(m, 0, begin, 0));
     uint64_t before;
     int round = 0;
     do {
         before = m->changes;
-        for (int pass = PASS_infer; pass <= PASS_fold; pass++)
-            XCVM_TRY(run_pass(m, pass, round > 0));
-    } while (m->changes != before && ++round < ROUNDS);
-    for (int pass = PASS_fold + 1; pass < PASS_COUNT; pass++)
-        XCVM_TRY(run_pass(m, pass, false));
-    return XCVM_OK;
+        XCVM_TRY(run_passes(m, begin, end, round));
+    } while (m->changes != before && ++round < XCC_ROUNDS);
+    return run_passes(m, end, PASS_COUNT, 0);
 }

@@ -1,23 +1,32 @@
-/* The passes of a compilation, in the order of the table in passes.c. Each leaves a graph that xcc_graph_check accepts.
- */
+/* The passes of a compilation. Each leaves a graph that xcc_graph_check accepts. */
 #ifndef XCVM_COMPILER_PASSES_H
 #define XCVM_COMPILER_PASSES_H
 
 #include "compiler/ir/graph.h"
 
-#define XCC_PASSES(X)                                                                                                  \
-    X(canonicalise, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")           \
-    X(infer, "types and shapes of every value, symbols where sizes are open")                                          \
-    X(simplify, "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")        \
-    X(merge, "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add")                \
-    X(fold, "what depends on constants alone is computed now, by the machine's own kernels")                           \
-    X(pack, "constant matrices as products by them need them in memory")                                               \
-    X(block, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")                \
-    X(narrow, "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")              \
-    X(schedule, "the order of nodes, chosen for little memory")                                                        \
-    X(fuse, "element-wise neighbours become one function each of a kernel library, if one is asked for")
+/* What simplifying, merging and folding find out lets more be inferred, simplified and so on; this often at most. */
+enum { XCC_ROUNDS = 4 };
 
-#define XCC_PASS(name, sentence) xcvm_status xcc_pass_##name(xcc_module *m);
+/* X(name, level, rounds, sentence): xcc_pass_<name>, the least options->optimization that has it, and in how many
+ * rounds it may run; in the order in which they run. From the first pass of more than one round to the last they are
+ * one round, which is repeated until it changes nothing.
+ *
+ * Differentiation has its place behind infer, in the first round alone: its rules need types and shapes, and see
+ * instructions before anything is fused, packed or laid out in blocks. There is no such pass yet. */
+#define XCC_PASSES(X)                                                                                                  \
+    X(canonicalise, 0, 1, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")     \
+    X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
+    X(simplify, 1, XCC_ROUNDS,                                                                                         \
+      "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
+    X(merge, 2, XCC_ROUNDS, "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add") \
+    X(fold, 1, XCC_ROUNDS, "what depends on constants alone is computed now, by the machine's own kernels")            \
+    X(pack, 2, 1, "constant matrices as products by them need them in memory")                                         \
+    X(block, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")          \
+    X(narrow, 0, 1, "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")        \
+    X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
+    X(fuse, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
+
+#define XCC_PASS(name, level, rounds, sentence) xcvm_status xcc_pass_##name(xcc_module *m);
 XCC_PASSES(XCC_PASS)
 #undef XCC_PASS
 
@@ -27,16 +36,6 @@ xcvm_status xcc_passes_run(xcc_module *m);
 void xcc_progress(const xcc_module *m, const char *what, size_t step);
 
 /* What stands before and after the passes. */
-
-/* Computes the nodes of `g` behind `after` (NULL: all) whose operands are constants, if operands and results have at
- * most `limit` bytes. So the import knows shapes that the model computes. */
-void xcc_fold_behind(xcc_graph *g, xcc_node *after, size_t limit);
-
-/* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings
- * for each family). `dir` is the folder that external data is confined to; NULL refuses it. Unsupported nodes are all
- * collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of them.
- */
-xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report, void *user);
 
 /* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the
  * value lives in or around control flow. */

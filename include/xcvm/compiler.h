@@ -107,6 +107,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xcc_check_file(const char *path, const xcc_op
 typedef struct xcc_pass_info {
     const char *name;
     const char *sentence;
+    int level;  /* 0: it always runs; else the least optimization that has it */
+    int rounds; /* how often it may run, as long as passes around it find more to do */
 } xcc_pass_info;
 XCVM_API size_t xcc_pass_count(void);
 XCVM_API const xcc_pass_info *xcc_pass(size_t index);

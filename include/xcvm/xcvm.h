@@ -428,7 +428,8 @@ typedef struct xcvm_op_info {
     int number;
     const char *sentence;
     const char *shape_rule;
-    bool has_gradient;
+    const char *gradient; /* the name of its rule of differentiation; "zero": no gradient flows through it, by nature;
+                             "none": it cannot be differentiated. The rules are not implemented yet */
     size_t operand_count; /* operands and attributes */
 } xcvm_op_info;
 

@@ -254,6 +254,37 @@ static bool follow_dump(void *user, const void *bytes, size_t count)
     return test_bytes_sink(&((follower *)user)->text, bytes, count);
 }
 
+static size_t pass_index(const char *name, size_t length)
+{
+    size_t i = 0;
+    while (i < xcc_pass_count() &&
+           (strlen(xcc_pass(i)->name) != length || strncmp(xcc_pass(i)->name, name, length) != 0))
+        i++;
+    ck_assert_uint_lt(i, xcc_pass_count());
+    return i;
+}
+
+/* The passes stand in the order of the table; those of several rounds begin again with the first of them. */
+static void check_order(const char *dumps)
+{
+    static const char head[] = "# after ";
+    int runs[32] = {0};
+    size_t first = 0, next = 0;
+    ck_assert_uint_lt(xcc_pass_count(), sizeof runs / sizeof *runs);
+    while (xcc_pass(first)->rounds == 1)
+        first++;
+    for (const char *at = strstr(dumps, head); at != NULL; at = strstr(at, head)) {
+        at += sizeof head - 1;
+        const size_t i = pass_index(at, strcspn(at, "\n"));
+        const bool again = i == first && next > first && xcc_pass(next - 1)->rounds > 1 && xcc_pass(next)->rounds == 1;
+        ck_assert_msg(i == next || again, "%s after %s", xcc_pass(i)->name, next > 0 ? xcc_pass(next - 1)->name : "-");
+        ck_assert_int_le(++runs[i], xcc_pass(i)->rounds);
+        next = i + 1;
+    }
+    ck_assert_uint_eq(next, xcc_pass_count());
+    ck_assert_int_gt(runs[first], 1);
+}
+
 START_TEST(passes_can_be_followed)
 {
     follower f = {.calls = 0};
@@ -273,6 +304,21 @@ START_TEST(passes_can_be_followed)
     options.dump_after = "nonsense";
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_uint_eq(program.length, 0);
+}
+END_TEST
+
+START_TEST(passes_in_order)
+{
+    follower f = {.calls = 0};
+    test_bytes program = {0};
+    xcvm_error error = {0};
+    xcc_options options = {.size = sizeof options, .dump = follow_dump, .dump_after = "all", .user = &f};
+    ck_assert_msg(xcc_compile_file(layers, &options, test_bytes_sink, &program, NULL, &error) == XCVM_OK, "%s",
+                  error.message);
+    ck_assert(test_bytes_sink(&f.text, "", 1));
+    check_order(f.text.at);
+    test_bytes_free(&f.text);
+    test_bytes_free(&program);
 }
 END_TEST
 
@@ -405,6 +451,7 @@ Suite *suite_compiler_compile(void)
     tcase_add_test(tests, types_of_weights);
     tcase_add_test(tests, stripped);
     tcase_add_test(tests, passes_can_be_followed);
+    tcase_add_test(tests, passes_in_order);
     tcase_add_test(tests, full_disk);
     tcase_add_test(tests, files);
     tcase_add_test(tests, memory_runs_out);

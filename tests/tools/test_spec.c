@@ -1,5 +1,5 @@
 #include "tests/suites.h"
-#include "tools/values/spec.h"
+#include "tools/tensors/spec.h"
 #include "tools/values/value.h"
 
 #include <stdio.h>

@@ -2,10 +2,10 @@
 #include "tests/suites.h"
 #include "tools/values/compare.h"
 #include "tools/io/file.h"
-#include "tools/io/npy.h"
-#include "tools/io/npz.h"
-#include "tools/io/png.h"
-#include "tools/values/spec.h"
+#include "tools/tensors/npy.h"
+#include "tools/tensors/npz.h"
+#include "tools/tensors/png.h"
+#include "tools/tensors/spec.h"
 #include "tools/values/value.h"
 
 #include <stdio.h>

@@ -57,5 +57,64 @@ START_TEST(operands)
 }
 END_TEST
 
+/* Whether a gradient can come in through a result, or go out through an operand. */
+static bool may_be_float(const xcvm_row *row, bool results)
+{
+    for (size_t i = 0; i < row->field_count; i++) {
+        const xcvm_field *field = &row->fields[i];
+        if ((results ? field->role == XCVM_ROLE_OUT : xcvm_field_is_input(field)) &&
+            (xcvm_field_types(row, field) & XCVM_TYPES_FLOAT) != 0)
+            return true;
+    }
+    return false;
+}
+
+static size_t count_rule(const char *rule)
+{
+    xcvm_op_info op;
+    size_t count = 0;
+    for (size_t i = 0; xcvm_op(i, &op); i++)
+        count += strcmp(op.gradient, rule) == 0;
+    return count;
+}
+
+START_TEST(gradients)
+{
+    xcvm_op_info op;
+    for (size_t i = 0; xcvm_op(i, &op); i++) {
+        const xcvm_row *row = xcvm_row_of(op.number);
+        const bool zero = strcmp(op.gradient, "zero") == 0, none = strcmp(op.gradient, "none") == 0;
+        /* Of a rule, the name is the instruction's, or that of a family in lower case. */
+        if (!zero && !none && strcmp(op.gradient, op.name) != 0) {
+            ck_assert_msg(op.gradient[0] >= 'a' && op.gradient[0] <= 'z', "%s: rule %s", op.name, op.gradient);
+            ck_assert_msg(count_rule(op.gradient) > 1, "%s alone has rule %s", op.name, op.gradient);
+        }
+        if (!zero && !none)
+            ck_assert_msg(may_be_float(row, true) && may_be_float(row, false), "%s: rule %s", op.name, op.gradient);
+        ck_assert_msg(row->effect != XCVM_CONTROL || none, "%s: gradient %s", op.name, op.gradient);
+        ck_assert_int_eq(zero, row->gradient.zero);
+        ck_assert_int_eq(none, row->gradient.rule == NULL && !row->gradient.zero);
+    }
+}
+END_TEST
+
+START_TEST(gradients_of_some)
+{
+    static const struct {
+        const char *name, *gradient;
+    } known[] = {{"Conv", "Conv"},        {"ReduceL2", "ReduceL2"}, {"Flatten", "reshape"}, {"Cast", "Cast"},
+                 {"Hardmax", "zero"},     {"Equal", "zero"},        {"ArgMax", "zero"},     {"RandomNormal", "zero"},
+                 {"BlockedConv", "none"}, {"Jmp", "none"},          {"HostCall", "none"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        xcvm_op_info op;
+        ck_assert(xcvm_op(index_of(known[i].name), &op));
+        ck_assert_str_eq(op.gradient, known[i].gradient);
+    }
+}
+END_TEST
+
 Suite *suite_vm_reflection(void);
-Suite *suite_vm_reflection(void) { return SUITE_OF("vm_reflection", all_instructions, operands); }
+Suite *suite_vm_reflection(void)
+{
+    return SUITE_OF("vm_reflection", all_instructions, operands, gradients, gradients_of_some);
+}

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_MANUAL_H
 #define XCVM_TOOLS_MANUAL_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "cli/options.h"
 
 /* What `xcvm` without a subcommand, or `xcvm help`, says. `commands` ends with NULL everywhere here. */

@@ -1,5 +1,5 @@
 #include "cli/table.h"
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "cli/memory.h"
 #include "cli/report.h"
 

@@ -38,9 +38,9 @@ static const struct option options[] = {
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
      "print nodes, flops and memory before and after"},
     {"dump-after", 0, "PASS", OPTION_TEXT, offsetof(struct compile_flags, dump_after), 0, 0,
-     "print the graph as it is after a pass, or after \"all\""},
+     "print the graph as it is after a pass, or after \"all\"; constants stand behind @"},
     {"list-passes", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, list_passes), 0, 0,
-     "print the passes and what they do, and compile nothing"},
+     "print the passes in their order, from which level on and how often each runs, and what it does; compile nothing"},
     END_OF_OPTIONS,
 };
 
@@ -56,8 +56,14 @@ static void list_passes(void)
 {
     struct table table = {0};
     for (size_t i = 0; i < xcc_pass_count(); i++) {
-        table_cell(&table, "%s", xcc_pass(i)->name);
-        table_cell(&table, "%s", xcc_pass(i)->sentence);
+        const xcc_pass_info *pass = xcc_pass(i);
+        table_cell(&table, "%s", pass->name);
+        table_cell(&table, "-O%d", pass->level);
+        if (pass->rounds > 1)
+            table_cell(&table, "%d rounds", pass->rounds);
+        else
+            table_cell(&table, "once");
+        table_cell(&table, "%s", pass->sentence);
         table_end_row(&table);
     }
     table_print(&table, stdout);

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_FILE_H
 #define XCVM_TOOLS_FILE_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 /* The whole file; "-" is standard input, which can be read once. */
 xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error);

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_JSON_H
 #define XCVM_TOOLS_JSON_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 /* A string with quotes and escapes; bytes that are no UTF-8 become U+FFFD. */
 void json_string(struct buffer *text, const char *string);

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_CASES_H
 #define XCVM_TOOLS_CASES_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 struct test_case {
     char *name;   /* the folder's, relative to the one that was named on the command line */

@@ -1,7 +1,7 @@
 #include "cli/memory.h"
 #include "cli/report.h"
 #include "run/session.h"
-#include "io/tensor_file.h"
+#include "tensors/tensor_file.h"
 #include "values/value.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #define XCVM_TOOLS_MODEL_OPTIONS_H
 
 #include "cli/options.h"
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 #include <xcvm/compiler.h>
 

@@ -1,7 +1,7 @@
 #include "run/observe.h"
 #include "io/file.h"
 #include "cli/memory.h"
-#include "io/npy.h"
+#include "tensors/npy.h"
 #include "io/output.h"
 #include "cli/report.h"
 #include "values/value.h"

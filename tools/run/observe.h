@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_WATCH_H
 #define XCVM_TOOLS_WATCH_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "cli/options.h"
 
 struct watch_flags {

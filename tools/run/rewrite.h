@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_REWRITE_H
 #define XCVM_TOOLS_REWRITE_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 /* Sends what it makes of the bytes to the sink. */
 typedef xcvm_status (*rewriting)(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,

@@ -3,7 +3,7 @@
 #define XCVM_TOOLS_SESSION_H
 
 #include "run/program.h"
-#include "values/spec.h"
+#include "tensors/spec.h"
 
 /* Options of every subcommand that runs a program. */
 struct session_flags {

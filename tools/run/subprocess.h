@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_ISOLATE_H
 #define XCVM_TOOLS_ISOLATE_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 enum verdict { VERDICT_PASS, VERDICT_FAIL, VERDICT_SKIP };
 

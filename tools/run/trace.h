@@ -3,7 +3,7 @@
 #ifndef XCVM_TOOLS_TRACE_H
 #define XCVM_TOOLS_TRACE_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 /* Events of one process, noted briefly while they happen and written as JSON when all is over, so that the trace shows
  * the program's time and little of its own. Zero-initialised it is empty. */

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_COMPARE_H
 #define XCVM_TOOLS_COMPARE_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 struct tolerance {
     double relative, absolute;

@@ -1,5 +1,5 @@
 #include "values/literal.h"
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "cli/memory.h"
 #include "values/number.h"
 #include "cli/report.h"

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_TYPE_H
 #define XCVM_TOOLS_TYPE_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 #include <xcvm/xcvm.h>
 

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_VALUE_H
 #define XCVM_TOOLS_VALUE_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "values/number.h"
 #include "values/type.h"
 

@@ -6,7 +6,7 @@ xcvm_status xcc_lower_attention(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 3, n->version < 24 ? 6 : 7));
     xcc_value *q = n->inputs[0], *mask = xcc_input(n, 3);
     if (mask != NULL && !xcvm_dtype_in((xcvm_dtype)mask->type.dtype, XCVM_TYPES_FLOAT_OR_BOOL))
-        XCVM_TRY(xcc_set_input(n, 3, xcc_low_cast(n, mask, (xcvm_dtype)q->type.dtype)));
+        XCVM_TRY(xcc_set_input(n, 3, xcc_build_cast(&n->b, mask, (xcvm_dtype)q->type.dtype)));
     XCC_PLAIN_ARGS(n, Attention, args);
     /* A scale of 0 makes all scores equal, as does one that is too small to matter; 0 stands for none. */
     if (args.scale == 0 && xcc_attribute_find(n, "scale") != NULL)
@@ -35,20 +35,20 @@ xcvm_status xcc_lower_causal_conv_with_state(xcc_lowering *n)
              "the weights have no known shape of rank 3");
     const int64_t before = w->type.dims[2] - 1;
     if (past != NULL)
-        x = xcc_low_concat(n, 2, (xcc_value *[]){past, x}, 2);
+        x = xcc_build_concat(&n->b, 2, (xcc_value *[]){past, x}, 2);
     else if (before > 0)
-        x = xcc_apply(&n->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(XCC_LOW_INTS(n, 0, 0, before, 0, 0, 0)));
+        x = xcc_apply(&n->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(XCC_BUILD_INTS(&n->b, 0, 0, before, 0, 0, 0)));
     if (x == NULL)
         return xcc_failure(n);
     xcc_value *y =
         xcc_apply(&n->b, Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .b = XCC_IN(xcc_input(n, 2)), .strides = XCC_INTS(1),
                   .pads = XCC_INTS(0, 0), .dilations = XCC_INTS(1), .group = w->type.dims[0]);
     if (swish)
-        y = xcc_low_unary(n, XCVM_OP_Swish, y);
+        y = xcc_build_unary(&n->b, XCVM_OP_Swish, y);
     XCVM_TRY(xcc_bind(n, 0, y));
     if (!xcc_wants(n, 1))
         return XCVM_OK;
-    return xcc_bind(n, 1, xcc_low_slice(n, x, 2, before > 0 ? -before : INT64_MAX, INT64_MAX, 1));
+    return xcc_bind(n, 1, xcc_build_slice(&n->b, x, 2, before > 0 ? -before : INT64_MAX, INT64_MAX, 1));
 }
 
 xcvm_status xcc_lower_swiglu(xcc_lowering *n)
@@ -57,7 +57,7 @@ xcvm_status xcc_lower_swiglu(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 2, 2));
     XCVM_TRY(xcc_attribute_float(n, "alpha", 1, &alpha));
     xcc_value *gate = xcc_apply(&n->b, Swish, y, .x = XCC_IN(n->inputs[0]), .alpha = alpha);
-    return xcc_bind(n, 0, xcc_low_mul(n, gate, n->inputs[1]));
+    return xcc_bind(n, 0, xcc_build_mul(&n->b, gate, n->inputs[1]));
 }
 
 xcvm_status xcc_lower_geglu(xcc_lowering *n)
@@ -70,7 +70,7 @@ xcvm_status xcc_lower_geglu(xcc_lowering *n)
              "attribute 'approximate' is '%.60s', one of none, tanh is expected", approximate.at);
     xcc_value *gate =
         xcc_apply(&n->b, Gelu, y, .x = XCC_IN(n->inputs[0]), .approximate = tanh ? XCVM_GELU_tanh : XCVM_GELU_none);
-    return xcc_bind(n, 0, xcc_low_mul(n, gate, n->inputs[1]));
+    return xcc_bind(n, 0, xcc_build_mul(&n->b, gate, n->inputs[1]));
 }
 
 /* The scale may be of another type than x; the result is of the scale's. */
@@ -82,7 +82,7 @@ xcvm_status xcc_lower_rms_normalization(xcc_lowering *n)
         return xcc_lower_plain(n);
     const xcvm_dtype common = x == XCVM_F64 || scale == XCVM_F64 ? XCVM_F64 : XCVM_F32;
     for (size_t i = 0; i < 2; i++)
-        XCVM_TRY(xcc_set_input(n, i, xcc_low_cast(n, n->inputs[i], common)));
+        XCVM_TRY(xcc_set_input(n, i, xcc_build_cast(&n->b, n->inputs[i], common)));
     int64_t axis;
     double epsilon;
     xcvm_dtype stash_type;
@@ -92,5 +92,5 @@ xcvm_status xcc_lower_rms_normalization(xcc_lowering *n)
     XCC_NEED(n, axis >= -8 && axis <= 7, OUT_OF_RANGE, "axis is %lld", (long long)axis);
     xcc_value *y = xcc_apply(&n->b, RMSNormalization, y, .x = XCC_IN(n->inputs[0]), .scale = XCC_IN(n->inputs[1]),
                              .axis = axis, .epsilon = epsilon, .stash_type = stash_type);
-    return xcc_bind(n, 0, xcc_low_cast(n, y, scale));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, y, scale));
 }

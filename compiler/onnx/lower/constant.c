@@ -19,25 +19,6 @@ xcvm_status xcc_low_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, boo
     return status;
 }
 
-xcc_value *xcc_low_strings(xcc_lowering *n, int rank, size_t count, const xcvm_text *texts)
-{
-    size_t bytes = count * sizeof(xcvm_string);
-    for (size_t i = 0; i < count; i++)
-        bytes += texts[i].length;
-    char *data = xcc_alloc(n->m, bytes);
-    if (data == NULL)
-        return NULL;
-    xcvm_string *spans = (xcvm_string *)(void *)data;
-    size_t at = count * sizeof *spans;
-    for (size_t i = 0; i < count; i++) {
-        spans[i] = (xcvm_string){at, texts[i].length};
-        memcpy(data + at, texts[i].at, texts[i].length);
-        at += texts[i].length;
-    }
-    const int64_t dim = (int64_t)count;
-    return xcc_constant(n->b.graph, NULL, XCVM_STRING, rank, &dim, data, true);
-}
-
 static xcc_value *floats(xcc_lowering *n, int rank, size_t count, const float *values)
 {
     const int64_t dim = (int64_t)count;
@@ -76,12 +57,12 @@ xcvm_status xcc_lower_constant(xcc_lowering *n)
     if (xcc_attribute_find(n, "value_string") != NULL) {
         xcvm_text text;
         XCVM_TRY(xcc_attribute_text(n, "value_string", "", &text));
-        return xcc_bind(n, 0, xcc_low_strings(n, 0, 1, &text));
+        return xcc_bind(n, 0, xcc_build_strings(&n->b, 0, 1, &text));
     }
     if (xcc_attribute_find(n, "value_strings") != NULL) {
         xcvm_texts texts;
         XCVM_TRY(xcc_attribute_texts(n, "value_strings", &texts));
-        return xcc_bind(n, 0, xcc_low_strings(n, 1, texts.count, texts.at));
+        return xcc_bind(n, 0, xcc_build_strings(&n->b, 1, texts.count, texts.at));
     }
     XCC_REFUSE(n, INVALID_MODEL, "attribute '%s' is no value", n->attributes[0].name);
 }
@@ -95,5 +76,5 @@ xcvm_status xcc_lower_constant_of_shape(xcc_lowering *n)
     XCVM_TRY(xcc_low_tensor(n, "value", &t, &given));
     XCC_NEED(n, t.count == 1, INVALID_MODEL, "attribute 'value' has %zu elements, one is needed", t.count);
     t.rank = 0;
-    return xcc_bind(n, 0, xcc_low_expand(n, constant_of(n, &t), n->inputs[0]));
+    return xcc_bind(n, 0, xcc_build_expand(&n->b, constant_of(n, &t), n->inputs[0]));
 }

@@ -251,33 +251,33 @@ static xcc_value *dims_of(xcc_lowering *n, xcc_value *shape, int64_t first, int6
     size_t count = 0;
     for (int64_t i = first; i < last && count < XCVM_MAX_RANK; i++)
         indices[count++] = i;
-    return xcc_low_gather(n, shape, xcc_low_ints(n, count, indices), 0);
+    return xcc_build_gather(&n->b, shape, xcc_build_ints(&n->b, count, indices), 0);
 }
 
 /* Moves the first axis of a tensor of unknown rank to `axis`: the axes in front of that place, and those behind it, are
  * one each meanwhile. */
 static xcc_value *move_first_axis(xcc_lowering *n, xcc_value *x, int64_t axis)
 {
-    xcc_value *shape = xcc_low_shape_of(n, x), *size = xcc_low_dim_of(n, x, 0), *before, *behind;
+    xcc_value *shape = xcc_build_shape_of(&n->b, x), *size = xcc_build_dim_of(&n->b, x, 0), *before, *behind;
     if (axis > 0) {
         before = dims_of(n, shape, 1, axis + 1);
-        behind = xcc_low_slice(n, shape, 0, axis + 1, INT64_MAX, 1);
+        behind = xcc_build_slice(&n->b, shape, 0, axis + 1, INT64_MAX, 1);
     } else {
-        before = xcc_low_slice(n, shape, 0, 1, axis == -1 ? INT64_MAX : axis + 1, 1);
+        before = xcc_build_slice(&n->b, shape, 0, 1, axis == -1 ? INT64_MAX : axis + 1, 1);
         behind = dims_of(n, shape, axis + 1, 0);
     }
-    xcc_value *parts[] = {size, xcc_low_reduce(n, XCVM_OP_ReduceProd, before, NULL, true),
-                          xcc_low_reduce(n, XCVM_OP_ReduceProd, behind, NULL, true)};
-    xcc_value *joined = xcc_low_reshape_to(n, x, xcc_low_concat(n, 3, parts, 0));
-    xcc_value *moved = xcc_low_transpose(n, joined, 3, (const int64_t[]){1, 0, 2});
-    return xcc_low_reshape_to(n, moved, xcc_low_concat(n, 3, (xcc_value *[]){before, size, behind}, 0));
+    xcc_value *parts[] = {size, xcc_build_reduce(&n->b, XCVM_OP_ReduceProd, before, NULL, true),
+                          xcc_build_reduce(&n->b, XCVM_OP_ReduceProd, behind, NULL, true)};
+    xcc_value *joined = xcc_build_reshape_to(&n->b, x, xcc_build_concat(&n->b, 3, parts, 0));
+    xcc_value *moved = xcc_build_transpose(&n->b, joined, 3, (const int64_t[]){1, 0, 2});
+    return xcc_build_reshape_to(&n->b, moved, xcc_build_concat(&n->b, 3, (xcc_value *[]){before, size, behind}, 0));
 }
 
 xcvm_status xcc_low_stacked(xcc_lowering *n, xcc_value **stacked, bool reversed, int64_t axis)
 {
     int64_t perm[XCVM_MAX_RANK];
     if (reversed)
-        *stacked = xcc_low_slice(n, *stacked, 0, -1, INT64_MIN + 1, -1);
+        *stacked = xcc_build_slice(&n->b, *stacked, 0, -1, INT64_MIN + 1, -1);
     if (*stacked == NULL)
         return xcc_failure(n);
     const int rank = (*stacked)->type.rank;
@@ -287,7 +287,8 @@ xcvm_status xcc_low_stacked(xcc_lowering *n, xcc_value **stacked, bool reversed,
     for (int i = 0; i < rank; i++)
         perm[i] = i < axis ? i + 1 : i == axis ? 0 : i;
     if (axis != 0)
-        *stacked = rank >= 0 ? xcc_low_transpose(n, *stacked, (size_t)rank, perm) : move_first_axis(n, *stacked, axis);
+        *stacked =
+            rank >= 0 ? xcc_build_transpose(&n->b, *stacked, (size_t)rank, perm) : move_first_axis(n, *stacked, axis);
     return *stacked != NULL ? XCVM_OK : xcc_failure(n);
 }
 
@@ -355,7 +356,7 @@ xcvm_status xcc_lower_loop(xcc_lowering *n)
             continue;
         xcc_value *v = outputs[i];
         if (i < states) {
-            v = xcc_low_unary(n, XCVM_OP_OptionalGetElement, v);
+            v = xcc_build_unary(&n->b, XCVM_OP_OptionalGetElement, v);
         } else {
             XCVM_TRY(xcc_low_stacked(n, &v, false, axis));
         }

@@ -23,7 +23,7 @@ static xcvm_status align(xcc_lowering *n, int64_t axis)
              a->type.rank, (long long)axis);
     for (int64_t i = axis + b->type.rank; i < a->type.rank; i++)
         axes[count++] = i - axis;
-    return xcc_set_input(n, 1, xcc_low_unsqueeze(n, b, count, axes));
+    return xcc_set_input(n, 1, xcc_build_unsqueeze(&n->b, b, count, axes));
 }
 
 xcvm_status xcc_lower_legacy_broadcast(xcc_lowering *n)
@@ -59,7 +59,7 @@ static xcvm_status fold(xcc_lowering *n, xcvm_opcode opcode, xcc_value **result)
     xcc_attribute_ignore(n, "consumed_inputs");
     *result = n->inputs[0];
     for (size_t i = 1; i < n->input_count; i++)
-        *result = xcc_low_binary(n, opcode, *result, n->inputs[i]);
+        *result = xcc_build_binary(&n->b, opcode, *result, n->inputs[i]);
     return *result != NULL ? XCVM_OK : xcc_failure(n);
 }
 
@@ -76,7 +76,7 @@ xcvm_status xcc_lower_mean(xcc_lowering *n)
     XCVM_TRY(fold(n, XCVM_OP_Add, &sum));
     if (n->input_count == 1)
         return xcc_bind(n, 0, sum);
-    return xcc_bind(n, 0, xcc_low_div(n, sum, xcc_low_number(n, sum, (double)n->input_count)));
+    return xcc_bind(n, 0, xcc_build_div(&n->b, sum, xcc_build_number(&n->b, sum, (double)n->input_count)));
 }
 
 /* The bounds are attributes before opset 11. */
@@ -97,7 +97,7 @@ xcvm_status xcc_lower_clip(xcc_lowering *n)
             bound = xcvm_float_decode(format, format->greatest | (i == 0 ? format->sign : 0));
         }
         if (given)
-            XCVM_TRY(xcc_set_input(n, i + 1, xcc_low_number(n, x, bound)));
+            XCVM_TRY(xcc_set_input(n, i + 1, xcc_build_number(&n->b, x, bound)));
     }
     return xcc_lower_plain(n);
 }
@@ -128,7 +128,7 @@ xcvm_status xcc_lower_cast(xcc_lowering *n)
     XCC_NEED(n, value != NULL, INVALID_MODEL, "attribute 'to' is '%.40s', which is no element type", text.at);
     xcvm_dtype dtype;
     XCVM_TRY(xcc_dtype_read(value->value, &dtype, n->m->error));
-    return xcc_bind(n, 0, xcc_low_cast(n, n->inputs[0], dtype));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, n->inputs[0], dtype));
 }
 
 xcvm_status xcc_lower_cast_like(xcc_lowering *n)
@@ -148,6 +148,6 @@ xcvm_status xcc_lower_predicate(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     if (xcvm_dtype_in((xcvm_dtype)n->inputs[0]->type.dtype, XCVM_TYPES_F8 | XCVM_DTYPE_BIT(F8E8M0)))
-        XCVM_TRY(xcc_set_input(n, 0, xcc_low_cast(n, n->inputs[0], XCVM_F32)));
+        XCVM_TRY(xcc_set_input(n, 0, xcc_build_cast(&n->b, n->inputs[0], XCVM_F32)));
     return xcc_lower_plain(n);
 }

@@ -26,30 +26,30 @@ static xcvm_status modify(xcc_lowering *n, const char *name, xcc_value **value)
  */
 static xcc_value *grouped(xcc_lowering *n, xcc_value *x, xcc_value *k)
 {
-    xcc_value *dims[4] = {xcc_low_dim_of(n, x, 0), xcc_low_dim_of(n, k, 1), XCC_LOW_INTS(n, -1),
-                          xcc_low_dim_of(n, x, 3)};
-    return xcc_low_reshape(n, x, xcc_low_concat(n, 4, dims, 0));
+    xcc_value *dims[4] = {xcc_build_dim_of(&n->b, x, 0), xcc_build_dim_of(&n->b, k, 1), XCC_BUILD_INTS(&n->b, -1),
+                          xcc_build_dim_of(&n->b, x, 3)};
+    return xcc_build_reshape(&n->b, x, xcc_build_concat(&n->b, 4, dims, 0));
 }
 
 /* Back, with the batches, heads and lengths of q. */
 static xcc_value *ungrouped(xcc_lowering *n, xcc_value *x, xcc_value *q)
 {
-    xcc_value *dims[4] = {xcc_low_dim_of(n, q, 0), xcc_low_dim_of(n, q, 1), xcc_low_dim_of(n, q, 2),
-                          XCC_LOW_INTS(n, -1)};
-    return xcc_low_reshape(n, x, xcc_low_concat(n, 4, dims, 0));
+    xcc_value *dims[4] = {xcc_build_dim_of(&n->b, q, 0), xcc_build_dim_of(&n->b, q, 1), xcc_build_dim_of(&n->b, q, 2),
+                          XCC_BUILD_INTS(&n->b, -1)};
+    return xcc_build_reshape(&n->b, x, xcc_build_concat(&n->b, 4, dims, 0));
 }
 
 /* x by the square root of the scale, as the definition has it for both q and k. */
-static xcc_value *scaled(xcc_lowering *n, xcc_value *x, xcc_value *root) { return xcc_low_mul(n, x, root); }
+static xcc_value *scaled(xcc_lowering *n, xcc_value *x, xcc_value *root) { return xcc_build_mul(&n->b, x, root); }
 
 static xcc_value *root_of_scale(xcc_lowering *n, xcc_value *q, double scale)
 {
     if (!isnan(scale))
-        return xcc_low_number(n, q, sqrt(scale));
+        return xcc_build_number(&n->b, q, sqrt(scale));
     if (q->type.rank == 4 && q->type.dims[3] > 0)
-        return xcc_low_number(n, q, pow((double)q->type.dims[3], -0.25));
-    xcc_value *size = xcc_low_cast(n, xcc_low_dim_of(n, q, 3), (xcvm_dtype)q->type.dtype);
-    return xcc_low_binary(n, XCVM_OP_Pow, size, xcc_low_number(n, q, -0.25));
+        return xcc_build_number(&n->b, q, pow((double)q->type.dims[3], -0.25));
+    xcc_value *size = xcc_build_cast(&n->b, xcc_build_dim_of(&n->b, q, 3), (xcvm_dtype)q->type.dtype);
+    return xcc_build_binary(&n->b, XCVM_OP_Pow, size, xcc_build_number(&n->b, q, -0.25));
 }
 
 xcvm_status xcc_lower_flex_attention(xcc_lowering *n)
@@ -68,16 +68,16 @@ xcvm_status xcc_lower_flex_attention(xcc_lowering *n)
     const xcvm_dtype wide = dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32;
     const bool shared =
         q->type.rank != 4 || k->type.rank != 4 || q->type.dims[1] < 0 || q->type.dims[1] != k->type.dims[1];
-    q = xcc_low_cast(n, q, wide);
-    k = xcc_low_cast(n, k, wide);
+    q = xcc_build_cast(&n->b, q, wide);
+    k = xcc_build_cast(&n->b, k, wide);
     if (q == NULL || k == NULL)
         return xcc_failure(n);
     xcc_value *root = root_of_scale(n, q, scale), *queries = scaled(n, shared ? grouped(n, q, k) : q, root);
-    xcc_value *keys = xcc_low_transpose(n, scaled(n, k, root), 4, (const int64_t[]){0, 1, 3, 2});
-    xcc_value *scores = xcc_low_binary(n, XCVM_OP_MatMul, queries, keys);
+    xcc_value *keys = xcc_build_transpose(&n->b, scaled(n, k, root), 4, (const int64_t[]){0, 1, 3, 2});
+    xcc_value *scores = xcc_build_binary(&n->b, XCVM_OP_MatMul, queries, keys);
     if (shared)
         scores = ungrouped(n, scores, q);
-    if ((scores = xcc_low_cast(n, scores, precision)) == NULL)
+    if ((scores = xcc_build_cast(&n->b, scores, precision)) == NULL)
         return xcc_failure(n);
     XCVM_TRY(modify(n, "score_mod", &scores));
     xcc_value *probabilities = xcc_apply(&n->b, Softmax, y, .x = XCC_IN(scores), .axis = 3);
@@ -86,6 +86,6 @@ xcvm_status xcc_lower_flex_attention(xcc_lowering *n)
     XCVM_TRY(modify(n, "prob_mod", &probabilities));
     if (shared)
         probabilities = grouped(n, probabilities, k);
-    xcc_value *y = xcc_low_binary(n, XCVM_OP_MatMul, probabilities, xcc_low_cast(n, v, precision));
-    return xcc_bind(n, 0, xcc_low_cast(n, shared ? ungrouped(n, y, q) : y, dtype));
+    xcc_value *y = xcc_build_binary(&n->b, XCVM_OP_MatMul, probabilities, xcc_build_cast(&n->b, v, precision));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, shared ? ungrouped(n, y, q) : y, dtype));
 }

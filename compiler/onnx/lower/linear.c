@@ -95,7 +95,7 @@ static xcc_value *permute(xcc_lowering *n, term *t, const int *labels, int rank)
                 perm[i] = k;
     for (int i = 0; i < rank; i++)
         t->labels[i] = labels[i];
-    return t->value = xcc_low_transpose(n, t->value, (size_t)rank, perm);
+    return t->value = xcc_build_transpose(&n->b, t->value, (size_t)rank, perm);
 }
 
 /* The product of some dimensions of a value, as a tensor of shape [1]. */
@@ -103,10 +103,10 @@ static xcc_value *product_of(xcc_lowering *n, xcc_value *x, int first, int count
 {
     xcc_value *product = NULL;
     for (int i = 0; i < count; i++) {
-        xcc_value *dim = xcc_low_dim_of(n, x, first + i);
-        product = product == NULL ? dim : xcc_low_mul(n, product, dim);
+        xcc_value *dim = xcc_build_dim_of(&n->b, x, first + i);
+        product = product == NULL ? dim : xcc_build_mul(&n->b, product, dim);
     }
-    return product != NULL ? product : XCC_LOW_INTS(n, 1);
+    return product != NULL ? product : XCC_BUILD_INTS(&n->b, 1);
 }
 
 /* A label that stands twice in a term takes the diagonal of the two dimensions, which are brought to the end, made one,
@@ -127,16 +127,18 @@ static xcc_value *take_diagonals(xcc_lowering *n, term *t)
                 }
             perm[rank] = i;
             perm[rank + 1] = k;
-            xcc_value *moved = xcc_low_transpose(n, t->value, (size_t)rank + 2, perm);
-            xcc_value *size = xcc_low_dim_of(n, moved, rank), *all = size != NULL ? xcc_low_mul(n, size, size) : NULL;
+            xcc_value *moved = xcc_build_transpose(&n->b, t->value, (size_t)rank + 2, perm);
+            xcc_value *size = xcc_build_dim_of(&n->b, moved, rank),
+                      *all = size != NULL ? xcc_build_mul(&n->b, size, size) : NULL;
             xcc_value *parts[XCVM_MAX_RANK];
             for (int d = 0; d < rank; d++)
-                parts[d] = xcc_low_dim_of(n, moved, d);
+                parts[d] = xcc_build_dim_of(&n->b, moved, d);
             parts[rank] = all;
-            xcc_value *flat = xcc_low_reshape_to(n, moved, xcc_low_concat(n, (size_t)rank + 1, parts, 0));
-            xcc_value *step = xcc_low_add(n, size, XCC_LOW_INTS(n, 1));
-            t->value = xcc_low_call(n, XCVM_OP_Slice, 5,
-                                    (xcc_value *[]){flat, XCC_LOW_INTS(n, 0), all, XCC_LOW_INTS(n, rank), step});
+            xcc_value *flat = xcc_build_reshape_to(&n->b, moved, xcc_build_concat(&n->b, (size_t)rank + 1, parts, 0));
+            xcc_value *step = xcc_build_add(&n->b, size, XCC_BUILD_INTS(&n->b, 1));
+            t->value =
+                xcc_build_call(&n->b, XCVM_OP_Slice, 5,
+                               (xcc_value *[]){flat, XCC_BUILD_INTS(&n->b, 0), all, XCC_BUILD_INTS(&n->b, rank), step});
             for (int d = 0; d < rank; d++)
                 t->labels[d] = kept[d];
             t->labels[rank] = label;
@@ -161,7 +163,7 @@ static xcc_value *sum_out(xcc_lowering *n, term *t, const bool *needed)
     }
     t->rank = rank;
     if (count > 0)
-        t->value = xcc_low_reduce(n, XCVM_OP_ReduceSum, t->value, xcc_low_ints(n, count, axes), false);
+        t->value = xcc_build_reduce(&n->b, XCVM_OP_ReduceSum, t->value, xcc_build_ints(&n->b, count, axes), false);
     return t->value;
 }
 
@@ -173,10 +175,10 @@ static xcc_value *as_matrices(xcc_lowering *n, term *t, const int *order, int ba
         return x;
     int count = 0;
     for (; count < batch; count++)
-        parts[count] = xcc_low_dim_of(n, x, count);
+        parts[count] = xcc_build_dim_of(&n->b, x, count);
     parts[count++] = product_of(n, x, batch, rows);
     parts[count++] = product_of(n, x, batch + rows, columns);
-    return xcc_low_reshape_to(n, x, xcc_low_concat(n, (size_t)count, parts, 0));
+    return xcc_build_reshape_to(&n->b, x, xcc_build_concat(&n->b, (size_t)count, parts, 0));
 }
 
 /* A dimension of size 1 is broadcast to that of the same label in the other term. Products do that for those that stay;
@@ -195,7 +197,7 @@ static xcc_value *drop_ones(xcc_lowering *n, term *t, const term *other, const b
     }
     t->rank = rank;
     if (count > 0)
-        t->value = xcc_low_squeeze(n, t->value, count, axes);
+        t->value = xcc_build_squeeze(&n->b, t->value, count, axes);
     return t->value;
 }
 
@@ -226,7 +228,7 @@ static xcvm_status multiply(xcc_lowering *n, term *a, term *b, const bool *neede
     XCC_NEED(n, batches + 2 <= XCVM_MAX_RANK && batches + lefts + rights <= XCVM_MAX_RANK, UNSUPPORTED,
              "the product of two terms has more than %d dimensions", XCVM_MAX_RANK);
     if (lefts + rights + inners == 0) {
-        a->value = xcc_low_mul(n, a->value, permute(n, b, a->labels, a->rank));
+        a->value = xcc_build_mul(&n->b, a->value, permute(n, b, a->labels, a->rank));
         return a->value != NULL ? XCVM_OK : xcc_failure(n);
     }
     int order_a[XCVM_MAX_RANK * 3], order_b[XCVM_MAX_RANK * 3];
@@ -240,18 +242,19 @@ static xcvm_status multiply(xcc_lowering *n, term *a, term *b, const bool *neede
         order_b[batches + inners + i] = right[i];
     xcc_value *x = as_matrices(n, a, order_a, batches, lefts, inners);
     xcc_value *y = as_matrices(n, b, order_b, batches, inners, rights);
-    xcc_value *product = xcc_low_binary(n, XCVM_OP_MatMul, x, y);
+    xcc_value *product = xcc_build_binary(&n->b, XCVM_OP_MatMul, x, y);
     if (product != NULL && (lefts != 1 || rights != 1)) {
         xcc_value *parts[XCVM_MAX_RANK];
         int count = 0;
         for (int i = 0; i < batches; i++)
-            parts[count++] = xcc_low_dim_of(n, product, i);
+            parts[count++] = xcc_build_dim_of(&n->b, product, i);
         for (int i = 0; i < lefts; i++)
-            parts[count++] = xcc_low_dim_of(n, a->value, batches + i);
+            parts[count++] = xcc_build_dim_of(&n->b, a->value, batches + i);
         for (int i = 0; i < rights; i++)
-            parts[count++] = xcc_low_dim_of(n, b->value, batches + inners + i);
-        product = xcc_low_reshape_to(n, product,
-                                     count > 0 ? xcc_low_concat(n, (size_t)count, parts, 0) : xcc_low_ints(n, 0, NULL));
+            parts[count++] = xcc_build_dim_of(&n->b, b->value, batches + inners + i);
+        product = xcc_build_reshape_to(&n->b, product,
+                                       count > 0 ? xcc_build_concat(&n->b, (size_t)count, parts, 0)
+                                                 : xcc_build_ints(&n->b, 0, NULL));
     }
     if (product == NULL)
         return xcc_failure(n);
@@ -277,7 +280,7 @@ typedef struct ellipses {
 /* The product of a list of dimensions, as a tensor of shape [1]. */
 static xcc_value *product_of_list(xcc_lowering *n, xcc_value *list)
 {
-    return xcc_low_reduce(n, XCVM_OP_ReduceProd, list, NULL, true);
+    return xcc_build_reduce(&n->b, XCVM_OP_ReduceProd, list, NULL, true);
 }
 
 /* Makes the dimensions of "..." the first one of the term, whose labels say how many letters stand before and behind
@@ -291,17 +294,17 @@ static xcvm_status join_ellipsis(xcc_lowering *n, term *t, xcc_value **dims)
         at++;
     if (at == t->rank)
         return XCVM_OK;
-    xcc_value *shape = xcc_low_shape_of(n, t->value), *parts[3];
+    xcc_value *shape = xcc_build_shape_of(&n->b, t->value), *parts[3];
     for (int i = 0; i < at; i++)
         indices[i] = i;
     for (int i = at + 1; i < t->rank; i++)
         indices[i] = i - t->rank;
     const size_t behind = (size_t)(t->rank - at - 1);
-    *dims = xcc_low_slice(n, shape, 0, at, behind == 0 ? INT64_MAX : -(int64_t)behind, 1);
-    parts[0] = xcc_low_gather(n, shape, xcc_low_ints(n, (size_t)at, indices), 0);
+    *dims = xcc_build_slice(&n->b, shape, 0, at, behind == 0 ? INT64_MAX : -(int64_t)behind, 1);
+    parts[0] = xcc_build_gather(&n->b, shape, xcc_build_ints(&n->b, (size_t)at, indices), 0);
     parts[1] = product_of_list(n, *dims);
-    parts[2] = xcc_low_gather(n, shape, xcc_low_ints(n, behind, indices + at + 1), 0);
-    t->value = xcc_low_reshape_to(n, t->value, xcc_low_concat(n, 3, parts, 0));
+    parts[2] = xcc_build_gather(&n->b, shape, xcc_build_ints(&n->b, behind, indices + at + 1), 0);
+    t->value = xcc_build_reshape_to(&n->b, t->value, xcc_build_concat(&n->b, 3, parts, 0));
     perm[letters++] = at;
     for (int i = 0; i < t->rank; i++)
         if (i != at)
@@ -309,19 +312,20 @@ static xcvm_status join_ellipsis(xcc_lowering *n, term *t, xcc_value **dims)
     for (int i = at; i > 0; i--)
         t->labels[i] = t->labels[i - 1];
     t->labels[0] = ELLIPSIS;
-    t->value = xcc_low_transpose(n, t->value, (size_t)t->rank, perm);
+    t->value = xcc_build_transpose(&n->b, t->value, (size_t)t->rank, perm);
     return t->value != NULL ? XCVM_OK : xcc_failure(n);
 }
 
 /* Broadcasts the first dimension of a term, which is `dims` joined, to all of `to`. */
 static xcc_value *expand_ellipsis(xcc_lowering *n, term *t, xcc_value *dims, xcc_value *to)
 {
-    xcc_value *letters = xcc_low_slice(n, xcc_low_shape_of(n, t->value), 0, 1, INT64_MAX, 1);
+    xcc_value *letters = xcc_build_slice(&n->b, xcc_build_shape_of(&n->b, t->value), 0, 1, INT64_MAX, 1);
     xcc_value *count = product_of_list(n, letters);
-    xcc_value *apart = xcc_low_reshape_to(n, t->value, xcc_low_concat(n, 2, (xcc_value *[]){dims, count}, 0));
-    xcc_value *wide = xcc_low_expand(n, apart, xcc_low_concat(n, 2, (xcc_value *[]){to, count}, 0));
+    xcc_value *apart =
+        xcc_build_reshape_to(&n->b, t->value, xcc_build_concat(&n->b, 2, (xcc_value *[]){dims, count}, 0));
+    xcc_value *wide = xcc_build_expand(&n->b, apart, xcc_build_concat(&n->b, 2, (xcc_value *[]){to, count}, 0));
     xcc_value *all = product_of_list(n, to);
-    return t->value = xcc_low_reshape_to(n, wide, xcc_low_concat(n, 2, (xcc_value *[]){all, letters}, 0));
+    return t->value = xcc_build_reshape_to(&n->b, wide, xcc_build_concat(&n->b, 2, (xcc_value *[]){all, letters}, 0));
 }
 
 static xcvm_status join_ellipses(xcc_lowering *n, term *terms, ellipses *e)
@@ -335,13 +339,13 @@ static xcvm_status join_ellipses(xcc_lowering *n, term *terms, ellipses *e)
         if (dims[i] == NULL)
             continue;
         /* Expand's shape may itself be broadcast, which gives the dimensions that all have. */
-        shape = xcc_low_expand(n, shape != NULL ? shape : xcc_scalar(n->b.graph, XCVM_BOOL, 0), dims[i]);
+        shape = xcc_build_expand(&n->b, shape != NULL ? shape : xcc_scalar(n->b.graph, XCVM_BOOL, 0), dims[i]);
         e->dims = dims[i];
         count++;
     }
     if (count == 1)
         return XCVM_OK;
-    e->dims = xcc_low_shape_of(n, shape);
+    e->dims = xcc_build_shape_of(&n->b, shape);
     for (size_t i = 0; i < n->input_count; i++)
         if (dims[i] != NULL && expand_ellipsis(n, &terms[i], dims[i], e->dims) == NULL)
             return xcc_failure(n);
@@ -355,8 +359,8 @@ static xcc_value *part_ellipsis(xcc_lowering *n, const term *out, xcc_value *y, 
     if (!e->joined || !has(out, ELLIPSIS))
         return y;
     for (int i = 0; i < out->rank; i++)
-        parts[i] = out->labels[i] == ELLIPSIS ? e->dims : xcc_low_dim_of(n, y, i);
-    return xcc_low_reshape_to(n, y, xcc_low_concat(n, (size_t)out->rank, parts, 0));
+        parts[i] = out->labels[i] == ELLIPSIS ? e->dims : xcc_build_dim_of(&n->b, y, i);
+    return xcc_build_reshape_to(&n->b, y, xcc_build_concat(&n->b, (size_t)out->rank, parts, 0));
 }
 
 /* Whether a term has "..." and its operand an unknown rank. */

@@ -24,12 +24,12 @@ xcvm_status xcc_lower_ml_scaler(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_floats(n, "scale", &scale));
     xcc_value *x = n->inputs[0];
     const xcvm_dtype dtype = dtype_of(x) == XCVM_F64 ? XCVM_F64 : XCVM_F32;
-    x = xcc_low_cast(n, x, dtype);
+    x = xcc_build_cast(&n->b, x, dtype);
     if (offset.count > 0)
-        x = xcc_low_sub(n, x, xcc_ml_numbers(n, dtype, 0, offset.count, offset.at));
+        x = xcc_build_sub(&n->b, x, xcc_ml_numbers(n, dtype, 0, offset.count, offset.at));
     if (scale.count > 0)
-        x = xcc_low_mul(n, x, xcc_ml_numbers(n, dtype, 0, scale.count, scale.at));
-    return xcc_bind(n, 0, xcc_low_cast(n, x, XCVM_F32));
+        x = xcc_build_mul(&n->b, x, xcc_ml_numbers(n, dtype, 0, scale.count, scale.at));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, x, XCVM_F32));
 }
 
 xcvm_status xcc_lower_ml_binarizer(xcc_lowering *n)
@@ -40,8 +40,8 @@ xcvm_status xcc_lower_ml_binarizer(xcc_lowering *n)
     xcc_value *x = n->inputs[0];
     if (!xcvm_dtype_is_float(dtype_of(x)))
         threshold = floor(threshold);
-    xcc_value *above = xcc_low_binary(n, XCVM_OP_Greater, x, xcc_low_number(n, x, threshold));
-    return xcc_bind(n, 0, xcc_low_cast(n, above, dtype_of(x)));
+    xcc_value *above = xcc_build_binary(&n->b, XCVM_OP_Greater, x, xcc_build_number(&n->b, x, threshold));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, above, dtype_of(x)));
 }
 
 xcvm_status xcc_lower_ml_normalizer(xcc_lowering *n)
@@ -49,7 +49,7 @@ xcvm_status xcc_lower_ml_normalizer(xcc_lowering *n)
     xcvm_text norm;
     XCVM_TRY(need_numbers(n));
     XCVM_TRY(xcc_attribute_text(n, "norm", "MAX", &norm));
-    xcc_value *x = xcc_low_cast(n, n->inputs[0], XCVM_F32), *axes = XCC_LOW_INTS(n, -1);
+    xcc_value *x = xcc_build_cast(&n->b, n->inputs[0], XCVM_F32), *axes = XCC_BUILD_INTS(&n->b, -1);
     xcvm_opcode reduction;
     if (xcc_text_is(norm, "MAX"))
         reduction = XCVM_OP_ReduceMax;
@@ -59,12 +59,12 @@ xcvm_status xcc_lower_ml_normalizer(xcc_lowering *n)
         reduction = XCVM_OP_ReduceL2;
     else
         XCC_REFUSE(n, INVALID_MODEL, "attribute 'norm' is '%.40s'; MAX, L1 or L2 is expected", norm.at);
-    xcc_value *size = xcc_low_reduce(n, reduction, x, axes, true);
+    xcc_value *size = xcc_build_reduce(&n->b, reduction, x, axes, true);
     if (size == NULL)
         return xcc_failure(n);
-    xcc_value *none = xcc_low_binary(n, XCVM_OP_Equal, size, xcc_low_number(n, size, 0));
-    size = xcc_low_call(n, XCVM_OP_Where, 3, (xcc_value *[]){none, xcc_low_number(n, size, 1), size});
-    return xcc_bind(n, 0, xcc_low_div(n, x, size));
+    xcc_value *none = xcc_build_binary(&n->b, XCVM_OP_Equal, size, xcc_build_number(&n->b, size, 0));
+    size = xcc_build_call(&n->b, XCVM_OP_Where, 3, (xcc_value *[]){none, xcc_build_number(&n->b, size, 1), size});
+    return xcc_bind(n, 0, xcc_build_div(&n->b, x, size));
 }
 
 xcvm_status xcc_lower_ml_imputer(xcc_lowering *n)
@@ -81,17 +81,17 @@ xcvm_status xcc_lower_ml_imputer(xcc_lowering *n)
     xcc_value *x = n->inputs[0], *where, *values;
     if (xcvm_dtype_is_float(dtype_of(x))) {
         XCC_NEED(n, floats.count > 0, INVALID_MODEL, "attribute 'imputed_value_floats' is missing");
-        where = isnan(missing) ? xcc_low_unary(n, XCVM_OP_IsNaN, x)
-                               : xcc_low_binary(n, XCVM_OP_Equal, x, xcc_low_number(n, x, missing));
+        where = isnan(missing) ? xcc_build_unary(&n->b, XCVM_OP_IsNaN, x)
+                               : xcc_build_binary(&n->b, XCVM_OP_Equal, x, xcc_build_number(&n->b, x, missing));
         values = xcc_ml_numbers(n, XCVM_F64, 0, floats.count, floats.at);
     } else {
         XCC_NEED(n, ints.count > 0, INVALID_MODEL, "attribute 'imputed_value_int64s' is missing");
-        where =
-            xcc_low_binary(n, XCVM_OP_Equal, x, xcc_low_cast(n, xcc_scalar_i64(n->b.graph, missing_int), dtype_of(x)));
-        values = xcc_low_ints(n, ints.count, ints.at);
+        where = xcc_build_binary(&n->b, XCVM_OP_Equal, x,
+                                 xcc_build_cast(&n->b, xcc_scalar_i64(n->b.graph, missing_int), dtype_of(x)));
+        values = xcc_build_ints(&n->b, ints.count, ints.at);
     }
-    values = xcc_low_cast(n, values, dtype_of(x));
-    return xcc_bind(n, 0, xcc_low_call(n, XCVM_OP_Where, 3, (xcc_value *[]){where, values, x}));
+    values = xcc_build_cast(&n->b, values, dtype_of(x));
+    return xcc_bind(n, 0, xcc_build_call(&n->b, XCVM_OP_Where, 3, (xcc_value *[]){where, values, x}));
 }
 
 xcvm_status xcc_lower_ml_array_feature_extractor(xcc_lowering *n)
@@ -100,10 +100,10 @@ xcvm_status xcc_lower_ml_array_feature_extractor(xcc_lowering *n)
     xcc_value *x = n->inputs[0];
     XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR && x->type.rank != 0, SHAPE_MISMATCH,
              "operand 0 must have at least one dimension");
-    xcc_value *indices = xcc_low_reshape(n, n->inputs[1], XCC_LOW_INTS(n, -1));
-    xcc_value *y = xcc_low_gather(n, x, indices, -1);
+    xcc_value *indices = xcc_build_reshape(&n->b, n->inputs[1], XCC_BUILD_INTS(&n->b, -1));
+    xcc_value *y = xcc_build_gather(&n->b, x, indices, -1);
     if (x->type.rank == 1)
-        y = xcc_low_unsqueeze(n, y, 1, &(int64_t){0});
+        y = xcc_build_unsqueeze(&n->b, y, 1, &(int64_t){0});
     return xcc_bind(n, 0, y);
 }
 
@@ -119,22 +119,23 @@ xcvm_status xcc_lower_ml_feature_vectorizer(xcc_lowering *n)
     if (parts == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < n->input_count; i++) {
-        xcc_value *x = xcc_low_cast(n, n->inputs[i], XCVM_F32);
+        xcc_value *x = xcc_build_cast(&n->b, n->inputs[i], XCVM_F32);
         XCC_NEED(n, x != NULL && x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand %zu is no tensor", i);
         if (x->type.rank == 1)
-            x = xcc_low_unsqueeze(n, x, 1, &(int64_t){0});
+            x = xcc_build_unsqueeze(&n->b, x, 1, &(int64_t){0});
         else if (x->type.rank > 2)
             x = xcc_apply(&n->b, Flatten, y, .x = XCC_IN(x), .axis = 1);
         /* A piece is cut, or filled up with zeros, to the width that is declared. */
         const int64_t width = widths.count > 0 ? widths.at[i] : -1;
         const int64_t given = x != NULL && x->type.rank == 2 ? x->type.dims[1] : -1;
         if (width >= 0 && given != width)
-            x = xcc_low_slice(n, x, 1, 0, width, 1);
+            x = xcc_build_slice(&n->b, x, 1, 0, width, 1);
         if (width >= 0 && given >= 0 && given < width)
-            x = xcc_low_call(n, XCVM_OP_Pad, 2, (xcc_value *[]){x, XCC_LOW_INTS(n, 0, 0, 0, width - given)});
+            x = xcc_build_call(&n->b, XCVM_OP_Pad, 2,
+                               (xcc_value *[]){x, XCC_BUILD_INTS(&n->b, 0, 0, 0, width - given)});
         parts[i] = x;
     }
-    return xcc_bind(n, 0, xcc_low_concat(n, n->input_count, parts, 1));
+    return xcc_bind(n, 0, xcc_build_concat(&n->b, n->input_count, parts, 1));
 }
 
 /* ---- Lookups ---- */
@@ -189,10 +190,10 @@ static xcvm_status look_up(xcc_lowering *n, xcc_value *x, xcc_value *keys, xcc_v
     XCC_NEED(n, t.count == xcvm_element_count(&values->type), INVALID_MODEL, "there are %zu keys and %zu values",
              t.count, xcvm_element_count(&values->type));
     XCVM_TRY(sort_table(n, &t));
-    xcc_value *order = xcc_low_ints(n, t.count, t.order);
-    keys = xcc_low_gather(n, keys, order, 0);
-    values = xcc_low_gather(n, values, order, 0);
-    *y = xcc_low_call(n, XCVM_OP_LabelEncoder, 4, (xcc_value *[]){x, keys, values, otherwise});
+    xcc_value *order = xcc_build_ints(&n->b, t.count, t.order);
+    keys = xcc_build_gather(&n->b, keys, order, 0);
+    values = xcc_build_gather(&n->b, values, order, 0);
+    *y = xcc_build_call(&n->b, XCVM_OP_LabelEncoder, 4, (xcc_value *[]){x, keys, values, otherwise});
     return *y != NULL ? XCVM_OK : xcc_failure(n);
 }
 
@@ -205,7 +206,7 @@ static xcc_value *counting(xcc_lowering *n, size_t count)
         return NULL;
     for (size_t i = 0; i < count; i++)
         ints[i] = (int64_t)i;
-    return xcc_low_ints(n, count, ints);
+    return xcc_build_ints(&n->b, count, ints);
 }
 
 /* Between strings and their integers, either way. */
@@ -219,7 +220,7 @@ static xcvm_status map_category(xcc_lowering *n, xcc_value *ints, xcc_value *str
     if (x->type.dtype == XCVM_STRING)
         XCVM_TRY(look_up(n, x, strings, ints, one_int(n, default_int), &y));
     else
-        XCVM_TRY(look_up(n, x, ints, strings, xcc_low_strings(n, 0, 1, &default_text), &y));
+        XCVM_TRY(look_up(n, x, ints, strings, xcc_build_strings(&n->b, 0, 1, &default_text), &y));
     return xcc_bind(n, 0, y);
 }
 
@@ -230,7 +231,8 @@ xcvm_status xcc_lower_ml_category_mapper(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_ints(n, "cats_int64s", &ints));
     XCVM_TRY(xcc_attribute_texts(n, "cats_strings", &texts));
-    return map_category(n, xcc_low_ints(n, ints.count, ints.at), xcc_low_strings(n, 1, texts.count, texts.at));
+    return map_category(n, xcc_build_ints(&n->b, ints.count, ints.at),
+                        xcc_build_strings(&n->b, 1, texts.count, texts.at));
 }
 
 /* A list attribute, in one of three types: keys_strings, keys_int64s, keys_floats; or the tensor keys_tensor. */
@@ -252,9 +254,9 @@ static xcvm_status read_list(xcc_lowering *n, const char *const names[4], xcc_va
     if (given)
         *list = xcc_constant(n->b.graph, NULL, tensor.dtype, 1, &(int64_t){(int64_t)tensor.count}, tensor.data, true);
     else if (texts.count > 0)
-        *list = xcc_low_strings(n, 1, texts.count, texts.at);
+        *list = xcc_build_strings(&n->b, 1, texts.count, texts.at);
     else if (ints.count > 0)
-        *list = xcc_low_ints(n, ints.count, ints.at);
+        *list = xcc_build_ints(&n->b, ints.count, ints.at);
     else
         *list = xcc_ml_numbers(n, XCVM_F32, 0, floats.count, floats.at);
     return *list != NULL ? XCVM_OK : xcc_failure(n);
@@ -279,11 +281,11 @@ static xcvm_status read_default(xcc_lowering *n, xcvm_dtype dtype, xcc_value **o
                  xcvm_dtype_name(tensor.dtype), xcvm_dtype_name(dtype));
         *otherwise = xcc_constant(n->b.graph, NULL, dtype, 0, NULL, tensor.data, true);
     } else if (dtype == XCVM_STRING) {
-        *otherwise = xcc_low_strings(n, 0, 1, &text);
+        *otherwise = xcc_build_strings(&n->b, 0, 1, &text);
     } else if (xcvm_dtype_is_float(dtype)) {
         *otherwise = xcc_scalar(n->b.graph, dtype, real);
     } else {
-        *otherwise = xcc_low_cast(n, one_int(n, integer), dtype);
+        *otherwise = xcc_build_cast(&n->b, one_int(n, integer), dtype);
     }
     return *otherwise != NULL ? XCVM_OK : xcc_failure(n);
 }
@@ -297,7 +299,7 @@ xcvm_status xcc_lower_ml_label_encoder(xcc_lowering *n)
     if (n->version < 2) {
         xcvm_texts texts;
         XCVM_TRY(xcc_attribute_texts(n, "classes_strings", &texts));
-        return map_category(n, counting(n, texts.count), xcc_low_strings(n, 1, texts.count, texts.at));
+        return map_category(n, counting(n, texts.count), xcc_build_strings(&n->b, 1, texts.count, texts.at));
     }
     XCVM_TRY(read_list(n, key_names, &keys));
     XCVM_TRY(read_list(n, value_names, &values));
@@ -314,11 +316,11 @@ xcvm_status xcc_lower_ml_one_hot_encoder(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_ml_labels(n, "cats_int64s", "cats_strings", &categories, &count));
     XCVM_TRY(xcc_attribute_bool(n, "zeros", true, &zeros));
-    x = n->inputs[0]->type.dtype == XCVM_STRING ? n->inputs[0] : xcc_low_cast(n, n->inputs[0], XCVM_I64);
+    x = n->inputs[0]->type.dtype == XCVM_STRING ? n->inputs[0] : xcc_build_cast(&n->b, n->inputs[0], XCVM_I64);
     XCVM_TRY(look_up(n, x, categories, counting(n, count), one_int(n, (int64_t)count), &index));
     /* What is no category has an index that Gather refuses, and for which OneHot gives zeros. */
     if (!zeros)
-        index = xcc_low_gather(n, counting(n, count), index, 0);
+        index = xcc_build_gather(&n->b, counting(n, count), index, 0);
     xcc_value *off_on = xcc_ml_numbers(n, XCVM_F32, 0, 2, (const double[]){0, 1});
     xcc_value *depth = one_int(n, (int64_t)count);
     if (index == NULL || off_on == NULL || depth == NULL)

@@ -66,7 +66,7 @@ xcvm_status xcc_lower_ml_linear_classifier(xcc_lowering *n)
         XCVM_TRY(xcc_ml_bind_labels(n, labels, xcc_ml_best(n, y)));
         return xcc_bind(n, 1, xcc_ml_transformed(n, y, transform));
     }
-    xcc_value *positive = xcc_low_binary(n, XCVM_OP_Greater, y, xcc_low_number(n, y, 0));
+    xcc_value *positive = xcc_build_binary(&n->b, XCVM_OP_Greater, y, xcc_build_number(&n->b, y, 0));
     XCVM_TRY(xcc_ml_bind_labels(n, labels, xcc_ml_choice(n, positive)));
     return xcc_bind(n, 1, xcc_ml_two_scores(n, y, false, transform));
 }

@@ -16,7 +16,7 @@ static xcc_value *row_of_items(xcc_lowering *n, xcc_value *keys)
 {
     xcc_value *items = xcc_apply(&n->b, MapItems, y, .x = XCC_IN(n->inputs[0]), .keys = XCC_IN(keys));
     const int64_t count = keys != NULL ? keys->type.dims[0] : -1;
-    return xcc_low_reshape(n, items, XCC_LOW_INTS(n, 1, count));
+    return xcc_build_reshape(&n->b, items, XCC_BUILD_INTS(&n->b, 1, count));
 }
 
 xcvm_status xcc_lower_ml_dict_vectorizer(xcc_lowering *n)
@@ -52,9 +52,9 @@ xcvm_status xcc_lower_ml_cast_map(xcc_lowering *n)
              "attribute 'map_form' is '%.40s'; DENSE or SPARSE is expected", form.at);
     if (sparse) {
         XCC_NEED(n, size > 0 && size <= INT32_MAX, INVALID_MODEL, "attribute 'max_map' is %lld", (long long)size);
-        keys = xcc_low_call(n, XCVM_OP_Range, 3,
-                            (xcc_value *[]){xcc_scalar_i64(n->b.graph, 0), xcc_scalar_i64(n->b.graph, size),
-                                            xcc_scalar_i64(n->b.graph, 1)});
+        keys = xcc_build_call(&n->b, XCVM_OP_Range, 3,
+                              (xcc_value *[]){xcc_scalar_i64(n->b.graph, 0), xcc_scalar_i64(n->b.graph, size),
+                                              xcc_scalar_i64(n->b.graph, 1)});
         if (keys == NULL)
             return xcc_failure(n);
     }
@@ -63,9 +63,10 @@ xcvm_status xcc_lower_ml_cast_map(xcc_lowering *n)
         return xcc_failure(n);
     /* Keys that the map does not have are empty strings, which are no numbers. */
     if (sparse && y->type.dtype == XCVM_STRING && dtype != XCVM_STRING) {
-        xcc_value *empty = xcc_low_strings(n, 0, 1, &(xcvm_text){"", 0});
-        xcc_value *zero = xcc_low_strings(n, 0, 1, &(xcvm_text){"0", 1});
-        y = xcc_low_call(n, XCVM_OP_Where, 3, (xcc_value *[]){xcc_low_binary(n, XCVM_OP_Equal, y, empty), zero, y});
+        xcc_value *empty = xcc_build_strings(&n->b, 0, 1, &(xcvm_text){"", 0});
+        xcc_value *zero = xcc_build_strings(&n->b, 0, 1, &(xcvm_text){"0", 1});
+        y = xcc_build_call(&n->b, XCVM_OP_Where, 3,
+                           (xcc_value *[]){xcc_build_binary(&n->b, XCVM_OP_Equal, y, empty), zero, y});
     }
-    return xcc_bind(n, 0, xcc_low_cast(n, y, dtype));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, y, dtype));
 }

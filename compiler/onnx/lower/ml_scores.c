@@ -31,9 +31,9 @@ xcvm_status xcc_ml_matrix(xcc_lowering *n, xcc_value *x, xcvm_dtype dtype, xcc_v
              "operand 0 has %d dimensions, one or two are needed", x->type.rank);
     XCC_NEED(n, xcvm_dtype_in((xcvm_dtype)x->type.dtype, XCVM_TYPES_REAL), TYPE_MISMATCH,
              "operand 0 has element type %s, a number is needed", xcvm_dtype_name((xcvm_dtype)x->type.dtype));
-    x = xcc_low_cast(n, x, dtype);
+    x = xcc_build_cast(&n->b, x, dtype);
     if (x != NULL && x->type.rank == 1)
-        x = xcc_low_unsqueeze(n, x, 1, &(int64_t){0});
+        x = xcc_build_unsqueeze(&n->b, x, 1, &(int64_t){0});
     *matrix = x;
     return x != NULL ? XCVM_OK : xcc_failure(n);
 }
@@ -47,14 +47,14 @@ xcvm_status xcc_ml_labels(xcc_lowering *n, const char *ints, const char *strings
     XCC_NEED(n, (numbers.count > 0) != (texts.count > 0), INVALID_MODEL,
              "one of the attributes '%s' and '%s' must be given, and not both", ints, strings);
     *count = numbers.count > 0 ? numbers.count : texts.count;
-    *labels =
-        numbers.count > 0 ? xcc_low_ints(n, numbers.count, numbers.at) : xcc_low_strings(n, 1, texts.count, texts.at);
+    *labels = numbers.count > 0 ? xcc_build_ints(&n->b, numbers.count, numbers.at)
+                                : xcc_build_strings(&n->b, 1, texts.count, texts.at);
     return *labels != NULL ? XCVM_OK : xcc_failure(n);
 }
 
 xcvm_status xcc_ml_bind_labels(xcc_lowering *n, xcc_value *labels, xcc_value *indices)
 {
-    return xcc_bind(n, 0, xcc_low_gather(n, labels, indices, 0));
+    return xcc_bind(n, 0, xcc_build_gather(&n->b, labels, indices, 0));
 }
 
 xcc_value *xcc_ml_best(xcc_lowering *n, xcc_value *scores)
@@ -64,7 +64,7 @@ xcc_value *xcc_ml_best(xcc_lowering *n, xcc_value *scores)
 
 xcc_value *xcc_ml_choice(xcc_lowering *n, xcc_value *positive)
 {
-    return xcc_low_squeeze(n, xcc_low_cast(n, positive, XCVM_I64), 1, &(int64_t){1});
+    return xcc_build_squeeze(&n->b, xcc_build_cast(&n->b, positive, XCVM_I64), 1, &(int64_t){1});
 }
 
 xcvm_status xcc_ml_read_transform(xcc_lowering *n, xcc_ml_transform *transform)
@@ -84,33 +84,35 @@ xcvm_status xcc_ml_read_transform(xcc_lowering *n, xcc_ml_transform *transform)
 
 static xcc_value *number(xcc_lowering *n, const xcc_value *like, double value)
 {
-    return xcc_low_number(n, like, value);
+    return xcc_build_number(&n->b, like, value);
 }
 
 /* The softmax of the scores that are not 0; those stay 0. */
 static xcc_value *softmax_zero(xcc_lowering *n, xcc_value *x)
 {
-    xcc_value *axes = XCC_LOW_INTS(n, 1);
-    xcc_value *greatest = xcc_low_reduce(n, XCVM_OP_ReduceMax, x, axes, true);
-    xcc_value *some = xcc_low_binary(n, XCVM_OP_Greater, xcc_low_unary(n, XCVM_OP_Abs, x), number(n, x, 1e-7));
-    xcc_value *power = xcc_low_unary(n, XCVM_OP_Exp, xcc_low_sub(n, x, greatest));
-    xcc_value *kept = xcc_low_call(n, XCVM_OP_Where, 3, (xcc_value *[]){some, power, number(n, x, 0)});
-    return xcc_low_div(n, kept, xcc_low_reduce(n, XCVM_OP_ReduceSum, kept, axes, true));
+    xcc_value *axes = XCC_BUILD_INTS(&n->b, 1);
+    xcc_value *greatest = xcc_build_reduce(&n->b, XCVM_OP_ReduceMax, x, axes, true);
+    xcc_value *some =
+        xcc_build_binary(&n->b, XCVM_OP_Greater, xcc_build_unary(&n->b, XCVM_OP_Abs, x), number(n, x, 1e-7));
+    xcc_value *power = xcc_build_unary(&n->b, XCVM_OP_Exp, xcc_build_sub(&n->b, x, greatest));
+    xcc_value *kept = xcc_build_call(&n->b, XCVM_OP_Where, 3, (xcc_value *[]){some, power, number(n, x, 0)});
+    return xcc_build_div(&n->b, kept, xcc_build_reduce(&n->b, XCVM_OP_ReduceSum, kept, axes, true));
 }
 
 /* sqrt 2 * inverse error function of 2 x - 1, by Winitzki's approximation with a = 0.147, which other runtimes use. */
 static xcc_value *probit(xcc_lowering *n, xcc_value *x)
 {
     const double a = 0.147, pi = 3.14159265358979323846;
-    xcc_value *v = xcc_low_sub(n, xcc_low_mul(n, x, number(n, x, 2)), number(n, x, 1));
-    xcc_value *log = xcc_low_unary(
-        n, XCVM_OP_Log, xcc_low_mul(n, xcc_low_sub(n, number(n, x, 1), v), xcc_low_add(n, number(n, x, 1), v)));
-    xcc_value *p = xcc_low_add(n, xcc_low_mul(n, log, number(n, x, 0.5)), number(n, x, 2 / (pi * a)));
-    xcc_value *q = xcc_low_mul(n, log, number(n, x, 1 / a));
-    xcc_value *root = xcc_low_unary(n, XCVM_OP_Sqrt, xcc_low_sub(n, xcc_low_mul(n, p, p), q));
-    xcc_value *size = xcc_low_unary(n, XCVM_OP_Sqrt, xcc_low_sub(n, root, p));
-    xcc_value *scaled = xcc_low_mul(n, size, number(n, x, 1.41421356));
-    return xcc_low_mul(n, xcc_low_unary(n, XCVM_OP_Sign, v), scaled);
+    xcc_value *v = xcc_build_sub(&n->b, xcc_build_mul(&n->b, x, number(n, x, 2)), number(n, x, 1));
+    xcc_value *log = xcc_build_unary(
+        &n->b, XCVM_OP_Log,
+        xcc_build_mul(&n->b, xcc_build_sub(&n->b, number(n, x, 1), v), xcc_build_add(&n->b, number(n, x, 1), v)));
+    xcc_value *p = xcc_build_add(&n->b, xcc_build_mul(&n->b, log, number(n, x, 0.5)), number(n, x, 2 / (pi * a)));
+    xcc_value *q = xcc_build_mul(&n->b, log, number(n, x, 1 / a));
+    xcc_value *root = xcc_build_unary(&n->b, XCVM_OP_Sqrt, xcc_build_sub(&n->b, xcc_build_mul(&n->b, p, p), q));
+    xcc_value *size = xcc_build_unary(&n->b, XCVM_OP_Sqrt, xcc_build_sub(&n->b, root, p));
+    xcc_value *scaled = xcc_build_mul(&n->b, size, number(n, x, 1.41421356));
+    return xcc_build_mul(&n->b, xcc_build_unary(&n->b, XCVM_OP_Sign, v), scaled);
 }
 
 xcc_value *xcc_ml_transformed(xcc_lowering *n, xcc_value *scores, xcc_ml_transform transform)
@@ -121,7 +123,7 @@ xcc_value *xcc_ml_transformed(xcc_lowering *n, xcc_value *scores, xcc_ml_transfo
     case XCC_ML_SOFTMAX:
         return xcc_apply(&n->b, Softmax, y, .x = XCC_IN(scores), .axis = -1);
     case XCC_ML_LOGISTIC:
-        return xcc_low_unary(n, XCVM_OP_Sigmoid, scores);
+        return xcc_build_unary(&n->b, XCVM_OP_Sigmoid, scores);
     case XCC_ML_SOFTMAX_ZERO:
         return softmax_zero(n, scores);
     case XCC_ML_PROBIT:
@@ -138,7 +140,8 @@ xcc_value *xcc_ml_two_scores(xcc_lowering *n, xcc_value *score, bool mixed, xcc_
     if (transform == XCC_ML_PROBIT)
         return xcc_ml_transformed(n, score, transform);
     mixed = mixed || transform == XCC_ML_LOGISTIC;
-    xcc_value *other = mixed ? xcc_low_unary(n, XCVM_OP_Neg, score) : xcc_low_sub(n, number(n, score, 1), score);
-    xcc_value *both = xcc_low_concat(n, 2, (xcc_value *[]){other, score}, 1);
-    return transform == XCC_ML_LOGISTIC ? xcc_low_unary(n, XCVM_OP_Sigmoid, both) : both;
+    xcc_value *other =
+        mixed ? xcc_build_unary(&n->b, XCVM_OP_Neg, score) : xcc_build_sub(&n->b, number(n, score, 1), score);
+    xcc_value *both = xcc_build_concat(&n->b, 2, (xcc_value *[]){other, score}, 1);
+    return transform == XCC_ML_LOGISTIC ? xcc_build_unary(&n->b, XCVM_OP_Sigmoid, both) : both;
 }

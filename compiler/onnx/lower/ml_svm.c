@@ -36,7 +36,7 @@ static xcc_value *product(xcc_lowering *n, xcc_value *x, size_t rows, xcvm_float
 {
     const xcvm_dtype dtype = (xcvm_dtype)x->type.dtype;
     xcc_value *w = xcc_ml_numbers(n, dtype, rows, numbers.count / rows, numbers.at);
-    xcc_value *c = rho != 0 ? xcc_low_number(n, x, rho) : NULL;
+    xcc_value *c = rho != 0 ? xcc_build_number(&n->b, x, rho) : NULL;
     if (w == NULL || (rho != 0 && c == NULL))
         return NULL;
     return xcc_apply(&n->b, Gemm, y, .a = XCC_IN(x), .b = XCC_IN(w), .c = XCC_IN(c), .alpha = 1, .beta = 1,
@@ -48,17 +48,19 @@ static xcc_value *radial(xcc_lowering *n, const machine *m, xcc_value *x, size_t
 {
     const size_t width = m->vectors.count / count;
     double *squares = xcc_alloc(n->m, count * sizeof *squares);
-    x = xcc_low_cast(n, x, XCVM_F64);
+    x = xcc_build_cast(&n->b, x, XCVM_F64);
     if (squares == NULL || x == NULL)
         return NULL;
     for (size_t i = 0; i < m->vectors.count; i++)
         squares[i / width] += m->vectors.at[i] * m->vectors.at[i];
-    xcc_value *own = xcc_low_reduce(n, XCVM_OP_ReduceSumSquare, x, XCC_LOW_INTS(n, 1), true);
-    xcc_value *sum = xcc_low_add(n, own, xcc_ml_numbers(n, XCVM_F64, 0, count, squares));
-    xcc_value *twice = xcc_low_mul(n, product(n, x, count, m->vectors, 0), xcc_low_number(n, x, 2));
-    xcc_value *distance = xcc_low_binary(n, XCVM_OP_Max, xcc_low_sub(n, sum, twice), xcc_low_number(n, x, 0));
-    xcc_value *exponent = xcc_low_cast(n, xcc_low_mul(n, distance, xcc_low_number(n, x, -m->gamma)), XCVM_F32);
-    return xcc_low_unary(n, XCVM_OP_Exp, exponent);
+    xcc_value *own = xcc_build_reduce(&n->b, XCVM_OP_ReduceSumSquare, x, XCC_BUILD_INTS(&n->b, 1), true);
+    xcc_value *sum = xcc_build_add(&n->b, own, xcc_ml_numbers(n, XCVM_F64, 0, count, squares));
+    xcc_value *twice = xcc_build_mul(&n->b, product(n, x, count, m->vectors, 0), xcc_build_number(&n->b, x, 2));
+    xcc_value *distance =
+        xcc_build_binary(&n->b, XCVM_OP_Max, xcc_build_sub(&n->b, sum, twice), xcc_build_number(&n->b, x, 0));
+    xcc_value *exponent =
+        xcc_build_cast(&n->b, xcc_build_mul(&n->b, distance, xcc_build_number(&n->b, x, -m->gamma)), XCVM_F32);
+    return xcc_build_unary(&n->b, XCVM_OP_Exp, exponent);
 }
 
 /* The kernel of each row of x with each of `count` support vectors. */
@@ -72,11 +74,12 @@ static xcvm_status kernel_matrix(xcc_lowering *n, const machine *m, xcc_value *x
     }
     xcc_value *p = product(n, x, count, m->vectors, 0);
     if (!xcc_text_is(m->kernel, "LINEAR"))
-        p = xcc_low_add(n, xcc_low_mul(n, p, xcc_low_number(n, x, m->gamma)), xcc_low_number(n, x, m->coef0));
+        p = xcc_build_add(&n->b, xcc_build_mul(&n->b, p, xcc_build_number(&n->b, x, m->gamma)),
+                          xcc_build_number(&n->b, x, m->coef0));
     if (xcc_text_is(m->kernel, "POLY"))
-        p = xcc_low_binary(n, XCVM_OP_Pow, p, xcc_low_number(n, x, m->degree));
+        p = xcc_build_binary(&n->b, XCVM_OP_Pow, p, xcc_build_number(&n->b, x, m->degree));
     else if (xcc_text_is(m->kernel, "SIGMOID"))
-        p = xcc_low_unary(n, XCVM_OP_Tanh, p);
+        p = xcc_build_unary(&n->b, XCVM_OP_Tanh, p);
     *y = p;
     return p != NULL ? XCVM_OK : xcc_failure(n);
 }
@@ -100,9 +103,9 @@ xcvm_status xcc_lower_ml_svm_regressor(xcc_lowering *n)
     }
     y = product(n, x, 1, m.coefficients, m.rho.at[0]);
     if (one_class && y != NULL) {
-        xcc_value *inside = xcc_low_binary(n, XCVM_OP_Greater, y, xcc_low_number(n, y, 0));
-        y = xcc_low_call(n, XCVM_OP_Where, 3,
-                         (xcc_value *[]){inside, xcc_low_number(n, y, 1), xcc_low_number(n, y, -1)});
+        xcc_value *inside = xcc_build_binary(&n->b, XCVM_OP_Greater, y, xcc_build_number(&n->b, y, 0));
+        y = xcc_build_call(&n->b, XCVM_OP_Where, 3,
+                           (xcc_value *[]){inside, xcc_build_number(&n->b, y, 1), xcc_build_number(&n->b, y, -1)});
     }
     return xcc_bind(n, 0, xcc_ml_transformed(n, y, transform));
 }
@@ -153,8 +156,8 @@ static xcc_value *most_votes(xcc_lowering *n, const pairing *p, xcc_value *score
             weights[pair * p->classes + j] = -1;
             base[j] += 1;
         }
-    xcc_value *wins = xcc_low_binary(n, XCVM_OP_Greater, scores, xcc_low_number(n, scores, 0));
-    wins = xcc_low_cast(n, wins, XCVM_F32);
+    xcc_value *wins = xcc_build_binary(&n->b, XCVM_OP_Greater, scores, xcc_build_number(&n->b, scores, 0));
+    wins = xcc_build_cast(&n->b, wins, XCVM_F32);
     xcc_value *w = xcc_ml_numbers(n, XCVM_F32, p->pairs, p->classes, weights);
     xcc_value *c = xcc_ml_numbers(n, XCVM_F32, 0, p->classes, base);
     if (wins == NULL || w == NULL || c == NULL)
@@ -166,13 +169,15 @@ static xcc_value *most_votes(xcc_lowering *n, const pairing *p, xcc_value *score
 /* Platt's probabilities of the pairs, 1 / (1 + exp(a score + b)), coupled to those of the classes. */
 static xcc_value *probabilities(xcc_lowering *n, const pairing *p, xcc_value *scores, xcvm_floats a, xcvm_floats b)
 {
-    xcc_value *linear = xcc_low_add(n, xcc_low_mul(n, scores, xcc_ml_numbers(n, XCVM_F32, 0, p->pairs, a.at)),
-                                    xcc_ml_numbers(n, XCVM_F32, 0, p->pairs, b.at));
-    xcc_value *pairs = xcc_low_unary(n, XCVM_OP_Sigmoid, xcc_low_unary(n, XCVM_OP_Neg, linear));
+    xcc_value *linear =
+        xcc_build_add(&n->b, xcc_build_mul(&n->b, scores, xcc_ml_numbers(n, XCVM_F32, 0, p->pairs, a.at)),
+                      xcc_ml_numbers(n, XCVM_F32, 0, p->pairs, b.at));
+    xcc_value *pairs = xcc_build_unary(&n->b, XCVM_OP_Sigmoid, xcc_build_unary(&n->b, XCVM_OP_Neg, linear));
     if (pairs == NULL)
         return NULL;
-    xcc_value *clipped = xcc_low_call(
-        n, XCVM_OP_Clip, 3, (xcc_value *[]){pairs, xcc_low_number(n, pairs, 1e-7), xcc_low_number(n, pairs, 1 - 1e-7)});
+    xcc_value *clipped = xcc_build_call(
+        &n->b, XCVM_OP_Clip, 3,
+        (xcc_value *[]){pairs, xcc_build_number(&n->b, pairs, 1e-7), xcc_build_number(&n->b, pairs, 1 - 1e-7)});
     if (clipped == NULL)
         return NULL;
     return xcc_apply(&n->b, PairwiseCoupling, y, .x = XCC_IN(clipped), .classes = (int64_t)p->classes);
@@ -196,12 +201,13 @@ static xcvm_status linear_classifier(xcc_lowering *n, const machine *m, xcc_valu
     xcc_value *best = y != NULL ? xcc_apply(&n->b, ArgMax, y, .x = XCC_IN(y), .axis = 1, .keepdims = 1) : NULL;
     if (count == 2 && y != NULL) {
         const bool positive = all_positive(m->coefficients);
-        xcc_value *greatest = xcc_low_reduce(n, XCVM_OP_ReduceMax, y, XCC_LOW_INTS(n, 1), true);
-        xcc_value *second = xcc_low_binary(n, positive ? XCVM_OP_GreaterOrEqual : XCVM_OP_Greater, greatest,
-                                           xcc_low_number(n, y, positive ? 0.5 : 0));
-        best = xcc_low_binary(n, XCVM_OP_Max, best, second != NULL ? xcc_low_cast(n, second, XCVM_I64) : NULL);
+        xcc_value *greatest = xcc_build_reduce(&n->b, XCVM_OP_ReduceMax, y, XCC_BUILD_INTS(&n->b, 1), true);
+        xcc_value *second = xcc_build_binary(&n->b, positive ? XCVM_OP_GreaterOrEqual : XCVM_OP_Greater, greatest,
+                                             xcc_build_number(&n->b, y, positive ? 0.5 : 0));
+        best =
+            xcc_build_binary(&n->b, XCVM_OP_Max, best, second != NULL ? xcc_build_cast(&n->b, second, XCVM_I64) : NULL);
     }
-    XCVM_TRY(xcc_ml_bind_labels(n, labels, xcc_low_squeeze(n, best, 1, &(int64_t){1})));
+    XCVM_TRY(xcc_ml_bind_labels(n, labels, xcc_build_squeeze(&n->b, best, 1, &(int64_t){1})));
     return xcc_bind(n, 1, xcc_ml_transformed(n, y, transform));
 }
 

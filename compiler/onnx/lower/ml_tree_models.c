@@ -208,7 +208,7 @@ static xcc_value *with_base(xcc_lowering *n, xcc_value *scores, xcvm_floats base
         return numbers != NULL ? scores : NULL;
     for (size_t i = 0; i < columns && i < base.count; i++)
         numbers[i] = base.at[i];
-    return xcc_low_add(n, scores, xcc_ml_numbers(n, (xcvm_dtype)scores->type.dtype, 0, columns, numbers));
+    return xcc_build_add(&n->b, scores, xcc_ml_numbers(n, (xcvm_dtype)scores->type.dtype, 0, columns, numbers));
 }
 
 xcvm_status xcc_lower_ml_tree_ensemble_regressor(xcc_lowering *n)
@@ -242,7 +242,7 @@ xcvm_status xcc_lower_ml_tree_ensemble_regressor(xcc_lowering *n)
              "there are %zu base_values for %lld targets", base.count, (long long)f.targets);
     XCVM_TRY(emit(n, &f, &y));
     y = xcc_ml_transformed(n, with_base(n, y, base, (size_t)f.targets), transform);
-    return xcc_bind(n, 0, xcc_low_cast(n, y, XCVM_F32));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, y, XCVM_F32));
 }
 
 /* Two classes of which all votes are for the first one listed: the score is that of the second class, as the exporters
@@ -253,7 +253,7 @@ static xcvm_status one_score(xcc_lowering *n, const listing *l, xcc_value *label
     bool mixed = false;
     for (size_t i = 0; i < l->vote_weights.count; i++)
         mixed = mixed || l->vote_weights.at[i] < 0;
-    xcc_value *score = xcc_low_gather(n, scores, XCC_LOW_INTS(n, column), 1);
+    xcc_value *score = xcc_build_gather(&n->b, scores, XCC_BUILD_INTS(&n->b, column), 1);
     if (score == NULL)
         return xcc_failure(n);
     const double bound = mixed ? 0 : 0.5;
@@ -263,13 +263,13 @@ static xcvm_status one_score(xcc_lowering *n, const listing *l, xcc_value *label
         return xcc_failure(n);
     xcc_value *both = with_base(n, scores, base, 2);
     if (column == 0 && base.count >= 2)
-        score = xcc_low_gather(n, both, XCC_LOW_INTS(n, 0), 1);
+        score = xcc_build_gather(&n->b, both, XCC_BUILD_INTS(&n->b, 0), 1);
     xcc_value *positive =
-        score != NULL ? xcc_low_binary(n, XCVM_OP_Greater, score, xcc_low_number(n, score, bound)) : NULL;
+        score != NULL ? xcc_build_binary(&n->b, XCVM_OP_Greater, score, xcc_build_number(&n->b, score, bound)) : NULL;
     XCVM_TRY(xcc_ml_bind_labels(n, labels, xcc_ml_choice(n, positive)));
     xcc_value *y = column == 0 && base.count < 2 ? xcc_ml_two_scores(n, score, mixed, transform)
                                                  : xcc_ml_transformed(n, both, transform);
-    return xcc_bind(n, 1, xcc_low_cast(n, y, XCVM_F32));
+    return xcc_bind(n, 1, xcc_build_cast(&n->b, y, XCVM_F32));
 }
 
 /* The class that all votes are for, or -1. */
@@ -303,5 +303,5 @@ xcvm_status xcc_lower_ml_tree_ensemble_classifier(xcc_lowering *n)
         return one_score(n, &l, labels, y, base, only, transform);
     y = with_base(n, y, base, classes);
     XCVM_TRY(xcc_ml_bind_labels(n, labels, xcc_ml_best(n, y)));
-    return xcc_bind(n, 1, xcc_low_cast(n, xcc_ml_transformed(n, y, transform), XCVM_F32));
+    return xcc_bind(n, 1, xcc_build_cast(&n->b, xcc_ml_transformed(n, y, transform), XCVM_F32));
 }

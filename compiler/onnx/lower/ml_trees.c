@@ -294,5 +294,5 @@ xcvm_status xcc_lower_ml_tree_ensemble(xcc_lowering *n)
     const xcvm_dtype dtype = (xcvm_dtype)n->inputs[0]->type.dtype;
     XCVM_TRY(xcc_ml_matrix(n, n->inputs[0], dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32, &x));
     XCVM_TRY(xcc_forest_emit(n, &f, x, &y));
-    return xcc_bind(n, 0, xcc_low_cast(n, xcc_ml_transformed(n, y, (xcc_ml_transform)transform), dtype));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, xcc_ml_transformed(n, y, (xcc_ml_transform)transform), dtype));
 }

@@ -7,10 +7,10 @@ static xcvm_status normalise_each(xcc_lowering *n)
     double epsilon;
     XCVM_TRY(xcc_attribute_float(n, "epsilon", 1e-5, &epsilon));
     xcc_value *x = n->inputs[0];
-    xcc_value *deviation =
-        xcc_low_unary(n, XCVM_OP_Sqrt, xcc_low_add(n, n->inputs[4], xcc_low_number(n, n->inputs[4], epsilon)));
-    xcc_value *normal = xcc_low_div(n, xcc_low_sub(n, x, n->inputs[3]), deviation);
-    return xcc_bind(n, 0, xcc_low_add(n, xcc_low_mul(n, normal, n->inputs[1]), n->inputs[2]));
+    xcc_value *deviation = xcc_build_unary(
+        &n->b, XCVM_OP_Sqrt, xcc_build_add(&n->b, n->inputs[4], xcc_build_number(&n->b, n->inputs[4], epsilon)));
+    xcc_value *normal = xcc_build_div(&n->b, xcc_build_sub(&n->b, x, n->inputs[3]), deviation);
+    return xcc_bind(n, 0, xcc_build_add(&n->b, xcc_build_mul(&n->b, normal, n->inputs[1]), n->inputs[2]));
 }
 
 /* Training before opset 14: wanted are, besides y, the running mean and variance, and those of the batch. */
@@ -21,12 +21,13 @@ static xcvm_status normalise_batch(xcc_lowering *n, bool spatial)
     const size_t wanted = n->output_count;
     xcc_value *x = n->inputs[0], *axes = NULL;
     if (wanted > 3) {
-        xcc_value *rest = xcc_low_axes_from(n, x, 2);
-        axes = xcc_low_concat(n, 2, (xcc_value *[]){XCC_LOW_INTS(n, 0), rest}, 0);
-        xcc_value *mean = xcc_low_reduce(n, XCVM_OP_ReduceMean, x, axes, true);
-        xcc_value *centred = xcc_low_sub(n, x, mean);
-        XCVM_TRY(xcc_bind(n, 3, xcc_low_reshape(n, mean, XCC_LOW_INTS(n, -1))));
-        xcc_value *var = xcc_low_reduce(n, XCVM_OP_ReduceMean, xcc_low_mul(n, centred, centred), axes, false);
+        xcc_value *rest = xcc_build_axes_from(&n->b, x, 2);
+        axes = xcc_build_concat(&n->b, 2, (xcc_value *[]){XCC_BUILD_INTS(&n->b, 0), rest}, 0);
+        xcc_value *mean = xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, x, axes, true);
+        xcc_value *centred = xcc_build_sub(&n->b, x, mean);
+        XCVM_TRY(xcc_bind(n, 3, xcc_build_reshape(&n->b, mean, XCC_BUILD_INTS(&n->b, -1))));
+        xcc_value *var =
+            xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, xcc_build_mul(&n->b, centred, centred), axes, false);
         if (wanted > 4)
             XCVM_TRY(xcc_bind(n, 4, var));
     }
@@ -70,14 +71,15 @@ xcvm_status xcc_lower_group_normalization(xcc_lowering *n)
     for (size_t i = 1; i < 3 && n->version < 21; i++) {
         int64_t groups;
         XCVM_TRY(xcc_attribute_int(n, "num_groups", 1, &groups));
-        xcc_value *channels = xcc_low_dim_of(n, n->inputs[0], 1), *group = XCC_LOW_INTS(n, groups);
+        xcc_value *channels = xcc_build_dim_of(&n->b, n->inputs[0], 1), *group = XCC_BUILD_INTS(&n->b, groups);
         if (channels != NULL && xcc_is_constant(channels) && groups > 0)
-            channels = XCC_LOW_INTS(n, *XCVM_CDATA(int64_t, &channels->type) / groups);
+            channels = XCC_BUILD_INTS(&n->b, *XCVM_CDATA(int64_t, &channels->type) / groups);
         else
-            channels = xcc_low_div(n, channels, group);
-        xcc_value *column = xcc_low_unsqueeze(n, n->inputs[i], 1, (const int64_t[]){1});
-        xcc_value *spread = xcc_low_expand(n, column, xcc_low_concat(n, 2, (xcc_value *[]){group, channels}, 0));
-        XCVM_TRY(xcc_set_input(n, i, xcc_low_reshape(n, spread, XCC_LOW_INTS(n, -1))));
+            channels = xcc_build_div(&n->b, channels, group);
+        xcc_value *column = xcc_build_unsqueeze(&n->b, n->inputs[i], 1, (const int64_t[]){1});
+        xcc_value *spread =
+            xcc_build_expand(&n->b, column, xcc_build_concat(&n->b, 2, (xcc_value *[]){group, channels}, 0));
+        XCVM_TRY(xcc_set_input(n, i, xcc_build_reshape(&n->b, spread, XCC_BUILD_INTS(&n->b, -1))));
     }
     return xcc_lower_plain(n);
 }
@@ -89,11 +91,13 @@ xcvm_status xcc_lower_mean_variance_normalization(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_ints(n, "axes", &given));
     xcc_value *x = n->inputs[0];
-    xcc_value *axes = given.count > 0 ? xcc_low_ints(n, given.count, given.at) : XCC_LOW_INTS(n, 0, 2, 3);
-    xcc_value *centred = xcc_low_sub(n, x, xcc_low_reduce(n, XCVM_OP_ReduceMean, x, axes, true));
-    xcc_value *variance = xcc_low_reduce(n, XCVM_OP_ReduceMean, xcc_low_mul(n, centred, centred), axes, true);
-    xcc_value *deviation = xcc_low_add(n, xcc_low_unary(n, XCVM_OP_Sqrt, variance), xcc_low_number(n, x, 1e-9));
-    return xcc_bind(n, 0, xcc_low_div(n, centred, deviation));
+    xcc_value *axes = given.count > 0 ? xcc_build_ints(&n->b, given.count, given.at) : XCC_BUILD_INTS(&n->b, 0, 2, 3);
+    xcc_value *centred = xcc_build_sub(&n->b, x, xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, x, axes, true));
+    xcc_value *variance =
+        xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, xcc_build_mul(&n->b, centred, centred), axes, true);
+    xcc_value *deviation =
+        xcc_build_add(&n->b, xcc_build_unary(&n->b, XCVM_OP_Sqrt, variance), xcc_build_number(&n->b, x, 1e-9));
+    return xcc_bind(n, 0, xcc_build_div(&n->b, centred, deviation));
 }
 
 /* Softmax, LogSoftmax and Hardmax; before opset 13 over all dimensions from axis on, made one. */
@@ -118,10 +122,11 @@ xcvm_status xcc_lower_softmax(xcc_lowering *n)
     if (x->type.rank >= 0)
         XCVM_TRY(xcc_need_axis(n, axis, x->type.rank, &axis));
     if (x->type.rank == axis + 1)
-        return xcc_bind(n, 0, xcc_low_unary(n, row->opcode, x));
+        return xcc_bind(n, 0, xcc_build_unary(&n->b, row->opcode, x));
     XCC_NEED(n, axis >= -8 && axis <= 8, OUT_OF_RANGE, "axis is %lld", (long long)axis);
     xcc_value *flat = xcc_apply(&n->b, Flatten, y, .x = XCC_IN(x), .axis = axis);
-    return xcc_bind(n, 0, xcc_low_reshape_to(n, xcc_low_unary(n, row->opcode, flat), xcc_low_shape_of(n, x)));
+    return xcc_bind(
+        n, 0, xcc_build_reshape_to(&n->b, xcc_build_unary(&n->b, row->opcode, flat), xcc_build_shape_of(&n->b, x)));
 }
 
 /* The loss of the logarithm of the softmax over classes, dimension 1. */
@@ -157,8 +162,8 @@ xcvm_status xcc_lower_dropout(xcc_lowering *n)
     XCVM_TRY(xcc_bind(n, 0, x));
     if (!xcc_wants(n, 1))
         return XCVM_OK;
-    xcc_value *one = n->version < 10 ? xcc_low_number(n, x, 1) : xcc_scalar(n->b.graph, XCVM_BOOL, 1);
-    return xcc_bind(n, 1, xcc_low_expand(n, one, xcc_low_shape_of(n, x)));
+    xcc_value *one = n->version < 10 ? xcc_build_number(&n->b, x, 1) : xcc_scalar(n->b.graph, XCVM_BOOL, 1);
+    return xcc_bind(n, 1, xcc_build_expand(&n->b, one, xcc_build_shape_of(&n->b, x)));
 }
 
 xcvm_status xcc_lower_quantize_linear(xcc_lowering *n)
@@ -166,7 +171,7 @@ xcvm_status xcc_lower_quantize_linear(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 2, 3));
     const xcvm_dtype scale = (xcvm_dtype)n->inputs[1]->type.dtype;
     if (scale == XCVM_F8E8M0)
-        XCVM_TRY(xcc_set_input(n, 1, xcc_low_cast(n, n->inputs[1], XCVM_F32)));
+        XCVM_TRY(xcc_set_input(n, 1, xcc_build_cast(&n->b, n->inputs[1], XCVM_F32)));
     XCC_PLAIN_ARGS(n, QuantizeLinear, args);
     /* Unless said otherwise, the division is one of the scale's type. */
     if (n->version >= 23 && args.precision == XCVM_NO_DTYPE && xcvm_dtype_is_float(scale))
@@ -183,12 +188,12 @@ xcvm_status xcc_lower_dequantize_linear(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_dtype(n, "output_dtype", XCVM_NO_DTYPE, &dtype));
     if (dtype == XCVM_NO_DTYPE || dtype == (xcvm_dtype)n->inputs[1]->type.dtype)
         return xcc_lower_plain(n);
-    XCVM_TRY(xcc_set_input(n, 1, xcc_low_cast(n, n->inputs[1], XCVM_F32)));
+    XCVM_TRY(xcc_set_input(n, 1, xcc_build_cast(&n->b, n->inputs[1], XCVM_F32)));
     /* Into a value of its own. */
     const size_t wanted = n->output_count;
     n->output_count = 0;
     XCC_PLAIN_ARGS(n, DequantizeLinear, args);
     n->output_count = wanted;
     XCVM_TRY(XCC_EMIT_PLAIN(n, DequantizeLinear, args));
-    return xcc_bind(n, 0, xcc_low_cast(n, xcc_value_of(args.y), dtype));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, xcc_value_of(args.y), dtype));
 }

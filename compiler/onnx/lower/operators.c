@@ -1,11 +1,16 @@
 /* The table of operators that the compiler knows. */
+#include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/lower/lower.h"
 
 #include <stdlib.h>
 
-#define PLAIN(domain, name, versions) {{domain, #name, versions, #name}, NULL, XCVM_OP_##name},
-#define LOWERED(domain, name, versions, function, becomes)                                                             \
-    {{domain, #name, versions, becomes}, xcc_lower_##function, XCVM_OP_NONE},
+/* A plain operator without an instruction of its name does not compile. */
+#define PLAIN(domain, name, versions) _Static_assert(XCVM_OP_##name != XCVM_OP_NONE, "there is an instruction");
+#define LOWERED(domain, name, versions, function, becomes)
+#include "compiler/onnx/lower/operators.def"
+
+#define PLAIN(domain, name, versions) {{domain, #name, versions, #name}, xcc_lower_plain},
+#define LOWERED(domain, name, versions, function, becomes) {{domain, #name, versions, becomes}, xcc_lower_##function},
 static const xcc_operator_row operators[] = {
 #include "compiler/onnx/lower/operators.def"
 };
@@ -33,8 +38,6 @@ const xcc_operator_row *xcc_operator_find(const char *domain, const char *name)
         row = find(plus, name + sizeof prefix - 1);
     return row;
 }
-
-int64_t xcc_operator_since(const xcc_operator_row *op) { return strtol(op->info.versions, NULL, 10); }
 
 size_t xcc_operator_count(void) { return COUNT; }
 

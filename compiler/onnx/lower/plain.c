@@ -1,39 +1,9 @@
-/* Operands and results of the node being lowered, and operators that are one instruction. */
+/* Operators that are one instruction: its arguments from the attributes and operands of the node. */
 #include "compiler/onnx/lower/lower.h"
 #include "proto/arguments.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- Operands and results ---- */
-
-xcvm_status xcc_failure(const xcc_lowering *n)
-{
-    xcvm_status status = n->m->error->status;
-    return status != XCVM_OK ? status
-                             : xcvm_error_set(n->m->error, XCVM_INTERNAL, "a lowering failed without a reason");
-}
-
-xcvm_status xcc_need_inputs(const xcc_lowering *n, size_t least, size_t most)
-{
-    XCC_NEED(n, n->input_count <= most, INVALID_MODEL, "%zu operands are given, %s of opset %lld takes at most %zu",
-             n->input_count, n->op->info.name, (long long)n->version, most);
-    for (size_t i = 0; i < least; i++)
-        XCC_NEED(n, xcc_input(n, i) != NULL, INVALID_MODEL, "operand %zu is missing, %s takes at least %zu", i,
-                 n->op->info.name, least);
-    return XCVM_OK;
-}
-
-xcvm_status xcc_set_input(xcc_lowering *n, size_t i, xcc_value *value)
-{
-    if (value == NULL)
-        return xcc_failure(n);
-    XCC_NEED(n, i < n->input_capacity, INVALID_MODEL, "too many operands");
-    while (n->input_count <= i)
-        n->inputs[n->input_count++] = NULL;
-    n->inputs[i] = value;
-    return XCVM_OK;
-}
 
 xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, int64_t since)
 {
@@ -44,51 +14,8 @@ xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, 
              n->input_count, n->op->info.name, (long long)n->version, i);
     bool given = xcc_attribute_find(n, name) != NULL;
     XCVM_TRY(xcc_attribute_ints(n, name, &ints));
-    return given ? xcc_set_input(n, i, xcc_low_ints(n, ints.count, ints.at)) : XCVM_OK;
+    return given ? xcc_set_input(n, i, xcc_build_ints(&n->b, ints.count, ints.at)) : XCVM_OK;
 }
-
-/* Results of the model's own graph that are its outputs have their very names; others get unique ones. */
-static bool is_model_output(const xcc_lowering *n, const char *name)
-{
-    const xcc_importer *imp = n->importer;
-    return imp->frame->caller == NULL && n->scope->graph == n->m->graph &&
-           xcc_table_lookup(&imp->outputs, name) != NULL;
-}
-
-xcc_value *xcc_result(xcc_lowering *n, size_t i)
-{
-    const char *name = xcc_wants(n, i) ? n->proto->output[i] : NULL;
-    xcc_value *v = xcc_value_create(n->b.graph, name);
-    if (v == NULL)
-        return NULL;
-    if (name != NULL) {
-        if (is_model_output(n, name))
-            v->name = name;
-        v->mark = n->number;
-        n->outputs[i] = v;
-    }
-    return v;
-}
-
-xcvm_status xcc_bind(xcc_lowering *n, size_t i, xcc_value *value)
-{
-    if (value == NULL)
-        return xcc_failure(n);
-    if (!xcc_wants(n, i))
-        return XCVM_OK;
-    const char *name = n->proto->output[i];
-    const bool fresh = value->id >= n->first_id && value->graph == n->b.graph && value->mark != n->number;
-    n->outputs[i] = value;
-    if (!fresh)
-        return XCVM_OK;
-    value->mark = n->number;
-    if (!is_model_output(n, name))
-        return xcc_value_rename(value, name);
-    value->name = name;
-    return XCVM_OK;
-}
-
-/* ---- One-to-one ---- */
 
 /* Names that later opsets changed. */
 static int old_choice(const xcvm_field *f, xcvm_text text)
@@ -224,6 +151,22 @@ xcvm_status xcc_plain_emit(xcc_lowering *n, const xcvm_row *row, const void *arg
     return xcc_append(&n->b, row->opcode, args) != NULL ? XCVM_OK : xcc_failure(n);
 }
 
+xcvm_status xcc_need_axis(xcc_lowering *n, int64_t axis, int rank, int64_t *resolved)
+{
+    XCC_NEED(n, axis >= -rank && axis < rank, OUT_OF_RANGE, "axis is %lld, %d to %d is expected", (long long)axis,
+             -rank, rank - 1);
+    *resolved = axis < 0 ? axis + rank : axis;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_need_rank(const xcc_lowering *n, const xcc_value *value, const char *what)
+{
+    XCC_NEED(n, value->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "%s is no tensor", what);
+    XCC_NEED(n, value->type.rank >= 0, UNSUPPORTED, "the number of dimensions of %s is not known at compile time",
+             what);
+    return XCVM_OK;
+}
+
 /* Room for the arguments of any instruction. */
 typedef union any_args {
 #define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence) xcvm_##name##_args name;
@@ -240,9 +183,7 @@ xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode)
 
 xcvm_status xcc_lower_plain(xcc_lowering *n)
 {
-    const xcvm_row *row = n->op->instruction != XCVM_OP_NONE
-                              ? xcvm_row_of(n->op->instruction)
-                              : xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
+    const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
     XCC_NEED(n, row != NULL, UNSUPPORTED, "there is no instruction for it");
     /* What the first opsets said about memory. */
     if (n->version < 6)

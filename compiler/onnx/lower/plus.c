@@ -13,7 +13,7 @@ xcc_value *xcc_plus_input(xcc_lowering *n, size_t i)
     xcc_value *v = xcc_input(n, i);
     if (is_null(v))
         return NULL;
-    return v->type.kind == XCVM_KIND_OPTIONAL ? xcc_low_unary(n, XCVM_OP_OptionalGetElement, v) : v;
+    return v->type.kind == XCVM_KIND_OPTIONAL ? xcc_build_unary(&n->b, XCVM_OP_OptionalGetElement, v) : v;
 }
 
 xcvm_status xcc_plus_need_inputs(xcc_lowering *n, size_t least, size_t most)
@@ -37,14 +37,16 @@ xcvm_status xcc_plus_need_kind(const xcc_lowering *n, const xcc_value *v, xcvm_k
 
 xcc_value *xcc_plus_scalar(xcc_lowering *n, xcc_value *v)
 {
-    v = xcc_low_cast(n, v, XCVM_I64);
-    return v == NULL || v->type.rank == 0 ? v : xcc_low_reshape(n, v, xcc_low_ints(n, 0, NULL));
+    v = xcc_build_cast(&n->b, v, XCVM_I64);
+    return v == NULL || v->type.rank == 0 ? v : xcc_build_reshape(&n->b, v, xcc_build_ints(&n->b, 0, NULL));
 }
 
 xcc_value *xcc_plus_vector(xcc_lowering *n, xcc_value *v)
 {
-    v = xcc_low_cast(n, v, XCVM_I64);
-    return v == NULL || (v->type.rank == 1 && v->type.dims[0] == 1) ? v : xcc_low_reshape(n, v, XCC_LOW_INTS(n, 1));
+    v = xcc_build_cast(&n->b, v, XCVM_I64);
+    return v == NULL || (v->type.rank == 1 && v->type.dims[0] == 1)
+               ? v
+               : xcc_build_reshape(&n->b, v, XCC_BUILD_INTS(&n->b, 1));
 }
 
 xcc_value *xcc_plus_stack(xcc_lowering *n, xcc_value *sequence, int64_t axis)

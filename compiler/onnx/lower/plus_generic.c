@@ -13,10 +13,10 @@ xcvm_status xcc_lower_plus_generic_len(xcc_lowering *n)
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     xcc_value *x = n->inputs[0];
     if (is_sequence(x))
-        return xcc_bind(n, 0, xcc_low_unary(n, XCVM_OP_SequenceLength, x));
+        return xcc_bind(n, 0, xcc_build_unary(&n->b, XCVM_OP_SequenceLength, x));
     XCVM_TRY(xcc_plus_need_kind(n, x, XCVM_KIND_TENSOR));
     XCC_NEED(n, x->type.rank != 0, SHAPE_MISMATCH, "a tensor of rank 0 has no length");
-    return xcc_bind(n, 0, xcc_plus_scalar(n, xcc_low_dim_of(n, x, 0)));
+    return xcc_bind(n, 0, xcc_plus_scalar(n, xcc_build_dim_of(&n->b, x, 0)));
 }
 
 xcvm_status xcc_lower_plus_generic_get_item(xcc_lowering *n)
@@ -24,9 +24,9 @@ xcvm_status xcc_lower_plus_generic_get_item(xcc_lowering *n)
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
     xcc_value *x = n->inputs[0], *index = xcc_plus_scalar(n, n->inputs[1]);
     if (is_sequence(x))
-        return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_SequenceAt, x, index));
+        return xcc_bind(n, 0, xcc_build_binary(&n->b, XCVM_OP_SequenceAt, x, index));
     XCVM_TRY(xcc_plus_need_kind(n, x, XCVM_KIND_TENSOR));
-    return xcc_bind(n, 0, xcc_low_gather(n, x, index, 0));
+    return xcc_bind(n, 0, xcc_build_gather(&n->b, x, index, 0));
 }
 
 static xcvm_status read_bounds(xcc_lowering *n, xcc_value *bounds[3])
@@ -60,11 +60,12 @@ xcvm_status xcc_lower_plus_generic_get_slice(xcc_lowering *n)
     XCVM_TRY(xcc_plus_need_kind(n, x, XCVM_KIND_TENSOR));
     XCC_NEED(n, (bounds[0] != NULL && bounds[1] != NULL) || bounds[2] == NULL || xcc_constant_number(bounds[2], &step),
              UNSUPPORTED, "a slice without start or end needs a step that is known at compile time");
-    xcc_value *start = bounds[0] != NULL ? bounds[0] : XCC_LOW_INTS(n, step > 0 ? 0 : INT64_MAX);
-    xcc_value *end = bounds[1] != NULL ? bounds[1] : XCC_LOW_INTS(n, step > 0 ? INT64_MAX : INT64_MIN + 1);
-    xcc_value *stride = bounds[2] != NULL ? bounds[2] : XCC_LOW_INTS(n, 1);
-    return xcc_bind(n, 0,
-                    xcc_low_call(n, XCVM_OP_Slice, 5, (xcc_value *[]){x, start, end, XCC_LOW_INTS(n, 0), stride}));
+    xcc_value *start = bounds[0] != NULL ? bounds[0] : XCC_BUILD_INTS(&n->b, step > 0 ? 0 : INT64_MAX);
+    xcc_value *end = bounds[1] != NULL ? bounds[1] : XCC_BUILD_INTS(&n->b, step > 0 ? INT64_MAX : INT64_MIN + 1);
+    xcc_value *stride = bounds[2] != NULL ? bounds[2] : XCC_BUILD_INTS(&n->b, 1);
+    return xcc_bind(
+        n, 0,
+        xcc_build_call(&n->b, XCVM_OP_Slice, 5, (xcc_value *[]){x, start, end, XCC_BUILD_INTS(&n->b, 0), stride}));
 }
 
 /* Sequences are put together; a sequence meets a tensor as the tensor of its items. */
@@ -73,10 +74,10 @@ xcvm_status xcc_lower_plus_generic_add(xcc_lowering *n)
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
     xcc_value *a = n->inputs[0], *b = n->inputs[1];
     if (is_sequence(a) && is_sequence(b))
-        return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_SequenceExtend, a, b));
+        return xcc_bind(n, 0, xcc_build_binary(&n->b, XCVM_OP_SequenceExtend, a, b));
     a = is_sequence(a) ? xcc_plus_stack(n, a, 0) : a;
     b = is_sequence(b) ? xcc_plus_stack(n, b, 0) : b;
-    return xcc_bind(n, 0, xcc_low_add(n, a, b));
+    return xcc_bind(n, 0, xcc_build_add(&n->b, a, b));
 }
 
 static bool may_be_truth(const xcc_value *v)
@@ -95,19 +96,20 @@ xcvm_status xcc_lower_plus_generic_is(xcc_lowering *n)
             return xcc_bind(n, 0, truth(n, nulls[0] == nulls[1]));
         const xcvm_value *x = &other->type;
         xcc_value *has = xcc_apply(&n->b, OptionalHasElement, y, .x = {&x, 1});
-        return xcc_bind(n, 0, has != NULL ? xcc_low_unary(n, XCVM_OP_Not, has) : NULL);
+        return xcc_bind(n, 0, has != NULL ? xcc_build_unary(&n->b, XCVM_OP_Not, has) : NULL);
     }
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
     xcc_value *a = n->inputs[0], *b = n->inputs[1];
     if (a == b || !may_be_truth(a) || !may_be_truth(b))
         return xcc_bind(n, 0, truth(n, a == b));
     if (a->type.rank == 0 && b->type.rank == 0)
-        return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_Equal, a, b));
-    xcc_value *equal = xcc_low_binary(n, XCVM_OP_Equal, xcc_low_reduce(n, XCVM_OP_ReduceMax, a, NULL, false),
-                                      xcc_low_reduce(n, XCVM_OP_ReduceMax, b, NULL, false));
-    xcc_value *ranks = xcc_low_add(n, xcc_low_rank_of(n, a), xcc_low_rank_of(n, b));
-    xcc_value *scalars = xcc_low_binary(n, XCVM_OP_Equal, ranks, xcc_scalar_i64(n->b.graph, 0));
-    return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_And, equal, scalars));
+        return xcc_bind(n, 0, xcc_build_binary(&n->b, XCVM_OP_Equal, a, b));
+    xcc_value *equal =
+        xcc_build_binary(&n->b, XCVM_OP_Equal, xcc_build_reduce(&n->b, XCVM_OP_ReduceMax, a, NULL, false),
+                         xcc_build_reduce(&n->b, XCVM_OP_ReduceMax, b, NULL, false));
+    xcc_value *ranks = xcc_build_add(&n->b, xcc_build_rank_of(&n->b, a), xcc_build_rank_of(&n->b, b));
+    xcc_value *scalars = xcc_build_binary(&n->b, XCVM_OP_Equal, ranks, xcc_scalar_i64(n->b.graph, 0));
+    return xcc_bind(n, 0, xcc_build_binary(&n->b, XCVM_OP_And, equal, scalars));
 }
 
 /* ---- Gradients that may be null ---- */
@@ -117,9 +119,9 @@ static xcc_value *accumulate(xcc_lowering *n, xcc_value *a, xcc_value *b);
 static xcvm_status fill_sums(xcc_lowering *n, xcc_node *loop, void *context)
 {
     xcc_value *const *ab = context, *const *parameters = loop->bodies[0]->inputs;
-    xcc_value *sum = xcc_low_add(n, xcc_low_binary(n, XCVM_OP_SequenceAt, ab[0], parameters[0]),
-                                 xcc_low_binary(n, XCVM_OP_SequenceAt, ab[1], parameters[0]));
-    xcc_value *longer = xcc_low_binary(n, XCVM_OP_SequenceInsert, parameters[2], sum);
+    xcc_value *sum = xcc_build_add(&n->b, xcc_build_binary(&n->b, XCVM_OP_SequenceAt, ab[0], parameters[0]),
+                                   xcc_build_binary(&n->b, XCVM_OP_SequenceAt, ab[1], parameters[0]));
+    xcc_value *longer = xcc_build_binary(&n->b, XCVM_OP_SequenceInsert, parameters[2], sum);
     return longer != NULL ? xcc_low_loop_outputs(n, loop, 1, &longer) : xcc_failure(n);
 }
 
@@ -127,8 +129,8 @@ static xcvm_status fill_sums(xcc_lowering *n, xcc_node *loop, void *context)
 static xcc_value *accumulate_items(xcc_lowering *n, xcc_value *a, xcc_value *b)
 {
     const xcvm_dtype dtype = (xcvm_dtype)(a->type.dtype != XCVM_NO_DTYPE ? a->type.dtype : b->type.dtype);
-    xcc_value *count = xcc_low_binary(n, XCVM_OP_Max, xcc_low_unary(n, XCVM_OP_SequenceLength, a),
-                                      xcc_low_unary(n, XCVM_OP_SequenceLength, b));
+    xcc_value *count = xcc_build_binary(&n->b, XCVM_OP_Max, xcc_build_unary(&n->b, XCVM_OP_SequenceLength, a),
+                                        xcc_build_unary(&n->b, XCVM_OP_SequenceLength, b));
     xcc_value *inputs[3] = {count, NULL, xcc_apply(&n->b, SequenceConstruct, y, .dtype = dtype)};
     xcc_value **y = xcc_low_values(n, 1);
     const xcc_loop_body body = {fill_sums, (xcc_value *[]){a, b}};
@@ -150,7 +152,7 @@ static xcc_value *accumulate_optional(xcc_lowering *n, xcc_value *a, xcc_value *
         return NULL;
     n->b.graph = node->bodies[0];
     n->b.before = NULL;
-    xcc_value *sum = accumulate(n, xcc_low_unary(n, XCVM_OP_OptionalGetElement, a), b);
+    xcc_value *sum = accumulate(n, xcc_build_unary(&n->b, XCVM_OP_OptionalGetElement, a), b);
     if (sum != NULL && b->type.kind == XCVM_KIND_OPTIONAL && sum->type.kind != XCVM_KIND_OPTIONAL) {
         x = &sum->type;
         sum = xcc_apply(&n->b, Optional, y, .xs = {&x, 1});
@@ -170,7 +172,7 @@ static xcc_value *accumulate(xcc_lowering *n, xcc_value *a, xcc_value *b)
         return accumulate_optional(n, a, b);
     if (b->type.kind == XCVM_KIND_OPTIONAL)
         return accumulate_optional(n, b, a);
-    return is_sequence(a) || is_sequence(b) ? accumulate_items(n, a, b) : xcc_low_add(n, a, b);
+    return is_sequence(a) || is_sequence(b) ? accumulate_items(n, a, b) : xcc_build_add(&n->b, a, b);
 }
 
 xcvm_status xcc_lower_plus_generic_accumulate_grad(xcc_lowering *n)
@@ -208,7 +210,7 @@ xcvm_status xcc_lower_plus_dynamic_cast(xcc_lowering *n)
     XCC_NEED(n, xcc_constant_number(n->inputs[1], &to), UNSUPPORTED,
              "the element type to cast to is not known at compile time");
     XCC_NEED(n, to > 0 && to < 64 && xcvm_dtype_bits((xcvm_dtype)to) != 0, OUT_OF_RANGE, "%g is no element type", to);
-    return xcc_bind(n, 0, xcc_low_cast(n, n->inputs[0], (xcvm_dtype)to));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, n->inputs[0], (xcvm_dtype)to));
 }
 
 xcvm_status xcc_lower_plus_print(xcc_lowering *n)

@@ -25,8 +25,8 @@ static xcc_value *index_list(xcc_lowering *n, xcc_value *v)
     if (v != NULL && v->type.kind == XCVM_KIND_SEQUENCE)
         v = xcc_apply(&n->b, ConcatFromSequence, y, .s = XCC_IN(v), .new_axis = 1, .empty_dims = {none, 1},
                       .empty_dtype = XCVM_I64);
-    v = xcc_low_cast(n, v, XCVM_I64);
-    return v == NULL || v->type.rank > 0 ? v : xcc_low_reshape(n, v, XCC_LOW_INTS(n, -1));
+    v = xcc_build_cast(&n->b, v, XCVM_I64);
+    return v == NULL || v->type.rank > 0 ? v : xcc_build_reshape(&n->b, v, XCC_BUILD_INTS(&n->b, -1));
 }
 
 /* Bounds that are left out reach to the end that the step comes from or leads to. */
@@ -44,9 +44,9 @@ static xcvm_status read_slice(xcc_lowering *n, subscript *s, int64_t axis, size_
     XCC_NEED(n, known || (bounds[0] != NULL && bounds[1] != NULL), UNSUPPORTED,
              "a slice without start or end needs a step that is known at compile time");
     s->slice_axes[i] = axis;
-    s->starts[i] = bounds[0] != NULL ? bounds[0] : XCC_LOW_INTS(n, step > 0 ? 0 : INT64_MAX);
-    s->ends[i] = bounds[1] != NULL ? bounds[1] : XCC_LOW_INTS(n, step > 0 ? INT64_MAX : INT64_MIN + 1);
-    s->steps[i] = bounds[2] != NULL ? bounds[2] : XCC_LOW_INTS(n, 1);
+    s->starts[i] = bounds[0] != NULL ? bounds[0] : XCC_BUILD_INTS(&n->b, step > 0 ? 0 : INT64_MAX);
+    s->ends[i] = bounds[1] != NULL ? bounds[1] : XCC_BUILD_INTS(&n->b, step > 0 ? INT64_MAX : INT64_MIN + 1);
+    s->steps[i] = bounds[2] != NULL ? bounds[2] : XCC_BUILD_INTS(&n->b, 1);
     return XCVM_OK;
 }
 
@@ -96,18 +96,18 @@ static xcvm_status gather_tuples(xcc_lowering *n, const subscript *s, xcc_value 
         indexed[s->at[i].axis] = true;
         perm[used++] = s->at[i].axis;
         if (i > 0)
-            sum = xcc_low_add(n, sum, s->at[i].index);
+            sum = xcc_build_add(&n->b, sum, s->at[i].index);
     }
     for (int64_t i = 0; i < rank; i++)
         if (!indexed[i])
             perm[used++] = i;
     /* Adding 0 in the common shape is how the indices get that. */
-    xcc_value *zero = xcc_low_sub(n, sum, sum);
+    xcc_value *zero = xcc_build_sub(&n->b, sum, sum);
     for (size_t i = 0; i < s->count; i++)
-        if ((tuples[i] = xcc_low_unsqueeze(n, xcc_low_add(n, s->at[i].index, zero), 1, behind)) == NULL)
+        if ((tuples[i] = xcc_build_unsqueeze(&n->b, xcc_build_add(&n->b, s->at[i].index, zero), 1, behind)) == NULL)
             return xcc_failure(n);
-    xcc_value *indices = xcc_low_concat(n, s->count, tuples, -1);
-    xcc_value *front = xcc_low_transpose(n, x, (size_t)rank, perm);
+    xcc_value *indices = xcc_build_concat(&n->b, s->count, tuples, -1);
+    xcc_value *front = xcc_build_transpose(&n->b, x, (size_t)rank, perm);
     if (indices == NULL || front == NULL || zero == NULL)
         return xcc_failure(n);
     *y = xcc_apply(&n->b, GatherND, y, .x = XCC_IN(front), .indices = XCC_IN(indices));
@@ -120,22 +120,22 @@ static xcvm_status gather_tuples(xcc_lowering *n, const subscript *s, xcc_value 
              XCVM_MAX_RANK);
     for (int64_t i = 0; i < all; i++)
         perm[i] = i < first ? common + i : i < first + common ? i - first : i;
-    *y = xcc_low_transpose(n, *y, (size_t)all, perm);
+    *y = xcc_build_transpose(&n->b, *y, (size_t)all, perm);
     return *y != NULL ? XCVM_OK : xcc_failure(n);
 }
 
 static xcvm_status apply(xcc_lowering *n, const subscript *s, xcc_value *x, xcc_value **y)
 {
     if (s->slice_count > 0)
-        x = xcc_low_call(n, XCVM_OP_Slice, 5,
-                         (xcc_value *[]){x, xcc_low_concat(n, s->slice_count, s->starts, 0),
-                                         xcc_low_concat(n, s->slice_count, s->ends, 0),
-                                         xcc_low_ints(n, s->slice_count, s->slice_axes),
-                                         xcc_low_concat(n, s->slice_count, s->steps, 0)});
+        x = xcc_build_call(&n->b, XCVM_OP_Slice, 5,
+                           (xcc_value *[]){x, xcc_build_concat(&n->b, s->slice_count, s->starts, 0),
+                                           xcc_build_concat(&n->b, s->slice_count, s->ends, 0),
+                                           xcc_build_ints(&n->b, s->slice_count, s->slice_axes),
+                                           xcc_build_concat(&n->b, s->slice_count, s->steps, 0)});
     if (x != NULL && s->lists > 0 && s->count > 1)
         return gather_tuples(n, s, x, y);
     for (size_t i = s->count; i-- > 0;)
-        x = xcc_low_gather(n, x, s->at[i].index, s->at[i].axis);
+        x = xcc_build_gather(&n->b, x, s->at[i].index, s->at[i].axis);
     *y = x;
     return x != NULL ? XCVM_OK : xcc_failure(n);
 }
@@ -157,27 +157,28 @@ static xcc_value *set_entry(xcc_lowering *n, const subscript *s, xcc_value *x, x
     xcc_value *tuple[XCVM_MAX_RANK];
     for (size_t i = 0; i < s->count; i++)
         tuple[i] = xcc_plus_vector(n, s->at[i].index);
-    xcc_value *indices = xcc_low_concat(n, s->count, tuple, 0);
-    xcc_value *shape = xcc_low_slice(n, xcc_low_shape_of(n, x), 0, (int64_t)s->count, INT64_MAX, 1);
-    return xcc_low_call(n, XCVM_OP_ScatterND, 3, (xcc_value *[]){x, indices, xcc_low_expand(n, value, shape)});
+    xcc_value *indices = xcc_build_concat(&n->b, s->count, tuple, 0);
+    xcc_value *shape = xcc_build_slice(&n->b, xcc_build_shape_of(&n->b, x), 0, (int64_t)s->count, INT64_MAX, 1);
+    return xcc_build_call(&n->b, XCVM_OP_ScatterND, 3,
+                          (xcc_value *[]){x, indices, xcc_build_expand(&n->b, value, shape)});
 }
 
 /* The same subscript of the numbers of all elements says which ones to write. */
 static xcvm_status set_elements(xcc_lowering *n, const subscript *s, xcc_value *x, xcc_value *value, xcc_value **y)
 {
-    xcc_value *shape = xcc_low_shape_of(n, x), *flat = XCC_LOW_INTS(n, -1), *places;
-    xcc_value *size = xcc_low_unary(n, XCVM_OP_Size, x);
-    xcc_value *numbers = xcc_low_call(
-        n, XCVM_OP_Range, 3, (xcc_value *[]){xcc_scalar_i64(n->b.graph, 0), size, xcc_scalar_i64(n->b.graph, 1)});
-    numbers = xcc_low_reshape_to(n, numbers, shape);
+    xcc_value *shape = xcc_build_shape_of(&n->b, x), *flat = XCC_BUILD_INTS(&n->b, -1), *places;
+    xcc_value *size = xcc_build_unary(&n->b, XCVM_OP_Size, x);
+    xcc_value *numbers = xcc_build_call(
+        &n->b, XCVM_OP_Range, 3, (xcc_value *[]){xcc_scalar_i64(n->b.graph, 0), size, xcc_scalar_i64(n->b.graph, 1)});
+    numbers = xcc_build_reshape_to(&n->b, numbers, shape);
     if (numbers == NULL)
         return xcc_failure(n);
     XCVM_TRY(apply(n, s, numbers, &places));
-    value = xcc_low_expand(n, value, xcc_low_shape_of(n, places));
-    *y = xcc_low_call(n, XCVM_OP_ScatterElements, 3,
-                      (xcc_value *[]){xcc_low_reshape(n, x, flat), xcc_low_reshape(n, places, flat),
-                                      xcc_low_reshape(n, value, flat)});
-    *y = xcc_low_reshape_to(n, *y, shape);
+    value = xcc_build_expand(&n->b, value, xcc_build_shape_of(&n->b, places));
+    *y = xcc_build_call(&n->b, XCVM_OP_ScatterElements, 3,
+                        (xcc_value *[]){xcc_build_reshape(&n->b, x, flat), xcc_build_reshape(&n->b, places, flat),
+                                        xcc_build_reshape(&n->b, value, flat)});
+    *y = xcc_build_reshape_to(&n->b, *y, shape);
     return XCVM_OK;
 }
 
@@ -190,7 +191,7 @@ xcvm_status xcc_lower_plus_set_item(xcc_lowering *n)
     xcc_value *x = n->inputs[0], *value = xcc_plus_input(n, n->input_count - 1), *y = NULL;
     XCVM_TRY(xcc_plus_need_kind(n, x, XCVM_KIND_TENSOR));
     XCVM_TRY(read_subscript(n, 1, n->input_count - 1, &s));
-    value = xcc_low_cast(n, value, (xcvm_dtype)x->type.dtype);
+    value = xcc_build_cast(&n->b, value, (xcvm_dtype)x->type.dtype);
     size_t first = 0;
     while (first < s.specs.count && s.specs.at[first] == INDEX)
         first++;

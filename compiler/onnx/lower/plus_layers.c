@@ -22,43 +22,46 @@ xcvm_status xcc_lower_plus_linear(xcc_lowering *n)
     if (y == NULL || matrix || axes == 1)
         return xcc_bind(n, 0, y);
     xcc_value *batch = xcc_apply(&n->b, Shape, y, .x = XCC_IN(x), .start = 0, .end = axes);
-    xcc_value *shape = xcc_low_concat(n, 2, (xcc_value *[]){batch, xcc_low_dim_of(n, y, 1)}, 0);
-    return xcc_bind(n, 0, shape != NULL ? xcc_low_reshape_to(n, y, shape) : NULL);
+    xcc_value *shape = xcc_build_concat(&n->b, 2, (xcc_value *[]){batch, xcc_build_dim_of(&n->b, y, 1)}, 0);
+    return xcc_bind(n, 0, shape != NULL ? xcc_build_reshape_to(&n->b, y, shape) : NULL);
 }
 
 xcvm_status xcc_lower_plus_relu_grad(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
-    xcc_value *zero = xcc_low_number(n, n->inputs[0], 0);
-    xcc_value *off = xcc_low_binary(n, XCVM_OP_LessOrEqual, n->inputs[0], zero);
-    return xcc_bind(
-        n, 0,
-        xcc_low_call(n, XCVM_OP_Where, 3, (xcc_value *[]){off, xcc_low_number(n, n->inputs[1], 0), n->inputs[1]}));
+    xcc_value *zero = xcc_build_number(&n->b, n->inputs[0], 0);
+    xcc_value *off = xcc_build_binary(&n->b, XCVM_OP_LessOrEqual, n->inputs[0], zero);
+    return xcc_bind(n, 0,
+                    xcc_build_call(&n->b, XCVM_OP_Where, 3,
+                                   (xcc_value *[]){off, xcc_build_number(&n->b, n->inputs[1], 0), n->inputs[1]}));
 }
 
 xcvm_status xcc_lower_plus_square(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
-    return xcc_bind(n, 0, xcc_low_mul(n, n->inputs[0], n->inputs[0]));
+    return xcc_bind(n, 0, xcc_build_mul(&n->b, n->inputs[0], n->inputs[0]));
 }
 
 /* Undoes a broadcast: sums over the axes in which x is larger than shape, and those that shape does not have. */
 xcvm_status xcc_lower_plus_reduce_sum_to(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
-    xcc_value *x = n->inputs[0], *to = xcc_low_cast(n, n->inputs[1], XCVM_I64), *from = xcc_low_shape_of(n, x);
+    xcc_value *x = n->inputs[0], *to = xcc_build_cast(&n->b, n->inputs[1], XCVM_I64),
+              *from = xcc_build_shape_of(&n->b, x);
     if (to != NULL && to->type.rank != 1)
-        to = xcc_low_reshape(n, to, XCC_LOW_INTS(n, -1));
-    xcc_value *missing = xcc_low_sub(n, xcc_plus_vector(n, xcc_low_rank_of(n, x)), xcc_low_dim_of(n, to, 0));
-    xcc_value *ones = xcc_low_expand(n, xcc_scalar_i64(n->b.graph, 1), missing);
-    xcc_value *padded = xcc_low_concat(n, 2, (xcc_value *[]){ones, to}, 0);
-    xcc_value *differs = xcc_low_unary(n, XCVM_OP_Not, xcc_low_binary(n, XCVM_OP_Equal, from, padded));
-    xcc_value *axes = xcc_low_reshape(n, xcc_low_unary(n, XCVM_OP_NonZero, differs), XCC_LOW_INTS(n, -1));
+        to = xcc_build_reshape(&n->b, to, XCC_BUILD_INTS(&n->b, -1));
+    xcc_value *missing =
+        xcc_build_sub(&n->b, xcc_plus_vector(n, xcc_build_rank_of(&n->b, x)), xcc_build_dim_of(&n->b, to, 0));
+    xcc_value *ones = xcc_build_expand(&n->b, xcc_scalar_i64(n->b.graph, 1), missing);
+    xcc_value *padded = xcc_build_concat(&n->b, 2, (xcc_value *[]){ones, to}, 0);
+    xcc_value *differs = xcc_build_unary(&n->b, XCVM_OP_Not, xcc_build_binary(&n->b, XCVM_OP_Equal, from, padded));
+    xcc_value *axes =
+        xcc_build_reshape(&n->b, xcc_build_unary(&n->b, XCVM_OP_NonZero, differs), XCC_BUILD_INTS(&n->b, -1));
     if (axes == NULL)
         return xcc_failure(n);
     xcc_value *y =
         xcc_apply(&n->b, ReduceSum, y, .x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = 1, .noop_with_empty_axes = 1);
-    return xcc_bind(n, 0, xcc_low_reshape_to(n, y, to));
+    return xcc_bind(n, 0, xcc_build_reshape_to(&n->b, y, to));
 }
 
 /* ROIMaxPool2D, ROIAveragePool2D, ROIMaxAlign2D and ROIAverageAlign2D. */
@@ -103,7 +106,7 @@ xcvm_status xcc_lower_plus_resize_images(xcc_lowering *n)
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_ints(n, "output_shape", &shape));
     XCC_NEED(n, shape.count == 2, INVALID_MODEL, "attribute 'output_shape' must be a height and a width");
-    xcc_value *sizes = xcc_low_ints(n, 2, shape.at);
+    xcc_value *sizes = xcc_build_ints(&n->b, 2, shape.at);
     if (sizes == NULL)
         return xcc_failure(n);
     xcvm_Resize_args args;
@@ -123,14 +126,16 @@ xcvm_status xcc_lower_plus_pad_batch_size(xcc_lowering *n)
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_int(n, "size", -1, &size));
     XCC_NEED(n, size >= 0, INVALID_MODEL, "attribute 'size' is missing or below 0");
-    xcc_value *x = n->inputs[0], *zero = XCC_LOW_INTS(n, 0);
-    xcc_value *wanted = xcc_low_ints(n, 1, &size), *more = xcc_low_sub(n, wanted, xcc_low_dim_of(n, x, 0));
-    xcc_value *pads = xcc_low_concat(n, 2, (xcc_value *[]){zero, xcc_low_binary(n, XCVM_OP_Max, more, zero)}, 0);
+    xcc_value *x = n->inputs[0], *zero = XCC_BUILD_INTS(&n->b, 0);
+    xcc_value *wanted = xcc_build_ints(&n->b, 1, &size),
+              *more = xcc_build_sub(&n->b, wanted, xcc_build_dim_of(&n->b, x, 0));
+    xcc_value *pads =
+        xcc_build_concat(&n->b, 2, (xcc_value *[]){zero, xcc_build_binary(&n->b, XCVM_OP_Max, more, zero)}, 0);
     if (pads == NULL)
         return xcc_failure(n);
     xcc_value *y = xcc_apply(&n->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads), .axes = XCC_IN(zero));
-    xcc_value *rest = xcc_low_slice(n, xcc_low_shape_of(n, x), 0, 1, INT64_MAX, 1);
-    return xcc_bind(n, 0, xcc_low_reshape_to(n, y, xcc_low_concat(n, 2, (xcc_value *[]){wanted, rest}, 0)));
+    xcc_value *rest = xcc_build_slice(&n->b, xcc_build_shape_of(&n->b, x), 0, 1, INT64_MAX, 1);
+    return xcc_bind(n, 0, xcc_build_reshape_to(&n->b, y, xcc_build_concat(&n->b, 2, (xcc_value *[]){wanted, rest}, 0)));
 }
 
 /* One element of each row. */
@@ -138,12 +143,12 @@ xcvm_status xcc_lower_plus_select_item(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
     static const int64_t last[1] = {1};
-    xcc_value *indices = xcc_low_unsqueeze(n, n->inputs[1], 1, last);
+    xcc_value *indices = xcc_build_unsqueeze(&n->b, n->inputs[1], 1, last);
     if (indices == NULL)
         return xcc_failure(n);
     xcc_value *y =
         xcc_apply(&n->b, GatherElements, y, .x = XCC_IN(n->inputs[0]), .indices = XCC_IN(indices), .axis = 1);
-    return xcc_bind(n, 0, y != NULL ? xcc_low_squeeze(n, y, 1, last) : NULL);
+    return xcc_bind(n, 0, y != NULL ? xcc_build_squeeze(&n->b, y, 1, last) : NULL);
 }
 
 /* The mean loss over the samples whose label is not -1. */

@@ -44,15 +44,15 @@ xcvm_status xcc_lower_plus_sequence_size(xcc_lowering *n) { return lower_to(n, X
 xcvm_status xcc_lower_plus_sequence_lookup(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
-    return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_SequenceAt, n->inputs[0], xcc_plus_scalar(n, n->inputs[1])));
+    return xcc_bind(n, 0, xcc_build_binary(&n->b, XCVM_OP_SequenceAt, n->inputs[0], xcc_plus_scalar(n, n->inputs[1])));
 }
 
 xcvm_status xcc_lower_plus_sequence_update(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 3, 3));
     return xcc_bind(n, 0,
-                    xcc_low_call(n, XCVM_OP_SequenceUpdate, 3,
-                                 (xcc_value *[]){n->inputs[0], xcc_plus_scalar(n, n->inputs[1]), n->inputs[2]}));
+                    xcc_build_call(&n->b, XCVM_OP_SequenceUpdate, 3,
+                                   (xcc_value *[]){n->inputs[0], xcc_plus_scalar(n, n->inputs[1]), n->inputs[2]}));
 }
 
 /* The sequence without its last item, and that item. */
@@ -60,8 +60,9 @@ xcvm_status xcc_lower_plus_sequence_pop(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     if (xcc_wants(n, 1))
-        XCVM_TRY(xcc_bind(n, 1, xcc_low_binary(n, XCVM_OP_SequenceAt, n->inputs[0], xcc_scalar_i64(n->b.graph, -1))));
-    return xcc_bind(n, 0, xcc_low_unary(n, XCVM_OP_SequenceErase, n->inputs[0]));
+        XCVM_TRY(
+            xcc_bind(n, 1, xcc_build_binary(&n->b, XCVM_OP_SequenceAt, n->inputs[0], xcc_scalar_i64(n->b.graph, -1))));
+    return xcc_bind(n, 0, xcc_build_unary(&n->b, XCVM_OP_SequenceErase, n->inputs[0]));
 }
 
 xcvm_status xcc_lower_plus_sequence_clear(xcc_lowering *n)
@@ -104,7 +105,7 @@ xcvm_status xcc_lower_plus_sequence_pad(xcc_lowering *n)
     XCC_NEED(n, padding == 0 || s->type.dtype != XCVM_NO_DTYPE, UNSUPPORTED,
              "the element type of the sequence is not known at compile time");
     xcc_value *value = NULL;
-    if (padding != 0 && (value = xcc_low_number(n, s, padding)) == NULL)
+    if (padding != 0 && (value = xcc_build_number(&n->b, s, padding)) == NULL)
         return xcc_failure(n);
     return xcc_bind(n, 0, xcc_apply(&n->b, SequencePad, y, .s = XCC_IN(s), .value = XCC_IN(value), .length = length));
 }
@@ -120,7 +121,7 @@ static xcc_value *separate(xcc_lowering *n, xcc_value *x, int64_t axis)
 xcvm_status xcc_lower_plus_sequence_lengths(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
-    return xcc_bind(n, 0, separate(n, xcc_low_unary(n, XCVM_OP_SequenceLengths, n->inputs[0]), 0));
+    return xcc_bind(n, 0, separate(n, xcc_build_unary(&n->b, XCVM_OP_SequenceLengths, n->inputs[0]), 0));
 }
 
 xcvm_status xcc_lower_plus_sequence_separate(xcc_lowering *n)
@@ -141,9 +142,10 @@ xcvm_status xcc_lower_plus_sequence_unpad(xcc_lowering *n)
     if (lengths->type.kind == XCVM_KIND_SEQUENCE) {
         lengths = xcc_apply(&n->b, ConcatFromSequence, y, .s = XCC_IN(lengths), .new_axis = 1, .empty_dims = {none, 1},
                             .empty_dtype = XCVM_I64);
-        lengths = xcc_low_reshape(n, lengths, XCC_LOW_INTS(n, -1));
+        lengths = xcc_build_reshape(&n->b, lengths, XCC_BUILD_INTS(&n->b, -1));
     }
-    return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_SequenceUnpad, n->inputs[0], xcc_low_cast(n, lengths, XCVM_I64)));
+    return xcc_bind(
+        n, 0, xcc_build_binary(&n->b, XCVM_OP_SequenceUnpad, n->inputs[0], xcc_build_cast(&n->b, lengths, XCVM_I64)));
 }
 
 /* Python's range: (stop), (start, stop) or (start, stop, step). */
@@ -159,7 +161,7 @@ xcvm_status xcc_lower_plus_sequence_range(xcc_lowering *n)
         XCC_NEED(n, has_start, INVALID_MODEL, "a step needs start and stop");
         bounds[2] = xcc_plus_scalar(n, xcc_plus_input(n, 2));
     }
-    return xcc_bind(n, 0, separate(n, xcc_low_call(n, XCVM_OP_Range, 3, bounds), 0));
+    return xcc_bind(n, 0, separate(n, xcc_build_call(&n->b, XCVM_OP_Range, 3, bounds), 0));
 }
 
 /* Cut at the given places, or into so many pieces of one size. */
@@ -168,19 +170,19 @@ xcvm_status xcc_lower_plus_sequence_split_axis(xcc_lowering *n)
     int64_t axis;
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
     XCVM_TRY(xcc_attribute_int(n, "axis", 0, &axis));
-    xcc_value *x = n->inputs[0], *where = xcc_low_cast(n, n->inputs[1], XCVM_I64), *sizes;
+    xcc_value *x = n->inputs[0], *where = xcc_build_cast(&n->b, n->inputs[1], XCVM_I64), *sizes;
     if (where == NULL)
         return xcc_failure(n);
     XCVM_TRY(xcc_need_rank(n, x, "the tensor to split"));
     XCVM_TRY(xcc_need_rank(n, where, "what says where to split"));
     XCVM_TRY(xcc_need_axis(n, axis, x->type.rank, &axis));
-    xcc_value *dim = xcc_low_dim_of(n, x, (int)axis);
+    xcc_value *dim = xcc_build_dim_of(&n->b, x, (int)axis);
     if (where->type.rank == 0) {
-        sizes = xcc_low_expand(n, xcc_low_div(n, dim, where), xcc_plus_vector(n, where));
+        sizes = xcc_build_expand(&n->b, xcc_build_div(&n->b, dim, where), xcc_plus_vector(n, where));
     } else {
-        xcc_value *zero = XCC_LOW_INTS(n, 0);
-        sizes = xcc_low_sub(n, xcc_low_concat(n, 2, (xcc_value *[]){where, dim}, 0),
-                            xcc_low_concat(n, 2, (xcc_value *[]){zero, where}, 0));
+        xcc_value *zero = XCC_BUILD_INTS(&n->b, 0);
+        sizes = xcc_build_sub(&n->b, xcc_build_concat(&n->b, 2, (xcc_value *[]){where, dim}, 0),
+                              xcc_build_concat(&n->b, 2, (xcc_value *[]){zero, where}, 0));
     }
     if (sizes == NULL)
         return xcc_failure(n);

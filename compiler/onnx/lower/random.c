@@ -44,13 +44,13 @@ xcvm_status xcc_lower_random(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 0, 0));
     XCC_NEED(n, xcc_attribute_find(n, "shape") != NULL, INVALID_MODEL, "attribute 'shape' is missing");
     XCVM_TRY(xcc_attribute_ints(n, "shape", &shape));
-    return draw(n, is_normal(n), xcc_low_ints(n, shape.count, shape.at), XCVM_F32);
+    return draw(n, is_normal(n), xcc_build_ints(&n->b, shape.count, shape.at), XCVM_F32);
 }
 
 xcvm_status xcc_lower_random_like(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
-    return draw(n, is_normal(n), xcc_low_shape_of(n, n->inputs[0]), (xcvm_dtype)n->inputs[0]->type.dtype);
+    return draw(n, is_normal(n), xcc_build_shape_of(&n->b, n->inputs[0]), (xcvm_dtype)n->inputs[0]->type.dtype);
 }
 
 xcvm_status xcc_lower_bernoulli(xcc_lowering *n)

@@ -29,6 +29,6 @@ xcvm_status xcc_lower_reduce_log_sum(xcc_lowering *n)
     if (sum == NULL)
         return xcc_failure(n);
     const xcvm_dtype dtype = (xcvm_dtype)sum->type.dtype;
-    xcc_value *wide = xcvm_dtype_in(dtype, XCVM_TYPES_INT) ? xcc_low_cast(n, sum, XCVM_F64) : sum;
-    return xcc_bind(n, 0, xcc_low_cast(n, xcc_low_unary(n, XCVM_OP_Log, wide), dtype));
+    xcc_value *wide = xcvm_dtype_in(dtype, XCVM_TYPES_INT) ? xcc_build_cast(&n->b, sum, XCVM_F64) : sum;
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, xcc_build_unary(&n->b, XCVM_OP_Log, wide), dtype));
 }

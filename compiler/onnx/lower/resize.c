@@ -27,10 +27,10 @@ static xcc_value *resample_nearest(xcc_lowering *n, xcc_value *x, xcc_value *sca
     if (count > XCVM_MAX_RANK || scales->type.dtype != XCVM_F32)
         count = 0;
     if (!xcc_is_constant(scales)) {
-        xcc_value *one = xcc_low_number(n, scales, 1);
-        xcc_value *grown =
-            resample(n, x, xcc_low_binary(n, XCVM_OP_Max, scales, one), XCVM_RESIZE_MODE_nearest, XCVM_NEAREST_floor);
-        return resample(n, grown, xcc_low_binary(n, XCVM_OP_Min, scales, one), XCVM_RESIZE_MODE_nearest,
+        xcc_value *one = xcc_build_number(&n->b, scales, 1);
+        xcc_value *grown = resample(n, x, xcc_build_binary(&n->b, XCVM_OP_Max, scales, one), XCVM_RESIZE_MODE_nearest,
+                                    XCVM_NEAREST_floor);
+        return resample(n, grown, xcc_build_binary(&n->b, XCVM_OP_Min, scales, one), XCVM_RESIZE_MODE_nearest,
                         XCVM_NEAREST_ceil);
     }
     for (size_t i = 0; i < count; i++) {
@@ -54,6 +54,7 @@ static xcvm_status lower_old(xcc_lowering *n, xcc_value *scales)
     if (scales == NULL)
         return xcc_failure(n);
     XCVM_TRY(xcc_attribute_text(n, "mode", "nearest", &mode));
+    xcc_parameter_fix(scales);
     if (xcc_text_is(mode, "nearest"))
         return xcc_bind(n, 0, resample_nearest(n, n->inputs[0], scales));
     XCC_NEED(n, xcc_text_is(mode, "linear") || xcc_text_is(mode, "bilinear"), UNSUPPORTED,

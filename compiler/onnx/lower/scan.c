@@ -26,9 +26,9 @@ static xcvm_status fill_scan(xcc_lowering *n, xcc_node *loop, void *context)
         arguments[i] = body->inputs[i + 2];
     for (size_t i = 0; i < s->inputs; i++) {
         if (s->input_directions[i] != 0 && reversed == NULL)
-            reversed = xcc_low_sub(n, s->last, iteration);
-        xcc_value *element = xcc_low_gather(n, s->values[s->states + i],
-                                            s->input_directions[i] != 0 ? reversed : iteration, s->input_axes[i]);
+            reversed = xcc_build_sub(&n->b, s->last, iteration);
+        xcc_value *element = xcc_build_gather(&n->b, s->values[s->states + i],
+                                              s->input_directions[i] != 0 ? reversed : iteration, s->input_axes[i]);
         if (element == NULL)
             return xcc_failure(n);
         arguments[s->states + i] = element;
@@ -46,9 +46,9 @@ static xcvm_status scan_loop(xcc_lowering *n, scan *s)
         return xcc_failure(n);
     inputs[0] = s->trips;
     if (inputs[0] == NULL)
-        inputs[0] = xcc_low_reshape(n, xcc_low_dim_of(n, s->values[s->states], (int)s->input_axes[0]),
-                                    xcc_low_ints(n, 0, NULL));
-    s->last = xcc_low_sub(n, inputs[0], xcc_scalar_i64(n->b.graph, 1));
+        inputs[0] = xcc_build_reshape(&n->b, xcc_build_dim_of(&n->b, s->values[s->states], (int)s->input_axes[0]),
+                                      xcc_build_ints(&n->b, 0, NULL));
+    s->last = xcc_build_sub(&n->b, inputs[0], xcc_scalar_i64(n->b.graph, 1));
     if (s->last == NULL)
         return xcc_failure(n);
     for (size_t i = 0; i < s->states; i++)
@@ -92,8 +92,8 @@ static xcvm_status read_scan(xcc_lowering *n, size_t first, scan *s)
 /* A stacked result of `trips` iterations with zeros behind it, as many in all as x has elements. */
 static xcc_value *fill_up(xcc_lowering *n, xcc_value *stacked, xcc_value *x, xcc_value *trips)
 {
-    xcc_value *missing = xcc_low_sub(n, xcc_low_dim_of(n, x, 0), trips), *zero = XCC_LOW_INTS(n, 0);
-    xcc_value *pads = xcc_low_concat(n, 2, (xcc_value *[]){zero, missing}, 0);
+    xcc_value *missing = xcc_build_sub(&n->b, xcc_build_dim_of(&n->b, x, 0), trips), *zero = XCC_BUILD_INTS(&n->b, 0);
+    xcc_value *pads = xcc_build_concat(&n->b, 2, (xcc_value *[]){zero, missing}, 0);
     if (stacked == NULL || pads == NULL || zero == NULL)
         return NULL;
     return xcc_apply(&n->b, Pad, y, .x = XCC_IN(stacked), .pads = XCC_IN(pads), .axes = XCC_IN(zero));
@@ -109,11 +109,11 @@ static xcvm_status fill_batch(xcc_lowering *n, xcc_node *loop, void *context)
     if (values == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
-        if ((values[i] = xcc_low_gather(n, outer->values[i], loop->bodies[0]->inputs[0], 0)) == NULL)
+        if ((values[i] = xcc_build_gather(&n->b, outer->values[i], loop->bodies[0]->inputs[0], 0)) == NULL)
             return xcc_failure(n);
     inner.values = values;
     if (outer->trips != NULL)
-        inner.trips = xcc_low_gather(n, outer->trips, loop->bodies[0]->inputs[0], 0);
+        inner.trips = xcc_build_gather(&n->b, outer->trips, loop->bodies[0]->inputs[0], 0);
     XCVM_TRY(scan_loop(n, &inner));
     for (size_t i = inner.states; i < inner.states + inner.results && outer->trips != NULL; i++)
         if ((inner.outputs[i] = fill_up(n, inner.outputs[i], values[inner.states], inner.trips)) == NULL)
@@ -131,8 +131,8 @@ static xcvm_status lower_batched_scan(xcc_lowering *n)
     XCVM_TRY(list_attribute(n, "directions", s.inputs, &s.input_directions));
     const size_t count = s.states + s.results;
     s.outputs = xcc_low_values(n, count);
-    xcc_value *inputs[2] = {xcc_low_dim_of(n, s.values[s.states], 0), NULL};
-    inputs[0] = xcc_low_reshape(n, inputs[0], xcc_low_ints(n, 0, NULL));
+    xcc_value *inputs[2] = {xcc_build_dim_of(&n->b, s.values[s.states], 0), NULL};
+    inputs[0] = xcc_build_reshape(&n->b, inputs[0], xcc_build_ints(&n->b, 0, NULL));
     if (s.outputs == NULL || inputs[0] == NULL)
         return xcc_failure(n);
     xcc_loop_body body = {fill_batch, &s};
@@ -184,13 +184,14 @@ static xcvm_status fill_map(xcc_lowering *n, xcc_node *loop, void *context)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < n->input_count; i++) {
         const bool sequence = n->inputs[i]->type.kind == XCVM_KIND_SEQUENCE;
-        arguments[i] = sequence ? xcc_low_binary(n, XCVM_OP_SequenceAt, n->inputs[i], body->inputs[0]) : n->inputs[i];
+        arguments[i] =
+            sequence ? xcc_build_binary(&n->b, XCVM_OP_SequenceAt, n->inputs[i], body->inputs[0]) : n->inputs[i];
         if (arguments[i] == NULL)
             return xcc_failure(n);
     }
     XCVM_TRY(xcc_lower_body(n, graph, body, n->input_count, arguments, &outputs));
     for (size_t i = 0; i < graph->n_output; i++) {
-        outputs[i] = xcc_low_binary(n, XCVM_OP_SequenceInsert, body->inputs[i + 2], outputs[i]);
+        outputs[i] = xcc_build_binary(&n->b, XCVM_OP_SequenceInsert, body->inputs[i + 2], outputs[i]);
         if (outputs[i] == NULL)
             return xcc_failure(n);
     }
@@ -210,7 +211,7 @@ xcvm_status xcc_lower_sequence_map(xcc_lowering *n)
     xcc_value **outputs = xcc_low_values(n, count), **inputs = xcc_alloc(n->m, (count + 2) * sizeof *inputs);
     if (outputs == NULL || inputs == NULL)
         return xcc_failure(n);
-    inputs[0] = xcc_low_unary(n, XCVM_OP_SequenceLength, n->inputs[0]);
+    inputs[0] = xcc_build_unary(&n->b, XCVM_OP_SequenceLength, n->inputs[0]);
     for (size_t i = 0; i < count; i++) {
         xcvm_value type = {.rank = -1};
         if (graph->output[i]->type != NULL && xcc_type_read(n->importer, graph->output[i]->type, &type) != XCVM_OK)

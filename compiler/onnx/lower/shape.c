@@ -23,7 +23,7 @@ xcvm_status xcc_lower_shape(xcc_lowering *n)
     for (int64_t i = start; known && i < end; i++)
         known = x->dims[i] >= 0;
     if (known)
-        return xcc_bind(n, 0, xcc_low_ints(n, end > start ? (size_t)(end - start) : 0, x->dims + start));
+        return xcc_bind(n, 0, xcc_build_ints(&n->b, end > start ? (size_t)(end - start) : 0, x->dims + start));
     return xcc_lower_plain(n);
 }
 
@@ -43,7 +43,7 @@ xcvm_status xcc_lower_reshape(xcc_lowering *n)
     xcvm_ints shape;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_ints(n, "shape", &shape));
-    XCVM_TRY(xcc_set_input(n, 1, xcc_low_ints(n, shape.count, shape.at)));
+    XCVM_TRY(xcc_set_input(n, 1, xcc_build_ints(&n->b, shape.count, shape.at)));
     return xcc_lower_plain(n);
 }
 
@@ -61,7 +61,7 @@ xcvm_status xcc_lower_split(xcc_lowering *n)
         XCVM_TRY(xcc_attribute_to_input(n, "split", 1, 13));
     } else { /* an operand of the type of x */
         xcc_attribute_ignore(n, "split");
-        XCVM_TRY(xcc_set_input(n, 1, xcc_low_cast(n, n->inputs[1], XCVM_I64)));
+        XCVM_TRY(xcc_set_input(n, 1, xcc_build_cast(&n->b, n->inputs[1], XCVM_I64)));
     }
     XCVM_TRY(xcc_attribute_int(n, "num_outputs", (int64_t)n->output_count, &pieces));
     XCC_NEED(n, n->version < 18 || pieces == (int64_t)n->proto->n_output, INVALID_MODEL,
@@ -92,7 +92,7 @@ xcvm_status xcc_lower_pad(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_to_input(n, n->version == 1 ? "paddings" : "pads", 1, 11));
     XCVM_TRY(xcc_attribute_float(n, "value", 0, &value));
     if (value != 0)
-        XCVM_TRY(xcc_set_input(n, 2, xcc_low_number(n, n->inputs[0], value)));
+        XCVM_TRY(xcc_set_input(n, 2, xcc_build_number(&n->b, n->inputs[0], value)));
     return xcc_lower_plain(n);
 }
 
@@ -102,11 +102,12 @@ xcvm_status xcc_lower_tile(xcc_lowering *n)
     if (n->version >= 6)
         return xcc_lower_plain(n);
     XCVM_TRY(xcc_need_inputs(n, 3, 3));
-    xcc_value *times = xcc_low_cast(n, n->inputs[1], XCVM_I64), *axis = xcc_low_cast(n, n->inputs[2], XCVM_I64);
-    xcc_value *is_axis = xcc_low_binary(n, XCVM_OP_Equal, xcc_low_axes_from(n, n->inputs[0], 0), axis);
+    xcc_value *times = xcc_build_cast(&n->b, n->inputs[1], XCVM_I64),
+              *axis = xcc_build_cast(&n->b, n->inputs[2], XCVM_I64);
+    xcc_value *is_axis = xcc_build_binary(&n->b, XCVM_OP_Equal, xcc_build_axes_from(&n->b, n->inputs[0], 0), axis);
     xcc_value *repeats =
-        xcc_low_call(n, XCVM_OP_Where, 3, (xcc_value *[]){is_axis, times, xcc_scalar_i64(n->b.graph, 1)});
-    return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_Tile, n->inputs[0], repeats));
+        xcc_build_call(&n->b, XCVM_OP_Where, 3, (xcc_value *[]){is_axis, times, xcc_scalar_i64(n->b.graph, 1)});
+    return xcc_bind(n, 0, xcc_build_binary(&n->b, XCVM_OP_Tile, n->inputs[0], repeats));
 }
 
 xcvm_status xcc_lower_transpose(xcc_lowering *n)
@@ -142,7 +143,7 @@ xcvm_status xcc_lower_top_k(xcc_lowering *n)
         XCVM_TRY(xcc_need_inputs(n, 1, 1));
         XCC_NEED(n, xcc_attribute_find(n, "k") != NULL, INVALID_MODEL, "attribute 'k' is missing");
         XCVM_TRY(xcc_attribute_int(n, "k", 0, &k));
-        XCVM_TRY(xcc_set_input(n, 1, xcc_low_ints(n, 1, &k)));
+        XCVM_TRY(xcc_set_input(n, 1, xcc_build_ints(&n->b, 1, &k)));
     }
     return xcc_lower_plain(n);
 }
@@ -158,11 +159,11 @@ xcvm_status xcc_lower_search_sorted(xcc_lowering *n)
              "attribute 'side' is '%.60s', one of left, right is expected", side.at);
     xcc_value *sorted = n->inputs[0], *sorter = xcc_input(n, 2);
     if (sorter != NULL)
-        sorted = xcc_low_gather(n, sorted, sorter, 0);
-    xcc_value *values = xcc_low_unsqueeze(n, n->inputs[1], 1, (const int64_t[]){-1});
-    xcc_value *before = xcc_low_binary(n, left ? XCVM_OP_Less : XCVM_OP_LessOrEqual, sorted, values);
-    before = xcc_low_cast(n, before, XCVM_I64);
-    return xcc_bind(n, 0, xcc_low_reduce(n, XCVM_OP_ReduceSum, before, XCC_LOW_INTS(n, -1), false));
+        sorted = xcc_build_gather(&n->b, sorted, sorter, 0);
+    xcc_value *values = xcc_build_unsqueeze(&n->b, n->inputs[1], 1, (const int64_t[]){-1});
+    xcc_value *before = xcc_build_binary(&n->b, left ? XCVM_OP_Less : XCVM_OP_LessOrEqual, sorted, values);
+    before = xcc_build_cast(&n->b, before, XCVM_I64);
+    return xcc_bind(n, 0, xcc_build_reduce(&n->b, XCVM_OP_ReduceSum, before, XCC_BUILD_INTS(&n->b, -1), false));
 }
 
 /* Cut down where the shape asked for is smaller, padded where it is larger, both around the centre. */
@@ -171,7 +172,7 @@ xcvm_status xcc_lower_center_crop_pad(xcc_lowering *n)
     xcvm_ints given;
     XCVM_TRY(xcc_need_inputs(n, 2, 2));
     XCVM_TRY(xcc_attribute_ints(n, "axes", &given));
-    xcc_value *x = n->inputs[0], *shape = xcc_low_cast(n, n->inputs[1], XCVM_I64);
+    xcc_value *x = n->inputs[0], *shape = xcc_build_cast(&n->b, n->inputs[1], XCVM_I64);
     xcc_value *axes;
     if (given.count > 0) {
         XCC_NEED(n, x->type.rank < 0 || given.count <= (size_t)x->type.rank, INVALID_MODEL,
@@ -180,19 +181,19 @@ xcvm_status xcc_lower_center_crop_pad(xcc_lowering *n)
             int64_t resolved;
             XCVM_TRY(xcc_need_axis(n, given.at[i], x->type.rank, &resolved));
         }
-        axes = xcc_low_ints(n, given.count, given.at);
+        axes = xcc_build_ints(&n->b, given.count, given.at);
     } else {
-        axes = xcc_low_axes_from(n, x, 0);
+        axes = xcc_build_axes_from(&n->b, x, 0);
     }
     xcc_value *zero = xcc_scalar_i64(n->b.graph, 0), *two = xcc_scalar_i64(n->b.graph, 2);
-    xcc_value *size = xcc_low_gather(n, xcc_low_shape_of(n, x), axes, 0);
-    xcc_value *less = xcc_low_binary(n, XCVM_OP_Max, xcc_low_sub(n, size, shape), zero);
-    xcc_value *more = xcc_low_binary(n, XCVM_OP_Max, xcc_low_sub(n, shape, size), zero);
-    xcc_value *start = xcc_low_div(n, less, two);
-    xcc_value *end = xcc_low_add(n, start, xcc_low_binary(n, XCVM_OP_Min, shape, size));
-    xcc_value *cut = xcc_low_call(n, XCVM_OP_Slice, 4, (xcc_value *[]){x, start, end, axes});
-    xcc_value *before = xcc_low_div(n, more, two);
-    xcc_value *pads = xcc_low_concat(n, 2, (xcc_value *[]){before, xcc_low_sub(n, more, before)}, 0);
+    xcc_value *size = xcc_build_gather(&n->b, xcc_build_shape_of(&n->b, x), axes, 0);
+    xcc_value *less = xcc_build_binary(&n->b, XCVM_OP_Max, xcc_build_sub(&n->b, size, shape), zero);
+    xcc_value *more = xcc_build_binary(&n->b, XCVM_OP_Max, xcc_build_sub(&n->b, shape, size), zero);
+    xcc_value *start = xcc_build_div(&n->b, less, two);
+    xcc_value *end = xcc_build_add(&n->b, start, xcc_build_binary(&n->b, XCVM_OP_Min, shape, size));
+    xcc_value *cut = xcc_build_call(&n->b, XCVM_OP_Slice, 4, (xcc_value *[]){x, start, end, axes});
+    xcc_value *before = xcc_build_div(&n->b, more, two);
+    xcc_value *pads = xcc_build_concat(&n->b, 2, (xcc_value *[]){before, xcc_build_sub(&n->b, more, before)}, 0);
     if (cut == NULL || pads == NULL)
         return xcc_failure(n);
     return xcc_bind(n, 0, xcc_apply(&n->b, Pad, y, .x = XCC_IN(cut), .pads = XCC_IN(pads), .axes = XCC_IN(axes)));

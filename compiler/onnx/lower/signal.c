@@ -22,20 +22,21 @@ xcvm_status xcc_lower_window(xcc_lowering *n)
         kind++;
     xcc_graph *g = n->b.graph;
     const xcvm_dtype work = dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32;
-    xcc_value *size = xcc_low_cast(n, n->inputs[0], work), *one = xcc_scalar(g, work, 1);
+    xcc_value *size = xcc_build_cast(&n->b, n->inputs[0], work), *one = xcc_scalar(g, work, 1);
     /* The operator's size may be a list of one. */
     if (size != NULL && size->type.rank != 0)
-        size = xcc_low_reshape(n, size, xcc_low_ints(n, 0, NULL));
-    xcc_value *i = xcc_low_call(n, XCVM_OP_Range, 3, (xcc_value *[]){xcc_scalar(g, work, 0), size, one});
-    xcc_value *length = periodic ? size : xcc_low_sub(n, size, one);
-    xcc_value *angle = xcc_low_div(n, xcc_low_mul(n, i, xcc_scalar(g, work, 2 * pi)), length);
-    xcc_value *cosine = xcc_low_mul(n, xcc_low_unary(n, XCVM_OP_Cos, angle), xcc_scalar(g, work, windows[kind].b));
-    xcc_value *y = xcc_low_sub(n, xcc_scalar(g, work, windows[kind].a), cosine);
+        size = xcc_build_reshape(&n->b, size, xcc_build_ints(&n->b, 0, NULL));
+    xcc_value *i = xcc_build_call(&n->b, XCVM_OP_Range, 3, (xcc_value *[]){xcc_scalar(g, work, 0), size, one});
+    xcc_value *length = periodic ? size : xcc_build_sub(&n->b, size, one);
+    xcc_value *angle = xcc_build_div(&n->b, xcc_build_mul(&n->b, i, xcc_scalar(g, work, 2 * pi)), length);
+    xcc_value *cosine =
+        xcc_build_mul(&n->b, xcc_build_unary(&n->b, XCVM_OP_Cos, angle), xcc_scalar(g, work, windows[kind].b));
+    xcc_value *y = xcc_build_sub(&n->b, xcc_scalar(g, work, windows[kind].a), cosine);
     if (windows[kind].c != 0) {
-        xcc_value *twice = xcc_low_unary(n, XCVM_OP_Cos, xcc_low_mul(n, angle, xcc_scalar(g, work, 2)));
-        y = xcc_low_add(n, y, xcc_low_mul(n, twice, xcc_scalar(g, work, windows[kind].c)));
+        xcc_value *twice = xcc_build_unary(&n->b, XCVM_OP_Cos, xcc_build_mul(&n->b, angle, xcc_scalar(g, work, 2)));
+        y = xcc_build_add(&n->b, y, xcc_build_mul(&n->b, twice, xcc_scalar(g, work, windows[kind].c)));
     }
-    return xcc_bind(n, 0, xcc_low_cast(n, y, dtype));
+    return xcc_bind(n, 0, xcc_build_cast(&n->b, y, dtype));
 }
 
 /* The axis became an operand with opset 20, and its default another one. */

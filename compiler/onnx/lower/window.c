@@ -127,7 +127,7 @@ static xcvm_status border_value(xcc_lowering *n, xcc_value **value)
     const char *name = n->op->info.name;
     *value = NULL;
     if ((strcmp(name, "ConvInteger") == 0 || strcmp(name, "QLinearConv") == 0) && xcc_input(n, 2) != NULL) {
-        *value = xcc_low_reshape(n, n->inputs[2], xcc_low_ints(n, 0, NULL));
+        *value = xcc_build_reshape(&n->b, n->inputs[2], xcc_build_ints(&n->b, 0, NULL));
         return *value != NULL ? XCVM_OK : xcc_failure(n);
     }
     return XCVM_OK;
@@ -138,9 +138,10 @@ static xcc_value *reach_of(xcc_lowering *n, const window *w, int i)
 {
     const int64_t dilation = w->dilations.at[i];
     if (w->kernel[i] >= 0)
-        return XCC_LOW_INTS(n, (w->kernel[i] - 1) * dilation + 1);
-    xcc_value *kernel = xcc_low_dim_of(n, w->weights, i + 2);
-    return xcc_low_add(n, xcc_low_mul(n, kernel, XCC_LOW_INTS(n, dilation)), XCC_LOW_INTS(n, 1 - dilation));
+        return XCC_BUILD_INTS(&n->b, (w->kernel[i] - 1) * dilation + 1);
+    xcc_value *kernel = xcc_build_dim_of(&n->b, w->weights, i + 2);
+    return xcc_build_add(&n->b, xcc_build_mul(&n->b, kernel, XCC_BUILD_INTS(&n->b, dilation)),
+                         XCC_BUILD_INTS(&n->b, 1 - dilation));
 }
 
 /* x padded as auto_pad says, by what is found when the model runs. */
@@ -148,20 +149,22 @@ static xcc_value *pad_same(xcc_lowering *n, const window *w, xcc_value *x, xcc_v
 {
     xcc_value *pads[2 * SPATIAL];
     int64_t axes[SPATIAL];
-    xcc_value *zero = XCC_LOW_INTS(n, 0), *one = XCC_LOW_INTS(n, 1), *two = XCC_LOW_INTS(n, 2);
+    xcc_value *zero = XCC_BUILD_INTS(&n->b, 0), *one = XCC_BUILD_INTS(&n->b, 1), *two = XCC_BUILD_INTS(&n->b, 2);
     for (int i = 0; i < w->rank; i++) {
-        xcc_value *size = xcc_low_dim_of(n, x, i + 2), *step = XCC_LOW_INTS(n, w->strides.at[i]);
-        xcc_value *gaps = xcc_low_div(n, xcc_low_sub(n, size, one), step); /* one less than there are windows */
-        xcc_value *all = xcc_low_sub(n, xcc_low_add(n, xcc_low_mul(n, gaps, step), reach_of(n, w, i)), size);
-        all = xcc_low_binary(n, XCVM_OP_Max, all, zero);
-        xcc_value *half = xcc_low_div(n, all, two), *rest = xcc_low_sub(n, all, half);
+        xcc_value *size = xcc_build_dim_of(&n->b, x, i + 2), *step = XCC_BUILD_INTS(&n->b, w->strides.at[i]);
+        xcc_value *gaps =
+            xcc_build_div(&n->b, xcc_build_sub(&n->b, size, one), step); /* one less than there are windows */
+        xcc_value *all =
+            xcc_build_sub(&n->b, xcc_build_add(&n->b, xcc_build_mul(&n->b, gaps, step), reach_of(n, w, i)), size);
+        all = xcc_build_binary(&n->b, XCVM_OP_Max, all, zero);
+        xcc_value *half = xcc_build_div(&n->b, all, two), *rest = xcc_build_sub(&n->b, all, half);
         const bool lower = w->auto_pad == XCVM_AUTO_PAD_SAME_LOWER;
         pads[i] = lower ? rest : half;
         pads[i + w->rank] = lower ? half : rest;
         axes[i] = i + 2;
     }
-    xcc_value *list = xcc_low_concat(n, 2 * (size_t)w->rank, pads, 0);
-    xcc_value *along = xcc_low_ints(n, (size_t)w->rank, axes);
+    xcc_value *list = xcc_build_concat(&n->b, 2 * (size_t)w->rank, pads, 0);
+    xcc_value *along = xcc_build_ints(&n->b, (size_t)w->rank, axes);
     if (x == NULL || list == NULL || along == NULL)
         return NULL;
     return xcc_apply(&n->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(list), .value = XCC_IN(value),
@@ -326,7 +329,7 @@ static xcc_value *reduce_spatial(xcc_lowering *n, xcvm_opcode opcode, xcc_value 
 {
     if (x == NULL || x->type.rank == 2)
         return x;
-    return xcc_low_reduce(n, opcode, x, xcc_low_axes_from(n, x, 2), true);
+    return xcc_build_reduce(&n->b, opcode, x, xcc_build_axes_from(&n->b, x, 2), true);
 }
 
 static xcvm_status need_channels(xcc_lowering *n)
@@ -354,11 +357,11 @@ xcvm_status xcc_lower_global_lp_pool(xcc_lowering *n)
     if (p <= 2)
         return xcc_bind(n, 0,
                         reduce_spatial(n, p == 1 ? XCVM_OP_ReduceL1 : XCVM_OP_ReduceL2,
-                                       x->type.rank == 2 ? xcc_low_unary(n, XCVM_OP_Abs, x) : x));
-    xcc_value *powers =
-        xcc_low_binary(n, XCVM_OP_Pow, xcc_low_unary(n, XCVM_OP_Abs, x), xcc_low_number(n, x, (double)p));
+                                       x->type.rank == 2 ? xcc_build_unary(&n->b, XCVM_OP_Abs, x) : x));
+    xcc_value *powers = xcc_build_binary(&n->b, XCVM_OP_Pow, xcc_build_unary(&n->b, XCVM_OP_Abs, x),
+                                         xcc_build_number(&n->b, x, (double)p));
     xcc_value *sum = reduce_spatial(n, XCVM_OP_ReduceSum, powers);
-    return xcc_bind(n, 0, xcc_low_binary(n, XCVM_OP_Pow, sum, xcc_low_number(n, x, 1.0 / (double)p)));
+    return xcc_bind(n, 0, xcc_build_binary(&n->b, XCVM_OP_Pow, sum, xcc_build_number(&n->b, x, 1.0 / (double)p)));
 }
 
 xcvm_status xcc_lower_max_unpool(xcc_lowering *n)

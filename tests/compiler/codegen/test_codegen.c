@@ -103,7 +103,7 @@ static void check_fused(graph_maker make, size_t groups)
     make(&fused.b);
     fuse(&fused);
     if (groups != 0)
-        ck_assert_uint_eq(fused.m.fusion_count, groups);
+        ck_assert_uint_eq(fused.m.group_count, groups);
     open_program(&with, &fused, false);
     open_program(&without, &fused, true);
     ck_assert_msg(notice(&with) == NULL, "%s", notice(&with));

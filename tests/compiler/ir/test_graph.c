@@ -180,6 +180,95 @@ START_TEST(dump)
 }
 END_TEST
 
+static bool discard(void *user, const void *bytes, size_t count)
+{
+    (void)user, (void)bytes, (void)count;
+    return true;
+}
+
+/* y = x + (w + w), w a parameter or a state. */
+static xcc_value *variable_graph(compilation *c, xcc_value_kind kind)
+{
+    xcc_builder *b = &c->b;
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(2));
+    xcc_value *w =
+        (kind == XCC_PARAMETER ? xcc_parameter : xcc_state)(b->graph, "w", XCVM_F32, 1, DIMS(2), FLOATS(1, 2), false);
+    ck_assert_ptr_nonnull(w);
+    xcc_value *twice = APPLY(Add, y, .a = XCC_IN(w), .b = XCC_IN(w));
+    output(b, APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(twice)));
+    return w;
+}
+
+START_TEST(variables_are_not_constants)
+{
+    static const struct {
+        xcc_value_kind kind;
+        const char *line, *use, *refused;
+    } variables[] = {{XCC_PARAMETER, "    %w: f32[2], a parameter\n", "Add(%w, %w)", "w is a parameter"},
+                     {XCC_STATE, "    &w: f32[2], a state\n", "Add(&w, &w)", "w is a state"}};
+    for (size_t i = 0; i < 2; i++) {
+        compilation c;
+        xcc_plan plan;
+        test_bytes text = {0};
+        begin(&c, 0);
+        const xcc_value *w = variable_graph(&c, variables[i].kind);
+        passes(&c);
+        ck_assert_int_eq(w->kind, variables[i].kind);
+        ck_assert_ptr_null(w->type.data);
+        ck_assert_mem_eq(w->initial, FLOATS(1, 2), w->initial_bytes);
+        ok(&c.m, xcc_graph_dump(c.m.graph, test_bytes_sink, &text));
+        ck_assert(test_bytes_sink(&text, "", 1));
+        ck_assert_ptr_nonnull(strstr(text.at, variables[i].line));
+        ck_assert_ptr_nonnull(strstr(text.at, variables[i].use));
+        ok(&c.m, xcc_plan_make(&c.m, &plan));
+        ck_assert_int_eq(xcc_emit_program(&c.m, &plan, discard, NULL), XCVM_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(c.error.message, variables[i].refused));
+        test_bytes_free(&text);
+        finish(&c);
+    }
+}
+END_TEST
+
+START_TEST(freezing)
+{
+    compilation c;
+    begin(&c, 0);
+    const xcc_value *w = variable_graph(&c, XCC_PARAMETER);
+    const xcc_value *s = xcc_state(c.m.graph, "s", XCVM_F32, 1, DIMS(2), FLOATS(3, 4), false);
+    xcc_parameters_freeze(&c.m);
+    ck_assert_int_eq(w->kind, XCC_CONSTANT);
+    ck_assert_mem_eq(w->type.data, FLOATS(1, 2), w->type.bytes);
+    ck_assert_int_eq(s->kind, XCC_STATE);
+    const xcc_value *late = xcc_parameter(c.m.graph, "late", XCVM_F32, 1, DIMS(2), FLOATS(5, 6), false);
+    ck_assert_int_eq(late->kind, XCC_CONSTANT);
+    passes(&c);
+    /* w + w is folded: one node is left, which reads a constant. */
+    const xcc_node *n = c.m.graph->first;
+    ck_assert_ptr_eq(n, c.m.graph->last);
+    ck_assert_int_eq(xcc_node_input(n, 0)->kind, XCC_INPUT);
+    ck_assert_int_eq(xcc_node_input(n, 1)->kind, XCC_CONSTANT);
+    ck_assert_mem_eq(xcc_node_input(n, 1)->type.data, FLOATS(2, 4), 2 * sizeof(float));
+    finish(&c);
+}
+END_TEST
+
+START_TEST(what_decides_shapes_is_fixed)
+{
+    compilation c;
+    begin(&c, 0);
+    xcc_builder *b = &c.b;
+    static const float numbers[] = {0, 4, 1};
+    xcc_value *v[3];
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_ptr_nonnull(v[i] = xcc_parameter(b->graph, NULL, XCVM_F32, 0, NULL, &numbers[i], false));
+    const xcc_value *y = APPLY(Range, y, .start = XCC_IN(v[0]), .limit = XCC_IN(v[1]), .delta = XCC_IN(v[2]));
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(v[i]->kind, XCC_CONSTANT);
+    ck_assert_int_eq(y->type.dims[0], 4);
+    finish(&c);
+}
+END_TEST
+
 Suite *suite_compiler_graph(void)
 {
     Suite *suite = suite_create("compiler/graph");
@@ -192,6 +281,9 @@ Suite *suite_compiler_graph(void)
     tcase_add_test(tests, errors_name_the_node);
     tcase_add_test(tests, unused_nodes_go);
     tcase_add_test(tests, dump);
+    tcase_add_test(tests, variables_are_not_constants);
+    tcase_add_test(tests, freezing);
+    tcase_add_test(tests, what_decides_shapes_is_fixed);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -1,5 +1,6 @@
 /* The import: names, order, types, functions, and models that are wrong. */
-#include "compiler/onnx/import.h"
+#include "compiler/onnx/lower/operators.h"
+#include "compiler/passes/passes.h"
 #include "proto/wire.h"
 #include "tests/compiler/onnx/onnx_text.h"
 
@@ -74,7 +75,7 @@ START_TEST(named_dimensions)
     xcvm_error error;
     xcc_module m;
     ck_assert_int_eq(xcc_module_init(&m, &options, &error), XCVM_OK);
-    ck_assert_int_eq(xcc_import(&m, model.at, model.length, NULL, NULL, NULL), XCVM_OK);
+    ck_assert_int_eq(xcc_import(&m, xcc_operator_find, model.at, model.length, NULL, NULL, NULL), XCVM_OK);
     const xcvm_value *a = &m.graph->inputs[0]->type, *b = &m.graph->inputs[1]->type, *y = &m.graph->outputs[0]->type;
     ck_assert_int_lt(a->dims[0], XCVM_ANY_DIM);
     ck_assert_int_eq(a->dims[0], b->dims[0]);
@@ -82,6 +83,66 @@ START_TEST(named_dimensions)
     ck_assert_int_eq(a->dims[1], 4);
     ck_assert_int_eq(y->dims[0], a->dims[0]);
     xcc_module_release(&m);
+    test_bytes_free(&model);
+}
+END_TEST
+
+static xcc_value_kind kind_of(const xcc_module *m, const char *name)
+{
+    for (const xcc_node *n = m->graph->first; n != NULL; n = n->next)
+        for (size_t i = 0; i < xcc_node_input_count(n); i++)
+            if (xcc_node_input(n, i) != NULL && strcmp(xcc_node_input(n, i)->name, name) == 0)
+                return xcc_node_input(n, i)->kind;
+    ck_abort_msg("no node reads %s", name);
+}
+
+/* w, b and the branch's v can be learned; shapes, indices, what has no elements and Constant nodes cannot. */
+static const char learning[] =
+    "opset 13\ninput x f32[2x2]\ninput c bool[]\noutput y\noutput z\noutput u\n"
+    "init w f32[2x2] 1 2 3 4\ninit b f32[2] 1 2\ninit shape i64[2] 1 4\ninit empty f32[0]\ninit scales f32[2] 2 2\n"
+    "graph yes {\noutput p\ninit v f32[2] 5 6\np = Add(x, v)\n}\ngraph no {\noutput q\nq = Identity(x)\n}\n"
+    "k = Constant() value_floats=[1.0 2.0]\n"
+    "h = MatMul(x, w)\nh2 = Add(h, b)\nh3 = Mul(h2, k)\ny = Reshape(h3, shape)\nz = Resize(x, empty, scales)\n"
+    "u = If(c) then_branch=@yes else_branch=@no\n";
+
+START_TEST(parameters)
+{
+    test_bytes model = onnx_from_text(learning);
+    for (int frozen = 0; frozen < 2; frozen++) {
+        const xcc_value_kind learned = frozen ? XCC_CONSTANT : XCC_PARAMETER;
+        xcvm_error error;
+        xcc_module m;
+        ck_assert_int_eq(xcc_module_init(&m, NULL, &error), XCVM_OK);
+        if (frozen)
+            xcc_parameters_freeze(&m);
+        ck_assert_msg(xcc_import(&m, xcc_operator_find, model.at, model.length, NULL, NULL, NULL) == XCVM_OK, "%s",
+                      error.message);
+        ck_assert_int_eq(xcc_graph_check(m.graph), XCVM_OK);
+        ck_assert_int_eq(kind_of(&m, "w"), learned);
+        ck_assert_int_eq(kind_of(&m, "b"), learned);
+        ck_assert_int_eq(kind_of(&m, "shape"), XCC_CONSTANT);
+        ck_assert_int_eq(kind_of(&m, "scales"), XCC_CONSTANT);
+        ck_assert_int_eq(kind_of(&m, "x"), XCC_INPUT);
+        ck_assert_int_eq(kind_of(&m, "h"), XCC_RESULT);
+        const xcc_graph *branch = m.graph->last->bodies[0];
+        ck_assert_int_eq(xcc_node_input(branch->first, 1)->kind, learned);
+        for (const xcc_node *n = m.graph->first; n != NULL; n = n->next) {
+            if (xcc_is(n, XCVM_OP_Mul))
+                ck_assert_int_eq(xcc_node_input(n, 1)->kind, XCC_CONSTANT);
+            if (xcc_is(n, XCVM_OP_Resize)) {
+                /* Left out, and of known size: the scales are fixed. */
+                ck_assert_ptr_null(XCC_ARGS(Resize, n)->roi);
+                ck_assert_int_eq(XCC_ARGS(Resize, n)->y->dims[0], 4);
+            }
+        }
+        ck_assert_int_eq(xcc_passes_run(&m), XCVM_OK);
+        /* What depends on a parameter is not computed ahead of the run. */
+        size_t learned_count = 0;
+        for (const xcc_value *v = m.variables; v != NULL; v = v->next_owned)
+            learned_count += xcc_is_variable(v) && v->uses > 0;
+        ck_assert_uint_eq(learned_count, frozen ? 0 : 3);
+        xcc_module_release(&m);
+    }
     test_bytes_free(&model);
 }
 END_TEST
@@ -119,7 +180,8 @@ START_TEST(all_unknown_operators_at_once)
     xcc_module m;
     size_t lines = 0;
     ck_assert_int_eq(xcc_module_init(&m, NULL, &error), XCVM_OK);
-    ck_assert_int_eq(xcc_import(&m, model.at, model.length, NULL, count_line, &lines), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_import(&m, xcc_operator_find, model.at, model.length, NULL, count_line, &lines),
+                     XCVM_INVALID_MODEL);
     ck_assert_uint_eq(lines, 4);
     ck_assert_str_eq(error.node, "a");
     xcc_module_release(&m);
@@ -211,7 +273,7 @@ static xcvm_status import_bytes(const void *bytes, size_t count, const xcvm_allo
     *error = (xcvm_error){.pc = -1};
     xcvm_status status = xcc_module_init(&m, &options, error);
     if (status == XCVM_OK)
-        status = xcc_import(&m, bytes, count, NULL, NULL, NULL);
+        status = xcc_import(&m, xcc_operator_find, bytes, count, NULL, NULL, NULL);
     if (status == XCVM_OK)
         status = xcc_graph_check(m.graph);
     xcc_module_release(&m);
@@ -361,6 +423,7 @@ Suite *suite_compiler_import(void)
     tcase_add_test(names, initializers_are_constants);
     tcase_add_test(names, types_of_inputs);
     tcase_add_test(names, named_dimensions);
+    tcase_add_test(names, parameters);
     tcase_add_test(names, opsets);
     suite_add_tcase(suite, names);
     TCase *nodes = tcase_create("nodes");

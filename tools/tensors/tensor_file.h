@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_TENSOR_FILE_H
 #define XCVM_TOOLS_TENSOR_FILE_H
 
-#include "io/npz.h"
+#include "tensors/npz.h"
 
 /* What a value read from a file should be, as far as it is known. */
 struct wanted {

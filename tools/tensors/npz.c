@@ -1,5 +1,5 @@
-#include "io/npz.h"
-#include "io/npy.h"
+#include "tensors/npz.h"
+#include "tensors/npy.h"
 #include "cli/report.h"
 
 #include <limits.h>

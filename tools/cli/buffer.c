@@ -1,4 +1,4 @@
-#include "io/buffer.h"
+#include "cli/buffer.h"
 #include "cli/memory.h"
 #include "cli/report.h"
 

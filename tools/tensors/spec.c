@@ -1,4 +1,4 @@
-#include "values/spec.h"
+#include "tensors/spec.h"
 #include "values/literal.h"
 #include "cli/memory.h"
 #include "values/number.h"

@@ -1,10 +1,10 @@
-#include "io/tensor_file.h"
+#include "tensors/tensor_file.h"
 #include "io/file.h"
 #include "cli/memory.h"
-#include "io/npy.h"
+#include "tensors/npy.h"
 #include "values/number.h"
 #include "io/output.h"
-#include "io/png.h"
+#include "tensors/png.h"
 #include "cli/report.h"
 #include "values/value.h"
 

@@ -1,5 +1,5 @@
-#include "io/npy.h"
-#include "io/buffer.h"
+#include "tensors/npy.h"
+#include "cli/buffer.h"
 #include "cli/memory.h"
 #include "values/number.h"
 #include "cli/report.h"

@@ -3,7 +3,7 @@
 #ifndef XCVM_TOOLS_NPZ_H
 #define XCVM_TOOLS_NPZ_H
 
-#include "io/buffer.h"
+#include "cli/buffer.h"
 
 /* The array called `key` (its member is key or key.npy). With key NULL or empty, `fallback`, or if there is no such
  * array, the only one there is. `wanted` as for npy_read. */

@@ -1,4 +1,4 @@
-#include "io/png.h"
+#include "tensors/png.h"
 #include "cli/memory.h"
 #include "values/number.h"
 #include "cli/report.h"

@@ -2,7 +2,7 @@
 #ifndef XCVM_TOOLS_SPEC_H
 #define XCVM_TOOLS_SPEC_H
 
-#include "io/tensor_file.h"
+#include "tensors/tensor_file.h"
 
 enum spec_form {
     SPEC_LITERAL, /* elements, or seq(...), optional(...), map(...) */

@@ -1,0 +1,76 @@
+/* Operands and results of the node being lowered. */
+#include "compiler/onnx/lowering.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t xcc_operator_since(const xcc_operator_row *op) { return strtol(op->info.versions, NULL, 10); }
+
+xcvm_status xcc_failure(const xcc_lowering *n)
+{
+    xcvm_status status = n->m->error->status;
+    return status != XCVM_OK ? status
+                             : xcvm_error_set(n->m->error, XCVM_INTERNAL, "a lowering failed without a reason");
+}
+
+xcvm_status xcc_need_inputs(const xcc_lowering *n, size_t least, size_t most)
+{
+    XCC_NEED(n, n->input_count <= most, INVALID_MODEL, "%zu operands are given, %s of opset %lld takes at most %zu",
+             n->input_count, n->op->info.name, (long long)n->version, most);
+    for (size_t i = 0; i < least; i++)
+        XCC_NEED(n, xcc_input(n, i) != NULL, INVALID_MODEL, "operand %zu is missing, %s takes at least %zu", i,
+                 n->op->info.name, least);
+    return XCVM_OK;
+}
+
+xcvm_status xcc_set_input(xcc_lowering *n, size_t i, xcc_value *value)
+{
+    if (value == NULL)
+        return xcc_failure(n);
+    XCC_NEED(n, i < n->input_capacity, INVALID_MODEL, "too many operands");
+    while (n->input_count <= i)
+        n->inputs[n->input_count++] = NULL;
+    n->inputs[i] = value;
+    return XCVM_OK;
+}
+
+/* Results of the model's own graph that are its outputs have their very names; others get unique ones. */
+static bool is_model_output(const xcc_lowering *n, const char *name)
+{
+    const xcc_importer *imp = n->importer;
+    return imp->frame->caller == NULL && n->scope->graph == n->m->graph &&
+           xcc_table_lookup(&imp->outputs, name) != NULL;
+}
+
+xcc_value *xcc_result(xcc_lowering *n, size_t i)
+{
+    const char *name = xcc_wants(n, i) ? n->proto->output[i] : NULL;
+    xcc_value *v = xcc_value_create(n->b.graph, name);
+    if (v == NULL)
+        return NULL;
+    if (name != NULL) {
+        if (is_model_output(n, name))
+            v->name = name;
+        v->mark = n->number;
+        n->outputs[i] = v;
+    }
+    return v;
+}
+
+xcvm_status xcc_bind(xcc_lowering *n, size_t i, xcc_value *value)
+{
+    if (value == NULL)
+        return xcc_failure(n);
+    if (!xcc_wants(n, i))
+        return XCVM_OK;
+    const char *name = n->proto->output[i];
+    const bool fresh = value->id >= n->first_id && value->graph == n->b.graph && value->mark != n->number;
+    n->outputs[i] = value;
+    if (!fresh)
+        return XCVM_OK;
+    value->mark = n->number;
+    if (!is_model_output(n, name))
+        return xcc_value_rename(value, name);
+    value->name = name;
+    return XCVM_OK;
+}
