@@ -1,10 +1,96 @@
 #!/bin/sh
-# layers.sh: a folder includes those below it in docs/architecture.md's table of floors, never one above it or beside it;
-# tools and examples include public headers alone, and none but the compiler sees ONNX.
+# layers.sh: the house stands. A folder includes those below it in docs/architecture.md's table of floors, never one above it
+# or beside it; a room of a floor includes those that the table below grants it; no two files include each other in a
+# circle; no two sources of a floor have one name; no folder holds more than 40 sources. Tools and examples include public headers alone,
+# and none but the compiler sees ONNX.
 set -eu
 cd "$(dirname "$0")/.."
-git ls-files 'include/*.h' '*.c' '*.h' '*.def' '*.in' | grep -E '^(include|base|ops|proto|vm|compiler|tools|examples)/' | xargs awk '
-BEGIN { split("include base ops proto vm compiler tools", order); for (i in order) floor[order[i]] = i; floor["examples"] = floor["tools"] }
+
+# Each room and the rooms of its floor that it may use, beside itself, the floor's own files and its folder simd. A floor's
+# own files use none, but for those named in a line of their own.
+rooms='
+ops/cost.c: ops/conv
+ops/simd:
+ops/elementwise:
+ops/reduce:
+ops/norm:
+ops/data:
+ops/text:
+ops/image:
+ops/signal:
+ops/ml:
+ops/random:
+ops/sequence: ops/data
+ops/matmul: ops/elementwise
+ops/conv: ops/elementwise ops/matmul
+ops/pool: ops/conv
+ops/quantize: ops/conv ops/matmul
+ops/attention: ops/matmul
+ops/recurrent: ops/matmul
+tools/main.c: tools/cli tools/io tools/commands
+tools/cli:
+tools/io: tools/cli
+tools/values: tools/cli
+tools/tensors: tools/cli tools/io tools/values
+tools/run: tools/cli tools/io tools/values tools/tensors
+tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
+compiler/compile.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/codegen
+compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower
+compiler/ir:
+compiler/passes: compiler/ir
+compiler/layout: compiler/ir compiler/passes
+compiler/codegen: compiler/ir
+compiler/onnx/lower: compiler/ir compiler/onnx
+compiler/onnx: compiler/ir
+compiler/emit: compiler/ir compiler/passes compiler/codegen
+'
+# Files that are one thing in several parts, so that a part includes the header of the whole: the products of f32, whose
+# special shapes are tried by the general one.
+circles='ops/matmul/simd/gemm ops/matmul/simd/gemm_small ops/matmul/simd/gemm_tile ops/matmul/simd/gemv'
+
+git ls-files -co --exclude-standard 'include/*.h' '*.c' '*.h' '*.def' '*.in' | grep -E '^(include|base|ops|proto|vm|compiler|tools|examples)/' |
+    xargs awk -v rooms="$rooms" -v circles="$circles" '
+function fail(text) { print text; wrong++ }
+function folder(file) { sub(/\/[^\/]*$/, "", file); return file }
+# The room that a file is in: its folder, without simd below a family.
+function room(file) {
+    file = folder(file)
+    if (file ~ /\/.*\/simd$/)
+        sub(/\/simd$/, "", file)
+    return file
+}
+# A table (.def) is none of the file of its name, which may be made of it.
+function module(file) { if (file !~ /\.def$/) sub(/\.[a-z]*$/, "", file); return file }
+BEGIN {
+    split("include base ops proto vm compiler tools", order)
+    for (i in order)
+        floor[order[i]] = i
+    floor["examples"] = floor["tools"]
+    count = split(rooms, lines, "\n")
+    for (i = 1; i <= count; i++) {
+        split(lines[i], part, ":")
+        known[part[1]] = 1
+        granted = split(part[2], names, " ")
+        for (j = 1; j <= granted; j++)
+            grant[part[1], names[j]] = 1
+    }
+    count = split(circles, names, " ")
+    for (i = 1; i <= count; i++)
+        whole[names[i]] = 1
+}
+FNR == 1 {
+    present[FILENAME] = 1
+    if (FILENAME ~ /\.c$/) {
+        sources[folder(FILENAME)]++
+        stem = module(FILENAME)
+        sub(/.*\//, "", stem)
+        split(FILENAME, path, "/")
+        if ((path[1], stem) in twin && path[1] != "examples")
+            fail(FILENAME ": has the name of " twin[path[1], stem])
+        twin[path[1], stem] = FILENAME
+    }
+    files[folder(FILENAME)]++
+}
 /^[ \t]*#[ \t]*include[ \t]*["<]/ {
     split(FILENAME, path, "/")
     from = path[1]
@@ -12,20 +98,71 @@ BEGIN { split("include base ops proto vm compiler tools", order); for (i in orde
     split(part[2], name, "/")
     to = name[1] == "xcvm" ? "include" : name[1]
     seen++
-    if (name[1] == "onnx" && from != "compiler") {
-        print FILENAME ":" FNR ": " from " must not see " part[2]
-        wrong++
-    }
-    if (!(to in floor) || to == from)
+    if (name[1] == "onnx" && from != "compiler")
+        fail(FILENAME ":" FNR ": " from " must not see " part[2])
+    target = part[2]
+    if (from == "tools" && !(to in floor))
+        target = "tools/" target
+    edge[module(FILENAME), ++edges[module(FILENAME)]] = module(target)
+    if (!(to in floor))
         next
+    if (to == from) {
+        here = room(FILENAME)
+        there = room(target)
+        if ((from == "ops" || from == "compiler" || from == "tools") && there != here && there != from && there != from "/simd" &&
+            !((here, there) in grant) && !((FILENAME, there) in grant))
+            fail(FILENAME ":" FNR ": " here " must not include " target)
+        next
+    }
     # The two tables that the tools share with the library depend on the public header alone, or on nothing.
     if (FILENAME == "tools/values/number.c" && part[2] == "base/element.h" || FILENAME == "base/element.h" && to == "include")
         next
-    if (floor[from] == floor["tools"] && part[2] == "base/isas.h")
+    if (FILENAME == "tools/run/isa_choices.h" && part[2] == "base/isas.h")
         next
-    if (floor[to] >= floor[from] || floor[from] == floor["tools"] && to != "include" || FILENAME == "base/element.h" || FILENAME == "base/isas.h") {
-        print FILENAME ":" FNR ": " from " must not include " part[2]
-        wrong++
-    }
+    if (floor[to] >= floor[from] || floor[from] == floor["tools"] && to != "include" || FILENAME ~ /^base\/(element|isas)\.h$/)
+        fail(FILENAME ":" FNR ": " from " must not include " part[2])
 }
-END { print seen " includes, " wrong + 0 " against the order of floors"; exit wrong > 0 || seen < 1000 }'
+END {
+    for (file in present) {
+        here = room(file)
+        if (here ~ /^(ops|compiler|tools)\// && !(here in known) && !(here in told)) {
+            told[here] = 1
+            fail(here ": a room that scripts/layers.sh does not know")
+        }
+        modules[module(file)] = 1
+    }
+    for (here in files)
+        if (files[here] > 40)
+            fail(here ": " files[here] " sources, more than 40")
+    # What includes nothing that is left is in no circle.
+    do {
+        removed = 0
+        for (m in modules) {
+            free = 1
+            for (i = 1; i <= edges[m] && free; i++)
+                free = !(edge[m, i] in modules) || edge[m, i] == m || (m in whole && edge[m, i] in whole)
+            if (free) {
+                delete modules[m]
+                removed++
+            }
+        }
+    } while (removed > 0)
+    # What nothing that is left includes only leads to one.
+    do {
+        removed = 0
+        split("", used)
+        for (m in modules)
+            for (i = 1; i <= edges[m]; i++)
+                if (edge[m, i] != m)
+                    used[edge[m, i]] = 1
+        for (m in modules)
+            if (!(m in used)) {
+                delete modules[m]
+                removed++
+            }
+    } while (removed > 0)
+    for (m in modules)
+        fail(m ": includes itself through others")
+    print seen " includes, " wrong + 0 " against the order of the house"
+    exit wrong > 0 || seen < 1000
+}'
