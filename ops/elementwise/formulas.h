@@ -12,7 +12,8 @@
  * INTEGER(formula): on all integer types; `negated` is -v, wrapping round, and low and high are bounds. THROUGH_F64:
  * the formula of f64, rounded. NONE.
  *
- * That a row takes integers and its line has no formula for them is an error of compilation (ops/elementwise/formulas.c). */
+ * That a row takes integers and its line has no formula for them is an error of compilation
+ * (ops/elementwise/formulas.c). */
 #ifndef XCVM_OPS_FORMULAS_H
 #define XCVM_OPS_FORMULAS_H
 
