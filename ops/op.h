@@ -59,7 +59,6 @@ typedef struct xcvm_texts {
 #define IN_PLACE(kind, name, types) XCVM_IN_##kind name;
 #define IN_VIEW(kind, name, types) XCVM_IN_##kind name;
 #define IN_SHAPE(kind, name, types) XCVM_IN_##kind name;
-#define TYPE(variable, types)
 #define INT(name, value, min, max) int64_t name;
 #define INTS(name, min, max) xcvm_ints name;
 #define FLOAT(name, value) double name;
@@ -74,22 +73,6 @@ typedef struct xcvm_texts {
         operands                                                                                                       \
     } xcvm_##name##_args;
 #include "ops/instructions.def"
-#undef OUT
-#undef OUT_DYNAMIC
-#undef IN
-#undef IN_PLACE
-#undef IN_VIEW
-#undef IN_SHAPE
-#undef TYPE
-#undef INT
-#undef INTS
-#undef FLOAT
-#undef FLOATS
-#undef TEXT
-#undef TEXTS
-#undef DTYPE
-#undef CHOICE
-#undef TARGET
 
 /* ---- Rows and fields ---- */
 
@@ -152,6 +135,15 @@ typedef struct xcvm_gradient {
     bool zero;
 } xcvm_gradient;
 
+/* What many instructions have in common, so that nobody has to list them. */
+typedef enum xcvm_class {
+    XCVM_CLASS_unary = 1,  /* element-wise: y, of the shape of the first operand, is made of its elements alone; other
+                              operands are parameters */
+    XCVM_CLASS_binary = 2, /* element-wise: y of the first two operands, broadcast to each other */
+    XCVM_CLASS_reduction = 4, /* y = x over axes, with the fields of ReduceSum */
+    XCVM_CLASS_view = 8       /* the result has the first operand's elements, in order; follows from IN_VIEW */
+} xcvm_class;
+
 typedef struct xcvm_typing xcvm_typing; /* ops/shape.h */
 typedef struct xcvm_kernel xcvm_kernel; /* ops/kernel.h */
 typedef xcvm_status (*xcvm_shape_rule)(const xcvm_typing *t);
@@ -164,6 +156,7 @@ typedef struct xcvm_row {
     const char *shape_name; /* of the shape rule */
     const char *sentence;
     xcvm_effect effect;
+    unsigned classes; /* xcvm_class, or-ed */
     xcvm_gradient gradient;
     const xcvm_field *fields;
     size_t field_count;
@@ -171,6 +164,9 @@ typedef struct xcvm_row {
     xcvm_shape_rule shape;
     xcvm_cost_rule cost;
 } xcvm_row;
+
+/* Whether it belongs to one of the classes. */
+static inline bool xcvm_row_is(const xcvm_row *row, unsigned classes) { return (row->classes & classes) != 0; }
 
 enum { XCVM_OPCODE_LIMIT = 512 };
 
@@ -202,6 +198,8 @@ xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode);
 xcvm_kernel_run xcvm_kernel_for(xcvm_opcode opcode, const char *isa);
 /* "x86-64-v3", the instruction set whose kernels are used. */
 const char *xcvm_kernel_isa(void);
+/* Those that this CPU has, the least first; NULL beyond the last. */
+const char *xcvm_isa_at(size_t index);
 /* Whether this CPU runs code that was compiled for `isa`, one of those names; false for any other. */
 bool xcvm_isa_runs(const char *isa);
 /* Whether CPUs of the instruction set `limit` run code that was compiled for `isa`. */

@@ -6,6 +6,11 @@
 #define XCVM_CHOICE_LIST(set) static const char *const choices_##set[] = {XCVM_CHOICES_##set(XCVM_CHOICE_TEXT) NULL};
 XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 
+#define CLASS(kind) | XCVM_CLASS_##kind
+#define IN_VIEW(kind, name, types) | XCVM_CLASS_view
+#define XCVM_OP(Name, number, operands, ...) enum { CLASSES_OF_##Name = 0 operands };
+#include "ops/instructions.def"
+
 #define OPERAND(r, k, n, t, ...)                                                                                       \
     {.name = #n,                                                                                                       \
      .role = XCVM_ROLE_##r,                                                                                            \
@@ -58,6 +63,7 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
                                      shape_rule,                                                                       \
                                      cost_rule,                                                                        \
                                      effect_kind,                                                                      \
+                                     .classes = CLASSES_OF_##Name,                                                     \
                                      gradient,                                                                         \
                                      .sentence = text,                                                                 \
                                      .fields = fields,                                                                 \

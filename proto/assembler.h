@@ -2,6 +2,7 @@
 #ifndef XCVM_PROTO_ASSEMBLER_H
 #define XCVM_PROTO_ASSEMBLER_H
 
+#include "base/array.h"
 #include "proto/image.h"
 #include "proto/name_index.h"
 #include "proto/reader.h"

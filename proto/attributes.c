@@ -1,4 +1,5 @@
 #include "proto/attributes.h"
+#include "base/array.h"
 #include "proto/floats.h"
 #include "proto/image.h"
 #include "proto/name_index.h"

@@ -67,13 +67,13 @@ static xcvm_status decode_messages(decoder *d, uint32_t number, message_decoder 
     ProtobufCAllocator scratch = {scratch_allocate, scratch_release, d};
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(&xcvm__xcprogram__descriptor, number);
-    const uint8_t *at = d->bytes, *end = d->bytes + d->layout.message_bytes;
-    xcvm_wire_entry e;
-    for (size_t index = 0; xcvm_wire_next(&at, end, &e);) {
+    xcvm_wire wire = xcvm_wire_of(d->bytes, d->layout.message_bytes);
+    xcvm_wire_field e;
+    for (size_t index = 0; xcvm_wire_next(&wire, &e) == XCVM_WIRE_READ;) {
         if (e.number != number)
             continue;
         const ProtobufCMessage *message =
-            protobuf_c_message_unpack(field->descriptor, &scratch, (size_t)e.value, e.bytes);
+            protobuf_c_message_unpack(field->descriptor, &scratch, (size_t)e.value, e.inside.at);
         XCVM_CHECK(d->error, message != NULL || !d->out_of_memory, OUT_OF_MEMORY, "no memory for the program");
         XCVM_CHECK(d->error, message != NULL, INVALID_PROGRAM, "the program's messages are broken");
         XCVM_TRY(decode(d, message, index++));
@@ -500,14 +500,14 @@ static xcvm_status decode_metadata(decoder *d, const ProtobufCMessage *message, 
 static xcvm_status decode_scalars(decoder *d)
 {
     xcvm_image *image = d->image;
-    const uint8_t *at = d->bytes, *end = d->bytes + d->layout.message_bytes;
-    xcvm_wire_entry e;
+    xcvm_wire wire = xcvm_wire_of(d->bytes, d->layout.message_bytes);
+    xcvm_wire_field e;
     image->producer = "";
-    while (xcvm_wire_next(&at, end, &e)) {
+    while (xcvm_wire_next(&wire, &e) == XCVM_WIRE_READ) {
         if (e.number == XCVM_WIRE_ARENA_BYTES)
             image->arena_bytes = e.value;
         if (e.number == XCVM_WIRE_PRODUCER)
-            image->producer = xcvm_arena_string(d->arena, (const char *)e.bytes, (size_t)e.value);
+            image->producer = xcvm_arena_string(d->arena, (const char *)e.inside.at, (size_t)e.value);
     }
     XCVM_CHECK(d->error, image->producer != NULL, OUT_OF_MEMORY, "no memory for the program");
     image->format = (uint32_t)d->layout.format;

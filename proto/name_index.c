@@ -1,20 +1,7 @@
 #include "proto/name_index.h"
+#include "base/array.h"
 
 #include <string.h>
-
-void *xcvm_arena_grow(xcvm_arena *arena, void *array, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return array;
-    size_t wider = count < 8 ? 16 : count * 2, bytes;
-    void *copy = xcvm_size_mul(wider, size, &bytes) ? xcvm_arena_allocate(arena, bytes) : NULL;
-    if (copy == NULL)
-        return NULL;
-    if (count > 0)
-        memcpy(copy, array, count * size);
-    *capacity = wider;
-    return copy;
-}
 
 bool xcvm_name_index_add(xcvm_name_index *names, xcvm_arena *arena, const char *text, size_t length, size_t number)
 {

@@ -25,8 +25,4 @@ void xcvm_name_index_sort(xcvm_name_index *names);
 size_t xcvm_name_index_find(const xcvm_name_index *names, const char *text, size_t length,
                             const xcvm_indexed_name **first);
 
-/* `array` with room for one more entry of `size` bytes: itself, or a copy of twice the capacity; NULL without memory.
- */
-void *xcvm_arena_grow(xcvm_arena *arena, void *array, size_t count, size_t *capacity, size_t size);
-
 #endif

@@ -17,83 +17,18 @@ size_t xcvm_varint_put(uint8_t *to, uint64_t value)
     return length;
 }
 
-typedef struct cursor {
-    const uint8_t *at, *end;
-} cursor;
-
-static bool read_varint(cursor *c, uint64_t *value)
-{
-    uint64_t sum = 0;
-    for (unsigned shift = 0; shift < 70 && c->at < c->end; shift += 7) {
-        uint8_t byte = *c->at++;
-        if (shift == 63 && byte > 1)
-            return false;
-        sum |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *value = sum;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_fixed(cursor *c, size_t size, uint64_t *value)
-{
-    if ((size_t)(c->end - c->at) < size)
-        return false;
-    *value = 0;
-    memcpy(value, c->at, size);
-    c->at += size;
-    return true;
-}
-
-static bool read_entry(cursor *c, xcvm_wire_entry *e)
-{
-    uint64_t tag;
-    if (!read_varint(c, &tag) || tag > UINT32_MAX || tag >> 3 == 0)
-        return false;
-    e->number = (uint32_t)(tag >> 3);
-    e->type = (uint32_t)(tag & 7);
-    e->bytes = NULL;
-    switch (e->type) {
-    case PROTOBUF_C_WIRE_TYPE_VARINT:
-        return read_varint(c, &e->value);
-    case PROTOBUF_C_WIRE_TYPE_64BIT:
-        return read_fixed(c, 8, &e->value);
-    case PROTOBUF_C_WIRE_TYPE_32BIT:
-        return read_fixed(c, 4, &e->value);
-    case PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED:
-        if (!read_varint(c, &e->value) || e->value > (uint64_t)(c->end - c->at))
-            return false;
-        e->bytes = c->at;
-        c->at += e->value;
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool xcvm_wire_next(const uint8_t **at, const uint8_t *end, xcvm_wire_entry *entry)
-{
-    cursor c = {*at, end};
-    if (c.at >= c.end || !read_entry(&c, entry))
-        return false;
-    *at = c.at;
-    return true;
-}
-
 static uint32_t wire_type_of(ProtobufCType type)
 {
     switch (type) {
     case PROTOBUF_C_TYPE_DOUBLE:
     case PROTOBUF_C_TYPE_FIXED64:
-        return PROTOBUF_C_WIRE_TYPE_64BIT;
+        return XCVM_WIRE_64BIT;
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_BYTES:
     case PROTOBUF_C_TYPE_MESSAGE:
-        return PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED;
+        return XCVM_WIRE_BYTES;
     default: /* the schema has no other fixed types */
-        return PROTOBUF_C_WIRE_TYPE_VARINT;
+        return XCVM_WIRE_VARINT;
     }
 }
 
@@ -104,49 +39,50 @@ static bool fits(ProtobufCType type, uint64_t value)
                                                                           : true;
 }
 
-static xcvm_status check_packed(const ProtobufCFieldDescriptor *field, const xcvm_wire_entry *e, xcvm_error *error)
+static xcvm_status check_packed(const ProtobufCFieldDescriptor *field, const xcvm_wire_field *e, xcvm_error *error)
 {
-    cursor c = {e->bytes, e->bytes + e->value};
+    xcvm_wire c = e->inside;
     while (c.at < c.end) {
         uint64_t value = 0;
-        bool read = wire_type_of(field->type) == PROTOBUF_C_WIRE_TYPE_64BIT ? read_fixed(&c, 8, &value)
-                                                                            : read_varint(&c, &value);
+        bool read = wire_type_of(field->type) == XCVM_WIRE_64BIT ? xcvm_wire_fixed(&c, 8, &value)
+                                                                 : xcvm_wire_varint(&c, &value);
         XCVM_CHECK(error, read && fits(field->type, value), INVALID_PROGRAM, "%s has a number that is broken",
                    field->name);
     }
     return XCVM_OK;
 }
 
-static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, cursor c, int depth, xcvm_error *error);
+static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, xcvm_wire c, int depth, xcvm_error *error);
 
-static xcvm_status check_field(const ProtobufCFieldDescriptor *field, const xcvm_wire_entry *e, int depth,
+static xcvm_status check_field(const ProtobufCFieldDescriptor *field, const xcvm_wire_field *e, int depth,
                                xcvm_error *error)
 {
     bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
     uint32_t expected = wire_type_of(field->type);
-    if (repeated && expected != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED && e->type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+    if (repeated && expected != XCVM_WIRE_BYTES && e->type == XCVM_WIRE_BYTES)
         return check_packed(field, e, error);
     XCVM_CHECK(error, e->type == expected, INVALID_PROGRAM, "%s has wire type %u, expected %u", field->name, e->type,
                expected);
     if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
         XCVM_CHECK(error, depth < DEEPEST, INVALID_PROGRAM, "%s is nested too deeply", field->name);
-        return check_message(field->descriptor, (cursor){e->bytes, e->bytes + e->value}, depth + 1, error);
+        return check_message(field->descriptor, e->inside, depth + 1, error);
     }
     if (field->type == PROTOBUF_C_TYPE_STRING)
-        XCVM_CHECK(error, memchr(e->bytes, '\0', (size_t)e->value) == NULL, INVALID_PROGRAM, "%s has a NUL in it",
+        XCVM_CHECK(error, memchr(e->inside.at, '\0', (size_t)e->value) == NULL, INVALID_PROGRAM, "%s has a NUL in it",
                    field->name);
     XCVM_CHECK(error, fits(field->type, e->value), INVALID_PROGRAM, "%s is out of range", field->name);
     return XCVM_OK;
 }
 
-static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, cursor c, int depth, xcvm_error *error)
+static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, xcvm_wire c, int depth, xcvm_error *error)
 {
     uint32_t seen = 0;    /* bit: number of a field */
     uint32_t indices[32]; /* of repeated fields, to say which entry is broken */
     memset(indices, 0, sizeof indices);
     while (c.at < c.end) {
-        xcvm_wire_entry e;
-        XCVM_CHECK(error, read_entry(&c, &e), INVALID_PROGRAM, "%s is cut off or broken", schema->short_name);
+        xcvm_wire_field e;
+        XCVM_CHECK(error, xcvm_wire_next(&c, &e) == XCVM_WIRE_READ, INVALID_PROGRAM, "%s is cut off or broken",
+                   schema->short_name);
         const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(schema, e.number);
         XCVM_CHECK(error, field != NULL && e.number < 32, INVALID_PROGRAM, "%s has no field number %u",
                    schema->short_name, e.number);
@@ -158,7 +94,7 @@ static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, curso
         seen |= UINT32_C(1) << e.number;
         xcvm_status status = check_field(field, &e, depth, error);
         if (status != XCVM_OK) {
-            if (repeated && e.type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+            if (repeated && e.type == XCVM_WIRE_BYTES)
                 xcvm_error_prefix(error, "%s %u", field->name, indices[e.number]);
             return status;
         }
@@ -170,25 +106,25 @@ static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, curso
 xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *layout, xcvm_error *error)
 {
     const uint8_t *start = bytes;
-    cursor c = {start, start + count};
+    xcvm_wire c = xcvm_wire_of(bytes, count);
     *layout = (xcvm_wire_layout){.message_bytes = count, .data_offset = count};
     XCVM_CHECK(error, count > 0, INVALID_PROGRAM, "the program is empty");
     bool padding = false, data = false;
     uint64_t file_bytes = 0;
     while (c.at < c.end) {
         size_t offset = (size_t)(c.at - start);
-        xcvm_wire_entry e;
-        XCVM_CHECK(error, read_entry(&c, &e), INVALID_PROGRAM,
+        xcvm_wire_field e;
+        XCVM_CHECK(error, xcvm_wire_next(&c, &e) == XCVM_WIRE_READ, INVALID_PROGRAM,
                    "the program is cut off or broken: no field can be read at byte %zu of %zu", offset, count);
         XCVM_CHECK(error, !data, INVALID_PROGRAM, "something follows the data, which must be the last field");
-        if (e.number == XCVM_WIRE_FORMAT && e.type == PROTOBUF_C_WIRE_TYPE_VARINT) {
+        if (e.number == XCVM_WIRE_FORMAT && e.type == XCVM_WIRE_VARINT) {
             layout->format = e.value;
             /* What a newer format looks like cannot be known, so this comes before everything else. */
             XCVM_CHECK(error, e.value <= XCVM_FORMAT, UNSUPPORTED,
                        "program format %llu is newer than this library's %d (if this is an XCVM program at all)",
                        (unsigned long long)e.value, XCVM_FORMAT);
         }
-        if (e.number == XCVM_WIRE_FILE_BYTES && e.type == PROTOBUF_C_WIRE_TYPE_64BIT) {
+        if (e.number == XCVM_WIRE_FILE_BYTES && e.type == XCVM_WIRE_64BIT) {
             file_bytes = e.value;
             XCVM_CHECK(error, e.value == count, INVALID_PROGRAM,
                        "the program has %zu bytes, but was written with %llu%s", count, (unsigned long long)e.value,
@@ -196,14 +132,14 @@ xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *l
         }
         if (e.number != XCVM_WIRE_PADDING && e.number != XCVM_WIRE_DATA) {
             XCVM_CHECK(error, !padding, INVALID_PROGRAM, "the padding is not right in front of the data");
-            const bool counted = e.type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED && e.number >= XCVM_WIRE_INPUTS &&
-                                 e.number <= XCVM_WIRE_METADATA;
+            const bool counted =
+                e.type == XCVM_WIRE_BYTES && e.number >= XCVM_WIRE_INPUTS && e.number <= XCVM_WIRE_METADATA;
             XCVM_CHECK(error, !counted || e.value != 0 || e.number > XCVM_WIRE_CONSTANTS, INVALID_PROGRAM,
                        "an input, output, instruction or constant at byte %zu is empty", offset);
             layout->counts[counted ? e.number : 0]++;
             continue;
         }
-        XCVM_CHECK(error, e.type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, INVALID_PROGRAM, "%s has wire type %u",
+        XCVM_CHECK(error, e.type == XCVM_WIRE_BYTES, INVALID_PROGRAM, "%s has wire type %u",
                    e.number == XCVM_WIRE_DATA ? "data" : "padding", e.type);
         XCVM_CHECK(error, !(padding && e.number == XCVM_WIRE_PADDING), INVALID_PROGRAM, "there are two paddings");
         if (!padding)
@@ -211,7 +147,7 @@ xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *l
         padding = true;
         if (e.number == XCVM_WIRE_DATA) {
             data = true;
-            layout->data_offset = (size_t)(e.bytes - start);
+            layout->data_offset = (size_t)(e.inside.at - start);
             layout->data_bytes = (size_t)e.value;
         }
     }
@@ -222,5 +158,5 @@ xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *l
                "the data begins at byte %zu, which is no multiple of %d", layout->data_offset, XCVM_ALIGNMENT);
     XCVM_CHECK(error, layout->message_bytes <= INT32_MAX, INVALID_PROGRAM,
                "%zu bytes in front of the data are more than a message may have", layout->message_bytes);
-    return check_message(&xcvm__xcprogram__descriptor, (cursor){start, start + layout->message_bytes}, 0, error);
+    return check_message(&xcvm__xcprogram__descriptor, xcvm_wire_of(bytes, layout->message_bytes), 0, error);
 }

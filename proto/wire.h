@@ -3,7 +3,7 @@
 #ifndef XCVM_PROTO_WIRE_H
 #define XCVM_PROTO_WIRE_H
 
-#include "base/status.h"
+#include "proto/wire_reader.h"
 
 enum { XCVM_VARINT_SIZE = 10 };
 /* Writes a varint of up to XCVM_VARINT_SIZE bytes; returns how many. */
@@ -25,16 +25,6 @@ enum {
     XCVM_WIRE_DATA = 15,
     XCVM_WIRE_FIELDS = 16
 };
-
-typedef struct xcvm_wire_entry {
-    uint32_t number;
-    uint32_t type; /* wire type */
-    uint64_t value;
-    const uint8_t *bytes; /* LENGTH_PREFIXED: `value` bytes */
-} xcvm_wire_entry;
-
-/* Reads what stands at *at, and moves it on; false at `end`, or where that is broken. */
-bool xcvm_wire_next(const uint8_t **at, const uint8_t *end, xcvm_wire_entry *entry);
 
 typedef struct xcvm_wire_layout {
     uint64_t format;

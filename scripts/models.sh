@@ -14,10 +14,10 @@ agree "$@"
 agree "$@" -O0 --threads 1
 agree "$@" -O1 --threads 2
 agree "$@" -O2 --threads 2
-if [ "$(uname -m)" = x86_64 ]; then
-    agree "$@" --isa x86-64
-    agree "$@" --isa x86-64-v3
-fi
+for isa in $(sed -n "/^#define XCVM_ISAS_$(uname -m)(/,/^\$/s/.*ISA(of, [A-Z]*, [^\"]*\"\([^\"]*\)\".*/\1/p" base/isas.h); do
+    "$xcvm" run examples/digits/model.onnx --random --isa "$isa" >/dev/null 2>&1 || continue # this CPU has it not
+    agree "$@" --isa "$isa"
+done
 
 # same_bits PROGRAM: with one thread as with three.
 same_bits() {

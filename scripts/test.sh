@@ -79,6 +79,7 @@ step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh 
 step 'conformance: models' scripts/models.sh build/release
 step 'conformance: models at several sizes' scripts/dynamic.sh build/release
 step 'conformance: models of scikit-learn' scripts/ml.sh build/release
+step 'operators become what is said of them' scripts/lowerings.sh build/release
 step 'demo' examples/digits/demo.sh build/release demo
 step 'public headers alone, as C and C++' header_alone
 step 'exported symbols are the headers' scripts/symbols.sh build/release

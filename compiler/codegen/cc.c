@@ -1,5 +1,6 @@
 #include "compiler/codegen/cc.h"
 #include "base/clock.h"
+#include "base/isas.h"
 #include "base/threads.h"
 #include "ops/op.h"
 
@@ -22,26 +23,33 @@ enum { MOST_JOBS = 64, MOST_INPUTS = 64 };
 /* Words of a compiler's name, as in "ccache gcc", and the length of all. */
 enum { MOST_WORDS = 8, NAME_SIZE = 4096 };
 
-#if defined(__x86_64__)
-static const char baseline[] = "x86-64";
-#elif defined(__aarch64__)
-static const char baseline[] = "aarch64";
-#else
-static const char baseline[] = "generic";
-#endif
+enum { MOST_ISA_FLAGS = 4 };
+
+/* An instruction set that can be compiled for. */
+typedef struct target {
+    const char *name, *flags[MOST_ISA_FLAGS];
+} target;
+
+static const target targets[] = {
+#define TARGET_ONE(of, kind, suffix, name, has, ...) {name, {__VA_ARGS__}},
+    XCVM_ALL_ISAS(TARGET_ONE, )};
+
+static const target *find_target(const char *isa)
+{
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        if (strcmp(isa, targets[i].name) == 0)
+            return &targets[i];
+    return NULL;
+}
 
 const char *xcc_cc_isa(const xcc_options *options)
 {
-    static const char *const targets[] = {"x86-64-v3", "x86-64-v4", "aarch64"};
-    const char *target = options->target;
-    if (target == NULL || strcmp(target, "native") == 0)
+    if (options->target == NULL || strcmp(options->target, "native") == 0)
         return xcvm_kernel_isa();
-    if (strcmp(target, "generic") == 0)
-        return baseline;
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        if (strcmp(target, targets[i]) == 0)
-            return targets[i];
-    return NULL;
+    if (strcmp(options->target, "generic") == 0)
+        return xcvm_isa_at(0);
+    const target *t = find_target(options->target);
+    return t != NULL ? t->name : NULL;
 }
 
 const char *xcc_cc_name(const xcc_options *options)
@@ -49,7 +57,7 @@ const char *xcc_cc_name(const xcc_options *options)
     if (options->cc != NULL)
         return options->cc;
     bool arm = strcmp(xcc_cc_isa(options), "aarch64") == 0;
-    if (arm == (strcmp(baseline, "aarch64") == 0))
+    if (arm == (strcmp(xcvm_isa_at(0), "aarch64") == 0))
         return "cc";
     return arm ? "aarch64-linux-gnu-gcc" : "x86_64-linux-gnu-gcc";
 }
@@ -60,19 +68,12 @@ size_t xcc_cc_flags(const xcc_options *options, const char *flags[XCC_MOST_FLAGS
     static const char *const always[] = {
         "-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math",
         "-w"};
-    const char *isa = xcc_cc_isa(options);
+    const target *t = find_target(xcc_cc_isa(options));
     size_t count = 0;
     for (; count < sizeof always / sizeof *always; count++)
         flags[count] = always[count];
-    if (strcmp(isa, "x86-64-v4") == 0) {
-        flags[count++] = "-march=x86-64-v4";
-        flags[count++] = "-mprefer-vector-width=512";
-    } else if (strcmp(isa, "x86-64-v3") == 0) {
-        flags[count++] = "-march=x86-64-v3";
-    } else if (strcmp(isa, "aarch64") == 0) {
-        /* So that another family's compiler refuses it. */
-        flags[count++] = "-march=armv8-a";
-    }
+    for (size_t i = 0; t != NULL && i < MOST_ISA_FLAGS && t->flags[i] != NULL; i++)
+        flags[count++] = t->flags[i];
     return count;
 }
 

@@ -4,19 +4,29 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/elementwise/simd/maps.h"
+#include "ops/elementwise/formulas.h"
 
 typedef struct known_map {
     xcvm_opcode opcode;
     const char *function;
 } known_map;
 
-/* Names of instructions; GeluTanh is no instruction, but what Gelu may stand for. */
-#define XCVM_OP_GeluTanh (xcvm_opcode) XCVM_OPCODE_LIMIT
-#define ENTRY(Name, takes, expression) {XCVM_OP_##Name, #Name},
-static const known_map of_one[] = {XCVM_MAPS(ENTRY)};
-#define ENTRY_OF_TWO(Name, expression) {XCVM_OP_##Name, #Name},
-static const known_map of_two[] = {XCVM_MAPS_OF_TWO(ENTRY_OF_TWO)};
+/* Those with a function in ops/elementwise/simd/maps.h. GeluTanh is no instruction, but what Gelu may stand for. */
+#define ENTRY_EACH(Name, formula) {XCVM_OP_##Name, #Name},
+#define ENTRY_SMALL(Name, formula) ENTRY_EACH(Name, formula)
+#define ENTRY_PADDED(Name, formula) ENTRY_EACH(Name, formula)
+#define ENTRY_PERIODIC(Name, function, general)
+#define ENTRY_REMAINDER(Name, formula)
+#define ENTRY_NONE(Name, nothing)
+#define OF_ONE_PLAIN(Name, f32) XCVM_BY_KIND(ENTRY_, Name, XCVM_TAKEN_##f32)
+#define OF_ONE_OWN(Name, f32) OF_ONE_PLAIN(Name, f32)
+#define OF_ONE_VARIANT(Name, f32)
+#define OF_ONE(Name, kernel, grain, f32, f64, integers) OF_ONE_##kernel(Name, f32)
+static const known_map of_one[] = {XCVM_UNARY_FORMULAS(OF_ONE)};
+#define OF_TWO_SAME(Name, f32) XCVM_BY_KIND(ENTRY_, Name, XCVM_TAKEN_##f32)
+#define OF_TWO_BOOL(Name, f32)
+#define OF_TWO(Name, kernel, grain, result, f32, f64, integers, booleans) OF_TWO_##result(Name, f32)
+static const known_map of_two[] = {XCVM_BINARY_FORMULAS(OF_TWO)};
 
 static const char *find(const known_map *maps, size_t count, xcvm_opcode opcode)
 {

@@ -123,23 +123,12 @@ static bool is_quick_move(const xcc_node *n)
 
 static bool find_copy(const xcc_node *n, xcc_member *member)
 {
-    switch (n->row->opcode) {
-    case XCVM_OP_Expand:
-    case XCVM_OP_Identity:
-    case XCVM_OP_Reshape:
-    case XCVM_OP_Squeeze:
-    case XCVM_OP_Unsqueeze:
-    case XCVM_OP_Flatten:
+    if (xcvm_row_is(n->row, XCVM_CLASS_view) || xcc_is(n, XCVM_OP_Expand))
         member->kind = XCC_MEMBER_COPY;
-        break;
-    case XCVM_OP_Transpose:
-        if (!is_quick_move(n))
-            return false;
+    else if (xcc_is(n, XCVM_OP_Transpose) && is_quick_move(n))
         member->kind = XCC_MEMBER_MOVE;
-        break;
-    default:
+    else
         return false;
-    }
     member->operands[0] = xcc_node_input(n, 0);
     member->operand_count = 1;
     return is_f32(member->operands[0]);

@@ -1,4 +1,5 @@
 /* From the groups to the file of the kernel library. */
+#include "base/isas.h"
 #include "base/sha256.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/cc.h"
@@ -202,6 +203,8 @@ static xcvm_status finish(build *b)
     return XCVM_OK;
 }
 
+#define LISTED(of, kind, suffix, name, has, ...) ", " name
+
 xcvm_status xcc_fuse_build(xcc_module *m)
 {
     build b = {.m = m};
@@ -209,8 +212,7 @@ xcvm_status xcc_fuse_build(xcc_module *m)
     if (m->group_count == 0)
         return XCVM_OK;
     XCVM_CHECK(m->error, xcc_cc_isa(options) != NULL, INVALID_ARGUMENT,
-               "there is no target \"%.60s\"; there are native, x86-64-v3, x86-64-v4, aarch64 and generic",
-               options->target);
+               "there is no target \"%.60s\"; there are native" XCVM_ALL_ISAS(LISTED, ), options->target);
     for (xcc_group *group = m->groups; group != NULL; group = group->next)
         XCVM_TRY(xcc_fusion_loops(m, xcc_fusion_of(group)));
     /* Before it is compiled, so that it can be looked at if that fails. */

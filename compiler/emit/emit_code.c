@@ -9,21 +9,6 @@ xcvm_status xcc_code_begin(xcc_code *c, xcc_module *m, const xcc_plan *plan)
     return c->operands != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
-/* Room for one more in an array of the arena, which is left behind when it moves. */
-static void *grown(xcc_module *m, void *array, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return array;
-    size_t larger = *capacity > 0 ? *capacity * 2 : 64;
-    void *copy = larger < SIZE_MAX / size ? xcc_alloc(m, larger * size) : NULL;
-    if (copy == NULL)
-        return NULL;
-    if (count > 0)
-        memcpy(copy, array, count * size);
-    *capacity = larger;
-    return copy;
-}
-
 /* ---- Registers and constants ---- */
 
 int32_t xcc_code_new_register(xcc_code *c) { return ++c->registers; }
@@ -114,7 +99,7 @@ static xcvm_status add_constant(xcc_code *c, const xcc_value *v, int32_t *operan
     uint32_t found = find_constant(c, &v->type);
     if (found == 0) {
         xcvm_constant *constants =
-            grown(c->m, image->constants, image->constant_count, &c->constant_capacity, sizeof *constants);
+            xcc_grow(c->m, image->constants, image->constant_count, &c->constant_capacity, sizeof *constants);
         if (constants == NULL)
             return XCVM_OUT_OF_MEMORY;
         image->constants = constants;
@@ -224,8 +209,8 @@ xcvm_status xcc_code_append(xcc_code *c, const xcvm_row *row, const void *args, 
     xcvm_image *image = &c->image;
     if (image->instruction_count >= INT32_MAX || c->registers == INT32_MAX)
         return xcvm_error_set(c->m->error, XCVM_UNSUPPORTED, "the program would be too long");
-    xcvm_instruction *all = grown(c->m, image->instructions, image->instruction_count, &c->instruction_capacity,
-                                  sizeof *image->instructions);
+    xcvm_instruction *all = xcc_grow(c->m, image->instructions, image->instruction_count, &c->instruction_capacity,
+                                     sizeof *image->instructions);
     if (all == NULL)
         return XCVM_OUT_OF_MEMORY;
     image->instructions = all;

@@ -59,16 +59,8 @@ static bool has_sensible_results(const xcc_node *n, size_t operand_bytes)
 /* Views of constants lend the same bytes. */
 static bool share(xcc_node *n)
 {
-    switch (n->row->opcode) {
-    case XCVM_OP_Identity:
-    case XCVM_OP_Reshape:
-    case XCVM_OP_Flatten:
-    case XCVM_OP_Squeeze:
-    case XCVM_OP_Unsqueeze:
-        break;
-    default:
+    if (!xcvm_row_is(n->row, XCVM_CLASS_view))
         return false;
-    }
     xcc_value *y = xcc_node_output(n, 0);
     const xcc_value *x = xcc_node_input(n, 0);
     if (!xcvm_dims_known(&y->type) || y->type.rank < 0)

@@ -1,6 +1,7 @@
 /* The module, its values, and the links between values, nodes and graphs. */
 #include "base/clock.h"
 #include "compiler/ir/graph.h"
+#include "base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -102,6 +103,14 @@ void xcc_give_back(xcc_module *m, const void *memory, size_t bytes)
     void **piece = (void **)(uintptr_t)memory;
     *piece = *spare;
     *spare = piece;
+}
+
+void *xcc_grow(xcc_module *m, void *array, size_t count, size_t *capacity, size_t size)
+{
+    void *larger = xcvm_arena_grow(&m->arena, array, count, capacity, size);
+    if (larger == NULL)
+        xcc_out_of_memory(m);
+    return larger;
 }
 
 const char *xcc_string(xcc_module *m, const char *text, size_t length)

@@ -123,6 +123,12 @@ typedef struct xcc_table {
 /* Larger pieces of memory than so many times 16 bytes are not used again before the module is released. */
 enum { XCC_SPARE_CLASSES = 256 };
 
+/* A symbolic dimension. */
+typedef struct xcc_symbol_entry {
+    const char *name;       /* NULL: made up */
+    const xcc_value *owner; /* the loop's state that it was made for, which no other value need agree with */
+} xcc_symbol_entry;
+
 struct xcc_module {
     xcvm_budget budget;              /* of all memory that the compilation takes */
     const xcvm_allocator *allocator; /* the budget's */
@@ -140,11 +146,9 @@ struct xcc_module {
     bool frozen;                    /* there are no parameters: what would be one is a constant */
     xcc_table value_names, dim_names;
     const xcc_options *options;
-    xcvm_error *error;    /* of the compilation: every function here fills it */
-    xcc_graph *graph;     /* top level */
-    const char **symbols; /* names of symbolic dimensions; dimension -2 - i is symbols[i]; NULL: made up */
-    const xcc_value *
-        *symbol_owners; /* the loop's state that symbols[i] was made for, which no other value need agree with */
+    xcvm_error *error;         /* of the compilation: every function here fills it */
+    xcc_graph *graph;          /* top level */
+    xcc_symbol_entry *symbols; /* dimension -2 - i is symbols[i] */
     size_t symbol_count, symbol_capacity;
     uint32_t value_count;
     size_t constant_bytes; /* of all constants but those on the heap: those of the model, above all */
@@ -173,6 +177,8 @@ void *xcc_alloc(xcc_module *m, size_t bytes);
 /* Gives back memory that xcc_alloc gave for as many bytes (xcc_string: with the NUL), to be used again. NULL is none.
  */
 void xcc_give_back(xcc_module *m, const void *memory, size_t bytes);
+/* xcvm_arena_grow in the module's arena; NULL with the error set. */
+void *xcc_grow(xcc_module *m, void *array, size_t count, size_t *capacity, size_t size);
 xcvm_status xcc_out_of_memory(xcc_module *m);
 xcvm_status xcc_out_of_time(xcc_module *m);
 /* At the end of what failed with `status`: whoever found memory or time used up may not have known of the limits. */

@@ -72,22 +72,11 @@ void xcc_table_remove(xcc_table *t, const char *name)
 
 static int64_t new_symbol(xcc_module *m, const char *name, const xcc_value *owner)
 {
-    if (m->symbol_count == m->symbol_capacity) {
-        size_t capacity = m->symbol_capacity > 0 ? m->symbol_capacity * 2 : 32;
-        const char **symbols = xcc_alloc(m, capacity * sizeof *symbols);
-        const xcc_value **owners = xcc_alloc(m, capacity * sizeof *owners);
-        if (symbols == NULL || owners == NULL)
-            return XCVM_ANY_DIM;
-        if (m->symbol_count > 0) {
-            memcpy(symbols, m->symbols, m->symbol_count * sizeof *symbols);
-            memcpy(owners, m->symbol_owners, m->symbol_count * sizeof *owners);
-        }
-        m->symbols = symbols;
-        m->symbol_owners = owners;
-        m->symbol_capacity = capacity;
-    }
-    m->symbols[m->symbol_count] = name;
-    m->symbol_owners[m->symbol_count] = owner;
+    xcc_symbol_entry *symbols = xcc_grow(m, m->symbols, m->symbol_count, &m->symbol_capacity, sizeof *symbols);
+    if (symbols == NULL)
+        return XCVM_ANY_DIM;
+    m->symbols = symbols;
+    m->symbols[m->symbol_count] = (xcc_symbol_entry){name, owner};
     return -2 - (int64_t)m->symbol_count++;
 }
 
@@ -125,12 +114,12 @@ int64_t xcc_symbol_of(xcc_module *m, const xcc_value *owner) { return new_symbol
 
 bool xcc_symbol_is_of(const xcc_module *m, int64_t dim, const xcc_value *owner)
 {
-    return dim < XCVM_ANY_DIM && (uint64_t)(-2 - dim) < m->symbol_count && m->symbol_owners[-2 - dim] == owner;
+    return dim < XCVM_ANY_DIM && (uint64_t)(-2 - dim) < m->symbol_count && m->symbols[-2 - dim].owner == owner;
 }
 
 const char *xcc_symbol_name(const xcc_module *m, int64_t dim)
 {
     if (dim >= XCVM_ANY_DIM || (uint64_t)(-2 - dim) >= m->symbol_count)
         return NULL;
-    return m->symbols[-2 - dim];
+    return m->symbols[-2 - dim].name;
 }

@@ -3,7 +3,6 @@
 #include "ops/conv/blocked.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     CHANNELS = 1,
@@ -259,7 +258,7 @@ bool xcc_block_describe(xcc_node *n, xcc_block_candidate *c)
     *c = (xcc_block_candidate){.node = n};
     if (n->kind != XCC_INSTRUCTION || n->row->effect != XCVM_PURE)
         return false;
-    if (strcmp(n->row->shape_name, "reduction") == 0)
+    if (xcvm_row_is(n->row, XCVM_CLASS_reduction))
         return describe_reduction(n, c);
     if (!xcc_block_is_image(xcc_node_output(n, 0)))
         return false;
@@ -268,16 +267,6 @@ bool xcc_block_describe(xcc_node *n, xcc_block_candidate *c)
         return describe_conv(n, c);
     case XCVM_OP_ConvTranspose:
         return describe_conv_transpose(n, c);
-    case XCVM_OP_Add:
-    case XCVM_OP_Sub:
-    case XCVM_OP_Mul:
-    case XCVM_OP_Div:
-    case XCVM_OP_Max:
-    case XCVM_OP_Min:
-    case XCVM_OP_Pow:
-    case XCVM_OP_Mod:
-    case XCVM_OP_PRelu:
-        return describe_binary(n, c);
     case XCVM_OP_MaxPool:
         return describe_pool(n, c) && xcc_node_output(n, 1) == NULL;
     case XCVM_OP_AveragePool:
@@ -293,9 +282,9 @@ bool xcc_block_describe(xcc_node *n, xcc_block_candidate *c)
     case XCVM_OP_Slice:
         return describe_slice(n, c);
     default:
-        /* The rows of element-wise instructions with one operand. */
-        return n->row->opcode >= XCVM_OP_Abs && n->row->opcode <= XCVM_OP_Clip &&
-               strcmp(n->row->shape_name, "same") == 0 && describe_unary(n, c);
+        return xcvm_row_is(n->row, XCVM_CLASS_unary)    ? describe_unary(n, c)
+               : xcvm_row_is(n->row, XCVM_CLASS_binary) ? describe_binary(n, c)
+                                                        : false;
     }
 }
 

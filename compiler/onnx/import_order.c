@@ -35,16 +35,10 @@ static xcvm_status collect_producers(sorter *s)
 
 static xcvm_status add_edge(sorter *s, size_t from)
 {
-    if (s->edge_count == s->edge_capacity) {
-        size_t capacity = s->edge_capacity > 0 ? s->edge_capacity * 2 : s->count * 2 + 16;
-        size_t *edges = xcc_alloc(s->imp->m, capacity * sizeof *edges);
-        if (edges == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        if (s->edge_count > 0)
-            memcpy(edges, s->edges, s->edge_count * sizeof *edges);
-        s->edges = edges;
-        s->edge_capacity = capacity;
-    }
+    size_t *edges = xcc_grow(s->imp->m, s->edges, s->edge_count, &s->edge_capacity, sizeof *edges);
+    if (edges == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    s->edges = edges;
     s->edges[s->edge_count++] = from;
     return XCVM_OK;
 }

@@ -18,7 +18,7 @@ static bool is_late(timer *t)
     return t->deadline_ns != 0 && t->polls++ % OFTEN == 0 && xcvm_clock_ns() >= t->deadline_ns;
 }
 
-static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcc_wire wire, int depth, int graphs, timer *t,
+static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcvm_wire wire, int depth, int graphs, timer *t,
                         xcvm_error *error)
 {
     graphs += descriptor == &onnx__graph_proto__descriptor;
@@ -26,7 +26,7 @@ static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcc_wire w
     XCVM_CHECK(error, depth <= DEEPEST_MESSAGE, INVALID_MODEL, "messages are nested deeper than %d", DEEPEST_MESSAGE);
     uint64_t seen = 0;
     for (;;) {
-        xcc_wire_field field;
+        xcvm_wire_field field;
         bool more;
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
         if (!more)
@@ -36,7 +36,7 @@ static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcc_wire w
             protobuf_c_message_descriptor_get_field(descriptor, (unsigned)field.number);
         if (known == NULL || known->type != PROTOBUF_C_TYPE_MESSAGE)
             continue;
-        XCVM_CHECK(error, field.type == XCC_WIRE_BYTES, INVALID_MODEL, "%s.%s is no message", descriptor->short_name,
+        XCVM_CHECK(error, field.type == XCVM_WIRE_BYTES, INVALID_MODEL, "%s.%s is no message", descriptor->short_name,
                    known->name);
         if (known->label != PROTOBUF_C_LABEL_REPEATED) {
             uint64_t bit = UINT64_C(1) << (known - descriptor->fields) % 64;
@@ -114,7 +114,7 @@ xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, con
     XCVM_CHECK(error, count <= INT_MAX, INVALID_MODEL,
                "%zu bytes: a protobuf message has less than 2 GB; larger weights belong in external data", count);
     pool p = {.arena = arena, .timer = {deadline_ns, 0}};
-    XCVM_TRY(scan(descriptor, xcc_wire_of(bytes, count), 1, 0, &p.timer, error));
+    XCVM_TRY(scan(descriptor, xcvm_wire_of(bytes, count), 1, 0, &p.timer, error));
     ProtobufCAllocator allocator = {pool_allocate, pool_free, &p};
     *message = protobuf_c_message_unpack(descriptor, &allocator, count, count > 0 ? bytes : (const uint8_t *)"");
     XCVM_CHECK(error, !p.late, OUT_OF_TIME, "the deadline has passed");
@@ -130,9 +130,9 @@ bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsig
         const ProtobufCMessageUnknownField *field = &message->unknown_fields[(*next)++];
         if (field->tag != number || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
             continue;
-        xcc_wire wire = xcc_wire_of(field->data, field->len);
+        xcvm_wire wire = xcvm_wire_of(field->data, field->len);
         uint64_t length;
-        if (!xcc_wire_varint(&wire, &length) || length != (uint64_t)(wire.end - wire.at))
+        if (!xcvm_wire_varint(&wire, &length) || length != (uint64_t)(wire.end - wire.at))
             continue;
         *bytes = wire.at;
         *count = (size_t)length;

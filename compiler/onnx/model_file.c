@@ -1,4 +1,5 @@
 #include "compiler/onnx/model_file.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,14 +43,12 @@ static xcvm_status read_all(xcc_model_file *file, int fd, const char *path, xcc_
         return out_of_memory(path, error);
     for (;;) {
         if (used == capacity) {
-            char *larger = capacity <= SIZE_MAX / 4 ? xcvm_allocate(file->allocator, capacity * 2) : NULL;
-            if (larger != NULL)
-                memcpy(larger, bytes, used);
-            xcvm_deallocate(file->allocator, bytes, capacity);
-            if (larger == NULL)
+            char *larger = xcvm_array_grow(file->allocator, bytes, used, &capacity, 1);
+            if (larger == NULL) {
+                xcvm_deallocate(file->allocator, bytes, capacity);
                 return out_of_memory(path, error);
+            }
             bytes = larger;
-            capacity *= 2;
         }
         xcvm_status status = xcc_poll(m);
         if (status != XCVM_OK) {

@@ -55,7 +55,7 @@ static xcvm_status make_tensor(const reader *r, const xcc_tensor *t, xcvm_arena 
     return xcvm_string_tensor_create(r->allocator, t->rank, t->dims, strings, lengths, value, r->error);
 }
 
-static xcvm_status read_tensor(const reader *r, xcc_wire wire, char name[NAME_SIZE], xcvm_value **value)
+static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_SIZE], xcvm_value **value)
 {
     xcvm_arena arena = {.allocator = r->allocator};
     ProtobufCMessage *message;
@@ -73,10 +73,10 @@ static xcvm_status read_tensor(const reader *r, xcc_wire wire, char name[NAME_SI
     return status;
 }
 
-static xcvm_status read_list(const reader *r, xcc_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
+static xcvm_status read_list(const reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
                              xcvm_value **list);
 
-static xcvm_status read_item(const reader *r, const xcc_wire_field *field, int depth, xcvm_value **item)
+static xcvm_status read_item(const reader *r, const xcvm_wire_field *field, int depth, xcvm_value **item)
 {
     switch (field->number) {
     case FIELD_TENSOR:
@@ -90,18 +90,18 @@ static xcvm_status read_item(const reader *r, const xcc_wire_field *field, int d
     }
 }
 
-static xcvm_status read_items(const reader *r, xcc_wire wire, int depth, char name[NAME_SIZE], xcvm_value **items,
+static xcvm_status read_items(const reader *r, xcvm_wire wire, int depth, char name[NAME_SIZE], xcvm_value **items,
                               size_t *count)
 {
     for (;;) {
-        xcc_wire_field field;
+        xcvm_wire_field field;
         bool more;
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, r->error));
         if (!more)
             return XCVM_OK;
         if (field.number == FIELD_ITEM_KIND || field.number > FIELD_OPTIONAL)
             continue;
-        XCVM_CHECK(r->error, field.type == XCC_WIRE_BYTES, INVALID_MODEL, "field %u of the list is no message",
+        XCVM_CHECK(r->error, field.type == XCVM_WIRE_BYTES, INVALID_MODEL, "field %u of the list is no message",
                    field.number);
         if (field.number == FIELD_NAME)
             copy_name(name, field.inside.at, (size_t)field.value);
@@ -112,7 +112,7 @@ static xcvm_status read_items(const reader *r, xcc_wire wire, int depth, char na
     }
 }
 
-static xcvm_status read_list(const reader *r, xcc_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
+static xcvm_status read_list(const reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
                              xcvm_value **list)
 {
     XCVM_CHECK(r->error, depth <= XCVM_MAX_NESTING, INVALID_MODEL, "lists are nested deeper than %d", XCVM_MAX_NESTING);
@@ -135,7 +135,7 @@ xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *typ
                            char name[128], xcvm_value **value, xcvm_error *error)
 {
     reader r = {xcvm_allocator_or_default(allocator), error};
-    xcc_wire wire = xcc_wire_of(bytes, count);
+    xcvm_wire wire = xcvm_wire_of(bytes, count);
     copy_name(name, "", 0);
     if (type == NULL || type->kind == XCVM_KIND_TENSOR || type->kind == XCVM_KIND_NULL) {
         XCVM_TRY(read_tensor(&r, wire, name, value));
@@ -177,13 +177,13 @@ static void put_varint(writer *w, uint64_t value)
 
 static void put_number(writer *w, uint32_t field, uint64_t value)
 {
-    put_varint(w, (uint64_t)field << 3 | XCC_WIRE_VARINT);
+    put_varint(w, (uint64_t)field << 3 | XCVM_WIRE_VARINT);
     put_varint(w, value);
 }
 
 static void put_text(writer *w, uint32_t field, const void *bytes, size_t count)
 {
-    put_varint(w, (uint64_t)field << 3 | XCC_WIRE_BYTES);
+    put_varint(w, (uint64_t)field << 3 | XCVM_WIRE_BYTES);
     put_varint(w, count);
     put_bytes(w, bytes, count);
 }
@@ -224,7 +224,7 @@ static void put_list(writer *w, const xcvm_value *list, const char *name)
     for (size_t i = 0; i < list->count; i++) {
         writer length = {.sink = NULL};
         put_value(&length, &items[i], "");
-        put_varint(w, (uint64_t)fields[items[i].kind] << 3 | XCC_WIRE_BYTES);
+        put_varint(w, (uint64_t)fields[items[i].kind] << 3 | XCVM_WIRE_BYTES);
         put_varint(w, length.count);
         put_value(w, &items[i], "");
     }

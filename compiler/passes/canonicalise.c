@@ -1,5 +1,6 @@
 /* What other passes rely on: bodies' uses of enclosing values are listed, and nothing is computed for nobody. */
 #include "compiler/passes/passes.h"
+#include "base/array.h"
 
 #include <string.h>
 
@@ -108,18 +109,10 @@ static xcvm_status note(capturing *c, const xcc_node *n, uint32_t stamp, xcc_val
         c->stamps[v->id] == stamp)
         return XCVM_OK;
     c->stamps[v->id] = stamp;
-    if (c->count == c->capacity) {
-        size_t capacity = c->capacity > 0 ? c->capacity * 2 : 64;
-        xcc_value **found = xcvm_allocate(c->m->allocator, capacity * sizeof *found);
-        if (found == NULL)
-            return xcc_out_of_memory(c->m);
-        if (c->count > 0)
-            memcpy(found, c->found, c->count * sizeof *found);
-        if (c->found != NULL)
-            xcvm_deallocate(c->m->allocator, c->found, c->capacity * sizeof *found);
-        c->found = found;
-        c->capacity = capacity;
-    }
+    xcc_value **found = xcvm_array_grow(c->m->allocator, c->found, c->count, &c->capacity, sizeof *found);
+    if (found == NULL)
+        return xcc_out_of_memory(c->m);
+    c->found = found;
     c->found[c->count++] = v;
     return XCVM_OK;
 }

@@ -1,6 +1,7 @@
 /* The order of nodes. Of those that can run, the one that adds least to the memory in use goes first; that order is
  * kept where its peak is below that of the model's own. */
 #include "compiler/ir/liveness.h"
+#include "base/array.h"
 #include "compiler/passes/passes.h"
 
 #include <string.h>
@@ -49,17 +50,10 @@ static bool before(const entry *a, const entry *b)
 
 static xcvm_status push(scheduler *s, uint32_t position)
 {
-    if (s->heap_count == s->heap_capacity) {
-        size_t capacity = s->heap_capacity > 0 ? s->heap_capacity * 2 : 256;
-        entry *heap = xcvm_allocate(s->m->allocator, capacity * sizeof *heap);
-        if (heap == NULL)
-            return xcc_out_of_memory(s->m);
-        if (s->heap_count > 0)
-            memcpy(heap, s->heap, s->heap_count * sizeof *heap);
-        xcvm_deallocate(s->m->allocator, s->heap, s->heap_capacity * sizeof *heap);
-        s->heap = heap;
-        s->heap_capacity = capacity;
-    }
+    entry *heap = xcvm_array_grow(s->m->allocator, s->heap, s->heap_count, &s->heap_capacity, sizeof *heap);
+    if (heap == NULL)
+        return xcc_out_of_memory(s->m);
+    s->heap = heap;
     entry e = {s->places[position].score, position};
     size_t i = s->heap_count++;
     for (; i > 0 && before(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)

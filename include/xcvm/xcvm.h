@@ -215,8 +215,8 @@ typedef struct xcvm_load_options {
     bool copy;                       /* into memory of its own, instead of mapping the file */
     bool no_libraries;               /* never open a kernel library; run the plain instructions */
     const char *library_dir;         /* where kernel libraries may lie; NULL: beside the program file only */
-    /* The instruction set whose kernels run: "x86-64", "x86-64-v3" or "x86-64-v4", for the same bits on different CPUs,
-     * or to compare; UNSUPPORTED if this CPU is below it. NULL: this CPU's. */
+    /* The instruction set whose kernels run, as "x86-64-v3", for the same bits on different CPUs, or to compare;
+     * UNSUPPORTED if this CPU is below it, or this library has no kernels for it. NULL: this CPU's best. */
     const char *isa;
 } xcvm_load_options;
 

@@ -5,18 +5,7 @@
 
 #include <math.h>
 
-#define LOOP(name, type, result, expression)                                                                           \
-    static void name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)                \
-    {                                                                                                                  \
-        const type *from_a = a, *from_b = b;                                                                           \
-        result *to = y;                                                                                                \
-        for (size_t i = 0; i < count; i++) {                                                                           \
-            const type u = from_a[i * a_step], v = from_b[i * b_step];                                                 \
-            to[i] = (result)(expression);                                                                              \
-        }                                                                                                              \
-    }
-
-/* ---- f64 ---- */
+/* ---- What formulas call ---- */
 
 /* The remainder with the sign of the divisor, as Python has it. */
 static double mod_f64(double u, double v)
@@ -24,23 +13,6 @@ static double mod_f64(double u, double v)
     double r = fmod(u, v);
     return r == 0.0 ? copysign(0.0, v) : (r < 0.0) != (v < 0.0) ? r + v : r;
 }
-
-LOOP(f64_Add, double, double, u + v)
-LOOP(f64_Sub, double, double, u - v)
-LOOP(f64_Mul, double, double, u *v)
-LOOP(f64_Div, double, double, u / v)
-LOOP(f64_Max, double, double, u > v || isnan(u) ? u : v)
-LOOP(f64_Min, double, double, u < v || isnan(u) ? u : v)
-LOOP(f64_Equal, double, uint8_t, u == v)
-LOOP(f64_Greater, double, uint8_t, u > v)
-LOOP(f64_GreaterOrEqual, double, uint8_t, u >= v)
-LOOP(f64_Pow, double, double, pow(u, v))
-LOOP(f64_Mod, double, double, mod_f64(u, v))
-LOOP(f64_Fmod, double, double, fmod(u, v))
-LOOP(f64_PRelu, double, double, u < 0.0 ? u * v : u)
-
-/* ---- Integers. Sums and products wrap, so they are taken without sign ---- */
-
 static int64_t div_i64(int64_t u, int64_t v) { return v == -1 ? (int64_t)(0 - (uint64_t)u) : u / v; }
 static int64_t rem_i64(int64_t u, int64_t v) { return v == -1 ? 0 : u % v; }
 static int64_t mod_i64(int64_t u, int64_t v)
@@ -63,117 +35,81 @@ static int64_t pow_i64(int64_t u, int64_t v)
         return u == 1 ? 1 : u == -1 ? ((v & 1) != 0 ? -1 : 1) : 0;
     return (int64_t)pow_u64((uint64_t)u, (uint64_t)v);
 }
-static uint64_t left_u64(uint64_t u, uint64_t v) { return v < 64 ? u << v : 0; }
-static uint64_t right_u64(uint64_t u, uint64_t v) { return v < 64 ? u >> v : 0; }
 
-LOOP(u64_Add, uint64_t, uint64_t, u + v)
-LOOP(u64_Sub, uint64_t, uint64_t, u - v)
-LOOP(u64_Mul, uint64_t, uint64_t, u *v)
-LOOP(u64_And, uint64_t, uint64_t, u &v)
-LOOP(u64_Or, uint64_t, uint64_t, u | v)
-LOOP(u64_Xor, uint64_t, uint64_t, u ^ v)
-LOOP(u64_Equal, uint64_t, uint8_t, u == v)
-LOOP(u64_Div, uint64_t, uint64_t, u / v)
-LOOP(u64_Max, uint64_t, uint64_t, u > v ? u : v)
-LOOP(u64_Min, uint64_t, uint64_t, u < v ? u : v)
-LOOP(u64_Greater, uint64_t, uint8_t, u > v)
-LOOP(u64_GreaterOrEqual, uint64_t, uint8_t, u >= v)
-LOOP(u64_Pow, uint64_t, uint64_t, pow_u64(u, v))
-LOOP(u64_Mod, uint64_t, uint64_t, u % v)
-LOOP(u64_ShiftLeft, uint64_t, uint64_t, left_u64(u, v))
-LOOP(u64_ShiftRight, uint64_t, uint64_t, right_u64(u, v))
-LOOP(u64_PRelu, uint64_t, uint64_t, ((void)v, u))
+/* ---- Loops ---- */
 
-LOOP(i64_Div, int64_t, int64_t, div_i64(u, v))
-LOOP(i64_Max, int64_t, int64_t, u > v ? u : v)
-LOOP(i64_Min, int64_t, int64_t, u < v ? u : v)
-LOOP(i64_Greater, int64_t, uint8_t, u > v)
-LOOP(i64_GreaterOrEqual, int64_t, uint8_t, u >= v)
-LOOP(i64_Pow, int64_t, int64_t, pow_i64(u, v))
-LOOP(i64_Mod, int64_t, int64_t, mod_i64(u, v))
-LOOP(i64_Fmod, int64_t, int64_t, rem_i64(u, v))
-LOOP(i64_PRelu, int64_t, int64_t, u < 0 ? (int64_t)((uint64_t)u * (uint64_t)v) : u)
+#define LOOP(name, type, result, formula)                                                                              \
+    static void name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)                \
+    {                                                                                                                  \
+        const type *from_a = a, *from_b = b;                                                                           \
+        result *to = y;                                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const type u = from_a[i * a_step], v = from_b[i * b_step];                                                 \
+            (void)u, (void)v;                                                                                          \
+            to[i] = (result)(formula);                                                                                 \
+        }                                                                                                              \
+    }
+#define RESULT_SAME(type) type
+#define RESULT_BOOL(type) uint8_t
 
-LOOP(u32_Add, uint32_t, uint32_t, u + v)
-LOOP(u32_Sub, uint32_t, uint32_t, u - v)
-LOOP(u32_Mul, uint32_t, uint32_t, u *v)
-LOOP(u32_Equal, uint32_t, uint8_t, u == v)
-LOOP(i32_Max, int32_t, int32_t, u > v ? u : v)
-LOOP(i32_Min, int32_t, int32_t, u < v ? u : v)
-LOOP(i32_Greater, int32_t, uint8_t, u > v)
-LOOP(i32_GreaterOrEqual, int32_t, uint8_t, u >= v)
+/* A loop is named after its formula and the type that it is on: i64_Add. Where signs do not matter, those without sign
+ * stand for both. */
+#define F64_SCALAR(Name, result, formula) LOOP(f64_##Name, double, RESULT_##result(double), formula)
+#define F64_EACH(Name, result, formula)
+#define F64_REMAINDER(Name, result, formula)
+#define F64_NONE(Name, result, nothing)
+#define INTEGERS_MODULAR(Name, result, formula)                                                                        \
+    LOOP(u64_##Name, uint64_t, RESULT_##result(uint64_t), formula)                                                     \
+    LOOP(u32_##Name, uint32_t, RESULT_##result(uint32_t), formula)
+#define INTEGERS_ORDERED(Name, result, formula)                                                                        \
+    LOOP(i64_##Name, int64_t, RESULT_##result(int64_t), formula)                                                       \
+    LOOP(u64_##Name, uint64_t, RESULT_##result(uint64_t), formula)                                                     \
+    LOOP(i32_##Name, int32_t, RESULT_##result(int32_t), formula)
+#define INTEGERS_WIDE(Name, result, with_sign, without)                                                                \
+    LOOP(i64_##Name, int64_t, RESULT_##result(int64_t), with_sign)                                                     \
+    LOOP(u64_##Name, uint64_t, RESULT_##result(uint64_t), without)
+#define INTEGERS_UNSIGNED(Name, result, formula) LOOP(u64_##Name, uint64_t, RESULT_##result(uint64_t), formula)
+#define INTEGERS_NONE(Name, result, nothing)
+#define BOOLEANS_TRUTH(Name, result, formula) LOOP(bool_##Name, uint8_t, uint8_t, formula)
+#define BOOLEANS_NONE(Name, result, nothing)
+#define LOOPS_OF_KIND(...) LOOPS_OF_KIND_(__VA_ARGS__)
+#define LOOPS_OF_KIND_(prefix, Name, result, kind, ...) prefix##kind(Name, result, __VA_ARGS__)
+#define LOOPS(Name, kernel, grain, result, f32, f64, integers, booleans)                                               \
+    LOOPS_OF_KIND(F64_, Name, result, XCVM_TAKEN_##f64)                                                                \
+    LOOPS_OF_KIND(INTEGERS_, Name, result, XCVM_TAKEN_##integers)                                                      \
+    LOOPS_OF_KIND(BOOLEANS_, Name, result, XCVM_TAKEN_##booleans)
+XCVM_BINARY_FORMULAS(LOOPS)
 
-/* ---- bool, of which any byte but 0 is true ---- */
-
-LOOP(bool_And, uint8_t, uint8_t, (u != 0) & (v != 0))
-LOOP(bool_Or, uint8_t, uint8_t, (u | v) != 0)
-LOOP(bool_Xor, uint8_t, uint8_t, (u != 0) != (v != 0))
-LOOP(bool_Equal, uint8_t, uint8_t, (u != 0) == (v != 0))
-
-#define ENTRY(prefix, Name) [XCVM_BINARY_##Name] = prefix##_##Name
-/* What does not depend on the sign. */
-#define MODULAR                                                                                                        \
-    ENTRY(u64, Add), ENTRY(u64, Sub), ENTRY(u64, Mul), ENTRY(u64, And), ENTRY(u64, Or), ENTRY(u64, Xor),               \
-        ENTRY(u64, Equal)
+#define TYPED(type, Name) [TYPE_##type][XCVM_BINARY_##Name] = type##_##Name,
+#define TABLE_SCALAR(Name, formula) TYPED(f64, Name)
+#define TABLE_EACH(Name, formula)
+#define TABLE_REMAINDER(Name, formula)
+#define TABLE_MODULAR(Name, formula)                                                                                   \
+    [TYPE_i64][XCVM_BINARY_##Name] = u64_##Name, [TYPE_i32][XCVM_BINARY_##Name] = u32_##Name, TYPED(u64, Name)
+#define TABLE_ORDERED(Name, formula) TYPED(i64, Name) TYPED(u64, Name) TYPED(i32, Name)
+#define TABLE_WIDE(Name, with_sign, without) TYPED(i64, Name) TYPED(u64, Name)
+#define TABLE_UNSIGNED(Name, formula) TYPED(u64, Name)
+#define TABLE_TRUTH(Name, formula) TYPED(bool, Name)
+#define TABLE_NONE(Name, nothing)
+#define TABLE(Name, kernel, grain, result, f32, f64, integers, booleans)                                               \
+    XCVM_BY_KIND(TABLE_, Name, XCVM_TAKEN_##f64)                                                                       \
+    XCVM_BY_KIND(TABLE_, Name, XCVM_TAKEN_##integers) XCVM_BY_KIND(TABLE_, Name, XCVM_TAKEN_##booleans)
 
 xcvm_binary_loop xcvm_binary_loop_of(xcvm_binary op, xcvm_dtype dtype)
 {
-    static const xcvm_binary_loop f64[XCVM_BINARY_COUNT] = {
-        ENTRY(f64, Add),
-        ENTRY(f64, Sub),
-        ENTRY(f64, Mul),
-        ENTRY(f64, Div),
-        ENTRY(f64, Max),
-        ENTRY(f64, Min),
-        ENTRY(f64, Equal),
-        ENTRY(f64, Pow),
-        ENTRY(f64, Mod),
-        ENTRY(f64, Greater),
-        ENTRY(f64, GreaterOrEqual),
-        ENTRY(f64, Fmod),
-        ENTRY(f64, PRelu),
-    };
-    static const xcvm_binary_loop i64[XCVM_BINARY_COUNT] = {
-        MODULAR,           ENTRY(i64, Div),     ENTRY(i64, Max),
-        ENTRY(i64, Min),   ENTRY(i64, Greater), ENTRY(i64, GreaterOrEqual),
-        ENTRY(i64, Pow),   ENTRY(i64, Mod),     ENTRY(i64, Fmod),
-        ENTRY(i64, PRelu),
-    };
-    static const xcvm_binary_loop u64[XCVM_BINARY_COUNT] = {
-        MODULAR,
-        ENTRY(u64, Div),
-        ENTRY(u64, Max),
-        ENTRY(u64, Min),
-        ENTRY(u64, Greater),
-        ENTRY(u64, GreaterOrEqual),
-        ENTRY(u64, Pow),
-        ENTRY(u64, Mod),
-        [XCVM_BINARY_Fmod] = u64_Mod,
-        ENTRY(u64, ShiftLeft),
-        ENTRY(u64, ShiftRight),
-        ENTRY(u64, PRelu),
-    };
-    static const xcvm_binary_loop i32[XCVM_BINARY_COUNT] = {
-        ENTRY(u32, Add), ENTRY(u32, Sub), ENTRY(u32, Mul),     ENTRY(u32, Equal),
-        ENTRY(i32, Max), ENTRY(i32, Min), ENTRY(i32, Greater), ENTRY(i32, GreaterOrEqual),
-    };
-    static const xcvm_binary_loop boolean[XCVM_BINARY_COUNT] = {
-        ENTRY(bool, And),
-        ENTRY(bool, Or),
-        ENTRY(bool, Xor),
-        ENTRY(bool, Equal),
-    };
+    enum { TYPE_f64, TYPE_i64, TYPE_u64, TYPE_i32, TYPE_bool, TYPES };
+    static const xcvm_binary_loop loops[TYPES][XCVM_BINARY_COUNT] = {XCVM_BINARY_FORMULAS(TABLE)};
     switch (dtype) {
     case XCVM_F64:
-        return f64[op];
+        return loops[TYPE_f64][op];
     case XCVM_I64:
-        return i64[op];
+        return loops[TYPE_i64][op];
     case XCVM_U64:
-        return u64[op];
+        return loops[TYPE_u64][op];
     case XCVM_I32:
-        return i32[op];
+        return loops[TYPE_i32][op];
     case XCVM_BOOL:
-        return boolean[op];
+        return loops[TYPE_bool][op];
     default:
         return NULL;
     }

@@ -53,6 +53,15 @@ static inline float xcvm_copysign_f32(float magnitude, float sign)
     return xcvm_f32_of((xcvm_f32_bits(magnitude) & 0x7fffffffu) | (xcvm_f32_bits(sign) & 0x80000000u));
 }
 
+static inline float xcvm_absolute_f32(float v) { return xcvm_f32_of(xcvm_f32_bits(v) & 0x7fffffffu); }
+
+/* NaN passes: it fails the comparisons that would replace it. */
+static inline float xcvm_clamp_f32(float x, float low, float high)
+{
+    x = x < low ? low : x;
+    return x > high ? high : x;
+}
+
 /* A choice by masks, where a long chain of ?: would be compiled to branches. `condition` is 0 or 1. */
 static inline float xcvm_select_f32(int condition, float yes, float no)
 {

@@ -6,6 +6,12 @@
 #include "ops/simd/math.h"
 
 static inline double xcvm_absolute_f64(double v) { return xcvm_f64_of(xcvm_f64_bits(v) & 0x7fffffffffffffffu); }
+/* NaN passes, as in xcvm_clamp_f32. */
+static inline double xcvm_clamp_f64(double x, double low, double high)
+{
+    x = x < low ? low : x;
+    return x > high ? high : x;
+}
 static inline double xcvm_copysign_f64(double magnitude, double sign)
 {
     return xcvm_f64_of((xcvm_f64_bits(magnitude) & 0x7fffffffffffffffu) | (xcvm_f64_bits(sign) & 0x8000000000000000u));

@@ -25,8 +25,9 @@ static const struct option table[] = {
     {"number", 'n', "N", OPTION_INT, offsetof(struct flags, number), -3, 9, "a number"},
     {"real", 0, "X", OPTION_REAL, offsetof(struct flags, real), 0, 0, "a real number"},
     {"size", 0, "SIZE", OPTION_SIZE, offsetof(struct flags, size), 0, 0, "a size"},
+    END_OF_OPTIONS,
 };
-static const struct option_group groups[] = {{"Options", table, COUNT_OF(table), 0}};
+static const struct option_group groups[] = {{"Options", table, 0}};
 static const struct flags defaults = {.number = 4, .choice = "red"};
 static const struct command command = {.name = "sample",
                                        .operands = "FILE",

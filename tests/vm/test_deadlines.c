@@ -167,45 +167,53 @@ static void check_case(const long_case *c, bool cancel)
 
 /* ---- All cases ---- */
 
-typedef struct family {
-    const char *const *names;
-    size_t count;
-    const char *inputs, *operands;
-} family;
-
-static const char *const float_maps[] = {FLOAT_MAPS};
-static const char *const float_pairs[] = {FLOAT_PAIRS};
-static const char *const bool_pairs[] = {BOOL_PAIRS};
-static const char *const integer_pairs[] = {INTEGER_PAIRS};
-static const char *const reductions[] = {REDUCTIONS};
 static const char *const lines[] = {LINES};
 static const char *const others[] = {IDLE_INSTRUCTIONS, OTHER_INSTRUCTIONS};
-
 #define NAMES(list) list, sizeof(list) / sizeof *(list)
-static const family families[] = {
-    {NAMES(float_maps), "n f32[" ELEMENTS "]", "$1"},
-    {NAMES(float_pairs), "n f32[" ELEMENTS "]; n f32[" ELEMENTS "]", "$1, $2"},
-    {NAMES(bool_pairs), "o bool[" ELEMENTS "]; o bool[" ELEMENTS "]", "$1, $2"},
-    {NAMES(integer_pairs), "n u16[" ELEMENTS "]; n u16[" ELEMENTS "]", "$1, $2"},
-    {NAMES(reductions), "n f32[64x2x524288]", "$1, i64[1] 2"},
-    {NAMES(lines), "n f32[" ELEMENTS "]", "$1"},
-};
-enum { FAMILIES = sizeof families / sizeof *families };
 
 #define ENTRY(name, inputs, body) {name, inputs, body},
 static const long_case cases[] = {DEADLINE_CASES(ENTRY)};
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* Case number `index` of all, those of families first; false beyond the last one. */
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The program of an instruction for which its class, or being one of lines, says what takes long. */
+static bool find_usual(const xcvm_row *row, char *body, size_t size, long_case *c)
+{
+    const xcvm_dtypes types = row->field_count > 1 ? xcvm_field_types(row, &row->fields[1]) : 0;
+    const char *type = xcvm_dtype_in(XCVM_F32, types) ? "f32" : xcvm_dtype_in(XCVM_BOOL, types) ? "bool" : "u16";
+    const bool line = is_among(row->name, NAMES(lines));
+    const char *fill = strcmp(type, "bool") == 0 ? "o" : "n";
+    static char inputs[128];
+    if (xcvm_row_is(row, XCVM_CLASS_unary) || line) {
+        snprintf(inputs, sizeof inputs, "%s %s[" ELEMENTS "]", fill, type);
+        snprintf(body, size, "$9 = %s($1)", row->name);
+    } else if (xcvm_row_is(row, XCVM_CLASS_binary)) {
+        snprintf(inputs, sizeof inputs, "%s %s[" ELEMENTS "]; %s %s[" ELEMENTS "]", fill, type, fill, type);
+        snprintf(body, size, "$9 = %s($1, $2)", row->name);
+    } else if (xcvm_row_is(row, XCVM_CLASS_reduction)) {
+        snprintf(inputs, sizeof inputs, "n f32[64x2x524288]");
+        snprintf(body, size, "$9 = %s($1, i64[1] 2)", row->name);
+    } else {
+        return false;
+    }
+    *c = (long_case){row->name, inputs, body};
+    return true;
+}
+
+/* Case number `index` of all, those of classes first; false beyond the last one. */
 static bool find_case(size_t index, char *body, size_t size, long_case *c)
 {
-    for (size_t f = 0; f < FAMILIES; f++) {
-        if (index < families[f].count) {
-            *c = (long_case){families[f].names[index], families[f].inputs, body};
-            snprintf(body, size, "$9 = %s(%s)", c->instruction, families[f].operands);
+    for (int64_t number = 0; number < XCVM_OPCODE_LIMIT; number++) {
+        const xcvm_row *row = xcvm_row_of(number);
+        if (row != NULL && find_usual(row, body, size, c) && index-- == 0)
             return true;
-        }
-        index -= families[f].count;
     }
     if (index < CASES)
         *c = cases[index];
@@ -220,22 +228,15 @@ static void check_number(int index, bool cancel)
     check_case(&c, cancel);
 }
 
-static bool is_among(const char *name, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 /* An instruction without a case is one that takes no time, or the test is to be told how to make it take long. */
 START_TEST(all_instructions)
 {
     xcvm_op_info info;
     for (size_t op = 0; xcvm_op(op, &info); op++) {
-        bool found = is_among(info.name, NAMES(others));
-        for (size_t f = 0; f < FAMILIES && !found; f++)
-            found = is_among(info.name, families[f].names, families[f].count);
+        char body[256];
+        long_case usual;
+        bool found =
+            is_among(info.name, NAMES(others)) || find_usual(xcvm_row_of(info.number), body, sizeof body, &usual);
         for (size_t i = 0; i < CASES && !found; i++)
             found = strcmp(cases[i].instruction, info.name) == 0;
         ck_assert_msg(found, "%s has no case", info.name);

@@ -174,7 +174,7 @@ static void help_options(struct buffer *text, const struct command *command)
     for (size_t g = 0; g < command->group_count; g++) {
         const struct option_group *group = &command->groups[g];
         buffer_format(text, "%s\n", group->title);
-        for (size_t i = 0; i < group->count; i++) {
+        for (size_t i = 0; group->options[i].name != NULL; i++) {
             struct buffer label = {0}, sentence = {0};
             option_label(&label, &group->options[i], true);
             option_help(&sentence, command, group, &group->options[i]);
@@ -293,7 +293,7 @@ void manual_markdown(struct buffer *text, const struct command *command)
     }
     for (size_t g = 0; g < command->group_count; g++) {
         buffer_format(text, "## %s\n\n| option | meaning |\n| --- | --- |\n", command->groups[g].title);
-        for (size_t i = 0; i < command->groups[g].count; i++)
+        for (size_t i = 0; command->groups[g].options[i].name != NULL; i++)
             markdown_option(text, command, &command->groups[g], &command->groups[g].options[i]);
         buffer_text(text, "\n");
     }
@@ -382,7 +382,7 @@ static void troff_command(struct buffer *text, const struct command *command)
     each_paragraph(text, command->description, troff_paragraph);
     for (size_t g = 0; g < command->group_count; g++) {
         const struct option_group *group = &command->groups[g];
-        for (size_t i = 0; i < group->count; i++) {
+        for (size_t i = 0; group->options[i].name != NULL; i++) {
             struct buffer label = {0}, sentence = {0};
             option_label(&label, &group->options[i], false);
             option_help(&sentence, command, group, &group->options[i]);
@@ -433,13 +433,13 @@ static void completion_command(struct buffer *text, const struct command *comman
 {
     buffer_format(text, "        %s)\n            options=\"", command->name);
     for (size_t g = 0; g < command->group_count; g++)
-        for (size_t i = 0; i < command->groups[g].count; i++) {
+        for (size_t i = 0; command->groups[g].options[i].name != NULL; i++) {
             const struct option *option = &command->groups[g].options[i];
             buffer_format(text, "--%s%s ", option->name, option->kind == OPTION_FLAG ? "" : "=");
         }
     buffer_text(text, "--help\"\n            case \"$option\" in\n");
     for (size_t g = 0; g < command->group_count; g++)
-        for (size_t i = 0; i < command->groups[g].count; i++) {
+        for (size_t i = 0; command->groups[g].options[i].name != NULL; i++) {
             const struct option *option = &command->groups[g].options[i];
             char letter[8] = "";
             if (option->letter != 0)

@@ -110,7 +110,7 @@ static const struct option *find_option(const struct command *command, const cha
 {
     for (size_t g = 0; g < command->group_count; g++) {
         const struct option_group *group = &command->groups[g];
-        for (size_t i = 0; i < group->count; i++) {
+        for (size_t i = 0; group->options[i].name != NULL; i++) {
             const struct option *option = &group->options[i];
             bool found = name != NULL ? strlen(option->name) == length && memcmp(option->name, name, length) == 0
                                       : option->letter == letter;
@@ -127,11 +127,12 @@ static void report_unknown(const struct command *command, const char *name)
 {
     size_t count = 0;
     for (size_t g = 0; g < command->group_count; g++)
-        count += command->groups[g].count;
+        for (size_t i = 0; command->groups[g].options[i].name != NULL; i++)
+            count++;
     const char **names = memory_take(count + 2, sizeof *names);
     size_t at = 0;
     for (size_t g = 0; g < command->group_count; g++)
-        for (size_t i = 0; i < command->groups[g].count; i++)
+        for (size_t i = 0; command->groups[g].options[i].name != NULL; i++)
             names[at++] = command->groups[g].options[i].name;
     names[at] = "help";
     const char *nearest = nearest_name(name, names);
@@ -328,7 +329,7 @@ void options_release(const struct command *command, void *options, struct argume
 {
     for (size_t g = 0; g < command->group_count; g++) {
         const struct option_group *group = &command->groups[g];
-        for (size_t i = 0; i < group->count; i++) {
+        for (size_t i = 0; group->options[i].name != NULL; i++) {
             if (group->options[i].kind != OPTION_LIST)
                 continue;
             struct text_list *list = (void *)((char *)options + group->offset + group->options[i].offset);
@@ -369,4 +370,25 @@ const char *option_default(const struct option *option, const struct option_grou
     }
     }
     return strcmp(text, "0") == 0 && strstr(option->help, "0: ") == NULL ? NULL : text;
+}
+
+bool option_differs(const struct option *option, const void *a, const void *b)
+{
+    const void *x = (const char *)a + option->offset, *y = (const char *)b + option->offset;
+    switch (option->kind) {
+    case OPTION_FLAG:
+        return *(const bool *)x != *(const bool *)y;
+    case OPTION_LIST:
+        return ((const struct text_list *)x)->count != ((const struct text_list *)y)->count;
+    case OPTION_INT:
+        return *(const int64_t *)x != *(const int64_t *)y;
+    case OPTION_SIZE:
+        return *(const uint64_t *)x != *(const uint64_t *)y;
+    case OPTION_REAL:
+        return memcmp(x, y, sizeof(double)) != 0;
+    default: {
+        const char *first = *(const char *const *)x, *second = *(const char *const *)y;
+        return first != second && (first == NULL || second == NULL || strcmp(first, second) != 0);
+    }
+    }
 }

@@ -38,15 +38,18 @@ struct option {
 /* Options that belong together, and the offset of their struct in the subcommand's. */
 struct option_group {
     const char *title;
-    const struct option *options;
-    size_t count;
+    const struct option *options; /* ended by END_OF_OPTIONS */
     size_t offset;
 };
+#define END_OF_OPTIONS                                                                                                 \
+    {                                                                                                                  \
+        .name = NULL                                                                                                   \
+    }
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define OPTION_GROUP(title, table, type, member)                                                                       \
     {                                                                                                                  \
-        (title), (table), COUNT_OF(table), offsetof(type, member)                                                      \
+        (title), (table), offsetof(type, member)                                                                       \
     }
 
 struct example {
@@ -86,6 +89,9 @@ void options_release(const struct command *command, void *options, struct argume
  * what "0: " means. `text` is for numbers. */
 const char *option_default(const struct option *option, const struct option_group *group, const void *defaults,
                            char *text, size_t size);
+
+/* Whether the option's value differs between two structs of its group. */
+bool option_differs(const struct option *option, const void *a, const void *b);
 
 /* Of the names (ended by NULL), the one that is most like `word`, or NULL if none is near. */
 const char *nearest_name(const char *word, const char *const *names);

@@ -17,8 +17,9 @@ static const struct option options[] = {
      "where the program goes; it appears whole or not at all"},
     {"any-path", 0, NULL, OPTION_FLAG, offsetof(struct asm_flags, any_path), 0, 0,
      "let the text refer to files outside of its folder, as one from standard input may anyway"},
+    END_OF_OPTIONS,
 };
-static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
+static const struct option_group groups[] = {{"Options", options, 0}};
 
 static xcvm_status assemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
                             xcvm_error *error)

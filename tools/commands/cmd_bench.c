@@ -28,14 +28,16 @@ static const struct option options[] = {
      "how long to measure if --iterations does not say"},
     {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct bench_flags, warm_session), 0, 0,
      "warm the session up before its first run, as xcvm_session_warm_up does; first_ms is then that of a warm session"},
+    END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
-    {"Measuring", options, COUNT_OF(options), 0},
+    {"Measuring", options, 0},
     OPTION_GROUP("Inputs", input_options, struct bench_flags, input),
     OPTION_GROUP("Running", session_options, struct bench_flags, session),
     LIMIT_GROUP(struct bench_flags, program.limits),
-    MODEL_GROUP(RUN_MODEL_OPTIONS, struct bench_flags, program),
+    MODEL_GROUPS(struct bench_flags, program.model),
+    MACHINE_GROUP(struct bench_flags, program.model),
     LOADING_GROUP(struct bench_flags, program),
 };
 static const struct bench_flags defaults = {.program = PROGRAM_DEFAULTS,

@@ -16,7 +16,7 @@ struct check_flags {
 };
 
 static const struct option_group groups[] = {
-    MODEL_GROUP(MODEL_OPTIONS, struct check_flags, program),
+    MODEL_GROUPS(struct check_flags, program.model),
     LIMIT_GROUP(struct check_flags, program.limits),
     LOADING_GROUP(struct check_flags, program),
 };
@@ -36,15 +36,9 @@ static int check_model(const char *file, const char *path, const struct program_
 {
     struct dims dims;
     xcvm_error error = {.pc = -1};
-    if (dims_parse(&flags->dims, &dims, &error) != XCVM_OK)
+    if (dims_parse(&flags->model.dims, &dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
-    xcc_options options = {.size = sizeof options,
-                           .dims = dims.items,
-                           .dim_count = dims.count,
-                           .optimization = compiler_level(flags->optimization),
-                           .plain_layout = strcmp(flags->layout, "plain") == 0,
-                           .weights = compiler_weights(flags->weights)};
-    compiler_limits(&flags->limits, &options);
+    const xcc_options options = compiler_options(&flags->model, &flags->limits, &dims);
     xcvm_status status = xcc_check_file(file, &options, print_text, stdout, &error);
     dims_release(&dims);
     if (status != XCVM_UNSUPPORTED)

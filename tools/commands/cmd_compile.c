@@ -2,6 +2,7 @@
 #include "io/file.h"
 #include "cli/memory.h"
 #include "io/output.h"
+#include "run/isa_choices.h"
 #include "run/program.h"
 #include "cli/report.h"
 #include "cli/table.h"
@@ -13,33 +14,19 @@
 
 struct compile_flags {
     struct limit_flags limits;
-    const char *output, *schedule, *layout, *weights, *target, *keep_c, *cc, *dump_after;
-    struct text_list dims;
-    int64_t optimization;
-    bool tune, fuse, strip, report, list_passes, flush_subnormals;
+    struct model_flags model;
+    const char *output, *schedule, *target, *keep_c, *cc, *dump_after;
+    bool strip, report, list_passes;
 };
 
 static const struct option options[] = {
     {"output", 'o', "PROG", OPTION_FILE, offsetof(struct compile_flags, output), 0, 0,
      "where the program goes; it appears whole or not at all"},
-    {"dim", 0, "NAME=SIZE", OPTION_LIST, offsetof(struct compile_flags, dims), 0, 0,
-     "fix a named dimension of the inputs; may be repeated"},
-    {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct compile_flags, optimization), 0, 2,
-     "how far the model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
     {"schedule", 0, "memory|naive", OPTION_CHOICE, offsetof(struct compile_flags, schedule), 0, 0,
      "the order of instructions: the one that needs least memory, or the model's"},
-    LAYOUT_OPTION(struct compile_flags),
-    WEIGHTS_OPTION(struct compile_flags),
-    SUBNORMALS_OPTION(struct compile_flags),
-    {"tune", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, tune), 0, 0,
-     "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
-     "estimates chooses"},
-    {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, fuse), 0, 0,
-     "make groups of neighbouring instructions one function each of a kernel library, PROG with the ending .so; the "
-     "program runs without it too"},
-    {"target", 0, "native|x86-64-v3|x86-64-v4|aarch64|generic", OPTION_CHOICE, offsetof(struct compile_flags, target),
-     0, 0,
-     "the instruction set that the kernel library is compiled for and needs; elsewhere the plain instructions run, as "
+    {"target", 0, ISA_CHOICES, OPTION_CHOICE, offsetof(struct compile_flags, target), 0, 0,
+     "the instruction set that the kernel library is compiled for and needs, or generic, the least of this machine's "
+     "family; elsewhere the plain instructions run, as "
      "the rest of a program, packed and blocked layouts included, is the same for all targets"},
     {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
      "the C compiler of the kernel library, as \"ccache gcc\"; without it $CC, cc, or aarch64-linux-gnu-gcc for that "
@@ -54,17 +41,16 @@ static const struct option options[] = {
      "print the graph as it is after a pass, or after \"all\"; constants stand behind @"},
     {"list-passes", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, list_passes), 0, 0,
      "print the passes in their order, from which level on and how often each runs, and what it does; compile nothing"},
+    END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
-    {"Options", options, COUNT_OF(options), 0},
+    {"Options", options, 0},
+    MODEL_GROUPS(struct compile_flags, model),
+    MACHINE_GROUP(struct compile_flags, model),
     LIMIT_GROUP(struct compile_flags, limits),
 };
-static const struct compile_flags defaults = {.optimization = DEFAULT_OPTIMIZATION,
-                                              .schedule = "memory",
-                                              .layout = "blocked",
-                                              .weights = "f32",
-                                              .target = "native"};
+static const struct compile_flags defaults = {.model = MODEL_DEFAULTS, .schedule = "memory", .target = "native"};
 
 static void list_passes(void)
 {
@@ -152,7 +138,7 @@ struct compilation {
     xcc_report report;
 };
 
-static bool fuses(const struct compile_flags *flags) { return flags->fuse || flags->keep_c != NULL; }
+static bool fuses(const struct compile_flags *flags) { return flags->model.fuse || flags->keep_c != NULL; }
 
 /* The library is made beside its place. Without a program that can be run there is no such place. */
 static xcvm_status begin_library(struct compilation *compilation, xcvm_error *error)
@@ -192,26 +178,17 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     const struct compile_flags *flags = compilation->flags;
     if (fuses(flags))
         TRY(begin_library(compilation, error));
-    xcc_options compiler = {.size = sizeof compiler,
-                            .dims = compilation->dims.items,
-                            .dim_count = compilation->dims.count,
-                            .scheduling =
-                                strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY,
-                            .optimization = compiler_level(flags->optimization),
-                            .strip = flags->strip,
-                            .plain_layout = strcmp(flags->layout, "plain") == 0,
-                            .weights = compiler_weights(flags->weights),
-                            .flush_subnormals = flags->flush_subnormals,
-                            .fuse = compilation->library.path,
-                            .keep_c = flags->keep_c,
-                            .target = flags->target,
-                            .cc = flags->cc != NULL ? flags->cc : library_compiler(),
-                            .cache_dir = compilation->library.cache,
-                            .dump_after = flags->dump_after,
-                            .dump = flags->dump_after != NULL ? print_dump : NULL,
-                            .tune = flags->tune,
-                            .user = stdout};
-    compiler_limits(&flags->limits, &compiler);
+    xcc_options compiler = compiler_options(&flags->model, &flags->limits, &compilation->dims);
+    compiler.scheduling = strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
+    compiler.strip = flags->strip;
+    compiler.fuse = compilation->library.path;
+    compiler.keep_c = flags->keep_c;
+    compiler.target = flags->target;
+    compiler.cc = flags->cc != NULL ? flags->cc : library_compiler();
+    compiler.cache_dir = compilation->library.cache;
+    compiler.dump_after = flags->dump_after;
+    compiler.dump = flags->dump_after != NULL ? print_dump : NULL;
+    compiler.user = stdout;
     return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
 
@@ -231,7 +208,7 @@ static int compile(const struct compile_flags *flags, const char *path)
 {
     struct compilation compilation = {.flags = flags, .path = path, .report = {.size = sizeof compilation.report}};
     xcvm_error error = {.pc = -1};
-    if (dims_parse(&flags->dims, &compilation.dims, &error) != XCVM_OK)
+    if (dims_parse(&flags->model.dims, &compilation.dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
     int code = EXIT_OK;
     xcvm_status status = output_open(&compilation.output, flags->output, &error);

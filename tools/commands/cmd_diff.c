@@ -29,14 +29,16 @@ static const struct option options[] = {
      "compare outputs alone, which needs less memory"},
     {"keep", 0, "SIZE", OPTION_SIZE, offsetof(struct diff_flags, keep), 0, 0,
      "bytes of the first program's values that are kept for comparing; what comes behind them is not compared"},
+    END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct diff_flags, input),
-    {"Comparing", options, COUNT_OF(options), 0},
+    {"Comparing", options, 0},
     OPTION_GROUP("Running", session_options, struct diff_flags, session),
     LIMIT_GROUP(struct diff_flags, program.limits),
-    MODEL_GROUP(RUN_MODEL_OPTIONS, struct diff_flags, program),
+    MODEL_GROUPS(struct diff_flags, program.model),
+    MACHINE_GROUP(struct diff_flags, program.model),
     LOADING_GROUP(struct diff_flags, program),
 };
 static const struct diff_flags defaults = {.program = PROGRAM_DEFAULTS,

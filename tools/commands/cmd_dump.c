@@ -21,11 +21,12 @@ static const struct option options[] = {
      "append the number of each instruction, as messages have it, and what it does, with its registers filled in"},
     {"literals", 0, "N", OPTION_INT, offsetof(struct dump_flags, literals), 1, INT64_MAX,
      "constants of up to N elements are written out; larger ones are references into the program file (default 16)"},
+    END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
-    {"Options", options, COUNT_OF(options), 0},
-    MODEL_GROUP(MODEL_OPTIONS, struct dump_flags, program),
+    {"Options", options, 0},
+    MODEL_GROUPS(struct dump_flags, program.model),
     LIMIT_GROUP(struct dump_flags, program.limits),
 };
 static const struct dump_flags defaults = {.program = PROGRAM_DEFAULTS};

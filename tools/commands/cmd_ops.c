@@ -20,8 +20,9 @@ static const struct option options[] = {
      "list ONNX operators and the instructions that they become, instead of the instructions"},
     {"markdown", 0, NULL, OPTION_FLAG, offsetof(struct ops_flags, markdown), 0, 0,
      "print the reference page: docs/instructions.md, or with --onnx docs/onnx-operators.md"},
+    END_OF_OPTIONS,
 };
-static const struct option_group groups[] = {{"Options", options, COUNT_OF(options), 0}};
+static const struct option_group groups[] = {{"Options", options, 0}};
 
 /* ---- Instructions ---- */
 

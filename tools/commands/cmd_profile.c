@@ -39,14 +39,16 @@ static const struct option options[] = {
      "order of the instructions: slowest first, or as in the program"},
     {"top", 0, "N", OPTION_INT, offsetof(struct profile_flags, top), 0, INT64_MAX,
      "print so many instructions; 0: all"},
+    END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
-    {"Measuring", options, COUNT_OF(options), 0},
+    {"Measuring", options, 0},
     OPTION_GROUP("Inputs", input_options, struct profile_flags, input),
     OPTION_GROUP("Running", session_options, struct profile_flags, session),
     LIMIT_GROUP(struct profile_flags, program.limits),
-    MODEL_GROUP(RUN_MODEL_OPTIONS, struct profile_flags, program),
+    MODEL_GROUPS(struct profile_flags, program.model),
+    MACHINE_GROUP(struct profile_flags, program.model),
     LOADING_GROUP(struct profile_flags, program),
 };
 static const struct profile_flags defaults = {.program = PROGRAM_DEFAULTS,

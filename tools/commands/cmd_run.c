@@ -33,15 +33,17 @@ static const struct option result_options[] = {
      "outputs of more elements are printed in summary"},
     {"iterations", 'n', "N", OPTION_INT, offsetof(struct run_flags, iterations), 1, INT64_MAX,
      "run so many times; results are those of the last"},
+    END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct run_flags, input),
-    {"Results", result_options, COUNT_OF(result_options), 0},
+    {"Results", result_options, 0},
     OPTION_GROUP("Looking inside", watch_options, struct run_flags, watch),
     OPTION_GROUP("Running", session_options, struct run_flags, session),
     LIMIT_GROUP(struct run_flags, program.limits),
-    MODEL_GROUP(RUN_MODEL_OPTIONS, struct run_flags, program),
+    MODEL_GROUPS(struct run_flags, program.model),
+    MACHINE_GROUP(struct run_flags, program.model),
     LOADING_GROUP(struct run_flags, program),
 };
 

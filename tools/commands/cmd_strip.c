@@ -11,10 +11,11 @@ struct strip_flags {
 static const struct option options[] = {
     {"output", 'o', "PROG", OPTION_FILE, offsetof(struct strip_flags, output), 0, 0,
      "where the result goes; it may be the same file"},
+    END_OF_OPTIONS,
 };
 static const struct option_group groups[] = {
-    {"Options", options, COUNT_OF(options), 0},
-    MODEL_GROUP(MODEL_OPTIONS, struct strip_flags, program),
+    {"Options", options, 0},
+    MODEL_GROUPS(struct strip_flags, program.model),
     LIMIT_GROUP(struct strip_flags, program.limits),
 };
 static const struct strip_flags defaults = {.program = PROGRAM_DEFAULTS};

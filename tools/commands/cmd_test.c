@@ -42,13 +42,15 @@ static const struct option options[] = {
      "run each case in a process of its own, so that one that crashes fails alone; auto: if there are several"},
     {"case-timeout", 0, "SECONDS", OPTION_REAL, offsetof(struct test_flags, case_timeout), 0, 0,
      "a case in a process of its own fails if it takes longer"},
+    END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
-    {"Testing", options, COUNT_OF(options), 0},
+    {"Testing", options, 0},
     OPTION_GROUP("Running", session_options, struct test_flags, session),
     LIMIT_GROUP(struct test_flags, program.limits),
-    MODEL_GROUP(RUN_MODEL_OPTIONS, struct test_flags, program),
+    MODEL_GROUPS(struct test_flags, program.model),
+    MACHINE_GROUP(struct test_flags, program.model),
     LOADING_GROUP(struct test_flags, program),
 };
 static const struct test_flags defaults = {

@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct option input_options[3] = {
+const struct option input_options[] = {
     {"input", 'i', "NAME=SPEC", OPTION_LIST, offsetof(struct input_flags, inputs), 0, 0,
      "the value of an input; NAME= may be left out if there is only one; see xcvm help spec"},
     {"random", 0, NULL, OPTION_FLAG, offsetof(struct input_flags, random), 0, 0,
      "fill the inputs that are not given with random elements"},
     {"int-max", 0, "N", OPTION_INT, offsetof(struct input_flags, int_max), 1, INT64_MAX,
      "random integers are from 0 to N - 1"},
+    END_OF_OPTIONS,
 };
 
 /* ---- Bindings ---- */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const struct option watch_options[5] = {
+const struct option watch_options[] = {
     {"trace-shapes", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, trace_shapes), 0, 0,
      "print a line for each instruction with its node of the model and the types and shapes of its results"},
     {"trace-values", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, trace_values), 0, 0,
@@ -24,6 +24,7 @@ const struct option watch_options[5] = {
     {"check-nan", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, check_nan), 0, 0,
      "stop at the first instruction with a NaN in a result, and say what it worked on"},
     {"check-inf", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, check_inf), 0, 0, "the same for infinities"},
+    END_OF_OPTIONS,
 };
 
 enum { TRACE_LIMIT = 8 };

@@ -9,7 +9,7 @@ struct watch_flags {
     bool trace_shapes, trace_values, check_nan, check_inf;
     const char *dump_dir;
 };
-extern const struct option watch_options[5];
+extern const struct option watch_options[];
 
 struct watch {
     const struct watch_flags *flags;

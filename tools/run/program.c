@@ -1,3 +1,4 @@
+#include "run/isa_choices.h"
 #include "run/program.h"
 #include "io/file.h"
 #include "cli/memory.h"
@@ -9,98 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct option model_options[6] = {
-    {"dim", 0, "NAME=SIZE", OPTION_LIST, offsetof(struct program_flags, dims), 0, 0,
-     "the size of an open dimension of the inputs, also of a program's; may be repeated"},
-    {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct program_flags, optimization), 0, 2,
-     "how far a model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
-    LAYOUT_OPTION(struct program_flags),
-    WEIGHTS_OPTION(struct program_flags),
-    {"tune", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, tune), 0, 0,
-     "measure how each convolution is computed fastest on this machine"},
-    {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, fuse), 0, 0,
-     "make groups of neighbouring instructions one function each, with the C compiler"},
-};
-
-const struct option limit_options[2] = {
-    {"max-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct limit_flags, max_memory), 0, 0,
-     "bytes that compiling a model, and then a session, may hold at once, as 512M; 0: no limit"},
-    {"timeout-ms", 0, "MS", OPTION_INT, offsetof(struct limit_flags, timeout_ms), 0, INT64_MAX / 1000000,
-     "stop compiling a model, or a run, that takes longer; 0: no limit"},
-};
-
-const struct option loading_options[5] = {
+const struct option loading_options[] = {
     {"copy", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, copy), 0, 0,
      "read the constants into memory instead of mapping the file"},
     {"no-libraries", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, no_libraries), 0, 0,
      "open no kernel library; run the plain instructions"},
     {"library-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct program_flags, library_dir), 0, 0,
      "where kernel libraries may lie besides the program's own folder"},
-    {"isa", 0, "NAME", OPTION_TEXT, offsetof(struct program_flags, isa), 0, 0,
-     "run the kernels of another instruction set than this CPU's best: x86-64, x86-64-v3 or x86-64-v4"},
-    SUBNORMALS_OPTION(struct program_flags),
+    {"isa", 0, ISA_CHOICES, OPTION_CHOICE, offsetof(struct program_flags, isa), 0, 0,
+     "the instruction set whose kernels run: this CPU's best, or another that it has"},
+    END_OF_OPTIONS,
 };
 
-/* ---- Dimensions ---- */
-
-int64_t dims_find(const struct dims *dims, const char *name)
-{
-    for (size_t i = 0; i < dims->count && name != NULL; i++)
-        if (strcmp(dims->items[i].name, name) == 0)
-            return dims->items[i].value;
-    return -1;
-}
-
-bool dims_add(struct dims *dims, const char *name, int64_t value)
-{
-    int64_t known = dims_find(dims, name);
-    if (known >= 0)
-        return known == value;
-    dims->items = memory_append(dims->items, dims->count, sizeof *dims->items);
-    dims->items[dims->count++] = (xcc_dim){memory_text(name), value};
-    return true;
-}
-
-xcvm_status dims_parse(const struct text_list *texts, struct dims *dims, xcvm_error *error)
-{
-    *dims = (struct dims){0};
-    for (size_t i = 0; i < texts->count; i++) {
-        const char *equals = strrchr(texts->items[i], '=');
-        int64_t size;
-        bool good = equals != NULL && equals != texts->items[i] && parse_int(equals + 1, &size) && size >= 0;
-        if (good) {
-            char *name = memory_text_n(texts->items[i], (size_t)(equals - texts->items[i]));
-            good = dims_add(dims, name, size);
-            free(name);
-        }
-        if (!good) {
-            dims_release(dims);
-            return error_set(error, XCVM_INVALID_ARGUMENT, "--dim=%.100s: wanted NAME=SIZE, one size for each name",
-                             texts->items[i]);
-        }
-    }
-    return XCVM_OK;
-}
-
-void dims_release(struct dims *dims)
-{
-    for (size_t i = 0; i < dims->count; i++)
-        free((char *)(uintptr_t)dims->items[i].name);
-    free(dims->items);
-    *dims = (struct dims){0};
-}
-
 /* ---- Compiling ---- */
-
-int compiler_level(int64_t level) { return level == 0 ? -1 : (int)level; }
-
-xcvm_dtype compiler_weights(const char *name) { return xcvm_dtype_from_name(name); }
-
-void compiler_limits(const struct limit_flags *flags, xcc_options *options)
-{
-    options->memory_limit = (size_t)flags->max_memory;
-    options->timeout_ns = (uint64_t)flags->timeout_ms * 1000000;
-}
 
 /* Both callbacks of the compiler get the same `user`. */
 struct compiling {
@@ -145,32 +67,16 @@ xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sin
     return status;
 }
 
-/* The target of a kernel library that the kernels of `isa` may run with. */
-static const char *library_target(const char *isa)
-{
-    if (isa == NULL || (strcmp(isa, "x86-64-v3") != 0 && strcmp(isa, "x86-64-v4") != 0))
-        return isa != NULL && strcmp(isa, "x86-64") == 0 ? "generic" : NULL;
-    return isa;
-}
-
 static xcvm_status compile_into(const char *path, const struct buffer *model, const struct program_flags *flags,
                                 struct program *program, xcvm_error *error)
 {
-    xcc_options options = {.size = sizeof options,
-                           .dims = program->dims.items,
-                           .dim_count = program->dims.count,
-                           .optimization = compiler_level(flags->optimization),
-                           .plain_layout = strcmp(flags->layout, "plain") == 0,
-                           .weights = compiler_weights(flags->weights),
-                           .tune = flags->tune,
-                           .flush_subnormals = flags->flush_subnormals};
-    compiler_limits(&flags->limits, &options);
-    if (flags->fuse) {
+    xcc_options options = compiler_options(&flags->model, &flags->limits, &program->dims);
+    if (flags->model.fuse) {
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
         options.fuse = program->library.path;
         options.cache_dir = program->library.cache;
         options.cc = library_compiler();
-        options.target = library_target(flags->isa);
+        options.target = flags->isa; /* may run with those kernels */
     }
     program->report = (xcc_report){.size = sizeof program->report};
     if (model != NULL)
@@ -220,7 +126,7 @@ xcvm_status program_bytes(const char *path, const struct program_flags *flags, s
                           xcvm_error *error)
 {
     struct program program = {.path = path};
-    xcvm_status status = dims_parse(&flags->dims, &program.dims, error);
+    xcvm_status status = dims_parse(&flags->model.dims, &program.dims, error);
     if (status == XCVM_OK)
         status = make_bytes(path, flags, &program, error);
     *bytes = program.bytes;
@@ -274,7 +180,7 @@ static xcvm_status load(const struct program_flags *flags, struct program *progr
                                  .no_libraries = flags->no_libraries,
                                  .library_dir =
                                      program->library.folder != NULL ? program->library.folder : flags->library_dir,
-                                 .isa = flags->isa};
+                                 .isa = strcmp(flags->isa, "native") != 0 ? flags->isa : NULL};
     if (program->bytes.data != NULL)
         TRY(xcvm_program_load(program->bytes.data, program->bytes.length, &options, &program->handle, error));
     else
@@ -284,19 +190,19 @@ static xcvm_status load(const struct program_flags *flags, struct program *progr
 
 static void tell_unused(const struct program *program, const struct program_flags *flags)
 {
-    static const struct program_flags usual = PROGRAM_DEFAULTS;
-    if (program->kind != FILE_MODEL &&
-        (flags->optimization != usual.optimization || strcmp(flags->layout, usual.layout) != 0 ||
-         strcmp(flags->weights, usual.weights) != 0 || flags->tune || flags->fuse))
-        report_line("note: %s is compiled already; -O, --layout, --weights, --tune and --fuse are for models",
-                    program->path);
+    struct buffer names = {0};
+    if (program->kind != FILE_MODEL)
+        model_options_given(&flags->model, &names);
+    if (names.length != 0)
+        report_line("note: %s is compiled already; nothing comes of %s", program->path, buffer_string(&names));
+    buffer_release(&names);
 }
 
 xcvm_status program_open(const char *path, const struct program_flags *flags, struct program *program,
                          xcvm_error *error)
 {
-    *program = (struct program){.path = path, .flush_subnormals = flags->flush_subnormals};
-    TRY(dims_parse(&flags->dims, &program->dims, error));
+    *program = (struct program){.path = path, .flush_subnormals = flags->model.flush_subnormals};
+    TRY(dims_parse(&flags->model.dims, &program->dims, error));
     double start = now_seconds();
     xcvm_status status = make_bytes(path, flags, program, error);
     double made = now_seconds();

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-const struct option session_options[4] = {
+const struct option session_options[] = {
     {"threads", 't', "N", OPTION_INT, offsetof(struct session_flags, threads), 0, 1024,
      "worker threads, this one included; 0: what affinity and the cgroup's quota allow"},
     {"fuel", 0, "N", OPTION_INT, offsetof(struct session_flags, fuel), 0, INT64_MAX,
@@ -13,6 +13,7 @@ const struct option session_options[4] = {
      "for random inputs, and for random instructions that have no seed of their own"},
     {"strict-types", 0, NULL, OPTION_FLAG, offsetof(struct session_flags, strict_types), 0, 0,
      "check every result against the type that the compiler noted"},
+    END_OF_OPTIONS,
 };
 
 static bool print_text(void *user, const char *text)

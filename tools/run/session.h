@@ -10,7 +10,7 @@ struct session_flags {
     int64_t threads, fuel, seed;
     bool strict_types;
 };
-extern const struct option session_options[4];
+extern const struct option session_options[];
 
 /* Options of every subcommand that takes inputs. */
 struct input_flags {
@@ -18,7 +18,7 @@ struct input_flags {
     bool random;
     int64_t int_max;
 };
-extern const struct option input_options[3];
+extern const struct option input_options[];
 enum { DEFAULT_INT_MAX = 8000 };
 
 /* Creates a session as the flags say; what Print prints goes to standard output. */

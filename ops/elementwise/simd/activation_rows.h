@@ -5,11 +5,7 @@
 #include "ops/elementwise/activation.h"
 #include "ops/kernel.h"
 
-static inline float xcvm_clamp_f32(float x, float low, float high)
-{
-    x = x < low ? low : x;
-    return x > high ? high : x;
-}
+#include "ops/simd/math.h"
 
 /* x[i] = f(x[i]), the clamping between f->low and f->high left out: the stores do that for themselves, before. */
 #define xcvm_activate_row XCVM_PER_ISA(xcvm_activate_row)

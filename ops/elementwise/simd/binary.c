@@ -63,17 +63,6 @@ static void repeat(const float *element, size_t count, float *to)
         to[i] = *element;
 }
 
-LOOP(Add, float, xcvm_map_Add(u, v))
-LOOP(Sub, float, xcvm_map_Sub(u, v))
-LOOP(Mul, float, xcvm_map_Mul(u, v))
-LOOP(Div, float, xcvm_map_Div(u, v))
-LOOP_SMALL(Max, float, xcvm_map_Max(u, v))
-LOOP_SMALL(Min, float, xcvm_map_Min(u, v))
-LOOP_SMALL(Equal, uint8_t, u == v)
-LOOP_SMALL(Greater, uint8_t, u > v)
-LOOP_SMALL(GreaterOrEqual, uint8_t, u >= v)
-LOOP_SMALL(PRelu, float, xcvm_map_PRelu(u, v))
-
 /* The remainder with the sign of u, u - v trunc(u / v), exact for quotients that are no longer than is_far_... has it:
  * of f32 the quotient in f64 is rounded to no other whole number, and its product with v has at most 53 bits; of f64 a
  * quotient that was rounded up is one too great and leaves a rest below 0, and the fused operation rounds nothing, as
@@ -103,9 +92,8 @@ static inline int is_far_f64(double u, double v) { return (void)u, (void)v, 1; }
 #define general_f64 fmod
 
 /* The remainder as it is, and with the sign of the divisor, as Python has it. */
-#define REMAINDER(Name, type, size, expression)                                                                        \
-    static void loop_##Name##_##size(const void *a, size_t a_step, const void *b, size_t b_step, void *y,              \
-                                     size_t count)                                                                     \
+#define LOOP_REMAINDER(Name, type, size, expression)                                                                   \
+    static void Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)                \
     {                                                                                                                  \
         const type *from_a = a, *from_b = b;                                                                           \
         type dividend[XCVM_BLOCK], divisor[XCVM_BLOCK], rest[XCVM_BLOCK], *to = y;                                     \
@@ -130,29 +118,41 @@ static inline int is_far_f64(double u, double v) { return (void)u, (void)v, 1; }
             }                                                                                                          \
         }                                                                                                              \
     }
-REMAINDER(Fmod, float, f32, r)
-REMAINDER(Fmod, double, f64, r)
-REMAINDER(Mod, float, f32, r == 0.0f ? xcvm_copysign_f32(0.0f, v) : (r < 0.0f) != (v < 0.0f) ? r + v : r)
-
 /* All elements go through the same vector code, the last ones padded. */
-static void loop_Pow(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)
-{
-    enum { LANES = 16 };
-    const float *from_a = a, *from_b = b;
-    float base[XCVM_BLOCK], exponent[XCVM_BLOCK];
-    for (size_t at = 0; at < count; at += XCVM_BLOCK) {
-        size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
-        size_t padded = (n + LANES - 1) & ~(size_t)(LANES - 1);
-        for (size_t i = 0; i < padded; i++) {
-            base[i] = i < n ? from_a[(at + i) * a_step] : 1.0f;
-            exponent[i] = i < n ? from_b[(at + i) * b_step] : 1.0f;
-        }
-        XCVM_INDEPENDENT
-        for (size_t i = 0; i < padded; i++)
-            base[i] = xcvm_pow_f32(base[i], exponent[i]);
-        memcpy((float *)y + at, base, n * sizeof *base);
+#define LOOP_PADDED(Name, formula)                                                                                     \
+    static void loop_##Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)         \
+    {                                                                                                                  \
+        enum { LANES = 16 };                                                                                           \
+        const float *from_a = a, *from_b = b;                                                                          \
+        float first[XCVM_BLOCK], second[XCVM_BLOCK];                                                                   \
+        for (size_t at = 0; at < count; at += XCVM_BLOCK) {                                                            \
+            size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;                                              \
+            size_t padded = (n + LANES - 1) & ~(size_t)(LANES - 1);                                                    \
+            for (size_t i = 0; i < padded; i++) {                                                                      \
+                first[i] = i < n ? from_a[(at + i) * a_step] : 1.0f;                                                   \
+                second[i] = i < n ? from_b[(at + i) * b_step] : 1.0f;                                                  \
+            }                                                                                                          \
+            XCVM_INDEPENDENT                                                                                           \
+            for (size_t i = 0; i < padded; i++) {                                                                      \
+                const float u = first[i], v = second[i];                                                               \
+                first[i] = (formula);                                                                                  \
+            }                                                                                                          \
+            memcpy((float *)y + at, first, n * sizeof *first);                                                         \
+        }                                                                                                              \
     }
-}
+
+#define RESULT_SAME(type) type
+#define RESULT_BOOL(type) uint8_t
+#define F32_EACH(Name, result, formula) LOOP(Name, RESULT_##result(float), formula)
+#define F32_SMALL(Name, result, formula) LOOP_SMALL(Name, RESULT_##result(float), formula)
+#define F32_PADDED(Name, result, formula) LOOP_PADDED(Name, formula)
+#define F32_REMAINDER(Name, result, formula) LOOP_REMAINDER(loop_##Name, float, f32, formula)
+#define F32_NONE(Name, result, nothing)
+#define LOOP_OF_KIND(...) LOOP_OF_KIND_(__VA_ARGS__)
+#define LOOP_OF_KIND_(prefix, Name, result, kind, ...) prefix##kind(Name, result, __VA_ARGS__)
+#define F32(Name, kernel, grain, result, f32, f64, integers, booleans)                                                 \
+    LOOP_OF_KIND(F32_, Name, result, XCVM_TAKEN_##f32)
+XCVM_BINARY_FORMULAS(F32)
 
 /* Frequent exponents, which these loops do not look at. */
 #define POWER(Name, expression)                                                                                        \
@@ -195,30 +195,24 @@ POWER(Inverse, 1.0f / u)
             }                                                                                                          \
         }                                                                                                              \
     }
-LOOP_F64(Add, double, u + v)
-LOOP_F64(Sub, double, u - v)
-LOOP_F64(Mul, double, u *v)
-LOOP_F64(Div, double, u / v)
-LOOP_F64(Max, double, ((u > v) | (u != u)) ? u : v)
-LOOP_F64(Min, double, ((u < v) | (u != u)) ? u : v)
-LOOP_F64(Equal, uint8_t, u == v)
-LOOP_F64(Greater, uint8_t, u > v)
-LOOP_F64(GreaterOrEqual, uint8_t, u >= v)
+#define F64_EACH(Name, result, formula) LOOP_F64(Name, RESULT_##result(double), formula)
+#define F64_REMAINDER(Name, result, formula) LOOP_REMAINDER(f64_##Name, double, f64, formula)
+#define F64_SCALAR(Name, result, formula)
+#define F64_NONE(Name, result, nothing)
+#define F64(Name, kernel, grain, result, f32, f64, integers, booleans)                                                 \
+    LOOP_OF_KIND(F64_, Name, result, XCVM_TAKEN_##f64)
+XCVM_BINARY_FORMULAS(F64)
 
 /* The loop for a carrier; that of ops/elementwise/binary_generic.h where there is none here. */
 static xcvm_binary_loop loop_of(xcvm_binary op, xcvm_dtype carrier)
 {
-    static const xcvm_binary_loop f64[XCVM_BINARY_COUNT] = {
-        [XCVM_BINARY_Add] = f64_Add,
-        [XCVM_BINARY_Sub] = f64_Sub,
-        [XCVM_BINARY_Mul] = f64_Mul,
-        [XCVM_BINARY_Div] = f64_Div,
-        [XCVM_BINARY_Max] = f64_Max,
-        [XCVM_BINARY_Min] = f64_Min,
-        [XCVM_BINARY_Equal] = f64_Equal,
-        [XCVM_BINARY_Greater] = f64_Greater,
-        [XCVM_BINARY_GreaterOrEqual] = f64_GreaterOrEqual,
-    };
+#define F64_ENTRY_EACH(Name, formula) [XCVM_BINARY_##Name] = f64_##Name,
+#define F64_ENTRY_REMAINDER(Name, formula) F64_ENTRY_EACH(Name, formula)
+#define F64_ENTRY_SCALAR(Name, formula)
+#define F64_ENTRY_NONE(Name, nothing)
+#define F64_ENTRY(Name, kernel, grain, result, f32, f64, integers, booleans)                                           \
+    XCVM_BY_KIND(F64_ENTRY_, Name, XCVM_TAKEN_##f64)
+    static const xcvm_binary_loop f64[XCVM_BINARY_COUNT] = {XCVM_BINARY_FORMULAS(F64_ENTRY)};
     return carrier == XCVM_F64 && f64[op] != NULL ? f64[op] : xcvm_binary_loop_of(op, carrier);
 }
 
@@ -392,7 +386,7 @@ static xcvm_dtype carrier_of(xcvm_binary op, xcvm_dtype dtype)
 {
     if (dtype == XCVM_F32 || xcvm_dtype_in(dtype, XCVM_TYPES_HALF))
         return XCVM_F32;
-    if (xcvm_binary_loop_of(op, dtype) != NULL)
+    if (dtype == XCVM_F64 || xcvm_binary_loop_of(op, dtype) != NULL)
         return dtype;
     return xcvm_dtype_in(dtype, XCVM_TYPES_UNSIGNED) ? XCVM_U64 : XCVM_I64;
 }
@@ -418,29 +412,28 @@ static __attribute__((noinline)) xcvm_status run_binary(xcvm_kernel *k, xcvm_bin
     return run(k, loop, carrier == XCVM_U64 ? XCVM_I64 : carrier, y, a, b, grain);
 }
 
-#define BINARY(Name)                                                                                                   \
-    XCVM_KERNEL(Name) { return run_binary(k, XCVM_BINARY_##Name, loop_##Name, a->y, a->a, a->b, CHEAP); }
-BINARY(Add)
-BINARY(Sub)
-BINARY(Mul)
-BINARY(Max)
-BINARY(Min)
-BINARY(Greater)
-BINARY(GreaterOrEqual)
+#define F32_LOOP_EACH(Name, formula) loop_##Name
+#define F32_LOOP_SMALL(Name, formula) loop_##Name
+#define F32_LOOP_PADDED(Name, formula) loop_##Name
+#define F32_LOOP_REMAINDER(Name, formula) loop_##Name
+#define F32_LOOP_NONE(Name, nothing) NULL
+#define KERNEL_PLAIN(Name, cost, f32)                                                                                  \
+    XCVM_KERNEL(Name)                                                                                                  \
+    {                                                                                                                  \
+        return run_binary(k, XCVM_BINARY_##Name, XCVM_BY_KIND(F32_LOOP_, Name, XCVM_TAKEN_##f32), a->y, a->a, a->b,    \
+                          cost);                                                                                       \
+    }
+#define KERNEL_OWN(Name, cost, f32)
+#define KERNEL_VARIANT(Name, cost, f32)
+#define KERNEL(Name, kernel, grain, result, f32, f64, integers, booleans) KERNEL_##kernel(Name, grain, f32)
+XCVM_BINARY_FORMULAS(KERNEL)
+
+/* The others the other way round. */
 XCVM_KERNEL(Less) { return run_binary(k, XCVM_BINARY_Greater, loop_Greater, a->y, a->b, a->a, CHEAP); }
 XCVM_KERNEL(LessOrEqual)
 {
     return run_binary(k, XCVM_BINARY_GreaterOrEqual, loop_GreaterOrEqual, a->y, a->b, a->a, CHEAP);
 }
-
-#define BITWISE(Name, op)                                                                                              \
-    XCVM_KERNEL(Name) { return run_binary(k, XCVM_BINARY_##op, NULL, a->y, a->a, a->b, CHEAP); }
-BITWISE(And, And)
-BITWISE(Or, Or)
-BITWISE(Xor, Xor)
-BITWISE(BitwiseAnd, And)
-BITWISE(BitwiseOr, Or)
-BITWISE(BitwiseXor, Xor)
 
 XCVM_KERNEL(Equal)
 {
@@ -461,10 +454,8 @@ XCVM_KERNEL(Mod)
 {
     if (!xcvm_dtype_is_float(a->a->dtype))
         XCVM_TRY(xcvm_divisor_check(k, a->b));
-    if (a->fmod && a->a->dtype == XCVM_F64)
-        return run(k, loop_Fmod_f64, XCVM_F64, a->y, a->a, a->b, COSTLY);
-    return a->fmod ? run_binary(k, XCVM_BINARY_Fmod, loop_Fmod_f32, a->y, a->a, a->b, COSTLY)
-                   : run_binary(k, XCVM_BINARY_Mod, loop_Mod_f32, a->y, a->a, a->b, COSTLY);
+    return a->fmod ? run_binary(k, XCVM_BINARY_Fmod, loop_Fmod, a->y, a->a, a->b, COSTLY)
+                   : run_binary(k, XCVM_BINARY_Mod, loop_Mod, a->y, a->a, a->b, COSTLY);
 }
 
 XCVM_KERNEL(BitShift)

@@ -20,30 +20,13 @@ typedef void (*map_f32)(const float *x, float *y, size_t blocks, const double *p
         const float v = x[i];                                                                                          \
         body;                                                                                                          \
     }
-/* `setup` declares what the expression takes from the attributes p. */
-#define MAP(Name, setup, expression)                                                                                   \
+#define LOOP_EACH(Name, formula)                                                                                       \
     static __attribute__((unused)) void map_##Name(const float *x, float *y, size_t blocks, const double *p)           \
     {                                                                                                                  \
-        (void)p;                                                                                                       \
-        setup;                                                                                                         \
-        BLOCKS(y[i] = (expression))                                                                                    \
+        const float alpha = (float)p[0], beta = (float)p[1];                                                           \
+        (void)alpha, (void)beta;                                                                                       \
+        BLOCKS(y[i] = formula)                                                                                         \
     }
-#define NONE (void)0
-#define ALPHA const float alpha = (float)p[0]
-#define ALPHA_BETA const float alpha = (float)p[0], beta = (float)p[1]
-
-XCVM_MAPS(MAP)
-
-#if defined(__AVX512F__)
-static void map_lanes_Exp(const float *x, float *y, size_t blocks, const double *p)
-{
-    (void)p;
-    for (size_t i = 0; i < blocks * LANES; i += XCVM_LANES)
-        xcvm_lanes_store(y + i, xcvm_lanes_exp(xcvm_lanes_load(x + i)));
-}
-#else
-#define map_lanes_Exp map_Exp
-#endif
 
 /* Arguments beyond the range of the vector functions go to libm, one by one. */
 static __attribute__((noinline)) void map_far(const float *x, float *y, size_t count, float (*general)(float))
@@ -56,7 +39,7 @@ static __attribute__((noinline)) void map_far(const float *x, float *y, size_t c
             y[i] = general(x[i]);
 }
 
-#define MAP_PERIODIC(Name, vectorised, general)                                                                        \
+#define LOOP_PERIODIC(Name, vectorised, general)                                                                       \
     static void map_##Name(const float *from, float *to, size_t blocks, const double *p)                               \
     {                                                                                                                  \
         (void)p;                                                                                                       \
@@ -70,41 +53,33 @@ static __attribute__((noinline)) void map_far(const float *x, float *y, size_t c
             map_far(x, to, count, general);                                                                            \
         }                                                                                                              \
     }
-MAP_PERIODIC(Sin, xcvm_sin_f32, sinf)
-MAP_PERIODIC(Cos, xcvm_cos_f32, cosf)
-MAP_PERIODIC(Tan, xcvm_tan_f32, tanf)
+#define LOOP(Name, kernel, grain, f32, f64, integers) XCVM_BY_KIND(LOOP_, Name, XCVM_TAKEN_##f32)
+XCVM_UNARY_FORMULAS(LOOP)
 
-/* What is one operation of f64, or some that round nothing. */
-#define MAP_PLAIN_F64(Name, expression)                                                                                \
+#if defined(__AVX512F__)
+static void map_lanes_Exp(const float *x, float *y, size_t blocks, const double *p)
+{
+    (void)p;
+    for (size_t i = 0; i < blocks * LANES; i += XCVM_LANES)
+        xcvm_lanes_store(y + i, xcvm_lanes_exp(xcvm_lanes_load(x + i)));
+}
+#endif
+
+/* Formulas that stand for themselves are one operation of f64, or some that round nothing. */
+#define F64_EACH(Name, formula)                                                                                        \
     static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
     {                                                                                                                  \
-        (void)p;                                                                                                       \
+        const double alpha = p[0], beta = p[1];                                                                        \
+        (void)alpha, (void)beta;                                                                                       \
         XCVM_INDEPENDENT                                                                                               \
         for (size_t i = 0; i < count; i++) {                                                                           \
             const double v = x[i];                                                                                     \
-            y[i] = (expression);                                                                                       \
+            y[i] = formula;                                                                                            \
         }                                                                                                              \
     }
-static void f64_Clip(const double *x, double *y, size_t count, const double *p)
-{
-    const double low = p[0], high = p[1];
-    XCVM_INDEPENDENT
-    for (size_t i = 0; i < count; i++) {
-        const double v = x[i] < low ? low : x[i];
-        y[i] = v > high ? high : v;
-    }
-}
-MAP_PLAIN_F64(Abs, xcvm_absolute_f64(v))
-MAP_PLAIN_F64(Neg, -v)
-MAP_PLAIN_F64(Ceil, ceil(v))
-MAP_PLAIN_F64(Floor, floor(v))
-MAP_PLAIN_F64(Round, rint(v))
-MAP_PLAIN_F64(Sqrt, sqrt(v))
-MAP_PLAIN_F64(Reciprocal, 1.0 / v)
-MAP_PLAIN_F64(Relu, v < 0.0 ? 0.0 : v)
 
 /* Loops of f64 that are vectorised; the last elements are padded, as those of f32 are. */
-#define MAP_F64(Name, function)                                                                                        \
+#define F64_FUNCTION(Name, function)                                                                                   \
     static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
     {                                                                                                                  \
         const size_t whole = count / LANES * LANES;                                                                    \
@@ -121,13 +96,9 @@ MAP_PLAIN_F64(Relu, v < 0.0 ? 0.0 : v)
             memcpy(y + whole, block, (count - whole) * sizeof *block);                                                 \
         }                                                                                                              \
     }
-MAP_F64(Exp, xcvm_exp_f64)
-MAP_F64(Tanh, xcvm_tanh_f64)
-MAP_F64(Sigmoid, xcvm_sigmoid_f64)
-MAP_F64(near_Sin, xcvm_sin_f64)
-MAP_F64(near_Cos, xcvm_cos_f64)
 
-#define MAP_PERIODIC_F64(Name, general)                                                                                \
+#define F64_PERIODIC(Name, function, general)                                                                          \
+    F64_FUNCTION(near_##Name, function)                                                                                \
     static void f64_##Name(const double *from, double *to, size_t all, const double *p)                                \
     {                                                                                                                  \
         double x[XCVM_BLOCK];                                                                                          \
@@ -143,34 +114,9 @@ MAP_F64(near_Cos, xcvm_cos_f64)
                     to[i] = general(x[i]);                                                                             \
         }                                                                                                              \
     }
-MAP_PERIODIC_F64(Sin, sin)
-MAP_PERIODIC_F64(Cos, cos)
-
-static xcvm_unary_f64 f64_of(xcvm_opcode opcode)
-{
-#define ENTRY(Name)                                                                                                    \
-    case XCVM_OP_##Name:                                                                                               \
-        return f64_##Name
-    switch (opcode) {
-        ENTRY(Abs);
-        ENTRY(Neg);
-        ENTRY(Ceil);
-        ENTRY(Floor);
-        ENTRY(Round);
-        ENTRY(Sqrt);
-        ENTRY(Reciprocal);
-        ENTRY(Relu);
-        ENTRY(Clip);
-        ENTRY(Exp);
-        ENTRY(Tanh);
-        ENTRY(Sigmoid);
-        ENTRY(Sin);
-        ENTRY(Cos);
-    default:
-        return xcvm_unary_f64_of(opcode);
-    }
-#undef ENTRY
-}
+#define F64_SCALAR(Name, formula)
+#define F64(Name, kernel, grain, f32, f64, integers) XCVM_BY_KIND(F64_, Name, XCVM_TAKEN_##f64)
+XCVM_UNARY_FORMULAS(F64)
 
 typedef struct map {
     map_f32 f32;
@@ -235,105 +181,106 @@ static void map_range(void *context, size_t begin, size_t end, int worker)
 /* Elements worth a thread of their own. */
 enum { CHEAP = 32768, COSTLY = 4096 };
 
-static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, map_f32 f32,
-                                                 xcvm_opcode opcode, size_t grain, const double *p)
+/* The loops of an instruction, and its alpha and beta. */
+typedef struct loops {
+    map_f32 f32;
+    xcvm_unary_f64 f64;
+    size_t grain;
+    const double *p;
+} loops;
+
+static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const loops *l)
 {
-    if (x->dtype == XCVM_F32 && x->bytes < 2 * grain * sizeof(float)) {
-        map_floats(f32, x->data, y->data, x->bytes / sizeof(float), p);
+    if (x->dtype == XCVM_F32 && x->bytes < 2 * l->grain * sizeof(float)) {
+        map_floats(l->f32, x->data, y->data, x->bytes / sizeof(float), l->p);
         return XCVM_OK;
     }
-    map m = {f32, f64_of(opcode), p, x->dtype, x->data, y->data, x->bytes / xcvm_dtype_size(x->dtype)};
-    return xcvm_kernel_parallel(k, (m.count + LANES - 1) / LANES, grain / LANES, map_range, &m);
+    map m = {l->f32, l->f64, l->p, x->dtype, x->data, y->data, x->bytes / xcvm_dtype_size(x->dtype)};
+    return xcvm_kernel_parallel(k, (m.count + LANES - 1) / LANES, l->grain / LANES, map_range, &m);
 }
 
-#define UNARY(Name, grain)                                                                                             \
-    XCVM_KERNEL(Name) { return run(k, a->y, a->x, map_##Name, XCVM_OP_##Name, grain, NULL); }
-#define UNARY_WITH(Name, grain, ...)                                                                                   \
-    XCVM_KERNEL(Name)                                                                                                  \
-    {                                                                                                                  \
-        const double p[] = {__VA_ARGS__};                                                                              \
-        return run(k, a->y, a->x, map_##Name, XCVM_OP_##Name, grain, p);                                               \
-    }
-#define UNARY_REAL(Name)                                                                                               \
-    XCVM_KERNEL(Name)                                                                                                  \
-    {                                                                                                                  \
-        if (xcvm_dtype_is_float(a->x->dtype))                                                                          \
-            return run(k, a->y, a->x, map_##Name, XCVM_OP_##Name, CHEAP, NULL);                                        \
-        return xcvm_unary_int(k, XCVM_OP_##Name, a->y, a->x);                                                          \
-    }
-
-UNARY_REAL(Abs)
-UNARY_REAL(Neg)
-UNARY_REAL(Sign)
-UNARY_REAL(Relu)
-UNARY(Ceil, CHEAP)
-UNARY(Floor, CHEAP)
-UNARY(Round, CHEAP)
-UNARY(Sqrt, CHEAP)
-UNARY(Reciprocal, CHEAP)
-XCVM_KERNEL(Exp) { return run(k, a->y, a->x, map_lanes_Exp, XCVM_OP_Exp, COSTLY, NULL); }
-UNARY(Log, COSTLY)
-UNARY(Sin, COSTLY)
-UNARY(Cos, COSTLY)
-UNARY(Tan, COSTLY)
-UNARY(Asin, COSTLY)
-UNARY(Acos, COSTLY)
-UNARY(Atan, COSTLY)
-UNARY(Sinh, COSTLY)
-UNARY(Cosh, COSTLY)
-UNARY(Tanh, COSTLY)
-UNARY(Asinh, COSTLY)
-UNARY(Acosh, COSTLY)
-UNARY(Atanh, COSTLY)
-UNARY(Erf, COSTLY)
-UNARY(Sigmoid, COSTLY)
-UNARY(Softplus, COSTLY)
-UNARY(Softsign, CHEAP)
-UNARY(Mish, COSTLY)
-UNARY(HardSwish, CHEAP)
-UNARY_WITH(LeakyRelu, CHEAP, a->alpha)
-UNARY_WITH(Elu, COSTLY, a->alpha)
-UNARY_WITH(Selu, COSTLY, a->alpha, a->gamma)
-UNARY_WITH(Celu, COSTLY, a->alpha)
-UNARY_WITH(ThresholdedRelu, CHEAP, a->alpha)
-UNARY_WITH(HardSigmoid, CHEAP, a->alpha, a->beta)
-UNARY_WITH(Swish, COSTLY, a->alpha)
-
-XCVM_KERNEL(Gelu)
+/* For instructions whose attributes may be fractions also where the elements are whole. */
+static __attribute__((noinline)) xcvm_status run_through_f64(const xcvm_kernel *k, xcvm_value *y, const xcvm_value *x,
+                                                             xcvm_unary_f64 f64, const double *p)
 {
-    bool by_tanh = a->approximate == XCVM_GELU_tanh;
-    const double p[] = {by_tanh ? 1.0 : 0.0};
-    return run(k, a->y, a->x, by_tanh ? map_GeluTanh : map_Gelu, XCVM_OP_Gelu, COSTLY, p);
-}
-
-XCVM_KERNEL(Shrink)
-{
-    const double p[] = {a->bias, a->lambd};
-    if (xcvm_dtype_is_float(a->x->dtype))
-        return run(k, a->y, a->x, map_Shrink, XCVM_OP_Shrink, CHEAP, p);
-    /* The attributes may be fractions also where the elements are whole. */
     double block[XCVM_BLOCK];
-    size_t count = xcvm_element_count(a->x);
+    const size_t count = xcvm_element_count(x);
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0; at < count; at += XCVM_BLOCK) {
         XCVM_TRY(xcvm_poll_after(&poller, XCVM_BLOCK));
-        size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
-        xcvm_load_f64(a->x->dtype, a->x->data, at, n, block);
-        xcvm_unary_f64_of(XCVM_OP_Shrink)(block, block, n, p);
-        xcvm_store_f64(a->y->dtype, a->y->data, at, n, block, true);
+        const size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
+        xcvm_load_f64(x->dtype, x->data, at, n, block);
+        f64(block, block, n, p);
+        xcvm_store_f64(y->dtype, y->data, at, n, block, true);
     }
     return XCVM_OK;
+}
+
+/* The FLOAT attributes of every row, in row order, as alpha and beta. */
+#define FLOAT(name, value) a->name,
+#define XCVM_OP(Name, number, operands, ...)                                                                           \
+    static inline __attribute__((unused)) void parameters_##Name(const xcvm_##Name##_args *a, double p[2])             \
+    {                                                                                                                  \
+        const double all[] = {operands 0.0, 0.0};                                                                      \
+        (void)a;                                                                                                       \
+        memcpy(p, all, 2 * sizeof *p);                                                                                 \
+    }
+#include "ops/instructions.def"
+
+#define F64_LOOP_EACH(Name, formula) f64_##Name
+#define F64_LOOP_FUNCTION(Name, function) f64_##Name
+#define F64_LOOP_PERIODIC(Name, function, general) f64_##Name
+#define F64_LOOP_SCALAR(Name, formula) xcvm_unary_f64_##Name
+#define INTEGERS_INTEGER(Name, formula)                                                                                \
+    if (!xcvm_dtype_is_float(a->x->dtype))                                                                             \
+        return xcvm_unary_int(k, XCVM_UNARY_INTEGER_##Name, a->y, a->x);
+#define INTEGERS_THROUGH_F64(Name, nothing)                                                                            \
+    if (!xcvm_dtype_is_float(a->x->dtype))                                                                             \
+        return run_through_f64(k, a->y, a->x, l.f64, p);
+#define INTEGERS_NONE(Name, nothing)
+#define KERNEL_PLAIN(Name, cost, f64, integers)                                                                        \
+    XCVM_KERNEL(Name)                                                                                                  \
+    {                                                                                                                  \
+        double p[2];                                                                                                   \
+        parameters_##Name(a, p);                                                                                       \
+        const loops l = {map_##Name, XCVM_BY_KIND(F64_LOOP_, Name, XCVM_TAKEN_##f64), cost, p};                        \
+        XCVM_BY_KIND(INTEGERS_, Name, XCVM_TAKEN_##integers)                                                           \
+        return run(k, a->y, a->x, &l);                                                                                 \
+    }
+#define KERNEL_OWN(Name, cost, f64, integers)
+#define KERNEL_VARIANT(Name, cost, f64, integers)
+#define KERNEL(Name, kernel, grain, f32, f64, integers) KERNEL_##kernel(Name, grain, f64, integers)
+XCVM_UNARY_FORMULAS(KERNEL)
+
+XCVM_KERNEL(Exp)
+{
+    static const double none[2] = {0, 0};
+#if defined(__AVX512F__)
+    const loops l = {map_lanes_Exp, f64_Exp, COSTLY, none};
+#else
+    const loops l = {map_Exp, f64_Exp, COSTLY, none};
+#endif
+    return run(k, a->y, a->x, &l);
+}
+
+XCVM_KERNEL(Gelu)
+{
+    static const double none[2] = {0, 0};
+    const bool by_tanh = a->approximate == XCVM_GELU_tanh;
+    const loops l = {by_tanh ? map_GeluTanh : map_Gelu, by_tanh ? xcvm_unary_f64_GeluTanh : xcvm_unary_f64_Gelu, COSTLY,
+                     none};
+    return run(k, a->y, a->x, &l);
 }
 
 XCVM_KERNEL(Clip)
 {
     double p[] = {-(double)INFINITY, (double)INFINITY};
+    const loops l = {map_Clip, f64_Clip, CHEAP, p};
     if (a->min != NULL)
         XCVM_TRY(xcvm_read_double(k->error, a->min, "min", &p[0]));
     if (a->max != NULL)
         XCVM_TRY(xcvm_read_double(k->error, a->max, "max", &p[1]));
-    if (!xcvm_dtype_is_float(a->x->dtype)) {
+    if (!xcvm_dtype_is_float(a->x->dtype))
         return xcvm_clip_int(k, a->y, a->x, a->min, a->max);
-    }
-    return run(k, a->y, a->x, map_Clip, XCVM_OP_Clip, CHEAP, p);
+    return run(k, a->y, a->x, &l);
 }

@@ -9,66 +9,46 @@
 enum { GRAIN = 32768 };
 
 typedef struct int_map {
-    xcvm_opcode opcode;
+    xcvm_unary_integer op;
     xcvm_value *y;
     const xcvm_value *x;
     int64_t low, high; /* of Clip, as bits of the element type */
 } int_map;
 
-#define LOOP(type, expression)                                                                                         \
-    do {                                                                                                               \
-        const type *x = m->x->data;                                                                                    \
-        type *y = m->y->data;                                                                                          \
+/* Without a default: an operation that has no case does not compile. */
+#define CASE_INTEGER(Name, formula)                                                                                    \
+    case XCVM_UNARY_INTEGER_##Name:                                                                                    \
         XCVM_INDEPENDENT                                                                                               \
         for (size_t i = begin; i < end; i++) {                                                                         \
-            const type v = x[i];                                                                                       \
-            y[i] = (type)(expression);                                                                                 \
+            const element v = x[i], negated = (element)(0u - (modular)v);                                              \
+            (void)negated;                                                                                             \
+            y[i] = (element)(formula);                                                                                 \
         }                                                                                                              \
-        return;                                                                                                        \
-    } while (0)
+        break;
+#define CASE_THROUGH_F64(Name, nothing)
+#define CASE_NONE(Name, nothing)
+#define CASE(Name, kernel, grain, f32, f64, integers) XCVM_BY_KIND(CASE_, Name, XCVM_TAKEN_##integers)
 
-/* `opposite` is computed without sign. */
-#define MAP_RANGE(type, opposite)                                                                                      \
+/* `modular` is the type without sign in which sums wrap. */
+#define MAP_RANGE(type, unsigned_type)                                                                                 \
     static void map_##type(const int_map *m, size_t begin, size_t end)                                                 \
     {                                                                                                                  \
-        const type low = (type)m->low, high = (type)m->high;                                                           \
-        switch (m->opcode) {                                                                                           \
-        case XCVM_OP_Abs:                                                                                              \
-            LOOP(type, v > 0 ? v : (opposite));                                                                        \
-        case XCVM_OP_Neg:                                                                                              \
-            LOOP(type, opposite);                                                                                      \
-        case XCVM_OP_Sign:                                                                                             \
-            LOOP(type, (v > 0) - (v < 0));                                                                             \
-        case XCVM_OP_Clip:                                                                                             \
-            LOOP(type, (v < low ? low : v) > high ? high : v < low ? low : v);                                         \
-        default:                                                                                                       \
-            LOOP(type, v > 0 ? v : 0);                                                                                 \
+        typedef type element;                                                                                          \
+        typedef unsigned_type modular;                                                                                 \
+        const element low = (element)m->low, high = (element)m->high, *x = m->x->data;                                 \
+        element *y = m->y->data;                                                                                       \
+        switch (m->op) {                                                                                               \
+            XCVM_UNARY_FORMULAS(CASE)                                                                                  \
         }                                                                                                              \
     }
-MAP_RANGE(int8_t, -v)
-MAP_RANGE(int16_t, -v)
-MAP_RANGE(int32_t, (int32_t)(0u - (uint32_t)v))
-MAP_RANGE(int64_t, (int64_t)(0u - (uint64_t)v))
-
-#define MAP_RANGE_UNSIGNED(type)                                                                                       \
-    static void map_##type(const int_map *m, size_t begin, size_t end)                                                 \
-    {                                                                                                                  \
-        const type low = (type)m->low, high = (type)m->high;                                                           \
-        switch (m->opcode) {                                                                                           \
-        case XCVM_OP_Neg:                                                                                              \
-            LOOP(type, 0u - v);                                                                                        \
-        case XCVM_OP_Sign:                                                                                             \
-            LOOP(type, v != 0);                                                                                        \
-        case XCVM_OP_Clip:                                                                                             \
-            LOOP(type, (v < low ? low : v) > high ? high : v < low ? low : v);                                         \
-        default:                                                                                                       \
-            LOOP(type, v);                                                                                             \
-        }                                                                                                              \
-    }
-MAP_RANGE_UNSIGNED(uint8_t)
-MAP_RANGE_UNSIGNED(uint16_t)
-MAP_RANGE_UNSIGNED(uint32_t)
-MAP_RANGE_UNSIGNED(uint64_t)
+MAP_RANGE(int8_t, uint8_t)
+MAP_RANGE(int16_t, uint16_t)
+MAP_RANGE(int32_t, uint32_t)
+MAP_RANGE(int64_t, uint64_t)
+MAP_RANGE(uint8_t, uint8_t)
+MAP_RANGE(uint16_t, uint16_t)
+MAP_RANGE(uint32_t, uint32_t)
+MAP_RANGE(uint64_t, uint64_t)
 
 static void map_range(void *context, size_t begin, size_t end, int worker)
 {
@@ -93,9 +73,9 @@ static void map_range(void *context, size_t begin, size_t end, int worker)
 #undef TYPE
 }
 
-xcvm_status xcvm_unary_int(xcvm_kernel *k, xcvm_opcode opcode, xcvm_value *y, const xcvm_value *x)
+xcvm_status xcvm_unary_int(xcvm_kernel *k, xcvm_unary_integer op, xcvm_value *y, const xcvm_value *x)
 {
-    int_map map = {.opcode = opcode, .y = y, .x = x};
+    int_map map = {.op = op, .y = y, .x = x};
     return xcvm_kernel_parallel(k, xcvm_element_count(x), GRAIN, map_range, &map);
 }
 
@@ -105,7 +85,7 @@ xcvm_status xcvm_clip_int(const xcvm_kernel *k, xcvm_value *y, const xcvm_value 
     const xcvm_dtype dtype = x->dtype;
     const int bits = 8 * (int)xcvm_dtype_size(dtype);
     const bool is_signed = xcvm_dtype_in(dtype, XCVM_TYPES_SIGNED);
-    int_map map = {.opcode = XCVM_OP_Clip, .y = y, .x = x};
+    int_map map = {.op = XCVM_UNARY_INTEGER_Clip, .y = y, .x = x};
     map.low = is_signed ? INT64_MIN >> (64 - bits) : 0;
     map.high = is_signed ? INT64_MAX >> (64 - bits) : -1;
     if (min != NULL)

@@ -2,13 +2,14 @@
 #include "tests/compiler/onnx/onnx_reader.h"
 
 #include "base/dtype.h"
-#include "compiler/onnx/wire.h"
 #include "proto/wire.h"
 
 #include <check.h>
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Writing fields ---- */
 
@@ -22,12 +23,12 @@ static void put_key(test_bytes *to, unsigned field, unsigned type, uint64_t valu
 
 static void put_int(test_bytes *to, unsigned field, int64_t value)
 {
-    put_key(to, field, XCC_WIRE_VARINT, (uint64_t)value);
+    put_key(to, field, XCVM_WIRE_VARINT, (uint64_t)value);
 }
 
 static void put_bytes(test_bytes *to, unsigned field, const void *bytes, size_t count)
 {
-    put_key(to, field, XCC_WIRE_BYTES, count);
+    put_key(to, field, XCVM_WIRE_BYTES, count);
     test_bytes_sink(to, bytes, count);
 }
 
@@ -43,7 +44,7 @@ static void put_message(test_bytes *to, unsigned field, test_bytes *message)
 static void put_float(test_bytes *to, unsigned field, float value)
 {
     uint8_t bytes[XCVM_VARINT_SIZE];
-    test_bytes_sink(to, bytes, xcvm_varint_put(bytes, field << 3 | XCC_WIRE_FIXED32));
+    test_bytes_sink(to, bytes, xcvm_varint_put(bytes, field << 3 | XCVM_WIRE_32BIT));
     test_bytes_sink(to, &value, sizeof value);
 }
 
@@ -302,7 +303,8 @@ static void read_attribute(onnx_reader *r, test_bytes *node)
     } else {
         const char *start = r->at;
         double value = number(r);
-        bool floating = memchr(start, '.', (size_t)(r->at - start)) != NULL;
+        bool floating =
+            memchr(start, '.', (size_t)(r->at - start)) != NULL || memchr(start, 'n', (size_t)(r->at - start)) != NULL;
         if (floating)
             put_float(&a, 2, (float)value);
         else
@@ -451,6 +453,21 @@ static void read_function(onnx_reader *r, test_bytes *model)
     put_message(model, 25, &function);
 }
 
+/* Where the environment asks for it, models are kept, for scripts/lowerings.sh to look at what they become. */
+static void keep(const test_bytes *model)
+{
+    static unsigned count;
+    const char *folder = getenv("XCVM_KEEP_MODELS");
+    char path[512];
+    if (folder == NULL)
+        return;
+    snprintf(path, sizeof path, "%s/%d-%u.onnx", folder, (int)getpid(), count++);
+    FILE *file = fopen(path, "wb");
+    ck_assert_msg(file != NULL, "%s cannot be written", path);
+    ck_assert_uint_eq(fwrite(model->at, 1, model->length, file), model->length);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
 test_bytes onnx_from_text(const char *text)
 {
     onnx_reader r = {.at = text};
@@ -474,5 +491,6 @@ test_bytes onnx_from_text(const char *text)
     put_message(&model, 7, &graph);
     for (size_t i = 0; i < r.graph_count; i++)
         test_bytes_free(&r.graphs[i].bytes);
+    keep(&model);
     return model;
 }

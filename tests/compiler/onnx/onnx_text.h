@@ -6,7 +6,7 @@
  *   output y
  *   init w f32[2x2] 1 2 3 4     strings: str[2] "a" "b"
  *   y, z = Op(x, _, w) axis=1 alpha=0.5 pads=[0 1] scales=[1.0 2.0] mode="linear" names=["a"] to=f16
- *                      value=f32[2]{1 2} body=@name ref=$attribute        domain::Op for another domain
+ *                      threshold=-nan value=f32[2]{1 2} body=@name ref=$attribute        domain::Op for another domain
  *   graph name {                a body, ends with a line "}"; may refer to earlier ones
  *   function domain::name(a, b) -> (c) [attribute ...] {
  */

@@ -1,6 +1,5 @@
 /* The import: names, order, types, functions, and models that are wrong. */
 #include "compiler/onnx/lower/operators.h"
-#include "compiler/onnx/wire.h"
 #include "compiler/passes/passes.h"
 #include "proto/wire.h"
 #include "tests/compiler/onnx/onnx_text.h"
@@ -333,7 +332,7 @@ static void wrap(test_bytes *message, unsigned field)
 {
     test_bytes outer = {0};
     uint8_t key[2 * XCVM_VARINT_SIZE];
-    size_t n = xcvm_varint_put(key, field << 3 | XCC_WIRE_BYTES);
+    size_t n = xcvm_varint_put(key, field << 3 | XCVM_WIRE_BYTES);
     n += xcvm_varint_put(key + n, message->length);
     test_bytes_sink(&outer, key, n);
     test_bytes_sink(&outer, message->at, message->length);

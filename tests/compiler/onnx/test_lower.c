@@ -24,6 +24,53 @@ START_TEST(broadcasting_before_opset_7)
 }
 END_TEST
 
+/* Every operator that became an instruction of NumPy's broadcasting with opset 7. */
+START_TEST(each_broadcasting_before_opset_7)
+{
+    static const struct {
+        const char *name, *type, *result;
+    } cases[] = {{"Sub", "f32", "f32[2x3x1] 0 0 0 0 0 0"},      {"Mul", "f32", "f32[2x3x1] 1 1 1 1 1 1"},
+                 {"Div", "f32", "f32[2x3x1] 1 1 1 1 1 1"},      {"Pow", "f32", "f32[2x3x1] 1 1 1 1 1 1"},
+                 {"Greater", "f32", "bool[2x3x1] 0 0 0 0 0 0"}, {"Less", "f32", "bool[2x3x1] 0 0 0 0 0 0"},
+                 {"Equal", "i32", "bool[2x3x1] 1 1 1 1 1 1"},   {"And", "bool", "bool[2x3x1] 1 1 1 1 1 1"},
+                 {"Or", "bool", "bool[2x3x1] 1 1 1 1 1 1"},     {"Xor", "bool", "bool[2x3x1] 0 0 0 0 0 0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char model[200], given[200], expected[100];
+        snprintf(model, sizeof model,
+                 "opset 6\ninput a %s[2x3x1]\ninput b %s[3]\noutput y\ny = %s(a, b) axis=1 broadcast=1\n",
+                 cases[i].type, cases[i].type, cases[i].name);
+        snprintf(given, sizeof given, "a %s[2x3x1] 1 1 1 1 1 1\nb %s[3] 1 1 1\n", cases[i].type, cases[i].type);
+        snprintf(expected, sizeof expected, "y %s\n", cases[i].result);
+        onnx_expect(model, given, expected);
+    }
+    onnx_expect("opset 6\ninput x f32[1x2x2]\ninput s f32[2]\noutput y\ny = PRelu(x, s)\n",
+                "x f32[1x2x2] -1 -2 -3 4\ns f32[2] 0.5 2\n", "y f32[1x2x2] -0.5 -1 -6 4\n");
+}
+END_TEST
+
+/* What instructions are added for: axes of old opsets, and shapes that are known to a run alone. */
+START_TEST(instructions_around)
+{
+    onnx_expect("opset 11\ninput x f32[1x2x2]\noutput y\noutput z\ny = Hardmax(x) axis=1\nz = LogSoftmax(x) axis=1\n",
+                "x f32[1x2x2] 1 2 3 4\n",
+                "y f32[1x2x2] 0 0 0 1\nz f32[1x2x2] -3.4401897 -2.4401897 -1.4401897 -0.4401897\n");
+    onnx_expect("opset 2\ninput x f32[1x2x2]\noutput y\ny = GlobalLpPool(x) p=1\n", "x f32[1x2x2] 1 -2 3 4\n",
+                "y f32[1x2x1] 3 7\n");
+    onnx_expect("opset 13\ninput x f32\noutput y\noutput m\ny, m = Dropout(x)\n", "x f32[2] 1 2\n",
+                "y f32[2] 1 2\nm bool[2] 1 1\n");
+    onnx_expect("opset 22\ninput x f32\noutput s\noutput t\ny = RandomNormalLike(x)\nz = RandomUniformLike(x)\n"
+                "s = Shape(y)\nt = Shape(z)\n",
+                "x f32[2x3] 0 0 0 0 0 0\n", "s i64[2] 2 3\nt i64[2] 2 3\n");
+    onnx_expect("opset 18\ninput x f32\ninput s i64[1]\noutput y\ny = CenterCropPad(x, s) axes=[0]\n",
+                "x f32[4] 1 2 3 4\ns i64[1] 2\n", "y f32[2] 2 3\n");
+    onnx_expect("opset 1\ninput x f32\ninput t f32[]\ninput a f32[]\noutput y\ny = Tile(x, t, a)\n",
+                "x f32[2x1] 1 2\nt f32[] 2\na f32[] 1\n", "y f32[2x2] 1 1 2 2\n");
+    onnx_expect("opset 7\ninput x f32[1x2]\ninput s f32[2]\ninput b f32[2]\ninput m f32[2]\ninput v f32[2]\n"
+                "output y\ny = BatchNormalization(x, s, b, m, v) epsilon=0.0 spatial=0\n",
+                "x f32[1x2] 3 5\ns f32[2] 1 2\nb f32[2] 0 1\nm f32[2] 1 1\nv f32[2] 4 16\n", "y f32[1x2] 1 3\n");
+}
+END_TEST
+
 START_TEST(chains)
 {
     onnx_expect("opset 13\ninput a f32[2]\ninput b f32[2]\ninput c f32[1]\noutput x\noutput s\noutput m\noutput one\n"
@@ -509,6 +556,8 @@ Suite *suite_compiler_lower(void)
     Suite *suite = suite_create("compiler/lower");
     TCase *elements = tcase_create("versions");
     tcase_add_test(elements, broadcasting_before_opset_7);
+    tcase_add_test(elements, each_broadcasting_before_opset_7);
+    tcase_add_test(elements, instructions_around);
     tcase_add_test(elements, chains);
     tcase_add_test(elements, attributes_that_became_operands);
     tcase_add_test(elements, logarithms_of_whole_sums);

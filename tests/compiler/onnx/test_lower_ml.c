@@ -30,6 +30,13 @@ START_TEST(features)
     onnx_expect(ML(1) "input x f32[2x1]\ninput i i64[2x2]\noutput y\n"
                       "y = ai.onnx.ml::FeatureVectorizer(x, i) inputdimensions=[1 2]\n",
                 "x f32[2x1] 1 2\ni i64[2x2] 3 4 5 6\n", "y f32[2x3] 1 3 4 2 5 6\n");
+    /* Cut off, and filled up with zeros. */
+    onnx_expect(ML(1) "input x f32[1x2]\ninput z f32[1x2]\noutput y\n"
+                      "y = ai.onnx.ml::FeatureVectorizer(x, z) inputdimensions=[1 3]\n",
+                "x f32[1x2] 1 2\nz f32[1x2] 3 4\n", "y f32[1x4] 1 3 4 0\n");
+    onnx_expect(ML(1) "input x f32[2]\noutput y\n"
+                      "y = ai.onnx.ml::Imputer(x) imputed_value_floats=[7.0] replaced_value_float=-nan\n",
+                "x f32[2] nan 2\n", "y f32[2] 7 2\n");
 }
 END_TEST
 

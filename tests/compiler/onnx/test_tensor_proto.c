@@ -1,6 +1,5 @@
 /* TensorProto in its encodings, values in ONNX's files, and weights in files beside the model. */
 #include "compiler/onnx/tensor_proto.h"
-#include "compiler/onnx/wire.h"
 #include "proto/wire.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"
@@ -244,7 +243,7 @@ START_TEST(lists_nested_too_deep)
     for (int i = 0; i < 1000; i++) {
         test_bytes outer = {0};
         uint8_t key[2 * XCVM_VARINT_SIZE];
-        size_t n = xcvm_varint_put(key, 5 << 3 | XCC_WIRE_BYTES);
+        size_t n = xcvm_varint_put(key, 5 << 3 | XCVM_WIRE_BYTES);
         n += xcvm_varint_put(key + n, inner.length);
         test_bytes_sink(&outer, key, n);
         test_bytes_sink(&outer, inner.at, inner.length);

@@ -30,11 +30,6 @@ static const double scale_and_shift[] = {1.5, -0.25};
 
 static xcvm_floats affine_of(const shape *s) { return (xcvm_floats){scale_and_shift, s->affine ? 2 : 0}; }
 
-xcvm_status xcvm_BlockedConv_run(xcvm_kernel *k, const void *args);
-#if defined(__x86_64__)
-xcvm_status xcvm_BlockedConv_run_v3(xcvm_kernel *k, const void *args);
-#endif
-
 static uint32_t random_state = 1;
 
 static uint32_t random_below(uint32_t n)
@@ -228,19 +223,6 @@ static void check_narrow(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtyp
     free(wide);
 }
 
-/* The kernel of each instruction set that this processor has, the best one first; NULL where it has none. */
-enum { RUNS = 3 };
-static void find_runs(xcvm_kernel_run runs[RUNS])
-{
-    runs[0] = xcvm_kernel_of(XCVM_OP_BlockedConv);
-    runs[1] = xcvm_BlockedConv_run;
-    runs[2] = NULL;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
-        runs[2] = xcvm_BlockedConv_run_v3;
-#endif
-}
-
 /* Where channel k of pixel p of image n lies among `blocks` blocks of `area` pixels. */
 static size_t blocked_place(int64_t n, int64_t k, int64_t p, int64_t blocks, int64_t area)
 {
@@ -275,8 +257,7 @@ static void check_conv(shape *s)
     char text[400];
     describe(s, text, sizeof text);
 
-    xcvm_kernel_run runs[RUNS];
-    find_runs(runs);
+    xcvm_kernel_run run;
     float *first = floats(result, NULL), *second = floats(result, NULL);
     double *definition = calloc(result, sizeof *definition);
     ck_assert_ptr_nonnull(definition);
@@ -284,9 +265,7 @@ static void check_conv(shape *s)
         for (int64_t k = 0; k < outputs; k++)
             for (int64_t p = 0; p < area; p++)
                 definition[blocked_place(n, k, p, blocks, area)] = at_f64(s, planes, filter, bias, residual, n, k, p);
-    for (size_t r = 0; r < RUNS; r++) {
-        if (runs[r] == NULL)
-            continue;
+    for (size_t r = 0; (run = kernel_variant(XCVM_OP_BlockedConv, r)) != NULL; r++) {
         xcvm_value y = space(s->batch, blocks, s->out, s->axes, XCVM_CHANNEL_BLOCK, first);
         if (s->residual) {
             z = y;
@@ -313,14 +292,14 @@ static void check_conv(shape *s)
         const xcvm_typing t = {xcvm_row_of(XCVM_OP_BlockedConv), &asked, in, 4, out, 1, &error};
         ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
         ck_assert(inferred.rank == y.rank && memcmp(inferred.dims, y.dims, sizeof y.dims) == 0);
-        run_kernel(runs[r], &a, 1, "BlockedConv");
+        run_kernel(run, &a, 1, "BlockedConv");
         /* The residual's memory taken over, and more threads. */
         y.data = second;
         if (s->residual) {
             memcpy(second, blocked_residual, result * sizeof *second);
             z.data = second;
         }
-        run_kernel(runs[r], &a, 3, "BlockedConv");
+        run_kernel(run, &a, 3, "BlockedConv");
         /* Winograd's larger tiles round more. */
         const double allowed = (s->tile > 2 ? 4e-6 : 3e-6) * (sqrt((double)(s->channels * taps)) + 1.0);
         double errors = 0, squares = 0;
@@ -344,9 +323,9 @@ static void check_conv(shape *s)
             continue;
         y.data = first;
         z.data = blocked_residual;
-        check_narrow(runs[r], a, r % 2 == 0 ? XCVM_F16 : XCVM_BF16, second, allowed, text);
-        check_narrow(runs[r], a, r % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, allowed, text);
-        check_narrow(runs[r], a, XCVM_F24, second, allowed, text);
+        check_narrow(run, a, r % 2 == 0 ? XCVM_F16 : XCVM_BF16, second, allowed, text);
+        check_narrow(run, a, r % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, allowed, text);
+        check_narrow(run, a, XCVM_F24, second, allowed, text);
     }
     free(planes);
     free(filter);
@@ -720,22 +699,19 @@ START_TEST(exponential_activations)
                                     -87.336f, -126.0f,   -127.5f, 200.0f,   -200.0f, 1e10f, -1e10f,
                                     INFINITY, -INFINITY, 3.4e38f, -3.4e38f, NAN};
     const double alpha = 1.7, tanh_form = 1.0;
-    xcvm_kernel_run runs[RUNS];
-    find_runs(runs);
+    xcvm_kernel_run run;
     float *x = floats(COUNT, random_float), *y = floats(COUNT, NULL);
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(i - COUNT / 2) * 0.0249f;
     memcpy(x, special, sizeof special);
-    for (size_t r = 0; r < RUNS; r++) {
-        if (runs[r] == NULL)
-            continue;
-        activate(runs[r], XCVM_ACTIVATION_Sigmoid, (xcvm_floats){NULL, 0}, x, PIXELS, y);
+    for (size_t r = 0; (run = kernel_variant(XCVM_OP_BlockedConv, r)) != NULL; r++) {
+        activate(run, XCVM_ACTIVATION_Sigmoid, (xcvm_floats){NULL, 0}, x, PIXELS, y);
         for (int i = 0; i < COUNT; i++)
             check_logistic("sigmoid", x[i], y[i], 1.0, (double)x[i]);
-        activate(runs[r], XCVM_ACTIVATION_Swish, (xcvm_floats){&alpha, 1}, x, PIXELS, y);
+        activate(run, XCVM_ACTIVATION_Swish, (xcvm_floats){&alpha, 1}, x, PIXELS, y);
         for (int i = 0; i < COUNT; i++)
             check_logistic("swish", x[i], y[i], (double)x[i], alpha * (double)x[i]);
-        activate(runs[r], XCVM_ACTIVATION_Gelu, (xcvm_floats){&tanh_form, 1}, x, PIXELS, y);
+        activate(run, XCVM_ACTIVATION_Gelu, (xcvm_floats){&tanh_form, 1}, x, PIXELS, y);
         for (int i = 0; i < COUNT; i++) {
             const double v = (double)x[i];
             check_logistic("gelu", x[i], y[i], v, 1.5957691216057308 * (v + 0.044715 * v * v * v));

@@ -10,18 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BLOCK = XCVM_CHANNEL_BLOCK, SHAPES = 150, RUNS = 3 };
+enum { BLOCK = XCVM_CHANNEL_BLOCK, SHAPES = 150 };
 
 typedef struct shape {
     int64_t batch, channels, outputs, in[2], kernel[2], stride[2], pad[4], more[2], out[2];
     bool bias;
     int activation;
 } shape;
-
-xcvm_status xcvm_BlockedConvTranspose_run(xcvm_kernel *k, const void *args);
-#if defined(__x86_64__)
-xcvm_status xcvm_BlockedConvTranspose_run_v3(xcvm_kernel *k, const void *args);
-#endif
 
 static uint32_t random_state = 1;
 
@@ -174,14 +169,9 @@ static void check_shape(const shape *s)
     const xcvm_typing t = {xcvm_row_of(XCVM_OP_BlockedConvTranspose), &a, in, 3, out, 1, &error};
     ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
     ck_assert(y.rank == 5 && memcmp(y.dims, y_dims, sizeof y_dims) == 0);
-    xcvm_kernel_run runs[RUNS] = {xcvm_kernel_of(XCVM_OP_BlockedConvTranspose), xcvm_BlockedConvTranspose_run, NULL};
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
-        runs[2] = xcvm_BlockedConvTranspose_run_v3;
-#endif
-    for (size_t r = 0; r < RUNS; r++)
-        if (runs[r] != NULL)
-            check_run(runs[r], s, a, filter, planes, s->bias ? bias : NULL, text);
+    xcvm_kernel_run run;
+    for (size_t r = 0; (run = kernel_variant(XCVM_OP_BlockedConvTranspose, r)) != NULL; r++)
+        check_run(run, s, a, filter, planes, s->bias ? bias : NULL, text);
     free(planes);
     free(filter);
     free(bias);

@@ -1,43 +1,11 @@
 /* Packing, and products and recurrences with what was packed, at every edge of tiles and panels: against sums in f64,
  * with every instruction set that this CPU has, and to the same bits with any number of threads. */
+#include "base/isas.h"
 #include "ops/convert.h"
 #include "ops/matmul/packed.h"
 #include "tests/ops/support.h"
 
 #include <math.h>
-
-#define DECLARE(Name)                                                                                                  \
-    xcvm_status xcvm_##Name##_run(xcvm_kernel *k, const void *args);                                                   \
-    xcvm_status xcvm_##Name##_run_v3(xcvm_kernel *k, const void *args);
-DECLARE(PackedGemm)
-DECLARE(RNN)
-DECLARE(GRU)
-DECLARE(LSTM)
-
-/* The kernel for this CPU, the plain one, and that for AVX2 if there is such. */
-enum { VARIANTS = 3 };
-static xcvm_kernel_run variant(xcvm_opcode opcode, int i)
-{
-    static const struct {
-        xcvm_opcode opcode;
-        xcvm_kernel_run plain, v3;
-    } kernels[] = {
-#if defined(__x86_64__)
-#define ENTRY(Name) {XCVM_OP_##Name, xcvm_##Name##_run, xcvm_##Name##_run_v3},
-#else
-#define ENTRY(Name) {XCVM_OP_##Name, xcvm_##Name##_run, NULL},
-#endif
-        ENTRY(PackedGemm) ENTRY(RNN) ENTRY(GRU) ENTRY(LSTM)
-    };
-    size_t at = 0;
-    while (kernels[at].opcode != opcode)
-        at++;
-#if defined(__x86_64__)
-    if (i == 2)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? kernels[at].v3 : NULL;
-#endif
-    return i == 0 ? xcvm_kernel_of(opcode) : i == 1 ? kernels[at].plain : NULL;
-}
 
 START_TEST(packing)
 {
@@ -115,8 +83,8 @@ static void check_product(xcvm_dtype dtype, int64_t m, int64_t n, int64_t k)
         args.z = &z;
         args.activation = XCVM_ACTIVATION_Relu;
     }
-    for (int v = 0; v < VARIANTS; v++) {
-        const xcvm_kernel_run kernel = variant(XCVM_OP_PackedGemm, v);
+    for (size_t v = 0; v < XCVM_ISA_COUNT; v++) {
+        const xcvm_kernel_run kernel = kernel_variant(XCVM_OP_PackedGemm, v);
         if (kernel == NULL)
             continue;
         args.y = &y;
@@ -182,8 +150,8 @@ START_TEST(long_sums)
     xcvm_value a = TENSOR(1, K), b = TENSOR(K, N), y = TENSOR(1, N), w = TENSOR(N / 16, K, 16);
     xcvm_packed_write(K, N, b.data, N, 1, 1.0f, w.data);
     xcvm_PackedGemm_args args = {.y = &y, .a = &a, .w = &w, .columns = N, .activation = XCVM_ACTIVATION_none};
-    for (int v = 0; v < VARIANTS; v++) {
-        const xcvm_kernel_run kernel = variant(XCVM_OP_PackedGemm, v);
+    for (size_t v = 0; v < XCVM_ISA_COUNT; v++) {
+        const xcvm_kernel_run kernel = kernel_variant(XCVM_OP_PackedGemm, v);
         if (kernel == NULL)
             continue;
         run(kernel, &args, 1);
@@ -282,9 +250,9 @@ static void check_recurrence(const shape *s)
                       XCVM_DATA(float, &r) + i * (size_t)gates * s->hidden * s->hidden,
                       XCVM_DATA(float, &b) + i * 2 * (size_t)gates * s->hidden, i == 1,
                       expected + (i * s->batch + e) * s->hidden, (size_t)d * s->batch * s->hidden);
-    for (int v = 0; v < VARIANTS; v++)
+    for (size_t v = 0; v < XCVM_ISA_COUNT; v++)
         for (int threads = 1; threads <= 3; threads += 2) {
-            const xcvm_kernel_run kernel = variant(s->op, v);
+            const xcvm_kernel_run kernel = kernel_variant(s->op, v);
             if (kernel == NULL)
                 continue;
             xcvm_value *to = threads == 1 ? &y : &again;

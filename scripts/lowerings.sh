@@ -1,0 +1,60 @@
+#!/bin/sh
+# lowerings.sh BUILD: whether each ONNX operator becomes the instructions that compiler/onnx/lower/
+# operators.def says. The models of the suites of lowerings and all conformance cases are compiled, and the graph is
+# looked at as it was imported.
+# An instruction that an operator becomes but its row does not name, or the other way round, is one line of output.
+set -eu
+build=$1
+xcvm=$build/tools/xcvm
+ls "$build"/*-cases/complete >/dev/null 2>&1 || { echo "there are no conformance cases in $build"; exit 77; }
+"$xcvm" ops | awk '$1 ~ /^[0-9]+$/ { print $2 }' >"$build/lowerings-instructions.txt"
+# OPERATOR|what it becomes.
+"$xcvm" ops --onnx --markdown | awk -F' [|] ' '/^\| [A-Z]/ { sub(/^\| /, "", $1); sub(/ \|$/, "", $4); print $1 "|" $4 }' >"$build/lowerings-said.txt"
+rm -rf "$build/lowerings-models"
+mkdir "$build/lowerings-models"
+for suite in tests/compiler/onnx/test_*.c; do
+    suite=$(basename "$suite" .c)
+    XCVM_KEEP_MODELS=$build/lowerings-models "$build/tests/xcvm_tests" "compiler_${suite#test_}" >/dev/null
+done
+# OPERATOR INSTRUCTION, of nodes as "y: f32[2] = Add(a, b)  # Sum name".
+find -L "$build"/*-cases "$build/lowerings-models" -name '*.onnx' | sort | while read -r model; do
+    "$xcvm" compile "$model" -O0 --dump-after canonicalise 2>/dev/null || continue
+done | sed -n 's/^ *\([^#]* = \)\{0,1\}\([A-Za-z0-9]*\)(.*)  # \([A-Za-z0-9]*\).*/\3 \2/p' | sort -u >"$build/lowerings-seen.txt"
+awk '
+FILENAME ~ /instructions/ { instruction[$1]; next }
+FILENAME ~ /said/ {
+    at = index($0, "|")
+    operator = substr($0, 1, at - 1)
+    text = substr($0, at + 1)
+    operators[operator] = text
+    count = split(text, words, /[^A-Za-z0-9]+/)
+    for (i = 1; i <= count; i++)
+        if (words[i] in instruction)
+            said[operator, words[i]]
+    next
+}
+{ sub(/^Chainer/, "", $1); seen[$1, $2]; there[$1] }
+END {
+    for (pair in seen) {
+        split(pair, part, SUBSEP)
+        if (part[1] in operators && part[2] in instruction && !(pair in said)) {
+            print part[1] " becomes " part[2] " too: " operators[part[1]]
+            wrong++
+        }
+    }
+    for (pair in said) {
+        split(pair, part, SUBSEP)
+        if (!(part[1] in there)) {
+            unseen[part[1]]
+        } else if (!(pair in seen)) {
+            print part[1] " does not become " part[2] ": " operators[part[1]]
+            wrong++
+        }
+    }
+    for (operator in unseen) {
+        print "no case has " operator
+        wrong++
+    }
+    print wrong + 0 " differences between what operators become and what is said of them"
+    exit wrong > 0
+}' "$build/lowerings-instructions.txt" "$build/lowerings-said.txt" "$build/lowerings-seen.txt"
