@@ -1,7 +1,7 @@
-/* One element of a tensor as bits, and the number that the bits of a floating-point type stand for: the home of what is
- * known about these types. Everything is inline and depends on the public header alone, so that the tools, which do not
- * see the library's inside, read the same table. Whole arrays of f16 and bf16 are converted faster (dtype.h, and
- * ops/simd/halves.h). */
+/* One element of a tensor as bits, and the number that the bits of a floating-point type stand for: the one place for
+ * what is known about these types. Everything is inline and depends on the public header alone, so that the tools,
+ * which do not see the library's inside, read the same table. Whole arrays of f16 and bf16 are converted faster
+ * (dtype.h, and ops/simd/halves.h). */
 #ifndef XCVM_BASE_ELEMENT_H
 #define XCVM_BASE_ELEMENT_H
 

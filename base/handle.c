@@ -42,7 +42,7 @@ static xcvm_status hand_out(const xcvm_allocator *allocator, xcvm_storage *stora
         return XCVM_OUT_OF_MEMORY;
     }
     xcvm_value_set_tensor(created, dtype, rank, dims);
-    created->home = XCVM_HOME_STORAGE;
+    created->memory_kind = XCVM_MEMORY_OWNED;
     created->storage = storage;
     created->data = storage->data;
     created->bytes = storage->bytes;
@@ -107,7 +107,7 @@ xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, vo
                                  .release = release,
                                  .user = user};
     xcvm_value_set_tensor(created, dtype, rank, dims);
-    created->home = XCVM_HOME_STORAGE;
+    created->memory_kind = XCVM_MEMORY_OWNED;
     created->storage = &wrapped->storage;
     created->data = wrapped->storage.data;
     *tensor = created;
@@ -167,7 +167,7 @@ xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, si
     created->kind = (uint8_t)kind;
     created->rank = -1;
     created->count = (uint32_t)count;
-    created->home = XCVM_HOME_STORAGE;
+    created->memory_kind = XCVM_MEMORY_OWNED;
     created->storage = storage;
     created->data = storage->data;
     const xcvm_keeping keeping = {.allocator = allocator, .share = true};

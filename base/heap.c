@@ -76,7 +76,7 @@ static bool round_capacity(size_t bytes, size_t *capacity)
     return true;
 }
 
-static void give_back(xcvm_heap *heap, block *b)
+static void free_block(xcvm_heap *heap, block *b)
 {
     heap->reserved -= HEADER + b->capacity;
     ASAN_UNPOISON_MEMORY_REGION((char *)b + HEADER, b->capacity);
@@ -98,7 +98,7 @@ static void release_block(xcvm_storage *storage)
     heap->live -= b->requested;
     heap->held--;
     if (heap->destroyed) {
-        give_back(heap, b);
+        free_block(heap, b);
         finish_if_done(heap);
         return;
     }
@@ -116,7 +116,7 @@ void xcvm_heap_discard(xcvm_heap *heap, xcvm_storage *storage)
     block *b = (block *)storage;
     heap->live -= b->requested;
     heap->held--;
-    give_back(heap, b);
+    free_block(heap, b);
 }
 
 static void release_list(xcvm_storage *storage)
@@ -149,7 +149,7 @@ void xcvm_heap_trim(xcvm_heap *heap)
             block *b = heap->bins[i];
             heap->bins[i] = b->next;
             heap->cached -= HEADER + b->capacity;
-            give_back(heap, b);
+            free_block(heap, b);
         }
     }
 }

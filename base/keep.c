@@ -79,7 +79,7 @@ static xcvm_status copy_tensor(const copier *c, xcvm_value *to, const xcvm_value
     const uint32_t refs = to->refs;
     *to = *from;
     to->refs = refs;
-    to->home = XCVM_HOME_STORAGE;
+    to->memory_kind = XCVM_MEMORY_OWNED;
     to->storage = storage;
     to->data = storage->data;
     xcvm_status status = XCVM_OK;
@@ -101,7 +101,7 @@ static xcvm_status copy_list(copier *c, xcvm_value *to, const xcvm_value *from)
     const uint32_t refs = to->refs;
     *to = *from;
     to->refs = refs;
-    to->home = XCVM_HOME_STORAGE;
+    to->memory_kind = XCVM_MEMORY_OWNED;
     to->storage = storage;
     to->data = storage->data;
     xcvm_status status = XCVM_OK;
@@ -126,7 +126,7 @@ static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool 
         const uint32_t refs = to->refs;
         *to = *from;
         to->refs = refs;
-        to->home = XCVM_HOME_STORAGE;
+        to->memory_kind = XCVM_MEMORY_OWNED;
         to->storage = known->copy->storage;
         to->data = to->storage->data;
         xcvm_storage_retain(to->storage);

@@ -21,13 +21,13 @@ void xcvm_storage_retain(xcvm_storage *storage);
 void xcvm_storage_release(xcvm_storage *storage);
 
 /* What keeps the elements of a tensor alive. */
-typedef enum xcvm_home {
-    XCVM_HOME_NONE,     /* there are no elements: an unset register, or a type without data in the compiler */
-    XCVM_HOME_STORAGE,  /* `storage` does */
-    XCVM_HOME_CONSTANT, /* the program does */
-    XCVM_HOME_ARENA,    /* the session's arena does, until the slot is planned for something else */
-    XCVM_HOME_CALLER    /* whoever bound the input or output, for the run */
-} xcvm_home;
+typedef enum xcvm_memory_kind {
+    XCVM_MEMORY_NONE,     /* there are no elements: an unset register, or a type without data in the compiler */
+    XCVM_MEMORY_OWNED,    /* `storage` does */
+    XCVM_MEMORY_CONSTANT, /* the program does */
+    XCVM_MEMORY_ARENA,    /* the session's arena does, until the slot is planned for something else */
+    XCVM_MEMORY_BORROWED  /* whoever bound the input or output, for the run */
+} xcvm_memory_kind;
 
 /* Where ranks or dimensions may be unknown (in the compiler's types and in shape rules, never at run time): rank -1,
  * and dimensions below 0, of which equal ones are equal symbols and XCVM_ANY_DIM equals nothing, not even itself. */
@@ -37,12 +37,12 @@ enum { XCVM_ANY_DIM = -1 };
 enum { XCVM_MAX_NESTING = 16 };
 
 struct xcvm_value {
-    uint32_t refs;  /* atomic; handles of the public API. 0 for a value embedded in a session, program, graph or list */
-    uint8_t kind;   /* xcvm_kind */
-    uint8_t home;   /* xcvm_home */
-    uint8_t dtype;  /* xcvm_dtype; of a list, that of the tensors in it or 0 */
-    int8_t rank;    /* of a list: -1 */
-    uint32_t count; /* items of a list */
+    uint32_t refs; /* atomic; handles of the public API. 0 for a value embedded in a session, program, graph or list */
+    uint8_t kind;  /* xcvm_kind */
+    uint8_t memory_kind;         /* xcvm_memory_kind */
+    uint8_t dtype;               /* xcvm_dtype; of a list, that of the tensors in it or 0 */
+    int8_t rank;                 /* of a list: -1 */
+    uint32_t count;              /* items of a list */
     int64_t dims[XCVM_MAX_RANK]; /* of a list: dims[0] is how deep lists nest in it, at least 1 */
     size_t bytes;                /* of data; string tensors: spans and characters */
     void *data;                  /* elements; for a list, `count` embedded xcvm_values, owned by storage */
@@ -63,7 +63,7 @@ bool xcvm_tensor_size(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *c
 bool xcvm_dims_known(const xcvm_value *tensor);
 bool xcvm_same_shape(const xcvm_value *a, const xcvm_value *b);
 
-/* Sets kind, dtype, rank and dims, and bytes if all dims are known; leaves data, storage and home. */
+/* Sets kind, dtype, rank and dims, and bytes if all dims are known; leaves data, storage and memory_kind. */
 void xcvm_value_set_tensor(xcvm_value *value, xcvm_dtype dtype, int rank, const int64_t *dims);
 /* Makes `to` a second view of what `from` is: shares storage if there is one, else lends. `to` must be clear. */
 void xcvm_value_share(xcvm_value *to, const xcvm_value *from);

@@ -30,7 +30,7 @@ static void *take(void *user, size_t bytes, size_t alignment)
     return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-static void give_back(void *user, void *memory, size_t bytes)
+static void deallocate(void *user, void *memory, size_t bytes)
 {
     ((counter *)user)->held -= bytes;
     free(memory);
@@ -49,7 +49,7 @@ static double compile(scale_kind kind, size_t size, double *bytes_each)
 {
     test_bytes model = scale_model(kind, size);
     counter memory = {0};
-    const xcvm_allocator allocator = {take, give_back, &memory};
+    const xcvm_allocator allocator = {take, deallocate, &memory};
     const xcc_options options = {.size = sizeof options, .allocator = &allocator};
     size_t written = 0;
     xcvm_error error;

@@ -15,7 +15,7 @@ void bench_tensor_make(bench_tensor *t, int rank, const int64_t *dims)
 {
     xcvm_value_set_tensor(&t->value, XCVM_F32, rank, dims);
     t->bytes = t->value.bytes;
-    t->value.home = XCVM_HOME_CALLER;
+    t->value.memory_kind = XCVM_MEMORY_BORROWED;
     t->value.data = xcvm_allocate(NULL, t->bytes);
     if (t->value.data == NULL) {
         fprintf(stderr, "no memory for %zu bytes\n", t->bytes);

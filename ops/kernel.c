@@ -20,7 +20,7 @@ xcvm_status xcvm_kernel_allocate(xcvm_kernel *k, xcvm_value *tensor, xcvm_dtype 
     xcvm_value_clear(tensor);
     XCVM_TRY(xcvm_heap_allocate(k->heap, bytes, &storage, k->error));
     xcvm_value_set_tensor(tensor, dtype, rank, copy);
-    tensor->home = XCVM_HOME_STORAGE;
+    tensor->memory_kind = XCVM_MEMORY_OWNED;
     tensor->storage = storage;
     tensor->data = storage->data;
     return XCVM_OK;
@@ -40,7 +40,7 @@ xcvm_status xcvm_kernel_allocate_strings(xcvm_kernel *k, xcvm_value *tensor, int
     xcvm_value_clear(tensor);
     XCVM_TRY(xcvm_heap_allocate(k->heap, total, &storage, k->error));
     xcvm_value_set_tensor(tensor, XCVM_STRING, rank, copy);
-    tensor->home = XCVM_HOME_STORAGE;
+    tensor->memory_kind = XCVM_MEMORY_OWNED;
     tensor->storage = storage;
     tensor->data = storage->data;
     tensor->bytes = total;
@@ -91,7 +91,7 @@ xcvm_status xcvm_kernel_allocate_list(xcvm_kernel *k, xcvm_value *list, xcvm_kin
     list->rank = -1;
     list->dims[0] = 1;
     list->count = (uint32_t)count;
-    list->home = XCVM_HOME_STORAGE;
+    list->memory_kind = XCVM_MEMORY_OWNED;
     list->storage = storage;
     list->data = storage->data;
     return XCVM_OK;

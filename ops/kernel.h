@@ -18,7 +18,7 @@ struct xcvm_kernel {
     xcvm_error *error;
     xcvm_heap *heap;
     xcvm_threads *threads;
-    uint32_t dying;            /* bit i: operand i (row order, lists spread out, up to 32) is freed right after */
+    uint32_t last_use;         /* bit i: operand i (row order, lists spread out, up to 32) is freed right after */
     const uint32_t *cancelled; /* atomic; not 0: stop */
     uint64_t deadline_ns;      /* monotonic clock; 0: none */
     uint64_t *random;          /* state of the session's generator (ops/random/random.h) */
@@ -107,9 +107,9 @@ xcvm_status xcvm_kernel_parallel(const xcvm_kernel *k, size_t count, size_t grai
 xcvm_status xcvm_kernel_copy(const xcvm_kernel *k, void *to, const void *from, size_t bytes);
 xcvm_status xcvm_kernel_fill(const xcvm_kernel *k, void *to, int byte, size_t bytes);
 
-static inline bool xcvm_kernel_dying(const xcvm_kernel *k, size_t operand)
+static inline bool xcvm_kernel_is_last_use(const xcvm_kernel *k, size_t operand)
 {
-    return operand < 32 && (k->dying >> operand & 1) != 0;
+    return operand < 32 && (k->last_use >> operand & 1) != 0;
 }
 
 /* Runs one instruction outside a session, as constant folding does: infers, allocates, calls the kernel. Results must

@@ -26,7 +26,7 @@ void xcvm_args_default(const xcvm_row *row, void *args)
         case XCVM_FIELD_CHOICE:
             *XCVM_FIELD(int, f, args) = (int)f->int_default;
             break;
-        default: /* empty lists, and a target that the maker sets */
+        default: /* empty lists, and a target that the producer sets */
             break;
         }
     }

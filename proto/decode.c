@@ -212,7 +212,7 @@ static xcvm_status take_constant(decoder *d, const Xcvm__XCConstant *message, xc
                (unsigned long long)message->bytes, d->layout.data_bytes);
     d->constants_end = message->offset + message->bytes;
     constant->offset = message->offset;
-    constant->value.home = XCVM_HOME_CONSTANT;
+    constant->value.memory_kind = XCVM_MEMORY_CONSTANT;
     xcvm_value_set_tensor(&constant->value, type.dtype, type.rank, type.dims);
     constant->value.bytes = (size_t)message->bytes;
     constant->value.data = (void *)(d->bytes + d->layout.data_offset + (inside ? (size_t)message->offset : 0));

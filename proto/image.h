@@ -34,7 +34,7 @@ typedef struct xcvm_instruction {
 
 typedef struct xcvm_constant {
     const char *name;
-    xcvm_value value; /* home CONSTANT; data lent by the bytes that were decoded, or by the maker */
+    xcvm_value value; /* memory_kind CONSTANT; data lent by the bytes that were decoded, or by the producer */
     uint64_t offset;  /* in the data of the file; set by decode */
 } xcvm_constant;
 

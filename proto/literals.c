@@ -180,7 +180,7 @@ xcvm_status xcvm_tensor_of_type(xcvm_reader *r, const xcvm_type *type, xcvm_valu
     size_t count, bytes;
     if (!xcvm_tensor_size(type->dtype, type->rank, type->dims, &count, &bytes))
         return xcvm_reader_fail(r, "%s is too large", xcvm_type_describe(type, text, sizeof text));
-    *tensor = (xcvm_value){.home = XCVM_HOME_CONSTANT};
+    *tensor = (xcvm_value){.memory_kind = XCVM_MEMORY_CONSTANT};
     xcvm_value_set_tensor(tensor, type->dtype, type->rank, type->dims);
     tensor->bytes = bytes;
     return XCVM_OK;

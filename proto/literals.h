@@ -12,7 +12,8 @@ void xcvm_literal_write(xcvm_writer *w, const xcvm_value *tensor);
 
 /* The tensor that a type describes fully, without data; fails unless it is one. */
 xcvm_status xcvm_tensor_of_type(xcvm_reader *r, const xcvm_type *type, xcvm_value *tensor);
-/* Reads as many elements as a tensor without data has; the data is allocated in the reader's arena, home CONSTANT. */
+/* Reads as many elements as a tensor without data has; the data is allocated in the reader's arena, memory_kind
+ * CONSTANT. */
 xcvm_status xcvm_elements_read(xcvm_reader *r, xcvm_value *tensor);
 /* Type and elements. */
 xcvm_status xcvm_literal_read(xcvm_reader *r, xcvm_value *tensor);

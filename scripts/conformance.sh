@@ -37,10 +37,10 @@ for family in plus control attention; do
         echo "note: without the cases of ONNX+: python3-torch is not installed"
         continue
     fi
-    maker=tests/make_${family}_cases.py
-    if [ ! -f "$cases/complete" ] || [ -n "$(find "$maker" tests/case_models.py -newer "$cases/complete")" ]; then
+    generator=tests/make_${family}_cases.py
+    if [ ! -f "$cases/complete" ] || [ -n "$(find "$generator" tests/case_models.py -newer "$cases/complete")" ]; then
         rm -rf "$cases"
-        /usr/bin/python3 -B -W ignore "$maker" "$cases" 2>"$cases.log" || { cat "$cases.log"; exit 1; }
+        /usr/bin/python3 -B -W ignore "$generator" "$cases" 2>"$cases.log" || { cat "$cases.log"; exit 1; }
         touch "$cases/complete"
     fi
     "$build/tools/xcvm" test "$cases" --rtol 1e-3 --atol 1e-6 --list-failures

@@ -1,6 +1,6 @@
 #!/bin/sh
 # fuzz-seeds.sh XCVM OUT: programs and their texts from the cases of all instructions (tests/ops), and the small models of
-# all makers of cases and their programs where python3-onnx is installed, for the fuzz targets to begin with.
+# all generators of cases and their programs where python3-onnx is installed, for the fuzz targets to begin with.
 set -eu
 xcvm=$1
 out=$2
@@ -15,9 +15,9 @@ awk -v out="$out/text" '
 for text in "$out"/text/*.xcvm; do
     "$xcvm" asm "$text" -o "$out/program/$(basename "$text" .xcvm).bin" 2>/dev/null || rm "$text"
 done
-for maker in onnx version plus attention control ml; do
-    # A maker whose modules are not installed adds nothing.
-    /usr/bin/python3 -B -W ignore "tests/make_${maker}_cases.py" "$out/onnx/$maker" >/dev/null 2>&1 || true
+for generator in onnx version plus attention control ml; do
+    # A generator whose modules are not installed adds nothing.
+    /usr/bin/python3 -B -W ignore "tests/make_${generator}_cases.py" "$out/onnx/$generator" >/dev/null 2>&1 || true
 done
 find "$out/onnx" -name model.onnx -size -16k 2>/dev/null | while read -r model; do
     name=$(basename "$(dirname "$model")")

@@ -63,7 +63,7 @@ static xcvm_status check_apart_from_arena(const xcvm_session *s, const xcvm_valu
                                           const char *name, xcvm_error *error)
 {
     const xcvm_value arena = {.kind = XCVM_KIND_TENSOR, .data = s->arena, .bytes = s->arena_bytes};
-    XCVM_CHECK(error, v->kind != XCVM_KIND_TENSOR || v->home != XCVM_HOME_STORAGE || !overlap(&arena, v),
+    XCVM_CHECK(error, v->kind != XCVM_KIND_TENSOR || v->memory_kind != XCVM_MEMORY_OWNED || !overlap(&arena, v),
                INVALID_ARGUMENT, "%s \"%.100s\": the tensor lies in memory of the session's plan", what, name);
     return XCVM_OK;
 }
@@ -85,10 +85,10 @@ xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, const xc
     XCVM_TRY(xcvm_value_keep(&(xcvm_keeping){.heap = session->kernel.heap, .share = true}, &held, value, error));
     xcvm_value *input = &session->inputs[index];
     if (!xcvm_type_is_fixed(&image->inputs[index].type) && !same_type(input, &held))
-        xcvm_session_unsettle(session);
+        xcvm_session_invalidate(session);
     xcvm_value_clear(input);
     *input = held;
-    session->bound_anew = true;
+    session->bindings_dirty = true;
     return XCVM_OK;
 }
 
@@ -99,7 +99,7 @@ xcvm_status xcvm_session_set_output(xcvm_session *session, size_t index, xcvm_va
     XCVM_CHECK(error, index < image->output_count, INVALID_ARGUMENT, "there is no output %zu; the program has %zu",
                index, image->output_count);
     const char *name = image->outputs[index].name;
-    xcvm_value *target = &session->targets[index], held = {0};
+    xcvm_value *target = &session->bound_outputs[index], held = {0};
     if (tensor != NULL) {
         char given[192];
         XCVM_CHECK(error, tensor->kind == XCVM_KIND_TENSOR && tensor->dtype != XCVM_STRING, INVALID_ARGUMENT,
@@ -110,10 +110,10 @@ xcvm_status xcvm_session_set_output(xcvm_session *session, size_t index, xcvm_va
         XCVM_TRY(check_apart_from_arena(session, tensor, "output", name, error));
         xcvm_value_share(&held, tensor);
     }
-    session->targets_anew = session->targets_anew || !same_type(target, &held);
+    session->bound_outputs_dirty = session->bound_outputs_dirty || !same_type(target, &held);
     xcvm_value_clear(target);
     *target = held;
-    session->bound_anew = true;
+    session->bindings_dirty = true;
     return XCVM_OK;
 }
 
@@ -125,7 +125,7 @@ xcvm_status xcvm_session_pair(xcvm_session *session, size_t output, size_t input
                "there is no pair of output %zu and input %zu; the program has %zu and %zu", output, input,
                image->output_count, image->input_count);
     session->pairs[output] = (uint32_t)input + 1;
-    session->bound_anew = true;
+    session->bindings_dirty = true;
     return XCVM_OK;
 }
 
@@ -155,25 +155,25 @@ static xcvm_status fail_missing(const xcvm_session *s, xcvm_error *error)
 /* Whether output `index` is bound to the memory of the input that it is a pair with. */
 static bool is_staged(const xcvm_session *s, size_t index)
 {
-    const xcvm_value *target = &s->targets[index];
+    const xcvm_value *target = &s->bound_outputs[index];
     const xcvm_value *input = s->pairs[index] != 0 ? &s->inputs[s->pairs[index] - 1] : NULL;
     return input != NULL && target->kind == XCVM_KIND_TENSOR && input->kind == XCVM_KIND_TENSOR &&
            target->data == input->data && target->bytes == input->bytes;
 }
 
-/* Which instructions write into targets is another matter than before: results find their places anew. */
-static void place_anew(xcvm_session *s)
+/* Which instructions write into bound outputs has changed: where results lie is found again. */
+static void invalidate_allocations(xcvm_session *s)
 {
     const xcvm_program *program = s->program;
     const size_t count = program->image.instruction_count;
     memset(s->direct, 0, count * sizeof *s->direct);
     for (size_t i = 0; i < program->image.output_count; i++)
-        if (s->targets[i].kind != XCVM_KIND_NULL && !s->staged[i] && program->makers[i].pc >= 0)
-            s->direct[program->makers[i].pc] = true;
+        if (s->bound_outputs[i].kind != XCVM_KIND_NULL && !s->staged[i] && program->producers[i].pc >= 0)
+            s->direct[program->producers[i].pc] = true;
     for (size_t pc = 0; pc < count; pc++)
-        if (s->settled[pc] == XCVM_PLACED)
-            s->settled[pc] = XCVM_TYPED;
-    s->targets_anew = false;
+        if (s->shapes_valid[pc] == XCVM_ALLOCATED)
+            s->shapes_valid[pc] = XCVM_INFERRED;
+    s->bound_outputs_dirty = false;
 }
 
 xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error)
@@ -195,12 +195,12 @@ xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error)
     }
     for (size_t i = 0; i < image->output_count; i++) {
         const bool staged = is_staged(s, i);
-        s->targets_anew = s->targets_anew || staged != s->staged[i];
+        s->bound_outputs_dirty = s->bound_outputs_dirty || staged != s->staged[i];
         s->staged[i] = staged;
     }
     XCVM_TRY(xcvm_session_check_overlap(s, error));
-    if (s->targets_anew)
-        place_anew(s);
-    s->bound_anew = false;
+    if (s->bound_outputs_dirty)
+        invalidate_allocations(s);
+    s->bindings_dirty = false;
     return XCVM_OK;
 }

@@ -36,10 +36,10 @@ static xcvm_status prepare(xcvm_session *s, size_t first, size_t end, bool *last
             xcvm_session_release(&s->registers[s->program->image.instructions[pc].in[0]]);
             continue;
         }
-        s->kernel.dying = step->dying;
-        if (s->settled[pc] != XCVM_PLACED)
+        s->kernel.last_use = step->last_use;
+        if (s->shapes_valid[pc] != XCVM_ALLOCATED)
             XCVM_TRY(xcvm_session_prepare(s, pc));
-        *lasting = *lasting && s->settled[pc] == XCVM_PLACED;
+        *lasting = *lasting && s->shapes_valid[pc] == XCVM_ALLOCATED;
     }
     return XCVM_OK;
 }
@@ -63,7 +63,7 @@ static bool is_apart(const xcvm_fused *f, const call *c)
 }
 
 /* Undoes `prepare`, for the plain instructions to begin anew. */
-static void give_back(xcvm_session *s, size_t first, size_t end)
+static void roll_back(xcvm_session *s, size_t first, size_t end)
 {
     for (size_t pc = first; pc < end; pc++)
         if (s->program->steps[pc].action != XCVM_ACTION_FREE)
@@ -86,11 +86,11 @@ xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next)
     if (f->function == NULL || !take_operands(s, step, f, &c))
         return XCVM_OK;
     const size_t end = pc + 1 + f->count;
-    if (s->settled[pc] != XCVM_PLACED) {
+    if (s->shapes_valid[pc] != XCVM_ALLOCATED) {
         bool lasting;
         XCVM_TRY(prepare(s, pc + 1, end, &lasting));
         if (lasting)
-            s->settled[pc] = XCVM_PLACED;
+            s->shapes_valid[pc] = XCVM_ALLOCATED;
     }
     for (uint32_t i = 0; i < f->out_count; i++) {
         const xcvm_value *v = s->out[s->program->steps[pc + 1 + (size_t)f->results[i]].out_at];
@@ -100,7 +100,7 @@ xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next)
         c.results[i] = v->data;
     }
     if (!is_apart(f, &c)) {
-        give_back(s, pc + 1, end);
+        roll_back(s, pc + 1, end);
         return XCVM_OK;
     }
     XCVM_TRY(xcvm_kernel_parallel(&s->kernel, f->function->extent, f->function->grain, run_range, &c));

@@ -12,7 +12,7 @@ void xcvm_session_set_observer(xcvm_session *session, const xcvm_observer *obser
     session->observer = (xcvm_observer){0};
     if (observer != NULL && observer->size >= sizeof observer->size)
         memcpy(&session->observer, observer, observer->size < sizeof *observer ? observer->size : sizeof *observer);
-    session->watched = observer != NULL || session->strict_types;
+    session->observed = observer != NULL || session->strict_types;
 }
 
 /* ---- Live bytes in the arena ---- */
@@ -30,12 +30,12 @@ static void count_live(xcvm_session *s, size_t pc, size_t released)
     }
     for (uint32_t i = 0; i < instruction->out_count && step->action == XCVM_ACTION_KERNEL; i++) {
         const xcvm_value *result = s->out[step->out_at + i];
-        if (result == NULL || result->home != XCVM_HOME_ARENA)
+        if (result == NULL || result->memory_kind != XCVM_MEMORY_ARENA)
             continue;
         const xcvm_value *operand =
             i == 0 && step->alias != XCVM_ALIAS_NONE ? s->in[step->in_at + step->alias_operand] : NULL;
-        bool taken_over = operand != NULL && operand->home == XCVM_HOME_ARENA && operand->data == result->data &&
-                          (step->dying >> step->alias_operand & 1) != 0;
+        bool taken_over = operand != NULL && operand->memory_kind == XCVM_MEMORY_ARENA &&
+                          operand->data == result->data && (step->last_use >> step->alias_operand & 1) != 0;
         if (taken_over)
             s->moved[instruction->in[step->alias_operand]] = true;
         else
@@ -49,7 +49,7 @@ static void count_fused(xcvm_session *s, size_t pc)
     const xcvm_fused *f = &s->program->fused[s->program->steps[pc].target];
     for (uint32_t i = 0; i < f->out_count; i++) {
         const xcvm_value *result = s->out[s->program->steps[pc + 1 + (size_t)f->results[i]].out_at];
-        s->arena_live_bytes += result->home == XCVM_HOME_ARENA ? result->bytes : 0;
+        s->arena_live_bytes += result->memory_kind == XCVM_MEMORY_ARENA ? result->bytes : 0;
     }
 }
 
@@ -132,7 +132,7 @@ static xcvm_status check_types(xcvm_session *s, size_t pc)
 
 /* ---- The hook ---- */
 
-xcvm_status xcvm_session_watch(xcvm_session *s, size_t pc, size_t *next)
+xcvm_status xcvm_session_observe(xcvm_session *s, size_t pc, size_t *next)
 {
     static const xcvm_value null_value = {.kind = XCVM_KIND_NULL};
     static const xcvm_value *const freed[1] = {&null_value};
@@ -140,7 +140,7 @@ xcvm_status xcvm_session_watch(xcvm_session *s, size_t pc, size_t *next)
     const xcvm_step *step = &s->program->steps[pc];
     const xcvm_observer *observer = &s->observer;
     bool frees = step->action == XCVM_ACTION_FREE;
-    size_t released = frees && s->in[step->in_at]->home == XCVM_HOME_ARENA ? s->in[step->in_at]->bytes : 0;
+    size_t released = frees && s->in[step->in_at]->memory_kind == XCVM_MEMORY_ARENA ? s->in[step->in_at]->bytes : 0;
     char attributes[ATTRIBUTES_SIZE];
     xcvm_span spans[SPANS];
     xcvm_event event = describe(s, pc);

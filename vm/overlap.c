@@ -36,7 +36,7 @@ static void collect(const xcvm_session *s, spans *list)
     for (size_t i = 0; i < s->program->image.input_count; i++)
         add(list, &s->inputs[i], i, false);
     for (size_t i = 0; i < s->program->image.output_count; i++)
-        add(list, &s->targets[i], i, true);
+        add(list, &s->bound_outputs[i], i, true);
 }
 
 static void sift_down(span *heap, size_t root, size_t count)
@@ -109,7 +109,7 @@ xcvm_status xcvm_session_check_overlap(const xcvm_session *s, xcvm_error *error)
     spans list = {NULL, 0};
     bool any = false;
     for (size_t i = 0; i < s->program->image.output_count && !any; i++)
-        any = s->targets[i].kind != XCVM_KIND_NULL;
+        any = s->bound_outputs[i].kind != XCVM_KIND_NULL;
     if (!any)
         return XCVM_OK;
     collect(s, &list);

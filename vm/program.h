@@ -26,17 +26,17 @@ typedef enum xcvm_alias {
 
 /* What is known of an instruction once the program is verified. */
 typedef struct xcvm_step {
-    xcvm_kernel_run run;   /* NULL for CONTROL */
-    uint32_t dying;        /* operands that the Frees right behind it free (xcvm_kernel.dying) */
-    uint32_t views;        /* likewise: operands whose memory the first result may share ... */
-    uint32_t overwritable; /* ... or take over, unless it is shared otherwise */
-    uint8_t action;        /* xcvm_action */
-    uint8_t alias;         /* xcvm_alias; the operand is alias_operand */
-    bool settles;          /* once its results are inferred they may be so for good (vm/settle.c) */
-    uint32_t shaping;      /* operands whose elements decide a result's shape */
-    uint32_t entry;        /* of the first instruction of a stretch: its index in program->stretches, plus 1; else 0 */
-    uint32_t notes_at;     /* where a session notes the results' types, if other instructions write their registers */
-    bool noted;            /* notes_at is used */
+    xcvm_kernel_run run; /* NULL for CONTROL */
+    uint32_t last_use;   /* operands that the Frees right behind it free (xcvm_kernel.last_use) */
+    uint32_t views;      /* likewise: operands whose memory the first result may share ... */
+    uint32_t reusable;   /* ... or take over, unless it is shared otherwise */
+    uint8_t action;      /* xcvm_action */
+    uint8_t alias;       /* xcvm_alias; the operand is alias_operand */
+    bool static_shapes;  /* once its results are inferred they may be so for good (vm/static_shapes.c) */
+    uint32_t shaping;    /* operands whose elements decide a result's shape */
+    uint32_t entry;      /* of the first instruction of a stretch: its index in program->stretches, plus 1; else 0 */
+    uint32_t notes_at;   /* where a session notes the results' types, if other instructions write their registers */
+    bool noted;          /* notes_at is used */
     uint32_t alias_operand;
     int32_t target;       /* of a jump; the input or output of In and Out; the program's `fused` entry; of a kernel,
                            * the first output that it makes; else -1 */
@@ -58,11 +58,11 @@ typedef struct xcvm_dim_link {
 } xcvm_dim_link;
 
 /* The instruction and result that give an output its value; pc is -1 where it is not one instruction shortly before. */
-typedef struct xcvm_maker {
+typedef struct xcvm_producer {
     int32_t pc;
     uint32_t result;
     int32_t next; /* another output that the same instruction makes, or -1 */
-} xcvm_maker;
+} xcvm_producer;
 
 /* A Fused instruction, its indices checked. */
 typedef struct xcvm_fused {
@@ -85,9 +85,9 @@ struct xcvm_program {
     size_t args_bytes;     /* of all argument structs of a session */
     size_t in_count;       /* operands of all instructions */
     size_t out_count;      /* results of all instructions */
-    int32_t *leftover;     /* registers that are set when the program ends */
-    size_t leftover_count;
-    xcvm_maker *makers; /* one for each output */
+    int32_t *live_at_exit; /* registers that are set when the program ends */
+    size_t live_at_exit_count;
+    xcvm_producer *producers; /* one for each output */
     xcvm_stretch *stretches;
     size_t stretch_count;
     int32_t *live_in;

@@ -5,7 +5,7 @@
 #include "vm/session.h"
 
 /* A result as good as new, though its register may show what it was in the last run. */
-static void reset(xcvm_value *value) { *value = (xcvm_value){.home = XCVM_HOME_NONE}; }
+static void reset(xcvm_value *value) { *value = (xcvm_value){.memory_kind = XCVM_MEMORY_NONE}; }
 
 static bool is_placeable(const xcvm_value *result)
 {
@@ -29,34 +29,34 @@ static xcvm_status infer(xcvm_session *s, size_t pc)
         XCVM_CHECK(s->kernel.error, xcvm_tensor_size(result->dtype, result->rank, result->dims, &count, &result->bytes),
                    OUT_OF_RANGE, "result %zu, %s, is too large", i, xcvm_value_describe(result, text, sizeof text));
     }
-    xcvm_session_settle(s, pc);
+    xcvm_session_validate(s, pc);
     return XCVM_OK;
 }
 
-static void lend(xcvm_value *result, void *data, xcvm_home home)
+static void lend(xcvm_value *result, void *data, xcvm_memory_kind kind)
 {
     result->data = data;
-    result->home = (uint8_t)home;
+    result->memory_kind = (uint8_t)kind;
     result->storage = NULL;
 }
 
 static void share(xcvm_value *result, const xcvm_value *operand)
 {
-    lend(result, operand->data, operand->home);
+    lend(result, operand->data, operand->memory_kind);
     result->storage = operand->storage;
     if (result->storage != NULL)
         xcvm_storage_retain(result->storage);
 }
 
 /* Writes the result straight into the tensor bound to its output, if it is of the same type. */
-static bool use_target(const xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
+static bool use_bound_output(const xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
 {
     const xcvm_program *program = s->program;
-    for (int32_t i = s->direct[pc] ? program->steps[pc].target : -1; i >= 0; i = program->makers[i].next) {
-        const xcvm_value *target = &s->targets[i];
-        if (program->makers[i].result == index && target->kind == XCVM_KIND_TENSOR && !s->staged[i] &&
+    for (int32_t i = s->direct[pc] ? program->steps[pc].target : -1; i >= 0; i = program->producers[i].next) {
+        const xcvm_value *target = &s->bound_outputs[i];
+        if (program->producers[i].result == index && target->kind == XCVM_KIND_TENSOR && !s->staged[i] &&
             target->dtype == result->dtype && xcvm_same_shape(target, result)) {
-            lend(result, target->data, XCVM_HOME_CALLER);
+            lend(result, target->data, XCVM_MEMORY_BORROWED);
             return true;
         }
     }
@@ -78,7 +78,7 @@ static bool use_slot(const xcvm_session *s, size_t pc, uint32_t index, xcvm_valu
     char *at = s->arena + slots[index].offset;
     if (index == 0 && step->alias != XCVM_ALIAS_NONE) {
         const xcvm_value *operand = s->in[step->in_at + step->alias_operand];
-        bool shares = operand->home == XCVM_HOME_ARENA;
+        bool shares = operand->memory_kind == XCVM_MEMORY_ARENA;
         if (shares && (operand->data != at || operand->bytes != result->bytes))
             return false;
         if (shares && step->alias == XCVM_ALIAS_IN_PLACE && !same_layout(operand, result))
@@ -87,7 +87,7 @@ static bool use_slot(const xcvm_session *s, size_t pc, uint32_t index, xcvm_valu
         if (!shares && step->alias == XCVM_ALIAS_VIEW)
             return false;
     }
-    lend(result, at, XCVM_HOME_ARENA);
+    lend(result, at, XCVM_MEMORY_ARENA);
     return true;
 }
 
@@ -100,14 +100,14 @@ static bool use_operand(const xcvm_session *s, size_t pc, xcvm_value *result)
         const xcvm_value *operand = in[__builtin_ctz(rest)];
         /* What lies in the arena is not known to stay there for longer than its own slot is planned. */
         if (operand->kind == XCVM_KIND_TENSOR && operand->bytes == result->bytes && operand->dtype == result->dtype &&
-            operand->home != XCVM_HOME_ARENA && operand->data != NULL) {
+            operand->memory_kind != XCVM_MEMORY_ARENA && operand->data != NULL) {
             share(result, operand);
             return true;
         }
     }
-    for (uint32_t rest = step->overwritable; rest != 0; rest &= rest - 1) {
+    for (uint32_t rest = step->reusable; rest != 0; rest &= rest - 1) {
         const xcvm_value *operand = in[__builtin_ctz(rest)];
-        if (operand->home == XCVM_HOME_STORAGE && same_layout(operand, result) &&
+        if (operand->memory_kind == XCVM_MEMORY_OWNED && same_layout(operand, result) &&
             __atomic_load_n(&operand->storage->refs, __ATOMIC_ACQUIRE) == 1) {
             share(result, operand);
             return true;
@@ -120,14 +120,14 @@ static xcvm_status use_heap(xcvm_session *s, xcvm_value *result)
 {
     xcvm_storage *storage;
     XCVM_TRY(xcvm_heap_allocate(s->kernel.heap, result->bytes, &storage, s->kernel.error));
-    lend(result, storage->data, XCVM_HOME_STORAGE);
+    lend(result, storage->data, XCVM_MEMORY_OWNED);
     result->storage = storage;
     return XCVM_OK;
 }
 
 static xcvm_status place(xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
 {
-    if (use_target(s, pc, index, result) || use_slot(s, pc, index, result) ||
+    if (use_bound_output(s, pc, index, result) || use_slot(s, pc, index, result) ||
         (index == 0 && use_operand(s, pc, result)))
         return XCVM_OK;
     return use_heap(s, result);
@@ -138,19 +138,19 @@ xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc)
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
     xcvm_value *const *out = s->out + s->program->steps[pc].out_at;
     const bool noted = s->program->steps[pc].noted;
-    if (s->settled[pc] == XCVM_UNSETTLED)
+    if (s->shapes_valid[pc] == XCVM_INVALID_SHAPES)
         XCVM_TRY(infer(s, pc));
     else if (noted)
         xcvm_session_recall(s, pc);
-    bool placed = s->settled[pc] == XCVM_TYPED && !noted;
+    bool placed = s->shapes_valid[pc] == XCVM_INFERRED && !noted;
     for (uint32_t i = 0; i < instruction->out_count; i++) {
         if (out[i] == NULL || !is_placeable(out[i]))
             continue;
         XCVM_TRY(place(s, pc, i, out[i]));
-        placed = placed && out[i]->home == XCVM_HOME_ARENA;
+        placed = placed && out[i]->memory_kind == XCVM_MEMORY_ARENA;
     }
     if (placed)
-        s->settled[pc] = XCVM_PLACED;
+        s->shapes_valid[pc] = XCVM_ALLOCATED;
     return XCVM_OK;
 }
 

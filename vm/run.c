@@ -6,19 +6,19 @@
 
 /* ---- The machine's own instructions ---- */
 
-static void take_input(xcvm_session *s, size_t pc)
+static void run_in(xcvm_session *s, size_t pc)
 {
     const xcvm_step *step = &s->program->steps[pc];
     xcvm_value *v = s->out[step->out_at];
     *v = s->inputs[step->target];
-    v->home = XCVM_HOME_CALLER;
+    v->memory_kind = XCVM_MEMORY_BORROWED;
     v->storage = NULL;
-    xcvm_session_settle_input(s, pc);
+    xcvm_session_validate_input(s, pc);
 }
 
-static xcvm_status check_target_type(const xcvm_session *s, size_t index, const xcvm_value *v)
+static xcvm_status check_bound_type(const xcvm_session *s, size_t index, const xcvm_value *v)
 {
-    const xcvm_value *target = &s->targets[index];
+    const xcvm_value *target = &s->bound_outputs[index];
     char bound[192], given[192];
     bool same_type = v->kind == XCVM_KIND_TENSOR && v->dtype == target->dtype;
     if (!same_type || !xcvm_same_shape(v, target))
@@ -29,10 +29,10 @@ static xcvm_status check_target_type(const xcvm_session *s, size_t index, const 
     return XCVM_OK;
 }
 
-static void show_target(xcvm_session *s, size_t index)
+static void expose_bound(xcvm_session *s, size_t index)
 {
     xcvm_value_clear(&s->outputs[index]);
-    xcvm_value_share(&s->outputs[index], &s->targets[index]);
+    xcvm_value_share(&s->outputs[index], &s->bound_outputs[index]);
 }
 
 /* What was computed elsewhere, after a run that has ended well: nothing may fail any more. */
@@ -40,27 +40,27 @@ static void fill_staged(xcvm_session *s, size_t index)
 {
     const xcvm_value *v = &s->outputs[index];
     if (v->bytes > 0)
-        memcpy(s->targets[index].data, v->data, v->bytes);
-    show_target(s, index);
+        memcpy(s->bound_outputs[index].data, v->data, v->bytes);
+    expose_bound(s, index);
 }
 
-static xcvm_status give_output(xcvm_session *s, size_t pc)
+static xcvm_status run_out(xcvm_session *s, size_t pc)
 {
     const xcvm_step *step = &s->program->steps[pc];
     const xcvm_value *v = s->in[step->in_at];
     size_t index = (size_t)step->target;
-    if (s->targets[index].kind != XCVM_KIND_NULL) {
-        XCVM_TRY(check_target_type(s, index, v));
+    if (s->bound_outputs[index].kind != XCVM_KIND_NULL) {
+        XCVM_TRY(check_bound_type(s, index, v));
         if (!s->staged[index]) {
-            xcvm_value *target = &s->targets[index];
+            xcvm_value *target = &s->bound_outputs[index];
             if (v->data != target->data)
                 XCVM_TRY(xcvm_kernel_copy(&s->kernel, target->data, v->data, v->bytes));
-            show_target(s, index);
+            expose_bound(s, index);
             return XCVM_OK;
         }
     }
     /* A slot that was given to an output is planned for nothing else until the end. */
-    if (v->home == XCVM_HOME_ARENA)
+    if (v->memory_kind == XCVM_MEMORY_ARENA)
         xcvm_value_share(&s->outputs[index], v);
     else
         XCVM_TRY(xcvm_kernel_keep(&s->kernel, &s->outputs[index], v));
@@ -83,12 +83,12 @@ static xcvm_status test_condition(xcvm_session *s, size_t pc, bool *condition)
 
 static inline xcvm_status run_kernel(xcvm_session *s, size_t pc, const xcvm_step *step)
 {
-    s->kernel.dying = step->dying;
-    if (s->settled[pc] == XCVM_PLACED)
+    s->kernel.last_use = step->last_use;
+    if (s->shapes_valid[pc] == XCVM_ALLOCATED)
         return step->run(&s->kernel, s->args + step->args_offset);
     XCVM_TRY(xcvm_session_prepare(s, pc));
     XCVM_TRY(step->run(&s->kernel, s->args + step->args_offset));
-    return s->settled[pc] == XCVM_UNSETTLED ? xcvm_session_check_results(s, pc) : XCVM_OK;
+    return s->shapes_valid[pc] == XCVM_INVALID_SHAPES ? xcvm_session_check_results(s, pc) : XCVM_OK;
 }
 
 static inline xcvm_status execute(xcvm_session *s, size_t pc, size_t *next)
@@ -102,10 +102,10 @@ static inline xcvm_status execute(xcvm_session *s, size_t pc, size_t *next)
         xcvm_session_release(&s->registers[s->program->image.instructions[pc].in[0]]);
         return XCVM_OK;
     case XCVM_ACTION_IN:
-        take_input(s, pc);
+        run_in(s, pc);
         return XCVM_OK;
     case XCVM_ACTION_OUT:
-        return give_output(s, pc);
+        return run_out(s, pc);
     case XCVM_ACTION_JUMP:
         *next = (size_t)step->target;
         return XCVM_OK;
@@ -141,7 +141,7 @@ static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
         if (status == XCVM_OK && s->program->steps[pc].entry != 0)
             xcvm_session_enter(s, s->program->steps[pc].entry - 1);
         if (status == XCVM_OK)
-            status = s->watched ? xcvm_session_watch(s, pc, &next) : execute(s, pc, &next);
+            status = s->observed ? xcvm_session_observe(s, pc, &next) : execute(s, pc, &next);
         if (status != XCVM_OK) {
             xcvm_error_locate(s->kernel.error, &s->program->image, pc);
             return status;
@@ -182,8 +182,8 @@ static void keep_results(xcvm_session *s)
     for (size_t i = 0; i < program->image.output_count; i++)
         if (s->staged[i])
             fill_staged(s, i);
-    for (size_t i = 0; i < program->leftover_count; i++)
-        xcvm_session_release(&s->registers[program->leftover[i]]);
+    for (size_t i = 0; i < program->live_at_exit_count; i++)
+        xcvm_session_release(&s->registers[program->live_at_exit[i]]);
     s->has_results = true;
 }
 
@@ -192,7 +192,7 @@ static void drop_all(xcvm_session *s)
     for (size_t i = 0; i < s->program->register_count; i++)
         xcvm_value_clear(&s->registers[i]);
     xcvm_session_forget_results(s);
-    xcvm_session_unsettle(s);
+    xcvm_session_invalidate(s);
 }
 
 xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *options, xcvm_error *error)
@@ -201,7 +201,7 @@ xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *opti
     XCVM_CHECK(error, session != NULL, INVALID_ARGUMENT, "session is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     xcvm_session_forget_results(session);
-    if (session->bound_anew)
+    if (session->bindings_dirty)
         XCVM_TRY(xcvm_session_check_bindings(session, error));
     xcvm_session_begin(session, o.timeout_ns, error);
     session->arena_live_bytes = 0;

@@ -15,17 +15,17 @@ static bool reserve(size_t *total, size_t count, size_t size, size_t *offset)
 static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator *allocator)
 {
     const xcvm_image *image = &program->image;
-    size_t total = 0, self, registers, inputs, outputs, targets, in, out, args, settled, known, live_in, entered, notes,
-           pairs, staged, direct, moved;
+    size_t total = 0, self, registers, inputs, outputs, bound_outputs, in, out, args, shapes_valid, known, live_in,
+           entered, notes, pairs, staged, direct, moved;
     bool fits = reserve(&total, 1, sizeof(xcvm_session), &self) &&
                 reserve(&total, program->register_count, sizeof(xcvm_value), &registers) &&
                 reserve(&total, image->input_count, sizeof(xcvm_value), &inputs) &&
                 reserve(&total, image->output_count, sizeof(xcvm_value), &outputs) &&
-                reserve(&total, image->output_count, sizeof(xcvm_value), &targets) &&
+                reserve(&total, image->output_count, sizeof(xcvm_value), &bound_outputs) &&
                 reserve(&total, program->in_count, sizeof(xcvm_value *), &in) &&
                 reserve(&total, program->out_count, sizeof(xcvm_value *), &out) &&
                 reserve(&total, program->args_bytes, 1, &args) &&
-                reserve(&total, image->instruction_count, sizeof(uint8_t), &settled) &&
+                reserve(&total, image->instruction_count, sizeof(uint8_t), &shapes_valid) &&
                 reserve(&total, program->register_count, sizeof(uint8_t), &known) &&
                 reserve(&total, program->live_in_count, sizeof(xcvm_note), &live_in) &&
                 reserve(&total, program->stretch_count, sizeof(bool), &entered) &&
@@ -42,11 +42,11 @@ static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator 
     s->registers = (void *)(block + registers);
     s->inputs = (void *)(block + inputs);
     s->outputs = (void *)(block + outputs);
-    s->targets = (void *)(block + targets);
+    s->bound_outputs = (void *)(block + bound_outputs);
     s->in = (void *)(block + in);
     s->out = (void *)(block + out);
     s->args = block + args;
-    s->settled = (void *)(block + settled);
+    s->shapes_valid = (void *)(block + shapes_valid);
     s->known = (void *)(block + known);
     s->live_in = (void *)(block + live_in);
     s->entered = (void *)(block + entered);
@@ -137,8 +137,8 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
         XCVM_TRY(provide_arena(s, error));
     }
     s->random = o->seed;
-    s->strict_types = s->watched = o->strict_types;
-    s->bound_anew = true;
+    s->strict_types = s->observed = o->strict_types;
+    s->bindings_dirty = true;
     s->kernel.allocator = &s->allocator;
     s->kernel.cancelled = &s->cancelled;
     s->kernel.random = &s->random;
@@ -196,7 +196,7 @@ void xcvm_session_destroy(xcvm_session *session)
     clear_all(session->registers, session->program->register_count);
     clear_all(session->inputs, image->input_count);
     clear_all(session->outputs, image->output_count);
-    clear_all(session->targets, image->output_count);
+    clear_all(session->bound_outputs, image->output_count);
     xcvm_storage_release(session->kernel.scratch_storage);
     xcvm_threads_destroy(session->kernel.threads);
     xcvm_heap_destroy(session->kernel.heap);
@@ -238,7 +238,7 @@ void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info)
                               .peak_bytes = xcvm_heap_peak(heap) - session->block_bytes,
                               .reserved_bytes = xcvm_heap_reserved(heap)};
     for (size_t i = 0; session->has_results && i < session->program->image.output_count; i++)
-        if (session->outputs[i].home == XCVM_HOME_ARENA)
+        if (session->outputs[i].memory_kind == XCVM_MEMORY_ARENA)
             facts.live_bytes += session->outputs[i].bytes;
     memcpy(info, &facts, info->size < sizeof facts ? info->size : sizeof facts);
 }

@@ -5,12 +5,12 @@
 
 #include "vm/program.h"
 
-/* How far an instruction's results are settled by having run before with operands of the same types. */
-typedef enum xcvm_settled {
-    XCVM_UNSETTLED, /* nothing is known */
-    XCVM_TYPED,     /* the results' types are known: kept in their registers, or noted */
-    XCVM_PLACED     /* ... and their memory, which is in the arena */
-} xcvm_settled;
+/* What of an instruction's results is valid since an earlier run with operands of the same types. */
+typedef enum xcvm_shapes_state {
+    XCVM_INVALID_SHAPES, /* nothing is known */
+    XCVM_INFERRED,       /* the results' types are known: kept in their registers, or noted */
+    XCVM_ALLOCATED       /* ... and their memory, which is in the arena */
+} xcvm_shapes_state;
 
 /* What is known of what a register holds, as long as its stretch is entered with the same types. Bits. */
 enum {
@@ -36,36 +36,36 @@ struct xcvm_session {
     uint32_t cancelled; /* atomic */
     bool strict_types;
     bool flush_subnormals;
-    bool has_results;    /* the last run succeeded */
-    bool bound_anew;     /* inputs or outputs were bound since the last run: check them together */
-    bool targets_anew;   /* so that results may have to be placed elsewhere */
-    uint64_t inferences; /* so far, of instructions */
+    bool has_results;         /* the last run succeeded */
+    bool bindings_dirty;      /* inputs or outputs were bound since the last run: check them together */
+    bool bound_outputs_dirty; /* so that results may have to be placed elsewhere */
+    uint64_t inferences;      /* so far, of instructions */
 
     char *arena; /* NULL until the first run that needs it */
     size_t arena_bytes;
     bool arena_is_callers;
 
     xcvm_observer observer;
-    bool watched;            /* there is an observer, or types are checked */
+    bool observed;           /* there is an observer, or types are checked */
     size_t arena_live_bytes; /* held by registers in the arena; kept up while there is an observer */
 
     /* Arrays. */
-    xcvm_value *registers; /* register_count */
-    xcvm_value *inputs;    /* bound; null where not */
-    xcvm_value *outputs;   /* of the last run */
-    xcvm_value *targets;   /* tensors that outputs are written to; null where there is none */
-    const xcvm_value **in; /* operands of all instructions */
-    xcvm_value **out;      /* results of all instructions */
-    char *args;            /* argument structs */
-    uint8_t *settled;      /* xcvm_settled of each instruction */
-    uint8_t *known;        /* of each register: XCVM_KNOWN_... bits */
-    xcvm_note *live_in;    /* of each live-in of a stretch: the type that it had when the stretch was last entered */
-    bool *entered;         /* each stretch, since the types of the inputs changed */
-    xcvm_note *notes;      /* of results that are noted */
-    uint32_t *pairs;       /* of each output: the input that it is a pair with, plus 1; 0: none */
-    bool *staged;          /* of each output: bound to the memory of its pair, and so copied there behind the run */
-    bool *direct;          /* of each instruction: a result may be written straight into a target */
-    bool *moved;           /* of each register: its memory in the arena went on to another (while observed) */
+    xcvm_value *registers;     /* register_count */
+    xcvm_value *inputs;        /* bound; null where not */
+    xcvm_value *outputs;       /* of the last run */
+    xcvm_value *bound_outputs; /* tensors that outputs are written to; null where there is none */
+    const xcvm_value **in;     /* operands of all instructions */
+    xcvm_value **out;          /* results of all instructions */
+    char *args;                /* argument structs */
+    uint8_t *shapes_valid;     /* xcvm_shapes_state of each instruction */
+    uint8_t *known;            /* of each register: XCVM_KNOWN_... bits */
+    xcvm_note *live_in; /* of each live-in of a stretch: the type that it had when the stretch was last entered */
+    bool *entered;      /* each stretch, since the types of the inputs changed */
+    xcvm_note *notes;   /* of results that are noted */
+    uint32_t *pairs;    /* of each output: the input that it is a pair with, plus 1; 0: none */
+    bool *staged;       /* of each output: bound to the memory of its pair, and so copied there behind the run */
+    bool *direct;       /* of each instruction: a result may be written straight into a bound output */
+    bool *moved;        /* of each register: its memory in the arena went on to another (while observed) */
 };
 
 static inline xcvm_typing xcvm_session_typing(const xcvm_session *s, size_t pc)
@@ -81,26 +81,27 @@ static inline xcvm_typing xcvm_session_typing(const xcvm_session *s, size_t pc)
                          .error = s->kernel.error};
 }
 
-/* Unsets a register. The type stays, for instructions that settled it; nobody reads a register that is not set. */
+/* Unsets a register. The type stays valid for instructions that inferred it; nobody reads a register that is not set.
+ */
 static inline void xcvm_session_release(xcvm_value *v)
 {
     if (v->storage != NULL) {
         xcvm_storage_release(v->storage);
         v->storage = NULL;
         v->data = NULL;
-        v->home = XCVM_HOME_NONE;
+        v->memory_kind = XCVM_MEMORY_NONE;
     }
 }
-/* Forgets what earlier runs found out (settle.c). */
-void xcvm_session_unsettle(xcvm_session *s);
+/* Forgets what earlier runs found out (static_shapes.c). */
+void xcvm_session_invalidate(xcvm_session *s);
 /* The stretch with that index is entered: forgets what its instructions inferred if the types are others. */
 void xcvm_session_enter(xcvm_session *s, size_t stretch);
 /* Instruction `pc` was inferred, its results' sizes are set: whether that may be relied on from now on. */
-void xcvm_session_settle(xcvm_session *s, size_t pc);
-/* Before an instruction that is settled, but whose results are noted: their types, in their registers. */
+void xcvm_session_validate(xcvm_session *s, size_t pc);
+/* Before an instruction whose shapes are valid, but whose results are noted: their types, in their registers. */
 void xcvm_session_recall(xcvm_session *s, size_t pc);
 /* What In takes is of a type that the program's inputs decide. */
-void xcvm_session_settle_input(xcvm_session *s, size_t pc);
+void xcvm_session_validate_input(xcvm_session *s, size_t pc);
 /* Before a run: everything is bound and agrees, and nothing bound to be written overlaps another. */
 xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error);
 /* Part of that: no tensor bound to an output overlaps anything else that is bound. */
@@ -111,9 +112,9 @@ xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value);
 bool xcvm_type_is_fixed(const xcvm_type *type);
 /* The end of creation: maps the constants (warm_up.c). */
 void xcvm_session_map_constants(const xcvm_session *s);
-/* Types and memory for the results of instruction `pc`, which is not settled as PLACED (results.c). */
+/* Types and memory for the results of instruction `pc`, which is not ALLOCATED (results.c). */
 xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc);
-/* After the kernel of an instruction that is not settled: every result was made. */
+/* After the kernel of an instruction whose shapes are not valid: every result was made. */
 xcvm_status xcvm_session_check_results(xcvm_session *s, size_t pc);
 /* Runs a Fused instruction's function, if it has one that fits: *next is then behind the instructions that it stands
  * for (fused.c). */
@@ -125,6 +126,6 @@ void xcvm_session_forget_results(xcvm_session *s);
 /* Executes one instruction; *next is pc + 1 at the call, and changed by a jump (run.c). */
 xcvm_status xcvm_session_step(xcvm_session *s, size_t pc, size_t *next);
 /* The same with the observer told and types checked (observe.c). */
-xcvm_status xcvm_session_watch(xcvm_session *s, size_t pc, size_t *next);
+xcvm_status xcvm_session_observe(xcvm_session *s, size_t pc, size_t *next);
 
 #endif

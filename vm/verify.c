@@ -30,10 +30,10 @@ static xcvm_status verify(xcvm_verifier *v)
     XCVM_TRY(xcvm_verify_blocks(v));
     XCVM_TRY(xcvm_verify_fused(v));
     XCVM_TRY(xcvm_verify_flow(v));
-    xcvm_find_sharing(v->program);
+    xcvm_analyze_aliasing(v->program);
     XCVM_TRY(xcvm_verify_slots(v));
-    XCVM_TRY(xcvm_find_stretches(v));
-    return xcvm_find_makers(v);
+    XCVM_TRY(xcvm_analyze_static_shapes(v));
+    return xcvm_analyze_output_producers(v);
 }
 
 xcvm_status xcvm_program_verify(xcvm_program *program, xcvm_error *error)

@@ -71,18 +71,18 @@ xcvm_status xcvm_verify_blocks(xcvm_verifier *v);
 /* Instructions that a Fused one stands for: all in its block, none but kernels of fixed results and Frees of what they
  * make, and what they leave set is its results. Fills program->fused. */
 xcvm_status xcvm_verify_fused(xcvm_verifier *v);
-/* Follows what is set, and of which type, along all paths. Fills program->leftover. */
+/* Follows what is set, and of which type, along all paths. Fills program->live_at_exit. */
 xcvm_status xcvm_verify_flow(xcvm_verifier *v);
 /* Types of the results of instruction `pc` from v->types, and, if `report`, whether the operands' types are allowed.
  * What is not known is left to the run, where xcvm_infer looks at it again. */
 xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report);
-/* Planned slots. Needs what xcvm_find_sharing finds; fills step->alias. */
+/* Planned slots. Needs what xcvm_analyze_aliasing finds; fills step->alias. */
 xcvm_status xcvm_verify_slots(xcvm_verifier *v);
-/* What is not proved but worked out for speed (foresight.c): step->dying, views and overwritable; what settling needs,
- * from step->settles to program->live_in; program->makers. */
-void xcvm_find_sharing(xcvm_program *program);
-xcvm_status xcvm_find_stretches(xcvm_verifier *v);
-xcvm_status xcvm_find_makers(xcvm_verifier *v);
+/* What is not proved but worked out for speed (foresight.c): step->last_use, views and reusable; what static shapes
+ * need, from step->static_shapes to program->live_in; program->producers. */
+void xcvm_analyze_aliasing(xcvm_program *program);
+xcvm_status xcvm_analyze_static_shapes(xcvm_verifier *v);
+xcvm_status xcvm_analyze_output_producers(xcvm_verifier *v);
 
 /* The field that operand `index` of an instruction (row order, lists spread out) belongs to. */
 const xcvm_field *xcvm_operand_field(const xcvm_instruction *instruction, uint32_t index);

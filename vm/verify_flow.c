@@ -189,12 +189,12 @@ static xcvm_status leave(xcvm_verifier *v)
     for (uint32_t i = 0; i < v->image->output_count; i++)
         XCVM_CHECK(v->error, v->position[program->register_count + i] != 0, INVALID_PROGRAM,
                    "the program never gives its output \"%.100s\"", v->image->outputs[i].name);
-    program->leftover = xcvm_arena_allocate(&program->arena, v->live_count * sizeof *program->leftover);
-    if (program->leftover == NULL)
+    program->live_at_exit = xcvm_arena_allocate(&program->arena, v->live_count * sizeof *program->live_at_exit);
+    if (program->live_at_exit == NULL)
         return xcvm_verifier_no_memory(v);
     for (uint32_t i = 0; i < v->live_count; i++)
         if (!is_output(v, v->live[i]))
-            program->leftover[program->leftover_count++] = (int32_t)v->live[i];
+            program->live_at_exit[program->live_at_exit_count++] = (int32_t)v->live[i];
     return XCVM_OK;
 }
 

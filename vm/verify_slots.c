@@ -134,7 +134,7 @@ static group *find_alias(plan *p, size_t pc, uint64_t offset, uint32_t high)
 {
     const xcvm_instruction *instruction = &p->v->image->instructions[pc];
     xcvm_step *step = &p->v->program->steps[pc];
-    for (uint32_t rest = step->views | step->overwritable; rest != 0; rest &= rest - 1) {
+    for (uint32_t rest = step->views | step->reusable; rest != 0; rest &= rest - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(rest);
         uint32_t index = instruction->in[i] > 0 ? p->group_of[instruction->in[i]] : 0;
         group *g = index != 0 ? &p->groups[index - 1] : NULL;

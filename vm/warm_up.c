@@ -1,5 +1,5 @@
-/* What makes the first run as fast as any later one: constants are mapped and lie in the cache, and a rehearsal has
- * brought in code, predicted its branches and settled types, places and scratch memory. */
+/* What makes the first run as fast as any later one: constants are mapped and lie in the cache, and warm-up runs have
+ * brought in code, taught the processor its branches and found types, places and scratch memory. */
 #include "base/clock.h"
 #include "vm/options.h"
 #include "vm/session.h"
@@ -7,14 +7,14 @@
 #include <sys/mman.h>
 
 enum {
-    BLOCK = 1 << 18,           /* bytes of constants that a thread reads at once */
-    LINE = 64,                 /* bytes of a cache line */
-    WINDOW = 1 << 16,          /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
-    CACHE = 32 << 20,          /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
-    REHEARSAL_NS = 200 * 1000, /* after which a run of a rehearsal stops, and no other begins */
-    MOST_RUNS = 32,            /* of a rehearsal: the processor learns the branches of short programs by repetition */
-    MOST_INPUTS = 4 << 20,     /* bytes of inputs: reading more of them takes longer than that */
-    REHEARSAL_BYTES = 64 << 20 /* that a rehearsal may take, or what the session may if that is less */
+    BLOCK = 1 << 18,         /* bytes of constants that a thread reads at once */
+    LINE = 64,               /* bytes of a cache line */
+    WINDOW = 1 << 16,        /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
+    CACHE = 32 << 20,        /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
+    WARM_UP_NS = 200 * 1000, /* after which a warm-up run stops, and no other begins */
+    MOST_RUNS = 32,          /* at most: the processor learns the branches of short programs by repetition */
+    MOST_INPUTS = 4 << 20,   /* bytes of inputs: reading more of them takes longer than that */
+    WARM_UP_BYTES = 64 << 20 /* that warm-up runs may take, or what the session may if that is less */
 };
 
 /* ---- Constants ---- */
@@ -48,7 +48,7 @@ static void read_constants(const xcvm_session *s, size_t step)
  * window takes a third of the time of asking for all pages at once. */
 void xcvm_session_map_constants(const xcvm_session *s) { read_constants(s, WINDOW); }
 
-/* ---- The rehearsal ---- */
+/* ---- Warm-up runs ---- */
 
 /* The bytes of all inputs, each on a cache line of its own; 0 if their sizes are not known, or large. */
 static size_t input_bytes(const xcvm_image *image)
@@ -91,24 +91,24 @@ static xcvm_status run_once(xcvm_session *s, char *zeros, uint64_t timeout_ns, u
     return xcvm_session_run(s, &options, &error);
 }
 
-/* Until a run fails, they take REHEARSAL_NS together, or `deadline_ns` (0: none) is near. */
+/* Until a run fails, they take WARM_UP_NS together, or `deadline_ns` (0: none) is near. */
 static xcvm_status run_repeatedly(xcvm_session *s, char *zeros, uint64_t deadline_ns, uint64_t fuel)
 {
     uint64_t now = xcvm_clock_ns();
-    const uint64_t end = now + REHEARSAL_NS;
+    const uint64_t end = now + WARM_UP_NS;
     xcvm_status status = XCVM_OK;
     for (int runs = 0; runs < MOST_RUNS && status == XCVM_OK && now < end; runs++) {
         if (deadline_ns != 0 && now >= deadline_ns)
             return XCVM_OK;
-        const bool near = deadline_ns != 0 && deadline_ns - now < REHEARSAL_NS;
-        status = run_once(s, zeros, near ? deadline_ns - now : REHEARSAL_NS, fuel);
+        const bool near = deadline_ns != 0 && deadline_ns - now < WARM_UP_NS;
+        status = run_once(s, zeros, near ? deadline_ns - now : WARM_UP_NS, fuel);
         now = xcvm_clock_ns();
     }
     return status;
 }
 
-/* Rehearses with nothing bound but zeros, which are pages that the system has for everybody, and nobody told. */
-static xcvm_status rehearse(xcvm_session *s, uint64_t deadline_ns, uint64_t fuel, xcvm_error *error)
+/* Warm-up runs with nothing bound but zeros, which are pages that the system has for everybody, and nobody told. */
+static xcvm_status run_warm_up(xcvm_session *s, uint64_t deadline_ns, uint64_t fuel, xcvm_error *error)
 {
     const xcvm_image *image = &s->program->image;
     const size_t bytes = is_harmless(s->program) ? input_bytes(image) : 0;
@@ -116,30 +116,30 @@ static xcvm_status rehearse(xcvm_session *s, uint64_t deadline_ns, uint64_t fuel
         return XCVM_OK;
     const size_t room = (image->input_count + image->output_count) * sizeof(xcvm_value);
     xcvm_value *unbound = xcvm_allocate_zeroed(&s->allocator, room);
-    XCVM_CHECK(error, unbound != NULL, OUT_OF_MEMORY, "no memory for a rehearsal");
+    XCVM_CHECK(error, unbound != NULL, OUT_OF_MEMORY, "no memory for a warm-up run");
     void *zeros = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (zeros == MAP_FAILED) {
         xcvm_deallocate(&s->allocator, unbound, room);
-        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for inputs of %zu bytes of a rehearsal", bytes);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for inputs of %zu bytes of a warm-up run", bytes);
     }
-    xcvm_value *inputs = s->inputs, *targets = s->targets;
+    xcvm_value *inputs = s->inputs, *bound_outputs = s->bound_outputs;
     const xcvm_observer observer = s->observer;
-    const bool watched = s->watched;
+    const bool observed = s->observed;
     xcvm_heap *heap = s->kernel.heap;
-    const size_t most = xcvm_heap_reserved(heap) + REHEARSAL_BYTES, limit = xcvm_heap_set_limit(heap, most);
+    const size_t most = xcvm_heap_reserved(heap) + WARM_UP_BYTES, limit = xcvm_heap_set_limit(heap, most);
     if (limit != 0 && limit < most)
         (void)xcvm_heap_set_limit(heap, limit);
     s->inputs = unbound;
-    s->targets = unbound + image->input_count;
+    s->bound_outputs = unbound + image->input_count;
     s->observer = (xcvm_observer){0};
-    s->watched = s->strict_types;
-    s->bound_anew = s->targets_anew = true;
+    s->observed = s->strict_types;
+    s->bindings_dirty = s->bound_outputs_dirty = true;
     xcvm_status status = run_repeatedly(s, zeros, deadline_ns, fuel);
     s->inputs = inputs;
-    s->targets = targets;
+    s->bound_outputs = bound_outputs;
     s->observer = observer;
-    s->watched = watched;
-    s->bound_anew = s->targets_anew = true;
+    s->observed = observed;
+    s->bindings_dirty = s->bound_outputs_dirty = true;
     (void)xcvm_heap_set_limit(heap, limit);
     munmap(zeros, bytes);
     xcvm_deallocate(&s->allocator, unbound, room);
@@ -159,7 +159,7 @@ xcvm_status xcvm_session_warm_up(xcvm_session *session, const xcvm_run_options *
     xcvm_status status = xcvm_kernel_poll(&session->kernel);
     xcvm_session_end(session, status);
     if (status == XCVM_OK)
-        status = rehearse(session, deadline_ns, o.fuel, error);
+        status = run_warm_up(session, deadline_ns, o.fuel, error);
     xcvm_session_forget_results(session);
     XCVM_CHECK(error, status != XCVM_OK || deadline_ns == 0 || xcvm_clock_ns() < deadline_ns, OUT_OF_TIME,
                "the deadline has passed");

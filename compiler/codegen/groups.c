@@ -59,9 +59,9 @@ static bool join(growth *g, xcc_node *n, int depth)
     size_t inputs = xcc_node_input_count(n);
     for (size_t i = 0; i < inputs; i++) {
         const xcc_value *v = xcc_node_input(n, i);
-        xcc_node *maker = v != NULL && v->graph == n->graph ? v->producer : NULL;
-        if (maker != NULL && maker->mark == XCC_MARK_PASSED &&
-            (depth == 0 || !fits(g, maker) || !join(g, maker, depth - 1)))
+        xcc_node *producer = v != NULL && v->graph == n->graph ? v->producer : NULL;
+        if (producer != NULL && producer->mark == XCC_MARK_PASSED &&
+            (depth == 0 || !fits(g, producer) || !join(g, producer, depth - 1)))
             return false;
     }
     /* What came before it may have said what a row is. */

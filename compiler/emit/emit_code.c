@@ -107,7 +107,7 @@ static xcvm_status add_constant(xcc_code *c, const xcc_value *v, int32_t *operan
         constant->name = v->name;
         constant->value = v->type;
         constant->value.storage = NULL;
-        constant->value.home = XCVM_HOME_CONSTANT;
+        constant->value.memory_kind = XCVM_MEMORY_CONSTANT;
         list_constant(c, image->constant_count - 1);
         found = (uint32_t)image->constant_count;
     }

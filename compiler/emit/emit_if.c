@@ -13,11 +13,11 @@ static void share_registers(xcc_emitter *e, const xcc_node *n, const xcc_graph *
     }
 }
 
-static xcvm_status emit_branch(xcc_emitter *e, const xcc_node *n, xcc_graph *branch, xcc_value *const *dying,
+static xcvm_status emit_branch(xcc_emitter *e, const xcc_node *n, xcc_graph *branch, xcc_value *const *last_use,
                                size_t count)
 {
     share_registers(e, n, branch);
-    XCVM_TRY(xcc_emit_graph(e, branch, dying, count));
+    XCVM_TRY(xcc_emit_graph(e, branch, last_use, count));
     for (size_t i = 0; i < n->output_count; i++) {
         const xcc_value *from = branch->outputs[i], *to = n->outputs[i];
         int32_t operand;
@@ -33,17 +33,17 @@ static xcvm_status emit_branch(xcc_emitter *e, const xcc_node *n, xcc_graph *bra
 }
 
 /* Values whose last use is this node, which each branch frees as soon as it no longer needs them. */
-static xcvm_status collect_dying(xcc_emitter *e, const xcc_node *n, xcc_value ***dying, size_t *count)
+static xcvm_status collect_last_uses(xcc_emitter *e, const xcc_node *n, xcc_value ***last_use, size_t *count)
 {
     *count = 0;
-    *dying = xcc_alloc(e->code.m, (n->input_count + n->capture_count) * sizeof **dying);
-    if (*dying == NULL)
+    *last_use = xcc_alloc(e->code.m, (n->input_count + n->capture_count) * sizeof **last_use);
+    if (*last_use == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < n->input_count + n->capture_count; i++) {
         xcc_value *v = i < n->input_count ? n->inputs[i] : n->captures[i - n->input_count];
         if (!xcc_emit_owned(e, n->graph, v) || e->last[v->id] != n->order + 1)
             continue;
-        (*dying)[(*count)++] = v;
+        (*last_use)[(*count)++] = v;
         e->owner[v->id] = NULL;
     }
     return XCVM_OK;
@@ -51,20 +51,20 @@ static xcvm_status collect_dying(xcc_emitter *e, const xcc_node *n, xcc_value **
 
 xcvm_status xcc_emit_if(xcc_emitter *e, const xcc_node *n)
 {
-    xcc_value **dying;
+    xcc_value **last_use;
     size_t count;
     int32_t cond;
     XCVM_TRY(xcc_code_operand(&e->code, n->inputs[0], &cond));
-    XCVM_TRY(collect_dying(e, n, &dying, &count));
+    XCVM_TRY(collect_last_uses(e, n, &last_use, &count));
     size_t to_else = xcc_emit_position(e);
     XCVM_TRY(xcc_emit_jump(e, n, cond, 0));
-    XCVM_TRY(emit_branch(e, n, n->bodies[0], dying, count));
+    XCVM_TRY(emit_branch(e, n, n->bodies[0], last_use, count));
     size_t to_end = xcc_emit_position(e);
     XCVM_TRY(xcc_emit_jump(e, n, 0, 0));
     xcc_emit_land(e, to_else);
-    XCVM_TRY(emit_branch(e, n, n->bodies[1], dying, count));
+    XCVM_TRY(emit_branch(e, n, n->bodies[1], last_use, count));
     xcc_emit_land(e, to_end);
     for (size_t i = 0; i < count; i++)
-        e->owner[dying[i]->id] = NULL;
+        e->owner[last_use[i]->id] = NULL;
     return XCVM_OK;
 }

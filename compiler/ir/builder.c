@@ -42,7 +42,7 @@ static bool keep_elements(xcc_value *v, const void *data, size_t bytes, bool len
 static void make_constant(xcc_value *v)
 {
     v->kind = XCC_CONSTANT;
-    v->type.home = XCVM_HOME_CONSTANT;
+    v->type.memory_kind = XCVM_MEMORY_CONSTANT;
     v->type.data = (void *)(uintptr_t)v->initial;
     v->type.bytes = v->initial_bytes;
 }
@@ -125,7 +125,7 @@ xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const in
         return NULL;
     v->kind = XCC_CONSTANT;
     xcvm_value_set_tensor(&v->type, dtype, rank, dims);
-    v->type.home = XCVM_HOME_STORAGE;
+    v->type.memory_kind = XCVM_MEMORY_OWNED;
     v->type.data = storage->data;
     v->type.storage = storage;
     xcc_value_own(&m->owned, v);

@@ -79,7 +79,7 @@ static xcvm_status map_file(xcc_external_files *files, const char *location, str
     XCVM_CHECK(error, file->bytes != NULL || file->count == 0, IO, "external data '%s' cannot be mapped", location);
     file->storage = (xcvm_storage){.refs = 1, .bytes = file->count, .destroy = unmap, .owner = file};
     file->anchor.type.kind = XCVM_KIND_OPAQUE;
-    file->anchor.type.home = XCVM_HOME_STORAGE;
+    file->anchor.type.memory_kind = XCVM_MEMORY_OWNED;
     file->anchor.type.storage = &file->storage;
     xcc_value_own(&files->module->owned, &file->anchor);
     *mapped = file;

@@ -354,12 +354,12 @@ typedef struct xcvm_run_options {
 } xcvm_run_options;
 
 /* Makes the first run about as fast as later ones, by what creation leaves out: reads the constants, if they fit into
- * the cache, and rehearses. A rehearsal is a run on zeros, whatever is bound, of a program that only computes, on
+ * the cache, and runs to warm up. A warm-up run is one on zeros, whatever is bound, of a program that only computes, on
  * inputs of fixed sizes of up to 4 MB, without jumps or random numbers; it stops after 0.2 ms, is repeated a few times
- * if it is over before, and takes up to 64 MB beyond the plan, within the memory limit. Other programs are not
- * rehearsed. What is bound is neither read nor written; the results of the last run are gone, as after a run.
- * `options` (may be NULL) as for a run: fuel is for each rehearsal, and the timeout for all. OUT_OF_TIME or CANCELLED
- * if that stopped it. That the program fails on zeros is no failure; after any outcome the session can run. */
+ * if it is over before, and takes up to 64 MB beyond the plan, within the memory limit. Other programs have no warm-up
+ * runs. What is bound is neither read nor written; the results of the last run are gone, as after a run. `options` (may
+ * be NULL) as for a run: fuel is for each warm-up run, and the timeout for all. OUT_OF_TIME or CANCELLED if that
+ * stopped it. That the program fails on zeros is no failure; after any outcome the session can run. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_warm_up(xcvm_session *session, const xcvm_run_options *options,
                                                         xcvm_error *error);
 /* Runs the program on the bound inputs. After any outcome the session can run again. `options` may be NULL. */

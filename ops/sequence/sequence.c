@@ -61,7 +61,7 @@ xcvm_status xcvm_list_position(xcvm_kernel *k, const xcvm_value *position, size_
 /* Whether the items of operand 0, `s`, may be taken over: nothing else will ever look at them. */
 static bool may_take(const xcvm_kernel *k, const xcvm_value *s)
 {
-    return xcvm_kernel_dying(k, 0) && s->home == XCVM_HOME_STORAGE && s->storage != NULL &&
+    return xcvm_kernel_is_last_use(k, 0) && s->memory_kind == XCVM_MEMORY_OWNED && s->storage != NULL &&
            __atomic_load_n(&s->storage->refs, __ATOMIC_ACQUIRE) == 1;
 }
 

@@ -18,11 +18,11 @@ XCVM_KERNEL(SequenceExtend)
     XCVM_CHECK(k->error, more <= UINT32_MAX - count, OUT_OF_RANGE, "%zu and %zu items are too many for a sequence",
                count, more);
     /* What is taken over cannot be read once more. */
-    const uint32_t dying = k->dying;
+    const uint32_t last_use = k->last_use;
     if (a->s == a->more)
-        k->dying = 0;
+        k->last_use = 0;
     xcvm_status status = xcvm_list_take(k, a->y, a->s, count + more);
-    k->dying = dying;
+    k->last_use = last_use;
     XCVM_TRY(status);
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < more; i++) {

@@ -62,7 +62,7 @@ static void *take(size_t bytes, void *user)
     return memory;
 }
 
-static void give_back(void *memory, void *user)
+static void deallocate(void *memory, void *user)
 {
     (void)memory;
     (void)user;
@@ -81,7 +81,7 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
 {
     int error = 0;
     PCRE2_SIZE where = 0;
-    pcre2_general_context *memory = pcre2.pcre2_general_context_create_8(take, give_back, &m->pool);
+    pcre2_general_context *memory = pcre2.pcre2_general_context_create_8(take, deallocate, &m->pool);
     pcre2_compile_context *context = memory != NULL ? pcre2.pcre2_compile_context_create_8(memory) : NULL;
     if (context == NULL)
         return XCVM_OUT_OF_MEMORY;

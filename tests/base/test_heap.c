@@ -155,7 +155,7 @@ START_TEST(lists_clear_their_items)
     xcvm_value *items = list->data;
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(items[i].kind, XCVM_KIND_NULL);
-    items[1] = (xcvm_value){.kind = XCVM_KIND_TENSOR, .storage = item, .home = XCVM_HOME_STORAGE};
+    items[1] = (xcvm_value){.kind = XCVM_KIND_TENSOR, .storage = item, .memory_kind = XCVM_MEMORY_OWNED};
     ck_assert_int_eq(xcvm_heap_allocate_list(heap, SIZE_MAX / 8, &list, NULL), XCVM_OUT_OF_MEMORY);
     /* The list goes after the heap, and its item with it. */
     xcvm_heap_destroy(heap);

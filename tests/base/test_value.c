@@ -206,7 +206,7 @@ END_TEST
 START_TEST(lent_items_are_copied)
 {
     float data[2] = {1, 2};
-    xcvm_value lent = {.home = XCVM_HOME_CONSTANT}, *pointer = &lent, *list;
+    xcvm_value lent = {.memory_kind = XCVM_MEMORY_CONSTANT}, *pointer = &lent, *list;
     xcvm_value_set_tensor(&lent, XCVM_F32, 1, dims2(2, 0));
     lent.data = data;
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, 1, &pointer, &list, NULL), XCVM_OK);

@@ -15,7 +15,7 @@
 #define FLOATS(...) ((const float[]){__VA_ARGS__})
 
 /* Fills in the top-level graph of a module: inputs, nodes, outputs. */
-typedef void (*graph_maker)(xcc_builder *b);
+typedef void (*graph_function)(xcc_builder *b);
 
 typedef struct compilation {
     xcc_module m;
@@ -230,7 +230,7 @@ static void expect_equal(const xcvm_value *a, const xcvm_value *b)
 
 /* Compiles what `make` makes without optimization, and with the options of *c, which has begun; runs both on the same
  * inputs and compares the results. */
-static UNUSED void check_results(graph_maker make, compilation *c)
+static UNUSED void check_results(graph_function make, compilation *c)
 {
     compilation plain;
     machine before, after;
@@ -260,7 +260,7 @@ static UNUSED void check_results(graph_maker make, compilation *c)
 }
 
 /* The same with full optimization; *c is to be released with finish(). */
-static UNUSED void check_same_results(graph_maker make, compilation *c)
+static UNUSED void check_same_results(graph_function make, compilation *c)
 {
     begin(c, 2);
     check_results(make, c);

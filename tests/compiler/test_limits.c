@@ -21,7 +21,7 @@ static void *take(void *user, size_t bytes, size_t alignment)
     return memory;
 }
 
-static void give_back(void *user, void *memory, size_t bytes)
+static void deallocate(void *user, void *memory, size_t bytes)
 {
     ((counter *)user)->held -= bytes;
     free(memory);
@@ -43,7 +43,7 @@ typedef struct outcome {
 static outcome compile(const test_bytes *model, size_t memory_limit, uint64_t timeout_ns)
 {
     counter memory = {0};
-    const xcvm_allocator allocator = {take, give_back, &memory};
+    const xcvm_allocator allocator = {take, deallocate, &memory};
     const xcc_options options = {
         .size = sizeof options, .allocator = &allocator, .memory_limit = memory_limit, .timeout_ns = timeout_ns};
     outcome o = {.written = 0};

@@ -22,7 +22,7 @@ static UNUSED xcvm_value tensor(int rank, const int64_t *dims)
 {
     xcvm_value v = {.rank = -1};
     xcvm_value_set_tensor(&v, XCVM_F32, rank, dims);
-    v.home = XCVM_HOME_CALLER;
+    v.memory_kind = XCVM_MEMORY_BORROWED;
     v.data = malloc(v.bytes + 1);
     ck_assert_ptr_nonnull(v.data);
     for (size_t i = 0; i < xcvm_element_count(&v); i++)

@@ -62,7 +62,7 @@ START_TEST(results)
     /* What is only lent is copied. */
     xcvm_value lent = z, copy = {.refs = 0};
     lent.storage = NULL;
-    lent.home = XCVM_HOME_ARENA;
+    lent.memory_kind = XCVM_MEMORY_ARENA;
     ck_assert_int_eq(xcvm_kernel_keep(&b.k, &copy, &lent), XCVM_OK);
     ck_assert_ptr_ne(copy.data, z.data);
     ck_assert_mem_eq(copy.data, z.data, z.bytes);
@@ -232,7 +232,7 @@ START_TEST(failures_leave_nothing)
     bench b;
     xcvm_value *x, y = {.refs = 0};
     int64_t bad[1] = {7};
-    xcvm_value indices = {.home = XCVM_HOME_CONSTANT};
+    xcvm_value indices = {.memory_kind = XCVM_MEMORY_CONSTANT};
     ck_assert(start(&b, 0));
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 1, (int64_t[]){2}, &x, NULL), XCVM_OK);
     xcvm_value_set_tensor(&indices, XCVM_I64, 1, (int64_t[]){1});
@@ -254,7 +254,7 @@ START_TEST(insertion_is_linear)
     ck_assert(start(&b, 0));
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 0, NULL, &x, NULL), XCVM_OK);
     ck_assert_int_eq(EXECUTE(&b, SequenceConstruct, .y = &s, .dtype = XCVM_F32), XCVM_OK);
-    b.k.dying = 1;
+    b.k.last_use = 1;
     int moves = 0;
     for (int i = 0; i < COUNT; i++) {
         xcvm_value y = {.refs = 0};

@@ -98,15 +98,15 @@ static xcvm_program *load_case(const long_case *c, char fills[8], size_t *count)
     return load(text);
 }
 
-typedef struct watch {
+typedef struct cancellation {
     xcvm_session *session;
     const char *instruction;
     int32_t pc;
-} watch;
+} cancellation;
 
 static void cancel_before(void *user, const xcvm_event *event)
 {
-    watch *w = user;
+    cancellation *w = user;
     if (strcmp(event->instruction, w->instruction) != 0)
         return;
     w->pc = event->pc;
@@ -142,7 +142,7 @@ static void check_case(const long_case *c, bool cancel)
         ck_assert_int_eq(xcvm_session_set_input(session, i, value, &error), XCVM_OK);
         xcvm_value_release(value);
     }
-    watch w = {session, c->instruction, -1};
+    cancellation w = {session, c->instruction, -1};
     const xcvm_observer observer = {.size = sizeof observer, .before = cancel_before, .user = &w};
     const xcvm_run_options deadline = {.size = sizeof deadline, .timeout_ns = 100 * MILLISECOND};
     if (cancel)
@@ -285,7 +285,7 @@ START_TEST(outside_a_session)
     xcvm_heap *heap = NULL;
     ck_assert_int_eq(xcvm_heap_create(NULL, MEMORY, &heap, &error), XCVM_OK);
     int64_t count = 100000000;
-    xcvm_value y = {.rank = -1}, shape = {.home = XCVM_HOME_CALLER};
+    xcvm_value y = {.rank = -1}, shape = {.memory_kind = XCVM_MEMORY_BORROWED};
     xcvm_value_set_tensor(&shape, XCVM_I64, 1, DIMS(1));
     shape.data = &count;
     const xcvm_RandomNormal_args args = {.y = &y, .shape = &shape, .dtype = XCVM_F32, .scale = 1, .seed = 1};

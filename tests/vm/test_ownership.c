@@ -247,7 +247,7 @@ START_TEST(outputs_fed_back)
         run(session);
         CHECK_F32(session, 0, (float)(i + 1), (float)(i + 11));
         CHECK_F32(session, 1, (float)(2 * i), (float)(2 * i + 20));
-        ck_assert_int_eq(session->outputs[0].home, XCVM_HOME_ARENA);
+        ck_assert_int_eq(session->outputs[0].memory_kind, XCVM_MEMORY_ARENA);
         ck_assert_int_eq(xcvm_session_set_input(session, 0, xcvm_session_output(session, 0), NULL), XCVM_OK);
         /* Bound anew or not, the input is what it was. */
         if (i == 5)

@@ -268,7 +268,7 @@ START_TEST(failures)
                                  "$4 = Relu($3)\n"
                                  "Jmp(to=end)\n"
                                  "other:\n"
-                                 "$4 = SequenceConstruct([$3]) node=\"maker\"\n"
+                                 "$4 = SequenceConstruct([$3]) node=\"producer\"\n"
                                  "end:\n"
                                  "$5 = Neg($4) node=\"user\"\n"
                                  "Out($5, name=\"y\")\n");

@@ -137,8 +137,8 @@ START_TEST(limited)
 }
 END_TEST
 
-/* Reading so many zeros would take longer than a rehearsal may. */
-START_TEST(large_inputs_are_not_rehearsed)
+/* Reading so many zeros would take longer than a warm-up run may. */
+START_TEST(large_inputs_have_no_warm_up_run)
 {
     xcvm_program *program = load("input x f32[2097152]\n"
                                  "output y f32[2097152]\n"
@@ -230,23 +230,23 @@ static bool count_texts(void *user, const char *text)
     return true;
 }
 
-/* What a rehearsal would print, or take from the random numbers, is left to the runs of the session's owner. */
-START_TEST(effects_are_not_rehearsed)
+/* What a warm-up run would print, or take from the random numbers, is left to the runs of the session's owner. */
+START_TEST(effects_have_no_warm_up_run)
 {
     xcvm_program *program = load("output y f32[3]\n"
                                  "$1 = RandomUniform(i64[1] 3, low=0, high=1, seed=-1, dtype=f32)\n"
                                  "Print([$1], label=\"y\")\n"
                                  "Out($1, name=\"y\")\n");
     float results[2][3];
-    for (int cold = 0; cold < 2; cold++) {
+    for (int without = 0; without < 2; without++) {
         size_t texts = 0;
         xcvm_session_options options = {
             .size = sizeof options, .threads = 1, .seed = 7, .print = count_texts, .user = &texts};
-        xcvm_session *session = cold != 0 ? open_session(program, &options) : open_warm(program, &options);
+        xcvm_session *session = without != 0 ? open_session(program, &options) : open_warm(program, &options);
         ck_assert_uint_eq(texts, 0);
         run(session);
         ck_assert_uint_gt(texts, 0);
-        memcpy(results[cold], XCVM_CDATA(float, xcvm_session_output(session, 0)), sizeof results[cold]);
+        memcpy(results[without], XCVM_CDATA(float, xcvm_session_output(session, 0)), sizeof results[without]);
         xcvm_session_destroy(session);
     }
     ck_assert_int_eq(memcmp(results[0], results[1], sizeof results[0]), 0);
@@ -255,7 +255,7 @@ START_TEST(effects_are_not_rehearsed)
 END_TEST
 
 /* A loop may have no end. */
-START_TEST(jumps_are_not_rehearsed)
+START_TEST(jumps_have_no_warm_up_run)
 {
     xcvm_program *program = load("input x f32[1]\n"
                                  "output y f32[1]\n"
@@ -367,6 +367,6 @@ Suite *suite_vm_warm_up(void);
 Suite *suite_vm_warm_up(void)
 {
     return SUITE_OF("vm_warm_up", nothing_is_seen, first_run_is_steady, failing_on_zeros, limited,
-                    large_inputs_are_not_rehearsed, mapped_constants, effects_are_not_rehearsed,
-                    jumps_are_not_rehearsed, creation_does_not_run, bindings_stay, warm_up_can_be_stopped);
+                    large_inputs_have_no_warm_up_run, mapped_constants, effects_have_no_warm_up_run,
+                    jumps_have_no_warm_up_run, creation_does_not_run, bindings_stay, warm_up_can_be_stopped);
 }

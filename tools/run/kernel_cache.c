@@ -34,12 +34,12 @@ const char *library_temporary_folder(void)
  * Specification says; if it cannot be, nothing will be kept. */
 static char *cache_folder(void)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *cache = getenv("XDG_CACHE_HOME"), *user_folder = getenv("HOME");
     char *above = NULL;
     if (cache != NULL && cache[0] == '/')
         above = memory_text(cache);
-    else if (home != NULL && home[0] == '/')
-        above = memory_format("%s/.cache", home);
+    else if (user_folder != NULL && user_folder[0] == '/')
+        above = memory_format("%s/.cache", user_folder);
     if (above == NULL)
         return NULL;
     (void)mkdir(above, 0700);

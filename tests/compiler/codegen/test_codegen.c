@@ -90,7 +90,7 @@ static void compare(machine *a, machine *b)
 
 /* Compiles what `make` makes plain and fused, into `groups` functions, and compares the results: with the library and
  * without it. */
-static void check_fused(graph_maker make, size_t groups)
+static void check_fused(graph_function make, size_t groups)
 {
     compilation plain, fused;
     machine expected, with, without;
@@ -177,17 +177,17 @@ END_TEST
  * same operands. */
 START_TEST(two_programs_at_once)
 {
-    static const graph_maker makers[2] = {make_outer, make_outer_tangent};
+    static const graph_function functions[2] = {make_outer, make_outer_tangent};
     compilation plain[2], fused[2];
     machine expected[2], with[2];
     make_folder();
     for (int i = 0; i < 2; i++) {
         begin(&plain[i], -1);
-        makers[i](&plain[i].b);
+        functions[i](&plain[i].b);
         passes(&plain[i]);
         open_program(&expected[i], &plain[i], false);
         begin_fused(&fused[i]);
-        makers[i](&fused[i].b);
+        functions[i](&fused[i].b);
         fuse(&fused[i]);
         open_program(&with[i], &fused[i], false);
         ck_assert_msg(notice(&with[i]) == NULL, "%s", notice(&with[i]));

@@ -610,15 +610,15 @@ static void note_fraction(void *user, const char *pass, double fraction)
 /* Whatever is the fastest, results are the same. */
 START_TEST(tuned)
 {
-    static const graph_maker makers[] = {make_island, make_dense, make_open};
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+    static const graph_function functions[] = {make_island, make_dense, make_open};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         compilation c;
         double fraction = 0;
         begin(&c, 2);
         c.options.tune = true;
         c.options.progress = note_fraction;
         c.options.user = &fraction;
-        check_results(makers[i], &c);
+        check_results(functions[i], &c);
         ck_assert_uint_gt(count_in(c.m.graph, XCVM_OP_BlockedConv), 0);
         ck_assert_double_gt(fraction, 0);
         finish(&c);

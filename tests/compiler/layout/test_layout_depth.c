@@ -170,12 +170,12 @@ END_TEST
 /* Whatever is the fastest, results are the same. */
 START_TEST(tuned)
 {
-    static const graph_maker makers[] = {make_network, make_open};
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+    static const graph_function functions[] = {make_network, make_open};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         compilation c;
         begin(&c, 2);
         c.options.tune = true;
-        check_results(makers[i], &c);
+        check_results(functions[i], &c);
         ck_assert_uint_gt(count_in(c.m.graph, XCVM_OP_BlockedConv), 0);
         finish(&c);
     }

@@ -88,13 +88,13 @@ enum {
     OPSET = 17
 };
 
-typedef struct maker {
+typedef struct model_writer {
     test_bytes graph, functions, opsets, node, scratch, inner;
     size_t next; /* number of the next value's name */
-} maker;
+} model_writer;
 
 /* Begins a node; operands, results and attributes follow, then end_node. */
-static void begin_node(maker *m, const char *op) { put_text(&m->node, NODE_OP, op); }
+static void begin_node(model_writer *m, const char *op) { put_text(&m->node, NODE_OP, op); }
 
 static const char *name_of(char text[32], const char *prefix, size_t number)
 {
@@ -102,19 +102,19 @@ static const char *name_of(char text[32], const char *prefix, size_t number)
     return text;
 }
 
-static void operand(maker *m, const char *name) { put_text(&m->node, NODE_INPUT, name); }
-static void operand_of(maker *m, const char *prefix, size_t number)
+static void operand(model_writer *m, const char *name) { put_text(&m->node, NODE_INPUT, name); }
+static void operand_of(model_writer *m, const char *prefix, size_t number)
 {
     char text[32];
     operand(m, name_of(text, prefix, number));
 }
-static void result_of(maker *m, const char *prefix, size_t number)
+static void result_of(model_writer *m, const char *prefix, size_t number)
 {
     char text[32];
     put_text(&m->node, NODE_OUTPUT, name_of(text, prefix, number));
 }
 
-static void attribute_int(maker *m, const char *name, int64_t value)
+static void attribute_int(model_writer *m, const char *name, int64_t value)
 {
     put_text(&m->scratch, ATTRIBUTE_NAME, name);
     put_int(&m->scratch, ATTRIBUTE_INT, (uint64_t)value);
@@ -122,7 +122,7 @@ static void attribute_int(maker *m, const char *name, int64_t value)
     put_message(&m->node, NODE_ATTRIBUTE, &m->scratch);
 }
 
-static void attribute_ints(maker *m, const char *name, size_t count, const int64_t *values)
+static void attribute_ints(model_writer *m, const char *name, size_t count, const int64_t *values)
 {
     put_text(&m->scratch, ATTRIBUTE_NAME, name);
     for (size_t i = 0; i < count; i++)
@@ -132,7 +132,7 @@ static void attribute_ints(maker *m, const char *name, size_t count, const int64
 }
 
 /* `node` becomes a node with the graph as an attribute, which is empty afterwards. */
-static void attribute_graph(maker *m, test_bytes *node, const char *name, test_bytes *graph)
+static void attribute_graph(model_writer *m, test_bytes *node, const char *name, test_bytes *graph)
 {
     put_text(&m->scratch, ATTRIBUTE_NAME, name);
     put_message(&m->scratch, ATTRIBUTE_GRAPH, graph);
@@ -140,11 +140,11 @@ static void attribute_graph(maker *m, test_bytes *node, const char *name, test_b
     put_message(node, NODE_ATTRIBUTE, &m->scratch);
 }
 
-static void end_node_in(maker *m, test_bytes *graph) { put_message(graph, GRAPH_NODE, &m->node); }
-static void end_node(maker *m) { end_node_in(m, &m->graph); }
+static void end_node_in(model_writer *m, test_bytes *graph) { put_message(graph, GRAPH_NODE, &m->node); }
+static void end_node(model_writer *m) { end_node_in(m, &m->graph); }
 
 /* One operand and one result, in a graph. */
-static void unary_in(maker *m, test_bytes *graph, const char *op, const char *from, const char *to)
+static void unary_in(model_writer *m, test_bytes *graph, const char *op, const char *from, const char *to)
 {
     begin_node(m, op);
     operand(m, from);
@@ -153,7 +153,7 @@ static void unary_in(maker *m, test_bytes *graph, const char *op, const char *fr
 }
 
 /* The operator applied to t(next) and `other` (NULL: nothing), giving t(next + 1). */
-static void chain(maker *m, const char *op, const char *other)
+static void chain(model_writer *m, const char *op, const char *other)
 {
     begin_node(m, op);
     operand_of(m, "t", m->next);
@@ -166,7 +166,7 @@ static void chain(maker *m, const char *op, const char *other)
 }
 
 /* A declared value. A dimension below 0 is open, and called by its `dimension`. No shape: rank -1. */
-static void value_in(maker *m, test_bytes *graph, unsigned field, const char *name, int dtype, int rank,
+static void value_in(model_writer *m, test_bytes *graph, unsigned field, const char *name, int dtype, int rank,
                      const int64_t *dims, const char *dimension)
 {
     test_bytes shape = {0}, dim = {0}, tensor = {0}, type = {0};
@@ -190,15 +190,15 @@ static void value_in(maker *m, test_bytes *graph, unsigned field, const char *na
     test_bytes_free(&type);
 }
 
-static void input(maker *m, const char *name, int dtype, int rank, const int64_t *dims)
+static void input(model_writer *m, const char *name, int dtype, int rank, const int64_t *dims)
 {
     value_in(m, &m->graph, GRAPH_INPUT, name, dtype, rank, dims, "N");
 }
-static void output(maker *m, const char *name, int dtype)
+static void output(model_writer *m, const char *name, int dtype)
 {
     value_in(m, &m->graph, GRAPH_OUTPUT, name, dtype, -1, NULL, "");
 }
-static void output_of(maker *m, const char *prefix, size_t number)
+static void output_of(model_writer *m, const char *prefix, size_t number)
 {
     char text[32];
     output(m, name_of(text, prefix, number), DTYPE_FLOAT);
@@ -207,7 +207,7 @@ static void output_of(maker *m, const char *prefix, size_t number)
 static const int64_t four[] = {4};
 
 /* A constant whose first element is `first`, all others 1. */
-static void constant(maker *m, const char *name, int dtype, int rank, const int64_t *dims, double first)
+static void constant(model_writer *m, const char *name, int dtype, int rank, const int64_t *dims, double first)
 {
     size_t count = 1, size = dtype == DTYPE_INT64 ? 8 : 4;
     test_bytes data = {0};
@@ -226,7 +226,7 @@ static void constant(maker *m, const char *name, int dtype, int rank, const int6
     put_message(&m->graph, GRAPH_INITIALIZER, &m->scratch);
     test_bytes_free(&data);
 }
-static void constant_of(maker *m, const char *prefix, size_t number, int rank, const int64_t *dims)
+static void constant_of(model_writer *m, const char *prefix, size_t number, int rank, const int64_t *dims)
 {
     char text[32];
     constant(m, name_of(text, prefix, number), DTYPE_FLOAT, rank, dims, (double)number + 2);
@@ -243,7 +243,7 @@ static void opset(test_bytes *to, unsigned field, const char *domain, uint64_t v
 
 /* ---- Kinds ---- */
 
-static void make_chain(maker *m, const char *op, const char *other, size_t size)
+static void make_chain(model_writer *m, const char *op, const char *other, size_t size)
 {
     input(m, "t0", DTYPE_FLOAT, 1, four);
     for (size_t i = 0; i < size; i++)
@@ -251,9 +251,9 @@ static void make_chain(maker *m, const char *op, const char *other, size_t size)
     output_of(m, "t", m->next);
 }
 
-static void make_nodes(maker *m, size_t size) { make_chain(m, "Sigmoid", NULL, size); }
+static void make_nodes(model_writer *m, size_t size) { make_chain(m, "Sigmoid", NULL, size); }
 
-static void make_initializers(maker *m, size_t size)
+static void make_initializers(model_writer *m, size_t size)
 {
     char text[32];
     input(m, "t0", DTYPE_FLOAT, 1, four);
@@ -264,14 +264,14 @@ static void make_initializers(maker *m, size_t size)
     output_of(m, "t", m->next);
 }
 
-static void make_unused_initializers(maker *m, size_t size)
+static void make_unused_initializers(model_writer *m, size_t size)
 {
     make_chain(m, "Sigmoid", NULL, 1);
     for (size_t i = 0; i < size; i++)
         constant_of(m, "c", i, 1, four);
 }
 
-static void make_inputs(maker *m, size_t size)
+static void make_inputs(model_writer *m, size_t size)
 {
     char text[32];
     make_chain(m, "Sigmoid", NULL, size);
@@ -279,7 +279,7 @@ static void make_inputs(maker *m, size_t size)
         input(m, name_of(text, "x", i), DTYPE_FLOAT, 1, four);
 }
 
-static void make_outputs(maker *m, size_t size)
+static void make_outputs(model_writer *m, size_t size)
 {
     input(m, "x", DTYPE_FLOAT, 1, four);
     for (size_t i = 0; i < size; i++) {
@@ -293,7 +293,7 @@ static void make_outputs(maker *m, size_t size)
     }
 }
 
-static void make_operands(maker *m, size_t size)
+static void make_operands(model_writer *m, size_t size)
 {
     input(m, "x", DTYPE_FLOAT, 1, four);
     begin_node(m, "Concat");
@@ -305,7 +305,7 @@ static void make_operands(maker *m, size_t size)
     output_of(m, "t", 0);
 }
 
-static void make_results(maker *m, size_t size)
+static void make_results(model_writer *m, size_t size)
 {
     const int64_t dims[] = {(int64_t)size};
     input(m, "x", DTYPE_FLOAT, 1, dims);
@@ -319,15 +319,15 @@ static void make_results(maker *m, size_t size)
 }
 
 /* A function of the domain "d", a node `op` of an operand and a result; finish_function ends it. */
-static void begin_function(maker *m, const char *name)
+static void begin_function(model_writer *m, const char *name)
 {
     put_text(&m->inner, FUNCTION_NAME, name);
     put_text(&m->inner, FUNCTION_DOMAIN, "d");
     opset(&m->inner, FUNCTION_OPSET, "", OPSET);
 }
-static void finish_function(maker *m) { put_message(&m->functions, MODEL_FUNCTION, &m->inner); }
+static void finish_function(model_writer *m) { put_message(&m->functions, MODEL_FUNCTION, &m->inner); }
 
-static void simple_function(maker *m, const char *name)
+static void simple_function(model_writer *m, const char *name)
 {
     begin_function(m, name);
     put_text(&m->inner, FUNCTION_INPUT, "a");
@@ -339,7 +339,7 @@ static void simple_function(maker *m, const char *name)
     finish_function(m);
 }
 
-static void make_attributes(maker *m, size_t size)
+static void make_attributes(model_writer *m, size_t size)
 {
     char text[32];
     simple_function(m, "f");
@@ -355,7 +355,7 @@ static void make_attributes(maker *m, size_t size)
     output_of(m, "t", 1);
 }
 
-static void make_functions(maker *m, size_t size)
+static void make_functions(model_writer *m, size_t size)
 {
     char text[32];
     opset(&m->opsets, MODEL_OPSET, "d", 1);
@@ -371,7 +371,7 @@ static void make_functions(maker *m, size_t size)
     output_of(m, "t", size);
 }
 
-static void make_function_results(maker *m, size_t size)
+static void make_function_results(model_writer *m, size_t size)
 {
     char text[32];
     opset(&m->opsets, MODEL_OPSET, "d", 1);
@@ -396,7 +396,7 @@ static void make_function_results(maker *m, size_t size)
     finish_function(m);
 }
 
-static void make_opsets(maker *m, size_t size)
+static void make_opsets(model_writer *m, size_t size)
 {
     char text[32];
     for (size_t i = 0; i < size; i++)
@@ -404,7 +404,7 @@ static void make_opsets(maker *m, size_t size)
     make_chain(m, "Sigmoid", NULL, size);
 }
 
-static void make_dimensions(maker *m, size_t size)
+static void make_dimensions(model_writer *m, size_t size)
 {
     char text[32], dimension[32];
     const int64_t open[] = {-1};
@@ -417,19 +417,19 @@ static void make_dimensions(maker *m, size_t size)
     output_of(m, "t", m->next);
 }
 
-static void make_concats(maker *m, size_t size)
+static void make_concats(model_writer *m, size_t size)
 {
     input(m, "x", DTYPE_FLOAT, 1, four);
     make_chain(m, "Concat", "x", size);
 }
 
-static void make_readers(maker *m, size_t size)
+static void make_readers(model_writer *m, size_t size)
 {
     input(m, "x", DTYPE_FLOAT, 1, four);
     make_chain(m, "Sub", "x", size);
 }
 
-static void make_live(maker *m, size_t size)
+static void make_live(model_writer *m, size_t size)
 {
     char text[32];
     input(m, "t0", DTYPE_FLOAT, 1, four);
@@ -440,7 +440,7 @@ static void make_live(maker *m, size_t size)
     output_of(m, "t", m->next);
 }
 
-static void make_equal(maker *m, size_t size)
+static void make_equal(model_writer *m, size_t size)
 {
     input(m, "x", DTYPE_FLOAT, 1, four);
     for (size_t i = 0; i < size; i++) {
@@ -458,7 +458,7 @@ static void make_equal(maker *m, size_t size)
     output_of(m, "t", 0);
 }
 
-static void make_foldable(maker *m, size_t size)
+static void make_foldable(model_writer *m, size_t size)
 {
     const int64_t dims[] = {1000};
     constant(m, "t0", DTYPE_FLOAT, 1, dims, 1);
@@ -467,7 +467,7 @@ static void make_foldable(maker *m, size_t size)
     output_of(m, "t", m->next);
 }
 
-static void make_shapes(maker *m, size_t size)
+static void make_shapes(model_writer *m, size_t size)
 {
     const int64_t open[] = {-1, 4}, one[] = {1};
     input(m, "t0", DTYPE_FLOAT, 2, open);
@@ -486,7 +486,7 @@ static void make_shapes(maker *m, size_t size)
     output_of(m, "t", m->next);
 }
 
-static void make_transposes(maker *m, size_t size)
+static void make_transposes(model_writer *m, size_t size)
 {
     const int64_t dims[] = {3, 4}, perm[] = {1, 0};
     input(m, "t0", DTYPE_FLOAT, 2, dims);
@@ -500,7 +500,7 @@ static void make_transposes(maker *m, size_t size)
     output_of(m, "t", size);
 }
 
-static void make_products(maker *m, size_t size)
+static void make_products(model_writer *m, size_t size)
 {
     const int64_t x[] = {2, 9}, w[] = {9, 9};
     char text[32];
@@ -512,7 +512,7 @@ static void make_products(maker *m, size_t size)
     output_of(m, "t", m->next);
 }
 
-static void make_convolutions(maker *m, size_t size)
+static void make_convolutions(model_writer *m, size_t size)
 {
     const int64_t x[] = {1, 16, 8, 8}, w[] = {16, 16, 1, 1};
     input(m, "x", DTYPE_FLOAT, 4, x);
@@ -533,7 +533,7 @@ static void make_convolutions(maker *m, size_t size)
     output_of(m, "t", 0);
 }
 
-static void make_affine(maker *m, size_t size)
+static void make_affine(model_writer *m, size_t size)
 {
     const int64_t x[] = {1, 4, 8, 8}, c[] = {1, 4, 1, 1};
     input(m, "t0", DTYPE_FLOAT, 4, x);
@@ -543,7 +543,7 @@ static void make_affine(maker *m, size_t size)
     output_of(m, "t", m->next);
 }
 
-static void make_sequence(maker *m, size_t size)
+static void make_sequence(model_writer *m, size_t size)
 {
     input(m, "x", DTYPE_FLOAT, 1, four);
     begin_node(m, "SequenceEmpty");
@@ -558,7 +558,7 @@ static void make_sequence(maker *m, size_t size)
     output(m, "y0", DTYPE_INT64);
 }
 
-static void make_branches(maker *m, size_t size)
+static void make_branches(model_writer *m, size_t size)
 {
     const size_t count = size / 3 + 1; /* the If, and a node in each branch */
     test_bytes body = {0}, node = {0};
@@ -585,7 +585,7 @@ static void make_branches(maker *m, size_t size)
 }
 
 /* The parameters and the condition of a Loop's body; states follow. */
-static void begin_body(maker *m, test_bytes *body)
+static void begin_body(model_writer *m, test_bytes *body)
 {
     put_text(body, GRAPH_NAME, "body");
     value_in(m, body, GRAPH_INPUT, "iteration", DTYPE_INT64, 0, NULL, "");
@@ -594,7 +594,7 @@ static void begin_body(maker *m, test_bytes *body)
     value_in(m, body, GRAPH_OUTPUT, "on", DTYPE_BOOL, 0, NULL, "");
 }
 
-static void make_loops(maker *m, size_t size)
+static void make_loops(model_writer *m, size_t size)
 {
     const size_t count = size / 3 + 1; /* the Loop, and two nodes in its body */
     test_bytes body = {0}, node = {0};
@@ -619,7 +619,7 @@ static void make_loops(maker *m, size_t size)
     test_bytes_free(&node);
 }
 
-static void make_states(maker *m, size_t size)
+static void make_states(model_writer *m, size_t size)
 {
     test_bytes body = {0}, node = {0};
     char from[32], to[32];
@@ -646,7 +646,7 @@ static void make_states(maker *m, size_t size)
 enum { DEPTH = 30 };
 
 /* Level i of so many has its share of the nodes in a chain, around the next level. */
-static void make_depth(maker *m, size_t size, bool loops)
+static void make_depth(model_writer *m, size_t size, bool loops)
 {
     test_bytes inside = {0}, level = {0}, node = {0}, other = {0};
     char from[32], to[32];
@@ -709,7 +709,7 @@ static void make_depth(maker *m, size_t size, bool loops)
     test_bytes_free(&other);
 }
 
-static void make_names(maker *m, size_t size)
+static void make_names(model_writer *m, size_t size)
 {
     enum { LENGTH = 1000 };
     char names[2][LENGTH + 32];
@@ -727,7 +727,7 @@ static void make_names(maker *m, size_t size)
 
 /* ---- Whole models ---- */
 
-static test_bytes finish(maker *m)
+static test_bytes finish(model_writer *m)
 {
     test_bytes model = {0};
     put_int(&model, MODEL_IR_VERSION, 8);
@@ -746,7 +746,7 @@ static test_bytes finish(maker *m)
 
 test_bytes scale_model(scale_kind kind, size_t size)
 {
-    static void (*const makers[SCALE_KIND_COUNT])(maker *, size_t) = {
+    static void (*const functions[SCALE_KIND_COUNT])(model_writer *, size_t) = {
         [SCALE_nodes] = make_nodes,
         [SCALE_initializers] = make_initializers,
         [SCALE_unused_initializers] = make_unused_initializers,
@@ -775,17 +775,17 @@ test_bytes scale_model(scale_kind kind, size_t size)
         [SCALE_states] = make_states,
         [SCALE_names] = make_names,
     };
-    maker m = {.next = 0};
+    model_writer m = {.next = 0};
     if (kind == SCALE_depth || kind == SCALE_loop_depth)
         make_depth(&m, size, kind == SCALE_loop_depth);
     else
-        makers[kind](&m, size);
+        functions[kind](&m, size);
     return finish(&m);
 }
 
 test_bytes scale_fold_bomb(size_t count, size_t bytes)
 {
-    maker m = {.next = 0};
+    model_writer m = {.next = 0};
     const int64_t one[] = {1}, all[] = {(int64_t)(bytes / sizeof(float))};
     constant(&m, "shape", DTYPE_INT64, 1, one, (double)all[0]);
     for (size_t i = 0; i < count; i++) {
@@ -802,7 +802,7 @@ test_bytes scale_fold_bomb(size_t count, size_t bytes)
 
 test_bytes scale_named(char *const *names, size_t count)
 {
-    maker m = {.next = 0};
+    model_writer m = {.next = 0};
     input(&m, "x", DTYPE_FLOAT, 1, four);
     for (size_t i = 0; i < count; i++)
         unary_in(&m, &m.graph, "Sigmoid", i == 0 ? "x" : names[i - 1], names[i]);

@@ -56,7 +56,7 @@ static void narrow(xcvm_dtype dtype, xcvm_value *w, xcvm_value *b)
 {
     xcvm_value packed = {.rank = -1};
     xcvm_value_set_tensor(&packed, dtype, w->rank, w->dims);
-    packed.home = XCVM_HOME_CALLER;
+    packed.memory_kind = XCVM_MEMORY_BORROWED;
     packed.data = malloc(packed.bytes + 1);
     ck_assert_ptr_nonnull(packed.data);
     xcvm_store_f32(dtype, packed.data, 0, xcvm_element_count(w), w->data);

@@ -8,7 +8,7 @@ static xcvm_value bytes(bool is_signed, int rank, const int64_t *dims)
 {
     xcvm_value v = {.rank = -1};
     xcvm_value_set_tensor(&v, is_signed ? XCVM_I8 : XCVM_U8, rank, dims);
-    v.home = XCVM_HOME_CALLER;
+    v.memory_kind = XCVM_MEMORY_BORROWED;
     v.data = malloc(v.bytes + 1);
     ck_assert_ptr_nonnull(v.data);
     for (size_t i = 0; i < v.bytes; i++) {
@@ -28,7 +28,7 @@ static void check(int64_t m, int64_t n, int64_t k, bool a_signed, bool b_signed,
     xcvm_value a = bytes(a_signed, 2, (const int64_t[]){m, k}), b = bytes(b_signed, 2, (const int64_t[]){k, n});
     xcvm_value az = bytes(a_signed, 1, &m), bz = bytes(b_signed, 1, &n), y = {.rank = -1};
     xcvm_value_set_tensor(&y, XCVM_I32, 2, (const int64_t[]){m, n});
-    y.home = XCVM_HOME_CALLER;
+    y.memory_kind = XCVM_MEMORY_BORROWED;
     y.data = malloc(y.bytes);
     ck_assert_ptr_nonnull(y.data);
     const xcvm_MatMulInteger_args args = {

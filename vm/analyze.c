@@ -2,9 +2,9 @@
 #include "vm/verify.h"
 
 /* An operand may be overwritten if it dies, and is nowhere an operand in another role. */
-static bool is_overwritable(const xcvm_instruction *instruction, uint32_t dying, uint32_t index)
+static bool is_reusable(const xcvm_instruction *instruction, uint32_t last_use, uint32_t index)
 {
-    if ((dying >> index & 1) == 0)
+    if ((last_use >> index & 1) == 0)
         return false;
     for (uint32_t i = 0; i < instruction->in_count; i++)
         if (instruction->in[i] == instruction->in[index] &&
@@ -13,7 +13,7 @@ static bool is_overwritable(const xcvm_instruction *instruction, uint32_t dying,
     return true;
 }
 
-static void find_shared_operands(const xcvm_program *program, size_t pc)
+static void analyze_operands(const xcvm_program *program, size_t pc)
 {
     const xcvm_image *image = &program->image;
     const xcvm_instruction *instruction = &image->instructions[pc];
@@ -23,26 +23,26 @@ static void find_shared_operands(const xcvm_program *program, size_t pc)
          next++)
         for (uint32_t i = 0; i < count; i++)
             if (instruction->in[i] == image->instructions[next].in[0])
-                step->dying |= UINT32_C(1) << i;
+                step->last_use |= UINT32_C(1) << i;
     for (uint32_t i = 0; i < count; i++) {
         if (instruction->in[i] == 0)
             continue;
         xcvm_role role = xcvm_operand_field(instruction, i)->role;
         if (role == XCVM_ROLE_IN_VIEW)
             step->views |= UINT32_C(1) << i;
-        if (role == XCVM_ROLE_IN_PLACE && is_overwritable(instruction, step->dying, i))
-            step->overwritable |= UINT32_C(1) << i;
+        if (role == XCVM_ROLE_IN_PLACE && is_reusable(instruction, step->last_use, i))
+            step->reusable |= UINT32_C(1) << i;
     }
 }
 
-void xcvm_find_sharing(xcvm_program *program)
+void xcvm_analyze_aliasing(xcvm_program *program)
 {
     for (size_t pc = 0; pc < program->image.instruction_count; pc++)
         if (program->steps[pc].action == XCVM_ACTION_KERNEL)
-            find_shared_operands(program, pc);
+            analyze_operands(program, pc);
 }
 
-/* ---- What settling needs to know ---- */
+/* ---- Static shapes ---- */
 
 /* A stretch costs a comparison for each register it reads, each time it is entered, and memory for that. */
 enum { LIVE_INS_PER_INSTRUCTION = 4 };
@@ -76,7 +76,7 @@ static void begin_stretch(xcvm_verifier *v, uint32_t block, size_t live_in_at)
     if (program->live_in_count > LIVE_INS_PER_INSTRUCTION * v->image->instruction_count) {
         program->live_in_count = live_in_at;
         for (uint32_t pc = b->begin; pc < b->end; pc++)
-            program->steps[pc].settles = false;
+            program->steps[pc].static_shapes = false;
         return;
     }
     program->steps[b->begin].entry = (uint32_t)program->stretch_count + 1;
@@ -90,14 +90,14 @@ static void note_step(xcvm_verifier *v, size_t pc, const uint32_t *writers)
     xcvm_program *program = v->program;
     const xcvm_instruction *instruction = &v->image->instructions[pc];
     xcvm_step *step = &program->steps[pc];
-    step->settles = step->action == XCVM_ACTION_KERNEL || step->action == XCVM_ACTION_IN;
+    step->static_shapes = step->action == XCVM_ACTION_KERNEL || step->action == XCVM_ACTION_IN;
     for (uint32_t i = 0; i < instruction->in_count; i++) {
         if (instruction->in[i] <= 0 || xcvm_operand_field(instruction, i)->role != XCVM_ROLE_IN_SHAPE)
             continue;
         if (i < 32)
             step->shaping |= UINT32_C(1) << i;
         else
-            step->settles = false;
+            step->static_shapes = false;
     }
     for (uint32_t i = 0; i < instruction->out_count; i++)
         step->noted = step->noted || (instruction->out[i] != 0 && writers[instruction->out[i]] > 1);
@@ -107,7 +107,7 @@ static void note_step(xcvm_verifier *v, size_t pc, const uint32_t *writers)
     }
 }
 
-xcvm_status xcvm_find_stretches(xcvm_verifier *v)
+xcvm_status xcvm_analyze_static_shapes(xcvm_verifier *v)
 {
     xcvm_program *program = v->program;
     const xcvm_image *image = v->image;
@@ -145,7 +145,7 @@ typedef struct writer {
     uint32_t block;
 } writer;
 
-xcvm_status xcvm_find_makers(xcvm_verifier *v)
+xcvm_status xcvm_analyze_output_producers(xcvm_verifier *v)
 {
     xcvm_program *program = v->program;
     const xcvm_image *image = v->image;
@@ -153,11 +153,11 @@ xcvm_status xcvm_find_makers(xcvm_verifier *v)
     uint32_t *given = writers != NULL ? xcvm_verifier_allocate(v, image->output_count, sizeof *given) : NULL;
     if (given == NULL)
         return XCVM_OUT_OF_MEMORY;
-    program->makers = xcvm_arena_allocate(&program->arena, image->output_count * sizeof *program->makers);
-    if (program->makers == NULL)
+    program->producers = xcvm_arena_allocate(&program->arena, image->output_count * sizeof *program->producers);
+    if (program->producers == NULL)
         return xcvm_verifier_no_memory(v);
     for (size_t i = 0; i < image->output_count; i++)
-        program->makers[i].pc = -1;
+        program->producers[i].pc = -1;
     for (uint32_t b = 0; b < v->block_count; b++) {
         for (uint32_t pc = v->blocks[b].begin; pc < v->blocks[b].end; pc++) {
             const xcvm_instruction *instruction = &image->instructions[pc];
@@ -170,13 +170,14 @@ xcvm_status xcvm_find_makers(xcvm_verifier *v)
             const writer *w = instruction->in[0] > 0 ? &writers[instruction->in[0]] : NULL;
             bool only = given[step->target]++ == 0;
             bool direct = only && w != NULL && w->block == b + 1 && w->pc >= 0;
-            program->makers[step->target] = direct ? (xcvm_maker){w->pc, w->result, -1} : (xcvm_maker){-1, 0, -1};
+            program->producers[step->target] =
+                direct ? (xcvm_producer){w->pc, w->result, -1} : (xcvm_producer){-1, 0, -1};
         }
     }
     for (size_t i = image->output_count; i-- > 0;)
-        if (program->makers[i].pc >= 0) {
-            xcvm_step *step = &program->steps[program->makers[i].pc];
-            program->makers[i].next = step->target;
+        if (program->producers[i].pc >= 0) {
+            xcvm_step *step = &program->steps[program->producers[i].pc];
+            program->producers[i].next = step->target;
             step->target = (int32_t)i;
         }
     return XCVM_OK;

@@ -294,9 +294,9 @@ START_TEST(buffers_in_turn)
 }
 END_TEST
 
-Suite *suite_vm_settle(void);
-Suite *suite_vm_settle(void)
+Suite *suite_vm_static_shapes(void);
+Suite *suite_vm_static_shapes(void)
 {
-    return SUITE_OF("vm_settle", loops_infer_once, early_exits, types_change_from_iteration_to_iteration, branches,
-                    sizes_from_elements, buffers_in_turn);
+    return SUITE_OF("vm_static_shapes", loops_infer_once, early_exits, types_change_from_iteration_to_iteration,
+                    branches, sizes_from_elements, buffers_in_turn);
 }

@@ -5,10 +5,10 @@
  * known only where the types of the program's inputs decide them. */
 #include "vm/session.h"
 
-void xcvm_session_unsettle(xcvm_session *s)
+void xcvm_session_invalidate(xcvm_session *s)
 {
     const xcvm_program *program = s->program;
-    memset(s->settled, 0, program->image.instruction_count * sizeof *s->settled);
+    memset(s->shapes_valid, 0, program->image.instruction_count * sizeof *s->shapes_valid);
     memset(s->known, 0, program->register_count * sizeof *s->known);
     memset(s->entered, 0, program->stretch_count * sizeof *s->entered);
 }
@@ -46,7 +46,7 @@ void xcvm_session_enter(xcvm_session *s, size_t index)
         return;
     for (uint32_t i = 0; i < stretch->live_ins; i++)
         take_note(&notes[i], &s->registers[ids[i]], 0);
-    memset(s->settled + stretch->begin, 0, (stretch->end - stretch->begin) * sizeof *s->settled);
+    memset(s->shapes_valid + stretch->begin, 0, (stretch->end - stretch->begin) * sizeof *s->shapes_valid);
     s->entered[index] = true;
 }
 
@@ -58,7 +58,7 @@ static uint8_t derive(const xcvm_session *s, size_t pc)
     const xcvm_opcode opcode = instruction->row->opcode;
     const bool of_shape = opcode == XCVM_OP_Shape || opcode == XCVM_OP_Size;
     uint8_t known = XCVM_KNOWN_TYPE | XCVM_KNOWN_ELEMENTS | XCVM_KNOWN_ALWAYS;
-    if (!step->settles)
+    if (!step->static_shapes)
         return 0;
     if (instruction->row->effect != XCVM_PURE)
         known &= (uint8_t)~XCVM_KNOWN_ELEMENTS;
@@ -75,7 +75,7 @@ static uint8_t derive(const xcvm_session *s, size_t pc)
     return (known & XCVM_KNOWN_TYPE) != 0 ? known : 0;
 }
 
-void xcvm_session_settle(xcvm_session *s, size_t pc)
+void xcvm_session_validate(xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
     const xcvm_step *step = &s->program->steps[pc];
@@ -93,7 +93,7 @@ void xcvm_session_settle(xcvm_session *s, size_t pc)
             take_note(&s->notes[step->notes_at + i], out[i], known);
     }
     if (known != 0)
-        s->settled[pc] = XCVM_TYPED;
+        s->shapes_valid[pc] = XCVM_INFERRED;
 }
 
 void xcvm_session_recall(xcvm_session *s, size_t pc)
@@ -111,7 +111,7 @@ void xcvm_session_recall(xcvm_session *s, size_t pc)
     }
 }
 
-void xcvm_session_settle_input(xcvm_session *s, size_t pc)
+void xcvm_session_validate_input(xcvm_session *s, size_t pc)
 {
     const int32_t id = s->program->image.instructions[pc].out[0];
     const bool tensor = s->registers[id].kind == XCVM_KIND_TENSOR;
