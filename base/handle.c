@@ -179,7 +179,7 @@ xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, si
             return status;
         }
     }
-    if (!xcvm_list_settle(created)) {
+    if (!xcvm_list_update(created)) {
         xcvm_value_release(created);
         return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "lists nest deeper than %d", XCVM_MAX_NESTING);
     }

@@ -154,7 +154,7 @@ void xcvm_value_clear(xcvm_value *value)
     xcvm_storage_release(storage);
 }
 
-bool xcvm_list_settle(xcvm_value *list)
+bool xcvm_list_update(xcvm_value *list)
 {
     const xcvm_value *items = xcvm_items(list);
     list->dims[0] = 1;

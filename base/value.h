@@ -87,7 +87,7 @@ xcvm_storage *xcvm_storage_create_list(const xcvm_allocator *allocator, size_t c
 void xcvm_storage_clear_items(xcvm_storage *storage);
 /* Finds the element type (if it has none yet; of a map, that of its second value) and the depth of a list from its
  * items. False if it nests deeper than XCVM_MAX_NESTING. */
-bool xcvm_list_settle(xcvm_value *list);
+bool xcvm_list_update(xcvm_value *list);
 /* Whether every span of a string tensor of `bytes` bytes lies inside it. */
 bool xcvm_strings_valid(const void *data, size_t bytes, size_t count);
 

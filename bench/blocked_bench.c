@@ -165,27 +165,27 @@ static const layer layers[] = {
     {"SqueezeNet", 64, 13, 256, 3, 1, 1, 0, 1},
 };
 
-static xcc_block_shape shape_of(const layer *l, bool rounded)
+static xcc_layout_shape shape_of(const layer *l, bool rounded)
 {
     const int64_t reach = (l->kernel - 1) * l->dilation;
     const int64_t pad = reach / 2, out = (l->size + 2 * pad - reach - 1) / l->stride + 1;
-    return (xcc_block_shape){.axes = 2,
-                             .batch = 1,
-                             .group = l->group,
-                             .channels = l->channels / l->group,
-                             .outputs = l->outputs,
-                             .in = {l->size, l->size},
-                             .out = {out, out},
-                             .kernel = {l->kernel, l->kernel},
-                             .strides = {l->stride, l->stride},
-                             .dilations = {l->dilation, l->dilation},
-                             .pads = {pad, pad, pad, pad},
-                             .plain_input = l->channels <= 3,
-                             .rounded = rounded};
+    return (xcc_layout_shape){.axes = 2,
+                              .batch = 1,
+                              .group = l->group,
+                              .channels = l->channels / l->group,
+                              .outputs = l->outputs,
+                              .in = {l->size, l->size},
+                              .out = {out, out},
+                              .kernel = {l->kernel, l->kernel},
+                              .strides = {l->stride, l->stride},
+                              .dilations = {l->dilation, l->dilation},
+                              .pads = {pad, pad, pad, pad},
+                              .plain_input = l->channels <= 3,
+                              .rounded = rounded};
 }
 
 /* Seconds on one and on two threads. */
-static void measure(const xcc_block_shape *c, const xcc_block_way *way, double seconds, double times[2])
+static void measure(const xcc_layout_shape *c, const xcc_layout_algorithm *algorithm, double seconds, double times[2])
 {
     const int64_t filter[] = {c->outputs, c->channels, c->kernel[0], c->kernel[1]};
     const int64_t blocks = xcvm_blocks_of(c->outputs), biases = blocks * XCVM_CHANNEL_BLOCK;
@@ -198,8 +198,8 @@ static void measure(const xcc_block_shape *c, const xcc_block_way *way, double s
         bench_tensor_make(&x, 5,
                           (const int64_t[]){1, xcvm_blocks_of(channels), c->in[0], c->in[1], XCVM_CHANNEL_BLOCK});
     bench_tensor_make(&plain, 4, filter);
-    bench_tensor_make(&w, xcc_block_filter_dims(way, 4, filter, packed), packed);
-    xcc_block_filter_pack(way, plain.value.data, 4, filter, w.value.data);
+    bench_tensor_make(&w, xcc_layout_filter_dims(algorithm, 4, filter, packed), packed);
+    xcc_layout_filter_pack(algorithm, plain.value.data, 4, filter, w.value.data);
     bench_tensor_make(&b, 1, &biases);
     bench_tensor_make(&y, 5, (const int64_t[]){1, blocks, c->out[0], c->out[1], XCVM_CHANNEL_BLOCK});
     const xcvm_BlockedConv_args a = {.y = &y.value,
@@ -211,7 +211,7 @@ static void measure(const xcc_block_shape *c, const xcc_block_way *way, double s
                                      .dilations = {c->dilations, 2},
                                      .group = c->group,
                                      .activation = XCVM_ACTIVATION_Relu,
-                                     .algorithm = way->algorithm};
+                                     .algorithm = algorithm->choice};
     for (int threads = 1; threads <= 2; threads++)
         times[threads - 1] = bench_kernel(XCVM_OP_BlockedConv, &a, threads, seconds);
     bench_tensor_free(&x);
@@ -221,7 +221,7 @@ static void measure(const xcc_block_shape *c, const xcc_block_way *way, double s
     bench_tensor_free(&y);
 }
 
-static void print_line(const xcc_block_shape *c, const layer *l, const char *name, const char *how,
+static void print_line(const xcc_layout_shape *c, const layer *l, const char *name, const char *how,
                        const double times[2], double peak)
 {
     const double gflops = 2e-9 * (double)(c->out[0] * c->out[1] * c->outputs) *
@@ -248,8 +248,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         const layer *l = &layers[i];
         const bool all = argc > 2;
-        const xcc_block_shape c = shape_of(l, all);
-        const xcc_block_way *chosen = xcc_block_cheapest(&c);
+        const xcc_layout_shape c = shape_of(l, all);
+        const xcc_layout_algorithm *chosen = xcc_layout_cheapest(&c);
         char name[64], line[96], how[32], apart[32];
         snprintf(apart, sizeof apart, " *%lld", (long long)l->dilation);
         snprintf(name, sizeof name, "%lldx%lldx%lld -> %lld %lldx%lld/%lld%s%s", (long long)l->channels,
@@ -258,13 +258,13 @@ int main(int argc, char **argv)
         snprintf(line, sizeof line, "%s %s", l->model, name);
         if (all ? strstr(line, argv[2]) == NULL : l->count == 0)
             continue;
-        for (size_t v = 0; v < xcc_block_way_count; v++) {
-            const xcc_block_way *way = &xcc_block_ways[v];
+        for (size_t v = 0; v < xcc_layout_algorithm_count; v++) {
+            const xcc_layout_algorithm *algorithm = &xcc_layout_algorithms[v];
             double times[2];
-            if (all ? !way->fits(&c) : way != chosen)
+            if (all ? !algorithm->fits(&c) : algorithm != chosen)
                 continue;
-            snprintf(how, sizeof how, "%s%s", way->name, all && way == chosen ? " *" : "");
-            measure(&c, way, seconds, times);
+            snprintf(how, sizeof how, "%s%s", algorithm->name, all && algorithm == chosen ? " *" : "");
+            measure(&c, algorithm, seconds, times);
             print_line(&c, l, name, how, times, peak);
         }
     }

@@ -132,10 +132,10 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .arena_lower_bound = plan.lower_bound,
                             .weight_bytes_before = m->weight_bytes_before,
                             .weight_bytes_after = m->weight_bytes_after,
-                            .wide_weights = m->wide_weights};
+                            .uncompressed = m->uncompressed};
         XCVM_TRY(parameter_bytes(m, &told.parameter_bytes));
     }
-    XCVM_TRY(xcc_fuse_build(m));
+    XCVM_TRY(xcc_codegen_build(m));
     xcc_progress(m, "emit", xcc_pass_count() + 2);
     xcvm_status status = xcc_emit_program(m, &plan, sink, user);
     if (status != XCVM_OK) {

@@ -272,7 +272,7 @@ static void write_row_steps(const writer *w, uint32_t loop)
 
 #define PARAMETERS "(const float *const *xs, float *const *results, size_t begin, size_t end)"
 
-static void write_kernel(FILE *file, const xcc_fusion *f)
+static void write_kernel(FILE *file, const xcc_kernel_group *f)
 {
     xcc_loops *l = f->loops;
     writer w = {.l = l, .file = file};
@@ -318,7 +318,7 @@ static long long grain_of(const xcc_loops *l)
     return 1 + (long long)(grain_flops / part);
 }
 
-static void write_elements(const xcc_fusion *f, FILE *file)
+static void write_elements(const xcc_kernel_group *f, FILE *file)
 {
     fprintf(file, "\nstatic const long long elements_%u[] = {", (unsigned)f->group.number);
     for (size_t i = 0; i < f->group.x_count; i++)
@@ -336,7 +336,7 @@ static void write_table(const xcc_module *m, FILE *file)
         write_elements(xcc_fusion_of(group), file);
     fprintf(file, "\nstatic const xcvm_library_kernel kernels[%u] = {\n", (unsigned)m->group_count);
     for (xcc_group *group = m->groups; group != NULL; group = group->next) {
-        const xcc_fusion *f = xcc_fusion_of(group);
+        const xcc_kernel_group *f = xcc_fusion_of(group);
         fprintf(file, "    [%u] = {xcvm_kernel_%u, %lld, %lld, 0x%llx, %zu, %zu, elements_%u},\n",
                 (unsigned)f->group.number, (unsigned)f->group.number, (long long)extent(f->loops), grain_of(f->loops),
                 (unsigned long long)f->loops->in_place, f->group.x_count, f->result_count, (unsigned)f->group.number);
@@ -346,7 +346,7 @@ static void write_table(const xcc_module *m, FILE *file)
             XCVM_LIBRARY_ABI, (unsigned)m->group_count);
 }
 
-bool xcc_fuse_write(const xcc_module *m, xcc_source_part part, FILE *file)
+bool xcc_codegen_write(const xcc_module *m, xcc_source_part part, FILE *file)
 {
     fputs("/* Kernels of one program, written by xcvm compile --fuse. */\n#include <stddef.h>\n", file);
     fputs(xcc_fused_functions, file);

@@ -1,11 +1,11 @@
-/* Fusion: groups of nodes become one function each of a kernel library that is made for the program.
+/* Code generation: groups of nodes become one function each of a kernel library that is made for the program.
  *
  * A group goes over one shape, the domain. Its values have that shape or, where it folds the trailing axes, one element
  * for each row of them; a function takes row after row, so that a row stays in the cache from its first reading to its
  * last. groups.c finds the groups, group_members.c says what can be in one, group_cost.c what pays, group_steps.c what
  * one computes, group_loops.c in which loops, c_source.c writes the C and library_build.c has it compiled. */
-#ifndef XCVM_COMPILER_FUSE_H
-#define XCVM_COMPILER_FUSE_H
+#ifndef XCVM_COMPILER_CODEGEN_H
+#define XCVM_COMPILER_CODEGEN_H
 
 #include "compiler/ir/graph.h"
 #include "vm/program.h"
@@ -76,7 +76,7 @@ enum { XCC_MARK_NONE, XCC_MARK_GROUPED, XCC_MARK_PASSED };
 typedef struct xcc_loops xcc_loops;
 
 /* A group that becomes one function. */
-typedef struct xcc_fusion {
+typedef struct xcc_kernel_group {
     xcc_group group;         /* its number is the function's in the library; xs has room for XCVM_FUSED_OPERANDS */
     const xcvm_value *shape; /* the domain, known */
     int split;               /* -1: it folds nothing */
@@ -87,15 +87,15 @@ typedef struct xcc_fusion {
     size_t results[XCVM_FUSED_OPERANDS]; /* the nodes whose results are used outside, ascending */
     size_t result_count;
     xcc_loops *loops; /* NULL until the library is built */
-} xcc_fusion;
+} xcc_kernel_group;
 
 /* All groups of a module are such ones. */
-static inline xcc_fusion *xcc_fusion_of(xcc_group *group) { return (xcc_fusion *)(void *)group; }
+static inline xcc_kernel_group *xcc_fusion_of(xcc_group *group) { return (xcc_kernel_group *)(void *)group; }
 
 /* Stride, in elements, of what operand `x` is read as along an axis of the domain. */
-int64_t xcc_read_stride(const xcc_fusion *f, size_t x, int axis);
+int64_t xcc_read_stride(const xcc_kernel_group *f, size_t x, int axis);
 /* Whether a group that is whole is worth a function. */
-bool xcc_fusion_pays(const xcc_fusion *f);
+bool xcc_kernel_group_pays(const xcc_kernel_group *f);
 /* Whether folding rows of that length is worth being part of a group. */
 bool xcc_fold_pays(const xcvm_value *shape, int split);
 
@@ -138,7 +138,7 @@ static inline uint32_t xcc_step_reads_in(const xcc_step *step)
 
 /* What a group computes and in which loops. */
 struct xcc_loops {
-    const xcc_fusion *f;
+    const xcc_kernel_group *f;
     xcc_step *steps;
     size_t step_count;
     xcc_reading *readings;                               /* of each node's result */
@@ -152,8 +152,8 @@ struct xcc_loops {
 static inline int64_t xcc_loops_row(const xcc_loops *l) { return l->dims[l->rank - 1]; }
 
 /* Fills in steps and readings. */
-xcvm_status xcc_fusion_steps(xcc_module *m, const xcc_fusion *f, xcc_loops *l);
-xcvm_status xcc_fusion_loops(xcc_module *m, xcc_fusion *f);
+xcvm_status xcc_kernel_group_steps(xcc_module *m, const xcc_kernel_group *f, xcc_loops *l);
+xcvm_status xcc_kernel_group_loops(xcc_module *m, xcc_kernel_group *f);
 /* Marks as wanted the steps that loop number `loop` computes or reads. */
 void xcc_loops_want(xcc_loops *l, uint32_t loop);
 /* Whether operand x has one element for a whole row. */
@@ -166,16 +166,16 @@ static inline bool xcc_is_per_row(const xcc_loops *l, const xcc_reading *r)
 
 /* ---- The library ---- */
 
-/* Which text xcc_fuse_write writes: all of the library's source, or one of `count` parts of it that are compiled side
- * by side; the last part has the table. */
+/* Which text xcc_codegen_write writes: all of the library's source, or one of `count` parts of it that are compiled
+ * side by side; the last part has the table. */
 typedef struct xcc_source_part {
     uint32_t number, count;
 } xcc_source_part;
 /* False if `file` failed. */
-bool xcc_fuse_write(const xcc_module *m, xcc_source_part part, FILE *file);
+bool xcc_codegen_write(const xcc_module *m, xcc_source_part part, FILE *file);
 
 /* Compiles the groups into the file options->fuse (library_build.c), whose hash goes to m->library. Does nothing
  * without groups. A failure leaves no file behind but options->keep_c. */
-xcvm_status xcc_fuse_build(xcc_module *m);
+xcvm_status xcc_codegen_build(xcc_module *m);
 
 #endif

@@ -19,7 +19,7 @@ static double elements_of(const xcc_value *v)
 }
 
 /* Elements that the plain instructions read and write. */
-static double plain_traffic(const xcc_fusion *f)
+static double unfused_traffic(const xcc_kernel_group *f)
 {
     double count = 0;
     for (size_t i = 0; i < f->group.node_count; i++) {
@@ -31,7 +31,7 @@ static double plain_traffic(const xcc_fusion *f)
     return count;
 }
 
-static double fused_traffic(const xcc_fusion *f)
+static double fused_traffic(const xcc_kernel_group *f)
 {
     double count = 0;
     for (size_t i = 0; i < f->group.x_count; i++)
@@ -41,12 +41,12 @@ static double fused_traffic(const xcc_fusion *f)
     return count;
 }
 
-bool xcc_fusion_pays(const xcc_fusion *f)
+bool xcc_kernel_group_pays(const xcc_kernel_group *f)
 {
     /* An element that goes through the outer cache takes about a quarter of a nanosecond. */
     const double dispatch_ns = 100, element_ns = 0.25;
     if (f->result_count == 0)
         return false;
     double dispatch = dispatch_ns * ((double)f->group.node_count - 1);
-    return dispatch + element_ns * (plain_traffic(f) - fused_traffic(f)) > 0;
+    return dispatch + element_ns * (unfused_traffic(f) - fused_traffic(f)) > 0;
 }

@@ -15,7 +15,7 @@ static int64_t own_stride(const xcvm_value *v, int axis)
     return v->dims[axis] == 1 ? 0 : stride;
 }
 
-int64_t xcc_read_stride(const xcc_fusion *f, size_t x, int axis)
+int64_t xcc_read_stride(const xcc_kernel_group *f, size_t x, int axis)
 {
     const xcvm_value *v = &f->group.xs[x]->type;
     if (f->reads[x].perm != NULL)
@@ -45,7 +45,7 @@ static void append_axis(xcc_loops *l, int64_t size, const int64_t *strides, bool
 /* Axes become one where all operands allow it, but those of a row never with those before. */
 static void merge_axes(xcc_loops *l)
 {
-    const xcc_fusion *f = l->f;
+    const xcc_kernel_group *f = l->f;
     int first = 0; /* of l->dims, that the axis may be merged with */
     for (int axis = 0; axis < f->shape->rank; axis++) {
         int64_t strides[XCVM_FUSED_OPERANDS], size = f->shape->dims[axis];
@@ -211,14 +211,14 @@ static bool can_lie_in_place(xcc_loops *l, size_t x)
     return row || (full && last_reading(l, x) <= written);
 }
 
-xcvm_status xcc_fusion_loops(xcc_module *m, xcc_fusion *f)
+xcvm_status xcc_kernel_group_loops(xcc_module *m, xcc_kernel_group *f)
 {
     xcc_loops *l = xcc_alloc(m, sizeof *l);
     if (l == NULL)
         return XCVM_OUT_OF_MEMORY;
     *l = (xcc_loops){.f = f, .loop_count = 1};
     merge_axes(l);
-    XCVM_TRY(xcc_fusion_steps(m, f, l));
+    XCVM_TRY(xcc_kernel_group_steps(m, f, l));
     uint32_t *costs = xcc_alloc(m, l->step_count * sizeof *costs);
     if (costs == NULL && l->step_count > 0)
         return XCVM_OUT_OF_MEMORY;

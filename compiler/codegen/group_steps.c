@@ -17,7 +17,7 @@ static xcc_reading number(double value) { return (xcc_reading){.source = XCC_SOU
 /* A node's index in its group is its mark meanwhile. */
 static xcc_reading read_value(const xcc_loops *l, const xcc_value *v)
 {
-    const xcc_fusion *f = l->f;
+    const xcc_kernel_group *f = l->f;
     if (xcc_is_literal(v))
         return number(xcvm_element_as_double(&v->type, 0));
     if (v->producer != NULL && v->producer->group == &f->group)
@@ -179,7 +179,7 @@ static xcc_reading take(steps *s, const xcc_member *member)
     }
 }
 
-xcvm_status xcc_fusion_steps(xcc_module *m, const xcc_fusion *f, xcc_loops *l)
+xcvm_status xcc_kernel_group_steps(xcc_module *m, const xcc_kernel_group *f, xcc_loops *l)
 {
     l->steps = xcc_alloc(m, f->group.node_count * MOST_STEPS * sizeof *l->steps);
     l->readings = xcc_alloc(m, f->group.node_count * sizeof *l->readings);

@@ -107,7 +107,7 @@ static void unmark(growth *g)
         n->mark = XCC_MARK_NONE;
 }
 
-static bool is_used_outside(const xcc_fusion *f, const xcc_value *v)
+static bool is_used_outside(const xcc_kernel_group *f, const xcc_value *v)
 {
     for (const xcc_use *use = v->users; use != NULL; use = use->next)
         if (use->node == NULL || use->node->group != &f->group)
@@ -116,7 +116,7 @@ static bool is_used_outside(const xcc_fusion *f, const xcc_value *v)
 }
 
 /* False if there are too many, or the value is read in another way already. */
-static bool take_operand(xcc_fusion *f, xcc_value *v, int rank, const xcvm_ints *perm)
+static bool take_operand(xcc_kernel_group *f, xcc_value *v, int rank, const xcvm_ints *perm)
 {
     if ((v->producer != NULL && v->producer->group == &f->group) || xcc_is_literal(v))
         return true;
@@ -132,7 +132,7 @@ static bool take_operand(xcc_fusion *f, xcc_value *v, int rank, const xcvm_ints 
 }
 
 /* What the group's first nodes read and give; the number of nodes for which that is not too much for one function. */
-static size_t describe(xcc_fusion *f, const xcc_member *members)
+static size_t describe(xcc_kernel_group *f, const xcc_member *members)
 {
     f->group.x_count = f->result_count = 0;
     for (size_t i = 0; i < f->group.node_count; i++) {
@@ -152,7 +152,7 @@ static size_t describe(xcc_fusion *f, const xcc_member *members)
     return f->group.node_count;
 }
 
-static void set_group(const xcc_fusion *f, xcc_group *to)
+static void set_group(const xcc_kernel_group *f, xcc_group *to)
 {
     for (size_t i = 0; i < f->group.node_count; i++)
         f->group.nodes[i]->group = to;
@@ -164,7 +164,7 @@ static xcvm_status finish(growth *g, xcc_node **last)
     *last = g->last;
     if (g->count < 2)
         return XCVM_OK;
-    xcc_fusion *f = xcc_alloc(g->m, sizeof *f);
+    xcc_kernel_group *f = xcc_alloc(g->m, sizeof *f);
     xcc_node **nodes = f != NULL ? xcc_alloc(g->m, g->count * sizeof *nodes) : NULL;
     xcc_value **xs = nodes != NULL ? xcc_alloc(g->m, XCVM_FUSED_OPERANDS * sizeof *xs) : NULL;
     xcc_member *members = xcvm_allocate(g->m->allocator, g->count * sizeof *members);
@@ -173,8 +173,8 @@ static xcvm_status finish(growth *g, xcc_node **last)
         return xcc_out_of_memory(g->m);
     }
     memcpy(nodes, g->nodes, g->count * sizeof *nodes);
-    *f =
-        (xcc_fusion){.group = {.nodes = nodes, .node_count = g->count, .xs = xs}, .shape = g->shape, .split = g->split};
+    *f = (xcc_kernel_group){
+        .group = {.nodes = nodes, .node_count = g->count, .xs = xs}, .shape = g->shape, .split = g->split};
     for (size_t i = 0; i < g->count; i++)
         (void)xcc_member_of(nodes[i], f->shape, f->split, &members[i]);
     /* Fewer nodes may have more results, so that it takes several attempts. */
@@ -182,7 +182,7 @@ static xcvm_status finish(growth *g, xcc_node **last)
     while (!whole && f->group.node_count >= 2) {
         set_group(f, &f->group);
         size_t count = describe(f, members);
-        whole = count == f->group.node_count && xcc_fusion_pays(f);
+        whole = count == f->group.node_count && xcc_kernel_group_pays(f);
         if (whole)
             break;
         set_group(f, NULL);
@@ -199,14 +199,14 @@ static xcvm_status finish(growth *g, xcc_node **last)
     return XCVM_OK;
 }
 
-static xcvm_status fuse_graph(xcc_module *m, xcc_graph *graph, growth *g)
+static xcvm_status codegen_graph(xcc_module *m, xcc_graph *graph, growth *g)
 {
     for (xcc_node *n = graph->first; n != NULL; n = n->next)
         n->mark = XCC_MARK_NONE;
     for (xcc_node *n = graph->first; n != NULL; n = n->next) {
         XCVM_TRY(xcc_poll(m));
         for (size_t i = 0; i < n->body_count; i++)
-            XCVM_TRY(fuse_graph(m, n->bodies[i], g));
+            XCVM_TRY(codegen_graph(m, n->bodies[i], g));
         g->shape = xcc_member_domain(n, &g->split);
         if (g->shape == NULL)
             continue;
@@ -218,7 +218,7 @@ static xcvm_status fuse_graph(xcc_module *m, xcc_graph *graph, growth *g)
     return XCVM_OK;
 }
 
-xcvm_status xcc_pass_fuse(xcc_module *m)
+xcvm_status xcc_pass_codegen(xcc_module *m)
 {
     if (m->options->fuse == NULL)
         return XCVM_OK;
@@ -226,5 +226,5 @@ xcvm_status xcc_pass_fuse(xcc_module *m)
     if (g == NULL)
         return XCVM_OUT_OF_MEMORY;
     g->m = m;
-    return fuse_graph(m, m->graph, g);
+    return codegen_graph(m, m->graph, g);
 }

@@ -45,7 +45,7 @@ static xcvm_status write_source(build *b, const char *path, xcc_source_part part
     FILE *file = fopen(path, "we");
     if (file == NULL)
         return io_error(b, "cannot be written", path);
-    bool written = xcc_fuse_write(b->m, part, file);
+    bool written = xcc_codegen_write(b->m, part, file);
     if (fclose(file) != 0 || !written) {
         xcvm_status status = io_error(b, "cannot be written", path);
         unlink(path);
@@ -205,7 +205,7 @@ static xcvm_status finish(build *b)
 
 #define LISTED(of, kind, suffix, name, has, ...) ", " name
 
-xcvm_status xcc_fuse_build(xcc_module *m)
+xcvm_status xcc_codegen_build(xcc_module *m)
 {
     build b = {.m = m};
     const xcc_options *options = m->options;
@@ -214,7 +214,7 @@ xcvm_status xcc_fuse_build(xcc_module *m)
     XCVM_CHECK(m->error, xcc_cc_isa(options) != NULL, INVALID_ARGUMENT,
                "there is no target \"%.60s\"; there are native" XCVM_ALL_ISAS(LISTED, ), options->target);
     for (xcc_group *group = m->groups; group != NULL; group = group->next)
-        XCVM_TRY(xcc_fusion_loops(m, xcc_fusion_of(group)));
+        XCVM_TRY(xcc_kernel_group_loops(m, xcc_fusion_of(group)));
     /* Before it is compiled, so that it can be looked at if that fails. */
     if (options->keep_c != NULL)
         XCVM_TRY(write_source(&b, options->keep_c, entire));

@@ -7,14 +7,14 @@
 
 /* Whether a value that one of the group's instructions reads comes from outside: an operand of its function, or what
  * only the plain instructions read, like the axes of a reduction. */
-static bool is_from_outside(const xcc_fusion *f, const xcc_value *v)
+static bool is_from_outside(const xcc_kernel_group *f, const xcc_value *v)
 {
     return v != NULL && (v->producer == NULL || v->producer->group != &f->group);
 }
 
 /* The Fused instruction in front of a group; what the group reads is fetched before it, so that nothing but the group's
  * instructions follows. */
-static xcvm_status begin_fused(xcc_emitter *e, const xcc_fusion *f)
+static xcvm_status begin_fused(xcc_emitter *e, const xcc_kernel_group *f)
 {
     int32_t in[XCVM_FUSED_OPERANDS];
     int64_t *elements = xcc_alloc(e->code.m, (f->group.x_count + f->result_count) * sizeof *elements);
@@ -50,7 +50,7 @@ static xcvm_status begin_fused(xcc_emitter *e, const xcc_fusion *f)
 /* One more instruction of the group has been appended, for node `n`. */
 static void count_fused(xcc_emitter *e, const xcc_node *n, size_t at)
 {
-    const xcc_fusion *f = xcc_fusion_of(n->group);
+    const xcc_kernel_group *f = xcc_fusion_of(n->group);
     for (size_t i = 0; i < f->result_count; i++)
         if (f->group.nodes[f->results[i]] == n)
             e->fused_results[i] = (int64_t)(at - e->fused - 1);
@@ -59,7 +59,7 @@ static void count_fused(xcc_emitter *e, const xcc_node *n, size_t at)
 /* Behind a group; what it read is freed now, as its function reads all of it to the end. */
 static xcvm_status end_fused(xcc_emitter *e, const xcc_node *last)
 {
-    const xcc_fusion *f = xcc_fusion_of(last->group);
+    const xcc_kernel_group *f = xcc_fusion_of(last->group);
     xcvm_Fused_args *args = e->code.image.instructions[e->fused].args;
     args->count = (int64_t)(xcc_emit_position(e) - e->fused - 1);
     args->results.at = e->fused_results;
@@ -72,7 +72,7 @@ static xcvm_status end_fused(xcc_emitter *e, const xcc_node *last)
 
 xcvm_status xcc_emit_fused(xcc_emitter *e, const xcc_node *n)
 {
-    const xcc_fusion *f = xcc_fusion_of(n->group);
+    const xcc_kernel_group *f = xcc_fusion_of(n->group);
     if (n == f->group.nodes[0])
         XCVM_TRY(begin_fused(e, f));
     size_t at = xcc_emit_position(e), inputs = xcc_node_input_count(n);

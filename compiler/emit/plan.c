@@ -137,7 +137,7 @@ static xcvm_status place_run(xcc_module *m, item *items, size_t count, uint32_t 
 typedef struct planner {
     xcc_module *m;
     xcc_plan *plan;
-    xcc_lifetimes lifetimes;
+    xcc_liveness live_ranges;
     item *items;
     uint32_t *room;
     uint64_t *change; /* bytes that more (modulo 2^64) live from a position on */
@@ -146,7 +146,7 @@ typedef struct planner {
 /* Beyond any memory there is, so that sums cannot overflow; what is larger fails when it runs. */
 #define LARGEST (UINT64_C(1) << 40)
 
-static bool plannable(const xcc_lifetime *group)
+static bool plannable(const xcc_live_range *group)
 {
     return !group->open && !group->escapes && group->bytes > 0 && group->bytes <= LARGEST;
 }
@@ -155,10 +155,10 @@ static bool plannable(const xcc_lifetime *group)
  * `last`. */
 static xcvm_status plan_run(planner *p, size_t first, size_t count, uint32_t last)
 {
-    const xcc_lifetimes *l = &p->lifetimes;
+    const xcc_liveness *l = &p->live_ranges;
     size_t items = 0;
     for (size_t i = first; i < first + count; i++) {
-        const xcc_lifetime *group = &l->at[i];
+        const xcc_live_range *group = &l->at[i];
         /* What is needed behind the run, though nothing in control flow uses it, has jumps within its life. */
         if (group->root != i || !plannable(group) || group->end > last)
             continue;
@@ -173,7 +173,7 @@ static xcvm_status plan_run(planner *p, size_t first, size_t count, uint32_t las
     for (size_t i = 0; i < items; i++)
         p->room[p->items[i].root - first] = (uint32_t)i;
     for (size_t i = first; i < first + count; i++) {
-        const xcc_lifetime *life = &l->at[i], *group = &l->at[life->root];
+        const xcc_live_range *life = &l->at[i], *group = &l->at[life->root];
         /* A view's group may have begun in an earlier run, and is not planned then. */
         if (life->root < first || !plannable(group) || group->end > last)
             continue;
@@ -195,11 +195,11 @@ static xcvm_status plan_runs(planner *p, const xcc_graph *g)
         if (!ends)
             continue;
         /* Results of the program live on behind its last node, where nothing jumps. */
-        XCVM_TRY(plan_run(p, first, result - first, n->order == last_position ? p->lifetimes.positions : n->order));
+        XCVM_TRY(plan_run(p, first, result - first, n->order == last_position ? p->live_ranges.positions : n->order));
         first = result;
     }
     uint64_t live = 0;
-    for (uint32_t i = 0; i <= p->lifetimes.positions; i++) {
+    for (uint32_t i = 0; i <= p->live_ranges.positions; i++) {
         live += p->change[i];
         p->plan->lower_bound = live > p->plan->lower_bound ? live : p->plan->lower_bound;
     }
@@ -209,8 +209,8 @@ static xcvm_status plan_runs(planner *p, const xcc_graph *g)
 static xcvm_status plan_graph(xcc_module *m, xcc_graph *g, xcc_plan *plan)
 {
     planner p = {.m = m, .plan = plan};
-    XCVM_TRY(xcc_lifetimes_find(g, &p.lifetimes));
-    size_t count = p.lifetimes.count, changes = ((size_t)p.lifetimes.positions + 2) * sizeof *p.change;
+    XCVM_TRY(xcc_liveness_analyze(g, &p.live_ranges));
+    size_t count = p.live_ranges.count, changes = ((size_t)p.live_ranges.positions + 2) * sizeof *p.change;
     p.items = xcvm_allocate(m->allocator, count * sizeof *p.items);
     p.room = xcvm_allocate(m->allocator, count * sizeof *p.room);
     p.change = xcvm_allocate_zeroed(m->allocator, changes);
@@ -222,7 +222,7 @@ static xcvm_status plan_graph(xcc_module *m, xcc_graph *g, xcc_plan *plan)
     xcvm_deallocate(m->allocator, p.items, count * sizeof *p.items);
     xcvm_deallocate(m->allocator, p.room, count * sizeof *p.room);
     xcvm_deallocate(m->allocator, p.change, changes);
-    xcc_lifetimes_release(m, &p.lifetimes);
+    xcc_liveness_release(m, &p.live_ranges);
     for (xcc_node *n = g->first; n != NULL; n = n->next)
         for (size_t i = 0; i < n->body_count && status == XCVM_OK; i++)
             status = plan_graph(m, n->bodies[i], plan);

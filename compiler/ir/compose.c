@@ -8,7 +8,7 @@
 /* ---- Instructions ---- */
 
 /* What is small and depends on constants alone is one itself, so that what is built on it knows its elements. */
-static xcc_value *settled(const xcc_builder *b, xcc_node *last, xcc_value *value)
+static xcc_value *folded(const xcc_builder *b, xcc_node *last, xcc_value *value)
 {
     if (b->before == NULL && value != NULL)
         xcc_fold_behind(b->graph, last, XCC_FOLDED_BYTES);
@@ -34,7 +34,7 @@ xcc_value *xcc_build_call(xcc_builder *b, xcvm_opcode opcode, size_t count, xcc_
         *(const xcvm_value **)(void *)((char *)args + f->offset) = &operands[next++]->type;
     }
     xcc_node *last = b->graph->last;
-    return settled(b, last, xcc_apply_at(b, opcode, args, result));
+    return folded(b, last, xcc_apply_at(b, opcode, args, result));
 }
 
 xcc_value *xcc_build_unary(xcc_builder *b, xcvm_opcode opcode, xcc_value *x)
@@ -81,7 +81,7 @@ xcc_value *xcc_build_cast(xcc_builder *b, xcc_value *x, xcvm_dtype dtype)
     if (x == NULL || x->type.dtype == dtype)
         return x;
     xcc_node *last = b->graph->last;
-    return settled(b, last, xcc_apply(b, Cast, y, .x = XCC_IN(x), .to = dtype, .saturate = 1));
+    return folded(b, last, xcc_apply(b, Cast, y, .x = XCC_IN(x), .to = dtype, .saturate = 1));
 }
 
 xcc_value *xcc_build_shape_of(xcc_builder *b, xcc_value *x)
@@ -118,7 +118,7 @@ xcc_value *xcc_build_reshape(xcc_builder *b, xcc_value *x, xcc_value *shape)
     if (x == NULL || shape == NULL)
         return NULL;
     xcc_node *last = b->graph->last;
-    return settled(b, last, xcc_apply(b, Reshape, y, .x = XCC_IN(x), .shape = XCC_IN(shape)));
+    return folded(b, last, xcc_apply(b, Reshape, y, .x = XCC_IN(x), .shape = XCC_IN(shape)));
 }
 
 xcc_value *xcc_build_reshape_to(xcc_builder *b, xcc_value *x, xcc_value *shape)
@@ -126,7 +126,7 @@ xcc_value *xcc_build_reshape_to(xcc_builder *b, xcc_value *x, xcc_value *shape)
     if (x == NULL || shape == NULL)
         return NULL;
     xcc_node *last = b->graph->last;
-    return settled(b, last, xcc_apply(b, Reshape, y, .x = XCC_IN(x), .shape = XCC_IN(shape), .allowzero = 1));
+    return folded(b, last, xcc_apply(b, Reshape, y, .x = XCC_IN(x), .shape = XCC_IN(shape), .allowzero = 1));
 }
 
 xcc_value *xcc_build_expand(xcc_builder *b, xcc_value *x, xcc_value *shape)
@@ -168,7 +168,7 @@ xcc_value *xcc_build_gather(xcc_builder *b, xcc_value *x, xcc_value *indices, in
     if (x == NULL || indices == NULL)
         return NULL;
     xcc_node *last = b->graph->last;
-    return settled(b, last, xcc_apply(b, Gather, y, .x = XCC_IN(x), .indices = XCC_IN(indices), .axis = axis));
+    return folded(b, last, xcc_apply(b, Gather, y, .x = XCC_IN(x), .indices = XCC_IN(indices), .axis = axis));
 }
 
 xcc_value *xcc_build_slice(xcc_builder *b, xcc_value *x, int64_t axis, int64_t start, int64_t end, int64_t step)

@@ -159,9 +159,9 @@ struct xcc_module {
     xcc_group *groups;     /* all of them */
     uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
-    /* For the report: constants that could be narrowed, as packed and as they are; how many are out of range. */
+    /* For the report: constants that could be compressed, as packed and as they are; how many are out of range. */
     uint64_t weight_bytes_before, weight_bytes_after;
-    size_t wide_weights;
+    size_t uncompressed;
 };
 
 /* ---- Building. Failures leave module->error filled and return NULL or a status. ---- */
@@ -335,7 +335,7 @@ xcvm_status xcc_loop_infer_body(xcc_node *loop);
 uint64_t xcc_node_flops(const xcc_node *n);
 void xcc_graph_number(xcc_graph *g);
 /* In debug builds: links, uses, producers, order and types are consistent; INTERNAL with what is not. */
-xcvm_status xcc_graph_check(xcc_graph *g);
+xcvm_status xcc_graph_verify(xcc_graph *g);
 /* The graph as text, for dump_after: names of constants behind @, of parameters behind %, of states behind &. */
 xcvm_status xcc_graph_dump(const xcc_graph *g, xcvm_sink sink, void *user);
 

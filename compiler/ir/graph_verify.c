@@ -78,7 +78,7 @@ static xcvm_status check_graph(check *c, const xcc_graph *g)
     return XCVM_OK;
 }
 
-xcvm_status xcc_graph_check(xcc_graph *g)
+xcvm_status xcc_graph_verify(xcc_graph *g)
 {
     check c = {.m = g->module};
     c.defined = xcvm_allocate_zeroed(c.m->allocator, c.m->value_count);

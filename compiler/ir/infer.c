@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-/* Rounds that a loop's states get to settle in before their shapes are given up. */
+/* Rounds in which the types of a loop's states may reach a fixpoint before their shapes are widened to open ones. */
 enum { WIDENING_ROUNDS = 4 };
 
-/* ---- Settling what is new with what was known ---- */
+/* ---- Refining what was known by what is new ---- */
 
 /* Both `type`, just inferred, and `old` hold: keeps the better of them, and names what is still open. */
-static xcvm_status settle(xcc_module *m, xcvm_value *type, const xcvm_value *old)
+static xcvm_status refine(xcc_module *m, xcvm_value *type, const xcvm_value *old)
 {
     bool comparable = old->kind == type->kind && old->dtype == type->dtype;
     if (comparable && type->kind == XCVM_KIND_TENSOR && type->rank < 0 && old->rank >= 0)
@@ -164,7 +164,7 @@ static xcvm_status infer_instruction(xcc_node *n)
     xcvm_status status = xcvm_infer(&s.t);
     for (size_t i = 0; i < s.t.out_count && status == XCVM_OK; i++)
         if (s.t.out[i] != NULL)
-            status = settle(m, s.t.out[i], &s.old[i]);
+            status = refine(m, s.t.out[i], &s.old[i]);
     typing_end(n, &s);
     return status;
 }
@@ -189,7 +189,7 @@ static xcvm_status infer_if(xcc_node *n)
         if (type.kind == XCVM_KIND_NULL || (type.kind == XCVM_KIND_TENSOR && type.dtype == XCVM_NO_DTYPE))
             return xcvm_error_set(m->error, XCVM_TYPE_MISMATCH, "the branches give values of different types for %s",
                                   n->outputs[i]->name);
-        XCVM_TRY(settle(m, &type, &old));
+        XCVM_TRY(refine(m, &type, &old));
         take_type(n->outputs[i], &type);
     }
     return XCVM_OK;
@@ -275,7 +275,7 @@ static xcvm_status infer_loop(xcc_node *n)
                 xcvm_value_set_tensor(&type, each->dtype, each->rank + 1, dims);
             }
         }
-        XCVM_TRY(settle(m, &type, &old));
+        XCVM_TRY(refine(m, &type, &old));
         take_type(n->outputs[i], &type);
     }
     return XCVM_OK;
@@ -349,8 +349,8 @@ static xcvm_status infer_graph(xcc_graph *g)
     return XCVM_OK;
 }
 
-/* A loop in a loop keeps what it was widened to while the outer one settles, so that the rounds add up and do not
- * multiply. */
+/* A loop in a loop keeps what it was widened to while the outer one is brought to its fixpoint, so that the rounds add
+ * up and do not multiply. */
 xcvm_status xcc_loop_infer_body(xcc_node *loop)
 {
     xcc_graph *body = loop->bodies[0];

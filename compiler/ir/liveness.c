@@ -33,10 +33,10 @@ static const xcc_node *using_node(const xcc_graph *g, const xcc_use *use)
     return node;
 }
 
-static void describe(const xcc_graph *g, xcc_lifetimes *l, const xcc_node *n, xcc_value *v)
+static void describe(const xcc_graph *g, xcc_liveness *l, const xcc_node *n, xcc_value *v)
 {
     v->mark = (uint32_t)l->count;
-    xcc_lifetime *life = &l->at[l->count++];
+    xcc_live_range *life = &l->at[l->count++];
     life->value = v;
     life->root = v->mark;
     life->start = life->end = n->order;
@@ -51,9 +51,9 @@ static void describe(const xcc_graph *g, xcc_lifetimes *l, const xcc_node *n, xc
     }
 }
 
-static void join_group(xcc_lifetimes *l, const xcc_value *v, uint32_t root)
+static void join_group(xcc_liveness *l, const xcc_value *v, uint32_t root)
 {
-    xcc_lifetime *life = &l->at[v->mark], *group = &l->at[root];
+    xcc_live_range *life = &l->at[v->mark], *group = &l->at[root];
     life->root = root;
     group->end = life->end > group->end ? life->end : group->end;
     group->bytes = life->bytes > group->bytes ? life->bytes : group->bytes;
@@ -63,20 +63,20 @@ static void join_group(xcc_lifetimes *l, const xcc_value *v, uint32_t root)
 
 /* Whether an instruction's result may be written over `operand`: it is the only value of its group that the instruction
  * reads, and read only where the instruction expects its result's memory. */
-static bool only_in_place(const xcc_node *n, const xcc_lifetimes *l, const xcc_lifetime *operand)
+static bool only_in_place(const xcc_node *n, const xcc_liveness *l, const xcc_live_range *operand)
 {
     for (size_t f = 0; f < n->row->field_count; f++) {
         const xcvm_field *field = &n->row->fields[f];
         size_t count = xcvm_field_is_input(field) ? xcvm_field_count(field, n->args) : 0;
         for (size_t i = 0; i < count; i++) {
-            const xcc_lifetime *life = xcc_lifetime_of(l, xcc_value_of(xcvm_field_value(field, n->args, i)));
+            const xcc_live_range *life = xcc_live_range_of(l, xcc_value_of(xcvm_field_value(field, n->args, i)));
             if (life != NULL && life->root == operand->root && (life != operand || field->role != XCVM_ROLE_IN_PLACE))
                 return false;
         }
     }
     /* What its group reads from outside is read to the group's end. */
     for (size_t x = 0; n->group != NULL && x < n->group->x_count; x++) {
-        const xcc_lifetime *life = xcc_lifetime_of(l, n->group->xs[x]);
+        const xcc_live_range *life = xcc_live_range_of(l, n->group->xs[x]);
         if (life != NULL && life->root == operand->root && life != operand)
             return false;
     }
@@ -84,7 +84,7 @@ static bool only_in_place(const xcc_node *n, const xcc_lifetimes *l, const xcc_l
 }
 
 /* Lets the first result of a node lie where an operand does, if the instruction can do that. */
-static void share_memory(const xcc_node *n, xcc_lifetimes *l)
+static void share_memory(const xcc_node *n, xcc_liveness *l)
 {
     xcc_value *result = xcc_node_output_count(n) > 0 ? xcc_node_output(n, 0) : NULL;
     if (result == NULL)
@@ -94,7 +94,7 @@ static void share_memory(const xcc_node *n, xcc_lifetimes *l)
         if ((field->role != XCVM_ROLE_IN_PLACE && field->role != XCVM_ROLE_IN_VIEW) || xcvm_field_is_list(field))
             continue;
         const xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, 0));
-        const xcc_lifetime *operand = xcc_lifetime_of(l, v);
+        const xcc_live_range *operand = xcc_live_range_of(l, v);
         if (operand == NULL && v != NULL && field->role == XCVM_ROLE_IN_VIEW) {
             /* A view of memory that is not this graph's. */
             l->at[result->mark].bytes = 0;
@@ -102,7 +102,7 @@ static void share_memory(const xcc_node *n, xcc_lifetimes *l)
         }
         if (operand == NULL)
             continue;
-        const xcc_lifetime *group = &l->at[operand->root], *life = &l->at[result->mark];
+        const xcc_live_range *group = &l->at[operand->root], *life = &l->at[result->mark];
         bool fits = !group->open && !life->open && group->bytes == life->bytes && group->escapes == life->escapes &&
                     operand->value->type.dtype == result->type.dtype;
         if (field->role == XCVM_ROLE_IN_VIEW || (fits && group->end == n->order && only_in_place(n, l, operand))) {
@@ -112,7 +112,7 @@ static void share_memory(const xcc_node *n, xcc_lifetimes *l)
     }
 }
 
-xcvm_status xcc_lifetimes_find(xcc_graph *g, xcc_lifetimes *l)
+xcvm_status xcc_liveness_analyze(xcc_graph *g, xcc_liveness *l)
 {
     xcc_module *m = g->module;
     xcc_graph_number(g);
@@ -126,7 +126,7 @@ xcvm_status xcc_lifetimes_find(xcc_graph *g, xcc_lifetimes *l)
     for (const xcc_node *n = g->first; n != NULL; n = n->next) {
         xcvm_status status = xcc_poll(m);
         if (status != XCVM_OK) {
-            xcc_lifetimes_release(m, l);
+            xcc_liveness_release(m, l);
             return status;
         }
         size_t outputs = xcc_node_output_count(n);
@@ -141,7 +141,7 @@ xcvm_status xcc_lifetimes_find(xcc_graph *g, xcc_lifetimes *l)
     return XCVM_OK;
 }
 
-void xcc_lifetimes_release(xcc_module *m, xcc_lifetimes *l)
+void xcc_liveness_release(xcc_module *m, xcc_liveness *l)
 {
     if (l->at != NULL)
         xcvm_deallocate(m->allocator, l->at, l->capacity * sizeof *l->at);
@@ -157,24 +157,24 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
 xcvm_status xcc_graph_peak(xcc_graph *g, uint64_t *peak, bool *open)
 {
     xcc_module *m = g->module;
-    xcc_lifetimes l;
-    XCVM_TRY(xcc_lifetimes_find(g, &l));
+    xcc_liveness l;
+    XCVM_TRY(xcc_liveness_analyze(g, &l));
     size_t bytes = ((size_t)l.positions + 2) * 2 * sizeof(uint64_t);
     uint64_t *taken = xcvm_allocate_zeroed(m->allocator, bytes);
     if (taken == NULL) {
-        xcc_lifetimes_release(m, &l);
+        xcc_liveness_release(m, &l);
         return xcc_out_of_memory(m);
     }
     uint64_t *freed = taken + l.positions + 2;
     for (size_t i = 0; i < l.count; i++) {
-        const xcc_lifetime *life = &l.at[i];
+        const xcc_live_range *life = &l.at[i];
         if (life->root != i)
             continue;
         *open = *open || life->open;
         taken[life->start] = saturating_add(taken[life->start], life->bytes);
         freed[life->end + 1] = saturating_add(freed[life->end + 1], life->bytes);
     }
-    xcc_lifetimes_release(m, &l);
+    xcc_liveness_release(m, &l);
     xcvm_status status = XCVM_OK;
     uint64_t live = 0;
     const xcc_node *n = g->first;

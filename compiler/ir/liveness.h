@@ -1,33 +1,34 @@
-/* When the values of a graph hold memory, in the order in which its nodes stand. */
-#ifndef XCVM_COMPILER_LIFETIMES_H
-#define XCVM_COMPILER_LIFETIMES_H
+/* Liveness: when the values of a graph hold memory, in the order in which its nodes stand. */
+#ifndef XCVM_COMPILER_LIVENESS_H
+#define XCVM_COMPILER_LIVENESS_H
 
 #include "compiler/ir/graph.h"
 
 /* Values that lie in the same memory (views, and results that take over an operand's memory) form a group, described at
  * its root. Positions are xcc_node.order; a group holds memory from `start` to `end`, both included. */
-typedef struct xcc_lifetime {
+typedef struct xcc_live_range {
     xcc_value *value;
     uint32_t root; /* index of the group's root */
     uint32_t start, end;
     uint64_t bytes;
     bool open;    /* its size is not known (dimensions were taken as 1), or it is no tensor of plain elements */
     bool escapes; /* leaves the graph or enters control flow, so that it outlives a straight run of its nodes */
-} xcc_lifetime;
+} xcc_live_range;
 
-typedef struct xcc_lifetimes {
-    xcc_lifetime *at; /* results of the graph's nodes in order; xcc_value.mark is the index here */
+typedef struct xcc_liveness {
+    xcc_live_range *at; /* results of the graph's nodes in order; xcc_value.mark is the index here */
     size_t count, capacity;
     uint32_t positions; /* nodes of the graph */
-} xcc_lifetimes;
+} xcc_liveness;
 
-/* Numbers the graph's nodes and finds the lifetimes of their results; a use in a body counts for the control-flow node
- * of this graph that contains it. Results of the top-level graph live to its end. Release with xcc_lifetimes_release.
+/* Numbers the graph's nodes and finds the live ranges of their results; a use in a body counts for the control-flow
+ * node of this graph that contains it. Results of the top-level graph live to its end. Release with
+ * xcc_liveness_release.
  */
-xcvm_status xcc_lifetimes_find(xcc_graph *g, xcc_lifetimes *lifetimes);
-void xcc_lifetimes_release(xcc_module *m, xcc_lifetimes *lifetimes);
+xcvm_status xcc_liveness_analyze(xcc_graph *g, xcc_liveness *live_ranges);
+void xcc_liveness_release(xcc_module *m, xcc_liveness *live_ranges);
 /* NULL for a value that is no result of the graph's nodes. */
-static inline const xcc_lifetime *xcc_lifetime_of(const xcc_lifetimes *l, const xcc_value *v)
+static inline const xcc_live_range *xcc_live_range_of(const xcc_liveness *l, const xcc_value *v)
 {
     return v != NULL && v->mark < l->count && l->at[v->mark].value == v ? &l->at[v->mark] : NULL;
 }

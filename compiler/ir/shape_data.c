@@ -3,30 +3,30 @@
 /* How many values are looked at; a model can make one depend on itself in exponentially many ways. */
 enum { BUDGET = 256 };
 
-static int sizes_at(const xcc_value *v, xcc_size *sizes, int *budget);
+static int shape_data_at(const xcc_value *v, xcc_shape_datum *sizes, int *budget);
 
-static xcc_size number(int64_t value) { return (xcc_size){XCC_SIZE_NUMBER, value}; }
+static xcc_shape_datum number(int64_t value) { return (xcc_shape_datum){XCC_SIZE_NUMBER, value}; }
 
-static xcc_size dimension(int64_t dim)
+static xcc_shape_datum dimension(int64_t dim)
 {
     if (dim >= 0)
         return number(dim);
-    return dim == XCVM_ANY_DIM ? (xcc_size){XCC_SIZE_UNKNOWN, 0} : (xcc_size){XCC_SIZE_SYMBOL, dim};
+    return dim == XCVM_ANY_DIM ? (xcc_shape_datum){XCC_SIZE_UNKNOWN, 0} : (xcc_shape_datum){XCC_SIZE_SYMBOL, dim};
 }
 
 static bool is_index_type(const xcc_value *v) { return v->type.dtype == XCVM_I64 || v->type.dtype == XCVM_I32; }
 
-static int of_constant(const xcc_value *v, xcc_size *sizes)
+static int of_constant(const xcc_value *v, xcc_shape_datum *sizes)
 {
     size_t count = xcvm_element_count(&v->type);
-    if (count > XCC_SIZES_LIMIT)
+    if (count > XCC_SHAPE_DATA_LIMIT)
         return -1;
     for (size_t i = 0; i < count; i++)
         sizes[i] = number(xcvm_element_as_int(&v->type, i));
     return (int)count;
 }
 
-static int of_shape(const xcc_node *n, xcc_size *sizes)
+static int of_shape(const xcc_node *n, xcc_shape_datum *sizes)
 {
     const xcvm_Shape_args *a = XCC_ARGS(Shape, n);
     int rank = a->x->kind == XCVM_KIND_TENSOR ? a->x->rank : -1;
@@ -41,13 +41,14 @@ static int of_shape(const xcc_node *n, xcc_size *sizes)
     return count;
 }
 
-static int of_gather(const xcc_node *n, xcc_size *sizes, int *budget)
+static int of_gather(const xcc_node *n, xcc_shape_datum *sizes, int *budget)
 {
     const xcvm_Gather_args *a = XCC_ARGS(Gather, n);
-    xcc_size from[XCC_SIZES_LIMIT], at[XCC_SIZES_LIMIT];
+    xcc_shape_datum from[XCC_SHAPE_DATA_LIMIT], at[XCC_SHAPE_DATA_LIMIT];
     if (a->x->rank != 1)
         return -1;
-    int count = sizes_at(xcc_value_of(a->x), from, budget), indices = sizes_at(xcc_value_of(a->indices), at, budget);
+    int count = shape_data_at(xcc_value_of(a->x), from, budget),
+        indices = shape_data_at(xcc_value_of(a->indices), at, budget);
     for (int i = 0; i < indices; i++) {
         if (at[i].kind != XCC_SIZE_NUMBER || at[i].value < -count || at[i].value >= count)
             return -1;
@@ -56,14 +57,14 @@ static int of_gather(const xcc_node *n, xcc_size *sizes, int *budget)
     return count < 0 ? -1 : indices;
 }
 
-static int of_concat(const xcc_node *n, xcc_size *sizes, int *budget)
+static int of_concat(const xcc_node *n, xcc_shape_datum *sizes, int *budget)
 {
     const xcvm_Concat_args *a = XCC_ARGS(Concat, n);
-    xcc_size part[XCC_SIZES_LIMIT];
+    xcc_shape_datum part[XCC_SHAPE_DATA_LIMIT];
     int total = 0;
     for (size_t i = 0; i < a->xs.count; i++) {
-        int count = sizes_at(xcc_value_of(a->xs.at[i]), part, budget);
-        if (count < 0 || total + count > XCC_SIZES_LIMIT)
+        int count = shape_data_at(xcc_value_of(a->xs.at[i]), part, budget);
+        if (count < 0 || total + count > XCC_SHAPE_DATA_LIMIT)
             return -1;
         for (int k = 0; k < count; k++)
             sizes[total++] = part[k];
@@ -73,22 +74,22 @@ static int of_concat(const xcc_node *n, xcc_size *sizes, int *budget)
 
 static bool one_number(const xcvm_value *v, int64_t absent, int *budget, int64_t *value)
 {
-    xcc_size size[XCC_SIZES_LIMIT];
+    xcc_shape_datum size[XCC_SHAPE_DATA_LIMIT];
     *value = absent;
     if (v == NULL)
         return true;
-    if (sizes_at(xcc_value_of(v), size, budget) != 1 || size[0].kind != XCC_SIZE_NUMBER)
+    if (shape_data_at(xcc_value_of(v), size, budget) != 1 || size[0].kind != XCC_SIZE_NUMBER)
         return false;
     *value = size[0].value;
     return true;
 }
 
-static int of_slice(const xcc_node *n, xcc_size *sizes, int *budget)
+static int of_slice(const xcc_node *n, xcc_shape_datum *sizes, int *budget)
 {
     const xcvm_Slice_args *a = XCC_ARGS(Slice, n);
-    xcc_size from[XCC_SIZES_LIMIT];
+    xcc_shape_datum from[XCC_SHAPE_DATA_LIMIT];
     int64_t start, end, step, axis;
-    int count = sizes_at(xcc_value_of(a->x), from, budget);
+    int count = shape_data_at(xcc_value_of(a->x), from, budget);
     if (count < 0 || a->x->rank != 1 || !one_number(a->starts, 0, budget, &start) ||
         !one_number(a->ends, 0, budget, &end) || !one_number(a->steps, 1, budget, &step) ||
         !one_number(a->axes, 0, budget, &axis) || step != 1)
@@ -103,9 +104,9 @@ static int of_slice(const xcc_node *n, xcc_size *sizes, int *budget)
     return kept;
 }
 
-static xcc_size combine(xcvm_opcode opcode, xcc_size a, xcc_size b)
+static xcc_shape_datum combine(xcvm_opcode opcode, xcc_shape_datum a, xcc_shape_datum b)
 {
-    xcc_size unknown = {XCC_SIZE_UNKNOWN, 0};
+    xcc_shape_datum unknown = {XCC_SIZE_UNKNOWN, 0};
     int64_t result = 0;
     bool one = b.kind == XCC_SIZE_NUMBER && b.value == 1, zero = b.kind == XCC_SIZE_NUMBER && b.value == 0;
     if (a.kind == XCC_SIZE_SYMBOL && ((one && opcode != XCVM_OP_Add && opcode != XCVM_OP_Sub) ||
@@ -132,10 +133,11 @@ static xcc_size combine(xcvm_opcode opcode, xcc_size a, xcc_size b)
     return overflow ? unknown : number(result);
 }
 
-static int of_arithmetic(const xcc_node *n, xcc_size *sizes, int *budget)
+static int of_arithmetic(const xcc_node *n, xcc_shape_datum *sizes, int *budget)
 {
-    xcc_size b[XCC_SIZES_LIMIT];
-    int count = sizes_at(xcc_node_input(n, 0), sizes, budget), others = sizes_at(xcc_node_input(n, 1), b, budget);
+    xcc_shape_datum b[XCC_SHAPE_DATA_LIMIT];
+    int count = shape_data_at(xcc_node_input(n, 0), sizes, budget),
+        others = shape_data_at(xcc_node_input(n, 1), b, budget);
     if (count < 0 || others < 0 || (count != others && count != 1 && others != 1))
         return -1;
     int total = count > others ? count : others;
@@ -144,7 +146,7 @@ static int of_arithmetic(const xcc_node *n, xcc_size *sizes, int *budget)
     return count == 0 || others == 0 ? 0 : total;
 }
 
-static int sizes_at(const xcc_value *v, xcc_size *sizes, int *budget)
+static int shape_data_at(const xcc_value *v, xcc_shape_datum *sizes, int *budget)
 {
     if (v == NULL || v->type.kind != XCVM_KIND_TENSOR || v->type.rank < 0 || v->type.rank > 1 || !is_index_type(v))
         return -1;
@@ -171,10 +173,10 @@ static int sizes_at(const xcc_value *v, xcc_size *sizes, int *budget)
     case XCVM_OP_Reshape:
     case XCVM_OP_Squeeze:
     case XCVM_OP_Unsqueeze:
-        return sizes_at(xcc_node_input(n, 0), sizes, budget);
+        return shape_data_at(xcc_node_input(n, 0), sizes, budget);
     case XCVM_OP_Cast: {
         /* To fewer bits, only what fits any dimension of a tensor that there is memory for. */
-        int count = sizes_at(xcc_node_input(n, 0), sizes, budget);
+        int count = shape_data_at(xcc_node_input(n, 0), sizes, budget);
         for (int i = 0; i < count; i++)
             if (sizes[i].kind == XCC_SIZE_NUMBER && (sizes[i].value > INT32_MAX || sizes[i].value < INT32_MIN))
                 return -1;
@@ -185,8 +187,8 @@ static int sizes_at(const xcc_value *v, xcc_size *sizes, int *budget)
     }
 }
 
-int xcc_sizes(const xcc_value *v, xcc_size sizes[XCC_SIZES_LIMIT])
+int xcc_shape_data(const xcc_value *v, xcc_shape_datum sizes[XCC_SHAPE_DATA_LIMIT])
 {
     int budget = BUDGET;
-    return sizes_at(v, sizes, &budget);
+    return shape_data_at(v, sizes, &budget);
 }

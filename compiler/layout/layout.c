@@ -1,7 +1,7 @@
 /* Convolutions, and what stands between them, compute on blocked channels (ops/conv/blocked.h) where that pays.
  *
  * All nodes that can are chosen at first. Then each is looked at in turn and takes the side that is cheaper for it, as
- * the others stand: what it gains against the changes of layout around it. Of the islands of chosen nodes that remain,
+ * the others stand: what it gains against the changes of layout around it. Of the regions of chosen nodes that remain,
  * those are given up that gain less than their borders cost. */
 #include "compiler/layout/layout.h"
 
@@ -9,28 +9,28 @@ enum { ROUNDS = 8 };
 
 /* ---- Costs ---- */
 
-static bool is_given_blocked(const xcc_blocker *s, const xcc_value *v)
+static bool is_given_blocked(const xcc_layout *s, const xcc_value *v)
 {
-    const xcc_block_candidate *c = v->graph == s->g ? xcc_block_candidate_of(s, v->producer) : NULL;
-    return c != NULL && c->chosen && xcc_block_gives(c);
+    const xcc_layout_candidate *c = v->graph == s->g ? xcc_layout_candidate_of(s, v->producer) : NULL;
+    return c != NULL && c->chosen && xcc_layout_produces_blocked(c);
 }
 
 /* The chosen candidate that uses a value in blocks, if there is one at the end of this use. */
-static xcc_block_candidate *blocked_user(const xcc_blocker *s, const xcc_use *use)
+static xcc_layout_candidate *blocked_user(const xcc_layout *s, const xcc_use *use)
 {
-    xcc_block_candidate *c = use->graph == s->g ? xcc_block_candidate_of(s, use->node) : NULL;
-    return c != NULL && c->chosen && xcc_block_takes(c, use->index) ? c : NULL;
+    xcc_layout_candidate *c = use->graph == s->g ? xcc_layout_candidate_of(s, use->node) : NULL;
+    return c != NULL && c->chosen && xcc_layout_accepts_blocked(c, use->index) ? c : NULL;
 }
 
 /* Whether a value that is not blocked has to be for this use. */
-static bool needs_blocks(const xcc_blocker *s, const xcc_use *use)
+static bool needs_blocks(const xcc_layout *s, const xcc_use *use)
 {
-    const xcc_block_candidate *user = blocked_user(s, use);
+    const xcc_layout_candidate *user = blocked_user(s, use);
     return user != NULL && !(user->plain_input && use->index == 0);
 }
 
 /* Lets a candidate be chosen or not. Values count their uses by chosen ones, as many nodes may read one value. */
-static void set_chosen(xcc_blocker *s, xcc_block_candidate *c, bool chosen)
+static void set_chosen(xcc_layout *s, xcc_layout_candidate *c, bool chosen)
 {
     if (c->chosen == chosen)
         return;
@@ -39,34 +39,34 @@ static void set_chosen(xcc_blocker *s, xcc_block_candidate *c, bool chosen)
     const size_t inputs = xcc_node_input_count(c->node);
     for (size_t i = 0; i < inputs; i++) {
         const xcc_value *v = c->node->uses[i].value;
-        if (v == NULL || !xcc_block_takes(c, i))
+        if (v == NULL || !xcc_layout_accepts_blocked(c, i))
             continue;
-        s->values[v->id].takers += step;
+        s->values[v->id].accepting += step;
         s->values[v->id].needing += c->plain_input && i == 0 ? 0 : step;
     }
 }
 
 /* What changes of its layout cost for a value. */
-static double border_ns(const xcc_blocker *s, const xcc_value *v)
+static double border_ns(const xcc_layout *s, const xcc_value *v)
 {
-    const xcc_block_value *value = &s->values[v->id];
-    const bool changes = is_given_blocked(s, v) ? value->takers < v->uses : value->needing > 0;
-    return changes ? xcc_block_conversion_ns(s, v) : 0;
+    const xcc_layout_value *value = &s->values[v->id];
+    const bool changes = is_given_blocked(s, v) ? value->accepting < v->uses : value->needing > 0;
+    return changes ? xcc_layout_conversion_ns(s, v) : 0;
 }
 
-static double borders_ns(xcc_blocker *s, const xcc_block_candidate *c)
+static double borders_ns(xcc_layout *s, const xcc_layout_candidate *c)
 {
     double sum = 0;
     size_t inputs = xcc_node_input_count(c->node), outputs = xcc_node_output_count(c->node);
     s->walks++;
     for (size_t i = 0; i < inputs; i++) {
         const xcc_value *v = c->node->uses[i].value;
-        if (v == NULL || !xcc_block_takes(c, i) || s->values[v->id].seen == s->walks)
+        if (v == NULL || !xcc_layout_accepts_blocked(c, i) || s->values[v->id].seen == s->walks)
             continue;
         s->values[v->id].seen = s->walks; /* one value may be several operands */
         sum += border_ns(s, v);
     }
-    for (size_t i = 0; i < outputs && xcc_block_gives(c); i++) {
+    for (size_t i = 0; i < outputs && xcc_layout_produces_blocked(c); i++) {
         const xcc_value *v = xcc_node_output(c->node, i);
         if (v != NULL)
             sum += border_ns(s, v);
@@ -76,12 +76,12 @@ static double borders_ns(xcc_blocker *s, const xcc_block_candidate *c)
 
 /* ---- Choosing ---- */
 
-static xcvm_status settle(xcc_blocker *s, bool *changed)
+static xcvm_status update_choices(xcc_layout *s, bool *changed)
 {
     *changed = false;
     for (size_t i = 0; i < s->count; i++) {
         XCVM_TRY(xcc_poll(s->m));
-        xcc_block_candidate *c = &s->candidates[i];
+        xcc_layout_candidate *c = &s->candidates[i];
         bool was = c->chosen;
         set_chosen(s, c, true);
         double blocked = borders_ns(s, c) - c->gain_ns;
@@ -93,36 +93,36 @@ static xcvm_status settle(xcc_blocker *s, bool *changed)
     return XCVM_OK;
 }
 
-static size_t island_of(xcc_blocker *s, size_t i)
+static size_t region_of(xcc_layout *s, size_t i)
 {
-    while (s->candidates[i].island != i) {
-        s->candidates[i].island = s->candidates[s->candidates[i].island].island;
-        i = s->candidates[i].island;
+    while (s->candidates[i].region != i) {
+        s->candidates[i].region = s->candidates[s->candidates[i].region].region;
+        i = s->candidates[i].region;
     }
     return i;
 }
 
-static void join_islands(xcc_blocker *s)
+static void join_regions(xcc_layout *s)
 {
     for (size_t i = 0; i < s->count; i++)
-        s->candidates[i].island = i;
+        s->candidates[i].region = i;
     for (size_t i = 0; i < s->count; i++) {
-        const xcc_block_candidate *c = &s->candidates[i];
+        const xcc_layout_candidate *c = &s->candidates[i];
         size_t inputs = c->chosen ? xcc_node_input_count(c->node) : 0;
         for (size_t k = 0; k < inputs; k++) {
             const xcc_value *v = c->node->uses[k].value;
-            if (v != NULL && xcc_block_takes(c, k) && is_given_blocked(s, v))
-                s->candidates[island_of(s, v->producer->mark - 1)].island = island_of(s, i);
+            if (v != NULL && xcc_layout_accepts_blocked(c, k) && is_given_blocked(s, v))
+                s->candidates[region_of(s, v->producer->mark - 1)].region = region_of(s, i);
         }
     }
 }
 
-/* What an island costs beyond what it gains. */
-static double island_ns(xcc_blocker *s, const xcc_block_candidate *c)
+/* What an region costs beyond what it gains. */
+static double region_ns(xcc_layout *s, const xcc_layout_candidate *c)
 {
     double sum = -c->gain_ns;
     size_t inputs = xcc_node_input_count(c->node), outputs = xcc_node_output_count(c->node);
-    for (size_t i = 0; i < outputs && xcc_block_gives(c); i++)
+    for (size_t i = 0; i < outputs && xcc_layout_produces_blocked(c); i++)
         if (xcc_node_output(c->node, i) != NULL)
             sum += border_ns(s, xcc_node_output(c->node, i));
     /* A value that comes from outside is the expense of whoever uses it first. */
@@ -135,63 +135,63 @@ static double island_ns(xcc_blocker *s, const xcc_block_candidate *c)
             *first = use->value->users;
         while (!needs_blocks(s, *first))
             *first = (*first)->next;
-        sum += *first == use ? xcc_block_conversion_ns(s, use->value) : 0;
+        sum += *first == use ? xcc_layout_conversion_ns(s, use->value) : 0;
     }
     return sum;
 }
 
-/* Gives those islands up that do not pay. */
-static xcvm_status give_up_islands(xcc_blocker *s)
+/* Gives those regions up that do not pay. */
+static xcvm_status drop_regions(xcc_layout *s)
 {
     double *costs = xcvm_allocate_zeroed(s->m->allocator, s->count * sizeof *costs);
     if (costs == NULL)
         return xcc_out_of_memory(s->m);
-    join_islands(s);
+    join_regions(s);
     for (size_t i = 0; i < s->count; i++)
         if (s->candidates[i].chosen)
-            costs[island_of(s, i)] += island_ns(s, &s->candidates[i]);
+            costs[region_of(s, i)] += region_ns(s, &s->candidates[i]);
     for (size_t i = 0; i < s->count; i++)
-        set_chosen(s, &s->candidates[i], s->candidates[i].chosen && costs[island_of(s, i)] < 0);
+        set_chosen(s, &s->candidates[i], s->candidates[i].chosen && costs[region_of(s, i)] < 0);
     xcvm_deallocate(s->m->allocator, costs, s->count * sizeof *costs);
     return XCVM_OK;
 }
 
 /* What values know of the graph's candidates: the graph around it has others. */
-static void forget_uses(xcc_blocker *s)
+static void forget_uses(xcc_layout *s)
 {
     for (size_t i = 0; i < s->count; i++) {
         const xcc_node *n = s->candidates[i].node;
         const size_t inputs = xcc_node_input_count(n);
         for (size_t k = 0; k < inputs; k++) {
-            xcc_block_value *value = n->uses[k].value != NULL ? &s->values[n->uses[k].value->id] : NULL;
+            xcc_layout_value *value = n->uses[k].value != NULL ? &s->values[n->uses[k].value->id] : NULL;
             if (value != NULL) {
-                value->takers = value->needing = 0;
+                value->accepting = value->needing = 0;
                 value->first = NULL;
             }
         }
     }
 }
 
-static xcvm_status choose(xcc_blocker *s)
+static xcvm_status choose(xcc_layout *s)
 {
     bool changed = true;
     for (size_t i = 0; i < s->count; i++)
         set_chosen(s, &s->candidates[i], true);
     for (int round = 0; round < ROUNDS && changed; round++)
-        XCVM_TRY(settle(s, &changed));
-    const xcvm_status status = give_up_islands(s);
+        XCVM_TRY(update_choices(s, &changed));
+    const xcvm_status status = drop_regions(s);
     forget_uses(s);
     return status;
 }
 
 /* ---- The pass ---- */
 
-static xcvm_status find_candidates(xcc_blocker *s)
+static xcvm_status find_candidates(xcc_layout *s)
 {
     for (xcc_node *n = s->g->first; n != NULL; n = n->next) {
-        xcc_block_candidate *c = &s->candidates[s->count];
+        xcc_layout_candidate *c = &s->candidates[s->count];
         n->mark = 0;
-        if (xcc_block_describe(n, c))
+        if (xcc_layout_describe(n, c))
             n->mark = (uint32_t)++s->count;
     }
     const xcc_options *o = s->m->options;
@@ -199,25 +199,25 @@ static xcvm_status find_candidates(xcc_blocker *s)
         if (o->tune && o->progress != NULL)
             o->progress(o->user, "tune", (double)i / (double)s->count);
         XCVM_TRY(xcc_poll(s->m));
-        xcc_block_estimate(s, &s->candidates[i]);
+        xcc_layout_estimate(s, &s->candidates[i]);
     }
     return XCVM_OK;
 }
 
-static void assume_sizes(xcc_blocker *s, const xcc_graph *g)
+static void assume_sizes(xcc_layout *s, const xcc_graph *g)
 {
     for (size_t i = 0; i < g->input_count; i++)
-        xcc_block_assume_size(s, g->inputs[i], NULL);
+        xcc_layout_assume_size(s, g->inputs[i], NULL);
     for (const xcc_node *n = g->first; n != NULL; n = n->next) {
         size_t outputs = xcc_node_output_count(n);
         for (size_t i = 0; i < outputs; i++)
-            xcc_block_assume_size(s, xcc_node_output(n, i), n);
+            xcc_layout_assume_size(s, xcc_node_output(n, i), n);
         for (size_t i = 0; i < n->body_count; i++)
             assume_sizes(s, n->bodies[i]);
     }
 }
 
-static xcvm_status block_graph(xcc_blocker *s, xcc_graph *g)
+static xcvm_status block_graph(xcc_layout *s, xcc_graph *g)
 {
     size_t nodes = 0, room;
     for (const xcc_node *n = g->first; n != NULL; n = n->next) {
@@ -235,16 +235,16 @@ static xcvm_status block_graph(xcc_blocker *s, xcc_graph *g)
     if (status == XCVM_OK)
         status = choose(s);
     if (status == XCVM_OK)
-        status = xcc_block_convert(s);
+        status = xcc_layout_convert(s);
     xcvm_deallocate(s->m->allocator, s->candidates, room);
     return status;
 }
 
-xcvm_status xcc_pass_block(xcc_module *m)
+xcvm_status xcc_pass_layout(xcc_module *m)
 {
     if (m->options->plain_layout)
         return XCVM_OK;
-    xcc_blocker s = {.m = m, .value_count = m->value_count};
+    xcc_layout s = {.m = m, .value_count = m->value_count};
     size_t room = s.value_count * sizeof *s.values;
     s.values = xcvm_allocate_zeroed(m->allocator, room);
     if (s.values == NULL)

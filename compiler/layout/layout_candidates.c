@@ -18,15 +18,15 @@ enum {
 /* Beyond any scale of a Resize that is worth an assumption. */
 #define LARGEST_SCALE 1e3
 
-bool xcc_block_is_image(const xcc_value *v)
+bool xcc_layout_is_image(const xcc_value *v)
 {
     return v != NULL && v->type.kind == XCVM_KIND_TENSOR && v->type.dtype == XCVM_F32 && v->type.rank >= LINE_RANK &&
            v->type.rank <= IMAGE_RANK && v->type.dims[CHANNELS] > 0;
 }
 
-bool xcc_block_is_point(const xcc_value *v)
+bool xcc_layout_is_point(const xcc_value *v)
 {
-    bool point = xcc_block_is_image(v);
+    bool point = xcc_layout_is_image(v);
     for (int i = FIRST_AXIS; point && i < v->type.rank; i++)
         point = v->type.dims[i] == 1;
     return point;
@@ -34,20 +34,20 @@ bool xcc_block_is_point(const xcc_value *v)
 
 static int64_t channels_of(const xcc_value *v) { return v->type.dims[CHANNELS]; }
 
-static bool is_variable_image(const xcc_value *v) { return xcc_block_is_image(v) && !xcc_is_constant(v); }
+static bool is_variable_image(const xcc_value *v) { return xcc_layout_is_image(v) && !xcc_is_constant(v); }
 
 /* ---- Convolutions ---- */
 
-static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_conv(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
     const xcc_value *x = xcc_value_of(a->x), *w = xcc_value_of(a->w), *b = xcc_value_of(a->b), *z = xcc_value_of(a->z);
-    if (!is_variable_image(x) || !xcc_block_is_image(xcc_value_of(a->y)) || !xcc_is_constant(w) ||
+    if (!is_variable_image(x) || !xcc_layout_is_image(xcc_value_of(a->y)) || !xcc_is_constant(w) ||
         w->type.rank != x->type.rank || xcvm_element_count(&w->type) == 0 || (b != NULL && !xcc_is_constant(b)) ||
         (z != NULL && !is_variable_image(z)) || a->group > channels_of(x))
         return false;
     int64_t outputs = w->type.dims[0], channels = w->type.dims[1];
-    c->kind = XCC_BLOCK_CONV;
+    c->kind = XCC_LAYOUT_CONV;
     if (a->group > 1 && channels == 1)
         return outputs == a->group;
     c->plain_input = a->group == 1 && channels <= XCVM_BLOCKED_PLAIN_CHANNELS;
@@ -57,17 +57,18 @@ static bool describe_conv(const xcc_node *n, xcc_block_candidate *c)
 }
 
 /* One group, a window that is not dilated, and pads that are known and cut no more than padding does. */
-static bool describe_conv_transpose(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_conv_transpose(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
     const xcc_value *w = xcc_value_of(a->w), *b = xcc_value_of(a->b);
-    c->kind = XCC_BLOCK_TRANSPOSED;
-    bool plain = a->group == 1 && a->pads.count > 0;
+    c->kind = XCC_LAYOUT_TRANSPOSED;
+    bool convertible = a->group == 1 && a->pads.count > 0;
     for (size_t i = 0; i < a->pads.count; i++)
-        plain = plain && a->pads.at[i] >= 0;
+        convertible = convertible && a->pads.at[i] >= 0;
     for (size_t i = 0; i < a->dilations.count && i + FIRST_AXIS < PLANE_RANK; i++)
-        plain = plain && (a->dilations.at[i] == 1 || w->type.rank != PLANE_RANK || w->type.dims[FIRST_AXIS + i] == 1);
-    return plain && is_variable_image(xcc_value_of(a->x)) && xcc_is_constant(w) && w->type.rank == PLANE_RANK &&
+        convertible =
+            convertible && (a->dilations.at[i] == 1 || w->type.rank != PLANE_RANK || w->type.dims[FIRST_AXIS + i] == 1);
+    return convertible && is_variable_image(xcc_value_of(a->x)) && xcc_is_constant(w) && w->type.rank == PLANE_RANK &&
            xcvm_element_count(&w->type) > 0 && (b == NULL || xcc_is_constant(b)) &&
            xcc_may_copy(n->graph->module, w->type.bytes);
 }
@@ -92,9 +93,9 @@ static bool is_per_channel(const xcc_value *v, const xcc_value *image)
     return fits;
 }
 
-static bool describe_unary(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_unary(const xcc_node *n, xcc_layout_candidate *c)
 {
-    c->kind = XCC_BLOCK_UNARY;
+    c->kind = XCC_LAYOUT_UNARY;
     size_t inputs = xcc_node_input_count(n);
     for (size_t i = 1; i < inputs; i++)
         if (xcc_node_input(n, i) != NULL && !is_number(xcc_node_input(n, i)))
@@ -102,12 +103,12 @@ static bool describe_unary(const xcc_node *n, xcc_block_candidate *c)
     return is_variable_image(xcc_node_input(n, 0));
 }
 
-static bool describe_binary(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_binary(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcc_value *y = xcc_node_output(n, 0);
     bool image = false;
-    c->kind = XCC_BLOCK_BINARY;
-    if (!xcc_block_is_image(y))
+    c->kind = XCC_LAYOUT_BINARY;
+    if (!xcc_layout_is_image(y))
         return false;
     for (size_t i = 0; i < 2; i++) {
         const xcc_value *v = xcc_node_input(n, i);
@@ -125,21 +126,21 @@ static bool describe_binary(const xcc_node *n, xcc_block_candidate *c)
 /* ---- Others ---- */
 
 /* Pools of blocks are made for planes. */
-static bool describe_pool(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_pool(const xcc_node *n, xcc_layout_candidate *c)
 {
-    c->kind = XCC_BLOCK_POOL;
+    c->kind = XCC_LAYOUT_POOL;
     return is_variable_image(xcc_node_input(n, 0)) && xcc_node_input(n, 0)->type.rank >= PLANE_RANK;
 }
 
-static bool describe_reduction(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_reduction(const xcc_node *n, xcc_layout_candidate *c)
 {
     int64_t axes[IMAGE_RANK];
     const xcc_value *x = xcc_node_input(n, 0);
     bool reduced[IMAGE_RANK] = {false};
-    c->kind = XCC_BLOCK_REDUCE;
-    if (!is_variable_image(x) || xcc_integers(xcc_node_input(n, 1), axes, IMAGE_RANK) != xcc_block_axes(x))
+    c->kind = XCC_LAYOUT_REDUCE;
+    if (!is_variable_image(x) || xcc_integers(xcc_node_input(n, 1), axes, IMAGE_RANK) != xcc_layout_axes(x))
         return false;
-    for (int i = 0; i < xcc_block_axes(x); i++) {
+    for (int i = 0; i < xcc_layout_axes(x); i++) {
         const int64_t axis = axes[i] < 0 ? axes[i] + x->type.rank : axes[i];
         if (axis < FIRST_AXIS || axis >= x->type.rank || reduced[axis])
             return false;
@@ -154,10 +155,10 @@ static bool is_vector(const xcvm_value *v, int64_t count)
     return xcc_is_constant(value) && v->rank == 1 && v->dims[0] == count;
 }
 
-static bool describe_batch_normalization(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_batch_normalization(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
-    c->kind = XCC_BLOCK_AFFINE;
+    c->kind = XCC_LAYOUT_AFFINE;
     if (!is_variable_image(xcc_value_of(a->x)) || a->training_mode != 0 || a->running_mean != NULL ||
         a->running_var != NULL)
         return false;
@@ -172,10 +173,10 @@ static bool is_channels(int64_t axis, const xcc_value *image)
     return axis == CHANNELS || axis == CHANNELS - image->type.rank;
 }
 
-static bool describe_concat(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_concat(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_Concat_args *a = XCC_ARGS(Concat, n);
-    c->kind = XCC_BLOCK_CONCAT;
+    c->kind = XCC_LAYOUT_CONCAT;
     if (!is_channels(a->axis, xcc_node_output(n, 0)))
         return false;
     for (size_t i = 0; i < a->xs.count; i++)
@@ -184,15 +185,15 @@ static bool describe_concat(const xcc_node *n, xcc_block_candidate *c)
     return a->xs.count > 0;
 }
 
-static bool describe_split(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_split(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_Split_args *a = XCC_ARGS(Split, n);
-    c->kind = XCC_BLOCK_SPLIT;
+    c->kind = XCC_LAYOUT_SPLIT;
     if (!is_variable_image(xcc_value_of(a->x)) || !is_channels(a->axis, xcc_value_of(a->x)))
         return false;
     for (size_t i = 0; i < a->ys.count; i++) {
         const xcc_value *v = xcc_value_of(a->ys.at[i]);
-        if (!xcc_block_is_image(v) || (i + 1 < a->ys.count && channels_of(v) % XCVM_CHANNEL_BLOCK != 0))
+        if (!xcc_layout_is_image(v) || (i + 1 < a->ys.count && channels_of(v) % XCVM_CHANNEL_BLOCK != 0))
             return false;
     }
     return a->ys.count > 0;
@@ -201,11 +202,11 @@ static bool describe_split(const xcc_node *n, xcc_block_candidate *c)
 static bool is_given(const xcvm_value *v) { return v != NULL && (v->rank != 1 || v->dims[0] != 0); }
 
 /* Along axes of space alone. Where positions of other axes could move though their sizes stay, they are resized. */
-static bool describe_resize(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_resize(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_Resize_args *a = XCC_ARGS(Resize, n);
     const xcc_value *x = xcc_value_of(a->x), *y = xcc_value_of(a->y), *scales = xcc_value_of(a->scales);
-    c->kind = XCC_BLOCK_RESIZE;
+    c->kind = XCC_LAYOUT_RESIZE;
     if (!is_variable_image(x) || y->type.rank != x->type.rank ||
         a->coordinate_transformation_mode == XCVM_COORDINATE_tf_crop_and_resize ||
         is_given(a->scales) == is_given(a->sizes))
@@ -231,13 +232,13 @@ static bool describe_resize(const xcc_node *n, xcc_block_candidate *c)
 }
 
 /* Axes of space and of batch are cut as they are, channels between blocks. */
-static bool describe_slice(const xcc_node *n, xcc_block_candidate *c)
+static bool describe_slice(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_Slice_args *a = XCC_ARGS(Slice, n);
     int64_t starts[IMAGE_RANK], ends[IMAGE_RANK], axes[IMAGE_RANK], steps[IMAGE_RANK];
-    c->kind = XCC_BLOCK_SLICE;
+    c->kind = XCC_LAYOUT_SLICE;
     int count = xcc_integers(xcc_value_of(a->starts), starts, IMAGE_RANK);
-    if (!is_variable_image(xcc_value_of(a->x)) || !xcc_block_is_image(xcc_value_of(a->y)) || count < 0 ||
+    if (!is_variable_image(xcc_value_of(a->x)) || !xcc_layout_is_image(xcc_value_of(a->y)) || count < 0 ||
         xcc_integers(xcc_value_of(a->ends), ends, IMAGE_RANK) != count ||
         xcc_integers(xcc_value_of(a->axes), axes, IMAGE_RANK) != count ||
         (a->steps != NULL && xcc_integers(xcc_value_of(a->steps), steps, IMAGE_RANK) != count))
@@ -253,14 +254,14 @@ static bool describe_slice(const xcc_node *n, xcc_block_candidate *c)
     return true;
 }
 
-bool xcc_block_describe(xcc_node *n, xcc_block_candidate *c)
+bool xcc_layout_describe(xcc_node *n, xcc_layout_candidate *c)
 {
-    *c = (xcc_block_candidate){.node = n};
+    *c = (xcc_layout_candidate){.node = n};
     if (n->kind != XCC_INSTRUCTION || n->row->effect != XCVM_PURE)
         return false;
     if (xcvm_row_is(n->row, XCVM_CLASS_reduction))
         return describe_reduction(n, c);
-    if (!xcc_block_is_image(xcc_node_output(n, 0)))
+    if (!xcc_layout_is_image(xcc_node_output(n, 0)))
         return false;
     switch (n->row->opcode) {
     case XCVM_OP_Conv:
@@ -288,23 +289,23 @@ bool xcc_block_describe(xcc_node *n, xcc_block_candidate *c)
     }
 }
 
-bool xcc_block_takes(const xcc_block_candidate *c, size_t index)
+bool xcc_layout_accepts_blocked(const xcc_layout_candidate *c, size_t index)
 {
     switch (c->kind) {
-    case XCC_BLOCK_CONV:
+    case XCC_LAYOUT_CONV:
         return index == 0 || index == 3;
-    case XCC_BLOCK_CONCAT:
+    case XCC_LAYOUT_CONCAT:
         return true;
-    case XCC_BLOCK_BINARY:
+    case XCC_LAYOUT_BINARY:
         return is_variable_image(c->node->uses[index].value) && !is_number(c->node->uses[index].value);
     default:
         return index == 0;
     }
 }
 
-bool xcc_block_gives(const xcc_block_candidate *c)
+bool xcc_layout_produces_blocked(const xcc_layout_candidate *c)
 {
-    return c->kind != XCC_BLOCK_REDUCE || XCC_ARGS(ReduceSum, c->node)->keepdims != 0;
+    return c->kind != XCC_LAYOUT_REDUCE || XCC_ARGS(ReduceSum, c->node)->keepdims != 0;
 }
 
 /* ---- Sizes ---- */
@@ -353,13 +354,13 @@ static double scale_of(const xcc_node *n, int axis)
     return scale > 0 && scale < LARGEST_SCALE ? scale : 1.0;
 }
 
-void xcc_block_assume_size(xcc_blocker *s, const xcc_value *y, const xcc_node *n)
+void xcc_layout_assume_size(xcc_layout *s, const xcc_value *y, const xcc_node *n)
 {
-    if (!xcc_block_is_image(y))
+    if (!xcc_layout_is_image(y))
         return;
     const xcc_value *x = n != NULL ? first_image(n) : NULL;
     xcvm_ints strides = n != NULL ? strides_of(n) : (xcvm_ints){NULL, 0};
-    const int axes = xcc_block_axes(y);
+    const int axes = xcc_layout_axes(y);
     for (int axis = 0; axis < axes; axis++) {
         double size = axis + 2 < axes ? USUAL_DEPTH : USUAL_SIZE;
         if (x != NULL && x->type.rank == y->type.rank && s->values[x->id].size[axis] > 0)

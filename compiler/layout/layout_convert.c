@@ -14,7 +14,7 @@ static int64_t blocks_of(const xcc_value *v) { return xcvm_blocks_of(v->type.dim
 /* ---- Values ---- */
 
 /* A value for an image with blocked channels, of the type that it must have. */
-static xcc_value *new_blocked(xcc_blocker *s, const xcc_value *v)
+static xcc_value *new_blocked(xcc_layout *s, const xcc_value *v)
 {
     xcc_value *blocked = xcc_value_create(s->g, v->name);
     if (blocked != NULL) {
@@ -30,7 +30,7 @@ static xcc_value *new_blocked(xcc_blocker *s, const xcc_value *v)
 }
 
 /* Where each channel has one element, a view does if no block is cut short. */
-static bool is_view(const xcc_value *v) { return xcc_block_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0; }
+static bool is_view(const xcc_value *v) { return xcc_layout_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0; }
 
 /* A point as `result`, whose type is known. */
 static xcc_value *view(xcc_builder *b, xcc_value *v, xcc_value *result)
@@ -45,9 +45,9 @@ static xcc_value *view(xcc_builder *b, xcc_value *v, xcc_value *result)
 }
 
 /* The operand of a node with blocked channels. */
-static xcc_value *blocked(xcc_blocker *s, xcc_node *n, xcc_value *v)
+static xcc_value *blocked(xcc_layout *s, xcc_node *n, xcc_value *v)
 {
-    xcc_block_value *entry = &s->values[v->id];
+    xcc_layout_value *entry = &s->values[v->id];
     /* Of a value of an enclosing graph, each body has its own. */
     if (entry->blocked != NULL && entry->blocked->graph == s->g)
         return entry->blocked;
@@ -79,7 +79,7 @@ static xcc_value *unblocked(xcc_node *n, const xcc_value *v, xcc_value *from)
 }
 
 /* Emits an instruction whose one result is that of `c` in blocks. */
-static xcvm_status emit(xcc_blocker *s, const xcc_block_candidate *c, xcvm_opcode opcode, void *args,
+static xcvm_status emit(xcc_layout *s, const xcc_layout_candidate *c, xcvm_opcode opcode, void *args,
                         size_t result_offset)
 {
     xcc_builder b = xcc_builder_before(c->node);
@@ -97,27 +97,27 @@ static xcvm_status emit(xcc_blocker *s, const xcc_block_candidate *c, xcvm_opcod
 
 /* ---- Convolutions ---- */
 
-static xcc_value *pack(xcc_blocker *s, const xcc_block_way *way, const xcc_value *w)
+static xcc_value *pack(xcc_layout *s, const xcc_layout_algorithm *algorithm, const xcc_value *w)
 {
-    xcc_block_packed **known = &s->values[w->id].packed;
-    for (const xcc_block_packed *p = *known; p != NULL; p = p->next)
-        if (p->way == way)
+    xcc_layout_packed **known = &s->values[w->id].packed;
+    for (const xcc_layout_packed *p = *known; p != NULL; p = p->next)
+        if (p->algorithm == algorithm)
             return p->packed;
-    xcc_block_packed *entry = xcc_alloc(s->m, sizeof *entry);
+    xcc_layout_packed *entry = xcc_alloc(s->m, sizeof *entry);
     if (entry == NULL)
         return NULL;
     int64_t dims[XCVM_MAX_RANK];
-    int rank = xcc_block_filter_dims(way, w->type.rank, w->type.dims, dims);
-    *entry = (xcc_block_packed){way, xcc_constant_blank(s->m->graph, XCVM_F32, rank, dims), *known};
+    int rank = xcc_layout_filter_dims(algorithm, w->type.rank, w->type.dims, dims);
+    *entry = (xcc_layout_packed){algorithm, xcc_constant_blank(s->m->graph, XCVM_F32, rank, dims), *known};
     if (entry->packed == NULL)
         return NULL;
-    xcc_block_filter_pack(way, w->type.data, w->type.rank, w->type.dims, entry->packed->type.data);
+    xcc_layout_filter_pack(algorithm, w->type.data, w->type.rank, w->type.dims, entry->packed->type.data);
     *known = entry;
     return entry->packed;
 }
 
 /* A vector with an element for each channel, zero beyond the last. */
-static xcc_value *new_vector(xcc_blocker *s, int64_t channels)
+static xcc_value *new_vector(xcc_layout *s, int64_t channels)
 {
     int64_t count = xcvm_blocks_of(channels) * XCVM_CHANNEL_BLOCK;
     xcc_value *v = xcc_constant_blank(s->m->graph, XCVM_F32, 1, &count);
@@ -127,7 +127,7 @@ static xcc_value *new_vector(xcc_blocker *s, int64_t channels)
 }
 
 /* Gives a bias, if there is one, elements for whole blocks. */
-static bool pad_bias(xcc_blocker *s, int64_t outputs, xcc_value **bias)
+static bool pad_bias(xcc_layout *s, int64_t outputs, xcc_value **bias)
 {
     if (*bias == NULL)
         return true;
@@ -138,17 +138,17 @@ static bool pad_bias(xcc_blocker *s, int64_t outputs, xcc_value **bias)
     return padded != NULL;
 }
 
-static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_conv(xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, c->node);
     xcc_value *x = xcc_value_of(a->x), *w = xcc_value_of(a->w), *bias = xcc_value_of(a->b), *z = xcc_value_of(a->z);
-    const xcc_value *packed = pack(s, c->way, w);
+    const xcc_value *packed = pack(s, c->algorithm, w);
     if (packed == NULL)
         return XCVM_OUT_OF_MEMORY;
     if (!pad_bias(s, w->type.dims[0], &bias))
         return XCVM_OUT_OF_MEMORY;
     const bool is_blocked = s->values[x->id].blocked != NULL && s->values[x->id].blocked->graph == s->g;
-    if (!c->plain_input || (is_blocked && c->way->algorithm != XCVM_BLOCKED_winograd_strided))
+    if (!c->plain_input || (is_blocked && c->algorithm->choice != XCVM_BLOCKED_winograd_strided))
         x = blocked(s, c->node, x);
     if (z != NULL)
         z = blocked(s, c->node, z);
@@ -157,14 +157,14 @@ static xcvm_status convert_conv(xcc_blocker *s, const xcc_block_candidate *c)
     XCVM_TRY(EMIT(s, c, BlockedConv, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias), .z = XCC_IN(z),
                   .strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group,
                   .activation = a->activation, .activation_params = a->activation_params,
-                  .algorithm = c->way->algorithm, .pool = 1, .affine = a->affine));
+                  .algorithm = c->algorithm->choice, .pool = 1, .affine = a->affine));
     xcc_node_set_input(c->node, 1, NULL);
     xcc_constant_release(w);
     return XCVM_OK;
 }
 
 /* ConvTranspose `n`, and an activation of it if `c` is one. */
-static xcvm_status convert_transposed(xcc_blocker *s, const xcc_block_candidate *c, xcc_node *n)
+static xcvm_status convert_transposed(xcc_layout *s, const xcc_layout_candidate *c, xcc_node *n)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
     double params[XCC_MOST_PARAMS];
@@ -191,7 +191,7 @@ static xcvm_status convert_transposed(xcc_blocker *s, const xcc_block_candidate 
 /* ---- Element-wise ---- */
 
 /* A constant for each channel of an image as a tensor that is broadcast to its blocks. */
-static xcc_value *channel_constant(xcc_blocker *s, const xcc_value *v, const xcc_value *image)
+static xcc_value *channel_constant(xcc_layout *s, const xcc_value *v, const xcc_value *image)
 {
     int64_t dims[BLOCKED_RANK] = {1, blocks_of(image), 1, 1, 1, 1};
     dims[image->type.rank] = XCVM_CHANNEL_BLOCK;
@@ -202,7 +202,7 @@ static xcc_value *channel_constant(xcc_blocker *s, const xcc_value *v, const xcc
 }
 
 /* The same instruction on other operands, `count` of them from the first one on. */
-static xcvm_status convert_same(xcc_blocker *s, const xcc_block_candidate *c, size_t count)
+static xcvm_status convert_same(xcc_layout *s, const xcc_layout_candidate *c, size_t count)
 {
     const xcvm_row *row = c->node->row;
     void *args = xcc_alloc(s->m, row->args_size);
@@ -213,7 +213,7 @@ static xcvm_status convert_same(xcc_blocker *s, const xcc_block_candidate *c, si
         if (!xcvm_field_is_input(&row->fields[f]))
             continue;
         xcc_value *v = c->node->uses[i].value;
-        if (xcc_block_takes(c, i))
+        if (xcc_layout_accepts_blocked(c, i))
             v = blocked(s, c->node, v);
         else if (xcc_is_constant(v) && xcvm_element_count(&v->type) > 1)
             v = channel_constant(s, v, xcc_node_output(c->node, 0));
@@ -226,7 +226,7 @@ static xcvm_status convert_same(xcc_blocker *s, const xcc_block_candidate *c, si
 }
 
 /* Scale and shift of a BatchNormalization, with elements for whole blocks. */
-static bool affine_constants(xcc_blocker *s, const xcc_node *n, xcc_value **scale, xcc_value **shift)
+static bool affine_constants(xcc_layout *s, const xcc_node *n, xcc_value **scale, xcc_value **shift)
 {
     const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
     int64_t channels = a->x->dims[1];
@@ -242,11 +242,11 @@ static bool affine_constants(xcc_blocker *s, const xcc_node *n, xcc_value **scal
 }
 
 /* The chosen candidate that alone uses the result of another, in blocks. */
-static const xcc_block_candidate *sole_user(const xcc_blocker *s, const xcc_block_candidate *c)
+static const xcc_layout_candidate *sole_user(const xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcc_value *v = xcc_node_output(c->node, 0);
-    const xcc_block_candidate *user = xcc_used_once(v) ? xcc_block_candidate_of(s, v->users->node) : NULL;
-    return user != NULL && user->chosen && xcc_block_takes(user, v->users->index) ? user : NULL;
+    const xcc_layout_candidate *user = xcc_used_once(v) ? xcc_layout_candidate_of(s, v->users->node) : NULL;
+    return user != NULL && user->chosen && xcc_layout_accepts_blocked(user, v->users->index) ? user : NULL;
 }
 
 /* Whether all operands of a Concat but the last end with a whole block. */
@@ -261,21 +261,22 @@ static bool is_of_whole_blocks(const xcc_node *concat)
 
 /* Whether another candidate does a node's work with its own: BatchNormalization that of Concat, an activation that of
  * BatchNormalization and ConvTranspose. */
-static bool is_absorbed(const xcc_blocker *s, const xcc_block_candidate *c)
+static bool is_absorbed(const xcc_layout *s, const xcc_layout_candidate *c)
 {
     double params[XCC_MOST_PARAMS];
     size_t count;
-    const xcc_block_candidate *user =
-        c->kind == XCC_BLOCK_CONCAT || c->kind == XCC_BLOCK_AFFINE || c->kind == XCC_BLOCK_TRANSPOSED ? sole_user(s, c)
-                                                                                                      : NULL;
+    const xcc_layout_candidate *user =
+        c->kind == XCC_LAYOUT_CONCAT || c->kind == XCC_LAYOUT_AFFINE || c->kind == XCC_LAYOUT_TRANSPOSED
+            ? sole_user(s, c)
+            : NULL;
     if (user == NULL)
         return false;
-    return c->kind == XCC_BLOCK_CONCAT
-               ? user->kind == XCC_BLOCK_AFFINE && is_of_whole_blocks(c->node)
-               : user->kind == XCC_BLOCK_UNARY && xcc_activation_of(user->node, params, &count) != XCVM_ACTIVATION_none;
+    return c->kind == XCC_LAYOUT_CONCAT ? user->kind == XCC_LAYOUT_AFFINE && is_of_whole_blocks(c->node)
+                                        : user->kind == XCC_LAYOUT_UNARY &&
+                                              xcc_activation_of(user->node, params, &count) != XCVM_ACTIVATION_none;
 }
 
-static xcvm_status blocked_list(xcc_blocker *s, const xcc_block_candidate *c, const xcc_node *list, xcvm_inputs *xs)
+static xcvm_status blocked_list(xcc_layout *s, const xcc_layout_candidate *c, const xcc_node *list, xcvm_inputs *xs)
 {
     size_t count = xcc_node_input_count(list);
     const xcvm_value **at = xcc_alloc(s->m, count * sizeof *at);
@@ -292,18 +293,18 @@ static xcvm_status blocked_list(xcc_blocker *s, const xcc_block_candidate *c, co
 }
 
 /* BatchNormalization `n`, and an activation of it if `c` is one. */
-static xcvm_status convert_affine(xcc_blocker *s, const xcc_block_candidate *c, const xcc_node *n)
+static xcvm_status convert_affine(xcc_layout *s, const xcc_layout_candidate *c, const xcc_node *n)
 {
     double params[XCC_MOST_PARAMS];
     size_t count = 0;
     int activation = c->node != n ? xcc_activation_of(c->node, params, &count) : XCVM_ACTIVATION_none;
     xcc_value *scale, *shift, *x = n->uses[0].value;
-    const xcc_block_candidate *concat = xcc_block_candidate_of(s, x->producer);
+    const xcc_layout_candidate *concat = xcc_layout_candidate_of(s, x->producer);
     const xcvm_value *one[1];
     xcvm_inputs xs;
     if (!affine_constants(s, n, &scale, &shift))
         return XCVM_OUT_OF_MEMORY;
-    if (concat != NULL && concat->chosen && concat->kind == XCC_BLOCK_CONCAT && is_absorbed(s, concat)) {
+    if (concat != NULL && concat->chosen && concat->kind == XCC_LAYOUT_CONCAT && is_absorbed(s, concat)) {
         XCVM_TRY(blocked_list(s, c, concat->node, &xs));
     } else {
         x = blocked(s, c->node, x);
@@ -316,13 +317,13 @@ static xcvm_status convert_affine(xcc_blocker *s, const xcc_block_candidate *c, 
                 .activation = activation, .activation_params = {params, count});
 }
 
-static xcvm_status convert_unary(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_unary(xcc_layout *s, const xcc_layout_candidate *c)
 {
-    const xcc_block_candidate *from = xcc_block_candidate_of(s, c->node->uses[0].value->producer);
+    const xcc_layout_candidate *from = xcc_layout_candidate_of(s, c->node->uses[0].value->producer);
     if (from != NULL && from->chosen && is_absorbed(s, from)) {
-        if (from->kind == XCC_BLOCK_AFFINE)
+        if (from->kind == XCC_LAYOUT_AFFINE)
             return convert_affine(s, c, from->node);
-        if (from->kind == XCC_BLOCK_TRANSPOSED)
+        if (from->kind == XCC_LAYOUT_TRANSPOSED)
             return convert_transposed(s, c, from->node);
     }
     return convert_same(s, c, 1);
@@ -330,7 +331,7 @@ static xcvm_status convert_unary(xcc_blocker *s, const xcc_block_candidate *c)
 
 /* ---- Pools and reductions ---- */
 
-enum { POOL_INTS = 2 * (XCC_BLOCK_AXES + 1) };
+enum { POOL_INTS = 2 * (XCC_LAYOUT_AXES + 1) };
 
 /* Attributes of so many axes with one more, which has `last` everywhere. */
 static xcvm_ints with_axis(xcvm_ints given, size_t axes, int64_t last, int64_t room[POOL_INTS])
@@ -354,7 +355,7 @@ static bool all_are(xcvm_ints ints, int64_t number)
 
 /* The convolution that can find the maxima of windows side by side as it stores its results, which are for nobody else;
  * NULL if there is none. */
-static const xcc_node *pooling_conv(xcc_blocker *s, const xcc_block_candidate *c)
+static const xcc_node *pooling_conv(xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcc_value *image = c->node->uses[0].value, *x = s->values[image->id].blocked;
     if (!xcc_is(c->node, XCVM_OP_MaxPool) || xcc_sole_producer(image, XCVM_OP_Conv) == NULL || x == NULL ||
@@ -369,7 +370,7 @@ static const xcc_node *pooling_conv(xcc_blocker *s, const xcc_block_candidate *c
     return side_by_side && able ? x->producer : NULL;
 }
 
-static xcvm_status convert_pool(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_pool(xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcc_node *conv = pooling_conv(s, c);
     if (conv != NULL) {
@@ -397,11 +398,11 @@ static xcvm_status convert_pool(xcc_blocker *s, const xcc_block_candidate *c)
 }
 
 /* All reductions have the same arguments. */
-static xcvm_status convert_reduction(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_reduction(xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcvm_ReduceSum_args *a = XCC_ARGS(ReduceSum, c->node);
     xcc_value *old = xcc_node_output(c->node, 0), *x = c->node->uses[0].value;
-    const xcc_value *axes = xcc_constant_i64(s->g, (size_t)xcc_block_axes(x), (const int64_t[]){2, 3, 4});
+    const xcc_value *axes = xcc_constant_i64(s->g, (size_t)xcc_layout_axes(x), (const int64_t[]){2, 3, 4});
     xcc_value *from = blocked(s, c->node, x), *point = xcc_value_create(s->g, NULL);
     if (axes == NULL || from == NULL || point == NULL)
         return s->m->error->status;
@@ -424,7 +425,7 @@ static xcvm_status convert_reduction(xcc_blocker *s, const xcc_block_candidate *
 
 /* ---- Channels ---- */
 
-static xcvm_status convert_concat(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_concat(xcc_layout *s, const xcc_layout_candidate *c)
 {
     xcvm_inputs xs;
     XCVM_TRY(blocked_list(s, c, c->node, &xs));
@@ -438,7 +439,7 @@ static xcvm_status convert_concat(xcc_blocker *s, const xcc_block_candidate *c)
     return EMIT(s, c, BlockedConcat, y, .xs = xs, .channels = {channels, xs.count});
 }
 
-static xcvm_status convert_split(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_split(xcc_layout *s, const xcc_layout_candidate *c)
 {
     size_t count = xcc_node_output_count(c->node);
     xcc_builder b = xcc_builder_before(c->node);
@@ -463,7 +464,7 @@ static xcvm_status convert_split(xcc_blocker *s, const xcc_block_candidate *c)
     return made != NULL ? XCVM_OK : s->m->error->status;
 }
 
-static xcvm_status convert_slice(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_slice(xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcvm_Slice_args *a = XCC_ARGS(Slice, c->node);
     int64_t starts[IMAGE_RANK], ends[IMAGE_RANK], axes[IMAGE_RANK], steps[IMAGE_RANK] = {1, 1, 1, 1, 1};
@@ -491,7 +492,7 @@ static xcvm_status convert_slice(xcc_blocker *s, const xcc_block_candidate *c)
 /* ---- Resize ---- */
 
 /* What is given for all axes, without batch and channels. */
-static const xcc_value *spatial_scales(xcc_blocker *s, const xcvm_value *scales, int64_t axes)
+static const xcc_value *spatial_scales(xcc_layout *s, const xcvm_value *scales, int64_t axes)
 {
     const xcc_value *v = xcc_constant_blank(s->m->graph, XCVM_F32, 1, &axes);
     for (int64_t i = 0; v != NULL && i < axes; i++)
@@ -499,7 +500,7 @@ static const xcc_value *spatial_scales(xcc_blocker *s, const xcvm_value *scales,
     return v;
 }
 
-static const xcc_value *spatial_sizes(xcc_blocker *s, xcc_node *n, const xcvm_value *sizes, int64_t axes)
+static const xcc_value *spatial_sizes(xcc_layout *s, xcc_node *n, const xcvm_value *sizes, int64_t axes)
 {
     xcc_builder b = xcc_builder_before(n);
     const xcc_value *from = xcc_constant_i64(s->g, 1, (const int64_t[]){FIRST_AXIS});
@@ -510,12 +511,12 @@ static const xcc_value *spatial_sizes(xcc_blocker *s, xcc_node *n, const xcvm_va
     return xcc_apply(&b, Slice, y, .x = sizes, .starts = XCC_IN(from), .ends = XCC_IN(to), .axes = XCC_IN(along));
 }
 
-static xcvm_status convert_resize(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_resize(xcc_layout *s, const xcc_layout_candidate *c)
 {
-    static const int64_t spatial[XCC_BLOCK_AXES] = {FIRST_AXIS, FIRST_AXIS + 1, FIRST_AXIS + 2};
+    static const int64_t spatial[XCC_LAYOUT_AXES] = {FIRST_AXIS, FIRST_AXIS + 1, FIRST_AXIS + 2};
     xcvm_Resize_args a = *XCC_ARGS(Resize, c->node);
     const int rank = a.x->rank;
-    int64_t axes[XCC_BLOCK_AXES];
+    int64_t axes[XCC_LAYOUT_AXES];
     const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
     if (x == NULL)
         return s->m->error->status;
@@ -540,28 +541,28 @@ static xcvm_status convert_resize(xcc_blocker *s, const xcc_block_candidate *c)
 
 /* ---- All ---- */
 
-static xcvm_status convert_node(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status convert_node(xcc_layout *s, const xcc_layout_candidate *c)
 {
     switch (c->kind) {
-    case XCC_BLOCK_CONV:
+    case XCC_LAYOUT_CONV:
         return convert_conv(s, c);
-    case XCC_BLOCK_TRANSPOSED:
+    case XCC_LAYOUT_TRANSPOSED:
         return convert_transposed(s, c, c->node);
-    case XCC_BLOCK_UNARY:
+    case XCC_LAYOUT_UNARY:
         return convert_unary(s, c);
-    case XCC_BLOCK_BINARY:
+    case XCC_LAYOUT_BINARY:
         return convert_same(s, c, 2);
-    case XCC_BLOCK_POOL:
+    case XCC_LAYOUT_POOL:
         return convert_pool(s, c);
-    case XCC_BLOCK_REDUCE:
+    case XCC_LAYOUT_REDUCE:
         return convert_reduction(s, c);
-    case XCC_BLOCK_AFFINE:
+    case XCC_LAYOUT_AFFINE:
         return convert_affine(s, c, c->node);
-    case XCC_BLOCK_CONCAT:
+    case XCC_LAYOUT_CONCAT:
         return convert_concat(s, c);
-    case XCC_BLOCK_SPLIT:
+    case XCC_LAYOUT_SPLIT:
         return convert_split(s, c);
-    case XCC_BLOCK_RESIZE:
+    case XCC_LAYOUT_RESIZE:
         return convert_resize(s, c);
     default:
         return convert_slice(s, c);
@@ -569,17 +570,17 @@ static xcvm_status convert_node(xcc_blocker *s, const xcc_block_candidate *c)
 }
 
 /* Whether anybody needs a value in the plain layout: not a candidate that was converted. */
-static bool is_needed_plain(const xcc_blocker *s, const xcc_value *v)
+static bool is_needed_plain(const xcc_layout *s, const xcc_value *v)
 {
     for (const xcc_use *use = v->users; use != NULL; use = use->next) {
-        const xcc_block_candidate *c = use->graph == s->g ? xcc_block_candidate_of(s, use->node) : NULL;
+        const xcc_layout_candidate *c = use->graph == s->g ? xcc_layout_candidate_of(s, use->node) : NULL;
         if (c == NULL || !c->chosen)
             return true;
     }
     return false;
 }
 
-static xcvm_status restore(xcc_blocker *s, const xcc_block_candidate *c)
+static xcvm_status restore(xcc_layout *s, const xcc_layout_candidate *c)
 {
     size_t outputs = xcc_node_output_count(c->node);
     for (size_t i = 0; i < outputs; i++) {
@@ -595,7 +596,7 @@ static xcvm_status restore(xcc_blocker *s, const xcc_block_candidate *c)
     return XCVM_OK;
 }
 
-xcvm_status xcc_block_convert(xcc_blocker *s)
+xcvm_status xcc_layout_convert(xcc_layout *s)
 {
     for (size_t i = 0; i < s->count; i++)
         if (s->candidates[i].chosen && !is_absorbed(s, &s->candidates[i])) {

@@ -43,12 +43,12 @@
 /* Beyond any image. */
 #define LARGEST_SIZE 1e12
 
-/* ---- The ways to compute a convolution ---- */
+/* ---- The algorithms of a convolution ---- */
 
 static double padded(int64_t channels) { return (double)(xcvm_blocks_of(channels) * XCVM_CHANNEL_BLOCK); }
 
 /* Of a number of the result. */
-static double additions(const xcc_block_shape *c)
+static double additions(const xcc_layout_shape *c)
 {
     double product = (double)c->channels;
     for (int i = 0; i < c->axes; i++)
@@ -56,7 +56,7 @@ static double additions(const xcc_block_shape *c)
     return product;
 }
 
-static double results(const xcc_block_shape *c)
+static double results(const xcc_layout_shape *c)
 {
     double product = (double)c->batch * padded(c->outputs);
     for (int i = 0; i < c->axes; i++)
@@ -65,36 +65,36 @@ static double results(const xcc_block_shape *c)
 }
 
 /* Of each float of the filters, in multiply-adds. */
-static double filter_cost(const xcc_block_shape *c)
+static double filter_cost(const xcc_layout_shape *c)
 {
     const double share = padded(c->outputs) * padded(c->channels) / FAR_FILTERS;
     return FILTER_CACHED + (FILTER_FAR - FILTER_CACHED) * (share < 1.0 ? share : 1.0);
 }
 
 /* Work on filters as they are, which are fetched meanwhile. */
-static double with_filters(const xcc_block_shape *c, double work_ns)
+static double with_filters(const xcc_layout_shape *c, double work_ns)
 {
     const double floats = padded(c->outputs) * additions(c) / BLOCKED_PRODUCT;
     return fmax(work_ns + floats * FILTER_CACHED, floats * filter_cost(c));
 }
 
-static bool is_depthwise(const xcc_block_shape *c)
+static bool is_depthwise(const xcc_layout_shape *c)
 {
     return c->group > 1 && c->channels == 1 && c->outputs == c->group && !c->plain_input;
 }
 
 /* Groups of a part of a block. */
-static bool is_grouped(const xcc_block_shape *c)
+static bool is_grouped(const xcc_layout_shape *c)
 {
     return c->group > 1 && xcvm_blocked_is_small_group(c->channels) && c->outputs == c->group * c->channels;
 }
 
-static bool is_direct(const xcc_block_shape *c) { return !is_depthwise(c) && !is_grouped(c); }
+static bool is_direct(const xcc_layout_shape *c) { return !is_depthwise(c) && !is_grouped(c); }
 
 /* 1 if the first axis is a depth, else 0. */
-static int depth_axes(const xcc_block_shape *c) { return c->axes - 2; }
+static int depth_axes(const xcc_layout_shape *c) { return c->axes - 2; }
 
-static bool is_winograd(const xcc_block_shape *c)
+static bool is_winograd(const xcc_layout_shape *c)
 {
     bool square = c->axes > 1 && c->group == 1 && !c->plain_input;
     for (int i = 0; i < c->axes; i++)
@@ -104,7 +104,7 @@ static bool is_winograd(const xcc_block_shape *c)
 
 /* The share of window positions along an axis that lie inside: the others of a dilated window, and those of any along
  * the depth, cost nothing. */
-static double inside(const xcc_block_shape *c, int axis)
+static double inside(const xcc_layout_shape *c, int axis)
 {
     const double stride = (double)c->strides[axis], out = (double)c->out[axis];
     double met = 0;
@@ -118,7 +118,7 @@ static double inside(const xcc_block_shape *c, int axis)
     return met / (out * (double)c->kernel[axis]);
 }
 
-static double direct_ns(const xcc_block_shape *c, int64_t tile)
+static double direct_ns(const xcc_layout_shape *c, int64_t tile)
 {
     (void)tile;
     double met = additions(c);
@@ -127,26 +127,26 @@ static double direct_ns(const xcc_block_shape *c, int64_t tile)
     return with_filters(c, results(c) * met / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT));
 }
 
-static double depthwise_ns(const xcc_block_shape *c, int64_t tile)
+static double depthwise_ns(const xcc_layout_shape *c, int64_t tile)
 {
     (void)tile;
     return results(c) * additions(c) / BLOCKED_DEPTHWISE;
 }
 
-static double grouped_ns(const xcc_block_shape *c, int64_t tile)
+static double grouped_ns(const xcc_layout_shape *c, int64_t tile)
 {
     (void)tile;
     return results(c) * additions(c) / BLOCKED_GROUPED;
 }
 
 /* Tiles along an axis: of each of the images into which dilation parts x. */
-static double tiles_along(const xcc_block_shape *c, int axis, int64_t tile)
+static double tiles_along(const xcc_layout_shape *c, int axis, int64_t tile)
 {
     const double out = (double)c->out[axis], images = fmin((double)c->dilations[axis], out);
     return images * ceil(ceil(out / (double)c->dilations[axis]) / (double)tile);
 }
 
-static double winograd_ns(const xcc_block_shape *c, int64_t tile)
+static double winograd_ns(const xcc_layout_shape *c, int64_t tile)
 {
     const int depth = depth_axes(c);
     const double slices = depth > 0 ? (double)c->kernel[0] : 1, in = depth > 0 ? (double)c->in[0] : 1;
@@ -160,10 +160,10 @@ static double winograd_ns(const xcc_block_shape *c, int64_t tile)
     return points * (products + transforms) / BLOCKED_WINOGRAD;
 }
 
-static bool is_flat_winograd(const xcc_block_shape *c) { return c->axes == 2 && is_winograd(c); }
+static bool is_flat_winograd(const xcc_layout_shape *c) { return c->axes == 2 && is_winograd(c); }
 
 /* Filters are read as they are and transformed for each band of tiles. */
-static double untransformed_ns(const xcc_block_shape *c, int64_t tile)
+static double untransformed_ns(const xcc_layout_shape *c, int64_t tile)
 {
     const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile);
     const double bands = fmax(floor(tiles / BAND_TILES), 1.0), points = (double)((tile + 2) * (tile + 2));
@@ -176,7 +176,7 @@ static double untransformed_ns(const xcc_block_shape *c, int64_t tile)
 /* Where nothing else is rounded to fewer bits, the roundings of this way would be a third to a half of a network's
  * error: they are three times those of direct sums, in a layer that all others stand on, and save but half of its time.
  */
-static bool is_strided(const xcc_block_shape *c)
+static bool is_strided(const xcc_layout_shape *c)
 {
     bool fits =
         c->rounded && c->axes == 2 && c->group == 1 && c->plain_input && c->channels <= XCVM_BLOCKED_STRIDED_CHANNELS;
@@ -185,14 +185,14 @@ static bool is_strided(const xcc_block_shape *c)
     return fits;
 }
 
-static double strided_ns(const xcc_block_shape *c, int64_t tile)
+static double strided_ns(const xcc_layout_shape *c, int64_t tile)
 {
     const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile);
     const double products = padded(c->outputs) * 4.0 * (double)c->channels;
     return 36.0 * tiles * (products + TRANSFORM * (padded(c->outputs) + XCVM_CHANNEL_BLOCK)) / BLOCKED_WINOGRAD;
 }
 
-const xcc_block_way xcc_block_ways[] = {
+const xcc_layout_algorithm xcc_layout_algorithms[] = {
     {"direct", XCVM_BLOCKED_direct, 0, is_direct, direct_ns},
     {"depthwise", XCVM_BLOCKED_depthwise, 0, is_depthwise, depthwise_ns},
     {"winograd 2x2", XCVM_BLOCKED_winograd, 2, is_winograd, winograd_ns},
@@ -200,105 +200,107 @@ const xcc_block_way xcc_block_ways[] = {
     {"winograd 4x4 of plain filters", XCVM_BLOCKED_winograd_untransformed, 4, is_flat_winograd, untransformed_ns},
     {"winograd 3x3 of phases", XCVM_BLOCKED_winograd_strided, 3, is_strided, strided_ns},
     {"grouped", XCVM_BLOCKED_grouped, 0, is_grouped, grouped_ns}};
-const size_t xcc_block_way_count = sizeof xcc_block_ways / sizeof *xcc_block_ways;
+const size_t xcc_layout_algorithm_count = sizeof xcc_layout_algorithms / sizeof *xcc_layout_algorithms;
 
-static double filter_bytes(const xcc_block_way *way, const xcc_block_shape *c)
+static double filter_bytes(const xcc_layout_algorithm *algorithm, const xcc_layout_shape *c)
 {
     int64_t w[XCVM_MAX_RANK] = {c->outputs, c->channels}, packed[XCVM_MAX_RANK];
     for (int i = 0; i < c->axes; i++)
         w[2 + i] = c->kernel[i];
-    const int rank = xcc_block_filter_dims(way, c->axes + 2, w, packed);
+    const int rank = xcc_layout_filter_dims(algorithm, c->axes + 2, w, packed);
     double bytes = sizeof(float);
     for (int i = 0; i < rank; i++)
         bytes *= (double)packed[i];
     return bytes;
 }
 
-const xcc_block_way *xcc_block_cheapest(const xcc_block_shape *c)
+const xcc_layout_algorithm *xcc_layout_cheapest(const xcc_layout_shape *c)
 {
-    const xcc_block_way *best = NULL;
+    const xcc_layout_algorithm *best = NULL;
     double least = 0;
-    for (size_t i = 0; i < xcc_block_way_count; i++) {
-        const xcc_block_way *way = &xcc_block_ways[i];
-        if (!way->fits(c))
+    for (size_t i = 0; i < xcc_layout_algorithm_count; i++) {
+        const xcc_layout_algorithm *algorithm = &xcc_layout_algorithms[i];
+        if (!algorithm->fits(c))
             continue;
-        const double cost = way->estimate(c, way->tile) + BYTE_NS * filter_bytes(way, c);
+        const double cost = algorithm->estimate(c, algorithm->tile) + BYTE_NS * filter_bytes(algorithm, c);
         if (best == NULL || cost < least) {
-            best = way;
+            best = algorithm;
             least = cost;
         }
     }
     return best;
 }
 
-int xcc_block_filter_dims(const xcc_block_way *way, int rank, const int64_t *w, int64_t packed[XCVM_MAX_RANK])
+int xcc_layout_filter_dims(const xcc_layout_algorithm *algorithm, int rank, const int64_t *w,
+                           int64_t packed[XCVM_MAX_RANK])
 {
     int count = 0;
-    if (way->algorithm == XCVM_BLOCKED_winograd_strided) {
+    if (algorithm->choice == XCVM_BLOCKED_winograd_strided) {
         const int64_t dims[] = {36, xcvm_blocks_of(w[0]), 4 * w[1], XCVM_CHANNEL_BLOCK};
         memcpy(packed, dims, sizeof dims);
         return 4;
     }
-    if (way->algorithm == XCVM_BLOCKED_winograd)
-        packed[count++] = (way->tile + 2) * (way->tile + 2);
+    if (algorithm->choice == XCVM_BLOCKED_winograd)
+        packed[count++] = (algorithm->tile + 2) * (algorithm->tile + 2);
     packed[count++] = xcvm_blocks_of(w[0]);
-    if (xcvm_blocked_has_channels(way->algorithm))
+    if (xcvm_blocked_has_channels(algorithm->choice))
         packed[count++] = w[1];
-    for (int i = 2; i < (way->algorithm == XCVM_BLOCKED_winograd ? rank - 2 : rank); i++)
+    for (int i = 2; i < (algorithm->choice == XCVM_BLOCKED_winograd ? rank - 2 : rank); i++)
         packed[count++] = w[i];
-    if (way->algorithm == XCVM_BLOCKED_winograd)
+    if (algorithm->choice == XCVM_BLOCKED_winograd)
         packed[count++] = w[1];
     packed[count++] = XCVM_CHANNEL_BLOCK;
     return count;
 }
 
-void xcc_block_filter_pack(const xcc_block_way *way, const float *w, int rank, const int64_t *dims, float *packed)
+void xcc_layout_filter_pack(const xcc_layout_algorithm *algorithm, const float *w, int rank, const int64_t *dims,
+                            float *packed)
 {
-    if (xcvm_blocked_is_packed_direct(way->algorithm))
+    if (xcvm_blocked_is_packed_direct(algorithm->choice))
         xcvm_blocked_pack_direct(w, rank, dims, packed);
-    else if (way->algorithm == XCVM_BLOCKED_depthwise)
+    else if (algorithm->choice == XCVM_BLOCKED_depthwise)
         xcvm_blocked_pack_depthwise(w, rank, dims, packed);
-    else if (way->algorithm == XCVM_BLOCKED_grouped)
+    else if (algorithm->choice == XCVM_BLOCKED_grouped)
         xcvm_blocked_pack_grouped(w, rank, dims, packed);
-    else if (way->algorithm == XCVM_BLOCKED_winograd_strided)
+    else if (algorithm->choice == XCVM_BLOCKED_winograd_strided)
         xcvm_blocked_pack_strided(w, dims, packed);
     else
-        xcvm_blocked_pack_winograd(w, rank, dims, way->tile, packed);
+        xcvm_blocked_pack_winograd(w, rank, dims, algorithm->tile, packed);
 }
 
 /* ---- What candidates gain ---- */
 
-static double elements_of(const xcc_blocker *s, const xcc_value *v, bool whole_blocks)
+static double elements_of(const xcc_layout *s, const xcc_value *v, bool whole_blocks)
 {
     int64_t channels = v->type.dims[1];
     double batch = v->type.dims[0] > 0 ? (double)v->type.dims[0] : 1;
     double product = batch * (whole_blocks ? padded(channels) : (double)channels);
-    for (int i = 0; i < xcc_block_axes(v); i++)
+    for (int i = 0; i < xcc_layout_axes(v); i++)
         product *= s->values[v->id].size[i];
     return product;
 }
 
-double xcc_block_conversion_ns(const xcc_blocker *s, const xcc_value *v)
+double xcc_layout_conversion_ns(const xcc_layout *s, const xcc_value *v)
 {
     /* A view, where there is one element for each channel. */
-    if (xcc_block_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0)
+    if (xcc_layout_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0)
         return INSTRUCTION_NS / 4;
     return INSTRUCTION_NS + 2 * sizeof(float) * elements_of(s, v, true) / BYTES_PER_NS;
 }
 
-static xcc_block_shape shape_of(const xcc_blocker *s, const xcc_block_candidate *c)
+static xcc_layout_shape shape_of(const xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, c->node);
     const double *in = s->values[xcc_value_of(a->x)->id].size, *out = s->values[xcc_value_of(a->y)->id].size;
     const int64_t *w = a->w->dims;
     const xcvm_dtype weights = s->m->options->weights;
-    xcc_block_shape shape = {.axes = xcc_block_axes(xcc_value_of(a->y)),
-                             .batch = a->y->dims[0] > 0 ? a->y->dims[0] : 1,
-                             .group = a->group,
-                             .channels = w[1],
-                             .outputs = w[0],
-                             .plain_input = c->plain_input,
-                             .rounded = weights != XCVM_NO_DTYPE && weights != XCVM_F32};
+    xcc_layout_shape shape = {.axes = xcc_layout_axes(xcc_value_of(a->y)),
+                              .batch = a->y->dims[0] > 0 ? a->y->dims[0] : 1,
+                              .group = a->group,
+                              .channels = w[1],
+                              .outputs = w[0],
+                              .plain_input = c->plain_input,
+                              .rounded = weights != XCVM_NO_DTYPE && weights != XCVM_F32};
     for (int i = 0; i < shape.axes; i++) {
         shape.in[i] = (int64_t)fmin(in[i], LARGEST_SIZE);
         shape.out[i] = (int64_t)fmin(out[i], LARGEST_SIZE);
@@ -311,17 +313,17 @@ static xcc_block_shape shape_of(const xcc_blocker *s, const xcc_block_candidate 
     return shape;
 }
 
-static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
+static double plain_ns(const xcc_layout_shape *c, const xcc_layout_algorithm *algorithm)
 {
     const double work = results(c) / padded(c->outputs) * (double)c->outputs * additions(c);
-    if (way->algorithm == XCVM_BLOCKED_depthwise) {
+    if (algorithm->choice == XCVM_BLOCKED_depthwise) {
         /* With a depth, Conv multiplies whole planes, whatever their strides. */
         const double strides = c->axes == 3 ? (double)(c->strides[1] * c->strides[2]) : 1.0;
         return work * strides / PLAIN_DEPTHWISE;
     }
-    if (way->algorithm == XCVM_BLOCKED_grouped)
+    if (algorithm->choice == XCVM_BLOCKED_grouped)
         return work / PLAIN_GROUPED;
-    if (xcvm_blocked_is_winograd(way->algorithm) && c->axes == 2)
+    if (xcvm_blocked_is_winograd(algorithm->choice) && c->axes == 2)
         return fmax(work / PLAIN_WINOGRAD,
                     winograd_ns(c, 4) + TRANSFORM * 36.0 * padded(c->outputs) * padded(c->channels) / BLOCKED_WINOGRAD);
     const bool point = additions(c) == (double)c->channels;
@@ -329,7 +331,7 @@ static double plain_ns(const xcc_block_shape *c, const xcc_block_way *way)
 }
 
 /* Both read the filters once. Plain products are stored, and added up from there. */
-static double transposed_gain_ns(const xcc_blocker *s, const xcc_node *n)
+static double transposed_gain_ns(const xcc_layout *s, const xcc_node *n)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
     const int64_t *w = a->w->dims;
@@ -339,7 +341,7 @@ static double transposed_gain_ns(const xcc_blocker *s, const xcc_node *n)
 }
 
 /* Blocks are resampled by whole vectors. */
-static double resize_gain_ns(const xcc_blocker *s, const xcc_node *n, const xcc_value *y)
+static double resize_gain_ns(const xcc_layout *s, const xcc_node *n, const xcc_value *y)
 {
     const bool copied = XCC_ARGS(Resize, n)->mode == XCVM_RESIZE_MODE_nearest;
     return 2 * sizeof(float) *
@@ -347,25 +349,25 @@ static double resize_gain_ns(const xcc_blocker *s, const xcc_node *n, const xcc_
             elements_of(s, y, true) / BYTES_PER_NS);
 }
 
-void xcc_block_estimate(xcc_blocker *s, xcc_block_candidate *c)
+void xcc_layout_estimate(xcc_layout *s, xcc_layout_candidate *c)
 {
     const xcc_value *y = xcc_node_output(c->node, 0);
-    if (c->kind == XCC_BLOCK_CONV) {
-        const xcc_block_shape shape = shape_of(s, c);
-        const xcc_block_way *fastest = s->m->options->tune ? xcc_block_fastest(s, &shape) : NULL;
-        c->way = fastest != NULL ? fastest : xcc_block_cheapest(&shape);
-        c->gain_ns = plain_ns(&shape, c->way) - c->way->estimate(&shape, c->way->tile);
+    if (c->kind == XCC_LAYOUT_CONV) {
+        const xcc_layout_shape shape = shape_of(s, c);
+        const xcc_layout_algorithm *fastest = s->m->options->tune ? xcc_layout_fastest(s, &shape) : NULL;
+        c->algorithm = fastest != NULL ? fastest : xcc_layout_cheapest(&shape);
+        c->gain_ns = plain_ns(&shape, c->algorithm) - c->algorithm->estimate(&shape, c->algorithm->tile);
         return;
     }
-    if (c->kind == XCC_BLOCK_TRANSPOSED) {
+    if (c->kind == XCC_LAYOUT_TRANSPOSED) {
         c->gain_ns = transposed_gain_ns(s, c->node);
         return;
     }
-    if (c->kind == XCC_BLOCK_RESIZE) {
+    if (c->kind == XCC_LAYOUT_RESIZE) {
         c->gain_ns = resize_gain_ns(s, c->node, y);
         return;
     }
-    if (c->kind == XCC_BLOCK_REDUCE)
+    if (c->kind == XCC_LAYOUT_REDUCE)
         y = xcc_node_input(c->node, 0);
     /* Elements beyond the last channel are computed, too. */
     c->gain_ns = 2 * sizeof(float) * (elements_of(s, y, false) - elements_of(s, y, true)) / BYTES_PER_NS;

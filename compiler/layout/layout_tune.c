@@ -1,4 +1,4 @@
-/* The fastest way to compute a convolution on this machine, by measurement. */
+/* The fastest algorithm for a convolution on this machine, by measurement. */
 #include "base/clock.h"
 #include "compiler/layout/layout.h"
 #include "ops/conv/blocked.h"
@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-/* Each way runs this often, and on until its time is up. */
+/* Each algorithm runs this often, and on until its time is up. */
 enum { LEAST_RUNS = 3, WAY_NS = 15 * 1000 * 1000 };
 
 /* Convolutions that take longer, or tensors that are larger, are not tried. */
@@ -17,10 +17,10 @@ enum { LARGEST_BYTES = 1 << 28, LARGEST_ATTRIBUTE = 1 << 20 };
  * not fit into the caches finds none of its filters there. */
 enum { MOST_SPOILED = 16 * 1024 * 1024, LINE = 16 };
 
-struct xcc_block_tuned {
-    xcc_block_shape shape;
-    const xcc_block_way *way;
-    xcc_block_tuned *next;
+struct xcc_layout_tuning {
+    xcc_layout_shape shape;
+    const xcc_layout_algorithm *algorithm;
+    xcc_layout_tuning *next;
 };
 
 typedef struct trial {
@@ -60,7 +60,7 @@ static void free_tensor(const trial *t, xcvm_value *v)
 }
 
 /* The size of the result, which is only assumed where that of x is; false if there is none. */
-static bool set_out(xcc_block_shape *c)
+static bool set_out(xcc_layout_shape *c)
 {
     for (int i = 0; i < c->axes; i++) {
         const int64_t before = c->pads[i], behind = c->pads[c->axes + i];
@@ -76,7 +76,7 @@ static bool set_out(xcc_block_shape *c)
     return true;
 }
 
-static bool make_tensors(trial *t, const xcc_block_shape *c)
+static bool make_tensors(trial *t, const xcc_layout_shape *c)
 {
     const int64_t blocks = xcvm_blocks_of(c->outputs), biases = blocks * XCVM_CHANNEL_BLOCK;
     const int64_t channels = c->group * c->channels; /* of a filter that a model holds: no overflow */
@@ -108,14 +108,14 @@ static void spoil_caches(trial *t)
 }
 
 /* Nanoseconds, the least of some runs; negative if it cannot be computed. */
-static double measure(trial *t, const xcc_block_shape *c, const xcc_block_way *way)
+static double measure(trial *t, const xcc_layout_shape *c, const xcc_layout_algorithm *algorithm)
 {
     int64_t dims[XCVM_MAX_RANK];
     double least = -1;
     const size_t axes = (size_t)c->axes;
-    if (!make_tensor(t, &t->w, xcc_block_filter_dims(way, t->filter.rank, t->filter.dims, dims), dims))
+    if (!make_tensor(t, &t->w, xcc_layout_filter_dims(algorithm, t->filter.rank, t->filter.dims, dims), dims))
         return -1;
-    xcc_block_filter_pack(way, t->filter.data, t->filter.rank, t->filter.dims, t->w.data);
+    xcc_layout_filter_pack(algorithm, t->filter.data, t->filter.rank, t->filter.dims, t->w.data);
     const xcvm_BlockedConv_args a = {.y = &t->y,
                                      .x = &t->x,
                                      .w = &t->w,
@@ -125,7 +125,7 @@ static double measure(trial *t, const xcc_block_shape *c, const xcc_block_way *w
                                      .dilations = {c->dilations, axes},
                                      .group = c->group,
                                      .activation = XCVM_ACTIVATION_Relu,
-                                     .algorithm = way->algorithm,
+                                     .algorithm = algorithm->choice,
                                      .pool = 1};
     const xcvm_kernel_run run = xcvm_kernel_of(XCVM_OP_BlockedConv);
     const uint64_t start = xcvm_clock_ns();
@@ -144,7 +144,7 @@ static double measure(trial *t, const xcc_block_shape *c, const xcc_block_way *w
     return least;
 }
 
-static bool is_same(const xcc_block_shape *a, const xcc_block_shape *b)
+static bool is_same(const xcc_layout_shape *a, const xcc_layout_shape *b)
 {
     bool same = a->axes == b->axes && a->batch == b->batch && a->group == b->group && a->channels == b->channels &&
                 a->outputs == b->outputs && a->plain_input == b->plain_input;
@@ -155,30 +155,31 @@ static bool is_same(const xcc_block_shape *a, const xcc_block_shape *b)
     return same;
 }
 
-static size_t filter_floats(const xcc_blocker *s)
+static size_t filter_floats(const xcc_layout *s)
 {
     size_t sum = 0;
     for (size_t i = 0; i < s->count && sum < MOST_SPOILED; i++)
-        if (s->candidates[i].kind == XCC_BLOCK_CONV)
+        if (s->candidates[i].kind == XCC_LAYOUT_CONV)
             sum += XCC_ARGS(Conv, s->candidates[i].node)->w->bytes / sizeof(float);
     return sum < MOST_SPOILED ? sum : MOST_SPOILED;
 }
 
 /* NULL if none can be measured. */
-static const xcc_block_way *measure_all(xcc_blocker *s, xcc_block_shape c)
+static const xcc_layout_algorithm *measure_all(xcc_layout *s, xcc_layout_shape c)
 {
-    const xcc_block_way *best = NULL;
+    const xcc_layout_algorithm *best = NULL;
     double least = 0;
     trial t = {.m = s->m, .spoiled_floats = filter_floats(s)};
     t.kernel = (xcvm_kernel){.error = &t.error, .heap = s->m->heap, .allocator = s->m->allocator};
     t.spoiled = xcvm_allocate_zeroed(s->m->allocator, t.spoiled_floats * sizeof *t.spoiled);
     const bool ready = t.spoiled != NULL && set_out(&c) && make_tensors(&t, &c);
-    for (size_t i = 0; ready && i < xcc_block_way_count; i++) {
+    for (size_t i = 0; ready && i < xcc_layout_algorithm_count; i++) {
         const bool late = t.m->deadline_ns != 0 && xcvm_clock_ns() >= t.m->deadline_ns;
-        const double took = !late && xcc_block_ways[i].fits(&c) ? measure(&t, &c, &xcc_block_ways[i]) : -1;
+        const double took =
+            !late && xcc_layout_algorithms[i].fits(&c) ? measure(&t, &c, &xcc_layout_algorithms[i]) : -1;
         if (took >= 0 && (best == NULL || took < least)) {
             least = took;
-            best = &xcc_block_ways[i];
+            best = &xcc_layout_algorithms[i];
         }
     }
     free_tensors(&t);
@@ -187,21 +188,21 @@ static const xcc_block_way *measure_all(xcc_blocker *s, xcc_block_shape c)
     return best;
 }
 
-const xcc_block_way *xcc_block_fastest(xcc_blocker *s, const xcc_block_shape *c)
+const xcc_layout_algorithm *xcc_layout_fastest(xcc_layout *s, const xcc_layout_shape *c)
 {
     size_t fitting = 0;
-    for (size_t i = 0; i < xcc_block_way_count; i++)
-        fitting += xcc_block_ways[i].fits(c);
+    for (size_t i = 0; i < xcc_layout_algorithm_count; i++)
+        fitting += xcc_layout_algorithms[i].fits(c);
     if (fitting < 2)
         return NULL;
-    for (const xcc_block_tuned *known = s->tuned; known != NULL; known = known->next)
+    for (const xcc_layout_tuning *known = s->tuned; known != NULL; known = known->next)
         if (is_same(&known->shape, c))
-            return known->way;
-    const xcc_block_way *way = measure_all(s, *c);
-    xcc_block_tuned *entry = xcc_alloc(s->m, sizeof *entry);
+            return known->algorithm;
+    const xcc_layout_algorithm *algorithm = measure_all(s, *c);
+    xcc_layout_tuning *entry = xcc_alloc(s->m, sizeof *entry);
     if (entry != NULL) {
-        *entry = (xcc_block_tuned){*c, way, s->tuned};
+        *entry = (xcc_layout_tuning){*c, algorithm, s->tuned};
         s->tuned = entry;
     }
-    return way;
+    return algorithm;
 }

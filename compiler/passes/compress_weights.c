@@ -73,7 +73,7 @@ static xcvm_dtype choose(const xcc_module *m, bool table)
     return table && asked == XCVM_F24 ? XCVM_F32 : asked;
 }
 
-static xcvm_status narrow(xcc_module *m, const xcc_use *use, bool table)
+static xcvm_status compress(xcc_module *m, const xcc_use *use, bool table)
 {
     xcc_value *v = use->value;
     const xcvm_dtype dtype = choose(m, table);
@@ -84,7 +84,7 @@ static xcvm_status narrow(xcc_module *m, const xcc_use *use, bool table)
     }
     if (!in_range(v, dtype)) {
         m->weight_bytes_after += v->type.bytes;
-        m->wide_weights++;
+        m->uncompressed++;
         return XCVM_OK;
     }
     xcc_value *halves = xcc_constant_blank(v->graph, dtype, v->type.rank, v->type.dims);
@@ -114,7 +114,7 @@ static xcvm_status walk(xcc_graph *g)
                 continue;
             const bool table = is_table(v, u);
             if (table || (is_weight(u) && is_first(v, u)))
-                XCVM_TRY(narrow(g->module, u, table));
+                XCVM_TRY(compress(g->module, u, table));
         }
         for (size_t i = 0; i < n->body_count; i++)
             XCVM_TRY(walk(n->bodies[i]));
@@ -122,4 +122,4 @@ static xcvm_status walk(xcc_graph *g)
     return XCVM_OK;
 }
 
-xcvm_status xcc_pass_narrow(xcc_module *m) { return walk(m->graph); }
+xcvm_status xcc_pass_compress_weights(xcc_module *m) { return walk(m->graph); }

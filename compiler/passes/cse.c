@@ -1,4 +1,4 @@
-/* Nodes that compute the same from the same become one. */
+/* Common subexpression elimination: nodes that compute the same from the same become one. */
 #include "compiler/passes/rewrite.h"
 
 #include <string.h>
@@ -134,7 +134,7 @@ static bool equal_nodes(const xcc_node *a, const xcc_node *b)
     return true;
 }
 
-static void share_node(xcc_module *m, xcc_node *n, xcc_node *same)
+static void replace_node(xcc_module *m, xcc_node *n, xcc_node *same)
 {
     xcc_rewrite r = {.m = m};
     size_t outputs = xcc_node_output_count(n);
@@ -147,13 +147,13 @@ static void share_node(xcc_module *m, xcc_node *n, xcc_node *same)
     m->changes++;
 }
 
-static xcvm_status share_in_graph(xcc_module *m, xcc_graph *g)
+static xcvm_status cse_graph(xcc_module *m, xcc_graph *g)
 {
     size_t count = 0, capacity = 64;
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
         count++;
         for (size_t i = 0; i < n->body_count; i++)
-            XCVM_TRY(share_in_graph(m, n->bodies[i]));
+            XCVM_TRY(cse_graph(m, n->bodies[i]));
     }
     while (capacity < 2 * count)
         capacity *= 2;
@@ -171,7 +171,7 @@ static xcvm_status share_in_graph(xcc_module *m, xcc_graph *g)
         for (int i = 1; same != NULL && !equal_nodes(same, n); i++)
             same = i < MOST_COMPARED ? same->pending : NULL;
         if (same != NULL) {
-            share_node(m, n, same);
+            replace_node(m, n, same);
         } else {
             n->pending = *first;
             *first = n;
@@ -181,4 +181,4 @@ static xcvm_status share_in_graph(xcc_module *m, xcc_graph *g)
     return status;
 }
 
-xcvm_status xcc_share_equal_nodes(xcc_module *m) { return share_in_graph(m, m->graph); }
+xcvm_status xcc_cse(xcc_module *m) { return cse_graph(m, m->graph); }

@@ -1,8 +1,8 @@
-/* Neighbours that one instruction can do. The rules are in merge_*.c; a value in between must have one use only, so
+/* Neighbours that one instruction can do. The rules are in fuse_ops_*.c; a value in between must have one use only, so
  * that nothing is computed twice. */
 #include "compiler/passes/fuse_ops.h"
 
-xcvm_status xcc_pass_merge(xcc_module *m)
+xcvm_status xcc_pass_fuse_ops(xcc_module *m)
 {
     XCVM_TRY(xcc_rewrite_run(m, xcc_rules_pads, xcc_rules_pads_count, NULL));
     XCVM_TRY(xcc_rewrite_run(m, xcc_rules_attention, xcc_rules_attention_count, NULL));

@@ -1,4 +1,4 @@
-/* The rules of merge, by subject. */
+/* The rewrites of the pass fuse_ops, by subject. */
 #ifndef XCVM_COMPILER_MERGE_RULES_H
 #define XCVM_COMPILER_MERGE_RULES_H
 
@@ -10,7 +10,7 @@ extern const xcc_rule xcc_rules_attention[];
 extern const size_t xcc_rules_attention_count;
 
 /* The activation that an instruction is, with its parameters in the order of its row; XCVM_ACTIVATION_none if it is
- * none that can be merged. */
+ * none that can be fused. */
 enum { XCC_MOST_PARAMS = 2 };
 int xcc_activation_of(const xcc_node *n, double params[XCC_MOST_PARAMS], size_t *count);
 

@@ -44,7 +44,7 @@ static bool gemm_of_transpose(xcc_rewrite *r, xcc_node *n)
                                xcc_apply_at(&builder, XCVM_OP_Gemm, &a, offsetof(xcvm_Gemm_args, y)));
 }
 
-/* A bias that is no constant; constants are merge_affine's. */
+/* A bias that is no constant; constants are fuse_ops_affine's. */
 static bool add_to_gemm(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);

@@ -48,7 +48,7 @@ static xcvm_status run_pass(xcc_module *m, size_t index, int round)
     if (p->run != xcc_pass_canonicalise)
         XCVM_TRY(xcc_pass_canonicalise(m));
 #ifndef NDEBUG
-    xcvm_status status = xcc_graph_check(m->graph);
+    xcvm_status status = xcc_graph_verify(m->graph);
     if (status != XCVM_OK) {
         xcvm_error_prefix(m->error, "after %s", p->info.name);
         return status;

@@ -1,4 +1,4 @@
-/* The passes of a compilation. Each leaves a graph that xcc_graph_check accepts. */
+/* The passes of a compilation. Each leaves a graph that xcc_graph_verify accepts. */
 #ifndef XCVM_COMPILER_PASSES_H
 #define XCVM_COMPILER_PASSES_H
 
@@ -18,13 +18,15 @@ enum { XCC_ROUNDS = 4 };
     X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
     X(simplify, 1, XCC_ROUNDS,                                                                                         \
       "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
-    X(merge, 2, XCC_ROUNDS, "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add") \
+    X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \
+      "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add")                       \
     X(fold, 1, XCC_ROUNDS, "what depends on constants alone is computed now, by the machine's own kernels")            \
-    X(pack, 2, 1, "constant matrices as products by them need them in memory")                                         \
-    X(block, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")          \
-    X(narrow, 0, 1, "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")        \
+    X(prepack, 2, 1, "constant matrices as products by them need them in memory")                                      \
+    X(layout, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")         \
+    X(compress_weights, 0, 1,                                                                                          \
+      "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")                      \
     X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
-    X(fuse, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
+    X(codegen, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
 
 #define XCC_PASS(name, level, rounds, sentence) xcvm_status xcc_pass_##name(xcc_module *m);
 XCC_PASSES(XCC_PASS)

@@ -296,7 +296,7 @@ static bool side_by_side(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
 }
 
-xcvm_status xcc_pass_pack(xcc_module *m)
+xcvm_status xcc_pass_prepack(xcc_module *m)
 {
     static const xcc_rule rules[] = {
         {XCVM_OP_RNN, xcc_pack_recurrent, "with constant weights"},

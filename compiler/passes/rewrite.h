@@ -64,6 +64,6 @@ extern const size_t xcc_rules_shapes_count, xcc_rules_arithmetic_count, xcc_rule
 extern const size_t xcc_rules_windows_count;
 bool xcc_rule_control(xcc_rewrite *r, xcc_node *n);
 /* Nodes that compute the same become one. */
-xcvm_status xcc_share_equal_nodes(xcc_module *m);
+xcvm_status xcc_cse(xcc_module *m);
 
 #endif

@@ -31,9 +31,9 @@ typedef struct entry {
 typedef struct scheduler {
     xcc_module *m;
     xcc_graph *g;
-    xcc_lifetimes lifetimes;
+    xcc_liveness live_ranges;
     place *places;
-    block *blocks; /* by lifetime */
+    block *blocks; /* by live range */
     uint32_t *edges;
     uint32_t edge_count;
     entry *heap; /* smallest first; entries whose score has changed since are skipped */
@@ -92,31 +92,31 @@ static bool is_ordered(const xcc_node *n)
 }
 
 /* Calls `visit` for each value of this graph's nodes that a node reads, captured ones included. */
-static void each_operand(scheduler *s, uint32_t position, void (*visit)(scheduler *, uint32_t, const xcc_lifetime *))
+static void each_operand(scheduler *s, uint32_t position, void (*visit)(scheduler *, uint32_t, const xcc_live_range *))
 {
     const xcc_node *n = s->places[position].node;
     size_t inputs = xcc_node_input_count(n);
     for (size_t i = 0; i < inputs + n->capture_count; i++) {
         const xcc_value *v = i < inputs ? n->uses[i].value : n->captures[i - inputs];
-        const xcc_lifetime *life = xcc_lifetime_of(&s->lifetimes, v);
+        const xcc_live_range *life = xcc_live_range_of(&s->live_ranges, v);
         if (life != NULL)
             visit(s, position, life);
     }
 }
 
-static void count_edge(scheduler *s, uint32_t position, const xcc_lifetime *life)
+static void count_edge(scheduler *s, uint32_t position, const xcc_live_range *life)
 {
     s->places[life->value->producer->order].edge_count++;
     s->places[position].waits++;
 }
 
-static void add_edge(scheduler *s, uint32_t position, const xcc_lifetime *life)
+static void add_edge(scheduler *s, uint32_t position, const xcc_live_range *life)
 {
     place *from = &s->places[life->value->producer->order];
     s->edges[from->edges + from->edge_count++] = position;
 }
 
-static void count_user(scheduler *s, uint32_t position, const xcc_lifetime *life)
+static void count_user(scheduler *s, uint32_t position, const xcc_live_range *life)
 {
     block *b = &s->blocks[life->root];
     b->users++;
@@ -161,7 +161,7 @@ static xcvm_status find_edges(scheduler *s)
 /* ---- Scores ---- */
 
 /* What a block's last reader gives back when it runs. */
-static void settle_block(scheduler *s, block *b)
+static void release_readers(scheduler *s, block *b)
 {
     if (b->users == 1 && !b->stays)
         s->places[b->sum].score -= (int64_t)b->bytes;
@@ -169,7 +169,7 @@ static void settle_block(scheduler *s, block *b)
 
 static void begin_scores(scheduler *s)
 {
-    const xcc_lifetimes *l = &s->lifetimes;
+    const xcc_liveness *l = &s->live_ranges;
     for (size_t i = 0; i < l->count; i++) {
         block *b = &s->blocks[l->at[i].root];
         bool own = l->at[i].root == i;
@@ -184,21 +184,21 @@ static void begin_scores(scheduler *s)
         each_operand(s, i, count_user);
     for (size_t i = 0; i < l->count; i++)
         if (l->at[i].root == i)
-            settle_block(s, &s->blocks[i]);
+            release_readers(s, &s->blocks[i]);
 }
 
 /* A node has read its operand: one reader less, and the last one's score changes. */
-static void release(scheduler *s, uint32_t position, const xcc_lifetime *life)
+static void release(scheduler *s, uint32_t position, const xcc_live_range *life)
 {
     block *b = &s->blocks[life->root];
     if (b->users == 0)
         return;
     b->users--;
     b->sum -= position;
-    settle_block(s, b);
+    release_readers(s, b);
 }
 
-static xcvm_status push_again(scheduler *s, const xcc_lifetime *life)
+static xcvm_status push_again(scheduler *s, const xcc_live_range *life)
 {
     const block *b = &s->blocks[life->root];
     if (b->users != 1 || b->stays)
@@ -217,7 +217,7 @@ static xcvm_status run(scheduler *s, uint32_t position)
     size_t inputs = xcc_node_input_count(p->node);
     for (size_t i = 0; i < inputs + p->node->capture_count; i++) {
         const xcc_value *v = i < inputs ? p->node->uses[i].value : p->node->captures[i - inputs];
-        const xcc_lifetime *life = xcc_lifetime_of(&s->lifetimes, v);
+        const xcc_live_range *life = xcc_live_range_of(&s->live_ranges, v);
         if (life != NULL)
             XCVM_TRY(push_again(s, life));
     }
@@ -259,7 +259,7 @@ static xcvm_status schedule_with(scheduler *s)
     uint64_t naive, greedy;
     bool open = false;
     s->places = xcvm_allocate_zeroed(s->m->allocator, s->count * sizeof *s->places);
-    s->blocks = xcvm_allocate_zeroed(s->m->allocator, s->lifetimes.count * sizeof *s->blocks);
+    s->blocks = xcvm_allocate_zeroed(s->m->allocator, s->live_ranges.count * sizeof *s->blocks);
     if (s->places == NULL || s->blocks == NULL)
         return xcc_out_of_memory(s->m);
     for (xcc_node *n = s->g->first; n != NULL; n = n->next)
@@ -280,14 +280,14 @@ static xcvm_status schedule_graph(xcc_module *m, xcc_graph *g)
         for (size_t i = 0; i < n->body_count; i++)
             XCVM_TRY(schedule_graph(m, n->bodies[i]));
     scheduler s = {.m = m, .g = g};
-    XCVM_TRY(xcc_lifetimes_find(g, &s.lifetimes));
-    s.count = s.lifetimes.positions;
+    XCVM_TRY(xcc_liveness_analyze(g, &s.live_ranges));
+    s.count = s.live_ranges.positions;
     xcvm_status status = schedule_with(&s);
     xcvm_deallocate(m->allocator, s.places, s.count * sizeof *s.places);
-    xcvm_deallocate(m->allocator, s.blocks, s.lifetimes.count * sizeof *s.blocks);
+    xcvm_deallocate(m->allocator, s.blocks, s.live_ranges.count * sizeof *s.blocks);
     xcvm_deallocate(m->allocator, s.edges, s.edge_count * sizeof *s.edges);
     xcvm_deallocate(m->allocator, s.heap, s.heap_capacity * sizeof *s.heap);
-    xcc_lifetimes_release(m, &s.lifetimes);
+    xcc_liveness_release(m, &s.live_ranges);
     return status;
 }
 

@@ -293,7 +293,7 @@ static bool is_per_element(const xcc_value *v, const xcc_value *x, int64_t axis)
     return true;
 }
 
-static const xcc_node *plain_layer_normalization(const xcc_value *v)
+static const xcc_node *unscaled_layer_normalization(const xcc_value *v)
 {
     const xcc_node *n = xcc_sole_producer(v, XCVM_OP_LayerNormalization);
     if (n == NULL)
@@ -308,7 +308,7 @@ static bool normalisation_affine(xcc_rewrite *r, xcc_node *n)
     bool is_scale = xcc_is(n, XCVM_OP_Mul);
     for (size_t i = 0; i < 2; i++) {
         xcc_value *by = xcc_node_input(n, 1 - i);
-        const xcc_node *normal = plain_layer_normalization(xcc_node_input(n, i));
+        const xcc_node *normal = unscaled_layer_normalization(xcc_node_input(n, i));
         if (normal == NULL)
             continue;
         xcvm_LayerNormalization_args a = *XCC_ARGS(LayerNormalization, normal);

@@ -30,9 +30,9 @@ static bool cast(xcc_rewrite *r, xcc_node *n)
 static bool shape(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);
-    xcc_size sizes[XCC_SIZES_LIMIT];
-    int64_t ints[XCC_SIZES_LIMIT];
-    int count = xcc_sizes(y, sizes);
+    xcc_shape_datum sizes[XCC_SHAPE_DATA_LIMIT];
+    int64_t ints[XCC_SHAPE_DATA_LIMIT];
+    int count = xcc_shape_data(y, sizes);
     for (int i = 0; i < count; i++) {
         if (sizes[i].kind != XCC_SIZE_NUMBER)
             return false;
@@ -73,8 +73,8 @@ static bool keeps_order(const xcvm_value *x, const xcvm_ints *perm)
 /* Whether the shape that a Reshape asks for has -1 in place `i`. */
 static bool asks_for_rest(const xcc_node *n, int i)
 {
-    xcc_size sizes[XCC_SIZES_LIMIT];
-    return xcc_is(n, XCVM_OP_Reshape) && xcc_sizes(xcc_node_input(n, 1), sizes) > i &&
+    xcc_shape_datum sizes[XCC_SHAPE_DATA_LIMIT];
+    return xcc_is(n, XCVM_OP_Reshape) && xcc_shape_data(xcc_node_input(n, 1), sizes) > i &&
            sizes[i].kind == XCC_SIZE_NUMBER && sizes[i].value == -1;
 }
 
@@ -159,9 +159,9 @@ static const xcc_node *view_of(const xcc_value *v)
 static void name_dims(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);
-    xcc_size sizes[XCC_SIZES_LIMIT];
+    xcc_shape_datum sizes[XCC_SHAPE_DATA_LIMIT];
     int64_t dims[XCVM_MAX_RANK];
-    if (xcc_sizes(xcc_node_input(n, 1), sizes) != y->type.rank)
+    if (xcc_shape_data(xcc_node_input(n, 1), sizes) != y->type.rank)
         return;
     for (int i = 0; i < y->type.rank; i++) {
         bool unnamed = y->type.dims[i] < 0 && xcc_symbol_name(r->m, y->type.dims[i]) == NULL;

@@ -40,7 +40,7 @@ typedef struct xcc_options {
     xcvm_sink dump;         /* receives the graphs asked for by dump_after */
     void (*progress)(void *user, const char *pass, double fraction); /* what begins now, and the part that is done */
     void *user;                                                      /* for dump and progress */
-    bool plain_layout; /* channels stay as the model has them: no pass block */
+    bool plain_layout; /* channels stay as the model has them: no pass layout */
     /* Kernel libraries: functions made for this program, that stand for groups of its instructions where they can be
      * opened. The program names the library by the last part of `fuse`, and it is looked for beside the program. */
     const char *fuse;   /* file that the library is written to; NULL: none is made */
@@ -81,7 +81,7 @@ typedef struct xcc_report {
     uint64_t parameter_bytes;
     uint64_t arena_bytes, arena_lower_bound;
     uint64_t weight_bytes_before, weight_bytes_after; /* of what xcc_options.weights is about, as f32 and as stored */
-    size_t wide_weights;                              /* constants that stay f32, as numbers are out of range */
+    size_t uncompressed;                              /* constants that stay f32, as numbers are out of range */
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,

@@ -124,9 +124,9 @@ static UNUSED size_t count_in(const xcc_graph *g, xcvm_opcode opcode)
 
 static UNUSED void passes(compilation *c)
 {
-    ok(&c->m, xcc_graph_check(c->m.graph));
+    ok(&c->m, xcc_graph_verify(c->m.graph));
     ok(&c->m, xcc_passes_run(&c->m));
-    ok(&c->m, xcc_graph_check(c->m.graph));
+    ok(&c->m, xcc_graph_verify(c->m.graph));
 }
 
 static UNUSED test_bytes emit(compilation *c)

@@ -211,7 +211,7 @@ START_TEST(types_of_weights)
     ck_assert_uint_eq(half.weight_bytes_before, wide.weight_bytes_before);
     ck_assert_uint_eq(half.weight_bytes_after, half.weight_bytes_before / 2);
     ck_assert_uint_eq(wide.parameter_bytes - half.parameter_bytes, half.weight_bytes_after);
-    ck_assert_uint_eq(half.wide_weights, 0);
+    ck_assert_uint_eq(half.uncompressed, 0);
     ck_assert_uint_lt(after.length, before.length);
     test_bytes_free(&before);
     test_bytes_free(&after);

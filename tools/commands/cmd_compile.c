@@ -115,9 +115,9 @@ static void print_report(const xcc_report *report)
     table_cell(&table, ">%" PRIu64, report->weight_bytes_after);
     table_end_row(&table);
     table_print(&table, stdout);
-    if (report->wide_weights != 0)
-        printf("%zu %s f32, with numbers that are out of range\n", report->wide_weights,
-               report->wide_weights == 1 ? "constant stays" : "constants stay");
+    if (report->uncompressed != 0)
+        printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
+               report->uncompressed == 1 ? "constant stays" : "constants stay");
     printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
     if (report->arena_lower_bound != 0)
         printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,
@@ -271,7 +271,7 @@ static const struct example examples[] = {
     {"model.onnx -o prog.bin --dim batch=4 --report", "for batches of four, and see what it costs"},
     {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
     {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
-    {"model.onnx --dump-after merge", "look at the graph after a pass"},
+    {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 
 const struct command command_compile = {

@@ -151,7 +151,7 @@ static xcvm_status string_tensor(const struct element *elements, size_t count, c
 }
 
 /* Settles the shape for `count` elements; `total` becomes how many the tensor has. */
-static xcvm_status settle_shape(xcvm_type *type, size_t count, size_t *total, xcvm_error *error)
+static xcvm_status find_shape(xcvm_type *type, size_t count, size_t *total, xcvm_error *error)
 {
     int open = -1;
     size_t known = 1;
@@ -193,7 +193,7 @@ static xcvm_status tensor_value(const char *text, const xcvm_type *type, const x
         own.rank = count == 1 ? 0 : 1;
         own.dims[0] = (int64_t)count;
     }
-    xcvm_status status = settle_shape(&own, count, &total, error);
+    xcvm_status status = find_shape(&own, count, &total, error);
     if (status == XCVM_OK && own.dtype == XCVM_STRING) {
         if (total > count && total > (size_t)1 << 28)
             status = error_set(error, XCVM_OUT_OF_MEMORY, "too many strings");

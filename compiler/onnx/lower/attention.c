@@ -7,18 +7,18 @@ xcvm_status xcc_lower_attention(xcc_lowering *n)
     xcc_value *q = n->inputs[0], *mask = xcc_input(n, 3);
     if (mask != NULL && !xcvm_dtype_in((xcvm_dtype)mask->type.dtype, XCVM_TYPES_FLOAT_OR_BOOL))
         XCVM_TRY(xcc_set_input(n, 3, xcc_build_cast(&n->b, mask, (xcvm_dtype)q->type.dtype)));
-    XCC_PLAIN_ARGS(n, Attention, args);
+    XCC_ONE_TO_ONE_ARGS(n, Attention, args);
     /* A scale of 0 makes all scores equal, as does one that is too small to matter; 0 stands for none. */
     if (args.scale == 0 && xcc_attribute_find(n, "scale") != NULL)
         args.scale = 1e-30;
-    return XCC_EMIT_PLAIN(n, Attention, args);
+    return XCC_EMIT_ONE_TO_ONE(n, Attention, args);
 }
 
 xcvm_status xcc_lower_linear_attention(xcc_lowering *n)
 {
     /* A hint for implementations that take several tokens at a time. */
     xcc_attribute_ignore(n, "chunk_size");
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* A convolution of each channel that sees the past, of which the last elements are kept for the next call. */
@@ -79,7 +79,7 @@ xcvm_status xcc_lower_rms_normalization(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 2, 2));
     const xcvm_dtype x = (xcvm_dtype)n->inputs[0]->type.dtype, scale = (xcvm_dtype)n->inputs[1]->type.dtype;
     if (x == scale)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     const xcvm_dtype common = x == XCVM_F64 || scale == XCVM_F64 ? XCVM_F64 : XCVM_F32;
     for (size_t i = 0; i < 2; i++)
         XCVM_TRY(xcc_set_input(n, i, xcc_build_cast(&n->b, n->inputs[i], common)));

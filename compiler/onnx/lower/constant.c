@@ -6,7 +6,7 @@ static xcc_value *constant_of(xcc_lowering *n, const xcc_tensor *t)
     return xcc_constant(n->b.graph, NULL, t->dtype, t->rank, t->dims, t->data, true);
 }
 
-xcvm_status xcc_low_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given)
+xcvm_status xcc_build_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given)
 {
     const Onnx__TensorProto *proto;
     XCVM_TRY(xcc_attribute_tensor(n, name, &proto));
@@ -38,7 +38,7 @@ xcvm_status xcc_lower_constant(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 0, 0));
     XCC_NEED(n, n->attribute_count == 1, INVALID_MODEL, "%zu attributes are given, one value is needed",
              n->attribute_count);
-    XCVM_TRY(xcc_low_tensor(n, "value", &t, &given));
+    XCVM_TRY(xcc_build_tensor(n, "value", &t, &given));
     if (given)
         return xcc_bind(n, 0, constant_of(n, &t));
     const Onnx__AttributeProto *a = xcc_attribute_find(n, "sparse_value");
@@ -73,7 +73,7 @@ xcvm_status xcc_lower_constant_of_shape(xcc_lowering *n)
     xcc_tensor t = {.dtype = XCVM_F32, .data = &zero, .count = 1};
     bool given;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
-    XCVM_TRY(xcc_low_tensor(n, "value", &t, &given));
+    XCVM_TRY(xcc_build_tensor(n, "value", &t, &given));
     XCC_NEED(n, t.count == 1, INVALID_MODEL, "attribute 'value' has %zu elements, one is needed", t.count);
     t.rank = 0;
     return xcc_bind(n, 0, xcc_build_expand(&n->b, constant_of(n, &t), n->inputs[0]));

@@ -184,7 +184,7 @@ static xcvm_status attempt_open(xcc_lowering *n, xcc_node *loop, const xcc_loop_
 
 /* Lowers the body with states of the types that they start with, and if they do not keep them, anew with what is true
  * in every iteration. */
-static xcvm_status settle_loop(xcc_lowering *n, xcc_node *loop, const xcc_loop_body *body)
+static xcvm_status lower_to_fixpoint(xcc_lowering *n, xcc_node *loop, const xcc_loop_body *body)
 {
     xcc_importer *imp = n->importer;
     xcc_graph *graph = loop->bodies[0];
@@ -206,7 +206,7 @@ static xcvm_status settle_loop(xcc_lowering *n, xcc_node *loop, const xcc_loop_b
             return status;
         if (!changed)
             break;
-        XCC_NEED(n, attempt < 2 * ATTEMPTS, UNSUPPORTED, "the types of the loop's states do not settle");
+        XCC_NEED(n, attempt < 2 * ATTEMPTS, UNSUPPORTED, "the types of the loop's states have no fixpoint");
         imp->attempts++;
         XCVM_TRY(empty_body(graph));
         if (attempt >= ATTEMPTS || imp->attempts > MOST_ATTEMPTS)
@@ -215,14 +215,14 @@ static xcvm_status settle_loop(xcc_lowering *n, xcc_node *loop, const xcc_loop_b
     return xcc_node_infer(loop);
 }
 
-xcvm_status xcc_low_loop(xcc_lowering *n, size_t input_count, xcc_value *const *inputs, size_t output_count,
-                         xcc_value *const *outputs, const xcc_loop_body *body)
+xcvm_status xcc_build_loop(xcc_lowering *n, size_t input_count, xcc_value *const *inputs, size_t output_count,
+                           xcc_value *const *outputs, const xcc_loop_body *body)
 {
     xcc_node *loop = xcc_append_control(&n->b, XCC_LOOP, input_count, inputs, output_count, outputs, 1);
-    return loop != NULL ? settle_loop(n, loop, body) : xcc_failure(n);
+    return loop != NULL ? lower_to_fixpoint(n, loop, body) : xcc_failure(n);
 }
 
-xcc_value **xcc_low_values(xcc_lowering *n, size_t count)
+xcc_value **xcc_build_values(xcc_lowering *n, size_t count)
 {
     xcc_value **values = xcc_alloc(n->m, count * sizeof *values);
     for (size_t i = 0; values != NULL && i < count; i++)
@@ -231,7 +231,7 @@ xcc_value **xcc_low_values(xcc_lowering *n, size_t count)
     return values;
 }
 
-xcvm_status xcc_low_loop_outputs(xcc_lowering *n, xcc_node *loop, size_t count, xcc_value *const *values)
+xcvm_status xcc_build_loop_outputs(xcc_lowering *n, xcc_node *loop, size_t count, xcc_value *const *values)
 {
     xcc_value **all = xcc_alloc(n->m, (count + 1) * sizeof *all);
     if (all == NULL)
@@ -273,7 +273,7 @@ static xcc_value *move_first_axis(xcc_lowering *n, xcc_value *x, int64_t axis)
     return xcc_build_reshape_to(&n->b, moved, xcc_build_concat(&n->b, 3, (xcc_value *[]){before, size, behind}, 0));
 }
 
-xcvm_status xcc_low_stacked(xcc_lowering *n, xcc_value **stacked, bool reversed, int64_t axis)
+xcvm_status xcc_build_stacked(xcc_lowering *n, xcc_value **stacked, bool reversed, int64_t axis)
 {
     int64_t perm[XCVM_MAX_RANK];
     if (reversed)
@@ -350,7 +350,7 @@ xcvm_status xcc_lower_loop(xcc_lowering *n)
             return xcc_failure(n);
     }
     xcc_loop_body body = {fill_loop, (void *)(uintptr_t)graph};
-    XCVM_TRY(xcc_low_loop(n, states + 2, n->inputs, count, outputs, &body));
+    XCVM_TRY(xcc_build_loop(n, states + 2, n->inputs, count, outputs, &body));
     for (size_t i = 0; i < count; i++) {
         if (!xcc_wants(n, i) || n->outputs[i] != NULL)
             continue;
@@ -358,7 +358,7 @@ xcvm_status xcc_lower_loop(xcc_lowering *n)
         if (i < states) {
             v = xcc_build_unary(&n->b, XCVM_OP_OptionalGetElement, v);
         } else {
-            XCVM_TRY(xcc_low_stacked(n, &v, false, axis));
+            XCVM_TRY(xcc_build_stacked(n, &v, false, axis));
         }
         XCVM_TRY(xcc_bind(n, i, v));
     }

@@ -2,7 +2,7 @@
 #include "base/element.h"
 #include "compiler/onnx/lower/lower.h"
 
-/* The result of xcc_lower_plain for the operator's own instruction. */
+/* The result of xcc_lower_one_to_one for the operator's own instruction. */
 static xcvm_opcode own_opcode(const xcc_lowering *n)
 {
     const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
@@ -29,7 +29,7 @@ static xcvm_status align(xcc_lowering *n, int64_t axis)
 xcvm_status xcc_lower_legacy_broadcast(xcc_lowering *n)
 {
     if (n->version >= 7)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     bool broadcast;
     XCVM_TRY(xcc_need_inputs(n, 2, 2));
     XCVM_TRY(xcc_attribute_bool(n, "broadcast", false, &broadcast));
@@ -38,7 +38,7 @@ xcvm_status xcc_lower_legacy_broadcast(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_int(n, "axis", 0, &axis));
     if (broadcast && given != NULL)
         XCVM_TRY(align(n, axis));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* Before opset 7 a slope of one dimension is one for each channel, which is dimension 1. */
@@ -49,7 +49,7 @@ xcvm_status xcc_lower_legacy_prelu(xcc_lowering *n)
     bool per_channel = n->version < 7 && slope->type.rank == 1 && slope->type.dims[0] != 1;
     if (per_channel)
         XCVM_TRY(align(n, 1));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* Max, Min and Sum of any number of operands. */
@@ -99,7 +99,7 @@ xcvm_status xcc_lower_clip(xcc_lowering *n)
         if (given)
             XCVM_TRY(xcc_set_input(n, i + 1, xcc_build_number(&n->b, x, bound)));
     }
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* The first version rounds its defaults to four places. */
@@ -107,19 +107,19 @@ xcvm_status xcc_lower_selu(xcc_lowering *n)
 {
     if (n->version < 6)
         xcc_attribute_ignore(n, "consumed_inputs");
-    XCC_PLAIN_ARGS(n, Selu, args);
+    XCC_ONE_TO_ONE_ARGS(n, Selu, args);
     if (n->version < 6 && xcc_attribute_find(n, "alpha") == NULL)
         args.alpha = 1.6732f;
     if (n->version < 6 && xcc_attribute_find(n, "gamma") == NULL)
         args.gamma = 1.0507f;
-    return XCC_EMIT_PLAIN(n, Selu, args);
+    return XCC_EMIT_ONE_TO_ONE(n, Selu, args);
 }
 
 /* Before opset 6 the type is given by name. */
 xcvm_status xcc_lower_cast(xcc_lowering *n)
 {
     if (n->version >= 6)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     xcvm_text text;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_text(n, "to", "", &text));
@@ -138,9 +138,9 @@ xcvm_status xcc_lower_cast_like(xcc_lowering *n)
     XCC_NEED(n, n->inputs[1]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 1 is no tensor");
     XCVM_TRY(xcc_table_put(n->m, &n->importer->likes, n->inputs[1]->name, 1));
     n->input_count = 1;
-    XCC_PLAIN_ARGS(n, Cast, args);
+    XCC_ONE_TO_ONE_ARGS(n, Cast, args);
     args.to = dtype;
-    return XCC_EMIT_PLAIN(n, Cast, args);
+    return XCC_EMIT_ONE_TO_ONE(n, Cast, args);
 }
 
 /* IsNaN and IsInf of the narrow floats. */
@@ -149,5 +149,5 @@ xcvm_status xcc_lower_predicate(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     if (xcvm_dtype_in((xcvm_dtype)n->inputs[0]->type.dtype, XCVM_TYPES_F8 | XCVM_DTYPE_BIT(F8E8M0)))
         XCVM_TRY(xcc_set_input(n, 0, xcc_build_cast(&n->b, n->inputs[0], XCVM_F32)));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }

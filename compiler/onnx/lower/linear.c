@@ -8,7 +8,7 @@ xcvm_status xcc_lower_gemm(xcc_lowering *n)
 {
     if (n->version < 7)
         xcc_attribute_ignore(n, "broadcast");
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* ---- Einsum ---- */

@@ -13,14 +13,14 @@ typedef struct xcc_loop_body {
 
 /* A loop at the builder's place over `inputs` (trip count, condition, states); results that nobody wants may be NULL.
  */
-xcvm_status xcc_low_loop(xcc_lowering *n, size_t input_count, xcc_value *const *inputs, size_t output_count,
-                         xcc_value *const *outputs, const xcc_loop_body *body);
+xcvm_status xcc_build_loop(xcc_lowering *n, size_t input_count, xcc_value *const *inputs, size_t output_count,
+                           xcc_value *const *outputs, const xcc_loop_body *body);
 /* New values without type; NULL on failure. */
-xcc_value **xcc_low_values(xcc_lowering *n, size_t count);
+xcc_value **xcc_build_values(xcc_lowering *n, size_t count);
 /* Sets the outputs of a body whose condition never ends the loop: the states, then what is stacked. */
-xcvm_status xcc_low_loop_outputs(xcc_lowering *n, xcc_node *loop, size_t count, xcc_value *const *values);
+xcvm_status xcc_build_loop_outputs(xcc_lowering *n, xcc_node *loop, size_t count, xcc_value *const *values);
 /* A stacked result, whose iterations are dimension 0 in their order, with them as dimension `axis`, the last one first
  * if `reversed`. An axis below 0 counts from the last. */
-xcvm_status xcc_low_stacked(xcc_lowering *n, xcc_value **stacked, bool reversed, int64_t axis);
+xcvm_status xcc_build_stacked(xcc_lowering *n, xcc_value **stacked, bool reversed, int64_t axis);
 
 #endif

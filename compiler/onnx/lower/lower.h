@@ -12,23 +12,24 @@ xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, 
 /* ---- One-to-one ---- */
 
 /* Fills the row's arguments from the node: attributes by name, defaults, operands and results by position. */
-xcvm_status xcc_plain_fill(xcc_lowering *n, const xcvm_row *row, void *args);
+xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_row *row, void *args);
 /* Emits them. */
-xcvm_status xcc_plain_emit(xcc_lowering *n, const xcvm_row *row, const void *args);
+xcvm_status xcc_one_to_one_emit(xcc_lowering *n, const xcvm_row *row, const void *args);
 /* Both, for the instruction with this number. */
 xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode);
 /* The same for the instruction of the operator's own name. */
-xcvm_status xcc_lower_plain(xcc_lowering *n);
-/* XCC_PLAIN(n, Conv, args) { args.pads = ...; } begins a block with the filled arguments; emit with XCC_EMIT_PLAIN. */
-#define XCC_PLAIN_ARGS(n, Name, args)                                                                                  \
+xcvm_status xcc_lower_one_to_one(xcc_lowering *n);
+/* XCC_PLAIN(n, Conv, args) { args.pads = ...; } begins a block with the filled arguments; emit with
+ * XCC_EMIT_ONE_TO_ONE. */
+#define XCC_ONE_TO_ONE_ARGS(n, Name, args)                                                                             \
     xcvm_##Name##_args args;                                                                                           \
-    XCVM_TRY(xcc_plain_fill((n), xcvm_row_of(XCVM_OP_##Name), &args))
-#define XCC_EMIT_PLAIN(n, Name, args) xcc_plain_emit((n), xcvm_row_of(XCVM_OP_##Name), &args)
+    XCVM_TRY(xcc_one_to_one_fill((n), xcvm_row_of(XCVM_OP_##Name), &args))
+#define XCC_EMIT_ONE_TO_ONE(n, Name, args) xcc_one_to_one_emit((n), xcvm_row_of(XCVM_OP_##Name), &args)
 
 /* ---- What lowerings need to know ---- */
 
 /* Reads a tensor attribute; *given is false if it is absent. */
-xcvm_status xcc_low_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given);
+xcvm_status xcc_build_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given);
 /* axis as a number from 0 to rank - 1; fails if it is out of range. */
 xcvm_status xcc_need_axis(xcc_lowering *n, int64_t axis, int rank, int64_t *resolved);
 /* Fails with UNSUPPORTED unless the rank is known. */
@@ -42,7 +43,7 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
 
 /* ---- The lowerings ---- */
 
-#define PLAIN(domain, name, versions)
+#define ONE_TO_ONE(domain, name, versions)
 #define LOWERED(domain, name, versions, function, becomes) xcvm_status xcc_lower_##function(xcc_lowering *n);
 #include "compiler/onnx/lower/operators.def"
 

@@ -247,7 +247,7 @@ static xcvm_status read_list(xcc_lowering *n, const char *const names[4], xcc_va
     XCVM_TRY(xcc_attribute_ints(n, names[1], &ints));
     XCVM_TRY(xcc_attribute_floats(n, names[2], &floats));
     if (n->version >= 4)
-        XCVM_TRY(xcc_low_tensor(n, names[3], &tensor, &given));
+        XCVM_TRY(xcc_build_tensor(n, names[3], &tensor, &given));
     XCC_NEED(n, (texts.count > 0) + (ints.count > 0) + (floats.count > 0) + given == 1, INVALID_MODEL,
              "exactly one of the attributes '%s', '%s', '%s' and '%s' must be given", names[0], names[1], names[2],
              names[3]);
@@ -274,7 +274,7 @@ static xcvm_status read_default(xcc_lowering *n, xcvm_dtype dtype, xcc_value **o
     XCVM_TRY(xcc_attribute_int(n, "default_int64", -1, &integer));
     XCVM_TRY(xcc_attribute_float(n, "default_float", -0.0, &real));
     if (n->version >= 4)
-        XCVM_TRY(xcc_low_tensor(n, "default_tensor", &tensor, &given));
+        XCVM_TRY(xcc_build_tensor(n, "default_tensor", &tensor, &given));
     if (given) {
         XCC_NEED(n, tensor.count == 1 && tensor.dtype == dtype, INVALID_MODEL,
                  "attribute 'default_tensor' has %zu elements of %s, one of %s is needed", tensor.count,

@@ -153,7 +153,7 @@ static xcvm_status read_numbers(xcc_lowering *n, const char *name, xcvm_floats *
     xcc_tensor tensor;
     bool given;
     *numbers = (xcvm_floats){NULL, 0};
-    XCVM_TRY(xcc_low_tensor(n, name, &tensor, &given));
+    XCVM_TRY(xcc_build_tensor(n, name, &tensor, &given));
     if (!given)
         return XCVM_OK;
     XCC_NEED(n, xcvm_dtype_in(tensor.dtype, XCVM_TYPES_REAL), INVALID_MODEL, "attribute '%s' has element type %s", name,

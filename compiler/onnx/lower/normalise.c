@@ -32,17 +32,17 @@ static xcvm_status normalise_batch(xcc_lowering *n, bool spatial)
             XCVM_TRY(xcc_bind(n, 4, var));
     }
     n->output_count = wanted < 3 ? wanted : 3;
-    XCC_PLAIN_ARGS(n, BatchNormalization, args);
+    XCC_ONE_TO_ONE_ARGS(n, BatchNormalization, args);
     n->output_count = wanted;
     args.training_mode = 1;
-    return XCC_EMIT_PLAIN(n, BatchNormalization, args);
+    return XCC_EMIT_ONE_TO_ONE(n, BatchNormalization, args);
 }
 
 xcvm_status xcc_lower_batch_normalization(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 5, 5));
     if (n->version >= 14)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     bool spatial = true;
     bool training = false, test;
     for (size_t i = 1; i < n->output_count; i++)
@@ -58,7 +58,7 @@ xcvm_status xcc_lower_batch_normalization(xcc_lowering *n)
         return normalise_batch(n, spatial);
     n->output_count = n->output_count > 0;
     xcc_attribute_ignore(n, "momentum");
-    return spatial ? xcc_lower_plain(n) : normalise_each(n);
+    return spatial ? xcc_lower_one_to_one(n) : normalise_each(n);
 }
 
 /* Before opset 21 scale and bias are given for groups, since then for channels. */
@@ -81,7 +81,7 @@ xcvm_status xcc_lower_group_normalization(xcc_lowering *n)
             xcc_build_expand(&n->b, column, xcc_build_concat(&n->b, 2, (xcc_value *[]){group, channels}, 0));
         XCVM_TRY(xcc_set_input(n, i, xcc_build_reshape(&n->b, spread, XCC_BUILD_INTS(&n->b, -1))));
     }
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* (x - mean) / (standard deviation + 1e-9), over the axes given. */
@@ -107,7 +107,7 @@ xcvm_status xcc_lower_softmax(xcc_lowering *n)
     bool onnx; /* ONNX+ has the softmax along one axis before opset 13 already */
     XCVM_TRY(xcc_attribute_bool(n, "chainer_is_onnx_semantics", true, &onnx));
     if (n->version >= 13)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_int(n, "axis", 1, &axis));
     xcc_value *x = n->inputs[0];
@@ -153,7 +153,7 @@ xcvm_status xcc_lower_dropout(xcc_lowering *n)
     bool inference =
         n->version < 12 || xcc_input(n, 2) == NULL || (xcc_constant_number(n->inputs[2], &training) && training == 0);
     if (!inference)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     xcc_attribute_ignore(n, n->version < 12 ? "ratio" : "seed");
     if (n->version < 7) {
         xcc_attribute_ignore(n, "is_test");
@@ -172,28 +172,28 @@ xcvm_status xcc_lower_quantize_linear(xcc_lowering *n)
     const xcvm_dtype scale = (xcvm_dtype)n->inputs[1]->type.dtype;
     if (scale == XCVM_F8E8M0)
         XCVM_TRY(xcc_set_input(n, 1, xcc_build_cast(&n->b, n->inputs[1], XCVM_F32)));
-    XCC_PLAIN_ARGS(n, QuantizeLinear, args);
+    XCC_ONE_TO_ONE_ARGS(n, QuantizeLinear, args);
     /* Unless said otherwise, the division is one of the scale's type. */
     if (n->version >= 23 && args.precision == XCVM_NO_DTYPE && xcvm_dtype_is_float(scale))
         args.precision = scale;
-    return XCC_EMIT_PLAIN(n, QuantizeLinear, args);
+    return XCC_EMIT_ONE_TO_ONE(n, QuantizeLinear, args);
 }
 
 xcvm_status xcc_lower_dequantize_linear(xcc_lowering *n)
 {
     xcvm_dtype dtype;
     if (n->version < 23 || xcc_attribute_find(n, "output_dtype") == NULL)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     XCVM_TRY(xcc_need_inputs(n, 2, 3));
     XCVM_TRY(xcc_attribute_dtype(n, "output_dtype", XCVM_NO_DTYPE, &dtype));
     if (dtype == XCVM_NO_DTYPE || dtype == (xcvm_dtype)n->inputs[1]->type.dtype)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     XCVM_TRY(xcc_set_input(n, 1, xcc_build_cast(&n->b, n->inputs[1], XCVM_F32)));
     /* Into a value of its own. */
     const size_t wanted = n->output_count;
     n->output_count = 0;
-    XCC_PLAIN_ARGS(n, DequantizeLinear, args);
+    XCC_ONE_TO_ONE_ARGS(n, DequantizeLinear, args);
     n->output_count = wanted;
-    XCVM_TRY(XCC_EMIT_PLAIN(n, DequantizeLinear, args));
+    XCVM_TRY(XCC_EMIT_ONE_TO_ONE(n, DequantizeLinear, args));
     return xcc_bind(n, 0, xcc_build_cast(&n->b, xcc_value_of(args.y), dtype));
 }

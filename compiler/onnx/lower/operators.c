@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 /* A plain operator without an instruction of its name does not compile. */
-#define PLAIN(domain, name, versions) _Static_assert(XCVM_OP_##name != XCVM_OP_NONE, "there is an instruction");
+#define ONE_TO_ONE(domain, name, versions) _Static_assert(XCVM_OP_##name != XCVM_OP_NONE, "there is an instruction");
 #define LOWERED(domain, name, versions, function, becomes)
 #include "compiler/onnx/lower/operators.def"
 
-#define PLAIN(domain, name, versions) {{domain, #name, versions, #name}, xcc_lower_plain},
+#define ONE_TO_ONE(domain, name, versions) {{domain, #name, versions, #name}, xcc_lower_one_to_one},
 #define LOWERED(domain, name, versions, function, becomes) {{domain, #name, versions, becomes}, xcc_lower_##function},
 static const xcc_operator_row operators[] = {
 #include "compiler/onnx/lower/operators.def"

@@ -122,7 +122,7 @@ static xcvm_status fill_sums(xcc_lowering *n, xcc_node *loop, void *context)
     xcc_value *sum = xcc_build_add(&n->b, xcc_build_binary(&n->b, XCVM_OP_SequenceAt, ab[0], parameters[0]),
                                    xcc_build_binary(&n->b, XCVM_OP_SequenceAt, ab[1], parameters[0]));
     xcc_value *longer = xcc_build_binary(&n->b, XCVM_OP_SequenceInsert, parameters[2], sum);
-    return longer != NULL ? xcc_low_loop_outputs(n, loop, 1, &longer) : xcc_failure(n);
+    return longer != NULL ? xcc_build_loop_outputs(n, loop, 1, &longer) : xcc_failure(n);
 }
 
 /* Item by item; that there are not as many of both shows when one is missing. */
@@ -132,11 +132,11 @@ static xcc_value *accumulate_items(xcc_lowering *n, xcc_value *a, xcc_value *b)
     xcc_value *count = xcc_build_binary(&n->b, XCVM_OP_Max, xcc_build_unary(&n->b, XCVM_OP_SequenceLength, a),
                                         xcc_build_unary(&n->b, XCVM_OP_SequenceLength, b));
     xcc_value *inputs[3] = {count, NULL, xcc_apply(&n->b, SequenceConstruct, y, .dtype = dtype)};
-    xcc_value **y = xcc_low_values(n, 1);
+    xcc_value **y = xcc_build_values(n, 1);
     const xcc_loop_body body = {fill_sums, (xcc_value *[]){a, b}};
     if (count == NULL || inputs[2] == NULL || y == NULL)
         return NULL;
-    return xcc_low_loop(n, 3, inputs, 1, y, &body) == XCVM_OK ? y[0] : NULL;
+    return xcc_build_loop(n, 3, inputs, 1, y, &body) == XCVM_OK ? y[0] : NULL;
 }
 
 /* b, added to what the optional a holds, if it does. An optional if b is one. */

@@ -39,10 +39,10 @@ static const char *const functions[] = {"Sigmoid", "Tanh", "Tanh"};
     {                                                                                                                  \
         if (n->version < 7)                                                                                            \
             xcc_attribute_ignore(n, "output_sequence");                                                                \
-        XCC_PLAIN_ARGS(n, Name, args);                                                                                 \
+        XCC_ONE_TO_ONE_ARGS(n, Name, args);                                                                            \
         XCVM_TRY(hidden_size(n, &args.hidden_size));                                                                   \
         XCVM_TRY(activations(n, args.direction, count, defaults, &args.activations));                                  \
-        return XCC_EMIT_PLAIN(n, Name, args);                                                                          \
+        return XCC_EMIT_ONE_TO_ONE(n, Name, args);                                                                     \
     }
 LOWER_RECURRENT(rnn, RNN, 1, functions + 1)
 LOWER_RECURRENT(gru, GRU, 2, functions)

@@ -13,7 +13,7 @@ static xcvm_status reduction_axes(xcc_lowering *n, int64_t since)
 xcvm_status xcc_lower_reduce(xcc_lowering *n)
 {
     XCVM_TRY(reduction_axes(n, strcmp(n->op->info.name, "ReduceSum") == 0 ? 13 : 18));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* Of whole numbers the logarithm of their sum, which wraps as ReduceSum's does, is rounded towards zero. */

@@ -102,11 +102,11 @@ xcvm_status xcc_lower_resize(xcc_lowering *n)
     for (size_t i = 1; i < 4; i++)
         if (i < n->input_count && (xcc_is_empty_constant(n->inputs[i]) || (i == 2 && by_sizes)))
             n->inputs[i] = NULL;
-    XCC_PLAIN_ARGS(n, Resize, args);
+    XCC_ONE_TO_ONE_ARGS(n, Resize, args);
     XCC_NEED(n, args.scales != NULL || args.sizes != NULL, INVALID_MODEL, "neither scales nor sizes are given");
     if (args.coordinate_transformation_mode != XCVM_COORDINATE_tf_crop_and_resize)
         args.roi = NULL;
     else
         XCC_NEED(n, args.roi != NULL, INVALID_MODEL, "tf_crop_and_resize needs operand 1 (roi)");
-    return XCC_EMIT_PLAIN(n, Resize, args);
+    return XCC_EMIT_ONE_TO_ONE(n, Resize, args);
 }

@@ -34,14 +34,14 @@ static xcvm_status fill_scan(xcc_lowering *n, xcc_node *loop, void *context)
         arguments[s->states + i] = element;
     }
     XCVM_TRY(xcc_lower_body(n, s->graph, body, s->states + s->inputs, arguments, &outputs));
-    return xcc_low_loop_outputs(n, loop, s->states + s->results, outputs);
+    return xcc_build_loop_outputs(n, loop, s->states + s->results, outputs);
 }
 
 /* The loop over the first scan input's axis, at the builder's place. */
 static xcvm_status scan_loop(xcc_lowering *n, scan *s)
 {
     xcc_value **inputs = xcc_alloc(n->m, (s->states + 2) * sizeof *inputs);
-    s->outputs = xcc_low_values(n, s->states + s->results);
+    s->outputs = xcc_build_values(n, s->states + s->results);
     if (inputs == NULL || s->outputs == NULL)
         return xcc_failure(n);
     inputs[0] = s->trips;
@@ -54,7 +54,7 @@ static xcvm_status scan_loop(xcc_lowering *n, scan *s)
     for (size_t i = 0; i < s->states; i++)
         inputs[i + 2] = s->values[i];
     xcc_loop_body body = {fill_scan, s};
-    return xcc_low_loop(n, s->states + 2, inputs, s->states + s->results, s->outputs, &body);
+    return xcc_build_loop(n, s->states + 2, inputs, s->states + s->results, s->outputs, &body);
 }
 
 /* A list attribute of `count` entries, 0 where it is left out. */
@@ -118,7 +118,7 @@ static xcvm_status fill_batch(xcc_lowering *n, xcc_node *loop, void *context)
     for (size_t i = inner.states; i < inner.states + inner.results && outer->trips != NULL; i++)
         if ((inner.outputs[i] = fill_up(n, inner.outputs[i], values[inner.states], inner.trips)) == NULL)
             return xcc_failure(n);
-    return xcc_low_loop_outputs(n, loop, inner.states + inner.results, inner.outputs);
+    return xcc_build_loop_outputs(n, loop, inner.states + inner.results, inner.outputs);
 }
 
 static xcvm_status lower_batched_scan(xcc_lowering *n)
@@ -130,13 +130,13 @@ static xcvm_status lower_batched_scan(xcc_lowering *n)
     XCVM_TRY(read_scan(n, 1, &s));
     XCVM_TRY(list_attribute(n, "directions", s.inputs, &s.input_directions));
     const size_t count = s.states + s.results;
-    s.outputs = xcc_low_values(n, count);
+    s.outputs = xcc_build_values(n, count);
     xcc_value *inputs[2] = {xcc_build_dim_of(&n->b, s.values[s.states], 0), NULL};
     inputs[0] = xcc_build_reshape(&n->b, inputs[0], xcc_build_ints(&n->b, 0, NULL));
     if (s.outputs == NULL || inputs[0] == NULL)
         return xcc_failure(n);
     xcc_loop_body body = {fill_batch, &s};
-    XCVM_TRY(xcc_low_loop(n, 2, inputs, count, s.outputs, &body));
+    XCVM_TRY(xcc_build_loop(n, 2, inputs, count, s.outputs, &body));
     for (size_t i = 0; i < n->output_count; i++)
         XCVM_TRY(xcc_bind(n, i, s.outputs[i]));
     return XCVM_OK;
@@ -166,7 +166,7 @@ xcvm_status xcc_lower_scan(xcc_lowering *n)
         xcc_value *v = s.outputs[i];
         if (i >= s.states) {
             const size_t k = i - s.states;
-            XCVM_TRY(xcc_low_stacked(n, &v, directions[k] != 0, result_axes[k]));
+            XCVM_TRY(xcc_build_stacked(n, &v, directions[k] != 0, result_axes[k]));
         }
         XCVM_TRY(xcc_bind(n, i, v));
     }
@@ -195,7 +195,7 @@ static xcvm_status fill_map(xcc_lowering *n, xcc_node *loop, void *context)
         if (outputs[i] == NULL)
             return xcc_failure(n);
     }
-    return xcc_low_loop_outputs(n, loop, graph->n_output, outputs);
+    return xcc_build_loop_outputs(n, loop, graph->n_output, outputs);
 }
 
 /* One loop over the first sequence that appends each result of the body to a sequence. */
@@ -208,7 +208,7 @@ xcvm_status xcc_lower_sequence_map(xcc_lowering *n)
     XCC_NEED(n, n->output_count <= graph->n_output, INVALID_MODEL, "%zu results are wanted, the body gives %zu",
              n->output_count, graph->n_output);
     const size_t count = graph->n_output;
-    xcc_value **outputs = xcc_low_values(n, count), **inputs = xcc_alloc(n->m, (count + 2) * sizeof *inputs);
+    xcc_value **outputs = xcc_build_values(n, count), **inputs = xcc_alloc(n->m, (count + 2) * sizeof *inputs);
     if (outputs == NULL || inputs == NULL)
         return xcc_failure(n);
     inputs[0] = xcc_build_unary(&n->b, XCVM_OP_SequenceLength, n->inputs[0]);
@@ -222,7 +222,7 @@ xcvm_status xcc_lower_sequence_map(xcc_lowering *n)
         if (inputs[i] == NULL && i != 1)
             return xcc_failure(n);
     xcc_loop_body body = {fill_map, (void *)(uintptr_t)graph};
-    XCVM_TRY(xcc_low_loop(n, count + 2, inputs, count, outputs, &body));
+    XCVM_TRY(xcc_build_loop(n, count + 2, inputs, count, outputs, &body));
     for (size_t i = 0; i < n->output_count; i++)
         XCVM_TRY(xcc_bind(n, i, outputs[i]));
     return XCVM_OK;

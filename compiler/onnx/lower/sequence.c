@@ -14,5 +14,5 @@ xcvm_status xcc_lower_optional(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 0, 1));
     xcc_attribute_ignore(n, "type");
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }

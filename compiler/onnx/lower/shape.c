@@ -24,7 +24,7 @@ xcvm_status xcc_lower_shape(xcc_lowering *n)
         known = x->dims[i] >= 0;
     if (known)
         return xcc_bind(n, 0, xcc_build_ints(&n->b, end > start ? (size_t)(end - start) : 0, x->dims + start));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 xcvm_status xcc_lower_size(xcc_lowering *n)
@@ -33,25 +33,25 @@ xcvm_status xcc_lower_size(xcc_lowering *n)
     const xcvm_value *x = &n->inputs[0]->type;
     if (x->kind == XCVM_KIND_TENSOR && x->rank >= 0 && xcvm_dims_known(x))
         return xcc_bind(n, 0, xcc_scalar_i64(n->b.graph, (int64_t)xcvm_element_count(x)));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 xcvm_status xcc_lower_reshape(xcc_lowering *n)
 {
     if (n->version >= 5)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     xcvm_ints shape;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_ints(n, "shape", &shape));
     XCVM_TRY(xcc_set_input(n, 1, xcc_build_ints(&n->b, shape.count, shape.at)));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* Squeeze and Unsqueeze. */
 xcvm_status xcc_lower_axes_attribute(xcc_lowering *n)
 {
     XCVM_TRY(xcc_attribute_to_input(n, "axes", 1, 13));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 xcvm_status xcc_lower_split(xcc_lowering *n)
@@ -68,7 +68,7 @@ xcvm_status xcc_lower_split(xcc_lowering *n)
              "attribute 'num_outputs' is %lld, but there are %zu results", (long long)pieces, n->proto->n_output);
     /* Pieces that nobody wants count all the same. */
     n->output_count = n->proto->n_output;
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 xcvm_status xcc_lower_slice(xcc_lowering *n)
@@ -80,27 +80,27 @@ xcvm_status xcc_lower_slice(xcc_lowering *n)
         XCVM_TRY(xcc_attribute_to_input(n, "ends", 2, 10));
         XCVM_TRY(xcc_attribute_to_input(n, "axes", 3, 10));
     }
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 xcvm_status xcc_lower_pad(xcc_lowering *n)
 {
     if (n->version >= 11)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     double value;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_to_input(n, n->version == 1 ? "paddings" : "pads", 1, 11));
     XCVM_TRY(xcc_attribute_float(n, "value", 0, &value));
     if (value != 0)
         XCVM_TRY(xcc_set_input(n, 2, xcc_build_number(&n->b, n->inputs[0], value)));
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* The first version repeats along one axis, which is an operand. */
 xcvm_status xcc_lower_tile(xcc_lowering *n)
 {
     if (n->version >= 6)
-        return xcc_lower_plain(n);
+        return xcc_lower_one_to_one(n);
     XCVM_TRY(xcc_need_inputs(n, 3, 3));
     xcc_value *times = xcc_build_cast(&n->b, n->inputs[1], XCVM_I64),
               *axis = xcc_build_cast(&n->b, n->inputs[2], XCVM_I64);
@@ -113,24 +113,24 @@ xcvm_status xcc_lower_tile(xcc_lowering *n)
 xcvm_status xcc_lower_transpose(xcc_lowering *n)
 {
     int64_t reversed[XCVM_MAX_RANK];
-    XCC_PLAIN_ARGS(n, Transpose, args);
+    XCC_ONE_TO_ONE_ARGS(n, Transpose, args);
     const int rank = args.x->rank;
     if (args.perm.count == 0 && rank > 0) {
         for (int i = 0; i < rank; i++)
             reversed[i] = rank - 1 - i;
         args.perm = (xcvm_ints){reversed, (size_t)rank};
     }
-    return XCC_EMIT_PLAIN(n, Transpose, args);
+    return XCC_EMIT_ONE_TO_ONE(n, Transpose, args);
 }
 
 xcvm_status xcc_lower_concat(xcc_lowering *n)
 {
     bool given = xcc_attribute_find(n, "axis") != NULL;
     XCC_NEED(n, given || n->version < 4, INVALID_MODEL, "attribute 'axis' is missing");
-    XCC_PLAIN_ARGS(n, Concat, args);
+    XCC_ONE_TO_ONE_ARGS(n, Concat, args);
     if (!given)
         args.axis = 1;
-    return XCC_EMIT_PLAIN(n, Concat, args);
+    return XCC_EMIT_ONE_TO_ONE(n, Concat, args);
 }
 
 xcvm_status xcc_lower_scatter(xcc_lowering *n) { return xcc_lower_as(n, XCVM_OP_ScatterElements); }
@@ -145,7 +145,7 @@ xcvm_status xcc_lower_top_k(xcc_lowering *n)
         XCVM_TRY(xcc_attribute_int(n, "k", 0, &k));
         XCVM_TRY(xcc_set_input(n, 1, xcc_build_ints(&n->b, 1, &k)));
     }
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 /* How many numbers of the sorted vector come before each value: all are compared with all. */

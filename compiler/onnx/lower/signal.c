@@ -50,12 +50,12 @@ xcvm_status xcc_lower_dft(xcc_lowering *n)
     } else if (xcc_input(n, 2) == NULL) {
         XCVM_TRY(xcc_set_input(n, 2, xcc_scalar_i64(n->b.graph, -2)));
     }
-    return xcc_lower_plain(n);
+    return xcc_lower_one_to_one(n);
 }
 
 xcvm_status xcc_lower_mel_weight_matrix(xcc_lowering *n)
 {
-    XCC_PLAIN_ARGS(n, MelWeightMatrix, args);
+    XCC_ONE_TO_ONE_ARGS(n, MelWeightMatrix, args);
     XCVM_TRY(xcc_attribute_dtype(n, "output_datatype", XCVM_F32, &args.dtype));
-    return XCC_EMIT_PLAIN(n, MelWeightMatrix, args);
+    return XCC_EMIT_ONE_TO_ONE(n, MelWeightMatrix, args);
 }

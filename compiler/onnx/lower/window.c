@@ -197,11 +197,11 @@ static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, xcc_v
         window w;                                                                                                      \
         XCVM_TRY(xcc_need_inputs(n, least, most));                                                                     \
         XCVM_TRY(read_padded_window(n, n->inputs[0], weights, &w));                                                    \
-        XCC_PLAIN_ARGS(n, Name, args);                                                                                 \
+        XCC_ONE_TO_ONE_ARGS(n, Name, args);                                                                            \
         args.strides = w.strides;                                                                                      \
         args.dilations = w.dilations;                                                                                  \
         args.pads = w.pads;                                                                                            \
-        return XCC_EMIT_PLAIN(n, Name, args);                                                                          \
+        return XCC_EMIT_ONE_TO_ONE(n, Name, args);                                                                     \
     }
 LOWER_WINDOW(conv, Conv, 2, 3, n->inputs[1])
 LOWER_WINDOW(conv_integer, ConvInteger, 2, 4, n->inputs[1])
@@ -231,11 +231,11 @@ xcvm_status xcc_lower_average_pool(xcc_lowering *n)
 {
     window w;
     XCVM_TRY(read_pool(n, &w));
-    XCC_PLAIN_ARGS(n, AveragePool, args);
+    XCC_ONE_TO_ONE_ARGS(n, AveragePool, args);
     args.strides = w.strides;
     args.dilations = w.dilations;
     args.pads = w.pads;
-    return XCC_EMIT_PLAIN(n, AveragePool, args);
+    return XCC_EMIT_ONE_TO_ONE(n, AveragePool, args);
 }
 
 /* chainer_cover_all is what ONNX+ had before ONNX had ceil_mode. */
@@ -245,12 +245,12 @@ xcvm_status xcc_lower_max_pool(xcc_lowering *n)
     bool cover_all;
     XCVM_TRY(read_pool(n, &w));
     XCVM_TRY(xcc_attribute_bool(n, "chainer_cover_all", false, &cover_all));
-    XCC_PLAIN_ARGS(n, MaxPool, args);
+    XCC_ONE_TO_ONE_ARGS(n, MaxPool, args);
     args.strides = w.strides;
     args.dilations = w.dilations;
     args.pads = w.pads;
     args.ceil_mode = args.ceil_mode || cover_all;
-    return XCC_EMIT_PLAIN(n, MaxPool, args);
+    return XCC_EMIT_ONE_TO_ONE(n, MaxPool, args);
 }
 
 /* ---- Transposed convolutions ---- */
@@ -260,7 +260,7 @@ xcvm_status xcc_lower_conv_transpose(xcc_lowering *n)
     window w;
     XCVM_TRY(xcc_need_inputs(n, 2, 3));
     XCVM_TRY(read_window(n, n->inputs[0], n->inputs[1], &w));
-    XCC_PLAIN_ARGS(n, ConvTranspose, args);
+    XCC_ONE_TO_ONE_ARGS(n, ConvTranspose, args);
     const size_t rank = (size_t)w.rank;
     XCVM_TRY(complete(n, "output_padding", rank, 0, &args.output_padding));
     /* Batch and channels may be given, too. */
@@ -272,7 +272,7 @@ xcvm_status xcc_lower_conv_transpose(xcc_lowering *n)
     args.strides = w.strides;
     args.dilations = w.dilations;
     args.pads = w.pads;
-    return XCC_EMIT_PLAIN(n, ConvTranspose, args);
+    return XCC_EMIT_ONE_TO_ONE(n, ConvTranspose, args);
 }
 
 /* ---- Other pooling ---- */
@@ -321,7 +321,7 @@ xcvm_status xcc_lower_lp_pool(xcc_lowering *n)
     args.dilations = w.dilations;
     args.pads = w.pads;
     args.auto_pad = w.auto_pad;
-    return XCC_EMIT_PLAIN(n, LpPool, args);
+    return XCC_EMIT_ONE_TO_ONE(n, LpPool, args);
 }
 
 /* Reduces over the spatial axes, of which there may be none. */
@@ -367,11 +367,11 @@ xcvm_status xcc_lower_global_lp_pool(xcc_lowering *n)
 xcvm_status xcc_lower_max_unpool(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 2, 3));
-    XCC_PLAIN_ARGS(n, MaxUnpool, args);
+    XCC_ONE_TO_ONE_ARGS(n, MaxUnpool, args);
     XCC_NEED(n, args.kernel_shape.count > 0, INVALID_MODEL, "attribute 'kernel_shape' is missing");
     XCVM_TRY(complete(n, "strides", args.kernel_shape.count, 1, &args.strides));
     XCVM_TRY(complete(n, "pads", 2 * args.kernel_shape.count, 0, &args.pads));
-    return XCC_EMIT_PLAIN(n, MaxUnpool, args);
+    return XCC_EMIT_ONE_TO_ONE(n, MaxUnpool, args);
 }
 
 /* ---- Images ---- */
@@ -381,25 +381,25 @@ xcvm_status xcc_lower_deform_conv(xcc_lowering *n)
     window w;
     XCVM_TRY(xcc_need_inputs(n, 3, 5));
     XCVM_TRY(read_padded_window(n, n->inputs[0], n->inputs[1], &w));
-    XCC_PLAIN_ARGS(n, DeformConv, args);
+    XCC_ONE_TO_ONE_ARGS(n, DeformConv, args);
     args.strides = w.strides;
     args.dilations = w.dilations;
     args.pads = w.pads;
-    return XCC_EMIT_PLAIN(n, DeformConv, args);
+    return XCC_EMIT_ONE_TO_ONE(n, DeformConv, args);
 }
 
 xcvm_status xcc_lower_roi_align(xcc_lowering *n)
 {
-    XCC_PLAIN_ARGS(n, RoiAlign, args);
+    XCC_ONE_TO_ONE_ARGS(n, RoiAlign, args);
     if (n->version < 16)
         args.coordinate_transformation_mode = XCVM_ROI_COORDINATE_output_half_pixel;
-    return XCC_EMIT_PLAIN(n, RoiAlign, args);
+    return XCC_EMIT_ONE_TO_ONE(n, RoiAlign, args);
 }
 
 xcvm_status xcc_lower_col2im(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 3, 3));
-    XCC_PLAIN_ARGS(n, Col2Im, args);
+    XCC_ONE_TO_ONE_ARGS(n, Col2Im, args);
     const xcvm_value *block = args.block_shape, *image = args.image_shape;
     const size_t counts[] = {args.strides.count, args.dilations.count, args.pads.count / 2,
                              block->rank == 1 && block->dims[0] > 0 ? (size_t)block->dims[0] : 0,
@@ -409,9 +409,9 @@ xcvm_status xcc_lower_col2im(xcc_lowering *n)
         rank = counts[i];
     XCC_NEED(n, rank <= SPATIAL, UNSUPPORTED, "there are %zu spatial axes, up to %d are possible", rank, SPATIAL);
     if (rank == 0)
-        return XCC_EMIT_PLAIN(n, Col2Im, args);
+        return XCC_EMIT_ONE_TO_ONE(n, Col2Im, args);
     XCVM_TRY(complete(n, "strides", rank, 1, &args.strides));
     XCVM_TRY(complete(n, "dilations", rank, 1, &args.dilations));
     XCVM_TRY(complete(n, "pads", 2 * rank, 0, &args.pads));
-    return XCC_EMIT_PLAIN(n, Col2Im, args);
+    return XCC_EMIT_ONE_TO_ONE(n, Col2Im, args);
 }

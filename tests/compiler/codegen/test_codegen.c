@@ -13,7 +13,7 @@
 
 #define APPLY(b, Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
 
-static char folder[] = "/tmp/xcvm-fuse-XXXXXX";
+static char folder[] = "/tmp/xcvm-codegen-XXXXXX";
 static char library[64], source[64];
 static unsigned graph_seed; /* of the random graph at hand */
 
@@ -39,10 +39,10 @@ static void begin_fused(compilation *c)
 }
 
 /* Optimises, and compiles the library. */
-static void fuse(compilation *c)
+static void build_library(compilation *c)
 {
     passes(c);
-    ok(&c->m, xcc_fuse_build(&c->m));
+    ok(&c->m, xcc_codegen_build(&c->m));
 }
 
 static void open_program(machine *k, compilation *c, bool no_libraries)
@@ -92,16 +92,16 @@ static void compare(machine *a, machine *b)
  * without it. */
 static void check_fused(graph_function make, size_t groups)
 {
-    compilation plain, fused;
+    compilation unfused, fused;
     machine expected, with, without;
     make_folder();
-    begin(&plain, -1);
-    make(&plain.b);
-    passes(&plain);
-    open_program(&expected, &plain, false);
+    begin(&unfused, -1);
+    make(&unfused.b);
+    passes(&unfused);
+    open_program(&expected, &unfused, false);
     begin_fused(&fused);
     make(&fused.b);
-    fuse(&fused);
+    build_library(&fused);
     if (groups != 0)
         ck_assert_uint_eq(fused.m.group_count, groups);
     open_program(&with, &fused, false);
@@ -112,7 +112,7 @@ static void check_fused(graph_function make, size_t groups)
     machine_close(&expected);
     machine_close(&with);
     machine_close(&without);
-    finish(&plain);
+    finish(&unfused);
     finish(&fused);
     remove_folder();
 }
@@ -178,17 +178,17 @@ END_TEST
 START_TEST(two_programs_at_once)
 {
     static const graph_function functions[2] = {make_outer, make_outer_tangent};
-    compilation plain[2], fused[2];
+    compilation unfused[2], fused[2];
     machine expected[2], with[2];
     make_folder();
     for (int i = 0; i < 2; i++) {
-        begin(&plain[i], -1);
-        functions[i](&plain[i].b);
-        passes(&plain[i]);
-        open_program(&expected[i], &plain[i], false);
+        begin(&unfused[i], -1);
+        functions[i](&unfused[i].b);
+        passes(&unfused[i]);
+        open_program(&expected[i], &unfused[i], false);
         begin_fused(&fused[i]);
         functions[i](&fused[i].b);
-        fuse(&fused[i]);
+        build_library(&fused[i]);
         open_program(&with[i], &fused[i], false);
         ck_assert_msg(notice(&with[i]) == NULL, "%s", notice(&with[i]));
     }
@@ -197,7 +197,7 @@ START_TEST(two_programs_at_once)
     for (int i = 0; i < 2; i++) {
         machine_close(&expected[i]);
         machine_close(&with[i]);
-        finish(&plain[i]);
+        finish(&unfused[i]);
         finish(&fused[i]);
     }
     remove_folder();
@@ -546,7 +546,7 @@ START_TEST(libraries_that_do_not_fit)
     make_folder();
     begin_fused(&c);
     make_small(&c.b);
-    fuse(&c);
+    build_library(&c);
     unlink(library);
     expect_notice(&c, "is missing");
     write_library("no library");
@@ -573,7 +573,7 @@ START_TEST(compilers_that_fail)
         c.options.cc = compilers[i];
         make_small(&c.b);
         passes(&c);
-        ck_assert_int_eq(xcc_fuse_build(&c.m), XCVM_UNSUPPORTED);
+        ck_assert_int_eq(xcc_codegen_build(&c.m), XCVM_UNSUPPORTED);
         ck_assert_ptr_nonnull(strstr(c.error.message, compilers[i]));
         ck_assert_int_ne(access(library, F_OK), 0);
         finish(&c);
@@ -589,7 +589,7 @@ static void expect_target(const char *target, const char *compiler, const char *
     c.options.target = target;
     c.options.cc = compiler;
     make_small(&c.b);
-    fuse(&c);
+    build_library(&c);
     ck_assert_int_eq(access(library, R_OK), 0);
     test_bytes bytes = emit(&c);
     xcvm_program *program = NULL;
@@ -621,7 +621,7 @@ START_TEST(targets)
     c.options.target = "pdp11";
     make_small(&c.b);
     passes(&c);
-    ck_assert_int_eq(xcc_fuse_build(&c.m), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_codegen_build(&c.m), XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(c.error.message, "pdp11"));
     finish(&c);
     remove_folder();
@@ -645,7 +645,7 @@ START_TEST(failures_are_told)
     c.options.keep_c = source;
     make_small(&c.b);
     passes(&c);
-    ck_assert_int_eq(xcc_fuse_build(&c.m), XCVM_UNSUPPORTED);
+    ck_assert_int_eq(xcc_codegen_build(&c.m), XCVM_UNSUPPORTED);
     ck_assert_msg(strstr(c.error.message, "first line\nsecond line") != NULL, "%s", c.error.message);
     ck_assert_ptr_nonnull(strstr(c.error.message, source));
     ck_assert_int_eq(access(source, R_OK), 0);
@@ -667,7 +667,7 @@ START_TEST(source_is_kept_and_cached)
         c.options.cache_dir = cached;
         /* The second time nothing needs to be compiled. */
         make_small(&c.b);
-        fuse(&c);
+        build_library(&c);
         ck_assert_int_eq(access(source, R_OK), 0);
         ck_assert_int_eq(access(library, R_OK), 0);
         finish(&c);
@@ -682,7 +682,7 @@ END_TEST
 Suite *suite_compiler_codegen(void)
 {
     Suite *s = suite_create("compiler_codegen");
-    TCase *t = tcase_create("fuse");
+    TCase *t = tcase_create("codegen");
     tcase_set_timeout(t, getenv("XCVM_FUSE_GRAPHS") != NULL ? 7200 : 600);
     tcase_add_test(t, broadcasting_and_several_results);
     tcase_add_test(t, outer_product);

@@ -52,10 +52,10 @@ static void make_random(xcc_builder *b, uint32_t seed, size_t nodes)
 /* No two values that are needed at one time may lie in the same bytes, but for views and what replaces an operand. */
 static void check_plan(xcc_module *m, const xcc_plan *plan)
 {
-    xcc_lifetimes l;
-    ok(m, xcc_lifetimes_find(m->graph, &l));
+    xcc_liveness l;
+    ok(m, xcc_liveness_analyze(m->graph, &l));
     for (size_t i = 0; i < l.count; i++) {
-        const xcc_lifetime *a = &l.at[i], *ga = &l.at[a->root];
+        const xcc_live_range *a = &l.at[i], *ga = &l.at[a->root];
         uint64_t at = plan->slots[a->value->id].offset, bytes = plan->slots[a->value->id].bytes;
         if (bytes == 0)
             continue;
@@ -63,7 +63,7 @@ static void check_plan(xcc_module *m, const xcc_plan *plan)
         ck_assert_uint_eq(bytes, a->bytes);
         ck_assert_uint_le(at + bytes, plan->arena_bytes);
         for (size_t k = 0; k < i; k++) {
-            const xcc_lifetime *b = &l.at[k], *gb = &l.at[b->root];
+            const xcc_live_range *b = &l.at[k], *gb = &l.at[b->root];
             uint64_t other = plan->slots[b->value->id].offset, other_bytes = plan->slots[b->value->id].bytes;
             if (other_bytes == 0 || a->root == b->root || ga->end < gb->start || gb->end < ga->start)
                 continue;
@@ -71,7 +71,7 @@ static void check_plan(xcc_module *m, const xcc_plan *plan)
                           b->value->name);
         }
     }
-    xcc_lifetimes_release(m, &l);
+    xcc_liveness_release(m, &l);
 }
 
 START_TEST(random_graphs)

@@ -83,7 +83,7 @@ START_TEST(what_is_used_stays)
     ck_assert_ptr_null(w->next_owned);
     const xcc_value *t = xcc_state(b->graph, "t", XCVM_F32, 1, DIMS(2), FLOATS(5, 6), false);
     ck_assert_ptr_eq(w->next_owned, t);
-    ck_assert_int_eq(xcc_graph_check(c.m.graph), XCVM_OK);
+    ck_assert_int_eq(xcc_graph_verify(c.m.graph), XCVM_OK);
     passes(&c);
     finish(&c);
 }
@@ -135,7 +135,7 @@ START_TEST(long_recordings_stay_small)
     ck_assert_uint_eq(c.m.value_count, values);
     ck_assert_uint_eq(c.m.value_names.capacity, capacity);
     ck_assert_uint_eq(x->uses, 3 * KEPT);
-    ck_assert_int_eq(xcc_graph_check(c.m.graph), XCVM_OK);
+    ck_assert_int_eq(xcc_graph_verify(c.m.graph), XCVM_OK);
     char name[32];
     snprintf(name, sizeof name, "call %d", CALLS - 1);
     ck_assert_ptr_nonnull(xcc_table_lookup(&c.m.value_names, name));

@@ -77,19 +77,19 @@ START_TEST(uses)
     output(b, w);
     output(b, x);
     ck_assert_uint_eq(x->uses, 4);
-    ok(&c.m, xcc_graph_check(c.m.graph));
+    ok(&c.m, xcc_graph_verify(c.m.graph));
     xcc_replace_uses(c.m.graph, x, z);
     ck_assert_uint_eq(x->uses, 0);
     ck_assert_uint_eq(z->uses, 4);
     ck_assert_ptr_eq(c.m.graph->outputs[1], z);
     ck_assert_ptr_eq(xcc_node_input(w->producer, 0), z);
     ck_assert_str_eq(c.m.graph->output_names[1], "x");
-    ok(&c.m, xcc_graph_check(c.m.graph));
+    ok(&c.m, xcc_graph_verify(c.m.graph));
     xcc_replace_uses(c.m.graph, w, y);
     xcc_node_remove(w->producer);
     ck_assert_uint_eq(z->uses, 3);
     ck_assert_uint_eq(y->uses, 1);
-    ok(&c.m, xcc_graph_check(c.m.graph));
+    ok(&c.m, xcc_graph_verify(c.m.graph));
     finish(&c);
 }
 END_TEST
@@ -103,15 +103,15 @@ START_TEST(check_finds_defects)
     xcc_value *y = APPLY(Neg, y, .x = XCC_IN(x)), *z = APPLY(Abs, y, .x = XCC_IN(y));
     output(b, z);
     xcc_node_move_before(z->producer, y->producer);
-    ck_assert_int_eq(xcc_graph_check(c.m.graph), XCVM_INTERNAL);
+    ck_assert_int_eq(xcc_graph_verify(c.m.graph), XCVM_INTERNAL);
     ck_assert_ptr_nonnull(strstr(c.error.message, "before it is there"));
     xcc_node_move_before(y->producer, z->producer);
-    ok(&c.m, xcc_graph_check(c.m.graph));
+    ok(&c.m, xcc_graph_verify(c.m.graph));
     y->uses++;
-    ck_assert_int_eq(xcc_graph_check(c.m.graph), XCVM_INTERNAL);
+    ck_assert_int_eq(xcc_graph_verify(c.m.graph), XCVM_INTERNAL);
     y->uses--;
     XCC_ARGS(Abs, z->producer)->x = &x->type;
-    ck_assert_int_eq(xcc_graph_check(c.m.graph), XCVM_INTERNAL);
+    ck_assert_int_eq(xcc_graph_verify(c.m.graph), XCVM_INTERNAL);
     finish(&c);
 }
 END_TEST

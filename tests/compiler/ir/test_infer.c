@@ -103,15 +103,15 @@ START_TEST(loops)
     begin(&c, 0);
     make_loop(&c, -1, DEEPENS, out);
     ck_assert_int_eq(out[0]->type.rank, -1);
-    ok(&c.m, xcc_graph_check(c.m.graph));
+    ok(&c.m, xcc_graph_verify(c.m.graph));
     ok(&c.m, xcc_pass_infer(&c.m));
     ck_assert_int_eq(out[0]->type.rank, -1);
     finish(&c);
 }
 END_TEST
 
-/* A loop in a loop in a loop ... whose innermost state grows. The rounds in which they settle must add up only. */
-START_TEST(deep_loops_settle)
+/* A loop in a loop in a loop ... whose innermost state grows. The rounds up to their fixpoints must add up only. */
+START_TEST(deep_loops_reach_fixpoint)
 {
     enum { DEPTH = 40 };
     compilation c;
@@ -211,7 +211,7 @@ Suite *suite_compiler_infer(void)
     TCase *tests = tcase_create("infer");
     tcase_add_test(tests, branches_are_joined);
     tcase_add_test(tests, loops);
-    tcase_add_test(tests, deep_loops_settle);
+    tcase_add_test(tests, deep_loops_reach_fixpoint);
     tcase_add_test(tests, constants_are_computed);
     tcase_add_test(tests, what_is_too_large_is_left);
     tcase_add_test(tests, failures_are_left);

@@ -51,8 +51,8 @@ static xcc_value *mean(xcc_builder *b, xcc_value *x, int64_t keepdims)
 
 /* ---- Islands ---- */
 
-/* Residuals, a depthwise convolution, odd numbers of channels: one island from the input to the result. */
-static void make_island(xcc_builder *b)
+/* Residuals, a depthwise convolution, odd numbers of channels: one region from the input to the result. */
+static void make_region(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv_of(b, image(b, "x", 3), 24, 3, 2, 1));
     xcc_value *y = relu(b, conv_of(b, x, 72, 1, 1, 1));
@@ -62,10 +62,10 @@ static void make_island(xcc_builder *b)
     output(b, conv_of(b, y, 40, 3, 1, 1));
 }
 
-START_TEST(one_island)
+START_TEST(one_region)
 {
     compilation c;
-    check_same_results(make_island, &c);
+    check_same_results(make_region, &c);
     CHECK_COUNT(&c, BlockedConv, 5);
     CHECK_COUNT(&c, BlockChannels, 0);
     CHECK_COUNT(&c, UnblockChannels, 1);
@@ -75,7 +75,7 @@ START_TEST(one_island)
 }
 END_TEST
 
-/* A decoder: ConvTranspose is part of the island, with the activation behind it. */
+/* A decoder: ConvTranspose is part of the region, with the activation behind it. */
 static void make_decoder(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv_of(b, image(b, "x", 3), 24, 3, 2, 1)), *y = relu(b, conv_of(b, x, 72, 3, 2, 1));
@@ -242,7 +242,7 @@ END_TEST
 
 /* ---- Borders ---- */
 
-/* A value that is used in the island and beside it, one that is a result besides, and operands from outside. */
+/* A value that is used in the region and beside it, one that is a result besides, and operands from outside. */
 static void make_borders(xcc_builder *b)
 {
     xcc_value *x = image(b, "x", 32), *outside = image(b, "outside", 32);
@@ -265,7 +265,7 @@ START_TEST(borders)
 END_TEST
 
 /* Windows of a pool side by side behind a convolution by winograd, and pools that are none of that: a convolution that
- * something else reads too, windows that overlap, a last one that is cut short, another way to compute. */
+ * something else reads too, windows that overlap, a last one that is cut short, another algorithm. */
 static xcc_value *pool(xcc_builder *b, xcc_value *x, int64_t size, int64_t stride, bool ceil)
 {
     return APPLY(MaxPool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(size, size), .strides = XCC_INTS(stride, stride),
@@ -589,7 +589,7 @@ START_TEST(turned_off)
     compilation c;
     begin(&c, 2);
     c.options.plain_layout = true;
-    make_island(&c.b);
+    make_region(&c.b);
     passes(&c);
     CHECK_COUNT(&c, BlockedConv, 0);
     CHECK_COUNT(&c, Conv, 5);
@@ -610,7 +610,7 @@ static void note_fraction(void *user, const char *pass, double fraction)
 /* Whatever is the fastest, results are the same. */
 START_TEST(tuned)
 {
-    static const graph_function functions[] = {make_island, make_dense, make_open};
+    static const graph_function functions[] = {make_region, make_dense, make_open};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         compilation c;
         double fraction = 0;
@@ -626,49 +626,50 @@ START_TEST(tuned)
 }
 END_TEST
 
-/* Estimates: depthwise has one way only; winograd pays where there are some tiles, even dilated ones, and filters are
- * transformed as they are used where those are few; where most of a window lies in the padding there is little to do.
+/* Estimates: depthwise has one algorithm only; winograd pays where there are some tiles, even dilated ones, and filters
+ * are transformed as they are used where those are few; where most of a window lies in the padding there is little to
+ * do.
  */
 START_TEST(cheapest_ways)
 {
-    xcc_block_shape c = {.axes = 2,
-                         .batch = 1,
-                         .group = 64,
-                         .channels = 1,
-                         .outputs = 64,
-                         .in = {56, 56},
-                         .out = {56, 56},
-                         .kernel = {3, 3},
-                         .strides = {1, 1},
-                         .dilations = {1, 1},
-                         .pads = {1, 1, 1, 1}};
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_depthwise);
+    xcc_layout_shape c = {.axes = 2,
+                          .batch = 1,
+                          .group = 64,
+                          .channels = 1,
+                          .outputs = 64,
+                          .in = {56, 56},
+                          .out = {56, 56},
+                          .kernel = {3, 3},
+                          .strides = {1, 1},
+                          .dilations = {1, 1},
+                          .pads = {1, 1, 1, 1}};
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_depthwise);
     c.group = 1;
     c.channels = 64;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->tile, 4);
     for (int i = 0; i < 4; i++)
         c.pads[i] = c.dilations[i % 2] = 2;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->tile, 4);
     for (int i = 0; i < 4; i++)
         c.pads[i] = c.dilations[i % 2] = 50;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
     for (int i = 0; i < 4; i++)
         c.pads[i] = c.dilations[i % 2] = 1;
     /* Where there are many tiles, filters would be transformed too often. */
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd);
     c.in[0] = c.in[1] = c.out[0] = c.out[1] = 28;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd_untransformed);
     c.channels = c.outputs = 512;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd_untransformed);
     c.in[0] = c.in[1] = c.out[0] = c.out[1] = 7;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_winograd_untransformed);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd_untransformed);
     c.in[0] = c.in[1] = c.out[0] = c.out[1] = 4;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
     c.channels = c.outputs = 64;
     c.in[0] = c.in[1] = 56;
     c.out[0] = c.out[1] = 28;
     c.strides[0] = c.strides[1] = 2;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
 }
 END_TEST
 
@@ -835,7 +836,7 @@ Suite *suite_compiler_layout(void)
     Suite *suite = suite_create("compiler_layout");
     TCase *test = tcase_create("block");
     tcase_set_timeout(test, 300);
-    tcase_add_test(test, one_island);
+    tcase_add_test(test, one_region);
     tcase_add_test(test, decoder);
     tcase_add_test(test, other_transposed);
     tcase_add_test(test, squeeze_and_excitation);

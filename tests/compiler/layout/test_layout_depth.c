@@ -182,38 +182,38 @@ START_TEST(tuned)
 }
 END_TEST
 
-/* Large maps by winograd, small ones not; a window of the depth alone has one way only. */
+/* Large maps by winograd, small ones not; a window of the depth alone has one algorithm only. */
 START_TEST(cheapest_ways)
 {
-    xcc_block_shape c = {.axes = 3,
-                         .batch = 1,
-                         .group = 1,
-                         .channels = 64,
-                         .outputs = 64,
-                         .in = {16, 56, 56},
-                         .out = {16, 56, 56},
-                         .kernel = {3, 3, 3},
-                         .strides = {1, 1, 1},
-                         .dilations = {1, 1, 1},
-                         .pads = {1, 1, 1, 1, 1, 1}};
-    ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    xcc_layout_shape c = {.axes = 3,
+                          .batch = 1,
+                          .group = 1,
+                          .channels = 64,
+                          .outputs = 64,
+                          .in = {16, 56, 56},
+                          .out = {16, 56, 56},
+                          .kernel = {3, 3, 3},
+                          .strides = {1, 1, 1},
+                          .dilations = {1, 1, 1},
+                          .pads = {1, 1, 1, 1, 1, 1}};
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->tile, 4);
     c.kernel[0] = 1;
     c.pads[0] = c.pads[3] = 0;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->tile, 4);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->tile, 4);
     c.kernel[0] = 3;
     c.pads[0] = c.pads[3] = 1;
     c.strides[0] = 2;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
     c.strides[0] = 1;
     c.in[0] = c.out[0] = 1;
     for (int i = 1; i < 3; i++)
         c.in[i] = c.out[i] = 5;
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
     for (int i = 1; i < 3; i++) {
         c.kernel[i] = 1;
         c.pads[i] = c.pads[3 + i] = 0;
     }
-    ck_assert_int_eq(xcc_block_cheapest(&c)->algorithm, XCVM_BLOCKED_direct);
+    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
 }
 END_TEST
 

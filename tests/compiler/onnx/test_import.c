@@ -117,7 +117,7 @@ START_TEST(parameters)
             xcc_parameters_freeze(&m);
         ck_assert_msg(xcc_import(&m, xcc_operator_find, model.at, model.length, NULL, NULL, NULL) == XCVM_OK, "%s",
                       error.message);
-        ck_assert_int_eq(xcc_graph_check(m.graph), XCVM_OK);
+        ck_assert_int_eq(xcc_graph_verify(m.graph), XCVM_OK);
         ck_assert_int_eq(kind_of(&m, "w"), learned);
         ck_assert_int_eq(kind_of(&m, "b"), learned);
         ck_assert_int_eq(kind_of(&m, "shape"), XCC_CONSTANT);
@@ -275,7 +275,7 @@ static xcvm_status import_bytes(const void *bytes, size_t count, const xcvm_allo
     if (status == XCVM_OK)
         status = xcc_import(&m, xcc_operator_find, bytes, count, NULL, NULL, NULL);
     if (status == XCVM_OK)
-        status = xcc_graph_check(m.graph);
+        status = xcc_graph_verify(m.graph);
     xcc_module_release(&m);
     return status;
 }

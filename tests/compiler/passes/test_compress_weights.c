@@ -1,4 +1,4 @@
-/* Weights in half precision: which constants are narrowed, how they are rounded, and what is left alone. */
+/* Weights in half precision: which constants are compressed, how they are rounded, and what is left alone. */
 #include "base/dtype.h"
 #include "tests/compiler/support.h"
 #include "ops/convert.h"
@@ -98,7 +98,7 @@ START_TEST(rounding)
         CHECK_COUNT(&c, PackedGemm, 3);
         ck_assert_uint_eq(c.m.weight_bytes_before, 2 * ROWS * 16 * sizeof(float));
         ck_assert_uint_eq(c.m.weight_bytes_after, 2 * ROWS * 16 * xcvm_dtype_size(numbers[i].dtype));
-        ck_assert_uint_eq(c.m.wide_weights, 0);
+        ck_assert_uint_eq(c.m.uncompressed, 0);
         for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
             for (size_t body = 0; body < n->body_count; body++)
                 for (const xcc_node *inner = n->bodies[body]->first; inner != NULL; inner = inner->next)
@@ -130,7 +130,7 @@ START_TEST(out_of_range)
         make_products(&c.b, data);
         multiply(&c.b, input(&c.b, "v", XCVM_F32, 2, DIMS(2, 5)), weights(&c.b, 2, DIMS(5, 16)));
         passes(&c);
-        ck_assert_uint_eq(c.m.wide_weights, numbers[i].stays);
+        ck_assert_uint_eq(c.m.uncompressed, numbers[i].stays);
         const size_t first = 2 * ROWS * 16, second = 5 * 16, size = xcvm_dtype_size(numbers[i].dtype);
         ck_assert_uint_eq(c.m.weight_bytes_before, (first + second) * sizeof(float));
         ck_assert_uint_eq(c.m.weight_bytes_after, first * (numbers[i].stays ? 4 : size) + second * size);
@@ -258,7 +258,7 @@ START_TEST(convolutions)
             ck_assert_int_eq(a->w->dtype, stays ? XCVM_F32 : types[_i]);
         }
     ck_assert_uint_eq(depthwise, 1);
-    ck_assert_uint_eq(c.m.wide_weights, 0);
+    ck_assert_uint_eq(c.m.uncompressed, 0);
     machine k;
     machine_open(&k, &c);
     machine_fill(&k, 0, 1);
@@ -303,7 +303,7 @@ Suite *suite_compiler_compress_weights(void);
 Suite *suite_compiler_compress_weights(void)
 {
     Suite *suite = suite_create("compiler_compress_weights");
-    TCase *tc = tcase_create("narrow");
+    TCase *tc = tcase_create("compress_weights");
     tcase_add_test(tc, rounding);
     tcase_add_test(tc, out_of_range);
     tcase_add_loop_test(tc, same_results, 0, 3);

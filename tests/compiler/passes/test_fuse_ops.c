@@ -315,7 +315,7 @@ END_TEST
 Suite *suite_compiler_fuse_ops(void)
 {
     Suite *suite = suite_create("compiler/fuse_ops");
-    TCase *tests = tcase_create("merge");
+    TCase *tests = tcase_create("fuse_ops");
     tcase_add_test(tests, residual_block);
     tcase_add_test(tests, channel_arithmetic);
     tcase_add_test(tests, unmergeable);

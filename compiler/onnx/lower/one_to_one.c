@@ -118,7 +118,7 @@ static xcvm_status fill_result(xcc_lowering *n, const xcvm_field *f, size_t i, x
     return XCVM_OK;
 }
 
-xcvm_status xcc_plain_fill(xcc_lowering *n, const xcvm_row *row, void *args)
+xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_row *row, void *args)
 {
     xcvm_args_default(row, args);
     size_t input = 0, output = 0;
@@ -146,7 +146,7 @@ xcvm_status xcc_plain_fill(xcc_lowering *n, const xcvm_row *row, void *args)
     return XCVM_OK;
 }
 
-xcvm_status xcc_plain_emit(xcc_lowering *n, const xcvm_row *row, const void *args)
+xcvm_status xcc_one_to_one_emit(xcc_lowering *n, const xcvm_row *row, const void *args)
 {
     return xcc_append(&n->b, row->opcode, args) != NULL ? XCVM_OK : xcc_failure(n);
 }
@@ -177,11 +177,11 @@ xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode)
 {
     any_args args;
     const xcvm_row *row = xcvm_row_of(opcode);
-    XCVM_TRY(xcc_plain_fill(n, row, &args));
-    return xcc_plain_emit(n, row, &args);
+    XCVM_TRY(xcc_one_to_one_fill(n, row, &args));
+    return xcc_one_to_one_emit(n, row, &args);
 }
 
-xcvm_status xcc_lower_plain(xcc_lowering *n)
+xcvm_status xcc_lower_one_to_one(xcc_lowering *n)
 {
     const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
     XCC_NEED(n, row != NULL, UNSUPPORTED, "there is no instruction for it");
