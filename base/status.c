@@ -14,7 +14,7 @@ const char *xcvm_version(void)
 const char *xcvm_status_name(xcvm_status status)
 {
     switch (status) {
-#define NAME(name, number, sentence)                                                                                   \
+#define NAME(name, number, summary)                                                                                    \
     case XCVM_##name:                                                                                                  \
         return #name;
         XCVM_STATUS_LIST(NAME)
@@ -23,14 +23,14 @@ const char *xcvm_status_name(xcvm_status status)
     return NULL;
 }
 
-const char *xcvm_status_sentence(xcvm_status status)
+const char *xcvm_status_summary(xcvm_status status)
 {
     switch (status) {
-#define SENTENCE(name, number, sentence)                                                                               \
+#define SUMMARY(name, number, summary)                                                                                 \
     case XCVM_##name:                                                                                                  \
-        return sentence;
-        XCVM_STATUS_LIST(SENTENCE)
-#undef SENTENCE
+        return summary;
+        XCVM_STATUS_LIST(SUMMARY)
+#undef SUMMARY
     }
     return NULL;
 }

@@ -50,7 +50,7 @@ double bench_kernel(xcvm_opcode opcode, const void *args, int threads, double se
         now = then;
     }
     if (status != XCVM_OK) {
-        fprintf(stderr, "%s: %s\n", xcvm_row_of(opcode)->name, error.message);
+        fprintf(stderr, "%s: %s\n", xcvm_schema_of(opcode)->name, error.message);
         exit(1);
     }
     xcvm_storage_release(k.scratch_storage);

@@ -35,7 +35,7 @@ static uint64_t extent(const xcvm_value *v, int axis)
 
 static uint64_t elements(const xcvm_value *v) { return extent(v, 0); }
 
-static uint64_t result_elements(const xcvm_typing *t)
+static uint64_t result_elements(const xcvm_inference *t)
 {
     for (size_t i = 0; i < t->out_count; i++)
         if (t->out[i] != NULL)
@@ -43,34 +43,34 @@ static uint64_t result_elements(const xcvm_typing *t)
     return 0;
 }
 
-static const xcvm_value *operand(const xcvm_typing *t, size_t index)
+static const xcvm_value *operand(const xcvm_inference *t, size_t index)
 {
     return index < t->in_count ? t->in[index] : NULL;
 }
 
-uint64_t xcvm_flops_none(const xcvm_typing *t)
+uint64_t xcvm_flops_none(const xcvm_inference *t)
 {
     (void)t;
     return 0;
 }
 
-uint64_t xcvm_flops_element(const xcvm_typing *t)
+uint64_t xcvm_flops_element(const xcvm_inference *t)
 {
     uint64_t in = elements(operand(t, 0)), out = result_elements(t);
     return in > out ? in : out;
 }
 
-uint64_t xcvm_flops_transcendental(const xcvm_typing *t) { return times(TRANSCENDENTAL, xcvm_flops_element(t)); }
+uint64_t xcvm_flops_transcendental(const xcvm_inference *t) { return times(TRANSCENDENTAL, xcvm_flops_element(t)); }
 
-uint64_t xcvm_flops_reduction(const xcvm_typing *t) { return elements(operand(t, 0)); }
+uint64_t xcvm_flops_reduction(const xcvm_inference *t) { return elements(operand(t, 0)); }
 
-uint64_t xcvm_flops_MatMul(const xcvm_typing *t)
+uint64_t xcvm_flops_MatMul(const xcvm_inference *t)
 {
     const xcvm_value *a = t->in[0];
     return times(2, times(result_elements(t), dim(a, a->rank - 1)));
 }
 
-uint64_t xcvm_flops_Gemm(const xcvm_typing *t)
+uint64_t xcvm_flops_Gemm(const xcvm_inference *t)
 {
     const xcvm_Gemm_args *a = t->args;
     uint64_t count = result_elements(t), depth = dim(a->a, a->transA ? a->a->rank - 2 : a->a->rank - 1);
@@ -78,7 +78,7 @@ uint64_t xcvm_flops_Gemm(const xcvm_typing *t)
 }
 
 /* Every query with every key, then with every value; y has as many elements as the queries have values. */
-uint64_t xcvm_flops_Attention(const xcvm_typing *t)
+uint64_t xcvm_flops_Attention(const xcvm_inference *t)
 {
     const xcvm_Attention_args *a = t->args;
     const xcvm_value *k = a->k != NULL ? a->k : a->q, *past = a->past_key;
@@ -89,7 +89,7 @@ uint64_t xcvm_flops_Attention(const xcvm_typing *t)
     return times(2, times(keys, plus(scores, elements(a->y))));
 }
 
-uint64_t xcvm_flops_PackedGemm(const xcvm_typing *t)
+uint64_t xcvm_flops_PackedGemm(const xcvm_inference *t)
 {
     const xcvm_PackedGemm_args *a = t->args;
     const uint64_t added = (a->c != NULL ? 1u : 0u) + (a->z != NULL ? 1u : 0u);
@@ -97,7 +97,7 @@ uint64_t xcvm_flops_PackedGemm(const xcvm_typing *t)
 }
 
 /* Every token writes and reads a state of one key by one value, for each head. */
-uint64_t xcvm_flops_LinearAttention(const xcvm_typing *t)
+uint64_t xcvm_flops_LinearAttention(const xcvm_inference *t)
 {
     const xcvm_LinearAttention_args *a = t->args;
     if (a->kv_num_heads <= 0)
@@ -106,17 +106,17 @@ uint64_t xcvm_flops_LinearAttention(const xcvm_typing *t)
 }
 
 /* Every result is a sum over one filter: input channels of a group times the window. */
-static uint64_t convolution(const xcvm_typing *t, const xcvm_value *w)
+static uint64_t convolution(const xcvm_inference *t, const xcvm_value *w)
 {
     return times(2, times(result_elements(t), extent(w, 1)));
 }
 
-uint64_t xcvm_flops_Conv(const xcvm_typing *t) { return convolution(t, t->in[1]); }
+uint64_t xcvm_flops_Conv(const xcvm_inference *t) { return convolution(t, t->in[1]); }
 
-uint64_t xcvm_flops_QLinearConv(const xcvm_typing *t) { return convolution(t, t->in[3]); }
+uint64_t xcvm_flops_QLinearConv(const xcvm_inference *t) { return convolution(t, t->in[3]); }
 
 /* Each position of a map meets all of w; by the definition, not by the products of transformed filters. */
-uint64_t xcvm_flops_BlockedConv(const xcvm_typing *t)
+uint64_t xcvm_flops_BlockedConv(const xcvm_inference *t)
 {
     const xcvm_BlockedConv_args *a = t->args;
     const xcvm_value *y = t->out[0];
@@ -132,23 +132,23 @@ uint64_t xcvm_flops_BlockedConv(const xcvm_typing *t)
     return times(2, times(positions, taps));
 }
 
-uint64_t xcvm_flops_BlockedConvTranspose(const xcvm_typing *t)
+uint64_t xcvm_flops_BlockedConvTranspose(const xcvm_inference *t)
 {
     const xcvm_value *x = t->in[0];
     return times(2, times(times(dim(x, 0), times(dim(x, 2), dim(x, 3))), elements(t->in[1])));
 }
 
 /* Every element of x is spread by one filter. */
-uint64_t xcvm_flops_ConvTranspose(const xcvm_typing *t)
+uint64_t xcvm_flops_ConvTranspose(const xcvm_inference *t)
 {
     return times(2, times(elements(t->in[0]), extent(t->in[1], 1)));
 }
 
-uint64_t xcvm_flops_pool(const xcvm_typing *t)
+uint64_t xcvm_flops_pool(const xcvm_inference *t)
 {
     uint64_t window = 1;
-    for (size_t i = 0; i < t->row->field_count; i++) {
-        const xcvm_field *f = &t->row->fields[i];
+    for (size_t i = 0; i < t->schema->field_count; i++) {
+        const xcvm_field *f = &t->schema->fields[i];
         if (f->kind != XCVM_FIELD_INTS || strcmp(f->name, "kernel_shape") != 0)
             continue;
         xcvm_ints shape;
@@ -159,12 +159,12 @@ uint64_t xcvm_flops_pool(const xcvm_typing *t)
     return times(result_elements(t), window);
 }
 
-uint64_t xcvm_flops_resize(const xcvm_typing *t) { return times(INTERPOLATION, result_elements(t)); }
+uint64_t xcvm_flops_resize(const xcvm_inference *t) { return times(INTERPOLATION, result_elements(t)); }
 
-uint64_t xcvm_flops_normalisation(const xcvm_typing *t) { return times(NORMALISATION, elements(t->in[0])); }
+uint64_t xcvm_flops_normalisation(const xcvm_inference *t) { return times(NORMALISATION, elements(t->in[0])); }
 
 /* For each step and batch entry, the products with w and r; the gates themselves are small beside them. */
-uint64_t xcvm_flops_recurrent(const xcvm_typing *t)
+uint64_t xcvm_flops_recurrent(const xcvm_inference *t)
 {
     const xcvm_value *x = t->in[0];
     if (x->rank < 0)
@@ -172,14 +172,14 @@ uint64_t xcvm_flops_recurrent(const xcvm_typing *t)
     return times(2, times(times(dim(x, 0), dim(x, 1)), plus(elements(t->in[1]), elements(t->in[2]))));
 }
 
-uint64_t xcvm_flops_packed_recurrent(const xcvm_typing *t)
+uint64_t xcvm_flops_packed_recurrent(const xcvm_inference *t)
 {
     const xcvm_value *x = t->in[0];
     return x->rank < 0 ? 0 : times(2, times(times(dim(x, 0), dim(x, 1)), elements(t->in[1])));
 }
 
 /* 5 n log2 n for a fast transform of n complex numbers, with the result's longest dimension for n. */
-uint64_t xcvm_flops_DFT(const xcvm_typing *t)
+uint64_t xcvm_flops_DFT(const xcvm_inference *t)
 {
     const xcvm_value *y = t->out[0];
     uint64_t longest = 1, log2 = 1;

@@ -114,6 +114,6 @@ static inline bool xcvm_kernel_is_last_use(const xcvm_kernel *k, size_t operand)
 
 /* Runs one instruction outside a session, as constant folding does: infers, allocates, calls the kernel. Results must
  * be null values; they own their memory. */
-xcvm_status xcvm_kernel_execute(xcvm_kernel *k, const xcvm_row *row, const void *args);
+xcvm_status xcvm_kernel_execute(xcvm_kernel *k, const xcvm_schema *schema, const void *args);
 
 #endif

@@ -1,4 +1,4 @@
-/* What is derived from instructions.def: the numbers, the typed arguments, and the table of rows and fields that the
+/* What is derived from instructions.def: the numbers, the typed arguments, and the table of schemas and fields that the
  * decoder, the verifier, the assembler and everything else that must not know single instructions is driven by. */
 #ifndef XCVM_OPS_OP_H
 #define XCVM_OPS_OP_H
@@ -8,7 +8,7 @@
 
 typedef enum xcvm_opcode {
     XCVM_OP_NONE = 0,
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence) XCVM_OP_##name = number,
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) XCVM_OP_##name = number,
 #include "ops/instructions.def"
 } xcvm_opcode;
 
@@ -68,13 +68,13 @@ typedef struct xcvm_texts {
 #define DTYPE(name, value) xcvm_dtype name;
 #define CHOICE(name, set, value) int name;
 #define TARGET(name) int64_t name;
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence)                                       \
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary)                                        \
     typedef struct xcvm_##name##_args {                                                                                \
         operands                                                                                                       \
     } xcvm_##name##_args;
 #include "ops/instructions.def"
 
-/* ---- Rows and fields ---- */
+/* ---- Schemas and fields ---- */
 
 typedef enum xcvm_role {
     XCVM_ROLE_OUT,
@@ -144,17 +144,17 @@ typedef enum xcvm_class {
     XCVM_CLASS_view = 8       /* the result has the first operand's elements, in order; follows from IN_VIEW */
 } xcvm_class;
 
-typedef struct xcvm_typing xcvm_typing; /* ops/shape.h */
-typedef struct xcvm_kernel xcvm_kernel; /* ops/kernel.h */
-typedef xcvm_status (*xcvm_shape_rule)(const xcvm_typing *t);
-typedef uint64_t (*xcvm_cost_rule)(const xcvm_typing *t);
+typedef struct xcvm_inference xcvm_inference; /* ops/shape.h */
+typedef struct xcvm_kernel xcvm_kernel;       /* ops/kernel.h */
+typedef xcvm_status (*xcvm_shape_rule)(const xcvm_inference *t);
+typedef uint64_t (*xcvm_cost_rule)(const xcvm_inference *t);
 typedef xcvm_status (*xcvm_kernel_run)(xcvm_kernel *k, const void *args);
 
-typedef struct xcvm_row {
+typedef struct xcvm_schema {
     const char *name; /* NULL: there is no such instruction */
     xcvm_opcode opcode;
     const char *shape_name; /* of the shape rule */
-    const char *sentence;
+    const char *summary;
     xcvm_effect effect;
     unsigned classes; /* xcvm_class, or-ed */
     xcvm_gradient gradient;
@@ -163,18 +163,18 @@ typedef struct xcvm_row {
     size_t args_size;
     xcvm_shape_rule shape;
     xcvm_cost_rule cost;
-} xcvm_row;
+} xcvm_schema;
 
 /* Whether it belongs to one of the classes. */
-static inline bool xcvm_row_is(const xcvm_row *row, unsigned classes) { return (row->classes & classes) != 0; }
+static inline bool xcvm_row_is(const xcvm_schema *schema, unsigned classes) { return (schema->classes & classes) != 0; }
 
 enum { XCVM_OPCODE_LIMIT = 512 };
 
 /* NULL if no instruction has that number or name. */
-const xcvm_row *xcvm_row_of(int64_t opcode);
-const xcvm_row *xcvm_row_named(const char *name, size_t length);
+const xcvm_schema *xcvm_schema_of(int64_t opcode);
+const xcvm_schema *xcvm_schema_named(const char *name, size_t length);
 /* The set that an operand's types stand for, the row's variables resolved. */
-xcvm_dtypes xcvm_field_types(const xcvm_row *row, const xcvm_field *field);
+xcvm_dtypes xcvm_field_types(const xcvm_schema *schema, const xcvm_field *field);
 /* Index of a choice's name, or -1. */
 int xcvm_choice_index(const xcvm_field *field, const char *name, size_t length);
 

@@ -3,7 +3,7 @@
 
 XCVM_SHAPE_RULE(machine)
 {
-    switch (t->row->opcode) {
+    switch (t->schema->opcode) {
     case XCVM_OP_JmpTrue:
     case XCVM_OP_JmpFalse: {
         bool known;
@@ -41,7 +41,7 @@ XCVM_SHAPE_RULE(predicate)
     return XCVM_OK;
 }
 
-static xcvm_status broadcast(const xcvm_typing *t, xcvm_dtype dtype)
+static xcvm_status broadcast(const xcvm_inference *t, xcvm_dtype dtype)
 {
     int rank;
     int64_t dims[XCVM_MAX_RANK];

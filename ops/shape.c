@@ -231,7 +231,7 @@ static binding *binding_of(binding bindings[3], xcvm_dtypes variable)
 /* A value of which the compiler knows nothing yet; the machine's null values have rank 0. */
 static bool is_unknown(const xcvm_value *v) { return v->kind == XCVM_KIND_NULL && v->rank < 0; }
 
-static xcvm_status check_kind(const xcvm_typing *t, const xcvm_field *f, const xcvm_value *v)
+static xcvm_status check_kind(const xcvm_inference *t, const xcvm_field *f, const xcvm_value *v)
 {
     if (is_unknown(v) || f->kind == XCVM_FIELD_ANY || f->kind == XCVM_FIELD_ANYS)
         return XCVM_OK;
@@ -244,9 +244,9 @@ static xcvm_status check_kind(const xcvm_typing *t, const xcvm_field *f, const x
                           wanted == XCVM_KIND_TENSOR ? "tensor" : "sequence");
 }
 
-static xcvm_status check_set(const xcvm_typing *t, const xcvm_field *f, xcvm_dtype dtype)
+static xcvm_status check_set(const xcvm_inference *t, const xcvm_field *f, xcvm_dtype dtype)
 {
-    const xcvm_dtypes set = xcvm_field_types(t->row, f);
+    const xcvm_dtypes set = xcvm_field_types(t->schema, f);
     char text[256];
     if (dtype == XCVM_NO_DTYPE || xcvm_dtype_in(dtype, set))
         return XCVM_OK;
@@ -254,7 +254,7 @@ static xcvm_status check_set(const xcvm_typing *t, const xcvm_field *f, xcvm_dty
                           xcvm_dtype_name(dtype), xcvm_dtypes_describe(set, text, sizeof text));
 }
 
-static xcvm_status check_dtype(const xcvm_typing *t, const xcvm_field *f, const xcvm_value *v, binding bindings[3])
+static xcvm_status check_dtype(const xcvm_inference *t, const xcvm_field *f, const xcvm_value *v, binding bindings[3])
 {
     xcvm_dtype dtype = v->dtype;
     XCVM_TRY(check_set(t, f, dtype));
@@ -270,11 +270,11 @@ static xcvm_status check_dtype(const xcvm_typing *t, const xcvm_field *f, const 
     return XCVM_OK;
 }
 
-static xcvm_status check_inputs(const xcvm_typing *t, binding bindings[3])
+static xcvm_status check_inputs(const xcvm_inference *t, binding bindings[3])
 {
     size_t at = 0;
-    for (size_t i = 0; i < t->row->field_count; i++) {
-        const xcvm_field *f = &t->row->fields[i];
+    for (size_t i = 0; i < t->schema->field_count; i++) {
+        const xcvm_field *f = &t->schema->fields[i];
         if (!xcvm_field_is_input(f))
             continue;
         size_t count = xcvm_field_count(f, t->args);
@@ -298,16 +298,16 @@ static xcvm_dtype only_type(xcvm_dtypes set)
     return set != 0 && (set & (set - 1)) == 0 ? (xcvm_dtype)__builtin_ctz(set) : XCVM_NO_DTYPE;
 }
 
-static void start_results(const xcvm_typing *t, binding bindings[3])
+static void start_results(const xcvm_inference *t, binding bindings[3])
 {
     size_t at = 0;
-    for (size_t i = 0; i < t->row->field_count; i++) {
-        const xcvm_field *f = &t->row->fields[i];
+    for (size_t i = 0; i < t->schema->field_count; i++) {
+        const xcvm_field *f = &t->schema->fields[i];
         if (f->role != XCVM_ROLE_OUT)
             continue;
         xcvm_dtype dtype = f->types & XCVM_TYPE_VARIABLES ? binding_of(bindings, f->types)->dtype : XCVM_NO_DTYPE;
         if (dtype == XCVM_NO_DTYPE)
-            dtype = only_type(xcvm_field_types(t->row, f));
+            dtype = only_type(xcvm_field_types(t->schema, f));
         size_t count = xcvm_field_count(f, t->args);
         for (size_t j = 0; j < count; j++, at++) {
             if (t->out[at] == NULL)
@@ -320,11 +320,11 @@ static void start_results(const xcvm_typing *t, binding bindings[3])
 }
 
 /* Attributes may name types that the row's results do not have. */
-static xcvm_status check_results(const xcvm_typing *t)
+static xcvm_status check_results(const xcvm_inference *t)
 {
     size_t at = 0;
-    for (size_t i = 0; i < t->row->field_count; i++) {
-        const xcvm_field *f = &t->row->fields[i];
+    for (size_t i = 0; i < t->schema->field_count; i++) {
+        const xcvm_field *f = &t->schema->fields[i];
         if (f->role != XCVM_ROLE_OUT)
             continue;
         for (size_t left = xcvm_field_count(f, t->args); left > 0; left--, at++)
@@ -334,21 +334,21 @@ static xcvm_status check_results(const xcvm_typing *t)
     return XCVM_OK;
 }
 
-xcvm_status xcvm_infer(const xcvm_typing *t)
+xcvm_status xcvm_infer(const xcvm_inference *t)
 {
     binding bindings[3] = {{0}};
     XCVM_TRY(check_inputs(t, bindings));
     start_results(t, bindings);
-    XCVM_TRY(t->row->shape(t));
+    XCVM_TRY(t->schema->shape(t));
     return check_results(t);
 }
 
-xcvm_status xcvm_infer_run(const xcvm_typing *t)
+xcvm_status xcvm_infer_run(const xcvm_inference *t)
 {
     XCVM_TRY(xcvm_infer(t));
     size_t at = 0;
-    for (size_t i = 0; i < t->row->field_count; i++) {
-        const xcvm_field *f = &t->row->fields[i];
+    for (size_t i = 0; i < t->schema->field_count; i++) {
+        const xcvm_field *f = &t->schema->fields[i];
         if (f->role != XCVM_ROLE_OUT)
             continue;
         for (size_t left = xcvm_field_count(f, t->args); left > 0; left--, at++) {

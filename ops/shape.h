@@ -10,8 +10,8 @@
 
 #include "ops/op.h"
 
-struct xcvm_typing {
-    const xcvm_row *row;
+struct xcvm_inference {
+    const xcvm_schema *schema;
     const void *args;
     const xcvm_value *const *in; /* all operands in row order, lists spread out; NULL: absent */
     size_t in_count;
@@ -21,20 +21,20 @@ struct xcvm_typing {
 };
 
 /* Defines the rule of rows that say SHAPE(rule): XCVM_SHAPE_RULE(same) { ... uses t ... } */
-#define XCVM_SHAPE_RULE(rule) xcvm_status xcvm_shape_##rule(const xcvm_typing *t)
+#define XCVM_SHAPE_RULE(rule) xcvm_status xcvm_shape_##rule(const xcvm_inference *t)
 /* Defines the rule of the one row Name that says SHAPE(Name): also gives `a`, its typed arguments. */
 #define XCVM_SHAPE_RULE_OF(Name)                                                                                       \
-    static xcvm_status typed_shape_##Name(const xcvm_typing *t, const xcvm_##Name##_args *a);                          \
-    xcvm_status xcvm_shape_##Name(const xcvm_typing *t) { return typed_shape_##Name(t, t->args); }                     \
-    static xcvm_status typed_shape_##Name(const xcvm_typing *t, const xcvm_##Name##_args *a)
+    static xcvm_status typed_shape_##Name(const xcvm_inference *t, const xcvm_##Name##_args *a);                       \
+    xcvm_status xcvm_shape_##Name(const xcvm_inference *t) { return typed_shape_##Name(t, t->args); }                  \
+    static xcvm_status typed_shape_##Name(const xcvm_inference *t, const xcvm_##Name##_args *a)
 /* XCVM_REQUIRE(t, a->rank == 2, SHAPE_MISMATCH, "a has rank %d, 2 is needed", a->rank) */
 #define XCVM_REQUIRE(t, condition, status, ...) XCVM_CHECK((t)->error, condition, status, __VA_ARGS__)
 
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence)                                       \
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary)                                        \
     shape;                                                                                                             \
     cost;
-#define SHAPE(rule) xcvm_status xcvm_shape_##rule(const xcvm_typing *t)
-#define COST(rule) uint64_t xcvm_flops_##rule(const xcvm_typing *t)
+#define SHAPE(rule) xcvm_status xcvm_shape_##rule(const xcvm_inference *t)
+#define COST(rule) uint64_t xcvm_flops_##rule(const xcvm_inference *t)
 #include "ops/instructions.def"
 #undef SHAPE
 #undef COST
@@ -78,10 +78,10 @@ void xcvm_set_list(xcvm_value *value, xcvm_kind kind, xcvm_dtype dtype);
 
 /* Checks the operands' element types against the row and, where a result's type follows from a type variable or a set
  * of one, sets it; then runs the rule. The one way in for compiler and run loop. */
-xcvm_status xcvm_infer(const xcvm_typing *t);
+xcvm_status xcvm_infer(const xcvm_inference *t);
 /* The same where the kernel runs next and all operands are there: a tensor result that has unknown dimensions all the
  * same is refused (INTERNAL), since its kernel would write to memory that it was never given, unless it is OUT_DYNAMIC.
  */
-xcvm_status xcvm_infer_run(const xcvm_typing *t);
+xcvm_status xcvm_infer_run(const xcvm_inference *t);
 
 #endif

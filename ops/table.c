@@ -54,55 +54,55 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define GRAD_ZERO .gradient = {.zero = true}
 #define GRAD_NONE .gradient = {.zero = false}
 #define XCVM_OP(Name, number, operands, shape_rule, cost_rule, effect_kind, gradient, text)                            \
-    static const xcvm_row *row_##Name(void)                                                                            \
+    static const xcvm_schema *row_##Name(void)                                                                         \
     {                                                                                                                  \
         typedef xcvm_##Name##_args ARGS;                                                                               \
         static const xcvm_field fields[] = {operands};                                                                 \
-        static const xcvm_row row = {.name = #Name,                                                                    \
-                                     .opcode = XCVM_OP_##Name,                                                         \
-                                     shape_rule,                                                                       \
-                                     cost_rule,                                                                        \
-                                     effect_kind,                                                                      \
-                                     .classes = CLASSES_OF_##Name,                                                     \
-                                     gradient,                                                                         \
-                                     .sentence = text,                                                                 \
-                                     .fields = fields,                                                                 \
-                                     .field_count = sizeof fields / sizeof *fields,                                    \
-                                     .args_size = sizeof(ARGS)};                                                       \
-        return &row;                                                                                                   \
+        static const xcvm_schema schema = {.name = #Name,                                                              \
+                                           .opcode = XCVM_OP_##Name,                                                   \
+                                           shape_rule,                                                                 \
+                                           cost_rule,                                                                  \
+                                           effect_kind,                                                                \
+                                           .classes = CLASSES_OF_##Name,                                               \
+                                           gradient,                                                                   \
+                                           .summary = text,                                                            \
+                                           .fields = fields,                                                           \
+                                           .field_count = sizeof fields / sizeof *fields,                              \
+                                           .args_size = sizeof(ARGS)};                                                 \
+        return &schema;                                                                                                \
     }
 #include "ops/instructions.def"
 
 #define XCVM_OP(Name, number, ...) _Static_assert((number) < XCVM_OPCODE_LIMIT, "raise XCVM_OPCODE_LIMIT");
 #include "ops/instructions.def"
 
-static const xcvm_row *(*const rows[XCVM_OPCODE_LIMIT])(void) = {
+static const xcvm_schema *(*const rows[XCVM_OPCODE_LIMIT])(void) = {
 #define XCVM_OP(Name, number, ...) [number] = row_##Name,
 #include "ops/instructions.def"
 };
 
-const xcvm_row *xcvm_row_of(int64_t opcode)
+const xcvm_schema *xcvm_schema_of(int64_t opcode)
 {
     return opcode > 0 && opcode < XCVM_OPCODE_LIMIT && rows[opcode] ? rows[opcode]() : NULL;
 }
 
-const xcvm_row *xcvm_row_named(const char *name, size_t length)
+const xcvm_schema *xcvm_schema_named(const char *name, size_t length)
 {
     for (size_t i = 0; i < XCVM_OPCODE_LIMIT; i++) {
-        const xcvm_row *row = rows[i] ? rows[i]() : NULL;
-        if (row != NULL && strlen(row->name) == length && memcmp(row->name, name, length) == 0)
-            return row;
+        const xcvm_schema *schema = rows[i] ? rows[i]() : NULL;
+        if (schema != NULL && strlen(schema->name) == length && memcmp(schema->name, name, length) == 0)
+            return schema;
     }
     return NULL;
 }
 
-xcvm_dtypes xcvm_field_types(const xcvm_row *row, const xcvm_field *field)
+xcvm_dtypes xcvm_field_types(const xcvm_schema *schema, const xcvm_field *field)
 {
     if (!(field->types & XCVM_TYPE_VARIABLES))
         return field->types;
-    for (size_t i = 0; i < row->field_count; i++)
-        if (row->fields[i].role == XCVM_ROLE_TYPE && row->fields[i].variable == field->types)
-            return row->fields[i].types;
+    for (size_t i = 0; i < schema->field_count; i++)
+        if (schema->fields[i].role == XCVM_ROLE_TYPE && schema->fields[i].variable == field->types)
+            return schema->fields[i].types;
     return 0;
 }
 

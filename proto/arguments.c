@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-void xcvm_args_default(const xcvm_row *row, void *args)
+void xcvm_args_default(const xcvm_schema *schema, void *args)
 {
-    memset(args, 0, row->args_size);
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    memset(args, 0, schema->args_size);
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (!xcvm_field_is_attribute(f))
             continue;
         switch (f->kind) {
@@ -32,11 +32,11 @@ void xcvm_args_default(const xcvm_row *row, void *args)
     }
 }
 
-void *xcvm_args_create(xcvm_arena *arena, const xcvm_row *row)
+void *xcvm_args_create(xcvm_arena *arena, const xcvm_schema *schema)
 {
-    void *args = xcvm_arena_allocate(arena, row->args_size);
+    void *args = xcvm_arena_allocate(arena, schema->args_size);
     if (args != NULL)
-        xcvm_args_default(row, args);
+        xcvm_args_default(schema, args);
     return args;
 }
 
@@ -56,11 +56,11 @@ xcvm_status xcvm_field_check_int(xcvm_error *error, const xcvm_field *field, int
     return XCVM_OK;
 }
 
-xcvm_arity xcvm_row_results(const xcvm_row *row)
+xcvm_arity xcvm_schema_results(const xcvm_schema *schema)
 {
     xcvm_arity arity = {0, false};
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (f->role != XCVM_ROLE_OUT)
             continue;
         if (xcvm_field_is_list(f))
@@ -71,14 +71,14 @@ xcvm_arity xcvm_row_results(const xcvm_row *row)
     return arity;
 }
 
-bool xcvm_args_set_results(const xcvm_row *row, void *args, size_t count)
+bool xcvm_args_set_results(const xcvm_schema *schema, void *args, size_t count)
 {
-    xcvm_arity arity = xcvm_row_results(row);
+    xcvm_arity arity = xcvm_schema_results(schema);
     if (count < arity.fixed || (count > arity.fixed && !arity.list))
         return false;
-    for (size_t i = 0; i < row->field_count; i++)
-        if (row->fields[i].role == XCVM_ROLE_OUT && xcvm_field_is_list(&row->fields[i]))
-            xcvm_args_set_count(&row->fields[i], args, count - arity.fixed);
+    for (size_t i = 0; i < schema->field_count; i++)
+        if (schema->fields[i].role == XCVM_ROLE_OUT && xcvm_field_is_list(&schema->fields[i]))
+            xcvm_args_set_count(&schema->fields[i], args, count - arity.fixed);
     return true;
 }
 
@@ -153,14 +153,14 @@ static bool detach_attribute(xcvm_arena *arena, const xcvm_field *f, void *args)
     }
 }
 
-void *xcvm_args_detach(xcvm_arena *arena, const xcvm_row *row, const void *args)
+void *xcvm_args_detach(xcvm_arena *arena, const xcvm_schema *schema, const void *args)
 {
-    char *copy = xcvm_arena_allocate(arena, row->args_size);
+    char *copy = xcvm_arena_allocate(arena, schema->args_size);
     if (copy == NULL)
         return NULL;
-    memcpy(copy, args, row->args_size);
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    memcpy(copy, args, schema->args_size);
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (xcvm_field_is_attribute(f)) {
             if (!detach_attribute(arena, f, copy))
                 return NULL;

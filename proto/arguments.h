@@ -17,9 +17,9 @@ static inline const void *xcvm_field_of(const xcvm_field *f, const void *args)
 static inline bool xcvm_field_is_attribute(const xcvm_field *f) { return f->role == XCVM_ROLE_ATTRIBUTE; }
 
 /* Makes `args`, of row->args_size bytes, zero but for the attributes' defaults. */
-void xcvm_args_default(const xcvm_row *row, void *args);
+void xcvm_args_default(const xcvm_schema *schema, void *args);
 /* Such a struct; NULL if there is no memory. */
-void *xcvm_args_create(xcvm_arena *arena, const xcvm_row *row);
+void *xcvm_args_create(xcvm_arena *arena, const xcvm_schema *schema);
 /* Whether a result may be absent: those that are optional, and any of a list. */
 static inline bool xcvm_result_may_be_absent(const xcvm_field *f)
 {
@@ -37,9 +37,9 @@ typedef struct xcvm_arity {
     size_t fixed;
     bool list;
 } xcvm_arity;
-xcvm_arity xcvm_row_results(const xcvm_row *row);
+xcvm_arity xcvm_schema_results(const xcvm_schema *schema);
 /* Distributes `count` results over the fields; false if they do not fit. */
-bool xcvm_args_set_results(const xcvm_row *row, void *args, size_t count);
+bool xcvm_args_set_results(const xcvm_schema *schema, void *args, size_t count);
 
 /* "int", "list of strings", for messages. */
 const char *xcvm_field_kind_name(const xcvm_field *field);

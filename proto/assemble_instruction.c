@@ -13,22 +13,22 @@ static int shorter_of(int a, int b) { return a < b ? a : b; }
 static int distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     enum { LONGEST = 40 };
-    int row[LONGEST + 1];
+    int costs[LONGEST + 1];
     if (a_length > LONGEST || b_length > LONGEST)
         return LONGEST;
     for (size_t j = 0; j <= b_length; j++)
-        row[j] = (int)j;
+        costs[j] = (int)j;
     for (size_t i = 1; i <= a_length; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
+        int diagonal = costs[0];
+        costs[0] = (int)i;
         for (size_t j = 1; j <= b_length; j++) {
             int same = (a[i - 1] | 0x20) == (b[j - 1] | 0x20) ? 0 : 1;
-            int best = shorter_of(diagonal + same, shorter_of(row[j], row[j - 1]) + 1);
-            diagonal = row[j];
-            row[j] = best;
+            int best = shorter_of(diagonal + same, shorter_of(costs[j], costs[j - 1]) + 1);
+            diagonal = costs[j];
+            costs[j] = best;
         }
     }
-    return row[b_length];
+    return costs[b_length];
 }
 
 static xcvm_status unknown_instruction(xcvm_reader *r, const char *name, size_t length)
@@ -36,11 +36,11 @@ static xcvm_status unknown_instruction(xcvm_reader *r, const char *name, size_t 
     const char *nearest = NULL;
     int least = 3;
     for (int64_t i = 0; i < XCVM_OPCODE_LIMIT; i++) {
-        const xcvm_row *row = xcvm_row_of(i);
-        int far = row != NULL ? distance(name, length, row->name, strlen(row->name)) : least;
+        const xcvm_schema *schema = xcvm_schema_of(i);
+        int far = schema != NULL ? distance(name, length, schema->name, strlen(schema->name)) : least;
         if (far < least) {
             least = far;
-            nearest = row->name;
+            nearest = schema->name;
         }
     }
     return xcvm_reader_fail(r, "there is no instruction `%.*s`%s%s%s", (int)(length < 60 ? length : 60), name,
@@ -48,17 +48,17 @@ static xcvm_status unknown_instruction(xcvm_reader *r, const char *name, size_t 
                             nearest != NULL ? "?" : "");
 }
 
-static xcvm_status unknown_attribute(xcvm_reader *r, const xcvm_row *row, const char *name, size_t length)
+static xcvm_status unknown_attribute(xcvm_reader *r, const xcvm_schema *schema, const char *name, size_t length)
 {
     char names[400] = "";
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (!xcvm_field_is_attribute(f) || strlen(names) + strlen(f->name) + 3 > sizeof names)
             continue;
         strcat(names, names[0] != '\0' ? ", " : "");
         strcat(names, f->name);
     }
-    return xcvm_reader_fail(r, "%s has no attribute `%.*s`; it has %s", row->name, (int)(length < 60 ? length : 60),
+    return xcvm_reader_fail(r, "%s has no attribute `%.*s`; it has %s", schema->name, (int)(length < 60 ? length : 60),
                             name, names[0] != '\0' ? names : "none");
 }
 
@@ -121,7 +121,7 @@ static xcvm_status add_literal(xcvm_assembler *a, int32_t *operand)
 }
 
 /* Adds one operand to those of the instruction. */
-static xcvm_status read_operand(xcvm_assembler *a, const xcvm_row *row, const xcvm_field *f, bool optional)
+static xcvm_status read_operand(xcvm_assembler *a, const xcvm_schema *schema, const xcvm_field *f, bool optional)
 {
     char here[48];
     xcvm_reader *r = &a->r;
@@ -129,7 +129,7 @@ static xcvm_status read_operand(xcvm_assembler *a, const xcvm_row *row, const xc
     const char *word;
     XCVM_APPEND(a, &a->scratch, a->operands, a->operand_count, a->operand_capacity, operand);
     if (accept_absent(r))
-        return optional ? XCVM_OK : xcvm_reader_fail(r, "%s needs %s", row->name, f->name);
+        return optional ? XCVM_OK : xcvm_reader_fail(r, "%s needs %s", schema->name, f->name);
     if (xcvm_reader_accept(r, '$'))
         return read_register(r, operand);
     if (xcvm_reader_accept(r, '@'))
@@ -139,22 +139,22 @@ static xcvm_status read_operand(xcvm_assembler *a, const xcvm_row *row, const xc
     return xcvm_reader_fail(r,
                             "%s of %s: a register ($1), a constant (@name), a literal (f32[2] 1 2) or _ is expected, "
                             "not %s",
-                            f->name, row->name, xcvm_reader_here(r, here));
+                            f->name, schema->name, xcvm_reader_here(r, here));
 }
 
-static xcvm_status read_list(xcvm_assembler *a, const xcvm_row *row, const xcvm_field *f, void *args)
+static xcvm_status read_list(xcvm_assembler *a, const xcvm_schema *schema, const xcvm_field *f, void *args)
 {
     xcvm_reader *r = &a->r;
     size_t count = 0;
     char here[48];
     if (!xcvm_reader_accept(r, '['))
-        return xcvm_reader_fail(r, "%s of %s: a list in brackets is expected, not %s", f->name, row->name,
+        return xcvm_reader_fail(r, "%s of %s: a list in brackets is expected, not %s", f->name, schema->name,
                                 xcvm_reader_here(r, here));
     r->depth++;
     while (xcvm_reader_peek(r) != ']') {
         if (count++ > 0)
             XCVM_TRY(xcvm_reader_expect(r, ','));
-        XCVM_TRY(read_operand(a, row, f, false));
+        XCVM_TRY(read_operand(a, schema, f, false));
     }
     XCVM_TRY(xcvm_reader_expect(r, ']'));
     r->depth--;
@@ -180,11 +180,11 @@ static xcvm_status next_argument(xcvm_reader *r, bool *first)
     return XCVM_OK;
 }
 
-static xcvm_status read_operands(xcvm_assembler *a, const xcvm_row *row, void *args, bool *first)
+static xcvm_status read_operands(xcvm_assembler *a, const xcvm_schema *schema, void *args, bool *first)
 {
     xcvm_reader *r = &a->r;
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (!xcvm_field_is_input(f))
             continue;
         xcvm_reader ahead = *r;
@@ -193,15 +193,15 @@ static xcvm_status read_operands(xcvm_assembler *a, const xcvm_row *row, void *a
         if (!more) {
             int32_t *absent;
             if (f->kind != XCVM_FIELD_OPTIONAL)
-                return xcvm_reader_fail(r, "%s needs %s", row->name, f->name);
+                return xcvm_reader_fail(r, "%s needs %s", schema->name, f->name);
             XCVM_APPEND(a, &a->scratch, a->operands, a->operand_count, a->operand_capacity, absent);
             continue;
         }
         XCVM_TRY(next_argument(r, first));
         if (xcvm_field_is_list(f))
-            XCVM_TRY(read_list(a, row, f, args));
+            XCVM_TRY(read_list(a, schema, f, args));
         else
-            XCVM_TRY(read_operand(a, row, f, f->kind == XCVM_FIELD_OPTIONAL));
+            XCVM_TRY(read_operand(a, schema, f, f->kind == XCVM_FIELD_OPTIONAL));
     }
     return XCVM_OK;
 }
@@ -223,7 +223,7 @@ static xcvm_status read_target(xcvm_assembler *a, int64_t *target)
     return reference->name != NULL ? XCVM_OK : xcvm_reader_no_memory(r);
 }
 
-static xcvm_status read_attributes(xcvm_assembler *a, const xcvm_row *row, void *args, bool *first)
+static xcvm_status read_attributes(xcvm_assembler *a, const xcvm_schema *schema, void *args, bool *first)
 {
     xcvm_reader *r = &a->r;
     uint64_t seen = 0;
@@ -233,27 +233,27 @@ static xcvm_status read_attributes(xcvm_assembler *a, const xcvm_row *row, void 
         size_t i = 0;
         XCVM_TRY(next_argument(r, first));
         if (!at_attribute(r))
-            return xcvm_reader_fail(r, "%s has no more operands; `name=` or `)` is expected, not %s", row->name,
+            return xcvm_reader_fail(r, "%s has no more operands; `name=` or `)` is expected, not %s", schema->name,
                                     xcvm_reader_here(r, here));
         size_t length = xcvm_reader_word(r, &word);
-        while (i < row->field_count &&
-               !(xcvm_field_is_attribute(&row->fields[i]) && strlen(row->fields[i].name) == length &&
-                 memcmp(row->fields[i].name, word, length) == 0))
+        while (i < schema->field_count &&
+               !(xcvm_field_is_attribute(&schema->fields[i]) && strlen(schema->fields[i].name) == length &&
+                 memcmp(schema->fields[i].name, word, length) == 0))
             i++;
-        if (i == row->field_count)
-            return unknown_attribute(r, row, word, length);
+        if (i == schema->field_count)
+            return unknown_attribute(r, schema, word, length);
         if (i < 64 && (seen >> i & 1) != 0)
-            return xcvm_reader_fail(r, "%s is given twice", row->fields[i].name);
+            return xcvm_reader_fail(r, "%s is given twice", schema->fields[i].name);
         seen |= i < 64 ? UINT64_C(1) << i : 0;
         XCVM_TRY(xcvm_reader_expect(r, '='));
-        if (row->fields[i].kind == XCVM_FIELD_TARGET)
-            XCVM_TRY(read_target(a, XCVM_FIELD(int64_t, &row->fields[i], args)));
+        if (schema->fields[i].kind == XCVM_FIELD_TARGET)
+            XCVM_TRY(read_target(a, XCVM_FIELD(int64_t, &schema->fields[i], args)));
         else
-            XCVM_TRY(xcvm_attribute_read(r, &row->fields[i], args));
+            XCVM_TRY(xcvm_attribute_read(r, &schema->fields[i], args));
     }
-    for (size_t i = 0; i < row->field_count && i < 64; i++)
-        if (row->fields[i].kind == XCVM_FIELD_TARGET && (seen >> i & 1) == 0)
-            return xcvm_reader_fail(r, "%s needs %s=, where to jump", row->name, row->fields[i].name);
+    for (size_t i = 0; i < schema->field_count && i < 64; i++)
+        if (schema->fields[i].kind == XCVM_FIELD_TARGET && (seen >> i & 1) == 0)
+            return xcvm_reader_fail(r, "%s needs %s=, where to jump", schema->name, schema->fields[i].name);
     return XCVM_OK;
 }
 
@@ -282,12 +282,12 @@ static xcvm_status read_results(xcvm_assembler *a)
 /* Moves what was read as results to the instruction, the row's optional ones that are left out added. */
 static xcvm_status set_results(xcvm_assembler *a, xcvm_instruction *instruction)
 {
-    const xcvm_row *row = instruction->row;
+    const xcvm_schema *schema = instruction->schema;
     xcvm_reader *r = &a->r;
-    xcvm_arity arity = xcvm_row_results(row);
+    xcvm_arity arity = xcvm_schema_results(schema);
     size_t given = a->operand_count, count = given > arity.fixed ? given : arity.fixed, next = 0;
     if (given > arity.fixed && !arity.list)
-        return xcvm_reader_fail(r, "%s has %zu results, not %zu", row->name, arity.fixed, given);
+        return xcvm_reader_fail(r, "%s has %zu results, not %zu", schema->name, arity.fixed, given);
     int32_t *out = xcvm_arena_allocate(r->arena, count * sizeof *out);
     if (out == NULL)
         return xcvm_reader_no_memory(r);
@@ -295,13 +295,13 @@ static xcvm_status set_results(xcvm_assembler *a, xcvm_instruction *instruction)
         memcpy(out, a->operands, given * sizeof *out);
     instruction->out = out;
     instruction->out_count = (uint32_t)count;
-    (void)xcvm_args_set_results(row, instruction->args, count);
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    (void)xcvm_args_set_results(schema, instruction->args, count);
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         size_t here = f->role == XCVM_ROLE_OUT ? xcvm_field_count(f, instruction->args) : 0;
         for (size_t j = 0; j < here; j++, next++)
             if (out[next] == 0 && !xcvm_result_may_be_absent(f))
-                return xcvm_reader_fail(r, "%s needs a register for its result %s", row->name, f->name);
+                return xcvm_reader_fail(r, "%s needs a register for its result %s", schema->name, f->name);
     }
     return XCVM_OK;
 }
@@ -413,8 +413,8 @@ static xcvm_status read_body(xcvm_assembler *a, xcvm_instruction *instruction)
     XCVM_TRY(xcvm_reader_expect(r, '('));
     r->depth++;
     a->operand_count = 0;
-    XCVM_TRY(read_operands(a, instruction->row, instruction->args, &first));
-    XCVM_TRY(read_attributes(a, instruction->row, instruction->args, &first));
+    XCVM_TRY(read_operands(a, instruction->schema, instruction->args, &first));
+    XCVM_TRY(read_attributes(a, instruction->schema, instruction->args, &first));
     XCVM_TRY(xcvm_reader_expect(r, ')'));
     r->depth--;
     return set_operands(a, instruction, first_reference);
@@ -430,16 +430,16 @@ xcvm_status xcvm_assemble_instruction(xcvm_assembler *a)
     size_t length = xcvm_reader_peek_word(r, &word);
     if (length == 0)
         return xcvm_reader_fail(r, "the name of an instruction is expected, not %s", xcvm_reader_here(r, here));
-    const xcvm_row *row = xcvm_row_named(word, length);
-    if (row == NULL)
+    const xcvm_schema *schema = xcvm_schema_named(word, length);
+    if (schema == NULL)
         return unknown_instruction(r, word, length);
     r->at += length;
     if (a->image.instruction_count >= INT32_MAX)
         return xcvm_reader_fail(r, "there are too many instructions");
     XCVM_APPEND(a, a->r.arena, a->image.instructions, a->image.instruction_count, a->instruction_capacity, instruction);
-    instruction->row = row;
+    instruction->schema = schema;
     instruction->debug.node = "";
-    instruction->args = xcvm_args_create(r->arena, row);
+    instruction->args = xcvm_args_create(r->arena, schema);
     if (instruction->args == NULL)
         return xcvm_reader_no_memory(r);
     XCVM_TRY(set_results(a, instruction));

@@ -86,7 +86,7 @@ void xcvm_attribute_write(xcvm_writer *w, const xcvm_field *f, const void *args)
     }
 }
 
-const char *xcvm_attributes_describe(const xcvm_row *row, const void *args, char *text, size_t size)
+const char *xcvm_attributes_describe(const xcvm_schema *schema, const void *args, char *text, size_t size)
 {
     xcvm_cut_text cut = {text, size, 0};
     xcvm_writer w;
@@ -94,8 +94,8 @@ const char *xcvm_attributes_describe(const xcvm_row *row, const void *args, char
     if (size > 0)
         text[0] = '\0';
     xcvm_writer_start(&w, xcvm_cut_text_sink, &cut);
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (!xcvm_field_is_attribute(f))
             continue;
         if (!first)

@@ -320,12 +320,13 @@ static xcvm_status decode_attribute(decoder *d, const xcvm_field *f, const Xcvm_
 }
 
 /* The message of each field: NULL where a field of the row has none. Also counts the operands. */
-static xcvm_status count_inputs(decoder *d, const xcvm_row *row, const Xcvm__XCInstruction *message, size_t *in_count)
+static xcvm_status count_inputs(decoder *d, const xcvm_schema *schema, const Xcvm__XCInstruction *message,
+                                size_t *in_count)
 {
     size_t fields = 0;
     *in_count = 0;
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         bool input = xcvm_field_is_input(f);
         if (!input && !xcvm_field_is_attribute(f))
             continue;
@@ -359,15 +360,15 @@ static xcvm_status decode_field(decoder *d, const xcvm_field *f, const Xcvm__XCV
 
 static xcvm_status decode_inputs(decoder *d, const Xcvm__XCInstruction *message, xcvm_instruction *instruction)
 {
-    const xcvm_row *row = instruction->row;
+    const xcvm_schema *schema = instruction->schema;
     size_t in_count, next = 0;
     int32_t *in;
-    XCVM_TRY(count_inputs(d, row, message, &in_count));
+    XCVM_TRY(count_inputs(d, schema, message, &in_count));
     TAKE(d, in, in_count);
     instruction->in = in;
     instruction->in_count = (uint32_t)in_count;
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (!xcvm_field_is_input(f) && !xcvm_field_is_attribute(f))
             continue;
         xcvm_status status = decode_field(d, f, message->inputs[next++], &in, instruction->args);
@@ -381,17 +382,17 @@ static xcvm_status decode_inputs(decoder *d, const Xcvm__XCInstruction *message,
 
 static xcvm_status decode_outputs(decoder *d, const Xcvm__XCInstruction *message, xcvm_instruction *instruction)
 {
-    const xcvm_row *row = instruction->row;
-    xcvm_arity arity = xcvm_row_results(row);
+    const xcvm_schema *schema = instruction->schema;
+    xcvm_arity arity = xcvm_schema_results(schema);
     int32_t *out;
     size_t count = message->n_outputs, next = 0;
-    XCVM_CHECK(d->error, count <= INT32_MAX && xcvm_args_set_results(row, instruction->args, count), INVALID_PROGRAM,
+    XCVM_CHECK(d->error, count <= INT32_MAX && xcvm_args_set_results(schema, instruction->args, count), INVALID_PROGRAM,
                "it has %zu results, not %zu%s", count, arity.fixed, arity.list ? " or more" : "");
     TAKE(d, out, count);
     instruction->out = out;
     instruction->out_count = (uint32_t)count;
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         size_t here = f->role == XCVM_ROLE_OUT ? xcvm_field_count(f, instruction->args) : 0;
         for (size_t j = 0; j < here; j++, next++) {
             XCVM_CHECK(d->error, message->outputs[next] != 0 || xcvm_result_may_be_absent(f), INVALID_PROGRAM,
@@ -446,8 +447,8 @@ static xcvm_status decode_debug(decoder *d, const Xcvm__XCDebug *message, xcvm_i
 
 static xcvm_status take_instruction(decoder *d, const Xcvm__XCInstruction *message, xcvm_instruction *instruction)
 {
-    const xcvm_row *row = instruction->row;
-    instruction->args = xcvm_args_create(d->arena, row);
+    const xcvm_schema *schema = instruction->schema;
+    instruction->args = xcvm_args_create(d->arena, schema);
     XCVM_CHECK(d->error, instruction->args != NULL, OUT_OF_MEMORY, "no memory for the program");
     XCVM_TRY(decode_inputs(d, message, instruction));
     XCVM_TRY(decode_outputs(d, message, instruction));
@@ -459,16 +460,16 @@ static xcvm_status decode_instruction(decoder *d, const ProtobufCMessage *messag
 {
     const Xcvm__XCInstruction *from = (const Xcvm__XCInstruction *)message;
     xcvm_instruction *to = &d->image->instructions[index];
-    to->row = xcvm_row_of(from->op);
-    XCVM_CHECK(d->error, to->row != NULL, INVALID_PROGRAM,
+    to->schema = xcvm_schema_of(from->op);
+    XCVM_CHECK(d->error, to->schema != NULL, INVALID_PROGRAM,
                "instruction %zu: there is no instruction of number %d; the program may be made for a newer library",
                index, (int)from->op);
     xcvm_status status = take_instruction(d, from, to);
     if (status != XCVM_OK) {
-        xcvm_error_prefix(d->error, "instruction %zu (%s)", index, to->row->name);
+        xcvm_error_prefix(d->error, "instruction %zu (%s)", index, to->schema->name);
         if (d->error != NULL) {
             d->error->pc = (int32_t)index;
-            strncpy(d->error->instruction, to->row->name, sizeof d->error->instruction - 1);
+            strncpy(d->error->instruction, to->schema->name, sizeof d->error->instruction - 1);
         }
     }
     return status;

@@ -80,8 +80,8 @@ static xcvm_status find_labels(disassembler *d)
     XCVM_CHECK(d->error, d->labelled != NULL, OUT_OF_MEMORY, "no memory to write the text");
     for (size_t i = 0; i < image->instruction_count; i++) {
         const xcvm_instruction *instruction = &image->instructions[i];
-        for (size_t j = 0; j < instruction->row->field_count; j++) {
-            const xcvm_field *f = &instruction->row->fields[j];
+        for (size_t j = 0; j < instruction->schema->field_count; j++) {
+            const xcvm_field *f = &instruction->schema->fields[j];
             if (f->kind == XCVM_FIELD_TARGET && has_label(d, target_of(f, instruction->args)))
                 d->labelled[target_of(f, instruction->args)] = true;
         }
@@ -252,8 +252,8 @@ static void write_debug(disassembler *d, const xcvm_instruction *instruction)
 static bool explain_word(disassembler *d, const xcvm_instruction *instruction, const char *word, size_t length)
 {
     const int32_t *in = instruction->in, *out = instruction->out;
-    for (size_t i = 0; i < instruction->row->field_count; i++) {
-        const xcvm_field *f = &instruction->row->fields[i];
+    for (size_t i = 0; i < instruction->schema->field_count; i++) {
+        const xcvm_field *f = &instruction->schema->fields[i];
         bool operand = xcvm_field_is_operand(f);
         size_t count = operand ? xcvm_field_count(f, instruction->args) : 0;
         const int32_t **next = xcvm_field_is_input(f) ? &in : &out;
@@ -274,8 +274,8 @@ static bool explain_word(disassembler *d, const xcvm_instruction *instruction, c
 static void write_explanation(disassembler *d, const xcvm_instruction *instruction)
 {
     xcvm_reader words;
-    const char *sentence = instruction->row->sentence;
-    xcvm_reader_start(&words, sentence, strlen(sentence), NULL, NULL);
+    const char *summary = instruction->schema->summary;
+    xcvm_reader_start(&words, summary, strlen(summary), NULL, NULL);
     /* The number is the one that messages and traces name. */
     xcvm_writer_format(&d->w, "  # %td: ", instruction - d->image->instructions);
     while (words.at < words.end) {
@@ -292,17 +292,17 @@ static void write_explanation(disassembler *d, const xcvm_instruction *instructi
 
 static void write_instruction(disassembler *d, const xcvm_instruction *instruction)
 {
-    const xcvm_row *row = instruction->row;
+    const xcvm_schema *schema = instruction->schema;
     xcvm_writer *w = &d->w;
     size_t next = 0;
     bool first = true;
     write_operands(d, instruction->out, instruction->out_count);
     if (instruction->out_count > 0)
         xcvm_writer_text(w, " = ");
-    xcvm_writer_text(w, row->name);
+    xcvm_writer_text(w, schema->name);
     xcvm_writer_text(w, "(");
-    for (size_t i = 0; i < row->field_count && !w->failed; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count && !w->failed; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (!xcvm_field_is_input(f) && !xcvm_field_is_attribute(f))
             continue;
         if (!first)

@@ -266,11 +266,11 @@ static xcvm_status encode_attribute(encoder *e, const xcvm_field *f, const void 
 
 static xcvm_status encode_inputs(encoder *e, const xcvm_instruction *instruction, Xcvm__XCInstruction *message)
 {
-    const xcvm_row *row = instruction->row;
+    const xcvm_schema *schema = instruction->schema;
     size_t used = 0;
-    TAKE(e, message->inputs, row->field_count);
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    TAKE(e, message->inputs, schema->field_count);
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         bool input = xcvm_field_is_input(f);
         if (!input && !xcvm_field_is_attribute(f))
             continue;
@@ -282,14 +282,14 @@ static xcvm_status encode_inputs(encoder *e, const xcvm_instruction *instruction
             continue;
         }
         size_t count = xcvm_field_count(f, instruction->args);
-        XCVM_CHECK(e->error, count <= instruction->in_count - used, INTERNAL, "%s has too few operands", row->name);
+        XCVM_CHECK(e->error, count <= instruction->in_count - used, INTERNAL, "%s has too few operands", schema->name);
         if (xcvm_field_is_list(f))
             XCVM_TRY(encode_list(e, instruction->in + used, count, value));
         else
             encode_operand(instruction->in[used], value);
         used += count;
     }
-    XCVM_CHECK(e->error, used == instruction->in_count, INTERNAL, "%s has too many operands", row->name);
+    XCVM_CHECK(e->error, used == instruction->in_count, INTERNAL, "%s has too many operands", schema->name);
     return XCVM_OK;
 }
 
@@ -348,7 +348,7 @@ static xcvm_status encode_instructions(encoder *e, Xcvm__XCProgram *program)
         Xcvm__XCInstruction *message;
         TAKE_MESSAGE(e, message, xcvm__xcinstruction__init);
         program->instructions[i] = message;
-        message->op = (Xcvm__XCOp)instruction->row->opcode;
+        message->op = (Xcvm__XCOp)instruction->schema->opcode;
         XCVM_TRY(encode_inputs(e, instruction, message));
         XCVM_TRY(encode_outputs(e, instruction, message));
         XCVM_TRY(encode_debug(e, instruction, message));

@@ -19,7 +19,7 @@ typedef struct xcvm_debug {
 } xcvm_debug;
 
 typedef struct xcvm_instruction {
-    const xcvm_row *row;
+    const xcvm_schema *schema;
     /* The row's argument struct with the attributes filled in. Operand pointers in it are NULL; list fields have their
      * count and a NULL `at`. Only the machine binds operands, in a copy. */
     void *args;
@@ -85,7 +85,7 @@ xcvm_status xcvm_image_encode(const xcvm_image *image, const xcvm_allocator *all
 
 /* Lays out one instruction: args are copied into `arena` with operands cut off as described above. NULL if there is no
  * memory. */
-void *xcvm_args_detach(xcvm_arena *arena, const xcvm_row *row, const void *args);
+void *xcvm_args_detach(xcvm_arena *arena, const xcvm_schema *schema, const void *args);
 
 /* Text assembly (assembler.c, disassembler.c); see docs/assembly.md for the language. What assemble makes is allocated
  * in `arena`, constants included. */
@@ -94,7 +94,7 @@ xcvm_status xcvm_image_disassemble(const xcvm_image *image, const xcvm_dump_opti
 xcvm_status xcvm_image_assemble(const char *text, size_t length, const char *base_dir, const xcvm_allocator *allocator,
                                 xcvm_arena *arena, xcvm_image *image, xcvm_error *error);
 /* Attributes of one instruction as they stand in the text, e.g. "strides=[2 2] group=1"; cut to `size`. */
-const char *xcvm_attributes_describe(const xcvm_row *row, const void *args, char *text, size_t size);
+const char *xcvm_attributes_describe(const xcvm_schema *schema, const void *args, char *text, size_t size);
 /* "f32[Nx3x224x224]", "seq(f32)", "?": as in the text. */
 const char *xcvm_type_describe(const xcvm_type *type, char *text, size_t size);
 

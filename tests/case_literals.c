@@ -32,14 +32,14 @@ static bool lift_parameter(case_literals *lifted, bool typed, size_t i, xcvm_par
 /* Reads input `name` into `reg`. */
 static bool make_in(case_literals *lifted, const char *name, int32_t reg, xcvm_instruction *in)
 {
-    const xcvm_row *row = xcvm_row_of(XCVM_OP_In);
+    const xcvm_schema *schema = xcvm_schema_of(XCVM_OP_In);
     xcvm_In_args *args = xcvm_arena_allocate(&lifted->arena, sizeof *args);
     int32_t *out = xcvm_arena_allocate(&lifted->arena, sizeof *out);
     if (args == NULL || out == NULL)
         return false;
     args->name = (xcvm_text){name, strlen(name)};
     *out = reg;
-    *in = (xcvm_instruction){.row = row, .args = args, .out = out, .out_count = 1, .debug = {.node = ""}};
+    *in = (xcvm_instruction){.schema = schema, .args = args, .out = out, .out_count = 1, .debug = {.node = ""}};
     return true;
 }
 
@@ -47,15 +47,15 @@ static bool make_in(case_literals *lifted, const char *name, int32_t reg, xcvm_i
 static bool move_instruction(case_literals *lifted, int32_t first_register, xcvm_instruction *instruction)
 {
     int32_t *in = xcvm_arena_allocate(&lifted->arena, (instruction->in_count + 1) * sizeof *in);
-    char *args = xcvm_arena_allocate(&lifted->arena, instruction->row->args_size);
+    char *args = xcvm_arena_allocate(&lifted->arena, instruction->schema->args_size);
     if (in == NULL || args == NULL)
         return false;
     for (uint32_t i = 0; i < instruction->in_count; i++)
         in[i] = instruction->in[i] < 0 ? first_register - 1 - instruction->in[i] : instruction->in[i];
-    memcpy(args, instruction->args, instruction->row->args_size);
-    for (size_t i = 0; i < instruction->row->field_count; i++)
-        if (instruction->row->fields[i].kind == XCVM_FIELD_TARGET)
-            *(int64_t *)(void *)(args + instruction->row->fields[i].offset) += (int64_t)lifted->count;
+    memcpy(args, instruction->args, instruction->schema->args_size);
+    for (size_t i = 0; i < instruction->schema->field_count; i++)
+        if (instruction->schema->fields[i].kind == XCVM_FIELD_TARGET)
+            *(int64_t *)(void *)(args + instruction->schema->fields[i].offset) += (int64_t)lifted->count;
     instruction->in = in;
     instruction->args = args;
     return true;

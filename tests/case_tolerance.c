@@ -68,12 +68,12 @@ static const xcvm_opcode rounding[] = {
     XCVM_OP_PairwiseCoupling,
 };
 
-bool case_row_rounds(const xcvm_row *row)
+bool case_row_rounds(const xcvm_schema *schema)
 {
     for (size_t i = 0; i < sizeof rounding / sizeof *rounding; i++)
-        if (row->opcode == rounding[i])
+        if (schema->opcode == rounding[i])
             return true;
-    return xcvm_row_is(row, XCVM_CLASS_unary | XCVM_CLASS_binary) && row->cost == xcvm_flops_transcendental;
+    return xcvm_row_is(schema, XCVM_CLASS_unary | XCVM_CLASS_binary) && schema->cost == xcvm_flops_transcendental;
 }
 
 bool case_is_exact(const test_bytes *file)
@@ -83,7 +83,7 @@ bool case_is_exact(const test_bytes *file)
     xcvm_error error;
     bool exact = xcvm_image_decode(file->at, file->length, NULL, &arena, &image, &error) == XCVM_OK;
     for (size_t pc = 0; exact && pc < image.instruction_count; pc++)
-        exact = !case_row_rounds(image.instructions[pc].row);
+        exact = !case_row_rounds(image.instructions[pc].schema);
     xcvm_arena_release(&arena);
     return exact;
 }

@@ -14,7 +14,7 @@ typedef struct case_tolerance {
 
 /* Whether the instruction may round its results more than once on the way, so that they depend on the order of its
  * arithmetic. All others have one right result for each element: they move it, select it, or round it once. */
-bool case_row_rounds(const xcvm_row *row);
+bool case_row_rounds(const xcvm_schema *schema);
 /* Whether no instruction of the program `file` rounds so; false for bytes that are no program. */
 bool case_is_exact(const test_bytes *file);
 

@@ -21,7 +21,7 @@ static xcvm_status link_step(xcvm_verifier *v, size_t pc)
     const void *args = instruction->args;
     xcvm_step *step = &v->program->steps[pc];
     int64_t target = 0;
-    switch (instruction->row->opcode) {
+    switch (instruction->schema->opcode) {
     case XCVM_OP_In:
         step->action = XCVM_ACTION_IN;
         return find_parameter(v, pc, &v->inputs, "input", ((const xcvm_In_args *)args)->name);
@@ -51,10 +51,10 @@ static xcvm_status link_step(xcvm_verifier *v, size_t pc)
         return XCVM_OK;
     default:
         step->action = XCVM_ACTION_KERNEL;
-        step->run = xcvm_kernel_for(instruction->row->opcode, v->program->isa);
-        if (step->run == NULL || instruction->row->shape == NULL)
+        step->run = xcvm_kernel_for(instruction->schema->opcode, v->program->isa);
+        if (step->run == NULL || instruction->schema->shape == NULL)
             return xcvm_verifier_fail(v, pc, XCVM_UNSUPPORTED, "this build has no kernel for %s",
-                                      instruction->row->name);
+                                      instruction->schema->name);
         return XCVM_OK;
     }
     if (target < 0 || (uint64_t)target > v->image->instruction_count)
@@ -72,7 +72,7 @@ static void place_operands(xcvm_program *program, size_t pc)
     xcvm_step *step = &program->steps[pc];
     step->args_offset = program->args_bytes;
     if (step->action == XCVM_ACTION_KERNEL)
-        program->args_bytes += xcvm_round_up(instruction->row->args_size, 16);
+        program->args_bytes += xcvm_round_up(instruction->schema->args_size, 16);
     step->in_at = program->in_count;
     step->out_at = program->out_count;
     program->in_count += instruction->in_count;

@@ -74,10 +74,10 @@ static uint64_t sum_bytes(const xcvm_value *const *values, size_t count)
 static uint64_t count_flops(const xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
-    if (s->program->steps[pc].action != XCVM_ACTION_KERNEL || instruction->row->cost == NULL)
+    if (s->program->steps[pc].action != XCVM_ACTION_KERNEL || instruction->schema->cost == NULL)
         return instruction->debug.flops;
-    const xcvm_typing typing = xcvm_session_typing(s, pc);
-    uint64_t flops = instruction->row->cost(&typing);
+    const xcvm_inference inference = xcvm_session_inference(s, pc);
+    uint64_t flops = instruction->schema->cost(&inference);
     return flops != 0 ? flops : instruction->debug.flops;
 }
 
@@ -87,7 +87,7 @@ static xcvm_event describe(const xcvm_session *s, size_t pc)
     const xcvm_step *step = &s->program->steps[pc];
     return (xcvm_event){.size = sizeof(xcvm_event),
                         .pc = (int32_t)pc,
-                        .instruction = instruction->row->name,
+                        .instruction = instruction->schema->name,
                         .node = instruction->debug.node != NULL ? instruction->debug.node : "",
                         .attributes = "",
                         .bytes_read = sum_bytes(s->in + step->in_at, instruction->in_count),
@@ -145,7 +145,8 @@ xcvm_status xcvm_session_observe(xcvm_session *s, size_t pc, size_t *next)
     xcvm_span spans[SPANS];
     xcvm_event event = describe(s, pc);
     if (observer->want_attributes)
-        event.attributes = xcvm_attributes_describe(instruction->row, instruction->args, attributes, sizeof attributes);
+        event.attributes =
+            xcvm_attributes_describe(instruction->schema, instruction->args, attributes, sizeof attributes);
     if (observer->want_spans)
         xcvm_threads_record(s->kernel.threads, spans, SPANS);
     event.start_ns = xcvm_clock_ns();

@@ -47,6 +47,6 @@ void xcvm_error_locate(xcvm_error *error, const xcvm_image *image, size_t pc)
         return;
     const xcvm_instruction *instruction = &image->instructions[pc];
     error->pc = (int32_t)pc;
-    snprintf(error->instruction, sizeof error->instruction, "%s", instruction->row ? instruction->row->name : "");
+    snprintf(error->instruction, sizeof error->instruction, "%s", instruction->schema ? instruction->schema->name : "");
     snprintf(error->node, sizeof error->node, "%s", instruction->debug.node ? instruction->debug.node : "");
 }

@@ -11,30 +11,33 @@ static const uint16_t numbers[] = {
 
 size_t xcvm_op_count(void) { return sizeof numbers / sizeof *numbers; }
 
-static const xcvm_row *row_at(size_t index) { return index < xcvm_op_count() ? xcvm_row_of(numbers[index]) : NULL; }
+static const xcvm_schema *row_at(size_t index)
+{
+    return index < xcvm_op_count() ? xcvm_schema_of(numbers[index]) : NULL;
+}
 
 /* Type variables are fields, but not operands. */
 static bool is_told(const xcvm_field *field) { return field->role != XCVM_ROLE_TYPE; }
 
-static const char *gradient_of(const xcvm_row *row)
+static const char *gradient_of(const xcvm_schema *schema)
 {
-    if (row->gradient.rule != NULL)
-        return row->gradient.rule;
-    return row->gradient.zero ? "zero" : "none";
+    if (schema->gradient.rule != NULL)
+        return schema->gradient.rule;
+    return schema->gradient.zero ? "zero" : "none";
 }
 
 bool xcvm_op(size_t index, xcvm_op_info *info)
 {
-    const xcvm_row *row = row_at(index);
-    if (row == NULL)
+    const xcvm_schema *schema = row_at(index);
+    if (schema == NULL)
         return false;
-    *info = (xcvm_op_info){.name = row->name,
-                           .number = (int)row->opcode,
-                           .sentence = row->sentence,
-                           .shape_rule = row->shape_name,
-                           .gradient = gradient_of(row)};
-    for (size_t i = 0; i < row->field_count; i++)
-        info->operand_count += is_told(&row->fields[i]);
+    *info = (xcvm_op_info){.name = schema->name,
+                           .number = (int)schema->opcode,
+                           .summary = schema->summary,
+                           .shape_rule = schema->shape_name,
+                           .gradient = gradient_of(schema)};
+    for (size_t i = 0; i < schema->field_count; i++)
+        info->operand_count += is_told(&schema->fields[i]);
     return true;
 }
 
@@ -84,9 +87,9 @@ static void describe_default(const xcvm_field *field, char *text, size_t size)
 
 bool xcvm_op_operand(size_t index, size_t operand, xcvm_operand_info *info)
 {
-    const xcvm_row *row = row_at(index);
-    for (size_t i = 0; row != NULL && i < row->field_count; i++) {
-        const xcvm_field *field = &row->fields[i];
+    const xcvm_schema *schema = row_at(index);
+    for (size_t i = 0; schema != NULL && i < schema->field_count; i++) {
+        const xcvm_field *field = &schema->fields[i];
         if (!is_told(field) || operand-- > 0)
             continue;
         *info = (xcvm_operand_info){.name = field->name,
@@ -96,7 +99,7 @@ bool xcvm_op_operand(size_t index, size_t operand, xcvm_operand_info *info)
                                     .kind = kind_of(field),
                                     .optional = field->kind == XCVM_FIELD_OPTIONAL};
         if (xcvm_field_is_operand(field))
-            xcvm_dtypes_describe(xcvm_field_types(row, field), info->types, sizeof info->types);
+            xcvm_dtypes_describe(xcvm_field_types(schema, field), info->types, sizeof info->types);
         else if (field->kind == XCVM_FIELD_CHOICE)
             describe_choices(field, info->choices, sizeof info->choices);
         else

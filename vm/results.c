@@ -14,14 +14,14 @@ static bool is_placeable(const xcvm_value *result)
 
 static xcvm_status infer(xcvm_session *s, size_t pc)
 {
-    const xcvm_typing typing = xcvm_session_typing(s, pc);
+    const xcvm_inference inference = xcvm_session_inference(s, pc);
     s->inferences++;
-    for (size_t i = 0; i < typing.out_count; i++)
-        if (typing.out[i] != NULL)
-            reset(typing.out[i]);
-    XCVM_TRY(xcvm_infer_run(&typing));
-    for (size_t i = 0; i < typing.out_count; i++) {
-        xcvm_value *result = typing.out[i];
+    for (size_t i = 0; i < inference.out_count; i++)
+        if (inference.out[i] != NULL)
+            reset(inference.out[i]);
+    XCVM_TRY(xcvm_infer_run(&inference));
+    for (size_t i = 0; i < inference.out_count; i++) {
+        xcvm_value *result = inference.out[i];
         if (result == NULL || result->kind != XCVM_KIND_TENSOR || !xcvm_dims_known(result))
             continue;
         size_t count;

@@ -76,9 +76,9 @@ static void bind_instruction(xcvm_session *s, size_t pc)
     if (step->action != XCVM_ACTION_KERNEL)
         return;
     char *args = s->args + step->args_offset;
-    memcpy(args, instruction->args, instruction->row->args_size);
-    for (size_t i = 0; i < instruction->row->field_count; i++) {
-        const xcvm_field *field = &instruction->row->fields[i];
+    memcpy(args, instruction->args, instruction->schema->args_size);
+    for (size_t i = 0; i < instruction->schema->field_count; i++) {
+        const xcvm_field *field = &instruction->schema->fields[i];
         void *at = args + field->offset;
         if (!xcvm_field_is_operand(field))
             continue;

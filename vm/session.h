@@ -68,17 +68,17 @@ struct xcvm_session {
     bool *moved;        /* of each register: its memory in the arena went on to another (while observed) */
 };
 
-static inline xcvm_typing xcvm_session_typing(const xcvm_session *s, size_t pc)
+static inline xcvm_inference xcvm_session_inference(const xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
     const xcvm_step *step = &s->program->steps[pc];
-    return (xcvm_typing){.row = instruction->row,
-                         .args = s->args + step->args_offset,
-                         .in = s->in + step->in_at,
-                         .in_count = instruction->in_count,
-                         .out = s->out + step->out_at,
-                         .out_count = instruction->out_count,
-                         .error = s->kernel.error};
+    return (xcvm_inference){.schema = instruction->schema,
+                            .args = s->args + step->args_offset,
+                            .in = s->in + step->in_at,
+                            .in_count = instruction->in_count,
+                            .out = s->out + step->out_at,
+                            .out_count = instruction->out_count,
+                            .error = s->kernel.error};
 }
 
 /* Unsets a register. The type stays valid for instructions that inferred it; nobody reads a register that is not set.

@@ -55,12 +55,12 @@ static uint8_t derive(const xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
     const xcvm_step *step = &s->program->steps[pc];
-    const xcvm_opcode opcode = instruction->row->opcode;
+    const xcvm_opcode opcode = instruction->schema->opcode;
     const bool of_shape = opcode == XCVM_OP_Shape || opcode == XCVM_OP_Size;
     uint8_t known = XCVM_KNOWN_TYPE | XCVM_KNOWN_ELEMENTS | XCVM_KNOWN_ALWAYS;
     if (!step->static_shapes)
         return 0;
-    if (instruction->row->effect != XCVM_PURE)
+    if (instruction->schema->effect != XCVM_PURE)
         known &= (uint8_t)~XCVM_KNOWN_ELEMENTS;
     for (uint32_t i = 0; i < instruction->in_count; i++) {
         if (instruction->in[i] <= 0)

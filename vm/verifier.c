@@ -34,13 +34,13 @@ xcvm_status xcvm_verifier_fail(xcvm_verifier *v, size_t pc, xcvm_status status, 
 
 const xcvm_field *xcvm_operand_field(const xcvm_instruction *instruction, uint32_t index)
 {
-    const xcvm_row *row = instruction->row;
-    for (size_t i = 0; i < row->field_count; i++) {
-        if (!xcvm_field_is_input(&row->fields[i]))
+    const xcvm_schema *schema = instruction->schema;
+    for (size_t i = 0; i < schema->field_count; i++) {
+        if (!xcvm_field_is_input(&schema->fields[i]))
             continue;
-        size_t count = xcvm_field_count(&row->fields[i], instruction->args);
+        size_t count = xcvm_field_count(&schema->fields[i], instruction->args);
         if (index < count)
-            return &row->fields[i];
+            return &schema->fields[i];
         index -= (uint32_t)count;
     }
     return NULL;

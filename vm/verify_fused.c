@@ -54,9 +54,9 @@ static xcvm_status check_kernel(xcvm_verifier *v, range *r, size_t pc)
     bool one_result = instruction->out_count > 0 && instruction->out[0] > 0;
     for (uint32_t i = 1; i < instruction->out_count; i++)
         one_result = one_result && instruction->out[i] == 0;
-    if (instruction->row->effect != XCVM_PURE || !one_result)
+    if (instruction->schema->effect != XCVM_PURE || !one_result)
         return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "it cannot stand for instruction %zu, %s", pc,
-                                  instruction->row->name);
+                                  instruction->schema->name);
     r->writer[instruction->out[0]] = (uint32_t)(pc - r->pc);
     return XCVM_OK;
 }
@@ -107,7 +107,7 @@ static xcvm_status check_range(xcvm_verifier *v, range *r)
             break;
         default:
             return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "it cannot stand for instruction %zu, %s", pc,
-                                      v->image->instructions[pc].row->name);
+                                      v->image->instructions[pc].schema->name);
         }
     return check_left(v, r);
 }

@@ -31,10 +31,10 @@ static xcvm_status count_registers(xcvm_verifier *v)
 static xcvm_status check_operands(xcvm_verifier *v, size_t pc)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
-    const xcvm_row *row = instruction->row;
+    const xcvm_schema *schema = instruction->schema;
     size_t in = 0, out = 0;
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *field = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *field = &schema->fields[i];
         if (!xcvm_field_is_operand(field))
             continue;
         bool is_result = field->role == XCVM_ROLE_OUT;
@@ -56,7 +56,7 @@ static xcvm_status check_operands(xcvm_verifier *v, size_t pc)
     }
     if (in != instruction->in_count || out != instruction->out_count)
         return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM, "there are more operands or results than %s takes",
-                                  row->name);
+                                  schema->name);
     return XCVM_OK;
 }
 
@@ -64,7 +64,7 @@ xcvm_status xcvm_verify_operands(xcvm_verifier *v)
 {
     XCVM_TRY(count_registers(v));
     for (size_t pc = 0; pc < v->image->instruction_count; pc++) {
-        if (v->image->instructions[pc].row == NULL)
+        if (v->image->instructions[pc].schema == NULL)
             return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM, "there is no such instruction");
         XCVM_TRY(check_operands(v, pc));
     }

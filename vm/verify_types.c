@@ -67,7 +67,7 @@ static xcvm_kind kind_needed(const xcvm_field *field)
 static xcvm_status check_operand(xcvm_verifier *v, uint32_t pc, const xcvm_field *field, int32_t id,
                                  const bindings *bound)
 {
-    const xcvm_row *row = v->image->instructions[pc].row;
+    const xcvm_schema *schema = v->image->instructions[pc].schema;
     xcvm_static_type type = type_of_operand(v, id);
     xcvm_kind needed = kind_needed(field);
     char text[64], operand[32], types[256];
@@ -77,7 +77,7 @@ static xcvm_status check_operand(xcvm_verifier *v, uint32_t pc, const xcvm_field
                                   needed == XCVM_KIND_TENSOR ? "tensor" : "sequence");
     if (type.dtype == XCVM_NO_DTYPE)
         return XCVM_OK;
-    xcvm_dtypes allowed = xcvm_field_types(row, field);
+    xcvm_dtypes allowed = xcvm_field_types(schema, field);
     if (!xcvm_dtype_in(type.dtype, allowed))
         return xcvm_verifier_fail(v, pc, XCVM_TYPE_MISMATCH, "operand %s (%s) is %s, but must be one of: %s",
                                   field->name, describe_operand(id, operand, sizeof operand),
@@ -95,11 +95,11 @@ static xcvm_status check_operand(xcvm_verifier *v, uint32_t pc, const xcvm_field
 }
 
 /* The element type that a row's DTYPE attribute gives to results that say no more than a set. */
-static uint8_t dtype_attribute(const xcvm_row *row, const void *args)
+static uint8_t dtype_attribute(const xcvm_schema *schema, const void *args)
 {
-    for (size_t i = 0; i < row->field_count; i++)
-        if (row->fields[i].kind == XCVM_FIELD_DTYPE)
-            return (uint8_t) * (const xcvm_dtype *)(const void *)((const char *)args + row->fields[i].offset);
+    for (size_t i = 0; i < schema->field_count; i++)
+        if (schema->fields[i].kind == XCVM_FIELD_DTYPE)
+            return (uint8_t) * (const xcvm_dtype *)(const void *)((const char *)args + schema->fields[i].offset);
     return XCVM_NO_DTYPE;
 }
 
@@ -107,7 +107,7 @@ static xcvm_static_type type_of_result(const xcvm_verifier *v, uint32_t pc, cons
                                        const bindings *bound)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
-    const xcvm_row *row = instruction->row;
+    const xcvm_schema *schema = instruction->schema;
     xcvm_static_type type = {XCVM_KIND_UNKNOWN, XCVM_NO_DTYPE};
     switch (field->kind) {
     case XCVM_FIELD_TENSOR:
@@ -128,11 +128,11 @@ static xcvm_static_type type_of_result(const xcvm_verifier *v, uint32_t pc, cons
     }
     if (field->types & XCVM_TYPE_VARIABLES)
         type.dtype = bound->dtype[variable_index(field->types)];
-    xcvm_dtypes types = xcvm_field_types(row, field);
+    xcvm_dtypes types = xcvm_field_types(schema, field);
     if (type.dtype == XCVM_NO_DTYPE && types != 0 && (types & (types - 1)) == 0)
         type.dtype = (uint8_t)__builtin_ctz(types);
     else if (type.kind == XCVM_KIND_TENSOR && !(field->types & XCVM_TYPE_VARIABLES) && (types & (types - 1)) != 0)
-        type.dtype = dtype_attribute(row, instruction->args);
+        type.dtype = dtype_attribute(schema, instruction->args);
     return type;
 }
 
@@ -155,11 +155,11 @@ static xcvm_status check_output(xcvm_verifier *v, uint32_t pc)
 xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
-    const xcvm_row *row = instruction->row;
+    const xcvm_schema *schema = instruction->schema;
     bindings bound = {{0}, {NULL}};
     uint32_t in = 0, out = 0;
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *field = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *field = &schema->fields[i];
         if (!xcvm_field_is_input(field))
             continue;
         for (size_t left = xcvm_field_count(field, instruction->args); left > 0; left--, in++) {
@@ -179,8 +179,8 @@ xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report)
     }
     if (report && v->program->steps[pc].action == XCVM_ACTION_OUT)
         XCVM_TRY(check_output(v, pc));
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *field = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *field = &schema->fields[i];
         if (field->role != XCVM_ROLE_OUT)
             continue;
         for (size_t left = xcvm_field_count(field, instruction->args); left > 0; left--, out++)

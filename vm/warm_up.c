@@ -69,7 +69,7 @@ static bool is_harmless(const xcvm_program *program)
     const xcvm_image *image = &program->image;
     bool harmless = !program->has_jumps;
     for (size_t pc = 0; harmless && pc < image->instruction_count; pc++) {
-        const xcvm_effect effect = image->instructions[pc].row->effect;
+        const xcvm_effect effect = image->instructions[pc].schema->effect;
         harmless = effect == XCVM_PURE || effect == XCVM_CONTROL;
     }
     return harmless;

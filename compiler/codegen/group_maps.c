@@ -41,9 +41,9 @@ static void take_attributes(const xcc_node *n, xcc_map *map)
 {
     double *const to[] = {&map->alpha, &map->beta};
     size_t count = 0;
-    for (size_t f = 0; f < n->row->field_count && count < 2; f++)
-        if (n->row->fields[f].kind == XCVM_FIELD_FLOAT)
-            memcpy(to[count++], (const char *)n->args + n->row->fields[f].offset, sizeof(double));
+    for (size_t f = 0; f < n->schema->field_count && count < 2; f++)
+        if (n->schema->fields[f].kind == XCVM_FIELD_FLOAT)
+            memcpy(to[count++], (const char *)n->args + n->schema->fields[f].offset, sizeof(double));
 }
 
 static bool take_bound(const xcvm_value *bound, double *to)
@@ -74,10 +74,10 @@ bool xcc_map_of(const xcc_node *n, xcc_map *map)
 {
     if (n->kind != XCC_INSTRUCTION || xcc_node_output_count(n) != 1 || !is_f32(xcc_node_output(n, 0)))
         return false;
-    *map = (xcc_map){.function = find(of_two, sizeof of_two / sizeof *of_two, n->row->opcode)};
+    *map = (xcc_map){.function = find(of_two, sizeof of_two / sizeof *of_two, n->schema->opcode)};
     size_t operands = map->function != NULL ? 2 : 1;
     if (operands == 1)
-        map->function = find(of_one, sizeof of_one / sizeof *of_one, n->row->opcode);
+        map->function = find(of_one, sizeof of_one / sizeof *of_one, n->schema->opcode);
     if (map->function == NULL)
         return false;
     for (size_t i = 0; i < operands; i++) {

@@ -66,7 +66,7 @@ static bool find_fold(const xcc_node *n, xcc_member *member)
     const xcc_value *x = xcc_node_input_count(n) > 0 ? xcc_node_input(n, 0) : NULL;
     if (!is_f32(x))
         return false;
-    switch (n->row->opcode) {
+    switch (n->schema->opcode) {
     case XCVM_OP_ReduceSum:
     case XCVM_OP_ReduceMean:
     case XCVM_OP_ReduceMax:
@@ -123,7 +123,7 @@ static bool is_quick_move(const xcc_node *n)
 
 static bool find_copy(const xcc_node *n, xcc_member *member)
 {
-    if (xcvm_row_is(n->row, XCVM_CLASS_view) || xcc_is(n, XCVM_OP_Expand))
+    if (xcvm_row_is(n->schema, XCVM_CLASS_view) || xcc_is(n, XCVM_OP_Expand))
         member->kind = XCC_MEMBER_COPY;
     else if (xcc_is(n, XCVM_OP_Transpose) && is_quick_move(n))
         member->kind = XCC_MEMBER_MOVE;

@@ -122,7 +122,7 @@ static xcc_reading take_map(steps *s, const xcc_map *m)
 
 static xcc_reading take_fold(steps *s, xcc_reading x)
 {
-    switch (s->node->row->opcode) {
+    switch (s->node->schema->opcode) {
     case XCVM_OP_ReduceMean:
         return mean(s, x);
     case XCVM_OP_ReduceMax:

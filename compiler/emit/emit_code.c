@@ -156,7 +156,7 @@ static xcvm_status add_debug(xcc_code *c, xcvm_instruction *instruction, const x
     size_t count = instruction->out_count;
     if (n != NULL)
         instruction->debug.node = n->name;
-    if (n != NULL && n->kind == XCC_INSTRUCTION && n->row == instruction->row)
+    if (n != NULL && n->kind == XCC_INSTRUCTION && n->schema == instruction->schema)
         instruction->debug.flops = certain_flops(n);
     if (debug->values == NULL || count == 0)
         return XCVM_OK;
@@ -203,8 +203,8 @@ static const int32_t *copy_operands(xcc_module *m, const int32_t *operands, size
     return copy;
 }
 
-xcvm_status xcc_code_append(xcc_code *c, const xcvm_row *row, const void *args, const int32_t *in, size_t in_count,
-                            const int32_t *out, size_t out_count, const xcc_code_debug *debug)
+xcvm_status xcc_code_append(xcc_code *c, const xcvm_schema *schema, const void *args, const int32_t *in,
+                            size_t in_count, const int32_t *out, size_t out_count, const xcc_code_debug *debug)
 {
     xcvm_image *image = &c->image;
     if (image->instruction_count >= INT32_MAX || c->registers == INT32_MAX)
@@ -215,8 +215,9 @@ xcvm_status xcc_code_append(xcc_code *c, const xcvm_row *row, const void *args, 
         return XCVM_OUT_OF_MEMORY;
     image->instructions = all;
     xcvm_instruction *instruction = &all[image->instruction_count++];
-    *instruction = (xcvm_instruction){.row = row, .in_count = (uint32_t)in_count, .out_count = (uint32_t)out_count};
-    instruction->args = xcvm_args_detach(&c->m->arena, row, args);
+    *instruction =
+        (xcvm_instruction){.schema = schema, .in_count = (uint32_t)in_count, .out_count = (uint32_t)out_count};
+    instruction->args = xcvm_args_detach(&c->m->arena, schema, args);
     instruction->in = copy_operands(c->m, in, in_count);
     instruction->out = copy_operands(c->m, out, out_count);
     if (instruction->args == NULL || instruction->in == NULL || instruction->out == NULL)

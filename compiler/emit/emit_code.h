@@ -36,7 +36,7 @@ typedef struct xcc_code_debug {
 
 /* Appends an instruction with its operands and results in registers and constants; args as in the row, operands
  * ignored. The index that it gets is image.instruction_count. */
-xcvm_status xcc_code_append(xcc_code *c, const xcvm_row *row, const void *args, const int32_t *in, size_t in_count,
-                            const int32_t *out, size_t out_count, const xcc_code_debug *debug);
+xcvm_status xcc_code_append(xcc_code *c, const xcvm_schema *schema, const void *args, const int32_t *in,
+                            size_t in_count, const int32_t *out, size_t out_count, const xcc_code_debug *debug);
 
 #endif

@@ -42,7 +42,7 @@ static xcvm_status begin_fused(xcc_emitter *e, const xcc_kernel_group *f)
                             .elements = {elements, f->group.x_count + f->result_count}};
     xcc_code_debug debug = {.node = f->group.nodes[0]};
     e->fused = xcc_emit_position(e);
-    XCVM_TRY(xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_Fused), &args, in, f->group.x_count, NULL, 0, &debug));
+    XCVM_TRY(xcc_code_append(&e->code, xcvm_schema_of(XCVM_OP_Fused), &args, in, f->group.x_count, NULL, 0, &debug));
     e->code.image.instructions[e->fused].debug.flops = e->code.m->options->strip ? 0 : flops;
     return XCVM_OK;
 }

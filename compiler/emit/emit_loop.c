@@ -65,8 +65,8 @@ static xcvm_status begin_loop(xcc_emitter *e, loop *l)
         xcvm_SequenceConstruct_args args = {.dtype = (xcvm_dtype)each->type.dtype};
         l->sequences[i] = xcc_code_new_register(&e->code);
         xcc_code_debug debug = {.node = n};
-        XCVM_TRY(xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_SequenceConstruct), &args, NULL, 0, &l->sequences[i], 1,
-                                 &debug));
+        XCVM_TRY(xcc_code_append(&e->code, xcvm_schema_of(XCVM_OP_SequenceConstruct), &args, NULL, 0, &l->sequences[i],
+                                 1, &debug));
     }
     return XCVM_OK;
 }
@@ -96,7 +96,7 @@ static xcvm_status append_binary(xcc_emitter *e, const xcc_node *n, xcvm_opcode 
     _Static_assert(sizeof(xcvm_Add_args) == sizeof(xcvm_Less_args), "Add and Less differ");
     XCVM_TRY(xcc_code_operand(&e->code, b, &in[1]));
     xcc_code_debug debug = {.node = n};
-    return xcc_code_append(&e->code, xcvm_row_of(opcode), &args, in, 2, &out, 1, &debug);
+    return xcc_code_append(&e->code, xcvm_schema_of(opcode), &args, in, 2, &out, 1, &debug);
 }
 
 static xcvm_status append_scan(xcc_emitter *e, const loop *l, size_t i)
@@ -105,7 +105,7 @@ static xcvm_status append_scan(xcc_emitter *e, const loop *l, size_t i)
     xcvm_SequenceInsert_args args = {NULL, NULL, NULL, NULL};
     xcc_code_debug debug = {.node = l->node};
     XCVM_TRY(xcc_code_operand(&e->code, l->body->outputs[1 + l->states + i], &in[1]));
-    XCVM_TRY(xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_SequenceInsert), &args, in, 3, &longer, 1, &debug));
+    XCVM_TRY(xcc_code_append(&e->code, xcvm_schema_of(XCVM_OP_SequenceInsert), &args, in, 3, &longer, 1, &debug));
     XCVM_TRY(xcc_emit_free(e, l->sequences[i]));
     XCVM_TRY(xcc_emit_identity(e, l->node, longer, l->sequences[i], NULL));
     return xcc_emit_free(e, longer);
@@ -185,7 +185,7 @@ static xcvm_status end_scan(xcc_emitter *e, const loop *l, size_t i)
         .new_axis = 1, .empty_dims = {dims, (size_t)rank + 1}, .empty_dtype = (xcvm_dtype)each->dtype};
     xcc_code_debug debug = {.node = l->node, .values = &result};
     int32_t out = xcc_code_register(&e->code, result);
-    XCVM_TRY(xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_ConcatFromSequence), &args, &l->sequences[i], 1, &out, 1,
+    XCVM_TRY(xcc_code_append(&e->code, xcvm_schema_of(XCVM_OP_ConcatFromSequence), &args, &l->sequences[i], 1, &out, 1,
                              &debug));
     return xcc_emit_free(e, l->sequences[i]);
 }

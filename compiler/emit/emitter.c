@@ -6,7 +6,7 @@
 xcvm_status xcc_emit_named(xcc_emitter *e, xcvm_opcode opcode, const char *name, int32_t in, int32_t out,
                            const xcc_value *v)
 {
-    const xcvm_row *row = xcvm_row_of(opcode);
+    const xcvm_schema *schema = xcvm_schema_of(opcode);
     xcc_code_debug debug = {.values = &v};
     union {
         xcvm_In_args in;
@@ -16,20 +16,20 @@ xcvm_status xcc_emit_named(xcc_emitter *e, xcvm_opcode opcode, const char *name,
         args.in.name = (xcvm_text){name, strlen(name)};
     else
         args.out.name = (xcvm_text){name, strlen(name)};
-    return xcc_code_append(&e->code, row, &args, &in, opcode == XCVM_OP_Out, &out, opcode == XCVM_OP_In, &debug);
+    return xcc_code_append(&e->code, schema, &args, &in, opcode == XCVM_OP_Out, &out, opcode == XCVM_OP_In, &debug);
 }
 
 xcvm_status xcc_emit_free(xcc_emitter *e, int32_t operand)
 {
     xcvm_Free_args args = {NULL};
-    return xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_Free), &args, &operand, 1, NULL, 0, NULL);
+    return xcc_code_append(&e->code, xcvm_schema_of(XCVM_OP_Free), &args, &operand, 1, NULL, 0, NULL);
 }
 
 xcvm_status xcc_emit_identity(xcc_emitter *e, const xcc_node *n, int32_t from, int32_t to, const xcc_value *v)
 {
     xcvm_Identity_args args = {NULL, NULL};
     xcc_code_debug debug = {.node = n, .values = v != NULL ? &v : NULL};
-    return xcc_code_append(&e->code, xcvm_row_of(XCVM_OP_Identity), &args, &from, 1, &to, 1, &debug);
+    return xcc_code_append(&e->code, xcvm_schema_of(XCVM_OP_Identity), &args, &from, 1, &to, 1, &debug);
 }
 
 xcvm_status xcc_emit_jump(xcc_emitter *e, const xcc_node *n, int32_t cond, size_t to)
@@ -38,7 +38,7 @@ xcvm_status xcc_emit_jump(xcc_emitter *e, const xcc_node *n, int32_t cond, size_
     xcvm_JmpFalse_args unless = {NULL, (int64_t)to};
     xcc_code_debug debug = {.node = n};
     const void *args = cond != 0 ? (const void *)&unless : (const void *)&always;
-    return xcc_code_append(&e->code, xcvm_row_of(cond != 0 ? XCVM_OP_JmpFalse : XCVM_OP_Jmp), args, &cond, cond != 0,
+    return xcc_code_append(&e->code, xcvm_schema_of(cond != 0 ? XCVM_OP_JmpFalse : XCVM_OP_Jmp), args, &cond, cond != 0,
                            NULL, 0, &debug);
 }
 
@@ -47,7 +47,7 @@ size_t xcc_emit_position(const xcc_emitter *e) { return e->code.image.instructio
 void xcc_emit_land(xcc_emitter *e, size_t jump)
 {
     xcvm_instruction *instruction = &e->code.image.instructions[jump];
-    if (instruction->row->opcode == XCVM_OP_Jmp)
+    if (instruction->schema->opcode == XCVM_OP_Jmp)
         ((xcvm_Jmp_args *)instruction->args)->to = (int64_t)xcc_emit_position(e);
     else
         ((xcvm_JmpFalse_args *)instruction->args)->to = (int64_t)xcc_emit_position(e);
@@ -104,5 +104,5 @@ xcvm_status xcc_emit_instruction(xcc_emitter *e, const xcc_node *n)
         out[i] = values[i] != NULL ? xcc_code_register(&e->code, values[i]) : 0;
     }
     xcc_code_debug debug = {.node = n, .values = values, .slots = true};
-    return xcc_code_append(&e->code, n->row, n->args, in, inputs, out, outputs, &debug);
+    return xcc_code_append(&e->code, n->schema, n->args, in, inputs, out, outputs, &debug);
 }

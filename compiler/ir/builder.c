@@ -261,8 +261,8 @@ static bool claim_outputs(xcc_node *n)
 /* What the verifier would refuse is not to be made. */
 static xcvm_status check_ranges(const xcc_node *n)
 {
-    for (size_t i = 0; i < n->row->field_count; i++) {
-        const xcvm_field *f = &n->row->fields[i];
+    for (size_t i = 0; i < n->schema->field_count; i++) {
+        const xcvm_field *f = &n->schema->fields[i];
         const int64_t *values = (const int64_t *)(const void *)((const char *)n->args + f->offset);
         size_t count = f->kind == XCVM_FIELD_INT ? 1 : 0;
         if (f->kind == XCVM_FIELD_INTS) {
@@ -281,10 +281,10 @@ static xcvm_status check_ranges(const xcc_node *n)
 /* What decides a shape cannot be learned. */
 static void fix_shapes(const xcc_node *n)
 {
-    for (size_t f = 0; f < n->row->field_count; f++)
-        if (n->row->fields[f].role == XCVM_ROLE_IN_SHAPE)
-            for (size_t i = 0; i < xcvm_field_count(&n->row->fields[f], n->args); i++)
-                xcc_parameter_fix(xcc_value_of(xcvm_field_value(&n->row->fields[f], n->args, i)));
+    for (size_t f = 0; f < n->schema->field_count; f++)
+        if (n->schema->fields[f].role == XCVM_ROLE_IN_SHAPE)
+            for (size_t i = 0; i < xcvm_field_count(&n->schema->fields[f], n->args); i++)
+                xcc_parameter_fix(xcc_value_of(xcvm_field_value(&n->schema->fields[f], n->args, i)));
 }
 
 xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args)
@@ -293,13 +293,13 @@ xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args)
     xcc_node *n = node_create(b, XCC_INSTRUCTION);
     if (n == NULL)
         return NULL;
-    n->row = xcvm_row_of(opcode);
-    n->args = xcc_alloc(m, n->row->args_size);
+    n->schema = xcvm_schema_of(opcode);
+    n->args = xcc_alloc(m, n->schema->args_size);
     if (n->args == NULL)
         return NULL;
-    memcpy(n->args, args, n->row->args_size);
-    for (size_t i = 0; i < n->row->field_count; i++)
-        if (!copy_field(m, &n->row->fields[i], (char *)n->args + n->row->fields[i].offset))
+    memcpy(n->args, args, n->schema->args_size);
+    for (size_t i = 0; i < n->schema->field_count; i++)
+        if (!copy_field(m, &n->schema->fields[i], (char *)n->args + n->schema->fields[i].offset))
             return NULL;
     fix_shapes(n);
     if (check_ranges(n) != XCVM_OK || xcc_node_infer(n) != XCVM_OK || !claim_outputs(n) ||

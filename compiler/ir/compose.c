@@ -17,14 +17,14 @@ static xcc_value *folded(const xcc_builder *b, xcc_node *last, xcc_value *value)
 
 xcc_value *xcc_build_call(xcc_builder *b, xcvm_opcode opcode, size_t count, xcc_value *const *operands)
 {
-    const xcvm_row *row = xcvm_row_of(opcode);
-    void *args = xcc_alloc(b->graph->module, row->args_size);
+    const xcvm_schema *schema = xcvm_schema_of(opcode);
+    void *args = xcc_alloc(b->graph->module, schema->args_size);
     if (args == NULL)
         return NULL;
-    xcvm_args_default(row, args);
+    xcvm_args_default(schema, args);
     size_t next = 0, result = 0;
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         if (f->role == XCVM_ROLE_OUT)
             result = f->offset;
         if (!xcvm_field_is_input(f) || next == count)

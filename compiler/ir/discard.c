@@ -93,9 +93,9 @@ void xcc_node_discard(xcc_node *n)
         v->producer = NULL;
         xcc_value_discard(v);
     }
-    for (size_t f = 0; f < n->row->field_count; f++)
-        release_field(m, &n->row->fields[f], (const char *)n->args + n->row->fields[f].offset);
+    for (size_t f = 0; f < n->schema->field_count; f++)
+        release_field(m, &n->schema->fields[f], (const char *)n->args + n->schema->fields[f].offset);
     xcc_give_back(m, n->uses, inputs * sizeof *n->uses);
-    xcc_give_back(m, n->args, n->row->args_size);
+    xcc_give_back(m, n->args, n->schema->args_size);
     xcc_give_back(m, n, sizeof *n);
 }

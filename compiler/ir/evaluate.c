@@ -59,7 +59,7 @@ static bool has_sensible_results(const xcc_node *n, size_t operand_bytes)
 /* Views of constants lend the same bytes. */
 static bool share(xcc_node *n)
 {
-    if (!xcvm_row_is(n->row, XCVM_CLASS_view))
+    if (!xcvm_row_is(n->schema, XCVM_CLASS_view))
         return false;
     xcc_value *y = xcc_node_output(n, 0);
     const xcc_value *x = xcc_node_input(n, 0);
@@ -89,7 +89,7 @@ static bool execute(xcc_evaluator *f, xcc_node *n)
     const uint64_t now = xcvm_clock_ns();
     f->kernel.deadline_ns = now + NODE_TIME < f->deadline_ns ? now + NODE_TIME : f->deadline_ns;
     const uint64_t denormals = xcvm_denormals_set(f->m->options->flush_subnormals);
-    bool done = xcvm_kernel_execute(&f->kernel, n->row, n->args) == XCVM_OK;
+    bool done = xcvm_kernel_execute(&f->kernel, n->schema, n->args) == XCVM_OK;
     xcvm_denormals_restore(denormals);
     for (size_t i = 0; i < outputs; i++) {
         xcc_value *v = xcc_node_output(n, i);
@@ -120,7 +120,7 @@ static void release_operands(const xcc_node *n)
 void xcc_evaluate_node(xcc_evaluator *f, xcc_node *n)
 {
     size_t operand_bytes;
-    if (n->row->effect != XCVM_PURE || !has_constant_operands(n, &operand_bytes) ||
+    if (n->schema->effect != XCVM_PURE || !has_constant_operands(n, &operand_bytes) ||
         !has_sensible_results(n, operand_bytes) || xcvm_clock_ns() > f->deadline_ns)
         return;
     if (!share(n) && !execute(f, n))

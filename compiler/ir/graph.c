@@ -309,9 +309,9 @@ size_t xcc_node_input_count(const xcc_node *n)
     if (n->kind != XCC_INSTRUCTION)
         return n->input_count;
     size_t count = 0;
-    for (size_t i = 0; i < n->row->field_count; i++)
-        if (xcvm_field_is_input(&n->row->fields[i]))
-            count += xcvm_field_count(&n->row->fields[i], n->args);
+    for (size_t i = 0; i < n->schema->field_count; i++)
+        if (xcvm_field_is_input(&n->schema->fields[i]))
+            count += xcvm_field_count(&n->schema->fields[i], n->args);
     return count;
 }
 
@@ -320,17 +320,17 @@ size_t xcc_node_output_count(const xcc_node *n)
     if (n->kind != XCC_INSTRUCTION)
         return n->output_count;
     size_t count = 0;
-    for (size_t i = 0; i < n->row->field_count; i++)
-        if (n->row->fields[i].role == XCVM_ROLE_OUT)
-            count += xcvm_field_count(&n->row->fields[i], n->args);
+    for (size_t i = 0; i < n->schema->field_count; i++)
+        if (n->schema->fields[i].role == XCVM_ROLE_OUT)
+            count += xcvm_field_count(&n->schema->fields[i], n->args);
     return count;
 }
 
 /* The operand field that input (or output) `*i` belongs to; *i becomes the position in it. NULL past the end. */
 static const xcvm_field *operand_field(const xcc_node *n, bool output, size_t *i)
 {
-    for (size_t f = 0; f < n->row->field_count; f++) {
-        const xcvm_field *field = &n->row->fields[f];
+    for (size_t f = 0; f < n->schema->field_count; f++) {
+        const xcvm_field *field = &n->schema->fields[f];
         if (output ? field->role != XCVM_ROLE_OUT : !xcvm_field_is_input(field))
             continue;
         size_t count = xcvm_field_count(field, n->args);
@@ -397,8 +397,8 @@ xcvm_status xcc_node_link_uses(xcc_node *n)
         for (; i < count; i++)
             use_link(&n->uses[i], n->inputs[i]);
     } else {
-        for (size_t f = 0; f < n->row->field_count; f++) {
-            const xcvm_field *field = &n->row->fields[f];
+        for (size_t f = 0; f < n->schema->field_count; f++) {
+            const xcvm_field *field = &n->schema->fields[f];
             size_t values = xcvm_field_is_input(field) ? xcvm_field_count(field, n->args) : 0;
             for (size_t k = 0; k < values; k++)
                 use_link(&n->uses[i++], xcc_value_of(xcvm_field_value(field, n->args, k)));

@@ -65,9 +65,9 @@ typedef enum xcc_node_kind {
 
 struct xcc_node {
     xcc_node_kind kind;
-    const xcvm_row *row; /* XCC_INSTRUCTION */
-    void *args;          /* XCC_INSTRUCTION: the row's argument struct */
-    xcc_value **inputs;  /* control flow only; entries may be NULL */
+    const xcvm_schema *schema; /* XCC_INSTRUCTION */
+    void *args;                /* XCC_INSTRUCTION: the row's argument struct */
+    xcc_value **inputs;        /* control flow only; entries may be NULL */
     size_t input_count;
     xcc_value **outputs; /* control flow only; entries may be NULL where unused */
     size_t output_count;
@@ -283,7 +283,7 @@ size_t xcc_node_output_count(const xcc_node *n);
 xcc_value *xcc_node_output(const xcc_node *n, size_t i);
 static inline bool xcc_is(const xcc_node *n, xcvm_opcode op)
 {
-    return n != NULL && n->kind == XCC_INSTRUCTION && n->row->opcode == op;
+    return n != NULL && n->kind == XCC_INSTRUCTION && n->schema->opcode == op;
 }
 #define XCC_ARGS(Name, node) ((xcvm_##Name##_args *)(node)->args)
 /* The last node at which a value that `user` reads is needed: that of the group, if `user` is in one that the value

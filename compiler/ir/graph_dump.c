@@ -83,8 +83,8 @@ static void put_result(writer *w, const xcc_value *v)
 static void put_operands(writer *w, const xcc_node *n)
 {
     bool first = true;
-    for (size_t f = 0; f < n->row->field_count; f++) {
-        const xcvm_field *field = &n->row->fields[f];
+    for (size_t f = 0; f < n->schema->field_count; f++) {
+        const xcvm_field *field = &n->schema->fields[f];
         if (!xcvm_field_is_input(field))
             continue;
         put(w, first ? "" : ", ");
@@ -99,7 +99,7 @@ static void put_operands(writer *w, const xcc_node *n)
         put(w, list ? "]" : "");
     }
     char attributes[400];
-    xcvm_attributes_describe(n->row, n->args, attributes, sizeof attributes);
+    xcvm_attributes_describe(n->schema, n->args, attributes, sizeof attributes);
     put(w, attributes[0] != '\0' ? (first ? "" : "; ") : "");
     put(w, attributes);
 }
@@ -135,7 +135,7 @@ static void put_graph(writer *w, const xcc_graph *g)
             put_result(w, xcc_node_output(n, i));
         }
         put(w, outputs > 0 ? " = " : "");
-        put(w, n->kind == XCC_INSTRUCTION ? n->row->name : n->kind == XCC_IF ? "If" : "Loop");
+        put(w, n->kind == XCC_INSTRUCTION ? n->schema->name : n->kind == XCC_IF ? "If" : "Loop");
         put(w, "(");
         if (n->kind == XCC_INSTRUCTION)
             put_operands(w, n);

@@ -95,24 +95,24 @@ static void name_culprit(const xcc_node *n)
     if (error == NULL || error->node[0] != '\0')
         return;
     strncpy(error->node, n->name, sizeof error->node - 1);
-    const char *what = n->kind == XCC_INSTRUCTION ? n->row->name : n->kind == XCC_IF ? "If" : "Loop";
+    const char *what = n->kind == XCC_INSTRUCTION ? n->schema->name : n->kind == XCC_IF ? "If" : "Loop";
     strncpy(error->instruction, what, sizeof error->instruction - 1);
 }
 
 enum { FEW = 16 };
 
 /* A node as shape and cost rules see it; in `few` where there are few operands. */
-typedef struct node_typing {
-    xcvm_typing t;
+typedef struct node_inference {
+    xcvm_inference t;
     xcvm_value *old; /* room for the types of the results */
     size_t bytes;
     void *memory;
     const xcvm_value *few_in[FEW];
     xcvm_value *few_out[FEW];
     xcvm_value few_old[FEW];
-} node_typing;
+} node_inference;
 
-static xcvm_status typing_begin(const xcc_node *n, node_typing *s)
+static xcvm_status inference_begin(const xcc_node *n, node_inference *s)
 {
     xcc_module *m = n->graph->module;
     size_t in = xcc_node_input_count(n), out = xcc_node_output_count(n);
@@ -130,8 +130,8 @@ static xcvm_status typing_begin(const xcc_node *n, node_typing *s)
         outs = (xcvm_value **)(void *)(ins + in);
     }
     size_t i = 0, o = 0;
-    for (size_t f = 0; f < n->row->field_count; f++) {
-        const xcvm_field *field = &n->row->fields[f];
+    for (size_t f = 0; f < n->schema->field_count; f++) {
+        const xcvm_field *field = &n->schema->fields[f];
         size_t count = xcvm_field_is_operand(field) ? xcvm_field_count(field, n->args) : 0;
         for (size_t k = 0; k < count; k++) {
             const xcvm_value *v = xcvm_field_value(field, n->args, k);
@@ -141,11 +141,11 @@ static xcvm_status typing_begin(const xcc_node *n, node_typing *s)
                 ins[i++] = v;
         }
     }
-    s->t = (xcvm_typing){n->row, n->args, ins, in, outs, out, m->error};
+    s->t = (xcvm_inference){n->schema, n->args, ins, in, outs, out, m->error};
     return XCVM_OK;
 }
 
-static void typing_end(const xcc_node *n, node_typing *s)
+static void inference_end(const xcc_node *n, node_inference *s)
 {
     if (s->memory != NULL)
         xcvm_deallocate(n->graph->module->allocator, s->memory, s->bytes);
@@ -154,10 +154,10 @@ static void typing_end(const xcc_node *n, node_typing *s)
 static xcvm_status infer_instruction(xcc_node *n)
 {
     xcc_module *m = n->graph->module;
-    node_typing s;
-    if (n->row->shape == NULL)
-        return xcvm_error_set(m->error, XCVM_UNSUPPORTED, "%s has no shape rule", n->row->name);
-    XCVM_TRY(typing_begin(n, &s));
+    node_inference s;
+    if (n->schema->shape == NULL)
+        return xcvm_error_set(m->error, XCVM_UNSUPPORTED, "%s has no shape rule", n->schema->name);
+    XCVM_TRY(inference_begin(n, &s));
     for (size_t i = 0; i < s.t.out_count; i++)
         if (s.t.out[i] != NULL)
             s.old[i] = type_only(s.t.out[i]);
@@ -165,7 +165,7 @@ static xcvm_status infer_instruction(xcc_node *n)
     for (size_t i = 0; i < s.t.out_count && status == XCVM_OK; i++)
         if (s.t.out[i] != NULL)
             status = refine(m, s.t.out[i], &s.old[i]);
-    typing_end(n, &s);
+    inference_end(n, &s);
     return status;
 }
 
@@ -407,8 +407,8 @@ xcvm_status xcc_graph_infer(xcc_graph *g)
 /* Open dimensions taken as 1 while a cost rule looks, and put back. Ranks that are open give a cost of 0. */
 static uint64_t instruction_flops(const xcc_node *n)
 {
-    node_typing s;
-    if (n->row->cost == NULL || typing_begin(n, &s) != XCVM_OK)
+    node_inference s;
+    if (n->schema->cost == NULL || inference_begin(n, &s) != XCVM_OK)
         return 0;
     bool countable = true;
     size_t total = s.t.in_count + s.t.out_count;
@@ -433,7 +433,7 @@ static uint64_t instruction_flops(const xcc_node *n)
                 if (v->type.dims[d] < 0)
                     v->type.dims[d] = 1;
         }
-        flops = n->row->cost(&s.t);
+        flops = n->schema->cost(&s.t);
         for (size_t i = 0; i < total; i++) {
             xcc_value *v = xcc_value_of(i < s.t.in_count ? s.t.in[i] : s.t.out[i - s.t.in_count]);
             if (v != NULL)
@@ -441,7 +441,7 @@ static uint64_t instruction_flops(const xcc_node *n)
         }
         xcvm_deallocate(n->graph->module->allocator, dims, bytes);
     }
-    typing_end(n, &s);
+    inference_end(n, &s);
     return flops;
 }
 

@@ -65,8 +65,8 @@ static void join_group(xcc_liveness *l, const xcc_value *v, uint32_t root)
  * reads, and read only where the instruction expects its result's memory. */
 static bool only_in_place(const xcc_node *n, const xcc_liveness *l, const xcc_live_range *operand)
 {
-    for (size_t f = 0; f < n->row->field_count; f++) {
-        const xcvm_field *field = &n->row->fields[f];
+    for (size_t f = 0; f < n->schema->field_count; f++) {
+        const xcvm_field *field = &n->schema->fields[f];
         size_t count = xcvm_field_is_input(field) ? xcvm_field_count(field, n->args) : 0;
         for (size_t i = 0; i < count; i++) {
             const xcc_live_range *life = xcc_live_range_of(l, xcc_value_of(xcvm_field_value(field, n->args, i)));
@@ -89,8 +89,8 @@ static void share_memory(const xcc_node *n, xcc_liveness *l)
     xcc_value *result = xcc_node_output_count(n) > 0 ? xcc_node_output(n, 0) : NULL;
     if (result == NULL)
         return;
-    for (size_t f = 0; f < n->row->field_count; f++) {
-        const xcvm_field *field = &n->row->fields[f];
+    for (size_t f = 0; f < n->schema->field_count; f++) {
+        const xcvm_field *field = &n->schema->fields[f];
         if ((field->role != XCVM_ROLE_IN_PLACE && field->role != XCVM_ROLE_IN_VIEW) || xcvm_field_is_list(field))
             continue;
         const xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, 0));

@@ -142,7 +142,7 @@ static int of_arithmetic(const xcc_node *n, xcc_shape_datum *sizes, int *budget)
         return -1;
     int total = count > others ? count : others;
     for (int i = total - 1; i >= 0; i--)
-        sizes[i] = combine(n->row->opcode, sizes[count == 1 ? 0 : i], b[others == 1 ? 0 : i]);
+        sizes[i] = combine(n->schema->opcode, sizes[count == 1 ? 0 : i], b[others == 1 ? 0 : i]);
     return count == 0 || others == 0 ? 0 : total;
 }
 
@@ -155,7 +155,7 @@ static int shape_data_at(const xcc_value *v, xcc_shape_datum *sizes, int *budget
     const xcc_node *n = v->producer;
     if (n == NULL || n->kind != XCC_INSTRUCTION || --*budget < 0)
         return -1;
-    switch (n->row->opcode) {
+    switch (n->schema->opcode) {
     case XCVM_OP_Shape:
         return of_shape(n, sizes);
     case XCVM_OP_Gather:

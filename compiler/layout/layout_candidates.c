@@ -257,13 +257,13 @@ static bool describe_slice(const xcc_node *n, xcc_layout_candidate *c)
 bool xcc_layout_describe(xcc_node *n, xcc_layout_candidate *c)
 {
     *c = (xcc_layout_candidate){.node = n};
-    if (n->kind != XCC_INSTRUCTION || n->row->effect != XCVM_PURE)
+    if (n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE)
         return false;
-    if (xcvm_row_is(n->row, XCVM_CLASS_reduction))
+    if (xcvm_row_is(n->schema, XCVM_CLASS_reduction))
         return describe_reduction(n, c);
     if (!xcc_layout_is_image(xcc_node_output(n, 0)))
         return false;
-    switch (n->row->opcode) {
+    switch (n->schema->opcode) {
     case XCVM_OP_Conv:
         return describe_conv(n, c);
     case XCVM_OP_ConvTranspose:
@@ -283,9 +283,9 @@ bool xcc_layout_describe(xcc_node *n, xcc_layout_candidate *c)
     case XCVM_OP_Slice:
         return describe_slice(n, c);
     default:
-        return xcvm_row_is(n->row, XCVM_CLASS_unary)    ? describe_unary(n, c)
-               : xcvm_row_is(n->row, XCVM_CLASS_binary) ? describe_binary(n, c)
-                                                        : false;
+        return xcvm_row_is(n->schema, XCVM_CLASS_unary)    ? describe_unary(n, c)
+               : xcvm_row_is(n->schema, XCVM_CLASS_binary) ? describe_binary(n, c)
+                                                           : false;
     }
 }
 
@@ -321,7 +321,7 @@ static const xcc_value *first_image(const xcc_node *n)
 
 static xcvm_ints strides_of(const xcc_node *n)
 {
-    switch (n->kind == XCC_INSTRUCTION ? n->row->opcode : XCVM_OP_NONE) {
+    switch (n->kind == XCC_INSTRUCTION ? n->schema->opcode : XCVM_OP_NONE) {
     case XCVM_OP_Conv:
         return XCC_ARGS(Conv, n)->strides;
     case XCVM_OP_ConvTranspose:

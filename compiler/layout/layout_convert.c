@@ -204,13 +204,13 @@ static xcc_value *channel_constant(xcc_layout *s, const xcc_value *v, const xcc_
 /* The same instruction on other operands, `count` of them from the first one on. */
 static xcvm_status convert_same(xcc_layout *s, const xcc_layout_candidate *c, size_t count)
 {
-    const xcvm_row *row = c->node->row;
-    void *args = xcc_alloc(s->m, row->args_size);
+    const xcvm_schema *schema = c->node->schema;
+    void *args = xcc_alloc(s->m, schema->args_size);
     if (args == NULL)
         return XCVM_OUT_OF_MEMORY;
-    memcpy(args, c->node->args, row->args_size);
-    for (size_t f = 0, i = 0; f < row->field_count && i < count; f++) {
-        if (!xcvm_field_is_input(&row->fields[f]))
+    memcpy(args, c->node->args, schema->args_size);
+    for (size_t f = 0, i = 0; f < schema->field_count && i < count; f++) {
+        if (!xcvm_field_is_input(&schema->fields[f]))
             continue;
         xcc_value *v = c->node->uses[i].value;
         if (xcc_layout_accepts_blocked(c, i))
@@ -219,10 +219,10 @@ static xcvm_status convert_same(xcc_layout *s, const xcc_layout_candidate *c, si
             v = channel_constant(s, v, xcc_node_output(c->node, 0));
         if (v == NULL)
             return s->m->error->status;
-        *(const xcvm_value **)(void *)((char *)args + row->fields[f].offset) = &v->type;
+        *(const xcvm_value **)(void *)((char *)args + schema->fields[f].offset) = &v->type;
         i++;
     }
-    return emit(s, c, row->opcode, args, row->fields[0].offset);
+    return emit(s, c, schema->opcode, args, schema->fields[0].offset);
 }
 
 /* Scale and shift of a BatchNormalization, with elements for whole blocks. */
@@ -410,11 +410,11 @@ static xcvm_status convert_reduction(xcc_layout *s, const xcc_layout_candidate *
                           (const int64_t[IMAGE_RANK]){x->type.dims[0], x->type.dims[1], 1, 1, 1});
     xcvm_ReduceSum_args args = {.x = XCC_IN(from), .axes = XCC_IN(axes), .keepdims = 1};
     if (a->keepdims != 0)
-        return emit(s, c, c->node->row->opcode, &args, offsetof(xcvm_ReduceSum_args, y));
+        return emit(s, c, c->node->schema->opcode, &args, offsetof(xcvm_ReduceSum_args, y));
     xcc_builder b = xcc_builder_before(c->node);
     xcc_value *reduced = new_blocked(s, point);
     args.y = XCC_OUT(reduced);
-    if (reduced == NULL || xcc_append(&b, c->node->row->opcode, &args) == NULL)
+    if (reduced == NULL || xcc_append(&b, c->node->schema->opcode, &args) == NULL)
         return s->m->error->status;
     xcc_value *plain = unblocked(c->node, point, reduced);
     xcc_value *y = plain != NULL ? xcc_apply(&b, Squeeze, y, .x = XCC_IN(plain), .axes = XCC_IN(axes)) : NULL;

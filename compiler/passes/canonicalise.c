@@ -9,7 +9,7 @@
 static bool has_effect(const xcc_node *n)
 {
     if (n->kind == XCC_INSTRUCTION)
-        return n->row->effect == XCVM_EFFECT;
+        return n->schema->effect == XCVM_EFFECT;
     for (size_t i = 0; i < n->body_count; i++)
         for (const xcc_node *inner = n->bodies[i]->first; inner != NULL; inner = inner->next)
             if (has_effect(inner))
@@ -33,8 +33,8 @@ static bool is_used(const xcc_node *n)
 static void drop_optional_results(xcc_node *n)
 {
     bool first = true;
-    for (size_t i = 0; i < n->row->field_count; i++) {
-        const xcvm_field *f = &n->row->fields[i];
+    for (size_t i = 0; i < n->schema->field_count; i++) {
+        const xcvm_field *f = &n->schema->fields[i];
         if (f->role != XCVM_ROLE_OUT)
             continue;
         xcvm_value **at = (xcvm_value **)(void *)((char *)n->args + f->offset);

@@ -75,12 +75,12 @@ static const void *attribute_bytes(const xcvm_field *f, const void *at, size_t *
 
 static uint64_t hash_node(const xcc_node *n)
 {
-    uint64_t hash = mix(0, n->row->opcode);
+    uint64_t hash = mix(0, n->schema->opcode);
     size_t inputs = xcc_node_input_count(n);
     for (size_t i = 0; i < inputs; i++)
         hash = hash_operand(hash, n->uses[i].value);
-    for (size_t i = 0; i < n->row->field_count; i++) {
-        const xcvm_field *f = &n->row->fields[i];
+    for (size_t i = 0; i < n->schema->field_count; i++) {
+        const xcvm_field *f = &n->schema->fields[i];
         size_t count;
         const void *bytes =
             f->role == XCVM_ROLE_ATTRIBUTE ? attribute_bytes(f, (const char *)n->args + f->offset, &count) : NULL;
@@ -126,10 +126,10 @@ static bool equal_fields(const xcvm_field *f, const void *a, const void *b)
 
 static bool equal_nodes(const xcc_node *a, const xcc_node *b)
 {
-    if (a->row != b->row)
+    if (a->schema != b->schema)
         return false;
-    for (size_t i = 0; i < a->row->field_count; i++)
-        if (!equal_fields(&a->row->fields[i], a->args, b->args))
+    for (size_t i = 0; i < a->schema->field_count; i++)
+        if (!equal_fields(&a->schema->fields[i], a->args, b->args))
             return false;
     return true;
 }
@@ -165,7 +165,7 @@ static xcvm_status cse_graph(xcc_module *m, xcc_graph *g)
         next = n->next;
         if ((status = xcc_poll(m)) != XCVM_OK)
             break;
-        if (n->kind != XCC_INSTRUCTION || n->row->effect != XCVM_PURE)
+        if (n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE)
             continue;
         xcc_node **first = &table[hash_node(n) & (capacity - 1)], *same = *first;
         for (int i = 1; same != NULL && !equal_nodes(same, n); i++)

@@ -170,9 +170,9 @@ static bool apply_affine(xcc_rewrite *r, xcc_node *n, const product *p, const do
         xcvm_ConvTranspose_args conv_transpose;
         xcvm_Gemm_args gemm;
     } args;
-    memcpy(&args, p->node->args, p->node->row->args_size);
+    memcpy(&args, p->node->args, p->node->schema->args_size);
     size_t result = 0;
-    switch (p->node->row->opcode) {
+    switch (p->node->schema->opcode) {
     case XCVM_OP_Conv:
         args.conv.w = &w->type;
         args.conv.b = &b->type;
@@ -190,7 +190,7 @@ static bool apply_affine(xcc_rewrite *r, xcc_node *n, const product *p, const do
         result = offsetof(xcvm_Gemm_args, y);
         break;
     }
-    return xcc_rewrite_replace(r, y, xcc_apply_at(&builder, p->node->row->opcode, &args, result));
+    return xcc_rewrite_replace(r, y, xcc_apply_at(&builder, p->node->schema->opcode, &args, result));
 }
 
 /* ---- Rules ---- */
@@ -219,7 +219,7 @@ static bool batch_normalization(xcc_rewrite *r, xcc_node *n)
 static bool arithmetic(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);
-    xcvm_opcode opcode = n->row->opcode;
+    xcvm_opcode opcode = n->schema->opcode;
     bool adds = opcode == XCVM_OP_Add || opcode == XCVM_OP_Sub;
     bool ordered = opcode == XCVM_OP_Sub || opcode == XCVM_OP_Div;
     for (size_t i = 0; i < (ordered ? 1u : 2u); i++) {

@@ -195,7 +195,7 @@ static bool attention(xcc_rewrite *r, xcc_node *n)
     if (p.scale == 0 || !isfinite(p.scale))
         return false;
     xcvm_Attention_args a;
-    xcvm_args_default(xcvm_row_of(XCVM_OP_Attention), &a);
+    xcvm_args_default(xcvm_schema_of(XCVM_OP_Attention), &a);
     a.scale = p.scale;
     a.mask = XCC_IN(p.mask);
     /* As softmax has it. */

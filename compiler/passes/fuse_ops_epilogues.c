@@ -8,7 +8,7 @@
 int xcc_activation_of(const xcc_node *n, double params[XCC_MOST_PARAMS], size_t *count)
 {
     *count = 0;
-    switch (n->row->opcode) {
+    switch (n->schema->opcode) {
     case XCVM_OP_Relu:
         return XCVM_ACTIVATION_Relu;
     case XCVM_OP_Sigmoid:
@@ -79,7 +79,7 @@ static bool activation(xcc_rewrite *r, xcc_node *n)
  */
 static bool affine(xcc_rewrite *r, xcc_node *n)
 {
-    const xcvm_opcode opcode = n->row->opcode;
+    const xcvm_opcode opcode = n->schema->opcode;
     const bool ordered = opcode == XCVM_OP_Sub || opcode == XCVM_OP_Div;
     xcc_value *y = xcc_node_output(n, 0);
     for (size_t i = 0; i < (ordered ? 1u : 2u); i++) {

@@ -9,7 +9,7 @@ typedef struct pass {
 } pass;
 
 static const pass passes[] = {
-#define XCC_PASS(name, level, rounds, sentence) {{#name, sentence, level, rounds}, xcc_pass_##name},
+#define XCC_PASS(name, level, rounds, summary) {{#name, summary, level, rounds}, xcc_pass_##name},
     XCC_PASSES(XCC_PASS)
 #undef XCC_PASS
 };

@@ -28,7 +28,7 @@ enum { XCC_ROUNDS = 4 };
     X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
     X(codegen, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
 
-#define XCC_PASS(name, level, rounds, sentence) xcvm_status xcc_pass_##name(xcc_module *m);
+#define XCC_PASS(name, level, rounds, summary) xcvm_status xcc_pass_##name(xcc_module *m);
 XCC_PASSES(XCC_PASS)
 #undef XCC_PASS
 

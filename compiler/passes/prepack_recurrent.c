@@ -22,7 +22,7 @@ static bool describe(const xcc_node *n, network *k)
         direction = a->direction;                                                                                      \
         break;                                                                                                         \
     }
-    switch (n->row->opcode) {
+    switch (n->schema->opcode) {
         COMMON(RNN, 1)
         COMMON(GRU, 3)
         COMMON(LSTM, 4)

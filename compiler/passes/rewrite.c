@@ -53,7 +53,7 @@ bool xcc_rewrite_replace(xcc_rewrite *r, xcc_value *old, xcc_value *v)
 
 static bool is_unused(const xcc_node *n)
 {
-    if (n->removed || n->kind != XCC_INSTRUCTION || n->row->effect == XCVM_EFFECT)
+    if (n->removed || n->kind != XCC_INSTRUCTION || n->schema->effect == XCVM_EFFECT)
         return false;
     size_t outputs = xcc_node_output_count(n);
     for (size_t i = 0; i < outputs; i++) {
@@ -105,7 +105,7 @@ static bool apply_rules(xcc_rewrite *r, const xcc_rule *rules, size_t count, xcc
 {
     bool changed = false;
     for (size_t i = 0; i < count && !n->removed && r->status == XCVM_OK; i++) {
-        if (rules[i].opcode != n->row->opcode || !rules[i].apply(r, n))
+        if (rules[i].opcode != n->schema->opcode || !rules[i].apply(r, n))
             continue;
         changed = true;
         xcc_rewrite_sweep(n);

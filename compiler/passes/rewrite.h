@@ -15,7 +15,7 @@ typedef bool (*xcc_rule_function)(xcc_rewrite *r, xcc_node *n);
 typedef struct xcc_rule {
     xcvm_opcode opcode;
     xcc_rule_function apply;
-    const char *sentence;
+    const char *summary;
 } xcc_rule;
 
 /* Applies the rules to all nodes of the module, until nothing changes or the walks get too many; `control` (may be

@@ -83,7 +83,7 @@ static entry pop(scheduler *s)
 static bool is_ordered(const xcc_node *n)
 {
     if (n->kind == XCC_INSTRUCTION)
-        return n->row->effect != XCVM_PURE;
+        return n->schema->effect != XCVM_PURE;
     for (size_t i = 0; i < n->body_count; i++)
         for (const xcc_node *inner = n->bodies[i]->first; inner != NULL; inner = inner->next)
             if (is_ordered(inner))

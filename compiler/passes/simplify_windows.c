@@ -120,7 +120,7 @@ static bool say_pads(xcc_rewrite *r, xcc_node *n, void *args, size_t result, xcv
         if (pads.at[i] < INT32_MIN || pads.at[i] > INT32_MAX)
             return false;
     xcc_builder b = xcc_builder_before(n);
-    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_apply_at(&b, n->row->opcode, args, result));
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_apply_at(&b, n->schema->opcode, args, result));
 }
 
 #define POOL(Name, function)                                                                                           \

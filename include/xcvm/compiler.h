@@ -106,7 +106,7 @@ XCVM_API XCVM_MUST_USE xcvm_status xcc_check_file(const char *path, const xcc_op
 
 typedef struct xcc_pass_info {
     const char *name;
-    const char *sentence;
+    const char *summary;
     int level;  /* 0: it always runs; else the least optimization that has it */
     int rounds; /* how often it may run, as long as passes around it find more to do */
 } xcc_pass_info;

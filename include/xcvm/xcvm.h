@@ -59,14 +59,14 @@ XCVM_API const char *xcvm_version(void);
     X(INTERNAL, 12, "a defect in the library")
 
 typedef enum xcvm_status {
-#define XCVM_STATUS(name, number, sentence) XCVM_##name = number,
+#define XCVM_STATUS(name, number, summary) XCVM_##name = number,
     XCVM_STATUS_LIST(XCVM_STATUS)
 #undef XCVM_STATUS
 } xcvm_status;
 
 /* "OUT_OF_MEMORY"; and "memory or the memory limit is used up". NULL for a number that is no status. */
 XCVM_API const char *xcvm_status_name(xcvm_status status);
-XCVM_API const char *xcvm_status_sentence(xcvm_status status);
+XCVM_API const char *xcvm_status_summary(xcvm_status status);
 
 /* What went wrong and where. pc is -1 and the strings are empty where they do not apply. */
 typedef struct xcvm_error {
@@ -426,7 +426,7 @@ XCVM_API void xcvm_session_set_observer(xcvm_session *session, const xcvm_observ
 typedef struct xcvm_op_info {
     const char *name;
     int number;
-    const char *sentence;
+    const char *summary;
     const char *shape_rule;
     const char *gradient; /* the name of its rule of differentiation; "zero": no gradient flows through it, by nature;
                              "none": it cannot be differentiated. The rules are not implemented yet */

@@ -2,7 +2,7 @@
 #include "ops/attention/attention_operands.h"
 
 /* "k has 3 of them, but q has 4" */
-static xcvm_status same_dim(const xcvm_typing *t, const xcvm_value *v, int axis, const char *what, int64_t wanted)
+static xcvm_status same_dim(const xcvm_inference *t, const xcvm_value *v, int axis, const char *what, int64_t wanted)
 {
     XCVM_REQUIRE(t, v->rank < 0 || !xcvm_dims_differ(v->dims[axis], wanted), SHAPE_MISMATCH,
                  "dimension %d of %s is %lld, %lld is needed", axis, what, (long long)v->dims[axis], (long long)wanted);
@@ -12,7 +12,7 @@ static xcvm_status same_dim(const xcvm_typing *t, const xcvm_value *v, int axis,
 static int64_t dim(const xcvm_value *v, int axis) { return v == NULL || v->rank < 0 ? XCVM_ANY_DIM : v->dims[axis]; }
 
 /* What a dimension of `heads` parts is in each; XCVM_ANY_DIM if unknown. */
-static xcvm_status divided(const xcvm_typing *t, int64_t all, int64_t heads, const char *what, int64_t *each)
+static xcvm_status divided(const xcvm_inference *t, int64_t all, int64_t heads, const char *what, int64_t *each)
 {
     *each = XCVM_ANY_DIM;
     if (all < 0)
@@ -35,7 +35,7 @@ typedef struct sizes {
 } sizes;
 
 /* q, k and v of rank 4. */
-static xcvm_status sizes_of_heads(const xcvm_typing *t, const xcvm_Attention_args *a, sizes *s)
+static xcvm_status sizes_of_heads(const xcvm_inference *t, const xcvm_Attention_args *a, sizes *s)
 {
     s->heads = dim(a->q, 1);
     s->queries = dim(a->q, 2);
@@ -49,7 +49,7 @@ static xcvm_status sizes_of_heads(const xcvm_typing *t, const xcvm_Attention_arg
 }
 
 /* q, k and v of rank 3, or q alone that holds all of them. */
-static xcvm_status sizes_of_rows(const xcvm_typing *t, const xcvm_Attention_args *a, sizes *s)
+static xcvm_status sizes_of_rows(const xcvm_inference *t, const xcvm_Attention_args *a, sizes *s)
 {
     XCVM_REQUIRE(t, a->q_num_heads > 0 && a->kv_num_heads > 0, INVALID_ARGUMENT,
                  "q_num_heads is %lld and kv_num_heads %lld, both must be given for operands of rank 3",
@@ -70,14 +70,14 @@ static xcvm_status sizes_of_rows(const xcvm_typing *t, const xcvm_Attention_args
     return same_dim(t, a->v, 1, "v", s->keys);
 }
 
-static xcvm_status check_rank(const xcvm_typing *t, const xcvm_value *v, int rank, const char *what)
+static xcvm_status check_rank(const xcvm_inference *t, const xcvm_value *v, int rank, const char *what)
 {
     XCVM_REQUIRE(t, v == NULL || v->rank < 0 || rank < 0 || v->rank == rank, SHAPE_MISMATCH,
                  "%s has rank %d, %d is needed", what, v->rank, rank);
     return XCVM_OK;
 }
 
-static xcvm_status check_mask(const xcvm_typing *t, const xcvm_value *mask, const sizes *s, int64_t keys)
+static xcvm_status check_mask(const xcvm_inference *t, const xcvm_value *mask, const sizes *s, int64_t keys)
 {
     if (mask == NULL || mask->rank < 0)
         return XCVM_OK;
@@ -97,7 +97,7 @@ static xcvm_status check_mask(const xcvm_typing *t, const xcvm_value *mask, cons
 }
 
 /* The past has the shape of k or v in heads, but for the number of keys. */
-static xcvm_status check_past(const xcvm_typing *t, const xcvm_value *past, const char *what, const sizes *s,
+static xcvm_status check_past(const xcvm_inference *t, const xcvm_value *past, const char *what, const sizes *s,
                               int64_t width)
 {
     XCVM_TRY(check_rank(t, past, 4, what));
@@ -199,7 +199,7 @@ XCVM_SHAPE_RULE_OF(RotaryEmbedding)
     return XCVM_OK;
 }
 
-static xcvm_status check_gate(const xcvm_typing *t, const xcvm_value *v, const xcvm_value *q, const char *what)
+static xcvm_status check_gate(const xcvm_inference *t, const xcvm_value *v, const xcvm_value *q, const char *what)
 {
     if (v == NULL)
         return XCVM_OK;

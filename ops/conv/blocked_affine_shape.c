@@ -3,7 +3,7 @@
 #include "ops/conv/blocked.h"
 #include "ops/shape.h"
 
-static xcvm_status check_vector(const xcvm_typing *t, const xcvm_value *v, int64_t blocks, const char *what)
+static xcvm_status check_vector(const xcvm_inference *t, const xcvm_value *v, int64_t blocks, const char *what)
 {
     int64_t channels;
     if (v->rank < 0)
@@ -17,7 +17,7 @@ static xcvm_status check_vector(const xcvm_typing *t, const xcvm_value *v, int64
 }
 
 /* dims become those of two parts one behind the other. */
-static xcvm_status append_part(const xcvm_typing *t, size_t i, const xcvm_value *x, int rank, int64_t *dims)
+static xcvm_status append_part(const xcvm_inference *t, size_t i, const xcvm_value *x, int rank, int64_t *dims)
 {
     XCVM_REQUIRE(t, x->rank == rank && (rank == 5 || rank == 6), SHAPE_MISMATCH,
                  "element %zu of xs has rank %d, %s is needed", i, x->rank,

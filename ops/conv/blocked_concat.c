@@ -12,7 +12,7 @@ enum {
 };
 
 /* dims become what they and those of operand i have in common, but for the blocks of channels. */
-static xcvm_status join_part(const xcvm_typing *t, size_t i, const xcvm_value *x, int64_t channels, int *rank,
+static xcvm_status join_part(const xcvm_inference *t, size_t i, const xcvm_value *x, int64_t channels, int *rank,
                              int64_t *dims)
 {
     if (x->rank < 0)

@@ -23,7 +23,7 @@ XCVM_SHAPE_RULE_OF(BlockChannels)
     return XCVM_OK;
 }
 
-static xcvm_status check_block(const xcvm_typing *t, const xcvm_value *v, const char *what)
+static xcvm_status check_block(const xcvm_inference *t, const xcvm_value *v, const char *what)
 {
     const int64_t last = v->rank > 0 ? v->dims[v->rank - 1] : 0;
     XCVM_REQUIRE(t, v->rank < 0 || last < 0 || last == XCVM_CHANNEL_BLOCK, SHAPE_MISMATCH,
@@ -59,7 +59,7 @@ typedef struct filter {
     int64_t kernel[MOST_AXES];
 } filter;
 
-static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args *a, filter *f)
+static xcvm_status read_filter(const xcvm_inference *t, const xcvm_BlockedConv_args *a, filter *f)
 {
     const xcvm_value *w = a->w;
     const int rank = f->axes + (xcvm_blocked_has_channels(a->algorithm) ? 3 : 2);
@@ -110,7 +110,7 @@ static xcvm_status read_filter(const xcvm_typing *t, const xcvm_BlockedConv_args
     return XCVM_OK;
 }
 
-static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_args *a, const filter *f)
+static xcvm_status check_groups(const xcvm_inference *t, const xcvm_BlockedConv_args *a, const filter *f)
 {
     const xcvm_value *x = a->x;
     const bool plain = x->rank == f->axes + 2;
@@ -154,7 +154,7 @@ static xcvm_status check_groups(const xcvm_typing *t, const xcvm_BlockedConv_arg
 }
 
 /* dims become those of the greatest of each a->pool x a->pool results. */
-static xcvm_status pool(const xcvm_typing *t, const xcvm_BlockedConv_args *a, int64_t *dims)
+static xcvm_status pool(const xcvm_inference *t, const xcvm_BlockedConv_args *a, int64_t *dims)
 {
     const int64_t sizes[] = {a->pool, a->pool}, zeros[4] = {0}, ones[] = {1, 1};
     const xcvm_window_attributes w = {{sizes, 2}, {sizes, 2}, {zeros, 4}, {ones, 2}};
@@ -168,7 +168,7 @@ static xcvm_status pool(const xcvm_typing *t, const xcvm_BlockedConv_args *a, in
     return XCVM_OK;
 }
 
-static xcvm_status check_bias(const xcvm_typing *t, const xcvm_value *b, int64_t outputs)
+static xcvm_status check_bias(const xcvm_inference *t, const xcvm_value *b, int64_t outputs)
 {
     if (b == NULL || b->rank < 0)
         return XCVM_OK;

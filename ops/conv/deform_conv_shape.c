@@ -2,7 +2,7 @@
 #include "ops/kernel.h"
 
 /* A dimension of offset or mask; `name` for messages. */
-static xcvm_status need_dim(const xcvm_typing *t, const xcvm_value *v, const char *name, int axis, int64_t needed)
+static xcvm_status need_dim(const xcvm_inference *t, const xcvm_value *v, const char *name, int axis, int64_t needed)
 {
     XCVM_REQUIRE(t, !xcvm_dims_differ(v->dims[axis], needed), SHAPE_MISMATCH,
                  "dimension %d of %s is %lld, %lld is needed", axis, name, (long long)v->dims[axis], (long long)needed);
@@ -10,8 +10,8 @@ static xcvm_status need_dim(const xcvm_typing *t, const xcvm_value *v, const cha
 }
 
 /* `entries` numbers for each offset group, window position and output position. */
-static xcvm_status need_map(const xcvm_typing *t, const xcvm_DeformConv_args *a, const xcvm_value *v, const char *name,
-                            int64_t entries)
+static xcvm_status need_map(const xcvm_inference *t, const xcvm_DeformConv_args *a, const xcvm_value *v,
+                            const char *name, int64_t entries)
 {
     if (v == NULL || v->rank < 0)
         return XCVM_OK;
@@ -41,8 +41,8 @@ XCVM_SHAPE_RULE_OF(DeformConv)
                                  .pads = a->pads,
                                  .dilations = a->dilations,
                                  .group = a->group};
-    xcvm_typing plain = *t;
-    plain.row = xcvm_row_of(XCVM_OP_Conv);
+    xcvm_inference plain = *t;
+    plain.schema = xcvm_schema_of(XCVM_OP_Conv);
     plain.args = &conv;
     XCVM_TRY(xcvm_shape_Conv(&plain));
     if (a->y->rank < 0)

@@ -99,7 +99,7 @@ xcvm_ints xcvm_transposed_pads(const xcvm_ConvTranspose_args *a, int64_t room[2 
 
 /* ---- Shape rules ---- */
 
-static xcvm_status check_auto_pad(const xcvm_typing *t, xcvm_ints pads, bool automatic)
+static xcvm_status check_auto_pad(const xcvm_inference *t, xcvm_ints pads, bool automatic)
 {
     XCVM_REQUIRE(t, !automatic || pads.count == 0, INVALID_ARGUMENT,
                  "pads are given, and auto_pad or output_shape besides");
@@ -109,7 +109,7 @@ static xcvm_status check_auto_pad(const xcvm_typing *t, xcvm_ints pads, bool aut
 /* Sizes up to this can be added and multiplied by two without care. */
 #define LARGEST (INT64_MAX / 8)
 
-static xcvm_status check_counts(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
+static xcvm_status check_counts(const xcvm_inference *t, int axes, const xcvm_window_attributes *a)
 {
     const size_t n = (size_t)axes;
     XCVM_REQUIRE(t, a->kernel.count == n, SHAPE_MISMATCH, "the window has %zu axes, x has %d spatial ones",
@@ -120,7 +120,7 @@ static xcvm_status check_counts(const xcvm_typing *t, int axes, const xcvm_windo
     return XCVM_OK;
 }
 
-xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a)
+xcvm_status xcvm_window_attributes_check(const xcvm_inference *t, int axes, const xcvm_window_attributes *a)
 {
     const size_t n = (size_t)axes;
     XCVM_TRY(check_counts(t, axes, a));
@@ -130,7 +130,7 @@ xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const x
 }
 
 /* Positions that a window reaches over, (kernel - 1) * dilation + 1. */
-static xcvm_status extent(const xcvm_typing *t, int64_t kernel, int64_t dilation, int64_t *size)
+static xcvm_status extent(const xcvm_inference *t, int64_t kernel, int64_t dilation, int64_t *size)
 {
     XCVM_REQUIRE(t, kernel >= 1, SHAPE_MISMATCH, "the window has size %lld along one axis", (long long)kernel);
     XCVM_REQUIRE(t, !__builtin_mul_overflow(kernel - 1, dilation, size) && *size < LARGEST, OUT_OF_RANGE,
@@ -139,7 +139,7 @@ static xcvm_status extent(const xcvm_typing *t, int64_t kernel, int64_t dilation
     return XCVM_OK;
 }
 
-xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
+xcvm_status xcvm_window_slide(const xcvm_inference *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
                               int64_t *out)
 {
     const int64_t stride = a->strides.at[axis], before = a->pads.at[axis];
@@ -170,7 +170,7 @@ xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_windo
     return XCVM_OK;
 }
 
-static xcvm_status check_axes(const xcvm_typing *t, int axes)
+static xcvm_status check_axes(const xcvm_inference *t, int axes)
 {
     XCVM_REQUIRE(t, axes <= XCVM_WINDOW_AXES, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes,
                  XCVM_WINDOW_AXES);
@@ -195,8 +195,8 @@ typedef struct conv_operands {
     }
 
 /* Channels and groups, as far as they are known. */
-static xcvm_status check_channels(const xcvm_typing *t, const conv_operands *o, int64_t x_channels, int64_t w_channels,
-                                  int64_t outputs)
+static xcvm_status check_channels(const xcvm_inference *t, const conv_operands *o, int64_t x_channels,
+                                  int64_t w_channels, int64_t outputs)
 {
     if (x_channels >= 0 && w_channels >= 0) {
         int64_t needed;
@@ -209,7 +209,7 @@ static xcvm_status check_channels(const xcvm_typing *t, const conv_operands *o, 
     return XCVM_OK;
 }
 
-static xcvm_status check_bias(const xcvm_typing *t, const xcvm_value *b, int64_t outputs)
+static xcvm_status check_bias(const xcvm_inference *t, const xcvm_value *b, int64_t outputs)
 {
     if (b == NULL || b->rank < 0)
         return XCVM_OK;
@@ -219,7 +219,7 @@ static xcvm_status check_bias(const xcvm_typing *t, const xcvm_value *b, int64_t
     return XCVM_OK;
 }
 
-static xcvm_status check_ranks(const xcvm_typing *t, const xcvm_value *x, const xcvm_value *w)
+static xcvm_status check_ranks(const xcvm_inference *t, const xcvm_value *x, const xcvm_value *w)
 {
     XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
     XCVM_REQUIRE(t, w->rank < 0 || w->rank >= 3, SHAPE_MISMATCH, "w has rank %d, at least 3 is needed", w->rank);
@@ -228,7 +228,7 @@ static xcvm_status check_ranks(const xcvm_typing *t, const xcvm_value *x, const 
     return XCVM_OK;
 }
 
-static xcvm_status conv_shape(const xcvm_typing *t, conv_operands *o)
+static xcvm_status conv_shape(const xcvm_inference *t, conv_operands *o)
 {
     const xcvm_value *x = o->x, *w = o->w;
     XCVM_TRY(check_ranks(t, x, w));
@@ -249,7 +249,7 @@ static xcvm_status conv_shape(const xcvm_typing *t, conv_operands *o)
 }
 
 /* One number, or one for each of `outputs` channels. */
-static xcvm_status check_per_channel(const xcvm_typing *t, const xcvm_value *q, int64_t outputs, const char *what)
+static xcvm_status check_per_channel(const xcvm_inference *t, const xcvm_value *q, int64_t outputs, const char *what)
 {
     if (q == NULL || q->rank < 0 || !xcvm_dims_known(q))
         return XCVM_OK;
@@ -259,7 +259,7 @@ static xcvm_status check_per_channel(const xcvm_typing *t, const xcvm_value *q, 
     return XCVM_OK;
 }
 
-static xcvm_status check_scalar(const xcvm_typing *t, const xcvm_value *scalar, const char *what)
+static xcvm_status check_scalar(const xcvm_inference *t, const xcvm_value *scalar, const char *what)
 {
     bool known;
     return scalar != NULL ? xcvm_scalar_check(t->error, scalar, what, &known) : XCVM_OK;
@@ -269,7 +269,7 @@ static int64_t output_channels(const xcvm_value *w) { return w->rank > 0 ? w->di
 
 XCVM_SHAPE_RULE(Conv)
 {
-    if (t->row->opcode == XCVM_OP_ConvInteger) {
+    if (t->schema->opcode == XCVM_OP_ConvInteger) {
         const xcvm_ConvInteger_args *a = t->args;
         conv_operands o = CONV_OPERANDS(a);
         XCVM_TRY(check_scalar(t, a->x_zero_point, "x_zero_point"));
@@ -309,7 +309,7 @@ XCVM_SHAPE_RULE_OF(QLinearConv)
     return conv_shape(t, &o);
 }
 
-xcvm_status xcvm_window_spread(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis,
+xcvm_status xcvm_window_spread(const xcvm_inference *t, int64_t in, const xcvm_window_attributes *a, int axis,
                                int64_t output_padding, int64_t *out)
 {
     int64_t reach, size;
@@ -368,7 +368,7 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
 
 /* Whether the last axis of x is that of the channels of blocks (ops/conv/blocked.h), which windows leave alone; then
  * there may be one more than otherwise. */
-static bool is_of_blocks(const xcvm_typing *t, const xcvm_window_attributes *w)
+static bool is_of_blocks(const xcvm_inference *t, const xcvm_window_attributes *w)
 {
     const xcvm_value *x = t->in[0];
     const size_t axes = (size_t)x->rank - 2, last = axes - 1;
@@ -376,7 +376,7 @@ static bool is_of_blocks(const xcvm_typing *t, const xcvm_window_attributes *w)
     const bool indices = t->out_count > 1 && t->out[1] != NULL;
     return axes == XCVM_WINDOW_AXES + 1 && x->dtype == XCVM_F32 && (channels < 0 || channels == XCVM_CHANNEL_BLOCK) &&
            w->kernel.at[last] == 1 && w->strides.at[last] == 1 && w->pads.at[last] == 0 &&
-           w->pads.at[axes + last] == 0 && t->row->opcode != XCVM_OP_LpPool && !indices;
+           w->pads.at[axes + last] == 0 && t->schema->opcode != XCVM_OP_LpPool && !indices;
 }
 
 XCVM_SHAPE_RULE(pool)
@@ -392,9 +392,9 @@ XCVM_SHAPE_RULE(pool)
         ceil = a->ceil_mode != 0;                                                                                      \
         auto_pad = a->auto_pad;                                                                                        \
     }
-    if (t->row->opcode == XCVM_OP_MaxPool)
+    if (t->schema->opcode == XCVM_OP_MaxPool)
         POOL_ATTRIBUTES(MaxPool)
-    else if (t->row->opcode == XCVM_OP_AveragePool)
+    else if (t->schema->opcode == XCVM_OP_AveragePool)
         POOL_ATTRIBUTES(AveragePool)
     else
         POOL_ATTRIBUTES(LpPool)

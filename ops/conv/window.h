@@ -29,14 +29,14 @@ xcvm_ints xcvm_window_pads(int auto_pad, const xcvm_value *x, const xcvm_window_
 xcvm_ints xcvm_transposed_pads(const xcvm_ConvTranspose_args *a, int64_t room[2 * XCVM_MAX_RANK]);
 
 /* For shape rules: checks that there are as many attributes as `axes` need. */
-xcvm_status xcvm_window_attributes_check(const xcvm_typing *t, int axes, const xcvm_window_attributes *a);
+xcvm_status xcvm_window_attributes_check(const xcvm_inference *t, int axes, const xcvm_window_attributes *a);
 /* Output size along one axis, XCVM_ANY_DIM if it is not known. With `ceil`, a last window may reach over the padding's
  * end, but not begin there. */
-xcvm_status xcvm_window_slide(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
+xcvm_status xcvm_window_slide(const xcvm_inference *t, int64_t in, const xcvm_window_attributes *a, int axis, bool ceil,
                               int64_t *out);
 
 /* Output size of the transposed convolution along one axis, XCVM_ANY_DIM if it is not known. */
-xcvm_status xcvm_window_spread(const xcvm_typing *t, int64_t in, const xcvm_window_attributes *a, int axis,
+xcvm_status xcvm_window_spread(const xcvm_inference *t, int64_t in, const xcvm_window_attributes *a, int axis,
                                int64_t output_padding, int64_t *out);
 
 /* Of checked operands: x and y are batch x channels x spatial axes. */

@@ -5,7 +5,7 @@
 enum { LARGEST_BLOCK = 46340 };
 
 /* Checks what both have in common; if nothing is known of x, y's type follows, and *done becomes true. */
-static xcvm_status begin(const xcvm_typing *t, const xcvm_value *x, int64_t blocksize, xcvm_value *y, bool *done)
+static xcvm_status begin(const xcvm_inference *t, const xcvm_value *x, int64_t blocksize, xcvm_value *y, bool *done)
 {
     XCVM_REQUIRE(t, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 4 is needed", x->rank);
     XCVM_REQUIRE(t, blocksize <= LARGEST_BLOCK, OUT_OF_RANGE, "blocksize is %lld", (long long)blocksize);

@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* How many numbers lie between start and limit, delta apart. */
-static xcvm_status count_of(const xcvm_typing *t, const xcvm_Range_args *a, int64_t *count)
+static xcvm_status count_of(const xcvm_inference *t, const xcvm_Range_args *a, int64_t *count)
 {
     *count = 0;
     if (xcvm_dtype_is_float(a->start->dtype)) {

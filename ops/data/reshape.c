@@ -78,7 +78,7 @@ typedef struct wanted {
     unsigned copied; /* bits of those that are x's own */
 } wanted;
 
-static xcvm_status read_shape(const xcvm_typing *t, const xcvm_Reshape_args *a, wanted *w, bool *known)
+static xcvm_status read_shape(const xcvm_inference *t, const xcvm_Reshape_args *a, wanted *w, bool *known)
 {
     const xcvm_value *x = a->x;
     size_t count;
@@ -102,7 +102,7 @@ static xcvm_status read_shape(const xcvm_typing *t, const xcvm_Reshape_args *a, 
 }
 
 /* Finds the dimension in place of -1. */
-static xcvm_status fill_rest(const xcvm_typing *t, const xcvm_value *x, wanted *w)
+static xcvm_status fill_rest(const xcvm_inference *t, const xcvm_value *x, wanted *w)
 {
     int64_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
     memcpy(from, x->dims, sizeof from);
@@ -116,7 +116,7 @@ static xcvm_status fill_rest(const xcvm_typing *t, const xcvm_value *x, wanted *
 }
 
 /* Without -1 the elements must be as many as x has, as far as both are known. */
-static xcvm_status check_count(const xcvm_typing *t, const xcvm_value *x, const wanted *w)
+static xcvm_status check_count(const xcvm_inference *t, const xcvm_value *x, const wanted *w)
 {
     char from[192], to[192];
     int64_t have = xcvm_dims_product(x->dims, 0, x->rank), want = xcvm_dims_product(w->dims, 0, w->rank);

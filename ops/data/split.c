@@ -4,7 +4,7 @@
 #include "ops/strided.h"
 
 /* Sizes of the pieces must be given for each result and sum up to x's dimension, where that is known. */
-static xcvm_status check_sizes(const xcvm_typing *t, const xcvm_value *split, size_t count, int64_t dim)
+static xcvm_status check_sizes(const xcvm_inference *t, const xcvm_value *split, size_t count, int64_t dim)
 {
     int64_t sum = 0;
     XCVM_REQUIRE(t, split->rank == 1 && split->dims[0] == (int64_t)count, SHAPE_MISMATCH,

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-xcvm_status xcvm_roi_shape(const xcvm_typing *t, const xcvm_value *x, const xcvm_value *rois, int64_t columns,
+xcvm_status xcvm_roi_shape(const xcvm_inference *t, const xcvm_value *x, const xcvm_value *rois, int64_t columns,
                            int64_t height, int64_t width, xcvm_value *y)
 {
     XCVM_REQUIRE(t, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 4 is needed", x->rank);

@@ -3,7 +3,7 @@
 
 /* ---- Shape rules ---- */
 
-static xcvm_status same_dim(const xcvm_typing *t, int64_t a, int64_t b, const char *what)
+static xcvm_status same_dim(const xcvm_inference *t, int64_t a, int64_t b, const char *what)
 {
     XCVM_REQUIRE(t, a < 0 || b < 0 || a == b, SHAPE_MISMATCH, "%s: %lld and %lld are not equal", what, (long long)a,
                  (long long)b);
@@ -11,7 +11,7 @@ static xcvm_status same_dim(const xcvm_typing *t, int64_t a, int64_t b, const ch
 }
 
 /* Shape of the product of a and b, which NumPy defines for 1-D operands as if they were a row and a column. */
-static xcvm_status matmul_shape(const xcvm_typing *t, const xcvm_value *a, const xcvm_value *b, xcvm_value *y)
+static xcvm_status matmul_shape(const xcvm_inference *t, const xcvm_value *a, const xcvm_value *b, xcvm_value *y)
 {
     XCVM_REQUIRE(t, a->rank != 0 && b->rank != 0, SHAPE_MISMATCH, "a matrix product takes no scalars");
     if (a->rank < 0 || b->rank < 0) {
@@ -35,7 +35,7 @@ static xcvm_status matmul_shape(const xcvm_typing *t, const xcvm_value *a, const
 
 /* A scale or zero point: one number, one for each row (axis rank - 2 of the matrix) or column, as a vector or
  * with the matrix's rank and all other dimensions 1 or those of the matrix. */
-static xcvm_status check_quantisation(const xcvm_typing *t, const xcvm_value *q, const xcvm_value *matrix, bool rows,
+static xcvm_status check_quantisation(const xcvm_inference *t, const xcvm_value *q, const xcvm_value *matrix, bool rows,
                                       const char *what)
 {
     if (q == NULL || q->rank < 0 || matrix->rank < 0)
@@ -61,7 +61,7 @@ static xcvm_status check_quantisation(const xcvm_typing *t, const xcvm_value *q,
 
 XCVM_SHAPE_RULE(MatMul)
 {
-    if (t->row->opcode == XCVM_OP_MatMulInteger) {
+    if (t->schema->opcode == XCVM_OP_MatMulInteger) {
         const xcvm_MatMulInteger_args *a = t->args;
         XCVM_TRY(check_quantisation(t, a->a_zero_point, a->a, true, "a_zero_point"));
         XCVM_TRY(check_quantisation(t, a->b_zero_point, a->b, false, "b_zero_point"));

@@ -2,7 +2,7 @@
 #include "ops/shape.h"
 
 /* Whether a per-channel operand fits the channels of x: a vector of so many elements. */
-static xcvm_status check_channels(const xcvm_typing *t, const xcvm_value *v, const char *what, int64_t channels)
+static xcvm_status check_channels(const xcvm_inference *t, const xcvm_value *v, const char *what, int64_t channels)
 {
     XCVM_REQUIRE(t, v->rank < 0 || v->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, v->rank);
     XCVM_REQUIRE(t, v->rank < 0 || !xcvm_dims_differ(v->dims[0], channels), SHAPE_MISMATCH,
@@ -28,7 +28,7 @@ XCVM_SHAPE_RULE_OF(BatchNormalization)
 }
 
 /* Whether `v` broadcasts to x without changing its shape. */
-static xcvm_status check_broadcast(const xcvm_typing *t, const xcvm_value *v, const char *what)
+static xcvm_status check_broadcast(const xcvm_inference *t, const xcvm_value *v, const char *what)
 {
     const xcvm_value *x = t->in[0];
     if (v == NULL || v->rank < 0 || x->rank < 0)

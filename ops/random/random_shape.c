@@ -13,9 +13,9 @@ XCVM_SHAPE_RULE(random)
     bool known;
     const xcvm_value *shape = t->in[0];
     xcvm_dtype dtype = XCVM_F32;
-    for (size_t i = 0; i < t->row->field_count; i++)
-        if (t->row->fields[i].kind == XCVM_FIELD_DTYPE)
-            dtype = *(const xcvm_dtype *)(const void *)((const char *)t->args + t->row->fields[i].offset);
+    for (size_t i = 0; i < t->schema->field_count; i++)
+        if (t->schema->fields[i].kind == XCVM_FIELD_DTYPE)
+            dtype = *(const xcvm_dtype *)(const void *)((const char *)t->args + t->schema->fields[i].offset);
     XCVM_REQUIRE(t, xcvm_dtype_is_float(dtype), TYPE_MISMATCH, "dtype is %s; f16, bf16, f32 or f64 is needed",
                  xcvm_dtype_name(dtype));
     XCVM_TRY(xcvm_read_shape(t->error, shape, dims, &count, &known));

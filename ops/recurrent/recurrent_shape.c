@@ -2,10 +2,10 @@
 #include "ops/matmul/packed.h"
 #include "ops/shape.h"
 
-static int64_t attribute(const xcvm_typing *t, const char *name)
+static int64_t attribute(const xcvm_inference *t, const char *name)
 {
-    for (size_t i = 0; i < t->row->field_count; i++) {
-        const xcvm_field *f = &t->row->fields[i];
+    for (size_t i = 0; i < t->schema->field_count; i++) {
+        const xcvm_field *f = &t->schema->fields[i];
         if (strcmp(f->name, name) != 0)
             continue;
         const char *at = (const char *)t->args + f->offset;
@@ -15,7 +15,7 @@ static int64_t attribute(const xcvm_typing *t, const char *name)
 }
 
 /* Checks that an operand has the shape given, where both are known. */
-static xcvm_status expect(const xcvm_typing *t, const xcvm_value *v, const char *what, int rank, const int64_t *dims)
+static xcvm_status expect(const xcvm_inference *t, const xcvm_value *v, const char *what, int rank, const int64_t *dims)
 {
     if (v == NULL || v->rank < 0)
         return XCVM_OK;
@@ -35,7 +35,7 @@ typedef struct network {
     int64_t steps, batch, columns; /* of x */
 } network;
 
-static xcvm_status describe(const xcvm_typing *t, int64_t gates, network *n)
+static xcvm_status describe(const xcvm_inference *t, int64_t gates, network *n)
 {
     const xcvm_value *x = t->in[0];
     *n = (network){.gates = gates, .steps = XCVM_ANY_DIM, .batch = XCVM_ANY_DIM, .columns = XCVM_ANY_DIM};
@@ -52,7 +52,7 @@ static xcvm_status describe(const xcvm_typing *t, int64_t gates, network *n)
 }
 
 /* Checks the operands that do not depend on how weights lie, NULL where absent, and sets the results. */
-static xcvm_status states(const xcvm_typing *t, const network *n, const xcvm_value *lengths,
+static xcvm_status states(const xcvm_inference *t, const network *n, const xcvm_value *lengths,
                           const xcvm_value *initial_h, const xcvm_value *initial_c, const xcvm_value *p)
 {
     XCVM_TRY(expect(t, lengths, "sequence_lens", 1, &n->batch));
@@ -70,9 +70,9 @@ static xcvm_status states(const xcvm_typing *t, const network *n, const xcvm_val
 
 XCVM_SHAPE_RULE(recurrent)
 {
-    const bool is_lstm = t->row->opcode == XCVM_OP_LSTM;
+    const bool is_lstm = t->schema->opcode == XCVM_OP_LSTM;
     network n;
-    XCVM_TRY(describe(t, t->row->opcode == XCVM_OP_RNN ? 1 : is_lstm ? 4 : 3, &n));
+    XCVM_TRY(describe(t, t->schema->opcode == XCVM_OP_RNN ? 1 : is_lstm ? 4 : 3, &n));
     const int64_t rows = n.gates * n.hidden;
     XCVM_TRY(expect(t, t->in[1], "w", 3, (const int64_t[]){n.directions, rows, n.columns}));
     XCVM_TRY(expect(t, t->in[2], "r", 3, (const int64_t[]){n.directions, rows, n.hidden}));
@@ -82,7 +82,7 @@ XCVM_SHAPE_RULE(recurrent)
 
 XCVM_SHAPE_RULE(packed_recurrent)
 {
-    const bool is_lstm = t->row->opcode == XCVM_OP_PackedLSTM, is_gru = t->row->opcode == XCVM_OP_PackedGRU;
+    const bool is_lstm = t->schema->opcode == XCVM_OP_PackedLSTM, is_gru = t->schema->opcode == XCVM_OP_PackedGRU;
     network n;
     XCVM_TRY(describe(t, is_lstm ? 4 : is_gru ? 3 : 1, &n));
     const int64_t panels = n.directions * n.gates * (int64_t)xcvm_packed_panels((size_t)n.hidden);

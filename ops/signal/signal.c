@@ -65,7 +65,7 @@ static xcvm_status read_scalar(xcvm_error *error, const xcvm_value *v, const cha
     return XCVM_OK;
 }
 
-static xcvm_status check_parts(const xcvm_typing *t, const xcvm_value *x, const char *what)
+static xcvm_status check_parts(const xcvm_inference *t, const xcvm_value *x, const char *what)
 {
     XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "%s has rank %d, at least 2 is needed", what, x->rank);
     if (x->rank >= 2) {

@@ -7,9 +7,9 @@ START_TEST(names)
 {
     ck_assert_str_eq(xcvm_version(), "0.1.0");
     ck_assert_str_eq(xcvm_status_name(XCVM_OUT_OF_MEMORY), "OUT_OF_MEMORY");
-    ck_assert_str_eq(xcvm_status_sentence(XCVM_OK), "success");
+    ck_assert_str_eq(xcvm_status_summary(XCVM_OK), "success");
     ck_assert_ptr_null(xcvm_status_name((xcvm_status)99));
-    ck_assert_ptr_null(xcvm_status_sentence((xcvm_status)-1));
+    ck_assert_ptr_null(xcvm_status_summary((xcvm_status)-1));
 }
 END_TEST
 

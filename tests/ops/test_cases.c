@@ -64,9 +64,9 @@ START_TEST(test_coverage)
 {
     char missing[8000] = "";
     for (int64_t i = 0; i < XCVM_OPCODE_LIMIT; i++) {
-        const xcvm_row *row = xcvm_row_of(i);
-        if (row != NULL && file_of(row->name) == NULL)
-            snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", row->name);
+        const xcvm_schema *schema = xcvm_schema_of(i);
+        if (schema != NULL && file_of(schema->name) == NULL)
+            snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", schema->name);
     }
     ck_assert_msg(missing[0] == '\0', "these instructions have no tests/ops/<room>/<Instruction>.xcvm:%s", missing);
 }
@@ -77,9 +77,9 @@ START_TEST(test_names)
     for (size_t i = 0; i < files.gl_pathc; i++) {
         size_t length;
         const char *name = instruction_of(files.gl_pathv[i], &length);
-        const xcvm_row *row = xcvm_row_named(name, length);
-        ck_assert_msg(row != NULL, "%s is named after no instruction", files.gl_pathv[i]);
-        ck_assert_str_eq(file_of(row->name), files.gl_pathv[i]);
+        const xcvm_schema *schema = xcvm_schema_named(name, length);
+        ck_assert_msg(schema != NULL, "%s is named after no instruction", files.gl_pathv[i]);
+        ck_assert_str_eq(file_of(schema->name), files.gl_pathv[i]);
     }
 }
 END_TEST
@@ -87,11 +87,11 @@ END_TEST
 /* An instruction without arithmetic has nothing to round. */
 START_TEST(test_rounding)
 {
-    const xcvm_row *identity = xcvm_row_of(XCVM_OP_Identity);
+    const xcvm_schema *identity = xcvm_schema_of(XCVM_OP_Identity);
     for (int64_t i = 0; i < XCVM_OPCODE_LIMIT; i++) {
-        const xcvm_row *row = xcvm_row_of(i);
-        ck_assert_msg(row == NULL || row->cost != identity->cost || !case_row_rounds(row),
-                      "%s moves elements, its cases are to be compared exactly", row != NULL ? row->name : "");
+        const xcvm_schema *schema = xcvm_schema_of(i);
+        ck_assert_msg(schema == NULL || schema->cost != identity->cost || !case_row_rounds(schema),
+                      "%s moves elements, its cases are to be compared exactly", schema != NULL ? schema->name : "");
     }
 }
 END_TEST

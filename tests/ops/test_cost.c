@@ -11,12 +11,13 @@ static xcvm_value shaped(int rank, const int64_t *dims)
 #define SHAPED(...) shaped((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
 /* By the estimates alone, so that no shape rule has its say. */
-static uint64_t cost(uint64_t (*rule)(const xcvm_typing *t), xcvm_opcode opcode, const void *args, const xcvm_value *y,
-                     const xcvm_value *a, const xcvm_value *b, const xcvm_value *c)
+static uint64_t cost(uint64_t (*rule)(const xcvm_inference *t), xcvm_opcode opcode, const void *args,
+                     const xcvm_value *y, const xcvm_value *a, const xcvm_value *b, const xcvm_value *c)
 {
     const xcvm_value *in[5] = {a, b, c, b, NULL};
     xcvm_value *out[1] = {(xcvm_value *)y};
-    xcvm_typing t = {.row = xcvm_row_of(opcode), .args = args, .in = in, .in_count = 5, .out = out, .out_count = 1};
+    xcvm_inference t = {
+        .schema = xcvm_schema_of(opcode), .args = args, .in = in, .in_count = 5, .out = out, .out_count = 1};
     return rule(&t);
 }
 

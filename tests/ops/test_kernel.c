@@ -117,11 +117,11 @@ END_TEST
 
 static xcvm_status execute(bench *b, xcvm_opcode opcode, const void *args)
 {
-    return xcvm_kernel_execute(&b->k, xcvm_row_of(opcode), args);
+    return xcvm_kernel_execute(&b->k, xcvm_schema_of(opcode), args);
 }
 #define EXECUTE(b, Name, ...) execute(b, XCVM_OP_##Name, &(const xcvm_##Name##_args){__VA_ARGS__})
 
-static xcvm_status leave_open(const xcvm_typing *t)
+static xcvm_status leave_open(const xcvm_inference *t)
 {
     xcvm_value_set_tensor(t->out[0], XCVM_F32, 1, (const int64_t[]){XCVM_ANY_DIM});
     return XCVM_OK;
@@ -137,20 +137,25 @@ START_TEST(unknown_dimensions)
     xcvm_value_set_tensor(&x, XCVM_F32, 1, (const int64_t[]){1});
     x.data = one;
     const xcvm_Neg_args args = {.y = &y, .x = &x};
-    xcvm_row row = *xcvm_row_of(XCVM_OP_Neg);
-    ck_assert_int_eq(xcvm_kernel_execute(&b.k, &row, &args), XCVM_OK);
+    xcvm_schema schema = *xcvm_schema_of(XCVM_OP_Neg);
+    ck_assert_int_eq(xcvm_kernel_execute(&b.k, &schema, &args), XCVM_OK);
     xcvm_value_clear(&y);
-    row.shape = leave_open;
-    ck_assert_int_eq(xcvm_kernel_execute(&b.k, &row, &args), XCVM_INTERNAL);
+    schema.shape = leave_open;
+    ck_assert_int_eq(xcvm_kernel_execute(&b.k, &schema, &args), XCVM_INTERNAL);
     ck_assert_str_eq(b.error.message, "the dimensions of y, f32[?], do not follow from the operands");
     /* Where the row says that the kernel allocates, it is the kernel that is asked. */
     xcvm_field fields[8];
-    ck_assert_uint_le(row.field_count, 8);
-    memcpy(fields, row.fields, row.field_count * sizeof *fields);
+    ck_assert_uint_le(schema.field_count, 8);
+    memcpy(fields, schema.fields, schema.field_count * sizeof *fields);
     fields[0].dynamic = true;
-    row.fields = fields;
-    const xcvm_typing t = {
-        .row = &row, .args = &args, .in = &args.x, .in_count = 1, .out = &args.y, .out_count = 1, .error = &b.error};
+    schema.fields = fields;
+    const xcvm_inference t = {.schema = &schema,
+                              .args = &args,
+                              .in = &args.x,
+                              .in_count = 1,
+                              .out = &args.y,
+                              .out_count = 1,
+                              .error = &b.error};
     ck_assert_int_eq(xcvm_infer_run(&t), XCVM_OK);
     finish(&b);
 }

@@ -29,12 +29,12 @@ static xcvm_error error;
 
 static xcvm_status infer(xcvm_opcode opcode, const void *args)
 {
-    const xcvm_row *row = xcvm_row_of(opcode);
+    const xcvm_schema *schema = xcvm_schema_of(opcode);
     const xcvm_value *in[16];
     xcvm_value *out[16];
-    xcvm_typing t = {.row = row, .args = args, .in = in, .out = out, .error = &error};
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    xcvm_inference t = {.schema = schema, .args = args, .in = in, .out = out, .error = &error};
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         for (size_t j = 0; xcvm_field_is_operand(f) && j < xcvm_field_count(f, args); j++) {
             const xcvm_value *v = xcvm_field_value(f, args, j);
             if (f->role == XCVM_ROLE_OUT)
@@ -309,20 +309,20 @@ END_TEST
 START_TEST(nothing_known)
 {
     for (int64_t opcode = 1; opcode < XCVM_OPCODE_LIMIT; opcode++) {
-        const xcvm_row *row = xcvm_row_of(opcode);
-        if (row == NULL || row->shape == NULL)
+        const xcvm_schema *schema = xcvm_schema_of(opcode);
+        if (schema == NULL || schema->shape == NULL)
             continue;
         xcvm_value operand = unknown(), results[8];
         const xcvm_value *in[16];
         xcvm_value *out[8];
         /* Argument structs are smaller than this. */
         _Alignas(16) unsigned char args[1024] = {0};
-        ck_assert_uint_le(row->args_size, sizeof args);
-        xcvm_typing t = {.row = row, .args = args, .in = in, .out = out, .error = &error};
+        ck_assert_uint_le(schema->args_size, sizeof args);
+        xcvm_inference t = {.schema = schema, .args = args, .in = in, .out = out, .error = &error};
         const xcvm_value *list[1] = {&operand};
         xcvm_value *result_list[1] = {&results[7]};
-        for (size_t i = 0; i < row->field_count; i++) {
-            const xcvm_field *f = &row->fields[i];
+        for (size_t i = 0; i < schema->field_count; i++) {
+            const xcvm_field *f = &schema->fields[i];
             void *at = args + f->offset;
             if (f->role == XCVM_ROLE_OUT && xcvm_field_is_list(f)) {
                 *(xcvm_outputs *)at = (xcvm_outputs){result_list, 1};
@@ -343,9 +343,9 @@ START_TEST(nothing_known)
         }
         xcvm_status status = xcvm_infer(&t);
         /* Attributes that list one entry for each axis may well be refused when empty; nothing may crash. */
-        ck_assert_msg(status != XCVM_INTERNAL, "%s: %s", row->name, error.message);
+        ck_assert_msg(status != XCVM_INTERNAL, "%s: %s", schema->name, error.message);
         if (status == XCVM_OK)
-            (void)row->cost(&t);
+            (void)schema->cost(&t);
     }
 }
 END_TEST

@@ -18,20 +18,20 @@ typedef struct opcodes {
 } opcodes;
 static opcodes unary, binary, reductions;
 
-static bool takes_f32(const xcvm_row *row, const xcvm_field *f)
+static bool takes_f32(const xcvm_schema *schema, const xcvm_field *f)
 {
-    return xcvm_dtype_in(XCVM_F32, xcvm_field_types(row, f));
+    return xcvm_dtype_in(XCVM_F32, xcvm_field_types(schema, f));
 }
 
 static opcodes opcodes_of(xcvm_class kind)
 {
     opcodes all = {.count = 0};
     for (int64_t number = 0; number < XCVM_OPCODE_LIMIT; number++) {
-        const xcvm_row *row = xcvm_row_of(number);
-        if (row == NULL || !xcvm_row_is(row, kind) || !takes_f32(row, &row->fields[0]) ||
-            !takes_f32(row, &row->fields[1]))
+        const xcvm_schema *schema = xcvm_schema_of(number);
+        if (schema == NULL || !xcvm_row_is(schema, kind) || !takes_f32(schema, &schema->fields[0]) ||
+            !takes_f32(schema, &schema->fields[1]))
             continue;
-        all.at[all.count++] = row->opcode;
+        all.at[all.count++] = schema->opcode;
     }
     return all;
 }
@@ -40,7 +40,7 @@ enum { OPERANDS = 3, LIMIT = 1 << 17 };
 
 /* A call of a kernel over memory of the test's. */
 typedef struct call {
-    const xcvm_row *row;
+    const xcvm_schema *schema;
     void *args;
     xcvm_value in[OPERANDS], y;
     int in_count;
@@ -62,11 +62,11 @@ static void fill(float *x, size_t count)
 
 static void call_start(call *c, xcvm_opcode opcode)
 {
-    *c = (call){.row = xcvm_row_of(opcode)};
-    c->args = calloc(1, c->row->args_size);
+    *c = (call){.schema = xcvm_schema_of(opcode)};
+    c->args = calloc(1, c->schema->args_size);
     ck_assert_ptr_nonnull(c->args);
-    for (size_t i = 0; i < c->row->field_count; i++) {
-        const xcvm_field *f = &c->row->fields[i];
+    for (size_t i = 0; i < c->schema->field_count; i++) {
+        const xcvm_field *f = &c->schema->fields[i];
         char *at = (char *)c->args + f->offset;
         if (f->kind == XCVM_FIELD_INT && f->role == XCVM_ROLE_ATTRIBUTE)
             *(int64_t *)(void *)at = f->int_default;
@@ -83,8 +83,8 @@ static void call_start(call *c, xcvm_opcode opcode)
 static void call_in(call *c, xcvm_dtype dtype, int rank, const int64_t *dims, void *data)
 {
     int nth = 0;
-    for (size_t i = 0; i < c->row->field_count; i++) {
-        const xcvm_field *f = &c->row->fields[i];
+    for (size_t i = 0; i < c->schema->field_count; i++) {
+        const xcvm_field *f = &c->schema->fields[i];
         if (!xcvm_field_is_input(f) || nth++ != c->in_count)
             continue;
         xcvm_value *v = &c->in[c->in_count];
@@ -99,12 +99,12 @@ static void call_out(call *c, xcvm_dtype dtype, int rank, const int64_t *dims, v
 {
     xcvm_value_set_tensor(&c->y, dtype, rank, dims);
     c->y.data = data;
-    *(xcvm_value **)(void *)((char *)c->args + c->row->fields[0].offset) = &c->y;
+    *(xcvm_value **)(void *)((char *)c->args + c->schema->fields[0].offset) = &c->y;
 }
 
 static void call_run(call *c, xcvm_kernel_run run, int thread_count)
 {
-    run_kernel(run, c->args, thread_count, c->row->name);
+    run_kernel(run, c->args, thread_count, c->schema->name);
 }
 
 /* An assertion of Check's writes to a file, so it is made for elements that differ only. */
@@ -129,14 +129,14 @@ static float x[LIMIT], w[LIMIT], y[LIMIT], z[LIMIT];
 /* Runs c with the kernel for this CPU, one thread and many, and with the plain one. */
 static void check_call(call *c, size_t results, double scale)
 {
-    xcvm_kernel_run run = xcvm_kernel_of(c->row->opcode);
+    xcvm_kernel_run run = xcvm_kernel_of(c->schema->opcode);
     c->y.data = y;
     call_run(c, run, 1);
     c->y.data = z;
     call_run(c, run, 2);
-    check_bits(c->row->name, "with two threads", y, z, results);
-    call_run(c, kernel_variant(c->row->opcode, 0), 1);
-    check_near(c->row->name, y, z, results, scale);
+    check_bits(c->schema->name, "with two threads", y, z, results);
+    call_run(c, kernel_variant(c->schema->opcode, 0), 1);
+    check_near(c->schema->name, y, z, results, scale);
     free(c->args);
 }
 
@@ -157,14 +157,14 @@ START_TEST(unary_elements)
             call_in(&c, XCVM_F32, 1, &count, x + first);
             call_out(&c, XCVM_F32, 1, &count, z);
             call_run(&c, xcvm_kernel_of(opcode), 1);
-            check_bits(c.row->name, "as one of few", y + first, z, (size_t)count);
+            check_bits(c.schema->name, "as one of few", y + first, z, (size_t)count);
             free(c.args);
         }
     call_start(&c, opcode);
     call_in(&c, XCVM_F32, 1, dims, x);
     call_out(&c, XCVM_F32, 1, dims, x);
     call_run(&c, xcvm_kernel_of(opcode), 1);
-    check_bits(c.row->name, "in place", y, x, LIMIT - 7);
+    check_bits(c.schema->name, "in place", y, x, LIMIT - 7);
     free(c.args);
 }
 END_TEST

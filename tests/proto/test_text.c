@@ -118,15 +118,15 @@ static void fill_attribute(const xcvm_field *f, void *args)
 }
 
 /* An instruction of the row in which everything is given, or nothing that need not be. */
-static test_bytes program_of(const xcvm_row *row, bool full)
+static test_bytes program_of(const xcvm_schema *schema, bool full)
 {
     static int32_t in[64], out[64];
     xcvm_arena arena = {0};
-    xcvm_instruction instruction = {.row = row, .in = in, .out = out, .debug = {.node = ""}};
-    instruction.args = xcvm_args_create(&arena, row);
+    xcvm_instruction instruction = {.schema = schema, .in = in, .out = out, .debug = {.node = ""}};
+    instruction.args = xcvm_args_create(&arena, schema);
     ck_assert_ptr_nonnull(instruction.args);
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         size_t count = xcvm_field_is_list(f) ? full * 3u : 1;
         bool absent = !full && f->kind == XCVM_FIELD_OPTIONAL;
         if (xcvm_field_is_operand(f) && xcvm_field_is_list(f))
@@ -156,16 +156,16 @@ static test_bytes program_of(const xcvm_row *row, bool full)
 
 START_TEST(test_instruction)
 {
-    const xcvm_row *row = xcvm_row_of(_i);
-    for (int full = 0; row != NULL && full < 2; full++) {
+    const xcvm_schema *schema = xcvm_schema_of(_i);
+    for (int full = 0; schema != NULL && full < 2; full++) {
         xcvm_arena arena = {0};
         xcvm_image image;
-        test_bytes file = program_of(row, full != 0), again = {0};
+        test_bytes file = program_of(schema, full != 0), again = {0};
         xcvm_status status = xcvm_image_decode(file.at, file.length, NULL, &arena, &image, &error);
         ck_assert_msg(status == XCVM_OK, "%s", error.message);
         ck_assert_int_eq(xcvm_image_encode(&image, NULL, test_bytes_sink, &again, &error), XCVM_OK);
         ck_assert(test_bytes_equal(&file, &again));
-        void *detached = xcvm_args_detach(&arena, row, image.instructions[0].args);
+        void *detached = xcvm_args_detach(&arena, schema, image.instructions[0].args);
         ck_assert_ptr_nonnull(detached);
         image.instructions[0].args = detached;
         again.length = 0;
@@ -352,15 +352,15 @@ END_TEST
 
 START_TEST(test_descriptions)
 {
-    const xcvm_row *row = xcvm_row_of(XCVM_OP_LeakyRelu);
+    const xcvm_schema *schema = xcvm_schema_of(XCVM_OP_LeakyRelu);
     xcvm_LeakyRelu_args leaky = {.alpha = 0.25};
     char text[200], tiny[6];
-    ck_assert_str_eq(xcvm_attributes_describe(row, &leaky, text, sizeof text), "alpha=0.25");
-    ck_assert_str_eq(xcvm_attributes_describe(row, &leaky, tiny, sizeof tiny), "alpha");
+    ck_assert_str_eq(xcvm_attributes_describe(schema, &leaky, text, sizeof text), "alpha=0.25");
+    ck_assert_str_eq(xcvm_attributes_describe(schema, &leaky, tiny, sizeof tiny), "alpha");
     xcvm_Cast_args cast = {.to = XCVM_F16, .saturate = 1};
-    ck_assert_str_eq(xcvm_attributes_describe(xcvm_row_of(XCVM_OP_Cast), &cast, text, sizeof text),
+    ck_assert_str_eq(xcvm_attributes_describe(xcvm_schema_of(XCVM_OP_Cast), &cast, text, sizeof text),
                      "to=f16 saturate=1 round_mode=up");
-    ck_assert_str_eq(xcvm_attributes_describe(xcvm_row_of(XCVM_OP_Neg), &cast, text, sizeof text), "");
+    ck_assert_str_eq(xcvm_attributes_describe(xcvm_schema_of(XCVM_OP_Neg), &cast, text, sizeof text), "");
     xcvm_type type = {.kind = XCVM_KIND_TENSOR,
                       .dtype = XCVM_F32,
                       .rank = 3,

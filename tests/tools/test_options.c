@@ -104,8 +104,8 @@ END_TEST
 
 START_TEST(exit_codes)
 {
-#define XCVM_STATUS(name, number, sentence)                                                                            \
-    ck_assert_msg((exit_code_of(XCVM_##name) == 0) == (number == 0), "%s", sentence);
+#define XCVM_STATUS(name, number, summary)                                                                             \
+    ck_assert_msg((exit_code_of(XCVM_##name) == 0) == (number == 0), "%s", summary);
     XCVM_STATUS_LIST(XCVM_STATUS)
 #undef XCVM_STATUS
     ck_assert_int_eq(exit_code_of(XCVM_UNSUPPORTED), 4);

@@ -184,26 +184,26 @@ static bool is_among(const char *name, const char *const *names, size_t count)
 }
 
 /* The program of an instruction for which its class, or being one of lines, says what takes long. */
-static bool find_usual(const xcvm_row *row, char *body, size_t size, long_case *c)
+static bool find_usual(const xcvm_schema *schema, char *body, size_t size, long_case *c)
 {
-    const xcvm_dtypes types = row->field_count > 1 ? xcvm_field_types(row, &row->fields[1]) : 0;
+    const xcvm_dtypes types = schema->field_count > 1 ? xcvm_field_types(schema, &schema->fields[1]) : 0;
     const char *type = xcvm_dtype_in(XCVM_F32, types) ? "f32" : xcvm_dtype_in(XCVM_BOOL, types) ? "bool" : "u16";
-    const bool line = is_among(row->name, NAMES(lines));
+    const bool line = is_among(schema->name, NAMES(lines));
     const char *fill = strcmp(type, "bool") == 0 ? "o" : "n";
     static char inputs[128];
-    if (xcvm_row_is(row, XCVM_CLASS_unary) || line) {
+    if (xcvm_row_is(schema, XCVM_CLASS_unary) || line) {
         snprintf(inputs, sizeof inputs, "%s %s[" ELEMENTS "]", fill, type);
-        snprintf(body, size, "$9 = %s($1)", row->name);
-    } else if (xcvm_row_is(row, XCVM_CLASS_binary)) {
+        snprintf(body, size, "$9 = %s($1)", schema->name);
+    } else if (xcvm_row_is(schema, XCVM_CLASS_binary)) {
         snprintf(inputs, sizeof inputs, "%s %s[" ELEMENTS "]; %s %s[" ELEMENTS "]", fill, type, fill, type);
-        snprintf(body, size, "$9 = %s($1, $2)", row->name);
-    } else if (xcvm_row_is(row, XCVM_CLASS_reduction)) {
+        snprintf(body, size, "$9 = %s($1, $2)", schema->name);
+    } else if (xcvm_row_is(schema, XCVM_CLASS_reduction)) {
         snprintf(inputs, sizeof inputs, "n f32[64x2x524288]");
-        snprintf(body, size, "$9 = %s($1, i64[1] 2)", row->name);
+        snprintf(body, size, "$9 = %s($1, i64[1] 2)", schema->name);
     } else {
         return false;
     }
-    *c = (long_case){row->name, inputs, body};
+    *c = (long_case){schema->name, inputs, body};
     return true;
 }
 
@@ -211,8 +211,8 @@ static bool find_usual(const xcvm_row *row, char *body, size_t size, long_case *
 static bool find_case(size_t index, char *body, size_t size, long_case *c)
 {
     for (int64_t number = 0; number < XCVM_OPCODE_LIMIT; number++) {
-        const xcvm_row *row = xcvm_row_of(number);
-        if (row != NULL && find_usual(row, body, size, c) && index-- == 0)
+        const xcvm_schema *schema = xcvm_schema_of(number);
+        if (schema != NULL && find_usual(schema, body, size, c) && index-- == 0)
             return true;
     }
     if (index < CASES)
@@ -236,7 +236,7 @@ START_TEST(all_instructions)
         char body[256];
         long_case usual;
         bool found =
-            is_among(info.name, NAMES(others)) || find_usual(xcvm_row_of(info.number), body, sizeof body, &usual);
+            is_among(info.name, NAMES(others)) || find_usual(xcvm_schema_of(info.number), body, sizeof body, &usual);
         for (size_t i = 0; i < CASES && !found; i++)
             found = strcmp(cases[i].instruction, info.name) == 0;
         ck_assert_msg(found, "%s has no case", info.name);
@@ -291,7 +291,7 @@ START_TEST(outside_a_session)
     const xcvm_RandomNormal_args args = {.y = &y, .shape = &shape, .dtype = XCVM_F32, .scale = 1, .seed = 1};
     xcvm_kernel kernel = {.error = &error, .heap = heap, .deadline_ns = xcvm_clock_ns() + 100 * MILLISECOND};
     const uint64_t start = cpu_ns();
-    ck_assert_int_eq(xcvm_kernel_execute(&kernel, xcvm_row_of(XCVM_OP_RandomNormal), &args), XCVM_OUT_OF_TIME);
+    ck_assert_int_eq(xcvm_kernel_execute(&kernel, xcvm_schema_of(XCVM_OP_RandomNormal), &args), XCVM_OUT_OF_TIME);
     ck_assert_uint_lt(cpu_ns() - start, 300 * MILLISECOND * PATIENCE);
     xcvm_value_clear(&y);
     xcvm_storage_release(kernel.scratch_storage);

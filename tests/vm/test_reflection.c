@@ -6,12 +6,12 @@ START_TEST(all_instructions)
     xcvm_op_info op;
     xcvm_operand_info operand;
     for (int64_t number = 0; number < XCVM_OPCODE_LIMIT; number++)
-        rows += xcvm_row_of(number) != NULL;
+        rows += xcvm_schema_of(number) != NULL;
     ck_assert_uint_eq(xcvm_op_count(), rows);
     for (size_t i = 0; i < rows; i++) {
         ck_assert(xcvm_op(i, &op));
-        ck_assert_int_eq(xcvm_row_named(op.name, strlen(op.name))->opcode, op.number);
-        ck_assert_uint_gt(strlen(op.sentence), 0);
+        ck_assert_int_eq(xcvm_schema_named(op.name, strlen(op.name))->opcode, op.number);
+        ck_assert_uint_gt(strlen(op.summary), 0);
         for (size_t k = 0; k < op.operand_count; k++) {
             ck_assert(xcvm_op_operand(i, k, &operand));
             ck_assert_uint_gt(strlen(operand.name), 0);
@@ -58,12 +58,12 @@ START_TEST(operands)
 END_TEST
 
 /* Whether a gradient can come in through a result, or go out through an operand. */
-static bool may_be_float(const xcvm_row *row, bool results)
+static bool may_be_float(const xcvm_schema *schema, bool results)
 {
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *field = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *field = &schema->fields[i];
         if ((results ? field->role == XCVM_ROLE_OUT : xcvm_field_is_input(field)) &&
-            (xcvm_field_types(row, field) & XCVM_TYPES_FLOAT) != 0)
+            (xcvm_field_types(schema, field) & XCVM_TYPES_FLOAT) != 0)
             return true;
     }
     return false;
@@ -82,7 +82,7 @@ START_TEST(gradients)
 {
     xcvm_op_info op;
     for (size_t i = 0; xcvm_op(i, &op); i++) {
-        const xcvm_row *row = xcvm_row_of(op.number);
+        const xcvm_schema *schema = xcvm_schema_of(op.number);
         const bool zero = strcmp(op.gradient, "zero") == 0, none = strcmp(op.gradient, "none") == 0;
         /* Of a rule, the name is the instruction's, or that of a family in lower case. */
         if (!zero && !none && strcmp(op.gradient, op.name) != 0) {
@@ -90,10 +90,11 @@ START_TEST(gradients)
             ck_assert_msg(count_rule(op.gradient) > 1, "%s alone has rule %s", op.name, op.gradient);
         }
         if (!zero && !none)
-            ck_assert_msg(may_be_float(row, true) && may_be_float(row, false), "%s: rule %s", op.name, op.gradient);
-        ck_assert_msg(row->effect != XCVM_CONTROL || none, "%s: gradient %s", op.name, op.gradient);
-        ck_assert_int_eq(zero, row->gradient.zero);
-        ck_assert_int_eq(none, row->gradient.rule == NULL && !row->gradient.zero);
+            ck_assert_msg(may_be_float(schema, true) && may_be_float(schema, false), "%s: rule %s", op.name,
+                          op.gradient);
+        ck_assert_msg(schema->effect != XCVM_CONTROL || none, "%s: gradient %s", op.name, op.gradient);
+        ck_assert_int_eq(zero, schema->gradient.zero);
+        ck_assert_int_eq(none, schema->gradient.rule == NULL && !schema->gradient.zero);
     }
 }
 END_TEST

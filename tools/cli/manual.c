@@ -50,9 +50,9 @@ static const struct example environment_rows[] = {
 
 static const struct exit_row {
     int code;
-    const char *sentence;
+    const char *summary;
 } exit_rows[] = {
-#define EXIT_CODE(name, number, sentence) {number, sentence},
+#define EXIT_CODE(name, number, summary) {number, summary},
     EXIT_CODE_LIST(EXIT_CODE)
 #undef EXIT_CODE
 };
@@ -175,12 +175,12 @@ static void help_options(struct buffer *text, const struct command *command)
         const struct option_group *group = &command->groups[g];
         buffer_format(text, "%s\n", group->title);
         for (size_t i = 0; group->options[i].name != NULL; i++) {
-            struct buffer label = {0}, sentence = {0};
+            struct buffer label = {0}, summary = {0};
             option_label(&label, &group->options[i], true);
-            option_help(&sentence, command, group, &group->options[i]);
-            row(text, buffer_string(&label), buffer_string(&sentence), OPTION_COLUMN);
+            option_help(&summary, command, group, &group->options[i]);
+            row(text, buffer_string(&label), buffer_string(&summary), OPTION_COLUMN);
             buffer_release(&label);
-            buffer_release(&sentence);
+            buffer_release(&summary);
         }
         buffer_text(text, "\n");
     }
@@ -190,7 +190,7 @@ static void help_exit_codes(struct buffer *text)
 {
     buffer_text(text, "Exit codes\n");
     for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
-        buffer_format(text, "  %d  %s\n", exit_rows[i].code, exit_rows[i].sentence);
+        buffer_format(text, "  %d  %s\n", exit_rows[i].code, exit_rows[i].summary);
 }
 
 static void example_line(struct buffer *text, const char *indent, const struct command *command,
@@ -268,16 +268,16 @@ static void markdown_code(struct buffer *out, const char *text)
 static void markdown_option(struct buffer *text, const struct command *command, const struct option_group *group,
                             const struct option *option)
 {
-    struct buffer label = {0}, sentence = {0};
+    struct buffer label = {0}, summary = {0};
     option_label(&label, option, false);
-    option_help(&sentence, command, group, option);
+    option_help(&summary, command, group, option);
     buffer_text(text, "| ");
     markdown_code(text, buffer_string(&label));
     buffer_text(text, " | ");
-    markdown_text(text, buffer_string(&sentence));
+    markdown_text(text, buffer_string(&summary));
     buffer_text(text, " |\n");
     buffer_release(&label);
-    buffer_release(&sentence);
+    buffer_release(&summary);
 }
 
 void manual_markdown(struct buffer *text, const struct command *command)
@@ -307,7 +307,7 @@ void manual_markdown(struct buffer *text, const struct command *command)
     }
     buffer_text(text, "## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
     for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
-        buffer_format(text, "| %d | %s |\n", exit_rows[i].code, exit_rows[i].sentence);
+        buffer_format(text, "| %d | %s |\n", exit_rows[i].code, exit_rows[i].summary);
 }
 
 void manual_spec_markdown(struct buffer *text)
@@ -383,12 +383,12 @@ static void troff_command(struct buffer *text, const struct command *command)
     for (size_t g = 0; g < command->group_count; g++) {
         const struct option_group *group = &command->groups[g];
         for (size_t i = 0; group->options[i].name != NULL; i++) {
-            struct buffer label = {0}, sentence = {0};
+            struct buffer label = {0}, summary = {0};
             option_label(&label, &group->options[i], false);
-            option_help(&sentence, command, group, &group->options[i]);
-            troff_item(text, buffer_string(&label), buffer_string(&sentence));
+            option_help(&summary, command, group, &group->options[i]);
+            troff_item(text, buffer_string(&label), buffer_string(&summary));
             buffer_release(&label);
-            buffer_release(&sentence);
+            buffer_release(&summary);
         }
     }
     for (size_t i = 0; i < command->example_count; i++) {
@@ -421,7 +421,7 @@ void manual_troff(struct buffer *text, const struct command *const *commands)
     troff_line(text, NULL, spec_output_text);
     buffer_text(text, ".SH EXIT STATUS\n");
     for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
-        buffer_format(text, ".TP\n.B %d\n%s\n", exit_rows[i].code, exit_rows[i].sentence);
+        buffer_format(text, ".TP\n.B %d\n%s\n", exit_rows[i].code, exit_rows[i].summary);
     buffer_text(text, ".SH ENVIRONMENT\n");
     for (size_t i = 0; i < COUNT_OF(environment_rows); i++)
         troff_item(text, environment_rows[i].arguments, environment_rows[i].purpose);

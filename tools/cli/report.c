@@ -75,7 +75,7 @@ void report_line(const char *format, ...)
 
 void report_describe(const xcvm_error *error, char *text, size_t size)
 {
-    const char *message = error->message[0] != '\0' ? error->message : xcvm_status_sentence(error->status);
+    const char *message = error->message[0] != '\0' ? error->message : xcvm_status_summary(error->status);
     if (message == NULL)
         message = "unknown failure";
     char where[240] = "";

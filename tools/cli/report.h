@@ -16,7 +16,7 @@
     X(IO, 6, "a file cannot be read or written")
 
 enum exit_code {
-#define EXIT_CODE(name, number, sentence) EXIT_##name = number,
+#define EXIT_CODE(name, number, summary) EXIT_##name = number,
     EXIT_CODE_LIST(EXIT_CODE)
 #undef EXIT_CODE
 };

@@ -63,7 +63,7 @@ static void list_passes(void)
             table_cell(&table, "%d rounds", pass->rounds);
         else
             table_cell(&table, "once");
-        table_cell(&table, "%s", pass->sentence);
+        table_cell(&table, "%s", pass->summary);
         table_end_row(&table);
     }
     table_print(&table, stdout);

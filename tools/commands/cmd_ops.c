@@ -57,7 +57,7 @@ static void list_instructions(void)
     for (size_t i = 0; xcvm_op(i, &op); i++) {
         table_cell(&table, ">%d", op.number);
         table_cell(&table, "%s", op.name);
-        table_cell(&table, "%s", op.sentence);
+        table_cell(&table, "%s", op.summary);
         table_end_row(&table);
     }
     table_print(&table, stdout);
@@ -68,7 +68,7 @@ static void describe_instruction(size_t index, const xcvm_op_info *op)
 {
     struct buffer form = {0};
     print_form(&form, index, op);
-    printf("%s, number %d\n    %s\n    %s\n\n", op->name, op->number, buffer_string(&form), op->sentence);
+    printf("%s, number %d\n    %s\n    %s\n\n", op->name, op->number, buffer_string(&form), op->summary);
     buffer_release(&form);
     struct table table = {0};
     xcvm_operand_info operand;
@@ -89,7 +89,7 @@ static void instruction_markdown(struct buffer *text, size_t index, const xcvm_o
     buffer_format(text, "## %s\n\n`", op->name);
     print_form(text, index, op);
     buffer_format(text, "` (number %d)\n\n", op->number);
-    markdown_text(text, op->sentence);
+    markdown_text(text, op->summary);
     buffer_text(text, "\n\n");
     if (op->operand_count != 0)
         buffer_text(text, "| name | role | kind | types, choices or default |\n| --- | --- | --- | --- |\n");

@@ -5,8 +5,8 @@
 /* The result of xcc_lower_one_to_one for the operator's own instruction. */
 static xcvm_opcode own_opcode(const xcc_lowering *n)
 {
-    const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
-    return row != NULL ? row->opcode : XCVM_OP_NONE;
+    const xcvm_schema *schema = xcvm_schema_named(n->op->info.name, strlen(n->op->info.name));
+    return schema != NULL ? schema->opcode : XCVM_OP_NONE;
 }
 
 /* Aligns b with the dimensions of a from `axis` on, as broadcasting was before opset 7. */

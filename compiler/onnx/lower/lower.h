@@ -12,9 +12,9 @@ xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, 
 /* ---- One-to-one ---- */
 
 /* Fills the row's arguments from the node: attributes by name, defaults, operands and results by position. */
-xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_row *row, void *args);
+xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_schema *schema, void *args);
 /* Emits them. */
-xcvm_status xcc_one_to_one_emit(xcc_lowering *n, const xcvm_row *row, const void *args);
+xcvm_status xcc_one_to_one_emit(xcc_lowering *n, const xcvm_schema *schema, const void *args);
 /* Both, for the instruction with this number. */
 xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode);
 /* The same for the instruction of the operator's own name. */
@@ -23,8 +23,8 @@ xcvm_status xcc_lower_one_to_one(xcc_lowering *n);
  * XCC_EMIT_ONE_TO_ONE. */
 #define XCC_ONE_TO_ONE_ARGS(n, Name, args)                                                                             \
     xcvm_##Name##_args args;                                                                                           \
-    XCVM_TRY(xcc_one_to_one_fill((n), xcvm_row_of(XCVM_OP_##Name), &args))
-#define XCC_EMIT_ONE_TO_ONE(n, Name, args) xcc_one_to_one_emit((n), xcvm_row_of(XCVM_OP_##Name), &args)
+    XCVM_TRY(xcc_one_to_one_fill((n), xcvm_schema_of(XCVM_OP_##Name), &args))
+#define XCC_EMIT_ONE_TO_ONE(n, Name, args) xcc_one_to_one_emit((n), xcvm_schema_of(XCVM_OP_##Name), &args)
 
 /* ---- What lowerings need to know ---- */
 

@@ -111,22 +111,22 @@ xcvm_status xcc_lower_softmax(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_int(n, "axis", 1, &axis));
     xcc_value *x = n->inputs[0];
-    const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
+    const xcvm_schema *schema = xcvm_schema_named(n->op->info.name, strlen(n->op->info.name));
     XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
     if (!onnx) {
         XCC_NEED(n, axis >= -XCVM_MAX_RANK && axis < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld", (long long)axis);
         /* The instructions of the family have their arguments in common. */
         xcvm_Softmax_args args = {.x = XCC_IN(x), .axis = axis};
-        return xcc_bind(n, 0, xcc_apply_at(&n->b, row->opcode, &args, offsetof(xcvm_Softmax_args, y)));
+        return xcc_bind(n, 0, xcc_apply_at(&n->b, schema->opcode, &args, offsetof(xcvm_Softmax_args, y)));
     }
     if (x->type.rank >= 0)
         XCVM_TRY(xcc_need_axis(n, axis, x->type.rank, &axis));
     if (x->type.rank == axis + 1)
-        return xcc_bind(n, 0, xcc_build_unary(&n->b, row->opcode, x));
+        return xcc_bind(n, 0, xcc_build_unary(&n->b, schema->opcode, x));
     XCC_NEED(n, axis >= -8 && axis <= 8, OUT_OF_RANGE, "axis is %lld", (long long)axis);
     xcc_value *flat = xcc_apply(&n->b, Flatten, y, .x = XCC_IN(x), .axis = axis);
     return xcc_bind(
-        n, 0, xcc_build_reshape_to(&n->b, xcc_build_unary(&n->b, row->opcode, flat), xcc_build_shape_of(&n->b, x)));
+        n, 0, xcc_build_reshape_to(&n->b, xcc_build_unary(&n->b, schema->opcode, flat), xcc_build_shape_of(&n->b, x)));
 }
 
 /* The loss of the logarithm of the softmax over classes, dimension 1. */

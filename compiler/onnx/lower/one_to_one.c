@@ -118,12 +118,12 @@ static xcvm_status fill_result(xcc_lowering *n, const xcvm_field *f, size_t i, x
     return XCVM_OK;
 }
 
-xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_row *row, void *args)
+xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_schema *schema, void *args)
 {
-    xcvm_args_default(row, args);
+    xcvm_args_default(schema, args);
     size_t input = 0, output = 0;
-    for (size_t i = 0; i < row->field_count; i++) {
-        const xcvm_field *f = &row->fields[i];
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
         void *at = (char *)args + f->offset;
         if (f->role == XCVM_ROLE_ATTRIBUTE) {
             XCVM_TRY(fill_attribute(n, f, at));
@@ -140,15 +140,15 @@ xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_row *row, void *args
         }
     }
     XCC_NEED(n, n->input_count <= input, INVALID_MODEL, "%zu operands are given, %s takes at most %zu", n->input_count,
-             row->name, input);
+             schema->name, input);
     XCC_NEED(n, n->output_count <= output, INVALID_MODEL, "%zu results are wanted, %s gives at most %zu",
-             n->output_count, row->name, output);
+             n->output_count, schema->name, output);
     return XCVM_OK;
 }
 
-xcvm_status xcc_one_to_one_emit(xcc_lowering *n, const xcvm_row *row, const void *args)
+xcvm_status xcc_one_to_one_emit(xcc_lowering *n, const xcvm_schema *schema, const void *args)
 {
-    return xcc_append(&n->b, row->opcode, args) != NULL ? XCVM_OK : xcc_failure(n);
+    return xcc_append(&n->b, schema->opcode, args) != NULL ? XCVM_OK : xcc_failure(n);
 }
 
 xcvm_status xcc_need_axis(xcc_lowering *n, int64_t axis, int rank, int64_t *resolved)
@@ -169,24 +169,24 @@ xcvm_status xcc_need_rank(const xcc_lowering *n, const xcc_value *value, const c
 
 /* Room for the arguments of any instruction. */
 typedef union any_args {
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, sentence) xcvm_##name##_args name;
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) xcvm_##name##_args name;
 #include "ops/instructions.def"
 } any_args;
 
 xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode)
 {
     any_args args;
-    const xcvm_row *row = xcvm_row_of(opcode);
-    XCVM_TRY(xcc_one_to_one_fill(n, row, &args));
-    return xcc_one_to_one_emit(n, row, &args);
+    const xcvm_schema *schema = xcvm_schema_of(opcode);
+    XCVM_TRY(xcc_one_to_one_fill(n, schema, &args));
+    return xcc_one_to_one_emit(n, schema, &args);
 }
 
 xcvm_status xcc_lower_one_to_one(xcc_lowering *n)
 {
-    const xcvm_row *row = xcvm_row_named(n->op->info.name, strlen(n->op->info.name));
-    XCC_NEED(n, row != NULL, UNSUPPORTED, "there is no instruction for it");
+    const xcvm_schema *schema = xcvm_schema_named(n->op->info.name, strlen(n->op->info.name));
+    XCC_NEED(n, schema != NULL, UNSUPPORTED, "there is no instruction for it");
     /* What the first opsets said about memory. */
     if (n->version < 6)
         xcc_attribute_ignore(n, "consumed_inputs");
-    return xcc_lower_as(n, row->opcode);
+    return xcc_lower_as(n, schema->opcode);
 }

@@ -110,7 +110,7 @@ xcvm_status xcc_lower_plus_resize_images(xcc_lowering *n)
     if (sizes == NULL)
         return xcc_failure(n);
     xcvm_Resize_args args;
-    xcvm_args_default(xcvm_row_of(XCVM_OP_Resize), &args);
+    xcvm_args_default(xcvm_schema_of(XCVM_OP_Resize), &args);
     args.x = XCC_IN(n->inputs[0]);
     args.sizes = XCC_IN(sizes);
     args.axes = (xcvm_ints){axes, 2};

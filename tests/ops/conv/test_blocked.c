@@ -289,7 +289,7 @@ static void check_conv(shape *s)
         asked.y = &inferred;
         const xcvm_value *in[] = {a.x, a.w, a.b, a.z};
         xcvm_value *out[] = {&inferred};
-        const xcvm_typing t = {xcvm_row_of(XCVM_OP_BlockedConv), &asked, in, 4, out, 1, &error};
+        const xcvm_inference t = {xcvm_schema_of(XCVM_OP_BlockedConv), &asked, in, 4, out, 1, &error};
         ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
         ck_assert(inferred.rank == y.rank && memcmp(inferred.dims, y.dims, sizeof y.dims) == 0);
         run_kernel(run, &a, 1, "BlockedConv");

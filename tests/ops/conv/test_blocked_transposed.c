@@ -166,7 +166,7 @@ static void check_shape(const shape *s)
     xcvm_error error = {.status = XCVM_OK};
     const xcvm_value *in[] = {a.x, a.w, a.b};
     xcvm_value *out[] = {&y};
-    const xcvm_typing t = {xcvm_row_of(XCVM_OP_BlockedConvTranspose), &a, in, 3, out, 1, &error};
+    const xcvm_inference t = {xcvm_schema_of(XCVM_OP_BlockedConvTranspose), &a, in, 3, out, 1, &error};
     ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
     ck_assert(y.rank == 5 && memcmp(y.dims, y_dims, sizeof y_dims) == 0);
     xcvm_kernel_run run;

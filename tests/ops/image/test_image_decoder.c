@@ -34,7 +34,7 @@ static xcvm_status decode(const bytes *b, size_t limit, uint64_t deadline, xcvm_
     xcvm_value_set_tensor(&x, XCVM_U8, 1, (int64_t[]){(int64_t)b->file.length});
     x.data = b->file.at;
     const xcvm_ImageDecoder_args args = {.y = &y, .x = &x};
-    const xcvm_status status = xcvm_kernel_execute(&k, xcvm_row_of(XCVM_OP_ImageDecoder), &args);
+    const xcvm_status status = xcvm_kernel_execute(&k, xcvm_schema_of(XCVM_OP_ImageDecoder), &args);
     xcvm_value_clear(&y);
     xcvm_storage_release(k.scratch_storage);
     ck_assert_uint_eq(xcvm_heap_live(heap), 0);

@@ -267,7 +267,7 @@ static void check_recurrence(const shape *s)
 #undef COMMON
             for (size_t i = 0; threads == 1 && i < xcvm_element_count(&y); i++)
                 if (!(fabs((double)XCVM_DATA(float, &y)[i] - expected[i]) < 2e-5))
-                    ck_abort_msg("%s of %zu x %zu x %zu, element %zu: %g, expected %g", xcvm_row_of(s->op)->name,
+                    ck_abort_msg("%s of %zu x %zu x %zu, element %zu: %g, expected %g", xcvm_schema_of(s->op)->name,
                                  s->steps, s->batch, s->hidden, i, (double)XCVM_DATA(float, &y)[i], expected[i]);
             if (threads > 1)
                 ck_assert_mem_eq(again.data, y.data, y.bytes);
