@@ -103,8 +103,8 @@ static int cgroup_quota(void)
             char mount[256];
             if (snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controllers) < (int)sizeof mount)
                 here = quota_upwards(mount, group, quota_v1);
-            int plain = quota_upwards("/sys/fs/cgroup/cpu", group, quota_v1);
-            here = plain < here ? plain : here;
+            int of_v1 = quota_upwards("/sys/fs/cgroup/cpu", group, quota_v1);
+            here = of_v1 < here ? of_v1 : here;
         }
         least = here < least ? here : least;
     }

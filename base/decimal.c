@@ -51,14 +51,14 @@ bool xcvm_decimal_parse(const char *text, double *value)
 {
     /* The exact middle between two doubles has up to 767 digits; what more follows matters only if it is not zero. */
     enum { KEPT = 780 };
-    char plain[KEPT + 32];
+    char digits[KEPT + 32];
     size_t count = 0;
     /* Beyond these an exponent makes infinity or zero of every number of a length that fits memory. */
     const long long largest = 1LL << 60;
     long long exponent = 0, given = 0;
     bool any = false, behind = false, cut = false;
     if (*text == '-')
-        plain[count++] = '-';
+        digits[count++] = '-';
     const size_t sign = count;
     text += *text == '-' || *text == '+';
     for (; is_digit(*text) || (*text == '.' && !behind); text++) {
@@ -71,7 +71,7 @@ bool xcvm_decimal_parse(const char *text, double *value)
         if (count == sign && *text == '0')
             continue;
         if (count < KEPT) {
-            plain[count++] = *text;
+            digits[count++] = *text;
             continue;
         }
         cut = cut || *text != '0';
@@ -95,12 +95,12 @@ bool xcvm_decimal_parse(const char *text, double *value)
         return true;
     }
     if (cut) {
-        plain[count++] = '1';
+        digits[count++] = '1';
         exponent--;
     }
     /* A long of 32 bits would do for what strtod tells apart. */
     exponent = exponent > 1000000000 ? 1000000000 : exponent < -1000000000 ? -1000000000 : exponent;
-    snprintf(plain + count, sizeof plain - count, "e%lld", exponent);
-    *value = strtod(plain, NULL);
+    snprintf(digits + count, sizeof digits - count, "e%lld", exponent);
+    *value = strtod(digits, NULL);
     return true;
 }

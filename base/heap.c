@@ -248,7 +248,7 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
                                 .data = (char *)b + HEADER,
                                 .destroy = release_block,
                                 .owner = heap,
-                                .confined = true};
+                                .single_thread = true};
     ASAN_POISON_MEMORY_REGION((char *)b->storage.data + b->storage.bytes, b->capacity - b->storage.bytes);
     heap->live += bytes;
     heap->held++;

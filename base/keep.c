@@ -69,7 +69,7 @@ static xcvm_status grow(copier *c)
 static bool is_shared(const xcvm_keeping *keeping, const xcvm_value *from)
 {
     const xcvm_storage *storage = from->storage;
-    return keeping->share && storage != NULL && (!storage->confined || storage->owner == keeping->heap);
+    return keeping->share && storage != NULL && (!storage->single_thread || storage->owner == keeping->heap);
 }
 
 static xcvm_status copy_tensor(const copier *c, xcvm_value *to, const xcvm_value *from)

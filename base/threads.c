@@ -4,7 +4,7 @@
  * ranges of its share from the front, and when none is left, of others' from the back. So the caller waits only for
  * ranges that somebody has begun: a worker that is late, because the machine is busy with something else, is not waited
  * for. A thread that was preempted inside a range is brought to the processor of one that waits for it. Workers
- * spin for the next loop for a while, soon offering the processor to others between the looks, and then sleep, so that
+ * spin for the next loop for a while, soon yielding the processor between the looks, and then park, so that
  * a pool costs nothing while nothing runs. */
 #include "base/threads.h"
 #include "base/clock.h"
@@ -18,15 +18,15 @@
 
 enum {
     MAX_WORKERS = 255,
-    ASLEEP = -2,         /* in place of a processor */
-    WATCH_NS = 40000,    /* how long an idle worker looks out with the processor to itself */
-    LINGER_NS = 500000,  /* and how long in all before it sleeps, offering the processor to others between the looks */
+    PARKED = -2,         /* in place of a processor */
+    SPIN_NS = 40000,     /* how long an idle worker spins with the processor to itself */
+    YIELD_NS = 500000,   /* and how long in all before it parks, yielding the processor between the looks */
     FRESH_NS = 10000000, /* the same for a new pool, whose first loop is likely to come soon */
     POLLS = 64,          /* looks between two looks at the clock */
     WAIT_POLLS = 20000,  /* looks of the caller at unfinished ranges before it yields the processor each time */
     RESCUE_NS = 20000,   /* how long the caller waits before it asks whether workers run, and between such questions */
     SHARE_UNITS = 8,     /* parts of a thread's share, where the loop's grain allows so many */
-    DISPLACE_NS = 200000 /* how long after displacing workers none is displaced: they may have nowhere else to go */
+    MIGRATE_NS = 200000  /* how long after migrating workers none is migrated: they may have nowhere else to go */
 };
 
 /* What is left of a share: the loop's number and the ranges [first, end), in one word, so that a range is claimed for
@@ -54,7 +54,7 @@ struct worker {
     xcvm_threads *pool;
     struct member *member;
     pthread_t thread;
-    int place; /* atomic; the processor that it last saw itself on, or ASLEEP */
+    int place; /* atomic; the processor that it last saw itself on, or PARKED */
     /* The caller's, while it waits. */
     uint64_t ran_ns; /* processor time of the thread at the last look, 0: not looked at */
 };
@@ -77,9 +77,9 @@ struct xcvm_threads {
     bool stopping;          /* atomic */
     bool flushes_denormals; /* atomic */
     int callers_place;      /* atomic; the processor that the pool was created on or opened its latest loop on */
-    uint64_t displace_at;   /* no worker is displaced before this time */
+    uint64_t migrate_at;    /* no worker is migrated before this time */
     int worker_count;
-    uint32_t sleepers; /* atomic, changed under the lock */
+    uint32_t parked; /* atomic, changed under the lock */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct worker *workers;
@@ -146,7 +146,7 @@ static uint32_t range_count(size_t units)
 static size_t unit_begin(const xcvm_threads *t, size_t unit)
 {
     const size_t each = t->items / t->units, rest = t->items % t->units;
-    return unit * each + xcvm_least(unit, rest);
+    return unit * each + xcvm_min(unit, rest);
 }
 
 /* Takes a range from the front of the thread's own share, or from the back of another's. */
@@ -195,22 +195,23 @@ static bool nothing_new(const xcvm_threads *t, uint32_t seen)
 }
 
 /* Places are read by others often and change rarely: what is not written stays in their caches. */
-static void settle(int *place, int processor)
+static void publish_place(int *place, int processor)
 {
     if (__atomic_load_n(place, __ATOMIC_RELAXED) != processor)
         __atomic_store_n(place, processor, __ATOMIC_RELAXED);
 }
 
-static void sleep_until_woken(struct worker *w, uint32_t seen)
+static void park(struct worker *w, uint32_t seen)
 {
     xcvm_threads *t = w->pool;
     pthread_mutex_lock(&t->lock);
-    settle(&w->place, ASLEEP);
-    __atomic_fetch_add(&t->sleepers, 1, __ATOMIC_SEQ_CST);
-    /* Whoever opens a loop looks at the sleepers after opening it, so either this look or that one sees the other. */
+    publish_place(&w->place, PARKED);
+    __atomic_fetch_add(&t->parked, 1, __ATOMIC_SEQ_CST);
+    /* Whoever opens a loop looks at the parked workers after opening it, so either this look or that one sees the
+     * other. */
     while (nothing_new(t, seen))
         pthread_cond_wait(&t->wake, &t->lock);
-    __atomic_fetch_sub(&t->sleepers, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&t->parked, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -247,7 +248,7 @@ static void leave_caller(struct worker *w)
         migrate(w->member, here, false);
         here = sched_getcpu();
     }
-    settle(&w->place, here);
+    publish_place(&w->place, here);
 }
 
 /* ---- Preemption ---- */
@@ -293,12 +294,12 @@ static void rescue_caller(struct worker *w, uint64_t *ran_ns)
         return;
     const int here = sched_getcpu();
     migrate(&w->pool->members[0], here, true);
-    settle(&w->pool->callers_place, here);
+    publish_place(&w->pool->callers_place, here);
     leave_caller(w);
 }
 
-/* Looks out for the next loop; false if none came for so long that the worker should sleep. */
-static bool watch(struct worker *w, uint32_t seen, uint64_t linger_ns)
+/* Spins for the next loop; false if none came for so long that the worker should park. */
+static bool spin(struct worker *w, uint32_t seen, uint64_t yield_ns)
 {
     xcvm_threads *t = w->pool;
     const uint64_t begin = xcvm_clock_ns();
@@ -307,13 +308,13 @@ static bool watch(struct worker *w, uint32_t seen, uint64_t linger_ns)
         for (int i = 0; i < POLLS && nothing_new(t, seen); i++)
             pause_briefly();
         const uint64_t now = xcvm_clock_ns();
-        if (now - begin > linger_ns)
+        if (now - begin > yield_ns)
             return false;
         if (now - asked > RESCUE_NS) {
             asked = now;
             rescue_caller(w, &caller_ran_ns);
         }
-        if (now - begin > WATCH_NS) {
+        if (now - begin > SPIN_NS) {
             sched_yield();
             leave_caller(w);
         }
@@ -321,7 +322,7 @@ static bool watch(struct worker *w, uint32_t seen, uint64_t linger_ns)
     return true;
 }
 
-static void *work(void *context)
+static void *run_worker(void *context)
 {
     struct worker *w = context;
     xcvm_threads *t = w->pool;
@@ -330,8 +331,8 @@ static void *work(void *context)
     uint32_t seen = 0;
     while (!__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE)) {
         leave_caller(w);
-        if (!watch(w, seen, xcvm_clock_ns() - born < FRESH_NS ? FRESH_NS : LINGER_NS))
-            sleep_until_woken(w, seen);
+        if (!spin(w, seen, xcvm_clock_ns() - born < FRESH_NS ? FRESH_NS : YIELD_NS))
+            park(w, seen);
         seen = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
         xcvm_denormals_set(__atomic_load_n(&t->flushes_denormals, __ATOMIC_RELAXED));
         run_ranges(t, (int)(w->member - t->members));
@@ -366,7 +367,7 @@ static void start(xcvm_threads *t)
     for (; t->worker_count < t->count - 1; t->worker_count++) {
         struct worker *w = &t->workers[t->worker_count];
         *w = (struct worker){.pool = t, .member = &t->members[t->worker_count + 1], .place = t->callers_place};
-        if (pthread_create(&w->thread, NULL, work, w) != 0)
+        if (pthread_create(&w->thread, NULL, run_worker, w) != 0)
             break;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -405,7 +406,7 @@ static void start_after_fork(xcvm_threads *t)
 {
     xcvm_deallocate(&t->allocator, t->workers, (size_t)(t->count - 1) * sizeof *t->workers);
     t->worker_count = 0;
-    t->sleepers = 0;
+    t->parked = 0;
     for (int i = 0; i < t->count; i++)
         t->members[i] = (struct member){.left = 0};
     t->owner = getpid();
@@ -437,22 +438,22 @@ void xcvm_threads_destroy(xcvm_threads *threads)
 
 /* ---- Loops ---- */
 
-/* A worker that was last on the caller's processor and is not asleep waits there for the caller to be done, as long as
+/* A worker that was last on the caller's processor and is not parked waits there for the caller to be done, as long as
  * the scheduler lets the caller go on: milliseconds. */
-static void displace_waiting_workers(xcvm_threads *t)
+static void migrate_waiting_workers(xcvm_threads *t)
 {
     const int here = sched_getcpu();
     uint64_t now = 0;
-    settle(&t->callers_place, here);
+    publish_place(&t->callers_place, here);
     for (int i = 0; i < t->worker_count; i++) {
         struct worker *w = &t->workers[i];
         if (__atomic_load_n(&w->place, __ATOMIC_RELAXED) != here)
             continue;
         if (now == 0) {
             now = xcvm_clock_ns();
-            if (now < t->displace_at)
+            if (now < t->migrate_at)
                 return;
-            t->displace_at = now + DISPLACE_NS;
+            t->migrate_at = now + MIGRATE_NS;
         }
         migrate(w->member, here, false);
     }
@@ -471,8 +472,8 @@ static void open_loop(xcvm_threads *t)
                          make_ticket(loop, 0, range_count(share_begin(t, i + 1) - share_begin(t, i))),
                          __ATOMIC_RELEASE);
     __atomic_store_n(&t->open, loop, __ATOMIC_SEQ_CST);
-    displace_waiting_workers(t);
-    if (__atomic_load_n(&t->sleepers, __ATOMIC_SEQ_CST) != 0) {
+    migrate_waiting_workers(t);
+    if (__atomic_load_n(&t->parked, __ATOMIC_SEQ_CST) != 0) {
         pthread_mutex_lock(&t->lock);
         pthread_cond_broadcast(&t->wake);
         pthread_mutex_unlock(&t->lock);
@@ -522,7 +523,7 @@ void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range
     threads->body = body;
     threads->context = context;
     threads->items = count;
-    threads->units = xcvm_least(most, workers * SHARE_UNITS);
+    threads->units = xcvm_min(most, workers * SHARE_UNITS);
     run_loop(threads);
     __atomic_store_n(&threads->busy, 0, __ATOMIC_RELEASE);
 }

@@ -12,10 +12,10 @@ typedef struct xcvm_storage {
     void *data;                                 /* 64-byte aligned unless wrapped */
     void (*destroy)(struct xcvm_storage *self); /* called when refs reach zero */
     void *owner;                                /* for destroy */
-    bool confined; /* the last release is for the one thread that the owner belongs to at that time */
+    bool single_thread; /* the last release is for the one thread that the owner belongs to at that time */
 } xcvm_storage;
 
-/* From any thread, but the last release of confined storage. */
+/* From any thread, but the last release of single-threaded storage. */
 void xcvm_storage_retain(xcvm_storage *storage);
 /* NULL is accepted. */
 void xcvm_storage_release(xcvm_storage *storage);

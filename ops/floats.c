@@ -65,7 +65,7 @@ xcvm_status xcvm_kernel_read_floats(const xcvm_kernel *k, const xcvm_value *tens
                                     float *floats)
 {
     for (size_t done = 0, n; done < count; done += n) {
-        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        n = xcvm_min(count - done, XCVM_POLL_STEPS);
         xcvm_read_floats(tensor, begin + done, n, floats + done);
         if (done + n < count)
             XCVM_TRY(xcvm_kernel_poll(k));
@@ -77,7 +77,7 @@ xcvm_status xcvm_kernel_write_floats(const xcvm_kernel *k, const float *floats, 
                                      size_t begin)
 {
     for (size_t done = 0, n; done < count; done += n) {
-        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        n = xcvm_min(count - done, XCVM_POLL_STEPS);
         xcvm_write_floats(floats + done, n, tensor, begin + done);
         if (done + n < count)
             XCVM_TRY(xcvm_kernel_poll(k));

@@ -1,4 +1,4 @@
-/* Which kernel an instruction runs: the plain one, or the one built for the instruction set that this CPU has. */
+/* Which kernel an instruction runs: the generic one, or the one built for the instruction set that this CPU has. */
 #include "base/isas.h"
 #include "ops/kernel.h"
 

@@ -35,7 +35,7 @@ static xcvm_status unpack_all(const xcvm_kernel *k, const xcvm_value *packed, si
 {
     const size_t count = xcvm_element_count(packed);
     for (size_t at = 0; at < count; at += XCVM_POLL_STEPS) {
-        xcvm_unpack(XCVM_CDATA(uint8_t, packed) + at * bits / 8, bits, xcvm_least(count - at, XCVM_POLL_STEPS),
+        xcvm_unpack(XCVM_CDATA(uint8_t, packed) + at * bits / 8, bits, xcvm_min(count - at, XCVM_POLL_STEPS),
                     bytes + at);
         XCVM_TRY(xcvm_kernel_poll(k));
     }
@@ -46,8 +46,7 @@ static xcvm_status pack_all(const xcvm_kernel *k, const uint8_t *bytes, size_t b
 {
     const size_t count = xcvm_element_count(packed);
     for (size_t at = 0; at < count; at += XCVM_POLL_STEPS) {
-        xcvm_pack(bytes + at, bits, xcvm_least(count - at, XCVM_POLL_STEPS),
-                  XCVM_DATA(uint8_t, packed) + at * bits / 8);
+        xcvm_pack(bytes + at, bits, xcvm_min(count - at, XCVM_POLL_STEPS), XCVM_DATA(uint8_t, packed) + at * bits / 8);
         XCVM_TRY(xcvm_kernel_poll(k));
     }
     return XCVM_OK;
@@ -131,7 +130,7 @@ typedef struct job {
 
 static const uint64_t zeros[2] = {0, 0};
 
-static xcvm_status move_plain(const job *j, size_t size)
+static xcvm_status move_fixed(const job *j, size_t size)
 {
     for (size_t i = 0; i < j->from_count; i++)
         j->from_data[i] = j->from[i]->data;
@@ -251,11 +250,11 @@ xcvm_status xcvm_move(xcvm_kernel *k, size_t from_count, const xcvm_value *const
     job j = {k, from_count, to_count, from, to, body, context, few_from, few_to};
     xcvm_dtype dtype = from[0]->dtype;
     size_t size = xcvm_dtype_size(dtype);
-    bool plain = size != 0 && dtype != XCVM_STRING, few = from_count <= FEW && to_count <= FEW;
-    if (plain && few)
-        return move_plain(&j, size);
+    bool fixed_size = size != 0 && dtype != XCVM_STRING, few = from_count <= FEW && to_count <= FEW;
+    if (fixed_size && few)
+        return move_fixed(&j, size);
     size_t in = 0, out = 0, total;
-    XCVM_CHECK(k->error, plain || count_all(&j, &in, &out), OUT_OF_RANGE, "too many elements");
+    XCVM_CHECK(k->error, fixed_size || count_all(&j, &in, &out), OUT_OF_RANGE, "too many elements");
     bool fits = xcvm_size_add(in, out, &total) && xcvm_size_mul(total, dtype == XCVM_STRING ? 8 : 1, &total) &&
                 xcvm_size_add(total, (from_count + to_count) * sizeof(void *), &total);
     XCVM_CHECK(k->error, fits, OUT_OF_RANGE, "too many elements");
@@ -265,8 +264,8 @@ xcvm_status xcvm_move(xcvm_kernel *k, size_t from_count, const xcvm_value *const
     j.from_data = (const void **)(void *)scratch;
     j.to_data = (void **)(void *)scratch + from_count;
     scratch += (from_count + to_count) * sizeof(void *);
-    if (plain)
-        return move_plain(&j, size);
+    if (fixed_size)
+        return move_fixed(&j, size);
     if (dtype == XCVM_STRING)
         return move_strings(&j, (int64_t *)(void *)scratch);
     return move_packed(&j, (size_t)xcvm_dtype_bits(dtype), (uint8_t *)scratch);

@@ -354,7 +354,7 @@ static void walk_panels(void *context, size_t begin, size_t end, int worker)
             const ptrdiff_t place = from + (ptrdiff_t)column * w->column_from;
             char *panel_to = w->to + (to + (ptrdiff_t)column) * (ptrdiff_t)w->size;
             const char *panel_from = w->from + place * (ptrdiff_t)w->size;
-            const size_t columns = xcvm_least(w->columns - column, MOST_COLUMNS);
+            const size_t columns = xcvm_min(w->columns - column, MOST_COLUMNS);
             if (w->size != 4 || w->panel_of_four == NULL ||
                 !w->panel_of_four(panel_to, w->row_to, panel_from, w->column_from, rows, columns))
                 copy_panel(w->size, panel_to, w->row_to, panel_from, w->column_from, rows, columns, w->collide);

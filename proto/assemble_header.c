@@ -1,6 +1,6 @@
 /* The statements of the text that are no instructions: producer, input, constant and so on. */
 #include "proto/assembler.h"
-#include "proto/confined.h"
+#include "proto/open_beneath.h"
 #include "proto/literals.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ static xcvm_status read_elements_of_file(xcvm_assembler *a, const char *path, ui
     int fd;
     if (a->base_dir == NULL)
         return xcvm_reader_fail(r, "`%.300s`: this text may not refer to files", path);
-    xcvm_status status = xcvm_confined_open(a->base_dir, path, &fd, &size, r->error);
+    xcvm_status status = xcvm_open_beneath(a->base_dir, path, &fd, &size, r->error);
     if (status == XCVM_OK) {
         if (offset > size || tensor->bytes > size - offset)
             status = xcvm_error_set(r->error, XCVM_INVALID_PROGRAM, "`%.300s` has %llu bytes, too few for %zu at %llu",
@@ -83,7 +83,7 @@ static xcvm_status read_elements_of_file(xcvm_assembler *a, const char *path, ui
             status = xcvm_error_set(r->error, XCVM_OUT_OF_MEMORY, "no memory for %zu bytes of `%.300s`", tensor->bytes,
                                     path);
         else
-            status = xcvm_confined_read(fd, offset, tensor->data, tensor->bytes, r->error);
+            status = xcvm_read_beneath(fd, offset, tensor->data, tensor->bytes, r->error);
         close(fd);
     }
     if (status != XCVM_OK)

@@ -1,4 +1,4 @@
-/* Fused instructions: a function of a kernel library in place of plain instructions. What those would leave behind,
+/* Fused instructions: a function of a kernel library in place of unfused instructions. What those would leave behind,
  * types and memory included, is the same, so that nothing else need know which of the two ran. */
 #include "vm/session.h"
 
@@ -14,7 +14,7 @@ static bool has_elements(const xcvm_value *v, int64_t elements)
            v->bytes / sizeof(float) == (uint64_t)elements;
 }
 
-/* Operands that are not of the sizes it was compiled for are for the plain instructions. */
+/* Operands that are not of the sizes it was compiled for are for the unfused instructions. */
 static bool take_operands(const xcvm_session *s, const xcvm_step *step, const xcvm_fused *f, call *c)
 {
     for (uint32_t i = 0; i < f->in_count; i++) {
@@ -44,7 +44,7 @@ static xcvm_status prepare(xcvm_session *s, size_t first, size_t end, bool *last
     return XCVM_OK;
 }
 
-/* Whether the function can write its results where they are: plain instructions may take over an operand's memory, or
+/* Whether the function can write its results where they are: unfused instructions may take over an operand's memory, or
  * that of a view of it, when nobody needs it any more, but a function reads some operands to the end. */
 static bool is_apart(const xcvm_fused *f, const call *c)
 {
@@ -62,7 +62,7 @@ static bool is_apart(const xcvm_fused *f, const call *c)
     return true;
 }
 
-/* Undoes `prepare`, for the plain instructions to begin anew. */
+/* Undoes `prepare`, for the unfused instructions to begin anew. */
 static void roll_back(xcvm_session *s, size_t first, size_t end)
 {
     for (size_t pc = first; pc < end; pc++)

@@ -16,8 +16,8 @@ enum { PATH_OF_FILE = XCVM_SHA256_BYTES * 8 * 2 + 32 };
 static void note(xcvm_program *program, const char *file, const char *why)
 {
     if (program->notice[0] == '\0')
-        snprintf(program->notice, sizeof program->notice, "kernel library \"%.80s\" %.100s; its instructions run plain",
-                 file, why);
+        snprintf(program->notice, sizeof program->notice,
+                 "kernel library \"%.80s\" %.100s; its instructions run unfused", file, why);
 }
 
 /* A name in a program never leads out of the folder. */

@@ -71,7 +71,7 @@ typedef struct xcvm_fused {
     uint32_t in_count, out_count;
     const int64_t *results;              /* out_count: whose first result each is, counted from 0 behind it */
     const int64_t *elements;             /* in_count + out_count */
-    const xcvm_library_kernel *function; /* NULL: run the plain instructions */
+    const xcvm_library_kernel *function; /* NULL: run the unfused instructions */
 } xcvm_fused;
 enum { XCVM_FUSED_OPERANDS = 64 }; /* most operands, and most results */
 

@@ -1,4 +1,4 @@
-/* Fused instructions and the plain ones that they stand for. */
+/* Fused instructions and the unfused ones that they stand for. */
 #include "vm/verify.h"
 
 typedef struct range {

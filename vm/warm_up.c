@@ -30,7 +30,7 @@ static void read_blocks(void *context, size_t begin, size_t end, int worker)
     const constants *c = context;
     (void)worker;
     for (size_t block = begin; block < end && xcvm_kernel_poll(c->kernel) == XCVM_OK; block++) {
-        const size_t last = xcvm_least(c->count, (block + 1) * BLOCK);
+        const size_t last = xcvm_min(c->count, (block + 1) * BLOCK);
         for (size_t at = block * BLOCK; at < last; at += c->step)
             (void)*(const volatile char *)(c->bytes + at);
     }

@@ -18,7 +18,7 @@ static double elements_of(const xcc_value *v)
     return v != NULL && v->type.dtype == XCVM_F32 ? (double)xcvm_element_count(&v->type) : 0;
 }
 
-/* Elements that the plain instructions read and write. */
+/* Elements that the unfused instructions read and write. */
 static double unfused_traffic(const xcc_kernel_group *f)
 {
     double count = 0;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Whether a value that one of the group's instructions reads comes from outside: an operand of its function, or what
- * only the plain instructions read, like the axes of a reduction. */
+ * only the unfused instructions read, like the axes of a reduction. */
 static bool is_from_outside(const xcc_kernel_group *f, const xcc_value *v)
 {
     return v != NULL && (v->producer == NULL || v->producer->group != &f->group);

@@ -68,8 +68,9 @@ typedef struct xcc_importer {
 } xcc_importer;
 
 /* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings
- * for each family). `dir` is the folder that external data is confined to; NULL refuses it. Unsupported nodes are all
- * collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of them.
+ * for each family). `dir` is the folder beneath which external data is opened; NULL refuses it. Unsupported nodes are
+ * all collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of
+ * them.
  */
 xcvm_status xcc_import(xcc_module *m, xcc_operator_finder find, const void *model, size_t count, const char *dir,
                        xcvm_sink report, void *user);

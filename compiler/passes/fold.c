@@ -14,8 +14,8 @@ static size_t heap_limit(const xcc_module *m)
     const xcvm_budget *budget = &m->budget;
     if (budget->limit == 0)
         return limit;
-    const size_t half = xcvm_heap_reserved(m->heap) + (budget->limit - xcvm_least(budget->held, budget->limit)) / 2;
-    return xcvm_least(limit, half);
+    const size_t half = xcvm_heap_reserved(m->heap) + (budget->limit - xcvm_min(budget->held, budget->limit)) / 2;
+    return xcvm_min(limit, half);
 }
 
 static xcvm_status fold_graph(xcc_evaluator *e, xcc_graph *g)

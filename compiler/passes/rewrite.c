@@ -68,7 +68,7 @@ bool xcc_may_copy(xcc_module *m, size_t bytes)
 {
     const size_t least = (size_t)64 << 20, ratio = 8;
     const size_t most = m->constant_bytes > (SIZE_MAX - least) / ratio ? SIZE_MAX : m->constant_bytes * ratio + least;
-    if (bytes > most - xcvm_least(m->copied_bytes, most))
+    if (bytes > most - xcvm_min(m->copied_bytes, most))
         return false;
     m->copied_bytes += bytes;
     return true;

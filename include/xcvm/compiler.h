@@ -50,7 +50,7 @@ typedef struct xcc_options {
     const char *cache_dir; /* folder where libraries are kept by the hash of their source; NULL: nowhere */
     const char *target;    /* the instruction set that the library is compiled for, as "x86-64-v3", which need not be
                               this machine's; "native" (or NULL) is this machine's best, "generic" the least of its
-                              family; on others the plain instructions run. Nothing else in a program depends on it */
+                              family; on others the unfused instructions run. Nothing else in a program depends on it */
     /* Measures the ways to compute each convolution on this machine, a few milliseconds each, and takes the fastest,
      * whatever memory its filters need, in place of the one that estimates favour. The program holds the choice, so two
      * compilations may differ. Its progress is reported as "tune", from 0 to 1. */

@@ -213,7 +213,7 @@ typedef struct xcvm_load_options {
     size_t size;
     const xcvm_allocator *allocator; /* NULL: malloc's */
     bool copy;                       /* into memory of its own, instead of mapping the file */
-    bool no_libraries;               /* never open a kernel library; run the plain instructions */
+    bool no_libraries;               /* never open a kernel library; run the unfused instructions */
     const char *library_dir;         /* where kernel libraries may lie; NULL: beside the program file only */
     /* The instruction set whose kernels run, as "x86-64-v3", for the same bits on different CPUs, or to compare;
      * UNSUPPORTED if this CPU is below it, or this library has no kernels for it. NULL: this CPU's best. */
@@ -277,8 +277,8 @@ typedef struct xcvm_dump_options {
 /* The text assembly of a program file's bytes (they need not pass the verifier), and back. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_disassemble(const void *bytes, size_t count, const xcvm_dump_options *options,
                                                     xcvm_sink sink, void *user, xcvm_error *error);
-/* `base_dir`: folder that file references of the text are relative to and confined to, links not being followed; NULL
- * allows no references. "" allows any path, relative to the current directory: for texts of the user's own. */
+/* `base_dir`: folder that file references of the text are relative to and opened beneath, links not being followed;
+ * NULL allows no references. "" allows any path, relative to the current directory: for texts of the user's own. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_assemble(const char *text, size_t length, const char *base_dir, xcvm_sink sink,
                                                  void *user, xcvm_error *error);
 /* The same program without debug data. */

@@ -41,10 +41,10 @@ XCVM_SHAPE_RULE_OF(DeformConv)
                                  .pads = a->pads,
                                  .dilations = a->dilations,
                                  .group = a->group};
-    xcvm_inference plain = *t;
-    plain.schema = xcvm_schema_of(XCVM_OP_Conv);
-    plain.args = &conv;
-    XCVM_TRY(xcvm_shape_Conv(&plain));
+    xcvm_inference of_conv = *t;
+    of_conv.schema = xcvm_schema_of(XCVM_OP_Conv);
+    of_conv.args = &conv;
+    XCVM_TRY(xcvm_shape_Conv(&of_conv));
     if (a->y->rank < 0)
         return XCVM_OK;
     XCVM_REQUIRE(t, a->y->rank == 4, UNSUPPORTED, "x has %d spatial axes, 2 are needed", a->y->rank - 2);

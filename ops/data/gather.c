@@ -71,7 +71,7 @@ static void gather_elements(void *context, size_t begin, size_t end, int worker)
     ptrdiff_t offsets[OFFSETS];
     while (begin < end) {
         const size_t outer = begin / count, at = begin % count;
-        const size_t n = xcvm_least(xcvm_least(count - at, end - begin), OFFSETS);
+        const size_t n = xcvm_min(xcvm_min(count - at, end - begin), OFFSETS);
         for (size_t i = 0; i < n; i++)
             offsets[i] = (ptrdiff_t)xcvm_index_wrapped(g->indices, at + i, (int64_t)g->x.dim);
         const size_t rows = n == count ? (end - begin) / count : 1;

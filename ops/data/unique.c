@@ -207,7 +207,7 @@ XCVM_KERNEL(Unique)
     if (a->x->dtype != XCVM_STRING) {
         s.keys = (uint64_t *)at;
         for (size_t done = 0; done < count && status == XCVM_OK; done += XCVM_POLL_STEPS) {
-            xcvm_order_keys(a->x, done, 1, xcvm_least(count - done, XCVM_POLL_STEPS), s.keys + done);
+            xcvm_order_keys(a->x, done, 1, xcvm_min(count - done, XCVM_POLL_STEPS), s.keys + done);
             status = xcvm_kernel_poll(k);
         }
     }

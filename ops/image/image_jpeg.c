@@ -51,7 +51,7 @@ static void warn(j_common_ptr info, int level)
 }
 
 /* libjpeg calls this for every row of blocks that it reads or decodes. */
-static void watch(j_common_ptr info)
+static void report_progress(j_common_ptr info)
 {
     failure *f = (failure *)(void *)info->err;
     const int scans = ((j_decompress_ptr)info)->input_scan_number;
@@ -100,7 +100,7 @@ xcvm_status xcvm_image_decode_jpeg(const xcvm_image_source *s)
 {
     XCVM_TRY(load_jpeg(s->error));
     struct jpeg_decompress_struct d = {0};
-    failure f = {.progress = {.progress_monitor = watch}, .source = s};
+    failure f = {.progress = {.progress_monitor = report_progress}, .source = s};
     volatile xcvm_status status = XCVM_OK;
     d.err = jpeg.jpeg_std_error(&f.manager);
     f.manager.error_exit = fail;

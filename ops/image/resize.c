@@ -536,7 +536,7 @@ static xcvm_status write_integers(const xcvm_kernel *k, float *from, size_t coun
 {
     const float hair = 1e-4f;
     for (size_t done = 0, n; done < count; done += n, from += n) {
-        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        n = xcvm_min(count - done, XCVM_POLL_STEPS);
         if (y->dtype == XCVM_U8) {
             uint8_t *to = XCVM_DATA(uint8_t, y) + done;
             for (size_t i = 0; i < n; i++) {
@@ -560,7 +560,7 @@ static xcvm_status read_elements(const xcvm_kernel *k, const xcvm_value *x, floa
     if (x->dtype != XCVM_U8)
         return xcvm_kernel_read_floats(k, x, 0, count, to);
     for (size_t done = 0, n; done < count; done += n) {
-        n = xcvm_least(count - done, XCVM_POLL_STEPS);
+        n = xcvm_min(count - done, XCVM_POLL_STEPS);
         for (size_t i = done; i < done + n; i++)
             to[i] = XCVM_CDATA(uint8_t, x)[i];
         XCVM_TRY(xcvm_kernel_poll(k));

@@ -49,7 +49,7 @@ static void look_up(void *context, size_t begin, size_t end, int worker)
     int64_t block[XCVM_BLOCK];
     xcvm_poller poller = xcvm_poller_of(l->k);
     for (size_t at = begin, n; at < end; at += n) {
-        n = xcvm_least(end - at, XCVM_BLOCK);
+        n = xcvm_min(end - at, XCVM_BLOCK);
         if (find(l, &poller, at, n, l->positions != NULL ? l->positions + at : block) != XCVM_OK)
             return;
         /* Which of both it is no branch foretells. */

@@ -295,7 +295,7 @@ static void write_slope(xcvm_value *y, size_t at, size_t stride, size_t count, s
     double weights[BLOCK];
     const double step = last > first ? 1 : -1;
     for (size_t done = 0, n; done < count; done += n) {
-        n = xcvm_least(count - done, BLOCK);
+        n = xcvm_min(count - done, BLOCK);
         const double from = (double)first + step * (double)done, whole = (double)count;
         for (size_t i = 0; i < n; i++)
             weights[i] = (from + step * (double)(int32_t)i) / whole;

@@ -83,7 +83,7 @@ xcvm_status xcvm_halves_load_all(const xcvm_kernel *k, const xcvm_value *v, floa
     const size_t count = xcvm_element_count(v);
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0, n; at < count; at += n) {
-        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        n = xcvm_min(count - at, XCVM_POLL_STEPS);
         xcvm_halves_load((xcvm_dtype)v->dtype, v->data, at, n, to + at);
         XCVM_TRY(xcvm_poll_after(&poller, n / 4));
     }
@@ -95,7 +95,7 @@ xcvm_status xcvm_halves_store_all(const xcvm_kernel *k, const float *from, xcvm_
     const size_t count = xcvm_element_count(v);
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0, n; at < count; at += n) {
-        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        n = xcvm_min(count - at, XCVM_POLL_STEPS);
         xcvm_halves_store((xcvm_dtype)v->dtype, v->data, at, n, from + at);
         XCVM_TRY(xcvm_poll_after(&poller, n / 4));
     }

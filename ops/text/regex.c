@@ -120,7 +120,7 @@ static size_t segment_end(const char *text, size_t length, size_t from, size_t s
 static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t length, int *workspace, size_t words,
                          bool *matches)
 {
-    const size_t states = xcvm_least(m->code_size, MOST_WORDS / 6) + 1;
+    const size_t states = xcvm_min(m->code_size, MOST_WORDS / 6) + 1;
     const size_t segment = states * states < SEGMENT_WORK ? SEGMENT_WORK / (states * states) : 1;
     const pool before = m->pool;
     size_t from = 0, to;
@@ -153,7 +153,7 @@ static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t le
 /* OUT_OF_MEMORY without a message: `bytes` of scratch were too few. */
 static xcvm_status attempt(xcvm_kernel *k, const xcvm_RegexFullMatch_args *a, char *scratch, size_t bytes)
 {
-    const size_t half = bytes / 2, words = xcvm_least(half / sizeof(int), MOST_WORDS);
+    const size_t half = bytes / 2, words = xcvm_min(half / sizeof(int), MOST_WORDS);
     matcher m = {.a = a, .pool = {scratch + half, half, false}};
     XCVM_TRY(compile(k, &m));
     const pool after = m.pool;

@@ -14,15 +14,15 @@ static uint64_t state = 1;
 static size_t below(size_t limit) { return (size_t)(xcvm_random_next(&state) % limit); }
 
 /* One element at a time, in any order of axes. */
-static void copy_plainly(const xcvm_strided *s, int axis, size_t size, char *to, const char *from)
+static void copy_each(const xcvm_strided *s, int axis, size_t size, char *to, const char *from)
 {
     if (axis == s->rank) {
         memcpy(to, from, size);
         return;
     }
     for (size_t i = 0; i < s->dims[axis]; i++)
-        copy_plainly(s, axis + 1, size, to + (ptrdiff_t)i * s->to[axis] * (ptrdiff_t)size,
-                     from + (ptrdiff_t)i * s->from[axis] * (ptrdiff_t)size);
+        copy_each(s, axis + 1, size, to + (ptrdiff_t)i * s->to[axis] * (ptrdiff_t)size,
+                  from + (ptrdiff_t)i * s->from[axis] * (ptrdiff_t)size);
 }
 
 /* A transposition of a slice with some axes repeated and some reversed. */
@@ -70,7 +70,7 @@ static void check_random_copy(xcvm_threads *threads)
     const xcvm_kernel kernel = {.threads = threads};
     ck_assert_int_eq(xcvm_strided_copy(&kernel, &s, size, got, from + offset * size), XCVM_OK);
     if (to_count != 0)
-        copy_plainly(&s, 0, size, (char *)expected, (const char *)from + offset * size);
+        copy_each(&s, 0, size, (char *)expected, (const char *)from + offset * size);
     ck_assert_int_eq(memcmp(got, expected, to_count * size + 1), 0);
     free(from);
     free(got);

@@ -120,13 +120,13 @@ static void check_near(const char *name, const float *a, const float *b, size_t 
     for (size_t i = 0; i < count; i++) {
         bool alike = (isnan(a[i]) && isnan(b[i])) || a[i] == b[i];
         if (!alike && !(fabs((double)a[i] - (double)b[i]) <= scale * (1e-6 + 4e-6 * fabs((double)a[i]))))
-            ck_abort_msg("%s: element %zu is %.9g, by the plain kernel %.9g", name, i, (double)a[i], (double)b[i]);
+            ck_abort_msg("%s: element %zu is %.9g, by the generic kernel %.9g", name, i, (double)a[i], (double)b[i]);
     }
 }
 
 static float x[LIMIT], w[LIMIT], y[LIMIT], z[LIMIT];
 
-/* Runs c with the kernel for this CPU, one thread and many, and with the plain one. */
+/* Runs c with the kernel for this CPU, one thread and many, and with the generic one. */
 static void check_call(call *c, size_t results, double scale)
 {
     xcvm_kernel_run run = xcvm_kernel_of(c->schema->opcode);

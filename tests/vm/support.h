@@ -66,7 +66,7 @@ static UNUSED xcvm_session *open_session(const xcvm_program *program, const xcvm
     return session;
 }
 
-static UNUSED xcvm_session *open_plain(const xcvm_program *program)
+static UNUSED xcvm_session *open_default_session(const xcvm_program *program)
 {
     xcvm_session_options options = {.size = sizeof options, .threads = 1};
     return open_session(program, &options);

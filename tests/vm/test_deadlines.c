@@ -267,7 +267,7 @@ START_TEST(clipped_windows)
     static const double expected[] = {1.0 / (2147483647.0 * 2147483647.0), 1, 0, 1};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         xcvm_program *program = load(texts[i]);
-        xcvm_session *session = open_plain(program);
+        xcvm_session *session = open_default_session(program);
         const xcvm_run_options options = {.size = sizeof options, .timeout_ns = 60000 * MILLISECOND};
         xcvm_error error = {.pc = -1};
         ck_assert_msg(xcvm_session_run(session, &options, &error) == XCVM_OK, "%s", error.message);

@@ -11,7 +11,7 @@ START_TEST(fuel)
                                  "$1 = Neg(f32[1] 1)\n"
                                  "Out($1, name=\"y\")\n"
                                  "Free($1)\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     xcvm_run_options options = {.size = sizeof options, .fuel = 3};
     ck_assert_int_eq(xcvm_session_run(session, &options, NULL), XCVM_OK);
     options.fuel = 2;
@@ -30,7 +30,7 @@ static const char endless[] = "loop:\n$1 = Neg(f32[1] 1)\nFree($1)\nJmp(to=loop)
 START_TEST(endless_fuel)
 {
     xcvm_program *program = load(endless);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     check_run_fails(session, &(xcvm_run_options){.size = sizeof(xcvm_run_options), .fuel = 100000}, XCVM_OUT_OF_TIME,
                     "fuel");
     xcvm_session_destroy(session);
@@ -41,7 +41,7 @@ END_TEST
 START_TEST(deadline)
 {
     xcvm_program *program = load(endless);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     uint64_t start = xcvm_clock_ns();
     xcvm_run_options options = {.size = sizeof options, .timeout_ns = 20000000};
     for (int i = 0; i < 2; i++)
@@ -52,7 +52,7 @@ START_TEST(deadline)
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
     program = load("");
-    session = open_plain(program);
+    session = open_default_session(program);
     options.timeout_ns = UINT64_MAX;
     ck_assert_int_eq(xcvm_session_run(session, &options, NULL), XCVM_OK);
     xcvm_session_destroy(session);
@@ -70,7 +70,7 @@ static void *cancel_soon(void *session)
 START_TEST(cancelled)
 {
     xcvm_program *program = load(endless);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     pthread_t thread;
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(pthread_create(&thread, NULL, cancel_soon, session), 0);
@@ -81,7 +81,7 @@ START_TEST(cancelled)
     xcvm_program_destroy(program);
     /* With no run under way, the next one, and that one alone. */
     program = load("output y f32[1]\nOut(f32[1] 1, name=\"y\")\n");
-    session = open_plain(program);
+    session = open_default_session(program);
     xcvm_session_cancel(session);
     check_run_fails(session, NULL, XCVM_CANCELLED, "cancelled");
     run(session);
@@ -159,7 +159,7 @@ START_TEST(callers_arena)
     options = (xcvm_session_options){.size = sizeof options, .threads = 1, .memory_limit = 4096};
     ck_assert_int_eq(xcvm_session_create(program, &options, &session, &error), XCVM_OUT_OF_MEMORY);
     ck_assert_ptr_nonnull(strstr(error.message, "memory limit of 4096"));
-    session = open_plain(program);
+    session = open_default_session(program);
     set_f32(session, 0, 1, DIMS(1024), x);
     run(session);
     xcvm_memory_info info = {.size = sizeof info};

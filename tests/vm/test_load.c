@@ -16,7 +16,7 @@ static const char text[] = "producer \"someone 1.0\"\n"
 
 static void check_program(xcvm_program *program)
 {
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[2] = {1, 2};
     set_f32(session, 0, 2, DIMS(1, 2), x);
     run(session);
@@ -90,7 +90,7 @@ START_TEST(overwritten_strings)
             spans += (size_t)image->constants[i].offset;
     const xcvm_string broken = {.offset = UINT64_C(1) << 40, .length = UINT64_C(1) << 20};
     ck_assert_int_eq(pwrite(file, &broken, sizeof broken, (off_t)spans), (ssize_t)sizeof broken);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     run(session);
     const char *string = xcvm_value_string(xcvm_session_output(session, 0), 0, &length);
     ck_assert_uint_eq(length, 29);

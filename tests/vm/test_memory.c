@@ -71,7 +71,7 @@ START_TEST(steady_state)
     xcvm_program *program = NULL;
     xcvm_error error;
     ck_assert_int_eq(try_load(text, &allocator, &program, &error), XCVM_OK);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     set_f32(session, 0, 2, DIMS(2, 2), input);
     run(session);
     run(session);
@@ -157,7 +157,7 @@ START_TEST(small_sessions)
     ck_assert_int_eq(xcvm_program_load(aligned, file.length, &options, &program, NULL), XCVM_OK);
     ck_assert_uint_lt(c.live_bytes, 64 * 1024);
     for (int i = 0; i < 16; i++)
-        sessions[i] = open_plain(program);
+        sessions[i] = open_default_session(program);
     ck_assert_uint_lt(c.live_bytes, 256 * 1024);
     for (int i = 0; i < 16; i++)
         xcvm_session_destroy(sessions[i]);

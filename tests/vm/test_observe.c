@@ -69,7 +69,7 @@ static const char *const texts[] = {"input x f32[2x2]\n"
 START_TEST(events)
 {
     xcvm_program *program = load(texts[_i]);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[4] = {1, 2, 3, 4};
     seen s = {.fail_at = -1};
     xcvm_observer observer = {

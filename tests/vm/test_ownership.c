@@ -78,7 +78,7 @@ START_TEST(kept_outputs)
     xcvm_allocator allocator = counting(&c);
     xcvm_program *program = NULL;
     ck_assert_int_eq(try_load(all_kinds, &allocator, &program, NULL), XCVM_OK);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[2] = {1, 2};
     set_f32(session, 0, 1, DIMS(2), x);
     set_strings(session, 1, "one", "two");
@@ -127,7 +127,7 @@ static xcvm_status keep_event(void *user, const xcvm_event *event, xcvm_error *e
 START_TEST(kept_by_an_observer)
 {
     xcvm_program *program = load(all_kinds);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     keeper k = {0};
     const xcvm_observer observer = {.size = sizeof observer, .after = keep_event, .user = &k};
     xcvm_session_set_observer(session, &observer);
@@ -239,7 +239,7 @@ START_TEST(outputs_fed_back)
     xcvm_allocator allocator = counting(&c);
     xcvm_program *program = NULL;
     ck_assert_int_eq(try_load(counting_up, &allocator, &program, NULL), XCVM_OK);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[2] = {0, 10};
     set_f32(session, 0, 1, DIMS(2), x);
     size_t steady = 0;
@@ -278,7 +278,7 @@ START_TEST(outputs_of_another_session)
                                                           "$4 = In(name=\"z\")\n"
                                                           "$5 = Add($3, $4)\n"
                                                           "Out($5, name=\"sum\")\n");
-    xcvm_session *first = open_plain(program), *second = open_plain(next);
+    xcvm_session *first = open_default_session(program), *second = open_default_session(next);
     float x[2] = {1, 2};
     set_f32(first, 0, 1, DIMS(2), x);
     set_strings(first, 1, "one", "two");
@@ -311,7 +311,7 @@ static xcvm_value *wrap(float *data)
 START_TEST(refused_bindings)
 {
     xcvm_program *program = load(counting_up);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     xcvm_error error = {0};
     float x[2] = {0, 10};
     set_f32(session, 0, 1, DIMS(2), x);
@@ -355,7 +355,7 @@ START_TEST(pairs)
                                  "$6 = Reshape($8, i64[1] 2)\n"
                                  "$7 = Mul($6, $5)\n"
                                  "Out($7, name=\"late\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float memory[3][2] = {{1, 2}, {10, 20}, {0, 0}};
     int64_t index = 0;
     xcvm_value *state = wrap(memory[0]), *a = wrap(memory[1]), *part = wrap(&memory[0][1]), *i = NULL;

@@ -152,7 +152,7 @@ static void results(xcvm_program *program, float values[OUTPUTS][4])
 {
     float x[4] = {1, -2, 3, -4};
     ck_assert_ptr_nonnull(program);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     set_f32(session, 0, 1, DIMS(4), x);
     for (int round = 0; round < 3; round++) {
         run(session);

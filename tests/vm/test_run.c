@@ -26,7 +26,7 @@ START_TEST(inputs)
                                  "$3 = Unsqueeze($2, i64[1] 1)\n"
                                  "$4 = Add($1, $3)\n"
                                  "Out($4, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float a[6] = {1, 2, 3, 4, 5, 6}, b[3] = {10, 20, 30};
     check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "inputs are not bound: \"a\" (f32[Nx2]), \"b\" (f32[N])");
     check_bind_fails(session, 0, XCVM_F64, 2, DIMS(1, 2), XCVM_TYPE_MISMATCH,
@@ -81,7 +81,7 @@ START_TEST(outputs)
                                  "Out($3, name=\"q\")\n"
                                  "$4 = Neg($3)\n"
                                  "Free($3)\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[2] = {1, 2};
     set_f32(session, 0, 1, DIMS(2), x);
     for (int i = 0; i < 3; i++) {
@@ -122,7 +122,7 @@ START_TEST(bound_outputs)
                                  "Out($2, name=\"again\")\n"
                                  "Out($3, name=\"view\")\n"
                                  "Out($1, name=\"input\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[4] = {1, 2, 3, 4}, y[4][2];
     set_f32(session, 0, 1, DIMS(2), x);
     run(session);
@@ -172,7 +172,7 @@ START_TEST(many_bound_outputs)
             (size_t)snprintf(line, sizeof line, "$%d = Neg($1)\nOut($%d, name=\"y%d\")\n", i + 3, i + 3, i));
     test_bytes_sink(&text, "", 1);
     xcvm_program *program = load(text.at);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[2] = {1, 2}, y[COUNT + 1][2] = {{0}}, parts[PARTS];
     xcvm_value *items[PARTS], *list = NULL;
     set_f32(session, 0, 1, DIMS(2), x);
@@ -234,7 +234,7 @@ START_TEST(loop)
                                  "Free($5)\n"
                                  "Out($4, name=\"y\")\n"
                                  "Out($8, name=\"steps\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[1] = {3};
     int64_t n = 0;
     xcvm_value *count = NULL;
@@ -272,7 +272,7 @@ START_TEST(failures)
                                  "end:\n"
                                  "$5 = Neg($4) node=\"user\"\n"
                                  "Out($5, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     int64_t i = 1;
     uint8_t c[2] = {0, 0};
     xcvm_value *index = NULL, *condition = NULL, *conditions = NULL;
@@ -334,7 +334,7 @@ START_TEST(sharing)
                                  "$10 = Add($9, $8)\n" /* is larger than the operand that dies */
                                  "Free($9)\n"
                                  "Out($10, name=\"d\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[4] = {1, 2, -1, 3};
     set_f32(session, 0, 2, DIMS(2, 2), x);
     for (int i = 0; i < 3; i++) {
@@ -363,7 +363,7 @@ START_TEST(in_place)
                                  "$6 = Sub($5, f32[] 1)\nFree($5)\n"
                                  "$7 = Reshape($6, i64[1] -1)\nFree($6)\n"
                                  "Out($7, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     static float x[1000];
     for (int i = 0; i < 1000; i++)
         x[i] = (float)i;
@@ -424,7 +424,7 @@ START_TEST(lists)
                                  "Free($2)\n"
                                  "Free($5)\n"
                                  "Out($6, name=\"sum\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float data[2] = {1, 2};
     xcvm_value *items[2] = {NULL, NULL}, *list = NULL, *optional = NULL;
     xcvm_error error = {0};
@@ -514,7 +514,7 @@ START_TEST(strict)
     set_f32(session, 0, 1, DIMS(3), x);
     check_run_fails(session, NULL, XCVM_SHAPE_MISMATCH, "\"negated\" is f32[3], but is noted as f32[2]");
     xcvm_session_destroy(session);
-    session = open_plain(program);
+    session = open_default_session(program);
     set_f32(session, 0, 1, DIMS(3), x);
     run(session);
     xcvm_session_destroy(session);

@@ -94,7 +94,7 @@ START_TEST(sizes_in_turn)
     xcvm_program *program = NULL;
     xcvm_error error;
     ck_assert_msg(try_load(program_text, &allocator, &program, &error) == XCVM_OK, "%s", error.message);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < SIZES; i++)
             run_at(session, sizes[i], round);
@@ -113,7 +113,7 @@ END_TEST
 START_TEST(refused_between_runs)
 {
     xcvm_program *program = load(program_text);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     static float x[16];
     static const struct {
         int rank;

@@ -130,7 +130,7 @@ START_TEST(results)
                                  "$7 = Sub($5, f32[] 1) slot=64+16\n"
                                  "Free($5)\n"
                                  "Out($7, name=\"z\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[4] = {0, 1, 2, 3};
     set_f32(session, 0, 1, DIMS(4), x);
     for (int i = 0; i < 3; i++) {
@@ -163,7 +163,7 @@ START_TEST(wrong_sizes)
                                  "$7 = Neg($5) slot=0+16\n"
                                  "Free($5)\n"
                                  "Out($7, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, w[8] = {10, 20, 30, 40, 50, 60, 70, 80};
     /* Fits. */
     set_f32(session, 0, 1, DIMS(4), x);

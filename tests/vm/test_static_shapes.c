@@ -54,7 +54,7 @@ enum { DOUBLING_KERNELS = 11 };
 START_TEST(loops_infer_once)
 {
     xcvm_program *program = load(doubling);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[4] = {1, 2, 3, 4};
     set_i64(session, 0, 0, NULL, (const int64_t[]){5});
     set_f32(session, 1, 1, DIMS(2), x);
@@ -81,7 +81,7 @@ END_TEST
 START_TEST(early_exits)
 {
     xcvm_program *program = load(doubling);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[4] = {1, 2, 3, 4};
     set_i64(session, 0, 0, NULL, (const int64_t[]){3});
     for (uint64_t fuel = 1; fuel < 60; fuel++) {
@@ -145,7 +145,7 @@ START_TEST(types_change_from_iteration_to_iteration)
 {
     static const int64_t counts[] = {3, 0, 1, 4, 4, 2, 3, 1};
     xcvm_program *program = load(growing);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[3] = {5, 6, 7};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         const int64_t size = 1 + (int64_t)(i % 3);
@@ -191,7 +191,7 @@ START_TEST(branches)
                                  "$7 = Reshape($6, $2)\n"
                                  "$8 = Neg($7)\n"
                                  "Out($8, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[4] = {1, 2, 3, 4};
     uint8_t condition = 1;
     xcvm_value *c = NULL;
@@ -236,7 +236,7 @@ START_TEST(sizes_from_elements)
                                  "$4 = Expand(i64[1] 7, $3)\n"
                                  "$5 = Add($4, $4)\n"
                                  "Out($5, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     for (size_t bits = 0; bits < 16; bits++) {
         float x[4];
         size_t count = 0;
@@ -269,7 +269,7 @@ START_TEST(buffers_in_turn)
                                  "Out($4, name=\"y\")\n"
                                  "$5 = Exp($1)\n"
                                  "Out($5, name=\"z\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, y[2][4];
     xcvm_value *buffers[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++)

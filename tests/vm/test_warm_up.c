@@ -94,7 +94,7 @@ START_TEST(failing_on_zeros)
                                  "$1 = In(name=\"x\")\n"
                                  "$2 = Div(i32[2] 12 12, $1)\n"
                                  "Out($2, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     warm_up(session);
     xcvm_value *x = NULL;
     int32_t data[2] = {0, 0};
@@ -268,7 +268,7 @@ START_TEST(jumps_have_no_warm_up_run)
                                  "done:\n"
                                  "Free($2)\n"
                                  "Out($1, name=\"y\")\n");
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     warm_up(session);
     float x[1] = {2};
     set_f32(session, 0, 1, DIMS(1), x);
@@ -315,7 +315,7 @@ END_TEST
 START_TEST(bindings_stay)
 {
     xcvm_program *program = load(squares);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     float x[4] = {1, 2, 3, 4}, y[4] = {-1, -1, -1, -1};
     xcvm_value *target = NULL;
     size_t events = 0;
@@ -344,7 +344,7 @@ END_TEST
 START_TEST(warm_up_can_be_stopped)
 {
     xcvm_program *program = load(squares);
-    xcvm_session *session = open_plain(program);
+    xcvm_session *session = open_default_session(program);
     xcvm_error error = {0};
     ck_assert_int_eq(xcvm_session_warm_up(NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
     const xcvm_run_options hurried = {.size = sizeof hurried, .timeout_ns = 1};

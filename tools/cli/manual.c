@@ -111,7 +111,7 @@ static void each_paragraph(struct buffer *out, const char *text,
     }
 }
 
-static void plain_paragraph(struct buffer *out, const char *text, size_t length)
+static void text_paragraph(struct buffer *out, const char *text, size_t length)
 {
     struct buffer copy = {0};
     buffer_append(&copy, text, length);
@@ -205,7 +205,7 @@ void manual_help(struct buffer *text, const struct command *command)
     buffer_text(text, "Usage: ");
     synopsis(text, command);
     buffer_text(text, "\n\n");
-    each_paragraph(text, command->description, plain_paragraph);
+    each_paragraph(text, command->description, text_paragraph);
     if (takes_prog(command)) {
         wrap(text, prog_text, text->length, 0);
         buffer_text(text, "\n");

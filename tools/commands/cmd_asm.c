@@ -37,7 +37,7 @@ static int run(const void *own, const struct arguments *arguments)
         return report_usage("wants an output: -o PROG");
     if (file_is_same(flags->output, arguments->items[0]))
         return report_usage("%s is the text itself; the program wants a file of its own", flags->output);
-    /* An empty folder confines nothing; program.c says why pipes are not confined. */
+    /* An empty folder allows any file; program.c says why pipes may name any. */
     const char *text = arguments->items[0];
     char *folder = flags->any_path || file_is_stream(text) ? memory_text("") : file_folder(text);
     int code = rewrite_file(text, flags->output, assemble, folder);

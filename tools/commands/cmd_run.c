@@ -15,7 +15,7 @@ struct run_flags {
     struct program_flags program;
     struct session_flags session;
     struct input_flags input;
-    struct watch_flags watch;
+    struct observe_flags observe;
     struct text_list outputs, expects;
     double rtol, atol;
     int64_t iterations, max_elements;
@@ -39,7 +39,7 @@ static const struct option result_options[] = {
 static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct run_flags, input),
     {"Results", result_options, 0},
-    OPTION_GROUP("Looking inside", watch_options, struct run_flags, watch),
+    OPTION_GROUP("Looking inside", observe_options, struct run_flags, observe),
     OPTION_GROUP("Running", session_options, struct run_flags, session),
     LIMIT_GROUP(struct run_flags, program.limits),
     MODEL_GROUPS(struct run_flags, program.model),
@@ -61,7 +61,7 @@ struct running {
     xcvm_session *session;
     xcvm_value **inputs;
     struct bindings outputs, expects;
-    struct watch watch;
+    struct observation observation;
 };
 
 static xcvm_status prepare(struct running *running, xcvm_error *error)
@@ -73,8 +73,8 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
     TRY(inputs_make(&running->program, &flags->input, flags->session.seed, &running->inputs, error));
     TRY(session_open(&running->program, &flags->program.limits, &flags->session, &running->session, error));
     TRY(inputs_bind(program, running->session, running->inputs, error));
-    if (watch_wanted(&flags->watch))
-        TRY(watch_start(&running->watch, &flags->watch, running->session, error));
+    if (observe_wanted(&flags->observe))
+        TRY(observe_start(&running->observation, &flags->observe, running->session, error));
     return XCVM_OK;
 }
 
@@ -162,14 +162,14 @@ static int run(const void *options, const struct arguments *arguments)
     for (size_t i = 0; i < running.expects.count && status == XCVM_OK; i++)
         status = compare_output(&running, &running.expects.items[i], &differ, &error);
     int code = differ ? EXIT_DIFFERENT : EXIT_OK;
-    if (running.watch.found) {
-        report_line("%s: %s", path, buffer_string(&running.watch.story));
+    if (running.observation.found) {
+        report_line("%s: %s", path, buffer_string(&running.observation.story));
         code = EXIT_DIFFERENT;
     } else if (status != XCVM_OK) {
         code = report_error(path, &error);
         inputs_hint(&running.flags->input, &error);
     }
-    watch_release(&running.watch);
+    observe_release(&running.observation);
     xcvm_session_destroy(running.session);
     if (running.inputs != NULL)
         inputs_release(running.program.handle, running.inputs);

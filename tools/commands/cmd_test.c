@@ -265,11 +265,12 @@ static int run(const void *own, const struct arguments *arguments)
     }
     if (testing.cases.count != 0) {
         size_t count = testing.cases.count;
-        bool isolated = strcmp(flags->isolate, "always") == 0 || (strcmp(flags->isolate, "auto") == 0 && count > 1);
+        bool in_subprocesses =
+            strcmp(flags->isolate, "always") == 0 || (strcmp(flags->isolate, "auto") == 0 && count > 1);
         progress_start(&testing.progress);
-        if (isolated)
-            run_isolated(count, (size_t)flags->jobs, flags->case_timeout, run_case, done, &testing);
-        for (size_t i = 0; i < count && !isolated; i++) {
+        if (in_subprocesses)
+            run_in_subprocesses(count, (size_t)flags->jobs, flags->case_timeout, run_case, done, &testing);
+        for (size_t i = 0; i < count && !in_subprocesses; i++) {
             struct buffer text = {0};
             enum verdict verdict = run_case(&testing, i, &text);
             done(&testing, i, verdict, buffer_string(&text));

@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { UNFINISHED_MAX = 8 };
+enum { CLEANUP_MAX = 8 };
 
-static _Atomic(char *) unfinished[UNFINISHED_MAX];
+static _Atomic(char *) registered[CLEANUP_MAX];
 
 /* The kernel's own record of a folder's entry; readdir takes memory, which a signal handler may not. */
 struct entry {
@@ -37,7 +37,7 @@ static void empty_folder(int folder)
         }
 }
 
-void unfinished_remove(const char *path)
+void cleanup_remove(const char *path)
 {
     if (unlink(path) == 0 || (errno != EISDIR && errno != EPERM))
         return;
@@ -51,10 +51,10 @@ void unfinished_remove(const char *path)
 
 static void remove_all(void)
 {
-    for (int i = 0; i < UNFINISHED_MAX; i++) {
-        const char *path = atomic_load(&unfinished[i]);
+    for (int i = 0; i < CLEANUP_MAX; i++) {
+        const char *path = atomic_load(&registered[i]);
         if (path != NULL)
-            unfinished_remove(path);
+            cleanup_remove(path);
     }
 }
 
@@ -65,7 +65,7 @@ static void on_signal(int number)
     raise(number);
 }
 
-void unfinished_note(char *path)
+void cleanup_register(char *path)
 {
     static bool installed;
     if (!installed) {
@@ -76,18 +76,18 @@ void unfinished_note(char *path)
             if (signal(numbers[i], on_signal) == SIG_IGN)
                 signal(numbers[i], SIG_IGN);
     }
-    for (int i = 0; i < UNFINISHED_MAX; i++) {
+    for (int i = 0; i < CLEANUP_MAX; i++) {
         char *none = NULL;
-        if (atomic_compare_exchange_strong(&unfinished[i], &none, path))
+        if (atomic_compare_exchange_strong(&registered[i], &none, path))
             return;
     }
 }
 
-void unfinished_forget(char *path)
+void cleanup_forget(char *path)
 {
-    for (int i = 0; i < UNFINISHED_MAX; i++) {
+    for (int i = 0; i < CLEANUP_MAX; i++) {
         char *expected = path;
-        if (atomic_compare_exchange_strong(&unfinished[i], &expected, NULL))
+        if (atomic_compare_exchange_strong(&registered[i], &expected, NULL))
             return;
     }
 }

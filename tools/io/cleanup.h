@@ -4,10 +4,10 @@
 
 /* From now on a signal or exit removes `path`, a file or a folder with the files in it. The text must stay where it is
  * until it is forgotten. */
-void unfinished_note(char *path);
-void unfinished_forget(char *path);
+void cleanup_register(char *path);
+void cleanup_forget(char *path);
 
 /* Removes a file, or a folder and the files in it. Calls nothing that a signal handler may not. */
-void unfinished_remove(const char *path);
+void cleanup_remove(const char *path);
 
 #endif

@@ -52,7 +52,7 @@ xcvm_status output_open(struct output *output, const char *path, xcvm_error *err
             *output = (struct output){.fd = -1};
             return fail(error, path, number);
         }
-        unfinished_note(output->temporary);
+        cleanup_register(output->temporary);
         mode_t mask = umask(0);
         umask(mask);
         fchmod(output->fd, exists ? facts.st_mode & 0777 : 0666 & ~mask);
@@ -103,7 +103,7 @@ bool output_sink(void *user, const void *bytes, size_t count)
 static void release(struct output *output)
 {
     if (output->temporary != NULL)
-        unfinished_forget(output->temporary);
+        cleanup_forget(output->temporary);
     free(output->temporary);
     free(output->target);
     free(output->name);

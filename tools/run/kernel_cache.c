@@ -58,7 +58,7 @@ xcvm_status library_begin(struct library *library, const char *parent, const cha
         return error_set(error, XCVM_IO, "%s: no folder can be made for the kernel library: %s", parent,
                          strerror(number));
     }
-    unfinished_note(library->folder);
+    cleanup_register(library->folder);
     library->path = memory_format("%s/%s", library->folder, name);
     library->cache = cache_folder();
     return XCVM_OK;
@@ -75,8 +75,8 @@ xcvm_status library_finish(struct library *library, const char *target, bool *ma
 void library_release(struct library *library)
 {
     if (library->folder != NULL) {
-        unfinished_remove(library->folder);
-        unfinished_forget(library->folder);
+        cleanup_remove(library->folder);
+        cleanup_forget(library->folder);
     }
     free(library->folder);
     free(library->path);

@@ -14,22 +14,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const struct option watch_options[] = {
-    {"trace-shapes", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, trace_shapes), 0, 0,
+const struct option observe_options[] = {
+    {"trace-shapes", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, trace_shapes), 0, 0,
      "print a line for each instruction with its node of the model and the types and shapes of its results"},
-    {"trace-values", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, trace_values), 0, 0,
+    {"trace-values", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, trace_values), 0, 0,
      "print a line for each instruction with its results, whole or summarised"},
-    {"dump-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct watch_flags, dump_dir), 0, 0,
+    {"dump-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct observe_flags, dump_dir), 0, 0,
      "write every result to DIR/NNNNN_name.npy (.pb if it is no tensor)"},
-    {"check-nan", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, check_nan), 0, 0,
+    {"check-nan", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, check_nan), 0, 0,
      "stop at the first instruction with a NaN in a result, and say what it worked on"},
-    {"check-inf", 0, NULL, OPTION_FLAG, offsetof(struct watch_flags, check_inf), 0, 0, "the same for infinities"},
+    {"check-inf", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, check_inf), 0, 0, "the same for infinities"},
     END_OF_OPTIONS,
 };
 
 enum { TRACE_LIMIT = 8 };
 
-bool watch_wanted(const struct watch_flags *flags)
+bool observe_wanted(const struct observe_flags *flags)
 {
     return flags->trace_shapes || flags->trace_values || flags->check_nan || flags->check_inf ||
            flags->dump_dir != NULL;
@@ -62,7 +62,7 @@ void event_print(struct buffer *text, const xcvm_event *event)
         buffer_format(text, " %s", event->attributes);
 }
 
-static void trace(const struct watch_flags *flags, const xcvm_event *event)
+static void trace(const struct observe_flags *flags, const xcvm_event *event)
 {
     struct buffer line = {0};
     event_print(&line, event);
@@ -84,7 +84,7 @@ static void trace(const struct watch_flags *flags, const xcvm_event *event)
 
 /* ---- Dumps ---- */
 
-static xcvm_status dump_value(struct watch *watch, const xcvm_event *event, size_t index, xcvm_error *error)
+static xcvm_status dump_value(struct observation *observation, const xcvm_event *event, size_t index, xcvm_error *error)
 {
     const xcvm_value *value = event->outputs[index];
     const char *name = event->output_names != NULL ? event->output_names[index] : "";
@@ -97,7 +97,8 @@ static xcvm_status dump_value(struct watch *watch, const xcvm_event *event, size
     if (strlen(own) > 180)
         own[180] = '\0';
     bool tensor = xcvm_value_kind(value) == XCVM_KIND_TENSOR;
-    char *path = memory_format("%s/%05zu_%s.%s", watch->flags->dump_dir, watch->sequence++, own, tensor ? "npy" : "pb");
+    char *path = memory_format("%s/%05zu_%s.%s", observation->flags->dump_dir, observation->sequence++, own,
+                               tensor ? "npy" : "pb");
     struct output output;
     xcvm_status status = output_open(&output, path, error);
     if (status == XCVM_OK) {
@@ -117,7 +118,7 @@ static xcvm_status dump_value(struct watch *watch, const xcvm_event *event, size
 
 /* Looks into lists as well; *where becomes the tensor that has one. Lists that share their items have exponentially
  * many: no more than `*left` values are looked at. */
-static bool has_bad(const struct watch_flags *flags, const xcvm_value *value, size_t *left,
+static bool has_bad(const struct observe_flags *flags, const xcvm_value *value, size_t *left,
                     struct statistics *statistics, const xcvm_value **where)
 {
     if (value == NULL || *left == 0)
@@ -135,11 +136,11 @@ static bool has_bad(const struct watch_flags *flags, const xcvm_value *value, si
     return false;
 }
 
-static void tell_bad(struct watch *watch, const xcvm_event *event, size_t index, const struct statistics *statistics,
-                     const xcvm_value *tensor)
+static void tell_bad(struct observation *observation, const xcvm_event *event, size_t index,
+                     const struct statistics *statistics, const xcvm_value *tensor)
 {
-    struct buffer *story = &watch->story;
-    bool nan = watch->flags->check_nan && statistics->nan_count != 0;
+    struct buffer *story = &observation->story;
+    bool nan = observation->flags->check_nan && statistics->nan_count != 0;
     size_t count = nan ? statistics->nan_count : statistics->inf_count;
     buffer_format(story, "instruction %d (%s", event->pc, event->instruction);
     if (event->node != NULL && *event->node != '\0')
@@ -169,41 +170,42 @@ static void tell_bad(struct watch *watch, const xcvm_event *event, size_t index,
 
 static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
 {
-    struct watch *watch = user;
-    if (watch->flags->trace_shapes || watch->flags->trace_values)
-        trace(watch->flags, event);
+    struct observation *observation = user;
+    if (observation->flags->trace_shapes || observation->flags->trace_values)
+        trace(observation->flags, event);
     for (size_t i = 0; i < event->output_count; i++) {
         if (event->outputs[i] == NULL)
             continue;
-        if (watch->flags->dump_dir != NULL)
-            TRY(dump_value(watch, event, i, error));
+        if (observation->flags->dump_dir != NULL)
+            TRY(dump_value(observation, event, i, error));
         struct statistics statistics;
         const xcvm_value *tensor;
         size_t left = 1 << 20;
-        if ((watch->flags->check_nan || watch->flags->check_inf) &&
-            has_bad(watch->flags, event->outputs[i], &left, &statistics, &tensor)) {
-            tell_bad(watch, event, i, &statistics, tensor);
-            watch->found = true;
+        if ((observation->flags->check_nan || observation->flags->check_inf) &&
+            has_bad(observation->flags, event->outputs[i], &left, &statistics, &tensor)) {
+            tell_bad(observation, event, i, &statistics, tensor);
+            observation->found = true;
             return error_set(error, XCVM_CANCELLED, "a result is not finite");
         }
     }
     return XCVM_OK;
 }
 
-xcvm_status watch_start(struct watch *watch, const struct watch_flags *flags, xcvm_session *session, xcvm_error *error)
+xcvm_status observe_start(struct observation *observation, const struct observe_flags *flags, xcvm_session *session,
+                          xcvm_error *error)
 {
-    *watch = (struct watch){.flags = flags};
+    *observation = (struct observation){.flags = flags};
     if (flags->dump_dir != NULL && mkdir(flags->dump_dir, 0777) != 0 && errno != EEXIST)
         return error_set(error, XCVM_IO, "%s: cannot be made: %s", flags->dump_dir, strerror(errno));
     if (flags->dump_dir != NULL && !file_is_folder(flags->dump_dir))
         return error_set(error, XCVM_IO, "%s: is no folder", flags->dump_dir);
     xcvm_observer observer = {.size = sizeof observer,
                               .after = after,
-                              .user = watch,
+                              .user = observation,
                               .want_attributes =
                                   flags->trace_shapes || flags->trace_values || flags->check_nan || flags->check_inf};
     xcvm_session_set_observer(session, &observer);
     return XCVM_OK;
 }
 
-void watch_release(struct watch *watch) { buffer_release(&watch->story); }
+void observe_release(struct observation *observation) { buffer_release(&observation->story); }

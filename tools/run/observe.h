@@ -5,25 +5,26 @@
 #include "cli/buffer.h"
 #include "cli/options.h"
 
-struct watch_flags {
+struct observe_flags {
     bool trace_shapes, trace_values, check_nan, check_inf;
     const char *dump_dir;
 };
-extern const struct option watch_options[];
+extern const struct option observe_options[];
 
-struct watch {
-    const struct watch_flags *flags;
+struct observation {
+    const struct observe_flags *flags;
     size_t sequence;     /* results dumped */
     bool found;          /* a NaN or infinity, which ended the run */
     struct buffer story; /* what was found */
 };
 
 /* Whether anything is to be looked at. */
-bool watch_wanted(const struct watch_flags *flags);
-/* Sets the session's observer, which uses `watch` until the session is destroyed or the observer replaced. Makes the
- * folder for dumps. */
-xcvm_status watch_start(struct watch *watch, const struct watch_flags *flags, xcvm_session *session, xcvm_error *error);
-void watch_release(struct watch *watch);
+bool observe_wanted(const struct observe_flags *flags);
+/* Sets the session's observer, which uses `observation` until the session is destroyed or the observer replaced. Makes
+ * the folder for dumps. */
+xcvm_status observe_start(struct observation *observation, const struct observe_flags *flags, xcvm_session *session,
+                          xcvm_error *error);
+void observe_release(struct observation *observation);
 
 /* "#12 $3, $4 = Split($2, @0) axis=0", the beginning of a line of a trace. */
 void event_print(struct buffer *text, const xcvm_event *event);

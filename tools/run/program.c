@@ -14,7 +14,7 @@ const struct option loading_options[] = {
     {"copy", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, copy), 0, 0,
      "read the constants into memory instead of mapping the file"},
     {"no-libraries", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, no_libraries), 0, 0,
-     "open no kernel library; run the plain instructions"},
+     "open no kernel library; run the unfused instructions"},
     {"library-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct program_flags, library_dir), 0, 0,
      "where kernel libraries may lie besides the program's own folder"},
     {"isa", 0, ISA_CHOICES, OPTION_CHOICE, offsetof(struct program_flags, isa), 0, 0,
@@ -86,7 +86,7 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
 
 static xcvm_status assemble_into(const char *path, const struct buffer *text, struct buffer *bytes, xcvm_error *error)
 {
-    /* What comes through a pipe is most often the dump of a program elsewhere, so nothing confines it. */
+    /* What comes through a pipe is most often the dump of a program elsewhere, so it may name any file. */
     char *folder = file_is_stream(path) ? memory_text("") : file_folder(path);
     xcvm_status status = xcvm_assemble(text->data, text->length, folder, buffer_sink, bytes, error);
     free(folder);

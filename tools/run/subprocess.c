@@ -32,7 +32,7 @@ struct outcome {
 
 static const char letters[] = "PFS";
 
-static _Noreturn void work(int fd, size_t index, job function, void *context)
+static _Noreturn void run_jobs(int fd, size_t index, job function, void *context)
 {
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0)
@@ -64,7 +64,7 @@ static bool start(struct worker *worker, size_t index, double seconds, job funct
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        work(ends[1], index, function, context);
+        run_jobs(ends[1], index, function, context);
     }
     close(ends[1]);
     if (pid < 0) {
@@ -120,7 +120,7 @@ static void kill_late(struct worker *workers, size_t count)
         }
 }
 
-void run_isolated(size_t count, size_t parallel, double seconds, job function, job_done done, void *context)
+void run_in_subprocesses(size_t count, size_t parallel, double seconds, job function, job_done done, void *context)
 {
     struct outcome *outcomes = memory_take(count, sizeof *outcomes);
     struct worker *workers = memory_take(parallel, sizeof *workers);

@@ -13,6 +13,6 @@ typedef void (*job_done)(void *context, size_t index, enum verdict verdict, cons
 
 /* Does `count` jobs, up to `parallel` at once, each in a forked process that is killed after `seconds` (0: never). What
  * a process does to its memory or prints to standard output is lost. Jobs that crash or are killed fail. */
-void run_isolated(size_t count, size_t parallel, double seconds, job function, job_done done, void *context);
+void run_in_subprocesses(size_t count, size_t parallel, double seconds, job function, job_done done, void *context);
 
 #endif

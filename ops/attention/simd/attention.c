@@ -87,7 +87,7 @@ static bool lay_out(const work *w, char *base, memory *r, size_t *bytes)
 static void add_mask(const xcvm_attention *d, size_t row, size_t begin, size_t count, float *score, float *spare)
 {
     /* Keys behind the mask are masked. */
-    const size_t there = d->mask_keys > begin ? xcvm_least(d->mask_keys - begin, count) : 0;
+    const size_t there = d->mask_keys > begin ? xcvm_min(d->mask_keys - begin, count) : 0;
     if (d->mask_dtype == XCVM_BOOL) {
         const uint8_t *mask = (const uint8_t *)d->mask + row + begin;
         XCVM_INDEPENDENT
@@ -176,7 +176,7 @@ static void weigh_row(const work *w, const block *at, size_t r, memory *room)
         memcpy(qk_row(w, at, i), score, count * sizeof *score);
     if (d->mask != NULL)
         add_mask(d, xcvm_attention_row(&d->mask_rows, at->b, at->h, i), at->j0, count, score, room->spare);
-    for (size_t j = at->j0; j < xcvm_least(begin, at->j1); j++)
+    for (size_t j = at->j0; j < xcvm_min(begin, at->j1); j++)
         score[j - at->j0] = -INFINITY;
     for (size_t j = end > at->j0 ? end - at->j0 : 0; j < at->columns; j++)
         score[j] = -INFINITY;
@@ -209,7 +209,7 @@ static void weigh_row(const work *w, const block *at, size_t r, memory *room)
 static void pack(const work *w, size_t b, size_t h, size_t key_block, const memory *room)
 {
     const xcvm_attention *d = w->d;
-    const size_t j0 = key_block * BLOCK_KEYS, count = xcvm_least(d->keys - j0, BLOCK_KEYS);
+    const size_t j0 = key_block * BLOCK_KEYS, count = xcvm_min(d->keys - j0, BLOCK_KEYS);
     const xcvm_gemm keys = {.b = w->keys + xcvm_attention_row(&d->k, b, h, j0), .b_row = 1, .b_column = d->k.row};
     const xcvm_gemm values = {.b = w->values + xcvm_attention_row(&d->v, b, h, j0), .b_row = d->v.row, .b_column = 1};
     xcvm_gemm_pack(&keys, 0, d->width, 0, count, room->key_panels + j0 * d->width);
@@ -336,7 +336,7 @@ static xcvm_status run_queries(const work *w, size_t b, size_t h, size_t i0, siz
     block at = {.b = b, .h = h, .i0 = i0, .i1 = i1, .first = true};
     for (size_t j = first; j < last; j += BLOCK_KEYS) {
         at.j0 = j;
-        at.j1 = xcvm_least(d->keys, j + BLOCK_KEYS);
+        at.j1 = xcvm_min(d->keys, j + BLOCK_KEYS);
         at.columns = xcvm_round_up(at.j1 - at.j0, XCVM_LANES);
         XCVM_TRY(w->few ? run_few(w, &at, room) : run_block(w, &at, room));
         at.first = false;
@@ -363,7 +363,7 @@ static void run_worker(void *context, size_t begin, size_t end, int worker)
     for (size_t at = begin; at < end; at++) {
         const size_t head = at / w->query_blocks, i0 = at % w->query_blocks * w->block_queries;
         const xcvm_status status =
-            run_queries(w, head / d->heads, head % d->heads, i0, xcvm_least(d->queries, i0 + w->block_queries), &room);
+            run_queries(w, head / d->heads, head % d->heads, i0, xcvm_min(d->queries, i0 + w->block_queries), &room);
         if (status != XCVM_OK)
             __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
         if (__atomic_load_n(&w->status, __ATOMIC_RELAXED) != XCVM_OK)

@@ -38,7 +38,7 @@ typedef struct work {
 static void copy_row(const work *r, const float *x, size_t row, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
-    const size_t left = xcvm_least(c->pad[1], r->pitch), right = xcvm_least(c->in[1] + c->pad[1], r->pitch);
+    const size_t left = xcvm_min(c->pad[1], r->pitch), right = xcvm_min(c->in[1] + c->pad[1], r->pitch);
     if (row < c->pad[0] || row - c->pad[0] >= c->in[0] || right <= left) {
         memset(to, 0, r->pitch * BLOCK * sizeof *to);
         return;
@@ -213,7 +213,7 @@ static void choose_row(const work *r, const row_sum *g, const float *z, float *y
         return;
     }
     for (size_t at = 0; at < g->width && xcvm_kernel_poll(r->k) == XCVM_OK; at += most)
-        sum_pixels(g, at, xcvm_least(at + most, g->width), z, y);
+        sum_pixels(g, at, xcvm_min(at + most, g->width), z, y);
 }
 
 static bool stopped(const work *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
@@ -247,7 +247,7 @@ static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run
         const size_t block = image % c->outputs;
         const xcvm_blocked_span s = xcvm_blocked_span_from(c, DEPTH, at, at + 1);
         const size_t top = at * c->stride[DEPTH] - c->pad[DEPTH];
-        last = xcvm_least(end, (slice + 1) * c->out[0]);
+        last = xcvm_min(end, (slice + 1) * c->out[0]);
         pass p = {.begin = i, .end = last, .b = c->b != NULL ? c->b + block * BLOCK : NULL, .z = c->z};
         for (size_t tap = s.tap; !p.last; tap++) {
             const bool inside = tap < s.tap_end;

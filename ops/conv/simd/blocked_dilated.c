@@ -47,7 +47,7 @@ static double band_floats(const xcvm_blocked_conv *c, const plan *p, size_t rows
     const double blocks = (double)xcvm_ceil_div(p->units * p->unit, p->portions * p->taps);
     const double met = fmin((double)c->in[0], (double)rows * (double)c->kernel[0]);
     return fmin((double)c->in[DEPTH], (double)c->kernel[DEPTH]) * met * (double)(c->in[1] * p->pixel) * blocks +
-           (double)(xcvm_least(p->per_group, XCVM_PRODUCT_BLOCKS) * rows * c->out[1] * BLOCK);
+           (double)(xcvm_min(p->per_group, XCVM_PRODUCT_BLOCKS) * rows * c->out[1] * BLOCK);
 }
 
 static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
@@ -57,7 +57,7 @@ static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
               .area = c->in[0] * c->in[1],
               .volume = c->in[DEPTH] * c->in[0] * c->in[1],
               .taps = c->kernel[DEPTH] * c->kernel[0] * c->kernel[1],
-              .length = xcvm_least(c->channels, BLOCK),
+              .length = xcvm_min(c->channels, BLOCK),
               .bands = 1,
               .per_group = c->outputs / c->group};
     p.last_length = c->channels - (p.in_blocks - 1) * BLOCK;
@@ -73,7 +73,7 @@ static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
     /* Threads should have as much to do each. */
     const size_t items = c->batch * c->group * c->out[DEPTH] * p.bands * p.groups;
     if (items % threads != 0 && items < 8 * threads)
-        p.bands = xcvm_least(xcvm_ceil_div(p.bands, threads) * threads, c->out[0]);
+        p.bands = xcvm_min(xcvm_ceil_div(p.bands, threads) * threads, c->out[0]);
     return p;
 }
 
@@ -82,7 +82,7 @@ static size_t filters_of(const xcvm_blocked_conv *c, const plan *p, size_t step)
 {
     const size_t block = step / p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
     const size_t at = (block * p->taps * p->length + step % p->taps * length) * BLOCK;
-    return xcvm_least(at, c->channels * p->taps * BLOCK);
+    return xcvm_min(at, c->channels * p->taps * BLOCK);
 }
 
 /* Output slices, rows and columns whose windows have the same positions inside. */
@@ -100,7 +100,7 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
     xcvm_blocked_clear_steps(g);
     for (size_t block = from / p->taps; block * p->taps < to; block++) {
         const size_t start = block * p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
-        const size_t first = from > start ? from - start : 0, last = xcvm_least(to - start, p->taps);
+        const size_t first = from > start ? from - start : 0, last = xcvm_min(to - start, p->taps);
         /* Rows of all slices of the window. */
         for (size_t line = first / c->kernel[1]; line < xcvm_ceil_div(last, c->kernel[1]); line++) {
             const size_t slice = line / c->kernel[0], row = line % c->kernel[0];

@@ -84,8 +84,8 @@ static bool is_apart(const xcvm_blocked_conv *c)
 static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, size_t units, double first, double next,
                             size_t *most)
 {
-    const size_t least_units = p->merged ? xcvm_least(units, CHUNK) : 1;
-    const size_t sums = (p->merged ? 1 : p->width) * BLOCK * xcvm_least(p->per_group, XCVM_PRODUCT_BLOCKS);
+    const size_t least_units = p->merged ? xcvm_min(units, CHUNK) : 1;
+    const size_t sums = (p->merged ? 1 : p->width) * BLOCK * xcvm_min(p->per_group, XCVM_PRODUCT_BLOCKS);
     size_t best = 1;
     *most = 1;
     for (size_t slices = 1; slices <= c->out[DEPTH]; slices++) {
@@ -118,7 +118,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
                 .pixel = c->plain ? c->channels : BLOCK};
     p->groups = xcvm_ceil_div(p->per_group, XCVM_PRODUCT_BLOCKS);
     p->columns = c->kernel[1];
-    p->length = xcvm_least(c->channels, BLOCK);
+    p->length = xcvm_min(c->channels, BLOCK);
     p->last_length = c->channels - (p->in_blocks - 1) * BLOCK;
     p->spacing = p->pixel * c->stride[1];
     if (c->plain && c->dilation[1] == 1) {
@@ -143,7 +143,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     /* Threads should have as much to do each. */
     const size_t items = c->batch * c->group * p->slabs * p->bands * p->groups;
     if (items % threads != 0 && items < 8 * threads)
-        p->bands = xcvm_least(xcvm_ceil_div(p->bands, threads) * threads, units);
+        p->bands = xcvm_min(xcvm_ceil_div(p->bands, threads) * threads, units);
     const size_t rows = merged ? 1 : xcvm_ceil_div(p->rows, p->bands);
     p->pitch = p->copied ? (size_t)reach(c, 1, c->out[1]) : c->in[1];
     p->in_rows = p->copied ? (size_t)reach(c, 0, rows) : c->in[0];
@@ -162,13 +162,13 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
 static size_t slices_begin(const xcvm_blocked_conv *c, size_t slice)
 {
     const size_t at = slice * c->stride[DEPTH];
-    return xcvm_least(at > c->pad[DEPTH] ? at - c->pad[DEPTH] : 0, c->in[DEPTH]);
+    return xcvm_min(at > c->pad[DEPTH] ? at - c->pad[DEPTH] : 0, c->in[DEPTH]);
 }
 
 static size_t slices_end(const xcvm_blocked_conv *c, size_t last)
 {
     const size_t end = (last - 1) * c->stride[DEPTH] + (c->kernel[DEPTH] - 1) * c->dilation[DEPTH] + 1;
-    return xcvm_least(end > c->pad[DEPTH] ? end - c->pad[DEPTH] : 0, c->in[DEPTH]);
+    return xcvm_min(end > c->pad[DEPTH] ? end - c->pad[DEPTH] : 0, c->in[DEPTH]);
 }
 
 static void copy_pixels(const xcvm_blocked_conv *c, const float *row, size_t first, size_t count, float *to)
@@ -196,7 +196,7 @@ static void copy_pixels(const xcvm_blocked_conv *c, const float *row, size_t fir
 /* Rows from input row top - pad on, of one slice of a block of channels. */
 static void copy_slice(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t top, float *to)
 {
-    const size_t left = xcvm_least(c->pad[1], p->pitch), right = xcvm_least(c->in[1] + c->pad[1], p->pitch);
+    const size_t left = xcvm_min(c->pad[1], p->pitch), right = xcvm_min(c->in[1] + c->pad[1], p->pitch);
     for (size_t i = 0; i < p->in_rows; i++, to += p->pitch * p->pixel) {
         const size_t at = top + i;
         if (at < c->pad[0] || at - c->pad[0] >= c->in[0] || right <= left) {
@@ -298,8 +298,7 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
                               .low = c->activation.low,
                               .high = c->activation.high};
     const size_t fitting = PORTION / (p->length * BLOCK * b->blocks);
-    const size_t most =
-        pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_least(fitting, XCVM_PRODUCT_STEPS);
+    const size_t most = pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_min(fitting, XCVM_PRODUCT_STEPS);
     const size_t portions = xcvm_blocked_portions(p->steps, p->chain, most);
     const bool next = b->output + b->blocks < c->outputs;
     for (size_t i = 0; i < portions; i++) {
@@ -310,9 +309,9 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
         g.clamp = i + 1 == portions;
         xcvm_blocked_take(&g, &w, w_at + used, floats, room);
         if (!g.clamp)
-            xcvm_blocked_fetch(&g, &w, w_at + end, xcvm_least(w_block - end, floats), pixels);
+            xcvm_blocked_fetch(&g, &w, w_at + end, xcvm_min(w_block - end, floats), pixels);
         else
-            xcvm_blocked_fetch(&g, &w, w_at + b->blocks * w_block, next ? xcvm_least(w_block, floats) : 0, pixels);
+            xcvm_blocked_fetch(&g, &w, w_at + b->blocks * w_block, next ? xcvm_min(w_block, floats) : 0, pixels);
         for (size_t slice = b->slice; slice < b->last_slice; slice++) {
             const xcvm_blocked_span met = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1);
             set_steps(c, p, from, to, &met, b->in_slice, &g);

@@ -79,14 +79,14 @@ static size_t in_blocks(const xcvm_blocked_conv *c) { return xcvm_ceil_div(c->ch
 /* Elements of the filters of a block of outputs before a block of inputs. */
 static size_t filters_before(const xcvm_blocked_conv *c, size_t in_block)
 {
-    return xcvm_least(in_block * BLOCK, c->channels) * TAPS * BLOCK;
+    return xcvm_min(in_block * BLOCK, c->channels) * TAPS * BLOCK;
 }
 
 static size_t steps_at_a_time(size_t tiles) { return tiles <= FEW_TILES ? STEPS_FEW : STEPS_MANY; }
 
 static size_t blocks_at_a_time(size_t tiles)
 {
-    return tiles <= FEW_TILES ? xcvm_least(MOST_BLOCKS, BLOCKS_FEW) : MOST_BLOCKS;
+    return tiles <= FEW_TILES ? xcvm_min(MOST_BLOCKS, BLOCKS_FEW) : MOST_BLOCKS;
 }
 
 /* Floats of filters that are transformed at a time. */
@@ -108,7 +108,7 @@ static void transform_pair(const xcvm_untransformed *p, const portion *q, size_t
 {
     for (size_t b = 0; b < q->blocks; b++)
         for (size_t step = from; step < to; step++) {
-            const size_t before = filters_before(p->c, step), count = xcvm_least(p->c->channels - step * BLOCK, BLOCK);
+            const size_t before = filters_before(p->c, step), count = xcvm_min(p->c->channels - step * BLOCK, BLOCK);
             const float *w = q->w + b * q->w_block + before - filters_before(p->c, q->from);
             if (pair == 0)
                 transform_channels(0, w, count, room, stride, ahead);
@@ -123,7 +123,7 @@ static void transform_pair(const xcvm_untransformed *p, const portion *q, size_t
 static void multiply_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
                           const float *room, size_t stride, xcvm_filters_ahead *ahead)
 {
-    const size_t last = xcvm_least(p->c->channels - (to - 1) * BLOCK, BLOCK);
+    const size_t last = xcvm_min(p->c->channels - (to - 1) * BLOCK, BLOCK);
     const xcvm_point_row g = {.steps = to - from,
                               .last = last,
                               .chain = 1,
@@ -200,7 +200,7 @@ void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, siz
     for (size_t b = 0; b < blocks; b += most)
         for (size_t i = 0; i < portions; i++) {
             portion q = {.output = b,
-                         .blocks = xcvm_least(blocks - b, most),
+                         .blocks = xcvm_min(blocks - b, most),
                          .from = i * steps / portions,
                          .to = (i + 1) * steps / portions};
             const size_t first = filters_before(c, q.from), end = filters_before(c, q.to);
@@ -210,7 +210,7 @@ void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, siz
             const size_t next_end = filters_before(c, (last ? 1 : i + 2) * steps / portions);
             const size_t left = c->outputs - (output + b + q.blocks);
             xcvm_filters_ahead ahead =
-                last ? fetch_meanwhile(p, &q, (output + b + q.blocks) * block, next_end, xcvm_least(left, most))
+                last ? fetch_meanwhile(p, &q, (output + b + q.blocks) * block, next_end, xcvm_min(left, most))
                      : fetch_meanwhile(p, &q, (output + b) * block + end, next_end - end, q.blocks);
             if (xcvm_kernel_poll(p->k) != XCVM_OK)
                 return;

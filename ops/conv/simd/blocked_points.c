@@ -20,7 +20,7 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_point_row *g, const size_t bloc
 #pragma GCC unroll XCVM_UNROLL_8
                 for (size_t v = 0; v < vectors; v++)
                     sum[p * vectors + v] = (xcvm_lanes){0};
-            for (const size_t end = xcvm_least(step + g->chain, g->steps); step < end; step++) {
+            for (const size_t end = xcvm_min(step + g->chain, g->steps); step < end; step++) {
                 const float *from = x + step * g->x_step, *const last = from + (step + 1 < g->steps ? BLOCK : g->last);
 #pragma GCC unroll XCVM_UNROLL_4
                 for (; from < last; from++, filters += BLOCK) {
@@ -68,7 +68,7 @@ static void multiply_run(const xcvm_point_row *g, size_t blocks, size_t pixels, 
 
 size_t xcvm_runs_of_points(size_t blocks, size_t pixels)
 {
-    return xcvm_ceil_div(pixels, xcvm_least(XCVM_PRODUCT_SUMS / VECTORS / blocks, blocks == 2 ? 12 : 6));
+    return xcvm_ceil_div(pixels, xcvm_min(XCVM_PRODUCT_SUMS / VECTORS / blocks, blocks == 2 ? 12 : 6));
 }
 
 void xcvm_multiply_points(const xcvm_point_row *g, size_t blocks, size_t pixels, const float *x, const float *w,

@@ -55,7 +55,7 @@ typedef struct xcvm_blocked_product {
 /* How many of a sum's steps make a chain, for chains of up to `most` products, or of one step. */
 XCVM_INLINE size_t xcvm_blocked_chain(size_t steps, size_t length, size_t most)
 {
-    const size_t fitting = most / length, limit = xcvm_least(fitting, XCVM_PRODUCT_STEPS);
+    const size_t fitting = most / length, limit = xcvm_min(fitting, XCVM_PRODUCT_STEPS);
     const size_t chains = xcvm_ceil_div(steps, limit > 1 ? limit : 1);
     return chains > 1 ? xcvm_ceil_div(steps, chains) : steps > 1 ? steps : 1;
 }
@@ -67,7 +67,7 @@ XCVM_INLINE size_t xcvm_blocked_portions(size_t steps, size_t chain, size_t most
 /* The first step of portion i. */
 XCVM_INLINE size_t xcvm_blocked_portion(size_t steps, size_t chain, size_t portions, size_t i)
 {
-    return xcvm_least(i * xcvm_ceil_div(steps, chain) / portions * chain, steps);
+    return xcvm_min(i * xcvm_ceil_div(steps, chain) / portions * chain, steps);
 }
 
 XCVM_INLINE void xcvm_blocked_clear_steps(xcvm_blocked_product *g)

@@ -38,8 +38,7 @@ typedef struct work {
 static void copy_line(const xcvm_blocked_conv *c, const float *channel, size_t row, float *line, size_t floats)
 {
     /* Rows before the image wrap around to numbers beyond it. */
-    const size_t h = row - c->pad[0], left = xcvm_least(c->pad[1], floats),
-                 inside = xcvm_least(c->in[1], floats - left);
+    const size_t h = row - c->pad[0], left = xcvm_min(c->pad[1], floats), inside = xcvm_min(c->in[1], floats - left);
     if (h >= c->in[0]) {
         memset(line, 0, floats * sizeof *line);
         return;
@@ -82,7 +81,7 @@ static void run_tiles(const work *r, size_t image, size_t row, size_t first, siz
                       const float *inputs, float *products)
 {
     const xcvm_blocked_conv *c = r->c;
-    const size_t blocks = xcvm_least(c->outputs - output, BLOCKS), tiles = last - first;
+    const size_t blocks = xcvm_min(c->outputs - output, BLOCKS), tiles = last - first;
     const size_t filters = c->channels * BLOCK;
     const xcvm_point_row g = {.steps = 1,
                               .chain = 1,
@@ -97,14 +96,14 @@ static void run_tiles(const work *r, size_t image, size_t row, size_t first, siz
         xcvm_multiply_points(&g, blocks, tiles, inputs + point * r->input_point,
                              (const float *)c->w + point * g.w_point + output * filters,
                              products + point * r->product_point, &none);
-    const size_t rows = xcvm_least(c->out[0] - row * TILE, TILE);
+    const size_t rows = xcvm_min(c->out[0] - row * TILE, TILE);
     for (size_t b = 0; b < blocks; b++)
         for (size_t t = first; t < last; t++, products += BLOCK) {
             const size_t at =
                 (((image * c->outputs + output + b) * c->out[0] + row * TILE) * c->out[1] + t * TILE) * BLOCK;
             const xcvm_tile_place to = {c->y + at, c->z != NULL ? c->z + at : NULL, c->out[1] * BLOCK, BLOCK};
             xcvm_tile_store(c, TILE, r->product_point, products, output + b, &to, rows,
-                            xcvm_least(c->out[1] - t * TILE, TILE));
+                            xcvm_min(c->out[1] - t * TILE, TILE));
         }
 }
 

@@ -48,10 +48,10 @@ static phase phase_of(const xcvm_blocked_conv *c, int axis, size_t first)
                    .count = (c->out[axis] - first - 1) / stride + 1,
                    .shift = (first + c->pad[axis]) / stride,
                    .taps = r < kernel ? (kernel - r - 1) / stride + 1 : 0,
-                   .before = kernel / stride * r + xcvm_least(kernel % stride, r)};
+                   .before = kernel / stride * r + xcvm_min(kernel % stride, r)};
 }
 
-static size_t phases_along(const xcvm_blocked_conv *c, int axis) { return xcvm_least(c->stride[axis], c->out[axis]); }
+static size_t phases_along(const xcvm_blocked_conv *c, int axis) { return xcvm_min(c->stride[axis], c->out[axis]); }
 
 /* False if sizes are too large. */
 static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
@@ -78,7 +78,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     /* Threads should have as much to do each. */
     const size_t items = c->batch * p->bands * p->groups;
     if (items % threads != 0 && items < 8 * threads)
-        p->bands = xcvm_least(xcvm_ceil_div(p->bands, threads) * threads, p->rows);
+        p->bands = xcvm_min(xcvm_ceil_div(p->bands, threads) * threads, p->rows);
     p->in_rows = p->copied ? xcvm_ceil_div(p->rows, p->bands) + p->reach[0] : c->in[0];
     p->block_floats = p->pitch * p->in_rows * BLOCK;
     if (__builtin_mul_overflow(row, p->in_rows, &floats) || floats > SIZE_MAX / 2)
@@ -119,7 +119,7 @@ static size_t set_steps(const xcvm_blocked_conv *c, const plan *p, const phase a
     xcvm_blocked_clear_steps(g);
     for (size_t step = from; step < to; step++) {
         const size_t block = step / taps, i = step % taps / at[1].taps, j = step % at[1].taps;
-        const size_t length = xcvm_least(c->channels - block * BLOCK, BLOCK);
+        const size_t length = xcvm_min(c->channels - block * BLOCK, BLOCK);
         xcvm_blocked_add_step(g, step,
                               (ptrdiff_t)(block * p->block_floats + ((row - i) * p->pitch + column - j) * BLOCK),
                               floats, length);
@@ -146,7 +146,7 @@ static xcvm_status multiply_phase(xcvm_poller *poller, const xcvm_blocked_conv *
     const size_t rows = last - first, width = at[1].count, steps = p->in_blocks * at[0].taps * at[1].taps;
     const size_t fitting = PORTION / (BLOCK * BLOCK * g->blocks);
     const size_t most =
-        rows * width <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_least(fitting, XCVM_PRODUCT_STEPS);
+        rows * width <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_min(fitting, XCVM_PRODUCT_STEPS);
     g->chain = xcvm_blocked_chain(steps, BLOCK, XCVM_PRODUCT_CHAIN);
     const size_t fewest = xcvm_blocked_portions(steps, g->chain, most), portions = fewest > 1 ? fewest : 1;
     for (size_t i = 0; i < portions; i++) {
@@ -188,7 +188,7 @@ static xcvm_status multiply_band(const work *r, const float *x, size_t image, si
         const phase at[] = {phase_of(c, 0, i / columns), phase_of(c, 1, i % columns)};
         const size_t before = at[0].before * c->kernel[1] + at[0].taps * at[1].before;
         if (first < at[0].count)
-            XCVM_TRY(multiply_phase(&poller, c, &r->plan, at, x, y, &g, first, xcvm_least(last, at[0].count),
+            XCVM_TRY(multiply_phase(&poller, c, &r->plan, at, x, y, &g, first, xcvm_min(last, at[0].count),
                                     (output * taps + before) * c->channels * BLOCK, room));
     }
     return xcvm_kernel_poll(r->k);

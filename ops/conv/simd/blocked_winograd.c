@@ -55,20 +55,20 @@ static bool stopped(const work *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
  * behind the last, where phases are not equally long. */
 static size_t first_output(const xcvm_blocked_conv *c, int axis, size_t tile)
 {
-    const size_t phases = xcvm_least(c->dilation[axis], c->out[axis]);
+    const size_t phases = xcvm_min(c->dilation[axis], c->out[axis]);
     return tile % phases + tile / phases * c->tile * c->dilation[axis];
 }
 
 static size_t tiles_along(const xcvm_blocked_conv *c, int axis)
 {
-    return xcvm_least(c->dilation[axis], c->out[axis]) *
+    return xcvm_min(c->dilation[axis], c->out[axis]) *
            xcvm_ceil_div(xcvm_ceil_div(c->out[axis], c->dilation[axis]), c->tile);
 }
 
 /* How many of its outputs there are along an axis. */
 static size_t outputs_of_tile(const xcvm_blocked_conv *c, int axis, size_t first)
 {
-    return first < c->out[axis] ? xcvm_least(xcvm_ceil_div(c->out[axis] - first, c->dilation[axis]), c->tile) : 0;
+    return first < c->out[axis] ? xcvm_min(xcvm_ceil_div(c->out[axis] - first, c->dilation[axis]), c->tile) : 0;
 }
 
 /* The pixels of a tile that reaches over the edges of its image, or is dilated. */
@@ -209,7 +209,7 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
     const size_t chain = xcvm_blocked_chain(steps, BLOCK, XCVM_WINOGRAD_CHAIN);
     xcvm_blocked_product g = {
         .blocks = blocks, .chain = chain, .spacing = BLOCK, .y_spacing = BLOCK, .y_block = depth * count * BLOCK};
-    const size_t most = xcvm_least(PORTION / (BLOCK * BLOCK * blocks), XCVM_PRODUCT_STEPS);
+    const size_t most = xcvm_min(PORTION / (BLOCK * BLOCK * blocks), XCVM_PRODUCT_STEPS);
     const size_t portions = xcvm_blocked_portions(steps, chain, most);
     const size_t most_floats = xcvm_blocked_portion(steps, chain, portions, 1) * BLOCK * BLOCK;
     for (size_t i = 0, begin = 0, used; i < portions; i++, begin = used) {
@@ -219,9 +219,9 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
         g.resume = i > 0;
         xcvm_blocked_take(&g, &w, at + begin, used - begin, room);
         if (i + 1 < portions)
-            xcvm_blocked_fetch(&g, &w, at + used, xcvm_least(w.block - used, used - begin), depth * count);
+            xcvm_blocked_fetch(&g, &w, at + used, xcvm_min(w.block - used, used - begin), depth * count);
         else
-            xcvm_blocked_fetch(&g, &w, next, next == 0 ? 0 : xcvm_least(w.block, most_floats), depth * count);
+            xcvm_blocked_fetch(&g, &w, next, next == 0 ? 0 : xcvm_min(w.block, most_floats), depth * count);
         for (xcvm_blocked_span s = r->head;; s = xcvm_blocked_span_from(c, DEPTH, s.last, depth)) {
             set_steps(r, count, from, to, begin, &s, &g);
             if (g.step_count > 0 || !g.resume)
@@ -314,7 +314,7 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     r.bands = r.bands < 1 ? 1 : r.bands;
     const bool own = r.bands >= threads;
     if (own)
-        r.bands = xcvm_least(xcvm_ceil_div(r.bands, threads) * threads, r.tiles);
+        r.bands = xcvm_min(xcvm_ceil_div(r.bands, threads) * threads, r.tiles);
     r.most = xcvm_ceil_div(r.tiles, r.bands);
     r.input_stride = (c->untransformed ? 1 : in_slices) * r.most * BLOCK + GAP;
     r.product_stride = out_slices * r.most * BLOCK + GAP;

@@ -58,7 +58,7 @@ XCVM_INLINE void find_places(const task *t, size_t group, size_t tap, size_t fir
     const ptrdiff_t kw = (ptrdiff_t)(tap % w->kernel[2] * w->dilation[2]) - w->pad[2];
     size_t oh = first / w->out[2], ow = first % w->out[2];
     for (size_t i = 0, n; i < count; i += n, oh++, ow = 0) {
-        n = xcvm_least(count - i, w->out[2] - ow);
+        n = xcvm_min(count - i, w->out[2] - ow);
         const double top = (double)((ptrdiff_t)(oh * w->stride[1]) + kh), stride = (double)w->stride[2];
         const double left = (double)((ptrdiff_t)(ow * w->stride[2]) + kw);
         for (size_t j = 0; j < n; j++) {
@@ -136,8 +136,8 @@ static void make_pixels(void *context, size_t begin, size_t end, int worker)
     const size_t channels = t->shape.group * t->shape.channels, share = channels / t->offset_groups;
     for (size_t item = begin; item < end; item++) {
         const size_t vector = item / portions, first = item % portions * PORTION;
-        const size_t last = xcvm_least(first + PORTION, in_size), place = vector % t->vectors * XCVM_LANES;
-        const size_t count = xcvm_least(share - place, XCVM_LANES);
+        const size_t last = xcvm_min(first + PORTION, in_size), place = vector % t->vectors * XCVM_LANES;
+        const size_t count = xcvm_min(share - place, XCVM_LANES);
         const float *planes =
             (const float *)t->x + (t->image * channels + vector / t->vectors * share + place) * in_size;
         float *to = t->pixels + vector * pixel_floats(t);
@@ -163,7 +163,7 @@ static void sample_pixels(const task *t, const samples *s, size_t group, size_t 
     const size_t share = t->shape.group * t->shape.channels / t->offset_groups, taps = t->shape.window.kernel_size;
     for (size_t vector = 0; vector < t->vectors; vector++) {
         const float *pixels = t->pixels + (group * t->vectors + vector) * pixel_floats(t);
-        const size_t channels = xcvm_least(share - vector * XCVM_LANES, XCVM_LANES);
+        const size_t channels = xcvm_min(share - vector * XCVM_LANES, XCVM_LANES);
         for (size_t i = 0; i < count; i += XCVM_LANES) {
             xcvm_lanes sums[XCVM_LANES];
             for (size_t j = 0; j < XCVM_LANES; j++) {

@@ -96,7 +96,7 @@ static void move_rows(void *context, size_t begin, size_t end, int worker)
         const size_t channel = m->depth_first ? by * m->b * m->channels + c : (c * m->b + by) * m->b;
         const size_t deep = (n * m->channels * m->b * m->b + channel) * plane + y * m->width;
         for (size_t x = 0; x < m->width; x += MOST_PIXELS) {
-            const size_t width = xcvm_least(m->width - x, MOST_PIXELS);
+            const size_t width = xcvm_min(m->width - x, MOST_PIXELS);
             if (xcvm_poll_after(&poller, width * m->b) != XCVM_OK)
                 return;
             move_row(m, deep + x, step, (row * m->width + x) * m->b, width);

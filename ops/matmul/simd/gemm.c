@@ -453,12 +453,12 @@ static void run_parts(void *context, size_t begin, size_t end, int worker)
             last = share(batch->count, w->parts, i + 1);
         } else if (w->split == SPLIT_ROWS) {
             const size_t units = (shape->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS;
-            m0 = xcvm_least(share(units, w->parts, i) * XCVM_GEMM_ROWS, shape->m);
-            m1 = xcvm_least(share(units, w->parts, i + 1) * XCVM_GEMM_ROWS, shape->m);
+            m0 = xcvm_min(share(units, w->parts, i) * XCVM_GEMM_ROWS, shape->m);
+            m1 = xcvm_min(share(units, w->parts, i + 1) * XCVM_GEMM_ROWS, shape->m);
         } else {
             const size_t unit = column_unit(shape), units = (shape->n + unit - 1) / unit;
-            n0 = xcvm_least(share(units, w->parts, i) * unit, shape->n);
-            n1 = xcvm_least(share(units, w->parts, i + 1) * unit, shape->n);
+            n0 = xcvm_min(share(units, w->parts, i) * unit, shape->n);
+            n1 = xcvm_min(share(units, w->parts, i + 1) * unit, shape->n);
         }
         for (size_t item = first; item < last; item++) {
             xcvm_gemm g = *shape;
@@ -520,8 +520,8 @@ static void choose_split(work *w, size_t threads)
         return;
     w->parts = threads;
     if (w->split != SPLIT_ROWS || packing == 0.0)
-        w->parts = xcvm_least(THREAD_PARTS * threads, (size_t)(total / worth));
-    w->parts = xcvm_least(w->parts < threads ? threads : w->parts, units);
+        w->parts = xcvm_min(THREAD_PARTS * threads, (size_t)(total / worth));
+    w->parts = xcvm_min(w->parts < threads ? threads : w->parts, units);
 }
 
 static size_t scratch_per_worker(const xcvm_gemm *g)

@@ -119,7 +119,7 @@ static xcvm_status NAMED(stream_rows)(xcvm_poller *poller, const xcvm_product_pi
 {
     for (size_t i = 0; i < piece->m; i++)
         for (size_t j = 0; j < piece->n; j += XCVM_POLL_STEPS)
-            XCVM_TRY(NAMED(stream)(poller, piece, i, j, j + xcvm_least(piece->n - j, XCVM_POLL_STEPS)));
+            XCVM_TRY(NAMED(stream)(poller, piece, i, j, j + xcvm_min(piece->n - j, XCVM_POLL_STEPS)));
     return XCVM_OK;
 }
 

@@ -27,7 +27,7 @@ static void softmax_line(const xcvm_tile *t)
     const float greatest = greatest_number(t->x, t->length);
     double sum = 0.0;
     for (size_t at = 0; at < t->length; at += STRETCH) {
-        sum += xcvm_exp_line(t->x + at, xcvm_least(t->length - at, STRETCH), greatest, t->y + at);
+        sum += xcvm_exp_line(t->x + at, xcvm_min(t->length - at, STRETCH), greatest, t->y + at);
         if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
             return;
     }
@@ -41,7 +41,7 @@ static void log_softmax_line(const xcvm_tile *t)
     const float greatest = greatest_number(t->x, t->length);
     double sum = 0.0;
     for (size_t at = 0; at < t->length; at += STRETCH) {
-        sum += xcvm_exp_line(t->x + at, xcvm_least(t->length - at, STRETCH), greatest, NULL);
+        sum += xcvm_exp_line(t->x + at, xcvm_min(t->length - at, STRETCH), greatest, NULL);
         if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
             return;
     }
@@ -337,7 +337,7 @@ static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, siz
     for (size_t j = 0; j < SIDE_F64; j++)
         r[j] = -(double)INFINITY;
     for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
-        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        const size_t end = at + xcvm_min(length - at, XCVM_FOLD_STRETCH);
         XCVM_TRY(xcvm_poll_after(poller, end - at));
         size_t i = at;
         for (; i + SIDE_F64 <= end; i += SIDE_F64)
@@ -358,7 +358,7 @@ static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, 
 {
     double r[SIDE_F64] = {0};
     for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
-        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        const size_t end = at + xcvm_min(length - at, XCVM_FOLD_STRETCH);
         XCVM_TRY(xcvm_poll_after(poller, end - at));
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
@@ -389,7 +389,7 @@ static void softmax_f64(const xcvm_kernel *k, const void *context, const double 
         return;
     for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_FOLD_STRETCH) == XCVM_OK;
          at += XCVM_FOLD_STRETCH) {
-        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        const size_t end = at + xcvm_min(length - at, XCVM_FOLD_STRETCH);
         for (size_t i = at; i < end; i++)
             y[i] /= sum;
     }
@@ -408,7 +408,7 @@ static void log_softmax_f64(const xcvm_kernel *k, const void *context, const dou
     sum = log(sum);
     for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_FOLD_STRETCH) == XCVM_OK;
          at += XCVM_FOLD_STRETCH) {
-        const size_t end = at + xcvm_least(length - at, XCVM_FOLD_STRETCH);
+        const size_t end = at + xcvm_min(length - at, XCVM_FOLD_STRETCH);
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
             y[i] = (x[i] - greatest) - sum;

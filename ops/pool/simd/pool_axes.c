@@ -138,7 +138,7 @@ XCVM_INLINE xcvm_status fold_long(xcvm_poller *poller, float *to, const float *f
 {
     const size_t portion = n < MOST_FOLDED / XCVM_LANES ? MOST_FOLDED / (n + 1) / XCVM_LANES * XCVM_LANES : XCVM_LANES;
     for (size_t i = 0; i < count; i += portion) {
-        const size_t some = xcvm_least(count - i, portion);
+        const size_t some = xcvm_min(count - i, portion);
         XCVM_TRY(xcvm_poll_after(poller, 1 + (some * n) / XCVM_LANES));
         fold_some(to + i, from + i * step, step, apart, n, some, greatest);
     }

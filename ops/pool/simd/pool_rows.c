@@ -336,7 +336,7 @@ static void pool_output_rows(void *context, size_t begin, size_t end, int worker
                          r->columns * w->kernel[2] / (w->stride[2] <= 4 ? XCVM_LANES : 1);
     for (size_t row = begin, rows; row < end; row += rows) {
         const place at = {row % each, row % each / w->out[1], row % w->out[1]};
-        rows = xcvm_least(xcvm_least(end - row, each - at.index), r->rows);
+        rows = xcvm_min(xcvm_min(end - row, each - at.index), r->rows);
         if (row / each != d.index) {
             d.index = row / each;
             if (xcvm_poll_after(&poller, w->in_size / XCVM_LANES) != XCVM_OK)
@@ -346,7 +346,7 @@ static void pool_output_rows(void *context, size_t begin, size_t end, int worker
         for (size_t first = 0; first < w->out[2]; first += r->columns) {
             if (xcvm_poll_after(&poller, rows * steps) != XCVM_OK)
                 return;
-            pool_part(r, &d, &at, rows, first, xcvm_least(w->out[2] - first, r->columns));
+            pool_part(r, &d, &at, rows, first, xcvm_min(w->out[2] - first, r->columns));
         }
     }
 }
@@ -357,7 +357,7 @@ xcvm_status xcvm_pool_rows(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_win
     r.columns = w->out[2] < COLUMNS ? w->out[2] : COLUMNS;
     r.reach = (r.columns - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
     r.pitch = xcvm_round_up(r.reach + SLACK * w->stride[2], XCVM_LANES);
-    r.rows = xcvm_least(1 + LINES / r.pitch, w->out[1]);
+    r.rows = xcvm_min(1 + LINES / r.pitch, w->out[1]);
     for (int i = 0; i < 2 && p->kind == XCVM_POOL_MEAN; i++)
         r.counted[i] = xcvm_round_up(w->out[1 + i], XCVM_LANES) + XCVM_LANES;
     r.scratch_floats = r.rows * r.pitch + xcvm_round_up(r.rows * r.columns, XCVM_LANES) + r.counted[0] + r.counted[1];

@@ -194,7 +194,7 @@ XCVM_KERNEL(DynamicQuantizeLinear)
     const size_t count = xcvm_element_count(a->x);
     float low = 0.0f, high = 0.0f;
     for (size_t at = 0, n; at < count; at += n) {
-        n = xcvm_least(count - at, XCVM_POLL_STEPS);
+        n = xcvm_min(count - at, XCVM_POLL_STEPS);
         low = (float)xcvm_fold_extreme(xcvm_lanes_lesser, x + at, n, low);
         high = (float)xcvm_fold_extreme(xcvm_lanes_greater, x + at, n, high);
         if (at + n < count)

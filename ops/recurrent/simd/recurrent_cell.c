@@ -53,7 +53,7 @@ static void activate(const xcvm_recurrent_function *f, float clip, float *v)
 }
 
 /* The usual functions, in one pass without calls. */
-static void plain_lstm(float *restrict sums, float *restrict c, float *restrict next_h)
+static void default_lstm(float *restrict sums, float *restrict c, float *restrict next_h)
 {
     sigmoids(sums, 3 * UNITS);
     XCVM_INDEPENDENT
@@ -76,7 +76,7 @@ static void lstm(const xcvm_recurrent *n, const xcvm_recurrent_function *f, cons
 {
     float *in = c->sums, *out = in + UNITS, *forget = out + UNITS, *cell = forget + UNITS;
     if (c->p == NULL && is_plain(n, f)) {
-        plain_lstm(c->sums, c->c, c->next_h);
+        default_lstm(c->sums, c->c, c->next_h);
         return;
     }
     if (c->p != NULL)

@@ -1,4 +1,4 @@
-/* Kernel libraries: what is fused gives what the plain instructions give, and is left out where it does not fit. */
+/* Kernel libraries: what is fused gives what the unfused instructions give, and is left out where it does not fit. */
 #include "base/isas.h"
 #include "compiler/codegen/codegen.h"
 #include "tests/compiler/support.h"

@@ -1,5 +1,5 @@
 /* Files that a text refers to. */
-#include "proto/confined.h"
+#include "proto/open_beneath.h"
 #include "tests/support.h"
 
 #include <check.h>
@@ -57,7 +57,7 @@ static xcvm_status open_it(const char *path)
 {
     int fd;
     uint64_t size;
-    xcvm_status status = xcvm_confined_open(folder, path, &fd, &size, &error);
+    xcvm_status status = xcvm_open_beneath(folder, path, &fd, &size, &error);
     if (status == XCVM_OK)
         close(fd);
     return status;
@@ -115,11 +115,11 @@ START_TEST(test_references)
 }
 END_TEST
 
-Suite *suite_proto_confined(void);
-Suite *suite_proto_confined(void)
+Suite *suite_proto_open_beneath(void);
+Suite *suite_proto_open_beneath(void)
 {
-    Suite *suite = suite_create("proto_confined");
-    TCase *tests = tcase_create("confined");
+    Suite *suite = suite_create("proto_open_beneath");
+    TCase *tests = tcase_create("open_beneath");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, test_open);
     tcase_add_test(tests, test_references);

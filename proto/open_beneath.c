@@ -1,4 +1,4 @@
-#include "proto/confined.h"
+#include "proto/open_beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static size_t next_component(const char **path, char name[NAME_MAX + 1])
     return length;
 }
 
-xcvm_status xcvm_confined_walk(const char *dir, const char *path, int *fd, xcvm_error *error)
+xcvm_status xcvm_walk_beneath(const char *dir, const char *path, int *fd, xcvm_error *error)
 {
     char name[NAME_MAX + 1];
     const char *left = path;
@@ -65,12 +65,12 @@ xcvm_status xcvm_confined_walk(const char *dir, const char *path, int *fd, xcvm_
     }
 }
 
-xcvm_status xcvm_confined_open(const char *dir, const char *path, int *fd, uint64_t *size, xcvm_error *error)
+xcvm_status xcvm_open_beneath(const char *dir, const char *path, int *fd, uint64_t *size, xcvm_error *error)
 {
     struct stat status;
     int file = -1;
     if (dir[0] != '\0') {
-        XCVM_TRY(xcvm_confined_walk(dir, path, &file, error));
+        XCVM_TRY(xcvm_walk_beneath(dir, path, &file, error));
     } else {
         file = open(path, READ_FLAGS);
         if (file < 0)
@@ -85,7 +85,7 @@ xcvm_status xcvm_confined_open(const char *dir, const char *path, int *fd, uint6
     return XCVM_OK;
 }
 
-xcvm_status xcvm_confined_read(int fd, uint64_t offset, void *bytes, size_t count, xcvm_error *error)
+xcvm_status xcvm_read_beneath(int fd, uint64_t offset, void *bytes, size_t count, xcvm_error *error)
 {
     char *at = bytes;
     while (count > 0) {
