@@ -81,7 +81,7 @@ static uint64_t count_flops(const xcvm_session *s, size_t pc)
     return flops != 0 ? flops : instruction->debug.flops;
 }
 
-static xcvm_event describe(const xcvm_session *s, size_t pc)
+static xcvm_event event_of(const xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
     const xcvm_step *step = &s->program->steps[pc];
@@ -143,7 +143,7 @@ xcvm_status xcvm_session_observe(xcvm_session *s, size_t pc, size_t *next)
     size_t released = frees && s->in[step->in_at]->memory_kind == XCVM_MEMORY_ARENA ? s->in[step->in_at]->bytes : 0;
     char attributes[ATTRIBUTES_SIZE];
     xcvm_span spans[SPANS];
-    xcvm_event event = describe(s, pc);
+    xcvm_event event = event_of(s, pc);
     if (observer->want_attributes)
         event.attributes =
             xcvm_attributes_describe(instruction->schema, instruction->args, attributes, sizeof attributes);

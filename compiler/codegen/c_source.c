@@ -6,7 +6,7 @@
 
 extern const char xcc_fused_functions[];
 
-/* Elements of a long row that make one part of the range, where nothing is folded; and those that are summed up in
+/* Elements of a long row that make one part of the range, where nothing is reduced; and those that are summed up in
  * f32. */
 enum { CHUNK = 1024, STRETCH = 4096 };
 /* Flops worth a thread. */
@@ -42,7 +42,7 @@ static int64_t rows(const xcc_loops *l)
     return count;
 }
 
-/* Rows that nothing is folded in, and that are all one, are cut into chunks. */
+/* Rows that nothing is reduced in, and that are all one, are cut into chunks. */
 static bool is_chunked(const xcc_loops *l) { return l->rank == 1 && l->f->split < 0 && xcc_loops_row(l) > CHUNK; }
 
 /* Parts that the range is split into. */
@@ -101,7 +101,7 @@ static void write_step(const writer *w, size_t i)
 
 static bool folds_in(const xcc_step *step, uint32_t loop)
 {
-    return step->fold != XCC_FOLD_NONE && xcc_step_reads_in(step) == loop;
+    return step->reduce != XCC_REDUCE_NONE && xcc_step_reads_in(step) == loop;
 }
 
 static bool is_written_in(const xcc_loops *l, size_t r, uint32_t loop)
@@ -114,9 +114,9 @@ static bool is_written_in(const xcc_loops *l, size_t r, uint32_t loop)
 static void write_pragma(const writer *w, uint32_t loop)
 {
     static const struct {
-        xcc_fold fold;
+        xcc_reduce_op reduce;
         const char *name;
-    } folds[] = {{XCC_FOLD_SUM, "+"}, {XCC_FOLD_MAX, "greatest"}, {XCC_FOLD_MIN, "least"}};
+    } reduces[] = {{XCC_REDUCE_SUM, "+"}, {XCC_REDUCE_MAX, "greatest"}, {XCC_REDUCE_MIN, "least"}};
     bool any = false;
     for (size_t i = 0; i < w->l->step_count && !any; i++)
         any = folds_in(&w->l->steps[i], loop);
@@ -125,14 +125,14 @@ static void write_pragma(const writer *w, uint32_t loop)
         return;
     }
     fprintf(w->file, "%s_Pragma(\"omp simd", w->indent);
-    for (size_t k = 0; k < sizeof folds / sizeof *folds; k++) {
+    for (size_t k = 0; k < sizeof reduces / sizeof *reduces; k++) {
         any = false;
         for (size_t i = 0; i < w->l->step_count; i++)
-            if (folds_in(&w->l->steps[i], loop) && w->l->steps[i].fold == folds[k].fold) {
+            if (folds_in(&w->l->steps[i], loop) && w->l->steps[i].reduce == reduces[k].reduce) {
                 if (any)
                     fprintf(w->file, ", f%zu", i);
                 else
-                    fprintf(w->file, " reduction(%s : f%zu", folds[k].name, i);
+                    fprintf(w->file, " reduction(%s : f%zu", reduces[k].name, i);
                 any = true;
             }
         if (any)
@@ -148,11 +148,11 @@ static void write_body(const writer *w, uint32_t loop)
         const xcc_step *step = &l->steps[i];
         if (folds_in(step, loop)) {
             fprintf(w->file, "%s    f%zu ", w->indent, i);
-            if (step->fold == XCC_FOLD_SUM) {
+            if (step->reduce == XCC_REDUCE_SUM) {
                 fputs("+= ", w->file);
                 write_reading(w, &step->operands[0]);
             } else {
-                fprintf(w->file, "= %s(f%zu, ", step->fold == XCC_FOLD_MAX ? "XCVM_GREATER" : "XCVM_LESSER", i);
+                fprintf(w->file, "= %s(f%zu, ", step->reduce == XCC_REDUCE_MAX ? "XCVM_GREATER" : "XCVM_LESSER", i);
                 write_reading(w, &step->operands[0]);
                 fputs(")", w->file);
             }
@@ -186,15 +186,15 @@ static void write_accumulators(const writer *w, uint32_t loop, bool sums, bool t
 {
     for (size_t i = 0; i < w->l->step_count; i++) {
         const xcc_step *step = &w->l->steps[i];
-        if (!folds_in(step, loop) || (step->fold == XCC_FOLD_SUM) != sums)
+        if (!folds_in(step, loop) || (step->reduce == XCC_REDUCE_SUM) != sums)
             continue;
         if (sums && totals)
             fprintf(w->file, "        double total%zu = 0;\n", i);
         else
             fprintf(w->file, "%sfloat f%zu = %s;\n", w->indent, i,
-                    sums                         ? "0"
-                    : step->fold == XCC_FOLD_MAX ? "-INFINITY"
-                                                 : "INFINITY");
+                    sums                             ? "0"
+                    : step->reduce == XCC_REDUCE_MAX ? "-INFINITY"
+                                                     : "INFINITY");
     }
 }
 
@@ -202,15 +202,15 @@ static void write_loop(writer *w, uint32_t loop)
 {
     const xcc_loops *l = w->l;
     long long length = (long long)xcc_loops_row(l);
-    bool folds = false, sums = false, writes = false;
+    bool reduces = false, sums = false, writes = false;
     for (size_t i = 0; i < l->step_count; i++) {
-        folds = folds || folds_in(&l->steps[i], loop);
-        sums = sums || (folds_in(&l->steps[i], loop) && l->steps[i].fold == XCC_FOLD_SUM);
+        reduces = reduces || folds_in(&l->steps[i], loop);
+        sums = sums || (folds_in(&l->steps[i], loop) && l->steps[i].reduce == XCC_REDUCE_SUM);
         writes = writes || l->steps[i].wanted;
     }
     for (size_t r = 0; r < l->f->result_count; r++)
         writes = writes || is_written_in(l, r, loop);
-    if (!folds && !writes)
+    if (!reduces && !writes)
         return;
     bool totals = sums && length > STRETCH;
     w->indent = "        ";
@@ -232,14 +232,14 @@ static void write_loop(writer *w, uint32_t loop)
     write_body(w, loop);
     fprintf(w->file, "%s}\n", w->indent);
     for (size_t i = 0; i < l->step_count && totals; i++)
-        if (folds_in(&l->steps[i], loop) && l->steps[i].fold == XCC_FOLD_SUM)
+        if (folds_in(&l->steps[i], loop) && l->steps[i].reduce == XCC_REDUCE_SUM)
             fprintf(w->file, "            total%zu += f%zu;\n", i, i);
     if (totals)
         fputs("        }\n", w->file);
     for (size_t i = 0; i < l->step_count; i++)
         if (folds_in(&l->steps[i], loop))
             fprintf(w->file, "        const float v%zu = %s%zu;\n", i,
-                    totals && l->steps[i].fold == XCC_FOLD_SUM ? "(float)total" : "f", i);
+                    totals && l->steps[i].reduce == XCC_REDUCE_SUM ? "(float)total" : "f", i);
 }
 
 /* ---- Functions ---- */
@@ -264,7 +264,7 @@ static void write_row_start(const writer *w, size_t x)
 static void write_row_steps(const writer *w, uint32_t loop)
 {
     for (size_t i = 0; i < w->l->step_count; i++)
-        if (w->l->steps[i].row && w->l->steps[i].fold == XCC_FOLD_NONE && w->l->steps[i].loop == loop) {
+        if (w->l->steps[i].row && w->l->steps[i].reduce == XCC_REDUCE_NONE && w->l->steps[i].loop == loop) {
             fputs("        ", w->file);
             write_step(w, i);
         }
@@ -312,7 +312,7 @@ static long long grain_of(const xcc_loops *l)
 {
     double flops = 1;
     for (size_t i = 0; i < l->step_count; i++)
-        if (!l->steps[i].row || l->steps[i].fold != XCC_FOLD_NONE)
+        if (!l->steps[i].row || l->steps[i].reduce != XCC_REDUCE_NONE)
             flops += (double)l->steps[i].cost;
     double part = flops * (double)(is_chunked(l) ? CHUNK : xcc_loops_row(l));
     return 1 + (long long)(grain_flops / part);

@@ -1,9 +1,10 @@
 /* Code generation: groups of nodes become one function each of a kernel library that is made for the program.
  *
- * A group goes over one shape, the domain. Its values have that shape or, where it folds the trailing axes, one element
- * for each row of them; a function takes row after row, so that a row stays in the cache from its first reading to its
- * last. groups.c finds the groups, group_members.c says what can be in one, group_cost.c what pays, group_steps.c what
- * one computes, group_loops.c in which loops, c_source.c writes the C and library_build.c has it compiled. */
+ * A group goes over one shape, the domain. Its values have that shape or, where it reduces the trailing axes, one
+ * element for each row of them; a function takes row after row, so that a row stays in the cache from its first reading
+ * to its last. groups.c finds the groups, group_members.c says what can be in one, group_cost.c what pays,
+ * group_steps.c what one computes, group_loops.c in which loops, c_source.c writes the C and library_build.c has it
+ * compiled. */
 #ifndef XCVM_COMPILER_CODEGEN_H
 #define XCVM_COMPILER_CODEGEN_H
 
@@ -26,9 +27,9 @@ bool xcc_map_of(const xcc_node *n, xcc_map *map);
 
 typedef enum xcc_member_kind {
     XCC_MEMBER_MAP,
-    XCC_MEMBER_COPY, /* the operand's elements, broadcast or seen with another shape of rows */
-    XCC_MEMBER_MOVE, /* Transpose of what the group reads */
-    XCC_MEMBER_FOLD, /* a reduction */
+    XCC_MEMBER_COPY,   /* the operand's elements, broadcast or seen with another shape of rows */
+    XCC_MEMBER_MOVE,   /* Transpose of what the group reads */
+    XCC_MEMBER_REDUCE, /* a reduction */
     XCC_MEMBER_SOFTMAX,
     XCC_MEMBER_LOG_SOFTMAX,
     XCC_MEMBER_LAYER_NORM,
@@ -38,24 +39,24 @@ typedef enum xcc_member_kind {
 /* What a value is to a group. */
 typedef enum xcc_form {
     XCC_FORM_FULL,   /* of the domain's shape, or broadcast to it */
-    XCC_FORM_ROW,    /* the folded axes have size 1 */
-    XCC_FORM_DROPPED /* the folded axes are left out */
+    XCC_FORM_ROW,    /* the reduced axes have size 1 */
+    XCC_FORM_DROPPED /* the reduced axes are left out */
 } xcc_form;
 
 typedef struct xcc_member {
     xcc_member_kind kind;
     xcc_form form; /* of its result */
-    int split;     /* it folds the axes from this one on; -1: it folds none */
+    int split;     /* it reduces the axes from this one on; -1: it reduces none */
     xcc_map map;   /* of XCC_MEMBER_MAP */
     xcc_value *operands[3];
     size_t operand_count;
 } xcc_member;
 
 /* What a node is in any group, but for its form; false: it can be in none. */
-bool xcc_member_describe(const xcc_node *n, xcc_member *member);
+bool xcc_member_classify(const xcc_node *n, xcc_member *member);
 /* The shape that a group goes over if `n` is its first node; NULL if it cannot be. `*split` as in xcc_member. */
 const xcvm_value *xcc_member_domain(const xcc_node *n, int *split);
-/* Whether a node fits a group over `shape` that folds from axis `split` on (-1: nothing yet). */
+/* Whether a node fits a group over `shape` that reduces from axis `split` on (-1: nothing yet). */
 bool xcc_member_of(const xcc_node *n, const xcvm_value *shape, int split, xcc_member *member);
 xcc_form xcc_form_of(const xcvm_value *v, const xcvm_value *shape);
 /* The elements of `shape` before axis `split`, and from there on. */
@@ -79,7 +80,7 @@ typedef struct xcc_loops xcc_loops;
 typedef struct xcc_kernel_group {
     xcc_group group;         /* its number is the function's in the library; xs has room for XCVM_FUSED_OPERANDS */
     const xcvm_value *shape; /* the domain, known */
-    int split;               /* -1: it folds nothing */
+    int split;               /* -1: it reduces nothing */
     struct {
         int rank;              /* of the axes that it is broadcast to: the domain's or, dropped, those before split */
         const xcvm_ints *perm; /* of a Transpose that it is read through; else NULL */
@@ -96,8 +97,8 @@ static inline xcc_kernel_group *xcc_fusion_of(xcc_group *group) { return (xcc_ke
 int64_t xcc_read_stride(const xcc_kernel_group *f, size_t x, int axis);
 /* Whether a group that is whole is worth a function. */
 bool xcc_kernel_group_pays(const xcc_kernel_group *f);
-/* Whether folding rows of that length is worth being part of a group. */
-bool xcc_fold_pays(const xcvm_value *shape, int split);
+/* Whether reducing rows of that length is worth being part of a group. */
+bool xcc_reduce_pays(const xcvm_value *shape, int split);
 
 /* ---- Steps ---- */
 
@@ -109,14 +110,14 @@ typedef struct xcc_reading {
     double number;
 } xcc_reading;
 
-typedef enum xcc_fold { XCC_FOLD_NONE, XCC_FOLD_SUM, XCC_FOLD_MAX, XCC_FOLD_MIN } xcc_fold;
+typedef enum xcc_reduce_op { XCC_REDUCE_NONE, XCC_REDUCE_SUM, XCC_REDUCE_MAX, XCC_REDUCE_MIN } xcc_reduce_op;
 
 enum { XCC_STEP_OPERANDS = 3, XCC_NO_RESULT = -1 };
 
 /* One value of a function. */
 typedef struct xcc_step {
-    const char *function; /* behind "xcvm_map_"; of XCC_FOLD_NONE */
-    xcc_fold fold;        /* of its operand over a row */
+    const char *function; /* behind "xcvm_map_"; of XCC_REDUCE_NONE */
+    xcc_reduce_op reduce; /* of its operand over a row */
     bool row;             /* one element for each row */
     xcc_reading operands[XCC_STEP_OPERANDS];
     size_t operand_count;
@@ -133,7 +134,7 @@ typedef struct xcc_step {
 /* The loop in which a step reads its operands. */
 static inline uint32_t xcc_step_reads_in(const xcc_step *step)
 {
-    return step->fold != XCC_FOLD_NONE ? step->loop - 1 : step->loop;
+    return step->reduce != XCC_REDUCE_NONE ? step->loop - 1 : step->loop;
 }
 
 /* What a group computes and in which loops. */

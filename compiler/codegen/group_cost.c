@@ -4,10 +4,10 @@
  * kernels do better: sharing one long row between threads. */
 #include "compiler/codegen/codegen.h"
 
-/* Elements of the longest row that is folded by one thread where there are fewer rows than FEW, and of any. */
+/* Elements of the longest row that is reduced by one thread where there are fewer rows than FEW, and of any. */
 enum { FEW = 8, LONG_ROW = 16384, LONGEST_ROW = 1 << 18 };
 
-bool xcc_fold_pays(const xcvm_value *shape, int split)
+bool xcc_reduce_pays(const xcvm_value *shape, int split)
 {
     int64_t rows = xcc_rows(shape, split), length = xcc_row_length(shape, split);
     return rows > 0 && length > 1 && length <= (rows < FEW ? LONG_ROW : LONGEST_ROW);

@@ -1,5 +1,5 @@
 /* In which loops a group's steps are computed. Rows are taken one after the other; a row is gone through once for each
- * round of folds that needs the results of those before it. */
+ * round of reduces that needs the results of those before it. */
 #include "compiler/codegen/codegen.h"
 
 /* Costing no more than this, an element is computed again for a later loop rather than kept. */
@@ -78,10 +78,10 @@ static void find_first_loops(xcc_loops *l)
             uint32_t loop = r->source == XCC_SOURCE_STEP ? l->steps[r->index].loop : 0;
             step->loop = loop > step->loop ? loop : step->loop;
         }
-        /* What is folded in a loop is known behind it. */
-        step->loop += step->fold != XCC_FOLD_NONE;
-        uint32_t last = step->fold != XCC_FOLD_NONE ? step->loop - 1 : step->loop;
-        if ((!step->row || step->fold != XCC_FOLD_NONE) && last >= l->loop_count)
+        /* What is reduced in a loop is known behind it. */
+        step->loop += step->reduce != XCC_REDUCE_NONE;
+        uint32_t last = step->reduce != XCC_REDUCE_NONE ? step->loop - 1 : step->loop;
+        if ((!step->row || step->reduce != XCC_REDUCE_NONE) && last >= l->loop_count)
             l->loop_count = last + 1;
     }
     /* A row's element may be broadcast to a result. */
@@ -156,9 +156,9 @@ void xcc_loops_want(xcc_loops *l, uint32_t loop)
     }
     for (size_t i = l->step_count; i-- > 0;) {
         const xcc_step *step = &l->steps[i];
-        bool folds = step->fold != XCC_FOLD_NONE && xcc_step_reads_in(step) == loop;
+        bool reduces = step->reduce != XCC_REDUCE_NONE && xcc_step_reads_in(step) == loop;
         bool loads = step->kept && step->loop < loop;
-        if (!folds && (!step->wanted || loads))
+        if (!reduces && (!step->wanted || loads))
             continue;
         for (size_t j = 0; j < step->operand_count; j++)
             if (is_full(l, &step->operands[j]))
@@ -176,9 +176,9 @@ static uint32_t last_reading(xcc_loops *l, size_t x)
         xcc_loops_want(l, loop);
         for (size_t i = 0; i < l->step_count; i++) {
             const xcc_step *step = &l->steps[i];
-            bool folds = step->fold != XCC_FOLD_NONE && xcc_step_reads_in(step) == loop;
+            bool reduces = step->reduce != XCC_REDUCE_NONE && xcc_step_reads_in(step) == loop;
             bool computes = step->wanted && !(step->kept && step->loop < loop);
-            for (size_t j = 0; j < step->operand_count && (folds || computes); j++)
+            for (size_t j = 0; j < step->operand_count && (reduces || computes); j++)
                 if (step->operands[j].source == XCC_SOURCE_OPERAND && step->operands[j].index == x)
                     last = loop;
         }

@@ -41,7 +41,7 @@ static bool is_row(const xcvm_value *v, const xcvm_value *shape, int split)
     return true;
 }
 
-/* ---- What folds ---- */
+/* ---- What reduces ---- */
 
 /* The axes of a reduction of x, if they are the last ones. */
 static int split_of_reduction(const xcc_node *n)
@@ -60,7 +60,7 @@ static int split_of_reduction(const xcc_node *n)
 
 static int split_of_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 
-/* Nodes that fold their first operand's last axes; false for others. */
+/* Nodes that reduction their first operand's last axes; false for others. */
 static bool find_fold(const xcc_node *n, xcc_member *member)
 {
     const xcc_value *x = xcc_node_input_count(n) > 0 ? xcc_node_input(n, 0) : NULL;
@@ -74,7 +74,7 @@ static bool find_fold(const xcc_node *n, xcc_member *member)
     case XCVM_OP_ReduceL1:
     case XCVM_OP_ReduceL2:
     case XCVM_OP_ReduceSumSquare:
-        member->kind = XCC_MEMBER_FOLD;
+        member->kind = XCC_MEMBER_REDUCE;
         member->split = split_of_reduction(n);
         member->operand_count = 1;
         break;
@@ -107,7 +107,7 @@ static bool find_fold(const xcc_node *n, xcc_member *member)
         if (i > 0 && member->operands[i] != NULL && !is_f32(member->operands[i]))
             return false;
     }
-    return member->split >= 0 && xcc_fold_pays(&x->type, member->split);
+    return member->split >= 0 && xcc_reduce_pays(&x->type, member->split);
 }
 
 /* ---- Everything ---- */
@@ -134,7 +134,7 @@ static bool find_copy(const xcc_node *n, xcc_member *member)
     return is_f32(member->operands[0]);
 }
 
-bool xcc_member_describe(const xcc_node *n, xcc_member *member)
+bool xcc_member_classify(const xcc_node *n, xcc_member *member)
 {
     *member = (xcc_member){.split = -1};
     if (n->kind != XCC_INSTRUCTION || xcc_node_output_count(n) == 0 || !is_f32(xcc_node_output(n, 0)))
@@ -202,7 +202,7 @@ static bool operand_fits(const xcc_node *n, const xcc_member *member, const xcc_
 
 bool xcc_member_of(const xcc_node *n, const xcvm_value *shape, int split, xcc_member *member)
 {
-    if (n->group != NULL || !xcc_member_describe(n, member))
+    if (n->group != NULL || !xcc_member_classify(n, member))
         return false;
     const xcvm_value *result = &xcc_node_output(n, 0)->type;
     if (member->split >= 0) {
@@ -217,7 +217,7 @@ bool xcc_member_of(const xcc_node *n, const xcvm_value *shape, int split, xcc_me
         return false;
     for (size_t i = 0; i < member->operand_count; i++) {
         const xcc_value *v = member->operands[i];
-        /* What folds reads its operand in full, whatever the form of its result. */
+        /* What reduces reads its operand in full, whatever the form of its result. */
         xcc_member reader = *member;
         reader.form = member->split >= 0 ? XCC_FORM_FULL : member->form;
         if (v != NULL && !operand_fits(n, &reader, v, shape, split))
@@ -229,7 +229,7 @@ bool xcc_member_of(const xcc_node *n, const xcvm_value *shape, int split, xcc_me
 const xcvm_value *xcc_member_domain(const xcc_node *n, int *split)
 {
     xcc_member member;
-    if (n->group != NULL || !xcc_member_describe(n, &member))
+    if (n->group != NULL || !xcc_member_classify(n, &member))
         return NULL;
     *split = member.split;
     const xcvm_value *shape = member.split >= 0 ? &member.operands[0]->type : &xcc_node_output(n, 0)->type;

@@ -64,11 +64,11 @@ static xcc_reading map_of_two(steps *s, const char *function, xcc_reading u, xcc
     return map(s, function, 2, operands);
 }
 
-static xcc_reading fold(steps *s, xcc_fold how, xcc_reading v)
+static xcc_reading reduce(steps *s, xcc_reduce_op how, xcc_reading v)
 {
     xcc_loops *l = s->l;
     xcc_step *step = &l->steps[l->step_count];
-    *step = (xcc_step){.fold = how,
+    *step = (xcc_step){.reduce = how,
                        .row = true,
                        .operands = {v},
                        .operand_count = 1,
@@ -82,7 +82,7 @@ static double length_of(const steps *s) { return (double)xcc_row_length(s->l->f-
 
 static xcc_reading mean(steps *s, xcc_reading v)
 {
-    return map_of_two(s, "Div", fold(s, XCC_FOLD_SUM, v), number(length_of(s)));
+    return map_of_two(s, "Div", reduce(s, XCC_REDUCE_SUM, v), number(length_of(s)));
 }
 
 static bool same_reading(const xcc_reading *a, const xcc_reading *b)
@@ -98,7 +98,7 @@ static bool is_below_greatest(const xcc_loops *l, const xcc_reading *r)
         step->operands[1].source != XCC_SOURCE_STEP)
         return false;
     const xcc_step *greatest = &l->steps[step->operands[1].index];
-    return greatest->fold == XCC_FOLD_MAX && same_reading(&greatest->operands[0], &step->operands[0]);
+    return greatest->reduce == XCC_REDUCE_MAX && same_reading(&greatest->operands[0], &step->operands[0]);
 }
 
 static xcc_reading take_map(steps *s, const xcc_map *m)
@@ -126,24 +126,24 @@ static xcc_reading take_fold(steps *s, xcc_reading x)
     case XCVM_OP_ReduceMean:
         return mean(s, x);
     case XCVM_OP_ReduceMax:
-        return fold(s, XCC_FOLD_MAX, x);
+        return reduce(s, XCC_REDUCE_MAX, x);
     case XCVM_OP_ReduceMin:
-        return fold(s, XCC_FOLD_MIN, x);
+        return reduce(s, XCC_REDUCE_MIN, x);
     case XCVM_OP_ReduceL1:
-        return fold(s, XCC_FOLD_SUM, map_of_one(s, "Abs", x));
+        return reduce(s, XCC_REDUCE_SUM, map_of_one(s, "Abs", x));
     case XCVM_OP_ReduceL2:
-        return map_of_one(s, "Sqrt", fold(s, XCC_FOLD_SUM, map_of_two(s, "Mul", x, x)));
+        return map_of_one(s, "Sqrt", reduce(s, XCC_REDUCE_SUM, map_of_two(s, "Mul", x, x)));
     case XCVM_OP_ReduceSumSquare:
-        return fold(s, XCC_FOLD_SUM, map_of_two(s, "Mul", x, x));
+        return reduce(s, XCC_REDUCE_SUM, map_of_two(s, "Mul", x, x));
     default:
-        return fold(s, XCC_FOLD_SUM, x);
+        return reduce(s, XCC_REDUCE_SUM, x);
     }
 }
 
 static xcc_reading softmax(steps *s, xcc_reading x, bool logarithm)
 {
-    xcc_reading less = map_of_two(s, "Sub", x, fold(s, XCC_FOLD_MAX, x));
-    xcc_reading e = map_of_one(s, "ExpNegative", less), sum = fold(s, XCC_FOLD_SUM, e);
+    xcc_reading less = map_of_two(s, "Sub", x, reduce(s, XCC_REDUCE_MAX, x));
+    xcc_reading e = map_of_one(s, "ExpNegative", less), sum = reduce(s, XCC_REDUCE_SUM, e);
     return logarithm ? map_of_two(s, "Sub", less, map_of_one(s, "Log", sum))
                      : map_of_two(s, "Mul", e, map_of_one(s, "Reciprocal", sum));
 }
@@ -165,7 +165,7 @@ static xcc_reading take(steps *s, const xcc_member *member)
     switch (member->kind) {
     case XCC_MEMBER_MAP:
         return take_map(s, &member->map);
-    case XCC_MEMBER_FOLD:
+    case XCC_MEMBER_REDUCE:
         return take_fold(s, read_value(s->l, member->operands[0]));
     case XCC_MEMBER_SOFTMAX:
     case XCC_MEMBER_LOG_SOFTMAX:
@@ -190,7 +190,7 @@ xcvm_status xcc_kernel_group_steps(xcc_module *m, const xcc_kernel_group *f, xcc
     for (size_t i = 0; i < f->group.node_count; i++) {
         steps s = {l, f->group.nodes[i]};
         xcc_member member;
-        xcc_member_describe(f->group.nodes[i], &member);
+        xcc_member_classify(f->group.nodes[i], &member);
         l->readings[i] = take(&s, &member);
     }
     for (size_t r = 0; r < f->result_count; r++) {

@@ -15,7 +15,7 @@ enum { WINDOW = 64, DEPTH = 8, LONGEST = 1024 };
 typedef struct growth {
     xcc_module *m;
     const xcvm_value *shape; /* the domain */
-    int split;               /* -1: nothing is folded yet */
+    int split;               /* -1: nothing is reduced yet */
     xcc_node *nodes[LONGEST];
     size_t count;
     xcc_node *last;
@@ -35,7 +35,7 @@ static bool fits(const growth *g, const xcc_node *n)
     xcc_member member;
     if (!xcc_member_of(n, g->shape, g->split, &member))
         return false;
-    /* The first node that folds says what a row is, for those before it too. */
+    /* The first node that reduces says what a row is, for those before it too. */
     return member.split < 0 || member.split == g->split || still_fit(g, member.split);
 }
 
@@ -132,7 +132,7 @@ static bool take_operand(xcc_kernel_group *f, xcc_value *v, int rank, const xcvm
 }
 
 /* What the group's first nodes read and give; the number of nodes for which that is not too much for one function. */
-static size_t describe(xcc_kernel_group *f, const xcc_member *members)
+static size_t collect_operands(xcc_kernel_group *f, const xcc_member *members)
 {
     f->group.x_count = f->result_count = 0;
     for (size_t i = 0; i < f->group.node_count; i++) {
@@ -181,7 +181,7 @@ static xcvm_status finish(growth *g, xcc_node **last)
     bool whole = false;
     while (!whole && f->group.node_count >= 2) {
         set_group(f, &f->group);
-        size_t count = describe(f, members);
+        size_t count = collect_operands(f, members);
         whole = count == f->group.node_count && xcc_kernel_group_pays(f);
         if (whole)
             break;

@@ -33,7 +33,7 @@ static const xcc_node *using_node(const xcc_graph *g, const xcc_use *use)
     return node;
 }
 
-static void describe(const xcc_graph *g, xcc_liveness *l, const xcc_node *n, xcc_value *v)
+static void begin_range(const xcc_graph *g, xcc_liveness *l, const xcc_node *n, xcc_value *v)
 {
     v->mark = (uint32_t)l->count;
     xcc_live_range *life = &l->at[l->count++];
@@ -133,7 +133,7 @@ xcvm_status xcc_liveness_analyze(xcc_graph *g, xcc_liveness *l)
         for (size_t i = 0; i < outputs; i++) {
             xcc_value *v = xcc_node_output(n, i);
             if (v != NULL)
-                describe(g, l, n, v);
+                begin_range(g, l, n, v);
         }
         if (n->kind == XCC_INSTRUCTION)
             share_memory(n, l);

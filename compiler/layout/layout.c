@@ -191,7 +191,7 @@ static xcvm_status find_candidates(xcc_layout *s)
     for (xcc_node *n = s->g->first; n != NULL; n = n->next) {
         xcc_layout_candidate *c = &s->candidates[s->count];
         n->mark = 0;
-        if (xcc_layout_describe(n, c))
+        if (xcc_layout_classify(n, c))
             n->mark = (uint32_t)++s->count;
     }
     const xcc_options *o = s->m->options;

@@ -75,8 +75,8 @@ static inline xcc_layout_candidate *xcc_layout_candidate_of(const xcc_layout *s,
     return n != NULL && n->graph == s->g && n->mark > 0 ? &s->candidates[n->mark - 1] : NULL;
 }
 
-/* Describes a node that can compute on blocked channels; false if it cannot. */
-bool xcc_layout_describe(xcc_node *n, xcc_layout_candidate *c);
+/* Classifies a node that can compute on blocked channels; false if it cannot. */
+bool xcc_layout_classify(xcc_node *n, xcc_layout_candidate *c);
 /* Whether a chosen candidate accepts its input `index` with blocked channels, and produces its results so. */
 bool xcc_layout_accepts_blocked(const xcc_layout_candidate *c, size_t index);
 bool xcc_layout_produces_blocked(const xcc_layout_candidate *c);

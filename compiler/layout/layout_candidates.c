@@ -254,7 +254,7 @@ static bool describe_slice(const xcc_node *n, xcc_layout_candidate *c)
     return true;
 }
 
-bool xcc_layout_describe(xcc_node *n, xcc_layout_candidate *c)
+bool xcc_layout_classify(xcc_node *n, xcc_layout_candidate *c)
 {
     *c = (xcc_layout_candidate){.node = n};
     if (n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE)

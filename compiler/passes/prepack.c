@@ -39,7 +39,7 @@ typedef struct product {
     int64_t rows, columns; /* of the matrix that is multiplied by */
 } product;
 
-static bool describe(const xcc_node *n, product *p)
+static bool read_product(const xcc_node *n, product *p)
 {
     if (xcc_is(n, XCVM_OP_Gemm)) {
         p->a = *XCC_ARGS(Gemm, n);
@@ -83,7 +83,7 @@ static bool everyone_packs(const xcc_value *w)
 {
     for (const xcc_use *u = w->users; u != NULL; u = u->next) {
         product p;
-        if (u->node == NULL || u->node->kind != XCC_INSTRUCTION || u->index != 1 || !describe(u->node, &p))
+        if (u->node == NULL || u->node->kind != XCC_INSTRUCTION || u->index != 1 || !read_product(u->node, &p))
             return false;
     }
     return true;
@@ -153,7 +153,7 @@ static void pack_product(packer *k, xcc_node *n)
 {
     product p;
     xcc_value *y = xcc_node_output(n, 0), *c, *z;
-    if (!describe(n, &p) || !gives_way(k, p.w) || !addend(k, &p, y, &c, &z))
+    if (!read_product(n, &p) || !gives_way(k, p.w) || !addend(k, &p, y, &c, &z))
         return;
     xcc_value *panels = pack(k, &p);
     if (panels == NULL)

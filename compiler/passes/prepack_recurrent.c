@@ -11,7 +11,7 @@ typedef struct network {
     bool reset_bias; /* the hidden gate's recurrence bias is added within the reset */
 } network;
 
-static bool describe(const xcc_node *n, network *k)
+static bool read_network(const xcc_node *n, network *k)
 {
     int direction;
 #define COMMON(Name, gate_count)                                                                                       \
@@ -86,7 +86,7 @@ bool xcc_pack_recurrent(xcc_rewrite *r, xcc_node *n)
     network k;
     constants made = {.w = NULL};
     xcc_value *y[MOST_RESULTS] = {NULL};
-    if (!describe(n, &k) || !xcc_may_copy(r->m, k.w->bytes + k.r->bytes) || !pack(r, &k, &made))
+    if (!read_network(n, &k) || !xcc_may_copy(r->m, k.w->bytes + k.r->bytes) || !pack(r, &k, &made))
         return false;
     xcc_builder b = xcc_builder_before(n);
     xcc_value *x = xcc_apply(&b, PackedGemm, y, .a = k.x, .w = XCC_IN(made.w), .c = XCC_IN(made.bias),

@@ -209,7 +209,7 @@ static xcvm_status push_again(scheduler *s, const xcc_live_range *life)
 
 /* ---- Scheduling ---- */
 
-static xcvm_status run(scheduler *s, uint32_t position)
+static xcvm_status emit_node(scheduler *s, uint32_t position)
 {
     place *p = &s->places[position];
     p->done = true;
@@ -243,7 +243,7 @@ static xcvm_status reorder(scheduler *s)
         if (p->done || p->score != e.score)
             continue;
         xcc_node_move_before(p->node, NULL);
-        XCVM_TRY(run(s, e.position));
+        XCVM_TRY(emit_node(s, e.position));
     }
     return XCVM_OK;
 }

@@ -72,7 +72,7 @@ static void describe_mask(xcvm_attention *d, const xcvm_value *mask)
     d->mask_rows = (xcvm_attention_rows){strides[0], strides[1], strides[2]};
 }
 
-xcvm_status xcvm_attention_describe(xcvm_error *error, const xcvm_Attention_args *a, xcvm_attention *d)
+xcvm_status xcvm_attention_read(xcvm_error *error, const xcvm_Attention_args *a, xcvm_attention *d)
 {
     const xcvm_value *q = a->q;
     const int rank = q->rank;
@@ -156,7 +156,7 @@ xcvm_status xcvm_attention_join(xcvm_kernel *k, const xcvm_Attention_args *a, vo
     return XCVM_OK;
 }
 
-void xcvm_attention_fold(xcvm_attention *d)
+void xcvm_attention_reduce(xcvm_attention *d)
 {
     if (d->queries != 1 || d->group <= 1)
         return;
@@ -284,7 +284,7 @@ xcvm_status xcvm_attention_f64(xcvm_kernel *k, const xcvm_Attention_args *a)
 {
     const size_t joined = xcvm_attention_joined(a), threads = (size_t)xcvm_threads_count(k->threads);
     xcvm_attention d;
-    XCVM_TRY(xcvm_attention_describe(k->error, a, &d));
+    XCVM_TRY(xcvm_attention_read(k->error, a, &d));
     size_t room, all;
     const bool fits =
         xcvm_size_add(d.keys, 2 * (d.width + d.v_width), &room) && xcvm_size_mul(room, sizeof(double), &room) &&

@@ -29,21 +29,21 @@ typedef struct xcvm_attention {
     bool causal;
     int64_t left, right; /* keys that a query sees before and behind its own place; below 0: all */
     int64_t place;       /* of query 0 among the keys; below 0 taken from nonpad */
-    int64_t place_step;  /* from a query to the next: 1, or 0 where the rows are heads (xcvm_attention_fold) */
+    int64_t place_step;  /* from a query to the next: 1, or 0 where the rows are heads (xcvm_attention_reduce) */
     bool nan_rows;       /* queries without keys give NaN, not 0 */
     void *qk;            /* [batch, heads, queries, keys], NULL if not asked for */
     int qk_mode;
 } xcvm_attention;
 
 /* Fills `d` and checks what the shape rule could not know. */
-xcvm_status xcvm_attention_describe(xcvm_error *error, const xcvm_Attention_args *a, xcvm_attention *d);
+xcvm_status xcvm_attention_read(xcvm_error *error, const xcvm_Attention_args *a, xcvm_attention *d);
 /* Bytes of scratch, a multiple of XCVM_ALIGNMENT, in which xcvm_attention_join puts past and new keys and values
  * together, where they are not results. */
 size_t xcvm_attention_joined(const xcvm_Attention_args *a);
 /* Writes present_key and present_value, and lets `d` take keys and values from there or from `joined`. */
 xcvm_status xcvm_attention_join(xcvm_kernel *k, const xcvm_Attention_args *a, void *joined, xcvm_attention *d);
 /* With one query for each head, the heads of a group become the queries of one head. */
-void xcvm_attention_fold(xcvm_attention *d);
+void xcvm_attention_reduce(xcvm_attention *d);
 /* Keys [*begin, *end) are all that query i of batch entry b may see. */
 void xcvm_attention_range(const xcvm_attention *d, size_t b, size_t i, size_t *begin, size_t *end);
 /* Everything in f64, row by row. */

@@ -60,10 +60,10 @@ XCVM_SHAPE_RULE_OF(BlockedConcat)
     return XCVM_OK;
 }
 
-typedef struct work {
+typedef struct blocked_concat_loop {
     const xcvm_BlockedConcat_args *a;
     size_t blocks, pixels, chunks; /* of the result: blocks of channels; pixels of a block, in so many chunks */
-} work;
+} blocked_concat_loop;
 
 /* The same `count` channels of each of some pixels. */
 static void copy_lanes(const float *from, float *to, size_t count, size_t pixels)
@@ -92,7 +92,7 @@ static void copy_lanes(const float *from, float *to, size_t count, size_t pixels
 }
 
 /* Some pixels of one block of the result: its channels [first, first + BLOCK) of all. */
-static void fill_block(const work *r, size_t image, size_t block, size_t at, size_t count)
+static void fill_block(const blocked_concat_loop *r, size_t image, size_t block, size_t at, size_t count)
 {
     const xcvm_BlockedConcat_args *a = r->a;
     float *y = XCVM_DATA(float, a->y) + ((image * r->blocks + block) * r->pixels + at) * BLOCK;
@@ -116,7 +116,7 @@ static void fill_block(const work *r, size_t image, size_t block, size_t at, siz
 
 static void fill_range(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_concat_loop *r = context;
     (void)worker;
     for (size_t i = begin; i < end; i++) {
         const size_t at = i % r->chunks * CHUNK, left = r->pixels - at, block = i / r->chunks;
@@ -126,7 +126,7 @@ static void fill_range(void *context, size_t begin, size_t end, int worker)
 
 XCVM_KERNEL(BlockedConcat)
 {
-    work r = {.a = a, .blocks = (size_t)a->y->dims[1]};
+    blocked_concat_loop r = {.a = a, .blocks = (size_t)a->y->dims[1]};
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
     r.pixels = xcvm_element_count(a->y) / ((size_t)a->y->dims[0] * r.blocks * BLOCK);

@@ -1,11 +1,11 @@
 #include "ops/conv/conv_f64.h"
 
-typedef struct work {
+typedef struct conv_f64_loop {
     const xcvm_kernel *k;
     const xcvm_conv_shape *s;
     const xcvm_Conv_args *a;
     const xcvm_activation *f;
-} work;
+} conv_f64_loop;
 
 /* Adds one input plane, seen through one window position, to an output plane; or back, if `adjoint`, the output plane
  * to the input plane. False if the run was stopped. */
@@ -37,7 +37,7 @@ static bool add_tap(const xcvm_window *w, size_t tap, double weight, double *x, 
 
 static void run_outputs(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const conv_f64_loop *r = context;
     const xcvm_conv_shape *s = r->s;
     const xcvm_window *w = &s->window;
     xcvm_poller poller = xcvm_poller_of(r->k);
@@ -66,7 +66,7 @@ static size_t grain_of(double each) { return each > 100e3 ? 1 : (size_t)(100e3 /
 xcvm_status xcvm_conv_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const xcvm_Conv_args *a,
                           const xcvm_activation *f)
 {
-    work r = {.k = k, .s = s, .a = a, .f = f};
+    conv_f64_loop r = {.k = k, .s = s, .a = a, .f = f};
     const double each = (double)s->window.out_size * (double)s->channels * (double)s->window.kernel_size;
     return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain_of(each), run_outputs, &r);
 }

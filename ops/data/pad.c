@@ -83,17 +83,17 @@ XCVM_SHAPE_RULE_OF(Pad)
 
 /* Positions of y along an axis, and those of x that they take their units from: each `step` (-1, 0 or 1) behind the one
  * before; `from` is below 0 where they take the value of a constant padding instead. */
-typedef struct run {
+typedef struct pad_loop {
     int64_t to, count, from, step;
-} run;
+} pad_loop;
 
 /* The longest run from position `i` on of a dimension that becomes `grown`, with `before` positions before it. */
-static run run_at(int mode, int64_t i, int64_t grown, int64_t before, int64_t dim)
+static pad_loop run_at(int mode, int64_t i, int64_t grown, int64_t before, int64_t dim)
 {
     const int64_t at = i - before, rest = grown - i, outside = at < 0 && -at < rest ? -at : rest;
-    run r = {i, outside, at < 0 ? 0 : dim - 1, 0};
+    pad_loop r = {i, outside, at < 0 ? 0 : dim - 1, 0};
     if (at >= 0 && at < dim) {
-        r = (run){i, dim - at, at, 1};
+        r = (pad_loop){i, dim - at, at, 1};
     } else if (mode == XCVM_PAD_MODE_constant) {
         r.from = -1;
     } else if (mode == XCVM_PAD_MODE_wrap) {
@@ -103,7 +103,7 @@ static run run_at(int mode, int64_t i, int64_t grown, int64_t before, int64_t di
     } else if (mode == XCVM_PAD_MODE_reflect && dim > 1) {
         /* Reflection repeats every 2 * (dim - 1) steps, there and back. */
         const int64_t period = 2 * (dim - 1), place = at % period < 0 ? at % period + period : at % period;
-        r = place < dim ? (run){i, dim - place, place, 1} : (run){i, period - place, period - place, -1};
+        r = place < dim ? (pad_loop){i, dim - place, place, 1} : (pad_loop){i, period - place, period - place, -1};
     }
     r.count = r.count < rest ? r.count : rest;
     return r;
@@ -127,17 +127,17 @@ typedef struct filling {
     bool given;                      /* a value */
     const char *x, *value;
     char *y;
-    run runs[RUNS]; /* the first ones of a row */
+    pad_loop runs[RUNS]; /* the first ones of a row */
     int run_count;
     bool whole; /* there are no more */
 } filling;
 
 /* Runs of a short row. */
 #define DEFINE_ROW(bits, type)                                                                                         \
-    static void put_runs_##bits(const run *runs, int run_count, type *restrict to, const type *restrict from,          \
+    static void put_runs_##bits(const pad_loop *runs, int run_count, type *restrict to, const type *restrict from,     \
                                 const type *value)                                                                     \
     {                                                                                                                  \
-        for (const run *r = runs; r < runs + run_count; r++) {                                                         \
+        for (const pad_loop *r = runs; r < runs + run_count; r++) {                                                    \
             type *restrict at = to + r->to;                                                                            \
             if (r->step == 1) {                                                                                        \
                 memcpy(at, from + r->from, (size_t)r->count * sizeof(type));                                           \
@@ -157,7 +157,7 @@ DEFINE_ROW(32, uint32_t)
 DEFINE_ROW(64, uint64_t)
 
 /* One run of units of any size. */
-static xcvm_status put_run(const filling *f, xcvm_poller *poller, const run *r, char *to, const char *from)
+static xcvm_status put_run(const filling *f, xcvm_poller *poller, const pad_loop *r, char *to, const char *from)
 {
     size_t size = f->size * f->unit, count = (size_t)r->count;
     to += (size_t)r->to * size;
@@ -197,7 +197,7 @@ static xcvm_status put_row(const filling *f, xcvm_poller *poller, size_t bytes, 
         done += f->runs[i].count;
     }
     while (done < f->out[axis]) {
-        const run r = run_at(f->mode, done, f->out[axis], f->before[axis], f->in[axis]);
+        const pad_loop r = run_at(f->mode, done, f->out[axis], f->before[axis], f->in[axis]);
         XCVM_TRY(put_run(f, poller, &r, to, from));
         done += r.count;
     }
@@ -218,7 +218,7 @@ static void put_rows(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     const filling *f = context;
     const size_t row_bytes = (size_t)f->out[f->outer] * f->unit * f->size;
-    const run blank = {0, f->out[f->outer], -1, 0};
+    const pad_loop blank = {0, f->out[f->outer], -1, 0};
     int64_t place[XCVM_MAX_RANK];
     ptrdiff_t offset[XCVM_MAX_RANK];
     xcvm_poller poller = xcvm_poller_of(f->k);

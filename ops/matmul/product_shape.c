@@ -115,7 +115,7 @@ XCVM_SHAPE_RULE_OF(Gemm)
 
 static size_t dim_from_end(const xcvm_value *v, int i) { return i < v->rank ? (size_t)v->dims[v->rank - 1 - i] : 1; }
 
-xcvm_product xcvm_product_of(const xcvm_value *a, const xcvm_value *b, bool fold)
+xcvm_product xcvm_product_of(const xcvm_value *a, const xcvm_value *b, bool reduce_op)
 {
     xcvm_product p = {.count = 1};
     p.k = dim_from_end(a, 0);
@@ -134,7 +134,7 @@ xcvm_product xcvm_product_of(const xcvm_value *a, const xcvm_value *b, bool fold
         b_matrices *= db;
         p.count *= p.dims[at];
     }
-    if (fold && b_matrices == 1 && a_matrices == p.count) {
+    if (reduce_op && b_matrices == 1 && a_matrices == p.count) {
         p.m *= p.count;
         p.count = 1;
         p.rank = 0;
@@ -159,16 +159,16 @@ void xcvm_product_at(const xcvm_product *p, size_t index, size_t *a, size_t *b)
  * few. */
 enum { THREAD_WORK = 100 * 1000, PIECE_WORK = 32 * 1000 * 1000, FEW_ROWS = 2 };
 
-typedef struct work {
+typedef struct product_shape_loop {
     const xcvm_kernel *k;
     const xcvm_product_task *task;
     size_t row_parts; /* pieces that the rows of each product are cut into */
     uint32_t status;  /* atomic */
-} work;
+} product_shape_loop;
 
 static void run_pieces(void *context, size_t begin, size_t end, int worker)
 {
-    work *w = context;
+    product_shape_loop *w = context;
     const xcvm_product_task *task = w->task;
     const xcvm_product *s = &task->shape;
     const size_t size = xcvm_dtype_size(task->dtype);
@@ -201,7 +201,7 @@ xcvm_status xcvm_product_run(const xcvm_kernel *k, const xcvm_product_task *task
     const xcvm_product *s = &task->shape;
     if (s->count == 0 || s->m == 0 || s->n == 0)
         return XCVM_OK;
-    work w = {.k = k, .task = task};
+    product_shape_loop w = {.k = k, .task = task};
     /* Pieces of rows that are worth a thread, and short enough for the run to be stopped between them. */
     const double row = (double)s->n * (double)s->k + 1.0;
     const double rows = PIECE_WORK / row;

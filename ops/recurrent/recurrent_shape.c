@@ -35,7 +35,7 @@ typedef struct network {
     int64_t steps, batch, columns; /* of x */
 } network;
 
-static xcvm_status describe(const xcvm_inference *t, int64_t gates, network *n)
+static xcvm_status read_network(const xcvm_inference *t, int64_t gates, network *n)
 {
     const xcvm_value *x = t->in[0];
     *n = (network){.gates = gates, .steps = XCVM_ANY_DIM, .batch = XCVM_ANY_DIM, .columns = XCVM_ANY_DIM};
@@ -72,7 +72,7 @@ XCVM_SHAPE_RULE(recurrent)
 {
     const bool is_lstm = t->schema->opcode == XCVM_OP_LSTM;
     network n;
-    XCVM_TRY(describe(t, t->schema->opcode == XCVM_OP_RNN ? 1 : is_lstm ? 4 : 3, &n));
+    XCVM_TRY(read_network(t, t->schema->opcode == XCVM_OP_RNN ? 1 : is_lstm ? 4 : 3, &n));
     const int64_t rows = n.gates * n.hidden;
     XCVM_TRY(expect(t, t->in[1], "w", 3, (const int64_t[]){n.directions, rows, n.columns}));
     XCVM_TRY(expect(t, t->in[2], "r", 3, (const int64_t[]){n.directions, rows, n.hidden}));
@@ -84,7 +84,7 @@ XCVM_SHAPE_RULE(packed_recurrent)
 {
     const bool is_lstm = t->schema->opcode == XCVM_OP_PackedLSTM, is_gru = t->schema->opcode == XCVM_OP_PackedGRU;
     network n;
-    XCVM_TRY(describe(t, is_lstm ? 4 : is_gru ? 3 : 1, &n));
+    XCVM_TRY(read_network(t, is_lstm ? 4 : is_gru ? 3 : 1, &n));
     const int64_t panels = n.directions * n.gates * (int64_t)xcvm_packed_panels((size_t)n.hidden);
     XCVM_REQUIRE(t, n.columns < 0 || n.columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
                  "x has %lld columns, %lld panels of %d are needed", (long long)n.columns, (long long)panels,

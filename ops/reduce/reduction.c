@@ -78,12 +78,12 @@ static size_t offset_of(size_t index, int rank, const size_t *dims, const size_t
 
 /* ---- Folding ---- */
 
-typedef struct task {
+typedef struct reduction_loop {
     const xcvm_kernel *k;
     layout l;
-    xcvm_fold fold;
+    xcvm_reduce_op reduce_op;
     xcvm_dtype dtype;
-    const xcvm_fold_loops *loops;
+    const xcvm_reduce_loops *loops;
     bool whole; /* in integers */
     const void *data;
     const double *shifts; /* one for each output, or NULL */
@@ -94,11 +94,11 @@ typedef struct task {
     size_t piece;           /* elements of inner, or rows, in one */
     size_t chunks;          /* parts of one output's work that may go to different threads */
     size_t units;           /* combinations x pieces, in one chunk */
-} task;
+} reduction_loop;
 
 /* Unit `u` of the work on the outputs of group `g`, `count` columns from `column` on. */
-static void fold_unit(const task *t, size_t base, size_t u, size_t column, size_t count, const double *shifts,
-                      xcvm_partial *acc)
+static void reduce_unit(const reduction_loop *t, size_t base, size_t u, size_t column, size_t count,
+                        const double *shifts, xcvm_partial *acc)
 {
     const layout *l = &t->l;
     size_t from = u % t->pieces * t->piece;
@@ -107,33 +107,33 @@ static void fold_unit(const task *t, size_t base, size_t u, size_t column, size_
         (l->reduced_rank != 0 ? offset_of(u / t->pieces, l->reduced_rank, l->reduced_dims, l->reduced_strides) : 0);
     if (l->inner_reduced) {
         size_t n = l->inner - from < t->piece ? l->inner - from : t->piece;
-        t->loops->run(t->fold, t->dtype, t->data, first + from, n, shifts != NULL ? *shifts : 0.0, acc);
+        t->loops->run(t->reduce_op, t->dtype, t->data, first + from, n, shifts != NULL ? *shifts : 0.0, acc);
     } else {
         size_t n = l->rows - from < t->piece ? l->rows - from : t->piece;
-        t->loops->columns(t->fold, t->dtype, t->data, first + from * l->stride + column, n, l->stride, count, shifts,
-                          acc);
+        t->loops->columns(t->reduce_op, t->dtype, t->data, first + from * l->stride + column, n, l->stride, count,
+                          shifts, acc);
     }
 }
 
 /* Where each result is made of one adjacent piece. The range is over groups. */
-static void fold_pieces(void *context, size_t begin, size_t end, int worker)
+static void reduce_pieces(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const reduction_loop *t = context;
     const layout *l = &t->l;
     for (size_t i = begin; i < end; i++) {
         size_t first = l->kept_rank != 0 ? offset_of(i, l->kept_rank, l->kept_dims, l->kept_strides) : 0;
         t->partials[i] = t->start;
-        t->loops->run(t->fold, t->dtype, t->data, first, l->inner, t->shifts != NULL ? t->shifts[i] : 0.0,
+        t->loops->run(t->reduce_op, t->dtype, t->data, first, l->inner, t->shifts != NULL ? t->shifts[i] : 0.0,
                       &t->partials[i]);
     }
 }
 
 /* Where results are made of short pieces that lie side by side. The range is over groups. */
-static void fold_lines(void *context, size_t begin, size_t end, int worker)
+static void reduce_lines(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const reduction_loop *t = context;
     const layout *l = &t->l;
     for (size_t i = begin; i < end; i++)
         t->partials[i] = t->start;
@@ -142,30 +142,30 @@ static void fold_lines(void *context, size_t begin, size_t end, int worker)
         if (xcvm_poll_after(&poller, (end - begin) * l->inner) != XCVM_OK)
             return;
         size_t first = l->reduced_rank != 0 ? offset_of(u, l->reduced_rank, l->reduced_dims, l->reduced_strides) : 0;
-        t->loops->lines(t->fold, t->dtype, t->data, first + begin * l->inner, end - begin, l->inner,
+        t->loops->lines(t->reduce_op, t->dtype, t->data, first + begin * l->inner, end - begin, l->inner,
                         t->shifts != NULL ? t->shifts + begin : NULL, t->partials + begin);
     }
 }
 
-static bool has_lines(const task *t)
+static bool has_lines(const reduction_loop *t)
 {
     const layout *l = &t->l;
-    return l->inner_reduced && l->inner <= XCVM_FOLD_LINE && t->chunks == 1 && l->kept_rank == 1 &&
+    return l->inner_reduced && l->inner <= XCVM_REDUCE_LINE && t->chunks == 1 && l->kept_rank == 1 &&
            l->kept_strides[0] == l->inner;
 }
 
 /* The range is over chunks x groups x blocks. */
-static void fold_range(void *context, size_t begin, size_t end, int worker)
+static void reduce_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const reduction_loop *t = context;
     const layout *l = &t->l;
     size_t all = l->combinations * t->pieces, width = l->inner_reduced ? 1 : l->inner;
     xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t i = begin; i < end; i++) {
         size_t group = i / t->blocks % l->groups, chunk = i / t->blocks / l->groups;
-        size_t column = i % t->blocks * XCVM_FOLD_COLUMNS;
-        size_t count = width - column < XCVM_FOLD_COLUMNS ? width - column : XCVM_FOLD_COLUMNS;
+        size_t column = i % t->blocks * XCVM_REDUCE_COLUMNS;
+        size_t count = width - column < XCVM_REDUCE_COLUMNS ? width - column : XCVM_REDUCE_COLUMNS;
         size_t base = l->kept_rank != 0 ? offset_of(group, l->kept_rank, l->kept_dims, l->kept_strides) : 0;
         size_t output = group * width + column;
         xcvm_partial *acc = t->partials + chunk * l->outputs + output;
@@ -173,24 +173,24 @@ static void fold_range(void *context, size_t begin, size_t end, int worker)
             acc[c] = t->start;
         size_t last = (chunk + 1) * t->units < all ? (chunk + 1) * t->units : all;
         for (size_t u = chunk * t->units; u < last && xcvm_poll_after(&poller, t->piece * count) == XCVM_OK; u++)
-            fold_unit(t, base, u, column, count, t->shifts != NULL ? t->shifts + output : NULL, acc);
+            reduce_unit(t, base, u, column, count, t->shifts != NULL ? t->shifts + output : NULL, acc);
     }
 }
 
-static void merge(xcvm_fold fold, bool whole, xcvm_partial *acc, const xcvm_partial *more)
+static void merge(xcvm_reduce_op reduce_op, bool whole, xcvm_partial *acc, const xcvm_partial *more)
 {
     if (whole) {
         int64_t a = acc->i, b = more->i;
-        acc->i = fold == XCVM_FOLD_MAX    ? (a > b ? a : b)
-                 : fold == XCVM_FOLD_MIN  ? (a < b ? a : b)
-                 : fold == XCVM_FOLD_PROD ? (int64_t)((uint64_t)a * (uint64_t)b)
-                                          : (int64_t)((uint64_t)a + (uint64_t)b);
+        acc->i = reduce_op == XCVM_REDUCE_MAX    ? (a > b ? a : b)
+                 : reduce_op == XCVM_REDUCE_MIN  ? (a < b ? a : b)
+                 : reduce_op == XCVM_REDUCE_PROD ? (int64_t)((uint64_t)a * (uint64_t)b)
+                                                 : (int64_t)((uint64_t)a + (uint64_t)b);
     } else {
         double a = acc->f, b = more->f;
-        acc->f = fold == XCVM_FOLD_MAX    ? (a > b || isnan(a) ? a : b)
-                 : fold == XCVM_FOLD_MIN  ? (a < b || isnan(a) ? a : b)
-                 : fold == XCVM_FOLD_PROD ? a * b
-                                          : a + b;
+        acc->f = reduce_op == XCVM_REDUCE_MAX    ? (a > b || isnan(a) ? a : b)
+                 : reduce_op == XCVM_REDUCE_MIN  ? (a < b || isnan(a) ? a : b)
+                 : reduce_op == XCVM_REDUCE_PROD ? a * b
+                                                 : a + b;
     }
 }
 
@@ -198,12 +198,12 @@ static void merge(xcvm_fold fold, bool whole, xcvm_partial *acc, const xcvm_part
 enum { PIECE = 16384, GRAIN = 16384, MANY_OUTPUTS = 32 };
 
 /* How the work is divided, from the shape alone. */
-static void divide(task *t)
+static void divide(reduction_loop *t)
 {
     const layout *l = &t->l;
     size_t width = l->inner_reduced ? 1 : l->inner, length = l->inner_reduced ? l->inner : l->rows;
-    size_t columns = width < XCVM_FOLD_COLUMNS ? width : XCVM_FOLD_COLUMNS;
-    t->blocks = (width + XCVM_FOLD_COLUMNS - 1) / XCVM_FOLD_COLUMNS;
+    size_t columns = width < XCVM_REDUCE_COLUMNS ? width : XCVM_REDUCE_COLUMNS;
+    t->blocks = (width + XCVM_REDUCE_COLUMNS - 1) / XCVM_REDUCE_COLUMNS;
     t->piece = PIECE / columns;
     t->pieces = (length + t->piece - 1) / t->piece;
     t->units = l->combinations * t->pieces;
@@ -217,40 +217,40 @@ static void divide(task *t)
     }
 }
 
-static xcvm_status fold_all(task *t)
+static xcvm_status reduce_all(reduction_loop *t)
 {
     const layout *l = &t->l;
     size_t width = l->inner_reduced ? 1 : l->inner, count = t->chunks * l->groups * t->blocks;
     size_t work = l->reduced / t->chunks * (width / t->blocks) + 16;
     bool pieces = l->inner_reduced && l->combinations * t->pieces == 1;
-    xcvm_range_body body = has_lines(t) ? fold_lines : pieces ? fold_pieces : fold_range;
+    xcvm_range_body body = has_lines(t) ? reduce_lines : pieces ? reduce_pieces : reduce_range;
     XCVM_TRY(xcvm_kernel_parallel(t->k, count, GRAIN / work + 1, body, t));
     for (size_t c = 1; c < t->chunks; c++)
         for (size_t i = 0; i < l->outputs; i++)
-            merge(t->fold, t->whole, &t->partials[i], &t->partials[c * l->outputs + i]);
+            merge(t->reduce_op, t->whole, &t->partials[i], &t->partials[c * l->outputs + i]);
     return XCVM_OK;
 }
 
 /* ---- What the instructions make of it ---- */
 
-static xcvm_fold fold_of(xcvm_opcode opcode)
+static xcvm_reduce_op reduce_of(xcvm_opcode opcode)
 {
     switch (opcode) {
     case XCVM_OP_ReduceMax:
-        return XCVM_FOLD_MAX;
+        return XCVM_REDUCE_MAX;
     case XCVM_OP_ReduceMin:
-        return XCVM_FOLD_MIN;
+        return XCVM_REDUCE_MIN;
     case XCVM_OP_ReduceProd:
-        return XCVM_FOLD_PROD;
+        return XCVM_REDUCE_PROD;
     case XCVM_OP_ReduceL1:
-        return XCVM_FOLD_SUM_ABS;
+        return XCVM_REDUCE_SUM_ABS;
     case XCVM_OP_ReduceL2:
     case XCVM_OP_ReduceSumSquare:
-        return XCVM_FOLD_SUM_SQUARE;
+        return XCVM_REDUCE_SUM_SQUARE;
     case XCVM_OP_ReduceLogSumExp:
-        return XCVM_FOLD_SUM_EXP;
+        return XCVM_REDUCE_SUM_EXP;
     default:
-        return XCVM_FOLD_SUM;
+        return XCVM_REDUCE_SUM;
     }
 }
 
@@ -265,15 +265,17 @@ static int64_t extreme_of(xcvm_dtype dtype, bool highest)
     return highest ? (INT64_C(1) << bits) - 1 : 0;
 }
 
-static xcvm_partial start_of(xcvm_fold fold, bool whole, xcvm_dtype dtype)
+static xcvm_partial start_of(xcvm_reduce_op reduce_op, bool whole, xcvm_dtype dtype)
 {
-    bool extreme = fold == XCVM_FOLD_MAX || fold == XCVM_FOLD_MIN;
+    bool extreme = reduce_op == XCVM_REDUCE_MAX || reduce_op == XCVM_REDUCE_MIN;
     if (whole)
-        return (xcvm_partial){.i = extreme ? extreme_of(dtype, fold == XCVM_FOLD_MIN) : fold == XCVM_FOLD_PROD ? 1 : 0};
-    return (xcvm_partial){.f = fold == XCVM_FOLD_MAX    ? -(double)INFINITY
-                               : fold == XCVM_FOLD_MIN  ? (double)INFINITY
-                               : fold == XCVM_FOLD_PROD ? 1.0
-                                                        : 0.0};
+        return (xcvm_partial){.i = extreme                         ? extreme_of(dtype, reduce_op == XCVM_REDUCE_MIN)
+                                   : reduce_op == XCVM_REDUCE_PROD ? 1
+                                                                   : 0};
+    return (xcvm_partial){.f = reduce_op == XCVM_REDUCE_MAX    ? -(double)INFINITY
+                               : reduce_op == XCVM_REDUCE_MIN  ? (double)INFINITY
+                               : reduce_op == XCVM_REDUCE_PROD ? 1.0
+                                                               : 0.0};
 }
 
 typedef struct finish {
@@ -346,11 +348,11 @@ static void finish_range(void *context, size_t begin, size_t end, int worker)
 }
 
 /* For the logarithm of a sum of exponentials: the greatest element is taken off before and added after. */
-static xcvm_status shift_by_greatest(task *t, double *shifts)
+static xcvm_status shift_by_greatest(reduction_loop *t, double *shifts)
 {
-    t->fold = XCVM_FOLD_MAX;
-    t->start = start_of(t->fold, false, t->dtype);
-    XCVM_TRY(fold_all(t));
+    t->reduce_op = XCVM_REDUCE_MAX;
+    t->start = start_of(t->reduce_op, false, t->dtype);
+    XCVM_TRY(reduce_all(t));
     xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t i = 0; i < t->l.outputs; i++) {
         XCVM_TRY(xcvm_poll_after(&poller, 1));
@@ -358,18 +360,18 @@ static xcvm_status shift_by_greatest(task *t, double *shifts)
         shifts[i] = isfinite(greatest) ? greatest : 0.0;
     }
     t->shifts = shifts;
-    t->fold = XCVM_FOLD_SUM_EXP;
+    t->reduce_op = XCVM_REDUCE_SUM_EXP;
     return XCVM_OK;
 }
 
-xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_set *set, xcvm_value *y,
+xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_reduce_set *set, xcvm_value *y,
                         const xcvm_value *x, const xcvm_value *axes, bool noop_with_empty_axes)
 {
     uint32_t mask;
     bool known;
     XCVM_TRY(xcvm_reduction_axes(k->error, axes, noop_with_empty_axes, x->rank, &mask, &known));
     bool whole = !xcvm_dtype_is_float(x->dtype) && opcode != XCVM_OP_ReduceLogSumExp;
-    task t = {.k = k, .fold = fold_of(opcode), .dtype = x->dtype, .whole = whole, .data = x->data};
+    reduction_loop t = {.k = k, .reduce_op = reduce_of(opcode), .dtype = x->dtype, .whole = whole, .data = x->data};
     bool narrow = xcvm_dtype_is_float(x->dtype) && x->dtype != XCVM_F64;
     t.loops = whole ? set->whole : narrow ? set->narrow : set->f64;
     lay_out(&t.l, x, mask);
@@ -385,8 +387,8 @@ xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_set 
         return XCVM_OUT_OF_MEMORY;
     if (opcode == XCVM_OP_ReduceLogSumExp)
         XCVM_TRY(shift_by_greatest(&t, (double *)(t.partials + t.chunks * t.l.outputs)));
-    t.start = start_of(t.fold, whole, x->dtype);
-    XCVM_TRY(fold_all(&t));
+    t.start = start_of(t.reduce_op, whole, x->dtype);
+    XCVM_TRY(reduce_all(&t));
     finish f = {opcode, whole, (double)t.l.reduced, t.partials, t.shifts, y};
     return xcvm_kernel_parallel(k, t.l.outputs, GRAIN, finish_range, &f);
 }

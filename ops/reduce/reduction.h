@@ -5,15 +5,15 @@
 #include "ops/kernel.h"
 
 /* How elements are combined. */
-typedef enum xcvm_fold {
-    XCVM_FOLD_SUM,
-    XCVM_FOLD_SUM_SQUARE,
-    XCVM_FOLD_SUM_ABS,
-    XCVM_FOLD_SUM_EXP, /* of e to the element less a shift; in floating point */
-    XCVM_FOLD_MAX,     /* NaN if there is one */
-    XCVM_FOLD_MIN,
-    XCVM_FOLD_PROD
-} xcvm_fold;
+typedef enum xcvm_reduce_op {
+    XCVM_REDUCE_SUM,
+    XCVM_REDUCE_SUM_SQUARE,
+    XCVM_REDUCE_SUM_ABS,
+    XCVM_REDUCE_SUM_EXP, /* of e to the element less a shift; in floating point */
+    XCVM_REDUCE_MAX,     /* NaN if there is one */
+    XCVM_REDUCE_MIN,
+    XCVM_REDUCE_PROD
+} xcvm_reduce_op;
 
 /* A value on its way: f for floating point, i for integers, where sums and products wrap and the highest bit of u64 is
  * flipped for comparisons. */
@@ -23,32 +23,32 @@ typedef union xcvm_partial {
 } xcvm_partial;
 
 /* The loops for elements of one kind. `first` counts elements of `data`. */
-typedef struct xcvm_fold_loops {
-    /* *acc = fold(*acc, elements [first, first + count)). */
-    void (*run)(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
+typedef struct xcvm_reduce_loops {
+    /* *acc = reduction(*acc, elements [first, first + count)). */
+    void (*run)(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
                 xcvm_partial *acc);
-    /* acc[i] = fold(acc[i], elements first + i, first + i + stride ...) for `rows` rows of `count` <= XCVM_FOLD_COLUMNS
-     * columns; shift[i] as above. */
-    void (*columns)(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
-                    size_t count, const double *shift, xcvm_partial *acc);
-    /* The first for `count` adjacent lines of `length` <= XCVM_FOLD_LINE elements each, one for each of acc and shift;
-     * what a line gives does not depend on the others. */
-    void (*lines)(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, size_t length,
-                  const double *shift, xcvm_partial *acc);
-} xcvm_fold_loops;
+    /* acc[i] = reduction(acc[i], elements first + i, first + i + stride ...) for `rows` rows of `count` <=
+     * XCVM_REDUCE_COLUMNS columns; shift[i] as above. */
+    void (*columns)(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t rows,
+                    size_t stride, size_t count, const double *shift, xcvm_partial *acc);
+    /* The first for `count` adjacent lines of `length` <= XCVM_REDUCE_LINE elements each, one for each of acc and
+     * shift; what a line gives does not depend on the others. */
+    void (*lines)(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+                  size_t length, const double *shift, xcvm_partial *acc);
+} xcvm_reduce_loops;
 
-enum { XCVM_FOLD_COLUMNS = 256, XCVM_FOLD_LINE = 256 };
+enum { XCVM_REDUCE_COLUMNS = 256, XCVM_REDUCE_LINE = 256 };
 
 /* The loops of one instruction set. */
-typedef struct xcvm_fold_set {
-    const xcvm_fold_loops *narrow; /* for f32, f16 and bf16 */
-    const xcvm_fold_loops *f64;    /* and what is computed in it */
-    const xcvm_fold_loops *whole;  /* for integers and bool */
-} xcvm_fold_set;
+typedef struct xcvm_reduce_set {
+    const xcvm_reduce_loops *narrow; /* for f32, f16 and bf16 */
+    const xcvm_reduce_loops *f64;    /* and what is computed in it */
+    const xcvm_reduce_loops *whole;  /* for integers and bool */
+} xcvm_reduce_set;
 
 /* The kernel of a reduction. The order in which elements are combined depends on shapes alone, so results are the same
  * for any number of threads. */
-xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_fold_set *set, xcvm_value *y,
+xcvm_status xcvm_reduce(xcvm_kernel *k, xcvm_opcode opcode, const xcvm_reduce_set *set, xcvm_value *y,
                         const xcvm_value *x, const xcvm_value *axes, bool noop_with_empty_axes);
 
 /* Which of `rank` axes are meant: bit i for axis i; all of them where `axes` is absent or empty, unless `noop`. */

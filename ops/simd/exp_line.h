@@ -2,10 +2,10 @@
 #ifndef XCVM_OPS_VECTOR_EXP_LINE_H
 #define XCVM_OPS_VECTOR_EXP_LINE_H
 
-#include "ops/simd/folds.h"
+#include "ops/simd/reductions.h"
 #include "ops/simd/lanes_math.h"
 
-/* y[i] = e to the (x[i] - greatest) for x[i] <= greatest, at most XCVM_FOLD_STRETCH elements; y may be x, or NULL.
+/* y[i] = e to the (x[i] - greatest) for x[i] <= greatest, at most XCVM_REDUCE_STRETCH elements; y may be x, or NULL.
  * Returns sums of them, a part of the elements in each lane. */
 XCVM_INLINE xcvm_lanes xcvm_exp_stretch(const float *x, size_t count, float greatest, float *y)
 {
@@ -41,10 +41,10 @@ XCVM_INLINE xcvm_lanes xcvm_exp_stretch(const float *x, size_t count, float grea
 XCVM_INLINE double xcvm_exp_line(const float *x, size_t count, float greatest, float *y)
 {
     double sum = 0.0;
-    for (size_t at = 0; at < count; at += XCVM_FOLD_STRETCH) {
-        const size_t n = count - at < XCVM_FOLD_STRETCH ? count - at : XCVM_FOLD_STRETCH;
-        sum +=
-            (double)xcvm_lanes_fold(xcvm_lanes_plus, xcvm_exp_stretch(x + at, n, greatest, y != NULL ? y + at : NULL));
+    for (size_t at = 0; at < count; at += XCVM_REDUCE_STRETCH) {
+        const size_t n = count - at < XCVM_REDUCE_STRETCH ? count - at : XCVM_REDUCE_STRETCH;
+        sum += (double)xcvm_lanes_reduce(xcvm_lanes_plus,
+                                         xcvm_exp_stretch(x + at, n, greatest, y != NULL ? y + at : NULL));
     }
     return sum;
 }

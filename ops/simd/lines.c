@@ -23,13 +23,13 @@ size_t xcvm_lines_scratch(const xcvm_kernel *k, const xcvm_lines *lines)
     return bytes;
 }
 
-typedef struct task {
+typedef struct lines_loop {
     const xcvm_kernel *k;
     const xcvm_lines *lines;
     size_t tiles; /* across inner */
     double *scratch;
     size_t slice; /* elements of scratch for a worker */
-} task;
+} lines_loop;
 
 static void run_f32(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, size_t column, size_t columns,
                     float *spare)
@@ -102,7 +102,7 @@ static void run_f64(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, siz
 
 static void run_range(void *context, size_t begin, size_t end, int worker)
 {
-    const task *t = context;
+    const lines_loop *t = context;
     const xcvm_lines *l = t->lines;
     double *scratch = t->scratch != NULL ? t->scratch + (size_t)worker * t->slice : NULL;
     if (l->rows != NULL && l->dtype == XCVM_F32 && l->inner == 1 && l->length <= XCVM_ROW_LENGTH) {
@@ -125,10 +125,10 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
 
 xcvm_status xcvm_lines_run(xcvm_kernel *k, const xcvm_lines *lines, void *scratch)
 {
-    task t = {.k = k,
-              .lines = lines,
-              .tiles = (lines->inner + XCVM_TILE_COLUMNS - 1) / XCVM_TILE_COLUMNS,
-              .scratch = scratch};
+    lines_loop t = {.k = k,
+                    .lines = lines,
+                    .tiles = (lines->inner + XCVM_TILE_COLUMNS - 1) / XCVM_TILE_COLUMNS,
+                    .scratch = scratch};
     if (lines->outer == 0 || lines->length == 0 || lines->inner == 0)
         return XCVM_OK;
     if (scratch != NULL) {

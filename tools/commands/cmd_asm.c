@@ -30,7 +30,7 @@ static xcvm_status assemble(const void *context, const void *bytes, size_t count
     return status;
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_asm(const void *own, const struct arguments *arguments)
 {
     const struct asm_flags *flags = own;
     if (flags->output == NULL)
@@ -64,5 +64,5 @@ const struct command command_asm = {
     .examples = examples,
     .example_count = COUNT_OF(examples),
     .options_size = sizeof(struct asm_flags),
-    .run = run,
+    .run = execute_asm,
 };

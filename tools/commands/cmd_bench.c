@@ -125,7 +125,7 @@ static void print_results(const struct program *program, const xcvm_session *ses
            timings->seconds[0] * 1e3, beginning->load * 1e3, beginning->first * 1e3, peak_rss_megabytes());
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_bench(const void *own, const struct arguments *arguments)
 {
     /* Inputs that are not given are always random here. */
     struct bench_flags flags = *(const struct bench_flags *)own;
@@ -203,5 +203,5 @@ const struct command command_bench = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct bench_flags),
-    .run = run,
+    .run = execute_bench,
 };

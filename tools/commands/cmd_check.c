@@ -108,7 +108,7 @@ static int check_piped_model(const char *path, const struct program_flags *flags
     return code;
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_check(const void *own, const struct arguments *arguments)
 {
     const struct check_flags *flags = own;
     const char *path = arguments->items[0];
@@ -148,5 +148,5 @@ const struct command command_check = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct check_flags),
-    .run = run,
+    .run = execute_check,
 };

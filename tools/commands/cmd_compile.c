@@ -241,7 +241,7 @@ static int check_flags(const struct compile_flags *flags)
     return EXIT_OK;
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_compile(const void *own, const struct arguments *arguments)
 {
     const struct compile_flags *flags = own;
     if (flags->list_passes) {
@@ -301,5 +301,5 @@ const struct command command_compile = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct compile_flags),
-    .run = run,
+    .run = execute_compile,
 };

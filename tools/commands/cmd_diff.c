@@ -289,7 +289,7 @@ static void release_kept(struct diffing *diffing)
     buffer_release(&diffing->report);
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_diff(const void *own, const struct arguments *arguments)
 {
     struct diffing *diffing = memory_take(1, sizeof *diffing);
     struct side sides[2] = {0};
@@ -360,5 +360,5 @@ const struct command command_diff = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct diff_flags),
-    .run = run,
+    .run = execute_diff,
 };

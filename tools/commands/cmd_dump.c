@@ -37,7 +37,7 @@ static xcvm_status disassemble(const void *context, const void *bytes, size_t co
     return xcvm_disassemble(bytes, count, context, sink, user, error);
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_dump(const void *own, const struct arguments *arguments)
 {
     const struct dump_flags *flags = own;
     const char *path = arguments->items[0];
@@ -85,5 +85,5 @@ const struct command command_dump = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct dump_flags),
-    .run = run,
+    .run = execute_dump,
 };

@@ -189,7 +189,7 @@ static int describe_named(const char *name, bool onnx)
     return unknown_name(name, onnx);
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_ops(const void *own, const struct arguments *arguments)
 {
     const struct ops_flags *flags = own;
     struct buffer text = {0};
@@ -229,5 +229,5 @@ const struct command command_ops = {
     .examples = examples,
     .example_count = COUNT_OF(examples),
     .options_size = sizeof(struct ops_flags),
-    .run = run,
+    .run = execute_ops,
 };

@@ -156,7 +156,7 @@ static xcvm_status take(struct profiling *profiling, const char *path, xcvm_erro
     return measure(profiling, error);
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_profile(const void *own, const struct arguments *arguments)
 {
     /* Inputs that are not given are always random here. */
     struct profile_flags flags = *(const struct profile_flags *)own;
@@ -213,5 +213,5 @@ const struct command command_profile = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct profile_flags),
-    .run = run,
+    .run = execute_profile,
 };

@@ -146,7 +146,7 @@ static xcvm_status compare_output(struct running *running, const struct binding 
     return XCVM_OK;
 }
 
-static int run(const void *options, const struct arguments *arguments)
+static int execute_run(const void *options, const struct arguments *arguments)
 {
     struct running running = {.flags = options};
     const char *path = arguments->items[0];
@@ -206,5 +206,5 @@ const struct command command_run = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct run_flags),
-    .run = run,
+    .run = execute_run,
 };

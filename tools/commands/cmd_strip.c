@@ -27,7 +27,7 @@ static xcvm_status strip(const void *context, const void *bytes, size_t count, x
     return xcvm_strip(bytes, count, sink, user, error);
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_strip(const void *own, const struct arguments *arguments)
 {
     const struct strip_flags *flags = own;
     if (flags->output == NULL)
@@ -63,5 +63,5 @@ const struct command command_strip = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct strip_flags),
-    .run = run,
+    .run = execute_strip,
 };

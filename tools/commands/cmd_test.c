@@ -244,7 +244,7 @@ static void keep_matching(struct testing *testing)
     testing->cases.count = kept;
 }
 
-static int run(const void *own, const struct arguments *arguments)
+static int execute_test(const void *own, const struct arguments *arguments)
 {
     struct testing testing = {.flags = own};
     const struct test_flags *flags = own;
@@ -315,5 +315,5 @@ const struct command command_test = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct test_flags),
-    .run = run,
+    .run = execute_test,
 };

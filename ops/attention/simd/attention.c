@@ -4,7 +4,7 @@
  * values are packed once for all queries that a thread has for them. */
 #include "ops/attention/attention_operands.h"
 #include "ops/matmul/simd/dot.h"
-#include "ops/simd/folds.h"
+#include "ops/simd/reductions.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
@@ -20,7 +20,7 @@ enum {
 };
 _Static_assert(BLOCK_KEYS % XCVM_GEMM_PANEL == 0, "blocks of keys are whole panels");
 
-typedef struct work {
+typedef struct attention_loop {
     const xcvm_kernel *k;
     const xcvm_attention *d;
     const float *q, *keys, *values;
@@ -30,7 +30,7 @@ typedef struct work {
     char *scratch;
     size_t per_worker;
     uint32_t status; /* atomic; the first failure */
-} work;
+} attention_loop;
 
 /* A thread's own memory. */
 typedef struct memory {
@@ -47,13 +47,13 @@ typedef struct memory {
 
 static size_t padded_width(const xcvm_attention *d) { return xcvm_round_up(d->v_width, XCVM_LANES); }
 
-static size_t padded_keys(const work *w)
+static size_t padded_keys(const attention_loop *w)
 {
     return w->key_blocks == 1 ? xcvm_round_up(w->d->keys, XCVM_LANES) : BLOCK_KEYS;
 }
 
 /* Places the parts of a worker's memory one behind the other from `base` (NULL: only counts them). */
-static bool lay_out(const work *w, char *base, memory *r, size_t *bytes)
+static bool lay_out(const attention_loop *w, char *base, memory *r, size_t *bytes)
 {
     const xcvm_attention *d = w->d;
     const size_t rows = w->block_queries, keys = padded_keys(w);
@@ -129,7 +129,7 @@ static float weigh(float *score, size_t count, float base)
     }
     if (j < count)
         sum[0] += xcvm_lanes_load(score + j);
-    return xcvm_lanes_fold(xcvm_lanes_plus, sum[0] + sum[1]);
+    return xcvm_lanes_reduce(xcvm_lanes_plus, sum[0] + sum[1]);
 }
 
 static float greatest_of(const float *score, size_t count)
@@ -143,7 +143,7 @@ static float greatest_of(const float *score, size_t count)
     }
     if (j < count)
         most[0] = xcvm_lanes_max(xcvm_lanes_load(score + j), most[0]);
-    return xcvm_lanes_fold(xcvm_lanes_max, xcvm_lanes_max(most[1], most[0]));
+    return xcvm_lanes_reduce(xcvm_lanes_max, xcvm_lanes_max(most[1], most[0]));
 }
 
 /* What a block of the product is about. */
@@ -154,14 +154,14 @@ typedef struct block {
     bool first;          /* of the keys that these queries see */
 } block;
 
-static float *qk_row(const work *w, const block *at, size_t i)
+static float *qk_row(const attention_loop *w, const block *at, size_t i)
 {
     const xcvm_attention *d = w->d;
     return w->qk + ((at->b * d->heads + at->h) * d->queries + i) * d->keys + at->j0;
 }
 
 /* The scores of one query become weights, relative to the greatest score so far. */
-static void weigh_row(const work *w, const block *at, size_t r, memory *room)
+static void weigh_row(const attention_loop *w, const block *at, size_t r, memory *room)
 {
     const xcvm_attention *d = w->d;
     const size_t i = at->i0 + r, count = at->j1 - at->j0;
@@ -206,7 +206,7 @@ static void weigh_row(const work *w, const block *at, size_t r, memory *room)
 
 /* ---- Products ---- */
 
-static void pack(const work *w, size_t b, size_t h, size_t key_block, const memory *room)
+static void pack(const attention_loop *w, size_t b, size_t h, size_t key_block, const memory *room)
 {
     const xcvm_attention *d = w->d;
     const size_t j0 = key_block * BLOCK_KEYS, count = xcvm_min(d->keys - j0, BLOCK_KEYS);
@@ -218,7 +218,7 @@ static void pack(const work *w, size_t b, size_t h, size_t key_block, const memo
 }
 
 /* Scores of a block, and what the weights that they become add to the sums, from packed keys and values. */
-static xcvm_status run_block(const work *w, const block *at, memory *room)
+static xcvm_status run_block(const attention_loop *w, const block *at, memory *room)
 {
     const xcvm_attention *d = w->d;
     const size_t rows = at->i1 - at->i0, count = at->j1 - at->j0, kv = at->h / d->group;
@@ -261,7 +261,7 @@ static xcvm_status run_block(const work *w, const block *at, memory *room)
 }
 
 /* The same for few queries. */
-static xcvm_status run_few(const work *w, const block *at, memory *room)
+static xcvm_status run_few(const attention_loop *w, const block *at, memory *room)
 {
     const xcvm_attention *d = w->d;
     const size_t rows = at->i1 - at->i0, count = at->j1 - at->j0, kv = at->h / d->group, width = padded_width(d);
@@ -308,7 +308,7 @@ static xcvm_status run_few(const work *w, const block *at, memory *room)
 /* ---- Queries ---- */
 
 /* Scores that were kept become weights. */
-static void finish_weights(const work *w, block at, const memory *room)
+static void finish_weights(const attention_loop *w, block at, const memory *room)
 {
     at.j0 = 0;
     for (size_t r = 0; r < at.i1 - at.i0; r++) {
@@ -322,7 +322,7 @@ static void finish_weights(const work *w, block at, const memory *room)
 }
 
 /* Queries [i0, i1) of one head. */
-static xcvm_status run_queries(const work *w, size_t b, size_t h, size_t i0, size_t i1, memory *room)
+static xcvm_status run_queries(const attention_loop *w, size_t b, size_t h, size_t i0, size_t i1, memory *room)
 {
     const xcvm_attention *d = w->d;
     size_t first = 0, last = d->keys;
@@ -355,7 +355,7 @@ static xcvm_status run_queries(const work *w, size_t b, size_t h, size_t i0, siz
 
 static void run_worker(void *context, size_t begin, size_t end, int worker)
 {
-    work *w = context;
+    attention_loop *w = context;
     const xcvm_attention *d = w->d;
     memory room = {.kv = SIZE_MAX};
     size_t bytes;
@@ -380,7 +380,7 @@ static size_t extent(const xcvm_attention *d, const xcvm_attention_rows *rows, s
                                                  : xcvm_attention_row(rows, d->batch - 1, heads - 1, count - 1) + width;
 }
 
-static void cut_into_blocks(work *w)
+static void cut_into_blocks(attention_loop *w)
 {
     const xcvm_attention *d = w->d;
     w->few = d->queries <= FEW_QUERIES;
@@ -420,9 +420,9 @@ XCVM_KERNEL(Attention)
         return xcvm_attention_f64(k, a);
 
     xcvm_attention d;
-    XCVM_TRY(xcvm_attention_describe(k->error, a, &d));
-    xcvm_attention_fold(&d);
-    work w = {.k = k, .d = &d};
+    XCVM_TRY(xcvm_attention_read(k->error, a, &d));
+    xcvm_attention_reduce(&d);
+    attention_loop w = {.k = k, .d = &d};
     cut_into_blocks(&w);
     const size_t joined = xcvm_attention_joined(a), qk_count = a->qk != NULL ? xcvm_element_count(a->qk) : 0;
     const size_t y_count = xcvm_element_count(a->y);

@@ -10,7 +10,7 @@ enum {
     THREAD_WORK = 200 * 1000
 };
 
-typedef struct work {
+typedef struct linear_attention_loop {
     const xcvm_kernel *k;
     const xcvm_LinearAttention_args *a;
     size_t batch, heads, kv_heads, tokens, width, v_width;
@@ -21,7 +21,7 @@ typedef struct work {
     float *scratch;
     size_t per_worker, blocks; /* floats; blocks of columns */
     uint32_t status;           /* atomic; the first failure */
-} work;
+} linear_attention_loop;
 
 static void load(const xcvm_value *v, size_t first, size_t count, float *to)
 {
@@ -90,7 +90,8 @@ typedef struct token {
 } token;
 
 /* Columns [c0, c0 + count) of the state of head h, which columns up to COLUMNS only fill up, through one token. */
-static void step(const work *w, size_t b, size_t h, size_t t, size_t c0, size_t count, float *state, const token *o)
+static void step(const linear_attention_loop *w, size_t b, size_t h, size_t t, size_t c0, size_t count, float *state,
+                 const token *o)
 {
     const xcvm_LinearAttention_args *a = w->a;
     const size_t row = b * w->tokens + t, group = w->heads / w->kv_heads;
@@ -134,7 +135,7 @@ static void step(const work *w, size_t b, size_t h, size_t t, size_t c0, size_t 
     }
 }
 
-static xcvm_status run_columns(const work *w, size_t b, size_t h, size_t c0, float *room)
+static xcvm_status run_columns(const linear_attention_loop *w, size_t b, size_t h, size_t c0, float *room)
 {
     const xcvm_LinearAttention_args *a = w->a;
     const size_t count = w->v_width - c0 < COLUMNS ? w->v_width - c0 : COLUMNS;
@@ -156,7 +157,7 @@ static xcvm_status run_columns(const work *w, size_t b, size_t h, size_t c0, flo
 
 static void run_worker(void *context, size_t begin, size_t end, int worker)
 {
-    work *w = context;
+    linear_attention_loop *w = context;
     for (size_t at = begin; at < end; at++) {
         const size_t head = at / w->blocks;
         const xcvm_status status = run_columns(w, head / w->kv_heads, head % w->kv_heads, at % w->blocks * COLUMNS,
@@ -170,12 +171,12 @@ static void run_worker(void *context, size_t begin, size_t end, int worker)
 
 XCVM_KERNEL(LinearAttention)
 {
-    work w = {.k = k,
-              .a = a,
-              .batch = (size_t)a->q->dims[0],
-              .heads = (size_t)a->q_num_heads,
-              .kv_heads = (size_t)a->kv_num_heads,
-              .tokens = (size_t)a->q->dims[1]};
+    linear_attention_loop w = {.k = k,
+                               .a = a,
+                               .batch = (size_t)a->q->dims[0],
+                               .heads = (size_t)a->q_num_heads,
+                               .kv_heads = (size_t)a->kv_num_heads,
+                               .tokens = (size_t)a->q->dims[1]};
     w.width = (size_t)a->q->dims[2] / w.heads;
     w.v_width = (size_t)a->v->dims[2] / w.kv_heads;
     w.gated = a->decay != NULL;

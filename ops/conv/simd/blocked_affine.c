@@ -9,14 +9,14 @@ enum {
     THREAD_FLOATS = 32 * 1024
 };
 
-typedef struct work {
+typedef struct blocked_affine_loop {
     const xcvm_BlockedAffine_args *a;
     xcvm_activation f;
     size_t blocks, size; /* of the result: blocks of channels, floats of a block */
-} work;
+} blocked_affine_loop;
 
 /* Where block `block` of image `image` of the parts begins. */
-static const float *find_block(const work *r, size_t image, size_t block)
+static const float *find_block(const blocked_affine_loop *r, size_t image, size_t block)
 {
     const xcvm_value *const *x = r->a->xs.at;
     for (; block >= (size_t)(*x)->dims[1]; x++)
@@ -50,7 +50,7 @@ static void clamp(float *y, size_t count, float low, float high)
 /* The range is over blocks of channels of images. */
 static void affine_range(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_affine_loop *r = context;
     (void)worker;
     const bool direct = r->f.kind == XCVM_ACTIVATION_none;
     for (size_t i = begin; i < end; i++) {
@@ -74,7 +74,7 @@ static void affine_range(void *context, size_t begin, size_t end, int worker)
 
 XCVM_KERNEL(BlockedAffine)
 {
-    work r = {.a = a, .f = xcvm_activation_of(a->activation, a->activation_params)};
+    blocked_affine_loop r = {.a = a, .f = xcvm_activation_of(a->activation, a->activation_params)};
     r.blocks = (size_t)a->y->dims[1];
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;

@@ -9,29 +9,29 @@ enum {
     THREAD_POSITIONS = 4096
 };
 
-typedef struct work {
+typedef struct blocked_channels_loop {
     const float *x;
     float *y;
     size_t channels, blocks, positions; /* of one item of the batch; positions of a plane */
-} work;
+} blocked_channels_loop;
 
 /* The plane of channel c of image n, or NULL beyond the channels. */
-static const float *plane_of(const work *r, const float *planes, size_t image, size_t channel)
+static const float *plane_of(const blocked_channels_loop *r, const float *planes, size_t image, size_t channel)
 {
     return channel < r->channels ? planes + (image * r->channels + channel) * r->positions : NULL;
 }
 
 static void block_range(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_channels_loop *r = context;
     (void)worker;
     while (begin < end) {
         const size_t block = begin / r->positions, at = begin % r->positions;
         const size_t image = block / r->blocks, first = block % r->blocks * BLOCK;
-        const size_t run = r->positions - at < end - begin ? r->positions - at : end - begin;
+        const size_t span = r->positions - at < end - begin ? r->positions - at : end - begin;
         float *to = r->y + begin * BLOCK;
         size_t p = 0;
-        for (; p + XCVM_LANES <= run; p += XCVM_LANES)
+        for (; p + XCVM_LANES <= span; p += XCVM_LANES)
             for (size_t c = 0; c < BLOCK; c += XCVM_LANES) {
                 xcvm_lanes square[XCVM_LANES];
 #pragma GCC unroll 16
@@ -46,26 +46,26 @@ static void block_range(void *context, size_t begin, size_t end, int worker)
             }
         for (size_t c = 0; c < BLOCK; c++) {
             const float *from = plane_of(r, r->x, image, first + c);
-            for (size_t i = p; i < run; i++)
+            for (size_t i = p; i < span; i++)
                 to[i * BLOCK + c] = from != NULL ? from[at + i] : 0.0f;
         }
-        begin += run;
+        begin += span;
     }
 }
 
 static void unblock_range(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_channels_loop *r = context;
     (void)worker;
     while (begin < end) {
         const size_t block = begin / r->positions, at = begin % r->positions;
         const size_t image = block / r->blocks, first = block % r->blocks * BLOCK;
-        const size_t run = r->positions - at < end - begin ? r->positions - at : end - begin;
+        const size_t span = r->positions - at < end - begin ? r->positions - at : end - begin;
         const size_t channels = r->channels - first < BLOCK ? r->channels - first : BLOCK;
         const float *from = r->x + begin * BLOCK;
         float *to = r->y + (image * r->channels + first) * r->positions + at;
         size_t p = 0;
-        for (; p + XCVM_LANES <= run; p += XCVM_LANES)
+        for (; p + XCVM_LANES <= span; p += XCVM_LANES)
             for (size_t c = 0; c < channels; c += XCVM_LANES) {
                 xcvm_lanes square[XCVM_LANES];
 #pragma GCC unroll 16
@@ -76,13 +76,14 @@ static void unblock_range(void *context, size_t begin, size_t end, int worker)
                     xcvm_lanes_store(to + (c + i) * r->positions + p, square[i]);
             }
         for (size_t c = 0; c < channels; c++)
-            for (size_t i = p; i < run; i++)
+            for (size_t i = p; i < span; i++)
                 to[c * r->positions + i] = from[i * BLOCK + c];
-        begin += run;
+        begin += span;
     }
 }
 
-static xcvm_status run(const xcvm_kernel *k, const xcvm_value *plain, work *r, xcvm_range_body body)
+static xcvm_status change_layout(const xcvm_kernel *k, const xcvm_value *plain, blocked_channels_loop *r,
+                                 xcvm_range_body body)
 {
     r->channels = (size_t)plain->dims[1];
     r->blocks = (size_t)xcvm_blocks_of(plain->dims[1]);
@@ -94,12 +95,12 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_value *plain, work *r, x
 
 XCVM_KERNEL(BlockChannels)
 {
-    work r = {.x = a->x->data, .y = a->y->data};
-    return run(k, a->x, &r, block_range);
+    blocked_channels_loop r = {.x = a->x->data, .y = a->y->data};
+    return change_layout(k, a->x, &r, block_range);
 }
 
 XCVM_KERNEL(UnblockChannels)
 {
-    work r = {.x = a->x->data, .y = a->y->data};
-    return run(k, a->y, &r, unblock_range);
+    blocked_channels_loop r = {.x = a->x->data, .y = a->y->data};
+    return change_layout(k, a->y, &r, unblock_range);
 }

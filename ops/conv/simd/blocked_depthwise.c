@@ -25,17 +25,17 @@ enum {
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
-typedef struct work {
+typedef struct blocked_depthwise_loop {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     float *scratch;
     size_t ring_rows, pitch; /* pitch: pixels of a row */
-} work;
+} blocked_depthwise_loop;
 
 /* ---- The ring ---- */
 
 /* Row `row` of image and padding, of the plane of blocks at x. */
-static void copy_row(const work *r, const float *x, size_t row, float *to)
+static void copy_row(const blocked_depthwise_loop *r, const float *x, size_t row, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t left = xcvm_min(c->pad[1], r->pitch), right = xcvm_min(c->in[1] + c->pad[1], r->pitch);
@@ -205,7 +205,7 @@ static void sum_pixels(const row_sum *g, size_t first, size_t last, const float 
 static size_t filter_floats(const xcvm_blocked_conv *c) { return BLOCK * (c->channels > 1 ? c->channels : 1); }
 
 /* A row; it is left unfinished if the run is stopped. */
-static void choose_row(const work *r, const row_sum *g, const float *z, float *y)
+static void choose_row(const blocked_depthwise_loop *r, const row_sum *g, const float *z, float *y)
 {
     const size_t taps = g->rows * g->columns + 1, most = taps < PORTION ? PORTION / taps : 1;
     if (g->width <= most) {
@@ -216,7 +216,7 @@ static void choose_row(const work *r, const row_sum *g, const float *z, float *y
         sum_pixels(g, at, xcvm_min(at + most, g->width), z, y);
 }
 
-static bool stopped(const work *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
+static bool stopped(const blocked_depthwise_loop *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
 
 /* One slice of the window for output rows [begin, end) of one slice, counted through all slices, blocks and images. */
 typedef struct pass {
@@ -238,7 +238,8 @@ static void set_pass(const xcvm_blocked_conv *c, const pass *p, row_sum *g)
 }
 
 /* Output rows [begin, end) of all slices, blocks and images. */
-static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run)(work *, const pass *, int))
+static void run_passes(blocked_depthwise_loop *r, size_t begin, size_t end, int worker,
+                       void (*body)(blocked_depthwise_loop *, const pass *, int))
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t plane = c->in[0] * c->in[1] * BLOCK, taps = c->kernel[0] * c->kernel[1] * filter_floats(c);
@@ -254,7 +255,7 @@ static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run
             p.x = inside ? c->x + (image * c->in[DEPTH] + top + tap * c->dilation[DEPTH]) * plane : NULL;
             p.w = (const float *)c->w + (block * c->kernel[DEPTH] + (inside ? tap : 0)) * taps;
             p.last = tap + 1 >= s.tap_end;
-            run(r, &p, worker);
+            body(r, &p, worker);
             if (stopped(r))
                 return;
             p.b = NULL;
@@ -263,7 +264,7 @@ static void run_passes(work *r, size_t begin, size_t end, int worker, void (*run
     }
 }
 
-static void run_rows(work *r, const pass *p, int worker)
+static void run_rows(blocked_depthwise_loop *r, const pass *p, int worker)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t floats = r->pitch * BLOCK;
@@ -303,7 +304,7 @@ static bool is_apart(const xcvm_blocked_conv *c, int axis)
 }
 
 /* The same of dilated windows. */
-static void run_dilated(work *r, const pass *p, int worker)
+static void run_dilated(blocked_depthwise_loop *r, const pass *p, int worker)
 {
     const xcvm_blocked_conv *c = r->c;
     xcvm_poller poller = xcvm_poller_of(r->k);
@@ -354,7 +355,7 @@ xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
     const double rows = (double)(c->kernel[0] - 1) * (double)c->dilation[0] + 1.0;
     const double pitch =
         (double)(c->out[1] - 1) * (double)c->stride[1] + (double)(c->kernel[1] - 1) * (double)c->dilation[1] + 1.0;
-    work r = {.k = k, .c = c};
+    blocked_depthwise_loop r = {.k = k, .c = c};
     const double taps = (double)(c->kernel[DEPTH] * c->kernel[0] * c->kernel[1]) * (double)(filter_floats(c) / BLOCK);
     const double each = (double)(c->out[1] * BLOCK) * (taps + 4.0);
     const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;

@@ -33,13 +33,13 @@ typedef struct plan {
     size_t room_floats;              /* for each thread, of the filters of a portion, if not f32 */
 } plan;
 
-typedef struct work {
+typedef struct blocked_dilated_loop {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     plan plan;
     float *pixels; /* x with the channels of a pixel side by side, where it comes plain */
     float *room;   /* for filters; NULL: they are f32 */
-} work;
+} blocked_dilated_loop;
 
 /* Floats of x, for the blocks of a portion, and of y that a band of so many rows meets. */
 static double band_floats(const xcvm_blocked_conv *c, const plan *p, size_t rows)
@@ -207,7 +207,7 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
 
 static void run_items(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_dilated_loop *r = context;
     const xcvm_blocked_conv *c = r->c;
     const plan *p = &r->plan;
     xcvm_poller poller = xcvm_poller_of(r->k);
@@ -233,7 +233,7 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
 /* Rows [begin, end) of all slices and images. */
 static void place_rows(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    blocked_dilated_loop *r = context;
     const xcvm_blocked_conv *c = r->c;
     const size_t channels = c->channels, width = c->in[1], volume = r->plan.volume, rows = c->in[DEPTH] * c->in[0];
     (void)worker;
@@ -248,7 +248,7 @@ static void place_rows(void *context, size_t begin, size_t end, int worker)
 xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
-    work r = {.k = k, .c = c, .plan = make_plan(c, threads)};
+    blocked_dilated_loop r = {.k = k, .c = c, .plan = make_plan(c, threads)};
     const plan *p = &r.plan;
     if (c->plain || p->room_floats > 0) {
         const size_t room = threads * p->room_floats, pixels = c->plain ? c->batch * c->channels * p->volume : 0;

@@ -49,12 +49,12 @@ typedef struct band {
     size_t image, output, blocks;
 } band;
 
-typedef struct work {
+typedef struct blocked_direct_loop {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     plan plan;
     float *scratch;
-} work;
+} blocked_direct_loop;
 
 /* Positions from the first to the last that `count` outputs meet along an axis. */
 static double reach(const xcvm_blocked_conv *c, int axis, size_t count)
@@ -325,7 +325,7 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
 
 static void run_items(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_direct_loop *r = context;
     const xcvm_blocked_conv *c = r->c;
     const plan *p = &r->plan;
     float *copy = r->scratch != NULL ? r->scratch + (size_t)worker * (p->copy_floats + p->room_floats) : NULL;
@@ -366,7 +366,7 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
 xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
-    work r = {.k = k, .c = c};
+    blocked_direct_loop r = {.k = k, .c = c};
     if (is_apart(c) || !make_plan(c, threads, &r.plan))
         return xcvm_blocked_dilated(k, c);
     const plan *p = &r.plan;

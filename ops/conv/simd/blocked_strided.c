@@ -21,7 +21,7 @@ enum {
     GAP = BLOCK
 };
 
-typedef struct work {
+typedef struct blocked_strided_loop {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     size_t rows, columns;              /* of tiles, of an image */
@@ -30,7 +30,7 @@ typedef struct work {
     size_t input_point, product_point; /* floats from one point to the next */
     size_t line_floats, phase_floats, input_floats, product_floats;
     float *scratch;
-} work;
+} blocked_strided_loop;
 
 /* ---- Phases ---- */
 
@@ -50,7 +50,7 @@ static void copy_line(const xcvm_blocked_conv *c, const float *channel, size_t r
 
 /* The phases' rows from padded row `row` on, as pixels of one block: channel by channel even rows and columns, odd
  * columns of those, odd rows. */
-static void block_phases(const work *r, const float *image, size_t row, float *lines, float *to)
+static void block_phases(const blocked_strided_loop *r, const float *image, size_t row, float *lines, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t channels = c->channels / PHASES, plane = c->in[0] * c->in[1];
@@ -77,7 +77,7 @@ static void block_phases(const work *r, const float *image, size_t row, float *l
 /* ---- Tiles ---- */
 
 /* Tiles [first, last) of a row of tiles, and blocks of outputs from `output` on. */
-static void run_tiles(const work *r, size_t image, size_t row, size_t first, size_t last, size_t output,
+static void run_tiles(const blocked_strided_loop *r, size_t image, size_t row, size_t first, size_t last, size_t output,
                       const float *inputs, float *products)
 {
     const xcvm_blocked_conv *c = r->c;
@@ -109,7 +109,7 @@ static void run_tiles(const work *r, size_t image, size_t row, size_t first, siz
 
 static void run_rows(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_strided_loop *r = context;
     const xcvm_blocked_conv *c = r->c;
     const size_t pitch = r->width * BLOCK, runs = xcvm_ceil_div(r->columns, r->tiles);
     float *lines =
@@ -141,11 +141,11 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
 xcvm_status xcvm_blocked_strided(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
-    work r = {.k = k,
-              .c = c,
-              .rows = xcvm_ceil_div(c->out[0], TILE),
-              .columns = xcvm_ceil_div(c->out[1], TILE),
-              .tiles = MOST_TILES};
+    blocked_strided_loop r = {.k = k,
+                              .c = c,
+                              .rows = xcvm_ceil_div(c->out[0], TILE),
+                              .columns = xcvm_ceil_div(c->out[1], TILE),
+                              .tiles = MOST_TILES};
     r.width = xcvm_ceil_div(r.columns * TILE + SPAN - TILE, XCVM_LANES) * XCVM_LANES;
     r.line_floats = 2 * r.width;
     r.phase_floats = SPAN * r.width * BLOCK;

@@ -26,13 +26,13 @@ typedef struct plan {
     size_t copy_floats, room_floats;     /* of scratch for each thread; room for filters, if not f32 */
 } plan;
 
-typedef struct work {
+typedef struct blocked_transposed_loop {
     xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     plan plan;
     float *scratch;
     uint32_t status; /* atomic */
-} work;
+} blocked_transposed_loop;
 
 /* Outputs first, first + stride ... of an axis; output number t meets position t + shift - j of x with the j-th of the
  * phase's taps, which are the window's positions r, r + stride ... */
@@ -169,8 +169,8 @@ static xcvm_status multiply_phase(xcvm_poller *poller, const xcvm_blocked_conv *
 
 /* Rows [first, last) of all phases, of some blocks of outputs that begin with `output`; x is what the first row's
  * windows meet first. */
-static xcvm_status multiply_band(const work *r, const float *x, size_t image, size_t output, size_t blocks,
-                                 size_t first, size_t last, float *room)
+static xcvm_status multiply_band(const blocked_transposed_loop *r, const float *x, size_t image, size_t output,
+                                 size_t blocks, size_t first, size_t last, float *room)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t plane = c->out[0] * c->out[1] * BLOCK, taps = c->kernel[0] * c->kernel[1];
@@ -196,7 +196,7 @@ static xcvm_status multiply_band(const work *r, const float *x, size_t image, si
 
 static void run_items(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    blocked_transposed_loop *r = context;
     const xcvm_blocked_conv *c = r->c;
     const plan *p = &r->plan;
     float *copy = r->scratch != NULL ? r->scratch + (size_t)worker * (p->copy_floats + p->room_floats) : NULL;
@@ -225,10 +225,10 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static xcvm_status run(xcvm_kernel *k, const xcvm_blocked_conv *c)
+static xcvm_status convolve(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
-    work r = {.k = k, .c = c};
+    blocked_transposed_loop r = {.k = k, .c = c};
     size_t bytes = 0;
     const plan *p = &r.plan;
     if (!make_plan(c, threads, &r.plan) ||
@@ -269,5 +269,5 @@ XCVM_KERNEL(BlockedConvTranspose)
         c.stride[i] = (size_t)a->strides.at[i];
         c.pad[i] = (size_t)a->pads.at[i];
     }
-    return run(k, &c);
+    return convolve(k, &c);
 }

@@ -31,7 +31,7 @@ enum {
 /* Slices of tiles whose numbers can be counted, in all threads. */
 #define MOST_SLICES 0x1p48
 
-typedef struct work {
+typedef struct blocked_winograd_loop {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     size_t span, points;
@@ -45,9 +45,9 @@ typedef struct work {
     size_t inputs_floats, products_floats, room_floats;
     size_t first, last;     /* tiles of the shared band */
     xcvm_blocked_span head; /* the first output slices, often all */
-} work;
+} blocked_winograd_loop;
 
-static bool stopped(const work *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
+static bool stopped(const blocked_winograd_loop *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
 
 /* ---- Tiles ---- */
 
@@ -72,7 +72,7 @@ static size_t outputs_of_tile(const xcvm_blocked_conv *c, int axis, size_t first
 }
 
 /* The pixels of a tile that reaches over the edges of its image, or is dilated. */
-static void copy_tile(const work *r, const float *plane, size_t row, size_t column, float *to)
+static void copy_tile(const blocked_winograd_loop *r, const float *plane, size_t row, size_t column, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
     for (size_t i = 0; i < r->span; i++)
@@ -88,13 +88,14 @@ static void copy_tile(const work *r, const float *plane, size_t row, size_t colu
 
 /* Floats from one slice of blocks of inputs to the next. Filters that come transformed are multiplied point by point,
  * each for all inputs; others block by block, each for all points. */
-static size_t slice_of_inputs(const work *r, size_t tiles)
+static size_t slice_of_inputs(const blocked_winograd_loop *r, size_t tiles)
 {
     return r->c->untransformed ? r->points * r->input_stride : tiles * BLOCK;
 }
 
 /* Tiles [first, last) for input blocks [begin, end). */
-static void transform_inputs(const work *r, size_t first, size_t last, size_t begin, size_t end, float *inputs)
+static void transform_inputs(const blocked_winograd_loop *r, size_t first, size_t last, size_t begin, size_t end,
+                             float *inputs)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t input_slice = slice_of_inputs(r, last - first), plane = c->in[0] * c->in[1] * BLOCK,
@@ -123,7 +124,8 @@ static void transform_inputs(const work *r, size_t first, size_t last, size_t be
 }
 
 /* The greatest of each pool x pool pixels of a tile; rows and columns that are left over are for nothing. */
-static void pool_tile(const work *r, const xcvm_tile_place *tile, size_t rows, size_t columns, float *y)
+static void pool_tile(const blocked_winograd_loop *r, const xcvm_tile_place *tile, size_t rows, size_t columns,
+                      float *y)
 {
     const size_t pool = r->c->pool, width = r->c->out[1] / pool;
     for (size_t i = 0; i < rows / pool; i++)
@@ -139,7 +141,8 @@ static void pool_tile(const work *r, const xcvm_tile_place *tile, size_t rows, s
             }
 }
 
-static void store_outputs(const work *r, size_t first, size_t last, size_t output, size_t blocks, const float *products)
+static void store_outputs(const blocked_winograd_loop *r, size_t first, size_t last, size_t output, size_t blocks,
+                          const float *products)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t depth = c->out[DEPTH], pool = c->pool > 1 ? c->pool : 1;
@@ -173,15 +176,15 @@ static void store_outputs(const work *r, size_t first, size_t last, size_t outpu
 
 /* Elements of the filters of a point and block of outputs before a step: a slice of the window with a block of inputs.
  */
-static size_t filters_before(const work *r, size_t step)
+static size_t filters_before(const blocked_winograd_loop *r, size_t step)
 {
     return (step / r->in_blocks * r->c->channels + step % r->in_blocks * BLOCK) * BLOCK;
 }
 
 /* Steps [from, to) of the product, each a slice of the window with a block of inputs, for output slices from `s->first`
  * on, as far as they are slices of x. The filters of the first step are `begin` behind those of the point. */
-static void set_steps(const work *r, size_t count, size_t from, size_t to, size_t begin, const xcvm_blocked_span *s,
-                      xcvm_blocked_product *g)
+static void set_steps(const blocked_winograd_loop *r, size_t count, size_t from, size_t to, size_t begin,
+                      const xcvm_blocked_span *s, xcvm_blocked_product *g)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t first = s->tap * r->in_blocks, last = s->tap_end * r->in_blocks;
@@ -200,8 +203,8 @@ static void set_steps(const work *r, size_t count, size_t from, size_t to, size_
 }
 
 /* The filters of the point are those from element `at` of w on; `next`, of the next point, 0: there is none. */
-static void multiply_point(const work *r, size_t count, size_t at, size_t next, size_t blocks, const float *inputs,
-                           float *products, float *room)
+static void multiply_point(const blocked_winograd_loop *r, size_t count, size_t at, size_t next, size_t blocks,
+                           const float *inputs, float *products, float *room)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t steps = c->kernel[DEPTH] * r->in_blocks, depth = c->out[DEPTH];
@@ -233,7 +236,8 @@ static void multiply_point(const work *r, size_t count, size_t at, size_t next, 
 }
 
 /* A group of blocks of outputs for tiles [first, last). */
-static void run_group(const work *r, size_t group, size_t first, size_t last, const float *inputs, int worker)
+static void run_group(const blocked_winograd_loop *r, size_t group, size_t first, size_t last, const float *inputs,
+                      int worker)
 {
     float *products = r->products + (size_t)worker * r->products_floats;
     float *room = r->room != NULL ? r->room + (size_t)worker * r->room_floats : NULL;
@@ -262,7 +266,7 @@ static void run_group(const work *r, size_t group, size_t first, size_t last, co
 
 static void run_bands(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_winograd_loop *r = context;
     float *inputs = r->inputs + (size_t)worker * r->inputs_floats;
     for (size_t band = begin; band < end; band++) {
         const size_t first = band * r->tiles / r->bands, last = (band + 1) * r->tiles / r->bands;
@@ -277,14 +281,14 @@ static void run_bands(void *context, size_t begin, size_t end, int worker)
 
 static void transform_shared(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_winograd_loop *r = context;
     (void)worker;
     transform_inputs(r, r->first, r->last, begin, end, r->inputs);
 }
 
 static void run_groups(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_winograd_loop *r = context;
     for (size_t group = begin; group < end && !stopped(r); group++)
         run_group(r, group, r->first, r->last, r->inputs, worker);
 }
@@ -292,16 +296,16 @@ static void run_groups(void *context, size_t begin, size_t end, int worker)
 xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
-    work r = {.k = k,
-              .c = c,
-              .span = c->tile + 2,
-              .points = (c->tile + 2) * (c->tile + 2),
-              .rows = tiles_along(c, 0),
-              .columns = tiles_along(c, 1),
-              .dilated = c->dilation[0] > 1 || c->dilation[1] > 1,
-              .in_blocks = xcvm_ceil_div(c->channels, BLOCK),
-              .groups = xcvm_ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS),
-              .head = xcvm_blocked_span_from(c, DEPTH, 0, c->out[DEPTH])};
+    blocked_winograd_loop r = {.k = k,
+                               .c = c,
+                               .span = c->tile + 2,
+                               .points = (c->tile + 2) * (c->tile + 2),
+                               .rows = tiles_along(c, 0),
+                               .columns = tiles_along(c, 1),
+                               .dilated = c->dilation[0] > 1 || c->dilation[1] > 1,
+                               .in_blocks = xcvm_ceil_div(c->channels, BLOCK),
+                               .groups = xcvm_ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS),
+                               .head = xcvm_blocked_span_from(c, DEPTH, 0, c->out[DEPTH])};
     const size_t blocks = xcvm_ceil_div(c->outputs, r.groups);
     r.tiles = c->batch * r.rows * r.columns;
     /* An image without pixels may have any number of slices, in windows that are dilated far. */

@@ -5,13 +5,13 @@
 
 enum { THREAD_WORK = 50 * 1000 };
 
-typedef struct work {
+typedef struct conv_depthwise_loop {
     const xcvm_kernel *k;
     const xcvm_conv *c;
     xcvm_planes planes;
     float *scratch;
     size_t scratch_floats; /* of one worker */
-} work;
+} conv_depthwise_loop;
 
 /* One place of the filter along the first axis: its taps are added to sums, or to the bias if there are none yet. */
 typedef struct slice {
@@ -52,7 +52,7 @@ XCVM_INLINE void add_taps(const float *planes, const size_t *offsets, const slic
     }
 }
 
-static void sum_band(const work *r, const float *planes, const slice *s, size_t count, float *sums)
+static void sum_band(const conv_depthwise_loop *r, const float *planes, const slice *s, size_t count, float *sums)
 {
     const xcvm_planes *p = &r->planes;
     if (p->taps == 9)
@@ -63,7 +63,7 @@ static void sum_band(const work *r, const float *planes, const slice *s, size_t 
         add_taps(planes, p->offsets, s, p->taps, count, sums);
 }
 
-static void store_band(const work *r, size_t count, size_t rows, const float *z, float *sums, float *y)
+static void store_band(const conv_depthwise_loop *r, size_t count, size_t rows, const float *z, float *sums, float *y)
 {
     const xcvm_activation *f = r->c->activation;
     const size_t width = r->planes.window->out[2], pitch = r->planes.pitch;
@@ -82,8 +82,9 @@ static void store_band(const work *r, size_t count, size_t rows, const float *z,
 }
 
 /* Sums of a band of one output place along the first axis, over the places of the filter that meet the image there. */
-static void sum_slices(const work *r, xcvm_poller *poller, const float *image, size_t readable, const float *filter,
-                       float bias, size_t depth, size_t top, size_t count, float *planes, float *sums)
+static void sum_slices(const conv_depthwise_loop *r, xcvm_poller *poller, const float *image, size_t readable,
+                       const float *filter, float bias, size_t depth, size_t top, size_t count, float *planes,
+                       float *sums)
 {
     const xcvm_conv *c = r->c;
     const xcvm_window *w = &c->shape.window;
@@ -112,7 +113,7 @@ static void sum_slices(const work *r, xcvm_poller *poller, const float *image, s
 
 static void run_channels(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const conv_depthwise_loop *r = context;
     const xcvm_conv *c = r->c;
     const xcvm_conv_shape *s = &c->shape;
     const xcvm_window *w = &s->window;
@@ -151,10 +152,10 @@ static size_t scratch_bytes(const xcvm_conv_shape *s, int threads)
     return floats_per_worker(&p) * (size_t)threads * sizeof(float);
 }
 
-static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
+static xcvm_status convolve(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
 {
     const xcvm_conv_shape *s = &c->shape;
-    work r = {.k = k, .c = c, .scratch = scratch};
+    conv_depthwise_loop r = {.k = k, .c = c, .scratch = scratch};
     xcvm_planes_make(&r.planes, &s->window, 0);
     r.scratch_floats = floats_per_worker(&r.planes);
     const double each = (double)s->window.out_size * (double)(r.planes.taps + 8);
@@ -162,4 +163,4 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
     return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain, run_channels, &r);
 }
 
-const xcvm_conv_algorithm xcvm_conv_depthwise = {fits, cost, scratch_bytes, run};
+const xcvm_conv_algorithm xcvm_conv_depthwise = {fits, cost, scratch_bytes, convolve};

@@ -10,11 +10,11 @@ enum {
     THREAD_WORK = 50 * 1000
 };
 
-typedef struct work {
+typedef struct conv_dilated_depthwise_loop {
     const xcvm_kernel *k;
     const xcvm_conv *c;
     size_t first[MOST_TAPS], last[MOST_TAPS]; /* results of a row that each of the last axis's positions meets */
-} work;
+} conv_dilated_depthwise_loop;
 
 /* The window positions [tap, end) along an axis that meet the image for one output. */
 typedef struct span {
@@ -41,7 +41,8 @@ XCVM_INLINE void add_run(float weight, const float *from, const size_t stride, s
 
 /* Adds to the sums of columns [begin, end) of a row what the window positions (d, h) meet; `line` is the row of the
  * image that they do. */
-static void add_taps(const work *r, const float *filter, const float *line, size_t begin, size_t end, float *sums)
+static void add_taps(const conv_dilated_depthwise_loop *r, const float *filter, const float *line, size_t begin,
+                     size_t end, float *sums)
 {
     const xcvm_window *w = &r->c->shape.window;
     for (size_t k = 0; k < w->kernel[2]; k++) {
@@ -57,8 +58,8 @@ static void add_taps(const work *r, const float *filter, const float *line, size
 }
 
 /* False if the run was stopped. */
-static bool run_row(const work *r, xcvm_poller *poller, const span *depth, const span *height, const float *image,
-                    const float *filter, float bias, const float *z, float *y)
+static bool run_row(const conv_dilated_depthwise_loop *r, xcvm_poller *poller, const span *depth, const span *height,
+                    const float *image, const float *filter, float bias, const float *z, float *y)
 {
     const xcvm_window *w = &r->c->shape.window;
     const xcvm_activation *f = r->c->activation;
@@ -89,7 +90,7 @@ static bool run_row(const work *r, xcvm_poller *poller, const span *depth, const
 
 static void run_channels(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const conv_dilated_depthwise_loop *r = context;
     const xcvm_conv *c = r->c;
     const xcvm_conv_shape *s = &c->shape;
     const xcvm_window *w = &s->window;
@@ -155,10 +156,10 @@ static size_t scratch_bytes(const xcvm_conv_shape *s, int threads)
     return 0;
 }
 
-static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
+static xcvm_status convolve(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
 {
     const xcvm_conv_shape *s = &c->shape;
-    work r = {.k = k, .c = c};
+    conv_dilated_depthwise_loop r = {.k = k, .c = c};
     (void)scratch;
     for (size_t i = 0; i < s->window.kernel[2]; i++)
         xcvm_window_inside(&s->window, 2, i, &r.first[i], &r.last[i]);
@@ -168,4 +169,4 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
     return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain, run_channels, &r);
 }
 
-const xcvm_conv_algorithm xcvm_conv_apart = {fits, cost, scratch_bytes, run};
+const xcvm_conv_algorithm xcvm_conv_apart = {fits, cost, scratch_bytes, convolve};

@@ -24,7 +24,7 @@ static void set_item(const void *context, size_t index, xcvm_gemm *g)
     g->row_bias = c->b != NULL ? c->b + outputs : NULL;
 }
 
-static xcvm_gemm_batch describe(const xcvm_conv_shape *s, const xcvm_conv *c)
+static xcvm_gemm_batch product_of(const xcvm_conv_shape *s, const xcvm_conv *c)
 {
     xcvm_gemm g = {.m = s->outputs, .n = s->window.out_size, .k = s->channels * s->window.kernel_size, .alpha = 1.0f};
     g.a_row = g.k;
@@ -52,13 +52,13 @@ static double pointwise_cost(const xcvm_conv_shape *s) { return xcvm_conv_work(s
 
 static size_t pointwise_scratch(const xcvm_conv_shape *s, int threads)
 {
-    const xcvm_gemm_batch batch = describe(s, NULL);
+    const xcvm_gemm_batch batch = product_of(s, NULL);
     return xcvm_gemm_scratch(&batch, threads);
 }
 
 static xcvm_status pointwise_run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
 {
-    const xcvm_gemm_batch batch = describe(&c->shape, c);
+    const xcvm_gemm_batch batch = product_of(&c->shape, c);
     return xcvm_gemm_run(k, &batch, scratch);
 }
 
@@ -215,7 +215,7 @@ static double columns_cost(const xcvm_conv_shape *s)
 
 static xcvm_gemm_batch describe_columns(const xcvm_conv_shape *s, const xcvm_conv *c)
 {
-    xcvm_gemm_batch batch = describe(s, c);
+    xcvm_gemm_batch batch = product_of(s, c);
     batch.shape.b_rows = gather;
     batch.shape.source = c;
     return batch;

@@ -10,7 +10,7 @@ enum {
     THREAD_WORK = 200 * 1000
 };
 
-typedef struct task {
+typedef struct conv_transpose_loop {
     const xcvm_kernel *k;
     /* The convolution of which this is the adjoint: its input is y, its output x; `channels` are those of a group of y,
      * `outputs` those of x. */
@@ -21,9 +21,9 @@ typedef struct task {
     char *scratch;
     size_t scratch_bytes; /* of one worker */
     uint32_t status;      /* atomic */
-} task;
+} conv_transpose_loop;
 
-static void choose_block(task *t)
+static void choose_block(conv_transpose_loop *t)
 {
     const xcvm_window *w = &t->shape.window;
     size_t positions = BLOCK / w->kernel_size / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL;
@@ -34,7 +34,7 @@ static void choose_block(task *t)
     t->channels = channels < t->shape.channels ? channels : t->shape.channels;
 }
 
-static xcvm_gemm describe(const task *t, size_t channels, size_t positions)
+static xcvm_gemm product_of(const conv_transpose_loop *t, size_t channels, size_t positions)
 {
     const xcvm_conv_shape *s = &t->shape;
     xcvm_gemm g = {.m = channels * s->window.kernel_size, .n = positions, .k = s->outputs, .alpha = 1.0f};
@@ -90,7 +90,7 @@ static void add_row(const xcvm_window *w, size_t tap, size_t from, size_t to, co
 }
 
 /* Channels [first, last) of group `group` of image `image`. */
-static xcvm_status run_block(const task *t, size_t item, size_t first, size_t last, char *scratch)
+static xcvm_status run_block(const conv_transpose_loop *t, size_t item, size_t first, size_t last, char *scratch)
 {
     const xcvm_conv_shape *s = &t->shape;
     const xcvm_window *w = &s->window;
@@ -106,7 +106,7 @@ static xcvm_status run_block(const task *t, size_t item, size_t first, size_t la
     void *rest = scratch + xcvm_round_up(t->channels * w->kernel_size * t->positions * sizeof(float), XCVM_ALIGNMENT);
     for (size_t n = 0; n < w->out_size; n += t->positions) {
         const size_t count = w->out_size - n < t->positions ? w->out_size - n : t->positions;
-        xcvm_gemm g = describe(t, last - first, count);
+        xcvm_gemm g = product_of(t, last - first, count);
         g.a = t->w + (group * s->outputs * s->channels + first) * w->kernel_size;
         g.b = t->x + item * s->outputs * w->out_size + n;
         g.c = products;
@@ -122,7 +122,7 @@ static xcvm_status run_block(const task *t, size_t item, size_t first, size_t la
 
 static void run_blocks(void *context, size_t begin, size_t end, int worker)
 {
-    task *t = context;
+    conv_transpose_loop *t = context;
     const size_t blocks = (t->shape.channels + t->channels - 1) / t->channels;
     for (size_t i = begin; i < end; i++) {
         const size_t first = i % blocks * t->channels;
@@ -156,12 +156,12 @@ XCVM_KERNEL(ConvTranspose)
     int64_t room[2 * XCVM_MAX_RANK];
     const xcvm_window_attributes attributes = {
         {a->w->dims + 2, (size_t)(a->w->rank - 2)}, a->strides, xcvm_transposed_pads(a, room), a->dilations};
-    task t = {.k = k,
-              .shape = {.window = xcvm_window_of(a->y, a->x, &attributes),
-                        .batch = (size_t)a->x->dims[0],
-                        .group = (size_t)a->group,
-                        .channels = (size_t)a->w->dims[1],
-                        .outputs = (size_t)(a->w->dims[0] / a->group)}};
+    conv_transpose_loop t = {.k = k,
+                             .shape = {.window = xcvm_window_of(a->y, a->x, &attributes),
+                                       .batch = (size_t)a->x->dims[0],
+                                       .group = (size_t)a->group,
+                                       .channels = (size_t)a->w->dims[1],
+                                       .outputs = (size_t)(a->w->dims[0] / a->group)}};
     const xcvm_conv_shape *s = &t.shape;
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
@@ -174,7 +174,7 @@ XCVM_KERNEL(ConvTranspose)
     const size_t share = (s->channels + (size_t)threads - 1) / (size_t)threads;
     if (s->batch * s->group < (size_t)threads && t.channels > share)
         t.channels = share;
-    xcvm_gemm g = describe(&t, t.channels, t.positions);
+    xcvm_gemm g = product_of(&t, t.channels, t.positions);
     t.scratch_bytes = xcvm_round_up(g.m * t.positions * sizeof(float), XCVM_ALIGNMENT) +
                       xcvm_round_up(xcvm_gemm_part_scratch(&g), XCVM_ALIGNMENT);
     const size_t copies = padded_bytes(a->x) + padded_bytes(a->w) + padded_bytes(a->b) + padded_bytes(a->y);

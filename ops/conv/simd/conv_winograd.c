@@ -58,7 +58,7 @@ static size_t inputs_bytes(const plan *p) { return POINTS * p->input_stride * si
 static size_t filters_bytes(const plan *p) { return POINTS * p->filter_stride * sizeof(float); }
 static size_t products_bytes(const plan *p) { return POINTS * p->product_stride * sizeof(float); }
 
-typedef struct work {
+typedef struct conv_winograd_loop {
     const xcvm_kernel *k;
     const xcvm_conv_shape *shape;
     xcvm_winograd winograd;
@@ -68,23 +68,24 @@ typedef struct work {
     char *own;           /* what each worker has for itself */
     size_t own_bytes;
     uint32_t status; /* atomic */
-} work;
+} conv_winograd_loop;
 
 /* Inputs of tiles [first, first + count), channels [begin, end), as panels. */
-static void transform_inputs(const work *r, size_t first, size_t count, size_t begin, size_t end, float *inputs)
+static void transform_inputs(const conv_winograd_loop *r, size_t first, size_t count, size_t begin, size_t end,
+                             float *inputs)
 {
     xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t at = 0; at < count; at += CHUNK) {
-        const size_t run = count - at < CHUNK ? count - at : CHUNK;
+        const size_t span = count - at < CHUNK ? count - at : CHUNK;
         const size_t width = xcvm_gemm_panel_width(at, count);
-        for (size_t c = begin; c < end && xcvm_poll_after(&poller, run) == XCVM_OK; c++)
-            xcvm_winograd_inputs(&r->winograd, c, first + at, run, inputs + at * r->shape->channels + c * width,
+        for (size_t c = begin; c < end && xcvm_poll_after(&poller, span) == XCVM_OK; c++)
+            xcvm_winograd_inputs(&r->winograd, c, first + at, span, inputs + at * r->shape->channels + c * width,
                                  r->plan.input_stride);
     }
 }
 
 /* Filters [filter, filter + filter_count), transformed at `filters`, times the tiles [first, first + count). */
-static void multiply_block(const work *r, size_t first, size_t count, const float *inputs, size_t filter,
+static void multiply_block(const conv_winograd_loop *r, size_t first, size_t count, const float *inputs, size_t filter,
                            size_t filter_count, const float *filters, float *products)
 {
     const plan *p = &r->plan;
@@ -98,7 +99,7 @@ static void multiply_block(const work *r, size_t first, size_t count, const floa
                                   products + i * p->block + at, p->product_stride);
 }
 
-static bool stopped(work *r)
+static bool stopped(conv_winograd_loop *r)
 {
     if (__atomic_load_n(&r->status, __ATOMIC_RELAXED) != XCVM_OK)
         return true;
@@ -112,7 +113,7 @@ static bool stopped(work *r)
 
 static void transform_filters(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    conv_winograd_loop *r = context;
     float *filters = (float *)(void *)r->shared;
     (void)worker;
     for (size_t i = begin; i < end && (i % 16 != 0 || !stopped(r)); i++)
@@ -121,7 +122,7 @@ static void transform_filters(void *context, size_t begin, size_t end, int worke
 
 static void run_tiles(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    conv_winograd_loop *r = context;
     const plan *p = &r->plan;
     const float *filters = (const float *)(const void *)r->shared;
     float *inputs = (float *)(void *)(r->own + (size_t)worker * r->own_bytes);
@@ -144,14 +145,14 @@ static void run_tiles(void *context, size_t begin, size_t end, int worker)
 
 static void transform_channels(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const conv_winograd_loop *r = context;
     (void)worker;
     transform_inputs(r, r->first, r->count, begin, end, (float *)(void *)r->shared);
 }
 
 static void run_filters(void *context, size_t begin, size_t end, int worker)
 {
-    work *r = context;
+    conv_winograd_loop *r = context;
     const plan *p = &r->plan;
     float *filters = (float *)(void *)(r->own + (size_t)worker * r->own_bytes);
     float *products = filters + POINTS * p->filter_stride;
@@ -205,10 +206,10 @@ static size_t scratch_bytes(const xcvm_conv_shape *s, int threads)
     return shared_bytes(&p) + own_bytes(&p) * (size_t)threads;
 }
 
-static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
+static xcvm_status convolve(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
 {
     const xcvm_conv_shape *s = &c->shape;
-    work r = {.k = k, .shape = s, .plan = plan_of(s), .shared = scratch};
+    conv_winograd_loop r = {.k = k, .shape = s, .plan = plan_of(s), .shared = scratch};
     const plan *p = &r.plan;
     xcvm_winograd_make(&r.winograd, c);
     r.own_bytes = own_bytes(p);
@@ -229,4 +230,4 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
     return xcvm_kernel_poll(k);
 }
 
-const xcvm_conv_algorithm xcvm_conv_winograd = {fits, cost, scratch_bytes, run};
+const xcvm_conv_algorithm xcvm_conv_winograd = {fits, cost, scratch_bytes, convolve};

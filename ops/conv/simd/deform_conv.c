@@ -12,7 +12,7 @@ enum {
     MOST_POSITIONS = 8 * XCVM_GEMM_PANEL
 };
 
-typedef struct task {
+typedef struct deform_conv_loop {
     const xcvm_kernel *k;
     xcvm_conv_shape shape;
     size_t offset_groups;
@@ -27,7 +27,7 @@ typedef struct task {
     char *scratch;
     size_t scratch_bytes; /* of one worker */
     uint32_t status;      /* atomic */
-} task;
+} deform_conv_loop;
 
 /* The four neighbours of each sample: places in their plane, and weights. One that is outside has weight 0; in f32 one
  * without weight is the zeros behind the last pixel, so infinities stay away from what they are not part of. */
@@ -48,8 +48,8 @@ typedef struct places {
 } places;
 
 /* Samples that window position `tap` of offset group `group` takes for `count` output positions from `first` on. */
-XCVM_INLINE void find_places(const task *t, size_t group, size_t tap, size_t first, size_t count, const bool wide,
-                             places *p)
+XCVM_INLINE void find_places(const deform_conv_loop *t, size_t group, size_t tap, size_t first, size_t count,
+                             const bool wide, places *p)
 {
     const xcvm_window *w = &t->shape.window;
     const size_t row = (t->image * t->offset_groups + group) * w->kernel_size + tap,
@@ -70,8 +70,8 @@ XCVM_INLINE void find_places(const task *t, size_t group, size_t tap, size_t fir
         p->scale[i] = t->mask != NULL ? element(t->mask, row * w->out_size + first + i, wide) : 1.0;
 }
 
-XCVM_INLINE void find_samples(const task *t, size_t group, size_t tap, size_t first, size_t count, const bool wide,
-                              samples *s)
+XCVM_INLINE void find_samples(const deform_conv_loop *t, size_t group, size_t tap, size_t first, size_t count,
+                              const bool wide, samples *s)
 {
     const xcvm_window *w = &t->shape.window;
     const double height = (double)w->in[1], width = (double)w->in[2];
@@ -125,13 +125,13 @@ enum { PORTION = 1024 }; /* pixels of a range */
 static size_t vectors_of(size_t channels) { return (channels + XCVM_LANES - 1) / XCVM_LANES; }
 
 /* Floats from a vector of channels to the next. */
-static size_t pixel_floats(const task *t) { return (t->shape.window.in_size + 1) * XCVM_LANES; }
+static size_t pixel_floats(const deform_conv_loop *t) { return (t->shape.window.in_size + 1) * XCVM_LANES; }
 
 /* Items are portions of pixels of vectors. */
 static void make_pixels(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const deform_conv_loop *t = context;
     const size_t in_size = t->shape.window.in_size, portions = (in_size + PORTION - 1) / PORTION;
     const size_t channels = t->shape.group * t->shape.channels, share = channels / t->offset_groups;
     for (size_t item = begin; item < end; item++) {
@@ -158,7 +158,8 @@ static void make_pixels(void *context, size_t begin, size_t end, int worker)
 }
 
 /* The rows of columns of all channels of an offset group at one window position. */
-static void sample_pixels(const task *t, const samples *s, size_t group, size_t tap, size_t count, float *columns)
+static void sample_pixels(const deform_conv_loop *t, const samples *s, size_t group, size_t tap, size_t count,
+                          float *columns)
 {
     const size_t share = t->shape.group * t->shape.channels / t->offset_groups, taps = t->shape.window.kernel_size;
     for (size_t vector = 0; vector < t->vectors; vector++) {
@@ -189,7 +190,7 @@ static void sample_pixels(const task *t, const samples *s, size_t group, size_t 
 /* ---- */
 
 /* Columns of all input channels: a row for each channel and window position. */
-static void make_columns(const task *t, size_t first, size_t count, samples *s, void *columns)
+static void make_columns(const deform_conv_loop *t, size_t first, size_t count, samples *s, void *columns)
 {
     const xcvm_window *w = &t->shape.window;
     const size_t channels = t->shape.group * t->shape.channels, share = channels / t->offset_groups;
@@ -210,7 +211,7 @@ static void make_columns(const task *t, size_t first, size_t count, samples *s, 
         }
 }
 
-static xcvm_gemm describe(const task *t, size_t count)
+static xcvm_gemm product_of(const deform_conv_loop *t, size_t count)
 {
     const xcvm_conv_shape *s = &t->shape;
     xcvm_gemm g = {.m = s->outputs, .n = count, .k = s->channels * s->window.kernel_size, .alpha = 1.0f};
@@ -223,7 +224,8 @@ static xcvm_gemm describe(const task *t, size_t count)
     return g;
 }
 
-static xcvm_status multiply_f64(const task *t, const xcvm_gemm *g, size_t filter, const double *columns, double *y)
+static xcvm_status multiply_f64(const deform_conv_loop *t, const xcvm_gemm *g, size_t filter, const double *columns,
+                                double *y)
 {
     for (size_t m = 0; m < g->m; m++)
         for (size_t i = 0; i < g->n; i++)
@@ -232,7 +234,7 @@ static xcvm_status multiply_f64(const task *t, const xcvm_gemm *g, size_t filter
                          columns, g->n, 1.0, y, g->c_row);
 }
 
-static xcvm_status run_block(const task *t, size_t first, char *scratch)
+static xcvm_status run_block(const deform_conv_loop *t, size_t first, char *scratch)
 {
     const xcvm_conv_shape *s = &t->shape;
     const size_t count = s->window.out_size - first < t->positions ? s->window.out_size - first : t->positions;
@@ -244,7 +246,7 @@ static xcvm_status run_block(const task *t, size_t first, char *scratch)
     XCVM_TRY(xcvm_kernel_poll(t->k));
     void *rest = columns + xcvm_round_up(s->group * depth * t->positions * size, XCVM_ALIGNMENT);
     for (size_t group = 0; group < s->group; group++) {
-        xcvm_gemm g = describe(t, count);
+        xcvm_gemm g = product_of(t, count);
         const size_t filter = group * s->outputs, b = group * depth * count;
         const size_t c = (t->image * s->group * s->outputs + filter) * s->window.out_size + first;
         if (t->wide) {
@@ -262,7 +264,7 @@ static xcvm_status run_block(const task *t, size_t first, char *scratch)
 
 static void run_blocks(void *context, size_t begin, size_t end, int worker)
 {
-    task *t = context;
+    deform_conv_loop *t = context;
     for (size_t i = begin; i < end; i++) {
         const xcvm_status status = run_block(t, i * t->positions, t->scratch + (size_t)worker * t->scratch_bytes);
         if (status != XCVM_OK) {
@@ -273,7 +275,7 @@ static void run_blocks(void *context, size_t begin, size_t end, int worker)
 }
 
 /* Large enough to keep the product busy, small enough for the cache and to give every thread a block. */
-static void choose_positions(task *t, int threads)
+static void choose_positions(deform_conv_loop *t, int threads)
 {
     const xcvm_conv_shape *s = &t->shape;
     const size_t rows = s->group * s->channels * s->window.kernel_size, all = s->window.out_size;
@@ -291,7 +293,7 @@ static size_t copied_bytes(const xcvm_value *v)
     return v != NULL ? xcvm_round_up(xcvm_element_count(v) * sizeof(float), XCVM_ALIGNMENT) : 0;
 }
 
-static const void *as_floats(const task *t, const xcvm_value *v, char **at)
+static const void *as_floats(const deform_conv_loop *t, const xcvm_value *v, char **at)
 {
     if (v == NULL || t->wide || v->dtype == XCVM_F32)
         return v != NULL ? v->data : NULL;
@@ -316,10 +318,10 @@ static xcvm_status fill_with_bias(const xcvm_kernel *k, const xcvm_DeformConv_ar
 
 XCVM_KERNEL(DeformConv)
 {
-    task t = {.k = k,
-              .shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group),
-              .offset_groups = (size_t)a->offset_group,
-              .wide = a->y->dtype == XCVM_F64};
+    deform_conv_loop t = {.k = k,
+                          .shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group),
+                          .offset_groups = (size_t)a->offset_group,
+                          .wide = a->y->dtype == XCVM_F64};
     const xcvm_conv_shape *s = &t.shape;
     const int threads = xcvm_threads_count(k->threads);
     const bool narrow = !t.wide && a->y->dtype != XCVM_F32;
@@ -329,7 +331,7 @@ XCVM_KERNEL(DeformConv)
         return fill_with_bias(k, a);
     XCVM_CHECK(k->error, s->window.in_size <= INT32_MAX, OUT_OF_RANGE, "the planes of x are too large");
     choose_positions(&t, threads);
-    const xcvm_gemm g = describe(&t, t.positions);
+    const xcvm_gemm g = product_of(&t, t.positions);
     size_t columns, pixels;
     XCVM_CHECK(k->error, xcvm_size_mul(s->group * g.k * t.positions, t.wide ? sizeof(double) : sizeof(float), &columns),
                OUT_OF_RANGE, "the filters are too large");

@@ -218,14 +218,14 @@ static xcvm_binary_loop loop_of(xcvm_binary op, xcvm_dtype carrier)
 
 /* ---- Applying a loop ---- */
 
-typedef struct task {
+typedef struct binary_loop {
     xcvm_binary_loop loop;
     xcvm_dtype carrier; /* element type that the loop takes: F32, F64, I64 (or U64), I32 or BOOL */
     const xcvm_value *a, *b;
     xcvm_value *y;
     bool a_direct, b_direct, y_direct; /* of the carrier's type already */
     xcvm_broadcast plan;
-} task;
+} binary_loop;
 
 /* Whether elements can be used as the carrier's without conversion. */
 static bool is_direct(xcvm_dtype dtype, xcvm_dtype carrier)
@@ -262,7 +262,7 @@ static void store(xcvm_dtype carrier, xcvm_value *y, size_t first, size_t count,
 
 /* `count` elements, at most XCVM_BLOCK where something is converted, from element `at` of the result on. a and b are
  * where the operands' elements from a_first and b_first on are. */
-static void apply(const task *t, const void *a, size_t a_first, size_t a_step, const void *b, size_t b_first,
+static void apply(const binary_loop *t, const void *a, size_t a_first, size_t a_step, const void *b, size_t b_first,
                   size_t b_step, size_t at, size_t count)
 {
     double a_block[XCVM_BLOCK], b_block[XCVM_BLOCK], y_block[XCVM_BLOCK];
@@ -285,7 +285,7 @@ static void apply(const task *t, const void *a, size_t a_first, size_t a_step, c
 
 static void apply_row(void *context, size_t at, const size_t *offsets, size_t count)
 {
-    const task *t = context;
+    const binary_loop *t = context;
     int last = t->plan.rank - 1;
     size_t a_step = t->plan.strides[0][last], b_step = t->plan.strides[1][last];
     size_t most = t->a_direct && t->b_direct && t->y_direct ? count : XCVM_BLOCK;
@@ -298,7 +298,7 @@ static void apply_row(void *context, size_t at, const size_t *offsets, size_t co
 static void apply_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    task *t = context;
+    binary_loop *t = context;
     xcvm_broadcast_rows(&t->plan, begin, end, apply_row, t);
 }
 
@@ -306,7 +306,7 @@ static void apply_rows(void *context, size_t begin, size_t end, int worker)
 static void apply_blocks(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const binary_loop *t = context;
     uint64_t spread[2][XCVM_BLOCK];
     const xcvm_value *in[2] = {t->a, t->b};
     for (size_t at = begin; at < end; at += XCVM_BLOCK) {
@@ -328,7 +328,7 @@ enum { SHORT_ROW = 24, CHEAP = 32768, COSTLY = 4096 };
 
 /* Whether one operand repeats a short row, as a number for each channel does where channels are blocked, along rows of
  * the other one that lie side by side: which one. */
-static bool is_periodic(const task *t, int *repeated)
+static bool is_periodic(const binary_loop *t, int *repeated)
 {
     const xcvm_broadcast *p = &t->plan;
     const int last = p->rank - 1;
@@ -342,8 +342,8 @@ static bool is_periodic(const task *t, int *repeated)
 static void apply_periods(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
-    const size_t row = t->plan.dims[t->plan.rank - 1], run = t->plan.dims[t->plan.rank - 2] * row;
+    const binary_loop *t = context;
+    const size_t row = t->plan.dims[t->plan.rank - 1], span = t->plan.dims[t->plan.rank - 2] * row;
     const size_t period = XCVM_BLOCK / row * row;
     uint64_t spread[XCVM_BLOCK];
     int o;
@@ -351,8 +351,8 @@ static void apply_periods(void *context, size_t begin, size_t end, int worker)
         return;
     const xcvm_value *in = o == 0 ? t->a : t->b;
     for (size_t at = begin, filled = SIZE_MAX; at < end;) {
-        const size_t first = at / run * run, phase = (at - first) % period;
-        size_t n = period - phase, left = (first + run < end ? first + run : end) - at;
+        const size_t first = at / span * span, phase = (at - first) % period;
+        size_t n = period - phase, left = (first + span < end ? first + span : end) - at;
         n = n < left ? n : left;
         if (filled != first)
             xcvm_broadcast_spread(&t->plan, o, in->data, xcvm_dtype_size(in->dtype), first, period, spread);
@@ -365,10 +365,11 @@ static void apply_periods(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_binary_loop loop, xcvm_dtype carrier,
-                                                 xcvm_value *y, const xcvm_value *a, const xcvm_value *b, size_t grain)
+static __attribute__((noinline)) xcvm_status map_tensors(xcvm_kernel *k, xcvm_binary_loop loop, xcvm_dtype carrier,
+                                                         xcvm_value *y, const xcvm_value *a, const xcvm_value *b,
+                                                         size_t grain)
 {
-    task t = {.loop = loop, .carrier = carrier, .a = a, .b = b, .y = y};
+    binary_loop t = {.loop = loop, .carrier = carrier, .a = a, .b = b, .y = y};
     t.a_direct = is_direct(a->dtype, carrier);
     t.b_direct = is_direct(b->dtype, carrier);
     t.y_direct = y->dtype == XCVM_BOOL || is_direct(y->dtype, carrier);
@@ -409,7 +410,7 @@ static __attribute__((noinline)) xcvm_status run_binary(xcvm_kernel *k, xcvm_bin
             return XCVM_OK;
         }
     }
-    return run(k, loop, carrier == XCVM_U64 ? XCVM_I64 : carrier, y, a, b, grain);
+    return map_tensors(k, loop, carrier == XCVM_U64 ? XCVM_I64 : carrier, y, a, b, grain);
 }
 
 #define F32_LOOP_EACH(Name, formula) loop_##Name
@@ -481,15 +482,15 @@ XCVM_KERNEL(Pow)
     const xcvm_value *base = a->a, *exponent = a->b;
     bool by_one = xcvm_element_count(exponent) == 1;
     if (base->dtype == XCVM_F64)
-        return run(k, xcvm_binary_loop_of(XCVM_BINARY_Pow, XCVM_F64), XCVM_F64, a->y, base, exponent, COSTLY);
+        return map_tensors(k, xcvm_binary_loop_of(XCVM_BINARY_Pow, XCVM_F64), XCVM_F64, a->y, base, exponent, COSTLY);
     if (xcvm_dtype_is_float(base->dtype)) {
         xcvm_binary_loop loop = by_one ? power_of(xcvm_element_as_double(exponent, 0)) : loop_Pow;
         if (exponent->dtype == base->dtype)
             return run_binary(k, XCVM_BINARY_Pow, loop, a->y, base, exponent, COSTLY);
-        return run(k, loop, XCVM_F32, a->y, base, exponent, COSTLY);
+        return map_tensors(k, loop, XCVM_F32, a->y, base, exponent, COSTLY);
     }
     if (xcvm_dtype_is_float(exponent->dtype))
-        return run(k, xcvm_binary_loop_of(XCVM_BINARY_Pow, XCVM_F64), XCVM_F64, a->y, base, exponent, COSTLY);
+        return map_tensors(k, xcvm_binary_loop_of(XCVM_BINARY_Pow, XCVM_F64), XCVM_F64, a->y, base, exponent, COSTLY);
     xcvm_dtype sign = exponent->dtype == XCVM_U64 ? XCVM_U64 : XCVM_I64;
-    return run(k, xcvm_binary_loop_of(XCVM_BINARY_Pow, sign), XCVM_I64, a->y, base, exponent, COSTLY);
+    return map_tensors(k, xcvm_binary_loop_of(XCVM_BINARY_Pow, sign), XCVM_I64, a->y, base, exponent, COSTLY);
 }

@@ -4,12 +4,12 @@
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
-typedef struct task {
+typedef struct cast_loop {
     const xcvm_value *x;
     xcvm_value *y;
     bool saturate;
     int round_mode; /* to f8e8m0 */
-} task;
+} cast_loop;
 
 /* ---- Numbers as convert.h has them: what is out of range becomes the lowest integer ---- */
 
@@ -260,7 +260,7 @@ static bool convert_block(xcvm_dtype from, const void *x, xcvm_dtype to, void *y
     return to_f64(from, x, block, count) && from_f64(block, to, y, count);
 }
 
-static void convert_others(const task *t, size_t at, size_t n)
+static void convert_others(const cast_loop *t, size_t at, size_t n)
 {
     if (xcvm_dtype_in(t->x->dtype, XCVM_TYPES_WHOLE) && xcvm_dtype_in(t->y->dtype, XCVM_TYPES_WHOLE)) {
         int64_t block[XCVM_BLOCK];
@@ -281,7 +281,7 @@ static void convert_others(const task *t, size_t at, size_t n)
 static void convert_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const cast_loop *t = context;
     const xcvm_dtype from = t->x->dtype, to = t->y->dtype;
     const size_t x_size = xcvm_dtype_size(from), y_size = xcvm_dtype_size(to);
     size_t count = xcvm_element_count(t->x), first = begin * 4, last = end * 4 < count ? end * 4 : count;
@@ -305,6 +305,6 @@ XCVM_KERNEL(Cast)
         return xcvm_kernel_copy(k, a->y->data, a->x->data, a->x->bytes);
     XCVM_CHECK(k->error, !xcvm_dtype_in(from, XCVM_TYPES_COMPLEX) && !xcvm_dtype_in(a->to, XCVM_TYPES_COMPLEX),
                TYPE_MISMATCH, "%s cannot be cast to %s", xcvm_dtype_name(from), xcvm_dtype_name(a->to));
-    task t = {a->x, a->y, a->saturate != 0, a->round_mode};
+    cast_loop t = {a->x, a->y, a->saturate != 0, a->round_mode};
     return xcvm_kernel_parallel(k, (xcvm_element_count(a->x) + 3) / 4, 4096, convert_range, &t);
 }

@@ -189,7 +189,8 @@ typedef struct loops {
     const double *p;
 } loops;
 
-static __attribute__((noinline)) xcvm_status run(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const loops *l)
+static __attribute__((noinline)) xcvm_status map_tensor(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x,
+                                                        const loops *l)
 {
     if (x->dtype == XCVM_F32 && x->bytes < 2 * l->grain * sizeof(float)) {
         map_floats(l->f32, x->data, y->data, x->bytes / sizeof(float), l->p);
@@ -245,7 +246,7 @@ static __attribute__((noinline)) xcvm_status run_through_f64(const xcvm_kernel *
         parameters_##Name(a, p);                                                                                       \
         const loops l = {map_##Name, XCVM_BY_KIND(F64_LOOP_, Name, XCVM_TAKEN_##f64), cost, p};                        \
         XCVM_BY_KIND(INTEGERS_, Name, XCVM_TAKEN_##integers)                                                           \
-        return run(k, a->y, a->x, &l);                                                                                 \
+        return map_tensor(k, a->y, a->x, &l);                                                                          \
     }
 #define KERNEL_OWN(Name, cost, f64, integers)
 #define KERNEL_VARIANT(Name, cost, f64, integers)
@@ -260,7 +261,7 @@ XCVM_KERNEL(Exp)
 #else
     const loops l = {map_Exp, f64_Exp, COSTLY, none};
 #endif
-    return run(k, a->y, a->x, &l);
+    return map_tensor(k, a->y, a->x, &l);
 }
 
 XCVM_KERNEL(Gelu)
@@ -269,7 +270,7 @@ XCVM_KERNEL(Gelu)
     const bool by_tanh = a->approximate == XCVM_GELU_tanh;
     const loops l = {by_tanh ? map_GeluTanh : map_Gelu, by_tanh ? xcvm_unary_f64_GeluTanh : xcvm_unary_f64_Gelu, COSTLY,
                      none};
-    return run(k, a->y, a->x, &l);
+    return map_tensor(k, a->y, a->x, &l);
 }
 
 XCVM_KERNEL(Clip)
@@ -282,5 +283,5 @@ XCVM_KERNEL(Clip)
         XCVM_TRY(xcvm_read_double(k->error, a->max, "max", &p[1]));
     if (!xcvm_dtype_is_float(a->x->dtype))
         return xcvm_clip_int(k, a->y, a->x, a->min, a->max);
-    return run(k, a->y, a->x, &l);
+    return map_tensor(k, a->y, a->x, &l);
 }

@@ -5,14 +5,14 @@
 
 #include "ops/simd/math.h"
 
-typedef struct task {
+typedef struct where_loop {
     xcvm_broadcast plan; /* of condition, x and z */
     const uint8_t *condition;
     const void *from[2];
     bool single[2]; /* they have one element */
     void *to;
     size_t size;
-} task;
+} where_loop;
 
 /* An element of 16 bytes. */
 typedef struct pair {
@@ -31,7 +31,7 @@ typedef struct pair {
         }                                                                                                              \
     } while (0)
 
-static void choose(const task *t, const uint8_t *condition, const void *x, const void *z, size_t at, size_t count)
+static void choose(const where_loop *t, const uint8_t *condition, const void *x, const void *z, size_t at, size_t count)
 {
     switch (t->size) {
     case 1:
@@ -56,7 +56,7 @@ static void choose(const task *t, const uint8_t *condition, const void *x, const
 static void choose_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const where_loop *t = context;
     uint8_t conditions[XCVM_BLOCK];
     pair spread[2][XCVM_BLOCK];
     for (size_t at = begin; at < end; at += XCVM_BLOCK) {
@@ -78,11 +78,11 @@ static void choose_range(void *context, size_t begin, size_t end, int worker)
 static xcvm_status where_elements(const xcvm_moving *m, const void *context)
 {
     const xcvm_Where_args *a = context;
-    task t = {.condition = a->condition->data,
-              .from = {m->from[0], m->from[1]},
-              .single = {xcvm_element_count(a->x) == 1, xcvm_element_count(a->z) == 1},
-              .to = m->to[0],
-              .size = m->size};
+    where_loop t = {.condition = a->condition->data,
+                    .from = {m->from[0], m->from[1]},
+                    .single = {xcvm_element_count(a->x) == 1, xcvm_element_count(a->z) == 1},
+                    .to = m->to[0],
+                    .size = m->size};
     xcvm_broadcast_plan(&t.plan, a->y, (const xcvm_value *const[]){a->condition, a->x, a->z}, 3);
     if (t.plan.count == 0)
         return XCVM_OK;

@@ -1,7 +1,7 @@
 /* RoiAlign: regions of an image sampled between its pixels.
  *
  * A cell's bilinear samples weigh pixels by products of a weight for the row and one for the column. So the weights are
- * made once for each region and axis, and pixels are folded along their rows first, then across them: added up, or,
+ * made once for each region and axis, and pixels are reduced along their rows first, then across them: added up, or,
  * since none of the weights is below 0, the greatest taken. A vector holds the same pixel of several channels. */
 #include "ops/floats.h"
 #include "ops/image/roi.h"
@@ -37,13 +37,13 @@ typedef struct region {
     size_t plane;             /* its image's first element, of channel 0 */
 } region;
 
-typedef struct work {
+typedef struct roi_align_loop {
     xcvm_kernel *k;
     const xcvm_RoiAlign_args *a;
     size_t most_taps[2]; /* of a cell of any region, of rows and of columns */
     char *scratch;
     size_t scratch_each, offsets[PIECES]; /* of a worker's memory */
-} work;
+} roi_align_loop;
 
 static region region_of(const xcvm_RoiAlign_args *a, size_t r)
 {
@@ -147,13 +147,13 @@ typedef struct desk {
     size_t listed;
     size_t left, right; /* pixel columns [left, right) hold all that have taps */
     void *line;         /* a vector for each pixel of a row: f64 if that is the type of x, else f32 */
-    double *sums;       /* a vector for each listed row and column of cells: their folds */
+    double *sums;       /* a vector for each listed row and column of cells: their reductions */
     double *cells;      /* a vector for each cell of a row */
     float *narrow;      /* the same of one channel */
     size_t region;      /* that the axes are for */
 } desk;
 
-static desk desk_of(const work *w, int worker)
+static desk desk_of(const roi_align_loop *w, int worker)
 {
     char *at = w->scratch + (size_t)worker * w->scratch_each;
     void *pieces[PIECES];
@@ -169,7 +169,7 @@ static desk desk_of(const work *w, int worker)
                   .region = SIZE_MAX};
 }
 
-static xcvm_status prepare(const work *w, xcvm_poller *poller, size_t r, desk *d)
+static xcvm_status prepare(const roi_align_loop *w, xcvm_poller *poller, size_t r, desk *d)
 {
     const xcvm_RoiAlign_args *a = w->a;
     const region g = region_of(a, r);
@@ -188,7 +188,7 @@ static xcvm_status prepare(const work *w, xcvm_poller *poller, size_t r, desk *d
     return list_rows(poller, &d->rows, a->output_height, d->list, &d->listed);
 }
 
-/* ---- Folds ---- */
+/* ---- Reductions ---- */
 
 /* Half a block of channels. */
 typedef double half __attribute__((vector_size(4 * XCVM_LANES), aligned(8), may_alias));
@@ -205,7 +205,7 @@ XCVM_INLINE half choose(half_mask mask, half a, half b)
 /* The greater one; a NaN only if both are. */
 XCVM_INLINE half greater(half a, half b) { return choose((b > a) | (a != a), b, a); }
 
-XCVM_INLINE half fold(half so_far, const tap *t, half v, bool greatest)
+XCVM_INLINE half reduce_op(half so_far, const tap *t, half v, bool greatest)
 {
     if (!greatest)
         return so_far + t->weight * v;
@@ -243,7 +243,7 @@ static void load_line(const desk *d, const xcvm_value *x, const size_t planes[CH
     }
 }
 
-/* Folds the line over each column of cells. */
+/* Reductions the line over each column of cells. */
 XCVM_INLINE void fold_line(const desk *d, size_t width, bool wide, bool greatest, double *sums)
 {
     const tap *t = d->columns.taps;
@@ -252,19 +252,20 @@ XCVM_INLINE void fold_line(const desk *d, size_t width, bool wide, bool greatest
         for (const tap *end = d->columns.taps + d->columns.first[c + 1]; t < end; t++) {
             const double *from = (const double *)d->line + t->at * CHANNELS;
             const float *narrow = (const float *)d->line + t->at * CHANNELS;
-            low = fold(low, t, wide ? *(const half *)from : __builtin_convertvector(*(const half_narrow *)narrow, half),
-                       greatest);
-            high = fold(high, t,
-                        wide ? *(const half *)(from + HALF)
-                             : __builtin_convertvector(*(const half_narrow *)(narrow + HALF), half),
-                        greatest);
+            low = reduce_op(low, t,
+                            wide ? *(const half *)from : __builtin_convertvector(*(const half_narrow *)narrow, half),
+                            greatest);
+            high = reduce_op(high, t,
+                             wide ? *(const half *)(from + HALF)
+                                  : __builtin_convertvector(*(const half_narrow *)(narrow + HALF), half),
+                             greatest);
         }
         *(half *)sums = low;
         *(half *)(sums + HALF) = high;
     }
 }
 
-/* Folds the sums over the row of cells `r`. */
+/* Reductions the sums over the row of cells `r`. */
 XCVM_INLINE void fold_sums(const desk *d, size_t r, size_t width, bool greatest)
 {
     const tap *begin = d->rows.taps + d->rows.first[r], *end = d->rows.taps + d->rows.first[r + 1];
@@ -272,8 +273,8 @@ XCVM_INLINE void fold_sums(const desk *d, size_t r, size_t width, bool greatest)
         half low = nothing_yet(greatest), high = low;
         for (const tap *t = begin; t < end; t++) {
             const double *from = d->sums + (t->at * width + c) * CHANNELS;
-            low = fold(low, t, *(const half *)from, greatest);
-            high = fold(high, t, *(const half *)(from + HALF), greatest);
+            low = reduce_op(low, t, *(const half *)from, greatest);
+            high = reduce_op(high, t, *(const half *)(from + HALF), greatest);
         }
         if (greatest && (d->rows.zero[r] || d->columns.zero[c])) {
             low = greater(low, (half){0});
@@ -303,8 +304,8 @@ static void write_cells(const desk *d, xcvm_value *y, size_t at, size_t cells, s
 }
 
 /* A block of channels of the region that the axes are for. */
-XCVM_INLINE xcvm_status pool_block(const work *w, xcvm_poller *poller, const desk *d, size_t first, size_t count,
-                                   bool wide, bool greatest)
+XCVM_INLINE xcvm_status pool_block(const roi_align_loop *w, xcvm_poller *poller, const desk *d, size_t first,
+                                   size_t count, bool wide, bool greatest)
 {
     const xcvm_RoiAlign_args *a = w->a;
     const size_t height = (size_t)a->output_height, width = (size_t)a->output_width;
@@ -329,7 +330,7 @@ XCVM_INLINE xcvm_status pool_block(const work *w, xcvm_poller *poller, const des
 /* Items are blocks of channels of regions. */
 static void pool_regions(void *context, size_t begin, size_t end, int worker)
 {
-    const work *w = context;
+    const roi_align_loop *w = context;
     const xcvm_RoiAlign_args *a = w->a;
     const size_t channels = (size_t)a->x->dims[1], blocks = (channels + CHANNELS - 1) / CHANNELS;
     const bool wide = a->x->dtype == XCVM_F64, greatest = a->mode == XCVM_ROI_MODE_max;
@@ -353,7 +354,7 @@ static void pool_regions(void *context, size_t begin, size_t end, int worker)
 /* ---- */
 
 /* Memory for the regions with the most samples. */
-static xcvm_status take_memory(work *w, size_t count)
+static xcvm_status take_memory(roi_align_loop *w, size_t count)
 {
     const xcvm_RoiAlign_args *a = w->a;
     const size_t cells[2] = {(size_t)a->output_height, (size_t)a->output_width}, vector = CHANNELS * sizeof(double);
@@ -398,7 +399,7 @@ static xcvm_status take_memory(work *w, size_t count)
 XCVM_KERNEL(RoiAlign)
 {
     const size_t count = (size_t)a->rois->dims[0];
-    work w = {.k = k, .a = a};
+    roi_align_loop w = {.k = k, .a = a};
     XCVM_TRY(xcvm_roi_check(k, a->x, a->batch_indices, count));
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;

@@ -3,7 +3,7 @@
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/matmul/packed.h"
 #include "ops/matmul/simd/dot.h"
-#include "ops/simd/folds.h"
+#include "ops/simd/reductions.h"
 #include "ops/matmul/simd/gemm_small.h"
 #include "ops/matmul/simd/gemm_tile.h"
 #include "ops/matmul/simd/gemv.h"
@@ -419,7 +419,7 @@ xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, 
 
 typedef enum split { SPLIT_ITEMS, SPLIT_ROWS, SPLIT_COLUMNS } split;
 
-typedef struct work {
+typedef struct product_loop {
     const xcvm_kernel *k;
     const xcvm_gemm_batch *batch;
     split split;
@@ -427,7 +427,7 @@ typedef struct work {
     size_t parts, scratch_bytes;
     char *scratch;   /* scratch_bytes for each thread */
     uint32_t status; /* atomic; the first failure */
-} work;
+} product_loop;
 
 static size_t share(size_t units, size_t parts, size_t i) { return units / parts * i + (units % parts * i) / parts; }
 
@@ -441,7 +441,7 @@ static size_t column_unit(const xcvm_gemm *g)
 
 static void run_parts(void *context, size_t begin, size_t end, int worker)
 {
-    work *w = context;
+    product_loop *w = context;
     const xcvm_gemm_batch *batch = w->batch;
     const xcvm_gemm *shape = &batch->shape;
     char *scratch = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_bytes : NULL;
@@ -485,7 +485,7 @@ static double slowest(double total, size_t units, size_t threads)
     return total * (double)((units + threads - 1) / threads) / (double)units;
 }
 
-static void choose_split(work *w, size_t threads)
+static void choose_split(product_loop *w, size_t threads)
 {
     const xcvm_gemm *g = &w->batch->shape;
     const double product = (double)g->m * (double)g->n * (double)g->k;
@@ -536,7 +536,7 @@ size_t xcvm_gemm_scratch(const xcvm_gemm_batch *batch, int threads)
 
 xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, void *scratch)
 {
-    work w = {.k = k, .batch = batch, .scratch = scratch, .scratch_bytes = scratch_per_worker(&batch->shape)};
+    product_loop w = {.k = k, .batch = batch, .scratch = scratch, .scratch_bytes = scratch_per_worker(&batch->shape)};
     if (batch->count == 0 || batch->shape.m == 0 || batch->shape.n == 0)
         return XCVM_OK;
     w.gemv = xcvm_gemv_fits(&batch->shape);

@@ -2,7 +2,7 @@
 
 #include "ops/matmul/packed.h"
 #include "ops/elementwise/simd/activation_rows.h"
-#include "ops/simd/folds.h"
+#include "ops/simd/reductions.h"
 
 /* Rows of b, of one vector each, that are laid out on the stack. */
 enum { SMALL_DEPTH = 64 };

@@ -38,7 +38,7 @@ typedef struct extras {
     const xcvm_activation *activation;
 } extras;
 
-static xcvm_gemm_batch describe(const operands *o, const extras *e)
+static xcvm_gemm_batch product_of(const operands *o, const extras *e)
 {
     const xcvm_product *s = o->shape;
     const size_t lda = e->transpose_a ? s->m : s->k, ldb = e->transpose_b ? s->k : s->n;
@@ -89,7 +89,7 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
 {
     operands o = {.shape = shape};
     o.swapped = e->transpose_b && !e->transpose_a && shape->m > 1 && shape->m <= SWAP_ROWS;
-    xcvm_gemm_batch batch = describe(&o, e);
+    xcvm_gemm_batch batch = product_of(&o, e);
     const size_t copies =
         float_copy_bytes(a) + float_copy_bytes(b) + float_copy_bytes(y) + (bias != NULL ? float_copy_bytes(bias) : 0);
     float *scratch = xcvm_kernel_scratch(k, xcvm_round_up(copies, XCVM_ALIGNMENT) +
@@ -109,7 +109,7 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
     }
     if (accumulate)
         e->start = o.y;
-    batch = describe(&o, e);
+    batch = product_of(&o, e);
     XCVM_TRY(xcvm_gemm_run(k, &batch, rest));
     return y->dtype != XCVM_F32 ? xcvm_halves_store_all(k, o.y, y) : XCVM_OK;
 }

@@ -2,14 +2,14 @@
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
-typedef struct task {
+typedef struct batch_norm_loop {
     const xcvm_kernel *k;
     xcvm_dtype dtype;
     const void *x;
     void *y;
     size_t channels, size;            /* size: elements of one channel of one item */
     const double *factors, *summands; /* y = x * factor + summand, one each for a channel */
-} task;
+} batch_norm_loop;
 
 static void affine_f32(const float *x, float *y, size_t count, float factor, float summand)
 {
@@ -18,7 +18,7 @@ static void affine_f32(const float *x, float *y, size_t count, float factor, flo
         y[i] = x[i] * factor + summand;
 }
 
-static void affine_elements(const task *t, size_t first, size_t count, size_t channel)
+static void affine_elements(const batch_norm_loop *t, size_t first, size_t count, size_t channel)
 {
     float block[XCVM_BLOCK];
     float factor = (float)t->factors[channel], summand = (float)t->summands[channel];
@@ -43,7 +43,7 @@ static void affine_elements(const task *t, size_t first, size_t count, size_t ch
 static void affine_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const batch_norm_loop *t = context;
     for (size_t i = begin; i < end; i++)
         affine_elements(t, i * t->size, t->size, i % t->channels);
 }
@@ -52,7 +52,7 @@ static void affine_range(void *context, size_t begin, size_t end, int worker)
 static void affine_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const batch_norm_loop *t = context;
     for (size_t i = begin; i < end; i++) {
         const float *x = (const float *)t->x + i * t->channels;
         float *y = (float *)t->y + i * t->channels;
@@ -63,7 +63,7 @@ static void affine_rows(void *context, size_t begin, size_t end, int worker)
 }
 
 /* Mean and variance of channel c over `items` items. */
-static void channel_statistics(const task *t, size_t items, size_t c, double *mean, double *variance)
+static void channel_statistics(const batch_norm_loop *t, size_t items, size_t c, double *mean, double *variance)
 {
     double block[XCVM_BLOCK], sums[2] = {0.0, 0.0}, count = (double)items * (double)t->size;
     xcvm_poller poller = xcvm_poller_of(t->k);
@@ -88,7 +88,7 @@ static void channel_statistics(const task *t, size_t items, size_t c, double *me
 }
 
 typedef struct training {
-    const task *t;
+    const batch_norm_loop *t;
     size_t items;
     double *mean, *variance;
 } training;
@@ -126,14 +126,14 @@ XCVM_KERNEL(BatchNormalization)
     xcvm_load_f64(a->mean->dtype, a->mean->data, 0, channels, mean);
     xcvm_load_f64(a->var->dtype, a->var->data, 0, channels, variance);
     size_t items = (size_t)a->x->dims[0];
-    task t = {.k = k,
-              .dtype = a->x->dtype,
-              .x = a->x->data,
-              .y = a->y->data,
-              .channels = channels,
-              .size = count != 0 ? count / channels / items : 0,
-              .factors = factors,
-              .summands = summands};
+    batch_norm_loop t = {.k = k,
+                         .dtype = a->x->dtype,
+                         .x = a->x->data,
+                         .y = a->y->data,
+                         .channels = channels,
+                         .size = count != 0 ? count / channels / items : 0,
+                         .factors = factors,
+                         .summands = summands};
     bool trains = a->training_mode != 0;
     if (trains) {
         training s = {&t, items, batch_mean, batch_variance};

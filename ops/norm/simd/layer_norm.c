@@ -2,7 +2,7 @@
  * brought to mean 0 and variance 1, or to a mean square of 1. */
 #include "ops/broadcast.h"
 
-#include "ops/simd/folds.h"
+#include "ops/simd/reductions.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/lines.h"
 #include "ops/simd/math.h"
@@ -28,7 +28,7 @@ typedef struct norm {
 
 static __attribute__((noinline)) double sum_of(const float *x, size_t count)
 {
-    return xcvm_fold_sum(xcvm_lanes_same, x, count);
+    return xcvm_reduce_sum(xcvm_lanes_same, x, count);
 }
 
 /* The sum of (x[i] - mean) squared. */
@@ -36,8 +36,8 @@ static __attribute__((noinline)) double spread_of(const float *x, size_t count, 
 {
     const xcvm_lanes m = xcvm_lanes_all(mean);
     double sum = 0.0;
-    for (size_t at = 0; at < count; at += XCVM_FOLD_STRETCH) {
-        size_t n = count - at < XCVM_FOLD_STRETCH ? count - at : XCVM_FOLD_STRETCH, i = 0;
+    for (size_t at = 0; at < count; at += XCVM_REDUCE_STRETCH) {
+        size_t n = count - at < XCVM_REDUCE_STRETCH ? count - at : XCVM_REDUCE_STRETCH, i = 0;
         xcvm_lanes r[2] = {{0}, {0}};
         for (; i + 2 * XCVM_LANES <= n; i += 2 * XCVM_LANES)
             for (size_t j = 0; j < 2; j++) {
@@ -52,7 +52,7 @@ static __attribute__((noinline)) double spread_of(const float *x, size_t count, 
             xcvm_lanes d = xcvm_lanes_load_rest(x + at, n, n - i, mean) - m;
             r[1] += d * d;
         }
-        sum += (double)xcvm_lanes_fold(xcvm_lanes_plus, r[0] + r[1]);
+        sum += (double)xcvm_lanes_reduce(xcvm_lanes_plus, r[0] + r[1]);
     }
     return sum;
 }
@@ -170,7 +170,8 @@ static float *widen(parameter *p, const xcvm_value *v, float *scratch)
     return scratch + widened_size(v);
 }
 
-static xcvm_status run(xcvm_kernel *k, xcvm_lines *lines, norm *n, const xcvm_value *scale, const xcvm_value *bias)
+static xcvm_status normalise_lines(xcvm_kernel *k, xcvm_lines *lines, norm *n, const xcvm_value *scale,
+                                   const xcvm_value *bias)
 {
     lines->f32 = norm_f32;
     lines->f64 = norm_f64;
@@ -224,7 +225,7 @@ static xcvm_status run_trailing(xcvm_kernel *k, norm *n, xcvm_value *y, const xc
         if (parameters[i]->spread)
             xcvm_broadcast_plan(&parameters[i]->plan, x, &values[i], 1);
     }
-    return run(k, &lines, n, scale, bias);
+    return normalise_lines(k, &lines, n, scale, bias);
 }
 
 XCVM_KERNEL(LayerNormalization)
@@ -259,7 +260,7 @@ static xcvm_status run_groups(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x
     norm n = {.epsilon = epsilon, .centred = true, .groups = (size_t)groups, .channels = (size_t)(channels / groups)};
     xcvm_lines lines = {.outer = (size_t)(x->dims[0] * groups), .dtype = x->dtype, .x = x->data, .y = y->data};
     lines.length = count / lines.outer;
-    return run(k, &lines, &n, scale, bias);
+    return normalise_lines(k, &lines, &n, scale, bias);
 }
 
 XCVM_KERNEL(InstanceNormalization) { return run_groups(k, a->y, a->x, a->scale, a->b, a->epsilon, 0); }

@@ -8,13 +8,13 @@
 /* The greatest element, or NaN if there is one. */
 static __attribute__((noinline)) float greatest_of(const float *x, size_t count)
 {
-    return (float)xcvm_fold_extreme(xcvm_lanes_greater, x, count, -INFINITY);
+    return (float)xcvm_reduce_extreme(xcvm_lanes_greater, x, count, -INFINITY);
 }
 
 /* The greatest element where there is no NaN; where there is one, the sum of powers is NaN in any case. */
 static __attribute__((noinline)) float greatest_number(const float *x, size_t count)
 {
-    return (float)xcvm_fold_extreme(xcvm_lanes_max, x, count, -INFINITY);
+    return (float)xcvm_reduce_extreme(xcvm_lanes_max, x, count, -INFINITY);
 }
 
 /* ---- One line ---- */
@@ -73,7 +73,7 @@ static void mark_line(const float *x, size_t length, float value, float *y)
 /* Of the greatest elements, or NaNs if there are some, the first one, as NumPy has it. */
 static void hardmax_line(const xcvm_tile *t) { mark_line(t->x, t->length, greatest_of(t->x, t->length), t->y); }
 
-/* ---- Adjacent lines, as many at once as a vector has lanes: what is folded across lanes is folded for all ---- */
+/* ---- Adjacent lines, as many at once as a vector has lanes: what is reduced across lanes is reduced for all ---- */
 
 /* The greatest element of each of `count` lines, at most XCVM_LANES; any number for a line that has a NaN. */
 static void greatest_rows(const float *x, size_t length, size_t count, float greatest[XCVM_LANES])
@@ -99,7 +99,7 @@ static void greatest_rows(const float *x, size_t length, size_t count, float gre
             r[1] = xcvm_lanes_max(r[1], xcvm_lanes_load_first(line + i, length - i, -INFINITY));
         rows[j] = xcvm_lanes_max(r[0], r[1]);
     }
-    xcvm_lanes_store(greatest, xcvm_lanes_fold_rows(xcvm_lanes_max, rows));
+    xcvm_lanes_store(greatest, xcvm_lanes_reduce_rows(xcvm_lanes_max, rows));
 }
 
 /* y = e to the x, less the greatest of its line, or NULL; returns the sums of the lines. */
@@ -109,7 +109,7 @@ static xcvm_lanes exp_rows(const float *x, size_t length, size_t count, const fl
     for (size_t j = 0; j < XCVM_LANES; j++)
         rows[j] = j < count ? xcvm_exp_stretch(x + j * length, length, greatest[j], y != NULL ? y + j * length : NULL)
                             : xcvm_lanes_all(1.0f);
-    return xcvm_lanes_fold_rows(xcvm_lanes_plus, rows);
+    return xcvm_lanes_reduce_rows(xcvm_lanes_plus, rows);
 }
 
 static void softmax_rows(const void *context, const float *x, float *y, size_t length, size_t count)
@@ -195,7 +195,7 @@ static void hardmax_rows(const void *context, const float *x, float *y, size_t l
         greatest_rows(x, length, n, greatest);
         for (size_t j = 0; j < XCVM_LANES; j++)
             rows[j] = first_places(x + (j < n ? j : 0) * length, length, greatest[j]);
-        xcvm_lanes_store(place, xcvm_lanes_fold_rows(xcvm_lanes_min, rows));
+        xcvm_lanes_store(place, xcvm_lanes_reduce_rows(xcvm_lanes_min, rows));
         memset(y, 0, n * length * sizeof *y);
         for (size_t j = 0; j < n; j++)
             y[j * length + (size_t)(place[j] < 0.0f ? place[j] + (float)AHEAD : place[j])] = 1.0f;
@@ -336,8 +336,8 @@ static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, siz
     double r[SIDE_F64];
     for (size_t j = 0; j < SIDE_F64; j++)
         r[j] = -(double)INFINITY;
-    for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
-        const size_t end = at + xcvm_min(length - at, XCVM_FOLD_STRETCH);
+    for (size_t at = 0; at < length; at += XCVM_REDUCE_STRETCH) {
+        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_STRETCH);
         XCVM_TRY(xcvm_poll_after(poller, end - at));
         size_t i = at;
         for (; i + SIDE_F64 <= end; i += SIDE_F64)
@@ -357,8 +357,8 @@ static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, siz
 static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, double greatest, double *y, double *sum)
 {
     double r[SIDE_F64] = {0};
-    for (size_t at = 0; at < length; at += XCVM_FOLD_STRETCH) {
-        const size_t end = at + xcvm_min(length - at, XCVM_FOLD_STRETCH);
+    for (size_t at = 0; at < length; at += XCVM_REDUCE_STRETCH) {
+        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_STRETCH);
         XCVM_TRY(xcvm_poll_after(poller, end - at));
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
@@ -387,9 +387,9 @@ static void softmax_f64(const xcvm_kernel *k, const void *context, const double 
     if (greatest_number_f64(&poller, x, length, &greatest) != XCVM_OK ||
         exp_f64(&poller, x, length, greatest, y, &sum) != XCVM_OK)
         return;
-    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_FOLD_STRETCH) == XCVM_OK;
-         at += XCVM_FOLD_STRETCH) {
-        const size_t end = at + xcvm_min(length - at, XCVM_FOLD_STRETCH);
+    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_REDUCE_STRETCH) == XCVM_OK;
+         at += XCVM_REDUCE_STRETCH) {
+        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_STRETCH);
         for (size_t i = at; i < end; i++)
             y[i] /= sum;
     }
@@ -406,9 +406,9 @@ static void log_softmax_f64(const xcvm_kernel *k, const void *context, const dou
         exp_f64(&poller, x, length, greatest, y, &sum) != XCVM_OK)
         return;
     sum = log(sum);
-    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_FOLD_STRETCH) == XCVM_OK;
-         at += XCVM_FOLD_STRETCH) {
-        const size_t end = at + xcvm_min(length - at, XCVM_FOLD_STRETCH);
+    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_REDUCE_STRETCH) == XCVM_OK;
+         at += XCVM_REDUCE_STRETCH) {
+        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_STRETCH);
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
             y[i] = (x[i] - greatest) - sum;
@@ -475,8 +475,8 @@ static void lp_f32(const void *context, const xcvm_tile *t)
         float *y = t->y + j;
         double sum = 0.0;
         if (t->x_stride == 1)
-            sum = squares ? xcvm_fold_sum(xcvm_lanes_square, x, t->length)
-                          : xcvm_fold_sum(xcvm_lanes_absolute, x, t->length);
+            sum = squares ? xcvm_reduce_sum(xcvm_lanes_square, x, t->length)
+                          : xcvm_reduce_sum(xcvm_lanes_absolute, x, t->length);
         else
             for (size_t i = 0; i < t->length; i++) {
                 double v = (double)x[i * t->x_stride];

@@ -6,13 +6,13 @@
 
 enum { THREAD_WORK = 50 * 1000, BLOCK = XCVM_CHANNEL_BLOCK };
 
-typedef struct work {
+typedef struct blocked_pool_loop {
     const xcvm_kernel *k;
     const xcvm_pooling *p;
     int rows, columns; /* their axes; before that of rows is that of slices, or none */
     size_t slices;     /* of the result */
     size_t plane;      /* floats of an input slice of a block */
-} work;
+} blocked_pool_loop;
 
 bool xcvm_blocked_pool_fits(const xcvm_pooling *p)
 {
@@ -45,9 +45,9 @@ typedef struct box {
     ptrdiff_t slice, row, column; /* floats from one to the next */
 } box;
 
-/* One vector of a result: the fold of all vectors of a box. */
-XCVM_INLINE xcvm_lanes fold_window(const float *x, const box *w, const int64_t rows, const int64_t columns,
-                                   const bool greatest)
+/* One vector of a result: the reduction of all vectors of a box. */
+XCVM_INLINE xcvm_lanes reduce_window(const float *x, const box *w, const int64_t rows, const int64_t columns,
+                                     const bool greatest)
 {
     xcvm_lanes result = xcvm_lanes_all(greatest ? -INFINITY : 0.0f);
     for (int64_t slice = 0; slice < w->slices; slice++, x += w->slice)
@@ -60,7 +60,8 @@ XCVM_INLINE xcvm_lanes fold_window(const float *x, const box *w, const int64_t r
 }
 
 /* Row o of slice `depth` of the result; x is the first slice. */
-XCVM_INLINE void pool_row(const work *r, const float *x, int64_t depth, int64_t o, float *y, const bool greatest)
+XCVM_INLINE void pool_row(const blocked_pool_loop *r, const float *x, int64_t depth, int64_t o, float *y,
+                          const bool greatest)
 {
     const xcvm_pooling *p = r->p;
     const span slices = r->rows > 0 ? clip(p, 0, depth) : (span){0, 1, 1}, rows = clip(p, r->rows, o);
@@ -84,9 +85,9 @@ XCVM_INLINE void pool_row(const work *r, const float *x, int64_t depth, int64_t 
         for (int j = 0; j < XCVM_BLOCK_VECTORS; j++) {
             xcvm_lanes v = xcvm_lanes_all(greatest ? -INFINITY : 0.0f);
             if (inside > 0 && w.rows == 3 && w.columns == 3)
-                v = fold_window(x + at + j * XCVM_LANES, &w, 3, 3, greatest);
+                v = reduce_window(x + at + j * XCVM_LANES, &w, 3, 3, greatest);
             else if (inside > 0)
-                v = fold_window(x + at + j * XCVM_LANES, &w, w.rows, w.columns, greatest);
+                v = reduce_window(x + at + j * XCVM_LANES, &w, w.rows, w.columns, greatest);
             if (!greatest)
                 v /= xcvm_lanes_all((float)counted);
             xcvm_lanes_store(y + i * BLOCK + j * XCVM_LANES, v);
@@ -97,7 +98,7 @@ XCVM_INLINE void pool_row(const work *r, const float *x, int64_t depth, int64_t 
 /* The range is over rows of results. */
 static void pool_range(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const blocked_pool_loop *r = context;
     const xcvm_pooling *p = r->p;
     const size_t rows = (size_t)p->out[r->rows], in_slices = r->rows > 0 ? (size_t)p->in[0] : 1;
     (void)worker;
@@ -115,7 +116,7 @@ static void pool_range(void *context, size_t begin, size_t end, int worker)
 
 xcvm_status xcvm_blocked_pool(const xcvm_kernel *k, const xcvm_pooling *p)
 {
-    work r = {.k = k, .p = p, .rows = p->axes - 3, .columns = p->axes - 2};
+    blocked_pool_loop r = {.k = k, .p = p, .rows = p->axes - 3, .columns = p->axes - 2};
     r.slices = r.rows > 0 ? (size_t)p->out[0] : 1;
     r.plane = (size_t)p->in[r.rows] * (size_t)p->in[r.columns] * BLOCK;
     const double row = (double)p->out[r.columns] * (double)p->kernel_size * BLOCK;

@@ -8,11 +8,11 @@
 
 #include <math.h>
 
-static bool choose_fold(const xcvm_pooling *p, xcvm_pool_fold *f)
+static bool choose_reduce_op(const xcvm_pooling *p, xcvm_pool_reduce_op *f)
 {
-    *f = p->kind == XCVM_POOL_MAX ? XCVM_FOLD_MAX : p->kind == XCVM_POOL_MEAN ? XCVM_FOLD_SUM : XCVM_FOLD_SQUARES;
+    *f = p->kind == XCVM_POOL_MAX ? XCVM_REDUCE_MAX : p->kind == XCVM_POOL_MEAN ? XCVM_REDUCE_SUM : XCVM_REDUCE_SQUARES;
     if (p->kind == XCVM_POOL_NORM && p->p == 1)
-        *f = XCVM_FOLD_ABSOLUTES;
+        *f = XCVM_REDUCE_ABSOLUTES;
     const xcvm_dtype dtype = (xcvm_dtype)p->x->dtype;
     return (p->kind != XCVM_POOL_NORM || p->p <= 2) &&
            (dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16 || dtype == XCVM_U8 || dtype == XCVM_I8);
@@ -23,19 +23,19 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
     const xcvm_ints kernel = {p->kernel, (size_t)p->axes}, strides = {p->strides, (size_t)p->axes};
     const xcvm_window_attributes attributes = {
         kernel, strides, {p->pads, 2 * (size_t)p->axes}, {p->dilations, (size_t)p->axes}};
-    xcvm_pool_fold fold;
+    xcvm_pool_reduce_op reduce_op;
     if (xcvm_element_count(p->y) == 0)
         return XCVM_OK;
     if (indices == NULL && xcvm_blocked_pool_fits(p))
         return xcvm_blocked_pool(k, p);
-    const bool narrow = choose_fold(p, &fold);
+    const bool narrow = choose_reduce_op(p, &reduce_op);
     if ((indices != NULL || !narrow) && p->in_plane != 0 && xcvm_pool_maxima_fits(p))
         return xcvm_pool_maxima(k, p, indices, columns_first);
     if (indices != NULL || p->in_plane == 0 || !narrow)
         return xcvm_pool_positions(k, p, indices, columns_first);
     const xcvm_window window = xcvm_window_of(p->x, p->y, &attributes);
-    return xcvm_pool_rows_fit(&window, fold) ? xcvm_pool_rows(k, p, &window, fold)
-                                             : xcvm_pool_axes(k, p, &window, fold);
+    return xcvm_pool_rows_fit(&window, reduce_op) ? xcvm_pool_rows(k, p, &window, reduce_op)
+                                                  : xcvm_pool_axes(k, p, &window, reduce_op);
 }
 
 XCVM_KERNEL(MaxPool)

@@ -1,5 +1,5 @@
-/* Pooling axis by axis: the fold of a window is that of its rows' folds, along one axis after the other, whatever the
- * number of axes and the size of the window. */
+/* Pooling axis by axis: the reduction of a window is that of its rows' reductions, along one axis after the other,
+ * whatever the number of axes and the size of the window. */
 #include "ops/pool/simd/pool_axes.h"
 #include "ops/conv/simd/conv.h"
 #include "ops/simd/halves.h"
@@ -14,15 +14,15 @@ enum {
     MOST_FOLDED = 1 << 20 /* elements, between polls */
 };
 
-typedef struct work {
+typedef struct pool_axes_loop {
     const xcvm_kernel *k;
     const xcvm_pooling *pooling;
     const xcvm_window *window;
-    xcvm_pool_fold fold;
+    xcvm_pool_reduce_op reduce_op;
     float *scratch;
     size_t stage;    /* floats of the largest stage of an image, a whole number of vectors */
     uint32_t status; /* atomic */
-} work;
+} pool_axes_loop;
 
 const float *xcvm_pool_image(const xcvm_pooling *p, size_t index, float *copy)
 {
@@ -95,9 +95,9 @@ XCVM_INLINE float combine_one(float so_far, float x, bool greatest)
     return !greatest ? so_far + x : x > so_far || x != x ? x : so_far;
 }
 
-/* to[i] = the fold of from[i * step + j * apart] over j < n. */
-XCVM_INLINE void fold_run(float *to, const float *from, const size_t step, size_t apart, const size_t n, size_t count,
-                          const bool greatest)
+/* to[i] = the reduction of from[i * step + j * apart] over j < n. */
+XCVM_INLINE void reduce_run(float *to, const float *from, const size_t step, size_t apart, const size_t n, size_t count,
+                            const bool greatest)
 {
     const float start = greatest ? -INFINITY : 0.0f;
     if (step <= 2 && count >= XCVM_LANES) {
@@ -119,28 +119,28 @@ XCVM_INLINE void fold_run(float *to, const float *from, const size_t step, size_
     }
 }
 
-XCVM_INLINE void fold_some(float *to, const float *from, const size_t step, size_t apart, size_t n, size_t count,
-                           const bool greatest)
+XCVM_INLINE void reduce_some(float *to, const float *from, const size_t step, size_t apart, size_t n, size_t count,
+                             const bool greatest)
 {
     if (n == 2)
-        fold_run(to, from, step, apart, 2, count, greatest);
+        reduce_run(to, from, step, apart, 2, count, greatest);
     else if (n == 3)
-        fold_run(to, from, step, apart, 3, count, greatest);
+        reduce_run(to, from, step, apart, 3, count, greatest);
     else if (n == 5)
-        fold_run(to, from, step, apart, 5, count, greatest);
+        reduce_run(to, from, step, apart, 5, count, greatest);
     else
-        fold_run(to, from, step, apart, n, count, greatest);
+        reduce_run(to, from, step, apart, n, count, greatest);
 }
 
 /* The same of long rows: polls. */
-XCVM_INLINE xcvm_status fold_long(xcvm_poller *poller, float *to, const float *from, const size_t step, size_t apart,
-                                  size_t n, size_t count, const bool greatest)
+XCVM_INLINE xcvm_status reduce_long(xcvm_poller *poller, float *to, const float *from, const size_t step, size_t apart,
+                                    size_t n, size_t count, const bool greatest)
 {
     const size_t portion = n < MOST_FOLDED / XCVM_LANES ? MOST_FOLDED / (n + 1) / XCVM_LANES * XCVM_LANES : XCVM_LANES;
     for (size_t i = 0; i < count; i += portion) {
         const size_t some = xcvm_min(count - i, portion);
         XCVM_TRY(xcvm_poll_after(poller, 1 + (some * n) / XCVM_LANES));
-        fold_some(to + i, from + i * step, step, apart, n, some, greatest);
+        reduce_some(to + i, from + i * step, step, apart, n, some, greatest);
     }
     return XCVM_OK;
 }
@@ -156,8 +156,8 @@ static void inside(const xcvm_window *w, int axis, size_t o, size_t *first, size
     *first = (size_t)low < *last ? (size_t)low : *last;
 }
 
-XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t inner, const float *from, float *to,
-                                  bool greatest)
+XCVM_INLINE xcvm_status reduce_axis(const pool_axes_loop *r, int axis, size_t outer, size_t inner, const float *from,
+                                    float *to, bool greatest)
 {
     const xcvm_window *w = r->window;
     size_t begin, end, first, last;
@@ -193,11 +193,11 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
                 row = padded;
             }
             if (stride == 1)
-                fold_some(to, row, 1, apart, kernel, out, greatest);
+                reduce_some(to, row, 1, apart, kernel, out, greatest);
             else if (stride == 2)
-                fold_some(to, row, 2, apart, kernel, out, greatest);
+                reduce_some(to, row, 2, apart, kernel, out, greatest);
             else
-                fold_some(to, row, stride, apart, kernel, out, greatest);
+                reduce_some(to, row, stride, apart, kernel, out, greatest);
         }
         return XCVM_OK;
     }
@@ -205,11 +205,11 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
         if (inner == 1 && begin < end) {
             const float *row = from + (ptrdiff_t)(begin * stride) - pad;
             if (stride == 1)
-                XCVM_TRY(fold_long(&poller, to + begin, row, 1, apart, kernel, end - begin, greatest));
+                XCVM_TRY(reduce_long(&poller, to + begin, row, 1, apart, kernel, end - begin, greatest));
             else if (stride == 2)
-                XCVM_TRY(fold_long(&poller, to + begin, row, 2, apart, kernel, end - begin, greatest));
+                XCVM_TRY(reduce_long(&poller, to + begin, row, 2, apart, kernel, end - begin, greatest));
             else
-                XCVM_TRY(fold_long(&poller, to + begin, row, stride, apart, kernel, end - begin, greatest));
+                XCVM_TRY(reduce_long(&poller, to + begin, row, stride, apart, kernel, end - begin, greatest));
         }
         for (size_t i = 0; i < out; i++) {
             if (inner == 1 && i == begin && begin < end)
@@ -218,8 +218,8 @@ XCVM_INLINE xcvm_status fold_axis(const work *r, int axis, size_t outer, size_t 
                 break;
             inside(w, axis, i, &first, &last);
             const ptrdiff_t at = first < last ? (ptrdiff_t)(i * stride + first * apart) - pad : 0;
-            XCVM_TRY(fold_long(&poller, to + i * inner, from + at * (ptrdiff_t)inner, 1, apart * inner, last - first,
-                               inner, greatest));
+            XCVM_TRY(reduce_long(&poller, to + i * inner, from + at * (ptrdiff_t)inner, 1, apart * inner, last - first,
+                                 inner, greatest));
         }
     }
     return xcvm_kernel_poll(r->k);
@@ -231,16 +231,16 @@ static bool is_still(const xcvm_window *w, int axis)
 }
 
 /* The elements as they are summed up: absolute, or squared. */
-static void prepare(xcvm_pool_fold fold, size_t count, float *x)
+static void prepare(xcvm_pool_reduce_op reduce_op, size_t count, float *x)
 {
     for (size_t i = 0; i < count; i++)
-        x[i] = fold == XCVM_FOLD_SQUARES ? x[i] * x[i] : fabsf(x[i]);
+        x[i] = reduce_op == XCVM_REDUCE_SQUARES ? x[i] * x[i] : fabsf(x[i]);
 }
 
-static void finish(const work *w, float *results)
+static void finish(const pool_axes_loop *w, float *results)
 {
     const xcvm_pooling *p = w->pooling;
-    if (w->fold == XCVM_FOLD_SQUARES)
+    if (w->reduce_op == XCVM_REDUCE_SQUARES)
         for (size_t i = 0; i < p->out_plane; i++)
             results[i] = sqrtf(results[i]);
     if (p->kind != XCVM_POOL_MEAN)
@@ -267,16 +267,16 @@ static void finish(const work *w, float *results)
 
 static void pool_images(void *context, size_t begin, size_t end, int worker)
 {
-    work *w = context;
+    pool_axes_loop *w = context;
     const xcvm_pooling *p = w->pooling;
     float *buffers[2] = {w->scratch + (size_t)(2 * worker) * w->stage,
                          w->scratch + (size_t)(2 * worker + 1) * w->stage};
     for (size_t image = begin; image < end; image++) {
         const float *from = xcvm_pool_image(p, image, buffers[0]);
-        if (w->fold == XCVM_FOLD_ABSOLUTES || w->fold == XCVM_FOLD_SQUARES) {
+        if (w->reduce_op == XCVM_REDUCE_ABSOLUTES || w->reduce_op == XCVM_REDUCE_SQUARES) {
             if (from != buffers[0])
                 xcvm_copy_floats(buffers[0], from, p->in_plane);
-            prepare(w->fold, p->in_plane, buffers[0]);
+            prepare(w->reduce_op, p->in_plane, buffers[0]);
             from = buffers[0];
         }
         size_t inner = 1, outer = p->in_plane;
@@ -285,8 +285,9 @@ static void pool_images(void *context, size_t begin, size_t end, int worker)
             if (is_still(w->window, axis) && !(axis == 0 && from != buffers[0] && from != buffers[1]))
                 continue;
             float *to = buffers[from != buffers[1]];
-            const xcvm_status status = w->fold == XCVM_FOLD_MAX ? fold_axis(w, axis, outer, inner, from, to, true)
-                                                                : fold_axis(w, axis, outer, inner, from, to, false);
+            const xcvm_status status = w->reduce_op == XCVM_REDUCE_MAX
+                                           ? reduce_axis(w, axis, outer, inner, from, to, true)
+                                           : reduce_axis(w, axis, outer, inner, from, to, false);
             if (status != XCVM_OK) {
                 __atomic_store_n(&w->status, (uint32_t)status, __ATOMIC_RELAXED);
                 return;
@@ -299,9 +300,10 @@ static void pool_images(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *window, xcvm_pool_fold fold)
+xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *window,
+                           xcvm_pool_reduce_op reduce_op)
 {
-    work w = {.k = k, .pooling = p, .window = window, .fold = fold, .stage = p->in_plane};
+    pool_axes_loop w = {.k = k, .pooling = p, .window = window, .reduce_op = reduce_op, .stage = p->in_plane};
     double each = (double)p->in_plane;
     size_t stage = p->in_plane;
     for (int axis = XCVM_WINDOW_AXES - 1; axis >= 0; axis--) {

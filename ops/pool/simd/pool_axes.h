@@ -7,11 +7,16 @@
 #include "ops/conv/window.h"
 
 /* What a window's elements become: the root of the sum of squares, else as said. */
-typedef enum xcvm_pool_fold { XCVM_FOLD_MAX, XCVM_FOLD_SUM, XCVM_FOLD_ABSOLUTES, XCVM_FOLD_SQUARES } xcvm_pool_fold;
+typedef enum xcvm_pool_reduce_op {
+    XCVM_REDUCE_MAX,
+    XCVM_REDUCE_SUM,
+    XCVM_REDUCE_ABSOLUTES,
+    XCVM_REDUCE_SQUARES
+} xcvm_pool_reduce_op;
 
 /* Any number of axes and size of window, for f32 and types that are read as f32. */
 #define xcvm_pool_axes XCVM_PER_ISA(xcvm_pool_axes)
-xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_fold fold);
+xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_reduce_op reduce_op);
 /* One image (of p->planes) as floats: where it lies, or copied to `copy`, which has room for it. */
 #define xcvm_pool_image XCVM_PER_ISA(xcvm_pool_image)
 const float *xcvm_pool_image(const xcvm_pooling *p, size_t index, float *copy);

@@ -8,14 +8,14 @@
 
 enum { COLUMNS = 256, GRAIN = 1 << 16 };
 
-typedef struct work {
+typedef struct pool_maxima_loop {
     const xcvm_kernel *k;
     const xcvm_pooling *pooling;
     int64_t *indices;
     bool columns_first;
     float *scratch; /* a plane of each worker's, where x is not f32 */
     size_t scratch_floats;
-} work;
+} pool_maxima_loop;
 
 /* Results [column, column + count) of a row; -1 stands for no index. */
 typedef struct best_so_far {
@@ -64,8 +64,8 @@ static void inside(int64_t at, int64_t dilation, int64_t n, int64_t in, int64_t 
 }
 
 /* One row of the input meets results [column, column + count); `from` is its first element in the plane. */
-static xcvm_status fold_row(const xcvm_pooling *p, const void *plane, size_t from, size_t column, size_t count,
-                            best_so_far *best, xcvm_poller *poller)
+static xcvm_status reduce_row(const xcvm_pooling *p, const void *plane, size_t from, size_t column, size_t count,
+                              best_so_far *best, xcvm_poller *poller)
 {
     const int d = p->axes - 1;
     const int64_t stride = p->strides[d], dilation = p->dilations[d], in = p->in[d];
@@ -91,8 +91,8 @@ static xcvm_status fold_row(const xcvm_pooling *p, const void *plane, size_t fro
 }
 
 /* The same for all rows of the windows around row `row` of the results. */
-static xcvm_status fold_rows(const xcvm_pooling *p, const void *plane, size_t row, size_t column, size_t count,
-                             best_so_far *best, xcvm_poller *poller)
+static xcvm_status reduce_rows(const xcvm_pooling *p, const void *plane, size_t row, size_t column, size_t count,
+                               best_so_far *best, xcvm_poller *poller)
 {
     const int outer = p->axes - 1;
     int64_t start[XCVM_MAX_RANK], first[XCVM_MAX_RANK], last[XCVM_MAX_RANK], at[XCVM_MAX_RANK];
@@ -108,7 +108,7 @@ static xcvm_status fold_rows(const xcvm_pooling *p, const void *plane, size_t ro
         size_t from = 0;
         for (int i = 0; i < outer; i++)
             from = (from + (size_t)(start[i] + at[i] * p->dilations[i])) * (size_t)p->in[i + 1];
-        XCVM_TRY(fold_row(p, plane, from, column, count, best, poller));
+        XCVM_TRY(reduce_row(p, plane, from, column, count, best, poller));
         for (d = outer - 1; d >= 0 && ++at[d] == last[d]; d--)
             at[d] = first[d];
         if (d < 0)
@@ -129,7 +129,7 @@ static int64_t with_columns_first(const xcvm_pooling *p, int64_t at)
     return index;
 }
 
-static void finish(const work *w, const best_so_far *best, size_t plane, size_t to, size_t count)
+static void finish(const pool_maxima_loop *w, const best_so_far *best, size_t plane, size_t to, size_t count)
 {
     const xcvm_pooling *p = w->pooling;
     const bool wide = p->x->dtype == XCVM_F64;
@@ -144,7 +144,7 @@ static void finish(const work *w, const best_so_far *best, size_t plane, size_t 
     }
 }
 
-static xcvm_status pool_plane(const work *w, size_t plane, const void *x, xcvm_poller *poller)
+static xcvm_status pool_plane(const pool_maxima_loop *w, size_t plane, const void *x, xcvm_poller *poller)
 {
     const xcvm_pooling *p = w->pooling;
     const size_t width = (size_t)p->out[p->axes - 1], rows = p->out_plane / width;
@@ -161,7 +161,7 @@ static xcvm_status pool_plane(const work *w, size_t plane, const void *x, xcvm_p
                 best.at.f32[i] = -1;
             }
             XCVM_TRY(xcvm_poll_after(poller, count));
-            XCVM_TRY(fold_rows(p, x, row, column, count, &best, poller));
+            XCVM_TRY(reduce_rows(p, x, row, column, count, &best, poller));
             finish(w, &best, plane, plane * p->out_plane + row * width + column, count);
         }
     return XCVM_OK;
@@ -169,7 +169,7 @@ static xcvm_status pool_plane(const work *w, size_t plane, const void *x, xcvm_p
 
 static void pool_planes(void *context, size_t begin, size_t end, int worker)
 {
-    const work *w = context;
+    const pool_maxima_loop *w = context;
     const xcvm_pooling *p = w->pooling;
     float *scratch = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_floats : NULL;
     xcvm_poller poller = xcvm_poller_of(w->k);
@@ -191,7 +191,7 @@ bool xcvm_pool_maxima_fits(const xcvm_pooling *p)
 
 xcvm_status xcvm_pool_maxima(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices, bool columns_first)
 {
-    work w = {.k = k, .pooling = p, .indices = indices, .columns_first = columns_first};
+    pool_maxima_loop w = {.k = k, .pooling = p, .indices = indices, .columns_first = columns_first};
     if (p->x->dtype != XCVM_F64 && p->x->dtype != XCVM_F32) {
         size_t bytes;
         w.scratch_floats = xcvm_round_up(p->in_plane, XCVM_LANES);

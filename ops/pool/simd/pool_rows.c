@@ -1,4 +1,4 @@
-/* Pooling row by row: the input rows that the windows of an output row meet are folded into one, with the padding
+/* Pooling row by row: the input rows that the windows of an output row meet are reduced into one, with the padding
  * around it, and that along the windows. Both take whole vectors, whatever the width. */
 #include "ops/pool/simd/pool_rows.h"
 #include "ops/conv/simd/conv.h"
@@ -7,7 +7,7 @@
 
 enum {
     THREAD_WORK = 20 * 1000, /* steps of a range that are worth waking a thread for */
-    MOST_ROWS = 9,           /* of more, folding along one axis after the other takes less */
+    MOST_ROWS = 9,           /* of more, reducing along one axis after the other takes less */
     MOST_ROWS_OF_MAXIMA = 5,
     MOST_REACH = 8192, /* elements from the first to the last of a window */
     MOST_STRIDE = 16,
@@ -16,21 +16,21 @@ enum {
     SLACK = 4 * XCVM_LANES /* floats that vectors may reach over the last one */
 };
 
-typedef struct work {
+typedef struct pool_rows_loop {
     const xcvm_kernel *k;
     const xcvm_pooling *pooling;
     const xcvm_window *window;
-    xcvm_pool_fold fold;
+    xcvm_pool_reduce_op reduce_op;
     size_t columns, reach; /* results at a time; elements that their windows reach over */
     size_t rows, pitch;    /* lines at a time; floats from one to the next */
     size_t counted[2];     /* floats for what means count across rows, and along them */
     float *scratch;
     size_t scratch_floats; /* of a worker */
-} work;
+} pool_rows_loop;
 
 /* A worker's memory. */
 typedef struct desk {
-    float *line;                /* folded rows, with the padding */
+    float *line;                /* reduced rows, with the padding */
     float *counts, *row_counts; /* elements that a mean counts along the row, and across it */
     float *results;             /* of types other than f32 */
     float *image;               /* the same as f32 */
@@ -38,9 +38,9 @@ typedef struct desk {
     size_t index; /* of the image that `held` is */
 } desk;
 
-bool xcvm_pool_rows_fit(const xcvm_window *w, xcvm_pool_fold fold)
+bool xcvm_pool_rows_fit(const xcvm_window *w, xcvm_pool_reduce_op reduce_op)
 {
-    const size_t rows = fold == XCVM_FOLD_MAX ? MOST_ROWS_OF_MAXIMA : MOST_ROWS;
+    const size_t rows = reduce_op == XCVM_REDUCE_MAX ? MOST_ROWS_OF_MAXIMA : MOST_ROWS;
     return w->kernel[0] <= rows && w->kernel[1] <= rows && w->kernel[0] * w->kernel[1] <= rows &&
            w->kernel[2] <= MOST_REACH && w->dilation[2] <= MOST_REACH &&
            (w->kernel[2] - 1) * w->dilation[2] <= MOST_REACH && w->stride[2] <= MOST_STRIDE;
@@ -48,9 +48,9 @@ bool xcvm_pool_rows_fit(const xcvm_window *w, xcvm_pool_fold fold)
 
 /* ---- Across rows ---- */
 
-XCVM_INLINE xcvm_lanes prepared(xcvm_lanes v, xcvm_pool_fold f)
+XCVM_INLINE xcvm_lanes prepared(xcvm_lanes v, xcvm_pool_reduce_op f)
 {
-    return f == XCVM_FOLD_ABSOLUTES ? xcvm_lanes_max(v, -v) : f == XCVM_FOLD_SQUARES ? v * v : v;
+    return f == XCVM_REDUCE_ABSOLUTES ? xcvm_lanes_max(v, -v) : f == XCVM_REDUCE_SQUARES ? v * v : v;
 }
 
 XCVM_INLINE xcvm_lanes combined(xcvm_lanes so_far, xcvm_lanes v, bool greatest)
@@ -58,13 +58,14 @@ XCVM_INLINE xcvm_lanes combined(xcvm_lanes so_far, xcvm_lanes v, bool greatest)
     return greatest ? xcvm_lanes_keep_nan(xcvm_lanes_max(so_far, v), v) : so_far + v;
 }
 
-XCVM_INLINE xcvm_lanes fold_next(xcvm_lanes so_far, const float *row, size_t i, const xcvm_pool_fold f)
+XCVM_INLINE xcvm_lanes fold_next(xcvm_lanes so_far, const float *row, size_t i, const xcvm_pool_reduce_op f)
 {
-    return combined(so_far, prepared(xcvm_lanes_load(row + i), f), f == XCVM_FOLD_MAX);
+    return combined(so_far, prepared(xcvm_lanes_load(row + i), f), f == XCVM_REDUCE_MAX);
 }
 
-/* to[i] = the fold of rows[.][i], in whole vectors. */
-XCVM_INLINE void fold_vectors(const float *const *rows, const size_t n, size_t count, const xcvm_pool_fold f, float *to)
+/* to[i] = the reduction of rows[.][i], in whole vectors. */
+XCVM_INLINE void fold_vectors(const float *const *rows, const size_t n, size_t count, const xcvm_pool_reduce_op f,
+                              float *to)
 {
     const float *a = rows[0], *b = n > 1 ? rows[1] : a, *c = n > 2 ? rows[2] : a, *d = n > 3 ? rows[3] : a;
     for (size_t i = 0; i < count; i += XCVM_LANES) {
@@ -78,7 +79,7 @@ XCVM_INLINE void fold_vectors(const float *const *rows, const size_t n, size_t c
     }
 }
 
-XCVM_INLINE void fold_some(const float *const *rows, size_t n, size_t count, const xcvm_pool_fold f, float *to)
+XCVM_INLINE void reduce_some(const float *const *rows, size_t n, size_t count, const xcvm_pool_reduce_op f, float *to)
 {
     if (n == 1)
         fold_vectors(rows, 1, count, f, to);
@@ -92,31 +93,31 @@ XCVM_INLINE void fold_some(const float *const *rows, size_t n, size_t count, con
         fold_vectors(rows, n, count, f, to);
 }
 
-static void fold_rows(const float *const *rows, size_t n, size_t count, xcvm_pool_fold f, float *to)
+static void reduce_rows(const float *const *rows, size_t n, size_t count, xcvm_pool_reduce_op f, float *to)
 {
-    if (f == XCVM_FOLD_MAX)
-        fold_some(rows, n, count, XCVM_FOLD_MAX, to);
-    else if (f == XCVM_FOLD_SUM)
-        fold_some(rows, n, count, XCVM_FOLD_SUM, to);
-    else if (f == XCVM_FOLD_ABSOLUTES)
-        fold_some(rows, n, count, XCVM_FOLD_ABSOLUTES, to);
+    if (f == XCVM_REDUCE_MAX)
+        reduce_some(rows, n, count, XCVM_REDUCE_MAX, to);
+    else if (f == XCVM_REDUCE_SUM)
+        reduce_some(rows, n, count, XCVM_REDUCE_SUM, to);
+    else if (f == XCVM_REDUCE_ABSOLUTES)
+        reduce_some(rows, n, count, XCVM_REDUCE_ABSOLUTES, to);
     else
-        fold_some(rows, n, count, XCVM_FOLD_SQUARES, to);
+        reduce_some(rows, n, count, XCVM_REDUCE_SQUARES, to);
 }
 
 /* The same of `count` elements in front of what must not be read: no vector reaches beyond them. */
-static void fold_rows_exactly(const float *const *rows, size_t n, size_t count, xcvm_pool_fold f, float *to)
+static void fold_rows_exactly(const float *const *rows, size_t n, size_t count, xcvm_pool_reduce_op f, float *to)
 {
     float copies[MOST_ROWS][XCVM_LANES] = {{0}};
     const float *rest[MOST_ROWS];
     const size_t whole = count / XCVM_LANES * XCVM_LANES;
-    fold_rows(rows, n, whole, f, to);
+    reduce_rows(rows, n, whole, f, to);
     for (size_t row = 0; row < n; row++) {
         for (size_t i = whole; i < count; i++)
             copies[row][i - whole] = rows[row][i];
         rest[row] = copies[row];
     }
-    fold_rows(rest, n, count - whole, f, to + whole);
+    reduce_rows(rest, n, count - whole, f, to + whole);
 }
 
 /* Where an output row lies: `index` counts rows over the first two axes. */
@@ -159,10 +160,11 @@ static void fill(float *to, size_t count, float value)
 }
 
 /* The line for windows from column `first` on, which is below 0 in the padding: `reach` columns. */
-static void make_line(const work *r, const desk *d, const place *where, ptrdiff_t first, size_t reach, float *line)
+static void make_line(const pool_rows_loop *r, const desk *d, const place *where, ptrdiff_t first, size_t reach,
+                      float *line)
 {
     const xcvm_window *w = r->window;
-    const float blank = r->fold == XCVM_FOLD_MAX ? -INFINITY : 0.0f;
+    const float blank = r->reduce_op == XCVM_REDUCE_MAX ? -INFINITY : 0.0f;
     const ptrdiff_t end =
         first + (ptrdiff_t)reach < (ptrdiff_t)w->in[2] ? first + (ptrdiff_t)reach : (ptrdiff_t)w->in[2];
     const ptrdiff_t begin = first > 0 ? first : 0;
@@ -176,9 +178,9 @@ static void make_line(const work *r, const desk *d, const place *where, ptrdiff_
     const size_t readable = d->held == d->image ? SIZE_MAX : (r->pooling->planes - d->index) * w->in_size;
     fill(line, left, blank);
     if ((size_t)(rows[n - 1] - d->held) + xcvm_round_up(count, XCVM_LANES) <= readable)
-        fold_rows(rows, n, count, r->fold, line + left);
+        reduce_rows(rows, n, count, r->reduce_op, line + left);
     else
-        fold_rows_exactly(rows, n, count, r->fold, line + left);
+        fold_rows_exactly(rows, n, count, r->reduce_op, line + left);
     fill(line + left + count, reach - left - count, blank);
 }
 
@@ -266,9 +268,9 @@ XCVM_INLINE void slide_by(const slide *s, size_t kernel, size_t stride, size_t c
 /* ---- Output rows ---- */
 
 /* What is left to do with results at element `at` of y. */
-static void finish(const work *r, float *results, size_t at, size_t count)
+static void finish(const pool_rows_loop *r, float *results, size_t at, size_t count)
 {
-    for (size_t i = 0; i < count && r->fold == XCVM_FOLD_SQUARES; i++)
+    for (size_t i = 0; i < count && r->reduce_op == XCVM_REDUCE_SQUARES; i++)
         results[i] = sqrtf(results[i]);
     if (r->pooling->y->dtype != XCVM_F32)
         xcvm_pool_write(r->pooling, results, at, count);
@@ -276,7 +278,8 @@ static void finish(const work *r, float *results, size_t at, size_t count)
 
 /* Results [first, first + count) of `rows` output rows from *where on: first all of their lines, so that no vector of a
  * line is read while it is still being written. */
-static void pool_part(const work *r, const desk *d, const place *where, size_t rows, size_t first, size_t count)
+static void pool_part(const pool_rows_loop *r, const desk *d, const place *where, size_t rows, size_t first,
+                      size_t count)
 {
     const xcvm_window *w = r->window;
     const xcvm_pooling *p = r->pooling;
@@ -292,7 +295,7 @@ static void pool_part(const work *r, const desk *d, const place *where, size_t r
         float *to = direct ? XCVM_DATA(float, p->y) + place_of_y : d->results + i * count;
         if (s.counts != NULL)
             s.row_count = d->row_counts[at.height] * (p->axes > 2 ? xcvm_pool_counted(p, 0, (int64_t)at.depth) : 1.0f);
-        if (r->fold == XCVM_FOLD_MAX)
+        if (r->reduce_op == XCVM_REDUCE_MAX)
             slide_by(&s, w->kernel[2], w->stride[2], count, true, to);
         else
             slide_by(&s, w->kernel[2], w->stride[2], count, false, to);
@@ -306,7 +309,7 @@ static void pool_part(const work *r, const desk *d, const place *where, size_t r
     }
 }
 
-static desk desk_of(const work *r, int worker)
+static desk desk_of(const pool_rows_loop *r, int worker)
 {
     const xcvm_window *w = r->window;
     const xcvm_pooling *p = r->pooling;
@@ -327,7 +330,7 @@ static desk desk_of(const work *r, int worker)
 
 static void pool_output_rows(void *context, size_t begin, size_t end, int worker)
 {
-    const work *r = context;
+    const pool_rows_loop *r = context;
     const xcvm_window *w = r->window;
     desk d = desk_of(r, worker);
     const size_t each = w->out[0] * w->out[1];
@@ -351,9 +354,9 @@ static void pool_output_rows(void *context, size_t begin, size_t end, int worker
     }
 }
 
-xcvm_status xcvm_pool_rows(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_fold fold)
+xcvm_status xcvm_pool_rows(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_reduce_op reduce_op)
 {
-    work r = {.k = k, .pooling = p, .window = w, .fold = fold};
+    pool_rows_loop r = {.k = k, .pooling = p, .window = w, .reduce_op = reduce_op};
     r.columns = w->out[2] < COLUMNS ? w->out[2] : COLUMNS;
     r.reach = (r.columns - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
     r.pitch = xcvm_round_up(r.reach + SLACK * w->stride[2], XCVM_LANES);

@@ -2,17 +2,17 @@
 #include "ops/quantize/simd/integer_gemm.h"
 #include "ops/conv/window.h"
 
-typedef struct task {
+typedef struct integer_conv_loop {
     xcvm_conv_shape shape;
     const xcvm_value *x, *w, *x_zero_point, *w_zero_point;
     xcvm_value *y;
     const xcvm_QLinearConv_args *quantised; /* NULL: sums are the result */
     int16_t *w_zeros;                       /* of all outputs */
-} task;
+} integer_conv_loop;
 
 static void set_item(const void *context, size_t index, xcvm_integer_gemm *g)
 {
-    const task *t = context;
+    const integer_conv_loop *t = context;
     const xcvm_conv_shape *s = &t->shape;
     const size_t output = index % s->group * s->outputs;
     g->a = (const char *)t->w->data + output * s->channels * s->window.kernel_size;
@@ -24,7 +24,7 @@ static void set_item(const void *context, size_t index, xcvm_integer_gemm *g)
  */
 static void read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, int16_t *to)
 {
-    const task *t = g->context;
+    const integer_conv_loop *t = g->context;
     const xcvm_window *w = &t->shape.window;
     const size_t channel = p / w->kernel_size, tap = p % w->kernel_size;
     const size_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
@@ -61,7 +61,7 @@ static void read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1,
 
 static void store_sums(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
 {
-    const task *t = g->context;
+    const integer_conv_loop *t = g->context;
     memcpy(XCVM_DATA(int32_t, t->y) + (g->item * g->m + i) * g->n + n0, sums, (n1 - n0) * sizeof *sums);
 }
 
@@ -72,7 +72,7 @@ static float scale_at(const xcvm_value *scale, size_t i)
 
 static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
 {
-    const task *t = g->context;
+    const integer_conv_loop *t = g->context;
     const xcvm_QLinearConv_args *q = t->quantised;
     const size_t output = g->item % t->shape.group * g->m + i;
     const float scale = scale_at(q->x_scale, 0) * scale_at(q->w_scale, output) / scale_at(q->y_scale, 0);
@@ -84,7 +84,7 @@ static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, siz
                        XCVM_DATA(char, t->y) + (g->item * g->m + i) * g->n + n0);
 }
 
-static xcvm_status convolve(xcvm_kernel *k, task *t)
+static xcvm_status convolve(xcvm_kernel *k, integer_conv_loop *t)
 {
     const xcvm_conv_shape *s = &t->shape;
     const size_t outputs = s->group * s->outputs;
@@ -111,23 +111,23 @@ static xcvm_status convolve(xcvm_kernel *k, task *t)
 
 XCVM_KERNEL(ConvInteger)
 {
-    task t = {.shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group),
-              .x = a->x,
-              .w = a->w,
-              .x_zero_point = a->x_zero_point,
-              .w_zero_point = a->w_zero_point,
-              .y = a->y};
+    integer_conv_loop t = {.shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group),
+                           .x = a->x,
+                           .w = a->w,
+                           .x_zero_point = a->x_zero_point,
+                           .w_zero_point = a->w_zero_point,
+                           .y = a->y};
     return convolve(k, &t);
 }
 
 XCVM_KERNEL(QLinearConv)
 {
-    task t = {.shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group),
-              .x = a->x,
-              .w = a->w,
-              .x_zero_point = a->x_zero_point,
-              .w_zero_point = a->w_zero_point,
-              .y = a->y,
-              .quantised = a};
+    integer_conv_loop t = {.shape = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group),
+                           .x = a->x,
+                           .w = a->w,
+                           .x_zero_point = a->x_zero_point,
+                           .w_zero_point = a->w_zero_point,
+                           .y = a->y,
+                           .quantised = a};
     return convolve(k, &t);
 }

@@ -284,18 +284,18 @@ static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, si
 /* ---- Threads ---- */
 
 /* Products are cut into row_parts x column_parts. */
-typedef struct work {
+typedef struct integer_product_loop {
     const xcvm_kernel *k;
     const xcvm_integer_batch *batch;
     size_t row_parts, column_parts;
     char *scratch;
     size_t scratch_bytes; /* of one worker */
     uint32_t status;      /* atomic */
-} work;
+} integer_product_loop;
 
 static void run_parts(void *context, size_t begin, size_t end, int worker)
 {
-    work *w = context;
+    integer_product_loop *w = context;
     const size_t parts = w->row_parts * w->column_parts;
     for (size_t i = begin; i < end; i++) {
         xcvm_integer_gemm g = w->batch->shape;
@@ -325,7 +325,7 @@ size_t xcvm_integer_gemm_scratch(const xcvm_integer_batch *batch, int threads)
 xcvm_status xcvm_integer_gemm_run(const xcvm_kernel *k, const xcvm_integer_batch *batch, void *scratch)
 {
     const xcvm_integer_gemm *g = &batch->shape;
-    work w = {.k = k, .batch = batch, .row_parts = 1, .column_parts = 1, .scratch = scratch};
+    integer_product_loop w = {.k = k, .batch = batch, .row_parts = 1, .column_parts = 1, .scratch = scratch};
     if (g->m == 0 || g->n == 0 || batch->count == 0)
         return XCVM_OK;
     w.scratch_bytes = bytes_per_worker(g);

@@ -3,7 +3,7 @@
 #include "ops/matmul/product_shape.h"
 #include "ops/quantize/simd/integer_gemm.h"
 
-typedef struct task {
+typedef struct integer_matmul_loop {
     xcvm_product shape;
     const xcvm_value *a, *b, *a_zero_point, *b_zero_point;
     xcvm_value *y;
@@ -11,14 +11,14 @@ typedef struct task {
     /* Zero points of all rows of a and columns of b, and the quantised product's scales. */
     int16_t *a_zeros, *b_zeros;
     float *a_scales, *b_scales;
-} task;
+} integer_matmul_loop;
 
 /* How many rows (or columns) of all matrices of a tensor there are. */
 static size_t lines_of(const xcvm_value *v, size_t line) { return line == 0 ? 0 : xcvm_element_count(v) / line; }
 
 static void set_item(const void *context, size_t index, xcvm_integer_gemm *g)
 {
-    const task *t = context;
+    const integer_matmul_loop *t = context;
     const xcvm_product *s = &t->shape;
     size_t a, b;
     xcvm_product_at(s, index, &a, &b);
@@ -35,13 +35,13 @@ static void read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1,
 
 static void store_sums(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
 {
-    const task *t = g->context;
+    const integer_matmul_loop *t = g->context;
     memcpy(XCVM_DATA(int32_t, t->y) + (g->item * g->m + i) * g->n + n0, sums, (n1 - n0) * sizeof *sums);
 }
 
 static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
 {
-    const task *t = g->context;
+    const integer_matmul_loop *t = g->context;
     size_t a, b;
     xcvm_product_at(&t->shape, g->item, &a, &b);
     xcvm_quantise_sums(sums, n1 - n0, t->a_scales[a * g->m + i], t->b_scales + b * g->n + n0,
@@ -68,7 +68,7 @@ static void spread_scales(const xcvm_value *v, size_t count, size_t lines, float
         to[i] = (float)xcvm_element_as_double(v, line_of(v, i, lines)) * factor;
 }
 
-static xcvm_status multiply(xcvm_kernel *k, task *t)
+static xcvm_status multiply(xcvm_kernel *k, integer_matmul_loop *t)
 {
     t->shape = xcvm_product_of(t->a, t->b, false);
     const xcvm_product *s = &t->shape;
@@ -108,17 +108,18 @@ static xcvm_status multiply(xcvm_kernel *k, task *t)
 
 XCVM_KERNEL(MatMulInteger)
 {
-    task t = {.a = a->a, .b = a->b, .a_zero_point = a->a_zero_point, .b_zero_point = a->b_zero_point, .y = a->y};
+    integer_matmul_loop t = {
+        .a = a->a, .b = a->b, .a_zero_point = a->a_zero_point, .b_zero_point = a->b_zero_point, .y = a->y};
     return multiply(k, &t);
 }
 
 XCVM_KERNEL(QLinearMatMul)
 {
-    task t = {.a = a->a,
-              .b = a->b,
-              .a_zero_point = a->a_zero_point,
-              .b_zero_point = a->b_zero_point,
-              .y = a->y,
-              .quantised = a};
+    integer_matmul_loop t = {.a = a->a,
+                             .b = a->b,
+                             .a_zero_point = a->a_zero_point,
+                             .b_zero_point = a->b_zero_point,
+                             .y = a->y,
+                             .quantised = a};
     return multiply(k, &t);
 }

@@ -1,11 +1,11 @@
 /* QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. */
 #include "ops/quantize/quantize_shape.h"
 
-#include "ops/simd/folds.h"
+#include "ops/simd/reductions.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
-typedef struct task {
+typedef struct quantize_loop {
     const xcvm_value *x;
     xcvm_value *y;
     xcvm_quantized pieces;
@@ -13,7 +13,7 @@ typedef struct task {
     bool saturate;
     xcvm_dtype precision; /* f16 or bf16, to which operands and quotients are rounded, or another: they are not */
     float low, high;      /* of the quantised integers; both 0 for floats */
-} task;
+} quantize_loop;
 
 static void load(const xcvm_value *v, size_t first, size_t count, float *to)
 {
@@ -53,7 +53,7 @@ static void narrow(xcvm_dtype precision, float *x, size_t count)
 }
 
 /* Scales and zero points as f32, behind each other in the kernel's scratch. */
-static xcvm_status load_scales(xcvm_kernel *k, task *t, const xcvm_value *scale, const xcvm_value *zero_point)
+static xcvm_status load_scales(xcvm_kernel *k, quantize_loop *t, const xcvm_value *scale, const xcvm_value *zero_point)
 {
     size_t count = xcvm_element_count(scale), bytes;
     XCVM_CHECK(k->error, xcvm_size_mul(count, 2 * sizeof(float), &bytes), OUT_OF_RANGE, "there are %zu scales", count);
@@ -108,7 +108,7 @@ static void store_integers(xcvm_value *y, size_t first, size_t count, const int3
 static void quantize_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const quantize_loop *t = context;
     float x[XCVM_BLOCK], scales[XCVM_BLOCK], zero_points[XCVM_BLOCK];
     int32_t integers[XCVM_BLOCK];
     const size_t count = xcvm_element_count(t->x);
@@ -147,7 +147,7 @@ static size_t blocks_of(const xcvm_value *x) { return (xcvm_element_count(x) + X
 
 XCVM_KERNEL(QuantizeLinear)
 {
-    task t = {.x = a->x, .y = a->y, .saturate = a->saturate != 0, .precision = a->precision};
+    quantize_loop t = {.x = a->x, .y = a->y, .saturate = a->saturate != 0, .precision = a->precision};
     XCVM_TRY(xcvm_quantized_find(k->error, a->x, a->scale, a->axis, a->block_size, &t.pieces));
     if (xcvm_dtype_in(a->y->dtype, XCVM_TYPES_INT | XCVM_TYPES_PACKED_INT))
         integer_range(a->y->dtype, &t.low, &t.high);
@@ -160,7 +160,7 @@ XCVM_KERNEL(QuantizeLinear)
 static void dequantize_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const quantize_loop *t = context;
     float x[XCVM_BLOCK], scales[XCVM_BLOCK], zero_points[XCVM_BLOCK];
     const size_t count = xcvm_element_count(t->x);
     for (size_t block = begin; block < end; block++) {
@@ -182,7 +182,7 @@ static void dequantize_range(void *context, size_t begin, size_t end, int worker
 
 XCVM_KERNEL(DequantizeLinear)
 {
-    task t = {.x = a->x, .y = a->y};
+    quantize_loop t = {.x = a->x, .y = a->y};
     XCVM_TRY(xcvm_quantized_find(k->error, a->x, a->scale, a->axis, a->block_size, &t.pieces));
     XCVM_TRY(load_scales(k, &t, a->scale, a->zero_point));
     return xcvm_kernel_parallel(k, blocks_of(a->x), 64, dequantize_range, &t);
@@ -195,8 +195,8 @@ XCVM_KERNEL(DynamicQuantizeLinear)
     float low = 0.0f, high = 0.0f;
     for (size_t at = 0, n; at < count; at += n) {
         n = xcvm_min(count - at, XCVM_POLL_STEPS);
-        low = (float)xcvm_fold_extreme(xcvm_lanes_lesser, x + at, n, low);
-        high = (float)xcvm_fold_extreme(xcvm_lanes_greater, x + at, n, high);
+        low = (float)xcvm_reduce_extreme(xcvm_lanes_lesser, x + at, n, low);
+        high = (float)xcvm_reduce_extreme(xcvm_lanes_greater, x + at, n, high);
         if (at + n < count)
             XCVM_TRY(xcvm_kernel_poll(k));
     }
@@ -207,7 +207,7 @@ XCVM_KERNEL(DynamicQuantizeLinear)
     *XCVM_DATA(uint8_t, a->zero_point) =
         (uint8_t)(zero_point > 0.0f ? (zero_point < 255.0f ? zero_point : 255.0f) : 0.0f);
     const float zero = (float)*XCVM_DATA(uint8_t, a->zero_point);
-    task t = {
+    quantize_loop t = {
         .x = a->x, .y = a->y, .pieces = {.single = true}, .scales = &divisor, .zero_points = &zero, .high = 255.0f};
     return xcvm_kernel_parallel(k, blocks_of(a->x), 64, quantize_range, &t);
 }

@@ -12,7 +12,7 @@ enum {
 };
 
 /* All arrays have a row of units, or of gates, for each batch entry of each direction. */
-typedef struct run {
+typedef struct recurrent_steps_loop {
     xcvm_kernel *k;
     const xcvm_recurrent *n;
     size_t blocks, width, units; /* of one direction: blocks of units, and both in floats */
@@ -21,7 +21,7 @@ typedef struct run {
     size_t step;
     bool first_phase; /* of GRU with the reset before the product */
     uint32_t status;  /* atomic; the first failure */
-} run;
+} recurrent_steps_loop;
 
 static bool has_phases(const xcvm_recurrent *n) { return n->op == XCVM_OP_GRU && !n->linear_before_reset; }
 
@@ -45,14 +45,14 @@ static size_t length_of(const xcvm_recurrent *n, size_t b)
 }
 
 /* Where in time the present step of a direction and batch entry is; beyond its length, at the step itself. */
-static size_t time_of(const run *r, size_t d, size_t b)
+static size_t time_of(const recurrent_steps_loop *r, size_t d, size_t b)
 {
     const size_t length = length_of(r->n, b);
     const bool backward = r->n->direction == XCVM_DIRECTION_reverse || d == 1;
     return backward && r->step < length ? length - 1 - r->step : r->step;
 }
 
-static const float *projected_row(const run *r, size_t d, size_t b)
+static const float *projected_row(const recurrent_steps_loop *r, size_t d, size_t b)
 {
     return r->n->projected + (x_row(r->n, time_of(r, d, b), b) * r->n->directions + d) * r->width;
 }
@@ -80,7 +80,7 @@ static const xcvm_recurrent_function *functions_of(const xcvm_recurrent *n, size
 
 /* What the product with the state is added to: the gates of one block, out of the projected row. The candidate of a GRU
  * that resets behind the product has its projection added later. */
-static void set_start(const run *r, size_t d, size_t block, const float *projected, float *start)
+static void set_start(const recurrent_steps_loop *r, size_t d, size_t block, const float *projected, float *start)
 {
     const size_t gates = r->n->gates;
     memcpy(start, projected + block * gates * UNITS, gates * UNITS * sizeof *start);
@@ -92,7 +92,7 @@ static void set_start(const run *r, size_t d, size_t block, const float *project
     }
 }
 
-static void finish_block(const run *r, size_t d, size_t b, size_t block, float *sums)
+static void finish_block(const recurrent_steps_loop *r, size_t d, size_t b, size_t block, float *sums)
 {
     const xcvm_recurrent *n = r->n;
     const size_t row = (d * n->batch + b) * r->units + block * UNITS;
@@ -125,7 +125,7 @@ static void finish_block(const run *r, size_t d, size_t b, size_t block, float *
 }
 
 /* Sums of one block of the only batch entry: the panels stream by. */
-static void multiply_block(const run *r, size_t d, size_t block, const float *projected, float *sums)
+static void multiply_block(const recurrent_steps_loop *r, size_t d, size_t block, const float *projected, float *sums)
 {
     const xcvm_recurrent *n = r->n;
     const bool second = has_phases(n) && !r->first_phase;
@@ -138,7 +138,7 @@ static void multiply_block(const run *r, size_t d, size_t block, const float *pr
 }
 
 /* Blocks [begin, end) of the only batch entry. All sums come first, so that the stream does not pause. */
-static void run_row(const run *r, size_t d, size_t begin, size_t end)
+static void run_row(const recurrent_steps_loop *r, size_t d, size_t begin, size_t end)
 {
     const float *projected = projected_row(r, d, 0);
     float *gates = r->gates + d * r->width;
@@ -155,7 +155,7 @@ static void run_row(const run *r, size_t d, size_t begin, size_t end)
 }
 
 /* Whether the projected rows of a batch lie as its gates do, and are all that these begin with. */
-static bool starts_in_place(const run *r)
+static bool starts_in_place(const recurrent_steps_loop *r)
 {
     const xcvm_recurrent *n = r->n;
     const bool together = n->lengths == NULL || n->direction == XCVM_DIRECTION_forward;
@@ -163,7 +163,7 @@ static bool starts_in_place(const run *r)
 }
 
 /* All batch entries of blocks [begin, end): a small product, then their gates. */
-static xcvm_status run_blocks(const run *r, size_t d, size_t begin, size_t end)
+static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t begin, size_t end)
 {
     const xcvm_recurrent *n = r->n;
     const bool phases = has_phases(n), second = phases && !r->first_phase;
@@ -208,7 +208,7 @@ static xcvm_status run_blocks(const run *r, size_t d, size_t begin, size_t end)
 /* Blocks [begin, end) of all directions'. */
 static void run_range(void *context, size_t begin, size_t end, int worker)
 {
-    run *r = context;
+    recurrent_steps_loop *r = context;
     (void)worker;
     for (size_t at = begin, last; at < end; at = last) {
         const size_t d = at / r->blocks, first = at % r->blocks;
@@ -226,7 +226,7 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
 /* ---- All steps ---- */
 
 /* Steps of directions [begin, end). */
-static xcvm_status run_steps(run *r, size_t begin, size_t end, size_t grain)
+static xcvm_status run_steps(recurrent_steps_loop *r, size_t begin, size_t end, size_t grain)
 {
     const size_t blocks = (end - begin) * r->blocks;
     float *const h = r->h, *const next_h = r->next_h;
@@ -257,9 +257,9 @@ static xcvm_status run_steps(run *r, size_t begin, size_t end, size_t grain)
     return XCVM_OK;
 }
 
-static bool lay_out(run *r, const xcvm_recurrent *n, char *scratch, size_t *bytes)
+static bool lay_out(recurrent_steps_loop *r, const xcvm_recurrent *n, char *scratch, size_t *bytes)
 {
-    *r = (run){.n = n};
+    *r = (recurrent_steps_loop){.n = n};
     r->blocks = xcvm_packed_panels(n->hidden);
     r->width = xcvm_recurrent_width(n);
     r->units = xcvm_recurrent_units(n);
@@ -293,13 +293,13 @@ static bool lay_out(run *r, const xcvm_recurrent *n, char *scratch, size_t *byte
 
 bool xcvm_recurrent_scratch(const xcvm_recurrent *n, size_t *bytes)
 {
-    run r;
+    recurrent_steps_loop r;
     return lay_out(&r, n, NULL, bytes);
 }
 
 xcvm_status xcvm_recurrent_run(xcvm_kernel *k, const xcvm_recurrent *n, void *scratch)
 {
-    run r;
+    recurrent_steps_loop r;
     size_t bytes;
     if (n->batch == 0)
         return XCVM_OK;

@@ -21,14 +21,14 @@ typedef union lanes {
 
 typedef enum carrier { AS_F32, AS_F64, AS_I32, AS_I64 } carrier;
 
-typedef struct task {
+typedef struct arg_reduce_loop {
     const xcvm_kernel *k;
     const xcvm_value *x;
     int64_t *y;
     xcvm_around around;
     carrier carrier;
     bool greatest, last;
-} task;
+} arg_reduce_loop;
 
 typedef struct winners {
     lanes best;
@@ -38,10 +38,10 @@ typedef struct winners {
 /* ---- Comparing ---- */
 
 /* Of NaNs the first wins. An index is as wide as an element, which keeps the loops in vectors. */
-#define DEFINE_FOLD(name, type, index, is_nan, are_nan)                                                                \
-    static inline __attribute__((always_inline)) void fold_##name(const type *restrict x, size_t count, index row,     \
-                                                                  type *restrict best, index *restrict at,             \
-                                                                  const bool greatest, const bool last)                \
+#define DEFINE_REDUCE(name, type, index, is_nan, are_nan)                                                              \
+    static inline __attribute__((always_inline)) void reduce_##name(const type *restrict x, size_t count, index row,   \
+                                                                    type *restrict best, index *restrict at,           \
+                                                                    const bool greatest, const bool last)              \
     {                                                                                                                  \
         for (size_t j = 0; j < count; j++) {                                                                           \
             const type v = x[j], b = best[j];                                                                          \
@@ -50,16 +50,16 @@ typedef struct winners {
             at[j] = better ? row : at[j];                                                                              \
         }                                                                                                              \
     }                                                                                                                  \
-    static void row_##name(const task *t, const type *x, size_t count, index row, type *best, index *at)               \
+    static void row_##name(const arg_reduce_loop *t, const type *x, size_t count, index row, type *best, index *at)    \
     {                                                                                                                  \
         if (t->greatest && !t->last)                                                                                   \
-            fold_##name(x, count, row, best, at, true, false);                                                         \
+            reduce_##name(x, count, row, best, at, true, false);                                                       \
         else if (t->greatest)                                                                                          \
-            fold_##name(x, count, row, best, at, true, true);                                                          \
+            reduce_##name(x, count, row, best, at, true, true);                                                        \
         else if (!t->last)                                                                                             \
-            fold_##name(x, count, row, best, at, false, false);                                                        \
+            reduce_##name(x, count, row, best, at, false, false);                                                      \
         else                                                                                                           \
-            fold_##name(x, count, row, best, at, false, true);                                                         \
+            reduce_##name(x, count, row, best, at, false, true);                                                       \
     }                                                                                                                  \
     /* The line's winner, of columns that stand for parts of one line; row[j] is the index in there. */                \
     static inline __attribute__((always_inline))                                                                       \
@@ -86,7 +86,7 @@ typedef struct winners {
         }                                                                                                              \
         return behind ? -winner : winner;                                                                              \
     }                                                                                                                  \
-    static int64_t winner_##name(const task *t, const type *best, const int64_t *row)                                  \
+    static int64_t winner_##name(const arg_reduce_loop *t, const type *best, const int64_t *row)                       \
     {                                                                                                                  \
         if (t->greatest)                                                                                               \
             return merge_##name(best, row, true, t->last);                                                             \
@@ -95,10 +95,10 @@ typedef struct winners {
 #define FLOAT_NAN(v, b) ((v != v) & (b == b))
 #define FLOAT_NANS(v, b) ((v != v) & (b != b))
 #define NO_NAN(v, b) 0
-DEFINE_FOLD(f32, float, int32_t, FLOAT_NAN, FLOAT_NANS)
-DEFINE_FOLD(f64, double, int64_t, FLOAT_NAN, FLOAT_NANS)
-DEFINE_FOLD(i32, int32_t, int32_t, NO_NAN, NO_NAN)
-DEFINE_FOLD(i64, int64_t, int64_t, NO_NAN, NO_NAN)
+DEFINE_REDUCE(f32, float, int32_t, FLOAT_NAN, FLOAT_NANS)
+DEFINE_REDUCE(f64, double, int64_t, FLOAT_NAN, FLOAT_NANS)
+DEFINE_REDUCE(i32, int32_t, int32_t, NO_NAN, NO_NAN)
+DEFINE_REDUCE(i64, int64_t, int64_t, NO_NAN, NO_NAN)
 
 /* ---- Elements as what they are compared as ---- */
 
@@ -110,7 +110,7 @@ DEFINE_FOLD(i64, int64_t, int64_t, NO_NAN, NO_NAN)
     } while (0)
 
 /* Elements [first, first + count): where they lie, or copied. */
-static const void *load(const task *t, size_t first, size_t count, lanes *copy)
+static const void *load(const arg_reduce_loop *t, size_t first, size_t count, lanes *copy)
 {
     switch ((xcvm_dtype)t->x->dtype) {
     case XCVM_F16:
@@ -162,8 +162,8 @@ static carrier carrier_of(xcvm_dtype dtype)
 
 /* `rows` rows of `count` columns, `stride` apart, of elements from `first` on or, where they have been copied, of
  * `tile`; columns from `short_from` on have a row less. Left unfinished when time is up. */
-static void fold_columns(const task *t, const void *tile, size_t first, size_t rows, size_t stride, size_t count,
-                         size_t short_from, winners *w, xcvm_poller *poller)
+static void reduce_columns(const arg_reduce_loop *t, const void *tile, size_t first, size_t rows, size_t stride,
+                           size_t count, size_t short_from, winners *w, xcvm_poller *poller)
 {
     const size_t size = t->carrier == AS_F32 || t->carrier == AS_I32 ? 4 : 8;
     lanes copy;
@@ -203,7 +203,7 @@ static void fold_columns(const task *t, const void *tile, size_t first, size_t r
     }
 }
 
-static int64_t winner(const task *t, const winners *w)
+static int64_t winner(const arg_reduce_loop *t, const winners *w)
 {
     switch (t->carrier) {
     case AS_F32:
@@ -218,11 +218,11 @@ static int64_t winner(const task *t, const winners *w)
 }
 
 /* A line of at least COLUMNS adjacent elements. */
-static int64_t long_line(const task *t, size_t first, size_t length, xcvm_poller *poller)
+static int64_t long_line(const arg_reduce_loop *t, size_t first, size_t length, xcvm_poller *poller)
 {
     winners w;
     const size_t rows = (length + COLUMNS - 1) / COLUMNS;
-    fold_columns(t, NULL, first, rows, COLUMNS, COLUMNS, length - (rows - 1) * COLUMNS, &w, poller);
+    reduce_columns(t, NULL, first, rows, COLUMNS, COLUMNS, length - (rows - 1) * COLUMNS, &w, poller);
     for (size_t j = 0; j < COLUMNS; j++)
         w.row[j] = w.row[j] * COLUMNS + (int64_t)j;
     return winner(t, &w);
@@ -255,7 +255,8 @@ static void turn_vectors(const float *x, size_t length, size_t count, float *til
 }
 
 /* `count` short lines. */
-static void short_lines(const task *t, size_t first, size_t length, size_t count, int64_t *y, xcvm_poller *poller)
+static void short_lines(const arg_reduce_loop *t, size_t first, size_t length, size_t count, int64_t *y,
+                        xcvm_poller *poller)
 {
     const xcvm_dtype dtype = (xcvm_dtype)t->x->dtype;
     _Alignas(64) char tile[SHORT * COLUMNS * sizeof(int64_t)];
@@ -272,7 +273,7 @@ static void short_lines(const task *t, size_t first, size_t length, size_t count
                 for (size_t i = 0; i < length; i++)
                     ((int64_t *)(void *)tile)[i * COLUMNS + j] = ((const int64_t *)x)[i];
         }
-    fold_columns(t, tile, 0, length, COLUMNS, count, count, &w, poller);
+    reduce_columns(t, tile, 0, length, COLUMNS, count, count, &w, poller);
     memcpy(y, w.row, count * sizeof *y);
 }
 
@@ -280,7 +281,7 @@ static void short_lines(const task *t, size_t first, size_t length, size_t count
 static void run_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const arg_reduce_loop *t = context;
     const xcvm_around *around = &t->around;
     const size_t blocks = (around->inner + COLUMNS - 1) / COLUMNS;
     xcvm_poller poller = xcvm_poller_of(t->k);
@@ -290,8 +291,8 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
             const size_t outer = i / blocks, column = i % blocks * COLUMNS;
             const size_t columns = around->inner - column < COLUMNS ? around->inner - column : COLUMNS;
             winners w;
-            fold_columns(t, NULL, outer * around->dim * around->inner + column, around->dim, around->inner, columns,
-                         columns, &w, &poller);
+            reduce_columns(t, NULL, outer * around->dim * around->inner + column, around->dim, around->inner, columns,
+                           columns, &w, &poller);
             memcpy(t->y + outer * around->inner + column, w.row, columns * sizeof *t->y);
         } else if (around->dim < SHORT) {
             count = end - i < COLUMNS ? end - i : COLUMNS;
@@ -307,7 +308,7 @@ static xcvm_status arg_reduce(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x
 {
     int resolved;
     XCVM_TRY(xcvm_resolve_axis(k->error, axis, x->rank, &resolved));
-    task t = {.k = k, .x = x, .y = y->data, .greatest = greatest, .last = last};
+    arg_reduce_loop t = {.k = k, .x = x, .y = y->data, .greatest = greatest, .last = last};
     t.around = xcvm_around_axis(x, resolved);
     t.carrier = carrier_of((xcvm_dtype)x->dtype);
     if (xcvm_element_count(y) == 0)

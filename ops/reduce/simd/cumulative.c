@@ -2,14 +2,14 @@
 #include "ops/index.h"
 #include "ops/simd/math.h"
 
-typedef struct task {
+typedef struct cumulative_loop {
     const xcvm_kernel *k;
     const xcvm_CumSum_args *a;
     xcvm_around around;
     size_t columns; /* side by side, at most COLUMNS */
     size_t blocks;  /* of columns */
     bool product;
-} task;
+} cumulative_loop;
 
 /* Rows of so many are long enough to be fetched ahead of their use. */
 enum { COLUMNS = 1024, FEWEST_COLUMNS = 64 };
@@ -65,7 +65,8 @@ enum { COLUMNS = 1024, FEWEST_COLUMNS = 64 };
 
 /* Inlined for either constant `product`. Integers wrap around, so their signs do not matter; the narrow ones are
  * multiplied as u32, since what they are promoted to may overflow. */
-static inline __attribute__((always_inline)) void run_tile(const task *t, size_t first, size_t columns, bool product)
+static inline __attribute__((always_inline)) void run_tile(const cumulative_loop *t, size_t first, size_t columns,
+                                                           bool product)
 {
     const xcvm_around *around = &t->around;
     const bool exclusive = t->a->exclusive != 0, reverse = t->a->reverse != 0;
@@ -104,7 +105,7 @@ static inline __attribute__((always_inline)) void run_tile(const task *t, size_t
 static void run_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const task *t = context;
+    const cumulative_loop *t = context;
     for (size_t i = begin; i < end; i++) {
         size_t outer = i / t->blocks, column = i % t->blocks * t->columns;
         size_t columns = t->around.inner - column < t->columns ? t->around.inner - column : t->columns;
@@ -116,11 +117,11 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static xcvm_status run(xcvm_kernel *k, const xcvm_CumSum_args *a, bool product)
+static xcvm_status accumulate(xcvm_kernel *k, const xcvm_CumSum_args *a, bool product)
 {
     int64_t axis;
     XCVM_TRY(xcvm_read_int(k->error, a->axis, "axis", &axis));
-    task t = {.k = k, .a = a, .around = {1, 1, 1}, .product = product};
+    cumulative_loop t = {.k = k, .a = a, .around = {1, 1, 1}, .product = product};
     if (a->x->rank != 0) {
         int resolved;
         XCVM_TRY(xcvm_resolve_axis(k->error, axis, a->x->rank, &resolved));
@@ -136,11 +137,11 @@ static xcvm_status run(xcvm_kernel *k, const xcvm_CumSum_args *a, bool product)
     return xcvm_kernel_parallel(k, t.around.outer * t.blocks, 32768 / (t.around.dim * columns + 1) + 1, run_range, &t);
 }
 
-XCVM_KERNEL(CumSum) { return run(k, a, false); }
+XCVM_KERNEL(CumSum) { return accumulate(k, a, false); }
 
 XCVM_KERNEL(CumProd)
 {
     const xcvm_CumSum_args same = {
         .y = a->y, .x = a->x, .axis = a->axis, .exclusive = a->exclusive, .reverse = a->reverse};
-    return run(k, &same, true);
+    return accumulate(k, &same, true);
 }

@@ -1,7 +1,7 @@
 /* The loops of reductions for f32, to which f16 and bf16 are brought, and the kernels. */
 #include "ops/reduce/reduction.h"
 
-#include "ops/simd/folds.h"
+#include "ops/simd/reductions.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 #include "ops/reduce/simd/reduce_wide.h"
@@ -37,50 +37,50 @@ static double exp_run(const float *x, size_t count, float shift)
             block[i] = -INFINITY;
         for (size_t i = 0; i < padded; i++)
             block[i] = xcvm_exp_f32(block[i]);
-        sum += xcvm_fold_sum(xcvm_lanes_same, block, padded);
+        sum += xcvm_reduce_sum(xcvm_lanes_same, block, padded);
     }
     return sum;
 }
 
-static void run_f32(xcvm_fold fold, const float *x, size_t count, double shift, xcvm_partial *acc)
+static void run_f32(xcvm_reduce_op reduce_op, const float *x, size_t count, double shift, xcvm_partial *acc)
 {
-    switch (fold) {
-    case XCVM_FOLD_SUM:
-        acc->f += xcvm_fold_sum(xcvm_lanes_same, x, count);
+    switch (reduce_op) {
+    case XCVM_REDUCE_SUM:
+        acc->f += xcvm_reduce_sum(xcvm_lanes_same, x, count);
         break;
-    case XCVM_FOLD_SUM_SQUARE:
-        acc->f += xcvm_fold_sum(xcvm_lanes_square, x, count);
+    case XCVM_REDUCE_SUM_SQUARE:
+        acc->f += xcvm_reduce_sum(xcvm_lanes_square, x, count);
         break;
-    case XCVM_FOLD_SUM_ABS:
-        acc->f += xcvm_fold_sum(xcvm_lanes_absolute, x, count);
+    case XCVM_REDUCE_SUM_ABS:
+        acc->f += xcvm_reduce_sum(xcvm_lanes_absolute, x, count);
         break;
-    case XCVM_FOLD_SUM_EXP:
+    case XCVM_REDUCE_SUM_EXP:
         acc->f += exp_run(x, count, (float)shift);
         break;
-    case XCVM_FOLD_MAX:
-        acc->f = xcvm_fold_extreme(xcvm_lanes_greater, x, count, (float)acc->f);
+    case XCVM_REDUCE_MAX:
+        acc->f = xcvm_reduce_extreme(xcvm_lanes_greater, x, count, (float)acc->f);
         break;
-    case XCVM_FOLD_MIN:
-        acc->f = xcvm_fold_extreme(xcvm_lanes_lesser, x, count, (float)acc->f);
+    case XCVM_REDUCE_MIN:
+        acc->f = xcvm_reduce_extreme(xcvm_lanes_lesser, x, count, (float)acc->f);
         break;
-    case XCVM_FOLD_PROD:
+    case XCVM_REDUCE_PROD:
         acc->f *= product_run(x, count);
         break;
     }
 }
 
-static void run(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
-                xcvm_partial *acc)
+static void contiguous(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+                       double shift, xcvm_partial *acc)
 {
     if (dtype == XCVM_F32) {
-        run_f32(fold, (const float *)data + first, count, shift, acc);
+        run_f32(reduce_op, (const float *)data + first, count, shift, acc);
         return;
     }
     float block[XCVM_BLOCK];
     for (size_t done = 0; done < count; done += XCVM_BLOCK) {
         size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
         xcvm_halves_load(dtype, data, first + done, n, block);
-        run_f32(fold, block, n, shift, acc);
+        run_f32(reduce_op, block, n, shift, acc);
     }
 }
 
@@ -96,22 +96,22 @@ enum { FEW_ROWS = 32 };
     }                                                                                                                  \
     break
 
-static void fold_row(xcvm_fold fold, const float *x, size_t count, const float *shift, float *r)
+static void reduce_row(xcvm_reduce_op reduce_op, const float *x, size_t count, const float *shift, float *r)
 {
-    switch (fold) {
-    case XCVM_FOLD_SUM:
+    switch (reduce_op) {
+    case XCVM_REDUCE_SUM:
         ROW(r[i] + v);
-    case XCVM_FOLD_SUM_SQUARE:
+    case XCVM_REDUCE_SUM_SQUARE:
         ROW(r[i] + v * v);
-    case XCVM_FOLD_SUM_ABS:
+    case XCVM_REDUCE_SUM_ABS:
         ROW(r[i] + xcvm_f32_of(xcvm_f32_bits(v) & 0x7fffffffu));
-    case XCVM_FOLD_SUM_EXP:
+    case XCVM_REDUCE_SUM_EXP:
         ROW(r[i] + xcvm_exp_f32(v - shift[i]));
-    case XCVM_FOLD_MAX:
+    case XCVM_REDUCE_MAX:
         ROW(((v > r[i]) | (v != v)) ? v : r[i]);
-    case XCVM_FOLD_MIN:
+    case XCVM_REDUCE_MIN:
         ROW(((v < r[i]) | (v != v)) ? v : r[i]);
-    case XCVM_FOLD_PROD:
+    case XCVM_REDUCE_PROD:
         ROW(r[i] * v);
     }
 }
@@ -150,22 +150,22 @@ static void sum_narrow(const float *x, size_t rows, size_t stride, xcvm_partial 
     }
 }
 
-static void columns(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
-                    size_t count, const double *shift, xcvm_partial *acc)
+static void columns(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t rows,
+                    size_t stride, size_t count, const double *shift, xcvm_partial *acc)
 {
-    if (fold == XCVM_FOLD_SUM && dtype == XCVM_F32 && count == NARROW) {
+    if (reduce_op == XCVM_REDUCE_SUM && dtype == XCVM_F32 && count == NARROW) {
         sum_narrow((const float *)data + first, rows, stride, acc);
         return;
     }
-    float r[XCVM_FOLD_COLUMNS], shifts[XCVM_FOLD_COLUMNS] = {0}, block[XCVM_FOLD_COLUMNS];
+    float r[XCVM_REDUCE_COLUMNS], shifts[XCVM_REDUCE_COLUMNS] = {0}, block[XCVM_REDUCE_COLUMNS];
     for (size_t i = 0; i < count && shift != NULL; i++)
         shifts[i] = (float)shift[i];
-    const bool fours = fold == XCVM_FOLD_SUM && dtype == XCVM_F32;
+    const bool fours = reduce_op == XCVM_REDUCE_SUM && dtype == XCVM_F32;
     const size_t few = fours ? 4 * FEW_ROWS : FEW_ROWS;
     for (size_t done = 0; done < rows; done += few) {
         size_t last = rows - done < few ? rows : done + few;
         for (size_t i = 0; i < count; i++)
-            r[i] = fold == XCVM_FOLD_PROD ? 1.0f : fold >= XCVM_FOLD_MAX ? (float)acc[i].f : 0.0f;
+            r[i] = reduce_op == XCVM_REDUCE_PROD ? 1.0f : reduce_op >= XCVM_REDUCE_MAX ? (float)acc[i].f : 0.0f;
         size_t row = done;
         for (; fours && row + 4 <= last; row += 4)
             sum_four_rows((const float *)data + first + row * stride, stride, count, r);
@@ -175,21 +175,21 @@ static void columns(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t f
                 xcvm_halves_load(dtype, data, first + row * stride, count, block);
                 x = block;
             }
-            fold_row(fold, x, count, shifts, r);
+            reduce_row(reduce_op, x, count, shifts, r);
         }
         for (size_t i = 0; i < count; i++)
-            acc[i].f = fold == XCVM_FOLD_PROD  ? acc[i].f * (double)r[i]
-                       : fold >= XCVM_FOLD_MAX ? (double)r[i]
-                                               : acc[i].f + (double)r[i];
+            acc[i].f = reduce_op == XCVM_REDUCE_PROD  ? acc[i].f * (double)r[i]
+                       : reduce_op >= XCVM_REDUCE_MAX ? (double)r[i]
+                                                      : acc[i].f + (double)r[i];
     }
 }
 
 /* ---- Short lines ---- */
 
-/* The folds of XCVM_LANES lines of at least as many elements: of each a vector of partial results, of all those the
- * square folded. Lines behind the `count`-th are the last one again. */
-XCVM_INLINE xcvm_lanes fold_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
-                                   const float *x, size_t count, size_t length, float fill)
+/* The reductions of XCVM_LANES lines of at least as many elements: of each a vector of partial results, of all those
+ * the square reduced. Lines behind the `count`-th are the last one again. */
+XCVM_INLINE xcvm_lanes reduce_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
+                                     const float *x, size_t count, size_t length, float fill)
 {
     const size_t rest = length % XCVM_LANES;
     const xcvm_lanes_mask numbers = {XCVM_LANES_NUMBERS};
@@ -205,61 +205,62 @@ XCVM_INLINE xcvm_lanes fold_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*p
                      xcvm_lanes_choose(wanted, map(xcvm_lanes_load(line + length - XCVM_LANES)), xcvm_lanes_all(fill)));
         square[j] = r;
     }
-    return xcvm_lanes_fold_rows(pick, square);
+    return xcvm_lanes_reduce_rows(pick, square);
 }
 
 typedef double wide_lanes __attribute__((vector_size(8 * XCVM_LANES)));
 
-/* acc[i] = fold(acc[i], r[i]) for as many as there are lanes. Extremes are of f32, which f64 holds. */
-XCVM_INLINE void fold_lanes(xcvm_fold fold, xcvm_lanes r, xcvm_partial acc[XCVM_LANES])
+/* acc[i] = reduction(acc[i], r[i]) for as many as there are lanes. Extremes are of f32, which f64 holds. */
+XCVM_INLINE void fold_lanes(xcvm_reduce_op reduce_op, xcvm_lanes r, xcvm_partial acc[XCVM_LANES])
 {
     wide_lanes wide;
     memcpy(&wide, acc, sizeof wide);
-    if (fold == XCVM_FOLD_MAX)
+    if (reduce_op == XCVM_REDUCE_MAX)
         r = xcvm_lanes_greater(__builtin_convertvector(wide, xcvm_lanes), r);
-    else if (fold == XCVM_FOLD_MIN)
+    else if (reduce_op == XCVM_REDUCE_MIN)
         r = xcvm_lanes_lesser(__builtin_convertvector(wide, xcvm_lanes), r);
     const wide_lanes widened = __builtin_convertvector(r, wide_lanes);
-    wide = fold == XCVM_FOLD_MAX || fold == XCVM_FOLD_MIN ? widened : wide + widened;
+    wide = reduce_op == XCVM_REDUCE_MAX || reduce_op == XCVM_REDUCE_MIN ? widened : wide + widened;
     memcpy(acc, &wide, sizeof wide);
 }
 
-/* Inlined for a constant fold; `length` may be a constant, too. */
-XCVM_INLINE void lines_of(xcvm_fold fold, xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
-                          float fill, const float *x, size_t count, size_t length, xcvm_partial *acc)
+/* Inlined for a constant reduction; `length` may be a constant, too. */
+XCVM_INLINE void lines_of(xcvm_reduce_op reduce_op, xcvm_lanes (*map)(xcvm_lanes),
+                          xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), float fill, const float *x, size_t count,
+                          size_t length, xcvm_partial *acc)
 {
     size_t done = 0;
     for (; done + XCVM_LANES <= count; done += XCVM_LANES)
-        fold_lanes(fold, fold_square(map, pick, x + done * length, XCVM_LANES, length, fill), acc + done);
+        fold_lanes(reduce_op, reduce_square(map, pick, x + done * length, XCVM_LANES, length, fill), acc + done);
     if (done < count) {
         xcvm_partial rest[XCVM_LANES] = {{0}};
         memcpy(rest, acc + done, (count - done) * sizeof *rest);
-        fold_lanes(fold, fold_square(map, pick, x + done * length, count - done, length, fill), rest);
+        fold_lanes(reduce_op, reduce_square(map, pick, x + done * length, count - done, length, fill), rest);
         memcpy(acc + done, rest, (count - done) * sizeof *rest);
     }
 }
 
-static void lines_f32(xcvm_fold fold, const float *x, size_t count, size_t length, xcvm_partial *acc)
+static void lines_f32(xcvm_reduce_op reduce_op, const float *x, size_t count, size_t length, xcvm_partial *acc)
 {
-#define LINES(fold, map, pick, fill)                                                                                   \
+#define LINES(reduce_op, map, pick, fill)                                                                              \
     do {                                                                                                               \
         if (length == XCVM_LANES)                                                                                      \
-            lines_of(fold, map, pick, fill, x, count, XCVM_LANES, acc);                                                \
+            lines_of(reduce_op, map, pick, fill, x, count, XCVM_LANES, acc);                                           \
         else                                                                                                           \
-            lines_of(fold, map, pick, fill, x, count, length, acc);                                                    \
+            lines_of(reduce_op, map, pick, fill, x, count, length, acc);                                               \
         return;                                                                                                        \
     } while (0)
-    switch (fold) {
-    case XCVM_FOLD_MAX:
-        LINES(XCVM_FOLD_MAX, xcvm_lanes_same, xcvm_lanes_greater, -INFINITY);
-    case XCVM_FOLD_MIN:
-        LINES(XCVM_FOLD_MIN, xcvm_lanes_same, xcvm_lanes_lesser, INFINITY);
-    case XCVM_FOLD_SUM:
-        LINES(XCVM_FOLD_SUM, xcvm_lanes_same, xcvm_lanes_plus, 0.0f);
-    case XCVM_FOLD_SUM_ABS:
-        LINES(XCVM_FOLD_SUM, xcvm_lanes_absolute, xcvm_lanes_plus, 0.0f);
+    switch (reduce_op) {
+    case XCVM_REDUCE_MAX:
+        LINES(XCVM_REDUCE_MAX, xcvm_lanes_same, xcvm_lanes_greater, -INFINITY);
+    case XCVM_REDUCE_MIN:
+        LINES(XCVM_REDUCE_MIN, xcvm_lanes_same, xcvm_lanes_lesser, INFINITY);
+    case XCVM_REDUCE_SUM:
+        LINES(XCVM_REDUCE_SUM, xcvm_lanes_same, xcvm_lanes_plus, 0.0f);
+    case XCVM_REDUCE_SUM_ABS:
+        LINES(XCVM_REDUCE_SUM, xcvm_lanes_absolute, xcvm_lanes_plus, 0.0f);
     default:
-        LINES(XCVM_FOLD_SUM, xcvm_lanes_square, xcvm_lanes_plus, 0.0f);
+        LINES(XCVM_REDUCE_SUM, xcvm_lanes_square, xcvm_lanes_plus, 0.0f);
     }
 #undef LINES
 }
@@ -284,23 +285,24 @@ static void lines_product(const float *x, size_t count, size_t length, xcvm_part
     }
 }
 
-static void lines(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, size_t length,
-                  const double *shift, xcvm_partial *acc)
+static void lines(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+                  size_t length, const double *shift, xcvm_partial *acc)
 {
-    if (dtype == XCVM_F32 && length >= XCVM_LANES && fold != XCVM_FOLD_PROD && fold != XCVM_FOLD_SUM_EXP) {
-        lines_f32(fold, (const float *)data + first, count, length, acc);
+    if (dtype == XCVM_F32 && length >= XCVM_LANES && reduce_op != XCVM_REDUCE_PROD &&
+        reduce_op != XCVM_REDUCE_SUM_EXP) {
+        lines_f32(reduce_op, (const float *)data + first, count, length, acc);
         return;
     }
-    if (dtype == XCVM_F32 && fold == XCVM_FOLD_PROD) {
+    if (dtype == XCVM_F32 && reduce_op == XCVM_REDUCE_PROD) {
         lines_product((const float *)data + first, count, length, acc);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        run(fold, dtype, data, first + i * length, length, shift != NULL ? shift[i] : 0.0, &acc[i]);
+        contiguous(reduce_op, dtype, data, first + i * length, length, shift != NULL ? shift[i] : 0.0, &acc[i]);
 }
 
-static const xcvm_fold_loops narrow = {run, columns, lines};
-static const xcvm_fold_set set = {&narrow, &xcvm_fold_f64, &xcvm_fold_i64};
+static const xcvm_reduce_loops narrow = {contiguous, columns, lines};
+static const xcvm_reduce_set set = {&narrow, &xcvm_reduce_f64, &xcvm_reduce_i64};
 
 #define REDUCTION(Name)                                                                                                \
     XCVM_KERNEL(Name)                                                                                                  \

@@ -26,7 +26,7 @@ static const double *load_f64(xcvm_dtype dtype, const void *data, size_t first, 
     break
 
 /* u64 in the order of i64 for comparisons. */
-static const int64_t *load_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+static const int64_t *load_i64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
                                int64_t *copy)
 {
     switch (dtype) {
@@ -44,7 +44,7 @@ static const int64_t *load_i64(xcvm_fold fold, xcvm_dtype dtype, const void *dat
         xcvm_load_i64(dtype, data, first, count, copy);
         break;
     }
-    if (dtype == XCVM_U64 && (fold == XCVM_FOLD_MAX || fold == XCVM_FOLD_MIN))
+    if (dtype == XCVM_U64 && (reduce_op == XCVM_REDUCE_MAX || reduce_op == XCVM_REDUCE_MIN))
         for (size_t i = 0; i < count; i++)
             copy[i] = (int64_t)((uint64_t)copy[i] ^ UINT64_C(1) << 63);
     return copy;
@@ -61,40 +61,40 @@ static const int64_t *load_i64(xcvm_fold fold, xcvm_dtype dtype, const void *dat
     break
 
 /* `shift` has an element for each column, or is NULL for zeros; SUM_EXP alone looks at it. */
-XCVM_INLINE void row_f64(xcvm_fold fold, const double *x, size_t count, const double *shift, double *acc)
+XCVM_INLINE void row_f64(xcvm_reduce_op reduce_op, const double *x, size_t count, const double *shift, double *acc)
 {
-    switch (fold) {
-    case XCVM_FOLD_SUM:
+    switch (reduce_op) {
+    case XCVM_REDUCE_SUM:
         ROW(double, r + v);
-    case XCVM_FOLD_SUM_SQUARE:
+    case XCVM_REDUCE_SUM_SQUARE:
         ROW(double, r + v * v);
-    case XCVM_FOLD_SUM_ABS:
+    case XCVM_REDUCE_SUM_ABS:
         ROW(double, r + fabs(v));
-    case XCVM_FOLD_SUM_EXP:
+    case XCVM_REDUCE_SUM_EXP:
         for (size_t i = 0; i < count; i++)
             acc[i] += exp(x[i] - (shift != NULL ? shift[i] : 0.0));
         break;
-    case XCVM_FOLD_MAX:
+    case XCVM_REDUCE_MAX:
         ROW(double, ((v > r) | (v != v)) ? v : r);
-    case XCVM_FOLD_MIN:
+    case XCVM_REDUCE_MIN:
         ROW(double, ((v < r) | (v != v)) ? v : r);
-    case XCVM_FOLD_PROD:
+    case XCVM_REDUCE_PROD:
         ROW(double, r *v);
     }
 }
 
-XCVM_INLINE void row_i64(xcvm_fold fold, const int64_t *x, size_t count, int64_t *acc)
+XCVM_INLINE void row_i64(xcvm_reduce_op reduce_op, const int64_t *x, size_t count, int64_t *acc)
 {
-    switch (fold) {
-    case XCVM_FOLD_SUM_SQUARE:
+    switch (reduce_op) {
+    case XCVM_REDUCE_SUM_SQUARE:
         ROW(int64_t, (int64_t)((uint64_t)r + (uint64_t)v * (uint64_t)v));
-    case XCVM_FOLD_SUM_ABS:
+    case XCVM_REDUCE_SUM_ABS:
         ROW(int64_t, (int64_t)((uint64_t)r + (v < 0 ? 0 - (uint64_t)v : (uint64_t)v)));
-    case XCVM_FOLD_MAX:
+    case XCVM_REDUCE_MAX:
         ROW(int64_t, v > r ? v : r);
-    case XCVM_FOLD_MIN:
+    case XCVM_REDUCE_MIN:
         ROW(int64_t, v < r ? v : r);
-    case XCVM_FOLD_PROD:
+    case XCVM_REDUCE_PROD:
         ROW(int64_t, (int64_t)((uint64_t)r * (uint64_t)v));
     default:
         ROW(int64_t, (int64_t)((uint64_t)r + (uint64_t)v));
@@ -130,28 +130,31 @@ XCVM_INLINE double extreme_f64(const double *x, size_t count, double r, const bo
     return r;
 }
 
-static double start_f64(xcvm_fold fold)
+static double start_f64(xcvm_reduce_op reduce_op)
 {
-    return fold == XCVM_FOLD_MAX    ? -(double)INFINITY
-           : fold == XCVM_FOLD_MIN  ? (double)INFINITY
-           : fold == XCVM_FOLD_PROD ? 1.0
-                                    : 0.0;
+    return reduce_op == XCVM_REDUCE_MAX    ? -(double)INFINITY
+           : reduce_op == XCVM_REDUCE_MIN  ? (double)INFINITY
+           : reduce_op == XCVM_REDUCE_PROD ? 1.0
+                                           : 0.0;
 }
 
 /* How two partial results become one: not as elements do where those are squared first. */
-static xcvm_fold joining(xcvm_fold fold) { return fold <= XCVM_FOLD_SUM_EXP ? XCVM_FOLD_SUM : fold; }
+static xcvm_reduce_op joining(xcvm_reduce_op reduce_op)
+{
+    return reduce_op <= XCVM_REDUCE_SUM_EXP ? XCVM_REDUCE_SUM : reduce_op;
+}
 
 /* SIDE partial results side by side, then those one by one: a sum of many sums rounds less than one long sum. */
-static double fold_f64(xcvm_fold fold, const double *x, size_t count, double shift)
+static double reduce_f64(xcvm_reduce_op reduce_op, const double *x, size_t count, double shift)
 {
     double side[SIDE], shifts[SIDE];
     size_t i = 0;
-    if (fold == XCVM_FOLD_MAX)
-        return extreme_f64(x, count, start_f64(fold), true);
-    if (fold == XCVM_FOLD_MIN)
-        return extreme_f64(x, count, start_f64(fold), false);
+    if (reduce_op == XCVM_REDUCE_MAX)
+        return extreme_f64(x, count, start_f64(reduce_op), true);
+    if (reduce_op == XCVM_REDUCE_MIN)
+        return extreme_f64(x, count, start_f64(reduce_op), false);
     for (size_t j = 0; j < SIDE; j++) {
-        side[j] = start_f64(fold);
+        side[j] = start_f64(reduce_op);
         shifts[j] = shift;
     }
 #define STRETCH(which)                                                                                                 \
@@ -159,98 +162,101 @@ static double fold_f64(xcvm_fold fold, const double *x, size_t count, double shi
         row_f64(which, x + i, SIDE, shifts, side);                                                                     \
     row_f64(which, x + i, count - i, shifts, side);                                                                    \
     break
-    switch (fold) {
-    case XCVM_FOLD_SUM:
-        STRETCH(XCVM_FOLD_SUM);
-    case XCVM_FOLD_SUM_SQUARE:
-        STRETCH(XCVM_FOLD_SUM_SQUARE);
-    case XCVM_FOLD_SUM_ABS:
-        STRETCH(XCVM_FOLD_SUM_ABS);
-    case XCVM_FOLD_SUM_EXP:
-        STRETCH(XCVM_FOLD_SUM_EXP);
+    switch (reduce_op) {
+    case XCVM_REDUCE_SUM:
+        STRETCH(XCVM_REDUCE_SUM);
+    case XCVM_REDUCE_SUM_SQUARE:
+        STRETCH(XCVM_REDUCE_SUM_SQUARE);
+    case XCVM_REDUCE_SUM_ABS:
+        STRETCH(XCVM_REDUCE_SUM_ABS);
+    case XCVM_REDUCE_SUM_EXP:
+        STRETCH(XCVM_REDUCE_SUM_EXP);
     default:
-        STRETCH(XCVM_FOLD_PROD);
+        STRETCH(XCVM_REDUCE_PROD);
     }
 #undef STRETCH
     for (size_t half = SIDE / 2; half != 0; half /= 2)
-        row_f64(joining(fold), side + half, half, NULL, side);
+        row_f64(joining(reduce_op), side + half, half, NULL, side);
     return side[0];
 }
 
-static void run_f64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
-                    xcvm_partial *acc)
+static void run_f64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+                    double shift, xcvm_partial *acc)
 {
     double copy[XCVM_BLOCK];
     const size_t stretch = dtype == XCVM_F64 ? SIDE * XCVM_BLOCK : XCVM_BLOCK;
     for (size_t done = 0; done < count; done += stretch) {
         size_t n = count - done < stretch ? count - done : stretch;
-        double r = fold_f64(fold, load_f64(dtype, data, first + done, n, copy), n, shift);
-        row_f64(joining(fold), &r, 1, NULL, &acc->f);
+        double r = reduce_f64(reduce_op, load_f64(dtype, data, first + done, n, copy), n, shift);
+        row_f64(joining(reduce_op), &r, 1, NULL, &acc->f);
     }
 }
 
-static void columns_f64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
-                        size_t count, const double *shift, xcvm_partial *acc)
+static void columns_f64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t rows,
+                        size_t stride, size_t count, const double *shift, xcvm_partial *acc)
 {
-    double copy[XCVM_FOLD_COLUMNS], r[XCVM_FOLD_COLUMNS];
+    double copy[XCVM_REDUCE_COLUMNS], r[XCVM_REDUCE_COLUMNS];
     for (size_t i = 0; i < count; i++)
         r[i] = acc[i].f;
     for (size_t row = 0; row < rows; row++)
-        row_f64(fold, load_f64(dtype, data, first + row * stride, count, copy), count, shift, r);
+        row_f64(reduce_op, load_f64(dtype, data, first + row * stride, count, copy), count, shift, r);
     for (size_t i = 0; i < count; i++)
         acc[i].f = r[i];
 }
 
-static void lines_f64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, size_t length,
-                      const double *shift, xcvm_partial *acc)
+static void lines_f64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+                      size_t length, const double *shift, xcvm_partial *acc)
 {
     for (size_t i = 0; i < count; i++)
-        run_f64(fold, dtype, data, first + i * length, length, shift != NULL ? shift[i] : 0.0, &acc[i]);
+        run_f64(reduce_op, dtype, data, first + i * length, length, shift != NULL ? shift[i] : 0.0, &acc[i]);
 }
 
-const xcvm_fold_loops xcvm_fold_f64 = {run_f64, columns_f64, lines_f64};
+const xcvm_reduce_loops xcvm_reduce_f64 = {run_f64, columns_f64, lines_f64};
 
 /* ---- Integers ---- */
 
 /* Numbers without a sign are their own absolute values. */
-static xcvm_fold fold_of(xcvm_fold fold, xcvm_dtype dtype)
+static xcvm_reduce_op reduce_of(xcvm_reduce_op reduce_op, xcvm_dtype dtype)
 {
-    return dtype == XCVM_U64 && fold == XCVM_FOLD_SUM_ABS ? XCVM_FOLD_SUM : fold;
+    return dtype == XCVM_U64 && reduce_op == XCVM_REDUCE_SUM_ABS ? XCVM_REDUCE_SUM : reduce_op;
 }
 
-static int64_t start_i64(xcvm_fold fold)
+static int64_t start_i64(xcvm_reduce_op reduce_op)
 {
-    return fold == XCVM_FOLD_MAX ? INT64_MIN : fold == XCVM_FOLD_MIN ? INT64_MAX : fold == XCVM_FOLD_PROD ? 1 : 0;
+    return reduce_op == XCVM_REDUCE_MAX    ? INT64_MIN
+           : reduce_op == XCVM_REDUCE_MIN  ? INT64_MAX
+           : reduce_op == XCVM_REDUCE_PROD ? 1
+                                           : 0;
 }
 
-static int64_t fold_i64(xcvm_fold fold, const int64_t *x, size_t count)
+static int64_t reduce_i64(xcvm_reduce_op reduce_op, const int64_t *x, size_t count)
 {
     int64_t side[SIDE];
     size_t i = 0;
     for (size_t j = 0; j < SIDE; j++)
-        side[j] = start_i64(fold);
+        side[j] = start_i64(reduce_op);
 #define STRETCH(which)                                                                                                 \
     for (; i + SIDE <= count; i += SIDE)                                                                               \
         row_i64(which, x + i, SIDE, side);                                                                             \
     row_i64(which, x + i, count - i, side);                                                                            \
     break
-    switch (fold) {
-    case XCVM_FOLD_SUM_SQUARE:
-        STRETCH(XCVM_FOLD_SUM_SQUARE);
-    case XCVM_FOLD_SUM_ABS:
-        STRETCH(XCVM_FOLD_SUM_ABS);
-    case XCVM_FOLD_MAX:
-        STRETCH(XCVM_FOLD_MAX);
-    case XCVM_FOLD_MIN:
-        STRETCH(XCVM_FOLD_MIN);
-    case XCVM_FOLD_PROD:
-        STRETCH(XCVM_FOLD_PROD);
+    switch (reduce_op) {
+    case XCVM_REDUCE_SUM_SQUARE:
+        STRETCH(XCVM_REDUCE_SUM_SQUARE);
+    case XCVM_REDUCE_SUM_ABS:
+        STRETCH(XCVM_REDUCE_SUM_ABS);
+    case XCVM_REDUCE_MAX:
+        STRETCH(XCVM_REDUCE_MAX);
+    case XCVM_REDUCE_MIN:
+        STRETCH(XCVM_REDUCE_MIN);
+    case XCVM_REDUCE_PROD:
+        STRETCH(XCVM_REDUCE_PROD);
     default:
-        STRETCH(XCVM_FOLD_SUM);
+        STRETCH(XCVM_REDUCE_SUM);
     }
 #undef STRETCH
     for (size_t half = SIDE / 2; half != 0; half /= 2)
-        row_i64(joining(fold), side + half, half, side);
+        row_i64(joining(reduce_op), side + half, half, side);
     return side[0];
 }
 
@@ -305,44 +311,44 @@ static bool extreme_narrow(xcvm_dtype dtype, const void *data, size_t first, siz
     }
 }
 
-static void run_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, double shift,
-                    xcvm_partial *acc)
+static void run_i64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+                    double shift, xcvm_partial *acc)
 {
     (void)shift;
     int64_t copy[XCVM_BLOCK], extreme;
-    fold = fold_of(fold, dtype);
-    if (count != 0 && (fold == XCVM_FOLD_MAX || fold == XCVM_FOLD_MIN) &&
-        extreme_narrow(dtype, data, first, count, fold == XCVM_FOLD_MAX, &extreme)) {
-        row_i64(fold, &extreme, 1, &acc->i);
+    reduce_op = reduce_of(reduce_op, dtype);
+    if (count != 0 && (reduce_op == XCVM_REDUCE_MAX || reduce_op == XCVM_REDUCE_MIN) &&
+        extreme_narrow(dtype, data, first, count, reduce_op == XCVM_REDUCE_MAX, &extreme)) {
+        row_i64(reduce_op, &extreme, 1, &acc->i);
         return;
     }
     for (size_t done = 0; done < count; done += XCVM_BLOCK) {
         size_t n = count - done < XCVM_BLOCK ? count - done : XCVM_BLOCK;
-        int64_t r = fold_i64(fold, load_i64(fold, dtype, data, first + done, n, copy), n);
-        row_i64(joining(fold), &r, 1, &acc->i);
+        int64_t r = reduce_i64(reduce_op, load_i64(reduce_op, dtype, data, first + done, n, copy), n);
+        row_i64(joining(reduce_op), &r, 1, &acc->i);
     }
 }
 
-static void columns_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t rows, size_t stride,
-                        size_t count, const double *shift, xcvm_partial *acc)
+static void columns_i64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t rows,
+                        size_t stride, size_t count, const double *shift, xcvm_partial *acc)
 {
     (void)shift;
-    int64_t copy[XCVM_FOLD_COLUMNS], r[XCVM_FOLD_COLUMNS];
-    fold = fold_of(fold, dtype);
+    int64_t copy[XCVM_REDUCE_COLUMNS], r[XCVM_REDUCE_COLUMNS];
+    reduce_op = reduce_of(reduce_op, dtype);
     for (size_t i = 0; i < count; i++)
         r[i] = acc[i].i;
     for (size_t row = 0; row < rows; row++)
-        row_i64(fold, load_i64(fold, dtype, data, first + row * stride, count, copy), count, r);
+        row_i64(reduce_op, load_i64(reduce_op, dtype, data, first + row * stride, count, copy), count, r);
     for (size_t i = 0; i < count; i++)
         acc[i].i = r[i];
 }
 
-static void lines_i64(xcvm_fold fold, xcvm_dtype dtype, const void *data, size_t first, size_t count, size_t length,
-                      const double *shift, xcvm_partial *acc)
+static void lines_i64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
+                      size_t length, const double *shift, xcvm_partial *acc)
 {
     (void)shift;
     for (size_t i = 0; i < count; i++)
-        run_i64(fold, dtype, data, first + i * length, length, 0.0, &acc[i]);
+        run_i64(reduce_op, dtype, data, first + i * length, length, 0.0, &acc[i]);
 }
 
-const xcvm_fold_loops xcvm_fold_i64 = {run_i64, columns_i64, lines_i64};
+const xcvm_reduce_loops xcvm_reduce_i64 = {run_i64, columns_i64, lines_i64};

@@ -4,8 +4,8 @@
 
 #include "ops/reduce/reduction.h"
 
-#define xcvm_fold_f64 XCVM_PER_ISA(xcvm_fold_f64)
-#define xcvm_fold_i64 XCVM_PER_ISA(xcvm_fold_i64)
-extern const xcvm_fold_loops xcvm_fold_f64, xcvm_fold_i64;
+#define xcvm_reduce_f64 XCVM_PER_ISA(xcvm_reduce_f64)
+#define xcvm_reduce_i64 XCVM_PER_ISA(xcvm_reduce_i64)
+extern const xcvm_reduce_loops xcvm_reduce_f64, xcvm_reduce_i64;
 
 #endif

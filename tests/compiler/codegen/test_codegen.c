@@ -400,7 +400,7 @@ static unsigned draw(unsigned *state, unsigned below)
 }
 
 /* Folds z over its last axis or its last two, if it has them, and what is made of that. */
-static xcc_value *random_fold(xcc_builder *b, unsigned *state, xcc_value *z)
+static xcc_value *random_reduction(xcc_builder *b, unsigned *state, xcc_value *z)
 {
     if (z->type.rank != 3)
         return APPLY(b, Neg, y, .x = XCC_IN(z));
@@ -474,7 +474,7 @@ static xcc_value *random_node(xcc_builder *b, unsigned *state, xcc_value *x, xcc
     case 14:
     case 15:
     case 16:
-        return APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(random_fold(b, state, z)));
+        return APPLY(b, Add, y, .a = XCC_IN(x), .b = XCC_IN(random_reduction(b, state, z)));
     default:
         /* Not element-wise, and along an axis that is no row. */
         return APPLY(b, LogSoftmax, y, .x = XCC_IN(x), .axis = 1);

@@ -1,11 +1,11 @@
 /* Sums and extremes of adjacent f32. Sums are taken in f32 over short stretches, in several lanes, and in f64 over
  * those. */
-#ifndef XCVM_OPS_VECTOR_FOLDS_H
-#define XCVM_OPS_VECTOR_FOLDS_H
+#ifndef XCVM_OPS_SIMD_REDUCTIONS_H
+#define XCVM_OPS_SIMD_REDUCTIONS_H
 
 #include "ops/simd/lanes.h"
 
-enum { XCVM_FOLD_STRETCH = 4096 };
+enum { XCVM_REDUCE_STRETCH = 4096 };
 
 XCVM_INLINE xcvm_lanes xcvm_lanes_same(xcvm_lanes v) { return v; }
 XCVM_INLINE xcvm_lanes xcvm_lanes_square(xcvm_lanes v) { return v * v; }
@@ -37,7 +37,7 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_plus(xcvm_lanes r, xcvm_lanes v) { return r + 
 #endif
 
 /* What `pick` makes of all lanes, in a fixed order. */
-XCVM_INLINE float xcvm_lanes_fold(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes v)
+XCVM_INLINE float xcvm_lanes_reduce(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes v)
 {
 #if XCVM_LANES == 16
     v = pick(v, XCVM_LANES_SWAP(v, 8));
@@ -107,7 +107,7 @@ XCVM_INLINE void xcvm_lanes_store_up_to(float *to, size_t count, xcvm_lanes v)
 
 /* Lane i is what `pick` makes of all lanes of rows[i], in a fixed order; the rows are changed. Each round lays two rows
  * side by side and picks from the halves of their lanes, as if the square were transposed first. */
-XCVM_INLINE xcvm_lanes xcvm_lanes_fold_rows(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes rows[XCVM_LANES])
+XCVM_INLINE xcvm_lanes xcvm_lanes_reduce_rows(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes rows[XCVM_LANES])
 {
 #pragma GCC unroll 4
     for (int n = XCVM_LANES / 2; n > 0; n /= 2)
@@ -119,11 +119,11 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_fold_rows(xcvm_lanes (*pick)(xcvm_lanes, xcvm_
 }
 
 /* The sum of map(x[i]). */
-XCVM_INLINE double xcvm_fold_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x, size_t count)
+XCVM_INLINE double xcvm_reduce_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x, size_t count)
 {
     double sum = 0.0;
     while (count != 0) {
-        size_t n = count < XCVM_FOLD_STRETCH ? count : XCVM_FOLD_STRETCH;
+        size_t n = count < XCVM_REDUCE_STRETCH ? count : XCVM_REDUCE_STRETCH;
         xcvm_lanes r[4] = {{0}, {0}, {0}, {0}};
         size_t i = 0;
         for (; i + 4 * XCVM_LANES <= n; i += 4 * XCVM_LANES)
@@ -133,7 +133,7 @@ XCVM_INLINE double xcvm_fold_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x, 
             r[0] += map(xcvm_lanes_load(x + i));
         if (i < n)
             r[1] += map(xcvm_lanes_load_rest(x, n, n - i, 0.0f));
-        sum += (double)xcvm_lanes_fold(xcvm_lanes_plus, (r[0] + r[1]) + (r[2] + r[3]));
+        sum += (double)xcvm_lanes_reduce(xcvm_lanes_plus, (r[0] + r[1]) + (r[2] + r[3]));
         x += n;
         count -= n;
     }
@@ -141,8 +141,8 @@ XCVM_INLINE double xcvm_fold_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x, 
 }
 
 /* The one that `pick` leaves of `start` and all x[i]. */
-XCVM_INLINE double xcvm_fold_extreme(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), const float *x, size_t count,
-                                     float start)
+XCVM_INLINE double xcvm_reduce_extreme(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), const float *x, size_t count,
+                                       float start)
 {
     xcvm_lanes all = xcvm_lanes_all(start), r[4] = {all, all, all, all};
     size_t i = 0;
@@ -153,7 +153,7 @@ XCVM_INLINE double xcvm_fold_extreme(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
         r[0] = pick(r[0], xcvm_lanes_load(x + i));
     if (i < count)
         r[1] = pick(r[1], xcvm_lanes_load_rest(x, count, count - i, start));
-    return (double)xcvm_lanes_fold(pick, pick(pick(r[0], r[1]), pick(r[2], r[3])));
+    return (double)xcvm_lanes_reduce(pick, pick(pick(r[0], r[1]), pick(r[2], r[3])));
 }
 
 #endif
