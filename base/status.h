@@ -19,13 +19,17 @@ void xcvm_error_prefix(xcvm_error *error, const char *format, ...) __attribute__
             return try_status_;                                                                                        \
     } while (0)
 
-/* Fails the function with a message unless `condition` holds: XCVM_CHECK(e, n > 0, OUT_OF_RANGE, "n is %d", n). */
+/* Fails the function with a message: XCVM_FAIL(e, OUT_OF_RANGE, "n is %d", n). */
+#define XCVM_FAIL(error, status, ...)                                                                                  \
+    do {                                                                                                               \
+        xcvm_error_set((error), XCVM_##status, __VA_ARGS__);                                                           \
+        return XCVM_##status; /* a constant, so that compilers see that the caller fails */                            \
+    } while (0)
+/* Fails so unless `condition` holds: XCVM_CHECK(e, n > 0, OUT_OF_RANGE, "n is %d", n). */
 #define XCVM_CHECK(error, condition, status, ...)                                                                      \
     do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            xcvm_error_set((error), XCVM_##status, __VA_ARGS__);                                                       \
-            return XCVM_##status; /* a constant, so that compilers see that the caller fails */                        \
-        }                                                                                                              \
+        if (!(condition))                                                                                              \
+            XCVM_FAIL(error, status, __VA_ARGS__);                                                                     \
     } while (0)
 
 #endif

@@ -68,7 +68,7 @@ XCVM_SHAPE_RULE_OF(Where)
 
 XCVM_SHAPE_RULE_OF(Cast)
 {
-    XCVM_REQUIRE(t, xcvm_dtype_bits(a->to) != 0, INVALID_ARGUMENT, "to must be an element type");
+    XCVM_CHECK(t->error, xcvm_dtype_bits(a->to) != 0, INVALID_ARGUMENT, "to must be an element type");
     xcvm_value_set_tensor(a->y, a->to, a->x->rank, a->x->dims);
     return XCVM_OK;
 }

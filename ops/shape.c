@@ -265,8 +265,9 @@ static xcvm_status check_dtype(const xcvm_inference *t, const xcvm_field *f, con
     binding *b = binding_of(bindings, f->types);
     if (b->dtype == XCVM_NO_DTYPE)
         *b = (binding){dtype, f->name};
-    XCVM_REQUIRE(t, b->dtype == dtype, TYPE_MISMATCH, "%s has element type %s and %s %s, but they must be the same",
-                 b->operand, xcvm_dtype_name(b->dtype), f->name, xcvm_dtype_name(dtype));
+    XCVM_CHECK(t->error, b->dtype == dtype, TYPE_MISMATCH,
+               "%s has element type %s and %s %s, but they must be the same", b->operand, xcvm_dtype_name(b->dtype),
+               f->name, xcvm_dtype_name(dtype));
     return XCVM_OK;
 }
 
@@ -281,8 +282,8 @@ static xcvm_status check_inputs(const xcvm_inference *t, binding bindings[3])
         for (size_t j = 0; j < count; j++, at++) {
             const xcvm_value *v = t->in[at];
             if (v == NULL) {
-                XCVM_REQUIRE(t, f->kind == XCVM_FIELD_OPTIONAL || f->kind == XCVM_FIELD_ANYS, INVALID_ARGUMENT,
-                             "%s is absent, but must be given", f->name);
+                XCVM_CHECK(t->error, f->kind == XCVM_FIELD_OPTIONAL || f->kind == XCVM_FIELD_ANYS, INVALID_ARGUMENT,
+                           "%s is absent, but must be given", f->name);
                 continue;
             }
             XCVM_TRY(check_kind(t, f, v));
@@ -354,9 +355,10 @@ xcvm_status xcvm_infer_run(const xcvm_inference *t)
         for (size_t left = xcvm_field_count(f, t->args); left > 0; left--, at++) {
             const xcvm_value *result = t->out[at];
             char text[192];
-            XCVM_REQUIRE(t, f->dynamic || result == NULL || result->kind != XCVM_KIND_TENSOR || xcvm_dims_known(result),
-                         INTERNAL, "the dimensions of %s, %s, do not follow from the operands", f->name,
-                         xcvm_value_describe(result, text, sizeof text));
+            XCVM_CHECK(t->error,
+                       f->dynamic || result == NULL || result->kind != XCVM_KIND_TENSOR || xcvm_dims_known(result),
+                       INTERNAL, "the dimensions of %s, %s, do not follow from the operands", f->name,
+                       xcvm_value_describe(result, text, sizeof text));
         }
     }
     return XCVM_OK;

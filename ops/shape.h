@@ -27,8 +27,6 @@ struct xcvm_inference {
     static xcvm_status typed_shape_##Name(const xcvm_inference *t, const xcvm_##Name##_args *a);                       \
     xcvm_status xcvm_shape_##Name(const xcvm_inference *t) { return typed_shape_##Name(t, t->args); }                  \
     static xcvm_status typed_shape_##Name(const xcvm_inference *t, const xcvm_##Name##_args *a)
-/* XCVM_REQUIRE(t, a->rank == 2, SHAPE_MISMATCH, "a has rank %d, 2 is needed", a->rank) */
-#define XCVM_REQUIRE(t, condition, status, ...) XCVM_CHECK((t)->error, condition, status, __VA_ARGS__)
 
 #define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary)                                        \
     shape;                                                                                                             \

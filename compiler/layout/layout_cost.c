@@ -163,7 +163,7 @@ static double winograd_ns(const xcc_layout_shape *c, int64_t tile)
 static bool is_flat_winograd(const xcc_layout_shape *c) { return c->axes == 2 && is_winograd(c); }
 
 /* Filters are read as they are and transformed for each band of tiles. */
-static double untransformed_ns(const xcc_layout_shape *c, int64_t tile)
+static double on_the_fly_ns(const xcc_layout_shape *c, int64_t tile)
 {
     const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile);
     const double bands = fmax(floor(tiles / BAND_TILES), 1.0), points = (double)((tile + 2) * (tile + 2));
@@ -197,7 +197,7 @@ const xcc_layout_algorithm xcc_layout_algorithms[] = {
     {"depthwise", XCVM_BLOCKED_depthwise, 0, is_depthwise, depthwise_ns},
     {"winograd 2x2", XCVM_BLOCKED_winograd, 2, is_winograd, winograd_ns},
     {"winograd 4x4", XCVM_BLOCKED_winograd, 4, is_winograd, winograd_ns},
-    {"winograd 4x4 of plain filters", XCVM_BLOCKED_winograd_untransformed, 4, is_flat_winograd, untransformed_ns},
+    {"winograd 4x4 of plain filters", XCVM_BLOCKED_winograd_untransformed, 4, is_flat_winograd, on_the_fly_ns},
     {"winograd 3x3 of phases", XCVM_BLOCKED_winograd_strided, 3, is_strided, strided_ns},
     {"grouped", XCVM_BLOCKED_grouped, 0, is_grouped, grouped_ns}};
 const size_t xcc_layout_algorithm_count = sizeof xcc_layout_algorithms / sizeof *xcc_layout_algorithms;

@@ -51,13 +51,13 @@ xcvm_status xcc_attributes_resolve(xcc_lowering *n)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < n->proto->n_attribute; i++) {
         const Onnx__AttributeProto *a = n->proto->attribute[i];
-        XCC_NEED(n, a->name != NULL && a->name[0] != '\0', INVALID_MODEL, "attribute %zu has no name", i);
-        XCC_NEED(n, index_of(n, a->name) == n->attribute_count, INVALID_MODEL, "attribute '%s' is given twice",
-                 a->name);
+        XCVM_CHECK(n->m->error, a->name != NULL && a->name[0] != '\0', INVALID_MODEL, "attribute %zu has no name", i);
+        XCVM_CHECK(n->m->error, index_of(n, a->name) == n->attribute_count, INVALID_MODEL,
+                   "attribute '%s' is given twice", a->name);
         const char *name = a->name;
         if (a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0') {
-            XCC_NEED(n, frame->call != NULL, INVALID_MODEL,
-                     "attribute '%s' refers to one of a function, but the node is in none", name);
+            XCVM_CHECK(n->m->error, frame->call != NULL, INVALID_MODEL,
+                       "attribute '%s' refers to one of a function, but the node is in none", name);
             const size_t given = index_of(frame->call, a->ref_attr_name);
             const struct xcc_table_entry *own = xcc_table_lookup(&frame->function->defaults, a->ref_attr_name);
             if (given < frame->call->attribute_count)
@@ -77,8 +77,8 @@ xcvm_status xcc_attributes_resolve(xcc_lowering *n)
 xcvm_status xcc_attributes_check(const xcc_lowering *n)
 {
     for (size_t i = 0; i < n->attribute_count; i++)
-        XCC_NEED(n, n->attributes[i].used, UNSUPPORTED, "attribute '%s' is not known for %s of opset %lld",
-                 n->attributes[i].name, n->op->info.name, (long long)n->version);
+        XCVM_CHECK(n->m->error, n->attributes[i].used, UNSUPPORTED, "attribute '%s' is not known for %s of opset %lld",
+                   n->attributes[i].name, n->op->info.name, (long long)n->version);
     return XCVM_OK;
 }
 
@@ -97,8 +97,8 @@ void xcc_attribute_ignore(xcc_lowering *n, const char *name) { (void)xcc_attribu
 static xcvm_status find(xcc_lowering *n, const char *name, attribute_type type, const Onnx__AttributeProto **a)
 {
     *a = xcc_attribute_find(n, name);
-    XCC_NEED(n, *a == NULL || type_of(*a) == type, INVALID_MODEL, "attribute '%s' is of type %s, %s is needed", name,
-             type_name(type_of(*a)), type_name(type));
+    XCVM_CHECK(n->m->error, *a == NULL || type_of(*a) == type, INVALID_MODEL,
+               "attribute '%s' is of type %s, %s is needed", name, type_name(type_of(*a)), type_name(type));
     return XCVM_OK;
 }
 
@@ -193,7 +193,7 @@ xcvm_status xcc_attribute_graph(xcc_lowering *n, const char *name, const Onnx__G
 {
     const Onnx__AttributeProto *a;
     XCVM_TRY(find(n, name, TYPE(GRAPH), &a));
-    XCC_NEED(n, a != NULL && a->g != NULL, INVALID_MODEL, "attribute '%s', a graph, is missing", name);
+    XCVM_CHECK(n->m->error, a != NULL && a->g != NULL, INVALID_MODEL, "attribute '%s', a graph, is missing", name);
     *value = a->g;
     return XCVM_OK;
 }
@@ -202,7 +202,7 @@ xcvm_status xcc_attribute_tensor(xcc_lowering *n, const char *name, const Onnx__
 {
     const Onnx__AttributeProto *a;
     XCVM_TRY(find(n, name, TYPE(TENSOR), &a));
-    XCC_NEED(n, a == NULL || a->t != NULL, INVALID_MODEL, "attribute '%s' has no tensor", name);
+    XCVM_CHECK(n->m->error, a == NULL || a->t != NULL, INVALID_MODEL, "attribute '%s' has no tensor", name);
     *value = a != NULL ? a->t : NULL;
     return XCVM_OK;
 }

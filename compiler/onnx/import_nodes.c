@@ -152,8 +152,9 @@ static xcvm_status gather_inputs(xcc_lowering *n, bool *poisoned)
     for (size_t i = 0; i < node->n_input; i++) {
         if (node->input[i][0] == '\0')
             continue;
-        XCC_NEED(n, xcc_scope_find(n->scope, node->input[i], &n->inputs[i]), INVALID_MODEL,
-                 "node '%s' (%s) takes '%s', which nothing gives", xcc_node_label(node), node->op_type, node->input[i]);
+        XCVM_CHECK(n->m->error, xcc_scope_find(n->scope, node->input[i], &n->inputs[i]), INVALID_MODEL,
+                   "node '%s' (%s) takes '%s', which nothing gives", xcc_node_label(node), node->op_type,
+                   node->input[i]);
         if (n->inputs[i] != NULL)
             n->input_count = i + 1;
         *poisoned = *poisoned || n->inputs[i] == n->importer->poison;
@@ -185,11 +186,11 @@ static xcvm_status inline_function(xcc_lowering *n, xcc_function *function)
     xcc_importer *imp = n->importer;
     const xcc_frame *caller = imp->frame;
     const Onnx__FunctionProto *f = function->proto;
-    XCC_NEED(n, caller->depth < DEEPEST_CALL, INVALID_MODEL, "functions call each other deeper than %d, or in a circle",
-             DEEPEST_CALL);
-    XCC_NEED(n, n->input_count <= f->n_input && n->output_count <= f->n_output, INVALID_MODEL,
-             "the function has %zu operands and %zu results, the node %zu and %zu", f->n_input, f->n_output,
-             n->input_count, n->output_count);
+    XCVM_CHECK(n->m->error, caller->depth < DEEPEST_CALL, INVALID_MODEL,
+               "functions call each other deeper than %d, or in a circle", DEEPEST_CALL);
+    XCVM_CHECK(n->m->error, n->input_count <= f->n_input && n->output_count <= f->n_output, INVALID_MODEL,
+               "the function has %zu operands and %zu results, the node %zu and %zu", f->n_input, f->n_output,
+               n->input_count, n->output_count);
     XCVM_TRY(count_call(imp, function));
     XCVM_TRY(xcc_function_open(imp, function));
     xcc_frame frame = {
@@ -234,8 +235,8 @@ static xcvm_status lower_node(xcc_lowering *n, xcc_function *f)
     XCVM_TRY(n->op->lower(n));
     XCVM_TRY(xcc_attributes_check(n));
     for (size_t i = 0; i < n->output_count; i++)
-        XCC_NEED(n, !xcc_wants(n, i) || n->outputs[i] != NULL, INVALID_MODEL, "%s has no result %zu", n->op->info.name,
-                 i);
+        XCVM_CHECK(n->m->error, !xcc_wants(n, i) || n->outputs[i] != NULL, INVALID_MODEL, "%s has no result %zu",
+                   n->op->info.name, i);
     return XCVM_OK;
 }
 

@@ -15,11 +15,12 @@ xcvm_status xcc_failure(const xcc_lowering *n)
 
 xcvm_status xcc_need_inputs(const xcc_lowering *n, size_t least, size_t most)
 {
-    XCC_NEED(n, n->input_count <= most, INVALID_MODEL, "%zu operands are given, %s of opset %lld takes at most %zu",
-             n->input_count, n->op->info.name, (long long)n->version, most);
+    XCVM_CHECK(n->m->error, n->input_count <= most, INVALID_MODEL,
+               "%zu operands are given, %s of opset %lld takes at most %zu", n->input_count, n->op->info.name,
+               (long long)n->version, most);
     for (size_t i = 0; i < least; i++)
-        XCC_NEED(n, xcc_input(n, i) != NULL, INVALID_MODEL, "operand %zu is missing, %s takes at least %zu", i,
-                 n->op->info.name, least);
+        XCVM_CHECK(n->m->error, xcc_input(n, i) != NULL, INVALID_MODEL, "operand %zu is missing, %s takes at least %zu",
+                   i, n->op->info.name, least);
     return XCVM_OK;
 }
 
@@ -27,7 +28,7 @@ xcvm_status xcc_set_input(xcc_lowering *n, size_t i, xcc_value *value)
 {
     if (value == NULL)
         return xcc_failure(n);
-    XCC_NEED(n, i < n->input_capacity, INVALID_MODEL, "too many operands");
+    XCVM_CHECK(n->m->error, i < n->input_capacity, INVALID_MODEL, "too many operands");
     while (n->input_count <= i)
         n->inputs[n->input_count++] = NULL;
     n->inputs[i] = value;

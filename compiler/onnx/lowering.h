@@ -40,9 +40,6 @@ struct xcc_lowering {
 
 /* Status of the failure that a NULL stands for. */
 xcvm_status xcc_failure(const xcc_lowering *n);
-/* Fails the lowering: XCC_REFUSE(n, UNSUPPORTED, "...", ...) */
-#define XCC_REFUSE(n, status, ...) return xcvm_error_set((n)->m->error, XCVM_##status, __VA_ARGS__)
-#define XCC_NEED(n, condition, status, ...) XCVM_CHECK((n)->m->error, condition, status, __VA_ARGS__)
 
 /* Operand i, NULL if absent. */
 static inline xcc_value *xcc_input(const xcc_lowering *n, size_t i) { return i < n->input_count ? n->inputs[i] : NULL; }

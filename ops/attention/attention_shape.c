@@ -4,8 +4,8 @@
 /* "k has 3 of them, but q has 4" */
 static xcvm_status same_dim(const xcvm_inference *t, const xcvm_value *v, int axis, const char *what, int64_t wanted)
 {
-    XCVM_REQUIRE(t, v->rank < 0 || !xcvm_dims_differ(v->dims[axis], wanted), SHAPE_MISMATCH,
-                 "dimension %d of %s is %lld, %lld is needed", axis, what, (long long)v->dims[axis], (long long)wanted);
+    XCVM_CHECK(t->error, v->rank < 0 || !xcvm_dims_differ(v->dims[axis], wanted), SHAPE_MISMATCH,
+               "dimension %d of %s is %lld, %lld is needed", axis, what, (long long)v->dims[axis], (long long)wanted);
     return XCVM_OK;
 }
 
@@ -17,9 +17,9 @@ static xcvm_status divided(const xcvm_inference *t, int64_t all, int64_t heads, 
     *each = XCVM_ANY_DIM;
     if (all < 0)
         return XCVM_OK;
-    XCVM_REQUIRE(t, all % heads == 0, SHAPE_MISMATCH,
-                 "rows of %s have %lld elements, which do not divide into %lld heads", what, (long long)all,
-                 (long long)heads);
+    XCVM_CHECK(t->error, all % heads == 0, SHAPE_MISMATCH,
+               "rows of %s have %lld elements, which do not divide into %lld heads", what, (long long)all,
+               (long long)heads);
     *each = all / heads;
     return XCVM_OK;
 }
@@ -51,9 +51,9 @@ static xcvm_status sizes_of_heads(const xcvm_inference *t, const xcvm_Attention_
 /* q, k and v of rank 3, or q alone that holds all of them. */
 static xcvm_status sizes_of_rows(const xcvm_inference *t, const xcvm_Attention_args *a, sizes *s)
 {
-    XCVM_REQUIRE(t, a->q_num_heads > 0 && a->kv_num_heads > 0, INVALID_ARGUMENT,
-                 "q_num_heads is %lld and kv_num_heads %lld, both must be given for operands of rank 3",
-                 (long long)a->q_num_heads, (long long)a->kv_num_heads);
+    XCVM_CHECK(t->error, a->q_num_heads > 0 && a->kv_num_heads > 0, INVALID_ARGUMENT,
+               "q_num_heads is %lld and kv_num_heads %lld, both must be given for operands of rank 3",
+               (long long)a->q_num_heads, (long long)a->kv_num_heads);
     s->heads = a->q_num_heads;
     s->kv_heads = a->kv_num_heads;
     s->queries = dim(a->q, 1);
@@ -72,8 +72,8 @@ static xcvm_status sizes_of_rows(const xcvm_inference *t, const xcvm_Attention_a
 
 static xcvm_status check_rank(const xcvm_inference *t, const xcvm_value *v, int rank, const char *what)
 {
-    XCVM_REQUIRE(t, v == NULL || v->rank < 0 || rank < 0 || v->rank == rank, SHAPE_MISMATCH,
-                 "%s has rank %d, %d is needed", what, v->rank, rank);
+    XCVM_CHECK(t->error, v == NULL || v->rank < 0 || rank < 0 || v->rank == rank, SHAPE_MISMATCH,
+               "%s has rank %d, %d is needed", what, v->rank, rank);
     return XCVM_OK;
 }
 
@@ -81,18 +81,17 @@ static xcvm_status check_mask(const xcvm_inference *t, const xcvm_value *mask, c
 {
     if (mask == NULL || mask->rank < 0)
         return XCVM_OK;
-    XCVM_REQUIRE(t, mask->rank >= 1 && mask->rank <= 4, SHAPE_MISMATCH, "mask has rank %d, 1 to 4 is needed",
-                 mask->rank);
+    XCVM_CHECK(t->error, mask->rank >= 1 && mask->rank <= 4, SHAPE_MISMATCH, "mask has rank %d, 1 to 4 is needed",
+               mask->rank);
     const int64_t all[] = {s->batch, s->heads, s->queries};
     for (int i = 0; i < mask->rank - 1; i++) {
         const int64_t wanted = all[3 - (mask->rank - 1) + i];
-        XCVM_REQUIRE(t, mask->dims[i] == 1 || !xcvm_dims_differ(mask->dims[i], wanted), SHAPE_MISMATCH,
-                     "dimension %d of mask is %lld, 1 or %lld is needed", i, (long long)mask->dims[i],
-                     (long long)wanted);
+        XCVM_CHECK(t->error, mask->dims[i] == 1 || !xcvm_dims_differ(mask->dims[i], wanted), SHAPE_MISMATCH,
+                   "dimension %d of mask is %lld, 1 or %lld is needed", i, (long long)mask->dims[i], (long long)wanted);
     }
     const int64_t last = mask->dims[mask->rank - 1];
-    XCVM_REQUIRE(t, last < 0 || keys < 0 || last <= keys, SHAPE_MISMATCH, "mask is for %lld keys, but there are %lld",
-                 (long long)last, (long long)keys);
+    XCVM_CHECK(t->error, last < 0 || keys < 0 || last <= keys, SHAPE_MISMATCH,
+               "mask is for %lld keys, but there are %lld", (long long)last, (long long)keys);
     return XCVM_OK;
 }
 
@@ -109,11 +108,11 @@ static xcvm_status check_past(const xcvm_inference *t, const xcvm_value *past, c
 XCVM_SHAPE_RULE_OF(Attention)
 {
     const int rank = a->q->rank;
-    XCVM_REQUIRE(t, (a->k == NULL) == (a->v == NULL), INVALID_ARGUMENT, "one of k and v is missing");
-    XCVM_REQUIRE(t, (a->past_key == NULL) == (a->past_value == NULL), INVALID_ARGUMENT,
-                 "one of past_key and past_value is missing");
-    XCVM_REQUIRE(t, rank < 0 || rank == 3 || (rank == 4 && a->k != NULL), SHAPE_MISMATCH, "q has rank %d, %s is needed",
-                 rank, a->k != NULL ? "3 or 4" : "3");
+    XCVM_CHECK(t->error, (a->k == NULL) == (a->v == NULL), INVALID_ARGUMENT, "one of k and v is missing");
+    XCVM_CHECK(t->error, (a->past_key == NULL) == (a->past_value == NULL), INVALID_ARGUMENT,
+               "one of past_key and past_value is missing");
+    XCVM_CHECK(t->error, rank < 0 || rank == 3 || (rank == 4 && a->k != NULL), SHAPE_MISMATCH,
+               "q has rank %d, %s is needed", rank, a->k != NULL ? "3 or 4" : "3");
     sizes s = {.batch = dim(a->q, 0)};
     XCVM_TRY(check_rank(t, a->k, rank, "k"));
     XCVM_TRY(check_rank(t, a->v, rank, "v"));
@@ -132,9 +131,9 @@ XCVM_SHAPE_RULE_OF(Attention)
         XCVM_TRY(same_dim(t, a->k, 0, "k", s.batch));
         XCVM_TRY(same_dim(t, a->v, 0, "v", s.batch));
     }
-    XCVM_REQUIRE(t, s.heads < 0 || s.kv_heads < 0 || (s.kv_heads == 0 ? s.heads == 0 : s.heads % s.kv_heads == 0),
-                 SHAPE_MISMATCH, "the %lld heads of q do not divide into the %lld of k", (long long)s.heads,
-                 (long long)s.kv_heads);
+    XCVM_CHECK(t->error, s.heads < 0 || s.kv_heads < 0 || (s.kv_heads == 0 ? s.heads == 0 : s.heads % s.kv_heads == 0),
+               SHAPE_MISMATCH, "the %lld heads of q do not divide into the %lld of k", (long long)s.heads,
+               (long long)s.kv_heads);
     int64_t keys = s.keys;
     if (a->past_key != NULL) {
         XCVM_TRY(check_past(t, a->past_key, "past_key", &s, s.width));
@@ -169,8 +168,8 @@ XCVM_SHAPE_RULE_OF(RotaryEmbedding)
     const xcvm_value *x = a->x, *positions = a->position_ids;
     const int rank = positions != NULL ? 2 : 3;
     xcvm_value_set_tensor(a->y, x->dtype, x->rank, x->dims);
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 3 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 3 or 4 is needed",
-                 x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 3 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 3 or 4 is needed",
+               x->rank);
     XCVM_TRY(check_rank(t, a->cos, rank, "cos"));
     XCVM_TRY(check_rank(t, a->sin, rank, "sin"));
     if (positions != NULL)
@@ -181,21 +180,21 @@ XCVM_SHAPE_RULE_OF(RotaryEmbedding)
         return XCVM_OK;
     int64_t width = x->dims[x->rank - 1];
     if (x->rank == 3) {
-        XCVM_REQUIRE(t, a->num_heads > 0, INVALID_ARGUMENT, "num_heads must be given for an x of rank 3");
+        XCVM_CHECK(t->error, a->num_heads > 0, INVALID_ARGUMENT, "num_heads must be given for an x of rank 3");
         XCVM_TRY(divided(t, width, a->num_heads, "x", &width));
     }
     const int64_t turned = a->rotary_embedding_dim > 0 ? a->rotary_embedding_dim : width;
-    XCVM_REQUIRE(t, width < 0 || turned <= width, OUT_OF_RANGE, "%lld elements are turned, but heads have %lld",
-                 (long long)turned, (long long)width);
-    XCVM_REQUIRE(t, turned < 0 || turned % 2 == 0, SHAPE_MISMATCH, "%lld elements do not make pairs",
-                 (long long)turned);
+    XCVM_CHECK(t->error, width < 0 || turned <= width, OUT_OF_RANGE, "%lld elements are turned, but heads have %lld",
+               (long long)turned, (long long)width);
+    XCVM_CHECK(t->error, turned < 0 || turned % 2 == 0, SHAPE_MISMATCH, "%lld elements do not make pairs",
+               (long long)turned);
     const int64_t rows = x->dims[x->rank == 3 ? 1 : 2];
     const xcvm_value *by_row = positions != NULL ? positions : a->cos;
     XCVM_TRY(same_dim(t, by_row, 0, positions != NULL ? "position_ids" : "cos", x->dims[0]));
     XCVM_TRY(same_dim(t, by_row, 1, positions != NULL ? "position_ids" : "cos", rows));
     const int64_t angles = dim(a->cos, rank - 1);
-    XCVM_REQUIRE(t, angles < 0 || turned < 0 || angles >= turned / 2, SHAPE_MISMATCH,
-                 "cos is for %lld pairs, but %lld are turned", (long long)angles, (long long)(turned / 2));
+    XCVM_CHECK(t->error, angles < 0 || turned < 0 || angles >= turned / 2, SHAPE_MISMATCH,
+               "cos is for %lld pairs, but %lld are turned", (long long)angles, (long long)(turned / 2));
     return XCVM_OK;
 }
 
@@ -218,15 +217,15 @@ XCVM_SHAPE_RULE_OF(LinearAttention)
                  [XCVM_UPDATE_RULE_gated_delta] = {true, true}};
     const xcvm_value *operands[] = {a->k, a->v, a->decay, a->beta, a->erase_gate};
     static const char *const names[] = {"k", "v", "decay", "beta", "erase_gate"};
-    XCVM_REQUIRE(t, a->q_num_heads > 0 && a->kv_num_heads > 0 && a->q_num_heads % a->kv_num_heads == 0,
-                 INVALID_ARGUMENT, "q_num_heads, %lld, is no multiple of kv_num_heads, %lld", (long long)a->q_num_heads,
-                 (long long)a->kv_num_heads);
-    XCVM_REQUIRE(t, (a->decay != NULL) == rules[a->update_rule].gated, INVALID_ARGUMENT,
-                 "decay is %s, which the update rule does not allow", a->decay != NULL ? "given" : "missing");
-    XCVM_REQUIRE(t, (a->beta != NULL) == rules[a->update_rule].delta, INVALID_ARGUMENT,
-                 "beta is %s, which the update rule does not allow", a->beta != NULL ? "given" : "missing");
-    XCVM_REQUIRE(t, a->erase_gate == NULL || rules[a->update_rule].delta, INVALID_ARGUMENT,
-                 "erase_gate is given, which the update rule does not allow");
+    XCVM_CHECK(t->error, a->q_num_heads > 0 && a->kv_num_heads > 0 && a->q_num_heads % a->kv_num_heads == 0,
+               INVALID_ARGUMENT, "q_num_heads, %lld, is no multiple of kv_num_heads, %lld", (long long)a->q_num_heads,
+               (long long)a->kv_num_heads);
+    XCVM_CHECK(t->error, (a->decay != NULL) == rules[a->update_rule].gated, INVALID_ARGUMENT,
+               "decay is %s, which the update rule does not allow", a->decay != NULL ? "given" : "missing");
+    XCVM_CHECK(t->error, (a->beta != NULL) == rules[a->update_rule].delta, INVALID_ARGUMENT,
+               "beta is %s, which the update rule does not allow", a->beta != NULL ? "given" : "missing");
+    XCVM_CHECK(t->error, a->erase_gate == NULL || rules[a->update_rule].delta, INVALID_ARGUMENT,
+               "erase_gate is given, which the update rule does not allow");
     XCVM_TRY(check_rank(t, a->q, 3, "q"));
     for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
         XCVM_TRY(check_gate(t, operands[i], a->q, names[i]));

@@ -5,24 +5,24 @@ XCVM_SHAPE_RULE_OF(TensorScatter)
 {
     const xcvm_value *cache = a->past_cache, *update = a->update, *at = a->write_indices;
     xcvm_value_set_tensor(a->y, cache->dtype, cache->rank, cache->dims);
-    XCVM_REQUIRE(t, at == NULL || at->rank < 0 || at->rank == 1, SHAPE_MISMATCH,
-                 "write_indices has rank %d, 1 is needed", at != NULL ? at->rank : 0);
+    XCVM_CHECK(t->error, at == NULL || at->rank < 0 || at->rank == 1, SHAPE_MISMATCH,
+               "write_indices has rank %d, 1 is needed", at != NULL ? at->rank : 0);
     if (cache->rank < 0)
         return XCVM_OK;
     int axis;
-    XCVM_REQUIRE(t, cache->rank >= 2, SHAPE_MISMATCH, "past_cache has rank %d, at least 2 is needed", cache->rank);
+    XCVM_CHECK(t->error, cache->rank >= 2, SHAPE_MISMATCH, "past_cache has rank %d, at least 2 is needed", cache->rank);
     XCVM_TRY(xcvm_resolve_axis(t->error, a->axis, cache->rank, &axis));
-    XCVM_REQUIRE(t, axis > 0, OUT_OF_RANGE, "axis is that of the batch");
-    XCVM_REQUIRE(t, at == NULL || at->rank < 0 || !xcvm_dims_differ(at->dims[0], cache->dims[0]), SHAPE_MISMATCH,
-                 "write_indices has %lld elements, but there are %lld batch entries",
-                 at != NULL ? (long long)at->dims[0] : 0, (long long)cache->dims[0]);
-    XCVM_REQUIRE(t, update->rank < 0 || update->rank == cache->rank, SHAPE_MISMATCH,
-                 "update has rank %d, but past_cache has %d", update->rank, cache->rank);
+    XCVM_CHECK(t->error, axis > 0, OUT_OF_RANGE, "axis is that of the batch");
+    XCVM_CHECK(t->error, at == NULL || at->rank < 0 || !xcvm_dims_differ(at->dims[0], cache->dims[0]), SHAPE_MISMATCH,
+               "write_indices has %lld elements, but there are %lld batch entries",
+               at != NULL ? (long long)at->dims[0] : 0, (long long)cache->dims[0]);
+    XCVM_CHECK(t->error, update->rank < 0 || update->rank == cache->rank, SHAPE_MISMATCH,
+               "update has rank %d, but past_cache has %d", update->rank, cache->rank);
     for (int i = 0; i < cache->rank && update->rank >= 0; i++) {
         const int64_t has = update->dims[i], of = cache->dims[i];
         const bool fits = i == axis ? has < 0 || of < 0 || has <= of : !xcvm_dims_differ(has, of);
-        XCVM_REQUIRE(t, fits, SHAPE_MISMATCH, "dimension %d of update is %lld, of past_cache %lld", i, (long long)has,
-                     (long long)of);
+        XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "dimension %d of update is %lld, of past_cache %lld", i,
+                   (long long)has, (long long)of);
     }
     return XCVM_OK;
 }

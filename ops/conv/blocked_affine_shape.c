@@ -8,38 +8,38 @@ static xcvm_status check_vector(const xcvm_inference *t, const xcvm_value *v, in
     int64_t channels;
     if (v->rank < 0)
         return XCVM_OK;
-    XCVM_REQUIRE(t, v->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, v->rank);
-    XCVM_REQUIRE(t, blocks < 0 || !__builtin_mul_overflow(blocks, (int64_t)XCVM_CHANNEL_BLOCK, &channels), OUT_OF_RANGE,
-                 "xs have %lld blocks of channels", (long long)blocks);
-    XCVM_REQUIRE(t, blocks < 0 || v->dims[0] < 0 || v->dims[0] == channels, SHAPE_MISMATCH,
-                 "%s has %lld elements for %lld blocks of channels", what, (long long)v->dims[0], (long long)blocks);
+    XCVM_CHECK(t->error, v->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, v->rank);
+    XCVM_CHECK(t->error, blocks < 0 || !__builtin_mul_overflow(blocks, (int64_t)XCVM_CHANNEL_BLOCK, &channels),
+               OUT_OF_RANGE, "xs have %lld blocks of channels", (long long)blocks);
+    XCVM_CHECK(t->error, blocks < 0 || v->dims[0] < 0 || v->dims[0] == channels, SHAPE_MISMATCH,
+               "%s has %lld elements for %lld blocks of channels", what, (long long)v->dims[0], (long long)blocks);
     return XCVM_OK;
 }
 
 /* dims become those of two parts one behind the other. */
 static xcvm_status append_part(const xcvm_inference *t, size_t i, const xcvm_value *x, int rank, int64_t *dims)
 {
-    XCVM_REQUIRE(t, x->rank == rank && (rank == 5 || rank == 6), SHAPE_MISMATCH,
-                 "element %zu of xs has rank %d, %s is needed", i, x->rank,
-                 rank == 5   ? "5"
-                 : rank == 6 ? "6"
-                             : "5 or 6");
+    XCVM_CHECK(t->error, x->rank == rank && (rank == 5 || rank == 6), SHAPE_MISMATCH,
+               "element %zu of xs has rank %d, %s is needed", i, x->rank,
+               rank == 5   ? "5"
+               : rank == 6 ? "6"
+                           : "5 or 6");
     const int64_t last = x->dims[rank - 1];
-    XCVM_REQUIRE(t, last < 0 || last == XCVM_CHANNEL_BLOCK, SHAPE_MISMATCH,
-                 "the last dimension of element %zu of xs is %lld, blocks have %d channels", i, (long long)last,
-                 XCVM_CHANNEL_BLOCK);
+    XCVM_CHECK(t->error, last < 0 || last == XCVM_CHANNEL_BLOCK, SHAPE_MISMATCH,
+               "the last dimension of element %zu of xs is %lld, blocks have %d channels", i, (long long)last,
+               XCVM_CHANNEL_BLOCK);
     for (int d = 0; d < rank - 1; d++) {
         if (d == 1)
             continue;
-        XCVM_REQUIRE(t, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
-                     "dimension %d of element %zu of xs is %lld, of another %lld", d, i, (long long)x->dims[d],
-                     (long long)dims[d]);
+        XCVM_CHECK(t->error, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
+                   "dimension %d of element %zu of xs is %lld, of another %lld", d, i, (long long)x->dims[d],
+                   (long long)dims[d]);
     }
     if (dims[1] < 0 || x->dims[1] < 0)
         dims[1] = XCVM_ANY_DIM;
     else
-        XCVM_REQUIRE(t, !__builtin_add_overflow(dims[1], x->dims[1], &dims[1]), OUT_OF_RANGE,
-                     "the sum of the blocks of channels overflows");
+        XCVM_CHECK(t->error, !__builtin_add_overflow(dims[1], x->dims[1], &dims[1]), OUT_OF_RANGE,
+                   "the sum of the blocks of channels overflows");
     return XCVM_OK;
 }
 
@@ -47,7 +47,7 @@ XCVM_SHAPE_RULE_OF(BlockedAffine)
 {
     int64_t dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, 0};
     int rank = -1;
-    XCVM_REQUIRE(t, a->xs.count != 0, INVALID_ARGUMENT, "there is no x");
+    XCVM_CHECK(t->error, a->xs.count != 0, INVALID_ARGUMENT, "there is no x");
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     for (size_t i = 0; i < a->xs.count; i++)
         rank = rank < 0 ? a->xs.at[i]->rank : rank;

@@ -17,24 +17,23 @@ static xcvm_status join_part(const xcvm_inference *t, size_t i, const xcvm_value
 {
     if (x->rank < 0)
         return XCVM_OK;
-    XCVM_REQUIRE(t, x->rank >= 4 && x->rank <= 6 && (*rank < 0 || x->rank == *rank), SHAPE_MISMATCH,
-                 "element %zu of xs has rank %d, %s is needed", i, x->rank,
-                 *rank < 0 ? "4 to 6" : "that of the others");
-    XCVM_REQUIRE(t, x->dims[1] < 0 || x->dims[1] == xcvm_blocks_of(channels), SHAPE_MISMATCH,
-                 "element %zu of xs has %lld blocks of channels, %lld channels take %lld", i, (long long)x->dims[1],
-                 (long long)channels, (long long)xcvm_blocks_of(channels));
+    XCVM_CHECK(t->error, x->rank >= 4 && x->rank <= 6 && (*rank < 0 || x->rank == *rank), SHAPE_MISMATCH,
+               "element %zu of xs has rank %d, %s is needed", i, x->rank, *rank < 0 ? "4 to 6" : "that of the others");
+    XCVM_CHECK(t->error, x->dims[1] < 0 || x->dims[1] == xcvm_blocks_of(channels), SHAPE_MISMATCH,
+               "element %zu of xs has %lld blocks of channels, %lld channels take %lld", i, (long long)x->dims[1],
+               (long long)channels, (long long)xcvm_blocks_of(channels));
     const int64_t last = x->dims[x->rank - 1];
-    XCVM_REQUIRE(t, last < 0 || last == BLOCK, SHAPE_MISMATCH,
-                 "the last dimension of element %zu of xs is %lld, blocks have %d channels", i, (long long)last, BLOCK);
+    XCVM_CHECK(t->error, last < 0 || last == BLOCK, SHAPE_MISMATCH,
+               "the last dimension of element %zu of xs is %lld, blocks have %d channels", i, (long long)last, BLOCK);
     for (int d = 0; d < x->rank - 1; d++) {
         if (d == 1)
             continue;
         if (*rank < 0)
             dims[d] = x->dims[d];
         else
-            XCVM_REQUIRE(t, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
-                         "dimension %d of element %zu of xs is %lld, of another %lld", d, i, (long long)x->dims[d],
-                         (long long)dims[d]);
+            XCVM_CHECK(t->error, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
+                       "dimension %d of element %zu of xs is %lld, of another %lld", d, i, (long long)x->dims[d],
+                       (long long)dims[d]);
     }
     *rank = x->rank;
     return XCVM_OK;
@@ -44,13 +43,13 @@ XCVM_SHAPE_RULE_OF(BlockedConcat)
 {
     int64_t dims[XCVM_MAX_RANK] = {0}, channels = 0;
     int rank = -1;
-    XCVM_REQUIRE(t, a->xs.count != 0, INVALID_ARGUMENT, "there is no x");
-    XCVM_REQUIRE(t, a->channels.count == a->xs.count, INVALID_ARGUMENT, "channels has %zu numbers for %zu operands",
-                 a->channels.count, a->xs.count);
+    XCVM_CHECK(t->error, a->xs.count != 0, INVALID_ARGUMENT, "there is no x");
+    XCVM_CHECK(t->error, a->channels.count == a->xs.count, INVALID_ARGUMENT,
+               "channels has %zu numbers for %zu operands", a->channels.count, a->xs.count);
     for (size_t i = 0; i < a->xs.count; i++) {
         XCVM_TRY(join_part(t, i, a->xs.at[i], a->channels.at[i], &rank, dims));
-        XCVM_REQUIRE(t, !__builtin_add_overflow(channels, a->channels.at[i], &channels), OUT_OF_RANGE,
-                     "the sum of the channels overflows");
+        XCVM_CHECK(t->error, !__builtin_add_overflow(channels, a->channels.at[i], &channels), OUT_OF_RANGE,
+                   "the sum of the channels overflows");
     }
     if (rank > 0) {
         dims[1] = xcvm_blocks_of(channels);

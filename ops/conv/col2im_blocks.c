@@ -19,7 +19,7 @@ XCVM_SHAPE_RULE_OF(Col2Im)
     int64_t image[XCVM_MAX_RANK], block[XCVM_MAX_RANK], dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
     size_t spatial, block_count;
     bool known, block_known;
-    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", a->x->rank);
     XCVM_TRY(xcvm_read_ints(t->error, a->image_shape, "image_shape", image, XCVM_MAX_RANK - 2, &spatial, &known));
     XCVM_TRY(
         xcvm_read_ints(t->error, a->block_shape, "block_shape", block, XCVM_MAX_RANK - 2, &block_count, &block_known));
@@ -29,31 +29,31 @@ XCVM_SHAPE_RULE_OF(Col2Im)
     }
     const xcvm_Col2Im_args full = xcvm_col2im_with_entries(a, spatial);
     a = &full;
-    XCVM_REQUIRE(t,
-                 spatial == block_count && a->strides.count == spatial && a->dilations.count == spatial &&
-                     a->pads.count == 2 * spatial,
-                 SHAPE_MISMATCH,
-                 "image_shape, block_shape, strides and dilations must have %zu entries, pads twice as many", spatial);
+    XCVM_CHECK(t->error,
+               spatial == block_count && a->strides.count == spatial && a->dilations.count == spatial &&
+                   a->pads.count == 2 * spatial,
+               SHAPE_MISMATCH,
+               "image_shape, block_shape, strides and dilations must have %zu entries, pads twice as many", spatial);
     int64_t elements = 1, places = 1;
     for (size_t d = 0; d < spatial; d++) {
         int64_t reach, padded;
-        XCVM_REQUIRE(t, block[d] > 0 && image[d] > 0 && block[d] <= INT32_MAX && image[d] <= INT32_MAX, OUT_OF_RANGE,
-                     "image_shape and block_shape must be positive");
-        XCVM_REQUIRE(t,
-                     !__builtin_mul_overflow(block[d] - 1, a->dilations.at[d], &reach) &&
-                         !__builtin_add_overflow(image[d] + a->pads.at[d], a->pads.at[d + spatial], &padded) &&
-                         padded > reach &&
-                         !__builtin_mul_overflow(places, (padded - reach - 1) / a->strides.at[d] + 1, &places) &&
-                         !__builtin_mul_overflow(elements, block[d], &elements),
-                     OUT_OF_RANGE, "a block does not fit the image in dimension %zu", d);
+        XCVM_CHECK(t->error, block[d] > 0 && image[d] > 0 && block[d] <= INT32_MAX && image[d] <= INT32_MAX,
+                   OUT_OF_RANGE, "image_shape and block_shape must be positive");
+        XCVM_CHECK(t->error,
+                   !__builtin_mul_overflow(block[d] - 1, a->dilations.at[d], &reach) &&
+                       !__builtin_add_overflow(image[d] + a->pads.at[d], a->pads.at[d + spatial], &padded) &&
+                       padded > reach &&
+                       !__builtin_mul_overflow(places, (padded - reach - 1) / a->strides.at[d] + 1, &places) &&
+                       !__builtin_mul_overflow(elements, block[d], &elements),
+                   OUT_OF_RANGE, "a block does not fit the image in dimension %zu", d);
         dims[2 + d] = image[d];
     }
     if (a->x->rank == 3) {
-        XCVM_REQUIRE(t, a->x->dims[1] < 0 || a->x->dims[1] % elements == 0, SHAPE_MISMATCH,
-                     "dimension 1 of x is %lld, no multiple of the %lld elements of a block", (long long)a->x->dims[1],
-                     (long long)elements);
-        XCVM_REQUIRE(t, a->x->dims[2] < 0 || a->x->dims[2] == places, SHAPE_MISMATCH,
-                     "dimension 2 of x is %lld, %lld blocks are needed", (long long)a->x->dims[2], (long long)places);
+        XCVM_CHECK(t->error, a->x->dims[1] < 0 || a->x->dims[1] % elements == 0, SHAPE_MISMATCH,
+                   "dimension 1 of x is %lld, no multiple of the %lld elements of a block", (long long)a->x->dims[1],
+                   (long long)elements);
+        XCVM_CHECK(t->error, a->x->dims[2] < 0 || a->x->dims[2] == places, SHAPE_MISMATCH,
+                   "dimension 2 of x is %lld, %lld blocks are needed", (long long)a->x->dims[2], (long long)places);
         dims[0] = a->x->dims[0];
         dims[1] = a->x->dims[1] < 0 ? XCVM_ANY_DIM : a->x->dims[1] / elements;
     }

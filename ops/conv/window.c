@@ -101,8 +101,8 @@ xcvm_ints xcvm_transposed_pads(const xcvm_ConvTranspose_args *a, int64_t room[2 
 
 static xcvm_status check_auto_pad(const xcvm_inference *t, xcvm_ints pads, bool automatic)
 {
-    XCVM_REQUIRE(t, !automatic || pads.count == 0, INVALID_ARGUMENT,
-                 "pads are given, and auto_pad or output_shape besides");
+    XCVM_CHECK(t->error, !automatic || pads.count == 0, INVALID_ARGUMENT,
+               "pads are given, and auto_pad or output_shape besides");
     return XCVM_OK;
 }
 
@@ -112,11 +112,11 @@ static xcvm_status check_auto_pad(const xcvm_inference *t, xcvm_ints pads, bool 
 static xcvm_status check_counts(const xcvm_inference *t, int axes, const xcvm_window_attributes *a)
 {
     const size_t n = (size_t)axes;
-    XCVM_REQUIRE(t, a->kernel.count == n, SHAPE_MISMATCH, "the window has %zu axes, x has %d spatial ones",
-                 a->kernel.count, axes);
-    XCVM_REQUIRE(t, a->strides.count == n && a->dilations.count == n, INVALID_ARGUMENT,
-                 "there are %zu strides and %zu dilations for %d spatial axes", a->strides.count, a->dilations.count,
-                 axes);
+    XCVM_CHECK(t->error, a->kernel.count == n, SHAPE_MISMATCH, "the window has %zu axes, x has %d spatial ones",
+               a->kernel.count, axes);
+    XCVM_CHECK(t->error, a->strides.count == n && a->dilations.count == n, INVALID_ARGUMENT,
+               "there are %zu strides and %zu dilations for %d spatial axes", a->strides.count, a->dilations.count,
+               axes);
     return XCVM_OK;
 }
 
@@ -124,17 +124,17 @@ xcvm_status xcvm_window_attributes_check(const xcvm_inference *t, int axes, cons
 {
     const size_t n = (size_t)axes;
     XCVM_TRY(check_counts(t, axes, a));
-    XCVM_REQUIRE(t, a->pads.count == 2 * n, INVALID_ARGUMENT, "there are %zu pads for %d spatial axes, %zu are needed",
-                 a->pads.count, axes, 2 * n);
+    XCVM_CHECK(t->error, a->pads.count == 2 * n, INVALID_ARGUMENT,
+               "there are %zu pads for %d spatial axes, %zu are needed", a->pads.count, axes, 2 * n);
     return XCVM_OK;
 }
 
 /* Positions that a window reaches over, (kernel - 1) * dilation + 1. */
 static xcvm_status extent(const xcvm_inference *t, int64_t kernel, int64_t dilation, int64_t *size)
 {
-    XCVM_REQUIRE(t, kernel >= 1, SHAPE_MISMATCH, "the window has size %lld along one axis", (long long)kernel);
-    XCVM_REQUIRE(t, !__builtin_mul_overflow(kernel - 1, dilation, size) && *size < LARGEST, OUT_OF_RANGE,
-                 "the window is too large");
+    XCVM_CHECK(t->error, kernel >= 1, SHAPE_MISMATCH, "the window has size %lld along one axis", (long long)kernel);
+    XCVM_CHECK(t->error, !__builtin_mul_overflow(kernel - 1, dilation, size) && *size < LARGEST, OUT_OF_RANGE,
+               "the window is too large");
     *size += 1;
     return XCVM_OK;
 }
@@ -155,11 +155,11 @@ xcvm_status xcvm_window_slide(const xcvm_inference *t, int64_t in, const xcvm_wi
             *out = in;
         return XCVM_OK;
     }
-    XCVM_REQUIRE(t, in < LARGEST, OUT_OF_RANGE, "x is too large");
+    XCVM_CHECK(t->error, in < LARGEST, OUT_OF_RANGE, "x is too large");
     const int64_t padded = in + before + a->pads.at[(size_t)axis + a->kernel.count];
-    XCVM_REQUIRE(t, reach <= padded, SHAPE_MISMATCH,
-                 "the window reaches over %lld positions of spatial axis %d, x with its padding has %lld",
-                 (long long)reach, axis, (long long)padded);
+    XCVM_CHECK(t->error, reach <= padded, SHAPE_MISMATCH,
+               "the window reaches over %lld positions of spatial axis %d, x with its padding has %lld",
+               (long long)reach, axis, (long long)padded);
     const int64_t room = padded - reach;
     int64_t count = room / stride + 1;
     if (ceil)
@@ -172,8 +172,8 @@ xcvm_status xcvm_window_slide(const xcvm_inference *t, int64_t in, const xcvm_wi
 
 static xcvm_status check_axes(const xcvm_inference *t, int axes)
 {
-    XCVM_REQUIRE(t, axes <= XCVM_WINDOW_AXES, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes,
-                 XCVM_WINDOW_AXES);
+    XCVM_CHECK(t->error, axes <= XCVM_WINDOW_AXES, UNSUPPORTED, "x has %d spatial axes, up to %d are possible", axes,
+               XCVM_WINDOW_AXES);
     return XCVM_OK;
 }
 
@@ -200,12 +200,12 @@ static xcvm_status check_channels(const xcvm_inference *t, const conv_operands *
 {
     if (x_channels >= 0 && w_channels >= 0) {
         int64_t needed;
-        XCVM_REQUIRE(t, !__builtin_mul_overflow(w_channels, o->group, &needed) && needed == x_channels, SHAPE_MISMATCH,
-                     "x has %lld channels, w is made for %lld in each of %lld groups", (long long)x_channels,
-                     (long long)w_channels, (long long)o->group);
+        XCVM_CHECK(t->error, !__builtin_mul_overflow(w_channels, o->group, &needed) && needed == x_channels,
+                   SHAPE_MISMATCH, "x has %lld channels, w is made for %lld in each of %lld groups",
+                   (long long)x_channels, (long long)w_channels, (long long)o->group);
     }
-    XCVM_REQUIRE(t, outputs < 0 || outputs % o->group == 0, SHAPE_MISMATCH,
-                 "%lld channels do not divide into %lld groups", (long long)outputs, (long long)o->group);
+    XCVM_CHECK(t->error, outputs < 0 || outputs % o->group == 0, SHAPE_MISMATCH,
+               "%lld channels do not divide into %lld groups", (long long)outputs, (long long)o->group);
     return XCVM_OK;
 }
 
@@ -213,18 +213,18 @@ static xcvm_status check_bias(const xcvm_inference *t, const xcvm_value *b, int6
 {
     if (b == NULL || b->rank < 0)
         return XCVM_OK;
-    XCVM_REQUIRE(t, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
-    XCVM_REQUIRE(t, b->dims[0] < 0 || outputs < 0 || b->dims[0] == outputs, SHAPE_MISMATCH,
-                 "b has %lld elements for %lld channels", (long long)b->dims[0], (long long)outputs);
+    XCVM_CHECK(t->error, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
+    XCVM_CHECK(t->error, b->dims[0] < 0 || outputs < 0 || b->dims[0] == outputs, SHAPE_MISMATCH,
+               "b has %lld elements for %lld channels", (long long)b->dims[0], (long long)outputs);
     return XCVM_OK;
 }
 
 static xcvm_status check_ranks(const xcvm_inference *t, const xcvm_value *x, const xcvm_value *w)
 {
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
-    XCVM_REQUIRE(t, w->rank < 0 || w->rank >= 3, SHAPE_MISMATCH, "w has rank %d, at least 3 is needed", w->rank);
-    XCVM_REQUIRE(t, x->rank < 0 || w->rank < 0 || x->rank == w->rank, SHAPE_MISMATCH,
-                 "x has rank %d and w rank %d; they must be equal", x->rank, w->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
+    XCVM_CHECK(t->error, w->rank < 0 || w->rank >= 3, SHAPE_MISMATCH, "w has rank %d, at least 3 is needed", w->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || w->rank < 0 || x->rank == w->rank, SHAPE_MISMATCH,
+               "x has rank %d and w rank %d; they must be equal", x->rank, w->rank);
     return XCVM_OK;
 }
 
@@ -254,8 +254,8 @@ static xcvm_status check_per_channel(const xcvm_inference *t, const xcvm_value *
     if (q == NULL || q->rank < 0 || !xcvm_dims_known(q))
         return XCVM_OK;
     const size_t count = xcvm_element_count(q);
-    XCVM_REQUIRE(t, q->rank <= 1 && (count == 1 || outputs < 0 || count == (size_t)outputs), SHAPE_MISMATCH,
-                 "%s has %zu elements, 1 or one for each of %lld channels is needed", what, count, (long long)outputs);
+    XCVM_CHECK(t->error, q->rank <= 1 && (count == 1 || outputs < 0 || count == (size_t)outputs), SHAPE_MISMATCH,
+               "%s has %zu elements, 1 or one for each of %lld channels is needed", what, count, (long long)outputs);
     return XCVM_OK;
 }
 
@@ -288,9 +288,9 @@ XCVM_SHAPE_RULE(Conv)
         for (int i = 0; same && i < y->rank; i++)
             same = z->dims[i] < 0 || y->dims[i] < 0 || z->dims[i] == y->dims[i];
         char text[96], of[96];
-        XCVM_REQUIRE(t, same, SHAPE_MISMATCH, "z has shape %s, the result %s",
-                     xcvm_dims_describe(z->rank, z->dims, text, sizeof text),
-                     xcvm_dims_describe(y->rank, y->dims, of, sizeof of));
+        XCVM_CHECK(t->error, same, SHAPE_MISMATCH, "z has shape %s, the result %s",
+                   xcvm_dims_describe(z->rank, z->dims, text, sizeof text),
+                   xcvm_dims_describe(y->rank, y->dims, of, sizeof of));
     }
     return XCVM_OK;
 }
@@ -317,11 +317,11 @@ xcvm_status xcvm_window_spread(const xcvm_inference *t, int64_t in, const xcvm_w
     if (in < 0 || a->kernel.at[axis] < 0)
         return XCVM_OK;
     XCVM_TRY(extent(t, a->kernel.at[axis], a->dilations.at[axis], &reach));
-    XCVM_REQUIRE(t, !__builtin_mul_overflow(in - 1, a->strides.at[axis], &size) && size < LARGEST, OUT_OF_RANGE,
-                 "the result is too large");
+    XCVM_CHECK(t->error, !__builtin_mul_overflow(in - 1, a->strides.at[axis], &size) && size < LARGEST, OUT_OF_RANGE,
+               "the result is too large");
     size += reach + output_padding - a->pads.at[axis] - a->pads.at[a->kernel.count + (size_t)axis];
-    XCVM_REQUIRE(t, in > 0 && size > 0, SHAPE_MISMATCH, "the result has %lld positions along spatial axis %d",
-                 (long long)size, axis);
+    XCVM_CHECK(t->error, in > 0 && size > 0, SHAPE_MISMATCH, "the result has %lld positions along spatial axis %d",
+               (long long)size, axis);
     *out = size;
     return XCVM_OK;
 }
@@ -337,25 +337,25 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
     }
     const int axes = x->rank - 2;
     XCVM_TRY(check_axes(t, axes));
-    XCVM_REQUIRE(t,
-                 a->strides.count == (size_t)axes && a->output_padding.count == (size_t)axes &&
-                     a->dilations.count == (size_t)axes,
-                 INVALID_ARGUMENT, "there are %zu strides, %zu dilations and %zu output paddings for %d spatial axes",
-                 a->strides.count, a->dilations.count, a->output_padding.count, axes);
-    XCVM_REQUIRE(t, a->output_shape.count == 0 || a->output_shape.count == (size_t)axes, INVALID_ARGUMENT,
-                 "output_shape has %zu entries for %d spatial axes", a->output_shape.count, axes);
+    XCVM_CHECK(t->error,
+               a->strides.count == (size_t)axes && a->output_padding.count == (size_t)axes &&
+                   a->dilations.count == (size_t)axes,
+               INVALID_ARGUMENT, "there are %zu strides, %zu dilations and %zu output paddings for %d spatial axes",
+               a->strides.count, a->dilations.count, a->output_padding.count, axes);
+    XCVM_CHECK(t->error, a->output_shape.count == 0 || a->output_shape.count == (size_t)axes, INVALID_ARGUMENT,
+               "output_shape has %zu entries for %d spatial axes", a->output_shape.count, axes);
     XCVM_TRY(check_auto_pad(t, a->pads, a->auto_pad != XCVM_AUTO_PAD_NOTSET || a->output_shape.count > 0));
     int64_t room[2 * XCVM_MAX_RANK];
     const xcvm_window_attributes attributes = {
         {w->dims + 2, (size_t)axes}, a->strides, xcvm_transposed_pads(a, room), a->dilations};
     XCVM_TRY(xcvm_window_attributes_check(t, axes, &attributes));
     const int64_t x_channels = x->dims[1];
-    XCVM_REQUIRE(t, x_channels < 0 || w->dims[0] < 0 || x_channels == w->dims[0], SHAPE_MISMATCH,
-                 "x has %lld channels, w is made for %lld", (long long)x_channels, (long long)w->dims[0]);
+    XCVM_CHECK(t->error, x_channels < 0 || w->dims[0] < 0 || x_channels == w->dims[0], SHAPE_MISMATCH,
+               "x has %lld channels, w is made for %lld", (long long)x_channels, (long long)w->dims[0]);
     XCVM_TRY(check_channels(t, &o, XCVM_ANY_DIM, XCVM_ANY_DIM, x_channels < 0 ? w->dims[0] : x_channels));
     int64_t dims[XCVM_MAX_RANK] = {x->dims[0], XCVM_ANY_DIM};
     if (w->dims[1] >= 0)
-        XCVM_REQUIRE(t, !__builtin_mul_overflow(w->dims[1], a->group, &dims[1]), OUT_OF_RANGE, "w is too large");
+        XCVM_CHECK(t->error, !__builtin_mul_overflow(w->dims[1], a->group, &dims[1]), OUT_OF_RANGE, "w is too large");
     XCVM_TRY(check_bias(t, a->b, dims[1]));
     for (int i = 0; i < axes; i++) {
         XCVM_TRY(xcvm_window_spread(t, x->dims[2 + i], &attributes, i, a->output_padding.at[i], &dims[2 + i]));
@@ -401,7 +401,7 @@ XCVM_SHAPE_RULE(pool)
 #undef POOL_ATTRIBUTES
     XCVM_TRY(check_auto_pad(t, w.pads, auto_pad != XCVM_AUTO_PAD_NOTSET));
     int64_t dims[XCVM_MAX_RANK] = {0};
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
     if (x->rank >= 3) {
         int64_t room[2 * XCVM_MAX_RANK];
         XCVM_TRY(check_counts(t, x->rank - 2, &w));

@@ -5,7 +5,7 @@
 
 XCVM_SHAPE_RULE_OF(Concat)
 {
-    XCVM_REQUIRE(t, a->xs.count != 0, INVALID_ARGUMENT, "there is nothing to concatenate");
+    XCVM_CHECK(t->error, a->xs.count != 0, INVALID_ARGUMENT, "there is nothing to concatenate");
     const xcvm_value *first = NULL;
     int axis = 0;
     int64_t dims[XCVM_MAX_RANK] = {0};
@@ -19,21 +19,21 @@ XCVM_SHAPE_RULE_OF(Concat)
             memcpy(dims, x->dims, sizeof dims);
             continue;
         }
-        XCVM_REQUIRE(t, x->rank == first->rank, SHAPE_MISMATCH, "element %zu of xs has rank %d, another %d", i, x->rank,
-                     first->rank);
+        XCVM_CHECK(t->error, x->rank == first->rank, SHAPE_MISMATCH, "element %zu of xs has rank %d, another %d", i,
+                   x->rank, first->rank);
         for (int d = 0; d < x->rank; d++) {
             if (d == axis) {
                 bool open = dims[d] < 0 || x->dims[d] < 0;
                 if (open)
                     dims[d] = dims[d] == 0 ? x->dims[d] : x->dims[d] == 0 ? dims[d] : XCVM_ANY_DIM;
                 else
-                    XCVM_REQUIRE(t, !__builtin_add_overflow(dims[d], x->dims[d], &dims[d]), OUT_OF_RANGE,
-                                 "the sum of the dimensions overflows");
+                    XCVM_CHECK(t->error, !__builtin_add_overflow(dims[d], x->dims[d], &dims[d]), OUT_OF_RANGE,
+                               "the sum of the dimensions overflows");
                 continue;
             }
-            XCVM_REQUIRE(t, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
-                         "dimension %d of element %zu of xs is %lld, of another %lld", d, i, (long long)x->dims[d],
-                         (long long)dims[d]);
+            XCVM_CHECK(t->error, xcvm_dims_agree(&dims[d], x->dims[d]), SHAPE_MISMATCH,
+                       "dimension %d of element %zu of xs is %lld, of another %lld", d, i, (long long)x->dims[d],
+                       (long long)dims[d]);
         }
     }
     if (first == NULL) {

@@ -7,8 +7,8 @@ enum { LARGEST_BLOCK = 46340 };
 /* Checks what both have in common; if nothing is known of x, y's type follows, and *done becomes true. */
 static xcvm_status begin(const xcvm_inference *t, const xcvm_value *x, int64_t blocksize, xcvm_value *y, bool *done)
 {
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 4 is needed", x->rank);
-    XCVM_REQUIRE(t, blocksize <= LARGEST_BLOCK, OUT_OF_RANGE, "blocksize is %lld", (long long)blocksize);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 4 is needed", x->rank);
+    XCVM_CHECK(t->error, blocksize <= LARGEST_BLOCK, OUT_OF_RANGE, "blocksize is %lld", (long long)blocksize);
     *done = x->rank < 0;
     if (*done) {
         const int64_t any[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM};
@@ -31,8 +31,8 @@ XCVM_SHAPE_RULE_OF(DepthToSpace)
     if (done)
         return XCVM_OK;
     const int64_t *x = a->x->dims;
-    XCVM_REQUIRE(t, x[1] < 0 || x[1] % (b * b) == 0, SHAPE_MISMATCH, "x has %lld channels, no multiple of %lld",
-                 (long long)x[1], (long long)(b * b));
+    XCVM_CHECK(t->error, x[1] < 0 || x[1] % (b * b) == 0, SHAPE_MISMATCH, "x has %lld channels, no multiple of %lld",
+               (long long)x[1], (long long)(b * b));
     const int64_t y[] = {x[0], x[1] < 0 ? XCVM_ANY_DIM : x[1] / (b * b), multiplied(x[2], b), multiplied(x[3], b)};
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, 4, y);
     return XCVM_OK;
@@ -47,8 +47,8 @@ XCVM_SHAPE_RULE_OF(SpaceToDepth)
         return XCVM_OK;
     const int64_t *x = a->x->dims;
     for (int d = 2; d < 4; d++)
-        XCVM_REQUIRE(t, x[d] < 0 || x[d] % b == 0, SHAPE_MISMATCH, "dimension %d of x is %lld, no multiple of %lld", d,
-                     (long long)x[d], (long long)b);
+        XCVM_CHECK(t->error, x[d] < 0 || x[d] % b == 0, SHAPE_MISMATCH,
+                   "dimension %d of x is %lld, no multiple of %lld", d, (long long)x[d], (long long)b);
     const int64_t y[] = {x[0], multiplied(x[1], b * b), x[2] < 0 ? XCVM_ANY_DIM : x[2] / b,
                          x[3] < 0 ? XCVM_ANY_DIM : x[3] / b};
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, 4, y);

@@ -20,7 +20,7 @@ XCVM_SHAPE_RULE_OF(Expand)
             dims[i] = XCVM_ANY_DIM;
     }
     for (size_t i = 0; known && i < count; i++)
-        XCVM_REQUIRE(t, dims[i] >= 0, OUT_OF_RANGE, "element %zu of shape is %lld", i, (long long)dims[i]);
+        XCVM_CHECK(t->error, dims[i] >= 0, OUT_OF_RANGE, "element %zu of shape is %lld", i, (long long)dims[i]);
     xcvm_value shape = {.rank = 0};
     int rank;
     xcvm_value_set_tensor(&shape, XCVM_I64, (int)count, dims);
@@ -58,13 +58,14 @@ XCVM_SHAPE_RULE_OF(Tile)
         xcvm_set_unknown(a->y, a->y->dtype, length ? (int)a->repeats->dims[0] : x->rank);
         return XCVM_OK;
     }
-    XCVM_REQUIRE(t, count == (size_t)x->rank, SHAPE_MISMATCH, "repeats has %zu elements, x rank %d", count, x->rank);
+    XCVM_CHECK(t->error, count == (size_t)x->rank, SHAPE_MISMATCH, "repeats has %zu elements, x rank %d", count,
+               x->rank);
     for (int i = 0; i < x->rank; i++) {
-        XCVM_REQUIRE(t, repeats[i] >= 0, OUT_OF_RANGE, "element %d of repeats is %lld", i, (long long)repeats[i]);
+        XCVM_CHECK(t->error, repeats[i] >= 0, OUT_OF_RANGE, "element %d of repeats is %lld", i, (long long)repeats[i]);
         dims[i] = repeats[i] == 1 ? x->dims[i] : repeats[i] == 0 ? 0 : XCVM_ANY_DIM;
         if (x->dims[i] >= 0)
-            XCVM_REQUIRE(t, !__builtin_mul_overflow(x->dims[i], repeats[i], &dims[i]), OUT_OF_RANGE,
-                         "dimension %d of the result overflows", i);
+            XCVM_CHECK(t->error, !__builtin_mul_overflow(x->dims[i], repeats[i], &dims[i]), OUT_OF_RANGE,
+                       "dimension %d of the result overflows", i);
     }
     xcvm_value_set_tensor(a->y, a->y->dtype, x->rank, dims);
     return XCVM_OK;

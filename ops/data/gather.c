@@ -23,8 +23,8 @@ XCVM_SHAPE_RULE_OF(Gather)
         return XCVM_OK;
     }
     int total = x->rank - 1 + indices->rank;
-    XCVM_REQUIRE(t, total <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", total,
-                 XCVM_MAX_RANK);
+    XCVM_CHECK(t->error, total <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", total,
+               XCVM_MAX_RANK);
     for (int i = 0; i < axis; i++)
         dims[rank++] = x->dims[i];
     for (int i = 0; i < indices->rank; i++)
@@ -153,22 +153,22 @@ XCVM_SHAPE_RULE_OF(GatherND)
         xcvm_set_unknown(a->y, a->y->dtype, -1);
         return XCVM_OK;
     }
-    XCVM_REQUIRE(t, indices->rank > 0 && x->rank > 0, SHAPE_MISMATCH, "x and indices need at least one dimension");
-    XCVM_REQUIRE(t, batch < indices->rank && batch < x->rank, OUT_OF_RANGE,
-                 "batch_dims %d is not below the ranks %d of x and %d of indices", batch, x->rank, indices->rank);
+    XCVM_CHECK(t->error, indices->rank > 0 && x->rank > 0, SHAPE_MISMATCH, "x and indices need at least one dimension");
+    XCVM_CHECK(t->error, batch < indices->rank && batch < x->rank, OUT_OF_RANGE,
+               "batch_dims %d is not below the ranks %d of x and %d of indices", batch, x->rank, indices->rank);
     int64_t tuple = indices->dims[indices->rank - 1];
-    XCVM_REQUIRE(t, tuple >= 1 && tuple <= x->rank - batch, SHAPE_MISMATCH,
-                 "the last dimension of indices is %lld, not in [1, %d]", (long long)tuple, x->rank - batch);
+    XCVM_CHECK(t->error, tuple >= 1 && tuple <= x->rank - batch, SHAPE_MISMATCH,
+               "the last dimension of indices is %lld, not in [1, %d]", (long long)tuple, x->rank - batch);
     for (int i = 0; i < batch; i++)
-        XCVM_REQUIRE(t, !xcvm_dims_differ(x->dims[i], indices->dims[i]), SHAPE_MISMATCH,
-                     "batch dimension %d of x is %lld, of indices %lld", i, (long long)x->dims[i],
-                     (long long)indices->dims[i]);
+        XCVM_CHECK(t->error, !xcvm_dims_differ(x->dims[i], indices->dims[i]), SHAPE_MISMATCH,
+                   "batch dimension %d of x is %lld, of indices %lld", i, (long long)x->dims[i],
+                   (long long)indices->dims[i]);
     for (int i = 0; i < indices->rank - 1; i++)
         dims[rank++] = indices->dims[i];
     for (int i = batch + (int)tuple; i < x->rank; i++)
         dims[rank++] = x->dims[i];
-    XCVM_REQUIRE(t, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
-                 XCVM_MAX_RANK);
+    XCVM_CHECK(t->error, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
+               XCVM_MAX_RANK);
     xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
     return XCVM_OK;
 }

@@ -3,12 +3,12 @@
 
 XCVM_SHAPE_RULE_OF(HostCall)
 {
-    XCVM_REQUIRE(t, a->dtypes.count == a->ys.count && a->ranks.count == a->ys.count, INVALID_ARGUMENT,
-                 "dtypes and ranks have %zu and %zu entries for %zu results", a->dtypes.count, a->ranks.count,
-                 a->ys.count);
+    XCVM_CHECK(t->error, a->dtypes.count == a->ys.count && a->ranks.count == a->ys.count, INVALID_ARGUMENT,
+               "dtypes and ranks have %zu and %zu entries for %zu results", a->dtypes.count, a->ranks.count,
+               a->ys.count);
     for (size_t i = 0; i < a->ys.count; i++) {
-        XCVM_REQUIRE(t, xcvm_dtype_bits((xcvm_dtype)a->dtypes.at[i]) != 0, INVALID_ARGUMENT,
-                     "entry %zu of dtypes is %lld, which is no element type", i, (long long)a->dtypes.at[i]);
+        XCVM_CHECK(t->error, xcvm_dtype_bits((xcvm_dtype)a->dtypes.at[i]) != 0, INVALID_ARGUMENT,
+                   "entry %zu of dtypes is %lld, which is no element type", i, (long long)a->dtypes.at[i]);
         xcvm_set_unknown(a->ys.at[i], (xcvm_dtype)a->dtypes.at[i], (int)a->ranks.at[i]);
     }
     return XCVM_OK;

@@ -18,11 +18,11 @@ XCVM_SHAPE_RULE_OF(OneHot)
     int axis;
     bool depth_known;
     XCVM_TRY(xcvm_scalar_check(t->error, a->depth, "depth", &depth_known));
-    XCVM_REQUIRE(t, !xcvm_dims_known(a->values) || xcvm_element_count(a->values) == 2, SHAPE_MISMATCH,
-                 "values must have two elements");
+    XCVM_CHECK(t->error, !xcvm_dims_known(a->values) || xcvm_element_count(a->values) == 2, SHAPE_MISMATCH,
+               "values must have two elements");
     if (depth_known) {
         depth = xcvm_element_as_int(a->depth, 0);
-        XCVM_REQUIRE(t, depth >= 0, OUT_OF_RANGE, "depth is %lld", (long long)depth);
+        XCVM_CHECK(t->error, depth >= 0, OUT_OF_RANGE, "depth is %lld", (long long)depth);
     }
     if (indices->rank < 0) {
         xcvm_set_unknown(a->y, a->y->dtype, -1);

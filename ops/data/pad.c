@@ -66,16 +66,16 @@ XCVM_SHAPE_RULE_OF(Pad)
             dims[i] = touched >> i & 1 ? XCVM_ANY_DIM : dims[i];
             continue;
         }
-        XCVM_REQUIRE(t, !__builtin_add_overflow(p.before[i], p.after[i], &grown), OUT_OF_RANGE, "pads overflow");
+        XCVM_CHECK(t->error, !__builtin_add_overflow(p.before[i], p.after[i], &grown), OUT_OF_RANGE, "pads overflow");
         if (dims[i] < 0) {
             dims[i] = grown == 0 ? dims[i] : XCVM_ANY_DIM;
             continue;
         }
-        XCVM_REQUIRE(t, !__builtin_add_overflow(dims[i], grown, &dims[i]) && dims[i] >= 0, OUT_OF_RANGE,
-                     "dimension %d of x is %lld, padded by %lld and %lld it would be %lld", i, (long long)x->dims[i],
-                     (long long)p.before[i], (long long)p.after[i], (long long)dims[i]);
-        XCVM_REQUIRE(t, x->dims[i] > 0 || dims[i] == 0 || a->mode == XCVM_PAD_MODE_constant, OUT_OF_RANGE,
-                     "dimension %d of x is empty: there is nothing to pad it with", i);
+        XCVM_CHECK(t->error, !__builtin_add_overflow(dims[i], grown, &dims[i]) && dims[i] >= 0, OUT_OF_RANGE,
+                   "dimension %d of x is %lld, padded by %lld and %lld it would be %lld", i, (long long)x->dims[i],
+                   (long long)p.before[i], (long long)p.after[i], (long long)dims[i]);
+        XCVM_CHECK(t->error, x->dims[i] > 0 || dims[i] == 0 || a->mode == XCVM_PAD_MODE_constant, OUT_OF_RANGE,
+                   "dimension %d of x is empty: there is nothing to pad it with", i);
     }
     xcvm_value_set_tensor(a->y, a->y->dtype, x->rank, dims);
     return XCVM_OK;

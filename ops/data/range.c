@@ -9,10 +9,10 @@ static xcvm_status count_of(const xcvm_inference *t, const xcvm_Range_args *a, i
     if (xcvm_dtype_is_float(a->start->dtype)) {
         double start = xcvm_element_as_double(a->start, 0), limit = xcvm_element_as_double(a->limit, 0),
                delta = xcvm_element_as_double(a->delta, 0);
-        XCVM_REQUIRE(t, delta != 0, INVALID_ARGUMENT, "delta is 0");
+        XCVM_CHECK(t->error, delta != 0, INVALID_ARGUMENT, "delta is 0");
         double n = ceil((limit - start) / delta);
-        XCVM_REQUIRE(t, !isnan(n) && n < 0x1p62, OUT_OF_RANGE, "from %g to %g by %g is no finite range", start, limit,
-                     delta);
+        XCVM_CHECK(t->error, !isnan(n) && n < 0x1p62, OUT_OF_RANGE, "from %g to %g by %g is no finite range", start,
+                   limit, delta);
         *count = n > 0 ? (int64_t)n : 0;
         return XCVM_OK;
     }
@@ -27,10 +27,10 @@ static xcvm_status count_of(const xcvm_inference *t, const xcvm_Range_args *a, i
         limit = xcvm_element_as_int(a->limit, 0);
         delta = xcvm_element_as_int(a->delta, 0);
     }
-    XCVM_REQUIRE(t, delta != 0, INVALID_ARGUMENT, "delta is 0");
+    XCVM_CHECK(t->error, delta != 0, INVALID_ARGUMENT, "delta is 0");
     wide distance = delta > 0 ? limit - start : start - limit, step = delta > 0 ? delta : -delta;
     wide n = distance > 0 ? (distance + step - 1) / step : 0;
-    XCVM_REQUIRE(t, n <= INT64_MAX, OUT_OF_RANGE, "the range is too long");
+    XCVM_CHECK(t->error, n <= INT64_MAX, OUT_OF_RANGE, "the range is too long");
     *count = (int64_t)n;
     return XCVM_OK;
 }

@@ -87,13 +87,13 @@ static xcvm_status read_shape(const xcvm_inference *t, const xcvm_Reshape_args *
     w->rank = *known ? (int)count : 0;
     for (int i = 0; i < w->rank; i++) {
         int64_t *dim = &w->dims[i];
-        XCVM_REQUIRE(t, *dim >= -1, OUT_OF_RANGE, "element %d of shape is %lld", i, (long long)*dim);
+        XCVM_CHECK(t->error, *dim >= -1, OUT_OF_RANGE, "element %d of shape is %lld", i, (long long)*dim);
         if (*dim == -1) {
-            XCVM_REQUIRE(t, w->rest < 0, INVALID_ARGUMENT, "shape has more than one -1");
+            XCVM_CHECK(t->error, w->rest < 0, INVALID_ARGUMENT, "shape has more than one -1");
             w->rest = i;
         } else if (*dim == 0 && !a->allowzero) {
-            XCVM_REQUIRE(t, x->rank < 0 || i < x->rank, OUT_OF_RANGE,
-                         "element %d of shape is 0, but x has no such dimension to take", i);
+            XCVM_CHECK(t->error, x->rank < 0 || i < x->rank, OUT_OF_RANGE,
+                       "element %d of shape is 0, but x has no such dimension to take", i);
             *dim = x->rank < 0 ? XCVM_ANY_DIM : x->dims[i];
             w->copied |= 1U << i;
         }
@@ -121,10 +121,10 @@ static xcvm_status check_count(const xcvm_inference *t, const xcvm_value *x, con
     char from[192], to[192];
     int64_t have = xcvm_dims_product(x->dims, 0, x->rank), want = xcvm_dims_product(w->dims, 0, w->rank);
     bool fits = !overflows(w->dims, 0, w->rank) || have < 0;
-    XCVM_REQUIRE(t, fits && !xcvm_dims_differ(have, want), SHAPE_MISMATCH,
-                 "x of shape %s has %lld elements, the shape %s holds %lld",
-                 xcvm_dims_describe(x->rank, x->dims, from, sizeof from), (long long)have,
-                 xcvm_dims_describe(w->rank, w->dims, to, sizeof to), (long long)want);
+    XCVM_CHECK(t->error, fits && !xcvm_dims_differ(have, want), SHAPE_MISMATCH,
+               "x of shape %s has %lld elements, the shape %s holds %lld",
+               xcvm_dims_describe(x->rank, x->dims, from, sizeof from), (long long)have,
+               xcvm_dims_describe(w->rank, w->dims, to, sizeof to), (long long)want);
     return XCVM_OK;
 }
 
@@ -155,11 +155,11 @@ XCVM_SHAPE_RULE_OF(Flatten)
         xcvm_set_unknown(a->y, a->y->dtype, 2);
         return XCVM_OK;
     }
-    XCVM_REQUIRE(t, a->axis >= -x->rank && a->axis <= x->rank, OUT_OF_RANGE, "axis %lld is not in [-%d, %d]",
-                 (long long)a->axis, x->rank, x->rank);
+    XCVM_CHECK(t->error, a->axis >= -x->rank && a->axis <= x->rank, OUT_OF_RANGE, "axis %lld is not in [-%d, %d]",
+               (long long)a->axis, x->rank, x->rank);
     int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
-    XCVM_REQUIRE(t, !overflows(x->dims, 0, axis) && !overflows(x->dims, axis, x->rank), OUT_OF_RANGE,
-                 "the product of the dimensions overflows");
+    XCVM_CHECK(t->error, !overflows(x->dims, 0, axis) && !overflows(x->dims, axis, x->rank), OUT_OF_RANGE,
+               "the product of the dimensions overflows");
     int64_t dims[2] = {xcvm_dims_product(x->dims, 0, axis), xcvm_dims_product(x->dims, axis, x->rank)};
     xcvm_value_set_tensor(a->y, a->y->dtype, 2, dims);
     return XCVM_OK;
@@ -203,8 +203,8 @@ XCVM_SHAPE_RULE_OF(Squeeze)
     for (int i = 0; i < x->rank; i++) {
         if (a->axes == NULL)
             marked[i] = x->dims[i] == 1;
-        XCVM_REQUIRE(t, !marked[i] || x->dims[i] == 1 || x->dims[i] < 0, SHAPE_MISMATCH,
-                     "dimension %d of x is %lld, only those of size 1 can be left out", i, (long long)x->dims[i]);
+        XCVM_CHECK(t->error, !marked[i] || x->dims[i] == 1 || x->dims[i] < 0, SHAPE_MISMATCH,
+                   "dimension %d of x is %lld, only those of size 1 can be left out", i, (long long)x->dims[i]);
         if (!marked[i])
             dims[rank++] = x->dims[i];
     }
@@ -228,8 +228,8 @@ XCVM_SHAPE_RULE_OF(Unsqueeze)
         return XCVM_OK;
     }
     int rank = x->rank + (int)count;
-    XCVM_REQUIRE(t, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
-                 XCVM_MAX_RANK);
+    XCVM_CHECK(t->error, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
+               XCVM_MAX_RANK);
     XCVM_TRY(mark_axes(t->error, axes, count, rank, marked));
     for (int i = 0, from = 0; i < rank; i++)
         dims[i] = marked[i] ? 1 : x->dims[from++];

@@ -7,15 +7,15 @@
 static xcvm_status check_sizes(const xcvm_inference *t, const xcvm_value *split, size_t count, int64_t dim)
 {
     int64_t sum = 0;
-    XCVM_REQUIRE(t, split->rank == 1 && split->dims[0] == (int64_t)count, SHAPE_MISMATCH,
-                 "split must be a list of %zu sizes, one for each result", count);
+    XCVM_CHECK(t->error, split->rank == 1 && split->dims[0] == (int64_t)count, SHAPE_MISMATCH,
+               "split must be a list of %zu sizes, one for each result", count);
     for (size_t i = 0; i < count; i++) {
         int64_t size = xcvm_index_at(split, i);
-        XCVM_REQUIRE(t, size >= 0 && !__builtin_add_overflow(sum, size, &sum), OUT_OF_RANGE,
-                     "element %zu of split is %lld", i, (long long)size);
+        XCVM_CHECK(t->error, size >= 0 && !__builtin_add_overflow(sum, size, &sum), OUT_OF_RANGE,
+                   "element %zu of split is %lld", i, (long long)size);
     }
-    XCVM_REQUIRE(t, dim < 0 || sum == dim, SHAPE_MISMATCH, "split sums up to %lld, the dimension is %lld",
-                 (long long)sum, (long long)dim);
+    XCVM_CHECK(t->error, dim < 0 || sum == dim, SHAPE_MISMATCH, "split sums up to %lld, the dimension is %lld",
+               (long long)sum, (long long)dim);
     return XCVM_OK;
 }
 
@@ -31,7 +31,7 @@ XCVM_SHAPE_RULE_OF(Split)
     size_t count = a->ys.count;
     bool sizes = a->split != NULL && a->split->data != NULL;
     int axis = 0;
-    XCVM_REQUIRE(t, count != 0, INVALID_ARGUMENT, "there are no results");
+    XCVM_CHECK(t->error, count != 0, INVALID_ARGUMENT, "there are no results");
     if (x->rank >= 0)
         XCVM_TRY(xcvm_resolve_axis(t->error, a->axis, x->rank, &axis));
     if (sizes)

@@ -6,14 +6,14 @@ XCVM_SHAPE_RULE_OF(Transpose)
     const xcvm_value *x = a->x;
     int64_t dims[XCVM_MAX_RANK];
     unsigned seen = 0;
-    XCVM_REQUIRE(t, a->perm.count <= XCVM_MAX_RANK, INVALID_ARGUMENT, "perm has %zu entries, at most %d are possible",
-                 a->perm.count, XCVM_MAX_RANK);
-    XCVM_REQUIRE(t, x->rank < 0 || a->perm.count == 0 || a->perm.count == (size_t)x->rank, SHAPE_MISMATCH,
-                 "perm has %zu entries, x rank %d", a->perm.count, x->rank);
+    XCVM_CHECK(t->error, a->perm.count <= XCVM_MAX_RANK, INVALID_ARGUMENT,
+               "perm has %zu entries, at most %d are possible", a->perm.count, XCVM_MAX_RANK);
+    XCVM_CHECK(t->error, x->rank < 0 || a->perm.count == 0 || a->perm.count == (size_t)x->rank, SHAPE_MISMATCH,
+               "perm has %zu entries, x rank %d", a->perm.count, x->rank);
     for (size_t i = 0; i < a->perm.count; i++) {
         int64_t axis = a->perm.at[i];
-        XCVM_REQUIRE(t, axis >= 0 && (size_t)axis < a->perm.count && !(seen >> axis & 1), INVALID_ARGUMENT,
-                     "perm is no permutation of 0 to %zu", a->perm.count - 1);
+        XCVM_CHECK(t->error, axis >= 0 && (size_t)axis < a->perm.count && !(seen >> axis & 1), INVALID_ARGUMENT,
+                   "perm is no permutation of 0 to %zu", a->perm.count - 1);
         seen |= 1U << axis;
     }
     if (x->rank < 0) {

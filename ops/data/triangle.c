@@ -4,10 +4,10 @@
 
 XCVM_SHAPE_RULE_OF(EyeLike)
 {
-    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
     xcvm_dtype dtype = a->dtype != XCVM_NO_DTYPE ? a->dtype : a->x->dtype;
-    XCVM_REQUIRE(t, dtype == XCVM_NO_DTYPE || xcvm_dtype_in(dtype, XCVM_TYPES_REAL_OR_BOOL), TYPE_MISMATCH,
-                 "a result of element type %s is not possible", xcvm_dtype_name(dtype));
+    XCVM_CHECK(t->error, dtype == XCVM_NO_DTYPE || xcvm_dtype_in(dtype, XCVM_TYPES_REAL_OR_BOOL), TYPE_MISMATCH,
+               "a result of element type %s is not possible", xcvm_dtype_name(dtype));
     if (a->x->rank < 0)
         xcvm_set_unknown(a->y, dtype, 2);
     else

@@ -4,12 +4,12 @@
 XCVM_SHAPE_RULE_OF(BitCast)
 {
     const xcvm_dtype from = (xcvm_dtype)a->x->dtype;
-    XCVM_REQUIRE(t, xcvm_dtype_in(a->to, XCVM_TYPES_ANY & ~XCVM_TYPES_STRING), INVALID_ARGUMENT,
-                 "to is %s, an element type other than str is needed", xcvm_dtype_name(a->to));
-    XCVM_REQUIRE(t, from != XCVM_STRING, TYPE_MISMATCH, "x is str, whose bits are no number");
-    XCVM_REQUIRE(t, from == XCVM_NO_DTYPE || xcvm_dtype_bits(from) == xcvm_dtype_bits(a->to), TYPE_MISMATCH,
-                 "x is %s of %d bits, which is not the width of %s", xcvm_dtype_name(from), xcvm_dtype_bits(from),
-                 xcvm_dtype_name(a->to));
+    XCVM_CHECK(t->error, xcvm_dtype_in(a->to, XCVM_TYPES_ANY & ~XCVM_TYPES_STRING), INVALID_ARGUMENT,
+               "to is %s, an element type other than str is needed", xcvm_dtype_name(a->to));
+    XCVM_CHECK(t->error, from != XCVM_STRING, TYPE_MISMATCH, "x is str, whose bits are no number");
+    XCVM_CHECK(t->error, from == XCVM_NO_DTYPE || xcvm_dtype_bits(from) == xcvm_dtype_bits(a->to), TYPE_MISMATCH,
+               "x is %s of %d bits, which is not the width of %s", xcvm_dtype_name(from), xcvm_dtype_bits(from),
+               xcvm_dtype_name(a->to));
     xcvm_value_set_tensor(a->y, a->to, a->x->rank, a->x->dims);
     return XCVM_OK;
 }

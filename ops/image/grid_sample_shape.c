@@ -4,9 +4,9 @@
 XCVM_SHAPE_RULE_OF(GridSample)
 {
     const xcvm_value *x = a->x, *grid = a->grid;
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
-    XCVM_REQUIRE(t, x->rank < 0 || grid->rank < 0 || x->rank == grid->rank, SHAPE_MISMATCH,
-                 "grid has rank %d, that of x is %d", grid->rank, x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || grid->rank < 0 || x->rank == grid->rank, SHAPE_MISMATCH,
+               "grid has rank %d, that of x is %d", grid->rank, x->rank);
     const int rank = x->rank < 0 ? grid->rank : x->rank;
     int64_t dims[XCVM_MAX_RANK];
     for (int d = 0; d < rank; d++)
@@ -17,10 +17,10 @@ XCVM_SHAPE_RULE_OF(GridSample)
     }
     if (grid->rank >= 0) {
         const int64_t points = grid->dims[rank - 1];
-        XCVM_REQUIRE(t, points < 0 || points == rank - 2, SHAPE_MISMATCH,
-                     "the last dimension of grid is %lld, %d coordinates are needed", (long long)points, rank - 2);
-        XCVM_REQUIRE(t, dims[0] < 0 || grid->dims[0] < 0 || dims[0] == grid->dims[0], SHAPE_MISMATCH,
-                     "x has %lld samples, grid %lld", (long long)dims[0], (long long)grid->dims[0]);
+        XCVM_CHECK(t->error, points < 0 || points == rank - 2, SHAPE_MISMATCH,
+                   "the last dimension of grid is %lld, %d coordinates are needed", (long long)points, rank - 2);
+        XCVM_CHECK(t->error, dims[0] < 0 || grid->dims[0] < 0 || dims[0] == grid->dims[0], SHAPE_MISMATCH,
+                   "x has %lld samples, grid %lld", (long long)dims[0], (long long)grid->dims[0]);
         for (int d = 2; d < rank; d++)
             dims[d] = grid->dims[d - 1];
     }

@@ -5,15 +5,15 @@
 
 static xcvm_status same_dim(const xcvm_inference *t, int64_t a, int64_t b, const char *what)
 {
-    XCVM_REQUIRE(t, a < 0 || b < 0 || a == b, SHAPE_MISMATCH, "%s: %lld and %lld are not equal", what, (long long)a,
-                 (long long)b);
+    XCVM_CHECK(t->error, a < 0 || b < 0 || a == b, SHAPE_MISMATCH, "%s: %lld and %lld are not equal", what,
+               (long long)a, (long long)b);
     return XCVM_OK;
 }
 
 /* Shape of the product of a and b, which NumPy defines for 1-D operands as if they were a row and a column. */
 static xcvm_status matmul_shape(const xcvm_inference *t, const xcvm_value *a, const xcvm_value *b, xcvm_value *y)
 {
-    XCVM_REQUIRE(t, a->rank != 0 && b->rank != 0, SHAPE_MISMATCH, "a matrix product takes no scalars");
+    XCVM_CHECK(t->error, a->rank != 0 && b->rank != 0, SHAPE_MISMATCH, "a matrix product takes no scalars");
     if (a->rank < 0 || b->rank < 0) {
         xcvm_value_set_tensor(y, y->dtype, -1, NULL);
         return XCVM_OK;
@@ -53,9 +53,9 @@ static xcvm_status check_quantisation(const xcvm_inference *t, const xcvm_value 
         fits = across ? q->dims[i] == 1 : q->dims[i] == matrix->dims[i];
     }
     char text[96], of[96];
-    XCVM_REQUIRE(t, fits, SHAPE_MISMATCH, "%s has shape %s, which is neither one number nor one for each %s of %s",
-                 what, xcvm_dims_describe(q->rank, q->dims, text, sizeof text), rows ? "row" : "column",
-                 xcvm_dims_describe(matrix->rank, matrix->dims, of, sizeof of));
+    XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "%s has shape %s, which is neither one number nor one for each %s of %s",
+               what, xcvm_dims_describe(q->rank, q->dims, text, sizeof text), rows ? "row" : "column",
+               xcvm_dims_describe(matrix->rank, matrix->dims, of, sizeof of));
     return XCVM_OK;
 }
 
@@ -85,9 +85,9 @@ XCVM_SHAPE_RULE_OF(Gemm)
 {
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     const int rank = a->a->rank;
-    XCVM_REQUIRE(t, rank < 0 || rank == 2 || (rank > 2 && !a->transA), SHAPE_MISMATCH, "a has rank %d, 2%s is needed",
-                 rank, a->transA ? "" : " or more");
-    XCVM_REQUIRE(t, a->b->rank < 0 || a->b->rank == 2, SHAPE_MISMATCH, "b has rank %d, 2 is needed", a->b->rank);
+    XCVM_CHECK(t->error, rank < 0 || rank == 2 || (rank > 2 && !a->transA), SHAPE_MISMATCH,
+               "a has rank %d, 2%s is needed", rank, a->transA ? "" : " or more");
+    XCVM_CHECK(t->error, a->b->rank < 0 || a->b->rank == 2, SHAPE_MISMATCH, "b has rank %d, 2 is needed", a->b->rank);
     if (rank < 0 || a->b->rank < 0) {
         xcvm_set_unknown(a->y, a->y->dtype, rank);
         return XCVM_OK;
@@ -100,12 +100,12 @@ XCVM_SHAPE_RULE_OF(Gemm)
         dims[0] = a->a->dims[1];
     dims[rank - 1] = a->b->dims[a->transB ? 0 : 1];
     const xcvm_value *c = a->c;
-    XCVM_REQUIRE(t, c == NULL || c->rank <= rank, SHAPE_MISMATCH, "c has rank %d, at most %d is possible",
-                 c != NULL ? c->rank : 0, rank);
+    XCVM_CHECK(t->error, c == NULL || c->rank <= rank, SHAPE_MISMATCH, "c has rank %d, at most %d is possible",
+               c != NULL ? c->rank : 0, rank);
     for (int i = 0; c != NULL && i < c->rank; i++) {
         const int64_t want = dims[rank - c->rank + i];
-        XCVM_REQUIRE(t, c->dims[i] < 0 || c->dims[i] == 1 || want < 0 || c->dims[i] == want, SHAPE_MISMATCH,
-                     "dimension %d of c is %lld, 1 or %lld is needed", i, (long long)c->dims[i], (long long)want);
+        XCVM_CHECK(t->error, c->dims[i] < 0 || c->dims[i] == 1 || want < 0 || c->dims[i] == want, SHAPE_MISMATCH,
+                   "dimension %d of c is %lld, 1 or %lld is needed", i, (long long)c->dims[i], (long long)want);
     }
     xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
     return XCVM_OK;

@@ -5,15 +5,15 @@
 
 XCVM_SHAPE_RULE_OF(LabelEncoder)
 {
-    XCVM_REQUIRE(t, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
-                 a->keys->rank);
-    XCVM_REQUIRE(t, a->values->rank < 0 || a->values->rank == 1, SHAPE_MISMATCH, "values has rank %d, 1 is needed",
-                 a->values->rank);
+    XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
+               a->keys->rank);
+    XCVM_CHECK(t->error, a->values->rank < 0 || a->values->rank == 1, SHAPE_MISMATCH, "values has rank %d, 1 is needed",
+               a->values->rank);
     if (a->keys->rank == 1 && a->values->rank == 1)
-        XCVM_REQUIRE(t, !xcvm_dims_differ(a->keys->dims[0], a->values->dims[0]), SHAPE_MISMATCH,
-                     "there are %lld keys and %lld values", (long long)a->keys->dims[0], (long long)a->values->dims[0]);
-    XCVM_REQUIRE(t, !xcvm_dims_known(a->otherwise) || xcvm_element_count(a->otherwise) == 1, SHAPE_MISMATCH,
-                 "otherwise must have one element");
+        XCVM_CHECK(t->error, !xcvm_dims_differ(a->keys->dims[0], a->values->dims[0]), SHAPE_MISMATCH,
+                   "there are %lld keys and %lld values", (long long)a->keys->dims[0], (long long)a->values->dims[0]);
+    XCVM_CHECK(t->error, !xcvm_dims_known(a->otherwise) || xcvm_element_count(a->otherwise) == 1, SHAPE_MISMATCH,
+               "otherwise must have one element");
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->y->dtype, a->x->rank, a->x->dims);
     return XCVM_OK;
 }

@@ -5,12 +5,12 @@
 
 XCVM_SHAPE_RULE_OF(ZipMap)
 {
-    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
-    XCVM_REQUIRE(t, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
-                 a->keys->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
+               a->keys->rank);
     if (a->x->rank == 2 && a->keys->rank == 1)
-        XCVM_REQUIRE(t, !xcvm_dims_differ(a->x->dims[1], a->keys->dims[0]), SHAPE_MISMATCH,
-                     "x has %lld columns for %lld keys", (long long)a->x->dims[1], (long long)a->keys->dims[0]);
+        XCVM_CHECK(t->error, !xcvm_dims_differ(a->x->dims[1], a->keys->dims[0]), SHAPE_MISMATCH,
+                   "x has %lld columns for %lld keys", (long long)a->x->dims[1], (long long)a->keys->dims[0]);
     xcvm_set_list(a->y, XCVM_KIND_SEQUENCE, (xcvm_dtype)a->x->dtype);
     a->y->dims[0] = 2;
     return XCVM_OK;
@@ -54,10 +54,10 @@ XCVM_KERNEL(ZipMap)
 XCVM_SHAPE_RULE_OF(MapItems)
 {
     const bool unknown = a->x->kind == XCVM_KIND_NULL && a->x->rank < 0;
-    XCVM_REQUIRE(t, unknown || a->x->kind == XCVM_KIND_MAP, TYPE_MISMATCH, "x is no map");
+    XCVM_CHECK(t->error, unknown || a->x->kind == XCVM_KIND_MAP, TYPE_MISMATCH, "x is no map");
     if (a->keys != NULL)
-        XCVM_REQUIRE(t, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
-                     a->keys->rank);
+        XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
+                   a->keys->rank);
     /* The kernel sees what the items are, and makes the result. */
     xcvm_set_unknown(a->y, (xcvm_dtype)a->x->dtype, 1);
     return XCVM_OK;

@@ -12,11 +12,11 @@ static int64_t pair_count(int64_t classes) { return classes * (classes - 1) / 2;
 
 XCVM_SHAPE_RULE_OF(PairwiseCoupling)
 {
-    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
     if (a->x->rank == 2)
-        XCVM_REQUIRE(t, !xcvm_dims_differ(a->x->dims[1], pair_count(a->classes)), SHAPE_MISMATCH,
-                     "x has %lld columns, %lld classes make %lld pairs", (long long)a->x->dims[1],
-                     (long long)a->classes, (long long)pair_count(a->classes));
+        XCVM_CHECK(t->error, !xcvm_dims_differ(a->x->dims[1], pair_count(a->classes)), SHAPE_MISMATCH,
+                   "x has %lld columns, %lld classes make %lld pairs", (long long)a->x->dims[1], (long long)a->classes,
+                   (long long)pair_count(a->classes));
     xcvm_value_set_tensor(a->y, XCVM_F32, 2,
                           (const int64_t[]){a->x->rank == 2 ? a->x->dims[0] : XCVM_ANY_DIM, a->classes});
     return XCVM_OK;

@@ -20,20 +20,20 @@ static bool is_vector(const xcvm_value *v) { return v->rank < 0 || v->rank == 1;
 XCVM_SHAPE_RULE_OF(TreeEnsemble)
 {
     const xcvm_value *x = a->x, *nodes = a->nodes;
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", x->rank);
-    XCVM_REQUIRE(t, nodes->rank < 0 || (nodes->rank == 2 && !xcvm_dims_differ(nodes->dims[1], NODE_INTS)),
-                 SHAPE_MISMATCH, "nodes must be a matrix of %d columns", NODE_INTS);
-    XCVM_REQUIRE(t,
-                 is_vector(a->splits) && is_vector(a->roots) && is_vector(a->leaf_starts) &&
-                     is_vector(a->leaf_targets) && is_vector(a->leaf_weights),
-                 SHAPE_MISMATCH, "splits, roots, leaf_starts, leaf_targets and leaf_weights must have rank 1");
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", x->rank);
+    XCVM_CHECK(t->error, nodes->rank < 0 || (nodes->rank == 2 && !xcvm_dims_differ(nodes->dims[1], NODE_INTS)),
+               SHAPE_MISMATCH, "nodes must be a matrix of %d columns", NODE_INTS);
+    XCVM_CHECK(t->error,
+               is_vector(a->splits) && is_vector(a->roots) && is_vector(a->leaf_starts) && is_vector(a->leaf_targets) &&
+                   is_vector(a->leaf_weights),
+               SHAPE_MISMATCH, "splits, roots, leaf_starts, leaf_targets and leaf_weights must have rank 1");
     if (nodes->rank == 2 && a->splits->rank == 1)
-        XCVM_REQUIRE(t, !xcvm_dims_differ(nodes->dims[0], a->splits->dims[0]), SHAPE_MISMATCH,
-                     "there are %lld nodes and %lld splits", (long long)nodes->dims[0], (long long)a->splits->dims[0]);
+        XCVM_CHECK(t->error, !xcvm_dims_differ(nodes->dims[0], a->splits->dims[0]), SHAPE_MISMATCH,
+                   "there are %lld nodes and %lld splits", (long long)nodes->dims[0], (long long)a->splits->dims[0]);
     if (a->leaf_targets->rank == 1 && a->leaf_weights->rank == 1)
-        XCVM_REQUIRE(t, !xcvm_dims_differ(a->leaf_targets->dims[0], a->leaf_weights->dims[0]), SHAPE_MISMATCH,
-                     "there are %lld leaf_targets and %lld leaf_weights", (long long)a->leaf_targets->dims[0],
-                     (long long)a->leaf_weights->dims[0]);
+        XCVM_CHECK(t->error, !xcvm_dims_differ(a->leaf_targets->dims[0], a->leaf_weights->dims[0]), SHAPE_MISMATCH,
+                   "there are %lld leaf_targets and %lld leaf_weights", (long long)a->leaf_targets->dims[0],
+                   (long long)a->leaf_weights->dims[0]);
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->y->dtype, 2,
                           (const int64_t[]){x->rank == 2 ? x->dims[0] : XCVM_ANY_DIM, a->n_targets});
     return XCVM_OK;

@@ -4,16 +4,16 @@
 /* Whether a per-channel operand fits the channels of x: a vector of so many elements. */
 static xcvm_status check_channels(const xcvm_inference *t, const xcvm_value *v, const char *what, int64_t channels)
 {
-    XCVM_REQUIRE(t, v->rank < 0 || v->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, v->rank);
-    XCVM_REQUIRE(t, v->rank < 0 || !xcvm_dims_differ(v->dims[0], channels), SHAPE_MISMATCH,
-                 "%s has %lld elements, but x has %lld channels", what, (long long)v->dims[0], (long long)channels);
+    XCVM_CHECK(t->error, v->rank < 0 || v->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, v->rank);
+    XCVM_CHECK(t->error, v->rank < 0 || !xcvm_dims_differ(v->dims[0], channels), SHAPE_MISMATCH,
+               "%s has %lld elements, but x has %lld channels", what, (long long)v->dims[0], (long long)channels);
     return XCVM_OK;
 }
 
 XCVM_SHAPE_RULE_OF(BatchNormalization)
 {
-    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed",
-                 a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed",
+               a->x->rank);
     int64_t channels = a->x->rank < 0 ? XCVM_ANY_DIM : a->x->dims[1];
     XCVM_TRY(check_channels(t, a->scale, "scale", channels));
     XCVM_TRY(check_channels(t, a->b, "b", channels));
@@ -37,16 +37,16 @@ static xcvm_status check_broadcast(const xcvm_inference *t, const xcvm_value *v,
     for (int i = 0; i < v->rank && fits; i++)
         fits = v->dims[i] == 1 || !xcvm_dims_differ(v->dims[i], x->dims[x->rank - v->rank + i]);
     char of_v[192], of_x[192];
-    XCVM_REQUIRE(t, fits, SHAPE_MISMATCH, "%s of shape %s does not broadcast to x of shape %s", what,
-                 xcvm_dims_describe(v->rank, v->dims, of_v, sizeof of_v),
-                 xcvm_dims_describe(x->rank, x->dims, of_x, sizeof of_x));
+    XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "%s of shape %s does not broadcast to x of shape %s", what,
+               xcvm_dims_describe(v->rank, v->dims, of_v, sizeof of_v),
+               xcvm_dims_describe(x->rank, x->dims, of_x, sizeof of_x));
     return XCVM_OK;
 }
 
 XCVM_SHAPE_RULE_OF(LayerNormalization)
 {
-    XCVM_REQUIRE(t, xcvm_dtype_is_float(a->stash_type), INVALID_ARGUMENT, "stash_type is %s, no float type",
-                 xcvm_dtype_name(a->stash_type));
+    XCVM_CHECK(t->error, xcvm_dtype_is_float(a->stash_type), INVALID_ARGUMENT, "stash_type is %s, no float type",
+               xcvm_dtype_name(a->stash_type));
     XCVM_TRY(check_broadcast(t, a->scale, "scale"));
     XCVM_TRY(check_broadcast(t, a->b, "b"));
     xcvm_value_set_tensor(a->y, a->x->dtype, a->x->rank, a->x->dims);

@@ -40,12 +40,11 @@ XCVM_SHAPE_RULE_OF(MaxUnpool)
         size_t count;
         bool known;
         XCVM_TRY(xcvm_read_ints(t->error, a->output_shape, "output_shape", given, XCVM_MAX_RANK, &count, &known));
-        XCVM_REQUIRE(t, !known || count == (size_t)a->x->rank, SHAPE_MISMATCH,
-                     "output_shape has %zu entries, x has rank %d", count, a->x->rank);
+        XCVM_CHECK(t->error, !known || count == (size_t)a->x->rank, SHAPE_MISMATCH,
+                   "output_shape has %zu entries, x has rank %d", count, a->x->rank);
         for (int d = 0; d < a->x->rank; d++) {
-            XCVM_REQUIRE(t, !known || dims[d] < 0 || given[d] >= dims[d], SHAPE_MISMATCH,
-                         "output_shape[%d] is %lld, at least %lld is needed", d, (long long)given[d],
-                         (long long)dims[d]);
+            XCVM_CHECK(t->error, !known || dims[d] < 0 || given[d] >= dims[d], SHAPE_MISMATCH,
+                       "output_shape[%d] is %lld, at least %lld is needed", d, (long long)given[d], (long long)dims[d]);
             dims[d] = known ? given[d] : XCVM_ANY_DIM;
         }
     }

@@ -84,14 +84,14 @@ XCVM_SHAPE_RULE_OF(QuantizeLinear)
     if (a->zero_point == NULL && dtype == XCVM_NO_DTYPE)
         dtype = XCVM_U8;
     char types[160];
-    XCVM_REQUIRE(t, dtype == XCVM_NO_DTYPE || xcvm_dtype_in(dtype, XCVM_TYPES_QUANTIZED), TYPE_MISMATCH,
-                 "x cannot be quantised to %s, but to %s", xcvm_dtype_name(dtype),
-                 xcvm_dtypes_describe(XCVM_TYPES_QUANTIZED, types, sizeof types));
-    XCVM_REQUIRE(t, a->zero_point == NULL || a->output_dtype == XCVM_NO_DTYPE || a->output_dtype == dtype,
-                 TYPE_MISMATCH, "zero_point is %s, output_dtype %s", xcvm_dtype_name(dtype),
-                 xcvm_dtype_name(a->output_dtype));
-    XCVM_REQUIRE(t, a->precision == XCVM_NO_DTYPE || xcvm_dtype_in(a->precision, XCVM_TYPES_FLOAT), INVALID_ARGUMENT,
-                 "precision is %s, a float type is needed", xcvm_dtype_name(a->precision));
+    XCVM_CHECK(t->error, dtype == XCVM_NO_DTYPE || xcvm_dtype_in(dtype, XCVM_TYPES_QUANTIZED), TYPE_MISMATCH,
+               "x cannot be quantised to %s, but to %s", xcvm_dtype_name(dtype),
+               xcvm_dtypes_describe(XCVM_TYPES_QUANTIZED, types, sizeof types));
+    XCVM_CHECK(t->error, a->zero_point == NULL || a->output_dtype == XCVM_NO_DTYPE || a->output_dtype == dtype,
+               TYPE_MISMATCH, "zero_point is %s, output_dtype %s", xcvm_dtype_name(dtype),
+               xcvm_dtype_name(a->output_dtype));
+    XCVM_CHECK(t->error, a->precision == XCVM_NO_DTYPE || xcvm_dtype_in(a->precision, XCVM_TYPES_FLOAT),
+               INVALID_ARGUMENT, "precision is %s, a float type is needed", xcvm_dtype_name(a->precision));
     XCVM_TRY(check_zero_point(t->error, a->scale, a->zero_point));
     xcvm_value_set_tensor(a->y, dtype, a->x->rank, a->x->dims);
     return XCVM_OK;
@@ -100,15 +100,15 @@ XCVM_SHAPE_RULE_OF(QuantizeLinear)
 XCVM_SHAPE_RULE_OF(DequantizeLinear)
 {
     char types[160];
-    XCVM_REQUIRE(t,
-                 a->x->dtype == XCVM_NO_DTYPE ||
-                     xcvm_dtype_in((xcvm_dtype)a->x->dtype, XCVM_TYPES_QUANTIZED | XCVM_TYPES_I32),
-                 TYPE_MISMATCH, "x is %s; %s is needed", xcvm_dtype_name((xcvm_dtype)a->x->dtype),
-                 xcvm_dtypes_describe(XCVM_TYPES_QUANTIZED | XCVM_TYPES_I32, types, sizeof types));
-    XCVM_REQUIRE(t, a->zero_point == NULL || a->zero_point->dtype == a->x->dtype, TYPE_MISMATCH,
-                 "zero_point is %s, x is %s",
-                 xcvm_dtype_name(a->zero_point != NULL ? (xcvm_dtype)a->zero_point->dtype : XCVM_NO_DTYPE),
-                 xcvm_dtype_name((xcvm_dtype)a->x->dtype));
+    XCVM_CHECK(t->error,
+               a->x->dtype == XCVM_NO_DTYPE ||
+                   xcvm_dtype_in((xcvm_dtype)a->x->dtype, XCVM_TYPES_QUANTIZED | XCVM_TYPES_I32),
+               TYPE_MISMATCH, "x is %s; %s is needed", xcvm_dtype_name((xcvm_dtype)a->x->dtype),
+               xcvm_dtypes_describe(XCVM_TYPES_QUANTIZED | XCVM_TYPES_I32, types, sizeof types));
+    XCVM_CHECK(t->error, a->zero_point == NULL || a->zero_point->dtype == a->x->dtype, TYPE_MISMATCH,
+               "zero_point is %s, x is %s",
+               xcvm_dtype_name(a->zero_point != NULL ? (xcvm_dtype)a->zero_point->dtype : XCVM_NO_DTYPE),
+               xcvm_dtype_name((xcvm_dtype)a->x->dtype));
     XCVM_TRY(check_zero_point(t->error, a->scale, a->zero_point));
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->scale->dtype, a->x->rank, a->x->dims);
     return XCVM_OK;

@@ -23,9 +23,9 @@ static xcvm_status expect(const xcvm_inference *t, const xcvm_value *v, const ch
     bool fits = v->rank == rank;
     for (int d = 0; d < rank && fits; d++)
         fits = v->dims[d] < 0 || dims[d] < 0 || v->dims[d] == dims[d];
-    XCVM_REQUIRE(t, fits, SHAPE_MISMATCH, "%s has shape %s, %s is needed", what,
-                 xcvm_dims_describe(v->rank, v->dims, given, sizeof given),
-                 xcvm_dims_describe(rank, dims, expected, sizeof expected));
+    XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "%s has shape %s, %s is needed", what,
+               xcvm_dims_describe(v->rank, v->dims, given, sizeof given),
+               xcvm_dims_describe(rank, dims, expected, sizeof expected));
     return XCVM_OK;
 }
 
@@ -42,7 +42,7 @@ static xcvm_status read_network(const xcvm_inference *t, int64_t gates, network 
     n->hidden = attribute(t, "hidden_size");
     n->layout = attribute(t, "layout");
     n->directions = attribute(t, "direction") == XCVM_DIRECTION_bidirectional ? 2 : 1;
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", x->rank);
     if (x->rank == 3) {
         n->steps = x->dims[n->layout];
         n->batch = x->dims[1 - n->layout];
@@ -86,9 +86,9 @@ XCVM_SHAPE_RULE(packed_recurrent)
     network n;
     XCVM_TRY(read_network(t, is_lstm ? 4 : is_gru ? 3 : 1, &n));
     const int64_t panels = n.directions * n.gates * (int64_t)xcvm_packed_panels((size_t)n.hidden);
-    XCVM_REQUIRE(t, n.columns < 0 || n.columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
-                 "x has %lld columns, %lld panels of %d are needed", (long long)n.columns, (long long)panels,
-                 XCVM_PACKED_COLUMNS);
+    XCVM_CHECK(t->error, n.columns < 0 || n.columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
+               "x has %lld columns, %lld panels of %d are needed", (long long)n.columns, (long long)panels,
+               XCVM_PACKED_COLUMNS);
     XCVM_TRY(expect(t, t->in[1], "r", 3, (const int64_t[]){panels, n.hidden, XCVM_PACKED_COLUMNS}));
     const xcvm_value *const *in = t->in + 2;
     if (is_gru)

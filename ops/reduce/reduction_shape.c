@@ -69,8 +69,8 @@ XCVM_SHAPE_RULE(arg_reduction)
     }
     int axis;
     XCVM_TRY(xcvm_resolve_axis(t->error, a->axis, a->x->rank, &axis));
-    XCVM_REQUIRE(t, a->x->dims[axis] != 0, SHAPE_MISMATCH,
-                 "axis %d of x is empty, so it has no greatest or least element", axis);
+    XCVM_CHECK(t->error, a->x->dims[axis] != 0, SHAPE_MISMATCH,
+               "axis %d of x is empty, so it has no greatest or least element", axis);
     a->y->dtype = XCVM_I64;
     reduce_dims(a->y, a->x, UINT32_C(1) << axis, a->keepdims != 0);
     return XCVM_OK;

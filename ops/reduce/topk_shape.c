@@ -15,8 +15,8 @@ XCVM_SHAPE_RULE_OF(TopK)
     }
     if (known) {
         k = xcvm_element_as_int(a->k, 0);
-        XCVM_REQUIRE(t, k >= 0 && (x->rank < 0 || x->dims[axis] < 0 || k <= x->dims[axis]), OUT_OF_RANGE,
-                     "k is %lld, the dimension is %lld", (long long)k, x->rank < 0 ? -1LL : (long long)x->dims[axis]);
+        XCVM_CHECK(t->error, k >= 0 && (x->rank < 0 || x->dims[axis] < 0 || k <= x->dims[axis]), OUT_OF_RANGE,
+                   "k is %lld, the dimension is %lld", (long long)k, x->rank < 0 ? -1LL : (long long)x->dims[axis]);
     }
     dims[axis] = k;
     for (int i = 0; i < 2; i++)

@@ -4,7 +4,8 @@
 
 XCVM_SHAPE_RULE_OF(Optional)
 {
-    XCVM_REQUIRE(t, a->xs.count <= 1, INVALID_ARGUMENT, "an optional holds at most one value, not %zu", a->xs.count);
+    XCVM_CHECK(t->error, a->xs.count <= 1, INVALID_ARGUMENT, "an optional holds at most one value, not %zu",
+               a->xs.count);
     xcvm_set_list(a->y, XCVM_KIND_OPTIONAL, a->xs.count != 0 && a->xs.at[0] != NULL ? a->xs.at[0]->dtype : 0);
     return XCVM_OK;
 }

@@ -31,7 +31,7 @@ XCVM_SHAPE_RULE_OF(SequenceConstruct)
 {
     xcvm_dtype dtype = a->dtype;
     for (size_t i = 0; i < a->xs.count; i++) {
-        XCVM_REQUIRE(t, a->xs.at[i] != NULL, INVALID_ARGUMENT, "element %zu of xs is absent", i);
+        XCVM_CHECK(t->error, a->xs.at[i] != NULL, INVALID_ARGUMENT, "element %zu of xs is absent", i);
         XCVM_TRY(xcvm_list_join_dtypes(t->error, &dtype, a->xs.at[i]));
     }
     xcvm_set_list(a->y, XCVM_KIND_SEQUENCE, dtype);

@@ -38,7 +38,7 @@ XCVM_KERNEL(SequenceLengths)
 XCVM_SHAPE_RULE_OF(SequencePad)
 {
     if (a->value != NULL)
-        XCVM_REQUIRE(t, a->value->rank <= 0, SHAPE_MISMATCH, "value has rank %d, 0 is needed", a->value->rank);
+        XCVM_CHECK(t->error, a->value->rank <= 0, SHAPE_MISMATCH, "value has rank %d, 0 is needed", a->value->rank);
     xcvm_set_unknown(a->y, a->y->dtype, -1);
     return XCVM_OK;
 }
@@ -104,14 +104,14 @@ XCVM_KERNEL(SequencePad)
 
 XCVM_SHAPE_RULE_OF(SequenceUnpad)
 {
-    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, 2 or more is needed",
-                 a->x->rank);
-    XCVM_REQUIRE(t, a->lengths->rank < 0 || a->lengths->rank == 1, SHAPE_MISMATCH, "lengths has rank %d, 1 is needed",
-                 a->lengths->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, 2 or more is needed",
+               a->x->rank);
+    XCVM_CHECK(t->error, a->lengths->rank < 0 || a->lengths->rank == 1, SHAPE_MISMATCH,
+               "lengths has rank %d, 1 is needed", a->lengths->rank);
     if (a->x->rank >= 0 && a->lengths->rank == 1)
-        XCVM_REQUIRE(t, !xcvm_dims_differ(a->x->dims[0], a->lengths->dims[0]), SHAPE_MISMATCH,
-                     "there are %lld lengths for the %lld items of x", (long long)a->lengths->dims[0],
-                     (long long)a->x->dims[0]);
+        XCVM_CHECK(t->error, !xcvm_dims_differ(a->x->dims[0], a->lengths->dims[0]), SHAPE_MISMATCH,
+                   "there are %lld lengths for the %lld items of x", (long long)a->lengths->dims[0],
+                   (long long)a->x->dims[0]);
     xcvm_set_list(a->y, XCVM_KIND_SEQUENCE, (xcvm_dtype)a->x->dtype);
     return XCVM_OK;
 }

@@ -97,8 +97,8 @@ static bool is_empty(const xcvm_value *s) { return s->data != NULL && s->count =
 
 XCVM_SHAPE_RULE_OF(ConcatFromSequence)
 {
-    XCVM_REQUIRE(t, a->empty_dims.count <= XCVM_MAX_RANK, INVALID_ARGUMENT,
-                 "empty_dims has %zu entries, at most %d are possible", a->empty_dims.count, XCVM_MAX_RANK);
+    XCVM_CHECK(t->error, a->empty_dims.count <= XCVM_MAX_RANK, INVALID_ARGUMENT,
+               "empty_dims has %zu entries, at most %d are possible", a->empty_dims.count, XCVM_MAX_RANK);
     xcvm_set_unknown(a->y, a->s->dtype != XCVM_NO_DTYPE ? (xcvm_dtype)a->s->dtype : a->empty_dtype, -1);
     return XCVM_OK;
 }

@@ -67,11 +67,12 @@ static xcvm_status read_scalar(xcvm_error *error, const xcvm_value *v, const cha
 
 static xcvm_status check_parts(const xcvm_inference *t, const xcvm_value *x, const char *what)
 {
-    XCVM_REQUIRE(t, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "%s has rank %d, at least 2 is needed", what, x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "%s has rank %d, at least 2 is needed", what,
+               x->rank);
     if (x->rank >= 2) {
         const int64_t parts = x->dims[x->rank - 1];
-        XCVM_REQUIRE(t, parts < 0 || parts == 1 || parts == 2, SHAPE_MISMATCH,
-                     "the last dimension of %s is %lld; 1 (real) or 2 (complex) is needed", what, (long long)parts);
+        XCVM_CHECK(t->error, parts < 0 || parts == 1 || parts == 2, SHAPE_MISMATCH,
+                   "the last dimension of %s is %lld; 1 (real) or 2 (complex) is needed", what, (long long)parts);
     }
     return XCVM_OK;
 }
@@ -110,7 +111,7 @@ XCVM_SHAPE_RULE_OF(DFT)
     XCVM_TRY(dft_axis(t->error, a, &axis, &axis_known));
     if (a->dft_length != NULL)
         XCVM_TRY(read_scalar(t->error, a->dft_length, "dft_length", &given, &length_known));
-    XCVM_REQUIRE(t, !length_known || given > 0, OUT_OF_RANGE, "dft_length is %lld", (long long)given);
+    XCVM_CHECK(t->error, !length_known || given > 0, OUT_OF_RANGE, "dft_length is %lld", (long long)given);
     if (!axis_known) {
         for (int d = 0; d < rank - 1; d++)
             dims[d] = XCVM_ANY_DIM;
@@ -118,7 +119,8 @@ XCVM_SHAPE_RULE_OF(DFT)
         int64_t length = a->dft_length != NULL ? given : dims[axis];
         if (from_half(a) && a->dft_length == NULL && length >= 0)
             length = 2 * (length - 1);
-        XCVM_REQUIRE(t, !from_half(a) || length != 0, OUT_OF_RANGE, "half a spectrum of one point needs dft_length");
+        XCVM_CHECK(t->error, !from_half(a) || length != 0, OUT_OF_RANGE,
+                   "half a spectrum of one point needs dft_length");
         dims[axis] = length < 0 ? XCVM_ANY_DIM : a->onesided && !a->inverse ? length / 2 + 1 : length;
     }
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->x->dtype, rank, dims);
@@ -208,20 +210,20 @@ static xcvm_status frame_size(xcvm_error *error, const xcvm_STFT_args *a, int64_
 XCVM_SHAPE_RULE_OF(STFT)
 {
     XCVM_TRY(check_parts(t, a->signal, "signal"));
-    XCVM_REQUIRE(t, a->signal->rank < 0 || a->signal->rank == 3, SHAPE_MISMATCH, "signal has rank %d, 3 is needed",
-                 a->signal->rank);
+    XCVM_CHECK(t->error, a->signal->rank < 0 || a->signal->rank == 3, SHAPE_MISMATCH, "signal has rank %d, 3 is needed",
+               a->signal->rank);
     int64_t length, step = 0, dims[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, 2};
     bool step_known;
     XCVM_TRY(frame_size(t->error, a, &length));
     XCVM_TRY(read_scalar(t->error, a->frame_step, "frame_step", &step, &step_known));
-    XCVM_REQUIRE(t, !step_known || step > 0, OUT_OF_RANGE, "frame_step is %lld", (long long)step);
+    XCVM_CHECK(t->error, !step_known || step > 0, OUT_OF_RANGE, "frame_step is %lld", (long long)step);
     if (a->signal->rank == 3)
         dims[0] = a->signal->dims[0];
     if (length > 0)
         dims[2] = a->onesided ? length / 2 + 1 : length;
     if (length > 0 && a->signal->rank == 3 && a->signal->dims[1] >= 0 && step_known) {
-        XCVM_REQUIRE(t, a->signal->dims[1] >= length, SHAPE_MISMATCH, "signal has %lld samples, a frame %lld",
-                     (long long)a->signal->dims[1], (long long)length);
+        XCVM_CHECK(t->error, a->signal->dims[1] >= length, SHAPE_MISMATCH, "signal has %lld samples, a frame %lld",
+                   (long long)a->signal->dims[1], (long long)length);
         dims[1] = (a->signal->dims[1] - length) / step + 1;
     }
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->signal->dtype, 4, dims);
@@ -268,11 +270,11 @@ XCVM_SHAPE_RULE_OF(MelWeightMatrix)
     XCVM_TRY(read_scalar(t->error, a->num_mel_bins, "num_mel_bins", &bands, &bands_known));
     XCVM_TRY(read_scalar(t->error, a->dft_length, "dft_length", &length, &length_known));
     if (length_known) {
-        XCVM_REQUIRE(t, length > 0 && length <= INT32_MAX, OUT_OF_RANGE, "dft_length is %lld", (long long)length);
+        XCVM_CHECK(t->error, length > 0 && length <= INT32_MAX, OUT_OF_RANGE, "dft_length is %lld", (long long)length);
         dims[0] = length / 2 + 1;
     }
     if (bands_known) {
-        XCVM_REQUIRE(t, bands > 0 && bands <= INT32_MAX, OUT_OF_RANGE, "num_mel_bins is %lld", (long long)bands);
+        XCVM_CHECK(t->error, bands > 0 && bands <= INT32_MAX, OUT_OF_RANGE, "num_mel_bins is %lld", (long long)bands);
         dims[1] = bands;
     }
     xcvm_value_set_tensor(a->y, a->dtype, 2, dims);

@@ -9,8 +9,9 @@
 
 XCVM_SHAPE_RULE_OF(StringNormalizer)
 {
-    XCVM_REQUIRE(t, a->x->rank < 0 || a->x->rank == 1 || (a->x->rank == 2 && (a->x->dims[0] < 0 || a->x->dims[0] == 1)),
-                 SHAPE_MISMATCH, "x must be a list of strings, or one row of them");
+    XCVM_CHECK(t->error,
+               a->x->rank < 0 || a->x->rank == 1 || (a->x->rank == 2 && (a->x->dims[0] < 0 || a->x->dims[0] == 1)),
+               SHAPE_MISMATCH, "x must be a list of strings, or one row of them");
     const int64_t dims[] = {a->x->rank == 2 ? 1 : XCVM_ANY_DIM, XCVM_ANY_DIM};
     xcvm_value_set_tensor(a->y, XCVM_STRING, a->x->rank, dims);
     return XCVM_OK;

@@ -64,8 +64,8 @@ XCVM_SHAPE_RULE_OF(StringSplit)
 {
     const int rank = a->x->rank;
     int64_t dims[XCVM_MAX_RANK];
-    XCVM_REQUIRE(t, rank < XCVM_MAX_RANK, UNSUPPORTED, "x has rank %d, at most %d is supported", rank,
-                 XCVM_MAX_RANK - 1);
+    XCVM_CHECK(t->error, rank < XCVM_MAX_RANK, UNSUPPORTED, "x has rank %d, at most %d is supported", rank,
+               XCVM_MAX_RANK - 1);
     for (int i = 0; i < rank; i++)
         dims[i] = a->x->dims[i];
     if (rank >= 0)

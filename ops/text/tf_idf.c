@@ -7,29 +7,31 @@ static size_t gram_count(const xcvm_TfIdfVectorizer_args *a) { return a->ngram_i
 XCVM_SHAPE_RULE_OF(TfIdfVectorizer)
 {
     const size_t pool = a->pool_strings.count != 0 ? a->pool_strings.count : a->pool_int64s.count;
-    XCVM_REQUIRE(t, (a->pool_strings.count == 0) != (a->pool_int64s.count == 0), INVALID_ARGUMENT,
-                 "exactly one of pool_strings and pool_int64s must be given");
-    XCVM_REQUIRE(t, (a->x->dtype == XCVM_STRING) == (a->pool_strings.count != 0) || a->x->dtype == XCVM_NO_DTYPE,
-                 TYPE_MISMATCH, "x is %s, the pool is not", xcvm_dtype_name((xcvm_dtype)a->x->dtype));
-    XCVM_REQUIRE(t, a->min_gram_length <= a->max_gram_length && (size_t)a->max_gram_length <= a->ngram_counts.count,
-                 INVALID_ARGUMENT, "gram lengths %lld to %lld do not fit ngram_counts of %zu entries",
-                 (long long)a->min_gram_length, (long long)a->max_gram_length, a->ngram_counts.count);
-    XCVM_REQUIRE(t, a->weights.count == 0 || a->weights.count == gram_count(a), INVALID_ARGUMENT,
-                 "weights has %zu entries, ngram_indexes %zu", a->weights.count, gram_count(a));
+    XCVM_CHECK(t->error, (a->pool_strings.count == 0) != (a->pool_int64s.count == 0), INVALID_ARGUMENT,
+               "exactly one of pool_strings and pool_int64s must be given");
+    XCVM_CHECK(t->error, (a->x->dtype == XCVM_STRING) == (a->pool_strings.count != 0) || a->x->dtype == XCVM_NO_DTYPE,
+               TYPE_MISMATCH, "x is %s, the pool is not", xcvm_dtype_name((xcvm_dtype)a->x->dtype));
+    XCVM_CHECK(t->error,
+               a->min_gram_length <= a->max_gram_length && (size_t)a->max_gram_length <= a->ngram_counts.count,
+               INVALID_ARGUMENT, "gram lengths %lld to %lld do not fit ngram_counts of %zu entries",
+               (long long)a->min_gram_length, (long long)a->max_gram_length, a->ngram_counts.count);
+    XCVM_CHECK(t->error, a->weights.count == 0 || a->weights.count == gram_count(a), INVALID_ARGUMENT,
+               "weights has %zu entries, ngram_indexes %zu", a->weights.count, gram_count(a));
     size_t grams = 0;
     for (size_t n = 0; n < a->ngram_counts.count; n++) {
         const size_t begin = (size_t)a->ngram_counts.at[n];
         const size_t end = n + 1 < a->ngram_counts.count ? (size_t)a->ngram_counts.at[n + 1] : pool;
-        XCVM_REQUIRE(t, begin <= end && end <= pool && (end - begin) % (n + 1) == 0, INVALID_ARGUMENT,
-                     "ngram_counts[%zu] does not fit the pool of %zu", n, pool);
+        XCVM_CHECK(t->error, begin <= end && end <= pool && (end - begin) % (n + 1) == 0, INVALID_ARGUMENT,
+                   "ngram_counts[%zu] does not fit the pool of %zu", n, pool);
         grams += (end - begin) / (n + 1);
     }
-    XCVM_REQUIRE(t, grams == gram_count(a), INVALID_ARGUMENT, "ngram_indexes has %zu entries, the pool %zu n-grams",
-                 gram_count(a), grams);
+    XCVM_CHECK(t->error, grams == gram_count(a), INVALID_ARGUMENT,
+               "ngram_indexes has %zu entries, the pool %zu n-grams", gram_count(a), grams);
     int64_t width = 0;
     for (size_t i = 0; i < a->ngram_indexes.count; i++)
         width = a->ngram_indexes.at[i] >= width ? a->ngram_indexes.at[i] + 1 : width;
-    XCVM_REQUIRE(t, a->x->rank <= 2 && a->x->rank != 0, SHAPE_MISMATCH, "x has rank %d, 1 or 2 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank <= 2 && a->x->rank != 0, SHAPE_MISMATCH, "x has rank %d, 1 or 2 is needed",
+               a->x->rank);
     if (a->x->rank == 2)
         xcvm_value_set_tensor(a->y, XCVM_F32, 2, (const int64_t[]){a->x->dims[0], width});
     else

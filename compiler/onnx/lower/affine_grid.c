@@ -22,14 +22,16 @@ xcvm_status xcc_lower_affine_grid(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_bool(n, "align_corners", false, &corners));
     xcc_value *theta = n->inputs[0], *size = n->inputs[1];
     const xcvm_value *t = &theta->type, *s = &size->type;
-    XCC_NEED(n, t->kind == XCVM_KIND_TENSOR && s->kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "an operand is no tensor");
-    XCC_NEED(n, t->rank < 0 || t->rank == 3, SHAPE_MISMATCH, "operand 0 has %d dimensions, 3 are needed", t->rank);
+    XCVM_CHECK(n->m->error, t->kind == XCVM_KIND_TENSOR && s->kind == XCVM_KIND_TENSOR, TYPE_MISMATCH,
+               "an operand is no tensor");
+    XCVM_CHECK(n->m->error, t->rank < 0 || t->rank == 3, SHAPE_MISMATCH, "operand 0 has %d dimensions, 3 are needed",
+               t->rank);
     const int64_t axes = t->rank == 3 && t->dims[1] >= 0   ? t->dims[1]
                          : s->rank == 1 && s->dims[0] >= 0 ? s->dims[0] - 2
                                                            : -1;
-    XCC_NEED(n, axes >= 0, UNSUPPORTED, "the number of spatial axes is not known at compile time");
-    XCC_NEED(n, axes == 2 || axes == MOST_AXES, SHAPE_MISMATCH, "there are %lld spatial axes, 2 or 3 are needed",
-             (long long)axes);
+    XCVM_CHECK(n->m->error, axes >= 0, UNSUPPORTED, "the number of spatial axes is not known at compile time");
+    XCVM_CHECK(n->m->error, axes == 2 || axes == MOST_AXES, SHAPE_MISMATCH,
+               "there are %lld spatial axes, 2 or 3 are needed", (long long)axes);
     const xcvm_dtype dtype = (xcvm_dtype)t->dtype, work = dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32;
     const size_t count = (size_t)axes;
     xcc_value *space = xcc_build_slice(&n->b, size, 0, 2, INT64_MAX, 1);

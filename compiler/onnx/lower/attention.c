@@ -28,11 +28,11 @@ xcvm_status xcc_lower_causal_conv_with_state(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 2, 4));
     XCVM_TRY(xcc_attribute_text(n, "activation", "none", &activation));
     const bool swish = xcc_text_is(activation, "silu") || xcc_text_is(activation, "swish");
-    XCC_NEED(n, swish || xcc_text_is(activation, "none"), INVALID_MODEL,
-             "attribute 'activation' is '%.60s', one of none, silu, swish is expected", activation.at);
+    XCVM_CHECK(n->m->error, swish || xcc_text_is(activation, "none"), INVALID_MODEL,
+               "attribute 'activation' is '%.60s', one of none, silu, swish is expected", activation.at);
     xcc_value *x = n->inputs[0], *w = n->inputs[1], *past = xcc_input(n, 3);
-    XCC_NEED(n, w->type.rank == 3 && w->type.dims[0] > 0 && w->type.dims[2] > 0, UNSUPPORTED,
-             "the weights have no known shape of rank 3");
+    XCVM_CHECK(n->m->error, w->type.rank == 3 && w->type.dims[0] > 0 && w->type.dims[2] > 0, UNSUPPORTED,
+               "the weights have no known shape of rank 3");
     const int64_t before = w->type.dims[2] - 1;
     if (past != NULL)
         x = xcc_build_concat(&n->b, 2, (xcc_value *[]){past, x}, 2);
@@ -66,8 +66,8 @@ xcvm_status xcc_lower_geglu(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 2, 2));
     XCVM_TRY(xcc_attribute_text(n, "approximate", "none", &approximate));
     const bool tanh = xcc_text_is(approximate, "tanh");
-    XCC_NEED(n, tanh || xcc_text_is(approximate, "none"), INVALID_MODEL,
-             "attribute 'approximate' is '%.60s', one of none, tanh is expected", approximate.at);
+    XCVM_CHECK(n->m->error, tanh || xcc_text_is(approximate, "none"), INVALID_MODEL,
+               "attribute 'approximate' is '%.60s', one of none, tanh is expected", approximate.at);
     xcc_value *gate =
         xcc_apply(&n->b, Gelu, y, .x = XCC_IN(n->inputs[0]), .approximate = tanh ? XCVM_GELU_tanh : XCVM_GELU_none);
     return xcc_bind(n, 0, xcc_build_mul(&n->b, gate, n->inputs[1]));
@@ -89,7 +89,7 @@ xcvm_status xcc_lower_rms_normalization(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_int(n, "axis", -1, &axis));
     XCVM_TRY(xcc_attribute_float(n, "epsilon", 1e-5, &epsilon));
     XCVM_TRY(xcc_attribute_dtype(n, "stash_type", XCVM_F32, &stash_type));
-    XCC_NEED(n, axis >= -8 && axis <= 7, OUT_OF_RANGE, "axis is %lld", (long long)axis);
+    XCVM_CHECK(n->m->error, axis >= -8 && axis <= 7, OUT_OF_RANGE, "axis is %lld", (long long)axis);
     xcc_value *y = xcc_apply(&n->b, RMSNormalization, y, .x = XCC_IN(n->inputs[0]), .scale = XCC_IN(n->inputs[1]),
                              .axis = axis, .epsilon = epsilon, .stash_type = stash_type);
     return xcc_bind(n, 0, xcc_build_cast(&n->b, y, scale));

@@ -36,8 +36,8 @@ xcvm_status xcc_lower_constant(xcc_lowering *n)
     xcc_tensor t;
     bool given;
     XCVM_TRY(xcc_need_inputs(n, 0, 0));
-    XCC_NEED(n, n->attribute_count == 1, INVALID_MODEL, "%zu attributes are given, one value is needed",
-             n->attribute_count);
+    XCVM_CHECK(n->m->error, n->attribute_count == 1, INVALID_MODEL, "%zu attributes are given, one value is needed",
+               n->attribute_count);
     XCVM_TRY(xcc_build_tensor(n, "value", &t, &given));
     if (given)
         return xcc_bind(n, 0, constant_of(n, &t));
@@ -64,7 +64,7 @@ xcvm_status xcc_lower_constant(xcc_lowering *n)
         XCVM_TRY(xcc_attribute_texts(n, "value_strings", &texts));
         return xcc_bind(n, 0, xcc_build_strings(&n->b, 1, texts.count, texts.at));
     }
-    XCC_REFUSE(n, INVALID_MODEL, "attribute '%s' is no value", n->attributes[0].name);
+    XCVM_FAIL(n->m->error, INVALID_MODEL, "attribute '%s' is no value", n->attributes[0].name);
 }
 
 xcvm_status xcc_lower_constant_of_shape(xcc_lowering *n)
@@ -74,7 +74,7 @@ xcvm_status xcc_lower_constant_of_shape(xcc_lowering *n)
     bool given;
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_build_tensor(n, "value", &t, &given));
-    XCC_NEED(n, t.count == 1, INVALID_MODEL, "attribute 'value' has %zu elements, one is needed", t.count);
+    XCVM_CHECK(n->m->error, t.count == 1, INVALID_MODEL, "attribute 'value' has %zu elements, one is needed", t.count);
     t.rank = 0;
     return xcc_bind(n, 0, xcc_build_expand(&n->b, constant_of(n, &t), n->inputs[0]));
 }

@@ -9,11 +9,11 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
 {
     xcc_importer *imp = n->importer;
     xcc_scope scope = {.parent = n->scope, .graph = body};
-    XCC_NEED(n, graph->n_input == count, INVALID_MODEL, "the body has %zu inputs, %zu are needed", graph->n_input,
-             count);
+    XCVM_CHECK(n->m->error, graph->n_input == count, INVALID_MODEL, "the body has %zu inputs, %zu are needed",
+               graph->n_input, count);
     for (size_t i = 0; i < count; i++) {
         const char *name = graph->input[i]->name;
-        XCC_NEED(n, name != NULL && name[0] != '\0', INVALID_MODEL, "input %zu of the body has no name", i);
+        XCVM_CHECK(n->m->error, name != NULL && name[0] != '\0', INVALID_MODEL, "input %zu of the body has no name", i);
         XCVM_TRY(xcc_scope_bind(imp, &scope, name, arguments[i], "the body's input"));
     }
     XCVM_TRY(xcc_import_graph(imp, &scope, graph));
@@ -51,10 +51,10 @@ xcvm_status xcc_lower_if(xcc_lowering *n)
     for (size_t i = 0; i < 2; i++)
         XCVM_TRY(xcc_attribute_graph(n, names[i], &graphs[i]));
     const size_t count = graphs[0]->n_output;
-    XCC_NEED(n, graphs[1]->n_output == count, INVALID_MODEL, "the branches give %zu and %zu results", count,
-             graphs[1]->n_output);
-    XCC_NEED(n, n->output_count <= count, INVALID_MODEL, "%zu results are wanted, the branches give %zu",
-             n->output_count, count);
+    XCVM_CHECK(n->m->error, graphs[1]->n_output == count, INVALID_MODEL, "the branches give %zu and %zu results", count,
+               graphs[1]->n_output);
+    XCVM_CHECK(n->m->error, n->output_count <= count, INVALID_MODEL, "%zu results are wanted, the branches give %zu",
+               n->output_count, count);
     xcc_value **outputs = xcc_alloc(n->m, count * sizeof *outputs);
     if (outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -206,7 +206,7 @@ static xcvm_status lower_to_fixpoint(xcc_lowering *n, xcc_node *loop, const xcc_
             return status;
         if (!changed)
             break;
-        XCC_NEED(n, attempt < 2 * ATTEMPTS, UNSUPPORTED, "the types of the loop's states have no fixpoint");
+        XCVM_CHECK(n->m->error, attempt < 2 * ATTEMPTS, UNSUPPORTED, "the types of the loop's states have no fixpoint");
         imp->attempts++;
         XCVM_TRY(empty_body(graph));
         if (attempt >= ATTEMPTS || imp->attempts > MOST_ATTEMPTS)
@@ -281,7 +281,8 @@ xcvm_status xcc_build_stacked(xcc_lowering *n, xcc_value **stacked, bool reverse
     if (*stacked == NULL)
         return xcc_failure(n);
     const int rank = (*stacked)->type.rank;
-    XCC_NEED(n, axis >= -XCVM_MAX_RANK && axis < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld", (long long)axis);
+    XCVM_CHECK(n->m->error, axis >= -XCVM_MAX_RANK && axis < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld",
+               (long long)axis);
     if (rank >= 0)
         XCVM_TRY(xcc_need_axis(n, axis, rank, &axis));
     for (int i = 0; i < rank; i++)
@@ -321,23 +322,23 @@ xcvm_status xcc_lower_loop(xcc_lowering *n)
     int64_t axis; /* ONNX+: where scan outputs are stacked */
     XCVM_TRY(xcc_attribute_graph(n, "body", &graph));
     XCVM_TRY(xcc_attribute_int(n, "chainer_stack_axis", 0, &axis));
-    XCC_NEED(n, graph->n_input >= 2, INVALID_MODEL, "the body has %zu inputs, iteration and condition are needed",
-             graph->n_input);
+    XCVM_CHECK(n->m->error, graph->n_input >= 2, INVALID_MODEL,
+               "the body has %zu inputs, iteration and condition are needed", graph->n_input);
     const size_t states = graph->n_input - 2;
-    XCC_NEED(n, graph->n_output > states, INVALID_MODEL, "the body has %zu outputs, %zu are needed", graph->n_output,
-             states + 1);
-    XCC_NEED(n, n->input_count == states + 2 || (n->input_count < 2 && states == 0), INVALID_MODEL,
-             "%zu operands are given, %zu are needed", n->input_count, states + 2);
+    XCVM_CHECK(n->m->error, graph->n_output > states, INVALID_MODEL, "the body has %zu outputs, %zu are needed",
+               graph->n_output, states + 1);
+    XCVM_CHECK(n->m->error, n->input_count == states + 2 || (n->input_count < 2 && states == 0), INVALID_MODEL,
+               "%zu operands are given, %zu are needed", n->input_count, states + 2);
     for (size_t i = 2; i < n->input_count; i++)
-        XCC_NEED(n, n->inputs[i] != NULL, INVALID_MODEL, "operand %zu is missing", i);
+        XCVM_CHECK(n->m->error, n->inputs[i] != NULL, INVALID_MODEL, "operand %zu is missing", i);
     const xcc_value *trips = xcc_input(n, 0), *cond = xcc_input(n, 1);
-    XCC_NEED(n, trips == NULL || (trips->type.kind == XCVM_KIND_TENSOR && trips->type.dtype == XCVM_I64), TYPE_MISMATCH,
-             "the trip count is no i64 tensor");
-    XCC_NEED(n, cond == NULL || (cond->type.kind == XCVM_KIND_TENSOR && cond->type.dtype == XCVM_BOOL), TYPE_MISMATCH,
-             "the condition is no boolean tensor");
+    XCVM_CHECK(n->m->error, trips == NULL || (trips->type.kind == XCVM_KIND_TENSOR && trips->type.dtype == XCVM_I64),
+               TYPE_MISMATCH, "the trip count is no i64 tensor");
+    XCVM_CHECK(n->m->error, cond == NULL || (cond->type.kind == XCVM_KIND_TENSOR && cond->type.dtype == XCVM_BOOL),
+               TYPE_MISMATCH, "the condition is no boolean tensor");
     const size_t count = graph->n_output - 1;
-    XCC_NEED(n, n->output_count <= count, INVALID_MODEL, "%zu results are wanted, the body gives %zu", n->output_count,
-             count);
+    XCVM_CHECK(n->m->error, n->output_count <= count, INVALID_MODEL, "%zu results are wanted, the body gives %zu",
+               n->output_count, count);
     xcc_value **outputs = xcc_alloc(n->m, count * sizeof *outputs);
     if (outputs == NULL)
         return XCVM_OUT_OF_MEMORY;

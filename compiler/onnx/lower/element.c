@@ -18,9 +18,9 @@ static xcvm_status align(xcc_lowering *n, int64_t axis)
     XCVM_TRY(xcc_need_rank(n, a, "operand 0"));
     XCVM_TRY(xcc_need_rank(n, b, "operand 1"));
     XCVM_TRY(xcc_need_axis(n, axis, a->type.rank, &axis));
-    XCC_NEED(n, axis + b->type.rank <= a->type.rank, SHAPE_MISMATCH,
-             "operand 1 has %d dimensions, which do not fit into the %d of operand 0 from axis %lld on", b->type.rank,
-             a->type.rank, (long long)axis);
+    XCVM_CHECK(n->m->error, axis + b->type.rank <= a->type.rank, SHAPE_MISMATCH,
+               "operand 1 has %d dimensions, which do not fit into the %d of operand 0 from axis %lld on", b->type.rank,
+               a->type.rank, (long long)axis);
     for (int64_t i = axis + b->type.rank; i < a->type.rank; i++)
         axes[count++] = i - axis;
     return xcc_set_input(n, 1, xcc_build_unsqueeze(&n->b, b, count, axes));
@@ -125,7 +125,8 @@ xcvm_status xcc_lower_cast(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_text(n, "to", "", &text));
     const ProtobufCEnumValue *value =
         protobuf_c_enum_descriptor_get_value_by_name(&onnx__tensor_proto__data_type__descriptor, text.at);
-    XCC_NEED(n, value != NULL, INVALID_MODEL, "attribute 'to' is '%.40s', which is no element type", text.at);
+    XCVM_CHECK(n->m->error, value != NULL, INVALID_MODEL, "attribute 'to' is '%.40s', which is no element type",
+               text.at);
     xcvm_dtype dtype;
     XCVM_TRY(xcc_dtype_read(value->value, &dtype, n->m->error));
     return xcc_bind(n, 0, xcc_build_cast(&n->b, n->inputs[0], dtype));
@@ -135,7 +136,7 @@ xcvm_status xcc_lower_cast_like(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 2, 2));
     const xcvm_dtype dtype = (xcvm_dtype)n->inputs[1]->type.dtype;
-    XCC_NEED(n, n->inputs[1]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 1 is no tensor");
+    XCVM_CHECK(n->m->error, n->inputs[1]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 1 is no tensor");
     XCVM_TRY(xcc_table_put(n->m, &n->importer->likes, n->inputs[1]->name, 1));
     n->input_count = 1;
     XCC_ONE_TO_ONE_ARGS(n, Cast, args);

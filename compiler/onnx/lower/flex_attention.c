@@ -12,12 +12,13 @@ static xcvm_status modify(xcc_lowering *n, const char *name, xcc_value **value)
         return XCVM_OK;
     const int dtype = (int)(*value)->type.dtype;
     XCVM_TRY(xcc_attribute_graph(n, name, &graph));
-    XCC_NEED(n, graph->n_output == 1, INVALID_MODEL, "the graph '%s' gives %zu results, 1 is expected", name,
-             graph->n_output);
+    XCVM_CHECK(n->m->error, graph->n_output == 1, INVALID_MODEL, "the graph '%s' gives %zu results, 1 is expected",
+               name, graph->n_output);
     XCVM_TRY(xcc_lower_body(n, graph, n->b.graph, 1, value, &outputs));
     *value = outputs[0];
-    XCC_NEED(n, (int)(*value)->type.dtype == dtype, TYPE_MISMATCH, "the graph '%s' gives %s, %s is expected", name,
-             xcvm_dtype_name((xcvm_dtype)(*value)->type.dtype), xcvm_dtype_name((xcvm_dtype)dtype));
+    XCVM_CHECK(n->m->error, (int)(*value)->type.dtype == dtype, TYPE_MISMATCH,
+               "the graph '%s' gives %s, %s is expected", name, xcvm_dtype_name((xcvm_dtype)(*value)->type.dtype),
+               xcvm_dtype_name((xcvm_dtype)dtype));
     return XCVM_OK;
 }
 
@@ -57,8 +58,8 @@ xcvm_status xcc_lower_flex_attention(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 3, 3));
     xcc_value *q = n->inputs[0], *k = n->inputs[1], *v = n->inputs[2];
     const xcvm_dtype dtype = (xcvm_dtype)q->type.dtype;
-    XCC_NEED(n, xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT), TYPE_MISMATCH, "Q is %s, a float is needed",
-             xcvm_dtype_name(dtype));
+    XCVM_CHECK(n->m->error, xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT), TYPE_MISMATCH, "Q is %s, a float is needed",
+               xcvm_dtype_name(dtype));
     if (xcc_attribute_find(n, "score_mod") == NULL && xcc_attribute_find(n, "prob_mod") == NULL)
         return xcc_lower_attention(n);
     xcvm_dtype precision;

@@ -43,8 +43,8 @@ static xcvm_status parse_term(xcc_lowering *n, const char **text, int rank, int 
         dots = dots || *c == '.';
     }
     if (rank >= 0) {
-        XCC_NEED(n, dots ? letters <= rank : letters == rank, SHAPE_MISMATCH,
-                 "a term of the equation has %d labels, its operand %d dimensions", letters, rank);
+        XCVM_CHECK(n->m->error, dots ? letters <= rank : letters == rank, SHAPE_MISMATCH,
+                   "a term of the equation has %d labels, its operand %d dimensions", letters, rank);
         ellipsis = rank - letters;
     }
     t->rank = 0;
@@ -54,16 +54,17 @@ static xcvm_status parse_term(xcc_lowering *n, const char **text, int rank, int 
         if (c == ' ')
             continue;
         if (is_letter(c)) {
-            XCC_NEED(n, t->rank < XCVM_MAX_RANK, UNSUPPORTED, "a term has more than %d labels", XCVM_MAX_RANK);
+            XCVM_CHECK(n->m->error, t->rank < XCVM_MAX_RANK, UNSUPPORTED, "a term has more than %d labels",
+                       XCVM_MAX_RANK);
             t->labels[t->rank++] = c;
             continue;
         }
-        XCC_NEED(n, c == '.' && (*text)[0] == '.' && (*text)[1] == '.' && !seen, INVALID_MODEL,
-                 "the equation has a '%c' where a letter or one '...' is expected", c);
+        XCVM_CHECK(n->m->error, c == '.' && (*text)[0] == '.' && (*text)[1] == '.' && !seen, INVALID_MODEL,
+                   "the equation has a '%c' where a letter or one '...' is expected", c);
         *text += 2;
         seen = true;
-        XCC_NEED(n, t->rank + ellipsis <= XCVM_MAX_RANK, UNSUPPORTED, "a term has more than %d dimensions",
-                 XCVM_MAX_RANK);
+        XCVM_CHECK(n->m->error, t->rank + ellipsis <= XCVM_MAX_RANK, UNSUPPORTED, "a term has more than %d dimensions",
+                   XCVM_MAX_RANK);
         for (int i = 0; i < ellipsis; i++)
             t->labels[t->rank++] = ELLIPSIS + ellipsis - 1 - i;
     }
@@ -225,8 +226,8 @@ static xcvm_status multiply(xcc_lowering *n, term *a, term *b, const bool *neede
     for (int i = 0; i < b->rank; i++)
         if (!has(a, b->labels[i]))
             right[rights++] = b->labels[i];
-    XCC_NEED(n, batches + 2 <= XCVM_MAX_RANK && batches + lefts + rights <= XCVM_MAX_RANK, UNSUPPORTED,
-             "the product of two terms has more than %d dimensions", XCVM_MAX_RANK);
+    XCVM_CHECK(n->m->error, batches + 2 <= XCVM_MAX_RANK && batches + lefts + rights <= XCVM_MAX_RANK, UNSUPPORTED,
+               "the product of two terms has more than %d dimensions", XCVM_MAX_RANK);
     if (lefts + rights + inners == 0) {
         a->value = xcc_build_mul(&n->b, a->value, permute(n, b, a->labels, a->rank));
         return a->value != NULL ? XCVM_OK : xcc_failure(n);
@@ -383,7 +384,8 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
     int ellipsis = 0;
     e->joined = has_open_ellipsis(n, text);
     for (size_t i = 0; i < n->input_count; i++) {
-        XCC_NEED(n, n->inputs[i]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand %zu is no tensor", i);
+        XCVM_CHECK(n->m->error, n->inputs[i]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand %zu is no tensor",
+                   i);
         /* Without "..." the labels tell how many dimensions there are. */
         XCVM_TRY(parse_term(n, &text, e->joined ? -1 : n->inputs[i]->type.rank, 1, &terms[i]));
         terms[i].value = n->inputs[i];
@@ -391,8 +393,9 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
             if (terms[i].labels[k] >= ELLIPSIS && terms[i].labels[k] - ELLIPSIS + 1 > ellipsis)
                 ellipsis = terms[i].labels[k] - ELLIPSIS + 1;
         bool last = i + 1 == n->input_count;
-        XCC_NEED(n, *text == (last ? '\0' : ',') || (last && text[0] == '-' && text[1] == '>'), INVALID_MODEL,
-                 "the equation has another number of terms than there are operands, %zu", n->input_count);
+        XCVM_CHECK(n->m->error, *text == (last ? '\0' : ',') || (last && text[0] == '-' && text[1] == '>'),
+                   INVALID_MODEL, "the equation has another number of terms than there are operands, %zu",
+                   n->input_count);
         text += *text == ',';
     }
     if (*text == '\0') {
@@ -401,14 +404,15 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
     }
     text += 2;
     XCVM_TRY(parse_term(n, &text, -1, ellipsis, out));
-    XCC_NEED(n, *text == '\0', INVALID_MODEL, "the equation goes on behind its result");
+    XCVM_CHECK(n->m->error, *text == '\0', INVALID_MODEL, "the equation goes on behind its result");
     for (int i = 0; i < out->rank; i++) {
         bool given = false;
         for (size_t k = 0; k < n->input_count; k++)
             given = given || has(&terms[k], out->labels[i]);
-        XCC_NEED(n, given, INVALID_MODEL, "no term has the label %d of the result", i);
+        XCVM_CHECK(n->m->error, given, INVALID_MODEL, "no term has the label %d of the result", i);
         for (int k = 0; k < i; k++)
-            XCC_NEED(n, out->labels[k] != out->labels[i], INVALID_MODEL, "label %d of the result stands twice", i);
+            XCVM_CHECK(n->m->error, out->labels[k] != out->labels[i], INVALID_MODEL,
+                       "label %d of the result stands twice", i);
     }
     return e->joined ? join_ellipses(n, terms, e) : XCVM_OK;
 }

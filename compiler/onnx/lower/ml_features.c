@@ -11,8 +11,8 @@ static xcvm_status need_numbers(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
     const xcc_value *x = n->inputs[0];
-    XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR && xcvm_dtype_in(dtype_of(x), XCVM_TYPES_REAL), TYPE_MISMATCH,
-             "operand 0 is no tensor of numbers");
+    XCVM_CHECK(n->m->error, x->type.kind == XCVM_KIND_TENSOR && xcvm_dtype_in(dtype_of(x), XCVM_TYPES_REAL),
+               TYPE_MISMATCH, "operand 0 is no tensor of numbers");
     return XCVM_OK;
 }
 
@@ -58,7 +58,7 @@ xcvm_status xcc_lower_ml_normalizer(xcc_lowering *n)
     else if (xcc_text_is(norm, "L2"))
         reduction = XCVM_OP_ReduceL2;
     else
-        XCC_REFUSE(n, INVALID_MODEL, "attribute 'norm' is '%.40s'; MAX, L1 or L2 is expected", norm.at);
+        XCVM_FAIL(n->m->error, INVALID_MODEL, "attribute 'norm' is '%.40s'; MAX, L1 or L2 is expected", norm.at);
     xcc_value *size = xcc_build_reduce(&n->b, reduction, x, axes, true);
     if (size == NULL)
         return xcc_failure(n);
@@ -80,12 +80,12 @@ xcvm_status xcc_lower_ml_imputer(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_int(n, "replaced_value_int64", 0, &missing_int));
     xcc_value *x = n->inputs[0], *where, *values;
     if (xcvm_dtype_is_float(dtype_of(x))) {
-        XCC_NEED(n, floats.count > 0, INVALID_MODEL, "attribute 'imputed_value_floats' is missing");
+        XCVM_CHECK(n->m->error, floats.count > 0, INVALID_MODEL, "attribute 'imputed_value_floats' is missing");
         where = isnan(missing) ? xcc_build_unary(&n->b, XCVM_OP_IsNaN, x)
                                : xcc_build_binary(&n->b, XCVM_OP_Equal, x, xcc_build_number(&n->b, x, missing));
         values = xcc_ml_numbers(n, XCVM_F64, 0, floats.count, floats.at);
     } else {
-        XCC_NEED(n, ints.count > 0, INVALID_MODEL, "attribute 'imputed_value_int64s' is missing");
+        XCVM_CHECK(n->m->error, ints.count > 0, INVALID_MODEL, "attribute 'imputed_value_int64s' is missing");
         where = xcc_build_binary(&n->b, XCVM_OP_Equal, x,
                                  xcc_build_cast(&n->b, xcc_scalar_i64(n->b.graph, missing_int), dtype_of(x)));
         values = xcc_build_ints(&n->b, ints.count, ints.at);
@@ -98,8 +98,8 @@ xcvm_status xcc_lower_ml_array_feature_extractor(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 2, 2));
     xcc_value *x = n->inputs[0];
-    XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR && x->type.rank != 0, SHAPE_MISMATCH,
-             "operand 0 must have at least one dimension");
+    XCVM_CHECK(n->m->error, x->type.kind == XCVM_KIND_TENSOR && x->type.rank != 0, SHAPE_MISMATCH,
+               "operand 0 must have at least one dimension");
     xcc_value *indices = xcc_build_reshape(&n->b, n->inputs[1], XCC_BUILD_INTS(&n->b, -1));
     xcc_value *y = xcc_build_gather(&n->b, x, indices, -1);
     if (x->type.rank == 1)
@@ -112,15 +112,16 @@ xcvm_status xcc_lower_ml_feature_vectorizer(xcc_lowering *n)
     xcvm_ints widths;
     XCVM_TRY(xcc_need_inputs(n, n->input_count, SIZE_MAX));
     XCVM_TRY(xcc_attribute_ints(n, "inputdimensions", &widths));
-    XCC_NEED(n, n->input_count > 0, INVALID_MODEL, "operands are missing");
-    XCC_NEED(n, widths.count == 0 || widths.count == n->input_count, INVALID_MODEL,
-             "attribute 'inputdimensions' has %zu entries for %zu operands", widths.count, n->input_count);
+    XCVM_CHECK(n->m->error, n->input_count > 0, INVALID_MODEL, "operands are missing");
+    XCVM_CHECK(n->m->error, widths.count == 0 || widths.count == n->input_count, INVALID_MODEL,
+               "attribute 'inputdimensions' has %zu entries for %zu operands", widths.count, n->input_count);
     xcc_value **parts = xcc_alloc(n->m, n->input_count * sizeof(xcc_value *));
     if (parts == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < n->input_count; i++) {
         xcc_value *x = xcc_build_cast(&n->b, n->inputs[i], XCVM_F32);
-        XCC_NEED(n, x != NULL && x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand %zu is no tensor", i);
+        XCVM_CHECK(n->m->error, x != NULL && x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH,
+                   "operand %zu is no tensor", i);
         if (x->type.rank == 1)
             x = xcc_build_unsqueeze(&n->b, x, 1, &(int64_t){0});
         else if (x->type.rank > 2)
@@ -183,12 +184,12 @@ static xcvm_status look_up(xcc_lowering *n, xcc_value *x, xcc_value *keys, xcc_v
 {
     if (x == NULL || keys == NULL || values == NULL || otherwise == NULL)
         return xcc_failure(n);
-    XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR && x->type.dtype == keys->type.dtype, TYPE_MISMATCH,
-             "the operand has element type %s, the keys %s", xcvm_dtype_name(dtype_of(x)),
-             xcvm_dtype_name(dtype_of(keys)));
+    XCVM_CHECK(n->m->error, x->type.kind == XCVM_KIND_TENSOR && x->type.dtype == keys->type.dtype, TYPE_MISMATCH,
+               "the operand has element type %s, the keys %s", xcvm_dtype_name(dtype_of(x)),
+               xcvm_dtype_name(dtype_of(keys)));
     lookup_table t = {.keys = &keys->type, .count = xcvm_element_count(&keys->type)};
-    XCC_NEED(n, t.count == xcvm_element_count(&values->type), INVALID_MODEL, "there are %zu keys and %zu values",
-             t.count, xcvm_element_count(&values->type));
+    XCVM_CHECK(n->m->error, t.count == xcvm_element_count(&values->type), INVALID_MODEL,
+               "there are %zu keys and %zu values", t.count, xcvm_element_count(&values->type));
     XCVM_TRY(sort_table(n, &t));
     xcc_value *order = xcc_build_ints(&n->b, t.count, t.order);
     keys = xcc_build_gather(&n->b, keys, order, 0);
@@ -248,9 +249,9 @@ static xcvm_status read_list(xcc_lowering *n, const char *const names[4], xcc_va
     XCVM_TRY(xcc_attribute_floats(n, names[2], &floats));
     if (n->version >= 4)
         XCVM_TRY(xcc_build_tensor(n, names[3], &tensor, &given));
-    XCC_NEED(n, (texts.count > 0) + (ints.count > 0) + (floats.count > 0) + given == 1, INVALID_MODEL,
-             "exactly one of the attributes '%s', '%s', '%s' and '%s' must be given", names[0], names[1], names[2],
-             names[3]);
+    XCVM_CHECK(n->m->error, (texts.count > 0) + (ints.count > 0) + (floats.count > 0) + given == 1, INVALID_MODEL,
+               "exactly one of the attributes '%s', '%s', '%s' and '%s' must be given", names[0], names[1], names[2],
+               names[3]);
     if (given)
         *list = xcc_constant(n->b.graph, NULL, tensor.dtype, 1, &(int64_t){(int64_t)tensor.count}, tensor.data, true);
     else if (texts.count > 0)
@@ -276,9 +277,9 @@ static xcvm_status read_default(xcc_lowering *n, xcvm_dtype dtype, xcc_value **o
     if (n->version >= 4)
         XCVM_TRY(xcc_build_tensor(n, "default_tensor", &tensor, &given));
     if (given) {
-        XCC_NEED(n, tensor.count == 1 && tensor.dtype == dtype, INVALID_MODEL,
-                 "attribute 'default_tensor' has %zu elements of %s, one of %s is needed", tensor.count,
-                 xcvm_dtype_name(tensor.dtype), xcvm_dtype_name(dtype));
+        XCVM_CHECK(n->m->error, tensor.count == 1 && tensor.dtype == dtype, INVALID_MODEL,
+                   "attribute 'default_tensor' has %zu elements of %s, one of %s is needed", tensor.count,
+                   xcvm_dtype_name(tensor.dtype), xcvm_dtype_name(dtype));
         *otherwise = xcc_constant(n->b.graph, NULL, dtype, 0, NULL, tensor.data, true);
     } else if (dtype == XCVM_STRING) {
         *otherwise = xcc_build_strings(&n->b, 0, 1, &text);

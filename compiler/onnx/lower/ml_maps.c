@@ -45,13 +45,14 @@ xcvm_status xcc_lower_ml_cast_map(xcc_lowering *n)
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         if (xcc_text_is(to, targets[i].name))
             dtype = targets[i].dtype;
-    XCC_NEED(n, dtype != XCVM_NO_DTYPE, INVALID_MODEL,
-             "attribute 'cast_to' is '%.40s'; TO_FLOAT, TO_STRING or TO_INT64 is expected", to.at);
+    XCVM_CHECK(n->m->error, dtype != XCVM_NO_DTYPE, INVALID_MODEL,
+               "attribute 'cast_to' is '%.40s'; TO_FLOAT, TO_STRING or TO_INT64 is expected", to.at);
     const bool sparse = xcc_text_is(form, "SPARSE");
-    XCC_NEED(n, sparse || xcc_text_is(form, "DENSE"), INVALID_MODEL,
-             "attribute 'map_form' is '%.40s'; DENSE or SPARSE is expected", form.at);
+    XCVM_CHECK(n->m->error, sparse || xcc_text_is(form, "DENSE"), INVALID_MODEL,
+               "attribute 'map_form' is '%.40s'; DENSE or SPARSE is expected", form.at);
     if (sparse) {
-        XCC_NEED(n, size > 0 && size <= INT32_MAX, INVALID_MODEL, "attribute 'max_map' is %lld", (long long)size);
+        XCVM_CHECK(n->m->error, size > 0 && size <= INT32_MAX, INVALID_MODEL, "attribute 'max_map' is %lld",
+                   (long long)size);
         keys = xcc_build_call(&n->b, XCVM_OP_Range, 3,
                               (xcc_value *[]){xcc_scalar_i64(n->b.graph, 0), xcc_scalar_i64(n->b.graph, size),
                                               xcc_scalar_i64(n->b.graph, 1)});

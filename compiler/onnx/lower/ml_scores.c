@@ -26,11 +26,11 @@ xcc_value *xcc_ml_numbers(xcc_lowering *n, xcvm_dtype dtype, size_t rows, size_t
 
 xcvm_status xcc_ml_matrix(xcc_lowering *n, xcc_value *x, xcvm_dtype dtype, xcc_value **matrix)
 {
-    XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
-    XCC_NEED(n, x->type.rank < 0 || x->type.rank == 1 || x->type.rank == 2, SHAPE_MISMATCH,
-             "operand 0 has %d dimensions, one or two are needed", x->type.rank);
-    XCC_NEED(n, xcvm_dtype_in((xcvm_dtype)x->type.dtype, XCVM_TYPES_REAL), TYPE_MISMATCH,
-             "operand 0 has element type %s, a number is needed", xcvm_dtype_name((xcvm_dtype)x->type.dtype));
+    XCVM_CHECK(n->m->error, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
+    XCVM_CHECK(n->m->error, x->type.rank < 0 || x->type.rank == 1 || x->type.rank == 2, SHAPE_MISMATCH,
+               "operand 0 has %d dimensions, one or two are needed", x->type.rank);
+    XCVM_CHECK(n->m->error, xcvm_dtype_in((xcvm_dtype)x->type.dtype, XCVM_TYPES_REAL), TYPE_MISMATCH,
+               "operand 0 has element type %s, a number is needed", xcvm_dtype_name((xcvm_dtype)x->type.dtype));
     x = xcc_build_cast(&n->b, x, dtype);
     if (x != NULL && x->type.rank == 1)
         x = xcc_build_unsqueeze(&n->b, x, 1, &(int64_t){0});
@@ -44,8 +44,8 @@ xcvm_status xcc_ml_labels(xcc_lowering *n, const char *ints, const char *strings
     xcvm_texts texts;
     XCVM_TRY(xcc_attribute_ints(n, ints, &numbers));
     XCVM_TRY(xcc_attribute_texts(n, strings, &texts));
-    XCC_NEED(n, (numbers.count > 0) != (texts.count > 0), INVALID_MODEL,
-             "one of the attributes '%s' and '%s' must be given, and not both", ints, strings);
+    XCVM_CHECK(n->m->error, (numbers.count > 0) != (texts.count > 0), INVALID_MODEL,
+               "one of the attributes '%s' and '%s' must be given, and not both", ints, strings);
     *count = numbers.count > 0 ? numbers.count : texts.count;
     *labels = numbers.count > 0 ? xcc_build_ints(&n->b, numbers.count, numbers.at)
                                 : xcc_build_strings(&n->b, 1, texts.count, texts.at);
@@ -77,9 +77,9 @@ xcvm_status xcc_ml_read_transform(xcc_lowering *n, xcc_ml_transform *transform)
             *transform = (xcc_ml_transform)i;
             return XCVM_OK;
         }
-    XCC_REFUSE(n, INVALID_MODEL,
-               "attribute 'post_transform' is '%.40s'; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT is expected",
-               text.at);
+    XCVM_FAIL(n->m->error, INVALID_MODEL,
+              "attribute 'post_transform' is '%.40s'; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT is expected",
+              text.at);
 }
 
 static xcc_value *number(xcc_lowering *n, const xcc_value *like, double value)

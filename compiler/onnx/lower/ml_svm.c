@@ -16,18 +16,18 @@ static xcvm_status read_machine(xcc_lowering *n, machine *m)
     XCVM_TRY(xcc_attribute_floats(n, "support_vectors", &m->vectors));
     XCVM_TRY(xcc_attribute_floats(n, "coefficients", &m->coefficients));
     XCVM_TRY(xcc_attribute_floats(n, "rho", &m->rho));
-    XCC_NEED(n, parameters.count == 0 || parameters.count == 3, INVALID_MODEL,
-             "attribute 'kernel_params' has %zu entries, gamma, coef0 and degree are needed", parameters.count);
+    XCVM_CHECK(n->m->error, parameters.count == 0 || parameters.count == 3, INVALID_MODEL,
+               "attribute 'kernel_params' has %zu entries, gamma, coef0 and degree are needed", parameters.count);
     m->gamma = parameters.count > 0 ? parameters.at[0] : 0;
     m->coef0 = parameters.count > 0 ? parameters.at[1] : 0;
     m->degree = parameters.count > 0 ? parameters.at[2] : 0;
-    XCC_NEED(n,
-             xcc_text_is(m->kernel, "LINEAR") || xcc_text_is(m->kernel, "POLY") || xcc_text_is(m->kernel, "RBF") ||
-                 xcc_text_is(m->kernel, "SIGMOID"),
-             INVALID_MODEL, "attribute 'kernel_type' is '%.40s'; LINEAR, POLY, RBF or SIGMOID is expected",
-             m->kernel.at);
-    XCC_NEED(n, m->coefficients.count > 0 && m->rho.count > 0, INVALID_MODEL,
-             "attribute 'coefficients' or 'rho' is missing");
+    XCVM_CHECK(n->m->error,
+               xcc_text_is(m->kernel, "LINEAR") || xcc_text_is(m->kernel, "POLY") || xcc_text_is(m->kernel, "RBF") ||
+                   xcc_text_is(m->kernel, "SIGMOID"),
+               INVALID_MODEL, "attribute 'kernel_type' is '%.40s'; LINEAR, POLY, RBF or SIGMOID is expected",
+               m->kernel.at);
+    XCVM_CHECK(n->m->error, m->coefficients.count > 0 && m->rho.count > 0, INVALID_MODEL,
+               "attribute 'coefficients' or 'rho' is missing");
     return XCVM_OK;
 }
 
@@ -66,8 +66,8 @@ static xcc_value *radial(xcc_lowering *n, const machine *m, xcc_value *x, size_t
 /* The kernel of each row of x with each of `count` support vectors. */
 static xcvm_status kernel_matrix(xcc_lowering *n, const machine *m, xcc_value *x, size_t count, xcc_value **y)
 {
-    XCC_NEED(n, m->vectors.count > 0 && m->vectors.count % count == 0, INVALID_MODEL,
-             "%zu numbers do not make %zu support vectors", m->vectors.count, count);
+    XCVM_CHECK(n->m->error, m->vectors.count > 0 && m->vectors.count % count == 0, INVALID_MODEL,
+               "%zu numbers do not make %zu support vectors", m->vectors.count, count);
     if (xcc_text_is(m->kernel, "RBF")) {
         *y = radial(n, m, x, count);
         return *y != NULL ? XCVM_OK : xcc_failure(n);
@@ -97,8 +97,8 @@ xcvm_status xcc_lower_ml_svm_regressor(xcc_lowering *n)
     XCVM_TRY(xcc_ml_read_transform(n, &transform));
     XCVM_TRY(xcc_ml_matrix(n, n->inputs[0], XCVM_F32, &x));
     if (supports > 0) {
-        XCC_NEED(n, m.coefficients.count == (size_t)supports, INVALID_MODEL,
-                 "there are %zu coefficients for %lld support vectors", m.coefficients.count, (long long)supports);
+        XCVM_CHECK(n->m->error, m.coefficients.count == (size_t)supports, INVALID_MODEL,
+                   "there are %zu coefficients for %lld support vectors", m.coefficients.count, (long long)supports);
         XCVM_TRY(kernel_matrix(n, &m, x, (size_t)supports, &x));
     }
     y = product(n, x, 1, m.coefficients, m.rho.at[0]);
@@ -195,8 +195,8 @@ static bool all_positive(xcvm_floats numbers)
 static xcvm_status linear_classifier(xcc_lowering *n, const machine *m, xcc_value *x, xcc_value *labels, size_t count,
                                      xcc_ml_transform transform)
 {
-    XCC_NEED(n, m->coefficients.count % count == 0, INVALID_MODEL, "%zu coefficients do not fit %zu classes",
-             m->coefficients.count, count);
+    XCVM_CHECK(n->m->error, m->coefficients.count % count == 0, INVALID_MODEL,
+               "%zu coefficients do not fit %zu classes", m->coefficients.count, count);
     xcc_value *y = product(n, x, count, m->coefficients, m->rho.at[0]);
     xcc_value *best = y != NULL ? xcc_apply(&n->b, ArgMax, y, .x = XCC_IN(y), .axis = 1, .keepdims = 1) : NULL;
     if (count == 2 && y != NULL) {
@@ -227,21 +227,21 @@ xcvm_status xcc_lower_ml_svm_classifier(xcc_lowering *n)
     XCVM_TRY(xcc_ml_labels(n, "classlabels_ints", "classlabels_strings", &labels, &p.classes));
     XCVM_TRY(xcc_ml_matrix(n, n->inputs[0], XCVM_F32, &x));
     for (size_t i = 0; i < sizes.count; i++) {
-        XCC_NEED(n, sizes.at[i] >= 0 && (size_t)sizes.at[i] <= m.vectors.count, INVALID_MODEL,
-                 "entry %zu of vectors_per_class is %lld", i, (long long)sizes.at[i]);
+        XCVM_CHECK(n->m->error, sizes.at[i] >= 0 && (size_t)sizes.at[i] <= m.vectors.count, INVALID_MODEL,
+                   "entry %zu of vectors_per_class is %lld", i, (long long)sizes.at[i]);
         p.vectors += (size_t)sizes.at[i];
     }
     if (p.vectors == 0)
         return linear_classifier(n, &m, x, labels, p.classes, transform);
     p.sizes = sizes.at;
     p.pairs = p.classes * (p.classes - 1) / 2;
-    XCC_NEED(n, p.classes >= 2 && p.classes < 65536 && sizes.count == p.classes, INVALID_MODEL,
-             "there are %zu labels and %zu entries of vectors_per_class", p.classes, sizes.count);
-    XCC_NEED(n, m.coefficients.count / p.vectors >= p.classes - 1 && m.rho.count >= p.pairs, INVALID_MODEL,
-             "%zu coefficients and %zu rho are too few for %zu support vectors of %zu classes", m.coefficients.count,
-             m.rho.count, p.vectors, p.classes);
-    XCC_NEED(n, a.count == b.count && (a.count == 0 || a.count >= p.pairs), INVALID_MODEL,
-             "there are %zu prob_a and %zu prob_b, %zu are needed", a.count, b.count, p.pairs);
+    XCVM_CHECK(n->m->error, p.classes >= 2 && p.classes < 65536 && sizes.count == p.classes, INVALID_MODEL,
+               "there are %zu labels and %zu entries of vectors_per_class", p.classes, sizes.count);
+    XCVM_CHECK(n->m->error, m.coefficients.count / p.vectors >= p.classes - 1 && m.rho.count >= p.pairs, INVALID_MODEL,
+               "%zu coefficients and %zu rho are too few for %zu support vectors of %zu classes", m.coefficients.count,
+               m.rho.count, p.vectors, p.classes);
+    XCVM_CHECK(n->m->error, a.count == b.count && (a.count == 0 || a.count >= p.pairs), INVALID_MODEL,
+               "there are %zu prob_a and %zu prob_b, %zu are needed", a.count, b.count, p.pairs);
     XCVM_TRY(kernel_matrix(n, &m, x, p.vectors, &kernels));
     XCVM_TRY(pair_scores(n, &m, &p, kernels, &scores));
     XCVM_TRY(xcc_ml_bind_labels(n, labels, most_votes(n, &p, scores)));

@@ -55,16 +55,17 @@ static xcvm_status read_listing(xcc_lowering *n, listing *l, const char *const v
     if (n->version >= 3)
         xcc_attribute_ignore(n, "nodes_hitrates_as_tensor");
     const size_t count = l->ids.count;
-    XCC_NEED(n,
-             l->trees.count == count && l->features.count == count && l->yes.count == count && l->no.count == count &&
-                 l->modes.count == count && l->splits.count == count &&
-                 (l->missing.count == 0 || l->missing.count == count),
-             INVALID_MODEL, "the attributes of the nodes are not as many as nodes_nodeids, %zu", count);
-    XCC_NEED(n, count > 0, INVALID_MODEL, "there are no nodes");
-    XCC_NEED(n,
-             l->vote_nodes.count == l->vote_trees.count && l->vote_targets.count == l->vote_trees.count &&
-                 l->vote_weights.count == l->vote_trees.count,
-             INVALID_MODEL, "the attributes of the votes are not as many as '%s', %zu", votes[0], l->vote_trees.count);
+    XCVM_CHECK(n->m->error,
+               l->trees.count == count && l->features.count == count && l->yes.count == count && l->no.count == count &&
+                   l->modes.count == count && l->splits.count == count &&
+                   (l->missing.count == 0 || l->missing.count == count),
+               INVALID_MODEL, "the attributes of the nodes are not as many as nodes_nodeids, %zu", count);
+    XCVM_CHECK(n->m->error, count > 0, INVALID_MODEL, "there are no nodes");
+    XCVM_CHECK(n->m->error,
+               l->vote_nodes.count == l->vote_trees.count && l->vote_targets.count == l->vote_trees.count &&
+                   l->vote_weights.count == l->vote_trees.count,
+               INVALID_MODEL, "the attributes of the votes are not as many as '%s', %zu", votes[0],
+               l->vote_trees.count);
     return XCVM_OK;
 }
 
@@ -78,8 +79,8 @@ static xcvm_status sort_names(xcc_lowering *n, listing *l)
         l->names[i] = (node_name){l->trees.at[i], l->ids.at[i], i};
     qsort(l->names, count, sizeof *l->names, compare_names);
     for (size_t i = 1; i < count; i++)
-        XCC_NEED(n, compare_names(&l->names[i - 1], &l->names[i]) != 0, INVALID_MODEL,
-                 "node %lld of tree %lld is listed twice", (long long)l->names[i].node, (long long)l->names[i].tree);
+        XCVM_CHECK(n->m->error, compare_names(&l->names[i - 1], &l->names[i]) != 0, INVALID_MODEL,
+                   "node %lld of tree %lld is listed twice", (long long)l->names[i].node, (long long)l->names[i].tree);
     return XCVM_OK;
 }
 
@@ -93,7 +94,8 @@ static xcvm_status mode_of(xcc_lowering *n, xcvm_text text, bool *leaf, xcc_tree
             *mode = (xcc_tree_mode)i;
             return XCVM_OK;
         }
-    XCC_NEED(n, *leaf, INVALID_MODEL, "a node has mode '%.40s'; BRANCH_LEQ and so on, or LEAF, is expected", text.at);
+    XCVM_CHECK(n->m->error, *leaf, INVALID_MODEL, "a node has mode '%.40s'; BRANCH_LEQ and so on, or LEAF, is expected",
+               text.at);
     return XCVM_OK;
 }
 
@@ -132,8 +134,9 @@ static xcvm_status link_nodes(xcc_lowering *n, const listing *l, xcc_forest *f)
             continue;
         size_t yes, no;
         const int64_t tree = l->trees.at[i];
-        XCC_NEED(n, find_node(l, tree, l->yes.at[i], &yes) && find_node(l, tree, l->no.at[i], &no), INVALID_MODEL,
-                 "node %lld of tree %lld has a child that is not there", (long long)l->ids.at[i], (long long)tree);
+        XCVM_CHECK(n->m->error, find_node(l, tree, l->yes.at[i], &yes) && find_node(l, tree, l->no.at[i], &no),
+                   INVALID_MODEL, "node %lld of tree %lld has a child that is not there", (long long)l->ids.at[i],
+                   (long long)tree);
         f->nodes[l->children[i]].yes = l->children[yes];
         f->nodes[l->children[i]].no = l->children[no];
         is_child[yes] = is_child[no] = true;
@@ -141,7 +144,7 @@ static xcvm_status link_nodes(xcc_lowering *n, const listing *l, xcc_forest *f)
     for (size_t i = 0; i < count; i++)
         if (!is_child[i])
             f->roots[f->root_count++] = l->children[i];
-    XCC_NEED(n, f->root_count > 0, INVALID_MODEL, "the trees have no root");
+    XCVM_CHECK(n->m->error, f->root_count > 0, INVALID_MODEL, "the trees have no root");
     return XCVM_OK;
 }
 
@@ -155,14 +158,15 @@ static xcvm_status sort_votes(xcc_lowering *n, const listing *l, xcc_forest *f)
     f->leaf_targets = xcc_alloc(n->m, (count + 1) * sizeof *f->leaf_targets);
     if (leaves == NULL || weights == NULL || f->leaf_starts == NULL || f->leaf_targets == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCC_NEED(n, count < INT32_MAX, UNSUPPORTED, "there are too many votes");
+    XCVM_CHECK(n->m->error, count < INT32_MAX, UNSUPPORTED, "there are too many votes");
     for (size_t i = 0; i < count; i++) {
         size_t place;
-        XCC_NEED(n, find_node(l, l->vote_trees.at[i], l->vote_nodes.at[i], &place), INVALID_MODEL,
-                 "there is a vote of node %lld of tree %lld, which is not there", (long long)l->vote_nodes.at[i],
-                 (long long)l->vote_trees.at[i]);
-        XCC_NEED(n, l->vote_targets.at[i] >= 0 && l->vote_targets.at[i] < f->targets, INVALID_MODEL,
-                 "there is a vote for %lld, of %lld targets", (long long)l->vote_targets.at[i], (long long)f->targets);
+        XCVM_CHECK(n->m->error, find_node(l, l->vote_trees.at[i], l->vote_nodes.at[i], &place), INVALID_MODEL,
+                   "there is a vote of node %lld of tree %lld, which is not there", (long long)l->vote_nodes.at[i],
+                   (long long)l->vote_trees.at[i]);
+        XCVM_CHECK(n->m->error, l->vote_targets.at[i] >= 0 && l->vote_targets.at[i] < f->targets, INVALID_MODEL,
+                   "there is a vote for %lld, of %lld targets", (long long)l->vote_targets.at[i],
+                   (long long)f->targets);
         leaves[i] = -1 - l->children[place];
         if (leaves[i] >= 0)
             f->leaf_starts[leaves[i] + 2]++;
@@ -235,11 +239,11 @@ xcvm_status xcc_lower_ml_tree_ensemble_regressor(xcc_lowering *n)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (xcc_text_is(function, functions[i].name))
             f.aggregate_function = functions[i].function;
-    XCC_NEED(n, f.aggregate_function >= 0, INVALID_MODEL,
-             "attribute 'aggregate_function' is '%.40s'; SUM, AVERAGE, MIN or MAX is expected", function.at);
+    XCVM_CHECK(n->m->error, f.aggregate_function >= 0, INVALID_MODEL,
+               "attribute 'aggregate_function' is '%.40s'; SUM, AVERAGE, MIN or MAX is expected", function.at);
     XCVM_TRY(read_forest(n, votes, &l, &f));
-    XCC_NEED(n, base.count == 0 || base.count == (size_t)f.targets, INVALID_MODEL,
-             "there are %zu base_values for %lld targets", base.count, (long long)f.targets);
+    XCVM_CHECK(n->m->error, base.count == 0 || base.count == (size_t)f.targets, INVALID_MODEL,
+               "there are %zu base_values for %lld targets", base.count, (long long)f.targets);
     XCVM_TRY(emit(n, &f, &y));
     y = xcc_ml_transformed(n, with_base(n, y, base, (size_t)f.targets), transform);
     return xcc_bind(n, 0, xcc_build_cast(&n->b, y, XCVM_F32));
@@ -296,7 +300,8 @@ xcvm_status xcc_lower_ml_tree_ensemble_classifier(xcc_lowering *n)
     XCVM_TRY(xcc_ml_read_transform(n, &transform));
     f.targets = (int64_t)classes;
     XCVM_TRY(read_forest(n, votes, &l, &f));
-    XCC_NEED(n, base.count <= classes, INVALID_MODEL, "there are %zu base_values for %zu classes", base.count, classes);
+    XCVM_CHECK(n->m->error, base.count <= classes, INVALID_MODEL, "there are %zu base_values for %zu classes",
+               base.count, classes);
     XCVM_TRY(emit(n, &f, &y));
     const int64_t only = only_target(&l);
     if (classes == 2 && only >= 0)

@@ -58,11 +58,11 @@ static void push(tables *t, int64_t child, size_t first, size_t count, size_t pl
 static xcvm_status write_node(tables *t, int64_t index)
 {
     const xcc_tree_node *node = &t->forest->nodes[index];
-    XCC_NEED(t->n, !t->seen[index], INVALID_MODEL, "node %lld of the trees is reached from two others",
-             (long long)index);
+    XCVM_CHECK(t->n, !t->seen[index], INVALID_MODEL, "node %lld of the trees is reached from two others",
+               (long long)index);
     t->seen[index] = true;
-    XCC_NEED(t->n, node->feature >= 0 && node->feature < (1 << 28), INVALID_MODEL, "a node asks for feature %lld",
-             (long long)node->feature);
+    XCVM_CHECK(t->n, node->feature >= 0 && node->feature < (1 << 28), INVALID_MODEL, "a node asks for feature %lld",
+               (long long)node->feature);
     const size_t first = t->count,
                  entries = node->mode == XCC_TREE_MEMBER && node->member_count > 1 ? node->member_count : 1;
     for (size_t i = 0; i < entries; i++) {
@@ -116,10 +116,10 @@ xcvm_status xcc_forest_emit(xcc_lowering *n, const xcc_forest *f, xcc_value *x, 
     size_t entries = 0;
     for (size_t i = 0; i < f->node_count; i++)
         entries += f->nodes[i].mode == XCC_TREE_MEMBER && f->nodes[i].member_count > 1 ? f->nodes[i].member_count : 1;
-    XCC_NEED(n, entries < INT32_MAX / 4 && f->leaf_count < INT32_MAX && f->weight_count < INT32_MAX, UNSUPPORTED,
-             "the trees have too many nodes");
-    XCC_NEED(n, f->targets > 0 && f->targets <= INT32_MAX, INVALID_MODEL, "there are %lld targets",
-             (long long)f->targets);
+    XCVM_CHECK(n->m->error, entries < INT32_MAX / 4 && f->leaf_count < INT32_MAX && f->weight_count < INT32_MAX,
+               UNSUPPORTED, "the trees have too many nodes");
+    XCVM_CHECK(n->m->error, f->targets > 0 && f->targets <= INT32_MAX, INVALID_MODEL, "there are %lld targets",
+               (long long)f->targets);
     t.nodes = xcc_alloc(n->m, (3 * entries + 1) * sizeof *t.nodes);
     t.splits = xcc_alloc(n->m, (entries + 1) * sizeof *t.splits);
     t.seen = xcc_alloc(n->m, f->node_count + 1);
@@ -156,8 +156,8 @@ static xcvm_status read_numbers(xcc_lowering *n, const char *name, xcvm_floats *
     XCVM_TRY(xcc_build_tensor(n, name, &tensor, &given));
     if (!given)
         return XCVM_OK;
-    XCC_NEED(n, xcvm_dtype_in(tensor.dtype, XCVM_TYPES_REAL), INVALID_MODEL, "attribute '%s' has element type %s", name,
-             xcvm_dtype_name(tensor.dtype));
+    XCVM_CHECK(n->m->error, xcvm_dtype_in(tensor.dtype, XCVM_TYPES_REAL), INVALID_MODEL,
+               "attribute '%s' has element type %s", name, xcvm_dtype_name(tensor.dtype));
     double *values = xcc_alloc(n->m, (tensor.count + 1) * sizeof *values);
     if (values == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -198,21 +198,21 @@ static xcvm_status read_listing(xcc_lowering *n, listing *l)
     XCVM_TRY(xcc_attribute_ints(n, "tree_roots", &l->roots));
     xcc_attribute_ignore(n, "nodes_hitrates");
     const size_t count = l->features.count;
-    XCC_NEED(n,
-             l->splits.count == count && l->modes.count == count && l->yes.count == count && l->no.count == count &&
-                 l->yes_leaf.count == count && l->no_leaf.count == count &&
-                 (l->missing.count == 0 || l->missing.count == count),
-             INVALID_MODEL, "the attributes of the nodes are not as many as nodes_featureids, %zu", count);
-    XCC_NEED(n, l->weights.count == l->leaf_targets.count, INVALID_MODEL,
-             "there are %zu leaf_weights and %zu leaf_targetids", l->weights.count, l->leaf_targets.count);
+    XCVM_CHECK(n->m->error,
+               l->splits.count == count && l->modes.count == count && l->yes.count == count && l->no.count == count &&
+                   l->yes_leaf.count == count && l->no_leaf.count == count &&
+                   (l->missing.count == 0 || l->missing.count == count),
+               INVALID_MODEL, "the attributes of the nodes are not as many as nodes_featureids, %zu", count);
+    XCVM_CHECK(n->m->error, l->weights.count == l->leaf_targets.count, INVALID_MODEL,
+               "there are %zu leaf_weights and %zu leaf_targetids", l->weights.count, l->leaf_targets.count);
     return XCVM_OK;
 }
 
 static xcvm_status read_child(xcc_lowering *n, const listing *l, int64_t index, bool leaf, int64_t *child)
 {
     const size_t limit = leaf ? l->weights.count : l->features.count;
-    XCC_NEED(n, index >= 0 && (size_t)index < limit, INVALID_MODEL, "a node has %s %lld of %zu as a child",
-             leaf ? "leaf" : "node", (long long)index, limit);
+    XCVM_CHECK(n->m->error, index >= 0 && (size_t)index < limit, INVALID_MODEL, "a node has %s %lld of %zu as a child",
+               leaf ? "leaf" : "node", (long long)index, limit);
     *child = leaf ? -1 - index : index;
     return XCVM_OK;
 }
@@ -225,7 +225,8 @@ static xcvm_status take_members(xcc_lowering *n, const listing *l, size_t *at, x
         node->member_count++;
         ++*at;
     }
-    XCC_NEED(n, *at < l->members.count, INVALID_MODEL, "membership_values end before the sets of all nodes do");
+    XCVM_CHECK(n->m->error, *at < l->members.count, INVALID_MODEL,
+               "membership_values end before the sets of all nodes do");
     ++*at;
     return XCVM_OK;
 }
@@ -235,8 +236,8 @@ static xcvm_status make_nodes(xcc_lowering *n, const listing *l, xcc_forest *f)
     size_t member = 0;
     for (size_t i = 0; i < f->node_count; i++) {
         xcc_tree_node *node = &f->nodes[i];
-        XCC_NEED(n, l->modes.at[i] >= 0 && l->modes.at[i] <= XCC_TREE_MEMBER, INVALID_MODEL, "nodes_modes[%zu] is %g",
-                 i, l->modes.at[i]);
+        XCVM_CHECK(n->m->error, l->modes.at[i] >= 0 && l->modes.at[i] <= XCC_TREE_MEMBER, INVALID_MODEL,
+                   "nodes_modes[%zu] is %g", i, l->modes.at[i]);
         *node = (xcc_tree_node){.feature = l->features.at[i],
                                 .mode = (xcc_tree_mode)l->modes.at[i],
                                 .split = l->splits.at[i],
@@ -261,10 +262,10 @@ xcvm_status xcc_lower_ml_tree_ensemble(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_int(n, "aggregate_function", 1, &function));
     XCVM_TRY(xcc_attribute_int(n, "post_transform", 0, &transform));
     XCVM_TRY(xcc_attribute_int(n, "n_targets", 1, &f.targets));
-    XCC_NEED(n, function >= 0 && function < 4, INVALID_MODEL, "attribute 'aggregate_function' is %lld",
-             (long long)function);
-    XCC_NEED(n, transform >= 0 && transform <= XCC_ML_PROBIT, INVALID_MODEL, "attribute 'post_transform' is %lld",
-             (long long)transform);
+    XCVM_CHECK(n->m->error, function >= 0 && function < 4, INVALID_MODEL, "attribute 'aggregate_function' is %lld",
+               (long long)function);
+    XCVM_CHECK(n->m->error, transform >= 0 && transform <= XCC_ML_PROBIT, INVALID_MODEL,
+               "attribute 'post_transform' is %lld", (long long)transform);
     f.aggregate_function = functions[function];
     f.node_count = l.features.count;
     f.leaf_count = f.weight_count = l.weights.count;
@@ -280,8 +281,8 @@ xcvm_status xcc_lower_ml_tree_ensemble(xcc_lowering *n)
     for (size_t i = 0; i <= f.leaf_count; i++)
         f.leaf_starts[i] = (int32_t)i;
     for (size_t i = 0; i < f.leaf_count; i++) {
-        XCC_NEED(n, l.leaf_targets.at[i] >= 0 && l.leaf_targets.at[i] < f.targets, INVALID_MODEL,
-                 "leaf_targetids[%zu] is %lld", i, (long long)l.leaf_targets.at[i]);
+        XCVM_CHECK(n->m->error, l.leaf_targets.at[i] >= 0 && l.leaf_targets.at[i] < f.targets, INVALID_MODEL,
+                   "leaf_targetids[%zu] is %lld", i, (long long)l.leaf_targets.at[i]);
         f.leaf_targets[i] = (int32_t)l.leaf_targets.at[i];
     }
     for (size_t i = 0; i < f.root_count; i++) {

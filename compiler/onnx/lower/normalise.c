@@ -16,8 +16,9 @@ static xcvm_status normalise_each(xcc_lowering *n)
 /* Training before opset 14: wanted are, besides y, the running mean and variance, and those of the batch. */
 static xcvm_status normalise_batch(xcc_lowering *n, bool spatial)
 {
-    XCC_NEED(n, spatial, UNSUPPORTED, "training without attribute 'spatial' is not supported");
-    XCC_NEED(n, n->output_count <= 5, INVALID_MODEL, "%zu results are wanted, there are 5", n->output_count);
+    XCVM_CHECK(n->m->error, spatial, UNSUPPORTED, "training without attribute 'spatial' is not supported");
+    XCVM_CHECK(n->m->error, n->output_count <= 5, INVALID_MODEL, "%zu results are wanted, there are 5",
+               n->output_count);
     const size_t wanted = n->output_count;
     xcc_value *x = n->inputs[0], *axes = NULL;
     if (wanted > 3) {
@@ -65,7 +66,8 @@ xcvm_status xcc_lower_batch_normalization(xcc_lowering *n)
 xcvm_status xcc_lower_group_normalization(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 3, 3));
-    XCC_NEED(n, xcc_attribute_find(n, "num_groups") != NULL, INVALID_MODEL, "attribute 'num_groups' is missing");
+    XCVM_CHECK(n->m->error, xcc_attribute_find(n, "num_groups") != NULL, INVALID_MODEL,
+               "attribute 'num_groups' is missing");
     if (n->version >= 21)
         xcc_attribute_ignore(n, "stash_type");
     for (size_t i = 1; i < 3 && n->version < 21; i++) {
@@ -112,9 +114,10 @@ xcvm_status xcc_lower_softmax(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_int(n, "axis", 1, &axis));
     xcc_value *x = n->inputs[0];
     const xcvm_schema *schema = xcvm_schema_named(n->op->info.name, strlen(n->op->info.name));
-    XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
+    XCVM_CHECK(n->m->error, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
     if (!onnx) {
-        XCC_NEED(n, axis >= -XCVM_MAX_RANK && axis < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld", (long long)axis);
+        XCVM_CHECK(n->m->error, axis >= -XCVM_MAX_RANK && axis < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld",
+                   (long long)axis);
         /* The instructions of the family have their arguments in common. */
         xcvm_Softmax_args args = {.x = XCC_IN(x), .axis = axis};
         return xcc_bind(n, 0, xcc_apply_at(&n->b, schema->opcode, &args, offsetof(xcvm_Softmax_args, y)));
@@ -123,7 +126,7 @@ xcvm_status xcc_lower_softmax(xcc_lowering *n)
         XCVM_TRY(xcc_need_axis(n, axis, x->type.rank, &axis));
     if (x->type.rank == axis + 1)
         return xcc_bind(n, 0, xcc_build_unary(&n->b, schema->opcode, x));
-    XCC_NEED(n, axis >= -8 && axis <= 8, OUT_OF_RANGE, "axis is %lld", (long long)axis);
+    XCVM_CHECK(n->m->error, axis >= -8 && axis <= 8, OUT_OF_RANGE, "axis is %lld", (long long)axis);
     xcc_value *flat = xcc_apply(&n->b, Flatten, y, .x = XCC_IN(x), .axis = axis);
     return xcc_bind(
         n, 0, xcc_build_reshape_to(&n->b, xcc_build_unary(&n->b, schema->opcode, flat), xcc_build_shape_of(&n->b, x)));

@@ -10,8 +10,8 @@ xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, 
     xcvm_ints ints;
     if (n->version >= since)
         return XCVM_OK;
-    XCC_NEED(n, n->input_count <= i, INVALID_MODEL, "%zu operands are given, %s of opset %lld takes %zu",
-             n->input_count, n->op->info.name, (long long)n->version, i);
+    XCVM_CHECK(n->m->error, n->input_count <= i, INVALID_MODEL, "%zu operands are given, %s of opset %lld takes %zu",
+               n->input_count, n->op->info.name, (long long)n->version, i);
     bool given = xcc_attribute_find(n, name) != NULL;
     XCVM_TRY(xcc_attribute_ints(n, name, &ints));
     return given ? xcc_set_input(n, i, xcc_build_ints(&n->b, ints.count, ints.at)) : XCVM_OK;
@@ -42,7 +42,8 @@ static xcvm_status fill_choice(xcc_lowering *n, const xcvm_field *f, int *value)
             int written = snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", f->choices[i]);
             used += written > 0 ? (size_t)written : 0;
         }
-        XCC_REFUSE(n, UNSUPPORTED, "attribute '%s' is '%.60s', one of %s is expected", f->name, text.at, known);
+        XCVM_FAIL(n->m->error, UNSUPPORTED, "attribute '%s' is '%.60s', one of %s is expected", f->name, text.at,
+                  known);
     }
     *value = index;
     return XCVM_OK;
@@ -50,8 +51,9 @@ static xcvm_status fill_choice(xcc_lowering *n, const xcvm_field *f, int *value)
 
 static xcvm_status check_range(const xcc_lowering *n, const xcvm_field *f, int64_t value)
 {
-    XCC_NEED(n, value >= f->min && value <= f->max, OUT_OF_RANGE, "attribute '%s' is %lld, %lld to %lld is expected",
-             f->name, (long long)value, (long long)f->min, (long long)f->max);
+    XCVM_CHECK(n->m->error, value >= f->min && value <= f->max, OUT_OF_RANGE,
+               "attribute '%s' is %lld, %lld to %lld is expected", f->name, (long long)value, (long long)f->min,
+               (long long)f->max);
     return XCVM_OK;
 }
 
@@ -98,7 +100,7 @@ static xcvm_status fill_list(xcc_lowering *n, const xcvm_field *f, size_t *posit
         xcc_value *v = output ? xcc_result(n, *position + i) : n->inputs[*position + i];
         if (v == NULL && output)
             return xcc_failure(n);
-        XCC_NEED(n, v != NULL, INVALID_MODEL, "operand %zu is missing", *position + i);
+        XCVM_CHECK(n->m->error, v != NULL, INVALID_MODEL, "operand %zu is missing", *position + i);
         values[i] = &v->type;
     }
     /* xcvm_outputs is laid out alike. */
@@ -133,16 +135,16 @@ xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_schema *schema, void
             XCVM_TRY(fill_result(n, f, output++, at));
         } else if (xcvm_field_is_input(f)) {
             xcc_value *v = xcc_input(n, input);
-            XCC_NEED(n, v != NULL || f->kind == XCVM_FIELD_OPTIONAL, INVALID_MODEL, "operand %zu (%s) is missing",
-                     input, f->name);
+            XCVM_CHECK(n->m->error, v != NULL || f->kind == XCVM_FIELD_OPTIONAL, INVALID_MODEL,
+                       "operand %zu (%s) is missing", input, f->name);
             *(const xcvm_value **)at = XCC_IN(v);
             input++;
         }
     }
-    XCC_NEED(n, n->input_count <= input, INVALID_MODEL, "%zu operands are given, %s takes at most %zu", n->input_count,
-             schema->name, input);
-    XCC_NEED(n, n->output_count <= output, INVALID_MODEL, "%zu results are wanted, %s gives at most %zu",
-             n->output_count, schema->name, output);
+    XCVM_CHECK(n->m->error, n->input_count <= input, INVALID_MODEL, "%zu operands are given, %s takes at most %zu",
+               n->input_count, schema->name, input);
+    XCVM_CHECK(n->m->error, n->output_count <= output, INVALID_MODEL, "%zu results are wanted, %s gives at most %zu",
+               n->output_count, schema->name, output);
     return XCVM_OK;
 }
 
@@ -153,17 +155,17 @@ xcvm_status xcc_one_to_one_emit(xcc_lowering *n, const xcvm_schema *schema, cons
 
 xcvm_status xcc_need_axis(xcc_lowering *n, int64_t axis, int rank, int64_t *resolved)
 {
-    XCC_NEED(n, axis >= -rank && axis < rank, OUT_OF_RANGE, "axis is %lld, %d to %d is expected", (long long)axis,
-             -rank, rank - 1);
+    XCVM_CHECK(n->m->error, axis >= -rank && axis < rank, OUT_OF_RANGE, "axis is %lld, %d to %d is expected",
+               (long long)axis, -rank, rank - 1);
     *resolved = axis < 0 ? axis + rank : axis;
     return XCVM_OK;
 }
 
 xcvm_status xcc_need_rank(const xcc_lowering *n, const xcc_value *value, const char *what)
 {
-    XCC_NEED(n, value->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "%s is no tensor", what);
-    XCC_NEED(n, value->type.rank >= 0, UNSUPPORTED, "the number of dimensions of %s is not known at compile time",
-             what);
+    XCVM_CHECK(n->m->error, value->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "%s is no tensor", what);
+    XCVM_CHECK(n->m->error, value->type.rank >= 0, UNSUPPORTED,
+               "the number of dimensions of %s is not known at compile time", what);
     return XCVM_OK;
 }
 
@@ -184,7 +186,7 @@ xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode)
 xcvm_status xcc_lower_one_to_one(xcc_lowering *n)
 {
     const xcvm_schema *schema = xcvm_schema_named(n->op->info.name, strlen(n->op->info.name));
-    XCC_NEED(n, schema != NULL, UNSUPPORTED, "there is no instruction for it");
+    XCVM_CHECK(n->m->error, schema != NULL, UNSUPPORTED, "there is no instruction for it");
     /* What the first opsets said about memory. */
     if (n->version < 6)
         xcc_attribute_ignore(n, "consumed_inputs");

@@ -20,7 +20,7 @@ xcvm_status xcc_plus_need_inputs(xcc_lowering *n, size_t least, size_t most)
 {
     XCVM_TRY(xcc_need_inputs(n, least, most));
     for (size_t i = 0; i < least; i++) {
-        XCC_NEED(n, !xcc_plus_is_null(n, i), TYPE_MISMATCH, "operand %zu is null", i);
+        XCVM_CHECK(n->m->error, !xcc_plus_is_null(n, i), TYPE_MISMATCH, "operand %zu is null", i);
         if ((n->inputs[i] = xcc_plus_input(n, i)) == NULL)
             return xcc_failure(n);
     }
@@ -30,8 +30,8 @@ xcvm_status xcc_plus_need_inputs(xcc_lowering *n, size_t least, size_t most)
 xcvm_status xcc_plus_need_kind(const xcc_lowering *n, const xcc_value *v, xcvm_kind kind)
 {
     char text[192];
-    XCC_NEED(n, v->type.kind == kind, TYPE_MISMATCH, "%s is %s, a %s is needed", v->name,
-             xcvm_value_describe(&v->type, text, sizeof text), kind == XCVM_KIND_TENSOR ? "tensor" : "sequence");
+    XCVM_CHECK(n->m->error, v->type.kind == kind, TYPE_MISMATCH, "%s is %s, a %s is needed", v->name,
+               xcvm_value_describe(&v->type, text, sizeof text), kind == XCVM_KIND_TENSOR ? "tensor" : "sequence");
     return XCVM_OK;
 }
 

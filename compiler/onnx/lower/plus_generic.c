@@ -15,7 +15,7 @@ xcvm_status xcc_lower_plus_generic_len(xcc_lowering *n)
     if (is_sequence(x))
         return xcc_bind(n, 0, xcc_build_unary(&n->b, XCVM_OP_SequenceLength, x));
     XCVM_TRY(xcc_plus_need_kind(n, x, XCVM_KIND_TENSOR));
-    XCC_NEED(n, x->type.rank != 0, SHAPE_MISMATCH, "a tensor of rank 0 has no length");
+    XCVM_CHECK(n->m->error, x->type.rank != 0, SHAPE_MISMATCH, "a tensor of rank 0 has no length");
     return xcc_bind(n, 0, xcc_plus_scalar(n, xcc_build_dim_of(&n->b, x, 0)));
 }
 
@@ -58,8 +58,9 @@ xcvm_status xcc_lower_plus_generic_get_slice(xcc_lowering *n)
     if (is_sequence(x))
         return xcc_lower_plus_sequence_get_slice(n);
     XCVM_TRY(xcc_plus_need_kind(n, x, XCVM_KIND_TENSOR));
-    XCC_NEED(n, (bounds[0] != NULL && bounds[1] != NULL) || bounds[2] == NULL || xcc_constant_number(bounds[2], &step),
-             UNSUPPORTED, "a slice without start or end needs a step that is known at compile time");
+    XCVM_CHECK(n->m->error,
+               (bounds[0] != NULL && bounds[1] != NULL) || bounds[2] == NULL || xcc_constant_number(bounds[2], &step),
+               UNSUPPORTED, "a slice without start or end needs a step that is known at compile time");
     xcc_value *start = bounds[0] != NULL ? bounds[0] : XCC_BUILD_INTS(&n->b, step > 0 ? 0 : INT64_MAX);
     xcc_value *end = bounds[1] != NULL ? bounds[1] : XCC_BUILD_INTS(&n->b, step > 0 ? INT64_MAX : INT64_MIN + 1);
     xcc_value *stride = bounds[2] != NULL ? bounds[2] : XCC_BUILD_INTS(&n->b, 1);
@@ -197,8 +198,8 @@ xcvm_status xcc_lower_plus_null_constant(xcc_lowering *n)
 xcvm_status xcc_lower_plus_dtype(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
-    XCC_NEED(n, n->inputs[0]->type.dtype != XCVM_NO_DTYPE, UNSUPPORTED,
-             "the element type of the operand is not known at compile time");
+    XCVM_CHECK(n->m->error, n->inputs[0]->type.dtype != XCVM_NO_DTYPE, UNSUPPORTED,
+               "the element type of the operand is not known at compile time");
     return xcc_bind(n, 0, xcc_scalar_i64(n->b.graph, n->inputs[0]->type.dtype));
 }
 
@@ -207,9 +208,10 @@ xcvm_status xcc_lower_plus_dynamic_cast(xcc_lowering *n)
     double to;
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));
     XCVM_TRY(xcc_plus_need_kind(n, n->inputs[0], XCVM_KIND_TENSOR));
-    XCC_NEED(n, xcc_constant_number(n->inputs[1], &to), UNSUPPORTED,
-             "the element type to cast to is not known at compile time");
-    XCC_NEED(n, to > 0 && to < 64 && xcvm_dtype_bits((xcvm_dtype)to) != 0, OUT_OF_RANGE, "%g is no element type", to);
+    XCVM_CHECK(n->m->error, xcc_constant_number(n->inputs[1], &to), UNSUPPORTED,
+               "the element type to cast to is not known at compile time");
+    XCVM_CHECK(n->m->error, to > 0 && to < 64 && xcvm_dtype_bits((xcvm_dtype)to) != 0, OUT_OF_RANGE,
+               "%g is no element type", to);
     return xcc_bind(n, 0, xcc_build_cast(&n->b, n->inputs[0], (xcvm_dtype)to));
 }
 
@@ -252,12 +254,14 @@ static xcvm_status expect_result(xcc_lowering *n, size_t i, int64_t *dtype, int6
         type = declared_type(n->importer->model->graph, n->proto->output[i]);
     if (type != NULL && type->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET) {
         XCVM_TRY(xcc_type_read(n->importer, type, &declared));
-        XCC_NEED(n, declared.kind == XCVM_KIND_TENSOR, UNSUPPORTED, "result %zu is declared to be no tensor", i);
+        XCVM_CHECK(n->m->error, declared.kind == XCVM_KIND_TENSOR, UNSUPPORTED,
+                   "result %zu is declared to be no tensor", i);
     }
     const xcc_value *first = xcc_input(n, 0);
     *dtype = declared.dtype != XCVM_NO_DTYPE ? declared.dtype : first != NULL ? first->type.dtype : XCVM_NO_DTYPE;
     *rank = declared.rank;
-    XCC_NEED(n, *dtype != XCVM_NO_DTYPE, UNSUPPORTED, "the element type of result %zu is not known at compile time", i);
+    XCVM_CHECK(n->m->error, *dtype != XCVM_NO_DTYPE, UNSUPPORTED,
+               "the element type of result %zu is not known at compile time", i);
     return XCVM_OK;
 }
 
@@ -265,7 +269,7 @@ xcvm_status xcc_lower_plus_do_something(xcc_lowering *n)
 {
     xcvm_text name;
     XCVM_TRY(xcc_attribute_text(n, "function_name", "", &name));
-    XCC_NEED(n, name.length > 0, INVALID_MODEL, "attribute 'function_name' is missing");
+    XCVM_CHECK(n->m->error, name.length > 0, INVALID_MODEL, "attribute 'function_name' is missing");
     const size_t inputs = n->input_count, outputs = n->proto->n_output;
     const xcvm_value **xs = xcc_alloc(n->m, (inputs + 1) * sizeof *xs);
     xcvm_value **ys = xcc_alloc(n->m, (outputs + 1) * sizeof *ys);

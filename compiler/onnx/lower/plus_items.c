@@ -41,8 +41,8 @@ static xcvm_status read_slice(xcc_lowering *n, subscript *s, int64_t axis, size_
             return xcc_failure(n);
     if (bounds[2] != NULL)
         known = xcc_constant_number(bounds[2], &step);
-    XCC_NEED(n, known || (bounds[0] != NULL && bounds[1] != NULL), UNSUPPORTED,
-             "a slice without start or end needs a step that is known at compile time");
+    XCVM_CHECK(n->m->error, known || (bounds[0] != NULL && bounds[1] != NULL), UNSUPPORTED,
+               "a slice without start or end needs a step that is known at compile time");
     s->slice_axes[i] = axis;
     s->starts[i] = bounds[0] != NULL ? bounds[0] : XCC_BUILD_INTS(&n->b, step > 0 ? 0 : INT64_MAX);
     s->ends[i] = bounds[1] != NULL ? bounds[1] : XCC_BUILD_INTS(&n->b, step > 0 ? INT64_MAX : INT64_MIN + 1);
@@ -55,18 +55,18 @@ static xcvm_status read_subscript(xcc_lowering *n, size_t first, size_t count, s
     static const size_t operands[] = {0, 1, 2, 3, 1};
     *s = (subscript){.count = 0};
     XCVM_TRY(xcc_attribute_ints(n, "slice_specs", &s->specs));
-    XCC_NEED(n, s->specs.count <= XCVM_MAX_RANK, INVALID_MODEL, "slice_specs has %zu entries, at most %d are possible",
-             s->specs.count, XCVM_MAX_RANK);
+    XCVM_CHECK(n->m->error, s->specs.count <= XCVM_MAX_RANK, INVALID_MODEL,
+               "slice_specs has %zu entries, at most %d are possible", s->specs.count, XCVM_MAX_RANK);
     for (size_t i = 0; i < s->specs.count; i++) {
         const int64_t spec = s->specs.at[i];
-        XCC_NEED(n, spec >= ALL && spec <= LIST, INVALID_MODEL, "entry %zu of slice_specs is %lld, 0 to 4 is expected",
-                 i, (long long)spec);
-        XCC_NEED(n, first + operands[spec] <= count, INVALID_MODEL,
-                 "slice_specs asks for more operands than there are");
+        XCVM_CHECK(n->m->error, spec >= ALL && spec <= LIST, INVALID_MODEL,
+                   "entry %zu of slice_specs is %lld, 0 to 4 is expected", i, (long long)spec);
+        XCVM_CHECK(n->m->error, first + operands[spec] <= count, INVALID_MODEL,
+                   "slice_specs asks for more operands than there are");
         if (spec == RANGE || spec == STRIDED) {
             XCVM_TRY(read_slice(n, s, (int64_t)i, first, operands[spec]));
         } else if (spec != ALL) {
-            XCC_NEED(n, !xcc_plus_is_null(n, first), INVALID_MODEL, "operand %zu is missing", first);
+            XCVM_CHECK(n->m->error, !xcc_plus_is_null(n, first), INVALID_MODEL, "operand %zu is missing", first);
             xcc_value *v = xcc_plus_input(n, first);
             v = spec == LIST ? index_list(n, v) : xcc_plus_scalar(n, v);
             if (v == NULL)
@@ -76,7 +76,7 @@ static xcvm_status read_subscript(xcc_lowering *n, size_t first, size_t count, s
         }
         first += operands[spec];
     }
-    XCC_NEED(n, first == count, INVALID_MODEL, "slice_specs does not ask for operand %zu", first);
+    XCVM_CHECK(n->m->error, first == count, INVALID_MODEL, "slice_specs does not ask for operand %zu", first);
     return XCVM_OK;
 }
 
@@ -92,7 +92,8 @@ static xcvm_status gather_tuples(xcc_lowering *n, const subscript *s, xcc_value 
     const int rank = x->type.rank;
     bool indexed[XCVM_MAX_RANK] = {false};
     for (size_t i = 0; i < s->count; i++) {
-        XCC_NEED(n, s->at[i].axis < rank, INVALID_MODEL, "slice_specs has more entries than the tensor dimensions");
+        XCVM_CHECK(n->m->error, s->at[i].axis < rank, INVALID_MODEL,
+                   "slice_specs has more entries than the tensor dimensions");
         indexed[s->at[i].axis] = true;
         perm[used++] = s->at[i].axis;
         if (i > 0)
@@ -116,8 +117,8 @@ static xcvm_status gather_tuples(xcc_lowering *n, const subscript *s, xcc_value 
         return *y != NULL ? XCVM_OK : xcc_failure(n);
     XCVM_TRY(xcc_need_rank(n, zero, "a list of indices"));
     const int64_t common = zero->type.rank, all = common + rank - (int64_t)s->count;
-    XCC_NEED(n, all <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %lld, at most %d is supported", (long long)all,
-             XCVM_MAX_RANK);
+    XCVM_CHECK(n->m->error, all <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %lld, at most %d is supported",
+               (long long)all, XCVM_MAX_RANK);
     for (int64_t i = 0; i < all; i++)
         perm[i] = i < first ? common + i : i < first + common ? i - first : i;
     *y = xcc_build_transpose(&n->b, *y, (size_t)all, perm);
@@ -186,8 +187,8 @@ xcvm_status xcc_lower_plus_set_item(xcc_lowering *n)
 {
     subscript s;
     XCVM_TRY(xcc_plus_need_inputs(n, 1, SIZE_MAX));
-    XCC_NEED(n, n->input_count >= 2 && !xcc_plus_is_null(n, n->input_count - 1), INVALID_MODEL,
-             "there is no value to set");
+    XCVM_CHECK(n->m->error, n->input_count >= 2 && !xcc_plus_is_null(n, n->input_count - 1), INVALID_MODEL,
+               "there is no value to set");
     xcc_value *x = n->inputs[0], *value = xcc_plus_input(n, n->input_count - 1), *y = NULL;
     XCVM_TRY(xcc_plus_need_kind(n, x, XCVM_KIND_TENSOR));
     XCVM_TRY(read_subscript(n, 1, n->input_count - 1, &s));

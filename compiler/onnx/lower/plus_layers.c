@@ -8,8 +8,8 @@ xcvm_status xcc_lower_plus_linear(xcc_lowering *n)
     int64_t axes;
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 3));
     XCVM_TRY(xcc_attribute_int(n, "n_batch_axes", 1, &axes));
-    XCC_NEED(n, axes >= 1 && axes < XCVM_MAX_RANK, OUT_OF_RANGE, "n_batch_axes is %lld, 1 to %d is expected",
-             (long long)axes, XCVM_MAX_RANK - 1);
+    XCVM_CHECK(n->m->error, axes >= 1 && axes < XCVM_MAX_RANK, OUT_OF_RANGE,
+               "n_batch_axes is %lld, 1 to %d is expected", (long long)axes, XCVM_MAX_RANK - 1);
     xcc_value *x = n->inputs[0], *b = NULL;
     if (!xcc_plus_is_null(n, 2) && (b = xcc_plus_input(n, 2)) == NULL)
         return xcc_failure(n);
@@ -72,21 +72,21 @@ static xcvm_status lower_regions(xcc_lowering *n, int mode, bool align)
     XCVM_TRY(xcc_plus_need_inputs(n, 3, 3));
     XCVM_TRY(xcc_attribute_ints(n, "output_shape", &shape));
     XCVM_TRY(xcc_attribute_float(n, "spatial_scale", 1, &scale));
-    XCC_NEED(n, shape.count == 2 && shape.at[0] > 0 && shape.at[1] > 0, INVALID_MODEL,
-             "attribute 'output_shape' must be a height and a width");
+    XCVM_CHECK(n->m->error, shape.count == 2 && shape.at[0] > 0 && shape.at[1] > 0, INVALID_MODEL,
+               "attribute 'output_shape' must be a height and a width");
     if (align) {
         static const int64_t each_pixel[2] = {0, 0};
         XCVM_TRY(xcc_attribute_ints(n, "sampling_ratio", &samples));
-        XCC_NEED(n, samples.count == 0 || samples.count == 2, INVALID_MODEL,
-                 "attribute 'sampling_ratio' has %zu entries, 2 are needed", samples.count);
+        XCVM_CHECK(n->m->error, samples.count == 0 || samples.count == 2, INVALID_MODEL,
+                   "attribute 'sampling_ratio' has %zu entries, 2 are needed", samples.count);
         if (samples.count == 0)
             samples = (xcvm_ints){each_pixel, 2};
         for (size_t i = 0; i < 2; i++)
-            XCC_NEED(n, samples.at[i] >= 0 && samples.at[i] <= 4096, OUT_OF_RANGE,
-                     "attribute 'sampling_ratio' is %lld, 0 to 4096 is expected", (long long)samples.at[i]);
+            XCVM_CHECK(n->m->error, samples.at[i] >= 0 && samples.at[i] <= 4096, OUT_OF_RANGE,
+                       "attribute 'sampling_ratio' is %lld, 0 to 4096 is expected", (long long)samples.at[i]);
     }
-    XCC_NEED(n, shape.at[0] <= INT32_MAX && shape.at[1] <= INT32_MAX, OUT_OF_RANGE,
-             "attribute 'output_shape' is too large");
+    XCVM_CHECK(n->m->error, shape.at[0] <= INT32_MAX && shape.at[1] <= INT32_MAX, OUT_OF_RANGE,
+               "attribute 'output_shape' is too large");
     return xcc_bind(n, 0,
                     xcc_apply(&n->b, RoiPool, y, .x = XCC_IN(n->inputs[0]), .rois = XCC_IN(n->inputs[1]),
                               .batch_indices = XCC_IN(n->inputs[2]), .mode = mode, .output_height = shape.at[0],
@@ -105,7 +105,7 @@ xcvm_status xcc_lower_plus_resize_images(xcc_lowering *n)
     xcvm_ints shape;
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_ints(n, "output_shape", &shape));
-    XCC_NEED(n, shape.count == 2, INVALID_MODEL, "attribute 'output_shape' must be a height and a width");
+    XCVM_CHECK(n->m->error, shape.count == 2, INVALID_MODEL, "attribute 'output_shape' must be a height and a width");
     xcc_value *sizes = xcc_build_ints(&n->b, 2, shape.at);
     if (sizes == NULL)
         return xcc_failure(n);
@@ -125,7 +125,7 @@ xcvm_status xcc_lower_plus_pad_batch_size(xcc_lowering *n)
     int64_t size;
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_int(n, "size", -1, &size));
-    XCC_NEED(n, size >= 0, INVALID_MODEL, "attribute 'size' is missing or below 0");
+    XCVM_CHECK(n->m->error, size >= 0, INVALID_MODEL, "attribute 'size' is missing or below 0");
     xcc_value *x = n->inputs[0], *zero = XCC_BUILD_INTS(&n->b, 0);
     xcc_value *wanted = xcc_build_ints(&n->b, 1, &size),
               *more = xcc_build_sub(&n->b, wanted, xcc_build_dim_of(&n->b, x, 0));

@@ -87,7 +87,7 @@ xcvm_status xcc_lower_plus_sequence_stack(xcc_lowering *n)
     int64_t axis;
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_int(n, "axis", 0, &axis));
-    XCC_NEED(n, axis >= -8 && axis <= 7, OUT_OF_RANGE, "axis is %lld", (long long)axis);
+    XCVM_CHECK(n->m->error, axis >= -8 && axis <= 7, OUT_OF_RANGE, "axis is %lld", (long long)axis);
     return xcc_bind(n, 0, xcc_plus_stack(n, n->inputs[0], axis));
 }
 
@@ -100,10 +100,10 @@ xcvm_status xcc_lower_plus_sequence_pad(xcc_lowering *n)
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_int(n, "length", 0, &length));
     XCVM_TRY(xcc_attribute_float(n, "value", 0, &padding));
-    XCC_NEED(n, length >= 0, OUT_OF_RANGE, "length is %lld", (long long)length);
+    XCVM_CHECK(n->m->error, length >= 0, OUT_OF_RANGE, "length is %lld", (long long)length);
     const xcc_value *s = n->inputs[0];
-    XCC_NEED(n, padding == 0 || s->type.dtype != XCVM_NO_DTYPE, UNSUPPORTED,
-             "the element type of the sequence is not known at compile time");
+    XCVM_CHECK(n->m->error, padding == 0 || s->type.dtype != XCVM_NO_DTYPE, UNSUPPORTED,
+               "the element type of the sequence is not known at compile time");
     xcc_value *value = NULL;
     if (padding != 0 && (value = xcc_build_number(&n->b, s, padding)) == NULL)
         return xcc_failure(n);
@@ -129,7 +129,7 @@ xcvm_status xcc_lower_plus_sequence_separate(xcc_lowering *n)
     int64_t axis;
     XCVM_TRY(xcc_plus_need_inputs(n, 1, 1));
     XCVM_TRY(xcc_attribute_int(n, "axis", 0, &axis));
-    XCC_NEED(n, axis >= -8 && axis <= 7, OUT_OF_RANGE, "axis is %lld", (long long)axis);
+    XCVM_CHECK(n->m->error, axis >= -8 && axis <= 7, OUT_OF_RANGE, "axis is %lld", (long long)axis);
     return xcc_bind(n, 0, separate(n, n->inputs[0], axis));
 }
 
@@ -158,7 +158,7 @@ xcvm_status xcc_lower_plus_sequence_range(xcc_lowering *n)
     if (has_start)
         bounds[1] = xcc_plus_scalar(n, xcc_plus_input(n, 1));
     if (!xcc_plus_is_null(n, 2)) {
-        XCC_NEED(n, has_start, INVALID_MODEL, "a step needs start and stop");
+        XCVM_CHECK(n->m->error, has_start, INVALID_MODEL, "a step needs start and stop");
         bounds[2] = xcc_plus_scalar(n, xcc_plus_input(n, 2));
     }
     return xcc_bind(n, 0, separate(n, xcc_build_call(&n->b, XCVM_OP_Range, 3, bounds), 0));

@@ -42,7 +42,7 @@ xcvm_status xcc_lower_random(xcc_lowering *n)
 {
     xcvm_ints shape;
     XCVM_TRY(xcc_need_inputs(n, 0, 0));
-    XCC_NEED(n, xcc_attribute_find(n, "shape") != NULL, INVALID_MODEL, "attribute 'shape' is missing");
+    XCVM_CHECK(n->m->error, xcc_attribute_find(n, "shape") != NULL, INVALID_MODEL, "attribute 'shape' is missing");
     XCVM_TRY(xcc_attribute_ints(n, "shape", &shape));
     return draw(n, is_normal(n), xcc_build_ints(&n->b, shape.count, shape.at), XCVM_F32);
 }
@@ -71,8 +71,8 @@ xcvm_status xcc_lower_multinomial(xcc_lowering *n)
     XCVM_TRY(read_seed(n, &seed));
     XCVM_TRY(xcc_attribute_int(n, "sample_size", 1, &samples));
     XCVM_TRY(xcc_attribute_dtype(n, "dtype", XCVM_I32, &dtype));
-    XCC_NEED(n, samples >= 1 && samples <= INT32_MAX, OUT_OF_RANGE,
-             "attribute 'sample_size' is %lld, 1 or more is expected", (long long)samples);
+    XCVM_CHECK(n->m->error, samples >= 1 && samples <= INT32_MAX, OUT_OF_RANGE,
+               "attribute 'sample_size' is %lld, 1 or more is expected", (long long)samples);
     return xcc_bind(n, 0,
                     xcc_apply(&n->b, Multinomial, y, .x = XCC_IN(n->inputs[0]), .sample_size = samples, .seed = seed,
                               .dtype = dtype));

@@ -7,8 +7,8 @@ static xcvm_status hidden_size(xcc_lowering *n, int64_t *size)
     const xcc_value *r = xcc_input(n, 2);
     if (xcc_attribute_find(n, "hidden_size") != NULL)
         return XCVM_OK;
-    XCC_NEED(n, r != NULL && r->type.rank == 3 && r->type.dims[2] > 0, UNSUPPORTED,
-             "neither hidden_size nor the shape of the weights is known");
+    XCVM_CHECK(n->m->error, r != NULL && r->type.rank == 3 && r->type.dims[2] > 0, UNSUPPORTED,
+               "neither hidden_size nor the shape of the weights is known");
     *size = r->type.dims[2];
     return XCVM_OK;
 }
@@ -17,8 +17,8 @@ static xcvm_status activations(xcc_lowering *n, int direction, size_t count, con
                                xcvm_texts *texts)
 {
     const size_t directions = direction == XCVM_DIRECTION_bidirectional ? 2 : 1;
-    XCC_NEED(n, texts->count == 0 || texts->count >= count * directions, INVALID_MODEL,
-             "attribute 'activations' has %zu entries, %zu are needed", texts->count, count * directions);
+    XCVM_CHECK(n->m->error, texts->count == 0 || texts->count >= count * directions, INVALID_MODEL,
+               "attribute 'activations' has %zu entries, %zu are needed", texts->count, count * directions);
     if (texts->count > 0) {
         texts->count = count * directions;
         return XCVM_OK;

@@ -57,8 +57,8 @@ static xcvm_status lower_old(xcc_lowering *n, xcc_value *scales)
     xcc_parameter_fix(scales);
     if (xcc_text_is(mode, "nearest"))
         return xcc_bind(n, 0, resample_nearest(n, n->inputs[0], scales));
-    XCC_NEED(n, xcc_text_is(mode, "linear") || xcc_text_is(mode, "bilinear"), UNSUPPORTED,
-             "attribute 'mode' is '%.40s', nearest or linear is expected", mode.at);
+    XCVM_CHECK(n->m->error, xcc_text_is(mode, "linear") || xcc_text_is(mode, "bilinear"), UNSUPPORTED,
+               "attribute 'mode' is '%.40s', nearest or linear is expected", mode.at);
     return xcc_bind(n, 0, resample(n, n->inputs[0], scales, XCVM_RESIZE_MODE_linear, XCVM_NEAREST_floor));
 }
 
@@ -74,8 +74,8 @@ xcvm_status xcc_lower_upsample(xcc_lowering *n)
     if (n->version >= 7) {
         xcvm_floats given;
         XCVM_TRY(xcc_attribute_floats(n, "scales", &given));
-        XCC_NEED(n, given.count > 0 && given.count <= XCVM_MAX_RANK, INVALID_MODEL,
-                 "attribute 'scales' has %zu entries, one for each dimension is needed", given.count);
+        XCVM_CHECK(n->m->error, given.count > 0 && given.count <= XCVM_MAX_RANK, INVALID_MODEL,
+                   "attribute 'scales' has %zu entries, one for each dimension is needed", given.count);
         count = given.count;
         for (size_t i = 0; i < count; i++)
             scales[i] = (float)given.at[i];
@@ -103,10 +103,11 @@ xcvm_status xcc_lower_resize(xcc_lowering *n)
         if (i < n->input_count && (xcc_is_empty_constant(n->inputs[i]) || (i == 2 && by_sizes)))
             n->inputs[i] = NULL;
     XCC_ONE_TO_ONE_ARGS(n, Resize, args);
-    XCC_NEED(n, args.scales != NULL || args.sizes != NULL, INVALID_MODEL, "neither scales nor sizes are given");
+    XCVM_CHECK(n->m->error, args.scales != NULL || args.sizes != NULL, INVALID_MODEL,
+               "neither scales nor sizes are given");
     if (args.coordinate_transformation_mode != XCVM_COORDINATE_tf_crop_and_resize)
         args.roi = NULL;
     else
-        XCC_NEED(n, args.roi != NULL, INVALID_MODEL, "tf_crop_and_resize needs operand 1 (roi)");
+        XCVM_CHECK(n->m->error, args.roi != NULL, INVALID_MODEL, "tf_crop_and_resize needs operand 1 (roi)");
     return XCC_EMIT_ONE_TO_ONE(n, Resize, args);
 }

@@ -62,8 +62,8 @@ static xcvm_status list_attribute(xcc_lowering *n, const char *name, size_t coun
 {
     xcvm_ints given;
     XCVM_TRY(xcc_attribute_ints(n, name, &given));
-    XCC_NEED(n, given.count == 0 || given.count == count, INVALID_MODEL,
-             "attribute '%s' has %zu entries, %zu are needed", name, given.count, count);
+    XCVM_CHECK(n->m->error, given.count == 0 || given.count == count, INVALID_MODEL,
+               "attribute '%s' has %zu entries, %zu are needed", name, given.count, count);
     *list = given.count > 0 ? given.at : xcc_alloc(n->m, count * sizeof **list);
     return *list != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
@@ -74,18 +74,18 @@ static xcvm_status read_scan(xcc_lowering *n, size_t first, scan *s)
     const size_t given = n->input_count - first;
     XCVM_TRY(xcc_attribute_graph(n, "body", &s->graph));
     XCVM_TRY(xcc_attribute_int(n, "num_scan_inputs", 0, &inputs));
-    XCC_NEED(n, inputs >= 1 && (uint64_t)inputs <= given, INVALID_MODEL,
-             "attribute 'num_scan_inputs' is %lld, there are %zu operands", (long long)inputs, given);
+    XCVM_CHECK(n->m->error, inputs >= 1 && (uint64_t)inputs <= given, INVALID_MODEL,
+               "attribute 'num_scan_inputs' is %lld, there are %zu operands", (long long)inputs, given);
     s->inputs = (size_t)inputs;
     s->states = given - s->inputs;
     s->values = n->inputs + first;
-    XCC_NEED(n, s->graph->n_output >= s->states, INVALID_MODEL, "the body has %zu outputs, %zu or more are needed",
-             s->graph->n_output, s->states);
+    XCVM_CHECK(n->m->error, s->graph->n_output >= s->states, INVALID_MODEL,
+               "the body has %zu outputs, %zu or more are needed", s->graph->n_output, s->states);
     s->results = s->graph->n_output - s->states;
-    XCC_NEED(n, n->output_count <= s->graph->n_output, INVALID_MODEL, "%zu results are wanted, the body gives %zu",
-             n->output_count, s->graph->n_output);
+    XCVM_CHECK(n->m->error, n->output_count <= s->graph->n_output, INVALID_MODEL,
+               "%zu results are wanted, the body gives %zu", n->output_count, s->graph->n_output);
     for (size_t i = first; i < n->input_count; i++)
-        XCC_NEED(n, n->inputs[i] != NULL, INVALID_MODEL, "operand %zu is missing", i);
+        XCVM_CHECK(n->m->error, n->inputs[i] != NULL, INVALID_MODEL, "operand %zu is missing", i);
     return (s->input_axes = xcc_alloc(n->m, s->inputs * sizeof *s->input_axes)) != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
@@ -124,9 +124,10 @@ static xcvm_status fill_batch(xcc_lowering *n, xcc_node *loop, void *context)
 static xcvm_status lower_batched_scan(xcc_lowering *n)
 {
     scan s = {.graph = NULL};
-    XCC_NEED(n, n->input_count > 1, INVALID_MODEL, "there are no scan inputs");
+    XCVM_CHECK(n->m->error, n->input_count > 1, INVALID_MODEL, "there are no scan inputs");
     s.trips = n->inputs[0];
-    XCC_NEED(n, s.trips == NULL || s.trips->type.dtype == XCVM_I64, TYPE_MISMATCH, "operand 0 is no i64 tensor");
+    XCVM_CHECK(n->m->error, s.trips == NULL || s.trips->type.dtype == XCVM_I64, TYPE_MISMATCH,
+               "operand 0 is no i64 tensor");
     XCVM_TRY(read_scan(n, 1, &s));
     XCVM_TRY(list_attribute(n, "directions", s.inputs, &s.input_directions));
     const size_t count = s.states + s.results;
@@ -155,8 +156,8 @@ xcvm_status xcc_lower_scan(xcc_lowering *n)
     XCVM_TRY(list_attribute(n, "scan_output_axes", s.results, &result_axes));
     for (size_t i = 0; i < s.inputs; i++) {
         const xcc_value *x = s.values[s.states + i];
-        XCC_NEED(n, axes[i] >= -XCVM_MAX_RANK && axes[i] < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld",
-                 (long long)axes[i]);
+        XCVM_CHECK(n->m->error, axes[i] >= -XCVM_MAX_RANK && axes[i] < XCVM_MAX_RANK, OUT_OF_RANGE, "axis is %lld",
+                   (long long)axes[i]);
         s.input_axes[i] = axes[i];
         if (x->type.rank >= 0)
             XCVM_TRY(xcc_need_axis(n, axes[i], x->type.rank, &s.input_axes[i]));
@@ -204,9 +205,9 @@ xcvm_status xcc_lower_sequence_map(xcc_lowering *n)
     const Onnx__GraphProto *graph;
     XCVM_TRY(xcc_need_inputs(n, n->input_count > 0 ? n->input_count : 1, SIZE_MAX));
     XCVM_TRY(xcc_attribute_graph(n, "body", &graph));
-    XCC_NEED(n, n->inputs[0]->type.kind == XCVM_KIND_SEQUENCE, TYPE_MISMATCH, "operand 0 is no sequence");
-    XCC_NEED(n, n->output_count <= graph->n_output, INVALID_MODEL, "%zu results are wanted, the body gives %zu",
-             n->output_count, graph->n_output);
+    XCVM_CHECK(n->m->error, n->inputs[0]->type.kind == XCVM_KIND_SEQUENCE, TYPE_MISMATCH, "operand 0 is no sequence");
+    XCVM_CHECK(n->m->error, n->output_count <= graph->n_output, INVALID_MODEL,
+               "%zu results are wanted, the body gives %zu", n->output_count, graph->n_output);
     const size_t count = graph->n_output;
     xcc_value **outputs = xcc_build_values(n, count), **inputs = xcc_alloc(n->m, (count + 2) * sizeof *inputs);
     if (outputs == NULL || inputs == NULL)

@@ -64,8 +64,8 @@ xcvm_status xcc_lower_split(xcc_lowering *n)
         XCVM_TRY(xcc_set_input(n, 1, xcc_build_cast(&n->b, n->inputs[1], XCVM_I64)));
     }
     XCVM_TRY(xcc_attribute_int(n, "num_outputs", (int64_t)n->output_count, &pieces));
-    XCC_NEED(n, n->version < 18 || pieces == (int64_t)n->proto->n_output, INVALID_MODEL,
-             "attribute 'num_outputs' is %lld, but there are %zu results", (long long)pieces, n->proto->n_output);
+    XCVM_CHECK(n->m->error, n->version < 18 || pieces == (int64_t)n->proto->n_output, INVALID_MODEL,
+               "attribute 'num_outputs' is %lld, but there are %zu results", (long long)pieces, n->proto->n_output);
     /* Pieces that nobody wants count all the same. */
     n->output_count = n->proto->n_output;
     return xcc_lower_one_to_one(n);
@@ -74,8 +74,8 @@ xcvm_status xcc_lower_split(xcc_lowering *n)
 xcvm_status xcc_lower_slice(xcc_lowering *n)
 {
     if (n->version < 10) {
-        XCC_NEED(n, xcc_attribute_find(n, "starts") != NULL && xcc_attribute_find(n, "ends") != NULL, INVALID_MODEL,
-                 "attributes 'starts' and 'ends' are needed");
+        XCVM_CHECK(n->m->error, xcc_attribute_find(n, "starts") != NULL && xcc_attribute_find(n, "ends") != NULL,
+                   INVALID_MODEL, "attributes 'starts' and 'ends' are needed");
         XCVM_TRY(xcc_attribute_to_input(n, "starts", 1, 10));
         XCVM_TRY(xcc_attribute_to_input(n, "ends", 2, 10));
         XCVM_TRY(xcc_attribute_to_input(n, "axes", 3, 10));
@@ -126,7 +126,7 @@ xcvm_status xcc_lower_transpose(xcc_lowering *n)
 xcvm_status xcc_lower_concat(xcc_lowering *n)
 {
     bool given = xcc_attribute_find(n, "axis") != NULL;
-    XCC_NEED(n, given || n->version < 4, INVALID_MODEL, "attribute 'axis' is missing");
+    XCVM_CHECK(n->m->error, given || n->version < 4, INVALID_MODEL, "attribute 'axis' is missing");
     XCC_ONE_TO_ONE_ARGS(n, Concat, args);
     if (!given)
         args.axis = 1;
@@ -141,7 +141,7 @@ xcvm_status xcc_lower_top_k(xcc_lowering *n)
     if (n->version < 10) {
         int64_t k;
         XCVM_TRY(xcc_need_inputs(n, 1, 1));
-        XCC_NEED(n, xcc_attribute_find(n, "k") != NULL, INVALID_MODEL, "attribute 'k' is missing");
+        XCVM_CHECK(n->m->error, xcc_attribute_find(n, "k") != NULL, INVALID_MODEL, "attribute 'k' is missing");
         XCVM_TRY(xcc_attribute_int(n, "k", 0, &k));
         XCVM_TRY(xcc_set_input(n, 1, xcc_build_ints(&n->b, 1, &k)));
     }
@@ -155,8 +155,8 @@ xcvm_status xcc_lower_search_sorted(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 2, 3));
     XCVM_TRY(xcc_attribute_text(n, "side", "left", &side));
     const bool left = xcc_text_is(side, "left");
-    XCC_NEED(n, left || xcc_text_is(side, "right"), INVALID_MODEL,
-             "attribute 'side' is '%.60s', one of left, right is expected", side.at);
+    XCVM_CHECK(n->m->error, left || xcc_text_is(side, "right"), INVALID_MODEL,
+               "attribute 'side' is '%.60s', one of left, right is expected", side.at);
     xcc_value *sorted = n->inputs[0], *sorter = xcc_input(n, 2);
     if (sorter != NULL)
         sorted = xcc_build_gather(&n->b, sorted, sorter, 0);
@@ -175,8 +175,8 @@ xcvm_status xcc_lower_center_crop_pad(xcc_lowering *n)
     xcc_value *x = n->inputs[0], *shape = xcc_build_cast(&n->b, n->inputs[1], XCVM_I64);
     xcc_value *axes;
     if (given.count > 0) {
-        XCC_NEED(n, x->type.rank < 0 || given.count <= (size_t)x->type.rank, INVALID_MODEL,
-                 "attribute 'axes' has %zu entries for %d dimensions", given.count, x->type.rank);
+        XCVM_CHECK(n->m->error, x->type.rank < 0 || given.count <= (size_t)x->type.rank, INVALID_MODEL,
+                   "attribute 'axes' has %zu entries for %d dimensions", given.count, x->type.rank);
         for (size_t i = 0; i < given.count && x->type.rank >= 0; i++) {
             int64_t resolved;
             XCVM_TRY(xcc_need_axis(n, given.at[i], x->type.rank, &resolved));

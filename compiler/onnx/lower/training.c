@@ -5,11 +5,11 @@
 static xcvm_status tensors(const xcc_lowering *n, size_t kinds, size_t *count)
 {
     XCVM_TRY(xcc_need_inputs(n, n->input_count, SIZE_MAX));
-    XCC_NEED(n, n->input_count > 2 && (n->input_count - 2) % kinds == 0, INVALID_MODEL,
-             "%zu operands are given, two and %zu for each tensor are needed", n->input_count, kinds);
+    XCVM_CHECK(n->m->error, n->input_count > 2 && (n->input_count - 2) % kinds == 0, INVALID_MODEL,
+               "%zu operands are given, two and %zu for each tensor are needed", n->input_count, kinds);
     *count = (n->input_count - 2) / kinds;
-    XCC_NEED(n, n->output_count <= *count * (kinds - 1), INVALID_MODEL, "%zu results are wanted, there are %zu",
-             n->output_count, *count * (kinds - 1));
+    XCVM_CHECK(n->m->error, n->output_count <= *count * (kinds - 1), INVALID_MODEL,
+               "%zu results are wanted, there are %zu", n->output_count, *count * (kinds - 1));
     return XCVM_OK;
 }
 
@@ -101,8 +101,8 @@ xcvm_status xcc_lower_momentum(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_float(n, "norm_coefficient", 0, &norm));
     XCVM_TRY(xcc_attribute_text(n, "mode", "standard", &mode));
     const bool nesterov = xcc_text_is(mode, "nesterov");
-    XCC_NEED(n, nesterov || xcc_text_is(mode, "standard"), INVALID_MODEL,
-             "attribute 'mode' is '%.40s', standard or nesterov is expected", mode.at);
+    XCVM_CHECK(n->m->error, nesterov || xcc_text_is(mode, "standard"), INVALID_MODEL,
+               "attribute 'mode' is '%.40s', standard or nesterov is expected", mode.at);
     xcc_value *rate = n->inputs[0];
     /* The first step takes the gradient whole. */
     xcc_value *first = xcc_build_binary(&n->b, XCVM_OP_Greater, n->inputs[1], xcc_build_number(&n->b, n->inputs[1], 0));

@@ -21,8 +21,8 @@ typedef struct window {
 /* A list of `count` entries with one value, or the given list if it has as many. */
 static xcvm_status complete(xcc_lowering *n, const char *name, size_t count, int64_t value, xcvm_ints *ints)
 {
-    XCC_NEED(n, ints->count == 0 || ints->count == count, INVALID_MODEL,
-             "attribute '%s' has %zu entries, %zu are needed", name, ints->count, count);
+    XCVM_CHECK(n->m->error, ints->count == 0 || ints->count == count, INVALID_MODEL,
+               "attribute '%s' has %zu entries, %zu are needed", name, ints->count, count);
     if (ints->count > 0)
         return XCVM_OK;
     int64_t *filled = xcc_alloc(n->m, count * sizeof *filled);
@@ -37,9 +37,9 @@ static xcvm_status complete(xcc_lowering *n, const char *name, size_t count, int
 static xcvm_status need_range(xcc_lowering *n, const char *name, const xcvm_ints *ints, int64_t min)
 {
     for (size_t i = 0; i < ints->count; i++)
-        XCC_NEED(n, ints->at[i] >= min && ints->at[i] <= INT32_MAX, OUT_OF_RANGE,
-                 "attribute '%s' has the entry %lld, %lld or more is expected", name, (long long)ints->at[i],
-                 (long long)min);
+        XCVM_CHECK(n->m->error, ints->at[i] >= min && ints->at[i] <= INT32_MAX, OUT_OF_RANGE,
+                   "attribute '%s' has the entry %lld, %lld or more is expected", name, (long long)ints->at[i],
+                   (long long)min);
     return XCVM_OK;
 }
 
@@ -54,8 +54,8 @@ static xcvm_status read_auto_pad(xcc_lowering *n, int *auto_pad)
     for (int i = 0; i < XCVM_AUTO_PAD_COUNT; i++)
         if (xcc_text_is(mode, names[i]))
             *auto_pad = i;
-    XCC_NEED(n, *auto_pad < XCVM_AUTO_PAD_COUNT, INVALID_MODEL,
-             "attribute 'auto_pad' is '%.40s', one of NOTSET, SAME_UPPER, SAME_LOWER, VALID is expected", mode.at);
+    XCVM_CHECK(n->m->error, *auto_pad < XCVM_AUTO_PAD_COUNT, INVALID_MODEL,
+               "attribute 'auto_pad' is '%.40s', one of NOTSET, SAME_UPPER, SAME_LOWER, VALID is expected", mode.at);
     return XCVM_OK;
 }
 
@@ -91,27 +91,28 @@ static xcvm_status read_window(xcc_lowering *n, const xcc_value *x, xcc_value *w
     XCVM_TRY(xcc_attribute_ints(n, "strides", &w->strides));
     XCVM_TRY(xcc_attribute_ints(n, "dilations", &w->dilations));
     XCVM_TRY(xcc_attribute_ints(n, "pads", &w->pads));
-    XCC_NEED(n, weights != NULL || kernel.count > 0, INVALID_MODEL, "attribute 'kernel_shape' is missing");
-    XCC_NEED(n, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
+    XCVM_CHECK(n->m->error, weights != NULL || kernel.count > 0, INVALID_MODEL, "attribute 'kernel_shape' is missing");
+    XCVM_CHECK(n->m->error, x->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
     if (weights != NULL && weights->type.rank >= 0)
         w->rank = weights->type.rank - 2;
     else if (x->type.rank >= 0)
         w->rank = x->type.rank - 2;
     else
         w->rank = kernel.count > 0 && kernel.count <= SPATIAL ? (int)kernel.count : -1;
-    XCC_NEED(n, w->rank >= 0, UNSUPPORTED, "the number of spatial axes is not known, or more than %d", SPATIAL);
-    XCC_NEED(n, x->type.rank < 0 || x->type.rank == w->rank + 2, SHAPE_MISMATCH,
-             "the input has %d dimensions, %d are needed", x->type.rank, w->rank + 2);
+    XCVM_CHECK(n->m->error, w->rank >= 0, UNSUPPORTED, "the number of spatial axes is not known, or more than %d",
+               SPATIAL);
+    XCVM_CHECK(n->m->error, x->type.rank < 0 || x->type.rank == w->rank + 2, SHAPE_MISMATCH,
+               "the input has %d dimensions, %d are needed", x->type.rank, w->rank + 2);
     const size_t count = (size_t)w->rank;
     for (size_t i = 0; i < count; i++)
         w->kernel[i] = weights == NULL ? -1 : weights->type.rank >= 0 ? weights->type.dims[i + 2] : XCVM_ANY_DIM;
-    XCC_NEED(n, kernel.count == 0 || kernel.count == count, INVALID_MODEL,
-             "attribute 'kernel_shape' has %zu entries, %zu are needed", kernel.count, count);
+    XCVM_CHECK(n->m->error, kernel.count == 0 || kernel.count == count, INVALID_MODEL,
+               "attribute 'kernel_shape' has %zu entries, %zu are needed", kernel.count, count);
     XCVM_TRY(need_range(n, "kernel_shape", &kernel, 1));
     for (size_t i = 0; i < kernel.count; i++) {
-        XCC_NEED(n, w->kernel[i] < 0 || w->kernel[i] == kernel.at[i], SHAPE_MISMATCH,
-                 "attribute 'kernel_shape' says %lld for axis %zu, the weights %lld", (long long)kernel.at[i], i,
-                 (long long)w->kernel[i]);
+        XCVM_CHECK(n->m->error, w->kernel[i] < 0 || w->kernel[i] == kernel.at[i], SHAPE_MISMATCH,
+                   "attribute 'kernel_shape' says %lld for axis %zu, the weights %lld", (long long)kernel.at[i], i,
+                   (long long)w->kernel[i]);
         w->kernel[i] = kernel.at[i];
     }
     XCVM_TRY(complete(n, "strides", count, 1, &w->strides));
@@ -266,8 +267,8 @@ xcvm_status xcc_lower_conv_transpose(xcc_lowering *n)
     /* Batch and channels may be given, too. */
     if (args.output_shape.count == rank + 2)
         args.output_shape = (xcvm_ints){args.output_shape.at + 2, rank};
-    XCC_NEED(n, args.output_shape.count == 0 || args.output_shape.count == rank, INVALID_MODEL,
-             "attribute 'output_shape' has %zu entries, %zu are needed", args.output_shape.count, rank);
+    XCVM_CHECK(n->m->error, args.output_shape.count == 0 || args.output_shape.count == rank, INVALID_MODEL,
+               "attribute 'output_shape' has %zu entries, %zu are needed", args.output_shape.count, rank);
     XCVM_TRY(complete_pads(n, &w, w.auto_pad != XCVM_AUTO_PAD_NOTSET || args.output_shape.count > 0, INT32_MIN));
     args.strides = w.strides;
     args.dilations = w.dilations;
@@ -295,12 +296,12 @@ static xcvm_status norm_order(xcc_lowering *n, int64_t *p)
         XCVM_TRY(xcc_attribute_int(n, "p", 2, p));
     } else {
         XCVM_TRY(xcc_attribute_float(n, "p", 2, &number));
-        XCC_NEED(n, number >= 1 && number <= 1e6 && number == (double)(int64_t)number, UNSUPPORTED,
-                 "attribute 'p' is %g, a whole number from 1 on is expected", number);
+        XCVM_CHECK(n->m->error, number >= 1 && number <= 1e6 && number == (double)(int64_t)number, UNSUPPORTED,
+                   "attribute 'p' is %g, a whole number from 1 on is expected", number);
         *p = (int64_t)number;
     }
-    XCC_NEED(n, *p >= 1 && *p <= INT32_MAX, OUT_OF_RANGE, "attribute 'p' is %lld, 1 or more is expected",
-             (long long)*p);
+    XCVM_CHECK(n->m->error, *p >= 1 && *p <= INT32_MAX, OUT_OF_RANGE, "attribute 'p' is %lld, 1 or more is expected",
+               (long long)*p);
     return XCVM_OK;
 }
 
@@ -335,9 +336,9 @@ static xcc_value *reduce_spatial(xcc_lowering *n, xcvm_opcode opcode, xcc_value 
 static xcvm_status need_channels(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
-    XCC_NEED(n, n->inputs[0]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
-    XCC_NEED(n, n->inputs[0]->type.rank < 0 || n->inputs[0]->type.rank >= 2, SHAPE_MISMATCH,
-             "the input has %d dimensions, 2 or more are needed", n->inputs[0]->type.rank);
+    XCVM_CHECK(n->m->error, n->inputs[0]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand 0 is no tensor");
+    XCVM_CHECK(n->m->error, n->inputs[0]->type.rank < 0 || n->inputs[0]->type.rank >= 2, SHAPE_MISMATCH,
+               "the input has %d dimensions, 2 or more are needed", n->inputs[0]->type.rank);
     return XCVM_OK;
 }
 
@@ -368,7 +369,7 @@ xcvm_status xcc_lower_max_unpool(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 2, 3));
     XCC_ONE_TO_ONE_ARGS(n, MaxUnpool, args);
-    XCC_NEED(n, args.kernel_shape.count > 0, INVALID_MODEL, "attribute 'kernel_shape' is missing");
+    XCVM_CHECK(n->m->error, args.kernel_shape.count > 0, INVALID_MODEL, "attribute 'kernel_shape' is missing");
     XCVM_TRY(complete(n, "strides", args.kernel_shape.count, 1, &args.strides));
     XCVM_TRY(complete(n, "pads", 2 * args.kernel_shape.count, 0, &args.pads));
     return XCC_EMIT_ONE_TO_ONE(n, MaxUnpool, args);
@@ -407,7 +408,8 @@ xcvm_status xcc_lower_col2im(xcc_lowering *n)
     size_t rank = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts && rank == 0; i++)
         rank = counts[i];
-    XCC_NEED(n, rank <= SPATIAL, UNSUPPORTED, "there are %zu spatial axes, up to %d are possible", rank, SPATIAL);
+    XCVM_CHECK(n->m->error, rank <= SPATIAL, UNSUPPORTED, "there are %zu spatial axes, up to %d are possible", rank,
+               SPATIAL);
     if (rank == 0)
         return XCC_EMIT_ONE_TO_ONE(n, Col2Im, args);
     XCVM_TRY(complete(n, "strides", rank, 1, &args.strides));

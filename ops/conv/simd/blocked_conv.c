@@ -56,10 +56,10 @@ XCVM_KERNEL(BlockedConv)
         return xcvm_blocked_depthwise(k, &c);
     case XCVM_BLOCKED_winograd:
     case XCVM_BLOCKED_winograd_untransformed:
-        c.untransformed = a->algorithm == XCVM_BLOCKED_winograd_untransformed;
+        c.on_the_fly = a->algorithm == XCVM_BLOCKED_winograd_untransformed;
         c.kernel[DEPTH] = axes == 3 ? (size_t)w->dims[2] : 1;
-        c.channels = (size_t)w->dims[c.untransformed ? 1 : axes];
-        c.tile = c.untransformed || w->dims[0] == 36 ? 4 : 2;
+        c.channels = (size_t)w->dims[c.on_the_fly ? 1 : axes];
+        c.tile = c.on_the_fly || w->dims[0] == 36 ? 4 : 2;
         c.pool = (size_t)a->pool;
         for (int i = 0; i < 2 && c.pool > 1; i++)
             c.out[i] = c.in[i] + c.pad[i] + c.pad_end[i] - (c.kernel[i] - 1);

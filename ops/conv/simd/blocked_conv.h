@@ -31,8 +31,8 @@ typedef struct xcvm_blocked_conv {
     size_t in[XCVM_BLOCKED_AXES], out[XCVM_BLOCKED_AXES], kernel[XCVM_BLOCKED_AXES];
     size_t stride[XCVM_BLOCKED_AXES], dilation[XCVM_BLOCKED_AXES];
     size_t pad[XCVM_BLOCKED_AXES], pad_end[XCVM_BLOCKED_AXES];
-    size_t tile;        /* winograd */
-    bool untransformed; /* winograd: w is */
+    size_t tile;     /* winograd */
+    bool on_the_fly; /* winograd: w is */
     size_t pool; /* winograd: y has the greatest of each pool x pool results, out says how many there are before that */
     bool plain;  /* x is not blocked */
     const float *x;

@@ -103,8 +103,8 @@ typedef struct portion {
     size_t w_block;
 } portion;
 
-static void transform_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
-                           float *room, size_t stride, xcvm_filters_ahead *ahead)
+static void transform_pair(const xcvm_on_the_fly *p, const portion *q, size_t pair, size_t from, size_t to, float *room,
+                           size_t stride, xcvm_filters_ahead *ahead)
 {
     for (size_t b = 0; b < q->blocks; b++)
         for (size_t step = from; step < to; step++) {
@@ -120,7 +120,7 @@ static void transform_pair(const xcvm_untransformed *p, const portion *q, size_t
         }
 }
 
-static void multiply_pair(const xcvm_untransformed *p, const portion *q, size_t pair, size_t from, size_t to,
+static void multiply_pair(const xcvm_on_the_fly *p, const portion *q, size_t pair, size_t from, size_t to,
                           const float *room, size_t stride, xcvm_filters_ahead *ahead)
 {
     const size_t last = xcvm_min(p->c->channels - (to - 1) * BLOCK, BLOCK);
@@ -141,7 +141,7 @@ static void multiply_pair(const xcvm_untransformed *p, const portion *q, size_t 
     }
 }
 
-static void run_portion(const xcvm_untransformed *p, const portion *q, float *room, xcvm_filters_ahead *ahead)
+static void run_portion(const xcvm_on_the_fly *p, const portion *q, float *room, xcvm_filters_ahead *ahead)
 {
     const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p->tiles));
     for (size_t pair = 0; pair < PAIRS; pair++)
@@ -155,7 +155,7 @@ static void run_portion(const xcvm_untransformed *p, const portion *q, float *ro
 }
 
 /* Fetches, while portion `q` is worked on, elements [first, first + count) of each of so many blocks. */
-static xcvm_filters_ahead fetch_meanwhile(const xcvm_untransformed *p, const portion *q, size_t first, size_t count,
+static xcvm_filters_ahead fetch_meanwhile(const xcvm_on_the_fly *p, const portion *q, size_t first, size_t count,
                                           size_t blocks)
 {
     const xcvm_blocked_conv *c = p->c;
@@ -184,13 +184,13 @@ static const float *as_f32(const xcvm_blocked_conv *c, size_t first, size_t coun
     return room;
 }
 
-size_t xcvm_untransformed_room(const xcvm_blocked_conv *c, size_t tiles)
+size_t xcvm_on_the_fly_room(const xcvm_blocked_conv *c, size_t tiles)
 {
     const bool narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
     return transformed_floats(tiles) + (narrow ? MOST_BLOCKS * FILTER_FLOATS : 0);
 }
 
-void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, size_t blocks, float *room)
+void xcvm_on_the_fly_multiply(const xcvm_on_the_fly *p, size_t output, size_t blocks, float *room)
 {
     const xcvm_blocked_conv *c = p->c;
     const size_t steps = in_blocks(c), portions = xcvm_ceil_div(steps, PORTION), block = filters_before(c, steps);

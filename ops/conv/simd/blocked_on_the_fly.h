@@ -5,7 +5,7 @@
 #include "ops/conv/simd/blocked_conv.h"
 
 /* Products of transformed tiles with the filters of a convolution, F(4 x 4, 3 x 3). */
-typedef struct xcvm_untransformed {
+typedef struct xcvm_on_the_fly {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     size_t tiles;
@@ -13,13 +13,13 @@ typedef struct xcvm_untransformed {
     float *y;                /* 36 points of blocks of outputs of tiles */
     size_t x_point, x_block; /* floats from one to the next */
     size_t y_point;
-} xcvm_untransformed;
+} xcvm_on_the_fly;
 
 /* Of `blocks` blocks of outputs, from `output` on. In `room`, so many floats of it for up to so many tiles, filters are
  * transformed a portion at a time, while those of the next portion are fetched. */
-#define xcvm_untransformed_room XCVM_PER_ISA(xcvm_untransformed_room)
-size_t xcvm_untransformed_room(const xcvm_blocked_conv *c, size_t tiles);
-#define xcvm_untransformed_multiply XCVM_PER_ISA(xcvm_untransformed_multiply)
-void xcvm_untransformed_multiply(const xcvm_untransformed *p, size_t output, size_t blocks, float *room);
+#define xcvm_on_the_fly_room XCVM_PER_ISA(xcvm_on_the_fly_room)
+size_t xcvm_on_the_fly_room(const xcvm_blocked_conv *c, size_t tiles);
+#define xcvm_on_the_fly_multiply XCVM_PER_ISA(xcvm_on_the_fly_multiply)
+void xcvm_on_the_fly_multiply(const xcvm_on_the_fly *p, size_t output, size_t blocks, float *room);
 
 #endif

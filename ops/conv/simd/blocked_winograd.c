@@ -90,7 +90,7 @@ static void copy_tile(const blocked_winograd_loop *r, const float *plane, size_t
  * each for all inputs; others block by block, each for all points. */
 static size_t slice_of_inputs(const blocked_winograd_loop *r, size_t tiles)
 {
-    return r->c->untransformed ? r->points * r->input_stride : tiles * BLOCK;
+    return r->c->on_the_fly ? r->points * r->input_stride : tiles * BLOCK;
 }
 
 /* Tiles [first, last) for input blocks [begin, end). */
@@ -245,18 +245,18 @@ static void run_group(const blocked_winograd_loop *r, size_t group, size_t first
     const size_t output = group * c->outputs / r->groups, blocks = (group + 1) * c->outputs / r->groups - output;
     const size_t filters = c->kernel[DEPTH] * c->channels * BLOCK, stride = c->outputs * filters;
     size_t at = output * filters;
-    if (c->untransformed) {
-        const xcvm_untransformed p = {r->k,
-                                      c,
-                                      last - first,
-                                      inputs,
-                                      products,
-                                      r->input_stride,
-                                      slice_of_inputs(r, last - first),
-                                      r->product_stride};
-        xcvm_untransformed_multiply(&p, output, blocks, room);
+    if (c->on_the_fly) {
+        const xcvm_on_the_fly p = {r->k,
+                                   c,
+                                   last - first,
+                                   inputs,
+                                   products,
+                                   r->input_stride,
+                                   slice_of_inputs(r, last - first),
+                                   r->product_stride};
+        xcvm_on_the_fly_multiply(&p, output, blocks, room);
     }
-    for (size_t point = 0; point < r->points && !c->untransformed && !stopped(r); point++, at += stride)
+    for (size_t point = 0; point < r->points && !c->on_the_fly && !stopped(r); point++, at += stride)
         multiply_point(r, last - first, at, point + 1 < r->points ? at + stride : 0, blocks,
                        inputs + point * r->input_stride, products + point * r->product_stride, room);
     store_outputs(r, first, last, output, blocks, products);
@@ -320,12 +320,12 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
     if (own)
         r.bands = xcvm_min(xcvm_ceil_div(r.bands, threads) * threads, r.tiles);
     r.most = xcvm_ceil_div(r.tiles, r.bands);
-    r.input_stride = (c->untransformed ? 1 : in_slices) * r.most * BLOCK + GAP;
+    r.input_stride = (c->on_the_fly ? 1 : in_slices) * r.most * BLOCK + GAP;
     r.product_stride = out_slices * r.most * BLOCK + GAP;
-    r.inputs_floats = r.points * r.input_stride * (c->untransformed ? in_slices : 1);
+    r.inputs_floats = r.points * r.input_stride * (c->on_the_fly ? in_slices : 1);
     r.products_floats = r.points * r.product_stride;
     const size_t products_end = r.inputs_floats * (own ? threads : 1) + r.products_floats * threads;
-    r.room_floats = c->untransformed                               ? xcvm_untransformed_room(c, r.most)
+    r.room_floats = c->on_the_fly                                  ? xcvm_on_the_fly_room(c, r.most)
                     : xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW) ? PORTION
                                                                    : 0;
     r.inputs = xcvm_kernel_scratch(k, (products_end + threads * r.room_floats) * sizeof(float));

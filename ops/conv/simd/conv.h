@@ -26,12 +26,12 @@ typedef struct xcvm_conv_algorithm {
 
 #define xcvm_conv_pointwise XCVM_PER_ISA(xcvm_conv_pointwise)
 extern const xcvm_conv_algorithm xcvm_conv_pointwise;
-#define xcvm_conv_columns XCVM_PER_ISA(xcvm_conv_columns)
-extern const xcvm_conv_algorithm xcvm_conv_columns;
+#define xcvm_conv_im2col XCVM_PER_ISA(xcvm_conv_im2col)
+extern const xcvm_conv_algorithm xcvm_conv_im2col;
 #define xcvm_conv_depthwise XCVM_PER_ISA(xcvm_conv_depthwise)
 extern const xcvm_conv_algorithm xcvm_conv_depthwise;
-#define xcvm_conv_apart XCVM_PER_ISA(xcvm_conv_apart)
-extern const xcvm_conv_algorithm xcvm_conv_apart;
+#define xcvm_conv_dilated_depthwise XCVM_PER_ISA(xcvm_conv_dilated_depthwise)
+extern const xcvm_conv_algorithm xcvm_conv_dilated_depthwise;
 #define xcvm_conv_winograd XCVM_PER_ISA(xcvm_conv_winograd)
 extern const xcvm_conv_algorithm xcvm_conv_winograd;
 

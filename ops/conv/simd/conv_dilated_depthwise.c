@@ -169,4 +169,4 @@ static xcvm_status convolve(const xcvm_kernel *k, const xcvm_conv *c, void *scra
     return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain, run_channels, &r);
 }
 
-const xcvm_conv_algorithm xcvm_conv_apart = {fits, cost, scratch_bytes, convolve};
+const xcvm_conv_algorithm xcvm_conv_dilated_depthwise = {fits, cost, scratch_bytes, convolve};

@@ -201,10 +201,10 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
     gather_rows(g, k0, k1, n0, n1, panels);
 }
 
-/* Products of one row for each channel would be little but gathering: xcvm_conv_apart takes those. */
+/* Products of one row for each channel would be little but gathering: xcvm_conv_dilated_depthwise takes those. */
 static bool is_product(const xcvm_conv_shape *s)
 {
-    return s->channels != 1 || s->outputs != 1 || !xcvm_conv_apart.fits(s);
+    return s->channels != 1 || s->outputs != 1 || !xcvm_conv_dilated_depthwise.fits(s);
 }
 
 /* Gathering an element is counted as so many multiply-adds. */
@@ -227,10 +227,10 @@ static size_t columns_scratch(const xcvm_conv_shape *s, int threads)
     return xcvm_gemm_scratch(&batch, threads);
 }
 
-static xcvm_status columns_run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
+static xcvm_status im2col_run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
 {
     const xcvm_gemm_batch batch = describe_columns(&c->shape, c);
     return xcvm_gemm_run(k, &batch, scratch);
 }
 
-const xcvm_conv_algorithm xcvm_conv_columns = {is_product, columns_cost, columns_scratch, columns_run};
+const xcvm_conv_algorithm xcvm_conv_im2col = {is_product, columns_cost, columns_scratch, im2col_run};

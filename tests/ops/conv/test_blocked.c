@@ -378,9 +378,9 @@ static shape random_shape(int algorithm, bool dilated, int all)
             s.group = s.outputs;
             s.outputs = s.channels = 1;
         } else if (xcvm_blocked_is_winograd(algorithm)) {
-            const bool untransformed = algorithm == XCVM_BLOCKED_winograd_untransformed;
-            s.tile = untransformed || random_below(2) != 0 ? 4 : 2;
-            if (untransformed && random_below(4) == 0)
+            const bool on_the_fly = algorithm == XCVM_BLOCKED_winograd_untransformed;
+            s.tile = on_the_fly || random_below(2) != 0 ? 4 : 2;
+            if (on_the_fly && random_below(4) == 0)
                 s.channels = random_from(60, 300);
             for (int i = 0; i < axes; i++) {
                 s.kernel[i] = i == DEPTH ? s.kernel[i] : 3;

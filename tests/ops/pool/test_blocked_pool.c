@@ -47,8 +47,8 @@ static void check_pool(xcvm_kernel_run run, int algorithm, int64_t tile, int64_t
     for (size_t i = 0; i < sizeof g / sizeof *g; i++)
         g[i] = random_float();
     const int64_t filter[] = {OUTPUTS, CHANNELS, 3, 3};
-    const bool untransformed = algorithm == XCVM_BLOCKED_winograd_untransformed;
-    if (untransformed)
+    const bool on_the_fly = algorithm == XCVM_BLOCKED_winograd_untransformed;
+    if (on_the_fly)
         xcvm_blocked_pack_direct(g, 4, filter, w);
     else
         xcvm_blocked_pack_winograd(g, 4, filter, tile, w);
@@ -62,7 +62,7 @@ static void check_pool(xcvm_kernel_run run, int algorithm, int64_t tile, int64_t
                p = tensor(5, (const int64_t[]){BATCH, BLOCKS, half[0], half[1], BLOCK}, pooled);
     xcvm_BlockedConv_args a = {.y = &y,
                                .x = &vx,
-                               .w = untransformed ? &vu : &vw,
+                               .w = on_the_fly ? &vu : &vw,
                                .b = &vb,
                                .strides = {ones, 2},
                                .pads = {pads, 4},
