@@ -89,7 +89,7 @@ err_has '"xcvm asm" turns it into one'
 run compile --list-passes
 code 0
 out_like '^simplify +-O1 +4 rounds +[a-z]'
-out_like '^pack +-O2 +once +[a-z]'
+out_like '^prepack +-O2 +once +[a-z]'
 run compile "$model" --dump-after infer
 code 0
 out_has Add
