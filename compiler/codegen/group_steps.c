@@ -1,4 +1,4 @@
-/* What a group computes, node by node, in steps of one function an element. */
+/* Steps of a group: what it computes, node by node, one function an element each. */
 #include "compiler/codegen/codegen.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Tests of runs: bindings, control flow, errors and where they are. */
 #include "base/denormals.h"
 #include "tests/vm/support.h"
 

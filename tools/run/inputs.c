@@ -1,3 +1,4 @@
+/* Inputs of a run: from SPECs, at random, or from the files of a case, checked against the declared types. */
 #include "cli/memory.h"
 #include "cli/report.h"
 #include "run/session.h"
@@ -142,7 +143,7 @@ void bindings_release(struct bindings *bindings)
 
 /* ---- Values ---- */
 
-/* What is being made. */
+/* The inputs that are being made. */
 struct making {
     const struct program *program;
     const struct input_flags *flags;
