@@ -162,6 +162,7 @@ static xcvm_status put_run(const filling *f, xcvm_poller *poller, const pad_loop
 {
     size_t size = f->size * f->unit, count = (size_t)r->count;
     to += (size_t)r->to * size;
+    XCVM_TRY(xcvm_poll_after(poller, 1));
     if (r->from < 0)
         return xcvm_move_fill(f->k, to, f->value, f->size, count * f->unit);
     from += (size_t)r->from * size;

@@ -58,11 +58,11 @@ static void push(tables *t, int64_t child, size_t first, size_t count, size_t pl
 static xcvm_status write_node(tables *t, int64_t index)
 {
     const xcc_tree_node *node = &t->forest->nodes[index];
-    XCVM_CHECK(t->n, !t->seen[index], INVALID_MODEL, "node %lld of the trees is reached from two others",
+    XCVM_CHECK(t->n->m->error, !t->seen[index], INVALID_MODEL, "node %lld of the trees is reached from two others",
                (long long)index);
     t->seen[index] = true;
-    XCVM_CHECK(t->n, node->feature >= 0 && node->feature < (1 << 28), INVALID_MODEL, "a node asks for feature %lld",
-               (long long)node->feature);
+    XCVM_CHECK(t->n->m->error, node->feature >= 0 && node->feature < (1 << 28), INVALID_MODEL,
+               "a node asks for feature %lld", (long long)node->feature);
     const size_t first = t->count,
                  entries = node->mode == XCC_TREE_MEMBER && node->member_count > 1 ? node->member_count : 1;
     for (size_t i = 0; i < entries; i++) {
