@@ -1,3 +1,4 @@
+/* The default allocator, malloc, and what takes memory from any allocator. */
 #include "base/allocator.h"
 
 #include <stdlib.h>

@@ -24,7 +24,7 @@ void xcvm_memory_populate(void *memory, size_t bytes);
 /* Sizes from outside: false when the result does not fit. */
 static inline bool xcvm_size_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 static inline bool xcvm_size_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
-/* Of sizes that are known to be small. */
+/* Arithmetic on sizes that are known to be small. */
 static inline size_t xcvm_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t xcvm_ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
 static inline size_t xcvm_round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }

@@ -1,3 +1,4 @@
+/* Arena allocation: zeroed blocks that double, all released at once. */
 #include "base/allocator.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Growable arrays: doubling in an arena or with an allocator, checked for overflow. */
 #include "base/array.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The monotonic clock, for deadlines, traces and measurements. */
 #ifndef XCVM_BASE_CLOCK_H
 #define XCVM_BASE_CLOCK_H
 

@@ -1,4 +1,4 @@
-/* How many processors this process may use. */
+/* The number of processors that this process may use: its affinity and the quota of its cgroup. */
 #include "base/threads.h"
 
 #include <fcntl.h>

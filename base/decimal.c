@@ -1,3 +1,4 @@
+/* Decimal text of numbers, printed and parsed independently of the locale. */
 #include "base/decimal.h"
 
 #include <math.h>

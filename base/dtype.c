@@ -1,3 +1,4 @@
+/* Element types: names, sizes, sets of them, and conversion of those narrower than f32. */
 #include "base/dtype.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SipHash-1-3, a keyed hash. */
 #include "base/hash.h"
 #include "base/clock.h"
 

@@ -1,3 +1,4 @@
+/* The session's heap: free lists by size, counting, and the limit. */
 #include "base/heap.h"
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -1,5 +1,5 @@
-/* Where a session's values get their memory: blocks that are kept for the next request once they are free, so that a
- * steady state takes nothing from the allocator; counted, and limited. One thread at a time. */
+/* The heap of a session, from which its values get their memory: blocks that are kept for the next request once they
+ * are free, so that a steady state takes nothing from the allocator; counted, and limited. One thread at a time. */
 #ifndef XCVM_BASE_HEAP_H
 #define XCVM_BASE_HEAP_H
 

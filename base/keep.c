@@ -1,3 +1,4 @@
+/* Keeping values: shares counted storage where it may be shared, and copies everything else. */
 #include "base/keep.h"
 
 /* What was copied: by its data and kind, and the first copy of it. Open addressing; at most half full. */

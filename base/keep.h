@@ -1,4 +1,4 @@
-/* Values kept for longer than what lends them. */
+/* Keeping values for longer than what lends them. */
 #ifndef XCVM_BASE_KEEP_H
 #define XCVM_BASE_KEEP_H
 

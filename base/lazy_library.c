@@ -1,3 +1,4 @@
+/* Lazy loading of shared libraries by dlopen. */
 #include "base/lazy_library.h"
 
 #include <dlfcn.h>

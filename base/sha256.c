@@ -1,3 +1,4 @@
+/* SHA-256 of a block of bytes. */
 #include "base/sha256.h"
 
 #include <string.h>

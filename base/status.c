@@ -1,3 +1,4 @@
+/* Statuses by name, and error messages. */
 #include "base/status.h"
 
 #include <stdio.h>

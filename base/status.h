@@ -1,4 +1,4 @@
-/* Filling in an xcvm_error, and passing failures on. */
+/* Errors: filling in an xcvm_error, and passing failures on. */
 #ifndef XCVM_BASE_STATUS_H
 #define XCVM_BASE_STATUS_H
 

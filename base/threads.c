@@ -1,10 +1,10 @@
-/* The pool: work stealing over the ranges of one loop. Each thread has a share of items that lie side by side, so that
- * it finds in its caches what it computed there in the loop before. A share is cut into ranges of a half, a quarter and
- * two eighths: few, since kernels begin anew with each, and small where the end of the loop is near. A thread takes the
- * ranges of its share from the front, and when none is left, of others' from the back. So the caller waits only for
- * ranges that somebody has begun: a worker that is late, because the machine is busy with something else, is not waited
- * for. A thread that was preempted inside a range is brought to the processor of one that waits for it. Workers
- * spin for the next loop for a while, soon yielding the processor between the looks, and then park, so that
+/* The thread pool: work stealing over the ranges of one loop. Each thread has a share of items that lie side by side,
+ * so that it finds in its caches what it computed there in the loop before. A share is cut into ranges of a half, a
+ * quarter and two eighths: few, since kernels begin anew with each, and small where the end of the loop is near. A
+ * thread takes the ranges of its share from the front, and when none is left, of others' from the back. So the caller
+ * waits only for ranges that somebody has begun: a worker that is late, because the machine is busy with something
+ * else, is not waited for. A thread that was preempted inside a range is brought to the processor of one that waits for
+ * it. Workers spin for the next loop for a while, soon yielding the processor between the looks, and then park, so that
  * a pool costs nothing while nothing runs. */
 #include "base/threads.h"
 #include "base/clock.h"
@@ -480,7 +480,7 @@ static void open_loop(xcvm_threads *t)
     }
 }
 
-/* Until all ranges are finished. */
+/* Waits until all ranges are finished. */
 static void wait_for_workers(xcvm_threads *t)
 {
     uint64_t asked = 0;

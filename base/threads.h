@@ -1,4 +1,4 @@
-/* Splitting a loop over worker threads. */
+/* The thread pool: loops split over worker threads. */
 #ifndef XCVM_BASE_THREADS_H
 #define XCVM_BASE_THREADS_H
 

@@ -1,3 +1,4 @@
+/* Values: sizes of tensors, reference counts of storage, items of lists, text for messages. */
 #include "base/value.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Values: what a register holds. */
+/* Values: the tensors and lists that registers hold. */
 #ifndef XCVM_BASE_VALUE_H
 #define XCVM_BASE_VALUE_H
 
@@ -20,7 +20,7 @@ void xcvm_storage_retain(xcvm_storage *storage);
 /* NULL is accepted. */
 void xcvm_storage_release(xcvm_storage *storage);
 
-/* What keeps the elements of a tensor alive. */
+/* Storage: the counted memory that keeps the elements of a tensor alive. */
 typedef enum xcvm_memory_kind {
     XCVM_MEMORY_NONE,     /* there are no elements: an unset register, or a type without data in the compiler */
     XCVM_MEMORY_OWNED,    /* `storage` does */

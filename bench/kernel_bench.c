@@ -1,3 +1,4 @@
+/* Timing of kernels: tensors, calls and the best of several runs. */
 #include "bench/kernel_bench.h"
 #include "base/clock.h"
 

@@ -1,4 +1,4 @@
-/* What a model is, and everything that keeps it from compiling, as text. */
+/* Checking a model: what it is, and everything that keeps it from compiling, as text. */
 #include "base/clock.h"
 #include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"

@@ -1,4 +1,4 @@
-/* From a model to a program. */
+/* The compilation: from a model to a program, with its options, limits and report. */
 #include "compiler/codegen/codegen.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/onnx/lower/operators.h"

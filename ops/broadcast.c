@@ -1,3 +1,4 @@
+/* Broadcasting: axes merged where all operands allow it, and the walk over a range of elements. */
 #include "ops/broadcast.h"
 
 void xcvm_broadcast_plan(xcvm_broadcast *b, const xcvm_value *result, const xcvm_value *const *in, int operands)
@@ -52,7 +53,7 @@ void xcvm_broadcast_plan(xcvm_broadcast *b, const xcvm_value *result, const xcvm
     }
 }
 
-/* Where in the outer axes a walk is. */
+/* The position of a walk in the outer axes. */
 typedef struct position {
     size_t index[XCVM_MAX_RANK];
     size_t offsets[XCVM_BROADCAST_OPERANDS]; /* of the start of the row */

@@ -1,4 +1,4 @@
-/* Walking over operands that are broadcast to one shape. */
+/* Broadcasting: walking over operands that are broadcast to one shape. */
 #ifndef XCVM_OPS_BROADCAST_H
 #define XCVM_OPS_BROADCAST_H
 

@@ -1,3 +1,4 @@
+/* Conversion of blocks of elements between all number types. */
 #include "ops/convert.h"
 #include "base/element.h"
 #include "ops/choices.h"

@@ -1,4 +1,4 @@
-/* Running one instruction outside a session. */
+/* Execution of one instruction outside a session. */
 #include "ops/kernel.h"
 
 /* Lists the operands (or results) of an instruction in row order, spread out. `values` may be NULL to count them. */

@@ -1,3 +1,4 @@
+/* Tensors of any real type read and written as blocks of f32. */
 #include "ops/floats.h"
 
 #include "ops/convert.h"

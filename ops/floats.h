@@ -8,7 +8,7 @@
 void xcvm_read_floats(const xcvm_value *tensor, size_t begin, size_t count, float *floats);
 /* And back: integers are rounded to nearest even and saturated. */
 void xcvm_write_floats(const float *floats, size_t count, xcvm_value *tensor, size_t begin);
-/* The same of many elements, between portions of which they poll. */
+/* Reading and writing of many elements, which poll between portions. */
 xcvm_status xcvm_kernel_read_floats(const xcvm_kernel *k, const xcvm_value *tensor, size_t begin, size_t count,
                                     float *floats);
 xcvm_status xcvm_kernel_write_floats(const xcvm_kernel *k, const float *floats, size_t count, xcvm_value *tensor,

@@ -1,3 +1,4 @@
+/* Indices: checking them, and the axes around the one that they are for. */
 #include "ops/index.h"
 
 /* Whether all of [begin, end) are in [-dim, dim), without looking for which is not. */

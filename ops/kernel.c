@@ -1,3 +1,4 @@
+/* What kernels call: memory for results and scratch, copies, parallel loops that poll. */
 #include "ops/kernel.h"
 #include "base/clock.h"
 #include "base/keep.h"

@@ -1,4 +1,5 @@
-/* Which kernel an instruction runs: the generic one, or the one built for the instruction set that this CPU has. */
+/* Dispatch: which kernel an instruction runs, the generic one or the one built for the instruction set that this CPU
+ * has. */
 #include "base/isas.h"
 #include "ops/kernel.h"
 

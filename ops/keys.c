@@ -1,3 +1,4 @@
+/* Keys of lookups: comparison, binary search, and a hash table. */
 #include "ops/keys.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Moving elements: strided copies that threads share, fills, strings included. */
 #include "ops/move.h"
 
 /* Bytes that are written at once, and between polls. */
@@ -56,7 +57,7 @@ typedef struct wide {
     uint64_t low, high;
 } wide;
 
-/* For an element type of each size. */
+/* Runs MOVE with an element type of each size. */
 #define FOR_SIZE(MOVE)                                                                                                 \
     switch (size) {                                                                                                    \
     case 1:                                                                                                            \

@@ -1,3 +1,4 @@
+/* Sorting: keys that compare as elements do, and a stable sort. */
 #include "ops/order.h"
 
 /* Bits of an IEEE number of `bits` bits as a key: negative numbers reversed and below the others. */

@@ -1,4 +1,4 @@
-/* Order of elements of any type: keys that compare as the elements do, and a sort that keeps equals in order. */
+/* Sorting: keys that compare as elements of any type do, and a sort that keeps equals in order. */
 #ifndef XCVM_OPS_ORDER_H
 #define XCVM_OPS_ORDER_H
 

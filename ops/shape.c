@@ -1,3 +1,4 @@
+/* What shape rules use: element types by variables, broadcasting, axes, and dimensions from elements. */
 #include "ops/shape.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Strided copies: axes merged, transposes by tiles, loops for each size of elements. */
 #include "ops/strided.h"
 
 #include "ops/interleave.h"

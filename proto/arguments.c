@@ -1,3 +1,4 @@
+/* Argument structs: defaults, copies, operands and results, driven by the fields of the schema. */
 #include "proto/arguments.h"
 #include "proto/image.h"
 

@@ -1,4 +1,4 @@
-/* The statements of the text that are no instructions: producer, input, constant and so on. */
+/* The assembler of declarations: producer, input, constant and every other statement that is no instruction. */
 #include "proto/assembler.h"
 #include "proto/open_beneath.h"
 #include "proto/literals.h"

@@ -1,4 +1,4 @@
-/* One instruction of the text. */
+/* The assembler of one instruction: results, operands, attributes and debug data. */
 #include "proto/assembler.h"
 #include "proto/attributes.h"
 #include "proto/literals.h"

@@ -1,4 +1,4 @@
-/* From text to an image: the statements, and at the end the names that they use. */
+/* The assembler: from text to an image, the names that statements use resolved at the end. */
 #include "proto/assembler.h"
 
 #include <string.h>

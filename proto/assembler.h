@@ -1,4 +1,4 @@
-/* What the files of the assembler share: the program that is being made. */
+/* The state of the assembler, which its files have in common: the program that is being made. */
 #ifndef XCVM_PROTO_ASSEMBLER_H
 #define XCVM_PROTO_ASSEMBLER_H
 

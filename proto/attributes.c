@@ -1,3 +1,4 @@
+/* Attributes in the text assembly: printing and parsing a value of each kind of field. */
 #include "proto/attributes.h"
 #include "base/array.h"
 #include "proto/floats.h"

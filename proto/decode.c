@@ -1,4 +1,4 @@
-/* From a program file to an image. */
+/* The decoder: from a program file to an image. */
 #include "proto/arguments.h"
 #include "proto/image.h"
 #include "proto/literals.h"

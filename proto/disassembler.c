@@ -1,4 +1,4 @@
-/* From an image to text. */
+/* The disassembler: from an image to text. */
 #include "proto/attributes.h"
 #include "proto/image.h"
 #include "proto/literals.h"

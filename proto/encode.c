@@ -1,4 +1,4 @@
-/* From an image to a program file. */
+/* The encoder: from an image to a program file. */
 #include "proto/arguments.h"
 #include "proto/image.h"
 #include "proto/literals.h"

@@ -1,3 +1,4 @@
+/* Floating-point literals of the text assembly: the shortest decimal that reads back as the same bits. */
 #include "proto/floats.h"
 #include "base/element.h"
 #include "proto/reader.h"

@@ -1,3 +1,4 @@
+/* Tensor literals of the text assembly: printing and parsing elements. */
 #include "proto/literals.h"
 #include "base/element.h"
 #include "proto/floats.h"

@@ -1,3 +1,4 @@
+/* The index of names: heapsort and binary search. */
 #include "proto/name_index.h"
 #include "base/array.h"
 

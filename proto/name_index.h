@@ -1,4 +1,5 @@
-/* Numbers by name. Names are added first, then sorted, then looked up; no input makes any of it slow. */
+/* An index of names: numbers by name. Names are added first, then sorted, then looked up; no input makes any of it
+ * slow. */
 #ifndef XCVM_PROTO_NAME_INDEX_H
 #define XCVM_PROTO_NAME_INDEX_H
 
@@ -18,7 +19,7 @@ typedef struct xcvm_name_index {
 
 /* False if there is no memory in the arena. */
 bool xcvm_name_index_add(xcvm_name_index *names, xcvm_arena *arena, const char *text, size_t length, size_t number);
-/* By text, then number. */
+/* Entries are ordered by text, then by number. */
 void xcvm_name_index_sort(xcvm_name_index *names);
 /* How many entries have that text, 2 standing for more; the first of them is *first if there are any. Sorted names
  * only. */

@@ -1,3 +1,4 @@
+/* Opening files beneath a folder: each step of a path by itself, without following links. */
 #include "proto/open_beneath.h"
 
 #include <errno.h>

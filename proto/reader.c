@@ -1,3 +1,4 @@
+/* The lexer of the text assembly: blanks, words, names, strings, numbers, and errors with a line and column. */
 #include "proto/reader.h"
 #include "base/status.h"
 

@@ -1,4 +1,4 @@
-/* Leaving debug data out of a program. */
+/* Stripping: a program without its debug data. */
 #include "proto/image.h"
 
 xcvm_status xcvm_strip(const void *bytes, size_t count, xcvm_sink sink, void *user, xcvm_error *error)

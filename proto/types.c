@@ -1,3 +1,4 @@
+/* Types in the text assembly: printing and parsing. */
 #include "proto/types.h"
 #include "proto/image.h"
 

@@ -1,3 +1,4 @@
+/* Checking a program's wire format: nesting, sizes, text and numbers, before protobuf-c unpacks it. */
 #include "proto/wire.h"
 #include "proto/image.h"
 

@@ -1,3 +1,4 @@
+/* The buffered writer: collects text and bytes for a sink, and remembers that it failed. */
 #include "proto/writer.h"
 #include "proto/reader.h"
 

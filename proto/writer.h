@@ -1,4 +1,4 @@
-/* Text and bytes on their way to an xcvm_sink, gathered into larger pieces. */
+/* A buffered writer: text and bytes for an xcvm_sink, gathered into larger pieces. */
 #ifndef XCVM_PROTO_WRITER_H
 #define XCVM_PROTO_WRITER_H
 

@@ -1,3 +1,4 @@
+/* Literals of a case as inputs of its program. */
 #include "tests/case_literals.h"
 
 #include <stdio.h>

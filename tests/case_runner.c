@@ -1,3 +1,4 @@
+/* The runner of text cases: assembles, runs each way there is, and compares. */
 #include "tests/case_runner.h"
 
 #include "base/status.h"

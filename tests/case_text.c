@@ -1,3 +1,4 @@
+/* The parser of case files. */
 #include "tests/case_text.h"
 
 #include "proto/floats.h"

@@ -1,3 +1,4 @@
+/* Tolerances of results, by instruction and element type. */
 #include "tests/case_tolerance.h"
 
 #include "ops/shape.h"

@@ -1,3 +1,4 @@
+/* What tests of every floor use. */
 #include "tests/support.h"
 
 #include <locale.h>

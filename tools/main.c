@@ -1,3 +1,4 @@
+/* The command: finds the subcommand, or prints help. */
 #include "commands/commands.h"
 #include "cli/manual.h"
 #include "cli/memory.h"

@@ -1,4 +1,5 @@
-/* What is worked out of a verified program so that it runs faster. */
+/* Analyses of a verified program that make it run faster and prove nothing: aliasing, static shapes, output producers.
+ * */
 #include "vm/verify.h"
 
 /* An operand may be overwritten if it dies, and is nowhere an operand in another role. */

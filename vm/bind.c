@@ -1,4 +1,4 @@
-/* The caller's values at the edge of a program. */
+/* Bindings: the caller's values as inputs and outputs of a session, checked against what the program declares. */
 #include "base/keep.h"
 #include "vm/session.h"
 

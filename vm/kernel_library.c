@@ -1,3 +1,4 @@
+/* Kernel libraries: finding, checking by hash, ABI and instruction set, and opening them. */
 #include "vm/kernel_library.h"
 #include "base/sha256.h"
 

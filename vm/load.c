@@ -1,4 +1,4 @@
-/* From a file or bytes to a program. */
+/* Loading: from a file or bytes to a verified program. */
 #include "vm/options.h"
 #include "vm/kernel_library.h"
 #include "vm/program.h"
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where a program's bytes lie. */
+/* The bytes of a program, mapped, copied or lent. */
 typedef struct source {
     const void *bytes; /* `count` bytes of a program, inside `memory` unless they are lent */
     size_t count;

@@ -1,5 +1,5 @@
-/* What happens beside the run when somebody looks: events for the observer, and types checked against the compiler's
- * notes. */
+/* Observation, beside the run and only when somebody looks: events for the observer, and types checked against the
+ * compiler's notes. */
 #include "base/clock.h"
 #include "vm/session.h"
 

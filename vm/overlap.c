@@ -1,5 +1,5 @@
-/* Whether memory that a run writes to overlaps other memory that is bound: a sweep over all of it in the order of
- * addresses, since a program may have very many inputs and outputs. */
+/* The overlap check: whether memory that a run writes to overlaps other memory that is bound: a sweep over all of it in
+ * the order of addresses, since a program may have very many inputs and outputs. */
 #include "vm/session.h"
 
 typedef struct span {

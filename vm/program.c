@@ -1,4 +1,4 @@
-/* What a program says of itself, and where in it an error happened. */
+/* A program's inputs, outputs and description, and the place of an error in it. */
 #include "vm/program.h"
 
 #include <stdio.h>

@@ -24,7 +24,7 @@ typedef enum xcvm_alias {
     XCVM_ALIAS_IN_PLACE /* it is the slot of an IN_PLACE operand that nothing reads any more */
 } xcvm_alias;
 
-/* What is known of an instruction once the program is verified. */
+/* A step: an instruction as verified and linked. */
 typedef struct xcvm_step {
     xcvm_kernel_run run; /* NULL for CONTROL */
     uint32_t last_use;   /* operands that the Frees right behind it free (xcvm_kernel.last_use) */

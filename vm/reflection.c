@@ -1,4 +1,4 @@
-/* The instruction table for users of the library, told from the rows when it is asked for. */
+/* Reflection: the instruction table for users of the library, told from the rows when it is asked for. */
 #include "base/decimal.h"
 #include "ops/op.h"
 

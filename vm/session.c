@@ -1,3 +1,4 @@
+/* Creating and destroying sessions: one block of memory, the arena, the heap and the thread pool. */
 #include "vm/session.h"
 #include "vm/options.h"
 

@@ -1,4 +1,5 @@
-/* What all parts of the verifier use: temporary memory, failing at an instruction, fields of operands. */
+/* Services of the verifier, which all its parts use: temporary memory, failing at an instruction, fields of operands.
+ * */
 #include "vm/verify.h"
 
 #include <stdio.h>

@@ -78,7 +78,7 @@ xcvm_status xcvm_verify_flow(xcvm_verifier *v);
 xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report);
 /* Planned slots. Needs what xcvm_analyze_aliasing finds; fills step->alias. */
 xcvm_status xcvm_verify_slots(xcvm_verifier *v);
-/* What is not proved but worked out for speed (foresight.c): step->last_use, views and reusable; what static shapes
+/* What is not proved but worked out for speed (analyze.c): step->last_use, views and reusable; what static shapes
  * need, from step->static_shapes to program->live_in; program->producers. */
 void xcvm_analyze_aliasing(xcvm_program *program);
 xcvm_status xcvm_analyze_static_shapes(xcvm_verifier *v);

@@ -1,4 +1,5 @@
-/* The control-flow graph. */
+/* The control-flow graph of a program: its basic blocks, in an order in which each comes behind those that lead to it.
+ * */
 #include "vm/verify.h"
 
 static bool is_jump(const xcvm_step *step)

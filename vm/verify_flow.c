@@ -1,5 +1,5 @@
-/* What is set along every path. The set of live registers must be the same on all paths to an instruction, so that one
- * visit of each block proves it; types may differ, and are followed until they no longer change. */
+/* Data flow: what is set along every path. The set of live registers must be the same on all paths to an instruction,
+ * so that one visit of each block proves it; types may differ, and are followed until they no longer change. */
 #include "vm/verify.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Fused instructions and the unfused ones that they stand for. */
+/* Verification of Fused instructions and the unfused ones that they stand for. */
 #include "vm/verify.h"
 
 typedef struct range {

@@ -1,4 +1,5 @@
-/* Each instruction by itself: registers in range, operands and results as many as its row has. */
+/* Verification of operands: each instruction by itself has registers in range, and operands and results as its row has.
+ * */
 #include "vm/verify.h"
 
 /* Finds the largest register and counts results. */

@@ -1,4 +1,4 @@
-/* Kinds and element types, as far as they are known before the run. */
+/* Type checking: kinds and element types, as far as they are known before the run. */
 #include "vm/verify.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What makes the first run as fast as any later one: constants are mapped and lie in the cache, and warm-up runs have
- * brought in code, taught the processor its branches and found types, places and scratch memory. */
+/* The warm-up, which makes the first run as fast as any later one: constants are mapped and lie in the cache, and
+ * warm-up runs have brought in code, taught the processor its branches and found types, places and scratch memory. */
 #include "base/clock.h"
 #include "vm/options.h"
 #include "vm/session.h"

@@ -1,4 +1,4 @@
-/* The C of a kernel library: one function for each group, with a statement for each step. */
+/* The C source of a kernel library: one function for each group, with a statement for each step. */
 #include "base/decimal.h"
 #include "compiler/codegen/codegen.h"
 

@@ -1,3 +1,4 @@
+/* The C compiler: its flags for each target, and running it as a subprocess with a deadline. */
 #include "compiler/codegen/cc.h"
 #include "base/clock.h"
 #include "base/isas.h"

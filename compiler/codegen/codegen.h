@@ -15,7 +15,7 @@
 
 /* ---- Members ---- */
 
-/* How a node's element comes from those of its operands. */
+/* A map: how an element of a node comes from those of its operands. */
 typedef struct xcc_map {
     const char *function;   /* of ops/elementwise/simd/maps.h, behind "xcvm_map_" */
     xcc_value *operands[2]; /* the second NULL: of one operand, with alpha and beta */
@@ -36,7 +36,7 @@ typedef enum xcc_member_kind {
     XCC_MEMBER_RMS_NORM
 } xcc_member_kind;
 
-/* What a value is to a group. */
+/* The form of a value in a group. */
 typedef enum xcc_form {
     XCC_FORM_FULL,   /* of the domain's shape, or broadcast to it */
     XCC_FORM_ROW,    /* the reduced axes have size 1 */
@@ -137,7 +137,7 @@ static inline uint32_t xcc_step_reads_in(const xcc_step *step)
     return step->reduce != XCC_REDUCE_NONE ? step->loop - 1 : step->loop;
 }
 
-/* What a group computes and in which loops. */
+/* The steps of a group, and the loops that they are computed in. */
 struct xcc_loops {
     const xcc_kernel_group *f;
     xcc_step *steps;

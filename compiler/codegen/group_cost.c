@@ -1,7 +1,7 @@
-/* What groups are worth. A function of several nodes saves, for each but the last, the time between two instructions
- * (some 100 ns where threads are woken for both) and, for each value that stays inside, writing it to memory and
- * reading it back. What it computes twice is cheaper than reading it (group_loops.c). It gives up what the plain
- * kernels do better: sharing one long row between threads. */
+/* The cost model of groups: what they are worth. A function of several nodes saves, for each but the last, the time
+ * between two instructions (some 100 ns where threads are woken for both) and, for each value that stays inside,
+ * writing it to memory and reading it back. What it computes twice is cheaper than reading it (group_loops.c). It gives
+ * up what the plain kernels do better: sharing one long row between threads. */
 #include "compiler/codegen/codegen.h"
 
 /* Elements of the longest row that is reduced by one thread where there are fewer rows than FEW, and of any. */

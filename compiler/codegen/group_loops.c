@@ -1,5 +1,5 @@
-/* In which loops a group's steps are computed. Rows are taken one after the other; a row is gone through once for each
- * round of reduces that needs the results of those before it. */
+/* The loops in which a group's steps are computed. Rows are taken one after the other; a row is gone through once for
+ * each round of reductions that needs the results of those before it. */
 #include "compiler/codegen/codegen.h"
 
 /* Costing no more than this, an element is computed again for a later loop rather than kept. */

@@ -1,4 +1,4 @@
-/* Which nodes are element-wise maps of f32, and of what. */
+/* Maps: which nodes are element-wise maps of f32, and of what. */
 #include "compiler/codegen/codegen.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Which nodes can be in a group over a shape, and as what. */
+/* Members of groups: which nodes can be in a group over a shape, and as what. */
 #include "compiler/codegen/codegen.h"
 
 #include "ops/reduce/reduction.h"
@@ -60,8 +60,8 @@ static int split_of_reduction(const xcc_node *n)
 
 static int split_of_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 
-/* Nodes that reduction their first operand's last axes; false for others. */
-static bool find_fold(const xcc_node *n, xcc_member *member)
+/* Nodes that reduce their first operand's last axes; false for others. */
+static bool find_reduction(const xcc_node *n, xcc_member *member)
 {
     const xcc_value *x = xcc_node_input_count(n) > 0 ? xcc_node_input(n, 0) : NULL;
     if (!is_f32(x))
@@ -148,7 +148,7 @@ bool xcc_member_classify(const xcc_node *n, xcc_member *member)
             member->operands[member->operand_count++] = member->map.operands[i];
         return true;
     }
-    return find_copy(n, member) || find_fold(n, member);
+    return find_copy(n, member) || find_reduction(n, member);
 }
 
 /* Reading `v`, broadcast to the first `rank` axes of `shape`, the elements of a row lie side by side or are all the

@@ -1,4 +1,4 @@
-/* What a group computes, node by node, in steps of one function an element. */
+/* Steps of a group: what it computes, node by node, one function an element each. */
 #include "compiler/codegen/codegen.h"
 
 #include <math.h>
@@ -120,7 +120,7 @@ static xcc_reading take_map(steps *s, const xcc_map *m)
     return map_of_two(s, m->function, u, v);
 }
 
-static xcc_reading take_fold(steps *s, xcc_reading x)
+static xcc_reading take_reduction(steps *s, xcc_reading x)
 {
     switch (s->node->schema->opcode) {
     case XCVM_OP_ReduceMean:
@@ -166,7 +166,7 @@ static xcc_reading take(steps *s, const xcc_member *member)
     case XCC_MEMBER_MAP:
         return take_map(s, &member->map);
     case XCC_MEMBER_REDUCE:
-        return take_fold(s, read_value(s->l, member->operands[0]));
+        return take_reduction(s, read_value(s->l, member->operands[0]));
     case XCC_MEMBER_SOFTMAX:
     case XCC_MEMBER_LOG_SOFTMAX:
         return softmax(s, read_value(s->l, member->operands[0]), member->kind == XCC_MEMBER_LOG_SOFTMAX);

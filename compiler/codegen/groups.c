@@ -1,5 +1,6 @@
-/* Finding the groups. Nodes are scheduled already; a group grows from its first node on with later ones that read its
- * results, which move up to it, together with what else they need, unless something that stays between makes that.
+/* Finding groups for code generation. Nodes are scheduled already; a group grows from its first node on with later ones
+ * that read its results, which move up to it, together with what else they need, unless something that stays between
+ * makes that.
  *
  * No group is part of a cycle. The nodes stand in an order in which each one follows those whose results it reads; a
  * node moves only to the end of the group, which is before its own place, so it still precedes its readers, and only if

@@ -1,4 +1,4 @@
-/* From the groups to the file of the kernel library. */
+/* Building the kernel library: its source in parts, the C compiler on each, and the cache. */
 #include "base/isas.h"
 #include "base/sha256.h"
 #include "compiler/codegen/codegen.h"

@@ -1,3 +1,4 @@
+/* The instructions, registers and constants that emission appends. */
 #include "compiler/emit/emit_code.h"
 
 #include <string.h>

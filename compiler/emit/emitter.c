@@ -1,4 +1,4 @@
-/* Single instructions of the program that is being written, and the lives of the values in its registers. */
+/* Emission of single instructions, and of Frees where the values in registers end. */
 #include "compiler/emit/emitter.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* The program while emit.c and its neighbours write it. What returns a status fails with OUT_OF_MEMORY alone. */
+/* The emitter: the program while emit.c and its neighbours write it. What returns a status fails with OUT_OF_MEMORY
+ * alone. */
 #ifndef XCC_EMITTER_H
 #define XCC_EMITTER_H
 

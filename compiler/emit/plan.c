@@ -1,6 +1,6 @@
-/* Where in the arena each value lies. Only values whose whole life is within a straight run of instructions are
- * planned: the rest may be read again after a jump, when something else may already lie there. Runs share the arena,
- * since nothing planned lives across two of them. */
+/* Memory planning, by best fit: where in the arena each value lies. Only values whose whole life is within a straight
+ * run of instructions are planned: the rest may be read again after a jump, when something else may already lie there.
+ * Runs share the arena, since nothing planned lives across two of them. */
 #include "compiler/ir/liveness.h"
 #include "compiler/passes/passes.h"
 

@@ -1,4 +1,4 @@
-/* Making nodes, constants, parameters and states. */
+/* The builder: makes nodes, constants, parameters and states. */
 #include "compiler/ir/graph.h"
 #include "ops/convert.h"
 

@@ -1,4 +1,4 @@
-/* Building blocks of several instructions. */
+/* Composition: what is built with several instructions. */
 #include "compiler/ir/compose.h"
 #include "compiler/ir/evaluate.h"
 #include "proto/arguments.h"

@@ -1,4 +1,4 @@
-/* Building with more than one instruction at a time, for whoever has a builder: lowerings, rules, recordings. */
+/* Composition on a builder: more than one instruction at a time, for lowerings, rules and recordings. */
 #ifndef XCVM_COMPILER_COMPOSE_H
 #define XCVM_COMPILER_COMPOSE_H
 

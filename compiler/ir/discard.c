@@ -1,4 +1,4 @@
-/* Giving back what has been removed: values, their names, and the memory of nodes. */
+/* Discarding what has been removed: values, their names, and the memory of nodes. */
 #include "compiler/ir/graph.h"
 
 #include <string.h>

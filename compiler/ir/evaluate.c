@@ -1,4 +1,4 @@
-/* Computing nodes whose operands are constants, by the machine's own kernels. */
+/* Constant evaluation: nodes whose operands are constants are computed by the machine's own kernels. */
 #include "base/clock.h"
 #include "base/denormals.h"
 #include "compiler/ir/evaluate.h"

@@ -1,4 +1,4 @@
-/* Computing nodes whose operands are constants. */
+/* Constant evaluation: computing nodes whose operands are constants. */
 #ifndef XCVM_COMPILER_EVALUATE_H
 #define XCVM_COMPILER_EVALUATE_H
 

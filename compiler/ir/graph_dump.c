@@ -1,4 +1,4 @@
-/* Graphs as text. */
+/* Dumping graphs as text. */
 #include "compiler/ir/graph.h"
 #include "proto/image.h"
 

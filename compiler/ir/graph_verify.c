@@ -1,4 +1,4 @@
-/* Whether a graph is as graph.h says; run between passes in debug builds. */
+/* Verification of the graph: whether it is as graph.h says; run between passes in debug builds. */
 #include "compiler/ir/graph.h"
 
 typedef struct check {

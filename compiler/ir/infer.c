@@ -1,4 +1,4 @@
-/* Types and shapes of every value. */
+/* Type and shape inference for every value; states of loops up to a fixpoint. */
 #include "compiler/ir/graph.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Liveness analysis: groups of values in one memory, and from where to where each lives. */
 #include "compiler/ir/liveness.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Shape data of constants, Shape, Gather, Concat, Slice and integer arithmetic. */
 #include "compiler/ir/shape_data.h"
 
 /* How many values are looked at; a model can make one depend on itself in exponentially many ways. */

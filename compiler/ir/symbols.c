@@ -58,8 +58,8 @@ void xcc_table_remove(xcc_table *t, const char *name)
         return;
     /* What stands behind it and would not be found past a hole moves into it. */
     for (size_t i = (hole + 1) & mask; t->at[i].name != NULL; i = (i + 1) & mask) {
-        const size_t home = (size_t)xcvm_hash(t->key, t->at[i].name, strlen(t->at[i].name)) & mask;
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
+        const size_t first_slot = (size_t)xcvm_hash(t->key, t->at[i].name, strlen(t->at[i].name)) & mask;
+        if (((i - first_slot) & mask) >= ((i - hole) & mask)) {
             t->at[hole] = t->at[i];
             hole = i;
         }

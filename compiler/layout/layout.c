@@ -1,4 +1,5 @@
-/* Convolutions, and what stands between them, compute on blocked channels (ops/conv/blocked.h) where that pays.
+/* The pass layout: convolutions, and what stands between them, compute on blocked channels (ops/conv/blocked.h),
+ * NCHW16c, where that pays.
  *
  * All nodes that can are chosen at first. Then each is looked at in turn and takes the side that is cheaper for it, as
  * the others stand: what it gains against the changes of layout around it. Of the regions of chosen nodes that remain,
@@ -46,7 +47,7 @@ static void set_chosen(xcc_layout *s, xcc_layout_candidate *c, bool chosen)
     }
 }
 
-/* What changes of its layout cost for a value. */
+/* The cost of the changes of layout that a value needs. */
 static double border_ns(const xcc_layout *s, const xcc_value *v)
 {
     const xcc_layout_value *value = &s->values[v->id];
@@ -86,8 +87,8 @@ static xcvm_status update_choices(xcc_layout *s, bool *changed)
         set_chosen(s, c, true);
         double blocked = borders_ns(s, c) - c->gain_ns;
         set_chosen(s, c, false);
-        double plain = borders_ns(s, c);
-        set_chosen(s, c, blocked < plain || (blocked == plain && was));
+        double unblocked = borders_ns(s, c);
+        set_chosen(s, c, blocked < unblocked || (blocked == unblocked && was));
         *changed = *changed || c->chosen != was;
     }
     return XCVM_OK;
@@ -117,7 +118,7 @@ static void join_regions(xcc_layout *s)
     }
 }
 
-/* What an region costs beyond what it gains. */
+/* The cost of a region beyond what it gains. */
 static double region_ns(xcc_layout *s, const xcc_layout_candidate *c)
 {
     double sum = -c->gain_ns;

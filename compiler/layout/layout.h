@@ -37,7 +37,7 @@ typedef struct xcc_layout_packed {
     struct xcc_layout_packed *next;
 } xcc_layout_packed;
 
-/* Of a value of the graph, by id. */
+/* The state of a value of the graph, by its id. */
 typedef struct xcc_layout_value {
     xcc_value *blocked;           /* the same tensor with blocked channels, once there is one */
     double size[XCC_LAYOUT_AXES]; /* of the spatial axes, assumed where they are open */
@@ -47,7 +47,7 @@ typedef struct xcc_layout_value {
     uint32_t seen;                /* by which walk over operands */
 } xcc_layout_value;
 
-/* What was measured for a shape (layout_tune.c). */
+/* A tuning: the algorithm that was measured to be the fastest for a shape (layout_tune.c). */
 typedef struct xcc_layout_tuning xcc_layout_tuning;
 
 typedef struct xcc_layout {
@@ -68,7 +68,7 @@ enum { XCC_IMAGE_RANK = 2 + XCC_LAYOUT_AXES };
 bool xcc_layout_is_image(const xcc_value *v);
 /* Whether all its spatial axes have one position. */
 bool xcc_layout_is_point(const xcc_value *v);
-/* How many spatial axes an image has. */
+/* The number of spatial axes of an image. */
 static inline int xcc_layout_axes(const xcc_value *v) { return v->type.rank - 2; }
 static inline xcc_layout_candidate *xcc_layout_candidate_of(const xcc_layout *s, const xcc_node *n)
 {

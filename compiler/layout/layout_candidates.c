@@ -1,4 +1,4 @@
-/* Which nodes can compute on blocked channels. */
+/* Candidates of the pass layout: nodes that can compute on blocked channels. */
 #include "compiler/layout/layout.h"
 #include "ops/conv/blocked.h"
 

@@ -1,4 +1,4 @@
-/* What becomes of the nodes that compute on blocked channels. Their successors are put before them one by one; the
+/* Conversion of the nodes that compute on blocked channels. Their successors are put before them one by one; the
  * nodes themselves go at the end, when values that others need have been brought back to the plain layout. */
 #include "compiler/layout/layout.h"
 #include "compiler/passes/fuse_ops.h"

@@ -1,5 +1,5 @@
-/* What computing on blocked channels is estimated to take and to gain. The speeds were measured on one core with
- * AVX-512; only how they compare to each other decides anything. */
+/* The cost model of blocked channels: what computing on them is estimated to take and to gain. The speeds were measured
+ * on one core with AVX-512; only how they compare to each other decides anything. */
 #include "compiler/layout/layout.h"
 #include "ops/conv/blocked.h"
 
@@ -47,7 +47,7 @@
 
 static double padded(int64_t channels) { return (double)(xcvm_blocks_of(channels) * XCVM_CHANNEL_BLOCK); }
 
-/* Of a number of the result. */
+/* Multiply-adds for each number of the result. */
 static double additions(const xcc_layout_shape *c)
 {
     double product = (double)c->channels;
@@ -64,7 +64,7 @@ static double results(const xcc_layout_shape *c)
     return product;
 }
 
-/* Of each float of the filters, in multiply-adds. */
+/* The cost of each float of the filters, in multiply-adds. */
 static double filter_cost(const xcc_layout_shape *c)
 {
     const double share = padded(c->outputs) * padded(c->channels) / FAR_FILTERS;

@@ -1,4 +1,4 @@
-/* The fastest algorithm for a convolution on this machine, by measurement. */
+/* Auto-tuning: the fastest algorithm for a convolution on this machine, by measurement. */
 #include "base/clock.h"
 #include "compiler/layout/layout.h"
 #include "ops/conv/blocked.h"

@@ -1,3 +1,4 @@
+/* Attributes of ONNX nodes: typed, by name, each marked as read. */
 #include "compiler/onnx/attributes.h"
 
 #include "compiler/onnx/lowering.h"

@@ -1,3 +1,4 @@
+/* External data: mapping the files beside a model that hold its weights. */
 #include "compiler/onnx/external_data.h"
 #include "proto/open_beneath.h"
 

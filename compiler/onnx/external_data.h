@@ -1,4 +1,4 @@
-/* Weights that a model keeps in files beside it. */
+/* External data: weights that a model keeps in files beside it. */
 #ifndef XCVM_COMPILER_EXTERNAL_DATA_H
 #define XCVM_COMPILER_EXTERNAL_DATA_H
 

@@ -1,4 +1,4 @@
-/* An ONNX model becomes a module: opsets, inputs, initializers, nodes, outputs. */
+/* The import: an ONNX model becomes a module, by its opsets, inputs, initializers, nodes and outputs. */
 #include "compiler/onnx/import.h"
 
 #include <stdio.h>

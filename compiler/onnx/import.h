@@ -1,4 +1,4 @@
-/* One import of an ONNX model: what its parts share. */
+/* The state of one import of an ONNX model, which its files have in common. */
 #ifndef XCVM_COMPILER_IMPORT_H
 #define XCVM_COMPILER_IMPORT_H
 
@@ -32,7 +32,7 @@ typedef struct xcc_frame {
     int depth;
 } xcc_frame;
 
-/* What is wrong with one node. */
+/* A problem: what is wrong with one node. */
 typedef struct xcc_problem {
     struct xcc_problem *next;
     xcvm_status status;

@@ -1,4 +1,4 @@
-/* The model's own functions: which of them a node calls, and what is looked up in one by name. */
+/* Functions of a model: which of them a node calls, and what is looked up in one by name. */
 #include "compiler/onnx/import.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The nodes of a graph, one after the other; calls of the model's own functions are replaced by their nodes. */
+/* Import of nodes, one after the other; calls of the model's own functions are replaced by their nodes. */
 #include "compiler/ir/evaluate.h"
 #include "compiler/onnx/attributes.h"
 #include "compiler/onnx/lowering.h"

@@ -1,4 +1,4 @@
-/* In which order the nodes of a graph can run, and whether every name that they use is there. */
+/* Topological order of the nodes of a graph, and whether every name that they use is there. */
 #include "compiler/onnx/import.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Unpacking ModelProto: checked by a walk over its fields, then by protobuf-c with memory of the module. */
 #include "compiler/onnx/message.h"
 #include "base/clock.h"
 #include "compiler/onnx/wire.h"

@@ -1,4 +1,4 @@
-/* Unpacking ONNX's messages from bytes that nobody vouches for. */
+/* Unpacking ONNX's messages from untrusted bytes. */
 #ifndef XCVM_COMPILER_ONNX_MESSAGE_H
 #define XCVM_COMPILER_ONNX_MESSAGE_H
 

@@ -1,3 +1,4 @@
+/* Model files: mapped or read. */
 #include "compiler/onnx/model_file.h"
 #include "base/array.h"
 

@@ -1,3 +1,4 @@
+/* TensorProto: every encoding of elements, dense and sparse. */
 #include "compiler/onnx/tensor_proto.h"
 
 #include <string.h>

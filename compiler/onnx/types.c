@@ -1,4 +1,4 @@
-/* Types that the model declares. */
+/* TypeProto: the types that a model declares. */
 #include "compiler/onnx/import.h"
 
 static const int64_t largest_dim = (int64_t)1 << 40;

@@ -1,3 +1,4 @@
+/* A model's wire format: errors in the words of the import. */
 #include "compiler/onnx/wire.h"
 
 xcvm_status xcc_wire_next(xcvm_wire *wire, xcvm_wire_field *field, bool *more, xcvm_error *error)

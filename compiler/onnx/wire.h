@@ -1,4 +1,4 @@
-/* Reading the fields of a model, what is wrong with them put in words. */
+/* The wire format of a model: reading its fields, with errors in the words of the import. */
 #ifndef XCVM_COMPILER_ONNX_WIRE_H
 #define XCVM_COMPILER_ONNX_WIRE_H
 

@@ -1,4 +1,5 @@
-/* What other passes rely on: bodies' uses of enclosing values are listed, and nothing is computed for nobody. */
+/* Canonical form and dead code elimination: bodies' uses of enclosing values are listed on their nodes, and nodes whose
+ * results nobody uses are removed. */
 #include "compiler/passes/passes.h"
 #include "base/array.h"
 

@@ -1,6 +1,6 @@
-/* Constant weights in types of fewer bits, if the model's owner asked for it, where the instructions that read them
- * take it: products of few rows wait for their weights from memory, and half as many bytes come in half the time. For
- * halves, tables of which rows alone are read become halves too, and the rows are cast. */
+/* Weight compression: constant weights in types of fewer bits, if the model's owner asked for it, where the
+ * instructions that read them take it: products of few rows wait for their weights from memory, and half as many bytes
+ * come in half the time. For halves, tables of which rows alone are read become halves too, and the rows are cast. */
 #include "compiler/passes/rewrite.h"
 
 #include "base/element.h"

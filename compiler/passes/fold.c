@@ -1,4 +1,4 @@
-/* What depends on constants alone is computed once and for all. */
+/* Constant folding: what depends on constants alone is computed once and for all. */
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/passes.h"
 

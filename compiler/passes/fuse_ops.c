@@ -1,5 +1,5 @@
-/* Neighbours that one instruction can do. The rules are in fuse_ops_*.c; a value in between must have one use only, so
- * that nothing is computed twice. */
+/* Operator fusion: neighbours that one instruction can do. The rules are in fuse_ops_*.c; a value in between must have
+ * one use only, so that nothing is computed twice. */
 #include "compiler/passes/fuse_ops.h"
 
 xcvm_status xcc_pass_fuse_ops(xcc_module *m)

@@ -4,10 +4,10 @@
 
 #include "compiler/ir/graph.h"
 
-/* What simplifying, merging and folding find out lets more be inferred, simplified and so on; this often at most. */
+/* What simplifying, fusing and folding find out lets more be inferred, simplified and so on; this often at most. */
 enum { XCC_ROUNDS = 4 };
 
-/* X(name, level, rounds, sentence): xcc_pass_<name>, the least options->optimization that has it, and in how many
+/* X(name, level, rounds, summary): xcc_pass_<name>, the least options->optimization that has it, and in how many
  * rounds it may run; in the order in which they run. From the first pass of more than one round to the last they are
  * one round, which is repeated until it changes nothing.
  *
@@ -37,7 +37,7 @@ xcvm_status xcc_passes_run(xcc_module *m);
 /* How far a compilation has come, for options->progress; `step` out of passes, import, plan and emission. */
 void xcc_progress(const xcc_module *m, const char *what, size_t step);
 
-/* What stands before and after the passes. */
+/* The stages before and after the passes. */
 
 /* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the
  * value lives in or around control flow. */

@@ -1,6 +1,6 @@
-/* Constant matrices are packed for the products with them, once and for all: MatMul and Gemm become PackedGemm, and so
- * does ConvTranspose of a single position; recurrent networks become the product with their whole input and what is
- * left of them. */
+/* Prepacking: constant matrices are packed for the products with them, once and for all: MatMul and Gemm become
+ * PackedGemm, and so does ConvTranspose of a single position; recurrent networks become the product with their whole
+ * input and what is left of them. */
 #include "compiler/passes/prepack.h"
 
 #include "ops/matmul/packed.h"

@@ -4,7 +4,7 @@
 
 #include "ops/matmul/packed.h"
 
-/* What RNN, GRU and LSTM have in common. */
+/* A recurrent network: what RNN, GRU and LSTM have in common. */
 typedef struct network {
     const xcvm_value *x, *w, *r, *b;
     size_t gates, hidden, inputs, directions;

@@ -1,3 +1,4 @@
+/* The driver of local rewrites, and what rules look at nodes with. */
 #include "compiler/passes/rewrite.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The order of nodes. Of those that can run, the one that adds least to the memory in use goes first; that order is
- * kept where its peak is below that of the model's own. */
+/* Scheduling: the order of nodes. Of those that can run, the one that adds least to the memory in use goes first; that
+ * order is kept where its peak is below that of the model's own. */
 #include "compiler/ir/liveness.h"
 #include "base/array.h"
 #include "compiler/passes/passes.h"
@@ -160,8 +160,8 @@ static xcvm_status find_edges(scheduler *s)
 
 /* ---- Scores ---- */
 
-/* What a block's last reader gives back when it runs. */
-static void release_readers(scheduler *s, block *b)
+/* Credits the last reader of a block with the bytes that it frees when it runs. */
+static void credit_last_reader(scheduler *s, block *b)
 {
     if (b->users == 1 && !b->stays)
         s->places[b->sum].score -= (int64_t)b->bytes;
@@ -184,7 +184,7 @@ static void begin_scores(scheduler *s)
         each_operand(s, i, count_user);
     for (size_t i = 0; i < l->count; i++)
         if (l->at[i].root == i)
-            release_readers(s, &s->blocks[i]);
+            credit_last_reader(s, &s->blocks[i]);
 }
 
 /* A node has read its operand: one reader less, and the last one's score changes. */
@@ -195,7 +195,7 @@ static void release(scheduler *s, uint32_t position, const xcc_live_range *life)
         return;
     b->users--;
     b->sum -= position;
-    release_readers(s, b);
+    credit_last_reader(s, b);
 }
 
 static xcvm_status push_again(scheduler *s, const xcc_live_range *life)

@@ -1,4 +1,4 @@
-/* Control flow that is decided before the program runs. */
+/* Simplification of control flow that is decided before the program runs. */
 #include "compiler/passes/rewrite.h"
 
 /* The branch that is always taken takes the node's place. */

@@ -1,4 +1,4 @@
-/* Instructions that exporters write out as several nodes. */
+/* Pattern matching: instructions that exporters write out as several nodes. */
 #include "compiler/passes/rewrite.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Windows whose outer positions meet nothing but padding, and padding that is known once sizes are. */
+/* Simplification of windows: those whose outer positions meet nothing but padding, and padding that is known once sizes
+ * are. */
 #include "compiler/passes/rewrite.h"
 #include "ops/conv/window.h"
 

@@ -1,4 +1,4 @@
-/* What the kernels of Attention share, and the one for f64. */
+/* The operands of Attention as its kernels share them, and its kernel for f64. */
 #include "ops/attention/attention_operands.h"
 #include "ops/convert.h"
 #include "ops/strided.h"

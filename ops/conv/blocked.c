@@ -118,7 +118,7 @@ void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, i
             }
 }
 
-/* Of F(3, 4), with the points of F(4, 3). */
+/* The filter transform of F(3, 4), with the points of F(4, 3). */
 static void transform_strided(const double g[4], double u[6])
 {
     const double root2 = sqrt(2.0), points[] = {root2 / 2, -root2 / 2, root2, -root2};

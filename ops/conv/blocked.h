@@ -1,5 +1,5 @@
-/* Channels in blocks: the layout in which convolutions of f32 are computed fastest, as a vector of channels is loaded,
- * computed and stored without moving elements about.
+/* Blocked channels, NCHW16c: the layout in which convolutions of f32 are computed fastest, as a vector of channels is
+ * loaded, computed and stored without moving elements about.
  *
  * A blocked tensor of x [N, C, H, W] is a tensor [N, ceil(C / 16), H, W, 16] of f32: element (n, c, h, w) is at
  * [n, c / 16, h, w, c % 16]. With a third spatial axis, depth, it is [N, ceil(C / 16), D, H, W, 16], with one alone
@@ -38,7 +38,7 @@ enum {
     XCVM_CHANNEL_BLOCK = 16,
     /* BlockedConv takes x as it is, not blocked, with up to so many channels. */
     XCVM_BLOCKED_PLAIN_CHANNELS = 16,
-    /* Of winograd_strided. */
+    /* The limits of winograd_strided. */
     XCVM_BLOCKED_STRIDED_WINDOW = 7,
     XCVM_BLOCKED_STRIDED_CHANNELS = XCVM_CHANNEL_BLOCK / 4
 };

@@ -51,7 +51,7 @@ XCVM_SHAPE_RULE_OF(UnblockChannels)
     return XCVM_OK;
 }
 
-/* What the packed filters say. */
+/* The sizes that the shape of the packed filters tells. */
 typedef struct filter {
     int axes;                  /* of space */
     int64_t outputs, channels; /* blocks of outputs; channels of a group, or blocks if depthwise */

@@ -1,3 +1,4 @@
+/* Convolutions of f64: each output as the sum over its window. */
 #include "ops/conv/conv_f64.h"
 
 typedef struct conv_f64_loop {

@@ -1,3 +1,4 @@
+/* Concat: its kernel, and its inverse for Split. */
 #include "ops/data/concat.h"
 #include "ops/index.h"
 #include "ops/move.h"

@@ -1,3 +1,4 @@
+/* OneHot. */
 #include "ops/index.h"
 #include "ops/move.h"
 

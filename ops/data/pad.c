@@ -1,3 +1,4 @@
+/* Pad: constant, reflected, replicated and wrapped borders. */
 #include "ops/move.h"
 
 /* What is added to each dimension; below 0, what is taken away. */
@@ -250,7 +251,7 @@ static void put_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* What does not depend on the elements. */
+/* The plan of a Pad, which does not depend on the elements. */
 static filling plan(const xcvm_kernel *k, const xcvm_Pad_args *a, const padding *p)
 {
     const xcvm_value *x = a->x, *y = a->y;

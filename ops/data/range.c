@@ -1,3 +1,4 @@
+/* Range. */
 #include "ops/index.h"
 
 #include <math.h>

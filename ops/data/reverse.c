@@ -1,3 +1,4 @@
+/* ReverseSequence. */
 #include "ops/index.h"
 #include "ops/move.h"
 

@@ -1,3 +1,4 @@
+/* Slice. */
 #include "ops/move.h"
 #include "ops/strided.h"
 

@@ -1,3 +1,4 @@
+/* Split. */
 #include "ops/data/concat.h"
 #include "ops/index.h"
 #include "ops/move.h"

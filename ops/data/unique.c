@@ -1,3 +1,4 @@
+/* Unique: sorts keys of elements or of slices. */
 #include "ops/index.h"
 #include "ops/move.h"
 #include "ops/order.h"

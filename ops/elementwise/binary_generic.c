@@ -1,3 +1,4 @@
+/* Loops of binary instructions for f64 and integers. */
 #include "ops/elementwise/binary_generic.h"
 
 #include "ops/broadcast.h"

@@ -1,3 +1,4 @@
+/* Casts between numbers and strings. */
 #include "ops/elementwise/cast_text.h"
 
 #include "base/decimal.h"

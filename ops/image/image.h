@@ -8,7 +8,7 @@
  * there is none. */
 typedef uint8_t *(*xcvm_image_room)(void *user, size_t height, size_t width);
 
-/* What decoding takes of the session. */
+/* The budget of decoding: memory and time of the session. */
 typedef struct xcvm_image_budget {
     xcvm_kernel *k;
     size_t claimed;     /* bytes that are counted against the session's limit */

@@ -1,4 +1,4 @@
-/* ImageDecoder. */
+/* ImageDecoder: the format is told by the first bytes, and decoded by the library for it. */
 #include "ops/image/image.h"
 #include "ops/kernel.h"
 

@@ -1,3 +1,4 @@
+/* The shape rule of NonMaxSuppression. */
 #include "ops/kernel.h"
 
 XCVM_SHAPE_RULE_OF(NonMaxSuppression)

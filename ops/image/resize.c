@@ -353,7 +353,7 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* How one Resize is computed. */
+/* The plan of one Resize. */
 typedef struct resize {
     const xcvm_Resize_args *a;
     double scales[XCVM_MAX_RANK];

@@ -1,3 +1,4 @@
+/* Rows of images enlarged by copying pixels. */
 #include "ops/image/resize_row.h"
 #include "ops/interleave.h"
 

@@ -1,3 +1,4 @@
+/* Regions of interest: their shape rules, bilinear samples and checks. */
 #include "ops/image/roi.h"
 
 #include <math.h>

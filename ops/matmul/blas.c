@@ -1,3 +1,4 @@
+/* OpenBLAS, loaded when the first product of f64 needs it. */
 #include "ops/matmul/blas.h"
 #include "base/lazy_library.h"
 

@@ -1,3 +1,4 @@
+/* Packing matrices into panels. */
 #include "ops/matmul/packed.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* MaxUnpool. */
 #include "ops/move.h"
 
 /* The shape that MaxPool had as its operand if it was the smallest possible; to this shape indices refer. */

@@ -1,3 +1,4 @@
+/* splitmix64. */
 #include "ops/random/random.h"
 
 #include <stddef.h>

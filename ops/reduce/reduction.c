@@ -1,3 +1,4 @@
+/* Reductions over any axes: the choice of loops, partial results of threads, and their combination. */
 #include "ops/reduce/reduction.h"
 
 #include "ops/convert.h"
@@ -197,7 +198,7 @@ static void merge(xcvm_reduce_op reduce_op, bool whole, xcvm_partial *acc, const
 /* Elements of one unit; those worth a thread of their own; outputs from which on their work is not divided. */
 enum { PIECE = 16384, GRAIN = 16384, MANY_OUTPUTS = 32 };
 
-/* How the work is divided, from the shape alone. */
+/* Divides the work, by the shape alone. */
 static void divide(reduction_loop *t)
 {
     const layout *l = &t->l;

@@ -4,7 +4,7 @@
 
 #include "ops/kernel.h"
 
-/* How elements are combined. */
+/* The operation of a reduction: how elements are combined. */
 typedef enum xcvm_reduce_op {
     XCVM_REDUCE_SUM,
     XCVM_REDUCE_SUM_SQUARE,

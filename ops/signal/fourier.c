@@ -1,3 +1,4 @@
+/* Fourier transforms of any length: powers of two in place, others by Bluestein's algorithm. */
 #include "ops/signal/fourier.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Discrete Fourier transforms of complex f64, of any length. */
 #ifndef XCVM_OPS_FOURIER_H
 #define XCVM_OPS_FOURIER_H
 

@@ -31,7 +31,7 @@ static void load_points(const xcvm_value *x, size_t first, size_t stride, size_t
 #undef LOAD
 }
 
-/* The same way back, times `factor`. */
+/* The inverse transform, times `factor`. */
 static void store_points(const double *points, size_t count, double factor, xcvm_value *y, size_t first, size_t stride,
                          size_t parts)
 {

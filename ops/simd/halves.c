@@ -1,3 +1,4 @@
+/* Bulk conversion of f16, bf16 and f24. */
 #include "ops/simd/halves.h"
 
 #include "ops/simd/half_lanes.h"

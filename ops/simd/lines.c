@@ -1,3 +1,4 @@
+/* Loops over the lines of a tensor, split over threads. */
 #include "ops/simd/lines.h"
 
 #include "ops/simd/halves.h"

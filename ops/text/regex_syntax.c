@@ -1,3 +1,4 @@
+/* Checking a regular expression against RE2's syntax. */
 #include "ops/text/regex_syntax.h"
 
 #include <string.h>

@@ -75,7 +75,7 @@ XCVM_SHAPE_RULE_OF(StringSplit)
     return XCVM_OK;
 }
 
-/* What is left of a text to be split. */
+/* The rest of a text that is being split. */
 typedef struct splitting {
     const xcvm_StringSplit_args *a;
     xcvm_poller *poller;

@@ -1,3 +1,4 @@
+/* Tests of allocators, arenas and budgets. */
 #include "base/allocator.h"
 #include "tests/support.h"
 

@@ -1,3 +1,4 @@
+/* Tests of decimal text, in locales of either decimal point. */
 #include "base/decimal.h"
 #include "tests/support.h"
 

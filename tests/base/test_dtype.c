@@ -1,3 +1,4 @@
+/* Tests of element types and their conversions. */
 #include "base/dtype.h"
 
 #include <check.h>

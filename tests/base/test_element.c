@@ -1,3 +1,4 @@
+/* Tests of the codes of floating-point elements against their definition. */
 #include "base/element.h"
 #include "base/dtype.h"
 

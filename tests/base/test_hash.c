@@ -1,3 +1,4 @@
+/* Tests of SipHash against its reference. */
 #include "base/hash.h"
 
 #include <check.h>

@@ -1,3 +1,4 @@
+/* Tests of the session's heap: reuse, counting, the limit, and blocks that outlive it. */
 #include "base/heap.h"
 #include "tests/support.h"
 

@@ -1,3 +1,4 @@
+/* Tests of lazy loading. */
 #include "base/lazy_library.h"
 
 #include <check.h>

@@ -1,3 +1,4 @@
+/* Tests of statuses and error messages. */
 #include "base/status.h"
 
 #include <check.h>

@@ -1,3 +1,4 @@
+/* Tests of the thread pool: every item once, nested loops, forks, late workers. */
 #include "base/clock.h"
 #include "base/threads.h"
 

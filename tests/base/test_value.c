@@ -1,3 +1,4 @@
+/* Tests of values and their reference counts. */
 #include "base/value.h"
 #include "tests/support.h"
 

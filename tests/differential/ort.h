@@ -1,3 +1,4 @@
+/* ONNX Runtime's C API, as far as the differential test and the benchmark use it. */
 #ifndef DIFFERENTIAL_ORT_H
 #define DIFFERENTIAL_ORT_H
 

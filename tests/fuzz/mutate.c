@@ -1,3 +1,4 @@
+/* Mutation of programs and models as protobuf messages. */
 #include "tests/fuzz/mutate.h"
 #include "compiler/onnx/message.h"
 

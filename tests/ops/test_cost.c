@@ -1,3 +1,4 @@
+/* Tests of cost rules. */
 #include "ops/shape.h"
 
 #include <check.h>

@@ -1,3 +1,4 @@
+/* Tests of what kernels call: memory, polling, single instructions. */
 #include "ops/kernel.h"
 #include "base/clock.h"
 #include "tests/support.h"

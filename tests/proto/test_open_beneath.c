@@ -1,4 +1,4 @@
-/* Files that a text refers to. */
+/* Tests of opening files beneath a folder. */
 #include "proto/open_beneath.h"
 #include "tests/support.h"
 

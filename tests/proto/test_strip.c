@@ -1,3 +1,4 @@
+/* Tests of stripping. */
 #include "tests/support.h"
 
 #include <check.h>

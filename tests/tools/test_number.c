@@ -1,3 +1,4 @@
+/* Tests of elements as numbers. */
 #include "tests/suites.h"
 #include "tools/values/number.h"
 

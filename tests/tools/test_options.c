@@ -1,3 +1,4 @@
+/* Tests of option parsing and exit codes. */
 #include "tests/suites.h"
 #include "tools/io/json.h"
 #include "tools/cli/options.h"

@@ -1,3 +1,4 @@
+/* Tests of SPEC. */
 #include "tests/suites.h"
 #include "tools/tensors/spec.h"
 #include "tools/values/value.h"

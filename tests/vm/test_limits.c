@@ -1,3 +1,4 @@
+/* Tests of fuel, deadlines, cancellation and memory limits. */
 #include "tests/vm/support.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* Tests of loading: mapped, copied, cut short and changed files. */
 #include "tests/vm/support.h"
 
 #include <fcntl.h>

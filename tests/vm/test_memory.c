@@ -1,3 +1,4 @@
+/* Tests of memory: no allocation in a steady state, and every allocation failing in turn. */
 #include "tests/vm/support.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Tests of observers. */
 #include "tests/vm/support.h"
 
 typedef struct seen {

@@ -1,3 +1,4 @@
+/* Tests of the instruction table as the public API tells it. */
 #include "tests/vm/support.h"
 
 START_TEST(all_instructions)

@@ -1,3 +1,4 @@
+/* Tests of runs: bindings, control flow, errors and where they are. */
 #include "base/denormals.h"
 #include "tests/vm/support.h"
 
@@ -550,7 +551,7 @@ typedef struct worker {
     bool right;
 } worker;
 
-static void *work(void *context)
+static void *run_thread(void *context)
 {
     worker *w = context;
     xcvm_session_options options = {.size = sizeof options, .threads = 1};
@@ -585,7 +586,7 @@ START_TEST(threads)
     worker workers[4];
     for (int i = 0; i < 4; i++) {
         workers[i] = (worker){program, (float)(10000 * (i + 1)), false};
-        ck_assert_int_eq(pthread_create(&thread[i], NULL, work, &workers[i]), 0);
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, run_thread, &workers[i]), 0);
     }
     for (int i = 0; i < 4; i++) {
         pthread_join(thread[i], NULL);

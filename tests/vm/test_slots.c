@@ -1,3 +1,4 @@
+/* Tests of planned slots. */
 #include "tests/vm/support.h"
 
 START_TEST(accepted)

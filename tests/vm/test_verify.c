@@ -1,3 +1,4 @@
+/* Tests of the verifier: programs that it must refuse. */
 #include "tests/vm/support.h"
 
 START_TEST(registers)

@@ -1,3 +1,4 @@
+/* Tests of the warm-up. */
 #include "tests/vm/support.h"
 #include "vm/session.h"
 

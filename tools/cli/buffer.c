@@ -1,3 +1,4 @@
+/* Growable buffers of bytes: appending, formatting, strings. */
 #include "cli/buffer.h"
 #include "cli/memory.h"
 #include "cli/report.h"

@@ -1,4 +1,4 @@
-/* Bytes that grow. */
+/* Growable buffers of bytes. */
 #ifndef XCVM_TOOLS_BUFFER_H
 #define XCVM_TOOLS_BUFFER_H
 

@@ -1,3 +1,4 @@
+/* The manual: help, man page, Markdown pages and completion from the tables of subcommands. */
 #include "cli/manual.h"
 #include "cli/report.h"
 

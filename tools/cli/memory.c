@@ -1,3 +1,4 @@
+/* Allocation of the command, which ends the process when memory runs out. */
 #include "cli/memory.h"
 #include "cli/report.h"
 

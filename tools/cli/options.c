@@ -1,3 +1,4 @@
+/* Option parsing: values checked against their table, and suggestions for misspelt names. */
 #include "cli/options.h"
 #include "cli/memory.h"
 #include "cli/report.h"

@@ -1,3 +1,4 @@
+/* The progress line of a terminal. */
 #include "cli/progress.h"
 
 #include <stdbool.h>

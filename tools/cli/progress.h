@@ -1,4 +1,4 @@
-/* One line on a terminal that says how far long work is. Nothing is shown in a pipe, nor in the first half second. */
+/* The progress line: how far long work is, on a terminal. Nothing is shown in a pipe, nor in the first half second. */
 #ifndef XCVM_TOOLS_PROGRESS_H
 #define XCVM_TOOLS_PROGRESS_H
 

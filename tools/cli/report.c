@@ -1,3 +1,4 @@
+/* Error reports and exit codes. */
 #include "cli/report.h"
 
 #include <stdarg.h>

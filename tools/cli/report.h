@@ -1,4 +1,4 @@
-/* What the command says when something is wrong, and with which exit code it ends. */
+/* Error reports: what the command says when something is wrong, and with which exit code it ends. */
 #ifndef XCVM_TOOLS_REPORT_H
 #define XCVM_TOOLS_REPORT_H
 

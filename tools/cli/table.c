@@ -1,3 +1,4 @@
+/* Aligned tables of text. */
 #include "cli/table.h"
 #include "cli/buffer.h"
 #include "cli/memory.h"

@@ -1,4 +1,4 @@
-/* Text in aligned columns. */
+/* Tables: text in aligned columns. */
 #ifndef XCVM_TOOLS_TABLE_H
 #define XCVM_TOOLS_TABLE_H
 

@@ -1,3 +1,4 @@
+/* `xcvm asm`: assembles a program from its text. */
 #include "commands/commands.h"
 #include "io/file.h"
 #include "cli/memory.h"

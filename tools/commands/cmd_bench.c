@@ -1,3 +1,4 @@
+/* `xcvm bench`: times loading, first run and steady runs of a program. */
 #include "commands/commands.h"
 #include "run/measure.h"
 #include "cli/memory.h"
@@ -86,7 +87,7 @@ static xcvm_status measure(const struct bench_flags *flags, xcvm_session *sessio
     return status;
 }
 
-/* What comes before the measured runs, in seconds. */
+/* Times of what comes before the measured runs, in seconds. */
 struct beginning {
     double load, warm_up, first;
 };

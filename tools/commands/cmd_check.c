@@ -1,3 +1,4 @@
+/* `xcvm check`: verifies a program, or tells what keeps a model from compiling. */
 #include "commands/commands.h"
 #include "io/file.h"
 #include "cli/memory.h"

@@ -1,3 +1,4 @@
+/* `xcvm compile`: compiles a model into a program. */
 #include "commands/commands.h"
 #include "io/file.h"
 #include "cli/memory.h"

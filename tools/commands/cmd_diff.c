@@ -1,3 +1,4 @@
+/* `xcvm diff`: compares two programs run on the same inputs, instruction by instruction. */
 #include "commands/commands.h"
 #include "values/compare.h"
 #include "cli/memory.h"
@@ -78,7 +79,7 @@ static size_t hash_of(const char *name, size_t repetition)
     return (size_t)(hash >> 32) % BUCKETS;
 }
 
-/* How often a name has come up in this run. */
+/* The counter of a name: how often it has come up in this run. */
 static size_t count_name(struct diffing *diffing, const char *name)
 {
     for (size_t i = 0; i < diffing->counter_count; i++)

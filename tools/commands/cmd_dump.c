@@ -1,3 +1,4 @@
+/* `xcvm dump`: disassembles a program. */
 #include "commands/commands.h"
 #include "io/file.h"
 #include "run/program.h"

@@ -1,3 +1,4 @@
+/* `xcvm ops`: lists the instructions and their schemas. */
 #include "cli/buffer.h"
 #include "commands/commands.h"
 #include "cli/manual.h"

@@ -1,3 +1,4 @@
+/* `xcvm profile`: tells where the time of runs goes. */
 #include "commands/commands.h"
 #include "cli/memory.h"
 #include "io/output.h"

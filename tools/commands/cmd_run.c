@@ -1,3 +1,4 @@
+/* `xcvm run`: runs a program and prints or writes its outputs. */
 #include "commands/commands.h"
 #include "values/compare.h"
 #include "cli/memory.h"

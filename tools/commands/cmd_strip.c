@@ -1,3 +1,4 @@
+/* `xcvm strip`: leaves debug data out of a program. */
 #include "commands/commands.h"
 #include "run/program.h"
 #include "cli/report.h"

@@ -1,3 +1,4 @@
+/* `xcvm test`: runs cases in ONNX's layout and compares their results. */
 #include "run/cases.h"
 #include "commands/commands.h"
 #include "values/compare.h"

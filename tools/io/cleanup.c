@@ -1,3 +1,4 @@
+/* Cleanup of temporary files at exit and in signal handlers. */
 #include "io/cleanup.h"
 
 #include <errno.h>

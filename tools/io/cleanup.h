@@ -1,4 +1,4 @@
-/* Files and folders that must not stay behind if the process ends before they are finished. */
+/* Cleanup: files and folders that must not stay behind if the process ends before they are finished. */
 #ifndef XCVM_TOOLS_UNFINISHED_H
 #define XCVM_TOOLS_UNFINISHED_H
 

@@ -1,3 +1,4 @@
+/* Files: reading them whole, telling their kinds, and paths. */
 #include "io/file.h"
 #include "cli/memory.h"
 #include "cli/report.h"

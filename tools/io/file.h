@@ -1,4 +1,4 @@
-/* Reading files, and telling what they are. */
+/* Files: reading them whole, and telling what they are. */
 #ifndef XCVM_TOOLS_FILE_H
 #define XCVM_TOOLS_FILE_H
 

@@ -1,3 +1,4 @@
+/* Escaping of JSON strings. */
 #include "io/json.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Text of JSON. */
+/* JSON: writing strings. */
 #ifndef XCVM_TOOLS_JSON_H
 #define XCVM_TOOLS_JSON_H
 

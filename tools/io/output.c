@@ -1,3 +1,4 @@
+/* Atomic output files: written beside their place, then renamed. */
 #include "io/output.h"
 #include "cli/memory.h"
 #include "cli/report.h"

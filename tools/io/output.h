@@ -1,4 +1,4 @@
-/* Writing results: to files that appear whole or not at all, and to standard output, with failures noticed. */
+/* Output files, which appear whole or not at all, and standard output, with failures noticed. */
 #ifndef XCVM_TOOLS_OUTPUT_H
 #define XCVM_TOOLS_OUTPUT_H
 

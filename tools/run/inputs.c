@@ -1,3 +1,4 @@
+/* Inputs of a run: from SPECs, at random, or from the files of a case, checked against the declared types. */
 #include "cli/memory.h"
 #include "cli/report.h"
 #include "run/session.h"
@@ -142,7 +143,7 @@ void bindings_release(struct bindings *bindings)
 
 /* ---- Values ---- */
 
-/* What is being made. */
+/* The inputs that are being made. */
 struct making {
     const struct program *program;
     const struct input_flags *flags;
@@ -285,7 +286,7 @@ xcvm_status inputs_make(const struct program *program, const struct input_flags 
     for (size_t i = 0; i < program->dims.count; i++)
         dims_add(&making.dims, program->dims.items[i].name, program->dims.items[i].value);
     xcvm_status status = check_complete(&making, error);
-    /* First what brings its own shape, which settles the named dimensions of the rest. */
+    /* First what brings its own shape, which decides the named dimensions of the rest. */
     for (int own_shape = 1; own_shape >= 0; own_shape--)
         for (size_t i = 0; i < count && status == XCVM_OK; i++) {
             const struct binding *binding = bindings_find(&making.bindings, i);

@@ -1,3 +1,4 @@
+/* The kernel cache: temporary folders for libraries, and the folder where they are kept. */
 #include "run/kernel_cache.h"
 #include "cli/memory.h"
 #include "cli/report.h"

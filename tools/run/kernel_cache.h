@@ -1,4 +1,4 @@
-/* Kernel libraries: where the command puts what a compilation with --fuse makes. */
+/* The kernel cache: where the command puts the kernel libraries that a compilation with --fuse makes. */
 #ifndef XCVM_TOOLS_LIBRARY_H
 #define XCVM_TOOLS_LIBRARY_H
 

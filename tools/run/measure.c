@@ -1,3 +1,4 @@
+/* Statistics of measured times, and the peak of resident memory. */
 #include "run/measure.h"
 
 #include <string.h>

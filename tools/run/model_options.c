@@ -1,3 +1,4 @@
+/* Compiler options of the subcommands, and how they become xcc_options. */
 #include "run/model_options.h"
 #include "cli/memory.h"
 #include "cli/report.h"

@@ -1,3 +1,4 @@
+/* Observers of `xcvm run`: traces, dumps of results, the search for NaNs and infinities. */
 #include "run/observe.h"
 #include "io/file.h"
 #include "cli/memory.h"

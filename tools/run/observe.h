@@ -1,4 +1,4 @@
-/* Looking at every instruction of a run: traces, dumps of results, and the search for NaNs and infinities. */
+/* Observers of every instruction of a run: traces, dumps of results, and the search for NaNs and infinities. */
 #ifndef XCVM_TOOLS_WATCH_H
 #define XCVM_TOOLS_WATCH_H
 

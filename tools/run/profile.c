@@ -1,3 +1,4 @@
+/* Profiles: events summed up by instruction and by kind, as tables. */
 #include "run/profile.h"
 #include "cli/memory.h"
 #include "cli/table.h"

@@ -1,4 +1,4 @@
-/* Where time goes: sums over the events of runs, by instruction and by kind of instruction. */
+/* Profiles: sums over the events of runs, by instruction and by kind of instruction. */
 #ifndef XCVM_TOOLS_PROFILE_H
 #define XCVM_TOOLS_PROFILE_H
 

@@ -1,3 +1,4 @@
+/* Opening a program from a file, from its text, or by compiling a model. */
 #include "run/isa_choices.h"
 #include "run/program.h"
 #include "io/file.h"

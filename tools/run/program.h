@@ -1,4 +1,4 @@
-/* Getting a program that can be run out of what a user names: a program, its text, or a model. */
+/* Opening programs: whatever a user names, be it a program, its text, or a model, becomes a loaded program. */
 #ifndef XCVM_TOOLS_PROGRAM_H
 #define XCVM_TOOLS_PROGRAM_H
 

@@ -1,3 +1,4 @@
+/* Rewriting one file into another through a function of the library. */
 #include "run/rewrite.h"
 #include "io/file.h"
 #include "io/output.h"

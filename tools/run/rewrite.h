@@ -1,4 +1,4 @@
-/* Making one file out of another by a function of the library. */
+/* Rewriting files: one is made out of another by a function of the library. */
 #ifndef XCVM_TOOLS_REWRITE_H
 #define XCVM_TOOLS_REWRITE_H
 

@@ -1,3 +1,4 @@
+/* Opening a session with the options of the command. */
 #include "run/session.h"
 #include "cli/report.h"
 

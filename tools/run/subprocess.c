@@ -1,3 +1,4 @@
+/* Subprocesses: jobs side by side, each with a pipe for its result and a timeout. */
 #include "run/subprocess.h"
 #include "cli/memory.h"
 #include "cli/progress.h"
@@ -23,7 +24,7 @@ struct worker {
     struct buffer said;
 };
 
-/* What is known of a job. */
+/* A job in its subprocess. */
 struct outcome {
     bool known;
     enum verdict verdict;

@@ -1,4 +1,4 @@
-/* Running jobs in processes of their own, so that one that crashes or hangs does not take the others with it. */
+/* Subprocesses: jobs in processes of their own, so that one that crashes or hangs does not take the others with it. */
 #ifndef XCVM_TOOLS_ISOLATE_H
 #define XCVM_TOOLS_ISOLATE_H
 

@@ -1,3 +1,4 @@
+/* Chrome traces: events of instructions and of threads. */
 #include "run/trace.h"
 #include "io/json.h"
 #include "cli/memory.h"

@@ -1,3 +1,4 @@
+/* .npy files: reading and writing headers and elements, in either byte order and index order. */
 #include "tensors/npy.h"
 #include "cli/buffer.h"
 #include "cli/memory.h"
@@ -11,7 +12,7 @@
 
 static const char magic[] = "\x93NUMPY";
 
-/* What the header says. */
+/* The header of a .npy file. */
 struct header {
     char kind;    /* f i u b c V U S */
     bool swapped; /* big-endian */

@@ -1,3 +1,4 @@
+/* .npz files: the ZIP directory, and members that zlib inflates. */
 #include "tensors/npz.h"
 #include "tensors/npy.h"
 #include "cli/report.h"

@@ -1,3 +1,4 @@
+/* PNG and other images as tensors, by stb_image. */
 #include "tensors/png.h"
 #include "cli/memory.h"
 #include "values/number.h"

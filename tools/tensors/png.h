@@ -1,4 +1,4 @@
-/* Images as tensors. */
+/* Images as tensors: PNG files are read and written. */
 #ifndef XCVM_TOOLS_PNG_H
 #define XCVM_TOOLS_PNG_H
 

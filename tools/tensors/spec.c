@@ -1,3 +1,4 @@
+/* SPEC: parsing, and making the tensor that it stands for. */
 #include "tensors/spec.h"
 #include "values/literal.h"
 #include "cli/memory.h"

@@ -1,3 +1,4 @@
+/* Tensor files: .npy, .npz, .pb, images and raw bytes. */
 #include "tensors/tensor_file.h"
 #include "io/file.h"
 #include "cli/memory.h"

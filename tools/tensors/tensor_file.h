@@ -1,4 +1,4 @@
-/* Tensors in files: the format is told by the name, or else by the content. */
+/* Tensor files: the format is told by the name, or else by the content. */
 #ifndef XCVM_TOOLS_TENSOR_FILE_H
 #define XCVM_TOOLS_TENSOR_FILE_H
 

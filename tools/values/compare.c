@@ -1,3 +1,4 @@
+/* Comparison of values: the greatest differences, and where they are. */
 #include "values/compare.h"
 #include "values/number.h"
 #include "values/value.h"

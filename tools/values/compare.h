@@ -1,4 +1,4 @@
-/* Whether two values agree within a tolerance. */
+/* Comparison of values within a tolerance. */
 #ifndef XCVM_TOOLS_COMPARE_H
 #define XCVM_TOOLS_COMPARE_H
 

@@ -1,3 +1,4 @@
+/* Literals of tensors and lists: parsing. */
 #include "values/literal.h"
 #include "cli/buffer.h"
 #include "cli/memory.h"

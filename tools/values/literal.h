@@ -1,4 +1,4 @@
-/* Tensors written out as text, and lists of them. */
+/* Literals: tensors written out as text, and lists of them. */
 #ifndef XCVM_TOOLS_LITERAL_H
 #define XCVM_TOOLS_LITERAL_H
 

@@ -1,3 +1,4 @@
+/* Numbers of every element type as f64, and back. */
 #include "values/number.h"
 #include "base/element.h"
 

@@ -1,3 +1,4 @@
+/* Types: parsing and printing. */
 #include "values/type.h"
 
 #include <ctype.h>

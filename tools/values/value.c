@@ -1,3 +1,4 @@
+/* Values: printing, statistics, conversion. */
 #include "values/value.h"
 #include "cli/memory.h"
 #include "cli/report.h"

@@ -1,4 +1,4 @@
-/* Attention and what models have around it. */
+/* Lowering of attention, of gated activations, and of normalisations around them. */
 #include "compiler/onnx/lower/lower.h"
 
 xcvm_status xcc_lower_attention(xcc_lowering *n)

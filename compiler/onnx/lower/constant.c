@@ -1,4 +1,4 @@
-/* Constants. */
+/* Lowering of Constant and ConstantOfShape. */
 #include "compiler/onnx/lower/lower.h"
 
 static xcc_value *constant_of(xcc_lowering *n, const xcc_tensor *t)

@@ -1,4 +1,4 @@
-/* If and Loop, and what lowerings make loops with. */
+/* Lowering of If and Loop, and loops that other lowerings make. */
 #include "compiler/onnx/lower/loop.h"
 
 /* Bodies of loops lowered anew in one import, before states start with open shapes; and attempts for one loop. */

@@ -53,7 +53,7 @@ xcvm_status xcc_lower_legacy_prelu(xcc_lowering *n)
 }
 
 /* Max, Min and Sum of any number of operands. */
-static xcvm_status fold(xcc_lowering *n, xcvm_opcode opcode, xcc_value **result)
+static xcvm_status chain(xcc_lowering *n, xcvm_opcode opcode, xcc_value **result)
 {
     XCVM_TRY(xcc_need_inputs(n, n->input_count > 0 ? n->input_count : 1, SIZE_MAX));
     xcc_attribute_ignore(n, "consumed_inputs");
@@ -66,14 +66,14 @@ static xcvm_status fold(xcc_lowering *n, xcvm_opcode opcode, xcc_value **result)
 xcvm_status xcc_lower_chain(xcc_lowering *n)
 {
     xcc_value *y;
-    XCVM_TRY(fold(n, strcmp(n->op->info.name, "Sum") == 0 ? XCVM_OP_Add : own_opcode(n), &y));
+    XCVM_TRY(chain(n, strcmp(n->op->info.name, "Sum") == 0 ? XCVM_OP_Add : own_opcode(n), &y));
     return xcc_bind(n, 0, y);
 }
 
 xcvm_status xcc_lower_mean(xcc_lowering *n)
 {
     xcc_value *sum;
-    XCVM_TRY(fold(n, XCVM_OP_Add, &sum));
+    XCVM_TRY(chain(n, XCVM_OP_Add, &sum));
     if (n->input_count == 1)
         return xcc_bind(n, 0, sum);
     return xcc_bind(n, 0, xcc_build_div(&n->b, sum, xcc_build_number(&n->b, sum, (double)n->input_count)));

@@ -1,4 +1,4 @@
-/* Operators of ai.onnx.ml that prepare features. */
+/* Lowering of the operators of ai.onnx.ml that prepare features. */
 #include "compiler/onnx/lower/ml.h"
 
 #include "ops/keys.h"

@@ -1,4 +1,4 @@
-/* Linear models of ai.onnx.ml. */
+/* Lowering of the linear models of ai.onnx.ml. */
 #include "compiler/onnx/lower/ml.h"
 
 /* x * weights + intercepts for `targets` targets, whose coefficients lie one behind the other. */

@@ -1,4 +1,4 @@
-/* Maps of ai.onnx.ml. */
+/* Lowering of the maps of ai.onnx.ml. */
 #include "compiler/onnx/lower/ml.h"
 
 xcvm_status xcc_lower_ml_zip_map(xcc_lowering *n)

@@ -1,4 +1,4 @@
-/* Support vector machines of ai.onnx.ml. */
+/* Lowering of the support vector machines of ai.onnx.ml. */
 #include "compiler/onnx/lower/ml.h"
 
 typedef struct machine {

@@ -1,4 +1,4 @@
-/* ONNX+: sequences. */
+/* ONNX+: lowering of sequences. */
 #include "compiler/onnx/lower/plus.h"
 
 xcvm_status xcc_lower_plus_sequence_constants(xcc_lowering *n)

@@ -1,4 +1,4 @@
-/* Random numbers. ONNX's seeds are floats; a program has integers, -1 for the session's. */
+/* Lowering of random numbers. ONNX's seeds are floats; a program has integers, -1 for the session's. */
 #include "compiler/onnx/lower/lower.h"
 
 static xcvm_status read_seed(xcc_lowering *n, int64_t *seed)

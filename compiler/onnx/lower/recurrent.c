@@ -1,4 +1,4 @@
-/* Recurrent networks: what the model leaves open is filled in. */
+/* Lowering of recurrent networks: what the model leaves open is filled in. */
 #include "compiler/onnx/lower/lower.h"
 
 /* The attribute, or where it is left out what the recurrence weights, operand 2, say. */

@@ -1,4 +1,4 @@
-/* Reductions. */
+/* Lowering of reductions. */
 #include "compiler/onnx/lower/lower.h"
 
 /* The axes of ReduceSum became an operand with opset 13, those of the others with 18. No axes are all axes. */

@@ -1,4 +1,5 @@
-/* Resampling. Upsample and the first Resize place samples as coordinate_transformation_mode=asymmetric does. */
+/* Lowering of resampling. Upsample and the first Resize place samples as coordinate_transformation_mode=asymmetric
+ * does. */
 #include "compiler/onnx/lower/lower.h"
 
 static xcc_value *resample(xcc_lowering *n, xcc_value *x, xcc_value *scales, int mode, int nearest)

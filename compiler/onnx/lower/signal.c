@@ -1,4 +1,4 @@
-/* Windows and Fourier transforms. */
+/* Lowering of window functions and Fourier transforms. */
 #include "compiler/onnx/lower/lower.h"
 
 /* a - b cos(2 pi i / N) + c cos(4 pi i / N) for i from 0 to size - 1; N is size, or size - 1 where the window is

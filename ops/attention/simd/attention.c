@@ -146,7 +146,7 @@ static float greatest_of(const float *score, size_t count)
     return xcvm_lanes_reduce(xcvm_lanes_max, xcvm_lanes_max(most[1], most[0]));
 }
 
-/* What a block of the product is about. */
+/* A block of the product: which queries and keys it is for. */
 typedef struct block {
     size_t b, h, i0, i1; /* queries [i0, i1) of head h of batch entry b */
     size_t j0, j1;       /* keys */

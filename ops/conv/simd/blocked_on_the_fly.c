@@ -1,8 +1,8 @@
-/* Transforming a filter takes about as long as multiplying it with four tiles, and 36 numbers that go through the
- * second-level cache take longer than both. So they do not leave the first: of some blocks of inputs at a time, a pair
- * of rows of points is transformed and multiplied, then the next pair, from filters that the second-level cache has
- * kept. Filters are so many that they come from memory; those of the next portion are fetched at an even rate, since a
- * burst would be waited for. */
+/* Winograd's algorithm with filters transformed on the fly. Transforming a filter takes about as long as multiplying it
+ * with four tiles, and 36 numbers that go through the second-level cache take longer than both. So they do not leave
+ * the first: of some blocks of inputs at a time, a pair of rows of points is transformed and multiplied, then the next
+ * pair, from filters that the second-level cache has kept. Filters are so many that they come from memory; those of the
+ * next portion are fetched at an even rate, since a burst would be waited for. */
 #include "ops/conv/simd/blocked_on_the_fly.h"
 #include "ops/matmul/packed.h"
 #include "ops/conv/simd/blocked_points.h"

@@ -1,4 +1,4 @@
-/* What Winograd's algorithm multiplies, where the filters come as they are. */
+/* Products of Winograd's algorithm with filters that are transformed on the fly. */
 #ifndef XCVM_OPS_VECTOR_BLOCKED_UNTRANSFORMED_H
 #define XCVM_OPS_VECTOR_BLOCKED_UNTRANSFORMED_H
 

@@ -1,4 +1,4 @@
-/* Convolutions of each channel by itself. */
+/* Depthwise convolutions: each channel by itself. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/planes.h"

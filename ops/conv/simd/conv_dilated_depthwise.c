@@ -1,6 +1,6 @@
-/* Convolutions of each channel by itself whose window positions stand far apart. A row of results is the sum of runs of
- * the image, read where they lie, one for each position that meets it. With far dilations those are few, and the image
- * with its padding would be large. */
+/* Dilated depthwise convolutions: each channel by itself, with window positions that stand far apart. A row of results
+ * is the sum of runs of the image, read where they lie, one for each position that meets it. With far dilations those
+ * are few, and the image with its padding would be large. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/conv.h"
 

@@ -1,5 +1,5 @@
-/* Convolutions as products of the filters with a matrix that has a column for each output position: the image itself
- * where the window is a single position, else made up block by block (im2col). */
+/* Convolutions by im2col: products of the filters with a matrix that has a column for each output position: the image
+ * itself where the window is a single position, else made up block by block (im2col). */
 #include "ops/conv/simd/conv.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/conv/simd/planes.h"

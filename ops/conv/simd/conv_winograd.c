@@ -23,7 +23,7 @@ enum {
     THREAD_WORK = 400 * 1000
 };
 
-/* How a convolution is cut up. */
+/* The plan of a convolution: how it is cut into blocks. */
 typedef struct plan {
     size_t rows, columns, tiles; /* of tiles; tiles of all images */
     bool kept;                   /* filters are transformed once */

@@ -1,3 +1,4 @@
+/* Copying bands of images into padded planes. */
 #include "ops/conv/simd/planes.h"
 #include "ops/conv/simd/conv.h"
 

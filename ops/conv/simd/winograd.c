@@ -1,3 +1,4 @@
+/* Winograd's transforms of tiles and filters. */
 #include "ops/conv/simd/winograd.h"
 #include "ops/elementwise/simd/activation_rows.h"
 

@@ -20,7 +20,7 @@ enum {
 
 #define XCVM_ROOT2 1.41421356237f
 
-/* What three taps become. */
+/* The transform of three taps. */
 XCVM_INLINE void xcvm_winograd_taps(const xcvm_lanes g[3], xcvm_lanes u[XCVM_WINOGRAD_SPAN])
 {
     const xcvm_lanes p = (-2.0f / 3.0f) * g[0] - (1.0f / 3.0f) * g[2], q = (XCVM_ROOT2 / 3.0f) * g[1];

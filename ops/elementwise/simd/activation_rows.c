@@ -1,3 +1,4 @@
+/* Activations of rows of f32, by the maps of the element-wise instructions. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/simd/lanes_math.h"
 #include "ops/simd/math.h"

@@ -243,7 +243,7 @@ static void load_line(const desk *d, const xcvm_value *x, const size_t planes[CH
     }
 }
 
-/* Reductions the line over each column of cells. */
+/* Reduces the line over each column of cells. */
 XCVM_INLINE void fold_line(const desk *d, size_t width, bool wide, bool greatest, double *sums)
 {
     const tap *t = d->columns.taps;
@@ -265,7 +265,7 @@ XCVM_INLINE void fold_line(const desk *d, size_t width, bool wide, bool greatest
     }
 }
 
-/* Reductions the sums over the row of cells `r`. */
+/* Reduces the sums over the row of cells `r`. */
 XCVM_INLINE void fold_sums(const desk *d, size_t r, size_t width, bool greatest)
 {
     const tap *begin = d->rows.taps + d->rows.first[r], *end = d->rows.taps + d->rows.first[r + 1];

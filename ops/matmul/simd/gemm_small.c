@@ -1,3 +1,4 @@
+/* Products of few columns: rows of the result as single vectors. */
 #include "ops/matmul/simd/gemm_small.h"
 
 #include "ops/matmul/packed.h"

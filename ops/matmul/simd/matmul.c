@@ -30,7 +30,7 @@ static void set_item(const void *context, size_t index, xcvm_gemm *g)
         g->start += g->c - o->y;
 }
 
-/* What Gemm has beyond the product. */
+/* The operands and factors that Gemm has beyond the product. */
 typedef struct extras {
     bool transpose_a, transpose_b;
     float alpha;

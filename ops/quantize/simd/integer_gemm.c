@@ -1,3 +1,4 @@
+/* Products of bytes: packing, tiles and corrections for zero points. */
 #include "ops/quantize/simd/integer_gemm.h"
 
 #if defined(__SSE2__)

@@ -1,3 +1,4 @@
+/* Blocks of random numbers, several counters at a time. */
 #include "ops/random/simd/random_block.h"
 
 #include "ops/random/random.h"

@@ -49,7 +49,7 @@ static xcvm_status consider(uint64_t key, size_t i, candidate *heap, size_t k, x
     return xcvm_poll_after(poller, SINK_STEPS);
 }
 
-/* From a heap to the order of the results. */
+/* Sorts a heap into the order of the results. */
 static void sort_heap(candidate *heap, size_t k, xcvm_poller *poller)
 {
     for (size_t left = k; left > 1 && xcvm_poll_after(poller, SINK_STEPS) == XCVM_OK; left--) {

@@ -1,4 +1,4 @@
-/* Lifetimes, schedules and plans. */
+/* Tests of liveness, schedules and plans. */
 #include "compiler/ir/liveness.h"
 #include "tests/compiler/support.h"
 

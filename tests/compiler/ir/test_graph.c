@@ -1,4 +1,4 @@
-/* The graph itself: names, uses, changes, its check and its text. */
+/* Tests of the graph: names, uses, changes, its verification and its text. */
 #include "tests/compiler/support.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Tests of the pass layout: what it chooses, converts and leaves, against the results without it. */
 #include "compiler/layout/layout_algorithms.h"
 #include "ops/conv/blocked.h"
 #include "tests/compiler/support.h"

@@ -1,3 +1,4 @@
+/* The parser of the ONNX models of tests. */
 #include "tests/compiler/onnx/onnx_text.h"
 #include "tests/compiler/onnx/onnx_reader.h"
 

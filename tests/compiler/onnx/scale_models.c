@@ -1,3 +1,4 @@
+/* Models of every kind for tests of scaling, written field by field. */
 #include "tests/compiler/onnx/scale_models.h"
 
 #include <stdio.h>

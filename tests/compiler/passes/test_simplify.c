@@ -1,3 +1,4 @@
+/* Tests of the pass simplify, rewrite by rewrite. */
 #include "tests/compiler/support.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
