@@ -28,6 +28,18 @@ static void finish(bench *b)
     ck_assert_uint_eq(b->allocator.live, 0);
 }
 
+/* A set whose sources were not compiled would pass for the one below it: its references are weak. */
+START_TEST(every_isa_is_built)
+{
+    for (size_t i = 1; xcvm_isa_at(i) != NULL; i++)
+        ck_assert_msg(xcvm_kernel_for(XCVM_OP_Add, xcvm_isa_at(i)) != xcvm_kernel_for(XCVM_OP_Add, xcvm_isa_at(i - 1)),
+                      "%s has no kernels of its own", xcvm_isa_at(i));
+#if defined(__x86_64__)
+    ck_assert(!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || xcvm_isa_at(1) != NULL);
+#endif
+}
+END_TEST
+
 START_TEST(scratch)
 {
     bench b;
@@ -294,6 +306,7 @@ Suite *suite_ops_kernel(void)
 {
     Suite *suite = suite_create("ops_kernel");
     TCase *tests = tcase_create("kernel");
+    tcase_add_test(tests, every_isa_is_built);
     tcase_add_test(tests, scratch);
     tcase_add_test(tests, results);
     tcase_add_test(tests, strings);
