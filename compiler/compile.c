@@ -98,6 +98,10 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                    (xcvm_dtype_bits(o->weights) != 0 && xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT)),
                INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed",
                xcvm_dtype_name(o->weights));
+    XCVM_CHECK(error, o->backprop || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
+               "a loss, or what to differentiate it by, is named, but no gradients are asked for");
+    for (size_t i = 0; i < o->wrt_count; i++)
+        XCVM_CHECK(error, o->wrt != NULL && o->wrt[i] != NULL, INVALID_ARGUMENT, "a name to differentiate by is NULL");
     if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
         return XCVM_OK;
     for (size_t i = 0; i < xcc_pass_count(); i++)
@@ -159,9 +163,10 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
     xcvm_status status = xcc_module_init(&m, options, error);
     if (status == XCVM_OK && path != NULL)
         status = xcc_model_file_open(&file, path, &m);
-    /* This is inference: nothing is learned. Import knows already, so that it folds what depends on parameters. */
+    /* For inference nothing is learned. Import knows already, so that it folds what depends on parameters. */
     if (status == XCVM_OK) {
-        xcc_parameters_freeze(&m);
+        if (!m.options->backprop)
+            xcc_parameters_freeze(&m);
         xcc_progress(&m, "import", 0);
         status = path != NULL ? xcc_import(&m, xcc_operator_find, file.bytes, file.count, file.dir, NULL, NULL)
                               : xcc_import(&m, xcc_operator_find, model, count, NULL, NULL, NULL);

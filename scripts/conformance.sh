@@ -2,7 +2,8 @@
 # conformance.sh BUILD: ONNX's own operator cases, made by Debian's python3-onnx.
 #
 # tests/conformance.txt lists the cases that pass with a looser tolerance only, or not at all, each with its reason; any
-# other failure is one. Then the cases of tests/make_FAMILY_cases.py, which all pass.
+# other failure is one. Then the cases of tests/make_FAMILY_cases.py, which all pass; those of family gradient with their
+# gradients, at every level of optimisation.
 set -eu
 build=$1
 cases=$build/onnx-cases
@@ -31,17 +32,27 @@ sed -n 's/^\([a-z_0-9A-Z]*\) \([0-9].*\) \([0-9].*\):.*/\1 \2 \3/p' tests/confor
     "$build/tools/xcvm" test "$cases"/*/"$name" --rtol "$rtol" --atol "$atol" --list-failures
 done
 
-for family in plus control attention; do
+for family in plus control attention gradient; do
     cases=$build/$family-cases
-    if [ "$family" = plus ] && ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
-        echo "note: without the cases of ONNX+: python3-torch is not installed"
-        continue
-    fi
+    case $family in
+    plus | gradient)
+        if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+            echo "note: without the cases of family $family: python3-torch is not installed"
+            continue
+        fi
+        ;;
+    esac
     generator=tests/make_${family}_cases.py
     if [ ! -f "$cases/complete" ] || [ -n "$(find "$generator" tests/case_models.py -newer "$cases/complete")" ]; then
         rm -rf "$cases"
         /usr/bin/python3 -B -W ignore "$generator" "$cases" 2>"$cases.log" || { cat "$cases.log"; exit 1; }
         touch "$cases/complete"
     fi
-    "$build/tools/xcvm" test "$cases" --rtol 1e-3 --atol 1e-6 --list-failures
+    if [ "$family" = gradient ]; then
+        for level in 0 1 2; do
+            "$build/tools/xcvm" test "$cases" --backprop -O "$level" --rtol 1e-3 --atol 1e-5 --list-failures -q
+        done
+    else
+        "$build/tools/xcvm" test "$cases" --rtol 1e-3 --atol 1e-6 --list-failures
+    fi
 done

@@ -39,6 +39,7 @@ compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/ir:
 compiler/passes: compiler/ir
 compiler/layout: compiler/ir compiler/passes
+compiler/gradients: compiler/ir compiler/passes
 compiler/codegen: compiler/ir
 compiler/onnx/lower: compiler/ir compiler/onnx
 compiler/onnx: compiler/ir

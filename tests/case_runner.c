@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "ops/shape.h"
+#include "tests/case_gradient.h"
 #include "tests/case_literals.h"
 #include "tests/case_text.h"
 #include "tests/case_tolerance.h"
@@ -528,8 +529,9 @@ static void run_case(case_run *run)
     run->exact = assembled && case_is_exact(&file);
     if (!assembled)
         refuse(run, "assembly");
-    else if (check_round_trip(run, &file) && run_program(run, &file))
-        run_literals(run, &file);
+    else if (check_round_trip(run, &file) && run_program(run, &file) && run_literals(run, &file) &&
+             run->c->gradient.register_count > 0)
+        (void)case_gradient_check(&file, &run->c->gradient, run->why, sizeof run->why);
     test_bytes_free(&file);
     free(run->printed);
     if (run->why[0] == '\0')
@@ -563,6 +565,7 @@ static void run_cases(xcvm_reader *r, const char *path, char *report, size_t siz
         case_run run = {.c = &c};
         run_case(&run);
         counts->run++;
+        counts->gradients += c.gradient.register_count > 0;
         if (run.why[0] != '\0') {
             counts->failed++;
             snprintf(text, sizeof text, "%d: %s: %s", c.line, c.name, run.why);
@@ -573,7 +576,7 @@ static void run_cases(xcvm_reader *r, const char *path, char *report, size_t siz
 
 case_counts case_file_run(const char *path, char *report, size_t size)
 {
-    case_counts counts = {0, 0};
+    case_counts counts = {0, 0, 0};
     xcvm_arena arena = {0};
     xcvm_error error;
     xcvm_reader r;
@@ -585,7 +588,7 @@ case_counts case_file_run(const char *path, char *report, size_t size)
     }
     if (counts.run == 0) {
         add_report(report, size, path, " it cannot be read, or has no cases");
-        counts = (case_counts){1, 1};
+        counts = (case_counts){1, 1, 0};
     }
     test_bytes_free(&text);
     xcvm_arena_release(&arena);

@@ -7,6 +7,7 @@
 
 typedef struct case_counts {
     size_t run, failed;
+    size_t gradients; /* cases that look at gradients */
 } case_counts;
 
 /* Runs every case of a file. What fails is said in `report`, a line each, "Add.xcvm:12: broadcast: ...", as far as it

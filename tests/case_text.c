@@ -120,6 +120,46 @@ static xcvm_status read_expectation(xcvm_reader *r, test_case *c)
     return read_value(r, 0, &e->value);
 }
 
+/* gradient $1 [$2 ...] [rtol=x] [atol=x] [step=x] [only f64] [only sized] [= LITERAL, LITERAL ...] */
+static xcvm_status read_gradient(xcvm_reader *r, test_case *c)
+{
+    case_gradient *g = &c->gradient;
+    *g = (case_gradient){.rtol = 1e-6, .atol = 1e-7, .step = 1e-5};
+    while (xcvm_reader_accept(r, '$')) {
+        int64_t reg;
+        XCVM_TRY(xcvm_reader_int(r, 1, INT32_MAX, &reg));
+        if (g->register_count == CASE_GRADIENTS)
+            return xcvm_reader_fail(r, "a gradient is of up to %d registers", CASE_GRADIENTS);
+        g->registers[g->register_count++] = (int32_t)reg;
+    }
+    if (g->register_count == 0)
+        return xcvm_reader_fail(r, "`gradient` wants the registers that the loss is made of");
+    for (;;) {
+        double *to = accept_word(r, "rtol")   ? &g->rtol
+                     : accept_word(r, "atol") ? &g->atol
+                     : accept_word(r, "step") ? &g->step
+                                              : NULL;
+        if (to == NULL)
+            break;
+        XCVM_TRY(xcvm_reader_expect(r, '='));
+        XCVM_TRY(read_double(r, to));
+    }
+    while (accept_word(r, "only")) {
+        bool *to = accept_word(r, "f64") ? &g->only_f64 : accept_word(r, "sized") ? &g->only_sized : NULL;
+        if (to == NULL)
+            return xcvm_reader_fail(r, "`only` wants `f64` or `sized`");
+        *to = true;
+    }
+    if (!xcvm_reader_accept(r, '='))
+        return XCVM_OK;
+    do {
+        if (g->value_count == CASE_GRADIENTS)
+            return xcvm_reader_fail(r, "a gradient states up to %d values", CASE_GRADIENTS);
+        XCVM_TRY(xcvm_literal_read(r, &g->values[g->value_count++]));
+    } while (xcvm_reader_accept(r, ','));
+    return XCVM_OK;
+}
+
 /* refuse STATUS "part of the message" */
 static xcvm_status read_refusal(xcvm_reader *r, test_case *c)
 {
@@ -165,6 +205,8 @@ static xcvm_status read_line(xcvm_reader *r, test_case *c, text_buffer *program)
     int line = r->line;
     if (accept_word(r, "expect")) {
         XCVM_TRY(read_expectation(r, c));
+    } else if (accept_word(r, "gradient")) {
+        XCVM_TRY(read_gradient(r, c));
     } else if (accept_word(r, "refuse")) {
         XCVM_TRY(read_refusal(r, c));
     } else if (accept_word(r, "input")) {
@@ -236,7 +278,7 @@ xcvm_status case_read(xcvm_reader *r, test_case *c, bool *more)
     add_outputs(c, &program);
     c->program = program.at;
     c->program_length = program.length;
-    if (c->refuse == NULL && c->expectation_count == 0 && c->printed == NULL)
+    if (c->refuse == NULL && c->expectation_count == 0 && c->printed == NULL && c->gradient.register_count == 0)
         return xcvm_reader_fail(r, "case %s expects nothing", c->name);
     return XCVM_OK;
 }

@@ -34,7 +34,19 @@ typedef struct case_binding {
     xcvm_value tensor;
 } case_binding;
 
-enum { CASE_LIMIT = 64 };
+enum { CASE_LIMIT = 64, CASE_GRADIENTS = 16 };
+
+/* The gradient of a loss of these registers by the program's f64 literals (tests/case_gradient.h). */
+typedef struct case_gradient {
+    int32_t registers[CASE_GRADIENTS];
+    size_t register_count;             /* 0: the case has none */
+    double rtol, atol, step;           /* of finite differences */
+    bool sized;                        /* sizes that only the run knows are left out */
+    bool only_f64;                     /* other types are left out */
+    bool only_sized;                   /* sizes that only the run knows are left out */
+    xcvm_value values[CASE_GRADIENTS]; /* in place of finite differences, those of the literals in their order */
+    size_t value_count;
+} case_gradient;
 
 typedef struct test_case {
     const char *name;
@@ -45,6 +57,7 @@ typedef struct test_case {
     size_t expectation_count;
     case_binding bindings[CASE_LIMIT];
     size_t binding_count;
+    case_gradient gradient;
     const char *printed;     /* what Print must have printed; NULL: anything */
     const char *refuse;      /* name of a status; NULL: it must run */
     const char *refuse_part; /* of the message */

@@ -213,7 +213,8 @@ xcc_value *xcc_parameter(xcc_graph *g, const char *name, xcvm_dtype dtype, int r
 xcc_value *xcc_state(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data,
                      bool lend);
 /* Makes constants of all parameters, those there are and those to come. The first step of compiling for inference
- * (compile.c), and the only place where parameters as such go: what looks for constants finds them from then on. */
+ * (compile.c), or the last of differentiating; here alone parameters as such go: what looks for constants finds them
+ * from then on. */
 void xcc_parameters_freeze(xcc_module *m);
 /* Makes a constant of one parameter, if v is one: of what the structure of the graph depends on, as shapes, which
  * cannot be learned. v may be NULL. */

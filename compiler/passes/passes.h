@@ -11,11 +11,12 @@ enum { XCC_ROUNDS = 4 };
  * rounds it may run; in the order in which they run. From the first pass of more than one round to the last they are
  * one round, which is repeated until it changes nothing.
  *
- * Differentiation has its place behind infer, in the first round alone: its rules need types and shapes, and see
- * instructions before anything is fused, packed or laid out in blocks. There is no such pass yet. */
+ * Differentiation runs in the first round alone: its rules need types and shapes, and see instructions before anything
+ * is fused, packed or laid out in blocks. */
 #define XCC_PASSES(X)                                                                                                  \
     X(canonicalise, 0, 1, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")     \
     X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
+    X(differentiate, 0, 1, "gradients of a loss by parameters become outputs, if they are asked for")                  \
     X(simplify, 1, XCC_ROUNDS,                                                                                         \
       "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \

@@ -68,6 +68,13 @@ typedef struct xcc_options {
     size_t memory_limit;
     /* Time from the call on, OUT_OF_TIME beyond; 0: no limit. */
     uint64_t timeout_ns;
+    /* Gradients: the program gives, behind the model's outputs, one named "grad_out@NAME" for each parameter
+     * (initializer of a float type) that the loss depends on, of the parameter's type. UNSUPPORTED, with every node in
+     * the way, if there is no gradient of some. */
+    bool backprop;
+    const char *loss;       /* the output that is differentiated, of one element; NULL: the only one of a float type */
+    const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
+    size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

@@ -429,7 +429,7 @@ typedef struct xcvm_op_info {
     const char *summary;
     const char *shape_rule;
     const char *gradient; /* the name of its rule of differentiation; "zero": no gradient flows through it, by nature;
-                             "none": it cannot be differentiated. The rules are not implemented yet */
+                             "planned": the rule is still to be written; "none": it cannot be differentiated */
     size_t operand_count; /* operands and attributes */
 } xcvm_op_info;
 

@@ -264,19 +264,24 @@ static size_t pass_index(const char *name, size_t length)
     return i;
 }
 
-/* The passes stand in the order of the table; those of several rounds begin again with the first of them. */
+/* The passes stand in the order of the table; from the last of several rounds on they may begin again with the first of
+ * them, without those between that have had all of theirs. */
 static void check_order(const char *dumps)
 {
     static const char head[] = "# after ";
     int runs[32] = {0};
-    size_t first = 0, next = 0;
+    size_t first = 0, next = 0, last = xcc_pass_count() - 1;
     ck_assert_uint_lt(xcc_pass_count(), sizeof runs / sizeof *runs);
     while (xcc_pass(first)->rounds == 1)
         first++;
+    while (xcc_pass(last)->rounds == 1)
+        last--;
     for (const char *at = strstr(dumps, head); at != NULL; at = strstr(at, head)) {
         at += sizeof head - 1;
         const size_t i = pass_index(at, strcspn(at, "\n"));
-        const bool again = i == first && next > first && xcc_pass(next - 1)->rounds > 1 && xcc_pass(next)->rounds == 1;
+        const bool again = i == first && next == last + 1;
+        while (next < i && runs[next] == xcc_pass(next)->rounds)
+            next++;
         ck_assert_msg(i == next || again, "%s after %s", xcc_pass(i)->name, next > 0 ? xcc_pass(next - 1)->name : "-");
         ck_assert_int_le(++runs[i], xcc_pass(i)->rounds);
         next = i + 1;

@@ -1,4 +1,5 @@
 /* The text cases of all instructions: one test for each file, and one that no instruction is without. */
+#include "compiler/gradients/gradient.h"
 #include "tests/case_runner.h"
 #include "tests/case_tolerance.h"
 #include "tests/support.h"
@@ -40,6 +41,11 @@ START_TEST(test_file)
     static char report[20000];
     case_counts counts = case_file_run(files.gl_pathv[_i], report, sizeof report);
     ck_assert_msg(counts.failed == 0, "%zu of %zu cases fail\n%s", counts.failed, counts.run, report);
+    size_t length;
+    const char *name = instruction_of(files.gl_pathv[_i], &length);
+    const xcvm_schema *schema = xcvm_schema_named(name, length);
+    ck_assert_msg(schema == NULL || xcc_gradient_rule_of(schema->opcode) == NULL || counts.gradients > 0,
+                  "%.*s has a rule of differentiation, and no case that looks at gradients", (int)length, name);
 }
 END_TEST
 

@@ -22,6 +22,9 @@ mkdir -p models node onnx/backend/test/data docs
 cp -r "$data/cases/add" models
 cp -r "$data/cases/sums" node/test_conv_sums
 cp -r node onnx/backend/test/data
+cp "$data/gradients/right/model.onnx" network.onnx
+mkdir training
+cp -r "$data/gradients/right" training/linear
 
 # example LINE: runs it, which must succeed.
 example() {

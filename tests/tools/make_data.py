@@ -27,10 +27,10 @@ def save(path, nodes, inputs, outputs, constants=()):
         f.write(model.SerializeToString())
 
 
-def case(name, nodes, inputs, outputs, sets, constants=()):
-    save(f"{HERE}/cases/{name}/model.onnx", nodes, inputs, outputs, constants)
+def case(name, nodes, inputs, outputs, sets, constants=(), place="cases"):
+    save(f"{HERE}/{place}/{name}/model.onnx", nodes, inputs, outputs, constants)
     for i, (ins, outs) in enumerate(sets):
-        folder = f"{HERE}/cases/{name}/test_data_set_{i}"
+        folder = f"{HERE}/{place}/{name}/test_data_set_{i}"
         os.makedirs(folder, exist_ok=True)
         for kind, arrays in (("input", ins), ("output", outs)):
             for k, array in enumerate(arrays):
@@ -55,6 +55,21 @@ case("random", [helper.make_node("RandomNormalLike", ["x"], ["y"])], [value("x",
 case("sums", [helper.make_node("Add", ["a", "b"], ["c"]), helper.make_node("Shape", ["c"], ["d"])],
      [value("a", F, ["N", 2]), value("b", F, ["N", 2])], [value("c", F, ["N", 2]), value("d", I, [2])],
      [([x[:, :2].copy(), x[:, :2].copy()], [2 * x[:, :2], np.array([2, 2])])])
+
+# A loss, sum(relu(x + fc.bias) * fc.weight), and its gradients.
+weight, bias = np.array([2, 3, 4], np.float32), np.array([1, 1, 1], np.float32)
+network = [helper.make_node("Add", ["x", "fc.bias"], ["s"], name="adding"), helper.make_node("Relu", ["s"], ["r"], name="relu"),
+           helper.make_node("Mul", ["r", "fc.weight"], ["p"], name="product"),
+           helper.make_node("ReduceSum", ["p"], ["loss"], keepdims=0, name="sum")]
+relu = np.maximum(x + bias, 0)
+of_bias = ((relu > 0) * weight).sum(0)
+for name, gradients in (("right", {"fc.weight": relu.sum(0), "fc.bias": of_bias, "x": (relu > 0) * weight}),
+                        ("wrong", {"fc.weight": relu.sum(0), "fc.bias": of_bias + 1}), ("nobody", {"nobody": weight})):
+    case(name, network, [value("x", F, ["N", 3])], [value("loss", F, [])], [([x], [(relu * weight).sum()])],
+         [("fc.weight", weight), ("fc.bias", bias)], "gradients")
+    for k, (parameter, array) in enumerate(gradients.items()):
+        with open(f"{HERE}/gradients/{name}/test_data_set_0/gradient_{k}.pb", "wb") as f:
+            f.write(numpy_helper.from_array(array.astype(np.float32), "grad_out@" + parameter).SerializeToString())
 
 save(f"{HERE}/examples/model.onnx", add, [value("x", F, ["batch", 3])], [value("y", F, ["batch", 3])], [("w", w)])
 

@@ -3,6 +3,7 @@
 #include "io/file.h"
 #include "cli/memory.h"
 #include "io/output.h"
+#include "run/gradients.h"
 #include "run/isa_choices.h"
 #include "run/program.h"
 #include "cli/report.h"
@@ -16,8 +17,9 @@
 struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
-    const char *output, *schedule, *target, *keep_c, *cc, *dump_after;
-    bool strip, report, list_passes;
+    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss;
+    struct text_list wrt;
+    bool backprop, strip, report, list_passes;
 };
 
 static const struct option options[] = {
@@ -34,6 +36,15 @@ static const struct option options[] = {
      "target"},
     {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
      "write the source of the kernel library there (implies --fuse)"},
+    BACKPROP_OPTION(
+        struct compile_flags,
+        "give, behind the model's outputs, grad_out@NAME for each parameter, the gradient of the loss by it"),
+    {"wrt", 0, "NAMES", OPTION_LIST, offsetof(struct compile_flags, wrt), 0, 0,
+     "with --backprop, the parameters and inputs to differentiate by, with commas between them; may be repeated. "
+     "Without it these are all parameters but the running statistics of BatchNormalization"},
+    {"loss", 0, "NAME", OPTION_TEXT, offsetof(struct compile_flags, loss), 0, 0,
+     "with --backprop, the output that is differentiated, of one element; the only one of a float type need not be "
+     "named"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
      "leave out debug data: names of nodes and values, types, flops"},
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
@@ -133,6 +144,7 @@ struct compilation {
     const struct compile_flags *flags;
     const char *path;
     struct dims dims;
+    struct names wrt;
     struct output output;
     struct library library; /* with --fuse */
     char *target;           /* the place of the library */
@@ -189,6 +201,10 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     compiler.cache_dir = compilation->library.cache;
     compiler.dump_after = flags->dump_after;
     compiler.dump = flags->dump_after != NULL ? print_dump : NULL;
+    compiler.backprop = flags->backprop;
+    compiler.loss = flags->loss;
+    compiler.wrt = compilation->wrt.items;
+    compiler.wrt_count = compilation->wrt.count;
     compiler.user = stdout;
     return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
@@ -211,6 +227,7 @@ static int compile(const struct compile_flags *flags, const char *path)
     xcvm_error error = {.pc = -1};
     if (dims_parse(&flags->model.dims, &compilation.dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
+    names_split(&flags->wrt, &compilation.wrt);
     int code = EXIT_OK;
     xcvm_status status = output_open(&compilation.output, flags->output, &error);
     if (status != XCVM_OK) {
@@ -229,6 +246,7 @@ static int compile(const struct compile_flags *flags, const char *path)
         print_report(&compilation.report);
     library_release(&compilation.library);
     free(compilation.target);
+    names_release(&compilation.wrt);
     dims_release(&compilation.dims);
     return code;
 }
@@ -239,6 +257,8 @@ static int check_flags(const struct compile_flags *flags)
     if (!fuses(flags) && (flags->cc != NULL || strcmp(flags->target, defaults.target) != 0))
         return report_usage("--%s is for the kernel library, which --fuse asks for",
                             flags->cc != NULL ? "cc" : "target");
+    if (!flags->backprop && (flags->loss != NULL || flags->wrt.count != 0))
+        return report_usage("--%s is for gradients, which --backprop asks for", flags->loss != NULL ? "loss" : "wrt");
     return EXIT_OK;
 }
 
@@ -272,6 +292,7 @@ static const struct example examples[] = {
     {"model.onnx -o prog.bin --dim batch=4 --report", "for batches of four, and see what it costs"},
     {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
     {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
+    {"network.onnx -o grad.bin --backprop --wrt fc.weight,fc.bias", "with the gradients of its loss by two parameters"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 
@@ -286,6 +307,9 @@ const struct command command_compile = {
         "External data of the model must lie in its folder or below.\n\n"
         "The program is written beside its target first and put in place at the end, so that a failure "
         "leaves what was there.\n\n"
+        "With --backprop the program computes the gradients of a loss, too: its outputs are the model's, then "
+        "grad_out@NAME for each parameter NAME, an initializer of a float type, that the loss depends on. Every node "
+        "in the way that has no gradient is named.\n\n"
         "Weights keep every bit, unless --weights asks for a smaller type. With --weights f24, an f32 without its last "
         "byte, the matrices that products and recurrent networks multiply by and the filters of convolutions take a "
         "quarter less memory and time to read; results differ by some 0.00001 of the greatest output, and 0.001 after "

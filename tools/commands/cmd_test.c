@@ -2,6 +2,7 @@
 #include "run/cases.h"
 #include "commands/commands.h"
 #include "values/compare.h"
+#include "run/gradients.h"
 #include "run/subprocess.h"
 #include "cli/memory.h"
 #include "cli/progress.h"
@@ -21,12 +22,15 @@ struct test_flags {
     double rtol, atol, case_timeout;
     int64_t jobs;
     const char *isolate, *program_name;
-    bool skip_unsupported, list_failures, quiet;
+    bool backprop, skip_unsupported, list_failures, quiet;
 };
 
 static const struct option options[] = {
     {"rtol", 0, "X", OPTION_REAL, offsetof(struct test_flags, rtol), 0, 0, "relative tolerance of floats"},
     {"atol", 0, "X", OPTION_REAL, offsetof(struct test_flags, atol), 0, 0, "absolute tolerance of floats"},
+    BACKPROP_OPTION(struct test_flags,
+                    "compile with gradients by what the tensors grad_out@NAME in gradient_N.pb are named after, and "
+                    "compare these as well"),
     {"filter", 'f', "GLOB", OPTION_LIST, offsetof(struct test_flags, filters), 0, 0,
      "only cases whose name matches; may be repeated"},
     {"shape-only", 0, "GLOB", OPTION_LIST, offsetof(struct test_flags, shape_only), 0, 0,
@@ -94,22 +98,34 @@ static xcvm_status bind_set(const struct program *program, xcvm_session *session
     return XCVM_OK;
 }
 
+/* What a data set has for an output, the first `own` of which are the model's and the others gradients. */
+static xcvm_status expected_value(const char *set, size_t i, size_t own, const xcvm_parameter *output,
+                                  const xcvm_value *actual, xcvm_value **expected, xcvm_error *error)
+{
+    if (i >= own)
+        return gradient_value(set, output->name, expected, error);
+    /* Files do not say whether they hold a tensor or a sequence. Where the model does not either, the result does. */
+    xcvm_type type = output->type.kind != XCVM_KIND_NULL ? output->type : value_type(actual);
+    TRY(data_set_value(set, "output", i, &type, expected, error));
+    if (*expected == NULL)
+        return error_set(error, XCVM_IO, "output_%zu.pb, for output %s, is missing", i, output->name);
+    return XCVM_OK;
+}
+
 /* Compares all outputs of a data set; *worst becomes the first that differs, else the one with the worst error. */
 static xcvm_status compare_set(const struct testing *testing, const struct program *program,
-                               const xcvm_session *session, const char *set, bool shape_only, struct comparison *worst,
-                               size_t *which, xcvm_error *error)
+                               const xcvm_session *session, const char *set, bool shape_only, size_t gradients,
+                               struct comparison *worst, size_t *which, xcvm_error *error)
 {
-    for (size_t i = 0; i < xcvm_program_output_count(program->handle) && worst->agrees; i++) {
+    const size_t count = xcvm_program_output_count(program->handle);
+    for (size_t i = 0; i < count && worst->agrees; i++) {
         const xcvm_parameter *output = xcvm_program_output(program->handle, i);
         xcvm_value *expected;
         struct comparison comparison;
         const xcvm_value *actual = xcvm_session_output(session, i);
-        /* Files do not say whether they hold a tensor or a sequence. Where the model does not either, the result does.
-         */
-        xcvm_type type = output->type.kind != XCVM_KIND_NULL ? output->type : value_type(actual);
-        TRY(data_set_value(set, "output", i, &type, &expected, error));
+        TRY(expected_value(set, i, count - gradients, output, actual, &expected, error));
         if (expected == NULL)
-            return error_set(error, XCVM_IO, "output_%zu.pb, for output %s, is missing", i, output->name);
+            continue;
         if (shape_only)
             compare_types(actual, expected, &comparison);
         else
@@ -117,9 +133,9 @@ static xcvm_status compare_set(const struct testing *testing, const struct progr
                            &comparison);
         xcvm_value_release(expected);
         if (!comparison.agrees || comparison.worst_absolute >= worst->worst_absolute) {
-            size_t count = worst->count;
+            size_t compared = worst->count;
             *worst = comparison;
-            worst->count += comparison.agrees ? count : 0;
+            worst->count += comparison.agrees ? compared : 0;
             *which = i;
         } else {
             worst->count += comparison.count;
@@ -140,7 +156,7 @@ static void print_why(struct buffer *text, const xcvm_error *error)
 }
 
 static enum verdict run_sets(const struct testing *testing, const struct program *program, xcvm_session *session,
-                             char *const *sets, bool shape_only, struct buffer *text)
+                             char *const *sets, bool shape_only, size_t gradients, struct buffer *text)
 {
     struct comparison worst = {.agrees = true};
     xcvm_run_options run = session_run_options(&testing->flags->program.limits, &testing->flags->session);
@@ -153,7 +169,7 @@ static enum verdict run_sets(const struct testing *testing, const struct program
         if (status == XCVM_OK)
             status = xcvm_session_run(session, &run, &error);
         if (status == XCVM_OK)
-            status = compare_set(testing, program, session, sets[count], shape_only, &worst, &which, &error);
+            status = compare_set(testing, program, session, sets[count], shape_only, gradients, &worst, &which, &error);
         if (status == XCVM_OK && worst.agrees)
             continue;
         if (status != XCVM_OK) {
@@ -178,6 +194,15 @@ static enum verdict run_sets(const struct testing *testing, const struct program
     return VERDICT_PASS;
 }
 
+static xcvm_status find_gradients(char *const *sets, struct names *wrt, xcvm_error *error)
+{
+    for (size_t i = 0; sets[i] != NULL; i++)
+        TRY(gradient_names(sets[i], wrt, error));
+    if (wrt->count == 0)
+        return error_set(error, XCVM_INVALID_ARGUMENT, "has no gradients (gradient_0.pb) in its data sets");
+    return XCVM_OK;
+}
+
 static enum verdict run_case(void *context, size_t index, struct buffer *text)
 {
     const struct testing *testing = context;
@@ -187,14 +212,20 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     const char *name = testing->flags->program_name;
     char *own = name != NULL ? memory_format("%s/%s", test->folder, name) : NULL;
     xcvm_error error = {.pc = -1};
-    xcvm_status status = program_open(own != NULL ? own : test->model, &testing->flags->program, &program, &error);
+    struct program_flags flags = testing->flags->program;
+    struct names wrt = {0};
+    char **sets = data_sets_find(test->folder);
+    xcvm_status status = testing->flags->backprop ? find_gradients(sets, &wrt, &error) : XCVM_OK;
+    flags.backprop = testing->flags->backprop;
+    flags.wrt = (struct text_list){wrt.items, wrt.count};
+    if (status == XCVM_OK)
+        status = program_open(own != NULL ? own : test->model, &flags, &program, &error);
     if (status == XCVM_OK)
         status = session_open(&program, &testing->flags->program.limits, &testing->flags->session, &session, &error);
     enum verdict verdict = VERDICT_FAIL;
     if (status == XCVM_OK) {
-        char **sets = data_sets_find(test->folder);
-        verdict = run_sets(testing, &program, session, sets, matches(&testing->flags->shape_only, test->name), text);
-        data_sets_release(sets);
+        verdict = run_sets(testing, &program, session, sets, matches(&testing->flags->shape_only, test->name),
+                           wrt.count, text);
     } else {
         print_why(text, &error);
         if (status == XCVM_UNSUPPORTED && testing->flags->skip_unsupported)
@@ -202,6 +233,8 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     }
     xcvm_session_destroy(session);
     program_close(&program);
+    data_sets_release(sets);
+    names_release(&wrt);
     free(own);
     return verdict;
 }
@@ -293,6 +326,7 @@ static int execute_test(const void *own, const struct arguments *arguments)
 static const struct example examples[] = {
     {"models/*", "every model in a folder"},
     {"onnx/backend/test/data/node --skip-unsupported -q --list-failures", "ONNX's operator cases; what fails"},
+    {"training/* --backprop", "networks with a loss, and their gradients"},
     {"node --filter 'test_conv*' --rtol 1e-4 -j 2", "some of them, two at a time"},
 };
 
@@ -305,6 +339,9 @@ const struct command command_test = {
     .description =
         "Runs test cases in ONNX's layout: a folder with model.onnx and test_data_set_N/input_N.pb and output_N.pb "
         "(input_N_M.pb for the items of a sequence). A DIR is a case or holds cases, at any depth.\n\n"
+        "With --backprop, a data set also holds gradient_0.pb, gradient_1.pb ...: each a tensor named grad_out@NAME, "
+        "the "
+        "gradient of the model's only float output by parameter or input NAME.\n\n"
         "Floats agree as in ONNX's own runner: |actual - expected| <= atol + rtol * |expected|, NaN with NaN; integers "
         "and "
         "strings must be equal, and so must types and shapes. A case prints one line; the last line counts them. The "

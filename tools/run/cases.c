@@ -136,11 +136,10 @@ char **data_sets_find(const char *folder)
 
 void data_sets_release(char **sets) { release_names(sets); }
 
-/* One .pb file; *value is NULL if there is no such file. */
-static xcvm_status load_pb(const char *path, const xcvm_type *type, xcvm_value **value, xcvm_error *error)
+xcvm_status data_file_load(const char *path, const xcvm_type *type, char name[128], xcvm_value **value,
+                           xcvm_error *error)
 {
     struct buffer bytes = {0};
-    char name[128];
     *value = NULL;
     if (access(path, F_OK) != 0)
         return XCVM_OK;
@@ -152,6 +151,12 @@ static xcvm_status load_pb(const char *path, const xcvm_type *type, xcvm_value *
     }
     buffer_release(&bytes);
     return status;
+}
+
+static xcvm_status load_pb(const char *path, const xcvm_type *type, xcvm_value **value, xcvm_error *error)
+{
+    char name[128];
+    return data_file_load(path, type, name, value, error);
 }
 
 static xcvm_status load_sequence(const char *data_set, const char *kind, size_t index, xcvm_value **sequence,

@@ -28,5 +28,8 @@ void data_sets_release(char **sets);
  * if there is neither. */
 xcvm_status data_set_value(const char *data_set, const char *kind, size_t index, const xcvm_type *type,
                            xcvm_value **value, xcvm_error *error);
+/* One .pb file, and its tensor's name as xcc_value_load gives it; *value is NULL if there is no such file. */
+xcvm_status data_file_load(const char *path, const xcvm_type *type, char name[128], xcvm_value **value,
+                           xcvm_error *error);
 
 #endif

@@ -72,6 +72,9 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
                                 struct program *program, xcvm_error *error)
 {
     xcc_options options = compiler_options(&flags->model, &flags->limits, &program->dims);
+    options.backprop = flags->backprop;
+    options.wrt = flags->wrt.items;
+    options.wrt_count = flags->wrt.count;
     if (flags->model.fuse) {
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
         options.fuse = program->library.path;

@@ -8,10 +8,17 @@
 
 #include <xcvm/compiler.h>
 
+#define BACKPROP_OPTION(type, help)                                                                                    \
+    {                                                                                                                  \
+        "backprop", 0, NULL, OPTION_FLAG, offsetof(type, backprop), 0, 0, help                                         \
+    }
+
 /* Options of every subcommand that takes a PROG. */
 struct program_flags {
     struct limit_flags limits;
     struct model_flags model;
+    bool backprop;
+    struct text_list wrt; /* with it; none: as the compiler chooses */
     bool copy, no_libraries;
     const char *library_dir, *isa;
 };

@@ -1,0 +1,45 @@
+/* Differentiation in reverse: nodes that compute gradients are built behind the nodes that they are of. */
+#ifndef XCVM_COMPILER_GRADIENT_H
+#define XCVM_COMPILER_GRADIENT_H
+
+#include "compiler/ir/graph.h"
+
+/* One node's vector-Jacobian product, which a rule builds: from the gradients of the node's results those of its
+ * operands. A gradient has the type of the value that it is of. NULL stands for one that is zero by structure, because
+ * nothing that depends on the value reaches the loss, or what does has no gradient; rules keep it NULL, so that nothing
+ * is computed for it and 0 * infinity cannot arise from it.
+ *
+ * Operands and results are counted in row order, lists spread out, absent ones included. The node's values have types
+ * as far as they are known before anything is simplified; what a rule needs to know and cannot find out is a reason to
+ * refuse, never to guess. What it builds may read operands and results of the node, which are kept for it. */
+typedef struct xcc_vjp {
+    xcc_builder *b; /* behind everything so far, so that what depends on constants alone is folded at once */
+    xcc_node *node;
+    xcc_value *const *results; /* gradients of the results */
+    xcc_value *const *masks;   /* for each: NULL, or a boolean tensor that broadcasts to it; where it is false, the
+                                  gradient   is zero by structure */
+    const bool *wanted;        /* for each operand, whether its gradient is needed */
+    xcc_value **operands;      /* gradients of the operands, all NULL at first */
+    xcc_value **operand_masks;
+    bool failed; /* the module's error says why */
+    char refused[200];
+} xcc_vjp;
+typedef void (*xcc_gradient_rule)(xcc_vjp *d);
+
+/* The rule of an instruction; NULL if its row names none. */
+xcc_gradient_rule xcc_gradient_rule_of(xcvm_opcode opcode);
+
+/* Builds the gradients of `count` values `wrt` of graph `g` from those of some of its results, at the end of the graph
+ * that `b` builds: for each a value of its type or NULL, zero. Nodes that `seeds` do not depend on by way of `wrt` are
+ * left alone. Contributions to one value are added up in the order in which their nodes stand, last to first.
+ * UNSUPPORTED, with every node in the way that cannot be differentiated. */
+typedef struct xcc_seed {
+    xcc_value *value, *gradient;
+} xcc_seed;
+xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, const xcc_seed *seeds, size_t seed_count,
+                              xcc_value *const *wrt, size_t count, xcc_value **gradients);
+
+/* Whether a value can have a gradient: it is a tensor of a float type. */
+bool xcc_is_differentiable(const xcc_value *v);
+
+#endif

@@ -1,0 +1,80 @@
+/* Softmax, its logarithm, and the loss behind it. */
+#include "compiler/gradients/rule.h"
+
+#define ARGS(Name) const xcvm_##Name##_args *a = XCC_ARGS(Name, d->node)
+#define G xcc_g(d)
+#define Y xcc_out(d, 0)
+
+static xcc_value *sum_along(xcc_vjp *d, xcc_value *x, int64_t axis)
+{
+    return xcc_sum(d, x, XCC_BUILD_INTS(d->b, axis));
+}
+
+XCC_GRADIENT(Softmax)
+{
+    ARGS(Softmax);
+    xcc_value *product = xcc_mul(d, G, Y);
+    xcc_give(d, 0, xcc_sub(d, product, xcc_mul(d, Y, sum_along(d, product, a->axis))));
+}
+
+XCC_GRADIENT(LogSoftmax)
+{
+    ARGS(LogSoftmax);
+    xcc_give(d, 0, xcc_sub(d, G, xcc_mul(d, xcc_op1(d, XCVM_OP_Exp, Y), sum_along(d, G, a->axis))));
+}
+
+/* Minus the weight at the target, divided by the sum of weights for a mean. What is ignored has no part in either; if
+ * all is, the loss is NaN and the gradient 0. */
+XCC_GRADIENT(NegativeLogLikelihoodLoss)
+{
+    ARGS(NegativeLogLikelihoodLoss);
+    xcc_value *x = xcc_in(d, 0), *target = xcc_in(d, 1), *weight = xcc_in(d, 2), *none = xcc_num(d, x, 0);
+    const int64_t channels[] = {1};
+    xcc_value *ignored = NULL, *class = target, *share = xcc_num(d, x, 1);
+    /* The least index stands for none, and one that the target's type does not have is no element's. */
+    if (a->ignore_index != INT64_MIN &&
+        (target->type.dtype == XCVM_I64 || (a->ignore_index >= INT32_MIN && a->ignore_index <= INT32_MAX))) {
+        xcc_value *index =
+            xcc_build_cast(d->b, xcc_scalar_i64(d->b->graph, a->ignore_index), (xcvm_dtype)target->type.dtype);
+        ignored = xcc_op2(d, XCVM_OP_Equal, target, index);
+        class = xcc_where(d, ignored, xcc_num(d, target, 0), target);
+    }
+    if (weight != NULL)
+        share = xcc_build_gather(d->b, weight, class, 0);
+    if (ignored != NULL)
+        share = xcc_where(d, ignored, none, share);
+    xcc_value *each = xcc_expand_like(d->b, share, target), *g = G;
+    if (a->reduction == XCVM_LOSS_REDUCTION_mean)
+        g = xcc_div(d, g, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, each, NULL, false));
+    xcc_value *at = xcc_build_unsqueeze(d->b, class, 1, channels);
+    if (xcc_wanted(d, 0)) {
+        xcc_value *column = xcc_neg(d, xcc_mul(d, each, g));
+        if (ignored != NULL)
+            column = xcc_where(d, ignored, none, column);
+        xcc_value *written = xcc_build_unsqueeze(d->b, column, 1, channels), *zeros = xcc_zeros_like(d->b, x);
+        xcc_give(d, 0,
+                 written == NULL || zeros == NULL || at == NULL
+                     ? NULL
+                     : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(zeros), .indices = XCC_IN(at),
+                                 .updates = XCC_IN(written), .axis = 1, .reduction = XCVM_REDUCTION_none));
+    }
+    if (xcc_wanted(d, 2)) {
+        xcc_value *picked = xcc_build_call(d->b, XCVM_OP_Neg, 1, (xcc_value *[]){x});
+        picked = picked == NULL || at == NULL
+                     ? NULL
+                     : xcc_apply(d->b, GatherElements, y, .x = XCC_IN(picked), .indices = XCC_IN(at), .axis = 1);
+        picked = xcc_build_squeeze(d->b, picked, 1, channels);
+        if (a->reduction == XCVM_LOSS_REDUCTION_mean)
+            picked = xcc_sub(d, picked, Y);
+        xcc_value *part = xcc_mul(d, g, picked), *flat = XCC_BUILD_INTS(d->b, -1);
+        if (ignored != NULL)
+            part = xcc_where(d, ignored, none, part);
+        xcc_value *zeros = xcc_zeros_like(d->b, weight), *to = xcc_build_reshape(d->b, class, flat),
+                  *from = xcc_build_reshape(d->b, part, flat);
+        xcc_give(d, 2,
+                 zeros == NULL || to == NULL || from == NULL
+                     ? NULL
+                     : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(zeros), .indices = XCC_IN(to),
+                                 .updates = XCC_IN(from), .axis = 0, .reduction = XCVM_REDUCTION_add));
+    }
+}

@@ -1,0 +1,238 @@
+/* Normalisations in closed form: with xhat = (x - mean) * s and g the gradient times the scale,
+ * dx = s * (g - mean(g) - xhat * mean(g * xhat)). All is computed in f32 at least. */
+#include "compiler/gradients/rule.h"
+
+#define ARGS(Name) const xcvm_##Name##_args *a = XCC_ARGS(Name, d->node)
+#define G xcc_g(d)
+#define X xcc_in(d, 0)
+#define Y xcc_out(d, 0)
+
+/* In the type that sums are computed in. */
+static xcc_value *wide(xcc_vjp *d, xcc_value *v)
+{
+    return xcc_build_cast(d->b, v, X->type.dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32);
+}
+
+/* Gives what was computed in a wider type in the operand's. */
+static void give_narrow(xcc_vjp *d, size_t i, xcc_value *gradient)
+{
+    xcc_give(d, i, xcc_build_cast(d->b, gradient, (xcvm_dtype)xcc_in(d, i)->type.dtype));
+}
+
+/* 1 / sqrt(variance + epsilon) */
+static xcc_value *inverse_deviation(xcc_vjp *d, xcc_value *variance, double epsilon)
+{
+    return xcc_op1(d, XCVM_OP_Reciprocal, xcc_op1(d, XCVM_OP_Sqrt, xcc_plus(d, variance, epsilon)));
+}
+
+typedef struct normal {
+    xcc_value *axes, *s, *xhat;
+} normal;
+
+/* x normalised over the axes, about its mean if `centred`. */
+static normal normalise(xcc_vjp *d, xcc_value *x, xcc_value *axes, double epsilon, bool centred)
+{
+    normal n = {.axes = axes};
+    xcc_value *from_mean = centred ? xcc_sub(d, x, xcc_mean(d, x, axes)) : x;
+    n.s = inverse_deviation(d, xcc_mean(d, xcc_square(d, from_mean), axes), epsilon);
+    n.xhat = xcc_mul(d, from_mean, n.s);
+    return n;
+}
+
+static xcc_value *backward(xcc_vjp *d, const normal *n, xcc_value *g, bool centred)
+{
+    xcc_value *part = xcc_mul(d, n->xhat, xcc_mean(d, xcc_mul(d, g, n->xhat), n->axes));
+    xcc_value *rest = centred ? xcc_sub(d, g, xcc_mean(d, g, n->axes)) : g;
+    return xcc_mul(d, n->s, xcc_sub(d, rest, part));
+}
+
+/* A number for each channel, in the shape of one batch entry. */
+static xcc_value *per_channel(xcc_vjp *d, xcc_value *v)
+{
+    static const int64_t shape[] = {-1, 1, 1, 1, 1, 1, 1, 1};
+    const int rank = X->type.rank;
+    return xcc_build_reshape(d->b, wide(d, v), xcc_build_ints(d->b, rank > 1 ? (size_t)rank - 1 : 1, shape));
+}
+
+/* All axes but that of the channels. */
+static xcc_value *other_axes(xcc_vjp *d)
+{
+    static const int64_t axes[] = {0, 2, 3, 4, 5, 6, 7};
+    const int rank = X->type.rank;
+    return xcc_build_ints(d->b, rank > 1 ? (size_t)rank - 1 : 1, axes);
+}
+
+static void give_channel_sum(xcc_vjp *d, size_t i, xcc_value *v)
+{
+    if (xcc_wanted(d, i))
+        give_narrow(d, i, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, v, other_axes(d), false));
+}
+
+/* With the batch's own statistics or, in inference, given ones, which are operands like others. */
+XCC_GRADIENT(BatchNormalization)
+{
+    ARGS(BatchNormalization);
+    if (d->results[1] != NULL || d->results[2] != NULL) {
+        xcc_refuse(d, "has no gradient of its running statistics");
+        return;
+    }
+    if (!xcc_vjp_need_rank(d, 0))
+        return;
+    xcc_value *x = wide(d, X), *g = wide(d, G), *scaled = xcc_mul(d, g, per_channel(d, xcc_in(d, 1)));
+    normal n;
+    if (a->training_mode) {
+        n = normalise(d, x, other_axes(d), a->epsilon, true);
+    } else {
+        n.s = inverse_deviation(d, per_channel(d, xcc_in(d, 4)), a->epsilon);
+        n.xhat = xcc_mul(d, xcc_sub(d, x, per_channel(d, xcc_in(d, 3))), n.s);
+    }
+    if (xcc_wanted(d, 0))
+        give_narrow(d, 0, a->training_mode ? backward(d, &n, scaled, true) : xcc_mul(d, scaled, n.s));
+    give_channel_sum(d, 1, xcc_mul(d, g, n.xhat));
+    give_channel_sum(d, 2, g);
+    if (a->training_mode)
+        return;
+    xcc_value *shift = xcc_mul(d, scaled, n.s);
+    give_channel_sum(d, 3, xcc_neg(d, shift));
+    give_channel_sum(d, 4, xcc_scale(d, xcc_mul(d, shift, xcc_mul(d, n.xhat, n.s)), -0.5));
+}
+
+/* x as [batch, groups, all of a group] and back. */
+static void give_grouped(xcc_vjp *d, xcc_value *groups, double epsilon)
+{
+    xcc_value *x = wide(d, X), *g = wide(d, G), *scaled = xcc_mul(d, g, per_channel(d, xcc_in(d, 1)));
+    xcc_value *rest =
+        xcc_div(d, xcc_op1(d, XCVM_OP_Size, X),
+                xcc_op2(d, XCVM_OP_Max, xcc_mul(d, xcc_build_dim_of(d->b, X, 0), groups), XCC_BUILD_INTS(d->b, 1)));
+    xcc_value *shape = xcc_build_concat(d->b, 3, (xcc_value *[]){xcc_build_dim_of(d->b, X, 0), groups, rest}, 0);
+    const normal n = normalise(d, xcc_build_reshape_to(d->b, x, shape), XCC_BUILD_INTS(d->b, 2), epsilon, true);
+    if (xcc_wanted(d, 0)) {
+        xcc_value *dx = backward(d, &n, xcc_build_reshape_to(d->b, scaled, shape), true);
+        give_narrow(d, 0, xcc_reshape_like(d->b, dx, X));
+    }
+    give_channel_sum(d, 1, xcc_mul(d, g, xcc_reshape_like(d->b, n.xhat, X)));
+    give_channel_sum(d, 2, g);
+}
+
+XCC_GRADIENT(InstanceNormalization)
+{
+    ARGS(InstanceNormalization);
+    if (xcc_vjp_need_rank(d, 0))
+        give_grouped(d, xcc_build_dim_of(d->b, X, 1), a->epsilon);
+}
+
+XCC_GRADIENT(GroupNormalization)
+{
+    ARGS(GroupNormalization);
+    if (xcc_vjp_need_rank(d, 0))
+        give_grouped(d, XCC_BUILD_INTS(d->b, a->num_groups), a->epsilon);
+}
+
+/* The axes from `axis` on. */
+static xcc_value *axes_from(xcc_vjp *d, int64_t axis)
+{
+    return xcc_build_axes_from(d->b, X, axis < 0 ? axis + X->type.rank : axis);
+}
+
+/* y is not the only result that may have a gradient: mean(x), and s = (var(x) + epsilon)^(-1/2). */
+XCC_GRADIENT(LayerNormalization)
+{
+    ARGS(LayerNormalization);
+    if (!xcc_vjp_need_rank(d, 0))
+        return;
+    xcc_value *x = wide(d, X), *scale = xcc_in(d, 1), *sum = NULL;
+    const normal n = normalise(d, x, axes_from(d, a->axis), a->epsilon, true);
+    if (G != NULL) {
+        xcc_value *g = wide(d, G);
+        sum = xcc_wanted(d, 0) ? backward(d, &n, scale != NULL ? xcc_mul(d, g, wide(d, scale)) : g, true) : NULL;
+        if (xcc_wanted(d, 1))
+            give_narrow(d, 1, xcc_sum_to(d->b, xcc_mul(d, g, n.xhat), scale));
+        if (xcc_wanted(d, 2))
+            give_narrow(d, 2, xcc_sum_to(d->b, g, xcc_in(d, 2)));
+    }
+    for (size_t i = 1; i <= 2 && xcc_wanted(d, 0); i++) {
+        if (d->results[i] == NULL)
+            continue;
+        /* The mean of the gradient over what it was a mean of. */
+        xcc_value *part = xcc_build_expand(d->b, wide(d, d->results[i]), xcc_build_shape_of(d->b, X));
+        xcc_value *size = xcc_div(d, xcc_op1(d, XCVM_OP_Size, X), xcc_op1(d, XCVM_OP_Size, n.s));
+        part = xcc_div(d, part, xcc_build_cast(d->b, size, (xcvm_dtype)x->type.dtype));
+        if (i == 2)
+            part = xcc_neg(d, xcc_mul(d, part, xcc_mul(d, n.xhat, xcc_square(d, n.s))));
+        sum = sum != NULL ? xcc_add(d, sum, part) : part;
+    }
+    if (xcc_wanted(d, 0))
+        give_narrow(d, 0, sum);
+}
+
+XCC_GRADIENT(RMSNormalization)
+{
+    ARGS(RMSNormalization);
+    if (!xcc_vjp_need_rank(d, 0))
+        return;
+    xcc_value *g = wide(d, G), *scale = xcc_in(d, 1);
+    const normal n = normalise(d, wide(d, X), axes_from(d, a->axis), a->epsilon, false);
+    if (xcc_wanted(d, 0))
+        give_narrow(d, 0, backward(d, &n, xcc_mul(d, g, wide(d, scale)), false));
+    if (xcc_wanted(d, 1))
+        give_narrow(d, 1, xcc_sum_to(d->b, xcc_mul(d, g, n.xhat), scale));
+}
+
+/* (g - y * sum(g * y)) / norm, of the sum of sizes with the sign of x for the first y; 0 where the norm is 0. */
+XCC_GRADIENT(LpNormalization)
+{
+    ARGS(LpNormalization);
+    xcc_value *axis = XCC_BUILD_INTS(d->b, a->axis), *x = wide(d, X), *g = wide(d, G), *y = wide(d, Y);
+    xcc_value *norm = xcc_build_reduce(d->b, a->p == 1 ? XCVM_OP_ReduceL1 : XCVM_OP_ReduceL2, x, axis, true);
+    xcc_value *along = xcc_sum(d, xcc_mul(d, g, y), axis), *slope = a->p == 1 ? xcc_op1(d, XCVM_OP_Sign, x) : y;
+    xcc_value *zero = xcc_num(d, x, 0), *dx = xcc_div(d, xcc_sub(d, g, xcc_mul(d, slope, along)), norm);
+    give_narrow(d, 0, xcc_where(d, xcc_op2(d, XCVM_OP_Equal, norm, zero), zero, dx));
+}
+
+/* Sums of `size` neighbouring channels, `before` of which lie in front: a convolution of [batch, 1, channels, rest]. */
+static xcc_value *neighbours(xcc_vjp *d, xcc_value *x, int64_t size, int64_t before)
+{
+    xcc_value *rest = XCC_BUILD_INTS(d->b, 1);
+    for (int i = 2; i < X->type.rank; i++)
+        rest = xcc_mul(d, rest, xcc_build_dim_of(d->b, X, i));
+    xcc_value *parts[] = {xcc_build_dim_of(d->b, X, 0), XCC_BUILD_INTS(d->b, 1), xcc_build_dim_of(d->b, X, 1), rest};
+    xcc_value *image = xcc_build_reshape_to(d->b, x, xcc_build_concat(d->b, 4, parts, 0));
+    xcc_value *ones = xcc_build_expand(d->b, xcc_num(d, x, 1), XCC_BUILD_INTS(d->b, 1, 1, size, 1));
+    if (image == NULL || ones == NULL)
+        return NULL;
+    xcc_value *sums =
+        xcc_apply(d->b, Conv, y, .x = XCC_IN(image), .w = XCC_IN(ones), .strides = XCC_INTS(1, 1),
+                  .pads = XCC_INTS(before, 0, size - 1 - before, 0), .dilations = XCC_INTS(1, 1), .group = 1);
+    return xcc_reshape_like(d->b, sums, X);
+}
+
+/* With n = bias + alpha / size * sum of squares: g * n^-beta - 2 * alpha * beta / size * x * sum of g * x * n^(-beta -
+ * 1) over the channels that have this one for a neighbour. */
+XCC_GRADIENT(LRN)
+{
+    ARGS(LRN);
+    if (!xcc_vjp_need_rank(d, 0))
+        return;
+    xcc_value *x = wide(d, X), *g = wide(d, G);
+    const double share = a->alpha / (double)a->size;
+    const int64_t before = (a->size - 1) / 2;
+    xcc_value *n = xcc_plus(d, xcc_scale(d, neighbours(d, xcc_square(d, x), a->size, before), share), a->bias);
+    xcc_value *power = xcc_op2(d, XCVM_OP_Pow, n, xcc_num(d, n, -a->beta)), *direct = xcc_mul(d, g, power);
+    xcc_value *sum = neighbours(d, xcc_div(d, xcc_mul(d, direct, x), n), a->size, a->size - 1 - before);
+    give_narrow(d, 0, xcc_sub(d, direct, xcc_scale(d, xcc_mul(d, x, sum), 2 * share * a->beta)));
+}
+
+/* What was kept, divided as it was; in inference all is kept as it is. */
+XCC_GRADIENT(Dropout)
+{
+    xcc_value *ratio = xcc_in(d, 1), *training = xcc_in(d, 2), *mask = training != NULL ? xcc_extra_result(d, 1) : NULL;
+    if (training == NULL) {
+        xcc_give_each(d, 0, G);
+        return;
+    }
+    xcc_value *kept = ratio != NULL
+                          ? xcc_sub(d, xcc_num(d, G, 1), xcc_build_cast(d->b, ratio, (xcvm_dtype)G->type.dtype))
+                          : xcc_num(d, G, 0.5);
+    xcc_value *scaled = xcc_div(d, G, xcc_where(d, training, kept, xcc_num(d, G, 1)));
+    xcc_give(d, 0, xcc_where(d, mask, scaled, xcc_num(d, G, 0)));
+}

@@ -1,0 +1,122 @@
+/* The table of rules, from the gradient column of the instruction table, and what all rules share. */
+#include "compiler/gradients/rule.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* A rule that several rows name is declared for each. */
+#define GRAD(rule) XCC_DECLARE_GRADIENT(rule)
+#define GRAD_PLANNED(rule)
+#define GRAD_ZERO
+#define GRAD_NONE
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary) gradient
+#include "ops/instructions.def"
+#undef GRAD
+#undef GRAD_PLANNED
+#undef GRAD_ZERO
+#undef GRAD_NONE
+
+#define GRAD(rule) xcc_gradient_##rule
+#define GRAD_PLANNED(rule) NULL
+#define GRAD_ZERO NULL
+#define GRAD_NONE NULL
+
+xcc_gradient_rule xcc_gradient_rule_of(xcvm_opcode opcode)
+{
+    static const xcc_gradient_rule rules[XCVM_OPCODE_LIMIT] = {
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary) [number] = gradient,
+#include "ops/instructions.def"
+    };
+    return opcode > 0 && (int)opcode < XCVM_OPCODE_LIMIT ? rules[opcode] : NULL;
+}
+
+bool xcc_is_differentiable(const xcc_value *v)
+{
+    return v != NULL && v->type.kind == XCVM_KIND_TENSOR && xcvm_dtype_is_float((xcvm_dtype)v->type.dtype);
+}
+
+/* ---- Results ---- */
+
+xcc_value *xcc_extra_result(xcc_vjp *d, size_t i)
+{
+    xcc_node *n = d->node;
+    xcc_value *v = xcc_node_output(n, i);
+    if (v != NULL || (v = xcc_value_create(n->graph, NULL)) == NULL)
+        return v;
+    for (size_t f = 0, result = 0; f < n->schema->field_count; f++) {
+        const xcvm_field *field = &n->schema->fields[f];
+        if (field->role == XCVM_ROLE_OUT && result++ == i)
+            *(xcvm_value **)(void *)((char *)n->args + field->offset) = &v->type;
+    }
+    v->producer = n;
+    return xcc_node_infer(n) == XCVM_OK ? v : NULL;
+}
+
+void xcc_refuse(xcc_vjp *d, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(d->refused, sizeof d->refused, format, arguments);
+    va_end(arguments);
+}
+
+bool xcc_vjp_need_rank(xcc_vjp *d, size_t i)
+{
+    const bool known = xcc_in(d, i)->type.rank >= 0;
+    if (!known)
+        xcc_refuse(d, "the gradient needs the rank of operand %zu, which is not known", i);
+    return known;
+}
+
+bool xcc_vjp_need_sizes(xcc_vjp *d, const xcc_value *v, const char *what)
+{
+    const bool known = v->type.rank >= 0 && xcvm_dims_known(&v->type);
+    if (!known)
+        xcc_refuse(d, "the gradient needs the sizes of %s, which are not all known", what);
+    return known;
+}
+
+/* ---- Gradients ---- */
+
+void xcc_give(xcc_vjp *d, size_t i, xcc_value *gradient)
+{
+    d->failed = d->failed || gradient == NULL;
+    d->operands[i] = gradient;
+    d->operand_masks[i] = NULL;
+}
+
+/* The mask of operand i, which is broadcast: what is not zero for one copy is not zero. */
+static xcc_value *any_copy(xcc_vjp *d, xcc_value *mask, size_t i)
+{
+    xcc_value *each = xcc_build_cast(d->b, xcc_expand_like(d->b, mask, xcc_out(d, 0)), XCVM_I32);
+    xcc_value *count = xcc_sum_to(d->b, each, xcc_in(d, i));
+    return xcc_op2(d, XCVM_OP_Greater, count, xcc_num(d, count, 0));
+}
+
+static void give_each(xcc_vjp *d, size_t i, xcc_value *gradient, xcc_value *mask)
+{
+    xcc_value *sum = xcc_sum_to(d->b, gradient, xcc_in(d, i));
+    xcc_give(d, i, sum);
+    d->operand_masks[i] = sum != gradient && mask != NULL ? any_copy(d, mask, i) : mask;
+    d->failed = d->failed || (mask != NULL && d->operand_masks[i] == NULL);
+}
+
+void xcc_give_each(xcc_vjp *d, size_t i, xcc_value *gradient) { give_each(d, i, gradient, d->masks[0]); }
+
+/* `product` where the gradient of the first result is not zero by structure. */
+static void give_masked(xcc_vjp *d, size_t i, xcc_value *product)
+{
+    xcc_value *mask = d->masks[0];
+    give_each(d, i, mask != NULL ? xcc_where(d, mask, product, xcc_num(d, product, 0)) : product, mask);
+}
+
+void xcc_give_times(xcc_vjp *d, size_t i, xcc_value *factor) { give_masked(d, i, xcc_mul(d, xcc_g(d), factor)); }
+
+void xcc_give_over(xcc_vjp *d, size_t i, xcc_value *divisor) { give_masked(d, i, xcc_div(d, xcc_g(d), divisor)); }
+
+void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition)
+{
+    xcc_value *mask = d->masks[0], *g = xcc_g(d);
+    xcc_value *both = mask == NULL ? condition : xcc_op2(d, XCVM_OP_And, mask, condition);
+    give_each(d, i, xcc_where(d, condition, g, xcc_num(d, g, 0)), both);
+}

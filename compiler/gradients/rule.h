@@ -1,0 +1,94 @@
+/* What rules are made of. All that build give NULL for operands that are NULL, which are failures of what made them;
+ * giving NULL as a gradient makes the rule fail. */
+#ifndef XCVM_COMPILER_GRADIENT_RULE_H
+#define XCVM_COMPILER_GRADIENT_RULE_H
+
+#include "compiler/gradients/gradient.h"
+#include "compiler/ir/compose.h"
+
+/* Defines the rule that rows name by GRAD(name). */
+#define XCC_GRADIENT(name) void xcc_gradient_##name(xcc_vjp *d)
+#define XCC_DECLARE_GRADIENT(name) XCC_GRADIENT(name);
+
+/* ---- What the rule is given ---- */
+
+static inline xcc_value *xcc_in(const xcc_vjp *d, size_t i) { return xcc_node_input(d->node, i); }
+static inline xcc_value *xcc_out(const xcc_vjp *d, size_t i) { return xcc_node_output(d->node, i); }
+static inline bool xcc_wanted(const xcc_vjp *d, size_t i) { return d->wanted[i]; }
+/* The gradient of the first result, of rules that are not called without. */
+static inline xcc_value *xcc_g(const xcc_vjp *d) { return d->results[0]; }
+/* Result i, which the node is made to give if it does not. */
+xcc_value *xcc_extra_result(xcc_vjp *d, size_t i);
+
+/* ---- What it gives ---- */
+
+/* The gradient of operand i, of that operand's type. */
+void xcc_give(xcc_vjp *d, size_t i, xcc_value *gradient);
+/* Of an element-wise instruction: the gradient of operand i before broadcasting is undone, in the shape of the first
+ * result. */
+void xcc_give_each(xcc_vjp *d, size_t i, xcc_value *gradient);
+/* The same for the product, or the quotient, of the first result's gradient and a factor; where the gradient is zero by
+ * structure, it stays so whatever the factor is. */
+void xcc_give_times(xcc_vjp *d, size_t i, xcc_value *factor);
+void xcc_give_over(xcc_vjp *d, size_t i, xcc_value *divisor);
+/* The same for the first result's gradient where `condition`; elsewhere it is zero by structure. */
+void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition);
+/* The rule cannot do this node; format and arguments say which property of it, and why. */
+void xcc_refuse(xcc_vjp *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Refuses, and returns false, unless the rank of operand i is known. */
+bool xcc_vjp_need_rank(xcc_vjp *d, size_t i);
+/* The same for every size of a value, which is called `what`. */
+bool xcc_vjp_need_sizes(xcc_vjp *d, const xcc_value *v, const char *what);
+
+/* ---- Broadcasting ---- */
+
+/* `v`, summed to the shape of `like`, which broadcasts to that of v. Which axes that takes is decided here as far as
+ * the sizes are known, else when the program runs. */
+xcc_value *xcc_sum_to(xcc_builder *b, xcc_value *v, xcc_value *like);
+/* Zeros, or another number everywhere, of the type of `like`. */
+xcc_value *xcc_zeros_like(xcc_builder *b, xcc_value *like);
+xcc_value *xcc_full_like(xcc_builder *b, xcc_value *like, double number);
+/* v in the shape of `like`, of as many elements. */
+xcc_value *xcc_reshape_like(xcc_builder *b, xcc_value *v, xcc_value *like);
+xcc_value *xcc_expand_like(xcc_builder *b, xcc_value *v, xcc_value *like);
+
+/* ---- Short names for the builder's functions: rules are formulas ---- */
+
+static inline xcc_value *xcc_num(xcc_vjp *d, const xcc_value *like, double x)
+{
+    return xcc_build_number(d->b, like, x);
+}
+static inline xcc_value *xcc_op1(xcc_vjp *d, xcvm_opcode op, xcc_value *x) { return xcc_build_unary(d->b, op, x); }
+static inline xcc_value *xcc_op2(xcc_vjp *d, xcvm_opcode op, xcc_value *p, xcc_value *q)
+{
+    return xcc_build_binary(d->b, op, p, q);
+}
+static inline xcc_value *xcc_add(xcc_vjp *d, xcc_value *p, xcc_value *q) { return xcc_build_add(d->b, p, q); }
+static inline xcc_value *xcc_sub(xcc_vjp *d, xcc_value *p, xcc_value *q) { return xcc_build_sub(d->b, p, q); }
+static inline xcc_value *xcc_mul(xcc_vjp *d, xcc_value *p, xcc_value *q) { return xcc_build_mul(d->b, p, q); }
+static inline xcc_value *xcc_div(xcc_vjp *d, xcc_value *p, xcc_value *q) { return xcc_build_div(d->b, p, q); }
+/* x + number, x * number */
+static inline xcc_value *xcc_plus(xcc_vjp *d, xcc_value *x, double number)
+{
+    return xcc_add(d, x, xcc_num(d, x, number));
+}
+static inline xcc_value *xcc_scale(xcc_vjp *d, xcc_value *x, double number)
+{
+    return number == 1 ? x : xcc_mul(d, x, xcc_num(d, x, number));
+}
+static inline xcc_value *xcc_neg(xcc_vjp *d, xcc_value *x) { return xcc_op1(d, XCVM_OP_Neg, x); }
+static inline xcc_value *xcc_square(xcc_vjp *d, xcc_value *x) { return xcc_mul(d, x, x); }
+static inline xcc_value *xcc_where(xcc_vjp *d, xcc_value *condition, xcc_value *x, xcc_value *z)
+{
+    return xcc_build_call(d->b, XCVM_OP_Where, 3, (xcc_value *[]){condition, x, z});
+}
+static inline xcc_value *xcc_sum(xcc_vjp *d, xcc_value *x, xcc_value *axes)
+{
+    return xcc_build_reduce(d->b, XCVM_OP_ReduceSum, x, axes, true);
+}
+static inline xcc_value *xcc_mean(xcc_vjp *d, xcc_value *x, xcc_value *axes)
+{
+    return xcc_build_reduce(d->b, XCVM_OP_ReduceMean, x, axes, true);
+}
+
+#endif

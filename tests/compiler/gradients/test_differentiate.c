@@ -1,0 +1,361 @@
+/* Which outputs a differentiated program has, what is differentiated on the way, and what is refused. */
+#include "tests/compiler/support.h"
+
+#include "compiler/ir/compose.h"
+
+static void begin_backprop(compilation *c)
+{
+    begin(c, 2);
+    c->options.backprop = true;
+}
+
+static xcc_value *parameter(xcc_builder *b, const char *name, int rank, const int64_t *dims, const float *data)
+{
+    return must(b, xcc_parameter(b->graph, name, XCVM_F32, rank, dims, data, false));
+}
+
+static xcc_value *sum(xcc_builder *b, xcc_value *x)
+{
+    return must(b, xcc_build_reduce(b, XCVM_OP_ReduceSum, x, NULL, false));
+}
+
+static xcvm_status differentiate(compilation *c)
+{
+    ok(&c->m, xcc_pass_canonicalise(&c->m));
+    ok(&c->m, xcc_pass_infer(&c->m));
+    return xcc_pass_differentiate(&c->m);
+}
+
+/* What follows differentiation, once it was done. */
+static void compile_rest(compilation *c, machine *k)
+{
+    c->options.backprop = false;
+    passes(c);
+    machine_open(k, c);
+}
+
+static void check_refused(compilation *c, xcvm_status status, const char *part)
+{
+    ck_assert_int_eq(differentiate(c), status);
+    ck_assert_msg(strstr(c->error.message, part) != NULL, "%s", c->error.message);
+    finish(c);
+}
+
+static void check_outputs(const compilation *c, size_t count, const char *const *names)
+{
+    const xcc_graph *g = c->m.graph;
+    ck_assert_uint_eq(g->output_count, count);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_str_eq(g->output_names[i], names[i]);
+}
+
+/* ---- What comes out ---- */
+
+START_TEST(parameters)
+{
+    compilation c;
+    machine k;
+    begin_backprop(&c);
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(3));
+    xcc_value *w = parameter(&c.b, "w", 1, DIMS(3), FLOATS(1, 2, 3)), *s = parameter(&c.b, "s", 0, NULL, FLOATS(2));
+    (void)parameter(&c.b, "unused", 0, NULL, FLOATS(0));
+    xcc_value *loss = sum(&c.b, xcc_build_mul(&c.b, xcc_build_mul(&c.b, x, w), s));
+    output(&c.b, loss);
+    ok(&c.m, differentiate(&c));
+    check_outputs(&c, 3, (const char *const[]){loss->name, "grad_out@w", "grad_out@s"});
+    /* Nothing is learned by the program itself. */
+    ck_assert(xcc_is_constant(w));
+    compile_rest(&c, &k);
+    machine_give(&k, 0, XCVM_F32, 1, DIMS(3), FLOATS(5, 6, 7));
+    machine_run(&k);
+    expect_output(&k, 1, 1, DIMS(3), FLOATS(10, 12, 14));
+    expect_output(&k, 2, 0, NULL, FLOATS(38));
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(by_name)
+{
+    static const char *const wrt[] = {"x", "unused"};
+    compilation c;
+    machine k;
+    begin_backprop(&c);
+    c.options.wrt = wrt;
+    c.options.wrt_count = 2;
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2)), *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
+    (void)parameter(&c.b, "unused", 1, DIMS(2), FLOATS(0, 0));
+    output(&c.b, sum(&c.b, xcc_build_mul(&c.b, x, w)));
+    ok(&c.m, differentiate(&c));
+    check_outputs(&c, 3, (const char *const[]){c.m.graph->output_names[0], "grad_out@x", "grad_out@unused"});
+    compile_rest(&c, &k);
+    machine_give(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(5, 6));
+    machine_run(&k);
+    expect_output(&k, 1, 1, DIMS(2), FLOATS(1, 2));
+    expect_output(&k, 2, 1, DIMS(2), FLOATS(0, 0)); /* asked for, so it is there, though zero */
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(loss_by_name)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2)), *y = must(&c.b, xcc_build_mul(&c.b, w, w));
+    xcc_value *loss = sum(&c.b, y);
+    output(&c.b, y);
+    output(&c.b, loss);
+    c.options.loss = loss->name;
+    ok(&c.m, differentiate(&c));
+    check_outputs(&c, 3, (const char *const[]){y->name, loss->name, "grad_out@w"});
+    finish(&c);
+}
+END_TEST
+
+/* ---- What is built ---- */
+
+START_TEST(path_alone)
+{
+    static const char *const wrt[] = {"w"};
+    compilation c;
+    begin_backprop(&c);
+    c.options.wrt = wrt;
+    c.options.wrt_count = 1;
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2)), *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
+    xcc_value *frozen = parameter(&c.b, "frozen", 1, DIMS(2), FLOATS(1, 2));
+    /* Neither what only the input or a frozen parameter goes through, nor what the loss does not depend on. */
+    xcc_value *before = must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Tanh, xcc_build_mul(&c.b, x, frozen)));
+    xcc_value *aside = must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Sin, w));
+    xcc_value *loss = sum(&c.b, xcc_build_mul(&c.b, before, w));
+    output(&c.b, loss);
+    output(&c.b, aside);
+    c.options.loss = loss->name;
+    const size_t tanhs = count_in(c.m.graph, XCVM_OP_Tanh), products = count_in(c.m.graph, XCVM_OP_Mul);
+    ok(&c.m, differentiate(&c));
+    ok(&c.m, xcc_pass_canonicalise(&c.m));
+    CHECK_COUNT(&c, Tanh, tanhs);
+    CHECK_COUNT(&c, Mul, products + 1); /* of the gradient with what w is multiplied by */
+    CHECK_COUNT(&c, Cos, 0);
+    finish(&c);
+}
+END_TEST
+
+/* A gradient that nothing contributes to is not computed: Where chooses, comparisons give none. */
+START_TEST(structural_zero)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2)), *v = parameter(&c.b, "v", 1, DIMS(2), FLOATS(1, 2));
+    xcc_value *above = must(&c.b, xcc_build_binary(&c.b, XCVM_OP_Greater, v, number(&c.b, 1)));
+    xcc_value *steps = must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Floor, v));
+    xcc_value *y = must(&c.b, xcc_build_call(&c.b, XCVM_OP_Where, 3, (xcc_value *[]){above, w, steps}));
+    xcc_value *loss = sum(&c.b, y);
+    output(&c.b, loss);
+    ok(&c.m, differentiate(&c));
+    check_outputs(&c, 2, (const char *const[]){loss->name, "grad_out@w"});
+    finish(&c);
+}
+END_TEST
+
+/* Contributions to one value are added up last to first, whatever the order of the parameters. */
+START_TEST(accumulation)
+{
+    compilation c;
+    machine k;
+    begin_backprop(&c);
+    xcc_value *w = parameter(&c.b, "w", 0, NULL, FLOATS(1)), *y = w;
+    static const float factors[] = {1e8f, 1, -1e8f};
+    for (int i = 0; i < 3; i++) {
+        xcc_value *term = must(&c.b, xcc_build_mul(&c.b, w, number(&c.b, (double)factors[i])));
+        y = i == 0 ? term : must(&c.b, xcc_build_add(&c.b, y, term));
+    }
+    output(&c.b, sum(&c.b, y));
+    ok(&c.m, differentiate(&c));
+    compile_rest(&c, &k);
+    machine_run(&k);
+    /* (-1e8 + 1) + 1e8, where 1 is lost */
+    expect_output(&k, 1, 0, NULL, FLOATS(0));
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* Running statistics are measured, not learned, unless they are asked for. */
+START_TEST(running_statistics)
+{
+    for (int asked = 0; asked < 2; asked++) {
+        static const char *const wrt[] = {"mean"};
+        compilation c;
+        begin_backprop(&c);
+        if (asked) {
+            c.options.wrt = wrt;
+            c.options.wrt_count = 1;
+        }
+        xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(4, 1)), *operands[4];
+        static const char *const names[] = {"scale", "bias", "mean", "var"};
+        for (int i = 0; i < 4; i++)
+            operands[i] = parameter(&c.b, names[i], 1, DIMS(1), FLOATS(1));
+        xcc_value *y = xcc_apply(&c.b, BatchNormalization, y, .x = XCC_IN(x), .scale = XCC_IN(operands[0]),
+                                 .b = XCC_IN(operands[1]), .mean = XCC_IN(operands[2]), .var = XCC_IN(operands[3]),
+                                 .epsilon = 1e-5);
+        xcc_value *loss = sum(&c.b, must(&c.b, y));
+        output(&c.b, loss);
+        ok(&c.m, differentiate(&c));
+        if (asked)
+            check_outputs(&c, 2, (const char *const[]){loss->name, "grad_out@mean"});
+        else
+            check_outputs(&c, 3, (const char *const[]){loss->name, "grad_out@scale", "grad_out@bias"});
+        finish(&c);
+    }
+}
+END_TEST
+
+/* ---- What is refused ---- */
+
+/* Every node in the way is named, and no other. */
+START_TEST(missing_rules)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *w = parameter(&c.b, "w", 2, DIMS(1, 1), FLOATS(1)), *x = input(&c.b, "x", XCVM_F32, 2, DIMS(1, 1));
+    static const char *const names[] = {"first", "second", "aside"};
+    xcc_value *made[3], *from[] = {w, w, x};
+    for (int i = 0; i < 3; i++) {
+        c.b.name = names[i];
+        made[i] = must(&c.b, xcc_apply(&c.b, PairwiseCoupling, y, .x = XCC_IN(from[i]), .classes = 2));
+    }
+    c.b.name = "rest";
+    xcc_value *all = must(&c.b, xcc_build_add(&c.b, xcc_build_add(&c.b, made[0], made[1]), made[2]));
+    output(&c.b, sum(&c.b, all));
+    ck_assert_int_eq(differentiate(&c), XCVM_UNSUPPORTED);
+    ck_assert(strstr(c.error.message, "node 'first'") != NULL && strstr(c.error.message, "node 'second'") != NULL);
+    ck_assert(strstr(c.error.message, "PairwiseCoupling cannot be differentiated") != NULL);
+    ck_assert(strstr(c.error.message, "aside") == NULL && strstr(c.error.message, "rest") == NULL);
+    ck_assert_str_eq(c.error.node, "first");
+    ck_assert_str_eq(c.error.instruction, "PairwiseCoupling");
+    finish(&c);
+}
+END_TEST
+
+START_TEST(more_than_fit)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *y = parameter(&c.b, "w", 2, DIMS(1, 1), FLOATS(1));
+    c.b.name = "a name that is neither long nor short";
+    for (int i = 0; i < 40; i++)
+        y = xcc_build_slice(&c.b, must(&c.b, xcc_apply(&c.b, PairwiseCoupling, y, .x = XCC_IN(y), .classes = 2)), 1, 0,
+                            1, 1);
+    output(&c.b, sum(&c.b, y));
+    ck_assert_int_eq(differentiate(&c), XCVM_UNSUPPORTED);
+    const char *more = strstr(c.error.message, "\nand ");
+    ck_assert_ptr_nonnull(more);
+    size_t lines = 0;
+    for (const char *at = c.error.message; at < more; at++)
+        lines += *at == '\n';
+    ck_assert_int_eq(atoi(more + strlen("\nand ")), 40 - (int)lines - 1);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(no_scalar)
+{
+    compilation c;
+    begin_backprop(&c);
+    output(&c.b, must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Tanh, parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2)))));
+    check_refused(&c, XCVM_INVALID_ARGUMENT, "it has to be one number, so end the model with a sum or a mean");
+}
+END_TEST
+
+START_TEST(open_loss)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(-1)), *w = parameter(&c.b, "w", 0, NULL, FLOATS(1));
+    output(&c.b, must(&c.b, xcc_build_mul(&c.b, x, w)));
+    check_refused(&c, XCVM_INVALID_ARGUMENT, "it has to be one number");
+}
+END_TEST
+
+START_TEST(several_losses)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
+    output(&c.b, sum(&c.b, w));
+    output(&c.b, sum(&c.b, must(&c.b, xcc_build_mul(&c.b, w, w))));
+    check_refused(&c, XCVM_INVALID_ARGUMENT, "2 outputs of float types; name the one");
+}
+END_TEST
+
+START_TEST(wrong_names)
+{
+    static const char *const wrt[] = {"w", "w", "i", "nobody"};
+    static const char *const parts[] = {"no output 'other'", "'w' is named twice", "'i' is no tensor of a float type",
+                                        "no parameter or input 'nobody'"};
+    for (int i = 0; i < 4; i++) {
+        compilation c;
+        begin_backprop(&c);
+        if (i == 0) {
+            c.options.loss = "other";
+        } else {
+            c.options.wrt = i == 1 ? wrt : &wrt[i];
+            c.options.wrt_count = i == 1 ? 2 : 1;
+        }
+        (void)input(&c.b, "i", XCVM_I64, 0, NULL);
+        output(&c.b, sum(&c.b, parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2))));
+        check_refused(&c, XCVM_INVALID_ARGUMENT, parts[i]);
+    }
+}
+END_TEST
+
+START_TEST(nothing_to_learn)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2));
+    output(&c.b, sum(&c.b, x));
+    check_refused(&c, XCVM_INVALID_ARGUMENT, "no parameters");
+    begin_backprop(&c);
+    x = input(&c.b, "x", XCVM_F32, 1, DIMS(2));
+    (void)parameter(&c.b, "w", 0, NULL, FLOATS(0));
+    output(&c.b, sum(&c.b, x));
+    check_refused(&c, XCVM_INVALID_ARGUMENT, "depends on none");
+}
+END_TEST
+
+START_TEST(taken_name)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *w = parameter(&c.b, "w", 0, NULL, FLOATS(1)), *y = must(&c.b, xcc_value_create(c.b.graph, "grad_out@w"));
+    ck_assert_ptr_nonnull(xcc_emit(&c.b, Identity, .y = XCC_OUT(y), .x = XCC_IN(w)));
+    output(&c.b, y);
+    check_refused(&c, XCVM_INVALID_MODEL, "has an output 'grad_out@w' already");
+}
+END_TEST
+
+Suite *suite_compiler_differentiate(void);
+Suite *suite_compiler_differentiate(void)
+{
+    Suite *suite = suite_create("compiler/differentiate");
+    TCase *tests = tcase_create("differentiate");
+    tcase_add_test(tests, parameters);
+    tcase_add_test(tests, by_name);
+    tcase_add_test(tests, loss_by_name);
+    tcase_add_test(tests, path_alone);
+    tcase_add_test(tests, structural_zero);
+    tcase_add_test(tests, accumulation);
+    tcase_add_test(tests, running_statistics);
+    tcase_add_test(tests, missing_rules);
+    tcase_add_test(tests, more_than_fit);
+    tcase_add_test(tests, no_scalar);
+    tcase_add_test(tests, open_loss);
+    tcase_add_test(tests, several_losses);
+    tcase_add_test(tests, wrong_names);
+    tcase_add_test(tests, nothing_to_learn);
+    tcase_add_test(tests, taken_name);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

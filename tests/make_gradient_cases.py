@@ -1,0 +1,281 @@
+#!/usr/bin/python3
+"""make_gradient_cases.py OUT: fragments of networks with a loss, as test directories in OUT for xcvm test --backprop.
+
+Losses and gradients, by the inputs whose names are those of gradient_N.pb, are PyTorch's: each fragment is written down
+twice, as nodes and as what PyTorch computes. Where PyTorch is known to be wrong, tests/ops has cases of the right values.
+"""
+import os
+
+import numpy as np
+import onnx
+import torch
+import torch.nn.functional as F
+from onnx import numpy_helper
+
+import case_models
+from case_models import f32, i64, node
+
+rng = np.random.RandomState(5)
+
+
+def floats(*shape, low=-2.0, high=2.0):
+    return rng.uniform(low, high, shape).astype(np.float32)
+
+
+def positive(*shape):
+    return floats(*shape, low=0.25)
+
+
+def ranked(*shape, step=0.03):
+    """Numbers that differ by `step` at least, so that rounding changes no order."""
+    count = int(np.prod(shape))
+    return ((rng.permutation(count) - count / 2 + 0.25) * step).astype(np.float32).reshape(shape)
+
+
+def write(name, nodes, inputs, function, wrt=None, constants=None, opset=case_models.OPSET, weight=True,
+          sized=False):
+    """The nodes compute y of the inputs, function(*inputs) does it in PyTorch; the loss is the mean of y times weights
+    of its own or, unless `weight`, y itself. `wrt`: names of inputs; all of floats if it is left out. `constants` are
+    initializers that the nodes have besides. There is a second model whose inputs have no sizes, unless
+    the gradient needs them (`sized`)."""
+    constants = constants or {}
+    tensors = {k: torch.from_numpy(np.array(v)) for k, v in inputs.items()}
+    wrt = wrt if wrt is not None else [k for k, v in inputs.items() if np.asarray(v).dtype.kind == "f"]
+    for k in wrt:
+        tensors[k].requires_grad_()
+    y = function(*tensors.values())
+    extra = {}
+    nodes = list(nodes)
+    if weight:
+        extra["weight_of_y"] = floats(*y.shape)
+        loss = (y * torch.from_numpy(extra["weight_of_y"])).mean()
+        nodes += [node("Mul", ["y", "weight_of_y"], ["weighted"]), node("ReduceMean", ["weighted"], ["loss"], keepdims=0)]
+    else:
+        loss = y
+        nodes.append(node("Identity", ["y"], ["loss"]))
+    loss.backward()
+    tensors_of_nodes = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
+    for suffix in ("",) if sized else ("", "_open"):
+        case_models.write(name + suffix, nodes, {**inputs, **extra}, {"loss": loss.detach().numpy()},
+                          opsets=[("", opset)], initializers=tensors_of_nodes)
+        if suffix:
+            open_sizes(name + suffix)
+        folder = os.path.join(case_models.folder_of_cases, name + suffix, "test_data_set_0")
+        for i, k in enumerate(wrt):
+            g = tensors[k].grad
+            g = np.zeros_like(inputs[k]) if g is None else g.numpy()
+            with open(f"{folder}/gradient_{i}.pb", "wb") as f:
+                f.write(case_models.to_proto(np.array(g, order="C"), "grad_out@" + k).SerializeToString())
+
+
+def open_sizes(name):
+    """Gives every axis of the model's inputs a name in place of its size."""
+    path = os.path.join(case_models.folder_of_cases, name, "model.onnx")
+    model = onnx.load(path)
+    for value in model.graph.input:
+        for i, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{i}"
+    onnx.save(model, path)
+
+
+def elementwise():
+    x = floats(3, 4)
+    for op, f in {
+            "Abs": torch.abs, "Neg": torch.neg, "Exp": torch.exp, "Sin": torch.sin, "Cos": torch.cos, "Atan": torch.atan,
+            "Sinh": torch.sinh, "Cosh": torch.cosh, "Tanh": torch.tanh, "Asinh": torch.asinh, "Erf": torch.erf,
+            "Sigmoid": torch.sigmoid, "Softplus": F.softplus, "Softsign": F.softsign, "Relu": torch.relu, "Elu": F.elu,
+            "Selu": F.selu, "Celu": F.celu, "HardSwish": F.hardswish, "Mish": F.mish, "LeakyRelu": F.leaky_relu
+    }.items():
+        opset = 18 if op == "Mish" else case_models.OPSET
+        write(op.lower(), [node(op, ["x"], ["y"])], {"x": x * 2}, lambda x, f=f: f(x), opset=opset)
+    for op, f in {"Sqrt": torch.sqrt, "Log": torch.log, "Reciprocal": torch.reciprocal}.items():
+        write(op.lower(), [node(op, ["x"], ["y"])], {"x": positive(5)}, lambda x, f=f: f(x))
+    for op, f in {"Tan": torch.tan, "Asin": torch.asin, "Acos": torch.acos, "Atanh": torch.atanh}.items():
+        write(op.lower(), [node(op, ["x"], ["y"])], {"x": floats(5, low=-0.75, high=0.75)}, lambda x, f=f: f(x))
+    zeros = np.array([-1, 0, 0, 2], np.float32)
+    for op, f in {"Abs": torch.abs, "Relu": torch.relu, "Elu": F.elu, "Selu": F.selu, "Celu": F.celu,
+                  "LeakyRelu": F.leaky_relu}.items():
+        write(op.lower() + "_at_zero", [node(op, ["x"], ["y"])], {"x": zeros}, lambda x, f=f: f(x))
+    write("prelu_at_zero", [node("PRelu", ["x", "s"], ["y"])], {"x": zeros, "s": np.array([0.25], np.float32)}, F.prelu)
+    write("clip_at_bounds", [node("Clip", ["x", "low", "high"], ["y"])], {"x": np.array([-2, -1, 0, 1, 2], np.float32)},
+          lambda x: torch.clamp(x, -1, 1), constants={"low": np.float32(-1), "high": np.float32(1)})
+
+
+def broadcast():
+    for op, f in {"Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Max": torch.maximum,
+                  "Min": torch.minimum, "Pow": torch.pow}.items():
+        for i, (a, b) in enumerate((((2, 3), (3,)), ((3, 1), (1, 4)), ((), (2, 2)), ((2, 1, 3), (4, 1)))):
+            write(f"{op.lower()}_{i}", [node(op, ["a", "b"], ["y"])], {"a": positive(*a), "b": positive(*b)}, f)
+    ties = {"a": np.array([1, 2, 3], np.float32), "b": np.array([1, 3, 3], np.float32)}
+    write("max_of_equals", [node("Max", ["a", "b"], ["y"])], ties, torch.maximum)
+    write("min_of_equals", [node("Min", ["a", "b"], ["y"])], ties, torch.minimum)
+    write("pow_of_zero", [node("Pow", ["a", "b"], ["y"])],
+          {"a": np.zeros(3, np.float32), "b": np.array([2, 1, 3], np.float32)}, torch.pow)
+    write("where", [node("Where", ["c", "a", "b"], ["y"])],
+          {"c": np.array([True, False, True]), "a": floats(2, 3), "b": floats(1)}, torch.where)
+    write("expand", [node("Expand", ["x", "shape"], ["y"])], {"x": floats(2, 1)}, lambda x: x.expand(3, 2, 4),
+          constants={"shape": i64([3, 2, 4])})
+
+
+def movement():
+    x = floats(2, 3, 4)
+    write("transpose", [node("Transpose", ["x"], ["y"], perm=[2, 0, 1])], {"x": x}, lambda x: x.permute(2, 0, 1))
+    write("reshape", [node("Reshape", ["x", "shape"], ["y"])], {"x": x}, lambda x: x.reshape(4, 6),
+          constants={"shape": i64([4, -1])})
+    write("concat", [node("Concat", ["a", "b", "a"], ["y"], axis=1)], {"a": floats(2, 2), "b": floats(2, 3)},
+          lambda a, b: torch.cat([a, b, a], 1))
+    write("split", [node("Split", ["x"], ["p", "q"], axis=0), node("Mul", ["p", "q"], ["y"])], {"x": floats(4, 3)},
+          lambda x: x[:2] * x[2:])
+    for axis in (0, 1, 2):
+        write(f"gather_{axis}", [node("Gather", ["x", "i"], ["y"], axis=axis)], {"x": x, "i": i64([[0, 1], [1, 1]])},
+              lambda x, i, axis=axis: torch.index_select(x, axis, i.flatten()).reshape(
+                  x.shape[:axis] + i.shape + x.shape[axis + 1:]))
+    write("gather_elements", [node("GatherElements", ["x", "i"], ["y"], axis=1)],
+          {"x": floats(3, 3), "i": i64([[0, 2], [1, 1], [2, 0]])}, lambda x, i: torch.gather(x, 1, i))
+    write("scatter_add", [node("ScatterElements", ["x", "i", "u"], ["y"], axis=0, reduction="add")],
+          {"x": floats(3, 2), "i": i64([[0, 2], [0, 1]]), "u": floats(2, 2)}, lambda x, i, u: x.scatter_add(0, i, u))
+    for mode, name in (("edge", "replicate"), ("reflect", "reflect")):
+        write(f"pad_{mode}", [node("Pad", ["x", "pads"], ["y"], mode=mode)], {"x": floats(1, 2, 4, 5)},
+              lambda x, name=name: F.pad(x, (2, 1, 1, 2), mode=name), constants={"pads": i64([0, 0, 1, 2, 0, 0, 2, 1])})
+    write("tile", [node("Tile", ["x", "r"], ["y"])], {"x": floats(2, 3)}, lambda x: x.repeat(2, 3),
+          constants={"r": i64([2, 3])})
+    write("slice", [node("Slice", ["x", "s", "e", "a", "t"], ["y"])], {"x": floats(5, 6)}, lambda x: x[1:, ::2],
+          constants={"s": i64([1, 0]), "e": i64([9, 6]), "a": i64([0, 1]), "t": i64([1, 2])})
+    write("pixel_shuffle", [node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD")], {"x": floats(1, 8, 2, 3)},
+          lambda x: F.pixel_shuffle(x, 2))
+    write("topk", [node("TopK", ["x", "k"], ["y", "i"], axis=1)], {"x": ranked(3, 6)}, lambda x: x.topk(2, 1)[0],
+          constants={"k": i64([2])})
+
+
+def reductions():
+    x = ranked(2, 3, 4)
+    for op, f in {
+            "ReduceSum": torch.sum, "ReduceMean": torch.mean, "ReduceMax": torch.amax, "ReduceMin": torch.amin,
+            "ReduceLogSumExp": torch.logsumexp, "ReduceL2": lambda x, dim, keepdim: torch.norm(x, 2, dim, keepdim),
+            "ReduceL1": lambda x, dim, keepdim: torch.norm(x, 1, dim, keepdim)
+    }.items():
+        for keep in (0, 1):
+            axes = {"axes": [0, 2]} if op != "ReduceSum" else {}
+            write(f"{op.lower()}_{keep}", [node(op, ["x"] + (["axes"] if not axes else []), ["y"], keepdims=keep, **axes)],
+                  {"x": x}, lambda x, f=f, keep=keep: f(x, (0, 2), bool(keep)),
+                  constants={"axes": i64([0, 2])} if not axes else {})
+    write("reduce_prod_zero", [node("ReduceProd", ["x"], ["y"], axes=[1], keepdims=0)],
+          {"x": np.array([[0, 2, 3], [0, 0, 3], [1, 2, 3]], np.float32)}, lambda x: x.prod(1))
+    write("reduce_max_ties", [node("ReduceMax", ["x"], ["y"], axes=[1])], {"x": np.ones((2, 4), np.float32)},
+          lambda x: torch.amax(x, 1, True))
+    write("reduce_l2_zero", [node("ReduceL2", ["x"], ["y"], axes=[1])], {"x": np.zeros((2, 3), np.float32)},
+          lambda x: torch.norm(x, 2, 1, True))
+    write("cumsum", [node("CumSum", ["x", "a"], ["y"], reverse=1)], {"x": floats(3, 4)},
+          lambda x: x.flip(1).cumsum(1).flip(1), constants={"a": np.int64(1)})
+
+
+def products():
+    for i, (a, b) in enumerate((((2, 3), (3, 4)), ((2, 2, 3), (3, 4)), ((2, 3), (2, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)),
+                                ((3,), (3, 2)), ((2, 3), (3,)), ((3,), (3,)))):
+        write(f"matmul_{i}", [node("MatMul", ["a", "b"], ["y"])], {"a": floats(*a), "b": floats(*b)}, torch.matmul)
+    write("gemm", [node("Gemm", ["a", "b", "c"], ["y"], alpha=0.5, beta=2.0, transA=1, transB=1)],
+          {"a": floats(3, 2), "b": floats(4, 3), "c": floats(4)}, lambda a, b, c: 0.5 * a.T @ b.T + 2 * c)
+    write("det", [node("Det", ["x"], ["y"])], {"x": floats(2, 3, 3)}, torch.det, sized=True)
+
+
+def windows():
+    for i, (x, w, keys) in enumerate((
+        ((2, 3, 7, 6), (4, 3, 3, 3), {"strides": [2, 1], "pads": [1, 1, 1, 1]}),
+        ((1, 4, 6, 6), (6, 2, 3, 2), {"group": 2, "strides": [1, 2]}),
+        ((2, 4, 6, 5), (4, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        ((1, 2, 8, 8), (3, 2, 3, 3), {"dilations": [2, 2], "pads": [2, 2, 2, 2]}),
+        ((1, 2, 9), (3, 2, 4), {"strides": [3]}),
+    )):
+        rank = len(x) - 2
+        torch_keys = {"stride": keys.get("strides", 1), "padding": keys.get("pads", [0] * rank)[:rank],
+                      "dilation": keys.get("dilations", 1), "groups": keys.get("group", 1)}
+        conv = F.conv1d if rank == 1 else F.conv2d
+        write(f"conv_{i}", [node("Conv", ["x", "w", "b"], ["y"], **keys)],
+              {"x": floats(*x), "w": floats(*w), "b": floats(w[0])},
+              lambda x, w, b, conv=conv, k=torch_keys: conv(x, w, b, **k))
+    for i, (x, w, keys, k) in enumerate((
+        ((2, 3, 4, 4), (3, 2, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
+         {"stride": 2, "padding": 1, "output_padding": 1}),
+        ((1, 4, 3, 3), (4, 2, 2, 2), {"group": 2, "dilations": [2, 2]}, {"groups": 2, "dilation": 2}),
+    )):
+        write(f"conv_transpose_{i}", [node("ConvTranspose", ["x", "w", "b"], ["y"], **keys)],
+              {"x": floats(*x), "w": floats(*w), "b": floats(w[1] * keys.get("group", 1))},
+              lambda x, w, b, k=k: F.conv_transpose2d(x, w, b, **k))
+    x = ranked(2, 2, 7, 6)
+    write("max_pool", [node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0])], {"x": x},
+          lambda x: F.max_pool2d(x, (3, 2), 2, (1, 0)))
+    write("max_pool_ties", [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])], {"x": np.zeros((1, 1, 3, 3), np.float32)},
+          lambda x: F.max_pool2d(x, 2, 1))
+    for include in (0, 1):
+        for ceil in (0, 1):
+            write(f"average_pool_{include}{ceil}",
+                  [node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1],
+                        count_include_pad=include, ceil_mode=ceil)], {"x": x},
+                  lambda x, i=include, c=ceil: F.avg_pool2d(x, 3, 2, 1, bool(c), bool(i)),
+                  opset=19 if ceil else case_models.OPSET)
+    write("global_average_pool", [node("GlobalAveragePool", ["x"], ["y"])], {"x": x}, lambda x: F.adaptive_avg_pool2d(x, 1))
+
+
+def normalisations():
+    x = floats(3, 4, 5)
+    write("batch_norm_training", [node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "rm", "rv"],
+                                       training_mode=1)],
+          {"x": x, "s": floats(4), "b": floats(4), "m": floats(4), "v": positive(4)},
+          lambda x, s, b, m, v: F.batch_norm(x, m.clone(), v.clone(), s, b, True), wrt=["x", "s", "b"])
+    write("batch_norm_inference", [node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])],
+          {"x": x, "s": floats(4), "b": floats(4), "m": floats(4), "v": positive(4)},
+          lambda x, s, b, m, v: (x - m[:, None]) / (v[:, None] + 1e-5).sqrt() * s[:, None] + b[:, None])
+    write("instance_norm", [node("InstanceNormalization", ["x", "s", "b"], ["y"])],
+          {"x": x, "s": floats(4), "b": floats(4)}, lambda x, s, b: F.instance_norm(x, weight=s, bias=b))
+    write("layer_norm", [node("LayerNormalization", ["x", "s", "b"], ["y"], axis=-2)],
+          {"x": x, "s": floats(4, 5), "b": floats(4, 5)}, lambda x, s, b: F.layer_norm(x, (4, 5), s, b))
+    write("layer_norm_constant", [node("LayerNormalization", ["x", "s", "b"], ["y"])],
+          {"x": np.ones((2, 4), np.float32), "s": floats(4), "b": floats(4)}, lambda x, s, b: F.layer_norm(x, (4,), s, b))
+    write("group_norm", [node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)],
+          {"x": floats(2, 4, 3), "s": floats(4), "b": floats(4)}, lambda x, s, b: F.group_norm(x, 2, s, b), opset=21)
+    write("lrn", [node("LRN", ["x"], ["y"], size=3, alpha=0.5, beta=0.75, bias=1.0)], {"x": floats(2, 5, 3)},
+          lambda x: F.local_response_norm(x, 3, 0.5, 0.75, 1.0))
+    write("lp_normalization", [node("LpNormalization", ["x"], ["y"], axis=1, p=2)], {"x": x},
+          lambda x: F.normalize(x, 2.0, 1))
+
+
+def losses():
+    x, target = floats(4, 5), i64([1, 0, 4, 2])
+    for reduction in ("mean", "sum"):
+        write(f"cross_entropy_{reduction}", [node("SoftmaxCrossEntropyLoss", ["x", "t"], ["y"], reduction=reduction)],
+              {"x": x, "t": target}, lambda x, t, r=reduction: F.cross_entropy(x, t, reduction=r), weight=False)
+    write("cross_entropy_weighted",
+          [node("SoftmaxCrossEntropyLoss", ["x", "t", "w"], ["y"], reduction="mean", ignore_index=0)],
+          {"x": x, "t": target, "w": positive(5)}, lambda x, t, w: F.cross_entropy(x, t, w, ignore_index=0),
+          wrt=["x"], weight=False)
+    write("nll_of_images", [node("NegativeLogLikelihoodLoss", ["x", "t"], ["y"], reduction="none")],
+          {"x": floats(2, 3, 2, 2), "t": i64(rng.randint(0, 3, (2, 2, 2)))}, lambda x, t: F.nll_loss(x, t, reduction="none"))
+    for op, f in {"Softmax": F.softmax, "LogSoftmax": F.log_softmax}.items():
+        write(op.lower(), [node(op, ["x"], ["y"], axis=1)], {"x": floats(2, 3, 4)}, lambda x, f=f: f(x, 1))
+    write("mean_square", [node("Sub", ["x", "t"], ["d"]), node("Mul", ["d", "d"], ["q"]),
+                          node("ReduceMean", ["q"], ["y"], keepdims=0)], {"x": floats(3, 2), "t": floats(3, 2)}, F.mse_loss,
+          weight=False)
+
+
+def networks():
+    write("residual", [node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]), node("Relu", ["c"], ["r"]),
+                       node("Add", ["r", "x"], ["y"])],
+          {"x": floats(1, 2, 5, 5), "w": floats(2, 2, 3, 3), "b": floats(2)},
+          lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)) + x)
+    write("attention_by_hand",
+          [node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]), node("MatMul", ["q", "kt"], ["s"]),
+           node("Where", ["mask", "s", "least"], ["m"]), node("Softmax", ["m"], ["p"], axis=-1),
+           node("MatMul", ["p", "v"], ["y"])],
+          {"q": floats(2, 3, 4), "k": floats(2, 3, 4), "v": floats(2, 3, 4), "mask": np.tril(np.ones((3, 3), bool))},
+          lambda q, k, v, mask: torch.softmax((q @ k.transpose(1, 2)).masked_fill(~mask, -1e9), -1) @ v,
+          constants={"least": np.float32(-1e9)})
+    write("shared_weight", [node("MatMul", ["x", "w"], ["h"]), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "w"], ["y"])],
+          {"x": floats(2, 3), "w": floats(3, 3)}, lambda x, w: torch.tanh(x @ w) @ w)
+    write("embedding_tied", [node("Gather", ["w", "i"], ["e"]), node("Transpose", ["w"], ["wt"], perm=[1, 0]),
+                             node("MatMul", ["e", "wt"], ["y"])],
+          {"w": floats(4, 3), "i": i64([1, 1, 3])}, lambda w, i: w[i] @ w.T)
+
+
+if __name__ == "__main__":
+    case_models.main(__doc__, (elementwise, broadcast, movement, reductions, products, windows, normalisations, losses,
+                               networks))

@@ -1,0 +1,54 @@
+# --backprop of compile and test.
+. "$(dirname "$0")/expect.sh"
+
+run test --backprop "$data/gradients"
+code 1
+out_has 'PASS right: 13 elements agree'
+out_has 'FAIL wrong: test_data_set_0: output grad_out@fc.bias: 3 of 3 elements differ'
+out_has "FAIL nobody: there is no parameter or input 'nobody'"
+out_line '1 passed, 2 failed, 0 skipped'
+for level in 0 1 2; do
+    run test --backprop -O "$level" "$data/gradients/right"
+    code 0
+done
+# Without it, or without gradients, only what there is is compared.
+run test "$data/gradients/wrong"
+code 0
+out_has 'PASS wrong: 1 elements agree'
+run test --backprop "$data/cases/add"
+code 1
+out_has 'has no gradients (gradient_0.pb)'
+
+cp "$data/gradients/right/model.onnx" network.onnx
+run compile network.onnx -o grad.bin --backprop
+code 0
+run run grad.bin -i '2x3xf32=1 -2 3 -4 5 -6'
+out_line 'loss=f32=38'
+out_line 'grad_out@fc.weight=3xf32=2 6 4'
+out_line 'grad_out@fc.bias=3xf32=2 3 4'
+run compile network.onnx -o grad.bin --backprop --wrt x,fc.bias --loss loss
+code 0
+run run grad.bin -i '1x3xf32=1 -2 3'
+out_line 'grad_out@x=1x3xf32=2 0 4'
+out_line 'grad_out@fc.bias=3xf32=2 0 4'
+out_lacks fc.weight
+run compile network.onnx -o grad.bin --backprop --wrt x --wrt fc.weight
+code 0
+
+run compile network.onnx -o other.bin --backprop --wrt fc.weigth
+code 2
+err_has "there is no parameter or input 'fc.weigth'"
+check test ! -e other.bin
+run compile network.onnx -o other.bin --backprop --loss accuracy
+code 2
+err_has "the model has no output 'accuracy'"
+run compile network.onnx -o other.bin --wrt x
+code 2
+err_has '--wrt is for gradients, which --backprop asks for'
+run compile network.onnx -o other.bin --loss loss
+code 2
+err_has '--loss is for gradients'
+run compile "$data/cases/add/model.onnx" -o other.bin --backprop
+code 2
+err_has 'it has to be one number, so end the model with a sum or a mean'
+finish

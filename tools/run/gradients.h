@@ -1,0 +1,24 @@
+/* What is differentiated by: from the command line, and from the files of test data that name it. */
+#ifndef XCVM_TOOLS_GRADIENTS_H
+#define XCVM_TOOLS_GRADIENTS_H
+
+#include "cli/options.h"
+
+#include <xcvm/compiler.h>
+
+/* Names, which are owned. */
+struct names {
+    const char **items;
+    size_t count;
+};
+/* Takes texts apart at commas; empty names are left out. */
+void names_split(const struct text_list *texts, struct names *names);
+void names_release(struct names *names);
+
+/* Adds to `names` what the files DATA_SET/gradient_N.pb, whose tensors are named grad_out@NAME, are gradients by,
+ * unless it is among them already. */
+xcvm_status gradient_names(const char *data_set, struct names *names, xcvm_error *error);
+/* The gradient that a data set has for the program's output `output`; *value is NULL if it has none. */
+xcvm_status gradient_value(const char *data_set, const char *output, xcvm_value **value, xcvm_error *error);
+
+#endif
