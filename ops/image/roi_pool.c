@@ -114,7 +114,7 @@ static xcvm_status pool_pixels(const job *s, const desk *d, size_t plane, size_t
     const size_t width = d->right > d->left ? (size_t)(d->right - d->left) : 0;
     for (int64_t y = 0; y < s->y->dims[2]; y++) {
         const span rows = d->rows[y];
-        for (size_t i = 0; i < width; i++)
+        for (size_t i = 0; i < width && rows.first < rows.last; i++)
             d->line[i] = nothing;
         for (int64_t i = rows.first; i < rows.last; i++) {
             XCVM_TRY(xcvm_poll_after(poller, 1 + width));
