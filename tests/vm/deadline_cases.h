@@ -123,6 +123,9 @@
     CASE("RoiAlign", "n f32[1x64x1000x1000]",                                                                          \
          "$9 = RoiAlign($1, f32[1x4] 0 0 999 999, i64[1] 0, mode=max, output_height=7, output_width=7, "               \
          "sampling_ratio=4000)")                                                                                       \
+    CASE("RoiAlign", "z f16[1x1x1x1]; z f16[40000000x4]; z i64[40000000]", "$9 = RoiAlign($1, $2, $3)")                \
+    CASE("RoiPool", "z f16[1x1x1x1]; z f16[8000000x4]; z i64[8000000]", "$9 = RoiPool($1, $2, $3)")                    \
+    CASE("MaxRoiPool", "z f16[1x1x1x1]; z f16[8000000x5]", "$9 = MaxRoiPool($1, $2, pooled_shape=[1 1])")              \
     CASE("RoiPool", "n f32[1x64x1000x1000]",                                                                           \
          "$9 = RoiPool($1, f32[1x4] 0 0 999 999, i64[1] 0, output_height=7, output_width=7, samples=[4000 4000])")     \
     CASE("RoiPool", "n f32[1x64x2000x2000]",                                                                           \
