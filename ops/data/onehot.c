@@ -64,7 +64,7 @@ static xcvm_status mark(const xcvm_moving *m, const void *context)
     XCVM_TRY(xcvm_move_fill(m->k, m->to[0], off, m->size, y.outer * y.dim * y.inner));
     xcvm_poller poller = xcvm_poller_of(m->k);
     char *to = m->to[0];
-    for (size_t o = 0; o < y.outer; o++, to += y.dim * y.inner * m->size)
+    for (size_t o = 0; o < y.outer && y.inner != 0; o++, to += y.dim * y.inner * m->size)
         for (size_t i = 0; i < y.inner; i++) {
             XCVM_TRY(xcvm_poll_after(&poller, 1));
             const int64_t at = place(c->a->indices, o * y.inner + i, (int64_t)y.dim);

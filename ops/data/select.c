@@ -170,7 +170,7 @@ static xcvm_status compress_elements(const xcvm_moving *m, const compressing *c)
     ptrdiff_t offsets[AT_ONCE];
     char *to = m->to[0];
     xcvm_poller poller = xcvm_poller_of(m->k);
-    for (size_t o = 0; o < c->x.outer; o++)
+    for (size_t o = 0; o < c->x.outer && count != 0; o++)
         for (size_t i = 0; i < count; i += AT_ONCE) {
             const size_t n = count - i < AT_ONCE ? count - i : AT_ONCE;
             size_t taken = 0;
@@ -194,7 +194,7 @@ static xcvm_status compress(const xcvm_moving *m, const void *context)
     size_t run = c->x.inner * m->size;
     char *to = m->to[0];
     xcvm_poller poller = xcvm_poller_of(m->k);
-    for (size_t o = 0; o < c->x.outer && run != 0; o++)
+    for (size_t o = 0; o < c->x.outer && run != 0 && c->conditions != 0; o++)
         for (size_t i = 0; i < c->conditions; i++) {
             XCVM_TRY(xcvm_poll_after(&poller, condition[i] ? 1 + run / XCVM_STEP_BYTES : 1));
             if (condition[i]) {

@@ -150,7 +150,7 @@ static xcvm_status pick(const xcvm_moving *m, const void *context)
     const slices *s = context;
     size_t run = s->at.inner * m->size;
     char *to = m->to[0];
-    for (size_t o = 0; o < s->at.outer && run != 0; o++)
+    for (size_t o = 0; o < s->at.outer && run != 0 && s->different != 0; o++)
         for (size_t i = 0; i < s->different; i++, to += run) {
             XCVM_TRY(xcvm_poll_after(s->poller, 1 + run / XCVM_STEP_BYTES));
             XCVM_TRY(xcvm_kernel_copy(m->k, to, (const char *)m->from[0] + (o * s->at.dim + (size_t)s->first[i]) * run,

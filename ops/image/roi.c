@@ -48,8 +48,10 @@ xcvm_status xcvm_roi_check(xcvm_kernel *k, const xcvm_value *x, const xcvm_value
     XCVM_CHECK(k->error, batch_indices->rank == 1 && (size_t)batch_indices->dims[0] == count, SHAPE_MISMATCH,
                "batch_indices must have one entry for each of the %zu rois", count);
     XCVM_CHECK(k->error, count == 0 || xcvm_element_count(x) != 0, SHAPE_MISMATCH, "x is empty");
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
         const int64_t n = xcvm_element_as_int(batch_indices, i);
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         XCVM_CHECK(k->error, n >= 0 && n < x->dims[0], OUT_OF_RANGE, "batch_indices[%zu] is %lld, x has %lld samples",
                    i, (long long)n, (long long)x->dims[0]);
     }

@@ -114,7 +114,7 @@ static xcvm_status pool_pixels(const job *s, const desk *d, size_t plane, size_t
     const size_t width = d->right > d->left ? (size_t)(d->right - d->left) : 0;
     for (int64_t y = 0; y < s->y->dims[2]; y++) {
         const span rows = d->rows[y];
-        for (size_t i = 0; i < width; i++)
+        for (size_t i = 0; i < width && rows.first < rows.last; i++)
             d->line[i] = nothing;
         for (int64_t i = rows.first; i < rows.last; i++) {
             XCVM_TRY(xcvm_poll_after(poller, 1 + width));
@@ -253,8 +253,10 @@ XCVM_KERNEL(MaxRoiPool)
 {
     job s = {.k = k, .x = a->x, .y = a->y, .count = (size_t)a->rois->dims[0], .greatest = true};
     XCVM_TRY(take_memory(&s));
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t r = 0; r < s.count; r++) {
         double roi[5]; /* sample, left, top, right, bottom */
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         for (size_t i = 0; i < 5; i++) {
             roi[i] = xcvm_element_as_double(a->rois, r * 5 + i) * (i == 0 ? 1 : a->spatial_scale);
             XCVM_CHECK(k->error, fabs(roi[i]) < 1e9, OUT_OF_RANGE, "entry %zu of roi %zu is %g", i, r, roi[i]);
@@ -278,8 +280,10 @@ XCVM_KERNEL(RoiPool)
              .greatest = a->mode == XCVM_ROI_MODE_max};
     XCVM_TRY(xcvm_roi_check(k, a->x, a->batch_indices, s.count));
     XCVM_TRY(take_memory(&s));
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t r = 0; r < s.count; r++) {
         double corner[4]; /* top, left, bottom, right */
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
         for (size_t i = 0; i < 4; i++) {
             corner[i] = xcvm_element_as_double(a->rois, r * 4 + i) * a->spatial_scale;
             XCVM_CHECK(k->error, fabs(corner[i]) < 1e9, OUT_OF_RANGE, "entry %zu of roi %zu is %g", i, r, corner[i]);

@@ -123,10 +123,16 @@
     CASE("RoiAlign", "n f32[1x64x1000x1000]",                                                                          \
          "$9 = RoiAlign($1, f32[1x4] 0 0 999 999, i64[1] 0, mode=max, output_height=7, output_width=7, "               \
          "sampling_ratio=4000)")                                                                                       \
+    CASE("RoiAlign", "z f16[1x1x1x1]; z f16[40000000x4]; z i64[40000000]", "$9 = RoiAlign($1, $2, $3)")                \
+    CASE("RoiPool", "z f16[1x1x1x1]; z f16[8000000x4]; z i64[8000000]", "$9 = RoiPool($1, $2, $3)")                    \
+    CASE("MaxRoiPool", "z f16[1x1x1x1]; z f16[8000000x5]", "$9 = MaxRoiPool($1, $2, pooled_shape=[1 1])")              \
     CASE("RoiPool", "n f32[1x64x1000x1000]",                                                                           \
          "$9 = RoiPool($1, f32[1x4] 0 0 999 999, i64[1] 0, output_height=7, output_width=7, samples=[4000 4000])")     \
     CASE("RoiPool", "n f32[1x64x2000x2000]",                                                                           \
          "$9 = RoiPool($1, f32[1x4] 0 0 1999 1999, i64[1] 0, output_height=2, output_width=2, samples=[])")            \
+    CASE("RoiPool", "n f16[1x1x1x1000000]",                                                                            \
+         "$9 = RoiPool($1, f16[1x4] 1000 0 1001 60000, i64[1] 0, output_height=1000000, output_width=1, samples=[], "  \
+         "spatial_scale=100.0)")                                                                                       \
     CASE("Resize", "n f32[1x1x4000x4000]", "$9 = Resize($1, _, f32[4] 1 1 2 2, _, mode=cubic)")                        \
     CASE("Resize", "n f16[1x1x4000x4000]", "$9 = Resize($1, _, f32[4] 1 1 2 2, _)")                                    \
     CASE("Resize", "n f32[1x1x20000000]", "$9 = Resize($1, _, f32[3] 1 1 0.0001, _, mode=linear, antialias=1)")        \
@@ -244,6 +250,11 @@
     CASE("LabelEncoder", "n i64[" E "]", "$9 = LabelEncoder($1, i64[3] 1 2 3, i64[3] 4 5 6, i64[] 7)")                 \
     CASE("LabelEncoder", "n i64[1000000]",                                                                             \
          "$9 = LabelEncoder($1, i64[3] 1 2 3, str[3] \"a\" \"b\" \"c\", str[] \"d\")")                                 \
+    /* Keys whose slots, by the multiplier of the table's hash, are one long run, where all lookups begin. */          \
+    CASE("LabelEncoder", "",                                                                                           \
+         "$1 = Range(i64[] 0, i64[] 100000, i64[] 1)\n$2 = Mul($1, i64[] -2535737696442122240)\n"                      \
+         "$3, _ = TopK($2, i64[] 100000, largest=0)\n$4 = Range(i64[] 1, i64[] 2000001, i64[] 1)\n"                    \
+         "$5 = Mul($4, i64[] -1018231460777725123)\n$9 = LabelEncoder($5, $3, $1, i64[] -1)")                          \
     CASE("PairwiseCoupling", "o f32[1x1999000]", "$9 = PairwiseCoupling($1, classes=2000)")                            \
     CASE("ZipMap", "z f32[500000x1]", "$9 = ZipMap($1, i64[1] 1)")                                                     \
     CASE("MapItems", "z f32[1x1000000]; n i64[1000000]",                                                               \

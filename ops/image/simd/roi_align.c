@@ -359,10 +359,12 @@ static xcvm_status take_memory(roi_align_loop *w, size_t count)
     const xcvm_RoiAlign_args *a = w->a;
     const size_t cells[2] = {(size_t)a->output_height, (size_t)a->output_width}, vector = CHANNELS * sizeof(double);
     size_t taps[2], bytes = 0;
+    xcvm_poller poller = xcvm_poller_of(w->k);
     for (size_t d = 0; d < 2; d++) {
         int64_t most = 0;
         for (size_t r = 0; r < count; r++) {
             const int64_t samples = region_of(a, r).samples[d];
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
             most = samples > most ? samples : most;
         }
         const int64_t pixels = a->x->dims[2 + d];

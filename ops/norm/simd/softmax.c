@@ -32,8 +32,13 @@ static void softmax_line(const xcvm_tile *t)
             return;
     }
     const float scale = (float)(1.0 / sum);
-    for (size_t i = 0; i < t->length; i++)
-        t->y[i] *= scale;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        const size_t end = at + xcvm_min(t->length - at, STRETCH);
+        for (size_t i = at; i < end; i++)
+            t->y[i] *= scale;
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return;
+    }
 }
 
 static void log_softmax_line(const xcvm_tile *t)
@@ -46,9 +51,14 @@ static void log_softmax_line(const xcvm_tile *t)
             return;
     }
     const float logarithm = (float)log(sum);
-    XCVM_INDEPENDENT
-    for (size_t i = 0; i < t->length; i++)
-        t->y[i] = (t->x[i] - greatest) - logarithm;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        const size_t end = at + xcvm_min(t->length - at, STRETCH);
+        XCVM_INDEPENDENT
+        for (size_t i = at; i < end; i++)
+            t->y[i] = (t->x[i] - greatest) - logarithm;
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return;
+    }
 }
 
 /* y is 1 at the first place where x is `value`, or NaN if that is one, 0 elsewhere; x has such an element. */
@@ -470,22 +480,32 @@ static void lp_f32(const void *context, const xcvm_tile *t)
 {
     bool squares = *(const int64_t *)context == 2;
     xcvm_poller poller = xcvm_poller_of(t->k);
-    for (size_t j = 0; j < t->columns && xcvm_poll_after(&poller, t->length) == XCVM_OK; j++) {
+    for (size_t j = 0; j < t->columns; j++) {
         const float *x = t->x + j;
         float *y = t->y + j;
         double sum = 0.0;
-        if (t->x_stride == 1)
-            sum = squares ? xcvm_reduce_sum(xcvm_lanes_square, x, t->length)
-                          : xcvm_reduce_sum(xcvm_lanes_absolute, x, t->length);
-        else
-            for (size_t i = 0; i < t->length; i++) {
-                double v = (double)x[i * t->x_stride];
-                sum += squares ? v * v : fabs(v);
-            }
+        for (size_t at = 0, n; at < t->length; at += n) {
+            n = xcvm_min(t->length - at, XCVM_REDUCE_STRETCH);
+            if (xcvm_poll_after(&poller, n) != XCVM_OK)
+                return;
+            if (t->x_stride == 1)
+                sum += squares ? xcvm_reduce_sum(xcvm_lanes_square, x + at, n)
+                               : xcvm_reduce_sum(xcvm_lanes_absolute, x + at, n);
+            else
+                for (size_t i = at; i < at + n; i++) {
+                    double v = (double)x[i * t->x_stride];
+                    sum += squares ? v * v : fabs(v);
+                }
+        }
         /* A line of zeros stays one. */
         float scale = sum == 0.0 ? 0.0f : (float)(1.0 / (squares ? sqrt(sum) : sum));
-        for (size_t i = 0; i < t->length; i++)
-            y[i * t->y_stride] = x[i * t->x_stride] * scale;
+        for (size_t at = 0, n; at < t->length; at += n) {
+            n = xcvm_min(t->length - at, XCVM_REDUCE_STRETCH);
+            if (xcvm_poll_after(&poller, n) != XCVM_OK)
+                return;
+            for (size_t i = at; i < at + n; i++)
+                y[i * t->y_stride] = x[i * t->x_stride] * scale;
+        }
     }
 }
 
