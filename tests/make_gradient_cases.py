@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import torch
 import torch.nn.functional as F
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import case_models
-from case_models import f32, i64, node
+from case_models import BOOL, F32, I64, i64, node
 
 rng = np.random.RandomState(5)
 
@@ -276,6 +276,117 @@ def networks():
           {"w": floats(4, 3), "i": i64([1, 1, 3])}, lambda w, i: w[i] @ w.T)
 
 
+def recurrent():
+    for name, cell, gates, order in (("lstm", torch._VF.lstm, 4, (0, 2, 3, 1)), ("gru", torch._VF.gru, 3, (1, 0, 2)),
+                                     ("rnn", torch._VF.rnn_tanh, 1, (0,))):
+        for directions in (1, 2):
+            inputs = {"x": floats(3, 2, 4), "w": floats(directions, gates * 3, 4), "r": floats(directions, gates * 3, 3),
+                      "b": floats(directions, gates * 6), "h": floats(directions, 2, 3)}
+            if name == "lstm":
+                inputs["c"] = floats(directions, 2, 3)
+
+            def run(x, w, r, b, h, c=None, cell=cell, directions=directions, gates=gates, order=order):
+                """PyTorch's gates stand in another order."""
+                weights = [torch.cat([v[3 * i:3 * i + 3] for i in order]) for k in range(directions)
+                           for v in (w[k], r[k], b[k][:3 * gates], b[k][3 * gates:])]
+                y = cell(x, h if c is None else (h, c), weights, True, 1, 0.0, False, directions == 2, False)[0]
+                return y.reshape(3, 2, directions, 3).permute(0, 2, 1, 3)
+
+            keys = {"linear_before_reset": 1} if name == "gru" else {}
+            operands = ["x", "w", "r", "b", "", "h"] + (["c"] if name == "lstm" else [])
+            write(f"{name}_{directions}", [node(name.upper(), operands, ["y"], hidden_size=3,
+                                                direction=("forward", "bidirectional")[directions - 1], **keys)],
+                  inputs, run, sized=True)
+
+
+def resampling():
+    x = floats(1, 2, 4, 5)
+    for mode, name in (("nearest", "nearest"), ("linear", "bilinear"), ("cubic", "bicubic")):
+        keys = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"} if mode == "nearest" else {}
+        write(f"resize_{mode}", [node("Resize", ["x", "", "scales"], ["y"], mode=mode, **keys)], {"x": x},
+              lambda x, name=name: F.interpolate(x, scale_factor=2, mode=name),
+              constants={"scales": np.array([1, 1, 2, 2], np.float32)})
+    write("fold", [node("Col2Im", ["x", "image", "block"], ["y"], pads=[1, 1, 1, 1], strides=[1, 2])],
+          {"x": floats(2, 8, 10)}, lambda x: F.fold(x, (4, 3), 2, padding=1, stride=(1, 2)), opset=18,
+          constants={"image": i64([4, 3]), "block": i64([2, 2])})
+
+
+def control():
+    def graph(name, nodes, inputs, outputs, initializers=()):
+        values = [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs]
+        results = [helper.make_tensor_value_info(n, t, s) for n, t, s in outputs]
+        return helper.make_graph(nodes, name, values, results, initializers)
+
+    # A parameter that one branch alone uses has zeros from the other.
+    for choice in (True, False):
+        branches = {"then_branch": graph("then", [node("Mul", ["a", "b"], ["t"])], [], [("t", F32, [3])]),
+                    "else_branch": graph("else", [node("Sin", ["a"], ["e"])], [], [("e", F32, [3])])}
+        write(f"if_{choice}".lower(), [node("If", ["c"], ["y"], **branches)],
+              {"c": np.array(choice), "a": floats(3), "b": floats(3)},
+              lambda c, a, b: a * b if bool(c) else torch.sin(a), sized=True)
+    # States and stacked results, values from outside, any number of rounds.
+    body = graph("body", [node("MatMul", ["s", "w"], ["m"]), node("Tanh", ["m"], ["next"]), node("Mul", ["next", "v"], ["scan"]),
+                          node("Identity", ["go"], ["on"])],
+                 [("i", I64, []), ("go", BOOL, []), ("s", F32, [2, 3])],
+                 [("on", BOOL, []), ("next", F32, [2, 3]), ("scan", F32, [2, 3])])
+
+    def rounds(count):
+        def run(s, w, v):
+            scans = []
+            for _ in range(count):
+                s = torch.tanh(s @ w)
+                scans.append(s * v)
+            stacked = torch.stack(scans) if scans else torch.zeros(0, 2, 3)
+            return s + stacked.sum(0)
+        return run
+
+    for count in (0, 1, 3):
+        write(f"loop_{count}", [node("Loop", ["n", "", "s"], ["last", "scans"], body=body),
+                                node("ReduceSum", ["scans", "axes"], ["sums"], keepdims=0), node("Add", ["last", "sums"], ["y"])],
+              {"s": floats(2, 3), "w": floats(3, 3), "v": floats(2, 3)}, rounds(count),
+              constants={"n": i64(count), "axes": i64([0])}, sized=True)
+    # The condition ends it: after three rounds the state is too large.
+    growing = graph("body", [node("Mul", ["s", "a"], ["next"]), node("ReduceMax", ["next"], ["most"], keepdims=0),
+                             node("Less", ["most", "limit"], ["on"])],
+                    [("i", I64, []), ("go", BOOL, []), ("s", F32, [2])], [("on", BOOL, []), ("next", F32, [2])])
+
+    def grow(s, a):
+        while True:
+            s = s * a
+            if s.max() >= 10:
+                return s
+
+    write("loop_while", [node("Loop", ["", "yes", "s"], ["y"], body=growing)],
+          {"s": np.array([1, 1.5], np.float32), "a": np.array([1.5, 2], np.float32)}, grow,
+          constants={"yes": np.array(True), "limit": np.float32(10)}, sized=True)
+    step = graph("step", [node("Mul", ["x", "w"], ["p"]), node("Add", ["s", "p"], ["next"]), node("Sin", ["next"], ["scan"])],
+                 [("s", F32, [3]), ("x", F32, [3])], [("next", F32, [3]), ("scan", F32, [3])])
+
+    def scan(s, x, w):
+        rows = []
+        for row in x:
+            s = s + row * w
+            rows.append(torch.sin(s))
+        return torch.stack(rows) * s
+
+    write("scan", [node("Scan", ["s", "x"], ["last", "rows"], body=step, num_scan_inputs=1), node("Mul", ["rows", "last"], ["y"])],
+          {"s": floats(3), "x": floats(4, 3), "w": floats(3)}, scan, sized=True)
+    # An If in a Loop.
+    inner = {"then_branch": graph("even", [node("Mul", ["s", "w"], ["t"])], [], [("t", F32, [3])]),
+             "else_branch": graph("odd", [node("Add", ["s", "w"], ["e"])], [], [("e", F32, [3])])}
+    mixed = graph("body", [node("Mod", ["i", "two"], ["rest"]), node("Equal", ["rest", "zero"], ["even"]),
+                           node("If", ["even"], ["next"], **inner), node("Identity", ["go"], ["on"])],
+                  [("i", I64, []), ("go", BOOL, []), ("s", F32, [3])], [("on", BOOL, []), ("next", F32, [3])])
+
+    def alternate(s, w):
+        for i in range(4):
+            s = s * w if i % 2 == 0 else s + w
+        return s
+
+    write("if_in_loop", [node("Loop", ["n", "", "s"], ["y"], body=mixed)], {"s": floats(3), "w": floats(3)}, alternate,
+          constants={"n": i64(4), "two": i64(2), "zero": i64(0)}, sized=True)
+
+
 if __name__ == "__main__":
     case_models.main(__doc__, (elementwise, broadcast, movement, reductions, products, windows, normalisations, losses,
-                               networks))
+                               networks, recurrent, resampling, control))

@@ -1,5 +1,5 @@
 /* The walk back from the loss, and the pass that does it for a whole model. */
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/control_flow.h"
 #include "compiler/ir/compose.h"
 #include "compiler/passes/passes.h"
 
@@ -10,7 +10,10 @@
 
 typedef struct walk {
     xcc_module *m;
+    xcc_outside *outsides; /* of nodes with bodies, at their marks */
+    uint32_t *stamps, controls;
     xcc_builder *b;
+    xcc_node *behind, *first; /* the nodes that are walked through are those from first on, behind `behind` */
     /* By value id, for the values that there were when the walk began. */
     uint32_t values;
     bool *reached;         /* depends on what is differentiated by */
@@ -43,13 +46,21 @@ static bool takes(const walk *w, const xcc_node *n, size_t i)
     return (field == NULL || field->role != XCVM_ROLE_IN_SHAPE) && is_flagged(w, w->reached, xcc_node_input(n, i));
 }
 
+/* What the bodies of a node read; nothing of an instruction. */
+static const xcc_outside *outside_of(const walk *w, const xcc_node *n)
+{
+    static const xcc_outside none;
+    return n->kind != XCC_INSTRUCTION ? &w->outsides[n->mark] : &none;
+}
+
 static bool depends(const walk *w, const xcc_node *n)
 {
+    const xcc_outside *outside = outside_of(w, n);
     for (size_t i = 0; i < xcc_node_input_count(n); i++)
         if (takes(w, n, i))
             return true;
-    for (size_t i = 0; i < n->capture_count; i++)
-        if (is_flagged(w, w->reached, n->captures[i]))
+    for (size_t i = 0; i < outside->count; i++)
+        if (is_flagged(w, w->reached, outside->values[i]))
             return true;
     return false;
 }
@@ -62,25 +73,72 @@ static bool is_needed(const walk *w, const xcc_node *n)
     return false;
 }
 
-/* Which values the loss depends on that depend on what is differentiated by. */
-static xcvm_status find_path(walk *w, xcc_graph *g)
+static size_t count_controls(const xcc_node *first)
 {
-    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+    size_t count = 0;
+    for (const xcc_node *n = first; n != NULL; n = n->next)
+        for (size_t i = 0; i < n->body_count; i++)
+            count += (i == 0) + count_controls(n->bodies[i]->first);
+    return count;
+}
+
+static xcvm_status find_outsides(walk *w, xcc_node *first)
+{
+    for (xcc_node *n = first; n != NULL; n = n->next) {
+        if (n->kind == XCC_INSTRUCTION)
+            continue;
+        n->mark = w->controls++;
+        XCVM_TRY(xcc_outside_find(&w->outsides[n->mark], n, w->stamps, w->values, w->controls));
+        for (size_t i = 0; i < n->body_count; i++)
+            XCVM_TRY(find_outsides(w, n->bodies[i]->first));
+    }
+    return XCVM_OK;
+}
+
+static void flag(bool *flags, xcc_value *const *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (carries(values[i]))
+            flags[values[i]->id] = true;
+}
+
+/* Which values depend on what is differentiated by. In bodies these are found for the sake of what has no rule there:
+ * any state of a loop may. */
+static xcvm_status find_reached(walk *w, const xcc_node *first)
+{
+    for (const xcc_node *n = first; n != NULL; n = n->next) {
         XCVM_TRY(xcc_poll(w->m));
-        for (size_t i = 0; !is_zero(n) && depends(w, n) && i < xcc_node_output_count(n); i++)
+        if (is_zero(n) || !depends(w, n))
+            continue;
+        for (size_t i = 0; i < n->body_count; i++) {
+            flag(w->reached, n->bodies[i]->inputs, n->bodies[i]->input_count);
+            XCVM_TRY(find_reached(w, n->bodies[i]->first));
+        }
+        for (size_t i = 0; i < xcc_node_output_count(n); i++)
             if (carries(xcc_node_output(n, i)))
                 w->reached[xcc_node_output(n, i)->id] = true;
     }
-    for (const xcc_node *n = g->last; n != NULL; n = n->previous) {
+    return XCVM_OK;
+}
+
+/* Which of those the loss depends on. */
+static xcvm_status find_needed(walk *w, const xcc_node *last, const xcc_node *behind)
+{
+    for (const xcc_node *n = last; n != behind; n = n->previous) {
         XCVM_TRY(xcc_poll(w->m));
-        if (is_zero(n) || !is_needed(w, n))
+        if (is_zero(n) || !depends(w, n) || !is_needed(w, n))
             continue;
+        const xcc_outside *outside = outside_of(w, n);
         for (size_t i = 0; i < xcc_node_input_count(n); i++)
             if (takes(w, n, i))
                 w->needed[xcc_node_input(n, i)->id] = true;
-        for (size_t i = 0; i < n->capture_count; i++)
-            if (is_flagged(w, w->reached, n->captures[i]))
-                w->needed[n->captures[i]->id] = true;
+        for (size_t i = 0; i < outside->count; i++)
+            if (is_flagged(w, w->reached, outside->values[i]))
+                w->needed[outside->values[i]->id] = true;
+        for (size_t i = 0; i < n->body_count; i++) {
+            flag(w->needed, n->bodies[i]->outputs, n->bodies[i]->output_count);
+            XCVM_TRY(find_needed(w, n->bodies[i]->last, NULL));
+        }
     }
     return XCVM_OK;
 }
@@ -119,14 +177,18 @@ static xcvm_status tell_problems(const walk *w)
 }
 
 /* Every node on the path must have a rule. */
-static void find_problems(walk *w, const xcc_graph *g)
+static void find_problems(walk *w, const xcc_node *first)
 {
-    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+    for (const xcc_node *n = first; n != NULL; n = n->next) {
         if (is_zero(n) || !depends(w, n) || !is_needed(w, n))
             continue;
-        if (n->kind == XCC_INSTRUCTION && n->schema->gradient.rule == NULL)
+        for (size_t i = 0; i < n->body_count; i++)
+            find_problems(w, n->bodies[i]->first);
+        if (n->kind != XCC_INSTRUCTION)
+            continue;
+        if (n->schema->gradient.rule == NULL)
             note_problem(w, n, "cannot be differentiated");
-        else if (n->kind != XCC_INSTRUCTION || xcc_gradient_rule_of(n->schema->opcode) == NULL)
+        else if (xcc_gradient_rule_of(n->schema->opcode) == NULL)
             note_problem(w, n, "has no gradient yet");
     }
 }
@@ -164,7 +226,8 @@ static const char *backward_name(xcc_module *m, const xcc_node *n)
 static xcvm_status differentiate_node(walk *w, xcc_node *n)
 {
     xcc_module *m = w->m;
-    const size_t ins = xcc_node_input_count(n), outs = xcc_node_output_count(n);
+    const xcc_outside *outside = outside_of(w, n);
+    const size_t own = xcc_node_input_count(n), ins = own + outside->count, outs = xcc_node_output_count(n);
     xcc_value **all = xcc_alloc(m, 2 * (ins + outs) * sizeof *all);
     bool *wanted = xcc_alloc(m, ins * sizeof *wanted);
     const char *name = backward_name(m, n);
@@ -180,7 +243,7 @@ static xcvm_status differentiate_node(walk *w, xcc_node *n)
         any = any || all[i] != NULL;
     }
     for (size_t i = 0; i < ins; i++)
-        wanted[i] = takes(w, n, i);
+        wanted[i] = i < own ? takes(w, n, i) : is_flagged(w, w->reached, outside->values[i - own]);
     if (!any)
         return XCVM_OK;
     xcc_builder b = *w->b;
@@ -190,21 +253,28 @@ static xcvm_status differentiate_node(walk *w, xcc_node *n)
                  .node = n,
                  .results = all,
                  .masks = all + outs,
+                 .result_count = outs,
+                 .outside = outside->values,
+                 .outside_count = outside->count,
                  .wanted = wanted,
                  .operands = all + 2 * outs,
                  .operand_masks = all + 2 * outs + ins};
-    xcc_gradient_rule_of(n->schema->opcode)(&d);
+    const xcc_gradient_rule rule = n->kind == XCC_IF     ? xcc_gradient_of_if
+                                   : n->kind == XCC_LOOP ? xcc_gradient_of_loop
+                                                         : xcc_gradient_rule_of(n->schema->opcode);
+    rule(&d);
     if (d.refused[0] != '\0') {
         note_problem(w, n, d.refused);
         return XCVM_OK;
     }
     if (d.failed) {
-        xcvm_error_prefix(m->error, "gradient of node '%s' (%s)", n->name, n->schema->name);
+        xcvm_error_prefix(m->error, "gradient of node '%s' (%s)", n->name, kind_of(n));
         return m->error->status;
     }
     for (size_t i = 0; i < ins; i++)
         if (wanted[i] && d.operands[i] != NULL)
-            XCVM_TRY(add_up(w, xcc_node_input(n, i), d.operands[i], d.operand_masks[i]));
+            XCVM_TRY(add_up(w, i < own ? xcc_node_input(n, i) : outside->values[i - own], d.operands[i],
+                            d.operand_masks[i]));
     return XCVM_OK;
 }
 
@@ -213,7 +283,7 @@ static xcvm_status differentiate_node(walk *w, xcc_node *n)
 static xcvm_status walk_back(walk *w, xcc_graph *g)
 {
     xcc_node *previous;
-    for (xcc_node *n = g->last; n != NULL; n = previous) {
+    for (xcc_node *n = g->last; n != w->behind; n = previous) {
         previous = n->previous;
         XCVM_TRY(xcc_poll(w->m));
         if (!is_zero(n) && depends(w, n) && is_needed(w, n))
@@ -222,14 +292,18 @@ static xcvm_status walk_back(walk *w, xcc_graph *g)
     return w->problems > 0 ? tell_problems(w) : XCVM_OK;
 }
 
-xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, const xcc_seed *seeds, size_t seed_count,
+xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, const xcc_seed *seeds, size_t seed_count,
                               xcc_value *const *wrt, size_t count, xcc_value **gradients)
 {
     xcc_module *m = g->module;
-    walk w = {.m = m, .b = b, .values = m->value_count};
+    walk w = {.m = m, .b = b, .behind = behind, .values = m->value_count};
+    w.first = behind != NULL ? behind->next : g->first;
     w.reached = xcc_alloc(m, 2 * (size_t)w.values * sizeof *w.reached);
     w.gradients = xcc_alloc(m, 2 * (size_t)w.values * sizeof *w.gradients);
-    if (w.reached == NULL || w.gradients == NULL)
+    const size_t controls = count_controls(w.first);
+    w.outsides = xcc_alloc(m, controls * sizeof *w.outsides);
+    w.stamps = xcc_alloc(m, controls > 0 ? w.values * sizeof *w.stamps : 0);
+    if (w.reached == NULL || w.gradients == NULL || w.outsides == NULL || w.stamps == NULL)
         return XCVM_OUT_OF_MEMORY;
     w.needed = w.reached + w.values;
     w.masks = w.gradients + w.values;
@@ -239,8 +313,10 @@ xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, const xcc_seed *seed
         w.needed[seeds[i].value->id] = true;
         XCVM_TRY(add_up(&w, seeds[i].value, seeds[i].gradient, NULL));
     }
-    XCVM_TRY(find_path(&w, g));
-    find_problems(&w, g);
+    XCVM_TRY(find_outsides(&w, w.first));
+    XCVM_TRY(find_reached(&w, w.first));
+    XCVM_TRY(find_needed(&w, g->last, behind));
+    find_problems(&w, w.first);
     if (w.problems > 0)
         return tell_problems(&w);
     XCVM_TRY(walk_back(&w, g));
@@ -405,7 +481,7 @@ xcvm_status xcc_pass_differentiate(xcc_module *m)
     const xcc_seed seed = {loss, xcc_build_expand(&b, xcc_build_number(&b, loss, 1), xcc_build_shape_of(&b, loss))};
     if (seed.gradient == NULL)
         return m->error->status;
-    XCVM_TRY(xcc_differentiate(&b, m->graph, &seed, 1, wrt, count, gradients));
+    XCVM_TRY(xcc_differentiate(&b, m->graph, NULL, &seed, 1, wrt, count, gradients));
     XCVM_TRY(add_outputs(&b, wrt, gradients, count));
     /* Nothing is learned by a program that gives gradients alone, so what follows may compute with the values. */
     xcc_parameters_freeze(m);

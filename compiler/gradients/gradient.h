@@ -18,8 +18,12 @@ typedef struct xcc_vjp {
     xcc_value *const *results; /* gradients of the results */
     xcc_value *const *masks;   /* for each: NULL, or a boolean tensor that broadcasts to it; where it is false, the
                                   gradient   is zero by structure */
-    const bool *wanted;        /* for each operand, whether its gradient is needed */
-    xcc_value **operands;      /* gradients of the operands, all NULL at first */
+    size_t result_count;
+    /* Of If and Loop: what their bodies read from outside, which counts as operands behind their own. */
+    xcc_value *const *outside;
+    size_t outside_count;
+    const bool *wanted;   /* for each operand, whether its gradient is needed */
+    xcc_value **operands; /* gradients of the operands, all NULL at first */
     xcc_value **operand_masks;
     bool failed; /* the module's error says why */
     char refused[200];
@@ -29,14 +33,14 @@ typedef void (*xcc_gradient_rule)(xcc_vjp *d);
 /* The rule of an instruction; NULL if its row names none. */
 xcc_gradient_rule xcc_gradient_rule_of(xcvm_opcode opcode);
 
-/* Builds the gradients of `count` values `wrt` of graph `g` from those of some of its results, at the end of the graph
- * that `b` builds: for each a value of its type or NULL, zero. Nodes that `seeds` do not depend on by way of `wrt` are
- * left alone. Contributions to one value are added up in the order in which their nodes stand, last to first.
- * UNSUPPORTED, with every node in the way that cannot be differentiated. */
+/* Builds the gradients of `count` values `wrt` from those of some results of the nodes of graph `g` behind `behind`
+ * (NULL: all nodes), at the end of the graph that `b` builds: for each a value of its type or NULL, zero. Nodes that
+ * `seeds` do not depend on by way of `wrt` are left alone. Contributions to one value are added up in the order in
+ * which their nodes stand, last to first. UNSUPPORTED, with every node in the way that cannot be differentiated. */
 typedef struct xcc_seed {
     xcc_value *value, *gradient;
 } xcc_seed;
-xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, const xcc_seed *seeds, size_t seed_count,
+xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, const xcc_seed *seeds, size_t seed_count,
                               xcc_value *const *wrt, size_t count, xcc_value **gradients);
 
 /* Whether a value can have a gradient: it is a tensor of a float type. */

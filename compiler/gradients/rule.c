@@ -120,3 +120,44 @@ void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition)
     xcc_value *both = mask == NULL ? condition : xcc_op2(d, XCVM_OP_And, mask, condition);
     give_each(d, i, xcc_where(d, condition, g, xcc_num(d, g, 0)), both);
 }
+
+/* ---- Formulas ---- */
+
+bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f)
+{
+    *f = (xcc_formula){.behind = d->b->graph->last, .count = xcc_node_input_count(d->node)};
+    f->operands = xcc_alloc(d->b->graph->module, f->count * sizeof *f->operands);
+    d->failed = f->operands == NULL;
+    for (size_t i = 0; i < f->count && !d->failed; i++) {
+        f->operands[i] = xcc_in(d, i);
+        if (!d->wanted[i])
+            continue;
+        f->operands[i] = xcc_apply(d->b, Identity, y, .x = XCC_IN(xcc_in(d, i)));
+        d->failed = f->operands[i] == NULL;
+    }
+    return !d->failed;
+}
+
+void xcc_formula_end(xcc_vjp *d, const xcc_formula *f, xcc_value *const *results)
+{
+    xcc_module *m = d->b->graph->module;
+    const size_t outs = xcc_node_output_count(d->node);
+    xcc_seed *seeds = xcc_alloc(m, outs * sizeof *seeds);
+    xcc_value **wrt = xcc_alloc(m, 2 * f->count * sizeof *wrt), **gradients = wrt + f->count;
+    size_t seed_count = 0, count = 0;
+    d->failed = d->failed || seeds == NULL || wrt == NULL;
+    for (size_t i = 0; i < outs && !d->failed; i++) {
+        if (d->results[i] == NULL)
+            continue;
+        seeds[seed_count++] = (xcc_seed){results[i], d->results[i]};
+        d->failed = results[i] == NULL;
+    }
+    for (size_t i = 0; i < f->count && !d->failed; i++)
+        if (d->wanted[i])
+            wrt[count++] = f->operands[i];
+    d->failed = d->failed ||
+                xcc_differentiate(d->b, d->b->graph, f->behind, seeds, seed_count, wrt, count, gradients) != XCVM_OK;
+    for (size_t i = f->count; i-- > 0 && !d->failed;)
+        if (d->wanted[i] && gradients[--count] != NULL)
+            xcc_give(d, i, gradients[count]);
+}

@@ -40,6 +40,21 @@ bool xcc_vjp_need_rank(xcc_vjp *d, size_t i);
 /* The same for every size of a value, which is called `what`. */
 bool xcc_vjp_need_sizes(xcc_vjp *d, const xcc_value *v, const char *what);
 
+/* ---- Formulas ---- */
+
+/* For an instruction that is many in one: what it does is built from others, and that is differentiated in its place.
+ * `operands` are stand-ins for the node's, those that are not wanted the operands themselves. */
+typedef struct xcc_formula {
+    xcc_node *behind;
+    xcc_value **operands;
+    size_t count;
+} xcc_formula;
+/* false: the rule has failed. */
+bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f);
+/* Gives the gradients of all operands; results[i] is what stands for result i of the node where that has a gradient,
+ * and has its shape and type. */
+void xcc_formula_end(xcc_vjp *d, const xcc_formula *f, xcc_value *const *results);
+
 /* ---- Broadcasting ---- */
 
 /* `v`, summed to the shape of `like`, which broadcasts to that of v. Which axes that takes is decided here as far as

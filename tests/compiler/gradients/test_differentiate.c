@@ -336,6 +336,87 @@ START_TEST(taken_name)
 }
 END_TEST
 
+/* ---- Control flow ---- */
+
+/* A loop over state x0, whose body `fill` makes of the state's value; run three times. */
+static xcc_node *loop_of(compilation *c, xcc_value *x0, xcc_value *(*fill)(xcc_builder *b, xcc_value *state))
+{
+    xcc_value *result = must(&c->b, xcc_value_create(c->b.graph, NULL));
+    xcc_value *inputs[] = {must(&c->b, xcc_scalar_i64(c->b.graph, 3)), NULL, x0};
+    xcc_node *loop = xcc_append_control(&c->b, XCC_LOOP, 3, inputs, 1, &result, 1);
+    ck_assert_ptr_nonnull(loop);
+    xcc_graph *body = loop->bodies[0];
+    xcc_builder b = {.graph = body, .name = "inside", .origin = "Test"};
+    xcc_value *given[3];
+    for (int i = 0; i < 3; i++)
+        given[i] = must(&b, xcc_value_create(body, NULL));
+    xcvm_value_set_tensor(&given[0]->type, XCVM_I64, 0, NULL);
+    xcvm_value_set_tensor(&given[1]->type, XCVM_BOOL, 0, NULL);
+    xcvm_value_set_tensor(&given[2]->type, x0->type.dtype, x0->type.rank, x0->type.dims);
+    ok(&c->m, xcc_graph_set_inputs(body, 3, given));
+    xcc_value *next = must(&b, fill(&b, given[2]));
+    ok(&c->m, xcc_graph_set_outputs(body, 2, (xcc_value *[]){given[1], next}));
+    ok(&c->m, xcc_node_infer(loop));
+    return loop;
+}
+
+static xcc_value *square(xcc_builder *b, xcc_value *state) { return xcc_build_mul(b, state, state); }
+
+static xcc_value *coupled(xcc_builder *b, xcc_value *state)
+{
+    return xcc_apply(b, PairwiseCoupling, y, .x = XCC_IN(xcc_build_slice(b, state, 1, 0, 1, 1)), .classes = 2);
+}
+
+static xcc_value *dropped(xcc_builder *b, xcc_value *state)
+{
+    return xcc_apply(b, Dropout, y, .x = XCC_IN(state), .ratio = XCC_IN(number(b, 0.5)),
+                     .training_mode = XCC_IN(xcc_scalar(b->graph, XCVM_BOOL, 1)), .seed = -1);
+}
+
+static xcc_value *longer(xcc_builder *b, xcc_value *state)
+{
+    return xcc_build_concat(b, 2, (xcc_value *[]){state, state}, 1);
+}
+
+/* x^8 */
+START_TEST(loop)
+{
+    compilation c;
+    machine k;
+    begin_backprop(&c);
+    const xcc_node *n = loop_of(&c, parameter(&c.b, "w", 2, DIMS(1, 2), FLOATS(1, 2)), square);
+    output(&c.b, sum(&c.b, n->outputs[0]));
+    ok(&c.m, differentiate(&c));
+    compile_rest(&c, &k);
+    machine_run(&k);
+    expect_output(&k, 1, 2, DIMS(1, 2), FLOATS(8, 1024));
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* What stands in a body is named like all else, and before anything is built. */
+START_TEST(refused_in_bodies)
+{
+    static const struct {
+        xcc_value *(*fill)(xcc_builder *b, xcc_value *state);
+        const char *node, *part;
+    } bodies[] = {{coupled, "node 'inside'", "PairwiseCoupling cannot be differentiated"},
+                  {dropped, "node 'node'", "draws random numbers"},
+                  {longer, "node 'node'", "no tensor that keeps its shape"}};
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        compilation c;
+        begin_backprop(&c);
+        const xcc_node *n = loop_of(&c, parameter(&c.b, "w", 2, DIMS(1, 2), FLOATS(1, 2)), bodies[i].fill);
+        output(&c.b, sum(&c.b, n->outputs[0]));
+        ck_assert_int_eq(differentiate(&c), XCVM_UNSUPPORTED);
+        ck_assert_msg(strstr(c.error.message, bodies[i].node) != NULL, "%s", c.error.message);
+        ck_assert_msg(strstr(c.error.message, bodies[i].part) != NULL, "%s", c.error.message);
+        finish(&c);
+    }
+}
+END_TEST
+
 Suite *suite_compiler_differentiate(void);
 Suite *suite_compiler_differentiate(void)
 {
@@ -356,6 +437,8 @@ Suite *suite_compiler_differentiate(void)
     tcase_add_test(tests, wrong_names);
     tcase_add_test(tests, nothing_to_learn);
     tcase_add_test(tests, taken_name);
+    tcase_add_test(tests, loop);
+    tcase_add_test(tests, refused_in_bodies);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -1,0 +1,248 @@
+/* Attention and what belongs to it, as formulas. Probabilities are computed again from queries and keys. */
+#include "compiler/gradients/rule.h"
+
+#include <math.h>
+
+/* What scores are where a query does not see a key: with finite ones, rows without keys have probabilities, which are
+ * then not taken, and their gradients are 0. */
+#define UNSEEN (-1e30)
+
+typedef struct attention {
+    xcc_vjp *d;
+    const xcvm_Attention_args *a;
+    int64_t heads, kv_heads;
+    xcc_value *queries, *keys; /* how many, as lists of one */
+    xcc_value *past;           /* keys before the first of k, likewise */
+} attention;
+
+/* [batch, rows, heads * width] as [batch, heads, rows, width]; of rank 4 it is so already. */
+static xcc_value *split_heads(xcc_vjp *d, xcc_value *x, int64_t heads)
+{
+    if (x == NULL || x->type.rank == 4)
+        return x;
+    xcc_value *shape = XCC_BUILD_INTS(d->b, 0, 0, heads, -1);
+    return xcc_build_transpose(d->b, xcc_build_reshape(d->b, x, shape), 4, (const int64_t[]){0, 2, 1, 3});
+}
+
+static xcc_value *join_heads(xcc_vjp *d, xcc_value *x)
+{
+    return xcc_build_reshape(d->b, xcc_build_transpose(d->b, x, 4, (const int64_t[]){0, 2, 1, 3}),
+                             XCC_BUILD_INTS(d->b, 0, 0, -1));
+}
+
+/* In the type that is computed in. */
+static xcc_value *wide(const attention *t, xcc_value *v)
+{
+    const xcvm_value *all[] = {t->a->q, t->a->k, t->a->v, t->a->mask};
+    xcvm_dtype dtype = t->a->softmax_precision == XCVM_F64 ? XCVM_F64 : XCVM_F32;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] != NULL && all[i]->dtype == XCVM_F64)
+            dtype = XCVM_F64;
+    return xcc_build_cast(t->d->b, v, dtype);
+}
+
+/* Each head of keys or values as often as there are heads of queries that share it. */
+static xcc_value *repeat(const attention *t, xcc_value *x)
+{
+    xcc_builder *b = t->d->b;
+    const int64_t group = t->heads / t->kv_heads, after[] = {2};
+    if (group == 1)
+        return x;
+    xcc_value *copies = xcc_build_expand(b, xcc_build_unsqueeze(b, x, 1, after), XCC_BUILD_INTS(b, 1, 1, group, 1, 1));
+    xcc_value *parts[] = {xcc_build_dim_of(b, x, 0), XCC_BUILD_INTS(b, t->heads), xcc_build_dim_of(b, x, 2),
+                          xcc_build_dim_of(b, x, 3)};
+    return xcc_build_reshape_to(b, copies, xcc_build_concat(b, 4, parts, 0));
+}
+
+/* 0 ... count - 1 */
+static xcc_value *numbers(const attention *t, xcc_value *count)
+{
+    xcc_graph *g = t->d->b->graph;
+    xcc_value *limit = xcc_build_reshape(t->d->b, count, xcc_build_ints(t->d->b, 0, NULL));
+    return xcc_build_call(t->d->b, XCVM_OP_Range, 3,
+                          (xcc_value *[]){xcc_scalar_i64(g, 0), limit, xcc_scalar_i64(g, 1)});
+}
+
+static xcc_value *both(xcc_vjp *d, xcc_value *p, xcc_value *q) { return p == NULL ? q : xcc_op2(d, XCVM_OP_And, p, q); }
+
+/* Which keys a query may see by its place; NULL: all. */
+static xcc_value *seen_by_place(const attention *t)
+{
+    xcc_vjp *d = t->d;
+    const xcvm_Attention_args *a = t->a;
+    xcc_value *seen = NULL, *key = numbers(t, t->keys), *limit = NULL;
+    xcc_value *place = xcc_build_unsqueeze(d->b, numbers(t, t->queries), 1, (const int64_t[]){1}), *first = t->past;
+    if (a->nonpad_kv_seqlen != NULL) {
+        limit = xcc_build_reshape(d->b, xcc_value_of(a->nonpad_kv_seqlen), XCC_BUILD_INTS(d->b, -1, 1, 1, 1));
+        seen = xcc_op2(d, XCVM_OP_Less, key, limit);
+        if (a->past_key == NULL)
+            first = xcc_sub(d, limit, t->queries);
+    }
+    place = xcc_add(d, place, first);
+    if (a->is_causal)
+        seen = both(d, seen, xcc_op2(d, XCVM_OP_LessOrEqual, key, place));
+    if (a->right_window_size >= 0)
+        seen =
+            both(d, seen,
+                 xcc_op2(d, XCVM_OP_LessOrEqual, key, xcc_add(d, place, XCC_BUILD_INTS(d->b, a->right_window_size))));
+    if (a->left_window_size >= 0)
+        seen =
+            both(d, seen,
+                 xcc_op2(d, XCVM_OP_GreaterOrEqual, key, xcc_sub(d, place, XCC_BUILD_INTS(d->b, a->left_window_size))));
+    return seen;
+}
+
+/* The mask for all keys; those that it has no entries for are not seen. */
+static xcc_value *whole_mask(const attention *t, xcc_value *mask, xcc_value **seen)
+{
+    xcc_vjp *d = t->d;
+    xcc_value *has = xcc_build_dim_of(d->b, mask, -1), *missing = xcc_sub(d, t->keys, has),
+              *zero = XCC_BUILD_INTS(d->b, 0);
+    xcc_value *pads = xcc_build_concat(d->b, 2, (xcc_value *[]){zero, missing}, 0), *last = XCC_BUILD_INTS(d->b, -1);
+    if (pads == NULL || last == NULL)
+        return NULL;
+    *seen = both(d, *seen, xcc_op2(d, XCVM_OP_Less, numbers(t, t->keys), has));
+    return xcc_apply(d->b, Pad, y, .x = XCC_IN(mask), .pads = XCC_IN(pads), .axes = XCC_IN(last));
+}
+
+XCC_GRADIENT(Attention)
+{
+    const xcvm_Attention_args *a = XCC_ARGS(Attention, d->node);
+    attention t = {.d = d, .a = a, .heads = a->q_num_heads, .kv_heads = a->kv_num_heads};
+    if (!xcc_vjp_need_rank(d, 0))
+        return;
+    const bool rows = a->q->rank == 3;
+    if (!rows) {
+        t.heads = a->q->dims[1];
+        t.kv_heads = a->k->rank == 4 ? a->k->dims[1] : -1;
+    }
+    const int64_t all = t.heads + 2 * t.kv_heads;
+    if (t.heads < 1 || t.kv_heads < 1 || (a->k == NULL && a->q->dims[2] < 0)) {
+        xcc_refuse(d, "the gradient needs the number of heads and their sizes, which are not known");
+        return;
+    }
+    xcc_formula f;
+    if (!xcc_formula_begin(d, &f))
+        return;
+    xcc_value *q = f.operands[0], *k = f.operands[1], *v = f.operands[2], *mask = f.operands[3];
+    if (k == NULL) {
+        const int64_t width = a->q->dims[2] / all, q_end = t.heads * width, k_end = q_end + t.kv_heads * width;
+        k = xcc_build_slice(d->b, q, 2, q_end, k_end, 1);
+        v = xcc_build_slice(d->b, q, 2, k_end, INT64_MAX, 1);
+        q = xcc_build_slice(d->b, q, 2, 0, q_end, 1);
+    }
+    q = split_heads(d, q, t.heads);
+    k = split_heads(d, k, t.kv_heads);
+    v = split_heads(d, v, t.kv_heads);
+    t.past = XCC_BUILD_INTS(d->b, 0);
+    if (f.operands[4] != NULL) {
+        t.past = xcc_build_dim_of(d->b, f.operands[4], 2);
+        k = xcc_build_concat(d->b, 2, (xcc_value *[]){f.operands[4], k}, 2);
+    }
+    if (f.operands[5] != NULL)
+        v = xcc_build_concat(d->b, 2, (xcc_value *[]){f.operands[5], v}, 2);
+    xcc_value *results[4] = {NULL, k, v, NULL};
+    t.queries = xcc_build_dim_of(d->b, q, 2);
+    t.keys = xcc_build_dim_of(d->b, k, 2);
+    xcc_value *root = xcc_build_cast(d->b, xcc_build_dim_of(d->b, q, 3),
+                                     wide(&t, q) != NULL ? (xcvm_dtype)wide(&t, q)->type.dtype : XCVM_F32);
+    xcc_value *kt = xcc_build_transpose(d->b, repeat(&t, wide(&t, k)), 4, (const int64_t[]){0, 1, 3, 2});
+    xcc_value *scores = xcc_op2(d, XCVM_OP_MatMul, wide(&t, q), kt), *stages[4];
+    scores = a->scale != 0 ? xcc_scale(d, scores, a->scale) : xcc_div(d, scores, xcc_op1(d, XCVM_OP_Sqrt, root));
+    stages[0] = scores;
+    if (a->softcap > 0)
+        scores = xcc_scale(d, xcc_op1(d, XCVM_OP_Tanh, xcc_scale(d, scores, 1 / a->softcap)), a->softcap);
+    stages[1] = scores;
+    xcc_value *seen = seen_by_place(&t);
+    if (mask != NULL) {
+        const int last = mask->type.rank - 1;
+        const bool fits =
+            last >= 0 && xcc_is_constant(t.keys) && mask->type.dims[last] == XCVM_CDATA(int64_t, &t.keys->type)[0];
+        if (!fits)
+            mask = whole_mask(&t, mask, &seen);
+        if (mask != NULL && mask->type.dtype == XCVM_BOOL) {
+            seen = both(d, seen, mask);
+        } else if (mask != NULL) {
+            mask = wide(&t, mask);
+            seen = both(d, seen, xcc_op2(d, XCVM_OP_Greater, mask, xcc_num(d, scores, -(double)INFINITY)));
+            scores = xcc_add(d, scores, mask);
+        }
+        d->failed = d->failed || mask == NULL;
+    }
+    xcc_value *usable = seen != NULL ? xcc_where(d, seen, scores, xcc_num(d, scores, UNSEEN)) : scores;
+    stages[2] = usable;
+    xcc_value *shares = usable != NULL ? xcc_apply(d->b, Softmax, y, .x = XCC_IN(usable), .axis = -1) : NULL;
+    if (seen != NULL)
+        shares = xcc_where(d, seen, shares, xcc_num(d, shares, 0));
+    stages[3] = shares;
+    xcc_value *y = xcc_op2(d, XCVM_OP_MatMul, shares, repeat(&t, wide(&t, v)));
+    results[0] = xcc_build_cast(d->b, rows ? join_heads(d, y) : y, (xcvm_dtype)a->q->dtype);
+    results[3] = xcc_build_cast(d->b, stages[a->qk_matmul_output_mode], (xcvm_dtype)a->q->dtype);
+    xcc_formula_end(d, &f, results);
+}
+
+/* ---- Rotary embedding ---- */
+
+/* Elements [first, last) of the last axis, every `step`-th. */
+static xcc_value *part(xcc_vjp *d, xcc_value *x, int64_t first, int64_t last, int64_t step)
+{
+    return xcc_build_slice(d->b, x, -1, first, last, step);
+}
+
+/* Turned by the angles, [batch, heads, rows, width]. */
+static xcc_value *turned(xcc_vjp *d, const xcvm_RotaryEmbedding_args *a, xcc_value *x, xcc_value *cosine,
+                         xcc_value *sine, int64_t pairs)
+{
+    const int64_t two = 2 * pairs;
+    xcc_value *p = a->interleaved ? part(d, x, 0, two, 2) : part(d, x, 0, pairs, 1);
+    xcc_value *q = a->interleaved ? part(d, x, 1, two, 2) : part(d, x, pairs, two, 1);
+    xcc_value *first = xcc_sub(d, xcc_mul(d, p, cosine), xcc_mul(d, q, sine));
+    xcc_value *second = xcc_add(d, xcc_mul(d, p, sine), xcc_mul(d, q, cosine));
+    xcc_value *rest = part(d, x, two, INT64_MAX, 1);
+    if (!a->interleaved)
+        return xcc_build_concat(d->b, 3, (xcc_value *[]){first, second, rest}, -1);
+    const int64_t behind[] = {-1};
+    xcc_value *sides[] = {xcc_build_unsqueeze(d->b, first, 1, behind), xcc_build_unsqueeze(d->b, second, 1, behind)};
+    xcc_value *woven =
+        xcc_build_reshape(d->b, xcc_build_concat(d->b, 2, sides, -1), XCC_BUILD_INTS(d->b, 0, 0, 0, two));
+    return xcc_build_concat(d->b, 2, (xcc_value *[]){woven, rest}, -1);
+}
+
+/* x is turned back. Where cosines and sines have gradients themselves, the formula says which. */
+XCC_GRADIENT(RotaryEmbedding)
+{
+    const xcvm_RotaryEmbedding_args *a = XCC_ARGS(RotaryEmbedding, d->node);
+    if (!xcc_wanted(d, 1) && !xcc_wanted(d, 2)) {
+        xcc_value *back = xcc_neg(d, xcc_in(d, 2));
+        xcvm_RotaryEmbedding_args args = *a;
+        args.x = XCC_IN(xcc_g(d));
+        args.sin = XCC_IN(back);
+        xcc_give(d, 0,
+                 back != NULL
+                     ? xcc_apply_at(d->b, XCVM_OP_RotaryEmbedding, &args, offsetof(xcvm_RotaryEmbedding_args, y))
+                     : NULL);
+        return;
+    }
+    const int rank = a->cos->rank;
+    const int64_t pairs = rank > 0 ? a->cos->dims[rank - 1] : -1;
+    if (!xcc_vjp_need_rank(d, 0))
+        return;
+    if (pairs < 0) {
+        xcc_refuse(d, "the gradient of the angles needs their number, which is not known");
+        return;
+    }
+    xcc_formula f;
+    if (!xcc_formula_begin(d, &f))
+        return;
+    xcc_value *angles[2];
+    for (size_t i = 0; i < 2; i++) {
+        angles[i] = f.operands[i + 1];
+        if (a->position_ids != NULL)
+            angles[i] = xcc_build_gather(d->b, angles[i], f.operands[3], 0);
+        angles[i] = xcc_build_unsqueeze(d->b, angles[i], 1, (const int64_t[]){1});
+    }
+    const bool rows = a->x->rank == 3;
+    xcc_value *y = turned(d, a, split_heads(d, f.operands[0], a->num_heads), angles[0], angles[1], pairs);
+    xcc_value *results[] = {rows ? join_heads(d, y) : y};
+    xcc_formula_end(d, &f, results);
+}
