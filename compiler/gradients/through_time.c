@@ -213,7 +213,7 @@ static xcc_value *turn(const network *n, xcc_value *x)
 }
 
 /* Runs all steps; returns y of the direction, [steps, batch, hidden], NULL if there are no steps. */
-static xcc_value *run(const network *n, track *t, int64_t direction)
+static xcc_value *unroll_steps(const network *n, track *t, int64_t direction)
 {
     xcc_vjp *d = n->d;
     const bool backward = direction == 1 || n->direction == XCVM_DIRECTION_reverse;
@@ -293,7 +293,7 @@ static void differentiate(network *n)
                 xcc_refuse(d, "has an activation that is not known");
                 return;
             }
-        y[i] = run(n, &t, i);
+        y[i] = unroll_steps(n, &t, i);
         h[i] = t.h;
         c[i] = t.c;
     }
