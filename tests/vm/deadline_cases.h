@@ -110,6 +110,8 @@
          "$9 = AveragePool($1, kernel_shape=[1500 1500], strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")             \
     CASE("AveragePool", "n f32[1x1x8000x8000]",                                                                        \
          "$9 = AveragePool($1, kernel_shape=[3 3], strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")                   \
+    CASE("AveragePool", "z f32[1x1x33554432x1]",                                                                       \
+         "$9 = AveragePool($1, kernel_shape=[2 1], strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")                   \
     CASE("LpPool", "n f16[1x1x4000x4000]",                                                                             \
          "$9 = LpPool($1, kernel_shape=[500 500], strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")                    \
     CASE("LpPool", "n f64[1x1x3000x3000]",                                                                             \

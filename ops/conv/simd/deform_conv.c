@@ -153,7 +153,8 @@ static void make_pixels(void *context, size_t begin, size_t end, int worker)
         for (; i < last; i++)
             for (size_t c = 0; c < XCVM_LANES; c++)
                 to[i * XCVM_LANES + c] = c < count ? planes[c * in_size + i] : 0.0f;
-        xcvm_lanes_store(to + in_size * XCVM_LANES, (xcvm_lanes){0});
+        if (last == in_size)
+            xcvm_lanes_store(to + in_size * XCVM_LANES, (xcvm_lanes){0});
     }
 }
 

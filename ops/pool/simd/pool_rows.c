@@ -23,17 +23,17 @@ typedef struct pool_rows_loop {
     xcvm_pool_reduce_op reduce_op;
     size_t columns, reach; /* results at a time; elements that their windows reach over */
     size_t rows, pitch;    /* lines at a time; floats from one to the next */
-    size_t counted[2];     /* floats for what means count across rows, and along them */
+    float *counts,
+        *row_counts; /* elements that a mean counts along a row, and across rows; NULL unless means are made */
     float *scratch;
     size_t scratch_floats; /* of a worker */
 } pool_rows_loop;
 
 /* A worker's memory. */
 typedef struct desk {
-    float *line;                /* reduced rows, with the padding */
-    float *counts, *row_counts; /* elements that a mean counts along the row, and across it */
-    float *results;             /* of types other than f32 */
-    float *image;               /* the same as f32 */
+    float *line;    /* reduced rows, with the padding */
+    float *results; /* of types other than f32 */
+    float *image;   /* the same as f32 */
     const float *held;
     size_t index; /* of the image that `held` is */
 } desk;
@@ -285,7 +285,7 @@ static void pool_part(const pool_rows_loop *r, const desk *d, const place *where
     const xcvm_pooling *p = r->pooling;
     const size_t reach = (count - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
     const bool direct = p->y->dtype == XCVM_F32;
-    slide s = {d->line, p->kind == XCVM_POOL_MEAN ? d->counts + first : NULL, 1.0f, w->dilation[2]};
+    slide s = {d->line, r->counts != NULL ? r->counts + first : NULL, 1.0f, w->dilation[2]};
     place at = *where;
     for (size_t i = 0; i < rows; i++, advance(w, &at))
         make_line(r, d, &at, (ptrdiff_t)(first * w->stride[2]) - w->pad[2], reach, d->line + i * r->pitch);
@@ -294,7 +294,7 @@ static void pool_part(const pool_rows_loop *r, const desk *d, const place *where
         const size_t place_of_y = d->index * w->out_size + at.index * w->out[2] + first;
         float *to = direct ? XCVM_DATA(float, p->y) + place_of_y : d->results + i * count;
         if (s.counts != NULL)
-            s.row_count = d->row_counts[at.height] * (p->axes > 2 ? xcvm_pool_counted(p, 0, (int64_t)at.depth) : 1.0f);
+            s.row_count = r->row_counts[at.height] * (p->axes > 2 ? xcvm_pool_counted(p, 0, (int64_t)at.depth) : 1.0f);
         if (r->reduce_op == XCVM_REDUCE_MAX)
             slide_by(&s, w->kernel[2], w->stride[2], count, true, to);
         else
@@ -311,20 +311,12 @@ static void pool_part(const pool_rows_loop *r, const desk *d, const place *where
 
 static desk desk_of(const pool_rows_loop *r, int worker)
 {
-    const xcvm_window *w = r->window;
-    const xcvm_pooling *p = r->pooling;
     desk d = {.line = r->scratch + (size_t)worker * r->scratch_floats, .index = SIZE_MAX};
     d.results = d.line + r->rows * r->pitch;
-    d.counts = d.results + xcvm_round_up(r->rows * r->columns, XCVM_LANES);
-    d.row_counts = d.counts + r->counted[1];
-    d.image = d.row_counts + r->counted[0];
+    d.image = d.results + xcvm_round_up(r->rows * r->columns, XCVM_LANES);
     /* Vectors reach over what is given a value. */
     for (size_t i = 0; i < r->rows * r->pitch; i++)
         d.line[i] = 0.0f;
-    for (size_t i = 0; i < r->counted[1]; i++)
-        d.counts[i] = i < w->out[2] ? xcvm_pool_counted(p, p->axes - 1, (int64_t)i) : 1.0f;
-    for (size_t i = 0; i < r->counted[0]; i++)
-        d.row_counts[i] = p->axes > 1 && i < w->out[1] ? xcvm_pool_counted(p, p->axes - 2, (int64_t)i) : 1.0f;
     return d;
 }
 
@@ -354,6 +346,33 @@ static void pool_output_rows(void *context, size_t begin, size_t end, int worker
     }
 }
 
+/* Floats for what means count along axis `axis` of the window: vectors reach over the last one. */
+static size_t counted_floats(const pool_rows_loop *r, int axis)
+{
+    return r->pooling->kind == XCVM_POOL_MEAN ? xcvm_round_up(r->window->out[axis], XCVM_LANES) + XCVM_LANES : 0;
+}
+
+/* The same of all workers, from `counts` on. */
+static xcvm_status find_counts(pool_rows_loop *r, float *counts)
+{
+    const xcvm_pooling *p = r->pooling;
+    const size_t along = counted_floats(r, 2), across = counted_floats(r, 1);
+    xcvm_poller poller = xcvm_poller_of(r->k);
+    if (along == 0)
+        return XCVM_OK;
+    r->counts = counts;
+    r->row_counts = counts + along;
+    for (size_t i = 0; i < along; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
+        r->counts[i] = i < r->window->out[2] ? xcvm_pool_counted(p, p->axes - 1, (int64_t)i) : 1.0f;
+    }
+    for (size_t i = 0; i < across; i++) {
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
+        r->row_counts[i] = p->axes > 1 && i < r->window->out[1] ? xcvm_pool_counted(p, p->axes - 2, (int64_t)i) : 1.0f;
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcvm_pool_rows(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_reduce_op reduce_op)
 {
     pool_rows_loop r = {.k = k, .pooling = p, .window = w, .reduce_op = reduce_op};
@@ -361,20 +380,21 @@ xcvm_status xcvm_pool_rows(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_win
     r.reach = (r.columns - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
     r.pitch = xcvm_round_up(r.reach + SLACK * w->stride[2], XCVM_LANES);
     r.rows = xcvm_min(1 + LINES / r.pitch, w->out[1]);
-    for (int i = 0; i < 2 && p->kind == XCVM_POOL_MEAN; i++)
-        r.counted[i] = xcvm_round_up(w->out[1 + i], XCVM_LANES) + XCVM_LANES;
-    r.scratch_floats = r.rows * r.pitch + xcvm_round_up(r.rows * r.columns, XCVM_LANES) + r.counted[0] + r.counted[1];
+    r.scratch_floats = r.rows * r.pitch + xcvm_round_up(r.rows * r.columns, XCVM_LANES);
+    const size_t counted = counted_floats(&r, 1) + counted_floats(&r, 2);
     size_t bytes;
     XCVM_CHECK(
         k->error,
         (p->x->dtype == XCVM_F32 ||
          xcvm_size_add(r.scratch_floats, xcvm_round_up(w->in_size, XCVM_LANES) + XCVM_LANES, &r.scratch_floats)) &&
-            xcvm_size_mul(r.scratch_floats, sizeof(float), &bytes) &&
-            xcvm_size_mul(bytes, (size_t)xcvm_threads_count(k->threads), &bytes),
+            xcvm_size_mul(r.scratch_floats, (size_t)xcvm_threads_count(k->threads), &bytes) &&
+            xcvm_size_add(bytes, counted, &bytes) && xcvm_size_mul(bytes, sizeof(float), &bytes),
         OUT_OF_MEMORY, "the images are too large");
-    r.scratch = xcvm_kernel_scratch(k, bytes);
-    if (r.scratch == NULL)
+    float *counts = xcvm_kernel_scratch(k, bytes);
+    if (counts == NULL)
         return XCVM_OUT_OF_MEMORY;
+    r.scratch = counts + counted;
+    XCVM_TRY(find_counts(&r, counts));
     const size_t each = w->out[2] + r.reach * w->kernel[0] * w->kernel[1] + w->out[2] * w->kernel[2];
     xcvm_parallel(k->threads, p->planes * w->out[0] * w->out[1], 1 + THREAD_WORK / each, pool_output_rows, &r);
     return xcvm_kernel_poll(k);
