@@ -239,8 +239,10 @@ static xcvm_status take_memory(job *s)
                    xcvm_size_add(bytes, regions, &bytes),
                OUT_OF_MEMORY, "there are too many cells");
     s->regions = xcvm_kernel_scratch(s->k, bytes);
+    if (s->regions == NULL)
+        return XCVM_OUT_OF_MEMORY;
     s->scratch = (char *)s->regions + regions;
-    return s->regions != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+    return XCVM_OK;
 }
 
 static xcvm_status run(job *s)
