@@ -311,6 +311,45 @@ def resampling():
           constants={"image": i64([4, 3]), "block": i64([2, 2])})
 
 
+    for mode, name in (("bilinear", "bilinear"), ("nearest", "nearest"), ("bicubic", "bicubic")):
+        for padding in ("zeros", "border", "reflection"):
+            for align in (0, 1):
+                if (mode, padding) == ("bicubic", "border"):
+                    continue  # ONNX moves the points to the border, PyTorch the elements around them
+                write(f"grid_sample_{mode}_{padding}_{align}",
+                      [node("GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding, align_corners=align)],
+                      {"x": floats(2, 3, 4, 5), "grid": floats(2, 3, 2, 2, low=-1.7, high=1.7)},
+                      lambda x, grid, n=name, p=padding, a=align: F.grid_sample(x, grid, n, p, bool(a)))
+
+
+def attention():
+    """By their formula; PyTorch 1.13 has no operator that gives these."""
+
+    def attend(q, k, v, mask, softcap=0.0):
+        group = q.shape[1] // k.shape[1]
+        k, v = (z.repeat_interleave(group, 1) for z in (k, v))
+        scores = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
+        if softcap:
+            scores = softcap * torch.tanh(scores / softcap)
+        return torch.softmax(scores + mask, -1) @ v
+
+    q, k, v = floats(2, 4, 3, 5), floats(2, 2, 6, 5), floats(2, 2, 6, 4)
+    write("attention_grouped", [node("Attention", ["q", "k", "v", "mask"], ["y"])],
+          {"q": q, "k": k, "v": v, "mask": floats(3, 6)}, attend, opset=23, sized=True)
+    write("attention_softcap", [node("Attention", ["q", "k", "v", "mask"], ["y"], softcap=1.5)],
+          {"q": q, "k": k, "v": v, "mask": floats(2, 1, 3, 6)}, lambda q, k, v, mask: attend(q, k, v, mask, 1.5), opset=23,
+          sized=True)
+    causal = torch.full((3, 3), -np.inf).triu(1)
+    write("attention_causal", [node("Attention", ["q", "k", "v"], ["y"], is_causal=1)],
+          {"q": floats(1, 2, 3, 4), "k": floats(1, 2, 3, 4), "v": floats(1, 2, 3, 4)},
+          lambda q, k, v: attend(q, k, v, causal), opset=23, sized=True)
+    write("rms_normalization", [node("RMSNormalization", ["x", "s"], ["y"])], {"x": floats(3, 4), "s": floats(4)},
+          lambda x, s: x * torch.rsqrt((x * x).mean(-1, True) + 1e-5) * s, opset=23)
+    for kind in ("none", "tanh"):
+        write(f"gelu_{kind}", [node("Gelu", ["x"], ["y"], approximate=kind)], {"x": floats(3, 4)},
+              lambda x, k=kind: F.gelu(x, approximate=k), opset=20)
+
+
 def control():
     def graph(name, nodes, inputs, outputs, initializers=()):
         values = [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs]
@@ -389,4 +428,4 @@ def control():
 
 if __name__ == "__main__":
     case_models.main(__doc__, (elementwise, broadcast, movement, reductions, products, windows, normalisations, losses,
-                               networks, recurrent, resampling, control))
+                               networks, recurrent, resampling, attention, control))

@@ -246,3 +246,46 @@ XCC_GRADIENT(RotaryEmbedding)
     xcc_value *results[] = {rows ? join_heads(d, y) : y};
     xcc_formula_end(d, &f, results);
 }
+
+/* ---- The cache ---- */
+
+/* Where along `axis` each row of the update is written, in the shape of the update. */
+static xcc_value *written_rows(xcc_vjp *d, const xcvm_TensorScatter_args *a, xcc_value *update, int axis)
+{
+    xcc_builder *b = d->b;
+    xcc_value *fresh = xcc_build_reshape(b, xcc_build_dim_of(b, update, axis), xcc_build_ints(b, 0, NULL));
+    xcc_value *rows = xcc_build_dim_of(b, xcc_in(d, 0), axis),
+              *ends[] = {xcc_scalar_i64(b->graph, 0), fresh, xcc_scalar_i64(b->graph, 1)};
+    xcc_value *each = xcc_build_call(b, XCVM_OP_Range, 3, ends), *one = XCC_BUILD_INTS(b, -1, 1);
+    if (a->write_indices != NULL)
+        each = xcc_add(d, xcc_build_reshape(b, xcc_value_of(a->write_indices), one), each);
+    each = xcc_op2(d, XCVM_OP_Mod, each, rows);
+    /* [batch or 1, fresh] with axes of size 1 around. */
+    int64_t shape[XCVM_MAX_RANK] = {a->write_indices != NULL ? -1 : 1};
+    for (int i = 1; i < update->type.rank; i++)
+        shape[i] = 1;
+    xcc_value *sizes = xcc_build_ints(b, (size_t)axis, shape),
+              *rest = xcc_build_ints(b, (size_t)(update->type.rank - 1 - axis), shape + axis);
+    xcc_value *to = xcc_build_concat(b, 3, (xcc_value *[]){sizes, xcc_build_dim_of(b, update, axis), rest}, 0);
+    return xcc_expand_like(b, xcc_build_reshape(b, each, to), update);
+}
+
+XCC_GRADIENT(TensorScatter)
+{
+    const xcvm_TensorScatter_args *a = XCC_ARGS(TensorScatter, d->node);
+    xcc_value *update = xcc_in(d, 1), *g = xcc_g(d);
+    if (!xcc_vjp_need_rank(d, 0) || !xcc_vjp_need_rank(d, 1))
+        return;
+    const int axis = (int)(a->axis < 0 ? a->axis + a->past_cache->rank : a->axis);
+    xcc_value *at = written_rows(d, a, update, axis), *zeros = xcc_zeros_like(d->b, update);
+    if (at == NULL || zeros == NULL) {
+        d->failed = true;
+        return;
+    }
+    if (xcc_wanted(d, 0))
+        xcc_give(d, 0,
+                 xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(g), .indices = XCC_IN(at), .updates = XCC_IN(zeros),
+                           .axis = axis, .reduction = XCVM_REDUCTION_none));
+    if (xcc_wanted(d, 1))
+        xcc_give(d, 1, xcc_apply(d->b, GatherElements, y, .x = XCC_IN(g), .indices = XCC_IN(at), .axis = axis));
+}

@@ -70,11 +70,15 @@ static xcc_value *cut_to(xcc_vjp *d, xcc_value *x, xcc_value *like)
                                           xcc_build_ints(d->b, axes, along)});
 }
 
-/* The gradient of filter `w` by that of the result, `g`: strides and dilations change places, since now g is what moves
- * over the image. Behind the filter's positions there may be some that no window has. */
+/* The gradient of filter `w` by that of the result, `g`. Where products do not do it, it is a convolution: strides and
+ * dilations change places, since now g is what moves over the image; behind the filter's positions there may be some
+ * that no window has. */
 static xcc_value *filter_gradient(xcc_vjp *d, xcc_value *image, xcc_value *g, xcc_value *w, const xcc_window *window)
 {
     xcvm_ints pads = window->pads;
+    xcc_value *products;
+    if (xcc_filter_by_products(d, image, g, w, window, &products))
+        return products;
     xcc_value *x = apply_pads(d, image, &pads);
     x = x != NULL ? channels_first(d, x, window->group) : NULL;
     xcc_value *filter = swap_first(d, g);

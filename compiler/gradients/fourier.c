@@ -1,0 +1,52 @@
+/* Transforms, which are linear: their gradients are the adjoint transforms. */
+#include "compiler/gradients/rule.h"
+
+#define G xcc_g(d)
+#define X xcc_in(d, 0)
+
+/* x with zeros behind it along `axis`, or cut, to `size` elements. */
+static xcc_value *fit(xcc_vjp *d, xcc_value *x, xcc_value *size, int axis)
+{
+    xcc_value *more = xcc_sub(d, size, xcc_build_dim_of(d->b, x, axis)), *along = XCC_BUILD_INTS(d->b, axis);
+    xcc_value *pads = xcc_build_concat(d->b, 2, (xcc_value *[]){XCC_BUILD_INTS(d->b, 0), more}, 0);
+    if (x == NULL || pads == NULL || along == NULL)
+        return NULL;
+    return xcc_apply(d->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads), .axes = XCC_IN(along));
+}
+
+/* The transform the other way without its factor: frequencies that were left out have no gradient, and of a real signal
+ * the imaginary part has none. */
+XCC_GRADIENT(DFT)
+{
+    const xcvm_DFT_args *a = XCC_ARGS(DFT, d->node);
+    if (!xcc_vjp_need_rank(d, 0))
+        return;
+    const int rank = X->type.rank;
+    double given = -2;
+    if (a->axis != NULL && !xcc_constant_number(xcc_value_of(a->axis), &given)) {
+        xcc_refuse(d, "the gradient needs the axis, which is not known");
+        return;
+    }
+    if (a->inverse && a->onesided) {
+        xcc_refuse(d, "has no gradient yet of a real signal from one side of its spectrum");
+        return;
+    }
+    const int axis = (int)(given < 0 ? given + rank : given);
+    xcc_value *n = xcc_build_dim_of(d->b, X, axis), *m = n, *number = XCC_BUILD_INTS(d->b, axis);
+    if (a->dft_length != NULL)
+        m = xcc_build_reshape(d->b, xcc_build_cast(d->b, xcc_value_of(a->dft_length), XCVM_I64),
+                              XCC_BUILD_INTS(d->b, 1));
+    xcc_value *g = fit(d, G, m, axis), *along = xcc_build_reshape(d->b, number, xcc_build_ints(d->b, 0, NULL));
+    if (g == NULL || along == NULL) {
+        d->failed = true;
+        return;
+    }
+    xcc_value *back = xcc_apply(d->b, DFT, y, .x = XCC_IN(g), .axis = XCC_IN(along), .inverse = !a->inverse);
+    xcc_value *length = xcc_build_cast(d->b, m, (xcvm_dtype)G->type.dtype);
+    back = fit(d, a->inverse ? xcc_div(d, back, length) : xcc_mul(d, back, length), n, axis);
+    if (X->type.dims[rank - 1] != 2) { /* or it may be 1 */
+        xcc_value *parts = xcc_build_dim_of(d->b, X, rank - 1), *last = XCC_BUILD_INTS(d->b, rank - 1);
+        back = xcc_build_call(d->b, XCVM_OP_Slice, 4, (xcc_value *[]){back, XCC_BUILD_INTS(d->b, 0), parts, last});
+    }
+    xcc_give(d, 0, back);
+}
