@@ -66,7 +66,7 @@ static int compare_slices(const void *context, int64_t a, int64_t b)
             i++;
         return s->at.inner == 0 ? 0 : (p[i] > q[i]) - (p[i] < q[i]);
     }
-    for (size_t o = 0; o < s->at.outer; o++)
+    for (size_t o = 0; o < s->at.outer && s->at.inner != 0; o++)
         for (size_t i = 0; i < s->at.inner; i++) {
             if (xcvm_poll_after(s->poller, 1) != XCVM_OK)
                 return 0;

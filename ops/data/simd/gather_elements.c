@@ -11,7 +11,8 @@ enum { BLOCK = 256, MOST_FETCHED = 1 << 14 /* bytes */ };
         for (size_t i = 0; i < count; i++) {                                                                           \
             const int64_t index = at[i], from_start = index < 0 ? index + dim : index;                                 \
             outside |= (uint64_t)from_start >= (uint64_t)dim;                                                          \
-            offsets[i] = from_start * stride;                                                                          \
+            /* Out of range it may wrap; it is not used then. */                                                       \
+            offsets[i] = (ptrdiff_t)((uint64_t)from_start * (uint64_t)stride);                                         \
         }                                                                                                              \
     } while (0)
 
