@@ -4,6 +4,9 @@
 
 #include "xcvm/xcvm.h"
 
+/* Of a function in a header that not every test calls. */
+#define UNUSED __attribute__((unused))
+
 typedef struct test_bytes {
     char *at;
     size_t length, capacity;

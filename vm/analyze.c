@@ -1,5 +1,5 @@
-/* Analyses of a verified program that make it run faster and prove nothing: aliasing, static shapes, output producers.
- * */
+/* Analyses of a verified program, which make it run faster and prove nothing: aliasing, static shapes, output
+ * producers. */
 #include "vm/verify.h"
 
 /* An operand may be overwritten if it dies, and is nowhere an operand in another role. */

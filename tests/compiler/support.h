@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNUSED __attribute__((unused))
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 #define FLOATS(...) ((const float[]){__VA_ARGS__})
 

@@ -2,12 +2,11 @@
 #ifndef XCVM_TESTS_OPS_SUPPORT_H
 #define XCVM_TESTS_OPS_SUPPORT_H
 
+#include "tests/support.h"
 #include "tests/ops/run_kernel.h"
 
 #include <check.h>
 #include <stdlib.h>
-
-#define UNUSED __attribute__((unused))
 
 static uint32_t random_state = 1;
 

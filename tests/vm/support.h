@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNUSED __attribute__((unused))
-
 /* The program file of a text without its first line; to be freed. */
 static UNUSED test_bytes assemble(const char *text)
 {

@@ -1,56 +1,8 @@
 /* Tests of the pass layout: what it chooses, converts and leaves, against the results without it. */
-#include "compiler/layout/layout_algorithms.h"
 #include "ops/conv/blocked.h"
-#include "tests/compiler/support.h"
+#include "tests/compiler/layout/networks.h"
 
-#define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
-
-/* Sizes at which blocked channels pay, and still small. */
-enum { SIZE = 24 };
-
-static xcc_value *image(xcc_builder *b, const char *name, int64_t channels)
-{
-    return input(b, name, XCVM_F32, 4, DIMS(1, channels, SIZE, SIZE));
-}
-
-/* Weights that keep numbers as large as they are. */
-static xcc_value *filter_of(xcc_builder *b, int rank, const int64_t *dims)
-{
-    size_t each = 1;
-    for (int i = 1; i < rank; i++)
-        each *= (size_t)dims[i];
-    const size_t count = (size_t)dims[0] * each;
-    float *data = malloc(count * sizeof *data);
-    for (size_t i = 0; i < count; i++)
-        data[i] = sinf((float)(i * 7 + 3)) / sqrtf((float)each);
-    xcc_value *w = floats(b, rank, dims, data);
-    free(data);
-    return w;
-}
-
-static xcc_value *filter(xcc_builder *b, int64_t outputs, int64_t channels, int64_t kernel)
-{
-    return filter_of(b, 4, DIMS(outputs, channels, kernel, kernel));
-}
-
-static xcc_value *conv_of(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t kernel, int64_t stride, int64_t group)
-{
-    int64_t pad = kernel / 2;
-    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter(b, outputs, x->type.dims[1] / group, kernel)),
-                 .b = XCC_IN(weights(b, 1, &outputs)), .strides = XCC_INTS(stride, stride),
-                 .pads = XCC_INTS(pad, pad, pad, pad), .dilations = XCC_INTS(1, 1), .group = group);
-}
-
-static xcc_value *conv(xcc_builder *b, xcc_value *x, int64_t outputs) { return conv_of(b, x, outputs, 3, 1, 1); }
-
-static xcc_value *relu(xcc_builder *b, xcc_value *x) { return APPLY(Relu, y, .x = XCC_IN(x)); }
-
-static xcc_value *mean(xcc_builder *b, xcc_value *x, int64_t keepdims)
-{
-    return APPLY(ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(ints(b, 2, DIMS(2, -1))), .keepdims = keepdims);
-}
-
-/* ---- Islands ---- */
+/* ---- Regions ---- */
 
 /* Residuals, a depthwise convolution, odd numbers of channels: one region from the input to the result. */
 static void make_region(xcc_builder *b)
@@ -208,16 +160,6 @@ START_TEST(cuts_of_channels)
 END_TEST
 
 /* As in DenseNet: Concat, BatchNormalization and Relu before a convolution become one instruction. */
-static xcc_value *normalised(xcc_builder *b, xcc_value *x)
-{
-    int64_t n = x->type.dims[1];
-    xcc_value *var = APPLY(Abs, y, .x = XCC_IN(weights(b, 1, &n)));
-    var = APPLY(Add, y, .a = XCC_IN(var), .b = XCC_IN(number(b, 0.5)));
-    return APPLY(BatchNormalization, y, .x = XCC_IN(x), .scale = XCC_IN(weights(b, 1, &n)),
-                 .b = XCC_IN(weights(b, 1, &n)), .mean = XCC_IN(weights(b, 1, &n)), .var = XCC_IN(var),
-                 .epsilon = 1e-3);
-}
-
 static void make_dense(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv(b, image(b, "x", 3), 32));
@@ -627,215 +569,12 @@ START_TEST(tuned)
 }
 END_TEST
 
-/* Estimates: depthwise has one algorithm only; winograd pays where there are some tiles, even dilated ones, and filters
- * are transformed as they are used where those are few; where most of a window lies in the padding there is little to
- * do.
- */
-START_TEST(cheapest_ways)
-{
-    xcc_layout_shape c = {.axes = 2,
-                          .batch = 1,
-                          .group = 64,
-                          .channels = 1,
-                          .outputs = 64,
-                          .in = {56, 56},
-                          .out = {56, 56},
-                          .kernel = {3, 3},
-                          .strides = {1, 1},
-                          .dilations = {1, 1},
-                          .pads = {1, 1, 1, 1}};
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_depthwise);
-    c.group = 1;
-    c.channels = 64;
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->tile, 4);
-    for (int i = 0; i < 4; i++)
-        c.pads[i] = c.dilations[i % 2] = 2;
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->tile, 4);
-    for (int i = 0; i < 4; i++)
-        c.pads[i] = c.dilations[i % 2] = 50;
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
-    for (int i = 0; i < 4; i++)
-        c.pads[i] = c.dilations[i % 2] = 1;
-    /* Where there are many tiles, filters would be transformed too often. */
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd);
-    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 28;
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd_untransformed);
-    c.channels = c.outputs = 512;
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd_untransformed);
-    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 7;
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd_untransformed);
-    c.in[0] = c.in[1] = c.out[0] = c.out[1] = 4;
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
-    c.channels = c.outputs = 64;
-    c.in[0] = c.in[1] = 56;
-    c.out[0] = c.out[1] = 28;
-    c.strides[0] = c.strides[1] = 2;
-    ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
-}
-END_TEST
-
-/* The first convolution of many networks, over plain channels whether those before are blocked or not: by Winograd's
- * algorithm only where weights are rounded anyhow. */
-static void make_stems(xcc_builder *b)
-{
-    xcc_value *x = image(b, "x", 3);
-    output(b, conv_of(b, relu(b, conv_of(b, x, 64, 7, 2, 1)), 32, 3, 1, 1));
-    xcc_value *few = relu(b, conv_of(b, conv_of(b, image(b, "y", 32), 64, 3, 1, 1), 4, 3, 1, 1));
-    output(b, few);
-    output(b, conv_of(b, conv_of(b, few, 48, 7, 2, 1), 32, 1, 1, 1));
-}
-
-START_TEST(stems)
-{
-    static const struct {
-        xcvm_dtype weights;
-        size_t strided;
-    } cases[] = {{XCVM_F32, 0}, {XCVM_F24, 2}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        compilation c;
-        size_t strided = 0;
-        begin(&c, 2);
-        c.options.weights = cases[i].weights;
-        if (cases[i].weights == XCVM_F32) {
-            check_results(make_stems, &c);
-        } else {
-            make_stems(&c.b);
-            passes(&c);
-        }
-        for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
-            if (xcc_is(n, XCVM_OP_BlockedConv) &&
-                XCC_ARGS(BlockedConv, n)->algorithm == XCVM_BLOCKED_winograd_strided) {
-                strided++;
-                ck_assert_int_eq(xcc_node_input(n, 0)->type.rank, 4);
-            }
-        ck_assert_uint_eq(strided, cases[i].strided);
-        finish(&c);
-    }
-}
-END_TEST
-
-/* A filter that several convolutions use is packed once. */
-static void make_shared(xcc_builder *b)
-{
-    xcc_value *x = image(b, "x", 32), *w = filter(b, 32, 32, 3);
-    for (int i = 0; i < 3; i++)
-        x = APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .strides = XCC_INTS(1, 1), .pads = XCC_INTS(1, 1, 1, 1),
-                  .dilations = XCC_INTS(1, 1), .group = 1);
-    output(b, x);
-}
-
-START_TEST(shared_filters)
-{
-    compilation c;
-    const xcc_value *w = NULL;
-    check_same_results(make_shared, &c);
-    for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next) {
-        if (!xcc_is(n, XCVM_OP_BlockedConv))
-            continue;
-        ck_assert(w == NULL || w == xcc_node_input(n, 1));
-        w = xcc_node_input(n, 1);
-    }
-    ck_assert_ptr_nonnull(w);
-    ck_assert_uint_eq(w->uses, 3);
-    finish(&c);
-}
-END_TEST
-
-/* ---- Random graphs ---- */
-
-enum { POOL = 12, SEEDS = 150, STEPS = 10 };
-
-static uint32_t state, graph_seed;
-
-static uint32_t below(uint32_t n)
-{
-    state = state * 1664525u + 1013904223u;
-    return (state >> 8) % n;
-}
-
-static xcc_value *random_channels(xcc_builder *b, xcc_value *x)
-{
-    int64_t n = x->type.dims[1], at = n > 16 ? 16 : n / 2;
-    switch (below(3)) {
-    case 0:
-        return APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(x), XCC_IN(x)}, 2}, .axis = 1);
-    case 1:
-        return n > 1 ? APPLY(Slice, y, .x = XCC_IN(x), .starts = XCC_IN(ints(b, 1, &at)),
-                             .ends = XCC_IN(ints(b, 1, DIMS(1000))), .axes = XCC_IN(ints(b, 1, DIMS(1))))
-                     : x;
-    default:
-        return normalised(b, x);
-    }
-}
-
-static xcc_value *random_step(xcc_builder *b, xcc_value *x, xcc_value *z)
-{
-    static const int64_t outputs[] = {1, 7, 16, 24, 32, 40, 64};
-    int64_t n = x->type.dims[1];
-    bool same = n == z->type.dims[1];
-    switch (below(12)) {
-    case 0:
-    case 1:
-    case 2:
-        return conv_of(b, x, outputs[below(7)], 1 + 2 * (int64_t)below(2), 1, 1);
-    case 3:
-        return conv_of(b, x, n, 3, 1, n);
-    case 4:
-        return relu(b, x);
-    case 5:
-        return APPLY(HardSwish, y, .x = XCC_IN(x));
-    case 6:
-        return same ? APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(z)) : x;
-    case 7:
-        return APPLY(Mul, y, .a = XCC_IN(APPLY(Sigmoid, y, .x = XCC_IN(mean(b, x, 1)))), .b = XCC_IN(x));
-    case 8:
-        return APPLY(MaxPool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(3, 3), .strides = XCC_INTS(1, 1),
-                     .pads = XCC_INTS(1, 1, 1, 1), .dilations = XCC_INTS(1, 1));
-    case 9:
-        return APPLY(Add, y, .a = XCC_IN(x), .b = XCC_IN(weights(b, 3, DIMS(n, 1, 1))));
-    case 10:
-        return APPLY(Softmax, y, .x = XCC_IN(x), .axis = 1);
-    default:
-        return random_channels(b, x);
-    }
-}
-
-static void make_random(xcc_builder *b)
-{
-    xcc_value *pool[POOL + STEPS];
-    size_t count = 1;
-    state = graph_seed * 2654435761u + 1;
-    pool[0] = image(b, "x", 1 + (int64_t)below(40));
-    for (int i = 0; i < STEPS; i++) {
-        xcc_value *v =
-            random_step(b, pool[below(3) ? count - 1 : below((uint32_t)count)], pool[below((uint32_t)count)]);
-        if (v->type.dims[1] <= 128)
-            pool[count++] = v;
-    }
-    output(b, pool[count - 1]);
-    output(b, pool[below((uint32_t)count)]);
-    output(b, mean(b, pool[below((uint32_t)count)], below(2)));
-}
-
-START_TEST(random_graphs)
-{
-    size_t blocked = 0;
-    for (graph_seed = 0; graph_seed < SEEDS; graph_seed++) {
-        compilation c;
-        check_same_results(make_random, &c);
-        blocked += count_in(c.m.graph, XCVM_OP_BlockedConv) > 0;
-        finish(&c);
-    }
-    ck_assert_uint_gt(blocked, SEEDS / 4);
-}
-END_TEST
-
 Suite *suite_compiler_layout(void);
 
 Suite *suite_compiler_layout(void)
 {
     Suite *suite = suite_create("compiler_layout");
-    TCase *test = tcase_create("block");
+    TCase *test = tcase_create("layout");
     tcase_set_timeout(test, 300);
     tcase_add_test(test, one_region);
     tcase_add_test(test, decoder);
@@ -858,10 +597,6 @@ Suite *suite_compiler_layout(void)
     tcase_add_test(test, tuned);
     tcase_add_test(test, pools_within);
     tcase_add_test(test, dilated_windows);
-    tcase_add_test(test, cheapest_ways);
-    tcase_add_test(test, stems);
-    tcase_add_test(test, shared_filters);
-    tcase_add_test(test, random_graphs);
     suite_add_tcase(suite, test);
     return suite;
 }
