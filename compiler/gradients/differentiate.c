@@ -421,8 +421,8 @@ static xcvm_status list_wrt(xcc_module *m, xcc_value ***wrt, size_t *count)
     return XCVM_OK;
 }
 
-/* A result named grad_out@<name>. */
-static xcc_value *name_gradient(xcc_builder *b, const xcc_value *of, xcc_value *gradient)
+/* A result named grad_out@<name>, which must not be among the outputs' names. */
+static xcc_value *name_gradient(xcc_builder *b, const xcc_table *outputs, const xcc_value *of, xcc_value *gradient)
 {
     static const char prefix[] = "grad_out@";
     xcc_module *m = b->graph->module;
@@ -432,11 +432,10 @@ static xcc_value *name_gradient(xcc_builder *b, const xcc_value *of, xcc_value *
     if (name == NULL || named == NULL)
         return NULL;
     snprintf(name, length, "%s%s", prefix, of->name);
-    for (size_t i = 0; i < b->graph->output_count; i++)
-        if (strcmp(b->graph->output_names[i], name) == 0) {
-            xcvm_error_set(m->error, XCVM_INVALID_MODEL, "the model has an output '%.200s' already", name);
-            return NULL;
-        }
+    if (xcc_table_lookup(outputs, name) != NULL) {
+        xcvm_error_set(m->error, XCVM_INVALID_MODEL, "the model has an output '%.200s' already", name);
+        return NULL;
+    }
     named->name = name;
     return xcc_emit(b, Identity, .y = XCC_OUT(named), .x = XCC_IN(gradient)) != NULL ? named : NULL;
 }
@@ -452,14 +451,17 @@ static xcvm_status add_outputs(xcc_builder *b, xcc_value *const *wrt, xcc_value 
         return XCVM_OUT_OF_MEMORY;
     const size_t own = g->output_count;
     size_t total = own;
+    xcc_table names = {.count = 0};
     memcpy(outputs, g->outputs, own * sizeof *outputs);
+    for (size_t i = 0; i < own; i++)
+        XCVM_TRY(xcc_table_put(m, &names, g->output_names[i], (int64_t)i));
     for (size_t i = 0; i < count; i++) {
         xcc_value *gradient = gradients[i];
         if (gradient == NULL && m->options->wrt_count == 0)
             continue;
         if (gradient == NULL)
             gradient = xcc_build_expand(b, xcc_build_number(b, wrt[i], 0), xcc_build_shape_of(b, wrt[i]));
-        outputs[total] = gradient != NULL ? name_gradient(b, wrt[i], gradient) : NULL;
+        outputs[total] = gradient != NULL ? name_gradient(b, &names, wrt[i], gradient) : NULL;
         if (outputs[total++] == NULL)
             return m->error->status;
     }
