@@ -335,6 +335,8 @@ xcvm_status xcc_find_loss(xcc_module *m, xcc_value **loss)
     *loss = NULL;
     for (size_t i = 0; i < g->output_count; i++) {
         xcc_value *v = g->outputs[i];
+        if (xcc_graph_output_state(g, i) != NULL)
+            continue;
         if (wanted != NULL ? strcmp(g->output_names[i], wanted) == 0 : xcc_is_differentiable(v)) {
             *loss = v;
             found++;
