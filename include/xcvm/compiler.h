@@ -26,6 +26,11 @@ typedef struct xcc_dim {
     int64_t value;
 } xcc_dim;
 
+/* An output of the model that is an input of the next run. */
+typedef struct xcc_state_pair {
+    const char *output, *input;
+} xcc_state_pair;
+
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
 typedef struct xcc_options {
@@ -75,6 +80,10 @@ typedef struct xcc_options {
     const char *loss;       /* the output that is differentiated, of one element; NULL: the only one of a float type */
     const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
     size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
+    /* Pairs that become states of the program, called as the inputs are, in place of both: recurrent states, key/value
+     * caches. They begin as zeros, open dimensions as 0. Types must agree as far as they are known. */
+    const xcc_state_pair *states;
+    size_t state_count;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
