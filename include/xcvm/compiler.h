@@ -34,6 +34,11 @@ typedef struct xcc_training_group {
     double weight_decay;
 } xcc_training_group;
 
+/* An output of the model that is an input of the next run. */
+typedef struct xcc_state_pair {
+    const char *output, *input;
+} xcc_state_pair;
+
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
 typedef struct xcc_options {
@@ -83,17 +88,22 @@ typedef struct xcc_options {
     const char *loss;       /* the output that is differentiated, of one element; NULL: the only one of a float type */
     const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
     size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
+    /* Pairs that become states of the program, called as the inputs are, in place of both: recurrent states, key/value
+     * caches. They begin as zeros, open dimensions as 0. Types must agree as far as they are known. */
+    const xcc_state_pair *states;
+    size_t state_count;
     /* Training: the program takes a batch, gives the model's outputs and the loss, and updates its states: the
      * parameters, under their names, and what the optimizer keeps of them, under names that begin with "optimizer@".
      * `train` names the optimizer and its settings, "adam:lr=1e-3,weight_decay=0.01,betas=0.9/0.999";
-     * xcc_optimizer and xcc_optimizer_setting tell what there is, and setting names are PyTorch's. The settings of the
-     * learning rate's and the optimizer's choice stand in the program's metadata "train". In a training program
+     * xcc_optimizer and xcc_optimizer_setting tell what there is, and names and defaults are PyTorch's. The program's
+     * metadata "train" has the optimizer with all its settings in this form. In a training program
      *
      * - `wrt` holds patterns, as those of groups, of the parameters that learn; none: all but running statistics. The
      *   others are constants.
      * - `loss` may name, besides an output, a loss that is added: one of xcc_loss's with the output and a new input
      *   of the labels, "softmax_cross_entropy(scores,labels)"; "mse(,y)" and "mse" leave out what is plain: the
-     *   model's only output of a float type, an input called "labels". The output that is added is called "loss".
+     *   model's only output of a float type, an input called "labels". An input that the model has may be the labels.
+     * The output that is added is called "loss".
      * - inputs are added behind the model's: "learning_rate", an f32 scalar; if `accumulate`, "apply", a bool
      *   scalar.
      * - outputs are added behind the model's: the loss if it is new; if gradients are clipped by their norm or the
@@ -116,8 +126,8 @@ typedef struct xcc_options {
     double loss_scale;
     /* The counterpart of a training program of the same options, for validation: the model in inference form
      * (BatchNormalization on running statistics, Dropout doing nothing), which reads the same states, or, if
-     * there is `average`, the averages, and changes none. It has the same outputs and no input but the model's and
-     * the labels. */
+     * there is `average`, the averages, and changes none. It has the model's outputs and the loss,
+     * and no input but the model's and the labels. */
     bool evaluate;
     /* BatchNormalization of a model that was exported for inference is put into training form. */
     bool train_batch_normalization;
