@@ -371,6 +371,32 @@ START_TEST(gradients_that_are_parameters)
 }
 END_TEST
 
+/* Two states, of which each is the other's gradient, seen through a Reshape. */
+START_TEST(views_of_states)
+{
+    static const int levels[] = {-1, 1, 2};
+    compilation c;
+    machine k;
+    begin(&c, levels[_i]);
+    output(&c.b, must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Neg, input(&c.b, "x", XCVM_F32, 0, NULL))));
+    xcc_value *w = must(&c.b, xcc_state(c.m.graph, "w", XCVM_F32, 1, DIMS(2), FLOATS(1, 2), false));
+    xcc_value *v = must(&c.b, xcc_state(c.m.graph, "v", XCVM_F32, 2, DIMS(2, 1), FLOATS(3, 4), false));
+    xcc_value *of_w = must(&c.b, xcc_build_reshape(&c.b, v, ints(&c.b, 1, DIMS(2))));
+    xcc_value *of_v = must(&c.b, xcc_build_reshape(&c.b, w, ints(&c.b, 2, DIMS(2, 1))));
+    const xcvm_value *const gradients[] = {XCC_IN(of_w), XCC_IN(of_v)}, *const parameters[] = {XCC_IN(w), XCC_IN(v)};
+    ck_assert_ptr_nonnull(xcc_emit(&c.b, SGD, .gradients = {gradients, 2}, .rate = XCC_IN(number(&c.b, 0.5)),
+                                   .parameters = {parameters, 2}));
+    passes(&c);
+    machine_open(&k, &c);
+    machine_give(&k, 0, XCVM_F32, 0, NULL, FLOATS(0));
+    machine_run(&k);
+    EXPECT_STATE(&k, "w", 1 - 1.5f, 2 - 2);
+    EXPECT_STATE(&k, "v", 3 - 0.5f, 4 - 1);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
 /* ---- Half precision ---- */
 
 static void halves(xcc_builder *b)
@@ -497,6 +523,7 @@ Suite *suite_compiler_train(void)
     tcase_add_test(steps, scale_doubles);
     tcase_add_test(steps, averaged);
     tcase_add_loop_test(steps, gradients_that_are_parameters, 0, 3);
+    tcase_add_loop_test(steps, views_of_states, 0, 3);
     tcase_add_test(steps, masters);
     suite_add_tcase(suite, steps);
     TCase *refusals = tcase_create("refusals");
