@@ -22,6 +22,8 @@ const struct option training_options[] = {
     {"loss-scale", 0, "X", OPTION_REAL, offsetof(struct training_flags, loss_scale), 0, 0,
      "differentiate the loss times a factor that begins as X, halves when gradients overflow, and doubles after 2000 "
      "steps without; 0: none"},
+    {"all-reduce", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, all_reduce), 0, 0,
+     "let the program be one of several processes' that train together, each on its part of every batch"},
     {"evaluate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, evaluate), 0, 0,
      "make the counterpart that reads the same states and changes none, with normalisation and dropout as for "
      "inference"},
@@ -85,6 +87,7 @@ xcvm_status training_options_use(const struct training_flags *flags, struct trai
     compiler->accumulate = flags->accumulate;
     compiler->average = flags->average;
     compiler->loss_scale = flags->loss_scale;
+    compiler->all_reduce = flags->all_reduce;
     compiler->evaluate = flags->evaluate;
     compiler->train_batch_normalization = flags->train_batch_normalization;
     return XCVM_OK;

@@ -9,7 +9,7 @@
 struct training_flags {
     struct text_list groups; /* PATTERN:lr=FACTOR,weight_decay=X */
     double clip_norm, clip_value, average, loss_scale;
-    bool accumulate, evaluate, train_batch_normalization;
+    bool accumulate, all_reduce, evaluate, train_batch_normalization;
 };
 extern const struct option training_options[];
 #define TRAINING_GROUP(type, member) OPTION_GROUP("Training", training_options, type, member)
