@@ -14,6 +14,7 @@
 #define DECLARE_PURE(Name) XCVM_ISAS(DECLARE_ONE, Name)
 #define DECLARE_RANDOM(Name) DECLARE_PURE(Name)
 #define DECLARE_EFFECT(Name) DECLARE_PURE(Name)
+#define DECLARE_UPDATE(Name) DECLARE_PURE(Name)
 #define DECLARE_CONTROL(Name)
 #define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) DECLARE_##effect(name)
 #include "ops/instructions.def"
@@ -22,6 +23,7 @@
 #define ENTRY_PURE(Name) [XCVM_OP_##Name] = {XCVM_ISAS(ENTRY_ONE, Name)},
 #define ENTRY_RANDOM(Name) ENTRY_PURE(Name)
 #define ENTRY_EFFECT(Name) ENTRY_PURE(Name)
+#define ENTRY_UPDATE(Name) ENTRY_PURE(Name)
 #define ENTRY_CONTROL(Name)
 static const xcvm_kernel_run kernels[XCVM_OPCODE_LIMIT][XCVM_ISA_COUNT] = {
 #define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) ENTRY_##effect(name)

@@ -59,6 +59,7 @@ typedef struct xcvm_texts {
 #define IN_PLACE(kind, name, types) XCVM_IN_##kind name;
 #define IN_VIEW(kind, name, types) XCVM_IN_##kind name;
 #define IN_SHAPE(kind, name, types) XCVM_IN_##kind name;
+#define IN_STATE(kind, name, types) XCVM_IN_##kind name;
 #define INT(name, value, min, max) int64_t name;
 #define INTS(name, min, max) xcvm_ints name;
 #define FLOAT(name, value) double name;
@@ -82,6 +83,7 @@ typedef enum xcvm_role {
     XCVM_ROLE_IN_PLACE,
     XCVM_ROLE_IN_VIEW,
     XCVM_ROLE_IN_SHAPE,
+    XCVM_ROLE_IN_STATE,
     XCVM_ROLE_TYPE, /* not an operand: declares a type variable */
     XCVM_ROLE_ATTRIBUTE
 } xcvm_role;
@@ -126,7 +128,7 @@ typedef struct xcvm_field {
     const char *const *choices; /* CHOICE: names, then NULL */
 } xcvm_field;
 
-typedef enum xcvm_effect { XCVM_PURE, XCVM_RANDOM, XCVM_EFFECT, XCVM_CONTROL } xcvm_effect;
+typedef enum xcvm_effect { XCVM_PURE, XCVM_RANDOM, XCVM_EFFECT, XCVM_UPDATE, XCVM_CONTROL } xcvm_effect;
 
 /* How an instruction is differentiated: by the rule of that name, "planned" if that is still to be written; not at all,
  * its gradient being zero by nature; or, both unset, it cannot be. */

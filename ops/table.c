@@ -24,6 +24,7 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define IN_PLACE(kind, name, types) OPERAND(IN_PLACE, kind, name, types, )
 #define IN_VIEW(kind, name, types) OPERAND(IN_VIEW, kind, name, types, )
 #define IN_SHAPE(kind, name, types) OPERAND(IN_SHAPE, kind, name, types, )
+#define IN_STATE(kind, name, types) OPERAND(IN_STATE, kind, name, types, )
 #define TYPE(v, set)                                                                                                   \
     {.name = #v,                                                                                                       \
      .role = XCVM_ROLE_TYPE,                                                                                           \
@@ -48,6 +49,7 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define PURE .effect = XCVM_PURE
 #define RANDOM .effect = XCVM_RANDOM
 #define EFFECT .effect = XCVM_EFFECT
+#define UPDATE .effect = XCVM_UPDATE
 #define CONTROL .effect = XCVM_CONTROL
 /* No commas outside braces: macros of rows pass these on. */
 #define GRAD(name) .gradient = {.rule = #name}

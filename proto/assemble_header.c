@@ -131,6 +131,22 @@ static xcvm_status read_constant(xcvm_assembler *a)
                                       : xcvm_elements_read(r, &constant->value);
 }
 
+/* A name and a type and, behind =, the constant that the state begins with. */
+static xcvm_status read_state(xcvm_assembler *a)
+{
+    xcvm_reader *r = &a->r;
+    xcvm_state_declaration *state;
+    xcvm_reference *reference = NULL;
+    XCVM_APPEND(a, a->r.arena, a->image.states, a->image.state_count, a->state_capacity, state);
+    XCVM_TRY(read_parameter(r, &state->declared));
+    if (!xcvm_reader_accept(r, '='))
+        return XCVM_OK;
+    XCVM_TRY(xcvm_reader_expect(r, '@'));
+    XCVM_TRY(xcvm_assemble_reference(a, &reference));
+    reference->state = a->image.state_count;
+    return XCVM_OK;
+}
+
 static xcvm_status read_metadata(xcvm_assembler *a)
 {
     xcvm_metadata *entry;
@@ -161,12 +177,14 @@ xcvm_status xcvm_assemble_header(xcvm_assembler *a, const char *word, size_t len
         XCVM_APPEND(a, a->r.arena, image->outputs, image->output_count, a->output_capacity, parameter);
         return read_parameter(r, parameter);
     }
+    if (is_word(word, length, "state"))
+        return read_state(a);
     if (is_word(word, length, "library")) {
         XCVM_APPEND(a, a->r.arena, image->libraries, image->library_count, a->library_capacity, library);
         return read_library(r, library);
     }
     return xcvm_reader_fail(r,
                             "`%.*s` begins no statement; instructions, labels (`name:`) and producer, metadata, input, "
-                            "output, constant, library, arena do",
+                            "output, state, constant, library, arena do",
                             (int)(length < 60 ? length : 60), word);
 }

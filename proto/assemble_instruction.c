@@ -91,20 +91,26 @@ static bool accept_absent(xcvm_reader *r)
 }
 
 /* Behind @: a name, or # and a number. The operand is filled in at the end of the text. */
-static xcvm_status read_constant_reference(xcvm_assembler *a)
+xcvm_status xcvm_assemble_reference(xcvm_assembler *a, xcvm_reference **reference)
 {
     xcvm_reader *r = &a->r;
-    xcvm_reference *reference = NULL;
-    XCVM_TRY(add_reference(a, &reference));
-    reference->position = a->operand_count - 1;
+    XCVM_TRY(add_reference(a, reference));
     if (r->at < r->end && *r->at == '#') {
         uint64_t number;
         r->at++;
         XCVM_TRY(xcvm_reader_uint(r, INT32_MAX, &number));
-        reference->number = (size_t)number;
+        (*reference)->number = (size_t)number;
         return XCVM_OK;
     }
-    return xcvm_reader_name(r, &reference->name);
+    return xcvm_reader_name(r, &(*reference)->name);
+}
+
+static xcvm_status read_constant_reference(xcvm_assembler *a)
+{
+    xcvm_reference *reference = NULL;
+    XCVM_TRY(xcvm_assemble_reference(a, &reference));
+    reference->position = a->operand_count - 1;
+    return XCVM_OK;
 }
 
 static xcvm_status add_literal(xcvm_assembler *a, int32_t *operand)

@@ -68,7 +68,10 @@ static xcvm_status resolve_constant(xcvm_assembler *a, const xcvm_reference *ref
     if (number >= a->image.constant_count)
         return xcvm_reader_fail(&a->r, "there is no constant number %zu; there are %zu", number,
                                 a->image.constant_count);
-    *reference->operand = -1 - (int32_t)number;
+    if (reference->state != 0)
+        a->image.states[reference->state - 1].initial = (uint32_t)number + 1;
+    else
+        *reference->operand = -1 - (int32_t)number;
     return XCVM_OK;
 }
 

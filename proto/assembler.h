@@ -15,6 +15,7 @@ typedef struct xcvm_reference {
     size_t position;  /* of the operand among those of its instruction */
     int32_t *operand; /* of a constant: becomes -1 - number */
     int64_t *target;  /* of a label: becomes the instruction's number */
+    size_t state;     /* index of the state that begins with a constant, plus 1; 0: of no state */
 } xcvm_reference;
 
 typedef struct xcvm_assembler {
@@ -23,7 +24,7 @@ typedef struct xcvm_assembler {
     const char *base_dir;
     xcvm_image image;
     size_t input_capacity, output_capacity, instruction_capacity, constant_capacity, library_capacity,
-        metadata_capacity;
+        metadata_capacity, state_capacity;
     xcvm_name_index constants, labels;
     xcvm_reference *references;
     size_t reference_count, reference_capacity;
@@ -42,6 +43,8 @@ typedef struct xcvm_assembler {
         memset((entry), 0, sizeof *(entry));                                                                           \
     } while (0)
 
+/* Reads what stands behind the @ of a constant that is referred to; *reference is resolved at the end of the text. */
+xcvm_status xcvm_assemble_reference(xcvm_assembler *a, xcvm_reference **reference);
 /* Reads a statement other than an instruction or a label; the reader stands behind `word`. */
 xcvm_status xcvm_assemble_header(xcvm_assembler *a, const char *word, size_t length);
 /* Reads an instruction from its results on. */

@@ -497,6 +497,21 @@ static xcvm_status decode_metadata(decoder *d, const ProtobufCMessage *message, 
     return copy_string(d, from->value, &d->image->metadata[index].value);
 }
 
+static xcvm_status decode_state(decoder *d, const ProtobufCMessage *message, size_t index)
+{
+    const Xcvm__XCState *from = (const Xcvm__XCState *)message;
+    xcvm_state_declaration *to = &d->image->states[index];
+    XCVM_TRY(copy_string(d, from->name, &to->declared.name));
+    XCVM_CHECK(d->error, from->initial <= d->image->constant_count, INVALID_PROGRAM,
+               "state %zu (%.100s) begins with constant %u, but there are %zu constants", index, from->name,
+               from->initial - 1, d->image->constant_count);
+    to->initial = from->initial;
+    xcvm_status status = decode_type(d, from->type, &to->declared.type);
+    if (status != XCVM_OK)
+        xcvm_error_prefix(d->error, "state %zu (%s)", index, from->name);
+    return status;
+}
+
 /* The fields that are no messages. */
 static xcvm_status decode_scalars(decoder *d)
 {
@@ -533,6 +548,9 @@ static xcvm_status decode_program(decoder *d)
     image->constant_count = counts[XCVM_WIRE_CONSTANTS];
     TAKE(d, image->constants, image->constant_count);
     XCVM_TRY(decode_messages(d, XCVM_WIRE_CONSTANTS, decode_constant));
+    image->state_count = counts[XCVM_WIRE_STATES];
+    TAKE(d, image->states, image->state_count);
+    XCVM_TRY(decode_messages(d, XCVM_WIRE_STATES, decode_state));
     image->library_count = counts[XCVM_WIRE_LIBRARIES];
     TAKE(d, image->libraries, image->library_count);
     XCVM_TRY(decode_messages(d, XCVM_WIRE_LIBRARIES, decode_library));

@@ -45,6 +45,10 @@ static xcvm_status choose_literals(disassembler *d)
                 uses[-1 - operand].order = order++;
             }
         }
+    /* What a state begins with is referred to. */
+    for (size_t i = 0; i < image->state_count; i++)
+        if (image->states[i].initial != 0)
+            uses[image->states[i].initial - 1].uses += 2;
     d->first_inline = image->constant_count;
     for (size_t i = image->constant_count; i-- > 0;) {
         bool ordered = i + 1 == image->constant_count || uses[i].order < uses[i + 1].order;
@@ -139,6 +143,32 @@ static void write_constant(disassembler *d, const xcvm_constant *constant)
     xcvm_writer_text(w, "\n");
 }
 
+static void write_reference(disassembler *d, size_t index)
+{
+    const char *name = d->image->constants[index].name;
+    const xcvm_indexed_name *first;
+    if (name[0] == '\0' || xcvm_name_index_find(&d->names, name, strlen(name), &first) > 1) {
+        xcvm_writer_format(&d->w, "@#%zu", index);
+    } else {
+        xcvm_writer_text(&d->w, "@");
+        xcvm_writer_name(&d->w, name);
+    }
+}
+
+static void write_state(disassembler *d, const xcvm_state_declaration *state)
+{
+    xcvm_writer *w = &d->w;
+    xcvm_writer_text(w, "state ");
+    xcvm_writer_name(w, state->declared.name);
+    xcvm_writer_text(w, " ");
+    xcvm_type_write(w, &state->declared.type);
+    if (state->initial != 0) {
+        xcvm_writer_text(w, " = ");
+        write_reference(d, state->initial - 1);
+    }
+    xcvm_writer_text(w, "\n");
+}
+
 static void write_header(disassembler *d)
 {
     const xcvm_image *image = d->image;
@@ -158,6 +188,8 @@ static void write_header(disassembler *d)
     }
     write_parameters(d, "input ", image->inputs, image->input_count);
     write_parameters(d, "output ", image->outputs, image->output_count);
+    for (size_t i = 0; i < image->state_count; i++)
+        write_state(d, &image->states[i]);
     for (size_t i = 0; i < image->library_count; i++)
         write_library(w, &image->libraries[i]);
     if (image->arena_bytes > 0)
@@ -176,17 +208,10 @@ static void write_operand(disassembler *d, int32_t operand)
         xcvm_writer_text(&d->w, "_");
     } else {
         size_t index = (size_t)(-1 - operand);
-        const xcvm_constant *constant = &d->image->constants[index];
-        const xcvm_indexed_name *first;
-        if (index >= d->first_inline) {
-            xcvm_literal_write(&d->w, &constant->value);
-        } else if (constant->name[0] == '\0' ||
-                   xcvm_name_index_find(&d->names, constant->name, strlen(constant->name), &first) > 1) {
-            xcvm_writer_format(&d->w, "@#%zu", index);
-        } else {
-            xcvm_writer_text(&d->w, "@");
-            xcvm_writer_name(&d->w, constant->name);
-        }
+        if (index >= d->first_inline)
+            xcvm_literal_write(&d->w, &d->image->constants[index].value);
+        else
+            write_reference(d, index);
     }
 }
 

@@ -370,6 +370,15 @@ static xcvm_status encode_program(encoder *e, Xcvm__XCProgram *program, uint64_t
     program->n_outputs = image->output_count;
     XCVM_TRY(encode_parameters(e, image->outputs, image->output_count, &program->outputs));
     XCVM_TRY(encode_constants(e, program, data_bytes));
+    program->n_states = image->state_count;
+    TAKE(e, program->states, image->state_count);
+    for (size_t i = 0; i < image->state_count; i++) {
+        const xcvm_state_declaration *state = &image->states[i];
+        TAKE_MESSAGE(e, program->states[i], xcvm__xcstate__init);
+        program->states[i]->name = lend(state->declared.name);
+        program->states[i]->initial = state->initial;
+        XCVM_TRY(encode_type(e, &state->declared.type, &program->states[i]->type));
+    }
     program->n_libraries = image->library_count;
     TAKE(e, program->libraries, image->library_count);
     for (size_t i = 0; i < image->library_count; i++) {

@@ -38,6 +38,12 @@ typedef struct xcvm_constant {
     uint64_t offset;  /* in the data of the file; set by decode */
 } xcvm_constant;
 
+/* A tensor that a session keeps from one run to the next. */
+typedef struct xcvm_state_declaration {
+    xcvm_parameter declared; /* its name, and what it always is; dimensions may be open */
+    uint32_t initial;        /* index of the constant that it begins with, plus 1; 0: zeros, open dimensions being 0 */
+} xcvm_state_declaration;
+
 typedef struct xcvm_library {
     const char *file;
     uint8_t hash[32]; /* SHA-256 */
@@ -62,6 +68,8 @@ typedef struct xcvm_image {
     size_t library_count;
     xcvm_metadata *metadata;
     size_t metadata_count;
+    xcvm_state_declaration *states;
+    size_t state_count;
     uint64_t arena_bytes;
     uint64_t data_offset; /* of the constants in the file; set by decode */
     uint64_t data_bytes;

@@ -133,10 +133,11 @@ xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *l
         }
         if (e.number != XCVM_WIRE_PADDING && e.number != XCVM_WIRE_DATA) {
             XCVM_CHECK(error, !padding, INVALID_PROGRAM, "the padding is not right in front of the data");
-            const bool counted =
-                e.type == XCVM_WIRE_BYTES && e.number >= XCVM_WIRE_INPUTS && e.number <= XCVM_WIRE_METADATA;
-            XCVM_CHECK(error, !counted || e.value != 0 || e.number > XCVM_WIRE_CONSTANTS, INVALID_PROGRAM,
-                       "an input, output, instruction or constant at byte %zu is empty", offset);
+            const bool state = e.number == XCVM_WIRE_STATES;
+            const bool counted = e.type == XCVM_WIRE_BYTES &&
+                                 (state || (e.number >= XCVM_WIRE_INPUTS && e.number <= XCVM_WIRE_METADATA));
+            XCVM_CHECK(error, !counted || e.value != 0 || (e.number > XCVM_WIRE_CONSTANTS && !state), INVALID_PROGRAM,
+                       "an input, output, instruction, constant or state at byte %zu is empty", offset);
             layout->counts[counted ? e.number : 0]++;
             continue;
         }

@@ -83,7 +83,9 @@ static bool lift(case_literals *lifted, bool typed, xcvm_image *image)
     image->input_count += n;
     image->instructions = instructions;
     image->instruction_count += n;
-    image->constant_count = 0;
+    /* States begin with constants. */
+    if (image->state_count == 0)
+        image->constant_count = 0;
     return good;
 }
 

@@ -167,16 +167,27 @@ static bool compare_range(case_run *run, const char *what, const xcvm_value *got
     return true;
 }
 
+/* NULL, and the case has failed, if there is none of that name. */
+static const xcvm_value *find_result(case_run *run, const xcvm_program *program, const xcvm_session *session,
+                                     const case_expectation *e)
+{
+    const size_t count = e->state ? xcvm_program_state_count(program) : xcvm_program_output_count(program);
+    for (size_t i = 0; i < count; i++) {
+        const xcvm_parameter *p = e->state ? xcvm_program_state(program, i) : xcvm_program_output(program, i);
+        if (strcmp(p->name, e->output) == 0)
+            return e->state ? xcvm_session_state(session, i) : xcvm_session_output(session, i);
+    }
+    fail(run, "there is no %s %s", e->state ? "state" : "output", e->output);
+    return NULL;
+}
+
 static bool compare_outputs(case_run *run, const xcvm_program *program, const xcvm_session *session)
 {
     for (size_t i = 0; i < run->c->expectation_count; i++) {
         const case_expectation *e = &run->c->expectations[i];
-        size_t index = 0, count = xcvm_program_output_count(program);
-        while (index < count && strcmp(xcvm_program_output(program, index)->name, e->output) != 0)
-            index++;
-        if (index == count)
-            return fail(run, "there is no output %s", e->output);
-        const xcvm_value *got = xcvm_session_output(session, index);
+        const xcvm_value *got = find_result(run, program, session, e);
+        if (got == NULL)
+            return false;
         bool same = e->check == CASE_TYPE      ? compare_type(run, e->output, got, &e->type)
                     : e->check == CASE_BETWEEN ? compare_range(run, e->output, got, e->low, e->high)
                                                : compare_value(run, e->output, got, &e->value, e);
@@ -320,7 +331,7 @@ static bool bind_literals(case_run *run, const case_literals *literals, xcvm_ses
     return status == XCVM_OK || refuse(run, "literal");
 }
 
-/* The first run of a session plans, the second one uses the plan. */
+/* The first run of a session plans, the second one uses the plan; both begin with the same states. */
 static bool run_session(case_run *run, const xcvm_program *program, const case_literals *literals, int threads)
 {
     xcvm_session_options options = options_of(run, threads);
@@ -331,7 +342,8 @@ static bool run_session(case_run *run, const xcvm_program *program, const case_l
     bool good = bind_inputs(run, program, session) && bind_literals(run, literals, session);
     for (int i = 0; good && !run->refused && i < 2; i++) {
         run->printed_length = 0;
-        if (xcvm_session_run(session, &limits, &run->error) != XCVM_OK) {
+        if (xcvm_session_reset_states(session, &run->error) != XCVM_OK ||
+            xcvm_session_run(session, &limits, &run->error) != XCVM_OK) {
             good = refuse(run, "run");
             break;
         }

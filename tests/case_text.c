@@ -80,7 +80,8 @@ static const char *register_name(xcvm_reader *r, int32_t reg)
     return xcvm_arena_string(r->arena, name, (size_t)length);
 }
 
-/* expect $1 [rtol=x] [atol=x] VALUE | type TYPE | between LOW HIGH; or an output's name in place of the register. */
+/* expect $1 [rtol=x] [atol=x] VALUE | type TYPE | between LOW HIGH; or an output's name, or state and its name, in
+ * place of the register. */
 static xcvm_status read_expectation(xcvm_reader *r, test_case *c)
 {
     if (c->expectation_count == CASE_LIMIT)
@@ -99,6 +100,7 @@ static xcvm_status read_expectation(xcvm_reader *r, test_case *c)
         if (e->output == NULL)
             return xcvm_reader_no_memory(r);
     } else {
+        e->state = accept_word(r, "state");
         XCVM_TRY(xcvm_reader_name(r, &e->output));
     }
     for (;;) {

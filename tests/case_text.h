@@ -22,6 +22,7 @@ typedef struct case_expectation {
     int line;
     const char *output; /* name */
     int32_t reg;        /* the register that the output is made for; 0: the case has an output of that name itself */
+    bool state;         /* it is the state of that name, behind the run */
     case_check check;
     double rtol, atol; /* below 0: by element type */
     double low, high;

@@ -91,7 +91,8 @@ static void note_step(xcvm_verifier *v, size_t pc, const uint32_t *writers)
     xcvm_program *program = v->program;
     const xcvm_instruction *instruction = &v->image->instructions[pc];
     xcvm_step *step = &program->steps[pc];
-    step->static_shapes = step->action == XCVM_ACTION_KERNEL || step->action == XCVM_ACTION_IN;
+    step->static_shapes =
+        step->action == XCVM_ACTION_KERNEL || step->action == XCVM_ACTION_IN || step->action == XCVM_ACTION_LOAD;
     for (uint32_t i = 0; i < instruction->in_count; i++) {
         if (instruction->in[i] <= 0 || xcvm_operand_field(instruction, i)->role != XCVM_ROLE_IN_SHAPE)
             continue;
@@ -150,14 +151,15 @@ xcvm_status xcvm_analyze_output_producers(xcvm_verifier *v)
 {
     xcvm_program *program = v->program;
     const xcvm_image *image = v->image;
+    const size_t count = xcvm_program_result_count(program);
     writer *writers = xcvm_verifier_allocate(v, program->register_count, sizeof *writers);
-    uint32_t *given = writers != NULL ? xcvm_verifier_allocate(v, image->output_count, sizeof *given) : NULL;
+    uint32_t *given = writers != NULL ? xcvm_verifier_allocate(v, count, sizeof *given) : NULL;
     if (given == NULL)
         return XCVM_OUT_OF_MEMORY;
-    program->producers = xcvm_arena_allocate(&program->arena, image->output_count * sizeof *program->producers);
+    program->producers = xcvm_arena_allocate(&program->arena, count * sizeof *program->producers);
     if (program->producers == NULL)
         return xcvm_verifier_no_memory(v);
-    for (size_t i = 0; i < image->output_count; i++)
+    for (size_t i = 0; i < count; i++)
         program->producers[i].pc = -1;
     for (uint32_t b = 0; b < v->block_count; b++) {
         for (uint32_t pc = v->blocks[b].begin; pc < v->blocks[b].end; pc++) {
@@ -175,7 +177,7 @@ xcvm_status xcvm_analyze_output_producers(xcvm_verifier *v)
                 direct ? (xcvm_producer){w->pc, w->result, -1} : (xcvm_producer){-1, 0, -1};
         }
     }
-    for (size_t i = image->output_count; i-- > 0;)
+    for (size_t i = count; i-- > 0;)
         if (program->producers[i].pc >= 0) {
             xcvm_step *step = &program->steps[program->producers[i].pc];
             program->producers[i].next = step->target;

@@ -167,7 +167,7 @@ static void invalidate_allocations(xcvm_session *s)
     const xcvm_program *program = s->program;
     const size_t count = program->image.instruction_count;
     memset(s->direct, 0, count * sizeof *s->direct);
-    for (size_t i = 0; i < program->image.output_count; i++)
+    for (size_t i = 0; i < xcvm_program_result_count(program); i++)
         if (s->bound_outputs[i].kind != XCVM_KIND_NULL && !s->staged[i] && program->producers[i].pc >= 0)
             s->direct[program->producers[i].pc] = true;
     for (size_t pc = 0; pc < count; pc++)

@@ -28,6 +28,14 @@ static xcvm_status link_step(xcvm_verifier *v, size_t pc)
     case XCVM_OP_Out:
         step->action = XCVM_ACTION_OUT;
         return find_parameter(v, pc, &v->outputs, "output", ((const xcvm_Out_args *)args)->name);
+    case XCVM_OP_Load:
+        step->action = XCVM_ACTION_LOAD;
+        return find_parameter(v, pc, &v->states, "state", ((const xcvm_Load_args *)args)->name);
+    case XCVM_OP_Store:
+        step->action = XCVM_ACTION_OUT;
+        XCVM_TRY(find_parameter(v, pc, &v->states, "state", ((const xcvm_Store_args *)args)->name));
+        step->target += (int32_t)v->image->output_count;
+        return XCVM_OK;
     case XCVM_OP_Free:
         step->action = XCVM_ACTION_FREE;
         if (instruction->in[0] <= 0)

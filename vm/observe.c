@@ -118,8 +118,10 @@ static xcvm_status check_types(xcvm_session *s, size_t pc)
     const xcvm_instruction *instruction = &image->instructions[pc];
     const xcvm_step *step = &s->program->steps[pc];
     if (step->action == XCVM_ACTION_OUT) {
-        const xcvm_parameter *output = &image->outputs[step->target];
-        return check_noted(s, &output->type, &s->outputs[step->target], "output", output->name);
+        const size_t index = (size_t)step->target;
+        const xcvm_parameter *output = xcvm_program_result(s->program, index);
+        return check_noted(s, &output->type, &s->outputs[index], xcvm_program_result_word(s->program, index),
+                           output->name);
     }
     for (uint32_t i = 0; instruction->debug.types != NULL && i < instruction->out_count; i++) {
         const xcvm_value *result = s->out[step->out_at + i];

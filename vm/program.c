@@ -1,4 +1,4 @@
-/* A program's inputs, outputs and description, and the place of an error in it. */
+/* A program's inputs, outputs, states and description, and the place of an error in it. */
 #include "vm/program.h"
 
 #include <stdio.h>
@@ -21,6 +21,16 @@ const xcvm_parameter *xcvm_program_input(const xcvm_program *program, size_t ind
 const xcvm_parameter *xcvm_program_output(const xcvm_program *program, size_t index)
 {
     return index < xcvm_program_output_count(program) ? &program->image.outputs[index] : NULL;
+}
+
+size_t xcvm_program_state_count(const xcvm_program *program)
+{
+    return program != NULL ? program->image.state_count : 0;
+}
+
+const xcvm_parameter *xcvm_program_state(const xcvm_program *program, size_t index)
+{
+    return index < xcvm_program_state_count(program) ? &program->image.states[index].declared : NULL;
 }
 
 void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info)

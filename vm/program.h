@@ -9,7 +9,8 @@
 typedef enum xcvm_action {
     XCVM_ACTION_KERNEL,
     XCVM_ACTION_IN,
-    XCVM_ACTION_OUT,
+    XCVM_ACTION_OUT,  /* also of Store: a state that is stored is an output that the session binds itself */
+    XCVM_ACTION_LOAD,
     XCVM_ACTION_FREE,
     XCVM_ACTION_JUMP,
     XCVM_ACTION_JUMP_TRUE,
@@ -38,8 +39,8 @@ typedef struct xcvm_step {
     uint32_t notes_at;   /* where a session notes the results' types, if other instructions write their registers */
     bool noted;          /* notes_at is used */
     uint32_t alias_operand;
-    int32_t target;       /* of a jump; the input or output of In and Out; the program's `fused` entry; of a kernel,
-                           * the first output that it makes; else -1 */
+    int32_t target;       /* of a jump; the input or output of In and Out; the state of Load, and of Store, behind the
+                           * outputs; the program's `fused` entry; of a kernel, the first output that it makes; else -1 */
     size_t args_offset;   /* of its argument struct in a session's argument block */
     size_t in_at, out_at; /* of its operands and results in a session's flat pointer arrays */
 } xcvm_step;
@@ -75,6 +76,12 @@ typedef struct xcvm_fused {
 } xcvm_fused;
 enum { XCVM_FUSED_OPERANDS = 64 }; /* most operands, and most results */
 
+/* What a program does with a state. */
+enum xcvm_state_use {
+    XCVM_STATE_STORED = 1, /* a Store gives it a new value */
+    XCVM_STATE_UPDATED = 2 /* an instruction of the tail writes it in place */
+};
+
 struct xcvm_program {
     xcvm_allocator allocator;
     xcvm_arena arena;
@@ -87,7 +94,9 @@ struct xcvm_program {
     size_t out_count;      /* results of all instructions */
     int32_t *live_at_exit; /* registers that are set when the program ends */
     size_t live_at_exit_count;
-    xcvm_producer *producers; /* one for each output */
+    xcvm_producer *producers; /* one for each output, then for each state that is stored */
+    uint8_t *state_uses;      /* of each state: xcvm_state_use, or-ed */
+    size_t tail;              /* the first instruction of the tail; instruction_count: there is none */
     xcvm_stretch *stretches;
     size_t stretch_count;
     int32_t *live_in;
@@ -106,9 +115,26 @@ struct xcvm_program {
     bool mapped;
 };
 
+/* Outputs, and behind them the states. */
+static inline size_t xcvm_program_result_count(const xcvm_program *program)
+{
+    return program->image.output_count + program->image.state_count;
+}
+static inline const xcvm_parameter *xcvm_program_result(const xcvm_program *program, size_t index)
+{
+    const xcvm_image *image = &program->image;
+    return index < image->output_count ? &image->outputs[index] : &image->states[index - image->output_count].declared;
+}
+/* "output" or "state". */
+static inline const char *xcvm_program_result_word(const xcvm_program *program, size_t index)
+{
+    return index < program->image.output_count ? "output" : "state";
+}
+
 /* Proves the program as a whole: registers in range, set when read, unset when set, freed when set, alike wherever
  * paths meet; operand kinds and, where known, element types as the row allows; jump targets; In and Out as declared;
- * planned slots inside the arena and never shared by live values. `allocator` and `image` must be filled in; fills in
+ * planned slots inside the arena and never shared by live values; states declared, stored at most once a
+ * run, and updated in the tail alone. `allocator` and `image` must be filled in; fills in
  * the rest, from `arena`. Time and memory are O(n log n) in the size of the image and of the states at jump targets,
  * whose number is limited. */
 xcvm_status xcvm_program_verify(xcvm_program *program, xcvm_error *error);

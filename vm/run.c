@@ -16,6 +16,19 @@ static void run_in(xcvm_session *s, size_t pc)
     xcvm_session_validate_input(s, pc);
 }
 
+/* That what is stored is what its state is declared to be. */
+static xcvm_status check_stored_type(const xcvm_session *s, size_t index, const xcvm_value *v)
+{
+    const xcvm_parameter *state = xcvm_program_result(s->program, index);
+    const xcvm_status status = xcvm_type_match(&state->type, v);
+    char declared[256], given[192];
+    if (status != XCVM_OK)
+        return xcvm_error_set(s->kernel.error, status, "state \"%.100s\" is declared as %s, but %s is stored",
+                              state->name, xcvm_type_describe(&state->type, declared, sizeof declared),
+                              xcvm_value_describe(v, given, sizeof given));
+    return XCVM_OK;
+}
+
 static xcvm_status check_bound_type(const xcvm_session *s, size_t index, const xcvm_value *v)
 {
     const xcvm_value *target = &s->bound_outputs[index];
@@ -24,7 +37,7 @@ static xcvm_status check_bound_type(const xcvm_session *s, size_t index, const x
     if (!same_type || !xcvm_same_shape(v, target))
         return xcvm_error_set(s->kernel.error, same_type ? XCVM_SHAPE_MISMATCH : XCVM_TYPE_MISMATCH,
                               "output \"%.100s\" is %s, but the tensor bound to it is %s",
-                              s->program->image.outputs[index].name, xcvm_value_describe(v, given, sizeof given),
+                              xcvm_program_result(s->program, index)->name, xcvm_value_describe(v, given, sizeof given),
                               xcvm_value_describe(target, bound, sizeof bound));
     return XCVM_OK;
 }
@@ -48,7 +61,10 @@ static xcvm_status run_out(xcvm_session *s, size_t pc)
 {
     const xcvm_step *step = &s->program->steps[pc];
     const xcvm_value *v = s->in[step->in_at];
-    size_t index = (size_t)step->target;
+    const size_t index = (size_t)step->target;
+    const bool is_state = index >= s->program->image.output_count;
+    if (is_state)
+        XCVM_TRY(check_stored_type(s, index, v));
     if (s->bound_outputs[index].kind != XCVM_KIND_NULL) {
         XCVM_TRY(check_bound_type(s, index, v));
         if (!s->staged[index]) {
@@ -59,8 +75,8 @@ static xcvm_status run_out(xcvm_session *s, size_t pc)
             return XCVM_OK;
         }
     }
-    /* A slot that was given to an output is planned for nothing else until the end. */
-    if (v->memory_kind == XCVM_MEMORY_ARENA)
+    /* A slot that was given to an output is planned for nothing else until the end; a state lives on. */
+    if (v->memory_kind == XCVM_MEMORY_ARENA && !is_state)
         xcvm_value_share(&s->outputs[index], v);
     else
         XCVM_TRY(xcvm_kernel_keep(&s->kernel, &s->outputs[index], v));
@@ -106,6 +122,9 @@ static inline xcvm_status execute(xcvm_session *s, size_t pc, size_t *next)
         return XCVM_OK;
     case XCVM_ACTION_OUT:
         return run_out(s, pc);
+    case XCVM_ACTION_LOAD:
+        xcvm_session_load_state(s, pc);
+        return XCVM_OK;
     case XCVM_ACTION_JUMP:
         *next = (size_t)step->target;
         return XCVM_OK;
@@ -125,12 +144,35 @@ xcvm_status xcvm_session_step(xcvm_session *s, size_t pc, size_t *next) { return
 
 /* ---- The loop ---- */
 
-static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
+/* The tail, in which nothing fails any more, nor can an observer stop it. */
+static xcvm_status run_tail(xcvm_session *s, bool limited, uint64_t fuel)
 {
     const size_t end = s->program->image.instruction_count;
+    size_t pc = s->program->tail, next;
+    xcvm_status status = XCVM_OK;
+    if (limited && fuel < end - pc)
+        status = xcvm_error_set(s->kernel.error, XCVM_OUT_OF_TIME, "the fuel is used up");
+    if (status == XCVM_OK)
+        status = xcvm_session_enter_tail(s, &pc);
+    if (status != XCVM_OK) {
+        xcvm_error_locate(s->kernel.error, &s->program->image, pc);
+        return status;
+    }
+    for (pc = s->program->tail; pc < end; pc = next) {
+        next = pc + 1;
+        (void)(s->observed ? xcvm_session_observe(s, pc, &next) : execute(s, pc, &next));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
+{
+    const size_t end = s->program->image.instruction_count, tail = s->program->tail;
     const bool limited = fuel != 0;
     for (size_t pc = 0, next;; pc = next) {
         xcvm_status status = XCVM_OK;
+        if (pc >= tail && tail < end)
+            return run_tail(s, limited, fuel);
         if (__atomic_load_n(&s->cancelled, __ATOMIC_RELAXED) != 0 || s->kernel.deadline_ns != 0)
             status = xcvm_kernel_poll(&s->kernel);
         if (status == XCVM_OK && pc >= end)
@@ -154,7 +196,7 @@ static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
 void xcvm_session_forget_results(xcvm_session *s)
 {
     s->has_results = false;
-    for (size_t i = 0; i < s->program->image.output_count; i++)
+    for (size_t i = 0; i < xcvm_program_result_count(s->program); i++)
         xcvm_value_clear(&s->outputs[i]);
 }
 
@@ -162,6 +204,7 @@ void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error)
 {
     xcvm_kernel *k = &s->kernel;
     k->error = error;
+    k->cancelled = &s->cancelled;
     k->deadline_ns = 0;
     if (timeout_ns != 0 && __builtin_add_overflow(xcvm_clock_ns(), timeout_ns, &k->deadline_ns))
         k->deadline_ns = UINT64_MAX;
@@ -182,6 +225,7 @@ static void keep_results(xcvm_session *s)
     for (size_t i = 0; i < program->image.output_count; i++)
         if (s->staged[i])
             fill_staged(s, i);
+    xcvm_session_commit_states(s);
     for (size_t i = 0; i < program->live_at_exit_count; i++)
         xcvm_session_release(&s->registers[program->live_at_exit[i]]);
     s->has_results = true;
@@ -201,7 +245,8 @@ xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *opti
     XCVM_CHECK(error, session != NULL, INVALID_ARGUMENT, "session is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     xcvm_session_forget_results(session);
-    if (session->bindings_dirty)
+    XCVM_TRY(xcvm_session_begin_states(session, error));
+    if (session->bindings_dirty || session->bound_outputs_dirty)
         XCVM_TRY(xcvm_session_check_bindings(session, error));
     xcvm_session_begin(session, o.timeout_ns, error);
     session->arena_live_bytes = 0;

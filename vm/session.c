@@ -16,13 +16,14 @@ static bool reserve(size_t *total, size_t count, size_t size, size_t *offset)
 static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator *allocator)
 {
     const xcvm_image *image = &program->image;
+    const size_t results = xcvm_program_result_count(program);
     size_t total = 0, self, registers, inputs, outputs, bound_outputs, in, out, args, shapes_valid, known, live_in,
-           entered, notes, pairs, staged, direct, moved;
+           entered, notes, pairs, staged, direct, moved, states;
     bool fits = reserve(&total, 1, sizeof(xcvm_session), &self) &&
                 reserve(&total, program->register_count, sizeof(xcvm_value), &registers) &&
                 reserve(&total, image->input_count, sizeof(xcvm_value), &inputs) &&
-                reserve(&total, image->output_count, sizeof(xcvm_value), &outputs) &&
-                reserve(&total, image->output_count, sizeof(xcvm_value), &bound_outputs) &&
+                reserve(&total, results, sizeof(xcvm_value), &outputs) &&
+                reserve(&total, results, sizeof(xcvm_value), &bound_outputs) &&
                 reserve(&total, program->in_count, sizeof(xcvm_value *), &in) &&
                 reserve(&total, program->out_count, sizeof(xcvm_value *), &out) &&
                 reserve(&total, program->args_bytes, 1, &args) &&
@@ -31,10 +32,10 @@ static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator 
                 reserve(&total, program->live_in_count, sizeof(xcvm_note), &live_in) &&
                 reserve(&total, program->stretch_count, sizeof(bool), &entered) &&
                 reserve(&total, program->note_count, sizeof(xcvm_note), &notes) &&
-                reserve(&total, image->output_count, sizeof(uint32_t), &pairs) &&
-                reserve(&total, image->output_count, sizeof(bool), &staged) &&
+                reserve(&total, results, sizeof(uint32_t), &pairs) && reserve(&total, results, sizeof(bool), &staged) &&
                 reserve(&total, image->instruction_count, sizeof(bool), &direct) &&
-                reserve(&total, program->register_count, sizeof(bool), &moved);
+                reserve(&total, program->register_count, sizeof(bool), &moved) &&
+                reserve(&total, image->state_count, sizeof(xcvm_state *), &states);
     char *block = fits ? xcvm_allocate_zeroed(allocator, total) : NULL;
     if (block == NULL)
         return NULL;
@@ -56,6 +57,7 @@ static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator 
     s->staged = (void *)(block + staged);
     s->direct = (void *)(block + direct);
     s->moved = (void *)(block + moved);
+    s->states = (void *)(block + states);
     return s;
 }
 
@@ -149,7 +151,7 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
     s->kernel.function_count = o->functions != NULL ? o->function_count : 0;
     for (size_t pc = 0; pc < s->program->image.instruction_count; pc++)
         bind_instruction(s, pc);
-    return XCVM_OK;
+    return xcvm_session_create_states(s, o->states_of, error);
 }
 
 xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
@@ -196,8 +198,9 @@ void xcvm_session_destroy(xcvm_session *session)
     xcvm_allocator allocator = session->allocator;
     clear_all(session->registers, session->program->register_count);
     clear_all(session->inputs, image->input_count);
-    clear_all(session->outputs, image->output_count);
-    clear_all(session->bound_outputs, image->output_count);
+    clear_all(session->outputs, xcvm_program_result_count(session->program));
+    clear_all(session->bound_outputs, xcvm_program_result_count(session->program));
+    xcvm_session_release_states(session);
     xcvm_storage_release(session->kernel.scratch_storage);
     xcvm_threads_destroy(session->kernel.threads);
     xcvm_heap_destroy(session->kernel.heap);

@@ -27,6 +27,14 @@ typedef struct xcvm_note {
     size_t bytes;
 } xcvm_note;
 
+/* A state, which the sessions of a group share. */
+typedef struct xcvm_state {
+    uint32_t refs; /* atomic */
+    xcvm_allocator allocator;
+    xcvm_value value;
+    xcvm_value spare; /* where the next Store writes; null before the first, and where dimensions are open */
+} xcvm_state;
+
 struct xcvm_session {
     const xcvm_program *program;
     xcvm_allocator allocator;
@@ -52,8 +60,9 @@ struct xcvm_session {
     /* Arrays. */
     xcvm_value *registers;     /* register_count */
     xcvm_value *inputs;        /* bound; null where not */
-    xcvm_value *outputs;       /* of the last run */
-    xcvm_value *bound_outputs; /* tensors that outputs are written to; null where there is none */
+    xcvm_value *outputs;       /* of the last run; behind them, during a run, what is stored in each state */
+    xcvm_value *bound_outputs; /* tensors that outputs, and stored states, are written to; null where there is none */
+    xcvm_state **states;
     const xcvm_value **in;     /* operands of all instructions */
     xcvm_value **out;          /* results of all instructions */
     char *args;                /* argument structs */
@@ -110,6 +119,18 @@ xcvm_status xcvm_session_check_overlap(const xcvm_session *s, xcvm_error *error)
 xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value);
 /* Whether all values of a type differ in nothing but their elements, which are not strings. */
 bool xcvm_type_is_fixed(const xcvm_type *type);
+/* The states of a session that is being made, those of the same names shared with another; NULL: none (states.c). */
+xcvm_status xcvm_session_create_states(xcvm_session *s, const xcvm_session *with, xcvm_error *error);
+void xcvm_session_release_states(xcvm_session *s);
+/* Before a run: gives the states that it stores memory to be written to. */
+xcvm_status xcvm_session_begin_states(xcvm_session *s, xcvm_error *error);
+/* What Load does. */
+void xcvm_session_load_state(xcvm_session *s, size_t pc);
+/* After a run that has ended well: what was stored is what the states are. */
+void xcvm_session_commit_states(xcvm_session *s);
+/* In front of the tail, at *pc: does everything that may fail there, and lets nothing stop it any more. In failure *pc
+ * is the instruction that failed. */
+xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc);
 /* The end of creation: maps the constants (warm_up.c). */
 void xcvm_session_map_constants(const xcvm_session *s);
 /* Types and memory for the results of instruction `pc`, which is not ALLOCATED (results.c). */

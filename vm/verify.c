@@ -24,10 +24,12 @@ static xcvm_status verify(xcvm_verifier *v)
                image->instruction_count);
     XCVM_TRY(index_parameters(v, image->inputs, image->input_count, "input", &v->inputs));
     XCVM_TRY(index_parameters(v, image->outputs, image->output_count, "output", &v->outputs));
+    XCVM_TRY(xcvm_verify_states(v));
     XCVM_TRY(xcvm_verify_operands(v));
     XCVM_TRY(xcvm_link_steps(v));
     XCVM_TRY(xcvm_link_dims(v));
     XCVM_TRY(xcvm_verify_blocks(v));
+    XCVM_TRY(xcvm_verify_tail(v));
     XCVM_TRY(xcvm_verify_fused(v));
     XCVM_TRY(xcvm_verify_flow(v));
     xcvm_analyze_aliasing(v->program);

@@ -35,7 +35,7 @@ typedef struct xcvm_verifier {
     const xcvm_image *image;
     xcvm_error *error;
     xcvm_arena temporary;
-    xcvm_name_index inputs, outputs;
+    xcvm_name_index inputs, outputs, states;
 
     xcvm_block *blocks;
     uint32_t block_count;
@@ -61,8 +61,8 @@ xcvm_status xcvm_verifier_fail(xcvm_verifier *v, size_t pc, xcvm_status status, 
 
 /* Registers in range, and of every instruction as many operands and results as its row has. */
 xcvm_status xcvm_verify_operands(xcvm_verifier *v);
-/* Fills program->steps with what each instruction is linked to: its kernel, the target of a jump, the input or output
- * of In and Out. Fails where there is none. Needs verified operands. */
+/* Fills program->steps with what each instruction is linked to: its kernel, the target of a jump, the input, output or
+ * state of In, Out, Load and Store. Fails where there is none. Needs verified operands. */
 xcvm_status xcvm_link_steps(xcvm_verifier *v);
 /* Fills program->links. */
 xcvm_status xcvm_link_dims(xcvm_verifier *v);
@@ -76,6 +76,11 @@ xcvm_status xcvm_verify_flow(xcvm_verifier *v);
 /* Types of the results of instruction `pc` from v->types, and, if `report`, whether the operands' types are allowed.
  * What is not known is left to the run, where xcvm_infer looks at it again. */
 xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report);
+/* The declarations of states: tensors, names of their own, initial values of their types. */
+xcvm_status xcvm_verify_states(xcvm_verifier *v);
+/* The tail: instructions that update states stand in it, and each state is changed in one way. Fills program->tail and
+ * state_uses. Needs blocks and linked steps. */
+xcvm_status xcvm_verify_tail(xcvm_verifier *v);
 /* Planned slots. Needs what xcvm_analyze_aliasing finds; fills step->alias. */
 xcvm_status xcvm_verify_slots(xcvm_verifier *v);
 /* What is not proved but worked out for speed (analyze.c): step->last_use, views and reusable; what static shapes

@@ -17,7 +17,12 @@ static bool is_output(const xcvm_verifier *v, uint32_t id) { return id >= v->pro
 
 static const char *output_name(const xcvm_verifier *v, uint32_t id)
 {
-    return v->image->outputs[id - v->program->register_count].name;
+    return xcvm_program_result(v->program, id - v->program->register_count)->name;
+}
+
+static const char *output_word(const xcvm_verifier *v, uint32_t id)
+{
+    return xcvm_program_result_word(v->program, id - v->program->register_count);
 }
 
 static void set(xcvm_verifier *v, uint32_t id)
@@ -63,7 +68,7 @@ static xcvm_status fail_different(xcvm_verifier *v, const xcvm_block *block)
     const char *where = block->begin < v->image->instruction_count ? "this instruction" : "the end of the program";
     if (is_output(v, id))
         return xcvm_verifier_fail(v, block->begin, XCVM_INVALID_PROGRAM,
-                                  "output \"%.100s\" is given on one path to %s, but not on another",
+                                  "%s \"%.100s\" is given on one path to %s, but not on another", output_word(v, id),
                                   output_name(v, id), where);
     return xcvm_verifier_fail(v, block->begin, XCVM_INVALID_PROGRAM, "$%u is set on one path to %s, but not on another",
                               (unsigned)id, where);
@@ -131,8 +136,8 @@ static xcvm_status execute(xcvm_verifier *v, uint32_t pc, bool report)
     } else if (step->action == XCVM_ACTION_OUT) {
         uint32_t id = (uint32_t)v->program->register_count + (uint32_t)step->target;
         if (v->position[id] != 0)
-            return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM, "output \"%.100s\" is given a second time",
-                                      output_name(v, id));
+            return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM, "%s \"%.100s\" is given a second time",
+                                      output_word(v, id), output_name(v, id));
         set(v, id);
     } else if (step->action == XCVM_ACTION_IN) {
         uint64_t bit = UINT64_C(1) << (step->target % 64);
@@ -200,7 +205,7 @@ static xcvm_status leave(xcvm_verifier *v)
 
 xcvm_status xcvm_verify_flow(xcvm_verifier *v)
 {
-    size_t ids = v->program->register_count + v->image->output_count;
+    size_t ids = v->program->register_count + xcvm_program_result_count(v->program);
     XCVM_CHECK(v->error, ids < UINT32_MAX, INVALID_PROGRAM, "there are too many registers");
     v->taken_words = (v->image->input_count + 63) / 64;
     v->live = xcvm_verifier_allocate(v, ids, sizeof *v->live);

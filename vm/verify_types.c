@@ -109,6 +109,8 @@ static xcvm_static_type type_of_result(const xcvm_verifier *v, uint32_t pc, cons
     const xcvm_instruction *instruction = &v->image->instructions[pc];
     const xcvm_schema *schema = instruction->schema;
     xcvm_static_type type = {XCVM_KIND_UNKNOWN, XCVM_NO_DTYPE};
+    if (v->program->steps[pc].action == XCVM_ACTION_LOAD)
+        return type_of_parameter(&v->image->states[v->program->steps[pc].target].declared);
     switch (field->kind) {
     case XCVM_FIELD_TENSOR:
     case XCVM_FIELD_OPTIONAL:
@@ -138,7 +140,8 @@ static xcvm_static_type type_of_result(const xcvm_verifier *v, uint32_t pc, cons
 
 static xcvm_status check_output(xcvm_verifier *v, uint32_t pc)
 {
-    const xcvm_parameter *output = &v->image->outputs[v->program->steps[pc].target];
+    const size_t index = (size_t)v->program->steps[pc].target;
+    const xcvm_parameter *output = xcvm_program_result(v->program, index);
     xcvm_static_type declared = type_of_parameter(output);
     xcvm_static_type given = type_of_operand(v, v->image->instructions[pc].in[0]);
     bool kinds_agree =
@@ -147,8 +150,9 @@ static xcvm_status check_output(xcvm_verifier *v, uint32_t pc)
         declared.dtype == given.dtype || declared.dtype == XCVM_NO_DTYPE || given.dtype == XCVM_NO_DTYPE;
     char a[64], b[64];
     if (!kinds_agree || !dtypes_agree)
-        return xcvm_verifier_fail(v, pc, XCVM_TYPE_MISMATCH, "output \"%.100s\" is declared as %s, but is given a %s",
-                                  output->name, describe(declared, a, sizeof a), describe(given, b, sizeof b));
+        return xcvm_verifier_fail(v, pc, XCVM_TYPE_MISMATCH, "%s \"%.100s\" is declared as %s, but is given a %s",
+                                  xcvm_program_result_word(v->program, index), output->name,
+                                  describe(declared, a, sizeof a), describe(given, b, sizeof b));
     return XCVM_OK;
 }
 

@@ -63,11 +63,11 @@ static size_t input_bytes(const xcvm_image *image)
     return bytes <= MOST_INPUTS ? bytes : 0;
 }
 
-/* Whether a program does nothing but compute, without jumps that could take long. */
+/* Whether a program does nothing but compute, without jumps that could take long, or states that it could change. */
 static bool is_harmless(const xcvm_program *program)
 {
     const xcvm_image *image = &program->image;
-    bool harmless = !program->has_jumps;
+    bool harmless = !program->has_jumps && image->state_count == 0;
     for (size_t pc = 0; harmless && pc < image->instruction_count; pc++) {
         const xcvm_effect effect = image->instructions[pc].schema->effect;
         harmless = effect == XCVM_PURE || effect == XCVM_CONTROL;
@@ -114,7 +114,7 @@ static xcvm_status run_warm_up(xcvm_session *s, uint64_t deadline_ns, uint64_t f
     const size_t bytes = is_harmless(s->program) ? input_bytes(image) : 0;
     if (bytes == 0)
         return XCVM_OK;
-    const size_t room = (image->input_count + image->output_count) * sizeof(xcvm_value);
+    const size_t room = (image->input_count + xcvm_program_result_count(s->program)) * sizeof(xcvm_value);
     xcvm_value *unbound = xcvm_allocate_zeroed(&s->allocator, room);
     XCVM_CHECK(error, unbound != NULL, OUT_OF_MEMORY, "no memory for a warm-up run");
     void *zeros = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -317,6 +317,10 @@ typedef struct xcvm_session_options {
     /* Takes and gives subnormal numbers (of f32 below 1.2e-38) as zero, which is faster where there are many and the
      * processor is slow with them. Constants are folded when a program is compiled: xcc_options.flush_subnormals. */
     bool flush_subnormals;
+    /* Another session, of this or another program, of which states of the same names, which must be of the same types,
+     * are shared: as of a program that learns and one that evaluates. Sessions that share states belong to one thread
+     * at a time, together; each may be destroyed before the other. NULL: every state is the session's own. */
+    const xcvm_session *states_of;
 } xcvm_session_options;
 
 /* Takes the memory of the plan, starts the threads and maps the constants; executes nothing. With more than one thread,
@@ -346,6 +350,22 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_output(xcvm_session *session
  * leaves it unchanged. An output has one pair; a new declaration replaces it. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_pair(xcvm_session *session, size_t output, size_t input,
                                                      xcvm_error *error);
+
+/* States: tensors that a session keeps from one run to the next, such as parameters that learn and what an optimizer
+ * remembers. A program declares them; a session begins with the values that the program has for them, or zeros. What a
+ * run changes takes effect when it has ended well: one that fails, is cancelled or out of time leaves every state as it
+ * was. No function here may be called during a run of a session that shares the state. */
+XCVM_API size_t xcvm_program_state_count(const xcvm_program *program);
+/* Its name, and the type that it always has, of which dimensions may be open. NULL if there is no such state. */
+XCVM_API const xcvm_parameter *xcvm_program_state(const xcvm_program *program, size_t index);
+/* What a state is, lent until the next run or change; NULL if there is no such state. */
+XCVM_API const xcvm_value *xcvm_session_state(const xcvm_session *session, size_t index);
+/* Gives a state another value, of its type. Elements are shared, and never written, if the value is counted; else they
+ * are copied. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xcvm_value *value,
+                                                          xcvm_error *error);
+/* All states become what they were when the session was made. If there is no memory for that, some may have. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_reset_states(xcvm_session *session, xcvm_error *error);
 
 typedef struct xcvm_run_options {
     size_t size;

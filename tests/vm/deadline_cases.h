@@ -9,8 +9,8 @@
 
 /* What takes some steps, whatever its operands, or shares their memory. */
 #define IDLE_INSTRUCTIONS                                                                                              \
-    "In", "Out", "Free", "Jmp", "JmpTrue", "JmpFalse", "Identity", "Print", "Fused", "Shape", "Size", "Reshape",       \
-        "Flatten", "Squeeze", "Unsqueeze", "SequenceConstruct", "SequenceAt", "SequenceLength", "Optional",            \
+    "In", "Out", "Free", "Load", "Store", "Jmp", "JmpTrue", "JmpFalse", "Identity", "Print", "Fused", "Shape", "Size", \
+        "Reshape", "Flatten", "Squeeze", "Unsqueeze", "SequenceConstruct", "SequenceAt", "SequenceLength", "Optional", \
         "OptionalGetElement", "OptionalHasElement", "HostCall"
 
 /* Decoders are other libraries' loops; tests/ops/image/test_image_decoder.c looks at them. */

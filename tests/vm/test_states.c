@@ -1,0 +1,264 @@
+/* Tests of states: what runs leave behind, and what failed ones do not. */
+#include "tests/vm/support.h"
+
+/* Adds x to the state total, counts runs, and fails where index is not 0 or 1, behind the Stores. */
+static const char text[] = "input x f32[2]\n"
+                           "input index i64[]\n"
+                           "output y f32[2]\n"
+                           "state total f32[2] = @start\n"
+                           "state count i64[]\n"
+                           "constant start f32[2] = 10 20\n"
+                           "$1 = In(name=\"x\")\n"
+                           "$2 = Load(name=\"total\")\n"
+                           "$3 = Add($1, $2)\n"
+                           "Free($1)\n"
+                           "Free($2)\n"
+                           "Store($3, name=\"total\")\n"
+                           "$4 = Load(name=\"count\")\n"
+                           "$5 = Add($4, i64[] 1)\n"
+                           "Store($5, name=\"count\")\n"
+                           "$6 = In(name=\"index\")\n"
+                           "$7 = Gather($3, $6, axis=0)\n"
+                           "Out($3, name=\"y\")\n";
+
+static void set_index(xcvm_session *s, int64_t index)
+{
+    static int64_t at[4];
+    int64_t *slot = &at[index & 3];
+    xcvm_value *value;
+    xcvm_error error = {0};
+    *slot = index;
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 0, NULL, slot, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_msg(xcvm_session_set_input(s, 1, value, &error) == XCVM_OK, "%s", error.message);
+    xcvm_value_release(value);
+}
+
+static void check_states(const xcvm_session *s, float a, float b, int64_t count)
+{
+    const float *total = xcvm_value_data(xcvm_session_state(s, 0));
+    ck_assert_float_eq(total[0], a);
+    ck_assert_float_eq(total[1], b);
+    ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_state(s, 1)), count);
+}
+
+static float x[2] = {1, 2};
+
+static xcvm_session *open_with(const xcvm_program *program, const xcvm_session *with)
+{
+    xcvm_session_options options = {.size = sizeof options, .threads = 1, .states_of = with};
+    xcvm_session *s = open_session(program, &options);
+    set_f32(s, 0, 1, DIMS(2), x);
+    set_index(s, 0);
+    return s;
+}
+
+START_TEST(runs_add_up)
+{
+    xcvm_program *program = load(text);
+    ck_assert_uint_eq(xcvm_program_state_count(program), 2);
+    ck_assert_str_eq(xcvm_program_state(program, 1)->name, "count");
+    ck_assert_ptr_null(xcvm_program_state(program, 2));
+    xcvm_session *s = open_with(program, NULL);
+    check_states(s, 10, 20, 0);
+    for (int i = 1; i <= 5; i++) {
+        run(s);
+        check_states(s, (float)(10 + i), (float)(20 + 2 * i), i);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(s, 0)))[1], (float)(20 + 2 * i));
+    }
+    ck_assert_ptr_null(xcvm_session_state(s, 2));
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OK);
+    check_states(s, 10, 20, 0);
+    run(s);
+    check_states(s, 11, 22, 1);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+START_TEST(failed_runs_change_nothing)
+{
+    xcvm_program *program = load(text);
+    xcvm_session *s = open_with(program, NULL);
+    run(s);
+    set_index(s, 2);
+    check_run_fails(s, NULL, XCVM_OUT_OF_RANGE, "");
+    check_states(s, 11, 22, 1);
+    set_index(s, 1);
+    const xcvm_run_options fuel = {.size = sizeof fuel, .fuel = 10};
+    check_run_fails(s, &fuel, XCVM_OUT_OF_TIME, "fuel");
+    check_states(s, 11, 22, 1);
+    xcvm_session_cancel(s);
+    check_run_fails(s, NULL, XCVM_CANCELLED, "");
+    check_states(s, 11, 22, 1);
+    run(s);
+    check_states(s, 12, 24, 2);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* A retained output, the caller's own tensor as a state and a state fed as an input stay what they are. */
+START_TEST(what_the_caller_holds_is_not_written)
+{
+    xcvm_program *program = load(text);
+    xcvm_session *s = open_with(program, NULL);
+    xcvm_error error = {0};
+    float mine[2] = {100, 200};
+    xcvm_value *value, *kept;
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), mine, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
+    run(s);
+    ck_assert_int_eq(xcvm_value_retain(xcvm_session_state(s, 0), &kept, &error), XCVM_OK);
+    for (int i = 0; i < 4; i++)
+        run(s);
+    check_states(s, 105, 210, 5);
+    ck_assert_float_eq(mine[0], 100);
+    ck_assert_float_eq(((const float *)xcvm_value_data(kept))[0], 101);
+    ck_assert_msg(xcvm_session_set_input(s, 0, xcvm_session_state(s, 0), &error) == XCVM_OK, "%s", error.message);
+    run(s);
+    run(s);
+    check_states(s, 315, 630, 7);
+    xcvm_value_release(kept);
+    xcvm_value_release(value);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+START_TEST(wrong_states_are_refused)
+{
+    xcvm_program *program = load(text);
+    xcvm_session *s = open_with(program, NULL);
+    xcvm_error error = {0};
+    float three[3] = {1, 2, 3};
+    xcvm_value *value;
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(3), three, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_state(s, 0, value, &error), XCVM_SHAPE_MISMATCH);
+    ck_assert_ptr_nonnull(strstr(error.message, "state \"total\" is f32[2]"));
+    ck_assert_int_eq(xcvm_session_set_state(s, 1, value, &error), XCVM_TYPE_MISMATCH);
+    ck_assert_int_eq(xcvm_session_set_state(s, 2, value, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_session_set_state(s, 0, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_session_set_state(NULL, 0, value, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_session_reset_states(NULL, &error), XCVM_INVALID_ARGUMENT);
+    check_states(s, 10, 20, 0);
+    xcvm_value_release(value);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* Sessions of two programs, of which either goes first. */
+START_TEST(sessions_share_states)
+{
+    xcvm_program *program = load(text);
+    xcvm_program *reader = load("output y f32[2]\nstate total f32[2]\nstate own f32[1]\n"
+                                "$1 = Load(name=\"total\")\n$2 = Neg($1)\nOut($2, name=\"y\")\n");
+    xcvm_session *s = open_with(program, NULL);
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1, .states_of = s};
+    xcvm_session *r = open_session(reader, &options), *twin = open_with(program, s);
+    run(s);
+    run(r);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(r, 0)))[1], -22);
+    run(twin);
+    check_states(s, 12, 24, 2);
+    if (_i == 0) {
+        xcvm_session_destroy(s);
+        xcvm_program_destroy(program);
+        program = NULL;
+        s = NULL;
+    }
+    run(r);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(r, 0)))[1], -24);
+    if (s == NULL) {
+        check_states(twin, 12, 24, 2);
+    } else {
+        run(s);
+        check_states(twin, 13, 26, 3);
+    }
+    xcvm_session_destroy(r);
+    xcvm_session_destroy(twin);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(reader);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+START_TEST(states_of_other_types_are_not_shared)
+{
+    xcvm_program *program = load(text);
+    xcvm_program *other = load("state total f64[2]\nStore(f64[2] 1 2, name=\"total\")\n");
+    xcvm_session *s = open_with(program, NULL), *refused = NULL;
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1, .states_of = s};
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcvm_session_create(other, &options, &refused, &error), XCVM_TYPE_MISMATCH);
+    ck_assert_ptr_nonnull(strstr(error.message, "state \"total\" is f64[2], but f32[2]"));
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(other);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* A state of open size keeps what it is given, without a copy where the heap has it, and each run may give another. */
+START_TEST(open_sizes_grow)
+{
+    xcvm_program *program = load("input x f32[N]\nstate s f32[?]\n$1 = In(name=\"x\")\n$2 = Load(name=\"s\")\n"
+                                 "$3 = Concat([$2, $1], axis=0)\nFree($1)\nFree($2)\nStore($3, name=\"s\")\n");
+    xcvm_session *s = open_default_session(program);
+    set_f32(s, 0, 1, DIMS(2), x);
+    for (size_t i = 1; i <= 20; i++) {
+        run(s);
+        ck_assert_uint_eq(xcvm_value_count(xcvm_session_state(s, 0)), 2 * i);
+    }
+    const float *data = xcvm_value_data(xcvm_session_state(s, 0));
+    for (int i = 0; i < 40; i++)
+        ck_assert_float_eq(data[i], x[i % 2]);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* After the second run nothing is allocated, and what is stored is written where it belongs. */
+START_TEST(steady_state)
+{
+    counter c = {0};
+    xcvm_allocator allocator = counting(&c);
+    xcvm_program *program = NULL;
+    xcvm_error error = {0};
+    ck_assert_int_eq(try_load(text, &allocator, &program, &error), XCVM_OK);
+    xcvm_session *s = open_with(program, NULL);
+    run(s);
+    run(s);
+    const size_t before = c.allocations;
+    for (int i = 0; i < 100; i++)
+        run(s);
+    ck_assert_uint_eq(c.allocations, before);
+    check_states(s, 112, 224, 102);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+START_TEST(memory_of_states_counts)
+{
+    xcvm_program *program = load("state s f32[1000000]\n");
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1, .memory_limit = 1 << 20};
+    xcvm_session *s = NULL;
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcvm_session_create(program, &options, &s, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_ptr_null(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+Suite *suite_vm_states(void);
+Suite *suite_vm_states(void)
+{
+    Suite *suite = SUITE_OF("vm_states", runs_add_up, failed_runs_change_nothing, what_the_caller_holds_is_not_written,
+                            wrong_states_are_refused, states_of_other_types_are_not_shared, open_sizes_grow,
+                            steady_state, memory_of_states_counts);
+    TCase *sharing = tcase_create("sharing");
+    tcase_add_loop_test(sharing, sessions_share_states, 0, 2);
+    suite_add_tcase(suite, sharing);
+    return suite;
+}

@@ -1,0 +1,261 @@
+/* States: tensors that a session keeps from one run to the next. A Store writes into a second buffer, or keeps the
+ * value that it is given, and all take effect together when the run has ended well. Instructions of the tail write
+ * states in place, once everything that can fail has been done. */
+#include "base/keep.h"
+#include "proto/name_index.h"
+#include "vm/session.h"
+
+#include <string.h>
+
+/* ---- Life ---- */
+
+static xcvm_status allocate_like(xcvm_session *s, const xcvm_value *like, xcvm_value *value, xcvm_error *error)
+{
+    xcvm_storage *storage;
+    XCVM_TRY(xcvm_heap_allocate(s->kernel.heap, like->bytes, &storage, error));
+    *value = *like;
+    value->refs = 0;
+    value->memory_kind = XCVM_MEMORY_OWNED;
+    value->storage = storage;
+    value->data = storage->data;
+    return XCVM_OK;
+}
+
+/* What the program says that state `index` begins with. */
+static xcvm_status make_initial(xcvm_session *s, size_t index, xcvm_value *value, xcvm_error *error)
+{
+    const xcvm_image *image = &s->program->image;
+    const xcvm_state_declaration *state = &image->states[index];
+    const xcvm_type *type = &state->declared.type;
+    xcvm_value like = {0};
+    size_t count;
+    if (state->initial != 0) {
+        like = image->constants[state->initial - 1].value;
+    } else {
+        int64_t dims[XCVM_MAX_RANK] = {0};
+        for (int i = 0; i < type->rank; i++)
+            dims[i] = type->dims[i] < 0 ? 0 : type->dims[i];
+        xcvm_value_set_tensor(&like, type->dtype, type->rank, dims);
+        XCVM_CHECK(error, xcvm_tensor_size(type->dtype, type->rank, dims, &count, &like.bytes), OUT_OF_RANGE,
+                   "state \"%.100s\" is too large", state->declared.name);
+    }
+    XCVM_TRY(allocate_like(s, &like, value, error));
+    if (value->bytes > 0 && state->initial != 0)
+        memcpy(value->data, like.data, value->bytes);
+    else if (value->bytes > 0)
+        memset(value->data, 0, value->bytes);
+    return XCVM_OK;
+}
+
+static xcvm_status create_state(xcvm_session *s, size_t index, xcvm_error *error)
+{
+    xcvm_state *state = xcvm_allocate_zeroed(&s->allocator, sizeof *state);
+    XCVM_CHECK(error, state != NULL, OUT_OF_MEMORY, "no memory for a state");
+    *state = (xcvm_state){.refs = 1, .allocator = s->allocator};
+    s->states[index] = state;
+    return make_initial(s, index, &state->value, error);
+}
+
+static xcvm_status share_state(xcvm_session *s, size_t index, const xcvm_session *with, size_t other, xcvm_error *error)
+{
+    const xcvm_parameter *mine = &s->program->image.states[index].declared,
+                         *theirs = &with->program->image.states[other].declared;
+    bool same = mine->type.dtype == theirs->type.dtype && mine->type.rank == theirs->type.rank;
+    for (int i = 0; same && i < mine->type.rank; i++)
+        same = mine->type.dims[i] == theirs->type.dims[i] || (mine->type.dims[i] < 0 && theirs->type.dims[i] < 0);
+    char a[256], b[256];
+    XCVM_CHECK(error, same, TYPE_MISMATCH, "state \"%.100s\" is %s, but %s in the session whose states are shared",
+               mine->name, xcvm_type_describe(&mine->type, a, sizeof a),
+               xcvm_type_describe(&theirs->type, b, sizeof b));
+    s->states[index] = with->states[other];
+    __atomic_fetch_add(&s->states[index]->refs, 1, __ATOMIC_RELAXED);
+    return XCVM_OK;
+}
+
+static xcvm_status fill_states(xcvm_session *s, const xcvm_session *with, xcvm_name_index *theirs, xcvm_arena *room,
+                               xcvm_error *error)
+{
+    const xcvm_image *image = &s->program->image;
+    for (size_t i = 0; with != NULL && i < with->program->image.state_count; i++) {
+        const char *name = with->program->image.states[i].declared.name;
+        XCVM_CHECK(error, xcvm_name_index_add(theirs, room, name, strlen(name), i), OUT_OF_MEMORY,
+                   "no memory for the names of %zu states", with->program->image.state_count);
+    }
+    xcvm_name_index_sort(theirs);
+    for (size_t i = 0; i < image->state_count; i++) {
+        const char *name = image->states[i].declared.name;
+        const xcvm_indexed_name *found;
+        if (xcvm_name_index_find(theirs, name, strlen(name), &found) != 0)
+            XCVM_TRY(share_state(s, i, with, found->number, error));
+        else
+            XCVM_TRY(create_state(s, i, error));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_session_create_states(xcvm_session *s, const xcvm_session *with, xcvm_error *error)
+{
+    xcvm_arena room = {.allocator = &s->allocator};
+    xcvm_name_index theirs = {0};
+    xcvm_status status = fill_states(s, with, &theirs, &room, error);
+    xcvm_arena_release(&room);
+    return status;
+}
+
+void xcvm_session_release_states(xcvm_session *s)
+{
+    for (size_t i = 0; i < s->program->image.state_count; i++) {
+        xcvm_state *state = s->states[i];
+        if (state == NULL || __atomic_sub_fetch(&state->refs, 1, __ATOMIC_ACQ_REL) != 0)
+            continue;
+        xcvm_allocator allocator = state->allocator;
+        xcvm_value_clear(&state->value);
+        xcvm_value_clear(&state->spare);
+        xcvm_deallocate(&allocator, state, sizeof *state);
+    }
+}
+
+/* ---- A run ---- */
+
+static bool is_exclusive(const xcvm_value *value)
+{
+    return value->memory_kind == XCVM_MEMORY_OWNED && value->storage != NULL &&
+           __atomic_load_n(&value->storage->refs, __ATOMIC_ACQUIRE) == 1;
+}
+
+/* The second buffer of a state of fixed type, which nobody else may see. */
+static xcvm_status provide_spare(xcvm_session *s, xcvm_state *state, xcvm_error *error)
+{
+    if (state->spare.kind == XCVM_KIND_TENSOR && is_exclusive(&state->spare))
+        return XCVM_OK;
+    xcvm_value_clear(&state->spare);
+    return allocate_like(s, &state->value, &state->spare, error);
+}
+
+xcvm_status xcvm_session_begin_states(xcvm_session *s, xcvm_error *error)
+{
+    const xcvm_program *program = s->program;
+    const xcvm_image *image = &program->image;
+    for (size_t i = 0; i < image->state_count; i++) {
+        if ((program->state_uses[i] & XCVM_STATE_STORED) == 0 || !xcvm_type_is_fixed(&image->states[i].declared.type))
+            continue;
+        xcvm_value *target = &s->bound_outputs[image->output_count + i];
+        XCVM_TRY(provide_spare(s, s->states[i], error));
+        s->bound_outputs_dirty = s->bound_outputs_dirty || target->kind == XCVM_KIND_NULL;
+        *target = s->states[i]->spare;
+        target->memory_kind = XCVM_MEMORY_BORROWED;
+        target->storage = NULL;
+    }
+    return XCVM_OK;
+}
+
+void xcvm_session_load_state(xcvm_session *s, size_t pc)
+{
+    const xcvm_step *step = &s->program->steps[pc];
+    const int32_t id = s->program->image.instructions[pc].out[0];
+    xcvm_value *v = s->out[step->out_at];
+    *v = s->states[step->target]->value;
+    v->memory_kind = XCVM_MEMORY_BORROWED;
+    v->storage = NULL;
+    const bool fixed = xcvm_type_is_fixed(&s->program->image.states[step->target].declared.type);
+    s->known[id] = !fixed ? 0 : step->noted ? XCVM_KNOWN_TYPE : XCVM_KNOWN_TYPE | XCVM_KNOWN_ALWAYS;
+}
+
+void xcvm_session_commit_states(xcvm_session *s)
+{
+    const xcvm_image *image = &s->program->image;
+    for (size_t i = 0; i < image->state_count; i++) {
+        xcvm_value *stored = &s->outputs[image->output_count + i];
+        xcvm_state *state = s->states[i];
+        if (stored->kind == XCVM_KIND_NULL)
+            continue;
+        if (s->bound_outputs[image->output_count + i].kind != XCVM_KIND_NULL) {
+            const xcvm_value before = state->value;
+            state->value = state->spare;
+            state->spare = before;
+            xcvm_value_clear(stored);
+        } else {
+            xcvm_value_clear(&state->value);
+            state->value = *stored;
+            *stored = (xcvm_value){0};
+        }
+    }
+}
+
+/* ---- The tail ---- */
+
+/* What is written in place must be nobody else's. */
+static xcvm_status make_exclusive(xcvm_session *s, xcvm_state *state)
+{
+    xcvm_value own;
+    if (is_exclusive(&state->value))
+        return XCVM_OK;
+    XCVM_TRY(allocate_like(s, &state->value, &own, s->kernel.error));
+    if (own.bytes > 0)
+        memcpy(own.data, state->value.data, own.bytes);
+    xcvm_value_clear(&state->value);
+    state->value = own;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc)
+{
+    static const uint32_t never = 0;
+    const xcvm_program *program = s->program;
+    XCVM_TRY(xcvm_kernel_poll(&s->kernel));
+    for (size_t i = 0; i < program->image.state_count; i++)
+        if ((program->state_uses[i] & XCVM_STATE_UPDATED) != 0)
+            XCVM_TRY(make_exclusive(s, s->states[i]));
+    for (; *pc < program->image.instruction_count; ++*pc) {
+        const xcvm_inference inference = xcvm_session_inference(s, *pc);
+        if (program->steps[*pc].action == XCVM_ACTION_LOAD)
+            xcvm_session_load_state(s, *pc);
+        if (program->steps[*pc].action != XCVM_ACTION_KERNEL)
+            continue;
+        XCVM_TRY(xcvm_infer_run(&inference));
+        /* It has no results that would have to be placed. */
+        s->shapes_valid[*pc] = XCVM_ALLOCATED;
+    }
+    s->kernel.deadline_ns = 0;
+    s->kernel.cancelled = &never;
+    return XCVM_OK;
+}
+
+/* ---- The caller's side ---- */
+
+const xcvm_value *xcvm_session_state(const xcvm_session *session, size_t index)
+{
+    return session != NULL && index < session->program->image.state_count ? &session->states[index]->value : NULL;
+}
+
+xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xcvm_value *value, xcvm_error *error)
+{
+    XCVM_CHECK(error, session != NULL && value != NULL, INVALID_ARGUMENT, "session or value is NULL");
+    const xcvm_image *image = &session->program->image;
+    XCVM_CHECK(error, index < image->state_count, INVALID_ARGUMENT, "there is no state %zu; the program has %zu", index,
+               image->state_count);
+    const xcvm_parameter *declared = &image->states[index].declared;
+    char given[192], type[256];
+    xcvm_status status = xcvm_type_match(&declared->type, value);
+    if (status != XCVM_OK)
+        return xcvm_error_set(error, status, "state \"%.100s\" is %s, but %s is given", declared->name,
+                              xcvm_type_describe(&declared->type, type, sizeof type),
+                              xcvm_value_describe(value, given, sizeof given));
+    xcvm_value held = {0};
+    XCVM_TRY(xcvm_value_keep(&(xcvm_keeping){.heap = session->kernel.heap, .share = true}, &held, value, error));
+    xcvm_value_clear(&session->states[index]->value);
+    session->states[index]->value = held;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_session_reset_states(xcvm_session *session, xcvm_error *error)
+{
+    XCVM_CHECK(error, session != NULL, INVALID_ARGUMENT, "session is NULL");
+    for (size_t i = 0; i < session->program->image.state_count; i++) {
+        xcvm_value initial;
+        XCVM_TRY(make_initial(session, i, &initial, error));
+        xcvm_value_clear(&session->states[i]->value);
+        session->states[i]->value = initial;
+    }
+    return XCVM_OK;
+}
