@@ -2,7 +2,7 @@
 #include "train/history.h"
 
 #include "base/decimal.h"
-#include "train/mapping.h"
+#include "train/data/mapping.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Metrics. */
 #include "train/metrics.h"
 
-#include "train/convert_rows.h"
+#include "train/data/convert_rows.h"
 
 #include <math.h>
 #include <stdio.h>

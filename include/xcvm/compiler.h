@@ -26,6 +26,14 @@ typedef struct xcc_dim {
     int64_t value;
 } xcc_dim;
 
+/* Parameters that learn otherwise than the rest: what of xcc_options.groups a name fits first decides. */
+typedef struct xcc_training_group {
+    const char *pattern; /* of names of parameters; '*' stands for any characters, '?' for one */
+    double rate;         /* factor of the learning rate; 0: they do not learn, and the program has them as constants */
+    bool own_decay;      /* weight_decay stands in place of the optimizer's */
+    double weight_decay;
+} xcc_training_group;
+
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
 typedef struct xcc_options {
@@ -75,6 +83,44 @@ typedef struct xcc_options {
     const char *loss;       /* the output that is differentiated, of one element; NULL: the only one of a float type */
     const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
     size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
+    /* Training: the program takes a batch, gives the model's outputs and the loss, and updates its states: the
+     * parameters, under their names, and what the optimizer keeps of them, under names that begin with "optimizer@".
+     * `train` names the optimizer and its settings, "adam:lr=1e-3,weight_decay=0.01,betas=0.9/0.999";
+     * xcc_optimizer and xcc_optimizer_setting tell what there is, and setting names are PyTorch's. The settings of the
+     * learning rate's and the optimizer's choice stand in the program's metadata "train". In a training program
+     *
+     * - `wrt` holds patterns, as those of groups, of the parameters that learn; none: all but running statistics. The
+     *   others are constants.
+     * - `loss` may name, besides an output, a loss that is added: one of xcc_loss's with the output and a new input
+     *   of the labels, "softmax_cross_entropy(scores,labels)"; "mse(,y)" and "mse" leave out what is plain: the
+     *   model's only output of a float type, an input called "labels". The output that is added is called "loss".
+     * - inputs are added behind the model's: "learning_rate", an f32 scalar; if `accumulate`, "apply", a bool
+     *   scalar.
+     * - outputs are added behind the model's: the loss if it is new; if gradients are clipped by their norm or the
+     *   loss is scaled, "gradient_norm", an f32 scalar, of the gradients before they are clipped.
+     * - BatchNormalization in training form stores its running statistics into the parameters they come from.
+     *
+     * UNSUPPORTED, with every node in the way, if there is no gradient of some parameter that learns. */
+    const char *train;
+    const xcc_training_group *groups;
+    size_t group_count;
+    double clip_norm;  /* the gradients are scaled down to this 2-norm of all of them together; 0: they are not */
+    double clip_value; /* their elements are brought to at most this magnitude, behind clip_norm; 0: they are not */
+    /* Runs whose input "apply" is false only add up gradients, which the next that applies takes the mean of. */
+    bool accumulate;
+    double average; /* decay of moving averages of the parameters that learn, kept as "optimizer@NAME.average";
+                       0: none */
+    /* Gradients are computed of the loss times a factor, which begins with this one, a state "optimizer@loss_scale": it
+     * halves when a gradient is not finite, and then no other state changes but running statistics; it doubles after
+     * 2000 steps without. 0: no factor. */
+    double loss_scale;
+    /* The counterpart of a training program of the same options, for validation: the model in inference form
+     * (BatchNormalization on running statistics, Dropout doing nothing), which reads the same states, or, if
+     * there is `average`, the averages, and changes none. It has the same outputs and no input but the model's and
+     * the labels. */
+    bool evaluate;
+    /* BatchNormalization of a model that was exported for inference is put into training form. */
+    bool train_batch_normalization;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -129,6 +175,28 @@ typedef struct xcc_operator_info {
 } xcc_operator_info;
 XCVM_API size_t xcc_operator_count(void);
 XCVM_API const xcc_operator_info *xcc_operator(size_t index);
+
+/* What xcc_options.train and .loss may name. Optimizers and losses by index, NULL beyond the last; the settings of an
+ * optimizer likewise. */
+typedef struct xcc_optimizer_info {
+    const char *name;
+    const char *summary;
+} xcc_optimizer_info;
+typedef struct xcc_setting_info {
+    const char *name;
+    const char *value; /* the default, as text */
+    const char *summary;
+} xcc_setting_info;
+typedef struct xcc_loss_info {
+    const char *name;
+    const char *summary; /* with the types of labels */
+} xcc_loss_info;
+XCVM_API const xcc_optimizer_info *xcc_optimizer(size_t index);
+XCVM_API const xcc_setting_info *xcc_optimizer_setting(size_t optimizer, size_t index);
+XCVM_API const xcc_loss_info *xcc_loss(size_t index);
+/* The learning rate that a text for xcc_options.train states, or its optimizer's default; INVALID_ARGUMENT, with what
+ * there is, for an unknown optimizer or setting, or a value that is none. */
+XCVM_API XCVM_MUST_USE xcvm_status xcc_optimizer_rate(const char *train, double *rate, xcvm_error *error);
 
 /* ONNX's serialised TensorProto, SequenceProto and OptionalProto, as in the .pb files of its test data. `type` says
  * which of them the bytes are and may be NULL for a tensor. The value is a copy; `name` receives the first 127 bytes of

@@ -1,6 +1,6 @@
 /* Files in memory: mapped where that can be done. */
-#ifndef XCVM_TRAIN_MAPPING_H
-#define XCVM_TRAIN_MAPPING_H
+#ifndef XCVM_TRAIN_DATA_MAPPING_H
+#define XCVM_TRAIN_DATA_MAPPING_H
 
 #include "base/allocator.h"
 #include "base/status.h"

@@ -1,6 +1,6 @@
 /* Elements of data on their way into a batch: conversions in which no element changes, and the search for NaN. */
-#ifndef XCVM_TRAIN_CONVERT_ROWS_H
-#define XCVM_TRAIN_CONVERT_ROWS_H
+#ifndef XCVM_TRAIN_DATA_CONVERT_ROWS_H
+#define XCVM_TRAIN_DATA_CONVERT_ROWS_H
 
 #include "base/dtype.h"
 

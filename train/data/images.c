@@ -1,8 +1,9 @@
 /* Folders of images: listing them, and the program that decodes one. */
-#include "train/images.h"
+#include "train/data/images.h"
 
 #include "base/array.h"
-#include "train/mapping.h"
+#include "train/data/bytes.h"
+#include "train/data/mapping.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -103,24 +104,9 @@ struct xct_decoder {
     const xcvm_allocator *allocator;
     xcvm_program *program;
     xcvm_session *session;
-    char *bytes; /* of the program */
-    size_t count, capacity;
+    xct_bytes bytes; /* of the program */
     xcvm_value *result;
-    xcvm_error error; /* of growing */
 };
-
-static bool append(void *user, const void *piece, size_t count)
-{
-    xct_decoder *decoder = user;
-    for (size_t i = 0; i < count; i++) {
-        char *bytes = xcvm_array_grow(decoder->allocator, decoder->bytes, decoder->count, &decoder->capacity, 1);
-        if (bytes == NULL)
-            return false;
-        decoder->bytes = bytes;
-        bytes[decoder->count++] = ((const char *)piece)[i];
-    }
-    return true;
-}
 
 /* The program as text, for an input whose channels are the second axis or the last one. */
 static void write_program(char *text, size_t size, xcvm_dtype dtype, bool channels_last, const int64_t *dims)
@@ -156,13 +142,13 @@ xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, 
     write_program(text, sizeof text, dtype, last, dims);
     xct_decoder *d = xcvm_allocate_zeroed(allocator, sizeof *d);
     XCVM_CHECK(error, d != NULL, OUT_OF_MEMORY, "no memory for the decoder of images");
-    d->allocator = allocator;
+    d->allocator = d->bytes.allocator = allocator;
     const int64_t one[] = {1, dims[1], dims[2], dims[3]};
-    xcvm_status status = xcvm_assemble(text, strlen(text), NULL, append, d, error);
+    xcvm_status status = xcvm_assemble(text, strlen(text), NULL, xct_bytes_sink, &d->bytes, error);
     const xcvm_load_options load = {.size = sizeof load, .allocator = allocator};
     const xcvm_session_options session = {.size = sizeof session, .allocator = allocator, .threads = 1};
     if (status == XCVM_OK)
-        status = xcvm_program_load(d->bytes, d->count, &load, &d->program, error);
+        status = xcvm_program_load(d->bytes.at, d->bytes.count, &load, &d->program, error);
     if (status == XCVM_OK)
         status = xcvm_session_create(d->program, &session, &d->session, error);
     if (status == XCVM_OK)
@@ -183,7 +169,7 @@ void xct_decoder_destroy(xct_decoder *d)
     xcvm_session_destroy(d->session);
     xcvm_program_destroy(d->program);
     xcvm_value_release(d->result);
-    xcvm_deallocate(d->allocator, d->bytes, d->capacity);
+    xct_bytes_release(&d->bytes);
     xcvm_deallocate(d->allocator, d, sizeof *d);
 }
 

@@ -1,14 +1,9 @@
 /* Permutations by a Feistel network. */
-#include "train/permutation.h"
+#include "train/data/permutation.h"
 
-/* SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014). */
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
+#include "ops/random/random.h"
+
+static uint64_t mix(uint64_t x) { return xcvm_random_scramble(x + XCVM_RANDOM_STEP); }
 
 uint64_t xct_permutation_key(uint64_t seed, uint64_t first, uint64_t second)
 {

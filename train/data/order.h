@@ -1,9 +1,9 @@
 /* The order in which examples are taken: which of them are kept for validation, and the shuffled order of any epoch,
  * which follows from numbers alone. */
-#ifndef XCVM_TRAIN_ORDER_H
-#define XCVM_TRAIN_ORDER_H
+#ifndef XCVM_TRAIN_DATA_ORDER_H
+#define XCVM_TRAIN_DATA_ORDER_H
 
-#include "train/dataset.h"
+#include "train/data/dataset.h"
 
 /* Examples are shuffled within their shard, and shards among each other, so that one shard at a time is read. */
 typedef struct xct_order {

@@ -1,6 +1,6 @@
 /* Reading examples: shards that are open, and rows of them brought to the types of the inputs. */
-#include "train/convert_rows.h"
-#include "train/dataset.h"
+#include "train/data/convert_rows.h"
+#include "train/data/dataset.h"
 
 /* A shard that is open: its files, and the rows of each column. */
 typedef struct open_shard {

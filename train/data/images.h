@@ -1,6 +1,6 @@
 /* Folders of images, one folder for each class, decoded and resized by the machine. */
-#ifndef XCVM_TRAIN_IMAGES_H
-#define XCVM_TRAIN_IMAGES_H
+#ifndef XCVM_TRAIN_DATA_IMAGES_H
+#define XCVM_TRAIN_DATA_IMAGES_H
 
 #include "base/value.h"
 

@@ -1,7 +1,7 @@
 /* Permutations that need no memory: what comes at a place of the shuffled order follows from a key and the place, so
  * that any epoch's order can be entered anywhere. */
-#ifndef XCVM_TRAIN_PERMUTATION_H
-#define XCVM_TRAIN_PERMUTATION_H
+#ifndef XCVM_TRAIN_DATA_PERMUTATION_H
+#define XCVM_TRAIN_DATA_PERMUTATION_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* The order of examples. */
-#include "train/order.h"
+#include "train/data/order.h"
 
-#include "train/permutation.h"
+#include "train/data/permutation.h"
 
 /* What a key is for, besides epochs. */
 static const uint64_t split_key = UINT64_MAX, shard_key = UINT64_MAX - 1;

@@ -1,10 +1,10 @@
 /* Named arrays in files: .npy, .npz and .safetensors. */
-#ifndef XCVM_TRAIN_ARRAYS_H
-#define XCVM_TRAIN_ARRAYS_H
+#ifndef XCVM_TRAIN_DATA_ARRAYS_H
+#define XCVM_TRAIN_DATA_ARRAYS_H
 
-#include "train/mapping.h"
-#include "train/npy.h"
-#include "train/zip.h"
+#include "train/data/mapping.h"
+#include "train/data/npy.h"
+#include "train/data/zip.h"
 
 #include "base/safetensors.h"
 #include "xcvm/train.h"

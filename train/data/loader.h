@@ -1,8 +1,8 @@
 /* The loader: a thread that reads batches ahead of who takes them. */
-#ifndef XCVM_TRAIN_LOADER_H
-#define XCVM_TRAIN_LOADER_H
+#ifndef XCVM_TRAIN_DATA_LOADER_H
+#define XCVM_TRAIN_DATA_LOADER_H
 
-#include "train/order.h"
+#include "train/data/order.h"
 
 typedef struct xct_batch {
     xcvm_value *const *values; /* in the order of the data set's bounds */

@@ -1,5 +1,5 @@
 /* ZIP archives: the directory, and members that zlib inflates. */
-#include "train/zip.h"
+#include "train/data/zip.h"
 
 #include <limits.h>
 #include <string.h>

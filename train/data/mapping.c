@@ -1,5 +1,5 @@
 /* Mapping a file. */
-#include "train/mapping.h"
+#include "train/data/mapping.h"
 
 #include <errno.h>
 #include <fcntl.h>

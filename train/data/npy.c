@@ -1,5 +1,5 @@
 /* .npy files: reading headers and elements, in either byte order and index order. */
-#include "train/npy.h"
+#include "train/data/npy.h"
 
 #include <ctype.h>
 

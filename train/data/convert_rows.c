@@ -1,5 +1,5 @@
 /* Conversions by way of f64, which holds every number of the types that are converted. */
-#include "train/convert_rows.h"
+#include "train/data/convert_rows.h"
 
 #include "base/allocator.h"
 

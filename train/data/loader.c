@@ -1,5 +1,5 @@
 /* Reading ahead: slots that the thread fills and the taker empties, in turn. */
-#include "train/loader.h"
+#include "train/data/loader.h"
 
 #include <pthread.h>
 #include <signal.h>

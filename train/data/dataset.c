@@ -1,8 +1,8 @@
 /* Data sets: finding the files, and checking that they hold what the inputs take. */
-#include "train/dataset.h"
+#include "train/data/dataset.h"
 
 #include "base/array.h"
-#include "train/convert_rows.h"
+#include "train/data/convert_rows.h"
 
 #include <dirent.h>
 #include <glob.h>

@@ -1,5 +1,5 @@
 /* Named arrays in files, whichever the format. */
-#include "train/arrays.h"
+#include "train/data/arrays.h"
 
 #include "base/array.h"
 

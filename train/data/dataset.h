@@ -1,9 +1,9 @@
 /* Data sets: examples in files, and how they become the rows of a batch. */
-#ifndef XCVM_TRAIN_DATASET_H
-#define XCVM_TRAIN_DATASET_H
+#ifndef XCVM_TRAIN_DATA_DATASET_H
+#define XCVM_TRAIN_DATA_DATASET_H
 
-#include "train/arrays.h"
-#include "train/images.h"
+#include "train/data/arrays.h"
+#include "train/data/images.h"
 
 /* What the data is for: the inputs of a program. */
 typedef struct xct_feed {
