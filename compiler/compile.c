@@ -6,6 +6,7 @@
 #include "compiler/passes/passes.h"
 #include "vm/options.h"
 
+#include <float.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -85,6 +86,33 @@ static void give_report(xcc_report *to, const xcc_report *report)
     to->size = size;
 }
 
+/* Whether the number is 0, or above 0 and finite. */
+static bool is_setting(double x) { return x >= 0.0 && x <= DBL_MAX; }
+
+static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
+{
+    const bool asked = o->clip_norm != 0.0 || o->clip_value != 0.0 || o->accumulate || o->average != 0.0 ||
+                       o->loss_scale != 0.0 || o->evaluate || o->train_batch_normalization || o->group_count != 0;
+    XCVM_CHECK(error, o->train != NULL || !asked, INVALID_ARGUMENT,
+               "an option of training programs is set, but there is no optimizer");
+    XCVM_CHECK(error, o->train == NULL || !o->backprop, INVALID_ARGUMENT,
+               "a training program has no outputs for gradients; ask for one of the two");
+    XCVM_CHECK(error, is_setting(o->clip_norm) && is_setting(o->clip_value), INVALID_ARGUMENT,
+               "gradients cannot be clipped to %g", is_setting(o->clip_norm) ? o->clip_value : o->clip_norm);
+    XCVM_CHECK(error, o->average >= 0.0 && o->average < 1.0, INVALID_ARGUMENT,
+               "the decay of averages cannot be %g, it is from 0 to below 1", o->average);
+    XCVM_CHECK(error, o->loss_scale == 0.0 || (o->loss_scale > 0.0 && o->loss_scale <= (double)FLT_MAX),
+               INVALID_ARGUMENT, "the loss cannot be scaled by %g", o->loss_scale);
+    for (size_t i = 0; i < o->group_count; i++) {
+        const xcc_training_group *group = o->groups != NULL ? &o->groups[i] : NULL;
+        XCVM_CHECK(error, group != NULL && group->pattern != NULL, INVALID_ARGUMENT,
+                   "a group of parameters has no pattern");
+        XCVM_CHECK(error, is_setting(group->rate) && is_setting(group->weight_decay), INVALID_ARGUMENT,
+                   "group '%.200s': rate and weight decay are no numbers from 0 on", group->pattern);
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
 {
     for (size_t i = 0; i < o->dim_count; i++) {
@@ -98,8 +126,9 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                    (xcvm_dtype_bits(o->weights) != 0 && xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT)),
                INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed",
                xcvm_dtype_name(o->weights));
-    XCVM_CHECK(error, o->backprop || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
+    XCVM_CHECK(error, o->backprop || o->train != NULL || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
                "a loss, or what to differentiate it by, is named, but no gradients are asked for");
+    XCVM_TRY(check_training(o, error));
     for (size_t i = 0; i < o->wrt_count; i++)
         XCVM_CHECK(error, o->wrt != NULL && o->wrt[i] != NULL, INVALID_ARGUMENT, "a name to differentiate by is NULL");
     if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
@@ -165,7 +194,7 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
         status = xcc_model_file_open(&file, path, &m);
     /* For inference nothing is learned. Import knows already, so that it folds what depends on parameters. */
     if (status == XCVM_OK) {
-        if (!m.options->backprop)
+        if (!m.options->backprop && m.options->train == NULL)
             xcc_parameters_freeze(&m);
         xcc_progress(&m, "import", 0);
         status = path != NULL ? xcc_import(&m, xcc_operator_find, file.bytes, file.count, file.dir, NULL, NULL)

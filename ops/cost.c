@@ -64,6 +64,15 @@ uint64_t xcvm_flops_transcendental(const xcvm_inference *t) { return times(TRANS
 
 uint64_t xcvm_flops_reduction(const xcvm_inference *t) { return elements(operand(t, 0)); }
 
+/* Of lists: a few operations for each element of each. */
+uint64_t xcvm_flops_lists(const xcvm_inference *t)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < t->in_count; i++)
+        count = plus(count, elements(operand(t, i)));
+    return times(2, count);
+}
+
 uint64_t xcvm_flops_MatMul(const xcvm_inference *t)
 {
     const xcvm_value *a = t->in[0];

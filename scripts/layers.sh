@@ -20,6 +20,7 @@ ops/image:
 ops/signal:
 ops/ml:
 ops/random:
+ops/optimizer:
 ops/sequence: ops/data
 ops/matmul: ops/elementwise
 ops/conv: ops/elementwise ops/matmul
@@ -40,6 +41,7 @@ compiler/ir:
 compiler/passes: compiler/ir
 compiler/layout: compiler/ir compiler/passes
 compiler/gradients: compiler/ir compiler/passes
+compiler/training: compiler/ir compiler/passes compiler/gradients
 compiler/codegen: compiler/ir
 compiler/onnx/lower: compiler/ir compiler/onnx
 compiler/onnx: compiler/ir

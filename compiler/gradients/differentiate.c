@@ -327,8 +327,7 @@ xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, co
 
 /* ---- The pass ---- */
 
-/* The output that is differentiated: the one that is asked for, or the only one that can be. */
-static xcvm_status find_loss(xcc_module *m, xcc_value **loss)
+xcvm_status xcc_find_loss(xcc_module *m, xcc_value **loss)
 {
     const xcc_graph *g = m->graph;
     const char *wanted = m->options->loss;
@@ -336,6 +335,8 @@ static xcvm_status find_loss(xcc_module *m, xcc_value **loss)
     *loss = NULL;
     for (size_t i = 0; i < g->output_count; i++) {
         xcc_value *v = g->outputs[i];
+        if (xcc_graph_output_state(g, i) != NULL)
+            continue;
         if (wanted != NULL ? strcmp(g->output_names[i], wanted) == 0 : xcc_is_differentiable(v)) {
             *loss = v;
             found++;
@@ -359,8 +360,7 @@ static xcvm_status find_loss(xcc_module *m, xcc_value **loss)
     return XCVM_OK;
 }
 
-/* Whether a parameter is nothing but running statistics, which are measured, not learned. */
-static bool is_statistic(const xcc_value *v)
+bool xcc_is_statistic(const xcc_value *v)
 {
     for (const xcc_use *use = v->users; use != NULL; use = use->next) {
         if (!xcc_is(use->node, XCVM_OP_BatchNormalization))
@@ -414,7 +414,7 @@ static xcvm_status list_wrt(xcc_module *m, xcc_value ***wrt, size_t *count)
     if (m->options->wrt_count > 0)
         return list_named(m, *wrt, count);
     for (xcc_value *v = m->variables; v != NULL; v = v->next_owned)
-        if (v->kind == XCC_PARAMETER && v->graph == m->graph && !is_statistic(v))
+        if (v->kind == XCC_PARAMETER && v->graph == m->graph && !xcc_is_statistic(v))
             (*wrt)[(*count)++] = v;
     XCVM_CHECK(m->error, *count > 0, INVALID_ARGUMENT,
                "the model has no parameters, which are initializers of a float type; name inputs to differentiate by");
@@ -475,7 +475,7 @@ xcvm_status xcc_pass_differentiate(xcc_module *m)
     size_t count;
     if (!m->options->backprop)
         return XCVM_OK;
-    XCVM_TRY(find_loss(m, &loss));
+    XCVM_TRY(xcc_find_loss(m, &loss));
     XCVM_TRY(list_wrt(m, &wrt, &count));
     xcc_builder b = {.graph = m->graph, .name = "grad_out", .origin = "Gradient"};
     if ((gradients = xcc_alloc(m, count * sizeof *gradients)) == NULL)

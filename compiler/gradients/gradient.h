@@ -45,5 +45,9 @@ xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, co
 
 /* Whether a value can have a gradient: it is a tensor of a float type. */
 bool xcc_is_differentiable(const xcc_value *v);
+/* Whether a parameter is nothing but running statistics, which are measured, not learned. */
+bool xcc_is_statistic(const xcc_value *v);
+/* The output that is differentiated: the one that the options ask for, or the only one that can be. */
+xcvm_status xcc_find_loss(xcc_module *m, xcc_value **loss);
 
 #endif

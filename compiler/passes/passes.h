@@ -17,6 +17,7 @@ enum { XCC_ROUNDS = 4 };
     X(canonicalise, 0, 1, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")     \
     X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
     X(differentiate, 0, 1, "gradients of a loss by parameters become outputs, if they are asked for")                  \
+    X(train, 0, 1, "a training program, if one is asked for: parameters become states that an optimizer updates")      \
     X(simplify, 1, XCC_ROUNDS,                                                                                         \
       "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \
@@ -26,6 +27,7 @@ enum { XCC_ROUNDS = 4 };
     X(layout, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")         \
     X(compress_weights, 0, 1,                                                                                          \
       "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")                      \
+    X(separate, 0, 1, "what updates states in place reads none of them under another name")                            \
     X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
     X(codegen, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
 

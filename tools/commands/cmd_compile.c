@@ -6,6 +6,7 @@
 #include "run/gradients.h"
 #include "run/isa_choices.h"
 #include "run/program.h"
+#include "run/training_options.h"
 #include "cli/report.h"
 #include "cli/table.h"
 
@@ -17,8 +18,9 @@
 struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
-    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss;
+    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train;
     struct text_list wrt;
+    struct training_flags training;
     bool backprop, strip, report, list_passes;
 };
 
@@ -39,12 +41,16 @@ static const struct option options[] = {
     BACKPROP_OPTION(
         struct compile_flags,
         "give, behind the model's outputs, grad_out@NAME for each parameter, the gradient of the loss by it"),
+    {"train", 0, "OPTIMIZER", OPTION_TEXT, offsetof(struct compile_flags, train), 0, 0,
+     "make a program that learns: its states are the parameters and what the optimizer keeps, as adam:lr=0.001 or "
+     "sgd:lr=0.1,momentum=0.9; a name that is none lists what there is"},
     {"wrt", 0, "NAMES", OPTION_LIST, offsetof(struct compile_flags, wrt), 0, 0,
      "with --backprop, the parameters and inputs to differentiate by, with commas between them; may be repeated. "
+     "With --train, patterns of the parameters that learn, in which * stands for any characters. "
      "Without it these are all parameters but the running statistics of BatchNormalization"},
     {"loss", 0, "NAME", OPTION_TEXT, offsetof(struct compile_flags, loss), 0, 0,
-     "with --backprop, the output that is differentiated, of one element; the only one of a float type need not be "
-     "named"},
+     "with --backprop or --train, the output that is differentiated, of one element; the only one of a float type need "
+     "not be named. With --train also a loss to be added, as mse or softmax_cross_entropy(OUTPUT,LABELS)"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
      "leave out debug data: names of nodes and values, types, flops"},
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
@@ -59,6 +65,7 @@ static const struct option options[] = {
 static const struct option_group groups[] = {
     {"Options", options, 0},
     MODEL_GROUPS(struct compile_flags, model),
+    TRAINING_GROUP(struct compile_flags, training),
     MACHINE_GROUP(struct compile_flags, model),
     LIMIT_GROUP(struct compile_flags, limits),
 };
@@ -145,6 +152,7 @@ struct compilation {
     const char *path;
     struct dims dims;
     struct names wrt;
+    struct training_groups groups;
     struct output output;
     struct library library; /* with --fuse */
     char *target;           /* the place of the library */
@@ -205,6 +213,8 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     compiler.loss = flags->loss;
     compiler.wrt = compilation->wrt.items;
     compiler.wrt_count = compilation->wrt.count;
+    compiler.train = flags->train;
+    TRY(training_options_use(&flags->training, &compilation->groups, &compiler, error));
     compiler.user = stdout;
     return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
@@ -247,6 +257,7 @@ static int compile(const struct compile_flags *flags, const char *path)
     library_release(&compilation.library);
     free(compilation.target);
     names_release(&compilation.wrt);
+    training_groups_release(&compilation.groups);
     dims_release(&compilation.dims);
     return code;
 }
@@ -257,8 +268,13 @@ static int check_flags(const struct compile_flags *flags)
     if (!fuses(flags) && (flags->cc != NULL || strcmp(flags->target, defaults.target) != 0))
         return report_usage("--%s is for the kernel library, which --fuse asks for",
                             flags->cc != NULL ? "cc" : "target");
-    if (!flags->backprop && (flags->loss != NULL || flags->wrt.count != 0))
+    if (!flags->backprop && flags->train == NULL && (flags->loss != NULL || flags->wrt.count != 0))
         return report_usage("--%s is for gradients, which --backprop asks for", flags->loss != NULL ? "loss" : "wrt");
+    if (flags->backprop && flags->train != NULL)
+        return report_usage("--backprop and --train make different programs");
+    const char *training = training_option_given(&flags->training);
+    if (flags->train == NULL && training != NULL)
+        return report_usage("--%s is for training programs, which --train asks for", training);
     return EXIT_OK;
 }
 
@@ -293,6 +309,7 @@ static const struct example examples[] = {
     {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
     {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
     {"network.onnx -o grad.bin --backprop --wrt fc.weight,fc.bias", "with the gradients of its loss by two parameters"},
+    {"network.onnx -o train.bin --train adam:lr=0.001", "a training program, which takes batches and learns"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 
@@ -310,6 +327,11 @@ const struct command command_compile = {
         "With --backprop the program computes the gradients of a loss, too: its outputs are the model's, then "
         "grad_out@NAME for each parameter NAME, an initializer of a float type, that the loss depends on. Every node "
         "in the way that has no gradient is named.\n\n"
+        "With --train the program learns: it takes a batch and the learning rate, an input \"learning_rate\", gives "
+        "the "
+        "loss, and updates its states, the parameters of the model under their names. What the optimizer keeps of them "
+        "are states too, whose names begin with optimizer@. The program remembers the optimizer as its metadata "
+        "\"train\". With --evaluate besides and else the same options, it is the counterpart for validation.\n\n"
         "Weights keep every bit, unless --weights asks for a smaller type. With --weights f24, an f32 without its last "
         "byte, the matrices that products and recurrent networks multiply by and the filters of convolutions take a "
         "quarter less memory and time to read; results differ by some 0.00001 of the greatest output, and 0.001 after "

@@ -1,0 +1,123 @@
+/* Normalisation and dropout in the form of training or of evaluation, and the running statistics that go from one to
+ * the other as states. */
+#include "compiler/training/training.h"
+
+#include "compiler/ir/compose.h"
+
+/* A statistic that the program can keep: the model has a value for it that learning may change. */
+static bool is_kept(const xcc_module *m, const xcvm_value *operand)
+{
+    const xcc_value *v = xcc_value_of(operand);
+    return v != NULL && xcc_is_variable(v) && v->graph == m->graph;
+}
+
+/* The node anew, with results for the running statistics. */
+static xcc_node *with_statistics(xcc_node *n, xcvm_BatchNormalization_args args)
+{
+    xcc_graph *g = n->graph;
+    xcc_value *y = xcc_value_create(g, NULL), *mean = xcc_value_create(g, NULL), *var = xcc_value_create(g, NULL);
+    if (y == NULL || mean == NULL || var == NULL)
+        return NULL;
+    xcc_value *old[] = {xcc_value_of(args.y), xcc_value_of(args.running_mean), xcc_value_of(args.running_var)};
+    args.y = XCC_OUT(y);
+    args.running_mean = XCC_OUT(mean);
+    args.running_var = XCC_OUT(var);
+    xcc_builder b = {.graph = g, .before = n, .name = n->name, .origin = n->origin};
+    xcc_node *made = xcc_append(&b, XCVM_OP_BatchNormalization, &args);
+    if (made == NULL)
+        return NULL;
+    xcc_value *const results[] = {y, mean, var};
+    for (size_t i = 0; i < 3; i++)
+        if (old[i] != NULL)
+            xcc_replace_uses(g, old[i], results[i]);
+    xcc_node_remove(n);
+    return made;
+}
+
+/* Statistics as far as the walk has come: nodes that share one move it one behind the other. */
+typedef struct statistics {
+    xcc_value **now;  /* by the id of the value that the model has: what it has become; NULL: not met */
+    xcc_value **kept; /* those that were met */
+    size_t count;
+} statistics;
+
+static void follow(statistics *s, const xcvm_value **operand, xcc_value ***now)
+{
+    xcc_value *v = xcc_value_of(*operand);
+    *now = &s->now[v->id];
+    if (**now == NULL)
+        s->kept[s->count++] = **now = v;
+    *operand = XCC_IN(**now);
+}
+
+static xcvm_status train_normalisation(xcc_module *m, statistics *s, xcc_node *n)
+{
+    xcvm_BatchNormalization_args args = *XCC_ARGS(BatchNormalization, n);
+    const bool inference = args.training_mode == 0;
+    xcc_value **mean, **var;
+    if ((inference && !m->options->train_batch_normalization) || !is_kept(m, args.mean) || !is_kept(m, args.var))
+        return XCVM_OK;
+    args.training_mode = 1;
+    follow(s, &args.mean, &mean);
+    follow(s, &args.var, &var);
+    const xcc_node *made = with_statistics(n, args);
+    if (made == NULL)
+        return m->error->status;
+    *mean = xcc_value_of(XCC_ARGS(BatchNormalization, made)->running_mean);
+    *var = xcc_value_of(XCC_ARGS(BatchNormalization, made)->running_var);
+    return XCVM_OK;
+}
+
+static xcvm_status train(xcc_module *m)
+{
+    statistics s = {.now = xcc_alloc(m, 2 * (size_t)m->value_count * sizeof *s.now)};
+    bool any = false;
+    if (s.now == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    s.kept = s.now + m->value_count;
+    for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
+        next = n->next;
+        XCVM_TRY(xcc_poll(m));
+        if (!xcc_is(n, XCVM_OP_BatchNormalization))
+            continue;
+        any = true;
+        XCVM_TRY(train_normalisation(m, &s, n));
+    }
+    XCVM_CHECK(
+        m->error, any || !m->options->train_batch_normalization, UNSUPPORTED,
+        "the model has no BatchNormalization to be put into training form; exporters for inference merge it into "
+        "convolutions, so export the model for training");
+    for (size_t i = 0; i < s.count; i++) {
+        XCVM_TRY(xcc_value_keep(s.kept[i]));
+        XCVM_TRY(xcc_graph_store(m->graph, s.kept[i], s.now[s.kept[i]->id]));
+    }
+    return XCVM_OK;
+}
+
+/* In bodies too, whose statistics no program keeps. */
+static xcvm_status evaluate(xcc_module *m, xcc_graph *g)
+{
+    for (xcc_node *n = g->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(m));
+        for (size_t i = 0; i < n->body_count; i++)
+            XCVM_TRY(evaluate(m, n->bodies[i]));
+        if (xcc_is(n, XCVM_OP_Dropout) && XCC_ARGS(Dropout, n)->training_mode != NULL) {
+            xcc_value *no = xcc_scalar(m->graph, XCVM_BOOL, 0);
+            if (no == NULL)
+                return XCVM_OUT_OF_MEMORY;
+            xcc_node_set_input(n, 2, no);
+        }
+        if (!xcc_is(n, XCVM_OP_BatchNormalization))
+            continue;
+        xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
+        const xcvm_value *const operands[] = {a->mean, a->var};
+        const bool moves = a->training_mode != 0 || m->options->train_batch_normalization;
+        a->training_mode = 0;
+        for (size_t i = 0; i < 2 && moves; i++)
+            if (g == m->graph && is_kept(m, operands[i]))
+                XCVM_TRY(xcc_value_keep(xcc_value_of(operands[i])));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_training_modes(xcc_module *m) { return m->options->evaluate ? evaluate(m, m->graph) : train(m); }

@@ -1,0 +1,47 @@
+/* Gradients that share the memory of a state. What updates states in place must not read one under another name, as the
+ * gradient of a product of two parameters, or of what depends on one by its shape alone, may: such a one is copied. */
+#include "compiler/passes/passes.h"
+
+#include "compiler/ir/compose.h"
+
+/* The value whose memory v has, if it has its own or shares another's. */
+static const xcc_value *memory_of(const xcc_value *v)
+{
+    while (v->producer != NULL && v->producer->kind == XCC_INSTRUCTION) {
+        const xcc_node *n = v->producer;
+        const xcc_value *from = NULL;
+        for (size_t i = 0; i < xcc_node_input_count(n) && from == NULL; i++)
+            if (xcc_node_input_field(n, i)->role == XCVM_ROLE_IN_VIEW)
+                from = xcc_node_input(n, i);
+        if (from == NULL || xcc_node_output(n, 0) != v)
+            break;
+        v = from;
+    }
+    return v;
+}
+
+/* Of what an If or a loop gives nobody can tell. */
+static bool may_be_state(const xcc_value *v)
+{
+    const xcc_value *from = memory_of(v);
+    return from->kind == XCC_STATE || (from->producer != NULL && from->producer->kind != XCC_INSTRUCTION);
+}
+
+xcvm_status xcc_pass_separate(xcc_module *m)
+{
+    for (xcc_node *n = m->graph->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(m));
+        for (size_t i = 0; xcc_updates(n) && i < xcc_node_input_count(n); i++) {
+            xcc_value *v = xcc_node_input(n, i);
+            if (v == NULL || xcc_writes_input(n, i) || !may_be_state(v))
+                continue;
+            /* Times 1 leaves every number as it is, and has memory of its own. */
+            xcc_builder b = {.graph = m->graph, .before = n, .name = n->name, .origin = n->origin};
+            xcc_value *copy = xcc_build_mul(&b, v, xcc_build_number(&b, v, 1));
+            if (copy == NULL)
+                return m->error->status;
+            xcc_node_set_input(n, i, copy);
+        }
+    }
+    return XCVM_OK;
+}

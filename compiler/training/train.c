@@ -1,0 +1,268 @@
+/* The pass that makes a training program of a model, or its counterpart for evaluation. */
+#include "compiler/gradients/gradient.h"
+#include "compiler/ir/compose.h"
+#include "compiler/passes/passes.h"
+#include "compiler/training/losses.h"
+#include "compiler/training/training.h"
+#include "ops/convert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Names ---- */
+
+/* The last star is where to go on when something does not fit: that takes one more character, so no pattern takes more
+ * than the product of the lengths. */
+bool xcc_pattern_fits(const char *pattern, const char *name)
+{
+    const char *star = NULL, *from = NULL;
+    while (*name != '\0') {
+        if (*pattern == '*') {
+            star = pattern++;
+            from = name;
+        } else if (*pattern == '?' || *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            name = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+xcc_value *xcc_training_state(xcc_module *m, const char *name, const char *what, xcvm_dtype dtype, int rank,
+                              const int64_t *dims, const void *initial)
+{
+    const size_t room = sizeof XCC_OPTIMIZER_PREFIX + (name != NULL ? strlen(name) : 0) + strlen(what) + 1;
+    char *full = xcc_alloc(m, room);
+    if (full == NULL)
+        return NULL;
+    snprintf(full, room, "%s%s%s%s", XCC_OPTIMIZER_PREFIX, name != NULL ? name : "", name != NULL ? "." : "", what);
+    xcc_value *state = xcc_state(m->graph, full, dtype, rank, dims, initial, initial != NULL);
+    if (state == NULL || strcmp(state->name, full) == 0)
+        return state;
+    xcvm_error_set(m->error, XCVM_INVALID_MODEL, "the model has a value '%.200s', a name of the optimizer's", full);
+    return NULL;
+}
+
+const void *xcc_training_initial(xcc_module *m, const xcc_value *parameter)
+{
+    const xcvm_dtype dtype = (xcvm_dtype)parameter->type.dtype;
+    if (dtype == XCVM_F32 || dtype == XCVM_F64)
+        return parameter->initial;
+    const size_t count = xcvm_element_count(&parameter->type);
+    float *data = xcc_alloc(m, count * sizeof *data);
+    if (data != NULL)
+        xcvm_load_f32(dtype, parameter->initial, 0, count, data);
+    return data;
+}
+
+xcvm_status xcc_training_output(xcc_builder *b, xcc_value *value, const char *name)
+{
+    xcc_graph *g = b->graph;
+    xcc_module *m = g->module;
+    xcc_value **outputs = xcc_alloc(m, (g->output_count + 1) * sizeof *outputs);
+    xcc_value *named = xcc_value_create(g, NULL);
+    if (outputs == NULL || named == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < g->output_count; i++) {
+        outputs[i] = g->outputs[i];
+        XCVM_CHECK(m->error, strcmp(g->output_names[i], name) != 0 || xcc_graph_output_state(g, i) != NULL,
+                   INVALID_MODEL, "the model has an output '%.200s', which training adds", name);
+    }
+    named->name = name;
+    outputs[g->output_count] = named;
+    if (xcc_emit(b, Identity, .y = XCC_OUT(named), .x = XCC_IN(value)) == NULL)
+        return m->error->status;
+    return xcc_graph_set_outputs(g, g->output_count + 1, outputs);
+}
+
+/* ---- The loss ---- */
+
+static bool has_output(const xcc_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->output_count; i++)
+        if (strcmp(g->output_names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static xcvm_status unknown_loss(xcc_module *m)
+{
+    char known[200] = "";
+    for (size_t i = 0; xcc_loss(i) != NULL; i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", xcc_loss(i)->name);
+    }
+    return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT,
+                          "the model has no output '%.100s' to be the loss; losses that can be added are %s",
+                          m->options->loss, known);
+}
+
+static xcvm_status find_loss(xcc_training *t)
+{
+    xcc_module *m = t->m;
+    const char *text = m->options->loss;
+    if (text == NULL || has_output(m->graph, text))
+        return xcc_find_loss(m, &t->loss);
+    if (!xcc_loss_is_known(text))
+        return unknown_loss(m);
+    XCVM_TRY(xcc_loss_add(m, text, &t->loss));
+    return xcc_training_output(&t->b, t->loss, "loss");
+}
+
+/* ---- What learns ---- */
+
+/* The first group that the name fits; their number if there is none. */
+static size_t find_group(const xcc_options *o, const char *name)
+{
+    size_t i = 0;
+    while (i < o->group_count && !xcc_pattern_fits(o->groups[i].pattern, name))
+        i++;
+    return i;
+}
+
+static bool is_wanted(const xcc_options *o, const char *name)
+{
+    bool wanted = o->wrt_count == 0;
+    for (size_t i = 0; i < o->wrt_count && !wanted; i++)
+        wanted = xcc_pattern_fits(o->wrt[i], name);
+    return wanted;
+}
+
+static bool is_learnable(const xcc_module *m, const xcc_value *v)
+{
+    return v->kind == XCC_PARAMETER && v->graph == m->graph && !xcc_is_statistic(v);
+}
+
+/* A pattern that nothing fits is a mistake. */
+static xcvm_status check_pattern(const xcc_module *m, const char *pattern)
+{
+    for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
+        if (is_learnable(m, v) && xcc_pattern_fits(pattern, v->name))
+            return XCVM_OK;
+    return xcvm_error_set(
+        m->error, XCVM_INVALID_ARGUMENT,
+        "no parameter is called '%.200s': it is not in the model, is no float, is a running statistic, "
+        "or decides a shape",
+        pattern);
+}
+
+static xcvm_status list_learners(xcc_training *t)
+{
+    xcc_module *m = t->m;
+    const xcc_options *o = m->options;
+    size_t capacity = 0;
+    for (size_t i = 0; i < o->wrt_count; i++)
+        XCVM_TRY(check_pattern(m, o->wrt[i]));
+    for (size_t i = 0; i < o->group_count; i++)
+        XCVM_TRY(check_pattern(m, o->groups[i].pattern));
+    for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
+        capacity++;
+    if ((t->learners = xcc_alloc(m, capacity * sizeof *t->learners)) == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (xcc_value *v = m->variables; v != NULL; v = v->next_owned) {
+        XCVM_TRY(xcc_poll(m));
+        const size_t group = find_group(o, v->name);
+        if (is_learnable(m, v) && is_wanted(o, v->name) && (group == o->group_count || o->groups[group].rate != 0.0))
+            t->learners[t->count++] = (xcc_learner){v, NULL, group};
+    }
+    XCVM_CHECK(
+        m->error, t->count > 0, INVALID_ARGUMENT,
+        "nothing learns: the model has no parameters, which are initializers of a float type, or none is chosen");
+    return XCVM_OK;
+}
+
+/* Gradients of the loss, or of the loss times its factor, by what learns. What the loss does not depend on does not
+ * learn. */
+static xcvm_status differentiate(xcc_training *t)
+{
+    xcc_module *m = t->m;
+    xcc_builder *b = &t->b;
+    xcc_value **both = xcc_alloc(m, 2 * t->count * sizeof *both);
+    if (both == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    xcc_value **gradients = both + t->count, *one = xcc_build_number(b, t->loss, 1);
+    for (size_t i = 0; i < t->count; i++)
+        both[i] = t->learners[i].parameter;
+    if (t->loss_scale != NULL)
+        one = xcc_build_cast(b, t->loss_scale, (xcvm_dtype)t->loss->type.dtype);
+    const xcc_seed seed = {t->loss, xcc_build_expand(b, one, xcc_build_shape_of(b, t->loss))};
+    if (seed.gradient == NULL)
+        return m->error->status;
+    XCVM_TRY(xcc_differentiate(b, m->graph, NULL, &seed, 1, both, t->count, gradients));
+    size_t kept = 0;
+    for (size_t i = 0; i < t->count; i++)
+        if (gradients[i] != NULL) {
+            t->learners[kept] = t->learners[i];
+            t->learners[kept++].gradient = gradients[i];
+        }
+    t->count = kept;
+    XCVM_CHECK(m->error, kept > 0, INVALID_ARGUMENT, "the loss depends on no parameter that learns");
+    return XCVM_OK;
+}
+
+/* ---- The pass ---- */
+
+static xcvm_status train(xcc_training *t)
+{
+    xcc_module *m = t->m;
+    const double scale = m->options->loss_scale;
+    const float initial = (float)scale;
+    if (scale != 0.0) {
+        float *begin = xcc_alloc(m, sizeof *begin);
+        if (begin == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        *begin = initial;
+        if ((t->loss_scale = xcc_training_state(m, NULL, "loss_scale", XCVM_F32, 0, NULL, begin)) == NULL)
+            return m->error->status;
+    }
+    XCVM_TRY(differentiate(t));
+    XCVM_TRY(xcc_training_update(t));
+    for (size_t i = 0; i < t->count; i++)
+        XCVM_TRY(xcc_value_keep(t->learners[i].parameter));
+    return XCVM_OK;
+}
+
+/* Parameters, or the averages that stand for them, are read. */
+static xcvm_status evaluate(xcc_training *t)
+{
+    xcc_module *m = t->m;
+    for (size_t i = 0; i < t->count; i++) {
+        xcc_value *p = t->learners[i].parameter;
+        if (m->options->average == 0.0) {
+            XCVM_TRY(xcc_value_keep(p));
+            continue;
+        }
+        const void *initial = xcc_training_initial(m, p);
+        xcc_value *average = initial != NULL ? xcc_training_state(m, p->name, "average", xcc_training_type(p),
+                                                                  p->type.rank, p->type.dims, initial)
+                                             : NULL;
+        xcc_builder b = {.graph = m->graph, .before = m->graph->first, .name = "average", .origin = "average"};
+        average = average != NULL ? xcc_build_cast(&b, average, (xcvm_dtype)p->type.dtype) : NULL;
+        if (average == NULL)
+            return m->error->status;
+        xcc_replace_uses(m->graph, p, average);
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_pass_train(xcc_module *m)
+{
+    xcc_training t = {.m = m, .b = {.graph = m->graph, .name = "train", .origin = "train"}};
+    if (m->options->train == NULL)
+        return XCVM_OK;
+    XCVM_TRY(xcc_optimizer_read(m->options->train, &t.spec, m->error));
+    t.b.name = t.b.origin = t.spec.row->info.name;
+    XCVM_TRY(list_learners(&t));
+    XCVM_TRY(xcc_training_modes(m));
+    XCVM_TRY(find_loss(&t));
+    XCVM_TRY(m->options->evaluate ? evaluate(&t) : train(&t));
+    xcc_parameters_freeze(m);
+    return XCVM_OK;
+}

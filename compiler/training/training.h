@@ -1,0 +1,48 @@
+/* Training programs: what the files of this folder tell each other. */
+#ifndef XCVM_COMPILER_TRAINING_H
+#define XCVM_COMPILER_TRAINING_H
+
+#include "compiler/ir/graph.h"
+#include "compiler/training/optimizer.h"
+
+/* What the names of all states begin with that are no parameters. */
+#define XCC_OPTIMIZER_PREFIX "optimizer@"
+
+/* A parameter that learns. */
+typedef struct xcc_learner {
+    xcc_value *parameter, *gradient;
+    size_t group; /* of the options; their number: it is in none */
+} xcc_learner;
+
+typedef struct xcc_training {
+    xcc_module *m;
+    xcc_builder b;
+    xcc_optimizer_spec spec;
+    xcc_learner *learners;
+    size_t count;
+    xcc_value *loss, *loss_scale; /* loss_scale: NULL if the loss is not scaled */
+} xcc_training;
+
+/* Puts BatchNormalization and Dropout into the form that the options ask for, of training, where running statistics
+ * become states and are stored, or of evaluation, where they are read (modes.c). */
+xcvm_status xcc_training_modes(xcc_module *m);
+/* A state of the optimizer, "optimizer@NAME.WHAT", or "optimizer@WHAT" for NULL. */
+xcc_value *xcc_training_state(xcc_module *m, const char *name, const char *what, xcvm_dtype dtype, int rank,
+                              const int64_t *dims, const void *initial);
+/* Of the factor of the loss. */
+xcvm_status xcc_training_scale(xcc_training *t);
+/* Builds what updates the learners by their gradients (update.c). */
+xcvm_status xcc_training_update(xcc_training *t);
+/* The type in which the optimizer computes: f64 for f64, else f32. */
+static inline xcvm_dtype xcc_training_type(const xcc_value *parameter)
+{
+    return parameter->type.dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32;
+}
+/* The elements that a parameter begins with as that type, which is lent or of the module; NULL on failure. */
+const void *xcc_training_initial(xcc_module *m, const xcc_value *parameter);
+/* One more output of the top graph, of that name. */
+xcvm_status xcc_training_output(xcc_builder *b, xcc_value *value, const char *name);
+/* Whether `name` fits the pattern, in which '*' stands for any characters and '?' for one. */
+bool xcc_pattern_fits(const char *pattern, const char *name);
+
+#endif

@@ -1,0 +1,152 @@
+/* Shape rules of optimizers: all that can be wrong, since their kernels cannot fail. */
+#include "ops/shape.h"
+
+static xcvm_status check_like(xcvm_error *error, const xcvm_value *v, const xcvm_value *parameter, const char *what,
+                              size_t i)
+{
+    char text[2][200];
+    bool differs = v->rank >= 0 && parameter->rank >= 0 && v->rank != parameter->rank;
+    for (int axis = 0; !differs && axis < v->rank && axis < parameter->rank; axis++)
+        differs = xcvm_dims_differ(v->dims[axis], parameter->dims[axis]);
+    XCVM_CHECK(error, !differs, SHAPE_MISMATCH, "%s %zu is %s, of a parameter that is %s", what, i,
+               xcvm_value_describe(v, text[0], sizeof text[0]),
+               xcvm_value_describe(parameter, text[1], sizeof text[1]));
+    return XCVM_OK;
+}
+
+/* One for each parameter, or none; of the parameters' type where `same`, else of the type that is computed in. */
+static xcvm_status check_list(const xcvm_inference *t, const xcvm_inputs *list, const xcvm_inputs *parameters,
+                              const char *what, bool same)
+{
+    XCVM_CHECK(t->error, list->count == 0 || list->count == parameters->count, INVALID_ARGUMENT,
+               "there are %zu %s for %zu parameters", list->count, what, parameters->count);
+    for (size_t i = 0; i < list->count; i++) {
+        const xcvm_value *v = list->at[i], *parameter = parameters->at[i];
+        const xcvm_dtype parameter_type = (xcvm_dtype)parameter->dtype;
+        const xcvm_dtype wanted = same || parameter_type == XCVM_F64 ? parameter_type : XCVM_F32;
+        XCVM_CHECK(t->error, v->dtype == wanted, TYPE_MISMATCH,
+                   "%s %zu is of type %s, for a parameter of type %s it has to be %s", what, i,
+                   xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dtype_name(parameter_type), xcvm_dtype_name(wanted));
+        XCVM_TRY(check_like(t->error, v, parameter, what, i));
+    }
+    return XCVM_OK;
+}
+
+/* What the rows have in common: lists, one tensor each for a parameter, and scalars. */
+static xcvm_status check_common(const xcvm_inference *t, const xcvm_inputs *gradients, const xcvm_inputs *parameters,
+                                const xcvm_inputs *masters)
+{
+    XCVM_CHECK(t->error, gradients->count == parameters->count, INVALID_ARGUMENT,
+               "there are %zu gradients for %zu parameters", gradients->count, parameters->count);
+    XCVM_TRY(check_list(t, gradients, parameters, "gradients", true));
+    for (size_t i = 0; i < t->schema->field_count; i++) {
+        const xcvm_field *f = &t->schema->fields[i];
+        const void *at = (const char *)t->args + f->offset;
+        if (f->role == XCVM_ROLE_IN_STATE && at != parameters)
+            XCVM_TRY(check_list(t, at, parameters, f->name, false));
+    }
+    for (size_t i = 0; i < masters->count; i++)
+        XCVM_CHECK(t->error, parameters->at[i]->dtype != XCVM_F32 && parameters->at[i]->dtype != XCVM_F64,
+                   TYPE_MISMATCH, "masters are of parameters of half precision, but parameter %zu is of type %s", i,
+                   xcvm_dtype_name((xcvm_dtype)parameters->at[i]->dtype));
+    return XCVM_OK;
+}
+
+static xcvm_status check_scalar(const xcvm_inference *t, const xcvm_value *scalar, const char *what)
+{
+    bool known;
+    return scalar != NULL ? xcvm_scalar_check(t->error, scalar, what, &known) : XCVM_OK;
+}
+
+#define CHECK_COMMON(t, a)                                                                                             \
+    do {                                                                                                               \
+        XCVM_TRY(check_common((t), &(a)->gradients, &(a)->parameters, &(a)->masters));                                 \
+        XCVM_TRY(check_scalar((t), (a)->rate, "rate"));                                                                \
+        XCVM_TRY(check_scalar((t), (a)->step, "step"));                                                                \
+        XCVM_TRY(check_scalar((t), (a)->scale, "scale"));                                                              \
+        XCVM_TRY(check_scalar((t), (a)->apply, "apply"));                                                              \
+        XCVM_TRY(check_scalar((t), (a)->valid, "valid"));                                                              \
+    } while (0)
+
+/* That a moment that the rule cannot do without is there for each parameter. */
+static xcvm_status need(const xcvm_inference *t, const xcvm_inputs *moment, const xcvm_inputs *parameters,
+                        const char *what)
+{
+    XCVM_CHECK(t->error, moment->count == parameters->count, INVALID_ARGUMENT, "there are %zu %s for %zu parameters",
+               moment->count, what, parameters->count);
+    return XCVM_OK;
+}
+
+static xcvm_status need_buffer(const xcvm_inference *t, const xcvm_inputs *buffer, const xcvm_inputs *parameters,
+                               double momentum)
+{
+    return momentum != 0.0 ? need(t, buffer, parameters, "momentum_buffer") : XCVM_OK;
+}
+
+static xcvm_status need_norms(const xcvm_inference *t, const xcvm_value *norms, const xcvm_inputs *parameters,
+                              const char *what)
+{
+    char text[200];
+    XCVM_CHECK(t->error,
+               norms->rank < 0 || (norms->rank == 1 && !xcvm_dims_differ(norms->dims[0], (int64_t)parameters->count)),
+               SHAPE_MISMATCH, "%s is %s, one for each of %zu parameters is needed", what,
+               xcvm_value_describe(norms, text, sizeof text), parameters->count);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(SGD)
+{
+    CHECK_COMMON(t, a);
+    return need_buffer(t, &a->momentum_buffer, &a->parameters, a->momentum);
+}
+
+XCVM_SHAPE_RULE_OF(LARS)
+{
+    CHECK_COMMON(t, a);
+    XCVM_TRY(need_norms(t, a->parameter_norms, &a->parameters, "parameter_norms"));
+    XCVM_TRY(need_norms(t, a->gradient_norms, &a->parameters, "gradient_norms"));
+    return need_buffer(t, &a->momentum_buffer, &a->parameters, a->momentum);
+}
+
+XCVM_SHAPE_RULE_OF(RMSProp)
+{
+    CHECK_COMMON(t, a);
+    XCVM_TRY(need(t, &a->square_avg, &a->parameters, "square_avg"));
+    return need_buffer(t, &a->momentum_buffer, &a->parameters, a->momentum);
+}
+
+XCVM_SHAPE_RULE_OF(Adagrad)
+{
+    CHECK_COMMON(t, a);
+    return need(t, &a->sum, &a->parameters, "sum");
+}
+
+XCVM_SHAPE_RULE_OF(Adadelta)
+{
+    CHECK_COMMON(t, a);
+    XCVM_TRY(need(t, &a->square_avg, &a->parameters, "square_avg"));
+    return need(t, &a->acc_delta, &a->parameters, "acc_delta");
+}
+
+XCVM_SHAPE_RULE_OF(Adam)
+{
+    CHECK_COMMON(t, a);
+    XCVM_TRY(need(t, &a->exp_avg, &a->parameters, "exp_avg"));
+    return need(t, &a->exp_avg_sq, &a->parameters, "exp_avg_sq");
+}
+
+XCVM_SHAPE_RULE_OF(Lion)
+{
+    CHECK_COMMON(t, a);
+    return need(t, &a->exp_avg, &a->parameters, "exp_avg");
+}
+
+XCVM_SHAPE_RULE_OF(GlobalNorm)
+{
+    const int64_t count = (int64_t)a->xs.count;
+    XCVM_CHECK(t->error, a->summands.count == 0 || a->summands.count == a->xs.count, INVALID_ARGUMENT,
+               "there are %zu summands for %zu tensors", a->summands.count, a->xs.count);
+    XCVM_TRY(check_list(t, &a->summands, &a->xs, "summands", false));
+    xcvm_value_set_tensor(a->y, XCVM_F32, a->each != 0, &count);
+    return XCVM_OK;
+}

@@ -1,0 +1,104 @@
+/* GlobalNorm. Squares are summed up in f64, so that none overflows that the norm does not; by blocks, whose sums are
+ * added in order, so that the bits are the same for any number of threads. */
+#include "ops/simd/halves.h"
+#include "ops/simd/math.h"
+
+enum { BLOCK = 4096, CHAINS = 32, BLOCKS_A_RANGE = 4 };
+
+typedef struct norm {
+    xcvm_inputs xs, summands;
+    double *sums; /* one for each block */
+} norm;
+
+static double sum_f64(const double *x, const double *summands, size_t count)
+{
+    double chains[CHAINS] = {0.0}, sum = 0.0;
+    for (size_t i = 0; i < count; i += CHAINS) {
+        const size_t n = count - i < CHAINS ? count - i : CHAINS;
+        for (size_t j = 0; j < n; j++) {
+            const double v = x[i + j] + (summands != NULL ? summands[i + j] : 0.0);
+            chains[j] += v * v;
+        }
+    }
+    for (size_t j = 0; j < CHAINS; j++)
+        sum += chains[j];
+    return sum;
+}
+
+static double sum_f32(const float *x, const float *summands, size_t count)
+{
+    double chains[CHAINS] = {0.0}, sum = 0.0;
+    size_t i = 0;
+    if (summands == NULL)
+        for (; i + CHAINS <= count; i += CHAINS)
+            for (size_t j = 0; j < CHAINS; j++)
+                chains[j] += (double)x[i + j] * (double)x[i + j];
+    for (; i < count; i += CHAINS) {
+        const size_t n = count - i < CHAINS ? count - i : CHAINS;
+        for (size_t j = 0; j < n; j++) {
+            const float v = x[i + j] + (summands != NULL ? summands[i + j] : 0.0f);
+            chains[j] += (double)v * (double)v;
+        }
+    }
+    for (size_t j = 0; j < CHAINS; j++)
+        sum += chains[j];
+    return sum;
+}
+
+static double sum_block(const norm *t, size_t i, size_t first, size_t count)
+{
+    float block[BLOCK];
+    const xcvm_value *x = t->xs.at[i];
+    const void *summands = t->summands.count > 0 ? t->summands.at[i]->data : NULL;
+    if (x->dtype == XCVM_F64)
+        return sum_f64((const double *)x->data + first, summands != NULL ? (const double *)summands + first : NULL,
+                       count);
+    const float *added = summands != NULL ? (const float *)summands + first : NULL;
+    if (x->dtype == XCVM_F32)
+        return sum_f32((const float *)x->data + first, added, count);
+    xcvm_halves_load(x->dtype, x->data, first, count, block);
+    return sum_f32(block, added, count);
+}
+
+static size_t block_count(const xcvm_value *v) { return (xcvm_element_count(v) + BLOCK - 1) / BLOCK; }
+
+/* The range is over the blocks of all tensors. */
+static void sum_range(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const norm *t = context;
+    size_t i = 0, before = 0; /* the tensor, and the blocks of those before it */
+    while (begin < end) {
+        const size_t count = xcvm_element_count(t->xs.at[i]), blocks = block_count(t->xs.at[i]);
+        if (begin < before + blocks) {
+            const size_t first = (begin - before) * BLOCK;
+            t->sums[begin++] = sum_block(t, i, first, count - first < BLOCK ? count - first : BLOCK);
+        } else {
+            before += blocks;
+            i++;
+        }
+    }
+}
+
+XCVM_KERNEL(GlobalNorm)
+{
+    norm t = {.xs = a->xs, .summands = a->summands};
+    size_t blocks = 0, at = 0;
+    for (size_t i = 0; i < a->xs.count; i++)
+        blocks += block_count(a->xs.at[i]);
+    if (blocks > 0 && (t.sums = xcvm_kernel_scratch(k, blocks * sizeof *t.sums)) == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(xcvm_kernel_parallel(k, blocks, BLOCKS_A_RANGE, sum_range, &t));
+    double all = 0.0;
+    for (size_t i = 0; i < a->xs.count; i++) {
+        double sum = 0.0;
+        for (size_t end = at + block_count(a->xs.at[i]); at < end; at++)
+            sum += t.sums[at];
+        if (a->each != 0)
+            XCVM_DATA(float, a->y)[i] = (float)sqrt(sum);
+        all += sum;
+    }
+    if (a->each == 0)
+        *XCVM_DATA(float, a->y) = (float)sqrt(all);
+    return XCVM_OK;
+}

@@ -1,0 +1,248 @@
+/* Optimizers. One loop goes over the blocks of all parameters of an instruction, so that many small ones take one pass
+ * over memory, shared out evenly. Parameters of half precision are computed with in f32, on what is kept of them in
+ * full (masters) if there is that. Formulas and names are those of torch.optim 1.13; LARS is of You, Gitman and
+ * Ginsburg, "Large Batch Training of Convolutional Networks" (2017), with the momentum of SGD; Lion of Chen et al.,
+ * "Symbolic Discovery of Optimization Algorithms" (2023). */
+#include "ops/simd/halves.h"
+#include "ops/simd/math.h"
+
+#include "ops/shape.h"
+
+/* Elements that are updated at a time. Where blocks begin follows from an element's place in its tensor alone. */
+enum { BLOCK = 1024, BLOCKS_A_RANGE = 8, MOMENTS = 3 };
+
+/* The numbers of a step, worked out from attributes and operands. What an optimizer has no use for is 0. */
+typedef struct numbers {
+    double rate;     /* of learning */
+    double decay;    /* times the parameter is added to the gradient */
+    double shrink;   /* factor of the parameter, of decoupled weight decay */
+    double momentum; /* of the buffer's old elements */
+    double taken;    /* of the gradient that goes into the buffer */
+    double nesterov; /* 0: the buffer is the step; else the gradient with momentum times the buffer is */
+    double kept[2];  /* of the moments' old elements */
+    double epsilon;
+    double root; /* of the second moment's correction */
+    double scale, limit, average_decay;
+} numbers;
+
+typedef struct step {
+    xcvm_inputs gradients, parameters, masters, accumulators, averages, moments[MOMENTS];
+    bool apply; /* else gradients are added to accumulators, if there are any */
+    bool valid; /* else, if `apply`, accumulators become zero, and that is all */
+    numbers numbers;
+    /* Of LARS: norms, f32, one for each tensor, from which and `trust` a factor of its rate follows; NULL: none. */
+    const xcvm_value *parameter_norms, *gradient_norms;
+    double trust;
+    void (*f32)(float *p, const float *g, float *const m[], size_t n, const numbers *t);
+    void (*f64)(double *p, const double *g, double *const m[], size_t n, const numbers *t);
+} step;
+
+/* A block of one parameter with what is kept of it; all of the type that is computed in. */
+typedef struct block {
+    void *parameters, *moments[MOMENTS], *sums, *average; /* NULL: not kept */
+    const void *gradients;
+    size_t count;
+    double ratio;
+} block;
+
+#define REAL float
+#define STEP(name) name##_f32
+#define STEP_FIELD f32
+#define ROOT sqrtf
+#include "ops/optimizer/simd/steps.h"
+#undef REAL
+#undef STEP
+#undef STEP_FIELD
+#undef ROOT
+#define REAL double
+#define STEP(name) name##_f64
+#define STEP_FIELD f64
+#define ROOT sqrt
+#include "ops/optimizer/simd/steps.h"
+
+/* ---- The loop ---- */
+
+/* Element `first` of tensor i of what is kept, whose elements have `size` bytes; NULL if it is not. A state's elements
+ * are written in an instruction of effect UPDATE. */
+static void *kept_at(const xcvm_inputs *kept, size_t i, size_t first, size_t size)
+{
+    return i < kept->count ? (char *)kept->at[i]->data + first * size : NULL;
+}
+
+/* What the rate of tensor i is multiplied by. */
+static double ratio_of(const step *s, size_t i)
+{
+    if (s->parameter_norms == NULL)
+        return 1.0;
+    const numbers *t = &s->numbers;
+    const double norm = xcvm_element_as_double(s->parameter_norms, i);
+    const double divisor = fabs(t->scale) * xcvm_element_as_double(s->gradient_norms, i) + t->decay * norm + t->epsilon;
+    return norm > 0.0 && divisor > 0.0 ? s->trust * norm / divisor : 1.0;
+}
+
+/* Steps on one block, of tensor i from element `first` on. */
+static void update_block(const step *s, size_t i, size_t first, size_t count)
+{
+    float p[BLOCK], g[BLOCK];
+    const xcvm_value *parameter = s->parameters.at[i];
+    const xcvm_dtype dtype = parameter->dtype;
+    const bool is_f64 = dtype == XCVM_F64, is_half = dtype != XCVM_F32 && !is_f64;
+    const size_t size = is_f64 ? sizeof(double) : sizeof(float);
+    block b = {.count = count,
+               .sums = kept_at(&s->accumulators, i, first, size),
+               .average = kept_at(&s->averages, i, first, size),
+               .ratio = ratio_of(s, i)};
+    for (size_t j = 0; j < MOMENTS; j++)
+        b.moments[j] = kept_at(&s->moments[j], i, first, size);
+    if (!is_half) {
+        b.gradients = (const char *)s->gradients.at[i]->data + first * size;
+        b.parameters = (char *)parameter->data + first * size;
+    } else {
+        xcvm_halves_load(dtype, s->gradients.at[i]->data, first, count, g);
+        b.gradients = g;
+        b.parameters = kept_at(&s->masters, i, first, size);
+        if (b.parameters == NULL) {
+            xcvm_halves_load(dtype, parameter->data, first, count, p);
+            b.parameters = p;
+        }
+    }
+    if (!s->apply) {
+        if (is_f64)
+            add_f64(b.sums, b.gradients, b.sums, count);
+        else
+            add_f32(b.sums, b.gradients, b.sums, count);
+        return;
+    }
+    if (!s->valid) {
+        memset(b.sums, 0, count * size);
+        return;
+    }
+    if (is_f64)
+        block_f64(s, &b);
+    else
+        block_f32(s, &b);
+    if (is_half)
+        xcvm_halves_store(dtype, parameter->data, first, count, b.parameters);
+}
+
+static size_t block_count(const xcvm_value *v) { return (xcvm_element_count(v) + BLOCK - 1) / BLOCK; }
+
+/* The range is over the blocks of all tensors. */
+static void update_range(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const step *s = context;
+    size_t i = 0, before = 0; /* the tensor, and the blocks of those before it */
+    while (begin < end) {
+        const size_t count = xcvm_element_count(s->parameters.at[i]), blocks = block_count(s->parameters.at[i]);
+        if (begin < before + blocks) {
+            const size_t first = (begin++ - before) * BLOCK;
+            update_block(s, i, first, count - first < BLOCK ? count - first : BLOCK);
+        } else {
+            before += blocks;
+            i++;
+        }
+    }
+}
+
+static xcvm_status run(const xcvm_kernel *k, const step *s)
+{
+    size_t blocks = 0;
+    if (s->accumulators.count == 0 && !(s->apply && s->valid))
+        return XCVM_OK;
+    for (size_t i = 0; i < s->parameters.count; i++)
+        blocks += block_count(s->parameters.at[i]);
+    if (blocks > 0)
+        xcvm_parallel(k->threads, blocks, BLOCKS_A_RANGE, update_range, (void *)s);
+    return XCVM_OK;
+}
+
+/* ---- The instructions ---- */
+
+static double number_of(const xcvm_value *scalar, double otherwise)
+{
+    return scalar != NULL ? xcvm_element_as_double(scalar, 0) : otherwise;
+}
+
+/* What all rows have, and the numbers of the step of `formula`. */
+#define STEP_OF(a, formula, ...)                                                                                       \
+    {                                                                                                                  \
+        .gradients = (a)->gradients, .parameters = (a)->parameters, .masters = (a)->masters,                           \
+        .accumulators = (a)->accumulators, .averages = (a)->averages, .apply = number_of((a)->apply, 1.0) != 0.0,      \
+        .valid = number_of((a)->valid, 1.0) != 0.0,                                                                    \
+        .numbers = {.scale = number_of((a)->scale, 1.0) * ((a)->maximize != 0 ? -1.0 : 1.0),                           \
+                    .limit = (a)->clip,                                                                                \
+                    .average_decay = (a)->average_decay,                                                               \
+                    __VA_ARGS__},                                                                                      \
+        .f32 = formula##_f32, .f64 = formula##_f64                                                                     \
+    }
+
+XCVM_KERNEL(SGD)
+{
+    /* The first step's gradient is the buffer. */
+    const bool first = number_of(a->step, 2.0) == 1.0;
+    step s = STEP_OF(a, sgd, .rate = number_of(a->rate, 0.0), .decay = a->weight_decay, .momentum = a->momentum,
+                     .taken = first ? 1.0 : 1.0 - a->dampening, .nesterov = (double)a->nesterov);
+    s.moments[0] = a->momentum_buffer;
+    return run(k, &s);
+}
+
+XCVM_KERNEL(LARS)
+{
+    step s = STEP_OF(a, sgd, .rate = number_of(a->rate, 0.0), .decay = a->weight_decay, .momentum = a->momentum,
+                     .taken = 1.0, .nesterov = (double)a->nesterov, .epsilon = a->eps);
+    s.parameter_norms = a->parameter_norms;
+    s.gradient_norms = a->gradient_norms;
+    s.trust = a->trust_coefficient;
+    s.moments[0] = a->momentum_buffer;
+    return run(k, &s);
+}
+
+XCVM_KERNEL(RMSProp)
+{
+    step s = STEP_OF(a, rmsprop, .rate = number_of(a->rate, 0.0), .decay = a->weight_decay, .momentum = a->momentum,
+                     .kept = {a->alpha}, .epsilon = a->eps);
+    s.moments[0] = a->square_avg;
+    s.moments[1] = a->grad_avg;
+    s.moments[2] = a->momentum_buffer;
+    return run(k, &s);
+}
+
+XCVM_KERNEL(Adagrad)
+{
+    const double past = number_of(a->step, 1.0) - 1.0;
+    step s = STEP_OF(a, adagrad, .rate = number_of(a->rate, 0.0) / (1.0 + past * a->lr_decay), .decay = a->weight_decay,
+                     .epsilon = a->eps);
+    s.moments[0] = a->sum;
+    return run(k, &s);
+}
+
+XCVM_KERNEL(Adadelta)
+{
+    step s = STEP_OF(a, adadelta, .rate = number_of(a->rate, 0.0), .decay = a->weight_decay, .kept = {a->rho},
+                     .epsilon = a->eps);
+    s.moments[0] = a->square_avg;
+    s.moments[1] = a->acc_delta;
+    return run(k, &s);
+}
+
+XCVM_KERNEL(Adam)
+{
+    const double rate = number_of(a->rate, 0.0), count = number_of(a->step, 1.0);
+    const bool decoupled = a->decoupled != 0;
+    step s = STEP_OF(a, adam, .rate = rate / (1.0 - pow(a->beta1, count)), .decay = decoupled ? 0.0 : a->weight_decay,
+                     .shrink = decoupled ? 1.0 - rate * a->weight_decay : 1.0, .kept = {a->beta1, a->beta2},
+                     .epsilon = a->eps, .root = sqrt(1.0 - pow(a->beta2, count)));
+    s.moments[0] = a->exp_avg;
+    s.moments[1] = a->exp_avg_sq;
+    s.moments[2] = a->max_exp_avg_sq;
+    return run(k, &s);
+}
+
+XCVM_KERNEL(Lion)
+{
+    const double rate = number_of(a->rate, 0.0);
+    step s = STEP_OF(a, lion, .rate = rate, .shrink = 1.0 - rate * a->weight_decay, .kept = {a->beta1, a->beta2});
+    s.moments[0] = a->exp_avg;
+    return run(k, &s);
+}

@@ -1,0 +1,99 @@
+/* Options of training programs, and how they become the compiler's. */
+#include "run/training_options.h"
+#include "cli/memory.h"
+#include "cli/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct option training_options[] = {
+    {"group", 0, "PATTERN:SETTINGS", OPTION_LIST, offsetof(struct training_flags, groups), 0, 0,
+     "parameters that learn otherwise: those whose names fit the pattern, in which * stands for any characters, with a "
+     "factor of the learning rate (lr=0.1; lr=0: they do not learn), a weight decay of their own (weight_decay=0), or "
+     "both with a comma between; may be repeated, the first that fits decides"},
+    {"clip-norm", 0, "X", OPTION_REAL, offsetof(struct training_flags, clip_norm), 0, 0,
+     "scale the gradients down to that 2-norm of all of them together; 0: leave them"},
+    {"clip-value", 0, "X", OPTION_REAL, offsetof(struct training_flags, clip_value), 0, 0,
+     "bring the gradients' elements to at most that magnitude; 0: leave them"},
+    {"accumulate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, accumulate), 0, 0,
+     "add up gradients in runs whose input \"apply\" is false; the next in which it is true takes the mean"},
+    {"average", 0, "DECAY", OPTION_REAL, offsetof(struct training_flags, average), 0, 0,
+     "keep moving averages of the parameters, of which that part stays in each step; 0: none"},
+    {"loss-scale", 0, "X", OPTION_REAL, offsetof(struct training_flags, loss_scale), 0, 0,
+     "differentiate the loss times a factor that begins as X, halves when gradients overflow, and doubles after 2000 "
+     "steps without; 0: none"},
+    {"evaluate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, evaluate), 0, 0,
+     "make the counterpart that reads the same states and changes none, with normalisation and dropout as for "
+     "inference"},
+    {"train-batch-normalization", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, train_batch_normalization), 0,
+     0, "put BatchNormalization that was exported for inference into training form"},
+    END_OF_OPTIONS,
+};
+
+const char *training_option_given(const struct training_flags *flags)
+{
+    static const struct training_flags usual;
+    for (const struct option *option = training_options; option->name != NULL; option++)
+        if (option_differs(option, flags, &usual))
+            return option->name;
+    return NULL;
+}
+
+/* One of "lr=0.1" and "weight_decay=0". */
+static bool read_setting(char *text, xcc_training_group *group)
+{
+    char *equals = strchr(text, '=');
+    if (equals == NULL)
+        return false;
+    *equals = '\0';
+    if (strcmp(text, "lr") == 0)
+        return parse_real(equals + 1, &group->rate);
+    group->own_decay = true;
+    return strcmp(text, "weight_decay") == 0 && parse_real(equals + 1, &group->weight_decay);
+}
+
+static bool read_group(const char *text, xcc_training_group *group)
+{
+    char *colon = strrchr(text, ':');
+    if (colon == NULL || colon == text)
+        return false;
+    *group = (xcc_training_group){.pattern = memory_text_n(text, (size_t)(colon - text)), .rate = 1.0};
+    char *settings = memory_text(colon + 1), *next = settings, *setting;
+    bool good = true;
+    while (good && (setting = strsep(&next, ",")) != NULL)
+        good = read_setting(setting, group);
+    free(settings);
+    return good;
+}
+
+xcvm_status training_options_use(const struct training_flags *flags, struct training_groups *groups,
+                                 xcc_options *compiler, xcvm_error *error)
+{
+    *groups = (struct training_groups){.items = memory_take(flags->groups.count + 1, sizeof *groups->items)};
+    for (size_t i = 0; i < flags->groups.count; i++) {
+        const bool good = read_group(flags->groups.items[i], &groups->items[i]);
+        groups->count++;
+        if (!good)
+            return error_set(error, XCVM_INVALID_ARGUMENT,
+                             "--group=%.100s: wanted PATTERN:lr=FACTOR, PATTERN:weight_decay=X or both",
+                             flags->groups.items[i]);
+    }
+    compiler->groups = groups->items;
+    compiler->group_count = groups->count;
+    compiler->clip_norm = flags->clip_norm;
+    compiler->clip_value = flags->clip_value;
+    compiler->accumulate = flags->accumulate;
+    compiler->average = flags->average;
+    compiler->loss_scale = flags->loss_scale;
+    compiler->evaluate = flags->evaluate;
+    compiler->train_batch_normalization = flags->train_batch_normalization;
+    return XCVM_OK;
+}
+
+void training_groups_release(struct training_groups *groups)
+{
+    for (size_t i = 0; i < groups->count; i++)
+        free((char *)(uintptr_t)groups->items[i].pattern);
+    free(groups->items);
+    *groups = (struct training_groups){0};
+}

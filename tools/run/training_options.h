@@ -1,0 +1,30 @@
+/* Options of training programs, and how they become the compiler's. */
+#ifndef XCVM_TOOLS_TRAINING_OPTIONS_H
+#define XCVM_TOOLS_TRAINING_OPTIONS_H
+
+#include "cli/options.h"
+
+#include <xcvm/compiler.h>
+
+struct training_flags {
+    struct text_list groups; /* PATTERN:lr=FACTOR,weight_decay=X */
+    double clip_norm, clip_value, average, loss_scale;
+    bool accumulate, evaluate, train_batch_normalization;
+};
+extern const struct option training_options[];
+#define TRAINING_GROUP(type, member) OPTION_GROUP("Training", training_options, type, member)
+
+/* Groups of parameters, which lend their patterns to the compiler's options. */
+struct training_groups {
+    xcc_training_group *items;
+    size_t count;
+};
+/* Fills in what of the compiler's options is about training, but for the optimizer, the loss and what learns. `groups`
+ * must live as long as the options. INVALID_ARGUMENT for a group that is none. */
+xcvm_status training_options_use(const struct training_flags *flags, struct training_groups *groups,
+                                 xcc_options *compiler, xcvm_error *error);
+void training_groups_release(struct training_groups *groups);
+/* The first of the options that were given, without hyphens; NULL: none. They do nothing without an optimizer. */
+const char *training_option_given(const struct training_flags *flags);
+
+#endif
