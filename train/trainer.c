@@ -62,10 +62,11 @@ static xcvm_status find_metrics(xct_trainer *t, xcvm_error *error)
     if (e->predictions != SIZE_MAX && t->label != SIZE_MAX)
         t->measure.task = xct_task_of(&xcvm_program_output(e->program, e->predictions)->type,
                                       &t->feed.inputs[t->label].type, &t->measure.axis);
-    /* Losses that take logits have their boundary at 0, those that take probabilities at a half. */
-    if (t->compile.loss != NULL &&
-        (strstr(t->compile.loss, "logits") != NULL || strstr(t->compile.loss, "sigmoid") != NULL))
-        t->measure.threshold = 0;
+    /* Numbers from 0 to 1 that a binary cross-entropy compares are probabilities of class 1, or scores around 0. */
+    if (t->compile.loss != NULL && strncmp(t->compile.loss, "bce", 3) == 0 && t->measure.task == XCT_NUMBERS) {
+        t->measure.task = XCT_TWO_CLASSES;
+        t->measure.threshold = strstr(t->compile.loss, "logits") != NULL ? 0 : 0.5;
+    }
     if (o->metric_count == 1 && strcmp(o->metrics[0], "auto") == 0) {
         choose_metric(t);
         return XCVM_OK;

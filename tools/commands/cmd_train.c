@@ -6,6 +6,7 @@
 #include "io/file.h"
 #include "io/output.h"
 #include "run/model_options.h"
+#include "run/training_options.h"
 
 #include <xcvm/train.h>
 
@@ -25,8 +26,8 @@ struct train_flags {
 
     const char *loss, *optimizer, *schedule;
     int64_t epochs, steps, accumulate;
-    double clip_norm, clip_value, average, loss_scale;
-    struct text_list train, groups, metrics;
+    struct training_flags training;
+    struct text_list train, metrics;
     const char *init, *weights;
     bool keep_batch_normalization;
     int64_t patience;
@@ -62,7 +63,7 @@ static const struct option data_options[] = {
     END_OF_OPTIONS,
 };
 
-static const struct option learning_options[] = {
+static const struct option own_options[] = {
     {"loss", 0, "LOSS", OPTION_TEXT, AT(loss), 0, 0,
      "what is made smaller: an output of the model, or a loss that is added to it, as softmax_cross_entropy or mse, "
      "also "
@@ -79,19 +80,8 @@ static const struct option learning_options[] = {
     {"steps", 0, "N", OPTION_INT, AT(steps), 0, INT64_MAX, "stop after so many steps; 0: when the epochs are over"},
     {"accumulate", 0, "N", OPTION_INT, AT(accumulate), 1, INT32_MAX,
      "batches that one step takes the mean gradient of"},
-    {"clip-norm", 0, "X", OPTION_REAL, AT(clip_norm), 0, 0,
-     "scale gradients down to this norm of all of them together; 0: as they are"},
-    {"clip-value", 0, "X", OPTION_REAL, AT(clip_value), 0, 0,
-     "bring each number of a gradient to at most this magnitude; 0: as it is"},
-    {"average", 0, "DECAY", OPTION_REAL, AT(average), 0, 0,
-     "keep moving averages of the weights, as 0.999, which validation and the written model take; 0: none"},
-    {"loss-scale", 0, "X", OPTION_REAL, AT(loss_scale), 0, 0,
-     "multiply the loss, so that small gradients of half precision do not vanish; it halves when they overflow; 0: no "
-     "factor"},
     {"train", 0, "PATTERN", OPTION_LIST, AT(train), 0, 0,
      "learn these parameters alone, as 'head.*', where * stands for any characters; the others stay as they are"},
-    {"group", 0, "PATTERN:SETTINGS", OPTION_LIST, AT(groups), 0, 0,
-     "parameters that learn otherwise, as '*.bias:weight_decay=0' or 'body.*:rate=0.1', a factor of the learning rate"},
     {"keep-batch-normalization", 0, NULL, OPTION_FLAG, AT(keep_batch_normalization), 0, 0,
      "leave BatchNormalization that was exported for inference as it is, with fixed mean and variance"},
     {"init", 0, "he|glorot|normal|uniform|orthogonal", OPTION_CHOICE, AT(init), 0, 0,
@@ -134,7 +124,8 @@ static const struct option machine_options_of_train[] = {
 
 static const struct option_group groups[] = {
     {"Data", data_options, 0},
-    {"Learning", learning_options, 0},
+    {"Learning", own_options, 0},
+    OPTION_GROUP("Rules of learning", learning_options, struct train_flags, training),
     {"Files", file_options, 0},
     {"Machine", machine_options_of_train, 0},
 };
@@ -174,7 +165,7 @@ struct training {
     const char *model;
     struct dims dims;
     xcc_options compile;
-    xcc_training_group *groups;
+    struct training_groups groups;
     xct_options options;
     xct_column *columns;
     size_t column_count;
@@ -215,44 +206,6 @@ static bool parse_columns(struct training *t)
     return true;
 }
 
-/* One setting of a group, "rate=0.1" or "weight_decay=0". */
-static bool parse_setting(char *text, xcc_training_group *group)
-{
-    char *equals = strchr(text, '=');
-    double value;
-    if (equals == NULL || !parse_real(equals + 1, &value))
-        return false;
-    *equals = '\0';
-    if (strcmp(text, "rate") == 0) {
-        group->rate = value;
-        return true;
-    }
-    group->own_decay = true;
-    group->weight_decay = value;
-    return strcmp(text, "weight_decay") == 0;
-}
-
-static bool parse_groups(struct training *t)
-{
-    const struct text_list *texts = &t->flags->groups;
-    t->groups = memory_take(texts->count + 1, sizeof *t->groups);
-    for (size_t i = 0; i < texts->count; i++) {
-        char *text = memory_text(texts->items[i]), *colon = strrchr(text, ':'), *at = colon, *state = NULL;
-        bool good = colon != NULL && colon != text;
-        t->groups[i] = (xcc_training_group){.pattern = text, .rate = 1};
-        if (good) {
-            *colon = '\0';
-            for (at = strtok_r(colon + 1, ",", &state); at != NULL && good; at = strtok_r(NULL, ",", &state))
-                good = parse_setting(at, &t->groups[i]);
-        }
-        if (!good) {
-            report_usage("--group=%s: wanted PATTERN:rate=X,weight_decay=Y", texts->items[i]);
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool read_flags(struct training *t)
 {
     const struct train_flags *flags = t->flags;
@@ -266,9 +219,10 @@ static bool read_flags(struct training *t)
         report_usage("--resume needs --checkpoint, the folder to go on from");
         return false;
     }
-    if (!parse_columns(t) || !parse_groups(t))
+    if (!parse_columns(t))
         return false;
-    if (dims_parse(&flags->dims, &t->dims, &error) != XCVM_OK) {
+    if (training_options_use(&flags->training, &t->groups, &t->compile, &error) != XCVM_OK ||
+        dims_parse(&flags->dims, &t->dims, &error) != XCVM_OK) {
         report_usage("%s", error.message);
         return false;
     }
@@ -277,23 +231,17 @@ static bool read_flags(struct training *t)
         report_usage("--validation=%s: a share is above 0 and below 1", flags->validation);
         return false;
     }
-    t->compile = (xcc_options){.size = sizeof t->compile,
-                               .dims = t->dims.items,
-                               .dim_count = t->dims.count,
-                               .optimization = flags->optimization == 0 ? -1 : (int)flags->optimization,
-                               .memory_limit = (size_t)flags->max_memory,
-                               .train = flags->optimizer,
-                               .loss = flags->loss,
-                               .wrt = flags->train.items,
-                               .wrt_count = flags->train.count,
-                               .groups = t->groups,
-                               .group_count = flags->groups.count,
-                               .clip_norm = flags->clip_norm,
-                               .clip_value = flags->clip_value,
-                               .accumulate = flags->accumulate > 1,
-                               .average = flags->average,
-                               .loss_scale = flags->loss_scale,
-                               .train_batch_normalization = !flags->keep_batch_normalization};
+    t->compile.size = sizeof t->compile;
+    t->compile.dims = t->dims.items;
+    t->compile.dim_count = t->dims.count;
+    t->compile.optimization = flags->optimization == 0 ? -1 : (int)flags->optimization;
+    t->compile.memory_limit = (size_t)flags->max_memory;
+    t->compile.train = flags->optimizer;
+    t->compile.loss = flags->loss;
+    t->compile.wrt = flags->train.items;
+    t->compile.wrt_count = flags->train.count;
+    t->compile.accumulate = flags->accumulate > 1;
+    t->compile.train_batch_normalization = !flags->keep_batch_normalization;
     t->options = (xct_options){.size = sizeof t->options,
                                .compile = &t->compile,
                                .label = t->label,
@@ -492,10 +440,8 @@ static void release(struct training *t)
         free((char *)(uintptr_t)t->columns[i].input);
         free((char *)(uintptr_t)t->columns[i].array);
     }
-    for (size_t i = 0; t->groups != NULL && i < t->flags->groups.count; i++)
-        free((char *)(uintptr_t)t->groups[i].pattern);
+    training_groups_release(&t->groups);
     free(t->columns);
-    free(t->groups);
     free(t->label);
     dims_release(&t->dims);
 }
