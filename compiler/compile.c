@@ -126,6 +126,9 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                    (xcvm_dtype_bits(o->weights) != 0 && xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT)),
                INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed",
                xcvm_dtype_name(o->weights));
+    for (size_t i = 0; i < o->state_count; i++)
+        XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
+                   INVALID_ARGUMENT, "a pair of an output and an input lacks a name");
     XCVM_CHECK(error, o->backprop || o->train != NULL || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
                "a loss, or what to differentiate it by, is named, but no gradients are asked for");
     XCVM_TRY(check_training(o, error));
@@ -144,6 +147,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     for (size_t i = 0; i < m->options->dim_count; i++)
         XCVM_CHECK(m->error, xcc_symbol_known(m, m->options->dims[i].name), INVALID_ARGUMENT,
                    "the model's inputs have no dimension named %s", m->options->dims[i].name);
+    XCVM_TRY(xcc_pair_states(m));
     figures before = {.nodes = 0}, after;
     xcc_report told = {.size = 0};
     if (report != NULL)

@@ -9,7 +9,7 @@
 typedef enum xcvm_action {
     XCVM_ACTION_KERNEL,
     XCVM_ACTION_IN,
-    XCVM_ACTION_OUT,  /* also of Store: a state that is stored is an output that the session binds itself */
+    XCVM_ACTION_OUT, /* also of Store: a state that is stored is an output that the session binds itself */
     XCVM_ACTION_LOAD,
     XCVM_ACTION_FREE,
     XCVM_ACTION_JUMP,

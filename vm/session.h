@@ -63,18 +63,18 @@ struct xcvm_session {
     xcvm_value *outputs;       /* of the last run; behind them, during a run, what is stored in each state */
     xcvm_value *bound_outputs; /* tensors that outputs, and stored states, are written to; null where there is none */
     xcvm_state **states;
-    const xcvm_value **in;     /* operands of all instructions */
-    xcvm_value **out;          /* results of all instructions */
-    char *args;                /* argument structs */
-    uint8_t *shapes_valid;     /* xcvm_shapes_state of each instruction */
-    uint8_t *known;            /* of each register: XCVM_KNOWN_... bits */
-    xcvm_note *live_in; /* of each live-in of a stretch: the type that it had when the stretch was last entered */
-    bool *entered;      /* each stretch, since the types of the inputs changed */
-    xcvm_note *notes;   /* of results that are noted */
-    uint32_t *pairs;    /* of each output: the input that it is a pair with, plus 1; 0: none */
-    bool *staged;       /* of each output: bound to the memory of its pair, and so copied there behind the run */
-    bool *direct;       /* of each instruction: a result may be written straight into a bound output */
-    bool *moved;        /* of each register: its memory in the arena went on to another (while observed) */
+    const xcvm_value **in; /* operands of all instructions */
+    xcvm_value **out;      /* results of all instructions */
+    char *args;            /* argument structs */
+    uint8_t *shapes_valid; /* xcvm_shapes_state of each instruction */
+    uint8_t *known;        /* of each register: XCVM_KNOWN_... bits */
+    xcvm_note *live_in;    /* of each live-in of a stretch: the type that it had when the stretch was last entered */
+    bool *entered;         /* each stretch, since the types of the inputs changed */
+    xcvm_note *notes;      /* of results that are noted */
+    uint32_t *pairs;       /* of each output: the input that it is a pair with, plus 1; 0: none */
+    bool *staged;          /* of each output: bound to the memory of its pair, and so copied there behind the run */
+    bool *direct;          /* of each instruction: a result may be written straight into a bound output */
+    bool *moved;           /* of each register: its memory in the arena went on to another (while observed) */
 };
 
 static inline xcvm_inference xcvm_session_inference(const xcvm_session *s, size_t pc)

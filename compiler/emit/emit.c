@@ -20,7 +20,7 @@ static xcvm_status find_last_uses(xcc_emitter *e, xcc_graph *g)
         }
         size_t inputs = xcc_node_input_count(n);
         for (size_t i = 0; i < inputs; i++)
-            if (xcc_emit_owned(e, g, n->uses[i].value))
+            if (xcc_emit_owned(e, g, n->uses[i].value) && !xcc_writes_input(n, i))
                 e->last[n->uses[i].value->id] = xcc_last_needed(n, n->uses[i].value)->order + 1;
         for (size_t i = 0; i < n->capture_count; i++)
             if (xcc_emit_owned(e, g, n->captures[i]))
@@ -39,7 +39,8 @@ static xcvm_status emit_node(xcc_emitter *e, const xcc_node *n)
         return xcc_emit_fused(e, n);
     size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
     for (size_t i = 0; i < inputs; i++)
-        XCVM_TRY(xcc_emit_fetch(e, n->uses[i].value));
+        if (!xcc_writes_input(n, i))
+            XCVM_TRY(xcc_emit_fetch(e, n->uses[i].value));
     for (size_t i = 0; i < n->capture_count; i++)
         XCVM_TRY(xcc_emit_fetch(e, n->captures[i]));
     switch (n->kind) {
@@ -54,7 +55,8 @@ static xcvm_status emit_node(xcc_emitter *e, const xcc_node *n)
         break;
     }
     for (size_t i = 0; i < inputs; i++)
-        XCVM_TRY(xcc_emit_free_if_last(e, n, n->uses[i].value));
+        if (!xcc_writes_input(n, i))
+            XCVM_TRY(xcc_emit_free_if_last(e, n, n->uses[i].value));
     for (size_t i = 0; i < n->capture_count; i++)
         XCVM_TRY(xcc_emit_free_if_last(e, n, n->captures[i]));
     for (size_t i = 0; i < outputs; i++) {
@@ -75,8 +77,36 @@ xcvm_status xcc_emit_graph(xcc_emitter *e, xcc_graph *g, xcc_value *const *inher
     for (size_t i = 0; i < inherited_count; i++)
         if (e->last[inherited[i]->id] == 0)
             XCVM_TRY(xcc_emit_free_value(e, inherited[i]));
-    for (const xcc_node *n = g->first; n != NULL; n = n->next)
+    for (const xcc_node *n = g->first; n != NULL && !xcc_updates(n); n = n->next)
         XCVM_TRY(emit_node(e, n));
+    return XCVM_OK;
+}
+
+/* Declares the states that are used or stored, those that begin with elements with a constant. */
+static xcvm_status declare_states(xcc_emitter *e)
+{
+    xcc_module *m = e->code.m;
+    const xcc_graph *g = m->graph;
+    size_t count = 0;
+    for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
+        count += v->kind == XCC_STATE;
+    xcvm_state_declaration *states = xcc_alloc(m, count * sizeof *states);
+    bool *stored = states != NULL ? xcc_alloc(m, m->value_count * sizeof *stored) : NULL;
+    if (stored == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < g->output_count; i++)
+        if (xcc_graph_output_state(g, i) != NULL)
+            stored[xcc_graph_output_state(g, i)->id] = true;
+    xcvm_image *image = &e->code.image;
+    for (xcc_value *v = m->variables; v != NULL; v = v->next_owned) {
+        if (v->kind != XCC_STATE || (v->uses == 0 && !stored[v->id]))
+            continue;
+        xcvm_state_declaration *state = &states[image->state_count++];
+        state->declared = (xcvm_parameter){v->name, xcc_value_type(m, v)};
+        if (v->initial != NULL)
+            XCVM_TRY(xcc_code_initial(&e->code, v, &state->initial));
+    }
+    image->states = states;
     return XCVM_OK;
 }
 
@@ -89,15 +119,27 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
     if (image->inputs == NULL || image->outputs == NULL || image->metadata == NULL)
         return XCVM_OUT_OF_MEMORY;
     image->input_count = g->input_count;
-    image->output_count = g->output_count;
     for (size_t i = 0; i < g->input_count; i++)
         image->inputs[i] = (xcvm_parameter){g->inputs[i]->name, xcc_value_type(m, g->inputs[i])};
     for (size_t i = 0; i < g->output_count; i++)
-        image->outputs[i] = (xcvm_parameter){g->output_names[i], xcc_value_type(m, g->outputs[i])};
+        if (xcc_graph_output_state(g, i) == NULL)
+            image->outputs[image->output_count++] =
+                (xcvm_parameter){g->output_names[i], xcc_value_type(m, g->outputs[i])};
     if (m->producer[0] != '\0') {
         image->metadata[0] = (xcvm_metadata){"model", m->producer};
         image->metadata_count = 1;
     }
+    return XCVM_OK;
+}
+
+/* What updates states in place, which the schedule has put last; it comes behind all outputs and Stores. */
+static xcvm_status emit_tail(xcc_emitter *e, const xcc_graph *g)
+{
+    const xcc_node *first = g->last;
+    while (first != NULL && xcc_updates(first) && first->previous != NULL && xcc_updates(first->previous))
+        first = first->previous;
+    for (const xcc_node *n = first; n != NULL && xcc_updates(n); n = n->next)
+        XCVM_TRY(emit_node(e, n));
     return XCVM_OK;
 }
 
@@ -106,14 +148,20 @@ static xcvm_status emit_program(xcc_emitter *e)
     xcc_graph *g = e->code.m->graph;
     for (size_t i = 0; i < g->input_count; i++)
         e->owner[g->inputs[i]->id] = g;
+    for (const xcc_value *v = e->code.m->variables; v != NULL; v = v->next_owned)
+        if (v->kind == XCC_STATE)
+            e->owner[v->id] = g;
     XCVM_TRY(xcc_emit_graph(e, g, NULL, 0));
     for (size_t i = 0; i < g->output_count; i++) {
         int32_t operand;
         XCVM_TRY(xcc_emit_fetch(e, g->outputs[i]));
         XCVM_TRY(xcc_code_operand(&e->code, g->outputs[i], &operand));
-        XCVM_TRY(xcc_emit_named(e, XCVM_OP_Out, g->output_names[i], operand, 0, NULL));
+        const xcvm_opcode opcode = xcc_graph_output_state(g, i) != NULL ? XCVM_OP_Store : XCVM_OP_Out;
+        XCVM_TRY(xcc_emit_named(e, opcode, g->output_names[i], operand, 0, NULL));
     }
+    XCVM_TRY(emit_tail(e, g));
     XCVM_TRY(xcc_emit_free_outputs(e, g));
+    XCVM_TRY(declare_states(e));
     XCVM_TRY(xcc_emit_library(e));
     return describe_parameters(e->code.m, &e->code.image);
 }
@@ -133,19 +181,18 @@ static bool pass_on(void *user, const void *bytes, size_t count)
     return timed->status == XCVM_OK && timed->sink(timed->user, bytes, count);
 }
 
-/* Programs have no way yet to keep anything from run to run. */
-static xcvm_status refuse_variables(const xcc_module *m)
+/* A program has constants and states; what is to become of a parameter has been decided before. */
+static xcvm_status refuse_parameters(const xcc_module *m)
 {
     for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
-        XCVM_CHECK(m->error, !xcc_is_variable(v) || v->uses == 0, UNSUPPORTED,
-                   "%s is a %s, which a program cannot have; a constant is needed", v->name,
-                   v->kind == XCC_PARAMETER ? "parameter" : "state");
+        XCVM_CHECK(m->error, v->kind != XCC_PARAMETER || v->uses == 0, UNSUPPORTED,
+                   "%s is a parameter, which a program cannot have; a constant or a state is needed", v->name);
     return XCVM_OK;
 }
 
 xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink, void *user)
 {
-    XCVM_TRY(refuse_variables(m));
+    XCVM_TRY(refuse_parameters(m));
     xcc_emitter e = {.zero = xcc_scalar_i64(m->graph, 0)};
     e.one = xcc_scalar_i64(m->graph, 1);
     e.yes = xcc_scalar(m->graph, XCVM_BOOL, 1);

@@ -128,6 +128,17 @@ xcvm_status xcc_code_operand(xcc_code *c, const xcc_value *v, int32_t *operand)
     return XCVM_OK;
 }
 
+xcvm_status xcc_code_initial(xcc_code *c, const xcc_value *state, uint32_t *initial)
+{
+    int32_t operand = 0;
+    xcc_value constant = *state;
+    constant.type.data = (void *)(uintptr_t)state->initial;
+    constant.type.bytes = state->initial_bytes;
+    XCVM_TRY(add_constant(c, &constant, &operand));
+    *initial = (uint32_t)-operand;
+    return XCVM_OK;
+}
+
 /* ---- Instructions ---- */
 
 static bool is_open(const xcc_value *v)

@@ -27,6 +27,9 @@ int32_t xcc_code_new_register(xcc_code *c);
 /* Where an operand is: 0 for NULL. A constant becomes one of the program's, once for equal ones. */
 xcvm_status xcc_code_operand(xcc_code *c, const xcc_value *v, int32_t *operand);
 
+/* The constant that a state begins with: its index, plus 1. */
+xcvm_status xcc_code_initial(xcc_code *c, const xcc_value *state, uint32_t *initial);
+
 /* What debug data an instruction gets; each may be NULL. */
 typedef struct xcc_code_debug {
     const xcc_node *node;

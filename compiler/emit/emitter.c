@@ -8,15 +8,29 @@ xcvm_status xcc_emit_named(xcc_emitter *e, xcvm_opcode opcode, const char *name,
 {
     const xcvm_schema *schema = xcvm_schema_of(opcode);
     xcc_code_debug debug = {.values = &v};
+    const bool reads = opcode == XCVM_OP_In || opcode == XCVM_OP_Load;
+    const xcvm_text text = {name, strlen(name)};
     union {
         xcvm_In_args in;
         xcvm_Out_args out;
+        xcvm_Load_args load;
+        xcvm_Store_args store;
     } args = {.in = {.v = NULL}};
-    if (opcode == XCVM_OP_In)
-        args.in.name = (xcvm_text){name, strlen(name)};
-    else
-        args.out.name = (xcvm_text){name, strlen(name)};
-    return xcc_code_append(&e->code, schema, &args, &in, opcode == XCVM_OP_Out, &out, opcode == XCVM_OP_In, &debug);
+    switch (opcode) {
+    case XCVM_OP_In:
+        args.in.name = text;
+        break;
+    case XCVM_OP_Out:
+        args.out.name = text;
+        break;
+    case XCVM_OP_Load:
+        args.load.name = text;
+        break;
+    default: /* XCVM_OP_Store */
+        args.store.name = text;
+        break;
+    }
+    return xcc_code_append(&e->code, schema, &args, &in, !reads, &out, reads, &debug);
 }
 
 xcvm_status xcc_emit_free(xcc_emitter *e, int32_t operand)
@@ -76,7 +90,8 @@ xcvm_status xcc_emit_fetch(xcc_emitter *e, const xcc_value *v)
     if (v == NULL || xcc_is_constant(v) || v->producer != NULL || v->graph->owner != NULL ||
         e->code.operands[v->id] != 0)
         return XCVM_OK;
-    return xcc_emit_named(e, XCVM_OP_In, v->name, 0, xcc_code_register(&e->code, v), v);
+    return xcc_emit_named(e, v->kind == XCC_STATE ? XCVM_OP_Load : XCVM_OP_In, v->name, 0,
+                          xcc_code_register(&e->code, v), v);
 }
 
 xcvm_status xcc_emit_free_outputs(xcc_emitter *e, const xcc_graph *g)
@@ -89,6 +104,13 @@ xcvm_status xcc_emit_free_outputs(xcc_emitter *e, const xcc_graph *g)
     return XCVM_OK;
 }
 
+/* A state that is written in place is loaded for that alone, in the tail. */
+static xcvm_status load_written(xcc_emitter *e, const xcc_value *v, int32_t *operand)
+{
+    *operand = v != NULL ? xcc_code_new_register(&e->code) : 0;
+    return v != NULL ? xcc_emit_named(e, XCVM_OP_Load, v->name, 0, *operand, v) : XCVM_OK;
+}
+
 xcvm_status xcc_emit_instruction(xcc_emitter *e, const xcc_node *n)
 {
     xcc_module *m = e->code.m;
@@ -98,11 +120,16 @@ xcvm_status xcc_emit_instruction(xcc_emitter *e, const xcc_node *n)
     if (in == NULL || out == NULL || values == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < inputs; i++)
-        XCVM_TRY(xcc_code_operand(&e->code, n->uses[i].value, &in[i]));
+        XCVM_TRY(xcc_writes_input(n, i) ? load_written(e, n->uses[i].value, &in[i])
+                                        : xcc_code_operand(&e->code, n->uses[i].value, &in[i]));
     for (size_t i = 0; i < outputs; i++) {
         values[i] = xcc_node_output(n, i);
         out[i] = values[i] != NULL ? xcc_code_register(&e->code, values[i]) : 0;
     }
     xcc_code_debug debug = {.node = n, .values = values, .slots = true};
-    return xcc_code_append(&e->code, n->schema, n->args, in, inputs, out, outputs, &debug);
+    XCVM_TRY(xcc_code_append(&e->code, n->schema, n->args, in, inputs, out, outputs, &debug));
+    for (size_t i = 0; i < inputs; i++)
+        if (in[i] != 0 && xcc_writes_input(n, i))
+            XCVM_TRY(xcc_emit_free(e, in[i]));
+    return XCVM_OK;
 }

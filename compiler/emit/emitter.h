@@ -16,7 +16,7 @@ typedef struct xcc_emitter {
 
 #define XCC_KEPT UINT32_MAX
 
-/* In or Out, of the value in `operand` or for the register `result`. */
+/* In, Load, Out or Store, of the value in `operand` or for the register `result`. */
 xcvm_status xcc_emit_named(xcc_emitter *e, xcvm_opcode opcode, const char *name, int32_t operand, int32_t result,
                            const xcc_value *v);
 xcvm_status xcc_emit_free(xcc_emitter *e, int32_t operand);

@@ -47,6 +47,12 @@ static void make_constant(xcc_value *v)
     v->type.bytes = v->initial_bytes;
 }
 
+static void list_variable(xcc_module *m, xcc_value *v)
+{
+    xcc_value_own(m->last_variable != NULL ? m->last_variable : &m->variables, v);
+    m->last_variable = &v->next_owned;
+}
+
 static xcc_value *tensor_create(xcc_graph *g, xcc_value_kind kind, const char *name, xcvm_dtype dtype, int rank,
                                 const int64_t *dims, const void *data, bool lend)
 {
@@ -66,13 +72,13 @@ static xcc_value *tensor_create(xcc_graph *g, xcc_value_kind kind, const char *n
     if (!xcvm_size_add(m->constant_bytes, bytes, &m->constant_bytes))
         m->constant_bytes = SIZE_MAX;
     v->kind = kind;
-    if (!keep_elements(v, data, bytes, lend))
+    const bool zeros = kind == XCC_STATE && data == NULL;
+    if (!zeros && !keep_elements(v, data, bytes, lend))
         return NULL;
     if (kind == XCC_CONSTANT) {
         make_constant(v);
     } else {
-        xcc_value_own(m->last_variable != NULL ? m->last_variable : &m->variables, v);
-        m->last_variable = &v->next_owned;
+        list_variable(m, v);
     }
     return v;
 }
@@ -94,6 +100,24 @@ xcc_value *xcc_state(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank,
                      bool lend)
 {
     return tensor_create(g, XCC_STATE, name, dtype, rank, dims, data, lend);
+}
+
+xcvm_status xcc_value_keep(xcc_value *v)
+{
+    xcc_graph *g = v->graph;
+    if (v->kind == XCC_INPUT) {
+        size_t kept = 0;
+        xcc_value **inputs = xcc_alloc(g->module, g->input_count * sizeof *inputs);
+        if (inputs == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        for (size_t i = 0; i < g->input_count; i++)
+            if (g->inputs[i] != v)
+                inputs[kept++] = g->inputs[i];
+        XCVM_TRY(xcc_graph_set_inputs(g, kept, inputs));
+        list_variable(g->module, v);
+    }
+    v->kind = XCC_STATE;
+    return XCVM_OK;
 }
 
 void xcc_parameter_fix(xcc_value *v)

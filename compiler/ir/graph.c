@@ -272,6 +272,13 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
     const char **names = uses != NULL ? xcc_alloc(g->module, count * sizeof *names) : NULL;
     if (names == NULL)
         return XCVM_OUT_OF_MEMORY;
+    if (g->output_states != NULL) {
+        xcc_value **states = xcc_alloc(g->module, count * sizeof *states);
+        if (states == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        memcpy(states, g->output_states, xcvm_min(count, g->output_count) * sizeof *states);
+        g->output_states = states;
+    }
     if (g->uses != NULL)
         for (size_t i = 0; i < g->output_count; i++)
             use_unlink(&g->uses[i]);
@@ -286,6 +293,55 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
     g->output_count = count;
     g->uses = uses;
     return XCVM_OK;
+}
+
+xcvm_status xcc_graph_store(xcc_graph *g, xcc_value *state, xcc_value *value)
+{
+    xcc_module *m = g->module;
+    const size_t count = g->output_count;
+    xcc_value **outputs = xcc_alloc(m, (count + 1) * sizeof *outputs);
+    const char **names = outputs != NULL ? xcc_alloc(m, (count + 1) * sizeof *names) : NULL;
+    if (names == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        outputs[i] = g->outputs[i];
+        names[i] = g->output_names[i];
+    }
+    outputs[count] = value;
+    names[count] = state->name;
+    if (g->output_states == NULL && (g->output_states = xcc_alloc(m, count * sizeof *g->output_states)) == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(xcc_graph_set_outputs(g, count + 1, outputs));
+    g->output_names = names;
+    g->output_states[count] = state;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index)
+{
+    xcc_module *m = g->module;
+    const size_t count = g->output_count - 1;
+    xcc_value **outputs = xcc_alloc(m, count * sizeof *outputs);
+    const char **names = outputs != NULL ? xcc_alloc(m, count * sizeof *names) : NULL;
+    xcc_value **states = names != NULL ? xcc_alloc(m, count * sizeof *states) : NULL;
+    if (states == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const size_t from = i < index ? i : i + 1;
+        outputs[i] = g->outputs[from];
+        names[i] = g->output_names[from];
+        states[i] = xcc_graph_output_state(g, from);
+    }
+    XCVM_TRY(xcc_graph_set_outputs(g, count, outputs));
+    g->output_names = names;
+    g->output_states = states;
+    return XCVM_OK;
+}
+
+bool xcc_writes_input(const xcc_node *n, size_t i)
+{
+    const xcvm_field *field = xcc_updates(n) ? xcc_node_input_field(n, i) : NULL;
+    return field != NULL && field->role == XCVM_ROLE_IN_STATE;
 }
 
 const xcc_node *xcc_last_needed(const xcc_node *user, const xcc_value *v)

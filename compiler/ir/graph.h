@@ -106,6 +106,8 @@ struct xcc_graph {
     xcc_value **inputs, **outputs; /* set with xcc_graph_set_inputs and _outputs */
     size_t input_count, output_count;
     const char **output_names; /* as they were set: a pass may put another value in an output's place */
+    xcc_value **output_states; /* of each output: the state that it is stored in; NULL: none, it is given to the caller.
+                                  NULL where there are none at all */
     xcc_use *uses;             /* of its outputs */
     uint32_t depth;            /* 0 at the top, 1 in its bodies, ... */
 };
@@ -209,9 +211,11 @@ xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int ra
 /* A tensor that learning changes from `data`, lent or copied as for a constant, which it is in a frozen module. */
 xcc_value *xcc_parameter(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
                          const void *data, bool lend);
-/* A tensor that is kept from run to run and begins as `data`. */
+/* A tensor that is kept from run to run and begins as `data`; NULL: as zeros. */
 xcc_value *xcc_state(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data,
                      bool lend);
+/* Makes a state of a parameter, or of an input of the top graph, which then begins as zeros, its open dimensions 0. */
+xcvm_status xcc_value_keep(xcc_value *v);
 /* Makes constants of all parameters, those there are and those to come. The first step of compiling for inference
  * (compile.c), or the last of differentiating; here alone parameters as such go: what looks for constants finds them
  * from then on. */
@@ -271,7 +275,15 @@ xcc_graph *xcc_graph_create(xcc_module *m, xcc_node *owner, const char *name);
 /* What a graph takes and gives; the array is copied. For bodies: bodies[i] of a control node is made by
  * xcc_append_control with the node as its owner. */
 xcvm_status xcc_graph_set_inputs(xcc_graph *g, size_t count, xcc_value *const *values);
+/* Outputs that are stored in states stay so at their index: whoever sets more puts them behind. */
 xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *values);
+/* At the end of a run of the program, the state is `value`: one more output, called as the state is. */
+xcvm_status xcc_graph_store(xcc_graph *g, xcc_value *state, xcc_value *value);
+xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index);
+static inline xcc_value *xcc_graph_output_state(const xcc_graph *g, size_t index)
+{
+    return g->output_states != NULL ? g->output_states[index] : NULL;
+}
 
 /* ---- Walking and changing ---- */
 
@@ -286,6 +298,13 @@ static inline bool xcc_is(const xcc_node *n, xcvm_opcode op)
 {
     return n != NULL && n->kind == XCC_INSTRUCTION && n->schema->opcode == op;
 }
+/* Whether it updates states in place; such nodes come last. */
+static inline bool xcc_updates(const xcc_node *n)
+{
+    return n->kind == XCC_INSTRUCTION && n->schema->effect == XCVM_UPDATE;
+}
+/* Whether input `i` is a state that the node writes. */
+bool xcc_writes_input(const xcc_node *n, size_t i);
 #define XCC_ARGS(Name, node) ((xcvm_##Name##_args *)(node)->args)
 /* The last node at which a value that `user` reads is needed: that of the group, if `user` is in one that the value
  * comes to from outside. */

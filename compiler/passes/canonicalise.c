@@ -10,7 +10,7 @@
 static bool has_effect(const xcc_node *n)
 {
     if (n->kind == XCC_INSTRUCTION)
-        return n->schema->effect == XCVM_EFFECT;
+        return n->schema->effect == XCVM_EFFECT || n->schema->effect == XCVM_UPDATE;
     for (size_t i = 0; i < n->body_count; i++)
         for (const xcc_node *inner = n->bodies[i]->first; inner != NULL; inner = inner->next)
             if (has_effect(inner))
@@ -106,7 +106,7 @@ typedef struct capturing {
 
 static xcvm_status note(capturing *c, const xcc_node *n, uint32_t stamp, xcc_value *v)
 {
-    if (v == NULL || xcc_is_constant(v) || xcc_is_variable(v) || v->graph->depth > n->graph->depth ||
+    if (v == NULL || xcc_is_constant(v) || v->kind == XCC_PARAMETER || v->graph->depth > n->graph->depth ||
         c->stamps[v->id] == stamp)
         return XCVM_OK;
     c->stamps[v->id] = stamp;

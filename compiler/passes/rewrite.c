@@ -54,7 +54,7 @@ bool xcc_rewrite_replace(xcc_rewrite *r, xcc_value *old, xcc_value *v)
 
 static bool is_unused(const xcc_node *n)
 {
-    if (n->removed || n->kind != XCC_INSTRUCTION || n->schema->effect == XCVM_EFFECT)
+    if (n->removed || n->kind != XCC_INSTRUCTION || n->schema->effect == XCVM_EFFECT || xcc_updates(n))
         return false;
     size_t outputs = xcc_node_output_count(n);
     for (size_t i = 0; i < outputs; i++) {

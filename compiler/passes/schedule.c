@@ -223,19 +223,14 @@ static xcvm_status emit_node(scheduler *s, uint32_t position)
     }
     for (uint32_t i = 0; i < p->edge_count; i++) {
         uint32_t next = s->edges[p->edges + i];
-        if (--s->places[next].waits == 0)
+        if (--s->places[next].waits == 0 && (!xcc_updates(s->places[next].node) || xcc_updates(p->node)))
             XCVM_TRY(push(s, next));
     }
     return XCVM_OK;
 }
 
-/* Relinks the graph's nodes in the greedy order. */
-static xcvm_status reorder(scheduler *s)
+static xcvm_status drain(scheduler *s)
 {
-    begin_scores(s);
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->places[i].waits == 0)
-            XCVM_TRY(push(s, i));
     while (s->heap_count > 0) {
         entry e = pop(s);
         XCVM_TRY(xcc_poll(s->m));
@@ -244,6 +239,19 @@ static xcvm_status reorder(scheduler *s)
             continue;
         xcc_node_move_before(p->node, NULL);
         XCVM_TRY(emit_node(s, e.position));
+    }
+    return XCVM_OK;
+}
+
+/* Relinks the graph's nodes in the greedy order, those that update states last. */
+static xcvm_status reorder(scheduler *s)
+{
+    begin_scores(s);
+    for (int updates = 0; updates < 2; updates++) {
+        for (uint32_t i = 0; i < s->count; i++)
+            if (s->places[i].waits == 0 && !s->places[i].done && xcc_updates(s->places[i].node) == (updates == 1))
+                XCVM_TRY(push(s, i));
+        XCVM_TRY(drain(s));
     }
     return XCVM_OK;
 }

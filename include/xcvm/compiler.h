@@ -34,6 +34,11 @@ typedef struct xcc_training_group {
     double weight_decay;
 } xcc_training_group;
 
+/* An output of the model that is an input of the next run. */
+typedef struct xcc_state_pair {
+    const char *output, *input;
+} xcc_state_pair;
+
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
 typedef struct xcc_options {
@@ -83,6 +88,10 @@ typedef struct xcc_options {
     const char *loss;       /* the output that is differentiated, of one element; NULL: the only one of a float type */
     const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
     size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
+    /* Pairs that become states of the program, called as the inputs are, in place of both: recurrent states, key/value
+     * caches. They begin as zeros, open dimensions as 0. Types must agree as far as they are known. */
+    const xcc_state_pair *states;
+    size_t state_count;
     /* Training: the program takes a batch, gives the model's outputs and the loss, and updates its states: the
      * parameters, under their names, and what the optimizer keeps of them, under names that begin with "optimizer@".
      * `train` names the optimizer and its settings, "adam:lr=1e-3,weight_decay=0.01,betas=0.9/0.999";

@@ -366,6 +366,14 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_state(xcvm_session *session,
                                                           xcvm_error *error);
 /* All states become what they were when the session was made. If there is no memory for that, some may have. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_reset_states(xcvm_session *session, xcvm_error *error);
+/* All states as a safetensors file, each under its name, piece by piece. UNSUPPORTED for types that the format has
+ * not: packed ones, c128, and 8-bit floating-point other than f8e4m3fn and f8e5m2. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink, void *user,
+                                                            xcvm_error *error);
+/* Gives every state its value in such a file, which may hold more tensors than there are states. In failure, as where
+ * one is missing or of another type, no state has changed. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_restore_states(xcvm_session *session, const void *bytes, size_t count,
+                                                               xcvm_error *error);
 
 typedef struct xcvm_run_options {
     size_t size;

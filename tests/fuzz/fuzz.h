@@ -37,6 +37,26 @@ static inline bool fuzz_collect(void *user, const void *bytes, size_t count)
     return true;
 }
 
+/* A run that fails leaves every state as it was; what is saved can be restored. */
+static inline bool fuzz_run_session(xcvm_session *session, const xcvm_run_options *run)
+{
+    xcvm_error error;
+    fuzz_bytes before = {0}, after = {0};
+    const bool saved = xcvm_session_save_states(session, fuzz_collect, &before, &error) == XCVM_OK;
+    const xcvm_status status = xcvm_session_run(session, run, &error);
+    if (saved && status != XCVM_OK) {
+        if (xcvm_session_save_states(session, fuzz_collect, &after, &error) != XCVM_OK || after.count != before.count ||
+            memcmp(after.at, before.at, before.count) != 0)
+            abort();
+    }
+    if (saved && xcvm_session_restore_states(session, before.at, before.count, &error) != XCVM_OK &&
+        error.status != XCVM_OUT_OF_MEMORY)
+        abort();
+    free(before.at);
+    free(after.at);
+    return status == XCVM_OK;
+}
+
 /* Loads a program; if the verifier accepts it, runs it on zeros under every limit that there is. */
 static inline void fuzz_run_program(const uint8_t *bytes, size_t count)
 {
@@ -70,7 +90,7 @@ static inline void fuzz_run_program(const uint8_t *bytes, size_t count)
         }
         const xcvm_run_options run = {.size = sizeof run, .fuel = 2000, .timeout_ns = 500000000};
         for (int i = 0; i < 2 && bound; i++)
-            if (xcvm_session_run(session, &run, &error) != XCVM_OK)
+            if (!fuzz_run_session(session, &run))
                 break;
         xcvm_session_destroy(session);
     }

@@ -19,7 +19,7 @@ struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
     const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train;
-    struct text_list wrt;
+    struct text_list wrt, states;
     struct training_flags training;
     bool backprop, strip, report, list_passes;
 };
@@ -51,6 +51,9 @@ static const struct option options[] = {
     {"loss", 0, "NAME", OPTION_TEXT, offsetof(struct compile_flags, loss), 0, 0,
      "with --backprop or --train, the output that is differentiated, of one element; the only one of a float type need "
      "not be named. With --train also a loss to be added, as mse or softmax_cross_entropy(OUTPUT,LABELS)"},
+    {"state", 0, "OUTPUT:INPUT", OPTION_LIST, offsetof(struct compile_flags, states), 0, 0,
+     "make a state of an output and the input that it is in the next run, as recurrent states and key/value caches "
+     "are: the program keeps it, and has neither; may be repeated"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
      "leave out debug data: names of nodes and values, types, flops"},
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
@@ -153,11 +156,40 @@ struct compilation {
     struct dims dims;
     struct names wrt;
     struct training_groups groups;
+    xcc_state_pair *states; /* flags->states.count, each pair in one allocation */
     struct output output;
     struct library library; /* with --fuse */
     char *target;           /* the place of the library */
     xcc_report report;
 };
+
+/* Of several colons, as in "h:0:state:0", the middle one parts the names. */
+static bool parse_states(struct compilation *compilation)
+{
+    const struct text_list *texts = &compilation->flags->states;
+    compilation->states = memory_take(texts->count, sizeof *compilation->states);
+    for (size_t i = 0; i < texts->count; i++) {
+        size_t colons = 0;
+        for (const char *at = texts->items[i]; *at != '\0'; at++)
+            colons += *at == ':';
+        char *text = memory_text(texts->items[i]), *middle = text;
+        compilation->states[i].output = text;
+        for (size_t k = 0; k < colons / 2 + 1 && middle != NULL; k++)
+            middle = strchr(middle + (k > 0), ':');
+        if (colons % 2 == 0 || middle == text || middle[1] == '\0')
+            return false;
+        *middle = '\0';
+        compilation->states[i].input = middle + 1;
+    }
+    return true;
+}
+
+static void release_states(struct compilation *compilation)
+{
+    for (size_t i = 0; compilation->states != NULL && i < compilation->flags->states.count; i++)
+        free((char *)(uintptr_t)compilation->states[i].output);
+    free(compilation->states);
+}
 
 static bool fuses(const struct compile_flags *flags) { return flags->model.fuse || flags->keep_c != NULL; }
 
@@ -215,6 +247,8 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     compiler.wrt_count = compilation->wrt.count;
     compiler.train = flags->train;
     TRY(training_options_use(&flags->training, &compilation->groups, &compiler, error));
+    compiler.states = compilation->states;
+    compiler.state_count = flags->states.count;
     compiler.user = stdout;
     return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
@@ -238,6 +272,10 @@ static int compile(const struct compile_flags *flags, const char *path)
     if (dims_parse(&flags->model.dims, &compilation.dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
     names_split(&flags->wrt, &compilation.wrt);
+    if (!parse_states(&compilation)) {
+        release_states(&compilation);
+        return report_usage("--state wants the names of an output and an input with a colon between them");
+    }
     int code = EXIT_OK;
     xcvm_status status = output_open(&compilation.output, flags->output, &error);
     if (status != XCVM_OK) {
@@ -258,6 +296,7 @@ static int compile(const struct compile_flags *flags, const char *path)
     free(compilation.target);
     names_release(&compilation.wrt);
     training_groups_release(&compilation.groups);
+    release_states(&compilation);
     dims_release(&compilation.dims);
     return code;
 }

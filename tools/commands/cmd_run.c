@@ -2,6 +2,8 @@
 #include "commands/commands.h"
 #include "values/compare.h"
 #include "cli/memory.h"
+#include "io/file.h"
+#include "io/output.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"
@@ -18,6 +20,7 @@ struct run_flags {
     struct input_flags input;
     struct observe_flags observe;
     struct text_list outputs, expects;
+    const char *state, *save_state;
     double rtol, atol;
     int64_t iterations, max_elements;
 };
@@ -37,8 +40,17 @@ static const struct option result_options[] = {
     END_OF_OPTIONS,
 };
 
+static const struct option state_options[] = {
+    {"state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, state), 0, 0,
+     "begin with the program's states as this safetensors file has them; without it they begin as the program says"},
+    {"save-state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, save_state), 0, 0,
+     "write the states there when all runs have ended well"},
+    END_OF_OPTIONS,
+};
+
 static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct run_flags, input),
+    {"States", state_options, 0},
     {"Results", result_options, 0},
     OPTION_GROUP("Looking inside", observe_options, struct run_flags, observe),
     OPTION_GROUP("Running", session_options, struct run_flags, session),
@@ -65,6 +77,30 @@ struct running {
     struct observation observation;
 };
 
+static xcvm_status restore_states(const struct running *running, xcvm_error *error)
+{
+    struct buffer file = {0};
+    xcvm_status status = file_read(running->flags->state, &file, error);
+    if (status == XCVM_OK) {
+        status = xcvm_session_restore_states(running->session, buffer_string(&file), file.length, error);
+        if (status != XCVM_OK)
+            error_prefix(error, "%s", running->flags->state);
+    }
+    buffer_release(&file);
+    return status;
+}
+
+static xcvm_status save_states(const struct running *running, xcvm_error *error)
+{
+    struct output output;
+    TRY(output_open(&output, running->flags->save_state, error));
+    xcvm_status status = xcvm_session_save_states(running->session, output_sink, &output, error);
+    if (status == XCVM_OK)
+        return output_finish(&output, error);
+    output_discard(&output, error);
+    return status;
+}
+
 static xcvm_status prepare(struct running *running, xcvm_error *error)
 {
     const struct run_flags *flags = running->flags;
@@ -74,6 +110,8 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
     TRY(inputs_make(&running->program, &flags->input, flags->session.seed, &running->inputs, error));
     TRY(session_open(&running->program, &flags->program.limits, &flags->session, &running->session, error));
     TRY(inputs_bind(program, running->session, running->inputs, error));
+    if (flags->state != NULL)
+        TRY(restore_states(running, error));
     if (observe_wanted(&flags->observe))
         TRY(observe_start(&running->observation, &flags->observe, running->session, error));
     return XCVM_OK;
@@ -160,6 +198,8 @@ static int execute_run(const void *options, const struct arguments *arguments)
         status = run_all(&running, &error);
     if (status == XCVM_OK)
         status = write_outputs(&running, &error);
+    if (status == XCVM_OK && running.flags->save_state != NULL)
+        status = save_states(&running, &error);
     for (size_t i = 0; i < running.expects.count && status == XCVM_OK; i++)
         status = compare_output(&running, &running.expects.items[i], &differ, &error);
     int code = differ ? EXIT_DIFFERENT : EXIT_OK;

@@ -1,0 +1,65 @@
+/* Recurrent states: an output of the model that is an input of its next run becomes a state of the program. */
+#include "compiler/passes/passes.h"
+
+#include <string.h>
+
+static xcvm_status find_output(xcc_module *m, const char *name, size_t *index)
+{
+    const xcc_graph *g = m->graph;
+    for (*index = 0; *index < g->output_count; ++*index)
+        if (strcmp(g->output_names[*index], name) == 0)
+            return XCVM_OK;
+    return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT, "there is no output \"%.100s\" to keep as a state", name);
+}
+
+static xcvm_status find_input(xcc_module *m, const char *name, xcc_value **input)
+{
+    const xcc_graph *g = m->graph;
+    for (size_t i = 0; i < g->input_count; i++)
+        if (strcmp(g->inputs[i]->name, name) == 0) {
+            *input = g->inputs[i];
+            return XCVM_OK;
+        }
+    return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT, "there is no input \"%.100s\" to keep as a state", name);
+}
+
+/* Sizes that are known must agree; where only one is, the run compares what is stored. */
+static xcvm_status check_types(xcc_module *m, const xcc_state_pair *pair, const xcc_value *from, const xcc_value *to)
+{
+    const xcvm_value *a = &from->type, *b = &to->type;
+    char texts[2][192];
+    bool same = b->kind == XCVM_KIND_TENSOR && b->dtype != XCVM_STRING && b->dtype != XCVM_NO_DTYPE && b->rank >= 0 &&
+                (a->kind == XCVM_KIND_NULL || a->kind == XCVM_KIND_TENSOR) &&
+                (a->dtype == XCVM_NO_DTYPE || a->dtype == b->dtype) && (a->rank < 0 || a->rank == b->rank);
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->dims[i] < 0 || b->dims[i] < 0 || a->dims[i] == b->dims[i];
+    XCVM_CHECK(m->error, same, TYPE_MISMATCH,
+               "output \"%.100s\", %s, cannot be the state that is input \"%.100s\", %s, of the next run", pair->output,
+               xcvm_value_describe(a, texts[0], sizeof texts[0]), pair->input,
+               xcvm_value_describe(b, texts[1], sizeof texts[1]));
+    return XCVM_OK;
+}
+
+/* The output's place is taken by a Store. */
+static xcvm_status pair_state(xcc_module *m, const xcc_state_pair *pair)
+{
+    xcc_graph *g = m->graph;
+    xcc_value *input = NULL;
+    size_t index;
+    XCVM_TRY(find_output(m, pair->output, &index));
+    XCVM_TRY(find_input(m, pair->input, &input));
+    XCVM_CHECK(m->error, xcc_graph_output_state(g, index) == NULL, INVALID_ARGUMENT,
+               "output \"%.100s\" is to be two states", pair->output);
+    xcc_value *value = g->outputs[index];
+    XCVM_TRY(check_types(m, pair, value, input));
+    XCVM_TRY(xcc_value_keep(input));
+    XCVM_TRY(xcc_graph_store(g, input, value));
+    return xcc_graph_remove_output(g, index);
+}
+
+xcvm_status xcc_pair_states(xcc_module *m)
+{
+    for (size_t i = 0; i < m->options->state_count; i++)
+        XCVM_TRY(pair_state(m, &m->options->states[i]));
+    return XCVM_OK;
+}

@@ -1,0 +1,95 @@
+/* States as a safetensors file, which any tool reads: each under its name. */
+#include "base/safetensors.h"
+#include "vm/session.h"
+
+#include <string.h>
+
+static xcvm_status write_states(const xcvm_session *s, xcvm_safetensor *tensors, xcvm_sink sink, void *user,
+                                xcvm_error *error)
+{
+    const xcvm_image *image = &s->program->image;
+    for (size_t i = 0; i < image->state_count; i++) {
+        const xcvm_value *value = &s->states[i]->value;
+        tensors[i] = (xcvm_safetensor){.name = image->states[i].declared.name,
+                                       .dtype = (xcvm_dtype)value->dtype,
+                                       .rank = value->rank,
+                                       .data = value->data,
+                                       .bytes = value->bytes};
+        memcpy(tensors[i].dims, value->dims, sizeof tensors[i].dims);
+    }
+    return xcvm_safetensors_write(tensors, image->state_count, NULL, 0, &s->allocator, sink, user, error);
+}
+
+xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink, void *user, xcvm_error *error)
+{
+    XCVM_CHECK(error, session != NULL && sink != NULL, INVALID_ARGUMENT, "session or sink is NULL");
+    const size_t bytes = session->program->image.state_count * sizeof(xcvm_safetensor);
+    xcvm_safetensor *tensors = xcvm_allocate(&session->allocator, bytes);
+    XCVM_CHECK(error, tensors != NULL, OUT_OF_MEMORY, "no memory to save %zu states",
+               session->program->image.state_count);
+    xcvm_status status = write_states(session, tensors, sink, user, error);
+    xcvm_deallocate(&session->allocator, tensors, bytes);
+    return status;
+}
+
+/* A copy, since elements in the file need not be aligned. */
+static xcvm_status read_state(xcvm_session *s, size_t index, const xcvm_safetensors *file, xcvm_value *value,
+                              xcvm_error *error)
+{
+    const xcvm_parameter *declared = &s->program->image.states[index].declared;
+    const xcvm_safetensor *tensor = xcvm_safetensors_find(file, declared->name);
+    XCVM_CHECK(error, tensor != NULL, INVALID_ARGUMENT, "state \"%.100s\" is not among the file's %zu tensors",
+               declared->name, file->count);
+    xcvm_storage *storage;
+    xcvm_value read = {0};
+    char given[192], type[256];
+    xcvm_value_set_tensor(&read, tensor->dtype, tensor->rank, tensor->dims);
+    const xcvm_status status = xcvm_type_match(&declared->type, &read);
+    if (status != XCVM_OK)
+        return xcvm_error_set(error, status, "state \"%.100s\" is %s, but %s in the file", declared->name,
+                              xcvm_type_describe(&declared->type, type, sizeof type),
+                              xcvm_value_describe(&read, given, sizeof given));
+    XCVM_TRY(xcvm_heap_allocate(s->kernel.heap, tensor->bytes, &storage, error));
+    read.bytes = tensor->bytes;
+    read.memory_kind = XCVM_MEMORY_OWNED;
+    read.storage = storage;
+    read.data = storage->data;
+    const uint8_t *from = tensor->data;
+    uint8_t *to = storage->data;
+    for (size_t i = 0; i < tensor->bytes && tensor->dtype == XCVM_BOOL; i++)
+        to[i] = from[i] != 0;
+    if (tensor->bytes > 0 && tensor->dtype != XCVM_BOOL)
+        memcpy(to, from, tensor->bytes);
+    *value = read;
+    return XCVM_OK;
+}
+
+static xcvm_status read_states(xcvm_session *s, const xcvm_safetensors *file, xcvm_value *values, xcvm_error *error)
+{
+    const size_t count = s->program->image.state_count;
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < count && status == XCVM_OK; i++)
+        status = read_state(s, i, file, &values[i], error);
+    for (size_t i = 0; i < count; i++) {
+        xcvm_value *place = status == XCVM_OK ? &s->states[i]->value : &values[i];
+        xcvm_value_clear(place);
+        if (status == XCVM_OK)
+            *place = values[i];
+    }
+    return status;
+}
+
+xcvm_status xcvm_session_restore_states(xcvm_session *session, const void *bytes, size_t count, xcvm_error *error)
+{
+    XCVM_CHECK(error, session != NULL && bytes != NULL, INVALID_ARGUMENT, "session or bytes is NULL");
+    const size_t room = session->program->image.state_count * sizeof(xcvm_value);
+    xcvm_value *values = xcvm_allocate_zeroed(&session->allocator, room);
+    XCVM_CHECK(error, values != NULL, OUT_OF_MEMORY, "no memory for %zu states", session->program->image.state_count);
+    xcvm_safetensors file = {.arena = {.allocator = &session->allocator}};
+    xcvm_status status = xcvm_safetensors_read(&file, bytes, count, error);
+    if (status == XCVM_OK)
+        status = read_states(session, &file, values, error);
+    xcvm_safetensors_release(&file);
+    xcvm_deallocate(&session->allocator, values, room);
+    return status;
+}
