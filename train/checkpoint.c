@@ -182,22 +182,7 @@ static xcvm_status check_tensors(const xct_trainer *t, const xcvm_safetensors *f
     return XCVM_OK;
 }
 
-static xcvm_status give_tensors(xct_trainer *t, const xcvm_safetensors *file, xcvm_error *error)
-{
-    for (size_t i = 0; i < file->count; i++) {
-        const xcvm_safetensor *saved = xcvm_safetensors_find(file, xcvm_program_state(t->root.program, i)->name);
-        xcvm_value *value = NULL;
-        XCVM_TRY(xcvm_tensor_create(t->allocator, saved->dtype, saved->rank, saved->dims, &value, error));
-        if (saved->bytes > 0)
-            memcpy(value->data, saved->data, saved->bytes);
-        const xcvm_status status = xcvm_session_set_state(t->root.session, i, value, error);
-        xcvm_value_release(value);
-        XCVM_TRY(status);
-    }
-    return XCVM_OK;
-}
-
-static xcvm_status restore(xct_trainer *t, const xcvm_safetensors *file, xcvm_error *error)
+static xcvm_status restore(xct_trainer *t, const xcvm_safetensors *file, const xct_mapping *bytes, xcvm_error *error)
 {
     uint64_t sum;
     const char *given = xcvm_safetensors_note_find(file, version_key);
@@ -211,7 +196,7 @@ static xcvm_status restore(xct_trainer *t, const xcvm_safetensors *file, xcvm_er
     xct_position position;
     XCVM_CHECK(error, take_position(file, &position), INVALID_ARGUMENT,
                "a broken checkpoint: it does not say how far the training was");
-    XCVM_TRY(give_tensors(t, file, error));
+    XCVM_TRY(xcvm_session_restore_states(t->root.session, bytes->bytes, bytes->count, error));
     t->position = position;
     t->restored = true;
     return XCVM_OK;
@@ -227,7 +212,7 @@ xcvm_status xct_trainer_restore(xct_trainer *t, const char *path, xcvm_error *er
     xcvm_safetensors tensors = {.arena = {.allocator = t->allocator}};
     xcvm_status status = xcvm_safetensors_read(&tensors, file.bytes, file.count, error);
     if (status == XCVM_OK)
-        status = restore(t, &tensors, error);
+        status = restore(t, &tensors, &file, error);
     if (status != XCVM_OK)
         xcvm_error_prefix(error, "%s", path);
     xcvm_safetensors_release(&tensors);

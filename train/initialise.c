@@ -176,7 +176,7 @@ static xcvm_status check_weight(const xct_trainer *t, const xcc_weight *w, const
     XCVM_CHECK(error,
                value->kind == XCVM_KIND_TENSOR && value->dtype == w->dtype && value->rank == w->rank &&
                    memcmp(value->dims, w->dims, (size_t)w->rank * sizeof *w->dims) == 0,
-               SHAPE_MISMATCH, "%s: \"%.100s\" is %s[%s], the model has %s[%s]", t->options.weights, w->name,
+               SHAPE_MISMATCH, "%s: \"%.100s\" is %s%s, the model has %s%s", t->options.weights, w->name,
                xcvm_dtype_name((xcvm_dtype)value->dtype), xcvm_dims_describe(value->rank, value->dims, has, sizeof has),
                xcvm_dtype_name(w->dtype), xcvm_dims_describe(w->rank, w->dims, wants, sizeof wants));
     return XCVM_OK;

@@ -87,6 +87,23 @@ static xcvm_status make_scalars(xct_trainer *t, xcvm_error *error)
     return XCVM_OK;
 }
 
+/* BatchNormalization is put into its form for training where there is any. */
+static xcvm_status check_normalisation(xct_trainer *t, xcvm_error *error)
+{
+    xcvm_arena arena = {.allocator = t->allocator};
+    const xcc_weight *weights;
+    size_t count;
+    bool any = false;
+    if (!t->compile.train_batch_normalization)
+        return XCVM_OK;
+    const xcvm_status status = xcc_weights_list(t->model, t->model_count, &arena, &weights, &count, error);
+    for (size_t i = 0; status == XCVM_OK && i < count; i++)
+        any |= weights[i].role == XCC_WEIGHT_VARIANCE;
+    t->compile.train_batch_normalization = any;
+    xcvm_arena_release(&arena);
+    return status;
+}
+
 void xct_position_begin(xct_position *p)
 {
     *p = (xct_position){.best = INFINITY, .factor = 1, .patience_best = INFINITY};
@@ -97,6 +114,7 @@ static xcvm_status begin(xct_trainer *t, xcvm_error *error)
     XCVM_CHECK(error, t->compile.train != NULL, INVALID_ARGUMENT, "no optimizer is named");
     XCVM_TRY(xcc_optimizer_rate(t->compile.train, &t->rate, error));
     XCVM_TRY(complete_loss(t, error));
+    XCVM_TRY(check_normalisation(t, error));
     XCVM_TRY(xct_initialise(t, error));
     XCVM_TRY(xct_engine_begin(t, error));
     XCVM_TRY(find_label(t, error));

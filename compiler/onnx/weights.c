@@ -315,7 +315,7 @@ static xcvm_status new_value(const writing *w, xcvm_wire tensor, const xcvm_valu
     XCVM_CHECK(w->error,
                v->kind == XCVM_KIND_TENSOR && v->dtype == weight.dtype && v->rank == weight.rank &&
                    memcmp(v->dims, weight.dims, (size_t)weight.rank * sizeof *weight.dims) == 0,
-               SHAPE_MISMATCH, "the weights of \"%.100s\" are %s[%s], the model has %s[%s]", text,
+               SHAPE_MISMATCH, "the weights of \"%.100s\" are %s%s, the model has %s%s", text,
                xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dims_describe(v->rank, v->dims, has, sizeof has),
                xcvm_dtype_name(weight.dtype), xcvm_dims_describe(weight.rank, weight.dims, wants, sizeof wants));
     return XCVM_OK;

@@ -82,7 +82,7 @@ static xcvm_status create(const xcvm_allocator *allocator, xct_arrays **arrays, 
 xcvm_status xct_arrays_open_memory(const void *bytes, size_t count, const xcvm_allocator *allocator,
                                    xct_arrays **arrays, xcvm_error *error)
 {
-    xct_arrays *a;
+    xct_arrays *a = NULL;
     XCVM_CHECK(error, bytes != NULL || count == 0, INVALID_ARGUMENT, "bytes is NULL");
     XCVM_CHECK(error, arrays != NULL, INVALID_ARGUMENT, "arrays is NULL");
     XCVM_TRY(create(allocator, &a, error));
@@ -98,7 +98,7 @@ xcvm_status xct_arrays_open_memory(const void *bytes, size_t count, const xcvm_a
 
 xcvm_status xct_arrays_open(const char *path, const xcvm_allocator *allocator, xct_arrays **arrays, xcvm_error *error)
 {
-    xct_arrays *a;
+    xct_arrays *a = NULL;
     XCVM_CHECK(error, path != NULL && arrays != NULL, INVALID_ARGUMENT, "path or arrays is NULL");
     XCVM_TRY(create(allocator, &a, error));
     xcvm_status status = xct_mapping_open(&a->mapping, path, error);
@@ -137,19 +137,23 @@ const char *xct_arrays_name(const xct_arrays *a, size_t index)
     return a->single ? "" : a->archive ? a->names[index] : a->tensors.tensors[index].name;
 }
 
-size_t xct_arrays_find(const xct_arrays *a, const char *name)
+static size_t find_name(const xct_arrays *a, const char *name, size_t length)
 {
-    if (a == NULL || name == NULL)
-        return SIZE_MAX;
-    size_t length = strlen(name);
-    if (a->archive && length > 4 && strcmp(name + length - 4, ".npy") == 0)
-        length -= 4;
     for (size_t i = 0; i < a->array_count; i++) {
         const char *own = xct_arrays_name(a, i);
         if (strncmp(own, name, length) == 0 && own[length] == '\0')
             return i;
     }
     return SIZE_MAX;
+}
+
+size_t xct_arrays_find(const xct_arrays *a, const char *name)
+{
+    if (a == NULL || name == NULL)
+        return SIZE_MAX;
+    const size_t length = strlen(name), found = find_name(a, name, length);
+    const bool whole = found != SIZE_MAX || !a->archive || length <= 4 || strcmp(name + length - 4, ".npy") != 0;
+    return whole ? found : find_name(a, name, length - 4);
 }
 
 /* ---- Elements ---- */

@@ -177,7 +177,7 @@ xcvm_status xct_zip_read(const xct_zip *zip, const xct_zip_member *member, const
 xcvm_status xct_zip_peek(const xct_zip *zip, const xct_zip_member *member, void *to, size_t size, size_t *got,
                          xcvm_error *error)
 {
-    const unsigned char *data;
+    const unsigned char *data = NULL;
     bool ended;
     XCVM_TRY(find_data(zip, member, &data, error));
     *got = member->size < size ? (size_t)member->size : size;
