@@ -115,7 +115,7 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
     const xcc_graph *g = m->graph;
     image->inputs = xcc_alloc(m, g->input_count * sizeof *image->inputs);
     image->outputs = xcc_alloc(m, g->output_count * sizeof *image->outputs);
-    image->metadata = xcc_alloc(m, sizeof *image->metadata);
+    image->metadata = xcc_alloc(m, 2 * sizeof *image->metadata);
     if (image->inputs == NULL || image->outputs == NULL || image->metadata == NULL)
         return XCVM_OUT_OF_MEMORY;
     image->input_count = g->input_count;
@@ -125,10 +125,10 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
         if (xcc_graph_output_state(g, i) == NULL)
             image->outputs[image->output_count++] =
                 (xcvm_parameter){g->output_names[i], xcc_value_type(m, g->outputs[i])};
-    if (m->producer[0] != '\0') {
-        image->metadata[0] = (xcvm_metadata){"model", m->producer};
-        image->metadata_count = 1;
-    }
+    if (m->producer[0] != '\0')
+        image->metadata[image->metadata_count++] = (xcvm_metadata){"model", m->producer};
+    if (m->optimizer != NULL)
+        image->metadata[image->metadata_count++] = (xcvm_metadata){"train", m->optimizer};
     return XCVM_OK;
 }
 

@@ -286,7 +286,8 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
         uses[i].graph = g;
         uses[i].index = (uint32_t)i;
         use_link(&uses[i], copy[i]);
-        names[i] = copy[i]->name;
+        const xcc_value *state = xcc_graph_output_state(g, i);
+        names[i] = state != NULL ? state->name : copy[i]->name;
     }
     g->output_names = names;
     g->outputs = copy;

@@ -158,6 +158,7 @@ struct xcc_module {
     uint64_t folding_ns;   /* that folding has taken so far */
     uint64_t changes;      /* that passes have made so far */
     const char *producer;  /* of the model, for metadata */
+    const char *optimizer; /* of a training program, for metadata; NULL: it is none */
     xcc_group *groups;     /* all of them */
     uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */

@@ -27,7 +27,7 @@ enum { XCC_ROUNDS = 4 };
     X(layout, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")         \
     X(compress_weights, 0, 1,                                                                                          \
       "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")                      \
-    X(separate, 0, 1, "what updates states in place reads none of them under another name")                            \
+    X(separate, 0, 1, "what updates states in place comes last, and reads none of them under another name")            \
     X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
     X(codegen, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
 

@@ -184,7 +184,7 @@ static xcvm_status unknown_setting(const xcc_optimizer_row *row, const char *nam
 static xcvm_status wrong_value(const xcc_optimizer_row *row, const xcc_setting *s, const char *text, size_t length,
                                xcvm_error *error)
 {
-    char range[96] = "true or false", least[XCVM_DECIMAL_TEXT], most[XCVM_DECIMAL_TEXT];
+    char range[160] = "true or false", least[XCVM_DECIMAL_TEXT], most[XCVM_DECIMAL_TEXT];
     if (s->kind != XCC_SETTING_FLAG) {
         xcvm_decimal_text(s->least, 6, least);
         xcvm_decimal_text(s->most == BELOW_ONE ? 1.0 : s->most, 6, most);

@@ -1,5 +1,6 @@
 /* Gradients that share the memory of a state. What updates states in place must not read one under another name, as the
- * gradient of a product of two parameters, or of what depends on one by its shape alone, may: such a one is copied. */
+ * gradient of a product of two parameters, or of what depends on one by its shape alone, may: such a one is copied.
+ * Updates come last, in their order. */
 #include "compiler/passes/passes.h"
 
 #include "compiler/ir/compose.h"
@@ -27,21 +28,33 @@ static bool may_be_state(const xcc_value *v)
     return from->kind == XCC_STATE || (from->producer != NULL && from->producer->kind != XCC_INSTRUCTION);
 }
 
+/* In front of each update, copies of what it may read of a state. */
+static xcvm_status copy_states(xcc_module *m, xcc_node *n)
+{
+    for (size_t i = 0; i < xcc_node_input_count(n); i++) {
+        xcc_value *v = xcc_node_input(n, i);
+        if (v == NULL || xcc_writes_input(n, i) || !may_be_state(v))
+            continue;
+        /* Times 1 leaves every number as it is, and has memory of its own. */
+        xcc_builder b = {.graph = m->graph, .before = n, .name = n->name, .origin = n->origin};
+        xcc_value *copy = xcc_build_mul(&b, v, xcc_build_number(&b, v, 1));
+        if (copy == NULL)
+            return m->error->status;
+        xcc_node_set_input(n, i, copy);
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcc_pass_separate(xcc_module *m)
 {
-    for (xcc_node *n = m->graph->first; n != NULL; n = n->next) {
+    xcc_node *last = m->graph->last;
+    for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
         XCVM_TRY(xcc_poll(m));
-        for (size_t i = 0; xcc_updates(n) && i < xcc_node_input_count(n); i++) {
-            xcc_value *v = xcc_node_input(n, i);
-            if (v == NULL || xcc_writes_input(n, i) || !may_be_state(v))
-                continue;
-            /* Times 1 leaves every number as it is, and has memory of its own. */
-            xcc_builder b = {.graph = m->graph, .before = n, .name = n->name, .origin = n->origin};
-            xcc_value *copy = xcc_build_mul(&b, v, xcc_build_number(&b, v, 1));
-            if (copy == NULL)
-                return m->error->status;
-            xcc_node_set_input(n, i, copy);
-        }
+        next = n != last ? n->next : NULL;
+        if (!xcc_updates(n))
+            continue;
+        XCVM_TRY(copy_states(m, n));
+        xcc_node_move_before(n, NULL);
     }
     return XCVM_OK;
 }

@@ -252,6 +252,14 @@ static xcvm_status evaluate(xcc_training *t)
     return XCVM_OK;
 }
 
+static xcvm_status note_optimizer(xcc_module *m, const xcc_optimizer_spec *spec)
+{
+    char text[600];
+    xcc_optimizer_write(spec, text, sizeof text);
+    m->optimizer = xcc_string(m, text, strlen(text));
+    return m->optimizer != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
 xcvm_status xcc_pass_train(xcc_module *m)
 {
     xcc_training t = {.m = m, .b = {.graph = m->graph, .name = "train", .origin = "train"}};
@@ -259,6 +267,7 @@ xcvm_status xcc_pass_train(xcc_module *m)
         return XCVM_OK;
     XCVM_TRY(xcc_optimizer_read(m->options->train, &t.spec, m->error));
     t.b.name = t.b.origin = t.spec.row->info.name;
+    XCVM_TRY(note_optimizer(m, &t.spec));
     XCVM_TRY(list_learners(&t));
     XCVM_TRY(xcc_training_modes(m));
     XCVM_TRY(find_loss(&t));

@@ -95,14 +95,15 @@ typedef struct xcc_options {
     /* Training: the program takes a batch, gives the model's outputs and the loss, and updates its states: the
      * parameters, under their names, and what the optimizer keeps of them, under names that begin with "optimizer@".
      * `train` names the optimizer and its settings, "adam:lr=1e-3,weight_decay=0.01,betas=0.9/0.999";
-     * xcc_optimizer and xcc_optimizer_setting tell what there is, and setting names are PyTorch's. The settings of the
-     * learning rate's and the optimizer's choice stand in the program's metadata "train". In a training program
+     * xcc_optimizer and xcc_optimizer_setting tell what there is, and names and defaults are PyTorch's. The program's
+     * metadata "train" has the optimizer with all its settings in this form. In a training program
      *
      * - `wrt` holds patterns, as those of groups, of the parameters that learn; none: all but running statistics. The
      *   others are constants.
      * - `loss` may name, besides an output, a loss that is added: one of xcc_loss's with the output and a new input
      *   of the labels, "softmax_cross_entropy(scores,labels)"; "mse(,y)" and "mse" leave out what is plain: the
-     *   model's only output of a float type, an input called "labels". The output that is added is called "loss".
+     *   model's only output of a float type, an input called "labels". An input that the model has may be the labels.
+     * The output that is added is called "loss".
      * - inputs are added behind the model's: "learning_rate", an f32 scalar; if `accumulate`, "apply", a bool
      *   scalar.
      * - outputs are added behind the model's: the loss if it is new; if gradients are clipped by their norm or the
@@ -125,8 +126,8 @@ typedef struct xcc_options {
     double loss_scale;
     /* The counterpart of a training program of the same options, for validation: the model in inference form
      * (BatchNormalization on running statistics, Dropout doing nothing), which reads the same states, or, if
-     * there is `average`, the averages, and changes none. It has the same outputs and no input but the model's and
-     * the labels. */
+     * there is `average`, the averages, and changes none. It has the model's outputs and the loss,
+     * and no input but the model's and the labels. */
     bool evaluate;
     /* BatchNormalization of a model that was exported for inference is put into training form. */
     bool train_batch_normalization;

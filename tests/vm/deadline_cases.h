@@ -58,6 +58,7 @@
     CASE("Unique", "n f32[4000000]", "$6, $7, $8, $9 = Unique($1)")                                                    \
     CASE("Unique", "z f32[2000x20000]", "$6, $7, $8, $9 = Unique($1, axis=0)")                                         \
     CASE("ReverseSequence", "n f32[" E "x2]; z i64[2]", "$9 = ReverseSequence($1, $2)")                                \
+    CASE("GlobalNorm", "n f32[" E "]; n f32[" E "]", "$9 = GlobalNorm([$1, $1, $1, $1], [$2, $2, $2, $2])")            \
     CASE("ReduceSum", "n f64[" E "]", "$9 = ReduceSum($1, _)")                                                         \
     CASE("ReduceLogSumExp", "n f64[2x" E "]", "$9 = ReduceLogSumExp($1, i64[1] 0)")                                    \
     CASE("ArgMax", "n f64[" E "]", "$9 = ArgMax($1)")                                                                  \

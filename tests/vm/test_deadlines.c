@@ -241,8 +241,10 @@ START_TEST(all_instructions)
     for (size_t op = 0; xcvm_op(op, &info); op++) {
         char body[256];
         long_case usual;
-        bool found =
-            is_among(info.name, NAMES(others)) || find_usual(xcvm_schema_of(info.number), body, sizeof body, &usual);
+        const xcvm_schema *schema = xcvm_schema_of(info.number);
+        /* What updates states runs where nothing stops a run any more. */
+        bool found = is_among(info.name, NAMES(others)) || schema->effect == XCVM_UPDATE ||
+                     find_usual(schema, body, sizeof body, &usual);
         for (size_t i = 0; i < CASES && !found; i++)
             found = strcmp(cases[i].instruction, info.name) == 0;
         ck_assert_msg(found, "%s has no case", info.name);

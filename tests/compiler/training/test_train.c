@@ -1,0 +1,507 @@
+/* Training programs: what they take, give and keep, and what one step of each kind leaves behind. */
+#include "tests/compiler/support.h"
+
+#include "compiler/ir/compose.h"
+
+#include <stdio.h>
+
+static void begin_training(compilation *c, const char *optimizer)
+{
+    begin(c, 2);
+    c->options.train = optimizer;
+}
+
+static xcc_value *parameter(xcc_builder *b, const char *name, int rank, const int64_t *dims, const float *data)
+{
+    return must(b, xcc_parameter(b->graph, name, XCVM_F32, rank, dims, data, false));
+}
+
+static xcc_value *sum(xcc_builder *b, xcc_value *x)
+{
+    return must(b, xcc_build_reduce(b, XCVM_OP_ReduceSum, x, NULL, false));
+}
+
+/* loss = the sum of x * w + v, with x of two elements, w = 1 2 and v = 3 4: the gradients are x and 1 1. */
+static void linear(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(2)), *w = parameter(b, "w", 1, DIMS(2), FLOATS(1, 2));
+    xcc_value *v = parameter(b, "v.bias", 1, DIMS(2), FLOATS(3, 4));
+    output(b, sum(b, must(b, xcc_build_add(b, must(b, xcc_build_mul(b, x, w)), v))));
+}
+
+static size_t index_of(const machine *k, const char *name)
+{
+    size_t i = 0;
+    while (i < xcvm_program_state_count(k->program) && strcmp(xcvm_program_state(k->program, i)->name, name) != 0)
+        i++;
+    ck_assert_msg(i < xcvm_program_state_count(k->program), "there is no state %s", name);
+    return i;
+}
+
+static void expect_state(const machine *k, const char *name, size_t count, const float *data)
+{
+    const xcvm_value *v = xcvm_session_state(k->session, index_of(k, name));
+    ck_assert_uint_eq(xcvm_element_count(v), count);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(fabs(xcvm_element_as_double(v, i) - (double)data[i]) <= 1e-5, "%s[%zu] is %g, not %g", name, i,
+                      xcvm_element_as_double(v, i), (double)data[i]);
+}
+#define EXPECT_STATE(k, name, ...)                                                                                     \
+    expect_state((k), (name), sizeof(FLOATS(__VA_ARGS__)) / sizeof(float), FLOATS(__VA_ARGS__))
+
+/* Gives an f32 tensor to the input of that name. */
+static void give(machine *k, const char *name, int rank, const int64_t *dims, const float *data)
+{
+    size_t i = 0;
+    while (i < xcvm_program_input_count(k->program) && strcmp(xcvm_program_input(k->program, i)->name, name) != 0)
+        i++;
+    ck_assert_msg(i < xcvm_program_input_count(k->program), "there is no input %s", name);
+    machine_give(k, i, XCVM_F32, rank, dims, data);
+}
+
+static void open_training(compilation *c, machine *k, graph_function make)
+{
+    make(&c->b);
+    passes(c);
+    machine_open(k, c);
+}
+
+static void step(machine *k, const float *x, float rate)
+{
+    give(k, "x", 1, DIMS(2), x);
+    give(k, "learning_rate", 0, NULL, &rate);
+    machine_run(k);
+}
+
+static void check_refused(compilation *c, xcvm_status status, const char *part)
+{
+    ck_assert_int_eq(xcc_passes_run(&c->m), status);
+    ck_assert_msg(strstr(c->error.message, part) != NULL, "%s", c->error.message);
+    finish(c);
+}
+
+/* ---- Steps ---- */
+
+START_TEST(one_step)
+{
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd:lr=0.5,momentum=0.5");
+    open_training(&c, &k, linear);
+    ck_assert_uint_eq(xcvm_program_input_count(k.program), 2);
+    ck_assert_str_eq(xcvm_program_input(k.program, 1)->name, "learning_rate");
+    ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
+    ck_assert_uint_eq(xcvm_program_state_count(k.program), 5);
+    ck_assert_str_eq(c.m.optimizer, "sgd:lr=0.5,weight_decay=0,momentum=0.5,dampening=0,nesterov=false,maximize=false");
+    step(&k, FLOATS(2, -4), 0.5f);
+    expect_output(&k, 0, 0, NULL, FLOATS(1));
+    EXPECT_STATE(&k, "w", 0, 4);
+    EXPECT_STATE(&k, "v.bias", 2.5f, 3.5f);
+    EXPECT_STATE(&k, "optimizer@w.momentum_buffer", 2, -4);
+    EXPECT_STATE(&k, "optimizer@step", 1);
+    step(&k, FLOATS(2, -4), 1.0f);
+    EXPECT_STATE(&k, "w", -3, 10);
+    EXPECT_STATE(&k, "optimizer@v.bias.momentum_buffer", 1.5f, 1.5f);
+    EXPECT_STATE(&k, "optimizer@step", 2);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* What each optimizer keeps of w. */
+static const struct {
+    const char *optimizer, *kept[4];
+} kept[] = {
+    {"sgd", {NULL}},
+    {"adam", {"exp_avg", "exp_avg_sq", NULL}},
+    {"adamw:amsgrad=true", {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL}},
+    {"rmsprop", {"square_avg", NULL}},
+    {"rmsprop:centered=true,momentum=0.9", {"square_avg", "grad_avg", "momentum_buffer", NULL}},
+    {"adagrad", {"sum", NULL}},
+    {"adadelta", {"square_avg", "acc_delta", NULL}},
+    {"lars:momentum=0.9", {"momentum_buffer", NULL}},
+    {"lars", {NULL}},
+    {"lion", {"exp_avg", NULL}},
+};
+
+START_TEST(every_optimizer)
+{
+    compilation c;
+    machine k;
+    char name[64];
+    size_t count = 0;
+    begin_training(&c, kept[_i].optimizer);
+    open_training(&c, &k, linear);
+    for (; kept[_i].kept[count] != NULL; count++) {
+        snprintf(name, sizeof name, "optimizer@w.%s", kept[_i].kept[count]);
+        (void)index_of(&k, name);
+    }
+    ck_assert_uint_eq(xcvm_program_state_count(k.program), 3 + 2 * count);
+    step(&k, FLOATS(2, -4), 0.125f);
+    const float *w = xcvm_value_data(xcvm_session_state(k.session, index_of(&k, "w")));
+    ck_assert_float_lt(w[0], 1);
+    ck_assert_float_gt(w[1], 2);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(sums_may_begin_with_a_number)
+{
+    compilation c;
+    machine k;
+    begin_training(&c, "adagrad:initial_accumulator_value=5,eps=0");
+    open_training(&c, &k, linear);
+    step(&k, FLOATS(2, -2), 1.0f);
+    EXPECT_STATE(&k, "optimizer@w.sum", 9, 9);
+    EXPECT_STATE(&k, "w", 1.0f - 2.0f / 3, 2.0f + 2.0f / 3);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(groups)
+{
+    static const xcc_training_group all[] = {{"*.bias", 0.5, true, 1.0}, {"w", 2.0, false, 0.0}};
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd:weight_decay=0.25");
+    c.options.groups = all;
+    c.options.group_count = 2;
+    open_training(&c, &k, linear);
+    step(&k, FLOATS(2, -4), 0.5f);
+    EXPECT_STATE(&k, "w", 1 - 2.25f, 2 + 3.5f);
+    EXPECT_STATE(&k, "v.bias", 3 - 0.25f * 4, 4 - 0.25f * 5);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* What does not learn is a constant, however that is said. */
+START_TEST(frozen)
+{
+    static const xcc_training_group none[] = {{"v*", 0.0, false, 0.0}};
+    static const char *const wrt[] = {"?"};
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd");
+    if (_i == 0) {
+        c.options.groups = none;
+        c.options.group_count = 1;
+    } else {
+        c.options.wrt = wrt;
+        c.options.wrt_count = 1;
+    }
+    open_training(&c, &k, linear);
+    ck_assert_uint_eq(xcvm_program_state_count(k.program), 2);
+    step(&k, FLOATS(2, -4), 0.5f);
+    EXPECT_STATE(&k, "w", 0, 4);
+    expect_output(&k, 0, 0, NULL, FLOATS(1));
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(clipped)
+{
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd");
+    c.options.clip_norm = 2.5;
+    c.options.clip_value = 1.0;
+    open_training(&c, &k, linear);
+    ck_assert_str_eq(xcvm_program_output(k.program, 1)->name, "gradient_norm");
+    /* The norm of 3, sqrt 14, 1, 1 is 5: half of each, then at most 1. */
+    step(&k, FLOATS(3, -3.7416574f), 1.0f);
+    expect_output(&k, 1, 0, NULL, FLOATS(5));
+    EXPECT_STATE(&k, "w", 0, 3);
+    EXPECT_STATE(&k, "v.bias", 2.5f, 3.5f);
+    /* A norm below the limit leaves them. */
+    step(&k, FLOATS(0.5f, 0), 1.0f);
+    EXPECT_STATE(&k, "w", -0.5f, 3);
+    EXPECT_STATE(&k, "v.bias", 1.5f, 2.5f);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+static void micro_step(machine *k, const float *x, bool apply)
+{
+    machine_give(k, 2, XCVM_BOOL, 0, NULL, &apply);
+    step(k, x, 1.0f);
+}
+
+START_TEST(accumulated)
+{
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd");
+    c.options.accumulate = true;
+    c.options.clip_norm = 1e6;
+    open_training(&c, &k, linear);
+    ck_assert_str_eq(xcvm_program_input(k.program, 2)->name, "apply");
+    micro_step(&k, FLOATS(1, 2), false);
+    micro_step(&k, FLOATS(3, 4), false);
+    EXPECT_STATE(&k, "w", 1, 2);
+    EXPECT_STATE(&k, "optimizer@w.accumulator", 4, 6);
+    EXPECT_STATE(&k, "optimizer@micro_batches", 2);
+    EXPECT_STATE(&k, "optimizer@step", 0);
+    micro_step(&k, FLOATS(5, 0), true);
+    EXPECT_STATE(&k, "w", 1 - 3, 2 - 2);
+    EXPECT_STATE(&k, "v.bias", 2, 3);
+    EXPECT_STATE(&k, "optimizer@w.accumulator", 0, 0);
+    EXPECT_STATE(&k, "optimizer@micro_batches", 0);
+    EXPECT_STATE(&k, "optimizer@step", 1);
+    expect_output(&k, 1, 0, NULL, FLOATS(3.8729833f)); /* of 3 2 1 1, the means */
+    micro_step(&k, FLOATS(1, 1), true);
+    EXPECT_STATE(&k, "w", -3, -1);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(loss_scaled)
+{
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd:momentum=0.5");
+    c.options.loss_scale = 0x1p100;
+    open_training(&c, &k, linear);
+    step(&k, FLOATS(2, -4), 0.5f);
+    EXPECT_STATE(&k, "w", 0, 4);
+    EXPECT_STATE(&k, "optimizer@good_steps", 1);
+    expect_output(&k, 1, 0, NULL, FLOATS(4.6904158f));
+    /* The gradient overflows, the loss does not: nothing moves but the factor. */
+    step(&k, FLOATS(0x1p30f, -4), 0.5f);
+    ck_assert(isinf(*(const float *)xcvm_value_data(xcvm_session_output(k.session, 1))));
+    EXPECT_STATE(&k, "w", 0, 4);
+    EXPECT_STATE(&k, "optimizer@w.momentum_buffer", 2, -4);
+    EXPECT_STATE(&k, "optimizer@step", 1);
+    EXPECT_STATE(&k, "optimizer@good_steps", 0);
+    ck_assert_float_eq(
+        *(const float *)xcvm_value_data(xcvm_session_state(k.session, index_of(&k, "optimizer@loss_scale"))), 0x1p99f);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(scale_doubles)
+{
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd");
+    c.options.loss_scale = 8;
+    open_training(&c, &k, linear);
+    for (int i = 0; i < 1999; i++)
+        step(&k, FLOATS(0, 0), 0.0f);
+    EXPECT_STATE(&k, "optimizer@loss_scale", 8);
+    EXPECT_STATE(&k, "optimizer@good_steps", 1999);
+    step(&k, FLOATS(0, 0), 0.0f);
+    EXPECT_STATE(&k, "optimizer@loss_scale", 16);
+    EXPECT_STATE(&k, "optimizer@good_steps", 0);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* Averages begin as the parameters, and a program for evaluation reads them in place of these. */
+START_TEST(averaged)
+{
+    compilation c, e;
+    machine k;
+    begin_training(&c, "sgd");
+    begin_training(&e, "sgd");
+    c.options.average = e.options.average = 0.5;
+    e.options.evaluate = true;
+    open_training(&c, &k, linear);
+    step(&k, FLOATS(2, -4), 0.5f);
+    EXPECT_STATE(&k, "w", 0, 4);
+    EXPECT_STATE(&k, "optimizer@w.average", 0.5f, 3);
+    machine v = {.program = NULL};
+    linear(&e.b);
+    passes(&e);
+    v.bytes = emit(&e);
+    xcvm_load_options load = {.size = sizeof load};
+    xcvm_session_options options = {.size = sizeof options, .threads = 1, .states_of = k.session};
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_program_load(v.bytes.at, v.bytes.length, &load, &v.program, &error) == XCVM_OK, "%s",
+                  error.message);
+    ck_assert_msg(xcvm_session_create(v.program, &options, &v.session, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_uint_eq(xcvm_program_state_count(v.program), 2);
+    ck_assert_uint_eq(xcvm_program_input_count(v.program), 1);
+    give(&v, "x", 1, DIMS(2), FLOATS(1, 1));
+    machine_run(&v);
+    expect_output(&v, 0, 0, NULL, FLOATS(0.5f + 3 + 2.75f + 3.75f));
+    step(&k, FLOATS(2, -4), 0.5f);
+    machine_run(&v);
+    expect_output(&v, 0, 0, NULL, FLOATS(-0.25f + 4.5f + 2.375f + 3.375f));
+    machine_close(&v);
+    machine_close(&k);
+    finish(&e);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Gradients that are other parameters ---- */
+
+/* loss = sum(w * v): the gradient of each is the other, as it was. */
+static void product(xcc_builder *b)
+{
+    (void)input(b, "x", XCVM_F32, 1, DIMS(2));
+    xcc_value *w = parameter(b, "w", 1, DIMS(2), FLOATS(1, 2)), *v = parameter(b, "v", 2, DIMS(2, 1), FLOATS(3, 4));
+    output(b, sum(b, must(b, xcc_build_mul(b, w, must(b, xcc_build_reshape(b, v, ints(b, 1, DIMS(2))))))));
+}
+
+START_TEST(gradients_that_are_parameters)
+{
+    static const int levels[] = {-1, 1, 2};
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd");
+    c.options.optimization = levels[_i];
+    open_training(&c, &k, product);
+    step(&k, FLOATS(0, 0), 0.5f);
+    EXPECT_STATE(&k, "w", 1 - 1.5f, 2 - 2);
+    EXPECT_STATE(&k, "v", 3 - 0.5f, 4 - 1);
+    step(&k, FLOATS(0, 0), 1.0f);
+    EXPECT_STATE(&k, "w", -0.5f - 2.5f, 0 - 3);
+    EXPECT_STATE(&k, "v", 2.5f + 0.5f, 3);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Half precision ---- */
+
+static void halves(xcc_builder *b)
+{
+    static const uint16_t one_two[] = {0x3c00, 0x4000};
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(2));
+    xcc_value *w = must(b, xcc_parameter(b->graph, "w", XCVM_F16, 1, DIMS(2), one_two, false));
+    xcc_value *v = parameter(b, "v", 1, DIMS(2), FLOATS(3, 4));
+    xcc_value *y = must(b, xcc_build_mul(b, must(b, xcc_build_cast(b, x, XCVM_F16)), w));
+    output(b, sum(b, must(b, xcc_build_add(b, must(b, xcc_build_cast(b, y, XCVM_F32)), v))));
+}
+
+/* Steps that f16 cannot tell add up in the masters. */
+START_TEST(masters)
+{
+    compilation c;
+    machine k;
+    begin_training(&c, "sgd");
+    open_training(&c, &k, halves);
+    for (int i = 0; i < 64; i++)
+        step(&k, FLOATS(-1, 1), 0x1p-13f);
+    EXPECT_STATE(&k, "optimizer@w.master", 1 + 0x1p-7f, 2 - 0x1p-7f);
+    EXPECT_STATE(&k, "w", 1 + 0x1p-7f, 2 - 0x1p-7f);
+    EXPECT_STATE(&k, "v", 3 - 0x1p-7f, 4 - 0x1p-7f);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* ---- What is refused ---- */
+
+static void with_rate(xcc_builder *b)
+{
+    linear(b);
+    (void)input(b, "learning_rate", XCVM_F32, 0, NULL);
+}
+
+static void with_state(xcc_builder *b)
+{
+    xcc_value *step_too = parameter(b, "optimizer@step", 1, DIMS(1), FLOATS(1));
+    output(b, sum(b, step_too));
+}
+
+static void without_parameters(xcc_builder *b) { output(b, sum(b, input(b, "x", XCVM_F32, 1, DIMS(2)))); }
+
+static void of_many_numbers(xcc_builder *b)
+{
+    output(b,
+           must(b, xcc_build_mul(b, input(b, "x", XCVM_F32, 1, DIMS(2)), parameter(b, "w", 1, DIMS(2), FLOATS(1, 2)))));
+}
+
+static const struct {
+    graph_function make;
+    const char *optimizer, *loss, *wrt;
+    xcvm_status status;
+    const char *message;
+} refused[] = {
+    {linear, "sdg", NULL, NULL, XCVM_INVALID_ARGUMENT, "there is no optimizer 'sdg'"},
+    {linear, "sgd", "loss", NULL, XCVM_INVALID_ARGUMENT,
+     "the model has no output 'loss' to be the loss; losses that can be added are softmax_cross_entropy,"},
+    {linear, "sgd", "mse(loss)", NULL, XCVM_INVALID_ARGUMENT, "the model has no output 'loss' to have a loss"},
+    {linear, "sgd", "mse(", NULL, XCVM_INVALID_ARGUMENT, "'mse(' is no loss"},
+    {linear, "sgd", "softmax_cross_entropy", NULL, XCVM_INVALID_ARGUMENT,
+     "softmax_cross_entropy needs an output of at least two axes"},
+    {linear, "sgd", NULL, "u*", XCVM_INVALID_ARGUMENT, "no parameter is called 'u*'"},
+    {with_rate, "sgd", NULL, NULL, XCVM_INVALID_ARGUMENT,
+     "the model has an input 'learning_rate', which training adds"},
+    {with_state, "sgd", NULL, NULL, XCVM_INVALID_MODEL, "the model has a value 'optimizer@step'"},
+    {without_parameters, "sgd", NULL, NULL, XCVM_INVALID_ARGUMENT, "nothing learns"},
+    {of_many_numbers, "sgd", NULL, NULL, XCVM_INVALID_ARGUMENT, "it has to be one number"},
+};
+
+START_TEST(what_is_wrong_is_said)
+{
+    compilation c;
+    begin_training(&c, refused[_i].optimizer);
+    c.options.loss = refused[_i].loss;
+    c.options.wrt = &refused[_i].wrt;
+    c.options.wrt_count = refused[_i].wrt != NULL;
+    refused[_i].make(&c.b);
+    check_refused(&c, refused[_i].status, refused[_i].message);
+}
+END_TEST
+
+/* Options that xcc_compile refuses before it reads a model. */
+static const struct {
+    xcc_options options;
+    const char *message;
+} wrong[] = {
+    {{.clip_norm = 1}, "there is no optimizer"},
+    {{.evaluate = true}, "there is no optimizer"},
+    {{.train = "sgd", .backprop = true}, "ask for one of the two"},
+    {{.train = "sgd", .clip_norm = -1}, "cannot be clipped to -1"},
+    {{.train = "sgd", .clip_value = (double)NAN}, "cannot be clipped to"},
+    {{.train = "sgd", .average = 1}, "the decay of averages cannot be 1"},
+    {{.train = "sgd", .loss_scale = (double)INFINITY}, "the loss cannot be scaled by inf"},
+    {{.train = "sgd", .groups = &(xcc_training_group){.pattern = NULL}, .group_count = 1}, "has no pattern"},
+    {{.train = "sgd", .groups = &(xcc_training_group){"*", -1, false, 0}, .group_count = 1}, "group '*': rate"},
+};
+
+START_TEST(options_that_are_wrong)
+{
+    xcc_options options = wrong[_i].options;
+    options.size = sizeof options;
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcc_compile("", 0, &options, test_full_sink, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, wrong[_i].message) != NULL, "%s", error.message);
+}
+END_TEST
+
+Suite *suite_compiler_train(void);
+Suite *suite_compiler_train(void)
+{
+    Suite *suite = suite_create("compiler_train");
+    TCase *steps = tcase_create("steps");
+    tcase_add_test(steps, one_step);
+    tcase_add_loop_test(steps, every_optimizer, 0, sizeof kept / sizeof *kept);
+    tcase_add_test(steps, sums_may_begin_with_a_number);
+    tcase_add_test(steps, groups);
+    tcase_add_loop_test(steps, frozen, 0, 2);
+    tcase_add_test(steps, clipped);
+    tcase_add_test(steps, accumulated);
+    tcase_add_test(steps, loss_scaled);
+    tcase_add_test(steps, scale_doubles);
+    tcase_add_test(steps, averaged);
+    tcase_add_loop_test(steps, gradients_that_are_parameters, 0, 3);
+    tcase_add_test(steps, masters);
+    suite_add_tcase(suite, steps);
+    TCase *refusals = tcase_create("refusals");
+    tcase_add_loop_test(refusals, what_is_wrong_is_said, 0, sizeof refused / sizeof *refused);
+    tcase_add_loop_test(refusals, options_that_are_wrong, 0, sizeof wrong / sizeof *wrong);
+    suite_add_tcase(suite, refusals);
+    return suite;
+}
