@@ -148,6 +148,8 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
     s->kernel.print = o->print;
     s->kernel.print_user = o->user;
     s->kernel.functions = o->functions;
+    s->kernel.all_reduce = o->all_reduce;
+    s->kernel.all_reduce_user = o->all_reduce_user;
     s->kernel.function_count = o->functions != NULL ? o->function_count : 0;
     for (size_t pc = 0; pc < s->program->image.instruction_count; pc++)
         bind_instruction(s, pc);

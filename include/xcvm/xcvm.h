@@ -321,6 +321,11 @@ typedef struct xcvm_session_options {
      * are shared: as of a program that learns and one that evaluates. Sessions that share states belong to one thread
      * at a time, together; each may be destroyed before the other. NULL: every state is the session's own. */
     const xcvm_session *states_of;
+    /* For AllReduce: replaces each of `count` elements, of f32 or f64, by its sum over all processes that run the
+     * program together, which call it in the same order. On the thread that runs the session. NULL: there is one
+     * process. */
+    xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
+    void *all_reduce_user;
 } xcvm_session_options;
 
 /* Takes the memory of the plan, starts the threads and maps the constants; executes nothing. With more than one thread,
