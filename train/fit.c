@@ -382,7 +382,8 @@ static void give_report(const fit *f, xct_fit_report *to)
     xct_fit_report report = {.end = f->end,
                              .steps = f->t->position.step,
                              .epochs = f->t->position.epoch,
-                             .training = f->epoch_result.examples > 0 ? f->epoch_result : f->step_result,
+                             .training =
+                                 f->epoch_result.examples > 0 && !f->o.overfit_batch ? f->epoch_result : f->step_result,
                              .left_over = f->whole && f->order.total % f->batch != 0};
     if (f->measured_held)
         report.validation = f->held_result;

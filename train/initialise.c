@@ -222,7 +222,10 @@ static const xcvm_value *new_value(void *user, const char *name)
 
 static xcvm_status write_model(xct_trainer *t, values *v, xcvm_error *error)
 {
-    XCVM_TRY(xcc_weights_replace(t->model, t->model_count, new_value, v, xct_bytes_sink, &t->changed, error));
+    const xcvm_status status =
+        xcc_weights_replace(t->model, t->model_count, new_value, v, xct_bytes_sink, &t->changed, error);
+    XCVM_CHECK(error, !t->changed.failed, OUT_OF_MEMORY, "no memory for the model with other weights");
+    XCVM_TRY(status);
     t->model = t->changed.at;
     t->model_count = t->changed.count;
     t->path = NULL;

@@ -200,7 +200,7 @@ typedef struct xct_fit_report {
     size_t size; /* set by the caller */
     xct_end end;
     uint64_t steps, epochs; /* in all, with those before a resumption */
-    xct_result training;    /* of the last epoch, as measured while learning */
+    xct_result training;    /* of the last epoch, as measured while learning; with overfit_batch, of the last step */
     xct_result validation;  /* of its end; no examples if there was none */
     char checkpoint[4096];  /* the latest one; empty if there is none */
     bool left_over;         /* examples that do not fill a batch of the model's fixed size were left out */

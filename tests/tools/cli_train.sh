@@ -26,12 +26,12 @@ check grep -q '</svg>' curve.svg
 check test "$(ls saved)" = "$(printf 'step-%012d.safetensors\n' 5 10 15)"
 run run trained.onnx -i '1x3xf32=1 2 3'
 code 0
-run diff network.onnx trained.onnx
-check test "$status" -le 1
+run diff network.onnx trained.onnx --random
+code 1
 
 # The same command again refuses to mix trainings; --resume goes on to the same bits.
 run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --checkpoint saved
-code 3
+code 2
 err_has 'saved has checkpoints of an earlier training'
 run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --checkpoint saved --resume --log log.csv -o resumed.onnx
 code 0
@@ -99,7 +99,8 @@ two 'f32[Nx1x8x8]' '20x1x8x8xf32=random:1' 'i64[M]' '20xi64=12' range.npz
 run train "$digits/untrained.onnx" -d range.npz -i image=x -l label=y --loss softmax_cross_entropy --init he
 check test "$status" -ge 2
 err_has '12'
-refuse 2 'the loss is not finite' network.onnx -d line.npz --optimizer sgd:lr=1e30 --checkpoint never
+two 'f32[Nx3]' '2x3xf32=3e38 3e38 3e38 -3e38 -3e38 -3e38' 'i64[M]' '2xi64=1' huge.npz
+refuse 2 'step 1: the loss is not finite; the first number that is infinite was made by instruction' network.onnx -d huge.npz --checkpoint never
 check test -z "$(ls never)"
 refuse 5 'memory' "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy --max-memory 600K
 echo '{}' >saved/step-000000000099.safetensors

@@ -64,10 +64,10 @@ START_TEST(plateau)
 {
     xct_schedule s = parse("plateau:factor=0.5,patience=2,min=0.2");
     static const double losses[] = {1, 0.5, 0.5, 0.5, 0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4};
-    static const double factors[] = {1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2};
+    static const double expected[] = {1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2};
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
         xct_schedule_observe(&s, losses[i]);
-        ck_assert_msg(xct_schedule_factor(&s, 3) == factors[i], "observation %zu", i);
+        ck_assert_msg(xct_schedule_factor(&s, 3) == expected[i], "observation %zu", i);
     }
 }
 END_TEST

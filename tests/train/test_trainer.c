@@ -144,6 +144,70 @@ START_TEST(sizes_of_batches)
 }
 END_TEST
 
+/* Behind the first steps nothing is asked of the allocator any more. */
+START_TEST(steps_do_not_grow)
+{
+    test_allocator a;
+    test_allocator_start(&a, 0);
+    const xcc_options compile = {
+        .size = sizeof compile, .train = "adam:lr=0.001", .loss = "mse", .clip_norm = 1, .allocator = &a.allocator};
+    static const char *const metrics[] = {"mae", "mse"};
+    xct_trainer *t = make(net_model, &(xct_options){.size = sizeof(xct_options),
+                                                    .compile = &compile,
+                                                    .label = "y",
+                                                    .threads = 1,
+                                                    .metrics = metrics,
+                                                    .metric_count = 2});
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){4, 2}, (float[]){1, 2, 3, 4, 5, 6, 7, 8});
+    xcvm_value *y = tensor(XCVM_F32, 2, (int64_t[]){4, 1}, (float[]){1, 2, 3, 4});
+    const xcvm_value *batch[] = {x, y};
+    size_t requests = 0;
+    for (int step = 0; step < 10000; step++) {
+        xct_result result = {.size = sizeof result};
+        ck_assert_int_eq(xct_trainer_step(t, batch, NULL, &result, NULL), XCVM_OK);
+        ck_assert(isfinite(result.gradient_norm) && result.metric_count == 2);
+        if (step == 2)
+            requests = a.requests;
+    }
+    ck_assert_uint_eq(a.requests, requests);
+    xcvm_value_release(x);
+    xcvm_value_release(y);
+    xct_trainer_destroy(t);
+    ck_assert_uint_eq(a.live, 0);
+}
+END_TEST
+
+/* Whatever request fails, nothing is lost or left behind. */
+START_TEST(without_memory)
+{
+    test_bytes model = onnx_from_text(line_model);
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4});
+    xcvm_value *y = tensor(XCVM_F32, 2, (int64_t[]){2, 1}, (float[]){1, 2});
+    const xcvm_value *batch[] = {x, y};
+    size_t step = 1;
+    for (size_t fail_at = 1;; fail_at += step) {
+        test_allocator a;
+        test_allocator_start(&a, fail_at);
+        const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .allocator = &a.allocator};
+        const xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1, .init = "he"};
+        xct_trainer *t = NULL;
+        xcvm_error error = {.message = ""};
+        xcvm_status status = xct_trainer_create(model.at, model.length, &options, &t, &error);
+        if (status == XCVM_OK)
+            status = xct_trainer_step(t, batch, NULL, NULL, &error);
+        xct_trainer_destroy(t);
+        ck_assert_uint_eq(a.live, 0);
+        if (status == XCVM_OK)
+            break;
+        ck_assert_msg(status == XCVM_OUT_OF_MEMORY, "request %zu: %d, %s", fail_at, status, error.message);
+        step = 1 + fail_at / 40;
+    }
+    test_bytes_free(&model);
+    xcvm_value_release(x);
+    xcvm_value_release(y);
+}
+END_TEST
+
 START_TEST(not_finite)
 {
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
@@ -482,6 +546,8 @@ Suite *suite_train_trainer(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, one_step);
     tcase_add_test(tests, sizes_of_batches);
+    tcase_add_test(tests, steps_do_not_grow);
+    tcase_add_test(tests, without_memory);
     tcase_add_test(tests, not_finite);
     tcase_add_test(tests, exported);
     tcase_add_test(tests, drawn);

@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char magic[] = "\x93NUMPY";
-
 static const char *descr_of(xcvm_dtype dtype)
 {
     switch (dtype) {

@@ -170,8 +170,8 @@ static xcvm_status check_shape(const xct_bound *bound, const xct_rows *shape, co
     for (int i = 1; same && i < shape->rank; i++)
         same = bound->dims[i] < 0 || shape->dims[i] == bound->dims[i];
     XCVM_CHECK(error, same, SHAPE_MISMATCH,
-               "%s: array \"%s\" is %s, input \"%s\" wants %s, the first axis counting examples", path,
-               bound->array, xcvm_dims_describe(shape->rank, shape->dims, has, sizeof has), bound->name,
+               "%s: array \"%s\" is %s, input \"%s\" wants %s, the first axis counting examples", path, bound->array,
+               xcvm_dims_describe(shape->rank, shape->dims, has, sizeof has), bound->name,
                xcvm_dims_describe(bound->rank, bound->dims, wants, sizeof wants));
     XCVM_CHECK(error, xct_converts(shape->dtype, bound->dtype), TYPE_MISMATCH,
                "%s: array \"%s\" is of %s, input \"%s\" wants %s; convert the data first, as NumPy's astype does", path,

@@ -145,6 +145,8 @@ xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, 
     d->allocator = d->bytes.allocator = allocator;
     const int64_t one[] = {1, dims[1], dims[2], dims[3]};
     xcvm_status status = xcvm_assemble(text, strlen(text), NULL, xct_bytes_sink, &d->bytes, error);
+    if (d->bytes.failed)
+        status = xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the decoder of images");
     const xcvm_load_options load = {.size = sizeof load, .allocator = allocator};
     const xcvm_session_options session = {.size = sizeof session, .allocator = allocator, .threads = 1};
     if (status == XCVM_OK)
