@@ -1,12 +1,10 @@
 # A training that is killed again and again, and resumed, ends with the same bits as one that is not.
 . "$(dirname "$0")/expect.sh"
 digits=$data/../../../examples/digits
-train() {
-    "$xcvm" train "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy \
-        --init he --optimizer adam:lr=3e-3 --schedule plateau:patience=0 --validation 0.1 --epochs 4 -b 128 "$@" >"$work/.out" 2>"$work/.err"
-}
+arguments=(train "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy
+    --init he --optimizer adam:lr=3e-3 --schedule plateau:patience=0 --validation 0.1 --epochs 4 -b 128)
 last='xcvm train'
-train -o whole.onnx --log whole.csv
+"$xcvm" "${arguments[@]}" -o whole.onnx --log whole.csv >"$work/.out" 2>"$work/.err"
 status=$?
 code 0
 
@@ -15,7 +13,9 @@ seed=$(date +%N | sed 's/^0*//')
 kills=0
 done=
 for round in $(seq 1 60); do
-    train -o killed.onnx --log killed.csv --checkpoint saved --checkpoint-every 1 --keep 2 --resume &
+    # The process itself, not a shell around it, is what is killed.
+    "$xcvm" "${arguments[@]}" -o killed.onnx --log killed.csv --checkpoint saved --checkpoint-every 1 --keep 2 --resume \
+        >"$work/.out" 2>"$work/.err" &
     pid=$!
     if [ "$kills" -ge 20 ]; then
         wait "$pid"
