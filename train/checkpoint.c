@@ -37,8 +37,9 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "1", sum_key[] 
     X(accumulate, "gradients of %" PRIu64 " batches in a step")                                                        \
     X(held_out, "%" PRIu64 " examples held out")
 
-#define COUNT(member, ...) +1
-enum { NOTES = 3 + 0 POSITION(COUNT) CIRCUMSTANCES(COUNT), NUMBER_TEXT = 24 };
+#define COUNT_NUMBER(member) +1
+#define COUNT_CIRCUMSTANCE(member, text) +1
+enum { NOTES = 3 + 0 POSITION(COUNT_NUMBER) CIRCUMSTANCES(COUNT_CIRCUMSTANCE), NUMBER_TEXT = 24 };
 
 typedef struct notes {
     xcvm_safetensors_note items[NOTES];

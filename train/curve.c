@@ -153,7 +153,8 @@ static void draw_axes(const panel *p)
         const double y = p->top + p->height * (1 - (double)i / rows);
         draw_grid(p, p->left, y, p->left + p->width, y);
         draw_text(p, p->left - 8, y + 4, "end", "tick",
-                  xcvm_decimal_text(fabs(value) < p->y.step * 1e-9 && !p->y.logarithmic ? 0 : value, 3, text));
+                  xcvm_decimal_text(fabs(value) < p->y.step * 1e-9 && !p->y.logarithmic ? 0 : value,
+                                    p->y.logarithmic ? 2 : 3, text));
     }
     const int columns = (int)round((p->x.high - p->x.low) / p->x.step);
     for (int i = 0; i <= columns; i++) {
@@ -228,19 +229,16 @@ static void draw_panel(xcvm_writer *w, const xct_history *h, size_t figure, doub
     draw_points(&p, held);
 }
 
+/* Colours are written out twice, since not everything that draws SVG knows variables. */
 static const char style[] =
     "<style>\n"
-    "svg { font: 12px system-ui, sans-serif; --ground: #ffffff; --ink: #24292f; --faint: #d0d7de; --learn: #0b62c4; "
-    "--held: #c2510a }\n"
-    "@media (prefers-color-scheme: dark) { svg { --ground: #0d1117; --ink: #e6edf3; --faint: #30363d; --learn: "
-    "#58a6ff; "
-    "--held: #f0883e } }\n"
-    ".ground { fill: var(--ground) } text { fill: var(--ink) } .title { font-size: 15px; font-weight: 600 } "
-    ".name { font-weight: 600 } .tick { font-size: 11px }\n"
-    ".grid { stroke: var(--faint); stroke-width: 1 } polyline { fill: none } "
-    ".raw { stroke: var(--learn); stroke-width: 1; opacity: 0.3 }\n"
-    ".learn { stroke: var(--learn); stroke-width: 2 } .line { stroke: var(--held); stroke-width: 2 } "
-    "circle.held { fill: var(--held) }\n"
+    "text { font: 12px system-ui, sans-serif; fill: #24292f } text.title { font-size: 15px; font-weight: 600 } "
+    "text.name { font-weight: 600 } text.tick { font-size: 11px }\n"
+    ".ground { fill: #ffffff } .grid { stroke: #d0d7de; stroke-width: 1 } polyline { fill: none }\n"
+    ".raw { stroke: #0b62c4; stroke-width: 1; opacity: 0.3 } .learn { stroke: #0b62c4; stroke-width: 2 } "
+    ".line { stroke: #c2510a; stroke-width: 2 } circle.held { fill: #c2510a }\n"
+    "@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .ground { fill: #0d1117 } .grid { stroke: #30363d } "
+    ".raw, .learn { stroke: #58a6ff } .line { stroke: #f0883e } circle.held { fill: #f0883e } }\n"
     "</style>\n";
 
 xcvm_status xct_curve_write(const xct_history *h, const char *title, xcvm_sink sink, void *user, xcvm_error *error)

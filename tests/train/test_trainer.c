@@ -13,6 +13,10 @@
 
 static char folder[64];
 
+/* Of the trainers that `make` has made, which lend them. */
+static test_bytes models[8];
+static size_t model_count;
+
 static void make_folder(void)
 {
     snprintf(folder, sizeof folder, "/tmp/xcvm_trainer.XXXXXX");
@@ -24,6 +28,8 @@ static void remove_folder(void)
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     ck_assert_int_eq(system(command), 0);
+    while (model_count > 0)
+        test_bytes_free(&models[--model_count]);
 }
 
 static const char *in_folder(const char *name)
@@ -49,11 +55,11 @@ static const char net_model[] = "ir 8\nopset 13\ninput x f32[Nx2]\noutput z\n"
 
 static xct_trainer *make(const char *text, const xct_options *options)
 {
-    test_bytes model = onnx_from_text(text);
     xct_trainer *t = NULL;
     xcvm_error error = {.message = ""};
-    /* The trainer lends the model. */
-    const xcvm_status status = xct_trainer_create(model.at, model.length, options, &t, &error);
+    test_bytes *model = &models[model_count++];
+    *model = onnx_from_text(text);
+    const xcvm_status status = xct_trainer_create(model->at, model->length, options, &t, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     return t;
 }
