@@ -108,12 +108,17 @@ static xcvm_status find_loss(xcc_training *t)
 {
     xcc_module *m = t->m;
     const char *text = m->options->loss;
-    if (text == NULL || has_output(m->graph, text))
-        return xcc_find_loss(m, &t->loss);
+    if (text == NULL || has_output(m->graph, text)) {
+        XCVM_TRY(xcc_find_loss(m, &t->loss));
+        t->loss_output = t->loss;
+        return XCVM_OK;
+    }
     if (!xcc_loss_is_known(text))
         return unknown_loss(m);
     XCVM_TRY(xcc_loss_add(m, text, &t->loss));
-    return xcc_training_output(&t->b, t->loss, "loss");
+    XCVM_TRY(xcc_training_output(&t->b, t->loss, "loss"));
+    t->loss_output = m->graph->outputs[m->graph->output_count - 1];
+    return XCVM_OK;
 }
 
 /* ---- What learns ---- */
@@ -192,6 +197,8 @@ static xcvm_status differentiate(xcc_training *t)
         both[i] = t->learners[i].parameter;
     if (t->loss_scale != NULL)
         one = xcc_build_cast(b, t->loss_scale, (xcvm_dtype)t->loss->type.dtype);
+    if (t->share != NULL)
+        one = xcc_build_mul(b, one, xcc_build_cast(b, t->share, (xcvm_dtype)t->loss->type.dtype));
     const xcc_seed seed = {t->loss, xcc_build_expand(b, one, xcc_build_shape_of(b, t->loss))};
     if (seed.gradient == NULL)
         return m->error->status;
@@ -222,8 +229,14 @@ static xcvm_status train(xcc_training *t)
         if ((t->loss_scale = xcc_training_state(m, NULL, "loss_scale", XCVM_F32, 0, NULL, begin)) == NULL)
             return m->error->status;
     }
+    if (m->options->all_reduce)
+        XCVM_TRY(xcc_processes_share(t));
     XCVM_TRY(differentiate(t));
+    if (m->options->all_reduce)
+        XCVM_TRY(xcc_processes_gradients(t));
     XCVM_TRY(xcc_training_update(t));
+    if (m->options->all_reduce)
+        XCVM_TRY(xcc_processes_results(t));
     for (size_t i = 0; i < t->count; i++)
         XCVM_TRY(xcc_value_keep(t->learners[i].parameter));
     return XCVM_OK;

@@ -21,16 +21,22 @@ typedef struct xcc_training {
     xcc_learner *learners;
     size_t count;
     xcc_value *loss, *loss_scale; /* loss_scale: NULL if the loss is not scaled */
+    xcc_value *loss_output;       /* the output that it is given as */
+    xcc_value *share;             /* of all processes' samples that this one's batch has, f32; NULL: it is alone */
 } xcc_training;
 
+/* Sums over the processes that run the program together (processes.c). The share goes in front of all that there is. */
+xcvm_status xcc_processes_share(xcc_training *t);
+/* Gradients become those of the losses of all processes, which each has multiplied by its share; so do losses and
+ * running statistics become means. */
+xcvm_status xcc_processes_gradients(xcc_training *t);
+xcvm_status xcc_processes_results(xcc_training *t);
 /* Puts BatchNormalization and Dropout into the form that the options ask for, of training, where running statistics
  * become states and are stored, or of evaluation, where they are read (modes.c). */
 xcvm_status xcc_training_modes(xcc_module *m);
 /* A state of the optimizer, "optimizer@NAME.WHAT", or "optimizer@WHAT" for NULL. */
 xcc_value *xcc_training_state(xcc_module *m, const char *name, const char *what, xcvm_dtype dtype, int rank,
                               const int64_t *dims, const void *initial);
-/* Of the factor of the loss. */
-xcvm_status xcc_training_scale(xcc_training *t);
 /* Builds what updates the learners by their gradients (update.c). */
 xcvm_status xcc_training_update(xcc_training *t);
 /* The type in which the optimizer computes: f64 for f64, else f32. */

@@ -124,6 +124,10 @@ typedef struct xcc_options {
      * halves when a gradient is not finite, and then no other state changes but running statistics; it doubles after
      * 2000 steps without. 0: no factor. */
     double loss_scale;
+    /* The program is one of several processes' that train together, each on its part of every batch: AllReduce sums
+     * gradients up, and makes means of losses and running statistics, as the session's all_reduce function does. Axis 0
+     * of the model's first input is the batch, by which processes are weighed, so parts may differ in size. */
+    bool all_reduce;
     /* The counterpart of a training program of the same options, for validation: the model in inference form
      * (BatchNormalization on running statistics, Dropout doing nothing), which reads the same states, or, if
      * there is `average`, the averages, and changes none. It has the model's outputs and the loss,

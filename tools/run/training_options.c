@@ -26,6 +26,8 @@ const struct option learning_options[] = {
 const struct option training_options[] = {
     {"accumulate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, accumulate), 0, 0,
      "add up gradients in runs whose input \"apply\" is false; the next in which it is true takes the mean"},
+    {"all-reduce", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, all_reduce), 0, 0,
+     "let the program be one of several processes' that train together, each on its part of every batch"},
     {"evaluate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, evaluate), 0, 0,
      "make the counterpart that reads the same states and changes none, with normalisation and dropout as for "
      "inference"},
@@ -91,6 +93,7 @@ xcvm_status training_options_use(const struct training_flags *flags, struct trai
     compiler->accumulate = flags->accumulate;
     compiler->average = flags->average;
     compiler->loss_scale = flags->loss_scale;
+    compiler->all_reduce = flags->all_reduce;
     compiler->evaluate = flags->evaluate;
     compiler->train_batch_normalization = flags->train_batch_normalization;
     return XCVM_OK;

@@ -9,7 +9,7 @@
 struct training_flags {
     struct text_list groups; /* PATTERN:lr=FACTOR,weight_decay=X */
     double clip_norm, clip_value, average, loss_scale;
-    bool accumulate, evaluate, train_batch_normalization;
+    bool accumulate, all_reduce, evaluate, train_batch_normalization;
 };
 /* How parameters learn, and what else there is of training programs that are run one by one. */
 extern const struct option learning_options[], training_options[];

@@ -371,6 +371,86 @@ START_TEST(gradients_that_are_parameters)
 }
 END_TEST
 
+/* Two states, of which each is the other's gradient, seen through a Reshape. */
+START_TEST(views_of_states)
+{
+    static const int levels[] = {-1, 1, 2};
+    compilation c;
+    machine k;
+    begin(&c, levels[_i]);
+    output(&c.b, must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Neg, input(&c.b, "x", XCVM_F32, 0, NULL))));
+    xcc_value *w = must(&c.b, xcc_state(c.m.graph, "w", XCVM_F32, 1, DIMS(2), FLOATS(1, 2), false));
+    xcc_value *v = must(&c.b, xcc_state(c.m.graph, "v", XCVM_F32, 2, DIMS(2, 1), FLOATS(3, 4), false));
+    xcc_value *of_w = must(&c.b, xcc_build_reshape(&c.b, v, ints(&c.b, 1, DIMS(2))));
+    xcc_value *of_v = must(&c.b, xcc_build_reshape(&c.b, w, ints(&c.b, 2, DIMS(2, 1))));
+    const xcvm_value *const gradients[] = {XCC_IN(of_w), XCC_IN(of_v)}, *const parameters[] = {XCC_IN(w), XCC_IN(v)};
+    ck_assert_ptr_nonnull(xcc_emit(&c.b, SGD, .gradients = {gradients, 2}, .rate = XCC_IN(number(&c.b, 0.5)),
+                                   .parameters = {parameters, 2}));
+    passes(&c);
+    machine_open(&k, &c);
+    machine_give(&k, 0, XCVM_F32, 0, NULL, FLOATS(0));
+    machine_run(&k);
+    EXPECT_STATE(&k, "w", 1 - 1.5f, 2 - 2);
+    EXPECT_STATE(&k, "v", 3 - 0.5f, 4 - 1);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* ---- Several processes ---- */
+
+/* loss = the mean of x * w over a batch of any size, w = 1. */
+static void mean_of_batch(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(-1)), *w = parameter(b, "w", 1, DIMS(1), FLOATS(1));
+    xcc_value *loss = must(b, xcc_build_mul(b, x, w));
+    output(b, must(b, xcc_build_reduce(b, XCVM_OP_ReduceMean, loss, NULL, false)));
+}
+
+/* The other process has what the test says, in the order of the messages. */
+typedef struct other_process {
+    float values[4];
+    size_t messages;
+} other_process;
+
+static xcvm_status add_other(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
+{
+    other_process *o = user;
+    (void)error;
+    ck_assert_int_eq(dtype, XCVM_F32);
+    ck_assert_uint_eq(count, 1);
+    *(float *)elements += o->values[o->messages++];
+    return XCVM_OK;
+}
+
+/* This process has the samples 1 and 3, the other one 8: together a mean and a gradient of 4. */
+START_TEST(parts_of_a_batch)
+{
+    compilation c;
+    machine k = {.program = NULL};
+    other_process other = {.values = {1, 8.0f / 3, 8.0f / 3}};
+    begin_training(&c, "sgd");
+    c.options.all_reduce = true;
+    mean_of_batch(&c.b);
+    passes(&c);
+    k.bytes = emit(&c);
+    xcvm_load_options load = {.size = sizeof load};
+    xcvm_session_options options = {
+        .size = sizeof options, .threads = 1, .all_reduce = add_other, .all_reduce_user = &other};
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_program_load(k.bytes.at, k.bytes.length, &load, &k.program, &error) == XCVM_OK, "%s",
+                  error.message);
+    ck_assert_int_eq(xcvm_session_create(k.program, &options, &k.session, &error), XCVM_OK);
+    step(&k, FLOATS(1, 3), 0.125f);
+    ck_assert_uint_eq(other.messages, 3);
+    expect_output(&k, 0, 0, NULL, FLOATS(4));
+    ck_assert_str_eq(xcvm_program_output(k.program, 0)->name, c.m.graph->output_names[0]);
+    EXPECT_STATE(&k, "w", 0.5f);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
 /* ---- Half precision ---- */
 
 static void halves(xcc_builder *b)
@@ -497,6 +577,8 @@ Suite *suite_compiler_train(void)
     tcase_add_test(steps, scale_doubles);
     tcase_add_test(steps, averaged);
     tcase_add_loop_test(steps, gradients_that_are_parameters, 0, 3);
+    tcase_add_loop_test(steps, views_of_states, 0, 3);
+    tcase_add_test(steps, parts_of_a_batch);
     tcase_add_test(steps, masters);
     suite_add_tcase(suite, steps);
     TCase *refusals = tcase_create("refusals");

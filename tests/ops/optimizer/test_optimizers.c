@@ -184,18 +184,18 @@ static xcvm_program *program_of_many(void)
         snprintf(starts, sizeof starts, "%s$%d", i > 0 ? ", " : "", 2 + i);
         strcat(lists[4], starts);
     }
-    snprintf(line, sizeof line, "$900 = GlobalNorm([%s], [])\nOut($900, name=\"norm\")\n", lists[4]);
+    snprintf(line, sizeof line, "$16 = GlobalNorm([%s], [])\nOut($16, name=\"norm\")\n", lists[4]);
     test_bytes_sink(&text, line, strlen(line));
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < TENSORS; i++) {
-            snprintf(line, sizeof line, "$%d = Load(name=\"%s%d\")\n", 100 + 100 * k + i, kept[k], i);
+            snprintf(line, sizeof line, "$%d = Load(name=\"%s%d\")\n", 17 + TENSORS * k + i, kept[k], i);
             test_bytes_sink(&text, line, strlen(line));
-            snprintf(starts, sizeof starts, "%s$%d", i > 0 ? ", " : "", 100 + 100 * k + i);
+            snprintf(starts, sizeof starts, "%s$%d", i > 0 ? ", " : "", 17 + TENSORS * k + i);
             strcat(lists[k], starts);
         }
     char call[2500];
     snprintf(call, sizeof call,
-             "Adam([%s], f32[] 0.01, i64[] 3, $900, _, _, [%s], [], [], [%s], [%s], [%s], [], weight_decay=0.01, "
+             "Adam([%s], f32[] 0.01, i64[] 3, $16, _, _, [%s], [], [], [%s], [%s], [%s], [], weight_decay=0.01, "
              "clip=0.5, average_decay=0.9)\n",
              lists[4], lists[0], lists[1], lists[2], lists[3]);
     test_bytes_sink(&text, call, strlen(call));
