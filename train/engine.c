@@ -106,6 +106,8 @@ static xcvm_status make(xct_trainer *t, xct_engine *e, bool judge, const xcc_dim
     options.dims = dims;
     options.dim_count = dim_count;
     options.evaluate = judge;
+    /* Every process measures all data for validation, so that all decide alike. */
+    options.all_reduce = !judge && t->options.ranks > 1;
     XCVM_TRY(compile(t, e, &options, error));
     const xcvm_load_options load = {.size = sizeof load, .allocator = t->allocator};
     const xcvm_session_options session = {.size = sizeof session,
@@ -113,7 +115,9 @@ static xcvm_status make(xct_trainer *t, xct_engine *e, bool judge, const xcc_dim
                                           .threads = t->options.threads,
                                           .memory_limit = t->options.memory_limit,
                                           .seed = t->options.seed,
-                                          .states_of = t->root.session};
+                                          .states_of = t->root.session,
+                                          .all_reduce = t->options.all_reduce,
+                                          .all_reduce_user = t->options.all_reduce_user};
     XCVM_TRY(xcvm_program_load(e->bytes.at, e->bytes.count, &load, &e->program, error));
     const xcvm_status status = xcvm_session_create(e->program, &session, &e->session, error);
     if (status == XCVM_OUT_OF_MEMORY)

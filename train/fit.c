@@ -34,6 +34,7 @@ typedef struct fit {
     char checkpoint[XCT_PATH];
     /* Of time: when the loop began, and what of it was for validation and files. */
     uint64_t began, first_step, samples;
+    bool stop; /* this process, or another, is asked to */
     xct_end end;
     xcvm_error *error;
 } fit;
@@ -52,15 +53,21 @@ static xcvm_status check_options(const fit *f)
     return XCVM_OK;
 }
 
+/* Processes, each of which has a part of every batch. */
+static size_t ranks_of(const fit *f) { return f->t->options.ranks > 1 ? (size_t)f->t->options.ranks : 1; }
+static bool writes_files(const fit *f) { return f->t->options.rank == 0; }
+
 static xcvm_status settle_batch(fit *f)
 {
-    const int64_t fixed = xct_dataset_batch(f->data);
+    const int64_t own = xct_dataset_batch(f->data), fixed = own >= 0 ? own * (int64_t)ranks_of(f) : own;
     f->whole = fixed >= 0;
     f->batch = f->o.batch != 0 ? f->o.batch : fixed > 0 ? (size_t)fixed : USUAL_BATCH;
     XCVM_CHECK(f->error, fixed < 0 || f->batch == (size_t)fixed, INVALID_ARGUMENT,
                "the model takes batches of %lld examples, not of %zu", (long long)fixed, f->batch);
     if (f->o.batch == 0 && fixed < 0 && f->batch > f->order.total)
         f->batch = (size_t)f->order.total;
+    XCVM_CHECK(f->error, f->batch >= ranks_of(f), INVALID_ARGUMENT,
+               "a batch of %zu examples is too small for %zu processes", f->batch, ranks_of(f));
     XCVM_CHECK(f->error, f->batch <= f->order.total, INVALID_ARGUMENT,
                "a batch of %zu examples is larger than the data set, which has %llu%s", f->batch,
                (unsigned long long)f->order.total, f->has_held && f->o.validation == NULL ? " to learn from" : "");
@@ -69,9 +76,9 @@ static xcvm_status settle_batch(fit *f)
 
 static void settle_steps(fit *f)
 {
-    const uint64_t batches = f->o.overfit_batch ? 1
-                             : f->whole         ? f->order.total / f->batch
-                                                : xcvm_ceil_div(f->order.total, f->batch);
+    const uint64_t rest = f->order.total % f->batch;
+    const bool has_rest = !f->whole && rest > 0 && (ranks_of(f) == 1 || rest >= ranks_of(f));
+    const uint64_t batches = f->o.overfit_batch ? 1 : f->order.total / f->batch + has_rest;
     const uint64_t accumulate = f->o.accumulate > 1 ? f->o.accumulate : 1;
     f->steps_per_epoch = xcvm_ceil_div(batches, accumulate);
     f->steps = f->o.steps;
@@ -109,7 +116,8 @@ static xcvm_status resume(fit *f)
     f->checkpointed = UINT64_MAX;
     if (f->o.checkpoints == NULL)
         return XCVM_OK;
-    XCVM_TRY(xct_checkpoints_begin(f->o.checkpoints, f->error));
+    if (writes_files(f))
+        XCVM_TRY(xct_checkpoints_begin(f->o.checkpoints, f->error));
     XCVM_TRY(xct_checkpoints_latest(f->o.checkpoints, f->checkpoint, f->error));
     XCVM_CHECK(f->error, f->o.resume || f->checkpoint[0] == '\0', INVALID_ARGUMENT,
                "%s has checkpoints of an earlier training: resume that, or take another folder", f->o.checkpoints);
@@ -136,7 +144,8 @@ static xcvm_status begin_history(fit *f)
     f->history = xcvm_allocate_zeroed(f->t->allocator, sizeof *f->history);
     XCVM_CHECK(f->error, f->history != NULL, OUT_OF_MEMORY, "no memory for the history of a training");
     f->history->columns = f->columns;
-    return xct_log_open(&f->log, f->o.log, &f->columns, f->o.resume, f->t->position.step, f->history, f->error);
+    return xct_log_open(&f->log, writes_files(f) ? f->o.log : NULL, &f->columns, f->o.resume, f->t->position.step,
+                        f->history, f->error);
 }
 
 static xcvm_status begin_loader(fit *f)
@@ -147,7 +156,9 @@ static xcvm_status begin_loader(fit *f)
                                  .epoch = f->o.overfit_batch ? 0 : p->epoch,
                                  .place = f->o.overfit_batch ? 0 : p->place,
                                  .epochs = f->o.overfit_batch ? 1 : f->epochs,
-                                 .whole = f->whole};
+                                 .whole = f->whole,
+                                 .part = (size_t)f->t->options.rank,
+                                 .parts = ranks_of(f) > 1 ? ranks_of(f) : 0};
     return xct_loader_create(&f->order, &loading, &f->loader, f->error);
 }
 
@@ -191,7 +202,7 @@ static xcvm_status judge_batch(fit *f, const xct_batch *batch)
     const xcvm_value *const *values = (const xcvm_value *const *)batch->values;
     XCVM_TRY(xct_engine_find(f->t, true, values, &e, f->error));
     XCVM_TRY(xct_trainer_run(f->t, e, values, 0, false, f->error));
-    return xct_trainer_measure(f->t, e, values, &f->held, &loss, f->error);
+    return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &loss, f->error);
 }
 
 static xcvm_status judge(fit *f)
@@ -222,6 +233,25 @@ static xcvm_status judge(fit *f)
 
 static double rate_factor(const fit *f) { return xct_schedule_factor(&f->schedule, f->t->position.step); }
 
+/* Adds what the other processes have measured in a step, and finds whether one of them is asked to stop. */
+static xcvm_status join(fit *f)
+{
+    double sums[XCT_SUMS + 1], before[XCT_SUMS], epoch[XCT_SUMS];
+    if (ranks_of(f) == 1)
+        return XCVM_OK;
+    xct_measure_get_sums(&f->step, before);
+    xct_measure_get_sums(&f->epoch, epoch);
+    memcpy(sums, before, sizeof before);
+    sums[XCT_SUMS] = atomic_load(&f->t->stop);
+    XCVM_TRY(f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, sums, XCT_SUMS + 1, f->error));
+    for (size_t i = 0; i < XCT_SUMS; i++)
+        epoch[i] += sums[i] - before[i];
+    xct_measure_set_sums(&f->step, sums);
+    xct_measure_set_sums(&f->epoch, epoch);
+    f->stop = sums[XCT_SUMS] > 0;
+    return XCVM_OK;
+}
+
 /* One step: as many batches as its gradients are accumulated of, or what is left of the epoch. */
 static xcvm_status take_step(fit *f, xct_batch *batch, bool *more, double factor)
 {
@@ -238,16 +268,17 @@ static xcvm_status take_step(fit *f, xct_batch *batch, bool *more, double factor
         const bool last = i + 1 == wanted || (batch->last && !f->o.overfit_batch);
         XCVM_TRY(xct_engine_find(f->t, false, values, &e, f->error));
         XCVM_TRY(xct_trainer_run(f->t, e, values, f->t->rate * factor, !last, f->error));
-        XCVM_TRY(xct_trainer_measure(f->t, e, values, &f->step, &loss, f->error));
-        XCVM_TRY(xct_trainer_measure(f->t, e, values, &f->epoch, &loss, f->error));
-        f->t->position.loss_sum += loss * (double)batch->count;
-        f->t->position.loss_weight += (double)batch->count;
+        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->step, &loss, f->error));
+        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->epoch, &loss, f->error));
+        f->t->position.loss_sum += loss * (double)batch->all;
+        f->t->position.loss_weight += (double)batch->all;
         f->t->position.place = batch->next;
-        f->samples += batch->count;
+        f->samples += batch->all;
         if (last)
             break;
     }
     f->t->position.step++;
+    XCVM_TRY(join(f));
     xct_trainer_report(f->t, &f->step, &f->step_result);
     return XCVM_OK;
 }
@@ -318,7 +349,7 @@ static xcvm_status record(fit *f, uint64_t epoch, bool ended, double rate)
 static xcvm_status write_curve(const fit *f)
 {
     xct_whole_file file;
-    if (f->o.curve == NULL)
+    if (f->o.curve == NULL || !writes_files(f))
         return XCVM_OK;
     XCVM_TRY(xct_whole_file_open(&file, f->o.curve, f->error));
     const xcvm_status status =
@@ -328,7 +359,7 @@ static xcvm_status write_curve(const fit *f)
 
 static xcvm_status write_checkpoint(fit *f)
 {
-    if (f->o.checkpoints == NULL || f->checkpointed == f->t->position.step)
+    if (f->o.checkpoints == NULL || f->checkpointed == f->t->position.step || !writes_files(f))
         return XCVM_OK;
     XCVM_TRY(
         xct_checkpoints_write(f->t, f->o.checkpoints, f->o.keep > 0 ? f->o.keep : USUAL_KEEP, f->checkpoint, f->error));
@@ -364,7 +395,8 @@ static xcvm_status go(fit *f)
             XCVM_TRY(write_curve(f));
         if (checkpoint_due(f, ended))
             XCVM_TRY(write_checkpoint(f));
-        if (atomic_load(&f->t->stop)) {
+        /* Several processes have agreed on it; one that is asked to by its callback need not wait for a step more. */
+        if (ranks_of(f) > 1 ? f->stop : atomic_load(&f->t->stop)) {
             f->end = XCT_END_STOPPED;
             break;
         }

@@ -229,6 +229,20 @@ xcvm_status xct_measure_add(xct_measure *m, double loss, size_t examples, const 
     return XCVM_OK;
 }
 
+void xct_measure_get_sums(const xct_measure *m, double sums[XCT_SUMS])
+{
+    const double values[XCT_SUMS] = {m->predicted, m->right, m->right5, m->squares, m->quads, m->absolutes, m->numbers};
+    memcpy(sums, values, sizeof values);
+}
+
+void xct_measure_set_sums(xct_measure *m, const double sums[XCT_SUMS])
+{
+    double *const to[XCT_SUMS] = {&m->predicted, &m->right,     &m->right5, &m->squares,
+                                  &m->quads,     &m->absolutes, &m->numbers};
+    for (size_t i = 0; i < XCT_SUMS; i++)
+        *to[i] = sums[i];
+}
+
 /* ---- Figures ---- */
 
 /* Of a mean of losses of batches: they scatter as the means of batches do, so that the error of their mean follows from

@@ -58,6 +58,8 @@ xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *e, xcvm_error *error
             "large; a lower learning rate, or clipping gradients, may help",
             step, xcvm_program_state(e->program, i)->name);
     const uint64_t random = e->session->random;
+    /* Of several processes each would find another instruction, and wait for the others in vain. */
+    XCVM_CHECK(error, t->options.ranks <= 1, INVALID_ARGUMENT, "step %llu: the loss is not finite", step);
     for (int infinities = 0; infinities <= 1; infinities++) {
         hunt h = {.infinities = infinities != 0, .loss_pc = e->loss_pc};
         const xcvm_observer observer = {.size = sizeof observer, .after = look, .user = &h};

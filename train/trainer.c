@@ -130,6 +130,10 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     XCVM_CHECK(error, made != NULL, INVALID_ARGUMENT, "trainer is NULL");
     XCVM_TRY(xcvm_options_read(&options, sizeof options, given, error));
     XCVM_CHECK(error, options.compile != NULL, INVALID_ARGUMENT, "options: compile is NULL, so there is no optimizer");
+    XCVM_CHECK(error, options.rank == 0 || (options.rank > 0 && options.rank < options.ranks), INVALID_ARGUMENT,
+               "there is no process %d of %d", options.rank, options.ranks);
+    XCVM_CHECK(error, options.ranks <= 1 || options.all_reduce != NULL, INVALID_ARGUMENT,
+               "%d processes have no all_reduce", options.ranks);
     xcvm_arena arena = {.allocator = xcvm_allocator_or_default(options.compile->allocator)};
     xct_trainer *t = xcvm_arena_allocate(&arena, sizeof *t);
     if (t == NULL) {
@@ -234,8 +238,9 @@ static xcvm_status bind(xct_trainer *t, xct_engine *e, const xcvm_value *const *
         *(bool *)t->apply_value->data = !gather;
         XCVM_TRY(xcvm_session_set_input(e->session, e->apply, t->apply_value, error));
     }
-    /* The random numbers of a run follow from the seed and the data's place alone. */
-    e->session->random = xct_permutation_key(t->options.seed, t->position.step, t->position.place);
+    /* The random numbers of a run follow from the seed, the process and the data's place alone. */
+    const uint64_t seed = t->options.seed + ((uint64_t)t->options.rank << 48);
+    e->session->random = xct_permutation_key(seed, t->position.step, t->position.place);
     return XCVM_OK;
 }
 
@@ -256,9 +261,8 @@ xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *e, const xcvm_value *con
 }
 
 xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *e, const xcvm_value *const *batch,
-                                xct_measure *measure, double *loss, xcvm_error *error)
+                                size_t examples, xct_measure *measure, double *loss, xcvm_error *error)
 {
-    const size_t examples = t->feed.count > 0 && batch[0]->rank > 0 ? (size_t)batch[0]->dims[0] : 1;
     *loss = number_of(xcvm_session_output(e->session, e->loss));
     const bool predicted = measure->task != XCT_NO_TASK && t->metric_count > 0 && e->predictions != SIZE_MAX;
     return xct_measure_add(measure, *loss, examples, predicted ? xcvm_session_output(e->session, e->predictions) : NULL,
@@ -292,9 +296,10 @@ void xct_trainer_report(const xct_trainer *t, const xct_measure *measure, xct_re
 static xcvm_status measure_once(xct_trainer *t, const xct_engine *e, const xcvm_value *const *batch, bool norm,
                                 xct_result *result, xcvm_error *error)
 {
+    const size_t examples = t->feed.count > 0 && batch[0]->rank > 0 ? (size_t)batch[0]->dims[0] : 1;
     double loss;
     xct_measure_clear(&t->measure);
-    XCVM_TRY(xct_trainer_measure(t, e, batch, &t->measure, &loss, error));
+    XCVM_TRY(xct_trainer_measure(t, e, batch, examples, &t->measure, &loss, error));
     if (result == NULL)
         return XCVM_OK;
     xct_trainer_report(t, &t->measure, result);

@@ -83,9 +83,9 @@ bool xct_is_optimizers(const char *name);
 /* Runs an engine on a batch. A loss that is not finite fails the run before any state has changed. */
 xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *engine, const xcvm_value *const *batch, double rate,
                             bool gather, xcvm_error *error);
-/* Adds what the last run measured. */
+/* Adds what the last run measured; the loss is that of `examples`, with those of other processes. */
 xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *engine, const xcvm_value *const *batch,
-                                xct_measure *measure, double *loss, xcvm_error *error);
+                                size_t examples, xct_measure *measure, double *loss, xcvm_error *error);
 void xct_trainer_report(const xct_trainer *t, const xct_measure *measure, xct_result *result);
 /* A measure for this trainer's predictions; its sums are empty. */
 xct_measure xct_trainer_new_measure(const xct_trainer *t);

@@ -72,6 +72,12 @@ typedef struct xct_options {
     /* A file of arrays that have the names of parameters, with the values to begin with, for all of them or some; after
      * `init`. NULL: none. A model whose weights are in files of their own cannot be given others. */
     const char *weights;
+    /* Several processes that train together, each on its part of every batch. Number `rank`, from 0 on, of `ranks` (0:
+     * 1). All call the same functions on the same data, with the same options but for rank; `all_reduce` is as of
+     * xcvm_session_options. Rank 0 writes files. f1 is of a process's own part; what else is measured, of all. */
+    int rank, ranks;
+    xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
+    void *all_reduce_user;
 } xct_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create_file(const char *model, const xct_options *options,
@@ -177,7 +183,7 @@ typedef struct xct_fit_options {
     size_t size;
     uint64_t epochs;   /* 0: as many as `steps` take, or 1 */
     uint64_t steps;    /* 0: as many as `epochs` take */
-    size_t batch;      /* examples; 0: the model's, or 32 */
+    size_t batch;      /* examples, of all processes together; 0: the model's, or 32 */
     bool no_shuffle;   /* in the order of the files */
     size_t accumulate; /* batches that a step adds up the gradients of; 0: 1. Others need the compiler's accumulate */
     const char *schedule;          /* "cosine:warmup=100"; NULL: constant */

@@ -5,6 +5,7 @@
 #include "train/checkpoint.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -382,6 +383,104 @@ START_TEST(learns_a_line)
 }
 END_TEST
 
+/* ---- Several processes, here threads ---- */
+
+enum { RANKS = 3 };
+
+static struct {
+    pthread_barrier_t barrier;
+    double sums[64];
+    pthread_mutex_t mutex;
+    xct_trainer *trainers[RANKS];
+    xct_dataset *data[RANKS];
+    xct_fit_report reports[RANKS];
+    xcvm_status statuses[RANKS];
+    xcvm_error errors[RANKS];
+    const xct_fit_options *options;
+} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Each adds its elements; behind the barrier all take the sums. */
+static xcvm_status add_up(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
+{
+    (void)user;
+    (void)error;
+    float *singles = elements;
+    double *doubles = elements;
+    for (size_t from = 0; from < count; from += 64) {
+        const size_t end = from + 64 < count ? from + 64 : count;
+        pthread_mutex_lock(&shared.mutex);
+        for (size_t i = from; i < end; i++)
+            shared.sums[i - from] += dtype == XCVM_F32 ? (double)singles[i] : doubles[i];
+        pthread_mutex_unlock(&shared.mutex);
+        pthread_barrier_wait(&shared.barrier);
+        for (size_t i = from; i < end; i++)
+            if (dtype == XCVM_F32)
+                singles[i] = (float)shared.sums[i - from];
+            else
+                doubles[i] = shared.sums[i - from];
+        if (pthread_barrier_wait(&shared.barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+            memset(shared.sums, 0, sizeof shared.sums);
+        pthread_barrier_wait(&shared.barrier);
+    }
+    return XCVM_OK;
+}
+
+static void *take_part(void *user)
+{
+    const size_t rank = (size_t)(uintptr_t)user;
+    shared.statuses[rank] = xct_trainer_fit(shared.trainers[rank], shared.data[rank], shared.options,
+                                            &shared.reports[rank], &shared.errors[rank]);
+    return NULL;
+}
+
+/* Each has a part of every batch, and of batches that cannot be shared out evenly: losses and parameters are those of
+ * one process, but for rounding, and the same bits in all. */
+START_TEST(several_processes)
+{
+    write_data();
+    const xcc_options compile = {.size = sizeof compile, .train = "adam:lr=0.05", .clip_norm = 1};
+    static const char *const metrics[] = {"perplexity"};
+    xct_options options = {
+        .size = sizeof options, .compile = &compile, .metrics = metrics, .metric_count = 1, .threads = 1};
+    const xct_fit_options fit_options = {
+        .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.2, .schedule = "plateau:patience=0"};
+    xct_trainer *alone = make(line_model, &options);
+    const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
+    pthread_t threads[RANKS];
+    const char *paths[] = {in_folder("data.safetensors")};
+    ck_assert_int_eq(pthread_barrier_init(&shared.barrier, NULL, RANKS), 0);
+    shared.options = &fit_options;
+    options.ranks = RANKS;
+    options.all_reduce = add_up;
+    for (size_t i = 0; i < RANKS; i++) {
+        options.rank = (int)i;
+        shared.trainers[i] = make(line_model, &options);
+        shared.reports[i].size = sizeof shared.reports[i];
+        ck_assert_int_eq(xct_dataset_open(shared.trainers[i], paths, 1, NULL, 0, &shared.data[i], NULL), XCVM_OK);
+    }
+    for (size_t i = 0; i < RANKS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, take_part, (void *)(uintptr_t)i), 0);
+    for (size_t i = 0; i < RANKS; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_msg(shared.statuses[i] == XCVM_OK, "%zu: %s", i, shared.errors[i].message);
+    }
+    for (size_t i = 0; i < RANKS; i++) {
+        check_same(shared.trainers[0], shared.trainers[i]);
+        ck_assert_uint_eq(shared.reports[i].steps, expected.steps);
+        ck_assert_msg(fabs(shared.reports[i].training.loss / expected.training.loss - 1) < 1e-4, "%g, not %g",
+                      shared.reports[i].training.loss, expected.training.loss);
+        ck_assert(fabs(shared.reports[i].validation.loss / expected.validation.loss - 1) < 1e-4);
+    }
+    check_floats(parameter(shared.trainers[0], "w"), xcvm_value_data(parameter(alone, "w")), 2, 1e-4F);
+    for (size_t i = 0; i < RANKS; i++) {
+        xct_dataset_destroy(shared.data[i]);
+        xct_trainer_destroy(shared.trainers[i]);
+    }
+    xct_trainer_destroy(alone);
+    pthread_barrier_destroy(&shared.barrier);
+}
+END_TEST
+
 /* Stopped in the middle of an epoch and resumed by another trainer, with Dropout, a plateau and validation: the same
  * bits as without an interruption. */
 START_TEST(resumed_bits)
@@ -558,6 +657,7 @@ Suite *suite_train_trainer(void)
     tcase_add_test(tests, exported);
     tcase_add_test(tests, drawn);
     tcase_add_test(tests, learns_a_line);
+    tcase_add_test(tests, several_processes);
     tcase_add_test(tests, resumed_bits);
     tcase_add_test(tests, checkpoints_refused);
     tcase_add_test(tests, log_and_curve);

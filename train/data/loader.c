@@ -104,7 +104,7 @@ static size_t batch_size(const xct_loader *l)
     const uint64_t left = l->order->total - l->place;
     if (left >= l->loading.batch)
         return l->loading.batch;
-    return l->loading.whole ? 0 : (size_t)left;
+    return l->loading.whole || left < l->loading.parts ? 0 : (size_t)left;
 }
 
 /* Moves on to the next epoch where this one is over; false behind the last. */
@@ -136,9 +136,11 @@ static xcvm_status fill(xct_loader *l, slot *s, size_t count, xcvm_error *error)
     const uint64_t left = l->order->total - next;
     s->batch = (xct_batch){.values = values,
                            .count = to - from,
+                           .all = count,
                            .epoch = l->epoch,
                            .next = next,
-                           .last = left == 0 || (l->loading.whole && left < l->loading.batch)};
+                           .last = left == 0 || left < l->loading.parts ||
+                                   (l->loading.whole && left < l->loading.batch)};
     l->place = next;
     return XCVM_OK;
 }

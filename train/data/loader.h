@@ -6,7 +6,7 @@
 
 typedef struct xct_batch {
     xcvm_value *const *values; /* in the order of the data set's bounds */
-    size_t count;              /* examples */
+    size_t count, all;         /* examples, and with those of other parts */
     uint64_t epoch;            /* from 0 on */
     uint64_t next;             /* the place in the epoch behind the batch */
     bool last;                 /* of its epoch */
@@ -17,7 +17,8 @@ typedef struct xct_loading {
     uint64_t epoch, place; /* where it begins */
     uint64_t epochs;       /* where it ends: behind the epoch of number epochs - 1 */
     bool whole;            /* leave out what is left of an epoch when there are fewer than `batch` */
-    /* Of each batch only a part is read: examples from batch * part / parts on. */
+    /* Of each batch only a part is read: examples from batch * part / parts on. Fewer examples than parts at the end of
+     * an epoch are left out. */
     size_t part, parts; /* 0 parts: all */
 } xct_loading;
 
