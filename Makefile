@@ -1,6 +1,6 @@
 # What a person does with this project; the build itself is CMake's (CMakePresets.json).
 #   make            build
-#   make demo       classify handwritten digits, from a fresh machine on
+#   make demo       classify handwritten digits, and learn to, from a fresh machine on
 #   make test       everything that has to pass
 #   make bench      compare with ONNX Runtime; writes docs/benchmarks.md and docs/operators-benchmark.md
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user

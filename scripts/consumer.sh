@@ -21,6 +21,9 @@ flags=$(flags_of xcvm-compiler)
 # shellcheck disable=SC2086 # flags are words
 c++ -Wall -Wextra -Wpedantic -Werror "$source/tests/consumer/compile.cpp" $flags -Wl,-rpath,"$libdir" -o "$root/compile"
 "$root/compile" "$source/examples/digits/model.onnx"
+# shellcheck disable=SC2086 # flags are words
+cc -Wall -Wextra -Werror "$source/examples/train.c" $flags -Wl,-rpath,"$libdir" -o "$root/train"
+"$root/train" "$source/examples/digits/untrained.onnx" "$source/examples/digits/digits.npz" "$root/trained.onnx"
 
 cmake -S "$source/tests/consumer" -B "$root/cmake" -DCMAKE_PREFIX_PATH="$root/prefix" \
     -DEMBED_SOURCE="$source/examples/embed.c" >/dev/null

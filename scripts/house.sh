@@ -4,7 +4,7 @@
 # the rooms that it uses.
 set -eu
 cd "$(dirname "$0")/.."
-git ls-files -co --exclude-standard '*.c' '*.h' '*.def' | grep -E '^(include|base|ops|proto|vm|compiler|tools)/' | LC_ALL=C sort | xargs awk '
+git ls-files -co --exclude-standard '*.c' '*.h' '*.def' | grep -E '^(include|base|ops|proto|vm|compiler|train|tools)/' | LC_ALL=C sort | xargs awk '
 function folder(file) {
     sub(/\/[^\/]*$/, "", file)
     if (file ~ /\/.*\/simd$/)
@@ -13,8 +13,9 @@ function folder(file) {
 }
 function floor_of(room) { sub(/\/.*/, "", room); return room }
 BEGIN {
-    floors = split("tools compiler vm proto ops base include", order)
+    floors = split("tools train compiler vm proto ops base include", order)
     says["tools"] = "the xcvm command"
+    says["train"] = "data, the training loop, checkpoints, curves"
     says["compiler"] = "libxcvm-compiler: models to programs"
     says["vm"] = "libxcvm: load, verify, run"
     says["proto"] = "the codec and the text form"

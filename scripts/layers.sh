@@ -46,12 +46,14 @@ compiler/codegen: compiler/ir
 compiler/onnx/lower: compiler/ir compiler/onnx
 compiler/onnx: compiler/ir
 compiler/emit: compiler/ir compiler/passes compiler/codegen
+train: train/data
+train/data:
 '
 # Files that are one thing in several parts, so that a part includes the header of the whole: the products of f32, whose
 # special shapes are tried by the general one.
 circles='ops/matmul/simd/gemm ops/matmul/simd/gemm_small ops/matmul/simd/gemm_tile ops/matmul/simd/gemv'
 
-git ls-files -co --exclude-standard 'include/*.h' '*.c' '*.h' '*.def' '*.in' | grep -E '^(include|base|ops|proto|vm|compiler|tools|examples)/' |
+git ls-files -co --exclude-standard 'include/*.h' '*.c' '*.h' '*.def' '*.in' | grep -E '^(include|base|ops|proto|vm|compiler|train|tools|examples)/' |
     xargs awk -v rooms="$rooms" -v circles="$circles" '
 function fail(text) { print text; wrong++ }
 function folder(file) { sub(/\/[^\/]*$/, "", file); return file }
@@ -65,7 +67,7 @@ function room(file) {
 # A table (.def) is none of the file of its name, which may be made of it.
 function module(file) { if (file !~ /\.def$/) sub(/\.[a-z]*$/, "", file); return file }
 BEGIN {
-    split("include base ops proto vm compiler tools", order)
+    split("include base ops proto vm compiler train tools", order)
     for (i in order)
         floor[order[i]] = i
     floor["examples"] = floor["tools"]
@@ -112,7 +114,7 @@ FNR == 1 {
     if (to == from) {
         here = room(FILENAME)
         there = room(target)
-        if ((from == "ops" || from == "compiler" || from == "tools") && there != here && there != from && there != from "/simd" &&
+        if ((from == "ops" || from == "compiler" || from == "train" || from == "tools") && there != here && there != from && there != from "/simd" &&
             !((here, there) in grant) && !((FILENAME, there) in grant))
             fail(FILENAME ":" FNR ": " here " must not include " target)
         next
@@ -128,7 +130,7 @@ FNR == 1 {
 END {
     for (file in present) {
         here = room(file)
-        if (here ~ /^(ops|compiler|tools)\// && !(here in known) && !(here in told)) {
+        if (here ~ /^(ops|compiler|train|tools)\// && !(here in known) && !(here in told)) {
             told[here] = 1
             fail(here ": a room that scripts/layers.sh does not know")
         }

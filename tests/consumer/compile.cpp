@@ -1,5 +1,6 @@
 // A C++ program that compiles a model and runs it without a file between: compile MODEL.
 #include <xcvm/compiler.h>
+#include <xcvm/train.h>
 
 #include <cstdint>
 #include <cstdio>

@@ -21,6 +21,7 @@ static const struct example spec_rows[] = {
                             "commas may stand between them; f32=3.5 has rank 0"},
     {"@file.npy", "a NumPy array"},
     {"@file.npz:key", "an array of a NumPy archive; key is the input's name if left out"},
+    {"@file.safetensors:key", "a tensor of a safetensors file"},
     {"@file.pb", "ONNX's TensorProto, SequenceProto or OptionalProto, as in its test data"},
     {"@file.png", "an image in the layout that the input has (1x1xHxW, 1x3xHxW, HxWx3 ...), from 0 to 1 for floats "
                   "and from 0 to 255 for integers"},

@@ -68,7 +68,7 @@ static const struct option options[] = {
 static const struct option_group groups[] = {
     {"Options", options, 0},
     MODEL_GROUPS(struct compile_flags, model),
-    TRAINING_GROUP(struct compile_flags, training),
+    TRAINING_GROUPS(struct compile_flags, training),
     MACHINE_GROUP(struct compile_flags, model),
     LIMIT_GROUP(struct compile_flags, limits),
 };

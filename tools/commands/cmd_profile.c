@@ -47,6 +47,7 @@ static const struct option_group groups[] = {
     {"Measuring", options, 0},
     OPTION_GROUP("Inputs", input_options, struct profile_flags, input),
     OPTION_GROUP("Running", session_options, struct profile_flags, session),
+    STEP_GROUP(struct profile_flags, program),
     LIMIT_GROUP(struct profile_flags, program.limits),
     MODEL_GROUPS(struct profile_flags, program.model),
     MACHINE_GROUP(struct profile_flags, program.model),
@@ -176,6 +177,8 @@ static int execute_profile(const void *own, const struct arguments *arguments)
     } else {
         /* Standard output is the trace's if it is asked for there. */
         FILE *stream = flags.output != NULL && strcmp(flags.output, "-") == 0 ? stderr : stdout;
+        if (flags.program.train != NULL)
+            profile_print_phases(&profiling.profile, flags.program.train, stream);
         profile_print(&profiling.profile, strcmp(flags.sort, "time") == 0, (size_t)flags.top, stream);
         print_memory(&profiling, stream);
     }
@@ -195,6 +198,7 @@ static int execute_profile(const void *own, const struct arguments *arguments)
 static const struct example examples[] = {
     {"model.onnx --threads 1", "where the time goes"},
     {"prog.bin -o trace.json --trace-iterations 3", "and a trace of three runs for https://ui.perfetto.dev"},
+    {"model.onnx --train adam --loss softmax_cross_entropy", "a step of training: forward, backward and optimizer"},
 };
 
 const struct command command_profile = {

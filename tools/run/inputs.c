@@ -264,7 +264,15 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
     struct filling filling = {(uint64_t)making->seed * 1000003 + index, making->flags->int_max};
     if (filling.int_max <= 0)
         filling.int_max = DEFAULT_INT_MAX;
+    /* Labels are in the range of any number of classes, and nothing is learned from random data. */
+    if (making->program->trains && filling.int_max == DEFAULT_INT_MAX)
+        filling.int_max = 2;
+    static const struct spec zeros = {.form = SPEC_ZEROS};
     xcvm_type type = known_type(making, index);
+    if (binding == NULL && making->program->trains && strcmp(input->name, "learning_rate") == 0) {
+        struct wanted rate = {&type, input->name};
+        return spec_value(&zeros, &rate, &filling, &making->values[index], error);
+    }
     if (binding == NULL)
         return random_input(making, index, &filling, error);
     if (spec_needs_dims(&binding->spec))

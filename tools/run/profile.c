@@ -162,6 +162,49 @@ void profile_print(const struct profile *profile, bool by_time, size_t top, FILE
             profile->runs != 1 ? "s" : "", (double)profile->run_ns * 1e-6 / runs, (double)total * 1e-6 / runs);
 }
 
+enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
+
+/* By the names that the compiler gives nodes: what it builds for a gradient begins with "grad", and what changes
+ * parameters is called after the optimizer, or "train". */
+static enum phase phase_of(const struct profile_row *row, const char *optimizer)
+{
+    size_t length = strcspn(optimizer, ":");
+    if (strncmp(row->node, "grad@", 5) == 0 || strcmp(row->node, "grad_out") == 0)
+        return PHASE_BACKWARD;
+    if (strcmp(row->node, "train") == 0 || (strlen(row->node) == length && strncmp(row->node, optimizer, length) == 0))
+        return PHASE_OPTIMIZER;
+    return PHASE_FORWARD;
+}
+
+void profile_print_phases(const struct profile *profile, const char *optimizer, FILE *stream)
+{
+    static const char *const names[PHASES] = {"forward", "backward", "optimizer"};
+    struct table table = {0};
+    struct profile_row phases[PHASES] = {{0}};
+    uint64_t total = 0;
+    for (size_t i = 0; i < profile->count; i++) {
+        const struct profile_row *row = &profile->rows[i];
+        if (row->calls == 0)
+            continue;
+        struct profile_row *phase = &phases[phase_of(row, optimizer)];
+        phase->calls += row->calls;
+        phase->ns += row->ns;
+        phase->flops += row->flops;
+        phase->bytes += row->bytes;
+        total += row->ns;
+    }
+    table_cell(&table, "phase");
+    print_titles(&table);
+    table_end_row(&table);
+    for (size_t i = 0; i < PHASES; i++) {
+        table_cell(&table, "%s", names[i]);
+        print_figures(&table, &phases[i], total);
+        table_end_row(&table);
+    }
+    table_print(&table, stream);
+    fputc('\n', stream);
+}
+
 void profile_release(struct profile *profile)
 {
     for (size_t i = 0; i < profile->count; i++) {

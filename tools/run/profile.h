@@ -23,6 +23,8 @@ struct profile {
 void profile_add(struct profile *profile, const xcvm_event *event);
 /* Prints both tables; `top` 0 prints all instructions. */
 void profile_print(const struct profile *profile, bool by_time, size_t top, FILE *stream);
+/* Prints how a step of training with that optimizer is shared out among forward, backward and optimizer. */
+void profile_print_phases(const struct profile *profile, const char *optimizer, FILE *stream);
 void profile_release(struct profile *profile);
 
 #endif

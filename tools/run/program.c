@@ -11,6 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct option step_options[] = {
+    {"train", 0, "OPTIMIZER", OPTION_TEXT, offsetof(struct program_flags, train), 0, 0,
+     "measure steps of training a model, forward, backward and optimizer, as with sgd:lr=0.1; the learning rate is 0 "
+     "unless --input gives one, so that what is measured does not change"},
+    {"loss", 0, "LOSS", OPTION_TEXT, offsetof(struct program_flags, loss), 0, 0,
+     "with --train, the loss: an output, or one that is added, as xcvm train has it"},
+    END_OF_OPTIONS,
+};
+
 const struct option loading_options[] = {
     {"copy", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, copy), 0, 0,
      "read the constants into memory instead of mapping the file"},
@@ -73,6 +82,9 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
 {
     xcc_options options = compiler_options(&flags->model, &flags->limits, &program->dims);
     options.backprop = flags->backprop;
+    options.train = flags->train;
+    options.loss = flags->loss;
+    options.train_batch_normalization = flags->train != NULL;
     options.wrt = flags->wrt.items;
     options.wrt_count = flags->wrt.count;
     if (flags->model.fuse) {
@@ -217,6 +229,9 @@ xcvm_status program_open(const char *path, const struct program_flags *flags, st
     if (status == XCVM_INVALID_PROGRAM && program->kind == FILE_UNKNOWN)
         error_append(error, " (if it is a program, its text or an ONNX model at all)");
     library_release(&program->library);
+    program->trains = flags->train != NULL;
+    if (status == XCVM_OK && program->trains && program->kind != FILE_MODEL)
+        status = error_set(error, XCVM_INVALID_ARGUMENT, "--train is for a model, of which a step is compiled");
     if (status == XCVM_OK)
         status = check_dims(program, error);
     if (status != XCVM_OK) {

@@ -18,11 +18,15 @@ struct program_flags {
     struct limit_flags limits;
     struct model_flags model;
     bool backprop;
-    struct text_list wrt; /* with it; none: as the compiler chooses */
+    struct text_list wrt;     /* with it; none: as the compiler chooses */
+    const char *train, *loss; /* an optimizer: a model becomes a step of training; and what it makes smaller */
     bool copy, no_libraries;
     const char *library_dir, *isa;
 };
 extern const struct option loading_options[];
+/* Of subcommands that measure: a step of training in place of a run. */
+extern const struct option step_options[];
+#define STEP_GROUP(type, member) OPTION_GROUP("Training", step_options, type, member)
 #define LOADING_GROUP(type, member) OPTION_GROUP("Loading", loading_options, type, member)
 #define PROGRAM_DEFAULTS                                                                                               \
     {                                                                                                                  \
@@ -40,6 +44,7 @@ struct program {
     struct dims dims;
     enum file_kind kind; /* of what was named; a model is compiled */
     bool flush_subnormals;
+    bool trains; /* it is a step of training */
     double compile_seconds, load_seconds;
     xcc_report report; /* of a compiled one */
 };

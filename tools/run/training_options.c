@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct option training_options[] = {
+const struct option learning_options[] = {
     {"group", 0, "PATTERN:SETTINGS", OPTION_LIST, offsetof(struct training_flags, groups), 0, 0,
      "parameters that learn otherwise: those whose names fit the pattern, in which * stands for any characters, with a "
      "factor of the learning rate (lr=0.1; lr=0: they do not learn), a weight decay of their own (weight_decay=0), or "
@@ -15,13 +15,17 @@ const struct option training_options[] = {
      "scale the gradients down to that 2-norm of all of them together; 0: leave them"},
     {"clip-value", 0, "X", OPTION_REAL, offsetof(struct training_flags, clip_value), 0, 0,
      "bring the gradients' elements to at most that magnitude; 0: leave them"},
-    {"accumulate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, accumulate), 0, 0,
-     "add up gradients in runs whose input \"apply\" is false; the next in which it is true takes the mean"},
     {"average", 0, "DECAY", OPTION_REAL, offsetof(struct training_flags, average), 0, 0,
      "keep moving averages of the parameters, of which that part stays in each step; 0: none"},
     {"loss-scale", 0, "X", OPTION_REAL, offsetof(struct training_flags, loss_scale), 0, 0,
      "differentiate the loss times a factor that begins as X, halves when gradients overflow, and doubles after 2000 "
      "steps without; 0: none"},
+    END_OF_OPTIONS,
+};
+
+const struct option training_options[] = {
+    {"accumulate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, accumulate), 0, 0,
+     "add up gradients in runs whose input \"apply\" is false; the next in which it is true takes the mean"},
     {"all-reduce", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, all_reduce), 0, 0,
      "let the program be one of several processes' that train together, each on its part of every batch"},
     {"evaluate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, evaluate), 0, 0,
@@ -35,9 +39,11 @@ const struct option training_options[] = {
 const char *training_option_given(const struct training_flags *flags)
 {
     static const struct training_flags usual;
-    for (const struct option *option = training_options; option->name != NULL; option++)
-        if (option_differs(option, flags, &usual))
-            return option->name;
+    static const struct option *const tables[] = {learning_options, training_options};
+    for (size_t t = 0; t < COUNT_OF(tables); t++)
+        for (const struct option *option = tables[t]; option->name != NULL; option++)
+            if (option_differs(option, flags, &usual))
+                return option->name;
     return NULL;
 }
 

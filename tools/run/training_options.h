@@ -11,8 +11,11 @@ struct training_flags {
     double clip_norm, clip_value, average, loss_scale;
     bool accumulate, all_reduce, evaluate, train_batch_normalization;
 };
-extern const struct option training_options[];
-#define TRAINING_GROUP(type, member) OPTION_GROUP("Training", training_options, type, member)
+/* How parameters learn, and what else there is of training programs that are run one by one. */
+extern const struct option learning_options[], training_options[];
+#define LEARNING_GROUP(type, member) OPTION_GROUP("Learning", learning_options, type, member)
+#define TRAINING_GROUPS(type, member)                                                                                  \
+    LEARNING_GROUP(type, member), OPTION_GROUP("Training programs", training_options, type, member)
 
 /* Groups of parameters, which lend their patterns to the compiler's options. */
 struct training_groups {

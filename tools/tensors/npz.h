@@ -1,14 +1,9 @@
-/* NumPy's archives: ZIP files whose members are .npy files, stored or deflated
+/* NumPy's archives: ZIP files whose members are .npy files
  * (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT). */
 #ifndef XCVM_TOOLS_NPZ_H
 #define XCVM_TOOLS_NPZ_H
 
 #include "cli/buffer.h"
-
-/* The array called `key` (its member is key or key.npy). With key NULL or empty, `fallback`, or if there is no such
- * array, the only one there is. `wanted` as for npy_read. */
-xcvm_status npz_read(const void *bytes, size_t count, const char *key, const char *fallback, xcvm_dtype wanted,
-                     xcvm_value **tensor, xcvm_error *error);
 
 /* Appends arrays to `archive`, and at last the directory. */
 struct npz_writer {

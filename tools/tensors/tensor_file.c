@@ -1,7 +1,8 @@
-/* Tensor files: .npy, .npz, .pb, images and raw bytes. */
+/* Tensor files: .npy, .npz, .safetensors, .pb, images and raw bytes. */
 #include "tensors/tensor_file.h"
 #include "io/file.h"
 #include "cli/memory.h"
+#include "tensors/arrays.h"
 #include "tensors/npy.h"
 #include "values/number.h"
 #include "io/output.h"
@@ -16,13 +17,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum format { FORMAT_UNKNOWN, FORMAT_NPY, FORMAT_NPZ, FORMAT_PB, FORMAT_PNG, FORMAT_BIN };
+enum format { FORMAT_UNKNOWN, FORMAT_NPY, FORMAT_NPZ, FORMAT_SAFETENSORS, FORMAT_PB, FORMAT_PNG, FORMAT_BIN };
 
 static const struct {
     const char *suffix;
     enum format format;
-} suffixes[] = {{".npy", FORMAT_NPY}, {".npz", FORMAT_NPZ}, {".pb", FORMAT_PB},   {".png", FORMAT_PNG},
-                {".bin", FORMAT_BIN}, {".raw", FORMAT_BIN}, {".f32", FORMAT_BIN}, {".i64", FORMAT_BIN}};
+} suffixes[] = {{".npy", FORMAT_NPY}, {".npz", FORMAT_NPZ}, {".safetensors", FORMAT_SAFETENSORS},
+                {".pb", FORMAT_PB},   {".png", FORMAT_PNG}, {".bin", FORMAT_BIN},
+                {".raw", FORMAT_BIN}, {".f32", FORMAT_BIN}, {".i64", FORMAT_BIN}};
 
 static enum format format_of(const char *path, const struct buffer *bytes)
 {
@@ -88,9 +90,9 @@ static xcvm_status read_bytes(const char *path, const char *key, const struct bu
     char name[128];
     switch (format_of(path, bytes)) {
     case FORMAT_NPY:
-        return npy_read(bytes->data, bytes->length, dtype, value, error);
     case FORMAT_NPZ:
-        return npz_read(bytes->data, bytes->length, key, wanted->name, dtype, value, error);
+    case FORMAT_SAFETENSORS:
+        return arrays_read(bytes->data, bytes->length, key, wanted->name, dtype, value, error);
     case FORMAT_PNG:
         return png_read(bytes->data, bytes->length, wanted->type, value, error);
     case FORMAT_PB:
@@ -101,7 +103,7 @@ static xcvm_status read_bytes(const char *path, const char *key, const struct bu
         break;
     }
     return error_set(error, XCVM_INVALID_ARGUMENT,
-                     "the kind of file is not known (.npy, .npz, .pb, .png and .bin can be read)");
+                     "the kind of file is not known (.npy, .npz, .safetensors, .pb, .png and .bin can be read)");
 }
 
 xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted, xcvm_value **value,
@@ -150,9 +152,16 @@ static xcvm_status unknown_target(const char *path, xcvm_error *error)
                      "%s: the kind of file is not known (.npy, .npz, .pb, .png and .bin can be written)", path);
 }
 
+/* As format_of, of what can be written. */
+static enum format target_format(const char *path)
+{
+    enum format format = format_of(path, NULL);
+    return format != FORMAT_SAFETENSORS ? format : FORMAT_UNKNOWN;
+}
+
 xcvm_status tensor_file_check_target(const char *path, xcvm_error *error)
 {
-    if (format_of(path, NULL) == FORMAT_UNKNOWN)
+    if (target_format(path) == FORMAT_UNKNOWN)
         return unknown_target(path, error);
     char *folder = file_folder(path);
     int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
@@ -163,7 +172,7 @@ xcvm_status tensor_file_check_target(const char *path, xcvm_error *error)
 xcvm_status tensor_file_write(struct tensor_files *files, const char *path, const char *key, const char *name,
                               const xcvm_value *value, xcvm_error *error)
 {
-    enum format format = format_of(path, NULL);
+    enum format format = target_format(path);
     xcvm_status status;
     if (format == FORMAT_UNKNOWN)
         return unknown_target(path, error);

@@ -1,0 +1,226 @@
+/*
+ * XCVM's trainer: models that learn, from data in files or in memory. The conventions of xcvm.h hold here too.
+ *
+ * Threads. A trainer, a data set and arrays belong to one thread at a time; xct_trainer_stop alone may be called from
+ * any thread and from a signal handler. xct_trainer_fit starts a thread of its own that reads ahead, and ends it before
+ * it returns; callbacks are called on the caller's thread.
+ *
+ * Lifetimes. What a call is given (paths, bytes, options with the arrays and strings in them) is read until it returns
+ * and is not kept, but where it says so: an allocator must outlive what was made with it.
+ */
+#ifndef XCVM_TRAIN_H
+#define XCVM_TRAIN_H
+
+#include "compiler.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Files of arrays ---- */
+
+/* The arrays of an .npy, .npz or .safetensors file, told by its content. */
+typedef struct xct_arrays xct_arrays;
+
+/* Maps the file, which must not be changed until xct_arrays_close. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_open(const char *path, const xcvm_allocator *allocator,
+                                                   xct_arrays **arrays, xcvm_error *error);
+/* The same for a file in memory, which is lent until xct_arrays_close. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_open_memory(const void *bytes, size_t count,
+                                                          const xcvm_allocator *allocator, xct_arrays **arrays,
+                                                          xcvm_error *error);
+XCVM_API void xct_arrays_close(xct_arrays *arrays);
+XCVM_API size_t xct_arrays_count(const xct_arrays *arrays);
+/* The name of an array: in a .npz file without its ".npy"; "" for that of an .npy file. NULL if there is none. */
+XCVM_API const char *xct_arrays_name(const xct_arrays *arrays, size_t index);
+/* The index of the array of that name, or with ".npy" behind it; SIZE_MAX if there is none. */
+XCVM_API size_t xct_arrays_find(const xct_arrays *arrays, const char *name);
+/* The array as a tensor of its own. `wanted` says which element type bytes without one are, as NumPy stores bfloat16,
+ * float8 and types of fewer than 8 bits; with XCVM_NO_DTYPE two bytes are bf16, and one is refused. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_value(const xct_arrays *arrays, size_t index, xcvm_dtype wanted,
+                                                    xcvm_value **value, xcvm_error *error);
+
+/* ---- Trainers ---- */
+
+/* A model that learns: its parameters, what the optimizer keeps of them, and the programs that change them. */
+typedef struct xct_trainer xct_trainer;
+
+enum { XCT_RESULT_METRICS = 8 };
+
+typedef struct xct_options {
+    size_t size;
+    /* How the model learns: train (the optimizer; it must be there), loss, wrt, groups, clip_norm, clip_value,
+     * accumulate, average, loss_scale, train_batch_normalization (of models that have any); and what is of use of the
+     * rest: allocator, dims, optimization, memory_limit. A `loss` that is one of xcc_loss's without parentheses takes
+     * `label`. It is lent, with all that it points to, until the trainer is destroyed. */
+    const xcc_options *compile;
+    /* The input that has the labels: the one that a loss adds, or one of the model's. NULL: "labels" of a loss that is
+     * added, else the last input. */
+    const char *label;
+    int threads;         /* as of xcvm_session_options */
+    size_t memory_limit; /* bytes that a session may hold at once, OUT_OF_MEMORY beyond; 0: no limit */
+    uint64_t seed;       /* of Dropout and the like, of `init`, and of shuffling */
+    /* Metrics to measure, of "accuracy", "top5", "f1", "mse", "mae" and "perplexity", at most XCT_RESULT_METRICS; or
+     * "auto" alone: accuracy of classes, mae of numbers, else nothing. They
+     * are of the output that the loss is added to, or else of the first output of a float type that is not the loss,
+     * and need integer labels of classes, or for mse and mae numbers. */
+    const char *const *metrics;
+    size_t metric_count;
+    /* Draws the weights anew: "he", "glorot", "normal" (deviation 0.02), "uniform" (by the inputs of a unit, as PyTorch
+     * does) or "orthogonal"; biases become 0, scales of normalisations 1. NULL: as the model has them. */
+    const char *init;
+    /* A file of arrays that have the names of parameters, with the values to begin with, for all of them or some; after
+     * `init`. NULL: none. A model whose weights are in files of their own cannot be given others. */
+    const char *weights;
+    /* Several processes that train together, each on its part of every batch. Number `rank`, from 0 on, of `ranks` (0:
+     * 1). All call the same functions on the same data, with the same options but for rank; `all_reduce` is as of
+     * xcvm_session_options. Rank 0 writes files. f1 is of a process's own part; what else is measured, of all. */
+    int rank, ranks;
+    xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
+    void *all_reduce_user;
+} xct_options;
+
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create_file(const char *model, const xct_options *options,
+                                                           xct_trainer **trainer, xcvm_error *error);
+/* The same for a model in memory, which is lent until the trainer is destroyed. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create(const void *model, size_t count, const xct_options *options,
+                                                      xct_trainer **trainer, xcvm_error *error);
+XCVM_API void xct_trainer_destroy(xct_trainer *trainer);
+
+/* What a batch consists of: the model's inputs, and that of the labels if the loss added one. NULL beyond the last. */
+XCVM_API size_t xct_trainer_input_count(const xct_trainer *trainer);
+XCVM_API const xcvm_parameter *xct_trainer_input(const xct_trainer *trainer, size_t index);
+
+/* What was measured of a batch, or of data. */
+typedef struct xct_result {
+    size_t size; /* set by the caller */
+    uint64_t examples;
+    double loss, loss_error; /* its standard error; NaN where it is not known, as of one batch */
+    double gradient_norm;    /* before clipping; NaN if the program does not compute it */
+    size_t metric_count;
+    struct {
+        const char *name;
+        double value, error;
+    } metrics[XCT_RESULT_METRICS];
+} xct_result;
+
+typedef struct xct_step_options {
+    size_t size;
+    double rate_factor; /* of the learning rate that the optimizer's text names; 0: 1 */
+    bool gather;        /* only adds the gradients up, for the next step that does not; with accumulate */
+} xct_step_options;
+
+/* Learns from one batch: inputs in their order, the first axis counting examples, of any size that the model takes. The
+ * program is compiled anew for sizes that are new; the two used last are kept. A step that fails changes nothing. A
+ * loss that is not finite is a failure, INVALID_ARGUMENT; the message names the first instruction that made a number
+ * not finite. `options` and `result` may be NULL. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_step(xct_trainer *trainer, const xcvm_value *const *batch,
+                                                    const xct_step_options *options, xct_result *result,
+                                                    xcvm_error *error);
+/* The loss and the metrics of a batch, with the model in its form for inference; nothing is learned. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_evaluate(xct_trainer *trainer, const xcvm_value *const *batch,
+                                                        xct_result *result, xcvm_error *error);
+XCVM_API uint64_t xct_trainer_steps(const xct_trainer *trainer);
+
+/* Parameters that learn, and running statistics, by index; lent until the next step. NULL beyond the last. */
+XCVM_API size_t xct_trainer_parameter_count(const xct_trainer *trainer);
+XCVM_API const xcvm_value *xct_trainer_parameter(const xct_trainer *trainer, size_t index, const char **name);
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_set_parameter(xct_trainer *trainer, const char *name,
+                                                             const xcvm_value *value, xcvm_error *error);
+
+/* A checkpoint: one safetensors file with parameters, what the optimizer keeps, and how far the training is. It appears
+ * whole, or not at all. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_save(const xct_trainer *trainer, const char *path, xcvm_error *error);
+/* Goes on from one, to the very bits that a training without interruption has. INVALID_ARGUMENT if it is broken, or not
+ * of this model, optimizer and data; then nothing has changed. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_restore(xct_trainer *trainer, const char *path, xcvm_error *error);
+/* The model as it was given, with what has been learned: moving averages, if they are kept, in place of the weights. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export(const xct_trainer *trainer, xcvm_sink sink, void *user,
+                                                      xcvm_error *error);
+
+/* ---- Data sets ---- */
+
+/* Examples to learn from, along the first axis of arrays of the same length. */
+typedef struct xct_dataset xct_dataset;
+
+/* Which array has the rows of an input; an input that no column names takes the array of its own name. */
+typedef struct xct_column {
+    const char *input;
+    const char *array; /* NULL: that of the input's name */
+} xct_column;
+
+/* Opens data for a trainer's inputs. A path is a file (.npz, .safetensors), a pattern as "train-*.npz" of files that
+ * follow one another, of which two are read at a time, a folder of such files, several .npy files, whose arrays have
+ * their names, or a folder with a folder of images for each class, whose arrays are "images" and "labels": pixels are
+ * from 0 to 1, and images are resized to the input. Types, shapes and lengths are checked; integers, and floats
+ * that are narrower, are converted. Files must not change until the data set is destroyed. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_open(const xct_trainer *trainer, const char *const *paths,
+                                                    size_t path_count, const xct_column *columns, size_t column_count,
+                                                    xct_dataset **dataset, xcvm_error *error);
+XCVM_API void xct_dataset_destroy(xct_dataset *dataset);
+XCVM_API uint64_t xct_dataset_examples(const xct_dataset *dataset);
+
+/* ---- Training ---- */
+
+typedef enum xct_end {
+    XCT_END_DONE,    /* all epochs or steps */
+    XCT_END_STOPPED, /* xct_trainer_stop */
+    XCT_END_PATIENCE /* the loss did not get better any more */
+} xct_end;
+
+/* How far a training is. */
+typedef struct xct_progress {
+    size_t size;
+    uint64_t step, steps;   /* done, and in all */
+    uint64_t epoch, epochs; /* the one under way, counted from 1 */
+    double rate;            /* the learning rate of the step */
+    double samples_per_second, seconds_left;
+    const xct_result *batch;      /* of the step */
+    const xct_result *validation; /* at the end of an epoch; otherwise NULL */
+} xct_progress;
+
+typedef struct xct_fit_options {
+    size_t size;
+    uint64_t epochs;   /* 0: as many as `steps` take, or 1 */
+    uint64_t steps;    /* 0: as many as `epochs` take */
+    size_t batch;      /* examples, of all processes together; 0: the model's, or 32 */
+    bool no_shuffle;   /* in the order of the files */
+    size_t accumulate; /* batches that a step adds up the gradients of; 0: 1. Others need the compiler's accumulate */
+    const char *schedule;          /* "cosine:warmup=100"; NULL: constant */
+    const xct_dataset *validation; /* NULL: `held_out`, or none */
+    double held_out;               /* this share of the data is kept for validation, from 0 to 1 */
+    uint64_t patience;             /* stop when so many epochs have brought no better loss; 0: never */
+    bool overfit_batch;            /* learn from the first batch alone, again and again */
+    const char *log;               /* a CSV file; NULL: none */
+    const char *curve;             /* an SVG file; NULL: none */
+    const char *title;             /* of the curve */
+    const char *checkpoints;       /* a folder for checkpoints, which is made if need be; NULL: none */
+    uint64_t checkpoint_every;     /* steps; 0: at the end of each epoch. There is one at the end, too */
+    size_t keep;                   /* so many of the latest; 0: 3 */
+    bool resume;                   /* from the latest in `checkpoints`, if there is one */
+    void (*progress)(void *user, const xct_progress *progress); /* after each step; NULL: none */
+    void *user;
+} xct_fit_options;
+
+typedef struct xct_fit_report {
+    size_t size; /* set by the caller */
+    xct_end end;
+    uint64_t steps, epochs; /* in all, with those before a resumption */
+    xct_result training;    /* of the last epoch, as measured while learning; with overfit_batch, of the last step */
+    xct_result validation;  /* of its end; no examples if there was none */
+    char checkpoint[4096];  /* the latest one; empty if there is none */
+    bool left_over;         /* examples that do not fill a batch of the model's fixed size were left out */
+} xct_fit_report;
+
+/* Learns from a data set, from its beginning, or from where the checkpoint that was restored last had got to. After a
+ * failure the trainer is as it was after the last step that succeeded. `report` may be NULL. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_fit(xct_trainer *trainer, const xct_dataset *data,
+                                                   const xct_fit_options *options, xct_fit_report *report,
+                                                   xcvm_error *error);
+/* Ends xct_trainer_fit after the step that is under way, with a checkpoint. From any thread, and signal handlers. */
+XCVM_API void xct_trainer_stop(xct_trainer *trainer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,667 @@
+/* Trainers: steps, parameters, exports, checkpoints, and the loop over data. */
+#include "compiler/onnx/weights.h"
+#include "tests/compiler/onnx/onnx_text.h"
+#include "tests/suites.h"
+#include "train/checkpoint.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+
+/* Of the trainers that `make` has made, which lend them. */
+static test_bytes models[8];
+static size_t model_count;
+
+static void make_folder(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/xcvm_trainer.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0);
+    while (model_count > 0)
+        test_bytes_free(&models[--model_count]);
+}
+
+static const char *in_folder(const char *name)
+{
+    static char paths[32][128];
+    static int next;
+    char *path = paths[next++ % 32];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+/* Squares of a line's distances: loss = mean((x w + b - y)^2). */
+static const char line_model[] = "ir 8\nopset 13\ninput x f32[Nx2]\ninput y f32[Nx1]\noutput loss\n"
+                                 "init w f32[2x1] 0 0\ninit b f32[1] 0\n"
+                                 "p = MatMul(x, w)\nq = Add(p, b)\nd = Sub(q, y)\ns = Mul(d, d)\n"
+                                 "loss = ReduceMean(s) keepdims=0\n";
+/* The same without loss, with Dropout, for data of any number of examples. */
+static const char net_model[] = "ir 8\nopset 13\ninput x f32[Nx2]\noutput z\n"
+                                "init w1 f32[2x4] 0.1 0.2 -0.3 0.4 0.5 -0.6 0.7 0.8\ninit b1 f32[4] 0 0.1 0 0\n"
+                                "init w2 f32[4x1] 0.3 -0.2 0.5 0.4\ninit ratio f32[] 0.25\ninit learning bool[] 1\n"
+                                "h = MatMul(x, w1)\ni = Add(h, b1)\nr = Relu(i)\nk = Dropout(r, ratio, learning)\n"
+                                "z = MatMul(k, w2)\n";
+
+static xct_trainer *make(const char *text, const xct_options *options)
+{
+    xct_trainer *t = NULL;
+    xcvm_error error = {.message = ""};
+    test_bytes *model = &models[model_count++];
+    *model = onnx_from_text(text);
+    const xcvm_status status = xct_trainer_create(model->at, model->length, options, &t, &error);
+    ck_assert_msg(status == XCVM_OK, "%s", error.message);
+    return t;
+}
+
+static xcvm_value *tensor(xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
+{
+    xcvm_value *value;
+    ck_assert_int_eq(xcvm_tensor_create(NULL, dtype, rank, dims, &value, NULL), XCVM_OK);
+    memcpy(xcvm_value_data(value), data, xcvm_value_bytes(value));
+    return value;
+}
+
+static void check_floats(const xcvm_value *value, const float *expected, size_t count, float tolerance)
+{
+    ck_assert_uint_eq(xcvm_value_count(value), count);
+    for (size_t i = 0; i < count; i++) {
+        const float is = ((const float *)xcvm_value_data(value))[i];
+        ck_assert_msg(fabsf(is - expected[i]) <= tolerance, "%zu: %g, not %g", i, (double)is, (double)expected[i]);
+    }
+}
+
+static const xcvm_value *parameter(const xct_trainer *t, const char *name)
+{
+    for (size_t i = 0; i < xct_trainer_parameter_count(t); i++) {
+        const char *own;
+        const xcvm_value *value = xct_trainer_parameter(t, i, &own);
+        if (strcmp(own, name) == 0)
+            return value;
+    }
+    return NULL;
+}
+
+START_TEST(one_step)
+{
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
+    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    ck_assert_uint_eq(xct_trainer_input_count(t), 2);
+    ck_assert_str_eq(xct_trainer_input(t, 1)->name, "y");
+    ck_assert_uint_eq(xct_trainer_parameter_count(t), 2);
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4});
+    xcvm_value *y = tensor(XCVM_F32, 2, (int64_t[]){2, 1}, (float[]){1, 2});
+    const xcvm_value *batch[] = {x, y};
+    xct_result result = {.size = sizeof result};
+    xcvm_error error = {.message = ""};
+    ck_assert_msg(xct_trainer_step(t, batch, NULL, &result, &error) == XCVM_OK, "%s", error.message);
+    ck_assert(result.loss == 2.5 && result.examples == 2 && isnan(result.loss_error));
+    /* dw = mean(2 d x): -(1*1 + 2*3) and -(1*2 + 2*4); db = -3. */
+    check_floats(parameter(t, "w"), (float[]){0.7F, 1.0F}, 2, 1e-6F);
+    check_floats(parameter(t, "b"), (float[]){0.3F}, 1, 1e-6F);
+    ck_assert_uint_eq(xct_trainer_steps(t), 1);
+    /* Evaluation reads the same parameters and changes none. */
+    ck_assert_msg(xct_trainer_evaluate(t, batch, &result, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(fabs(result.loss - (4.0 + 19.36) / 2) < 1e-4, "%g", result.loss);
+    check_floats(parameter(t, "w"), (float[]){0.7F, 1.0F}, 2, 1e-6F);
+    /* Half the rate. */
+    xcvm_value *zero = tensor(XCVM_F32, 2, (int64_t[]){2, 1}, (float[]){0, 0});
+    ck_assert_int_eq(xct_trainer_set_parameter(t, "w", zero, &error), XCVM_OK);
+    ck_assert_int_eq(xct_trainer_set_parameter(t, "v", zero, &error), XCVM_INVALID_ARGUMENT);
+    const xct_step_options half = {.size = sizeof half, .rate_factor = 0.5};
+    ck_assert_int_eq(xct_trainer_step(t, batch, &half, NULL, &error), XCVM_OK);
+    check_floats(parameter(t, "w"), (float[]){(0.7F + 1.7F * 3) * 0.05F, (0.7F * 2 + 1.7F * 4) * 0.05F}, 2, 1e-5F);
+    xcvm_value_release(x);
+    xcvm_value_release(y);
+    xcvm_value_release(zero);
+    xct_trainer_destroy(t);
+}
+END_TEST
+
+START_TEST(sizes_of_batches)
+{
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.01"};
+    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    float numbers[10] = {0};
+    for (int64_t n = 1; n <= 5; n++)
+        for (int again = 0; again < 2; again++) {
+            xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){n, 2}, numbers);
+            xcvm_value *y = tensor(XCVM_F32, 2, (int64_t[]){n, 1}, numbers);
+            xct_result result = {.size = sizeof result};
+            xcvm_error error = {.message = ""};
+            ck_assert_msg(xct_trainer_step(t, (const xcvm_value *[]){x, y}, NULL, &result, &error) == XCVM_OK, "%s",
+                          error.message);
+            ck_assert_uint_eq(result.examples, (uint64_t)n);
+            xcvm_value_release(x);
+            xcvm_value_release(y);
+        }
+    ck_assert_uint_eq(xct_trainer_steps(t), 10);
+    xct_trainer_destroy(t);
+}
+END_TEST
+
+/* Behind the first steps nothing is asked of the allocator any more. */
+START_TEST(steps_do_not_grow)
+{
+    test_allocator a;
+    test_allocator_start(&a, 0);
+    const xcc_options compile = {
+        .size = sizeof compile, .train = "adam:lr=0.001", .loss = "mse", .clip_norm = 1, .allocator = &a.allocator};
+    static const char *const metrics[] = {"mae", "mse"};
+    xct_trainer *t = make(net_model, &(xct_options){.size = sizeof(xct_options),
+                                                    .compile = &compile,
+                                                    .label = "y",
+                                                    .threads = 1,
+                                                    .metrics = metrics,
+                                                    .metric_count = 2});
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){4, 2}, (float[]){1, 2, 3, 4, 5, 6, 7, 8});
+    xcvm_value *y = tensor(XCVM_F32, 2, (int64_t[]){4, 1}, (float[]){1, 2, 3, 4});
+    const xcvm_value *batch[] = {x, y};
+    size_t requests = 0;
+    for (int step = 0; step < 10000; step++) {
+        xct_result result = {.size = sizeof result};
+        ck_assert_int_eq(xct_trainer_step(t, batch, NULL, &result, NULL), XCVM_OK);
+        ck_assert(isfinite(result.gradient_norm) && result.metric_count == 2);
+        if (step == 2)
+            requests = a.requests;
+    }
+    ck_assert_uint_eq(a.requests, requests);
+    xcvm_value_release(x);
+    xcvm_value_release(y);
+    xct_trainer_destroy(t);
+    ck_assert_uint_eq(a.live, 0);
+}
+END_TEST
+
+/* Whatever request fails, nothing is lost or left behind. */
+START_TEST(without_memory)
+{
+    test_bytes model = onnx_from_text(line_model);
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4});
+    xcvm_value *y = tensor(XCVM_F32, 2, (int64_t[]){2, 1}, (float[]){1, 2});
+    const xcvm_value *batch[] = {x, y};
+    size_t step = 1;
+    for (size_t fail_at = 1;; fail_at += step) {
+        test_allocator a;
+        test_allocator_start(&a, fail_at);
+        const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .allocator = &a.allocator};
+        const xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1, .init = "he"};
+        xct_trainer *t = NULL;
+        xcvm_error error = {.message = ""};
+        xcvm_status status = xct_trainer_create(model.at, model.length, &options, &t, &error);
+        if (status == XCVM_OK)
+            status = xct_trainer_step(t, batch, NULL, NULL, &error);
+        xct_trainer_destroy(t);
+        ck_assert_uint_eq(a.live, 0);
+        if (status == XCVM_OK)
+            break;
+        ck_assert_msg(status == XCVM_OUT_OF_MEMORY, "request %zu: %d, %s", fail_at, status, error.message);
+        step = 1 + fail_at / 40;
+    }
+    test_bytes_free(&model);
+    xcvm_value_release(x);
+    xcvm_value_release(y);
+}
+END_TEST
+
+START_TEST(not_finite)
+{
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
+    xct_trainer *t = make("ir 8\nopset 13\ninput x f32[2]\noutput loss\ninit w f32[2] 1 1\n"
+                          "p = Mul(x, w)\nl = Log(p)\nloss = ReduceSum(l) keepdims=0\n",
+                          &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    xcvm_value *x = tensor(XCVM_F32, 1, (int64_t[]){2}, (float[]){1, -1});
+    xcvm_error error = {.message = ""};
+    ck_assert_int_eq(xct_trainer_step(t, (const xcvm_value *[]){x}, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, "step 1: the loss is not finite; the first number that is NaN was made by") &&
+                      strstr(error.message, "Log"),
+                  "%s", error.message);
+    check_floats(parameter(t, "w"), (float[]){1, 1}, 2, 0);
+    ((float *)xcvm_value_data(x))[1] = 0;
+    ck_assert_int_eq(xct_trainer_step(t, (const xcvm_value *[]){x}, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, "infinite was made by") && strstr(error.message, "Log"), "%s", error.message);
+    check_floats(parameter(t, "w"), (float[]){1, 1}, 2, 0);
+    xcvm_value_release(x);
+    xct_trainer_destroy(t);
+}
+END_TEST
+
+START_TEST(exported)
+{
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
+    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    xcvm_value *w = tensor(XCVM_F32, 2, (int64_t[]){2, 1}, (float[]){5, -6});
+    ck_assert_int_eq(xct_trainer_set_parameter(t, "w", w, NULL), XCVM_OK);
+    test_bytes model = {NULL, 0, 0}, again = {NULL, 0, 0};
+    xcvm_error error = {.message = ""};
+    ck_assert_msg(xct_trainer_export(t, test_bytes_sink, &model, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_int_eq(xct_trainer_export(t, test_full_sink, NULL, &error), XCVM_IO);
+    xct_trainer_destroy(t);
+    /* What was exported is a model that has those weights. */
+    const xct_options options = {.size = sizeof options, .compile = &compile};
+    ck_assert_int_eq(xct_trainer_create(model.at, model.length, &options, &t, &error), XCVM_OK);
+    check_floats(parameter(t, "w"), (float[]){5, -6}, 2, 0);
+    ck_assert_int_eq(xct_trainer_export(t, test_bytes_sink, &again, &error), XCVM_OK);
+    ck_assert(test_bytes_equal(&model, &again));
+    xct_trainer_destroy(t);
+    test_bytes_free(&model);
+    test_bytes_free(&again);
+    xcvm_value_release(w);
+}
+END_TEST
+
+START_TEST(drawn)
+{
+    static const struct {
+        const char *head;
+        int count;
+    } weights[] = {{"init w f32[64x32]", 2048}, {"init b f32[32]", 32}, {"init v f32[16x32]", 512}};
+    static char model[8192];
+    int length = snprintf(model, sizeof model, "ir 8\nopset 13\ninput x f32[Nx64]\noutput y\n");
+    for (size_t i = 0; i < 3; i++) {
+        length += snprintf(model + length, sizeof model - (size_t)length, "%s", weights[i].head);
+        for (int k = 0; k < weights[i].count; k++)
+            length += snprintf(model + length, sizeof model - (size_t)length, " 1");
+        length += snprintf(model + length, sizeof model - (size_t)length, "\n");
+    }
+    snprintf(model + length, sizeof model - (size_t)length,
+             "h = MatMul(x, w)\ni = Add(h, b)\ny = Gemm(i, v) transB=1\n");
+    static const struct {
+        const char *init;
+        double deviation; /* of w */
+    } rows[] = {{"he", 0.17677}, {"glorot", 0.14434}, {"normal", 0.02}, {"uniform", 0.07217}, {"orthogonal", 0.125}};
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .loss = "mse"};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const xct_options options = {.size = sizeof options, .compile = &compile, .init = rows[r].init, .seed = 3};
+        test_bytes bytes = onnx_from_text(model);
+        xct_trainer *t = NULL;
+        xcvm_error error = {.message = ""};
+        const xcvm_status status = xct_trainer_create(bytes.at, bytes.length, &options, &t, &error);
+        ck_assert_msg(status == XCVM_OK, "%s", error.message);
+        const float *w = xcvm_value_data(parameter(t, "w")), *v = xcvm_value_data(parameter(t, "v"));
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < 2048; i++) {
+            sum += (double)w[i];
+            squares += (double)w[i] * (double)w[i];
+        }
+        const double deviation = sqrt(squares / 2048 - sum / 2048 * (sum / 2048));
+        ck_assert_msg(fabs(deviation / rows[r].deviation - 1) < 0.06, "%s: %g", rows[r].init, deviation);
+        ck_assert_msg(fabs(sum / 2048) < 4 * rows[r].deviation / sqrt(2048), "%s: mean %g", rows[r].init, sum / 2048);
+        check_floats(parameter(t, "b"), (float[32]){0}, 32, 0);
+        for (size_t i = 0; r == 4 && i < 16; i++)
+            for (size_t k = 0; k <= i; k++) {
+                double product = 0;
+                for (size_t c = 0; c < 32; c++)
+                    product += (double)v[i * 32 + c] * (double)v[k * 32 + c];
+                ck_assert(fabs(product - (i == k)) < 1e-5);
+            }
+        xct_trainer_destroy(t);
+        test_bytes_free(&bytes);
+    }
+}
+END_TEST
+
+/* ---- The loop ---- */
+
+/* Examples of y = 2 x0 - x1 + 0.5, 37 of them, as a safetensors file. */
+static void write_data(void)
+{
+    enum { ROWS = 37 };
+    float x[ROWS * 2], y[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        x[2 * i] = (float)(i * 7 % 11) / 11 - 0.5F;
+        x[2 * i + 1] = (float)(i * 5 % 13) / 13 - 0.5F;
+        y[i] = 2 * x[2 * i] - x[2 * i + 1] + 0.5F;
+    }
+    const xcvm_safetensor tensors[] = {
+        {.name = "x", .dtype = XCVM_F32, .rank = 2, .dims = {ROWS, 2}, .data = x, .bytes = sizeof x},
+        {.name = "y", .dtype = XCVM_F32, .rank = 2, .dims = {ROWS, 1}, .data = y, .bytes = sizeof y}};
+    test_bytes bytes = {NULL, 0, 0};
+    ck_assert_int_eq(xcvm_safetensors_write(tensors, 2, NULL, 0, NULL, test_bytes_sink, &bytes, NULL), XCVM_OK);
+    FILE *file = fopen(in_folder("data.safetensors"), "wb");
+    ck_assert_uint_eq(fwrite(bytes.at, 1, bytes.length, file), bytes.length);
+    ck_assert_int_eq(fclose(file), 0);
+    test_bytes_free(&bytes);
+}
+
+static const xcc_options net_compile = {.size = sizeof net_compile, .train = "adam:lr=0.01", .loss = "mse"};
+static const xct_options net_options = {.size = sizeof net_options, .compile = &net_compile, .label = "y", .seed = 9};
+
+static void stop_at(void *user, const xct_progress *progress)
+{
+    if (progress->step == 7)
+        xct_trainer_stop(user);
+}
+
+static xct_fit_report fit(xct_trainer *t, const xct_fit_options *options, xcvm_status expected, const char *message)
+{
+    const char *paths[] = {in_folder("data.safetensors")};
+    xct_dataset *data;
+    xct_fit_report report = {.size = sizeof report};
+    xcvm_error error = {.message = ""};
+    ck_assert_msg(xct_dataset_open(t, paths, 1, NULL, 0, &data, &error) == XCVM_OK, "%s", error.message);
+    const xcvm_status status = xct_trainer_fit(t, data, options, &report, &error);
+    ck_assert_msg(status == expected && strstr(error.message, message) != NULL, "%d: %s", status, error.message);
+    xct_dataset_destroy(data);
+    return report;
+}
+
+static void check_same(const xct_trainer *a, const xct_trainer *b)
+{
+    for (size_t i = 0; i < xcvm_program_state_count(a->root.program); i++) {
+        const xcvm_value *of_a = xcvm_session_state(a->root.session, i), *of_b = xcvm_session_state(b->root.session, i);
+        ck_assert_uint_eq(xcvm_value_bytes(of_a), xcvm_value_bytes(of_b));
+        ck_assert_msg(memcmp(xcvm_value_data(of_a), xcvm_value_data(of_b), xcvm_value_bytes(of_a)) == 0, "%s",
+                      xcvm_program_state(a->root.program, i)->name);
+    }
+}
+
+START_TEST(learns_a_line)
+{
+    write_data();
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.2"};
+    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    const xct_fit_options options = {.size = sizeof options, .epochs = 200, .batch = 8};
+    const xct_fit_report report = fit(t, &options, XCVM_OK, "");
+    ck_assert_uint_eq(report.steps, 1000);
+    ck_assert_int_eq(report.end, XCT_END_DONE);
+    ck_assert_msg(report.training.loss < 1e-4, "%g", report.training.loss);
+    check_floats(parameter(t, "w"), (float[]){2, -1}, 2, 0.02F);
+    check_floats(parameter(t, "b"), (float[]){0.5F}, 1, 0.01F);
+    xct_trainer_destroy(t);
+}
+END_TEST
+
+/* ---- Several processes, here threads ---- */
+
+enum { RANKS = 3 };
+
+static struct {
+    pthread_barrier_t barrier;
+    double sums[64];
+    pthread_mutex_t mutex;
+    xct_trainer *trainers[RANKS];
+    xct_dataset *data[RANKS];
+    xct_fit_report reports[RANKS];
+    xcvm_status statuses[RANKS];
+    xcvm_error errors[RANKS];
+    const xct_fit_options *options;
+} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Each adds its elements; behind the barrier all take the sums. */
+static xcvm_status add_up(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
+{
+    (void)user;
+    (void)error;
+    float *singles = elements;
+    double *doubles = elements;
+    for (size_t from = 0; from < count; from += 64) {
+        const size_t end = from + 64 < count ? from + 64 : count;
+        pthread_mutex_lock(&shared.mutex);
+        for (size_t i = from; i < end; i++)
+            shared.sums[i - from] += dtype == XCVM_F32 ? (double)singles[i] : doubles[i];
+        pthread_mutex_unlock(&shared.mutex);
+        pthread_barrier_wait(&shared.barrier);
+        for (size_t i = from; i < end; i++)
+            if (dtype == XCVM_F32)
+                singles[i] = (float)shared.sums[i - from];
+            else
+                doubles[i] = shared.sums[i - from];
+        if (pthread_barrier_wait(&shared.barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+            memset(shared.sums, 0, sizeof shared.sums);
+        pthread_barrier_wait(&shared.barrier);
+    }
+    return XCVM_OK;
+}
+
+static void *take_part(void *user)
+{
+    const size_t rank = (size_t)(uintptr_t)user;
+    shared.statuses[rank] = xct_trainer_fit(shared.trainers[rank], shared.data[rank], shared.options,
+                                            &shared.reports[rank], &shared.errors[rank]);
+    return NULL;
+}
+
+/* Each has a part of every batch, and of batches that cannot be shared out evenly: losses and parameters are those of
+ * one process, but for rounding, and the same bits in all. */
+START_TEST(several_processes)
+{
+    write_data();
+    const xcc_options compile = {.size = sizeof compile, .train = "adam:lr=0.05", .clip_norm = 1};
+    static const char *const metrics[] = {"perplexity"};
+    xct_options options = {
+        .size = sizeof options, .compile = &compile, .metrics = metrics, .metric_count = 1, .threads = 1};
+    const xct_fit_options fit_options = {
+        .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.2, .schedule = "plateau:patience=0"};
+    xct_trainer *alone = make(line_model, &options);
+    const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
+    pthread_t threads[RANKS];
+    const char *paths[] = {in_folder("data.safetensors")};
+    ck_assert_int_eq(pthread_barrier_init(&shared.barrier, NULL, RANKS), 0);
+    shared.options = &fit_options;
+    options.ranks = RANKS;
+    options.all_reduce = add_up;
+    for (size_t i = 0; i < RANKS; i++) {
+        options.rank = (int)i;
+        shared.trainers[i] = make(line_model, &options);
+        shared.reports[i].size = sizeof shared.reports[i];
+        ck_assert_int_eq(xct_dataset_open(shared.trainers[i], paths, 1, NULL, 0, &shared.data[i], NULL), XCVM_OK);
+    }
+    for (size_t i = 0; i < RANKS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, take_part, (void *)(uintptr_t)i), 0);
+    for (size_t i = 0; i < RANKS; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_msg(shared.statuses[i] == XCVM_OK, "%zu: %s", i, shared.errors[i].message);
+    }
+    for (size_t i = 0; i < RANKS; i++) {
+        check_same(shared.trainers[0], shared.trainers[i]);
+        ck_assert_uint_eq(shared.reports[i].steps, expected.steps);
+        ck_assert_msg(fabs(shared.reports[i].training.loss / expected.training.loss - 1) < 1e-4, "%g, not %g",
+                      shared.reports[i].training.loss, expected.training.loss);
+        ck_assert(fabs(shared.reports[i].validation.loss / expected.validation.loss - 1) < 1e-4);
+    }
+    check_floats(parameter(shared.trainers[0], "w"), xcvm_value_data(parameter(alone, "w")), 2, 1e-4F);
+    for (size_t i = 0; i < RANKS; i++) {
+        xct_dataset_destroy(shared.data[i]);
+        xct_trainer_destroy(shared.trainers[i]);
+    }
+    xct_trainer_destroy(alone);
+    pthread_barrier_destroy(&shared.barrier);
+}
+END_TEST
+
+/* Stopped in the middle of an epoch and resumed by another trainer, with Dropout, a plateau and validation: the same
+ * bits as without an interruption. */
+START_TEST(resumed_bits)
+{
+    write_data();
+    xct_fit_options options = {.size = sizeof options,
+                               .epochs = 6,
+                               .batch = 8,
+                               .held_out = 0.2,
+                               .schedule = "plateau:patience=0,factor=0.5",
+                               .checkpoint_every = 3,
+                               .keep = 2};
+    xct_trainer *whole = make(net_model, &net_options), *first = make(net_model, &net_options),
+                *second = make(net_model, &net_options);
+    const xct_fit_report all = fit(whole, &options, XCVM_OK, "");
+    options.checkpoints = in_folder("saved");
+    options.progress = stop_at;
+    options.user = first;
+    const xct_fit_report stopped = fit(first, &options, XCVM_OK, "");
+    ck_assert_int_eq(stopped.end, XCT_END_STOPPED);
+    ck_assert_uint_eq(stopped.steps, 7);
+    ck_assert_ptr_nonnull(strstr(stopped.checkpoint, "step-000000000007.safetensors"));
+    options.progress = NULL;
+    fit(second, &options, XCVM_INVALID_ARGUMENT, "has checkpoints of an earlier training");
+    options.resume = true;
+    const xct_fit_report rest = fit(second, &options, XCVM_OK, "");
+    ck_assert_uint_eq(rest.steps, all.steps);
+    ck_assert(rest.validation.loss == all.validation.loss);
+    check_same(whole, second);
+    /* Of the checkpoints the two latest are left. */
+    char path[XCT_PATH];
+    ck_assert_int_eq(xct_checkpoints_latest(options.checkpoints, path, NULL), XCVM_OK);
+    ck_assert_ptr_nonnull(strstr(path, "step-000000000024"));
+    ck_assert_int_eq(access(path, R_OK), 0);
+    ck_assert_int_ne(access(in_folder("saved/step-000000000018.safetensors"), R_OK), 0);
+    xct_trainer_destroy(whole);
+    xct_trainer_destroy(first);
+    xct_trainer_destroy(second);
+}
+END_TEST
+
+START_TEST(checkpoints_refused)
+{
+    write_data();
+    xct_trainer *t = make(net_model, &net_options);
+    xct_fit_options options = {.size = sizeof options, .steps = 3, .batch = 8, .checkpoints = in_folder("saved")};
+    const xct_fit_report report = fit(t, &options, XCVM_OK, "");
+    options.resume = true;
+    options.batch = 4;
+    fit(t, &options, XCVM_INVALID_ARGUMENT, "of a training with batches of 8 examples, this one has batches of 4");
+    options.batch = 8;
+    xcvm_error error;
+    test_bytes bytes = test_file_read(report.checkpoint);
+    static const struct {
+        size_t change, cut; /* a byte from the end, and how many are left out */
+        const char *message;
+    } rows[] = {{1, 0, "its check sum is wrong"}, {0, 1, "does not lie in the file"}, {0, 100000, "not a safetensors"}};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t count = rows[i].cut < bytes.length ? bytes.length - rows[i].cut : 0;
+        FILE *file = fopen(report.checkpoint, "wb");
+        bytes.at[bytes.length - rows[i].change - (rows[i].change == 0)] ^= rows[i].change != 0;
+        ck_assert_uint_eq(fwrite(bytes.at, 1, count, file), count);
+        ck_assert_int_eq(fclose(file), 0);
+        bytes.at[bytes.length - rows[i].change - (rows[i].change == 0)] ^= rows[i].change != 0;
+        fit(t, &options, XCVM_INVALID_ARGUMENT, rows[i].message);
+    }
+    /* Of another optimizer, of another seed, and no checkpoint at all. */
+    FILE *file = fopen(report.checkpoint, "wb");
+    ck_assert_uint_eq(fwrite(bytes.at, 1, bytes.length, file), bytes.length);
+    ck_assert_int_eq(fclose(file), 0);
+    const xcc_options sgd = {.size = sizeof sgd, .train = "sgd:lr=0.01", .loss = "mse"};
+    xct_options other = net_options;
+    other.compile = &sgd;
+    xct_trainer *of_sgd = make(net_model, &other);
+    ck_assert_int_eq(xct_trainer_restore(of_sgd, report.checkpoint, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, "of another model or optimizer") != NULL, "%s", error.message);
+    other = net_options;
+    other.seed = 10;
+    xct_trainer *of_seed = make(net_model, &other);
+    ck_assert_int_eq(xct_trainer_restore(of_seed, report.checkpoint, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, "seed 9, not 10") != NULL, "%s", error.message);
+    ck_assert_int_eq(xct_trainer_restore(t, in_folder("data.safetensors"), &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, "it is no checkpoint") != NULL, "%s", error.message);
+    ck_assert_int_eq(xct_trainer_restore(t, report.checkpoint, &error), XCVM_OK);
+    ck_assert_int_eq(xct_trainer_save(t, in_folder("nowhere/x"), &error), XCVM_IO);
+    test_bytes_free(&bytes);
+    xct_trainer_destroy(t);
+    xct_trainer_destroy(of_sgd);
+    xct_trainer_destroy(of_seed);
+}
+END_TEST
+
+START_TEST(log_and_curve)
+{
+    write_data();
+    xct_trainer *t = make(net_model, &net_options);
+    const xct_fit_options options = {.size = sizeof options,
+                                     .epochs = 2,
+                                     .batch = 16,
+                                     .held_out = 0.1,
+                                     .log = in_folder("log.csv"),
+                                     .curve = in_folder("curve.svg"),
+                                     .title = "<a & b>"};
+    fit(t, &options, XCVM_OK, "");
+    test_bytes log = test_file_read(options.log), curve = test_file_read(options.curve);
+    size_t lines = 0;
+    for (size_t i = 0; i < log.length; i++)
+        lines += log.at[i] == '\n';
+    ck_assert_uint_eq(lines, 7);
+    ck_assert_int_eq(strncmp(log.at, "step,epoch,loss,validation_loss,learning_rate\n1,1,", 50), 0);
+    ck_assert_ptr_nonnull(memmem(curve.at, curve.length, "&lt;a &amp; b>", 14));
+    ck_assert_ptr_nonnull(memmem(curve.at, curve.length, "</svg>\n", 7));
+    test_bytes_free(&log);
+    test_bytes_free(&curve);
+    xct_trainer_destroy(t);
+}
+END_TEST
+
+START_TEST(fit_refused)
+{
+    write_data();
+    xct_trainer *t = make(net_model, &net_options);
+    const xct_fit_options large = {.size = sizeof large, .batch = 100};
+    fit(t, &large, XCVM_INVALID_ARGUMENT, "a batch of 100 examples is larger than the data set, which has 37");
+    const xct_fit_options schedule = {.size = sizeof schedule, .schedule = "sine"};
+    fit(t, &schedule, XCVM_INVALID_ARGUMENT, "there is no schedule \"sine\"");
+    const xct_fit_options gather = {.size = sizeof gather, .accumulate = 2};
+    fit(t, &gather, XCVM_INVALID_ARGUMENT, "accumulate");
+    const xct_fit_options share = {.size = sizeof share, .held_out = 1};
+    fit(t, &share, XCVM_INVALID_ARGUMENT, "from 0 to below 1");
+    xct_trainer_destroy(t);
+    static const struct {
+        xcc_options compile;
+        const char *label, *metric, *init;
+        const char *message;
+    } rows[] = {
+        {{.train = "adm", .loss = "mse"}, "y", "mse", NULL, "adm"},
+        {{.train = "adam:rate=1", .loss = "mse"}, "y", "mse", NULL, "rate"},
+        {{.train = "adam", .loss = "mse"}, "y", "accuracy", NULL, "accuracy cannot be measured"},
+        {{.train = "adam", .loss = "mse"}, "y", "auc", NULL, "there is no metric \"auc\""},
+        {{.train = "adam", .loss = "mse"}, "y", "mse", "xavier", "there is no way \"xavier\""},
+        {{.train = "adam", .loss = "mean"}, "y", "mse", NULL, "mean"},
+        {{.train = "adam"}, "q", "mse", NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        xcc_options compile = rows[i].compile;
+        compile.size = sizeof compile;
+        const xct_options options = {.size = sizeof options,
+                                     .compile = &compile,
+                                     .label = rows[i].label,
+                                     .metrics = &rows[i].metric,
+                                     .metric_count = 1,
+                                     .init = rows[i].init};
+        test_bytes model = onnx_from_text(net_model);
+        xcvm_error error = {.message = ""};
+        ck_assert_int_ne(xct_trainer_create(model.at, model.length, &options, &t, &error), XCVM_OK);
+        ck_assert_msg(strstr(error.message, rows[i].message) != NULL, "row %zu: %s", i, error.message);
+        test_bytes_free(&model);
+    }
+}
+END_TEST
+
+Suite *suite_train_trainer(void)
+{
+    Suite *suite = suite_create("train_trainer");
+    TCase *tests = tcase_create("trainer");
+    tcase_add_checked_fixture(tests, make_folder, remove_folder);
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, one_step);
+    tcase_add_test(tests, sizes_of_batches);
+    tcase_add_test(tests, steps_do_not_grow);
+    tcase_add_test(tests, without_memory);
+    tcase_add_test(tests, not_finite);
+    tcase_add_test(tests, exported);
+    tcase_add_test(tests, drawn);
+    tcase_add_test(tests, learns_a_line);
+    tcase_add_test(tests, several_processes);
+    tcase_add_test(tests, resumed_bits);
+    tcase_add_test(tests, checkpoints_refused);
+    tcase_add_test(tests, log_and_curve);
+    tcase_add_test(tests, fit_refused);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,518 @@
+/* `xcvm train`: a model learns from data in files. */
+#include "commands/commands.h"
+#include "cli/memory.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "io/file.h"
+#include "io/output.h"
+#include "run/model_options.h"
+#include "run/training_options.h"
+
+#include <xcvm/train.h>
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct train_flags {
+    struct text_list data, inputs;
+    const char *label, *validation;
+    int64_t batch;
+    bool no_shuffle;
+
+    const char *loss, *optimizer, *schedule;
+    int64_t epochs, steps, accumulate;
+    struct training_flags training;
+    struct text_list train, metrics;
+    const char *init, *weights;
+    bool keep_batch_normalization;
+    int64_t patience;
+    bool overfit_batch;
+
+    const char *output, *log, *curve, *checkpoints;
+    int64_t checkpoint_every, keep;
+    bool resume;
+
+    struct text_list dims;
+    int64_t threads, optimization, seed;
+    uint64_t max_memory;
+};
+
+#define AT(member) offsetof(struct train_flags, member)
+
+static const struct option data_options[] = {
+    {"data", 'd', "PATH", OPTION_LIST, AT(data), 0, 0,
+     "a .npz or .safetensors file, a pattern of such files as 'train-*.npz', a folder of them, .npy files (given one "
+     "by "
+     "one, and named without .npy), or a folder with a folder of images for each class, whose arrays are images "
+     "and labels"},
+    {"input", 'i', "NAME=ARRAY", OPTION_LIST, AT(inputs), 0, 0,
+     "which array an input takes; without, that of its own name"},
+    {"label", 'l', "NAME=ARRAY", OPTION_TEXT, AT(label), 0, 0,
+     "the input that has the labels, of the model or of the loss that is added, and the array that it takes"},
+    {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 32"},
+    {"no-shuffle", 0, NULL, OPTION_FLAG, AT(no_shuffle), 0, 0, "take the examples in the order of the files"},
+    {"validation", 0, "FILE|SHARE", OPTION_TEXT, AT(validation), 0, 0,
+     "data to measure the model on at the end of each epoch: a file or pattern as of --data, or a share of the data, "
+     "as "
+     "0.1, that is not learned from"},
+    END_OF_OPTIONS,
+};
+
+static const struct option own_options[] = {
+    {"loss", 0, "LOSS", OPTION_TEXT, AT(loss), 0, 0,
+     "what is made smaller: an output of the model, or a loss that is added to it, as softmax_cross_entropy or mse, "
+     "also "
+     "with output and labels, as mse(y,target); without, the model's only output of one number"},
+    {"optimizer", 0, "SPEC", OPTION_TEXT, AT(optimizer), 0, 0,
+     "how parameters follow their gradients, and its settings, as sgd:lr=0.01,momentum=0.9 or adam:lr=1e-3"},
+    {"schedule", 0, "SPEC", OPTION_TEXT, AT(schedule), 0, 0,
+     "the learning rate over the steps: constant, step:every=10e,factor=0.1, exponential:factor=0.95, linear:to=0, "
+     "cosine:to=0, onecycle:up=30%, wsd:decay=20% or plateau:patience=10; all take warmup=STEPS. Numbers of steps may "
+     "be "
+     "written as epochs, 2e, or as a share of all, 10%"},
+    {"epochs", 0, "N", OPTION_INT, AT(epochs), 0, INT32_MAX,
+     "how often the data are gone through; 0: as often as --steps takes, or once"},
+    {"steps", 0, "N", OPTION_INT, AT(steps), 0, INT64_MAX, "stop after so many steps; 0: when the epochs are over"},
+    {"accumulate", 0, "N", OPTION_INT, AT(accumulate), 1, INT32_MAX,
+     "batches that one step takes the mean gradient of"},
+    {"train", 0, "PATTERN", OPTION_LIST, AT(train), 0, 0,
+     "learn these parameters alone, as 'head.*', where * stands for any characters; the others stay as they are"},
+    {"keep-batch-normalization", 0, NULL, OPTION_FLAG, AT(keep_batch_normalization), 0, 0,
+     "leave BatchNormalization that was exported for inference as it is, with fixed mean and variance"},
+    {"init", 0, "he|glorot|normal|uniform|orthogonal", OPTION_CHOICE, AT(init), 0, 0,
+     "draw the weights anew; biases become 0, scales 1"},
+    {"weights", 0, "FILE", OPTION_FILE, AT(weights), 0, 0,
+     "begin with the arrays of this .npz or .safetensors file that have names of parameters"},
+    {"metric", 0, "NAME", OPTION_LIST, AT(metrics), 0, 0,
+     "also measure accuracy, top5, f1, mse, mae or perplexity; without, accuracy of classes, or mae of numbers"},
+    {"patience", 0, "EPOCHS", OPTION_INT, AT(patience), 0, INT32_MAX,
+     "stop early when so many epochs have brought no better loss, of validation if there is any; 0: never"},
+    {"overfit-batch", 0, NULL, OPTION_FLAG, AT(overfit_batch), 0, 0,
+     "learn the first batch by heart, again and again: what can learn at all gets a loss near 0"},
+    {"seed", 0, "N", OPTION_INT, AT(seed), 0, INT64_MAX, "of shuffling, Dropout and --init"},
+    END_OF_OPTIONS,
+};
+
+static const struct option file_options[] = {
+    {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
+     "what was learned: for a name that ends in .onnx the model with its new weights, else a program for inference"},
+    {"log", 0, "FILE.csv", OPTION_FILE, AT(log), 0, 0, "step, epoch, loss and metrics of every step"},
+    {"curve", 0, "FILE.svg", OPTION_FILE, AT(curve), 0, 0, "a picture of loss and metric, drawn anew after each epoch"},
+    {"checkpoint", 0, "DIR", OPTION_FOLDER, AT(checkpoints), 0, 0,
+     "keep what a training needs to go on in this folder"},
+    {"checkpoint-every", 0, "STEPS", OPTION_INT, AT(checkpoint_every), 0, INT64_MAX,
+     "how often; 0: after each epoch. At the end there is one, too"},
+    {"keep", 0, "K", OPTION_INT, AT(keep), 1, INT32_MAX, "how many checkpoints stay, the latest ones"},
+    {"resume", 0, NULL, OPTION_FLAG, AT(resume), 0, 0,
+     "go on from the latest checkpoint as if nothing had happened; begin if there is none"},
+    END_OF_OPTIONS,
+};
+
+static const struct option machine_options_of_train[] = {
+    {"dim", 0, "NAME=SIZE", OPTION_LIST, AT(dims), 0, 0, "fix a named dimension of the model's inputs"},
+    {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "0: as many as the machine allows"},
+    {"optimize", 'O', "LEVEL", OPTION_INT, AT(optimization), 0, 2, "as of xcvm compile"},
+    {"max-memory", 0, "SIZE", OPTION_SIZE, AT(max_memory), 0, 0,
+     "bytes that compiling, and then a step, may hold at once, as 512M; 0: no limit"},
+    END_OF_OPTIONS,
+};
+
+static const struct option_group groups[] = {
+    {"Data", data_options, 0},
+    {"Learning", own_options, 0},
+    OPTION_GROUP("Rules of learning", learning_options, struct train_flags, training),
+    {"Files", file_options, 0},
+    {"Machine", machine_options_of_train, 0},
+};
+static const struct train_flags defaults = {.optimizer = "adam:lr=1e-3", .accumulate = 1, .keep = 3, .optimization = 2};
+
+/* ---- Signals ---- */
+
+static xct_trainer *volatile running;
+
+/* The first asks for an end after the step; a second one ends the process, from which checkpoints recover. */
+static void on_interrupt(int number)
+{
+    xct_trainer *trainer = running;
+    signal(number, SIG_DFL);
+    if (trainer != NULL)
+        xct_trainer_stop(trainer);
+}
+
+static void catch_signals(xct_trainer *trainer)
+{
+    running = trainer;
+    signal(SIGINT, on_interrupt);
+    signal(SIGTERM, on_interrupt);
+}
+
+static void release_signals(void)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    running = NULL;
+}
+
+/* ---- Options ---- */
+
+struct training {
+    const struct train_flags *flags;
+    const char *model;
+    struct dims dims;
+    xcc_options compile;
+    struct training_groups groups;
+    xct_options options;
+    xct_column *columns;
+    size_t column_count;
+    char *label;
+    double share;
+    xct_trainer *trainer;
+    xct_dataset *data, *validation;
+    struct progress progress;
+};
+
+/* "NAME=ARRAY" into a column; the texts are the caller's to release. */
+static bool parse_column(const char *text, xct_column *column)
+{
+    const char *equals = strchr(text, '=');
+    if (equals == text || (equals != NULL && equals[1] == '\0') || *text == '\0')
+        return false;
+    column->input = equals != NULL ? memory_text_n(text, (size_t)(equals - text)) : memory_text(text);
+    column->array = equals != NULL ? memory_text(equals + 1) : NULL;
+    return true;
+}
+
+static bool parse_columns(struct training *t)
+{
+    const struct train_flags *flags = t->flags;
+    t->columns = memory_take(flags->inputs.count + 1, sizeof *t->columns);
+    for (size_t i = 0; i < flags->inputs.count; i++, t->column_count++)
+        if (!parse_column(flags->inputs.items[i], &t->columns[i])) {
+            report_usage("--input=%s: wanted NAME=ARRAY", flags->inputs.items[i]);
+            return false;
+        }
+    if (flags->label == NULL)
+        return true;
+    if (!parse_column(flags->label, &t->columns[t->column_count])) {
+        report_usage("--label=%s: wanted NAME=ARRAY", flags->label);
+        return false;
+    }
+    t->label = memory_text(t->columns[t->column_count++].input);
+    return true;
+}
+
+static bool read_flags(struct training *t)
+{
+    const struct train_flags *flags = t->flags;
+    static const char *const automatic[] = {"auto"};
+    xcvm_error error;
+    if (flags->data.count == 0) {
+        report_usage("--data is needed, a file or folder to learn from");
+        return false;
+    }
+    if (flags->resume && flags->checkpoints == NULL) {
+        report_usage("--resume needs --checkpoint, the folder to go on from");
+        return false;
+    }
+    if (!parse_columns(t))
+        return false;
+    if (training_options_use(&flags->training, &t->groups, &t->compile, &error) != XCVM_OK ||
+        dims_parse(&flags->dims, &t->dims, &error) != XCVM_OK) {
+        report_usage("%s", error.message);
+        return false;
+    }
+    /* A number is a share; what else there is, a path. */
+    if (flags->validation != NULL && parse_real(flags->validation, &t->share) && !(t->share > 0 && t->share < 1)) {
+        report_usage("--validation=%s: a share is above 0 and below 1", flags->validation);
+        return false;
+    }
+    t->compile.size = sizeof t->compile;
+    t->compile.dims = t->dims.items;
+    t->compile.dim_count = t->dims.count;
+    t->compile.optimization = flags->optimization == 0 ? -1 : (int)flags->optimization;
+    t->compile.memory_limit = (size_t)flags->max_memory;
+    t->compile.train = flags->optimizer;
+    t->compile.loss = flags->loss;
+    t->compile.wrt = flags->train.items;
+    t->compile.wrt_count = flags->train.count;
+    t->compile.accumulate = flags->accumulate > 1;
+    t->compile.train_batch_normalization = !flags->keep_batch_normalization;
+    t->options = (xct_options){.size = sizeof t->options,
+                               .compile = &t->compile,
+                               .label = t->label,
+                               .threads = (int)flags->threads,
+                               .memory_limit = (size_t)flags->max_memory,
+                               .seed = (uint64_t)flags->seed,
+                               .metrics = flags->metrics.count > 0 ? flags->metrics.items : automatic,
+                               .metric_count = flags->metrics.count > 0 ? flags->metrics.count : 1,
+                               .init = flags->init,
+                               .weights = flags->weights};
+    return true;
+}
+
+/* ---- What is shown ---- */
+
+static void append_result(struct buffer *text, const xct_result *result)
+{
+    buffer_format(text, "loss %.4g", result->loss);
+    if (isfinite(result->loss_error))
+        buffer_format(text, " ± %.2g", result->loss_error);
+    for (size_t i = 0; i < result->metric_count; i++) {
+        buffer_format(text, "  %s %.4g", result->metrics[i].name, result->metrics[i].value);
+        if (isfinite(result->metrics[i].error) && isfinite(result->loss_error))
+            buffer_format(text, " ± %.2g", result->metrics[i].error);
+    }
+}
+
+static void append_time(struct buffer *text, double seconds)
+{
+    long left = seconds < 1e8 ? lround(seconds) : 99999999;
+    if (left >= 3600)
+        buffer_format(text, "%ld:%02ld:%02ld", left / 3600, left / 60 % 60, left % 60);
+    else
+        buffer_format(text, "%ld:%02ld", left / 60, left % 60);
+}
+
+static void show(void *user, const xct_progress *p)
+{
+    struct training *t = user;
+    struct buffer text = {0};
+    bool ends = p->validation != NULL || p->step == p->steps;
+    buffer_format(&text, "epoch %llu/%llu  ", (unsigned long long)p->epoch, (unsigned long long)p->epochs);
+    append_result(&text, p->batch);
+    buffer_format(&text, "  %.0f samples/s  ", p->samples_per_second);
+    append_time(&text, p->seconds_left);
+    buffer_text(&text, " left");
+    progress_show(&t->progress, buffer_string(&text), (double)p->step / (double)p->steps);
+    if (ends) {
+        progress_end(&t->progress);
+        struct buffer line = {0};
+        buffer_format(&line, "epoch %llu  step %llu  ", (unsigned long long)p->epoch, (unsigned long long)p->step);
+        append_result(&line, p->batch);
+        if (p->validation != NULL) {
+            buffer_text(&line, "  validation ");
+            append_result(&line, p->validation);
+        }
+        printf("%s  %.0f samples/s\n", buffer_string(&line), p->samples_per_second);
+        fflush(stdout);
+        buffer_release(&line);
+    }
+    buffer_release(&text);
+}
+
+/* A line for each figure, as scripts read them. */
+static void print_figures(const char *what, const xct_result *result)
+{
+    printf("%sloss %.6g\n", what, result->loss);
+    for (size_t i = 0; i < result->metric_count; i++)
+        printf("%s%s %.6g\n", what, result->metrics[i].name, result->metrics[i].value);
+}
+
+static void print_report(const struct training *t, const xct_fit_report *report)
+{
+    if (report->left_over)
+        report_line("the model takes batches of one size alone: what is left of an epoch was not learned from");
+    if (report->end == XCT_END_STOPPED)
+        report_line("stopped after step %llu%s%s%s", (unsigned long long)report->steps,
+                    report->checkpoint[0] != '\0' ? "; --resume goes on from " : "", report->checkpoint,
+                    report->checkpoint[0] != '\0' ? "" : ", without a checkpoint");
+    if (report->end == XCT_END_PATIENCE)
+        printf("stopped early: %lld epochs have brought no better loss\n", (long long)t->flags->patience);
+    printf("steps %llu\n", (unsigned long long)report->steps);
+    print_figures("", &report->training);
+    if (report->validation.examples > 0)
+        print_figures("validation ", &report->validation);
+}
+
+/* Exporters that merge normalisations into convolutions give the weights numbers for names. */
+static void warn_of_merged(const struct training *t)
+{
+    for (size_t i = 0; i < xct_trainer_parameter_count(t->trainer); i++) {
+        const char *name = NULL;
+        (void)xct_trainer_parameter(t->trainer, i, &name);
+        if (name != NULL && strncmp(name, "onnx::Conv_", 11) == 0) {
+            report_line("note: \"%s\" looks like a convolution that BatchNormalization was merged into for inference; "
+                        "it learns without it. Export for training to keep it",
+                        name);
+            return;
+        }
+    }
+}
+
+/* ---- Output ---- */
+
+static xcvm_status write_output(const struct training *t, xcvm_error *error)
+{
+    const char *path = t->flags->output;
+    struct output output;
+    struct buffer model = {0};
+    if (path == NULL)
+        return XCVM_OK;
+    TRY(xct_trainer_export(t->trainer, buffer_sink, &model, error));
+    xcvm_status status = output_open(&output, path, error);
+    if (status == XCVM_OK) {
+        const xcc_options options = {.size = sizeof options,
+                                     .dims = t->dims.items,
+                                     .dim_count = t->dims.count,
+                                     .optimization = t->compile.optimization};
+        if (file_has_suffix(path, ".onnx"))
+            status = output_sink(&output, model.data, model.length)
+                         ? XCVM_OK
+                         : error_set(error, XCVM_IO, "the model cannot be written");
+        else
+            status = xcc_compile(model.data, model.length, &options, output_sink, &output, NULL, error);
+        if (status == XCVM_OK)
+            status = output_finish(&output, error);
+        else
+            output_discard(&output, error);
+    }
+    buffer_release(&model);
+    return status;
+}
+
+/* What can be known of a file before anything is learned. */
+static xcvm_status check_target(const char *path, xcvm_error *error)
+{
+    if (path == NULL)
+        return XCVM_OK;
+    char *folder = file_folder(path);
+    int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
+    free(folder);
+    return reason != 0 ? error_set(error, XCVM_IO, "%s: cannot be written: %s", path, strerror(reason)) : XCVM_OK;
+}
+
+/* ---- The command ---- */
+
+static xcvm_status open_data(struct training *t, xcvm_error *error)
+{
+    const struct train_flags *flags = t->flags;
+    TRY(xct_dataset_open(t->trainer, flags->data.items, flags->data.count, t->columns, t->column_count, &t->data,
+                         error));
+    if (flags->validation == NULL || t->share > 0)
+        return XCVM_OK;
+    return xct_dataset_open(t->trainer, &flags->validation, 1, t->columns, t->column_count, &t->validation, error);
+}
+
+static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *error)
+{
+    const struct train_flags *flags = t->flags;
+    char *name = file_base_name(t->model);
+    const xct_fit_options options = {.size = sizeof options,
+                                     .epochs = (uint64_t)flags->epochs,
+                                     .steps = (uint64_t)flags->steps,
+                                     .batch = (size_t)flags->batch,
+                                     .no_shuffle = flags->no_shuffle,
+                                     .accumulate = (size_t)flags->accumulate,
+                                     .schedule = flags->schedule,
+                                     .validation = t->validation,
+                                     .held_out = t->share,
+                                     .patience = (uint64_t)flags->patience,
+                                     .overfit_batch = flags->overfit_batch,
+                                     .log = flags->log,
+                                     .curve = flags->curve,
+                                     .title = name,
+                                     .checkpoints = flags->checkpoints,
+                                     .checkpoint_every = (uint64_t)flags->checkpoint_every,
+                                     .keep = (size_t)flags->keep,
+                                     .resume = flags->resume,
+                                     .progress = show,
+                                     .user = t};
+    progress_start(&t->progress);
+    catch_signals(t->trainer);
+    xcvm_status status = xct_trainer_fit(t->trainer, t->data, &options, report, error);
+    release_signals();
+    progress_end(&t->progress);
+    free(name);
+    return status;
+}
+
+static void release(struct training *t)
+{
+    xct_dataset_destroy(t->data);
+    xct_dataset_destroy(t->validation);
+    xct_trainer_destroy(t->trainer);
+    for (size_t i = 0; i < t->column_count; i++) {
+        free((char *)(uintptr_t)t->columns[i].input);
+        free((char *)(uintptr_t)t->columns[i].array);
+    }
+    training_groups_release(&t->groups);
+    free(t->columns);
+    free(t->label);
+    dims_release(&t->dims);
+}
+
+static int execute_train(const void *own, const struct arguments *arguments)
+{
+    struct training t = {.flags = own, .model = arguments->items[0]};
+    xcvm_error error = {.pc = -1};
+    xct_fit_report report = {.size = sizeof report};
+    if (!read_flags(&t)) {
+        release(&t);
+        return EXIT_USAGE;
+    }
+    const char *about = NULL;
+    xcvm_status status = check_target(t.flags->output, &error);
+    if (status == XCVM_OK)
+        status = check_target(t.flags->log, &error);
+    if (status == XCVM_OK)
+        status = check_target(t.flags->curve, &error);
+    if (status == XCVM_OK) {
+        about = t.model;
+        status = xct_trainer_create_file(t.model, &t.options, &t.trainer, &error);
+    }
+    if (status == XCVM_OK) {
+        about = NULL;
+        warn_of_merged(&t);
+        status = open_data(&t, &error);
+    }
+    if (status == XCVM_OK)
+        status = fit(&t, &report, &error);
+    if (status == XCVM_OK) {
+        print_report(&t, &report);
+        status = write_output(&t, &error);
+    }
+    int code = status != XCVM_OK               ? report_error(about, &error)
+               : report.end == XCT_END_STOPPED ? exit_code_of(XCVM_CANCELLED)
+                                               : EXIT_OK;
+    release(&t);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"net.onnx -d digits.npz -i x=images -l y=labels --loss softmax_cross_entropy --epochs 5 -b 64 -o trained.onnx",
+     "a classifier, whose outputs are scores"},
+    {"net.onnx -d 'train-*.npz' --validation held.npz --checkpoint saved --resume --curve curve.svg",
+     "data in many files, and a training that may be interrupted"},
+    {"net.onnx -d photos/ --train 'head.*' --optimizer sgd:lr=0.01,momentum=0.9 --validation 0.1 -o prog.bin",
+     "the last layer alone, on a folder of images for each class, into a program"},
+    {"net.onnx -d data.npz --overfit-batch --steps 200", "whether it can learn at all"},
+};
+
+const struct command command_train = {
+    .name = "train",
+    .summary = "let a model learn from data",
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Compiles an ONNX model into a program that takes a batch and changes the model's parameters, and runs it over "
+        "the data, shuffled by --seed, for --epochs. The first axis of every array counts examples; the model's inputs "
+        "take the arrays of their names, or those that --input and --label name. A model that has no loss gets one by "
+        "--loss.\n\n"
+        "Each epoch prints a line. At the end come lines for scripts: steps, loss and metrics, and those of the data "
+        "for validation. With --checkpoint, Ctrl-C, a crash or a power failure cost no more than the steps since the "
+        "last one: the same command with --resume goes on from there, to the same bits.\n\n"
+        "A loss that is not finite ends the training and names the instruction that made the first such number.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct train_flags),
+    .run = execute_train,
+};

@@ -1,0 +1,41 @@
+/* Arrays in files, chosen by a name. */
+#include "tensors/arrays.h"
+#include "cli/buffer.h"
+#include "cli/report.h"
+
+#include <xcvm/train.h>
+
+static xcvm_status choose(const xct_arrays *arrays, const char *key, const char *fallback, size_t *index,
+                          xcvm_error *error)
+{
+    bool named = key != NULL && *key != '\0';
+    const char *name = named ? key : fallback != NULL ? fallback : "";
+    size_t count = xct_arrays_count(arrays);
+    /* The array of an .npy file has no name, and is what is meant by any. */
+    bool nameless = count == 1 && *xct_arrays_name(arrays, 0) == '\0';
+    *index = nameless || *name == '\0' ? SIZE_MAX : xct_arrays_find(arrays, name);
+    if (*index == SIZE_MAX && count == 1 && (!named || nameless))
+        *index = 0;
+    if (*index != SIZE_MAX)
+        return XCVM_OK;
+    struct buffer names = {0};
+    for (size_t i = 0; i < count && i < 32; i++)
+        buffer_format(&names, "%s%s", i != 0 ? ", " : "", xct_arrays_name(arrays, i));
+    error_set(error, XCVM_INVALID_ARGUMENT, "has no array \"%.100s\"; it holds: %.400s", name,
+              count != 0 ? buffer_string(&names) : "nothing");
+    buffer_release(&names);
+    return XCVM_INVALID_ARGUMENT;
+}
+
+xcvm_status arrays_read(const void *bytes, size_t count, const char *key, const char *fallback, xcvm_dtype wanted,
+                        xcvm_value **tensor, xcvm_error *error)
+{
+    xct_arrays *arrays;
+    size_t index;
+    TRY(xct_arrays_open_memory(bytes, count, NULL, &arrays, error));
+    xcvm_status status = choose(arrays, key, fallback, &index, error);
+    if (status == XCVM_OK)
+        status = xct_arrays_value(arrays, index, wanted, tensor, error);
+    xct_arrays_close(arrays);
+    return status;
+}

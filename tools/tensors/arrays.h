@@ -1,0 +1,12 @@
+/* Arrays in files, .npy, .npz and .safetensors, chosen by a name. */
+#ifndef XCVM_TOOLS_ARRAYS_H
+#define XCVM_TOOLS_ARRAYS_H
+
+#include <xcvm/xcvm.h>
+
+/* The array called `key` of a file in memory. With key NULL or empty, `fallback`, or if there is no such array, the
+ * only one there is. `wanted` as for xct_arrays_value. */
+xcvm_status arrays_read(const void *bytes, size_t count, const char *key, const char *fallback, xcvm_dtype wanted,
+                        xcvm_value **tensor, xcvm_error *error);
+
+#endif

@@ -1,0 +1,318 @@
+/* Checkpoints: states and numbers in one safetensors file. */
+#include "train/checkpoint.h"
+
+#include "train/whole_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static const char version_key[] = "xcvm_checkpoint", version[] = "1", sum_key[] = "crc32";
+
+/* ---- Numbers ---- */
+
+/* Every number of a position and of the circumstances: X(member, type). Floating-point numbers are written as their
+ * bits, so that they come back as they were. */
+#define POSITION(X)                                                                                                    \
+    X(step)                                                                                                            \
+    X(epoch)                                                                                                           \
+    X(place)                                                                                                           \
+    X(loss_sum)                                                                                                        \
+    X(loss_weight)                                                                                                     \
+    X(best)                                                                                                            \
+    X(factor)                                                                                                          \
+    X(waited)                                                                                                          \
+    X(patience_best)                                                                                                   \
+    X(patience_epochs)
+/* X(member, what it is called) */
+#define CIRCUMSTANCES(X)                                                                                               \
+    X(batch, "batches of %" PRIu64 " examples")                                                                        \
+    X(examples, "a data set of %" PRIu64 " examples")                                                                  \
+    X(shuffle, "shuffling %" PRIu64 " (0: none)")                                                                      \
+    X(accumulate, "gradients of %" PRIu64 " batches in a step")                                                        \
+    X(held_out, "%" PRIu64 " examples held out")
+
+#define COUNT_NUMBER(member) +1
+#define COUNT_CIRCUMSTANCE(member, text) +1
+enum { NOTES = 3 + 0 POSITION(COUNT_NUMBER) CIRCUMSTANCES(COUNT_CIRCUMSTANCE), NUMBER_TEXT = 24 };
+
+typedef struct notes {
+    xcvm_safetensors_note items[NOTES];
+    char texts[NOTES][NUMBER_TEXT];
+    size_t count;
+} notes;
+
+static void add_note(notes *n, const char *key, uint64_t number)
+{
+    char *text = n->texts[n->count];
+    (void)snprintf(text, NUMBER_TEXT, "%" PRIu64, number);
+    n->items[n->count++] = (xcvm_safetensors_note){key, text};
+}
+
+static bool read_note(const xcvm_safetensors *file, const char *key, uint64_t *number)
+{
+    const char *text = xcvm_safetensors_note_find(file, key);
+    char *end;
+    if (text == NULL || *text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *number = strtoull(text, &end, 10);
+    return *end == '\0' && errno == 0;
+}
+
+/* Both kinds of numbers have eight bytes. */
+#define TO_BITS(member)                                                                                                \
+    {                                                                                                                  \
+        uint64_t bits;                                                                                                 \
+        _Static_assert(sizeof position->member == sizeof bits, "eight bytes");                                         \
+        memcpy(&bits, &position->member, sizeof bits);                                                                 \
+        add_note(n, #member, bits);                                                                                    \
+    }
+#define FROM_BITS(member)                                                                                              \
+    {                                                                                                                  \
+        uint64_t bits;                                                                                                 \
+        if (!read_note(file, #member, &bits))                                                                          \
+            return false;                                                                                              \
+        memcpy(&position->member, &bits, sizeof bits);                                                                 \
+    }
+
+static void put_position(notes *n, const xct_position *position) { POSITION(TO_BITS) }
+static bool take_position(const xcvm_safetensors *file, xct_position *position)
+{
+    POSITION(FROM_BITS)
+    return true;
+}
+
+/* ---- Writing ---- */
+
+static uint32_t sum_of(const xcvm_safetensor *tensors, size_t count)
+{
+    uLong sum = crc32_z(0, NULL, 0);
+    for (size_t i = 0; i < count; i++)
+        if (tensors[i].bytes > 0)
+            sum = crc32_z(sum, tensors[i].data, tensors[i].bytes);
+    return (uint32_t)sum;
+}
+
+static void describe(const xct_trainer *t, size_t state, xcvm_safetensor *tensor)
+{
+    const xcvm_value *value = xcvm_session_state(t->root.session, state);
+    *tensor = (xcvm_safetensor){.name = xcvm_program_state(t->root.program, state)->name,
+                                .dtype = (xcvm_dtype)value->dtype,
+                                .rank = value->rank,
+                                .data = value->data,
+                                .bytes = value->bytes};
+    memcpy(tensor->dims, value->dims, sizeof tensor->dims);
+}
+
+static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, void *user, xcvm_error *error)
+{
+    const size_t count = xcvm_program_state_count(t->root.program);
+    xcvm_safetensor *tensors = xcvm_allocate(t->allocator, count * sizeof *tensors);
+    XCVM_CHECK(error, tensors != NULL, OUT_OF_MEMORY, "no memory for a checkpoint");
+    for (size_t i = 0; i < count; i++)
+        describe(t, i, &tensors[i]);
+    notes n = {.items = {{version_key, version}}, .count = 1};
+    add_note(&n, sum_key, sum_of(tensors, count));
+    add_note(&n, "seed", t->options.seed);
+    put_position(&n, &t->position);
+#define PUT(member, text) add_note(&n, #member, t->circumstances.member);
+    CIRCUMSTANCES(PUT)
+#undef PUT
+    const xcvm_status status =
+        xcvm_safetensors_write(tensors, count, n.items, n.count, t->allocator, sink, user, error);
+    xcvm_deallocate(t->allocator, tensors, count * sizeof *tensors);
+    return status;
+}
+
+xcvm_status xct_trainer_save(const xct_trainer *t, const char *path, xcvm_error *error)
+{
+    xct_whole_file file;
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, t != NULL && path != NULL, INVALID_ARGUMENT, "trainer or path is NULL");
+    XCVM_TRY(xct_whole_file_open(&file, path, error));
+    const xcvm_status status = write_states(t, xct_whole_file_sink, &file, error);
+    return xct_whole_file_close(&file, status, error);
+}
+
+/* ---- Reading ---- */
+
+static xcvm_status check_circumstances(const xct_trainer *t, const xcvm_safetensors *file, xcvm_error *error)
+{
+    uint64_t seed, was, is;
+    char then[100], now[100];
+    XCVM_CHECK(error, read_note(file, "seed", &seed), INVALID_ARGUMENT, "a broken checkpoint: it has no seed");
+    XCVM_CHECK(error, seed == t->options.seed, INVALID_ARGUMENT,
+               "the checkpoint is of a training with seed %" PRIu64 ", not %" PRIu64, seed, t->options.seed);
+#define CHECK(member, text)                                                                                            \
+    XCVM_CHECK(error, read_note(file, #member, &was), INVALID_ARGUMENT, "a broken checkpoint: it has no " #member);    \
+    is = t->circumstances.member;                                                                                      \
+    if (is != was && is != 0 && was != 0) {                                                                            \
+        (void)snprintf(then, sizeof then, text, was);                                                                  \
+        (void)snprintf(now, sizeof now, text, is);                                                                     \
+        XCVM_FAIL(error, INVALID_ARGUMENT, "the checkpoint is of a training with %s, this one has %s", then, now);     \
+    }
+    CIRCUMSTANCES(CHECK)
+#undef CHECK
+    return XCVM_OK;
+}
+
+static xcvm_status check_tensors(const xct_trainer *t, const xcvm_safetensors *file, xcvm_error *error)
+{
+    const size_t count = xcvm_program_state_count(t->root.program);
+    for (size_t i = 0; i < count; i++) {
+        xcvm_safetensor own;
+        describe(t, i, &own);
+        const xcvm_safetensor *saved = xcvm_safetensors_find(file, own.name);
+        XCVM_CHECK(error, saved != NULL, INVALID_ARGUMENT,
+                   "the checkpoint is of another model or optimizer: it has no \"%.100s\"", own.name);
+        XCVM_CHECK(error,
+                   saved->dtype == own.dtype && saved->rank == own.rank &&
+                       memcmp(saved->dims, own.dims, (size_t)own.rank * sizeof *own.dims) == 0,
+                   INVALID_ARGUMENT, "the checkpoint is of another model: its \"%.100s\" has another type or shape",
+                   own.name);
+    }
+    XCVM_CHECK(error, file->count == count, INVALID_ARGUMENT,
+               "the checkpoint is of another model or optimizer: it has %zu tensors, not %zu", file->count, count);
+    return XCVM_OK;
+}
+
+static xcvm_status restore(xct_trainer *t, const xcvm_safetensors *file, const xct_mapping *bytes, xcvm_error *error)
+{
+    uint64_t sum;
+    const char *given = xcvm_safetensors_note_find(file, version_key);
+    XCVM_CHECK(error, given != NULL, INVALID_ARGUMENT, "it is no checkpoint of a training");
+    XCVM_CHECK(error, strcmp(given, version) == 0, UNSUPPORTED, "a checkpoint of version %.20s (%s can be read)", given,
+               version);
+    XCVM_TRY(check_tensors(t, file, error));
+    XCVM_TRY(check_circumstances(t, file, error));
+    XCVM_CHECK(error, read_note(file, sum_key, &sum) && sum == sum_of(file->tensors, file->count), INVALID_ARGUMENT,
+               "a broken checkpoint: its check sum is wrong");
+    xct_position position;
+    XCVM_CHECK(error, take_position(file, &position), INVALID_ARGUMENT,
+               "a broken checkpoint: it does not say how far the training was");
+    XCVM_TRY(xcvm_session_restore_states(t->root.session, bytes->bytes, bytes->count, error));
+    t->position = position;
+    t->restored = true;
+    return XCVM_OK;
+}
+
+xcvm_status xct_trainer_restore(xct_trainer *t, const char *path, xcvm_error *error)
+{
+    xct_mapping file;
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, t != NULL && path != NULL, INVALID_ARGUMENT, "trainer or path is NULL");
+    XCVM_TRY(xct_mapping_open(&file, path, error));
+    xcvm_safetensors tensors = {.arena = {.allocator = t->allocator}};
+    xcvm_status status = xcvm_safetensors_read(&tensors, file.bytes, file.count, error);
+    if (status == XCVM_OK)
+        status = restore(t, &tensors, &file, error);
+    if (status != XCVM_OK)
+        xcvm_error_prefix(error, "%s", path);
+    xcvm_safetensors_release(&tensors);
+    xct_mapping_close(&file);
+    return status;
+}
+
+/* ---- The folder ---- */
+
+static const char pattern[] = "step-%012" PRIu64 ".safetensors";
+
+/* The step that a file's name is of; false if it is no checkpoint's. */
+static bool step_of(const char *name, uint64_t *step)
+{
+    char same[64];
+    if (sscanf(name, "step-%" SCNu64, step) != 1)
+        return false;
+    (void)snprintf(same, sizeof same, pattern, *step);
+    return strcmp(name, same) == 0;
+}
+
+/* A file that a process was writing when it ended. */
+static bool is_unfinished(const char *name)
+{
+    const size_t length = strlen(name);
+    return strncmp(name, "step-", 5) == 0 && length > 4 && strcmp(name + length - 4, ".new") == 0;
+}
+
+static xcvm_status name_of(const char *folder, const char *name, char path[XCT_PATH], xcvm_error *error)
+{
+    const int length = snprintf(path, XCT_PATH, "%s/%s", folder, name);
+    XCVM_CHECK(error, length > 0 && length < XCT_PATH, IO, "%.100s: the name is too long", folder);
+    return XCVM_OK;
+}
+
+xcvm_status xct_checkpoints_begin(const char *folder, xcvm_error *error)
+{
+    XCVM_CHECK(error, mkdir(folder, 0777) == 0 || errno == EEXIST, IO, "%s: %s", folder, strerror(errno));
+    DIR *dir = opendir(folder);
+    XCVM_CHECK(error, dir != NULL, IO, "%s: %s", folder, strerror(errno));
+    xcvm_status status = XCVM_OK;
+    for (const struct dirent *entry; status == XCVM_OK && (entry = readdir(dir)) != NULL;) {
+        char path[XCT_PATH];
+        if (is_unfinished(entry->d_name) && (status = name_of(folder, entry->d_name, path, error)) == XCVM_OK)
+            (void)unlink(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+/* The least and the greatest step of the folder's checkpoints, and how many there are. */
+static xcvm_status survey(const char *folder, uint64_t *least, uint64_t *greatest, size_t *count, xcvm_error *error)
+{
+    DIR *dir = opendir(folder);
+    *count = 0;
+    if (dir == NULL && errno == ENOENT)
+        return XCVM_OK;
+    XCVM_CHECK(error, dir != NULL, IO, "%s: %s", folder, strerror(errno));
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        uint64_t step;
+        if (!step_of(entry->d_name, &step))
+            continue;
+        *least = *count == 0 || step < *least ? step : *least;
+        *greatest = *count == 0 || step > *greatest ? step : *greatest;
+        ++*count;
+    }
+    closedir(dir);
+    return XCVM_OK;
+}
+
+static xcvm_status path_of(const char *folder, uint64_t step, char path[XCT_PATH], xcvm_error *error)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, pattern, step);
+    return name_of(folder, name, path, error);
+}
+
+xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size_t keep, char path[XCT_PATH],
+                                  xcvm_error *error)
+{
+    XCVM_TRY(path_of(folder, t->position.step, path, error));
+    XCVM_TRY(xct_trainer_save(t, path, error));
+    for (;;) {
+        uint64_t least, greatest;
+        size_t count;
+        char old[XCT_PATH];
+        XCVM_TRY(survey(folder, &least, &greatest, &count, error));
+        if (count <= keep)
+            return XCVM_OK;
+        XCVM_TRY(path_of(folder, least, old, error));
+        XCVM_CHECK(error, unlink(old) == 0, IO, "%s: %s", old, strerror(errno));
+    }
+}
+
+xcvm_status xct_checkpoints_latest(const char *folder, char path[XCT_PATH], xcvm_error *error)
+{
+    uint64_t least, greatest;
+    size_t count;
+    path[0] = '\0';
+    XCVM_TRY(survey(folder, &least, &greatest, &count, error));
+    return count > 0 ? path_of(folder, greatest, path, error) : XCVM_OK;
+}

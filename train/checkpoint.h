@@ -1,0 +1,17 @@
+/* Checkpoints: files from which a training goes on. */
+#ifndef XCVM_TRAIN_CHECKPOINT_H
+#define XCVM_TRAIN_CHECKPOINT_H
+
+#include "train/trainer.h"
+
+enum { XCT_PATH = 4096 };
+
+/* The folder is made if there is none. */
+xcvm_status xct_checkpoints_begin(const char *folder, xcvm_error *error);
+/* Writes one for the step that is done, and removes all but the `keep` latest. `path` receives its name. */
+xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size_t keep, char path[XCT_PATH],
+                                  xcvm_error *error);
+/* The latest one; `path` is empty if there is none. */
+xcvm_status xct_checkpoints_latest(const char *folder, char path[XCT_PATH], xcvm_error *error);
+
+#endif

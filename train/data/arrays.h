@@ -1,0 +1,33 @@
+/* Named arrays in files: .npy, .npz and .safetensors. */
+#ifndef XCVM_TRAIN_DATA_ARRAYS_H
+#define XCVM_TRAIN_DATA_ARRAYS_H
+
+#include "train/data/mapping.h"
+#include "train/data/npy.h"
+#include "train/data/zip.h"
+
+#include "base/safetensors.h"
+#include "xcvm/train.h"
+
+/* An array that can be read row by row. */
+typedef struct xct_rows {
+    xcvm_dtype dtype;
+    int rank;
+    int64_t dims[XCVM_MAX_RANK];
+    size_t row_bytes;          /* of a step along the first axis */
+    const unsigned char *data; /* the elements, as in a tensor, though they need not be aligned */
+    /* What they lie in, if not in the file; released with xct_rows_release. */
+    unsigned char *unpacked;
+    size_t unpacked_bytes;
+    xcvm_value *value;
+    const xcvm_allocator *allocator;
+} xct_rows;
+
+/* The type and shape of an array's rows; `data` is NULL, and nothing is to be released. */
+xcvm_status xct_arrays_shape(const xct_arrays *arrays, size_t index, xct_rows *shape, xcvm_error *error);
+/* The rows of an array; where they lie in the file as in memory, the file's own bytes, which are then not copied. An
+ * array without an axis, of texts, or of elements of fewer than 8 bits has no rows. */
+xcvm_status xct_arrays_rows(const xct_arrays *arrays, size_t index, xct_rows *rows, xcvm_error *error);
+void xct_rows_release(xct_rows *rows);
+
+#endif

@@ -1,0 +1,397 @@
+/* Data sets: finding the files, and checking that they hold what the inputs take. */
+#include "train/data/dataset.h"
+
+#include "base/array.h"
+#include "train/data/convert_rows.h"
+
+#include <dirent.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static xcvm_status out_of_memory(xcvm_error *error)
+{
+    return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the list of data files");
+}
+
+/* ---- Files ---- */
+
+typedef struct paths {
+    const char **items;
+    size_t count, capacity;
+} paths;
+
+static bool add_path(xcvm_arena *arena, paths *to, const char *path)
+{
+    const char **items = xcvm_arena_grow(arena, to->items, to->count, &to->capacity, sizeof *items);
+    const char *copy = xcvm_arena_string(arena, path, strlen(path));
+    if (items == NULL || copy == NULL)
+        return false;
+    to->items = items;
+    items[to->count++] = copy;
+    return true;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    const size_t length = strlen(path), tail = strlen(suffix);
+    return length >= tail && strcmp(path + length - tail, suffix) == 0;
+}
+
+static bool is_data_file(const char *path)
+{
+    return has_suffix(path, ".npz") || has_suffix(path, ".npy") || has_suffix(path, ".safetensors");
+}
+
+/* What a pattern matches, in the order of names. */
+static xcvm_status expand_pattern(const char *pattern, xcvm_arena *arena, paths *to, xcvm_error *error)
+{
+    glob_t found = {0};
+    const int result = glob(pattern, 0, NULL, &found);
+    bool good = true;
+    for (size_t i = 0; result == 0 && i < found.gl_pathc && good; i++)
+        good =
+            !is_data_file(pattern) || is_data_file(found.gl_pathv[i]) ? add_path(arena, to, found.gl_pathv[i]) : true;
+    const size_t count = result == 0 ? found.gl_pathc : 0;
+    globfree(&found);
+    if (!good || result == GLOB_NOSPACE)
+        return out_of_memory(error);
+    XCVM_CHECK(error, count > 0, IO, "%s: no file has such a name", pattern);
+    return XCVM_OK;
+}
+
+/* The data files of a folder, by a pattern for each kind. */
+static xcvm_status expand_folder(const char *folder, xcvm_arena *arena, paths *to, xcvm_error *error)
+{
+    static const char *const kinds[] = {"*.npz", "*.npy", "*.safetensors"};
+    const size_t before = to->count;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        glob_t found = {0};
+        char pattern[4096];
+        const int length = snprintf(pattern, sizeof pattern, "%s/%s", folder, kinds[i]);
+        XCVM_CHECK(error, length > 0 && (size_t)length < sizeof pattern, INVALID_ARGUMENT, "%s: the name is too long",
+                   folder);
+        bool good = true;
+        if (glob(pattern, 0, NULL, &found) == 0)
+            for (size_t f = 0; f < found.gl_pathc && good; f++)
+                good = add_path(arena, to, found.gl_pathv[f]);
+        globfree(&found);
+        if (!good)
+            return out_of_memory(error);
+    }
+    XCVM_CHECK(error, to->count > before, INVALID_ARGUMENT,
+               "%s: the folder has neither data files (.npz, .npy, .safetensors) nor folders of images", folder);
+    return XCVM_OK;
+}
+
+static xcvm_status expand(const char *path, xcvm_arena *arena, paths *to, xcvm_error *error)
+{
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            return expand_folder(path, arena, to, error);
+        return add_path(arena, to, path) ? XCVM_OK : out_of_memory(error);
+    }
+    if (strpbrk(path, "*?[") != NULL)
+        return expand_pattern(path, arena, to, error);
+    return add_path(arena, to, path) ? XCVM_OK : out_of_memory(error); /* which opening refuses, with the reason */
+}
+
+static bool is_array_file(const char *path)
+{
+    xct_mapping file;
+    const bool is =
+        xct_mapping_open(&file, path, NULL) == XCVM_OK && file.count >= 6 && memcmp(file.bytes, "\x93NUMPY", 6) == 0;
+    xct_mapping_close(&file);
+    return is;
+}
+
+/* A shard of each file; .npy files, which hold one array each, are one shard together. */
+static xcvm_status make_shards(xct_dataset *set, const paths *files, xcvm_error *error)
+{
+    set->shards = xcvm_arena_allocate(&set->arena, (files->count + 1) * sizeof *set->shards);
+    const char **arrays = xcvm_arena_allocate(&set->arena, (files->count + 1) * sizeof *arrays);
+    if (set->shards == NULL || arrays == NULL)
+        return out_of_memory(error);
+    size_t array_count = 0;
+    for (size_t i = 0; i < files->count; i++)
+        if (is_array_file(files->items[i]))
+            arrays[array_count++] = files->items[i];
+        else
+            set->shards[set->shard_count++] = (xct_shard){.paths = &files->items[i], .path_count = 1};
+    if (array_count > 0)
+        set->shards[set->shard_count++] = (xct_shard){.paths = arrays, .path_count = array_count};
+    return XCVM_OK;
+}
+
+/* ---- Arrays of a shard ---- */
+
+/* An .npy file's array has the name of the file. */
+static bool names_file(const char *path, const char *name)
+{
+    const char *base = strrchr(path, '/');
+    base = base != NULL ? base + 1 : path;
+    const char *dot = strrchr(base, '.');
+    const size_t length = dot != NULL ? (size_t)(dot - base) : strlen(base);
+    return strcmp(base, name) == 0 || (strlen(name) == length && memcmp(base, name, length) == 0);
+}
+
+static void append_name(char *text, size_t size, size_t *length, const char *name)
+{
+    if (*length < size)
+        *length += (size_t)snprintf(text + *length, size - *length, "%s%.60s", *length > 0 ? ", " : "", name);
+}
+
+xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, const char *name, size_t *file,
+                           size_t *index, xcvm_error *error)
+{
+    char names[400] = "";
+    size_t length = 0;
+    for (*file = 0; *file < shard->path_count; ++*file) {
+        const xct_arrays *a = files[*file];
+        const bool single = xct_arrays_count(a) == 1 && xct_arrays_name(a, 0)[0] == '\0';
+        *index = single ? 0 : xct_arrays_find(a, name);
+        if (single ? names_file(shard->paths[*file], name) : *index != SIZE_MAX)
+            return XCVM_OK;
+        for (size_t i = 0; i < xct_arrays_count(a) && i < 32; i++)
+            append_name(names, sizeof names, &length, single ? shard->paths[*file] : xct_arrays_name(a, i));
+    }
+    XCVM_FAIL(error, INVALID_ARGUMENT, "%s: has no array \"%.100s\"; it holds: %s", shard->paths[0], name,
+              length > 0 ? names : "nothing");
+}
+
+/* ---- Checks ---- */
+
+static xcvm_status check_shape(const xct_bound *bound, const xct_rows *shape, const char *path, xcvm_error *error)
+{
+    char has[100], wants[100];
+    bool same = shape->rank == bound->rank;
+    for (int i = 1; same && i < shape->rank; i++)
+        same = bound->dims[i] < 0 || shape->dims[i] == bound->dims[i];
+    XCVM_CHECK(error, same, SHAPE_MISMATCH,
+               "%s: array \"%s\" is %s, input \"%s\" wants %s, the first axis counting examples", path, bound->array,
+               xcvm_dims_describe(shape->rank, shape->dims, has, sizeof has), bound->name,
+               xcvm_dims_describe(bound->rank, bound->dims, wants, sizeof wants));
+    XCVM_CHECK(error, xct_converts(shape->dtype, bound->dtype), TYPE_MISMATCH,
+               "%s: array \"%s\" is of %s, input \"%s\" wants %s; convert the data first, as NumPy's astype does", path,
+               bound->array, xcvm_dtype_name(shape->dtype), bound->name, xcvm_dtype_name(bound->dtype));
+    return XCVM_OK;
+}
+
+/* Dimensions that the program leaves open are those of the first shard, and then the same everywhere. */
+static void settle_shape(xct_bound *bound, const xct_rows *shape)
+{
+    bound->row_count = 1;
+    for (int i = 1; i < bound->rank; i++) {
+        bound->dims[i] = shape->dims[i];
+        bound->row_count *= (size_t)shape->dims[i];
+    }
+    bound->row_bytes = bound->row_count * xcvm_dtype_size(bound->dtype);
+}
+
+static xcvm_status check_files(xct_dataset *set, xct_shard *shard, xct_arrays *const *files, xcvm_error *error)
+{
+    for (size_t i = 0; i < set->bound_count; i++) {
+        xct_bound *bound = &set->bounds[i];
+        size_t file, index;
+        xct_rows shape;
+        XCVM_TRY(xct_shard_find(files, shard, bound->array, &file, &index, error));
+        const char *path = shard->paths[file];
+        xcvm_status status = xct_arrays_shape(files[file], index, &shape, error);
+        if (status != XCVM_OK) {
+            xcvm_error_prefix(error, "%s: array \"%s\"", path, bound->array);
+            return status;
+        }
+        XCVM_TRY(check_shape(bound, &shape, path, error));
+        settle_shape(bound, &shape);
+        if (i == 0)
+            shard->rows = (uint64_t)shape.dims[0];
+        XCVM_CHECK(error, (uint64_t)shape.dims[0] == shard->rows, SHAPE_MISMATCH,
+                   "%s: array \"%s\" has %lld examples, but array \"%s\" %llu", path, bound->array,
+                   (long long)shape.dims[0], set->bounds[0].array, (unsigned long long)shard->rows);
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xct_shard_open(const xct_shard *shard, const xcvm_allocator *allocator, xct_arrays **files,
+                           xcvm_error *error)
+{
+    for (size_t i = 0; i < shard->path_count; i++)
+        XCVM_TRY(xct_arrays_open(shard->paths[i], allocator, &files[i], error));
+    return XCVM_OK;
+}
+
+void xct_shard_close(const xct_shard *shard, xct_arrays **files)
+{
+    for (size_t i = 0; i < shard->path_count; i++) {
+        xct_arrays_close(files[i]);
+        files[i] = NULL;
+    }
+}
+
+static xcvm_status check_shards(xct_dataset *set, xcvm_error *error)
+{
+    xcvm_status status = XCVM_OK;
+    for (size_t s = 0; s < set->shard_count && status == XCVM_OK; s++) {
+        xct_shard *shard = &set->shards[s];
+        xct_arrays **files = xcvm_allocate_zeroed(set->arena.allocator, shard->path_count * sizeof(xct_arrays *));
+        if (files == NULL)
+            return out_of_memory(error);
+        status = xct_shard_open(shard, set->arena.allocator, files, error);
+        if (status == XCVM_OK)
+            status = check_files(set, shard, files, error);
+        xct_shard_close(shard, files);
+        xcvm_deallocate(set->arena.allocator, files, shard->path_count * sizeof(xct_arrays *));
+        set->rows += shard->rows;
+    }
+    return status;
+}
+
+/* ---- Inputs ---- */
+
+static xcvm_status bind(xct_dataset *set, const xct_feed *feed, size_t input, const char *array, xcvm_error *error)
+{
+    const xcvm_parameter *parameter = &feed->inputs[input];
+    const xcvm_type *type = &parameter->type;
+    XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && type->rank >= 1 && type->dtype != XCVM_STRING, UNSUPPORTED,
+               "input \"%s\" cannot be fed from data: it is no tensor of numbers with an axis for examples",
+               parameter->name);
+    xct_bound *bound = &set->bounds[set->bound_count++];
+    *bound = (xct_bound){.input = input, .dtype = type->dtype, .rank = type->rank};
+    bound->name = xcvm_arena_string(&set->arena, parameter->name, strlen(parameter->name));
+    bound->array = xcvm_arena_string(&set->arena, array, strlen(array));
+    if (bound->name == NULL || bound->array == NULL)
+        return out_of_memory(error);
+    for (int i = 0; i < type->rank; i++)
+        bound->dims[i] = type->dims[i] < 0 ? XCVM_ANY_DIM : type->dims[i];
+    return XCVM_OK;
+}
+
+/* Every input gets an array: the one named for it, or the one of its name. */
+static xcvm_status bind_inputs(xct_dataset *set, const xct_feed *feed, const xct_column *columns, size_t column_count,
+                               xcvm_error *error)
+{
+    set->bounds = xcvm_arena_allocate(&set->arena, (feed->count + 1) * sizeof *set->bounds);
+    if (set->bounds == NULL)
+        return out_of_memory(error);
+    for (size_t c = 0; c < column_count; c++) {
+        size_t i = 0;
+        XCVM_CHECK(error, columns[c].input != NULL, INVALID_ARGUMENT, "the input of column %zu is NULL", c);
+        while (i < feed->count && strcmp(feed->inputs[i].name, columns[c].input) != 0)
+            i++;
+        char names[300] = "";
+        size_t length = 0;
+        for (size_t n = 0; n < feed->count; n++)
+            append_name(names, sizeof names, &length, feed->inputs[n].name);
+        XCVM_CHECK(error, i < feed->count, INVALID_ARGUMENT, "there is no input \"%.100s\"; there is: %s",
+                   columns[c].input, names);
+    }
+    for (size_t i = 0; i < feed->count; i++) {
+        const char *array = feed->inputs[i].name;
+        for (size_t c = 0; c < column_count; c++)
+            if (strcmp(columns[c].input, array) == 0 && columns[c].array != NULL) {
+                array = columns[c].array;
+                break;
+            }
+        XCVM_TRY(bind(set, feed, i, array, error));
+    }
+    XCVM_CHECK(error, set->bound_count > 0, INVALID_ARGUMENT, "the model has no inputs to feed with data");
+    return XCVM_OK;
+}
+
+/* ---- A folder of images ---- */
+
+/* An input of rank 4 takes the images, one of rank 1 and an integer type the numbers of their classes. */
+static xcvm_status bind_images(xct_dataset *set, xcvm_error *error)
+{
+    for (size_t i = 0; i < set->bound_count; i++) {
+        xct_bound *bound = &set->bounds[i];
+        const bool label = bound->rank == 1 && (bound->dtype == XCVM_I64 || bound->dtype == XCVM_I32);
+        XCVM_CHECK(error, label || bound->rank == 4, SHAPE_MISMATCH,
+                   "a folder of images has \"" XCT_IMAGES "\" for an input of 4 axes and \"" XCT_LABELS
+                   "\" for one of integers and 1 axis; input \"%s\" is neither",
+                   bound->name);
+        bound->array = label ? XCT_LABELS : XCT_IMAGES;
+        xct_rows shape = {.rank = bound->rank};
+        for (int d = 1; d < bound->rank; d++)
+            shape.dims[d] = bound->dims[d];
+        if (!label) {
+            xct_decoder *decoder = NULL;
+            XCVM_TRY(xct_decoder_create(bound->dtype, bound->rank, bound->dims, set->arena.allocator, &decoder, error));
+            xct_decoder_destroy(decoder);
+        }
+        settle_shape(bound, &shape);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status open_images(xct_dataset *set, const char *path, xcvm_error *error)
+{
+    set->images = xcvm_arena_allocate(&set->arena, sizeof *set->images);
+    set->shards = xcvm_arena_allocate(&set->arena, sizeof *set->shards);
+    if (set->images == NULL || set->shards == NULL)
+        return out_of_memory(error);
+    XCVM_TRY(xct_images_list(path, &set->arena, set->images, error));
+    XCVM_TRY(bind_images(set, error));
+    set->shard_count = 1;
+    set->shards[0].rows = set->rows = set->images->count;
+    return XCVM_OK;
+}
+
+/* ---- Making ---- */
+
+static xcvm_status open_files(xct_dataset *set, const char *const *given, size_t count, xcvm_error *error)
+{
+    paths files = {.items = NULL};
+    if (count == 1 && xct_images_are_in(given[0]))
+        return open_images(set, given[0], error);
+    for (size_t i = 0; i < count; i++)
+        XCVM_TRY(expand(given[i], &set->arena, &files, error));
+    XCVM_TRY(make_shards(set, &files, error));
+    return check_shards(set, error);
+}
+
+xcvm_status xct_dataset_make(const xct_feed *feed, const char *const *given, size_t path_count,
+                             const xct_column *columns, size_t column_count, const xcvm_allocator *allocator,
+                             xct_dataset **made, xcvm_error *error)
+{
+    xcvm_arena arena = {.allocator = xcvm_allocator_or_default(allocator)};
+    XCVM_CHECK(error, path_count > 0, INVALID_ARGUMENT, "no data file is named");
+    for (size_t i = 0; i < path_count; i++)
+        XCVM_CHECK(error, given[i] != NULL, INVALID_ARGUMENT, "path %zu is NULL", i);
+    xct_dataset *set = xcvm_arena_allocate(&arena, sizeof *set);
+    if (set == NULL) {
+        xcvm_arena_release(&arena);
+        return out_of_memory(error);
+    }
+    set->arena = arena;
+    xcvm_status status = bind_inputs(set, feed, columns, column_count, error);
+    if (status == XCVM_OK)
+        status = open_files(set, given, path_count, error);
+    if (status == XCVM_OK && set->rows == 0)
+        status = xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "%s: the data set is empty", given[0]);
+    if (status == XCVM_OK)
+        *made = set;
+    else
+        xct_dataset_destroy(set);
+    return status;
+}
+
+void xct_dataset_destroy(xct_dataset *set)
+{
+    if (set == NULL)
+        return;
+    xcvm_arena arena = set->arena;
+    xcvm_arena_release(&arena);
+}
+
+uint64_t xct_dataset_examples(const xct_dataset *set) { return set != NULL ? set->rows : 0; }
+
+int64_t xct_dataset_batch(const xct_dataset *set)
+{
+    for (size_t i = 0; i < set->bound_count; i++)
+        if (set->bounds[i].dims[0] >= 0)
+            return set->bounds[i].dims[0];
+    return -1;
+}

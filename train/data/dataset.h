@@ -1,0 +1,65 @@
+/* Data sets: examples in files, and how they become the rows of a batch. */
+#ifndef XCVM_TRAIN_DATA_DATASET_H
+#define XCVM_TRAIN_DATA_DATASET_H
+
+#include "train/data/arrays.h"
+#include "train/data/images.h"
+
+/* What the data is for: the inputs of a program. */
+typedef struct xct_feed {
+    const xcvm_parameter *inputs;
+    size_t count;
+} xct_feed;
+
+/* An input of the program, and the array that has its rows. */
+typedef struct xct_bound {
+    size_t input;
+    const char *name, *array;
+    xcvm_dtype dtype;            /* the input's */
+    int rank;                    /* of a batch */
+    int64_t dims[XCVM_MAX_RANK]; /* of a batch; the first is how many examples it has, -1 if that is open */
+    size_t row_count, row_bytes; /* elements and bytes of an example */
+} xct_bound;
+
+/* One file, or several .npy files that belong together; data are read a shard at a time. */
+typedef struct xct_shard {
+    const char **paths;
+    size_t path_count;
+    uint64_t rows;
+} xct_shard;
+
+struct xct_dataset {
+    xcvm_arena arena; /* this struct and all that it points to */
+    xct_bound *bounds;
+    size_t bound_count;
+    xct_shard *shards;
+    size_t shard_count;
+    uint64_t rows;
+    xct_images *images; /* a folder of images, which is a shard; NULL: files of arrays */
+};
+
+/* What the examples of a batch are bound to has `count` rows of them; -1 if any number will do. */
+int64_t xct_dataset_batch(const xct_dataset *set);
+
+xcvm_status xct_dataset_make(const xct_feed *feed, const char *const *paths, size_t path_count,
+                             const xct_column *columns, size_t column_count, const xcvm_allocator *allocator,
+                             xct_dataset **set, xcvm_error *error);
+
+/* The files of a shard, opened into `files`, of which there are path_count, NULL before; they are to be closed after
+ * any outcome. */
+xcvm_status xct_shard_open(const xct_shard *shard, const xcvm_allocator *allocator, xct_arrays **files,
+                           xcvm_error *error);
+void xct_shard_close(const xct_shard *shard, xct_arrays **files);
+/* Which file of an open shard has the array of that name, and where. An .npy file's array has the file's name. */
+xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, const char *name, size_t *file,
+                           size_t *index, xcvm_error *error);
+
+/* Reads examples; keeps the two shards open that were read last. For one thread. */
+typedef struct xct_reader xct_reader;
+xcvm_status xct_reader_create(const xct_dataset *set, xct_reader **reader, xcvm_error *error);
+void xct_reader_destroy(xct_reader *reader);
+/* Example `row` of a shard, as row `place` of the batch whose columns lie at `to`. */
+xcvm_status xct_reader_read(xct_reader *reader, size_t shard, uint64_t row, unsigned char *const *to, size_t place,
+                            xcvm_error *error);
+
+#endif

@@ -1,0 +1,31 @@
+/* Folders of images, one folder for each class, decoded and resized by the machine. */
+#ifndef XCVM_TRAIN_DATA_IMAGES_H
+#define XCVM_TRAIN_DATA_IMAGES_H
+
+#include "base/value.h"
+
+#define XCT_IMAGES "images"
+#define XCT_LABELS "labels"
+
+typedef struct xct_images {
+    const char **paths; /* by class, and within one by name */
+    int64_t *labels;
+    size_t count;
+    const char **classes; /* names of the folders, sorted */
+    size_t class_count;
+} xct_images;
+
+/* Whether `path` is a folder that has folders in it. */
+bool xct_images_are_in(const char *path);
+/* Lists the images, in memory of the arena. Names that begin with a dot are left out. */
+xcvm_status xct_images_list(const char *path, xcvm_arena *arena, xct_images *images, xcvm_error *error);
+
+/* Makes a tensor of one example of an image's file: [1, C, H, W] or [1, H, W, C] with 1 or 3 channels, from 0 to 1 for
+ * f32 and from 0 to 255 for u8. */
+typedef struct xct_decoder xct_decoder;
+xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, const xcvm_allocator *allocator,
+                               xct_decoder **decoder, xcvm_error *error);
+void xct_decoder_destroy(xct_decoder *decoder);
+xcvm_status xct_decoder_read(xct_decoder *decoder, const char *path, void *to, size_t bytes, xcvm_error *error);
+
+#endif

@@ -1,0 +1,32 @@
+/* The loader: a thread that reads batches ahead of who takes them. */
+#ifndef XCVM_TRAIN_DATA_LOADER_H
+#define XCVM_TRAIN_DATA_LOADER_H
+
+#include "train/data/order.h"
+
+typedef struct xct_batch {
+    xcvm_value *const *values; /* in the order of the data set's bounds */
+    size_t count, all;         /* examples, and with those of other parts */
+    uint64_t epoch;            /* from 0 on */
+    uint64_t next;             /* the place in the epoch behind the batch */
+    bool last;                 /* of its epoch */
+} xct_batch;
+
+typedef struct xct_loading {
+    size_t batch;          /* examples */
+    uint64_t epoch, place; /* where it begins */
+    uint64_t epochs;       /* where it ends: behind the epoch of number epochs - 1 */
+    bool whole;            /* leave out what is left of an epoch when there are fewer than `batch` */
+    /* Of each batch only a part is read: examples from batch * part / parts on. Fewer examples than parts at the end of
+     * an epoch are left out. */
+    size_t part, parts; /* 0 parts: all */
+} xct_loading;
+
+typedef struct xct_loader xct_loader;
+/* `order` is the loader's until it is destroyed. */
+xcvm_status xct_loader_create(xct_order *order, const xct_loading *loading, xct_loader **loader, xcvm_error *error);
+void xct_loader_destroy(xct_loader *loader);
+/* The next batch, lent until the next call; *more is false when there are none left. */
+xcvm_status xct_loader_take(xct_loader *loader, xct_batch *batch, bool *more, xcvm_error *error);
+
+#endif

@@ -1,0 +1,33 @@
+/* The order in which examples are taken: which of them are kept for validation, and the shuffled order of any epoch,
+ * which follows from numbers alone. */
+#ifndef XCVM_TRAIN_DATA_ORDER_H
+#define XCVM_TRAIN_DATA_ORDER_H
+
+#include "train/data/dataset.h"
+
+/* Examples are shuffled within their shard, and shards among each other, so that one shard at a time is read. */
+typedef struct xct_order {
+    const xct_dataset *set;
+    const xcvm_allocator *allocator;
+    bool shuffle;
+    uint64_t seed;
+    uint64_t *first, *count; /* of each shard's examples, in the order that parts are made by, those that belong here */
+    uint64_t total;
+    /* The epoch that was asked for last: shards in its order, and how many examples are before each. */
+    uint64_t epoch;
+    size_t *shards;
+    uint64_t *before;
+    bool ready;
+} xct_order;
+
+/* A part of a data set: all, or what is left and what is taken when a share (from 0 to 1) is held out. At least one
+ * example is held out, and one left. Which those are follows from the seed where `shuffle`, else they are the last of
+ * each shard. */
+typedef enum xct_part { XCT_ALL, XCT_LEFT, XCT_HELD_OUT } xct_part;
+xcvm_status xct_order_begin(xct_order *order, const xct_dataset *set, xct_part part, double share, bool shuffle,
+                            uint64_t seed, xcvm_error *error);
+void xct_order_end(xct_order *order);
+/* The example at a place, below total, of an epoch. */
+void xct_order_find(xct_order *order, uint64_t epoch, uint64_t place, size_t *shard, uint64_t *row);
+
+#endif

@@ -1,0 +1,188 @@
+/* ZIP archives: the directory, and members that zlib inflates. */
+#include "train/data/zip.h"
+
+#include <limits.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { END_SIZE = 22, END64_LOCATOR_SIZE = 20, END64_SIZE = 56, ENTRY_SIZE = 46, LOCAL_SIZE = 30 };
+enum { STORED = 0, DEFLATED = 8 };
+
+static uint64_t little(const unsigned char *bytes, size_t count)
+{
+    uint64_t value = 0;
+    for (size_t i = count; i-- > 0;)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+static xcvm_status broken(xcvm_error *error, const char *what)
+{
+    return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "the archive is broken: %s", what);
+}
+
+xcvm_status xct_zip_open(xct_zip *zip, const void *bytes, size_t count, xcvm_error *error)
+{
+    const unsigned char *at = bytes;
+    XCVM_CHECK(error, count >= END_SIZE && memcmp(at, "PK", 2) == 0, INVALID_ARGUMENT,
+               "not a NumPy archive (a ZIP file)");
+    /* The end record has a comment of up to 65535 bytes behind it. */
+    size_t end = count - END_SIZE;
+    const size_t limit = end > 65535 ? end - 65535 : 0;
+    while (memcmp(at + end, "PK\5\6", 4) != 0) {
+        if (end == limit)
+            return broken(error, "it has no directory");
+        end--;
+    }
+    uint64_t size = little(at + end + 12, 4), start = little(at + end + 16, 4);
+    if ((start == UINT32_MAX || size == UINT32_MAX || little(at + end + 10, 2) == UINT16_MAX) &&
+        end >= END64_LOCATOR_SIZE && memcmp(at + end - END64_LOCATOR_SIZE, "PK\6\7", 4) == 0) {
+        const uint64_t wide = little(at + end - END64_LOCATOR_SIZE + 8, 8);
+        if (wide > end || end - wide < END64_SIZE || memcmp(at + wide, "PK\6\6", 4) != 0)
+            return broken(error, "its directory is not where it says");
+        size = little(at + wide + 40, 8);
+        start = little(at + wide + 48, 8);
+    }
+    if (start > end || size > end - start)
+        return broken(error, "its directory lies outside the file");
+    *zip = (xct_zip){at, count, start, start + size};
+    return XCVM_OK;
+}
+
+/* The 64-bit sizes of an entry, from its extra field. */
+static bool read_wide_sizes(const unsigned char *extra, size_t length, xct_zip_member *member)
+{
+    while (length >= 4) {
+        const size_t kind = (size_t)little(extra, 2), size = (size_t)little(extra + 2, 2);
+        if (size > length - 4)
+            return false;
+        if (kind == 1) {
+            const unsigned char *at = extra + 4;
+            uint64_t *fields[] = {&member->size, &member->packed, &member->offset};
+            for (size_t i = 0; i < 3; i++) {
+                if (*fields[i] != UINT32_MAX)
+                    continue;
+                if ((size_t)(extra + 4 + size - at) < 8)
+                    return false;
+                *fields[i] = little(at, 8);
+                at += 8;
+            }
+            return true;
+        }
+        extra += 4 + size;
+        length -= 4 + size;
+    }
+    return true;
+}
+
+xcvm_status xct_zip_next(xct_zip *zip, xct_zip_member *member, bool *more, xcvm_error *error)
+{
+    const uint64_t left = zip->end - zip->at;
+    const unsigned char *at = zip->bytes + zip->at;
+    *more = left != 0;
+    if (left == 0)
+        return XCVM_OK;
+    if (left < ENTRY_SIZE || memcmp(at, "PK\1\2", 4) != 0)
+        return broken(error, "its directory ends too early");
+    const size_t name = (size_t)little(at + 28, 2), extra = (size_t)little(at + 30, 2);
+    const size_t comment = (size_t)little(at + 32, 2);
+    if (name + extra + comment > left - ENTRY_SIZE)
+        return broken(error, "an entry of its directory is longer than the directory");
+    *member = (xct_zip_member){.name = (const char *)at + ENTRY_SIZE,
+                               .name_length = name,
+                               .flags = (unsigned)little(at + 8, 2),
+                               .method = (unsigned)little(at + 10, 2),
+                               .crc = (uint32_t)little(at + 16, 4),
+                               .packed = little(at + 20, 4),
+                               .size = little(at + 24, 4),
+                               .offset = little(at + 42, 4)};
+    if (!read_wide_sizes(at + ENTRY_SIZE + name, extra, member))
+        return broken(error, "the sizes of an entry cannot be read");
+    zip->at += ENTRY_SIZE + name + extra + comment;
+    return XCVM_OK;
+}
+
+/* Unpacks the first `size` bytes of a member; *ended tells whether it ends with them. */
+static xcvm_status inflate_bytes(const xct_zip_member *member, const unsigned char *data, unsigned char *to,
+                                 uint64_t size, bool *ended, xcvm_error *error)
+{
+    z_stream stream = {0};
+    XCVM_CHECK(error, inflateInit2(&stream, -MAX_WBITS) == Z_OK, OUT_OF_MEMORY, "no memory to unpack a member");
+    uint64_t in = member->packed, left = size;
+    int result = Z_OK;
+    do {
+        const uInt in_now = in > UINT_MAX ? UINT_MAX : (uInt)in, out_now = left > UINT_MAX ? UINT_MAX : (uInt)left;
+        stream.next_in = (unsigned char *)(uintptr_t)data;
+        stream.avail_in = in_now;
+        stream.next_out = to;
+        stream.avail_out = out_now;
+        result = inflate(&stream, Z_NO_FLUSH);
+        data += in_now - stream.avail_in;
+        in -= in_now - stream.avail_in;
+        to += out_now - stream.avail_out;
+        left -= out_now - stream.avail_out;
+    } while (result == Z_OK && in != 0);
+    inflateEnd(&stream);
+    *ended = result == Z_STREAM_END;
+    return left == 0 ? XCVM_OK : broken(error, "a member cannot be unpacked");
+}
+
+/* Where a member's bytes lie in the archive. */
+static xcvm_status find_data(const xct_zip *zip, const xct_zip_member *member, const unsigned char **data,
+                             xcvm_error *error)
+{
+    const unsigned char *at = zip->bytes + member->offset;
+    if (member->offset > zip->size || zip->size - member->offset < LOCAL_SIZE || memcmp(at, "PK\3\4", 4) != 0)
+        return broken(error, "a member is not where the directory says");
+    const uint64_t left = zip->size - member->offset - LOCAL_SIZE, skip = little(at + 26, 2) + little(at + 28, 2);
+    if (skip > left || member->packed > left - skip)
+        return broken(error, "a member reaches past the end of the file");
+    XCVM_CHECK(error, (member->flags & 1) == 0, UNSUPPORTED, "an encrypted archive");
+    XCVM_CHECK(error, member->method == DEFLATED || member->method == STORED, UNSUPPORTED,
+               "compression method %u (stored and deflated can be read)", member->method);
+    if (member->method == STORED && member->size != member->packed)
+        return broken(error, "a stored member has two sizes");
+    /* Deflate makes at most 1032 bytes out of one. */
+    if (member->method == DEFLATED && member->size / 1032 > member->packed + 1)
+        return broken(error, "a member says that it is larger than it can be");
+    *data = at + LOCAL_SIZE + skip;
+    return XCVM_OK;
+}
+
+xcvm_status xct_zip_read(const xct_zip *zip, const xct_zip_member *member, const xcvm_allocator *allocator,
+                         const unsigned char **data, unsigned char **unpacked, xcvm_error *error)
+{
+    const size_t size = (size_t)member->size;
+    xcvm_status status = XCVM_OK;
+    *unpacked = NULL;
+    XCVM_TRY(find_data(zip, member, data, error));
+    if (member->method == DEFLATED) {
+        bool ended = false;
+        *unpacked = xcvm_allocate(allocator, size);
+        XCVM_CHECK(error, *unpacked != NULL, OUT_OF_MEMORY, "no memory for the %zu bytes of a member", size);
+        status = inflate_bytes(member, *data, *unpacked, size, &ended, error);
+        if (status == XCVM_OK && !ended)
+            status = broken(error, "a member cannot be unpacked");
+        *data = *unpacked;
+    }
+    if (status == XCVM_OK && crc32_z(crc32_z(0, NULL, 0), *data, size) != member->crc)
+        status = broken(error, "the check sum of a member is wrong");
+    if (status != XCVM_OK && *unpacked != NULL) {
+        xcvm_deallocate(allocator, *unpacked, size);
+        *unpacked = NULL;
+    }
+    return status;
+}
+
+xcvm_status xct_zip_peek(const xct_zip *zip, const xct_zip_member *member, void *to, size_t size, size_t *got,
+                         xcvm_error *error)
+{
+    const unsigned char *data = NULL;
+    bool ended;
+    XCVM_TRY(find_data(zip, member, &data, error));
+    *got = member->size < size ? (size_t)member->size : size;
+    if (member->method == DEFLATED)
+        return inflate_bytes(member, data, to, *got, &ended, error);
+    memcpy(to, data, *got);
+    return XCVM_OK;
+}

@@ -1,0 +1,444 @@
+/* The training loop. */
+#include "train/checkpoint.h"
+#include "train/history.h"
+#include "train/data/loader.h"
+#include "train/schedule.h"
+#include "train/whole_file.h"
+
+#include "base/clock.h"
+#include "vm/options.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { USUAL_BATCH = 32, USUAL_KEEP = 3 };
+
+typedef struct fit {
+    xct_trainer *t;
+    xct_fit_options o;
+    const xct_dataset *data;
+    size_t batch;
+    bool whole; /* the model takes batches of one size alone */
+    uint64_t steps_per_epoch, steps, epochs;
+    xct_order order, held_order;
+    bool has_held;
+    xct_loader *loader;
+    xct_schedule schedule;
+    xct_columns columns;
+    xct_log log;
+    xct_history *history;
+    xct_measure step, epoch, held; /* sums of batches of a step, of an epoch, and of the data for validation */
+    xct_result step_result, epoch_result, held_result;
+    bool measured_held;    /* in the last epoch that ended */
+    uint64_t checkpointed; /* the step of the latest checkpoint; UINT64_MAX: there is none */
+    char checkpoint[XCT_PATH];
+    /* Of time: when the loop began, and what of it was for validation and files. */
+    uint64_t began, first_step, samples;
+    bool stop; /* this process, or another, is asked to */
+    xct_end end;
+    xcvm_error *error;
+} fit;
+
+/* ---- Beginning ---- */
+
+static xcvm_status check_options(const fit *f)
+{
+    const xct_fit_options *o = &f->o;
+    XCVM_CHECK(f->error, o->held_out >= 0 && o->held_out < 1, INVALID_ARGUMENT,
+               "the share of data that is held out must be from 0 to below 1");
+    XCVM_CHECK(f->error, o->accumulate <= 1 || f->t->compile.accumulate, INVALID_ARGUMENT,
+               "gradients are accumulated by trainers whose compile options have accumulate alone");
+    XCVM_CHECK(f->error, !o->resume || o->checkpoints != NULL, INVALID_ARGUMENT,
+               "there is no folder of checkpoints to resume from");
+    return XCVM_OK;
+}
+
+/* Processes, each of which has a part of every batch. */
+static size_t ranks_of(const fit *f) { return f->t->options.ranks > 1 ? (size_t)f->t->options.ranks : 1; }
+static bool writes_files(const fit *f) { return f->t->options.rank == 0; }
+
+static xcvm_status settle_batch(fit *f)
+{
+    const int64_t own = xct_dataset_batch(f->data), fixed = own >= 0 ? own * (int64_t)ranks_of(f) : own;
+    f->whole = fixed >= 0;
+    f->batch = f->o.batch != 0 ? f->o.batch : fixed > 0 ? (size_t)fixed : USUAL_BATCH;
+    XCVM_CHECK(f->error, fixed < 0 || f->batch == (size_t)fixed, INVALID_ARGUMENT,
+               "the model takes batches of %lld examples, not of %zu", (long long)fixed, f->batch);
+    if (f->o.batch == 0 && fixed < 0 && f->batch > f->order.total)
+        f->batch = (size_t)f->order.total;
+    XCVM_CHECK(f->error, f->batch >= ranks_of(f), INVALID_ARGUMENT,
+               "a batch of %zu examples is too small for %zu processes", f->batch, ranks_of(f));
+    XCVM_CHECK(f->error, f->batch <= f->order.total, INVALID_ARGUMENT,
+               "a batch of %zu examples is larger than the data set, which has %llu%s", f->batch,
+               (unsigned long long)f->order.total, f->has_held && f->o.validation == NULL ? " to learn from" : "");
+    return XCVM_OK;
+}
+
+static void settle_steps(fit *f)
+{
+    const uint64_t rest = f->order.total % f->batch;
+    const bool has_rest = !f->whole && rest > 0 && (ranks_of(f) == 1 || rest >= ranks_of(f));
+    const uint64_t batches = f->o.overfit_batch ? 1 : f->order.total / f->batch + has_rest;
+    const uint64_t accumulate = f->o.accumulate > 1 ? f->o.accumulate : 1;
+    f->steps_per_epoch = xcvm_ceil_div(batches, accumulate);
+    f->steps = f->o.steps;
+    f->epochs = f->o.epochs;
+    if (f->epochs == 0)
+        f->epochs = f->steps > 0 ? xcvm_ceil_div(f->steps, f->steps_per_epoch) : 1;
+    uint64_t all;
+    if (__builtin_mul_overflow(f->epochs, f->steps_per_epoch, &all))
+        all = UINT64_MAX;
+    if (f->steps == 0 || all < f->steps)
+        f->steps = all;
+}
+
+static xcvm_status settle_orders(fit *f)
+{
+    const xct_fit_options *o = &f->o;
+    const bool shuffle = !o->no_shuffle, share = o->validation == NULL && o->held_out > 0;
+    const uint64_t seed = f->t->options.seed;
+    XCVM_TRY(xct_order_begin(&f->order, f->data, share ? XCT_LEFT : XCT_ALL, o->held_out, shuffle, seed, f->error));
+    f->has_held = o->validation != NULL || share;
+    if (!f->has_held)
+        return XCVM_OK;
+    return xct_order_begin(&f->held_order, share ? f->data : o->validation, share ? XCT_HELD_OUT : XCT_ALL, o->held_out,
+                           share && shuffle, seed, f->error);
+}
+
+static xcvm_status resume(fit *f)
+{
+    xct_trainer *t = f->t;
+    t->circumstances = (xct_circumstances){.batch = f->batch,
+                                           .examples = f->data->rows,
+                                           .shuffle = f->o.no_shuffle ? 1 : 2,
+                                           .accumulate = f->o.accumulate > 1 ? f->o.accumulate : 1,
+                                           .held_out = 1 + f->data->rows - f->order.total};
+    f->checkpointed = UINT64_MAX;
+    if (f->o.checkpoints == NULL)
+        return XCVM_OK;
+    if (writes_files(f))
+        XCVM_TRY(xct_checkpoints_begin(f->o.checkpoints, f->error));
+    XCVM_TRY(xct_checkpoints_latest(f->o.checkpoints, f->checkpoint, f->error));
+    XCVM_CHECK(f->error, f->o.resume || f->checkpoint[0] == '\0', INVALID_ARGUMENT,
+               "%s has checkpoints of an earlier training: resume that, or take another folder", f->o.checkpoints);
+    if (f->checkpoint[0] == '\0')
+        return XCVM_OK;
+    XCVM_TRY(xct_trainer_restore(t, f->checkpoint, f->error));
+    f->checkpointed = t->position.step;
+    return XCVM_OK;
+}
+
+static xcvm_status begin_schedule(fit *f)
+{
+    const xct_span span = {.epoch = (double)f->steps_per_epoch, .all = (double)f->steps};
+    XCVM_TRY(xct_schedule_parse(f->o.schedule, &span, &f->schedule, f->error));
+    f->schedule.best = f->t->position.best;
+    f->schedule.factor = f->t->position.factor;
+    f->schedule.waited = f->t->position.waited;
+    return XCVM_OK;
+}
+
+static xcvm_status begin_history(fit *f)
+{
+    f->columns = (xct_columns){f->t->metrics, f->t->metric_count, f->has_held};
+    f->history = xcvm_allocate_zeroed(f->t->allocator, sizeof *f->history);
+    XCVM_CHECK(f->error, f->history != NULL, OUT_OF_MEMORY, "no memory for the history of a training");
+    f->history->columns = f->columns;
+    return xct_log_open(&f->log, writes_files(f) ? f->o.log : NULL, &f->columns, f->o.resume, f->t->position.step,
+                        f->history, f->error);
+}
+
+static xcvm_status begin_loader(fit *f)
+{
+    const xct_position *p = &f->t->position;
+    /* More is read than is learned from where the number of steps ends the training. */
+    const xct_loading loading = {.batch = f->batch,
+                                 .epoch = f->o.overfit_batch ? 0 : p->epoch,
+                                 .place = f->o.overfit_batch ? 0 : p->place,
+                                 .epochs = f->o.overfit_batch ? 1 : f->epochs,
+                                 .whole = f->whole,
+                                 .part = (size_t)f->t->options.rank,
+                                 .parts = ranks_of(f) > 1 ? ranks_of(f) : 0};
+    return xct_loader_create(&f->order, &loading, &f->loader, f->error);
+}
+
+static xcvm_status begin(fit *f)
+{
+    XCVM_TRY(check_options(f));
+    XCVM_TRY(settle_orders(f));
+    XCVM_TRY(settle_batch(f));
+    settle_steps(f);
+    XCVM_TRY(resume(f));
+    if (!f->t->restored)
+        xct_position_begin(&f->t->position);
+    f->t->restored = false;
+    XCVM_TRY(begin_schedule(f));
+    XCVM_TRY(begin_history(f));
+    f->step = xct_trainer_new_measure(f->t);
+    f->epoch = xct_trainer_new_measure(f->t);
+    f->held = xct_trainer_new_measure(f->t);
+    f->step_result.size = f->epoch_result.size = f->held_result.size = sizeof(xct_result);
+    return begin_loader(f);
+}
+
+static void finish(fit *f)
+{
+    xct_loader_destroy(f->loader);
+    xct_order_end(&f->order);
+    xct_order_end(&f->held_order);
+    xct_log_close(&f->log);
+    xct_measure_release(&f->step);
+    xct_measure_release(&f->epoch);
+    xct_measure_release(&f->held);
+    xcvm_deallocate(f->t->allocator, f->history, sizeof *f->history);
+}
+
+/* ---- Validation ---- */
+
+static xcvm_status judge_batch(fit *f, const xct_batch *batch)
+{
+    xct_engine *e;
+    double loss;
+    const xcvm_value *const *values = (const xcvm_value *const *)batch->values;
+    XCVM_TRY(xct_engine_find(f->t, true, values, &e, f->error));
+    XCVM_TRY(xct_trainer_run(f->t, e, values, 0, false, f->error));
+    return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &loss, f->error);
+}
+
+static xcvm_status judge(fit *f)
+{
+    xct_loader *loader = NULL;
+    const size_t batch = f->held_order.total < f->batch && !f->whole ? (size_t)f->held_order.total : f->batch;
+    XCVM_CHECK(f->error, batch <= f->held_order.total, INVALID_ARGUMENT,
+               "the model takes batches of %zu examples, for validation there are %llu", batch,
+               (unsigned long long)f->held_order.total);
+    const xct_loading loading = {.batch = batch, .epochs = 1, .whole = f->whole};
+    XCVM_TRY(xct_loader_create(&f->held_order, &loading, &loader, f->error));
+    xct_measure_clear(&f->held);
+    xcvm_status status = XCVM_OK;
+    for (bool more = true; status == XCVM_OK && more;) {
+        xct_batch next;
+        status = xct_loader_take(loader, &next, &more, f->error);
+        if (status == XCVM_OK && more)
+            status = judge_batch(f, &next);
+    }
+    xct_loader_destroy(loader);
+    if (status != XCVM_OK)
+        xcvm_error_prefix(f->error, "validation");
+    xct_trainer_report(f->t, &f->held, &f->held_result);
+    return status;
+}
+
+/* ---- Steps ---- */
+
+static double rate_factor(const fit *f) { return xct_schedule_factor(&f->schedule, f->t->position.step); }
+
+/* Adds what the other processes have measured in a step, and finds whether one of them is asked to stop. */
+static xcvm_status join(fit *f)
+{
+    double sums[XCT_SUMS + 1], before[XCT_SUMS], epoch[XCT_SUMS];
+    if (ranks_of(f) == 1)
+        return XCVM_OK;
+    xct_measure_get_sums(&f->step, before);
+    xct_measure_get_sums(&f->epoch, epoch);
+    memcpy(sums, before, sizeof before);
+    sums[XCT_SUMS] = atomic_load(&f->t->stop);
+    XCVM_TRY(f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, sums, XCT_SUMS + 1, f->error));
+    for (size_t i = 0; i < XCT_SUMS; i++)
+        epoch[i] += sums[i] - before[i];
+    xct_measure_set_sums(&f->step, sums);
+    xct_measure_set_sums(&f->epoch, epoch);
+    f->stop = sums[XCT_SUMS] > 0;
+    return XCVM_OK;
+}
+
+/* One step: as many batches as its gradients are accumulated of, or what is left of the epoch. */
+static xcvm_status take_step(fit *f, xct_batch *batch, bool *more, double factor)
+{
+    const size_t wanted = f->o.accumulate > 1 ? f->o.accumulate : 1;
+    xct_measure_clear(&f->step);
+    for (size_t i = 0; i < wanted; i++) {
+        if (!f->o.overfit_batch || batch->values == NULL)
+            XCVM_TRY(xct_loader_take(f->loader, batch, more, f->error));
+        if (!*more)
+            return XCVM_OK;
+        xct_engine *e;
+        double loss;
+        const xcvm_value *const *values = (const xcvm_value *const *)batch->values;
+        const bool last = i + 1 == wanted || (batch->last && !f->o.overfit_batch);
+        XCVM_TRY(xct_engine_find(f->t, false, values, &e, f->error));
+        XCVM_TRY(xct_trainer_run(f->t, e, values, f->t->rate * factor, !last, f->error));
+        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->step, &loss, f->error));
+        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->epoch, &loss, f->error));
+        f->t->position.loss_sum += loss * (double)batch->all;
+        f->t->position.loss_weight += (double)batch->all;
+        f->t->position.place = batch->next;
+        f->samples += batch->all;
+        if (last)
+            break;
+    }
+    f->t->position.step++;
+    XCVM_TRY(join(f));
+    xct_trainer_report(f->t, &f->step, &f->step_result);
+    return XCVM_OK;
+}
+
+static bool epoch_ends(const fit *f, const xct_batch *batch)
+{
+    return f->o.overfit_batch ? f->t->position.step == f->steps : batch->last;
+}
+
+/* At the end of an epoch: validation, and whoever waits for the loss to get better. */
+static xcvm_status end_epoch(fit *f)
+{
+    xct_position *p = &f->t->position;
+    xct_trainer_report(f->t, &f->epoch, &f->epoch_result);
+    xct_measure_clear(&f->epoch);
+    f->measured_held = f->has_held && !f->o.overfit_batch;
+    if (f->measured_held)
+        XCVM_TRY(judge(f));
+    const double loss = f->measured_held ? f->held_result.loss : p->loss_sum / fmax(p->loss_weight, 1);
+    xct_schedule_observe(&f->schedule, loss);
+    p->best = f->schedule.best;
+    p->factor = f->schedule.factor;
+    p->waited = f->schedule.waited;
+    p->patience_epochs = loss < p->patience_best ? 0 : p->patience_epochs + 1;
+    p->patience_best = fmin(p->patience_best, loss);
+    p->loss_sum = p->loss_weight = 0;
+    p->epoch++;
+    p->place = 0;
+    return XCVM_OK;
+}
+
+/* ---- What is told of a step ---- */
+
+static void fill_figures(const xct_result *result, double *figures)
+{
+    figures[0] = result->loss;
+    for (size_t i = 0; i < result->metric_count; i++)
+        figures[i + 1] = result->metrics[i].value;
+}
+
+static xcvm_status record(fit *f, uint64_t epoch, bool ended, double rate)
+{
+    xct_record r = {.step = f->t->position.step, .epoch = epoch, .rate = rate};
+    for (size_t i = 0; i < XCT_MAX_FIGURES; i++)
+        r.figures[i] = r.validation[i] = (double)NAN;
+    fill_figures(&f->step_result, r.figures);
+    if (ended && f->measured_held)
+        fill_figures(&f->held_result, r.validation);
+    xct_history_add(f->history, &r);
+    XCVM_TRY(xct_log_add(&f->log, &r, f->error));
+    if (f->o.progress == NULL)
+        return XCVM_OK;
+    const double seconds = (double)(xcvm_clock_ns() - f->began) * 1e-9;
+    const double done = (double)(r.step - f->first_step), left = (double)(f->steps - r.step);
+    f->o.progress(f->o.user, &(xct_progress){.size = sizeof(xct_progress),
+                                             .step = r.step,
+                                             .steps = f->steps,
+                                             .epoch = epoch,
+                                             .epochs = f->epochs,
+                                             .rate = rate,
+                                             .samples_per_second = (double)f->samples / fmax(seconds, 1e-9),
+                                             .seconds_left = seconds / done * left,
+                                             .batch = &f->step_result,
+                                             .validation = ended && f->measured_held ? &f->held_result : NULL});
+    return XCVM_OK;
+}
+
+static xcvm_status write_curve(const fit *f)
+{
+    xct_whole_file file;
+    if (f->o.curve == NULL || !writes_files(f))
+        return XCVM_OK;
+    XCVM_TRY(xct_whole_file_open(&file, f->o.curve, f->error));
+    const xcvm_status status =
+        xct_curve_write(f->history, f->o.title != NULL ? f->o.title : "Training", xct_whole_file_sink, &file, f->error);
+    return xct_whole_file_close(&file, status, f->error);
+}
+
+static xcvm_status write_checkpoint(fit *f)
+{
+    if (f->o.checkpoints == NULL || f->checkpointed == f->t->position.step || !writes_files(f))
+        return XCVM_OK;
+    XCVM_TRY(
+        xct_checkpoints_write(f->t, f->o.checkpoints, f->o.keep > 0 ? f->o.keep : USUAL_KEEP, f->checkpoint, f->error));
+    f->checkpointed = f->t->position.step;
+    return XCVM_OK;
+}
+
+static bool checkpoint_due(const fit *f, bool ended)
+{
+    return f->o.checkpoint_every > 0 ? f->t->position.step % f->o.checkpoint_every == 0 : ended;
+}
+
+/* ---- The loop ---- */
+
+static xcvm_status go(fit *f)
+{
+    xct_position *p = &f->t->position;
+    xct_batch batch = {.values = NULL};
+    f->began = xcvm_clock_ns();
+    f->first_step = p->step;
+    f->end = XCT_END_DONE;
+    for (bool more = true; p->step < f->steps;) {
+        const double factor = rate_factor(f);
+        XCVM_TRY(take_step(f, &batch, &more, factor));
+        if (!more)
+            break;
+        const bool ended = epoch_ends(f, &batch);
+        const uint64_t epoch = p->epoch + 1;
+        if (ended)
+            XCVM_TRY(end_epoch(f));
+        XCVM_TRY(record(f, epoch, ended, f->t->rate * factor));
+        if (ended)
+            XCVM_TRY(write_curve(f));
+        if (checkpoint_due(f, ended))
+            XCVM_TRY(write_checkpoint(f));
+        /* Several processes have agreed on it; one that is asked to by its callback need not wait for a step more. */
+        if (ranks_of(f) > 1 ? f->stop : atomic_load(&f->t->stop)) {
+            f->end = XCT_END_STOPPED;
+            break;
+        }
+        if (ended && f->o.patience > 0 && p->patience_epochs >= f->o.patience) {
+            f->end = XCT_END_PATIENCE;
+            break;
+        }
+    }
+    XCVM_TRY(write_curve(f));
+    return write_checkpoint(f);
+}
+
+static void give_report(const fit *f, xct_fit_report *to)
+{
+    xct_fit_report report = {.end = f->end,
+                             .steps = f->t->position.step,
+                             .epochs = f->t->position.epoch,
+                             .training =
+                                 f->epoch_result.examples > 0 && !f->o.overfit_batch ? f->epoch_result : f->step_result,
+                             .left_over = f->whole && f->order.total % f->batch != 0};
+    if (f->measured_held)
+        report.validation = f->held_result;
+    (void)snprintf(report.checkpoint, sizeof report.checkpoint, "%s", f->checkpoint);
+    report.size = to->size;
+    memcpy(to, &report, to->size < sizeof report ? to->size : sizeof report);
+}
+
+xcvm_status xct_trainer_fit(xct_trainer *t, const xct_dataset *data, const xct_fit_options *options,
+                            xct_fit_report *report, xcvm_error *error)
+{
+    xcvm_error own;
+    fit f = {.t = t, .data = data, .log = {.fd = -1}, .error = error != NULL ? error : &own};
+    XCVM_CHECK(f.error, t != NULL && data != NULL, INVALID_ARGUMENT, "trainer or data is NULL");
+    XCVM_CHECK(f.error, report == NULL || report->size >= sizeof report->size, INVALID_ARGUMENT,
+               "report: size is %zu; initialise the struct with { .size = sizeof(the struct) }", report->size);
+    XCVM_TRY(xcvm_options_read(&f.o, sizeof f.o, options, f.error));
+    atomic_store(&t->stop, false);
+    xcvm_status status = begin(&f);
+    if (status == XCVM_OK)
+        status = go(&f);
+    if (status == XCVM_OK && report != NULL)
+        give_report(&f, report);
+    finish(&f);
+    return status;
+}

@@ -1,0 +1,217 @@
+/* The history: its points, and the log. */
+#include "train/history.h"
+
+#include "base/decimal.h"
+#include "train/data/mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Points ---- */
+
+static void halve(xct_series *s)
+{
+    for (size_t i = 0; i < s->count / 2; i++) {
+        s->step[i] = (s->step[2 * i] + s->step[2 * i + 1]) / 2;
+        s->value[i] = (s->value[2 * i] + s->value[2 * i + 1]) / 2;
+    }
+    s->count /= 2;
+    s->each *= 2;
+}
+
+static void add_point(xct_series *s, double step, double value)
+{
+    if (!isfinite(value))
+        return;
+    if (s->each == 0)
+        s->each = 1;
+    s->step_sum += step;
+    s->value_sum += value;
+    if (++s->gathered < s->each)
+        return;
+    s->step[s->count] = s->step_sum / (double)s->gathered;
+    s->value[s->count++] = s->value_sum / (double)s->gathered;
+    s->step_sum = s->value_sum = 0;
+    s->gathered = 0;
+    if (s->count == XCT_HISTORY_POINTS)
+        halve(s);
+}
+
+void xct_history_add(xct_history *history, const xct_record *record)
+{
+    for (size_t i = 0; i <= history->columns.metric_count; i++) {
+        add_point(&history->figures[i], (double)record->step, record->figures[i]);
+        add_point(&history->validation[i], (double)record->step, record->validation[i]);
+    }
+}
+
+/* ---- The log ---- */
+
+static const char *figure_name(const xct_columns *columns, size_t index)
+{
+    return index == 0 ? "loss" : xct_metric_name(columns->metrics[index - 1]);
+}
+
+typedef struct line {
+    char text[2048];
+    size_t length;
+} line;
+
+static void put(line *l, const char *text)
+{
+    const int added = snprintf(l->text + l->length, sizeof l->text - l->length, "%s", text);
+    l->length += added > 0 ? (size_t)added : 0;
+}
+
+static void put_number(line *l, double value)
+{
+    char digits[XCVM_DECIMAL_TEXT];
+    put(l, ",");
+    if (isfinite(value))
+        put(l, xcvm_decimal_text(value, 9, digits));
+    else if (isinf(value))
+        put(l, value > 0 ? "inf" : "-inf");
+}
+
+static void put_header(line *l, const xct_columns *columns)
+{
+    put(l, "step,epoch");
+    for (int validation = 0; validation <= (int)columns->validation; validation++)
+        for (size_t i = 0; i <= columns->metric_count; i++) {
+            put(l, validation ? ",validation_" : ",");
+            put(l, figure_name(columns, i));
+        }
+    put(l, ",learning_rate\n");
+}
+
+static xcvm_status write_line(const xct_log *log, const line *l, xcvm_error *error)
+{
+    for (size_t at = 0; at < l->length;) {
+        const ssize_t done = write(log->fd, l->text + at, l->length - at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        XCVM_CHECK(error, done >= 0, IO, "%s: cannot be written: %s", log->path, strerror(errno));
+        at += (size_t)done;
+    }
+    return XCVM_OK;
+}
+
+/* Reads a row that put_row wrote; false if it is none. */
+static bool parse_row(const xct_columns *columns, const char *text, size_t length, xct_record *record)
+{
+    char copy[2048];
+    double numbers[2 * XCT_MAX_FIGURES + 3];
+    const size_t figures = columns->metric_count + 1, wanted = 2 + figures * (columns->validation ? 2 : 1) + 1;
+    if (length >= sizeof copy)
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    size_t count = 0;
+    for (char *at = copy; count < wanted; count++) {
+        char *comma = strchr(at, ',');
+        if (comma != NULL)
+            *comma = '\0';
+        numbers[count] = (double)NAN;
+        if (*at != '\0' && !xcvm_decimal_parse(at, &numbers[count]) && strstr(at, "inf") == NULL)
+            return false;
+        if (comma == NULL) {
+            count++;
+            break;
+        }
+        at = comma + 1;
+    }
+    if (count != wanted || !(numbers[0] >= 1) || !(numbers[1] >= 1))
+        return false;
+    record->step = (uint64_t)numbers[0];
+    record->epoch = (uint64_t)numbers[1];
+    for (size_t i = 0; i < figures; i++) {
+        record->figures[i] = numbers[2 + i];
+        record->validation[i] = columns->validation ? numbers[2 + figures + i] : (double)NAN;
+    }
+    record->rate = numbers[wanted - 1];
+    return true;
+}
+
+/* How much of an older log stays: its header and its rows up to `step`. 0 if it has other columns. */
+static size_t keep_rows(const xct_columns *columns, const char *text, size_t count, uint64_t step, xct_history *history)
+{
+    line header = {.length = 0};
+    put_header(&header, columns);
+    if (count < header.length || memcmp(text, header.text, header.length) != 0)
+        return 0;
+    size_t at = header.length;
+    while (at < count) {
+        const char *end = memchr(text + at, '\n', count - at);
+        xct_record record;
+        if (end == NULL || !parse_row(columns, text + at, (size_t)(end - text) - at, &record) || record.step > step)
+            break;
+        xct_history_add(history, &record);
+        at = (size_t)(end - text) + 1;
+    }
+    return at;
+}
+
+static xcvm_status open_log(xct_log *log, bool go_on, uint64_t step, xct_history *history, xcvm_error *error)
+{
+    log->fd = open(log->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    XCVM_CHECK(error, log->fd >= 0, IO, "%s: %s", log->path, strerror(errno));
+    xct_mapping old;
+    size_t kept = 0;
+    if (go_on && xct_mapping_open(&old, log->path, NULL) == XCVM_OK) {
+        kept = keep_rows(&log->columns, old.bytes, old.count, step, history);
+        xct_mapping_close(&old);
+    }
+    struct stat info;
+    const bool regular = fstat(log->fd, &info) == 0 && S_ISREG(info.st_mode);
+    XCVM_CHECK(error, !regular || (ftruncate(log->fd, (off_t)kept) == 0 && lseek(log->fd, (off_t)kept, SEEK_SET) >= 0),
+               IO, "%s: cannot be written: %s", log->path, strerror(errno));
+    if (kept > 0)
+        return XCVM_OK;
+    line header = {.length = 0};
+    put_header(&header, &log->columns);
+    return write_line(log, &header, error);
+}
+
+xcvm_status xct_log_open(xct_log *log, const char *path, const xct_columns *columns, bool go_on, uint64_t step,
+                         xct_history *history, xcvm_error *error)
+{
+    *log = (xct_log){.fd = -1, .columns = *columns};
+    if (path == NULL)
+        return XCVM_OK;
+    const int length = snprintf(log->path, sizeof log->path, "%s", path);
+    XCVM_CHECK(error, length > 0 && (size_t)length < sizeof log->path, IO, "%.100s: no name for a file", path);
+    const xcvm_status status = open_log(log, go_on, step, history, error);
+    if (status != XCVM_OK)
+        xct_log_close(log);
+    return status;
+}
+
+xcvm_status xct_log_add(xct_log *log, const xct_record *record, xcvm_error *error)
+{
+    line l = {.length = 0};
+    char numbers[64];
+    if (log->fd < 0)
+        return XCVM_OK;
+    (void)snprintf(numbers, sizeof numbers, "%llu,%llu", (unsigned long long)record->step,
+                   (unsigned long long)record->epoch);
+    put(&l, numbers);
+    for (size_t i = 0; i <= log->columns.metric_count; i++)
+        put_number(&l, record->figures[i]);
+    for (size_t i = 0; log->columns.validation && i <= log->columns.metric_count; i++)
+        put_number(&l, record->validation[i]);
+    put_number(&l, record->rate);
+    put(&l, "\n");
+    return write_line(log, &l, error);
+}
+
+void xct_log_close(xct_log *log)
+{
+    if (log->fd >= 0)
+        close(log->fd);
+    log->fd = -1;
+}

@@ -1,0 +1,65 @@
+/* The history of a training: what was measured at which step, in a file of comma-separated values and as a curve. */
+#ifndef XCVM_TRAIN_HISTORY_H
+#define XCVM_TRAIN_HISTORY_H
+
+#include "train/metrics.h"
+
+enum { XCT_MAX_FIGURES = XCT_METRICS + 1 };
+
+/* A line of the log: the loss and the metrics of a batch, and behind an epoch those of the data for validation. NaN
+ * where there is none. */
+typedef struct xct_record {
+    uint64_t step, epoch;
+    double figures[XCT_MAX_FIGURES], validation[XCT_MAX_FIGURES];
+    double rate;
+} xct_record;
+
+/* Figures: the loss and the metrics. Zero-initialised apart from those. */
+typedef struct xct_columns {
+    const xct_metric *metrics;
+    size_t metric_count;
+    bool validation;
+} xct_columns;
+
+/* ---- The log ---- */
+
+typedef struct xct_log {
+    int fd; /* -1: none */
+    char path[4096];
+    xct_columns columns;
+} xct_log;
+
+typedef struct xct_history xct_history;
+
+/* Begins a file, or goes on with one that has these columns: rows of steps beyond `step` are cut off, the others are
+ * added to the history. */
+xcvm_status xct_log_open(xct_log *log, const char *path, const xct_columns *columns, bool go_on, uint64_t step,
+                         xct_history *history, xcvm_error *error);
+xcvm_status xct_log_add(xct_log *log, const xct_record *record, xcvm_error *error);
+void xct_log_close(xct_log *log);
+
+/* ---- The curve ---- */
+
+enum { XCT_HISTORY_POINTS = 2048 };
+
+/* Points of one figure over the steps, their number bounded: where there would be more, each two neighbours become
+ * their mean. */
+typedef struct xct_series {
+    double step[XCT_HISTORY_POINTS], value[XCT_HISTORY_POINTS];
+    size_t count;
+    double step_sum, value_sum; /* of what will be the next point */
+    uint64_t gathered, each;    /* values of that point so far, and wanted; 0: 1 */
+} xct_series;
+
+struct xct_history {
+    xct_columns columns;
+    xct_series figures[XCT_MAX_FIGURES], validation[XCT_MAX_FIGURES];
+};
+
+void xct_history_add(xct_history *history, const xct_record *record);
+/* A picture of the loss, and of the first metric if there is one, over the steps (SVG 1.1), readable on light and dark
+ * ground. */
+xcvm_status xct_curve_write(const xct_history *history, const char *title, xcvm_sink sink, void *user,
+                            xcvm_error *error);
+
+#endif

@@ -1,0 +1,257 @@
+/* Initial weights: drawn anew, or read from a file. */
+#include "train/trainer.h"
+
+#include "compiler/onnx/weights.h"
+#include "ops/random/random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef enum scheme { HE, GLOROT, NORMAL, UNIFORM, ORTHOGONAL, SCHEMES } scheme;
+static const char *const scheme_names[SCHEMES] = {"he", "glorot", "normal", "uniform", "orthogonal"};
+
+/* New values of the model's weights. */
+typedef struct values {
+    const xcc_weight *weights;
+    size_t count;
+    xcvm_value **items; /* of each weight; NULL: it stays */
+} values;
+
+/* ---- Drawing ---- */
+
+/* A generator of its own for each name, so that no weight depends on which others there are. FNV-1a. */
+static uint64_t generator_of(uint64_t seed, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ seed;
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Box and Muller's method. */
+static double normal(uint64_t *state)
+{
+    const double u = 1 - xcvm_random_uniform(state), v = xcvm_random_uniform(state);
+    return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
+}
+
+static double uniform(uint64_t *state, double bound) { return (2 * xcvm_random_uniform(state) - 1) * bound; }
+
+/* A weight as a matrix: the inputs and outputs of a unit. */
+typedef struct fan {
+    double in, out;
+    size_t rows, columns; /* for orthogonal: units, and what each reads; for gates of each block of `block` */
+} fan;
+
+static fan fan_of(const xcc_weight *w)
+{
+    size_t elements = 1, field = 1;
+    for (int i = 0; i < w->rank; i++)
+        elements *= (size_t)w->dims[i];
+    for (int i = 2; i < w->rank; i++)
+        field *= (size_t)w->dims[i];
+    const size_t first = (size_t)w->dims[0], second = (size_t)w->dims[1];
+    if (w->role == XCC_WEIGHT_GATES && w->rank == 3) {
+        const size_t units = second / (size_t)w->gates;
+        return (fan){(double)w->dims[2], (double)units, units, (size_t)w->dims[2]};
+    }
+    if (w->role == XCC_WEIGHT_IN_OUT)
+        return (fan){(double)(first * field), (double)(second * field), first, first > 0 ? elements / first : 0};
+    return (fan){(double)(second * field), (double)(first * field), first, first > 0 ? elements / first : 0};
+}
+
+/* Rows made orthogonal, or columns where there are fewer of them (Saxe, McClelland and Ganguli, 2013), by the modified
+ * Gram-Schmidt process, twice, as rounding asks for. */
+static void orthogonalise(double *m, size_t rows, size_t columns)
+{
+    const bool by_rows = rows <= columns;
+    const size_t vectors = by_rows ? rows : columns, length = by_rows ? columns : rows;
+    const size_t next = by_rows ? columns : 1, step = by_rows ? 1 : columns;
+    for (size_t v = 0; v < vectors; v++) {
+        double *own = m + v * next, norm = 0;
+        for (size_t u = 0; u < 2 * v; u++) {
+            const double *other = m + u % v * next;
+            double product = 0;
+            for (size_t i = 0; i < length; i++)
+                product += own[i * step] * other[i * step];
+            for (size_t i = 0; i < length; i++)
+                own[i * step] -= product * other[i * step];
+        }
+        for (size_t i = 0; i < length; i++)
+            norm += own[i * step] * own[i * step];
+        norm = norm > 0 ? sqrt(norm) : 1;
+        for (size_t i = 0; i < length; i++)
+            own[i * step] /= norm;
+    }
+}
+
+static void draw(double *to, size_t count, scheme s, const fan *f, uint64_t *state)
+{
+    const double in = fmax(f->in, 1), out = fmax(f->out, 1);
+    for (size_t i = 0; i < count; i++)
+        switch (s) {
+        case HE:
+            to[i] = normal(state) * sqrt(2 / in);
+            break;
+        case GLOROT:
+            to[i] = uniform(state, sqrt(6 / (in + out)));
+            break;
+        case NORMAL:
+            to[i] = normal(state) * 0.02;
+            break;
+        case UNIFORM:
+            to[i] = uniform(state, 1 / sqrt(in));
+            break;
+        case ORTHOGONAL:
+        case SCHEMES:
+            to[i] = normal(state);
+            break;
+        }
+    const size_t block = f->rows * f->columns;
+    for (size_t at = 0; s == ORTHOGONAL && block > 0 && at + block <= count; at += block)
+        orthogonalise(to + at, f->rows, f->columns);
+}
+
+static void store(xcvm_value *value, size_t index, double number)
+{
+    const float single = (float)number;
+    const uint16_t half = value->dtype == XCVM_F16 ? xcvm_f32_to_f16(single) : xcvm_f32_to_bf16(single);
+    if (value->dtype == XCVM_F64)
+        ((double *)value->data)[index] = number;
+    else if (value->dtype == XCVM_F32)
+        ((float *)value->data)[index] = single;
+    else
+        ((uint16_t *)value->data)[index] = half;
+}
+
+/* What a weight that is not drawn becomes; false: it stays as it is. */
+static bool plain_value(const xcc_weight *w, double *number)
+{
+    *number = w->role == XCC_WEIGHT_SCALE || w->role == XCC_WEIGHT_VARIANCE ? 1 : 0;
+    return w->role == XCC_WEIGHT_SCALE || w->role == XCC_WEIGHT_VARIANCE || w->role == XCC_WEIGHT_SHIFT;
+}
+
+static xcvm_status draw_weight(const xct_trainer *t, const xcc_weight *w, scheme s, xcvm_value **item,
+                               xcvm_error *error)
+{
+    const bool matrix =
+        w->rank >= 2 && (w->role == XCC_WEIGHT_OUT_IN || w->role == XCC_WEIGHT_IN_OUT || w->role == XCC_WEIGHT_GATES);
+    double number = 0;
+    if (!xcvm_dtype_is_float(w->dtype) || (!matrix && !plain_value(w, &number)))
+        return XCVM_OK;
+    XCVM_TRY(xcvm_tensor_create(t->allocator, w->dtype, w->rank, w->dims, item, error));
+    const size_t count = xcvm_value_count(*item);
+    double *numbers = matrix ? xcvm_allocate(t->allocator, count * sizeof *numbers) : NULL;
+    XCVM_CHECK(error, !matrix || numbers != NULL, OUT_OF_MEMORY, "no memory to draw \"%.100s\"", w->name);
+    if (matrix) {
+        const fan f = fan_of(w);
+        uint64_t state = generator_of(t->options.seed, w->name);
+        draw(numbers, count, s, &f, &state);
+    }
+    for (size_t i = 0; i < count; i++)
+        store(*item, i, matrix ? numbers[i] : number);
+    xcvm_deallocate(t->allocator, numbers, count * sizeof *numbers);
+    return XCVM_OK;
+}
+
+static xcvm_status draw_all(const xct_trainer *t, values *v, xcvm_error *error)
+{
+    size_t s = 0;
+    while (s < SCHEMES && strcmp(scheme_names[s], t->options.init) != 0)
+        s++;
+    XCVM_CHECK(error, s < SCHEMES, INVALID_ARGUMENT,
+               "there is no way \"%.60s\" to draw weights; there is: he, glorot, normal, uniform, orthogonal",
+               t->options.init);
+    for (size_t i = 0; i < v->count; i++)
+        XCVM_TRY(draw_weight(t, &v->weights[i], (scheme)s, &v->items[i], error));
+    return XCVM_OK;
+}
+
+/* ---- Reading ---- */
+
+static xcvm_status check_weight(const xct_trainer *t, const xcc_weight *w, const xcvm_value *value, xcvm_error *error)
+{
+    char has[100], wants[100];
+    XCVM_CHECK(error,
+               value->kind == XCVM_KIND_TENSOR && value->dtype == w->dtype && value->rank == w->rank &&
+                   memcmp(value->dims, w->dims, (size_t)w->rank * sizeof *w->dims) == 0,
+               SHAPE_MISMATCH, "%s: \"%.100s\" is %s%s, the model has %s%s", t->options.weights, w->name,
+               xcvm_dtype_name((xcvm_dtype)value->dtype), xcvm_dims_describe(value->rank, value->dims, has, sizeof has),
+               xcvm_dtype_name(w->dtype), xcvm_dims_describe(w->rank, w->dims, wants, sizeof wants));
+    return XCVM_OK;
+}
+
+static xcvm_status take_arrays(const xct_trainer *t, const xct_arrays *arrays, values *v, xcvm_error *error)
+{
+    size_t taken = 0;
+    for (size_t i = 0; i < xct_arrays_count(arrays); i++) {
+        const xcc_weight *w = xcc_weights_find(v->weights, v->count, xct_arrays_name(arrays, i));
+        if (w == NULL)
+            continue;
+        xcvm_value *value = NULL;
+        XCVM_TRY(xct_arrays_value(arrays, i, w->dtype, &value, error));
+        xcvm_value_release(v->items[w - v->weights]);
+        v->items[w - v->weights] = value;
+        XCVM_TRY(check_weight(t, w, value, error));
+        taken++;
+    }
+    XCVM_CHECK(error, taken > 0, INVALID_ARGUMENT,
+               "%s: no array has the name of one of the model's weights, as \"%.100s\"", t->options.weights,
+               v->count > 0 ? v->weights[0].name : "");
+    return XCVM_OK;
+}
+
+static xcvm_status read_all(const xct_trainer *t, values *v, xcvm_error *error)
+{
+    xct_arrays *arrays = NULL;
+    XCVM_TRY(xct_arrays_open(t->options.weights, t->allocator, &arrays, error));
+    const xcvm_status status = take_arrays(t, arrays, v, error);
+    xct_arrays_close(arrays);
+    return status;
+}
+
+/* ---- The model ---- */
+
+static const xcvm_value *new_value(void *user, const char *name)
+{
+    const values *v = user;
+    const xcc_weight *w = xcc_weights_find(v->weights, v->count, name);
+    return w != NULL ? v->items[w - v->weights] : NULL;
+}
+
+static xcvm_status write_model(xct_trainer *t, values *v, xcvm_error *error)
+{
+    const xcvm_status status =
+        xcc_weights_replace(t->model, t->model_count, new_value, v, xct_bytes_sink, &t->changed, error);
+    XCVM_CHECK(error, !t->changed.failed, OUT_OF_MEMORY, "no memory for the model with other weights");
+    XCVM_TRY(status);
+    t->model = t->changed.at;
+    t->model_count = t->changed.count;
+    t->path = NULL;
+    return XCVM_OK;
+}
+
+xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error)
+{
+    if (t->options.init == NULL && t->options.weights == NULL)
+        return XCVM_OK;
+    xcvm_arena arena = {.allocator = t->allocator};
+    values v = {.count = 0};
+    xcvm_status status = xcc_weights_list(t->model, t->model_count, &arena, &v.weights, &v.count, error);
+    if (status == XCVM_OK) {
+        v.items = xcvm_arena_allocate(&arena, (v.count + 1) * sizeof(xcvm_value *));
+        if (v.items == NULL)
+            status = xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for new weights");
+    }
+    if (status == XCVM_OK && t->options.init != NULL)
+        status = draw_all(t, &v, error);
+    if (status == XCVM_OK && t->options.weights != NULL)
+        status = read_all(t, &v, error);
+    if (status == XCVM_OK)
+        status = write_model(t, &v, error);
+    for (size_t i = 0; v.items != NULL && i < v.count; i++)
+        xcvm_value_release(v.items[i]);
+    xcvm_arena_release(&arena);
+    return status;
+}

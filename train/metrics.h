@@ -1,0 +1,71 @@
+/* Metrics: what is measured of a model's predictions, with the error that comes of measuring it on few examples. */
+#ifndef XCVM_TRAIN_METRICS_H
+#define XCVM_TRAIN_METRICS_H
+
+#include "base/value.h"
+
+/* X(name, text, whether more is better) */
+#define XCT_METRIC_LIST(X)                                                                                             \
+    X(ACCURACY, "accuracy", true)                                                                                      \
+    X(TOP5, "top5", true)                                                                                              \
+    X(F1, "f1", true)                                                                                                  \
+    X(MSE, "mse", false)                                                                                               \
+    X(MAE, "mae", false)                                                                                               \
+    X(PERPLEXITY, "perplexity", false)
+
+typedef enum xct_metric {
+#define XCT_METRIC(name, text, more) XCT_##name,
+    XCT_METRIC_LIST(XCT_METRIC)
+#undef XCT_METRIC
+        XCT_METRICS
+} xct_metric;
+
+const char *xct_metric_name(xct_metric metric);
+bool xct_metric_more_is_better(xct_metric metric);
+/* INVALID_ARGUMENT, with what there is, for an unknown one. */
+xcvm_status xct_metric_find(const char *name, xct_metric *metric, xcvm_error *error);
+
+/* A number with its standard error, which is NaN where it is not known. */
+typedef struct xct_figure {
+    double value, error;
+} xct_figure;
+
+/* How predictions and labels go together. */
+typedef enum xct_task {
+    XCT_NO_TASK,     /* no metric but those of the loss */
+    XCT_CLASSES,     /* scores of classes along an axis, numbers of classes */
+    XCT_TWO_CLASSES, /* one score each, 0 or 1 */
+    XCT_NUMBERS      /* numbers of the same shape */
+} xct_task;
+/* What task types of predictions and labels speak of; dimensions below 0 are open. `axis` receives that of the
+ * classes. */
+xct_task xct_task_of(const xcvm_type *predictions, const xcvm_type *labels, int *axis);
+/* Whether a metric can be measured for a task. */
+bool xct_metric_suits(xct_metric metric, xct_task task);
+
+/* Sums over batches. Zero-initialised apart from the first four. */
+typedef struct xct_measure {
+    const xcvm_allocator *allocator;
+    xct_task task;
+    int axis;
+    double threshold; /* a score above it means class 1 */
+    double examples, batches, loss, loss_squares;
+    double predicted, right, right5; /* predictions, and those that are right */
+    double squares, quads, absolutes, numbers;
+    uint64_t *classes; /* of each class: predicted, there, both */
+    size_t class_count;
+} xct_measure;
+
+void xct_measure_clear(xct_measure *measure);
+void xct_measure_release(xct_measure *measure);
+/* A batch; predictions and labels are NULL where there is no task. Labels that name no class are left out. */
+xcvm_status xct_measure_add(xct_measure *measure, double loss, size_t examples, const xcvm_value *predictions,
+                            const xcvm_value *labels, xcvm_error *error);
+/* The sums of predictions, in a row, and back: what other processes have measured can be added. */
+enum { XCT_SUMS = 7 };
+void xct_measure_get_sums(const xct_measure *measure, double sums[XCT_SUMS]);
+void xct_measure_set_sums(xct_measure *measure, const double sums[XCT_SUMS]);
+xct_figure xct_measure_loss(const xct_measure *measure);
+xct_figure xct_measure_metric(const xct_measure *measure, xct_metric metric);
+
+#endif

@@ -1,0 +1,99 @@
+/* A trainer: the model, the programs that it is compiled to, and how far the training is. */
+#ifndef XCVM_TRAIN_TRAINER_H
+#define XCVM_TRAIN_TRAINER_H
+
+#include "train/data/bytes.h"
+#include "train/data/dataset.h"
+#include "train/metrics.h"
+
+#include "vm/session.h"
+
+#include <stdatomic.h>
+
+/* A program of the model, for inputs of certain sizes, and its session. */
+typedef struct xct_engine {
+    xct_bytes bytes;
+    xcvm_program *program; /* NULL: there is none */
+    xcvm_session *session;
+    int64_t *sizes;                 /* dimensions of the batch, XCVM_MAX_RANK of each input; NULL: any */
+    size_t *inputs;                 /* of each input of a batch, that of the program */
+    size_t rate, apply;             /* inputs; SIZE_MAX: there is none */
+    size_t loss, norm, predictions; /* outputs; SIZE_MAX: there is none */
+    int32_t loss_pc;                /* of the instruction that gives the loss */
+    uint64_t used;                  /* when */
+} xct_engine;
+
+/* How far a training is; all of it is in checkpoints. */
+typedef struct xct_position {
+    uint64_t step;         /* done */
+    uint64_t epoch, place; /* of the next batch */
+    /* Of the epoch so far. */
+    double loss_sum, loss_weight;
+    /* Of the schedule, and of patience. */
+    double best, factor, waited;
+    double patience_best;
+    uint64_t patience_epochs;
+} xct_position;
+
+/* What the data were like, which a resumption must find again; zeros where it is not known. */
+typedef struct xct_circumstances {
+    uint64_t batch, examples, shuffle, accumulate, held_out;
+} xct_circumstances;
+
+enum { XCT_ENGINES = 2 };
+
+struct xct_trainer {
+    xcvm_arena arena; /* this struct and what it points to for good */
+    const xcvm_allocator *allocator;
+    xct_options options;
+    xcc_options compile;
+    const char *path; /* of the model, where that is what is compiled; NULL: `model` is */
+    xct_mapping file;
+    xct_bytes changed; /* the model with other weights */
+    const void *model;
+    size_t model_count;
+    xct_engine root;                                   /* its session owns the states; for any sizes */
+    xct_engine learn[XCT_ENGINES], judge[XCT_ENGINES]; /* for certain sizes */
+    bool fixed;                                        /* the root is for the only sizes that there are */
+    xct_feed feed;
+    size_t label; /* an input of a batch; SIZE_MAX: there is none */
+    double rate;
+    xct_metric metrics[XCT_RESULT_METRICS];
+    size_t metric_count;
+    xct_measure measure; /* of one batch */
+    xcvm_value *rate_value, *apply_value;
+    uint64_t clock;
+    xct_position position;
+    xct_circumstances circumstances;
+    bool restored; /* the position is that of a checkpoint, from which the next fit goes on */
+    atomic_bool stop;
+};
+
+/* The engine for a batch, compiled if need be. */
+xcvm_status xct_engine_find(xct_trainer *t, bool judge, const xcvm_value *const *batch, xct_engine **engine,
+                            xcvm_error *error);
+/* Where a training begins. */
+void xct_position_begin(xct_position *position);
+/* That for any sizes, with which a trainer begins. */
+xcvm_status xct_engine_begin(xct_trainer *t, xcvm_error *error);
+void xct_engine_release(xct_trainer *t, xct_engine *engine);
+/* Whether a name of a state is one of the optimizer's. */
+bool xct_is_optimizers(const char *name);
+
+/* Runs an engine on a batch. A loss that is not finite fails the run before any state has changed. */
+xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *engine, const xcvm_value *const *batch, double rate,
+                            bool gather, xcvm_error *error);
+/* Adds what the last run measured; the loss is that of `examples`, with those of other processes. */
+xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *engine, const xcvm_value *const *batch,
+                                size_t examples, xct_measure *measure, double *loss, xcvm_error *error);
+void xct_trainer_report(const xct_trainer *t, const xct_measure *measure, xct_result *result);
+/* A measure for this trainer's predictions; its sums are empty. */
+xct_measure xct_trainer_new_measure(const xct_trainer *t);
+
+/* After a run that made no finite loss: says in `error` which instruction was the first to make a number not finite. */
+xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *engine, xcvm_error *error);
+
+/* The model with weights drawn anew, and read from a file, as the options say, in t->changed. */
+xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error);
+
+#endif
