@@ -1,115 +1,12 @@
 /* If and Loop. Their bodies are computed again in the backward, from the condition, the iteration and the states, and
  * differentiated there; so nothing is kept of a round but the states that it began with. */
 #include "compiler/gradients/control_flow.h"
+#include "compiler/gradients/copying.h"
 #include "compiler/gradients/rule.h"
 
 #include <string.h>
 
-/* ---- Copies of bodies ---- */
-
-typedef struct copying {
-    xcc_module *m;
-    xcc_value **copies; /* by value id; NULL: the value is from outside, and is read as it is */
-    uint32_t values;
-} copying;
-
-static xcc_value *copy_of(const copying *c, xcc_value *v)
-{
-    return v != NULL && v->id < c->values && c->copies[v->id] != NULL ? c->copies[v->id] : v;
-}
-
-static xcc_value *new_copy(copying *c, xcc_graph *to, const xcc_value *v)
-{
-    xcc_value *copy = v != NULL ? xcc_value_create(to, NULL) : NULL;
-    if (copy != NULL)
-        c->copies[v->id] = copy;
-    return copy;
-}
-
-static xcvm_status copy_nodes(copying *c, const xcc_graph *from, xcc_graph *to);
-
-static xcvm_status copy_instruction(copying *c, const xcc_node *n, xcc_builder *b)
-{
-    char *args = xcc_alloc(c->m, n->schema->args_size);
-    if (args == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    memcpy(args, n->args, n->schema->args_size);
-    for (size_t f = 0; f < n->schema->field_count; f++) {
-        const xcvm_field *field = &n->schema->fields[f];
-        if (!xcvm_field_is_operand(field))
-            continue;
-        const size_t count = xcvm_field_count(field, n->args);
-        xcvm_value **list = xcc_alloc(c->m, count * sizeof *list);
-        for (size_t k = 0; list != NULL && k < count; k++) {
-            xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, k));
-            list[k] = XCC_OUT(field->role == XCVM_ROLE_OUT ? new_copy(c, b->graph, v) : copy_of(c, v));
-            if (v != NULL && list[k] == NULL)
-                return c->m->error->status;
-        }
-        if (list == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        /* Lists of operands and of results are laid out alike. */
-        if (xcvm_field_is_list(field))
-            ((xcvm_outputs *)(void *)(args + field->offset))->at = list;
-        else
-            *(xcvm_value **)(void *)(args + field->offset) = list[0];
-    }
-    return xcc_append(b, n->schema->opcode, args) != NULL ? XCVM_OK : c->m->error->status;
-}
-
-static void take_type(xcc_value *v, const xcc_value *from)
-{
-    v->type.kind = from->type.kind;
-    v->type.dtype = from->type.dtype;
-    v->type.rank = from->type.rank;
-    memcpy(v->type.dims, from->type.dims, sizeof v->type.dims);
-}
-
-static xcvm_status copy_control(copying *c, const xcc_node *n, xcc_builder *b)
-{
-    xcc_value **inputs = xcc_alloc(c->m, n->input_count * sizeof *inputs);
-    xcc_value **outputs = xcc_alloc(c->m, n->output_count * sizeof *outputs);
-    if (inputs == NULL || outputs == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < n->input_count; i++)
-        inputs[i] = copy_of(c, n->inputs[i]);
-    for (size_t i = 0; i < n->output_count; i++)
-        if (n->outputs[i] != NULL && (outputs[i] = new_copy(c, b->graph, n->outputs[i])) == NULL)
-            return c->m->error->status;
-    xcc_node *copy = xcc_append_control(b, n->kind, n->input_count, inputs, n->output_count, outputs, n->body_count);
-    if (copy == NULL)
-        return c->m->error->status;
-    for (size_t i = 0; i < n->body_count; i++) {
-        const xcc_graph *from = n->bodies[i];
-        xcc_graph *to = copy->bodies[i];
-        xcc_value **ends = xcc_alloc(c->m, (from->input_count + from->output_count) * sizeof *ends);
-        if (ends == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        for (size_t k = 0; k < from->input_count; k++) {
-            if ((ends[k] = new_copy(c, to, from->inputs[k])) == NULL)
-                return c->m->error->status;
-            take_type(ends[k], from->inputs[k]);
-        }
-        XCVM_TRY(xcc_graph_set_inputs(to, from->input_count, ends));
-        XCVM_TRY(copy_nodes(c, from, to));
-        for (size_t k = 0; k < from->output_count; k++)
-            ends[k] = copy_of(c, from->outputs[k]);
-        XCVM_TRY(xcc_graph_set_outputs(to, from->output_count, ends));
-    }
-    if (n->kind == XCC_LOOP)
-        XCVM_TRY(xcc_loop_infer_body(copy));
-    return xcc_node_infer(copy);
-}
-
-static xcvm_status copy_nodes(copying *c, const xcc_graph *from, xcc_graph *to)
-{
-    for (const xcc_node *n = from->first; n != NULL; n = n->next) {
-        xcc_builder b = {.graph = to, .name = n->name, .origin = n->origin};
-        XCVM_TRY(xcc_poll(c->m));
-        XCVM_TRY(n->kind == XCC_INSTRUCTION ? copy_instruction(c, n, &b) : copy_control(c, n, &b));
-    }
-    return XCVM_OK;
-}
+/* ---- Bodies ---- */
 
 /* Computed again, it would draw other numbers. */
 static bool draws(const xcc_graph *g)
@@ -134,24 +31,10 @@ static bool can_copy(xcc_vjp *d)
     return true;
 }
 
-/* From here on, what is copied gets no more values. */
-static xcvm_status begin_copying(copying *c, xcc_module *m)
-{
-    *c = (copying){.m = m, .values = m->value_count};
-    c->copies = xcvm_allocate_zeroed(m->allocator, c->values * sizeof *c->copies);
-    return c->copies != NULL ? XCVM_OK : xcc_out_of_memory(m);
-}
-
-static void end_copying(copying *c)
-{
-    if (c->copies != NULL)
-        xcvm_deallocate(c->m->allocator, c->copies, c->values * sizeof *c->copies);
-}
-
 /* ---- If ---- */
 
 /* The gradients of `wrt` in one branch, as its outputs; zeros where the branch does not use them. */
-static xcvm_status fill_branch(xcc_vjp *d, copying *c, const xcc_graph *from, xcc_graph *to, xcc_value *const *wrt,
+static xcvm_status fill_branch(xcc_vjp *d, xcc_copying *c, const xcc_graph *from, xcc_graph *to, xcc_value *const *wrt,
                                size_t count)
 {
     xcc_builder b = {.graph = to, .name = d->b->name, .origin = d->b->origin};
@@ -160,11 +43,11 @@ static xcvm_status fill_branch(xcc_vjp *d, copying *c, const xcc_graph *from, xc
     size_t seed_count = 0;
     if (seeds == NULL || gradients == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(copy_nodes(c, from, to));
+    XCVM_TRY(xcc_copy_nodes(c, from, to));
     for (size_t i = 0; i < from->output_count; i++)
         if (d->results[i] != NULL)
-            seeds[seed_count++] = (xcc_seed){copy_of(c, from->outputs[i]), d->results[i]};
-    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, count, gradients));
+            seeds[seed_count++] = (xcc_seed){xcc_copy_of(c, from->outputs[i]), d->results[i]};
+    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, count, d->straight_through, gradients));
     for (size_t i = 0; i < count; i++) {
         xcc_value *g = gradients[i];
         if (g == NULL)
@@ -180,10 +63,10 @@ static xcvm_status fill_branch(xcc_vjp *d, copying *c, const xcc_graph *from, xc
 void xcc_gradient_of_if(xcc_vjp *d)
 {
     xcc_node *n = d->node;
-    copying c;
+    xcc_copying c;
     if (!can_copy(d))
         return;
-    d->failed = begin_copying(&c, d->b->graph->module) != XCVM_OK;
+    d->failed = xcc_copying_begin(&c, d->b->graph->module) != XCVM_OK;
     if (d->failed)
         return;
     xcc_value **wrt = xcc_alloc(c.m, 2 * d->outside_count * sizeof *wrt), **outputs = wrt + d->outside_count;
@@ -203,14 +86,14 @@ void xcc_gradient_of_if(xcc_vjp *d)
     for (size_t i = d->outside_count; i-- > 0 && !d->failed;)
         if (d->wanted[n->input_count + i])
             xcc_give(d, n->input_count + i, outputs[--count]);
-    end_copying(&c);
+    xcc_copying_end(&c);
 }
 
 /* ---- Loop ---- */
 
 typedef struct unwinding {
     xcc_vjp *d;
-    copying c;
+    xcc_copying c;
     size_t states;
     xcc_value **stacks; /* for each state, what it was at the beginning of each round; NULL: it never changes */
     xcc_value *trips;   /* rounds that were run, a scalar */
@@ -293,7 +176,7 @@ static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wr
         if (i < 2)
             xcvm_value_set_tensor(&inputs[i]->type, i == 0 ? XCVM_I64 : XCVM_BOOL, 0, NULL);
         else
-            take_type(inputs[i], back->inputs[i]);
+            xcc_copy_type(inputs[i], back->inputs[i]);
     }
     XCVM_TRY(xcc_graph_set_inputs(to, count, inputs));
     xcc_value *last = xcc_build_sub(&b, u->trips, xcc_scalar_i64(to, 1)), *round = xcc_build_sub(&b, last, inputs[0]);
@@ -311,26 +194,26 @@ static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wr
     }
     if (round == NULL)
         return u->c.m->error->status;
-    XCVM_TRY(copy_nodes(&u->c, from, to));
+    XCVM_TRY(xcc_copy_nodes(&u->c, from, to));
     for (size_t i = 0, k = 2; i < u->states; i++)
         if (flows(n, i))
-            seeds[seed_count++] = (xcc_seed){copy_of(&u->c, from->outputs[i + 1]), inputs[k++]};
+            seeds[seed_count++] = (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), inputs[k++]};
     const size_t flowing = wrt_count, stacked = from->output_count - 1;
     for (size_t i = u->states; i < stacked && i < d->result_count; i++)
         if (d->results[i] != NULL) {
             seeds[seed_count] =
-                (xcc_seed){copy_of(&u->c, from->outputs[i + 1]), xcc_build_gather(&b, d->results[i], round, 0)};
+                (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), xcc_build_gather(&b, d->results[i], round, 0)};
             if (seeds[seed_count++].gradient == NULL)
                 return u->c.m->error->status;
         }
     for (size_t i = 0; i < outside; i++)
         wrt[wrt_count++] = wrt_outside[i];
-    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, wrt_count, gradients));
+    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, wrt_count, d->straight_through, gradients));
     outputs[0] = inputs[1];
     for (size_t i = 0; i < wrt_count; i++) {
         xcc_value *g = gradients[i];
         if (i >= flowing)
-            g = g != NULL ? xcc_build_add(&b, inputs[i + 2], g) : inputs[i + 2];
+            g = g != NULL ? xcc_accumulate(&b, inputs[i + 2], g) : inputs[i + 2];
         else if (g == NULL)
             g = xcc_zeros_like(&b, wrt[i]);
         if ((outputs[i + 1] = g) == NULL)
@@ -350,7 +233,7 @@ static xcvm_status unwind(unwinding *u)
     if (inputs == NULL || u->stacks == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(keep_states(u));
-    XCVM_TRY(begin_copying(&u->c, u->c.m));
+    XCVM_TRY(xcc_copying_begin(&u->c, u->c.m));
     size_t count = 2, outside = 0;
     inputs[0] = u->trips;
     for (size_t i = 0; i < u->states; i++)
@@ -390,7 +273,7 @@ void xcc_gradient_of_loop(xcc_vjp *d)
     if (!can_keep(d) || !can_copy(d))
         return;
     d->failed = unwind(&u) != XCVM_OK;
-    end_copying(&u.c);
+    xcc_copying_end(&u.c);
 }
 
 /* ---- What bodies read ---- */

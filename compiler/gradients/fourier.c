@@ -50,3 +50,30 @@ XCC_GRADIENT(DFT)
     }
     xcc_give(d, 0, back);
 }
+
+/* Frames of the signal, windowed and transformed. */
+XCC_GRADIENT(STFT)
+{
+    const xcvm_STFT_args *a = XCC_ARGS(STFT, d->node);
+    xcc_builder *b = d->b;
+    xcc_graph *graph = b->graph;
+    xcc_formula f;
+    if (!xcc_formula_begin(d, &f))
+        return;
+    xcc_value *none = xcc_build_ints(b, 0, NULL), *step = xcc_build_cast(b, xcc_value_of(a->frame_step), XCVM_I64);
+    xcc_value *length = a->frame_length != NULL ? xcc_build_cast(b, xcc_value_of(a->frame_length), XCVM_I64)
+                                                : xcc_build_dim_of(b, xcc_value_of(a->window), 0);
+    xcc_value *ends[] = {xcc_scalar_i64(graph, 0), xcc_build_reshape(b, length, none), xcc_scalar_i64(graph, 1)};
+    xcc_value *inner = xcc_build_call(b, XCVM_OP_Range, 3, ends);
+    ends[1] = xcc_build_reshape(b, xcc_build_dim_of(b, xcc_out(d, 0), 1), none);
+    xcc_value *frames = xcc_build_call(b, XCVM_OP_Range, 3, ends);
+    frames = xcc_mul(d, xcc_build_unsqueeze(b, frames, 1, (const int64_t[]){1}), xcc_build_reshape(b, step, none));
+    xcc_value *samples = xcc_build_gather(b, f.operands[0], xcc_add(d, frames, inner), 1);
+    if (f.operands[2] != NULL)
+        samples = xcc_mul(d, samples, xcc_build_reshape(b, f.operands[2], XCC_BUILD_INTS(b, -1, 1)));
+    xcc_value *axis = xcc_scalar_i64(graph, 2);
+    xcc_value *y = samples == NULL || axis == NULL
+                       ? NULL
+                       : xcc_apply(b, DFT, y, .x = XCC_IN(samples), .axis = XCC_IN(axis), .onesided = a->onesided);
+    xcc_formula_end(d, &f, &y);
+}

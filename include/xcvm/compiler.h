@@ -26,6 +26,16 @@ typedef struct xcc_dim {
     int64_t value;
 } xcc_dim;
 
+/* The vector-Jacobian product of a function of the host, of its own name. It is called with the operands of `function`,
+ * its results, and the gradients of those of them that are of float types, and gives the gradients of those of the
+ * operands that are of float types, in order, each of its operand's type and shape. */
+typedef struct xcc_vjp_function {
+    const char *function, *vjp;
+} xcc_vjp_function;
+
+/* What is compiled of a model whose gradients are asked for: one program, or the forward or the backward alone. */
+typedef enum xcc_phase { XCC_PHASE_WHOLE, XCC_PHASE_FORWARD, XCC_PHASE_BACKWARD } xcc_phase;
+
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
 typedef struct xcc_options {
@@ -75,6 +85,20 @@ typedef struct xcc_options {
     const char *loss;       /* the output that is differentiated, of one element; NULL: the only one of a float type */
     const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
     size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
+    /* Gradients go through Round, Floor, Ceil, Sign, QuantizeLinear and DynamicQuantizeLinear as if these did not round,
+     * but not where QuantizeLinear saturates; else they are 0 there. */
+    bool straight_through;
+    /* Two programs in place of one, by a compilation each with options that are the same but for this one. The forward
+     * gives the model's outputs, then what the backward reads, named "retained_NAME". The backward takes the gradient of
+     * each output that depends on what is differentiated by, "grad_in@OUTPUT", of the output's type, and what was
+     * retained, and gives the gradients alone. The outputs are all those of float types, of any shape, or `loss`. */
+    xcc_phase phase;
+    /* 2: behind the gradients, the derivative of the sum of their products with further inputs "vector@NAME", one of the
+     * type of each that has a gradient, by the same parameters: "hvp_out@NAME", the Hessian of the loss times the
+     * vectors. 0, 1: none. Not with straight_through or phase. */
+    int order;
+    const xcc_vjp_function *vjps; /* of host functions that are differentiated */
+    size_t vjp_count;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

@@ -332,7 +332,7 @@ START_TEST(taken_name)
     xcc_value *w = parameter(&c.b, "w", 0, NULL, FLOATS(1)), *y = must(&c.b, xcc_value_create(c.b.graph, "grad_out@w"));
     ck_assert_ptr_nonnull(xcc_emit(&c.b, Identity, .y = XCC_OUT(y), .x = XCC_IN(w)));
     output(&c.b, y);
-    check_refused(&c, XCVM_INVALID_MODEL, "has an output 'grad_out@w' already");
+    check_refused(&c, XCVM_INVALID_MODEL, "has an input or an output 'grad_out@w' already");
 }
 END_TEST
 
