@@ -146,7 +146,11 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .arena_lower_bound = plan.lower_bound,
                             .weight_bytes_before = m->weight_bytes_before,
                             .weight_bytes_after = m->weight_bytes_after,
-                            .uncompressed = m->uncompressed};
+                            .uncompressed = m->uncompressed,
+                            .gradient_count = m->gradient_count,
+                            .gradient_bytes = m->gradient_bytes,
+                            .retained_count = m->retained_count,
+                            .retained_bytes = m->retained_bytes};
         XCVM_TRY(parameter_bytes(m, &told.parameter_bytes));
     }
     XCVM_TRY(xcc_codegen_build(m));

@@ -220,7 +220,7 @@ static void compiled_close(compiled *k)
 }
 
 /* *made is false if the instructions do not take the types. */
-static bool compile(checking *c, const form *f, int order, compiled *k, bool *made)
+static bool compile(checking *c, const form *f, int order, xcc_phase phase, compiled *k, bool *made)
 {
     static const xcvm_allocator nan_allocator = {allocate_nan, release_nan, NULL};
     static const xcc_vjp_function vjps[] = {{"products", "products.vjp"}, {"products.vjp", "products.vjp.vjp"}};
@@ -231,6 +231,7 @@ static bool compile(checking *c, const form *f, int order, compiled *k, bool *ma
                                  .backprop = true,
                                  .straight_through = c->gradient->straight,
                                  .order = order,
+                                 .phase = phase,
                                  .vjps = vjps,
                                  .vjp_count = 2,
                                  .loss = "loss",
@@ -260,8 +261,11 @@ static bool compile(checking *c, const form *f, int order, compiled *k, bool *ma
         status = xcvm_program_load(k->bytes.at, k->bytes.length, &load, &k->program, &c->error);
     if (status == XCVM_OK)
         status = xcvm_session_create(k->program, &session, &k->session, &c->error);
-    return status == XCVM_OK ||
-           fail(c, "gradient, %s%s: %s", f->name, order == 2 ? ", second order" : "", c->error.message);
+    return status == XCVM_OK || fail(c, "gradient, %s%s: %s", f->name,
+                                     order == 2                 ? ", second order"
+                                     : phase != XCC_PHASE_WHOLE ? ", forward and backward apart"
+                                                                : "",
+                                     c->error.message);
 }
 
 /* Runs with literal `changed` having `x` for element `at`, unless it is SIZE_MAX. */
@@ -349,7 +353,7 @@ static bool check_first(checking *c, xcvm_value **expected)
 {
     compiled k;
     bool made;
-    if (!compile(c, &forms[0], 1, &k, &made))
+    if (!compile(c, &forms[0], 1, XCC_PHASE_WHOLE, &k, &made))
         return false;
     bool good = made ? run(c, &forms[0], &k, SIZE_MAX, 0, 0)
                      : fail(c, "gradient: %s: %s", c->error.instruction, c->error.message);
@@ -374,7 +378,7 @@ static bool check_form(checking *c, const form *f, xcvm_value *const *expected)
     bool made;
     if ((f->dtype != XCVM_F64 && c->gradient->only_f64) || (f->open && c->gradient->only_sized))
         return true;
-    if (!compile(c, f, 1, &k, &made))
+    if (!compile(c, f, 1, XCC_PHASE_WHOLE, &k, &made))
         return false;
     bool good = made ? run(c, f, &k, SIZE_MAX, 0, 0)
                      : f->dtype != XCVM_F64 || fail(c, "gradient, %s: %s", f->name, c->error.message);
@@ -463,10 +467,68 @@ static bool check_second(checking *c)
     bool made;
     if (c->gradient->straight || c->gradient->once)
         return true;
-    if (!compile(c, &forms[0], 2, &k, &made))
+    if (!compile(c, &forms[0], 2, XCC_PHASE_WHOLE, &k, &made))
         return false;
     const bool good = made && compare_second(c, &k);
     compiled_close(&k);
+    return good;
+}
+
+/* ---- Two programs ---- */
+
+static size_t index_of(size_t count, const xcvm_parameter *(*get)(const xcvm_program *, size_t),
+                       const xcvm_program *program, const char *name)
+{
+    size_t i = 0;
+    while (i < count && strcmp(get(program, i)->name, name) != 0)
+        i++;
+    return i;
+}
+
+/* Gives the backward what the forward retained, and 1 for the gradient of the loss; and runs it. */
+static bool run_backward(checking *c, const compiled *forward, compiled *backward)
+{
+    const size_t outputs = xcvm_program_output_count(forward->program);
+    for (size_t i = 0; i < xcvm_program_input_count(backward->program); i++) {
+        const char *name = xcvm_program_input(backward->program, i)->name;
+        const size_t output = index_of(outputs, xcvm_program_output, forward->program, name);
+        xcvm_value *v = NULL;
+        xcvm_status status = XCVM_OK;
+        if (output < outputs) {
+            status =
+                xcvm_session_set_input(backward->session, i, xcvm_session_output(forward->session, output), &c->error);
+        } else if (strcmp(name, "grad_in@loss") != 0) {
+            return fail(c, "gradient, forward and backward apart: nothing is %s", name);
+        } else {
+            const double one = 1;
+            const xcvm_dtype dtype = xcvm_program_input(backward->program, i)->type.dtype;
+            status = xcvm_tensor_create(NULL, dtype, 0, NULL, &v, &c->error);
+            if (status == XCVM_OK) {
+                xcvm_store_f64(dtype, xcvm_value_data(v), 0, 1, &one, false);
+                status = xcvm_session_set_input(backward->session, i, v, &c->error);
+            }
+            xcvm_value_release(v);
+        }
+        if (status != XCVM_OK)
+            return fail(c, "gradient, forward and backward apart: input %s: %s", name, c->error.message);
+    }
+    return xcvm_session_run(backward->session, NULL, &c->error) == XCVM_OK ||
+           fail(c, "gradient, backward: %s: %s", c->error.instruction, c->error.message);
+}
+
+/* Forward and backward as programs of their own give the same gradients; the backward needs nothing else. */
+static bool check_phases(checking *c, const form *f, xcvm_value *const *expected)
+{
+    compiled forward, backward = {.program = NULL};
+    bool made;
+    bool good = compile(c, f, 1, XCC_PHASE_FORWARD, &forward, &made) && made &&
+                compile(c, f, 1, XCC_PHASE_BACKWARD, &backward, &made) && made && run(c, f, &forward, SIZE_MAX, 0, 0) &&
+                run_backward(c, &forward, &backward);
+    for (size_t i = 0; good && i < c->count; i++)
+        good = compare(c, f, i, xcvm_session_output(backward.session, i), expected[i],
+                       (case_tolerance){1e-9, 1e-9 * fmax(1, greatest(expected[i]))});
+    compiled_close(&forward);
+    compiled_close(&backward);
     return good;
 }
 
@@ -479,7 +541,8 @@ bool case_gradient_check(const test_bytes *file, const case_gradient *gradient, 
     good = good && list_literals(&c) && check_first(&c, expected);
     for (size_t i = 1; good && i < FORMS; i++)
         good = check_form(&c, &forms[i], expected);
-    good = good && check_second(&c);
+    good = good && check_second(&c) && check_phases(&c, &forms[0], expected) &&
+           (gradient->only_sized || check_phases(&c, &forms[2], expected));
     for (size_t i = 0; i < c.count; i++)
         xcvm_value_release(expected[i]);
     xcvm_arena_release(&c.arena);

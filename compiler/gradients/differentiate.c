@@ -170,6 +170,14 @@ static const char *kind_of(const xcc_node *n)
 /* All problems are told, as many as fit into the message. */
 static void note_problem(walk *w, const xcc_node *n, const char *why)
 {
+    if (w->m->report_problem != NULL) {
+        char line[480];
+        const int written =
+            snprintf(line, sizeof line, "node '%.100s' (%.60s): %s %s\n", n->name, n->origin, kind_of(n), why);
+        if (written > 0)
+            (void)w->m->report_problem(w->m->problem_user, line,
+                                       (size_t)written < sizeof line ? (size_t)written : sizeof line - 1);
+    }
     const size_t used = strlen(w->message), room = sizeof w->message - used;
     const int length = snprintf(w->message + used, room, "%snode '%s' (%s): %s %s", used > 0 ? "\n" : "", n->name,
                                 n->origin, kind_of(n), why);
@@ -620,6 +628,10 @@ xcvm_status xcc_pass_differentiate(xcc_module *m)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(xcc_differentiate(&b, g, NULL, seeds, seed_count, wrt, count, o->straight_through, gradients));
     XCVM_TRY(add_outputs(&b, "grad_out@", wrt, gradients, count));
+    for (size_t i = 0; i < count; i++) {
+        m->gradient_count += gradients[i] != NULL;
+        m->gradient_bytes += gradients[i] != NULL ? wrt[i]->type.bytes : 0;
+    }
     XCVM_CHECK(m->error, g->output_count > outputs, INVALID_ARGUMENT,
                "the loss depends on none of the model's parameters");
     XCVM_TRY(drop_inputs(g, m->forward_inputs));

@@ -153,6 +153,11 @@ struct xcc_module {
     uint32_t value_count;
     /* Where forward and backward become two programs: how many inputs and outputs, the first, are the model's. */
     size_t forward_inputs, forward_outputs;
+    xcvm_sink report_problem; /* may be NULL: gets every node that cannot be differentiated, a line each */
+    void *problem_user;
+    /* For the report. */
+    size_t gradient_count, retained_count;
+    uint64_t gradient_bytes, retained_bytes;
     size_t constant_bytes; /* of all constants but those on the heap: those of the model, above all */
     size_t copied_bytes;   /* of weights that rules wrote anew */
     uint64_t folding_ns;   /* that folding has taken so far */

@@ -103,6 +103,47 @@ static bool is_backward(const cut *c, const xcc_use *use)
     return n->mark == BACKWARD;
 }
 
+/* Sizes that are not known count as 1, as in all figures. */
+static uint64_t bytes_of(const xcc_value *v)
+{
+    int64_t dims[XCVM_MAX_RANK];
+    size_t count, bytes;
+    for (int i = 0; i < v->type.rank; i++)
+        dims[i] = v->type.dims[i] < 0 ? 1 : v->type.dims[i];
+    const bool known =
+        v->type.kind == XCVM_KIND_TENSOR &&
+        xcvm_tensor_size((xcvm_dtype)v->type.dtype, v->type.rank < 0 ? 0 : v->type.rank, dims, &count, &bytes);
+    return known ? bytes : 0;
+}
+
+static void read_instead(const cut *c, xcc_value *v, xcc_value *other)
+{
+    xcc_use *next;
+    for (xcc_use *use = v->users; use != NULL; use = next) {
+        next = use->next;
+        if (is_backward(c, use))
+            xcc_use_set(use, other);
+    }
+}
+
+/* Inputs are of a kind, so what only a run knows the kind of, as OptionalGetElement makes it, is kept in an optional,
+ * which is returned. */
+static xcc_value *wrap(const cut *c, xcc_value *v)
+{
+    xcc_builder b = {
+        .graph = c->g, .before = v->producer->next, .name = v->producer->name, .origin = v->producer->origin};
+    xcc_value *wrapped = xcc_apply(&b, Optional, y, .xs = {(const xcvm_value *const[]){XCC_IN(v)}, 1});
+    if (wrapped == NULL)
+        return NULL;
+    wrapped->producer->mark = FORWARD;
+    xcc_value *again = xcc_apply(&b, OptionalGetElement, y, .x = XCC_IN(wrapped));
+    if (again == NULL)
+        return NULL;
+    again->producer->mark = BACKWARD;
+    read_instead(c, v, again);
+    return wrapped;
+}
+
 static xcvm_status keep(cut *c, xcc_value *v)
 {
     bool read = false;
@@ -110,13 +151,15 @@ static xcvm_status keep(cut *c, xcc_value *v)
         read = is_backward(c, use);
     if (!read)
         return XCVM_OK;
-    XCVM_CHECK(c->m->error, v->type.kind != XCVM_KIND_NULL, UNSUPPORTED,
-               "the backward reads '%.200s', whose kind only a run knows", v->name);
+    if (v->type.kind == XCVM_KIND_NULL && (v = wrap(c, v)) == NULL)
+        return c->m->error->status;
     xcc_value **grown = xcc_grow(c->m, c->kept, c->count, &c->capacity, sizeof *grown);
     if (grown == NULL)
         return XCVM_OUT_OF_MEMORY;
     c->kept = grown;
     c->kept[c->count++] = v;
+    c->m->retained_count++;
+    c->m->retained_bytes += bytes_of(v);
     return XCVM_OK;
 }
 
@@ -124,9 +167,12 @@ static xcvm_status find_kept(cut *c)
 {
     for (size_t i = 0; i < c->m->forward_inputs; i++)
         XCVM_TRY(keep(c, c->g->inputs[i]));
-    for (const xcc_node *n = c->g->first; n != NULL; n = n->next)
+    const xcc_node *next; /* what is put in behind n is kept already */
+    for (const xcc_node *n = c->g->first; n != NULL; n = next) {
+        next = n->next;
         for (size_t i = 0; n->mark == FORWARD && i < xcc_node_output_count(n); i++)
             XCVM_TRY(keep(c, xcc_node_output(n, i)));
+    }
     return XCVM_OK;
 }
 
@@ -204,12 +250,7 @@ static xcvm_status keep_backward(cut *c)
         input->type.dtype = v->type.dtype;
         input->type.rank = v->type.rank;
         memcpy(input->type.dims, v->type.dims, sizeof v->type.dims);
-        xcc_use *next;
-        for (xcc_use *use = v->users; use != NULL; use = next) {
-            next = use->next;
-            if (is_backward(c, use))
-                xcc_use_set(use, input);
-        }
+        read_instead(c, v, input);
     }
     XCVM_TRY(set_outputs(g, g->output_count - first, g->outputs + first, g->output_names + first));
     remove_nodes(g, FORWARD);

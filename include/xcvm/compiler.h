@@ -113,6 +113,10 @@ typedef struct xcc_report {
     uint64_t arena_bytes, arena_lower_bound;
     uint64_t weight_bytes_before, weight_bytes_after; /* of what xcc_options.weights is about, as f32 and as stored */
     size_t uncompressed;                              /* constants that stay f32, as numbers are out of range */
+    size_t gradient_count; /* parameters and inputs that gradients are given of, and their bytes */
+    uint64_t gradient_bytes;
+    size_t retained_count; /* of forward and backward apart: values that the one keeps for the other, and their bytes */
+    uint64_t retained_bytes;
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,
@@ -131,7 +135,9 @@ XCVM_API XCVM_MUST_USE xcvm_status xcc_compile(const void *model, size_t count, 
                                                xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error);
 
 /* Says as text everything that keeps a model file from compiling (all nodes, not the first) and what the model is:
- * opsets, inputs, outputs, parameters, flops, estimated peak memory. Returns the status that compiling would. */
+ * opsets, inputs, outputs, parameters, flops, estimated peak memory. With `backprop`, also every node that has no
+ * gradient though the loss's goes through it, and what training takes: the memory of gradients and of what the forward
+ * keeps for the backward, the flops of each. Returns the status that compiling would. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink,
                                                   void *user, xcvm_error *error);
 
