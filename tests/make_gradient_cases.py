@@ -509,6 +509,34 @@ def sequences():
     write("sequence_construct", [node("SequenceConstruct", ["a", "b", "a"], ["s"]),
                                  node("ConcatFromSequence", ["s"], ["y"], axis=1, new_axis=1)],
           {"a": floats(3), "b": floats(3)}, lambda a, b: torch.stack([a, b, a], 1))
+    # Each item by itself, of sizes that differ; and a list that a loop makes.
+    body = helper.make_graph([node("Mul", ["r", "w"], ["p"]), node("Tanh", ["p"], ["q"])], "body",
+                             [helper.make_tensor_value_info("r", F32, [3, None])],
+                             [helper.make_tensor_value_info("q", F32, [3, None])])
+    write("sequence_map", [node("SplitToSequence", ["x", "sizes"], ["s"], axis=1), node("SequenceMap", ["s"], ["t"], body=body),
+                           node("ConcatFromSequence", ["t"], ["y"], axis=1)],
+          {"x": floats(3, 5), "w": floats(3, 1)}, lambda x, w: torch.tanh(x * w), constants={"sizes": i64([2, 3])}, opset=18)
+    sequence = helper.make_tensor_sequence_value_info("s", F32, None)
+    taken = helper.make_tensor_sequence_value_info("t", F32, None)
+    body = helper.make_graph(
+        [node("Sin", ["h"], ["k"]), node("SequenceInsert", ["s", "k"], ["t"]), node("Concat", ["k", "w"], ["g"], axis=0),
+         node("Identity", ["go"], ["on"])], "body",
+        [helper.make_tensor_value_info("i", I64, []), helper.make_tensor_value_info("go", BOOL, []), sequence,
+         helper.make_tensor_value_info("h", F32, [None])],
+        [helper.make_tensor_value_info("on", BOOL, []), taken, helper.make_tensor_value_info("g", F32, [None])])
+
+    def longer(h, w):
+        rows = []
+        for _ in range(3):
+            h = torch.sin(h)
+            rows.append(h)
+            h = torch.cat([h, w])
+        return torch.cat(rows) * h.sum()
+
+    write("loop_of_sequences", [node("SequenceEmpty", [], ["none"]), node("Loop", ["n", "", "none", "h"], ["all", "last"], body=body),
+                                node("ConcatFromSequence", ["all"], ["c"], axis=0), node("ReduceSum", ["last"], ["d"], keepdims=0),
+                                node("Mul", ["c", "d"], ["y"])],
+          {"h": floats(2), "w": floats(1)}, longer, constants={"n": i64(3)})
     write("optional", [node("Optional", ["x"], ["o"]), node("OptionalGetElement", ["o"], ["g"]), node("Mul", ["g", "x"], ["y"])],
           {"x": floats(4)}, lambda x: x * x, opset=18)
 

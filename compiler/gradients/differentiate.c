@@ -250,8 +250,10 @@ static void find_problems(walk *w, const xcc_node *first)
 static xcvm_status add_up(walk *w, xcc_value *v, xcc_value *gradient, xcc_value *mask)
 {
     xcc_value **sum = &w->gradients[v->id], **both = &w->masks[v->id];
-    XCVM_CHECK(w->m->error, gradient->type.dtype == v->type.dtype || (w->straight_through && is_quantised(v)), INTERNAL,
-               "the gradient of %s is %s, not %s", v->name, xcvm_dtype_name((xcvm_dtype)gradient->type.dtype),
+    XCVM_CHECK(w->m->error,
+               gradient->type.dtype == v->type.dtype || v->type.kind != XCVM_KIND_TENSOR ||
+                   (w->straight_through && is_quantised(v)),
+               INTERNAL, "the gradient of %s is %s, not %s", v->name, xcvm_dtype_name((xcvm_dtype)gradient->type.dtype),
                xcvm_dtype_name((xcvm_dtype)v->type.dtype));
     if (*sum == NULL) {
         *sum = gradient;

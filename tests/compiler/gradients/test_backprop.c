@@ -153,6 +153,40 @@ START_TEST(second_order)
 }
 END_TEST
 
+/* Three rounds of x = x * x: x^8, whose second derivative is 56 * x^6. */
+START_TEST(second_order_of_a_loop)
+{
+    compilation c;
+    machine k;
+    begin_backprop(&c);
+    c.options.order = 2;
+    xcc_value *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, -2)),
+              *result = must(&c.b, xcc_value_create(c.b.graph, NULL));
+    xcc_value *inputs[] = {must(&c.b, xcc_scalar_i64(c.b.graph, 3)), NULL, w}, *given[3];
+    xcc_node *loop = xcc_append_control(&c.b, XCC_LOOP, 3, inputs, 1, &result, 1);
+    ck_assert_ptr_nonnull(loop);
+    xcc_builder b = {.graph = loop->bodies[0], .name = "inside", .origin = "Test"};
+    for (int i = 0; i < 3; i++)
+        given[i] = must(&b, xcc_value_create(b.graph, NULL));
+    xcvm_value_set_tensor(&given[0]->type, XCVM_I64, 0, NULL);
+    xcvm_value_set_tensor(&given[1]->type, XCVM_BOOL, 0, NULL);
+    xcvm_value_set_tensor(&given[2]->type, XCVM_F32, 1, DIMS(2));
+    ok(&c.m, xcc_graph_set_inputs(b.graph, 3, given));
+    xcc_value *next = must(&b, xcc_build_mul(&b, given[2], given[2]));
+    ok(&c.m, xcc_graph_set_outputs(b.graph, 2, (xcc_value *[]){given[1], next}));
+    ok(&c.m, xcc_node_infer(loop));
+    output(&c.b, must(&c.b, xcc_build_reduce(&c.b, XCVM_OP_ReduceSum, result, NULL, false)));
+    passes(&c);
+    machine_open(&k, &c);
+    machine_give(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 0.5f));
+    machine_run(&k);
+    expect_output(&k, 1, 1, DIMS(2), FLOATS(8, -1024));
+    expect_output(&k, 2, 1, DIMS(2), FLOATS(56, 1792));
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
 /* ---- Straight through ---- */
 
 /* Between quantisation and its undoing may stand what moves all numbers, and nothing else. */
@@ -241,6 +275,7 @@ Suite *suite_compiler_backprop(void)
     tcase_add_test(tests, two_programs);
     tcase_add_test(tests, two_programs_refused);
     tcase_add_test(tests, second_order);
+    tcase_add_test(tests, second_order_of_a_loop);
     tcase_add_test(tests, straight_through);
     tcase_add_test(tests, host_function_without_gradient);
     tcase_add_test(tests, wrong_options);
