@@ -31,6 +31,21 @@ static bool can_copy(xcc_vjp *d)
     return true;
 }
 
+/* Removes what nothing reads, but for what makes `spared`, which may be NULL: of the copies, what the gradients do not
+ * need. Effects were had the first time. */
+static void remove_unread(xcc_graph *g, const xcc_value *spared)
+{
+    xcc_node *previous;
+    for (xcc_node *n = g->last; n != NULL; n = previous) {
+        bool read = spared != NULL && n == spared->producer;
+        previous = n->previous;
+        for (size_t i = 0; i < xcc_node_output_count(n); i++)
+            read = read || (xcc_node_output(n, i) != NULL && xcc_node_output(n, i)->uses > 0);
+        if (!read)
+            xcc_node_remove(n);
+    }
+}
+
 /* ---- If ---- */
 
 /* The gradients of `wrt` in one branch, as its outputs; zeros where the branch does not use them. */
@@ -57,7 +72,9 @@ static xcvm_status fill_branch(xcc_vjp *d, xcc_copying *c, const xcc_graph *from
         if ((gradients[i] = g) == NULL)
             return c->m->error->status;
     }
-    return xcc_graph_set_outputs(to, count, gradients);
+    XCVM_TRY(xcc_graph_set_outputs(to, count, gradients));
+    remove_unread(to, NULL);
+    return XCVM_OK;
 }
 
 void xcc_gradient_of_if(xcc_vjp *d)
@@ -106,7 +123,8 @@ typedef struct unwinding {
     size_t operands, states, extra;       /* of the loop: operands and states of its own, and states that keep others */
     keeping *keepings;                    /* of the states */
     xcc_value **stacks, **starts, **ends; /* for each state, what was kept of it; where a round's items begin and end */
-    xcc_value *trips;                     /* rounds that were run, a scalar */
+    xcc_value **places;                   /* for each state, what stands for it in the round back at first */
+    xcc_value *trips, *round;             /* rounds that were run; the number of the one that is run back */
 } unwinding;
 
 static keeping keeping_of(const xcc_node *n, size_t state)
@@ -228,8 +246,34 @@ static xcvm_status extend(unwinding *u, const extension *e, size_t input_count, 
     return xcc_graph_set_outputs(n->bodies[0], result_count + 1, e->outputs);
 }
 
-/* Makes the loop keep the states that its rounds begin with, and their numbers. */
-static xcvm_status keep_states(unwinding *u)
+/* Makes the loop stack the numbers of its rounds, so that it is known how many were run. */
+static xcvm_status keep_numbers(unwinding *u)
+{
+    xcc_node *n = u->d->node;
+    xcc_graph *body = n->bodies[0];
+    xcc_builder inner = {.graph = body, .name = n->name, .origin = n->origin};
+    xcc_value **outputs = xcc_alloc(u->c.m, (body->output_count + 1) * sizeof *outputs);
+    xcc_value **results = xcc_alloc(u->c.m, (n->output_count + 1) * sizeof *results);
+    xcc_value *numbers = xcc_value_create(n->graph, NULL);
+    xcc_value *number = xcc_apply(&inner, Identity, y, .x = XCC_IN(body->inputs[0]));
+    if (outputs == NULL || results == NULL || numbers == NULL || number == NULL)
+        return u->c.m->error->status;
+    memcpy(outputs, body->outputs, body->output_count * sizeof *outputs);
+    if (n->output_count > 0)
+        memcpy(results, n->outputs, n->output_count * sizeof *results);
+    outputs[body->output_count] = number;
+    results[n->output_count] = numbers;
+    numbers->producer = n;
+    n->outputs = results;
+    n->output_count++;
+    XCVM_TRY(xcc_graph_set_outputs(body, body->output_count + 1, outputs));
+    XCVM_TRY(xcc_node_infer(n));
+    u->trips = xcc_build_reshape(u->d->b, xcc_build_dim_of(u->d->b, numbers, 0), xcc_build_ints(u->d->b, 0, NULL));
+    return u->trips != NULL ? XCVM_OK : u->c.m->error->status;
+}
+
+/* Makes the loop keep the states that its rounds begin with, those that keepings say. `before` is the loop back. */
+static xcvm_status keep_states(unwinding *u, xcc_node *before)
 {
     xcc_node *n = u->d->node;
     xcc_graph *body = n->bodies[0];
@@ -252,52 +296,63 @@ static xcvm_status keep_states(unwinding *u)
     memcpy(e.results + scans, n->outputs + u->states, old_scans * sizeof *e.results);
     for (size_t i = 0; i < u->states; i++)
         XCVM_TRY(keep_state(u, &e, i, scans + old_scans));
-    xcc_builder inner = {.graph = body, .name = n->name, .origin = n->origin};
-    xcc_value *numbers = xcc_value_create(n->graph, NULL),
-              *number = xcc_apply(&inner, Identity, y, .x = XCC_IN(body->inputs[0]));
-    const size_t last = scans + old_scans + e.scan_count;
-    if (numbers == NULL || (e.outputs[last + 1] = number) == NULL)
-        return m->error->status;
-    numbers->producer = n;
-    e.results[last] = numbers;
-    XCVM_TRY(extend(u, &e, u->operands + u->extra, last + 1));
+    XCVM_TRY(extend(u, &e, u->operands + u->extra, scans + old_scans + e.scan_count));
     XCVM_TRY(xcc_node_infer(n));
-    u->trips = xcc_build_reshape(u->d->b, xcc_build_dim_of(u->d->b, numbers, 0), xcc_build_ints(u->d->b, 0, NULL));
+    xcc_builder outer = *u->d->b;
+    outer.before = before;
     for (size_t i = 0; i < u->states; i++) {
-        xcc_value *lengths = u->ends[i], *axis = xcc_scalar_i64(u->d->b->graph, 0);
+        xcc_value *lengths = u->ends[i], *axis = xcc_scalar_i64(outer.graph, 0);
         if (u->keepings[i] != KEEP_ITEMS)
             continue;
         if (axis == NULL)
             return m->error->status;
-        u->ends[i] = xcc_apply(u->d->b, CumSum, y, .x = XCC_IN(lengths), .axis = XCC_IN(axis));
-        if ((u->starts[i] = xcc_build_sub(u->d->b, u->ends[i], lengths)) == NULL)
+        u->ends[i] = xcc_apply(&outer, CumSum, y, .x = XCC_IN(lengths), .axis = XCC_IN(axis));
+        if ((u->starts[i] = xcc_build_sub(&outer, u->ends[i], lengths)) == NULL)
             return m->error->status;
     }
-    return u->trips != NULL ? XCVM_OK : m->error->status;
+    return XCVM_OK;
 }
 
 /* What a state was at the beginning of a round. */
 static xcc_value *state_of(unwinding *u, xcc_builder *b, size_t i, xcc_value *round)
 {
-    const xcc_node *n = u->d->node;
-    xcc_value *stack = u->stacks[i], *v, *start, *end;
+    xcc_value *stack = u->stacks[i], *start, *end;
     switch (u->keepings[i]) {
     case KEEP_STACKED:
         return xcc_build_gather(b, stack, round, 0);
     case KEEP_ITEM:
-        v = round != NULL ? xcc_apply(b, SequenceAt, y, .s = XCC_IN(stack), .position = XCC_IN(round)) : NULL;
-        if (v != NULL)
-            take_state_type(v, n->bodies[0]->inputs[i + 2]);
-        return v;
-    case KEEP_ITEMS:
+        return xcc_apply(b, SequenceAt, y, .s = XCC_IN(stack), .position = XCC_IN(round));
+    default:
         start = xcc_build_gather(b, u->starts[i], round, 0);
         end = xcc_build_gather(b, u->ends[i], round, 0);
         if (start == NULL || end == NULL)
             return NULL;
         return xcc_apply(b, SequenceGetSlice, y, .s = XCC_IN(stack), .start = XCC_IN(start), .end = XCC_IN(end));
-    default:
-        return xcc_apply(b, Identity, y, .x = XCC_IN(n->inputs[i + 2]));
     }
+}
+
+/* Keeps the states that the round back reads, and has it read what was kept. */
+static xcvm_status read_states(unwinding *u, xcc_node *back)
+{
+    xcc_graph *to = back->bodies[0];
+    remove_unread(to, u->round);
+    for (size_t i = 0; i < u->states; i++)
+        if (u->places[i]->uses == 0)
+            u->keepings[i] = KEEP_NOTHING;
+    XCVM_TRY(keep_states(u, back));
+    for (size_t i = 0; i < u->states; i++) {
+        if (u->keepings[i] == KEEP_NOTHING)
+            continue;
+        xcc_node *place = u->places[i]->producer;
+        xcc_builder b = {.graph = to, .before = place, .name = place->name, .origin = place->origin};
+        xcc_value *state = state_of(u, &b, i, u->round);
+        if (state == NULL)
+            return u->c.m->error->status;
+        take_state_type(state, u->d->node->bodies[0]->inputs[i + 2]);
+        xcc_replace_uses(to, u->places[i], state);
+        xcc_node_remove(place);
+    }
+    return XCVM_OK;
 }
 
 /* Whether a state carries a gradient from round to round. */
@@ -356,24 +411,21 @@ static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wr
             take_state_type(inputs[k++], from->inputs[i + 2]);
     XCVM_TRY(xcc_graph_set_inputs(to, count, inputs));
     xcc_value *last = xcc_build_sub(&b, u->trips, xcc_scalar_i64(to, 1)), *round = xcc_build_sub(&b, last, inputs[0]);
+    u->round = round;
     u->c.copies[from->inputs[0]->id] = round;
     u->c.copies[from->inputs[1]->id] = inputs[1];
     size_t wrt_count = 0, seed_count = 0;
     for (size_t i = 0; i < u->states && round != NULL; i++) {
-        xcc_value *state = state_of(u, &b, i, round);
+        xcc_value *state = u->places[i] = xcc_apply(&b, Identity, y, .x = XCC_IN(n->inputs[i + 2]));
         if (state == NULL)
             return u->c.m->error->status;
+        take_state_type(state, from->inputs[i + 2]);
         u->c.copies[from->inputs[i + 2]->id] = state;
         if (flows(n, i))
             wrt[wrt_count++] = state;
     }
     if (round == NULL)
         return u->c.m->error->status;
-    /* What keeps the states is copied, too, and not used. */
-    for (size_t i = u->operands; i < n->input_count; i++)
-        if ((u->c.copies[from->inputs[i]->id] =
-                 xcc_apply(&b, SequenceConstruct, y, .dtype = (xcvm_dtype)from->inputs[i]->type.dtype)) == NULL)
-            return u->c.m->error->status;
     XCVM_TRY(xcc_copy_nodes(&u->c, from, to));
     for (size_t i = 0, k = 2; i < u->states; i++)
         if (flows(n, i))
@@ -381,8 +433,8 @@ static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wr
     const size_t flowing = wrt_count;
     for (size_t i = u->states; i < d->result_count; i++)
         if (d->results[i] != NULL) {
-            seeds[seed_count] = (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1 + u->extra]),
-                                           xcc_build_gather(&b, d->results[i], round, 0)};
+            seeds[seed_count] =
+                (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), xcc_build_gather(&b, d->results[i], round, 0)};
             if (seeds[seed_count++].gradient == NULL)
                 return u->c.m->error->status;
         }
@@ -409,15 +461,16 @@ static xcvm_status unwind(unwinding *u)
     const size_t most = u->states + d->outside_count + 2;
     xcc_value **inputs = xcc_alloc(u->c.m, 3 * most * sizeof *inputs), **outputs = inputs + most,
               **wrt = outputs + most;
-    u->stacks = xcc_alloc(u->c.m, 3 * u->states * sizeof *u->stacks);
+    u->stacks = xcc_alloc(u->c.m, 4 * u->states * sizeof *u->stacks);
     u->keepings = xcc_alloc(u->c.m, u->states * sizeof *u->keepings);
     if (inputs == NULL || u->stacks == NULL || u->keepings == NULL)
         return XCVM_OUT_OF_MEMORY;
     u->starts = u->stacks + u->states;
     u->ends = u->starts + u->states;
+    u->places = u->ends + u->states;
     for (size_t i = 0; i < u->states; i++)
         u->keepings[i] = keeping_of(n, i);
-    XCVM_TRY(keep_states(u));
+    XCVM_TRY(keep_numbers(u));
     XCVM_TRY(xcc_copying_begin(&u->c, u->c.m));
     size_t count = 2, outside = 0;
     inputs[0] = u->trips;
@@ -436,6 +489,7 @@ static xcvm_status unwind(unwinding *u)
     if (back == NULL)
         return u->c.m->error->status;
     XCVM_TRY(fill_round(u, back, wrt, outside));
+    XCVM_TRY(read_states(u, back));
     XCVM_TRY(xcc_loop_infer_body(back));
     XCVM_TRY(xcc_node_infer(back));
     size_t next = 0;

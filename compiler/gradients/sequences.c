@@ -30,13 +30,13 @@ static xcc_value *replace(xcc_vjp *d, xcc_value *s, xcc_value *position, xcc_val
 /* The position in a sequence of as many items as `s`, counted from its beginning; its end where it is absent. */
 static xcc_value *from_start(xcc_vjp *d, const xcvm_value *position, xcc_value *s)
 {
-    xcc_value *length = length_of(d, s), *p = xcc_value_of(position);
-    if (p == NULL)
-        return length;
     double known;
-    p = xcc_build_cast(d->b, p, XCVM_I64);
+    if (position == NULL)
+        return length_of(d, s);
+    xcc_value *p = xcc_build_cast(d->b, xcc_value_of(position), XCVM_I64);
     if (p != NULL && xcc_constant_number(p, &known) && known >= 0)
         return p;
+    xcc_value *length = length_of(d, s);
     return xcc_where(d, xcc_op2(d, XCVM_OP_Less, p, scalar(d, 0)), xcc_add(d, p, length), p);
 }
 
@@ -59,18 +59,19 @@ XCC_GRADIENT(SequenceConstruct)
 
 XCC_GRADIENT(SequenceAt) { xcc_give(d, 0, replace(d, xcc_zeros_like(d->b, xcc_in(d, 0)), xcc_in(d, 1), G)); }
 
+/* At the end, s need not be there for its length. The item is taken first, so that the others can be moved. */
 XCC_GRADIENT(SequenceInsert)
 {
     ARGS(SequenceInsert);
-    xcc_value *at = from_start(d, a->position, xcc_in(d, 0));
+    xcc_value *at = a->position != NULL ? from_start(d, a->position, xcc_in(d, 0)) : scalar(d, -1);
     if (at == NULL) {
         d->failed = true;
         return;
     }
-    if (xcc_wanted(d, 0))
-        xcc_give(d, 0, xcc_apply(d->b, SequenceErase, y, .s = XCC_IN(G), .position = XCC_IN(at)));
     if (xcc_wanted(d, 1))
         xcc_give(d, 1, item_at(d, G, at, xcc_in(d, 1)));
+    if (xcc_wanted(d, 0))
+        xcc_give(d, 0, xcc_apply(d->b, SequenceErase, y, .s = XCC_IN(G), .position = XCC_IN(at)));
 }
 
 XCC_GRADIENT(SequenceErase)

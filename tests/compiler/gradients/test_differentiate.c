@@ -395,6 +395,23 @@ START_TEST(loop)
 }
 END_TEST
 
+static xcc_value *doubled(xcc_builder *b, xcc_value *state) { return xcc_build_add(b, state, state); }
+
+/* What the gradients of a round do not depend on is not kept: of a sum nothing, of a product its state. */
+START_TEST(kept_states)
+{
+    for (int i = 0; i < 2; i++) {
+        compilation c;
+        begin_backprop(&c);
+        const xcc_node *n = loop_of(&c, parameter(&c.b, "w", 2, DIMS(1, 2), FLOATS(1, 2)), i == 0 ? doubled : square);
+        output(&c.b, sum(&c.b, n->outputs[0]));
+        ok(&c.m, differentiate(&c));
+        ck_assert_uint_eq(n->output_count, i == 0 ? 2 : 3); /* the state, the rounds' numbers, the states */
+        finish(&c);
+    }
+}
+END_TEST
+
 /* A state that is twice as long after each round: 8 copies. */
 START_TEST(growing_state)
 {
@@ -454,6 +471,7 @@ Suite *suite_compiler_differentiate(void)
     tcase_add_test(tests, nothing_to_learn);
     tcase_add_test(tests, taken_name);
     tcase_add_test(tests, loop);
+    tcase_add_test(tests, kept_states);
     tcase_add_test(tests, growing_state);
     tcase_add_test(tests, refused_in_bodies);
     suite_add_tcase(suite, tests);
