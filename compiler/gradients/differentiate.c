@@ -15,8 +15,8 @@ typedef struct walk {
     uint32_t *stamps, controls;
     xcc_builder *b;
     xcc_node *behind, *first; /* the nodes that are walked through are those from first on, behind `behind` */
-    /* By value id, for the values that there were when the walk began. */
-    uint32_t values;
+    /* By value id, for the values that there were when the walk began, from `base` on. */
+    uint32_t base, values;
     bool straight_through;
     bool *reached;         /* depends on what is differentiated by */
     bool *needed;          /* and the loss depends on it */
@@ -26,6 +26,11 @@ typedef struct walk {
     size_t shown, problems;
     const xcc_node *first_problem;
 } walk;
+
+/* Whether the walk has entries for a value: none was there before what is walked through but the rest of the graph. */
+static bool has_entries(const walk *w, const xcc_value *v) { return v->id >= w->base && v->id < w->values; }
+
+static size_t entry(const walk *w, const xcc_value *v) { return v->id - w->base; }
 
 /* What quantised numbers may be, and their sums. */
 static bool is_quantised(const xcc_value *v)
@@ -45,7 +50,7 @@ static bool carries(const walk *w, const xcc_value *v)
 
 static bool is_flagged(const walk *w, const bool *flags, const xcc_value *v)
 {
-    return carries(w, v) && v->id < w->values && flags[v->id];
+    return carries(w, v) && has_entries(w, v) && flags[entry(w, v)];
 }
 
 static bool is_zero(const walk *w, const xcc_node *n)
@@ -117,8 +122,8 @@ static xcvm_status find_outsides(walk *w, xcc_node *first)
 static void flag(const walk *w, bool *flags, xcc_value *const *values, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (carries(w, values[i]))
-            flags[values[i]->id] = true;
+        if (carries(w, values[i]) && has_entries(w, values[i]))
+            flags[entry(w, values[i])] = true;
 }
 
 /* Which values depend on what is differentiated by. In bodies these are found for the sake of what has no rule there:
@@ -135,7 +140,7 @@ static xcvm_status find_reached(walk *w, const xcc_node *first)
         }
         for (size_t i = 0; i < xcc_node_output_count(n); i++)
             if (carries(w, xcc_node_output(n, i)))
-                w->reached[xcc_node_output(n, i)->id] = true;
+                w->reached[entry(w, xcc_node_output(n, i))] = true;
     }
     return XCVM_OK;
 }
@@ -150,10 +155,10 @@ static xcvm_status find_needed(walk *w, const xcc_node *last, const xcc_node *be
         const xcc_outside *outside = outside_of(w, n);
         for (size_t i = 0; i < xcc_node_input_count(n); i++)
             if (takes(w, n, i))
-                w->needed[xcc_node_input(n, i)->id] = true;
+                w->needed[entry(w, xcc_node_input(n, i))] = true;
         for (size_t i = 0; i < outside->count; i++)
             if (is_flagged(w, w->reached, outside->values[i]))
-                w->needed[outside->values[i]->id] = true;
+                w->needed[entry(w, outside->values[i])] = true;
         for (size_t i = 0; i < n->body_count; i++) {
             flag(w, w->needed, n->bodies[i]->outputs, n->bodies[i]->output_count);
             XCVM_TRY(find_needed(w, n->bodies[i]->last, NULL));
@@ -249,7 +254,7 @@ static void find_problems(walk *w, const xcc_node *first)
 
 static xcvm_status add_up(walk *w, xcc_value *v, xcc_value *gradient, xcc_value *mask)
 {
-    xcc_value **sum = &w->gradients[v->id], **both = &w->masks[v->id];
+    xcc_value **sum = &w->gradients[entry(w, v)], **both = &w->masks[entry(w, v)];
     XCVM_CHECK(w->m->error,
                gradient->type.dtype == v->type.dtype || v->type.kind != XCVM_KIND_TENSOR ||
                    (w->straight_through && is_quantised(v)),
@@ -293,10 +298,10 @@ static xcvm_status differentiate_node(walk *w, xcc_node *n)
     bool any = false;
     for (size_t i = 0; i < outs; i++) {
         const xcc_value *v = xcc_node_output(n, i);
-        if (v == NULL || v->id >= w->values)
+        if (v == NULL || !has_entries(w, v))
             continue;
-        all[i] = w->gradients[v->id];
-        all[outs + i] = w->masks[v->id];
+        all[i] = w->gradients[entry(w, v)];
+        all[outs + i] = w->masks[entry(w, v)];
         any = any || all[i] != NULL;
     }
     for (size_t i = 0; i < ins; i++)
@@ -344,43 +349,82 @@ static xcvm_status walk_back(walk *w, xcc_graph *g)
     for (xcc_node *n = g->last; n != w->behind; n = previous) {
         previous = n->previous;
         XCVM_TRY(xcc_poll(w->m));
+        XCVM_CHECK(w->m->error, w->m->value_limit == 0 || w->m->value_count <= w->m->value_limit, UNSUPPORTED,
+                   "the gradients of the model take too many nodes");
         if (!is_zero(w, n) && depends(w, n) && is_needed(w, n))
             XCVM_TRY(differentiate_node(w, n));
     }
     return w->problems > 0 ? tell_problems(w) : XCVM_OK;
 }
 
+/* The least id of the values that nodes from `first` on make, or *least if that is less. */
+static void find_least(const xcc_node *first, uint32_t *least)
+{
+    for (const xcc_node *n = first; n != NULL; n = n->next) {
+        for (size_t i = 0; i < xcc_node_output_count(n); i++) {
+            const xcc_value *v = xcc_node_output(n, i);
+            *least = v != NULL && v->id < *least ? v->id : *least;
+        }
+        for (size_t i = 0; i < n->body_count; i++) {
+            for (size_t k = 0; k < n->bodies[i]->input_count; k++)
+                *least = n->bodies[i]->inputs[k]->id < *least ? n->bodies[i]->inputs[k]->id : *least;
+            find_least(n->bodies[i]->first, least);
+        }
+    }
+}
+
+static xcvm_status run_walk(walk *w, xcc_graph *g, const xcc_seed *seeds, size_t seed_count, xcc_value *const *wrt,
+                            size_t count, xcc_value **gradients)
+{
+    for (size_t i = 0; i < count; i++)
+        w->reached[entry(w, wrt[i])] = true;
+    for (size_t i = 0; i < seed_count; i++) {
+        if (!has_entries(w, seeds[i].value)) /* it depends on nothing here */
+            continue;
+        w->needed[entry(w, seeds[i].value)] = true;
+        XCVM_TRY(add_up(w, seeds[i].value, seeds[i].gradient, NULL));
+    }
+    XCVM_TRY(find_outsides(w, w->first));
+    XCVM_TRY(find_reached(w, w->first));
+    XCVM_TRY(find_needed(w, g->last, w->behind));
+    find_problems(w, w->first);
+    if (w->problems > 0)
+        return tell_problems(w);
+    XCVM_TRY(walk_back(w, g));
+    for (size_t i = 0; i < count; i++)
+        gradients[i] = w->gradients[entry(w, wrt[i])];
+    return XCVM_OK;
+}
+
+/* The walk's tables are given back at its end, as there are walks within walks, of formulas, and one for each Gradient.
+ */
 xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, const xcc_seed *seeds, size_t seed_count,
                               xcc_value *const *wrt, size_t count, bool straight_through, xcc_value **gradients)
 {
     xcc_module *m = g->module;
     walk w = {.m = m, .b = b, .behind = behind, .values = m->value_count, .straight_through = straight_through};
     w.first = behind != NULL ? behind->next : g->first;
-    w.reached = xcc_alloc(m, 2 * (size_t)w.values * sizeof *w.reached);
-    w.gradients = xcc_alloc(m, 2 * (size_t)w.values * sizeof *w.gradients);
-    const size_t controls = count_controls(w.first);
-    w.outsides = xcc_alloc(m, controls * sizeof *w.outsides);
-    w.stamps = xcc_alloc(m, controls > 0 ? w.values * sizeof *w.stamps : 0);
-    if (w.reached == NULL || w.gradients == NULL || w.outsides == NULL || w.stamps == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    w.needed = w.reached + w.values;
-    w.masks = w.gradients + w.values;
-    for (size_t i = 0; i < count; i++)
-        w.reached[wrt[i]->id] = true;
-    for (size_t i = 0; i < seed_count; i++) {
-        w.needed[seeds[i].value->id] = true;
-        XCVM_TRY(add_up(&w, seeds[i].value, seeds[i].gradient, NULL));
+    if (behind != NULL) {
+        w.base = w.values;
+        find_least(w.first, &w.base);
+        for (size_t i = 0; i < count; i++)
+            w.base = wrt[i]->id < w.base ? wrt[i]->id : w.base;
     }
-    XCVM_TRY(find_outsides(&w, w.first));
-    XCVM_TRY(find_reached(&w, w.first));
-    XCVM_TRY(find_needed(&w, g->last, behind));
-    find_problems(&w, w.first);
-    if (w.problems > 0)
-        return tell_problems(&w);
-    XCVM_TRY(walk_back(&w, g));
-    for (size_t i = 0; i < count; i++)
-        gradients[i] = w.gradients[wrt[i]->id];
-    return XCVM_OK;
+    const size_t entries = w.values - w.base, controls = count_controls(w.first);
+    const size_t flags = 2 * entries * sizeof *w.reached, sums = 2 * entries * sizeof *w.gradients,
+                 stamps = controls > 0 ? w.values * sizeof *w.stamps : 0;
+    w.outsides = xcc_alloc(m, controls * sizeof *w.outsides);
+    w.reached = xcvm_allocate_zeroed(m->allocator, flags);
+    w.gradients = xcvm_allocate_zeroed(m->allocator, sums);
+    w.stamps = xcvm_allocate_zeroed(m->allocator, stamps);
+    const bool made = w.outsides != NULL && w.reached != NULL && w.gradients != NULL && w.stamps != NULL;
+    w.needed = made ? w.reached + entries : NULL;
+    w.masks = made ? w.gradients + entries : NULL;
+    const xcvm_status status = made ? run_walk(&w, g, seeds, seed_count, wrt, count, gradients) : xcc_out_of_memory(m);
+    xcvm_deallocate(m->allocator, w.reached, flags);
+    xcvm_deallocate(m->allocator, w.gradients, sums);
+    xcvm_deallocate(m->allocator, w.stamps, stamps);
+    return status;
 }
 
 /* ---- The pass ---- */

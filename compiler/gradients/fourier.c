@@ -14,6 +14,30 @@ static xcc_value *fit(xcc_vjp *d, xcc_value *x, xcc_value *size, int axis)
     return xcc_apply(d->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads), .axes = XCC_IN(along));
 }
 
+/* Of a real signal from one side of its spectrum: each frequency but the first, and the last of an even number, stands
+ * for two. */
+static void give_half(xcc_vjp *d, int axis)
+{
+    xcc_builder *b = d->b;
+    xcc_graph *graph = b->graph;
+    xcc_value *along = xcc_scalar_i64(graph, axis), *none = xcc_build_ints(b, 0, NULL);
+    xcc_value *half = along != NULL ? xcc_apply(b, DFT, y, .x = XCC_IN(G), .axis = XCC_IN(along), .onesided = 1) : NULL;
+    xcc_value *length = xcc_build_reshape(b, xcc_build_dim_of(b, G, axis), none);
+    xcc_value *count = xcc_build_reshape(b, xcc_build_dim_of(b, half, axis), none), *zero = xcc_scalar_i64(graph, 0);
+    xcc_value *number = xcc_build_call(b, XCVM_OP_Range, 3, (xcc_value *[]){zero, count, xcc_scalar_i64(graph, 1)});
+    xcc_value *single =
+        xcc_op2(d, XCVM_OP_Or, xcc_op2(d, XCVM_OP_Equal, number, zero),
+                xcc_op2(d, XCVM_OP_Equal, xcc_op2(d, XCVM_OP_Mul, number, xcc_scalar_i64(graph, 2)), length));
+    xcc_value *weight = xcc_where(d, single, xcc_num(d, G, 1), xcc_num(d, G, 2));
+    weight = xcc_div(d, weight, xcc_build_cast(b, length, (xcvm_dtype)G->type.dtype));
+    int64_t shape[XCVM_MAX_RANK] = {-1};
+    const int rank = X->type.rank;
+    for (int i = 1; i < rank - axis; i++)
+        shape[i] = 1;
+    weight = xcc_build_reshape(b, weight, xcc_build_ints(b, (size_t)(rank - axis), shape));
+    xcc_give(d, 0, fit(d, xcc_mul(d, half, weight), xcc_build_dim_of(b, X, axis), axis));
+}
+
 /* The transform the other way without its factor: frequencies that were left out have no gradient, and of a real signal
  * the imaginary part has none. */
 XCC_GRADIENT(DFT)
@@ -27,11 +51,11 @@ XCC_GRADIENT(DFT)
         xcc_refuse(d, "the gradient needs the axis, which is not known");
         return;
     }
+    const int axis = (int)(given < 0 ? given + rank : given);
     if (a->inverse && a->onesided) {
-        xcc_refuse(d, "has no gradient yet of a real signal from one side of its spectrum");
+        give_half(d, axis);
         return;
     }
-    const int axis = (int)(given < 0 ? given + rank : given);
     xcc_value *n = xcc_build_dim_of(d->b, X, axis), *m = n, *number = XCC_BUILD_INTS(d->b, axis);
     if (a->dft_length != NULL)
         m = xcc_build_reshape(d->b, xcc_build_cast(d->b, xcc_value_of(a->dft_length), XCVM_I64),

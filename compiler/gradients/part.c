@@ -69,6 +69,8 @@ static xcvm_status copy_part(part *p, xcc_graph *g, xcc_node *last, xcc_graph *t
     const xcc_node *end = last != NULL ? last->next : NULL;
     for (const xcc_node *n = last != NULL ? g->first : NULL; n != end; n = n->next) {
         XCVM_TRY(xcc_poll(p->c.m));
+        XCVM_CHECK(p->c.m->error, p->c.m->value_limit == 0 || p->c.m->value_count <= p->c.m->value_limit, UNSUPPORTED,
+                   "the gradients of the model take too many nodes");
         if (makes_needed(p, n) && reads_copies(p, n))
             XCVM_TRY(xcc_copy_node(&p->c, n, to));
     }
@@ -81,7 +83,6 @@ static xcvm_status differentiate(part *p, xcc_builder *b, xcc_value *y, xcc_valu
     xcc_graph *g = b->graph;
     xcc_node *behind = g->last, *last = y->graph == g ? g->last : y->graph->last;
     xcc_value **stands = xcc_alloc(p->c.m, count * sizeof *stands);
-    p->needed = xcc_alloc(p->c.m, p->c.values * sizeof *p->needed);
     if (stands == NULL || p->needed == NULL)
         return XCVM_OUT_OF_MEMORY;
     need(p, y);
@@ -106,9 +107,14 @@ xcvm_status xcc_differentiate_part(xcc_builder *b, xcc_value *y, xcc_value *cons
                                    size_t count, size_t wrt, xcc_value **gradients)
 {
     part p = {.needed = NULL};
-    xcvm_status status = xcc_copying_begin(&p.c, b->graph->module);
+    xcc_module *m = b->graph->module;
+    xcvm_status status = xcc_copying_begin(&p.c, m);
+    if (status == XCVM_OK && (p.needed = xcvm_allocate_zeroed(m->allocator, p.c.values * sizeof *p.needed)) == NULL)
+        status = xcc_out_of_memory(m);
     if (status == XCVM_OK)
         status = differentiate(&p, b, y, variables, points, count, wrt, gradients);
+    if (p.needed != NULL)
+        xcvm_deallocate(m->allocator, p.needed, p.c.values * sizeof *p.needed);
     xcc_copying_end(&p.c);
     return status;
 }

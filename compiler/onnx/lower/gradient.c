@@ -3,17 +3,21 @@
 #include "compiler/gradients/rule.h"
 #include "compiler/onnx/lower/lower.h"
 
+/* Gradients of gradients multiply what is imported: values that they may come to, in all, and that may be looked at. */
+enum { MOST_VALUES = 1 << 18, MOST_STEPS = 1 << 27 };
+
 /* The value of a name that an attribute lists. */
-static xcvm_status find_value(const xcc_lowering *n, const char *attribute, const char *name, xcc_value **value)
+static xcvm_status find_value(xcc_lowering *n, const char *attribute, const char *name, xcc_value **value)
 {
-    XCVM_CHECK(n->m->error, xcc_scope_find(n->scope, name, value) && *value != NULL && *value != n->importer->poison,
-               INVALID_MODEL, "%s names '%.200s', which no node before this one computes", attribute, name);
-    return XCVM_OK;
+    XCVM_CHECK(n->m->error, xcc_scope_find(n->scope, name, value) && *value != NULL, INVALID_MODEL,
+               "%s names '%.200s', which no node before this one computes", attribute, name);
+    n->poisoned = *value == n->importer->poison;
+    return n->poisoned ? xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "'%.200s' is not supported", name) : XCVM_OK;
 }
 
-/* xs and zs with their values, and the operands that stand for them. */
-static xcvm_status find_variables(const xcc_lowering *n, const char *attribute, xcvm_texts names, size_t first,
-                                  xcc_value **variables)
+/* xs and zs with their values, which `known` has the names of, and the operands that stand for them. */
+static xcvm_status find_variables(xcc_lowering *n, const char *attribute, xcvm_texts names, size_t first,
+                                  xcc_table *known, xcc_value **variables)
 {
     for (size_t i = 0; i < names.count; i++) {
         const xcc_value *point = n->inputs[first + i];
@@ -21,10 +25,30 @@ static xcvm_status find_variables(const xcc_lowering *n, const char *attribute, 
         const xcc_value *v = variables[first + i];
         XCVM_CHECK(n->m->error, v->type.kind == point->type.kind && v->type.dtype == point->type.dtype, TYPE_MISMATCH,
                    "operand %zu has not the type of '%.200s', which it stands for", first + i, names.at[i].at);
-        for (size_t k = 0; k < first + i; k++)
-            XCVM_CHECK(n->m->error, variables[k] != v, INVALID_MODEL, "'%.200s' is named twice", names.at[i].at);
+        XCVM_CHECK(n->m->error, xcc_table_lookup(known, v->name) == NULL, INVALID_MODEL, "'%.200s' is named twice",
+                   names.at[i].at);
+        XCVM_TRY(xcc_table_put(n->m, known, v->name, 0));
     }
     return XCVM_OK;
+}
+
+/* Within what all Gradients of the model may take. */
+static xcvm_status differentiate(xcc_lowering *n, xcc_value *y, xcc_value *const *variables, size_t count, size_t wrt,
+                                 xcc_value **gradients)
+{
+    xcc_importer *imp = n->importer;
+    const uint32_t before = n->m->value_count;
+    imp->gradient_steps += before;
+    XCVM_CHECK(n->m->error, imp->gradient_steps <= MOST_STEPS, UNSUPPORTED,
+               "the model has too many gradients for its size");
+    n->m->value_limit = before + (uint32_t)(MOST_VALUES - imp->gradient_values);
+    xcvm_status status = xcc_differentiate_part(&n->b, y, variables, n->inputs, count, wrt, gradients);
+    n->m->value_limit = 0;
+    imp->gradient_values += n->m->value_count - before;
+    if (status == XCVM_OK && imp->gradient_values > MOST_VALUES)
+        status = xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "the gradients of the model take too many nodes");
+    imp->gradient_values = imp->gradient_values > MOST_VALUES ? MOST_VALUES : imp->gradient_values;
+    return status;
 }
 
 xcvm_status xcc_lower_gradient(xcc_lowering *n)
@@ -49,12 +73,13 @@ xcvm_status xcc_lower_gradient(xcc_lowering *n)
     XCVM_TRY(find_value(n, "y", name.at, &y));
     XCVM_CHECK(n->m->error, xcc_is_differentiable(y), TYPE_MISMATCH, "y, '%.200s', is no tensor of a float type",
                name.at);
-    XCVM_TRY(find_variables(n, "xs", xs, 0, variables));
-    XCVM_TRY(find_variables(n, "zs", zs, xs.count, variables));
+    xcc_table known = {.count = 0};
+    XCVM_TRY(find_variables(n, "xs", xs, 0, &known, variables));
+    XCVM_TRY(find_variables(n, "zs", zs, xs.count, &known, variables));
     for (size_t i = 0; i < xs.count; i++)
         XCVM_CHECK(n->m->error, xcc_is_differentiable(n->inputs[i]), TYPE_MISMATCH,
                    "'%.200s' is no tensor of a float type, so it has no gradient", xs.at[i].at);
-    XCVM_TRY(xcc_differentiate_part(&n->b, y, variables, n->inputs, count, xs.count, gradients));
+    XCVM_TRY(differentiate(n, y, variables, count, xs.count, gradients));
     for (size_t i = 0; i < xs.count; i++)
         if (xcc_wants(n, i))
             XCVM_TRY(xcc_bind(n, i, gradients[i] != NULL ? gradients[i] : xcc_zeros_like(&n->b, n->inputs[i])));

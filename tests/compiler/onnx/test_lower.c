@@ -415,6 +415,20 @@ START_TEST(gradients)
 }
 END_TEST
 
+/* Each gradient of a gradient has several times the nodes of that. */
+START_TEST(too_many_gradients)
+{
+    static char model[8192];
+    size_t at = (size_t)snprintf(model, sizeof model,
+                                 "opset 13\nopset ai.onnx.preview.training 1\ninput x f32[2]\noutput y30\ny0 = Tanh(x)\n");
+    for (int i = 1; i <= 30; i++)
+        at += (size_t)snprintf(model + at, sizeof model - at,
+                               "y%d = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"y%d\"\n", i, i - 1);
+    ck_assert_uint_lt(at, sizeof model);
+    onnx_refuse(model, XCVM_UNSUPPORTED, "the gradients of the model take too many nodes");
+}
+END_TEST
+
 START_TEST(branches)
 {
     const char *model =
@@ -613,6 +627,7 @@ Suite *suite_compiler_lower(void)
     tcase_add_test(elements, window_functions);
     tcase_add_test(elements, losses_and_optimizers);
     tcase_add_test(elements, gradients);
+    tcase_add_test(elements, too_many_gradients);
     tcase_add_test(elements, random_numbers);
     tcase_add_test(elements, later_opsets);
     suite_add_tcase(suite, elements);
