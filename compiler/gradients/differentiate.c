@@ -252,6 +252,21 @@ static void find_problems(walk *w, const xcc_node *first)
 
 /* ---- One node ---- */
 
+/* A gradient has the shape of the value that it is of, which inference need not find out. */
+static void learn_shape(xcc_value *gradient, const xcc_value *v)
+{
+    const int rank = v->type.rank;
+    int64_t dims[XCVM_MAX_RANK];
+    if (gradient->kind != XCC_RESULT || gradient->type.kind != XCVM_KIND_TENSOR || v->type.kind != XCVM_KIND_TENSOR ||
+        rank < 0 || (gradient->type.rank >= 0 && gradient->type.rank != rank))
+        return;
+    for (int i = 0; i < rank; i++) {
+        const bool known = gradient->type.rank >= 0 && (gradient->type.dims[i] >= 0 || v->type.dims[i] == XCVM_ANY_DIM);
+        dims[i] = known ? gradient->type.dims[i] : v->type.dims[i];
+    }
+    xcvm_value_set_tensor(&gradient->type, (xcvm_dtype)gradient->type.dtype, rank, dims);
+}
+
 static xcvm_status add_up(walk *w, xcc_value *v, xcc_value *gradient, xcc_value *mask)
 {
     xcc_value **sum = &w->gradients[entry(w, v)], **both = &w->masks[entry(w, v)];
@@ -260,6 +275,7 @@ static xcvm_status add_up(walk *w, xcc_value *v, xcc_value *gradient, xcc_value 
                    (w->straight_through && is_quantised(v)),
                INTERNAL, "the gradient of %s is %s, not %s", v->name, xcvm_dtype_name((xcvm_dtype)gradient->type.dtype),
                xcvm_dtype_name((xcvm_dtype)v->type.dtype));
+    learn_shape(gradient, v);
     if (*sum == NULL) {
         *sum = gradient;
         *both = mask;

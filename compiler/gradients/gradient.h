@@ -23,7 +23,7 @@ typedef struct xcc_vjp {
     /* Of If and Loop: what their bodies read from outside, which counts as operands behind their own. */
     xcc_value *const *outside;
     size_t outside_count;
-    const bool *wanted;   /* for each operand, whether its gradient is needed */
+    const bool *wanted; /* for each operand, whether its gradient is needed */
     bool straight_through;
     xcc_value **operands; /* gradients of the operands, all NULL at first */
     xcc_value **operand_masks;

@@ -153,7 +153,7 @@ struct xcc_module {
     uint32_t value_count;
     /* Where forward and backward become two programs: how many inputs and outputs, the first, are the model's. */
     size_t forward_inputs, forward_outputs;
-    uint32_t value_limit; /* 0: none; differentiation makes no values beyond so many in all */
+    uint32_t value_limit;     /* 0: none; differentiation makes no values beyond so many in all */
     xcvm_sink report_problem; /* may be NULL: gets every node that cannot be differentiated, a line each */
     void *problem_user;
     /* For the report. */

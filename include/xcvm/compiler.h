@@ -85,16 +85,16 @@ typedef struct xcc_options {
     const char *loss;       /* the output that is differentiated, of one element; NULL: the only one of a float type */
     const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
     size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
-    /* Gradients go through Round, Floor, Ceil, Sign, QuantizeLinear and DynamicQuantizeLinear as if these did not round,
-     * but not where QuantizeLinear saturates; else they are 0 there. */
+    /* Gradients go through Round, Floor, Ceil, Sign, QuantizeLinear and DynamicQuantizeLinear as if these did not
+     * round, but not where QuantizeLinear saturates; else they are 0 there. */
     bool straight_through;
     /* Two programs in place of one, by a compilation each with options that are the same but for this one. The forward
-     * gives the model's outputs, then what the backward reads, named "retained_NAME". The backward takes the gradient of
-     * each output that depends on what is differentiated by, "grad_in@OUTPUT", of the output's type, and what was
+     * gives the model's outputs, then what the backward reads, named "retained_NAME". The backward takes the gradient
+     * of each output that depends on what is differentiated by, "grad_in@OUTPUT", of the output's type, and what was
      * retained, and gives the gradients alone. The outputs are all those of float types, of any shape, or `loss`. */
     xcc_phase phase;
-    /* 2: behind the gradients, the derivative of the sum of their products with further inputs "vector@NAME", one of the
-     * type of each that has a gradient, by the same parameters: "hvp_out@NAME", the Hessian of the loss times the
+    /* 2: behind the gradients, the derivative of the sum of their products with further inputs "vector@NAME", one of
+     * the type of each that has a gradient, by the same parameters: "hvp_out@NAME", the Hessian of the loss times the
      * vectors. 0, 1: none. Not with straight_through or phase. */
     int order;
     const xcc_vjp_function *vjps; /* of host functions that are differentiated */

@@ -104,9 +104,9 @@ START_TEST(gradients_of_some)
 {
     static const struct {
         const char *name, *gradient;
-    } known[] = {{"MatMul", "MatMul"},    {"ReduceL2", "ReduceL2"}, {"Flatten", "reshape"}, {"Cast", "Cast"},
-                 {"Hardmax", "zero"},     {"Equal", "zero"},        {"ArgMax", "zero"},     {"RandomNormal", "zero"},
-                 {"BlockedConv", "none"}, {"Jmp", "none"},          {"HostCall", "HostCall"},   {"TreeEnsemble", "none"},
+    } known[] = {{"MatMul", "MatMul"},    {"ReduceL2", "ReduceL2"}, {"Flatten", "reshape"},   {"Cast", "Cast"},
+                 {"Hardmax", "zero"},     {"Equal", "zero"},        {"ArgMax", "zero"},       {"RandomNormal", "zero"},
+                 {"BlockedConv", "none"}, {"Jmp", "none"},          {"HostCall", "HostCall"}, {"TreeEnsemble", "none"},
                  {"QLinearConv", "none"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         xcvm_op_info op;

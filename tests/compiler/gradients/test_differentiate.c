@@ -336,6 +336,22 @@ START_TEST(taken_name)
 }
 END_TEST
 
+/* Gradients have the shapes of what they are of, so no axes are looked for by the run where the batch is open. */
+START_TEST(open_batch)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(-1, 2)), *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
+    xcc_value *y = must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Tanh, must(&c.b, xcc_build_mul(&c.b, x, w))));
+    output(&c.b, sum(&c.b, must(&c.b, xcc_build_mul(&c.b, y, y))));
+    ok(&c.m, differentiate(&c));
+    c.options.backprop = false;
+    passes(&c);
+    CHECK_COUNT(&c, NonZero, 0);
+    finish(&c);
+}
+END_TEST
+
 /* ---- Control flow ---- */
 
 /* A loop over state x0, whose body `fill` makes of the state's value; run three times. */
@@ -471,6 +487,7 @@ Suite *suite_compiler_differentiate(void)
     tcase_add_test(tests, nothing_to_learn);
     tcase_add_test(tests, taken_name);
     tcase_add_test(tests, loop);
+    tcase_add_test(tests, open_batch);
     tcase_add_test(tests, kept_states);
     tcase_add_test(tests, growing_state);
     tcase_add_test(tests, refused_in_bodies);

@@ -419,8 +419,8 @@ END_TEST
 START_TEST(too_many_gradients)
 {
     static char model[8192];
-    size_t at = (size_t)snprintf(model, sizeof model,
-                                 "opset 13\nopset ai.onnx.preview.training 1\ninput x f32[2]\noutput y30\ny0 = Tanh(x)\n");
+    size_t at = (size_t)snprintf(
+        model, sizeof model, "opset 13\nopset ai.onnx.preview.training 1\ninput x f32[2]\noutput y30\ny0 = Tanh(x)\n");
     for (int i = 1; i <= 30; i++)
         at += (size_t)snprintf(model + at, sizeof model - at,
                                "y%d = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"y%d\"\n", i, i - 1);
