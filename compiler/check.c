@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
+#include "compiler/passes/passes.h"
 #include "proto/image.h"
 
 #include <stdio.h>
@@ -188,6 +189,17 @@ static bool discard(void *user, const void *bytes, size_t count)
     return true;
 }
 
+static bool gradient_line(void *user, const void *bytes, size_t count)
+{
+    report *r = user;
+    if (!r->problems)
+        print(r, "no gradient\n");
+    r->problems = true;
+    print(r, "  ");
+    put(r, bytes, count);
+    return !r->failed;
+}
+
 static void print_figures(report *r, const xcc_report *figures)
 {
     char text[32];
@@ -209,6 +221,35 @@ static xcvm_status options_left(xcc_module *m, xcc_options *left)
     if (now >= m->deadline_ns)
         return xcc_out_of_time(m);
     left->timeout_ns = m->deadline_ns - now;
+    return XCVM_OK;
+}
+
+/* What training takes: the forward and the backward, each by itself, and one program that does both. */
+static xcvm_status check_training(report *r, xcc_module *m, const char *path)
+{
+    xcc_report parts[3];
+    char gradients[32], retained[32], peak[32];
+    m->report_problem = gradient_line;
+    m->problem_user = r;
+    XCVM_TRY(xcc_pass_canonicalise(m));
+    XCVM_TRY(xcc_pass_infer(m));
+    XCVM_TRY(xcc_pass_differentiate(m));
+    for (int phase = XCC_PHASE_WHOLE; phase <= XCC_PHASE_BACKWARD; phase++) {
+        xcc_options rest;
+        XCVM_TRY(options_left(m, &rest));
+        rest.phase = (xcc_phase)phase;
+        parts[phase] = (xcc_report){.size = sizeof *parts};
+        XCVM_TRY(xcc_compile_file(path, &rest, discard, NULL, &parts[phase], m->error));
+    }
+    const xcc_report *whole = &parts[XCC_PHASE_WHOLE], *forward = &parts[XCC_PHASE_FORWARD];
+    const char *open = whole->exact ? "" : " (open dimensions taken as 1)";
+    print(r, "gradients    %zu, %s\n", whole->gradient_count, bytes_text(whole->gradient_bytes, gradients));
+    print(r, "retained     %zu values for the backward, %s%s\n", forward->retained_count,
+          bytes_text(forward->retained_bytes, retained), open);
+    print(r, "training     %.4g flops forward, %.4g backward%s\n", (double)forward->flops_after,
+          (double)parts[XCC_PHASE_BACKWARD].flops_after, open);
+    print(r, "peak memory  %s in training%s; an optimizer keeps %s for each moment\n",
+          bytes_text(whole->peak_bytes_after, peak), open, gradients);
     return XCVM_OK;
 }
 
@@ -236,7 +277,8 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     XCVM_CHECK(m->error, model->graph != NULL, INVALID_MODEL, "the model has no graph");
     print_header(r, model);
     XCVM_TRY(print_census(r, m, model));
-    xcc_parameters_freeze(m);
+    if (!m->options->backprop)
+        xcc_parameters_freeze(m);
     xcvm_status status = xcc_import(m, xcc_operator_find, file->bytes, file->count, file->dir, problem_line, r);
     if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME)
         return status;
@@ -254,9 +296,12 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     xcc_report figures = {.size = sizeof figures};
     xcc_options rest;
     XCVM_TRY(options_left(m, &rest));
+    rest.backprop = rest.straight_through = false;
+    rest.loss = NULL;
+    rest.wrt_count = 0;
     XCVM_TRY(xcc_compile_file(path, &rest, discard, NULL, &figures, m->error));
     print_figures(r, &figures);
-    return XCVM_OK;
+    return m->options->backprop ? check_training(r, m, path) : XCVM_OK;
 }
 
 xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcvm_error *error)

@@ -133,6 +133,18 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
     XCVM_CHECK(error, o->backprop || o->train != NULL || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
                "a loss, or what to differentiate it by, is named, but no gradients are asked for");
     XCVM_TRY(check_training(o, error));
+    XCVM_CHECK(error, o->backprop || (o->phase == XCC_PHASE_WHOLE && o->order == 0), INVALID_ARGUMENT,
+               "gradients of some kind are asked for, but backprop is not");
+    XCVM_CHECK(error, o->backprop || o->train != NULL || !o->straight_through, INVALID_ARGUMENT,
+               "gradients are to go straight through what rounds, but none are asked for");
+    XCVM_CHECK(error, o->phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT, "there is no phase %d", (int)o->phase);
+    XCVM_CHECK(error, o->order >= 0 && o->order <= 2, INVALID_ARGUMENT, "there are gradients of order 1 and 2, not %d",
+               o->order);
+    XCVM_CHECK(error, o->order < 2 || (!o->straight_through && o->phase == XCC_PHASE_WHOLE), INVALID_ARGUMENT,
+               "the second order is neither straight-through nor in two programs");
+    for (size_t i = 0; i < o->vjp_count; i++)
+        XCVM_CHECK(error, o->vjps != NULL && o->vjps[i].function != NULL && o->vjps[i].vjp != NULL, INVALID_ARGUMENT,
+                   "a vector-Jacobian product is NULL, or that of NULL");
     for (size_t i = 0; i < o->wrt_count; i++)
         XCVM_CHECK(error, o->wrt != NULL && o->wrt[i] != NULL, INVALID_ARGUMENT, "a name to differentiate by is NULL");
     if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
@@ -170,7 +182,11 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .arena_lower_bound = plan.lower_bound,
                             .weight_bytes_before = m->weight_bytes_before,
                             .weight_bytes_after = m->weight_bytes_after,
-                            .uncompressed = m->uncompressed};
+                            .uncompressed = m->uncompressed,
+                            .gradient_count = m->gradient_count,
+                            .gradient_bytes = m->gradient_bytes,
+                            .retained_count = m->retained_count,
+                            .retained_bytes = m->retained_bytes};
         XCVM_TRY(parameter_bytes(m, &told.parameter_bytes));
     }
     XCVM_TRY(xcc_codegen_build(m));

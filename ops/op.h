@@ -130,10 +130,11 @@ typedef struct xcvm_field {
 
 typedef enum xcvm_effect { XCVM_PURE, XCVM_RANDOM, XCVM_EFFECT, XCVM_UPDATE, XCVM_CONTROL } xcvm_effect;
 
-/* How an instruction is differentiated: by the rule of that name, "planned" if that is still to be written; not at all,
- * its gradient being zero by nature; or, both unset, it cannot be. */
+/* How an instruction is differentiated: by the rule of that name; not at all, its gradient being zero by nature; by the
+ * rule named by `step` where straight-through gradients are asked for, else not at all likewise; or, all unset, it
+ * cannot be. */
 typedef struct xcvm_gradient {
-    const char *rule;
+    const char *rule, *step;
     bool zero;
 } xcvm_gradient;
 

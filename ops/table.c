@@ -53,7 +53,7 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define CONTROL .effect = XCVM_CONTROL
 /* No commas outside braces: macros of rows pass these on. */
 #define GRAD(name) .gradient = {.rule = #name}
-#define GRAD_PLANNED(name) .gradient = {.rule = "planned"}
+#define GRAD_STEP(name) .gradient = {.step = #name}
 #define GRAD_ZERO .gradient = {.zero = true}
 #define GRAD_NONE .gradient = {.zero = false}
 #define XCVM_OP(Name, number, operands, shape_rule, cost_rule, effect_kind, gradient, text)                            \

@@ -36,8 +36,8 @@ for family in plus control attention gradient; do
     cases=$build/$family-cases
     case $family in
     plus | gradient)
-        if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
-            echo "note: without the cases of family $family: python3-torch is not installed"
+        if ! /usr/bin/python3 -c 'import torch, torchvision' 2>/dev/null; then
+            echo "note: without the cases of family $family: python3-torch or python3-torchvision is not installed"
             continue
         fi
         ;;

@@ -36,14 +36,14 @@ tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
 compiler/compile.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/codegen
-compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower
+compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes
 compiler/ir:
 compiler/passes: compiler/ir
 compiler/layout: compiler/ir compiler/passes
 compiler/gradients: compiler/ir compiler/passes
 compiler/training: compiler/ir compiler/passes compiler/gradients
 compiler/codegen: compiler/ir
-compiler/onnx/lower: compiler/ir compiler/onnx
+compiler/onnx/lower: compiler/ir compiler/onnx compiler/gradients
 compiler/onnx: compiler/ir
 compiler/emit: compiler/ir compiler/passes compiler/codegen
 train: train/data

@@ -7,6 +7,7 @@
 #include "compiler/passes/passes.h"
 #include "ops/convert.h"
 #include "proto/image.h"
+#include "tests/case_host.h"
 #include "tests/case_tolerance.h"
 
 #include <math.h>
@@ -219,14 +220,20 @@ static void compiled_close(compiled *k)
 }
 
 /* *made is false if the instructions do not take the types. */
-static bool compile(checking *c, const form *f, compiled *k, bool *made)
+static bool compile(checking *c, const form *f, int order, xcc_phase phase, compiled *k, bool *made)
 {
     static const xcvm_allocator nan_allocator = {allocate_nan, release_nan, NULL};
+    static const xcc_vjp_function vjps[] = {{"products", "products.vjp"}, {"products.vjp", "products.vjp.vjp"}};
     xcc_module m;
     xcc_plan plan;
     const xcc_options options = {.size = sizeof options,
                                  .optimization = f->optimization,
                                  .backprop = true,
+                                 .straight_through = c->gradient->straight,
+                                 .order = order,
+                                 .phase = phase,
+                                 .vjps = vjps,
+                                 .vjp_count = 2,
                                  .loss = "loss",
                                  .wrt = c->wrt,
                                  .wrt_count = c->count};
@@ -245,12 +252,20 @@ static bool compile(checking *c, const form *f, compiled *k, bool *made)
     if (!*made)
         return true;
     const xcvm_load_options load = {.size = sizeof load};
-    const xcvm_session_options session = {.size = sizeof session, .threads = 1, .allocator = &nan_allocator};
+    const xcvm_session_options session = {.size = sizeof session,
+                                          .threads = 1,
+                                          .allocator = &nan_allocator,
+                                          .functions = case_host_functions,
+                                          .function_count = case_host_function_count};
     if (status == XCVM_OK)
         status = xcvm_program_load(k->bytes.at, k->bytes.length, &load, &k->program, &c->error);
     if (status == XCVM_OK)
         status = xcvm_session_create(k->program, &session, &k->session, &c->error);
-    return status == XCVM_OK || fail(c, "gradient, %s: %s", f->name, c->error.message);
+    return status == XCVM_OK || fail(c, "gradient, %s%s: %s", f->name,
+                                     order == 2                 ? ", second order"
+                                     : phase != XCC_PHASE_WHOLE ? ", forward and backward apart"
+                                                                : "",
+                                     c->error.message);
 }
 
 /* Runs with literal `changed` having `x` for element `at`, unless it is SIZE_MAX. */
@@ -338,7 +353,7 @@ static bool check_first(checking *c, xcvm_value **expected)
 {
     compiled k;
     bool made;
-    if (!compile(c, &forms[0], &k, &made))
+    if (!compile(c, &forms[0], 1, XCC_PHASE_WHOLE, &k, &made))
         return false;
     bool good = made ? run(c, &forms[0], &k, SIZE_MAX, 0, 0)
                      : fail(c, "gradient: %s: %s", c->error.instruction, c->error.message);
@@ -363,7 +378,7 @@ static bool check_form(checking *c, const form *f, xcvm_value *const *expected)
     bool made;
     if ((f->dtype != XCVM_F64 && c->gradient->only_f64) || (f->open && c->gradient->only_sized))
         return true;
-    if (!compile(c, f, &k, &made))
+    if (!compile(c, f, 1, XCC_PHASE_WHOLE, &k, &made))
         return false;
     bool good = made ? run(c, f, &k, SIZE_MAX, 0, 0)
                      : f->dtype != XCVM_F64 || fail(c, "gradient, %s: %s", f->name, c->error.message);
@@ -376,6 +391,147 @@ static bool check_form(checking *c, const form *f, xcvm_value *const *expected)
     return good;
 }
 
+/* ---- The second order ---- */
+
+/* Some number for each element of each literal. */
+static double direction(size_t literal, size_t i) { return (double)((7 * i + 5 * literal + 3) % 11) / 8 - 0.625; }
+
+/* Runs where the literals are `step` along the directions, which are the vectors. */
+static bool run_along(checking *c, compiled *k, double step)
+{
+    xcvm_status status = XCVM_OK;
+    for (size_t input = 0; input < 2 * c->count && status == XCVM_OK; input++) {
+        const size_t i = input % c->count;
+        const xcvm_value *literal = &c->image.constants[c->literals[i]].value;
+        xcvm_value *v;
+        status = xcvm_tensor_create(NULL, XCVM_F64, literal->rank, literal->dims, &v, &c->error);
+        if (status != XCVM_OK)
+            break;
+        for (size_t e = 0; e < xcvm_element_count(literal); e++) {
+            const double x = xcvm_element_as_double(literal, e), along = direction(i, e);
+            XCVM_DATA(double, v)[e] = input >= c->count ? along : isfinite(x) ? x + step * along : x;
+        }
+        status = xcvm_session_set_input(k->session, input, v, &c->error);
+        xcvm_value_release(v);
+    }
+    if (status == XCVM_OK)
+        status = xcvm_session_run(k->session, NULL, &c->error);
+    return status == XCVM_OK || fail(c, "gradient, second order: %s: %s", c->error.instruction, c->error.message);
+}
+
+/* A derivative of every literal, a copy: the first is output `first`. */
+static bool copy_outputs(checking *c, const compiled *k, size_t first, xcvm_value **copies)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (xcvm_value_copy(NULL, xcvm_session_output(k->session, first + i), &copies[i], &c->error) != XCVM_OK)
+            return fail(c, "gradient, second order: %s", c->error.message);
+    return true;
+}
+
+/* The Hessian times the directions, against differences of the gradient along them. Where values are stated there are
+ * none, so that it is run and no more. */
+static bool compare_second(checking *c, compiled *k)
+{
+    const double h = c->gradient->step;
+    const case_tolerance tolerance = {fmax(1e-5, 4 * c->gradient->rtol), 0};
+    xcvm_value *got[MOST_LITERALS] = {NULL}, *above[MOST_LITERALS] = {NULL}, *below[MOST_LITERALS] = {NULL};
+    bool good = run_along(c, k, 0) && copy_outputs(c, k, 1 + c->count, got);
+    if (good && c->gradient->value_count == 0)
+        good =
+            run_along(c, k, h) && copy_outputs(c, k, 1, above) && run_along(c, k, -h) && copy_outputs(c, k, 1, below);
+    for (size_t i = 0; good && i < c->count && c->gradient->value_count == 0; i++) {
+        case_tolerance t = tolerance;
+        t.atol = fmax(1e-5, 40 * c->gradient->atol) * fmax(1, greatest(above[i]));
+        for (size_t e = 0; good && e < xcvm_element_count(got[i]); e++) {
+            const double a = XCVM_CDATA(double, above[i])[e], b = XCVM_CDATA(double, below[i])[e];
+            const double difference = (a - b) / (2 * h), value = XCVM_CDATA(double, got[i])[e];
+            good = !isfinite(difference) || case_is_close(value, difference, t) ||
+                   fail(c,
+                        "gradient, second order: that of literal %zu, element %zu, is %.17g, the difference quotient "
+                        "%.17g",
+                        i, e, value, difference);
+        }
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        xcvm_value_release(got[i]);
+        xcvm_value_release(above[i]);
+        xcvm_value_release(below[i]);
+    }
+    return good;
+}
+
+/* What rules build has rules itself. */
+static bool check_second(checking *c)
+{
+    compiled k;
+    bool made;
+    if (c->gradient->straight || c->gradient->once)
+        return true;
+    if (!compile(c, &forms[0], 2, XCC_PHASE_WHOLE, &k, &made))
+        return false;
+    const bool good = made && compare_second(c, &k);
+    compiled_close(&k);
+    return good;
+}
+
+/* ---- Two programs ---- */
+
+static size_t index_of(size_t count, const xcvm_parameter *(*get)(const xcvm_program *, size_t),
+                       const xcvm_program *program, const char *name)
+{
+    size_t i = 0;
+    while (i < count && strcmp(get(program, i)->name, name) != 0)
+        i++;
+    return i;
+}
+
+/* Gives the backward what the forward retained, and 1 for the gradient of the loss; and runs it. */
+static bool run_backward(checking *c, const compiled *forward, compiled *backward)
+{
+    const size_t outputs = xcvm_program_output_count(forward->program);
+    for (size_t i = 0; i < xcvm_program_input_count(backward->program); i++) {
+        const char *name = xcvm_program_input(backward->program, i)->name;
+        const size_t output = index_of(outputs, xcvm_program_output, forward->program, name);
+        xcvm_value *v = NULL;
+        xcvm_status status = XCVM_OK;
+        if (output < outputs) {
+            status =
+                xcvm_session_set_input(backward->session, i, xcvm_session_output(forward->session, output), &c->error);
+        } else if (strcmp(name, "grad_in@loss") != 0) {
+            return fail(c, "gradient, forward and backward apart: nothing is %s", name);
+        } else {
+            const double one = 1;
+            const xcvm_dtype dtype = xcvm_program_input(backward->program, i)->type.dtype;
+            status = xcvm_tensor_create(NULL, dtype, 0, NULL, &v, &c->error);
+            if (status == XCVM_OK) {
+                xcvm_store_f64(dtype, xcvm_value_data(v), 0, 1, &one, false);
+                status = xcvm_session_set_input(backward->session, i, v, &c->error);
+            }
+            xcvm_value_release(v);
+        }
+        if (status != XCVM_OK)
+            return fail(c, "gradient, forward and backward apart: input %s: %s", name, c->error.message);
+    }
+    return xcvm_session_run(backward->session, NULL, &c->error) == XCVM_OK ||
+           fail(c, "gradient, backward: %s: %s", c->error.instruction, c->error.message);
+}
+
+/* Forward and backward as programs of their own give the same gradients; the backward needs nothing else. */
+static bool check_phases(checking *c, const form *f, xcvm_value *const *expected)
+{
+    compiled forward, backward = {.program = NULL};
+    bool made;
+    bool good = compile(c, f, 1, XCC_PHASE_FORWARD, &forward, &made) && made &&
+                compile(c, f, 1, XCC_PHASE_BACKWARD, &backward, &made) && made && run(c, f, &forward, SIZE_MAX, 0, 0) &&
+                run_backward(c, &forward, &backward);
+    for (size_t i = 0; good && i < c->count; i++)
+        good = compare(c, f, i, xcvm_session_output(backward.session, i), expected[i],
+                       (case_tolerance){1e-9, 1e-9 * fmax(1, greatest(expected[i]))});
+    compiled_close(&forward);
+    compiled_close(&backward);
+    return good;
+}
+
 bool case_gradient_check(const test_bytes *file, const case_gradient *gradient, char *why, size_t size)
 {
     checking c = {.gradient = gradient, .why = why, .size = size};
@@ -385,6 +541,8 @@ bool case_gradient_check(const test_bytes *file, const case_gradient *gradient, 
     good = good && list_literals(&c) && check_first(&c, expected);
     for (size_t i = 1; good && i < FORMS; i++)
         good = check_form(&c, &forms[i], expected);
+    good = good && check_second(&c) && check_phases(&c, &forms[0], expected) &&
+           (gradient->only_sized || check_phases(&c, &forms[2], expected));
     for (size_t i = 0; i < c.count; i++)
         xcvm_value_release(expected[i]);
     xcvm_arena_release(&c.arena);

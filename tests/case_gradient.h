@@ -10,6 +10,7 @@
  * names; of y alone if it states values. The gradients must agree with central differences, and be the same again
  *   - compiled with every optimization and with none,
  *   - with sizes that only the run knows,
+ *   - as two programs, forward and backward,
  *   - to within rounding in f32, f16 and bf16, where the instructions have these,
  * in memory that was filled with NaN before. Writes what is wrong to `why`; returns whether nothing is. */
 bool case_gradient_check(const test_bytes *file, const case_gradient *gradient, char *why, size_t size);

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "ops/shape.h"
 #include "tests/case_gradient.h"
+#include "tests/case_host.h"
 #include "tests/case_literals.h"
 #include "tests/case_text.h"
 #include "tests/case_tolerance.h"
@@ -264,53 +265,6 @@ static bool bind_inputs(case_run *run, const xcvm_program *program, xcvm_session
     return true;
 }
 
-/* ---- Functions of the host ---- */
-
-/* 2 * x for each operand, all f32. */
-static xcvm_status twice(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
-                         xcvm_value **outputs, xcvm_error *error)
-{
-    (void)user;
-    for (size_t i = 0; i < output_count && i < input_count; i++) {
-        xcvm_status status = xcvm_tensor_create(NULL, XCVM_F32, xcvm_value_rank(inputs[i]), xcvm_value_dims(inputs[i]),
-                                                &outputs[i], error);
-        if (status != XCVM_OK)
-            return status;
-        const float *x = xcvm_value_data(inputs[i]);
-        for (size_t k = 0; k < xcvm_value_count(inputs[i]); k++)
-            ((float *)xcvm_value_data(outputs[i]))[k] = 2 * x[k];
-    }
-    return XCVM_OK;
-}
-
-static xcvm_status same(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
-                        xcvm_value **outputs, xcvm_error *error)
-{
-    (void)user;
-    xcvm_status status = XCVM_OK;
-    for (size_t i = 0; i < output_count && i < input_count && status == XCVM_OK; i++)
-        if (i == 0)
-            outputs[i] = (xcvm_value *)(uintptr_t)inputs[i];
-        else
-            status = xcvm_value_retain(inputs[i], &outputs[i], error);
-    return status;
-}
-
-static xcvm_status fails(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
-                         xcvm_value **outputs, xcvm_error *error)
-{
-    (void)user;
-    (void)input_count;
-    (void)inputs;
-    (void)output_count;
-    (void)outputs;
-    return xcvm_error_set(error, XCVM_IO, "the disk is on fire");
-}
-
-static const xcvm_host_function host_functions[] = {
-    {"twice", twice, NULL}, {"same", same, NULL}, {"fails", fails, NULL}};
-enum { HOST_FUNCTIONS = sizeof host_functions / sizeof *host_functions };
-
 /* As if there were two processes with the same numbers; those that are 13 are too many. */
 static xcvm_status reduce_two(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
 {
@@ -333,8 +287,8 @@ static xcvm_session_options options_of(case_run *run, int threads)
                                   .print = keep_printed,
                                   .user = run,
                                   .all_reduce = reduce_two,
-                                  .functions = host_functions,
-                                  .function_count = HOST_FUNCTIONS};
+                                  .functions = case_host_functions,
+                                  .function_count = case_host_function_count};
 }
 
 /* `literals` is NULL, or what the constants are that became inputs. */

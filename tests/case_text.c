@@ -122,11 +122,12 @@ static xcvm_status read_expectation(xcvm_reader *r, test_case *c)
     return read_value(r, 0, &e->value);
 }
 
-/* gradient $1 [$2 ...] [rtol=x] [atol=x] [step=x] [only f64] [only sized] [= LITERAL, LITERAL ...] */
+/* gradient [straight] $1 [$2 ...] [rtol=x] [atol=x] [step=x] [only f64] [only sized] [only once] [= LITERAL, LITERAL
+ * ...] */
 static xcvm_status read_gradient(xcvm_reader *r, test_case *c)
 {
     case_gradient *g = &c->gradient;
-    *g = (case_gradient){.rtol = 1e-6, .atol = 1e-7, .step = 1e-5};
+    *g = (case_gradient){.rtol = 1e-6, .atol = 1e-7, .step = 1e-5, .straight = accept_word(r, "straight")};
     while (xcvm_reader_accept(r, '$')) {
         int64_t reg;
         XCVM_TRY(xcvm_reader_int(r, 1, INT32_MAX, &reg));
@@ -147,9 +148,12 @@ static xcvm_status read_gradient(xcvm_reader *r, test_case *c)
         XCVM_TRY(read_double(r, to));
     }
     while (accept_word(r, "only")) {
-        bool *to = accept_word(r, "f64") ? &g->only_f64 : accept_word(r, "sized") ? &g->only_sized : NULL;
+        bool *to = accept_word(r, "f64")     ? &g->only_f64
+                   : accept_word(r, "sized") ? &g->only_sized
+                   : accept_word(r, "once")  ? &g->once
+                                             : NULL;
         if (to == NULL)
-            return xcvm_reader_fail(r, "`only` wants `f64` or `sized`");
+            return xcvm_reader_fail(r, "`only` wants `f64`, `sized` or `once`");
         *to = true;
     }
     if (!xcvm_reader_accept(r, '='))

@@ -42,7 +42,8 @@ typedef struct case_gradient {
     int32_t registers[CASE_GRADIENTS];
     size_t register_count;             /* 0: the case has none */
     double rtol, atol, step;           /* of finite differences */
-    bool sized;                        /* sizes that only the run knows are left out */
+    bool straight;                     /* straight-through */
+    bool once;                         /* not of the second order */
     bool only_f64;                     /* other types are left out */
     bool only_sized;                   /* sizes that only the run knows are left out */
     xcvm_value values[CASE_GRADIENTS]; /* in place of finite differences, those of the literals in their order */

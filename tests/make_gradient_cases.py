@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import torch
 import torch.nn.functional as F
+import torchvision
 from onnx import helper, numpy_helper
 
 import case_models
@@ -426,6 +427,131 @@ def control():
           constants={"n": i64(4), "two": i64(2), "zero": i64(0)}, sized=True)
 
 
+def regions():
+    x = ranked(2, 3, 7, 8)
+    boxes = np.array([[0.3, 0.7, 5.1, 4.2], [1.4, 2.3, 7.2, 6.6], [2.2, 0.4, 4.9, 5.7]], np.float32)
+    images = np.array([0, 1, 0])
+    with_images = np.concatenate([images[:, None], boxes], 1).astype(np.float32)
+    for mode, aligned in (("half_pixel", True), ("output_half_pixel", False)):
+        for ratio in (0, 2):
+            write(f"roi_align_{mode}_{ratio}",
+                  [node("RoiAlign", ["x", "boxes", "images"], ["y"], output_height=2, output_width=3,
+                        sampling_ratio=ratio, spatial_scale=0.9, coordinate_transformation_mode=mode)], {"x": x},
+                  lambda x, aligned=aligned, ratio=ratio: torchvision.ops.roi_align(
+                      x, torch.from_numpy(with_images), (2, 3), 0.9, ratio or -1, aligned),
+                  constants={"boxes": boxes, "images": images})
+    write("max_roi_pool", [node("MaxRoiPool", ["x", "rois"], ["y"], pooled_shape=[2, 3], spatial_scale=0.9)], {"x": x},
+          lambda x: torchvision.ops.roi_pool(x, torch.from_numpy(with_images), (2, 3), 0.9),
+          constants={"rois": with_images})
+    for name, inputs, keys in (
+            ("", {"x": (2, 4, 5, 6), "w": (6, 4, 3, 2), "offset": (2, 12, 3, 5), "b": (6,), "mask": (2, 6, 3, 5)}, {}),
+            ("_groups", {"x": (1, 4, 5, 6), "w": (6, 2, 2, 2), "offset": (1, 16, 4, 5)}, {"group": 2, "offset_group": 2}),
+            ("_strides", {"x": (1, 2, 7, 6), "w": (3, 2, 2, 2), "offset": (1, 8, 4, 6)},
+             {"strides": [2, 1], "pads": [1, 1, 1, 1], "dilations": [1, 2]})):
+        if name == "_strides":
+            inputs["offset"] = (1, 8, 4, 6)
+
+        def deformed(x, w, offset, b=None, mask=None, keys=keys):
+            return torchvision.ops.deform_conv2d(x, offset, w, b, keys.get("strides", 1), keys.get("pads", [0, 0])[:2],
+                                                 keys.get("dilations", 1), mask)
+
+        write("deform_conv" + name, [node("DeformConv", list(inputs), ["y"], **{"pads": [0] * 4, **keys})],
+              {k: floats(*v) for k, v in inputs.items()}, deformed, opset=19)
+
+
+def signals():
+    for onesided in (1, 0):
+        write(f"stft_{onesided}", [node("STFT", ["x", "step", "window"], ["y"], onesided=onesided)],
+              {"x": floats(2, 12, 1), "window": floats(5)},
+              lambda x, w, onesided=onesided: torch.stft(x[..., 0], 5, 3, window=w, center=False, onesided=onesided == 1,
+                                                         return_complex=False).permute(0, 2, 1, 3),
+              constants={"step": i64(3)})
+
+
+def recurrences():
+    """Linear attention: a state for each head that tokens decay, correct, add to and read."""
+    batch, tokens, q_heads, heads, width, v_width = 2, 4, 4, 2, 3, 5
+    operands = {"q": (batch, tokens, q_heads * width), "k": (batch, tokens, heads * width),
+                "v": (batch, tokens, heads * v_width), "state": (batch, heads, width, v_width),
+                "decay": (batch, tokens, heads * width), "beta": (batch, tokens, heads)}
+    for rule in ("linear", "gated", "delta", "gated_delta"):
+        used = [k for k in operands if (k != "decay" or "gated" in rule) and (k != "beta" or "delta" in rule)]
+
+        def attend(*values, used=used):
+            given = dict(zip(used, values))
+            state, rows = given["state"], []
+            for t in range(tokens):
+                part = {k: v[:, t] for k, v in given.items() if k != "state"}
+                key = part["k"].reshape(batch, heads, width, 1)
+                value = part["v"].reshape(batch, heads, 1, v_width)
+                if "decay" in part:
+                    state = state * part["decay"].reshape(batch, heads, width, 1).exp()
+                if "beta" in part:
+                    value = part["beta"][..., None, None] * (value - key.transpose(2, 3) @ state)
+                state = state + key @ value
+                query = part["q"].reshape(batch, heads, q_heads // heads, width)
+                rows.append((query @ state).reshape(batch, 1, -1) / width ** 0.5)
+            return torch.cat(rows, 1)
+
+        names = [k if k in used else "" for k in operands]
+        write(f"linear_attention_{rule}", [node("LinearAttention", names, ["y"], q_num_heads=q_heads,
+                                                kv_num_heads=heads, update_rule=rule)],
+              {k: floats(*operands[k], low=-1, high=1) for k in used}, attend, opset=27, sized=True)
+
+
+def sequences():
+    write("split_to_sequence", [node("SplitToSequence", ["x", "two"], ["s"], axis=1), node("SequenceAt", ["s", "one"], ["a"]),
+                                node("SequenceInsert", ["s", "b"], ["t"]), node("SequenceErase", ["t", "zero"], ["u"]),
+                                node("ConcatFromSequence", ["u"], ["c"], axis=1), node("ReduceSum", ["a"], ["d"], keepdims=0),
+                                node("Mul", ["c", "d"], ["y"])],
+          {"x": floats(3, 5), "b": floats(3, 2)}, lambda x, b: torch.cat([x[:, 2:], b], 1) * x[:, 2:4].sum(),
+          constants={"two": i64(2), "one": i64(1), "zero": i64(0)})
+    write("sequence_construct", [node("SequenceConstruct", ["a", "b", "a"], ["s"]),
+                                 node("ConcatFromSequence", ["s"], ["y"], axis=1, new_axis=1)],
+          {"a": floats(3), "b": floats(3)}, lambda a, b: torch.stack([a, b, a], 1))
+    # Each item by itself, of sizes that differ; and a list that a loop makes.
+    body = helper.make_graph([node("Mul", ["r", "w"], ["p"]), node("Tanh", ["p"], ["q"])], "body",
+                             [helper.make_tensor_value_info("r", F32, [3, None])],
+                             [helper.make_tensor_value_info("q", F32, [3, None])])
+    write("sequence_map", [node("SplitToSequence", ["x", "sizes"], ["s"], axis=1), node("SequenceMap", ["s"], ["t"], body=body),
+                           node("ConcatFromSequence", ["t"], ["y"], axis=1)],
+          {"x": floats(3, 5), "w": floats(3, 1)}, lambda x, w: torch.tanh(x * w), constants={"sizes": i64([2, 3])}, opset=18)
+    sequence = helper.make_tensor_sequence_value_info("s", F32, None)
+    taken = helper.make_tensor_sequence_value_info("t", F32, None)
+    body = helper.make_graph(
+        [node("Sin", ["h"], ["k"]), node("SequenceInsert", ["s", "k"], ["t"]), node("Concat", ["k", "w"], ["g"], axis=0),
+         node("Identity", ["go"], ["on"])], "body",
+        [helper.make_tensor_value_info("i", I64, []), helper.make_tensor_value_info("go", BOOL, []), sequence,
+         helper.make_tensor_value_info("h", F32, [None])],
+        [helper.make_tensor_value_info("on", BOOL, []), taken, helper.make_tensor_value_info("g", F32, [None])])
+
+    def longer(h, w):
+        rows = []
+        for _ in range(3):
+            h = torch.sin(h)
+            rows.append(h)
+            h = torch.cat([h, w])
+        return torch.cat(rows) * h.sum()
+
+    write("loop_of_sequences", [node("SequenceEmpty", [], ["none"]), node("Loop", ["n", "", "none", "h"], ["all", "last"], body=body),
+                                node("ConcatFromSequence", ["all"], ["c"], axis=0), node("ReduceSum", ["last"], ["d"], keepdims=0),
+                                node("Mul", ["c", "d"], ["y"])],
+          {"h": floats(2), "w": floats(1)}, longer, constants={"n": i64(3)})
+    write("optional", [node("Optional", ["x"], ["o"]), node("OptionalGetElement", ["o"], ["g"]), node("Mul", ["g", "x"], ["y"])],
+          {"x": floats(4)}, lambda x: x * x, opset=18)
+
+
+def quantisation():
+    q = rng.randint(-9, 9, (3, 4)).astype(np.int8)
+    zero_point = np.array([1, -2, 0], np.int8)
+    write("dequantize", [node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=0)], {"s": positive(3)},
+          lambda s: (torch.from_numpy(q).float() - torch.from_numpy(zero_point)[:, None]) * s[:, None],
+          constants={"q": q, "z": zero_point})
+    write("round", [node("Round", ["x"], ["r"]), node("Mul", ["r", "x"], ["y"])], {"x": floats(5) * 3},
+          lambda x: torch.round(x) * x)
+
+
 if __name__ == "__main__":
     case_models.main(__doc__, (elementwise, broadcast, movement, reductions, products, windows, normalisations, losses,
-                               networks, recurrent, resampling, attention, control))
+                               networks, recurrent, resampling, attention, control, regions, signals, recurrences,
+                               sequences, quantisation))

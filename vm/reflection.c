@@ -21,9 +21,9 @@ static bool is_told(const xcvm_field *field) { return field->role != XCVM_ROLE_T
 
 static const char *gradient_of(const xcvm_schema *schema)
 {
-    if (schema->gradient.rule != NULL)
-        return schema->gradient.rule;
-    return schema->gradient.zero ? "zero" : "none";
+    if (schema->gradient.zero || schema->gradient.step != NULL)
+        return "zero";
+    return schema->gradient.rule != NULL ? schema->gradient.rule : "none";
 }
 
 bool xcvm_op(size_t index, xcvm_op_info *info)

@@ -6,7 +6,19 @@ xcc_value *xcc_full_like(xcc_builder *b, xcc_value *like, double number)
     return xcc_build_expand(b, xcc_build_number(b, like, number), xcc_build_shape_of(b, like));
 }
 
-xcc_value *xcc_zeros_like(xcc_builder *b, xcc_value *like) { return xcc_full_like(b, like, 0); }
+xcc_value *xcc_zeros_like(xcc_builder *b, xcc_value *like)
+{
+    if (like != NULL && like->type.kind != XCVM_KIND_TENSOR)
+        return xcc_apply(b, ZerosLike, y, .x = XCC_IN(like));
+    return xcc_full_like(b, like, 0);
+}
+
+xcc_value *xcc_accumulate(xcc_builder *b, xcc_value *p, xcc_value *q)
+{
+    const bool tensors =
+        p == NULL || q == NULL || (p->type.kind == XCVM_KIND_TENSOR && q->type.kind == XCVM_KIND_TENSOR);
+    return tensors ? xcc_build_add(b, p, q) : xcc_apply(b, Accumulate, y, .a = XCC_IN(p), .b = XCC_IN(q));
+}
 
 xcc_value *xcc_reshape_like(xcc_builder *b, xcc_value *v, xcc_value *like)
 {
@@ -46,6 +58,8 @@ xcc_value *xcc_sum_to(xcc_builder *b, xcc_value *v, xcc_value *like)
 {
     if (v == NULL || like == NULL)
         return NULL;
+    if (like->type.kind != XCVM_KIND_TENSOR) /* lists are not broadcast */
+        return v;
     const xcvm_value *from = &v->type, *to = &like->type;
     if (from->rank < 0 || to->rank < 0)
         return sum_at_run_time(b, v, like);

@@ -1,115 +1,12 @@
 /* If and Loop. Their bodies are computed again in the backward, from the condition, the iteration and the states, and
  * differentiated there; so nothing is kept of a round but the states that it began with. */
 #include "compiler/gradients/control_flow.h"
+#include "compiler/gradients/copying.h"
 #include "compiler/gradients/rule.h"
 
 #include <string.h>
 
-/* ---- Copies of bodies ---- */
-
-typedef struct copying {
-    xcc_module *m;
-    xcc_value **copies; /* by value id; NULL: the value is from outside, and is read as it is */
-    uint32_t values;
-} copying;
-
-static xcc_value *copy_of(const copying *c, xcc_value *v)
-{
-    return v != NULL && v->id < c->values && c->copies[v->id] != NULL ? c->copies[v->id] : v;
-}
-
-static xcc_value *new_copy(copying *c, xcc_graph *to, const xcc_value *v)
-{
-    xcc_value *copy = v != NULL ? xcc_value_create(to, NULL) : NULL;
-    if (copy != NULL)
-        c->copies[v->id] = copy;
-    return copy;
-}
-
-static xcvm_status copy_nodes(copying *c, const xcc_graph *from, xcc_graph *to);
-
-static xcvm_status copy_instruction(copying *c, const xcc_node *n, xcc_builder *b)
-{
-    char *args = xcc_alloc(c->m, n->schema->args_size);
-    if (args == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    memcpy(args, n->args, n->schema->args_size);
-    for (size_t f = 0; f < n->schema->field_count; f++) {
-        const xcvm_field *field = &n->schema->fields[f];
-        if (!xcvm_field_is_operand(field))
-            continue;
-        const size_t count = xcvm_field_count(field, n->args);
-        xcvm_value **list = xcc_alloc(c->m, count * sizeof *list);
-        for (size_t k = 0; list != NULL && k < count; k++) {
-            xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, k));
-            list[k] = XCC_OUT(field->role == XCVM_ROLE_OUT ? new_copy(c, b->graph, v) : copy_of(c, v));
-            if (v != NULL && list[k] == NULL)
-                return c->m->error->status;
-        }
-        if (list == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        /* Lists of operands and of results are laid out alike. */
-        if (xcvm_field_is_list(field))
-            ((xcvm_outputs *)(void *)(args + field->offset))->at = list;
-        else
-            *(xcvm_value **)(void *)(args + field->offset) = list[0];
-    }
-    return xcc_append(b, n->schema->opcode, args) != NULL ? XCVM_OK : c->m->error->status;
-}
-
-static void take_type(xcc_value *v, const xcc_value *from)
-{
-    v->type.kind = from->type.kind;
-    v->type.dtype = from->type.dtype;
-    v->type.rank = from->type.rank;
-    memcpy(v->type.dims, from->type.dims, sizeof v->type.dims);
-}
-
-static xcvm_status copy_control(copying *c, const xcc_node *n, xcc_builder *b)
-{
-    xcc_value **inputs = xcc_alloc(c->m, n->input_count * sizeof *inputs);
-    xcc_value **outputs = xcc_alloc(c->m, n->output_count * sizeof *outputs);
-    if (inputs == NULL || outputs == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < n->input_count; i++)
-        inputs[i] = copy_of(c, n->inputs[i]);
-    for (size_t i = 0; i < n->output_count; i++)
-        if (n->outputs[i] != NULL && (outputs[i] = new_copy(c, b->graph, n->outputs[i])) == NULL)
-            return c->m->error->status;
-    xcc_node *copy = xcc_append_control(b, n->kind, n->input_count, inputs, n->output_count, outputs, n->body_count);
-    if (copy == NULL)
-        return c->m->error->status;
-    for (size_t i = 0; i < n->body_count; i++) {
-        const xcc_graph *from = n->bodies[i];
-        xcc_graph *to = copy->bodies[i];
-        xcc_value **ends = xcc_alloc(c->m, (from->input_count + from->output_count) * sizeof *ends);
-        if (ends == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        for (size_t k = 0; k < from->input_count; k++) {
-            if ((ends[k] = new_copy(c, to, from->inputs[k])) == NULL)
-                return c->m->error->status;
-            take_type(ends[k], from->inputs[k]);
-        }
-        XCVM_TRY(xcc_graph_set_inputs(to, from->input_count, ends));
-        XCVM_TRY(copy_nodes(c, from, to));
-        for (size_t k = 0; k < from->output_count; k++)
-            ends[k] = copy_of(c, from->outputs[k]);
-        XCVM_TRY(xcc_graph_set_outputs(to, from->output_count, ends));
-    }
-    if (n->kind == XCC_LOOP)
-        XCVM_TRY(xcc_loop_infer_body(copy));
-    return xcc_node_infer(copy);
-}
-
-static xcvm_status copy_nodes(copying *c, const xcc_graph *from, xcc_graph *to)
-{
-    for (const xcc_node *n = from->first; n != NULL; n = n->next) {
-        xcc_builder b = {.graph = to, .name = n->name, .origin = n->origin};
-        XCVM_TRY(xcc_poll(c->m));
-        XCVM_TRY(n->kind == XCC_INSTRUCTION ? copy_instruction(c, n, &b) : copy_control(c, n, &b));
-    }
-    return XCVM_OK;
-}
+/* ---- Bodies ---- */
 
 /* Computed again, it would draw other numbers. */
 static bool draws(const xcc_graph *g)
@@ -134,24 +31,25 @@ static bool can_copy(xcc_vjp *d)
     return true;
 }
 
-/* From here on, what is copied gets no more values. */
-static xcvm_status begin_copying(copying *c, xcc_module *m)
+/* Removes what nothing reads, but for what makes `spared`, which may be NULL: of the copies, what the gradients do not
+ * need. Effects were had the first time. */
+static void remove_unread(xcc_graph *g, const xcc_value *spared)
 {
-    *c = (copying){.m = m, .values = m->value_count};
-    c->copies = xcvm_allocate_zeroed(m->allocator, c->values * sizeof *c->copies);
-    return c->copies != NULL ? XCVM_OK : xcc_out_of_memory(m);
-}
-
-static void end_copying(copying *c)
-{
-    if (c->copies != NULL)
-        xcvm_deallocate(c->m->allocator, c->copies, c->values * sizeof *c->copies);
+    xcc_node *previous;
+    for (xcc_node *n = g->last; n != NULL; n = previous) {
+        bool read = spared != NULL && n == spared->producer;
+        previous = n->previous;
+        for (size_t i = 0; i < xcc_node_output_count(n); i++)
+            read = read || (xcc_node_output(n, i) != NULL && xcc_node_output(n, i)->uses > 0);
+        if (!read)
+            xcc_node_remove(n);
+    }
 }
 
 /* ---- If ---- */
 
 /* The gradients of `wrt` in one branch, as its outputs; zeros where the branch does not use them. */
-static xcvm_status fill_branch(xcc_vjp *d, copying *c, const xcc_graph *from, xcc_graph *to, xcc_value *const *wrt,
+static xcvm_status fill_branch(xcc_vjp *d, xcc_copying *c, const xcc_graph *from, xcc_graph *to, xcc_value *const *wrt,
                                size_t count)
 {
     xcc_builder b = {.graph = to, .name = d->b->name, .origin = d->b->origin};
@@ -160,11 +58,11 @@ static xcvm_status fill_branch(xcc_vjp *d, copying *c, const xcc_graph *from, xc
     size_t seed_count = 0;
     if (seeds == NULL || gradients == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(copy_nodes(c, from, to));
+    XCVM_TRY(xcc_copy_nodes(c, from, to));
     for (size_t i = 0; i < from->output_count; i++)
         if (d->results[i] != NULL)
-            seeds[seed_count++] = (xcc_seed){copy_of(c, from->outputs[i]), d->results[i]};
-    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, count, gradients));
+            seeds[seed_count++] = (xcc_seed){xcc_copy_of(c, from->outputs[i]), d->results[i]};
+    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, count, d->straight_through, gradients));
     for (size_t i = 0; i < count; i++) {
         xcc_value *g = gradients[i];
         if (g == NULL)
@@ -174,16 +72,18 @@ static xcvm_status fill_branch(xcc_vjp *d, copying *c, const xcc_graph *from, xc
         if ((gradients[i] = g) == NULL)
             return c->m->error->status;
     }
-    return xcc_graph_set_outputs(to, count, gradients);
+    XCVM_TRY(xcc_graph_set_outputs(to, count, gradients));
+    remove_unread(to, NULL);
+    return XCVM_OK;
 }
 
 void xcc_gradient_of_if(xcc_vjp *d)
 {
     xcc_node *n = d->node;
-    copying c;
+    xcc_copying c;
     if (!can_copy(d))
         return;
-    d->failed = begin_copying(&c, d->b->graph->module) != XCVM_OK;
+    d->failed = xcc_copying_begin(&c, d->b->graph->module) != XCVM_OK;
     if (d->failed)
         return;
     xcc_value **wrt = xcc_alloc(c.m, 2 * d->outside_count * sizeof *wrt), **outputs = wrt + d->outside_count;
@@ -203,73 +103,284 @@ void xcc_gradient_of_if(xcc_vjp *d)
     for (size_t i = d->outside_count; i-- > 0 && !d->failed;)
         if (d->wanted[n->input_count + i])
             xcc_give(d, n->input_count + i, outputs[--count]);
-    end_copying(&c);
+    xcc_copying_end(&c);
 }
 
 /* ---- Loop ---- */
 
+/* How the loop keeps what a state was at the beginning of each round. */
+typedef enum keeping {
+    KEEP_NOTHING, /* it never changes */
+    KEEP_STACKED, /* a tensor of one shape: stacked as a scan output is */
+    KEEP_ITEM,    /* another tensor: an item of a sequence */
+    KEEP_ITEMS,   /* a sequence: its items are some of a sequence's, and their number is stacked */
+    KEEP_NEVER    /* it cannot be kept */
+} keeping;
+
 typedef struct unwinding {
     xcc_vjp *d;
-    copying c;
-    size_t states;
-    xcc_value **stacks; /* for each state, what it was at the beginning of each round; NULL: it never changes */
-    xcc_value *trips;   /* rounds that were run, a scalar */
+    xcc_copying c;
+    size_t operands, states, extra;       /* of the loop: operands and states of its own, and states that keep others */
+    keeping *keepings;                    /* of the states */
+    xcc_value **stacks, **starts, **ends; /* for each state, what was kept of it; where a round's items begin and end */
+    xcc_value **places;                   /* for each state, what stands for it in the round back at first */
+    xcc_value *trips, *round;             /* rounds that were run; the number of the one that is run back */
 } unwinding;
 
-/* A state that can be kept is a tensor of one shape. */
+static keeping keeping_of(const xcc_node *n, size_t state)
+{
+    const xcc_graph *body = n->bodies[0];
+    const xcc_value *v = body->inputs[state + 2];
+    if (body->outputs[state + 1] == v)
+        return KEEP_NOTHING;
+    if (v->type.kind == XCVM_KIND_SEQUENCE)
+        return KEEP_ITEMS;
+    if (v->type.kind != XCVM_KIND_TENSOR)
+        return KEEP_NEVER;
+    bool same = v->type.rank >= 0 && v->type.rank < XCVM_MAX_RANK;
+    for (int k = 0; same && k < v->type.rank; k++)
+        same = !xcc_symbol_is_of(n->graph->module, v->type.dims[k], v);
+    return same ? KEEP_STACKED : KEEP_ITEM;
+}
+
 static bool can_keep(xcc_vjp *d)
 {
-    const xcc_node *n = d->node;
-    for (size_t i = 2; i < n->input_count; i++) {
-        const xcc_value *state = n->bodies[0]->inputs[i];
-        bool same = state->type.kind == XCVM_KIND_TENSOR && state->type.rank >= 0 && state->type.rank < XCVM_MAX_RANK;
-        for (int k = 0; same && k < state->type.rank; k++)
-            same = !xcc_symbol_is_of(n->graph->module, state->type.dims[k], state);
-        if (!same) {
-            xcc_refuse(d, "has no gradient yet where a state is no tensor that keeps its shape");
+    for (size_t i = 2; i < d->node->input_count; i++)
+        if (keeping_of(d->node, i - 2) == KEEP_NEVER) {
+            xcc_refuse(d, "has no gradient yet where a state is an optional or a map");
             return false;
         }
-    }
     return true;
 }
 
-/* Makes the loop stack the states that its rounds begin with, and their numbers. */
-static xcvm_status keep_states(unwinding *u)
+/* Takes the type of a state, whose sizes may be others in another round. */
+static void take_state_type(xcc_value *v, const xcc_value *state)
+{
+    xcc_copy_type(v, state);
+    for (int k = 0; k < v->type.rank; k++)
+        if (xcc_symbol_is_of(state->graph->module, v->type.dims[k], state))
+            v->type.dims[k] = XCVM_ANY_DIM;
+}
+
+/* A loop's operands, results, and what its body takes and gives, as they are made longer. */
+typedef struct extension {
+    xcc_value **inputs, **outputs, **parameters, **results;
+    size_t state_count, scan_count; /* further ones */
+} extension;
+
+/* A further state, which is an empty sequence at first: its value in the body. The next one is set by the caller. */
+static xcc_value *add_state(unwinding *u, extension *e, const xcc_value *kept, size_t *at)
+{
+    xcc_node *n = u->d->node;
+    xcc_graph *body = n->bodies[0];
+    const xcvm_dtype dtype = (xcvm_dtype)kept->type.dtype;
+    xcc_builder outer = {.graph = n->graph, .before = n, .name = n->name, .origin = n->origin};
+    xcc_value *empty = xcc_apply(&outer, SequenceConstruct, y, .dtype = dtype),
+              *parameter = xcc_value_create(body, NULL);
+    if (empty == NULL || parameter == NULL)
+        return NULL;
+    xcvm_set_list(&parameter->type, XCVM_KIND_SEQUENCE, dtype);
+    *at = u->states + e->state_count++;
+    e->inputs[*at + 2] = empty;
+    e->parameters[*at + 2] = parameter;
+    return parameter;
+}
+
+/* What is at the beginning of a round becomes a part of what the loop keeps, where `scans` is the place of the first
+ * further scan output; *kept is the loop's result of it. */
+static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans)
 {
     xcc_node *n = u->d->node;
     xcc_graph *body = n->bodies[0];
     xcc_builder inner = {.graph = body, .name = n->name, .origin = n->origin};
-    const size_t most = u->states + 1;
-    xcc_value **outputs = xcc_alloc(u->c.m, (body->output_count + most) * sizeof *outputs);
-    xcc_value **results = xcc_alloc(u->c.m, (n->output_count + most) * sizeof *results);
-    if (outputs == NULL || results == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    memcpy(outputs, body->outputs, body->output_count * sizeof *outputs);
-    memcpy(results, n->outputs, n->output_count * sizeof *results);
-    size_t count = n->output_count;
-    xcc_value *numbers = NULL;
-    for (size_t i = 0; i < most; i++) {
-        const bool state = i < u->states;
-        xcc_value *kept = body->inputs[state ? i + 2 : 0];
-        if (state && body->outputs[i + 1] == kept)
-            continue;
-        outputs[count + 1] = xcc_apply(&inner, Identity, y, .x = XCC_IN(kept));
-        results[count] = xcc_value_create(n->graph, NULL);
-        if (outputs[count + 1] == NULL || results[count] == NULL)
+    xcc_value *state = body->inputs[i + 2], *scan = NULL, *parameter, *next = NULL;
+    size_t at = 0;
+    switch (u->keepings[i]) {
+    case KEEP_STACKED:
+        scan = xcc_apply(&inner, Identity, y, .x = XCC_IN(state));
+        break;
+    case KEEP_ITEM:
+    case KEEP_ITEMS:
+        if ((parameter = add_state(u, e, state, &at)) == NULL)
             return u->c.m->error->status;
-        results[count]->producer = n;
-        *(state ? &u->stacks[i] : &numbers) = results[count++];
+        if (u->keepings[i] == KEEP_ITEM) {
+            next = xcc_apply(&inner, SequenceInsert, y, .s = XCC_IN(parameter), .x = XCC_IN(state));
+        } else {
+            next = xcc_apply(&inner, SequenceExtend, y, .s = XCC_IN(parameter), .more = XCC_IN(state));
+            scan = xcc_apply(&inner, SequenceLength, y, .s = XCC_IN(state));
+        }
+        e->outputs[at + 1] = next;
+        e->results[at] = u->stacks[i] = xcc_value_create(n->graph, NULL);
+        if (next == NULL || u->stacks[i] == NULL)
+            return u->c.m->error->status;
+        u->stacks[i]->producer = n;
+        break;
+    default:
+        return XCVM_OK;
     }
+    if (u->keepings[i] == KEEP_ITEM)
+        return XCVM_OK;
+    xcc_value *result = xcc_value_create(n->graph, NULL);
+    if (scan == NULL || result == NULL)
+        return u->c.m->error->status;
+    result->producer = n;
+    at = scans + e->scan_count++;
+    e->outputs[at + 1] = scan;
+    e->results[at] = result;
+    *(u->keepings[i] == KEEP_STACKED ? &u->stacks[i] : &u->ends[i]) = result;
+    return XCVM_OK;
+}
+
+/* Puts the longer lists in the place of the loop's. */
+static xcvm_status extend(unwinding *u, const extension *e, size_t input_count, size_t result_count)
+{
+    xcc_node *n = u->d->node;
+    for (size_t i = 0; i < n->input_count; i++)
+        xcc_node_set_input(n, i, NULL);
+    n->inputs = e->inputs;
+    n->input_count = input_count;
+    XCVM_TRY(xcc_node_link_uses(n));
+    n->outputs = e->results;
+    n->output_count = result_count;
+    XCVM_TRY(xcc_graph_set_inputs(n->bodies[0], input_count, e->parameters));
+    return xcc_graph_set_outputs(n->bodies[0], result_count + 1, e->outputs);
+}
+
+/* Makes the loop stack the numbers of its rounds, so that it is known how many were run. */
+static xcvm_status keep_numbers(unwinding *u)
+{
+    xcc_node *n = u->d->node;
+    xcc_graph *body = n->bodies[0];
+    xcc_builder inner = {.graph = body, .name = n->name, .origin = n->origin};
+    xcc_value **outputs = xcc_alloc(u->c.m, (body->output_count + 1) * sizeof *outputs);
+    xcc_value **results = xcc_alloc(u->c.m, (n->output_count + 1) * sizeof *results);
+    xcc_value *numbers = xcc_value_create(n->graph, NULL);
+    xcc_value *number = xcc_apply(&inner, Identity, y, .x = XCC_IN(body->inputs[0]));
+    if (outputs == NULL || results == NULL || numbers == NULL || number == NULL)
+        return u->c.m->error->status;
+    memcpy(outputs, body->outputs, body->output_count * sizeof *outputs);
+    if (n->output_count > 0)
+        memcpy(results, n->outputs, n->output_count * sizeof *results);
+    outputs[body->output_count] = number;
+    results[n->output_count] = numbers;
+    numbers->producer = n;
     n->outputs = results;
-    n->output_count = count;
-    XCVM_TRY(xcc_graph_set_outputs(body, count + 1, outputs));
+    n->output_count++;
+    XCVM_TRY(xcc_graph_set_outputs(body, body->output_count + 1, outputs));
     XCVM_TRY(xcc_node_infer(n));
     u->trips = xcc_build_reshape(u->d->b, xcc_build_dim_of(u->d->b, numbers, 0), xcc_build_ints(u->d->b, 0, NULL));
     return u->trips != NULL ? XCVM_OK : u->c.m->error->status;
 }
 
+/* Makes the loop keep the states that its rounds begin with, those that keepings say. `before` is the loop back. */
+static xcvm_status keep_states(unwinding *u, xcc_node *before)
+{
+    xcc_node *n = u->d->node;
+    xcc_graph *body = n->bodies[0];
+    xcc_module *m = u->c.m;
+    const size_t most = 2 * u->states + 1, old_scans = n->output_count - u->states;
+    extension e = {.inputs = xcc_alloc(m, (n->input_count + most) * sizeof *e.inputs),
+                   .parameters = xcc_alloc(m, (n->input_count + most) * sizeof *e.parameters),
+                   .outputs = xcc_alloc(m, (body->output_count + most) * sizeof *e.outputs),
+                   .results = xcc_alloc(m, (n->output_count + most) * sizeof *e.results)};
+    if (e.inputs == NULL || e.parameters == NULL || e.outputs == NULL || e.results == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < u->states; i++)
+        u->extra += u->keepings[i] == KEEP_ITEM || u->keepings[i] == KEEP_ITEMS;
+    const size_t scans = u->states + u->extra;
+    memcpy(e.inputs, n->inputs, n->input_count * sizeof *e.inputs);
+    memcpy(e.parameters, body->inputs, n->input_count * sizeof *e.parameters);
+    memcpy(e.outputs, body->outputs, (u->states + 1) * sizeof *e.outputs);
+    memcpy(e.outputs + scans + 1, body->outputs + u->states + 1, old_scans * sizeof *e.outputs);
+    memcpy(e.results, n->outputs, u->states * sizeof *e.results);
+    memcpy(e.results + scans, n->outputs + u->states, old_scans * sizeof *e.results);
+    for (size_t i = 0; i < u->states; i++)
+        XCVM_TRY(keep_state(u, &e, i, scans + old_scans));
+    XCVM_TRY(extend(u, &e, u->operands + u->extra, scans + old_scans + e.scan_count));
+    XCVM_TRY(xcc_node_infer(n));
+    xcc_builder outer = *u->d->b;
+    outer.before = before;
+    for (size_t i = 0; i < u->states; i++) {
+        xcc_value *lengths = u->ends[i], *axis = xcc_scalar_i64(outer.graph, 0);
+        if (u->keepings[i] != KEEP_ITEMS)
+            continue;
+        if (axis == NULL)
+            return m->error->status;
+        u->ends[i] = xcc_apply(&outer, CumSum, y, .x = XCC_IN(lengths), .axis = XCC_IN(axis));
+        if ((u->starts[i] = xcc_build_sub(&outer, u->ends[i], lengths)) == NULL)
+            return m->error->status;
+    }
+    return XCVM_OK;
+}
+
+/* What a state was at the beginning of a round. */
+static xcc_value *state_of(unwinding *u, xcc_builder *b, size_t i, xcc_value *round)
+{
+    xcc_value *stack = u->stacks[i], *start, *end;
+    switch (u->keepings[i]) {
+    case KEEP_STACKED:
+        return xcc_build_gather(b, stack, round, 0);
+    case KEEP_ITEM:
+        return xcc_apply(b, SequenceAt, y, .s = XCC_IN(stack), .position = XCC_IN(round));
+    default:
+        start = xcc_build_gather(b, u->starts[i], round, 0);
+        end = xcc_build_gather(b, u->ends[i], round, 0);
+        if (start == NULL || end == NULL)
+            return NULL;
+        return xcc_apply(b, SequenceGetSlice, y, .s = XCC_IN(stack), .start = XCC_IN(start), .end = XCC_IN(end));
+    }
+}
+
+/* Keeps the states that the round back reads, and has it read what was kept. */
+static xcvm_status read_states(unwinding *u, xcc_node *back)
+{
+    xcc_graph *to = back->bodies[0];
+    remove_unread(to, u->round);
+    for (size_t i = 0; i < u->states; i++)
+        if (u->places[i]->uses == 0)
+            u->keepings[i] = KEEP_NOTHING;
+    XCVM_TRY(keep_states(u, back));
+    for (size_t i = 0; i < u->states; i++) {
+        if (u->keepings[i] == KEEP_NOTHING)
+            continue;
+        xcc_node *place = u->places[i]->producer;
+        xcc_builder b = {.graph = to, .before = place, .name = place->name, .origin = place->origin};
+        xcc_value *state = state_of(u, &b, i, u->round);
+        if (state == NULL)
+            return u->c.m->error->status;
+        take_state_type(state, u->d->node->bodies[0]->inputs[i + 2]);
+        xcc_replace_uses(to, u->places[i], state);
+        xcc_node_remove(place);
+    }
+    return XCVM_OK;
+}
+
 /* Whether a state carries a gradient from round to round. */
-static bool flows(const xcc_node *n, size_t state) { return xcc_is_differentiable(n->bodies[0]->inputs[state + 2]); }
+static bool flows(const xcc_node *n, size_t state)
+{
+    const xcc_value *v = n->bodies[0]->inputs[state + 2];
+    return xcc_is_differentiable(v) ||
+           (v->type.kind != XCVM_KIND_TENSOR &&
+            (v->type.dtype == XCVM_NO_DTYPE || xcvm_dtype_is_float((xcvm_dtype)v->type.dtype)));
+}
+
+/* The gradient that a state ends with. */
+static xcc_value *last_gradient(unwinding *u, size_t i)
+{
+    xcc_node *n = u->d->node;
+    if (u->d->results[i] != NULL)
+        return u->d->results[i];
+    if (u->keepings[i] == KEEP_NOTHING || u->keepings[i] == KEEP_STACKED)
+        return xcc_zeros_like(u->d->b, n->inputs[i + 2]);
+    if (n->outputs[i] == NULL) {
+        if ((n->outputs[i] = xcc_value_create(n->graph, NULL)) == NULL)
+            return NULL;
+        n->outputs[i]->producer = n;
+        if (xcc_node_infer(n) != XCVM_OK)
+            return NULL;
+    }
+    return xcc_zeros_like(u->d->b, n->outputs[i]);
+}
 
 /* One round backwards: what the round began with is read, the round is run again, and its gradients are added up. The
  * states of the loop are the gradients of those of the loop that it unwinds, then those of values from outside. */
@@ -293,44 +404,48 @@ static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wr
         if (i < 2)
             xcvm_value_set_tensor(&inputs[i]->type, i == 0 ? XCVM_I64 : XCVM_BOOL, 0, NULL);
         else
-            take_type(inputs[i], back->inputs[i]);
+            xcc_copy_type(inputs[i], back->inputs[i]);
     }
+    for (size_t i = 0, k = 2; i < u->states; i++)
+        if (flows(n, i))
+            take_state_type(inputs[k++], from->inputs[i + 2]);
     XCVM_TRY(xcc_graph_set_inputs(to, count, inputs));
     xcc_value *last = xcc_build_sub(&b, u->trips, xcc_scalar_i64(to, 1)), *round = xcc_build_sub(&b, last, inputs[0]);
+    u->round = round;
     u->c.copies[from->inputs[0]->id] = round;
     u->c.copies[from->inputs[1]->id] = inputs[1];
     size_t wrt_count = 0, seed_count = 0;
     for (size_t i = 0; i < u->states && round != NULL; i++) {
-        xcc_value *state = u->stacks[i] != NULL ? xcc_build_gather(&b, u->stacks[i], round, 0)
-                                                : xcc_apply(&b, Identity, y, .x = XCC_IN(n->inputs[i + 2]));
+        xcc_value *state = u->places[i] = xcc_apply(&b, Identity, y, .x = XCC_IN(n->inputs[i + 2]));
         if (state == NULL)
             return u->c.m->error->status;
+        take_state_type(state, from->inputs[i + 2]);
         u->c.copies[from->inputs[i + 2]->id] = state;
         if (flows(n, i))
             wrt[wrt_count++] = state;
     }
     if (round == NULL)
         return u->c.m->error->status;
-    XCVM_TRY(copy_nodes(&u->c, from, to));
+    XCVM_TRY(xcc_copy_nodes(&u->c, from, to));
     for (size_t i = 0, k = 2; i < u->states; i++)
         if (flows(n, i))
-            seeds[seed_count++] = (xcc_seed){copy_of(&u->c, from->outputs[i + 1]), inputs[k++]};
-    const size_t flowing = wrt_count, stacked = from->output_count - 1;
-    for (size_t i = u->states; i < stacked && i < d->result_count; i++)
+            seeds[seed_count++] = (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), inputs[k++]};
+    const size_t flowing = wrt_count;
+    for (size_t i = u->states; i < d->result_count; i++)
         if (d->results[i] != NULL) {
             seeds[seed_count] =
-                (xcc_seed){copy_of(&u->c, from->outputs[i + 1]), xcc_build_gather(&b, d->results[i], round, 0)};
+                (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), xcc_build_gather(&b, d->results[i], round, 0)};
             if (seeds[seed_count++].gradient == NULL)
                 return u->c.m->error->status;
         }
     for (size_t i = 0; i < outside; i++)
         wrt[wrt_count++] = wrt_outside[i];
-    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, wrt_count, gradients));
+    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, wrt_count, d->straight_through, gradients));
     outputs[0] = inputs[1];
     for (size_t i = 0; i < wrt_count; i++) {
         xcc_value *g = gradients[i];
         if (i >= flowing)
-            g = g != NULL ? xcc_build_add(&b, inputs[i + 2], g) : inputs[i + 2];
+            g = g != NULL ? xcc_accumulate(&b, inputs[i + 2], g) : inputs[i + 2];
         else if (g == NULL)
             g = xcc_zeros_like(&b, wrt[i]);
         if ((outputs[i + 1] = g) == NULL)
@@ -346,18 +461,24 @@ static xcvm_status unwind(unwinding *u)
     const size_t most = u->states + d->outside_count + 2;
     xcc_value **inputs = xcc_alloc(u->c.m, 3 * most * sizeof *inputs), **outputs = inputs + most,
               **wrt = outputs + most;
-    u->stacks = xcc_alloc(u->c.m, u->states * sizeof *u->stacks);
-    if (inputs == NULL || u->stacks == NULL)
+    u->stacks = xcc_alloc(u->c.m, 4 * u->states * sizeof *u->stacks);
+    u->keepings = xcc_alloc(u->c.m, u->states * sizeof *u->keepings);
+    if (inputs == NULL || u->stacks == NULL || u->keepings == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(keep_states(u));
-    XCVM_TRY(begin_copying(&u->c, u->c.m));
+    u->starts = u->stacks + u->states;
+    u->ends = u->starts + u->states;
+    u->places = u->ends + u->states;
+    for (size_t i = 0; i < u->states; i++)
+        u->keepings[i] = keeping_of(n, i);
+    XCVM_TRY(keep_numbers(u));
+    XCVM_TRY(xcc_copying_begin(&u->c, u->c.m));
     size_t count = 2, outside = 0;
     inputs[0] = u->trips;
     for (size_t i = 0; i < u->states; i++)
         if (flows(n, i))
-            inputs[count++] = d->results[i] != NULL ? d->results[i] : xcc_zeros_like(d->b, n->inputs[i + 2]);
+            inputs[count++] = last_gradient(u, i);
     for (size_t i = 0; i < d->outside_count; i++)
-        if (d->wanted[n->input_count + i]) {
+        if (d->wanted[u->operands + i]) {
             wrt[outside++] = d->outside[i];
             inputs[count++] = xcc_zeros_like(d->b, d->outside[i]);
         }
@@ -368,6 +489,7 @@ static xcvm_status unwind(unwinding *u)
     if (back == NULL)
         return u->c.m->error->status;
     XCVM_TRY(fill_round(u, back, wrt, outside));
+    XCVM_TRY(read_states(u, back));
     XCVM_TRY(xcc_loop_infer_body(back));
     XCVM_TRY(xcc_node_infer(back));
     size_t next = 0;
@@ -379,18 +501,19 @@ static xcvm_status unwind(unwinding *u)
         next++;
     }
     for (size_t i = 0; i < d->outside_count; i++)
-        if (d->wanted[n->input_count + i])
-            xcc_give(d, n->input_count + i, outputs[next++]);
+        if (d->wanted[u->operands + i])
+            xcc_give(d, u->operands + i, outputs[next++]);
     return XCVM_OK;
 }
 
 void xcc_gradient_of_loop(xcc_vjp *d)
 {
-    unwinding u = {.d = d, .c = {.m = d->b->graph->module}, .states = d->node->input_count - 2};
+    unwinding u = {
+        .d = d, .c = {.m = d->b->graph->module}, .operands = d->node->input_count, .states = d->node->input_count - 2};
     if (!can_keep(d) || !can_copy(d))
         return;
     d->failed = unwind(&u) != XCVM_OK;
-    end_copying(&u.c);
+    xcc_copying_end(&u.c);
 }
 
 /* ---- What bodies read ---- */

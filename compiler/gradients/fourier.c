@@ -14,6 +14,30 @@ static xcc_value *fit(xcc_vjp *d, xcc_value *x, xcc_value *size, int axis)
     return xcc_apply(d->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads), .axes = XCC_IN(along));
 }
 
+/* Of a real signal from one side of its spectrum: each frequency but the first, and the last of an even number, stands
+ * for two. */
+static void give_half(xcc_vjp *d, int axis)
+{
+    xcc_builder *b = d->b;
+    xcc_graph *graph = b->graph;
+    xcc_value *along = xcc_scalar_i64(graph, axis), *none = xcc_build_ints(b, 0, NULL);
+    xcc_value *half = along != NULL ? xcc_apply(b, DFT, y, .x = XCC_IN(G), .axis = XCC_IN(along), .onesided = 1) : NULL;
+    xcc_value *length = xcc_build_reshape(b, xcc_build_dim_of(b, G, axis), none);
+    xcc_value *count = xcc_build_reshape(b, xcc_build_dim_of(b, half, axis), none), *zero = xcc_scalar_i64(graph, 0);
+    xcc_value *number = xcc_build_call(b, XCVM_OP_Range, 3, (xcc_value *[]){zero, count, xcc_scalar_i64(graph, 1)});
+    xcc_value *single =
+        xcc_op2(d, XCVM_OP_Or, xcc_op2(d, XCVM_OP_Equal, number, zero),
+                xcc_op2(d, XCVM_OP_Equal, xcc_op2(d, XCVM_OP_Mul, number, xcc_scalar_i64(graph, 2)), length));
+    xcc_value *weight = xcc_where(d, single, xcc_num(d, G, 1), xcc_num(d, G, 2));
+    weight = xcc_div(d, weight, xcc_build_cast(b, length, (xcvm_dtype)G->type.dtype));
+    int64_t shape[XCVM_MAX_RANK] = {-1};
+    const int rank = X->type.rank;
+    for (int i = 1; i < rank - axis; i++)
+        shape[i] = 1;
+    weight = xcc_build_reshape(b, weight, xcc_build_ints(b, (size_t)(rank - axis), shape));
+    xcc_give(d, 0, fit(d, xcc_mul(d, half, weight), xcc_build_dim_of(b, X, axis), axis));
+}
+
 /* The transform the other way without its factor: frequencies that were left out have no gradient, and of a real signal
  * the imaginary part has none. */
 XCC_GRADIENT(DFT)
@@ -27,11 +51,11 @@ XCC_GRADIENT(DFT)
         xcc_refuse(d, "the gradient needs the axis, which is not known");
         return;
     }
+    const int axis = (int)(given < 0 ? given + rank : given);
     if (a->inverse && a->onesided) {
-        xcc_refuse(d, "has no gradient yet of a real signal from one side of its spectrum");
+        give_half(d, axis);
         return;
     }
-    const int axis = (int)(given < 0 ? given + rank : given);
     xcc_value *n = xcc_build_dim_of(d->b, X, axis), *m = n, *number = XCC_BUILD_INTS(d->b, axis);
     if (a->dft_length != NULL)
         m = xcc_build_reshape(d->b, xcc_build_cast(d->b, xcc_value_of(a->dft_length), XCVM_I64),
@@ -49,4 +73,31 @@ XCC_GRADIENT(DFT)
         back = xcc_build_call(d->b, XCVM_OP_Slice, 4, (xcc_value *[]){back, XCC_BUILD_INTS(d->b, 0), parts, last});
     }
     xcc_give(d, 0, back);
+}
+
+/* Frames of the signal, windowed and transformed. */
+XCC_GRADIENT(STFT)
+{
+    const xcvm_STFT_args *a = XCC_ARGS(STFT, d->node);
+    xcc_builder *b = d->b;
+    xcc_graph *graph = b->graph;
+    xcc_formula f;
+    if (!xcc_formula_begin(d, &f))
+        return;
+    xcc_value *none = xcc_build_ints(b, 0, NULL), *step = xcc_build_cast(b, xcc_value_of(a->frame_step), XCVM_I64);
+    xcc_value *length = a->frame_length != NULL ? xcc_build_cast(b, xcc_value_of(a->frame_length), XCVM_I64)
+                                                : xcc_build_dim_of(b, xcc_value_of(a->window), 0);
+    xcc_value *ends[] = {xcc_scalar_i64(graph, 0), xcc_build_reshape(b, length, none), xcc_scalar_i64(graph, 1)};
+    xcc_value *inner = xcc_build_call(b, XCVM_OP_Range, 3, ends);
+    ends[1] = xcc_build_reshape(b, xcc_build_dim_of(b, xcc_out(d, 0), 1), none);
+    xcc_value *frames = xcc_build_call(b, XCVM_OP_Range, 3, ends);
+    frames = xcc_mul(d, xcc_build_unsqueeze(b, frames, 1, (const int64_t[]){1}), xcc_build_reshape(b, step, none));
+    xcc_value *samples = xcc_build_gather(b, f.operands[0], xcc_add(d, frames, inner), 1);
+    if (f.operands[2] != NULL)
+        samples = xcc_mul(d, samples, xcc_build_reshape(b, f.operands[2], XCC_BUILD_INTS(b, -1, 1)));
+    xcc_value *axis = xcc_scalar_i64(graph, 2);
+    xcc_value *y = samples == NULL || axis == NULL
+                       ? NULL
+                       : xcc_apply(b, DFT, y, .x = XCC_IN(samples), .axis = XCC_IN(axis), .onesided = a->onesided);
+    xcc_formula_end(d, &f, &y);
 }

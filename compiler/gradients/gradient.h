@@ -5,7 +5,8 @@
 #include "compiler/ir/graph.h"
 
 /* One node's vector-Jacobian product, which a rule builds: from the gradients of the node's results those of its
- * operands. A gradient has the type of the value that it is of. NULL stands for one that is zero by structure, because
+ * operands. A gradient has the type of the value that it is of; that of a sequence or an optional is such a list of the
+ * gradients of its items. NULL stands for one that is zero by structure, because
  * nothing that depends on the value reaches the loss, or what does has no gradient; rules keep it NULL, so that nothing
  * is computed for it and 0 * infinity cannot arise from it.
  *
@@ -22,7 +23,8 @@ typedef struct xcc_vjp {
     /* Of If and Loop: what their bodies read from outside, which counts as operands behind their own. */
     xcc_value *const *outside;
     size_t outside_count;
-    const bool *wanted;   /* for each operand, whether its gradient is needed */
+    const bool *wanted; /* for each operand, whether its gradient is needed */
+    bool straight_through;
     xcc_value **operands; /* gradients of the operands, all NULL at first */
     xcc_value **operand_masks;
     bool failed; /* the module's error says why */
@@ -36,12 +38,20 @@ xcc_gradient_rule xcc_gradient_rule_of(xcvm_opcode opcode);
 /* Builds the gradients of `count` values `wrt` from those of some results of the nodes of graph `g` behind `behind`
  * (NULL: all nodes), at the end of the graph that `b` builds: for each a value of its type or NULL, zero. Nodes that
  * `seeds` do not depend on by way of `wrt` are left alone. Contributions to one value are added up in the order in
- * which their nodes stand, last to first. UNSUPPORTED, with every node in the way that cannot be differentiated. */
+ * which their nodes stand, last to first. UNSUPPORTED, with every node in the way that cannot be differentiated.
+ * `straight_through`: what rounds is taken for the identity, but where it saturates, and gradients of quantised numbers
+ * are of some float type. */
 typedef struct xcc_seed {
     xcc_value *value, *gradient;
 } xcc_seed;
 xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, const xcc_seed *seeds, size_t seed_count,
-                              xcc_value *const *wrt, size_t count, xcc_value **gradients);
+                              xcc_value *const *wrt, size_t count, bool straight_through, xcc_value **gradients);
+
+/* The gradients of the sum of y by the first `wrt` of `count` variables, where these have the values `points`, of the
+ * variables' types, in place of their own. What y is computed from them by is copied to the end of the graph that `b`
+ * builds, from which it must be visible, and so are its gradients, of the types of the points; NULL is zero. */
+xcvm_status xcc_differentiate_part(xcc_builder *b, xcc_value *y, xcc_value *const *variables, xcc_value *const *points,
+                                   size_t count, size_t wrt, xcc_value **gradients);
 
 /* Whether a value can have a gradient: it is a tensor of a float type. */
 bool xcc_is_differentiable(const xcc_value *v);

@@ -6,18 +6,16 @@
 
 /* A rule that several rows name is declared for each. */
 #define GRAD(rule) XCC_DECLARE_GRADIENT(rule)
-#define GRAD_PLANNED(rule)
+#define GRAD_STEP(rule) GRAD(rule)
 #define GRAD_ZERO
 #define GRAD_NONE
 #define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary) gradient
 #include "ops/instructions.def"
 #undef GRAD
-#undef GRAD_PLANNED
 #undef GRAD_ZERO
 #undef GRAD_NONE
 
 #define GRAD(rule) xcc_gradient_##rule
-#define GRAD_PLANNED(rule) NULL
 #define GRAD_ZERO NULL
 #define GRAD_NONE NULL
 
@@ -155,8 +153,8 @@ void xcc_formula_end(xcc_vjp *d, const xcc_formula *f, xcc_value *const *results
     for (size_t i = 0; i < f->count && !d->failed; i++)
         if (d->wanted[i])
             wrt[count++] = f->operands[i];
-    d->failed = d->failed ||
-                xcc_differentiate(d->b, d->b->graph, f->behind, seeds, seed_count, wrt, count, gradients) != XCVM_OK;
+    d->failed = d->failed || xcc_differentiate(d->b, d->b->graph, f->behind, seeds, seed_count, wrt, count, false,
+                                               gradients) != XCVM_OK;
     for (size_t i = f->count; i-- > 0 && !d->failed;)
         if (d->wanted[i] && gradients[--count] != NULL)
             xcc_give(d, i, gradients[count]);

@@ -60,7 +60,9 @@ void xcc_formula_end(xcc_vjp *d, const xcc_formula *f, xcc_value *const *results
 /* `v`, summed to the shape of `like`, which broadcasts to that of v. Which axes that takes is decided here as far as
  * the sizes are known, else when the program runs. */
 xcc_value *xcc_sum_to(xcc_builder *b, xcc_value *v, xcc_value *like);
-/* Zeros, or another number everywhere, of the type of `like`. */
+/* The sum of two gradients of one value, which may be lists. */
+xcc_value *xcc_accumulate(xcc_builder *b, xcc_value *p, xcc_value *q);
+/* Zeros, or another number everywhere, of the type of `like`; zeros also like a list. */
 xcc_value *xcc_zeros_like(xcc_builder *b, xcc_value *like);
 xcc_value *xcc_full_like(xcc_builder *b, xcc_value *like, double number);
 /* v in the shape of `like`, of as many elements. */

@@ -471,21 +471,24 @@ xcvm_status xcc_node_link_uses(xcc_node *n)
 
 /* ---- Changing ---- */
 
+void xcc_use_set(xcc_use *use, xcc_value *v)
+{
+    if (use->node != NULL) {
+        xcc_node_set_input(use->node, use->index, v);
+        return;
+    }
+    use->graph->outputs[use->index] = v;
+    use_unlink(use);
+    use_link(use, v);
+}
+
 void xcc_replace_uses(xcc_graph *g, xcc_value *old, xcc_value *new_value)
 {
     (void)g;
     if (old == new_value)
         return;
-    while (old->users != NULL) {
-        xcc_use *use = old->users;
-        if (use->node != NULL) {
-            xcc_node_set_input(use->node, use->index, new_value);
-        } else {
-            use->graph->outputs[use->index] = new_value;
-            use_unlink(use);
-            use_link(use, new_value);
-        }
-    }
+    while (old->users != NULL)
+        xcc_use_set(old->users, new_value);
 }
 
 static void list_insert(xcc_graph *g, xcc_node *n, xcc_node *before)

@@ -153,6 +153,14 @@ struct xcc_module {
     xcc_symbol_entry *symbols; /* dimension -2 - i is symbols[i] */
     size_t symbol_count, symbol_capacity;
     uint32_t value_count;
+    /* Where forward and backward become two programs: how many inputs and outputs, the first, are the model's. */
+    size_t forward_inputs, forward_outputs;
+    uint32_t value_limit;     /* 0: none; differentiation makes no values beyond so many in all */
+    xcvm_sink report_problem; /* may be NULL: gets every node that cannot be differentiated, a line each */
+    void *problem_user;
+    /* For the report. */
+    size_t gradient_count, retained_count;
+    uint64_t gradient_bytes, retained_bytes;
     size_t constant_bytes; /* of all constants but those on the heap: those of the model, above all */
     size_t copied_bytes;   /* of weights that rules wrote anew */
     uint64_t folding_ns;   /* that folding has taken so far */
@@ -318,6 +326,8 @@ static inline bool xcc_is_variable(const xcc_value *v)
 }
 static inline xcc_value *xcc_value_of(const xcvm_value *operand) { return (xcc_value *)operand; }
 
+/* The same for one position that refers to another value so far. */
+void xcc_use_set(xcc_use *use, xcc_value *v);
 /* Every use of `old`, in this graph, its bodies and its outputs, becomes `new`. */
 void xcc_replace_uses(xcc_graph *g, xcc_value *old, xcc_value *new_value);
 /* Unlinks a node whose results have no uses, giving its operands' uses back. */

@@ -61,10 +61,11 @@ typedef struct xcc_importer {
     size_t key_bytes;
     size_t inlined; /* nodes of functions imported so far, once for each call, and their messages' bytes */
     size_t inlined_bytes;
-    size_t dense_bytes; /* of sparse tensors so far */
-    size_t model_bytes; /* of its message */
-    uint32_t lowerings; /* of nodes so far */
-    size_t attempts;    /* bodies of loops that were lowered anew */
+    size_t gradient_values, gradient_steps; /* that operators Gradient have made, and values that they have looked at */
+    size_t dense_bytes;                     /* of sparse tensors so far */
+    size_t model_bytes;                     /* of its message */
+    uint32_t lowerings;                     /* of nodes so far */
+    size_t attempts;                        /* bodies of loops that were lowered anew */
 } xcc_importer;
 
 /* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings

@@ -23,6 +23,7 @@ enum { XCC_ROUNDS = 4 };
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \
       "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add")                       \
     X(fold, 1, XCC_ROUNDS, "what depends on constants alone is computed now, by the machine's own kernels")            \
+    X(split_phases, 0, 1, "of forward and backward, the one that is asked for alone")                                  \
     X(prepack, 2, 1, "constant matrices as products by them need them in memory")                                      \
     X(layout, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")         \
     X(compress_weights, 0, 1,                                                                                          \

@@ -356,7 +356,32 @@ static bool rms_normalization(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
+/* ---- Sums of lists ---- */
+
+/* The sum of s and zeros with one item in their midst: that item alone is added to s. */
+static bool add_one_item(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_Accumulate_args *a = XCC_ARGS(Accumulate, n);
+    for (int i = 0; i < 2; i++) {
+        const xcvm_value *s = i == 0 ? a->a : a->b, *other = i == 0 ? a->b : a->a;
+        const xcc_node *update = xcc_sole_producer(xcc_value_of(other), XCVM_OP_SequenceUpdate);
+        if (update == NULL)
+            continue;
+        const xcvm_SequenceUpdate_args *one = XCC_ARGS(SequenceUpdate, update);
+        if (one->x->kind != XCVM_KIND_TENSOR || xcc_producer(xcc_value_of(one->s), XCVM_OP_ZerosLike) == NULL)
+            continue;
+        xcc_builder b = xcc_builder_before(n);
+        xcc_value *item = xcc_apply(&b, SequenceAt, y, .s = s, .position = one->position);
+        xcc_value *sum = item != NULL ? xcc_apply(&b, Accumulate, y, .a = XCC_IN(item), .b = one->x) : NULL;
+        xcc_value *y =
+            sum != NULL ? xcc_apply(&b, SequenceUpdate, y, .s = s, .position = one->position, .x = XCC_IN(sum)) : NULL;
+        return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
+    }
+    return false;
+}
+
 const xcc_rule xcc_rules_patterns[] = {
+    {XCVM_OP_Accumulate, add_one_item, "a list plus zeros but for one item"},
     {XCVM_OP_Mul, hard_sigmoid, "HardSigmoid and HardSwish, made with Clip"},
     {XCVM_OP_Div, hard_sigmoid, "HardSigmoid and HardSwish, made with Clip"},
     {XCVM_OP_Mul, gated, "x times a function of x: Swish, HardSwish, Mish and Gelu"},

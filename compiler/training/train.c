@@ -202,7 +202,7 @@ static xcvm_status differentiate(xcc_training *t)
     const xcc_seed seed = {t->loss, xcc_build_expand(b, one, xcc_build_shape_of(b, t->loss))};
     if (seed.gradient == NULL)
         return m->error->status;
-    XCVM_TRY(xcc_differentiate(b, m->graph, NULL, &seed, 1, both, t->count, gradients));
+    XCVM_TRY(xcc_differentiate(b, m->graph, NULL, &seed, 1, both, t->count, m->options->straight_through, gradients));
     size_t kept = 0;
     for (size_t i = 0; i < t->count; i++)
         if (gradients[i] != NULL) {

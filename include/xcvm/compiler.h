@@ -38,6 +38,15 @@ typedef struct xcc_training_group {
 typedef struct xcc_state_pair {
     const char *output, *input;
 } xcc_state_pair;
+/* The vector-Jacobian product of a function of the host, of its own name. It is called with the operands of `function`,
+ * its results, and the gradients of those of them that are of float types, and gives the gradients of those of the
+ * operands that are of float types, in order, each of its operand's type and shape. */
+typedef struct xcc_vjp_function {
+    const char *function, *vjp;
+} xcc_vjp_function;
+
+/* What is compiled of a model whose gradients are asked for: one program, or the forward or the backward alone. */
+typedef enum xcc_phase { XCC_PHASE_WHOLE, XCC_PHASE_FORWARD, XCC_PHASE_BACKWARD } xcc_phase;
 
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
@@ -135,6 +144,20 @@ typedef struct xcc_options {
     bool evaluate;
     /* BatchNormalization of a model that was exported for inference is put into training form. */
     bool train_batch_normalization;
+    /* Gradients go through Round, Floor, Ceil, Sign, QuantizeLinear and DynamicQuantizeLinear as if these did not
+     * round, but not where QuantizeLinear saturates; else they are 0 there. */
+    bool straight_through;
+    /* Two programs in place of one, by a compilation each with options that are the same but for this one. The forward
+     * gives the model's outputs, then what the backward reads, named "retained_NAME". The backward takes the gradient
+     * of each output that depends on what is differentiated by, "grad_in@OUTPUT", of the output's type, and what was
+     * retained, and gives the gradients alone. The outputs are all those of float types, of any shape, or `loss`. */
+    xcc_phase phase;
+    /* 2: behind the gradients, the derivative of the sum of their products with further inputs "vector@NAME", one of
+     * the type of each that has a gradient, by the same parameters: "hvp_out@NAME", the Hessian of the loss times the
+     * vectors. 0, 1: none. Not with straight_through or phase. */
+    int order;
+    const xcc_vjp_function *vjps; /* of host functions that are differentiated */
+    size_t vjp_count;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -149,6 +172,10 @@ typedef struct xcc_report {
     uint64_t arena_bytes, arena_lower_bound;
     uint64_t weight_bytes_before, weight_bytes_after; /* of what xcc_options.weights is about, as f32 and as stored */
     size_t uncompressed;                              /* constants that stay f32, as numbers are out of range */
+    size_t gradient_count; /* parameters and inputs that gradients are given of, and their bytes */
+    uint64_t gradient_bytes;
+    size_t retained_count; /* of forward and backward apart: values that the one keeps for the other, and their bytes */
+    uint64_t retained_bytes;
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,
@@ -159,7 +186,8 @@ typedef struct xcc_report {
  * follows from them by rules with bounds. Results of constants come to 64 MB and 4 times the constants at most, and 60
  * seconds are spent on them; the rest is left to be computed when the program runs. Calls of the model's functions may
  * come to 262,144 nodes more than the model's graph has and to 256 MB, or 4 times the model; sparse tensors to 64 MB,
- * or 64 times the model; beyond that the model is UNSUPPORTED. */
+ * or 64 times the model; its operators Gradient to 262,144 values, and to looking at 134 million; beyond
+ * that the model is UNSUPPORTED. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink,
                                                     void *user, xcc_report *report, xcvm_error *error);
 /* The same for a model in memory; external data is refused. */
@@ -167,7 +195,9 @@ XCVM_API XCVM_MUST_USE xcvm_status xcc_compile(const void *model, size_t count, 
                                                xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error);
 
 /* Says as text everything that keeps a model file from compiling (all nodes, not the first) and what the model is:
- * opsets, inputs, outputs, parameters, flops, estimated peak memory. Returns the status that compiling would. */
+ * opsets, inputs, outputs, parameters, flops, estimated peak memory. With `backprop`, also every node that has no
+ * gradient though the loss's goes through it, and what training takes: the memory of gradients and of what the forward
+ * keeps for the backward, the flops of each. Returns the status that compiling would. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink,
                                                   void *user, xcvm_error *error);
 

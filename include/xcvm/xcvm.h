@@ -461,8 +461,9 @@ typedef struct xcvm_op_info {
     int number;
     const char *summary;
     const char *shape_rule;
-    const char *gradient; /* the name of its rule of differentiation; "zero": no gradient flows through it, by nature;
-                             "planned": the rule is still to be written; "none": it cannot be differentiated */
+    const char *gradient; /* the name of its rule of differentiation; "zero": no gradient flows through it, by nature
+                             (of rounding, unless straight-through gradients are asked for); "none": it cannot be
+                             differentiated */
     size_t operand_count; /* operands and attributes */
 } xcvm_op_info;
 

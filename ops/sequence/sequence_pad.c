@@ -33,6 +33,29 @@ XCVM_KERNEL(SequenceLengths)
     return XCVM_OK;
 }
 
+XCVM_SHAPE_RULE_OF(SequenceSizes)
+{
+    (void)t;
+    const int64_t dim = a->s->data != NULL ? (int64_t)a->s->count : XCVM_ANY_DIM;
+    xcvm_value_set_tensor(a->y, XCVM_I64, 1, &dim);
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(SequenceSizes)
+{
+    if (a->y->data == NULL)
+        XCVM_TRY(xcvm_kernel_allocate(k, a->y, XCVM_I64, 1, &(int64_t){a->s->count}));
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < a->s->count; i++) {
+        int axis;
+        XCVM_TRY(xcvm_poll_after(&poller, 1));
+        XCVM_TRY(check_item(k, a->s, i));
+        XCVM_TRY(xcvm_resolve_axis(k->error, a->axis, xcvm_items(a->s)[i].rank, &axis));
+        XCVM_DATA(int64_t, a->y)[i] = xcvm_items(a->s)[i].dims[axis];
+    }
+    return XCVM_OK;
+}
+
 /* ---- Pad ---- */
 
 XCVM_SHAPE_RULE_OF(SequencePad)

@@ -51,4 +51,48 @@ err_has '--loss is for gradients'
 run compile "$data/cases/add/model.onnx" -o other.bin --backprop
 code 2
 err_has 'it has to be one number, so end the model with a sum or a mean'
+# Forward and backward as two programs, which appear together or not at all.
+run compile network.onnx -o fwd.bin --backprop --two-phase --loss loss
+code 0
+check test -s fwd.bin
+check test -s fwd.backward.bin
+run check fwd.bin
+out_has 'output  retained_'
+run check fwd.backward.bin
+out_has 'input   grad_in@loss'
+out_has 'output  grad_out@fc.weight'
+run compile network.onnx -o - --backprop --two-phase
+code 2
+err_has '--two-phase writes two programs'
+mkdir taken.backward.bin
+run compile network.onnx -o taken.bin --backprop --two-phase --loss loss
+code 6
+check test ! -e taken.bin
+# The second order.
+run compile network.onnx -o second.bin --backprop --order 2
+code 0
+run check second.bin
+out_has 'vector@fc.weight'
+out_has 'hvp_out@fc.weight'
+run compile network.onnx -o other.bin --backprop --order 2 --two-phase
+code 2
+err_has '--order 2 goes without --two-phase'
+run compile network.onnx -o other.bin --two-phase
+code 2
+err_has '--two-phase is for gradients'
+run compile network.onnx -o other.bin --backprop --vjp f
+code 2
+err_has '--vjp wants FUNCTION=NAME'
+# What training takes.
+run check --backprop network.onnx
+code 0
+out_has 'gradients    '
+out_has 'retained     '
+out_has 'flops forward'
+out_has 'in training'
+run check --loss loss network.onnx
+code 2
+run check --backprop fwd.bin
+code 2
+err_has 'is for models'
 finish

@@ -14,9 +14,20 @@
 
 struct check_flags {
     struct program_flags program;
+    const char *loss;
+    bool backprop;
+};
+
+static const struct option options[] = {
+    BACKPROP_OPTION(struct check_flags,
+                    "of a model: also name every node that has no gradient, and say what training would take"),
+    {"loss", 0, "NAME", OPTION_TEXT, offsetof(struct check_flags, loss), 0, 0,
+     "with --backprop, the output that is differentiated; the only one of a float type need not be named"},
+    END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
+    {"Options", options, 0},
     MODEL_GROUPS(struct check_flags, program.model),
     LIMIT_GROUP(struct check_flags, program.limits),
     LOADING_GROUP(struct check_flags, program),
@@ -33,14 +44,17 @@ static bool print_text(void *user, const void *bytes, size_t count)
 }
 
 /* `file` is where the model is read from, `path` what it was called. */
-static int check_model(const char *file, const char *path, const struct program_flags *flags)
+static int check_model(const char *file, const char *path, const struct check_flags *own)
 {
+    const struct program_flags *flags = &own->program;
     struct dims dims;
     xcvm_error error = {.pc = -1};
     if (dims_parse(&flags->model.dims, &dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
-    const xcc_options options = compiler_options(&flags->model, &flags->limits, &dims);
-    xcvm_status status = xcc_check_file(file, &options, print_text, stdout, &error);
+    xcc_options compiler = compiler_options(&flags->model, &flags->limits, &dims);
+    compiler.backprop = own->backprop;
+    compiler.loss = own->loss;
+    xcvm_status status = xcc_check_file(file, &compiler, print_text, stdout, &error);
     dims_release(&dims);
     if (status != XCVM_UNSUPPORTED)
         return status == XCVM_OK ? EXIT_OK : report_error(path, &error);
@@ -86,7 +100,7 @@ static void describe(const struct program *program)
 }
 
 /* A model from a pipe becomes a file, as the compiler looks at files only. */
-static int check_piped_model(const char *path, const struct program_flags *flags)
+static int check_piped_model(const char *path, const struct check_flags *flags)
 {
     struct buffer bytes = {0};
     xcvm_error error = {.pc = -1};
@@ -118,9 +132,12 @@ static int execute_check(const void *own, const struct arguments *arguments)
     xcvm_error error = {.pc = -1};
     if (file_kind_of(path, &kind, &error) != XCVM_OK)
         return report_error(NULL, &error);
+    if (flags->loss != NULL && !flags->backprop)
+        return report_usage("--loss is for gradients, which --backprop asks for");
     if (kind == FILE_MODEL)
-        return file_is_stream(path) ? check_piped_model(path, &flags->program)
-                                    : check_model(path, path, &flags->program);
+        return file_is_stream(path) ? check_piped_model(path, flags) : check_model(path, path, flags);
+    if (flags->backprop)
+        return report_usage("--backprop is for models; %s is a program", path);
     if (program_open(path, &flags->program, &program, &error) != XCVM_OK)
         return report_error(path, &error);
     describe(&program);
@@ -130,6 +147,7 @@ static int execute_check(const void *own, const struct arguments *arguments)
 
 static const struct example examples[] = {
     {"model.onnx", "find out whether a model will compile, and what it is"},
+    {"network.onnx --backprop --loss loss", "find out what it takes to train it"},
     {"prog.bin", "verify a program"},
 };
 
@@ -142,7 +160,11 @@ const struct command command_check = {
     .description =
         "For a program: runs the verifier and describes the program.\n\n"
         "For an ONNX model: lists everything that keeps it from compiling, all nodes and not just the first, "
-        "and describes the model: opsets, inputs, outputs, parameters, flops, estimated peak memory.",
+        "and describes the model: opsets, inputs, outputs, parameters, flops, estimated peak memory. With --backprop "
+        "it "
+        "lists every node that the gradient of the loss goes through and that has none, and describes the training: "
+        "the "
+        "memory of the gradients, that of what the forward keeps for the backward, and the flops of both.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -19,9 +19,10 @@ struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
     const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train;
-    struct text_list wrt, states;
+    struct text_list wrt, states, vjps;
     struct training_flags training;
-    bool backprop, strip, report, list_passes;
+    bool backprop, straight_through, two_phase, strip, report, list_passes;
+    int64_t order;
 };
 
 static const struct option options[] = {
@@ -54,6 +55,20 @@ static const struct option options[] = {
     {"state", 0, "OUTPUT:INPUT", OPTION_LIST, offsetof(struct compile_flags, states), 0, 0,
      "make a state of an output and the input that it is in the next run, as recurrent states and key/value caches "
      "are: the program keeps it, and has neither; may be repeated"},
+    {"two-phase", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, two_phase), 0, 0,
+     "with --backprop, write two programs: the forward, which also gives retained_NAME for each value that the "
+     "backward needs, and beside it PROG.backward, whose inputs are these and grad_in@OUTPUT for each output, and "
+     "whose "
+     "outputs are the gradients"},
+    {"order", 0, "N", OPTION_INT, offsetof(struct compile_flags, order), 1, 2,
+     "with --backprop, 2: give hvp_out@NAME, too, the second derivatives times the vectors that inputs vector@NAME "
+     "are"},
+    {"straight-through", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, straight_through), 0, 0,
+     "with --backprop or --train, gradients go through what rounds, as Round, Floor, Ceil, Sign and quantisation do, "
+     "as "
+     "if it did not"},
+    {"vjp", 0, "FUNCTION=NAME", OPTION_LIST, offsetof(struct compile_flags, vjps), 0, 0,
+     "with --backprop or --train, the host function NAME is the vector-Jacobian product of the host function FUNCTION"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
      "leave out debug data: names of nodes and values, types, flops"},
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
@@ -72,7 +87,8 @@ static const struct option_group groups[] = {
     MACHINE_GROUP(struct compile_flags, model),
     LIMIT_GROUP(struct compile_flags, limits),
 };
-static const struct compile_flags defaults = {.model = MODEL_DEFAULTS, .schedule = "memory", .target = "native"};
+static const struct compile_flags defaults = {
+    .model = MODEL_DEFAULTS, .schedule = "memory", .target = "native", .order = 1};
 
 static void list_passes(void)
 {
@@ -149,14 +165,23 @@ static void print_report(const xcc_report *report)
         puts("open dimensions are counted as 1");
 }
 
-/* A compilation, and where its results go. */
-struct compilation {
+/* What all programs that a model becomes have in common. */
+struct request {
     const struct compile_flags *flags;
     const char *path;
     struct dims dims;
     struct names wrt;
     struct training_groups groups;
     xcc_state_pair *states; /* flags->states.count, each pair in one allocation */
+    xcc_vjp_function *vjps;
+    size_t vjp_count;
+};
+
+/* A compilation, and where its results go. */
+struct compilation {
+    struct request *request;
+    const char *program; /* the path that it is written to */
+    xcc_phase phase;
     struct output output;
     struct library library; /* with --fuse */
     char *target;           /* the place of the library */
@@ -164,31 +189,31 @@ struct compilation {
 };
 
 /* Of several colons, as in "h:0:state:0", the middle one parts the names. */
-static bool parse_states(struct compilation *compilation)
+static bool parse_states(struct request *request)
 {
-    const struct text_list *texts = &compilation->flags->states;
-    compilation->states = memory_take(texts->count, sizeof *compilation->states);
+    const struct text_list *texts = &request->flags->states;
+    request->states = memory_take(texts->count, sizeof *request->states);
     for (size_t i = 0; i < texts->count; i++) {
         size_t colons = 0;
         for (const char *at = texts->items[i]; *at != '\0'; at++)
             colons += *at == ':';
         char *text = memory_text(texts->items[i]), *middle = text;
-        compilation->states[i].output = text;
+        request->states[i].output = text;
         for (size_t k = 0; k < colons / 2 + 1 && middle != NULL; k++)
             middle = strchr(middle + (k > 0), ':');
         if (colons % 2 == 0 || middle == text || middle[1] == '\0')
             return false;
         *middle = '\0';
-        compilation->states[i].input = middle + 1;
+        request->states[i].input = middle + 1;
     }
     return true;
 }
 
-static void release_states(struct compilation *compilation)
+static void release_states(struct request *request)
 {
-    for (size_t i = 0; compilation->states != NULL && i < compilation->flags->states.count; i++)
-        free((char *)(uintptr_t)compilation->states[i].output);
-    free(compilation->states);
+    for (size_t i = 0; request->states != NULL && i < request->flags->states.count; i++)
+        free((char *)(uintptr_t)request->states[i].output);
+    free(request->states);
 }
 
 static bool fuses(const struct compile_flags *flags) { return flags->model.fuse || flags->keep_c != NULL; }
@@ -196,7 +221,7 @@ static bool fuses(const struct compile_flags *flags) { return flags->model.fuse 
 /* The library is made beside its place. Without a program that can be run there is no such place. */
 static xcvm_status begin_library(struct compilation *compilation, xcvm_error *error)
 {
-    const char *program = compilation->flags->output;
+    const char *program = compilation->program;
     if (strcmp(program, "-") == 0)
         return error_set(error, XCVM_INVALID_ARGUMENT,
                          "a kernel library goes beside its program, which needs a file: -o PROG");
@@ -228,10 +253,12 @@ static xcvm_status finish(struct compilation *compilation, xcvm_error *error)
 
 static xcvm_status compile_program(struct compilation *compilation, xcvm_error *error)
 {
-    const struct compile_flags *flags = compilation->flags;
+    struct request *request = compilation->request;
+    const struct compile_flags *flags = request->flags;
+    TRY(output_open(&compilation->output, compilation->program, error));
     if (fuses(flags))
         TRY(begin_library(compilation, error));
-    xcc_options compiler = compiler_options(&flags->model, &flags->limits, &compilation->dims);
+    xcc_options compiler = compiler_options(&flags->model, &flags->limits, &request->dims);
     compiler.scheduling = strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
     compiler.strip = flags->strip;
     compiler.fuse = compilation->library.path;
@@ -243,14 +270,19 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     compiler.dump = flags->dump_after != NULL ? print_dump : NULL;
     compiler.backprop = flags->backprop;
     compiler.loss = flags->loss;
-    compiler.wrt = compilation->wrt.items;
-    compiler.wrt_count = compilation->wrt.count;
+    compiler.wrt = request->wrt.items;
+    compiler.wrt_count = request->wrt.count;
     compiler.train = flags->train;
-    TRY(training_options_use(&flags->training, &compilation->groups, &compiler, error));
-    compiler.states = compilation->states;
+    TRY(training_options_use(&flags->training, &request->groups, &compiler, error));
+    compiler.states = request->states;
     compiler.state_count = flags->states.count;
+    compiler.straight_through = flags->straight_through;
+    compiler.phase = compilation->phase;
+    compiler.order = flags->backprop ? (int)flags->order : 0;
+    compiler.vjps = request->vjps;
+    compiler.vjp_count = request->vjp_count;
     compiler.user = stdout;
-    return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
+    return compile_model(request->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
 
 /* A file that is no model may be what a model becomes. */
@@ -265,39 +297,100 @@ static void tell_kind(xcvm_status status, const char *path)
         report_line("%s is the text of a program; \"xcvm asm\" turns it into one", path);
 }
 
+/* "dir/prog.backward.bin" beside "dir/prog.bin". The caller frees it. */
+static char *backward_path(const char *program)
+{
+    const char *name = strrchr(program, '/'), *dot;
+    name = name != NULL ? name + 1 : program;
+    dot = strrchr(name, '.');
+    dot = dot != NULL && dot > name ? dot : name + strlen(name);
+    return memory_format("%.*s.backward%s", (int)(dot - program), program, dot);
+}
+
+/* All programs are compiled before the first of them is put in its place. */
+static int compile_all(struct compilation *programs, size_t count)
+{
+    const struct request *request = programs->request;
+    xcvm_error error = {.pc = -1};
+    int code = EXIT_OK;
+    size_t made = 0, finished = 0;
+    xcvm_status status = XCVM_OK;
+    for (; made < count && status == XCVM_OK; made++)
+        status = compile_program(&programs[made], &error);
+    if (status != XCVM_OK) {
+        const bool opened = programs[made - 1].output.name != NULL;
+        const bool unwritten = programs[made - 1].output.failure != 0;
+        for (size_t i = 0; i < made; i++)
+            if (programs[i].output.name != NULL)
+                output_discard(&programs[i].output, &error);
+        code = report_error(unwritten || !opened ? NULL : request->path, &error);
+        if (opened)
+            tell_kind(status, request->path);
+        if (opened && status == XCVM_UNSUPPORTED && !fuses(request->flags))
+            report_line("\"xcvm check %s\" lists everything that keeps it from compiling", request->path);
+        return code;
+    }
+    for (; finished < count && status == XCVM_OK; finished++)
+        if ((status = finish(&programs[finished], &error)) != XCVM_OK)
+            code = report_error(NULL, &error);
+    for (size_t i = finished; i < count; i++)
+        output_discard(&programs[i].output, &error);
+    for (size_t i = 0; i < count && status == XCVM_OK && request->flags->report; i++) {
+        if (count > 1)
+            printf("%s%s\n", i > 0 ? "\n" : "", programs[i].program);
+        print_report(&programs[i].report);
+    }
+    return code;
+}
+
+/* Takes FUNCTION=NAME apart; the texts are owned by `vjps`. */
+static bool split_vjps(const struct text_list *texts, xcc_vjp_function *vjps)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        const char *equal = strchr(texts->items[i], '=');
+        if (equal == NULL || equal == texts->items[i] || equal[1] == '\0')
+            return false;
+        vjps[i].function = memory_text_n(texts->items[i], (size_t)(equal - texts->items[i]));
+        vjps[i].vjp = equal + 1;
+    }
+    return true;
+}
+
 static int compile(const struct compile_flags *flags, const char *path)
 {
-    struct compilation compilation = {.flags = flags, .path = path, .report = {.size = sizeof compilation.report}};
+    struct request request = {.flags = flags, .path = path, .vjp_count = flags->vjps.count};
     xcvm_error error = {.pc = -1};
-    if (dims_parse(&flags->model.dims, &compilation.dims, &error) != XCVM_OK)
+    if (dims_parse(&flags->model.dims, &request.dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
-    names_split(&flags->wrt, &compilation.wrt);
-    if (!parse_states(&compilation)) {
-        release_states(&compilation);
-        return report_usage("--state wants the names of an output and an input with a colon between them");
+    names_split(&flags->wrt, &request.wrt);
+    request.vjps = memory_take(request.vjp_count + 1, sizeof *request.vjps);
+    char *backward =
+        strcmp(flags->output, "/dev/null") == 0 ? memory_text(flags->output) : backward_path(flags->output);
+    struct compilation programs[2] = {{.request = &request, .program = flags->output},
+                                      {.request = &request, .program = backward, .phase = XCC_PHASE_BACKWARD}};
+    if (flags->two_phase)
+        programs[0].phase = XCC_PHASE_FORWARD;
+    for (size_t i = 0; i < 2; i++)
+        programs[i].report.size = sizeof programs[i].report;
+    int code;
+    if (!parse_states(&request))
+        code = report_usage("--state wants the names of an output and an input with a colon between them");
+    else if (!split_vjps(&flags->vjps, request.vjps))
+        code = report_usage("--vjp wants FUNCTION=NAME");
+    else
+        code = compile_all(programs, flags->two_phase ? 2 : 1);
+    for (size_t i = 0; i < 2; i++) {
+        library_release(&programs[i].library);
+        free(programs[i].target);
     }
-    int code = EXIT_OK;
-    xcvm_status status = output_open(&compilation.output, flags->output, &error);
-    if (status != XCVM_OK) {
-        code = report_error(NULL, &error);
-    } else if ((status = compile_program(&compilation, &error)) != XCVM_OK) {
-        bool unwritten = compilation.output.failure != 0;
-        output_discard(&compilation.output, &error);
-        code = report_error(unwritten ? NULL : path, &error);
-        tell_kind(status, path);
-        if (status == XCVM_UNSUPPORTED && !fuses(flags))
-            report_line("\"xcvm check %s\" lists everything that keeps it from compiling", path);
-    } else if ((status = finish(&compilation, &error)) != XCVM_OK) {
-        code = report_error(NULL, &error);
-    }
-    if (status == XCVM_OK && flags->report)
-        print_report(&compilation.report);
-    library_release(&compilation.library);
-    free(compilation.target);
-    names_release(&compilation.wrt);
-    training_groups_release(&compilation.groups);
-    release_states(&compilation);
-    dims_release(&compilation.dims);
+    for (size_t i = 0; i < request.vjp_count; i++)
+        free((char *)(uintptr_t)request.vjps[i].function);
+    free(request.vjps);
+    free(backward);
+    names_release(&request.wrt);
+    training_groups_release(&request.groups);
+    release_states(&request);
+    dims_release(&request.dims);
     return code;
 }
 
@@ -307,13 +400,26 @@ static int check_flags(const struct compile_flags *flags)
     if (!fuses(flags) && (flags->cc != NULL || strcmp(flags->target, defaults.target) != 0))
         return report_usage("--%s is for the kernel library, which --fuse asks for",
                             flags->cc != NULL ? "cc" : "target");
-    if (!flags->backprop && flags->train == NULL && (flags->loss != NULL || flags->wrt.count != 0))
-        return report_usage("--%s is for gradients, which --backprop asks for", flags->loss != NULL ? "loss" : "wrt");
     if (flags->backprop && flags->train != NULL)
         return report_usage("--backprop and --train make different programs");
+    const bool learns = flags->backprop || flags->train != NULL;
+    const char *idle = !learns && flags->loss != NULL                       ? "loss"
+                       : !learns && flags->wrt.count != 0                   ? "wrt"
+                       : !learns && flags->vjps.count != 0                  ? "vjp"
+                       : !learns && flags->straight_through                 ? "straight-through"
+                       : !flags->backprop && flags->two_phase               ? "two-phase"
+                       : !flags->backprop && flags->order != defaults.order ? "order"
+                                                                            : NULL;
+    if (idle != NULL)
+        return report_usage("--%s is for gradients, which --backprop asks for", idle);
     const char *training = training_option_given(&flags->training);
     if (flags->train == NULL && training != NULL)
         return report_usage("--%s is for training programs, which --train asks for", training);
+    if (flags->order > 1 && (flags->two_phase || flags->straight_through))
+        return report_usage("--order %d goes without --%s", (int)flags->order,
+                            flags->two_phase ? "two-phase" : "straight-through");
+    if (flags->two_phase && flags->output != NULL && strcmp(flags->output, "-") == 0)
+        return report_usage("--two-phase writes two programs, which need files: -o PROG");
     return EXIT_OK;
 }
 
@@ -348,6 +454,7 @@ static const struct example examples[] = {
     {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
     {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
     {"network.onnx -o grad.bin --backprop --wrt fc.weight,fc.bias", "with the gradients of its loss by two parameters"},
+    {"network.onnx -o fwd.bin --backprop --two-phase", "forward and backward as programs of their own"},
     {"network.onnx -o train.bin --train adam:lr=0.001", "a training program, which takes batches and learns"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
@@ -365,11 +472,15 @@ const struct command command_compile = {
         "leaves what was there.\n\n"
         "With --backprop the program computes the gradients of a loss, too: its outputs are the model's, then "
         "grad_out@NAME for each parameter NAME, an initializer of a float type, that the loss depends on. Every node "
-        "in the way that has no gradient is named.\n\n"
+        "in the way that has no gradient is named. With --two-phase, forward and backward are programs of their own, "
+        "so that the caller can compute what it likes in between: -o fwd.bin also writes fwd.backward.bin, which takes "
+        "the gradients of the outputs, of any shape, in place of a loss. With --order 2, inputs vector@NAME of the "
+        "parameters' shapes are multiplied by the Hessian of the loss. A host function that the model calls is "
+        "differentiated if --vjp names another that does it: it gets the operands, the results and the gradients of "
+        "those of float types, and gives the gradients of the operands of float types.\n\n"
         "With --train the program learns: it takes a batch and the learning rate, an input \"learning_rate\", gives "
-        "the "
-        "loss, and updates its states, the parameters of the model under their names. What the optimizer keeps of them "
-        "are states too, whose names begin with optimizer@. The program remembers the optimizer as its metadata "
+        "the loss, and updates its states, the parameters of the model under their names. What the optimizer keeps of "
+        "them are states too, whose names begin with optimizer@. The program remembers the optimizer as its metadata "
         "\"train\". With --evaluate besides and else the same options, it is the counterpart for validation.\n\n"
         "Weights keep every bit, unless --weights asks for a smaller type. With --weights f24, an f32 without its last "
         "byte, the matrices that products and recurrent networks multiply by and the filters of convolutions take a "

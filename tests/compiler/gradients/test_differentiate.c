@@ -332,7 +332,23 @@ START_TEST(taken_name)
     xcc_value *w = parameter(&c.b, "w", 0, NULL, FLOATS(1)), *y = must(&c.b, xcc_value_create(c.b.graph, "grad_out@w"));
     ck_assert_ptr_nonnull(xcc_emit(&c.b, Identity, .y = XCC_OUT(y), .x = XCC_IN(w)));
     output(&c.b, y);
-    check_refused(&c, XCVM_INVALID_MODEL, "has an output 'grad_out@w' already");
+    check_refused(&c, XCVM_INVALID_MODEL, "has an input or an output 'grad_out@w' already");
+}
+END_TEST
+
+/* Gradients have the shapes of what they are of, so no axes are looked for by the run where the batch is open. */
+START_TEST(open_batch)
+{
+    compilation c;
+    begin_backprop(&c);
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(-1, 2)), *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
+    xcc_value *y = must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Tanh, must(&c.b, xcc_build_mul(&c.b, x, w))));
+    output(&c.b, sum(&c.b, must(&c.b, xcc_build_mul(&c.b, y, y))));
+    ok(&c.m, differentiate(&c));
+    c.options.backprop = false;
+    passes(&c);
+    CHECK_COUNT(&c, NonZero, 0);
+    finish(&c);
 }
 END_TEST
 
@@ -395,6 +411,40 @@ START_TEST(loop)
 }
 END_TEST
 
+static xcc_value *doubled(xcc_builder *b, xcc_value *state) { return xcc_build_add(b, state, state); }
+
+/* What the gradients of a round do not depend on is not kept: of a sum nothing, of a product its state. */
+START_TEST(kept_states)
+{
+    for (int i = 0; i < 2; i++) {
+        compilation c;
+        begin_backprop(&c);
+        const xcc_node *n = loop_of(&c, parameter(&c.b, "w", 2, DIMS(1, 2), FLOATS(1, 2)), i == 0 ? doubled : square);
+        output(&c.b, sum(&c.b, n->outputs[0]));
+        ok(&c.m, differentiate(&c));
+        ck_assert_uint_eq(n->output_count, i == 0 ? 2 : 3); /* the state, the rounds' numbers, the states */
+        finish(&c);
+    }
+}
+END_TEST
+
+/* A state that is twice as long after each round: 8 copies. */
+START_TEST(growing_state)
+{
+    compilation c;
+    machine k;
+    begin_backprop(&c);
+    const xcc_node *n = loop_of(&c, parameter(&c.b, "w", 2, DIMS(1, 2), FLOATS(1, 2)), longer);
+    output(&c.b, sum(&c.b, must(&c.b, xcc_build_mul(&c.b, n->outputs[0], n->outputs[0]))));
+    ok(&c.m, differentiate(&c));
+    compile_rest(&c, &k);
+    machine_run(&k);
+    expect_output(&k, 1, 2, DIMS(1, 2), FLOATS(16, 32));
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
 /* What stands in a body is named like all else, and before anything is built. */
 START_TEST(refused_in_bodies)
 {
@@ -402,8 +452,7 @@ START_TEST(refused_in_bodies)
         xcc_value *(*fill)(xcc_builder *b, xcc_value *state);
         const char *node, *part;
     } bodies[] = {{coupled, "node 'inside'", "PairwiseCoupling cannot be differentiated"},
-                  {dropped, "node 'node'", "draws random numbers"},
-                  {longer, "node 'node'", "no tensor that keeps its shape"}};
+                  {dropped, "node 'node'", "draws random numbers"}};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         compilation c;
         begin_backprop(&c);
@@ -438,6 +487,9 @@ Suite *suite_compiler_differentiate(void)
     tcase_add_test(tests, nothing_to_learn);
     tcase_add_test(tests, taken_name);
     tcase_add_test(tests, loop);
+    tcase_add_test(tests, open_batch);
+    tcase_add_test(tests, kept_states);
+    tcase_add_test(tests, growing_state);
     tcase_add_test(tests, refused_in_bodies);
     suite_add_tcase(suite, tests);
     return suite;

@@ -377,6 +377,58 @@ START_TEST(losses_and_optimizers)
 }
 END_TEST
 
+/* The gradient of x * x * w by parts of the graph, at its own point and at others, and of a gradient. */
+START_TEST(gradients)
+{
+#define MODEL(outputs, node)                                                                                           \
+    "opset 13\nopset ai.onnx.preview.training 1\ninput x f32[2]\ninput w f32[2]\n" outputs                             \
+    "p = Mul(x, w)\ny = Mul(p, x)\n" node
+    static const char values[] = "x f32[2] 1 2\nw f32[2] 3 5\n";
+    onnx_expect(
+        MODEL("output a\noutput b\n", "a, b = ai.onnx.preview.training::Gradient(x, w) xs=[\"x\" \"w\"] y=\"y\"\n"),
+        values, "a f32[2] 6 20\nb f32[2] 1 4\n");
+    /* The part before p is cut off. */
+    onnx_expect(MODEL("output a\n", "a = ai.onnx.preview.training::Gradient(p, x) xs=[\"p\"] zs=[\"x\"] y=\"y\"\n"),
+                values, "a f32[2] 1 2\n");
+    onnx_expect(MODEL("output a\n", "n = Neg(x)\na = ai.onnx.preview.training::Gradient(n, x) xs=[\"x\"] zs=[\"w\"] "
+                                    "y=\"y\"\n"),
+                values, "a f32[2] -2 -8\n");
+    onnx_expect(MODEL("output a\noutput b\n",
+                      "g = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"y\"\n"
+                      "a, b = ai.onnx.preview.training::Gradient(x, w) xs=[\"x\" \"w\"] y=\"g\"\n"),
+                values, "a f32[2] 6 10\nb f32[2] 2 4\n");
+    /* What y does not depend on has a gradient of zeros. */
+    onnx_expect(
+        MODEL("output a\n", "q = Neg(w)\na = ai.onnx.preview.training::Gradient(x, q) xs=[\"q\" \"x\"] y=\"y\"\n"),
+        values, "a f32[2] 0 0\n");
+    onnx_refuse(MODEL("output a\n", "a = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"z\"\n"),
+                XCVM_INVALID_MODEL, "y names 'z', which no node before this one computes");
+    onnx_refuse(MODEL("output a\n", "a = ai.onnx.preview.training::Gradient(x) xs=[\"x\" \"w\"] y=\"y\"\n"),
+                XCVM_INVALID_MODEL, "1 operands are given for the 2 names");
+    onnx_refuse(MODEL("output a\n", "a = ai.onnx.preview.training::Gradient(x, x) xs=[\"x\" \"x\"] y=\"y\"\n"),
+                XCVM_INVALID_MODEL, "'x' is named twice");
+    onnx_refuse(MODEL("output a\n", "i = ArgMax(x)\na = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"i\"\n"),
+                XCVM_TYPE_MISMATCH, "is no tensor of a float type");
+    onnx_refuse(MODEL("output a\n", "i = ArgMax(x)\na = ai.onnx.preview.training::Gradient(i) xs=[\"x\"] y=\"y\"\n"),
+                XCVM_TYPE_MISMATCH, "operand 0 has not the type of 'x'");
+#undef MODEL
+}
+END_TEST
+
+/* Each gradient of a gradient has several times the nodes of that. */
+START_TEST(too_many_gradients)
+{
+    static char model[8192];
+    size_t at = (size_t)snprintf(
+        model, sizeof model, "opset 13\nopset ai.onnx.preview.training 1\ninput x f32[2]\noutput y30\ny0 = Tanh(x)\n");
+    for (int i = 1; i <= 30; i++)
+        at += (size_t)snprintf(model + at, sizeof model - at,
+                               "y%d = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"y%d\"\n", i, i - 1);
+    ck_assert_uint_lt(at, sizeof model);
+    onnx_refuse(model, XCVM_UNSUPPORTED, "the gradients of the model take too many nodes");
+}
+END_TEST
+
 START_TEST(branches)
 {
     const char *model =
@@ -574,6 +626,8 @@ Suite *suite_compiler_lower(void)
     tcase_add_test(elements, einsum);
     tcase_add_test(elements, window_functions);
     tcase_add_test(elements, losses_and_optimizers);
+    tcase_add_test(elements, gradients);
+    tcase_add_test(elements, too_many_gradients);
     tcase_add_test(elements, random_numbers);
     tcase_add_test(elements, later_opsets);
     suite_add_tcase(suite, elements);

@@ -1,6 +1,8 @@
 /* Tests of the pass simplify, rewrite by rewrite. */
 #include "tests/compiler/support.h"
 
+#include "compiler/ir/compose.h"
+
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
 
 /* ---- Shapes ---- */
@@ -322,6 +324,36 @@ static void make_equal_nodes(xcc_builder *b)
     output(b, APPLY(Softmax, y, .x = XCC_IN(r), .axis = 1));
 }
 
+/* Two lists that are zero but for an item each, whose places only the run knows, and x. */
+static void make_sum_of_items(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(2)), *y = input(b, "y", XCVM_F32, 1, DIMS(2));
+    xcc_value *i = input(b, "i", XCVM_BOOL, 0, NULL), *at = must(b, xcc_build_cast(b, i, XCVM_I64));
+    const xcvm_value *items[] = {XCC_IN(x), XCC_IN(y)};
+    xcc_value *s = must(b, xcc_apply(b, SequenceConstruct, y, .xs = {items, 2}));
+    xcc_value *sum = s;
+    for (int k = 0; k < 3; k++) {
+        xcc_value *zeros = must(b, xcc_apply(b, ZerosLike, y, .x = XCC_IN(s)));
+        xcc_value *place = k == 1 ? must(b, xcc_scalar_i64(b->graph, 1)) : at;
+        xcc_value *one = must(b, xcc_apply(b, SequenceUpdate, y, .s = XCC_IN(zeros), .position = XCC_IN(place),
+                                           .x = XCC_IN(k == 2 ? y : x)));
+        xcc_value *p = k == 1 ? one : sum, *q = k == 1 ? sum : one;
+        sum = must(b, xcc_apply(b, Accumulate, y, .a = XCC_IN(p), .b = XCC_IN(q)));
+    }
+    output(b, must(b, xcc_apply(b, ConcatFromSequence, y, .s = XCC_IN(sum))));
+}
+
+/* Each item is added by itself. */
+START_TEST(sums_of_items)
+{
+    compilation c;
+    check_same_results(make_sum_of_items, &c);
+    CHECK_COUNT(&c, ZerosLike, 0);
+    CHECK_COUNT(&c, SequenceUpdate, 3);
+    finish(&c);
+}
+END_TEST
+
 START_TEST(equal_nodes)
 {
     compilation c;
@@ -392,6 +424,7 @@ Suite *suite_compiler_simplify(void)
     tcase_add_test(tests, gates);
     tcase_add_test(tests, gelus);
     tcase_add_test(tests, normalisations);
+    tcase_add_test(tests, sums_of_items);
     tcase_add_test(tests, equal_nodes);
     tcase_add_test(tests, decided_control_flow);
     suite_add_tcase(suite, tests);

@@ -1,0 +1,118 @@
+/* Copies of nodes, with other values in the place of some that they read. */
+#include "compiler/gradients/copying.h"
+
+#include <string.h>
+
+xcc_value *xcc_copy_of(const xcc_copying *c, xcc_value *v)
+{
+    return v != NULL && v->id < c->values && c->copies[v->id] != NULL ? c->copies[v->id] : v;
+}
+
+static xcc_value *new_copy(xcc_copying *c, xcc_graph *to, const xcc_value *v)
+{
+    xcc_value *copy = v != NULL ? xcc_value_create(to, NULL) : NULL;
+    if (copy != NULL)
+        c->copies[v->id] = copy;
+    return copy;
+}
+
+static xcvm_status copy_instruction(xcc_copying *c, const xcc_node *n, xcc_builder *b)
+{
+    char *args = xcc_alloc(c->m, n->schema->args_size);
+    if (args == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    memcpy(args, n->args, n->schema->args_size);
+    for (size_t f = 0; f < n->schema->field_count; f++) {
+        const xcvm_field *field = &n->schema->fields[f];
+        if (!xcvm_field_is_operand(field))
+            continue;
+        const size_t count = xcvm_field_count(field, n->args);
+        xcvm_value **list = xcc_alloc(c->m, count * sizeof *list);
+        for (size_t k = 0; list != NULL && k < count; k++) {
+            xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, k));
+            list[k] = XCC_OUT(field->role == XCVM_ROLE_OUT ? new_copy(c, b->graph, v) : xcc_copy_of(c, v));
+            if (v != NULL && list[k] == NULL)
+                return c->m->error->status;
+        }
+        if (list == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        /* Lists of operands and of results are laid out alike. */
+        if (xcvm_field_is_list(field))
+            ((xcvm_outputs *)(void *)(args + field->offset))->at = list;
+        else
+            *(xcvm_value **)(void *)(args + field->offset) = list[0];
+    }
+    return xcc_append(b, n->schema->opcode, args) != NULL ? XCVM_OK : c->m->error->status;
+}
+
+void xcc_copy_type(xcc_value *v, const xcc_value *from)
+{
+    v->type.kind = from->type.kind;
+    v->type.dtype = from->type.dtype;
+    v->type.rank = from->type.rank;
+    memcpy(v->type.dims, from->type.dims, sizeof v->type.dims);
+}
+
+static xcvm_status copy_control(xcc_copying *c, const xcc_node *n, xcc_builder *b)
+{
+    xcc_value **inputs = xcc_alloc(c->m, n->input_count * sizeof *inputs);
+    xcc_value **outputs = xcc_alloc(c->m, n->output_count * sizeof *outputs);
+    if (inputs == NULL || outputs == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < n->input_count; i++)
+        inputs[i] = xcc_copy_of(c, n->inputs[i]);
+    for (size_t i = 0; i < n->output_count; i++)
+        if (n->outputs[i] != NULL && (outputs[i] = new_copy(c, b->graph, n->outputs[i])) == NULL)
+            return c->m->error->status;
+    xcc_node *copy = xcc_append_control(b, n->kind, n->input_count, inputs, n->output_count, outputs, n->body_count);
+    if (copy == NULL)
+        return c->m->error->status;
+    for (size_t i = 0; i < n->body_count; i++) {
+        const xcc_graph *from = n->bodies[i];
+        xcc_graph *to = copy->bodies[i];
+        xcc_value **ends = xcc_alloc(c->m, (from->input_count + from->output_count) * sizeof *ends);
+        if (ends == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        for (size_t k = 0; k < from->input_count; k++) {
+            if ((ends[k] = new_copy(c, to, from->inputs[k])) == NULL)
+                return c->m->error->status;
+            xcc_copy_type(ends[k], from->inputs[k]);
+        }
+        XCVM_TRY(xcc_graph_set_inputs(to, from->input_count, ends));
+        XCVM_TRY(xcc_copy_nodes(c, from, to));
+        for (size_t k = 0; k < from->output_count; k++)
+            ends[k] = xcc_copy_of(c, from->outputs[k]);
+        XCVM_TRY(xcc_graph_set_outputs(to, from->output_count, ends));
+    }
+    if (n->kind == XCC_LOOP)
+        XCVM_TRY(xcc_loop_infer_body(copy));
+    return xcc_node_infer(copy);
+}
+
+xcvm_status xcc_copy_node(xcc_copying *c, const xcc_node *n, xcc_graph *to)
+{
+    xcc_builder b = {.graph = to, .name = n->name, .origin = n->origin};
+    return n->kind == XCC_INSTRUCTION ? copy_instruction(c, n, &b) : copy_control(c, n, &b);
+}
+
+xcvm_status xcc_copy_nodes(xcc_copying *c, const xcc_graph *from, xcc_graph *to)
+{
+    for (const xcc_node *n = from->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(c->m));
+        XCVM_TRY(xcc_copy_node(c, n, to));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_copying_begin(xcc_copying *c, xcc_module *m)
+{
+    *c = (xcc_copying){.m = m, .values = m->value_count};
+    c->copies = xcvm_allocate_zeroed(m->allocator, c->values * sizeof *c->copies);
+    return c->copies != NULL ? XCVM_OK : xcc_out_of_memory(m);
+}
+
+void xcc_copying_end(xcc_copying *c)
+{
+    if (c->copies != NULL)
+        xcvm_deallocate(c->m->allocator, c->copies, c->values * sizeof *c->copies);
+}
