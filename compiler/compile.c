@@ -100,6 +100,10 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                xcvm_dtype_name(o->weights));
     XCVM_CHECK(error, o->backprop || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
                "a loss, or what to differentiate it by, is named, but no gradients are asked for");
+    XCVM_CHECK(error, o->backprop || o->recompute == NULL || strcmp(o->recompute, "none") == 0, INVALID_ARGUMENT,
+               "recomputation is asked for, but no gradients");
+    XCVM_CHECK(error, o->recompute != NULL || o->memory_budget == 0, INVALID_ARGUMENT,
+               "a memory budget is given, but no recomputation asked for that would obey it");
     for (size_t i = 0; i < o->wrt_count; i++)
         XCVM_CHECK(error, o->wrt != NULL && o->wrt[i] != NULL, INVALID_ARGUMENT, "a name to differentiate by is NULL");
     if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
@@ -136,7 +140,10 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .arena_lower_bound = plan.lower_bound,
                             .weight_bytes_before = m->weight_bytes_before,
                             .weight_bytes_after = m->weight_bytes_after,
-                            .uncompressed = m->uncompressed};
+                            .uncompressed = m->uncompressed,
+                            .recompute_peak_before = m->recomputation.peak_before,
+                            .recomputed = m->recomputation.copies,
+                            .recompute_time = m->recomputation.time};
         XCVM_TRY(parameter_bytes(m, &told.parameter_bytes));
     }
     XCVM_TRY(xcc_codegen_build(m));

@@ -11,6 +11,7 @@ typedef struct copying {
     xcc_module *m;
     xcc_value **copies; /* by value id; NULL: the value is from outside, and is read as it is */
     uint32_t values;
+    xcc_graph *to; /* where nodes are copied to */
 } copying;
 
 static xcc_value *copy_of(const copying *c, xcc_value *v)
@@ -28,33 +29,11 @@ static xcc_value *new_copy(copying *c, xcc_graph *to, const xcc_value *v)
 
 static xcvm_status copy_nodes(copying *c, const xcc_graph *from, xcc_graph *to);
 
-static xcvm_status copy_instruction(copying *c, const xcc_node *n, xcc_builder *b)
+static xcvm_status copied(void *user, xcc_value *v, bool is_result, xcc_value **copy)
 {
-    char *args = xcc_alloc(c->m, n->schema->args_size);
-    if (args == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    memcpy(args, n->args, n->schema->args_size);
-    for (size_t f = 0; f < n->schema->field_count; f++) {
-        const xcvm_field *field = &n->schema->fields[f];
-        if (!xcvm_field_is_operand(field))
-            continue;
-        const size_t count = xcvm_field_count(field, n->args);
-        xcvm_value **list = xcc_alloc(c->m, count * sizeof *list);
-        for (size_t k = 0; list != NULL && k < count; k++) {
-            xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, k));
-            list[k] = XCC_OUT(field->role == XCVM_ROLE_OUT ? new_copy(c, b->graph, v) : copy_of(c, v));
-            if (v != NULL && list[k] == NULL)
-                return c->m->error->status;
-        }
-        if (list == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        /* Lists of operands and of results are laid out alike. */
-        if (xcvm_field_is_list(field))
-            ((xcvm_outputs *)(void *)(args + field->offset))->at = list;
-        else
-            *(xcvm_value **)(void *)(args + field->offset) = list[0];
-    }
-    return xcc_append(b, n->schema->opcode, args) != NULL ? XCVM_OK : c->m->error->status;
+    copying *c = user;
+    *copy = is_result ? new_copy(c, c->to, v) : copy_of(c, v);
+    return *copy != NULL ? XCVM_OK : c->m->error->status;
 }
 
 static void take_type(xcc_value *v, const xcc_value *from)
@@ -106,7 +85,11 @@ static xcvm_status copy_nodes(copying *c, const xcc_graph *from, xcc_graph *to)
     for (const xcc_node *n = from->first; n != NULL; n = n->next) {
         xcc_builder b = {.graph = to, .name = n->name, .origin = n->origin};
         XCVM_TRY(xcc_poll(c->m));
-        XCVM_TRY(n->kind == XCC_INSTRUCTION ? copy_instruction(c, n, &b) : copy_control(c, n, &b));
+        c->to = to;
+        if (n->kind != XCC_INSTRUCTION)
+            XCVM_TRY(copy_control(c, n, &b));
+        else if (xcc_node_copy(&b, n, copied, c) == NULL)
+            return c->m->error->status;
     }
     return XCVM_OK;
 }

@@ -465,6 +465,7 @@ static xcvm_status add_outputs(xcc_builder *b, xcc_value *const *wrt, xcc_value 
         if (outputs[total++] == NULL)
             return m->error->status;
     }
+    m->forward_outputs = own;
     XCVM_CHECK(m->error, total > own, INVALID_ARGUMENT, "the loss depends on none of the model's parameters");
     return xcc_graph_set_outputs(g, total, outputs);
 }

@@ -27,6 +27,7 @@ enum { XCC_ROUNDS = 4 };
     X(compress_weights, 0, 1,                                                                                          \
       "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")                      \
     X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
+    X(recompute, 0, 1, "what the backward reads of the forward is computed again, as far as that is asked for")        \
     X(codegen, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
 
 #define XCC_PASS(name, level, rounds, summary) xcvm_status xcc_pass_##name(xcc_module *m);

@@ -17,7 +17,8 @@
 struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
-    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss;
+    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *recompute;
+    uint64_t memory_budget;
     struct text_list wrt;
     bool backprop, strip, report, list_passes;
 };
@@ -45,6 +46,14 @@ static const struct option options[] = {
     {"loss", 0, "NAME", OPTION_TEXT, offsetof(struct compile_flags, loss), 0, 0,
      "with --backprop, the output that is differentiated, of one element; the only one of a float type need not be "
      "named"},
+    {"recompute", 0, "METHOD", OPTION_TEXT, offsetof(struct compile_flags, recompute), 0, 0,
+     "with --backprop, which results of the forward are not kept for the backward but computed again: none; chen, "
+     "those "
+     "between articulation points; time or memory, planned for the least of it; custom:NAMES, those named. All sizes "
+     "have to be known"},
+    {"memory-budget", 0, "SIZE", OPTION_SIZE, offsetof(struct compile_flags, memory_budget), 0, 0,
+     "with --recompute, bytes that a step may take beside inputs and parameters, as 300M: as little as that needs is "
+     "computed again; without it, memory is as little as a way is found to"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
      "leave out debug data: names of nodes and values, types, flops"},
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
@@ -139,6 +148,16 @@ static void print_report(const xcc_report *report)
         puts("open dimensions are counted as 1");
 }
 
+/* What recomputation is expected to come to. */
+static void tell_recomputation(const xcc_report *report)
+{
+    report_line(
+        "recomputation: %zu instructions again; peak %.1f MB, %.1f MB without (%+.1f%%); a step takes %.3f times "
+        "as long by estimate",
+        report->recomputed, (double)report->arena_bytes / 1e6, (double)report->recompute_peak_before / 1e6,
+        100 * ((double)report->arena_bytes / (double)report->recompute_peak_before - 1), report->recompute_time);
+}
+
 /* A compilation, and where its results go. */
 struct compilation {
     const struct compile_flags *flags;
@@ -205,6 +224,8 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     compiler.loss = flags->loss;
     compiler.wrt = compilation->wrt.items;
     compiler.wrt_count = compilation->wrt.count;
+    compiler.recompute = flags->recompute;
+    compiler.memory_budget = flags->memory_budget;
     compiler.user = stdout;
     return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
@@ -242,6 +263,8 @@ static int compile(const struct compile_flags *flags, const char *path)
     } else if ((status = finish(&compilation, &error)) != XCVM_OK) {
         code = report_error(NULL, &error);
     }
+    if (status == XCVM_OK && compilation.report.recompute_peak_before > 0)
+        tell_recomputation(&compilation.report);
     if (status == XCVM_OK && flags->report)
         print_report(&compilation.report);
     library_release(&compilation.library);
@@ -259,6 +282,10 @@ static int check_flags(const struct compile_flags *flags)
                             flags->cc != NULL ? "cc" : "target");
     if (!flags->backprop && (flags->loss != NULL || flags->wrt.count != 0))
         return report_usage("--%s is for gradients, which --backprop asks for", flags->loss != NULL ? "loss" : "wrt");
+    if (!flags->backprop && flags->recompute != NULL && strcmp(flags->recompute, "none") != 0)
+        return report_usage("--recompute is for gradients, which --backprop asks for");
+    if (flags->recompute == NULL && flags->memory_budget != 0)
+        return report_usage("--memory-budget is for recomputation, which --recompute asks for");
     return EXIT_OK;
 }
 
@@ -293,6 +320,8 @@ static const struct example examples[] = {
     {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
     {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
     {"network.onnx -o grad.bin --backprop --wrt fc.weight,fc.bias", "with the gradients of its loss by two parameters"},
+    {"network.onnx -o grad.bin --dim N=64 --backprop --recompute time --memory-budget 300M",
+     "with gradients for batches of 64, in less memory"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 
