@@ -35,6 +35,10 @@ extern const xcvm_conv_algorithm xcvm_conv_dilated_depthwise;
 #define xcvm_conv_winograd XCVM_PER_ISA(xcvm_conv_winograd)
 extern const xcvm_conv_algorithm xcvm_conv_winograd;
 
+/* The algorithm that fits at the least cost. */
+#define xcvm_conv_choose XCVM_PER_ISA(xcvm_conv_choose)
+const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s);
+
 /* Multiply-adds by the definition. */
 static inline double xcvm_conv_work(const xcvm_conv_shape *s)
 {
