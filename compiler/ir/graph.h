@@ -159,6 +159,7 @@ struct xcc_module {
     xcc_group *groups;     /* all of them */
     uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
+    xcc_node **unscheduled; /* nodes of the top-level graph in the order that scheduling changed; NULL: it did not */
     size_t forward_outputs; /* of the top-level graph, in front of gradients; 0: there are none */
     struct {
         uint64_t peak_before, peak; /* bytes without recomputation, and with it as planned */

@@ -488,14 +488,14 @@ static xcvm_status forget_named(recompute *r)
     return XCVM_OK;
 }
 
-/* What every method can be measured by: nothing forgotten. */
-static xcvm_status consider_nothing(recompute *r, bool *open)
+/* What every method is measured by: nothing forgotten. */
+static xcvm_status consider_nothing(recompute *r)
 {
-    xcc_plan plan;
-    XCVM_TRY(xcc_graph_peak(r->g, &r->came_to.peak, open));
-    XCVM_TRY(xcc_plan_make(r->m, &plan));
+    bool open = false;
+    XCVM_TRY(xcc_graph_peak(r->g, &r->came_to.peak, &open));
+    XCVM_CHECK(r->m->error, !open || r->method == CUSTOM, UNSUPPORTED,
+               "what to compute again can be planned only where all sizes are known: fix the open dimensions");
     r->came_to.time = r->time;
-    r->m->recomputation.peak_before = plan.arena_bytes;
     return XCVM_OK;
 }
 
@@ -515,12 +515,9 @@ static xcvm_status choose(recompute *r)
 static xcvm_status settle(recompute *r, uint64_t budget, uint64_t *arena)
 {
     xcc_plan plan;
-    bool open = false;
     r->budget = budget;
     memset(r->best, 0, r->f.count);
-    XCVM_TRY(consider_nothing(r, &open));
-    XCVM_CHECK(r->m->error, !open || r->method == CUSTOM, UNSUPPORTED,
-               "what to compute again can be planned only where all sizes are known: fix the open dimensions");
+    XCVM_TRY(consider_nothing(r));
     XCVM_TRY(choose(r));
     r->is_final = true;
     XCVM_TRY(apply(r, r->best));
@@ -554,12 +551,49 @@ static xcvm_status fit(recompute *r)
     return XCVM_OK;
 }
 
+/* Scheduling lets what adds memory wait, so that gradients of parameters may come at the very end, with all that they
+ * read: what is computed again is better placed in the order that differentiation made, but for gradients that take
+ * more than what they are made of. If nothing is gained so, the schedule is what remains. */
+static xcvm_status plan_in_order(recompute *r)
+{
+    xcc_module *m = r->m;
+    const uint64_t before = m->recomputation.peak_before, asked = m->options->memory_budget;
+    xcc_node **scheduled = NULL;
+    size_t count = 0;
+    if (r->method != CUSTOM && asked > 0 && before <= asked)
+        return XCVM_OK;
+    if (r->method != CUSTOM && r->g->last != NULL) {
+        xcc_graph_number(r->g);
+        count = (size_t)r->g->last->order + 1;
+        if ((scheduled = xcc_alloc(m, count * sizeof *scheduled)) == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        for (xcc_node *n = r->g->first; n != NULL; n = n->next)
+            scheduled[n->order] = n;
+        if (m->unscheduled != NULL)
+            xcc_put_in_order(m, m->unscheduled, count);
+        xcc_let_gradients_wait(r->g);
+    }
+    XCVM_TRY(begin(r));
+    XCVM_TRY(fit(r));
+    if (r->method == CUSTOM || m->recomputation.peak < before)
+        return XCVM_OK;
+    undo(r);
+    xcc_put_in_order(m, scheduled, count);
+    m->recomputation.peak = before;
+    m->recomputation.time = 1;
+    m->recomputation.copies = 0;
+    return XCVM_OK;
+}
+
 xcvm_status xcc_pass_recompute(xcc_module *m)
 {
     recompute r = {.m = m, .g = m->graph, .f = {.m = m}};
+    xcc_plan plan;
     XCVM_TRY(read_method(m, &r.method));
     if (r.method == NONE || m->forward_outputs == 0)
         return XCVM_OK;
-    XCVM_TRY(begin(&r));
-    return fit(&r);
+    XCVM_TRY(xcc_plan_make(m, &plan));
+    m->recomputation.peak_before = m->recomputation.peak = plan.arena_bytes;
+    m->recomputation.time = 1;
+    return plan_in_order(&r);
 }

@@ -36,4 +36,10 @@ xcvm_status xcc_propose_chen(const xcc_forward *f, const xcc_proposals *to);
  * the forward down: the least time for each, or, with `coarse`, the most, which leaves the most to liveness. */
 xcvm_status xcc_propose_lower_sets(const xcc_forward *f, bool coarse, const xcc_proposals *to);
 
+/* Puts the nodes of the top-level graph in the order of a list of all of them, and numbers them. */
+void xcc_put_in_order(const xcc_module *m, xcc_node *const *nodes, size_t count);
+/* Moves to the end what makes nothing but outputs of the program that take more memory than what it reads, as the
+ * gradients of large matrices by few rows do. */
+void xcc_let_gradients_wait(xcc_graph *g);
+
 #endif
