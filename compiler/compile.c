@@ -145,6 +145,10 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
     for (size_t i = 0; i < o->vjp_count; i++)
         XCVM_CHECK(error, o->vjps != NULL && o->vjps[i].function != NULL && o->vjps[i].vjp != NULL, INVALID_ARGUMENT,
                    "a vector-Jacobian product is NULL, or that of NULL");
+    XCVM_CHECK(error, o->backprop || o->train != NULL || o->recompute == NULL || strcmp(o->recompute, "none") == 0,
+               INVALID_ARGUMENT, "recomputation is asked for, but no gradients");
+    XCVM_CHECK(error, o->recompute != NULL || o->memory_budget == 0, INVALID_ARGUMENT,
+               "a memory budget is given, but no recomputation asked for that would obey it");
     for (size_t i = 0; i < o->wrt_count; i++)
         XCVM_CHECK(error, o->wrt != NULL && o->wrt[i] != NULL, INVALID_ARGUMENT, "a name to differentiate by is NULL");
     if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
@@ -186,7 +190,10 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .gradient_count = m->gradient_count,
                             .gradient_bytes = m->gradient_bytes,
                             .retained_count = m->retained_count,
-                            .retained_bytes = m->retained_bytes};
+                            .retained_bytes = m->retained_bytes,
+                            .recompute_peak_before = m->recomputation.peak_before,
+                            .recomputed = m->recomputation.copies,
+                            .recompute_time = m->recomputation.time};
         XCVM_TRY(parameter_bytes(m, &told.parameter_bytes));
     }
     XCVM_TRY(xcc_codegen_build(m));

@@ -147,6 +147,12 @@ uint64_t xcvm_flops_BlockedConvTranspose(const xcvm_inference *t)
     return times(2, times(times(dim(x, 0), times(dim(x, 2), dim(x, 3))), elements(t->in[1])));
 }
 
+/* Every position of g meets a window of x, for each of its channels. */
+uint64_t xcvm_flops_ConvFilterGradient(const xcvm_inference *t)
+{
+    return times(2, times(elements(t->in[1]), extent(t->out[0], 1)));
+}
+
 /* Every element of x is spread by one filter. */
 uint64_t xcvm_flops_ConvTranspose(const xcvm_inference *t)
 {

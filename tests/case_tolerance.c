@@ -28,6 +28,7 @@ static const xcvm_opcode rounding[] = {
     XCVM_OP_Det,
     XCVM_OP_Conv,
     XCVM_OP_ConvTranspose,
+    XCVM_OP_ConvFilterGradient,
     XCVM_OP_DeformConv,
     XCVM_OP_AveragePool,
     XCVM_OP_LpPool,

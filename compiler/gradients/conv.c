@@ -70,17 +70,24 @@ static xcc_value *cut_to(xcc_vjp *d, xcc_value *x, xcc_value *like)
                                           xcc_build_ints(d->b, axes, along)});
 }
 
-/* The gradient of filter `w` by that of the result, `g`. Where products do not do it, it is a convolution: strides and
- * dilations change places, since now g is what moves over the image; behind the filter's positions there may be some
- * that no window has. */
+/* The gradient of filter `w` by that of the result, `g`. Where the filter's sizes are not known it is a convolution:
+ * strides and dilations change places, since now g is what moves over the image; behind the filter's positions there
+ * may be some that no window has. */
 static xcc_value *filter_gradient(xcc_vjp *d, xcc_value *image, xcc_value *g, xcc_value *w, const xcc_window *window)
 {
     xcvm_ints pads = window->pads;
-    xcc_value *products;
-    if (xcc_filter_by_products(d, image, g, w, window, &products))
-        return products;
     xcc_value *x = apply_pads(d, image, &pads);
-    x = x != NULL ? channels_first(d, x, window->group) : NULL;
+    const size_t axes = pads.count / 2;
+    bool known = true;
+    for (size_t i = 0; i < axes; i++)
+        known = known && w->type.dims[2 + i] > 0;
+    if (x == NULL || g == NULL)
+        return NULL;
+    if (known)
+        return xcc_apply(d->b, ConvFilterGradient, y, .x = XCC_IN(x), .g = XCC_IN(g),
+                         .kernel_shape = {w->type.dims + 2, axes}, .strides = window->strides, .pads = pads,
+                         .dilations = window->dilations, .group = window->group);
+    x = channels_first(d, x, window->group);
     xcc_value *filter = swap_first(d, g);
     if (x == NULL || filter == NULL)
         return NULL;
@@ -140,4 +147,21 @@ XCC_GRADIENT(ConvTranspose)
         xcc_give(d, 1, filter_gradient(d, G, X, W, &window));
     if (xcc_wanted(d, 2))
         xcc_give(d, 2, bias_gradient(d, G));
+}
+
+/* It is linear in the image and in g. */
+XCC_GRADIENT(ConvFilterGradient)
+{
+    const xcvm_ConvFilterGradient_args *a = XCC_ARGS(ConvFilterGradient, d->node);
+    const xcc_window window = {a->strides, a->pads, a->dilations, a->group};
+    if (!xcc_vjp_need_rank(d, 0) || !xcc_vjp_need_rank(d, 1))
+        return;
+    if (xcc_wanted(d, 0))
+        xcc_give(d, 0, xcc_window_spread(d, xcc_in(d, 1), G, &window, X));
+    if (xcc_wanted(d, 1))
+        xcc_give(d, 1,
+                 cut_to(d,
+                        xcc_apply(d->b, Conv, y, .x = XCC_IN(X), .w = XCC_IN(G), .strides = a->strides, .pads = a->pads,
+                                  .dilations = a->dilations, .group = a->group),
+                        xcc_in(d, 1)));
 }

@@ -16,33 +16,22 @@ static xcc_value *new_copy(xcc_copying *c, xcc_graph *to, const xcc_value *v)
     return copy;
 }
 
+typedef struct place {
+    xcc_copying *c;
+    xcc_graph *to;
+} place;
+
+static xcvm_status copied(void *user, xcc_value *v, bool is_result, xcc_value **copy)
+{
+    const place *p = user;
+    *copy = is_result ? new_copy(p->c, p->to, v) : xcc_copy_of(p->c, v);
+    return *copy != NULL ? XCVM_OK : p->c->m->error->status;
+}
+
 static xcvm_status copy_instruction(xcc_copying *c, const xcc_node *n, xcc_builder *b)
 {
-    char *args = xcc_alloc(c->m, n->schema->args_size);
-    if (args == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    memcpy(args, n->args, n->schema->args_size);
-    for (size_t f = 0; f < n->schema->field_count; f++) {
-        const xcvm_field *field = &n->schema->fields[f];
-        if (!xcvm_field_is_operand(field))
-            continue;
-        const size_t count = xcvm_field_count(field, n->args);
-        xcvm_value **list = xcc_alloc(c->m, count * sizeof *list);
-        for (size_t k = 0; list != NULL && k < count; k++) {
-            xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, k));
-            list[k] = XCC_OUT(field->role == XCVM_ROLE_OUT ? new_copy(c, b->graph, v) : xcc_copy_of(c, v));
-            if (v != NULL && list[k] == NULL)
-                return c->m->error->status;
-        }
-        if (list == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        /* Lists of operands and of results are laid out alike. */
-        if (xcvm_field_is_list(field))
-            ((xcvm_outputs *)(void *)(args + field->offset))->at = list;
-        else
-            *(xcvm_value **)(void *)(args + field->offset) = list[0];
-    }
-    return xcc_append(b, n->schema->opcode, args) != NULL ? XCVM_OK : c->m->error->status;
+    place p = {c, b->graph};
+    return xcc_node_copy(b, n, copied, &p) != NULL ? XCVM_OK : c->m->error->status;
 }
 
 void xcc_copy_type(xcc_value *v, const xcc_value *from)

@@ -68,6 +68,42 @@ static void give_channel_sum(xcc_vjp *d, size_t i, xcc_value *v)
         give_narrow(d, i, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, v, other_axes(d), false));
 }
 
+/* Sums over all axes but that of the channels. */
+static xcc_value *channel_sums(xcc_vjp *d, xcvm_opcode reduction, xcc_value *v)
+{
+    return xcc_build_reduce(d->b, reduction, v, other_axes(d), false);
+}
+
+/* With the statistics of the batch, in as few rounds over memory as there are: with c = x - mean and sums over the n
+ * elements of a channel, dx = scale * s * (g - sum(g) / n - c * s^2 * sum(g * c) / n). */
+static void give_trained(xcc_vjp *d, double epsilon)
+{
+    xcc_value *x = wide(d, X), *g = wide(d, G), *axes = other_axes(d), *mean = xcc_mean(d, x, axes);
+    xcc_value *c = xcc_sub(d, x, mean), *one = XCC_BUILD_INTS(d->b, 1);
+    xcc_value *channels = xcc_op2(d, XCVM_OP_Max, xcc_op1(d, XCVM_OP_Size, mean), one);
+    /* None at all are counted as one, so that sums of nothing are 0. */
+    xcc_value *count = xcc_op2(d, XCVM_OP_Max, xcc_div(d, xcc_op1(d, XCVM_OP_Size, x), channels), one);
+    if (x == NULL || count == NULL) {
+        xcc_give(d, 0, NULL);
+        return;
+    }
+    count = xcc_build_cast(d->b, count, (xcvm_dtype)x->type.dtype);
+    xcc_value *variance = xcc_div(d, channel_sums(d, XCVM_OP_ReduceSumSquare, c), count);
+    xcc_value *s = inverse_deviation(d, variance, epsilon);
+    xcc_value *of_g = channel_sums(d, XCVM_OP_ReduceSum, g),
+              *of_both = xcc_mul(d, s, channel_sums(d, XCVM_OP_ReduceSum, xcc_mul(d, g, c)));
+    if (xcc_wanted(d, 0)) {
+        xcc_value *factor = xcc_mul(d, s, wide(d, xcc_in(d, 1))), *share = xcc_neg(d, xcc_div(d, factor, count));
+        xcc_value *slope = xcc_mul(d, share, xcc_mul(d, s, of_both)), *shift = xcc_mul(d, share, of_g);
+        xcc_value *rest = xcc_add(d, xcc_mul(d, c, per_channel(d, slope)), per_channel(d, shift));
+        give_narrow(d, 0, xcc_add(d, xcc_mul(d, g, per_channel(d, factor)), rest));
+    }
+    if (xcc_wanted(d, 1))
+        give_narrow(d, 1, of_both);
+    if (xcc_wanted(d, 2))
+        give_narrow(d, 2, of_g);
+}
+
 /* With the batch's own statistics or, in inference, given ones, which are operands like others. */
 XCC_GRADIENT(BatchNormalization)
 {
@@ -78,23 +114,19 @@ XCC_GRADIENT(BatchNormalization)
     }
     if (!xcc_vjp_need_rank(d, 0))
         return;
-    xcc_value *x = wide(d, X), *g = wide(d, G), *scaled = xcc_mul(d, g, per_channel(d, xcc_in(d, 1)));
-    normal n;
     if (a->training_mode) {
-        n = normalise(d, x, other_axes(d), a->epsilon, true);
-    } else {
-        n.s = inverse_deviation(d, per_channel(d, xcc_in(d, 4)), a->epsilon);
-        n.xhat = xcc_mul(d, xcc_sub(d, x, per_channel(d, xcc_in(d, 3))), n.s);
-    }
-    if (xcc_wanted(d, 0))
-        give_narrow(d, 0, a->training_mode ? backward(d, &n, scaled, true) : xcc_mul(d, scaled, n.s));
-    give_channel_sum(d, 1, xcc_mul(d, g, n.xhat));
-    give_channel_sum(d, 2, g);
-    if (a->training_mode)
+        give_trained(d, a->epsilon);
         return;
-    xcc_value *shift = xcc_mul(d, scaled, n.s);
+    }
+    xcc_value *x = wide(d, X), *g = wide(d, G), *scaled = xcc_mul(d, g, per_channel(d, xcc_in(d, 1)));
+    xcc_value *s = inverse_deviation(d, per_channel(d, xcc_in(d, 4)), a->epsilon);
+    xcc_value *xhat = xcc_mul(d, xcc_sub(d, x, per_channel(d, xcc_in(d, 3))), s), *shift = xcc_mul(d, scaled, s);
+    if (xcc_wanted(d, 0))
+        give_narrow(d, 0, shift);
+    give_channel_sum(d, 1, xcc_mul(d, g, xhat));
+    give_channel_sum(d, 2, g);
     give_channel_sum(d, 3, xcc_neg(d, shift));
-    give_channel_sum(d, 4, xcc_scale(d, xcc_mul(d, shift, xcc_mul(d, n.xhat, n.s)), -0.5));
+    give_channel_sum(d, 4, xcc_scale(d, xcc_mul(d, shift, xcc_mul(d, xhat, s)), -0.5));
 }
 
 /* x as [batch, groups, all of a group] and back. */

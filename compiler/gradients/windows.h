@@ -18,9 +18,4 @@ xcc_value *xcc_window_frame(xcc_vjp *d, xcc_value *x, xcvm_ints pads, bool back,
  * `w` times the element of g is added. Windows may reach beyond the pads' end, as those of a pool with ceil_mode do. */
 xcc_value *xcc_window_spread(xcc_vjp *d, xcc_value *g, xcc_value *w, const xcc_window *window, xcc_value *image);
 
-/* The gradient of filter `w` of a convolution of `image` by that of its result, as matrix products; false if sizes are
- * not known, the filter has too many positions, or groups have several channels. */
-bool xcc_filter_by_products(xcc_vjp *d, xcc_value *image, xcc_value *g, xcc_value *w, const xcc_window *window,
-                            xcc_value **gradient);
-
 #endif

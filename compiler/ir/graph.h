@@ -170,6 +170,12 @@ struct xcc_module {
     xcc_group *groups;     /* all of them */
     uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
+    xcc_node **unscheduled; /* nodes of the top-level graph in the order that scheduling changed; NULL: it did not */
+    struct {
+        uint64_t peak_before, peak; /* bytes without recomputation, and with it as planned */
+        double time;                /* that a step is estimated to take, as a multiple of one without */
+        size_t copies;              /* nodes that are computed again */
+    } recomputation;
     /* For the report: constants that could be compressed, as packed and as they are; how many are out of range. */
     uint64_t weight_bytes_before, weight_bytes_after;
     size_t uncompressed;
@@ -276,6 +282,11 @@ static inline xcvm_value *xcc_type_of(const xcc_value *v) { return v != NULL ? (
 #define xcc_apply(b, Name, result, ...)                                                                                \
     xcc_apply_at((b), XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
 xcc_value *xcc_apply_at(xcc_builder *b, xcvm_opcode opcode, void *args, size_t result_offset);
+/* What stands for a value of a node in a copy of it: of an operand, what the copy reads; of a result, a value of its own,
+ * or NULL where the copy need not give it. */
+typedef xcvm_status (*xcc_copied)(void *user, xcc_value *v, bool is_result, xcc_value **copy);
+/* A copy of an instruction where the builder stands; NULL on failure. */
+xcc_node *xcc_node_copy(xcc_builder *b, const xcc_node *n, xcc_copied copied, void *user);
 /* Control flow; its bodies are made, empty, and its results have no types until xcc_node_infer, which the infer pass
  * and whoever filled the bodies calls. */
 xcc_node *xcc_append_control(xcc_builder *b, xcc_node_kind kind, size_t input_count, xcc_value *const *inputs,

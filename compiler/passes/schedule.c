@@ -262,6 +262,15 @@ static void restore(scheduler *s)
         xcc_node_move_before(s->places[i].node, NULL);
 }
 
+/* The order that there was, for what plans by it. */
+static xcvm_status remember(scheduler *s)
+{
+    s->m->unscheduled = xcc_alloc(s->m, s->count * sizeof *s->m->unscheduled);
+    for (uint32_t i = 0; i < s->count && s->m->unscheduled != NULL; i++)
+        s->m->unscheduled[i] = s->places[i].node;
+    return s->m->unscheduled != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
 static xcvm_status schedule_with(scheduler *s)
 {
     uint64_t naive, greedy;
@@ -279,6 +288,8 @@ static xcvm_status schedule_with(scheduler *s)
         status = xcc_graph_peak(s->g, &greedy, &open);
     if (status != XCVM_OK || greedy >= naive)
         restore(s);
+    else if (s->g == s->m->graph)
+        status = remember(s);
     return status;
 }
 

@@ -199,6 +199,7 @@ static xcvm_status differentiate(xcc_training *t)
         one = xcc_build_cast(b, t->loss_scale, (xcvm_dtype)t->loss->type.dtype);
     if (t->share != NULL)
         one = xcc_build_mul(b, one, xcc_build_cast(b, t->share, (xcvm_dtype)t->loss->type.dtype));
+    m->forward_outputs = m->graph->output_count;
     const xcc_seed seed = {t->loss, xcc_build_expand(b, one, xcc_build_shape_of(b, t->loss))};
     if (seed.gradient == NULL)
         return m->error->status;

@@ -158,6 +158,16 @@ typedef struct xcc_options {
     int order;
     const xcc_vjp_function *vjps; /* of host functions that are differentiated */
     size_t vjp_count;
+    /* With backprop: what the backward reads of the forward's results is kept until then, or forgotten and computed
+     * again. Results are the same bits, running statistics are updated once. NULL or "none": all is kept. "chen": what
+     * articulation points of the forward give is kept (arXiv 1604.06174). "time", "memory": by dynamic programming over
+     * lower sets (arXiv 1905.11722), time-centric and memory-centric. All of these need known sizes and take as little
+     * memory as they find a way to, or, with memory_budget, the least time within it. "custom:NAMES": the results that
+     * are named, with commas between them, are forgotten. */
+    const char *recompute;
+    /* Bytes that the arena of a step may take: all that the forward and the backward compute, gradients included, but no
+     * inputs and parameters. OUT_OF_MEMORY, with the least that was found, if there is no way; 0: there is none. */
+    uint64_t memory_budget;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -176,6 +186,11 @@ typedef struct xcc_report {
     uint64_t gradient_bytes;
     size_t retained_count; /* of forward and backward apart: values that the one keeps for the other, and their bytes */
     uint64_t retained_bytes;
+    /* Recomputation: peak of a step without it, instructions that are computed again, and what a step is estimated to
+     * take as a multiple of one without. arena_bytes is its peak with it. */
+    uint64_t recompute_peak_before;
+    size_t recomputed;
+    double recompute_time;
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,

@@ -109,3 +109,66 @@ xcvm_status xcvm_conv_transpose_f64(const xcvm_kernel *k, const xcvm_conv_shape 
     const double each = (double)s->window.out_size * (double)s->outputs * (double)s->window.kernel_size;
     return xcvm_kernel_parallel(k, s->batch * s->group * s->channels, grain_of(each), run_channels, &r);
 }
+
+/* ---- The gradient of the filters ---- */
+
+typedef struct filter_work {
+    const xcvm_kernel *k;
+    const xcvm_conv_shape *s;
+    const xcvm_ConvFilterGradient_args *a;
+} filter_work;
+
+/* The sum over one plane of g of its elements times what one window position meets of a plane of x. */
+static double sum_tap(const xcvm_window *w, size_t tap, const double *x, const double *g, xcvm_poller *poller)
+{
+    const size_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
+    size_t first[XCVM_WINDOW_AXES], last[XCVM_WINDOW_AXES];
+    for (int i = 0; i < XCVM_WINDOW_AXES; i++)
+        xcvm_window_inside(w, i, k[i], &first[i], &last[i]);
+    double sum = 0.0;
+    for (size_t d = first[0]; d < last[0]; d++)
+        for (size_t h = first[1]; h < last[1] && first[2] < last[2]; h++) {
+            const size_t id = d * w->stride[0] + k[0] * w->dilation[0] - (size_t)w->pad[0];
+            const size_t ih = h * w->stride[1] + k[1] * w->dilation[1] - (size_t)w->pad[1];
+            const size_t iw = first[2] * w->stride[2] + k[2] * w->dilation[2] - (size_t)w->pad[2];
+            const double *in = x + (id * w->in[1] + ih) * w->in[2] + iw;
+            const double *out = g + (d * w->out[1] + h) * w->out[2] + first[2];
+            if (xcvm_poll_after(poller, 1 + last[2] - first[2]) != XCVM_OK)
+                return sum;
+            for (size_t i = 0; i < last[2] - first[2]; i++)
+                sum += out[i] * in[i * w->stride[2]];
+        }
+    return sum;
+}
+
+/* The range is over filters' channels. */
+static void run_filters(void *context, size_t begin, size_t end, int worker)
+{
+    const filter_work *r = context;
+    const xcvm_conv_shape *s = r->s;
+    const xcvm_window *w = &s->window;
+    const double *x = XCVM_CDATA(double, r->a->x), *g = XCVM_CDATA(double, r->a->g);
+    xcvm_poller poller = xcvm_poller_of(r->k);
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        const size_t m = i / s->channels, group = m / s->outputs, channel = group * s->channels + i % s->channels;
+        for (size_t p = 0; p < w->kernel_size; p++) {
+            double sum = 0.0;
+            for (size_t n = 0; n < s->batch; n++) {
+                if (xcvm_poll_after(&poller, 1) != XCVM_OK)
+                    return;
+                sum += sum_tap(w, p, x + (n * s->group * s->channels + channel) * w->in_size,
+                               g + (n * s->group * s->outputs + m) * w->out_size, &poller);
+            }
+            XCVM_DATA(double, r->a->y)[i * w->kernel_size + p] = sum;
+        }
+    }
+}
+
+xcvm_status xcvm_conv_filter_gradient_f64(const xcvm_kernel *k, const xcvm_conv_shape *s,
+                                          const xcvm_ConvFilterGradient_args *a)
+{
+    filter_work r = {.k = k, .s = s, .a = a};
+    const double each = (double)s->batch * (double)s->window.out_size * (double)s->window.kernel_size;
+    return xcvm_kernel_parallel(k, s->group * s->outputs * s->channels, grain_of(each), run_filters, &r);
+}

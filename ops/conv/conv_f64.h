@@ -11,5 +11,8 @@ xcvm_status xcvm_conv_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const 
                           const xcvm_activation *f);
 /* `s` is the convolution whose adjoint this is: from y to x. */
 xcvm_status xcvm_conv_transpose_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const xcvm_ConvTranspose_args *a);
+/* `s` is the convolution whose filters' gradient it is: from x to g. */
+xcvm_status xcvm_conv_filter_gradient_f64(const xcvm_kernel *k, const xcvm_conv_shape *s,
+                                          const xcvm_ConvFilterGradient_args *a);
 
 #endif

@@ -366,6 +366,54 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
     return XCVM_OK;
 }
 
+/* Windows that no position of g belongs to may be left over at the end, as where a transposed convolution has output
+ * padding. */
+static xcvm_status check_met(const xcvm_inference *t, int64_t windows, int64_t size, int axis)
+{
+    XCVM_CHECK(t->error, windows < 0 || size < 0 || size <= windows, SHAPE_MISMATCH,
+               "g has %lld positions along spatial axis %d, x has %lld windows there", (long long)size, axis,
+               (long long)windows);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(ConvFilterGradient)
+{
+    const xcvm_value *x = a->x, *g = a->g;
+    const xcvm_window_attributes attributes = {a->kernel_shape, a->strides, a->pads, a->dilations};
+    const int rank = x->rank >= 0 ? x->rank : g->rank;
+    XCVM_CHECK(t->error, x->rank < 0 || g->rank < 0 || x->rank == g->rank, SHAPE_MISMATCH,
+               "x has rank %d and g rank %d; they must be equal", x->rank, g->rank);
+    if (rank < 0) {
+        xcvm_value_set_tensor(a->y, a->y->dtype, -1, NULL);
+        return XCVM_OK;
+    }
+    XCVM_CHECK(t->error, rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", rank);
+    XCVM_TRY(check_axes(t, rank - 2));
+    XCVM_TRY(xcvm_window_attributes_check(t, rank - 2, &attributes));
+    int64_t dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
+    if (g->rank >= 0)
+        dims[0] = g->dims[1];
+    if (x->rank >= 0 && x->dims[1] >= 0)
+        dims[1] = x->dims[1] / a->group;
+    XCVM_CHECK(t->error, dims[1] < 0 || x->dims[1] % a->group == 0, SHAPE_MISMATCH,
+               "%lld channels do not divide into %lld groups", (long long)x->dims[1], (long long)a->group);
+    XCVM_CHECK(t->error, dims[0] < 0 || dims[0] % a->group == 0, SHAPE_MISMATCH,
+               "%lld channels do not divide into %lld groups", (long long)dims[0], (long long)a->group);
+    for (int i = 0; i < rank - 2; i++)
+        dims[2 + i] = a->kernel_shape.at[i];
+    if (x->rank >= 0 && g->rank >= 0) {
+        XCVM_CHECK(t->error, !xcvm_dims_differ(x->dims[0], g->dims[0]), SHAPE_MISMATCH, "x has %lld images, g %lld",
+                   (long long)x->dims[0], (long long)g->dims[0]);
+        for (int i = 0; i < rank - 2; i++) {
+            int64_t windows;
+            XCVM_TRY(xcvm_window_slide(t, x->dims[2 + i], &attributes, i, false, &windows));
+            XCVM_TRY(check_met(t, windows, g->dims[2 + i], i));
+        }
+    }
+    xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
+    return XCVM_OK;
+}
+
 /* Whether the last axis of x is that of the channels of blocks (ops/conv/blocked.h), which windows leave alone; then
  * there may be one more than otherwise. */
 static bool is_of_blocks(const xcvm_inference *t, const xcvm_window_attributes *w)

@@ -48,6 +48,31 @@ err_has '--wrt is for gradients, which --backprop asks for'
 run compile network.onnx -o other.bin --loss loss
 code 2
 err_has '--loss is for gradients'
+run compile network.onnx -o other.bin --backprop --recompute time
+code 4
+err_has 'where all sizes are known'
+run compile network.onnx -o again.bin --dim N=2 --backprop --recompute time
+code 0
+err_has 'recomputation: '
+err_has 'a step takes'
+run run again.bin -i '2x3xf32=1 -2 3 -4 5 -6'
+out_line 'grad_out@fc.weight=3xf32=2 6 4'
+run compile network.onnx -o other.bin --dim N=2 --backprop --recompute time --memory-budget 1
+code 5
+err_has 'more than the memory budget of 1'
+check test ! -e other.bin
+run compile network.onnx -o other.bin --backprop --recompute often
+code 2
+err_has "recomputation is none, chen, time, memory or custom:NAMES, not 'often'"
+run compile network.onnx -o other.bin --backprop --recompute custom:nobody
+code 2
+err_has "there is no value 'nobody' to forget"
+run compile network.onnx -o other.bin --recompute time
+code 2
+err_has '--recompute is for gradients, which --backprop asks for'
+run compile network.onnx -o other.bin --backprop --memory-budget 1M
+code 2
+err_has '--memory-budget is for recomputation, which --recompute asks for'
 run compile "$data/cases/add/model.onnx" -o other.bin --backprop
 code 2
 err_has 'it has to be one number, so end the model with a sum or a mean'

@@ -94,6 +94,18 @@
          "$9 = ConvTranspose($1, $2, _, strides=[1 1], pads=[0 0 0 0], dilations=[1 1], output_padding=[0 0])")        \
     CASE("ConvTranspose", "n f32[1x1x1500x1500]; n f32[1x1x1000x1000]",                                                \
          "$9 = ConvTranspose($1, $2, _, strides=[1 1], pads=[0 0 0 0], dilations=[1 1], output_padding=[0 0])")        \
+    CASE("ConvFilterGradient", "n f32[1x64x1000x1000]; n f32[1x64x998x998]",                                           \
+         "$9 = ConvFilterGradient($1, $2, kernel_shape=[3 3], strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")        \
+    CASE("ConvFilterGradient", "n f32[1x1x3000x3000]; n f32[1x1x2001x2001]",                                           \
+         "$9 = ConvFilterGradient($1, $2, kernel_shape=[1000 1000], strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")  \
+    CASE("ConvFilterGradient", "n f32[1x2x3000x3000]; n f32[1x2x2001x2001]",                                           \
+         "$9 = ConvFilterGradient($1, $2, kernel_shape=[1000 1000], strides=[1 1], pads=[0 0 0 0], dilations=[1 1], "  \
+         "group=2)")                                                                                                   \
+    CASE("ConvFilterGradient", "n f32[1x16x3000x3000]; n f32[1x16x3000x3000]",                                         \
+         "$9 = ConvFilterGradient($1, $2, kernel_shape=[3 3], strides=[1 1], pads=[1 1 1 1], dilations=[1 1], "        \
+         "group=16)")                                                                                                  \
+    CASE("ConvFilterGradient", "n f64[1x1x3000x3000]; n f64[1x1x2001x2001]",                                           \
+         "$9 = ConvFilterGradient($1, $2, kernel_shape=[1000 1000], strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")  \
     CASE("ConvInteger", "n u8[1x64x500x500]; n i8[64x64x5x5]",                                                         \
          "$9 = ConvInteger($1, $2, _, _, strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")                             \
     CASE("QLinearConv", "n u8[1x64x500x500]; n u8[64x64x5x5]",                                                         \

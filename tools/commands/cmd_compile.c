@@ -18,7 +18,8 @@
 struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
-    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train;
+    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train, *recompute;
+    uint64_t memory_budget;
     struct text_list wrt, states, vjps;
     struct training_flags training;
     bool backprop, straight_through, two_phase, strip, report, list_passes;
@@ -69,6 +70,15 @@ static const struct option options[] = {
      "if it did not"},
     {"vjp", 0, "FUNCTION=NAME", OPTION_LIST, offsetof(struct compile_flags, vjps), 0, 0,
      "with --backprop or --train, the host function NAME is the vector-Jacobian product of the host function FUNCTION"},
+    {"recompute", 0, "METHOD", OPTION_TEXT, offsetof(struct compile_flags, recompute), 0, 0,
+     "with --backprop or --train, which results of the forward are not kept for the backward but computed again: none; "
+     "chen, "
+     "those "
+     "between articulation points; time or memory, planned for the least of it; custom:NAMES, those named. All sizes "
+     "have to be known"},
+    {"memory-budget", 0, "SIZE", OPTION_SIZE, offsetof(struct compile_flags, memory_budget), 0, 0,
+     "with --recompute, bytes that a step may take beside inputs and parameters, as 300M: as little as that needs is "
+     "computed again; without it, memory is as little as a way is found to"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
      "leave out debug data: names of nodes and values, types, flops"},
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
@@ -163,6 +173,16 @@ static void print_report(const xcc_report *report)
     puts("");
     if (!report->exact)
         puts("open dimensions are counted as 1");
+}
+
+/* What recomputation is expected to come to. */
+static void tell_recomputation(const xcc_report *report)
+{
+    report_line(
+        "recomputation: %zu instructions again; peak %.1f MB, %.1f MB without (%+.1f%%); a step takes %.3f times "
+        "as long by estimate",
+        report->recomputed, (double)report->arena_bytes / 1e6, (double)report->recompute_peak_before / 1e6,
+        100 * ((double)report->arena_bytes / (double)report->recompute_peak_before - 1), report->recompute_time);
 }
 
 /* What all programs that a model becomes have in common. */
@@ -281,6 +301,8 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     compiler.order = flags->backprop ? (int)flags->order : 0;
     compiler.vjps = request->vjps;
     compiler.vjp_count = request->vjp_count;
+    compiler.recompute = flags->recompute;
+    compiler.memory_budget = flags->memory_budget;
     compiler.user = stdout;
     return compile_model(request->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
 }
@@ -335,7 +357,11 @@ static int compile_all(struct compilation *programs, size_t count)
             code = report_error(NULL, &error);
     for (size_t i = finished; i < count; i++)
         output_discard(&programs[i].output, &error);
-    for (size_t i = 0; i < count && status == XCVM_OK && request->flags->report; i++) {
+    for (size_t i = 0; i < count && status == XCVM_OK; i++) {
+        if (programs[i].report.recompute_peak_before > 0)
+            tell_recomputation(&programs[i].report);
+        if (!request->flags->report)
+            continue;
         if (count > 1)
             printf("%s%s\n", i > 0 ? "\n" : "", programs[i].program);
         print_report(&programs[i].report);
@@ -420,6 +446,10 @@ static int check_flags(const struct compile_flags *flags)
                             flags->two_phase ? "two-phase" : "straight-through");
     if (flags->two_phase && flags->output != NULL && strcmp(flags->output, "-") == 0)
         return report_usage("--two-phase writes two programs, which need files: -o PROG");
+    if (!learns && flags->recompute != NULL && strcmp(flags->recompute, "none") != 0)
+        return report_usage("--recompute is for gradients, which --backprop asks for");
+    if (flags->recompute == NULL && flags->memory_budget != 0)
+        return report_usage("--memory-budget is for recomputation, which --recompute asks for");
     return EXIT_OK;
 }
 
@@ -456,6 +486,8 @@ static const struct example examples[] = {
     {"network.onnx -o grad.bin --backprop --wrt fc.weight,fc.bias", "with the gradients of its loss by two parameters"},
     {"network.onnx -o fwd.bin --backprop --two-phase", "forward and backward as programs of their own"},
     {"network.onnx -o train.bin --train adam:lr=0.001", "a training program, which takes batches and learns"},
+    {"network.onnx -o grad.bin --dim N=64 --backprop --recompute time --memory-budget 300M",
+     "with gradients for batches of 64, in less memory"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 

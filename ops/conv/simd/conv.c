@@ -3,8 +3,7 @@
 #include "ops/conv/conv_f64.h"
 #include "ops/simd/halves.h"
 
-/* The algorithm that fits at the least cost. */
-static const xcvm_conv_algorithm *choose(const xcvm_conv_shape *s)
+const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s)
 {
     static const xcvm_conv_algorithm *const all[] = {&xcvm_conv_pointwise, &xcvm_conv_depthwise,
                                                      &xcvm_conv_dilated_depthwise, &xcvm_conv_winograd,
@@ -58,7 +57,7 @@ XCVM_KERNEL(Conv)
     if (a->y->dtype == XCVM_F64)
         return xcvm_conv_f64(k, &c.shape, a, &f);
     c.activation = a->activation != XCVM_ACTIVATION_none || f.affine ? &f : NULL;
-    const xcvm_conv_algorithm *chosen = choose(&c.shape);
+    const xcvm_conv_algorithm *chosen = xcvm_conv_choose(&c.shape);
     if (a->y->dtype != XCVM_F32)
         return run_narrow(k, a, &c, chosen);
     c.x = a->x->data;

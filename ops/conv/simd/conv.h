@@ -35,6 +35,23 @@ extern const xcvm_conv_algorithm xcvm_conv_dilated_depthwise;
 #define xcvm_conv_winograd XCVM_PER_ISA(xcvm_conv_winograd)
 extern const xcvm_conv_algorithm xcvm_conv_winograd;
 
+/* The algorithm that fits at the least cost. */
+#define xcvm_conv_choose XCVM_PER_ISA(xcvm_conv_choose)
+const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s);
+
+/* A window position of one channel: the image's plane, and the output positions of a row for which it is inside. */
+typedef struct xcvm_conv_tap {
+    const float *plane;
+    size_t kd, kh, shift; /* shift: window position times dilation along the last axis */
+    size_t first, last;
+} xcvm_conv_tap;
+/* Position `index` of the windows over channels whose planes begin at `image`. */
+#define xcvm_conv_tap_of XCVM_PER_ISA(xcvm_conv_tap_of)
+xcvm_conv_tap xcvm_conv_tap_of(const xcvm_window *w, const float *image, size_t index);
+/* What it meets at output positions [from, to), zero in the padding. */
+#define xcvm_conv_gather XCVM_PER_ISA(xcvm_conv_gather)
+void xcvm_conv_gather(const xcvm_window *w, const xcvm_conv_tap *t, size_t from, size_t to, float *line);
+
 /* Multiply-adds by the definition. */
 static inline double xcvm_conv_work(const xcvm_conv_shape *s)
 {

@@ -66,27 +66,18 @@ const xcvm_conv_algorithm xcvm_conv_pointwise = {is_pointwise, pointwise_cost, p
 
 /* ---- Columns made up ---- */
 
-/* Where a window position falls: the image's plane, and the output positions of a row for which it is inside. */
-typedef struct tap {
-    const float *plane;
-    size_t kd, kh, shift; /* shift: window position times dilation along the last axis */
-    size_t first, last;
-} tap;
-
-static tap tap_of(const xcvm_gemm *g, size_t p)
+xcvm_conv_tap xcvm_conv_tap_of(const xcvm_window *w, const float *image, size_t index)
 {
-    const xcvm_conv *c = g->source;
-    const xcvm_window *w = &c->shape.window;
-    const size_t kw = p % w->kernel[2], rest = p / w->kernel[2];
-    tap t = {.kh = rest % w->kernel[1], .shift = kw * w->dilation[2]};
+    const size_t kw = index % w->kernel[2], rest = index / w->kernel[2];
+    xcvm_conv_tap t = {.kh = rest % w->kernel[1], .shift = kw * w->dilation[2]};
     t.kd = rest / w->kernel[1] % w->kernel[0];
-    t.plane = (const float *)g->b + rest / w->kernel[1] / w->kernel[0] * w->in_size;
+    t.plane = image + rest / w->kernel[1] / w->kernel[0] * w->in_size;
     xcvm_window_inside(w, 2, kw, &t.first, &t.last);
     return t;
 }
 
 /* The input row that output row (od, oh) meets, or NULL where it lies in the padding. */
-static const float *input_row(const xcvm_window *w, const tap *t, size_t od, size_t oh)
+static const float *input_row(const xcvm_window *w, const xcvm_conv_tap *t, size_t od, size_t oh)
 {
     const ptrdiff_t d = (ptrdiff_t)(od * w->stride[0] + t->kd * w->dilation[0]) - w->pad[0];
     const ptrdiff_t h = (ptrdiff_t)(oh * w->stride[1] + t->kh * w->dilation[1]) - w->pad[1];
@@ -101,8 +92,7 @@ XCVM_INLINE void zero_floats(float *to, size_t n)
         to[i] = 0.0f;
 }
 
-/* Elements of one row of the matrix for output positions [from, to). */
-static void gather_row(const xcvm_window *w, const tap *t, size_t from, size_t to, float *line)
+void xcvm_conv_gather(const xcvm_window *w, const xcvm_conv_tap *t, size_t from, size_t to, float *line)
 {
     const size_t width = w->out[2];
     size_t oh = from / width % w->out[1], od = from / width / w->out[1], ow = from % width;
@@ -138,8 +128,8 @@ static void gather_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, siz
         const size_t count = n1 - n < CHUNK ? n1 - n : CHUNK;
         zero_floats(line + count, XCVM_LANES);
         for (size_t p = k0; p < k1; p++) {
-            const tap t = tap_of(g, p);
-            gather_row(&c->shape.window, &t, n, n + count, line);
+            const xcvm_conv_tap t = xcvm_conv_tap_of(&c->shape.window, g->b, p);
+            xcvm_conv_gather(&c->shape.window, &t, n, n + count, line);
             xcvm_gemm_place_row(line, count, p - k0, k1 - k0, panels + (n - n0) * (k1 - k0));
         }
     }

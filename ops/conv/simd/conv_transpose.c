@@ -1,6 +1,8 @@
 /* ConvTranspose: the product of the filters, transposed, with the image gives what each input position adds to the
- * outputs under its window; adding that up follows, block by block. */
+ * outputs under its window; adding that up follows, block by block. With stride 1 it is a convolution, by filters that
+ * are turned round, and is computed as one where that takes less. */
 #include "ops/conv/conv_f64.h"
+#include "ops/conv/simd/conv.h"
 #include "ops/simd/halves.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/conv/window.h"
@@ -136,6 +138,74 @@ static void run_blocks(void *context, size_t begin, size_t end, int worker)
     }
 }
 
+static xcvm_status run_products(xcvm_kernel *k, conv_transpose_loop *t)
+{
+    const xcvm_conv_shape *s = &t->shape;
+    const size_t blocks = s->batch * s->group * ((s->channels + t->channels - 1) / t->channels);
+    const double work = (double)(t->channels * s->window.kernel_size) * (double)s->outputs * (double)s->window.out_size;
+    xcvm_parallel(k->threads, blocks, work > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work + 1.0)) + 1, run_blocks, t);
+    return (xcvm_status)t->status;
+}
+
+/* ---- Stride 1 ---- */
+
+/* The convolution that it is; false if there is none, or if it would take longer. */
+static bool find_convolution(const xcvm_conv_shape *s, xcvm_conv_shape *conv)
+{
+    *conv = (xcvm_conv_shape){.batch = s->batch, .group = s->group, .channels = s->outputs, .outputs = s->channels};
+    xcvm_window *w = &conv->window;
+    *w = s->window;
+    w->in_size = s->window.out_size;
+    w->out_size = s->window.in_size;
+    for (int i = 0; i < XCVM_WINDOW_AXES; i++) {
+        const ptrdiff_t reach = (ptrdiff_t)((w->kernel[i] - 1) * w->dilation[i]);
+        w->in[i] = s->window.out[i];
+        w->out[i] = s->window.in[i];
+        w->pad[i] = reach - s->window.pad[i];
+        w->pad_end[i] = (ptrdiff_t)w->out[i] - (ptrdiff_t)w->in[i] + reach - w->pad[i];
+        if (w->stride[i] != 1 || w->pad[i] < 0 || w->pad_end[i] < 0)
+            return false;
+    }
+    /* Adding products up costs more the fewer channels were summed up before. */
+    return xcvm_conv_choose(conv)->cost(conv) <= xcvm_conv_work(conv) * (1.0 + 16.0 / (double)(conv->channels + 1));
+}
+
+typedef struct turned_filters {
+    const xcvm_kernel *k;
+    const xcvm_conv_shape *shape; /* of the convolution */
+    const float *from;
+    float *to;
+} turned_filters;
+
+/* The filters of outputs [begin, end), of all groups. */
+static void turn_filters(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const turned_filters *t = context;
+    const size_t channels = t->shape->channels, outputs = t->shape->outputs, size = t->shape->window.kernel_size;
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = begin; i < end && xcvm_poll_after(&poller, channels * size) == XCVM_OK; i++) {
+        const float *from = t->from + (i / outputs * channels * outputs + i % outputs) * size;
+        float *to = t->to + i * channels * size;
+        for (size_t c = 0; c < channels; c++, from += outputs * size, to += size)
+            for (size_t k = 0; k < size; k++)
+                to[k] = from[size - 1 - k];
+    }
+}
+
+static xcvm_status run_convolution(xcvm_kernel *k, const conv_transpose_loop *t, const xcvm_conv_shape *shape)
+{
+    const size_t filters = shape->group * shape->outputs, size = shape->channels * shape->window.kernel_size;
+    float *turned = (float *)(void *)t->scratch;
+    turned_filters turn = {k, shape, t->w, turned};
+    XCVM_TRY(xcvm_kernel_parallel(k, filters, 65536 / (size + 1) + 1, turn_filters, &turn));
+    const xcvm_conv c = {.shape = *shape, .x = t->x, .w = turned, .b = t->b, .y = t->y};
+    return xcvm_conv_choose(shape)->run(k, &c,
+                                        t->scratch + xcvm_round_up(filters * size * sizeof(float), XCVM_ALIGNMENT));
+}
+
+/* ---- The kernel ---- */
+
 static size_t padded_bytes(const xcvm_value *v)
 {
     return v != NULL && v->dtype != XCVM_F32 ? xcvm_round_up(xcvm_element_count(v) * sizeof(float), XCVM_ALIGNMENT) : 0;
@@ -169,16 +239,25 @@ XCVM_KERNEL(ConvTranspose)
         return xcvm_conv_transpose_f64(k, s, a);
 
     const int threads = xcvm_threads_count(k->threads);
-    choose_block(&t);
-    /* Each thread should have a block, the last ones no less than the others. */
-    const size_t share = (s->channels + (size_t)threads - 1) / (size_t)threads;
-    if (s->batch * s->group < (size_t)threads && t.channels > share)
-        t.channels = share;
-    xcvm_gemm g = product_of(&t, t.channels, t.positions);
-    t.scratch_bytes = xcvm_round_up(g.m * t.positions * sizeof(float), XCVM_ALIGNMENT) +
-                      xcvm_round_up(xcvm_gemm_part_scratch(&g), XCVM_ALIGNMENT);
+    xcvm_conv_shape conv;
+    const bool is_convolution = find_convolution(s, &conv);
+    size_t own;
+    if (is_convolution) {
+        own = xcvm_round_up(xcvm_element_count(a->w) * sizeof(float), XCVM_ALIGNMENT) +
+              xcvm_conv_choose(&conv)->scratch(&conv, threads);
+    } else {
+        choose_block(&t);
+        /* Each thread should have a block, the last ones no less than the others. */
+        const size_t share = (s->channels + (size_t)threads - 1) / (size_t)threads;
+        if (s->batch * s->group < (size_t)threads && t.channels > share)
+            t.channels = share;
+        xcvm_gemm g = product_of(&t, t.channels, t.positions);
+        t.scratch_bytes = xcvm_round_up(g.m * t.positions * sizeof(float), XCVM_ALIGNMENT) +
+                          xcvm_round_up(xcvm_gemm_part_scratch(&g), XCVM_ALIGNMENT);
+        own = t.scratch_bytes * (size_t)threads;
+    }
     const size_t copies = padded_bytes(a->x) + padded_bytes(a->w) + padded_bytes(a->b) + padded_bytes(a->y);
-    char *at = xcvm_kernel_scratch(k, copies + t.scratch_bytes * (size_t)threads);
+    char *at = xcvm_kernel_scratch(k, copies + own);
     if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
     t.scratch = at + copies;
@@ -186,11 +265,9 @@ XCVM_KERNEL(ConvTranspose)
     t.w = as_floats(k, a->w, &at);
     t.b = as_floats(k, a->b, &at);
     t.y = a->y->dtype == XCVM_F32 ? a->y->data : (void *)at;
-    const size_t blocks = s->batch * s->group * ((s->channels + t.channels - 1) / t.channels);
-    const double work = (double)g.m * (double)s->outputs * (double)s->window.out_size;
-    xcvm_parallel(k->threads, blocks, work > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work + 1.0)) + 1, run_blocks,
-                  &t);
-    if (t.status == XCVM_OK && a->y->dtype != XCVM_F32)
-        return xcvm_halves_store_all(k, t.y, a->y);
-    return (xcvm_status)t.status;
+    if (is_convolution)
+        XCVM_TRY(run_convolution(k, &t, &conv));
+    else
+        XCVM_TRY(run_products(k, &t));
+    return a->y->dtype != XCVM_F32 ? xcvm_halves_store_all(k, t.y, a->y) : XCVM_OK;
 }

@@ -62,29 +62,76 @@ static void affine_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
+/* Sums side by side: as many additions go on at once. Their number is the same for every instruction set. */
+enum { SUMS = 32 };
+
+/* Adds the numbers less `centre`, or the squares of that, to the sums in turn. */
+static void add_to_sums(const float *x, size_t count, double centre, const bool squares, double sums[SUMS])
+{
+    size_t i = 0;
+    if (count >= SUMS) {
+        double part[SUMS];
+        for (size_t s = 0; s < SUMS; s++)
+            part[s] = sums[s];
+        for (; i + SUMS <= count; i += SUMS)
+            for (size_t s = 0; s < SUMS; s++) {
+                const double d = (double)x[i + s] - centre;
+                part[s] += squares ? d * d : d;
+            }
+        for (size_t s = 0; s < SUMS; s++)
+            sums[s] = part[s];
+    }
+    for (size_t s = 0; i + s < count; s++) {
+        const double d = (double)x[i + s] - centre;
+        sums[s] += squares ? d * d : d;
+    }
+}
+
+static void add_elements(const batch_norm_loop *t, size_t first, size_t count, double centre, bool squares,
+                         double sums[SUMS])
+{
+    float block[XCVM_BLOCK];
+    const float *x = block;
+    if (t->dtype == XCVM_F64) {
+        for (size_t i = 0; i < count; i++) {
+            const double d = ((const double *)t->x)[first + i] - centre;
+            sums[i % SUMS] += squares ? d * d : d;
+        }
+        return;
+    }
+    if (t->dtype == XCVM_F32)
+        x = (const float *)t->x + first;
+    else
+        xcvm_halves_load(t->dtype, t->x, first, count, block);
+    if (squares)
+        add_to_sums(x, count, centre, true, sums);
+    else
+        add_to_sums(x, count, centre, false, sums);
+}
+
 /* Mean and variance of channel c over `items` items. */
 static void channel_statistics(const batch_norm_loop *t, size_t items, size_t c, double *mean, double *variance)
 {
-    double block[XCVM_BLOCK], sums[2] = {0.0, 0.0}, count = (double)items * (double)t->size;
+    double results[2] = {0.0, 0.0};
+    const double count = (double)items * (double)t->size;
     xcvm_poller poller = xcvm_poller_of(t->k);
     for (int pass = 0; pass < 2; pass++) {
-        double centre = pass == 0 ? 0.0 : sums[0] / count;
+        double sums[SUMS] = {0.0};
         for (size_t i = 0; i < items; i++) {
-            size_t first = (i * t->channels + c) * t->size;
+            const size_t first = (i * t->channels + c) * t->size;
             for (size_t at = 0; at < t->size; at += XCVM_BLOCK) {
-                size_t n = t->size - at < XCVM_BLOCK ? t->size - at : XCVM_BLOCK;
+                const size_t n = t->size - at < XCVM_BLOCK ? t->size - at : XCVM_BLOCK;
                 if (xcvm_poll_after(&poller, n) != XCVM_OK)
                     return;
-                xcvm_load_f64(t->dtype, t->x, first + at, n, block);
-                for (size_t j = 0; j < n; j++) {
-                    double d = block[j] - centre;
-                    sums[pass] += pass == 0 ? d : d * d;
-                }
+                add_elements(t, first + at, n, results[0], pass == 1, sums);
             }
         }
+        for (size_t s = 0; s < SUMS; s++)
+            results[pass] += sums[s];
+        results[pass] /= count;
     }
-    *mean = sums[0] / count;
-    *variance = sums[1] / count;
+    *mean = results[0];
+    *variance = results[1];
 }
 
 typedef struct training {

@@ -1,0 +1,599 @@
+/* Recomputation: results of the forward that the backward reads are not kept until then but computed again, by copies
+ * of their nodes in front of the first that reads them. The pass runs when nodes have the form and the order in which
+ * they are emitted; so a copy gives the same bits as its original, and the plan's own liveness tells what a proposal is
+ * worth. What draws random numbers or can be seen from outside is kept; running statistics are given by the originals
+ * alone. */
+#include "compiler/passes/recompute.h"
+#include "compiler/ir/liveness.h"
+#include "compiler/passes/passes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum method { NONE, CHEN, TIME, MEMORY, CUSTOM } method;
+
+static const char *const method_names[] = {"none", "chen", "time", "memory"};
+static const char custom[] = "custom:";
+
+/* What a proposal would come to. */
+typedef struct outcome {
+    uint64_t peak;
+    double time; /* of all nodes, copies included */
+} outcome;
+
+/* An operand that was changed. */
+typedef struct change {
+    xcc_node *node;
+    uint32_t index;
+    xcc_value *old;
+} change;
+
+typedef struct recompute {
+    xcc_module *m;
+    xcc_graph *g;
+    method method;
+    xcc_forward f;
+    uint32_t *item_of; /* by position: of a node of the forward its item + 1, 0 for all others */
+    xcc_node **nodes;  /* by position, as they were when the pass began */
+    uint32_t positions;
+    double time; /* of all nodes */
+    /* The proposal that is applied. */
+    const bool *forgotten;
+    xcc_value **copies; /* by id, of values that there were when the pass began */
+    uint32_t values;
+    change *changes;
+    size_t change_count, change_capacity;
+    xcc_node **added;
+    size_t added_count, added_capacity;
+    uint32_t *waiting; /* positions of nodes to be copied */
+    size_t waiting_count, waiting_capacity;
+    bool *listed;  /* by position */
+    bool is_final; /* copies get names of their own */
+    /* The best so far: its items, and what it comes to. */
+    bool *best;
+    outcome came_to;
+    uint64_t budget; /* 0: as little as possible */
+} recompute;
+
+/* ---- The forward ---- */
+
+/* Nanoseconds that a node takes, by estimate: of one core with AVX-512; only how they compare to each other counts. */
+static double time_of(const xcc_node *n)
+{
+    enum { BYTES_PER_NS = 15, FLOPS_PER_NS = 200 };
+    const size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
+    double bytes = 0;
+    bool open = false;
+    if (n->kind == XCC_INSTRUCTION && xcvm_row_is(n->schema, XCVM_CLASS_view))
+        return 0;
+    for (size_t i = 0; i < inputs; i++)
+        if (xcc_node_input(n, i) != NULL)
+            bytes += (double)xcc_value_bytes(xcc_node_input(n, i), &open);
+    for (size_t i = 0; i < outputs; i++)
+        if (xcc_node_output(n, i) != NULL)
+            bytes += (double)xcc_value_bytes(xcc_node_output(n, i), &open);
+    return bytes / BYTES_PER_NS + (double)xcc_node_flops(n) / FLOPS_PER_NS;
+}
+
+/* The item + 1 of the node that makes a value; 0 if it is none of the forward's. */
+static uint32_t item_of(const recompute *r, const xcc_value *v)
+{
+    const xcc_node *n = v != NULL ? v->producer : NULL;
+    return n != NULL && n->graph == r->g && n->order < r->positions && r->nodes[n->order] == n ? r->item_of[n->order]
+                                                                                               : 0;
+}
+
+static xcvm_status mark_producer(recompute *r, const xcc_value *v, xcc_node **stack, size_t *count)
+{
+    if (v == NULL || v->producer == NULL || v->producer->graph != r->g || r->item_of[v->producer->order] != 0)
+        return XCVM_OK;
+    r->item_of[v->producer->order] = 1;
+    stack[(*count)++] = v->producer;
+    return xcc_poll(r->m);
+}
+
+/* Sets item_of to 1 for what the model's own outputs depend on. */
+static xcvm_status find_forward(recompute *r, xcc_node **stack)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->m->forward_outputs; i++)
+        XCVM_TRY(mark_producer(r, r->g->outputs[i], stack, &count));
+    while (count > 0) {
+        const xcc_node *n = stack[--count];
+        const size_t inputs = xcc_node_input_count(n);
+        for (size_t i = 0; i < inputs; i++)
+            XCVM_TRY(mark_producer(r, xcc_node_input(n, i), stack, &count));
+        for (size_t i = 0; i < n->capture_count; i++)
+            XCVM_TRY(mark_producer(r, n->captures[i], stack, &count));
+    }
+    return XCVM_OK;
+}
+
+/* What a use says of the item that makes the value. */
+static void note_use(const recompute *r, xcc_forward_item *item, const xcc_use *use)
+{
+    if (use->node == NULL || use->graph != r->g)
+        item->stays = true;
+    else if (r->item_of[use->node->order] == 0)
+        item->read = true;
+}
+
+static void note_results(const recompute *r, const xcc_node *n, xcc_forward_item *item, bool is_view)
+{
+    const size_t outputs = xcc_node_output_count(n);
+    bool open = false;
+    for (size_t i = 0; i < outputs; i++) {
+        const xcc_value *v = xcc_node_output(n, i);
+        bool in_nodes = false;
+        for (const xcc_use *use = v != NULL ? v->users : NULL; use != NULL; use = use->next)
+            in_nodes = in_nodes || use->node != NULL;
+        if (!in_nodes)
+            continue;
+        const uint64_t bytes = xcc_value_bytes(v, &open);
+        if (!is_view && __builtin_add_overflow(item->bytes, bytes, &item->bytes))
+            item->bytes = UINT64_MAX;
+        for (const xcc_use *use = v->users; use != NULL; use = use->next)
+            note_use(r, item, use);
+    }
+    item->stays = item->stays || open || n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE;
+}
+
+/* The only item that a view reads; UINT32_MAX for what is no view, or reads more. */
+static uint32_t viewed_item(const recompute *r, const xcc_node *n)
+{
+    uint32_t item = UINT32_MAX;
+    if (n->kind != XCC_INSTRUCTION || !xcvm_row_is(n->schema, XCVM_CLASS_view))
+        return UINT32_MAX;
+    for (size_t i = 0; i < xcc_node_input_count(n); i++) {
+        const uint32_t of = item_of(r, xcc_node_input(n, i));
+        if (of != 0 && item != UINT32_MAX && item != of - 1)
+            return UINT32_MAX;
+        item = of != 0 ? of - 1 : item;
+    }
+    return item;
+}
+
+static xcvm_status add_inputs(recompute *r, const xcc_node *n, xcc_forward_item *item, size_t *count, size_t *capacity)
+{
+    const size_t own = xcc_node_input_count(n);
+    for (size_t i = 0; i < own + n->capture_count; i++) {
+        const uint32_t of = item_of(r, i < own ? xcc_node_input(n, i) : n->captures[i - own]);
+        if (of == 0)
+            continue;
+        r->f.inputs = xcc_grow(r->m, r->f.inputs, *count, capacity, sizeof *r->f.inputs);
+        if (r->f.inputs == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        r->f.inputs[(*count)++] = of - 1;
+        item->input_count++;
+    }
+    return XCVM_OK;
+}
+
+/* Items in the order of their first nodes. Inputs of one item stand side by side, so views, whose only input is the
+ * item itself, add none. */
+static xcvm_status make_items(recompute *r)
+{
+    size_t inputs = 0, capacity = 0;
+    for (uint32_t p = 0; p < r->positions; p++) {
+        xcc_node *n = r->nodes[p];
+        r->time += time_of(n);
+        if (r->item_of[p] == 0)
+            continue;
+        const uint32_t viewed = viewed_item(r, n);
+        const bool is_view = viewed != UINT32_MAX;
+        const uint32_t at = is_view ? viewed : r->f.count++;
+        xcc_forward_item *item = &r->f.items[at];
+        r->item_of[p] = at + 1;
+        if (!is_view) {
+            item->first_input = (uint32_t)inputs;
+            item->time = time_of(n);
+            XCVM_TRY(add_inputs(r, n, item, &inputs, &capacity));
+        }
+        note_results(r, n, item, is_view);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status begin(recompute *r)
+{
+    xcc_graph_number(r->g);
+    r->positions = r->g->last != NULL ? r->g->last->order + 1 : 0;
+    r->values = r->m->value_count;
+    r->nodes = xcc_alloc(r->m, r->positions * sizeof *r->nodes);
+    r->item_of = xcc_alloc(r->m, r->positions * sizeof *r->item_of);
+    r->f.items = xcc_alloc(r->m, r->positions * sizeof *r->f.items);
+    r->copies = xcc_alloc(r->m, r->values * sizeof *r->copies);
+    r->best = xcc_alloc(r->m, r->positions);
+    r->listed = xcc_alloc(r->m, r->positions);
+    xcc_node **stack = xcc_alloc(r->m, r->positions * sizeof *stack);
+    if (r->nodes == NULL || r->item_of == NULL || r->f.items == NULL || r->copies == NULL || r->best == NULL ||
+        r->listed == NULL || stack == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (xcc_node *n = r->g->first; n != NULL; n = n->next)
+        r->nodes[n->order] = n;
+    XCVM_TRY(find_forward(r, stack));
+    return make_items(r);
+}
+
+/* ---- Applying a proposal ---- */
+
+static bool is_forgotten(const recompute *r, const xcc_value *v)
+{
+    const uint32_t item = item_of(r, v);
+    return item != 0 && r->forgotten[item - 1];
+}
+
+static xcvm_status copied(void *user, xcc_value *v, bool is_result, xcc_value **copy)
+{
+    recompute *r = user;
+    *copy = v;
+    if (!is_result) {
+        if (is_forgotten(r, v))
+            *copy = r->copies[v->id];
+        return XCVM_OK;
+    }
+    /* What only the program gives, as running statistics, is given once. */
+    bool is_read = v == xcc_node_output(v->producer, 0);
+    for (const xcc_use *use = v->users; use != NULL; use = use->next)
+        is_read = is_read || use->node != NULL;
+    *copy = is_read ? xcc_value_create(r->g, NULL) : NULL;
+    if (is_read && *copy == NULL)
+        return r->m->error->status;
+    r->copies[v->id] = *copy;
+    return XCVM_OK;
+}
+
+static const char *copy_name(const recompute *r, const xcc_node *n)
+{
+    static const char prefix[] = "again@";
+    if (!r->is_final)
+        return n->name;
+    const size_t length = sizeof prefix + strlen(n->name);
+    char *name = xcc_alloc(r->m, length);
+    if (name != NULL)
+        snprintf(name, length, "%s%s", prefix, n->name);
+    return name;
+}
+
+static xcvm_status copy_node(recompute *r, const xcc_node *n, xcc_node *before)
+{
+    xcc_builder b = {.graph = r->g, .before = before, .name = copy_name(r, n), .origin = n->origin};
+    xcc_node *copy = b.name != NULL ? xcc_node_copy(&b, n, copied, r) : NULL;
+    if (copy == NULL)
+        return r->m->error->status;
+    copy->order = UINT32_MAX; /* none of those that there were */
+    r->added = xcc_grow(r->m, r->added, r->added_count, &r->added_capacity, sizeof *r->added);
+    if (r->added == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    r->added[r->added_count++] = copy;
+    return XCVM_OK;
+}
+
+/* Lists the node that makes a value, if that is forgotten and not there again yet. */
+static xcvm_status wait_for(recompute *r, const xcc_value *v)
+{
+    if (!is_forgotten(r, v) || r->copies[v->id] != NULL || r->listed[v->producer->order])
+        return XCVM_OK;
+    r->waiting = xcc_grow(r->m, r->waiting, r->waiting_count, &r->waiting_capacity, sizeof *r->waiting);
+    if (r->waiting == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    r->listed[v->producer->order] = true;
+    r->waiting[r->waiting_count++] = v->producer->order;
+    return XCVM_OK;
+}
+
+static int earlier_first(const void *pa, const void *pb)
+{
+    const uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
+    return a < b ? -1 : a > b;
+}
+
+/* Copies what makes a forgotten value, and what that reads as far as it is forgotten, too. */
+static xcvm_status compute_again(recompute *r, const xcc_value *v, xcc_node *before)
+{
+    r->waiting_count = 0;
+    XCVM_TRY(wait_for(r, v));
+    for (size_t w = 0; w < r->waiting_count; w++) {
+        const xcc_node *n = r->nodes[r->waiting[w]];
+        const size_t inputs = xcc_node_input_count(n);
+        XCVM_TRY(xcc_poll(r->m));
+        for (size_t i = 0; i < inputs; i++)
+            XCVM_TRY(wait_for(r, xcc_node_input(n, i)));
+    }
+    qsort(r->waiting, r->waiting_count, sizeof *r->waiting, earlier_first);
+    for (size_t w = 0; w < r->waiting_count; w++) {
+        r->listed[r->waiting[w]] = false;
+        XCVM_TRY(copy_node(r, r->nodes[r->waiting[w]], before));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status change_input(recompute *r, xcc_node *n, uint32_t index)
+{
+    xcc_value *v = xcc_node_input(n, index);
+    if (!is_forgotten(r, v))
+        return XCVM_OK;
+    if (r->copies[v->id] == NULL)
+        XCVM_TRY(compute_again(r, v, n));
+    r->changes = xcc_grow(r->m, r->changes, r->change_count, &r->change_capacity, sizeof *r->changes);
+    if (r->changes == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    r->changes[r->change_count++] = (change){n, index, v};
+    xcc_node_set_input(n, index, r->copies[v->id]);
+    return XCVM_OK;
+}
+
+static xcvm_status apply(recompute *r, const bool *forgotten)
+{
+    r->forgotten = forgotten;
+    for (uint32_t p = 0; p < r->positions; p++) {
+        if (r->item_of[p] != 0)
+            continue;
+        const size_t inputs = xcc_node_input_count(r->nodes[p]);
+        for (size_t i = 0; i < inputs; i++)
+            XCVM_TRY(change_input(r, r->nodes[p], (uint32_t)i));
+    }
+    return XCVM_OK;
+}
+
+/* Takes a proposal back. */
+static void undo(recompute *r)
+{
+    while (r->change_count > 0) {
+        const change *c = &r->changes[--r->change_count];
+        xcc_node_set_input(c->node, c->index, c->old);
+    }
+    while (r->added_count > 0)
+        xcc_node_discard(r->added[--r->added_count]);
+    memset(r->copies, 0, r->values * sizeof(xcc_value *));
+    xcc_graph_number(r->g);
+}
+
+/* ---- Choosing ---- */
+
+static xcvm_status evaluate(recompute *r, const bool *forgotten, outcome *o)
+{
+    bool open = false;
+    XCVM_TRY(apply(r, forgotten));
+    o->time = r->time;
+    for (size_t i = 0; i < r->added_count; i++)
+        o->time += time_of(r->added[i]);
+    XCVM_TRY(xcc_graph_peak(r->g, &o->peak, &open));
+    undo(r);
+    return XCVM_OK;
+}
+
+/* Within the budget the faster one is better; without one, or beyond it, that which takes less. */
+static bool is_better(const recompute *r, const outcome *a, const outcome *b)
+{
+    if (a->peak <= r->budget && b->peak <= r->budget)
+        return a->time < b->time || (a->time <= b->time && a->peak < b->peak);
+    return a->peak < b->peak || (a->peak == b->peak && a->time < b->time);
+}
+
+static xcvm_status consider(void *user, const bool *forgotten)
+{
+    recompute *r = user;
+    outcome o;
+    XCVM_TRY(evaluate(r, forgotten, &o));
+    if (!is_better(r, &o, &r->came_to))
+        return XCVM_OK;
+    r->came_to = o;
+    memcpy(r->best, forgotten, r->f.count);
+    return XCVM_OK;
+}
+
+typedef struct candidate {
+    double worth;
+    uint32_t item;
+} candidate;
+
+static int dearest_first(const void *pa, const void *pb)
+{
+    const candidate *a = pa, *b = pb;
+    if (a->worth > b->worth || a->worth < b->worth)
+        return a->worth > b->worth ? -1 : 1;
+    return a->item < b->item ? -1 : a->item > b->item;
+}
+
+/* Keeps, of what was forgotten, what takes long to compute again, as far as that raises no peak beyond what the
+ * schedule may take: the planners count memory that liveness shows to be free. */
+static xcvm_status keep_what_fits(recompute *r)
+{
+    enum { MOST_TRIALS = 200 };
+    candidate *candidates = xcc_alloc(r->m, r->f.count * sizeof *candidates);
+    bool *trial = xcc_alloc(r->m, r->f.count);
+    if (candidates == NULL || trial == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    const uint64_t limit = r->came_to.peak > r->budget ? r->came_to.peak : r->budget;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->f.count; i++)
+        if (r->best[i] && r->f.items[i].time > 0)
+            candidates[count++] = (candidate){r->f.items[i].time, i};
+    qsort(candidates, count, sizeof *candidates, dearest_first);
+    memcpy(trial, r->best, r->f.count);
+    for (uint32_t c = 0; c < count && c < MOST_TRIALS; c++) {
+        outcome o;
+        trial[candidates[c].item] = false;
+        XCVM_TRY(evaluate(r, trial, &o));
+        if (o.peak <= limit && o.time <= r->came_to.time) {
+            r->came_to = o;
+            r->best[candidates[c].item] = false;
+        } else {
+            trial[candidates[c].item] = true;
+        }
+    }
+    return XCVM_OK;
+}
+
+/* ---- What is asked for ---- */
+
+static xcvm_status read_method(xcc_module *m, method *asked)
+{
+    const char *text = m->options->recompute;
+    *asked = NONE;
+    if (text == NULL)
+        return XCVM_OK;
+    if (strncmp(text, custom, sizeof custom - 1) == 0) {
+        *asked = CUSTOM;
+        return XCVM_OK;
+    }
+    for (size_t i = 0; i < sizeof method_names / sizeof *method_names; i++)
+        if (strcmp(text, method_names[i]) == 0) {
+            *asked = (method)i;
+            return XCVM_OK;
+        }
+    return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT,
+                          "recomputation is none, chen, time, memory or custom:NAMES, not '%.200s'", text);
+}
+
+static xcc_node *find_result(const recompute *r, const char *name, size_t length)
+{
+    for (uint32_t p = 0; p < r->positions; p++)
+        for (size_t i = 0; i < xcc_node_output_count(r->nodes[p]); i++) {
+            const xcc_value *v = xcc_node_output(r->nodes[p], i);
+            if (v != NULL && strlen(v->name) == length && memcmp(v->name, name, length) == 0)
+                return r->nodes[p];
+        }
+    return NULL;
+}
+
+/* Forgets the values that are named. */
+static xcvm_status forget_named(recompute *r)
+{
+    bool *forgotten = xcc_alloc(r->m, r->f.count);
+    if (forgotten == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (const char *name = r->m->options->recompute + sizeof custom - 1; *name != '\0';) {
+        const size_t length = strcspn(name, ",");
+        const int shown = length < 200 ? (int)length : 200;
+        const xcc_node *n = find_result(r, name, length);
+        XCVM_CHECK(r->m->error, n != NULL, INVALID_ARGUMENT,
+                   "there is no value '%.*s' to forget once the model is optimised (--dump-after schedule shows those "
+                   "that there are)",
+                   shown, name);
+        const uint32_t item = r->item_of[n->order];
+        XCVM_CHECK(r->m->error, item != 0, INVALID_ARGUMENT,
+                   "'%.*s' cannot be forgotten: it is no result of the forward", shown, name);
+        XCVM_CHECK(r->m->error, !r->f.items[item - 1].stays, INVALID_ARGUMENT,
+                   "'%.*s' cannot be computed again: it is random, of open size, an output, or used by control flow",
+                   shown, name);
+        forgotten[item - 1] = true;
+        name += length + (name[length] == ',');
+    }
+    XCVM_TRY(evaluate(r, forgotten, &r->came_to));
+    memcpy(r->best, forgotten, r->f.count);
+    return XCVM_OK;
+}
+
+/* What every method is measured by: nothing forgotten. */
+static xcvm_status consider_nothing(recompute *r)
+{
+    bool open = false;
+    XCVM_TRY(xcc_graph_peak(r->g, &r->came_to.peak, &open));
+    XCVM_CHECK(r->m->error, !open || r->method == CUSTOM, UNSUPPORTED,
+               "what to compute again can be planned only where all sizes are known: fix the open dimensions");
+    r->came_to.time = r->time;
+    return XCVM_OK;
+}
+
+static xcvm_status choose(recompute *r)
+{
+    const xcc_proposals to = {consider, r};
+    if (r->method == CUSTOM)
+        return forget_named(r);
+    if (r->came_to.peak <= r->budget)
+        return XCVM_OK;
+    XCVM_TRY(r->method == CHEN ? xcc_propose_chen(&r->f, &to)
+                               : xcc_propose_lower_sets(&r->f, r->method == MEMORY, &to));
+    return r->method == TIME ? keep_what_fits(r) : XCVM_OK;
+}
+
+/* Applies the best that is found within the budget, or takes least. */
+static xcvm_status settle(recompute *r, uint64_t budget, uint64_t *arena)
+{
+    xcc_plan plan;
+    r->budget = budget;
+    memset(r->best, 0, r->f.count);
+    XCVM_TRY(consider_nothing(r));
+    XCVM_TRY(choose(r));
+    r->is_final = true;
+    XCVM_TRY(apply(r, r->best));
+    r->is_final = false;
+    XCVM_TRY(xcc_plan_make(r->m, &plan));
+    *arena = plan.arena_bytes;
+    return XCVM_OK;
+}
+
+/* Gaps between values may make the arena larger than the values that live at once; then the search goes on with as much
+ * less, and at last with the schedule that takes least. */
+static xcvm_status fit(recompute *r)
+{
+    enum { ATTEMPTS = 4 };
+    const uint64_t asked = r->m->options->memory_budget;
+    uint64_t arena, budget = asked;
+    XCVM_TRY(settle(r, budget, &arena));
+    for (int attempt = 1; attempt <= ATTEMPTS && arena > asked && asked > 0 && r->method != CUSTOM; attempt++) {
+        const uint64_t excess = arena - asked;
+        budget = attempt < ATTEMPTS && excess < budget ? budget - excess : 0;
+        undo(r);
+        XCVM_TRY(settle(r, budget, &arena));
+    }
+    XCVM_CHECK(r->m->error, asked == 0 || arena <= asked, OUT_OF_MEMORY,
+               "a step needs %llu bytes, more than the memory budget of %llu; without recomputation it needs %llu",
+               (unsigned long long)arena, (unsigned long long)asked,
+               (unsigned long long)r->m->recomputation.peak_before);
+    r->m->recomputation.peak = arena;
+    r->m->recomputation.time = r->time > 0 ? r->came_to.time / r->time : 1;
+    r->m->recomputation.copies = r->added_count;
+    return XCVM_OK;
+}
+
+/* Scheduling lets what adds memory wait, so that gradients of parameters may come at the very end, with all that they
+ * read: what is computed again is better placed in the order that differentiation made, but for gradients that take
+ * more than what they are made of. If nothing is gained so, the schedule is what remains. */
+static xcvm_status plan_in_order(recompute *r)
+{
+    xcc_module *m = r->m;
+    const uint64_t before = m->recomputation.peak_before, asked = m->options->memory_budget;
+    xcc_node **scheduled = NULL;
+    size_t count = 0;
+    if (r->method != CUSTOM && asked > 0 && before <= asked)
+        return XCVM_OK;
+    if (r->method != CUSTOM && r->g->last != NULL) {
+        xcc_graph_number(r->g);
+        count = (size_t)r->g->last->order + 1;
+        if ((scheduled = xcc_alloc(m, count * sizeof *scheduled)) == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        for (xcc_node *n = r->g->first; n != NULL; n = n->next)
+            scheduled[n->order] = n;
+        if (m->unscheduled != NULL)
+            xcc_put_in_order(m, m->unscheduled, count);
+        xcc_let_gradients_wait(r->g);
+    }
+    XCVM_TRY(begin(r));
+    XCVM_TRY(fit(r));
+    if (r->method == CUSTOM || m->recomputation.peak < before)
+        return XCVM_OK;
+    undo(r);
+    xcc_put_in_order(m, scheduled, count);
+    m->recomputation.peak = before;
+    m->recomputation.time = 1;
+    m->recomputation.copies = 0;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_pass_recompute(xcc_module *m)
+{
+    recompute r = {.m = m, .g = m->graph, .f = {.m = m}};
+    xcc_plan plan;
+    XCVM_TRY(read_method(m, &r.method));
+    if (r.method == NONE || m->forward_outputs == 0)
+        return XCVM_OK;
+    XCVM_TRY(xcc_plan_make(m, &plan));
+    m->recomputation.peak_before = m->recomputation.peak = plan.arena_bytes;
+    m->recomputation.time = 1;
+    return plan_in_order(&r);
+}
