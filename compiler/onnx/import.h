@@ -61,10 +61,11 @@ typedef struct xcc_importer {
     size_t key_bytes;
     size_t inlined; /* nodes of functions imported so far, once for each call, and their messages' bytes */
     size_t inlined_bytes;
-    size_t dense_bytes; /* of sparse tensors so far */
-    size_t model_bytes; /* of its message */
-    uint32_t lowerings; /* of nodes so far */
-    size_t attempts;    /* bodies of loops that were lowered anew */
+    size_t dense_bytes;  /* of sparse tensors so far */
+    size_t model_bytes;  /* of its message */
+    uint32_t lowerings;  /* of nodes so far */
+    size_t attempts;     /* bodies of loops that were lowered anew */
+    int64_t nchwc_block; /* channels in a block of the model's blocked weights; 0: not looked for yet */
 } xcc_importer;
 
 /* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings
