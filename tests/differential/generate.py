@@ -10,7 +10,10 @@ import sys
 from case import Case, Dropped
 from retype import retype
 from table import OPERATORS
-import control  # noqa: F401 (these fill the table)
+import contrib  # noqa: F401 (these fill the table)
+import contrib_attention  # noqa: F401
+import contrib_quantised  # noqa: F401
+import control  # noqa: F401
 import earliest  # noqa: F401
 import elementwise  # noqa: F401
 import graphs  # noqa: F401

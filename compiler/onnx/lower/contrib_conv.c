@@ -70,8 +70,8 @@ xcvm_status xcc_lower_contrib_nhwc(xcc_lowering *n)
 
 enum { WIDE_BLOCK = 16, NARROW_BLOCK = 8 };
 
-/* The model does not say what it was saved for: a dimension that is no multiple of the wide block tells; if there is
- * none, it is taken to be for this CPU, for which alone ONNX Runtime would run it. */
+/* The model does not say what it was saved for, but shapes of its weights may tell. If none does, it is taken to be for
+ * this CPU, for which alone ONNX Runtime would run it. */
 static int64_t block_of_cpu(void)
 {
 #if defined(__x86_64__)
@@ -81,27 +81,28 @@ static int64_t block_of_cpu(void)
 #endif
 }
 
-static bool is_narrow(const xcc_lowering *n, const Onnx__NodeProto *node)
+/* The block that the weights of a node tell, 0 if either may be. */
+static int64_t block_told(const xcc_lowering *n, const Onnx__NodeProto *node)
 {
     xcc_value *w;
     if (strcmp(xcc_domain(node->domain), blocked_domain) != 0 || strcmp(node->op_type, "Conv") != 0 ||
-        node->n_input < 2 || !xcc_scope_find(n->scope, node->input[1], &w) || w == NULL)
-        return false;
+        node->n_input < 2 || !xcc_scope_find(n->scope, node->input[1], &w) || w == NULL || w->type.rank != 4)
+        return 0;
     const int64_t *dims = w->type.dims;
     /* Inputs that do not fill a block are not filled up. */
-    return w->type.rank == 4 && (dims[0] % WIDE_BLOCK != 0 || (dims[1] > WIDE_BLOCK && dims[1] % WIDE_BLOCK != 0));
+    if (dims[1] > NARROW_BLOCK && dims[1] < WIDE_BLOCK)
+        return WIDE_BLOCK;
+    return dims[0] % WIDE_BLOCK != 0 || (dims[1] > WIDE_BLOCK && dims[1] % WIDE_BLOCK != 0) ? NARROW_BLOCK : 0;
 }
 
 static int64_t block_of(xcc_lowering *n)
 {
     xcc_importer *imp = n->importer;
     const Onnx__GraphProto *g = imp->model->graph;
-    if (imp->nchwc_block == 0) {
+    for (size_t i = 0; i < g->n_node && imp->nchwc_block == 0; i++)
+        imp->nchwc_block = block_told(n, g->node[i]);
+    if (imp->nchwc_block == 0)
         imp->nchwc_block = block_of_cpu();
-        for (size_t i = 0; i < g->n_node; i++)
-            if (is_narrow(n, g->node[i]))
-                imp->nchwc_block = NARROW_BLOCK;
-    }
     return imp->nchwc_block;
 }
 

@@ -84,13 +84,15 @@ xcvm_status xcc_lower_contrib_fused_gemm(xcc_lowering *n)
 
 /* ---- Mixtures of experts ---- */
 
-/* The weights of experts for each token, [tokens, experts], 0 for all but the k greatest. */
-static xcvm_status route(xcc_lowering *n, xcc_value *logits, xcc_value **weights)
+/* The weights of experts for each token, [tokens, experts], 0 for all but the k greatest, which come to 1 where the
+ * attribute asks for it, or always, as ONNX Runtime has it for quantised experts. */
+static xcvm_status route(xcc_lowering *n, xcc_value *logits, bool always, xcc_value **weights)
 {
     int64_t k;
     bool normalise, sparse;
     XCVM_TRY(xcc_attribute_int(n, "k", 1, &k));
     XCVM_TRY(xcc_attribute_bool(n, "normalize_routing_weights", false, &normalise));
+    normalise = normalise || always;
     XCVM_TRY(xcc_attribute_bool(n, "use_sparse_mixer", false, &sparse));
     XCVM_CHECK(n->m->error, !sparse, UNSUPPORTED, "the sparse mixer is not supported");
     XCVM_TRY(xcc_contrib_need_ranks(n, logits, "router_probs", 2, 2));
@@ -168,7 +170,7 @@ static xcvm_status mix(xcc_lowering *n, xcc_value *routing, xcc_value *const wei
         if (weights[i] != NULL)
             XCVM_CHECK(n->m->error, weights[i]->type.rank == 3 && weights[i]->type.dims[1] > 0, UNSUPPORTED,
                        "the weights of fc%zu have to be of known shape, of rank 3", i + 1);
-    XCVM_TRY(route(n, routing, &chosen));
+    XCVM_TRY(route(n, routing, strcmp(n->op->info.name, "QMoE") == 0, &chosen));
     xcc_value *hidden =
         weights[0] != NULL && weights[0]->type.dims[2] > 0
             ? XCC_BUILD_INTS(&n->b, -1, weights[0]->type.dims[2])
@@ -185,7 +187,7 @@ static xcvm_status mix(xcc_lowering *n, xcc_value *routing, xcc_value *const wei
     } else if (xcc_text_is(activation, "relu")) {
         inner = xcc_build_unary(&n->b, XCVM_OP_Relu, inner);
     } else if (xcc_text_is(activation, "gelu")) {
-        inner = xcc_build_unary(&n->b, XCVM_OP_Gelu, inner);
+        inner = xcc_apply(&n->b, Gelu, y, .x = XCC_IN(inner), .approximate = XCVM_GELU_tanh);
     } else {
         XCVM_CHECK(n->m->error, xcc_text_is(activation, "identity"), UNSUPPORTED,
                    "attribute 'activation_type' is '%.60s', one of relu, gelu, silu, swiglu, identity is expected",

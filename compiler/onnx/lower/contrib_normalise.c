@@ -89,8 +89,9 @@ xcvm_status xcc_lower_contrib_skip_simplified_layer_normalization(xcc_lowering *
     xcc_value *sum;
     XCVM_TRY(xcc_need_inputs(n, 3, 4));
     XCVM_TRY(xcc_attribute_float(n, "epsilon", SKIP_EPSILON, &epsilon));
-    XCVM_CHECK(n->m->error, !xcc_wants(n, 1), UNSUPPORTED, "the mean is not computed by this normalisation");
     XCVM_TRY(sum_skip(n, xcc_input(n, 3), &sum));
+    if (xcc_wants(n, 1))
+        XCVM_TRY(xcc_bind(n, 1, xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, sum, XCC_BUILD_INTS(&n->b, -1), true)));
     return bind_rms(n, sum, n->inputs[2], -1, epsilon, 2);
 }
 
