@@ -30,6 +30,11 @@ def node(case, name, operands, results=1, **attributes):
     return case.node(name, operands, results, domain=MICROSOFT, **attributes)
 
 
+def narrow(case):
+    """Mostly the plain float; the peer has kernels of halves for some."""
+    return case.choice(["f32", "f32", "f16"])
+
+
 def value(case, shape, kind="f32", low=-2.0, high=2.0, constant=None):
     """The name of a value and what it is."""
     array = case.values(shape, kind, low, high)
@@ -132,24 +137,26 @@ def bias_dropout(case):
 def skip_layer_normalization(case):
     shape = [case.choice([1, 2, 3]), case.choice([1, 2, 5, 17]), case.choice([2, 4, 8, 15, 32, 64, 100])]
     skip = case.choice([shape, shape, [1] + shape[1:], shape[1:]])
-    operands = [value(case, shape)[0], value(case, skip)[0], value(case, shape[-1:])[0]]
-    operands += [value(case, shape[-1:])[0] if case.chance(0.7) else "", value(case, shape[-1:])[0] if case.chance(0.5) else ""]
+    kind = narrow(case)
+    operands = [value(case, shape, kind)[0], value(case, skip, kind)[0], value(case, shape[-1:], kind)[0]]
+    operands += [value(case, shape[-1:], kind)[0] if case.chance(0.7) else "", value(case, shape[-1:], kind)[0] if case.chance(0.5) else ""]
     results = node(case, "SkipLayerNormalization", operands, 4, epsilon=case.choice([None, 1e-5, 1e-3]))
-    case.output(results[0], "f32")
+    case.output(results[0], kind)
     if case.chance(0.5):
-        case.output(results[3], "f32")
+        case.output(results[3], kind)
     case.sums(shape[-1], 2)
 
 
 @contrib("SkipSimplifiedLayerNormalization", weight=3)
 def skip_simplified_layer_normalization(case):
     shape = [case.choice([1, 2, 3]), case.choice([1, 2, 5, 17]), case.choice([2, 4, 8, 15, 32, 64, 100])][case.integer(0, 1):]
-    operands = [value(case, shape)[0], value(case, shape)[0], value(case, shape[-1:])[0]]
-    operands += [value(case, shape[-1:])[0]] if case.chance(0.5) else []
+    kind = narrow(case)
+    operands = [value(case, shape, kind)[0], value(case, shape, kind)[0], value(case, shape[-1:], kind)[0]]
+    operands += [value(case, shape[-1:], kind)[0]] if case.chance(0.5) else []
     results = node(case, "SkipSimplifiedLayerNormalization", operands, 4, epsilon=case.choice([None, 1e-5, 1e-3]))
-    case.output(results[0], "f32")
+    case.output(results[0], kind)
     if case.chance(0.5):
-        case.output(results[3], "f32")
+        case.output(results[3], kind)
     case.sums(shape[-1], 2)
 
 
@@ -341,6 +348,18 @@ def rfft(case):
         back = case.feed(both.astype(np.float32), "f32")
         case.output(node(case, "Irfft", [back], signal_ndim=1, normalized=0, onesided=1), "f32", given)
     case.within(1e-4, 2e-4)
+
+
+@contrib("Inverse", weight=2)
+def inverse(case):
+    size, kind = case.choice([1, 2, 3, 5, 8, 16]), case.choice(["f32", "f64"])
+    shape = case.shape(high=2, zero=0, limit=6)
+    x = case.values(shape + [size, size], kind) + np.eye(size, dtype=np.float32 if kind == "f32" else np.float64) * case.choice([0.0, 3.0])
+    # Far enough from one that has no inverse.
+    x = np.where((abs(np.linalg.det(x.astype(float))) > 0.1)[..., None, None], x, np.eye(size) * 2).astype(x.dtype)
+    case.output(node(case, "Inverse", [case.feed(x, kind)]), kind)
+    worst = float(np.linalg.cond(x.astype(float)).max()) * float(abs(np.linalg.inv(x.astype(float))).max())
+    case.within(1e-4 if kind == "f32" else 1e-9, worst * (2e-6 if kind == "f32" else 1e-13) + 1e-12)
 
 
 @contrib("MurmurHash3")

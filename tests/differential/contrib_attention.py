@@ -95,6 +95,22 @@ def cache(case, positions, size):
     return [case.feed(np.cos(angles), "f32", 0.6), case.feed(np.sin(angles), "f32", 0.6)]
 
 
+@contrib("DecoderMaskedMultiHeadAttention", weight=2)
+def decoder_masked_in_place(case):
+    """Into buffers with room. Of a past of 0 the peer takes the room for the past, and writes behind it."""
+    batch, _, heads, size = sizes(case)
+    room = case.choice([2, 5, 9])
+    past = case.integer(1, room - 1)
+    case.known("sizes")
+    operands = [value(case, [batch, 1, heads * size])[0] for _ in range(3)] + ["", ""]
+    operands += [value(case, [batch, heads, room, size])[0] for _ in range(2)]
+    operands += [case.feed(np.array([past], np.int32), "i32", 0.3)]
+    results = node(case, "DecoderMaskedMultiHeadAttention", operands, 3, num_heads=heads, past_present_share_buffer=1)
+    for name in results:
+        case.output(name, "f32")
+    case.within(1e-4, 5e-4)
+
+
 @contrib("RotaryEmbedding", weight=4)
 def rotary_embedding(case):
     batch, length, heads, size = sizes(case)
