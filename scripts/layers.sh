@@ -42,6 +42,7 @@ compiler/layout: compiler/ir compiler/passes
 compiler/gradients: compiler/ir compiler/passes
 compiler/codegen: compiler/ir
 compiler/onnx/lower: compiler/ir compiler/onnx
+compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/onnx: compiler/ir
 compiler/emit: compiler/ir compiler/passes compiler/codegen
 '

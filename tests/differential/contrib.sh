@@ -4,7 +4,7 @@
 # seed of their own. Exit code 77 without ONNX Runtime or python3-onnx.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-build=$1 seed=1 each=12
+build=$1 seed=1 each=24
 work=$build/contrib
 cases=$build/contrib-cases
 export PYTHONDONTWRITEBYTECODE=1

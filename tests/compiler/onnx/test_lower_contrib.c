@@ -30,6 +30,8 @@ START_TEST(operands_that_do_not_fit)
                 XCVM_UNSUPPORTED, "'Cosine'");
     onnx_refuse(MS "input x f32[2x2]\ninput y f32[3x3]\noutput z\nz = com.microsoft::FusedMatMul(x, y)\n",
                 XCVM_SHAPE_MISMATCH, "");
+    onnx_refuse(MS "input x f32[2x3]\noutput y\ny = com.microsoft::Inverse(x)\n", XCVM_SHAPE_MISMATCH,
+                "2 x 3 have no inverse");
     onnx_refuse(MS "input x str[2]\noutput y\ny = com.microsoft::MurmurHash3(x)\n", XCVM_UNSUPPORTED, "str");
     onnx_refuse(MS "input x f32[2x3]\noutput y\ny = com.microsoft::CDist(x, x) metric=\"cosine\"\n", XCVM_UNSUPPORTED,
                 "'cosine'");
@@ -124,6 +126,9 @@ START_TEST(blocks_that_do_not_fit)
     onnx_refuse(MS "input d u8[4x8]\ninput i i64[2]\ninput s f32[4x1]\noutput y\n"
                    "y = com.microsoft::GatherBlockQuantized(d, i, s) block_size=16 gather_axis=1 quantize_axis=0\n",
                 XCVM_UNSUPPORTED, "axis 0");
+    onnx_refuse(MS "input d u8[4x8]\ninput i i64[2]\ninput s f32[4x1]\ninput z u8[]\noutput y\n"
+                   "y = com.microsoft::GatherBlockQuantized(d, i, s, z) block_size=16\n",
+                XCVM_OUT_OF_RANGE, "axis");
     onnx_refuse(MS "input d f32[4x8]\ninput i i64[2]\ninput s f32[4x1]\noutput y\n"
                    "y = com.microsoft::GatherBlockQuantized(d, i, s) block_size=16\n",
                 XCVM_UNSUPPORTED, "data is f32");
@@ -149,8 +154,8 @@ END_TEST
 
 START_TEST(operators_that_are_refused_by_name)
 {
-    onnx_refuse(MS "input x f32[2x2]\noutput y\ny = com.microsoft::Inverse(x)\n", XCVM_UNSUPPORTED,
-                "no instruction that inverts");
+    onnx_refuse(MS "input x str[2]\noutput y\ny = com.microsoft::Tokenizer(x) mark=0\n", XCVM_UNSUPPORTED,
+                "by regular expressions");
     onnx_refuse(MS "input x i32[1x4]\ninput n i32[1]\noutput y\ny = com.microsoft::GreedySearch(x, n)\n",
                 XCVM_UNSUPPORTED, "run the decoder itself");
     onnx_refuse(MS "input x f32[2x2]\noutput y\ny = com.microsoft::Nothing(x)\n", XCVM_UNSUPPORTED,
@@ -202,6 +207,18 @@ START_TEST(normalisation_in_the_domain_of_onnx)
 }
 END_TEST
 
+/* The second of two experts is chosen, and its share is kept as it is. */
+START_TEST(experts)
+{
+    onnx_expect(MS "input x f32[1x1]\ninput r f32[1x2]\ninput v f32[2x1x1]\ninput w f32[2x1x1]\noutput y\n"
+                   "y = com.microsoft::MoE(x, r, v, _, w) k=1 activation_type=\"relu\"\n",
+                "x f32[1x1] 2\nr f32[1x2] 0 1\nv f32[2x1x1] 1 3\nw f32[2x1x1] 1 -2\n", "y f32[1x1] -8.772703\n");
+    onnx_refuse(MS "input x f32[1x1]\ninput r f32[1x2]\ninput v f32[2x1x1]\noutput y\n"
+                   "y = com.microsoft::MoE(x, r, v, _, v) k=3\n",
+                XCVM_OUT_OF_RANGE, "'k' is 3");
+}
+END_TEST
+
 START_TEST(channels_last)
 {
     onnx_expect(NHWC
@@ -228,6 +245,7 @@ Suite *suite_compiler_lower_contrib(void)
     tcase_add_test(tests, operators_that_are_refused_by_name);
     tcase_add_test(tests, blocked_layout_of_eight);
     tcase_add_test(tests, normalisation_in_the_domain_of_onnx);
+    tcase_add_test(tests, experts);
     tcase_add_test(tests, channels_last);
     suite_add_tcase(suite, tests);
     return suite;

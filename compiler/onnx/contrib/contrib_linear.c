@@ -1,5 +1,5 @@
 /* Contributed operators: matrix products with what was merged into them, and mixtures of experts. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 
 /* ---- Products ---- */
 

@@ -1,5 +1,5 @@
 /* Contributed operators: normalisation, with what is added before it. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 
 /* ONNX Runtime's for sums with a residual, and for embeddings. */
 #define SKIP_EPSILON 1e-12

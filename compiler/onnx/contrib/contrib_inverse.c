@@ -1,5 +1,5 @@
 /* Inverse: matrices inverted by elimination with pivots, all of a batch at once, one column after the other. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 #include "compiler/onnx/lower/loop.h"
 
 /* The matrices [batch, n, 2 * n] with the unit matrix beside them, of which columns become the unit matrix's. */

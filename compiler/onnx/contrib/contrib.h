@@ -10,12 +10,12 @@
 xcc_value *xcc_contrib_activate(xcc_lowering *n, const char *name, xcvm_floats params, xcc_value *x);
 /* x with bias added, which may be NULL: left out. */
 xcc_value *xcc_contrib_biased(xcc_lowering *n, xcc_value *x, xcc_value *bias);
-/* The transpose of x whose perm has `rank` entries; x itself for a rank of 0. */
+/* An image [batch, ..., channels] as [batch, channels, ...], and back. */
 xcc_value *xcc_contrib_channels_first(xcc_lowering *n, xcc_value *x);
 xcc_value *xcc_contrib_channels_last(xcc_lowering *n, xcc_value *x);
 /* Fails unless the tensor's rank lies in the range, where it is known. */
 xcvm_status xcc_contrib_need_ranks(const xcc_lowering *n, const xcc_value *x, const char *what, int least, int most);
-/* Whether two values need no conversion to meet in one instruction. */
+/* Reads an attribute that has to be there, and to lie in the range. */
 xcvm_status xcc_contrib_need_int(xcc_lowering *n, const char *name, int64_t least, int64_t most, int64_t *value);
 
 /* ---- Quantised values (contrib_quantised.c) ---- */

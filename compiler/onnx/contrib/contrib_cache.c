@@ -1,5 +1,5 @@
 /* Contributed operators: rotated positions, and attention to caches of keys and values that heads share. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 
 #include <math.h>
 

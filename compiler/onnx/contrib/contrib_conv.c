@@ -1,7 +1,7 @@
 /* Contributed operators: convolutions and pooling, with what was merged into them, with channels last, and in ONNX
  * Runtime's blocked layout. */
 #include "base/isas.h"
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 #include "proto/arguments.h"
 
 /* Of ONNX's pools that these are made of. */

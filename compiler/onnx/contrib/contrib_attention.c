@@ -1,6 +1,6 @@
 /* Contributed operators: attention whose masks are numbers, lengths or positions, added to the scores before the
  * softmax. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 
 /* ---- Heads ---- */
 

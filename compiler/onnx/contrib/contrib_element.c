@@ -1,5 +1,5 @@
 /* Contributed operators: activations and other element-wise work. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 
 #include <math.h>
 

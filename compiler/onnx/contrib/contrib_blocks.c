@@ -1,5 +1,5 @@
 /* Contributed operators whose weights are quantised in blocks. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 
 /* ---- Bits ---- */
 
@@ -81,7 +81,7 @@ static xcvm_status zero_points(xcc_lowering *n, const block_weights *w, xcc_valu
     return *zero != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* The weights [rows, columns] as floats. Four bits that are known are seen as the type that they are. */
+/* The weights [rows, columns] as floats. */
 static xcvm_status dequantised_blocks(xcc_lowering *n, const block_weights *w, xcc_value *packed, xcc_value *scale,
                                       xcc_value *zero, xcc_value **y)
 {
@@ -225,7 +225,8 @@ xcvm_status xcc_lower_contrib_gather_block_quantized(xcc_lowering *n)
         /* What is not asked for is not turned into floats. */
         data = xcc_build_gather(&n->b, data, indices, axis);
         scale = xcc_build_gather(&n->b, scale, indices, axis);
-        zero = zero != NULL ? xcc_build_gather(&n->b, zero, indices, axis) : NULL;
+        if (zero != NULL && (zero = xcc_build_gather(&n->b, zero, indices, axis)) == NULL)
+            return xcc_failure(n);
         along += along > axis ? spread : 0;
     }
     if (data == NULL || scale == NULL)

@@ -1,5 +1,5 @@
 /* Contributed operators that move, choose and number elements. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 
 #include <math.h>
 

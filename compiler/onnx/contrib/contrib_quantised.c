@@ -1,6 +1,6 @@
 /* Contributed operators on quantised values: what ONNX has on floats, between DequantizeLinear and QuantizeLinear, and
  * products of integers. */
-#include "compiler/onnx/lower/contrib.h"
+#include "compiler/onnx/contrib/contrib.h"
 
 /* ---- Shared ---- */
 
