@@ -3,7 +3,8 @@ import math
 
 import numpy as np
 
-from contrib import contrib, node, softmax, value
+from case import KINDS, rounded
+from contrib import contrib, narrow, node, softmax, value
 
 
 def sizes(case):
@@ -90,9 +91,13 @@ def decoder_masked(case):
     case.within(1e-4, 5e-4)
 
 
-def cache(case, positions, size):
+def cache(case, positions, size, kind="f32"):
     angles = case.values([positions, size // 2], "f32", -3, 3)
-    return [case.feed(np.cos(angles), "f32", 0.6), case.feed(np.sin(angles), "f32", 0.6)]
+    return [case.feed(rounded(np.cos(angles), kind), kind, 0.6), case.feed(rounded(np.sin(angles), kind), kind, 0.6)]
+
+
+def close(case, kind):
+    case.within(*((1e-4, 5e-4) if kind == "f32" else (1e-2, 2e-2)))
 
 
 @contrib("DecoderMaskedMultiHeadAttention", weight=2)
@@ -117,15 +122,15 @@ def rotary_embedding(case):
     size = max(4, size)
     turned = size if case.chance(0.6) else size // 2 - size // 2 % 2
     case.known("sizes")
-    flat = case.chance(0.6)
-    x = value(case, [batch, length, heads * size] if flat else [batch, heads, length, size])[0]
+    flat, kind = case.chance(0.6), narrow(case)
+    x = value(case, [batch, length, heads * size] if flat else [batch, heads, length, size], kind)[0]
     if case.chance(0.5):
         ids = case.feed(np.array([case.integer(0, 3)], np.int64), "i64", 0.3)
     else:
         ids = case.feed(case.ints([batch, length], "i64", 0, length + 2), "i64", 0)
-    case.output(node(case, "RotaryEmbedding", [x, ids] + cache(case, length + 4, turned), interleaved=case.choice([None, 0, 1]),
-                     num_heads=heads if turned != size else None, rotary_embedding_dim=turned if turned != size else None), "f32")
-    case.within(1e-4, 1e-4)
+    case.output(node(case, "RotaryEmbedding", [x, ids] + cache(case, length + 4, turned, kind), interleaved=case.choice([None, 0, 1]),
+                     num_heads=heads if turned != size else None, rotary_embedding_dim=turned if turned != size else None), kind)
+    close(case, kind)
 
 
 @contrib("GroupQueryAttention", weight=8)
@@ -133,15 +138,16 @@ def group_query_attention(case):
     batch, length, heads, size = sizes(case)
     size = case.choice([16, 32])
     groups = case.choice([heads] + [g for g in (1, 2) if heads % g == 0])
-    past = case.choice([None, None, 0, 1, 5])
+    past, kind = case.choice([None, None, 0, 1, 5]), narrow(case)
+    room = (past or 0) + case.choice([0, 0, 3, 20])  # the caches may have more of it than the past fills
     case.known("sizes")
     if past and length > 1:  # which the peer takes for one sequence alone
         batch = 1
     packed = case.chance(0.4)
     if packed:
-        operands = [value(case, [batch, length, (heads + 2 * groups) * size])[0], "", ""]
+        operands = [value(case, [batch, length, (heads + 2 * groups) * size], kind)[0], "", ""]
     else:
-        operands = [value(case, [batch, length, heads * size])[0], value(case, [batch, length, groups * size])[0], value(case, [batch, length, groups * size])[0]]
+        operands = [value(case, [batch, length, count * size], kind)[0] for count in (heads, groups, groups)]
     before = np.full([batch], past or 0)
     if past is None:
         operands += ["", ""]
@@ -149,25 +155,24 @@ def group_query_attention(case):
         if past > 1 and length == 1 and case.chance(0.5):
             before = case.ints([batch], "i64", 0, past)
             before[0] = past
-        held = np.arange(past)[None, None, :, None] < before[:, None, None, None]
-        operands += [case.feed(case.values([batch, groups, past, size], "f32") * held, "f32", 0) for _ in range(2)]
+        held = np.arange(room)[None, None, :, None] < before[:, None, None, None]
+        operands += [case.feed(np.where(held, case.values([batch, groups, room, size], kind), 0).astype(KINDS[kind][1]), kind, 0) for _ in range(2)]
     total = (past or 0) + length
     operands += [case.feed((before + length - 1).astype(np.int32), "i32", 0), case.feed(np.array(total, np.int32), "i32", 0.3)]
     rotary = case.chance(0.5)
-    operands += cache(case, total + 2, size) if rotary else ["", ""]
+    operands += cache(case, total + 2, size, kind) if rotary else ["", ""]
     operands.append("")
     biased = case.chance(0.2)
-    operands.append(value(case, [case.choice([1, batch]), case.choice([1, heads]), length, total])[0] if biased else "")
+    operands.append(value(case, [case.choice([1, batch]), case.choice([1, heads]), length, total], kind)[0] if biased else "")
     sink = case.chance(0.2)
     if sink:
-        operands.append(value(case, [heads])[0])
+        operands.append(value(case, [heads], kind)[0])
     results = node(case, "GroupQueryAttention", operands, 3, num_heads=heads, kv_num_heads=groups, do_rotary=int(rotary),
                    rotary_interleaved=case.choice([0, 1]) if rotary else None, scale=case.choice([None, 0.3]), softcap=case.choice([None, None, 5.0]),
                    local_window_size=case.choice([None, None, 1, 2, 4]), smooth_softmax=int(not sink and case.chance(0.2)))
-    case.output(results[0], "f32")
-    case.output(results[1], "f32")
-    case.output(results[2], "f32")
-    case.within(1e-4, 5e-4)
+    for name in results:
+        case.output(name, kind)
+    close(case, kind)
 
 
 @contrib("SparseAttention", weight=2)

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from contrib import contrib, node, value
+from contrib import contrib, narrow, node, value
 from neural import image_of, window
 from quantised import LIMITS, scale_of
 
@@ -320,19 +320,20 @@ def mat_mul_nbits(case):
     m, k, n, block = case.choice([1, 2, 5, 17]), case.choice([16, 32, 40, 64, 100, 128]), case.choice([1, 3, 16, 33]), case.choice([16, 32, 64, 128])
     blocks = -(-k // block)
     case.known("rank")
-    a = value(case, case.choice([[m, k], [2, m, k]]))[0]
+    number_kind = narrow(case) if bits == 4 else "f32"
+    a = value(case, case.choice([[m, k], [2, m, k]]), number_kind)[0]
     b = case.constant(case.ints([n, blocks, block * bits // 8], "u8"), "u8")
-    scales = case.constant(case.floats([n, blocks], "f32", 0.01, 0.1), "f32")
+    scales = case.constant(case.floats([n, blocks], number_kind, 0.01, 0.1), number_kind)
     operands = [a, b, scales]
     kind = case.choice(["none", "packed", "packed"] + ["floats"] * (bits == 4))
     if kind == "packed":
         operands.append(case.constant(case.ints([n, -(-blocks * bits // 8)], "u8"), "u8"))
     elif kind == "floats":
-        operands.append(case.constant(case.floats([n, blocks], "f32", 0, 2 ** bits - 1), "f32"))
+        operands.append(case.constant(case.floats([n, blocks], number_kind, 0, 2 ** bits - 1), number_kind))
     if case.chance(0.3):
-        operands += [""] * (5 - len(operands)) + [value(case, [n], constant=1)[0]]
-    case.output(node(case, "MatMulNBits", operands, K=k, N=n, bits=bits, block_size=block, accuracy_level=case.choice([None, 0, 1])), "f32")
-    case.within(1e-3, 2e-3 * 2 ** bits)
+        operands += [""] * (5 - len(operands)) + [value(case, [n], number_kind, constant=1)[0]]
+    case.output(node(case, "MatMulNBits", operands, K=k, N=n, bits=bits, block_size=block, accuracy_level=case.choice([None, 0, 1])), number_kind)
+    case.within(1e-3 if number_kind == "f32" else 1e-2, (2e-3 if number_kind == "f32" else 3e-2) * 2 ** bits)
 
 
 @contrib("MatMulBnb4", weight=2)
