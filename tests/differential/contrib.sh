@@ -14,8 +14,7 @@ if [ ! -f "$cases/complete" ] || [ -n "$(find "$here" \( -name '*.py' -o -name c
     rm -rf "$work" "$cases"
     mkdir -p "$work"
     cc -O2 "$here/ort_run.c" -o "$work/ort_run" "$library" "-Wl,-rpath,$(dirname "$library")"
-    names=$(sed -n 's/^@contrib("\([A-Za-z0-9]*\)".*/\1/p; s/^@operator("\([A-Za-z]*LayerNormalization\)".*/\1/p' \
-        "$here"/contrib*.py | sort -u)
+    names=$(/usr/bin/python3 "$here/generate.py" --list contrib)
     count=$(($(echo "$names" | wc -l) * each))
     # shellcheck disable=SC2086
     /usr/bin/python3 "$here/generate.py" "$cases" "$seed" 0 "$count" $names >"$work/list.txt"
