@@ -19,6 +19,9 @@ for generator in onnx version plus attention control ml; do
     # A generator whose modules are not installed adds nothing.
     /usr/bin/python3 -B -W ignore "tests/make_${generator}_cases.py" "$out/onnx/$generator" >/dev/null 2>&1 || true
 done
+contributed=$(/usr/bin/python3 -B tests/differential/generate.py --list contrib 2>/dev/null) || true
+# shellcheck disable=SC2086
+[ -z "$contributed" ] || /usr/bin/python3 -B tests/differential/generate.py "$out/onnx/contrib" 1 0 400 $contributed >/dev/null
 find "$out/onnx" -name model.onnx -size -16k 2>/dev/null | while read -r model; do
     name=$(basename "$(dirname "$model")")
     cp "$model" "$out/model/$name.onnx"

@@ -44,6 +44,7 @@ compiler/gradients: compiler/ir compiler/passes
 compiler/training: compiler/ir compiler/passes compiler/gradients
 compiler/codegen: compiler/ir
 compiler/onnx/lower: compiler/ir compiler/onnx compiler/gradients
+compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/onnx: compiler/ir
 compiler/emit: compiler/ir compiler/passes compiler/codegen
 train: train/data

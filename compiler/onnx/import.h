@@ -66,6 +66,7 @@ typedef struct xcc_importer {
     size_t model_bytes;                     /* of its message */
     uint32_t lowerings;                     /* of nodes so far */
     size_t attempts;                        /* bodies of loops that were lowered anew */
+    int64_t nchwc_block; /* channels in a block of the model's blocked weights; 0: not looked for yet */
 } xcc_importer;
 
 /* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings

@@ -32,6 +32,7 @@ struct xcc_lowering {
     size_t attribute_count;
     xcc_table attribute_names; /* their indices, where there are many */
     bool poisoned;             /* failed because a node in a body did, which is noted already */
+    bool inner;                /* as a part of another (xcc_lower_inner): results have no names */
     uint32_t first_id;         /* values with an id from here on were made by this lowering */
     uint32_t number;           /* of the lowering, from 1 on: the mark of values that are its results already */
 };
@@ -45,7 +46,7 @@ xcvm_status xcc_failure(const xcc_lowering *n);
 static inline xcc_value *xcc_input(const xcc_lowering *n, size_t i) { return i < n->input_count ? n->inputs[i] : NULL; }
 static inline bool xcc_wants(const xcc_lowering *n, size_t i)
 {
-    return i < n->output_count && i < n->proto->n_output && n->proto->output[i][0] != '\0';
+    return i < n->output_count && (n->inner || (i < n->proto->n_output && n->proto->output[i][0] != '\0'));
 }
 /* INVALID_MODEL unless the number of operands lies in the range and the first `least` are there. */
 xcvm_status xcc_need_inputs(const xcc_lowering *n, size_t least, size_t most);
@@ -54,5 +55,9 @@ xcvm_status xcc_set_input(xcc_lowering *n, size_t i, xcc_value *value);
 xcc_value *xcc_result(xcc_lowering *n, size_t i);
 /* Makes `value` result i; one that this lowering made takes the result's name. NULL: passes the failure on. */
 xcvm_status xcc_bind(xcc_lowering *n, size_t i, xcc_value *value);
+/* Lowers another operator, as of an opset of its domain, with the node's attributes and these operands (NULL: left out;
+ * one that a failure left NULL fails). outputs[0] ... outputs[output_count - 1] are its results. */
+xcvm_status xcc_lower_inner(xcc_lowering *n, const char *domain, const char *name, int64_t version, size_t input_count,
+                            xcc_value *const *inputs, size_t output_count, xcc_value **outputs);
 
 #endif

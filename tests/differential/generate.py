@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """generate.py OUT SEED FIRST COUNT [OPERATOR...]: writes cases FIRST to FIRST + COUNT - 1 of a seed, each as a folder
 OUT/RTOL_ATOL/OPERATOR-SEED-INDEX in ONNX's layout, and prints those whose outputs the peer has to make. A case depends on the seed, its
-index and the table alone. OPERATORs are names of the table (default: all, in turn); --list prints them."""
+index and the table alone. OPERATORs are names of the table (default: all, in turn); --list [MODULE] prints them, or those that a module registers."""
 import math
 import os
 import random
@@ -10,7 +10,10 @@ import sys
 from case import Case, Dropped
 from retype import retype
 from table import OPERATORS
-import control  # noqa: F401 (these fill the table)
+import contrib  # noqa: F401 (these fill the table)
+import contrib_attention  # noqa: F401
+import contrib_quantised  # noqa: F401
+import control  # noqa: F401
 import earliest  # noqa: F401
 import elementwise  # noqa: F401
 import graphs  # noqa: F401
@@ -59,8 +62,9 @@ def draw(name, seed, index):
 
 
 def main():
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(sorted({name.rstrip("_") for name in OPERATORS})))
+    if sys.argv[1:2] == ["--list"]:
+        print("\n".join(sorted({name.rstrip("_") for name, (draw_one, *_) in OPERATORS.items()
+                                if sys.argv[2:] in ([], [draw_one.__module__])})))
         return
     if len(sys.argv) < 5:
         sys.exit(__doc__)

@@ -205,6 +205,8 @@ static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, xcc_v
         return XCC_EMIT_ONE_TO_ONE(n, Name, args);                                                                     \
     }
 LOWER_WINDOW(conv, Conv, 2, 3, n->inputs[1])
+/* ONNX Runtime's, which has what the instruction has besides: a residual and an activation. */
+LOWER_WINDOW(contrib_fused_conv, Conv, 2, 4, n->inputs[1])
 LOWER_WINDOW(conv_integer, ConvInteger, 2, 4, n->inputs[1])
 LOWER_WINDOW(qlinear_conv, QLinearConv, 8, 9, n->inputs[3])
 

@@ -1,0 +1,38 @@
+#!/bin/sh
+# optimised.sh BUILD: models as ONNX Runtime saves them when it has optimised them, at its extended level and at that for
+# this CPU, compile and give what the models before gave: the digits, those in ../shared/models, and those that
+# bench/make_models.sh made in $XCVM_MODELS or bench/out/models. Exit code 77 without ONNX Runtime or python3-onnx.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$1
+work=$build/optimised
+/usr/bin/python3 -c 'import onnx' 2>/dev/null || { echo "python3-onnx is not installed"; exit 77; }
+library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || { tail -n 1 "$build/onnxruntime.log"; exit 77; }
+rm -rf "$work"
+mkdir -p "$work"
+cc -O2 "$here/ort_save.c" -o "$work/ort_save" "$library" "-Wl,-rpath,$(dirname "$library")"
+for model in examples/digits ../shared/models/* "${XCVM_MODELS:-bench/out/models}"/*; do
+    [ -f "$model/model.onnx" ] || continue
+    for level in 2 99; do
+        folder=$work/level-$level/${model##*/}
+        mkdir -p "$folder"
+        "$work/ort_save" "$level" "$model/model.onnx" "$folder/model.onnx"
+        # Inputs that were initializers, of which ONNX Runtime has no more need, stay inputs.
+        /usr/bin/python3 - "$folder/model.onnx" <<'END'
+import sys
+
+import onnx
+
+model = onnx.load(sys.argv[1])
+used = {name for node in model.graph.node for name in node.input}
+kept = [value for value in model.graph.input if value.name in used]
+del model.graph.input[:]
+model.graph.input.extend(kept)
+onnx.save(model, sys.argv[1])
+END
+        for data in "$model"/test_data_set_*; do
+            ln -s "$(cd "$data" && pwd)" "$folder/${data##*/}"
+        done
+    done
+done
+"$build/tools/xcvm" test "$work/level-2" "$work/level-99" --rtol 1e-3 --atol 1e-4 --list-failures
