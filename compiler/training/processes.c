@@ -95,7 +95,7 @@ xcvm_status xcc_processes_results(xcc_training *t)
         const bool is_statistic =
             state != NULL && strncmp(state->name, XCC_OPTIMIZER_PREFIX, sizeof XCC_OPTIMIZER_PREFIX - 1) != 0;
         outputs[i] = g->outputs[i];
-        if ((is_statistic || outputs[i] == t->loss_output) && (outputs[i] = mean_of(t, outputs[i])) == NULL)
+        if ((is_statistic || outputs[i] == t->loss) && (outputs[i] = mean_of(t, outputs[i])) == NULL)
             return t->m->error->status;
     }
     XCVM_TRY(xcc_graph_set_outputs(g, g->output_count, outputs));
