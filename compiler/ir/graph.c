@@ -296,26 +296,31 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
     return XCVM_OK;
 }
 
-xcvm_status xcc_graph_store(xcc_graph *g, xcc_value *state, xcc_value *value)
+xcvm_status xcc_graph_add_outputs(xcc_graph *g, size_t count, xcc_value *const *values, const char *const *names,
+                                  xcc_value *const *states)
 {
     xcc_module *m = g->module;
-    const size_t count = g->output_count;
-    xcc_value **outputs = xcc_alloc(m, (count + 1) * sizeof *outputs);
-    const char **names = outputs != NULL ? xcc_alloc(m, (count + 1) * sizeof *names) : NULL;
-    if (names == NULL)
+    const size_t own = g->output_count, total = own + count;
+    xcc_value **outputs = xcc_alloc(m, total * sizeof *outputs);
+    const char **all = outputs != NULL ? xcc_alloc(m, total * sizeof *all) : NULL;
+    if (all == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < count; i++) {
-        outputs[i] = g->outputs[i];
-        names[i] = g->output_names[i];
+    for (size_t i = 0; i < total; i++) {
+        outputs[i] = i < own ? g->outputs[i] : values[i - own];
+        all[i] = i < own ? g->output_names[i] : names[i - own];
     }
-    outputs[count] = value;
-    names[count] = state->name;
-    if (g->output_states == NULL && (g->output_states = xcc_alloc(m, count * sizeof *g->output_states)) == NULL)
+    if (g->output_states == NULL && (g->output_states = xcc_alloc(m, own * sizeof *g->output_states)) == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(xcc_graph_set_outputs(g, count + 1, outputs));
-    g->output_names = names;
-    g->output_states[count] = state;
+    XCVM_TRY(xcc_graph_set_outputs(g, total, outputs));
+    g->output_names = all;
+    for (size_t i = 0; i < count && states != NULL; i++)
+        g->output_states[own + i] = states[i];
     return XCVM_OK;
+}
+
+xcvm_status xcc_graph_store(xcc_graph *g, xcc_value *state, xcc_value *value)
+{
+    return xcc_graph_add_outputs(g, 1, &value, &state->name, &state);
 }
 
 xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index)

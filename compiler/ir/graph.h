@@ -278,6 +278,10 @@ xcc_graph *xcc_graph_create(xcc_module *m, xcc_node *owner, const char *name);
 xcvm_status xcc_graph_set_inputs(xcc_graph *g, size_t count, xcc_value *const *values);
 /* Outputs that are stored in states stay so at their index: whoever sets more puts them behind. */
 xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *values);
+/* More outputs behind those that there are, which keep their names. What states has a state for is stored in it, and
+ * the others, all if `states` is NULL, are given to the caller; arrays are copied. */
+xcvm_status xcc_graph_add_outputs(xcc_graph *g, size_t count, xcc_value *const *values, const char *const *names,
+                                  xcc_value *const *states);
 /* At the end of a run of the program, the state is `value`: one more output, called as the state is. */
 xcvm_status xcc_graph_store(xcc_graph *g, xcc_value *state, xcc_value *value);
 xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index);

@@ -184,7 +184,8 @@ static xcvm_status find_output(xcc_module *m, const char *name, xcc_value **outp
         if (xcc_graph_output_state(g, i) != NULL)
             continue;
         const bool is_float = type->kind == XCVM_KIND_TENSOR && xcvm_dtype_is_float((xcvm_dtype)type->dtype);
-        if (name != NULL ? strcmp(g->output_names[i], name) != 0 : !is_float)
+        const bool fits = name != NULL ? strcmp(g->output_names[i], name) == 0 : is_float;
+        if (!fits || xcc_graph_output_state(g, i) != NULL)
             continue;
         XCVM_CHECK(m->error, is_float, INVALID_ARGUMENT, "output '%.200s' is no tensor of a float type to have a loss",
                    name);

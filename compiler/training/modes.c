@@ -68,6 +68,20 @@ static xcvm_status train_normalisation(xcc_module *m, statistics *s, xcc_node *n
     return XCVM_OK;
 }
 
+static xcvm_status store(xcc_module *m, const statistics *s)
+{
+    const char **names = xcc_alloc(m, s->count * sizeof *names);
+    xcc_value **values = names != NULL ? xcc_alloc(m, s->count * sizeof *values) : NULL;
+    if (values == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < s->count; i++) {
+        XCVM_TRY(xcc_value_keep(s->kept[i]));
+        names[i] = s->kept[i]->name;
+        values[i] = s->now[s->kept[i]->id];
+    }
+    return xcc_graph_add_outputs(m->graph, s->count, values, names, s->kept);
+}
+
 static xcvm_status train(xcc_module *m)
 {
     statistics s = {.now = xcc_alloc(m, 2 * (size_t)m->value_count * sizeof *s.now)};
@@ -87,11 +101,7 @@ static xcvm_status train(xcc_module *m)
         m->error, any || !m->options->train_batch_normalization, UNSUPPORTED,
         "the model has no BatchNormalization to be put into training form; exporters for inference merge it into "
         "convolutions, so export the model for training");
-    for (size_t i = 0; i < s.count; i++) {
-        XCVM_TRY(xcc_value_keep(s.kept[i]));
-        XCVM_TRY(xcc_graph_store(m->graph, s.kept[i], s.now[s.kept[i]->id]));
-    }
-    return XCVM_OK;
+    return store(m, &s);
 }
 
 /* In bodies too, whose statistics no program keeps. */

@@ -34,7 +34,10 @@ static xcc_value *mean_of(xcc_training *t, xcc_value *x)
     return xcc_build_cast(&t->b, all_reduce(&t->b, part), dtype);
 }
 
-/* One message for learners [first, end), whose gradients have one type to sum in. */
+/* The learner whose gradient is number i in the order in which the backward makes them: the last first. */
+static xcc_learner *learner_of(xcc_training *t, size_t i) { return &t->learners[t->count - 1 - i]; }
+
+/* One message for gradients [first, end), which have one type to sum in. */
 static xcvm_status reduce_bucket(xcc_training *t, xcc_value **wide, size_t first, size_t end)
 {
     xcc_module *m = t->m;
@@ -49,9 +52,9 @@ static xcvm_status reduce_bucket(xcc_training *t, xcc_value **wide, size_t first
                  .x = XCC_IN(wide[first]), .xs = {(const xcvm_value *const *)(wide + first + 1), count - 1}) == NULL)
         return m->error->status;
     for (size_t i = 0; i < count; i++) {
-        xcc_value *p = t->learners[first + i].parameter;
-        t->learners[first + i].gradient = xcc_build_cast(&t->b, sums[i], (xcvm_dtype)p->type.dtype);
-        if (t->learners[first + i].gradient == NULL)
+        xcc_learner *l = learner_of(t, first + i);
+        l->gradient = xcc_build_cast(&t->b, sums[i], (xcvm_dtype)l->parameter->type.dtype);
+        if (l->gradient == NULL)
             return m->error->status;
     }
     return XCVM_OK;
@@ -62,10 +65,11 @@ xcvm_status xcc_processes_gradients(xcc_training *t)
     xcc_value **wide = xcc_alloc(t->m, t->count * sizeof *wide);
     if (wide == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < t->count; i++)
-        if ((wide[i] = xcc_build_cast(&t->b, t->learners[i].gradient, xcc_training_type(t->learners[i].parameter))) ==
-            NULL)
+    for (size_t i = 0; i < t->count; i++) {
+        const xcc_learner *l = learner_of(t, i);
+        if ((wide[i] = xcc_build_cast(&t->b, l->gradient, xcc_training_type(l->parameter))) == NULL)
             return t->m->error->status;
+    }
     size_t first = 0, bytes = 0;
     for (size_t i = 0; i < t->count; i++) {
         if (i > first && (bytes >= BUCKET_BYTES || wide[i]->type.dtype != wide[first]->type.dtype)) {
@@ -73,7 +77,7 @@ xcvm_status xcc_processes_gradients(xcc_training *t)
             first = i;
             bytes = 0;
         }
-        bytes += t->learners[i].parameter->initial_bytes;
+        bytes += learner_of(t, i)->parameter->initial_bytes;
     }
     return reduce_bucket(t, wide, first, t->count);
 }
@@ -91,7 +95,7 @@ xcvm_status xcc_processes_results(xcc_training *t)
         const bool is_statistic =
             state != NULL && strncmp(state->name, XCC_OPTIMIZER_PREFIX, sizeof XCC_OPTIMIZER_PREFIX - 1) != 0;
         outputs[i] = g->outputs[i];
-        if ((is_statistic || outputs[i] == t->loss_output) && (outputs[i] = mean_of(t, outputs[i])) == NULL)
+        if ((is_statistic || outputs[i] == t->loss) && (outputs[i] = mean_of(t, outputs[i])) == NULL)
             return t->m->error->status;
     }
     XCVM_TRY(xcc_graph_set_outputs(g, g->output_count, outputs));

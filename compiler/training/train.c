@@ -62,24 +62,13 @@ const void *xcc_training_initial(xcc_module *m, const xcc_value *parameter)
     return data;
 }
 
-xcvm_status xcc_training_output(xcc_builder *b, xcc_value *value, const char *name)
+xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *name)
 {
-    xcc_graph *g = b->graph;
-    xcc_module *m = g->module;
-    xcc_value **outputs = xcc_alloc(m, (g->output_count + 1) * sizeof *outputs);
-    xcc_value *named = xcc_value_create(g, NULL);
-    if (outputs == NULL || named == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < g->output_count; i++) {
-        outputs[i] = g->outputs[i];
+    xcc_graph *g = m->graph;
+    for (size_t i = 0; i < g->output_count; i++)
         XCVM_CHECK(m->error, strcmp(g->output_names[i], name) != 0 || xcc_graph_output_state(g, i) != NULL,
                    INVALID_MODEL, "the model has an output '%.200s', which training adds", name);
-    }
-    named->name = name;
-    outputs[g->output_count] = named;
-    if (xcc_emit(b, Identity, .y = XCC_OUT(named), .x = XCC_IN(value)) == NULL)
-        return m->error->status;
-    return xcc_graph_set_outputs(g, g->output_count + 1, outputs);
+    return xcc_graph_add_outputs(g, 1, &value, &name, NULL);
 }
 
 /* ---- The loss ---- */
@@ -87,7 +76,7 @@ xcvm_status xcc_training_output(xcc_builder *b, xcc_value *value, const char *na
 static bool has_output(const xcc_graph *g, const char *name)
 {
     for (size_t i = 0; i < g->output_count; i++)
-        if (strcmp(g->output_names[i], name) == 0)
+        if (strcmp(g->output_names[i], name) == 0 && xcc_graph_output_state(g, i) == NULL)
             return true;
     return false;
 }
@@ -108,17 +97,12 @@ static xcvm_status find_loss(xcc_training *t)
 {
     xcc_module *m = t->m;
     const char *text = m->options->loss;
-    if (text == NULL || has_output(m->graph, text)) {
-        XCVM_TRY(xcc_find_loss(m, &t->loss));
-        t->loss_output = t->loss;
-        return XCVM_OK;
-    }
+    if (text == NULL || has_output(m->graph, text))
+        return xcc_find_loss(m, &t->loss);
     if (!xcc_loss_is_known(text))
         return unknown_loss(m);
     XCVM_TRY(xcc_loss_add(m, text, &t->loss));
-    XCVM_TRY(xcc_training_output(&t->b, t->loss, "loss"));
-    t->loss_output = m->graph->outputs[m->graph->output_count - 1];
-    return XCVM_OK;
+    return xcc_training_output(m, t->loss, "loss");
 }
 
 /* ---- What learns ---- */

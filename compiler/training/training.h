@@ -21,7 +21,6 @@ typedef struct xcc_training {
     xcc_learner *learners;
     size_t count;
     xcc_value *loss, *loss_scale; /* loss_scale: NULL if the loss is not scaled */
-    xcc_value *loss_output;       /* the output that it is given as */
     xcc_value *share;             /* of all processes' samples that this one's batch has, f32; NULL: it is alone */
 } xcc_training;
 
@@ -46,8 +45,8 @@ static inline xcvm_dtype xcc_training_type(const xcc_value *parameter)
 }
 /* The elements that a parameter begins with as that type, which is lent or of the module; NULL on failure. */
 const void *xcc_training_initial(xcc_module *m, const xcc_value *parameter);
-/* One more output of the top graph, of that name. */
-xcvm_status xcc_training_output(xcc_builder *b, xcc_value *value, const char *name);
+/* One more output of the top graph, of that name, which must last. */
+xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *name);
 /* Whether `name` fits the pattern, in which '*' stands for any characters and '?' for one. */
 bool xcc_pattern_fits(const char *pattern, const char *name);
 

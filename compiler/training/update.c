@@ -132,7 +132,7 @@ static xcvm_status use_norm(update *u)
     xcc_value *norm = raw == NULL ? NULL : times(u, raw, u->scale);
     if (norm == NULL)
         return t->m->error->status;
-    XCVM_TRY(xcc_training_output(b, norm, "gradient_norm"));
+    XCVM_TRY(xcc_training_output(t->m, norm, "gradient_norm"));
     if (t->loss_scale != NULL)
         XCVM_TRY(move_scale(u, raw));
     if (limit == 0.0)

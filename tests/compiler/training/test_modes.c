@@ -162,6 +162,25 @@ static void normalised(xcc_builder *b, int64_t training)
 /* With the statistics that the model has: of channel 0 2 and 6, of channel 1 -1 and 0. */
 #define RESTING (2 + 6 - 1 + 0)
 
+/* An output that is a normalisation's keeps its name though its node is made anew. */
+START_TEST(normalised_output)
+{
+    compilation c;
+    begin_training(&c, false);
+    c.options.loss = "mse";
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(2, 2)), *w = parameter(&c.b, "w", 0, NULL, FLOATS(1));
+    xcc_value *mean = parameter(&c.b, "mean", 1, DIMS(2), FLOATS(0, 4)),
+              *var = parameter(&c.b, "var", 1, DIMS(2), FLOATS(1, 4));
+    xcc_value *y = normalise(&c.b, must(&c.b, xcc_build_mul(&c.b, x, w)), mean, var, 1);
+    y->name = "normal";
+    output(&c.b, y);
+    passes(&c);
+    ck_assert_uint_eq(c.m.graph->output_count, 5);
+    ck_assert_str_eq(c.m.graph->output_names[0], "normal");
+    finish(&c);
+}
+END_TEST
+
 static void run_normalised(machine *k, bool learns)
 {
     machine_give(k, 0, XCVM_F32, 2, DIMS(2, 2), FLOATS(0, 2, 4, 6));
@@ -178,10 +197,13 @@ START_TEST(running_statistics)
     machine k;
     begin_training(&c, false);
     c.options.train_batch_normalization = _i == 1;
-    normalised(&c.b, _i == 0);
+    /* Of one process alone: the sums are what there is. */
+    c.options.all_reduce = _i == 2;
+    normalised(&c.b, _i != 1);
     passes(&c);
     machine_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
+    ck_assert_uint_eq(count_in(c.m.graph, XCVM_OP_AllReduce), _i == 2 ? 5 : 0);
     run_normalised(&k, true);
     expect_output(&k, 0, 0, NULL, FLOATS(4));
     expect_state(&k, "mean", 2, FLOATS(0.5f * 0.75f + 0.25f, 4 * 0.75f + 0.25f));
@@ -283,8 +305,9 @@ Suite *suite_compiler_modes(void)
     tcase_add_test(added, labels_that_are_an_input);
     suite_add_tcase(suite, added);
     TCase *forms = tcase_create("forms");
-    tcase_add_loop_test(forms, running_statistics, 0, 2);
+    tcase_add_loop_test(forms, running_statistics, 0, 3);
     tcase_add_test(forms, statistics_at_rest);
+    tcase_add_test(forms, normalised_output);
     tcase_add_loop_test(forms, evaluation_reads_statistics, 0, 2);
     tcase_add_test(forms, no_normalisation);
     tcase_add_loop_test(forms, dropout, 0, 2);

@@ -342,6 +342,26 @@ START_TEST(averaged)
 }
 END_TEST
 
+/* Each pass leaves a graph that is sound, whatever is asked for. */
+START_TEST(sound_graphs)
+{
+    compilation c;
+    begin_training(&c, "lars:momentum=0.9");
+    c.options.accumulate = c.options.all_reduce = true;
+    c.options.clip_norm = c.options.loss_scale = 1;
+    c.options.average = 0.5;
+    linear(&c.b);
+    ok(&c.m, xcc_pass_canonicalise(&c.m));
+    ok(&c.m, xcc_pass_infer(&c.m));
+    ok(&c.m, xcc_pass_train(&c.m));
+    ok(&c.m, xcc_graph_verify(c.m.graph));
+    ok(&c.m, xcc_pass_separate(&c.m));
+    ok(&c.m, xcc_graph_verify(c.m.graph));
+    ck_assert(xcc_is(c.m.graph->last, XCVM_OP_LARS));
+    finish(&c);
+}
+END_TEST
+
 /* ---- Gradients that are other parameters ---- */
 
 /* loss = sum(w * v): the gradient of each is the other, as it was. */
@@ -576,6 +596,7 @@ Suite *suite_compiler_train(void)
     tcase_add_test(steps, loss_scaled);
     tcase_add_test(steps, scale_doubles);
     tcase_add_test(steps, averaged);
+    tcase_add_test(steps, sound_graphs);
     tcase_add_loop_test(steps, gradients_that_are_parameters, 0, 3);
     tcase_add_loop_test(steps, views_of_states, 0, 3);
     tcase_add_test(steps, parts_of_a_batch);

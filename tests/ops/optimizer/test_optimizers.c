@@ -242,6 +242,55 @@ START_TEST(any_number_of_threads)
 }
 END_TEST
 
+/* ---- Failures ---- */
+
+/* Whether a gradient fits shows in the run: in front of the tail, so that neither it nor the Store has any effect. */
+START_TEST(gradients_that_do_not_fit)
+{
+    float g[4] = {1, 2, 3, 4};
+    xcvm_program *program = load("input g f32[N]\nstate p f32[3]\nstate m f32[3]\nstate step i64[]\n"
+                                 "$1 = In(name=\"g\")\n$2 = Load(name=\"step\")\n$3 = Add($2, i64[] 1)\n"
+                                 "Store($3, name=\"step\")\n$4 = Load(name=\"p\")\n$5 = Load(name=\"m\")\n"
+                                 "SGD([$1], f32[] 1, $3, _, _, _, [$4], [], [], [], [$5], momentum=0.5)\n");
+    xcvm_session *s = open_default_session(program);
+    for (int64_t count = 2; count <= 4; count++) {
+        const float expected = count > 2 ? -1.0f : 0.0f;
+        set_f32(s, 0, 1, DIMS(count), g);
+        if (count == 3)
+            run(s);
+        else
+            check_run_fails(s, NULL, XCVM_SHAPE_MISMATCH, "of a parameter that is f32[3]");
+        ck_assert_float_eq(*XCVM_CDATA(float, xcvm_session_state(s, 0)), expected);
+        ck_assert_float_eq(*XCVM_CDATA(float, xcvm_session_state(s, 1)), -expected);
+        ck_assert_int_eq(*XCVM_CDATA(int64_t, xcvm_session_state(s, 2)), count > 2);
+    }
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* A step takes no memory: in the first run the session may, behind that none does. */
+START_TEST(steps_take_no_memory)
+{
+    static float g[ALL];
+    counter counts = {0};
+    const xcvm_allocator allocator = counting(&counts);
+    xcvm_program *program = program_of_many();
+    xcvm_session_options options = {.size = sizeof options, .threads = 2, .allocator = &allocator};
+    xcvm_session *s = open_session(program, &options);
+    set_f32(s, 0, 1, DIMS(ALL), g);
+    run(s);
+    run(s);
+    const size_t before = counts.allocations;
+    for (int i = 0; i < 20; i++)
+        run(s);
+    ck_assert_uint_eq(counts.allocations, before);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+    ck_assert_uint_eq(counts.live_bytes, 0);
+}
+END_TEST
+
 Suite *suite_ops_optimizers(void);
 Suite *suite_ops_optimizers(void)
 {
@@ -249,6 +298,8 @@ Suite *suite_ops_optimizers(void)
     TCase *c = tcase_create("steps");
     tcase_add_loop_test(c, ten_steps, 0, sizeof runs / sizeof *runs);
     tcase_add_test(c, any_number_of_threads);
+    tcase_add_test(c, gradients_that_do_not_fit);
+    tcase_add_test(c, steps_take_no_memory);
     suite_add_tcase(suite, c);
     return suite;
 }
