@@ -510,13 +510,14 @@ static int execute_train(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"net.onnx -d digits.npz -i x=images -l y=labels --loss softmax_cross_entropy --epochs 5 -b 64 -o trained.onnx",
+    {"net.onnx -d digits.npz -i image=images -l label=labels --loss softmax_cross_entropy --epochs 2 -b 64 -o "
+     "trained.onnx",
      "a classifier, whose outputs are scores"},
-    {"net.onnx -d 'train-*.npz' --validation held.npz --checkpoint saved --resume --curve curve.svg",
-     "data in many files, and a training that may be interrupted"},
-    {"net.onnx -d photos/ --train 'head.*' --optimizer sgd:lr=0.01,momentum=0.9 --validation 0.1 -o prog.bin",
+    {"network.onnx -d 'train-*.npz' --validation held.npz --checkpoint saved --resume --curve curve.svg",
+     "a model with a loss, data in many files, and a training that may be interrupted"},
+    {"net.onnx -d photos -l label --loss softmax_cross_entropy --train 'head.*' --validation 0.1 -o prog.bin",
      "the last layer alone, on a folder of images for each class, into a program"},
-    {"net.onnx -d data.npz --overfit-batch --steps 200", "whether it can learn at all"},
+    {"network.onnx -d held.npz --overfit-batch --steps 200", "whether it can learn at all"},
 };
 
 const struct command command_train = {
