@@ -32,9 +32,8 @@ typedef struct fit {
     bool measured_held;    /* in the last epoch that ended */
     uint64_t checkpointed; /* the step of the latest checkpoint; UINT64_MAX: there is none */
     char checkpoint[XCT_PATH];
-    /* Of time: when the loop began, and what of it was for validation and files. */
-    uint64_t began, first_step, samples;
-    bool stop; /* this process, or another, is asked to */
+    uint64_t began, first_step, samples; /* of the loop: when and at which step it began, and examples since */
+    bool stop;                           /* this process, or another, is asked to */
     xct_end end;
     xcvm_error *error;
 } fit;

@@ -181,8 +181,6 @@ static xcvm_status find_output(xcc_module *m, const char *name, xcc_value **outp
     size_t found = 0;
     for (size_t i = 0; i < g->output_count; i++) {
         const xcvm_value *type = &g->outputs[i]->type;
-        if (xcc_graph_output_state(g, i) != NULL)
-            continue;
         const bool is_float = type->kind == XCVM_KIND_TENSOR && xcvm_dtype_is_float((xcvm_dtype)type->dtype);
         const bool fits = name != NULL ? strcmp(g->output_names[i], name) == 0 : is_float;
         if (!fits || xcc_graph_output_state(g, i) != NULL)

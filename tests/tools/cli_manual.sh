@@ -23,6 +23,14 @@ cp -r "$data/cases/add" models
 cp -r "$data/cases/sums" node/test_conv_sums
 cp -r node onnx/backend/test/data
 cp "$data/gradients/right/model.onnx" network.onnx
+cp "$root/examples/digits/untrained.onnx" net.onnx
+cp "$root/examples/digits/digits.npz" digits.npz
+for file in train-1 train-2 held; do "$xcvm" run same.bin --input '16x3xf32=random' --output @$file.npz:x; done
+for class in 1 2 3; do
+    mkdir -p "photos/$class"
+    cp "$root/examples/digits/images/$class.png" "photos/$class/a.png"
+    cp "$root/examples/digits/images/$class.png" "photos/$class/b.png"
+done
 mkdir training
 cp -r "$data/gradients/right" training/linear
 

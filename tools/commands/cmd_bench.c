@@ -180,7 +180,7 @@ static int execute_bench(const void *own, const struct arguments *arguments)
 static const struct example examples[] = {
     {"resnet50.bin --threads 2", "measure for three seconds on two threads"},
     {"model.onnx --dim batch=8 -n 100", "a hundred runs of a batch of eight"},
-    {"model.onnx --train sgd:lr=0.1,momentum=0.9 --loss softmax_cross_entropy --dim batch=32", "steps of training"},
+    {"net.onnx --train sgd:lr=0.1,momentum=0.9 --loss softmax_cross_entropy --dim batch=32", "steps of training"},
 };
 
 const struct command command_bench = {

@@ -198,7 +198,8 @@ static int execute_profile(const void *own, const struct arguments *arguments)
 static const struct example examples[] = {
     {"model.onnx --threads 1", "where the time goes"},
     {"prog.bin -o trace.json --trace-iterations 3", "and a trace of three runs for https://ui.perfetto.dev"},
-    {"model.onnx --train adam --loss softmax_cross_entropy", "a step of training: forward, backward and optimizer"},
+    {"net.onnx --train adam --loss softmax_cross_entropy --dim batch=8",
+     "a step of training: forward, backward and optimizer"},
 };
 
 const struct command command_profile = {

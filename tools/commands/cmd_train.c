@@ -6,6 +6,7 @@
 #include "io/file.h"
 #include "io/output.h"
 #include "run/model_options.h"
+#include "run/processes.h"
 #include "run/training_options.h"
 
 #include <xcvm/train.h>
@@ -174,6 +175,7 @@ struct training {
     xct_trainer *trainer;
     xct_dataset *data, *validation;
     struct progress progress;
+    struct processes processes;
 };
 
 /* "NAME=ARRAY" into a column; the texts are the caller's to release. */
@@ -248,6 +250,9 @@ static bool read_flags(struct training *t)
                                .threads = (int)flags->threads,
                                .memory_limit = (size_t)flags->max_memory,
                                .seed = (uint64_t)flags->seed,
+                               .rank = t->processes.rank,
+                               .ranks = t->processes.count,
+                               .all_reduce = t->processes.count > 1 ? processes_all_reduce : NULL,
                                .metrics = flags->metrics.count > 0 ? flags->metrics.items : automatic,
                                .metric_count = flags->metrics.count > 0 ? flags->metrics.count : 1,
                                .init = flags->init,
@@ -420,7 +425,7 @@ static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *e
                                      .checkpoint_every = (uint64_t)flags->checkpoint_every,
                                      .keep = (size_t)flags->keep,
                                      .resume = flags->resume,
-                                     .progress = show,
+                                     .progress = t->processes.rank == 0 ? show : NULL,
                                      .user = t};
     progress_start(&t->progress);
     catch_signals(t->trainer);
@@ -446,51 +451,73 @@ static void release(struct training *t)
     dims_release(&t->dims);
 }
 
+/* Everything before the first step; *about is what a failure is about. */
+static xcvm_status prepare(struct training *t, const char **about, xcvm_error *error)
+{
+    TRY(check_target(t->flags->output, error));
+    TRY(check_target(t->flags->log, error));
+    TRY(check_target(t->flags->curve, error));
+    *about = t->model;
+    TRY(xct_trainer_create_file(t->model, &t->options, &t->trainer, error));
+    *about = NULL;
+    if (t->processes.rank == 0)
+        warn_of_merged(t);
+    return open_data(t, error);
+}
+
+static int learn(struct training *t)
+{
+    enum { HEAD_START_US = 300000 };
+    xcvm_error error = {.pc = -1};
+    xct_fit_report report = {.size = sizeof report};
+    const char *about = NULL;
+    bool speak;
+    xcvm_status status = prepare(t, &about, &error);
+    bool together = processes_agree(&t->processes, status != XCVM_OK, &speak);
+    if (!together) {
+        int code = speak ? report_error(about, &error) : exit_code_of(status != XCVM_OK ? status : XCVM_CANCELLED);
+        processes_end(&t->processes, true, code);
+        return code;
+    }
+    status = fit(t, &report, &error);
+    if (status == XCVM_OK && t->processes.rank == 0) {
+        print_report(t, &report);
+        status = write_output(t, &error);
+    }
+    /* What happens to all of them at once the first one says, and ends the others. */
+    if (status != XCVM_OK && t->processes.rank > 0)
+        usleep(HEAD_START_US);
+    int code = status != XCVM_OK               ? report_error(NULL, &error)
+               : report.end == XCT_END_STOPPED ? exit_code_of(XCVM_CANCELLED)
+                                               : EXIT_OK;
+    processes_end(&t->processes, status == XCVM_OK, code);
+    return code;
+}
+
 static int execute_train(const void *own, const struct arguments *arguments)
 {
     struct training t = {.flags = own, .model = arguments->items[0]};
     xcvm_error error = {.pc = -1};
-    xct_fit_report report = {.size = sizeof report};
-    if (!read_flags(&t)) {
-        release(&t);
-        return EXIT_USAGE;
-    }
-    const char *about = NULL;
-    xcvm_status status = check_target(t.flags->output, &error);
-    if (status == XCVM_OK)
-        status = check_target(t.flags->log, &error);
-    if (status == XCVM_OK)
-        status = check_target(t.flags->curve, &error);
-    if (status == XCVM_OK) {
-        about = t.model;
-        status = xct_trainer_create_file(t.model, &t.options, &t.trainer, &error);
-    }
-    if (status == XCVM_OK) {
-        about = NULL;
-        warn_of_merged(&t);
-        status = open_data(&t, &error);
-    }
-    if (status == XCVM_OK)
-        status = fit(&t, &report, &error);
-    if (status == XCVM_OK) {
-        print_report(&t, &report);
-        status = write_output(&t, &error);
-    }
-    int code = status != XCVM_OK               ? report_error(about, &error)
-               : report.end == XCT_END_STOPPED ? exit_code_of(XCVM_CANCELLED)
-                                               : EXIT_OK;
+    int code = EXIT_USAGE;
+    if (processes_begin(&t.processes, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    if (read_flags(&t))
+        code = learn(&t);
+    else
+        processes_end(&t.processes, true, EXIT_USAGE);
     release(&t);
     return code;
 }
 
 static const struct example examples[] = {
-    {"net.onnx -d digits.npz -i x=images -l y=labels --loss softmax_cross_entropy --epochs 5 -b 64 -o trained.onnx",
+    {"net.onnx -d digits.npz -i image=images -l label=labels --loss softmax_cross_entropy --epochs 2 -b 64 -o "
+     "trained.onnx",
      "a classifier, whose outputs are scores"},
-    {"net.onnx -d 'train-*.npz' --validation held.npz --checkpoint saved --resume --curve curve.svg",
-     "data in many files, and a training that may be interrupted"},
-    {"net.onnx -d photos/ --train 'head.*' --optimizer sgd:lr=0.01,momentum=0.9 --validation 0.1 -o prog.bin",
+    {"network.onnx -d 'train-*.npz' --validation held.npz --checkpoint saved --resume --curve curve.svg",
+     "a model with a loss, data in many files, and a training that may be interrupted"},
+    {"net.onnx -d photos -l label --loss softmax_cross_entropy --train 'head.*' --validation 0.1 -o prog.bin",
      "the last layer alone, on a folder of images for each class, into a program"},
-    {"net.onnx -d data.npz --overfit-batch --steps 200", "whether it can learn at all"},
+    {"network.onnx -d held.npz --overfit-batch --steps 200", "whether it can learn at all"},
 };
 
 const struct command command_train = {
@@ -507,6 +534,9 @@ const struct command command_train = {
         "Each epoch prints a line. At the end come lines for scripts: steps, loss and metrics, and those of the data "
         "for validation. With --checkpoint, Ctrl-C, a crash or a power failure cost no more than the steps since the "
         "last one: the same command with --resume goes on from there, to the same bits.\n\n"
+        "Started by mpirun (mpirun -n 4 xcvm train ...), processes train together: each takes its part of every batch, "
+        "and "
+        "gradients are summed by Open MPI. The first one writes the files.\n\n"
         "A loss that is not finite ends the training and names the instruction that made the first such number.",
     .groups = groups,
     .group_count = COUNT_OF(groups),

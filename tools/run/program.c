@@ -84,7 +84,6 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
     options.backprop = flags->backprop;
     options.train = flags->train;
     options.loss = flags->loss;
-    options.train_batch_normalization = flags->train != NULL;
     options.wrt = flags->wrt.items;
     options.wrt_count = flags->wrt.count;
     if (flags->model.fuse) {

@@ -134,13 +134,13 @@ static xcvm_status fill(xct_loader *l, slot *s, size_t count, xcvm_error *error)
     XCVM_TRY(tensors(l, s, to - from, &values, error));
     const uint64_t next = l->place + count;
     const uint64_t left = l->order->total - next;
-    s->batch = (xct_batch){.values = values,
-                           .count = to - from,
-                           .all = count,
-                           .epoch = l->epoch,
-                           .next = next,
-                           .last = left == 0 || left < l->loading.parts ||
-                                   (l->loading.whole && left < l->loading.batch)};
+    s->batch =
+        (xct_batch){.values = values,
+                    .count = to - from,
+                    .all = count,
+                    .epoch = l->epoch,
+                    .next = next,
+                    .last = left == 0 || left < l->loading.parts || (l->loading.whole && left < l->loading.batch)};
     l->place = next;
     return XCVM_OK;
 }

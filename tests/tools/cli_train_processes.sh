@@ -1,0 +1,58 @@
+# Processes that train together, where there is an mpirun: losses are those of one, one that dies ends all, and any number
+# of them resumes.
+. "$(dirname "$0")/expect.sh"
+tones=$data/../../../examples/tones
+if ! command -v mpirun >/dev/null; then
+    echo "cli_train_processes: there is no mpirun"
+    exit 0
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+arguments=(train "$tones/untrained.onnx" -d "$tones/tones.npz" -i sound=sounds -l label=labels --loss softmax_cross_entropy
+    --init orthogonal -b 33 --validation 0.1 --optimizer adam:lr=3e-3 --clip-norm 1 --threads 1)
+# train N ARGUMENTS...
+train() {
+    count=$1
+    shift
+    last="mpirun -n $count xcvm train $*"
+    timeout 100 mpirun --oversubscribe -n "$count" "$xcvm" "${arguments[@]}" "$@" >"$work/.out" 2>"$work/.err" </dev/null
+    status=$?
+}
+# Whether two logs have the same numbers to a millionth.
+same_losses() {
+    paste -d, "$1" "$2" | awk -F, 'NR > 1 {
+        for (i = 1; i <= NF / 2; i++)
+            if (($i - $(i + NF / 2)) ^ 2 > 1e-10 * (1 + $i ^ 2)) wrong++
+    } END { exit NR < 5 || wrong > 0 }'
+}
+for count in 1 2 3; do
+    train $count --epochs 2 --log log$count.csv
+    code 0
+    out_has 'steps 44'
+done
+check same_losses log1.csv log2.csv
+check same_losses log1.csv log3.csv
+
+# One that is killed: the job ends, and its checkpoint is good for another number of processes.
+last='mpirun with a process that is killed'
+timeout 100 mpirun --oversubscribe -n 2 "$xcvm" "${arguments[@]}" --epochs 10000 --checkpoint saved --checkpoint-every 4 \
+    >"$work/.out" 2>"$work/.err" </dev/null &
+job=$!
+for wait in $(seq 1 300); do
+    [ -n "$(ls saved 2>/dev/null)" ] && break
+    sleep 0.1
+done
+ranks=$(pgrep -P "$(pgrep -P "$job")" xcvm)
+check kill -9 "$(echo "$ranks" | tail -1)"
+wait "$job"
+# Not that of timeout.
+status=$?
+check test "$status" -ne 0
+check test "$status" -ne 124
+train 3 --epochs 1 --steps 22 --checkpoint saved --resume
+check test "$status" -eq 0
+
+# What all of them meet is said once.
+train 2 --schedule sine
+check test "$status" -ne 0
+check test "$(grep -c 'there is no schedule "sine"' "$work/.err")" -eq 1
+finish
