@@ -401,6 +401,11 @@ START_TEST(gradients)
     onnx_expect(
         MODEL("output a\n", "q = Neg(w)\na = ai.onnx.preview.training::Gradient(x, q) xs=[\"q\" \"x\"] y=\"y\"\n"),
         values, "a f32[2] 0 0\n");
+    /* What was drawn for y is drawn for its gradient. */
+    onnx_expect(MODEL("output e\n", "init r f32[] 0.5\ninit t bool[] 1\nd = Dropout(x, r, t)\n"
+                                    "g = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"d\"\n"
+                                    "m = Mul(g, x)\ne = Sub(m, d)\n"),
+                values, "e f32[2] 0 0\n");
     onnx_refuse(MODEL("output a\n", "a = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"z\"\n"),
                 XCVM_INVALID_MODEL, "y names 'z', which no node before this one computes");
     onnx_refuse(MODEL("output a\n", "a = ai.onnx.preview.training::Gradient(x) xs=[\"x\" \"w\"] y=\"y\"\n"),
