@@ -632,9 +632,12 @@ Suite *suite_compiler_lower(void)
     tcase_add_test(elements, window_functions);
     tcase_add_test(elements, losses_and_optimizers);
     tcase_add_test(elements, gradients);
-    tcase_add_test(elements, too_many_gradients);
     tcase_add_test(elements, random_numbers);
     tcase_add_test(elements, later_opsets);
+    TCase *limits = tcase_create("limits");
+    tcase_set_timeout(limits, 60);
+    tcase_add_test(limits, too_many_gradients);
+    suite_add_tcase(suite, limits);
     suite_add_tcase(suite, elements);
     TCase *control = tcase_create("control");
     tcase_add_test(control, branches);
