@@ -9,7 +9,7 @@ mkdir -p "$out/text" "$out/program" "$out/model"
 awk -v out="$out/text" '
     FNR == 1 { name = FILENAME; sub(/.*\//, "", name); sub(/\.xcvm$/, "", name) }
     /^case / { close(file); file = out "/" name "-" FNR ".xcvm"; print "xcvm 1" >file; skip = 0; next }
-    /^(expect|refuse)/ { skip = 1; next }
+    /^(expect|refuse|gradient)/ { skip = 1; next }
     /^[$a-zA-Z]/ { skip = 0 }
     file != "" && !skip { print >file }' tests/ops/*/*.xcvm
 for text in "$out"/text/*.xcvm; do

@@ -50,12 +50,24 @@ static xcvm_status make_like(const xcvm_value *like, xcvm_value **result, xcvm_e
     return xcvm_tensor_create(NULL, XCVM_F64, xcvm_value_rank(like), xcvm_value_dims(like), result, error);
 }
 
+/* Whether all are f64 and have as many elements: the runner also tries others. */
+static xcvm_status check_alike(size_t count, const xcvm_value *const *inputs, xcvm_error *error)
+{
+    for (size_t i = 0; i < count; i++)
+        XCVM_CHECK(error,
+                   xcvm_value_dtype(inputs[i]) == XCVM_F64 &&
+                       xcvm_value_count(inputs[i]) == xcvm_value_count(inputs[0]),
+                   SHAPE_MISMATCH, "operand %zu of the host function is not like the first", i);
+    return XCVM_OK;
+}
+
 /* a * b and a * a, all f64 and of one shape. */
 static xcvm_status products(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
                             xcvm_value **outputs, xcvm_error *error)
 {
     (void)user;
     XCVM_CHECK(error, input_count == 2 && output_count == 2, INVALID_ARGUMENT, "products is called wrongly");
+    XCVM_TRY(check_alike(input_count, inputs, error));
     const double *a = xcvm_value_data(inputs[0]), *b = xcvm_value_data(inputs[1]);
     for (size_t i = 0; i < 2; i++) {
         XCVM_TRY(make_like(inputs[0], &outputs[i], error));
@@ -72,6 +84,7 @@ static xcvm_status products_vjp(void *user, size_t input_count, const xcvm_value
 {
     (void)user;
     XCVM_CHECK(error, input_count == 6 && output_count == 2, INVALID_ARGUMENT, "products.vjp is called wrongly");
+    XCVM_TRY(check_alike(input_count, inputs, error));
     const double *a = xcvm_value_data(inputs[0]), *b = xcvm_value_data(inputs[1]);
     const double *p = xcvm_value_data(inputs[4]), *q = xcvm_value_data(inputs[5]);
     for (size_t i = 0; i < 2; i++) {
@@ -90,6 +103,7 @@ static xcvm_status products_vjp_vjp(void *user, size_t input_count, const xcvm_v
 {
     (void)user;
     XCVM_CHECK(error, input_count == 10 && output_count == 6, INVALID_ARGUMENT, "products.vjp.vjp is called wrongly");
+    XCVM_TRY(check_alike(input_count, inputs, error));
     const double *at[10];
     for (size_t i = 0; i < 10; i++)
         at[i] = xcvm_value_data(inputs[i]);

@@ -8,27 +8,34 @@
 
 /* ---- Bodies ---- */
 
-/* Computed again, it would draw other numbers. */
-static bool draws(const xcc_graph *g)
-{
-    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
-        if (n->kind == XCC_INSTRUCTION && n->schema->effect == XCVM_RANDOM)
-            return true;
-        for (size_t i = 0; i < n->body_count; i++)
-            if (draws(n->bodies[i]))
-                return true;
-    }
-    return false;
-}
-
+/* Computed again, bodies would draw other numbers, so what they drew is kept; not that of bodies in them. */
 static bool can_copy(xcc_vjp *d)
 {
     for (size_t i = 0; i < d->node->body_count; i++)
-        if (draws(d->node->bodies[i])) {
-            xcc_refuse(d, "has no gradient yet where its body draws random numbers");
-            return false;
-        }
+        for (const xcc_node *n = d->node->bodies[i]->first; n != NULL; n = n->next)
+            if (xcc_bodies_draw(n)) {
+                xcc_refuse(d, "has no gradient yet where a body in its body draws random numbers");
+                return false;
+            }
     return true;
+}
+
+/* What the nodes of a body drew. */
+static xcvm_status find_drawn(xcc_graph *g, xcc_value ***values, size_t *count)
+{
+    size_t most = 0;
+    for (const xcc_node *n = g->first; n != NULL; n = n->next)
+        most += xcc_draws(n) ? XCC_MAX_DRAWN : 0;
+    *count = 0;
+    if ((*values = xcc_alloc(g->module, most * sizeof **values)) == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (xcc_node *n = g->first; n != NULL; n = n->next)
+        if (xcc_draws(n))
+            *count += xcc_drawn(n, *values + *count);
+    for (size_t i = 0; i < *count; i++)
+        if ((*values)[i] == NULL)
+            return g->module->error->status;
+    return XCVM_OK;
 }
 
 /* Removes what nothing reads, but for what makes `spared`, which may be NULL: of the copies, what the gradients do not
@@ -48,9 +55,53 @@ static void remove_unread(xcc_graph *g, const xcc_value *spared)
 
 /* ---- If ---- */
 
+/* What one branch drew, and the results of the If that it is, if the branch was run. */
+typedef struct drawn {
+    xcc_value **values, **results;
+    size_t count;
+} drawn;
+
+/* Makes the If give what a branch draws; the other branch gives numbers that nobody reads. */
+static xcvm_status keep_drawn(xcc_node *n, size_t branch, drawn *r)
+{
+    xcc_module *m = n->graph->module;
+    XCVM_TRY(find_drawn(n->bodies[branch], &r->values, &r->count));
+    if (r->count == 0)
+        return XCVM_OK;
+    const size_t old = n->output_count, count = old + r->count;
+    xcc_value **results = xcc_alloc(m, count * sizeof *results);
+    if (results == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    if (old > 0)
+        memcpy(results, n->outputs, old * sizeof *results);
+    for (size_t i = 0; i < r->count; i++) {
+        if ((results[old + i] = xcc_value_create(n->graph, NULL)) == NULL)
+            return m->error->status;
+        results[old + i]->producer = n;
+    }
+    for (size_t k = 0; k < 2; k++) {
+        xcc_graph *body = n->bodies[k];
+        xcc_value **outputs = xcc_alloc(m, count * sizeof *outputs);
+        if (outputs == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        if (old > 0)
+            memcpy(outputs, body->outputs, old * sizeof *outputs);
+        for (size_t i = 0; i < r->count; i++) {
+            outputs[old + i] = k == branch ? r->values[i] : xcc_scalar(body, (xcvm_dtype)r->values[i]->type.dtype, 0);
+            if (outputs[old + i] == NULL)
+                return m->error->status;
+        }
+        XCVM_TRY(xcc_graph_set_outputs(body, count, outputs));
+    }
+    n->outputs = results;
+    n->output_count = count;
+    r->results = results + old;
+    return xcc_node_infer(n);
+}
+
 /* The gradients of `wrt` in one branch, as its outputs; zeros where the branch does not use them. */
-static xcvm_status fill_branch(xcc_vjp *d, xcc_copying *c, const xcc_graph *from, xcc_graph *to, xcc_value *const *wrt,
-                               size_t count)
+static xcvm_status fill_branch(xcc_vjp *d, xcc_copying *c, const xcc_graph *from, const drawn *r, xcc_graph *to,
+                               xcc_value *const *wrt, size_t count)
 {
     xcc_builder b = {.graph = to, .name = d->b->name, .origin = d->b->origin};
     xcc_seed *seeds = xcc_alloc(c->m, from->output_count * sizeof *seeds);
@@ -58,8 +109,15 @@ static xcvm_status fill_branch(xcc_vjp *d, xcc_copying *c, const xcc_graph *from
     size_t seed_count = 0;
     if (seeds == NULL || gradients == NULL)
         return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < r->count; i++) {
+        xcc_value *place = xcc_apply(&b, Identity, y, .x = XCC_IN(r->results[i]));
+        if (place == NULL)
+            return c->m->error->status;
+        xcc_copy_type(place, r->values[i]);
+        c->copies[r->values[i]->id] = place;
+    }
     XCVM_TRY(xcc_copy_nodes(c, from, to));
-    for (size_t i = 0; i < from->output_count; i++)
+    for (size_t i = 0; i < d->result_count; i++)
         if (d->results[i] != NULL)
             seeds[seed_count++] = (xcc_seed){xcc_copy_of(c, from->outputs[i]), d->results[i]};
     XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, count, d->straight_through, gradients));
@@ -81,7 +139,12 @@ void xcc_gradient_of_if(xcc_vjp *d)
 {
     xcc_node *n = d->node;
     xcc_copying c;
+    drawn r[2];
     if (!can_copy(d))
+        return;
+    for (size_t i = 0; i < 2 && !d->failed; i++)
+        d->failed = keep_drawn(n, i, &r[i]) != XCVM_OK;
+    if (d->failed)
         return;
     d->failed = xcc_copying_begin(&c, d->b->graph->module) != XCVM_OK;
     if (d->failed)
@@ -98,7 +161,7 @@ void xcc_gradient_of_if(xcc_vjp *d)
     xcc_node *back = d->failed ? NULL : xcc_append_control(d->b, XCC_IF, 1, n->inputs, count, outputs, 2);
     d->failed = back == NULL;
     for (size_t i = 0; i < 2 && !d->failed; i++)
-        d->failed = fill_branch(d, &c, n->bodies[i], back->bodies[i], wrt, count) != XCVM_OK;
+        d->failed = fill_branch(d, &c, n->bodies[i], &r[i], back->bodies[i], wrt, count) != XCVM_OK;
     d->failed = d->failed || xcc_node_infer(back) != XCVM_OK;
     for (size_t i = d->outside_count; i-- > 0 && !d->failed;)
         if (d->wanted[n->input_count + i])
@@ -120,10 +183,12 @@ typedef enum keeping {
 typedef struct unwinding {
     xcc_vjp *d;
     xcc_copying c;
-    size_t operands, states, extra;       /* of the loop: operands and states of its own, and states that keep others */
-    keeping *keepings;                    /* of the states */
-    xcc_value **stacks, **starts, **ends; /* for each state, what was kept of it; where a round's items begin and end */
-    xcc_value **places;                   /* for each state, what stands for it in the round back at first */
+    size_t operands, states, extra; /* of the loop: operands and states of its own, and states that keep others */
+    size_t count;                   /* of what may have to be kept: the states, then what the body drew */
+    xcc_value **kept;               /* in the body */
+    keeping *keepings;
+    xcc_value **stacks, **starts, **ends; /* what was kept of each; where a round's items begin and end */
+    xcc_value **places;                   /* what stands for each in the round back at first */
     xcc_value *trips, *round;             /* rounds that were run; the number of the one that is run back */
 } unwinding;
 
@@ -193,7 +258,7 @@ static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans
     xcc_node *n = u->d->node;
     xcc_graph *body = n->bodies[0];
     xcc_builder inner = {.graph = body, .name = n->name, .origin = n->origin};
-    xcc_value *state = body->inputs[i + 2], *scan = NULL, *parameter, *next = NULL;
+    xcc_value *state = u->kept[i], *scan = NULL, *parameter, *next = NULL;
     size_t at = 0;
     switch (u->keepings[i]) {
     case KEEP_STACKED:
@@ -278,14 +343,14 @@ static xcvm_status keep_states(unwinding *u, xcc_node *before)
     xcc_node *n = u->d->node;
     xcc_graph *body = n->bodies[0];
     xcc_module *m = u->c.m;
-    const size_t most = 2 * u->states + 1, old_scans = n->output_count - u->states;
+    const size_t most = 2 * u->count + 1, old_scans = n->output_count - u->states;
     extension e = {.inputs = xcc_alloc(m, (n->input_count + most) * sizeof *e.inputs),
                    .parameters = xcc_alloc(m, (n->input_count + most) * sizeof *e.parameters),
                    .outputs = xcc_alloc(m, (body->output_count + most) * sizeof *e.outputs),
                    .results = xcc_alloc(m, (n->output_count + most) * sizeof *e.results)};
     if (e.inputs == NULL || e.parameters == NULL || e.outputs == NULL || e.results == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < u->states; i++)
+    for (size_t i = 0; i < u->count; i++)
         u->extra += u->keepings[i] == KEEP_ITEM || u->keepings[i] == KEEP_ITEMS;
     const size_t scans = u->states + u->extra;
     memcpy(e.inputs, n->inputs, n->input_count * sizeof *e.inputs);
@@ -294,13 +359,13 @@ static xcvm_status keep_states(unwinding *u, xcc_node *before)
     memcpy(e.outputs + scans + 1, body->outputs + u->states + 1, old_scans * sizeof *e.outputs);
     memcpy(e.results, n->outputs, u->states * sizeof *e.results);
     memcpy(e.results + scans, n->outputs + u->states, old_scans * sizeof *e.results);
-    for (size_t i = 0; i < u->states; i++)
+    for (size_t i = 0; i < u->count; i++)
         XCVM_TRY(keep_state(u, &e, i, scans + old_scans));
     XCVM_TRY(extend(u, &e, u->operands + u->extra, scans + old_scans + e.scan_count));
     XCVM_TRY(xcc_node_infer(n));
     xcc_builder outer = *u->d->b;
     outer.before = before;
-    for (size_t i = 0; i < u->states; i++) {
+    for (size_t i = 0; i < u->count; i++) {
         xcc_value *lengths = u->ends[i], *axis = xcc_scalar_i64(outer.graph, 0);
         if (u->keepings[i] != KEEP_ITEMS)
             continue;
@@ -336,11 +401,11 @@ static xcvm_status read_states(unwinding *u, xcc_node *back)
 {
     xcc_graph *to = back->bodies[0];
     remove_unread(to, u->round);
-    for (size_t i = 0; i < u->states; i++)
+    for (size_t i = 0; i < u->count; i++)
         if (u->places[i]->uses == 0)
             u->keepings[i] = KEEP_NOTHING;
     XCVM_TRY(keep_states(u, back));
-    for (size_t i = 0; i < u->states; i++) {
+    for (size_t i = 0; i < u->count; i++) {
         if (u->keepings[i] == KEEP_NOTHING)
             continue;
         xcc_node *place = u->places[i]->producer;
@@ -348,7 +413,7 @@ static xcvm_status read_states(unwinding *u, xcc_node *back)
         xcc_value *state = state_of(u, &b, i, u->round);
         if (state == NULL)
             return u->c.m->error->status;
-        take_state_type(state, u->d->node->bodies[0]->inputs[i + 2]);
+        take_state_type(state, u->kept[i]);
         xcc_replace_uses(to, u->places[i], state);
         xcc_node_remove(place);
     }
@@ -426,6 +491,14 @@ static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wr
     }
     if (round == NULL)
         return u->c.m->error->status;
+    for (size_t i = u->states; i < u->count; i++) {
+        xcc_value *any = xcc_scalar(to, (xcvm_dtype)u->kept[i]->type.dtype, 0);
+        u->places[i] = any != NULL ? xcc_apply(&b, Identity, y, .x = XCC_IN(any)) : NULL;
+        if (u->places[i] == NULL)
+            return u->c.m->error->status;
+        take_state_type(u->places[i], u->kept[i]);
+        u->c.copies[u->kept[i]->id] = u->places[i];
+    }
     XCVM_TRY(xcc_copy_nodes(&u->c, from, to));
     for (size_t i = 0, k = 2; i < u->states; i++)
         if (flows(n, i))
@@ -461,15 +534,22 @@ static xcvm_status unwind(unwinding *u)
     const size_t most = u->states + d->outside_count + 2;
     xcc_value **inputs = xcc_alloc(u->c.m, 3 * most * sizeof *inputs), **outputs = inputs + most,
               **wrt = outputs + most;
-    u->stacks = xcc_alloc(u->c.m, 4 * u->states * sizeof *u->stacks);
-    u->keepings = xcc_alloc(u->c.m, u->states * sizeof *u->keepings);
+    xcc_value **drew;
+    XCVM_TRY(find_drawn(n->bodies[0], &drew, &u->count));
+    u->count += u->states;
+    u->stacks = xcc_alloc(u->c.m, 5 * u->count * sizeof *u->stacks);
+    u->keepings = xcc_alloc(u->c.m, u->count * sizeof *u->keepings);
     if (inputs == NULL || u->stacks == NULL || u->keepings == NULL)
         return XCVM_OUT_OF_MEMORY;
-    u->starts = u->stacks + u->states;
-    u->ends = u->starts + u->states;
-    u->places = u->ends + u->states;
-    for (size_t i = 0; i < u->states; i++)
-        u->keepings[i] = keeping_of(n, i);
+    u->starts = u->stacks + u->count;
+    u->ends = u->starts + u->count;
+    u->places = u->ends + u->count;
+    u->kept = u->places + u->count;
+    for (size_t i = 0; i < u->count; i++) {
+        const bool state = i < u->states;
+        u->kept[i] = state ? n->bodies[0]->inputs[i + 2] : drew[i - u->states];
+        u->keepings[i] = state ? keeping_of(n, i) : xcvm_dims_known(&u->kept[i]->type) ? KEEP_STACKED : KEEP_ITEM;
+    }
     XCVM_TRY(keep_numbers(u));
     XCVM_TRY(xcc_copying_begin(&u->c, u->c.m));
     size_t count = 2, outside = 0;

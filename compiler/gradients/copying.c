@@ -1,6 +1,8 @@
 /* Copies of nodes, with other values in the place of some that they read. */
 #include "compiler/gradients/copying.h"
 
+#include "compiler/ir/compose.h"
+
 #include <string.h>
 
 xcc_value *xcc_copy_of(const xcc_copying *c, xcc_value *v)
@@ -33,6 +35,70 @@ static xcvm_status copy_instruction(xcc_copying *c, const xcc_node *n, xcc_build
     place p = {c, b->graph};
     return xcc_node_copy(b, n, copied, &p) != NULL ? XCVM_OK : c->m->error->status;
 }
+
+/* ---- What draws random numbers ---- */
+
+xcc_value *xcc_result_made(xcc_node *n, size_t i)
+{
+    xcc_value *v = xcc_node_output(n, i);
+    if (v != NULL || (v = xcc_value_create(n->graph, NULL)) == NULL)
+        return v;
+    for (size_t f = 0, result = 0; f < n->schema->field_count; f++) {
+        const xcvm_field *field = &n->schema->fields[f];
+        if (field->role == XCVM_ROLE_OUT && result++ == i)
+            *(xcvm_value **)(void *)((char *)n->args + field->offset) = &v->type;
+    }
+    v->producer = n;
+    return xcc_node_infer(n) == XCVM_OK ? v : NULL;
+}
+
+bool xcc_draws(const xcc_node *n) { return n->kind == XCC_INSTRUCTION && n->schema->effect == XCVM_RANDOM; }
+
+bool xcc_bodies_draw(const xcc_node *n)
+{
+    for (size_t i = 0; i < n->body_count; i++)
+        for (const xcc_node *inner = n->bodies[i]->first; inner != NULL; inner = inner->next)
+            if (xcc_draws(inner) || xcc_bodies_draw(inner))
+                return true;
+    return false;
+}
+
+size_t xcc_drawn(xcc_node *n, xcc_value **values)
+{
+    size_t count = 0;
+    if (xcc_is(n, XCVM_OP_Dropout)) {
+        if (XCC_ARGS(Dropout, n)->training_mode != NULL)
+            values[count++] = xcc_result_made(n, 1);
+        return count;
+    }
+    for (size_t i = 0; i < xcc_node_output_count(n); i++)
+        if (xcc_node_output(n, i) != NULL)
+            values[count++] = xcc_node_output(n, i);
+    return count;
+}
+
+/* Of Dropout, what it does with the numbers that it drew; of all others there is nothing to do but read them. */
+static xcvm_status copy_drawing(xcc_copying *c, xcc_node *n, xcc_builder *b)
+{
+    if (!xcc_is(n, XCVM_OP_Dropout) || xcc_node_output(n, 0) == NULL)
+        return XCVM_OK;
+    const xcvm_Dropout_args *a = XCC_ARGS(Dropout, n);
+    xcc_value *x = xcc_copy_of(c, xcc_value_of(a->x)), *ratio = xcc_copy_of(c, xcc_value_of(a->ratio));
+    xcc_value *training = xcc_copy_of(c, xcc_value_of(a->training_mode)), *y = x;
+    if (training != NULL) {
+        const xcvm_dtype dtype = (xcvm_dtype)x->type.dtype;
+        xcc_value *mask = xcc_copy_of(c, xcc_result_made(n, 1)), *one = xcc_build_number(b, x, 1);
+        xcc_value *kept =
+            ratio != NULL ? xcc_build_sub(b, one, xcc_build_cast(b, ratio, dtype)) : xcc_build_number(b, x, 0.5);
+        kept = xcc_build_call(b, XCVM_OP_Where, 3, (xcc_value *[]){training, kept, one});
+        y = xcc_build_call(b, XCVM_OP_Where, 3,
+                           (xcc_value *[]){mask, xcc_build_div(b, x, kept), xcc_build_number(b, x, 0)});
+    }
+    c->copies[xcc_node_output(n, 0)->id] = y;
+    return y != NULL ? XCVM_OK : c->m->error->status;
+}
+
+/* ---- Nodes ---- */
 
 void xcc_copy_type(xcc_value *v, const xcc_value *from)
 {
@@ -78,15 +144,17 @@ static xcvm_status copy_control(xcc_copying *c, const xcc_node *n, xcc_builder *
     return xcc_node_infer(copy);
 }
 
-xcvm_status xcc_copy_node(xcc_copying *c, const xcc_node *n, xcc_graph *to)
+xcvm_status xcc_copy_node(xcc_copying *c, xcc_node *n, xcc_graph *to)
 {
     xcc_builder b = {.graph = to, .name = n->name, .origin = n->origin};
+    if (xcc_draws(n))
+        return copy_drawing(c, n, &b);
     return n->kind == XCC_INSTRUCTION ? copy_instruction(c, n, &b) : copy_control(c, n, &b);
 }
 
 xcvm_status xcc_copy_nodes(xcc_copying *c, const xcc_graph *from, xcc_graph *to)
 {
-    for (const xcc_node *n = from->first; n != NULL; n = n->next) {
+    for (xcc_node *n = from->first; n != NULL; n = n->next) {
         XCVM_TRY(xcc_poll(c->m));
         XCVM_TRY(xcc_copy_node(c, n, to));
     }

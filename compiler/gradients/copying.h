@@ -17,8 +17,18 @@ void xcc_copying_end(xcc_copying *c);
 xcc_value *xcc_copy_of(const xcc_copying *c, xcc_value *v);
 /* Gives v the type of another value. */
 void xcc_copy_type(xcc_value *v, const xcc_value *from);
-/* Copies a node, or all of a graph, to the end of `to`. */
-xcvm_status xcc_copy_node(xcc_copying *c, const xcc_node *n, xcc_graph *to);
+/* Copies a node, or all of a graph, to the end of `to`. What draws random numbers is not copied, as it would draw
+ * others: what it drew is read, or the copies that there are of it; so bodies of what is copied must not draw. */
+xcvm_status xcc_copy_node(xcc_copying *c, xcc_node *n, xcc_graph *to);
 xcvm_status xcc_copy_nodes(xcc_copying *c, const xcc_graph *from, xcc_graph *to);
+
+/* Whether a node draws random numbers; whether one in its bodies does, or in theirs. */
+bool xcc_draws(const xcc_node *n);
+bool xcc_bodies_draw(const xcc_node *n);
+/* What a node that draws drew, as its copies read it: up to XCC_MAX_DRAWN values, NULL for a failure. */
+enum { XCC_MAX_DRAWN = 2 };
+size_t xcc_drawn(xcc_node *n, xcc_value **values);
+/* Result i of an instruction, which it is made to give if it does not; NULL on failure. */
+xcc_value *xcc_result_made(xcc_node *n, size_t i);
 
 #endif

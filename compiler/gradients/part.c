@@ -67,12 +67,15 @@ static xcvm_status copy_part(part *p, xcc_graph *g, xcc_node *last, xcc_graph *t
     if (g->owner != NULL)
         XCVM_TRY(copy_part(p, g->owner->graph, g->owner->previous, to));
     const xcc_node *end = last != NULL ? last->next : NULL;
-    for (const xcc_node *n = last != NULL ? g->first : NULL; n != end; n = n->next) {
+    for (xcc_node *n = last != NULL ? g->first : NULL; n != end; n = n->next) {
         XCVM_TRY(xcc_poll(p->c.m));
         XCVM_CHECK(p->c.m->error, p->c.m->value_limit == 0 || p->c.m->value_count <= p->c.m->value_limit, UNSUPPORTED,
                    "the gradients of the model take too many nodes");
-        if (makes_needed(p, n) && reads_copies(p, n))
-            XCVM_TRY(xcc_copy_node(&p->c, n, to));
+        if (!makes_needed(p, n) || !reads_copies(p, n))
+            continue;
+        XCVM_CHECK(p->c.m->error, !xcc_bodies_draw(n), UNSUPPORTED,
+                   "node '%.100s' (%.60s) has no gradient here, as its body draws random numbers", n->name, n->origin);
+        XCVM_TRY(xcc_copy_node(&p->c, n, to));
     }
     return XCVM_OK;
 }

@@ -1,4 +1,5 @@
 /* The table of rules, from the gradient column of the instruction table, and what all rules share. */
+#include "compiler/gradients/copying.h"
 #include "compiler/gradients/rule.h"
 
 #include <stdarg.h>
@@ -35,20 +36,7 @@ bool xcc_is_differentiable(const xcc_value *v)
 
 /* ---- Results ---- */
 
-xcc_value *xcc_extra_result(xcc_vjp *d, size_t i)
-{
-    xcc_node *n = d->node;
-    xcc_value *v = xcc_node_output(n, i);
-    if (v != NULL || (v = xcc_value_create(n->graph, NULL)) == NULL)
-        return v;
-    for (size_t f = 0, result = 0; f < n->schema->field_count; f++) {
-        const xcvm_field *field = &n->schema->fields[f];
-        if (field->role == XCVM_ROLE_OUT && result++ == i)
-            *(xcvm_value **)(void *)((char *)n->args + field->offset) = &v->type;
-    }
-    v->producer = n;
-    return xcc_node_infer(n) == XCVM_OK ? v : NULL;
-}
+xcc_value *xcc_extra_result(xcc_vjp *d, size_t i) { return xcc_result_made(d->node, i); }
 
 void xcc_refuse(xcc_vjp *d, const char *format, ...)
 {

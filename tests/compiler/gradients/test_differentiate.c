@@ -389,6 +389,23 @@ static xcc_value *dropped(xcc_builder *b, xcc_value *state)
                      .training_mode = XCC_IN(xcc_scalar(b->graph, XCVM_BOOL, 1)), .seed = -1);
 }
 
+/* The same in a branch, if some element of the state is above 0. */
+static xcc_value *dropped_deep(xcc_builder *b, xcc_value *state)
+{
+    xcc_value *most = must(b, xcc_build_reduce(b, XCVM_OP_ReduceMax, state, NULL, false));
+    xcc_value *on = must(b, xcc_build_binary(b, XCVM_OP_Greater, most, number(b, 0)));
+    xcc_value *result = must(b, xcc_value_create(b->graph, NULL));
+    xcc_node *n = xcc_append_control(b, XCC_IF, 1, &on, 1, &result, 2);
+    ck_assert_ptr_nonnull(n);
+    for (int i = 0; i < 2; i++) {
+        xcc_builder inner = {.graph = n->bodies[i], .name = "deep", .origin = "Test"};
+        xcc_value *y = must(&inner, i == 0 ? dropped(&inner, state) : square(&inner, state));
+        ok(b->graph->module, xcc_graph_set_outputs(n->bodies[i], 1, &y));
+    }
+    ok(b->graph->module, xcc_node_infer(n));
+    return result;
+}
+
 static xcc_value *longer(xcc_builder *b, xcc_value *state)
 {
     return xcc_build_concat(b, 2, (xcc_value *[]){state, state}, 1);
@@ -412,6 +429,41 @@ START_TEST(loop)
 END_TEST
 
 static xcc_value *doubled(xcc_builder *b, xcc_value *state) { return xcc_build_add(b, state, state); }
+
+/* What was dropped is the same in the backward: y = w * f and the gradient is f, in a loop and in a branch. */
+START_TEST(dropped_in_bodies)
+{
+    for (int branch = 0; branch < 2; branch++) {
+        compilation c;
+        machine k;
+        float w[64];
+        begin_backprop(&c);
+        c.options.loss = "loss";
+        for (int i = 0; i < 64; i++)
+            w[i] = (float)(i + 1);
+        xcc_value *p = parameter(&c.b, "w", 2, DIMS(1, 64), w),
+                  *named = must(&c.b, xcc_value_create(c.b.graph, "loss"));
+        xcc_value *y = branch ? dropped_deep(&c.b, p) : loop_of(&c, p, dropped)->outputs[0];
+        xcc_value *total = sum(&c.b, y);
+        ck_assert_ptr_nonnull(xcc_emit(&c.b, Identity, .y = XCC_OUT(named), .x = XCC_IN(total)));
+        output(&c.b, named);
+        output(&c.b, y);
+        ok(&c.m, differentiate(&c));
+        compile_rest(&c, &k);
+        machine_run(&k);
+        const float *of_y = xcvm_value_data(xcvm_session_output(k.session, 1));
+        const float *of_w = xcvm_value_data(xcvm_session_output(k.session, 2));
+        size_t zeros = 0;
+        for (size_t i = 0; i < 64; i++) {
+            ck_assert_double_eq_tol((double)(of_w[i] * w[i]), (double)of_y[i], 1e-3);
+            zeros += of_y[i] == 0;
+        }
+        ck_assert(zeros > 0 && zeros < 64);
+        machine_close(&k);
+        finish(&c);
+    }
+}
+END_TEST
 
 /* What the gradients of a round do not depend on is not kept: of a sum nothing, of a product its state. */
 START_TEST(kept_states)
@@ -452,7 +504,7 @@ START_TEST(refused_in_bodies)
         xcc_value *(*fill)(xcc_builder *b, xcc_value *state);
         const char *node, *part;
     } bodies[] = {{coupled, "node 'inside'", "PairwiseCoupling cannot be differentiated"},
-                  {dropped, "node 'node'", "draws random numbers"}};
+                  {dropped_deep, "node 'node'", "a body in its body draws random numbers"}};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         compilation c;
         begin_backprop(&c);
@@ -488,6 +540,7 @@ Suite *suite_compiler_differentiate(void)
     tcase_add_test(tests, taken_name);
     tcase_add_test(tests, loop);
     tcase_add_test(tests, open_batch);
+    tcase_add_test(tests, dropped_in_bodies);
     tcase_add_test(tests, kept_states);
     tcase_add_test(tests, growing_state);
     tcase_add_test(tests, refused_in_bodies);
