@@ -207,6 +207,17 @@ START_TEST(normalisation_in_the_domain_of_onnx)
 }
 END_TEST
 
+START_TEST(products)
+{
+    onnx_expect(MS "input x f32[1x2]\ninput b f32[1x1x2]\noutput y\noutput z\n"
+                   "y = com.microsoft::TransposeMatMul(x, x) transA=1 alpha=0.5\n"
+                   "z = com.microsoft::TransposeMatMul(b, x) transB=1 alpha=0.5\n",
+                "x f32[1x2] 2 4\nb f32[1x1x2] 1 3\n", "y f32[2x2] 2 4 4 8\nz f32[1x1x1] 7\n");
+    onnx_refuse(MS "input x f32[1x2]\noutput y\ny = com.microsoft::TransposeMatMul(x, x) transA=1 transBatchA=1\n",
+                XCVM_UNSUPPORTED, "'transBatchA' is not known");
+}
+END_TEST
+
 /* The second of two experts is chosen, and its share is kept as it is. */
 START_TEST(experts)
 {
@@ -245,6 +256,7 @@ Suite *suite_compiler_lower_contrib(void)
     tcase_add_test(tests, operators_that_are_refused_by_name);
     tcase_add_test(tests, blocked_layout_of_eight);
     tcase_add_test(tests, normalisation_in_the_domain_of_onnx);
+    tcase_add_test(tests, products);
     tcase_add_test(tests, experts);
     tcase_add_test(tests, channels_last);
     suite_add_tcase(suite, tests);
