@@ -294,6 +294,40 @@ def nhwc_conv(case):
     case.sums(into * math.prod(kernel), 8)
 
 
+@contrib("NchwcConv", weight=2)
+def nchwc_conv(case):
+    """In blocks of 8 channels, whose weights the peer would take for blocks of 16 on some processors: NumPy decides."""
+    domain = "com.microsoft.nchwc"
+    case.domains[domain] = 1
+    case.without_peer()
+    image = [min(size, 9) for size in image_of(case, 2)]
+    kernel, attributes = window(case, 2, image, 3)
+    out, into = case.choice([8, 24, 40]), case.choice([1, 3, 8, 16, 24])
+    given = into - case.choice([0, 0, 3]) if into >= 8 else into
+    kept = out - case.choice([0, 1, 5])
+    depthwise = into == 1 and case.chance(0.5)
+    channels = out if depthwise else given
+    case.known("sizes")
+    x, a = value(case, [case.integer(1, 2), channels] + image)
+    w = case.values([out, into] + kernel, "f32")
+    w[:, given:] = 0
+    blocks = w.reshape([out // 8, 8] + ([into // 8, 8] if into >= 8 else [into]) + kernel)
+    blocks = blocks.transpose([0, 2, 4, 5, 3, 1] if into >= 8 else [0, 2, 3, 4, 1])
+    bias, b = value(case, [out], constant=1)
+    y = convolution(a, w[:, :given], b, attributes, out if depthwise else 1)
+    reordered = case.node("ReorderInput", [x], domain=domain) if into >= 8 or depthwise else x
+    operands = [reordered, case.constant(np.ascontiguousarray(blocks).reshape(w.shape), "f32"), bias]
+    if case.chance(0.4):
+        z, residual = value(case, list(y.shape))
+        operands, y = operands + [z], y + residual
+    result = case.node("Conv", operands, domain=domain, kernel_shape=kernel, group=out if depthwise else 1, activation="Relu", **attributes)
+    last = case.choice([0, 1])
+    result = case.node("ReorderOutput", [result], domain=domain, channels=kept, channels_last=last)
+    y = np.maximum(y, 0)[:, :kept]
+    case.output(result, "f32", y.transpose(0, 2, 3, 1) if last else y)
+    case.sums(into * math.prod(kernel), 8)
+
+
 @contrib("MoE", weight=2)
 def mixture(case):
     tokens, hidden, inner, experts = case.choice([1, 3, 8]), case.choice([4, 8, 16]), case.choice([4, 8, 12]), case.choice([2, 4, 5])

@@ -313,6 +313,9 @@ xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
 
 /* ---- Attention to blocks of keys ---- */
 
+/* Blocks of one layout along a side, and cells of all, that are written down one by one. */
+enum { MOST_BLOCKS = 1 << 12, MOST_CELLS = 1 << 24 };
+
 /* Which blocks each layout sees, as 1 and 0 in f32 [layouts, blocks, blocks], from lists of columns for each row. */
 static xcvm_status read_layouts(xcc_lowering *n, const xcc_value *rows, const xcc_value *columns, xcc_value **seen)
 {
@@ -325,7 +328,8 @@ static xcvm_status read_layouts(xcc_lowering *n, const xcc_value *rows, const xc
                SHAPE_MISMATCH,
                "block_row_indices and block_col_indices have to be i32 of 2 dimensions, the first equal");
     const int64_t layouts = rows->type.dims[0], blocks = rows->type.dims[1] - 1, entries = columns->type.dims[1];
-    XCVM_CHECK(n->m->error, blocks <= 4096, UNSUPPORTED, "there are %lld blocks, up to 4096 are possible",
+    XCVM_CHECK(n->m->error, blocks <= MOST_BLOCKS && layouts <= MOST_CELLS / (blocks * blocks), UNSUPPORTED,
+               "%lld layouts of %lld x %lld blocks are more than are supported", (long long)layouts, (long long)blocks,
                (long long)blocks);
     xcc_value *table = xcc_constant_blank(n->b.graph, XCVM_F32, 3, (const int64_t[]){layouts, blocks, blocks});
     if (table == NULL)
@@ -335,6 +339,7 @@ static xcvm_status read_layouts(xcc_lowering *n, const xcc_value *rows, const xc
     const int32_t *starts = XCVM_CDATA(int32_t, &rows->type), *lists = XCVM_CDATA(int32_t, &columns->type);
     for (int64_t i = 0; i < layouts; i++)
         for (int64_t row = 0; row < blocks; row++) {
+            XCVM_TRY(xcc_poll(n->m));
             const int32_t begin = starts[i * (blocks + 1) + row], end = starts[i * (blocks + 1) + row + 1];
             XCVM_CHECK(n->m->error, begin >= 0 && begin <= end && end <= entries, OUT_OF_RANGE,
                        "row %lld of layout %lld has columns %d to %d of %lld", (long long)row, (long long)i, begin, end,

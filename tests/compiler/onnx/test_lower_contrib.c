@@ -85,6 +85,21 @@ START_TEST(attention_that_does_not_fit)
 }
 END_TEST
 
+START_TEST(blocks_that_are_seen)
+{
+#define SPARSE(rows, columns)                                                                                          \
+    MS "input x f32[1x1x4]\ninput c f32[1x1x32x4]\n" rows columns "init t i32[1] 1\ninit k i32[1] 1\noutput y\n"       \
+       "y = com.microsoft::SparseAttention(x, x, x, c, c, r, q, t, k) num_heads=1 kv_num_heads=1 "                     \
+       "sparse_block_size=16\n"
+    onnx_refuse(SPARSE("input r i32[1x3]\n", "init q i32[1x3] 0 0 1\n"), XCVM_UNSUPPORTED, "known at compile time");
+    onnx_refuse(SPARSE("init r i32[1x3] 0 1 4\n", "init q i32[1x3] 0 0 1\n"), XCVM_OUT_OF_RANGE, "columns 1 to 4 of 3");
+    onnx_refuse(SPARSE("init r i32[1x3] 0 2 1\n", "init q i32[1x3] 0 0 1\n"), XCVM_OUT_OF_RANGE, "columns 2 to 1");
+    onnx_refuse(SPARSE("init r i32[1x3] 0 1 3\n", "init q i32[1x3] 0 0 2\n"), XCVM_OUT_OF_RANGE, "block 2 is seen");
+    onnx_refuse(SPARSE("init r i32[3] 0 1 3\n", "init q i32[1x3] 0 0 1\n"), XCVM_SHAPE_MISMATCH, "2 dimensions");
+#undef SPARSE
+}
+END_TEST
+
 START_TEST(blocks_that_do_not_fit)
 {
     static const char head[] = MS "input a f32[2x32]\ninput b u8[3x2x8]\ninput s f32[3x2]\noutput y\n";
@@ -207,6 +222,17 @@ START_TEST(normalisation_in_the_domain_of_onnx)
 }
 END_TEST
 
+START_TEST(products)
+{
+    onnx_expect(MS "input x f32[1x2]\ninput b f32[1x1x2]\noutput y\noutput z\n"
+                   "y = com.microsoft::TransposeMatMul(x, x) transA=1 alpha=0.5\n"
+                   "z = com.microsoft::TransposeMatMul(b, x) transB=1 alpha=0.5\n",
+                "x f32[1x2] 2 4\nb f32[1x1x2] 1 3\n", "y f32[2x2] 2 4 4 8\nz f32[1x1x1] 7\n");
+    onnx_refuse(MS "input x f32[1x2]\noutput y\ny = com.microsoft::TransposeMatMul(x, x) transA=1 transBatchA=1\n",
+                XCVM_UNSUPPORTED, "'transBatchA' is not known");
+}
+END_TEST
+
 /* The second of two experts is chosen, and its share is kept as it is. */
 START_TEST(experts)
 {
@@ -240,11 +266,13 @@ Suite *suite_compiler_lower_contrib(void)
     TCase *tests = tcase_create("contrib");
     tcase_add_test(tests, operands_that_do_not_fit);
     tcase_add_test(tests, attention_that_does_not_fit);
+    tcase_add_test(tests, blocks_that_are_seen);
     tcase_add_test(tests, blocks_that_do_not_fit);
     tcase_add_test(tests, quantised_values_that_do_not_fit);
     tcase_add_test(tests, operators_that_are_refused_by_name);
     tcase_add_test(tests, blocked_layout_of_eight);
     tcase_add_test(tests, normalisation_in_the_domain_of_onnx);
+    tcase_add_test(tests, products);
     tcase_add_test(tests, experts);
     tcase_add_test(tests, channels_last);
     suite_add_tcase(suite, tests);
