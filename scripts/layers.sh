@@ -49,7 +49,7 @@ compiler/emit: compiler/ir compiler/passes compiler/codegen
 # special shapes are tried by the general one.
 circles='ops/matmul/simd/gemm ops/matmul/simd/gemm_small ops/matmul/simd/gemm_tile ops/matmul/simd/gemv'
 
-git ls-files -co --exclude-standard 'include/*.h' '*.c' '*.h' '*.def' '*.in' | grep -E '^(include|base|ops|proto|vm|compiler|tools|examples)/' |
+git ls-files -co --exclude-standard 'include/*.h' '*.c' '*.h' '*.def' '*.in' | grep -E '^(include|base|ops|proto|vm|compiler|train|tape|tools|examples)/' |
     xargs awk -v rooms="$rooms" -v circles="$circles" '
 function fail(text) { print text; wrong++ }
 function folder(file) { sub(/\/[^\/]*$/, "", file); return file }
@@ -63,10 +63,11 @@ function room(file) {
 # A table (.def) is none of the file of its name, which may be made of it.
 function module(file) { if (file !~ /\.def$/) sub(/\.[a-z]*$/, "", file); return file }
 BEGIN {
-    split("include base ops proto vm compiler tools", order)
+    split("include base ops proto vm compiler train tools", order)
     for (i in order)
         floor[order[i]] = i
     floor["examples"] = floor["tools"]
+    floor["tape"] = floor["train"]
     count = split(rooms, lines, "\n")
     for (i = 1; i <= count; i++) {
         split(lines[i], part, ":")

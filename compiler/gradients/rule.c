@@ -41,6 +41,9 @@ xcc_value *xcc_extra_result(xcc_vjp *d, size_t i)
 {
     xcc_node *n = d->node;
     xcc_value *v = xcc_node_output(n, i);
+    xcc_recorder *recorder = d->b->graph->module->recorder;
+    if (v == NULL && recorder != NULL)
+        return recorder->extra_result(recorder, n, i);
     if (v != NULL || (v = xcc_value_create(n->graph, NULL)) == NULL)
         return v;
     for (size_t f = 0, result = 0; f < n->schema->field_count; f++) {
@@ -123,6 +126,12 @@ void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition)
 
 /* ---- Formulas ---- */
 
+static xcc_value *stand_in(xcc_vjp *d, xcc_value *x)
+{
+    xcc_recorder *recorder = d->b->graph->module->recorder;
+    return recorder != NULL ? recorder->stand_in(recorder, x) : xcc_apply(d->b, Identity, y, .x = XCC_IN(x));
+}
+
 bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f)
 {
     *f = (xcc_formula){.behind = d->b->graph->last, .count = xcc_node_input_count(d->node)};
@@ -132,7 +141,7 @@ bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f)
         f->operands[i] = xcc_in(d, i);
         if (!d->wanted[i])
             continue;
-        f->operands[i] = xcc_apply(d->b, Identity, y, .x = XCC_IN(xcc_in(d, i)));
+        f->operands[i] = stand_in(d, xcc_in(d, i));
         d->failed = f->operands[i] == NULL;
     }
     return !d->failed;

@@ -8,6 +8,7 @@
 
 #include "base/budget.h"
 #include "base/hash.h"
+#include "compiler/ir/recorder.h"
 #include "ops/kernel.h"
 #include "xcvm/compiler.h"
 
@@ -156,6 +157,7 @@ struct xcc_module {
     uint64_t folding_ns;   /* that folding has taken so far */
     uint64_t changes;      /* that passes have made so far */
     const char *producer;  /* of the model, for metadata */
+    xcc_recorder *recorder; /* executes what is built; NULL: nodes are kept */
     xcc_group *groups;     /* all of them */
     uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
