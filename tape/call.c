@@ -178,12 +178,12 @@ static bool flows(const xcvm_tape *t, const tape_record *r)
 static void locate(xcvm_tape *t, const tape_record *r)
 {
     t->error.pc = r->number <= INT32_MAX ? (int32_t)r->number : INT32_MAX;
-    strncpy(t->error.instruction, r->schema->name, sizeof t->error.instruction - 1);
+    strncpy(t->error.instruction, r->operation != NULL ? r->operation->name : r->schema->name,
+            sizeof t->error.instruction - 1);
 }
 
-xcvm_status tape_execute(xcvm_tape *t, tape_record *r)
+xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status)
 {
-    xcvm_status status = t->failed ? t->error.status : run(t, r);
     if (tape_stick(t, status) != XCVM_OK) {
         locate(t, r);
         for (uint32_t i = 0; i < r->out_count; i++)
@@ -203,6 +203,13 @@ xcvm_status tape_execute(xcvm_tape *t, tape_record *r)
     }
     tape_give_back(t, r, r->bytes);
     return status;
+}
+
+xcvm_status tape_execute(xcvm_tape *t, tape_record *r)
+{
+    if (t->finished)
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "the tape has been compiled, and is at its end");
+    return tape_conclude(t, r, t->failed ? t->error.status : t->building ? tape_build(t, r) : run(t, r));
 }
 
 /* ---- The host's calls ---- */

@@ -54,11 +54,13 @@ static tape_variable *implicit_seed(xcvm_tape *t, const tape_variable *root)
 {
     const xcvm_value *type = &root->value.type;
     char text[192];
-    if (xcvm_element_count(type) != 1) {
+    if (type->rank < 0 || !xcvm_dims_known(type) || xcvm_element_count(type) != 1) {
         tape_fail(t, XCVM_SHAPE_MISMATCH, "the root is %s, not one number; its gradient has to be given (seed)",
                   xcvm_value_describe(type, text, sizeof text));
         return NULL;
     }
+    if (t->building)
+        return tape_build_seed(t, root);
     tape_variable *seed = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, NULL);
     const double one = 1;
     if (seed != NULL)
@@ -104,6 +106,7 @@ xcvm_status xcvm_tape_backward(xcvm_tape *tape, xcvm_var root, const xcvm_backwa
 {
     xcvm_backward_options o;
     XCVM_TRY(begin(tape, options, &o, error));
+    XCVM_CHECK(error, !tape->building, UNSUPPORTED, "a tape that builds adds nothing up; take xcvm_tape_gradients");
     const xcvm_scope scope = xcvm_tape_scope_begin(tape);
     tape_variable *from = tape_resolve(tape, root, "the root"),
                   *seed = from != NULL ? seed_of(tape, from, o.seed) : NULL;
@@ -163,7 +166,10 @@ xcvm_status xcvm_tape_gradients(xcvm_tape *tape, size_t root_count, const xcvm_v
     tape_variable **results = lists + 2 * root_count + wrt_count;
     const xcvm_scope scope = xcvm_tape_scope_begin(tape);
     xcvm_status status = resolve_all(tape, root_count, roots, seeds, wrt_count, wrt, lists);
-    if (status == XCVM_OK) {
+    if (status == XCVM_OK && tape->building) {
+        status = tape_build_gradients(tape, root_count, lists, lists + root_count, wrt_count, lists + 2 * root_count,
+                                      results);
+    } else if (status == XCVM_OK) {
         const tape_walk_request request = {.kind = TAPE_GRADIENTS,
                                            .root_count = root_count,
                                            .roots = lists,

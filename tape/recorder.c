@@ -163,23 +163,30 @@ static xcc_value *extra_result(xcc_recorder *recorder, xcc_node *n, size_t wante
     return tape_execute_args(t, n->schema, args) == XCVM_OK ? value_of(extra) : NULL;
 }
 
+tape_variable *tape_stand_in(xcvm_tape *t, tape_variable *from)
+{
+    tape_variable *v;
+    if (!t->recording || !from->requires) {
+        if ((v = tape_variable_share(t, from)) != NULL)
+            tape_variable_require(v, true);
+        return v;
+    }
+    if ((v = tape_variable_make(t)) == NULL)
+        return NULL;
+    const xcvm_Identity_args args = {.y = &v->value.type, .x = &from->value.type};
+    return tape_execute_args(t, xcvm_schema_of(XCVM_OP_Identity), &args) == XCVM_OK ? v : NULL;
+}
+
+/* In a rule whose gradients are not to be differentiated, recording is on for the formula alone. */
 static xcc_value *stand_in(xcc_recorder *recorder, xcc_value *x)
 {
     xcvm_tape *t = tape_of(recorder);
-    tape_variable *from = tape_variable_of(x), *v;
-    if (t->recording && !t->formula && from->requires) {
-        /* The gradients that come of it are to be differentiated by x itself. */
-        if ((v = tape_variable_make(t)) == NULL)
-            return NULL;
-        const xcvm_Identity_args args = {.y = &v->value.type, .x = &x->type};
-        return tape_execute_args(t, xcvm_schema_of(XCVM_OP_Identity), &args) == XCVM_OK ? &v->value : NULL;
-    }
-    if ((v = tape_variable_share(t, from)) == NULL)
-        return NULL;
-    tape_variable_require(v, true);
-    t->formula = true;
+    const bool connects = t->recording && !t->formula;
+    t->recording = connects;
+    tape_variable *v = tape_stand_in(t, tape_variable_of(x));
+    t->formula = !connects;
     t->recording = true;
-    return &v->value;
+    return value_of(v);
 }
 
 static xcvm_status differentiate(xcc_recorder *recorder, const xcc_seed *seeds, size_t seed_count,

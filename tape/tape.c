@@ -27,6 +27,13 @@ xcvm_status tape_fail(xcvm_tape *t, xcvm_status status, const char *format, ...)
     return tape_stick(t, status);
 }
 
+bool tape_has_no_elements(xcvm_tape *t, const char *what)
+{
+    if (t->building)
+        tape_fail(t, XCVM_UNSUPPORTED, "a tape that builds has no elements, which %s needs", what);
+    return t->building;
+}
+
 xcvm_status tape_report(xcvm_tape *t, xcvm_error *error)
 {
     XCVM_CHECK(error, t != NULL, INVALID_ARGUMENT, "tape is NULL");
@@ -103,7 +110,10 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     t->scratch.allocator = t->allocator;
     t->recording = true;
     t->module.error = &t->error;
-    tape_recorder_init(t);
+    t->building = o->mode == XCVM_TAPE_BUILDING;
+    t->builder = (xcc_builder){.graph = t->module.graph, .name = "", .origin = ""};
+    if (!t->building)
+        tape_recorder_init(t);
     return XCVM_OK;
 }
 
@@ -113,6 +123,8 @@ xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,
     XCVM_CHECK(error, tape != NULL, INVALID_ARGUMENT, "tape is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "threads is %d", o.threads);
+    XCVM_CHECK(error, o.mode == XCVM_TAPE_EAGER || o.mode == XCVM_TAPE_BUILDING, INVALID_ARGUMENT, "mode is %d",
+               (int)o.mode);
     xcvm_tape *t = xcvm_allocate_zeroed(o.allocator, sizeof *t);
     XCVM_CHECK(error, t != NULL, OUT_OF_MEMORY, "no memory for a tape");
     xcvm_budget_begin(&t->budget, o.allocator, 0);

@@ -13,7 +13,8 @@ typedef struct tape_hook tape_hook;
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
 struct xcvm_variable {
-    xcc_value value; /* first; a constant if no gradient can flow to it, so that rules know its elements */
+    xcc_value value;  /* first; a constant if no gradient can flow to it, so that rules know its elements */
+    xcc_value *built; /* of the graph, on a tape that builds */
     xcvm_tape *tape;
     uint64_t serial;         /* in the order in which variables are made; 0: the slot is free */
     tape_record *creator;    /* the call that made it; NULL: none, or one that is not recorded */
@@ -53,10 +54,11 @@ struct tape_record {
     void *args;
     tape_variable **in, **out; /* in row order, lists spread out; NULL: absent */
     uint32_t in_count, out_count;
-    size_t bytes;      /* of this piece of memory */
-    tape_walk *walk;   /* that has to come by */
-    tape_record *dead; /* list of those that are being removed */
-    bool busy;         /* a walk is at it */
+    const xcvm_operation *operation; /* of the host's; NULL: the schema's */
+    size_t bytes;                    /* of this piece of memory */
+    tape_walk *walk;                 /* that has to come by */
+    tape_record *dead;               /* list of those that are being removed */
+    bool busy;                       /* a walk is at it */
 };
 
 /* Pieces of memory of up to so many times 64 bytes are kept by size. */
@@ -71,7 +73,12 @@ struct xcvm_tape {
     xcvm_error error; /* the failure that stays */
     bool failed;
     bool recording;
-    bool formula; /* recording is on for a formula that a rule differentiates, and then off again */
+    bool formula;  /* recording is on for a formula that a rule differentiates, and then off again */
+    bool building; /* calls become nodes of the module's graph */
+    bool finished; /* which was compiled */
+    bool broken;   /* and is incomplete */
+    xcc_builder builder;
+    uint32_t traces; /* functions that are being differentiated, one within the other */
     uint64_t random;
     uint64_t calls, serials;
     tape_record *first, *last; /* recorded calls, in order */
@@ -99,6 +106,8 @@ xcvm_status tape_stick(xcvm_tape *t, xcvm_status status);
 xcvm_status tape_report(xcvm_tape *t, xcvm_error *error);
 /* Whether nothing can be done with it now. */
 static inline bool tape_is_unusable(const xcvm_tape *t) { return t == NULL || t->failed; }
+/* Fails, and is true, if the tape builds: `what` needs elements. */
+bool tape_has_no_elements(xcvm_tape *t, const char *what);
 /* What a failed call gives. */
 #define TAPE_FAILED ((xcvm_var){NULL, 1})
 
@@ -155,12 +164,28 @@ tape_record *tape_record_make(xcvm_tape *t, const xcvm_schema *schema, size_t in
 xcvm_status tape_execute(xcvm_tape *t, tape_record *r);
 /* An instruction whose arguments, with results, stand in a struct; lists are copied. */
 xcvm_status tape_execute_args(xcvm_tape *t, const xcvm_schema *schema, const void *args);
+/* The same for what was computed by other means. */
+xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status);
 /* Whether nobody needs any of its results. */
 bool tape_record_is_dead(const tape_record *r);
 /* Forgets a recorded call. */
 void tape_record_remove(tape_record *r);
 /* The functions of xcc_recorder. */
 void tape_recorder_init(xcvm_tape *t);
+
+/* ---- Building ---- */
+
+/* A call becomes a node; its results are those of the record. */
+xcvm_status tape_build(xcvm_tape *t, tape_record *r);
+/* A variable for a value of the graph; NULL, which is a failure, for NULL. */
+tape_variable *tape_built(xcvm_tape *t, xcc_value *value);
+/* What a variable (NULL: NULL) is where the tape builds now; NULL with the failure noted if it is none there. */
+xcc_value *tape_built_operand(xcvm_tape *t, const tape_variable *v);
+/* Ones, for a root. */
+tape_variable *tape_build_seed(xcvm_tape *t, const tape_variable *root);
+xcvm_status tape_build_gradients(xcvm_tape *t, size_t root_count, tape_variable *const *roots,
+                                 tape_variable *const *seeds, size_t wrt_count, tape_variable *const *wrt,
+                                 tape_variable **gradients);
 
 /* ---- Gradients ---- */
 
@@ -192,6 +217,12 @@ typedef struct tape_walk_request {
 } tape_walk_request;
 /* In failure, which stays with the tape, no gradient has changed. */
 xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request);
+
+/* The gradients of the operands of a host's operation, in place of a rule. */
+void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r);
+/* A variable that stands for v in a function that is differentiated by it: connected with it if a gradient can flow on
+ * to it. */
+tape_variable *tape_stand_in(xcvm_tape *t, tape_variable *v);
 
 /* ---- Rows ---- */
 

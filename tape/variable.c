@@ -260,7 +260,21 @@ tape_variable *tape_variable_share(xcvm_tape *t, const tape_variable *from)
     return v;
 }
 
-static tape_variable *given_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
+/* A constant or a parameter of the graph. */
+static tape_variable *build_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype dtype, int rank, const int64_t *dims,
+                                   const void *data, size_t bytes)
+{
+    xcc_module *m = &t->module;
+    const void *zeros = data != NULL ? data : xcc_alloc(m, bytes);
+    /* Parameters are the program's, wherever they are made. */
+    xcc_value *v = zeros == NULL          ? NULL
+                   : kind == XCC_CONSTANT ? xcc_constant(t->builder.graph, NULL, dtype, rank, dims, zeros, false)
+                                          : xcc_parameter(m->graph, NULL, dtype, rank, dims, zeros, false);
+    return tape_built(t, v);
+}
+
+static tape_variable *given_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype dtype, int rank, const int64_t *dims,
+                                   const void *data)
 {
     size_t count, bytes;
     if (tape_is_unusable(t))
@@ -271,6 +285,8 @@ static tape_variable *given_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, con
         tape_fail(t, XCVM_INVALID_ARGUMENT, "rank %d is not in [0, %d], or dims is NULL", rank, XCVM_MAX_RANK);
     else if (!xcvm_tensor_size(dtype, rank, dims, &count, &bytes))
         tape_fail(t, XCVM_INVALID_ARGUMENT, "a dimension is below 0, or the size of the tensor overflows");
+    if (!t->failed && t->building)
+        return build_tensor(t, kind, dtype, rank, dims, data, bytes);
     tape_variable *v = t->failed ? NULL : tape_tensor(t, dtype, rank, dims, data);
     if (v != NULL && data == NULL)
         memset(v->value.type.data, 0, v->value.type.bytes);
@@ -279,7 +295,7 @@ static tape_variable *given_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, con
 
 xcvm_var xcvm_tape_constant(xcvm_tape *tape, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
 {
-    const tape_variable *v = given_tensor(tape, dtype, rank, dims, data);
+    const tape_variable *v = given_tensor(tape, XCC_CONSTANT, dtype, rank, dims, data);
     return v != NULL ? tape_handle(v) : TAPE_FAILED;
 }
 
@@ -287,7 +303,7 @@ xcvm_var xcvm_tape_parameter(xcvm_tape *tape, xcvm_dtype dtype, int rank, const 
 {
     if (!tape_is_unusable(tape) && !xcvm_dtype_is_float(dtype))
         tape_fail(tape, XCVM_TYPE_MISMATCH, "a parameter is of a float type, not %s", xcvm_dtype_name(dtype));
-    tape_variable *v = given_tensor(tape, dtype, rank, dims, data);
+    tape_variable *v = given_tensor(tape, XCC_PARAMETER, dtype, rank, dims, data);
     if (v == NULL)
         return TAPE_FAILED;
     tape_variable_keep(v);
@@ -314,7 +330,7 @@ xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value)
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "value is NULL");
         return TAPE_FAILED;
     }
-    tape_variable *v = tape_variable_make(tape);
+    tape_variable *v = tape_has_no_elements(tape, "a value") ? NULL : tape_variable_make(tape);
     if (v == NULL)
         return TAPE_FAILED;
     const xcvm_keeping keeping = {.heap = tape->kernel.heap, .share = true};
@@ -331,7 +347,7 @@ xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value
     XCVM_TRY(tape_report(tape, error));
     XCVM_CHECK(error, value != NULL, INVALID_ARGUMENT, "value is NULL");
     const tape_variable *variable = tape_resolve(tape, v, "the variable whose value is asked for");
-    if (variable == NULL)
+    if (variable == NULL || tape_has_no_elements(tape, "a value"))
         return tape_report(tape, error);
     *value = &variable->value.type;
     return XCVM_OK;
@@ -341,7 +357,7 @@ double xcvm_var_number(xcvm_tape *tape, xcvm_var v)
 {
     const tape_variable *variable =
         tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose number is asked for");
-    if (variable == NULL)
+    if (variable == NULL || tape_has_no_elements(tape, "a number"))
         return NAN;
     const xcvm_value *type = &variable->value.type;
     char text[192];
@@ -358,7 +374,7 @@ xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t b
 {
     XCVM_TRY(tape_report(tape, error));
     tape_variable *variable = tape_resolve(tape, v, "the variable to be set");
-    if (variable == NULL)
+    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_set"))
         return tape_report(tape, error);
     xcvm_value *type = &variable->value.type;
     char text[192];
@@ -385,7 +401,8 @@ xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t b
 xcvm_var xcvm_var_detach(xcvm_tape *tape, xcvm_var v)
 {
     const tape_variable *from = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to detach");
-    const tape_variable *to = from != NULL ? tape_variable_share(tape, from) : NULL;
+    const tape_variable *to =
+        from != NULL && !tape_has_no_elements(tape, "xcvm_var_detach") ? tape_variable_share(tape, from) : NULL;
     return to != NULL ? tape_handle(to) : TAPE_FAILED;
 }
 
@@ -393,7 +410,7 @@ xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm
 {
     XCVM_TRY(tape_report(tape, error));
     tape_variable *variable = tape_resolve(tape, v, "the variable that is to have a gradient");
-    if (variable == NULL)
+    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_require_grad"))
         return tape_report(tape, error);
     char text[192];
     const xcvm_value *type = &variable->value.type;

@@ -58,6 +58,9 @@ typedef xcvm_status (*operand_body)(tape_walk *w, tape_record *r, uint32_t index
 static xcvm_status each_operand(tape_walk *w, tape_record *r, operand_body body)
 {
     uint32_t at = 0;
+    for (; r->operation != NULL && at < r->in_count; at++)
+        if (r->in[at] != NULL && is_reached(w, r->in[at]) && tape_carries(r->in[at]))
+            XCVM_TRY(body(w, r, at, r->in[at]));
     for (size_t f = 0; f < r->schema->field_count; f++) {
         const xcvm_field *field = &r->schema->fields[f];
         if (!xcvm_field_is_input(field))
@@ -138,16 +141,18 @@ static xcvm_status blame(const tape_walk *w, const tape_record *r, xcvm_status s
 {
     xcvm_error *error = &w->tape->error;
     error->pc = r->number <= INT32_MAX ? (int32_t)r->number : INT32_MAX;
-    strncpy(error->instruction, r->schema->name, sizeof error->instruction - 1);
+    strncpy(error->instruction, r->operation != NULL ? r->operation->name : r->schema->name,
+            sizeof error->instruction - 1);
     return status;
 }
 
 static xcvm_status check_rule(const tape_walk *w, const tape_record *r)
 {
-    if (xcc_gradient_rule_of(r->schema->opcode) != NULL)
+    if (r->operation != NULL ? r->operation->backward != NULL : xcc_gradient_rule_of(r->schema->opcode) != NULL)
         return XCVM_OK;
     const char *why = r->schema->gradient.rule == NULL ? "cannot be differentiated" : "has no gradient yet";
-    return blame(w, r, tape_fail(w->tape, XCVM_UNSUPPORTED, "%s %s", r->schema->name, why));
+    const char *name = r->operation != NULL ? r->operation->name : r->schema->name;
+    return blame(w, r, tape_fail(w->tape, XCVM_UNSUPPORTED, "%s %s", name, why));
 }
 
 /* Marks the calls that have to be passed. */
@@ -282,7 +287,10 @@ static xcvm_status run_rule(tape_walk *w, tape_record *r)
                  .wanted = wanted,
                  .operands = all + 2 * outs,
                  .operand_masks = all + 2 * outs + ins};
-    xcc_gradient_rule_of(r->schema->opcode)(&d);
+    if (r->operation != NULL)
+        tape_operation_backward(t, &d, r);
+    else
+        xcc_gradient_rule_of(r->schema->opcode)(&d);
     if (d.refused[0] != '\0')
         return tape_fail(t, XCVM_UNSUPPORTED, "%s", d.refused);
     if (d.failed || t->failed)

@@ -76,6 +76,13 @@ typedef struct xcvm_text_list {
 
 /* ---- Tapes ---- */
 
+/* What a call does. A tape that builds makes a graph in place of values: the way to a program without ONNX. Its
+ * variables have types, whose dimensions may be open, and no elements. */
+typedef enum xcvm_tape_mode {
+    XCVM_TAPE_EAGER,   /* computes at once */
+    XCVM_TAPE_BUILDING /* becomes a part of the program that xcvm_tape_compile makes */
+} xcvm_tape_mode;
+
 typedef struct xcvm_tape_options {
     size_t size;
     const xcvm_allocator *allocator;             /* NULL: malloc's */
@@ -86,6 +93,7 @@ typedef struct xcvm_tape_options {
     void *user;
     const xcvm_host_function *functions; /* lent for the tape's life; for HostCall */
     size_t function_count;
+    xcvm_tape_mode mode;
 } xcvm_tape_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,
@@ -190,6 +198,106 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_gradients(xcvm_tape *tape, size_t r
                                                        const xcvm_var *seeds, size_t wrt_count, const xcvm_var *wrt,
                                                        const xcvm_backward_options *options, xcvm_var *gradients,
                                                        xcvm_error *error);
+
+/* ---- Functions ---- */
+
+/* A function of variables, for those below: gives a value, a failure by the tape's. It may call them itself, for
+ * gradients of gradients, and is called once, or for a jacobian or a check as often as said there. What it is given are
+ * variables of its own, which stand for those of the caller. */
+typedef xcvm_var (*xcvm_tape_function)(void *user, xcvm_tape *tape, size_t count, const xcvm_var *xs);
+
+/* The value of f at xs, tensors of float types, and the gradients of it by each, weighted by `seed` (absent: 1, if the
+ * value is one number): a vector-Jacobian product. Gradients that are zero by structure are absent. Results can be
+ * differentiated by what xs depend on. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_value_and_gradients(xcvm_tape *tape, xcvm_tape_function f, void *user,
+                                                                 size_t count, const xcvm_var *xs, xcvm_var seed,
+                                                                 xcvm_var *value, xcvm_var *gradients,
+                                                                 xcvm_error *error);
+/* The value and its change along `directions`, of the types of xs (absent: 0): a Jacobian-vector product, made of two
+ * vector-Jacobian ones (Townsend, 2017). An absent change is zero. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_value_and_change(xcvm_tape *tape, xcvm_tape_function f, void *user,
+                                                              size_t count, const xcvm_var *xs,
+                                                              const xcvm_var *directions, xcvm_var *value,
+                                                              xcvm_var *change, xcvm_error *error);
+/* The derivatives of each element of the value by each of x, a tensor of the dimensions of the value, then of x: a
+ * backward for each element of the value. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_jacobian(xcvm_tape *tape, xcvm_tape_function f, void *user, xcvm_var x,
+                                                      xcvm_var *jacobian, xcvm_error *error);
+/* The Hessian of f, which gives one number, at x, times a vector of the type of x. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_hessian_vector_product(xcvm_tape *tape, xcvm_tape_function f, void *user,
+                                                                    xcvm_var x, xcvm_var vector, xcvm_var *product,
+                                                                    xcvm_error *error);
+
+typedef struct xcvm_gradient_check {
+    size_t size;
+    int order;         /* derivatives up to this one; 0: 1 */
+    double step;       /* of the differences; 0: 1e-5 for f64, 1e-2 for others */
+    double rtol, atol; /* both 0: 1e-6 for f64, 2e-2 for others */
+    uint64_t seed;     /* of the directions */
+} xcvm_gradient_check;
+/* Compares the derivatives of f, summed over its value's elements with random weights, with central differences along
+ * random directions, both as changes (forward) and as gradients (reverse). Fails with OUT_OF_RANGE, and both numbers in
+ * the message, where they do not agree. Calls f several times; it must give the same for the same. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_check_gradients(xcvm_tape *tape, xcvm_tape_function f, void *user,
+                                                             size_t count, const xcvm_var *xs,
+                                                             const xcvm_gradient_check *check, xcvm_error *error);
+
+/* An operation of the host's, with a gradient of its own. */
+typedef struct xcvm_operation {
+    size_t size;
+    const char *name; /* for messages */
+    /* Makes the results, by calls that are not recorded or by constants. What fails makes a call fail, or returns a
+     * status. */
+    xcvm_status (*forward)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in, size_t out_count,
+                           xcvm_var *out);
+    /* From the gradients of the results (absent: zero) those of the operands, of their types, or absent for zero. The
+     * calls are recorded if the gradient is to be differentiated. NULL: there is none, which is an error where one is
+     * needed. */
+    xcvm_status (*backward)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in, size_t out_count,
+                            const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients);
+    void *user;
+} xcvm_operation;
+/* Calls an operation, lent for as long as the call is recorded. Gives the first result, and all in `out`. */
+XCVM_API xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, size_t in_count,
+                                    const xcvm_var *in, size_t out_count, xcvm_var *out);
+
+/* ---- Programs ---- */
+
+/* An input of the program that a tape builds. Dimensions below 0 are open: those of one name are equal; `dim_names`, or
+ * a name in it, may be NULL, and is copied. */
+XCVM_API xcvm_var xcvm_tape_input(xcvm_tape *tape, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
+                                  const char *const *dim_names);
+typedef struct xcvm_tape_output {
+    const char *name;
+    xcvm_var v;
+} xcvm_tape_output;
+struct xcc_options; /* compiler.h */
+struct xcc_report;
+/* Compiles what was built to a program that gives the outputs; `sink` receives its bytes, as from xcc_compile.
+ * Parameters become constants of the program; gradients by them are outputs like others (xcvm_tape_gradients).
+ * `options` and `report` may be NULL. The tape is at its end then, whether this succeeds or not: it can be destroyed.
+ */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_compile(xcvm_tape *tape, size_t count, const xcvm_tape_output *outputs,
+                                                     const struct xcc_options *options, xcvm_sink sink, void *user,
+                                                     struct xcc_report *report, xcvm_error *error);
+
+/* ---- Control flow ---- */
+
+/* A branch puts its results into `results`. An eager tape calls the one that cond, a bool of one element, says; a tape
+ * that builds calls both, each in a graph of its own, whose variables are none outside. */
+typedef void (*xcvm_tape_branch)(void *user, xcvm_tape *tape, size_t count, xcvm_var *results);
+XCVM_API void xcvm_tape_if(xcvm_tape *tape, xcvm_var cond, xcvm_tape_branch then_branch, xcvm_tape_branch else_branch,
+                           void *user, size_t count, xcvm_var *results);
+/* A round of a loop: `states` are those of the round before, and become those of the next; `scans` are what the round
+ * adds to each result that is stacked along a new first axis; `*go_on`, a bool of one element, ends the loop if it is
+ * made false. An eager tape calls it for each round; one that builds calls it once. */
+typedef void (*xcvm_tape_round)(void *user, xcvm_tape *tape, xcvm_var iteration, size_t state_count, xcvm_var *states,
+                                size_t scan_count, xcvm_var *scans, xcvm_var *go_on);
+/* As ONNX's Loop: at most `trips` rounds (i64, one element; absent: no limit) while `cond` (absent: true). `states` are
+ * the first ones, and become the last; `scans` become what was stacked, which needs a round at least if the tape is
+ * eager. */
+XCVM_API void xcvm_tape_loop(xcvm_tape *tape, xcvm_var trips, xcvm_var cond, xcvm_tape_round body, void *user,
+                             size_t state_count, xcvm_var *states, size_t scan_count, xcvm_var *scans);
 
 /* ---- Calls ---- */
 
