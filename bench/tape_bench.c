@@ -151,10 +151,9 @@ static double mlp(xcvm_tape *t, size_t count)
         for (int i = 0; i < LAYERS; i++) {
             xcvm_var *parameters[] = {&w[i], &b[i]};
             for (int k = 0; k < 2; k++) {
-                xcvm_var *p = parameters[k], old = *p;
-                *p = xcvm_var_keep(t, xcvm_Sub(t, old, xcvm_Mul(t, xcvm_var_grad(t, old), rate)));
-                must(xcvm_var_require_grad(t, *p, true, &error));
-                xcvm_var_release(t, old);
+                const xcvm_var p = *parameters[k];
+                xcvm_Sub(t, p, xcvm_Mul(t, xcvm_var_grad(t, p), rate), .into = p);
+                xcvm_var_clear_grad(t, p);
             }
         }
         xcvm_tape_set_recording(t, true);

@@ -32,7 +32,7 @@ file(WRITE ${OUTPUT} "/*
 #ifndef XCVM_TAPE_CALLS_H
 #define XCVM_TAPE_CALLS_H
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic ignored \"-Woverride-init\"
 #endif
 

@@ -35,6 +35,7 @@ tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
 compiler/compile.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/codegen
+compiler/compile.h: compiler/ir
 compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/ir:
 compiler/passes: compiler/ir

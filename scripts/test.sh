@@ -51,15 +51,15 @@ format() { git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror; }
 lint() {
     cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --suppressions-list=scripts/cppcheck.txt \
         -D__GNUC__ -D__x86_64__ -I. -Iinclude -j2 \
-        base ops proto vm compiler tools examples
+        base ops proto vm compiler tape tools examples
 }
 
 header_alone() {
-    for header in xcvm compiler; do
+    for header in xcvm compiler tape; do
         echo "#include <xcvm/$header.h>" >"$logs/header.c"
         cp "$logs/header.c" "$logs/header.cc"
-        cc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude -c "$logs/header.c" -o "$logs/header.o" &&
-            c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -Iinclude -c "$logs/header.cc" -o "$logs/header.o" || return 1
+        cc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude -Ibuild/release/generated -c "$logs/header.c" -o "$logs/header.o" &&
+            c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -Iinclude -Ibuild/release/generated -c "$logs/header.cc" -o "$logs/header.o" || return 1
     done
 }
 
@@ -68,7 +68,7 @@ step 'suites: release' suites release
 step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
 step 'suites: address and undefined sanitizers' suites asan-ubsan
 step 'build: thread sanitizer' build tsan
-step 'suites: thread sanitizer' suites tsan -R 'base_|vm_|ops_(cases|vector|gemm|kernel)'
+step 'suites: thread sanitizer' suites tsan -R 'base_|vm_|tape_|ops_(cases|vector|gemm|kernel)'
 step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
 step 'suites: valgrind' scripts/valgrind.sh build/release
 step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release

@@ -9,7 +9,8 @@ tape_record *tape_record_make(xcvm_tape *t, const xcvm_schema *schema, size_t in
                               void **behind)
 {
     const size_t args = xcvm_round_up(sizeof(tape_record), 16), lists = args + xcvm_round_up(schema->args_size, 16);
-    const size_t more = lists + xcvm_round_up((in_count + out_count) * sizeof(tape_variable *), 16);
+    const size_t entries = in_count + out_count;
+    const size_t more = lists + xcvm_round_up(entries * (sizeof(tape_variable *) + sizeof(uint32_t)), 16);
     tape_record *r = tape_take(t, more + extra);
     if (r == NULL)
         return NULL;
@@ -18,9 +19,11 @@ tape_record *tape_record_make(xcvm_tape *t, const xcvm_schema *schema, size_t in
     r->schema = schema;
     r->number = t->calls++;
     r->serial = t->serials;
+    r->backward = t->walk != NULL;
     r->args = (char *)r + args;
     r->in = (tape_variable **)(void *)((char *)r + lists);
     r->out = r->in + in_count;
+    r->versions = (uint32_t *)(void *)(r->in + entries);
     r->in_count = (uint32_t)in_count;
     r->out_count = (uint32_t)out_count;
     r->bytes = more + extra;
@@ -37,6 +40,7 @@ static void record(xcvm_tape *t, tape_record *r)
         t->first = r;
     t->last = r;
     t->recorded++;
+    tape_note_versions(r);
     for (uint32_t i = 0; i < r->in_count; i++)
         if (r->in[i] != NULL)
             r->in[i]->refs++;
@@ -123,9 +127,9 @@ static bool share_operand(const tape_record *r, xcvm_value *result)
     return false;
 }
 
-static xcvm_status place_results(xcvm_tape *t, const tape_record *r)
+static xcvm_status place_results(xcvm_tape *t, const tape_record *r, uint32_t placed)
 {
-    for (uint32_t i = 0; i < r->out_count; i++) {
+    for (uint32_t i = placed; i < r->out_count; i++) {
         tape_variable *v = r->out[i];
         if (v == NULL)
             continue;
@@ -149,7 +153,7 @@ static xcvm_status check_results(xcvm_tape *t, const tape_record *r)
     return XCVM_OK;
 }
 
-static xcvm_status run(xcvm_tape *t, const tape_record *r)
+xcvm_status tape_infer(xcvm_tape *t, const tape_record *r)
 {
     /* A variable begins with its value. */
     const xcvm_inference inference = {.schema = r->schema,
@@ -159,13 +163,30 @@ static xcvm_status run(xcvm_tape *t, const tape_record *r)
                                       .out = (xcvm_value *const *)(void *)r->out,
                                       .out_count = r->out_count,
                                       .error = &t->error};
-    XCVM_TRY(xcvm_infer_run(&inference));
-    XCVM_TRY(place_results(t, r));
+    for (uint32_t i = 0; t->overwritten != NULL && i < r->in_count; i++)
+        XCVM_TRY(tape_check_read(t, r->in[i]));
+    return xcvm_infer_run(&inference);
+}
+
+xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed)
+{
+    XCVM_TRY(place_results(t, r, placed));
+    const uint64_t begun = t->observer != NULL ? tape_observe(t, r, 0) : 0;
     XCVM_TRY(xcvm_kernel_of(r->schema->opcode)(&t->kernel, r->args));
+    if (t->observer != NULL)
+        tape_observe(t, r, begun);
+    if (t->check_nan)
+        XCVM_TRY(tape_check_nan(t, r));
     return check_results(t, r);
 }
 
-static bool flows(const xcvm_tape *t, const tape_record *r)
+static xcvm_status run(xcvm_tape *t, const tape_record *r)
+{
+    XCVM_TRY(tape_infer(t, r));
+    return tape_run_kernel(t, r, 0);
+}
+
+bool tape_flows(const xcvm_tape *t, const tape_record *r)
 {
     if (!t->recording || r->schema->gradient.zero)
         return false;
@@ -175,7 +196,7 @@ static bool flows(const xcvm_tape *t, const tape_record *r)
     return false;
 }
 
-static void locate(xcvm_tape *t, const tape_record *r)
+void tape_locate(xcvm_tape *t, const tape_record *r)
 {
     t->error.pc = r->number <= INT32_MAX ? (int32_t)r->number : INT32_MAX;
     strncpy(t->error.instruction, r->operation != NULL ? r->operation->name : r->schema->name,
@@ -185,11 +206,11 @@ static void locate(xcvm_tape *t, const tape_record *r)
 xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status)
 {
     if (tape_stick(t, status) != XCVM_OK) {
-        locate(t, r);
+        tape_locate(t, r);
         for (uint32_t i = 0; i < r->out_count; i++)
             if (r->out[i] != NULL)
                 tape_variable_unname(r->out[i]);
-    } else if (flows(t, r)) {
+    } else if (tape_flows(t, r)) {
         bool carried = false;
         for (uint32_t i = 0; i < r->out_count; i++)
             if (r->out[i] != NULL && tape_carries(r->out[i])) {
@@ -214,6 +235,23 @@ xcvm_status tape_execute(xcvm_tape *t, tape_record *r)
 
 /* ---- The host's calls ---- */
 
+static xcvm_var call_into(xcvm_tape *t, const tape_row *row, const void *call, tape_record *r, xcvm_var into)
+{
+    tape_variable *target = tape_resolve(t, into, "what the result goes into");
+    const xcvm_status status = tape_execute_into(t, r, target);
+    const tape_variable *first = r->out_count > 0 ? r->out[0] : NULL;
+    if (status == XCVM_OK)
+        r->out[0] = target;
+    const xcvm_var result = row->give(call, status == XCVM_OK ? r : NULL);
+    if (first != NULL)
+        tape_variable_unname((tape_variable *)(uintptr_t)first);
+    for (uint32_t i = 1; i < r->out_count && status != XCVM_OK; i++)
+        if (r->out[i] != NULL)
+            tape_variable_unname(r->out[i]);
+    tape_give_back(t, r, r->bytes);
+    return result;
+}
+
 xcvm_var xcvm_call(int32_t instruction, const void *call)
 {
     xcvm_tape *t = *(xcvm_tape *const *)call;
@@ -236,6 +274,8 @@ xcvm_var xcvm_call(int32_t instruction, const void *call)
     row->take(&taking, call, r->args);
     if (row->windows && !t->failed)
         tape_fill_windows(r);
+    if (taking.into.at != NULL || taking.into.serial != 0)
+        return call_into(t, row, call, r, taking.into);
     /* Handles go out first: the record may be gone when the call has been executed. */
     const xcvm_var first = row->give(call, r);
     return tape_execute(t, r) == XCVM_OK ? first : row->give(call, NULL);

@@ -181,6 +181,8 @@ tape_variable *tape_stand_in(xcvm_tape *t, tape_variable *from)
 static xcc_value *stand_in(xcc_recorder *recorder, xcc_value *x)
 {
     xcvm_tape *t = tape_of(recorder);
+    if (tape_check_read(t, tape_variable_of(x)) != XCVM_OK)
+        return NULL;
     const bool connects = t->recording && !t->formula;
     t->recording = connects;
     tape_variable *v = tape_stand_in(t, tape_variable_of(x));

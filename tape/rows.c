@@ -149,6 +149,9 @@ static xcvm_dtype take_dtype(tape_taking *k, xcvm_dtype dtype, const char *name)
     return dtype;
 }
 
+#define TAKE_INTO_PURE k->into = c->into;
+#define TAKE_INTO_RANDOM k->into = c->into;
+#define TAKE_INTO_EFFECT
 #define RESULT_TENSOR(name) a->name = take_result(k, true);
 #define RESULT_SEQUENCE(name) a->name = take_result(k, true);
 #define RESULT_ANY(name) a->name = take_result(k, true);
@@ -181,7 +184,7 @@ static xcvm_dtype take_dtype(tape_taking *k, xcvm_dtype dtype, const char *name)
     CALL_##effect(static void take_##Name(tape_taking *k, const void *call, void *args) {                              \
         const struct xcvm_##Name##_call *c = call;                                                                     \
         xcvm_##Name##_args *a = args;                                                                                  \
-        const bool is_random = XCVM_##effect == XCVM_RANDOM;                                                           \
+        TAKE_INTO_##effect const bool is_random = XCVM_##effect == XCVM_RANDOM;                                        \
         (void)is_random;                                                                                               \
         operands                                                                                                       \
     })

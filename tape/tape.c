@@ -103,6 +103,7 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     t->kernel.error = &t->error;
     t->kernel.allocator = t->allocator;
     t->kernel.random = &t->random;
+    t->check_nan = o->check_nan;
     t->kernel.print = o->print;
     t->kernel.print_user = o->user;
     t->kernel.functions = o->functions;

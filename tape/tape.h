@@ -52,6 +52,7 @@ struct tape_record {
     uint64_t serial; /* of the latest variable that there was before it */
     tape_record *previous, *next;
     void *args;
+    uint32_t *versions;        /* of the elements of operands, then results, when the call was recorded */
     tape_variable **in, **out; /* in row order, lists spread out; NULL: absent */
     uint32_t in_count, out_count;
     const xcvm_operation *operation; /* of the host's; NULL: the schema's */
@@ -59,6 +60,7 @@ struct tape_record {
     tape_walk *walk;                 /* that has to come by */
     tape_record *dead;               /* list of those that are being removed */
     bool busy;                       /* a walk is at it */
+    bool backward; /* a walk has made it */
 };
 
 /* Pieces of memory of up to so many times 64 bytes are kept by size. */
@@ -91,6 +93,10 @@ struct xcvm_tape {
     struct tape_chunk *chunks;
     void *pieces[TAPE_CLASSES + 1]; /* free, by size; each points to the next */
     tape_walk *walk;                /* the innermost that goes on */
+    void (*observer)(void *user, const xcvm_call_event *event);
+    void *observer_user;
+    bool check_nan;
+    const tape_record *overwritten; /* that a rule is run for, though some of its elements are no more */
     /* What rules build with: a module whose builder executes. */
     xcc_module module;
     xcvm_arena scratch; /* of the rule that runs */
@@ -166,6 +172,29 @@ xcvm_status tape_execute(xcvm_tape *t, tape_record *r);
 xcvm_status tape_execute_args(xcvm_tape *t, const xcvm_schema *schema, const void *args);
 /* The same for what was computed by other means. */
 xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status);
+/* Parts of executing: types of results; their memory, but for the first `placed`, and the kernel. */
+xcvm_status tape_infer(xcvm_tape *t, const tape_record *r);
+xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed);
+/* Tells the observer that a call begins (begun 0), and gives the time; or that it is done. */
+uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun);
+/* Fails if the call has made NaN of operands without any. */
+xcvm_status tape_check_nan(xcvm_tape *t, const tape_record *r);
+/* Whether the call is to be recorded. */
+bool tape_flows(const xcvm_tape *t, const tape_record *r);
+/* The failure is this call's. */
+void tape_locate(xcvm_tape *t, const tape_record *r);
+
+/* ---- In place ---- */
+
+/* Executes a call whose first result takes the place of what `target` is. The record, and its results, are the
+ * caller's to give back. */
+xcvm_status tape_execute_into(xcvm_tape *t, tape_record *r, tape_variable *target);
+/* Notes which versions of elements a record is of; whether some were overwritten since. */
+void tape_note_versions(tape_record *r);
+bool tape_has_overwritten(const tape_record *r);
+/* Fails if v is what was overwritten of t->overwritten, whose rule wants to read it. */
+xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v);
+
 /* Whether nobody needs any of its results. */
 bool tape_record_is_dead(const tape_record *r);
 /* Forgets a recorded call. */
@@ -234,6 +263,7 @@ typedef struct tape_taking {
     tape_record *record;
     uint32_t in, out; /* so far */
     char *behind;     /* extra memory that is left */
+    xcvm_var into;    /* where the first result goes; absent: to a variable of its own */
 } tape_taking;
 /* What the call of one row takes: its struct, measured, then made into arguments. */
 typedef struct tape_row {

@@ -370,40 +370,35 @@ double xcvm_var_number(xcvm_tape *tape, xcvm_var v)
     return type->dtype == XCVM_BOOL ? (double)*XCVM_CDATA(bool, type) : xcvm_element_as_double(type, 0);
 }
 
-xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t bytes, xcvm_error *error)
-{
-    XCVM_TRY(tape_report(tape, error));
-    tape_variable *variable = tape_resolve(tape, v, "the variable to be set");
-    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_set"))
-        return tape_report(tape, error);
-    xcvm_value *type = &variable->value.type;
-    char text[192];
-    XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_STRING, TYPE_MISMATCH,
-               "the variable is %s, a tensor of numbers is needed", xcvm_value_describe(type, text, sizeof text));
-    XCVM_CHECK(error, bytes == type->bytes && (data != NULL || bytes == 0), SHAPE_MISMATCH,
-               "%zu bytes for a variable of %zu bytes", bytes, type->bytes);
-    XCVM_CHECK(error, variable->creator == NULL && variable->refs == 1, INVALID_ARGUMENT,
-               "the variable is in use by calls that are recorded; set it when they are gone");
-    /* Views and shared values stay as they are. */
-    if (__atomic_load_n(&type->storage->refs, __ATOMIC_ACQUIRE) != 1) {
-        xcvm_storage *old = type->storage;
-        if (tape_stick(tape, tape_variable_allocate(tape, variable)) != XCVM_OK) {
-            type->storage = old;
-            return tape_report(tape, error);
-        }
-        xcvm_storage_release(old);
-    }
-    if (bytes > 0)
-        memcpy(type->data, data, bytes);
-    return XCVM_OK;
-}
-
 xcvm_var xcvm_var_detach(xcvm_tape *tape, xcvm_var v)
 {
     const tape_variable *from = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to detach");
     const tape_variable *to =
         from != NULL && !tape_has_no_elements(tape, "xcvm_var_detach") ? tape_variable_share(tape, from) : NULL;
     return to != NULL ? tape_handle(to) : TAPE_FAILED;
+}
+
+void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
+{
+    tape_variable *variable = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to unchain");
+    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_unchain"))
+        return;
+    if (tape->walk != NULL) {
+        tape_fail(tape, XCVM_INVALID_ARGUMENT, "a variable is unchained while a backward goes over its calls");
+        return;
+    }
+    tape_record *creator = variable->creator;
+    tape_variable_require(variable, false);
+    variable->spent = false;
+    if (creator == NULL)
+        return;
+    /* The call stays for its other results, if they are needed. */
+    variable->creator = NULL;
+    for (uint32_t i = 0; i < creator->out_count; i++)
+        if (creator->out[i] == variable)
+            creator->out[i] = NULL;
+    if (tape_record_is_dead(creator))
+        tape_record_remove(creator);
 }
 
 xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error)

@@ -287,10 +287,13 @@ static xcvm_status run_rule(tape_walk *w, tape_record *r)
                  .wanted = wanted,
                  .operands = all + 2 * outs,
                  .operand_masks = all + 2 * outs + ins};
+    const tape_record *around = t->overwritten;
+    t->overwritten = tape_has_overwritten(r) ? r : NULL;
     if (r->operation != NULL)
         tape_operation_backward(t, &d, r);
     else
         xcc_gradient_rule_of(r->schema->opcode)(&d);
+    t->overwritten = around;
     if (d.refused[0] != '\0')
         return tape_fail(t, XCVM_UNSUPPORTED, "%s", d.refused);
     if (d.failed || t->failed)
@@ -386,6 +389,13 @@ static xcvm_status add_to_gradients(tape_walk *w)
     return XCVM_OK;
 }
 
+/* Whether its elements are others' too, or of two sums: who is given them may overwrite them. */
+static bool is_shared(const tape_variable *sum)
+{
+    return sum->refs > 1 || sum->named || sum->value.type.storage == NULL ||
+           __atomic_load_n(&sum->value.type.storage->refs, __ATOMIC_ACQUIRE) > 1;
+}
+
 /* A handle of each in the scope around: one that the host has a handle of already is no variable of its own. */
 static xcvm_status hand_out(tape_walk *w)
 {
@@ -395,7 +405,11 @@ static xcvm_status hand_out(tape_walk *w)
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < q->wrt_count && status == XCVM_OK; i++) {
         tape_variable *sum = q->wrt[i]->sum;
-        if (sum != NULL && (sum->named || sum->lenders > 0)) {
+        if (sum != NULL && !q->create && is_shared(sum)) {
+            const xcvm_value *type = &sum->value.type;
+            sum = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
+            status = sum != NULL ? XCVM_OK : t->error.status;
+        } else if (sum != NULL && (sum->named || sum->lenders > 0)) {
             xcc_value *copy = xcc_build_unary(&w->builder, XCVM_OP_Identity, &sum->value);
             if (copy == NULL)
                 status = failure(w, "a gradient");

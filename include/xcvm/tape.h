@@ -13,6 +13,11 @@
  * xcvm_Conv(t, x, w, b, .strides = XCVM_INTS(2, 2)). An operand that is left out is absent. A call gives its first
  * result; others are asked for by the address where they go: xcvm_TopK(t, x, k, .out = {&y, &indices}).
  *
+ * In place. xcvm_Sub(t, w, step, .into = w) has its first result take the place of what w is, of the same type, and
+ * gives w; no gradient may flow through that, so recording is off, or w is a constant. Variables with the same
+ * elements, as results of Reshape and what was detached, see it. Where a recorded call needs what was overwritten for
+ * its gradient, the backward fails, and names both calls. If the call fails, w may be written in part.
+ *
  * Failures. The first one stays with the tape: calls after it do nothing and give variables that failed, so calls nest
  * like the expressions that they are. The next function that returns a status returns that failure, with the number of
  * the call in error.pc and the instruction in error.instruction, and the tape can be used again. A variable that failed
@@ -94,6 +99,7 @@ typedef struct xcvm_tape_options {
     const xcvm_host_function *functions; /* lent for the tape's life; for HostCall */
     size_t function_count;
     xcvm_tape_mode mode;
+    bool check_nan; /* a call that makes NaN of operands without any fails */
 } xcvm_tape_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,
@@ -119,6 +125,22 @@ XCVM_API void xcvm_tape_get_stats(const xcvm_tape *tape, xcvm_tape_stats *stats)
 /* Whether calls are recorded, which they are at first; returns what it was before. What is computed meanwhile is
  * constant to the gradient. */
 XCVM_API bool xcvm_tape_set_recording(xcvm_tape *tape, bool recording);
+
+/* What a tape that executes does, before and after each call: for profiles, and to follow it. */
+typedef struct xcvm_call_event {
+    const char *name;  /* of the instruction, or of the host's operation */
+    uint64_t number;   /* of the call */
+    bool backward;     /* a backward makes it */
+    bool done;         /* after the call, if it has succeeded */
+    uint64_t ns;       /* that it took, when it is done */
+    size_t live_bytes; /* of elements, now */
+} xcvm_call_event;
+/* NULL: nobody is told. The observer must not call the tape. */
+XCVM_API void xcvm_tape_set_observer(xcvm_tape *tape, void (*observer)(void *user, const xcvm_call_event *event),
+                                     void *user);
+/* The calls that are recorded, and the variables between them, as a graph for Graphviz (DOT): calls are boxes, those
+ * that a backward made dashed, parameters filled. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, void *user, xcvm_error *error);
 
 /* Variables that are made from here to the end of the scope go with it, but for those that are kept. Scopes nest. */
 typedef struct xcvm_scope {
@@ -146,8 +168,7 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, c
                                                   xcvm_error *error);
 /* The one element of a tensor, as a double; NaN, and a failure that stays with the tape, where it has not one. */
 XCVM_API double xcvm_var_number(xcvm_tape *tape, xcvm_var v);
-/* Other elements for a tensor whose calls are none: as many bytes as it has. It may not be needed by calls that are
- * recorded. */
+/* Other elements for a tensor, in place: as many bytes as it has. Views see them, too. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t bytes,
                                                 xcvm_error *error);
 
@@ -159,6 +180,8 @@ XCVM_API xcvm_var xcvm_var_keep(xcvm_tape *tape, xcvm_var v);
 XCVM_API void xcvm_var_release(xcvm_tape *tape, xcvm_var v);
 /* A constant that shares the elements. */
 XCVM_API xcvm_var xcvm_var_detach(xcvm_tape *tape, xcvm_var v);
+/* Forgets the call that made a variable, and what that alone needed: it is constant from here on. */
+XCVM_API void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v);
 /* Whether a gradient is wanted, of a float tensor that no call made; whether one can flow to a variable. */
 XCVM_API xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error);
 XCVM_API bool xcvm_var_requires_grad(xcvm_tape *tape, xcvm_var v);

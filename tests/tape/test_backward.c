@@ -428,6 +428,83 @@ START_TEST(long_chains)
 }
 END_TEST
 
+/* C3.3, C3.6: a result takes the place of what a variable is; views and what was detached see it. */
+START_TEST(c3_3_in_place)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(2, 2), F32S(1, 2, 3, 4));
+    const xcvm_var view = xcvm_var_detach(t, w), two = constant(t, 2);
+    xcvm_tape_set_recording(t, false);
+    const void *memory = xcvm_value_data(value_of(t, w));
+    const xcvm_var same = xcvm_Mul(t, w, two, .into = w);
+    ck_assert_ptr_eq(same.at, w.at);
+    ck_assert_ptr_eq(xcvm_value_data(value_of(t, w)), memory);
+    CHECK_F32(t, view, 2, 4, 6, 8);
+    /* Products read an operand after they have written: they are computed elsewhere. */
+    xcvm_MatMul(t, w, w, .into = w);
+    CHECK_F32(t, w, 28, 40, 60, 88);
+    xcvm_Add(t, view, view, .into = view);
+    CHECK_F32(t, w, 56, 80, 120, 176);
+    const size_t variables = stats_of(t).variables;
+    xcvm_Add(t, w, two, .into = two);
+    check_failed(t, XCVM_SHAPE_MISMATCH, "the result is f32[2x2], what it goes into f32[]");
+    xcvm_Add(t, w, two, .into = TAPE_FAILED);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "what the result goes into is the result of a call that failed");
+    ck_assert_uint_eq(stats_of(t).variables, variables);
+    xcvm_tape_set_recording(t, true);
+    ck_assert(xcvm_var_requires_grad(t, w));
+    /* In a leaf that requires a gradient, and where one would flow, it is refused. */
+    xcvm_Add(t, w, two, .into = w);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient would have to flow through what is overwritten");
+    xcvm_Add(t, w, two, .into = view);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient would have to flow through what is overwritten");
+    backward(t, xcvm_ReduceSum(t, w));
+    xcvm_Neg(t, xcvm_var_grad(t, w), .into = xcvm_var_grad(t, w));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient that was added up may be that of several variables");
+    close_tape(t);
+}
+END_TEST
+
+/* C3.3: a value that a gradient needs and that was overwritten is an error that names both calls; one that it does not
+ * need is none. */
+START_TEST(c3_3_overwritten_values)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    const xcvm_var x = parameter(t, 3), c = constant(t, 5), one = constant(t, 1);
+    const xcvm_var sum = xcvm_Add(t, x, c), product = xcvm_Mul(t, sum, c), shaped = xcvm_var_detach(t, c);
+    xcvm_Add(t, shaped, one, .into = shaped); /* call 2 */
+    backward_with(t, sum, &retain);
+    CHECK_F32(t, xcvm_var_grad(t, x), 1);
+    ck_assert_int_eq(xcvm_tape_backward(t, product, &retain, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(error.pc, 1);
+    ck_assert_str_eq(error.instruction, "Mul");
+    ck_assert_ptr_nonnull(
+        strstr(error.message, "call 1 (Mul) needs variable 2 for its gradient, which call 2 has overwritten"));
+    CHECK_F32(t, xcvm_var_grad(t, x), 1);
+    /* A result that its own rule reads; set by the host; and in a rule that differentiates a formula. */
+    const xcvm_var y = xcvm_Exp(t, x);
+    ck_assert_int_eq(xcvm_var_set(t, y, F32S(7), 4, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_backward(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "(Exp) needs variable"));
+    const float numbers[24] = {0};
+    const xcvm_var q = xcvm_tape_parameter(t, XCVM_F32, 4, DIMS(1, 1, 3, 4), numbers),
+                   k = xcvm_tape_constant(t, XCVM_F32, 4, DIMS(1, 1, 3, 4), numbers);
+    const xcvm_var attended = xcvm_ReduceSum(t, xcvm_Attention(t, q, k, k));
+    ck_assert_int_eq(xcvm_var_set(t, k, numbers, 48, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_backward(t, attended, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.instruction, "Attention");
+    /* Gradients that are given back are variables of their own, which may be overwritten. */
+    const xcvm_var a = parameter(t, 1), b = parameter(t, 2), wrt[] = {a, b}, z = xcvm_Add(t, a, b), none = XCVM_ABSENT;
+    xcvm_var gradients[2];
+    ck_assert_int_eq(xcvm_tape_gradients(t, 1, &z, &none, 2, wrt, NULL, gradients, &error), XCVM_OK);
+    xcvm_Neg(t, gradients[0], .into = gradients[0]);
+    CHECK_F32(t, gradients[0], -1);
+    CHECK_F32(t, gradients[1], 1);
+    close_tape(t);
+}
+END_TEST
+
 /* A step of learning, over and over, takes no more memory than some of them did. */
 START_TEST(iterations_do_not_grow)
 {
@@ -499,5 +576,6 @@ Suite *suite_tape_backward(void)
                     c3_4_only_what_is_on_the_way, c2_4_gradients_of_gradients, c2_4_gradients_by_any_variable,
                     a_gradient_is_not_the_seed, c3_5_hooks, failing_hooks, hooks_do_not_go_back_or_reset,
                     c2_3_retained_gradients, c1_3_without_a_rule, structural_zeros, results_for_rules_alone,
-                    long_chains, iterations_do_not_grow, out_of_memory_anywhere);
+                    long_chains, c3_3_in_place, c3_3_overwritten_values, iterations_do_not_grow,
+                    out_of_memory_anywhere);
 }
