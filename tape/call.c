@@ -10,6 +10,10 @@ tape_record *tape_record_make(xcvm_tape *t, const xcvm_schema *schema, size_t in
 {
     const size_t args = xcvm_round_up(sizeof(tape_record), 16), lists = args + xcvm_round_up(schema->args_size, 16);
     const size_t entries = in_count + out_count;
+    if (in_count > INT32_MAX || out_count > INT32_MAX || extra > PTRDIFF_MAX) {
+        tape_fail(t, XCVM_OUT_OF_RANGE, "a call with %zu operands and %zu results is too large", in_count, out_count);
+        return NULL;
+    }
     const size_t more = lists + xcvm_round_up(entries * (sizeof(tape_variable *) + sizeof(uint32_t)), 16);
     tape_record *r = tape_take(t, more + extra);
     if (r == NULL)

@@ -17,42 +17,63 @@ static xcvm_status adopt(xcvm_tape *t, const tape_record *r, const xcvm_var *out
     return XCVM_OK;
 }
 
+static xcvm_status run_forward(xcvm_tape *t, tape_record *r, const xcvm_var *in, xcvm_var *out)
+{
+    const xcvm_operation *o = r->operation;
+    const bool recording = xcvm_tape_set_recording(t, false);
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    xcvm_status status = o->forward(o->user, t, r->in_count, in, r->out_count, out);
+    t->recording = recording;
+    if (status != XCVM_OK && !t->failed)
+        tape_fail(t, status, "the operation failed");
+    status = t->failed ? t->error.status : adopt(t, r, out);
+    for (uint32_t i = 0; i < r->out_count; i++)
+        out[i] = status == XCVM_OK ? tape_handle(r->out[i]) : TAPE_FAILED;
+    xcvm_tape_scope_end(t, scope, status == XCVM_OK ? r->out_count : 0, out);
+    if (status != XCVM_OK)
+        memset(r->out, 0, r->out_count * sizeof(tape_variable *)); /* gone with the scope */
+    return status;
+}
+
+/* `held` is a place for the operands, which the host's function may release while they are needed. */
+static xcvm_status operate(xcvm_tape *t, tape_record *r, const xcvm_var *in, xcvm_var *out, tape_variable **held)
+{
+    const uint32_t count = r->in_count;
+    for (uint32_t i = 0; i < count; i++)
+        if ((held[i] = r->in[i] = tape_operand(t, in[i], "an operand of the operation")) != NULL)
+            held[i]->refs++;
+    xcvm_status status = t->failed ? t->error.status : run_forward(t, r, in, out);
+    status = tape_conclude(t, r, status);
+    for (uint32_t i = 0; i < count; i++)
+        if (held[i] != NULL)
+            tape_variable_release(held[i]);
+    return status;
+}
+
 xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, size_t in_count, const xcvm_var *in,
                            size_t out_count, xcvm_var *out)
 {
     xcvm_tape *t = tape;
     void *behind;
-    tape_record *r = NULL;
-    if (!tape_is_unusable(t) && (operation == NULL || operation->forward == NULL || out_count == 0 || out == NULL))
-        tape_fail(t, XCVM_INVALID_ARGUMENT, "an operation needs a function for its results, and a place for them");
-    if (!tape_is_unusable(t))
-        tape_has_no_elements(t, "an operation of the host's");
-    if (!tape_is_unusable(t))
-        r = tape_record_make(t, &schema, in_count, out_count, 0, &behind);
     for (size_t i = 0; i < out_count && out != NULL; i++)
         out[i] = TAPE_FAILED;
+    if (tape_is_unusable(t) || tape_has_no_elements(t, "an operation of the host's"))
+        return TAPE_FAILED;
+    if (operation == NULL || operation->forward == NULL || out_count == 0 || out == NULL) {
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "an operation needs a function for its results, and a place for them");
+        return TAPE_FAILED;
+    }
+    tape_record *r = tape_record_make(t, &schema, in_count, out_count, 0, &behind);
     if (r == NULL)
         return TAPE_FAILED;
     r->operation = operation;
-    for (size_t i = 0; i < in_count; i++)
-        r->in[i] = tape_operand(t, in[i], "an operand of the operation");
-    const bool recording = t->recording;
-    xcvm_status status = t->failed ? t->error.status : XCVM_OK;
-    if (status == XCVM_OK) {
-        const xcvm_scope scope = xcvm_tape_scope_begin(t);
-        t->recording = false;
-        status = operation->forward(operation->user, t, in_count, in, out_count, out);
-        t->recording = recording;
-        if (status != XCVM_OK && !t->failed)
-            tape_fail(t, status, "the operation failed");
-        status = t->failed ? t->error.status : adopt(t, r, out);
-        for (size_t i = 0; i < out_count; i++)
-            out[i] = status == XCVM_OK ? tape_handle(r->out[i]) : TAPE_FAILED;
-        xcvm_tape_scope_end(t, scope, status == XCVM_OK ? out_count : 0, out);
-        if (status != XCVM_OK)
-            memset(r->out, 0, out_count * sizeof(tape_variable *)); /* gone with the scope */
-    }
-    return tape_conclude(t, r, status) == XCVM_OK ? out[0] : TAPE_FAILED;
+    const size_t bytes = (in_count + 1) * sizeof(tape_variable *);
+    tape_variable **held = tape_take(t, bytes);
+    if (held == NULL)
+        return tape_conclude(t, r, t->error.status), TAPE_FAILED;
+    const xcvm_status status = operate(t, r, in, out, held);
+    tape_give_back(t, held, bytes);
+    return status == XCVM_OK ? out[0] : TAPE_FAILED;
 }
 
 /* A handle of what the host does not name, for as long as its function runs. */

@@ -183,7 +183,7 @@ void xcvm_tape_scope_end(xcvm_tape *tape, xcvm_scope scope, size_t count, const 
 {
     for (size_t i = 0; i < count; i++) {
         tape_variable *v = tape_operand(tape, results[i], "a result of the scope");
-        if (v != NULL && v->named && !v->kept)
+        if (v != NULL && v->named && !v->kept && v->serial > scope.serial)
             v->stays = true;
     }
     tape_variable *previous;

@@ -152,13 +152,13 @@ struct xcc_module {
     xcc_symbol_entry *symbols; /* dimension -2 - i is symbols[i] */
     size_t symbol_count, symbol_capacity;
     uint32_t value_count;
-    size_t constant_bytes; /* of all constants but those on the heap: those of the model, above all */
-    size_t copied_bytes;   /* of weights that rules wrote anew */
-    uint64_t folding_ns;   /* that folding has taken so far */
-    uint64_t changes;      /* that passes have made so far */
-    const char *producer;  /* of the model, for metadata */
+    size_t constant_bytes;  /* of all constants but those on the heap: those of the model, above all */
+    size_t copied_bytes;    /* of weights that rules wrote anew */
+    uint64_t folding_ns;    /* that folding has taken so far */
+    uint64_t changes;       /* that passes have made so far */
+    const char *producer;   /* of the model, for metadata */
     xcc_recorder *recorder; /* executes what is built; NULL: nodes are kept */
-    xcc_group *groups;     /* all of them */
+    xcc_group *groups;      /* all of them */
     uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
     /* For the report: constants that could be compressed, as packed and as they are; how many are out of range. */

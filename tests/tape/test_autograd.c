@@ -295,6 +295,39 @@ START_TEST(c1_7_operations_and_checks)
 }
 END_TEST
 
+/* An operation whose function releases its operand, and resets the tape, still has it for the backward. */
+static xcvm_status releasing_forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                     xcvm_var *out)
+{
+    const xcvm_status status = double_forward(user, t, in_count, in, out_count, out);
+    xcvm_var_keep(t, out[0]);
+    xcvm_var_release(t, in[0]);
+    xcvm_tape_reset(t);
+    float clutter[16] = {0};
+    for (int i = 0; i < 4; i++)
+        xcvm_tape_constant(t, XCVM_F32, 1, DIMS(16), clutter);
+    return status;
+}
+
+START_TEST(operations_that_release)
+{
+    xcvm_tape *t = open_tape();
+    doubled d = {.factor = 2};
+    xcvm_operation operation = operation_of(&d);
+    operation.forward = releasing_forward;
+    xcvm_var y;
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F64, 1, DIMS(2), (const double[]){1, 3});
+    const size_t before = stats_of(t).variables;
+    xcvm_tape_operate(t, &operation, 1, &x, 1, &y);
+    CHECK_F64(t, y, 2, 18);
+    ck_assert(xcvm_var_requires_grad(t, y));
+    backward(t, xcvm_ReduceSum(t, y));
+    xcvm_tape_reset(t);
+    ck_assert_uint_le(stats_of(t).variables, before + 1);
+    close_tape(t);
+}
+END_TEST
+
 START_TEST(operations_that_fail)
 {
     xcvm_tape *t = open_tape();
@@ -333,5 +366,5 @@ Suite *suite_tape_autograd(void)
 {
     return SUITE_OF("tape_autograd", c1_6_value_and_gradients, c1_1_no_dependence_and_errors, c1_2_nested_functions,
                     c1_2_perturbations_are_apart, c1_6_captured_variables, c1_6_products_and_matrices,
-                    c1_7_operations_and_checks, operations_that_fail);
+                    c1_7_operations_and_checks, operations_that_release, operations_that_fail);
 }

@@ -77,6 +77,12 @@ START_TEST(scopes)
     const xcvm_var results[] = {c, XCVM_ABSENT, kept};
     xcvm_tape_scope_end(t, outer, 3, results);
     check_stale(t, a);
+    /* One of a scope around does not stay for good by being named as a result of this one. */
+    const xcvm_scope around = xcvm_tape_scope_begin(t);
+    const xcvm_var passing = xcvm_Neg(t, c);
+    xcvm_tape_scope_end(t, xcvm_tape_scope_begin(t), 1, &passing);
+    xcvm_tape_scope_end(t, around, 0, NULL);
+    check_stale(t, passing);
     value_of(t, before);
     backward(t, c);
     CHECK_F32(t, xcvm_var_grad(t, x), 2 * expf(2) * 3);
