@@ -57,7 +57,12 @@ static xcvm_status finish(traced *f, size_t count, const xcvm_var *results, xcvm
     f->tape->recording = f->recording;
     xcvm_tape_scope_end(f->tape, f->scope, f->tape->failed ? 0 : count, results);
     tape_give_back(f->tape, f->xs, f->bytes);
-    return tape_report(f->tape, error);
+    if (f->tape->traces == 0 || !f->tape->failed)
+        return tape_report(f->tape, error);
+    /* The function around this one is told as well. */
+    if (error != NULL)
+        *error = f->tape->error;
+    return f->tape->error.status;
 }
 
 /* Gradients by the function's arguments. */

@@ -224,9 +224,10 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_gradients(xcvm_tape *tape, size_t r
 
 /* ---- Functions ---- */
 
-/* A function of variables, for those below: gives a value, a failure by the tape's. It may call them itself, for
- * gradients of gradients, and is called once, or for a jacobian or a check as often as said there. What it is given are
- * variables of its own, which stand for those of the caller. */
+/* A function of variables, for those below: gives a value; what fails in it is their failure. It may call them itself,
+ * for gradients of gradients (what fails there stays with the tape until the outermost has told), and is called once,
+ * or for a check as often as said there. What it is given are variables of its own, which stand for those of the
+ * caller. */
 typedef xcvm_var (*xcvm_tape_function)(void *user, xcvm_tape *tape, size_t count, const xcvm_var *xs);
 
 /* The value of f at xs, tensors of float types, and the gradients of it by each, weighted by `seed` (absent: 1, if the

@@ -118,6 +118,21 @@ static xcvm_var powers(void *user, xcvm_tape *t, size_t count, const xcvm_var *x
     return gradient;
 }
 
+/* The same, where the one within may fail: its failure is the tape's. */
+static xcvm_var powers_or_fail(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
+{
+    nested *n = user;
+    if (n->order == 0)
+        return xcvm_Mul(t, xcvm_Mul(t, xs[0], xs[0]), xs[0]);
+    xcvm_error error;
+    xcvm_var value, gradient;
+    n->order--;
+    const xcvm_status status =
+        xcvm_tape_value_and_gradients(t, powers_or_fail, n, count, xs, XCVM_ABSENT, &value, &gradient, &error);
+    n->order++;
+    return status == XCVM_OK ? gradient : TAPE_FAILED;
+}
+
 START_TEST(c1_2_nested_functions)
 {
     xcvm_tape *t = open_tape();
@@ -183,6 +198,32 @@ static xcvm_var capturing(void *user, xcvm_tape *t, size_t count, const xcvm_var
     OK(xcvm_tape_value_and_gradients(t, captured, &x, 1, &y, XCVM_ABSENT, &value, &gradient, ok));
     return gradient; /* 2 * x * 5 */
 }
+
+static xcvm_var failing_within(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
+{
+    xcvm_error error;
+    xcvm_var value, gradient;
+    (void)user;
+    ck_assert_int_eq(xcvm_tape_value_and_gradients(t, broken, NULL, count, xs, XCVM_ABSENT, &value, &gradient, &error),
+                     XCVM_TYPE_MISMATCH);
+    return TAPE_FAILED;
+}
+
+/* Who differentiates the outermost function is told what failed in the innermost. */
+START_TEST(c1_2_failures_within)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    xcvm_var value, gradient;
+    const xcvm_var x = number(t, 1);
+    ck_assert_int_eq(
+        xcvm_tape_value_and_gradients(t, failing_within, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, &error),
+        XCVM_TYPE_MISMATCH);
+    ck_assert_str_eq(error.instruction, "Add");
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
+    close_tape(t);
+}
+END_TEST
 
 START_TEST(c1_6_captured_variables)
 {
@@ -361,10 +402,65 @@ START_TEST(operations_that_fail)
 }
 END_TEST
 
+/* Memory that fails at any request: an error, nothing left behind, and the tape can be used. */
+static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
+{
+    doubled d = {.factor = 2};
+    xcvm_operation operation = operation_of(&d);
+    nested n = {1};
+    xcvm_var value, result, y;
+    const double numbers[] = {1, 0.5};
+    const xcvm_var x = xcvm_tape_constant(t, XCVM_F64, 1, DIMS(2), numbers), one = number(t, 0.5);
+    xcvm_status status = xcvm_tape_value_and_change(t, elements_of, NULL, 1, &x, &x, &value, &result, error);
+    if (status == XCVM_OK)
+        status = xcvm_tape_jacobian(t, elements_of, NULL, x, &result, error);
+    if (status == XCVM_OK)
+        status = xcvm_tape_hessian_vector_product(t, cubes, NULL, x, x, &result, error);
+    if (status == XCVM_OK)
+        status = xcvm_tape_value_and_gradients(t, powers_or_fail, &n, 1, &one, XCVM_ABSENT, &value, &result, error);
+    if (status == XCVM_OK)
+        status = xcvm_tape_check_gradients(t, doubled_sum, &operation, 1, &x, NULL, error);
+    const xcvm_var p = xcvm_tape_parameter(t, XCVM_F64, 1, DIMS(2), numbers);
+    const xcvm_var loss = xcvm_ReduceSum(t, xcvm_tape_operate(t, &operation, 1, &p, 1, &y));
+    const xcvm_status learned = xcvm_tape_backward(t, loss, NULL, status == XCVM_OK ? error : NULL);
+    xcvm_var_release(t, p);
+    xcvm_tape_reset(t);
+    return status == XCVM_OK ? learned : status;
+}
+
+START_TEST(out_of_memory_anywhere)
+{
+    size_t failed = 0;
+    for (bool more = true; more;) {
+        test_allocator a;
+        xcvm_tape *t = NULL;
+        xcvm_error error = {0};
+        test_allocator_start(&a, ++failed);
+        a.once = true;
+        const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .allocator = &a.allocator};
+        xcvm_status status = xcvm_tape_create(&options, &t, &error);
+        if (status == XCVM_OK) {
+            status = everything(t, &error);
+            if (status != XCVM_OK)
+                ck_assert_msg(everything(t, &error) == XCVM_OK, "request %zu: %s", failed, error.message);
+            ck_assert_uint_eq(stats_of(t).variables, 0);
+            ck_assert_uint_eq(stats_of(t).recorded, 0);
+            xcvm_tape_destroy(t);
+        }
+        more = a.requests >= failed;
+        ck_assert_msg(status == (more ? XCVM_OUT_OF_MEMORY : XCVM_OK), "request %zu: %d %s", failed, (int)status,
+                      error.message);
+        ck_assert_uint_eq(a.live, 0);
+    }
+    ck_assert_uint_gt(failed, 20);
+}
+END_TEST
+
 Suite *suite_tape_autograd(void);
 Suite *suite_tape_autograd(void)
 {
     return SUITE_OF("tape_autograd", c1_6_value_and_gradients, c1_1_no_dependence_and_errors, c1_2_nested_functions,
-                    c1_2_perturbations_are_apart, c1_6_captured_variables, c1_6_products_and_matrices,
-                    c1_7_operations_and_checks, operations_that_release, operations_that_fail);
+                    c1_2_perturbations_are_apart, c1_2_failures_within, c1_6_captured_variables,
+                    c1_6_products_and_matrices, c1_7_operations_and_checks, operations_that_release,
+                    operations_that_fail, out_of_memory_anywhere);
 }
