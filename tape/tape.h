@@ -60,7 +60,7 @@ struct tape_record {
     tape_walk *walk;                 /* that has to come by */
     tape_record *dead;               /* list of those that are being removed */
     bool busy;                       /* a walk is at it */
-    bool backward; /* a walk has made it */
+    bool backward;                   /* a walk has made it */
 };
 
 /* Pieces of memory of up to so many times 64 bytes are kept by size. */
