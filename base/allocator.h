@@ -41,5 +41,7 @@ void *xcvm_arena_allocate(xcvm_arena *arena, size_t bytes);
 /* A copy with a NUL behind it, or NULL. */
 char *xcvm_arena_string(xcvm_arena *arena, const char *text, size_t length);
 void xcvm_arena_release(xcvm_arena *arena);
+/* Takes back all memory that was handed out, and keeps a block of it for what comes. */
+void xcvm_arena_clear(xcvm_arena *arena);
 
 #endif

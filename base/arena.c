@@ -71,3 +71,16 @@ void xcvm_arena_release(xcvm_arena *arena)
     arena->blocks = NULL;
     arena->used = 0;
 }
+
+void xcvm_arena_clear(xcvm_arena *arena)
+{
+    struct xcvm_arena_block *kept = arena->blocks;
+    if (kept == NULL)
+        return;
+    arena->blocks = kept->next;
+    xcvm_arena_release(arena);
+    memset((char *)kept + sizeof *kept, 0, kept->used - sizeof *kept);
+    kept->next = NULL;
+    kept->used = sizeof *kept;
+    arena->blocks = kept;
+}

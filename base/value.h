@@ -8,6 +8,7 @@
 /* Shared ownership of one block of bytes, or of the values of a list. Made by a heap (heap.h) or by value.c. */
 typedef struct xcvm_storage {
     uint32_t refs;                              /* atomic */
+    uint32_t version;                           /* of the elements, for who overwrites them; 0 at first */
     size_t bytes;                               /* capacity */
     void *data;                                 /* 64-byte aligned unless wrapped */
     void (*destroy)(struct xcvm_storage *self); /* called when refs reach zero */

@@ -1,4 +1,5 @@
 /* The compilation: from a model to a program, with its options, limits and report. */
+#include "compiler/compile.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/onnx/lower/operators.h"
@@ -268,4 +269,26 @@ xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_
     XCVM_CHECK(error, path != NULL, INVALID_ARGUMENT, "path is NULL");
     XCVM_TRY(begin(&o, options, sink, report, error));
     return compile_in(path, NULL, 0, &o, sink, user, report, error);
+}
+
+xcvm_status xcc_compile_graph(xcc_module *m, const xcc_options *options, xcvm_sink sink, void *user, xcc_report *report,
+                              xcvm_error *error)
+{
+    xcc_options o;
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_TRY(begin(&o, options, sink, report, error));
+    const xcc_options *before = m->options;
+    xcvm_error *errors = m->error;
+    xcvm_error_set(error, XCVM_OK, "%s", "");
+    m->options = &o;
+    m->error = error;
+    m->budget.limit = o.memory_limit;
+    m->deadline_ns = o.timeout_ns != 0 ? xcc_deadline_within(m, o.timeout_ns) : 0;
+    xcc_parameters_freeze(m);
+    const xcvm_status status = compile_module(m, sink, user, report);
+    xcc_name_limit(m, status);
+    m->options = before;
+    m->error = errors;
+    return status;
 }

@@ -36,6 +36,7 @@ tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
 compiler/compile.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/codegen
+compiler/compile.h: compiler/ir
 compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes
 compiler/ir:
 compiler/passes: compiler/ir
@@ -54,7 +55,7 @@ train/data:
 # special shapes are tried by the general one.
 circles='ops/matmul/simd/gemm ops/matmul/simd/gemm_small ops/matmul/simd/gemm_tile ops/matmul/simd/gemv'
 
-git ls-files -co --exclude-standard 'include/*.h' '*.c' '*.h' '*.def' '*.in' | grep -E '^(include|base|ops|proto|vm|compiler|train|tools|examples)/' |
+git ls-files -co --exclude-standard 'include/*.h' '*.c' '*.h' '*.def' '*.in' | grep -E '^(include|base|ops|proto|vm|compiler|train|tape|tools|examples)/' |
     xargs awk -v rooms="$rooms" -v circles="$circles" '
 function fail(text) { print text; wrong++ }
 function folder(file) { sub(/\/[^\/]*$/, "", file); return file }
@@ -72,6 +73,7 @@ BEGIN {
     for (i in order)
         floor[order[i]] = i
     floor["examples"] = floor["tools"]
+    floor["tape"] = floor["train"]
     count = split(rooms, lines, "\n")
     for (i = 1; i <= count; i++) {
         split(lines[i], part, ":")

@@ -51,15 +51,15 @@ format() { git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror; }
 lint() {
     cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --suppressions-list=scripts/cppcheck.txt \
         -D__GNUC__ -D__x86_64__ -I. -Iinclude -j2 \
-        base ops proto vm compiler train tools examples
+        base ops proto vm compiler train tape tools examples
 }
 
 header_alone() {
-    for header in xcvm compiler train; do
+    for header in xcvm compiler train tape; do
         echo "#include <xcvm/$header.h>" >"$logs/header.c"
         cp "$logs/header.c" "$logs/header.cc"
-        cc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude -c "$logs/header.c" -o "$logs/header.o" &&
-            c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -Iinclude -c "$logs/header.cc" -o "$logs/header.o" || return 1
+        cc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude -Ibuild/release/generated -c "$logs/header.c" -o "$logs/header.o" &&
+            c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -Iinclude -Ibuild/release/generated -c "$logs/header.cc" -o "$logs/header.o" || return 1
     done
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/passes/passes.h"
 #include "ops/convert.h"
 #include "proto/image.h"
+#include "tape/tape.h"
 #include "tests/case_host.h"
 #include "tests/case_tolerance.h"
 
@@ -27,12 +28,9 @@ typedef struct form {
 } form;
 
 static const form forms[] = {
-    {"f64", XCVM_F64, false, 2, 0, 0},
-    {"not optimized", XCVM_F64, false, -1, 1e-9, 1e-9},
-    {"open sizes", XCVM_F64, true, 2, 1e-9, 1e-9},
-    {"f32", XCVM_F32, false, 2, 1e-4, 1e-4},
-    {"f16", XCVM_F16, false, 2, 0.02, 0.02},
-    {"bf16", XCVM_BF16, false, 2, 0.1, 0.1},
+    {"f64", XCVM_F64, false, 2, 1e-9, 1e-9},       {"not optimized", XCVM_F64, false, -1, 1e-9, 1e-9},
+    {"open sizes", XCVM_F64, true, 2, 1e-9, 1e-9}, {"f32", XCVM_F32, false, 2, 1e-4, 1e-4},
+    {"f16", XCVM_F16, false, 2, 0.02, 0.02},       {"bf16", XCVM_BF16, false, 2, 0.1, 0.1},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -159,6 +157,19 @@ static xcc_value *loss_of(const checking *c, xcc_builder *b, xcc_value *const *r
     return loss;
 }
 
+static bool append_program(const checking *c, xcc_builder *b, xcc_value *const *constants, xcc_value **registers)
+{
+    for (size_t pc = 0; pc < c->image.instruction_count; pc++) {
+        const xcvm_instruction *instruction = &c->image.instructions[pc];
+        if (instruction->schema->effect == XCVM_CONTROL)
+            continue;
+        const void *args = bind(b->graph, instruction, constants, registers);
+        if (args == NULL || xcc_append(b, instruction->schema->opcode, args) == NULL)
+            return false;
+    }
+    return true;
+}
+
 /* Whether the instructions take the types of this form; the graph then is the case's program with its loss. */
 static bool make_graph(const checking *c, xcc_module *m, const form *f)
 {
@@ -174,14 +185,8 @@ static bool make_graph(const checking *c, xcc_module *m, const form *f)
         inputs[i] = constants[c->literals[i]];
     if (xcc_graph_set_inputs(g, c->count, inputs) != XCVM_OK)
         return false;
-    for (size_t pc = 0; pc < c->image.instruction_count; pc++) {
-        const xcvm_instruction *instruction = &c->image.instructions[pc];
-        if (instruction->schema->effect == XCVM_CONTROL)
-            continue;
-        const void *args = bind(g, instruction, constants, registers);
-        if (args == NULL || xcc_append(&b, instruction->schema->opcode, args) == NULL)
-            return false;
-    }
+    if (!append_program(c, &b, constants, registers))
+        return false;
     xcc_value *loss = loss_of(c, &b, registers), *named = xcc_value_create(g, "loss");
     return loss != NULL && named != NULL && xcc_emit(&b, Identity, .y = XCC_OUT(named), .x = XCC_IN(loss)) != NULL &&
            xcc_graph_set_outputs(g, 1, &named) == XCVM_OK;
@@ -532,6 +537,84 @@ static bool check_phases(checking *c, const form *f, xcvm_value *const *expected
     return good;
 }
 
+/* ---- The tape ---- */
+
+/* The same program, its instructions called one by one on a tape, whose gradients must be the compiler's; with the
+ * backward itself recorded, too. */
+static bool call_program(checking *c, const form *f, xcvm_tape *t, tape_variable **literals, tape_variable **loss)
+{
+    xcc_graph *g = t->module.graph;
+    xcc_builder b = {.graph = g, .name = "case", .origin = "case"};
+    xcc_value **constants = xcc_alloc(&t->module, (c->image.constant_count + 1) * sizeof *constants),
+              *registers[MOST_REGISTERS] = {NULL};
+    for (size_t i = 0, k = 0; i < c->image.constant_count; i++) {
+        const xcvm_value *literal = &c->image.constants[i].value;
+        const bool changes = k < c->count && c->literals[k] == i;
+        const xcvm_dtype dtype = changes ? f->dtype : (xcvm_dtype)literal->dtype;
+        constants[i] = !changes ? xcc_constant(g, NULL, dtype, literal->rank, literal->dims, literal->data, false)
+                                : &tape_tensor(t, dtype, literal->rank, literal->dims, NULL)->value;
+        if (constants[i] == NULL)
+            return false;
+        if (!changes)
+            continue;
+        literals[k] = tape_variable_of(constants[i]);
+        tape_variable_require(literals[k++], true);
+        xcvm_store_f64(dtype, constants[i]->type.data, 0, xcvm_element_count(literal), literal->data, false);
+    }
+    if (!append_program(c, &b, constants, registers))
+        return false;
+    *loss = tape_variable_of(loss_of(c, &b, registers));
+    return *loss != NULL;
+}
+
+static bool compare_called(const checking *c, const form *f, xcvm_tape *t, tape_variable *const *literals,
+                           xcvm_value *const *expected)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < c->count; i++) {
+        const case_tolerance tolerance = {f->rtol, f->atol * fmax(1, greatest(expected[i]))};
+        const tape_variable *gradient = literals[i]->gradient;
+        xcvm_value *zeros = NULL;
+        xcvm_error error;
+        if (gradient == NULL) { /* zero by structure */
+            good = xcvm_tensor_create(NULL, f->dtype, expected[i]->rank, expected[i]->dims, &zeros, &error) == XCVM_OK;
+            memset(xcvm_value_data(zeros), 0, xcvm_value_bytes(zeros));
+        }
+        const xcvm_value *got = gradient != NULL ? &gradient->value.type : zeros;
+        good = good && ((got->dtype == f->dtype && xcvm_same_shape(got, expected[i])) ||
+                        fail(c, "gradient, tape, %s: that of literal %zu has another type", f->name, i));
+        good = good && compare(c, f, i, got, expected[i], tolerance);
+        xcvm_value_release(zeros);
+        xcvm_var_clear_grad(t, tape_handle(literals[i]));
+    }
+    return good;
+}
+
+static bool check_called(checking *c, const form *f, xcvm_value *const *expected)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 1};
+    xcvm_tape *t;
+    tape_variable *literals[MOST_LITERALS], *loss;
+    if ((f->dtype != XCVM_F64 && c->gradient->only_f64) || f->open || f->optimization < 0)
+        return true;
+    if (xcvm_tape_create(&options, &t, &c->error) != XCVM_OK)
+        return fail(c, "gradient, tape: %s", c->error.message);
+    bool good = true;
+    const bool made = call_program(c, f, t, literals, &loss);
+    if (!made && f->dtype == XCVM_F64) {
+        xcvm_tape_status(t, &c->error);
+        good = fail(c, "gradient, tape: %s: %s", c->error.instruction, c->error.message);
+    }
+    for (int create = 1; good && made && create >= 0; create--) {
+        const xcvm_backward_options how = {.size = sizeof how, .create_graph = create == 1};
+        good = !loss->requires || xcvm_tape_backward(t, tape_handle(loss), &how, &c->error) == XCVM_OK ||
+               fail(c, "gradient, tape, %s: %s: %s", f->name, c->error.instruction, c->error.message);
+        good = good && compare_called(c, f, t, literals, expected);
+    }
+    xcvm_tape_destroy(t);
+    return good;
+}
+
 bool case_gradient_check(const test_bytes *file, const case_gradient *gradient, char *why, size_t size)
 {
     checking c = {.gradient = gradient, .why = why, .size = size};
@@ -543,6 +626,9 @@ bool case_gradient_check(const test_bytes *file, const case_gradient *gradient, 
         good = check_form(&c, &forms[i], expected);
     good = good && check_second(&c) && check_phases(&c, &forms[0], expected) &&
            (gradient->only_sized || check_phases(&c, &forms[2], expected));
+    /* A tape does not go straight through what rounds. */
+    for (size_t i = 0; good && !gradient->straight && i < FORMS; i++)
+        good = check_called(&c, &forms[i], expected);
     for (size_t i = 0; i < c.count; i++)
         xcvm_value_release(expected[i]);
     xcvm_arena_release(&c.arena);

@@ -418,6 +418,8 @@ xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, co
                               xcc_value *const *wrt, size_t count, bool straight_through, xcc_value **gradients)
 {
     xcc_module *m = g->module;
+    if (m->recorder != NULL)
+        return m->recorder->differentiate(m->recorder, seeds, seed_count, wrt, count, gradients);
     walk w = {.m = m, .b = b, .behind = behind, .values = m->value_count, .straight_through = straight_through};
     w.first = behind != NULL ? behind->next : g->first;
     if (behind != NULL) {

@@ -36,7 +36,13 @@ bool xcc_is_differentiable(const xcc_value *v)
 
 /* ---- Results ---- */
 
-xcc_value *xcc_extra_result(xcc_vjp *d, size_t i) { return xcc_result_made(d->node, i); }
+xcc_value *xcc_extra_result(xcc_vjp *d, size_t i)
+{
+    xcc_recorder *recorder = d->b->graph->module->recorder;
+    if (recorder != NULL && xcc_node_output(d->node, i) == NULL)
+        return recorder->extra_result(recorder, d->node, i);
+    return xcc_result_made(d->node, i);
+}
 
 void xcc_refuse(xcc_vjp *d, const char *format, ...)
 {
@@ -109,6 +115,12 @@ void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition)
 
 /* ---- Formulas ---- */
 
+static xcc_value *stand_in(xcc_vjp *d, xcc_value *x)
+{
+    xcc_recorder *recorder = d->b->graph->module->recorder;
+    return recorder != NULL ? recorder->stand_in(recorder, x) : xcc_apply(d->b, Identity, y, .x = XCC_IN(x));
+}
+
 bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f)
 {
     *f = (xcc_formula){.behind = d->b->graph->last, .count = xcc_node_input_count(d->node)};
@@ -118,7 +130,7 @@ bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f)
         f->operands[i] = xcc_in(d, i);
         if (!d->wanted[i])
             continue;
-        f->operands[i] = xcc_apply(d->b, Identity, y, .x = XCC_IN(xcc_in(d, i)));
+        f->operands[i] = stand_in(d, xcc_in(d, i));
         d->failed = f->operands[i] == NULL;
     }
     return !d->failed;

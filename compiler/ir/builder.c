@@ -63,12 +63,14 @@ static xcc_value *tensor_create(xcc_graph *g, xcc_value_kind kind, const char *n
                        name != NULL ? name : "");
         return NULL;
     }
+    if (dtype == XCVM_STRING)
+        bytes = strings_end(data, count);
+    if (m->recorder != NULL)
+        return m->recorder->constant(m->recorder, dtype, rank, dims, data, bytes);
     xcc_value *v = xcc_value_create(g, name);
     if (v == NULL)
         return NULL;
     xcvm_value_set_tensor(&v->type, dtype, rank, dims);
-    if (dtype == XCVM_STRING)
-        bytes = strings_end(data, count);
     if (!xcvm_size_add(m->constant_bytes, bytes, &m->constant_bytes))
         m->constant_bytes = SIZE_MAX;
     v->kind = kind;
@@ -314,6 +316,8 @@ static void fix_shapes(const xcc_node *n)
 xcc_node *xcc_append(xcc_builder *b, xcvm_opcode opcode, const void *args)
 {
     xcc_module *m = b->graph->module;
+    if (m->recorder != NULL)
+        return m->recorder->append(m->recorder, opcode, args) == XCVM_OK ? m->recorder->node : NULL;
     xcc_node *n = node_create(b, XCC_INSTRUCTION);
     if (n == NULL)
         return NULL;
@@ -347,6 +351,10 @@ xcc_node *xcc_append_control(xcc_builder *b, xcc_node_kind kind, size_t input_co
 {
     static const char *const names[2][2] = {{"then", "else"}, {"body", ""}};
     xcc_module *m = b->graph->module;
+    if (m->recorder != NULL) {
+        xcvm_error_set(m->error, XCVM_INTERNAL, "control flow is built where instructions are executed at once");
+        return NULL;
+    }
     xcc_node *n = node_create(b, kind);
     if (n == NULL)
         return NULL;

@@ -159,8 +159,11 @@ static bool is_small(const xcc_node *n, size_t limit)
 void xcc_fold_behind(xcc_graph *g, xcc_node *after, size_t limit)
 {
     xcc_evaluator f;
+    xcc_node *first = after != NULL ? after->next : g->first;
+    if (first == NULL)
+        return;
     xcc_evaluator_begin(&f, g->module, true);
-    for (xcc_node *n = after != NULL ? after->next : g->first, *next; n != NULL; n = next) {
+    for (xcc_node *n = first, *next; n != NULL; n = next) {
         next = n->next;
         if (n->kind == XCC_INSTRUCTION && is_small(n, limit))
             xcc_evaluate_node(&f, n);

@@ -160,6 +160,8 @@ static const char *unique_name(xcc_module *m, const char *name, uint64_t number)
 xcc_value *xcc_value_create(xcc_graph *g, const char *name)
 {
     xcc_module *m = g->module;
+    if (m->recorder != NULL)
+        return m->recorder->value(m->recorder);
     xcc_value *v = m->spare_values;
     uint32_t id = m->value_count;
     if (v != NULL) {

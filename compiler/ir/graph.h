@@ -8,6 +8,7 @@
 
 #include "base/budget.h"
 #include "base/hash.h"
+#include "compiler/ir/recorder.h"
 #include "ops/kernel.h"
 #include "xcvm/compiler.h"
 
@@ -161,16 +162,17 @@ struct xcc_module {
     /* For the report. */
     size_t gradient_count, retained_count;
     uint64_t gradient_bytes, retained_bytes;
-    size_t constant_bytes; /* of all constants but those on the heap: those of the model, above all */
-    size_t copied_bytes;   /* of weights that rules wrote anew */
-    uint64_t folding_ns;   /* that folding has taken so far */
-    uint64_t changes;      /* that passes have made so far */
-    const char *producer;  /* of the model, for metadata */
-    const char *optimizer; /* of a training program, for metadata; NULL: it is none */
-    xcc_group *groups;     /* all of them */
+    size_t constant_bytes;  /* of all constants but those on the heap: those of the model, above all */
+    size_t copied_bytes;    /* of weights that rules wrote anew */
+    uint64_t folding_ns;    /* that folding has taken so far */
+    uint64_t changes;       /* that passes have made so far */
+    const char *producer;   /* of the model, for metadata */
+    xcc_recorder *recorder; /* executes what is built; NULL: nodes are kept */
+    const char *optimizer;  /* of a training program, for metadata; NULL: it is none */
+    xcc_group *groups;      /* all of them */
     uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
-    xcc_node **unscheduled; /* nodes of the top-level graph in the order that scheduling changed; NULL: it did not */
+    xcc_node **unscheduled;   /* nodes of the top-level graph in the order that scheduling changed; NULL: it did not */
     struct {
         uint64_t peak_before, peak; /* bytes without recomputation, and with it as planned */
         double time;                /* that a step is estimated to take, as a multiple of one without */
@@ -282,8 +284,8 @@ static inline xcvm_value *xcc_type_of(const xcc_value *v) { return v != NULL ? (
 #define xcc_apply(b, Name, result, ...)                                                                                \
     xcc_apply_at((b), XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
 xcc_value *xcc_apply_at(xcc_builder *b, xcvm_opcode opcode, void *args, size_t result_offset);
-/* What stands for a value of a node in a copy of it: of an operand, what the copy reads; of a result, a value of its own,
- * or NULL where the copy need not give it. */
+/* What stands for a value of a node in a copy of it: of an operand, what the copy reads; of a result, a value of its
+ * own, or NULL where the copy need not give it. */
 typedef xcvm_status (*xcc_copied)(void *user, xcc_value *v, bool is_result, xcc_value **copy);
 /* A copy of an instruction where the builder stands; NULL on failure. */
 xcc_node *xcc_node_copy(xcc_builder *b, const xcc_node *n, xcc_copied copied, void *user);

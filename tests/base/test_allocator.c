@@ -79,6 +79,32 @@ START_TEST(arena_without_memory)
 }
 END_TEST
 
+/* Cleared, an arena has a block for what comes, zeroed, and nothing else. */
+START_TEST(arenas_are_cleared)
+{
+    test_allocator a;
+    test_allocator_start(&a, 0);
+    xcvm_arena blocks = {.allocator = &a.allocator};
+    xcvm_arena_clear(&blocks);
+    ck_assert_uint_eq(a.requests, 0);
+    memset(xcvm_arena_allocate(&blocks, 100), 0xff, 100);
+    const size_t block = a.live;
+    ck_assert_ptr_nonnull(xcvm_arena_allocate(&blocks, 1 << 20));
+    const size_t requests = a.requests;
+    for (int round = 0; round < 3; round++) {
+        xcvm_arena_clear(&blocks);
+        ck_assert_uint_eq(a.live, block);
+        const unsigned char *memory = xcvm_arena_allocate(&blocks, 100);
+        for (size_t i = 0; i < 100; i++)
+            ck_assert_uint_eq(memory[i], 0);
+        memset((void *)(uintptr_t)memory, 0xff, 100);
+    }
+    ck_assert_uint_eq(a.requests, requests);
+    xcvm_arena_release(&blocks);
+    ck_assert_uint_eq(a.live, 0);
+}
+END_TEST
+
 Suite *suite_base_allocator(void);
 Suite *suite_base_allocator(void)
 {
@@ -88,6 +114,7 @@ Suite *suite_base_allocator(void)
     tcase_add_test(tests, sizes);
     tcase_add_test(tests, arena);
     tcase_add_test(tests, arena_without_memory);
+    tcase_add_test(tests, arenas_are_cleared);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -1,0 +1,187 @@
+/* What calls on a tape cost: a scalar sum forward and back, recording, and a step of learning of a small network. One
+ * line each: name, nanoseconds. */
+#include "xcvm/tape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static xcvm_error error;
+
+static void must(xcvm_status status)
+{
+    if (status == XCVM_OK)
+        return;
+    fprintf(stderr, "tape_bench: %s: %s\n", error.instruction, error.message);
+    exit(1);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median of `rounds` times of `body`, divided by `count`. */
+typedef double (*timed)(xcvm_tape *t, size_t count);
+static void measure(const char *name, xcvm_tape *t, timed body, size_t count, size_t rounds)
+{
+    double times[101];
+    for (size_t i = 0; i < rounds; i++)
+        times[i] = body(t, count) / (double)count;
+    qsort(times, rounds, sizeof *times, compare);
+    printf("%-28s %10.1f\n", name, times[rounds / 2]);
+}
+
+static xcvm_var one(xcvm_tape *t, bool parameter)
+{
+    const float number = 1;
+    return parameter ? xcvm_tape_parameter(t, XCVM_F32, 0, NULL, &number)
+                     : xcvm_tape_constant(t, XCVM_F32, 0, NULL, &number);
+}
+
+static double add(xcvm_tape *t, size_t count)
+{
+    const xcvm_var x = one(t, false), y = one(t, false);
+    const double begun = now();
+    for (size_t i = 0; i < count; i++)
+        xcvm_var_release(t, xcvm_Add(t, x, y));
+    const double time = now() - begun;
+    xcvm_tape_reset(t);
+    must(xcvm_tape_status(t, &error));
+    return time;
+}
+
+/* A chain of sums on a parameter; what is timed besides is the backward, and forgetting what was recorded. */
+static xcvm_var chain(xcvm_tape *t, xcvm_var x, xcvm_var y, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        x = xcvm_Add(t, x, y);
+    return x;
+}
+
+static double recorded(xcvm_tape *t, size_t count)
+{
+    const xcvm_var x = one(t, true), y = one(t, false);
+    const double begun = now();
+    chain(t, x, y, count);
+    const double time = now() - begun;
+    xcvm_tape_reset(t);
+    xcvm_var_release(t, x);
+    must(xcvm_tape_status(t, &error));
+    return time;
+}
+
+static double backward(xcvm_tape *t, size_t count)
+{
+    const xcvm_var x = one(t, true), y = one(t, false), z = chain(t, x, y, count);
+    const double begun = now();
+    must(xcvm_tape_backward(t, z, NULL, &error));
+    const double time = now() - begun;
+    xcvm_tape_reset(t);
+    xcvm_var_release(t, x);
+    return time;
+}
+
+static double product_backward(xcvm_tape *t, size_t count)
+{
+    const xcvm_var x = one(t, true), y = one(t, true);
+    xcvm_var z = x;
+    for (size_t i = 0; i < count; i++)
+        z = xcvm_Mul(t, z, y);
+    const double begun = now();
+    must(xcvm_tape_backward(t, z, NULL, &error));
+    const double time = now() - begun;
+    xcvm_tape_reset(t);
+    xcvm_var_release(t, x);
+    xcvm_var_release(t, y);
+    return time;
+}
+
+/* ---- 784-100-100-10 ---- */
+
+enum { LAYERS = 3 };
+static const int64_t sizes[LAYERS + 1] = {784, 100, 100, 10};
+
+static xcvm_var random_tensor(xcvm_tape *t, bool parameter, int rank, const int64_t *dims, double scale)
+{
+    static uint32_t state = 1;
+    size_t count = 1;
+    for (int i = 0; i < rank; i++)
+        count *= (size_t)dims[i];
+    float *data = malloc(count * sizeof *data);
+    for (size_t i = 0; data != NULL && i < count; i++) {
+        state = state * 1664525 + 1013904223;
+        data[i] = (float)(((double)state / 4294967296.0 - 0.5) * scale);
+    }
+    const xcvm_var v = parameter ? xcvm_tape_parameter(t, XCVM_F32, rank, dims, data)
+                                 : xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, rank, dims, data));
+    free(data);
+    return v;
+}
+
+static double mlp(xcvm_tape *t, size_t count)
+{
+    xcvm_var w[LAYERS], b[LAYERS];
+    for (int i = 0; i < LAYERS; i++) {
+        w[i] = random_tensor(t, true, 2, (const int64_t[]){sizes[i], sizes[i + 1]}, 0.1);
+        b[i] = random_tensor(t, true, 1, &sizes[i + 1], 0.1);
+    }
+    const xcvm_var x = random_tensor(t, false, 2, (const int64_t[]){1, 784}, 1);
+    const int64_t class = 3;
+    const xcvm_var target = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, &class));
+    const xcvm_var rate = xcvm_var_keep(t, xcvm_tape_scalar(t, XCVM_F32, 0.01));
+    const double begun = now();
+    for (size_t n = 0; n < count; n++) {
+        xcvm_var h = x;
+        for (int i = 0; i < LAYERS; i++) {
+            h = xcvm_Gemm(t, h, w[i], b[i]);
+            if (i + 1 < LAYERS)
+                h = xcvm_Relu(t, h);
+        }
+        must(xcvm_tape_backward(t, xcvm_NegativeLogLikelihoodLoss(t, xcvm_LogSoftmax(t, h), target), NULL, &error));
+        xcvm_tape_set_recording(t, false);
+        for (int i = 0; i < LAYERS; i++) {
+            xcvm_var *parameters[] = {&w[i], &b[i]};
+            for (int k = 0; k < 2; k++) {
+                const xcvm_var p = *parameters[k];
+                xcvm_Sub(t, p, xcvm_Mul(t, xcvm_var_grad(t, p), rate), .into = p);
+                xcvm_var_clear_grad(t, p);
+            }
+        }
+        xcvm_tape_set_recording(t, true);
+        xcvm_tape_reset(t);
+    }
+    const double time = now() - begun;
+    for (int i = 0; i < LAYERS; i++) {
+        xcvm_var_release(t, w[i]);
+        xcvm_var_release(t, b[i]);
+    }
+    xcvm_var_release(t, x);
+    xcvm_var_release(t, target);
+    xcvm_var_release(t, rate);
+    must(xcvm_tape_status(t, &error));
+    return time;
+}
+
+int main(void)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 1};
+    xcvm_tape *t;
+    must(xcvm_tape_create(&options, &t, &error));
+    measure("scalar_add", t, add, 100000, 21);
+    measure("scalar_add_recorded", t, recorded, 10000, 101);
+    measure("scalar_add_backward", t, backward, 10000, 101);
+    measure("scalar_mul_backward", t, product_backward, 10000, 101);
+    measure("million_recorded", t, recorded, 1000000, 3);
+    measure("mlp_step", t, mlp, 2000, 11);
+    xcvm_tape_destroy(t);
+    return 0;
+}

@@ -1,0 +1,36 @@
+/* As in Autograd: the gradient of a function of the host's, and the gradient of that. */
+#include "seed.h"
+
+/* tanh(x) = (1 - e^-2x) / (1 + e^-2x) */
+static xcvm_var hyperbolic(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
+{
+    const xcvm_var one = xcvm_tape_scalar(t, XCVM_F32, 1),
+                   y = xcvm_Exp(t, xcvm_Mul(t, xs[0], xcvm_tape_scalar(t, XCVM_F32, -2)));
+    (void)user;
+    (void)count;
+    return xcvm_Div(t, xcvm_Sub(t, one, y), xcvm_Add(t, one, y));
+}
+
+static xcvm_var slope(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
+{
+    xcvm_error error;
+    xcvm_var value, gradient;
+    (void)user;
+    must(xcvm_tape_value_and_gradients(t, hyperbolic, NULL, count, xs, XCVM_ABSENT, &value, &gradient, &error), &error);
+    return gradient;
+}
+
+int main(void)
+{
+    xcvm_tape *t = open_tape(XCVM_TAPE_EAGER);
+    xcvm_error error;
+    xcvm_var value, gradient, x = xcvm_tape_scalar(t, XCVM_F32, 1);
+    must(xcvm_tape_value_and_gradients(t, hyperbolic, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, &error), &error);
+    print(t, "tanh(1)", value);
+    print(t, "slope", gradient);
+    must(xcvm_tape_value_and_gradients(t, slope, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, &error), &error);
+    print(t, "curvature", gradient);
+    must(xcvm_tape_check_gradients(t, slope, NULL, 1, &x, NULL, &error), &error);
+    close_tape(t);
+    return 0;
+}

@@ -1,0 +1,13 @@
+#!/bin/sh
+# run.sh BUILD: runs the samples of the systems that came before, as they read here, and compares what they print with
+# expected.txt, which PyTorch has computed.
+set -eu
+build=$1
+here=$(dirname "$0")
+got=$(mktemp)
+trap 'rm -f "$got"' EXIT
+for sample in pytorch dynet paddle builder autograd; do
+    echo "$sample"
+    "$build/examples/seed_$sample"
+done | sed 's/-0\.0000/0.0000/g' >"$got"
+diff "$here/expected.txt" "$got" && echo "all samples print what is expected"

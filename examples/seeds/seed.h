@@ -1,0 +1,72 @@
+/* What the samples share: a tape that ends the program when something fails, and printing. */
+#ifndef XCVM_EXAMPLES_SEED_H
+#define XCVM_EXAMPLES_SEED_H
+
+#include "xcvm/tape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DIMS(...)                                                                                                      \
+    (const int64_t[]) { __VA_ARGS__ }
+#define F32S(...)                                                                                                      \
+    (const float[]) { __VA_ARGS__ }
+
+static inline void must(xcvm_status status, const xcvm_error *error)
+{
+    if (status == XCVM_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", error->instruction, error->message);
+    exit(1);
+}
+
+static inline xcvm_tape *open_tape(xcvm_tape_mode mode)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .mode = mode};
+    xcvm_error error;
+    xcvm_tape *t;
+    must(xcvm_tape_create(&options, &t, &error), &error);
+    return t;
+}
+
+static inline void close_tape(xcvm_tape *t)
+{
+    xcvm_error error;
+    must(xcvm_tape_status(t, &error), &error);
+    xcvm_tape_destroy(t);
+}
+
+/* A line: the name, then the elements. */
+static inline void print_value(const char *name, const xcvm_value *value)
+{
+    const float *elements = xcvm_value_data(value);
+    printf("%s", name);
+    for (size_t i = 0; i < xcvm_value_count(value); i++)
+        printf(" %.4f", (double)elements[i]);
+    printf("\n");
+}
+
+static inline void print(xcvm_tape *t, const char *name, xcvm_var v)
+{
+    xcvm_error error;
+    const xcvm_value *value;
+    must(xcvm_var_value(t, v, &value, &error), &error);
+    print_value(name, value);
+}
+
+static inline void backward(xcvm_tape *t, xcvm_var root)
+{
+    xcvm_error error;
+    must(xcvm_tape_backward(t, root, NULL, &error), &error);
+}
+
+/* One step down along the gradient, which is cleared. */
+static inline void descend(xcvm_tape *t, xcvm_var w, double rate)
+{
+    const bool recording = xcvm_tape_set_recording(t, false);
+    xcvm_Sub(t, w, xcvm_Mul(t, xcvm_var_grad(t, w), xcvm_tape_scalar(t, XCVM_F32, rate)), .into = w);
+    xcvm_tape_set_recording(t, recording);
+    xcvm_var_clear_grad(t, w);
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* Following a tape: observers, NaN checks, drawings. */
+#include "base/clock.h"
+#include "ops/convert.h"
+#include "tape/tape.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *name_of(const tape_record *r) { return r->operation != NULL ? r->operation->name : r->schema->name; }
+
+/* ---- Observers ---- */
+
+void xcvm_tape_set_observer(xcvm_tape *tape, void (*observer)(void *user, const xcvm_call_event *event), void *user)
+{
+    tape->observer = observer;
+    tape->observer_user = user;
+}
+
+uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun)
+{
+    const uint64_t now = xcvm_clock_ns();
+    const xcvm_call_event event = {.name = name_of(r),
+                                   .number = r->number,
+                                   .backward = r->backward,
+                                   .done = begun != 0,
+                                   .ns = begun != 0 ? now - begun : 0,
+                                   .live_bytes = xcvm_heap_live(t->kernel.heap)};
+    t->observer(t->observer_user, &event);
+    return begun != 0 ? now : xcvm_clock_ns();
+}
+
+/* ---- NaN ---- */
+
+static bool has_nan(const tape_variable *v)
+{
+    const xcvm_value *type = v != NULL ? &v->value.type : NULL;
+    double block[XCVM_BLOCK];
+    if (type == NULL || type->kind != XCVM_KIND_TENSOR || !xcvm_dtype_is_float((xcvm_dtype)type->dtype))
+        return false;
+    for (size_t at = 0, count = xcvm_element_count(type); at < count; at += XCVM_BLOCK) {
+        const size_t n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
+        xcvm_load_f64((xcvm_dtype)type->dtype, type->data, at, n, block);
+        for (size_t i = 0; i < n; i++)
+            if (isnan(block[i]))
+                return true;
+    }
+    return false;
+}
+
+xcvm_status tape_check_nan(xcvm_tape *t, const tape_record *r)
+{
+    bool made = false;
+    for (uint32_t i = 0; i < r->out_count && !made; i++)
+        made = has_nan(r->out[i]);
+    for (uint32_t i = 0; i < r->in_count && made; i++)
+        made = !has_nan(r->in[i]);
+    XCVM_CHECK(&t->error, !made, OUT_OF_RANGE, "the result has NaN, which no operand has");
+    return XCVM_OK;
+}
+
+/* ---- Drawings ---- */
+
+typedef struct drawing {
+    xcvm_sink sink;
+    void *user;
+    bool failed;
+} drawing;
+
+static void write(drawing *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void write(drawing *d, const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    const size_t count = length < (int)sizeof line ? (size_t)length : sizeof line - 1;
+    d->failed = d->failed || length < 0 || !d->sink(d->user, line, count);
+}
+
+static void draw_variable(drawing *d, const tape_variable *v)
+{
+    char text[192];
+    write(d, "  v%llu [label=\"%s\"%s];\n", (unsigned long long)v->serial,
+          xcvm_value_describe(&v->value.type, text, sizeof text),
+          v->creator == NULL && v->requires ? ", style=filled" : "");
+}
+
+/* A variable that no recorded call made is drawn by the first call that reads it. */
+static bool is_first_reader(const tape_record *r, uint32_t index)
+{
+    const tape_variable *v = r->in[index];
+    if (v == NULL || v->creator != NULL)
+        return false;
+    for (uint32_t i = 0; i < index; i++)
+        if (r->in[i] == v)
+            return false;
+    for (const tape_record *before = r->previous; before != NULL && before->serial >= v->serial;
+         before = before->previous)
+        for (uint32_t i = 0; i < before->in_count; i++)
+            if (before->in[i] == v)
+                return false;
+    return true;
+}
+
+xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, void *user, xcvm_error *error)
+{
+    XCVM_TRY(tape_report(tape, error));
+    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
+    drawing d = {sink, user, false};
+    write(&d, "digraph tape {\n  node [shape=ellipse];\n");
+    for (const tape_record *r = tape->first; r != NULL && !d.failed; r = r->next) {
+        write(&d, "  c%llu [label=\"%.200s\", shape=box%s];\n", (unsigned long long)r->number, name_of(r),
+              r->backward ? ", style=dashed" : "");
+        for (uint32_t i = 0; i < r->in_count; i++) {
+            if (is_first_reader(r, i))
+                draw_variable(&d, r->in[i]);
+            if (r->in[i] != NULL)
+                write(&d, "  v%llu -> c%llu;\n", (unsigned long long)r->in[i]->serial, (unsigned long long)r->number);
+        }
+        for (uint32_t i = 0; i < r->out_count; i++) {
+            if (r->out[i] == NULL)
+                continue;
+            draw_variable(&d, r->out[i]);
+            write(&d, "  c%llu -> v%llu;\n", (unsigned long long)r->number, (unsigned long long)r->out[i]->serial);
+        }
+    }
+    write(&d, "}\n");
+    XCVM_CHECK(error, !d.failed, IO, "the drawing cannot be written");
+    return XCVM_OK;
+}

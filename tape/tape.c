@@ -1,0 +1,214 @@
+/* Tapes: their options, memory, failures and scopes. */
+#include "tape/tape.h"
+#include "vm/options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Failures ---- */
+
+xcvm_status tape_stick(xcvm_tape *t, xcvm_status status)
+{
+    t->failed = t->failed || status != XCVM_OK;
+    return status;
+}
+
+xcvm_status tape_fail(xcvm_tape *t, xcvm_status status, const char *format, ...)
+{
+    if (t->failed)
+        return t->error.status;
+    va_list arguments;
+    char message[sizeof t->error.message];
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    xcvm_error_set(&t->error, status, "%s", message);
+    return tape_stick(t, status);
+}
+
+bool tape_has_no_elements(xcvm_tape *t, const char *what)
+{
+    if (t->building)
+        tape_fail(t, XCVM_UNSUPPORTED, "a tape that builds has no elements, which %s needs", what);
+    return t->building;
+}
+
+xcvm_status tape_report(xcvm_tape *t, xcvm_error *error)
+{
+    XCVM_CHECK(error, t != NULL, INVALID_ARGUMENT, "tape is NULL");
+    if (!t->failed)
+        return XCVM_OK;
+    const xcvm_status status = t->error.status;
+    if (error != NULL)
+        *error = t->error;
+    xcvm_error_set(&t->error, XCVM_OK, "%s", "");
+    t->failed = false;
+    return status;
+}
+
+xcvm_status xcvm_tape_status(xcvm_tape *tape, xcvm_error *error) { return tape_report(tape, error); }
+
+/* ---- Memory ---- */
+
+static size_t class_of(size_t bytes) { return (bytes + TAPE_CLASS_BYTES - 1) / TAPE_CLASS_BYTES; }
+
+void *tape_take(xcvm_tape *t, size_t bytes)
+{
+    const size_t class = class_of(bytes);
+    void *piece = class <= TAPE_CLASSES ? t->pieces[class] : NULL;
+    if (piece != NULL) {
+        t->pieces[class] = *(void **)piece;
+        return piece;
+    }
+    if (class <= TAPE_CLASSES)
+        bytes = class * TAPE_CLASS_BYTES;
+    piece = xcvm_allocate(t->allocator, bytes);
+    if (piece == NULL)
+        tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for the tape", bytes);
+    return piece;
+}
+
+void tape_give_back(xcvm_tape *t, void *memory, size_t bytes)
+{
+    const size_t class = class_of(bytes);
+    if (class > TAPE_CLASSES) {
+        xcvm_deallocate(t->allocator, memory, bytes);
+        return;
+    }
+    *(void **)memory = t->pieces[class];
+    t->pieces[class] = memory;
+}
+
+static void release_pieces(xcvm_tape *t)
+{
+    for (size_t class = 0; class <= TAPE_CLASSES; class ++)
+        while (t->pieces[class] != NULL) {
+            void *piece = t->pieces[class];
+            t->pieces[class] = *(void **)piece;
+            xcvm_deallocate(t->allocator, piece, class * TAPE_CLASS_BYTES);
+        }
+}
+
+/* ---- Creating and destroying ---- */
+
+static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *error)
+{
+    const int threads = o->threads != 0 ? o->threads : xcvm_available_threads();
+    XCVM_TRY(xcc_module_init(&t->module, NULL, error));
+    XCVM_TRY(xcvm_heap_create(t->allocator, o->memory_limit, &t->kernel.heap, error));
+    if (threads > 1)
+        XCVM_TRY(xcvm_threads_create(t->allocator, threads, &t->kernel.threads, error));
+    t->random = o->seed;
+    t->kernel.error = &t->error;
+    t->kernel.allocator = t->allocator;
+    t->kernel.random = &t->random;
+    t->check_nan = o->check_nan;
+    t->kernel.print = o->print;
+    t->kernel.print_user = o->user;
+    t->kernel.functions = o->functions;
+    t->kernel.function_count = o->functions != NULL ? o->function_count : 0;
+    t->scratch.allocator = t->allocator;
+    t->recording = true;
+    t->module.error = &t->error;
+    t->building = o->mode == XCVM_TAPE_BUILDING;
+    t->builder = (xcc_builder){.graph = t->module.graph, .name = "", .origin = ""};
+    if (!t->building)
+        tape_recorder_init(t);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape, xcvm_error *error)
+{
+    xcvm_tape_options o;
+    XCVM_CHECK(error, tape != NULL, INVALID_ARGUMENT, "tape is NULL");
+    XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
+    XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "threads is %d", o.threads);
+    XCVM_CHECK(error, o.mode == XCVM_TAPE_EAGER || o.mode == XCVM_TAPE_BUILDING, INVALID_ARGUMENT, "mode is %d",
+               (int)o.mode);
+    xcvm_tape *t = xcvm_allocate_zeroed(o.allocator, sizeof *t);
+    XCVM_CHECK(error, t != NULL, OUT_OF_MEMORY, "no memory for a tape");
+    xcvm_budget_begin(&t->budget, o.allocator, 0);
+    t->allocator = &t->budget.allocator;
+    const xcvm_status status = begin(t, &o, error);
+    if (status != XCVM_OK)
+        xcvm_tape_destroy(t);
+    else
+        *tape = t;
+    return status;
+}
+
+void xcvm_tape_destroy(xcvm_tape *t)
+{
+    if (t == NULL)
+        return;
+    xcvm_tape_reset(t);
+    while (t->kept_first != NULL)
+        tape_variable_unname(t->kept_first);
+    tape_chunks_release(t);
+    release_pieces(t);
+    xcvm_storage_release(t->kernel.scratch_storage);
+    xcvm_threads_destroy(t->kernel.threads);
+    if (t->kernel.heap != NULL)
+        xcvm_heap_destroy(t->kernel.heap);
+    xcvm_arena_release(&t->scratch);
+    xcc_module_release(&t->module);
+    xcvm_deallocate(t->budget.from, t, sizeof *t);
+}
+
+void xcvm_tape_get_stats(const xcvm_tape *tape, xcvm_tape_stats *stats)
+{
+    const xcvm_tape_stats all = {.size = stats->size,
+                                 .calls = tape->calls,
+                                 .recorded = tape->recorded,
+                                 .variables = tape->variables,
+                                 .live_bytes = xcvm_heap_live(tape->kernel.heap),
+                                 .peak_bytes = xcvm_heap_peak(tape->kernel.heap),
+                                 .total_bytes = tape->budget.held};
+    memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
+}
+
+bool xcvm_tape_set_recording(xcvm_tape *tape, bool recording)
+{
+    const bool before = tape->recording;
+    tape->recording = recording;
+    return before;
+}
+
+/* ---- Scopes ---- */
+
+xcvm_scope xcvm_tape_scope_begin(xcvm_tape *tape) { return (xcvm_scope){tape->serials}; }
+
+void xcvm_tape_scope_end(xcvm_tape *tape, xcvm_scope scope, size_t count, const xcvm_var *results)
+{
+    for (size_t i = 0; i < count; i++) {
+        tape_variable *v = tape_operand(tape, results[i], "a result of the scope");
+        if (v != NULL && v->named && !v->kept && v->serial > scope.serial)
+            v->stays = true;
+    }
+    tape_variable *previous;
+    for (tape_variable *v = tape->named_last; v != NULL && v->serial > scope.serial; v = previous) {
+        previous = v->previous;
+        if (v->stays)
+            v->stays = false;
+        else
+            tape_variable_unname(v);
+    }
+}
+
+void xcvm_tape_reset(xcvm_tape *tape)
+{
+    if (tape->walk != NULL) {
+        tape_fail(tape, XCVM_INVALID_ARGUMENT, "the tape is reset while a backward goes over it");
+        return;
+    }
+    while (tape->last != NULL)
+        tape_record_remove(tape->last);
+    while (tape->named_last != NULL)
+        tape_variable_unname(tape->named_last);
+    for (tape_variable *v = tape->kept_first; v != NULL; v = v->next) {
+        if (v->spent)
+            tape_variable_require(v, false);
+        v->spent = false;
+    }
+}

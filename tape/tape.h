@@ -1,0 +1,281 @@
+/* The tape: variables, recorded calls, and the state that they share. */
+#ifndef XCVM_TAPE_TAPE_H
+#define XCVM_TAPE_TAPE_H
+
+#include "compiler/gradients/gradient.h"
+#include "xcvm/tape.h"
+
+typedef struct xcvm_variable tape_variable;
+typedef struct tape_record tape_record;
+typedef struct tape_walk tape_walk;
+typedef struct tape_hook tape_hook;
+
+/* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
+ * number. Rules and kernels see it as a value of the compiler's. */
+struct xcvm_variable {
+    xcc_value value;  /* first; a constant if no gradient can flow to it, so that rules know its elements */
+    xcc_value *built; /* of the graph, on a tape that builds */
+    xcvm_tape *tape;
+    uint64_t serial;         /* in the order in which variables are made; 0: the slot is free */
+    tape_record *creator;    /* the call that made it; NULL: none, or one that is not recorded */
+    uint32_t refs;           /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
+    bool named;              /* by handles of the host or, in a rule, of the walk */
+    bool kept;               /* named, and in no scope */
+    uint32_t lenders;        /* whose gradient it is, and who lend it */
+    bool stays;              /* beyond the end of the scope that is being ended */
+    bool requires;           /* a gradient can flow to it */
+    bool retains;            /* its gradient is kept though a call made it */
+    bool spent;              /* the call that made it was passed by a backward */
+    tape_variable *gradient; /* that was added up */
+    tape_hook *hooks;        /* in order */
+    tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
+    /* What a walk knows of it. */
+    tape_walk *walk; /* NULL: none goes over it */
+    tape_variable *sum, *mask;
+    tape_variable *previous_touched, *next_touched;
+    bool derived; /* by calls from what is differentiated by */
+    bool target;  /* is differentiated by */
+    bool root;    /* is differentiated */
+};
+
+struct tape_hook {
+    xcvm_grad_hook call;
+    void *user;
+    tape_hook *next;
+};
+
+/* A call: what its rule needs. The arrays lie behind it, in the same piece of memory. */
+struct tape_record {
+    xcvm_tape *tape;
+    const xcvm_schema *schema;
+    uint64_t number; /* of the call, from 0 */
+    uint64_t serial; /* of the latest variable that there was before it */
+    tape_record *previous, *next;
+    void *args;
+    uint32_t *versions;        /* of the elements of operands, then results, when the call was recorded */
+    tape_variable **in, **out; /* in row order, lists spread out; NULL: absent */
+    uint32_t in_count, out_count;
+    const xcvm_operation *operation; /* of the host's; NULL: the schema's */
+    size_t bytes;                    /* of this piece of memory */
+    tape_walk *walk;                 /* that has to come by */
+    tape_record *dead;               /* list of those that are being removed */
+    bool busy;                       /* a walk is at it */
+    bool backward;                   /* a walk has made it */
+};
+
+/* Pieces of memory of up to so many times 64 bytes are kept by size. */
+enum { TAPE_CLASSES = 32, TAPE_CLASS_BYTES = 64 };
+
+struct xcvm_tape {
+    xcc_recorder recorder; /* first */
+    xcc_node executed;     /* that stands for whatever was */
+    xcvm_budget budget;    /* counts; the allocator of all that follows */
+    const xcvm_allocator *allocator;
+    xcvm_kernel kernel;
+    xcvm_error error; /* the failure that stays */
+    bool failed;
+    bool recording;
+    bool formula;  /* recording is on for a formula that a rule differentiates, and then off again */
+    bool building; /* calls become nodes of the module's graph */
+    bool finished; /* which was compiled */
+    bool broken;   /* and is incomplete */
+    xcc_builder builder;
+    uint32_t traces; /* functions that are being differentiated, one within the other */
+    uint64_t random;
+    uint64_t calls, serials;
+    tape_record *first, *last; /* recorded calls, in order */
+    size_t recorded, variables;
+    tape_record *dead; /* to be removed, one behind the other */
+    bool removing;
+    tape_variable *named_first, *named_last; /* in the order in which they were made */
+    tape_variable *kept_first;               /* those that are kept, the latest first */
+    tape_variable *free_variables;
+    struct tape_chunk *chunks;
+    void *pieces[TAPE_CLASSES + 1]; /* free, by size; each points to the next */
+    tape_walk *walk;                /* the innermost that goes on */
+    void (*observer)(void *user, const xcvm_call_event *event);
+    void *observer_user;
+    bool check_nan;
+    const tape_record *overwritten; /* that a rule is run for, though some of its elements are no more */
+    /* What rules build with: a module whose builder executes. */
+    xcc_module module;
+    xcvm_arena scratch; /* of the rule that runs */
+};
+
+/* ---- Failures ---- */
+
+/* Notes the first failure. Gives its status. */
+xcvm_status tape_fail(xcvm_tape *t, xcvm_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A failure that is written in the tape's error stays. */
+xcvm_status tape_stick(xcvm_tape *t, xcvm_status status);
+/* Hands out the failure that stays, if any. */
+xcvm_status tape_report(xcvm_tape *t, xcvm_error *error);
+/* Whether nothing can be done with it now. */
+static inline bool tape_is_unusable(const xcvm_tape *t) { return t == NULL || t->failed; }
+/* Fails, and is true, if the tape builds: `what` needs elements. */
+bool tape_has_no_elements(xcvm_tape *t, const char *what);
+/* What a failed call gives. */
+#define TAPE_FAILED ((xcvm_var){NULL, 1})
+
+/* ---- Memory ---- */
+
+/* Not zeroed. NULL, with the failure noted, if there is none. */
+void *tape_take(xcvm_tape *t, size_t bytes);
+void tape_give_back(xcvm_tape *t, void *memory, size_t bytes);
+
+/* ---- Variables ---- */
+
+/* Gives the slots back, at the end. */
+void tape_chunks_release(xcvm_tape *t);
+/* A new variable without a type, named in the innermost scope; NULL: no memory, which is noted. */
+tape_variable *tape_variable_make(xcvm_tape *t);
+static inline tape_variable *tape_variable_of(const xcc_value *v) { return (tape_variable *)(uintptr_t)v; }
+static inline xcvm_var tape_handle(const tape_variable *v)
+{
+    return (xcvm_var){(tape_variable *)(uintptr_t)v, v->serial};
+}
+/* What a handle names; NULL with the failure noted if that is gone, another tape's, or failed. `what` is for the
+ * message. */
+tape_variable *tape_resolve(xcvm_tape *t, xcvm_var v, const char *what);
+/* The same for an operand, which may be absent: NULL without a failure. */
+tape_variable *tape_operand(xcvm_tape *t, xcvm_var v, const char *what);
+/* Gives a reference back. */
+void tape_variable_release(tape_variable *v);
+/* It is named, in the innermost scope. */
+void tape_variable_name(tape_variable *v);
+/* Takes the reference to `gradient`, which becomes that of v; NULL: v has none any more. */
+void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient);
+/* It is named no more. */
+void tape_variable_unname(tape_variable *v);
+/* Out of its scope, to live until it is unnamed. */
+void tape_variable_keep(tape_variable *v);
+/* Memory for a tensor whose type is set. */
+xcvm_status tape_variable_allocate(xcvm_tape *t, tape_variable *v);
+/* Whether a gradient can be of such a value: a tensor of a float type, or a list of those. */
+bool tape_carries(const tape_variable *v);
+void tape_variable_require(tape_variable *v, bool wanted);
+/* A constant tensor; data NULL: uninitialised. */
+tape_variable *tape_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data);
+/* A variable, of no call, with the elements of v. */
+tape_variable *tape_variable_share(xcvm_tape *t, const tape_variable *v);
+
+/* ---- Calls ---- */
+
+/* A record with room for so many operands and results and `extra` bytes behind its arguments, 16-byte aligned; NULL,
+ * with the failure noted, if there is no memory. */
+tape_record *tape_record_make(xcvm_tape *t, const xcvm_schema *schema, size_t in_count, size_t out_count, size_t extra,
+                              void **behind);
+/* Executes the call, and records it if a gradient can flow through it; else the record is gone, and in failure the
+ * results are too. */
+xcvm_status tape_execute(xcvm_tape *t, tape_record *r);
+/* An instruction whose arguments, with results, stand in a struct; lists are copied. */
+xcvm_status tape_execute_args(xcvm_tape *t, const xcvm_schema *schema, const void *args);
+/* The same for what was computed by other means. */
+xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status);
+/* Parts of executing: types of results; their memory, but for the first `placed`, and the kernel. */
+xcvm_status tape_infer(xcvm_tape *t, const tape_record *r);
+xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed);
+/* Tells the observer that a call begins (begun 0), and gives the time; or that it is done. */
+uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun);
+/* Fails if the call has made NaN of operands without any. */
+xcvm_status tape_check_nan(xcvm_tape *t, const tape_record *r);
+/* Whether the call is to be recorded. */
+bool tape_flows(const xcvm_tape *t, const tape_record *r);
+/* The failure is this call's. */
+void tape_locate(xcvm_tape *t, const tape_record *r);
+
+/* ---- In place ---- */
+
+/* Executes a call whose first result takes the place of what `target` is. The record, and its results, are the
+ * caller's to give back. */
+xcvm_status tape_execute_into(xcvm_tape *t, tape_record *r, tape_variable *target);
+/* Notes which versions of elements a record is of; whether some were overwritten since. */
+void tape_note_versions(tape_record *r);
+bool tape_has_overwritten(const tape_record *r);
+/* Fails if v is what was overwritten of t->overwritten, whose rule wants to read it. */
+xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v);
+
+/* Whether nobody needs any of its results. */
+bool tape_record_is_dead(const tape_record *r);
+/* Forgets a recorded call. */
+void tape_record_remove(tape_record *r);
+/* The functions of xcc_recorder. */
+void tape_recorder_init(xcvm_tape *t);
+
+/* ---- Building ---- */
+
+/* A call becomes a node; its results are those of the record. */
+xcvm_status tape_build(xcvm_tape *t, tape_record *r);
+/* A variable for a value of the graph; NULL, which is a failure, for NULL. */
+tape_variable *tape_built(xcvm_tape *t, xcc_value *value);
+/* What a variable (NULL: NULL) is where the tape builds now; NULL with the failure noted if it is none there. */
+xcc_value *tape_built_operand(xcvm_tape *t, const tape_variable *v);
+/* Ones, for a root. */
+tape_variable *tape_build_seed(xcvm_tape *t, const tape_variable *root);
+xcvm_status tape_build_gradients(xcvm_tape *t, size_t root_count, tape_variable *const *roots,
+                                 tape_variable *const *seeds, size_t wrt_count, tape_variable *const *wrt,
+                                 tape_variable **gradients);
+
+/* ---- Gradients ---- */
+
+/* A walk back over recorded calls. It refers to each variable that it has touched until the call that made that is
+ * passed, or the walk ends. */
+struct tape_walk {
+    xcvm_tape *tape;
+    const struct tape_walk_request *request;
+    tape_walk *outer;
+    tape_variable *touched;
+    tape_record *cursor; /* the next record to look at, moved when that is removed */
+    size_t pending;      /* records that have to be passed yet */
+    bool *wanted;        /* of the rule that runs */
+    xcc_builder builder;
+};
+
+typedef enum tape_walk_kind {
+    TAPE_BACKWARD, /* adds up the gradients of whatever requires or retains one */
+    TAPE_GRADIENTS /* gives those by `wrt` */
+} tape_walk_kind;
+typedef struct tape_walk_request {
+    tape_walk_kind kind;
+    size_t root_count;
+    tape_variable *const *roots, *const *seeds; /* no seed is NULL */
+    size_t wrt_count;                           /* of TAPE_GRADIENTS */
+    tape_variable *const *wrt;
+    tape_variable **gradients; /* named in the innermost scope; NULL: zero */
+    bool retain, create;
+} tape_walk_request;
+/* In failure, which stays with the tape, no gradient has changed. */
+xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request);
+
+/* The gradients of the operands of a host's operation, in place of a rule. */
+void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r);
+/* A variable that stands for v in a function that is differentiated by it: connected with it if a gradient can flow on
+ * to it. */
+tape_variable *tape_stand_in(xcvm_tape *t, tape_variable *v);
+
+/* ---- Rows ---- */
+
+typedef struct tape_sizes {
+    size_t in, out, extra;
+} tape_sizes;
+typedef struct tape_taking {
+    xcvm_tape *tape;
+    tape_record *record;
+    uint32_t in, out; /* so far */
+    char *behind;     /* extra memory that is left */
+    xcvm_var into;    /* where the first result goes; absent: to a variable of its own */
+} tape_taking;
+/* What the call of one row takes: its struct, measured, then made into arguments. */
+typedef struct tape_row {
+    void (*measure)(const void *call, tape_sizes *sizes);
+    void (*take)(tape_taking *k, const void *call, void *args);
+    /* Writes the results' handles where the caller wants them; record NULL: the call failed. */
+    xcvm_var (*give)(const void *call, const tape_record *record);
+    bool windows; /* has lists of ints, which may be those of a window */
+} tape_row;
+/* Puts what a call has left out of a window's attributes in. */
+void tape_fill_windows(const tape_record *r);
+/* NULL: there is no such instruction, or it is the machine's own. */
+const tape_row *tape_row_of(int32_t opcode);
+
+#endif

@@ -1,0 +1,426 @@
+/* Variables: their slots, names and references, their elements. */
+#include "tape/tape.h"
+#include "base/keep.h"
+#include "ops/convert.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Slots ---- */
+
+/* Variables are made so many at a time, and never moved. */
+enum { CHUNK = 64 };
+typedef struct tape_chunk {
+    struct tape_chunk *next;
+    tape_variable slots[CHUNK];
+} tape_chunk;
+
+static bool make_slots(xcvm_tape *t)
+{
+    tape_chunk *chunk = xcvm_allocate_zeroed(t->allocator, sizeof *chunk);
+    if (chunk == NULL) {
+        tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for variables", sizeof *chunk);
+        return false;
+    }
+    chunk->next = t->chunks;
+    t->chunks = chunk;
+    for (size_t i = CHUNK; i-- > 0;) {
+        chunk->slots[i].next = t->free_variables;
+        t->free_variables = &chunk->slots[i];
+    }
+    return true;
+}
+
+void tape_chunks_release(xcvm_tape *t)
+{
+    while (t->chunks != NULL) {
+        tape_chunk *next = t->chunks->next;
+        xcvm_deallocate(t->allocator, t->chunks, sizeof *t->chunks);
+        t->chunks = next;
+    }
+}
+
+tape_variable *tape_variable_make(xcvm_tape *t)
+{
+    if (t->free_variables == NULL && !make_slots(t))
+        return NULL;
+    tape_variable *v = t->free_variables;
+    t->free_variables = v->next;
+    *v = (tape_variable){
+        .value = {.type = {.rank = -1}, .kind = XCC_CONSTANT, .name = "", .graph = t->module.graph, .id = UINT32_MAX},
+        .tape = t,
+        .serial = ++t->serials};
+    t->variables++;
+    tape_variable_name(v);
+    return v;
+}
+
+/* ---- Names and references ---- */
+
+void tape_variable_name(tape_variable *v)
+{
+    xcvm_tape *t = v->tape;
+    v->refs++;
+    v->named = true;
+    v->previous = t->named_last;
+    v->next = NULL;
+    if (t->named_last != NULL)
+        t->named_last->next = v;
+    else
+        t->named_first = v;
+    t->named_last = v;
+}
+
+static void unlink(tape_variable *v)
+{
+    xcvm_tape *t = v->tape;
+    if (v->previous != NULL)
+        v->previous->next = v->next;
+    else
+        *(v->kept ? &t->kept_first : &t->named_first) = v->next;
+    if (v->next != NULL)
+        v->next->previous = v->previous;
+    else if (!v->kept)
+        t->named_last = v->previous;
+    v->previous = v->next = NULL;
+}
+
+static void destroy(tape_variable *v)
+{
+    xcvm_tape *t = v->tape;
+    tape_variable *gradient = v->gradient;
+    while (v->hooks != NULL) {
+        tape_hook *next = v->hooks->next;
+        tape_give_back(t, v->hooks, sizeof *v->hooks);
+        v->hooks = next;
+    }
+    xcvm_value_clear(&v->value.type);
+    v->serial = 0;
+    v->next = t->free_variables;
+    t->free_variables = v;
+    t->variables--;
+    if (gradient != NULL) {
+        gradient->lenders--;
+        tape_variable_release(gradient);
+    }
+}
+
+void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient)
+{
+    tape_variable *before = v->gradient;
+    v->gradient = gradient;
+    if (gradient != NULL)
+        gradient->lenders++;
+    if (before != NULL) {
+        before->lenders--;
+        tape_variable_release(before);
+    }
+}
+
+bool tape_record_is_dead(const tape_record *r)
+{
+    if (r->busy)
+        return false;
+    for (uint32_t i = 0; i < r->out_count; i++)
+        if (r->out[i] != NULL && r->out[i]->refs > 0)
+            return false;
+    return true;
+}
+
+void tape_variable_release(tape_variable *v)
+{
+    if (--v->refs > 0)
+        return;
+    if (v->creator == NULL)
+        destroy(v);
+    else if (tape_record_is_dead(v->creator))
+        tape_record_remove(v->creator);
+}
+
+void tape_variable_unname(tape_variable *v)
+{
+    unlink(v);
+    v->named = v->kept = false;
+    tape_variable_release(v);
+}
+
+void tape_variable_keep(tape_variable *v)
+{
+    xcvm_tape *t = v->tape;
+    if (v->kept)
+        return;
+    if (v->named)
+        unlink(v);
+    else
+        v->refs++;
+    v->named = v->kept = true;
+    v->next = t->kept_first;
+    if (v->next != NULL)
+        v->next->previous = v;
+    t->kept_first = v;
+}
+
+tape_variable *tape_operand(xcvm_tape *t, xcvm_var v, const char *what)
+{
+    if (v.at == NULL) {
+        if (v.serial != 0)
+            tape_fail(t, XCVM_INVALID_ARGUMENT, "%s is the result of a call that failed", what);
+        return NULL;
+    }
+    if (v.at->tape != t) {
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "%s is a variable of another tape", what);
+        return NULL;
+    }
+    if (v.at->serial != v.serial || !(v.at->named || v.at->lenders > 0)) {
+        tape_fail(
+            t, XCVM_INVALID_ARGUMENT,
+            "%s is stale: variable %llu was released, went with its scope or a reset, or was passed by a backward "
+            "and not kept",
+            what, (unsigned long long)v.serial);
+        return NULL;
+    }
+    return v.at;
+}
+
+tape_variable *tape_resolve(xcvm_tape *t, xcvm_var v, const char *what)
+{
+    tape_variable *variable = tape_operand(t, v, what);
+    if (variable == NULL)
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "%s is absent", what);
+    return variable;
+}
+
+xcvm_var xcvm_var_keep(xcvm_tape *tape, xcvm_var v)
+{
+    tape_variable *variable = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to keep");
+    if (variable == NULL)
+        return TAPE_FAILED;
+    tape_variable_keep(variable);
+    return v;
+}
+
+void xcvm_var_release(xcvm_tape *tape, xcvm_var v)
+{
+    if (v.at != NULL && v.at->tape == tape && v.at->serial == v.serial && v.at->named)
+        tape_variable_unname(v.at);
+}
+
+/* ---- Elements ---- */
+
+bool tape_carries(const tape_variable *v)
+{
+    const xcvm_value *type = &v->value.type;
+    if (type->kind == XCVM_KIND_TENSOR)
+        return xcvm_dtype_is_float((xcvm_dtype)type->dtype);
+    return type->dtype == XCVM_NO_DTYPE || xcvm_dtype_is_float((xcvm_dtype)type->dtype);
+}
+
+void tape_variable_require(tape_variable *v, bool wanted)
+{
+    v->requires = wanted;
+    v->value.kind = wanted ? XCC_RESULT : XCC_CONSTANT;
+}
+
+xcvm_status tape_variable_allocate(xcvm_tape *t, tape_variable *v)
+{
+    xcvm_value *type = &v->value.type;
+    xcvm_storage *storage;
+    size_t count;
+    char text[192];
+    if (!xcvm_tensor_size((xcvm_dtype)type->dtype, type->rank, type->dims, &count, &type->bytes))
+        return tape_fail(t, XCVM_OUT_OF_RANGE, "a result, %s, is too large",
+                         xcvm_value_describe(type, text, sizeof text));
+    XCVM_TRY(xcvm_heap_allocate(t->kernel.heap, type->bytes, &storage, &t->error));
+    type->storage = storage;
+    type->data = storage->data;
+    type->memory_kind = XCVM_MEMORY_OWNED;
+    return XCVM_OK;
+}
+
+tape_variable *tape_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
+{
+    tape_variable *v = tape_variable_make(t);
+    if (v == NULL)
+        return NULL;
+    xcvm_value_set_tensor(&v->value.type, dtype, rank, dims);
+    if (tape_stick(t, tape_variable_allocate(t, v)) != XCVM_OK) {
+        tape_variable_unname(v);
+        return NULL;
+    }
+    if (data != NULL && v->value.type.bytes > 0)
+        memcpy(v->value.type.data, data, v->value.type.bytes);
+    return v;
+}
+
+tape_variable *tape_variable_share(xcvm_tape *t, const tape_variable *from)
+{
+    tape_variable *v = tape_variable_make(t);
+    if (v != NULL)
+        xcvm_value_share(&v->value.type, &from->value.type);
+    return v;
+}
+
+/* A constant or a parameter of the graph. */
+static tape_variable *build_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype dtype, int rank, const int64_t *dims,
+                                   const void *data, size_t bytes)
+{
+    xcc_module *m = &t->module;
+    const void *zeros = data != NULL ? data : xcc_alloc(m, bytes);
+    /* Parameters are the program's, wherever they are made. */
+    xcc_value *v = zeros == NULL          ? NULL
+                   : kind == XCC_CONSTANT ? xcc_constant(t->builder.graph, NULL, dtype, rank, dims, zeros, false)
+                                          : xcc_parameter(m->graph, NULL, dtype, rank, dims, zeros, false);
+    return tape_built(t, v);
+}
+
+static tape_variable *given_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype dtype, int rank, const int64_t *dims,
+                                   const void *data)
+{
+    size_t count, bytes;
+    if (tape_is_unusable(t))
+        return NULL;
+    if (xcvm_dtype_bits(dtype) == 0 || dtype == XCVM_STRING)
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "%d is no element type of tensors that are made of bytes", (int)dtype);
+    else if (rank < 0 || rank > XCVM_MAX_RANK || (rank > 0 && dims == NULL))
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "rank %d is not in [0, %d], or dims is NULL", rank, XCVM_MAX_RANK);
+    else if (!xcvm_tensor_size(dtype, rank, dims, &count, &bytes))
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "a dimension is below 0, or the size of the tensor overflows");
+    if (!t->failed && t->building)
+        return build_tensor(t, kind, dtype, rank, dims, data, bytes);
+    tape_variable *v = t->failed ? NULL : tape_tensor(t, dtype, rank, dims, data);
+    if (v != NULL && data == NULL)
+        memset(v->value.type.data, 0, v->value.type.bytes);
+    return v;
+}
+
+xcvm_var xcvm_tape_constant(xcvm_tape *tape, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
+{
+    const tape_variable *v = given_tensor(tape, XCC_CONSTANT, dtype, rank, dims, data);
+    return v != NULL ? tape_handle(v) : TAPE_FAILED;
+}
+
+xcvm_var xcvm_tape_parameter(xcvm_tape *tape, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
+{
+    if (!tape_is_unusable(tape) && !xcvm_dtype_is_float(dtype))
+        tape_fail(tape, XCVM_TYPE_MISMATCH, "a parameter is of a float type, not %s", xcvm_dtype_name(dtype));
+    tape_variable *v = given_tensor(tape, XCC_PARAMETER, dtype, rank, dims, data);
+    if (v == NULL)
+        return TAPE_FAILED;
+    tape_variable_keep(v);
+    tape_variable_require(v, true);
+    return tape_handle(v);
+}
+
+xcvm_var xcvm_tape_scalar(xcvm_tape *tape, xcvm_dtype dtype, double number)
+{
+    uint64_t element = 0;
+    if (!tape_is_unusable(tape) && !xcvm_dtype_in(dtype, XCVM_TYPES_REAL_OR_BOOL))
+        tape_fail(tape, XCVM_TYPE_MISMATCH, "a number cannot become %s", xcvm_dtype_name(dtype));
+    if (tape_is_unusable(tape))
+        return TAPE_FAILED;
+    xcvm_store_f64(dtype, &element, 0, 1, &number, false);
+    return xcvm_tape_constant(tape, dtype, 0, NULL, &element);
+}
+
+xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value)
+{
+    if (tape_is_unusable(tape))
+        return TAPE_FAILED;
+    if (value == NULL) {
+        tape_fail(tape, XCVM_INVALID_ARGUMENT, "value is NULL");
+        return TAPE_FAILED;
+    }
+    tape_variable *v = tape_has_no_elements(tape, "a value") ? NULL : tape_variable_make(tape);
+    if (v == NULL)
+        return TAPE_FAILED;
+    const xcvm_keeping keeping = {.heap = tape->kernel.heap, .share = true};
+    v->value.type = (xcvm_value){.refs = 0};
+    if (tape_stick(tape, xcvm_value_keep(&keeping, &v->value.type, value, &tape->error)) != XCVM_OK) {
+        tape_variable_unname(v);
+        return TAPE_FAILED;
+    }
+    return tape_handle(v);
+}
+
+xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value, xcvm_error *error)
+{
+    XCVM_TRY(tape_report(tape, error));
+    XCVM_CHECK(error, value != NULL, INVALID_ARGUMENT, "value is NULL");
+    const tape_variable *variable = tape_resolve(tape, v, "the variable whose value is asked for");
+    if (variable == NULL || tape_has_no_elements(tape, "a value"))
+        return tape_report(tape, error);
+    *value = &variable->value.type;
+    return XCVM_OK;
+}
+
+double xcvm_var_number(xcvm_tape *tape, xcvm_var v)
+{
+    const tape_variable *variable =
+        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose number is asked for");
+    if (variable == NULL || tape_has_no_elements(tape, "a number"))
+        return NAN;
+    const xcvm_value *type = &variable->value.type;
+    char text[192];
+    if (type->kind != XCVM_KIND_TENSOR || !xcvm_dtype_in(type->dtype, XCVM_TYPES_REAL_OR_BOOL) ||
+        xcvm_element_count(type) != 1) {
+        tape_fail(tape, XCVM_SHAPE_MISMATCH, "one number was asked for, but the variable is %s",
+                  xcvm_value_describe(type, text, sizeof text));
+        return NAN;
+    }
+    return type->dtype == XCVM_BOOL ? (double)*XCVM_CDATA(bool, type) : xcvm_element_as_double(type, 0);
+}
+
+xcvm_var xcvm_var_detach(xcvm_tape *tape, xcvm_var v)
+{
+    const tape_variable *from = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to detach");
+    const tape_variable *to =
+        from != NULL && !tape_has_no_elements(tape, "xcvm_var_detach") ? tape_variable_share(tape, from) : NULL;
+    return to != NULL ? tape_handle(to) : TAPE_FAILED;
+}
+
+void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
+{
+    tape_variable *variable = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to unchain");
+    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_unchain"))
+        return;
+    if (tape->walk != NULL) {
+        tape_fail(tape, XCVM_INVALID_ARGUMENT, "a variable is unchained while a backward goes over its calls");
+        return;
+    }
+    tape_record *creator = variable->creator;
+    tape_variable_require(variable, false);
+    variable->spent = false;
+    if (creator == NULL)
+        return;
+    /* The call stays for its other results, if they are needed. */
+    variable->creator = NULL;
+    for (uint32_t i = 0; i < creator->out_count; i++)
+        if (creator->out[i] == variable)
+            creator->out[i] = NULL;
+    if (tape_record_is_dead(creator))
+        tape_record_remove(creator);
+}
+
+xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error)
+{
+    XCVM_TRY(tape_report(tape, error));
+    tape_variable *variable = tape_resolve(tape, v, "the variable that is to have a gradient");
+    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_require_grad"))
+        return tape_report(tape, error);
+    char text[192];
+    const xcvm_value *type = &variable->value.type;
+    XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && tape_carries(variable), TYPE_MISMATCH,
+               "the variable is %s; only tensors of float types have gradients",
+               xcvm_value_describe(type, text, sizeof text));
+    XCVM_CHECK(error, variable->creator == NULL && !variable->spent, INVALID_ARGUMENT,
+               "a call made the variable; detach it to begin anew");
+    tape_variable_require(variable, wanted);
+    return XCVM_OK;
+}
+
+bool xcvm_var_requires_grad(xcvm_tape *tape, xcvm_var v)
+{
+    const tape_variable *variable =
+        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable that is asked about");
+    return variable != NULL && variable->requires;
+}

@@ -1,0 +1,471 @@
+/* The walk back: the rules of the compiler, run by a builder that executes, over what was recorded. */
+#include "compiler/ir/compose.h"
+#include "tape/tape.h"
+
+#include <string.h>
+
+/* ---- What the walk knows of variables ---- */
+
+static xcvm_status touch(tape_walk *w, tape_variable *v)
+{
+    if (v->walk == w)
+        return XCVM_OK;
+    if (v->walk != NULL)
+        return tape_fail(w->tape, XCVM_INVALID_ARGUMENT,
+                         "a gradient is taken while a backward goes over the same calls");
+    v->walk = w;
+    v->sum = v->mask = NULL;
+    v->derived = v->target = v->root = false;
+    v->previous_touched = NULL;
+    v->next_touched = w->touched;
+    if (w->touched != NULL)
+        w->touched->previous_touched = v;
+    w->touched = v;
+    v->refs++;
+    return XCVM_OK;
+}
+
+static void release(tape_variable **v)
+{
+    if (*v != NULL)
+        tape_variable_release(*v);
+    *v = NULL;
+}
+
+static void untouch(tape_walk *w, tape_variable *v)
+{
+    if (v->previous_touched != NULL)
+        v->previous_touched->next_touched = v->next_touched;
+    else
+        w->touched = v->next_touched;
+    if (v->next_touched != NULL)
+        v->next_touched->previous_touched = v->previous_touched;
+    release(&v->sum);
+    release(&v->mask);
+    v->walk = NULL;
+    tape_variable_release(v);
+}
+
+static bool is_reached(const tape_walk *w, const tape_variable *v)
+{
+    return w->request->kind == TAPE_BACKWARD ? v->requires : v->walk == w && (v->derived || v->target);
+}
+
+/* ---- Before anything is changed: what is on the way, and whether it can be gone ---- */
+
+/* Calls f for each operand through which a gradient can flow; what decides a shape has none. */
+typedef xcvm_status (*operand_body)(tape_walk *w, tape_record *r, uint32_t index, tape_variable *v);
+static xcvm_status each_operand(tape_walk *w, tape_record *r, operand_body body)
+{
+    uint32_t at = 0;
+    for (; r->operation != NULL && at < r->in_count; at++)
+        if (r->in[at] != NULL && is_reached(w, r->in[at]) && tape_carries(r->in[at]))
+            XCVM_TRY(body(w, r, at, r->in[at]));
+    for (size_t f = 0; f < r->schema->field_count; f++) {
+        const xcvm_field *field = &r->schema->fields[f];
+        if (!xcvm_field_is_input(field))
+            continue;
+        for (size_t left = xcvm_field_count(field, r->args); left > 0; left--, at++) {
+            tape_variable *v = r->in[at];
+            if (v != NULL && field->role != XCVM_ROLE_IN_SHAPE && is_reached(w, v) && tape_carries(v))
+                XCVM_TRY(body(w, r, at, v));
+        }
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status reach_results(tape_walk *w, tape_record *r, uint32_t index, tape_variable *operand)
+{
+    (void)index;
+    (void)operand;
+    for (uint32_t i = 0; i < r->out_count; i++) {
+        if (r->out[i] == NULL || !tape_carries(r->out[i]))
+            continue;
+        XCVM_TRY(touch(w, r->out[i]));
+        r->out[i]->derived = true;
+    }
+    return XCVM_OK;
+}
+
+/* What depends on the variables that are differentiated by. */
+static xcvm_status find_reached(tape_walk *w)
+{
+    const tape_walk_request *q = w->request;
+    uint64_t oldest = UINT64_MAX;
+    for (size_t i = 0; i < q->wrt_count; i++) {
+        XCVM_TRY(touch(w, q->wrt[i]));
+        q->wrt[i]->target = true;
+        oldest = q->wrt[i]->serial < oldest ? q->wrt[i]->serial : oldest;
+    }
+    tape_record *first = NULL;
+    for (tape_record *r = w->tape->last; r != NULL && r->serial >= oldest; r = r->previous)
+        first = r;
+    for (tape_record *r = first; r != NULL; r = r->next)
+        XCVM_TRY(each_operand(w, r, reach_results));
+    return XCVM_OK;
+}
+
+static xcvm_status refuse_spent(const tape_walk *w, const tape_variable *v)
+{
+    return tape_fail(
+        w->tape, XCVM_INVALID_ARGUMENT,
+        "the calls that made variable %llu were gone over by a backward before, and forgotten; that one has "
+        "to retain the graph (retain_graph) for another to follow",
+        (unsigned long long)v->serial);
+}
+
+/* The call that made v has to be passed. */
+static xcvm_status need(tape_walk *w, tape_variable *v)
+{
+    XCVM_TRY(touch(w, v));
+    if (w->request->kind == TAPE_GRADIENTS && !v->derived)
+        return XCVM_OK;
+    if (v->creator == NULL)
+        return v->spent ? refuse_spent(w, v) : XCVM_OK;
+    if (v->creator->walk != w) {
+        v->creator->walk = w;
+        w->pending++;
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status need_operand(tape_walk *w, tape_record *r, uint32_t index, tape_variable *v)
+{
+    (void)r;
+    (void)index;
+    return need(w, v);
+}
+
+/* The failure is this call's. */
+static xcvm_status blame(const tape_walk *w, const tape_record *r, xcvm_status status)
+{
+    xcvm_error *error = &w->tape->error;
+    error->pc = r->number <= INT32_MAX ? (int32_t)r->number : INT32_MAX;
+    strncpy(error->instruction, r->operation != NULL ? r->operation->name : r->schema->name,
+            sizeof error->instruction - 1);
+    return status;
+}
+
+static xcvm_status check_rule(const tape_walk *w, const tape_record *r)
+{
+    if (r->operation != NULL ? r->operation->backward != NULL : xcc_gradient_rule_of(r->schema->opcode) != NULL)
+        return XCVM_OK;
+    const char *why = r->schema->gradient.rule == NULL ? "cannot be differentiated" : "has no gradient yet";
+    const char *name = r->operation != NULL ? r->operation->name : r->schema->name;
+    return blame(w, r, tape_fail(w->tape, XCVM_UNSUPPORTED, "%s %s", name, why));
+}
+
+/* Marks the calls that have to be passed. */
+static xcvm_status find_needed(tape_walk *w)
+{
+    const tape_walk_request *q = w->request;
+    for (size_t i = 0; i < q->root_count; i++) {
+        if (!is_reached(w, q->roots[i]))
+            continue;
+        XCVM_TRY(need(w, q->roots[i]));
+        q->roots[i]->root = true;
+    }
+    size_t left = w->pending;
+    for (tape_record *r = w->tape->last; r != NULL && left > 0; r = r->previous) {
+        if (r->walk != w)
+            continue;
+        const size_t before = w->pending;
+        XCVM_TRY(check_rule(w, r));
+        XCVM_TRY(each_operand(w, r, need_operand));
+        left += w->pending - before - 1;
+    }
+    return XCVM_OK;
+}
+
+/* ---- Adding up ---- */
+
+static xcvm_status failure(const tape_walk *w, const char *what)
+{
+    return w->tape->failed ? w->tape->error.status : tape_fail(w->tape, XCVM_INTERNAL, "%s gave nothing", what);
+}
+
+static xcvm_status hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what)
+{
+    if (from == NULL)
+        return failure(w, what);
+    tape_variable *v = tape_variable_of(from);
+    v->refs++;
+    release(to);
+    *to = v;
+    return XCVM_OK;
+}
+
+static xcvm_status add_up(tape_walk *w, tape_variable *v, xcc_value *gradient, xcc_value *mask)
+{
+    if (gradient->type.dtype != v->value.type.dtype)
+        return tape_fail(w->tape, XCVM_INTERNAL, "the gradient of a variable of %s is %s",
+                         xcvm_dtype_name((xcvm_dtype)v->value.type.dtype),
+                         xcvm_dtype_name((xcvm_dtype)gradient->type.dtype));
+    if (v->sum == NULL) {
+        XCVM_TRY(hold(w, &v->sum, gradient, "a gradient"));
+        return mask != NULL ? hold(w, &v->mask, mask, "a mask") : XCVM_OK;
+    }
+    XCVM_TRY(hold(w, &v->sum, xcc_build_add(&w->builder, &v->sum->value, gradient), "the sum of gradients"));
+    if (v->mask != NULL && mask != NULL)
+        return hold(w, &v->mask, xcc_build_binary(&w->builder, XCVM_OP_Or, &v->mask->value, mask), "a mask");
+    release(&v->mask);
+    return XCVM_OK;
+}
+
+static xcvm_status call_hooks(tape_walk *w, tape_variable *v)
+{
+    xcvm_tape *t = w->tape;
+    if (w->request->kind != TAPE_BACKWARD)
+        return XCVM_OK;
+    for (const tape_hook *hook = v->hooks; hook != NULL && v->sum != NULL; hook = hook->next) {
+        const bool recording = xcvm_tape_set_recording(t, w->request->create);
+        v->sum->lenders++;
+        tape_variable *lent = v->sum;
+        const xcvm_var given = hook->call(hook->user, t, tape_handle(lent));
+        tape_variable *other = t->failed ? NULL : tape_operand(t, given, "the gradient that a hook returned");
+        lent->lenders--;
+        t->recording = recording;
+        if (t->failed)
+            return t->error.status;
+        if (other == NULL)
+            continue;
+        if (other->value.type.dtype != v->value.type.dtype || !xcvm_same_shape(&other->value.type, &v->value.type)) {
+            char a[192], b[192];
+            return tape_fail(t, XCVM_SHAPE_MISMATCH, "a hook returned %s for the gradient of %s",
+                             xcvm_value_describe(&other->value.type, a, sizeof a),
+                             xcvm_value_describe(&v->value.type, b, sizeof b));
+        }
+        XCVM_TRY(hold(w, &v->sum, &other->value, "a hook"));
+        release(&v->mask);
+    }
+    return XCVM_OK;
+}
+
+/* ---- One call ---- */
+
+static xcvm_status want(tape_walk *w, tape_record *r, uint32_t index, tape_variable *v)
+{
+    (void)r;
+    (void)v;
+    w->wanted[index] = true;
+    return XCVM_OK;
+}
+
+static xcvm_status run_rule(tape_walk *w, tape_record *r)
+{
+    xcvm_tape *t = w->tape;
+    xcc_module *m = &t->module;
+    const size_t ins = r->in_count, outs = r->out_count;
+    xcc_value **all = xcc_alloc(m, 2 * (ins + outs) * sizeof *all);
+    bool *wanted = xcc_alloc(m, ins * sizeof *wanted);
+    if (all == NULL || wanted == NULL)
+        return tape_stick(t, XCVM_OUT_OF_MEMORY);
+    bool any = false;
+    for (size_t i = 0; i < outs; i++) {
+        const tape_variable *v = r->out[i];
+        if (v == NULL || v->walk != w || v->sum == NULL)
+            continue;
+        all[i] = &v->sum->value;
+        all[outs + i] = v->mask != NULL ? &v->mask->value : NULL;
+        any = true;
+    }
+    if (!any)
+        return XCVM_OK;
+    w->wanted = wanted;
+    XCVM_TRY(each_operand(w, r, want));
+    xcc_node node = {.kind = XCC_INSTRUCTION,
+                     .schema = r->schema,
+                     .args = r->args,
+                     .name = "",
+                     .origin = r->schema->name,
+                     .graph = m->graph};
+    xcc_vjp d = {.b = &w->builder,
+                 .node = &node,
+                 .results = all,
+                 .masks = all + outs,
+                 .result_count = outs,
+                 .wanted = wanted,
+                 .operands = all + 2 * outs,
+                 .operand_masks = all + 2 * outs + ins};
+    const tape_record *around = t->overwritten;
+    t->overwritten = tape_has_overwritten(r) ? r : NULL;
+    if (r->operation != NULL)
+        tape_operation_backward(t, &d, r);
+    else
+        xcc_gradient_rule_of(r->schema->opcode)(&d);
+    t->overwritten = around;
+    if (d.refused[0] != '\0')
+        return tape_fail(t, XCVM_UNSUPPORTED, "%s", d.refused);
+    if (d.failed || t->failed)
+        return failure(w, "the rule");
+    for (size_t i = 0; i < ins; i++)
+        if (wanted[i] && d.operands[i] != NULL)
+            XCVM_TRY(add_up(w, r->in[i], d.operands[i], d.operand_masks[i]));
+    return XCVM_OK;
+}
+
+/* In a scope, with memory and recording of its own. */
+static xcvm_status pass(tape_walk *w, tape_record *r)
+{
+    xcvm_tape *t = w->tape;
+    xcc_module *m = &t->module;
+    const xcvm_arena around = m->arena;
+    const bool recording = t->recording, formula = t->formula;
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    m->arena = t->scratch;
+    t->scratch = (xcvm_arena){.allocator = t->allocator};
+    t->recording = w->request->create;
+    t->formula = false;
+    const xcvm_status status = tape_stick(t, run_rule(w, r));
+    xcvm_tape_scope_end(t, scope, 0, NULL);
+    t->recording = recording;
+    t->formula = formula;
+    xcvm_arena_clear(&m->arena);
+    xcvm_arena_release(&t->scratch);
+    t->scratch = m->arena;
+    m->arena = around;
+    return status == XCVM_OK ? status : blame(w, r, status);
+}
+
+static bool keeps_sum(const tape_walk *w, const tape_variable *v)
+{
+    return v->target || (w->request->kind == TAPE_BACKWARD && v->retains);
+}
+
+/* What its call was passed for is done. */
+static void finish_result(tape_walk *w, tape_variable *v)
+{
+    const bool stays = w->request->retain || !v->named || v->kept || v->root || v->target;
+    if (v->walk == w && !keeps_sum(w, v))
+        untouch(w, v);
+    if (!stays)
+        tape_variable_unname(v);
+}
+
+static xcvm_status visit(tape_walk *w, tape_record *r)
+{
+    xcvm_status status = XCVM_OK;
+    r->busy = true; /* hooks may release what they like */
+    for (uint32_t i = 0; i < r->out_count && status == XCVM_OK; i++)
+        if (r->out[i] != NULL && r->out[i]->walk == w && r->out[i]->sum != NULL)
+            status = call_hooks(w, r->out[i]);
+    if (status == XCVM_OK)
+        status = pass(w, r);
+    r->walk = NULL;
+    w->pending--;
+    for (uint32_t i = 0; i < r->out_count && status == XCVM_OK; i++)
+        if (r->out[i] != NULL)
+            finish_result(w, r->out[i]);
+    r->busy = false;
+    if ((status == XCVM_OK && !w->request->retain) || tape_record_is_dead(r))
+        tape_record_remove(r);
+    return status;
+}
+
+/* ---- The end ---- */
+
+/* The sums that are left are those of variables that no call made, and of those that retain theirs. Nothing has changed
+ * as long as something can fail. */
+static xcvm_status add_to_gradients(tape_walk *w)
+{
+    xcvm_tape *t = w->tape;
+    for (tape_variable *v = w->touched; v != NULL; v = v->next_touched)
+        if (v->sum != NULL && (v->creator == NULL || !v->retains))
+            XCVM_TRY(call_hooks(w, v));
+    const bool recording = xcvm_tape_set_recording(t, w->request->create);
+    xcvm_status status = XCVM_OK;
+    for (tape_variable *v = w->touched; v != NULL && status == XCVM_OK; v = v->next_touched)
+        if (v->sum != NULL && v->gradient != NULL)
+            status = hold(w, &v->sum, xcc_build_add(&w->builder, &v->gradient->value, &v->sum->value), "the sum");
+    t->recording = recording;
+    if (status != XCVM_OK)
+        return status;
+    for (tape_variable *v = w->touched; v != NULL; v = v->next_touched) {
+        if (v->sum == NULL)
+            continue;
+        tape_variable_set_gradient(v, v->sum);
+        v->sum = NULL;
+    }
+    return XCVM_OK;
+}
+
+/* Whether its elements are others' too, or of two sums: who is given them may overwrite them. */
+static bool is_shared(const tape_variable *sum)
+{
+    return sum->refs > 1 || sum->named || sum->value.type.storage == NULL ||
+           __atomic_load_n(&sum->value.type.storage->refs, __ATOMIC_ACQUIRE) > 1;
+}
+
+/* A handle of each in the scope around: one that the host has a handle of already is no variable of its own. */
+static xcvm_status hand_out(tape_walk *w)
+{
+    const tape_walk_request *q = w->request;
+    xcvm_tape *t = w->tape;
+    const bool recording = xcvm_tape_set_recording(t, q->create);
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < q->wrt_count && status == XCVM_OK; i++) {
+        tape_variable *sum = q->wrt[i]->sum;
+        if (sum != NULL && !q->create && is_shared(sum)) {
+            const xcvm_value *type = &sum->value.type;
+            sum = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
+            status = sum != NULL ? XCVM_OK : t->error.status;
+        } else if (sum != NULL && (sum->named || sum->lenders > 0)) {
+            xcc_value *copy = xcc_build_unary(&w->builder, XCVM_OP_Identity, &sum->value);
+            if (copy == NULL)
+                status = failure(w, "a gradient");
+            sum = tape_variable_of(copy);
+        } else if (sum != NULL) {
+            tape_variable_name(sum);
+        }
+        q->gradients[i] = sum;
+    }
+    t->recording = recording;
+    return status;
+}
+
+static xcvm_status go(tape_walk *w)
+{
+    const tape_walk_request *q = w->request;
+    xcvm_tape *t = w->tape;
+    if (q->kind == TAPE_GRADIENTS)
+        XCVM_TRY(find_reached(w));
+    XCVM_TRY(find_needed(w));
+    for (size_t i = 0; i < q->root_count; i++)
+        if (is_reached(w, q->roots[i]))
+            XCVM_TRY(add_up(w, q->roots[i], &q->seeds[i]->value, NULL));
+    for (w->cursor = t->last; w->cursor != NULL && w->pending > 0;) {
+        tape_record *r = w->cursor;
+        w->cursor = r->previous;
+        if (r->walk == w)
+            XCVM_TRY(visit(w, r));
+    }
+    return q->kind == TAPE_BACKWARD ? add_to_gradients(w) : hand_out(w);
+}
+
+xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request)
+{
+    tape_walk w = {.tape = t,
+                   .request = request,
+                   .outer = t->walk,
+                   .builder = {.graph = t->module.graph, .name = "", .origin = "Gradient"}};
+    const xcvm_arena around = t->module.arena;
+    if (t->walk == NULL) {
+        /* What is built outside of rules has memory that goes at the end, too. */
+        t->module.arena = (xcvm_arena){.allocator = t->allocator};
+    }
+    t->walk = &w;
+    const xcvm_status status = tape_stick(t, go(&w));
+    for (tape_record *r = t->last; r != NULL && w.pending > 0; r = r->previous)
+        if (r->walk == &w) {
+            r->walk = NULL;
+            w.pending--;
+        }
+    while (w.touched != NULL)
+        untouch(&w, w.touched);
+    t->walk = w.outer;
+    if (t->walk == NULL) {
+        xcvm_arena_release(&t->module.arena);
+        t->module.arena = around;
+    }
+    return status;
+}

@@ -1,0 +1,95 @@
+/* Tapes in tests. */
+#ifndef XCVM_TESTS_TAPE_SUPPORT_H
+#define XCVM_TESTS_TAPE_SUPPORT_H
+
+#include "tape/tape.h"
+#include "tests/support.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIMS(...)                                                                                                      \
+    (const int64_t[]) { __VA_ARGS__ }
+#define F32S(...)                                                                                                      \
+    (const float[]) { __VA_ARGS__ }
+
+UNUSED static xcvm_tape *open_tape_with(const xcvm_allocator *allocator)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .seed = 7, .allocator = allocator};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    return t;
+}
+
+UNUSED static xcvm_tape *open_tape(void) { return open_tape_with(NULL); }
+
+/* Nothing has failed, and all memory of elements is given back when everything that is named has gone. */
+UNUSED static void close_tape(xcvm_tape *t)
+{
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_tape_status(t, &error) == XCVM_OK, "%s: %s", error.instruction, error.message);
+    xcvm_tape_destroy(t);
+}
+
+UNUSED static xcvm_var parameter(xcvm_tape *t, float x) { return xcvm_tape_parameter(t, XCVM_F32, 0, NULL, &x); }
+UNUSED static xcvm_var constant(xcvm_tape *t, float x) { return xcvm_tape_constant(t, XCVM_F32, 0, NULL, &x); }
+UNUSED static xcvm_var parameter_f64(xcvm_tape *t, double x) { return xcvm_tape_parameter(t, XCVM_F64, 0, NULL, &x); }
+
+UNUSED static void backward_with(xcvm_tape *t, xcvm_var root, const xcvm_backward_options *options)
+{
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_tape_backward(t, root, options, &error) == XCVM_OK, "%s: %s", error.instruction, error.message);
+}
+UNUSED static void backward(xcvm_tape *t, xcvm_var root) { backward_with(t, root, NULL); }
+
+UNUSED static const xcvm_value *value_of(xcvm_tape *t, xcvm_var v)
+{
+    const xcvm_value *value;
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_var_value(t, v, &value, &error) == XCVM_OK, "%s", error.message);
+    return value;
+}
+
+UNUSED static void check_f32(xcvm_tape *t, xcvm_var v, size_t count, const float *expected)
+{
+    const xcvm_value *value = value_of(t, v);
+    ck_assert_int_eq(xcvm_value_dtype(value), XCVM_F32);
+    ck_assert_uint_eq(xcvm_value_count(value), count);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_float_eq_tol(((const float *)xcvm_value_data(value))[i], expected[i], 1e-5f);
+}
+#define CHECK_F32(t, v, ...) check_f32((t), (v), sizeof(F32S(__VA_ARGS__)) / sizeof(float), F32S(__VA_ARGS__))
+
+/* The tape has failed, and says so once. */
+UNUSED static void check_failed(xcvm_tape *t, xcvm_status status, const char *message)
+{
+    xcvm_error error = {0};
+    const xcvm_status got = xcvm_tape_status(t, &error);
+    ck_assert_msg(got == status && strstr(error.message, message) != NULL, "%d: %s", (int)got, error.message);
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
+}
+
+UNUSED static xcvm_tape_stats stats_of(const xcvm_tape *t)
+{
+    xcvm_tape_stats stats = {.size = sizeof stats};
+    xcvm_tape_get_stats(t, &stats);
+    return stats;
+}
+
+#define SUITE_OF(name, ...)                                                                                            \
+    suite_of(name, sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *), (const TTest *const[]){__VA_ARGS__})
+UNUSED static Suite *suite_of(const char *name, size_t count, const TTest *const *tests)
+{
+    Suite *suite = suite_create(name);
+    TCase *tcase = tcase_create(name);
+    tcase_set_timeout(tcase, 300);
+    for (size_t i = 0; i < count; i++)
+        tcase_add_test(tcase, tests[i]);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+#endif

@@ -1,0 +1,310 @@
+/* Tests of tapes that build: the programs that they make compute what eager tapes do. */
+#include "tests/tape/support.h"
+#include "xcvm/compiler.h"
+
+static xcvm_tape *open_building(void)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .mode = XCVM_TAPE_BUILDING};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    return t;
+}
+
+/* A program that was built, loaded, with a session. */
+typedef struct built {
+    test_bytes bytes;
+    xcvm_program *program;
+    xcvm_session *session;
+} built;
+
+static built compile(xcvm_tape *t, size_t count, const xcvm_tape_output *outputs, int optimization)
+{
+    built p = {.program = NULL};
+    xcvm_error error = {0};
+    const xcc_options options = {.size = sizeof options, .optimization = optimization};
+    const xcvm_session_options one = {.size = sizeof one, .threads = 1};
+    ck_assert_msg(xcvm_tape_compile(t, count, outputs, &options, test_bytes_sink, &p.bytes, NULL, &error) == XCVM_OK,
+                  "%s: %s", error.instruction, error.message);
+    ck_assert_msg(xcvm_program_load(p.bytes.at, p.bytes.length, NULL, &p.program, &error) == XCVM_OK, "%s",
+                  error.message);
+    ck_assert_int_eq(xcvm_session_create(p.program, &one, &p.session, &error), XCVM_OK);
+    xcvm_tape_destroy(t);
+    return p;
+}
+
+static void close_built(built *p)
+{
+    xcvm_session_destroy(p->session);
+    xcvm_program_destroy(p->program);
+    test_bytes_free(&p->bytes);
+}
+
+static void bind(built *p, size_t input, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
+{
+    xcvm_value *v;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tensor_create(NULL, dtype, rank, dims, &v, &error), XCVM_OK);
+    memcpy(xcvm_value_data(v), data, xcvm_value_bytes(v));
+    ck_assert_int_eq(xcvm_session_set_input(p->session, input, v, &error), XCVM_OK);
+    xcvm_value_release(v);
+}
+
+static void run(built *p)
+{
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_session_run(p->session, NULL, &error) == XCVM_OK, "%s: %s", error.instruction, error.message);
+}
+
+static void check_same(const built *p, size_t output, xcvm_tape *t, xcvm_var v)
+{
+    const xcvm_value *got = xcvm_session_output(p->session, output), *expected = value_of(t, v);
+    ck_assert_int_eq(xcvm_value_dtype(got), xcvm_value_dtype(expected));
+    ck_assert_uint_eq(xcvm_value_bytes(got), xcvm_value_bytes(expected));
+    for (size_t i = 0; i < xcvm_value_count(got); i++)
+        ck_assert_float_eq_tol(((const float *)xcvm_value_data(got))[i], ((const float *)xcvm_value_data(expected))[i],
+                               1e-5f);
+}
+
+/* ---- A network ---- */
+
+typedef struct network {
+    xcvm_var w, filter, loss;
+} network;
+
+static network make_network(xcvm_tape *t, xcvm_var x)
+{
+    network n;
+    n.filter = xcvm_tape_parameter(t, XCVM_F32, 4, DIMS(2, 1, 2, 2), F32S(1, -1, 2, 0.5f, -0.5f, 1, 0.25f, 1));
+    n.w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(8, 2),
+                              F32S(1, 2, 3, 4, -1, -2, -3, -4, 0.5f, 1, 0.25f, 2, 1, 1, -1, 2));
+    const xcvm_var h = xcvm_Relu(t, xcvm_Conv(t, x, n.filter));
+    const xcvm_var rows = xcvm_Reshape(t, h, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(0, 8)));
+    const xcvm_var y = xcvm_Softmax(t, xcvm_Gemm(t, rows, n.w));
+    n.loss = xcvm_ReduceMean(t, xcvm_Mul(t, y, y), .keepdims = 0);
+    return n;
+}
+
+/* The same functions make the program and compute, values and gradients, with an open batch size. */
+START_TEST(networks_and_their_gradients)
+{
+    const int levels[] = {-1, 2};
+    float xs[2 * 9];
+    for (int i = 0; i < 18; i++)
+        xs[i] = (float)(i % 5) / 3 - 0.5f;
+    for (size_t level = 0; level < 2; level++) {
+        xcvm_tape *t = open_building(), *eager = open_tape();
+        xcvm_error error = {0};
+        xcvm_var gradients[2], none = XCVM_ABSENT;
+        const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 4, DIMS(-1, 1, 3, 3), (const char *const[]){"n", 0, 0, 0});
+        const network n = make_network(t, x);
+        const xcvm_var wrt[] = {n.w, n.filter};
+        ck_assert_msg(xcvm_tape_gradients(t, 1, &n.loss, &none, 2, wrt, NULL, gradients, &error) == XCVM_OK, "%s",
+                      error.message);
+        const xcvm_tape_output outputs[] = {{"loss", n.loss}, {"dw", gradients[0]}, {"df", gradients[1]}};
+        built p = compile(t, 3, outputs, levels[level]);
+        bind(&p, 0, XCVM_F32, 4, DIMS(2, 1, 3, 3), xs);
+        run(&p);
+        const network same = make_network(eager, xcvm_tape_constant(eager, XCVM_F32, 4, DIMS(2, 1, 3, 3), xs));
+        backward(eager, same.loss);
+        check_same(&p, 0, eager, same.loss);
+        check_same(&p, 1, eager, xcvm_var_grad(eager, same.w));
+        check_same(&p, 2, eager, xcvm_var_grad(eager, same.filter));
+        close_built(&p);
+        close_tape(eager);
+    }
+}
+END_TEST
+
+/* ---- Control flow ---- */
+
+typedef struct branching {
+    xcvm_var x;
+    int called;
+} branching;
+
+static void squared(void *user, xcvm_tape *t, size_t count, xcvm_var *results)
+{
+    branching *b = user;
+    (void)count;
+    b->called++;
+    results[0] = xcvm_Mul(t, b->x, b->x);
+    results[1] = b->x;
+}
+
+static void negated(void *user, xcvm_tape *t, size_t count, xcvm_var *results)
+{
+    branching *b = user;
+    (void)count;
+    b->called++;
+    results[0] = xcvm_Neg(t, b->x);
+    results[1] = xcvm_tape_constant(t, XCVM_F32, 1, DIMS(2), F32S(7, 8));
+}
+
+static xcvm_var branch(xcvm_tape *t, branching *b, xcvm_var *second)
+{
+    xcvm_var results[2];
+    const xcvm_var sum = xcvm_ReduceSum(t, b->x, .keepdims = 0);
+    xcvm_tape_if(t, xcvm_Greater(t, sum, constant(t, 0)), squared, negated, b, 2, results);
+    *second = results[1];
+    return xcvm_Add(t, results[0], results[1]);
+}
+
+START_TEST(branches)
+{
+    xcvm_tape *t = open_building();
+    branching b = {.x = xcvm_tape_input(t, "x", XCVM_F32, 1, DIMS(2), NULL)};
+    xcvm_var second;
+    const xcvm_var y = branch(t, &b, &second);
+    ck_assert_int_eq(b.called, 2);
+    const xcvm_tape_output outputs[] = {{"y", y}, {"second", second}};
+    built p = compile(t, 2, outputs, 0);
+    const float xs[2][2] = {{1, 2}, {-3, 2}};
+    for (int i = 0; i < 2; i++) {
+        xcvm_tape *eager = open_tape();
+        branching same = {.x = xcvm_tape_parameter(eager, XCVM_F32, 1, DIMS(2), xs[i])};
+        const xcvm_var z = branch(eager, &same, &second);
+        ck_assert_int_eq(same.called, 1);
+        bind(&p, 0, XCVM_F32, 1, DIMS(2), xs[i]);
+        run(&p);
+        check_same(&p, 0, eager, z);
+        check_same(&p, 1, eager, second);
+        backward(eager, xcvm_ReduceSum(eager, z));
+        check_f32(eager, xcvm_var_grad(eager, same.x), 2, i == 0 ? F32S(3, 5) : F32S(-1, -1));
+        close_tape(eager);
+    }
+    close_built(&p);
+}
+END_TEST
+
+/* state = state * 1.5 + iteration, until it is above 10 */
+static void grow(void *user, xcvm_tape *t, xcvm_var iteration, size_t state_count, xcvm_var *states, size_t scan_count,
+                 xcvm_var *scans, xcvm_var *go_on)
+{
+    ck_assert_uint_eq(state_count, 1);
+    ck_assert_uint_eq(scan_count, 1);
+    const xcvm_var factor = *(const xcvm_var *)user;
+    states[0] = xcvm_Add(t, xcvm_Mul(t, states[0], factor), xcvm_Cast(t, iteration, .to = XCVM_F32));
+    scans[0] = xcvm_Neg(t, states[0]);
+    *go_on = xcvm_Less(t, states[0], constant(t, 10));
+}
+
+static xcvm_var loop(xcvm_tape *t, xcvm_var x, xcvm_var *last)
+{
+    const xcvm_var factor = constant(t, 1.5f);
+    xcvm_var scan;
+    *last = x;
+    xcvm_tape_loop(t, xcvm_tape_scalar(t, XCVM_I64, 20), XCVM_ABSENT, grow, (void *)(uintptr_t)&factor, 1, last, 1,
+                   &scan);
+    return scan;
+}
+
+START_TEST(loops)
+{
+    xcvm_tape *t = open_building(), *eager = open_tape();
+    xcvm_var last, gradient, none = XCVM_ABSENT;
+    xcvm_error error = {0};
+    const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 0, NULL, NULL);
+    const xcvm_var scan = loop(t, x, &last);
+    ck_assert_msg(xcvm_tape_gradients(t, 1, &last, &none, 1, &x, NULL, &gradient, &error) == XCVM_OK, "%s",
+                  error.message);
+    const xcvm_tape_output outputs[] = {{"scan", scan}, {"last", last}, {"dx", gradient}};
+    built p = compile(t, 3, outputs, 0);
+    const float at = 1.25f;
+    bind(&p, 0, XCVM_F32, 0, NULL, &at);
+    run(&p);
+    const xcvm_var same = parameter(eager, at);
+    const xcvm_var rows = loop(eager, same, &last);
+    check_same(&p, 0, eager, rows);
+    check_same(&p, 1, eager, last);
+    ck_assert_uint_gt(xcvm_value_count(value_of(eager, rows)), 3);
+    backward(eager, last);
+    check_same(&p, 2, eager, xcvm_var_grad(eager, same));
+    close_built(&p);
+    close_tape(eager);
+}
+END_TEST
+
+/* ---- What is refused ---- */
+
+static void leaking(void *user, xcvm_tape *t, size_t count, xcvm_var *results)
+{
+    xcvm_var *leaked = user;
+    (void)count;
+    *leaked = results[0] = xcvm_Neg(t, constant(t, 1));
+}
+
+static void failing(void *user, xcvm_tape *t, size_t count, xcvm_var *results)
+{
+    (void)count;
+    results[0] = xcvm_Add(t, *(const xcvm_var *)user, xcvm_tape_scalar(t, XCVM_I64, 1));
+}
+
+static void forgetful(void *user, xcvm_tape *t, size_t count, xcvm_var *results)
+{
+    (void)user;
+    (void)t;
+    (void)count;
+    (void)results;
+}
+
+START_TEST(refused)
+{
+    xcvm_tape *t = open_building();
+    xcvm_error error;
+    test_bytes bytes = {NULL, 0, 0};
+    const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 1, DIMS(-1), NULL);
+    const xcvm_value *value;
+    ck_assert_int_eq(xcvm_var_value(t, x, &value, &error), XCVM_UNSUPPORTED);
+    ck_assert(isnan(xcvm_var_number(t, x)));
+    check_failed(t, XCVM_UNSUPPORTED, "a tape that builds has no elements");
+    ck_assert_int_eq(xcvm_tape_backward(t, x, NULL, &error), XCVM_UNSUPPORTED);
+    xcvm_tape_input(t, "x", XCVM_F32, 1, DIMS(-1), NULL);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "an input needs a name of its own, not 'x'");
+    xcvm_MatMul(t, x, xcvm_tape_scalar(t, XCVM_I64, 1));
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_TYPE_MISMATCH);
+    ck_assert_str_eq(error.instruction, "MatMul");
+    /* What a branch makes is none outside. */
+    xcvm_var leaked, result;
+    const xcvm_var cond = xcvm_Greater(t, xcvm_ReduceSum(t, x, .keepdims = 0), constant(t, 0));
+    xcvm_tape_if(t, cond, leaking, leaking, &leaked, 1, &result);
+    xcvm_Neg(t, leaked);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "was made in a branch or a round, and is used outside");
+    const xcvm_tape_output output = {"y", xcvm_Mul(t, result, x)};
+    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, test_bytes_sink, &bytes, NULL, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, test_bytes_sink, &bytes, NULL, &error),
+                     XCVM_INVALID_ARGUMENT);
+    xcvm_Neg(t, x);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "the tape has been compiled, and is at its end");
+    xcvm_tape_destroy(t);
+    test_bytes_free(&bytes);
+    /* A callback that fails in the middle, or leaves a result out. */
+    const xcvm_tape_branch bad[] = {failing, forgetful};
+    for (int i = 0; i < 2; i++) {
+        t = open_building();
+        xcvm_var y = xcvm_tape_input(t, "y", XCVM_F32, 0, NULL, NULL);
+        xcvm_tape_if(t, xcvm_Greater(t, y, constant(t, 0)), bad[i], leaking, &y, 1, &result);
+        ck_assert_int_ne(xcvm_tape_status(t, &error), XCVM_OK);
+        ck_assert_ptr_null(result.at);
+        const xcvm_tape_output left = {"z", xcvm_Neg(t, y)};
+        ck_assert_int_eq(xcvm_tape_compile(t, 1, &left, NULL, test_bytes_sink, &bytes, NULL, &error),
+                         XCVM_INVALID_ARGUMENT);
+        ck_assert_str_eq(error.message, "a branch or a round has failed; what was built is incomplete");
+        xcvm_tape_destroy(t);
+    }
+    t = open_tape();
+    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, test_bytes_sink, &bytes, NULL, &error),
+                     XCVM_INVALID_ARGUMENT);
+    xcvm_tape_input(t, "x", XCVM_F32, 0, NULL, NULL);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "inputs are those of a program");
+    xcvm_tape_if(t, constant(t, 1), leaking, leaking, &leaked, 1, &result);
+    check_failed(t, XCVM_TYPE_MISMATCH, "cond is f32[], one element of type bool is needed");
+    close_tape(t);
+}
+END_TEST
+
+Suite *suite_tape_building(void);
+Suite *suite_tape_building(void)
+{
+    return SUITE_OF("tape_building", networks_and_their_gradients, branches, loops, refused);
+}

@@ -1,0 +1,129 @@
+/* Tests of what follows a tape: observers, NaN checks, drawings; and of unchaining. */
+#include "tests/tape/support.h"
+
+#include <stdio.h>
+
+typedef struct followed {
+    char text[1000];
+    size_t done;
+    uint64_t ns;
+} followed;
+
+static void follow(void *user, const xcvm_call_event *event)
+{
+    followed *f = user;
+    char line[80];
+    if (!event->done) {
+        snprintf(line, sizeof line, "%s%s ", event->backward ? "*" : "", event->name);
+        strncat(f->text, line, sizeof f->text - strlen(f->text) - 1);
+        return;
+    }
+    f->done++;
+    f->ns += event->ns;
+    ck_assert_uint_gt(event->live_bytes, 0);
+}
+
+/* C2.5: hooks of functions, for timers, memory profiles and debug printing, which see the backward's calls as well. */
+START_TEST(c2_5_observers)
+{
+    xcvm_tape *t = open_tape();
+    followed f = {.text = ""};
+    xcvm_tape_set_observer(t, follow, &f);
+    const xcvm_var x = parameter(t, 2);
+    backward(t, xcvm_Sin(t, xcvm_Exp(t, x)));
+    ck_assert_str_eq(f.text, "Exp Sin *Cos *Mul *Mul ");
+    ck_assert_uint_eq(f.done, 5);
+    xcvm_MatMul(t, x, x);
+    check_failed(t, XCVM_SHAPE_MISMATCH, "");
+    ck_assert_uint_eq(f.done, 5);
+    xcvm_tape_set_observer(t, NULL, NULL);
+    xcvm_Neg(t, x);
+    ck_assert_uint_eq(f.done, 5);
+    close_tape(t);
+}
+END_TEST
+
+/* C2.1, C2.6: where NaN comes from is named, in the forward and in the backward. */
+START_TEST(c2_1_nan_is_found)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .check_nan = true};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(4, -1));
+    xcvm_ReduceSum(t, xcvm_Sqrt(t, x));
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OUT_OF_RANGE);
+    ck_assert_str_eq(error.instruction, "Sqrt");
+    ck_assert_str_eq(error.message, "the result has NaN, which no operand has");
+    /* NaN that comes in goes through. */
+    value_of(t, xcvm_Neg(t, constant(t, NAN)));
+    /* 0 * infinity */
+    const xcvm_var zero = xcvm_tape_parameter(t, XCVM_F32, 0, NULL, NULL);
+    const xcvm_var root = xcvm_Mul(t, xcvm_Sqrt(t, zero), constant(t, 0));
+    ck_assert_int_eq(xcvm_tape_backward(t, root, NULL, &error), XCVM_OUT_OF_RANGE);
+    ck_assert_str_eq(error.instruction, "Sqrt");
+    close_tape(t);
+}
+END_TEST
+
+/* C5.6: a drawing of what was recorded, forward and backward. */
+START_TEST(c5_6_drawings)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    test_bytes bytes = {NULL, 0, 0};
+    const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
+    const xcvm_var x = parameter(t, 2), two = constant(t, 2), y = xcvm_Exp(t, xcvm_Mul(t, x, two));
+    ck_assert_int_eq(xcvm_tape_draw(t, test_bytes_sink, &bytes, &error), XCVM_OK);
+    ck_assert(test_bytes_sink(&bytes, "", 1));
+    ck_assert_str_eq(bytes.at, "digraph tape {\n"
+                               "  node [shape=ellipse];\n"
+                               "  c0 [label=\"Mul\", shape=box];\n"
+                               "  v1 [label=\"f32[]\", style=filled];\n"
+                               "  v1 -> c0;\n"
+                               "  v2 [label=\"f32[]\"];\n"
+                               "  v2 -> c0;\n"
+                               "  v3 [label=\"f32[]\"];\n"
+                               "  c0 -> v3;\n"
+                               "  c1 [label=\"Exp\", shape=box];\n"
+                               "  v3 -> c1;\n"
+                               "  v4 [label=\"f32[]\"];\n"
+                               "  c1 -> v4;\n"
+                               "}\n");
+    backward_with(t, y, &create);
+    bytes.length = 0;
+    ck_assert_int_eq(xcvm_tape_draw(t, test_bytes_sink, &bytes, &error), XCVM_OK);
+    ck_assert(test_bytes_sink(&bytes, "", 1));
+    ck_assert_ptr_nonnull(strstr(bytes.at, "[label=\"Mul\", shape=box, style=dashed]"));
+    ck_assert_int_eq(xcvm_tape_draw(t, test_full_sink, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xcvm_tape_draw(t, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
+    test_bytes_free(&bytes);
+    close_tape(t);
+}
+END_TEST
+
+/* C2.3: what was unchained is constant, and what made it is gone. */
+START_TEST(c2_3_unchain)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var x = parameter(t, 2), y = xcvm_Mul(t, x, xcvm_Exp(t, x));
+    const xcvm_var sine = xcvm_Sin(t, y);
+    ck_assert_uint_eq(stats_of(t).recorded, 3);
+    xcvm_var_unchain(t, y);
+    ck_assert(!xcvm_var_requires_grad(t, y));
+    /* The exponential is still named. */
+    ck_assert_uint_eq(stats_of(t).recorded, 2);
+    backward(t, xcvm_Mul(t, y, x));
+    CHECK_F32(t, xcvm_var_grad(t, x), 2 * expf(2));
+    value_of(t, sine);
+    xcvm_var_unchain(t, x);
+    ck_assert(!xcvm_var_requires_grad(t, x));
+    close_tape(t);
+}
+END_TEST
+
+Suite *suite_tape_observe(void);
+Suite *suite_tape_observe(void)
+{
+    return SUITE_OF("tape_observe", c2_5_observers, c2_1_nan_is_found, c5_6_drawings, c2_3_unchain);
+}

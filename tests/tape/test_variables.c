@@ -1,0 +1,181 @@
+/* Tests of variables: what they name, how long, and who may use them. */
+#include "tests/tape/support.h"
+
+#include <pthread.h>
+
+static void check_stale(xcvm_tape *t, xcvm_var v)
+{
+    xcvm_Neg(t, v);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "x is stale");
+}
+
+/* C4.1: use of what is gone is refused, also when its slot is another's. */
+START_TEST(c4_1_stale_variables)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var x = constant(t, 1), p = parameter(t, 2), y = xcvm_Add(t, x, p);
+    xcvm_var_release(t, x);
+    const xcvm_var again = constant(t, 3);
+    check_stale(t, x);
+    CHECK_F32(t, again, 3);
+    xcvm_var_release(t, x); /* does nothing */
+    CHECK_F32(t, again, 3);
+    xcvm_tape_reset(t);
+    check_stale(t, y);
+    check_stale(t, again);
+    CHECK_F32(t, p, 2);
+    xcvm_var_release(t, p);
+    check_stale(t, p);
+    ck_assert_uint_eq(stats_of(t).variables, 0);
+    ck_assert_uint_eq(stats_of(t).live_bytes, 0);
+    close_tape(t);
+}
+END_TEST
+
+START_TEST(variables_of_other_tapes)
+{
+    xcvm_tape *t = open_tape(), *other = open_tape();
+    const xcvm_var x = constant(t, 1);
+    xcvm_Add(other, constant(other, 1), x);
+    check_failed(other, XCVM_INVALID_ARGUMENT, "b is a variable of another tape");
+    xcvm_var_release(other, x);
+    CHECK_F32(t, x, 1);
+    close_tape(t);
+    close_tape(other);
+}
+END_TEST
+
+/* C3.4: what nobody names and no call needs is free at once, with the calls that made it. */
+START_TEST(c3_4_dead_subgraphs)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var x = parameter(t, 2), a = xcvm_Exp(t, x), b = xcvm_Mul(t, a, x), c = xcvm_Mul(t, a, a);
+    xcvm_var_release(t, a);
+    ck_assert_uint_eq(stats_of(t).recorded, 3);
+    check_stale(t, a); /* though calls need its elements yet */
+    xcvm_var_release(t, b);
+    ck_assert_uint_eq(stats_of(t).recorded, 2);
+    xcvm_var_release(t, c);
+    ck_assert_uint_eq(stats_of(t).recorded, 0);
+    ck_assert_uint_eq(stats_of(t).variables, 1);
+    close_tape(t);
+}
+END_TEST
+
+START_TEST(scopes)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var x = parameter(t, 2), before = xcvm_Sin(t, x);
+    const xcvm_scope outer = xcvm_tape_scope_begin(t);
+    const xcvm_var a = xcvm_Exp(t, x);
+    const xcvm_scope inner = xcvm_tape_scope_begin(t);
+    const xcvm_var b = xcvm_Mul(t, a, x), c = xcvm_Add(t, b, b), kept = xcvm_var_keep(t, constant(t, 5));
+    xcvm_tape_scope_end(t, inner, 1, &c);
+    check_stale(t, b);
+    CHECK_F32(t, kept, 5);
+    ck_assert_uint_eq(stats_of(t).recorded, 4);
+    const xcvm_var results[] = {c, XCVM_ABSENT, kept};
+    xcvm_tape_scope_end(t, outer, 3, results);
+    check_stale(t, a);
+    /* One of a scope around does not stay for good by being named as a result of this one. */
+    const xcvm_scope around = xcvm_tape_scope_begin(t);
+    const xcvm_var passing = xcvm_Neg(t, c);
+    xcvm_tape_scope_end(t, xcvm_tape_scope_begin(t), 1, &passing);
+    xcvm_tape_scope_end(t, around, 0, NULL);
+    check_stale(t, passing);
+    value_of(t, before);
+    backward(t, c);
+    CHECK_F32(t, xcvm_var_grad(t, x), 2 * expf(2) * 3);
+    xcvm_tape_reset(t);
+    check_stale(t, c);
+    CHECK_F32(t, kept, 5);
+    close_tape(t);
+}
+END_TEST
+
+/* What was kept beyond a reset is constant from there on, as a state between portions of a sequence should be. */
+START_TEST(kept_beyond_a_reset)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var x = parameter(t, 2), state = xcvm_var_keep(t, xcvm_Exp(t, x));
+    ck_assert(xcvm_var_requires_grad(t, state));
+    xcvm_tape_reset(t);
+    ck_assert(!xcvm_var_requires_grad(t, state));
+    backward(t, xcvm_Mul(t, state, x));
+    CHECK_F32(t, xcvm_var_grad(t, x), expf(2));
+    close_tape(t);
+}
+END_TEST
+
+START_TEST(elements)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    const xcvm_value *value;
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(1, 2)), view = xcvm_var_detach(t, x);
+    ck_assert_int_eq(xcvm_var_set(t, x, F32S(3, 4), 8, &error), XCVM_OK);
+    CHECK_F32(t, x, 3, 4);
+    CHECK_F32(t, view, 3, 4);
+    ck_assert_int_eq(xcvm_var_set(t, x, F32S(3), 4, &error), XCVM_SHAPE_MISMATCH);
+    ck_assert(isnan(xcvm_var_number(t, x)));
+    check_failed(t, XCVM_SHAPE_MISMATCH, "one number was asked for, but the variable is f32[2]");
+    ck_assert_double_eq(xcvm_var_number(t, xcvm_tape_scalar(t, XCVM_BOOL, 1)), 1);
+    ck_assert_double_eq(xcvm_var_number(t, xcvm_tape_scalar(t, XCVM_I64, -7)), -7);
+    ck_assert_int_eq(xcvm_var_value(t, XCVM_ABSENT, &value, &error), XCVM_INVALID_ARGUMENT);
+    xcvm_tape_parameter(t, XCVM_I64, 0, NULL, NULL);
+    check_failed(t, XCVM_TYPE_MISMATCH, "a parameter is of a float type, not i64");
+    xcvm_tape_constant(t, XCVM_STRING, 0, NULL, NULL);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "is no element type of tensors that are made of bytes");
+    xcvm_tape_constant(t, XCVM_F32, 9, DIMS(1), NULL);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "rank 9");
+    xcvm_tape_constant(t, XCVM_F32, 2, DIMS(INT64_MAX, 4), NULL);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "overflows");
+    xcvm_tape_scalar(t, XCVM_STRING, 0);
+    check_failed(t, XCVM_TYPE_MISMATCH, "a number cannot become str");
+    xcvm_tape_value(t, NULL);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "value is NULL");
+    close_tape(t);
+}
+END_TEST
+
+/* C3.7: tapes on several threads know nothing of each other. */
+static void *learn(void *user)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(2, 3), F32S(1, 2, 3, 4, 5, 6));
+    for (int i = 0; i < 500; i++) {
+        xcvm_error error;
+        if (xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_Softmax(t, xcvm_Mul(t, x, x))), NULL, &error) != XCVM_OK)
+            return NULL;
+        xcvm_tape_reset(t);
+    }
+    const xcvm_value *value;
+    if (xcvm_var_value(t, xcvm_var_grad(t, x), &value, NULL) != XCVM_OK)
+        return NULL;
+    memcpy(user, xcvm_value_data(value), 6 * sizeof(float));
+    xcvm_tape_destroy(t);
+    return user;
+}
+
+START_TEST(c3_7_tapes_on_threads)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    float results[THREADS][6];
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, learn, results[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *done;
+        ck_assert_int_eq(pthread_join(threads[i], &done), 0);
+        ck_assert_ptr_nonnull(done);
+        ck_assert_int_eq(memcmp(results[i], results[0], sizeof results[0]), 0);
+    }
+}
+END_TEST
+
+Suite *suite_tape_variables(void);
+Suite *suite_tape_variables(void)
+{
+    return SUITE_OF("tape_variables", c4_1_stale_variables, variables_of_other_tapes, c3_4_dead_subgraphs, scopes,
+                    kept_beyond_a_reset, elements, c3_7_tapes_on_threads);
+}
