@@ -101,6 +101,17 @@ static xcc_value *columns(const network *n, xcc_value *x, int first, int last)
     return xcc_build_slice(n->d->b, x, 1, first * n->hidden, last * n->hidden, 1);
 }
 
+/* Equal pieces along an axis, whose gradient is put together once, and not a piece at a time in zeros. */
+static bool cut(const network *n, xcc_value *x, int64_t axis, size_t count, xcc_value **pieces)
+{
+    xcc_builder *b = n->d->b;
+    xcvm_value **outs = xcc_alloc(b->graph->module, count * sizeof *outs);
+    for (size_t i = 0; i < count && outs != NULL; i++)
+        if ((outs[i] = XCC_OUT(pieces[i] = xcc_value_create(b->graph, NULL))) == NULL)
+            return false;
+    return x != NULL && outs != NULL && xcc_emit(b, Split, .ys = {outs, count}, .x = XCC_IN(x), .axis = axis) != NULL;
+}
+
 static xcc_value *times_rows(const network *n, xcc_value *x, xcc_value *r)
 {
     if (x == NULL || r == NULL)
@@ -123,14 +134,17 @@ static xcc_value *lstm_step(const network *n, track *t, xcc_value *x)
 {
     xcc_vjp *d = n->d;
     xcc_value *sums = xcc_add(d, x, times_rows(n, t->h, t->r));
-    xcc_value *in = columns(n, sums, 0, 1), *out = columns(n, sums, 1, 2), *forget = columns(n, sums, 2, 3);
+    xcc_value *gates[4];
+    if (!cut(n, sums, 1, 4, gates))
+        return NULL;
+    xcc_value *in = gates[0], *out = gates[1], *forget = gates[2];
     if (t->p != NULL) {
         in = xcc_add(d, in, xcc_mul(d, peephole(n, t, 0), t->c));
         forget = xcc_add(d, forget, xcc_mul(d, peephole(n, t, 2), t->c));
     }
     in = apply(n, &t->f[0], in);
     forget = n->input_forget ? xcc_sub(d, xcc_num(d, in, 1), in) : apply(n, &t->f[0], forget);
-    xcc_value *cell = apply(n, &t->f[1], columns(n, sums, 3, 4));
+    xcc_value *cell = apply(n, &t->f[1], gates[3]);
     t->c = xcc_add(d, xcc_mul(d, forget, t->c), xcc_mul(d, in, cell));
     if (t->p != NULL)
         out = xcc_add(d, out, xcc_mul(d, peephole(n, t, 1), t->c));
@@ -221,9 +235,13 @@ static xcc_value *unroll_steps(const network *n, track *t, int64_t direction)
     xcc_value **ys = xcc_alloc(d->b->graph->module, (size_t)n->steps * sizeof *ys);
     if (n->lengths != NULL && backward)
         projected = turn(n, projected);
-    for (int64_t i = 0; i < n->steps && ys != NULL; i++) {
+    xcc_value **xs = xcc_alloc(d->b->graph->module, (size_t)n->steps * sizeof *xs);
+    if (n->steps == 0 || xs == NULL || ys == NULL || !cut(n, projected, 0, (size_t)n->steps, xs))
+        return NULL;
+    for (int64_t i = 0; i < n->steps; i++) {
         const int64_t at = backward && n->lengths == NULL ? n->steps - 1 - i : i;
-        xcc_value *old_h = t->h, *old_c = t->c, *y = step(n, t, pick(n, projected, at, 0));
+        xcc_value *old_h = t->h, *old_c = t->c,
+                  *y = step(n, t, xcc_build_squeeze(d->b, xs[at], 1, (const int64_t[]){0}));
         t->h = y;
         if (n->lengths != NULL) {
             xcc_value *now = xcc_build_cast(d->b, xcc_scalar_i64(d->b->graph, i), (xcvm_dtype)n->lengths->type.dtype);
@@ -236,8 +254,6 @@ static xcc_value *unroll_steps(const network *n, track *t, int64_t direction)
         }
         ys[at] = xcc_build_unsqueeze(d->b, y, 1, (const int64_t[]){0});
     }
-    if (n->steps == 0 || ys == NULL)
-        return NULL;
     xcc_value *y = xcc_build_concat(d->b, (size_t)n->steps, ys, 0);
     return n->lengths != NULL && backward ? turn(n, y) : y;
 }
