@@ -1,0 +1,32 @@
+#!/bin/sh
+# training.sh [NAME...]: training steps beside PyTorch's, as Markdown: the networks of make_training.py, forward and backward of
+# programs of `compile --backprop` with parameters as inputs, and PyTorch's forward, backward and optimizer, each in processes of
+# their own, in turn. ROUNDS (3) of SECONDS_EACH (4) for each number of THREADS ("1 2"); a figure is the median of the rounds' medians.
+set -eu
+cd "$(dirname "$0")/.."
+out=bench/out/training
+xcvm=build/release/tools/xcvm
+python=${PYTHON:-/usr/bin/python3}
+rounds=${ROUNDS:-3}
+threads=${THREADS:-1 2}
+seconds=${SECONDS_EACH:-4}
+names=${*:-mlp_b64 lenet_b64 resnet18_b8 mobilenet_v2_b8 transformer_b4 lstm_b16 autoencoder_b16}
+unset OPENBLAS_CORETYPE
+
+mkdir -p "$out"
+: >"$out/lines.txt"
+for name in $names; do
+    [ -f "$out/$name/model.onnx" ] || "$python" bench/make_training.py "$out" "$name" >&2
+    wrt=$("$python" bench/parameters_as_inputs.py "$out/$name/model.onnx" "$out/inputs.onnx")
+    "$xcvm" compile "$out/inputs.onnx" -o "$out/step.bin" --backprop --wrt "$wrt"
+    for round in $(seq "$rounds"); do
+        for t in $threads; do
+            "$python" bench/make_training.py --time "$t" "$name" | sed "s/^$name/$name torch/" >>"$out/lines.txt"
+            "$xcvm" bench "$out/step.bin" --threads "$t" --int-max 10 --duration "$seconds" | sed -n "s/^xcvm threads/$name xcvm threads/p" >>"$out/lines.txt"
+        done
+    done
+    rm -f "$out/inputs.onnx" "$out/step.bin"
+done
+# What Python takes with PyTorch in it, before there is a network.
+"$python" -c 'import resource, torch, torchvision; print("base torch peak_rss_mb=%.1f" % (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))' >>"$out/lines.txt"
+awk -v threads="$threads" -f bench/training.awk "$out/lines.txt"
