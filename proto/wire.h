@@ -37,7 +37,8 @@ typedef struct xcvm_wire_layout {
 
 /* Finds the parts of a program and checks that the message in front of the data has fields of the schema alone, of
  * their types, each once unless it is repeated, in messages no deeper than the schema needs, with strings without NUL;
- * and that no input, output, instruction, constant or state takes no bytes, so that memory for them is in proportion. */
+ * and that no input, output, instruction, constant or state takes no bytes, so that memory for them is in proportion.
+ */
 xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *layout, xcvm_error *error);
 
 #endif

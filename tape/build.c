@@ -162,7 +162,7 @@ xcvm_status tape_build_gradients(xcvm_tape *t, size_t root_count, tape_variable 
     xcc_builder b = t->builder;
     b.origin = "Gradient";
     const xcvm_status status =
-        xcc_differentiate(&b, m->graph, NULL, given, root_count, values, wrt_count, values + wrt_count);
+        xcc_differentiate(&b, m->graph, NULL, given, root_count, values, wrt_count, false, values + wrt_count);
     for (size_t i = 0; i < wrt_count && status == XCVM_OK; i++)
         gradients[i] = values[wrt_count + i] != NULL ? tape_built(t, values[wrt_count + i]) : NULL;
     return tape_stick(t, status);
