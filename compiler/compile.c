@@ -137,7 +137,7 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
     XCVM_CHECK(error, o->backprop || (o->phase == XCC_PHASE_WHOLE && o->order == 0), INVALID_ARGUMENT,
                "gradients of some kind are asked for, but backprop is not");
     XCVM_CHECK(error, o->backprop || o->train != NULL || !o->straight_through, INVALID_ARGUMENT,
-               "gradients are to go straight through what rounds, but none are asked for");
+               "gradients of some kind are asked for, but backprop is not");
     XCVM_CHECK(error, o->phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT, "there is no phase %d", (int)o->phase);
     XCVM_CHECK(error, o->order >= 0 && o->order <= 2, INVALID_ARGUMENT, "there are gradients of order 1 and 2, not %d",
                o->order);

@@ -192,7 +192,7 @@ static xcvm_status run(xcvm_tape *t, const tape_record *r)
 
 bool tape_flows(const xcvm_tape *t, const tape_record *r)
 {
-    if (!t->recording || r->schema->gradient.zero)
+    if (!t->recording || r->schema->gradient.zero || r->schema->gradient.step != NULL)
         return false;
     for (uint32_t i = 0; i < r->in_count; i++)
         if (r->in[i] != NULL && r->in[i]->requires)

@@ -1,4 +1,5 @@
 /* The walk back: the rules of the compiler, run by a builder that executes, over what was recorded. */
+#include "compiler/gradients/rule.h"
 #include "compiler/ir/compose.h"
 #include "tape/tape.h"
 
@@ -205,7 +206,7 @@ static xcvm_status add_up(tape_walk *w, tape_variable *v, xcc_value *gradient, x
         XCVM_TRY(hold(w, &v->sum, gradient, "a gradient"));
         return mask != NULL ? hold(w, &v->mask, mask, "a mask") : XCVM_OK;
     }
-    XCVM_TRY(hold(w, &v->sum, xcc_build_add(&w->builder, &v->sum->value, gradient), "the sum of gradients"));
+    XCVM_TRY(hold(w, &v->sum, xcc_accumulate(&w->builder, &v->sum->value, gradient), "the sum of gradients"));
     if (v->mask != NULL && mask != NULL)
         return hold(w, &v->mask, xcc_build_binary(&w->builder, XCVM_OP_Or, &v->mask->value, mask), "a mask");
     release(&v->mask);

@@ -143,6 +143,10 @@ static xcvm_status fill_loop(xcc_vjp *d, xcc_node *loop, xcc_value *g, xcc_value
 XCC_GRADIENT(SequenceGetSlice)
 {
     ARGS(SequenceGetSlice);
+    if (d->b->graph->module->recorder != NULL) {
+        xcc_refuse(d, "has a gradient that is built with a loop, which a tape does not build here");
+        return;
+    }
     xcc_value *s = xcc_in(d, 0), *zeros = xcc_zeros_like(d->b, s), *result = xcc_value_create(d->b->graph, NULL);
     xcc_value *all =
         xcc_build_call(d->b, XCVM_OP_Range, 3, (xcc_value *[]){scalar(d, 0), length_of(d, s), scalar(d, 1)});

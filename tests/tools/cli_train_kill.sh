@@ -2,7 +2,7 @@
 . "$(dirname "$0")/expect.sh"
 digits=$data/../../../examples/digits
 arguments=(train "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy
-    --init he --optimizer adam:lr=3e-3 --schedule plateau:patience=0 --validation 0.1 --epochs 4 -b 128)
+    --init he --optimizer adam:lr=3e-3 --schedule plateau:patience=0 --validation 0.1 --epochs 20 -b 128)
 last='xcvm train'
 "$xcvm" "${arguments[@]}" -o whole.onnx --log whole.csv >"$work/.out" 2>"$work/.err"
 status=$?
@@ -25,7 +25,7 @@ for round in $(seq 1 60); do
         break
     fi
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
-    sleep "0.$(printf '%03d' $((20 + seed / 65536 % 400)))"
+    sleep "0.$(printf '%03d' $((20 + seed / 65536 % 150)))"
     if kill -9 "$pid" 2>/dev/null; then kills=$((kills + 1)); fi
     wait "$pid" 2>/dev/null
     [ "$(ls saved 2>/dev/null | grep -c '\.safetensors$')" -le 3 ] || bad "more checkpoints than asked for after round $round"
