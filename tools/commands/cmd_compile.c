@@ -3,6 +3,7 @@
 #include "io/file.h"
 #include "cli/memory.h"
 #include "io/output.h"
+#include "run/c_files.h"
 #include "run/gradients.h"
 #include "run/isa_choices.h"
 #include "run/program.h"
@@ -17,6 +18,7 @@
 struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
+    struct c_flags c;
     const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss;
     struct text_list wrt, states;
     bool backprop, strip, report, list_passes;
@@ -28,7 +30,8 @@ static const struct option options[] = {
     {"schedule", 0, "memory|naive", OPTION_CHOICE, offsetof(struct compile_flags, schedule), 0, 0,
      "the order of instructions: the one that needs least memory, or the model's"},
     {"target", 0, ISA_CHOICES, OPTION_CHOICE, offsetof(struct compile_flags, target), 0, 0,
-     "the instruction set that the kernel library is compiled for and needs, or generic, the least of this machine's "
+     "the instruction set that exported C is for, or that the kernel library is compiled for and needs, or generic, "
+     "the least of this machine's "
      "family; elsewhere the unfused instructions run, as "
      "the rest of a program, packed and blocked layouts included, is the same for all targets"},
     {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
@@ -61,11 +64,13 @@ static const struct option options[] = {
 
 static const struct option_group groups[] = {
     {"Options", options, 0},
+    C_GROUP(struct compile_flags, c),
     MODEL_GROUPS(struct compile_flags, model),
     MACHINE_GROUP(struct compile_flags, model),
     LIMIT_GROUP(struct compile_flags, limits),
 };
-static const struct compile_flags defaults = {.model = MODEL_DEFAULTS, .schedule = "memory", .target = "native"};
+static const struct compile_flags defaults = {
+    .model = MODEL_DEFAULTS, .c = {.emit = "program"}, .schedule = "memory", .target = "native"};
 
 static void list_passes(void)
 {
@@ -218,12 +223,11 @@ static xcvm_status finish(struct compilation *compilation, xcvm_error *error)
     return output_finish(&compilation->output, error);
 }
 
-static xcvm_status compile_program(struct compilation *compilation, xcvm_error *error)
+static xcvm_status compile_to(struct compilation *compilation, const struct model_flags *model, xcvm_sink sink,
+                              void *user, xcvm_error *error)
 {
     const struct compile_flags *flags = compilation->flags;
-    if (fuses(flags))
-        TRY(begin_library(compilation, error));
-    xcc_options compiler = compiler_options(&flags->model, &flags->limits, &compilation->dims);
+    xcc_options compiler = compiler_options(model, &flags->limits, &compilation->dims);
     compiler.scheduling = strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
     compiler.strip = flags->strip;
     compiler.fuse = compilation->library.path;
@@ -240,7 +244,15 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     compiler.states = compilation->states;
     compiler.state_count = flags->states.count;
     compiler.user = stdout;
-    return compile_model(compilation->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
+    return compile_model(compilation->path, &compiler, sink, user, &compilation->report, error);
+}
+
+static xcvm_status compile_program(struct compilation *compilation, xcvm_error *error)
+{
+    const struct compile_flags *flags = compilation->flags;
+    if (fuses(flags))
+        TRY(begin_library(compilation, error));
+    return compile_to(compilation, &flags->model, output_sink, &compilation->output, error);
 }
 
 /* A file that is no model may be what a model becomes. */
@@ -255,6 +267,27 @@ static void tell_kind(xcvm_status status, const char *path)
         report_line("%s is the text of a program; \"xcvm asm\" turns it into one", path);
 }
 
+/* The program that C is made of; a file that is one already is taken as it is. */
+static xcvm_status export_c(struct compilation *compilation, xcvm_error *error)
+{
+    const struct compile_flags *flags = compilation->flags;
+    const bool for_any = strcmp(flags->target, defaults.target) == 0;
+    struct model_flags model = flags->model;
+    struct buffer program = {0};
+    enum file_kind kind;
+    if (for_any)
+        model.layout = "plain";
+    xcvm_status status = file_kind_of(compilation->path, &kind, error);
+    if (status == XCVM_OK && kind == FILE_PROGRAM)
+        status = file_read(compilation->path, &program, error);
+    else if (status == XCVM_OK)
+        status = compile_to(compilation, &model, buffer_sink, &program, error);
+    if (status == XCVM_OK)
+        status = c_files_write(&flags->c, &program, for_any ? NULL : flags->target, flags->output, error);
+    buffer_release(&program);
+    return status;
+}
+
 static int compile(const struct compile_flags *flags, const char *path)
 {
     struct compilation compilation = {.flags = flags, .path = path, .report = {.size = sizeof compilation.report}};
@@ -267,8 +300,12 @@ static int compile(const struct compile_flags *flags, const char *path)
         return report_usage("--state wants the names of an output and an input with a colon between them");
     }
     int code = EXIT_OK;
-    xcvm_status status = output_open(&compilation.output, flags->output, &error);
-    if (status != XCVM_OK) {
+    xcvm_status status;
+    if (emits_c(&flags->c)) {
+        status = export_c(&compilation, &error);
+        if (status != XCVM_OK)
+            code = report_error(path, &error);
+    } else if ((status = output_open(&compilation.output, flags->output, &error)) != XCVM_OK) {
         code = report_error(NULL, &error);
     } else if ((status = compile_program(&compilation, &error)) != XCVM_OK) {
         bool unwritten = compilation.output.failure != 0;
@@ -293,12 +330,13 @@ static int compile(const struct compile_flags *flags, const char *path)
 /* Options that would do nothing. */
 static int check_flags(const struct compile_flags *flags)
 {
-    if (!fuses(flags) && (flags->cc != NULL || strcmp(flags->target, defaults.target) != 0))
+    const bool targets = strcmp(flags->target, defaults.target) != 0 && !emits_c(&flags->c);
+    if (!fuses(flags) && (flags->cc != NULL || targets))
         return report_usage("--%s is for the kernel library, which --fuse asks for",
                             flags->cc != NULL ? "cc" : "target");
     if (!flags->backprop && (flags->loss != NULL || flags->wrt.count != 0))
         return report_usage("--%s is for gradients, which --backprop asks for", flags->loss != NULL ? "loss" : "wrt");
-    return EXIT_OK;
+    return c_flags_check(&flags->c, flags->output, fuses(flags));
 }
 
 static int execute_compile(const void *own, const struct arguments *arguments)
@@ -332,6 +370,7 @@ static const struct example examples[] = {
     {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
     {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
     {"network.onnx -o grad.bin --backprop --wrt fc.weight,fc.bias", "with the gradients of its loss by two parameters"},
+    {"model.onnx --emit c -o net.c --with-main", "as C for any processor, with a main"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 
