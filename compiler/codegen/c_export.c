@@ -175,6 +175,11 @@ static void write_kernel(xcc_c_export *x, xcc_c_step *step)
     for (uint32_t i = 0; i < step->instruction->out_count; i++)
         if (step->out[i] != NULL && i == 0 && step->is_view)
             return;
+    bool empty = step->instruction->out_count > 0;
+    for (uint32_t i = 0; i < step->instruction->out_count; i++)
+        empty = empty && (step->out[i] == NULL || step->out[i]->bytes == 0);
+    if (empty)
+        return;
     xcc_c_line(x, "    { /* %s", step->schema->name);
     if (step->instruction->debug.node[0] != '\0') {
         xcc_c_line(x, ": ");
@@ -365,15 +370,6 @@ static bool in_section(const xcc_c_export *x)
 }
 static bool is_elsewhere(const xcc_c_export *x) { return x->options->arena_in != NULL; }
 
-static void write_parameters(xcc_c_export *x, xcc_c_text *to)
-{
-    xcc_c_put(to, "%s_context *context", x->name);
-    for (size_t i = 0; i < x->image->input_count; i++)
-        xcc_c_put(to, ", const %s *%s", xcc_c_type(x->image->inputs[i].type.dtype), input_name(x, i));
-    for (size_t i = 0; i < x->image->output_count; i++)
-        xcc_c_put(to, ", %s *%s", xcc_c_type(x->image->outputs[i].type.dtype), output_name(x, i));
-}
-
 static const xcvm_value *output_value(const xcc_c_export *x, size_t index)
 {
     for (size_t pc = 0; pc < x->image->instruction_count; pc++)
@@ -382,6 +378,14 @@ static const xcvm_value *output_value(const xcc_c_export *x, size_t index)
     return NULL;
 }
 
+static void write_parameters(xcc_c_export *x, xcc_c_text *to)
+{
+    xcc_c_put(to, "%s_context *context", x->name);
+    for (size_t i = 0; i < x->image->input_count; i++)
+        xcc_c_put(to, ", const %s *%s", xcc_c_type(x->image->inputs[i].type.dtype), input_name(x, i));
+    for (size_t i = 0; i < x->image->output_count; i++)
+        xcc_c_put(to, ", %s *%s", xcc_c_type((xcvm_dtype)output_value(x, i)->dtype), output_name(x, i));
+}
 static void describe_parameter(xcc_c_export *x, xcc_c_text *to, const char *name, const xcvm_parameter *declared,
                                const xcvm_value *v)
 {
@@ -516,7 +520,7 @@ static void write_main(xcc_c_export *x, xcc_c_text *to)
         xcc_c_put(to, "    static %s %s[%s_%s_ELEMENTS + 1];\n", xcc_c_type(x->image->inputs[i].type.dtype),
                   input_name(x, i), macro, upper(x, input_name(x, i)));
     for (size_t i = 0; i < outputs; i++)
-        xcc_c_put(to, "    static %s %s[%s_%s_ELEMENTS + 1];\n", xcc_c_type(x->image->outputs[i].type.dtype),
+        xcc_c_put(to, "    static %s %s[%s_%s_ELEMENTS + 1];\n", xcc_c_type((xcvm_dtype)output_value(x, i)->dtype),
                   output_name(x, i), macro, upper(x, output_name(x, i)));
     xcc_c_put(to, "    int status;\n    if (count != %zu) {\n        fprintf(stderr, \"usage: %%s%s",
               inputs + separate + 1, separate ? " WEIGHTS" : "");
@@ -562,6 +566,8 @@ static void write_run(xcc_c_export *x, xcc_c_text *to)
     xcc_c_put(to, "    (void)context;\n");
     for (size_t i = 0; i < x->image->input_count; i++)
         xcc_c_put(to, "    (void)%s;\n", input_name(x, i));
+    for (size_t i = 0; i < x->image->output_count; i++)
+        xcc_c_put(to, "    (void)%s;\n", output_name(x, i));
     if (x->body.count > 0)
         xcc_c_put_bytes(to, x->body.at, x->body.count);
     xcc_c_put(to, "    return 0;\n}\n");

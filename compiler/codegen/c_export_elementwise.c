@@ -261,7 +261,7 @@ static const char *unary_expression(const xcc_c_step *step)
         return a->detect_negative && a->detect_positive ? "v != 0 && v == v + v && v == v"
                : a->detect_positive                     ? "v > 0 && v == v + v"
                : a->detect_negative                     ? "v < 0 && v == v + v"
-                                                        : "0 * (v == v)";
+                                                        : "0 * (v > 0)";
     }
     default:
         return NULL;
@@ -365,7 +365,7 @@ static bool write_binary(xcc_c_export *x, const xcc_c_step *step)
     if (divides(opcode) && !is_float) {
         x->fails = true;
         xcc_c_line(
-            x, "        for (size_t i = 0; i < %zu; i++)\n            if (b[i] == 0)\n                return %zu;\n",
+            x, "        for (size_t i = 0; i != %zu; i++)\n            if (b[i] == 0)\n                return %zu;\n",
             xcvm_element_count(in[1]), x->pc + 1);
     }
     begin_nest(x, &n);

@@ -65,7 +65,7 @@ static void find_loops(const xcvm_value *v, uint32_t mask, loops *l)
 static void write_pass(xcc_c_export *x, const loops *l, const char *type, const char *statement)
 {
     for (int i = 0; i < l->reduced; i++)
-        xcc_c_line(x, "            for (size_t r%d = 0; r%d < %lld; r%d++)\n", i, i, (long long)l->dims[i], i);
+        xcc_c_line(x, "            for (size_t r%d = 0; r%d != %lld; r%d++)\n", i, i, (long long)l->dims[i], i);
     xcc_c_line(x, "            {\n                const %s v = from[0", type);
     for (int i = 0; i < l->reduced; i++)
         xcc_c_line(x, " + r%d * %lld", i, (long long)l->steps[i]);

@@ -35,6 +35,14 @@ static void xc_cumulate_value(const value_t *x, value_t *y, size_t outer, size_t
         }
 }
 
+/* Whether element i comes before element k of the order; NaN counts as greater than any number. */
+static int xc_before_value(const value_t *x, size_t inner, size_t i, size_t k, int largest)
+{
+    const value_t u = x[i * inner], v = x[k * inner];
+    const int greater = u > v || (u != u && v == v), less = u < v || (v != v && u == u);
+    return greater || less ? (largest ? greater : less) : i < k;
+}
+
 /* The k first in descending order, or ascending unless `largest`; equal ones by index. */
 static void xc_top_value(const value_t *x, value_t *values, int64_t *indices, size_t outer, size_t count, size_t inner,
                          size_t k, int largest)
@@ -46,10 +54,9 @@ static void xc_top_value(const value_t *x, value_t *values, int64_t *indices, si
             for (size_t j = 0; j < k; j++) {
                 size_t best = count;
                 for (size_t at = 0; at < count; at++) {
-                    const value_t v = from[at * inner], p = previous < count ? from[previous * inner] : v;
-                    const value_t b = best < count ? from[best * inner] : v;
-                    const int behind = previous == count || (largest ? v < p : v > p) || (v == p && at > previous);
-                    if (behind && (best == count || (largest ? v > b : v < b)))
+                    const int behind = previous == count || xc_before_value(from, inner, previous, at, largest);
+                    if (behind && (previous == count || at != previous) &&
+                        (best == count || xc_before_value(from, inner, at, best, largest)))
                         best = at;
                 }
                 if (best == count)

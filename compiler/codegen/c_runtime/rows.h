@@ -8,11 +8,11 @@
 static value_t xc_sum_value(const value_t *x, size_t count)
 {
     value_t part[16] = {0}, sum = 0;
-    size_t i = 0;
-    for (; i + 16 <= count; i += 16)
+    const size_t whole = count / 16 * 16;
+    for (size_t i = 0; i < whole; i += 16)
         for (size_t k = 0; k < 16; k++)
             part[k] += x[i + k];
-    for (; i < count; i++)
+    for (size_t i = whole; i < count; i++)
         sum += x[i];
     for (size_t k = 0; k < 16; k++)
         sum += part[k];
@@ -23,11 +23,11 @@ static value_t xc_sum_value(const value_t *x, size_t count)
 static value_t xc_sum_squares_value(const value_t *x, size_t count, value_t mean)
 {
     value_t part[16] = {0}, sum = 0;
-    size_t i = 0;
-    for (; i + 16 <= count; i += 16)
+    const size_t whole = count / 16 * 16;
+    for (size_t i = 0; i < whole; i += 16)
         for (size_t k = 0; k < 16; k++)
             part[k] += (x[i + k] - mean) * (x[i + k] - mean);
-    for (; i < count; i++)
+    for (size_t i = whole; i < count; i++)
         sum += (x[i] - mean) * (x[i] - mean);
     for (size_t k = 0; k < 16; k++)
         sum += part[k];
