@@ -41,6 +41,7 @@ compiler/passes: compiler/ir
 compiler/layout: compiler/ir compiler/passes
 compiler/gradients: compiler/ir compiler/passes
 compiler/codegen: compiler/ir
+compiler/codegen/c_runtime:
 compiler/onnx/lower: compiler/ir compiler/onnx
 compiler/onnx: compiler/ir
 compiler/emit: compiler/ir compiler/passes compiler/codegen
