@@ -223,6 +223,11 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
         return false;
     if (a->indices != NULL && inner != 1)
         return xcc_c_refuse(x, "there is no C for indices of windows of 1");
+    if (x->vectors && inner == 16 && is_narrow(a->x)) {
+        xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", window_table(x, &w), xcc_c_read(x, a->x),
+                   xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
+        return true;
+    }
     static const struct {
         xcvm_dtype dtype;
         const char *least;
@@ -332,16 +337,18 @@ static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
     return true;
 }
 
-/* Tiles of a band: those whose numbers fit, but some dozens. */
-static int64_t band_of(const conv *c, int64_t batch, int tile)
+/* Tiles of a band: those whose numbers fit, but some dozens, all bands of about one size. Filters that are transformed
+ * as they are used are so for each band, so that all tiles are better one, unless they are many. */
+static int64_t band_of(const conv *c, int64_t batch, int tile, bool untransformed)
 {
-    enum { FLOATS = 300 * 1024, LEAST = 48 };
-    const int64_t points = (tile + 2) * (tile + 2);
-    const int64_t tiles =
-        batch * (((int64_t)c->window.out[1] + tile - 1) / tile) * (((int64_t)c->window.out[2] + tile - 1) / tile);
+    enum { FLOATS = 300 * 1024, LEAST = 48, MOST = 128 };
+    const int64_t points = (tile + 2) * (tile + 2), height = (int64_t)c->window.out[1],
+                  width = (int64_t)c->window.out[2];
+    const int64_t tiles = batch * ((height + tile - 1) / tile) * ((width + tile - 1) / tile);
     int64_t band = FLOATS / (points * ((c->channels + 15) / 16 * 16 + 64));
-    band = band < LEAST ? LEAST : band;
-    return band < tiles ? band : tiles;
+    band = untransformed ? MOST : band < LEAST ? LEAST : band;
+    const int64_t bands = (tiles + band - 1) / band;
+    return bands > 0 ? (tiles + bands - 1) / bands : 1;
 }
 
 static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
@@ -356,7 +363,8 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
     if (!read_conv(x, a, &c))
         return false;
     const int tile = a->algorithm == XCVM_BLOCKED_winograd && a->w->dims[0] == 16 ? 2 : 4;
-    const int64_t batch = a->x->dims[0], band = winograd ? band_of(&c, batch, tile) : 0;
+    const int64_t batch = a->x->dims[0],
+                  band = winograd ? band_of(&c, batch, tile, a->algorithm != XCVM_BLOCKED_winograd) : 0;
     const size_t index = x->table_count++;
     const bool by_block = xcvm_blocked_is_by_block(a->algorithm);
     xcc_c_text *const t = &x->tables;

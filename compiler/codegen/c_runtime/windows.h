@@ -154,6 +154,40 @@ static void xc_max_pool_value(const xc_window *g, const value_t *x, value_t *y, 
                 }
 }
 
+/* The greatest of each window of channels in blocks of 16. */
+static void xc_max_pool_blocks(const xc_window *g, const float *x, float *y, size_t planes)
+{
+    const ptrdiff_t in = g->in[0] * g->in[1] * g->in[2] * 16;
+    ptrdiff_t first[3], last[3];
+    for (size_t n = 0; n < planes; n++, x += in)
+        for (ptrdiff_t i = 0; i < g->out[0]; i++)
+            for (ptrdiff_t j = 0; j < g->out[1]; j++)
+                for (ptrdiff_t k = 0; k < g->out[2]; k++, y += 16) {
+                    xcvm_lanes best[XCVM_BLOCK_VECTORS];
+                    xc_window_clip(g, 0, i, g->in[0], &first[0], &last[0]);
+                    xc_window_clip(g, 1, j, g->in[1], &first[1], &last[1]);
+                    xc_window_clip(g, 2, k, g->in[2], &first[2], &last[2]);
+#pragma GCC unroll 16
+                    for (size_t v = 0; v < XCVM_BLOCK_VECTORS; v++)
+                        best[v] = xcvm_lanes_all(-INFINITY);
+                    for (ptrdiff_t a = first[0]; a < last[0]; a++)
+                        for (ptrdiff_t b = first[1]; b < last[1]; b++) {
+                            const ptrdiff_t p = i * g->stride[0] + a * g->dilation[0] - g->pad[0];
+                            const ptrdiff_t q = j * g->stride[1] + b * g->dilation[1] - g->pad[1];
+                            const ptrdiff_t r = k * g->stride[2] + first[2] * g->dilation[2] - g->pad[2];
+                            const float *from = x + ((p * g->in[1] + q) * g->in[2] + r) * 16;
+                            for (ptrdiff_t c = first[2]; c < last[2]; c++, from += g->dilation[2] * 16) {
+#pragma GCC unroll 16
+                                for (size_t v = 0; v < XCVM_BLOCK_VECTORS; v++)
+                                    best[v] = xc_lanes_greater(xcvm_lanes_load(from + v * XCVM_LANES), best[v]);
+                            }
+                        }
+#pragma GCC unroll 16
+                    for (size_t v = 0; v < XCVM_BLOCK_VECTORS; v++)
+                        xcvm_lanes_store(y + v * XCVM_LANES, best[v]);
+                }
+}
+
 /* The mean of each window, or, if p is not 0, its p-norm. */
 static void xc_mean_pool_value(const xc_window *g, const value_t *x, value_t *y, size_t planes, ptrdiff_t inner,
                                int count_pads, int p_norm)
