@@ -46,50 +46,57 @@ static void xc_blocked_flush(const xc_blocked *q, xc_product *g, int last, size_
     g->count = 0;
 }
 
-/* Outputs [k, k + pixels) of row (i, j), for window positions [first, last) of the last axis. x, w, b, z and y are
- * those of the image and of the blocks. */
-static void xc_blocked_pixels(const xc_blocked *q, const float *x, const float *w, const float *b, const float *z,
-                              float *y, size_t blocks, const ptrdiff_t place[3], size_t pixels, ptrdiff_t first,
-                              ptrdiff_t last)
+/* Outputs [place[2], place[2] + pixels) of a row, for window positions [first, last). x, w, b, z and y are those of the
+ * image and of the blocks. The steps of g are those of the row before, if `again`, as far as there was one portion. */
+static void xc_blocked_pixels(const xc_blocked *q, xc_product *g, int again, const float *x, const float *w,
+                              const float *b, const float *z, float *y, size_t blocks, const ptrdiff_t place[3],
+                              size_t pixels, const ptrdiff_t begin[3], const ptrdiff_t end[3])
 {
     const xc_window *const v = &q->window;
     const ptrdiff_t in = v->in[0] * v->in[1] * v->in[2], out = v->out[0] * v->out[1] * v->out[2];
     const size_t taps = (size_t)(v->kernel[0] * v->kernel[1] * v->kernel[2]), pixel = q->plain ? 1 : 16;
-    const size_t in_blocks = (q->channels + 15) / 16;
+    const size_t in_blocks = (q->channels + 15) / 16, made = g->made;
     const ptrdiff_t at = ((place[0] * v->out[1] + place[1]) * v->out[2] + place[2]) * 16;
-    ptrdiff_t begin[2], end[2];
-    xc_product g;
-    g.w = w;
-    g.b = b;
-    g.w_block = q->channels * taps * 16;
-    g.count = 0;
-    g.spacing = (size_t)v->stride[2] * pixel;
-    g.y_spacing = 16;
-    g.y_block = (size_t)out * 16;
-    g.resume = 0;
-    xc_window_clip(v, 0, place[0], v->in[0], &begin[0], &end[0]);
-    xc_window_clip(v, 1, place[1], v->in[1], &begin[1], &end[1]);
+    const ptrdiff_t row = (place[0] * v->stride[0] * v->in[1] + place[1] * v->stride[1]) * v->in[2];
+    g->w = w;
+    g->b = b;
+    g->w_block = q->channels * taps * 16;
+    g->count = 0;
+    g->shift = (row + place[2] * v->stride[2]) * (ptrdiff_t)pixel;
+    g->spacing = (size_t)v->stride[2] * pixel;
+    g->y_spacing = 16;
+    g->y_block = (size_t)out * 16;
+    g->resume = 0;
+    g->made = 0;
+    if (again && made > 0) {
+        g->count = made;
+        xc_blocked_flush(q, g, 1, blocks, pixels, x, z != NULL ? z + at : NULL, y + at);
+        g->made = made;
+        return;
+    }
     for (size_t block = 0; block < in_blocks; block++) {
         const size_t left = q->channels - block * 16, length = left < 16 ? left : 16;
         for (ptrdiff_t d = begin[0]; d < end[0]; d++)
             for (ptrdiff_t e = begin[1]; e < end[1]; e++)
-                for (ptrdiff_t f = first; f < last; f++) {
-                    const ptrdiff_t r0 = place[0] * v->stride[0] + d * v->dilation[0] - v->pad[0];
-                    const ptrdiff_t r1 = place[1] * v->stride[1] + e * v->dilation[1] - v->pad[1];
-                    const ptrdiff_t r2 = place[2] * v->stride[2] + f * v->dilation[2] - v->pad[2];
+                for (ptrdiff_t f = begin[2]; f < end[2]; f++) {
+                    const ptrdiff_t r0 = d * v->dilation[0] - v->pad[0];
+                    const ptrdiff_t r1 = e * v->dilation[1] - v->pad[1];
+                    const ptrdiff_t r2 = f * v->dilation[2] - v->pad[2];
                     const ptrdiff_t from = (r0 * v->in[1] + r1) * v->in[2] + r2;
                     const size_t tap = (size_t)((d * v->kernel[1] + e) * v->kernel[2] + f);
                     const size_t filter = (block * 16 * taps + tap * length) * 16;
                     for (size_t c = 0; c < (q->plain ? length : 1); c++) {
-                        if (g.count == XC_STEPS)
-                            xc_blocked_flush(q, &g, 0, blocks, pixels, x, NULL, y + at);
-                        g.offsets[g.count] = q->plain ? (ptrdiff_t)c * in + from : ((ptrdiff_t)block * in + from) * 16;
-                        g.filters[g.count] = filter + c * 16;
-                        g.lengths[g.count++] = q->plain ? 1 : length;
+                        if (g->count == XC_STEPS)
+                            xc_blocked_flush(q, g, 0, blocks, pixels, x, NULL, y + at);
+                        g->offsets[g->count] =
+                            q->plain ? (ptrdiff_t)c * in + from : ((ptrdiff_t)block * in + from) * 16;
+                        g->filters[g->count] = filter + c * 16;
+                        g->lengths[g->count++] = q->plain ? 1 : length;
                     }
                 }
     }
-    xc_blocked_flush(q, &g, 1, blocks, pixels, x, z != NULL ? z + at : NULL, y + at);
+    g->made = g->resume ? 0 : g->count;
+    xc_blocked_flush(q, g, 1, blocks, pixels, x, z != NULL ? z + at : NULL, y + at);
 }
 
 static int xc_is_pointwise(const xc_window *v)
@@ -106,25 +113,34 @@ static void xc_blocked_outputs(const xc_blocked *q, const float *x, const float 
                                float *y, size_t blocks)
 {
     const xc_window *const v = &q->window;
-    ptrdiff_t first[3], last[3], place[3] = {0, 0, 0};
+    ptrdiff_t inside[2], unused, place[3] = {0, 0, 0}, begin[3] = {0, 0, 0}, end[3] = {1, 1, 1};
+    xc_product g;
+    g.made = 0;
     if (xc_is_pointwise(v)) {
-        xc_blocked_pixels(q, x, w, b, z, y, blocks, place, (size_t)(v->out[0] * v->out[1] * v->out[2]), 0, 1);
+        xc_blocked_pixels(q, &g, 0, x, w, b, z, y, blocks, place, (size_t)(v->out[0] * v->out[1] * v->out[2]), begin,
+                          end);
         return;
     }
-    /* Columns that all positions of the window lie inside of. */
-    xc_window_inside(v, 2, 0, &first[2], &last[2]);
-    first[0] = first[2];
-    xc_window_inside(v, 2, v->kernel[2] - 1, &first[2], &last[2]);
-    last[0] = last[2] > first[0] ? last[2] : first[0];
-    for (place[0] = 0; place[0] < v->out[0]; place[0]++)
-        for (place[1] = 0; place[1] < v->out[1]; place[1]++)
-            for (place[2] = 0; place[2] < v->out[2];) {
-                const int inside = place[2] >= first[0] && place[2] < last[0];
-                const ptrdiff_t pixels = inside ? last[0] - place[2] : 1;
-                xc_window_clip(v, 2, place[2], v->in[2], &first[1], &last[1]);
-                xc_blocked_pixels(q, x, w, b, z, y, blocks, place, (size_t)pixels, first[1], last[1]);
-                place[2] += pixels;
+    /* Columns that all positions of the window lie inside of are one run; the others are by themselves. */
+    xc_window_inside(v, 2, 0, &inside[0], &inside[1]);
+    xc_window_inside(v, 2, v->kernel[2] - 1, &unused, &inside[1]);
+    for (place[2] = 0; place[2] < v->out[2];) {
+        const int is_run = place[2] >= inside[0] && place[2] < inside[1];
+        const ptrdiff_t pixels = is_run ? inside[1] - place[2] : 1;
+        int again = 0;
+        xc_window_clip(v, 2, place[2], v->in[2], &begin[2], &end[2]);
+        for (place[0] = 0; place[0] < v->out[0]; place[0]++)
+            for (place[1] = 0; place[1] < v->out[1]; place[1]++) {
+                const ptrdiff_t before[4] = {begin[0], begin[1], end[0], end[1]};
+                xc_window_clip(v, 0, place[0], v->in[0], &begin[0], &end[0]);
+                xc_window_clip(v, 1, place[1], v->in[1], &begin[1], &end[1]);
+                again = again && before[0] == begin[0] && before[1] == begin[1] && before[2] == end[0] &&
+                        before[3] == end[1];
+                xc_blocked_pixels(q, &g, again, x, w, b, z, y, blocks, place, (size_t)pixels, begin, end);
+                again = 1;
             }
+        place[2] += pixels;
+    }
 }
 
 static void xc_blocked_direct(const xc_blocked *q, const float *x, const float *w, const float *b, const float *z,
@@ -424,6 +440,7 @@ static void xc_winograd_multiply(const xc_winograd *q, const float *inputs, cons
             g.b = NULL;
             g.w_block = w_block;
             g.count = 0;
+            g.shift = 0;
             g.spacing = g.y_spacing = 16;
             g.y_block = q->band * 16;
             g.resume = from > 0;

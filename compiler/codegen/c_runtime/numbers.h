@@ -22,6 +22,11 @@ static inline double xc_tanh_f64(double v) { return tanh(v); }
 static inline float xc_sigmoid_f32(float v) { return xcvm_sigmoid_f32(v); }
 static inline double xc_sigmoid_f64(double v) { return 1.0 / (1.0 + exp(-v)); }
 
+/* Integers have no NaN. */
+static inline int xc_is_nan_f32(float v) { return v != v; }
+static inline int xc_is_nan_f64(double v) { return v != v; }
+static inline int xc_is_nan_value(value_t v) { return 0 * (v > 0); }
+
 /* Cut off towards zero; the lowest number where that is out of range. */
 static inline int64_t xc_i64_of(double v)
 {

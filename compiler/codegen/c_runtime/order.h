@@ -13,8 +13,8 @@ static void xc_arg_greatest_value(const value_t *x, int64_t *y, size_t outer, si
             size_t best = 0;
             for (size_t k = 1; k < count; k++) {
                 const value_t v = from[k * inner], b = from[best * inner];
-                const int better = (least ? v < b : v > b) || (v != v && b == b);
-                best = better || (last && (v == b || (v != v && b != b))) ? k : best;
+                const int better = (least ? v < b : v > b) || (xc_is_nan_value(v) && !xc_is_nan_value(b));
+                best = better || (last && (v == b || (xc_is_nan_value(v) && xc_is_nan_value(b)))) ? k : best;
             }
             y[o * inner + i] = (int64_t)best;
         }
@@ -39,7 +39,8 @@ static void xc_cumulate_value(const value_t *x, value_t *y, size_t outer, size_t
 static int xc_before_value(const value_t *x, size_t inner, size_t i, size_t k, int largest)
 {
     const value_t u = x[i * inner], v = x[k * inner];
-    const int greater = u > v || (u != u && v == v), less = u < v || (v != v && u == u);
+    const int greater = u > v || (xc_is_nan_value(u) && !xc_is_nan_value(v)),
+              less = u < v || (xc_is_nan_value(v) && !xc_is_nan_value(u));
     return greater || less ? (largest ? greater : less) : i < k;
 }
 

@@ -53,11 +53,13 @@ enum { XC_STEPS = 64 };
 typedef struct xc_product {
     const float *w, *b;
     size_t w_block, count; /* floats from one block of outputs to the next; steps */
+    ptrdiff_t shift;       /* to be added to all offsets */
     ptrdiff_t offsets[XC_STEPS];
     size_t filters[XC_STEPS], lengths[XC_STEPS];
     size_t spacing, y_spacing, y_block;
     float low, high; /* results are clamped to, if last */
     int resume, last;
+    size_t made; /* steps that may be used again */
 } xc_product;
 
 XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t pixels, const size_t spacing,
@@ -71,7 +73,8 @@ XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t 
         for (size_t v = 0; v < vectors; v++)
             sum[p * vectors + v] = XCVM_ZERO;
     for (size_t s = 0; s < g->count; s++) {
-        const float *from = x + g->offsets[s], *const last = from + g->lengths[s], *w = g->w + g->filters[s];
+        const float *from = x + (g->shift + g->offsets[s]), *const last = from + g->lengths[s],
+                    *w = g->w + g->filters[s];
         for (; from < last; from++, w += XCVM_CHANNEL_BLOCK) {
             xcvm_lanes filter[4 * XCVM_BLOCK_VECTORS];
 #pragma GCC unroll 16
@@ -194,6 +197,7 @@ static void xc_packed_product(const float *a, const float *w, const float *c, co
                             .b = c != NULL && panel < whole ? c + panel * 16 : NULL,
                             .w_block = k * 16,
                             .count = 1,
+                            .shift = 0,
                             .offsets = {0},
                             .filters = {0},
                             .lengths = {k},
@@ -203,7 +207,8 @@ static void xc_packed_product(const float *a, const float *w, const float *c, co
                             .low = low,
                             .high = high,
                             .resume = 0,
-                            .last = 1};
+                            .last = 1,
+                            .made = 0};
             if (panel < whole) {
                 xc_multiply(&g, blocks, count, a + row * k, z != NULL ? z + at : NULL, y + at);
             } else {

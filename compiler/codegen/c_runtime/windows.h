@@ -142,12 +142,13 @@ static void xc_max_pool_value(const xc_window *g, const value_t *x, value_t *y, 
                                 const ptrdiff_t r = k * g->stride[2] + c * g->dilation[2] - g->pad[2];
                                 const ptrdiff_t at = (p * g->in[1] + q) * g->in[2] + r;
                                 const value_t *const from = x + at * inner;
-                                if (indices != NULL && (!begun || *from > *y || (*from != *from && *y == *y)))
+                                if (indices != NULL &&
+                                    (!begun || *from > *y || (xc_is_nan_value(*from) && !xc_is_nan_value(*y))))
                                     *indices =
                                         (int64_t)n * in + (columns_first ? (r * g->in[1] + q) * g->in[0] + p : at);
                                 begun = 1;
                                 for (ptrdiff_t l = 0; l < inner; l++)
-                                    y[l] = from[l] > y[l] || from[l] != from[l] ? from[l] : y[l];
+                                    y[l] = from[l] > y[l] || xc_is_nan_value(from[l]) ? from[l] : y[l];
                             }
                     if (indices != NULL)
                         indices++;
