@@ -68,6 +68,14 @@ static bool write_same(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
+/* The bits of a boolean are one. */
+static bool write_bits(xcc_c_export *x, xcc_c_step *step)
+{
+    if (xcc_c_is(step->out[0], XCVM_BOOL))
+        return xcc_c_refuse(x, "there is no C for bits as bool");
+    return write_same(x, step);
+}
+
 static bool write_transpose(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_Transpose_args *a = step->args;
@@ -88,6 +96,8 @@ static void write_piece(xcc_c_export *x, const xcvm_value *y, const xcvm_value *
 {
     int64_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
     xcc_c_axes axes = {.rank = 0};
+    if (v->bytes == 0 || y->bytes == 0)
+        return;
     xcc_c_strides(v, from);
     xcc_c_strides(y, to);
     for (int i = 0; i < y->rank; i++)
@@ -340,7 +350,7 @@ static const xcc_c_row rows[] = {{XCVM_OP_Identity, write_same},
                                  {XCVM_OP_Flatten, write_same},
                                  {XCVM_OP_Squeeze, write_same},
                                  {XCVM_OP_Unsqueeze, write_same},
-                                 {XCVM_OP_BitCast, write_same},
+                                 {XCVM_OP_BitCast, write_bits},
                                  {XCVM_OP_Transpose, write_transpose},
                                  {XCVM_OP_Concat, write_concat},
                                  {XCVM_OP_Split, write_split},

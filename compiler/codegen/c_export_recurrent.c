@@ -79,6 +79,8 @@ static bool write_network(xcc_c_export *x, const network *n)
     const int64_t length = n->packed ? XCVM_PACKED_COLUMNS : n->hidden;
     const int64_t blocks = n->packed ? (int64_t)xcvm_packed_panels((size_t)n->hidden) : 1;
     const xcvm_dtype dtype = (xcvm_dtype)n->x->dtype;
+    if (dtype != XCVM_F32)
+        return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name(dtype));
     if (n->names.count != 0 && n->names.count != (size_t)(directions * (n->kind + 1)))
         return xcc_c_refuse(x, "its activations are not those of all directions");
     if (n->packed && !xcc_c_is(n->r, XCVM_F32))

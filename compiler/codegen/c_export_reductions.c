@@ -205,6 +205,8 @@ static bool write_rows(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y
                        double epsilon, bool root)
 {
     const int axis = xcc_c_axis(given, v->rank);
+    if (axis < 0 || axis >= v->rank)
+        return xcc_c_refuse(x, "axis is out of range");
     const long long rows = (long long)xcc_c_product(v->dims, 0, axis),
                     count = (long long)xcc_c_product(v->dims, axis, v->rank);
     const xcvm_value *const all[] = {scale, b};
@@ -276,6 +278,8 @@ static bool write_lp(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_LpNormalization_args *a = step->args;
     const int axis = xcc_c_axis(a->axis, a->x->rank);
+    if (axis < 0 || axis >= a->x->rank)
+        return xcc_c_refuse(x, "axis is out of range");
     xcc_c_line(x, "        xc_lp_normalize_%s(%s, %s, %lld, %lld, %lld, %d);\n", suffix_of(a->x), xcc_c_read(x, a->x),
                xcc_c_write(x, a->y), (long long)xcc_c_product(a->x->dims, 0, axis), (long long)a->x->dims[axis],
                (long long)xcc_c_product(a->x->dims, axis + 1, a->x->rank), (int)a->p);

@@ -161,6 +161,9 @@ static bool check_result(xcc_c_export *x, const xcvm_value *v)
         return xcc_c_refuse(x, "it gives %s", xcvm_dtype_name((xcvm_dtype)v->dtype));
     if (v->rank < 0 || !xcvm_dims_known(v))
         return xcc_c_refuse(x, "the size of its result is only known when it runs");
+    size_t count, bytes;
+    if (!xcvm_tensor_size((xcvm_dtype)v->dtype, v->rank, v->dims, &count, &bytes))
+        return xcc_c_refuse(x, "its result is too large");
     return true;
 }
 
