@@ -37,7 +37,6 @@ typedef float xcvm_lanes;
 #define xcvm_lanes_all(x) (x)
 #define xcvm_lanes_max(v, low) ((v) < (low) ? (low) : (v))
 #define xcvm_lanes_min(v, high) ((v) > (high) ? (high) : (v))
-#define xc_lanes_greater(v, than) ((v) > (than) || (v) != (v) ? (v) : (than))
 #define XCVM_ZERO 0.0f
 #else
 typedef float xcvm_lanes __attribute__((vector_size(4 * XCVM_LANES)));
@@ -53,7 +52,12 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_choose(xcvm_lanes_mask mask, xcvm_lanes a, xcv
 }
 XCVM_INLINE xcvm_lanes xcvm_lanes_max(xcvm_lanes v, xcvm_lanes low) { return xcvm_lanes_choose(v < low, low, v); }
 XCVM_INLINE xcvm_lanes xcvm_lanes_min(xcvm_lanes v, xcvm_lanes high) { return xcvm_lanes_choose(v > high, high, v); }
+#endif
+
 /* NaN is greater than any number. */
+#if defined(XC_PORTABLE)
+#define xc_lanes_greater(v, than) ((v) > (than) || (v) != (v) ? (v) : (than))
+#else
 XCVM_INLINE xcvm_lanes xc_lanes_greater(xcvm_lanes v, xcvm_lanes than)
 {
     return xcvm_lanes_choose((v > than) | (v != v), v, than);
