@@ -127,7 +127,8 @@ typedef struct xcc_c_options {
     const xcvm_allocator *allocator; /* NULL: malloc's */
     const char *name;                /* in front of all that the C declares; NULL: "net" */
     const char *header_name;         /* as the source includes it; NULL: "net.h" */
-    /* The instruction set that vectors are for: "x86-64-v3", "x86-64-v4", "aarch64" ...; NULL: C99 for any processor. */
+    /* The instruction set that vectors are for: "x86-64-v3", "x86-64-v4", "aarch64" ...; NULL: C99 for any processor.
+     */
     const char *target;
     /* Where the memory of runs lies, if it is not to be part of the context: an array of that name, which the host
      * defines, or, with a point in its name, a section of the linker's. One run at a time, then. */
