@@ -216,6 +216,31 @@ XCVM_API XCVM_MUST_USE xcvm_status xcc_compile(const void *model, size_t count, 
 XCVM_API XCVM_MUST_USE xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink,
                                                   void *user, xcvm_error *error);
 
+/* ---- Export as C ---- */
+
+typedef struct xcc_c_options {
+    size_t size;                     /* set by the caller */
+    const xcvm_allocator *allocator; /* NULL: malloc's */
+    const char *name;                /* in front of all that the C declares; NULL: "net" */
+    const char *header_name;         /* as the source includes it; NULL: "net.h" */
+    /* The instruction set that vectors are for: "x86-64-v3", "x86-64-v4", "aarch64" ...; NULL: C99 for any processor.
+     */
+    const char *target;
+    /* Where the memory of runs lies, if it is not to be part of the context: an array of that name, which the host
+     * defines, or, with a point in its name, a section of the linker's. One run at a time, then. */
+    const char *arena_in;
+    bool with_main; /* a main that reads inputs from files and writes outputs to standard output */
+    /* Receives the files, each with its user; weights NULL: they are part of the source. */
+    xcvm_sink sink;
+    void *source, *header, *weights;
+} xcc_c_options;
+
+/* Writes a program as C99 that needs nothing but the C library's mathematics, allocates nothing and is reentrant by a
+ * context; docs/c-export.md has its interface. UNSUPPORTED, with everything in the way, if there is no C for
+ * an instruction, a type, or sizes that only a run knows; then the sink has received nothing. */
+XCVM_API XCVM_MUST_USE xcvm_status xcc_export_c(const void *program, size_t count, const xcc_c_options *options,
+                                                xcvm_error *error);
+
 typedef struct xcc_pass_info {
     const char *name;
     const char *summary;

@@ -3,6 +3,7 @@
 #include "io/file.h"
 #include "cli/memory.h"
 #include "io/output.h"
+#include "run/c_files.h"
 #include "run/gradients.h"
 #include "run/isa_choices.h"
 #include "run/program.h"
@@ -18,6 +19,7 @@
 struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
+    struct c_flags c;
     const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train, *recompute;
     uint64_t memory_budget;
     struct text_list wrt, states, vjps;
@@ -32,7 +34,8 @@ static const struct option options[] = {
     {"schedule", 0, "memory|naive", OPTION_CHOICE, offsetof(struct compile_flags, schedule), 0, 0,
      "the order of instructions: the one that needs least memory, or the model's"},
     {"target", 0, ISA_CHOICES, OPTION_CHOICE, offsetof(struct compile_flags, target), 0, 0,
-     "the instruction set that the kernel library is compiled for and needs, or generic, the least of this machine's "
+     "the instruction set that exported C is for, or that the kernel library is compiled for and needs, or generic, "
+     "the least of this machine's "
      "family; elsewhere the unfused instructions run, as "
      "the rest of a program, packed and blocked layouts included, is the same for all targets"},
     {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
@@ -92,13 +95,14 @@ static const struct option options[] = {
 
 static const struct option_group groups[] = {
     {"Options", options, 0},
+    C_GROUP(struct compile_flags, c),
     MODEL_GROUPS(struct compile_flags, model),
     TRAINING_GROUPS(struct compile_flags, training),
     MACHINE_GROUP(struct compile_flags, model),
     LIMIT_GROUP(struct compile_flags, limits),
 };
 static const struct compile_flags defaults = {
-    .model = MODEL_DEFAULTS, .schedule = "memory", .target = "native", .order = 1};
+    .model = MODEL_DEFAULTS, .c = {.emit = "program"}, .schedule = "memory", .target = "native", .order = 1};
 
 static void list_passes(void)
 {
@@ -271,14 +275,12 @@ static xcvm_status finish(struct compilation *compilation, xcvm_error *error)
     return output_finish(&compilation->output, error);
 }
 
-static xcvm_status compile_program(struct compilation *compilation, xcvm_error *error)
+static xcvm_status compile_to(struct compilation *compilation, const struct model_flags *model, xcvm_sink sink,
+                              void *user, xcvm_error *error)
 {
     struct request *request = compilation->request;
     const struct compile_flags *flags = request->flags;
-    TRY(output_open(&compilation->output, compilation->program, error));
-    if (fuses(flags))
-        TRY(begin_library(compilation, error));
-    xcc_options compiler = compiler_options(&flags->model, &flags->limits, &request->dims);
+    xcc_options compiler = compiler_options(model, &flags->limits, &request->dims);
     compiler.scheduling = strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
     compiler.strip = flags->strip;
     compiler.fuse = compilation->library.path;
@@ -304,7 +306,16 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     compiler.recompute = flags->recompute;
     compiler.memory_budget = flags->memory_budget;
     compiler.user = stdout;
-    return compile_model(request->path, &compiler, output_sink, &compilation->output, &compilation->report, error);
+    return compile_model(request->path, &compiler, sink, user, &compilation->report, error);
+}
+
+static xcvm_status compile_program(struct compilation *compilation, xcvm_error *error)
+{
+    const struct compile_flags *flags = compilation->request->flags;
+    TRY(output_open(&compilation->output, compilation->program, error));
+    if (fuses(flags))
+        TRY(begin_library(compilation, error));
+    return compile_to(compilation, &flags->model, output_sink, &compilation->output, error);
 }
 
 /* A file that is no model may be what a model becomes. */
@@ -382,6 +393,39 @@ static bool split_vjps(const struct text_list *texts, xcc_vjp_function *vjps)
     return true;
 }
 
+/* The program that C is made of; a file that is one already is taken as it is. */
+static xcvm_status write_c(struct compilation *compilation, xcvm_error *error)
+{
+    const struct request *request = compilation->request;
+    const struct compile_flags *flags = request->flags;
+    const bool for_any = strcmp(flags->target, defaults.target) == 0;
+    struct model_flags model = flags->model;
+    struct buffer program = {0};
+    enum file_kind kind;
+    if (for_any)
+        model.layout = "plain";
+    xcvm_status status = file_kind_of(request->path, &kind, error);
+    if (status == XCVM_OK && kind == FILE_PROGRAM)
+        status = file_read(request->path, &program, error);
+    else if (status == XCVM_OK)
+        status = compile_to(compilation, &model, buffer_sink, &program, error);
+    if (status == XCVM_OK)
+        status = c_files_write(&flags->c, &program, for_any ? NULL : flags->target, flags->output, error);
+    buffer_release(&program);
+    return status;
+}
+
+static int export_c(struct compilation *compilation)
+{
+    const struct request *request = compilation->request;
+    xcvm_error error = {.pc = -1};
+    if (write_c(compilation, &error) != XCVM_OK)
+        return report_error(request->path, &error);
+    if (request->flags->report)
+        print_report(&compilation->report);
+    return EXIT_OK;
+}
+
 static int compile(const struct compile_flags *flags, const char *path)
 {
     struct request request = {.flags = flags, .path = path, .vjp_count = flags->vjps.count};
@@ -403,6 +447,8 @@ static int compile(const struct compile_flags *flags, const char *path)
         code = report_usage("--state wants the names of an output and an input with a colon between them");
     else if (!split_vjps(&flags->vjps, request.vjps))
         code = report_usage("--vjp wants FUNCTION=NAME");
+    else if (emits_c(&flags->c))
+        code = export_c(&programs[0]);
     else
         code = compile_all(programs, flags->two_phase ? 2 : 1);
     for (size_t i = 0; i < 2; i++) {
@@ -423,7 +469,8 @@ static int compile(const struct compile_flags *flags, const char *path)
 /* Options that would do nothing. */
 static int check_flags(const struct compile_flags *flags)
 {
-    if (!fuses(flags) && (flags->cc != NULL || strcmp(flags->target, defaults.target) != 0))
+    const bool targets = strcmp(flags->target, defaults.target) != 0 && !emits_c(&flags->c);
+    if (!fuses(flags) && (flags->cc != NULL || targets))
         return report_usage("--%s is for the kernel library, which --fuse asks for",
                             flags->cc != NULL ? "cc" : "target");
     if (flags->backprop && flags->train != NULL)
@@ -450,7 +497,9 @@ static int check_flags(const struct compile_flags *flags)
         return report_usage("--recompute is for gradients, which --backprop asks for");
     if (flags->recompute == NULL && flags->memory_budget != 0)
         return report_usage("--memory-budget is for recomputation, which --recompute asks for");
-    return EXIT_OK;
+    if (flags->two_phase && emits_c(&flags->c))
+        return report_usage("--two-phase writes two programs, and --emit c takes one");
+    return c_flags_check(&flags->c, flags->output, fuses(flags));
 }
 
 static int execute_compile(const void *own, const struct arguments *arguments)
@@ -488,6 +537,7 @@ static const struct example examples[] = {
     {"network.onnx -o train.bin --train adam:lr=0.001", "a training program, which takes batches and learns"},
     {"network.onnx -o grad.bin --dim N=64 --backprop --recompute time --memory-budget 300M",
      "with gradients for batches of 64, in less memory"},
+    {"model.onnx --emit c -o net.c --with-main", "as C for any processor, with a main"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 

@@ -1,0 +1,165 @@
+/* Export as C: a program becomes a source and a header that need nothing but the C library's mathematics.
+ *
+ * What is exported is a program as emitted: verified, with the slots that its values were planned for. c_export.c goes
+ * through its instructions; c_export_values.c finds the type of each value and where it lies; c_export_*.c write what
+ * an instruction does, either as a loop nest or as a call of a function of c_runtime/; c_export_text.c chooses those
+ * functions that are called, with what they call. */
+#ifndef XCC_C_EXPORT_H
+#define XCC_C_EXPORT_H
+
+#include "vm/program.h"
+#include "xcvm/compiler.h"
+
+/* ---- Text that grows ---- */
+
+typedef struct xcc_c_text {
+    const xcvm_allocator *allocator;
+    char *at;
+    size_t count, capacity;
+    bool failed; /* there was no memory */
+} xcc_c_text;
+
+void xcc_c_put(xcc_c_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void xcc_c_put_bytes(xcc_c_text *text, const char *bytes, size_t count);
+/* A number as a C constant of f32 or f64. */
+void xcc_c_put_number(xcc_c_text *text, xcvm_dtype dtype, double value);
+/* Text from the model inside of a comment or a string, which it must not end. */
+void xcc_c_put_quoted(xcc_c_text *text, const char *words);
+void xcc_c_text_release(xcc_c_text *text);
+
+/* ---- The functions of c_runtime/ ---- */
+
+/* Appends to `to` those definitions that `code` names, with all that they name; those of the type value_t for the types
+ * that they are named with: xc_softmax_f64 is xc_softmax_value of double. False if there is no memory. */
+bool xcc_c_take_functions(xcc_c_text *to, const xcc_c_text *code, xcvm_arena *arena);
+
+/* ---- Values ---- */
+
+typedef enum xcc_c_place {
+    XCC_C_ARENA,
+    XCC_C_CONSTANT, /* `index` is that of the constant, input, or state */
+    XCC_C_INPUT,
+    XCC_C_STATE
+} xcc_c_place;
+
+/* A value of the program; the first member, so that argument structs point to it. */
+typedef struct xcc_c_value {
+    xcvm_value type; /* data: its elements, where they are constant; else NULL */
+    xcc_c_place place;
+    uint32_t index;
+    uint64_t offset;             /* in the arena */
+    bool planned;                /* the program says where */
+    struct xcc_c_value *base;    /* whose memory it shares, or NULL */
+    size_t begin, end;           /* the first instruction that sets it, and the last by which it is needed */
+    bool set;                    /* its type is known */
+    uint32_t definitions, views; /* instructions that set it */
+} xcc_c_value;
+
+/* An instruction with its operands. */
+typedef struct xcc_c_step {
+    const xcvm_instruction *instruction;
+    const xcvm_schema *schema;
+    void *args;            /* operands point to xcc_c_values */
+    const xcvm_value **in; /* in_count */
+    xcvm_value **out;      /* out_count; NULL: absent */
+    bool is_view;          /* its first result lies where its operand does */
+    bool is_target;        /* of a jump */
+    bool fails;            /* it can, while it runs */
+} xcc_c_step;
+
+typedef struct xcc_c_export {
+    const xcvm_program *program;
+    const xcvm_image *image;
+    const xcc_c_options *options;
+    const char *name; /* of what the C declares, a prefix */
+    bool vectors;     /* for an instruction set, by vector types */
+    xcvm_arena arena; /* of all that is made here */
+    xcvm_error *error;
+    xcc_c_value *constants, *inputs, *states;
+    xcc_c_step *steps;
+    xcc_c_value **values; /* all that instructions set */
+    size_t value_count, value_capacity;
+    uint64_t arena_bytes, scratch_offset, scratch_bytes, memory_bytes;
+    xcc_c_text body, tables; /* of the run; constant tables that it reads */
+    size_t table_count;
+    bool *used_constants;
+    bool fails; /* the instruction at hand can fail */
+    /* What is refused, all of it. */
+    char refusals[420];
+    size_t refused;
+    size_t pc;
+} xcc_c_export;
+
+#define XCC_C_ARGS(Name, step) ((const xcvm_##Name##_args *)(step)->args)
+
+/* Notes that instruction x->pc cannot be exported, and why. Returns false. */
+bool xcc_c_refuse(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Finds types and places; what cannot be exported is noted. */
+xcvm_status xcc_c_read_values(xcc_c_export *x);
+/* Gives values without a slot, and scratch, their places behind the plan's. */
+xcvm_status xcc_c_place_values(xcc_c_export *x);
+
+/* "float", "int64_t"; NULL for a type that has no C type here. */
+const char *xcc_c_type(xcvm_dtype dtype);
+/* "f32", "i64", as in names of functions. */
+const char *xcc_c_suffix(xcvm_dtype dtype);
+static inline bool xcc_c_is(const xcvm_value *v, xcvm_dtype dtype) { return v->dtype == dtype; }
+static inline const xcc_c_value *xcc_c_value_of(const xcvm_value *v) { return (const xcc_c_value *)v; }
+
+/* ---- Writing ---- */
+
+/* The bytes of a value, as an expression of type "const T *" or, to be written, "T *". NULL is "NULL". */
+const char *xcc_c_read(xcc_c_export *x, const xcvm_value *v);
+const char *xcc_c_write(xcc_c_export *x, const xcvm_value *v);
+/* A constant table of numbers, by name. */
+const char *xcc_c_table(xcc_c_export *x, const char *type, const int64_t *numbers, size_t count);
+/* Scratch of so many bytes for the instruction at hand, as an expression of type "float *". */
+const char *xcc_c_scratch(xcc_c_export *x, uint64_t bytes);
+/* Formats in the arena; never NULL. */
+const char *xcc_c_format(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define xcc_c_line(x, ...) xcc_c_put(&(x)->body, __VA_ARGS__)
+
+/* ---- Instructions ---- */
+
+/* Write one instruction each of their kind; false if it is not of their kind, or refused. */
+typedef bool (*xcc_c_writer)(xcc_c_export *x, xcc_c_step *step);
+typedef struct xcc_c_row {
+    xcvm_opcode opcode;
+    xcc_c_writer write;
+} xcc_c_row;
+typedef struct xcc_c_rows {
+    const xcc_c_row *at;
+    size_t count;
+} xcc_c_rows;
+
+extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows, xcc_c_product_rows, xcc_c_conv_rows,
+    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows;
+/* Element-wise instructions, by their formulas; *known is false for any other. */
+bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known);
+/* An activation of all elements of an f32 or f64 value, in place. */
+bool xcc_c_write_activation(xcc_c_export *x, const xcvm_value *v, int activation, xcvm_floats params,
+                            xcvm_floats affine);
+
+/* Axes of a copy, outermost first: how many, and bytes from one to the next in result and operand. */
+typedef struct xcc_c_axes {
+    int rank;
+    int64_t counts[2 * XCVM_MAX_RANK], to[2 * XCVM_MAX_RANK], from[2 * XCVM_MAX_RANK];
+} xcc_c_axes;
+void xcc_c_add_axis(xcc_c_axes *axes, int64_t count, int64_t to, int64_t from);
+/* Copies from `from` + from_bytes to `to` + to_bytes. */
+void xcc_c_write_copy(xcc_c_export *x, const xcc_c_axes *axes, size_t size, const char *to, int64_t to_bytes,
+                      const char *from, int64_t from_bytes);
+/* The operand's elements as integers; false, and refused, if they are not constant. NULL: none. */
+bool xcc_c_ints(xcc_c_export *x, const xcvm_value *v, const char *what, int64_t *ints, size_t capacity, size_t *count);
+/* Bytes from one element of each axis to the next, for a tensor of its own. */
+void xcc_c_strides(const xcvm_value *v, int64_t strides[XCVM_MAX_RANK]);
+static inline int xcc_c_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
+static inline int64_t xcc_c_product(const int64_t *dims, int begin, int end)
+{
+    int64_t product = 1;
+    for (int i = begin; i < end; i++)
+        product *= dims[i];
+    return product;
+}
+
+#endif

@@ -1,0 +1,409 @@
+/* Products, convolutions and pools as C. */
+#include "compiler/codegen/c_export.h"
+
+#include "ops/conv/blocked.h"
+#include "ops/conv/window.h"
+#include "ops/elementwise/activation.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_narrow(const xcvm_value *v) { return xcc_c_is(v, XCVM_F32); }
+
+/* ---- Matrices ---- */
+
+static const char *suffix_of(const xcvm_value *v) { return xcc_c_suffix((xcvm_dtype)v->dtype); }
+
+/* y = alpha * y + beta * c, c broadcast; then the activation. */
+static bool finish_gemm(xcc_c_export *x, const xcvm_Gemm_args *a, const char *type)
+{
+    const xcvm_value *y = a->y, *c = a->beta != 0.0 ? a->c : NULL;
+    const int64_t columns = y->dims[y->rank - 1];
+    const xcvm_dtype dtype = (xcvm_dtype)y->dtype;
+    const bool is_float = xcvm_dtype_is_float(dtype);
+    if (!is_float && (a->alpha != 1.0 || (c != NULL && a->beta != 1.0)))
+        return xcc_c_refuse(x, "there is no C for its factors of integers");
+    if (a->alpha != 1.0 || c != NULL) {
+        int64_t row = 0, column = 0;
+        if (c != NULL && c->rank > 0 && c->dims[c->rank - 1] > 1)
+            column = 1;
+        if (c != NULL && c->rank > 1 && xcc_c_product(c->dims, 0, c->rank - 1) > 1)
+            row = c->dims[c->rank - 1];
+        xcc_c_line(x, "        for (size_t i = 0; i < %zu; i++) {\n            %s *const element = %s + i;\n",
+                   xcvm_element_count(y), type, xcc_c_write(x, y));
+        if (is_float) {
+            xcc_c_line(x, "            *element = *element * ");
+            xcc_c_put_number(&x->body, dtype, a->alpha);
+            xcc_c_line(x, ";\n");
+        }
+        if (c != NULL) {
+            xcc_c_line(x,
+                       "            *element = xc_multiply_add_%s(*element, (%s)[i / %lld * %lld + i %% %lld * %lld], ",
+                       xcc_c_suffix(dtype), xcc_c_read(x, c), (long long)(columns > 0 ? columns : 1), (long long)row,
+                       (long long)(columns > 0 ? columns : 1), (long long)column);
+            if (is_float)
+                xcc_c_put_number(&x->body, dtype, a->beta);
+            else
+                xcc_c_line(x, "1");
+            xcc_c_line(x, ");\n");
+        }
+        xcc_c_line(x, "        }\n");
+    }
+    return xcc_c_write_activation(x, y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
+}
+
+static bool write_gemm(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_Gemm_args *a = step->args;
+    const int64_t columns = a->y->dims[a->y->rank - 1];
+    const long long n = columns, k = a->b->dims[a->transB ? 1 : 0];
+    const long long m = columns > 0 ? (long long)xcvm_element_count(a->y) / columns : 0;
+    xcc_c_line(x, "        xc_matmul_%s(%s, %s, %s, %lld, %lld, %lld, %lld, %lld, %lld, %lld);\n", suffix_of(a->y),
+               xcc_c_read(x, a->a), xcc_c_read(x, a->b), xcc_c_write(x, a->y), m, k, n, a->transA ? 1 : k,
+               a->transA ? m : 1, a->transB ? 1 : n, a->transB ? k : 1);
+    return finish_gemm(x, a, xcc_c_type((xcvm_dtype)a->y->dtype));
+}
+
+/* Leading dimensions are broadcast; a vector is a row on the left, a column on the right. */
+static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_MatMul_args *a = step->args;
+    const xcvm_value *in[] = {a->a, a->b};
+    const long long k = a->a->dims[a->a->rank - 1], m = a->a->rank > 1 ? a->a->dims[a->a->rank - 2] : 1;
+    const long long n = a->b->rank > 1 ? a->b->dims[a->b->rank - 1] : 1;
+    const int leads[] = {a->a->rank > 2 ? a->a->rank - 2 : 0, a->b->rank > 2 ? a->b->rank - 2 : 0};
+    const int lead = leads[0] > leads[1] ? leads[0] : leads[1];
+    const long long matrix[] = {m * k, k * n};
+    char at[2][300] = {"", ""};
+    long long result = m * n;
+    xcc_c_line(x, "        const %s *const a = %s, *const b = %s;\n        %s *const y = %s;\n",
+               xcc_c_type((xcvm_dtype)a->y->dtype), xcc_c_read(x, a->a), xcc_c_read(x, a->b),
+               xcc_c_type((xcvm_dtype)a->y->dtype), xcc_c_write(x, a->y));
+    int64_t dims[XCVM_MAX_RANK];
+    for (int axis = 0; axis < lead; axis++) {
+        dims[axis] = 1;
+        for (int i = 0; i < 2; i++) {
+            const int own = axis - (lead - leads[i]);
+            if (own >= 0 && in[i]->dims[own] != 1)
+                dims[axis] = in[i]->dims[own];
+        }
+        xcc_c_line(x, "        for (size_t i%d = 0; i%d < %lld; i%d++)\n", axis, axis, (long long)dims[axis], axis);
+    }
+    for (int i = 0; i < 2; i++)
+        for (int own = 0; own < leads[i]; own++) {
+            const size_t used = strlen(at[i]);
+            if (in[i]->dims[own] != 1)
+                snprintf(at[i] + used, sizeof at[i] - used, " + i%d * %lld", own + lead - leads[i],
+                         (long long)xcc_c_product(in[i]->dims, own + 1, leads[i]) * matrix[i]);
+        }
+    xcc_c_line(x, "            xc_matmul_%s(a%s, b%s, y", suffix_of(a->y), at[0], at[1]);
+    for (int axis = lead; axis-- > 0; result *= dims[axis])
+        xcc_c_line(x, " + i%d * %lld", axis, result);
+    xcc_c_line(x, ", %lld, %lld, %lld, %lld, 1, %lld, 1);\n", m, k, n, k, n);
+    return true;
+}
+
+static const char *bound(xcc_c_export *x, float value)
+{
+    xcc_c_text text = {.allocator = x->arena.allocator};
+    xcc_c_put_number(&text, XCVM_F32, (double)value);
+    const char *kept = xcc_c_format(x, "%s", text.at != NULL ? text.at : "");
+    xcc_c_text_release(&text);
+    return kept;
+}
+
+static bool write_packed_gemm(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_PackedGemm_args *a = step->args;
+    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    const long long k = a->w->dims[1];
+    const long long rows = a->columns > 0 ? (long long)xcvm_element_count(a->y) / a->columns : 0;
+    if (!is_narrow(a->w))
+        return xcc_c_refuse(x, "its weights are of %s", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
+    xcc_c_line(x, "        xc_packed_product(%s, %s, %s, %s, %s, %lld, %lld, %lld, %s, %s);\n", xcc_c_read(x, a->a),
+               xcc_c_read(x, a->w), xcc_c_read(x, a->c), xcc_c_read(x, a->z), xcc_c_write(x, a->y), rows, k,
+               (long long)a->columns, bound(x, f.low), bound(x, f.high));
+    return f.kind == XCVM_ACTIVATION_none ||
+           xcc_c_write_activation(x, a->y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
+}
+
+static const xcc_c_row product_rows[] = {
+    {XCVM_OP_Gemm, write_gemm}, {XCVM_OP_MatMul, write_matmul}, {XCVM_OP_PackedGemm, write_packed_gemm}};
+const xcc_c_rows xcc_c_product_rows = {product_rows, sizeof product_rows / sizeof *product_rows};
+
+/* ---- Windows ---- */
+
+static void put_sizes(xcc_c_text *to, const char *name, const size_t sizes[3])
+{
+    xcc_c_put(to, ".%s = {%zu, %zu, %zu}, ", name, sizes[0], sizes[1], sizes[2]);
+}
+
+static void put_window(xcc_c_text *to, const xcvm_window *w)
+{
+    xcc_c_put(to, "{");
+    put_sizes(to, "in", w->in);
+    put_sizes(to, "out", w->out);
+    put_sizes(to, "kernel", w->kernel);
+    put_sizes(to, "stride", w->stride);
+    put_sizes(to, "dilation", w->dilation);
+    xcc_c_put(to, ".pad = {%td, %td, %td}, .pad_end = {%td, %td, %td}}", w->pad[0], w->pad[1], w->pad[2], w->pad_end[0],
+              w->pad_end[1], w->pad_end[2]);
+}
+
+static const char *window_table(xcc_c_export *x, const xcvm_window *w)
+{
+    const size_t index = x->table_count++;
+    xcc_c_put(&x->tables, "\nstatic const xc_window xc_table_%zu = ", index);
+    put_window(&x->tables, w);
+    xcc_c_put(&x->tables, ";\n");
+    return xcc_c_format(x, "xc_table_%zu", index);
+}
+
+static bool write_conv(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_Conv_args *a = step->args;
+    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
+        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group);
+    xcc_c_line(x, "        xc_conv_%s(&%s, %s, %s, %s, %s, %s, %zu, %zu, %zu, %zu);\n", suffix_of(a->y),
+               window_table(x, &s.window), xcc_c_read(x, a->x), xcc_c_read(x, a->w), xcc_c_read(x, a->b),
+               xcc_c_read(x, a->z), xcc_c_write(x, a->y), s.batch, s.group, s.channels, s.outputs);
+    return xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);
+}
+
+static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_ConvTranspose_args *a = step->args;
+    int64_t room[2 * XCVM_MAX_RANK];
+    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
+        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    /* It spreads what the convolution from y to x gathers. */
+    const xcvm_ints pads = xcvm_transposed_pads(a, room);
+    const xcvm_window_attributes attributes = {
+        {a->w->dims + 2, (size_t)a->w->rank - 2}, a->strides, pads, a->dilations};
+    const xcvm_window w = xcvm_window_of(a->y, a->x, &attributes);
+    xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %lld, %lld);\n", suffix_of(a->y),
+               window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_write(x, a->y),
+               (long long)a->x->dims[0], (long long)a->group, (long long)(a->x->dims[1] / a->group),
+               (long long)a->w->dims[1]);
+    return true;
+}
+
+/* A pool whose last axes are left as they are goes over these side by side, as channels in blocks are. */
+static bool pool_window(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y, xcvm_ints kernel, xcvm_ints strides,
+                        xcvm_ints pads, xcvm_ints dilations, int auto_pad, xcvm_window *w, int64_t *inner)
+{
+    int64_t room[2 * XCVM_MAX_RANK], first[2 * XCVM_MAX_RANK];
+    const xcvm_window_attributes all = {kernel, strides, pads, dilations};
+    const xcvm_ints padded = xcvm_window_pads(auto_pad, v, &all, room);
+    size_t axes = kernel.count;
+    *inner = 1;
+    while (axes > 1 && kernel.at[axes - 1] == 1 && strides.at[axes - 1] == 1 && padded.at[axes - 1] == 0 &&
+           padded.at[axes - 1 + kernel.count] == 0)
+        *inner *= v->dims[axes-- + 1];
+    if (axes > XCVM_WINDOW_AXES)
+        return xcc_c_refuse(x, "there is no C for it over %zu axes", axes);
+    memcpy(first, padded.at, axes * sizeof *first);
+    memcpy(first + axes, padded.at + kernel.count, axes * sizeof *first);
+    xcvm_value from = *v, to = *y;
+    from.rank = to.rank = (int8_t)(axes + 2);
+    const xcvm_window_attributes attributes = {
+        {kernel.at, axes}, {strides.at, axes}, {first, 2 * axes}, {dilations.at, axes}};
+    *w = xcvm_window_of(&from, &to, &attributes);
+    return true;
+}
+
+static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_MaxPool_args *a = step->args;
+    xcvm_window w;
+    int64_t inner;
+    if (!pool_window(x, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad, &w, &inner))
+        return false;
+    if (a->indices != NULL && inner != 1)
+        return xcc_c_refuse(x, "there is no C for indices of windows of 1");
+    if (x->vectors && inner == 16 && is_narrow(a->x)) {
+        xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", window_table(x, &w), xcc_c_read(x, a->x),
+                   xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
+        return true;
+    }
+    static const struct {
+        xcvm_dtype dtype;
+        const char *least;
+    } least[] = {{XCVM_F32, "-INFINITY"}, {XCVM_F64, "-(double)INFINITY"}, {XCVM_I8, "INT8_MIN"},
+                 {XCVM_I16, "INT16_MIN"}, {XCVM_I32, "INT32_MIN"},         {XCVM_I64, "INT64_MIN"},
+                 {XCVM_NO_DTYPE, "0"}};
+    size_t i = 0;
+    while (least[i].dtype != XCVM_NO_DTYPE && least[i].dtype != (xcvm_dtype)a->x->dtype)
+        i++;
+    xcc_c_line(x, "        xc_max_pool_%s(&%s, %s, %s, %s, %lld, %lld, %d, %s);\n", suffix_of(a->x),
+               window_table(x, &w), xcc_c_read(x, a->x), xcc_c_write(x, a->y), xcc_c_write(x, a->indices),
+               (long long)(a->x->dims[0] * a->x->dims[1]), (long long)inner, (int)a->storage_order, least[i].least);
+    return true;
+}
+
+static bool write_mean_pool(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y, const xcvm_window *w,
+                            int64_t inner, bool count_pads, int64_t p)
+{
+    xcc_c_line(x, "        xc_mean_pool_%s(&%s, %s, %s, %lld, %lld, %d, %lld);\n", suffix_of(v), window_table(x, w),
+               xcc_c_read(x, v), xcc_c_write(x, y), (long long)(v->dims[0] * v->dims[1]), (long long)inner, count_pads,
+               (long long)p);
+    return true;
+}
+
+static bool write_average_pool(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_AveragePool_args *a = step->args;
+    xcvm_window w;
+    int64_t inner;
+    return pool_window(x, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad, &w, &inner) &&
+           write_mean_pool(x, a->x, a->y, &w, inner, a->count_include_pad != 0, 0);
+}
+
+static bool write_lp_pool(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_LpPool_args *a = step->args;
+    xcvm_window w;
+    int64_t inner;
+    return pool_window(x, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad, &w, &inner) &&
+           write_mean_pool(x, a->x, a->y, &w, inner, false, a->p);
+}
+
+static const xcc_c_row conv_rows[] = {{XCVM_OP_Conv, write_conv},
+                                      {XCVM_OP_ConvTranspose, write_conv_transpose},
+                                      {XCVM_OP_MaxPool, write_max_pool},
+                                      {XCVM_OP_AveragePool, write_average_pool},
+                                      {XCVM_OP_LpPool, write_lp_pool}};
+const xcc_c_rows xcc_c_conv_rows = {conv_rows, sizeof conv_rows / sizeof *conv_rows};
+
+/* ---- Channels in blocks ---- */
+
+static bool write_block_channels(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_value *v = step->in[0], *y = step->out[0];
+    xcc_c_line(x, "        xc_block_channels(%s, %s, %lld, %lld, %lld);\n", xcc_c_read(x, v), xcc_c_write(x, y),
+               (long long)v->dims[0], (long long)v->dims[1], (long long)xcc_c_product(v->dims, 2, v->rank));
+    return true;
+}
+
+static bool write_unblock_channels(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_UnblockChannels_args *a = step->args;
+    xcc_c_line(x, "        xc_unblock_channels(%s, %s, %lld, %lld, %lld);\n", xcc_c_read(x, a->x), xcc_c_write(x, a->y),
+               (long long)a->x->dims[0], (long long)a->channels,
+               (long long)xcc_c_product(a->x->dims, 2, a->x->rank - 1));
+    return true;
+}
+
+typedef struct conv {
+    xcvm_window window;
+    int64_t channels, outputs; /* of a group; blocks, likewise */
+    bool plain;
+} conv;
+
+/* The sizes that the packed filters tell (ops/conv/blocked.h). */
+static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
+{
+    const int axes = (int)a->strides.count;
+    int64_t kernel[XCVM_WINDOW_AXES], dims[2][XCVM_MAX_RANK];
+    const bool transformed = a->algorithm == XCVM_BLOCKED_winograd;
+    const bool has_channels = xcvm_blocked_has_channels(a->algorithm);
+    c->plain = a->x->rank == axes + 2;
+    if (!is_narrow(a->w) || a->algorithm == XCVM_BLOCKED_winograd_strided)
+        return xcc_c_refuse(x, "its filters are packed in a way that there is no C for");
+    for (int i = 0; i < axes; i++)
+        kernel[i] = transformed ? 3 : a->w->dims[a->w->rank - 1 - axes + i];
+    const int64_t blocks = a->w->dims[transformed ? 1 : 0];
+    c->channels = transformed ? a->w->dims[a->w->rank - 2] : has_channels ? a->w->dims[1] : 16;
+    c->outputs = xcvm_blocked_is_by_block(a->algorithm) ? blocks : blocks / a->group;
+    const bool winograd = xcvm_blocked_is_winograd(a->algorithm);
+    for (int i = 0; winograd && i < axes; i++)
+        if (axes > 2 || a->dilations.at[i] != 1 || c->plain)
+            return xcc_c_refuse(x, "there is no C for Winograd's algorithm over volumes or dilated windows");
+    /* y as it is before pooling. */
+    xcvm_value from = *a->x, to = *a->y;
+    from.rank = to.rank = (int8_t)(axes + 2);
+    for (int i = 0; i < axes + 2; i++) {
+        dims[0][i] = a->x->dims[i];
+        dims[1][i] = a->y->dims[i];
+        if (a->pool > 1 && i >= 2)
+            dims[1][i] = dims[0][i] + a->pads.at[i - 2] + a->pads.at[i - 2 + axes] - kernel[i - 2] + 1;
+    }
+    memcpy(from.dims, dims[0], sizeof from.dims);
+    memcpy(to.dims, dims[1], sizeof to.dims);
+    const xcvm_window_attributes attributes = {{kernel, (size_t)axes}, a->strides, a->pads, a->dilations};
+    c->window = xcvm_window_of(&from, &to, &attributes);
+    return true;
+}
+
+/* Tiles of a band: those whose numbers fit, but some dozens, all bands of about one size. Filters that are transformed
+ * as they are used are so for each band, so that all tiles are better one, unless they are many. */
+static int64_t band_of(const conv *c, int64_t batch, int tile, bool untransformed)
+{
+    enum { FLOATS = 300 * 1024, LEAST = 48, MOST = 128 };
+    const int64_t points = (tile + 2) * (tile + 2), height = (int64_t)c->window.out[1],
+                  width = (int64_t)c->window.out[2];
+    const int64_t tiles = batch * ((height + tile - 1) / tile) * ((width + tile - 1) / tile);
+    int64_t band = FLOATS / (points * ((c->channels + 15) / 16 * 16 + 64));
+    band = untransformed ? MOST : band < LEAST ? LEAST : band;
+    const int64_t bands = (tiles + band - 1) / band;
+    return bands > 0 ? (tiles + bands - 1) / bands : 1;
+}
+
+static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_BlockedConv_args *a = step->args;
+    static const char *const functions[XCVM_BLOCKED_COUNT] = {[XCVM_BLOCKED_direct] = "xc_blocked_direct",
+                                                              [XCVM_BLOCKED_depthwise] = "xc_blocked_depthwise",
+                                                              [XCVM_BLOCKED_grouped] = "xc_blocked_grouped"};
+    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
+    const bool winograd = xcvm_blocked_is_winograd(a->algorithm);
+    conv c;
+    if (!read_conv(x, a, &c))
+        return false;
+    const int tile = a->algorithm == XCVM_BLOCKED_winograd && a->w->dims[0] == 16 ? 2 : 4;
+    const int64_t batch = a->x->dims[0],
+                  band = winograd ? band_of(&c, batch, tile, a->algorithm != XCVM_BLOCKED_winograd) : 0;
+    const size_t index = x->table_count++;
+    const bool by_block = xcvm_blocked_is_by_block(a->algorithm);
+    xcc_c_text *const t = &x->tables;
+    xcc_c_put(t, "\nstatic const xc_%s xc_table_%zu = {%s.window = ", winograd ? "winograd" : "blocked", index,
+              winograd ? ".conv = {" : "");
+    put_window(t, &c.window);
+    xcc_c_put(t,
+              ", .batch = %lld, .groups = %lld, .channels = %lld, .outputs = %lld, .plain = %d, .low = %s, .high = %s",
+              (long long)batch, (long long)(by_block ? 1 : a->group), (long long)c.channels, (long long)c.outputs,
+              c.plain, bound(x, f.low), bound(x, f.high));
+    if (winograd)
+        xcc_c_put(t, "}, .tile = %d, .band = %lld, .untransformed = %d", tile, (long long)band,
+                  a->algorithm != XCVM_BLOCKED_winograd);
+    xcc_c_put(t, "};\n");
+    const int64_t points = (tile + 2) * (tile + 2), in_blocks = (c.channels + 15) / 16;
+    const int64_t room = points * (in_blocks * band * 16 + 16 + 4 * band * 16 + 16 + 4 * 2 * 16 * 16 + 16) * 4;
+    const int64_t whole = a->pool > 1 ? batch * c.outputs * (int64_t)(c.window.out[1] * c.window.out[2]) * 64 : 0;
+    const char *const scratch = winograd ? xcc_c_scratch(x, (uint64_t)(room + whole)) : "";
+    const char *const y =
+        a->pool > 1 ? xcc_c_format(x, "%s + %lld", scratch, (long long)room / 4) : xcc_c_write(x, a->y);
+    xcc_c_line(x, "        %s(&xc_table_%zu, %s, %s, %s, %s, %s%s%s);\n",
+               winograd ? "xc_blocked_winograd" : functions[a->algorithm], index, xcc_c_read(x, a->x),
+               xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_read(x, a->z), y, winograd ? ", " : "", scratch);
+    if (a->pool > 1) {
+        const xcvm_window pool = {.in = {1, c.window.out[1], c.window.out[2]},
+                                  .out = {1, c.window.out[1] / 2, c.window.out[2] / 2},
+                                  .kernel = {1, 2, 2},
+                                  .stride = {1, 2, 2},
+                                  .dilation = {1, 1, 1}};
+        if (f.kind != XCVM_ACTIVATION_none || !winograd)
+            return xcc_c_refuse(x, "there is no C for it with a pool");
+        xcc_c_line(x, "        xc_max_pool_f32(&%s, %s, %s, NULL, %lld, 16, 0, -INFINITY);\n", window_table(x, &pool),
+                   y, xcc_c_write(x, a->y), (long long)(batch * c.outputs));
+    }
+    return f.kind == XCVM_ACTIVATION_none ||
+           xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);
+}
+
+static const xcc_c_row blocked_rows[] = {{XCVM_OP_BlockChannels, write_block_channels},
+                                         {XCVM_OP_UnblockChannels, write_unblock_channels},
+                                         {XCVM_OP_BlockedConv, write_blocked_conv}};
+const xcc_c_rows xcc_c_blocked_rows = {blocked_rows, sizeof blocked_rows / sizeof *blocked_rows};

@@ -1,0 +1,284 @@
+/* Exports text cases as C: export_cases FOLDER STEP CASE_FILE... writes case_<n>.c and .h for every STEP-th case of the
+ * files that can be exported, and cases.c, a program that runs them all and compares their outputs with those of the
+ * machine. What is refused is listed in FOLDER/refused.txt. Cases that the machine fails must fail in C, too. */
+#include "tests/case_text.h"
+#include "tests/support.h"
+#include "xcvm/compiler.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct work {
+    const char *folder;
+    FILE *cases, *refused, *table;
+    size_t seen, step, exported, left;
+} work;
+
+static FILE *open_file(const work *w, const char *name)
+{
+    char path[1000];
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    FILE *file = fopen(path, "w");
+    if (file == NULL) {
+        perror(path);
+        exit(1);
+    }
+    return file;
+}
+
+static bool file_sink(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
+
+/* ---- What the machine makes of a case ---- */
+
+typedef struct result {
+    xcvm_program *program;
+    xcvm_session *session;
+    bool failed; /* while it ran */
+} result;
+
+static bool bind(const test_case *c, const result *r, xcvm_error *error)
+{
+    for (size_t i = 0; i < c->binding_count; i++) {
+        const xcvm_value *v = &c->bindings[i].tensor;
+        xcvm_value *value;
+        size_t index = 0;
+        while (strcmp(xcvm_program_input(r->program, index)->name, c->bindings[i].input) != 0)
+            index++;
+        if (v->dtype == XCVM_STRING ||
+            xcvm_tensor_wrap((xcvm_dtype)v->dtype, v->rank, v->dims, v->data, NULL, NULL, &value, error) != XCVM_OK)
+            return false;
+        const xcvm_status status = xcvm_session_set_input(r->session, index, value, error);
+        xcvm_value_release(value);
+        if (status != XCVM_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool run(const test_case *c, const test_bytes *file, result *r)
+{
+    xcvm_error error;
+    const xcvm_load_options load = {.size = sizeof load};
+    const xcvm_session_options options = {.size = sizeof options, .threads = 1, .seed = 1};
+    const xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = UINT64_C(5000000000)};
+    if (xcvm_program_load(file->at, file->length, &load, &r->program, &error) != XCVM_OK ||
+        xcvm_session_create(r->program, &options, &r->session, &error) != XCVM_OK || !bind(c, r, &error))
+        return false;
+    r->failed = xcvm_session_run(r->session, &limits, &error) != XCVM_OK;
+    return !r->failed || error.status == XCVM_OUT_OF_RANGE;
+}
+
+/* ---- Writing ---- */
+
+static const char *type_of(xcvm_dtype dtype)
+{
+    switch (dtype) {
+    case XCVM_F32:
+        return "float";
+    case XCVM_F64:
+        return "double";
+    case XCVM_I8:
+        return "int8_t";
+    case XCVM_I16:
+        return "int16_t";
+    case XCVM_I32:
+        return "int32_t";
+    case XCVM_I64:
+        return "int64_t";
+    case XCVM_U16:
+        return "uint16_t";
+    case XCVM_U32:
+        return "uint32_t";
+    case XCVM_U64:
+        return "uint64_t";
+    default:
+        return "uint8_t";
+    }
+}
+
+static void write_bytes(FILE *to, const char *name, size_t index, const void *data, size_t bytes)
+{
+    fprintf(to,
+            "    static const union {\n        unsigned char bytes[%zu];\n        double aligned;\n    } %s_%zu = {{",
+            bytes > 0 ? bytes : 1, name, index);
+    for (size_t i = 0; i < bytes; i++)
+        fprintf(to, "%s%u", i > 0 ? "," : "", ((const unsigned char *)data)[i]);
+    fprintf(to, "%s}};\n", bytes == 0 ? "0" : "");
+}
+
+static const xcvm_value *binding_of(const test_case *c, const char *name)
+{
+    for (size_t i = 0; i < c->binding_count; i++)
+        if (strcmp(c->bindings[i].input, name) == 0)
+            return &c->bindings[i].tensor;
+    return NULL;
+}
+
+static void write_case(const work *w, const test_case *c, const char *path, const result *r)
+{
+    const size_t n = w->exported, inputs = xcvm_program_input_count(r->program),
+                 outputs = xcvm_program_output_count(r->program);
+    fprintf(w->cases,
+            "#include \"case_%zu.h\"\nstatic int run_%zu(void)\n{\n    static case_%zu_context context;\n"
+            "    int status, wrong = 0;\n",
+            n, n, n);
+    for (size_t i = 0; i < inputs; i++) {
+        const xcvm_value *v = binding_of(c, xcvm_program_input(r->program, i)->name);
+        write_bytes(w->cases, "in", i, v->data, v->bytes);
+    }
+    for (size_t i = 0; i < outputs && !r->failed; i++) {
+        const xcvm_value *v = xcvm_session_output(r->session, i);
+        write_bytes(w->cases, "expected", i, xcvm_value_data(v), xcvm_value_bytes(v));
+    }
+    for (size_t i = 0; i < outputs; i++)
+        fprintf(w->cases,
+                "    static union {\n        unsigned char bytes[%zu];\n        double aligned;\n    } out_%zu;\n",
+                r->failed ? (size_t)1 << 19 : xcvm_value_bytes(xcvm_session_output(r->session, i)) + 1, i);
+    fprintf(w->cases, "    case_%zu_init(&context);\n    status = case_%zu_run(&context", n, n);
+    for (size_t i = 0; i < inputs; i++)
+        fprintf(w->cases, ", (const %s *)(const void *)&in_%zu", type_of(xcvm_program_input(r->program, i)->type.dtype),
+                i);
+    for (size_t i = 0; i < outputs; i++)
+        fprintf(w->cases, ", (void *)&out_%zu", i);
+    fprintf(w->cases, ");\n");
+    if (r->failed)
+        fprintf(w->cases, "    wrong = status == 0;\n");
+    else
+        fprintf(w->cases, "    wrong = status != 0;\n");
+    for (size_t i = 0; i < outputs; i++) {
+        if (r->failed) {
+            fprintf(w->cases, "    (void)out_%zu;\n", i);
+            continue;
+        }
+        const xcvm_value *v = xcvm_session_output(r->session, i);
+        const xcvm_dtype dtype = xcvm_value_dtype(v);
+        const char *kind = dtype == XCVM_F32 ? "f32" : dtype == XCVM_F64 ? "f64" : NULL;
+        if (kind != NULL)
+            fprintf(w->cases, "    wrong |= differ_%s((const void *)&out_%zu, expected_%zu.bytes, %zu);\n", kind, i, i,
+                    xcvm_value_count(v));
+        else
+            fprintf(w->cases, "    wrong |= memcmp(&out_%zu, expected_%zu.bytes, %zu) != 0;\n", i, i,
+                    xcvm_value_bytes(v));
+    }
+    fprintf(w->cases, "    return wrong;\n}\n");
+    const char *base = strrchr(path, '/');
+    fprintf(w->table, "    {run_%zu, \"%s:%d: %s\"},\n", n, base != NULL ? base + 1 : path, c->line, c->name);
+}
+
+/* Whether the case's outputs are numbers that do not depend on chance. */
+static bool is_comparable(const test_case *c, const result *r)
+{
+    for (size_t i = 0; i < xcvm_program_input_count(r->program); i++)
+        if (binding_of(c, xcvm_program_input(r->program, i)->name) == NULL)
+            return false;
+    for (size_t i = 0; i < xcvm_program_output_count(r->program); i++)
+        if (!r->failed && xcvm_session_output(r->session, i) == NULL)
+            return false;
+    return true;
+}
+
+static void export_case(work *w, const test_case *c, const char *path, const test_bytes *file)
+{
+    char name[64], source_name[80], header_name[80], full[1100];
+    xcvm_error error;
+    result r = {NULL, NULL, false};
+    if (!run(c, file, &r) || !is_comparable(c, &r)) {
+        w->left++;
+    } else {
+        snprintf(name, sizeof name, "case_%zu", w->exported);
+        snprintf(source_name, sizeof source_name, "%s.c", name);
+        snprintf(header_name, sizeof header_name, "%s.h", name);
+        FILE *source = open_file(w, source_name), *header = open_file(w, header_name);
+        const xcc_c_options options = {.size = sizeof options,
+                                       .name = name,
+                                       .header_name = header_name,
+                                       .sink = file_sink,
+                                       .source = source,
+                                       .header = header};
+        const xcvm_status status = xcc_export_c(file->at, file->length, &options, &error);
+        fclose(source);
+        fclose(header);
+        if (status == XCVM_OK) {
+            write_case(w, c, path, &r);
+            w->exported++;
+        } else {
+            fprintf(w->refused, "%s:%d: %s: %s: %s\n", path, c->line, c->name, xcvm_status_name(status), error.message);
+            snprintf(full, sizeof full, "%s/%s", w->folder, source_name);
+            (void)remove(full);
+            if (status != XCVM_UNSUPPORTED) {
+                fprintf(stderr, "%s:%d: %s: %s\n", path, c->line, c->name, error.message);
+                exit(1);
+            }
+        }
+    }
+    xcvm_session_destroy(r.session);
+    xcvm_program_destroy(r.program);
+}
+
+static void export_file(work *w, const char *path)
+{
+    static test_case c;
+    xcvm_arena arena = {0};
+    xcvm_error error;
+    xcvm_reader reader;
+    test_bytes text = test_file_read(path);
+    bool more = text.at != NULL;
+    xcvm_reader_start(&reader, text.at, text.length, &arena, &error);
+    while (more && case_read(&reader, &c, &more) == XCVM_OK && more) {
+        test_bytes file = {NULL, 0, 0};
+        if (w->seen++ % w->step == 0 &&
+            xcvm_assemble(c.program, c.program_length, NULL, test_bytes_sink, &file, &error) == XCVM_OK)
+            export_case(w, &c, path, &file);
+        test_bytes_free(&file);
+    }
+    test_bytes_free(&text);
+    xcvm_arena_release(&arena);
+}
+
+/* NaN equals NaN; numbers may differ by what sums in another order are rounded to. */
+static const char head[] =
+    "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n\n"
+    "static int differs(double a, double b, double bound)\n{\n"
+    "    return !(a == b || (a != a && b != b) || fabs(a - b) <= bound + bound * fabs(b));\n}\n"
+    "static int differ_f32(const float *a, const void *bytes, size_t count)\n{\n"
+    "    for (size_t i = 0; i < count; i++) {\n        float b;\n        memcpy(&b, (const char *)bytes + i * sizeof "
+    "b, sizeof b);\n"
+    "        if (differs((double)a[i], (double)b, 1e-4))\n            return 1;\n    }\n    return 0;\n}\n"
+    "static int differ_f64(const double *a, const void *bytes, size_t count)\n{\n"
+    "    for (size_t i = 0; i < count; i++) {\n        double b;\n        memcpy(&b, (const char *)bytes + i * sizeof "
+    "b, sizeof b);\n"
+    "        if (differs(a[i], b, 1e-8))\n            return 1;\n    }\n    return 0;\n}\n";
+
+int main(int count, char **arguments)
+{
+    if (count < 4) {
+        fprintf(stderr, "usage: export_cases FOLDER STEP CASE_FILE...\n");
+        return 2;
+    }
+    work w = {.folder = arguments[1], .step = (size_t)strtoul(arguments[2], NULL, 10)};
+    w.step = w.step > 0 ? w.step : 1;
+    w.cases = open_file(&w, "cases.c");
+    w.refused = open_file(&w, "refused.txt");
+    w.table = tmpfile();
+    if (w.table == NULL)
+        return 1;
+    fputs(head, w.cases);
+    for (int i = 3; i < count; i++)
+        export_file(&w, arguments[i]);
+    fprintf(w.cases, "static const struct {\n    int (*run)(void);\n    const char *name;\n} cases[] = {\n");
+    rewind(w.table);
+    for (int c = fgetc(w.table); c != EOF; c = fgetc(w.table))
+        fputc(c, w.cases);
+    fprintf(
+        w.cases,
+        "};\n\nint main(void)\n{\n    unsigned failed = 0;\n    for (size_t i = 0; i < sizeof cases / sizeof *cases; "
+        "i++)\n        if (cases[i].run()) {\n            printf(\"%%s\\n\", cases[i].name);\n            failed++;\n"
+        "        }\n    printf(\"%%u of %%u exported cases differ\\n\", failed, (unsigned)(sizeof cases / sizeof "
+        "*cases));\n    return failed > 0;\n}\n");
+    printf("%zu of %zu cases are exported, %zu cannot be compared\n", w.exported, (w.seen + w.step - 1) / w.step,
+           w.left);
+    fclose(w.table);
+    return fclose(w.cases) != 0 || fclose(w.refused) != 0 || w.exported == 0;
+}

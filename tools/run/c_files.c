@@ -1,0 +1,99 @@
+/* Writing a program as C. */
+#include "run/c_files.h"
+#include "cli/memory.h"
+#include "cli/report.h"
+#include "io/file.h"
+#include "io/output.h"
+
+#include <xcvm/compiler.h>
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct option c_options[] = {
+    {"emit", 0, "program|c", OPTION_CHOICE, offsetof(struct c_flags, emit), 0, 0,
+     "what is written: a program, or C99 that computes the same without this machine: -o NET.c writes NET.c and NET.h. "
+     "MODEL "
+     "may be a program, too. With --target, channels are laid out in blocks, and vectors are those of that instruction "
+     "set; without it the C is for any processor, smaller and slower"},
+    {"weights-file", 0, "FILE", OPTION_FILE, offsetof(struct c_flags, weights_file), 0, 0,
+     "with --emit c, write the constants to a file of their own, to be mapped, linked or read, instead of into the C"},
+    {"arena-in", 0, "NAME", OPTION_TEXT, offsetof(struct c_flags, arena_in), 0, 0,
+     "with --emit c, work in an array of that name, which the host defines, or, with a point in its name, in that "
+     "section of "
+     "the linker's, instead of in the context"},
+    {"with-main", 0, NULL, OPTION_FLAG, offsetof(struct c_flags, with_main), 0, 0,
+     "with --emit c, add a main that reads each input's bytes from the files named as arguments and writes the "
+     "outputs' bytes to standard output"},
+    END_OF_OPTIONS,
+};
+
+bool emits_c(const struct c_flags *flags) { return strcmp(flags->emit, "c") == 0; }
+
+int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused)
+{
+    const char *given = flags->weights_file != NULL ? "weights-file"
+                        : flags->arena_in != NULL   ? "arena-in"
+                        : flags->with_main          ? "with-main"
+                                                    : NULL;
+    if (!emits_c(flags) && given != NULL)
+        return report_usage("--%s is for C, which --emit c asks for", given);
+    if (emits_c(flags) && is_fused)
+        return report_usage("--fuse makes a kernel library, which exported C has no use for");
+    if (emits_c(flags) && output != NULL && !file_has_suffix(output, ".c"))
+        return report_usage("%s: C wants a name that ends in .c", output);
+    return EXIT_OK;
+}
+
+/* What the C declares begins with the file's name, as far as that can be part of one in C. */
+static char *prefix_of(const char *base)
+{
+    char *name = memory_text_n(base, strlen(base) - strlen(".c"));
+    for (char *at = name; *at != '\0'; at++)
+        if (!isalnum((unsigned char)*at))
+            *at = '_';
+    if (name[0] != '\0' && !isdigit((unsigned char)name[0]))
+        return name;
+    free(name);
+    return memory_text("net");
+}
+
+xcvm_status c_files_write(const struct c_flags *flags, const struct buffer *program, const char *target,
+                          const char *path, xcvm_error *error)
+{
+    enum { SOURCE, HEADER, WEIGHTS, FILES };
+    char *header = memory_text(path), *base = file_base_name(path);
+    header[strlen(header) - 1] = 'h';
+    char *name = prefix_of(base), *header_name = file_base_name(header);
+    const char *const paths[FILES] = {path, header, flags->weights_file};
+    struct output outputs[FILES];
+    size_t opened = 0;
+    xcvm_status status = XCVM_OK;
+    const size_t files = flags->weights_file != NULL ? FILES : WEIGHTS;
+    while (opened < files && (status = output_open(&outputs[opened], paths[opened], error)) == XCVM_OK)
+        opened++;
+    if (status == XCVM_OK) {
+        const xcc_c_options options = {.size = sizeof options,
+                                       .name = name,
+                                       .header_name = header_name,
+                                       .target = target,
+                                       .arena_in = flags->arena_in,
+                                       .with_main = flags->with_main,
+                                       .sink = output_sink,
+                                       .source = &outputs[SOURCE],
+                                       .header = &outputs[HEADER],
+                                       .weights = flags->weights_file != NULL ? &outputs[WEIGHTS] : NULL};
+        status = xcc_export_c(program->data, program->length, &options, error);
+    }
+    for (size_t i = 0; i < opened; i++)
+        if (status == XCVM_OK)
+            status = output_finish(&outputs[i], error);
+        else
+            output_discard(&outputs[i], error);
+    free(header);
+    free(base);
+    free(name);
+    free(header_name);
+    return status;
+}
