@@ -165,8 +165,8 @@ typedef struct xcc_options {
      * memory as they find a way to, or, with memory_budget, the least time within it. "custom:NAMES": the results that
      * are named, with commas between them, are forgotten. */
     const char *recompute;
-    /* Bytes that the arena of a step may take: all that the forward and the backward compute, gradients included, but no
-     * inputs and parameters. OUT_OF_MEMORY, with the least that was found, if there is no way; 0: there is none. */
+    /* Bytes that the arena of a step may take: all that the forward and the backward compute, gradients included, but
+     * no inputs and parameters. OUT_OF_MEMORY, with the least that was found, if there is no way; 0: there is none. */
     uint64_t memory_budget;
 } xcc_options;
 

@@ -219,10 +219,10 @@
     CASE("SequenceGetSlice", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = SequenceGetSlice($2, _, _, _)")    \
     CASE("SequencePad", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = SequencePad($2, _)")                    \
     CASE("SequenceUnpad", "z f32[1000000x1]; o i64[1000000]", "$9 = SequenceUnpad($1, $2)")                            \
-    CASE("SequenceSizes", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = SequenceSizes($2, axis=0)")          \
-    CASE("Accumulate", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = Accumulate($2, $2)")                    \
+    CASE("SequenceSizes", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = SequenceSizes($2, axis=0)")           \
+    CASE("Accumulate", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = Accumulate($2, $2)")                     \
     CASE("Accumulate", "n f32[" E "]", "$9 = Accumulate($1, $1)")                                                      \
-    CASE("ZerosLike", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = ZerosLike($2)")                          \
+    CASE("ZerosLike", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = ZerosLike($2)")                           \
     CASE("ZerosLike", "n f32[" E "]", "$9 = ZerosLike($1)")                                                            \
     CASE("SequenceLengths", "z f32[1000000x1]", "$2 = SplitToSequence($1, _)\n$9 = SequenceLengths($2)")               \
     CASE("Attention", "n f32[1x8x4000x64]; n f32[1x8x4000x64]; n f32[1x8x4000x64]",                                    \

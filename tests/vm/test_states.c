@@ -164,8 +164,6 @@ START_TEST(sessions_share_states)
     check_states(s, 12, 24, 2);
     if (_i == 0) {
         xcvm_session_destroy(s);
-        xcvm_program_destroy(program);
-        program = NULL;
         s = NULL;
     }
     run(r);

@@ -537,7 +537,7 @@ static const struct example examples[] = {
     {"network.onnx -o train.bin --train adam:lr=0.001", "a training program, which takes batches and learns"},
     {"network.onnx -o grad.bin --dim N=64 --backprop --recompute time --memory-budget 300M",
      "with gradients for batches of 64, in less memory"},
-    {"model.onnx --emit c -o net.c --with-main", "as C for any processor, with a main"},
+    {"model.onnx --emit c -o net.c --with-main --dim batch=1", "as C for any processor, with a main"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 
