@@ -56,7 +56,7 @@ static xcvm_status check_options(const fit *f)
 static size_t ranks_of(const fit *f) { return f->t->options.ranks > 1 ? (size_t)f->t->options.ranks : 1; }
 static bool writes_files(const fit *f) { return f->t->options.rank == 0; }
 
-static xcvm_status settle_batch(fit *f)
+static xcvm_status choose_batch(fit *f)
 {
     const int64_t own = xct_dataset_batch(f->data), fixed = own >= 0 ? own * (int64_t)ranks_of(f) : own;
     f->whole = fixed >= 0;
@@ -73,7 +73,7 @@ static xcvm_status settle_batch(fit *f)
     return XCVM_OK;
 }
 
-static void settle_steps(fit *f)
+static void count_steps(fit *f)
 {
     const uint64_t rest = f->order.total % f->batch;
     const bool has_rest = !f->whole && rest > 0 && (ranks_of(f) == 1 || rest >= ranks_of(f));
@@ -91,7 +91,7 @@ static void settle_steps(fit *f)
         f->steps = all;
 }
 
-static xcvm_status settle_orders(fit *f)
+static xcvm_status begin_orders(fit *f)
 {
     const xct_fit_options *o = &f->o;
     const bool shuffle = !o->no_shuffle, share = o->validation == NULL && o->held_out > 0;
@@ -164,9 +164,9 @@ static xcvm_status begin_loader(fit *f)
 static xcvm_status begin(fit *f)
 {
     XCVM_TRY(check_options(f));
-    XCVM_TRY(settle_orders(f));
-    XCVM_TRY(settle_batch(f));
-    settle_steps(f);
+    XCVM_TRY(begin_orders(f));
+    XCVM_TRY(choose_batch(f));
+    count_steps(f);
     XCVM_TRY(resume(f));
     if (!f->t->restored)
         xct_position_begin(&f->t->position);

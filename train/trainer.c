@@ -203,10 +203,10 @@ void xct_trainer_destroy(xct_trainer *t)
 /* ---- Running ---- */
 
 /* Stops a run in front of its tail if the loss is not finite. */
-typedef struct watch {
+typedef struct loss_check {
     int32_t pc;
     bool found;
-} watch;
+} loss_check;
 
 static double number_of(const xcvm_value *value)
 {
@@ -216,9 +216,9 @@ static double number_of(const xcvm_value *value)
     return number;
 }
 
-static xcvm_status watch_loss(void *user, const xcvm_event *event, xcvm_error *error)
+static xcvm_status check_loss(void *user, const xcvm_event *event, xcvm_error *error)
 {
-    watch *w = user;
+    loss_check *w = user;
     if (event->pc != w->pc || isfinite(number_of(event->inputs[0])))
         return XCVM_OK;
     w->found = true;
@@ -248,8 +248,8 @@ xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *e, const xcvm_value *con
                             xcvm_error *error)
 {
     XCVM_TRY(bind(t, e, batch, rate, gather, error));
-    watch w = {.pc = e->loss_pc};
-    const xcvm_observer observer = {.size = sizeof observer, .after = watch_loss, .user = &w};
+    loss_check w = {.pc = e->loss_pc};
+    const xcvm_observer observer = {.size = sizeof observer, .after = check_loss, .user = &w};
     xcvm_session_set_observer(e->session, &observer);
     const uint64_t random = e->session->random;
     const xcvm_status status = xcvm_session_run(e->session, NULL, error);

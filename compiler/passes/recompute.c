@@ -512,7 +512,7 @@ static xcvm_status choose(recompute *r)
 }
 
 /* Applies the best that is found within the budget, or takes least. */
-static xcvm_status settle(recompute *r, uint64_t budget, uint64_t *arena)
+static xcvm_status choose_plan(recompute *r, uint64_t budget, uint64_t *arena)
 {
     xcc_plan plan;
     r->budget = budget;
@@ -534,12 +534,12 @@ static xcvm_status fit(recompute *r)
     enum { ATTEMPTS = 4 };
     const uint64_t asked = r->m->options->memory_budget;
     uint64_t arena, budget = asked;
-    XCVM_TRY(settle(r, budget, &arena));
+    XCVM_TRY(choose_plan(r, budget, &arena));
     for (int attempt = 1; attempt <= ATTEMPTS && arena > asked && asked > 0 && r->method != CUSTOM; attempt++) {
         const uint64_t excess = arena - asked;
         budget = attempt < ATTEMPTS && excess < budget ? budget - excess : 0;
         undo(r);
-        XCVM_TRY(settle(r, budget, &arena));
+        XCVM_TRY(choose_plan(r, budget, &arena));
     }
     XCVM_CHECK(r->m->error, asked == 0 || arena <= asked, OUT_OF_MEMORY,
                "a step needs %llu bytes, more than the memory budget of %llu; without recomputation it needs %llu",

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct work {
+typedef struct export_job {
     const char *folder;
     FILE *cases, *refused, *table;
     size_t seen, step, exported, left;
-} work;
+} export_job;
 
-static FILE *open_file(const work *w, const char *name)
+static FILE *open_file(const export_job *w, const char *name)
 {
     char path[1000];
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
@@ -116,7 +116,7 @@ static const xcvm_value *binding_of(const test_case *c, const char *name)
     return NULL;
 }
 
-static void write_case(const work *w, const test_case *c, const char *path, const result *r)
+static void write_case(const export_job *w, const test_case *c, const char *path, const result *r)
 {
     const size_t n = w->exported, inputs = xcvm_program_input_count(r->program),
                  outputs = xcvm_program_output_count(r->program);
@@ -179,7 +179,7 @@ static bool is_comparable(const test_case *c, const result *r)
     return true;
 }
 
-static void export_case(work *w, const test_case *c, const char *path, const test_bytes *file)
+static void export_case(export_job *w, const test_case *c, const char *path, const test_bytes *file)
 {
     char name[64], source_name[80], header_name[80], full[1100];
     xcvm_error error;
@@ -217,7 +217,7 @@ static void export_case(work *w, const test_case *c, const char *path, const tes
     xcvm_program_destroy(r.program);
 }
 
-static void export_file(work *w, const char *path)
+static void export_file(export_job *w, const char *path)
 {
     static test_case c;
     xcvm_arena arena = {0};
@@ -257,7 +257,7 @@ int main(int count, char **arguments)
         fprintf(stderr, "usage: export_cases FOLDER STEP CASE_FILE...\n");
         return 2;
     }
-    work w = {.folder = arguments[1], .step = (size_t)strtoul(arguments[2], NULL, 10)};
+    export_job w = {.folder = arguments[1], .step = (size_t)strtoul(arguments[2], NULL, 10)};
     w.step = w.step > 0 ? w.step : 1;
     w.cases = open_file(&w, "cases.c");
     w.refused = open_file(&w, "refused.txt");
