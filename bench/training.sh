@@ -1,7 +1,6 @@
 #!/bin/sh
-# training.sh [NAME...]: training steps beside PyTorch's, as Markdown: the networks of make_training.py, forward and backward of
-# programs of `compile --backprop` with parameters as inputs, and PyTorch's forward, backward and optimizer, each in processes of
-# their own, in turn. ROUNDS (3) of SECONDS_EACH (4) for each number of THREADS ("1 2"); a figure is the median of the rounds' medians.
+# training.sh [NAME...]: training steps beside PyTorch's, as Markdown: the networks of make_training.py, whole steps of both,
+# forward, backward and optimizer, in processes of their own, in turn. ROUNDS (3) of SECONDS_EACH (4) for each number of THREADS ("1 2"); a figure is the median of the rounds' medians.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out/training
@@ -17,15 +16,13 @@ mkdir -p "$out"
 : >"$out/lines.txt"
 for name in $names; do
     [ -f "$out/$name/model.onnx" ] || "$python" bench/make_training.py "$out" "$name" >&2
-    wrt=$("$python" bench/parameters_as_inputs.py "$out/$name/model.onnx" "$out/inputs.onnx")
-    "$xcvm" compile "$out/inputs.onnx" -o "$out/step.bin" --backprop --wrt "$wrt"
+    optimizer=$(cat "$out/$name/optimizer.txt")
     for round in $(seq "$rounds"); do
         for t in $threads; do
             "$python" bench/make_training.py --time "$t" "$name" | sed "s/^$name/$name torch/" >>"$out/lines.txt"
-            "$xcvm" bench "$out/step.bin" --threads "$t" --int-max 10 --duration "$seconds" | sed -n "s/^xcvm threads/$name xcvm threads/p" >>"$out/lines.txt"
+            "$xcvm" bench "$out/$name/model.onnx" --train "$optimizer" --threads "$t" --int-max 10 --duration "$seconds" | sed -n "s/^xcvm threads/$name xcvm threads/p" >>"$out/lines.txt"
         done
     done
-    rm -f "$out/inputs.onnx" "$out/step.bin"
 done
 # What Python takes with PyTorch in it, before there is a network.
 "$python" -c 'import resource, torch, torchvision; print("base torch peak_rss_mb=%.1f" % (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))' >>"$out/lines.txt"
