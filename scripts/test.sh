@@ -64,9 +64,9 @@ header_alone() {
 }
 
 step 'build: release, gcc' build release
-step 'suites: release' suites release
+step 'suites: release' suites release -j2
 step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
-step 'suites: address and undefined sanitizers' suites asan-ubsan
+step 'suites: address and undefined sanitizers' suites asan-ubsan -j2
 step 'build: thread sanitizer' build tsan
 step 'suites: thread sanitizer' suites tsan -R 'base_|train_|vm_|ops_(cases|vector|gemm|kernel)'
 step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan

@@ -187,7 +187,8 @@ static void run_rounds(const loop *l)
     bool goes_on = is_true(l->cond);
     for (int64_t i = 0; i < trips && goes_on && !t->failed; i++) {
         xcvm_var go_on = XCVM_ABSENT;
-        memset(l->scans, 0, l->scan_count * sizeof *l->scans);
+        for (size_t i = 0; i < l->scan_count; i++)
+            l->scans[i] = (xcvm_var){0};
         l->body(l->user, t, xcvm_tape_constant(t, XCVM_I64, 0, NULL, &i), l->state_count, l->states, l->scan_count,
                 l->scans, &go_on);
         for (size_t k = 0; k < l->state_count && !t->failed; k++)

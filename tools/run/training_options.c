@@ -77,7 +77,8 @@ static bool read_group(const char *text, xcc_training_group *group)
 xcvm_status training_options_use(const struct training_flags *flags, struct training_groups *groups,
                                  xcc_options *compiler, xcvm_error *error)
 {
-    *groups = (struct training_groups){.items = memory_take(flags->groups.count + 1, sizeof *groups->items)};
+    training_groups_release(groups);
+    groups->items = memory_take(flags->groups.count + 1, sizeof *groups->items);
     for (size_t i = 0; i < flags->groups.count; i++) {
         const bool good = read_group(flags->groups.items[i], &groups->items[i]);
         groups->count++;

@@ -162,7 +162,7 @@ enum { TENSORS = sizeof sizes / sizeof *sizes, ALL = 161534 };
 static xcvm_program *program_of_many(void)
 {
     test_bytes text = {0};
-    char line[400], starts[16], lists[6][400] = {{0}};
+    char line[480], starts[16], lists[6][400] = {{0}};
     int total = 0;
     for (int i = 0; i < TENSORS; i++)
         total += sizes[i];
