@@ -179,6 +179,13 @@ static void stack_rows(const loop *l, const rows *r)
     tape_give_back(t, column, bytes);
 }
 
+/* Before a round, which may be one of a loop that stacks nothing. */
+static void forget_scans(const loop *l)
+{
+    for (size_t i = 0; i < l->scan_count; i++)
+        l->scans[i] = XCVM_ABSENT;
+}
+
 static void run_rounds(const loop *l)
 {
     xcvm_tape *t = l->tape;
@@ -187,8 +194,7 @@ static void run_rounds(const loop *l)
     bool goes_on = is_true(l->cond);
     for (int64_t i = 0; i < trips && goes_on && !t->failed; i++) {
         xcvm_var go_on = XCVM_ABSENT;
-        for (size_t i = 0; i < l->scan_count; i++)
-            l->scans[i] = (xcvm_var){0};
+        forget_scans(l);
         l->body(l->user, t, xcvm_tape_constant(t, XCVM_I64, 0, NULL, &i), l->state_count, l->states, l->scan_count,
                 l->scans, &go_on);
         for (size_t k = 0; k < l->state_count && !t->failed; k++)
@@ -242,7 +248,7 @@ static xcvm_status build_round(const loop *l, xcc_node *n, xcc_value *const *inp
     xcvm_var go_on = XCVM_ABSENT;
     t->builder.graph = n->bodies[0];
     XCVM_TRY(begin_round(l, n->bodies[0], inputs, &iteration));
-    memset(l->scans, 0, l->scan_count * sizeof *l->scans);
+    forget_scans(l);
     l->body(l->user, t, tape_handle(iteration), l->state_count, l->states, l->scan_count, l->scans, &go_on);
     const tape_variable *said = t->failed ? NULL : scalar(t, go_on, XCVM_BOOL, "go_on");
     xcc_value *cond = t->failed ? NULL : said != NULL ? tape_built_operand(t, said) : n->bodies[0]->inputs[1];
