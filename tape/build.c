@@ -68,7 +68,8 @@ static void point_to_values(tape_record *r)
 
 static xcvm_status append(xcvm_tape *t, tape_record *r, tape_variable **results)
 {
-    memcpy(results, r->out, r->out_count * sizeof *results);
+    if (r->out_count > 0)
+        memcpy(results, r->out, r->out_count * sizeof *results);
     for (uint32_t i = 0; i < r->in_count; i++)
         r->in[i] = (tape_variable *)(void *)tape_built_operand(t, r->in[i]);
     for (uint32_t i = 0; i < r->out_count && !t->failed; i++) {
@@ -103,7 +104,8 @@ xcvm_status tape_build(xcvm_tape *t, tape_record *r)
         memcpy(r->out, results, bytes);
         tape_give_back(t, results, bytes);
     }
-    memset(r->in, 0, r->in_count * sizeof *r->in);
+    if (r->in_count > 0)
+        memset(r->in, 0, r->in_count * sizeof *r->in);
     return status;
 }
 

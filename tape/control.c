@@ -78,7 +78,8 @@ static xcvm_status build_branches(xcvm_tape *t, const tape_variable *cond, const
     if (n == NULL)
         return tape_stick(t, t->error.status);
     for (size_t i = 0; i < 2 && !t->failed; i++) {
-        memset(results, 0, count * sizeof *results);
+        if (count > 0)
+            memset(results, 0, count * sizeof *results);
         t->builder.graph = n->bodies[i];
         branches[i](user, t, count, results);
         if (!t->failed)
@@ -109,7 +110,8 @@ void xcvm_tape_if(xcvm_tape *tape, xcvm_var cond, xcvm_tape_branch then_branch, 
         if (build_branches(t, condition, branches, user, count, results) != XCVM_OK)
             fail_all(count, results);
     } else {
-        memset(results, 0, count * sizeof *results);
+        if (count > 0)
+            memset(results, 0, count * sizeof *results);
         branches[is_true(condition) ? 0 : 1](user, t, count, results);
         for (size_t i = 0; i < count && !t->failed; i++)
             tape_resolve(t, results[i], "a result of a branch");
@@ -177,6 +179,13 @@ static void stack_rows(const loop *l, const rows *r)
         l->scans[i] = xcvm_Concat(t, {column, r->rounds}, .axis = 0);
     }
     tape_give_back(t, column, bytes);
+}
+
+/* There may be none. */
+static void copy_variables(xcvm_var *to, const xcvm_var *from, size_t count)
+{
+    if (count > 0)
+        memcpy(to, from, count * sizeof *to);
 }
 
 /* Before a round, which may be one of a loop that stacks nothing. */
@@ -258,8 +267,8 @@ static xcvm_status build_round(const loop *l, xcc_node *n, xcc_value *const *inp
     xcvm_var *results = xcc_alloc(&t->module, bytes);
     if (results == NULL)
         return tape_stick(t, XCVM_OUT_OF_MEMORY);
-    memcpy(results, l->states, l->state_count * sizeof *results);
-    memcpy(results + l->state_count, l->scans, l->scan_count * sizeof *results);
+    copy_variables(results, l->states, l->state_count);
+    copy_variables(results + l->state_count, l->scans, l->scan_count);
     XCVM_TRY(end_body(t, n->bodies[0], l->state_count + l->scan_count, results, cond));
     return tape_stick(t, xcc_loop_infer_body(n));
 }
@@ -291,8 +300,8 @@ static void build_loop(const loop *l)
     t->broken = t->broken || status != XCVM_OK;
     if (status != XCVM_OK)
         return;
-    memcpy(l->states, results, l->state_count * sizeof *results);
-    memcpy(l->scans, results + l->state_count, l->scan_count * sizeof *results);
+    copy_variables(l->states, results, l->state_count);
+    copy_variables(l->scans, results + l->state_count, l->scan_count);
 }
 
 void xcvm_tape_loop(xcvm_tape *tape, xcvm_var trips, xcvm_var cond, xcvm_tape_round body, void *user,

@@ -93,7 +93,8 @@ static void place(const xcvm_field *f, void *at, tape_variable **list, size_t co
         return;
     }
     xcvm_inputs *inputs = at; /* results are laid out alike */
-    memcpy(list, inputs->at, count * sizeof *list);
+    if (count > 0)
+        memcpy(list, inputs->at, count * sizeof *list);
     inputs->at = (const xcvm_value *const *)(void *)list;
 }
 
