@@ -119,7 +119,8 @@ static xcvm_status run_into(xcvm_tape *t, tape_record *r, tape_variable *target)
                SHAPE_MISMATCH, "the result is %s, what it goes into %s", xcvm_value_describe(result, a, sizeof a),
                xcvm_value_describe(to, b, sizeof b));
     XCVM_TRY(own_elements(t, target));
-    const bool direct = can_take_over(r, target);
+    /* Who looks for NaN looks at the operands, too. */
+    const bool direct = !t->check_nan && can_take_over(r, target);
     if (direct)
         xcvm_value_share(result, to);
     XCVM_TRY(tape_run_kernel(t, r, direct ? 1 : 0));

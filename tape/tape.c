@@ -51,7 +51,8 @@ xcvm_status xcvm_tape_status(xcvm_tape *tape, xcvm_error *error) { return tape_r
 
 /* ---- Memory ---- */
 
-static size_t class_of(size_t bytes) { return (bytes + TAPE_CLASS_BYTES - 1) / TAPE_CLASS_BYTES; }
+/* A free piece holds a pointer, so none is empty. */
+static size_t class_of(size_t bytes) { return (bytes + (bytes == 0) + TAPE_CLASS_BYTES - 1) / TAPE_CLASS_BYTES; }
 
 void *tape_take(xcvm_tape *t, size_t bytes)
 {

@@ -62,13 +62,14 @@ void tape_variable_name(tape_variable *v)
     xcvm_tape *t = v->tape;
     v->refs++;
     v->named = true;
-    v->previous = t->named_last;
-    v->next = NULL;
-    if (t->named_last != NULL)
-        t->named_last->next = v;
-    else
-        t->named_first = v;
-    t->named_last = v;
+    /* In the order of serial numbers, as scopes end by them. */
+    tape_variable *before = t->named_last;
+    while (before != NULL && before->serial > v->serial)
+        before = before->previous;
+    v->previous = before;
+    v->next = before != NULL ? before->next : t->named_first;
+    *(v->next != NULL ? &v->next->previous : &t->named_last) = v;
+    *(before != NULL ? &before->next : &t->named_first) = v;
 }
 
 static void unlink(tape_variable *v)

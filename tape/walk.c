@@ -290,6 +290,15 @@ static xcvm_status run_rule(tape_walk *w, tape_record *r)
                  .operand_masks = all + 2 * outs + ins};
     const tape_record *around = t->overwritten;
     t->overwritten = tape_has_overwritten(r) ? r : NULL;
+    /* The rule of Slice reads numbers where they lie. */
+    const bool reads = t->overwritten != NULL && r->operation == NULL && r->schema->opcode == XCVM_OP_Slice;
+    for (size_t i = 1; reads && i < ins && !t->failed; i++)
+        if (r->in[i] != NULL)
+            (void)tape_stick(t, tape_check_read(t, r->in[i]));
+    if (t->failed) {
+        t->overwritten = around;
+        return failure(w, "the rule");
+    }
     if (r->operation != NULL)
         tape_operation_backward(t, &d, r);
     else

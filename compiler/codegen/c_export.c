@@ -47,12 +47,29 @@ const char *xcc_c_format(xcc_c_export *x, const char *format, ...)
     return kept != NULL ? kept : "";
 }
 
+static const char *name_at(const xcc_c_export *x, const char *prefix, size_t index)
+{
+    return strcmp(prefix, "in") == 0    ? x->image->inputs[index].name
+           : strcmp(prefix, "out") == 0 ? x->image->outputs[index].name
+                                        : x->image->states[index].declared.name;
+}
+
+/* Whether one of its kind before it has the same letters. */
+static bool is_repeated(const xcc_c_export *x, const char *prefix, size_t index, const char *name)
+{
+    bool repeated = false;
+    for (size_t i = 0; i < index && !repeated; i++)
+        repeated = strcasecmp(name_at(x, prefix, i), name) == 0;
+    return repeated;
+}
+
 /* A name of the model as a C identifier behind a prefix; its number makes it unique where letters were lost. */
 static const char *identifier(xcc_c_export *x, const char *prefix, size_t index, const char *name)
 {
     char text[64];
     size_t count = 0;
-    bool lost = *name == '\0';
+    /* What differs in case alone would be one macro. */
+    bool lost = *name == '\0' || isdigit((unsigned char)*name) || is_repeated(x, prefix, index, name);
     for (; *name != '\0' && count + 1 < sizeof text; name++) {
         const bool good = isalnum((unsigned char)*name) || *name == '_';
         lost = lost || !good;
@@ -207,10 +224,43 @@ static void write_copy_out(xcc_c_export *x, const xcc_c_step *step, const char *
         xcc_c_line(x, "    memcpy(%s, %s, %zu);\n", to, xcc_c_read(x, v), v->bytes);
 }
 
+static bool same_type(const xcvm_value *a, const xcvm_value *b)
+{
+    return a != NULL && b != NULL && a->dtype == b->dtype && xcvm_same_shape(a, b);
+}
+
+static bool is_jump(xcvm_action action)
+{
+    return action == XCVM_ACTION_JUMP || action == XCVM_ACTION_JUMP_TRUE || action == XCVM_ACTION_JUMP_FALSE;
+}
+
+/* States are written at the end of a run, so a Store must be reached by every run, and behind it nothing jumps. */
+static bool may_store(const xcc_c_export *x, size_t pc)
+{
+    const xcvm_value *v = x->steps[pc].in[0];
+    for (size_t i = 0; i < x->image->instruction_count; i++) {
+        const xcvm_step *step = &x->program->steps[i];
+        if (is_jump((xcvm_action)step->action) && (i > pc || (size_t)step->target > pc))
+            return false;
+    }
+    return v == NULL || xcc_c_value_of(v)->definitions <= 1;
+}
+
+static const xcvm_value *output_value(const xcc_c_export *x, size_t index);
+
 static void write_out(xcc_c_export *x, size_t pc)
 {
-    const size_t result = (size_t)x->program->steps[pc].target;
-    if (result < x->image->output_count)
+    const size_t result = (size_t)x->program->steps[pc].target, outputs = x->image->output_count;
+    const xcvm_value *given = x->steps[pc].in[0];
+    if (given == NULL || !xcc_c_value_of(given)->set) /* refused before */
+        return;
+    const xcvm_value *declared = result < outputs ? output_value(x, result) : &x->states[result - outputs].type;
+    if (!same_type(given, declared))
+        (void)xcc_c_refuse(x, "it gives another type or shape than %s",
+                           result < outputs ? "elsewhere" : "its state has");
+    else if (result >= outputs && !may_store(x, pc))
+        (void)xcc_c_refuse(x, "a state is stored where not every run comes by, or in front of a jump");
+    else if (result < x->image->output_count)
         write_copy_out(x, &x->steps[pc], output_name(x, result));
     else if (x->steps[pc].in[0] != NULL && xcc_c_value_of(x->steps[pc].in[0])->place == XCC_C_STATE &&
              xcc_c_value_of(x->steps[pc].in[0])->index != result - x->image->output_count)
@@ -642,6 +692,15 @@ static xcvm_status check_options(const xcc_c_options *o, xcvm_error *error)
                           : "%s is no name of an array, nor of a section with a point",
                    names[i]);
     }
+    static const char *const taken[] = {"arena", "context", "weights"};
+    for (size_t i = 0; o->arena_in != NULL && i < sizeof taken / sizeof *taken; i++)
+        XCVM_CHECK(error,
+                   strcmp(o->arena_in, taken[i]) != 0 && strncmp(o->arena_in, "in_", 3) != 0 &&
+                       strncmp(o->arena_in, "out_", 4) != 0,
+                   INVALID_ARGUMENT, "%s is a name that the C has already", o->arena_in);
+    for (const char *at = o->header_name; at != NULL && *at != '\0'; at++)
+        XCVM_CHECK(error, *at != '"' && *at != '\\' && (unsigned char)*at >= ' ', INVALID_ARGUMENT,
+                   "the header's name cannot stand in an #include");
     return XCVM_OK;
 }
 

@@ -20,7 +20,7 @@ typedef struct reduction {
 
 static const reduction reductions[] = {
     {XCVM_OP_ReduceSum, "0", "sum += v", "sum", "sum += (uint64_t)v", "sum"},
-    {XCVM_OP_ReduceMean, "0", "sum += v", "sum / n", "sum += (uint64_t)v", "(int64_t)sum / (int64_t)n"},
+    {XCVM_OP_ReduceMean, "0", "sum += v", "sum / n", "sum += (uint64_t)v", "n == 0 ? 0 : (int64_t)sum / (int64_t)n"},
     {XCVM_OP_ReduceProd, "1", "sum *= v", "sum", "sum *= (uint64_t)v", "sum"},
     {XCVM_OP_ReduceL1, "0", "sum += fabs(v)", "sum", "sum += v < 0 ? 0 - (uint64_t)v : (uint64_t)v", "sum"},
     {XCVM_OP_ReduceL2, "0", "sum += v * v", "sqrt(sum)", "sum += (uint64_t)v * (uint64_t)v", "sqrt((double)sum)"},
@@ -93,9 +93,13 @@ static bool write_reduction(xcc_c_export *x, xcc_c_step *step)
     find_loops(a->x, mask, &l);
     const char *start = r->start;
     if (!is_float && compares)
-        start = r->opcode == XCVM_OP_ReduceMax ? without_sign ? "0" : "INT64_MIN"
-                : without_sign                 ? "UINT64_MAX"
-                                               : "INT64_MAX";
+        start = r->opcode == XCVM_OP_ReduceMax
+                    ? without_sign ? "0" : xcc_c_format(x, "INT%d_MIN", xcvm_dtype_bits(dtype))
+                : without_sign ? "UINT64_MAX"
+                               : xcc_c_format(x, "INT%d_MAX", xcvm_dtype_bits(dtype));
+    const char *whole_result = r->whole_result;
+    if (without_sign && r->opcode == XCVM_OP_ReduceMean)
+        whole_result = "n == 0 ? 0 : sum / (uint64_t)n";
     const char *const wide = without_sign ? "uint64_t" : "int64_t";
     xcc_c_line(
         x, "        const %s *const x = %s;\n        %s *y = %s;\n        const double n = %lld;\n        (void)n;\n",
@@ -113,7 +117,7 @@ static bool write_reduction(xcc_c_export *x, xcc_c_step *step)
                       "            base = base == (double)INFINITY ? 0 : base;\n");
     }
     write_pass(x, &l, is_float ? "double" : wide, is_float ? r->step : r->whole_step);
-    xcc_c_line(x, "            *y++ = (%s)(%s);\n        }\n", type_of(a->y), is_float ? r->result : r->whole_result);
+    xcc_c_line(x, "            *y++ = (%s)(%s);\n        }\n", type_of(a->y), is_float ? r->result : whole_result);
     return true;
 }
 

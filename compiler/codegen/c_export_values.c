@@ -133,13 +133,22 @@ static xcvm_status bind(reader *r, xcc_c_step *step)
     return XCVM_OK;
 }
 
-/* Every operand must be known by now: an unknown one was refused, and is no further news. */
+/* Every operand must be known by now: what an unknown one comes from was refused, or stands further down. */
 static bool operands_known(const xcc_c_step *step)
 {
     for (uint32_t i = 0; i < step->instruction->in_count; i++)
         if (step->instruction->in[i] != 0 && (step->in[i] == NULL || !xcc_c_value_of(step->in[i])->set))
             return false;
     return true;
+}
+
+/* False, and refused unless something before was, if an operand is not known. */
+static bool check_known(xcc_c_export *x, const xcc_c_step *step)
+{
+    const bool known = operands_known(step);
+    if (!known && x->refused == 0)
+        (void)xcc_c_refuse(x, "it takes what is set further down in the text");
+    return known;
 }
 
 static bool check_operand(xcc_c_export *x, const xcvm_value *v)
@@ -205,7 +214,7 @@ static xcvm_status infer(reader *r, xcc_c_step *step)
     xcc_c_export *x = r->x;
     const xcvm_instruction *instruction = step->instruction;
     XCVM_TRY(bind(r, step));
-    if (!operands_known(step))
+    if (!check_known(x, step))
         return XCVM_OK;
     for (uint32_t i = 0; i < instruction->in_count; i++)
         if (!check_operand(x, step->in[i]))
@@ -279,7 +288,7 @@ static xcvm_status read_step(reader *r, size_t pc)
     case XCVM_ACTION_OUT:
         /* States take their new values when all has been done. */
         XCVM_TRY(bind(r, step));
-        if (step->in[0] != NULL && operands_known(step) && check_operand(x, step->in[0]))
+        if (check_known(x, step) && step->in[0] != NULL && check_operand(x, step->in[0]))
             need_until((xcc_c_value *)(uintptr_t)step->in[0], x->image->instruction_count);
         return XCVM_OK;
     case XCVM_ACTION_FREE:
@@ -290,7 +299,12 @@ static xcvm_status read_step(reader *r, size_t pc)
     case XCVM_ACTION_JUMP_TRUE:
     case XCVM_ACTION_JUMP_FALSE:
         x->steps[linked->target].is_target = true;
-        return linked->action != XCVM_ACTION_JUMP ? bind(r, step) : XCVM_OK;
+        if (linked->action == XCVM_ACTION_JUMP)
+            return XCVM_OK;
+        XCVM_TRY(bind(r, step));
+        if (check_known(x, step) && (step->in[0]->dtype != XCVM_BOOL || xcvm_element_count(step->in[0]) != 1))
+            (void)xcc_c_refuse(x, "its condition is not one bool");
+        return XCVM_OK;
     case XCVM_ACTION_FUSED:
         return XCVM_OK;
     default:

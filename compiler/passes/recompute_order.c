@@ -32,11 +32,17 @@ static bool can_wait(const xcc_node *n)
 
 void xcc_let_gradients_wait(xcc_graph *g)
 {
+    /* What updates states stays last. */
+    xcc_node *tail = NULL;
     const xcc_node *last = g->last;
+    for (xcc_node *n = g->last; n != NULL && xcc_updates(n); n = n->previous) {
+        tail = n;
+        last = n->previous;
+    }
     for (xcc_node *n = g->first, *next; n != NULL && n != last; n = next) {
         next = n->next;
         if (can_wait(n))
-            xcc_node_move_before(n, NULL);
+            xcc_node_move_before(n, tail);
     }
     xcc_graph_number(g);
 }

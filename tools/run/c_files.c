@@ -70,8 +70,12 @@ xcvm_status c_files_write(const struct c_flags *flags, const struct buffer *prog
     struct output outputs[FILES];
     size_t opened = 0;
     xcvm_status status = XCVM_OK;
+    if (flags->weights_file != NULL &&
+        (strcmp(flags->weights_file, path) == 0 || strcmp(flags->weights_file, header) == 0))
+        status = error_set(error, XCVM_INVALID_ARGUMENT, "%s is to be both code and weights", flags->weights_file);
     const size_t files = flags->weights_file != NULL ? FILES : WEIGHTS;
-    while (opened < files && (status = output_open(&outputs[opened], paths[opened], error)) == XCVM_OK)
+    while (status == XCVM_OK && opened < files &&
+           (status = output_open(&outputs[opened], paths[opened], error)) == XCVM_OK)
         opened++;
     if (status == XCVM_OK) {
         const xcc_c_options options = {.size = sizeof options,

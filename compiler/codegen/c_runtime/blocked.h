@@ -34,14 +34,15 @@ typedef struct xc_blocked {
     float low, high;
 } xc_blocked;
 
-/* What a run of pixels sums up: steps, and those done before. */
+/* What a run of pixels sums up: steps, and those done before. z is taken with the first of them, as y may lie where z
+ * does. */
 static void xc_blocked_flush(const xc_blocked *q, xc_product *g, int last, size_t blocks, size_t pixels, const float *x,
                              const float *z, float *y)
 {
     g->last = last;
     g->low = q->low;
     g->high = q->high;
-    xc_multiply(g, blocks, pixels, x, last ? z : NULL, y);
+    xc_multiply(g, blocks, pixels, x, g->resume ? NULL : z, y);
     g->resume = 1;
     g->count = 0;
 }
@@ -87,7 +88,7 @@ static void xc_blocked_pixels(const xc_blocked *q, xc_product *g, int again, con
                     const size_t filter = (block * 16 * taps + tap * length) * 16;
                     for (size_t c = 0; c < (q->plain ? length : 1); c++) {
                         if (g->count == XC_STEPS)
-                            xc_blocked_flush(q, g, 0, blocks, pixels, x, NULL, y + at);
+                            xc_blocked_flush(q, g, 0, blocks, pixels, x, z != NULL ? z + at : NULL, y + at);
                         g->offsets[g->count] =
                             q->plain ? (ptrdiff_t)c * in + from : ((ptrdiff_t)block * in + from) * 16;
                         g->filters[g->count] = filter + c * 16;
