@@ -59,9 +59,12 @@ xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, siz
         out[i] = TAPE_FAILED;
     if (tape_is_unusable(t) || tape_has_no_elements(t, "an operation of the host's"))
         return TAPE_FAILED;
-    if (operation == NULL || operation->name == NULL || operation->forward == NULL || out_count == 0 || out == NULL) {
-        tape_fail(t, XCVM_INVALID_ARGUMENT,
-                  "an operation needs a name, a function for its results, and a place for them");
+    if (operation == NULL || operation->forward == NULL || out_count == 0 || out == NULL) {
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "an operation needs a function for its results, and a place for them");
+        return TAPE_FAILED;
+    }
+    if (operation->name == NULL) {
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "an operation needs a name");
         return TAPE_FAILED;
     }
     tape_record *r = tape_record_make(t, &schema, in_count, out_count, 0, &behind);
