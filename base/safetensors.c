@@ -410,6 +410,9 @@ xcvm_status xcvm_safetensors_write(const xcvm_safetensor *tensors, size_t count,
     for (size_t i = 0; i < count; i++)
         XCVM_CHECK(error, type_name(tensors[i].dtype) != NULL, UNSUPPORTED, "%.100s: safetensors have no type like %s",
                    tensors[i].name, xcvm_dtype_name(tensors[i].dtype));
+    for (size_t i = 0; i < count; i++)
+        XCVM_CHECK(error, strcmp(tensors[i].name, metadata) != 0, UNSUPPORTED,
+                   "a tensor of a safetensors file cannot be called \"%s\"", metadata);
     text header = {.allocator = allocator};
     put_header(&header, tensors, count, notes, note_count);
     const uint64_t size = header.length;

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -85,7 +86,7 @@ static void put_position(notes *n, const xct_position *position) { POSITION(TO_B
 static bool take_position(const xcvm_safetensors *file, xct_position *position)
 {
     POSITION(FROM_BITS)
-    return true;
+    return isfinite(position->factor) && position->factor >= 0;
 }
 
 /* ---- Writing ---- */

@@ -123,6 +123,9 @@ static xcvm_status resume(fit *f)
     if (f->checkpoint[0] == '\0')
         return XCVM_OK;
     XCVM_TRY(xct_trainer_restore(t, f->checkpoint, f->error));
+    XCVM_CHECK(f->error, t->position.place <= f->order.total, INVALID_ARGUMENT,
+               "%s: a broken checkpoint: it stands at example %llu of %llu", f->checkpoint,
+               (unsigned long long)t->position.place, (unsigned long long)f->order.total);
     f->checkpointed = t->position.step;
     return XCVM_OK;
 }

@@ -125,7 +125,7 @@ static bool parse_row(const xct_columns *columns, const char *text, size_t lengt
         }
         at = comma + 1;
     }
-    if (count != wanted || !(numbers[0] >= 1) || !(numbers[1] >= 1))
+    if (count != wanted || !(numbers[0] >= 1 && numbers[0] < 0x1p53) || !(numbers[1] >= 1 && numbers[1] < 0x1p53))
         return false;
     record->step = (uint64_t)numbers[0];
     record->epoch = (uint64_t)numbers[1];

@@ -117,9 +117,11 @@ void xcvm_session_release_states(xcvm_session *s)
 
 /* ---- A run ---- */
 
+/* Memory of the session's heap with one reference to it. What a caller wrapped is the caller's to see, and is never
+ * written. */
 static bool is_exclusive(const xcvm_value *value)
 {
-    return value->memory_kind == XCVM_MEMORY_OWNED && value->storage != NULL &&
+    return value->memory_kind == XCVM_MEMORY_OWNED && value->storage != NULL && value->storage->single_thread &&
            __atomic_load_n(&value->storage->refs, __ATOMIC_ACQUIRE) == 1;
 }
 

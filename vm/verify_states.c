@@ -91,8 +91,11 @@ static xcvm_status find_tail(xcvm_verifier *v, size_t first_update)
     return XCVM_OK;
 }
 
+/* A register that had a value from in front of the tail, which the tail freed. */
+#define GONE UINT32_MAX
+
 /* Marks what an instruction of the tail writes. `loaded`: of each register, the state that the tail has loaded into it,
- * plus 1. */
+ * plus 1; GONE; or 0. */
 static xcvm_status mark_updated(xcvm_verifier *v, size_t pc, const uint32_t *loaded)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
@@ -101,7 +104,7 @@ static xcvm_status mark_updated(xcvm_verifier *v, size_t pc, const uint32_t *loa
         const xcvm_field *field = xcvm_operand_field(instruction, i);
         if (field->role != XCVM_ROLE_IN_STATE || id == 0)
             continue;
-        if (id < 0 || loaded[id] == 0)
+        if (id < 0 || loaded[id] == 0 || loaded[id] == GONE)
             return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
                                       "operand %s is written, and so must be a state that the program's tail, from "
                                       "instruction %zu on, has loaded",
@@ -115,6 +118,8 @@ static xcvm_status mark_updated(xcvm_verifier *v, size_t pc, const uint32_t *loa
     return XCVM_OK;
 }
 
+/* The values of all registers are inferred before the tail's first kernel runs, and so each has one value in it: none
+ * is loaded that was freed with another value. */
 static xcvm_status follow_tail(xcvm_verifier *v)
 {
     uint32_t *loaded = xcvm_verifier_allocate(v, v->program->register_count, sizeof *loaded);
@@ -123,12 +128,18 @@ static xcvm_status follow_tail(xcvm_verifier *v)
     for (size_t pc = v->program->tail; pc < v->image->instruction_count; pc++) {
         const xcvm_instruction *instruction = &v->image->instructions[pc];
         const xcvm_step *step = &v->program->steps[pc];
-        if (step->action == XCVM_ACTION_LOAD)
+        if (step->action == XCVM_ACTION_LOAD) {
+            if (loaded[instruction->out[0]] == GONE)
+                return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
+                                          "it loads into a register that had another value in the program's tail, "
+                                          "from instruction %zu on",
+                                          v->program->tail);
             loaded[instruction->out[0]] = (uint32_t)step->target + 1;
-        else if (step->action == XCVM_ACTION_FREE)
-            loaded[instruction->in[0]] = 0;
-        else
+        } else if (step->action == XCVM_ACTION_FREE) {
+            loaded[instruction->in[0]] = GONE;
+        } else {
             XCVM_TRY(mark_updated(v, pc, loaded));
+        }
     }
     return XCVM_OK;
 }

@@ -136,6 +136,10 @@ START_TEST(refused_to_write)
     const xcvm_safetensor text = {.name = "t", .dtype = XCVM_STRING};
     ck_assert_int_eq(xcvm_safetensors_write(&text, 1, NULL, 0, NULL, test_full_sink, NULL, &error), XCVM_UNSUPPORTED);
     ck_assert_int_eq(xcvm_safetensors_write(tensors, 3, NULL, 0, NULL, test_full_sink, NULL, &error), XCVM_IO);
+    xcvm_safetensor notes_name = tensors[0];
+    notes_name.name = "__metadata__";
+    ck_assert_int_eq(xcvm_safetensors_write(&notes_name, 1, NULL, 0, NULL, test_full_sink, NULL, &error),
+                     XCVM_UNSUPPORTED);
 }
 END_TEST
 

@@ -197,6 +197,43 @@ START_TEST(states_of_other_types_are_not_shared)
 }
 END_TEST
 
+/* The tail infers all its values before its first kernel writes: a register has one of them in it. */
+START_TEST(tails_load_into_registers_of_their_own)
+{
+    check_refused("input x f32[4]\nstate p f32[4]\nstate q f32[1]\n$5 = In(name=\"x\")\n$6 = Neg($5)\n"
+                  "$1 = Load(name=\"p\")\nSGD([$6], f32[] 0.1, _, _, _, _, [$1], [], [], [], [])\nFree($6)\n"
+                  "$6 = Load(name=\"q\")\nSGD([f32[1] 0], f32[] 0.1, _, _, _, _, [$6], [], [], [], [])\n",
+                  XCVM_INVALID_PROGRAM, 5, "it loads into a register that had another value");
+}
+END_TEST
+
+/* What a caller wraps and hands over is read, and written by no update, even if the caller let go of the value. */
+START_TEST(memory_of_callers_is_not_updated)
+{
+    xcvm_program *program = load("input x f32[2]\nstate p f32[2]\n$1 = In(name=\"x\")\n$2 = Load(name=\"p\")\n"
+                                 "SGD([$1], f32[] 1, _, _, _, _, [$2], [], [], [], [])\n");
+    xcvm_session *s = open_default_session(program);
+    xcvm_error error = {0};
+    float own[2] = {10, 20};
+    xcvm_value *value;
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), own, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
+    xcvm_value_release(value);
+    set_f32(s, 0, 1, DIMS(2), x);
+    run(s);
+    const float *updated = xcvm_value_data(xcvm_session_state(s, 0));
+    ck_assert_float_eq(updated[0], 9);
+    ck_assert_float_eq(updated[1], 18);
+    ck_assert_float_eq(own[0], 10);
+    ck_assert_float_eq(own[1], 20);
+    run(s);
+    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_state(s, 0)), updated);
+    ck_assert_float_eq(updated[0], 8);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
 /* A state of open size keeps what it is given, without a copy where the heap has it, and each run may give another. */
 START_TEST(open_sizes_grow)
 {
@@ -254,7 +291,8 @@ Suite *suite_vm_states(void)
 {
     Suite *suite = SUITE_OF("vm_states", runs_add_up, failed_runs_change_nothing, what_the_caller_holds_is_not_written,
                             wrong_states_are_refused, states_of_other_types_are_not_shared, open_sizes_grow,
-                            steady_state, memory_of_states_counts);
+                            tails_load_into_registers_of_their_own, memory_of_callers_is_not_updated, steady_state,
+                            memory_of_states_counts);
     TCase *sharing = tcase_create("sharing");
     tcase_add_loop_test(sharing, sessions_share_states, 0, 2);
     suite_add_tcase(suite, sharing);

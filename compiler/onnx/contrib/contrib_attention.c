@@ -109,8 +109,11 @@ xcvm_status xcc_contrib_attend(xcc_lowering *n, xcc_contrib_attention *a)
     if (a->q == NULL || a->k == NULL || a->v == NULL)
         return xcc_failure(n);
     XCVM_TRY(xcc_need_rank(n, a->q, "the query"));
+    XCVM_TRY(xcc_contrib_need_ranks(n, a->q, "the query", 3, 4));
     XCVM_TRY(xcc_need_rank(n, a->k, "the key"));
+    XCVM_TRY(xcc_contrib_need_ranks(n, a->k, "the key", 3, 4));
     XCVM_TRY(xcc_need_rank(n, a->v, "the value"));
+    XCVM_TRY(xcc_contrib_need_ranks(n, a->v, "the value", 3, 4));
     XCVM_CHECK(n->m->error, a->k->type.rank == a->v->type.rank, SHAPE_MISMATCH,
                "the key has %d dimensions, the value %d", a->k->type.rank, a->v->type.rank);
     const int64_t width = a->q->type.dims[a->q->type.rank - 1];

@@ -341,9 +341,9 @@ static xcvm_status read_layouts(xcc_lowering *n, const xcc_value *rows, const xc
         for (int64_t row = 0; row < blocks; row++) {
             XCVM_TRY(xcc_poll(n->m));
             const int32_t begin = starts[i * (blocks + 1) + row], end = starts[i * (blocks + 1) + row + 1];
-            XCVM_CHECK(n->m->error, begin >= 0 && begin <= end && end <= entries, OUT_OF_RANGE,
-                       "row %lld of layout %lld has columns %d to %d of %lld", (long long)row, (long long)i, begin, end,
-                       (long long)entries);
+            XCVM_CHECK(n->m->error, begin >= 0 && begin <= end && end <= entries && end - begin <= blocks, OUT_OF_RANGE,
+                       "row %lld of layout %lld has columns %d to %d of %lld, at most %lld are there", (long long)row,
+                       (long long)i, begin, end, (long long)entries, (long long)blocks);
             for (int32_t j = begin; j < end; j++) {
                 const int32_t column = lists[i * entries + j];
                 XCVM_CHECK(n->m->error, column >= 0 && column < blocks, OUT_OF_RANGE,

@@ -181,6 +181,8 @@ static xcvm_status mix(xcc_lowering *n, xcc_value *routing, xcc_value *const wei
     if (inner == NULL)
         return xcc_failure(n);
     if (swiglu && fusion > 0) {
+        XCVM_TRY(xcc_need_rank(n, inner, "the product of tokens and weights"));
+        XCVM_TRY(xcc_contrib_need_ranks(n, inner, "the product of tokens and weights", 1, XCVM_MAX_RANK));
         inner = gated(n, inner, fusion, alpha, beta, limit);
     } else if (swiglu || xcc_text_is(activation, "silu")) {
         inner = xcc_apply(&n->b, Swish, y, .x = XCC_IN(inner), .alpha = swiglu ? alpha : 1);
