@@ -123,9 +123,6 @@ static xcvm_status resume(fit *f)
     if (f->checkpoint[0] == '\0')
         return XCVM_OK;
     XCVM_TRY(xct_trainer_restore(t, f->checkpoint, f->error));
-    XCVM_CHECK(f->error, t->position.place <= f->order.total, INVALID_ARGUMENT,
-               "%s: a broken checkpoint: it stands at example %llu of %llu", f->checkpoint,
-               (unsigned long long)t->position.place, (unsigned long long)f->order.total);
     f->checkpointed = t->position.step;
     return XCVM_OK;
 }
@@ -174,6 +171,10 @@ static xcvm_status begin(fit *f)
     if (!f->t->restored)
         xct_position_begin(&f->t->position);
     f->t->restored = false;
+    XCVM_CHECK(f->error, f->t->position.place <= f->order.total, INVALID_ARGUMENT,
+               "%s stands behind %llu examples of an epoch, this training has %llu",
+               f->checkpoint[0] != '\0' ? f->checkpoint : "the checkpoint", (unsigned long long)f->t->position.place,
+               (unsigned long long)f->order.total);
     XCVM_TRY(begin_schedule(f));
     XCVM_TRY(begin_history(f));
     f->step = xct_trainer_new_measure(f->t);

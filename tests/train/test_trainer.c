@@ -2,6 +2,7 @@
 #include "compiler/onnx/weights.h"
 #include "tests/compiler/onnx/onnx_text.h"
 #include "tests/suites.h"
+#include "tests/train/folder.h"
 #include "train/checkpoint.h"
 
 #include <math.h>
@@ -12,34 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64];
-
 /* Of the trainers that `make` has made, which lend them. */
 static test_bytes models[8];
 static size_t model_count;
 
-static void make_folder(void)
+static void release_models(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/xcvm_trainer.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void remove_folder(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    ck_assert_int_eq(system(command), 0);
     while (model_count > 0)
         test_bytes_free(&models[--model_count]);
-}
-
-static const char *in_folder(const char *name)
-{
-    static char paths[32][128];
-    static int next;
-    char *path = paths[next++ % 32];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
 }
 
 /* Squares of a line's distances: loss = mean((x w + b - y)^2). */
@@ -564,7 +545,12 @@ START_TEST(checkpoints_refused)
     ck_assert_msg(strstr(error.message, "seed 9, not 10") != NULL, "%s", error.message);
     ck_assert_int_eq(xct_trainer_restore(t, in_folder("data.safetensors"), &error), XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "it is no checkpoint") != NULL, "%s", error.message);
+    /* One that stands where these data have ended, restored by hand. */
     ck_assert_int_eq(xct_trainer_restore(t, report.checkpoint, &error), XCVM_OK);
+    t->position.place = 1000;
+    options.checkpoints = NULL;
+    options.resume = false;
+    fit(t, &options, XCVM_INVALID_ARGUMENT, "stands behind 1000 examples");
     ck_assert_int_eq(xct_trainer_save(t, in_folder("nowhere/x"), &error), XCVM_IO);
     test_bytes_free(&bytes);
     xct_trainer_destroy(t);
@@ -648,6 +634,7 @@ Suite *suite_train_trainer(void)
     Suite *suite = suite_create("train_trainer");
     TCase *tests = tcase_create("trainer");
     tcase_add_checked_fixture(tests, make_folder, remove_folder);
+    tcase_add_checked_fixture(tests, NULL, release_models);
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, one_step);
     tcase_add_test(tests, sizes_of_batches);

@@ -101,7 +101,7 @@ static xcvm_status tensors(xct_loader *l, slot *s, size_t count, xcvm_value *con
 /* How many examples the batch at the thread's place has; 0 if the epoch has none left. */
 static size_t batch_size(const xct_loader *l)
 {
-    const uint64_t left = l->place < l->order->total ? l->order->total - l->place : 0;
+    const uint64_t left = l->order->total - l->place;
     if (left >= l->loading.batch)
         return l->loading.batch;
     return l->loading.whole || left < l->loading.parts ? 0 : (size_t)left;

@@ -17,8 +17,6 @@ uint64_t xct_permute(uint64_t key, uint64_t count, uint64_t place)
     while (half < 32 && (UINT64_C(1) << (2 * half)) < count)
         half++;
     const uint64_t mask = (UINT64_C(1) << half) - 1;
-    /* From a place in range the walk comes back into the range; from others it may not. */
-    place %= count;
     do {
         uint64_t left = place >> half, right = place & mask;
         for (uint64_t round = 0; round < ROUNDS; round++) {

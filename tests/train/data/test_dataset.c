@@ -1,5 +1,6 @@
 /* Data sets: what is in files comes out as batches, once each, and what does not fit is refused. */
 #include "tests/suites.h"
+#include "tests/train/folder.h"
 #include "tests/support.h"
 #include "tools/io/output.h"
 #include "tools/tensors/npy.h"
@@ -15,30 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char folder[64];
-
-static void make_folder(void)
-{
-    snprintf(folder, sizeof folder, "/tmp/xcvm_dataset.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void remove_folder(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static const char *in_folder(const char *name)
-{
-    static char paths[32][128];
-    static int next;
-    char *path = paths[next++ % 32];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
 
 static xcvm_value *tensor(xcvm_dtype dtype, int rank, const int64_t *dims)
 {

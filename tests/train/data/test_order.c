@@ -19,7 +19,6 @@ START_TEST(permutes)
             seen[to] = 1;
         }
         free(seen);
-        ck_assert_uint_lt(xct_permute(1, n, UINT64_MAX - 1), n);
     }
 }
 END_TEST
