@@ -1,5 +1,6 @@
 /* GlobalNorm. Squares are summed up in f64, so that none overflows that the norm does not; by blocks, whose sums are
  * added in order, so that the bits are the same for any number of threads. */
+#include "ops/optimizer/simd/blocks.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
@@ -45,7 +46,7 @@ static double sum_f32(const float *x, const float *summands, size_t count)
     return sum;
 }
 
-static double sum_block(const norm *t, size_t i, size_t first, size_t count)
+static double sum_of(const norm *t, size_t i, size_t first, size_t count)
 {
     float block[BLOCK];
     const xcvm_value *x = t->xs.at[i];
@@ -60,39 +61,30 @@ static double sum_block(const norm *t, size_t i, size_t first, size_t count)
     return sum_f32(block, added, count);
 }
 
-static size_t block_count(const xcvm_value *v) { return (xcvm_element_count(v) + BLOCK - 1) / BLOCK; }
+static void sum_block(const void *context, size_t i, size_t first, size_t count, size_t block)
+{
+    const norm *t = context;
+    t->sums[block] = sum_of(t, i, first, count);
+}
 
-/* The range is over the blocks of all tensors. */
 static void sum_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const norm *t = context;
-    size_t i = 0, before = 0; /* the tensor, and the blocks of those before it */
-    while (begin < end) {
-        const size_t count = xcvm_element_count(t->xs.at[i]), blocks = block_count(t->xs.at[i]);
-        if (begin < before + blocks) {
-            const size_t first = (begin - before) * BLOCK;
-            t->sums[begin++] = sum_block(t, i, first, count - first < BLOCK ? count - first : BLOCK);
-        } else {
-            before += blocks;
-            i++;
-        }
-    }
+    for_blocks(&((const norm *)context)->xs, BLOCK, begin, end, sum_block, context);
 }
 
 XCVM_KERNEL(GlobalNorm)
 {
     norm t = {.xs = a->xs, .summands = a->summands};
-    size_t blocks = 0, at = 0;
-    for (size_t i = 0; i < a->xs.count; i++)
-        blocks += block_count(a->xs.at[i]);
+    const size_t blocks = block_count_of_all(&a->xs, BLOCK);
+    size_t at = 0;
     if (blocks > 0 && (t.sums = xcvm_kernel_scratch(k, blocks * sizeof *t.sums)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(xcvm_kernel_parallel(k, blocks, BLOCKS_A_RANGE, sum_range, &t));
     double all = 0.0;
     for (size_t i = 0; i < a->xs.count; i++) {
         double sum = 0.0;
-        for (size_t end = at + block_count(a->xs.at[i]); at < end; at++)
+        for (size_t end = at + block_count(a->xs.at[i], BLOCK); at < end; at++)
             sum += t.sums[at];
         if (a->each != 0)
             XCVM_DATA(float, a->y)[i] = (float)sqrt(sum);

@@ -3,12 +3,13 @@
  * full (masters) if there is that. Formulas and names are those of torch.optim 1.13; LARS is of You, Gitman and
  * Ginsburg, "Large Batch Training of Convolutional Networks" (2017), with the momentum of SGD; Lion of Chen et al.,
  * "Symbolic Discovery of Optimization Algorithms" (2023). */
+#include "ops/optimizer/simd/blocks.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
 #include "ops/shape.h"
 
-/* Elements that are updated at a time. Where blocks begin follows from an element's place in its tensor alone. */
+/* Elements that are updated at a time. */
 enum { BLOCK = 1024, BLOCKS_A_RANGE = 8, MOMENTS = 3 };
 
 /* The numbers of a step, worked out from attributes and operands. What an optimizer has no use for is 0. */
@@ -81,8 +82,10 @@ static double ratio_of(const step *s, size_t i)
 }
 
 /* Steps on one block, of tensor i from element `first` on. */
-static void update_block(const step *s, size_t i, size_t first, size_t count)
+static void update_block(const void *context, size_t i, size_t first, size_t count, size_t number)
 {
+    (void)number;
+    const step *s = context;
     float p[BLOCK], g[BLOCK];
     const xcvm_value *parameter = s->parameters.at[i];
     const xcvm_dtype dtype = parameter->dtype;
@@ -125,33 +128,17 @@ static void update_block(const step *s, size_t i, size_t first, size_t count)
         xcvm_halves_store(dtype, parameter->data, first, count, b.parameters);
 }
 
-static size_t block_count(const xcvm_value *v) { return (xcvm_element_count(v) + BLOCK - 1) / BLOCK; }
-
-/* The range is over the blocks of all tensors. */
 static void update_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    const step *s = context;
-    size_t i = 0, before = 0; /* the tensor, and the blocks of those before it */
-    while (begin < end) {
-        const size_t count = xcvm_element_count(s->parameters.at[i]), blocks = block_count(s->parameters.at[i]);
-        if (begin < before + blocks) {
-            const size_t first = (begin++ - before) * BLOCK;
-            update_block(s, i, first, count - first < BLOCK ? count - first : BLOCK);
-        } else {
-            before += blocks;
-            i++;
-        }
-    }
+    for_blocks(&((const step *)context)->parameters, BLOCK, begin, end, update_block, context);
 }
 
 static xcvm_status run(const xcvm_kernel *k, const step *s)
 {
-    size_t blocks = 0;
     if (s->accumulators.count == 0 && !(s->apply && s->valid))
         return XCVM_OK;
-    for (size_t i = 0; i < s->parameters.count; i++)
-        blocks += block_count(s->parameters.at[i]);
+    const size_t blocks = block_count_of_all(&s->parameters, BLOCK);
     if (blocks > 0)
         xcvm_parallel(k->threads, blocks, BLOCKS_A_RANGE, update_range, (void *)s);
     return XCVM_OK;
