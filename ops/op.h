@@ -194,6 +194,9 @@ static inline bool xcvm_field_is_input(const xcvm_field *f)
 }
 size_t xcvm_field_count(const xcvm_field *field, const void *args);
 const xcvm_value *xcvm_field_value(const xcvm_field *field, const void *args, size_t index);
+/* Puts operands and results, in row order, into an argument struct in which the counts of lists are. Lists lie in `in`
+ * and `out` themselves. */
+void xcvm_bind_operands(const xcvm_schema *schema, void *args, const xcvm_value **in, xcvm_value **out);
 
 /* The kernel for this CPU. Never NULL for an instruction other than CONTROL. */
 xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode);

@@ -134,3 +134,27 @@ const xcvm_value *xcvm_field_value(const xcvm_field *field, const void *args, si
     return field->role == XCVM_ROLE_OUT ? ((const xcvm_outputs *)(const void *)at)->at[index]
                                         : ((const xcvm_inputs *)(const void *)at)->at[index];
 }
+
+void xcvm_bind_operands(const xcvm_schema *schema, void *args, const xcvm_value **in, xcvm_value **out)
+{
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *field = &schema->fields[i];
+        void *at = (char *)args + field->offset;
+        if (!xcvm_field_is_operand(field))
+            continue;
+        const size_t count = xcvm_field_count(field, args);
+        const bool is_result = field->role == XCVM_ROLE_OUT;
+        if (xcvm_field_is_list(field) && is_result)
+            *(xcvm_outputs *)at = (xcvm_outputs){out, count};
+        else if (xcvm_field_is_list(field))
+            *(xcvm_inputs *)at = (xcvm_inputs){in, count};
+        else if (is_result)
+            *(xcvm_value **)at = *out;
+        else
+            *(const xcvm_value **)at = *in;
+        if (is_result)
+            out += count;
+        else
+            in += count;
+    }
+}

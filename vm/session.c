@@ -80,26 +80,7 @@ static void bind_instruction(xcvm_session *s, size_t pc)
         return;
     char *args = s->args + step->args_offset;
     memcpy(args, instruction->args, instruction->schema->args_size);
-    for (size_t i = 0; i < instruction->schema->field_count; i++) {
-        const xcvm_field *field = &instruction->schema->fields[i];
-        void *at = args + field->offset;
-        if (!xcvm_field_is_operand(field))
-            continue;
-        size_t count = xcvm_field_count(field, instruction->args);
-        bool is_result = field->role == XCVM_ROLE_OUT;
-        if (xcvm_field_is_list(field) && is_result)
-            *(xcvm_outputs *)at = (xcvm_outputs){out, count};
-        else if (xcvm_field_is_list(field))
-            *(xcvm_inputs *)at = (xcvm_inputs){in, count};
-        else if (is_result)
-            *(xcvm_value **)at = *out;
-        else
-            *(const xcvm_value **)at = *in;
-        if (is_result)
-            out += count;
-        else
-            in += count;
-    }
+    xcvm_bind_operands(instruction->schema, args, in, out);
 }
 
 /* ---- Life ---- */

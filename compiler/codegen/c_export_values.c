@@ -108,28 +108,7 @@ static xcvm_status bind(reader *r, xcc_c_step *step)
         r->at[id] = v;
     }
     memcpy(step->args, instruction->args, step->schema->args_size);
-    const xcvm_value **in = step->in;
-    xcvm_value **out = step->out;
-    for (size_t i = 0; i < step->schema->field_count; i++) {
-        const xcvm_field *field = &step->schema->fields[i];
-        void *at = (char *)step->args + field->offset;
-        if (!xcvm_field_is_operand(field))
-            continue;
-        const size_t count = xcvm_field_count(field, instruction->args);
-        const bool is_result = field->role == XCVM_ROLE_OUT;
-        if (xcvm_field_is_list(field) && is_result)
-            *(xcvm_outputs *)at = (xcvm_outputs){out, count};
-        else if (xcvm_field_is_list(field))
-            *(xcvm_inputs *)at = (xcvm_inputs){in, count};
-        else if (is_result)
-            *(xcvm_value **)at = *out;
-        else
-            *(const xcvm_value **)at = *in;
-        if (is_result)
-            out += count;
-        else
-            in += count;
-    }
+    xcvm_bind_operands(step->schema, step->args, step->in, step->out);
     return XCVM_OK;
 }
 
