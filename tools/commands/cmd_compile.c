@@ -62,23 +62,19 @@ static const struct option options[] = {
     {"two-phase", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, two_phase), 0, 0,
      "with --backprop, write two programs: the forward, which also gives retained_NAME for each value that the "
      "backward needs, and beside it PROG.backward, whose inputs are these and grad_in@OUTPUT for each output, and "
-     "whose "
-     "outputs are the gradients"},
+     "whose outputs are the gradients"},
     {"order", 0, "N", OPTION_INT, offsetof(struct compile_flags, order), 1, 2,
      "with --backprop, 2: give hvp_out@NAME, too, the second derivatives times the vectors that inputs vector@NAME "
      "are"},
     {"straight-through", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, straight_through), 0, 0,
      "with --backprop or --train, gradients go through what rounds, as Round, Floor, Ceil, Sign and quantisation do, "
-     "as "
-     "if it did not"},
+     "as if it did not"},
     {"vjp", 0, "FUNCTION=NAME", OPTION_LIST, offsetof(struct compile_flags, vjps), 0, 0,
      "with --backprop or --train, the host function NAME is the vector-Jacobian product of the host function FUNCTION"},
     {"recompute", 0, "METHOD", OPTION_TEXT, offsetof(struct compile_flags, recompute), 0, 0,
      "with --backprop or --train, which results of the forward are not kept for the backward but computed again: none; "
-     "chen, "
-     "those "
-     "between articulation points; time or memory, planned for the least of it; custom:NAMES, those named. All sizes "
-     "have to be known"},
+     "chen, those between articulation points; time or memory, planned for the least of it; custom:NAMES, those named. "
+     "All sizes have to be known"},
     {"memory-budget", 0, "SIZE", OPTION_SIZE, offsetof(struct compile_flags, memory_budget), 0, 0,
      "with --recompute, bytes that a step may take beside inputs and parameters, as 300M: as little as that needs is "
      "computed again; without it, memory is as little as a way is found to"},
