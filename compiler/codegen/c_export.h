@@ -1,9 +1,10 @@
 /* Export as C: a program becomes a source and a header that need nothing but the C library's mathematics.
  *
  * What is exported is a program as emitted: verified, with the slots that its values were planned for. c_export.c goes
- * through its instructions; c_export_values.c finds the type of each value and where it lies; c_export_*.c write what
- * an instruction does, either as a loop nest or as a call of a function of c_runtime/; c_export_text.c chooses those
- * functions that are called, with what they call. */
+ * through its instructions; c_export_values.c finds the type of each value and where it lies; c_export_names.c names
+ * things; c_export_files.c writes what stands around the instructions; c_export_text.c chooses those functions of
+ * c_runtime/ that are called, with what they call. The others write what an instruction does, either as a loop nest or
+ * as a call of such a function. */
 #ifndef XCC_C_EXPORT_H
 #define XCC_C_EXPORT_H
 
@@ -115,6 +116,16 @@ const char *xcc_c_write(xcc_c_export *x, const xcvm_value *v);
 const char *xcc_c_table(xcc_c_export *x, const char *type, const int64_t *numbers, size_t count);
 /* Scratch of so many bytes for the instruction at hand, as an expression of type "float *". */
 const char *xcc_c_scratch(xcc_c_export *x, uint64_t bytes);
+/* What the C calls an input, an output, a state; never NULL. */
+const char *xcc_c_input_name(xcc_c_export *x, size_t index);
+const char *xcc_c_output_name(xcc_c_export *x, size_t index);
+const char *xcc_c_state_name(xcc_c_export *x, size_t index);
+/* In capitals, as macros are. */
+const char *xcc_c_upper(xcc_c_export *x, const char *name);
+/* What the first Out of an output gives; NULL if there is none. */
+const xcvm_value *xcc_c_output_value(const xcc_c_export *x, size_t index);
+/* Sends header, source and weights to the options' sink, once all instructions are written. */
+xcvm_status xcc_c_write_files(xcc_c_export *x);
 /* Formats in the arena; never NULL. */
 const char *xcc_c_format(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define xcc_c_line(x, ...) xcc_c_put(&(x)->body, __VA_ARGS__)

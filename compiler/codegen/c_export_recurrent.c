@@ -89,10 +89,10 @@ static bool write_network(xcc_c_export *x, const network *n)
     xcc_c_text *const t = &x->tables;
     xcc_c_put(
         t,
-        "\nstatic const xc_recurrent xc_table_%zu = {.kind = %d, .reverse = %d, .batch_first = %d, "
+        "\nstatic const xc_recurrent xc_table_%zu = {.kind = %d, .packed = %d, .reverse = %d, .batch_first = %d, "
         ".linear_before_reset = %d, .input_forget = %d, .steps = %lld, .batch = %lld, .input = %lld, .hidden = %lld, "
         ".gates = %d, .directions = %d, .blocks = %lld, .length = %lld, .clip = ",
-        index, n->kind, n->direction == XCVM_DIRECTION_reverse, n->layout != 0, n->linear_before_reset != 0,
+        index, n->kind, n->packed, n->direction == XCVM_DIRECTION_reverse, n->layout != 0, n->linear_before_reset != 0,
         n->input_forget != 0, (long long)steps, (long long)batch, (long long)n->x->dims[2], (long long)n->hidden,
         n->gates, directions, (long long)blocks, (long long)length);
     xcc_c_put_number(t, XCVM_F64, n->clip);
@@ -103,13 +103,14 @@ static bool write_network(xcc_c_export *x, const network *n)
     const int64_t room = 3 * units + 2 * width + (n->packed ? 0 : steps * width);
     const char *const scratch = xcc_c_scratch(x, (uint64_t)room * xcvm_dtype_size(dtype));
     x->fails = true;
-    xcc_c_line(x,
-               "        if (xc_%srecurrent_%s(&xc_table_%zu, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, (%s *)(void "
-               "*)(%s)))\n            return %zu;\n",
-               n->packed ? "packed_" : "", xcc_c_suffix(dtype), index, xcc_c_read(x, n->x), xcc_c_read(x, n->w),
-               xcc_c_read(x, n->r), xcc_c_read(x, n->b), xcc_c_read(x, n->lengths), xcc_c_read(x, n->initial_h),
-               xcc_c_read(x, n->initial_c), xcc_c_read(x, n->p), xcc_c_write(x, n->y), xcc_c_write(x, n->y_h),
-               xcc_c_write(x, n->y_c), xcc_c_type(dtype), scratch, x->pc + 1);
+    xcc_c_line(
+        x,
+        "        if (xc_recurrent_%s(&xc_table_%zu, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, (%s *)(void *)(%s), "
+        "xc_%srecurrent_product_%s))\n            return %zu;\n",
+        xcc_c_suffix(dtype), index, xcc_c_read(x, n->x), xcc_c_read(x, n->w), xcc_c_read(x, n->r), xcc_c_read(x, n->b),
+        xcc_c_read(x, n->lengths), xcc_c_read(x, n->initial_h), xcc_c_read(x, n->initial_c), xcc_c_read(x, n->p),
+        xcc_c_write(x, n->y), xcc_c_write(x, n->y_h), xcc_c_write(x, n->y_c), xcc_c_type(dtype), scratch,
+        n->packed ? "packed_" : "", xcc_c_suffix(dtype), x->pc + 1);
     return true;
 }
 

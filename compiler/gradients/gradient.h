@@ -6,9 +6,9 @@
 
 /* One node's vector-Jacobian product, which a rule builds: from the gradients of the node's results those of its
  * operands. A gradient has the type of the value that it is of; that of a sequence or an optional is such a list of the
- * gradients of its items. NULL stands for one that is zero by structure, because
- * nothing that depends on the value reaches the loss, or what does has no gradient; rules keep it NULL, so that nothing
- * is computed for it and 0 * infinity cannot arise from it.
+ * gradients of its items. NULL stands for one that is zero by structure, because nothing that depends on the value
+ * reaches the loss, or what does has no gradient; rules keep it NULL, so that nothing is computed for it and
+ * 0 * infinity cannot arise from it.
  *
  * Operands and results are counted in row order, lists spread out, absent ones included. The node's values have types
  * as far as they are known before anything is simplified; what a rule needs to know and cannot find out is a reason to
@@ -18,7 +18,7 @@ typedef struct xcc_vjp {
     xcc_node *node;
     xcc_value *const *results; /* gradients of the results */
     xcc_value *const *masks;   /* for each: NULL, or a boolean tensor that broadcasts to it; where it is false, the
-                                  gradient   is zero by structure */
+                                  gradient is zero by structure */
     size_t result_count;
     /* Of If and Loop: what their bodies read from outside, which counts as operands behind their own. */
     xcc_value *const *outside;

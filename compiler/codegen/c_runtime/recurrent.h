@@ -10,10 +10,10 @@ typedef struct xc_function {
     double alpha, beta;
 } xc_function;
 
-/* kind 0: RNN, 1: GRU, 2: LSTM. Sums of a step lie in blocks of `length` units, each with one gate behind the other:
- * as packed, blocks of 16; else one block of all. */
+/* kind 0: RNN, 1: GRU, 2: LSTM. `packed`: weights and products are as the machine packs them. Sums of a step lie in
+ * blocks of `length` units, each with one gate behind the other: as packed, blocks of 16; else one block of all. */
 typedef struct xc_recurrent {
-    int kind, reverse, batch_first, linear_before_reset, input_forget;
+    int kind, packed, reverse, batch_first, linear_before_reset, input_forget;
     size_t steps, batch, input, hidden, gates, directions, blocks, length;
     double clip;
     xc_function f[6];
@@ -136,12 +136,13 @@ static void xc_packed_recurrent_product_f32(const xc_recurrent *q, const float *
  * twice the width of the sums, and the units. */
 static void xc_recurrent_steps_value(const xc_recurrent *q, const xc_function *f, const value_t *x, ptrdiff_t x_step,
                                      const value_t *r, const value_t *reset, const value_t *p, value_t *h, value_t *c,
-                                     value_t *y, ptrdiff_t y_step, size_t steps, value_t *room)
+                                     value_t *y, ptrdiff_t y_step, size_t steps, value_t *room,
+                                     void (*product)(const xc_recurrent *, const value_t *, const value_t *, value_t *))
 {
     const size_t n = q->length, block_width = q->gates * n, width = q->blocks * block_width;
     value_t *const sums = room, *const inner = room + width, *const state = inner + width;
     for (size_t t = 0; t < steps; t++, x += x_step) {
-        xc_recurrent_product_value(q, r, h, sums);
+        product(q, r, h, sums);
         for (size_t u = 0; q->kind == 1 && u < q->hidden; u++) {
             const size_t at = u / n * block_width + u % n;
             inner[u] = sums[at + 2 * n] + (reset != NULL ? reset[u] : 0);
@@ -154,7 +155,7 @@ static void xc_recurrent_steps_value(const xc_recurrent *q, const xc_function *f
         if (q->kind == 1 && !q->linear_before_reset) {
             for (size_t u = 0; u < q->hidden; u++)
                 state[u] = sums[u / n * block_width + n + u % n] * h[u];
-            xc_recurrent_product_value(q, r, state, inner);
+            product(q, r, state, inner);
             for (size_t u = 0; u < q->hidden; u++) {
                 const size_t at = u / n * block_width + u % n + 2 * n;
                 sums[at] += inner[at] + (reset != NULL ? reset[u] : 0);
@@ -171,51 +172,15 @@ static void xc_recurrent_steps_value(const xc_recurrent *q, const xc_function *f
     }
 }
 
-/* Likewise, as packed. */
-static void xc_packed_recurrent_steps_f32(const xc_recurrent *q, const xc_function *f, const float *x, ptrdiff_t x_step,
-                                          const float *r, const float *reset, const float *p, float *h, float *c,
-                                          float *y, ptrdiff_t y_step, size_t steps, float *room)
-{
-    const size_t n = q->length, block_width = q->gates * n, width = q->blocks * block_width;
-    float *const sums = room, *const inner = room + width, *const state = inner + width;
-    for (size_t t = 0; t < steps; t++, x += x_step) {
-        xc_packed_recurrent_product_f32(q, r, h, sums);
-        for (size_t u = 0; q->kind == 1 && u < q->hidden; u++) {
-            const size_t at = u / n * block_width + u % n;
-            inner[u] = sums[at + 2 * n] + (reset != NULL ? reset[u] : 0);
-            sums[at + 2 * n] = 0;
-        }
-        for (size_t i = 0; i < width; i++)
-            sums[i] += x[i];
-        for (size_t block = 0; q->kind == 1 && block < q->blocks; block++)
-            xc_recurrent_function_f32(f, q->clip, sums + block * block_width, 2 * n);
-        if (q->kind == 1 && !q->linear_before_reset) {
-            for (size_t u = 0; u < q->hidden; u++)
-                state[u] = sums[u / n * block_width + n + u % n] * h[u];
-            xc_packed_recurrent_product_f32(q, r, state, inner);
-            for (size_t u = 0; u < q->hidden; u++) {
-                const size_t at = u / n * block_width + u % n + 2 * n;
-                sums[at] += inner[at] + (reset != NULL ? reset[u] : 0);
-            }
-        }
-        for (size_t block = 0; block < q->blocks; block++) {
-            const size_t left = q->hidden - block * n;
-            xc_recurrent_cell_f32(q, f, sums + block * block_width, inner + block * n, p != NULL ? p + block * n : NULL,
-                                  h + block * n, c + block * n, left < n ? left : n);
-        }
-        if (y != NULL)
-            memcpy(y + (ptrdiff_t)t * y_step, h, q->hidden * sizeof *h);
-    }
-}
-
 /* x: [steps, batch, ...], or [batch, steps, ...]: the input, or, packed, its products. w, r, b, initial_h, initial_c,
  * p, y, y_h and y_c are the instruction's; b, packed, is what GRU resets. What may be absent is NULL. 1 is returned
  * where a length is out of range. `room` has the sums of a direction's steps, unless packed, what a step needs, a state
- * and a cell. */
+ * and a cell. `product` is xc_recurrent_product, or, packed, xc_packed_recurrent_product. */
 static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const value_t *w, const value_t *r,
                               const value_t *b, const int32_t *lengths, const value_t *initial_h,
                               const value_t *initial_c, const value_t *p, value_t *y, value_t *y_h, value_t *y_c,
-                              value_t *room)
+                              value_t *room,
+                              void (*product)(const xc_recurrent *, const value_t *, const value_t *, value_t *))
 {
     const size_t hidden = q->hidden, gates = q->gates, width = q->blocks * gates * q->length;
     const size_t units = q->blocks * q->length;
@@ -237,10 +202,17 @@ static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const val
                 h[u] = initial_h != NULL && u < hidden ? initial_h[at + u] : 0;
                 c[u] = initial_c != NULL && u < hidden ? initial_c[at + u] : 0;
             }
-            from = sums;
-            from_step = (ptrdiff_t)width;
-            reset = b != NULL && q->kind == 1 && q->linear_before_reset ? b + (2 * d + 1) * width + 2 * hidden : NULL;
-            for (size_t t = 0; t < steps; t++)
+            if (q->packed) {
+                from = x + (x_first * q->directions + d) * width;
+                from_step = (ptrdiff_t)(x_step * q->directions * width);
+                reset = b != NULL ? b + d * hidden : NULL;
+            } else {
+                from = sums;
+                from_step = (ptrdiff_t)width;
+                reset =
+                    b != NULL && q->kind == 1 && q->linear_before_reset ? b + (2 * d + 1) * width + 2 * hidden : NULL;
+            }
+            for (size_t t = 0; t < steps && !q->packed; t++)
                 for (size_t i = 0; i < width; i++) {
                     const value_t *const row = x + (x_first + t * x_step) * q->input;
                     value_t sum = b != NULL ? b[2 * d * width + i] : 0;
@@ -257,54 +229,7 @@ static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const val
                                          back ? -from_step : from_step, r + d * width * hidden, reset,
                                          p != NULL ? p + d * 3 * hidden : NULL, h, c,
                                          y == NULL ? NULL : y + y_first + (back ? (steps - 1) * y_step : 0),
-                                         back ? -(ptrdiff_t)y_step : (ptrdiff_t)y_step, steps, rest);
-            if (y_h != NULL)
-                memcpy(y_h + at, h, hidden * sizeof *h);
-            if (y_c != NULL)
-                memcpy(y_c + at, c, hidden * sizeof *c);
-        }
-    return 0;
-}
-
-/* Likewise, as packed. */
-static int xc_packed_recurrent_f32(const xc_recurrent *q, const float *x, const float *w, const float *r,
-                                   const float *b, const int32_t *lengths, const float *initial_h,
-                                   const float *initial_c, const float *p, float *y, float *y_h, float *y_c,
-                                   float *room)
-{
-    const size_t hidden = q->hidden, gates = q->gates, width = q->blocks * gates * q->length;
-    const size_t units = q->blocks * q->length;
-    float *const h = room, *const c = h + units, *const rest = c + units, *const sums = rest + 2 * width + units;
-    for (size_t entry = 0; entry < q->batch; entry++)
-        for (size_t d = 0; d < q->directions; d++) {
-            const size_t steps = lengths != NULL ? (size_t)lengths[entry] : q->steps;
-            const size_t at = (q->batch_first ? entry * q->directions + d : d * q->batch + entry) * hidden;
-            const int back = d == 1 || q->reverse;
-            const size_t x_step = q->batch_first ? 1 : q->batch, x_first = q->batch_first ? entry * q->steps : entry;
-            const size_t y_step = (q->batch_first ? 1 : q->batch) * q->directions * hidden;
-            const size_t y_first =
-                q->batch_first ? (entry * q->steps * q->directions + d) * hidden : (d * q->batch + entry) * hidden;
-            const float *from = NULL, *reset = NULL;
-            ptrdiff_t from_step;
-            if (lengths != NULL && (lengths[entry] < 0 || steps > q->steps))
-                return 1;
-            for (size_t u = 0; u < units; u++) {
-                h[u] = initial_h != NULL && u < hidden ? initial_h[at + u] : 0;
-                c[u] = initial_c != NULL && u < hidden ? initial_c[at + u] : 0;
-            }
-            (void)w;
-            (void)sums;
-            from = x + (x_first * q->directions + d) * width;
-            from_step = (ptrdiff_t)(x_step * q->directions * width);
-            reset = b != NULL ? b + d * hidden : NULL;
-            for (size_t t = steps; t < q->steps && y != NULL; t++)
-                memset(y + y_first + t * y_step, 0, hidden * sizeof *y);
-            if (steps > 0)
-                xc_packed_recurrent_steps_f32(q, q->f + 3 * d, back ? from + (ptrdiff_t)(steps - 1) * from_step : from,
-                                              back ? -from_step : from_step, r + d * width * hidden, reset,
-                                              p != NULL ? p + d * 3 * hidden : NULL, h, c,
-                                              y == NULL ? NULL : y + y_first + (back ? (steps - 1) * y_step : 0),
-                                              back ? -(ptrdiff_t)y_step : (ptrdiff_t)y_step, steps, rest);
+                                         back ? -(ptrdiff_t)y_step : (ptrdiff_t)y_step, steps, rest, product);
             if (y_h != NULL)
                 memcpy(y_h + at, h, hidden * sizeof *h);
             if (y_c != NULL)
