@@ -374,6 +374,32 @@ static xcvm_status visit(tape_walk *w, tape_record *r)
 
 /* ---- The end ---- */
 
+/* Whether its elements are others' too, or of two sums: who is given them may overwrite them. */
+static bool is_shared(const tape_variable *sum)
+{
+    return sum->refs > 1 || sum->named || sum->value.type.storage == NULL ||
+           __atomic_load_n(&sum->value.type.storage->refs, __ATOMIC_ACQUIRE) > 1;
+}
+
+/* A copy with elements of its own, in the scope around; NULL if there is no memory. */
+static tape_variable *copy_of(xcvm_tape *t, const tape_variable *sum)
+{
+    const xcvm_value *type = &sum->value.type;
+    return tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
+}
+
+/* A gradient that stays with its variable is no seed of the caller's and no other variable's gradient. */
+static xcvm_status set_apart(tape_walk *w, tape_variable *v)
+{
+    if (w->request->create || v->sum->value.type.kind != XCVM_KIND_TENSOR || !is_shared(v->sum))
+        return XCVM_OK;
+    tape_variable *copy = copy_of(w->tape, v->sum);
+    const xcvm_status status = hold(w, &v->sum, copy != NULL ? &copy->value : NULL, "a gradient");
+    if (copy != NULL)
+        tape_variable_unname(copy);
+    return status;
+}
+
 /* The sums that are left are those of variables that no call made, and of those that retain theirs. Nothing has changed
  * as long as something can fail. */
 static xcvm_status add_to_gradients(tape_walk *w)
@@ -385,7 +411,9 @@ static xcvm_status add_to_gradients(tape_walk *w)
     const bool recording = xcvm_tape_set_recording(t, w->request->create);
     xcvm_status status = XCVM_OK;
     for (tape_variable *v = w->touched; v != NULL && status == XCVM_OK; v = v->next_touched)
-        if (v->sum != NULL && v->gradient != NULL)
+        if (v->sum != NULL && v->gradient == NULL)
+            status = set_apart(w, v);
+        else if (v->sum != NULL)
             status = hold(w, &v->sum, xcc_build_add(&w->builder, &v->gradient->value, &v->sum->value), "the sum");
     t->recording = recording;
     if (status != XCVM_OK)
@@ -399,13 +427,6 @@ static xcvm_status add_to_gradients(tape_walk *w)
     return XCVM_OK;
 }
 
-/* Whether its elements are others' too, or of two sums: who is given them may overwrite them. */
-static bool is_shared(const tape_variable *sum)
-{
-    return sum->refs > 1 || sum->named || sum->value.type.storage == NULL ||
-           __atomic_load_n(&sum->value.type.storage->refs, __ATOMIC_ACQUIRE) > 1;
-}
-
 /* A handle of each in the scope around: one that the host has a handle of already is no variable of its own. */
 static xcvm_status hand_out(tape_walk *w)
 {
@@ -416,8 +437,7 @@ static xcvm_status hand_out(tape_walk *w)
     for (size_t i = 0; i < q->wrt_count && status == XCVM_OK; i++) {
         tape_variable *sum = q->wrt[i]->sum;
         if (sum != NULL && !q->create && is_shared(sum)) {
-            const xcvm_value *type = &sum->value.type;
-            sum = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
+            sum = copy_of(t, sum);
             status = sum != NULL ? XCVM_OK : t->error.status;
         } else if (sum != NULL && (sum->named || sum->lenders > 0)) {
             xcc_value *copy = xcc_build_unary(&w->builder, XCVM_OP_Identity, &sum->value);

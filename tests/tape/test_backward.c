@@ -236,6 +236,27 @@ START_TEST(a_gradient_is_not_the_seed)
 }
 END_TEST
 
+/* Nor does backward leave the seed, or a view of it, with a leaf, or one tensor with two leaves. */
+START_TEST(gradients_have_elements_of_their_own)
+{
+    xcvm_tape *t = open_tape();
+    const float numbers[2] = {3, 4};
+    float fives[2] = {5, 5};
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), numbers);
+    const xcvm_var y = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), numbers);
+    const xcvm_var seed = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, 2), fives);
+    const xcvm_var z = xcvm_Reshape(t, xcvm_Add(t, x, y), xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(1, 2)));
+    backward_with(t, z, &(xcvm_backward_options){.size = sizeof(xcvm_backward_options), .seed = seed});
+    const void *of_x = value_of(t, xcvm_var_grad(t, x))->data, *of_y = value_of(t, xcvm_var_grad(t, y))->data;
+    ck_assert_ptr_ne(of_x, of_y);
+    ck_assert_ptr_ne(of_x, value_of(t, seed)->data);
+    ck_assert_ptr_ne(of_y, value_of(t, seed)->data);
+    CHECK_F32(t, xcvm_var_grad(t, x), 5, 5);
+    CHECK_F32(t, xcvm_var_grad(t, y), 5, 5);
+    close_tape(t);
+}
+END_TEST
+
 typedef struct hooked {
     float seen[4];
     int count;
@@ -574,8 +595,8 @@ Suite *suite_tape_backward(void)
     return SUITE_OF("tape_backward", c3_2_non_scalar_with_a_seed, c2_3_gradients_add_up_until_cleared,
                     shared_gradients_are_apart, c3_4_second_backward, c3_4_buffers_are_freed, c3_5_no_grad_and_detach,
                     c3_4_only_what_is_on_the_way, c2_4_gradients_of_gradients, c2_4_gradients_by_any_variable,
-                    a_gradient_is_not_the_seed, c3_5_hooks, failing_hooks, hooks_do_not_go_back_or_reset,
-                    c2_3_retained_gradients, c1_3_without_a_rule, structural_zeros, results_for_rules_alone,
-                    long_chains, c3_3_in_place, c3_3_overwritten_values, iterations_do_not_grow,
-                    out_of_memory_anywhere);
+                    a_gradient_is_not_the_seed, gradients_have_elements_of_their_own, c3_5_hooks, failing_hooks,
+                    hooks_do_not_go_back_or_reset, c2_3_retained_gradients, c1_3_without_a_rule, structural_zeros,
+                    results_for_rules_alone, long_chains, c3_3_in_place, c3_3_overwritten_values,
+                    iterations_do_not_grow, out_of_memory_anywhere);
 }
