@@ -5,7 +5,7 @@
  * of the band meet before the next portion comes, so that a filter is read once for a band; sums wait in y meanwhile.
  * Within a portion the band falls into rectangles whose pixels meet the same window positions. */
 #include "ops/elementwise/simd/activation_rows.h"
-#include "ops/conv/simd/blocked_product.h"
+#include "ops/conv/simd/blocked_bands.h"
 #include "ops/conv/simd/blocked_span.h"
 
 #include <math.h>
@@ -20,17 +20,16 @@ enum {
     BAND = 1024 * 1024,
     /* Pixels whose results are activated before the next ones are computed. */
     CHUNK = 48,
-    THREAD_WORK = 400 * 1000,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
 typedef struct plan {
     size_t in_blocks, pixel, area, volume; /* of a group; floats of a pixel of x; pixels of a slice of x, and of all */
     size_t taps, length, last_length;
-    size_t bands, groups, per_group; /* groups of blocks of outputs, of one group of channels */
-    size_t unit, units, portions;    /* steps that stay together; in all */
-    size_t chain;                    /* steps that are summed up by themselves, in a portion */
-    size_t room_floats;              /* for each thread, of the filters of a portion, if not f32 */
+    xcvm_bands bands;
+    size_t unit, units, portions; /* steps that stay together; in all */
+    size_t chain;                 /* steps that are summed up by themselves, in a portion */
+    size_t room_floats;           /* for each thread, of the filters of a portion, if not f32 */
 } plan;
 
 typedef struct blocked_dilated_loop {
@@ -47,7 +46,7 @@ static double band_floats(const xcvm_blocked_conv *c, const plan *p, size_t rows
     const double blocks = (double)xcvm_ceil_div(p->units * p->unit, p->portions * p->taps);
     const double met = fmin((double)c->in[0], (double)rows * (double)c->kernel[0]);
     return fmin((double)c->in[DEPTH], (double)c->kernel[DEPTH]) * met * (double)(c->in[1] * p->pixel) * blocks +
-           (double)(xcvm_min(p->per_group, XCVM_PRODUCT_BLOCKS) * rows * c->out[1] * BLOCK);
+           (double)(xcvm_min(p->bands.per_group, XCVM_PRODUCT_BLOCKS) * rows * c->out[1] * BLOCK);
 }
 
 static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
@@ -58,22 +57,17 @@ static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
               .volume = c->in[DEPTH] * c->in[0] * c->in[1],
               .taps = c->kernel[DEPTH] * c->kernel[0] * c->kernel[1],
               .length = xcvm_min(c->channels, BLOCK),
-              .bands = 1,
-              .per_group = c->outputs / c->group};
+              .bands = xcvm_bands_of(c, c->out[0])};
     p.last_length = c->channels - (p.in_blocks - 1) * BLOCK;
-    p.groups = xcvm_ceil_div(p.per_group, XCVM_PRODUCT_BLOCKS);
     p.unit = p.taps <= STEPS ? p.taps : 1;
     p.units = p.in_blocks * (p.taps / p.unit);
     p.portions = xcvm_ceil_div(p.units, STEPS / p.unit);
     p.chain = xcvm_blocked_chain(p.unit * p.units, p.length, XCVM_PRODUCT_CHAIN);
     if (xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW))
         p.room_floats = STEPS * p.length * BLOCK * XCVM_PRODUCT_BLOCKS;
-    while (p.bands < c->out[0] && band_floats(c, &p, xcvm_ceil_div(c->out[0], p.bands)) > BAND)
-        p.bands++;
-    /* Threads should have as much to do each. */
-    const size_t items = c->batch * c->group * c->out[DEPTH] * p.bands * p.groups;
-    if (items % threads != 0 && items < 8 * threads)
-        p.bands = xcvm_min(xcvm_ceil_div(p.bands, threads) * threads, c->out[0]);
+    while (p.bands.bands < c->out[0] && band_floats(c, &p, xcvm_bands_rows(&p.bands)) > BAND)
+        p.bands.bands++;
+    xcvm_bands_cut(&p.bands, xcvm_bands_rows(&p.bands), threads);
     return p;
 }
 
@@ -163,14 +157,9 @@ static void fetch_next(const xcvm_blocked_conv *c, const plan *p, const xcvm_blo
     xcvm_blocked_fetch(g, w, block * w->block + from, block + g->blocks <= c->outputs ? to - from : 0, pixels);
 }
 
-/* Output rows [first, last) of a slice, of a group of blocks of outputs that begins at block `output`. */
-typedef struct band {
-    size_t image, slice, output, blocks, first, last;
-} band;
-
 /* x is of the group of channels. */
-static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b,
-                          float *room)
+static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x,
+                          const xcvm_band *b, float *room)
 {
     const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, c->channels * p->taps * BLOCK};
@@ -213,18 +202,9 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     xcvm_poller poller = xcvm_poller_of(r->k);
     float *room = r->room != NULL ? r->room + (size_t)worker * p->room_floats : NULL;
     for (size_t item = begin; item < end && xcvm_kernel_poll(r->k) == XCVM_OK; item++) {
-        const size_t part = item % p->groups, band_at = item / p->groups, row_at = band_at % p->bands;
-        const size_t slice_at = band_at / p->bands, slice = slice_at % c->out[DEPTH];
-        const size_t group_at = slice_at / c->out[DEPTH], group = group_at % c->group, image = group_at / c->group;
-        const size_t block = part * p->per_group / p->groups, end_block = (part + 1) * p->per_group / p->groups;
-        const band b = {.image = image,
-                        .slice = slice,
-                        .output = group * p->per_group + block,
-                        .blocks = end_block - block,
-                        .first = row_at * c->out[0] / p->bands,
-                        .last = (row_at + 1) * c->out[0] / p->bands};
+        const xcvm_band b = xcvm_bands_at(&p->bands, item);
         const float *x = c->plain ? r->pixels : c->x;
-        x += (image * c->group + group) * p->in_blocks * p->volume * p->pixel;
+        x += (b.image * c->group + b.group) * p->in_blocks * p->volume * p->pixel;
         if (!multiply_band(&poller, c, p, x, &b, room))
             return;
     }
@@ -259,12 +239,10 @@ xcvm_status xcvm_blocked_dilated(xcvm_kernel *k, const xcvm_blocked_conv *c)
         r.pixels = scratch + room;
     }
     if (c->plain && p->volume > 0)
-        XCVM_TRY(xcvm_kernel_parallel(k, c->batch * c->in[DEPTH] * c->in[0], THREAD_WORK / (c->in[1] * c->channels) + 1,
-                                      place_rows, &r));
-    const size_t items = c->batch * c->group * c->out[DEPTH] * p->bands * p->groups;
-    const double work_of_item = (double)c->outputs * BLOCK * (double)c->out[0] * (double)c->out[1] *
-                                (double)c->channels * (double)p->taps / (double)(c->group * p->bands * p->groups);
-    const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;
-    xcvm_parallel(k->threads, items, grain, run_items, &r);
+        XCVM_TRY(xcvm_kernel_parallel(k, c->batch * c->in[DEPTH] * c->in[0],
+                                      XCVM_BANDS_THREAD_WORK / (c->in[1] * c->channels) + 1, place_rows, &r));
+    const double work = (double)c->outputs * BLOCK * (double)c->out[DEPTH] * (double)c->out[0] * (double)c->out[1] *
+                        (double)c->channels * (double)p->taps;
+    xcvm_parallel(k->threads, xcvm_bands_count(&p->bands), xcvm_bands_grain(&p->bands, work), run_items, &r);
     return xcvm_kernel_poll(k);
 }

@@ -6,7 +6,7 @@
  * slices of windows in the padding of the depth are no steps. The steps are taken in portions whose filters stay in the
  * nearest cache while all pixels of the band meet them; sums wait in y meanwhile. */
 #include "ops/elementwise/simd/activation_rows.h"
-#include "ops/conv/simd/blocked_product.h"
+#include "ops/conv/simd/blocked_bands.h"
 #include "ops/conv/simd/blocked_span.h"
 
 #include <math.h>
@@ -23,15 +23,13 @@ enum {
     LARGEST_BAND = 16 * 1024 * 1024,
     /* Pixels whose results are activated before the next ones are computed; no tile has as many. */
     CHUNK = 48,
-    THREAD_WORK = 400 * 1000,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
 typedef struct plan {
     bool copied, merged;               /* merged: the pixels of a plane are one row */
-    size_t rows, width;                /* of output pixels of a slice */
-    size_t slabs, bands;               /* of slices; of rows, or pixels of the only one */
-    size_t groups, per_group;          /* groups of blocks of outputs, of one group of channels */
+    xcvm_bands bands;                  /* of rows, or of the pixels of the only one */
+    size_t width;                      /* output pixels of a row */
     size_t in_blocks;                  /* of a group */
     size_t taps, plane_taps, columns;  /* of a block of channels: of the window, of a slice, of a row of it */
     size_t steps, length, last_length; /* of all portions; channels of a step */
@@ -41,13 +39,6 @@ typedef struct plan {
     size_t slice_floats, block_floats; /* of the band: of a slice, of a block of channels */
     size_t copy_floats, room_floats;   /* of scratch for each thread; room for filters, if not f32 */
 } plan;
-
-/* Output slices, and rows of them or pixels of the only row, of some blocks of outputs. */
-typedef struct band {
-    size_t slice, last_slice, first, last;
-    size_t in_slice; /* that x begins with */
-    size_t image, output, blocks;
-} band;
 
 typedef struct blocked_direct_loop {
     const xcvm_kernel *k;
@@ -79,20 +70,19 @@ static bool is_apart(const xcvm_blocked_conv *c)
            (!c->plain || slices_met(c, 1) * reach(c, 0, 1) * reach(c, 1, c->out[1]) * (double)c->channels > BAND);
 }
 
-/* How many output slices a band should have, and how many rows of them (`units`): such that their products are the most
- * for what x has of them, `next` floats for one row and `first` for the first, of each slice. */
-static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, size_t units, double first, double next,
-                            size_t *most)
+/* How many output slices a band should have, and how many rows of them: such that their products are the most for what
+ * x has of them, `next` floats for one row and `first` for the first, of each slice. */
+static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, double first, double next, size_t *most)
 {
-    const size_t least_units = p->merged ? xcvm_min(units, CHUNK) : 1;
-    const size_t sums = (p->merged ? 1 : p->width) * BLOCK * xcvm_min(p->per_group, XCVM_PRODUCT_BLOCKS);
+    const size_t rows = p->bands.rows, least = p->merged ? xcvm_min(rows, CHUNK) : 1;
+    const size_t sums = (p->merged ? 1 : p->width) * BLOCK * xcvm_min(p->bands.per_group, XCVM_PRODUCT_BLOCKS);
     size_t best = 1;
     *most = 1;
     for (size_t slices = 1; slices <= c->out[DEPTH]; slices++) {
         const double met = slices_met(c, slices), room = BAND - met * first;
         const double with_sums = (BAND_AND_SUMS - met * (first - next)) / (met * next + (double)(slices * sums));
-        const double fitting = fmin(fmin(room < 0 ? 0.0 : room / (met * next) + 1.0, with_sums), (double)units);
-        if (slices > 1 && fitting < (double)least_units)
+        const double fitting = fmin(fmin(room < 0 ? 0.0 : room / (met * next) + 1.0, with_sums), (double)rows);
+        if (slices > 1 && fitting < (double)least)
             break;
         const size_t count = fitting < 1.0 ? 1 : (size_t)fitting;
         if (slices == 1 || slices * count > best * *most) {
@@ -111,12 +101,10 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     const bool merged = pointwise && !padded && !c->plain && c->stride[0] == 1 && c->stride[1] == 1;
     *p = (plan){.copied = padded || c->plain,
                 .merged = merged,
-                .rows = merged ? 1 : c->out[0],
+                .bands = xcvm_bands_of(c, merged ? c->out[0] * c->out[1] : c->out[0]),
                 .width = merged ? c->out[0] * c->out[1] : c->out[1],
                 .in_blocks = xcvm_ceil_div(c->channels, BLOCK),
-                .per_group = c->outputs / c->group,
                 .pixel = c->plain ? c->channels : BLOCK};
-    p->groups = xcvm_ceil_div(p->per_group, XCVM_PRODUCT_BLOCKS);
     p->columns = c->kernel[1];
     p->length = xcvm_min(c->channels, BLOCK);
     p->last_length = c->channels - (p->in_blocks - 1) * BLOCK;
@@ -135,20 +123,16 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     const double one = merged ? channels : reach(c, 0, 1) * reach(c, 1, c->out[1]) * channels;
     if (p->copied && one * slices_met(c, 1) > LARGEST_BAND)
         return false;
-    const size_t units = merged ? p->width : p->rows;
     const double next = merged ? channels : (double)c->stride[0] * reach(c, 1, c->out[1]) * channels;
     size_t most;
-    p->slabs = xcvm_ceil_div(c->out[DEPTH], choose_slices(c, p, units, one, next, &most));
-    p->bands = xcvm_ceil_div(units, most);
-    /* Threads should have as much to do each. */
-    const size_t items = c->batch * c->group * p->slabs * p->bands * p->groups;
-    if (items % threads != 0 && items < 8 * threads)
-        p->bands = xcvm_min(xcvm_ceil_div(p->bands, threads) * threads, units);
-    const size_t rows = merged ? 1 : xcvm_ceil_div(p->rows, p->bands);
+    p->bands.slabs = xcvm_ceil_div(c->out[DEPTH], choose_slices(c, p, one, next, &most));
+    xcvm_bands_cut(&p->bands, most, threads);
+    const size_t rows = merged ? 1 : xcvm_bands_rows(&p->bands);
     p->pitch = p->copied ? (size_t)reach(c, 1, c->out[1]) : c->in[1];
     p->in_rows = p->copied ? (size_t)reach(c, 0, rows) : c->in[0];
     p->slice_floats = p->pitch * p->in_rows * p->pixel;
-    const size_t in_slices = p->copied ? (size_t)slices_met(c, xcvm_ceil_div(c->out[DEPTH], p->slabs)) : c->in[DEPTH];
+    const size_t in_slices =
+        p->copied ? (size_t)slices_met(c, xcvm_ceil_div(c->out[DEPTH], p->bands.slabs)) : c->in[DEPTH];
     p->block_floats = in_slices * p->slice_floats;
     p->copy_floats = p->copied ? p->block_floats * p->in_blocks + BLOCK : 0;
     const size_t step = p->length * BLOCK * XCVM_PRODUCT_BLOCKS;
@@ -211,13 +195,14 @@ static void copy_slice(const xcvm_blocked_conv *c, const plan *p, const float *x
 }
 
 /* x is the first channel of the group. */
-static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b, float *to)
+static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x, const xcvm_band *b, float *to)
 {
-    const size_t end = slices_end(c, b->last_slice), plane = c->in[0] * c->in[1] * (c->plain ? 1 : BLOCK);
+    const size_t begin = slices_begin(c, b->slice), end = slices_end(c, b->last_slice);
+    const size_t plane = c->in[0] * c->in[1] * (c->plain ? 1 : BLOCK);
     for (size_t block = 0; block < p->in_blocks; block++)
-        for (size_t slice = b->in_slice; slice < end; slice++)
+        for (size_t slice = begin; slice < end; slice++)
             copy_slice(c, p, x + (block * c->in[DEPTH] + slice) * plane, b->first * c->stride[0],
-                       to + block * p->block_floats + (slice - b->in_slice) * p->slice_floats);
+                       to + block * p->block_floats + (slice - begin) * p->slice_floats);
 }
 
 /* ---- Products ---- */
@@ -279,9 +264,9 @@ static bool multiply_slice(xcvm_poller *poller, const xcvm_blocked_conv *c, cons
     return true;
 }
 
-/* x is the first of the inputs that the first row meets, in slice b->in_slice. */
-static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x, const band *b,
-                          float *room)
+/* x is the first of the inputs that the first row meets, in slice `in_slice`. */
+static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x,
+                          size_t in_slice, const xcvm_band *b, float *room)
 {
     const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const size_t rows = p->merged ? 1 : b->last - b->first, width = p->merged ? b->last - b->first : p->width;
@@ -314,7 +299,7 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
             xcvm_blocked_fetch(&g, &w, w_at + b->blocks * w_block, next ? xcvm_min(w_block, floats) : 0, pixels);
         for (size_t slice = b->slice; slice < b->last_slice; slice++) {
             const xcvm_blocked_span met = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1);
-            set_steps(c, p, from, to, &met, b->in_slice, &g);
+            set_steps(c, p, from, to, &met, in_slice, &g);
             if ((g.step_count > 0 || !g.resume || g.clamp) &&
                 !multiply_slice(poller, c, p, &g, x, rows, width, at + slice * plane))
                 return false;
@@ -333,32 +318,23 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     size_t copied = SIZE_MAX;
     xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t item = begin; item < end; item++) {
-        const size_t part = item % p->groups, place = item / p->groups, band_at = place % p->bands;
-        const size_t slab_at = place / p->bands, slab = slab_at % p->slabs;
-        const size_t group = slab_at / p->slabs % c->group, image = slab_at / p->slabs / c->group;
-        const size_t units = p->merged ? p->width : p->rows;
-        const size_t block = part * p->per_group / p->groups, end_block = (part + 1) * p->per_group / p->groups;
-        band b = {.slice = slab * c->out[DEPTH] / p->slabs,
-                  .last_slice = (slab + 1) * c->out[DEPTH] / p->slabs,
-                  .first = band_at * units / p->bands,
-                  .last = (band_at + 1) * units / p->bands,
-                  .image = image,
-                  .output = group * p->per_group + block,
-                  .blocks = end_block - block};
+        const xcvm_band b = xcvm_bands_at(&p->bands, item);
+        size_t in_slice = 0;
         if (xcvm_kernel_poll(r->k) != XCVM_OK)
             return;
         const size_t volume = c->in[DEPTH] * c->in[0] * c->in[1];
-        const float *x = c->x + (image * c->group + group) * (c->plain ? c->channels : p->in_blocks * BLOCK) * volume;
+        const size_t channels = c->plain ? c->channels : p->in_blocks * BLOCK;
+        const float *x = c->x + (b.image * c->group + b.group) * channels * volume;
         if (!p->copied) {
             x += (p->merged ? b.first : b.first * c->stride[0] * p->pitch) * BLOCK;
         } else {
-            b.in_slice = slices_begin(c, b.slice);
-            if (copied != place)
+            in_slice = slices_begin(c, b.slice);
+            if (copied != b.place)
                 copy_band(c, p, x, &b, copy);
-            copied = place;
+            copied = b.place;
             x = copy;
         }
-        if (!multiply_band(&poller, c, p, x, &b, room))
+        if (!multiply_band(&poller, c, p, x, in_slice, &b, room))
             return;
     }
 }
@@ -375,11 +351,8 @@ xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
         if (r.scratch == NULL)
             return XCVM_OUT_OF_MEMORY;
     }
-    const size_t items = c->batch * c->group * p->slabs * p->bands * p->groups;
-    const double work_of_item = (double)c->outputs * BLOCK * (double)(c->out[DEPTH] * c->out[0] * c->out[1]) *
-                                (double)filters_before(p, p->steps) / BLOCK /
-                                (double)(c->group * p->slabs * p->bands * p->groups);
-    const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;
-    xcvm_parallel(k->threads, items, grain, run_items, &r);
+    const double work = (double)c->outputs * BLOCK * (double)(c->out[DEPTH] * c->out[0] * c->out[1]) *
+                        (double)filters_before(p, p->steps) / BLOCK;
+    xcvm_parallel(k->threads, xcvm_bands_count(&p->bands), xcvm_bands_grain(&p->bands, work), run_items, &r);
     return xcvm_kernel_poll(k);
 }

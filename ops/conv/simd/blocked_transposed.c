@@ -6,19 +6,18 @@
  * band's part of it is copied first, with zeros around. The steps of a product are taken in portions, as in
  * blocked_direct.c. */
 #include "ops/elementwise/simd/activation_rows.h"
-#include "ops/conv/simd/blocked_product.h"
+#include "ops/conv/simd/blocked_bands.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
     PORTION = 9 * 1024, /* floats of the filters of a portion of steps: 36 KB */
-    BAND = 96 * 1024,   /* floats of x that a band meets */
-    THREAD_WORK = 400 * 1000
+    BAND = 96 * 1024    /* floats of x that a band meets */
 };
 
 typedef struct plan {
     bool copied;
-    size_t rows, width; /* of the largest phase */
-    size_t bands, groups;
+    xcvm_bands bands; /* of the rows of the largest phase */
+    size_t width;     /* of the same */
     size_t in_blocks;
     size_t back[2], reach[2];            /* positions from the first that an output meets to its last; of all phases */
     ptrdiff_t start[2];                  /* the first position of x that the phases' first outputs meet */
@@ -56,8 +55,7 @@ static size_t phases_along(const xcvm_blocked_conv *c, int axis) { return xcvm_m
 /* False if sizes are too large. */
 static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
 {
-    *p = (plan){.in_blocks = xcvm_ceil_div(c->channels, BLOCK),
-                .groups = xcvm_ceil_div(c->outputs, XCVM_PRODUCT_BLOCKS)};
+    *p = (plan){.in_blocks = xcvm_ceil_div(c->channels, BLOCK)};
     size_t largest[2];
     for (int i = 0; i < 2; i++) {
         const phase first = phase_of(c, i, 0), last = phase_of(c, i, phases_along(c, i) - 1);
@@ -67,19 +65,15 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
         p->reach[i] = last.shift - first.shift + p->back[i];
         p->copied = p->copied || p->start[i] < 0 || first.shift + p->reach[i] - p->back[i] + largest[i] > c->in[i];
     }
-    p->rows = largest[0];
+    p->bands = xcvm_bands_of(c, largest[0]);
     p->width = largest[1];
     p->pitch = p->copied ? p->width + p->reach[1] : c->in[1];
     size_t row, floats;
     if (__builtin_mul_overflow(p->pitch, p->in_blocks * BLOCK, &row))
         return false;
     const size_t most = row < BAND / 2 ? BAND / row : 1;
-    p->bands = xcvm_ceil_div(p->rows, most > p->reach[0] + 1 ? most - p->reach[0] : 1);
-    /* Threads should have as much to do each. */
-    const size_t items = c->batch * p->bands * p->groups;
-    if (items % threads != 0 && items < 8 * threads)
-        p->bands = xcvm_min(xcvm_ceil_div(p->bands, threads) * threads, p->rows);
-    p->in_rows = p->copied ? xcvm_ceil_div(p->rows, p->bands) + p->reach[0] : c->in[0];
+    xcvm_bands_cut(&p->bands, most > p->reach[0] + 1 ? most - p->reach[0] : 1, threads);
+    p->in_rows = p->copied ? xcvm_bands_rows(&p->bands) + p->reach[0] : c->in[0];
     p->block_floats = p->pitch * p->in_rows * BLOCK;
     if (__builtin_mul_overflow(row, p->in_rows, &floats) || floats > SIZE_MAX / 2)
         return false;
@@ -167,29 +161,27 @@ static xcvm_status multiply_phase(xcvm_poller *poller, const xcvm_blocked_conv *
     return XCVM_OK;
 }
 
-/* Rows [first, last) of all phases, of some blocks of outputs that begin with `output`; x is what the first row's
- * windows meet first. */
-static xcvm_status multiply_band(const blocked_transposed_loop *r, const float *x, size_t image, size_t output,
-                                 size_t blocks, size_t first, size_t last, float *room)
+/* Its rows of all phases; x is what the first row's windows meet first. */
+static xcvm_status multiply_band(const blocked_transposed_loop *r, const float *x, const xcvm_band *b, float *room)
 {
     const xcvm_blocked_conv *c = r->c;
     const size_t plane = c->out[0] * c->out[1] * BLOCK, taps = c->kernel[0] * c->kernel[1];
     const size_t columns = phases_along(c, 1), phases = phases_along(c, 0) * columns;
-    float *y = c->y + (image * c->outputs + output) * plane;
-    xcvm_blocked_product g = {.blocks = blocks,
+    float *y = c->y + (b->image * c->outputs + b->output) * plane;
+    xcvm_blocked_product g = {.blocks = b->blocks,
                               .spacing = BLOCK,
                               .y_spacing = c->stride[1] * BLOCK,
                               .y_block = plane,
-                              .b = c->b != NULL ? c->b + output * BLOCK : NULL,
+                              .b = c->b != NULL ? c->b + b->output * BLOCK : NULL,
                               .low = c->activation.low,
                               .high = c->activation.high};
     xcvm_poller poller = xcvm_poller_of(r->k);
     for (size_t i = 0; i < phases; i++) {
         const phase at[] = {phase_of(c, 0, i / columns), phase_of(c, 1, i % columns)};
         const size_t before = at[0].before * c->kernel[1] + at[0].taps * at[1].before;
-        if (first < at[0].count)
-            XCVM_TRY(multiply_phase(&poller, c, &r->plan, at, x, y, &g, first, xcvm_min(last, at[0].count),
-                                    (output * taps + before) * c->channels * BLOCK, room));
+        if (b->first < at[0].count)
+            XCVM_TRY(multiply_phase(&poller, c, &r->plan, at, x, y, &g, b->first, xcvm_min(b->last, at[0].count),
+                                    (b->output * taps + before) * c->channels * BLOCK, room));
     }
     return xcvm_kernel_poll(r->k);
 }
@@ -203,21 +195,18 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     float *room = copy != NULL ? copy + p->copy_floats : NULL;
     size_t copied = SIZE_MAX;
     for (size_t item = begin; item < end; item++) {
-        const size_t part = item % p->groups, band_at = item / p->groups;
-        const size_t band = band_at % p->bands, image = band_at / p->bands;
-        const size_t first = band * p->rows / p->bands, last = (band + 1) * p->rows / p->bands;
-        const size_t block = part * c->outputs / p->groups, end_block = (part + 1) * c->outputs / p->groups;
-        const float *x = c->x + image * p->in_blocks * c->in[0] * c->in[1] * BLOCK;
-        const ptrdiff_t top = (ptrdiff_t)first + p->start[0];
+        const xcvm_band b = xcvm_bands_at(&p->bands, item);
+        const float *x = c->x + b.image * p->in_blocks * c->in[0] * c->in[1] * BLOCK;
+        const ptrdiff_t top = (ptrdiff_t)b.first + p->start[0];
         if (!p->copied) {
             x += (top * (ptrdiff_t)c->in[1] + p->start[1]) * BLOCK;
         } else {
-            if (copied != band_at)
+            if (copied != b.place)
                 copy_band(c, p, x, top, copy);
-            copied = band_at;
+            copied = b.place;
             x = copy;
         }
-        const xcvm_status status = multiply_band(r, x, image, block, end_block - block, first, last, room);
+        const xcvm_status status = multiply_band(r, x, &b, room);
         if (status != XCVM_OK) {
             __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
             return;
@@ -239,12 +228,9 @@ static xcvm_status convolve(xcvm_kernel *k, const xcvm_blocked_conv *c)
         if (r.scratch == NULL)
             return XCVM_OUT_OF_MEMORY;
     }
-    const size_t items = c->batch * p->bands * p->groups;
-    const double work_of_item = (double)(c->outputs * BLOCK) * (double)c->in[0] * (double)c->in[1] *
-                                (double)c->channels * (double)(c->kernel[0] * c->kernel[1]) /
-                                (double)(p->bands * p->groups);
-    const size_t grain = work_of_item > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work_of_item + 1.0)) + 1;
-    xcvm_parallel(k->threads, items, grain, run_items, &r);
+    const double work = (double)(c->outputs * BLOCK) * (double)c->in[0] * (double)c->in[1] * (double)c->channels *
+                        (double)(c->kernel[0] * c->kernel[1]);
+    xcvm_parallel(k->threads, xcvm_bands_count(&p->bands), xcvm_bands_grain(&p->bands, work), run_items, &r);
     return (xcvm_status)r.status;
 }
 
@@ -254,6 +240,7 @@ XCVM_KERNEL(BlockedConvTranspose)
     if (xcvm_element_count(y) == 0)
         return XCVM_OK;
     xcvm_blocked_conv c = {.batch = (size_t)x->dims[0],
+                           .group = 1,
                            .channels = (size_t)w->dims[1],
                            .outputs = (size_t)w->dims[0],
                            .x = x->data,
@@ -262,6 +249,7 @@ XCVM_KERNEL(BlockedConvTranspose)
                            .b = a->b != NULL ? a->b->data : NULL,
                            .y = y->data,
                            .activation = xcvm_activation_of(a->activation, a->activation_params)};
+    c.out[XCVM_BLOCKED_DEPTH] = 1;
     for (int i = 0; i < 2; i++) {
         c.in[i] = (size_t)x->dims[2 + i];
         c.out[i] = (size_t)y->dims[2 + i];

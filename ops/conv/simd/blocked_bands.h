@@ -1,0 +1,82 @@
+/* Bands: how the result of a convolution of blocked channels is cut into items that threads take one after another. An
+ * item is some rows of some slices of an image, of as many blocks of outputs as a product makes at a time. */
+#ifndef XCVM_OPS_VECTOR_BLOCKED_BANDS_H
+#define XCVM_OPS_VECTOR_BLOCKED_BANDS_H
+
+#include "ops/conv/simd/blocked_product.h"
+
+enum {
+    /* Multiply-adds that are worth a thread of their own. */
+    XCVM_BANDS_THREAD_WORK = 400 * 1000
+};
+
+typedef struct xcvm_bands {
+    size_t images, groups;
+    size_t per_group, parts; /* blocks of outputs of a group of channels, and of the parts that they are cut into */
+    size_t slices, slabs;    /* of an image, and of the slabs of neighbouring slices */
+    size_t rows, bands;      /* of a slice, or pixels where they are one row; and of the bands */
+} xcvm_bands;
+
+/* What an item makes. */
+typedef struct xcvm_band {
+    size_t place; /* the number of the band among all; its parts share it, and what they read of x */
+    size_t image, group;
+    size_t slice, last_slice, first, last; /* [slice, last_slice), rows [first, last) */
+    size_t output, blocks;                 /* the first block of outputs, counted through all groups, and how many */
+} xcvm_band;
+
+/* Whole slices of `rows` rows, each by itself. */
+XCVM_INLINE xcvm_bands xcvm_bands_of(const xcvm_blocked_conv *c, size_t rows)
+{
+    const size_t per_group = c->outputs / c->group;
+    return (xcvm_bands){.images = c->batch,
+                        .groups = c->group,
+                        .per_group = per_group,
+                        .parts = xcvm_ceil_div(per_group, XCVM_PRODUCT_BLOCKS),
+                        .slices = c->out[XCVM_BLOCKED_DEPTH],
+                        .slabs = c->out[XCVM_BLOCKED_DEPTH],
+                        .rows = rows,
+                        .bands = 1};
+}
+
+XCVM_INLINE size_t xcvm_bands_count(const xcvm_bands *b)
+{
+    return b->images * b->groups * b->slabs * b->bands * b->parts;
+}
+
+/* Cuts rows into bands of at most `most`, and so that threads have as much to do each. */
+XCVM_INLINE void xcvm_bands_cut(xcvm_bands *b, size_t most, size_t threads)
+{
+    b->bands = xcvm_ceil_div(b->rows, most);
+    const size_t items = xcvm_bands_count(b);
+    if (items % threads != 0 && items < 8 * threads)
+        b->bands = xcvm_min(xcvm_ceil_div(b->bands, threads) * threads, b->rows);
+}
+
+/* Rows of the longest band. */
+XCVM_INLINE size_t xcvm_bands_rows(const xcvm_bands *b) { return xcvm_ceil_div(b->rows, b->bands); }
+
+XCVM_INLINE xcvm_band xcvm_bands_at(const xcvm_bands *b, size_t item)
+{
+    const size_t part = item % b->parts, place = item / b->parts, band = place % b->bands;
+    const size_t slab_at = place / b->bands, slab = slab_at % b->slabs, group_at = slab_at / b->slabs;
+    const size_t group = group_at % b->groups, block = part * b->per_group / b->parts;
+    return (xcvm_band){.place = place,
+                       .image = group_at / b->groups,
+                       .group = group,
+                       .slice = slab * b->slices / b->slabs,
+                       .last_slice = (slab + 1) * b->slices / b->slabs,
+                       .first = band * b->rows / b->bands,
+                       .last = (band + 1) * b->rows / b->bands,
+                       .output = group * b->per_group + block,
+                       .blocks = (part + 1) * b->per_group / b->parts - block};
+}
+
+/* Items that a thread takes at a time, where an image takes `work` multiply-adds. */
+XCVM_INLINE size_t xcvm_bands_grain(const xcvm_bands *b, double work)
+{
+    const double of_item = work * (double)b->images / (double)xcvm_bands_count(b);
+    return of_item > XCVM_BANDS_THREAD_WORK ? 1 : (size_t)(XCVM_BANDS_THREAD_WORK / (of_item + 1.0)) + 1;
+}
+
+#endif
