@@ -45,12 +45,7 @@ static void record(xcvm_tape *t, tape_record *r)
     t->last = r;
     t->recorded++;
     tape_note_versions(r);
-    for (uint32_t i = 0; i < r->in_count; i++)
-        if (r->in[i] != NULL)
-            r->in[i]->refs++;
-    for (uint32_t i = 0; i < r->out_count; i++)
-        if (r->out[i] != NULL)
-            r->out[i]->creator = r;
+    tape_retain(r);
 }
 
 static void unlink(xcvm_tape *t, tape_record *r)
@@ -92,6 +87,7 @@ void tape_record_remove(tape_record *r)
     while ((r = t->dead) != NULL) {
         t->dead = r->dead;
         unlink(t, r);
+        tape_retain_no_more(r);
         for (uint32_t i = 0; i < r->out_count; i++)
             if (r->out[i] != NULL)
                 orphan(r->out[i]);
@@ -167,7 +163,8 @@ xcvm_status tape_infer(xcvm_tape *t, const tape_record *r)
                                       .out = (xcvm_value *const *)(void *)r->out,
                                       .out_count = r->out_count,
                                       .error = &t->error};
-    for (uint32_t i = 0; t->overwritten != NULL && i < r->in_count; i++)
+    const bool reads = t->walk != NULL && r->schema->opcode != XCVM_OP_Shape && r->schema->opcode != XCVM_OP_Size;
+    for (uint32_t i = 0; reads && i < r->in_count; i++)
         XCVM_TRY(tape_check_read(t, r->in[i]));
     return xcvm_infer_run(&inference);
 }

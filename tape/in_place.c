@@ -19,25 +19,31 @@ void tape_note_versions(tape_record *r)
         r->versions[r->in_count + i] = version_of(r->out[i]);
 }
 
+/* Whether there is another version now; of what was spared nobody asks. */
+static bool differs(const tape_variable *v, uint32_t version)
+{
+    return version != version_of(v) && !(v != NULL && v->spared);
+}
+
 /* Whether v, of a record, was overwritten since. */
 static bool is_overwritten(const tape_record *r, const tape_variable *v)
 {
     for (uint32_t i = 0; v != NULL && i < r->in_count; i++)
         if (r->in[i] == v)
-            return r->versions[i] != version_of(v);
+            return differs(v, r->versions[i]);
     for (uint32_t i = 0; v != NULL && i < r->out_count; i++)
         if (r->out[i] == v)
-            return r->versions[r->in_count + i] != version_of(v);
+            return differs(v, r->versions[r->in_count + i]);
     return false;
 }
 
 bool tape_has_overwritten(const tape_record *r)
 {
     for (uint32_t i = 0; i < r->in_count; i++)
-        if (r->versions[i] != version_of(r->in[i]))
+        if (differs(r->in[i], r->versions[i]))
             return true;
     for (uint32_t i = 0; i < r->out_count; i++)
-        if (r->versions[r->in_count + i] != version_of(r->out[i]))
+        if (differs(r->out[i], r->versions[r->in_count + i]))
             return true;
     return false;
 }
@@ -45,6 +51,9 @@ bool tape_has_overwritten(const tape_record *r)
 xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v)
 {
     const tape_record *r = t->overwritten;
+    if (v != NULL && v->spared)
+        return tape_fail(t, XCVM_INTERNAL, "variable %llu, whose elements were not retained, is read by a rule",
+                         (unsigned long long)v->serial);
     if (r == NULL || !is_overwritten(r, v))
         return XCVM_OK;
     return tape_fail(t, XCVM_INVALID_ARGUMENT,

@@ -1,4 +1,4 @@
-/* Following a tape: observers, NaN checks, drawings. */
+/* Following a tape: observers, creators, NaN checks, drawings. */
 #include "base/clock.h"
 #include "ops/convert.h"
 #include "tape/tape.h"
@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *name_of(const tape_record *r) { return r->operation != NULL ? r->operation->name : r->schema->name; }
 
@@ -28,6 +29,29 @@ uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun)
                                    .live_bytes = xcvm_heap_live(t->kernel.heap)};
     t->observer(t->observer_user, &event);
     return begun != 0 ? now : xcvm_clock_ns();
+}
+
+/* ---- Creators ---- */
+
+bool xcvm_var_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator *creator)
+{
+    const tape_variable *variable =
+        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose creator is asked for");
+    const tape_record *r = variable != NULL ? variable->creator : NULL;
+    if (r == NULL)
+        return false;
+    size_t result = 0;
+    while (r->out[result] != variable)
+        result++;
+    const xcvm_creator found = {.size = creator->size,
+                                .name = name_of(r),
+                                .number = r->number,
+                                .operand_count = r->in_count,
+                                .result_count = r->out_count,
+                                .result = result,
+                                .backward = r->backward};
+    memcpy(creator, &found, creator->size < sizeof found ? creator->size : sizeof found);
+    return true;
 }
 
 /* ---- NaN ---- */

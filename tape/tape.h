@@ -19,6 +19,9 @@ struct xcvm_variable {
     uint64_t serial;         /* in the order in which variables are made; 0: the slot is free */
     tape_record *creator;    /* the call that made it; NULL: none, or one that is not recorded */
     uint32_t refs;           /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
+    uint32_t uses;           /* of those, by recorded calls that it is an operand of */
+    uint32_t readers;        /* recorded calls, of which it is an operand or a result, whose rules read its elements */
+    bool spared;             /* its elements are gone, as nobody can name it and no rule reads them */
     bool named;              /* by handles of the host or, in a rule, of the walk */
     bool kept;               /* named, and in no scope */
     uint32_t lenders;        /* whose gradient it is, and who lend it */
@@ -59,6 +62,7 @@ struct tape_record {
     size_t bytes;                    /* of this piece of memory */
     tape_walk *walk;                 /* that has to come by */
     tape_record *dead;               /* list of those that are being removed */
+    uint8_t spares;                  /* xcc_spares of its rule */
     bool busy;                       /* a walk is at it */
     bool backward;                   /* a walk has made it */
 };
@@ -184,6 +188,16 @@ bool tape_flows(const xcvm_tape *t, const tape_record *r);
 /* The failure is this call's. */
 void tape_locate(xcvm_tape *t, const tape_record *r);
 
+/* ---- Retained elements ---- */
+
+/* A call is recorded, or forgotten: whose elements its rule reads. */
+void tape_retain(tape_record *r);
+void tape_retain_no_more(tape_record *r);
+/* Where a call has made v, it has made `instead`, which has the same elements. */
+void tape_retain_instead(tape_record *r, tape_variable *v, tape_variable *instead);
+/* Gives the elements of a variable back that only recorded calls refer to, if no rule reads them. */
+void tape_spare(tape_variable *v);
+
 /* ---- In place ---- */
 
 /* Executes a call whose first result takes the place of what `target` is. The record, and its results, are the
@@ -192,7 +206,7 @@ xcvm_status tape_execute_into(xcvm_tape *t, tape_record *r, tape_variable *targe
 /* Notes which versions of elements a record is of; whether some were overwritten since. */
 void tape_note_versions(tape_record *r);
 bool tape_has_overwritten(const tape_record *r);
-/* Fails if v is what was overwritten of t->overwritten, whose rule wants to read it. */
+/* Fails if a rule wants to read v, and that is what was overwritten of t->overwritten, or was spared. */
 xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v);
 
 /* Whether nobody needs any of its results. */

@@ -130,8 +130,11 @@ bool tape_record_is_dead(const tape_record *r)
 
 void tape_variable_release(tape_variable *v)
 {
-    if (--v->refs > 0)
+    if (--v->refs > 0) {
+        if (v->readers == 0 && v->refs == v->uses)
+            tape_spare(v);
         return;
+    }
     if (v->creator == NULL)
         destroy(v);
     else if (tape_record_is_dead(v->creator))
@@ -389,17 +392,20 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
         return;
     }
     tape_record *creator = variable->creator;
+    if (creator == NULL) {
+        tape_variable_require(variable, false);
+        variable->spent = false;
+        return;
+    }
+    /* The call stays for its other results, if they are needed, and its rule may read this one. */
+    tape_variable *result = tape_variable_share(tape, variable);
+    if (result == NULL)
+        return;
+    tape_retain_instead(creator, variable, result);
+    tape_variable_require(result, variable->requires);
     tape_variable_require(variable, false);
     variable->spent = false;
-    if (creator == NULL)
-        return;
-    /* The call stays for its other results, if they are needed. */
-    variable->creator = NULL;
-    for (uint32_t i = 0; i < creator->out_count; i++)
-        if (creator->out[i] == variable)
-            creator->out[i] = NULL;
-    if (tape_record_is_dead(creator))
-        tape_record_remove(creator);
+    tape_variable_unname(result);
 }
 
 xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error)

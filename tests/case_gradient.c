@@ -561,9 +561,16 @@ static bool call_program(checking *c, const form *f, xcvm_tape *t, tape_variable
         tape_variable_require(literals[k++], true);
         xcvm_store_f64(dtype, constants[i]->type.data, 0, xcvm_element_count(literal), literal->data, false);
     }
-    if (!append_program(c, &b, constants, registers))
-        return false;
-    *loss = tape_variable_of(loss_of(c, &b, registers));
+    /* What the case names are results of calls that nobody names beyond: elements that no rule reads are gone. */
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    for (size_t i = 0, k = 0; i < c->image.constant_count && k < c->count; i++)
+        if (c->literals[k] == i) {
+            constants[i] = xcc_build_unary(&b, XCVM_OP_Identity, constants[i]);
+            k++;
+        }
+    *loss = append_program(c, &b, constants, registers) ? tape_variable_of(loss_of(c, &b, registers)) : NULL;
+    const xcvm_var result = *loss != NULL ? tape_handle(*loss) : XCVM_ABSENT;
+    xcvm_tape_scope_end(t, scope, *loss != NULL, &result);
     return *loss != NULL;
 }
 

@@ -34,6 +34,9 @@ typedef void (*xcc_gradient_rule)(xcc_vjp *d);
 
 /* The rule of an instruction; NULL if its row names none. */
 xcc_gradient_rule xcc_gradient_rule_of(xcvm_opcode opcode);
+/* Whose elements that rule never reads, though it may read their shapes: some of xcc_spares, or-ed. */
+enum xcc_spares { XCC_SPARES_OPERANDS = 1, XCC_SPARES_RESULTS = 2 };
+unsigned xcc_gradient_spares(xcvm_opcode opcode);
 
 /* Builds the gradients of `count` values `wrt` from those of some results of the nodes of graph `g` behind `behind`
  * (NULL: all nodes), at the end of the graph that `b` builds: for each a value of its type or NULL, zero. Nodes that

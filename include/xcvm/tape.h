@@ -186,6 +186,18 @@ XCVM_API void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v);
 XCVM_API xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error);
 XCVM_API bool xcvm_var_requires_grad(xcvm_tape *tape, xcvm_var v);
 
+/* The recorded call that made a variable. */
+typedef struct xcvm_creator {
+    size_t size;      /* of this struct, set by the caller */
+    const char *name; /* of the instruction, or of the host's operation; lent while the call is recorded */
+    uint64_t number;  /* of the call: operands were made by calls of lower numbers */
+    size_t operand_count, result_count;
+    size_t result; /* which of them the variable is */
+    bool backward; /* a backward made it */
+} xcvm_creator;
+/* False if there is none: of parameters and constants, and where the call was not recorded or is forgotten. */
+XCVM_API bool xcvm_var_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator *creator);
+
 /* ---- Gradients ---- */
 
 /* What backwards have added up for a variable, as a variable of the tape; XCVM_ABSENT if there is none, which is zero.

@@ -118,6 +118,21 @@ START_TEST(c2_3_unchain)
     value_of(t, sine);
     xcvm_var_unchain(t, x);
     ck_assert(!xcvm_var_requires_grad(t, x));
+    /* Of several results one can be unchained and released, though the rule of the call reads it, or its shape. */
+    const xcvm_var v = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(4), F32S(3, 1, 2, 5));
+    xcvm_var pieces[2], values, indices;
+    xcvm_Split(t, v, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(1, 3)), .out = {{pieces, 2}});
+    xcvm_TopK(t, v, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(2)), .out = {&values, &indices});
+    const size_t recorded = stats_of(t).recorded;
+    xcvm_var_unchain(t, pieces[0]);
+    xcvm_var_unchain(t, indices);
+    xcvm_var_release(t, pieces[0]);
+    xcvm_var_release(t, indices);
+    ck_assert_uint_eq(stats_of(t).recorded, recorded);
+    for (int i = 0; i < 8; i++) /* take the slots that are free */
+        xcvm_tape_constant(t, XCVM_F64, 3, DIMS(1, 1, 1), NULL);
+    backward(t, xcvm_Add(t, xcvm_ReduceSum(t, pieces[1]), xcvm_ReduceSum(t, values)));
+    CHECK_F32(t, xcvm_var_grad(t, v), 1, 1, 1, 2);
     close_tape(t);
 }
 END_TEST

@@ -1,0 +1,210 @@
+/* What systems that define by running have in common, checked where no other suite here does: by the numbers of the
+ * survey of Autograd (C1), Chainer (C2), PyTorch (C3), DyNet (C4) and Paddle's tape (C5), and by what those had left
+ * undone (D6). */
+#include "tests/tape/support.h"
+
+/* C1.4: the first gradient of a value is taken as it is, the second makes a sum, and others are added to that in place:
+ * memory does not grow with how often a value is used. */
+START_TEST(c1_4_sums_in_place)
+{
+    enum { ELEMENTS = 10000, USES = 40 };
+    const xcvm_tape_options options = {
+        .size = sizeof options, .threads = 1, .memory_limit = 10 * ELEMENTS * sizeof(float)};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(ELEMENTS), NULL);
+    xcvm_var total = xcvm_tape_scalar(t, XCVM_F32, 0);
+    for (int i = 0; i < USES; i++) {
+        const xcvm_scope scope = xcvm_tape_scope_begin(t);
+        /* Sums keep nothing of what is summed, products with a number only that and x. */
+        total = xcvm_Add(t, total, xcvm_ReduceSum(t, xcvm_Mul(t, x, xcvm_tape_scalar(t, XCVM_F32, i))));
+        xcvm_tape_scope_end(t, scope, 1, &total);
+    }
+    backward(t, total);
+    const float *gradient = value_of(t, xcvm_var_grad(t, x))->data;
+    for (int i = 0; i < ELEMENTS; i++)
+        ck_assert_float_eq(gradient[i], USES * (USES - 1) / 2);
+    close_tape(t);
+}
+END_TEST
+
+/* C1.5: gradients are of the kind of what they are gradients of: numbers, tensors of any rank and float type, and lists
+ * of them. */
+START_TEST(c1_5_kinds_of_values)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_dtype floats[] = {XCVM_F64, XCVM_F32, XCVM_F16, XCVM_BF16};
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
+        const xcvm_var x = xcvm_tape_parameter(t, floats[i], 3, DIMS(2, 1, 3), NULL);
+        backward(t, xcvm_ReduceSum(t, xcvm_Exp(t, x)));
+        const xcvm_value *gradient = value_of(t, xcvm_var_grad(t, x));
+        ck_assert_int_eq(xcvm_value_dtype(gradient), floats[i]);
+        ck_assert_int_eq(gradient->rank, 3);
+        const xcvm_var one = xcvm_Cast(t, xcvm_var_grad(t, x), .to = XCVM_F32);
+        CHECK_F32(t, one, 1, 1, 1, 1, 1, 1);
+    }
+    const xcvm_var a = parameter(t, 2), b = parameter(t, 3);
+    const xcvm_var list = xcvm_var_keep(t, xcvm_SequenceConstruct(t, XCVM_VARS(a, b, a)));
+    xcvm_var_retain_grad(t, list);
+    const xcvm_var first = xcvm_SequenceAt(t, list, xcvm_tape_scalar(t, XCVM_I64, 0));
+    const xcvm_var last = xcvm_SequenceAt(t, list, xcvm_tape_scalar(t, XCVM_I64, 2));
+    backward(t, xcvm_Mul(t, first, last));
+    CHECK_F32(t, xcvm_var_grad(t, a), 4);
+    const xcvm_value *gradient = value_of(t, xcvm_var_grad(t, list));
+    ck_assert_int_eq(gradient->kind, XCVM_KIND_SEQUENCE);
+    close_tape(t);
+}
+END_TEST
+
+/* C2.2: a call keeps those of its operands and results alone that its rule reads; others are free as soon as nobody
+ * names them. */
+START_TEST(c2_2_what_is_retained)
+{
+    enum { BYTES = 4000 };
+    xcvm_tape *t = open_tape();
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(1000), NULL);
+    const size_t before = stats_of(t).live_bytes;
+    /* Exp reads its result, Sin its operand, Add neither. */
+    const xcvm_var e = xcvm_Exp(t, x), s = xcvm_Sin(t, e), sum = xcvm_Add(t, s, s);
+    const size_t all = stats_of(t).live_bytes;
+    ck_assert_uint_ge(all - before, 3 * BYTES);
+    xcvm_var_release(t, s);
+    ck_assert_uint_le(stats_of(t).live_bytes, all - BYTES);
+    xcvm_var_release(t, e);
+    ck_assert_uint_ge(stats_of(t).live_bytes, before + 2 * BYTES);
+    backward(t, xcvm_ReduceSum(t, sum));
+    const float *gradient = value_of(t, xcvm_var_grad(t, x))->data;
+    for (int i = 0; i < 1000; i++)
+        ck_assert_float_eq_tol(gradient[i], 2 * cosf(1), 1e-6f);
+    close_tape(t);
+}
+END_TEST
+
+/* C2.1, C3.1: a variable knows the call that made it, by its number, which orders calls as ranks do. */
+START_TEST(c3_1_creators)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(4), F32S(3, 1, 2, 5));
+    const xcvm_var k = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(2));
+    xcvm_var values, indices;
+    xcvm_TopK(t, xcvm_Neg(t, x), k, .out = {&values, &indices});
+    xcvm_creator creator = {.size = sizeof creator};
+    ck_assert(!xcvm_var_creator(t, x, &creator));
+    ck_assert(!xcvm_var_creator(t, k, &creator));
+    ck_assert(xcvm_var_creator(t, indices, &creator));
+    ck_assert_str_eq(creator.name, "TopK");
+    ck_assert_uint_eq(creator.number, 1);
+    ck_assert_uint_eq(creator.result, 1);
+    ck_assert_uint_eq(creator.operand_count, 2);
+    ck_assert_uint_eq(creator.result_count, 2);
+    ck_assert(!creator.backward);
+    xcvm_var_unchain(t, values);
+    ck_assert(!xcvm_var_creator(t, values, &creator));
+    xcvm_tape_set_recording(t, false);
+    ck_assert(!xcvm_var_creator(t, xcvm_Exp(t, x), &creator));
+    xcvm_tape_set_recording(t, true);
+    const xcvm_var stale = xcvm_Exp(t, x);
+    xcvm_tape_reset(t);
+    ck_assert(!xcvm_var_creator(t, stale, &creator));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "the variable whose creator is asked for");
+    close_tape(t);
+}
+END_TEST
+
+/* C3.6, C4.5: views share elements without a kernel's work, and the versions of those. */
+START_TEST(c3_6_views_share_versions)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(2, 2), F32S(1, 2, 3, 4));
+    const xcvm_var c = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 2), F32S(5, 6, 7, 8));
+    const xcvm_var flat = xcvm_Reshape(t, c, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(4)));
+    ck_assert_ptr_eq(value_of(t, flat)->data, value_of(t, c)->data);
+    const xcvm_var product = xcvm_ReduceSum(t, xcvm_Mul(t, x, c));
+    /* Through the view, c is what has changed. */
+    xcvm_Neg(t, flat, .into = flat);
+    CHECK_F32(t, c, -5, -6, -7, -8);
+    ck_assert_int_eq(xcvm_tape_backward(t, product, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "has overwritten"));
+    close_tape(t);
+}
+END_TEST
+
+/* C5.2, C5.3, D6: a value that is used twice has the sum of both gradients; the target of a backward is checked; and
+ * gradients go with what was recorded, but for those of parameters. */
+START_TEST(c5_2_sums_and_targets)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    const xcvm_var x = parameter(t, 3), twice = xcvm_var_keep(t, xcvm_Mul(t, x, x)), sum = xcvm_Add(t, twice, twice);
+    xcvm_var_retain_grad(t, twice);
+    backward(t, sum);
+    CHECK_F32(t, xcvm_var_grad(t, x), 12);
+    const xcvm_var gradient = xcvm_var_grad(t, twice);
+    CHECK_F32(t, gradient, 2);
+    xcvm_var_release(t, twice);
+    xcvm_tape_reset(t);
+    const xcvm_value *value;
+    ck_assert_int_eq(xcvm_var_value(t, gradient, &value, &error), XCVM_INVALID_ARGUMENT);
+    CHECK_F32(t, xcvm_var_grad(t, x), 12);
+    ck_assert_int_eq(xcvm_tape_backward(t, constant(t, 1), NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_tape_backward(t, XCVM_ABSENT, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_tape_backward(t, xcvm_Cast(t, x, .to = XCVM_I64), NULL, &error), XCVM_TYPE_MISMATCH);
+    CHECK_F32(t, xcvm_var_grad(t, x), 12);
+    close_tape(t);
+}
+END_TEST
+
+/* C5.4: initialisation and updates happen on the side: what is recorded is the network alone, anew in each iteration.
+ */
+START_TEST(c5_4_iterations_are_reset)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_tape_set_recording(t, false);
+    const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(3), NULL);
+    const xcvm_var filled = xcvm_Expand(t, xcvm_tape_scalar(t, XCVM_F32, 0.5), xcvm_Shape(t, w));
+    xcvm_Identity(t, filled, .into = w);
+    xcvm_var_release(t, filled);
+    xcvm_tape_set_recording(t, true);
+    ck_assert_uint_eq(stats_of(t).recorded, 0);
+    for (int i = 0; i < 3; i++) {
+        const xcvm_var loss = xcvm_ReduceSum(t, xcvm_Mul(t, w, w));
+        ck_assert_uint_eq(stats_of(t).recorded, 2);
+        backward(t, loss);
+        ck_assert_uint_eq(stats_of(t).recorded, 0);
+        xcvm_tape_set_recording(t, false);
+        xcvm_Sub(t, w, xcvm_Mul(t, xcvm_var_grad(t, w), xcvm_tape_scalar(t, XCVM_F32, 0.25)), .into = w);
+        xcvm_tape_set_recording(t, true);
+        xcvm_var_clear_grad(t, w);
+        xcvm_tape_reset(t);
+        ck_assert_uint_eq(stats_of(t).variables, 1);
+    }
+    CHECK_F32(t, w, 0.0625f, 0.0625f, 0.0625f);
+    close_tape(t);
+}
+END_TEST
+
+/* D6: any number of graphs live at once, of which one is gone back over without the others. */
+START_TEST(d6_several_graphs)
+{
+    xcvm_tape *t = open_tape(), *other = open_tape();
+    const xcvm_var x = parameter(t, 2), y = parameter(other, 3);
+    const xcvm_var a = xcvm_Mul(t, x, x), b = xcvm_Exp(t, x), c = xcvm_Mul(other, y, y);
+    backward(t, a);
+    CHECK_F32(t, xcvm_var_grad(t, x), 4);
+    backward(other, c);
+    CHECK_F32(other, xcvm_var_grad(other, y), 6);
+    xcvm_var_clear_grad(t, x);
+    backward(t, b);
+    CHECK_F32(t, xcvm_var_grad(t, x), 7.389056f);
+    close_tape(other);
+    close_tape(t);
+}
+END_TEST
+
+Suite *suite_tape_survey(void)
+{
+    return SUITE_OF("tape_survey", c1_4_sums_in_place, c1_5_kinds_of_values, c2_2_what_is_retained, c3_1_creators,
+                    c3_6_views_share_versions, c5_2_sums_and_targets, c5_4_iterations_are_reset, d6_several_graphs);
+}
