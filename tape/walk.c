@@ -59,6 +59,8 @@ typedef xcvm_status (*operand_body)(tape_walk *w, tape_record *r, uint32_t index
 static xcvm_status each_operand(tape_walk *w, tape_record *r, operand_body body)
 {
     uint32_t at = 0;
+    if (!r->flows)
+        return XCVM_OK;
     for (; r->operation != NULL && at < r->in_count; at++)
         if (r->in[at] != NULL && is_reached(w, r->in[at]) && tape_carries(r->in[at]))
             XCVM_TRY(body(w, r, at, r->in[at]));
@@ -121,7 +123,7 @@ static xcvm_status need(tape_walk *w, tape_variable *v)
     XCVM_TRY(touch(w, v));
     if (w->request->kind == TAPE_GRADIENTS && !v->derived)
         return XCVM_OK;
-    if (v->creator == NULL)
+    if (v->creator == NULL || !v->creator->flows)
         return v->spent ? refuse_spent(w, v) : XCVM_OK;
     if (v->creator->walk != w) {
         v->creator->walk = w;
@@ -437,6 +439,10 @@ static xcvm_status go(tape_walk *w)
 {
     const tape_walk_request *q = w->request;
     xcvm_tape *t = w->tape;
+    for (size_t i = 0; i < q->root_count; i++) {
+        XCVM_TRY(tape_evaluate(q->roots[i]));
+        XCVM_TRY(tape_evaluate(q->seeds[i]));
+    }
     if (q->kind == TAPE_GRADIENTS)
         XCVM_TRY(find_reached(w));
     XCVM_TRY(find_needed(w));
