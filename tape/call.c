@@ -96,6 +96,8 @@ void tape_records_sweep(xcvm_tape *t)
     t->removing = true;
     while ((r = t->dead) != NULL) {
         t->dead = r->dead;
+        if (r->batch != NULL)
+            tape_batch_release(r->batch);
         tape_record_unlink(r);
         for (uint32_t i = 0; i < r->out_count; i++)
             if (r->out[i] != NULL)

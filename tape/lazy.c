@@ -1,7 +1,7 @@
 /* Lazy tapes: calls have their types at once, and run when a value is asked for. */
 #include "ops/random/random.h"
 #include "ops/shape.h"
-#include "tape/tape.h"
+#include "tape/batch.h"
 
 #include <string.h>
 
@@ -160,7 +160,7 @@ static xcvm_status check_shape_operands(xcvm_tape *t, const tape_record *r)
     return XCVM_OK;
 }
 
-static xcvm_status run_waiting(xcvm_tape *t, tape_record *r)
+xcvm_status tape_run_waiting(xcvm_tape *t, tape_record *r)
 {
     uint64_t random = r->random;
     uint64_t *drawn_from = t->kernel.random;
@@ -211,12 +211,17 @@ static tape_record **collect(tape_record *r, tape_record **end)
 static xcvm_status run_collected(xcvm_tape *t, tape_record *first)
 {
     xcvm_status status = t->failed ? t->error.status : XCVM_OK;
+    size_t count = 0;
+    for (const tape_record *r = first; r != NULL && t->batching != XCVM_BATCHING_NONE; r = r->order)
+        count++;
+    if (status == XCVM_OK && count > 1)
+        return tape_run_agenda(t, first, count);
     for (tape_record *r = first, *next; r != NULL; r = next) {
         next = r->order;
         r->mark = 0;
         r->order = NULL;
         if (status == XCVM_OK)
-            status = run_waiting(t, r);
+            status = tape_run_waiting(t, r);
     }
     return status;
 }
@@ -261,6 +266,8 @@ void xcvm_tape_invalidate(xcvm_tape *tape)
         next = r->next;
         if (!r->deferred)
             continue;
+        if (r->batch != NULL)
+            tape_batch_release(r->batch);
         tape_record_unlink(r);
         r->waiting = true;
         tape_record_link(r);

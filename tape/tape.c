@@ -114,6 +114,7 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     t->module.error = &t->error;
     t->building = o->mode == XCVM_TAPE_BUILDING;
     t->lazy = o->mode == XCVM_TAPE_LAZY;
+    t->batching = o->batching;
     t->builder = (xcc_builder){.graph = t->module.graph, .name = "", .origin = ""};
     if (!t->building)
         tape_recorder_init(t);
@@ -128,6 +129,10 @@ xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,
     XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "threads is %d", o.threads);
     XCVM_CHECK(error, o.mode == XCVM_TAPE_EAGER || o.mode == XCVM_TAPE_BUILDING || o.mode == XCVM_TAPE_LAZY,
                INVALID_ARGUMENT, "mode is %d", (int)o.mode);
+    XCVM_CHECK(error, o.batching >= XCVM_BATCHING_NONE && o.batching <= XCVM_BATCHING_TIMED, INVALID_ARGUMENT,
+               "batching is %d", (int)o.batching);
+    XCVM_CHECK(error, o.batching == XCVM_BATCHING_NONE || o.mode == XCVM_TAPE_LAZY, INVALID_ARGUMENT,
+               "calls that do not wait cannot be batched; the tape has to be lazy");
     xcvm_tape *t = xcvm_allocate_zeroed(o.allocator, sizeof *t);
     XCVM_CHECK(error, t != NULL, OUT_OF_MEMORY, "no memory for a tape");
     xcvm_budget_begin(&t->budget, o.allocator, 0);

@@ -29,6 +29,7 @@ struct xcvm_variable {
     bool spent;              /* the call that made it was passed by a backward */
     tape_variable *gradient; /* that was added up */
     tape_hook *hooks;        /* in order */
+    tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
     tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
     /* What a walk knows of it. */
     tape_walk *walk; /* NULL: none goes over it */
@@ -68,6 +69,8 @@ struct tape_record {
     uint32_t mark;                   /* of the evaluation that goes on: 0, or how many operands it has looked at, + 1 */
     tape_record *order;              /* the next in that evaluation */
     uint64_t random;                 /* state of the generator when the call was made, if it is random */
+    tape_batch *batch;               /* that it was run with, all of which is there; NULL: none */
+    uint32_t slot;                   /* its place in that */
 };
 
 /* Pieces of memory of up to so many times 64 bytes are kept by size. */
@@ -94,6 +97,9 @@ struct xcvm_tape {
     tape_record *first, *last;                 /* recorded calls, in order */
     tape_record *first_waiting, *last_waiting; /* that are not evaluated yet */
     struct tape_checkpoint *checkpoints;       /* the latest first */
+    xcvm_batching batching;
+    uint32_t trials;    /* of strategies that are compared, so far */
+    double trial_ns[2]; /* that a call took in them */
     size_t recorded, variables;
     tape_record *dead; /* to be removed, one behind the other */
     bool removing;
@@ -215,6 +221,8 @@ static inline xcvm_status tape_evaluate(tape_variable *v)
 {
     return v == NULL || v->creator == NULL || !v->creator->waiting ? XCVM_OK : tape_evaluate_creator(v);
 }
+/* Members are not of the batch from here on, which is gone; they were run, and are calls like others. */
+void tape_batch_release(tape_batch *b);
 /* A call that was evaluated waits no more. */
 void tape_record_settle(tape_record *r);
 

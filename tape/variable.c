@@ -399,6 +399,8 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
         return;
     /* The call stays for its other results, if they are needed. */
     creator->deferred = false;
+    if (creator->batch != NULL)
+        tape_batch_release(creator->batch);
     variable->creator = NULL;
     for (uint32_t i = 0; i < creator->out_count; i++)
         if (creator->out[i] == variable)

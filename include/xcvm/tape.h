@@ -89,6 +89,16 @@ typedef enum xcvm_tape_mode {
     XCVM_TAPE_LAZY      /* has its type at once, and computes when a value is asked for (xcvm_tape_forward) */
 } xcvm_tape_mode;
 
+/* Which calls of a lazy tape run together, as one call on all of their operands: calls of one instruction, with equal
+ * attributes, operands of equal types, and the same parameters. Values are those of the calls one by one, and so are
+ * gradients, but for the order in which sums over members are taken. */
+typedef enum xcvm_batching {
+    XCVM_BATCHING_NONE,
+    XCVM_BATCHING_AGENDA, /* of the calls that can run, those that are alike and the least deep on average come next */
+    XCVM_BATCHING_DEPTH,  /* calls that are alike and as deep as each other */
+    XCVM_BATCHING_TIMED   /* both, once each, then what was faster */
+} xcvm_batching;
+
 typedef struct xcvm_tape_options {
     size_t size;
     const xcvm_allocator *allocator;             /* NULL: malloc's */
@@ -100,7 +110,8 @@ typedef struct xcvm_tape_options {
     const xcvm_host_function *functions; /* lent for the tape's life; for HostCall */
     size_t function_count;
     xcvm_tape_mode mode;
-    bool check_nan; /* a call that makes NaN of operands without any fails */
+    bool check_nan;         /* a call that makes NaN of operands without any fails */
+    xcvm_batching batching; /* of a lazy tape */
 } xcvm_tape_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,
