@@ -35,29 +35,29 @@ tape_record *tape_record_make(xcvm_tape *t, const xcvm_schema *schema, size_t in
     return r;
 }
 
-static void record(xcvm_tape *t, tape_record *r)
+void tape_record_link(tape_record *r)
 {
-    r->previous = t->last;
-    if (t->last != NULL)
-        t->last->next = r;
-    else
-        t->first = r;
-    t->last = r;
+    xcvm_tape *t = r->tape;
+    tape_record **last = r->waiting ? &t->last_waiting : &t->last;
+    r->previous = *last;
+    r->next = NULL;
+    *(*last != NULL ? &(*last)->next : r->waiting ? &t->first_waiting : &t->first) = r;
+    *last = r;
     t->recorded++;
+}
+
+void tape_record_keep(tape_record *r)
+{
+    tape_record_link(r);
     tape_note_versions(r);
     tape_retain(r);
 }
 
-static void unlink(xcvm_tape *t, tape_record *r)
+void tape_record_unlink(tape_record *r)
 {
-    if (r->previous != NULL)
-        r->previous->next = r->next;
-    else
-        t->first = r->next;
-    if (r->next != NULL)
-        r->next->previous = r->previous;
-    else
-        t->last = r->previous;
+    xcvm_tape *t = r->tape;
+    *(r->previous != NULL ? &r->previous->next : r->waiting ? &t->first_waiting : &t->first) = r->next;
+    *(r->next != NULL ? &r->next->previous : r->waiting ? &t->last_waiting : &t->last) = r->previous;
     t->recorded--;
     for (tape_walk *w = t->walk; w != NULL; w = w->outer)
         if (w->cursor == r)
@@ -68,7 +68,7 @@ static void unlink(xcvm_tape *t, tape_record *r)
 static void orphan(tape_variable *v)
 {
     v->creator = NULL;
-    v->spent = true;
+    v->spent = v->requires;
     if (v->refs == 0) {
         v->refs = 1;
         tape_variable_release(v);
@@ -81,12 +81,19 @@ void tape_record_remove(tape_record *r)
     xcvm_tape *t = r->tape;
     r->dead = t->dead;
     t->dead = r;
-    if (t->removing)
-        return;
+    if (!t->removing)
+        tape_records_sweep(t);
+}
+
+void tape_records_sweep(xcvm_tape *t)
+{
+    tape_record *r;
     t->removing = true;
     while ((r = t->dead) != NULL) {
         t->dead = r->dead;
-        unlink(t, r);
+        if (r->batch != NULL)
+            tape_batch_release(r->batch);
+        tape_record_unlink(r);
         tape_retain_no_more(r);
         for (uint32_t i = 0; i < r->out_count; i++)
             if (r->out[i] != NULL)
@@ -197,6 +204,18 @@ bool tape_flows(const xcvm_tape *t, const tape_record *r)
     return false;
 }
 
+bool tape_let_flow(tape_record *r)
+{
+    if (!tape_flows(r->tape, r))
+        return false;
+    for (uint32_t i = 0; i < r->out_count; i++)
+        if (r->out[i] != NULL && tape_carries(r->out[i])) {
+            tape_variable_require(r->out[i], true);
+            r->flows = true;
+        }
+    return r->flows;
+}
+
 void tape_locate(xcvm_tape *t, const tape_record *r)
 {
     t->error.pc = r->number <= INT32_MAX ? (int32_t)r->number : INT32_MAX;
@@ -211,17 +230,9 @@ xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status)
         for (uint32_t i = 0; i < r->out_count; i++)
             if (r->out[i] != NULL)
                 tape_variable_unname(r->out[i]);
-    } else if (tape_flows(t, r)) {
-        bool carried = false;
-        for (uint32_t i = 0; i < r->out_count; i++)
-            if (r->out[i] != NULL && tape_carries(r->out[i])) {
-                tape_variable_require(r->out[i], true);
-                carried = true;
-            }
-        if (carried) {
-            record(t, r);
-            return XCVM_OK;
-        }
+    } else if (tape_let_flow(r)) {
+        tape_record_keep(r);
+        return XCVM_OK;
     }
     tape_give_back(t, r, r->bytes);
     return status;
@@ -229,6 +240,8 @@ xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status)
 
 xcvm_status tape_execute(xcvm_tape *t, tape_record *r)
 {
+    if (t->lazy)
+        return tape_execute_lazily(t, r);
     if (t->finished)
         tape_fail(t, XCVM_INVALID_ARGUMENT, "the tape has been compiled, and is at its end");
     return tape_conclude(t, r, t->failed ? t->error.status : t->building ? tape_build(t, r) : run(t, r));

@@ -146,6 +146,9 @@ xcvm_status tape_execute_into(xcvm_tape *t, tape_record *r, tape_variable *targe
         status = t->failed ? t->error.status : tape_fail(t, XCVM_INVALID_ARGUMENT, "the call has no result");
     if (status == XCVM_OK)
         status = check_target(t, r, target);
+    /* Calls before this one read what is overwritten. */
+    if (status == XCVM_OK)
+        status = tape_evaluate_all(t);
     if (status == XCVM_OK)
         status = tape_stick(t, run_into(t, r, target));
     if (status != XCVM_OK)
@@ -157,7 +160,7 @@ xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t b
 {
     XCVM_TRY(tape_report(tape, error));
     tape_variable *variable = tape_resolve(tape, v, "the variable to be set");
-    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_set"))
+    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_set") || tape_evaluate(variable) != XCVM_OK)
         return tape_report(tape, error);
     xcvm_value *type = &variable->value.type;
     char text[192];

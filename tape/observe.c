@@ -111,6 +111,15 @@ static void draw_variable(drawing *d, const tape_variable *v)
           v->creator == NULL && v->requires ? ", style=filled" : "");
 }
 
+static bool is_read_before(const tape_record *r, const tape_variable *v)
+{
+    for (; r != NULL && r->serial >= v->serial; r = r->previous)
+        for (uint32_t i = 0; i < r->in_count; i++)
+            if (r->in[i] == v)
+                return true;
+    return false;
+}
+
 /* A variable that no recorded call made is drawn by the first call that reads it. */
 static bool is_first_reader(const tape_record *r, uint32_t index)
 {
@@ -120,12 +129,27 @@ static bool is_first_reader(const tape_record *r, uint32_t index)
     for (uint32_t i = 0; i < index; i++)
         if (r->in[i] == v)
             return false;
-    for (const tape_record *before = r->previous; before != NULL && before->serial >= v->serial;
-         before = before->previous)
-        for (uint32_t i = 0; i < before->in_count; i++)
-            if (before->in[i] == v)
-                return false;
-    return true;
+    if (is_read_before(r->previous, v))
+        return false;
+    return !r->waiting || !is_read_before(r->tape->last, v);
+}
+
+static void draw_call(drawing *d, const tape_record *r)
+{
+    write(d, "  c%llu [label=\"%.200s\", shape=box%s];\n", (unsigned long long)r->number, name_of(r),
+          r->backward ? ", style=dashed" : "");
+    for (uint32_t i = 0; i < r->in_count; i++) {
+        if (is_first_reader(r, i))
+            draw_variable(d, r->in[i]);
+        if (r->in[i] != NULL)
+            write(d, "  v%llu -> c%llu;\n", (unsigned long long)r->in[i]->serial, (unsigned long long)r->number);
+    }
+    for (uint32_t i = 0; i < r->out_count; i++) {
+        if (r->out[i] == NULL)
+            continue;
+        draw_variable(d, r->out[i]);
+        write(d, "  c%llu -> v%llu;\n", (unsigned long long)r->number, (unsigned long long)r->out[i]->serial);
+    }
 }
 
 xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, void *user, xcvm_error *error)
@@ -134,22 +158,10 @@ xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, void *user, xcvm_err
     XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
     drawing d = {sink, user, false};
     write(&d, "digraph tape {\n  node [shape=ellipse];\n");
-    for (const tape_record *r = tape->first; r != NULL && !d.failed; r = r->next) {
-        write(&d, "  c%llu [label=\"%.200s\", shape=box%s];\n", (unsigned long long)r->number, name_of(r),
-              r->backward ? ", style=dashed" : "");
-        for (uint32_t i = 0; i < r->in_count; i++) {
-            if (is_first_reader(r, i))
-                draw_variable(&d, r->in[i]);
-            if (r->in[i] != NULL)
-                write(&d, "  v%llu -> c%llu;\n", (unsigned long long)r->in[i]->serial, (unsigned long long)r->number);
-        }
-        for (uint32_t i = 0; i < r->out_count; i++) {
-            if (r->out[i] == NULL)
-                continue;
-            draw_variable(&d, r->out[i]);
-            write(&d, "  c%llu -> v%llu;\n", (unsigned long long)r->number, (unsigned long long)r->out[i]->serial);
-        }
-    }
+    for (const tape_record *r = tape->first; r != NULL && !d.failed; r = r->next)
+        draw_call(&d, r);
+    for (const tape_record *r = tape->first_waiting; r != NULL && !d.failed; r = r->next)
+        draw_call(&d, r);
     write(&d, "}\n");
     XCVM_CHECK(error, !d.failed, IO, "the drawing cannot be written");
     return XCVM_OK;

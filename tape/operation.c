@@ -10,7 +10,7 @@ static const xcvm_schema schema = {.name = "operation"};
 static xcvm_status adopt(xcvm_tape *t, const tape_record *r, const xcvm_var *out)
 {
     for (uint32_t i = 0; i < r->out_count; i++) {
-        const tape_variable *given = tape_resolve(t, out[i], "a result of the operation");
+        tape_variable *given = tape_resolve(t, out[i], "a result of the operation");
         if (given == NULL || (r->out[i] = tape_variable_share(t, given)) == NULL)
             return t->error.status;
     }

@@ -6,7 +6,8 @@ static bool reads(const tape_record *r, unsigned what) { return (r->spares & wha
 
 void tape_retain(tape_record *r)
 {
-    r->spares = r->operation != NULL ? 0 : (uint8_t)xcc_gradient_spares(r->schema->opcode);
+    /* What waits, or is evaluated again, reads what it is called with. */
+    r->spares = r->operation != NULL || r->tape->lazy ? 0 : (uint8_t)xcc_gradient_spares(r->schema->opcode);
     const uint32_t of_operands = reads(r, XCC_SPARES_OPERANDS), of_results = reads(r, XCC_SPARES_RESULTS);
     for (uint32_t i = 0; i < r->in_count; i++)
         if (r->in[i] != NULL) {

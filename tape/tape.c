@@ -113,6 +113,8 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     t->recording = true;
     t->module.error = &t->error;
     t->building = o->mode == XCVM_TAPE_BUILDING;
+    t->lazy = o->mode == XCVM_TAPE_LAZY;
+    t->batching = o->batching;
     t->builder = (xcc_builder){.graph = t->module.graph, .name = "", .origin = ""};
     if (!t->building)
         tape_recorder_init(t);
@@ -125,8 +127,12 @@ xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,
     XCVM_CHECK(error, tape != NULL, INVALID_ARGUMENT, "tape is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "threads is %d", o.threads);
-    XCVM_CHECK(error, o.mode == XCVM_TAPE_EAGER || o.mode == XCVM_TAPE_BUILDING, INVALID_ARGUMENT, "mode is %d",
-               (int)o.mode);
+    XCVM_CHECK(error, o.mode == XCVM_TAPE_EAGER || o.mode == XCVM_TAPE_BUILDING || o.mode == XCVM_TAPE_LAZY,
+               INVALID_ARGUMENT, "mode is %d", (int)o.mode);
+    XCVM_CHECK(error, o.batching >= XCVM_BATCHING_NONE && o.batching <= XCVM_BATCHING_TIMED, INVALID_ARGUMENT,
+               "batching is %d", (int)o.batching);
+    XCVM_CHECK(error, o.batching == XCVM_BATCHING_NONE || o.mode == XCVM_TAPE_LAZY, INVALID_ARGUMENT,
+               "calls that do not wait cannot be batched; the tape has to be lazy");
     xcvm_tape *t = xcvm_allocate_zeroed(o.allocator, sizeof *t);
     XCVM_CHECK(error, t != NULL, OUT_OF_MEMORY, "no memory for a tape");
     xcvm_budget_begin(&t->budget, o.allocator, 0);
@@ -143,9 +149,9 @@ void xcvm_tape_destroy(xcvm_tape *t)
 {
     if (t == NULL)
         return;
-    xcvm_tape_reset(t);
     while (t->kept_first != NULL)
         tape_variable_unname(t->kept_first);
+    xcvm_tape_reset(t);
     tape_chunks_release(t);
     release_pieces(t);
     xcvm_storage_release(t->kernel.scratch_storage);
@@ -203,6 +209,14 @@ void xcvm_tape_reset(xcvm_tape *tape)
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "the tape is reset while a backward goes over it");
         return;
     }
+    for (tape_variable *v = tape->kept_first, *next; v != NULL; v = next) {
+        next = v->next;
+        if (tape_evaluate(v) != XCVM_OK)
+            tape_variable_unname(v);
+    }
+    tape_checkpoints_release(tape);
+    while (tape->last_waiting != NULL)
+        tape_record_remove(tape->last_waiting);
     while (tape->last != NULL)
         tape_record_remove(tape->last);
     while (tape->named_last != NULL)

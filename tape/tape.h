@@ -9,6 +9,7 @@ typedef struct xcvm_variable tape_variable;
 typedef struct tape_record tape_record;
 typedef struct tape_walk tape_walk;
 typedef struct tape_hook tape_hook;
+typedef struct tape_batch tape_batch;
 
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
@@ -31,6 +32,7 @@ struct xcvm_variable {
     bool spent;              /* the call that made it was passed by a backward */
     tape_variable *gradient; /* that was added up */
     tape_hook *hooks;        /* in order */
+    tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
     tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
     /* What a walk knows of it. */
     tape_walk *walk; /* NULL: none goes over it */
@@ -65,6 +67,14 @@ struct tape_record {
     uint8_t spares;                  /* xcc_spares of its rule */
     bool busy;                       /* a walk is at it */
     bool backward;                   /* a walk has made it */
+    bool flows;                      /* a gradient can flow through it */
+    bool deferred;                   /* it is evaluated when a value is asked for, and can be again */
+    bool waiting;                    /* which has not happened yet */
+    uint32_t mark;                   /* of the evaluation that goes on: 0, or how many operands it has looked at, + 1 */
+    tape_record *order;              /* the next in that evaluation */
+    uint64_t random;                 /* state of the generator when the call was made, if it is random */
+    tape_batch *batch;               /* that it was run with, all of which is there; NULL: none */
+    uint32_t slot;                   /* its place in that */
 };
 
 /* Pieces of memory of up to so many times 64 bytes are kept by size. */
@@ -81,13 +91,19 @@ struct xcvm_tape {
     bool recording;
     bool formula;  /* recording is on for a formula that a rule differentiates, and then off again */
     bool building; /* calls become nodes of the module's graph */
+    bool lazy;     /* calls wait for their values to be asked for */
     bool finished; /* which was compiled */
     bool broken;   /* and is incomplete */
     xcc_builder builder;
     uint32_t traces; /* functions that are being differentiated, one within the other */
     uint64_t random;
     uint64_t calls, serials;
-    tape_record *first, *last; /* recorded calls, in order */
+    tape_record *first, *last;                 /* recorded calls, in order */
+    tape_record *first_waiting, *last_waiting; /* that are not evaluated yet */
+    struct tape_checkpoint *checkpoints;       /* the latest first */
+    xcvm_batching batching;
+    uint32_t trials;    /* of strategies that are compared, so far */
+    double trial_ns[2]; /* that a call took in them */
     size_t recorded, variables;
     tape_record *dead; /* to be removed, one behind the other */
     bool removing;
@@ -161,7 +177,7 @@ void tape_variable_require(tape_variable *v, bool wanted);
 /* A constant tensor; data NULL: uninitialised. */
 tape_variable *tape_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data);
 /* A variable, of no call, with the elements of v. */
-tape_variable *tape_variable_share(xcvm_tape *t, const tape_variable *v);
+tape_variable *tape_variable_share(xcvm_tape *t, tape_variable *v);
 
 /* ---- Calls ---- */
 
@@ -188,6 +204,36 @@ bool tape_flows(const xcvm_tape *t, const tape_record *r);
 /* The failure is this call's. */
 void tape_locate(xcvm_tape *t, const tape_record *r);
 
+/* Puts a record among those that were executed, or that wait. */
+void tape_record_link(tape_record *r);
+void tape_record_unlink(tape_record *r);
+/* Records a call: it needs its operands from here on, and has made its results. */
+void tape_record_keep(tape_record *r);
+/* Whether the call is to be recorded for a walk back; then gradients can flow to its results. */
+bool tape_let_flow(tape_record *r);
+
+/* ---- Lazy tapes ---- */
+
+/* Records a call that can wait, and executes another. */
+xcvm_status tape_execute_lazily(xcvm_tape *t, tape_record *r);
+/* Evaluates all calls that wait. */
+xcvm_status tape_evaluate_all(xcvm_tape *t);
+/* Evaluates the call that made a variable, and what that needs. */
+xcvm_status tape_evaluate_creator(tape_variable *v);
+/* The elements of v (NULL: nothing) are there from here on. The failure stays, and is that of the call. */
+static inline xcvm_status tape_evaluate(tape_variable *v)
+{
+    return v == NULL || v->creator == NULL || !v->creator->waiting ? XCVM_OK : tape_evaluate_creator(v);
+}
+/* Members are not of the batch from here on, which is gone; they were run, and are calls like others. */
+void tape_batch_release(tape_batch *b);
+/* A call that was evaluated waits no more. */
+void tape_record_settle(tape_record *r);
+
+/* ---- Checkpoints ---- */
+
+void tape_checkpoints_release(xcvm_tape *t);
+
 /* ---- Retained elements ---- */
 
 /* A call is recorded, or forgotten: whose elements its rule reads. */
@@ -213,6 +259,8 @@ xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v);
 bool tape_record_is_dead(const tape_record *r);
 /* Forgets a recorded call. */
 void tape_record_remove(tape_record *r);
+/* Forgets those that tape_record_remove was called for while t->removing was set. */
+void tape_records_sweep(xcvm_tape *t);
 /* The functions of xcc_recorder. */
 void tape_recorder_init(xcvm_tape *t);
 

@@ -256,9 +256,9 @@ tape_variable *tape_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64
     return v;
 }
 
-tape_variable *tape_variable_share(xcvm_tape *t, const tape_variable *from)
+tape_variable *tape_variable_share(xcvm_tape *t, tape_variable *from)
 {
-    tape_variable *v = tape_variable_make(t);
+    tape_variable *v = tape_evaluate(from) == XCVM_OK ? tape_variable_make(t) : NULL;
     if (v != NULL)
         xcvm_value_share(&v->value.type, &from->value.type);
     return v;
@@ -350,8 +350,8 @@ xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value
 {
     XCVM_TRY(tape_report(tape, error));
     XCVM_CHECK(error, value != NULL, INVALID_ARGUMENT, "value is NULL");
-    const tape_variable *variable = tape_resolve(tape, v, "the variable whose value is asked for");
-    if (variable == NULL || tape_has_no_elements(tape, "a value"))
+    tape_variable *variable = tape_resolve(tape, v, "the variable whose value is asked for");
+    if (variable == NULL || tape_has_no_elements(tape, "a value") || tape_evaluate(variable) != XCVM_OK)
         return tape_report(tape, error);
     *value = &variable->value.type;
     return XCVM_OK;
@@ -359,7 +359,7 @@ xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value
 
 double xcvm_var_number(xcvm_tape *tape, xcvm_var v)
 {
-    const tape_variable *variable =
+    tape_variable *variable =
         tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose number is asked for");
     if (variable == NULL || tape_has_no_elements(tape, "a number"))
         return NAN;
@@ -371,12 +371,14 @@ double xcvm_var_number(xcvm_tape *tape, xcvm_var v)
                   xcvm_value_describe(type, text, sizeof text));
         return NAN;
     }
+    if (tape_evaluate(variable) != XCVM_OK)
+        return NAN;
     return type->dtype == XCVM_BOOL ? (double)*XCVM_CDATA(bool, type) : xcvm_element_as_double(type, 0);
 }
 
 xcvm_var xcvm_var_detach(xcvm_tape *tape, xcvm_var v)
 {
-    const tape_variable *from = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to detach");
+    tape_variable *from = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to detach");
     const tape_variable *to =
         from != NULL && !tape_has_no_elements(tape, "xcvm_var_detach") ? tape_variable_share(tape, from) : NULL;
     return to != NULL ? tape_handle(to) : TAPE_FAILED;
@@ -391,6 +393,8 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "a variable is unchained while a backward goes over its calls");
         return;
     }
+    if (tape_evaluate(variable) != XCVM_OK)
+        return;
     tape_record *creator = variable->creator;
     if (creator == NULL) {
         tape_variable_require(variable, false);
@@ -405,6 +409,9 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
     tape_variable_require(result, variable->requires);
     tape_variable_require(variable, false);
     variable->spent = false;
+    creator->deferred = false;
+    if (creator->batch != NULL)
+        tape_batch_release(creator->batch);
     tape_variable_unname(result);
 }
 
@@ -419,8 +426,11 @@ xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm
     XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && tape_carries(variable), TYPE_MISMATCH,
                "the variable is %s; only tensors of float types have gradients",
                xcvm_value_describe(type, text, sizeof text));
-    XCVM_CHECK(error, variable->creator == NULL && !variable->spent, INVALID_ARGUMENT,
+    XCVM_CHECK(error, (variable->creator == NULL || !variable->creator->flows) && !variable->spent, INVALID_ARGUMENT,
                "a call made the variable; detach it to begin anew");
+    if (variable->creator != NULL)
+        xcvm_var_unchain(tape, v);
+    XCVM_TRY(tape_report(tape, error));
     tape_variable_require(variable, wanted);
     return XCVM_OK;
 }

@@ -1,13 +1,13 @@
 /* The walk back: the rules of the compiler, run by a builder that executes, over what was recorded. */
 #include "compiler/gradients/rule.h"
 #include "compiler/ir/compose.h"
-#include "tape/tape.h"
+#include "tape/walk.h"
 
 #include <string.h>
 
 /* ---- What the walk knows of variables ---- */
 
-static xcvm_status touch(tape_walk *w, tape_variable *v)
+xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
 {
     if (v->walk == w)
         return XCVM_OK;
@@ -33,7 +33,7 @@ static void release(tape_variable **v)
     *v = NULL;
 }
 
-static void untouch(tape_walk *w, tape_variable *v)
+void tape_walk_untouch(tape_walk *w, tape_variable *v)
 {
     if (v->previous_touched != NULL)
         v->previous_touched->next_touched = v->next_touched;
@@ -47,7 +47,7 @@ static void untouch(tape_walk *w, tape_variable *v)
     tape_variable_release(v);
 }
 
-static bool is_reached(const tape_walk *w, const tape_variable *v)
+bool tape_walk_reaches(const tape_walk *w, const tape_variable *v)
 {
     return w->request->kind == TAPE_BACKWARD ? v->requires : v->walk == w && (v->derived || v->target);
 }
@@ -59,8 +59,10 @@ typedef xcvm_status (*operand_body)(tape_walk *w, tape_record *r, uint32_t index
 static xcvm_status each_operand(tape_walk *w, tape_record *r, operand_body body)
 {
     uint32_t at = 0;
+    if (!r->flows)
+        return XCVM_OK;
     for (; r->operation != NULL && at < r->in_count; at++)
-        if (r->in[at] != NULL && is_reached(w, r->in[at]) && tape_carries(r->in[at]))
+        if (r->in[at] != NULL && tape_walk_reaches(w, r->in[at]) && tape_carries(r->in[at]))
             XCVM_TRY(body(w, r, at, r->in[at]));
     for (size_t f = 0; f < r->schema->field_count; f++) {
         const xcvm_field *field = &r->schema->fields[f];
@@ -68,7 +70,7 @@ static xcvm_status each_operand(tape_walk *w, tape_record *r, operand_body body)
             continue;
         for (size_t left = xcvm_field_count(field, r->args); left > 0; left--, at++) {
             tape_variable *v = r->in[at];
-            if (v != NULL && field->role != XCVM_ROLE_IN_SHAPE && is_reached(w, v) && tape_carries(v))
+            if (v != NULL && field->role != XCVM_ROLE_IN_SHAPE && tape_walk_reaches(w, v) && tape_carries(v))
                 XCVM_TRY(body(w, r, at, v));
         }
     }
@@ -82,7 +84,7 @@ static xcvm_status reach_results(tape_walk *w, tape_record *r, uint32_t index, t
     for (uint32_t i = 0; i < r->out_count; i++) {
         if (r->out[i] == NULL || !tape_carries(r->out[i]))
             continue;
-        XCVM_TRY(touch(w, r->out[i]));
+        XCVM_TRY(tape_walk_touch(w, r->out[i]));
         r->out[i]->derived = true;
     }
     return XCVM_OK;
@@ -94,7 +96,7 @@ static xcvm_status find_reached(tape_walk *w)
     const tape_walk_request *q = w->request;
     uint64_t oldest = UINT64_MAX;
     for (size_t i = 0; i < q->wrt_count; i++) {
-        XCVM_TRY(touch(w, q->wrt[i]));
+        XCVM_TRY(tape_walk_touch(w, q->wrt[i]));
         q->wrt[i]->target = true;
         oldest = q->wrt[i]->serial < oldest ? q->wrt[i]->serial : oldest;
     }
@@ -118,10 +120,10 @@ static xcvm_status refuse_spent(const tape_walk *w, const tape_variable *v)
 /* The call that made v has to be passed. */
 static xcvm_status need(tape_walk *w, tape_variable *v)
 {
-    XCVM_TRY(touch(w, v));
+    XCVM_TRY(tape_walk_touch(w, v));
     if (w->request->kind == TAPE_GRADIENTS && !v->derived)
         return XCVM_OK;
-    if (v->creator == NULL)
+    if (v->creator == NULL || !v->creator->flows)
         return v->spent ? refuse_spent(w, v) : XCVM_OK;
     if (v->creator->walk != w) {
         v->creator->walk = w;
@@ -161,7 +163,7 @@ static xcvm_status find_needed(tape_walk *w)
 {
     const tape_walk_request *q = w->request;
     for (size_t i = 0; i < q->root_count; i++) {
-        if (!is_reached(w, q->roots[i]))
+        if (!tape_walk_reaches(w, q->roots[i]))
             continue;
         XCVM_TRY(need(w, q->roots[i]));
         q->roots[i]->root = true;
@@ -185,7 +187,7 @@ static xcvm_status failure(const tape_walk *w, const char *what)
     return w->tape->failed ? w->tape->error.status : tape_fail(w->tape, XCVM_INTERNAL, "%s gave nothing", what);
 }
 
-static xcvm_status hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what)
+xcvm_status tape_walk_hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what)
 {
     if (from == NULL)
         return failure(w, what);
@@ -196,19 +198,19 @@ static xcvm_status hold(const tape_walk *w, tape_variable **to, xcc_value *from,
     return XCVM_OK;
 }
 
-static xcvm_status add_up(tape_walk *w, tape_variable *v, xcc_value *gradient, xcc_value *mask)
+xcvm_status tape_walk_add(tape_walk *w, tape_variable *v, xcc_value *gradient, xcc_value *mask)
 {
     if (gradient->type.dtype != v->value.type.dtype)
         return tape_fail(w->tape, XCVM_INTERNAL, "the gradient of a variable of %s is %s",
                          xcvm_dtype_name((xcvm_dtype)v->value.type.dtype),
                          xcvm_dtype_name((xcvm_dtype)gradient->type.dtype));
     if (v->sum == NULL) {
-        XCVM_TRY(hold(w, &v->sum, gradient, "a gradient"));
-        return mask != NULL ? hold(w, &v->mask, mask, "a mask") : XCVM_OK;
+        XCVM_TRY(tape_walk_hold(w, &v->sum, gradient, "a gradient"));
+        return mask != NULL ? tape_walk_hold(w, &v->mask, mask, "a mask") : XCVM_OK;
     }
-    XCVM_TRY(hold(w, &v->sum, xcc_accumulate(&w->builder, &v->sum->value, gradient), "the sum of gradients"));
+    XCVM_TRY(tape_walk_hold(w, &v->sum, xcc_accumulate(&w->builder, &v->sum->value, gradient), "the sum of gradients"));
     if (v->mask != NULL && mask != NULL)
-        return hold(w, &v->mask, xcc_build_binary(&w->builder, XCVM_OP_Or, &v->mask->value, mask), "a mask");
+        return tape_walk_hold(w, &v->mask, xcc_build_binary(&w->builder, XCVM_OP_Or, &v->mask->value, mask), "a mask");
     release(&v->mask);
     return XCVM_OK;
 }
@@ -236,7 +238,7 @@ static xcvm_status call_hooks(tape_walk *w, tape_variable *v)
                              xcvm_value_describe(&other->value.type, a, sizeof a),
                              xcvm_value_describe(&v->value.type, b, sizeof b));
         }
-        XCVM_TRY(hold(w, &v->sum, &other->value, "a hook"));
+        XCVM_TRY(tape_walk_hold(w, &v->sum, &other->value, "a hook"));
         release(&v->mask);
     }
     return XCVM_OK;
@@ -252,7 +254,7 @@ static xcvm_status want(tape_walk *w, tape_record *r, uint32_t index, tape_varia
     return XCVM_OK;
 }
 
-static xcvm_status run_rule(tape_walk *w, tape_record *r)
+xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
 {
     xcvm_tape *t = w->tape;
     xcc_module *m = &t->module;
@@ -310,12 +312,12 @@ static xcvm_status run_rule(tape_walk *w, tape_record *r)
         return failure(w, "the rule");
     for (size_t i = 0; i < ins; i++)
         if (wanted[i] && d.operands[i] != NULL)
-            XCVM_TRY(add_up(w, r->in[i], d.operands[i], d.operand_masks[i]));
+            XCVM_TRY(tape_walk_add(w, r->in[i], d.operands[i], d.operand_masks[i]));
     return XCVM_OK;
 }
 
 /* In a scope, with memory and recording of its own. */
-static xcvm_status pass(tape_walk *w, tape_record *r)
+xcvm_status tape_walk_run(tape_walk *w, tape_record *r, tape_walk_body body)
 {
     xcvm_tape *t = w->tape;
     xcc_module *m = &t->module;
@@ -326,7 +328,7 @@ static xcvm_status pass(tape_walk *w, tape_record *r)
     t->scratch = (xcvm_arena){.allocator = t->allocator};
     t->recording = w->request->create;
     t->formula = false;
-    const xcvm_status status = tape_stick(t, run_rule(w, r));
+    const xcvm_status status = tape_stick(t, body(w, r));
     xcvm_tape_scope_end(t, scope, 0, NULL);
     t->recording = recording;
     t->formula = formula;
@@ -343,11 +345,11 @@ static bool keeps_sum(const tape_walk *w, const tape_variable *v)
 }
 
 /* What its call was passed for is done. */
-static void finish_result(tape_walk *w, tape_variable *v)
+void tape_walk_finish(tape_walk *w, tape_variable *v)
 {
     const bool stays = w->request->retain || !v->named || v->kept || v->root || v->target;
     if (v->walk == w && !keeps_sum(w, v))
-        untouch(w, v);
+        tape_walk_untouch(w, v);
     if (!stays)
         tape_variable_unname(v);
 }
@@ -355,17 +357,22 @@ static void finish_result(tape_walk *w, tape_variable *v)
 static xcvm_status visit(tape_walk *w, tape_record *r)
 {
     xcvm_status status = XCVM_OK;
+    if (r->batch != NULL) {
+        if (tape_batch_is_whole(w, r->batch))
+            return tape_batch_visit(w, r->batch);
+        XCVM_TRY(tape_batch_spread(w, r->batch));
+    }
     r->busy = true; /* hooks may release what they like */
     for (uint32_t i = 0; i < r->out_count && status == XCVM_OK; i++)
         if (r->out[i] != NULL && r->out[i]->walk == w && r->out[i]->sum != NULL)
             status = call_hooks(w, r->out[i]);
     if (status == XCVM_OK)
-        status = pass(w, r);
+        status = tape_walk_run(w, r, tape_walk_rule);
     r->walk = NULL;
     w->pending--;
     for (uint32_t i = 0; i < r->out_count && status == XCVM_OK; i++)
         if (r->out[i] != NULL)
-            finish_result(w, r->out[i]);
+            tape_walk_finish(w, r->out[i]);
     r->busy = false;
     if ((status == XCVM_OK && !w->request->retain) || tape_record_is_dead(r))
         tape_record_remove(r);
@@ -394,7 +401,7 @@ static xcvm_status set_apart(tape_walk *w, tape_variable *v)
     if (w->request->create || v->sum->value.type.kind != XCVM_KIND_TENSOR || !is_shared(v->sum))
         return XCVM_OK;
     tape_variable *copy = copy_of(w->tape, v->sum);
-    const xcvm_status status = hold(w, &v->sum, copy != NULL ? &copy->value : NULL, "a gradient");
+    const xcvm_status status = tape_walk_hold(w, &v->sum, copy != NULL ? &copy->value : NULL, "a gradient");
     if (copy != NULL)
         tape_variable_unname(copy);
     return status;
@@ -414,7 +421,8 @@ static xcvm_status add_to_gradients(tape_walk *w)
         if (v->sum != NULL && v->gradient == NULL)
             status = set_apart(w, v);
         else if (v->sum != NULL)
-            status = hold(w, &v->sum, xcc_build_add(&w->builder, &v->gradient->value, &v->sum->value), "the sum");
+            status =
+                tape_walk_hold(w, &v->sum, xcc_build_add(&w->builder, &v->gradient->value, &v->sum->value), "the sum");
     t->recording = recording;
     if (status != XCVM_OK)
         return status;
@@ -457,12 +465,16 @@ static xcvm_status go(tape_walk *w)
 {
     const tape_walk_request *q = w->request;
     xcvm_tape *t = w->tape;
+    for (size_t i = 0; i < q->root_count; i++) {
+        XCVM_TRY(tape_evaluate(q->roots[i]));
+        XCVM_TRY(tape_evaluate(q->seeds[i]));
+    }
     if (q->kind == TAPE_GRADIENTS)
         XCVM_TRY(find_reached(w));
     XCVM_TRY(find_needed(w));
     for (size_t i = 0; i < q->root_count; i++)
-        if (is_reached(w, q->roots[i]))
-            XCVM_TRY(add_up(w, q->roots[i], &q->seeds[i]->value, NULL));
+        if (tape_walk_reaches(w, q->roots[i]))
+            XCVM_TRY(tape_walk_add(w, q->roots[i], &q->seeds[i]->value, NULL));
     for (w->cursor = t->last; w->cursor != NULL && w->pending > 0;) {
         tape_record *r = w->cursor;
         w->cursor = r->previous;
@@ -491,7 +503,7 @@ xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request)
             w.pending--;
         }
     while (w.touched != NULL)
-        untouch(&w, w.touched);
+        tape_walk_untouch(&w, w.touched);
     t->walk = w.outer;
     if (t->walk == NULL) {
         xcvm_arena_release(&t->module.arena);

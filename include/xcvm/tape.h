@@ -84,9 +84,20 @@ typedef struct xcvm_text_list {
 /* What a call does. A tape that builds makes a graph in place of values: the way to a program without ONNX. Its
  * variables have types, whose dimensions may be open, and no elements. */
 typedef enum xcvm_tape_mode {
-    XCVM_TAPE_EAGER,   /* computes at once */
-    XCVM_TAPE_BUILDING /* becomes a part of the program that xcvm_tape_compile makes */
+    XCVM_TAPE_EAGER,    /* computes at once */
+    XCVM_TAPE_BUILDING, /* becomes a part of the program that xcvm_tape_compile makes */
+    XCVM_TAPE_LAZY      /* has its type at once, and computes when a value is asked for (xcvm_tape_forward) */
 } xcvm_tape_mode;
+
+/* Which calls of a lazy tape run together, as one call on all of their operands: calls of one instruction, with equal
+ * attributes, operands of equal types, and the same parameters. Values are those of the calls one by one, and so are
+ * gradients, but for the order in which sums over members are taken. */
+typedef enum xcvm_batching {
+    XCVM_BATCHING_NONE,
+    XCVM_BATCHING_AGENDA, /* of the calls that can run, those that are alike and the least deep on average come next */
+    XCVM_BATCHING_DEPTH,  /* calls that are alike and as deep as each other */
+    XCVM_BATCHING_TIMED   /* both, once each, then what was faster */
+} xcvm_batching;
 
 typedef struct xcvm_tape_options {
     size_t size;
@@ -99,7 +110,8 @@ typedef struct xcvm_tape_options {
     const xcvm_host_function *functions; /* lent for the tape's life; for HostCall */
     size_t function_count;
     xcvm_tape_mode mode;
-    bool check_nan; /* a call that makes NaN of operands without any fails */
+    bool check_nan;         /* a call that makes NaN of operands without any fails */
+    xcvm_batching batching; /* of a lazy tape */
 } xcvm_tape_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,
@@ -141,6 +153,28 @@ XCVM_API void xcvm_tape_set_observer(xcvm_tape *tape, void (*observer)(void *use
 /* The calls that are recorded, and the variables between them, as a graph for Graphviz (DOT): calls are boxes, those
  * that a backward made dashed, parameters filled. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, void *user, xcvm_error *error);
+
+/* What goes at the latest revert that has not been: calls that are made from here on, and the variables that are, but
+ * for parameters and those that are kept, of which those that calls had made are constants then. Checkpoints nest; a
+ * reset forgets them. Elements that were overwritten meanwhile, and gradients that were added up, stay as they are. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_checkpoint(xcvm_tape *tape, xcvm_error *error);
+/* Back to the latest checkpoint, which is gone then. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_revert(xcvm_tape *tape, xcvm_error *error);
+
+/* ---- Lazy tapes ---- */
+
+/* On a lazy tape a call checks its operands and knows the type of its result; it runs when an element is asked for (by
+ * xcvm_var_value, a backward, a call in place, what needs elements to know a shape), and then whatever that needs, and
+ * no more. What cannot wait runs at once: calls whose results have shapes that depend on elements, or are no tensors,
+ * calls of the host, conditions of branches and loops. What was set (xcvm_var_set) before a call runs is what it reads.
+ * A failure names the call that was made, not what asked for it; its results can be asked for again. All calls stay on
+ * the tape until it is reset or reverted, or nothing needs them. */
+
+/* Evaluates v, or, if it is absent, all calls that wait. An eager tape has done so already. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_forward(xcvm_tape *tape, xcvm_var v, xcvm_error *error);
+/* Calls that waited once wait again, to be evaluated by what their operands are then; those that have decided a shape
+ * keep their results. */
+XCVM_API void xcvm_tape_invalidate(xcvm_tape *tape);
 
 /* Variables that are made from here to the end of the scope go with it, but for those that are kept. Scopes nest. */
 typedef struct xcvm_scope {

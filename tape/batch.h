@@ -1,0 +1,85 @@
+/* Batching: calls that are alike and do not depend on each other run as one call, on all of their operands (Neubig,
+ * Goldberg and Dyer, 2017). A batch's results lie one behind the other, each where its member's result is, so that what
+ * is made of them in the same order is there already. */
+#ifndef XCVM_TAPE_BATCH_H
+#define XCVM_TAPE_BATCH_H
+
+#include "tape/tape.h"
+
+/* ---- Forms: how a call is one call on many ---- */
+
+/* An operand of the call on all members. */
+typedef struct tape_piece {
+    int32_t of;              /* the members' operand that it is made of; -1: none, it is `constant` */
+    bool shared;             /* the first member's, for all */
+    tape_variable *constant; /* made for the batch, held */
+    int rank;                /* of all members' together */
+    int64_t dims[XCVM_MAX_RANK];
+} tape_piece;
+
+typedef struct tape_plan {
+    xcvm_tape *tape;
+    tape_record *const *members;
+    uint32_t count;
+    const tape_record *like; /* the first member */
+    const bool *same;        /* for each operand: it is the same variable for all members */
+    /* What the form decides. */
+    const xcvm_schema *schema;
+    void *args; /* at first those of the first member, in room for those of any instruction */
+    tape_piece *in;
+    size_t in_count;
+    int64_t ints[XCVM_MAX_RANK]; /* a list among the arguments, which is copied; NULL: there is none */
+    xcvm_ints *list;
+} tape_plan;
+
+typedef struct tape_form {
+    bool (*plan)(tape_plan *p); /* false: these have none, or no memory is left */
+    uint32_t same;              /* a bit for each operand that has to be the same; the last one stands for all behind */
+} tape_form;
+/* NULL: calls of the instruction run one by one. */
+const tape_form *tape_form_of(const xcvm_schema *schema);
+static inline bool tape_form_needs_same(const tape_form *f, uint32_t operand)
+{
+    return (f->same >> (operand < 31 ? operand : 31) & 1) != 0;
+}
+
+/* ---- Signatures: what calls of one batch have in common ---- */
+
+enum { TAPE_KEY_WORDS = 96 };
+typedef struct tape_key {
+    uint64_t words[TAPE_KEY_WORDS];
+    size_t count;
+} tape_key;
+/* False if the call cannot be in a batch. `apart` keeps calls apart that are alike otherwise. */
+bool tape_key_of(const tape_record *r, uint64_t apart, tape_key *key);
+uint64_t tape_key_hash(const tape_key *key);
+
+/* ---- Batches ---- */
+
+typedef struct tape_stacked {
+    int32_t of;
+    bool shared;
+    tape_variable *base; /* the result of another batch that it lies in, held; NULL: none */
+    uint32_t first;      /* the member there that it begins with */
+} tape_stacked;
+
+struct tape_batch {
+    tape_record *call; /* on all members, not on the tape; needs its operands, and has results, of the batch's own */
+    tape_record **members;
+    tape_stacked *operands; /* of the call */
+    uint32_t count;
+    size_t bytes; /* of this piece of memory */
+};
+
+/* Runs calls that wait, whose operands are there and whose keys are equal, as one. False: nothing has changed. */
+bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count);
+/* Makes a variable that no handle names, with one reference. */
+tape_variable *tape_variable_inner(xcvm_tape *t);
+/* Makes `v`, without elements, a part of those of `whole`, from byte `at` on, of the type that it has. */
+void tape_variable_lie_in(tape_variable *v, const xcvm_value *whole, size_t at);
+/* Runs a list of calls, linked by `order`, each behind those that it needs. */
+xcvm_status tape_run_agenda(xcvm_tape *t, tape_record *first, size_t count);
+/* Runs one call whose operands are there. */
+xcvm_status tape_run_waiting(xcvm_tape *t, tape_record *r);
+
+#endif

@@ -1,0 +1,31 @@
+/* The walk back, for what goes back over several calls at once. */
+#ifndef XCVM_TAPE_WALK_H
+#define XCVM_TAPE_WALK_H
+
+#include "tape/batch.h"
+
+/* The walk knows things of v from here on, until it ends or v is untouched. */
+xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v);
+void tape_walk_untouch(tape_walk *w, tape_variable *v);
+/* Whether a gradient is to come to v. */
+bool tape_walk_reaches(const tape_walk *w, const tape_variable *v);
+/* Adds to what comes to v. `mask` as in xcc_vjp. */
+xcvm_status tape_walk_add(tape_walk *w, tape_variable *v, xcc_value *gradient, xcc_value *mask);
+/* Puts `from`, which failed if it is NULL, in the place of *to, held. */
+xcvm_status tape_walk_hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what);
+/* Runs the rule of a call, and adds up what it gives. */
+xcvm_status tape_walk_rule(tape_walk *w, tape_record *r);
+/* Does something for a call, in a scope, with memory and recording of its own. */
+typedef xcvm_status (*tape_walk_body)(tape_walk *w, tape_record *r);
+xcvm_status tape_walk_run(tape_walk *w, tape_record *r, tape_walk_body body);
+/* The call that made v has been passed. */
+void tape_walk_finish(tape_walk *w, tape_variable *v);
+
+/* Whether the walk can go back over all members as over one call: each has to be passed, and nobody asks for what comes
+ * to single results. */
+bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b);
+xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b);
+/* Gives each member its part of what came to the results of all. */
+xcvm_status tape_batch_spread(tape_walk *w, tape_batch *b);
+
+#endif
