@@ -417,7 +417,10 @@ static xcvm_status hand_out(tape_walk *w)
         tape_variable *sum = q->wrt[i]->sum;
         if (sum != NULL && !q->create && is_shared(sum)) {
             const xcvm_value *type = &sum->value.type;
+            tape_variable *from = sum;
             sum = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
+            if (sum != NULL && t->trace != NULL)
+                tape_trace_share(t, sum, from);
             status = sum != NULL ? XCVM_OK : t->error.status;
         } else if (sum != NULL && (sum->named || sum->lenders > 0)) {
             xcc_value *copy = xcc_build_unary(&w->builder, XCVM_OP_Identity, &sum->value);
