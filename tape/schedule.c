@@ -236,6 +236,17 @@ static xcvm_status link_backward(xcvm_tape *t, tape_schedule *s)
 
 /* ---- Compiling ---- */
 
+/* Whether anything depends on an operand; results do not count as uses before the graph is built. */
+static bool is_used(const tape_trace *k, const xcc_value *v)
+{
+    bool used = v->uses > 0;
+    for (size_t i = 0; i < k->out_count && !used; i++)
+        used = k->outs[i] == v;
+    for (size_t i = 0; i < k->held_count && !used; i++)
+        used = k->held[i].value == v;
+    return used;
+}
+
 /* The names of what is differentiated by. */
 static xcvm_status list_wrt(xcvm_tape *t, tape_schedule *s, xcc_options *o)
 {
@@ -245,7 +256,7 @@ static xcvm_status list_wrt(xcvm_tape *t, tape_schedule *s, xcc_options *o)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < k->operand_count; i++) {
         char name[32];
-        if (k->operands[i].value == NULL || !k->operands[i].requires || k->operands[i].value->uses == 0)
+        if (k->operands[i].value == NULL || !k->operands[i].requires || !is_used(k, k->operands[i].value))
             continue;
         tape_trace_name(k, i, name);
         if ((names[o->wrt_count++] = xcvm_arena_string(&s->arena, name, strlen(name))) == NULL)

@@ -166,21 +166,27 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
 
 /* ---- Backward ---- */
 
-static tape_variable *zeros(xcvm_tape *t, const xcvm_value *like)
+/* No gradient comes to output `of`, which was perhaps taken from its call (xcvm_var_unchain). */
+static tape_variable *zeros(xcvm_tape *t, const schedule_output *of, const tape_variable *v)
 {
-    tape_variable *v = tape_tensor(t, (xcvm_dtype)like->dtype, like->rank, like->dims, NULL);
-    if (v != NULL)
-        memset(v->value.type.data, 0, v->value.type.bytes);
-    return v;
+    const xcvm_type *type = of->type;
+    if (!of->fixed && v == NULL)
+        tape_fail(t, XCVM_UNSUPPORTED, "result %zu is of a size that a run finds out, and was unchained", of->index);
+    if (t->failed)
+        return NULL;
+    tape_variable *zero = tape_tensor(t, type->dtype, type->rank, of->fixed ? type->dims : v->value.type.dims, NULL);
+    if (zero != NULL)
+        memset(zero->value.type.data, 0, zero->value.type.bytes);
+    return zero;
 }
 
-static xcvm_status lend_gradient(xcvm_tape *t, const tape_schedule *s, size_t i, const xcvm_var *in,
-                                 const xcvm_var *out, const xcvm_var *out_gradients)
+static xcvm_status lend_gradient(xcvm_tape *t, const tape_schedule *s, size_t i, const xcvm_var *out,
+                                 const xcvm_var *out_gradients)
 {
     const schedule_output *of = s->backward_inputs[i].of;
     const bool written = of->role == SCHEDULE_WRITTEN;
     const tape_variable *v = written ? NULL : out_gradients[of->index].at;
-    if (v == NULL && (v = zeros(t, written ? &in[of->index].at->value.type : &out[of->index].at->value.type)) == NULL)
+    if (v == NULL && (v = zeros(t, of, written ? NULL : out[of->index].at)) == NULL)
         return t->error.status;
     xcvm_session_lend_input(s->backward.session, i, &v->value.type);
     return XCVM_OK;
@@ -194,7 +200,7 @@ static xcvm_status run_backward(xcvm_tape *t, const tape_schedule *s, const xcvm
     for (size_t i = 0; i < program->image.input_count; i++) {
         const schedule_output *of = s->backward_inputs[i].of;
         if (s->backward_inputs[i].is_gradient) {
-            XCVM_TRY(lend_gradient(t, s, i, in, out, out_gradients));
+            XCVM_TRY(lend_gradient(t, s, i, out, out_gradients));
             continue;
         }
         const tape_variable *v = of->role == SCHEDULE_OPERAND ? in[of->index].at : out[of->index].at;

@@ -355,7 +355,7 @@ static xcvm_status run_and_record(xcvm_static *s, tape_schedule *before, size_t 
     tape_trace *k = record(s, in_count, in, out_count, out);
     if (k == NULL)
         return s->tape->error.status;
-    const bool comparable = before != NULL && before->trace->refusal[0] == '\0' && k->refusal[0] == '\0';
+    const bool comparable = s->checking && before != NULL && before->trace->refusal[0] == '\0' && k->refusal[0] == '\0';
     if (comparable && tape_trace_equal(before->trace, k, difference, sizeof difference)) {
         before->used = ++s->clock;
         tape_trace_destroy(k);

@@ -110,6 +110,8 @@ static bool compare_ends(const comparison *c)
         const trace_operand *x = &a->operands[i], *y = &b->operands[i];
         if (x->value != NULL && y->value != NULL && x->now->id != y->now->id)
             return differ(c, "something else is written into operand %zu", i);
+        if (x->requires != y->requires)
+            return differ(c, "operand %zu %s a gradient now", i, y->requires ? "requires" : "does not require");
         const bool capture = i >= a->in_count + a->held_count;
         if (capture && (x->v.at != y->v.at || x->v.serial != y->v.serial))
             return differ(c, "capture %zu is another variable", i - a->in_count - a->held_count);

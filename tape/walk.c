@@ -182,7 +182,11 @@ static xcvm_status find_needed(tape_walk *w)
 
 static xcvm_status failure(const tape_walk *w, const char *what)
 {
-    return w->tape->failed ? w->tape->error.status : tape_fail(w->tape, XCVM_INTERNAL, "%s gave nothing", what);
+    xcvm_tape *t = w->tape;
+    /* What a builder fails with is in the error alone. */
+    if (!t->failed && t->error.status != XCVM_OK)
+        return tape_stick(t, t->error.status);
+    return t->failed ? t->error.status : tape_fail(t, XCVM_INTERNAL, "%s gave nothing", what);
 }
 
 static xcvm_status hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what)
