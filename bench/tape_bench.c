@@ -127,49 +127,120 @@ static xcvm_var random_tensor(xcvm_tape *t, bool parameter, int rank, const int6
     return v;
 }
 
+typedef struct network {
+    xcvm_var w[LAYERS], b[LAYERS], x, target, rate;
+} network;
+
+static network make_network(xcvm_tape *t)
+{
+    network m;
+    const int64_t class = 3;
+    for (int i = 0; i < LAYERS; i++) {
+        m.w[i] = random_tensor(t, true, 2, (const int64_t[]){sizes[i], sizes[i + 1]}, 0.1);
+        m.b[i] = random_tensor(t, true, 1, &sizes[i + 1], 0.1);
+    }
+    m.x = random_tensor(t, false, 2, (const int64_t[]){1, 784}, 1);
+    m.target = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, &class));
+    m.rate = xcvm_var_keep(t, xcvm_tape_scalar(t, XCVM_F32, 0.01));
+    return m;
+}
+
+static void release_network(xcvm_tape *t, const network *m)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        xcvm_var_release(t, m->w[i]);
+        xcvm_var_release(t, m->b[i]);
+    }
+    xcvm_var_release(t, m->x);
+    xcvm_var_release(t, m->target);
+    xcvm_var_release(t, m->rate);
+    must(xcvm_tape_status(t, &error));
+}
+
+static xcvm_var loss_of(xcvm_tape *t, const network *m, xcvm_var x, xcvm_var target)
+{
+    xcvm_var h = x;
+    for (int i = 0; i < LAYERS; i++) {
+        h = xcvm_Gemm(t, h, m->w[i], m->b[i]);
+        if (i + 1 < LAYERS)
+            h = xcvm_Relu(t, h);
+    }
+    return xcvm_NegativeLogLikelihoodLoss(t, xcvm_LogSoftmax(t, h), target);
+}
+
+static void descend(xcvm_tape *t, const network *m)
+{
+    xcvm_tape_set_recording(t, false);
+    for (int i = 0; i < LAYERS; i++) {
+        const xcvm_var parameters[] = {m->w[i], m->b[i]};
+        for (int k = 0; k < 2; k++) {
+            const xcvm_var p = parameters[k];
+            xcvm_Sub(t, p, xcvm_Mul(t, xcvm_var_grad(t, p), m->rate), .into = p);
+            xcvm_var_clear_grad(t, p);
+        }
+    }
+    xcvm_tape_set_recording(t, true);
+}
+
 static double mlp(xcvm_tape *t, size_t count)
 {
-    xcvm_var w[LAYERS], b[LAYERS];
-    for (int i = 0; i < LAYERS; i++) {
-        w[i] = random_tensor(t, true, 2, (const int64_t[]){sizes[i], sizes[i + 1]}, 0.1);
-        b[i] = random_tensor(t, true, 1, &sizes[i + 1], 0.1);
-    }
-    const xcvm_var x = random_tensor(t, false, 2, (const int64_t[]){1, 784}, 1);
-    const int64_t class = 3;
-    const xcvm_var target = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, &class));
-    const xcvm_var rate = xcvm_var_keep(t, xcvm_tape_scalar(t, XCVM_F32, 0.01));
+    const network m = make_network(t);
     const double begun = now();
     for (size_t n = 0; n < count; n++) {
-        xcvm_var h = x;
-        for (int i = 0; i < LAYERS; i++) {
-            h = xcvm_Gemm(t, h, w[i], b[i]);
-            if (i + 1 < LAYERS)
-                h = xcvm_Relu(t, h);
-        }
-        must(xcvm_tape_backward(t, xcvm_NegativeLogLikelihoodLoss(t, xcvm_LogSoftmax(t, h), target), NULL, &error));
-        xcvm_tape_set_recording(t, false);
-        for (int i = 0; i < LAYERS; i++) {
-            xcvm_var *parameters[] = {&w[i], &b[i]};
-            for (int k = 0; k < 2; k++) {
-                const xcvm_var p = *parameters[k];
-                xcvm_Sub(t, p, xcvm_Mul(t, xcvm_var_grad(t, p), rate), .into = p);
-                xcvm_var_clear_grad(t, p);
-            }
-        }
-        xcvm_tape_set_recording(t, true);
+        must(xcvm_tape_backward(t, loss_of(t, &m, m.x, m.target), NULL, &error));
+        descend(t, &m);
         xcvm_tape_reset(t);
     }
     const double time = now() - begun;
-    for (int i = 0; i < LAYERS; i++) {
-        xcvm_var_release(t, w[i]);
-        xcvm_var_release(t, b[i]);
-    }
-    xcvm_var_release(t, x);
-    xcvm_var_release(t, target);
-    xcvm_var_release(t, rate);
-    must(xcvm_tape_status(t, &error));
+    release_network(t, &m);
     return time;
 }
+
+/* The same with the loss, or the whole step, as a static schedule. */
+static xcvm_status forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                           xcvm_var *out)
+{
+    (void)in_count;
+    (void)out_count;
+    out[0] = loss_of(t, user, in[0], in[1]);
+    return XCVM_OK;
+}
+
+static xcvm_status step(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+{
+    const xcvm_status status = forward(user, t, in_count, in, out_count, out);
+    if (status == XCVM_OK)
+        must(xcvm_tape_backward(t, out[0], NULL, &error));
+    descend(t, user);
+    return status;
+}
+
+static double mlp_static(xcvm_tape *t, size_t count, xcvm_static_function function)
+{
+    network m = make_network(t);
+    const xcvm_var in[] = {m.x, m.target};
+    xcvm_var loss;
+    xcvm_static *s;
+    double begun = 0;
+    must(xcvm_static_create(t, function, &m, NULL, &s, &error));
+    for (size_t n = 0; n < count + 2; n++) {
+        if (n == 2) /* behind the calls that record and compile */
+            begun = now();
+        xcvm_static_call(s, 2, in, 1, &loss);
+        if (function == forward) {
+            must(xcvm_tape_backward(t, loss, NULL, &error));
+            descend(t, &m);
+        }
+        xcvm_tape_reset(t);
+    }
+    const double time = now() - begun;
+    xcvm_static_destroy(s);
+    release_network(t, &m);
+    return time;
+}
+
+static double mlp_static_forward(xcvm_tape *t, size_t count) { return mlp_static(t, count, forward); }
+static double mlp_static_step(xcvm_tape *t, size_t count) { return mlp_static(t, count, step); }
 
 int main(void)
 {
@@ -182,6 +253,8 @@ int main(void)
     measure("scalar_mul_backward", t, product_backward, 10000, 101);
     measure("million_recorded", t, recorded, 1000000, 3);
     measure("mlp_step", t, mlp, 2000, 11);
+    measure("mlp_step_static_loss", t, mlp_static_forward, 2000, 11);
+    measure("mlp_step_static", t, mlp_static_step, 2000, 11);
     xcvm_tape_destroy(t);
     return 0;
 }

@@ -101,6 +101,8 @@ void tape_records_sweep(xcvm_tape *t)
         for (uint32_t i = 0; i < r->in_count; i++)
             if (r->in[i] != NULL)
                 tape_variable_release(r->in[i]);
+        if (r->users != NULL)
+            --*r->users;
         tape_give_back(t, r, r->bytes);
     }
     t->removing = false;
@@ -191,7 +193,8 @@ xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed)
 static xcvm_status run(xcvm_tape *t, const tape_record *r)
 {
     XCVM_TRY(tape_infer(t, r));
-    return tape_run_kernel(t, r, 0);
+    XCVM_TRY(tape_run_kernel(t, r, 0));
+    return t->trace != NULL ? tape_trace_call(t, r) : XCVM_OK;
 }
 
 bool tape_flows(const xcvm_tape *t, const tape_record *r)

@@ -128,6 +128,8 @@ static xcvm_status run_into(xcvm_tape *t, tape_record *r, tape_variable *target)
                SHAPE_MISMATCH, "the result is %s, what it goes into %s", xcvm_value_describe(result, a, sizeof a),
                xcvm_value_describe(to, b, sizeof b));
     XCVM_TRY(own_elements(t, target));
+    if (t->trace != NULL)
+        tape_trace_target(t, target);
     /* Who looks for NaN looks at the operands, too. */
     const bool direct = !t->check_nan && can_take_over(r, target);
     if (direct)
@@ -136,7 +138,11 @@ static xcvm_status run_into(xcvm_tape *t, tape_record *r, tape_variable *target)
     if (!direct && to->bytes > 0)
         memcpy(to->data, result->data, to->bytes);
     overwrite(to, r->number);
-    return XCVM_OK;
+    if (t->trace != NULL) {
+        XCVM_TRY(tape_trace_call(t, r));
+        tape_trace_into(t, r->out[0], target);
+    }
+    return t->failed ? t->error.status : XCVM_OK;
 }
 
 xcvm_status tape_execute_into(xcvm_tape *t, tape_record *r, tape_variable *target)
@@ -172,6 +178,8 @@ xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t b
                "a gradient that was added up may be that of several variables, and is not overwritten");
     if (own_elements(tape, variable) != XCVM_OK)
         return tape_report(tape, error);
+    if (tape->trace != NULL)
+        tape_trace_refuse(tape->trace, "the host sets the elements of a variable");
     if (bytes > 0)
         memcpy(type->data, data, bytes);
     overwrite(type, tape->calls++);

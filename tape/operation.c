@@ -22,11 +22,16 @@ static xcvm_status run_forward(xcvm_tape *t, tape_record *r, const xcvm_var *in,
     const xcvm_operation *o = r->operation;
     const bool recording = xcvm_tape_set_recording(t, false);
     const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    tape_trace *trace = t->trace;
+    t->trace = NULL; /* which has the call as a whole */
     xcvm_status status = o->forward(o->user, t, r->in_count, in, r->out_count, out);
     t->recording = recording;
     if (status != XCVM_OK && !t->failed)
         tape_fail(t, status, "the operation failed");
     status = t->failed ? t->error.status : adopt(t, r, out);
+    t->trace = trace;
+    if (trace != NULL && status == XCVM_OK)
+        status = tape_trace_call(t, r);
     for (uint32_t i = 0; i < r->out_count; i++)
         out[i] = status == XCVM_OK ? tape_handle(r->out[i]) : TAPE_FAILED;
     xcvm_tape_scope_end(t, scope, status == XCVM_OK ? r->out_count : 0, out);
@@ -59,7 +64,7 @@ xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, siz
         out[i] = TAPE_FAILED;
     if (tape_is_unusable(t) || tape_has_no_elements(t, "an operation of the host's"))
         return TAPE_FAILED;
-    if (operation == NULL || operation->forward == NULL || out_count == 0 || out == NULL) {
+    if (operation == NULL || operation->forward == NULL || (out_count > 0 && out == NULL)) {
         tape_fail(t, XCVM_INVALID_ARGUMENT, "an operation needs a function for its results, and a place for them");
         return TAPE_FAILED;
     }
@@ -77,7 +82,7 @@ xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, siz
         return tape_conclude(t, r, t->error.status), TAPE_FAILED;
     const xcvm_status status = operate(t, r, in, out, held);
     tape_give_back(t, held, bytes);
-    return status == XCVM_OK ? out[0] : TAPE_FAILED;
+    return status != XCVM_OK ? TAPE_FAILED : out_count > 0 ? out[0] : XCVM_ABSENT;
 }
 
 /* A handle of what the host does not name, for as long as its function runs. */
@@ -107,6 +112,8 @@ static void give(xcc_vjp *d, const tape_record *r, uint32_t i, xcvm_var given)
 void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r)
 {
     const size_t ins = r->in_count, outs = r->out_count;
+    if (t->trace != NULL)
+        tape_trace_refuse(t->trace, "the gradient of an operation of the host's is taken, %.100s", r->operation->name);
     xcvm_var *all = xcc_alloc(&t->module, (2 * ins + 2 * outs) * sizeof *all);
     if (all == NULL) {
         d->failed = true;
@@ -130,7 +137,8 @@ void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r)
         if (r->in[i] != NULL)
             r->in[i]->lenders--;
     for (size_t i = 0; i < outs; i++) {
-        r->out[i]->lenders--;
+        if (r->out[i] != NULL)
+            r->out[i]->lenders--;
         if (d->results[i] != NULL)
             tape_variable_of(d->results[i])->lenders--;
     }

@@ -10,12 +10,13 @@ typedef struct tape_record tape_record;
 typedef struct tape_walk tape_walk;
 typedef struct tape_hook tape_hook;
 typedef struct tape_batch tape_batch;
+typedef struct tape_trace tape_trace;
 
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
 struct xcvm_variable {
     xcc_value value;  /* first; a constant if no gradient can flow to it, so that rules know its elements */
-    xcc_value *built; /* of the graph, on a tape that builds */
+    xcc_value *built; /* of the graph, on a tape that builds; or of the trace that it was made in */
     xcvm_tape *tape;
     uint64_t serial;         /* in the order in which variables are made; 0: the slot is free */
     tape_record *creator;    /* the call that made it; NULL: none, or one that is not recorded */
@@ -61,6 +62,7 @@ struct tape_record {
     tape_variable **in, **out; /* in row order, lists spread out; NULL: absent */
     uint32_t in_count, out_count;
     const xcvm_operation *operation; /* of the host's; NULL: the schema's */
+    uint32_t *users;                 /* counts the records of a schedule; NULL: it is of none */
     size_t bytes;                    /* of this piece of memory */
     tape_walk *walk;                 /* that has to come by */
     tape_record *dead;               /* list of those that are being removed */
@@ -116,6 +118,8 @@ struct xcvm_tape {
     void (*observer)(void *user, const xcvm_call_event *event);
     void *observer_user;
     bool check_nan;
+    tape_trace *trace;              /* that records calls; NULL: none */
+    bool in_static;                 /* a static function runs */
     const tape_record *overwritten; /* that a rule is run for, though some of its elements are no more */
     /* What rules build with: a module whose builder executes. */
     xcc_module module;
@@ -314,6 +318,17 @@ void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r);
 /* A variable that stands for v in a function that is differentiated by it: connected with it if a gradient can flow on
  * to it. */
 tape_variable *tape_stand_in(xcvm_tape *t, tape_variable *v);
+
+/* ---- Traces ---- */
+
+/* What the tape's trace records, if there is one: a call that has succeeded, a variable with the elements of another, a
+ * call into `target`, before it and behind it. Fails if there is no memory. */
+xcvm_status tape_trace_call(xcvm_tape *t, const tape_record *r);
+void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from);
+void tape_trace_target(xcvm_tape *t, const tape_variable *target);
+void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target);
+/* What is done cannot be recorded. */
+void tape_trace_refuse(tape_trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- Rows ---- */
 

@@ -259,8 +259,11 @@ tape_variable *tape_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64
 tape_variable *tape_variable_share(xcvm_tape *t, tape_variable *from)
 {
     tape_variable *v = tape_evaluate(from) == XCVM_OK ? tape_variable_make(t) : NULL;
-    if (v != NULL)
-        xcvm_value_share(&v->value.type, &from->value.type);
+    if (v == NULL)
+        return NULL;
+    xcvm_value_share(&v->value.type, &from->value.type);
+    if (t->trace != NULL)
+        tape_trace_share(t, v, from);
     return v;
 }
 

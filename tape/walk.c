@@ -184,7 +184,11 @@ static xcvm_status find_needed(tape_walk *w)
 
 static xcvm_status failure(const tape_walk *w, const char *what)
 {
-    return w->tape->failed ? w->tape->error.status : tape_fail(w->tape, XCVM_INTERNAL, "%s gave nothing", what);
+    xcvm_tape *t = w->tape;
+    /* What a builder fails with is in the error alone. */
+    if (!t->failed && t->error.status != XCVM_OK)
+        return tape_stick(t, t->error.status);
+    return t->failed ? t->error.status : tape_fail(t, XCVM_INTERNAL, "%s gave nothing", what);
 }
 
 xcvm_status tape_walk_hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what)
@@ -392,7 +396,10 @@ static bool is_shared(const tape_variable *sum)
 static tape_variable *copy_of(xcvm_tape *t, const tape_variable *sum)
 {
     const xcvm_value *type = &sum->value.type;
-    return tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
+    tape_variable *copy = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
+    if (copy != NULL && t->trace != NULL)
+        tape_trace_share(t, copy, sum);
+    return copy;
 }
 
 /* A gradient that stays with its variable is no seed of the caller's and no other variable's gradient. */

@@ -129,6 +129,32 @@ xcvm_status xcvm_session_pair(xcvm_session *session, size_t output, size_t input
     return XCVM_OK;
 }
 
+/* ---- Lending ---- */
+
+static void lend(xcvm_value *to, const xcvm_value *value)
+{
+    xcvm_value_clear(to);
+    *to = *value;
+    to->refs = 0;
+    to->memory_kind = XCVM_MEMORY_BORROWED;
+    to->storage = NULL;
+}
+
+void xcvm_session_lend_input(xcvm_session *s, size_t index, const xcvm_value *value)
+{
+    xcvm_value *input = &s->inputs[index];
+    if (!xcvm_type_is_fixed(&s->program->image.inputs[index].type) && !same_type(input, value))
+        xcvm_session_invalidate(s);
+    lend(input, value);
+}
+
+void xcvm_session_lend_output(xcvm_session *s, size_t index, const xcvm_value *tensor)
+{
+    xcvm_value *target = &s->bound_outputs[index];
+    s->bound_outputs_dirty = s->bound_outputs_dirty || !same_type(target, tensor);
+    lend(target, tensor);
+}
+
 /* ---- All together ---- */
 
 static xcvm_status fail_missing(const xcvm_session *s, xcvm_error *error)

@@ -167,6 +167,13 @@ xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_
     return status;
 }
 
+void xcvm_session_lend_kernel(xcvm_session *s, const xcvm_kernel *kernel)
+{
+    s->kernel.threads = kernel->threads;
+    s->kernel.random = kernel->random;
+    s->threads_are_lent = true;
+}
+
 static void clear_all(xcvm_value *values, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -185,7 +192,8 @@ void xcvm_session_destroy(xcvm_session *session)
     clear_all(session->bound_outputs, xcvm_program_result_count(session->program));
     xcvm_session_release_states(session);
     xcvm_storage_release(session->kernel.scratch_storage);
-    xcvm_threads_destroy(session->kernel.threads);
+    if (!session->threads_are_lent)
+        xcvm_threads_destroy(session->kernel.threads);
     xcvm_heap_destroy(session->kernel.heap);
     if (session->arena != NULL && !session->arena_is_callers)
         xcvm_deallocate(&allocator, session->arena, session->arena_bytes);

@@ -52,6 +52,7 @@ struct xcvm_session {
     char *arena; /* NULL until the first run that needs it */
     size_t arena_bytes;
     bool arena_is_callers;
+    bool threads_are_lent;
 
     xcvm_observer observer;
     bool observed;           /* there is an observer, or types are checked */
@@ -111,6 +112,13 @@ void xcvm_session_validate(xcvm_session *s, size_t pc);
 void xcvm_session_recall(xcvm_session *s, size_t pc);
 /* What In takes is of a type that the program's inputs decide. */
 void xcvm_session_validate_input(xcvm_session *s, size_t pc);
+/* For one run, in place of binding, by who knows that the types are those declared, that what is written overlaps
+ * nothing, and that all of it lives until the next run or binding. Costs next to nothing. */
+void xcvm_session_lend_input(xcvm_session *s, size_t index, const xcvm_value *value);
+void xcvm_session_lend_output(xcvm_session *s, size_t index, const xcvm_value *tensor);
+/* Runs use the threads (NULL: none) and the random numbers of another kernel from now on, which outlives the session;
+ * it was created with one thread. */
+void xcvm_session_lend_kernel(xcvm_session *s, const xcvm_kernel *kernel);
 /* Before a run: everything is bound and agrees, and nothing bound to be written overlaps another. */
 xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error);
 /* Part of that: no tensor bound to an output overlaps anything else that is bound. */

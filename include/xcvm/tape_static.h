@@ -1,0 +1,119 @@
+/*
+ * Static schedules: functions of variables that make the same calls each time. Part of tape.h.
+ *
+ *     xcvm_static *step;
+ *     xcvm_static_create(t, forward, &model, NULL, &step, &error);
+ *     for (...) {
+ *         xcvm_var loss = xcvm_static_call(step, 2, (xcvm_var[]){x, labels}, 1, &loss);
+ *         xcvm_tape_backward(t, loss, NULL, &error);
+ *
+ * The first call with operands of some types runs the function, define-by-run, and records the calls that it makes.
+ * The next one compiles them, as xcvm_tape_compile would, to a program for the forward and one for the backward, which
+ * run in place of the function from then on: a schedule. On the tape such a call is one call. Schedules are kept by the
+ * types of operands, whether gradients can flow to them, whether calls are recorded, and the training mode.
+ *
+ * What the function reads besides its operands, parameters above all, is captured: it is an operand of the schedule, as
+ * it is at each call, changed in place or not. If it goes, or becomes of another type, the function is recorded anew. A
+ * handle that the function finds in another place each time must be a held one (xcvm_static_options.held). Elements
+ * that decide shapes (of the shape of Reshape, the axes of a sum) belong to what a schedule is kept by. Numbers that
+ * the host brings, as by xcvm_tape_scalar, are what they were when the function was recorded.
+ *
+ * The function may write into what it captures (.into = w), and may take gradients itself (xcvm_tape_gradients, or
+ * xcvm_tape_backward with gradients cleared before it returns): so a whole step, optimizer included, can be a schedule.
+ *
+ * xcvm_tape_operate in the function is called each time, in the order of execution, for all that has effects on the
+ * host; the operation is lent for as long as the function is static. Other effects of the function happen when it
+ * runs: in calls that record or check.
+ *
+ * What cannot be a schedule (lists or strings as operands, a view that is overwritten, an instruction without a
+ * gradient) runs define-by-run each time, and the log says why. So does everything on tapes that build or are lazy.
+ *
+ * Threads: those of the tape. A static function is destroyed before its tape.
+ */
+#ifndef XCVM_TAPE_STATIC_H
+#define XCVM_TAPE_STATIC_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct xcvm_static xcvm_static;
+
+/* Puts its results into `out`. A status other than OK, or a call that fails, fails the call. */
+typedef xcvm_status (*xcvm_static_function)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in,
+                                            size_t out_count, xcvm_var *out);
+
+typedef struct xcvm_static_options {
+    size_t size;
+    const char *name; /* of the call, for messages; copied; NULL: "static" */
+    /* Places, lent for the function's life, where it keeps handles, which may be absent: they are read at each call, so
+     * that parameters can be replaced, and what the function puts there, as the state of a recurrent network, is put
+     * there by the schedule, too, connected and kept as it was. */
+    xcvm_var *const *held;
+    size_t held_count;
+    size_t cache_limit;            /* schedules that are kept at most, but for those that a backward needs; 0: 16 */
+    bool minimize_cache_size;      /* one is kept */
+    bool force_test_define_by_run; /* schedules in training alone */
+    bool double_backprop;          /* gradients of calls can be differentiated: these run call by call */
+    int optimization;              /* as in xcc_options */
+    /* What the log receives: 0: warnings; 1: what is recorded, compiled and evicted; 2: every call. */
+    int verbosity;
+    void (*log)(void *user, int level, const char *text);
+    void *log_user;
+} xcvm_static_options;
+
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, void *user,
+                                                      const xcvm_static_options *options, xcvm_static **schedule,
+                                                      xcvm_error *error);
+/* Results of calls stay, but no backward goes through them any more. NULL is accepted. */
+XCVM_API void xcvm_static_destroy(xcvm_static *schedule);
+
+/* Calls the function, or what stands for it; gives the first result, and all in `out`. Within another static function
+ * it fails. */
+XCVM_API xcvm_var xcvm_static_call(xcvm_static *schedule, size_t in_count, const xcvm_var *in, size_t out_count,
+                                   xcvm_var *out);
+
+/* What follows returns what it was before. Enabled, which it is at first: else each call is that of the function, with
+ * the caller's own variables, and nothing is recorded. Training, true at first: tells schedules apart. Checking: each
+ * call runs the function, and compares what it does with what was recorded; where it differs, the log tells the
+ * first difference, as a warning, and the function is recorded anew. */
+XCVM_API bool xcvm_static_set_enabled(xcvm_static *schedule, bool enabled);
+XCVM_API bool xcvm_static_set_training(xcvm_static *schedule, bool training);
+XCVM_API bool xcvm_static_set_checking(xcvm_static *schedule, bool checking);
+
+/* Each call has activations of its own, which a backward frees as it passes the call. This frees those of the calls so
+ * far that no backward will come for: their results become constants. */
+XCVM_API void xcvm_static_end_forward(xcvm_static *schedule);
+/* Forgets all schedules. */
+XCVM_API void xcvm_static_clear(xcvm_static *schedule);
+
+typedef struct xcvm_static_stats {
+    size_t size;         /* of this struct, set by the caller */
+    size_t schedules;    /* that are kept */
+    size_t in_use;       /* calls that a backward may still pass */
+    uint64_t runs;       /* of the function */
+    uint64_t recorded;   /* of these, that became a schedule, for the first time or anew */
+    uint64_t replayed;   /* calls that a schedule ran */
+    uint64_t evicted;    /* schedules that went for others */
+    uint64_t different;  /* times that checking found the function to do something else */
+    size_t memory_bytes; /* of the schedules' sessions */
+} xcvm_static_stats;
+XCVM_API void xcvm_static_get_stats(const xcvm_static *schedule, xcvm_static_stats *stats);
+
+/* All schedules as text: what each is for, and its graph as recorded. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_describe(xcvm_static *schedule, xcvm_sink sink, void *user,
+                                                        xcvm_error *error);
+typedef struct xcvm_static_save_options {
+    size_t size;
+    bool states; /* captures, and what is held, are states of the program; else constants, but for what is written */
+} xcvm_static_save_options;
+/* The schedule that was used last as a program: inputs in0, in1 ..., outputs out0, out1 ...; what the function writes
+ * into, or leaves in a place, is a state. `options` may be NULL. INVALID_ARGUMENT if there is no schedule. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *schedule, const xcvm_static_save_options *options,
+                                                    xcvm_sink sink, void *user, xcvm_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,279 @@
+/* Running schedules: the forward as one call, the backward as its gradient. */
+#include "base/keep.h"
+#include "tape/schedule.h"
+#include "vm/session.h"
+
+#include <string.h>
+
+/* What stands for the row of such a call. */
+static const xcvm_schema schema = {.name = "static"};
+
+/* A failure of an instruction of the program names it in the message: the call is the static function's. */
+static xcvm_status run(xcvm_tape *t, xcvm_session *session)
+{
+    const xcvm_status status = xcvm_session_run(session, NULL, &t->error);
+    if (status != XCVM_OK && !t->failed && t->error.instruction[0] != '\0')
+        xcvm_error_prefix(&t->error, "%s", t->error.instruction);
+    return status;
+}
+
+/* ---- Forward ---- */
+
+static xcvm_status lend_result(xcvm_tape *t, tape_schedule *s, size_t i, tape_record *r)
+{
+    const schedule_output *o = &s->outputs[i];
+    tape_variable *v = r->out[o->index] = tape_variable_make(t);
+    if (v == NULL)
+        return t->error.status;
+    if (!o->fixed)
+        return XCVM_OK;
+    xcvm_value_set_tensor(&v->value.type, o->type->dtype, o->type->rank, o->type->dims);
+    XCVM_TRY(tape_variable_allocate(t, v));
+    xcvm_session_lend_output(s->forward.session, i, &v->value.type);
+    return XCVM_OK;
+}
+
+/* Memory for what an operand becomes, which takes its place when all has been computed. */
+static xcvm_status lend_written(xcvm_tape *t, tape_schedule *s, size_t i)
+{
+    const size_t index = s->outputs[i].index;
+    xcvm_storage *storage;
+    xcvm_value *next = &s->written[index];
+    *next = s->operands[index]->value.type;
+    next->storage = NULL;
+    XCVM_TRY(xcvm_heap_allocate(t->kernel.heap, next->bytes, &storage, &t->error));
+    next->storage = storage;
+    next->data = storage->data;
+    next->memory_kind = XCVM_MEMORY_OWNED;
+    xcvm_session_lend_output(s->forward.session, i, next);
+    return XCVM_OK;
+}
+
+static xcvm_status bind(xcvm_tape *t, tape_schedule *s, tape_record *r)
+{
+    const xcvm_program *program = s->forward.program;
+    for (size_t i = 0; i < program->image.input_count; i++)
+        xcvm_session_lend_input(s->forward.session, i, &s->operands[s->forward_inputs[i]]->value.type);
+    for (size_t i = 0; i < s->output_count; i++) {
+        const schedule_role role = s->outputs[i].role;
+        if (role == SCHEDULE_RESULT || role == SCHEDULE_KEPT)
+            XCVM_TRY(lend_result(t, s, i, r));
+        else if (role == SCHEDULE_WRITTEN)
+            XCVM_TRY(lend_written(t, s, i));
+    }
+    return XCVM_OK;
+}
+
+/* Results of sizes that the run has found out. */
+static xcvm_status keep_results(xcvm_tape *t, const tape_schedule *s, const tape_record *r)
+{
+    const xcvm_keeping keeping = {.heap = t->kernel.heap};
+    for (size_t i = 0; i < s->output_count; i++) {
+        const schedule_output *o = &s->outputs[i];
+        if (o->fixed || (o->role != SCHEDULE_RESULT && o->role != SCHEDULE_KEPT))
+            continue;
+        xcvm_value *to = &r->out[o->index]->value.type;
+        *to = (xcvm_value){.refs = 0};
+        XCVM_TRY(xcvm_value_keep(&keeping, to, xcvm_session_output(s->forward.session, i), &t->error));
+    }
+    return XCVM_OK;
+}
+
+/* What nobody else sees is exchanged, else the elements are. */
+static void take_place(const tape_schedule *s, size_t operand, uint64_t call)
+{
+    xcvm_value *to = &s->operands[operand]->value.type, *next = &s->written[operand];
+    if (to->storage->owner == next->storage->owner && __atomic_load_n(&to->storage->refs, __ATOMIC_ACQUIRE) == 1) {
+        xcvm_storage *before = to->storage;
+        to->storage = next->storage;
+        to->data = next->data;
+        next->storage = before;
+    } else if (to->bytes > 0) {
+        memcpy(to->data, next->data, to->bytes);
+    }
+    to->storage->version = (uint32_t)(call + 1);
+}
+
+static void write_operands(const tape_schedule *s, bool succeeded, uint64_t call)
+{
+    for (size_t i = 0; i < s->output_count; i++) {
+        const schedule_output *o = &s->outputs[i];
+        if (o->role != SCHEDULE_WRITTEN)
+            continue;
+        if (succeeded)
+            take_place(s, o->index, call);
+        xcvm_storage_release(s->written[o->index].storage);
+        s->written[o->index].storage = NULL;
+    }
+}
+
+static xcvm_status execute(xcvm_tape *t, tape_schedule *s, tape_record *r)
+{
+    XCVM_TRY(bind(t, s, r));
+    const uint64_t begun = t->observer != NULL ? tape_observe(t, r, 0) : 0;
+    XCVM_TRY(run(t, s->forward.session));
+    XCVM_TRY(keep_results(t, s, r));
+    if (t->observer != NULL)
+        tape_observe(t, r, begun);
+    return t->check_nan ? tape_check_nan(t, r) : XCVM_OK;
+}
+
+static bool result_requires(const tape_trace *k, size_t result)
+{
+    if (result < k->out_count)
+        return k->out_requires[result];
+    size_t left = result - k->out_count;
+    for (size_t i = 0; i < k->held_count; i++)
+        if (k->held[i].value != NULL && left-- == 0)
+    return k->held[i].requires;
+    return false;
+}
+
+xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
+{
+    const tape_trace *k = s->trace;
+    const size_t outs = s->result_count + s->kept_count;
+    void *behind;
+    tape_record *r = tape_record_make(t, &schema, k->operand_count, outs, 0, &behind);
+    if (r == NULL)
+        return t->error.status;
+    if (k->operand_count > 0)
+        memcpy(r->in, s->operands, k->operand_count * sizeof *r->in);
+    r->operation = &s->operation;
+    r->users = &s->users;
+    s->users++;
+    const uint64_t number = r->number;
+    xcvm_status status = execute(t, s, r);
+    write_operands(s, status == XCVM_OK, number);
+    if (outs > 0)
+        memcpy(s->results, r->out, outs * sizeof *s->results);
+    const bool recording = xcvm_tape_set_recording(t, t->recording && k->differentiable);
+    status = tape_conclude(t, r, status);
+    t->recording = recording;
+    bool recorded = false;
+    for (size_t i = 0; i < outs && status == XCVM_OK; i++)
+        recorded = recorded || s->results[i]->creator != NULL;
+    if (!recorded)
+        s->users--;
+    for (size_t i = 0; i < outs && status == XCVM_OK; i++) {
+        if (i >= s->result_count)
+            tape_variable_unname(s->results[i]);
+        else if (!result_requires(k, i))
+            tape_variable_require(s->results[i], false);
+    }
+    return status;
+}
+
+/* ---- Backward ---- */
+
+/* No gradient comes to output `of`, which was perhaps taken from its call (xcvm_var_unchain). */
+static tape_variable *zeros(xcvm_tape *t, const schedule_output *of, const tape_variable *v)
+{
+    const xcvm_type *type = of->type;
+    if (!of->fixed && v == NULL)
+        tape_fail(t, XCVM_UNSUPPORTED, "result %zu is of a size that a run finds out, and was unchained", of->index);
+    if (t->failed)
+        return NULL;
+    tape_variable *zero = tape_tensor(t, type->dtype, type->rank, of->fixed ? type->dims : v->value.type.dims, NULL);
+    if (zero != NULL)
+        memset(zero->value.type.data, 0, zero->value.type.bytes);
+    return zero;
+}
+
+static xcvm_status lend_gradient(xcvm_tape *t, const tape_schedule *s, size_t i, const xcvm_var *out,
+                                 const xcvm_var *out_gradients)
+{
+    const schedule_output *of = s->backward_inputs[i].of;
+    const bool written = of->role == SCHEDULE_WRITTEN;
+    const tape_variable *v = written ? NULL : out_gradients[of->index].at;
+    if (v == NULL && (v = zeros(t, of, written ? NULL : out[of->index].at)) == NULL)
+        return t->error.status;
+    xcvm_session_lend_input(s->backward.session, i, &v->value.type);
+    return XCVM_OK;
+}
+
+/* The program: recording is off. */
+static xcvm_status run_backward(xcvm_tape *t, const tape_schedule *s, const xcvm_var *in, const xcvm_var *out,
+                                const xcvm_var *out_gradients, xcvm_var *in_gradients)
+{
+    const xcvm_program *program = s->backward.program;
+    for (size_t i = 0; i < program->image.input_count; i++) {
+        const schedule_output *of = s->backward_inputs[i].of;
+        if (s->backward_inputs[i].is_gradient) {
+            XCVM_TRY(lend_gradient(t, s, i, out, out_gradients));
+            continue;
+        }
+        const tape_variable *v = of->role == SCHEDULE_OPERAND ? in[of->index].at : out[of->index].at;
+        XCVM_TRY(tape_check_read(t, v));
+        xcvm_session_lend_input(s->backward.session, i, &v->value.type);
+    }
+    for (size_t i = 0; i < program->image.output_count; i++) {
+        const xcvm_type *type = &program->image.outputs[i].type;
+        const tape_variable *v = tape_tensor(t, type->dtype, type->rank, type->dims, NULL);
+        if (v == NULL)
+            return t->error.status;
+        xcvm_session_lend_output(s->backward.session, i, &v->value.type);
+        in_gradients[s->backward_outputs[i]] = tape_handle(v);
+    }
+    return run(t, s->backward.session);
+}
+
+/* The calls once more, on variables that stand for the operands, and their gradients, recorded. */
+static xcvm_status differentiate(xcvm_tape *t, const tape_schedule *s, const xcvm_var *in,
+                                 const xcvm_var *out_gradients, xcvm_var *in_gradients)
+{
+    const tape_trace *k = s->trace;
+    const size_t ins = k->operand_count, outs = s->result_count;
+    tape_variable **lists = xcc_alloc(&t->module, (3 * ins + 3 * outs) * sizeof *lists);
+    if (lists == NULL)
+        return tape_stick(t, XCVM_OUT_OF_MEMORY);
+    tape_variable **operands = lists, **wrt = operands + ins, **gradients = wrt + ins, **values = gradients + ins,
+                  **roots = values + outs, **seeds = roots + outs;
+    size_t wrt_count = 0, root_count = 0;
+    for (size_t i = 0; i < ins; i++) {
+        operands[i] = in[i].at;
+        if (in[i].at == NULL)
+            continue;
+        XCVM_TRY(tape_check_read(t, in[i].at));
+        if (!k->operands[i].requires)
+            continue;
+        if ((operands[i] = wrt[wrt_count++] = tape_stand_in(t, in[i].at)) == NULL)
+            return t->error.status;
+    }
+    XCVM_TRY(tape_trace_run(k, operands, values));
+    for (size_t i = 0; i < outs; i++)
+        if (out_gradients[i].at != NULL) {
+            roots[root_count] = values[i];
+            seeds[root_count++] = out_gradients[i].at;
+        }
+    const tape_walk_request request = {.kind = TAPE_GRADIENTS,
+                                       .root_count = root_count,
+                                       .roots = roots,
+                                       .seeds = seeds,
+                                       .wrt_count = wrt_count,
+                                       .wrt = wrt,
+                                       .gradients = gradients,
+                                       .retain = true,
+                                       .create = true};
+    XCVM_TRY(tape_walk_back(t, &request));
+    for (size_t i = 0, at = 0; i < ins; i++)
+        if (in[i].at != NULL && k->operands[i].requires && gradients[at++] != NULL)
+            in_gradients[i] = tape_handle(gradients[at - 1]);
+    return XCVM_OK;
+}
+
+xcvm_status tape_schedule_backward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                   const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients)
+{
+    const tape_schedule *s = user;
+    (void)in_count;
+    (void)out_count;
+    if (!t->recording)
+        return tape_stick(t, run_backward(t, s, in, out, out_gradients, in_gradients));
+    if (!s->double_backprop)
+        return tape_fail(t, XCVM_UNSUPPORTED,
+                         "the gradient of %.100s is differentiated, which has to be asked for "
+                         "(xcvm_static_options.double_backprop)",
+                         s->operation.name);
+    return differentiate(t, s, in, out_gradients, in_gradients);
+}

@@ -1,0 +1,483 @@
+/* Static functions: which schedule a call runs, or whether the function itself runs and is recorded. */
+#include "tape/static.h"
+#include "vm/options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CACHE_LIMIT = 16 };
+
+/* ---- Life ---- */
+
+static char *copy_name(xcvm_tape *t, const char *name)
+{
+    const size_t length = strlen(name);
+    char *copy = xcvm_allocate(t->allocator, length + 1);
+    if (copy != NULL)
+        memcpy(copy, name, length + 1);
+    return copy;
+}
+
+xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, void *user,
+                               const xcvm_static_options *options, xcvm_static **schedule, xcvm_error *error)
+{
+    xcvm_static_options o;
+    XCVM_TRY(tape_report(tape, error));
+    XCVM_CHECK(error, function != NULL && schedule != NULL, INVALID_ARGUMENT,
+               "there is no function, or no place for the schedule");
+    XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
+    XCVM_CHECK(error, o.held != NULL || o.held_count == 0, INVALID_ARGUMENT, "held is NULL");
+    for (size_t i = 0; i < o.held_count; i++)
+        XCVM_CHECK(error, o.held[i] != NULL, INVALID_ARGUMENT, "place %zu of held is NULL", i);
+    XCVM_CHECK(error, o.verbosity >= 0 && o.verbosity <= 2, INVALID_ARGUMENT, "verbosity is %d, not from 0 to 2",
+               o.verbosity);
+    xcvm_static *s = xcvm_allocate_zeroed(tape->allocator, sizeof *s);
+    XCVM_CHECK(error, s != NULL, OUT_OF_MEMORY, "no memory for a static function");
+    *s = (xcvm_static){
+        .tape = tape, .function = function, .user = user, .options = o, .enabled = true, .training = true};
+    s->options.name = s->name = copy_name(tape, o.name != NULL ? o.name : "static");
+    if (s->options.cache_limit == 0)
+        s->options.cache_limit = CACHE_LIMIT;
+    if (o.minimize_cache_size)
+        s->options.cache_limit = 1;
+    if (s->name == NULL) {
+        xcvm_deallocate(tape->allocator, s, sizeof *s);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a static function");
+    }
+    *schedule = s;
+    return XCVM_OK;
+}
+
+static void say(const xcvm_static *s, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void say(const xcvm_static *s, int level, const char *format, ...)
+{
+    char text[640];
+    va_list arguments;
+    if (s->options.log == NULL || level > s->options.verbosity)
+        return;
+    va_start(arguments, format);
+    const int length = snprintf(text, sizeof text, "%.100s: ", s->name);
+    vsnprintf(text + length, sizeof text - (size_t)length, format, arguments);
+    va_end(arguments);
+    s->options.log(s->options.log_user, level, text);
+}
+
+/* Takes a schedule out of the list that it is in; its records, if any, are forgotten. */
+static void drop(xcvm_static *s, tape_schedule *gone)
+{
+    xcvm_tape *t = s->tape;
+    for (tape_schedule **at = &s->schedules; *at != NULL; at = &(*at)->next)
+        if (*at == gone) {
+            *at = gone->next;
+            s->count--;
+            break;
+        }
+    for (tape_record *r = t->last, *previous; r != NULL && gone->users > 0; r = previous) {
+        previous = r->previous;
+        if (r->users != &gone->users)
+            continue;
+        tape_record_remove(r);
+        previous = t->last; /* others may have gone with it */
+    }
+    tape_schedule_destroy(t, gone);
+}
+
+void xcvm_static_clear(xcvm_static *schedule)
+{
+    while (schedule->schedules != NULL)
+        drop(schedule, schedule->schedules);
+}
+
+void xcvm_static_destroy(xcvm_static *s)
+{
+    if (s == NULL)
+        return;
+    const xcvm_allocator *allocator = s->tape->allocator;
+    xcvm_static_clear(s);
+    xcvm_deallocate(allocator, s->name, strlen(s->name) + 1);
+    xcvm_deallocate(allocator, s, sizeof *s);
+}
+
+static bool set(bool *what, bool value)
+{
+    const bool before = *what;
+    *what = value;
+    return before;
+}
+
+bool xcvm_static_set_enabled(xcvm_static *schedule, bool enabled) { return set(&schedule->enabled, enabled); }
+
+bool xcvm_static_set_training(xcvm_static *schedule, bool training) { return set(&schedule->training, training); }
+
+bool xcvm_static_set_checking(xcvm_static *schedule, bool checking) { return set(&schedule->checking, checking); }
+
+/* ---- Activations ---- */
+
+/* The results of a record become constants; it goes with the last of them. */
+static void unchain(tape_record *r)
+{
+    r->busy = true;
+    for (uint32_t i = 0; i < r->out_count; i++)
+        if (r->out[i] != NULL) {
+            tape_variable *v = r->out[i];
+            tape_variable_require(v, false);
+            r->out[i] = NULL;
+            v->creator = NULL;
+            v->refs++;
+            tape_variable_release(v);
+        }
+    r->busy = false;
+    tape_record_remove(r);
+}
+
+void xcvm_static_end_forward(xcvm_static *schedule)
+{
+    xcvm_tape *t = schedule->tape;
+    size_t left = 0;
+    for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
+        left += s->users;
+    for (tape_record *r = t->last, *previous; r != NULL && left > 0 && t->walk == NULL; r = previous) {
+        previous = r->previous;
+        for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
+            if (r->users == &s->users) {
+                unchain(r);
+                previous = t->last;
+                left--;
+                break;
+            }
+    }
+}
+
+/* ---- Which schedule ---- */
+
+static bool same_type(const trace_operand *o, const tape_variable *v)
+{
+    if (!o->present || v == NULL)
+        return !o->present && v == NULL;
+    const xcvm_value *a = o->value != NULL ? &o->value->type : NULL, *b = &v->value.type;
+    if (o->requires != v->requires)
+        return false;
+    if (a == NULL) /* a list, or strings, which no schedule takes */
+        return b->kind != XCVM_KIND_TENSOR || b->dtype == XCVM_STRING;
+    return b->kind == XCVM_KIND_TENSOR && a->dtype == b->dtype && xcvm_same_shape(a, b);
+}
+
+/* Elements that decide shapes are those that were recorded. */
+static bool same_elements(const trace_operand *o, const tape_variable *v)
+{
+    return o->fixed == NULL || v == NULL ||
+           (o->fixed->type.bytes == v->value.type.bytes &&
+            memcmp(o->fixed->type.data, v->value.type.data, v->value.type.bytes) == 0);
+}
+
+static const tape_variable *variable_of(xcvm_var v) { return v.at; }
+
+static bool fits(const xcvm_static *s, const tape_schedule *c, size_t in_count, const xcvm_var *in, size_t out_count)
+{
+    const tape_trace *k = c->trace;
+    if (k->in_count != in_count || k->out_count != out_count || c->recording != s->tape->recording ||
+        c->training != s->training)
+        return false;
+    for (size_t i = 0; i < in_count + k->held_count; i++) {
+        const tape_variable *v = variable_of(i < in_count ? in[i] : *s->options.held[i - in_count]);
+        if (!same_type(&k->operands[i], v) || !same_elements(&k->operands[i], v))
+            return false;
+    }
+    return true;
+}
+
+static tape_schedule *find(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count)
+{
+    for (tape_schedule *c = s->schedules; c != NULL; c = c->next)
+        if (fits(s, c, in_count, in, out_count))
+            return c;
+    return NULL;
+}
+
+/* Whether what was captured is there, and of the type that it had. */
+static bool captures_fit(const xcvm_static *s, const tape_schedule *c)
+{
+    const tape_trace *k = c->trace;
+    for (size_t i = k->in_count + k->held_count; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        const tape_variable *v = o->v.at;
+        const bool there = v->serial == o->v.serial && (v->named || v->lenders > 0);
+        if (there && same_type(o, v) && same_elements(o, v))
+            continue;
+        say(s, 1, "capture %zu %s; the function is recorded anew", i - k->in_count - k->held_count,
+            !there             ? "is gone"
+            : !same_type(o, v) ? "is of another type"
+                               : "decides another shape");
+        return false;
+    }
+    return true;
+}
+
+/* Room for one more: what was not used for longest goes, as far as no backward needs it. */
+static void make_room(xcvm_static *s)
+{
+    while (s->count >= s->options.cache_limit) {
+        tape_schedule *oldest = NULL;
+        for (tape_schedule *c = s->schedules; c != NULL; c = c->next)
+            if (c->users == 0 && (oldest == NULL || c->used < oldest->used))
+                oldest = c;
+        if (oldest == NULL)
+            return;
+        drop(s, oldest);
+        s->stats.evicted++;
+        say(s, 1, "a schedule goes, %zu are kept", s->count);
+    }
+}
+
+/* ---- Running the function ---- */
+
+static xcvm_status call_function(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+{
+    xcvm_tape *t = s->tape;
+    s->stats.runs++;
+    t->in_static = true;
+    const xcvm_status status = s->function(s->user, t, in_count, in, out_count, out);
+    t->in_static = false;
+    if (status != XCVM_OK && !t->failed)
+        tape_fail(t, status, "the function %.100s failed", s->name);
+    for (size_t i = 0; i < out_count && !t->failed; i++)
+        tape_resolve(t, out[i], "a result of the function");
+    return t->failed ? t->error.status : XCVM_OK;
+}
+
+static xcvm_var give(xcvm_status status, size_t out_count, xcvm_var *out)
+{
+    for (size_t i = 0; i < out_count && status != XCVM_OK; i++)
+        out[i] = TAPE_FAILED;
+    return status != XCVM_OK ? TAPE_FAILED : out_count > 0 ? out[0] : XCVM_ABSENT;
+}
+
+/* A variable of the function's own in the place of an operand. */
+static tape_variable *stand_in(xcvm_tape *t, tape_variable *v)
+{
+    return t->recording && v->requires ? tape_stand_in(t, v) : tape_variable_share(t, v);
+}
+
+static xcvm_status begin_trace(xcvm_static *s, tape_trace *k, const xcvm_var *in, xcvm_var *own)
+{
+    xcvm_tape *t = s->tape;
+    for (size_t i = 0; i < k->in_count; i++) {
+        tape_variable *from = tape_operand(t, in[i], "an operand of the function"),
+                      *v = from != NULL ? stand_in(t, from) : NULL;
+        if (t->failed)
+            return t->error.status;
+        own[i] = v != NULL ? tape_handle(v) : XCVM_ABSENT;
+        XCVM_TRY(tape_trace_operand(k, v, from != NULL && from->requires));
+    }
+    for (size_t i = 0; i < k->held_count; i++) {
+        const tape_variable *v = tape_operand(t, *s->options.held[i], "what is held");
+        if (t->failed)
+            return t->error.status;
+        XCVM_TRY(tape_trace_operand(k, v, v != NULL && v->requires));
+    }
+    tape_trace_begin(k);
+    return XCVM_OK;
+}
+
+/* What the function leaves outlives its scope. */
+static void end_scope(const xcvm_static *s, xcvm_scope scope, size_t out_count, const xcvm_var *out)
+{
+    xcvm_tape *t = s->tape;
+    for (size_t i = 0; i < s->options.held_count && !t->failed; i++) {
+        tape_variable *v = tape_operand(t, *s->options.held[i], "what is held");
+        if (v != NULL && v->named && !v->kept && v->serial > scope.serial)
+            v->stays = true;
+    }
+    xcvm_tape_scope_end(t, scope, t->failed ? 0 : out_count, out);
+}
+
+static xcvm_status run_traced(xcvm_static *s, tape_trace *k, const xcvm_var *in, xcvm_var *own, xcvm_var *out)
+{
+    xcvm_tape *t = s->tape;
+    const bool recording = t->recording;
+    XCVM_TRY(begin_trace(s, k, in, own));
+    const xcvm_status status = call_function(s, k->in_count, own, k->out_count, out);
+    t->recording = recording;
+    t->trace = NULL;
+    return status == XCVM_OK ? tape_trace_end(k, out, s->options.held) : status;
+}
+
+/* Runs the function and records it; NULL: it fails, or the schedule that there is fits. */
+static tape_trace *record(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+{
+    xcvm_tape *t = s->tape;
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    const size_t bytes = (in_count + 1) * sizeof *in;
+    tape_trace *k = NULL;
+    xcvm_var *own = tape_take(t, bytes);
+    if (own != NULL && tape_trace_create(t, in_count, s->options.held_count, out_count, &k) == XCVM_OK)
+        run_traced(s, k, in, own, out);
+    end_scope(s, scope, out_count, out);
+    if (own != NULL)
+        tape_give_back(t, own, bytes);
+    if (!t->failed)
+        return k;
+    tape_trace_destroy(k);
+    return NULL;
+}
+
+static xcvm_status add(xcvm_static *s, tape_trace *k)
+{
+    make_room(s);
+    tape_schedule *c = tape_schedule_create(s->tape, k, s->name);
+    if (c == NULL) {
+        tape_trace_destroy(k);
+        return s->tape->error.status;
+    }
+    c->recording = s->tape->recording;
+    c->training = s->training;
+    c->double_backprop = s->options.double_backprop;
+    c->optimization = s->options.optimization;
+    c->used = ++s->clock;
+    c->next = s->schedules;
+    s->schedules = c;
+    s->count++;
+    s->stats.recorded++;
+    if (k->refusal[0] != '\0')
+        say(s, 0, "this runs define-by-run each time: %s", k->refusal);
+    else
+        say(s, 1, "%zu calls are recorded, %zu variables captured%s", k->call_count,
+            k->operand_count - k->in_count - k->held_count, k->differentiable ? ", with gradients" : "");
+    return XCVM_OK;
+}
+
+/* The function runs; what it does becomes a schedule, in place of `before` (NULL: none) if that one is not the same. */
+static xcvm_status run_and_record(xcvm_static *s, tape_schedule *before, size_t in_count, const xcvm_var *in,
+                                  size_t out_count, xcvm_var *out)
+{
+    char difference[320];
+    tape_trace *k = record(s, in_count, in, out_count, out);
+    if (k == NULL)
+        return s->tape->error.status;
+    const bool comparable = s->checking && before != NULL && before->trace->refusal[0] == '\0' && k->refusal[0] == '\0';
+    if (comparable && tape_trace_equal(before->trace, k, difference, sizeof difference)) {
+        before->used = ++s->clock;
+        tape_trace_destroy(k);
+        return XCVM_OK;
+    }
+    if (comparable) {
+        s->stats.different++;
+        say(s, 0, "not static: %s", difference);
+    }
+    /* One whose activations a backward needs goes for good later. */
+    if (before != NULL && before->users == 0)
+        drop(s, before);
+    else if (before != NULL)
+        before->used = 0;
+    return add(s, k);
+}
+
+/* ---- Running a schedule ---- */
+
+static void fill_held(const xcvm_static *s, const tape_schedule *c)
+{
+    const tape_trace *k = c->trace;
+    size_t at = k->out_count;
+    for (size_t i = 0; i < k->held_count; i++) {
+        if (k->held[i].value == NULL)
+            continue;
+        tape_variable *v = c->results[at++];
+        if (k->held[i].keeps)
+            tape_variable_keep(v);
+        if (k->held[i].releases)
+            xcvm_var_release(s->tape, *s->options.held[i]);
+        *s->options.held[i] = tape_handle(v);
+    }
+}
+
+static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, xcvm_var *out)
+{
+    const tape_trace *k = c->trace;
+    for (size_t i = 0; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        c->operands[i] = (tape_variable *)(uintptr_t)variable_of(i < k->in_count ? in[i]
+                                                                 : i < k->in_count + k->held_count
+                                                                     ? *s->options.held[i - k->in_count]
+                                                                     : o->v);
+    }
+    c->used = ++s->clock;
+    s->stats.replayed++;
+    say(s, 2, "a schedule of %zu calls runs", k->call_count);
+    s->tape->in_static = true; /* for operations of the host's */
+    const xcvm_status status = tape_schedule_run(s->tape, c);
+    s->tape->in_static = false;
+    XCVM_TRY(status);
+    for (size_t i = 0; i < k->out_count; i++)
+        out[i] = tape_handle(c->results[i]);
+    fill_held(s, c);
+    return XCVM_OK;
+}
+
+/* Whether a schedule is there to run; compiles it if that was not done. */
+static bool is_ready(xcvm_static *s, tape_schedule *c)
+{
+    xcvm_tape *t = s->tape;
+    if (c->forward.session != NULL && tape_schedule_is_outdated(c)) {
+        say(s, 1, "a capture has changed; it is an operand from now on");
+        tape_schedule_discard_programs(t, c);
+        c->changes = true;
+    }
+    if (c->forward.session != NULL)
+        return true;
+    if (tape_schedule_compile(t, c) != XCVM_OK)
+        return false;
+    if (c->trace->refusal[0] != '\0')
+        say(s, 0, "this runs define-by-run each time: %s", c->trace->refusal);
+    else
+        say(s, 1, "compiled; it takes %zu bytes", tape_schedule_memory(c));
+    return c->trace->refusal[0] == '\0';
+}
+
+static xcvm_status check_operands(const xcvm_static *s, size_t in_count, const xcvm_var *in)
+{
+    xcvm_tape *t = s->tape;
+    for (size_t i = 0; i < in_count && !t->failed; i++)
+        tape_operand(t, in[i], "an operand of the function");
+    for (size_t i = 0; i < s->options.held_count && !t->failed; i++)
+        tape_operand(t, *s->options.held[i], "what is held");
+    return t->failed ? t->error.status : XCVM_OK;
+}
+
+static xcvm_status call(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+{
+    xcvm_tape *t = s->tape;
+    XCVM_TRY(check_operands(s, in_count, in));
+    if (s->options.force_test_define_by_run && !(s->training && t->recording))
+        return call_function(s, in_count, in, out_count, out);
+    tape_schedule *c = find(s, in_count, in, out_count);
+    if (c != NULL && c->trace->refusal[0] != '\0' && !s->checking)
+        return call_function(s, in_count, in, out_count, out);
+    if (c == NULL || s->checking || !captures_fit(s, c))
+        return run_and_record(s, c, in_count, in, out_count, out);
+    if (is_ready(s, c))
+        return replay(s, c, in, out);
+    return t->failed ? t->error.status : call_function(s, in_count, in, out_count, out);
+}
+
+xcvm_var xcvm_static_call(xcvm_static *schedule, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+{
+    xcvm_tape *t = schedule->tape;
+    if ((in_count > 0 && in == NULL) || (out_count > 0 && out == NULL) || in_count > UINT32_MAX / 4 ||
+        out_count > UINT32_MAX / 4) {
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "operands of %.100s are missing, or the place for its results",
+                  schedule->name);
+        return TAPE_FAILED;
+    }
+    if (!t->failed && t->in_static)
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "%.100s is called within a static function; make the outermost one static",
+                  schedule->name);
+    if (t->failed)
+        return give(t->error.status, out_count, out);
+    if (schedule->enabled && !t->building && !t->lazy)
+        return give(call(schedule, in_count, in, out_count, out), out_count, out);
+    const xcvm_status status = schedule->function(schedule->user, t, in_count, in, out_count, out);
+    if (status != XCVM_OK && !t->failed)
+        tape_fail(t, status, "the function %.100s failed", schedule->name);
+    return give(t->failed ? t->error.status : XCVM_OK, out_count, out);
+}

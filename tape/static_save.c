@@ -1,0 +1,95 @@
+/* What schedules are, for others: figures, text, programs. */
+#include "tape/static.h"
+#include "vm/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void xcvm_static_get_stats(const xcvm_static *schedule, xcvm_static_stats *stats)
+{
+    xcvm_static_stats all = schedule->stats;
+    all.size = stats->size;
+    all.schedules = schedule->count;
+    for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next) {
+        all.in_use += s->users;
+        all.memory_bytes += tape_schedule_memory(s);
+    }
+    memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
+}
+
+/* ---- Text ---- */
+
+static bool write_text(xcvm_sink sink, void *user, const char *text) { return sink(user, text, strlen(text)); }
+
+static bool describe_operands(const tape_schedule *s, xcvm_sink sink, void *user)
+{
+    const tape_trace *k = s->trace;
+    for (size_t i = 0; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        char name[32], type[192], line[320];
+        if (o->value == NULL)
+            continue;
+        snprintf(line, sizeof line, "#   %s = %s, %s%s%s\n", tape_trace_name(k, i, name), o->value->name,
+                 xcvm_value_describe(&o->value->type, type, sizeof type), o->requires ? ", with gradient" : "",
+                 o->now != o->value ? ", written" : "");
+        if (!write_text(sink, user, line))
+            return false;
+    }
+    return true;
+}
+
+static xcvm_status describe(const xcvm_static *f, const tape_schedule *s, xcvm_sink sink, void *user)
+{
+    const tape_trace *k = s->trace;
+    char head[480];
+    snprintf(head, sizeof head, "# %.100s: %s%s, %zu calls, %s%s\n", f->name, s->training ? "training" : "test",
+             s->recording ? "" : ", not recorded", k->call_count,
+             k->refusal[0] != '\0'        ? "define-by-run: "
+             : s->forward.session != NULL ? "compiled"
+                                          : "recorded",
+             k->refusal);
+    if (!write_text(sink, user, head) || !describe_operands(s, sink, user))
+        return xcvm_error_set(&f->tape->error, XCVM_IO, "the text cannot be written");
+    return xcc_graph_dump(k->module.graph, sink, user);
+}
+
+xcvm_status xcvm_static_describe(xcvm_static *schedule, xcvm_sink sink, void *user, xcvm_error *error)
+{
+    xcvm_tape *t = schedule->tape;
+    XCVM_TRY(tape_report(t, error));
+    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
+    for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
+        if (tape_stick(t, describe(schedule, s, sink, user)) != XCVM_OK)
+            return tape_report(t, error);
+    return XCVM_OK;
+}
+
+/* ---- Programs ---- */
+
+xcvm_status xcvm_static_save(xcvm_static *schedule, const xcvm_static_save_options *options, xcvm_sink sink, void *user,
+                             xcvm_error *error)
+{
+    xcvm_tape *t = schedule->tape;
+    xcvm_static_save_options o;
+    const tape_schedule *last = NULL;
+    XCVM_TRY(tape_report(t, error));
+    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
+    XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
+    for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
+        if (last == NULL || s->used > last->used)
+            last = s;
+    XCVM_CHECK(error, last != NULL, INVALID_ARGUMENT, "%.100s has no schedule: it was not called, or is not enabled",
+               schedule->name);
+    XCVM_CHECK(error, last->trace->refusal[0] == '\0', UNSUPPORTED, "%.100s is no schedule: %.240s", schedule->name,
+               last->trace->refusal);
+    const tape_trace *k = last->trace;
+    for (size_t i = k->in_count; i < k->operand_count; i++) {
+        const trace_operand *operand = &k->operands[i];
+        XCVM_CHECK(error, !operand->present || operand->v.at->serial == operand->v.serial, INVALID_ARGUMENT,
+                   "a variable that %.100s has captured is gone", schedule->name);
+    }
+    const xcc_options how = {
+        .size = sizeof how, .allocator = t->allocator, .optimization = schedule->options.optimization};
+    const xcvm_status status = tape_schedule_emit(t, k, &how, o.states ? TRACE_STATES : TRACE_SAVED, sink, user);
+    return tape_stick(t, status) != XCVM_OK ? tape_report(t, error) : XCVM_OK;
+}

@@ -1,0 +1,396 @@
+/* Recording calls as a graph while they are executed. */
+#include "tape/trace.h"
+#include "compiler/ir/compose.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Life ---- */
+
+xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, size_t out_count, tape_trace **trace)
+{
+    tape_trace *k = xcvm_allocate_zeroed(t->allocator, sizeof *k);
+    if (k == NULL)
+        return tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for a trace", sizeof *k);
+    k->tape = t;
+    k->options = (xcc_options){.size = sizeof k->options, .allocator = t->allocator};
+    k->in_count = in_count;
+    k->held_count = held_count;
+    k->out_count = out_count;
+    xcvm_status status = xcc_module_init(&k->module, &k->options, &t->error);
+    if (status == XCVM_OK) {
+        k->builder = (xcc_builder){.graph = k->module.graph, .name = "", .origin = ""};
+        k->outs = xcc_alloc(&k->module, out_count * sizeof *k->outs);
+        k->out_requires = xcc_alloc(&k->module, out_count * sizeof *k->out_requires);
+        k->held = xcc_alloc(&k->module, held_count * sizeof *k->held);
+        if (k->outs == NULL || k->out_requires == NULL || k->held == NULL)
+            status = XCVM_OUT_OF_MEMORY;
+    }
+    if (status != XCVM_OK)
+        tape_trace_destroy(k);
+    else
+        *trace = k;
+    return tape_stick(t, status);
+}
+
+void tape_trace_destroy(tape_trace *k)
+{
+    if (k == NULL)
+        return;
+    const xcvm_allocator *allocator = k->tape->allocator;
+    xcc_module_release(&k->module);
+    xcvm_deallocate(allocator, k, sizeof *k);
+}
+
+void tape_trace_refuse(tape_trace *k, const char *format, ...)
+{
+    va_list arguments;
+    if (k->refusal[0] != '\0')
+        return;
+    va_start(arguments, format);
+    vsnprintf(k->refusal, sizeof k->refusal, format, arguments);
+    va_end(arguments);
+}
+
+/* What the compiler does not take is no failure of the call that was made. */
+static xcvm_status refused(tape_trace *k, const char *what)
+{
+    xcvm_error *error = &k->tape->error;
+    if (error->status == XCVM_OUT_OF_MEMORY)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    tape_trace_refuse(k, "%.30s: %.190s", what, error->message);
+    xcvm_error_set(error, XCVM_OK, "%s", "");
+    return XCVM_OK;
+}
+
+/* ---- Values ---- */
+
+static bool is_plain(const xcvm_value *type) { return type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_STRING; }
+
+xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requires)
+{
+    xcc_module *m = &k->module;
+    trace_operand *operands = xcc_grow(m, k->operands, k->operand_count, &k->operand_capacity, sizeof *operands);
+    if (operands == NULL)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    k->operands = operands;
+    trace_operand *o = &operands[k->operand_count++];
+    *o = (trace_operand){.requires = requires};
+    if (v == NULL)
+        return XCVM_OK;
+    o->v = tape_handle(v);
+    o->present = true;
+    if (!is_plain(&v->value.type)) {
+        char text[192];
+        tape_trace_refuse(k, "an operand is %s, not a tensor of numbers",
+                          xcvm_value_describe(&v->value.type, text, sizeof text));
+        return XCVM_OK;
+    }
+    if ((o->value = o->now = xcc_value_create(m->graph, NULL)) == NULL)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    o->value->kind = XCC_INPUT;
+    xcvm_value_set_tensor(&o->value->type, (xcvm_dtype)v->value.type.dtype, v->value.type.rank, v->value.type.dims);
+    return XCVM_OK;
+}
+
+static trace_operand *find_operand(const tape_trace *k, const tape_variable *v)
+{
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].v.at == v && k->operands[i].v.serial == v->serial)
+            return &k->operands[i];
+    return NULL;
+}
+
+/* Made by the function, of the host's numbers. */
+static xcc_value *add_constant(tape_trace *k, tape_variable *v)
+{
+    const xcvm_value *type = &v->value.type;
+    v->built = xcc_constant(k->module.graph, NULL, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data, false);
+    return v->built;
+}
+
+/* Whether the function has made a variable; parameters that it has made are there at the next call, too. */
+static bool is_own(const tape_trace *k, const tape_variable *v)
+{
+    return v->serial > k->begun && !(v->kept && v->requires && v->creator == NULL && v->built == NULL);
+}
+
+/* NULL: a refusal or a failure. */
+static xcc_value *value_of(tape_trace *k, tape_variable *v)
+{
+    if (is_own(k, v) && v->built != NULL)
+        return v->built;
+    if (!is_plain(&v->value.type)) {
+        tape_trace_refuse(k, "a list, or strings, come into the function from outside");
+        return NULL;
+    }
+    if (is_own(k, v))
+        return add_constant(k, v);
+    const trace_operand *o = find_operand(k, v);
+    if (o == NULL) {
+        if (tape_trace_operand(k, v, v->requires) != XCVM_OK)
+            return NULL;
+        o = &k->operands[k->operand_count - 1];
+    }
+    return o->now;
+}
+
+/* An operand whose elements decide a shape is a constant of this schedule. */
+static xcc_value *fixed_value_of(tape_trace *k, tape_variable *v)
+{
+    xcc_value *value = value_of(k, v);
+    trace_operand *o = value != NULL && !is_own(k, v) ? find_operand(k, v) : NULL;
+    if (o == NULL || o->now != o->value)
+        return value;
+    const xcvm_value *type = &v->value.type;
+    if (o->fixed == NULL)
+        o->fixed =
+            xcc_constant(k->module.graph, NULL, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data, false);
+    return o->fixed;
+}
+
+/* ---- Calls ---- */
+
+static bool map_operands(tape_trace *k, const tape_record *r, const xcvm_value **in)
+{
+    size_t at = 0;
+    for (size_t f = 0; f < r->schema->field_count; f++) {
+        const xcvm_field *field = &r->schema->fields[f];
+        if (!xcvm_field_is_input(field))
+            continue;
+        for (size_t left = xcvm_field_count(field, r->args); left > 0; left--, at++) {
+            tape_variable *v = r->in[at];
+            if (v == NULL)
+                continue;
+            const xcc_value *value = field->role == XCVM_ROLE_IN_SHAPE ? fixed_value_of(k, v) : value_of(k, v);
+            if (value == NULL)
+                return false;
+            in[at] = XCC_IN(value);
+        }
+    }
+    return true;
+}
+
+/* Behind a call through which no gradient flows though one could: recording is off, or it was detached. */
+static bool is_stopped(const tape_trace *k, const tape_record *r, const tape_variable *result)
+{
+    if (k->tape->recording || r->schema->gradient.zero || !tape_carries(result))
+        return false;
+    for (uint32_t i = 0; i < r->in_count; i++)
+        if (r->in[i] != NULL && r->in[i]->requires)
+            return true;
+    return false;
+}
+
+static bool map_results(tape_trace *k, const tape_record *r, xcvm_value **out)
+{
+    for (uint32_t i = 0; i < r->out_count; i++) {
+        tape_variable *v = r->out[i];
+        if (v == NULL)
+            continue;
+        if ((v->built = xcc_value_create(k->module.graph, NULL)) == NULL)
+            return false;
+        v->built->mark = is_stopped(k, r, v) ? TRACE_STOPPED : 0;
+        out[i] = XCC_OUT(v->built);
+    }
+    return true;
+}
+
+static xcvm_status trace_instruction(tape_trace *k, const tape_record *r)
+{
+    xcc_module *m = &k->module;
+    const size_t entries = (size_t)r->in_count + r->out_count, bytes = entries * sizeof(xcvm_value *);
+    xcvm_value **lists = xcc_alloc(m, bytes);
+    char *args = xcc_alloc(m, r->schema->args_size);
+    if (lists == NULL || args == NULL)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    const xcvm_value **in = (const xcvm_value **)(void *)lists;
+    xcvm_value **out = lists + r->in_count;
+    if (!map_operands(k, r, in) || !map_results(k, r, out))
+        return k->refusal[0] != '\0' ? XCVM_OK : refused(k, r->schema->name);
+    memcpy(args, r->args, r->schema->args_size);
+    xcvm_bind_operands(r->schema, args, in, out);
+    k->call_count++;
+    if (xcc_append(&k->builder, r->schema->opcode, args) == NULL)
+        return refused(k, r->schema->name);
+    xcc_give_back(m, args, r->schema->args_size);
+    xcc_give_back(m, lists, bytes);
+    return XCVM_OK;
+}
+
+/* HostCall gives what it gives; from there on shapes are what they were. */
+static xcc_value *shaped(tape_trace *k, xcc_value *result, const xcvm_value *type)
+{
+    return type->rank == 0
+               ? result
+               : xcc_build_reshape_to(&k->builder, result, xcc_build_ints(&k->builder, (size_t)type->rank, type->dims));
+}
+
+static const char *name_operation(tape_trace *k, const char *suffix)
+{
+    char text[48];
+    const int length = snprintf(text, sizeof text, "operation%zu%s", k->operation_count, suffix);
+    return xcc_string(&k->module, text, (size_t)length);
+}
+
+static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
+{
+    xcc_module *m = &k->module;
+    const size_t ins = r->in_count, outs = r->out_count;
+    const xcvm_value **in = xcc_alloc(m, ins * sizeof *in);
+    xcvm_value **out = xcc_alloc(m, outs * sizeof *out);
+    int64_t *dtypes = xcc_alloc(m, 2 * outs * sizeof *dtypes);
+    trace_operation *operations =
+        xcc_grow(m, k->operations, k->operation_count, &k->operation_capacity, sizeof *operations);
+    if (in == NULL || out == NULL || dtypes == NULL || operations == NULL)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    k->operations = operations;
+    const trace_operation o = {r->operation, name_operation(k, ""), name_operation(k, "_vjp"), ins, outs};
+    if (o.name == NULL || o.vjp == NULL)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    for (size_t i = 0; i < ins; i++) {
+        const xcc_value *value = r->in[i] != NULL ? value_of(k, r->in[i]) : NULL;
+        if (r->in[i] == NULL)
+            tape_trace_refuse(k, "%.100s: an operand is absent", o.operation->name);
+        if (value == NULL)
+            return k->refusal[0] != '\0' ? XCVM_OK : refused(k, o.operation->name);
+        in[i] = XCC_IN(value);
+    }
+    for (size_t i = 0; i < outs; i++) {
+        const xcvm_value *type = &r->out[i]->value.type;
+        xcc_value *value = xcc_value_create(m->graph, NULL);
+        if (!is_plain(type))
+            tape_trace_refuse(k, "%.100s: a result is no tensor of numbers", o.operation->name);
+        if (value == NULL || !is_plain(type))
+            return value != NULL ? XCVM_OK : refused(k, o.operation->name);
+        out[i] = XCC_OUT(value);
+        dtypes[i] = type->dtype;
+        dtypes[outs + i] = type->rank;
+    }
+    k->operations[k->operation_count++] = o;
+    k->call_count++;
+    if (xcc_emit(&k->builder, HostCall, .ys = {out, outs}, .xs = {in, ins}, .function = {o.name, strlen(o.name)},
+                 .dtypes = {dtypes, outs}, .ranks = {dtypes + outs, outs}) == NULL)
+        return refused(k, o.operation->name);
+    for (size_t i = 0; i < outs; i++) {
+        xcc_value *value = shaped(k, xcc_value_of(out[i]), &r->out[i]->value.type);
+        if (value == NULL)
+            return refused(k, o.operation->name);
+        value->mark = is_stopped(k, r, r->out[i]) ? TRACE_STOPPED : 0;
+        r->out[i]->built = value;
+    }
+    return XCVM_OK;
+}
+
+xcvm_status tape_trace_call(xcvm_tape *t, const tape_record *r)
+{
+    tape_trace *k = t->trace;
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    return r->operation != NULL ? trace_operation_call(k, r) : trace_instruction(k, r);
+}
+
+/* ---- What no call makes ---- */
+
+void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from)
+{
+    tape_trace *k = t->trace;
+    to->built = NULL;
+    if (k->refusal[0] != '\0' || (is_own(k, from) && from->built == NULL && !is_plain(&from->value.type)))
+        return;
+    xcc_value *value = value_of(k, tape_variable_of(&from->value));
+    if (value != NULL && from->requires)
+        value = xcc_build_unary(&k->builder, XCVM_OP_Identity, value);
+    if (value == NULL) {
+        if (k->refusal[0] == '\0')
+            refused(k, "sharing");
+        return;
+    }
+    if (from->requires)
+        value->mark = TRACE_STOPPED;
+    to->built = value;
+}
+
+void tape_trace_target(xcvm_tape *t, const tape_variable *target)
+{
+    const xcvm_storage *storage = target->value.type.storage;
+    if (storage == NULL || __atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) > 1)
+        tape_trace_refuse(t->trace,
+                          "variable %llu, which a call writes into, has its elements from outside, or "
+                          "shares them with another",
+                          (unsigned long long)target->serial);
+}
+
+void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target)
+{
+    tape_trace *k = t->trace;
+    if (k->refusal[0] != '\0')
+        return;
+    if (is_own(k, target)) {
+        target->built = result->built;
+        return;
+    }
+    trace_operand *o = find_operand(k, target);
+    if (o == NULL) {
+        if (tape_trace_operand(k, target, target->requires) != XCVM_OK)
+            return;
+        o = &k->operands[k->operand_count - 1];
+    }
+    if (o < k->operands + k->in_count && o->value != NULL)
+        tape_trace_refuse(k, "the function writes into an operand of its own");
+    o->now = result->built;
+}
+
+/* ---- Begin and end ---- */
+
+void tape_trace_begin(tape_trace *k)
+{
+    k->begun = k->tape->serials;
+    k->tape->trace = k;
+}
+
+static xcvm_status note_result(tape_trace *k, tape_variable *v, xcc_value **value, bool *requires)
+{
+    *value = value_of(k, v);
+    *requires = v->requires && !v->spent;
+    k->differentiable = k->differentiable || *requires;
+    return *value != NULL || k->refusal[0] != '\0' ? XCVM_OK : refused(k, "a result");
+}
+
+static xcvm_status note_held(tape_trace *k, size_t i, xcvm_var now)
+{
+    const xcvm_var before = k->operands[k->in_count + i].v;
+    if (now.at == before.at && now.serial == before.serial)
+        return XCVM_OK;
+    tape_variable *v = tape_operand(k->tape, now, "what the function has put in a place");
+    if (k->tape->failed)
+        return k->tape->error.status;
+    if (v == NULL) {
+        tape_trace_refuse(k, "the function leaves nothing in place %zu", i);
+        return XCVM_OK;
+    }
+    trace_held *held = &k->held[i];
+    held->keeps = v->kept;
+    held->releases = before.at != NULL && (before.at->serial != before.serial || !before.at->named);
+    return note_result(k, v, &held->value, &held->requires);
+}
+
+xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out, xcvm_var *const *held)
+{
+    xcvm_tape *t = k->tape;
+    t->trace = NULL;
+    for (size_t i = 0; i < k->out_count && k->refusal[0] == '\0'; i++) {
+        tape_variable *v = tape_resolve(t, out[i], "a result of the function");
+        XCVM_TRY(v != NULL ? note_result(k, v, &k->outs[i], &k->out_requires[i]) : t->error.status);
+    }
+    for (size_t i = 0; i < k->held_count && k->refusal[0] == '\0'; i++)
+        XCVM_TRY(note_held(k, i, *held[i]));
+    for (size_t i = 0; i < k->operand_count && k->refusal[0] == '\0'; i++) {
+        const xcvm_var v = k->operands[i].v;
+        if (v.at != NULL && v.at->serial == v.serial && v.at->gradient != NULL && v.at->gradient->serial > k->begun)
+            tape_trace_refuse(k, "the function leaves a gradient that was added up behind; clear it, or take "
+                                 "xcvm_tape_gradients");
+    }
+    return XCVM_OK;
+}

@@ -1,0 +1,86 @@
+/* Traces: the calls of a function of variables as a graph, recorded while they are executed. */
+#ifndef XCVM_TAPE_TRACE_H
+#define XCVM_TAPE_TRACE_H
+
+#include "tape/tape.h"
+
+/* What the function reads and has not made itself. */
+typedef struct trace_operand {
+    xcvm_var v;       /* as the function knew it */
+    xcc_value *value; /* an input of the graph; NULL: absent */
+    xcc_value *now;   /* what the variable is behind the calls so far: another if one of them wrote into it */
+    xcc_value *fixed; /* the constant that stands for it where its elements decide a shape; NULL: they do not */
+    bool present, requires;
+} trace_operand;
+
+/* A call of an operation of the host's, which the graph has as HostCall. */
+typedef struct trace_operation {
+    const xcvm_operation *operation;
+    const char *name, *vjp; /* as HostCall knows it and its gradient */
+    size_t in_count, out_count;
+} trace_operation;
+
+/* What the function leaves in one of its places (xcvm_static_options.held). */
+typedef struct trace_held {
+    xcc_value *value; /* NULL: what was there */
+    bool keeps;       /* it is kept (xcvm_var_keep) */
+    bool releases;    /* what was there is gone */
+    bool requires;
+} trace_held;
+
+struct tape_trace {
+    xcvm_tape *tape;
+    xcc_options options;
+    xcc_module module;
+    xcc_builder builder;
+    uint64_t begun; /* serial of the latest variable that the function did not make */
+    /* First those of the call, then those of the places, then captures, in the order of their first use. */
+    trace_operand *operands;
+    size_t in_count, held_count, operand_count, operand_capacity;
+    trace_operation *operations;
+    size_t operation_count, operation_capacity;
+    size_t call_count;
+    xcc_value **outs;
+    bool *out_requires;
+    trace_held *held;
+    size_t out_count;
+    bool differentiable; /* a gradient can flow from a result */
+    char refusal[240];   /* why these calls cannot be a schedule; "": they can */
+};
+
+/* The mark of a value behind which no gradient flows, as of what was detached. */
+enum { TRACE_STOPPED = 1 };
+
+/* The memory of a trace is its own; `operands` receives what stands for the operands of the call, absent ones too. */
+xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, size_t out_count, tape_trace **trace);
+void tape_trace_destroy(tape_trace *k);
+/* An operand of the call or of a place, before the trace begins. */
+xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requires);
+/* The calls of the tape are recorded from here to the end, which notes what the results are. Fails if there is no
+ * memory; what cannot be recorded is a refusal. */
+void tape_trace_begin(tape_trace *k);
+xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out, xcvm_var *const *held);
+
+/* Whether two traces are of the same calls; else the first difference, as a sentence. */
+bool tape_trace_equal(const tape_trace *before, const tape_trace *now, char *difference, size_t size);
+
+/* What takes the place of operands in a copy of the graph. */
+typedef enum trace_form {
+    TRACE_INPUTS,    /* all are inputs */
+    TRACE_CONSTANTS, /* captures and what is held are constants, but for what changes, which is an input */
+    TRACE_SAVED,     /* ... which is a state */
+    TRACE_STATES     /* captures and what is held are states */
+} trace_form;
+/* The recorded calls as the graph of another module, with the results as outputs, then what places hold, then what was
+ * written into operands. Names are in0, held0, capture0; outputs out0, held0_next, capture0_next. `stops`: gradients
+ * are taken of it, so that what no gradient flows through must not let one through. */
+xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form, bool stops);
+/* "capture3", the name of an operand. */
+const char *tape_trace_name(const tape_trace *k, size_t operand, char text[32]);
+/* The operand of a name of that form; SIZE_MAX: there is none. */
+size_t tape_trace_operand_named(const tape_trace *k, const char *name);
+
+/* Runs the calls on the tape, eagerly, for operands that stand for those of the trace (NULL: absent). */
+xcvm_status tape_trace_run(const tape_trace *k, tape_variable *const *operands, tape_variable **outs);
+
+#endif

@@ -1,0 +1,252 @@
+/* Traces copied: into a module that is compiled, or onto the tape, where they run. */
+#include "tape/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Names ---- */
+
+const char *tape_trace_name(const tape_trace *k, size_t operand, char text[32])
+{
+    const size_t own = k->in_count + k->held_count;
+    if (operand < k->in_count)
+        snprintf(text, 32, "in%zu", operand);
+    else if (operand < own)
+        snprintf(text, 32, "held%zu", operand - k->in_count);
+    else
+        snprintf(text, 32, "capture%zu", operand - own);
+    return text;
+}
+
+size_t tape_trace_operand_named(const tape_trace *k, const char *name)
+{
+    static const char *const prefixes[] = {"in", "held", "capture"};
+    const size_t firsts[] = {0, k->in_count, k->in_count + k->held_count, k->operand_count};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t length = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], length) != 0 || name[length] < '0' || name[length] > '9')
+            continue;
+        char *end;
+        const unsigned long long number = strtoull(name + length, &end, 10);
+        return *end == '\0' && number < firsts[i + 1] - firsts[i] ? firsts[i] + (size_t)number : SIZE_MAX;
+    }
+    return SIZE_MAX;
+}
+
+/* ---- Copies ---- */
+
+typedef struct copying {
+    const tape_trace *trace;
+    xcc_builder *b;
+    xcc_value **map; /* by the trace's value ids */
+} copying;
+
+static xcvm_status map_value(void *user, xcc_value *v, bool is_result, xcc_value **copy)
+{
+    const copying *c = user;
+    xcc_graph *g = c->b->graph;
+    if (is_result) {
+        c->map[v->id] = xcc_value_create(g, NULL);
+    } else if (c->map[v->id] == NULL && xcc_is_constant(v)) {
+        c->map[v->id] =
+            xcc_constant(g, NULL, (xcvm_dtype)v->type.dtype, v->type.rank, v->type.dims, v->type.data, true);
+    }
+    *copy = c->map[v->id];
+    if (*copy != NULL)
+        return XCVM_OK;
+    xcvm_error *error = g->module->error;
+    return error->status != XCVM_OK ? error->status
+                                    : xcvm_error_set(error, XCVM_INTERNAL, "value %s of a trace has no copy", v->name);
+}
+
+/* The same elements, with no gradient behind them. */
+static xcvm_status stop(const copying *c, const xcc_node *n)
+{
+    for (size_t i = 0; i < xcc_node_output_count(n); i++) {
+        const xcc_value *v = xcc_node_output(n, i);
+        if (v == NULL || v->mark != TRACE_STOPPED)
+            continue;
+        xcc_value *from = c->map[v->id];
+        c->map[v->id] = xcc_apply(c->b, BitCast, y, .x = XCC_IN(from), .to = (xcvm_dtype)from->type.dtype);
+        if (c->map[v->id] == NULL)
+            return c->b->graph->module->error->status;
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status copy_nodes(copying *c, bool stops)
+{
+    for (const xcc_node *n = c->trace->module.graph->first; n != NULL; n = n->next) {
+        if (xcc_node_copy(c->b, n, map_value, c) == NULL)
+            return c->b->graph->module->error->status;
+        if (stops)
+            XCVM_TRY(stop(c, n));
+    }
+    return XCVM_OK;
+}
+
+/* ---- Modules ---- */
+
+static bool is_written(const trace_operand *o) { return o->now != o->value; }
+
+/* What stands for an operand, whose elements are those that it has now. */
+static xcc_value *build_operand(const copying *c, size_t index, trace_form form)
+{
+    const tape_trace *k = c->trace;
+    const trace_operand *o = &k->operands[index];
+    xcc_graph *g = c->b->graph;
+    const xcvm_value *type = &o->value->type;
+    char name[32];
+    tape_trace_name(k, index, name);
+    const char *own = xcc_string(g->module, name, strlen(name));
+    if (own == NULL)
+        return NULL;
+    if (form != TRACE_INPUTS && index >= k->in_count) {
+        const void *data = o->v.at->value.type.data;
+        const bool changes =
+            is_written(o) || (index < k->in_count + k->held_count && k->held[index - k->in_count].value != NULL);
+        if (form == TRACE_STATES || (form == TRACE_SAVED && changes))
+            return xcc_state(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, data, false);
+        if (!changes)
+            return xcc_constant(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, data, false);
+    }
+    xcc_value *v = xcc_value_create(g, own);
+    if (v == NULL)
+        return NULL;
+    v->kind = XCC_INPUT;
+    xcvm_value_set_tensor(&v->type, (xcvm_dtype)type->dtype, type->rank, type->dims);
+    return v;
+}
+
+static xcvm_status build_operands(copying *c, trace_form form)
+{
+    const tape_trace *k = c->trace;
+    xcc_module *m = c->b->graph->module;
+    xcc_value **inputs = xcc_alloc(m, k->operand_count * sizeof *inputs);
+    size_t count = 0;
+    if (inputs == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        if (o->value == NULL)
+            continue;
+        xcc_value *v = c->map[o->value->id] = build_operand(c, i, form);
+        if (v == NULL)
+            return m->error->status;
+        if (v->kind == XCC_INPUT)
+            inputs[count++] = v;
+    }
+    return xcc_graph_set_inputs(c->b->graph, count, inputs);
+}
+
+/* An output of its own, whatever else a value is. */
+static xcvm_status add_output(const copying *c, xcc_value *value, const char *name, xcc_value **output)
+{
+    xcc_value *from;
+    XCVM_TRY(map_value((void *)(uintptr_t)c, value, false, &from));
+    *output = xcc_value_create(c->b->graph, name);
+    if (*output == NULL || xcc_emit(c->b, Identity, .y = XCC_OUT(*output), .x = XCC_IN(from)) == NULL)
+        return c->b->graph->module->error->status;
+    return XCVM_OK;
+}
+
+static bool stores(const copying *c, size_t operand)
+{
+    return c->map[c->trace->operands[operand].value->id]->kind == XCC_STATE;
+}
+
+/* What operand `index` becomes: the next state, or an output behind the others. */
+static xcvm_status build_next(const copying *c, size_t index, xcc_value *value, xcc_value **outputs, size_t *count)
+{
+    char name[48], operand[32];
+    snprintf(name, sizeof name, "%s_next", tape_trace_name(c->trace, index, operand));
+    const char *own = xcc_string(c->b->graph->module, name, strlen(name));
+    const trace_operand *o = &c->trace->operands[index];
+    xcc_value *output;
+    if (own == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(add_output(c, value, own, &output));
+    if (o->value != NULL && stores(c, index))
+        return xcc_graph_store(c->b->graph, c->map[o->value->id], output);
+    outputs[(*count)++] = output;
+    return XCVM_OK;
+}
+
+xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form, bool stops)
+{
+    xcc_builder b = {.graph = m->graph, .name = "", .origin = ""};
+    copying c = {.trace = k, .b = &b};
+    xcc_value **outputs = xcc_alloc(m, (k->out_count + k->held_count + k->operand_count) * sizeof *outputs);
+    size_t count = 0;
+    c.map = xcc_alloc(m, k->module.value_count * sizeof *c.map);
+    if (outputs == NULL || c.map == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(build_operands(&c, form));
+    XCVM_TRY(copy_nodes(&c, stops));
+    for (size_t i = 0; i < k->out_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "out%zu", i);
+        const char *own = xcc_string(m, name, strlen(name));
+        if (own == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        XCVM_TRY(add_output(&c, k->outs[i], own, &outputs[count++]));
+    }
+    XCVM_TRY(xcc_graph_set_outputs(m->graph, count, outputs));
+    count = 0;
+    for (size_t i = 0; i < k->held_count; i++)
+        if (k->held[i].value != NULL)
+            XCVM_TRY(build_next(&c, k->in_count + i, k->held[i].value, outputs, &count));
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].value != NULL && is_written(&k->operands[i]))
+            XCVM_TRY(build_next(&c, i, k->operands[i].now, outputs, &count));
+    if (count == 0)
+        return XCVM_OK;
+    const char **names = xcc_alloc(m, count * sizeof *names);
+    if (names == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        names[i] = outputs[i]->name;
+    return xcc_graph_add_outputs(m->graph, count, outputs, names, NULL);
+}
+
+/* ---- The tape ---- */
+
+xcvm_status tape_trace_run(const tape_trace *k, tape_variable *const *operands, tape_variable **outs)
+{
+    xcvm_tape *t = k->tape;
+    xcc_module *m = &t->module;
+    xcc_builder b = {.graph = m->graph, .name = "", .origin = "Gradient"};
+    copying c = {.trace = k, .b = &b, .map = xcc_alloc(m, k->module.value_count * sizeof *c.map)};
+    size_t count = 0;
+    if (c.map == NULL)
+        return tape_stick(t, XCVM_OUT_OF_MEMORY);
+    if (k->operation_count > 0)
+        return tape_fail(t, XCVM_UNSUPPORTED,
+                         "gradients of operations of the host's in a static function are not differentiated");
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].value != NULL && operands[i] != NULL)
+            c.map[k->operands[i].value->id] = &operands[i]->value;
+    for (const xcc_node *n = k->module.graph->first; n != NULL; n = n->next) {
+        if (xcc_node_copy(&b, n, map_value, &c) == NULL)
+            return tape_stick(t, t->error.status);
+        for (size_t i = 0; i < xcc_node_output_count(n); i++) {
+            const xcc_value *v = xcc_node_output(n, i);
+            if (v == NULL || v->mark != TRACE_STOPPED)
+                continue;
+            tape_variable *stopped = tape_variable_share(t, tape_variable_of(c.map[v->id]));
+            if (stopped == NULL)
+                return t->error.status;
+            c.map[v->id] = &stopped->value;
+        }
+    }
+    for (size_t i = 0; i < k->out_count + k->held_count; i++) {
+        xcc_value *v = i < k->out_count ? k->outs[i] : k->held[i - k->out_count].value;
+        if (v == NULL)
+            continue;
+        xcc_value *copy;
+        XCVM_TRY(tape_stick(t, map_value(&c, v, false, &copy)));
+        outs[count++] = tape_variable_of(copy);
+    }
+    return XCVM_OK;
+}

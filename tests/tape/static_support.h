@@ -1,0 +1,120 @@
+/* Static functions in tests: messages, a chain of layers. */
+#ifndef XCVM_TESTS_TAPE_STATIC_SUPPORT_H
+#define XCVM_TESTS_TAPE_STATIC_SUPPORT_H
+
+#include "tests/tape/support.h"
+
+#include <stdio.h>
+
+/* ---- Support ---- */
+
+typedef struct messages {
+    char text[4096];
+    size_t count, warnings;
+} messages;
+
+UNUSED static void take_message(void *user, int level, const char *text)
+{
+    messages *m = user;
+    m->count++;
+    m->warnings += level == 0;
+    const size_t length = strlen(m->text);
+    snprintf(m->text + length, sizeof m->text - length, "%d %s\n", level, text);
+}
+
+UNUSED static xcvm_static *make_static(xcvm_tape *t, xcvm_static_function f, void *user,
+                                       const xcvm_static_options *options)
+{
+    xcvm_static *s;
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_static_create(t, f, user, options, &s, &error) == XCVM_OK, "%s", error.message);
+    return s;
+}
+
+UNUSED static xcvm_static_stats figures(const xcvm_static *s)
+{
+    xcvm_static_stats stats = {.size = sizeof stats};
+    xcvm_static_get_stats(s, &stats);
+    return stats;
+}
+
+UNUSED static xcvm_var call1(xcvm_static *s, xcvm_var x)
+{
+    xcvm_var y;
+    return xcvm_static_call(s, 1, &x, 1, &y);
+}
+
+UNUSED static void check_bytes(xcvm_tape *a, xcvm_var x, xcvm_tape *b, xcvm_var y, double tolerance)
+{
+    const xcvm_value *v = value_of(a, x), *w = value_of(b, y);
+    ck_assert_int_eq(xcvm_value_dtype(v), xcvm_value_dtype(w));
+    ck_assert(xcvm_same_shape(v, w));
+    for (size_t i = 0; i < xcvm_value_count(v); i++) {
+        const double p = xcvm_element_as_double(v, i), q = xcvm_element_as_double(w, i);
+        ck_assert_msg(fabs(p - q) <= tolerance * (1 + fabs(q)), "element %zu: %g, not %g", i, p, q);
+    }
+}
+
+/* ---- A chain of layers ---- */
+
+typedef struct chain {
+    xcvm_var w[2], b[2];
+    int runs;
+} chain;
+
+UNUSED static xcvm_var cast_parameter(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, const float *data)
+{
+    const xcvm_var x = xcvm_Cast(t, xcvm_tape_constant(t, XCVM_F32, rank, dims, data), .to = dtype);
+    return xcvm_tape_parameter(t, dtype, rank, dims, xcvm_value_data(value_of(t, x)));
+}
+
+UNUSED static chain make_chain(xcvm_tape *t, xcvm_dtype dtype)
+{
+    chain c = {.runs = 0};
+    float numbers[12];
+    for (int i = 0; i < 12; i++)
+        numbers[i] = (float)((i * 7) % 11) / 8 - 0.5f;
+    c.w[0] = cast_parameter(t, dtype, 2, DIMS(3, 4), numbers);
+    c.b[0] = cast_parameter(t, dtype, 1, DIMS(4), numbers + 3);
+    c.w[1] = cast_parameter(t, dtype, 2, DIMS(4, 2), numbers + 1);
+    c.b[1] = cast_parameter(t, dtype, 1, DIMS(2), numbers);
+    return c;
+}
+
+UNUSED static xcvm_status run_chain(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                    xcvm_var *out)
+{
+    chain *c = user;
+    ck_assert_uint_eq(in_count, 1);
+    ck_assert_uint_eq(out_count, 1);
+    c->runs++;
+    const xcvm_var h = xcvm_Tanh(t, xcvm_Gemm(t, in[0], c->w[0], c->b[0]));
+    out[0] = xcvm_Gemm(t, h, c->w[1], c->b[1]);
+    return XCVM_OK;
+}
+
+UNUSED static xcvm_var batch(xcvm_tape *t, xcvm_dtype dtype, int64_t rows, float shift)
+{
+    float numbers[30];
+    for (int i = 0; i < 30; i++)
+        numbers[i] = (float)((i * 5) % 7) / 4 - 0.5f + shift;
+    return xcvm_Cast(t, xcvm_tape_constant(t, XCVM_F32, 2, DIMS(rows, 3), numbers), .to = dtype);
+}
+
+UNUSED static void clear_chain(xcvm_tape *t, const chain *c)
+{
+    for (int i = 0; i < 2; i++) {
+        xcvm_var_clear_grad(t, c->w[i]);
+        xcvm_var_clear_grad(t, c->b[i]);
+    }
+}
+
+UNUSED static void check_chain_gradients(xcvm_tape *a, const chain *x, xcvm_tape *b, const chain *y, double tolerance)
+{
+    for (int i = 0; i < 2; i++) {
+        check_bytes(a, xcvm_var_grad(a, x->w[i]), b, xcvm_var_grad(b, y->w[i]), tolerance);
+        check_bytes(a, xcvm_var_grad(a, x->b[i]), b, xcvm_var_grad(b, y->b[i]), tolerance);
+    }
+}
+
+#endif

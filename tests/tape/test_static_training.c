@@ -1,0 +1,460 @@
+/* Tests of static schedules of networks that learn: parameters, states, optimizers, programs. */
+#include "tests/tape/static_support.h"
+#include "xcvm/compiler.h"
+
+/* ---- Parameters ---- */
+
+/* What is captured may be changed, cleared of its gradient, exchanged and taken away between calls. */
+START_TEST(a11_9_parameters_are_replaced)
+{
+    xcvm_tape *t = open_tape(), *eager = open_tape();
+    xcvm_error error;
+    chain c = make_chain(t, XCVM_F32), same = make_chain(eager, XCVM_F32);
+    xcvm_var *const held[] = {&c.w[1]};
+    messages m = {.count = 0};
+    const xcvm_static_options options = {
+        .size = sizeof options, .held = held, .held_count = 1, .verbosity = 1, .log = take_message, .log_user = &m};
+    xcvm_static *s = make_static(t, run_chain, &c, &options);
+    for (int i = 0; i < 8; i++) {
+        const float numbers[] = {(float)i, 1, -1, 0.5f, 0.25f, -2, 0, 1};
+        xcvm_var y, x = batch(eager, XCVM_F32, 2, 0);
+        if (i % 2 == 1) { /* in place, or another variable in the place that is held */
+            ck_assert_int_eq(xcvm_var_set(t, c.w[1], numbers, sizeof numbers, &error), XCVM_OK);
+        } else if (i > 0) {
+            xcvm_var_release(t, c.w[1]);
+            c.w[1] = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(4, 2), numbers);
+        }
+        if (i > 0) {
+            xcvm_var_release(eager, same.w[1]);
+            same.w[1] = xcvm_tape_parameter(eager, XCVM_F32, 2, DIMS(4, 2), numbers);
+        }
+        clear_chain(t, &c);
+        clear_chain(eager, &same);
+        backward(t, xcvm_ReduceSum(t, call1(s, batch(t, XCVM_F32, 2, 0))));
+        run_chain(&same, eager, 1, &x, 1, &y);
+        backward(eager, xcvm_ReduceSum(eager, y));
+        check_chain_gradients(t, &c, eager, &same, 1e-5);
+    }
+    ck_assert_int_eq(c.runs, 1);
+    /* A capture that is gone: the function is recorded anew. */
+    xcvm_var_release(t, c.b[0]);
+    c.b[0] = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(4), F32S(1, 2, 3, 4));
+    const xcvm_var y = call1(s, batch(t, XCVM_F32, 2, 0)), z = call1(s, batch(t, XCVM_F32, 2, 0));
+    ck_assert_int_eq(c.runs, 2);
+    check_bytes(t, y, t, z, 1e-6);
+    /* One that requires no gradient any more. */
+    ck_assert_int_eq(xcvm_var_require_grad(t, c.b[1], false, &error), XCVM_OK);
+    for (int i = 0; i < 2; i++) {
+        clear_chain(t, &c);
+        backward(t, xcvm_ReduceSum(t, call1(s, batch(t, XCVM_F32, 2, 0))));
+        ck_assert_ptr_null(xcvm_var_grad(t, c.b[1]).at);
+        ck_assert_ptr_nonnull(xcvm_var_grad(t, c.w[1]).at);
+    }
+    ck_assert_int_eq(c.runs, 3);
+    xcvm_static_destroy(s);
+    close_tape(t);
+    close_tape(eager);
+}
+END_TEST
+
+/* In test mode captures are constants of the program, as long as they do not change. */
+START_TEST(a11_9_parameters_that_change_in_test_mode)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    chain c = make_chain(t, XCVM_F32);
+    xcvm_static *s = make_static(t, run_chain, &c, NULL);
+    xcvm_tape_set_recording(t, false);
+    for (int i = 0; i < 6; i++) {
+        const float numbers[] = {(float)i, 1, -1, 0.5f, 0.25f, -2, 0, 1};
+        if (i > 2 && i % 2 == 0)
+            ck_assert_int_eq(xcvm_var_set(t, c.w[1], numbers, sizeof numbers, &error), XCVM_OK);
+        else if (i > 2)
+            xcvm_Add(t, c.w[1], c.w[1], .into = c.w[1]);
+        const xcvm_var x = batch(t, XCVM_F32, 2, 0), y = call1(s, x);
+        xcvm_var z;
+        run_chain(&c, t, 1, &x, 1, &z);
+        check_bytes(t, y, t, z, 1e-5);
+    }
+    ck_assert_uint_eq(figures(s).runs, 1);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
+/* What the backward needs and was overwritten since is an error, as it is define-by-run. */
+START_TEST(a11_9_overwritten_before_the_backward)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    chain c = make_chain(t, XCVM_F32);
+    xcvm_static *s = make_static(t, run_chain, &c, NULL);
+    for (int i = 0; i < 3; i++) {
+        const xcvm_var y = xcvm_ReduceSum(t, call1(s, batch(t, XCVM_F32, 2, 0)));
+        xcvm_tape_set_recording(t, false);
+        xcvm_Neg(t, c.w[1], .into = c.w[1]);
+        xcvm_tape_set_recording(t, true);
+        ck_assert_int_eq(xcvm_tape_backward(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
+        ck_assert_ptr_nonnull(strstr(error.message, "has overwritten"));
+        ck_assert_str_eq(error.instruction, i == 0 ? "Gemm" : "static");
+        xcvm_tape_reset(t);
+    }
+    ck_assert_int_eq(c.runs, 1);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
+/* Results are the caller's own: later calls do not change them. A second backward is refused. */
+START_TEST(a11_10_results_stay)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    chain c = make_chain(t, XCVM_F32);
+    xcvm_static *s = make_static(t, run_chain, &c, NULL);
+    call1(s, batch(t, XCVM_F32, 2, 0));
+    const xcvm_var y = call1(s, batch(t, XCVM_F32, 2, 0)), copy = xcvm_Identity(t, xcvm_Neg(t, xcvm_Neg(t, y)));
+    call1(s, batch(t, XCVM_F32, 2, 3));
+    check_bytes(t, y, t, copy, 0);
+    const xcvm_var loss = xcvm_ReduceSum(t, y), again = xcvm_ReduceSum(t, xcvm_Exp(t, y));
+    backward(t, loss);
+    ck_assert_int_eq(xcvm_tape_backward(t, again, NULL, &error), XCVM_INVALID_ARGUMENT);
+    xcvm_tape_reset(t);
+    /* Unless the graph is retained. */
+    const xcvm_backward_options retain = {.size = sizeof retain, .retain_graph = true};
+    const xcvm_var z = xcvm_ReduceSum(t, call1(s, batch(t, XCVM_F32, 2, 0)));
+    clear_chain(t, &c);
+    backward_with(t, z, &retain);
+    const xcvm_var once = xcvm_var_keep(t, xcvm_Add(t, xcvm_var_grad(t, c.w[0]), xcvm_var_grad(t, c.w[0])));
+    backward(t, z);
+    check_bytes(t, xcvm_var_grad(t, c.w[0]), t, once, 1e-6);
+    /* Destroyed before the backward: the results are there, gradients are not. */
+    const xcvm_var last = call1(s, batch(t, XCVM_F32, 2, 0));
+    xcvm_static_destroy(s);
+    value_of(t, last);
+    ck_assert_int_eq(xcvm_tape_backward(t, xcvm_ReduceSum(t, last), NULL, &error), XCVM_INVALID_ARGUMENT);
+    close_tape(t);
+}
+END_TEST
+
+/* ---- Networks ---- */
+
+/* Batch normalisation, whose running statistics are written into captures without a gradient. */
+typedef struct normalised {
+    xcvm_var gamma, beta, mean, variance;
+} normalised;
+
+static xcvm_status run_normalised(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                  xcvm_var *out)
+{
+    const normalised *n = user;
+    xcvm_var mean, variance;
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_BatchNormalization(t, in[0], n->gamma, n->beta, n->mean, n->variance, .training_mode = 1,
+                                     .momentum = 0.75, .out = {NULL, &mean, &variance});
+    const bool recording = xcvm_tape_set_recording(t, false);
+    xcvm_Identity(t, mean, .into = n->mean);
+    xcvm_Identity(t, variance, .into = n->variance);
+    xcvm_tape_set_recording(t, recording);
+    return XCVM_OK;
+}
+
+static normalised make_normalised(xcvm_tape *t, xcvm_dtype dtype)
+{
+    normalised n;
+    n.gamma = cast_parameter(t, dtype, 1, DIMS(3), F32S(1, 2, 0.5f));
+    n.beta = cast_parameter(t, dtype, 1, DIMS(3), F32S(0, -1, 1));
+    n.mean = cast_parameter(t, dtype, 1, DIMS(3), F32S(0, 0, 0));
+    n.variance = cast_parameter(t, dtype, 1, DIMS(3), F32S(1, 1, 1));
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_var_require_grad(t, n.mean, false, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_require_grad(t, n.variance, false, &error), XCVM_OK);
+    return n;
+}
+
+START_TEST(a11_11_batch_normalisation)
+{
+    const xcvm_dtype dtypes[] = {XCVM_F32, XCVM_F64};
+    for (int d = 0; d < 2; d++) {
+        xcvm_tape *t = open_tape(), *eager = open_tape();
+        normalised n = make_normalised(t, dtypes[d]), same = make_normalised(eager, dtypes[d]);
+        xcvm_static *s = make_static(t, run_normalised, &n, NULL);
+        for (int i = 0; i < 4; i++) {
+            const xcvm_var x = batch(eager, dtypes[d], 5, (float)i), y = call1(s, batch(t, dtypes[d], 5, (float)i));
+            xcvm_var z;
+            run_normalised(&same, eager, 1, &x, 1, &z);
+            check_bytes(t, y, eager, z, 1e-5);
+            backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, y, xcvm_Mul(t, y, y))));
+            backward(eager, xcvm_ReduceSum(eager, xcvm_Mul(eager, z, xcvm_Mul(eager, z, z))));
+            check_bytes(t, n.mean, eager, same.mean, 1e-5);
+            check_bytes(t, n.variance, eager, same.variance, 1e-5);
+            check_bytes(t, xcvm_var_grad(t, n.gamma), eager, xcvm_var_grad(eager, same.gamma), 1e-4);
+            check_bytes(t, xcvm_var_grad(t, n.beta), eager, xcvm_var_grad(eager, same.beta), 1e-4);
+            xcvm_tape_reset(t);
+            xcvm_tape_reset(eager);
+        }
+        ck_assert_uint_eq(figures(s).replayed, 3);
+        xcvm_static_destroy(s);
+        close_tape(t);
+        close_tape(eager);
+    }
+}
+END_TEST
+
+/* A recurrent network, its state carried from one call to the next: unrolled over several calls, then cut off. */
+typedef struct recurrent {
+    bool is_lstm;
+    xcvm_var w, r, h, c;
+    int runs;
+} recurrent;
+
+static recurrent make_recurrent(xcvm_tape *t, bool is_lstm)
+{
+    float numbers[64];
+    for (int i = 0; i < 64; i++)
+        numbers[i] = (float)((i * 13) % 17) / 16 - 0.5f;
+    const int64_t gates = is_lstm ? 8 : 6;
+    recurrent m = {.is_lstm = is_lstm};
+    m.w = xcvm_tape_parameter(t, XCVM_F32, 3, DIMS(1, gates, 3), numbers);
+    m.r = xcvm_tape_parameter(t, XCVM_F32, 3, DIMS(1, gates, 2), numbers + 24);
+    return m;
+}
+
+static xcvm_status run_recurrent(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                 xcvm_var *out)
+{
+    recurrent *m = user;
+    (void)in_count;
+    (void)out_count;
+    m->runs++;
+    const xcvm_var x = xcvm_Unsqueeze(t, in[0], xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(0)));
+    xcvm_var h, c = XCVM_ABSENT;
+    if (m->is_lstm)
+        xcvm_LSTM(t, x, m->w, m->r, XCVM_ABSENT, XCVM_ABSENT, m->h, m->c, .hidden_size = 2, .out = {NULL, &h, &c});
+    else
+        xcvm_GRU(t, x, m->w, m->r, XCVM_ABSENT, XCVM_ABSENT, m->h, .hidden_size = 2, .out = {NULL, &h});
+    xcvm_var_release(t, m->h);
+    xcvm_var_release(t, m->c);
+    m->h = xcvm_var_keep(t, h);
+    if (m->is_lstm)
+        m->c = xcvm_var_keep(t, c);
+    out[0] = xcvm_Tanh(t, h);
+    return XCVM_OK;
+}
+
+static void cut_off(xcvm_tape *t, recurrent *m)
+{
+    xcvm_var_unchain(t, m->h);
+    if (m->is_lstm)
+        xcvm_var_unchain(t, m->c);
+}
+
+START_TEST(d5_stateful_recurrent_networks)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        xcvm_tape *tapes[] = {open_tape(), open_tape()};
+        recurrent ms[] = {make_recurrent(tapes[0], kind == 0), make_recurrent(tapes[1], kind == 0)};
+        xcvm_var *const held[] = {&ms[0].h, &ms[0].c};
+        const xcvm_static_options options = {.size = sizeof options, .held = held, .held_count = 2};
+        xcvm_static *s = make_static(tapes[0], run_recurrent, &ms[0], &options);
+        for (int i = 0; i < 4; i++) {
+            xcvm_var losses[2];
+            for (int k = 0; k < 2; k++) {
+                xcvm_var sum = XCVM_ABSENT;
+                for (int step = 0; step < 3; step++) {
+                    const xcvm_var x = batch(tapes[k], XCVM_F32, 2, (float)(i + step) / 4);
+                    xcvm_var y;
+                    if (k == 0)
+                        y = call1(s, x);
+                    else
+                        run_recurrent(&ms[1], tapes[1], 1, &x, 1, &y);
+                    const xcvm_var one = xcvm_ReduceSum(tapes[k], y, .keepdims = 0);
+                    sum = step > 0 ? xcvm_Add(tapes[k], sum, one) : one;
+                }
+                losses[k] = xcvm_var_keep(tapes[k], sum);
+            }
+            check_bytes(tapes[0], losses[0], tapes[1], losses[1], 1e-5);
+            check_bytes(tapes[0], ms[0].h, tapes[1], ms[1].h, 1e-5);
+            for (int k = 0; k < 2; k++) {
+                backward(tapes[k], losses[k]);
+                cut_off(tapes[k], &ms[k]);
+                xcvm_var_release(tapes[k], losses[k]);
+            }
+            check_bytes(tapes[0], xcvm_var_grad(tapes[0], ms[0].w), tapes[1], xcvm_var_grad(tapes[1], ms[1].w), 1e-4);
+            check_bytes(tapes[0], xcvm_var_grad(tapes[0], ms[0].r), tapes[1], xcvm_var_grad(tapes[1], ms[1].r), 1e-4);
+            ck_assert_uint_eq(figures(s).in_use, 0);
+        }
+        /* Without a state, with one that is constant, with one that a gradient goes to. */
+        ck_assert_int_eq(ms[0].runs, 3);
+        ck_assert_uint_eq(figures(s).schedules, 3);
+        xcvm_static_destroy(s);
+        close_tape(tapes[0]);
+        close_tape(tapes[1]);
+    }
+}
+END_TEST
+
+/* ---- Whole steps ---- */
+
+typedef struct training {
+    chain c;
+    xcvm_var rate;
+} training;
+
+static xcvm_status run_step(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                            xcvm_var *out)
+{
+    training *m = user;
+    xcvm_var y;
+    const xcvm_var parameters[] = {m->c.w[0], m->c.b[0], m->c.w[1], m->c.b[1]};
+    const xcvm_status status = run_chain(&m->c, t, in_count, in, 1, &y);
+    (void)out_count;
+    if (status != XCVM_OK)
+        return status;
+    out[0] = xcvm_ReduceMean(t, xcvm_Mul(t, y, y), .keepdims = 0);
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_backward(t, out[0], NULL, &error), XCVM_OK);
+    xcvm_tape_set_recording(t, false);
+    for (int i = 0; i < 4; i++) {
+        const xcvm_var p = parameters[i];
+        xcvm_Sub(t, p, xcvm_Mul(t, xcvm_var_grad(t, p), m->rate), .into = p);
+        xcvm_var_clear_grad(t, p);
+    }
+    xcvm_tape_set_recording(t, true);
+    return XCVM_OK;
+}
+
+static training make_training(xcvm_tape *t)
+{
+    return (training){make_chain(t, XCVM_F32), xcvm_var_keep(t, constant(t, 0.25f))};
+}
+
+/* The optimizer joins the schedule: parameters are what they are define-by-run, step by step. */
+START_TEST(a11_12_optimizer_in_the_schedule)
+{
+    xcvm_tape *t = open_tape(), *eager = open_tape();
+    training m = make_training(t), same = make_training(eager);
+    xcvm_static *s = make_static(t, run_step, &m, NULL);
+    const xcvm_var view = xcvm_var_keep(t, xcvm_var_detach(t, m.c.b[1]));
+    (void)view;
+    xcvm_var_release(t, view);
+    for (int i = 0; i < 5; i++) {
+        const xcvm_var x = batch(eager, XCVM_F32, 2, 0), loss = call1(s, batch(t, XCVM_F32, 2, 0));
+        xcvm_var expected;
+        run_step(&same, eager, 1, &x, 1, &expected);
+        check_bytes(t, loss, eager, expected, 1e-5);
+        for (int k = 0; k < 2; k++) {
+            check_bytes(t, m.c.w[k], eager, same.c.w[k], 1e-5);
+            check_bytes(t, m.c.b[k], eager, same.c.b[k], 1e-5);
+        }
+        xcvm_tape_reset(t);
+        xcvm_tape_reset(eager);
+    }
+    ck_assert_int_eq(m.c.runs, 1);
+    ck_assert_uint_eq(figures(s).replayed, 4);
+    /* The rate is captured, too. */
+    const float slower = 0;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_var_set(t, m.rate, &slower, sizeof slower, &error), XCVM_OK);
+    const xcvm_var before = xcvm_var_keep(t, xcvm_Neg(t, xcvm_Neg(t, m.c.w[0])));
+    call1(s, batch(t, XCVM_F32, 2, 0));
+    check_bytes(t, m.c.w[0], t, before, 0);
+    xcvm_static_destroy(s);
+    close_tape(t);
+    close_tape(eager);
+}
+END_TEST
+
+/* Others see what a schedule writes into a variable whose elements they share. */
+START_TEST(a11_12_views_of_what_is_written)
+{
+    xcvm_tape *t = open_tape();
+    training m = make_training(t);
+    xcvm_static *s = make_static(t, run_step, &m, NULL);
+    call1(s, batch(t, XCVM_F32, 2, 0));
+    call1(s, batch(t, XCVM_F32, 2, 0));
+    const xcvm_var view = xcvm_var_keep(t, xcvm_var_detach(t, m.c.w[0]));
+    call1(s, batch(t, XCVM_F32, 2, 0));
+    check_bytes(t, m.c.w[0], t, view, 0);
+    ck_assert_uint_eq(figures(s).replayed, 2);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
+/* ---- Saving ---- */
+
+static void check_saved(test_bytes *bytes, bool states, const float *xs, const float *expected, size_t runs)
+{
+    xcvm_program *program;
+    xcvm_session *session;
+    xcvm_error error = {0};
+    xcvm_value *x;
+    ck_assert_msg(xcvm_program_load(bytes->at, bytes->length, NULL, &program, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_uint_eq(xcvm_program_input_count(program), 1);
+    ck_assert_str_eq(xcvm_program_input(program, 0)->name, "in0");
+    ck_assert_str_eq(xcvm_program_output(program, 0)->name, "out0");
+    ck_assert_uint_eq(xcvm_program_state_count(program), states ? 4 : 0);
+    ck_assert_int_eq(xcvm_session_create(program, NULL, &session, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 2, DIMS(2, 3), &x, &error), XCVM_OK);
+    memcpy(xcvm_value_data(x), xs, 6 * sizeof *xs);
+    ck_assert_int_eq(xcvm_session_set_input(session, 0, x, &error), XCVM_OK);
+    for (size_t i = 0; i < runs; i++) {
+        ck_assert_int_eq(xcvm_session_run(session, NULL, &error), XCVM_OK);
+        ck_assert_float_eq_tol(*(const float *)xcvm_value_data(xcvm_session_output(session, 0)), expected[i], 1e-5f);
+    }
+    xcvm_value_release(x);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    test_bytes_free(bytes);
+}
+
+/* A schedule is a program that runs by itself: what it writes is a state, what it reads a constant or a state. */
+START_TEST(a11_12_saved_schedules)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    training m = make_training(t);
+    const xcvm_var x = xcvm_var_keep(t, batch(t, XCVM_F32, 2, 0));
+    float xs[6], losses[3], y[1];
+    test_bytes program = {NULL, 0, 0}, forward = {NULL, 0, 0}, states = {NULL, 0, 0}, text = {NULL, 0, 0};
+    memcpy(xs, xcvm_value_data(value_of(t, x)), sizeof xs);
+    xcvm_static *s = make_static(t, run_step, &m, NULL), *f = make_static(t, run_chain, &m.c, NULL);
+    ck_assert_int_eq(xcvm_static_save(s, NULL, test_bytes_sink, &program, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "has no schedule"));
+    call1(s, x);
+    ck_assert_msg(xcvm_static_save(s, NULL, test_bytes_sink, &program, &error) == XCVM_OK, "%s", error.message);
+    *y = ((const float *)xcvm_value_data(value_of(t, call1(f, x))))[0];
+    const xcvm_static_save_options as_states = {.size = sizeof as_states, .states = true};
+    ck_assert_int_eq(xcvm_static_save(f, NULL, test_bytes_sink, &forward, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_static_save(f, &as_states, test_bytes_sink, &states, &error), XCVM_OK);
+    for (int i = 0; i < 3; i++)
+        losses[i] = (float)xcvm_var_number(t, call1(s, x));
+    ck_assert(losses[0] > losses[2]);
+    check_saved(&program, true, xs, losses, 3);
+    check_saved(&forward, false, xs, y, 1);
+    check_saved(&states, true, xs, y, 1);
+    /* As text. */
+    ck_assert_int_eq(xcvm_static_describe(f, test_bytes_sink, &text, &error), XCVM_OK);
+    ck_assert(test_bytes_sink(&text, "", 1));
+    ck_assert_msg(strstr(text.at, "# static: training, 3 calls, recorded\n") != NULL, "%s", text.at);
+    ck_assert_ptr_nonnull(strstr(text.at, "capture3"));
+    ck_assert_ptr_nonnull(strstr(text.at, "= Tanh("));
+    test_bytes_free(&text);
+    ck_assert_int_eq(xcvm_static_describe(f, test_full_sink, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xcvm_static_save(f, NULL, test_full_sink, NULL, &error), XCVM_IO);
+    xcvm_static_destroy(s);
+    xcvm_static_destroy(f);
+    close_tape(t);
+}
+END_TEST
+
+Suite *suite_tape_static_training(void);
+Suite *suite_tape_static_training(void)
+{
+    return SUITE_OF("tape_static_training", a11_9_parameters_are_replaced, a11_9_parameters_that_change_in_test_mode,
+                    a11_9_overwritten_before_the_backward, a11_10_results_stay, a11_11_batch_normalisation,
+                    d5_stateful_recurrent_networks, a11_12_optimizer_in_the_schedule, a11_12_views_of_what_is_written,
+                    a11_12_saved_schedules);
+}
