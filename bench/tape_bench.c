@@ -1,6 +1,6 @@
 /* What calls on a tape cost: a scalar sum forward and back, recording, and a step of learning of a small network. One
  * line each: name, nanoseconds. */
-#include "xcvm/tape.h"
+#include "xcvm/layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +109,7 @@ static double product_backward(xcvm_tape *t, size_t count)
 
 enum { LAYERS = 3 };
 static const int64_t sizes[LAYERS + 1] = {784, 100, 100, 10};
+static const char *const names[LAYERS][2] = {{"w1", "b1"}, {"w2", "b2"}, {"w3", "b3"}};
 
 static xcvm_var random_tensor(xcvm_tape *t, bool parameter, int rank, const int64_t *dims, double scale)
 {
@@ -137,7 +138,12 @@ static double mlp(xcvm_tape *t, size_t count)
     const xcvm_var x = random_tensor(t, false, 2, (const int64_t[]){1, 784}, 1);
     const int64_t class = 3;
     const xcvm_var target = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, &class));
-    const xcvm_var rate = xcvm_var_keep(t, xcvm_tape_scalar(t, XCVM_F32, 0.01));
+    xcvm_optimizer *sgd;
+    must(xcvm_optimizer_create(t, "sgd:lr=0.01", NULL, &sgd, &error));
+    for (int i = 0; i < LAYERS; i++) {
+        must(xcvm_optimizer_add(sgd, names[i][0], w[i], &error));
+        must(xcvm_optimizer_add(sgd, names[i][1], b[i], &error));
+    }
     const double begun = now();
     for (size_t n = 0; n < count; n++) {
         xcvm_var h = x;
@@ -147,16 +153,8 @@ static double mlp(xcvm_tape *t, size_t count)
                 h = xcvm_Relu(t, h);
         }
         must(xcvm_tape_backward(t, xcvm_NegativeLogLikelihoodLoss(t, xcvm_LogSoftmax(t, h), target), NULL, &error));
-        xcvm_tape_set_recording(t, false);
-        for (int i = 0; i < LAYERS; i++) {
-            xcvm_var *parameters[] = {&w[i], &b[i]};
-            for (int k = 0; k < 2; k++) {
-                const xcvm_var p = *parameters[k];
-                xcvm_Sub(t, p, xcvm_Mul(t, xcvm_var_grad(t, p), rate), .into = p);
-                xcvm_var_clear_grad(t, p);
-            }
-        }
-        xcvm_tape_set_recording(t, true);
+        must(xcvm_optimizer_step(sgd, &error));
+        xcvm_optimizer_clear_grads(sgd);
         xcvm_tape_reset(t);
     }
     const double time = now() - begun;
@@ -166,7 +164,7 @@ static double mlp(xcvm_tape *t, size_t count)
     }
     xcvm_var_release(t, x);
     xcvm_var_release(t, target);
-    xcvm_var_release(t, rate);
+    xcvm_optimizer_destroy(sgd);
     must(xcvm_tape_status(t, &error));
     return time;
 }
