@@ -2,7 +2,7 @@
 #ifndef XCVM_EXAMPLES_SEED_H
 #define XCVM_EXAMPLES_SEED_H
 
-#include "xcvm/tape.h"
+#include "xcvm/layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,15 +58,6 @@ static inline void backward(xcvm_tape *t, xcvm_var root)
 {
     xcvm_error error;
     must(xcvm_tape_backward(t, root, NULL, &error), &error);
-}
-
-/* One step down along the gradient, which is cleared. */
-static inline void descend(xcvm_tape *t, xcvm_var w, double rate)
-{
-    const bool recording = xcvm_tape_set_recording(t, false);
-    xcvm_Sub(t, w, xcvm_Mul(t, xcvm_var_grad(t, w), xcvm_tape_scalar(t, XCVM_F32, rate)), .into = w);
-    xcvm_tape_set_recording(t, recording);
-    xcvm_var_clear_grad(t, w);
 }
 
 #endif
