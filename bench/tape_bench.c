@@ -1,6 +1,6 @@
 /* What calls on a tape cost: a scalar sum forward and back, recording, and a step of learning of a small network. One
  * line each: name, nanoseconds. */
-#include "xcvm/tape.h"
+#include "xcvm/layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +109,7 @@ static double product_backward(xcvm_tape *t, size_t count)
 
 enum { LAYERS = 3 };
 static const int64_t sizes[LAYERS + 1] = {784, 100, 100, 10};
+static const char *const names[LAYERS][2] = {{"w1", "b1"}, {"w2", "b2"}, {"w3", "b3"}};
 
 static xcvm_var random_tensor(xcvm_tape *t, bool parameter, int rank, const int64_t *dims, double scale)
 {
@@ -185,13 +186,21 @@ static void descend(xcvm_tape *t, const network *m)
 static double mlp(xcvm_tape *t, size_t count)
 {
     const network m = make_network(t);
+    xcvm_optimizer *sgd;
+    must(xcvm_optimizer_create(t, "sgd:lr=0.01", NULL, &sgd, &error));
+    for (int i = 0; i < LAYERS; i++) {
+        must(xcvm_optimizer_add(sgd, names[i][0], m.w[i], &error));
+        must(xcvm_optimizer_add(sgd, names[i][1], m.b[i], &error));
+    }
     const double begun = now();
     for (size_t n = 0; n < count; n++) {
         must(xcvm_tape_backward(t, loss_of(t, &m, m.x, m.target), NULL, &error));
-        descend(t, &m);
+        must(xcvm_optimizer_step(sgd, &error));
+        xcvm_optimizer_clear_grads(sgd);
         xcvm_tape_reset(t);
     }
     const double time = now() - begun;
+    xcvm_optimizer_destroy(sgd);
     release_network(t, &m);
     return time;
 }

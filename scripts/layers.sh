@@ -48,6 +48,7 @@ compiler/codegen/c_runtime:
 compiler/onnx/lower: compiler/ir compiler/onnx compiler/gradients
 compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/onnx: compiler/ir
+compiler/files:
 compiler/emit: compiler/ir compiler/passes compiler/codegen
 train: train/data
 train/data:

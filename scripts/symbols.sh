@@ -14,5 +14,5 @@ while read -r library headers; do
     echo "$library: $(wc -l <"$build/symbols/exported") functions"
 done <<END
 libxcvm.so xcvm:xcvm
-libxcvm-compiler.so compiler:xcc train:xct tape:xcvm
+libxcvm-compiler.so compiler:xcc train:xct tape:xcvm layers:xcvm
 END

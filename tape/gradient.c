@@ -19,8 +19,10 @@ void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
         tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose gradient is cleared");
-    if (variable != NULL)
-        tape_variable_set_gradient(variable, NULL);
+    if (variable == NULL)
+        return;
+    tape_variable_set_gradient(variable, NULL);
+    tape_rows_drop(tape, &variable->rows);
 }
 
 void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)

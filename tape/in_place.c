@@ -62,10 +62,7 @@ xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v)
                      (unsigned long long)v->serial, (unsigned)(version_of(v) - 1));
 }
 
-static void overwrite(xcvm_value *type, uint64_t call) { type->storage->version = (uint32_t)(call + 1); }
-
-/* Elements that are the tape's own: those of the host's values stay as they are. */
-static xcvm_status own_elements(xcvm_tape *t, tape_variable *v)
+xcvm_status tape_own_elements(xcvm_tape *t, tape_variable *v)
 {
     xcvm_value *type = &v->value.type, before = *type;
     if (type->storage != NULL && type->storage->owner == t->kernel.heap)
@@ -127,7 +124,7 @@ static xcvm_status run_into(xcvm_tape *t, tape_record *r, tape_variable *target)
     XCVM_CHECK(&t->error, result->kind == XCVM_KIND_TENSOR && result->dtype == to->dtype && xcvm_same_shape(result, to),
                SHAPE_MISMATCH, "the result is %s, what it goes into %s", xcvm_value_describe(result, a, sizeof a),
                xcvm_value_describe(to, b, sizeof b));
-    XCVM_TRY(own_elements(t, target));
+    XCVM_TRY(tape_own_elements(t, target));
     if (t->trace != NULL)
         tape_trace_target(t, target);
     /* Who looks for NaN looks at the operands, too. */
@@ -137,7 +134,7 @@ static xcvm_status run_into(xcvm_tape *t, tape_record *r, tape_variable *target)
     XCVM_TRY(tape_run_kernel(t, r, direct ? 1 : 0));
     if (!direct && to->bytes > 0)
         memcpy(to->data, result->data, to->bytes);
-    overwrite(to, r->number);
+    tape_note_overwritten(to, r->number);
     if (t->trace != NULL) {
         XCVM_TRY(tape_trace_call(t, r));
         tape_trace_into(t, r->out[0], target);
@@ -176,12 +173,12 @@ xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t b
                "%zu bytes for a variable of %zu bytes", bytes, type->bytes);
     XCVM_CHECK(error, variable->lenders == 0, INVALID_ARGUMENT,
                "a gradient that was added up may be that of several variables, and is not overwritten");
-    if (own_elements(tape, variable) != XCVM_OK)
+    if (tape_own_elements(tape, variable) != XCVM_OK)
         return tape_report(tape, error);
     if (tape->trace != NULL)
         tape_trace_refuse(tape->trace, "the host sets the elements of a variable");
     if (bytes > 0)
         memcpy(type->data, data, bytes);
-    overwrite(type, tape->calls++);
+    tape_note_overwritten(type, tape->calls++);
     return XCVM_OK;
 }

@@ -11,6 +11,7 @@ typedef struct tape_walk tape_walk;
 typedef struct tape_hook tape_hook;
 typedef struct tape_batch tape_batch;
 typedef struct tape_trace tape_trace;
+typedef struct tape_rows tape_rows;
 
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
@@ -27,6 +28,7 @@ struct xcvm_variable {
     bool named;              /* by handles of the host or, in a rule, of the walk */
     bool kept;               /* named, and in no scope */
     uint32_t lenders;        /* whose gradient it is, and who lend it */
+    uint32_t layers;         /* that keep it */
     bool stays;              /* beyond the end of the scope that is being ended */
     bool requires;           /* a gradient can flow to it */
     bool retains;            /* its gradient is kept though a call made it */
@@ -41,13 +43,24 @@ struct xcvm_variable {
     tape_variable *previous_touched, *next_touched;
     bool derived; /* by calls from what is differentiated by */
     bool target;  /* is differentiated by */
-    bool root;    /* is differentiated */
+    /* Of a parameter whose gradient is kept by rows: what backwards have given, and what the walk that goes on has. */
+    tape_rows *rows, *coming;
+    bool sparse;
+    bool root; /* is differentiated */
 };
 
 struct tape_hook {
     xcvm_grad_hook call;
     void *user;
     tape_hook *next;
+};
+
+/* A gradient of some rows of a parameter, as one Gather has given it. */
+struct tape_rows {
+    tape_variable *gradient; /* a reference; of one row behind the other */
+    tape_rows *next;         /* the one before */
+    size_t count;
+    int64_t at[]; /* none below 0 */
 };
 
 /* A call: what its rule needs. The arrays lie behind it, in the same piece of memory. */
@@ -259,6 +272,14 @@ bool tape_has_overwritten(const tape_record *r);
 /* Fails if a rule wants to read v, and that is what was overwritten of t->overwritten, or was spared. */
 xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v);
 
+/* The elements of v, a tensor, become the tape's own, if they are not: those of the host's values stay as they are. */
+xcvm_status tape_own_elements(xcvm_tape *t, tape_variable *v);
+/* Elements of a tensor were overwritten by the call of that number. */
+static inline void tape_note_overwritten(const xcvm_value *type, uint64_t call)
+{
+    type->storage->version = (uint32_t)(call + 1);
+}
+
 /* Whether nobody needs any of its results. */
 bool tape_record_is_dead(const tape_record *r);
 /* Forgets a recorded call. */
@@ -312,6 +333,20 @@ typedef struct tape_walk_request {
 } tape_walk_request;
 /* In failure, which stays with the tape, no gradient has changed. */
 xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request);
+
+/* Whether what the call gives of the gradient of its first operand is kept by rows. */
+bool tape_gathers_rows(const tape_record *r);
+/* Notes it, for as long as the walk goes on. */
+xcvm_status tape_rows_take(xcvm_tape *t, const tape_record *r, tape_variable *gradient);
+/* Adds what the walk has noted to what was there. */
+void tape_rows_keep(tape_variable *v);
+void tape_rows_drop(xcvm_tape *t, tape_rows **rows);
+/* All rows that have a gradient, each once, in ascending order, and the sum for each; new variables, named in the
+ * innermost scope. There is at least one. */
+xcvm_status tape_rows_sum(xcvm_tape *t, const tape_variable *v, tape_variable **rows, tape_variable **gradient);
+
+/* What v has by rows, added to what it has as a tensor; new variables. */
+tape_variable *tape_rows_dense(xcvm_tape *t, const tape_variable *v);
 
 /* The gradients of the operands of a host's operation, in place of a rule. */
 void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r);

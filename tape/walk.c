@@ -43,6 +43,7 @@ void tape_walk_untouch(tape_walk *w, tape_variable *v)
         v->next_touched->previous_touched = v->previous_touched;
     release(&v->sum);
     release(&v->mask);
+    tape_rows_drop(w->tape, &v->coming);
     v->walk = NULL;
     tape_variable_release(v);
 }
@@ -278,6 +279,8 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
     }
     if (!any)
         return XCVM_OK;
+    if (w->request->kind == TAPE_BACKWARD && !w->request->create && tape_gathers_rows(r))
+        return tape_rows_take(t, r, tape_variable_of(all[0]));
     w->wanted = wanted;
     XCVM_TRY(each_operand(w, r, want));
     xcc_node node = {.kind = XCC_INSTRUCTION,
@@ -434,6 +437,7 @@ static xcvm_status add_to_gradients(tape_walk *w)
     if (status != XCVM_OK)
         return status;
     for (tape_variable *v = w->touched; v != NULL; v = v->next_touched) {
+        tape_rows_keep(v);
         if (v->sum == NULL)
             continue;
         tape_variable_set_gradient(v, v->sum);

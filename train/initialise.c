@@ -2,7 +2,7 @@
 #include "train/trainer.h"
 
 #include "compiler/onnx/weights.h"
-#include "ops/random/random.h"
+#include "compiler/training/draw.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,15 +29,6 @@ static uint64_t generator_of(uint64_t seed, const char *name)
     return hash;
 }
 
-/* Box and Muller's method. */
-static double normal(uint64_t *state)
-{
-    const double u = 1 - xcvm_random_uniform(state), v = xcvm_random_uniform(state);
-    return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
-}
-
-static double uniform(uint64_t *state, double bound) { return (2 * xcvm_random_uniform(state) - 1) * bound; }
-
 /* A weight as a matrix: the inputs and outputs of a unit. */
 typedef struct fan {
     double in, out;
@@ -61,56 +52,31 @@ static fan fan_of(const xcc_weight *w)
     return (fan){(double)(second * field), (double)(first * field), first, first > 0 ? elements / first : 0};
 }
 
-/* Rows made orthogonal, or columns where there are fewer of them (Saxe, McClelland and Ganguli, 2013), by the modified
- * Gram-Schmidt process, twice, as rounding asks for. */
-static void orthogonalise(double *m, size_t rows, size_t columns)
-{
-    const bool by_rows = rows <= columns;
-    const size_t vectors = by_rows ? rows : columns, length = by_rows ? columns : rows;
-    const size_t next = by_rows ? columns : 1, step = by_rows ? 1 : columns;
-    for (size_t v = 0; v < vectors; v++) {
-        double *own = m + v * next, norm = 0;
-        for (size_t u = 0; u < 2 * v; u++) {
-            const double *other = m + u % v * next;
-            double product = 0;
-            for (size_t i = 0; i < length; i++)
-                product += own[i * step] * other[i * step];
-            for (size_t i = 0; i < length; i++)
-                own[i * step] -= product * other[i * step];
-        }
-        for (size_t i = 0; i < length; i++)
-            norm += own[i * step] * own[i * step];
-        norm = norm > 0 ? sqrt(norm) : 1;
-        for (size_t i = 0; i < length; i++)
-            own[i * step] /= norm;
-    }
-}
-
 static void draw(double *to, size_t count, scheme s, const fan *f, uint64_t *state)
 {
     const double in = fmax(f->in, 1), out = fmax(f->out, 1);
     for (size_t i = 0; i < count; i++)
         switch (s) {
         case HE:
-            to[i] = normal(state) * sqrt(2 / in);
+            to[i] = xcc_draw_normal(state) * sqrt(2 / in);
             break;
         case GLOROT:
-            to[i] = uniform(state, sqrt(6 / (in + out)));
+            to[i] = xcc_draw_uniform(state, sqrt(6 / (in + out)));
             break;
         case NORMAL:
-            to[i] = normal(state) * 0.02;
+            to[i] = xcc_draw_normal(state) * 0.02;
             break;
         case UNIFORM:
-            to[i] = uniform(state, 1 / sqrt(in));
+            to[i] = xcc_draw_uniform(state, 1 / sqrt(in));
             break;
         case ORTHOGONAL:
         case SCHEMES:
-            to[i] = normal(state);
+            to[i] = xcc_draw_normal(state);
             break;
         }
     const size_t block = f->rows * f->columns;
     for (size_t at = 0; s == ORTHOGONAL && block > 0 && at + block <= count; at += block)
-        orthogonalise(to + at, f->rows, f->columns);
+        xcc_orthogonalise(to + at, f->rows, f->columns);
 }
 
 static void store(xcvm_value *value, size_t index, double number)

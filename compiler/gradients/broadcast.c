@@ -74,11 +74,9 @@ xcc_value *xcc_sum_to(xcc_builder *b, xcc_value *v, xcc_value *like)
             continue;
         if (size < 0) /* 1 or the size that v has, which only the run knows */
             return sum_at_run_time(b, v, like);
-        if (size == 1)
+        if (size == 1 && from->dims[i] != 1)
             axes[count++] = i;
     }
-    if (count == 0)
-        return v;
-    xcc_value *sum = xcc_build_reduce(b, XCVM_OP_ReduceSum, v, xcc_build_ints(b, count, axes), true);
+    xcc_value *sum = count > 0 ? xcc_build_reduce(b, XCVM_OP_ReduceSum, v, xcc_build_ints(b, count, axes), true) : v;
     return xcc_build_squeeze(b, sum, missing > 0 ? (size_t)missing : 0, leading);
 }

@@ -43,12 +43,18 @@ XCC_GRADIENT(NegativeLogLikelihoodLoss)
         share = xcc_build_gather(d->b, weight, class, 0);
     if (ignored != NULL)
         share = xcc_where(d, ignored, none, share);
-    xcc_value *each = xcc_expand_like(d->b, share, target), *g = G;
+    xcc_value *g = G, *each = NULL;
+    /* Without weights each has a share of 1, and how many there are may be known. */
+    const bool equal = weight == NULL && ignored == NULL && target->type.rank >= 0 && xcvm_dims_known(&target->type);
+    if (!equal)
+        each = xcc_expand_like(d->b, share, target);
     if (a->reduction == XCVM_LOSS_REDUCTION_mean)
-        g = xcc_div(d, g, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, each, NULL, false));
+        g = xcc_div(d, g,
+                    equal ? xcc_num(d, g, (double)xcvm_element_count(&target->type))
+                          : xcc_build_reduce(d->b, XCVM_OP_ReduceSum, each, NULL, false));
     xcc_value *at = xcc_build_unsqueeze(d->b, class, 1, channels);
     if (xcc_wanted(d, 0)) {
-        xcc_value *column = xcc_neg(d, xcc_mul(d, each, g));
+        xcc_value *column = equal ? xcc_expand_like(d->b, xcc_neg(d, g), target) : xcc_neg(d, xcc_mul(d, each, g));
         if (ignored != NULL)
             column = xcc_where(d, ignored, none, column);
         xcc_value *written = xcc_build_unsqueeze(d->b, column, 1, channels), *zeros = xcc_zeros_like(d->b, x);

@@ -268,6 +268,27 @@ double xcc_optimizer_value(const xcc_optimizer_spec *spec, const char *name)
     return 0.0;
 }
 
+double xcc_optimizer_attribute(const xcc_optimizer_spec *spec, const char *name)
+{
+    if (strcmp(name, "decoupled") == 0)
+        return spec->row->decoupled;
+    for (size_t i = 0; has_setting(spec->row, i); i++)
+        for (size_t k = 0; k < 2; k++)
+            if (spec->row->settings[i].fields[k] != NULL && strcmp(spec->row->settings[i].fields[k], name) == 0)
+                return spec->values[i][k];
+    return 0.0;
+}
+
+bool xcc_optimizer_keeps(const xcc_optimizer_spec *spec, const xcc_moment *moment)
+{
+    return moment->field != NULL && (moment->setting == NULL || xcc_optimizer_value(spec, moment->setting) != 0.0);
+}
+
+double xcc_optimizer_initial(const xcc_optimizer_spec *spec, const xcc_moment *moment)
+{
+    return moment->initial != NULL ? xcc_optimizer_value(spec, moment->initial) : 0.0;
+}
+
 const char *xcc_optimizer_write(const xcc_optimizer_spec *spec, char *text, size_t room)
 {
     char number[XCVM_DECIMAL_TEXT], value[2 * XCVM_DECIMAL_TEXT + 80];

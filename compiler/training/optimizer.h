@@ -5,6 +5,11 @@
 #include "ops/op.h"
 #include "xcvm/compiler.h"
 
+/* What is added to the norm of all gradients before it divides the limit that they are clipped to, as in PyTorch. */
+#define XCC_NORM_EPSILON 1e-6
+/* What the names of all states begin with that are no parameters. */
+#define XCC_OPTIMIZER_PREFIX "optimizer@"
+
 enum { XCC_OPTIMIZER_SETTINGS = 10, XCC_OPTIMIZER_MOMENTS = 3 };
 
 typedef enum xcc_setting_kind {
@@ -46,6 +51,11 @@ typedef struct xcc_optimizer_spec {
 xcvm_status xcc_optimizer_read(const char *text, xcc_optimizer_spec *spec, xcvm_error *error);
 /* The value of a setting; 0 if the optimizer has none of that name. */
 double xcc_optimizer_value(const xcc_optimizer_spec *spec, const char *name);
+/* The value of an attribute of the instruction that the optimizer becomes; 0 for one that no setting stands for. */
+double xcc_optimizer_attribute(const xcc_optimizer_spec *spec, const char *name);
+/* Whether a moment of the row's is kept, and what its elements begin with. */
+bool xcc_optimizer_keeps(const xcc_optimizer_spec *spec, const xcc_moment *moment);
+double xcc_optimizer_initial(const xcc_optimizer_spec *spec, const xcc_moment *moment);
 /* Writes all settings as a text that reads back as the same; cut off where there is no room. Returns text. */
 const char *xcc_optimizer_write(const xcc_optimizer_spec *spec, char *text, size_t room);
 

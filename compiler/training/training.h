@@ -5,9 +5,6 @@
 #include "compiler/ir/graph.h"
 #include "compiler/training/optimizer.h"
 
-/* What the names of all states begin with that are no parameters. */
-#define XCC_OPTIMIZER_PREFIX "optimizer@"
-
 /* A parameter that learns. */
 typedef struct xcc_learner {
     xcc_value *parameter, *gradient;

@@ -11,8 +11,6 @@
 /* Steps without overflow after which the factor of the loss doubles, and the least that it becomes. */
 #define GOOD_STEPS 2000
 #define LEAST_SCALE 0x1p-24
-/* Added to the norm by which gradients are clipped, as torch.nn.utils.clip_grad_norm_ does. */
-#define NORM_EPSILON 1e-6
 
 /* Lists of values of one instruction, by the operand's name. */
 typedef struct list {
@@ -138,7 +136,7 @@ static xcvm_status use_norm(update *u)
     if (limit == 0.0)
         return XCVM_OK;
     xcc_value *factor =
-        xcc_build_div(b, number(u, XCVM_F32, limit), xcc_build_add(b, norm, number(u, XCVM_F32, NORM_EPSILON)));
+        xcc_build_div(b, number(u, XCVM_F32, limit), xcc_build_add(b, norm, number(u, XCVM_F32, XCC_NORM_EPSILON)));
     factor = xcc_build_binary(b, XCVM_OP_Min, factor, number(u, XCVM_F32, 1));
     u->scale = times(u, u->scale, factor);
     return factor != NULL && u->scale != NULL ? XCVM_OK : t->m->error->status;
@@ -163,12 +161,6 @@ static const void *filled(xcc_module *m, const xcc_value *p, double value)
         else
             ((float *)data)[i] = (float)value;
     return data;
-}
-
-static bool is_kept(const update *u, const xcc_moment *moment)
-{
-    return moment->field != NULL &&
-           (moment->setting == NULL || xcc_optimizer_value(&u->t->spec, moment->setting) != 0.0);
 }
 
 static xcvm_status keep(update *u, const xcc_value *p, const char *what, double initial, xcc_value **state)
@@ -199,30 +191,22 @@ static xcvm_status fill_lists(update *u, list lists[LISTS], size_t learner, size
         return m->error->status;
     for (size_t j = 0; j < XCC_OPTIMIZER_MOMENTS; j++) {
         const xcc_moment *moment = &u->t->spec.row->moments[j];
-        const double begin = moment->initial != NULL ? xcc_optimizer_value(&u->t->spec, moment->initial) : 0.0;
-        if (is_kept(u, moment))
-            XCVM_TRY(keep(u, p, moment->field, begin, &lists[5 + j].values[i]));
+        if (xcc_optimizer_keeps(&u->t->spec, moment))
+            XCVM_TRY(keep(u, p, moment->field, xcc_optimizer_initial(&u->t->spec, moment), &lists[5 + j].values[i]));
     }
     return XCVM_OK;
 }
 
-/* The setting that an attribute's value comes from; `other` are attributes that no setting stands for. */
+/* The value of an attribute, of a setting or of an option. */
 static double attribute(const update *u, const char *name, double decay)
 {
-    const xcc_optimizer_spec *spec = &u->t->spec;
     if (strcmp(name, "weight_decay") == 0)
         return decay;
     if (strcmp(name, "clip") == 0)
         return u->t->m->options->clip_value;
     if (strcmp(name, "average_decay") == 0)
         return u->t->m->options->average;
-    if (strcmp(name, "decoupled") == 0)
-        return spec->row->decoupled;
-    for (size_t i = 0; i < XCC_OPTIMIZER_SETTINGS; i++)
-        for (size_t k = 0; k < 2; k++)
-            if (spec->row->settings[i].fields[k] != NULL && strcmp(spec->row->settings[i].fields[k], name) == 0)
-                return spec->values[i][k];
-    return 0.0;
+    return xcc_optimizer_attribute(&u->t->spec, name);
 }
 
 static xcvm_status append(update *u, const list lists[LISTS], size_t count, const list scalars[], size_t scalar_count,
@@ -267,7 +251,8 @@ static xcvm_status update_group(update *u, size_t group, bool half)
                          {u->accumulators != NULL ? "accumulators" : NULL, NULL},
                          {m->options->average != 0.0 ? "averages" : NULL, NULL}};
     for (size_t j = 0; j < XCC_OPTIMIZER_MOMENTS; j++)
-        lists[5 + j].field = is_kept(u, &t->spec.row->moments[j]) ? t->spec.row->moments[j].field : NULL;
+        lists[5 + j].field =
+            xcc_optimizer_keeps(&t->spec, &t->spec.row->moments[j]) ? t->spec.row->moments[j].field : NULL;
     for (size_t i = 0; i < LISTS; i++)
         if ((lists[i].values = xcc_alloc(m, t->count * sizeof(xcc_value *))) == NULL)
             return XCVM_OUT_OF_MEMORY;

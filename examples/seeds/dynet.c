@@ -1,41 +1,51 @@
 /* As in DyNet: a classifier of pairs of words. W * concatenate([E[a], E[b]]) + b, and the negative logarithm of the
- * softmax at the answer; one graph for each example. */
+ * softmax at the answer; one graph for each example. The gradient of the words E is of those two alone. */
 #include "seed.h"
 
 enum { WORDS = 4, WIDTH = 2, CLASSES = 2, PAIRS = 4, ROUNDS = 20 };
 static const int64_t pairs[PAIRS][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 0}}, answers[PAIRS] = {0, 1, 1, 0};
 
-static xcvm_var loss_of(xcvm_tape *t, xcvm_var e, xcvm_var w, xcvm_var b, int i)
+static xcvm_var loss_of(xcvm_tape *t, xcvm_layer *e, xcvm_var w, xcvm_var b, int i)
 {
-    const xcvm_var words = xcvm_Gather(t, e, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), pairs[i]));
+    const xcvm_var words = xcvm_layer_call(e, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), pairs[i]));
     const xcvm_var x = xcvm_Reshape(t, words, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(1, 2 * WIDTH)));
-    const xcvm_var scores = xcvm_LogSoftmax(t, xcvm_Gemm(t, x, w, b));
-    return xcvm_NegativeLogLikelihoodLoss(t, scores, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), &answers[i]));
+    const xcvm_var answer = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), &answers[i]);
+    return xcvm_tape_pick_neg_log_softmax(t, xcvm_Gemm(t, x, w, b), answer);
 }
 
 int main(void)
 {
     xcvm_tape *t = open_tape(XCVM_TAPE_EAGER);
-    const xcvm_var e = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(WORDS, WIDTH),
-                                           F32S(0.1f, -0.2f, 0.3f, 0.4f, -0.5f, 0.6f, 0.7f, -0.8f));
+    xcvm_error error;
+    xcvm_layer *e = xcvm_layer_embedding(
+        t, WORDS, WIDTH,
+        &(xcvm_layer_options){
+            .size = sizeof(xcvm_layer_options),
+            .weight = {.kind = XCVM_INIT_DATA, .data = F32S(0.1f, -0.2f, 0.3f, 0.4f, -0.5f, 0.6f, 0.7f, -0.8f)}});
     const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(2 * WIDTH, CLASSES),
                                            F32S(0.1f, 0.2f, -0.3f, 0.4f, 0.5f, -0.6f, 0.7f, 0.8f));
     const xcvm_var b = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(CLASSES), F32S(0, 0));
+    xcvm_optimizer *trainer;
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &trainer, &error), &error);
+    must(xcvm_optimizer_add_layer(trainer, e, &error), &error);
+    must(xcvm_optimizer_add(trainer, "w", w, &error), &error);
+    must(xcvm_optimizer_add(trainer, "b", b, &error), &error);
     for (int round = 0; round < ROUNDS; round++) {
         double total = 0;
         for (int i = 0; i < PAIRS; i++) {
             const xcvm_var loss = loss_of(t, e, w, b, i);
             total += xcvm_var_number(t, loss);
             backward(t, loss);
-            descend(t, e, 0.5);
-            descend(t, w, 0.5);
-            descend(t, b, 0.5);
+            must(xcvm_optimizer_step(trainer, &error), &error);
+            xcvm_optimizer_clear_grads(trainer);
             xcvm_tape_reset(t);
         }
         if (round == 0 || round == ROUNDS - 1)
             printf("round %d loss %.4f\n", round, total);
     }
     print(t, "b", b);
+    xcvm_optimizer_destroy(trainer);
+    xcvm_layer_destroy(e);
     close_tape(t);
     return 0;
 }

@@ -20,6 +20,13 @@ int main(void)
 {
     xcvm_tape *t = open_tape(XCVM_TAPE_EAGER);
     const linear first = make_linear(t, 0.5f), second = make_linear(t, 0.25f);
+    const xcvm_var all[] = {first.w, first.b, second.w, second.b};
+    const char *const names[] = {"w1", "b1", "w2", "b2"};
+    xcvm_optimizer *sgd;
+    xcvm_error error;
+    must(xcvm_optimizer_create(t, "sgd:lr=0.1", NULL, &sgd, &error), &error);
+    for (int k = 0; k < 4; k++)
+        must(xcvm_optimizer_add(sgd, names[k], all[k], &error), &error);
     for (int i = 0; i < 3; i++) {
         xcvm_tape_reset(t);
         const xcvm_var input = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 3), F32S(1, 2, 3, -1, 0.5f, 2));
@@ -27,10 +34,10 @@ int main(void)
         backward(t, loss);
         print(t, "loss", loss);
         print(t, "db", xcvm_var_grad(t, first.b));
-        const xcvm_var all[] = {first.w, first.b, second.w, second.b};
-        for (int k = 0; k < 4; k++)
-            descend(t, all[k], 0.1);
+        must(xcvm_optimizer_step(sgd, &error), &error);
+        xcvm_optimizer_clear_grads(sgd);
     }
+    xcvm_optimizer_destroy(sgd);
     close_tape(t);
     return 0;
 }

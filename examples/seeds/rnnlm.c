@@ -62,6 +62,8 @@ int main(void)
     xcvm_var *const held[] = {&m.h, &m.c};
     const xcvm_static_options options = {.size = sizeof options, .name = "step", .held = held, .held_count = 2};
     must(xcvm_static_create(t, step, &m, &options, &schedule, &error), &error);
+    xcvm_optimizer *sgd =
+        optimize(t, "sgd:lr=0.5", 6, (const xcvm_var[]){m.embedding, m.w, m.r, m.b, m.out_w, m.out_b});
     for (int round = 0, at = 0; round < 40; round++) {
         xcvm_var sum = XCVM_ABSENT;
         for (int i = 0; i < LENGTH; i++, at++) {
@@ -75,13 +77,12 @@ int main(void)
             print(t, "loss", sum);
         xcvm_var_unchain(t, m.h);
         xcvm_var_unchain(t, m.c);
-        const xcvm_var parameters[] = {m.embedding, m.w, m.r, m.b, m.out_w, m.out_b};
-        for (int i = 0; i < 6; i++)
-            descend(t, parameters[i], 0.5);
+        learn(sgd);
         xcvm_tape_reset(t);
     }
     print(t, "h", m.h);
     printf("the step ran %d times in 200\n", m.runs);
+    xcvm_optimizer_destroy(sgd);
     xcvm_static_destroy(schedule);
     close_tape(t);
     return 0;

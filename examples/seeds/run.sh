@@ -6,7 +6,7 @@ build=$1
 here=$(dirname "$0")
 got=$(mktemp)
 trap 'rm -f "$got"' EXIT
-for sample in pytorch dynet paddle builder autograd static rnnlm; do
+for sample in pytorch chainer dynet paddle builder autograd static rnnlm; do
     echo "$sample"
     "$build/examples/seed_$sample"
 done | sed 's/-0\.0000/0.0000/g' >"$got"

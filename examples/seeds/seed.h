@@ -2,7 +2,7 @@
 #ifndef XCVM_EXAMPLES_SEED_H
 #define XCVM_EXAMPLES_SEED_H
 
-#include "xcvm/tape.h"
+#include "xcvm/layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,19 +54,32 @@ static inline void print(xcvm_tape *t, const char *name, xcvm_var v)
     print_value(name, value);
 }
 
+/* An optimizer of `count` parameters. */
+static inline xcvm_optimizer *optimize(xcvm_tape *t, const char *text, size_t count, const xcvm_var *parameters)
+{
+    xcvm_error error;
+    xcvm_optimizer *o;
+    must(xcvm_optimizer_create(t, text, NULL, &o, &error), &error);
+    for (size_t i = 0; i < count; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "p%zu", i);
+        must(xcvm_optimizer_add(o, name, parameters[i], &error), &error);
+    }
+    return o;
+}
+
+/* A step, behind which gradients begin anew. */
+static inline void learn(xcvm_optimizer *o)
+{
+    xcvm_error error;
+    must(xcvm_optimizer_step(o, &error), &error);
+    xcvm_optimizer_clear_grads(o);
+}
+
 static inline void backward(xcvm_tape *t, xcvm_var root)
 {
     xcvm_error error;
     must(xcvm_tape_backward(t, root, NULL, &error), &error);
-}
-
-/* One step down along the gradient, which is cleared. */
-static inline void descend(xcvm_tape *t, xcvm_var w, double rate)
-{
-    const bool recording = xcvm_tape_set_recording(t, false);
-    xcvm_Sub(t, w, xcvm_Mul(t, xcvm_var_grad(t, w), xcvm_tape_scalar(t, XCVM_F32, rate)), .into = w);
-    xcvm_tape_set_recording(t, recording);
-    xcvm_var_clear_grad(t, w);
 }
 
 #endif

@@ -64,6 +64,12 @@ int main(void)
         m.b[i] = make(t, true, 1, &sizes[i + 1], i + 5);
     }
     must(xcvm_static_create(t, forward, &m, NULL, &chain, &error), &error);
+    xcvm_var parameters[2 * LAYERS];
+    for (int i = 0; i < LAYERS; i++) {
+        parameters[2 * i] = m.w[i];
+        parameters[2 * i + 1] = m.b[i];
+    }
+    xcvm_optimizer *sgd = optimize(t, "sgd:lr=0.5", 2 * LAYERS, parameters);
     for (int iteration = 0; iteration < 30; iteration++) {
         const xcvm_var x = make(t, false, 2, DIMS(BATCH, 5), 0);
         const xcvm_var labels = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(BATCH), DIMS(0, 2, 1, 2));
@@ -73,14 +79,12 @@ int main(void)
         backward(t, loss);
         if (iteration % 10 == 0)
             print(t, "loss", loss);
-        for (int i = 0; i < LAYERS; i++) {
-            descend(t, m.w[i], 0.5);
-            descend(t, m.b[i], 0.5);
-        }
+        learn(sgd);
         xcvm_tape_reset(t);
     }
     print(t, "b", m.b[LAYERS - 1]);
     printf("the chain ran %d time, and reported %d times\n", m.runs, m.reports);
+    xcvm_optimizer_destroy(sgd);
     xcvm_static_destroy(chain);
     close_tape(t);
     return 0;

@@ -3,8 +3,8 @@
 #define XCVM_TRAIN_DATA_ARRAYS_H
 
 #include "train/data/mapping.h"
-#include "train/data/npy.h"
-#include "train/data/zip.h"
+#include "compiler/files/npy.h"
+#include "compiler/files/zip.h"
 
 #include "base/safetensors.h"
 #include "xcvm/train.h"

@@ -423,7 +423,7 @@ typedef struct product_loop {
     const xcvm_kernel *k;
     const xcvm_gemm_batch *batch;
     split split;
-    bool gemv, small;
+    bool gemv, outer, small;
     size_t parts, scratch_bytes;
     char *scratch;   /* scratch_bytes for each thread */
     uint32_t status; /* atomic; the first failure */
@@ -469,6 +469,8 @@ static void run_parts(void *context, size_t begin, size_t end, int worker)
                 return;
             if (w->gemv)
                 status = xcvm_gemv_part(w->k, &g, m0 + n0, shape->m == 1 ? n1 : m1);
+            else if (w->outer && xcvm_gemm_outer_fits(&g)) /* which depends on pointers, too */
+                status = xcvm_gemm_outer_part(&poller, &g, m0, m1);
             else if (w->small)
                 status = xcvm_gemm_small_part(&poller, &g, m0, m1);
             else
@@ -511,7 +513,7 @@ static void choose_split(product_loop *w, size_t threads)
         w->split = SPLIT_ROWS;
         units = rows;
     }
-    if (by_columns < best && !w->small) {
+    if (by_columns < best && !w->small && !w->outer) {
         best = by_columns;
         w->split = SPLIT_COLUMNS;
         units = columns;
@@ -540,6 +542,7 @@ xcvm_status xcvm_gemm_run(const xcvm_kernel *k, const xcvm_gemm_batch *batch, vo
     if (batch->count == 0 || batch->shape.m == 0 || batch->shape.n == 0)
         return XCVM_OK;
     w.gemv = xcvm_gemv_fits(&batch->shape);
+    w.outer = !w.gemv && xcvm_gemm_outer_fits(&batch->shape);
     w.small = !w.gemv && xcvm_gemm_small_fits(&batch->shape);
     choose_split(&w, (size_t)xcvm_threads_count(k->threads));
     if (w.parts == 1)

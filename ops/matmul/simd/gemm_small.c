@@ -1,4 +1,4 @@
-/* Products of few columns: rows of the result as single vectors. */
+/* Products of few columns, whose rows are single vectors, and of one term. */
 #include "ops/matmul/simd/gemm_small.h"
 
 #include "ops/matmul/packed.h"
@@ -98,5 +98,43 @@ xcvm_status xcvm_gemm_small_part(xcvm_poller *poller, const xcvm_gemm *g, size_t
         XCVM_TRY(xcvm_poll_after(poller, g->k + rows * (1 + g->k / 16)));
         multiply_small(g, i, i + rows);
     }
+    return XCVM_OK;
+}
+
+bool xcvm_gemm_outer_fits(const xcvm_gemm *g)
+{
+    return g->k == 1 && g->c_column == 1 && g->b_column == 1 && !g->b_packed && !g->b_ahead && g->b_rows == NULL &&
+           g->start == NULL && g->row_bias == NULL && g->column_bias == NULL && g->activation == NULL;
+}
+
+/* As a longer sum that begins with 0. */
+XCVM_INLINE xcvm_lanes one_term(const xcvm_gemm *g, xcvm_lanes a, xcvm_lanes b)
+{
+    const xcvm_lanes sum = (xcvm_lanes){0} + a * b;
+    return g->alpha != 1.0f ? sum * g->alpha : sum;
+}
+
+/* A row, or a part of one. */
+static void multiply_row(const xcvm_gemm *g, size_t i, size_t begin, size_t end)
+{
+    const float *b = g->b;
+    const xcvm_lanes a = xcvm_lanes_all(g->a[i * g->a_row]);
+    float *c = g->c + i * g->c_row;
+    size_t j = begin;
+    for (; j + XCVM_LANES <= end; j += XCVM_LANES)
+        xcvm_lanes_store(c + j, one_term(g, a, xcvm_lanes_load(b + j)));
+    if (j < end)
+        xcvm_lanes_store_up_to(c + j, end - j, one_term(g, a, xcvm_lanes_load_up_to(b + j, end - j)));
+}
+
+xcvm_status xcvm_gemm_outer_part(xcvm_poller *poller, const xcvm_gemm *g, size_t m0, size_t m1)
+{
+    enum { COLUMNS = 1 << 18 };
+    for (size_t i = m0; i < m1; i++)
+        for (size_t j = 0; j < g->n; j += COLUMNS) {
+            const size_t count = xcvm_min(g->n - j, COLUMNS);
+            XCVM_TRY(xcvm_poll_after(poller, 1 + count / XCVM_LANES));
+            multiply_row(g, i, j, j + count);
+        }
     return XCVM_OK;
 }

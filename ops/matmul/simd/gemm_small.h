@@ -8,6 +8,11 @@
 #define xcvm_gemm_small_fits XCVM_PER_ISA(xcvm_gemm_small_fits)
 bool xcvm_gemm_small_fits(const xcvm_gemm *g);
 /* Computes rows [m0, m1) on the calling thread. Fails as xcvm_kernel_poll does. */
+/* Whether the product has one term for each element, and nothing is added: a column times a row. */
+#define xcvm_gemm_outer_fits XCVM_PER_ISA(xcvm_gemm_outer_fits)
+bool xcvm_gemm_outer_fits(const xcvm_gemm *g);
+#define xcvm_gemm_outer_part XCVM_PER_ISA(xcvm_gemm_outer_part)
+xcvm_status xcvm_gemm_outer_part(xcvm_poller *poller, const xcvm_gemm *g, size_t m0, size_t m1);
 #define xcvm_gemm_small_part XCVM_PER_ISA(xcvm_gemm_small_part)
 xcvm_status xcvm_gemm_small_part(xcvm_poller *poller, const xcvm_gemm *g, size_t m0, size_t m1);
 

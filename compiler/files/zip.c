@@ -1,5 +1,5 @@
 /* ZIP archives: the directory, and members that zlib inflates. */
-#include "train/data/zip.h"
+#include "compiler/files/zip.h"
 
 #include <limits.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static xcvm_status broken(xcvm_error *error, const char *what)
     return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "the archive is broken: %s", what);
 }
 
-xcvm_status xct_zip_open(xct_zip *zip, const void *bytes, size_t count, xcvm_error *error)
+xcvm_status xcc_zip_open(xcc_zip *zip, const void *bytes, size_t count, xcvm_error *error)
 {
     const unsigned char *at = bytes;
     XCVM_CHECK(error, count >= END_SIZE && memcmp(at, "PK", 2) == 0, INVALID_ARGUMENT,
@@ -45,12 +45,12 @@ xcvm_status xct_zip_open(xct_zip *zip, const void *bytes, size_t count, xcvm_err
     }
     if (start > end || size > end - start)
         return broken(error, "its directory lies outside the file");
-    *zip = (xct_zip){at, count, start, start + size};
+    *zip = (xcc_zip){at, count, start, start + size};
     return XCVM_OK;
 }
 
 /* The 64-bit sizes of an entry, from its extra field. */
-static bool read_wide_sizes(const unsigned char *extra, size_t length, xct_zip_member *member)
+static bool read_wide_sizes(const unsigned char *extra, size_t length, xcc_zip_member *member)
 {
     while (length >= 4) {
         const size_t kind = (size_t)little(extra, 2), size = (size_t)little(extra + 2, 2);
@@ -75,7 +75,7 @@ static bool read_wide_sizes(const unsigned char *extra, size_t length, xct_zip_m
     return true;
 }
 
-xcvm_status xct_zip_next(xct_zip *zip, xct_zip_member *member, bool *more, xcvm_error *error)
+xcvm_status xcc_zip_next(xcc_zip *zip, xcc_zip_member *member, bool *more, xcvm_error *error)
 {
     const uint64_t left = zip->end - zip->at;
     const unsigned char *at = zip->bytes + zip->at;
@@ -88,7 +88,7 @@ xcvm_status xct_zip_next(xct_zip *zip, xct_zip_member *member, bool *more, xcvm_
     const size_t comment = (size_t)little(at + 32, 2);
     if (name + extra + comment > left - ENTRY_SIZE)
         return broken(error, "an entry of its directory is longer than the directory");
-    *member = (xct_zip_member){.name = (const char *)at + ENTRY_SIZE,
+    *member = (xcc_zip_member){.name = (const char *)at + ENTRY_SIZE,
                                .name_length = name,
                                .flags = (unsigned)little(at + 8, 2),
                                .method = (unsigned)little(at + 10, 2),
@@ -103,7 +103,7 @@ xcvm_status xct_zip_next(xct_zip *zip, xct_zip_member *member, bool *more, xcvm_
 }
 
 /* Unpacks the first `size` bytes of a member; *ended tells whether it ends with them. */
-static xcvm_status inflate_bytes(const xct_zip_member *member, const unsigned char *data, unsigned char *to,
+static xcvm_status inflate_bytes(const xcc_zip_member *member, const unsigned char *data, unsigned char *to,
                                  uint64_t size, bool *ended, xcvm_error *error)
 {
     z_stream stream = {0};
@@ -128,7 +128,7 @@ static xcvm_status inflate_bytes(const xct_zip_member *member, const unsigned ch
 }
 
 /* Where a member's bytes lie in the archive. */
-static xcvm_status find_data(const xct_zip *zip, const xct_zip_member *member, const unsigned char **data,
+static xcvm_status find_data(const xcc_zip *zip, const xcc_zip_member *member, const unsigned char **data,
                              xcvm_error *error)
 {
     const unsigned char *at = zip->bytes + member->offset;
@@ -149,7 +149,7 @@ static xcvm_status find_data(const xct_zip *zip, const xct_zip_member *member, c
     return XCVM_OK;
 }
 
-xcvm_status xct_zip_read(const xct_zip *zip, const xct_zip_member *member, const xcvm_allocator *allocator,
+xcvm_status xcc_zip_read(const xcc_zip *zip, const xcc_zip_member *member, const xcvm_allocator *allocator,
                          const unsigned char **data, unsigned char **unpacked, xcvm_error *error)
 {
     const size_t size = (size_t)member->size;
@@ -174,7 +174,7 @@ xcvm_status xct_zip_read(const xct_zip *zip, const xct_zip_member *member, const
     return status;
 }
 
-xcvm_status xct_zip_peek(const xct_zip *zip, const xct_zip_member *member, void *to, size_t size, size_t *got,
+xcvm_status xcc_zip_peek(const xcc_zip *zip, const xcc_zip_member *member, void *to, size_t size, size_t *got,
                          xcvm_error *error)
 {
     const unsigned char *data = NULL;

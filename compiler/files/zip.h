@@ -1,35 +1,35 @@
 /* ZIP archives, as NumPy's .npz files are (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT): the directory,
  * and members that are stored or deflated. */
-#ifndef XCVM_TRAIN_DATA_ZIP_H
-#define XCVM_TRAIN_DATA_ZIP_H
+#ifndef XCVM_COMPILER_ZIP_H
+#define XCVM_COMPILER_ZIP_H
 
 #include "base/allocator.h"
 #include "base/status.h"
 
-typedef struct xct_zip {
+typedef struct xcc_zip {
     const unsigned char *bytes;
     uint64_t size;
     uint64_t at, end; /* the directory */
-} xct_zip;
+} xcc_zip;
 
-typedef struct xct_zip_member {
+typedef struct xcc_zip_member {
     const char *name; /* not NUL-terminated */
     size_t name_length;
     unsigned method, flags;
     uint32_t crc;
     uint64_t packed, size, offset;
-} xct_zip_member;
+} xcc_zip_member;
 
 /* The archive lends `bytes`. */
-xcvm_status xct_zip_open(xct_zip *zip, const void *bytes, size_t count, xcvm_error *error);
+xcvm_status xcc_zip_open(xcc_zip *zip, const void *bytes, size_t count, xcvm_error *error);
 /* Steps to the next entry of the directory; *more is false behind the last. */
-xcvm_status xct_zip_next(xct_zip *zip, xct_zip_member *member, bool *more, xcvm_error *error);
+xcvm_status xcc_zip_next(xcc_zip *zip, xcc_zip_member *member, bool *more, xcvm_error *error);
 /* A member's bytes, with their check sum tested. A stored one's are lent by the archive, and *unpacked is NULL; those
  * of a deflated one lie in *unpacked, of member->size bytes, which the caller releases to `allocator`. */
-xcvm_status xct_zip_read(const xct_zip *zip, const xct_zip_member *member, const xcvm_allocator *allocator,
+xcvm_status xcc_zip_read(const xcc_zip *zip, const xcc_zip_member *member, const xcvm_allocator *allocator,
                          const unsigned char **data, unsigned char **unpacked, xcvm_error *error);
 /* The first bytes of a member, at most `size`; *got receives how many. Its check sum is not tested. */
-xcvm_status xct_zip_peek(const xct_zip *zip, const xct_zip_member *member, void *to, size_t size, size_t *got,
+xcvm_status xcc_zip_peek(const xcc_zip *zip, const xcc_zip_member *member, void *to, size_t size, size_t *got,
                          xcvm_error *error);
 
 #endif

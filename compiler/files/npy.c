@@ -1,5 +1,5 @@
 /* .npy files: reading headers and elements, in either byte order and index order. */
-#include "train/data/npy.h"
+#include "compiler/files/npy.h"
 
 #include <ctype.h>
 
@@ -68,7 +68,7 @@ static bool take_dim(scanner *s, int64_t *dim)
     return any;
 }
 
-static bool take_shape(scanner *s, xct_npy *npy)
+static bool take_shape(scanner *s, xcc_npy *npy)
 {
     if (!take(s, '('))
         return false;
@@ -82,7 +82,7 @@ static bool take_shape(scanner *s, xct_npy *npy)
     return true;
 }
 
-static xcvm_status parse_descr(const char *descr, xct_npy *npy, xcvm_error *error)
+static xcvm_status parse_descr(const char *descr, xcc_npy *npy, xcvm_error *error)
 {
     const char *at = descr;
     npy->swapped = *at == '>';
@@ -101,7 +101,7 @@ static xcvm_status parse_descr(const char *descr, xct_npy *npy, xcvm_error *erro
     return XCVM_OK;
 }
 
-static xcvm_status parse_header(const char *text, size_t length, xct_npy *npy, xcvm_error *error)
+static xcvm_status parse_header(const char *text, size_t length, xcc_npy *npy, xcvm_error *error)
 {
     scanner s = {text, text + length};
     bool descr = false, order = false, shape = false, good = take(&s, '{');
@@ -135,7 +135,7 @@ static xcvm_status parse_header(const char *text, size_t length, xct_npy *npy, x
     return XCVM_OK;
 }
 
-static xcvm_dtype element_type(const xct_npy *npy, xcvm_dtype wanted)
+static xcvm_dtype element_type(const xcc_npy *npy, xcvm_dtype wanted)
 {
     static const xcvm_dtype signed_types[] = {XCVM_I8, XCVM_I16, XCVM_NO_DTYPE, XCVM_I32};
     static const xcvm_dtype unsigned_types[] = {XCVM_U8, XCVM_U16, XCVM_NO_DTYPE, XCVM_U32};
@@ -160,7 +160,7 @@ static xcvm_dtype element_type(const xct_npy *npy, xcvm_dtype wanted)
     }
 }
 
-xcvm_status xct_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dtype wanted, xct_npy *npy,
+xcvm_status xcc_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dtype wanted, xcc_npy *npy,
                           xcvm_error *error)
 {
     const unsigned char *at = bytes;
@@ -172,7 +172,7 @@ xcvm_status xct_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dt
     if (start == 12 && count >= 12)
         length |= (size_t)at[10] << 16 | (size_t)at[11] << 24;
     XCVM_CHECK(error, count >= start && length <= count - start, INVALID_ARGUMENT, "the file ends within its header");
-    *npy = (xct_npy){.data = at + start + length};
+    *npy = (xcc_npy){.data = at + start + length};
     XCVM_TRY(parse_header((const char *)at + start, length, npy, error));
     npy->dtype = element_type(npy, wanted);
     XCVM_CHECK(error, npy->dtype != XCVM_NO_DTYPE, UNSUPPORTED, "elements of kind '%c' and %zu bytes%s", npy->kind,
@@ -191,7 +191,7 @@ xcvm_status xct_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dt
     return XCVM_OK;
 }
 
-bool xct_npy_plain(const xct_npy *npy)
+bool xcc_npy_plain(const xcc_npy *npy)
 {
     /* Bools of other values than 0 and 1 would be no bools, so they are looked at. */
     return !npy->fortran && !npy->swapped && npy->dtype != XCVM_STRING && npy->dtype != XCVM_BOOL &&
@@ -201,7 +201,7 @@ bool xct_npy_plain(const xct_npy *npy)
 /* ---- Elements ---- */
 
 /* Where element `index` in row-major order lies in the file. */
-static const unsigned char *element(const xct_npy *npy, size_t index)
+static const unsigned char *element(const xcc_npy *npy, size_t index)
 {
     if (!npy->fortran)
         return npy->data + index * npy->size;
@@ -237,7 +237,7 @@ static size_t put_utf8(char *to, uint32_t code)
 }
 
 /* One text of the array, as UTF-8, to `to` if that is not NULL; its bytes. */
-static xcvm_status read_text(const xct_npy *npy, size_t index, char *to, size_t *length, xcvm_error *error)
+static xcvm_status read_text(const xcc_npy *npy, size_t index, char *to, size_t *length, xcvm_error *error)
 {
     const unsigned char *from = element(npy, index);
     size_t size = npy->size;
@@ -266,7 +266,7 @@ static xcvm_status read_text(const xct_npy *npy, size_t index, char *to, size_t 
     return XCVM_OK;
 }
 
-static xcvm_status read_strings(const xct_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor,
+static xcvm_status read_strings(const xcc_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor,
                                 xcvm_error *error)
 {
     size_t characters = 0, length = 0, heads, bytes;
@@ -294,7 +294,7 @@ static xcvm_status read_strings(const xct_npy *npy, const xcvm_allocator *alloca
     return status;
 }
 
-static void read_element(const xct_npy *npy, unsigned char *to, size_t index, int bits)
+static void read_element(const xcc_npy *npy, unsigned char *to, size_t index, int bits)
 {
     const unsigned char *from = element(npy, index);
     const size_t parts = npy->kind == 'c' ? 2 : 1, size = npy->size / parts;
@@ -311,7 +311,7 @@ static void read_element(const xct_npy *npy, unsigned char *to, size_t index, in
     }
 }
 
-xcvm_status xct_npy_tensor(const xct_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error)
+xcvm_status xcc_npy_tensor(const xcc_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error)
 {
     if (npy->dtype == XCVM_STRING)
         return read_strings(npy, allocator, tensor, error);
@@ -320,7 +320,7 @@ xcvm_status xct_npy_tensor(const xct_npy *npy, const xcvm_allocator *allocator, 
     const int bits = xcvm_dtype_bits(npy->dtype);
     if (npy->count == 0)
         return XCVM_OK;
-    if (xct_npy_plain(npy)) {
+    if (xcc_npy_plain(npy)) {
         memcpy(to, npy->data, npy->count * npy->size);
         return XCVM_OK;
     }

@@ -1,11 +1,11 @@
 /* NumPy's array files: versions 1 to 3 of https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
-#ifndef XCVM_TRAIN_DATA_NPY_H
-#define XCVM_TRAIN_DATA_NPY_H
+#ifndef XCVM_COMPILER_NPY_H
+#define XCVM_COMPILER_NPY_H
 
 #include "base/value.h"
 
 /* An array file taken apart; it lends from the file's bytes. */
-typedef struct xct_npy {
+typedef struct xcc_npy {
     xcvm_dtype dtype;
     char kind;    /* f i u b c V U S */
     bool swapped; /* big-endian */
@@ -15,16 +15,16 @@ typedef struct xct_npy {
     int64_t dims[XCVM_MAX_RANK];
     size_t count;
     const unsigned char *data;
-} xct_npy;
+} xcc_npy;
 
 /* Reads the header from the first `count` bytes of a file of `total`, and finds that all elements are there. `wanted`
  * says which element type bytes without one are (V1 and V2, as NumPy stores bfloat16, float8 and types of fewer than 8
  * bits); XCVM_NO_DTYPE: V2 is bf16, and V1 is refused. */
-xcvm_status xct_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dtype wanted, xct_npy *npy,
+xcvm_status xcc_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dtype wanted, xcc_npy *npy,
                           xcvm_error *error);
 /* Whether the elements lie in the file as they do in a tensor's memory. */
-bool xct_npy_plain(const xct_npy *npy);
+bool xcc_npy_plain(const xcc_npy *npy);
 /* A tensor of them: both byte orders and both element orders are read, text arrays (U and S) become strings. */
-xcvm_status xct_npy_tensor(const xct_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error);
+xcvm_status xcc_npy_tensor(const xcc_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error);
 
 #endif

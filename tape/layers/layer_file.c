@@ -1,0 +1,102 @@
+/* Layers as files, and as copies. */
+#include "tape/layers/layer.h"
+
+#include <string.h>
+
+/* ---- Files ---- */
+
+typedef struct gathering {
+    tape_entries entries;
+    xcvm_tape *tape;
+    bool writing; /* to the tensors */
+    xcvm_error *error;
+} gathering;
+
+static xcvm_status gather(void *user, const char *path, xcvm_var v, bool learned)
+{
+    gathering *g = user;
+    (void)learned;
+    tape_variable *variable = tape_resolve(g->tape, v, path);
+    if (variable == NULL || (g->writing && tape_stick(g->tape, tape_own_elements(g->tape, variable)) != XCVM_OK))
+        return tape_report(g->tape, g->error);
+    return tape_entries_add(&g->entries, path, &variable->value.type, g->error);
+}
+
+static xcvm_status begin(gathering *g, const xcvm_layer *layer, bool writing, xcvm_error *error)
+{
+    XCVM_CHECK(error, layer != NULL, INVALID_ARGUMENT, "layer is NULL");
+    XCVM_TRY(tape_report(layer->tape, error));
+    *g = (gathering){.entries = {.arena = {.allocator = layer->tape->allocator}},
+                     .tape = layer->tape,
+                     .writing = writing,
+                     .error = error};
+    if (tape_has_no_elements(layer->tape, "a file of a layer's tensors"))
+        return tape_report(layer->tape, error);
+    const xcvm_status status = xcvm_layer_visit(layer, gather, g);
+    if (status != XCVM_OK)
+        tape_entries_release(&g->entries);
+    return status;
+}
+
+xcvm_status xcvm_layer_save(const xcvm_layer *layer, xcvm_tensor_format format, xcvm_sink sink, void *user,
+                            xcvm_error *error)
+{
+    gathering g;
+    XCVM_TRY(begin(&g, layer, false, error));
+    const xcvm_status status = tape_entries_write(&g.entries, format, sink, user, error);
+    tape_entries_release(&g.entries);
+    return status;
+}
+
+xcvm_status xcvm_layer_load(xcvm_layer *layer, const void *bytes, size_t count, xcvm_error *error)
+{
+    gathering g;
+    XCVM_TRY(begin(&g, layer, true, error));
+    const xcvm_status status = tape_entries_read(&g.entries, bytes, count, true, error);
+    for (size_t i = 0; status == XCVM_OK && i < g.entries.count; i++)
+        tape_note_overwritten(g.entries.at[i].value, layer->tape->calls);
+    layer->tape->calls += status == XCVM_OK;
+    tape_entries_release(&g.entries);
+    return status;
+}
+
+/* ---- Copies ---- */
+
+static void copy_tensor(xcvm_layer *to, const layer_tensor *from)
+{
+    const xcvm_value *type = &from->variable->value.type;
+    const xcvm_initialiser data = {.kind = XCVM_INIT_DATA, .data = type->data};
+    layer_add_tensor(to, from->name, (xcvm_dtype)type->dtype, type->rank, type->dims, &data, data, from->learned);
+    if (!to->tape->failed) {
+        tape_variable *copy = to->tensors[to->tensor_count - 1].variable;
+        copy->sparse = from->variable->sparse;
+        if (from->learned)
+            tape_variable_require(copy, from->variable->requires);
+    }
+}
+
+static xcvm_layer *copy(const xcvm_layer *from, bool share)
+{
+    xcvm_tape *t = from->tape;
+    xcvm_layer *to = layer_make(t, from->kind);
+    if (to == NULL)
+        return NULL;
+    to->settings = from->settings;
+    to->training = from->training;
+    for (size_t i = 0; i < from->tensor_count && !t->failed; i++) {
+        if (share)
+            layer_share_tensor(to, &from->tensors[i]);
+        else
+            copy_tensor(to, &from->tensors[i]);
+    }
+    for (size_t i = 0; i < from->child_count && !t->failed; i++)
+        xcvm_layer_add(to, from->children[i].name, copy(from->children[i].layer, share));
+    return layer_made(to);
+}
+
+xcvm_layer *xcvm_layer_copy(const xcvm_layer *layer, bool share)
+{
+    if (layer == NULL || tape_is_unusable(layer->tape) || tape_has_no_elements(layer->tape, "a copy of a layer"))
+        return NULL;
+    return copy(layer, share);
+}

@@ -1,0 +1,123 @@
+/* Layers that keep a state from call to call. */
+#include "ops/convert.h"
+#include "tape/layers/layer.h"
+
+static xcvm_var shape(xcvm_tape *t, int rank, const int64_t *dims)
+{
+    const int64_t count = rank;
+    return xcvm_tape_constant(t, XCVM_I64, 1, &count, dims);
+}
+
+/* 1 - x */
+static xcvm_var complement(xcvm_layer *l, xcvm_var x)
+{
+    return xcvm_Sub(l->tape, xcvm_tape_scalar(l->tape, l->settings.dtype, 1), x);
+}
+
+static bool has_state(const xcvm_layer *l) { return l->states[0].at != NULL; }
+
+/* ---- LSTM ---- */
+
+/* What a unit's gate `i` of the four is given: [batch, units] of [batch, units, 4]. */
+static void split_gates(xcvm_layer *l, xcvm_var sums, xcvm_var gates[4])
+{
+    xcvm_tape *t = l->tape;
+    const xcvm_var by_unit = xcvm_Reshape(t, sums, shape(t, 3, (const int64_t[]){0, l->settings.size, 4}));
+    const xcvm_var flat = shape(t, 2, (const int64_t[]){0, l->settings.size});
+    xcvm_Split(t, by_unit, .axis = 2, .out = {{gates, 4}});
+    for (int i = 0; i < 4; i++)
+        gates[i] = xcvm_Reshape(t, gates[i], flat);
+}
+
+static xcvm_var call_lstm(xcvm_layer *l, xcvm_var x)
+{
+    xcvm_tape *t = l->tape;
+    xcvm_var gates[4], sums = layer_call_child(l, "upward", x);
+    if (has_state(l))
+        sums = xcvm_Add(t, sums, layer_call_child(l, "lateral", l->states[0]));
+    split_gates(l, sums, gates);
+    xcvm_var c = xcvm_Mul(t, xcvm_Tanh(t, gates[0]), xcvm_Sigmoid(t, gates[1]));
+    if (has_state(l))
+        c = xcvm_Add(t, c, xcvm_Mul(t, xcvm_Sigmoid(t, gates[2]), l->states[1]));
+    const xcvm_var h = xcvm_Mul(t, xcvm_Sigmoid(t, gates[3]), xcvm_Tanh(t, c));
+    layer_set_state(l, 0, h);
+    layer_set_state(l, 1, c);
+    return t->failed ? TAPE_FAILED : h;
+}
+
+static const layer_kind lstm = {"lstm", call_lstm};
+
+/* The bias of f, the third of each unit's four, begins with 1. */
+static void open_forget_gates(xcvm_layer *l, int64_t out)
+{
+    xcvm_tape *t = l->tape;
+    const double one = 1;
+    tape_variable *b = tape_is_unusable(t) ? NULL : tape_operand(t, xcvm_layer_parameter(l, "upward/b"), "a bias");
+    const xcvm_value *type = b == NULL ? NULL : b->built != NULL ? &b->built->type : &b->value.type;
+    for (size_t i = 0; type != NULL && type->data != NULL && i < (size_t)out; i++)
+        xcvm_store_f64((xcvm_dtype)type->dtype, type->data, 4 * i + 2, 1, &one, false);
+}
+
+xcvm_layer *xcvm_layer_lstm(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
+{
+    xcvm_layer_options o, lateral;
+    if (!layer_read_options(tape, &o, options) || !layer_check_size(tape, "in", in) ||
+        !layer_check_size(tape, "out", out))
+        return NULL;
+    if (out > INT64_MAX / 4) {
+        tape_fail(tape, XCVM_OUT_OF_RANGE, "an LSTM of %lld units is too large", (long long)out);
+        return NULL;
+    }
+    xcvm_layer *l = layer_make(tape, &lstm);
+    if (l == NULL)
+        return NULL;
+    lateral = o;
+    lateral.no_bias = true;
+    l->settings.dtype = o.dtype;
+    l->settings.size = out;
+    xcvm_layer_add(l, "upward", xcvm_layer_linear(tape, in, 4 * out, &o));
+    xcvm_layer_add(l, "lateral", xcvm_layer_linear(tape, out, 4 * out, &lateral));
+    if (o.bias.kind == XCVM_INIT_DEFAULT && !o.no_bias)
+        open_forget_gates(l, out);
+    return layer_made(l);
+}
+
+/* ---- GRU ---- */
+
+static xcvm_var call_gru(xcvm_layer *l, xcvm_var x)
+{
+    xcvm_tape *t = l->tape;
+    xcvm_var z = layer_call_child(l, "W_z", x), h = layer_call_child(l, "W", x);
+    if (has_state(l)) {
+        const xcvm_var before = l->states[0];
+        const xcvm_var r =
+            xcvm_Sigmoid(t, xcvm_Add(t, layer_call_child(l, "W_r", x), layer_call_child(l, "U_r", before)));
+        z = xcvm_Add(t, z, layer_call_child(l, "U_z", before));
+        h = xcvm_Add(t, h, layer_call_child(l, "U", xcvm_Mul(t, r, before)));
+    }
+    z = xcvm_Sigmoid(t, z);
+    h = xcvm_Mul(t, z, xcvm_Tanh(t, h));
+    if (has_state(l))
+        h = xcvm_Add(t, h, xcvm_Mul(t, complement(l, z), l->states[0]));
+    layer_set_state(l, 0, h);
+    return t->failed ? TAPE_FAILED : h;
+}
+
+static const layer_kind gru = {"gru", call_gru};
+
+xcvm_layer *xcvm_layer_gru(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
+{
+    static const char *const names[] = {"W_r", "U_r", "W_z", "U_z", "W", "U"};
+    xcvm_layer_options o;
+    if (!layer_read_options(tape, &o, options) || !layer_check_size(tape, "in", in) ||
+        !layer_check_size(tape, "out", out))
+        return NULL;
+    xcvm_layer *l = layer_make(tape, &gru);
+    if (l == NULL)
+        return NULL;
+    l->settings.dtype = o.dtype;
+    l->settings.size = out;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        xcvm_layer_add(l, names[i], xcvm_layer_linear(tape, names[i][0] == 'W' ? in : out, out, options));
+    return layer_made(l);
+}

@@ -1,0 +1,491 @@
+/* Optimizers on a tape: what learns, and what is kept of it. A step of all is that of the compiler's training programs:
+ * the same instruction, made of the same text. */
+#include "tape/optimizer.h"
+#include "base/array.h"
+#include "ops/convert.h"
+#include "vm/options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Creating ---- */
+
+/* Where the instruction has its operands, and the attributes that never change. */
+static void read_row(xcvm_optimizer *o)
+{
+    const xcc_optimizer_row *row = o->spec.row;
+    const xcvm_schema *schema = xcvm_schema_of(row->opcode);
+    const char *const lists[LIST_COUNT] = {"gradients",          "parameters",          "masters",
+                                           "averages",           row->moments[0].field, row->moments[1].field,
+                                           row->moments[2].field};
+    struct {
+        const char *name;
+        ptrdiff_t *at;
+    } scalars[] = {{"rate", &o->rate_at},
+                   {"step", &o->step_at},
+                   {"scale", &o->scale_at},
+                   {"parameter_norms", &o->parameter_norms_at},
+                   {"gradient_norms", &o->gradient_norms_at}};
+    for (size_t i = 0; i < LIST_COUNT; i++)
+        o->lists[i] = -1;
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        *scalars[i].at = -1;
+    for (size_t f = 0; f < schema->field_count; f++) {
+        const xcvm_field *field = &schema->fields[f];
+        void *at = (char *)o->args + field->offset;
+        for (size_t i = 0; xcvm_field_is_list(field) && i < LIST_COUNT; i++)
+            if (lists[i] != NULL && strcmp(lists[i], field->name) == 0)
+                o->lists[i] = (ptrdiff_t)field->offset;
+        for (size_t i = 0; xcvm_field_is_input(field) && i < sizeof scalars / sizeof *scalars; i++)
+            if (strcmp(scalars[i].name, field->name) == 0)
+                *scalars[i].at = (ptrdiff_t)field->offset;
+        if (xcvm_field_is_operand(field))
+            continue;
+        const double number = strcmp(field->name, "clip") == 0 ? o->options.clip_value
+                              : strcmp(field->name, "average_decay") == 0
+                                  ? o->options.average
+                                  : xcc_optimizer_attribute(&o->spec, field->name);
+        if (field->kind == XCVM_FIELD_FLOAT)
+            *(double *)at = number;
+        else if (field->kind == XCVM_FIELD_INT)
+            *(int64_t *)at = (int64_t)number;
+    }
+}
+
+static xcvm_status begin(xcvm_optimizer *o, const char *text, const xcvm_optimizer_options *options, xcvm_error *error)
+{
+    XCVM_TRY(xcvm_options_read(&o->options, sizeof o->options, options, error));
+    XCVM_CHECK(error, o->options.clip_norm >= 0 && o->options.clip_value >= 0, INVALID_ARGUMENT,
+               "gradients are clipped to %g by norm, to %g by value; both are at least 0", o->options.clip_norm,
+               o->options.clip_value);
+    XCVM_CHECK(error, o->options.average >= 0 && o->options.average < 1, INVALID_ARGUMENT,
+               "%g of an average is to stay; it is from 0 to below 1", o->options.average);
+    XCVM_TRY(xcc_optimizer_read(text, &o->spec, error));
+    const size_t bytes = xcvm_schema_of(o->spec.row->opcode)->args_size;
+    o->args = xcvm_allocate_zeroed(o->tape->allocator, bytes);
+    XCVM_CHECK(error, o->args != NULL, OUT_OF_MEMORY, "no memory for an optimizer");
+    o->rate = xcc_optimizer_value(&o->spec, "lr");
+    o->scale = 1;
+    o->norm = (double)NAN;
+    read_row(o);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text, const xcvm_optimizer_options *options,
+                                  xcvm_optimizer **optimizer, xcvm_error *error)
+{
+    XCVM_TRY(tape_report(tape, error));
+    XCVM_CHECK(error, text != NULL && optimizer != NULL, INVALID_ARGUMENT, "%s is NULL",
+               text == NULL ? "text" : "optimizer");
+    if (tape_has_no_elements(tape, "an optimizer"))
+        return tape_report(tape, error);
+    xcvm_optimizer *o = xcvm_allocate_zeroed(tape->allocator, sizeof *o);
+    XCVM_CHECK(error, o != NULL, OUT_OF_MEMORY, "no memory for an optimizer");
+    o->tape = tape;
+    const xcvm_status status = begin(o, text, options, error);
+    if (status != XCVM_OK)
+        xcvm_optimizer_destroy(o);
+    else
+        *optimizer = o;
+    return status;
+}
+
+static void release_learner(xcvm_optimizer *o, tape_learner *l)
+{
+    for (size_t i = 0; i < KEPT_COUNT; i++)
+        xcvm_value_clear(&l->kept[i]);
+    if (l->parameter != NULL)
+        tape_variable_release(l->parameter);
+    if (l->name != NULL)
+        xcvm_deallocate(o->tape->allocator, l->name, strlen(l->name) + 1);
+    xcvm_deallocate(o->tape->allocator, l, sizeof *l);
+}
+
+static void release_room(xcvm_optimizer *o)
+{
+    const xcvm_allocator *allocator = o->tape->allocator;
+    if (o->order != NULL)
+        xcvm_deallocate(allocator, o->order, o->room * sizeof *o->order);
+    if (o->items != NULL)
+        xcvm_deallocate(allocator, o->items, LIST_COUNT * o->room * sizeof *o->items);
+    if (o->norms != NULL)
+        xcvm_deallocate(allocator, o->norms, 2 * o->room * sizeof *o->norms);
+    o->order = NULL;
+    o->items = NULL;
+    o->norms = NULL;
+    o->room = 0;
+}
+
+void xcvm_optimizer_destroy(xcvm_optimizer *optimizer)
+{
+    if (optimizer == NULL)
+        return;
+    const xcvm_allocator *allocator = optimizer->tape->allocator;
+    for (size_t i = 0; i < optimizer->count; i++)
+        release_learner(optimizer, optimizer->learners[i]);
+    for (size_t i = 0; i < optimizer->layer_count; i++)
+        xcvm_layer_destroy(optimizer->layers[i]);
+    release_room(optimizer);
+    xcvm_deallocate(allocator, optimizer->learners, optimizer->capacity * sizeof *optimizer->learners);
+    xcvm_deallocate(allocator, optimizer->hooks, optimizer->hook_capacity * sizeof *optimizer->hooks);
+    xcvm_deallocate(allocator, optimizer->layers, optimizer->layer_capacity * sizeof *optimizer->layers);
+    if (optimizer->args != NULL)
+        xcvm_deallocate(allocator, optimizer->args, xcvm_schema_of(optimizer->spec.row->opcode)->args_size);
+    xcvm_deallocate(allocator, optimizer, sizeof *optimizer);
+}
+
+/* ---- Learners ---- */
+
+xcvm_status tape_value_make(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, xcvm_value *value)
+{
+    xcvm_value made = {0};
+    xcvm_storage *storage;
+    size_t count;
+    xcvm_value_set_tensor(&made, dtype, rank, dims);
+    XCVM_CHECK(&t->error, xcvm_tensor_size(dtype, rank, dims, &count, &made.bytes), OUT_OF_RANGE,
+               "what is kept of a parameter is too large");
+    XCVM_TRY(xcvm_heap_allocate(t->kernel.heap, made.bytes, &storage, &t->error));
+    made.storage = storage;
+    made.data = storage->data;
+    made.memory_kind = XCVM_MEMORY_OWNED;
+    *value = made;
+    return XCVM_OK;
+}
+
+void tape_learner_copy(const tape_learner *l, xcvm_value *kept)
+{
+    const xcvm_value *p = &l->parameter->value.type;
+    const size_t count = xcvm_element_count(p);
+    if (kept->dtype == p->dtype) {
+        if (p->bytes > 0)
+            memcpy(kept->data, p->data, p->bytes);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        double number;
+        xcvm_load_f64((xcvm_dtype)p->dtype, p->data, i, 1, &number);
+        xcvm_store_f64((xcvm_dtype)kept->dtype, kept->data, i, 1, &number, false);
+    }
+}
+
+static void fill(xcvm_value *kept, double number)
+{
+    const size_t count = xcvm_element_count(kept);
+    for (size_t i = 0; i < count; i++)
+        xcvm_store_f64((xcvm_dtype)kept->dtype, kept->data, i, 1, &number, false);
+}
+
+static xcvm_status keep(const xcvm_optimizer *o, tape_learner *l, size_t index)
+{
+    const xcvm_value *p = &l->parameter->value.type;
+    const xcvm_dtype dtype = p->dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32;
+    XCVM_TRY(tape_value_make(o->tape, dtype, p->rank, p->dims, &l->kept[index]));
+    if (index < KEPT_MOMENTS)
+        tape_learner_copy(l, &l->kept[index]);
+    else
+        fill(&l->kept[index], xcc_optimizer_initial(&o->spec, &o->spec.row->moments[index - KEPT_MOMENTS]));
+    return XCVM_OK;
+}
+
+static xcvm_status keep_all(const xcvm_optimizer *o, tape_learner *l)
+{
+    if (tape_learner_is_half(l))
+        XCVM_TRY(keep(o, l, KEPT_MASTER));
+    if (o->options.average != 0.0)
+        XCVM_TRY(keep(o, l, KEPT_AVERAGE));
+    for (size_t i = 0; i < XCC_OPTIMIZER_MOMENTS; i++)
+        if (xcc_optimizer_keeps(&o->spec, &o->spec.row->moments[i]))
+            XCVM_TRY(keep(o, l, KEPT_MOMENTS + i));
+    return XCVM_OK;
+}
+
+static xcvm_status make_room(xcvm_optimizer *o, xcvm_error *error)
+{
+    const xcvm_allocator *allocator = o->tape->allocator;
+    tape_learner **learners = xcvm_array_grow(allocator, o->learners, o->count, &o->capacity, sizeof *o->learners);
+    XCVM_CHECK(error, learners != NULL, OUT_OF_MEMORY, "no memory for another parameter of an optimizer");
+    o->learners = learners;
+    if (o->room > o->count)
+        return XCVM_OK;
+    release_room(o);
+    o->room = o->capacity;
+    o->order = xcvm_allocate(allocator, o->room * sizeof *o->order);
+    o->items = xcvm_allocate(allocator, LIST_COUNT * o->room * sizeof *o->items);
+    o->norms = xcvm_allocate(allocator, 2 * o->room * sizeof *o->norms);
+    if (o->order != NULL && o->items != NULL && o->norms != NULL)
+        return XCVM_OK;
+    release_room(o);
+    return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a step of %zu parameters", o->count + 1);
+}
+
+static xcvm_status check_parameter(const tape_variable *p, const char *name, xcvm_error *error)
+{
+    const xcvm_value *type = &p->value.type;
+    char text[192];
+    XCVM_CHECK(error,
+               type->kind == XCVM_KIND_TENSOR && (type->dtype == XCVM_F32 || type->dtype == XCVM_F64 ||
+                                                  type->dtype == XCVM_F16 || type->dtype == XCVM_BF16),
+               TYPE_MISMATCH, "\"%.100s\" is %s; what learns is a tensor of f32, f64, f16 or bf16", name,
+               xcvm_value_describe(type, text, sizeof text));
+    XCVM_CHECK(error, p->creator == NULL && !p->spent, INVALID_ARGUMENT, "a call made \"%.100s\"; detach it", name);
+    return XCVM_OK;
+}
+
+static tape_learner *learner_of(const xcvm_optimizer *o, const tape_variable *p)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->learners[i]->parameter == p)
+            return o->learners[i];
+    return NULL;
+}
+
+static xcvm_status add(xcvm_optimizer *o, const char *name, tape_variable *p, xcvm_error *error)
+{
+    if (learner_of(o, p) != NULL)
+        return XCVM_OK;
+    for (size_t i = 0; i < o->count; i++)
+        XCVM_CHECK(error, strcmp(o->learners[i]->name, name) != 0, INVALID_ARGUMENT,
+                   "two parameters have the name \"%.100s\"", name);
+    XCVM_TRY(check_parameter(p, name, error));
+    XCVM_TRY(make_room(o, error));
+    const size_t length = strlen(name) + 1;
+    tape_learner *l = xcvm_allocate_zeroed(o->tape->allocator, sizeof *l);
+    XCVM_CHECK(error, l != NULL, OUT_OF_MEMORY, "no memory for the parameter \"%.100s\"", name);
+    l->name = xcvm_allocate(o->tape->allocator, length);
+    if (l->name == NULL) {
+        release_learner(o, l);
+        return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the name \"%.100s\"", name);
+    }
+    memcpy(l->name, name, length);
+    l->parameter = p;
+    l->updated = true;
+    p->refs++;
+    if (tape_stick(o->tape, tape_own_elements(o->tape, p)) != XCVM_OK ||
+        tape_stick(o->tape, keep_all(o, l)) != XCVM_OK) {
+        release_learner(o, l);
+        return tape_report(o->tape, error);
+    }
+    l->version = p->value.type.storage->version;
+    o->learners[o->count++] = l;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_optimizer_add(xcvm_optimizer *optimizer, const char *name, xcvm_var parameter, xcvm_error *error)
+{
+    XCVM_CHECK(error, optimizer != NULL && name != NULL, INVALID_ARGUMENT, "%s is NULL",
+               optimizer == NULL ? "optimizer" : "name");
+    XCVM_TRY(tape_report(optimizer->tape, error));
+    tape_variable *p = tape_resolve(optimizer->tape, parameter, "the parameter that is to learn");
+    return p != NULL ? add(optimizer, name, p, error) : tape_report(optimizer->tape, error);
+}
+
+typedef struct adding {
+    xcvm_optimizer *optimizer;
+    xcvm_error *error;
+} adding;
+
+static xcvm_status add_visited(void *user, const char *path, xcvm_var v, bool learned)
+{
+    const adding *a = user;
+    return learned ? xcvm_optimizer_add(a->optimizer, path, v, a->error) : XCVM_OK;
+}
+
+xcvm_status xcvm_optimizer_add_layer(xcvm_optimizer *optimizer, xcvm_layer *layer, xcvm_error *error)
+{
+    XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
+    XCVM_TRY(tape_report(optimizer->tape, error));
+    XCVM_CHECK(error, layer != NULL, INVALID_ARGUMENT, "layer is NULL");
+    adding a = {optimizer, error};
+    xcvm_layer **layers = xcvm_array_grow(optimizer->tape->allocator, optimizer->layers, optimizer->layer_count,
+                                          &optimizer->layer_capacity, sizeof *layers);
+    XCVM_CHECK(error, layers != NULL, OUT_OF_MEMORY, "no memory for a layer of an optimizer");
+    optimizer->layers = layers;
+    XCVM_TRY(xcvm_layer_visit(layer, add_visited, &a));
+    layers[optimizer->layer_count++] = xcvm_layer_retain(layer);
+    return XCVM_OK;
+}
+
+/* ---- Settings ---- */
+
+void xcvm_optimizer_set_rate(xcvm_optimizer *optimizer, double rate) { optimizer->rate = rate; }
+double xcvm_optimizer_rate(const xcvm_optimizer *optimizer) { return optimizer->rate; }
+void xcvm_optimizer_set_gradient_scale(xcvm_optimizer *optimizer, double scale) { optimizer->scale = scale; }
+double xcvm_optimizer_gradient_norm(const xcvm_optimizer *optimizer) { return optimizer->norm; }
+
+static tape_learner *find(xcvm_optimizer *o, xcvm_var parameter)
+{
+    const tape_variable *p = tape_resolve(o->tape, parameter, "the parameter");
+    tape_learner *l = p != NULL ? learner_of(o, p) : NULL;
+    if (p != NULL && l == NULL)
+        tape_fail(o->tape, XCVM_INVALID_ARGUMENT, "variable %llu is no parameter of the optimizer",
+                  (unsigned long long)p->serial);
+    return l;
+}
+
+xcvm_status xcvm_optimizer_set_updated(xcvm_optimizer *optimizer, xcvm_var parameter, bool updated, xcvm_error *error)
+{
+    XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
+    XCVM_TRY(tape_report(optimizer->tape, error));
+    tape_learner *l = find(optimizer, parameter);
+    if (l == NULL)
+        return tape_report(optimizer->tape, error);
+    l->updated = updated;
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_optimizer_add_hook(xcvm_optimizer *optimizer, xcvm_update_hook hook, void *user, xcvm_error *error)
+{
+    XCVM_CHECK(error, optimizer != NULL && hook != NULL, INVALID_ARGUMENT, "%s is NULL",
+               optimizer == NULL ? "optimizer" : "hook");
+    tape_update_hook *hooks = xcvm_array_grow(optimizer->tape->allocator, optimizer->hooks, optimizer->hook_count,
+                                              &optimizer->hook_capacity, sizeof *hooks);
+    XCVM_CHECK(error, hooks != NULL, OUT_OF_MEMORY, "no memory for a hook");
+    optimizer->hooks = hooks;
+    hooks[optimizer->hook_count++] = (tape_update_hook){hook, user};
+    return XCVM_OK;
+}
+
+void xcvm_optimizer_clear_grads(xcvm_optimizer *optimizer)
+{
+    for (size_t i = 0; i < optimizer->count; i++) {
+        tape_variable_set_gradient(optimizer->learners[i]->parameter, NULL);
+        tape_rows_drop(optimizer->tape, &optimizer->learners[i]->parameter->rows);
+    }
+}
+
+/* ---- Averages ---- */
+
+xcvm_var xcvm_optimizer_average(xcvm_optimizer *optimizer, xcvm_var parameter)
+{
+    const tape_learner *l = tape_is_unusable(optimizer->tape) ? NULL : find(optimizer, parameter);
+    if (l == NULL)
+        return TAPE_FAILED;
+    const xcvm_value *average = &l->kept[KEPT_AVERAGE];
+    if (average->kind == XCVM_KIND_NULL)
+        return XCVM_ABSENT;
+    const tape_variable *v =
+        tape_tensor(optimizer->tape, (xcvm_dtype)average->dtype, average->rank, average->dims, average->data);
+    return v != NULL ? tape_handle(v) : TAPE_FAILED;
+}
+
+xcvm_status xcvm_optimizer_swap_averages(xcvm_optimizer *optimizer, xcvm_error *error)
+{
+    XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
+    xcvm_tape *t = optimizer->tape;
+    XCVM_TRY(tape_report(t, error));
+    XCVM_CHECK(error, optimizer->options.average != 0.0, INVALID_ARGUMENT, "the optimizer keeps no averages");
+    for (size_t i = 0; i < optimizer->count; i++) {
+        tape_learner *l = optimizer->learners[i];
+        XCVM_CHECK(error, !tape_learner_is_half(l), UNSUPPORTED,
+                   "\"%.100s\" is of half precision, its average is not; they cannot be exchanged", l->name);
+        if (tape_stick(t, tape_own_elements(t, l->parameter)) != XCVM_OK)
+            return tape_report(t, error);
+    }
+    for (size_t i = 0; i < optimizer->count; i++) {
+        char *a = optimizer->learners[i]->parameter->value.type.data,
+             *b = optimizer->learners[i]->kept[KEPT_AVERAGE].data;
+        for (size_t n = optimizer->learners[i]->kept[KEPT_AVERAGE].bytes; n-- > 0;) {
+            const char byte = a[n];
+            a[n] = b[n];
+            b[n] = byte;
+        }
+        tape_note_overwritten(&optimizer->learners[i]->parameter->value.type, t->calls++);
+    }
+    return XCVM_OK;
+}
+
+/* ---- Files ---- */
+
+typedef struct gathering {
+    tape_entries entries;
+    xcvm_error *error;
+    xcvm_tape *tape;
+} gathering;
+
+static xcvm_status gather_visited(void *user, const char *path, xcvm_var v, bool learned)
+{
+    gathering *g = user;
+    (void)learned;
+    tape_variable *variable = tape_resolve(g->tape, v, "a tensor of a layer");
+    return variable != NULL ? tape_entries_add(&g->entries, path, &variable->value.type, g->error)
+                            : tape_report(g->tape, g->error);
+}
+
+/* "optimizer@NAME.WHAT", or "optimizer@WHAT" for a name of NULL. */
+static xcvm_status gather_kept(gathering *g, const char *name, const char *what, xcvm_value *value)
+{
+    const size_t named = name != NULL ? strlen(name) + 1 : 0, room = sizeof XCC_OPTIMIZER_PREFIX + named + strlen(what);
+    char *text = xcvm_arena_allocate(&g->entries.arena, room);
+    XCVM_CHECK(g->error, text != NULL, OUT_OF_MEMORY, "no memory for the name of a tensor");
+    snprintf(text, room, "%s%s%s%s", XCC_OPTIMIZER_PREFIX, name != NULL ? name : "", name != NULL ? "." : "", what);
+    return tape_entries_add(&g->entries, text, value, g->error);
+}
+
+static xcvm_status gather_learner(xcvm_optimizer *o, gathering *g, tape_learner *l, xcvm_value *steps)
+{
+    const char *const names[KEPT_COUNT] = {"master", "average", o->spec.row->moments[0].field,
+                                           o->spec.row->moments[1].field, o->spec.row->moments[2].field};
+    XCVM_TRY(tape_entries_add(&g->entries, l->name, &l->parameter->value.type, g->error));
+    for (size_t i = 0; i < KEPT_COUNT; i++)
+        if (l->kept[i].kind != XCVM_KIND_NULL)
+            XCVM_TRY(gather_kept(g, l->name, names[i], &l->kept[i]));
+    xcvm_value_set_tensor(steps, XCVM_I64, 0, NULL);
+    steps->data = &l->steps;
+    return gather_kept(g, l->name, "step", steps);
+}
+
+static xcvm_status gather_all(xcvm_optimizer *o, gathering *g)
+{
+    xcvm_value *numbers = xcvm_arena_allocate(&g->entries.arena, (o->count + 2) * sizeof *numbers);
+    XCVM_CHECK(g->error, numbers != NULL, OUT_OF_MEMORY, "no memory for %zu parameters", o->count);
+    for (size_t i = 0; i < o->layer_count; i++)
+        XCVM_TRY(xcvm_layer_visit(o->layers[i], gather_visited, g));
+    for (size_t i = 0; i < o->count; i++)
+        XCVM_TRY(gather_learner(o, g, o->learners[i], &numbers[i + 2]));
+    xcvm_value_set_tensor(&numbers[0], XCVM_F64, 0, NULL);
+    numbers[0].data = &o->rate;
+    xcvm_value_set_tensor(&numbers[1], XCVM_U64, 0, NULL);
+    numbers[1].data = &o->tape->random;
+    XCVM_TRY(gather_kept(g, NULL, "rate", &numbers[0]));
+    return gather_kept(g, NULL, "random", &numbers[1]);
+}
+
+xcvm_status xcvm_optimizer_save(xcvm_optimizer *optimizer, xcvm_tensor_format format, xcvm_sink sink, void *user,
+                                xcvm_error *error)
+{
+    XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
+    XCVM_TRY(tape_report(optimizer->tape, error));
+    gathering g = {
+        .entries = {.arena = {.allocator = optimizer->tape->allocator}}, .error = error, .tape = optimizer->tape};
+    xcvm_status status = gather_all(optimizer, &g);
+    if (status == XCVM_OK)
+        status = tape_entries_write(&g.entries, format, sink, user, error);
+    tape_entries_release(&g.entries);
+    return status;
+}
+
+xcvm_status xcvm_optimizer_restore(xcvm_optimizer *optimizer, const void *bytes, size_t count, xcvm_error *error)
+{
+    XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
+    xcvm_tape *t = optimizer->tape;
+    XCVM_TRY(tape_report(t, error));
+    for (size_t i = 0; i < optimizer->count; i++)
+        if (tape_stick(t, tape_own_elements(t, optimizer->learners[i]->parameter)) != XCVM_OK)
+            return tape_report(t, error);
+    gathering g = {.entries = {.arena = {.allocator = t->allocator}}, .error = error, .tape = t};
+    xcvm_status status = gather_all(optimizer, &g);
+    if (status == XCVM_OK)
+        status = tape_entries_read(&g.entries, bytes, count, false, error);
+    for (size_t i = 0; status == XCVM_OK && i < g.entries.count; i++)
+        if (g.entries.at[i].value->storage != NULL)
+            tape_note_overwritten(g.entries.at[i].value, t->calls);
+    for (size_t i = 0; status == XCVM_OK && i < optimizer->count; i++) {
+        tape_learner *l = optimizer->learners[i];
+        l->version = l->parameter->value.type.storage->version;
+        l->steps = l->steps > 0 ? l->steps : 0;
+    }
+    t->calls += status == XCVM_OK;
+    tape_entries_release(&g.entries);
+    return status;
+}

@@ -1,0 +1,85 @@
+/* What tests of optimizers and of layers share: the numbers of make_learning_values.py, and bytes that grow. */
+#ifndef XCVM_TESTS_TAPE_LEARNING_H
+#define XCVM_TESTS_TAPE_LEARNING_H
+
+#include "tests/tape/learning_values.h"
+#include "tests/tape/support.h"
+#include "xcvm/layers.h"
+
+enum { WAVE_ROOM = 1024 };
+
+/* Element i of the tensor of a seed. */
+UNUSED static const float *wave(double seed, float to[WAVE_ROOM])
+{
+    for (int i = 0; i < WAVE_ROOM; i++)
+        to[i] = (float)(sin(0.37 * i + seed) / 2);
+    return to;
+}
+
+UNUSED static xcvm_var wave_constant(xcvm_tape *t, double seed, int rank, const int64_t *dims)
+{
+    float data[WAVE_ROOM];
+    return xcvm_tape_constant(t, XCVM_F32, rank, dims, wave(seed, data));
+}
+
+UNUSED static xcvm_var wave_parameter(xcvm_tape *t, double seed, int rank, const int64_t *dims)
+{
+    float data[WAVE_ROOM];
+    return xcvm_tape_parameter(t, XCVM_F32, rank, dims, wave(seed, data));
+}
+
+/* Sets a tensor to the wave of a seed. */
+UNUSED static void set_wave(xcvm_tape *t, xcvm_var v, double seed)
+{
+    float data[WAVE_ROOM];
+    xcvm_error error;
+    const size_t bytes = xcvm_value_count(value_of(t, v)) * sizeof *data;
+    ck_assert_int_eq(xcvm_var_set(t, v, wave(seed, data), bytes, &error), XCVM_OK);
+}
+
+UNUSED static void must(xcvm_status status, const xcvm_error *error)
+{
+    ck_assert_msg(status == XCVM_OK, "%s: %s", error->instruction, error->message);
+}
+
+UNUSED static void check_status(xcvm_status status, xcvm_status expected, const xcvm_error *error, const char *message)
+{
+    ck_assert_msg(status == expected && strstr(error->message, message) != NULL, "%d: %s", (int)status, error->message);
+}
+
+typedef struct bytes_of_file {
+    char *at;
+    size_t count;
+} bytes_of_file;
+
+UNUSED static bool write_bytes(void *user, const void *bytes, size_t count)
+{
+    bytes_of_file *file = user;
+    char *grown = realloc(file->at, file->count + count);
+    if (grown == NULL)
+        return false;
+    memcpy(grown + file->count, bytes, count);
+    *file = (bytes_of_file){grown, file->count + count};
+    return true;
+}
+
+/* Nothing is left but what kernels have for scratch. */
+UNUSED static void check_empty(xcvm_tape *t)
+{
+    xcvm_storage_release(t->kernel.scratch_storage);
+    t->kernel.scratch_storage = NULL;
+    t->kernel.scratch = NULL;
+    t->kernel.scratch_bytes = 0;
+    ck_assert_uint_eq(stats_of(t).variables, 0);
+    ck_assert_uint_eq(stats_of(t).live_bytes, 0);
+}
+
+/* Adds up to the gradient of x the wave of a seed, weighted. */
+UNUSED static void add_gradient(xcvm_tape *t, xcvm_var x, double seed)
+{
+    const xcvm_value *type = value_of(t, x);
+    const xcvm_var g = xcvm_Cast(t, wave_constant(t, seed, type->rank, type->dims), .to = (xcvm_dtype)type->dtype);
+    backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, x, g), .keepdims = 0));
+}
+
+#endif

@@ -1,0 +1,562 @@
+/* Tests of layers, against PyTorch's, and of functions as DyNet has them. */
+#include "tests/tape/learning.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static xcvm_layer_options plain(void) { return (xcvm_layer_options){.size = sizeof(xcvm_layer_options)}; }
+
+static void close_with(xcvm_tape *t, xcvm_layer *l)
+{
+    xcvm_layer_destroy(l);
+    xcvm_tape_reset(t);
+    check_empty(t);
+    close_tape(t);
+}
+
+/* The layer's value at x, and the gradients of its sum, weighted by the wave of 50, by x and then its parameters, as
+ * they follow one another. */
+static void check_layer(xcvm_tape *t, xcvm_layer *l, xcvm_var x, size_t names, const char *const *paths, size_t y_count,
+                        const float *expected_y, const float *expected)
+{
+    ck_assert_ptr_nonnull(l);
+    const xcvm_var y = xcvm_layer_call(l, x);
+    check_f32(t, y, y_count, expected_y);
+    const xcvm_value *type = value_of(t, y);
+    backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, y, wave_constant(t, 50, type->rank, type->dims)), .keepdims = 0));
+    for (size_t i = 0; i <= names; i++) {
+        const xcvm_var v = i == 0 ? x : xcvm_layer_parameter(l, paths[i - 1]);
+        const size_t count = xcvm_value_count(value_of(t, v));
+        check_f32(t, xcvm_var_grad(t, v), count, expected);
+        expected += count;
+    }
+}
+
+static const char *const weight_and_bias[] = {"W", "b"}, *const gamma_and_beta[] = {"gamma", "beta"};
+
+START_TEST(c2_5_linear_and_convolutions)
+{
+    float w[WAVE_ROOM], b[WAVE_ROOM];
+    xcvm_tape *t = open_tape();
+    xcvm_layer_options o = plain();
+    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_DATA, .data = wave(6, w)};
+    o.bias = (xcvm_initialiser){.kind = XCVM_INIT_DATA, .data = wave(7, b)};
+    xcvm_var x = wave_parameter(t, 5, 3, DIMS(3, 2, 4));
+    xcvm_layer *l = xcvm_layer_linear(t, 8, 5, &o);
+    check_layer(t, l, x, 2, weight_and_bias, COUNT_OF(linear_y), linear_y, linear_gradients);
+    ck_assert_uint_eq(xcvm_layer_element_count(l), 45);
+    xcvm_layer_destroy(l);
+    xcvm_var_release(t, x);
+    o.strides = XCVM_INTS(2, 1);
+    o.pads = XCVM_INTS(1, 0);
+    o.dilations = XCVM_INTS(1, 2);
+    o.groups = 2;
+    x = wave_parameter(t, 5, 4, DIMS(2, 4, 5, 6));
+    l = xcvm_layer_convolution(t, 4, 6, XCVM_INTS(3, 2), &o);
+    check_layer(t, l, x, 2, weight_and_bias, COUNT_OF(convolution_y), convolution_y, convolution_gradients);
+    xcvm_layer_destroy(l);
+    xcvm_var_release(t, x);
+    o.strides = XCVM_INTS(2);
+    o.dilations = (xcvm_int_list){0};
+    o.groups = 0;
+    x = wave_parameter(t, 5, 4, DIMS(2, 4, 3, 4));
+    l = xcvm_layer_deconvolution(t, 4, 2, XCVM_INTS(3, 2), &o);
+    check_layer(t, l, x, 2, weight_and_bias, COUNT_OF(deconvolution_y), deconvolution_y, deconvolution_gradients);
+    xcvm_var_release(t, x);
+    close_with(t, l);
+}
+END_TEST
+
+START_TEST(c2_5_normalisations)
+{
+    float w[WAVE_ROOM], b[WAVE_ROOM];
+    xcvm_tape *t = open_tape();
+    xcvm_layer_options o = plain();
+    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_DATA, .data = wave(6, w)};
+    o.bias = (xcvm_initialiser){.kind = XCVM_INIT_DATA, .data = wave(7, b)};
+    xcvm_var x = wave_parameter(t, 5, 2, DIMS(3, 4));
+    xcvm_layer *l = xcvm_layer_layer_normalization(t, 4, &o);
+    check_layer(t, l, x, 2, gamma_and_beta, COUNT_OF(layer_norm_y), layer_norm_y, layer_norm_gradients);
+    xcvm_layer_destroy(l);
+    xcvm_var_release(t, x);
+    x = wave_parameter(t, 5, 4, DIMS(4, 3, 2, 2));
+    l = xcvm_layer_batch_normalization(t, 3, &o);
+    xcvm_layer_call(l, wave_constant(t, 8, 4, DIMS(4, 3, 2, 2)));
+    xcvm_layer_clear_grads(l);
+    check_layer(t, l, x, 2, gamma_and_beta, COUNT_OF(batch_norm_y), batch_norm_y, batch_norm_gradients);
+    check_f32(t, xcvm_layer_parameter(l, "avg_mean"), 3, batch_norm_running);
+    check_f32(t, xcvm_layer_parameter(l, "avg_var"), 3, batch_norm_running + 3);
+    ck_assert_uint_eq(xcvm_layer_element_count(l), 6);
+    xcvm_layer_set_training(l, false);
+    check_f32(t, xcvm_layer_call(l, x), COUNT_OF(batch_norm_tested), batch_norm_tested);
+    xcvm_var_release(t, x);
+    close_with(t, l);
+}
+END_TEST
+
+/* C4.8: three steps, then backwards through them. */
+START_TEST(c4_8_recurrent_layers)
+{
+    static const char *const lstm[] = {"upward/W", "upward/b", "lateral/W"}, *const gru[] = {"W_r/W", "U_r/W", "W_z/W",
+                                                                                             "U_z/W", "W/W",   "U/W"};
+    xcvm_tape *t = open_tape();
+    xcvm_layer_options o = plain();
+    xcvm_layer *l = xcvm_layer_lstm(t, 4, 3, &o);
+    xcvm_var total = XCVM_ABSENT, h = XCVM_ABSENT;
+    for (int i = 0; i < 12; i++)
+        ck_assert_float_eq(((const float *)value_of(t, xcvm_layer_parameter(l, "upward/b"))->data)[i], i % 4 == 2);
+    for (int i = 0; i < 3; i++)
+        set_wave(t, xcvm_layer_parameter(l, lstm[i]), 6 + i);
+    for (int round = 0; round < 2; round++) { /* a reset begins anew */
+        for (int s = 0; s < 3; s++) {
+            h = xcvm_layer_call(l, wave_constant(t, 40 + s, 2, DIMS(2, 4)));
+            const xcvm_var part =
+                xcvm_ReduceSum(t, xcvm_Mul(t, h, wave_constant(t, 50 + s, 2, DIMS(2, 3))), .keepdims = 0);
+            total = s == 0 ? part : xcvm_Add(t, total, part);
+        }
+        check_f32(t, h, 6, lstm_h);
+        xcvm_layer_clear_grads(l);
+        backward(t, total);
+        const float *expected = lstm_gradients;
+        for (int i = 0; i < 3; i++) {
+            const size_t count = xcvm_value_count(value_of(t, xcvm_layer_parameter(l, lstm[i])));
+            check_f32(t, xcvm_var_grad(t, xcvm_layer_parameter(l, lstm[i])), count, expected);
+            expected += count;
+        }
+        if (round == 0) {
+            /* What the backward has gone over cannot be gone over again, unless it is cut off. */
+            xcvm_error error;
+            const xcvm_var x = wave_constant(t, 40, 2, DIMS(2, 4));
+            xcvm_var next = xcvm_ReduceSum(t, xcvm_layer_call(l, x), .keepdims = 0);
+            ck_assert_int_eq(xcvm_tape_backward(t, next, NULL, &error), XCVM_INVALID_ARGUMENT);
+            xcvm_layer_unchain(l);
+            next = xcvm_ReduceSum(t, xcvm_layer_call(l, x), .keepdims = 0);
+            backward(t, next);
+        }
+        xcvm_layer_reset(l);
+        xcvm_tape_reset(t);
+    }
+    xcvm_layer_destroy(l);
+    o.no_bias = true;
+    l = xcvm_layer_gru(t, 4, 3, &o);
+    for (int i = 0; i < 6; i++)
+        set_wave(t, xcvm_layer_parameter(l, gru[i]), 60 + i);
+    for (int s = 0; s < 3; s++)
+        h = xcvm_layer_call(l, wave_constant(t, 40 + s, 2, DIMS(2, 4)));
+    check_f32(t, h, 6, gru_h);
+    backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, h, wave_constant(t, 50, 2, DIMS(2, 3))), .keepdims = 0));
+    const float *expected = gru_gradients;
+    for (int i = 0; i < 6; i++) {
+        const size_t count = xcvm_value_count(value_of(t, xcvm_layer_parameter(l, gru[i])));
+        check_f32(t, xcvm_var_grad(t, xcvm_layer_parameter(l, gru[i])), count, expected);
+        expected += count;
+    }
+    close_with(t, l);
+}
+END_TEST
+
+/* C2.5: a perceptron that learns as PyTorch's does. */
+START_TEST(c2_5_learning)
+{
+    static const char *const names[] = {"l1/W", "l1/b", "l2/W", "l2/b", "l3/W", "l3/b"};
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    xcvm_layer *net = xcvm_layer_mlp(t, 4, DIMS(6, 5, 4, 3), NULL);
+    xcvm_optimizer *o;
+    for (int i = 0; i < 6; i++)
+        set_wave(t, xcvm_layer_parameter(net, names[i]), 6 + i / 2 + 10 * (i % 2));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.3,momentum=0.5", NULL, &o, &error), &error);
+    must(xcvm_optimizer_add_layer(o, net, &error), &error);
+    for (int s = 0; s < (int)COUNT_OF(mlp_losses); s++) {
+        const xcvm_var x = xcvm_Mul(t, wave_constant(t, s % 3, 2, DIMS(4, 6)), constant(t, 2));
+        const xcvm_var target = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(4), DIMS(0, 1, 2, 1));
+        const xcvm_var loss =
+            xcvm_ReduceMean(t, xcvm_tape_pick_neg_log_softmax(t, xcvm_layer_call(net, x), target), .keepdims = 0);
+        ck_assert_double_eq_tol(xcvm_var_number(t, loss), (double)mlp_losses[s], 1e-5);
+        backward(t, loss);
+        must(xcvm_optimizer_step(o, &error), &error);
+        xcvm_optimizer_clear_grads(o);
+        xcvm_tape_reset(t);
+    }
+    check_f32(t, xcvm_layer_parameter(net, "l3/W"), 12, mlp_last);
+    xcvm_optimizer_destroy(o);
+    close_with(t, net);
+}
+END_TEST
+
+START_TEST(dropout_and_embeddings)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_layer *net = xcvm_layer_chain(t);
+    xcvm_layer_add(net, "embed", xcvm_layer_embedding(t, 5, 40, NULL));
+    xcvm_layer_add(net, "drop", xcvm_layer_dropout(t, 0.5));
+    const xcvm_var ids = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(4, 1));
+    const xcvm_var y = xcvm_layer_call(net, ids);
+    const xcvm_value *v = value_of(t, y), *w = value_of(t, xcvm_layer_parameter(net, "embed/W"));
+    size_t zeros = 0;
+    for (size_t i = 0; i < 80; i++) {
+        const float x = ((const float *)w->data)[(i < 40 ? 160 : 0) + i];
+        const float got = ((const float *)v->data)[i];
+        zeros += got == 0.0f;
+        ck_assert(got == 0.0f || got == 2 * x);
+    }
+    ck_assert_uint_gt(zeros, 15);
+    ck_assert_uint_lt(zeros, 65);
+    xcvm_layer_set_training(net, false);
+    v = value_of(t, xcvm_layer_call(net, ids));
+    ck_assert_mem_eq(v->data, (const float *)w->data + 160, 40 * sizeof(float));
+    backward(t, xcvm_ReduceSum(t, y, .keepdims = 0));
+    ck_assert_ptr_null(xcvm_var_grad(t, xcvm_layer_parameter(net, "embed/W")).at);
+    close_with(t, net);
+}
+END_TEST
+
+/* ---- Initialisers ---- */
+
+static void moments_of(xcvm_initialiser init, double *mean, double *deviation, double *most)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_layer_options o = plain();
+    o.weight = init;
+    o.dtype = XCVM_F64;
+    xcvm_layer *l = xcvm_layer_convolution(t, 50, 40, XCVM_INTS(3, 3), &o); /* fans 450 and 360 */
+    const xcvm_value *v = value_of(t, xcvm_layer_parameter(l, "W"));
+    const size_t count = xcvm_value_count(v);
+    *mean = *deviation = *most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double x = ((const double *)v->data)[i];
+        *mean += x / (double)count;
+        *deviation += x * x / (double)count;
+        *most = fmax(*most, fabs(x));
+    }
+    *deviation = sqrt(*deviation);
+    close_with(t, l);
+}
+
+START_TEST(c4_2_initialisers)
+{
+    static const struct {
+        xcvm_initialiser_kind kind;
+        double scale, deviation, most; /* most 0: it is normal */
+    } kinds[] = {{XCVM_INIT_ZERO, 0, 0, 1e-300},
+                 {XCVM_INIT_ONE, 0, 1, 1},
+                 {XCVM_INIT_CONSTANT, -2, 2, 2},
+                 {XCVM_INIT_NORMAL, 0.5, 0.5, 0},
+                 {XCVM_INIT_UNIFORM, 0.3, 0.1732, 0.3},
+                 {XCVM_INIT_DEFAULT, 0, 0.04714, 0},
+                 {XCVM_INIT_LECUN_NORMAL, 2, 0.09428, 0},
+                 {XCVM_INIT_GLOROT_NORMAL, 0, 0.04969, 0},
+                 {XCVM_INIT_GLOROT_UNIFORM, 0, 0.04969, 0.08607},
+                 {XCVM_INIT_HE_NORMAL, 0, 0.06667, 0},
+                 {XCVM_INIT_HE_UNIFORM, 0, 0.06667, 0.11547}};
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        double mean, deviation, most;
+        moments_of((xcvm_initialiser){.kind = kinds[i].kind, .scale = kinds[i].scale}, &mean, &deviation, &most);
+        ck_assert_msg(fabs(deviation - kinds[i].deviation) < 0.02 * kinds[i].deviation + 1e-12, "%zu: %g", i,
+                      deviation);
+        if (kinds[i].most > 0)
+            ck_assert_double_le(most, kinds[i].most * 1.0001);
+        else
+            ck_assert_double_gt(most, 3 * deviation);
+    }
+    /* Orthogonal: W W^T is 1, scaled. */
+    xcvm_tape *t = open_tape();
+    xcvm_layer_options o = plain();
+    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_ORTHOGONAL, .scale = 2};
+    xcvm_layer *l = xcvm_layer_linear(t, 7, 4, &o);
+    const xcvm_var w = xcvm_layer_parameter(l, "W"), square = xcvm_Gemm(t, w, w, .transB = 1);
+    CHECK_F32(t, square, 4, 0, 0, 0, 0, 4, 0, 0, 0, 0, 4, 0, 0, 0, 0, 4);
+    xcvm_layer_destroy(l);
+    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_IDENTITY};
+    l = xcvm_layer_linear(t, 2, 2, &o);
+    CHECK_F32(t, xcvm_layer_parameter(l, "W"), 1, 0, 0, 1);
+    xcvm_layer_destroy(l);
+    ck_assert_ptr_null(xcvm_layer_linear(t, 2, 3, &o));
+    check_failed(t, XCVM_SHAPE_MISMATCH, "only a square matrix");
+    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_DATA};
+    ck_assert_ptr_null(xcvm_layer_linear(t, 2, 3, &o));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "its data is NULL");
+    close_with(t, NULL);
+}
+END_TEST
+
+/* The same from the tape's seed, and from one of its own; another from what was drawn before. */
+START_TEST(seeds)
+{
+    float first[3][6];
+    for (int i = 0; i < 2; i++) {
+        xcvm_tape *t = open_tape();
+        xcvm_layer_options o = plain();
+        xcvm_layer *net = xcvm_layer_chain(t);
+        xcvm_layer_add(net, "a", xcvm_layer_linear(t, 3, 2, &o));
+        xcvm_layer_add(net, "b", xcvm_layer_linear(t, 3, 2, &o));
+        o.weight = (xcvm_initialiser){.kind = XCVM_INIT_NORMAL, .seed = 3};
+        xcvm_layer_add(net, "c", xcvm_layer_linear(t, 3, 2, &o));
+        xcvm_layer_add(net, "d", xcvm_layer_linear(t, 3, 2, &o));
+        const void *a = value_of(t, xcvm_layer_parameter(net, "a/W"))->data,
+                   *b = value_of(t, xcvm_layer_parameter(net, "b/W"))->data,
+                   *c = value_of(t, xcvm_layer_parameter(net, "c/W"))->data,
+                   *d = value_of(t, xcvm_layer_parameter(net, "d/W"))->data;
+        ck_assert_mem_ne(a, b, sizeof first[0]);
+        ck_assert_mem_eq(c, d, sizeof first[0]);
+        memcpy(first[i], a, sizeof first[i]);
+        close_with(t, net);
+    }
+    ck_assert_mem_eq(first[0], first[1], sizeof first[0]);
+}
+END_TEST
+
+/* ---- Trees and files ---- */
+
+typedef struct listing {
+    char text[400];
+} listing;
+
+static xcvm_status list(void *user, const char *path, xcvm_var v, bool learned)
+{
+    listing *l = user;
+    (void)v;
+    strcat(strcat(l->text, path), learned ? " " : "! ");
+    return XCVM_OK;
+}
+
+static xcvm_layer *make_net(xcvm_tape *t)
+{
+    xcvm_layer *root = xcvm_layer_chain(t), *body = xcvm_layer_add(root, "predictor", xcvm_layer_chain(t));
+    xcvm_layer_add(body, "l1", xcvm_layer_linear(t, 3, 2, NULL));
+    xcvm_layer_add(body, "bn", xcvm_layer_batch_normalization(t, 2, NULL));
+    return root;
+}
+
+START_TEST(c4_2_trees)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    listing all = {""};
+    xcvm_layer *net = make_net(t), *l1 = xcvm_layer_child(net, "predictor/l1");
+    xcvm_layer_add(net, "tied", xcvm_layer_retain(l1));
+    const xcvm_var extra = xcvm_layer_add_parameter(net, "scale", parameter(t, 2));
+    ck_assert_int_eq(xcvm_layer_visit(net, list, &all), XCVM_OK);
+    ck_assert_str_eq(all.text, "scale predictor/l1/W predictor/l1/b predictor/bn/gamma predictor/bn/beta "
+                               "predictor/bn/avg_mean! predictor/bn/avg_var! predictor/bn/N! tied/W tied/b ");
+    ck_assert_uint_eq(xcvm_layer_element_count(net), 1 + 8 + 4);
+    ck_assert_ptr_null(xcvm_layer_child(net, "predictor/l2"));
+    ck_assert_ptr_null(xcvm_layer_child(net, "nothing/l1"));
+    ck_assert_ptr_null(xcvm_layer_parameter(net, "predictor/l1/V").at);
+    /* Frozen: no gradient. */
+    must(xcvm_layer_set_frozen(l1, true, &error), &error);
+    ck_assert(!xcvm_var_requires_grad(t, xcvm_layer_parameter(net, "tied/W")));
+    ck_assert(xcvm_var_requires_grad(t, extra));
+    must(xcvm_layer_set_frozen(net, false, &error), &error);
+    ck_assert(xcvm_var_requires_grad(t, xcvm_layer_parameter(net, "tied/W")));
+    ck_assert(!xcvm_var_requires_grad(t, xcvm_layer_parameter(net, "predictor/bn/avg_var")));
+    /* Copies are apart, and what is shared outlives who made it. */
+    xcvm_layer *copy = xcvm_layer_copy(net, false), *shared = xcvm_layer_copy(net, true);
+    const xcvm_var w = xcvm_layer_parameter(net, "predictor/l1/W"),
+                   w_copy = xcvm_layer_parameter(copy, "predictor/l1/W");
+    ck_assert(w.at != w_copy.at && w.at == xcvm_layer_parameter(shared, "predictor/l1/W").at);
+    ck_assert_mem_eq(value_of(t, w)->data, value_of(t, w_copy)->data, 24);
+    set_wave(t, w, 9);
+    ck_assert_mem_ne(value_of(t, w)->data, value_of(t, w_copy)->data, 24);
+    xcvm_layer_destroy(net);
+    xcvm_layer_destroy(copy);
+    ck_assert_ptr_nonnull(value_of(t, w)->data);
+    close_with(t, shared);
+}
+END_TEST
+
+START_TEST(trees_refused)
+{
+    xcvm_tape *t = open_tape(), *other = open_tape();
+    xcvm_layer *net = make_net(t);
+    static const char *const bad[] = {"", "a/b", "predictor", NULL};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        ck_assert_ptr_null(xcvm_layer_add(net, bad[i], xcvm_layer_chain(t)));
+        check_failed(t, XCVM_INVALID_ARGUMENT, i == 2 ? "already" : "no name");
+    }
+    xcvm_layer *body = xcvm_layer_child(net, "predictor");
+    ck_assert_ptr_null(xcvm_layer_add(body, "loop", xcvm_layer_retain(net)));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "never in themselves");
+    xcvm_layer *deep = net;
+    for (int i = 0; deep != NULL && i < 100; i++)
+        deep = xcvm_layer_add(deep, "down", xcvm_layer_chain(t));
+    ck_assert_ptr_null(deep);
+    check_failed(t, XCVM_INVALID_ARGUMENT, "64 deep");
+    ck_assert_ptr_null(xcvm_layer_add(net, "foreign", xcvm_layer_chain(other)));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "another tape");
+    xcvm_layer_add_parameter(net, "c", constant(t, 1));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "no parameter");
+    ck_assert_ptr_null(xcvm_layer_linear(t, 0, 2, NULL));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "in of a layer is 0");
+    ck_assert_ptr_null(xcvm_layer_mlp(t, 1, DIMS(2), NULL));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "2 sizes");
+    ck_assert_ptr_null(xcvm_layer_dropout(t, 1));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "ratio");
+    ck_assert_ptr_null(xcvm_layer_convolution(t, 4, 6, XCVM_INTS(3, 3),
+                                              &(xcvm_layer_options){.size = sizeof(xcvm_layer_options), .groups = 4}));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "4 groups");
+    ck_assert_ptr_null(xcvm_layer_convolution(
+        t, 4, 6, XCVM_INTS(3, 3), &(xcvm_layer_options){.size = sizeof(xcvm_layer_options), .pads = XCVM_INTS(-1)}));
+    check_failed(t, XCVM_OUT_OF_RANGE, "pads");
+    ck_assert_ptr_null(xcvm_layer_embedding(t, 2, INT64_MAX, NULL));
+    check_failed(t, XCVM_OUT_OF_RANGE, "too large");
+    /* What has failed fails on. */
+    ck_assert_ptr_null(xcvm_layer_call(NULL, constant(t, 1)).at);
+    xcvm_layer_call(net, xcvm_layer_call(NULL, constant(t, 1)));
+    check_failed(t, XCVM_INVALID_ARGUMENT, "failed");
+    close_with(t, net);
+    close_tape(other);
+}
+END_TEST
+
+START_TEST(c2_5_files)
+{
+    for (int format = XCVM_SAFETENSORS; format <= XCVM_NPZ; format++) {
+        xcvm_tape *t = open_tape();
+        xcvm_error error = {0};
+        bytes_of_file file = {0};
+        xcvm_layer *net = make_net(t), *copy = xcvm_layer_copy(net, false);
+        xcvm_layer_call(xcvm_layer_child(net, "predictor"), wave_constant(t, 3, 2, DIMS(4, 3)));
+        must(xcvm_layer_save(net, (xcvm_tensor_format)format, write_bytes, &file, &error), &error);
+        xcvm_layer_set_training(net, false);
+        xcvm_layer_set_training(copy, false);
+        set_wave(t, xcvm_layer_parameter(copy, "predictor/l1/W"), 2);
+        must(xcvm_layer_load(copy, file.at, file.count, &error), &error);
+        const xcvm_var x = wave_constant(t, 4, 2, DIMS(2, 3));
+        ck_assert_mem_eq(value_of(t, xcvm_layer_call(net, x))->data, value_of(t, xcvm_layer_call(copy, x))->data, 16);
+        /* All that does not fit, at once; nothing has changed. */
+        xcvm_layer *other = xcvm_layer_chain(t), *body = xcvm_layer_add(other, "predictor", xcvm_layer_chain(t));
+        xcvm_layer_add(body, "l1", xcvm_layer_linear(t, 3, 4, NULL));
+        xcvm_layer_add(body, "l2", xcvm_layer_linear(t, 1, 1, NULL));
+        const float before = ((const float *)value_of(t, xcvm_layer_parameter(body, "l1/W"))->data)[0];
+        check_status(xcvm_layer_load(other, file.at, file.count, &error), XCVM_SHAPE_MISMATCH, &error,
+                     "\"predictor/l1/W\" is f32[2x3], f32[4x3] is needed");
+        ck_assert_ptr_nonnull(strstr(error.message, "\"predictor/bn/N\" is not looked for"));
+        ck_assert_ptr_nonnull(strstr(error.message, "\"predictor/l2/W\" is missing"));
+        ck_assert_float_eq(((const float *)value_of(t, xcvm_layer_parameter(body, "l1/W"))->data)[0], before);
+        for (size_t cut = 0; cut < file.count; cut += 53)
+            ck_assert_int_ne(xcvm_layer_load(copy, file.at, cut, &error), XCVM_OK);
+        for (size_t i = 0; i < file.count; i += 7) { /* broken anywhere: an error, or other elements */
+            file.at[i] = (char)(file.at[i] ^ 0x55);
+            (void)!xcvm_layer_load(copy, file.at, file.count, &error);
+            file.at[i] = (char)(file.at[i] ^ 0x55);
+        }
+        free(file.at);
+        xcvm_layer_destroy(other);
+        xcvm_layer_destroy(copy);
+        close_with(t, net);
+    }
+}
+END_TEST
+
+/* Layers on a tape that builds: a program of the network. */
+START_TEST(layers_in_a_program)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .seed = 7, .mode = XCVM_TAPE_BUILDING};
+    xcvm_tape *t;
+    xcvm_error error = {0};
+    bytes_of_file file = {0};
+    must(xcvm_tape_create(&options, &t, &error), &error);
+    xcvm_layer *net = xcvm_layer_mlp(t, 3, DIMS(6, 5, 4), NULL);
+    ck_assert_uint_eq(xcvm_layer_element_count(net), 35 + 24);
+    const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 3, DIMS(2, 3, 2), NULL);
+    const xcvm_tape_output output = {"y", xcvm_layer_call(net, x)};
+    ck_assert_int_eq(xcvm_layer_save(net, XCVM_NPZ, write_bytes, &file, &error), XCVM_UNSUPPORTED);
+    must(xcvm_tape_compile(t, 1, &output, NULL, write_bytes, &file, NULL, &error), &error);
+    ck_assert_uint_gt(file.count, 59 * sizeof(float));
+    free(file.at);
+    xcvm_layer_destroy(net);
+    xcvm_tape_destroy(t);
+}
+END_TEST
+
+/* ---- Functions ---- */
+
+START_TEST(c4_8_functions)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_var x = wave_parameter(t, 5, 2, DIMS(3, 4));
+    const xcvm_var y = xcvm_tape_pick_neg_log_softmax(t, x, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(3), DIMS(2, 0, 3)));
+    check_f32(t, y, 3, pick_y);
+    backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, y, wave_constant(t, 50, 1, DIMS(3))), .keepdims = 0));
+    check_f32(t, xcvm_var_grad(t, x), 12, pick_gradients);
+    /* One example: of rank 1. */
+    const xcvm_var scores = wave_parameter(t, 5, 1, DIMS(4)),
+                   target = xcvm_tape_constant(t, XCVM_I64, 0, NULL, DIMS(2));
+    const xcvm_var one = xcvm_tape_pick_neg_log_softmax(t, scores, target);
+    ck_assert_double_eq_tol(xcvm_var_number(t, one), (double)pick_y[0], 1e-6);
+    backward(t, one);
+    ck_assert_double_eq_tol(xcvm_var_number(t, xcvm_tape_hinge(t, scores, target, 0.4)), (double)hinge[0], 1e-6);
+    const xcvm_var b = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 1), F32S(1, 2)),
+                   w = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 2), F32S(1, 2, 3, 4));
+    CHECK_F32(t, xcvm_tape_affine_transform(t, 5, (const xcvm_var[]){b, w, b, w, b}), 11, 24);
+    xcvm_tape_affine_transform(t, 2, (const xcvm_var[]){b, w});
+    check_failed(t, XCVM_INVALID_ARGUMENT, "odd number");
+    const xcvm_var p = parameter(t, 3);
+    const xcvm_var flipped = xcvm_tape_scale_gradient(t, p, -2);
+    ck_assert_double_eq(xcvm_var_number(t, flipped), 3);
+    backward(t, xcvm_Mul(t, flipped, flipped));
+    ck_assert_double_eq(xcvm_var_number(t, xcvm_var_grad(t, p)), -12);
+    close_tape(t);
+}
+END_TEST
+
+/* ---- Memory ---- */
+
+static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
+{
+    bytes_of_file file = {0};
+    xcvm_layer *net = make_net(t), *copy = NULL;
+    xcvm_layer_add(net, "lstm", xcvm_layer_lstm(t, 2, 2, NULL));
+    const xcvm_var y = xcvm_layer_call(net, xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 3), NULL));
+    xcvm_status status = xcvm_tape_backward(t, xcvm_ReduceSum(t, y, .keepdims = 0), NULL, error);
+    copy = status == XCVM_OK ? xcvm_layer_copy(net, false) : NULL;
+    if (status == XCVM_OK)
+        status = xcvm_tape_status(t, error);
+    if (status == XCVM_OK)
+        status = xcvm_layer_save(net, XCVM_NPZ, write_bytes, &file, error);
+    if (status == XCVM_OK)
+        status = xcvm_layer_load(copy, file.at, file.count, error);
+    free(file.at);
+    xcvm_layer_destroy(copy);
+    xcvm_layer_destroy(net);
+    xcvm_tape_reset(t);
+    (void)xcvm_tape_status(t, NULL);
+    return status;
+}
+
+START_TEST(out_of_memory_anywhere)
+{
+    size_t failed = 0, refused = 0;
+    for (bool more = true; more;) {
+        test_allocator a;
+        xcvm_tape *t = NULL;
+        xcvm_error error = {0};
+        test_allocator_start(&a, ++failed);
+        a.once = true;
+        const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .allocator = &a.allocator};
+        xcvm_status status = xcvm_tape_create(&options, &t, &error);
+        if (status == XCVM_OK) {
+            status = everything(t, &error);
+            if (status != XCVM_OK)
+                ck_assert_msg(everything(t, &error) == XCVM_OK, "request %zu: %s", failed, error.message);
+            check_empty(t);
+            xcvm_tape_destroy(t);
+        }
+        more = a.requests >= failed;
+        /* A kernel that asks for scratch in vain asks for less. */
+        ck_assert_msg(status == XCVM_OK || (more && status == XCVM_OUT_OF_MEMORY), "request %zu: %d %s", failed,
+                      (int)status, error.message);
+        refused += status != XCVM_OK;
+        ck_assert_uint_eq(a.live, 0);
+    }
+    ck_assert_uint_gt(refused, failed - 20);
+}
+END_TEST
+
+Suite *suite_tape_layers(void);
+Suite *suite_tape_layers(void)
+{
+    return SUITE_OF("tape_layers", c2_5_linear_and_convolutions, c2_5_normalisations, c4_8_recurrent_layers,
+                    c2_5_learning, dropout_and_embeddings, c4_2_initialisers, seeds, c4_2_trees, trees_refused,
+                    c2_5_files, layers_in_a_program, c4_8_functions, out_of_memory_anywhere);
+}
