@@ -480,6 +480,81 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     return status;
 }
 
+/* Calls of a lazy tape that were made before a step read what was there before it. */
+START_TEST(steps_on_lazy_tapes)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .mode = XCVM_TAPE_LAZY};
+    xcvm_tape *t;
+    xcvm_error error = {0};
+    xcvm_optimizer *o;
+    double factor = 1;
+    must(xcvm_tape_create(&options, &t, &error), &error);
+    const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(1, 2));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &o, &error), &error);
+    must(xcvm_optimizer_add(o, "w", w, &error), &error);
+    must(xcvm_optimizer_add_hook(o, xcvm_hook_weight_decay, &factor, &error), &error);
+    const xcvm_var before = xcvm_Neg(t, w);
+    backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, w, w)));
+    must(xcvm_optimizer_step(o, &error), &error);
+    CHECK_F32(t, w, -0.5f, -1); /* w - (2 w + w) / 2 */
+    CHECK_F32(t, before, -1, -2);
+    xcvm_optimizer_destroy(o);
+    close_tape(t);
+}
+END_TEST
+
+typedef struct static_step {
+    xcvm_var w;
+    xcvm_optimizer *optimizer;
+    int warnings;
+} static_step;
+
+static xcvm_status step_within(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    const static_step *s = user;
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_ReduceSum(t, xcvm_Mul(t, s->w, in[0]));
+    xcvm_status status = xcvm_tape_backward(t, out[0], NULL, &error);
+    if (status == XCVM_OK)
+        status = xcvm_optimizer_step(s->optimizer, &error);
+    xcvm_optimizer_clear_grads(s->optimizer);
+    return status;
+}
+
+static void count_warnings(void *user, int level, const char *text)
+{
+    if (level == 0 && strstr(text, "an optimizer takes a step") != NULL)
+        ((static_step *)user)->warnings++;
+}
+
+/* A step within a static function is taken each time: the function cannot be a schedule, and the log says so. */
+START_TEST(steps_within_static_functions)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    static_step s = {.w = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(1, 2))};
+    const xcvm_var x = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, 1, DIMS(2), F32S(1, 1)));
+    const xcvm_static_options options = {.size = sizeof options, .log = count_warnings, .log_user = &s};
+    xcvm_static *schedule;
+    xcvm_var loss;
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &s.optimizer, &error), &error);
+    must(xcvm_optimizer_add(s.optimizer, "w", s.w, &error), &error);
+    must(xcvm_static_create(t, step_within, &s, &options, &schedule, &error), &error);
+    for (int i = 0; i < 4; i++) {
+        xcvm_static_call(schedule, 1, &x, 1, &loss);
+        xcvm_tape_reset(t);
+    }
+    CHECK_F32(t, s.w, -1, 0);
+    ck_assert_int_gt(s.warnings, 0);
+    xcvm_static_destroy(schedule);
+    xcvm_optimizer_destroy(s.optimizer);
+    close_tape(t);
+}
+END_TEST
+
 START_TEST(out_of_memory_anywhere)
 {
     size_t failed = 0;
@@ -513,7 +588,8 @@ Suite *suite_tape_optimizers(void)
     Suite *suite =
         SUITE_OF("tape_optimizers", rates_and_types, masters, c4_9_clipping, c2_5_update_hooks, c2_5_norms_and_noise,
                  c2_6_hooks_that_fail, c2_5_updates_are_noticed, c4_2_updated_flags_and_averages,
-                 c2_5_saved_and_restored, c4_4_sparse_updates, c4_4_sparse_gradients, refused, out_of_memory_anywhere);
+                 c2_5_saved_and_restored, c4_4_sparse_updates, c4_4_sparse_gradients, refused, steps_on_lazy_tapes,
+                 steps_within_static_functions, out_of_memory_anywhere);
     TCase *tcase = tcase_create("rules");
     tcase_add_loop_test(tcase, c4_9_optimizers, 0, (int)(sizeof optimizers / sizeof *optimizers));
     suite_add_tcase(suite, tcase);
