@@ -51,7 +51,8 @@ typedef struct xct_options {
     size_t size;
     /* How the model learns: train (the optimizer; it must be there), loss, wrt, groups, clip_norm, clip_value,
      * accumulate, average, loss_scale, train_batch_normalization (of models that have any); and what is of use of the
-     * rest: allocator, dims, optimization, memory_limit. A `loss` that is one of xcc_loss's without parentheses takes
+     * rest: allocator, dims, optimization, memory_limit, recompute and memory_budget (planned for the sizes of each
+     * batch). A `loss` that is one of xcc_loss's without parentheses takes
      * `label`. It is lent, with all that it points to, until the trainer is destroyed. */
     const xcc_options *compile;
     /* The input that has the labels: the one that a loss adds, or one of the model's. NULL: "labels" of a loss that is

@@ -110,6 +110,50 @@ START_TEST(one_step)
 }
 END_TEST
 
+/* Programs for the sizes of a batch recompute, whether the model is of one size or of any, and learn the same bits. */
+START_TEST(recomputation)
+{
+    static const char *const sizes[] = {"N", "4"}, *const methods[] = {NULL, "none", "time", "custom:b"};
+    float numbers[8], first[4];
+    for (size_t i = 0; i < 8; i++)
+        numbers[i] = (float)i * 0.25F - 1;
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){4, 2}, numbers);
+    const xcvm_value *batch[] = {x};
+    for (size_t i = 0; i < 8; i++) {
+        char text[600];
+        (void)snprintf(text, sizeof text,
+                       "ir 8\nopset 13\ninput x f32[%sx2]\noutput loss\ninit w f32[2x2] 0.5 -0.25 1 0.75\n"
+                       "a = MatMul(x, w)\nb = Tanh(a)\nc = Exp(b)\nd = Sin(c)\ne = Mul(d, b)\n"
+                       "loss = ReduceMean(e) keepdims=0\n",
+                       sizes[i / 4]);
+        xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .recompute = methods[i % 4]};
+        const xct_options options = {.size = sizeof options, .compile = &compile};
+        xct_trainer *t = make(text, &options);
+        xcvm_error error = {.message = ""};
+        for (int step = 0; step < 3; step++)
+            ck_assert_msg(xct_trainer_step(t, batch, NULL, NULL, &error) == XCVM_OK, "%s", error.message);
+        const float *w = xcvm_value_data(parameter(t, "w"));
+        if (i == 0)
+            memcpy(first, w, sizeof first);
+        ck_assert_mem_eq(w, first, sizeof first);
+        ck_assert_int_eq(xct_trainer_evaluate(t, batch, NULL, &error), XCVM_OK);
+        xct_trainer_destroy(t);
+        if (i % 4 != 2)
+            continue;
+        /* A budget that no plan keeps is refused as soon as the sizes are known. */
+        compile.memory_budget = 1;
+        t = NULL;
+        xcvm_status status =
+            xct_trainer_create(models[model_count - 1].at, models[model_count - 1].length, &options, &t, &error);
+        ck_assert_int_eq(status, i / 4 == 0 ? XCVM_OK : XCVM_OUT_OF_MEMORY);
+        if (status == XCVM_OK)
+            ck_assert_int_eq(xct_trainer_step(t, batch, NULL, NULL, &error), XCVM_OUT_OF_MEMORY);
+        xct_trainer_destroy(t);
+    }
+    xcvm_value_release(x);
+}
+END_TEST
+
 START_TEST(sizes_of_batches)
 {
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.01"};
@@ -637,6 +681,7 @@ Suite *suite_train_trainer(void)
     tcase_add_checked_fixture(tests, NULL, release_models);
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, one_step);
+    tcase_add_test(tests, recomputation);
     tcase_add_test(tests, sizes_of_batches);
     tcase_add_test(tests, steps_do_not_grow);
     tcase_add_test(tests, without_memory);

@@ -28,6 +28,7 @@ struct train_flags {
     const char *loss, *optimizer, *schedule;
     int64_t epochs, steps, accumulate;
     struct training_flags training;
+    struct recomputation_flags recomputation;
     struct text_list train, metrics;
     const char *init, *weights;
     bool keep_batch_normalization;
@@ -127,6 +128,7 @@ static const struct option_group groups[] = {
     {"Data", data_options, 0},
     {"Learning", own_options, 0},
     OPTION_GROUP("Rules of learning", learning_options, struct train_flags, training),
+    RECOMPUTATION_GROUP(struct train_flags, recomputation),
     {"Files", file_options, 0},
     {"Machine", machine_options_of_train, 0},
 };
@@ -221,7 +223,7 @@ static bool read_flags(struct training *t)
         report_usage("--resume needs --checkpoint, the folder to go on from");
         return false;
     }
-    if (!parse_columns(t))
+    if (recomputation_check(&flags->recomputation) != EXIT_OK || !parse_columns(t))
         return false;
     if (training_options_use(&flags->training, &t->groups, &t->compile, &error) != XCVM_OK ||
         dims_parse(&flags->dims, &t->dims, &error) != XCVM_OK) {
@@ -242,6 +244,7 @@ static bool read_flags(struct training *t)
     t->compile.loss = flags->loss;
     t->compile.wrt = flags->train.items;
     t->compile.wrt_count = flags->train.count;
+    recomputation_use(&flags->recomputation, &t->compile);
     t->compile.accumulate = flags->accumulate > 1;
     t->compile.train_batch_normalization = !flags->keep_batch_normalization;
     t->options = (xct_options){.size = sizeof t->options,
