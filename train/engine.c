@@ -106,16 +106,16 @@ typedef enum purpose {
     JUDGE
 } purpose;
 
-static xcvm_status make_program(xct_trainer *t, xct_engine *e, purpose purpose, const xcc_dim *dims, size_t dim_count,
+static xcvm_status make_program(xct_trainer *t, xct_engine *e, purpose what, const xcc_dim *dims, size_t dim_count,
                                 xcvm_error *error)
 {
     xcc_options options = t->compile;
     options.dims = dims;
     options.dim_count = dim_count;
-    options.evaluate = purpose == JUDGE;
+    options.evaluate = what == JUDGE;
     /* Every process measures all data for validation, so that all decide alike. */
-    options.all_reduce = purpose != JUDGE && t->options.ranks > 1;
-    if (purpose != LEARN) {
+    options.all_reduce = what != JUDGE && t->options.ranks > 1;
+    if (what != LEARN) {
         options.recompute = NULL;
         options.memory_budget = 0;
     }

@@ -1,4 +1,5 @@
 /* The training loop. */
+#include "train/best.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
 #include "train/data/loader.h"
@@ -34,6 +35,7 @@ typedef struct fit {
     char checkpoint[XCT_PATH];
     uint64_t began, first_step, samples; /* of the loop: when and at which step it began, and examples since */
     bool stop;                           /* this process, or another, is asked to */
+    bool keeps_best;
     xct_end end;
     xcvm_error *error;
 } fit;
@@ -161,6 +163,18 @@ static xcvm_status begin_loader(fit *f)
     return xct_loader_create(&f->order, &loading, &f->loader, f->error);
 }
 
+/* What a checkpoint has kept is not of use to a training that keeps nothing. */
+static xcvm_status begin_best(fit *f)
+{
+    f->keeps_best = f->o.weights == XCT_WEIGHTS_BEST || (f->o.weights == XCT_WEIGHTS_AUTO && f->o.patience > 0);
+    if (f->keeps_best)
+        return xct_best_provide(f->t, f->error);
+    xct_best_release(f->t);
+    f->t->position.best_step = 0;
+    f->t->position.best_loss = INFINITY;
+    return XCVM_OK;
+}
+
 static xcvm_status begin(fit *f)
 {
     XCVM_TRY(check_options(f));
@@ -175,6 +189,7 @@ static xcvm_status begin(fit *f)
                "%s stands behind %llu examples of an epoch, this training has %llu",
                f->checkpoint[0] != '\0' ? f->checkpoint : "the checkpoint", (unsigned long long)f->t->position.place,
                (unsigned long long)f->order.total);
+    XCVM_TRY(begin_best(f));
     XCVM_TRY(begin_schedule(f));
     XCVM_TRY(begin_history(f));
     f->step = xct_trainer_new_measure(f->t);
@@ -307,6 +322,11 @@ static xcvm_status end_epoch(fit *f)
     p->waited = f->schedule.waited;
     p->patience_epochs = loss < p->patience_best ? 0 : p->patience_epochs + 1;
     p->patience_best = fmin(p->patience_best, loss);
+    if (f->keeps_best && loss < p->best_loss) {
+        xct_best_take(f->t);
+        p->best_step = p->step;
+        p->best_loss = loss;
+    }
     p->loss_sum = p->loss_weight = 0;
     p->epoch++;
     p->place = 0;
@@ -377,6 +397,13 @@ static bool checkpoint_due(const fit *f, bool ended)
 
 /* ---- The loop ---- */
 
+/* A training that is resumed where it ended does not begin another epoch. */
+static bool patience_is_over(const fit *f)
+{
+    const xct_position *p = &f->t->position;
+    return f->o.patience > 0 && p->place == 0 && p->patience_epochs >= f->o.patience;
+}
+
 static xcvm_status go(fit *f)
 {
     xct_position *p = &f->t->position;
@@ -384,7 +411,7 @@ static xcvm_status go(fit *f)
     f->began = xcvm_clock_ns();
     f->first_step = p->step;
     f->end = XCT_END_DONE;
-    for (bool more = true; p->step < f->steps;) {
+    for (bool more = true; p->step < f->steps && !patience_is_over(f);) {
         const double factor = rate_factor(f);
         XCVM_TRY(take_step(f, &batch, &more, factor));
         if (!more)
@@ -403,13 +430,12 @@ static xcvm_status go(fit *f)
             f->end = XCT_END_STOPPED;
             break;
         }
-        if (ended && f->o.patience > 0 && p->patience_epochs >= f->o.patience) {
-            f->end = XCT_END_PATIENCE;
-            break;
-        }
     }
+    if (f->end == XCT_END_DONE && patience_is_over(f))
+        f->end = XCT_END_PATIENCE;
     XCVM_TRY(write_curve(f));
-    return write_checkpoint(f);
+    XCVM_TRY(write_checkpoint(f));
+    return p->best_step > 0 ? xct_best_give(f->t, f->error) : XCVM_OK;
 }
 
 static void give_report(const fit *f, xct_fit_report *to)
@@ -419,6 +445,8 @@ static void give_report(const fit *f, xct_fit_report *to)
                              .epochs = f->t->position.epoch,
                              .training =
                                  f->epoch_result.examples > 0 && !f->o.overfit_batch ? f->epoch_result : f->step_result,
+                             .best_step = f->t->position.best_step,
+                             .best_loss = f->t->position.best_loss,
                              .left_over = f->whole && f->order.total % f->batch != 0};
     if (f->measured_held)
         report.validation = f->held_result;

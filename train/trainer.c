@@ -1,5 +1,5 @@
 /* Trainers: making one, its steps, and what it knows. */
-#include "train/trainer.h"
+#include "train/best.h"
 
 #include "compiler/onnx/weights.h"
 #include "train/data/convert_rows.h"
@@ -106,7 +106,7 @@ static xcvm_status check_normalisation(xct_trainer *t, xcvm_error *error)
 
 void xct_position_begin(xct_position *p)
 {
-    *p = (xct_position){.best = INFINITY, .factor = 1, .patience_best = INFINITY};
+    *p = (xct_position){.best = INFINITY, .factor = 1, .patience_best = INFINITY, .best_loss = INFINITY};
 }
 
 static xcvm_status begin(xct_trainer *t, xcvm_error *error)
@@ -186,6 +186,7 @@ void xct_trainer_destroy(xct_trainer *t)
 {
     if (t == NULL)
         return;
+    xct_best_release(t);
     for (size_t i = 0; i < XCT_ENGINES; i++) {
         xct_engine_release(t, &t->learn[i]);
         xct_engine_release(t, &t->judge[i]);

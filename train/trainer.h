@@ -33,6 +33,9 @@ typedef struct xct_position {
     double best, factor, waited;
     double patience_best;
     uint64_t patience_epochs;
+    /* Of the weights of the best epoch that are kept; 0 steps: none are. */
+    uint64_t best_step;
+    double best_loss;
 } xct_position;
 
 /* What the data were like, which a resumption must find again; zeros where it is not known. */
@@ -64,6 +67,7 @@ struct xct_trainer {
     xcvm_value *rate_value, *apply_value;
     uint64_t clock;
     xct_position position;
+    xcvm_value **best; /* of each state, as it was at position.best_step (best.h); NULL: none are kept */
     xct_circumstances circumstances;
     bool restored; /* the position is that of a checkpoint, from which the next fit goes on */
     atomic_bool stop;

@@ -169,6 +169,15 @@ typedef enum xct_end {
     XCT_END_PATIENCE /* the loss did not get better any more */
 } xct_end;
 
+/* Which weights a trainer has when a training ends. */
+typedef enum xct_weights {
+    XCT_WEIGHTS_AUTO, /* with patience the best, else the last */
+    XCT_WEIGHTS_LAST,
+    /* Those of the epoch with the least loss, of validation if there is any, with running statistics and averages. What
+     * the optimizer keeps is the last step's. Checkpoints hold both, so a training goes on from the last. */
+    XCT_WEIGHTS_BEST
+} xct_weights;
+
 /* How far a training is. */
 typedef struct xct_progress {
     size_t size;
@@ -191,14 +200,15 @@ typedef struct xct_fit_options {
     const xct_dataset *validation; /* NULL: `held_out`, or none */
     double held_out;               /* this share of the data is kept for validation, from 0 to 1 */
     uint64_t patience;             /* stop when so many epochs have brought no better loss; 0: never */
-    bool overfit_batch;            /* learn from the first batch alone, again and again */
-    const char *log;               /* a CSV file; NULL: none */
-    const char *curve;             /* an SVG file; NULL: none */
-    const char *title;             /* of the curve */
-    const char *checkpoints;       /* a folder for checkpoints, which is made if need be; NULL: none */
-    uint64_t checkpoint_every;     /* steps; 0: at the end of each epoch. There is one at the end, too */
-    size_t keep;                   /* so many of the latest; 0: 3 */
-    bool resume;                   /* from the latest in `checkpoints`, if there is one */
+    xct_weights weights;
+    bool overfit_batch;        /* learn from the first batch alone, again and again */
+    const char *log;           /* a CSV file; NULL: none */
+    const char *curve;         /* an SVG file; NULL: none */
+    const char *title;         /* of the curve */
+    const char *checkpoints;   /* a folder for checkpoints, which is made if need be; NULL: none */
+    uint64_t checkpoint_every; /* steps; 0: at the end of each epoch. There is one at the end, too */
+    size_t keep;               /* so many of the latest; 0: 3 */
+    bool resume;               /* from the latest in `checkpoints`, if there is one */
     void (*progress)(void *user, const xct_progress *progress); /* after each step; NULL: none */
     void *user;
 } xct_fit_options;
@@ -210,6 +220,8 @@ typedef struct xct_fit_report {
     xct_result training;    /* of the last epoch, as measured while learning; with overfit_batch, of the last step */
     xct_result validation;  /* of its end; no examples if there was none */
     char checkpoint[4096];  /* the latest one; empty if there is none */
+    uint64_t best_step;     /* that the trainer's weights are of; 0: they are the last step's */
+    double best_loss;       /* of that epoch */
     bool left_over;         /* examples that do not fill a batch of the model's fixed size were left out */
 } xct_fit_report;
 

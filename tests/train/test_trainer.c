@@ -547,6 +547,108 @@ START_TEST(resumed_bits)
 }
 END_TEST
 
+/* Weights at the end of each epoch, and the best of them. */
+typedef struct epochs {
+    xct_trainer *t;
+    float best[2], last[2];
+    double loss;
+    uint64_t step, stop_at;
+} epochs;
+
+static void watch(void *user, const xct_progress *progress)
+{
+    epochs *e = user;
+    if (progress->step == e->stop_at)
+        xct_trainer_stop(e->t);
+    if (progress->validation == NULL)
+        return;
+    memcpy(e->last, xcvm_value_data(parameter(e->t, "w")), sizeof e->last);
+    if (progress->validation->loss >= e->loss)
+        return;
+    e->loss = progress->validation->loss;
+    e->step = progress->step;
+    memcpy(e->best, e->last, sizeof e->best);
+}
+
+/* With so much momentum the loss falls, and then rises again. */
+static const xcc_options swinging = {.size = sizeof swinging, .train = "sgd:lr=0.1,momentum=0.98"};
+static const xct_options swinging_options = {.size = sizeof swinging_options, .compile = &swinging};
+
+START_TEST(best_weights)
+{
+    write_data();
+    for (int weights = XCT_WEIGHTS_AUTO; weights <= XCT_WEIGHTS_BEST; weights++) {
+        xct_trainer *t = make(line_model, &swinging_options);
+        epochs e = {.t = t, .loss = INFINITY};
+        const xct_fit_options options = {.size = sizeof options,
+                                         .epochs = 100,
+                                         .batch = 8,
+                                         .held_out = 0.3,
+                                         .patience = 2,
+                                         .weights = (xct_weights)weights,
+                                         .progress = watch,
+                                         .user = &e};
+        const xct_fit_report report = fit(t, &options, XCVM_OK, "");
+        ck_assert_int_eq(report.end, XCT_END_PATIENCE);
+        ck_assert(memcmp(e.best, e.last, sizeof e.best) != 0);
+        const bool best = weights != XCT_WEIGHTS_LAST;
+        check_floats(parameter(t, "w"), best ? e.best : e.last, 2, 0);
+        ck_assert_uint_eq(report.best_step, best ? e.step : 0);
+        ck_assert(!best || report.best_loss == e.loss);
+        xct_trainer_destroy(t);
+    }
+    /* Without patience the last ones are usual. */
+    xct_trainer *t = make(line_model, &swinging_options);
+    epochs e = {.t = t, .loss = INFINITY};
+    const xct_fit_options options = {
+        .size = sizeof options, .epochs = 12, .batch = 8, .held_out = 0.3, .progress = watch, .user = &e};
+    ck_assert_uint_eq(fit(t, &options, XCVM_OK, "").best_step, 0);
+    ck_assert(memcmp(e.best, e.last, sizeof e.best) != 0);
+    check_floats(parameter(t, "w"), e.last, 2, 0);
+    xct_trainer_destroy(t);
+}
+END_TEST
+
+/* A training that is stopped behind its best epoch, resumed, and resumed again where it has ended, gives the weights
+ * that one without interruption gives. */
+START_TEST(best_weights_resumed)
+{
+    write_data();
+    xct_fit_options options = {
+        .size = sizeof options, .epochs = 100, .batch = 8, .held_out = 0.3, .patience = 3, .checkpoint_every = 1};
+    xct_trainer *whole = make(line_model, &swinging_options);
+    const xct_fit_report all = fit(whole, &options, XCVM_OK, "");
+    ck_assert_uint_gt(all.best_step, 0);
+    ck_assert_uint_lt(all.best_step + 2, all.steps);
+    options.checkpoints = in_folder("saved");
+    options.resume = true;
+    for (uint64_t stop = all.best_step + 2; stop < all.best_step + 5; stop += 2) {
+        xct_trainer *t = make(line_model, &swinging_options);
+        epochs e = {.t = t, .stop_at = stop == all.best_step + 2 ? stop : 0};
+        options.progress = watch;
+        options.user = &e;
+        const xct_fit_report report = fit(t, &options, XCVM_OK, "");
+        ck_assert_int_eq(report.end, e.stop_at > 0 ? XCT_END_STOPPED : XCT_END_PATIENCE);
+        ck_assert_uint_eq(report.steps, e.stop_at > 0 ? e.stop_at : all.steps);
+        ck_assert_uint_eq(report.best_step, all.best_step);
+        check_floats(parameter(t, "w"), xcvm_value_data(parameter(whole, "w")), 2, 0);
+        xct_trainer_destroy(t);
+    }
+    xct_trainer *again = make(line_model, &swinging_options);
+    options.progress = NULL;
+    const xct_fit_report report = fit(again, &options, XCVM_OK, "");
+    ck_assert_int_eq(report.end, XCT_END_PATIENCE);
+    ck_assert_uint_eq(report.steps, all.steps);
+    check_same(whole, again);
+    /* Without the best ones, what is left is where the training ended. */
+    options.weights = XCT_WEIGHTS_LAST;
+    ck_assert_uint_eq(fit(again, &options, XCVM_OK, "").best_step, 0);
+    ck_assert(memcmp(xcvm_value_data(parameter(again, "w")), xcvm_value_data(parameter(whole, "w")), 8) != 0);
+    xct_trainer_destroy(again);
+    xct_trainer_destroy(whole);
+}
+END_TEST
+
 START_TEST(checkpoints_refused)
 {
     write_data();
@@ -691,6 +793,8 @@ Suite *suite_train_trainer(void)
     tcase_add_test(tests, learns_a_line);
     tcase_add_test(tests, several_processes);
     tcase_add_test(tests, resumed_bits);
+    tcase_add_test(tests, best_weights);
+    tcase_add_test(tests, best_weights_resumed);
     tcase_add_test(tests, checkpoints_refused);
     tcase_add_test(tests, log_and_curve);
     tcase_add_test(tests, fit_refused);
