@@ -1,13 +1,14 @@
-#include "train/best.h"
+/* The weights of the best epoch: copies of what a training changes and an export takes. */
+#include "train/trainer.h"
 
 #include <stdio.h>
 
-static const char prefix[] = "best@", average[] = ".average";
+static const char prefix[] = "best@";
 
 bool xct_best_keeps(const char *state)
 {
-    const size_t length = strlen(state), end = sizeof average - 1;
-    return !xct_is_optimizers(state) || (length > end && strcmp(state + length - end, average) == 0);
+    const char *parameter;
+    return !xct_is_optimizers(state) || xct_averaged(state, &parameter) > 0;
 }
 
 const char *xct_best_name(xcvm_arena *arena, const char *state)

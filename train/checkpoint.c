@@ -1,7 +1,6 @@
 /* Checkpoints: states and numbers in one safetensors file. */
 #include "train/checkpoint.h"
 
-#include "train/best.h"
 #include "train/whole_file.h"
 
 #include <dirent.h>

@@ -9,9 +9,18 @@
 enum { MAX_DIMS = 64 };
 
 static const char rate_name[] = "learning_rate", apply_name[] = "apply", norm_name[] = "gradient_norm",
-                  loss_name[] = "loss", optimizer_prefix[] = "optimizer@";
+                  loss_name[] = "loss", optimizer_prefix[] = "optimizer@", average_suffix[] = ".average";
 
 bool xct_is_optimizers(const char *name) { return strncmp(name, optimizer_prefix, sizeof optimizer_prefix - 1) == 0; }
+
+size_t xct_averaged(const char *state, const char **parameter)
+{
+    const size_t length = strlen(state), prefix = sizeof optimizer_prefix - 1, suffix = sizeof average_suffix - 1;
+    *parameter = state + prefix;
+    const bool found =
+        xct_is_optimizers(state) && length > prefix + suffix && strcmp(state + length - suffix, average_suffix) == 0;
+    return found ? length - prefix - suffix : 0;
+}
 
 /* ---- Inputs and outputs ---- */
 

@@ -1,5 +1,4 @@
 /* The training loop. */
-#include "train/best.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
 #include "train/data/loader.h"
