@@ -122,7 +122,7 @@ static xcvm_status make_program(xct_trainer *t, xct_engine *e, purpose what, con
     options.dims = dims;
     options.dim_count = dim_count;
     options.evaluate = what == JUDGE;
-    /* Every process measures all data for validation, so that all decide alike. */
+    /* What processes measure for validation is added up behind the last batch. */
     options.all_reduce = what != JUDGE && t->options.ranks > 1;
     if (what != LEARN) {
         options.recompute = NULL;

@@ -222,14 +222,81 @@ static xcvm_status judge_batch(fit *f, const xct_batch *batch)
     return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &loss, f->error);
 }
 
+static xcvm_status add_up(const fit *f, double *numbers, size_t count)
+{
+    return f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, numbers, count, f->error);
+}
+
+/* The greatest number of classes that a process has seen; numbers[ranks] are those of all. */
+static xcvm_status agree_on_classes(const fit *f, double *numbers, size_t *classes)
+{
+    numbers[f->t->options.rank] = (double)f->held.class_count;
+    XCVM_TRY(add_up(f, numbers, ranks_of(f)));
+    *classes = 0;
+    for (size_t i = 0; i < ranks_of(f); i++)
+        *classes = numbers[i] > (double)*classes ? (size_t)numbers[i] : *classes;
+    return XCVM_OK;
+}
+
+static xcvm_status add_classes(fit *f, double *numbers)
+{
+    const size_t count = f->held.class_count * 3;
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = (double)f->held.classes[i];
+    XCVM_TRY(add_up(f, numbers, count));
+    for (size_t i = 0; i < count; i++)
+        f->held.classes[i] = (uint64_t)numbers[i];
+    return XCVM_OK;
+}
+
+/* What f1 needs of all processes. */
+static xcvm_status join_classes(fit *f)
+{
+    size_t classes = 0, room = ranks_of(f) * sizeof(double);
+    double *numbers = xcvm_allocate_zeroed(f->t->allocator, room);
+    XCVM_CHECK(f->error, numbers != NULL, OUT_OF_MEMORY, "no memory for the metrics of %zu processes", ranks_of(f));
+    xcvm_status status = agree_on_classes(f, numbers, &classes);
+    xcvm_deallocate(f->t->allocator, numbers, room);
+    if (status != XCVM_OK || classes == 0)
+        return status;
+    XCVM_TRY(xct_measure_need_classes(&f->held, classes, f->error));
+    room = classes * 3 * sizeof(double);
+    numbers = xcvm_allocate(f->t->allocator, room);
+    XCVM_CHECK(f->error, numbers != NULL, OUT_OF_MEMORY, "no memory for the metrics of %zu classes", classes);
+    status = add_classes(f, numbers);
+    xcvm_deallocate(f->t->allocator, numbers, room);
+    return status;
+}
+
+/* Adds what the other processes have measured of the data for validation, so that all decide alike. */
+static xcvm_status join_held(fit *f)
+{
+    double sums[XCT_SUMS];
+    bool classes = false;
+    if (ranks_of(f) == 1)
+        return XCVM_OK;
+    xct_measure_get_sums(&f->held, sums);
+    XCVM_TRY(add_up(f, sums, XCT_SUMS));
+    xct_measure_set_sums(&f->held, sums);
+    for (size_t i = 0; i < f->t->metric_count; i++)
+        classes |= f->t->metrics[i] == XCT_F1;
+    return classes ? join_classes(f) : XCVM_OK;
+}
+
+/* Processes measure batches in turn, as large as their parts of those that are learned from. */
 static xcvm_status judge(fit *f)
 {
     xct_loader *loader = NULL;
-    const size_t batch = f->held_order.total < f->batch && !f->whole ? (size_t)f->held_order.total : f->batch;
+    const size_t part = xcvm_ceil_div(f->batch, ranks_of(f));
+    const size_t batch = f->held_order.total < part && !f->whole ? (size_t)f->held_order.total : part;
     XCVM_CHECK(f->error, batch <= f->held_order.total, INVALID_ARGUMENT,
                "the model takes batches of %zu examples, for validation there are %llu", batch,
                (unsigned long long)f->held_order.total);
-    const xct_loading loading = {.batch = batch, .epochs = 1, .whole = f->whole};
+    const xct_loading loading = {.batch = batch,
+                                 .place = batch * (uint64_t)f->t->options.rank,
+                                 .stride = batch * (uint64_t)ranks_of(f),
+                                 .epochs = 1,
+                                 .whole = f->whole};
     XCVM_TRY(xct_loader_create(&f->held_order, &loading, &loader, f->error));
     xct_measure_clear(&f->held);
     xcvm_status status = XCVM_OK;
@@ -240,6 +307,8 @@ static xcvm_status judge(fit *f)
             status = judge_batch(f, &next);
     }
     xct_loader_destroy(loader);
+    if (status == XCVM_OK)
+        status = join_held(f);
     if (status != XCVM_OK)
         xcvm_error_prefix(f->error, "validation");
     xct_trainer_report(f->t, &f->held, &f->held_result);
@@ -253,19 +322,22 @@ static double rate_factor(const fit *f) { return xct_schedule_factor(&f->schedul
 /* Adds what the other processes have measured in a step, and finds whether one of them is asked to stop. */
 static xcvm_status join(fit *f)
 {
-    double sums[XCT_SUMS + 1], before[XCT_SUMS], epoch[XCT_SUMS];
+    double sums[XCT_SUMS], before[XCT_SUMS], epoch[XCT_SUMS], message[XCT_PREDICTION_SUMS + 1];
     if (ranks_of(f) == 1)
         return XCVM_OK;
     xct_measure_get_sums(&f->step, before);
     xct_measure_get_sums(&f->epoch, epoch);
+    /* Losses are those of all already. */
     memcpy(sums, before, sizeof before);
-    sums[XCT_SUMS] = atomic_load(&f->t->stop);
-    XCVM_TRY(f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, sums, XCT_SUMS + 1, f->error));
-    for (size_t i = 0; i < XCT_SUMS; i++)
+    memcpy(message, before, sizeof(double) * XCT_PREDICTION_SUMS);
+    message[XCT_PREDICTION_SUMS] = atomic_load(&f->t->stop);
+    XCVM_TRY(add_up(f, message, XCT_PREDICTION_SUMS + 1));
+    memcpy(sums, message, sizeof(double) * XCT_PREDICTION_SUMS);
+    for (size_t i = 0; i < XCT_PREDICTION_SUMS; i++)
         epoch[i] += sums[i] - before[i];
     xct_measure_set_sums(&f->step, sums);
     xct_measure_set_sums(&f->epoch, epoch);
-    f->stop = sums[XCT_SUMS] > 0;
+    f->stop = message[XCT_PREDICTION_SUMS] > 0;
     return XCVM_OK;
 }
 

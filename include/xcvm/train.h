@@ -75,7 +75,8 @@ typedef struct xct_options {
     const char *weights;
     /* Several processes that train together, each on its part of every batch. Number `rank`, from 0 on, of `ranks` (0:
      * 1). All call the same functions on the same data, with the same options but for rank; `all_reduce` is as of
-     * xcvm_session_options. Rank 0 writes files. f1 is of a process's own part; what else is measured, of all. */
+     * xcvm_session_options. Rank 0 writes files. While learning f1 is of a process's own part; what else is measured,
+     * and all that is for validation, of all. */
     int rank, ranks;
     xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
     void *all_reduce_user;

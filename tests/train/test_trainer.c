@@ -285,8 +285,9 @@ START_TEST(several_processes)
     static const char *const metrics[] = {"perplexity"};
     xct_options options = {
         .size = sizeof options, .compile = &compile, .metrics = metrics, .metric_count = 1, .threads = 1};
+    /* For validation there are 13 examples, five batches for three processes. */
     const xct_fit_options fit_options = {
-        .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.2, .schedule = "plateau:patience=0"};
+        .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.36, .schedule = "plateau:patience=0"};
     xct_trainer *alone = make(line_model, &options);
     const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
     pthread_t threads[RANKS];
@@ -313,6 +314,9 @@ START_TEST(several_processes)
         ck_assert_msg(fabs(shared.reports[i].training.loss / expected.training.loss - 1) < 1e-4, "%g, not %g",
                       shared.reports[i].training.loss, expected.training.loss);
         ck_assert(fabs(shared.reports[i].validation.loss / expected.validation.loss - 1) < 1e-4);
+        ck_assert(shared.reports[i].validation.loss == shared.reports[0].validation.loss);
+        ck_assert_uint_eq(shared.reports[i].validation.examples, expected.validation.examples);
+        ck_assert_uint_eq(expected.validation.examples, 13);
     }
     check_floats(parameter(shared.trainers[0], "w"), xcvm_value_data(parameter(alone, "w")), 2, 1e-4F);
     for (size_t i = 0; i < RANKS; i++) {
