@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static const char version_key[] = "xcvm_checkpoint", version[] = "1", sum_key[] = "crc32";
+static const char version_key[] = "xcvm_checkpoint", version[] = "2", sum_key[] = "crc32";
 
 /* ---- Numbers ---- */
 
@@ -29,7 +29,9 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "1", sum_key[] 
     X(factor)                                                                                                          \
     X(waited)                                                                                                          \
     X(patience_best)                                                                                                   \
-    X(patience_epochs)
+    X(patience_epochs)                                                                                                 \
+    X(best_step)                                                                                                       \
+    X(best_loss)
 /* X(member, what it is called) */
 #define CIRCUMSTANCES(X)                                                                                               \
     X(batch, "batches of %" PRIu64 " examples")                                                                        \
@@ -111,13 +113,31 @@ static void describe(const xct_trainer *t, size_t state, xcvm_safetensor *tensor
     memcpy(tensor->dims, value->dims, sizeof tensor->dims);
 }
 
-static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, void *user, xcvm_error *error)
+/* All tensors of a checkpoint, in memory of the arena: the states, then the weights of the best epoch, if `best`. */
+static xcvm_status list_tensors(const xct_trainer *t, bool best, xcvm_arena *arena, xcvm_safetensor **tensors,
+                                size_t *count, xcvm_error *error)
 {
-    const size_t count = xcvm_program_state_count(t->root.program);
-    xcvm_safetensor *tensors = xcvm_allocate(t->allocator, count * sizeof *tensors);
-    XCVM_CHECK(error, tensors != NULL, OUT_OF_MEMORY, "no memory for a checkpoint");
-    for (size_t i = 0; i < count; i++)
-        describe(t, i, &tensors[i]);
+    const size_t states = xcvm_program_state_count(t->root.program);
+    xcvm_safetensor *items = xcvm_arena_allocate(arena, (2 * states + 1) * sizeof *items);
+    XCVM_CHECK(error, items != NULL, OUT_OF_MEMORY, "no memory for the tensors of a checkpoint");
+    *count = states;
+    for (size_t i = 0; i < states; i++) {
+        describe(t, i, &items[i]);
+        if (!best || !xct_best_keeps(items[i].name))
+            continue;
+        xcvm_safetensor *kept = &items[(*count)++];
+        *kept = items[i];
+        kept->name = xct_best_name(arena, items[i].name);
+        kept->data = t->best != NULL ? t->best[i]->data : NULL;
+        XCVM_CHECK(error, kept->name != NULL, OUT_OF_MEMORY, "no memory for the tensors of a checkpoint");
+    }
+    *tensors = items;
+    return XCVM_OK;
+}
+
+static xcvm_status write_tensors(const xct_trainer *t, const xcvm_safetensor *tensors, size_t count, xcvm_sink sink,
+                                 void *user, xcvm_error *error)
+{
     notes n = {.items = {{version_key, version}}, .count = 1};
     add_note(&n, sum_key, sum_of(tensors, count));
     add_note(&n, "seed", t->options.seed);
@@ -125,9 +145,18 @@ static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, void *user
 #define PUT(member, text) add_note(&n, #member, t->circumstances.member);
     CIRCUMSTANCES(PUT)
 #undef PUT
-    const xcvm_status status =
-        xcvm_safetensors_write(tensors, count, n.items, n.count, t->allocator, sink, user, error);
-    xcvm_deallocate(t->allocator, tensors, count * sizeof *tensors);
+    return xcvm_safetensors_write(tensors, count, n.items, n.count, t->allocator, sink, user, error);
+}
+
+static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, void *user, xcvm_error *error)
+{
+    xcvm_arena arena = {.allocator = t->allocator};
+    xcvm_safetensor *tensors;
+    size_t count;
+    xcvm_status status = list_tensors(t, t->best != NULL && t->position.best_step > 0, &arena, &tensors, &count, error);
+    if (status == XCVM_OK)
+        status = write_tensors(t, tensors, count, sink, user, error);
+    xcvm_arena_release(&arena);
     return status;
 }
 
@@ -164,13 +193,11 @@ static xcvm_status check_circumstances(const xct_trainer *t, const xcvm_safetens
     return XCVM_OK;
 }
 
-static xcvm_status check_tensors(const xct_trainer *t, const xcvm_safetensors *file, xcvm_error *error)
+static xcvm_status check_tensors(const xcvm_safetensor *tensors, size_t count, const xcvm_safetensors *file,
+                                 xcvm_error *error)
 {
-    const size_t count = xcvm_program_state_count(t->root.program);
     for (size_t i = 0; i < count; i++) {
-        xcvm_safetensor own;
-        describe(t, i, &own);
-        const xcvm_safetensor *saved = xcvm_safetensors_find(file, own.name);
+        const xcvm_safetensor own = tensors[i], *saved = xcvm_safetensors_find(file, own.name);
         XCVM_CHECK(error, saved != NULL, INVALID_ARGUMENT,
                    "the checkpoint is of another model or optimizer: it has no \"%.100s\"", own.name);
         XCVM_CHECK(error,
@@ -184,21 +211,32 @@ static xcvm_status check_tensors(const xct_trainer *t, const xcvm_safetensors *f
     return XCVM_OK;
 }
 
-static xcvm_status restore(xct_trainer *t, const xcvm_safetensors *file, const xct_mapping *bytes, xcvm_error *error)
+static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_mapping *bytes, xcvm_error *error)
 {
     uint64_t sum;
     const char *given = xcvm_safetensors_note_find(file, version_key);
     XCVM_CHECK(error, given != NULL, INVALID_ARGUMENT, "it is no checkpoint of a training");
     XCVM_CHECK(error, strcmp(given, version) == 0, UNSUPPORTED, "a checkpoint of version %.20s (%s can be read)", given,
                version);
-    XCVM_TRY(check_tensors(t, file, error));
-    XCVM_TRY(check_circumstances(t, file, error));
-    XCVM_CHECK(error, read_note(file, sum_key, &sum) && sum == sum_of(file->tensors, file->count), INVALID_ARGUMENT,
-               "a broken checkpoint: its check sum is wrong");
     xct_position position;
     XCVM_CHECK(error, take_position(file, &position), INVALID_ARGUMENT,
                "a broken checkpoint: it does not say how far the training was");
+    const bool best = position.best_step > 0;
+    if (best)
+        XCVM_TRY(xct_best_provide(t, error));
+    xcvm_safetensor *own;
+    size_t count;
+    XCVM_TRY(list_tensors(t, best, &file->arena, &own, &count, error));
+    XCVM_TRY(check_tensors(own, count, file, error));
+    XCVM_TRY(check_circumstances(t, file, error));
+    XCVM_CHECK(error, read_note(file, sum_key, &sum) && sum == sum_of(file->tensors, file->count), INVALID_ARGUMENT,
+               "a broken checkpoint: its check sum is wrong");
     XCVM_TRY(xcvm_session_restore_states(t->root.session, bytes->bytes, bytes->count, error));
+    for (size_t i = xcvm_program_state_count(t->root.program); i < count; i++)
+        if (own[i].bytes > 0)
+            memcpy((void *)(uintptr_t)own[i].data, xcvm_safetensors_find(file, own[i].name)->data, own[i].bytes);
+    if (!best)
+        xct_best_release(t);
     t->position = position;
     t->restored = true;
     return XCVM_OK;

@@ -9,9 +9,18 @@
 enum { MAX_DIMS = 64 };
 
 static const char rate_name[] = "learning_rate", apply_name[] = "apply", norm_name[] = "gradient_norm",
-                  loss_name[] = "loss", optimizer_prefix[] = "optimizer@";
+                  loss_name[] = "loss", optimizer_prefix[] = "optimizer@", average_suffix[] = ".average";
 
 bool xct_is_optimizers(const char *name) { return strncmp(name, optimizer_prefix, sizeof optimizer_prefix - 1) == 0; }
+
+size_t xct_averaged(const char *state, const char **parameter)
+{
+    const size_t length = strlen(state), prefix = sizeof optimizer_prefix - 1, suffix = sizeof average_suffix - 1;
+    *parameter = state + prefix;
+    const bool found =
+        xct_is_optimizers(state) && length > prefix + suffix && strcmp(state + length - suffix, average_suffix) == 0;
+    return found ? length - prefix - suffix : 0;
+}
 
 /* ---- Inputs and outputs ---- */
 
@@ -99,17 +108,33 @@ static xcvm_status compile(xct_trainer *t, xct_engine *e, const xcc_options *opt
     return status;
 }
 
-static xcvm_status make(xct_trainer *t, xct_engine *e, bool judge, const xcc_dim *dims, size_t dim_count,
-                        xcvm_error *error)
+/* What a program is for. */
+typedef enum purpose {
+    LEARN_ANY, /* learning from batches of any sizes, for which recomputation cannot be planned */
+    LEARN,
+    JUDGE
+} purpose;
+
+static xcvm_status make_program(xct_trainer *t, xct_engine *e, purpose what, const xcc_dim *dims, size_t dim_count,
+                                xcvm_error *error)
 {
     xcc_options options = t->compile;
     options.dims = dims;
     options.dim_count = dim_count;
-    options.evaluate = judge;
-    /* Every process measures all data for validation, so that all decide alike. */
-    options.all_reduce = !judge && t->options.ranks > 1;
+    options.evaluate = what == JUDGE;
+    /* What processes measure for validation is added up behind the last batch. */
+    options.all_reduce = what != JUDGE && t->options.ranks > 1;
+    if (what != LEARN) {
+        options.recompute = NULL;
+        options.memory_budget = 0;
+    }
     XCVM_TRY(compile(t, e, &options, error));
     const xcvm_load_options load = {.size = sizeof load, .allocator = t->allocator};
+    return xcvm_program_load(e->bytes.at, e->bytes.count, &load, &e->program, error);
+}
+
+static xcvm_status make_session(const xct_trainer *t, xct_engine *e, xcvm_error *error)
+{
     const xcvm_session_options session = {.size = sizeof session,
                                           .allocator = t->allocator,
                                           .threads = t->options.threads,
@@ -118,12 +143,10 @@ static xcvm_status make(xct_trainer *t, xct_engine *e, bool judge, const xcc_dim
                                           .states_of = t->root.session,
                                           .all_reduce = t->options.all_reduce,
                                           .all_reduce_user = t->options.all_reduce_user};
-    XCVM_TRY(xcvm_program_load(e->bytes.at, e->bytes.count, &load, &e->program, error));
     const xcvm_status status = xcvm_session_create(e->program, &session, &e->session, error);
     if (status == XCVM_OUT_OF_MEMORY)
         xcvm_error_prefix(error, "a step does not fit into memory; a smaller batch may");
-    XCVM_TRY(status);
-    return find_edges(t, e, error);
+    return status;
 }
 
 void xct_engine_release(xct_trainer *t, xct_engine *e)
@@ -161,9 +184,18 @@ static xcvm_status take_feed(xct_trainer *t, xcvm_error *error)
 
 xcvm_status xct_engine_begin(xct_trainer *t, xcvm_error *error)
 {
-    XCVM_TRY(make(t, &t->root, false, t->compile.dims, t->compile.dim_count, error));
+    XCVM_TRY(make_program(t, &t->root, LEARN_ANY, t->compile.dims, t->compile.dim_count, error));
+    XCVM_TRY(find_edges(t, &t->root, error));
     XCVM_TRY(take_feed(t, error));
-    return find_edges(t, &t->root, error);
+    if (t->fixed && t->compile.recompute != NULL) {
+        t->feed = (xct_feed){.inputs = NULL};
+        xct_engine_release(t, &t->root);
+        XCVM_TRY(make_program(t, &t->root, LEARN, t->compile.dims, t->compile.dim_count, error));
+        XCVM_TRY(find_edges(t, &t->root, error));
+        XCVM_TRY(take_feed(t, error));
+    }
+    XCVM_TRY(find_edges(t, &t->root, error));
+    return make_session(t, &t->root, error);
 }
 
 /* ---- By sizes ---- */
@@ -237,7 +269,11 @@ xcvm_status xct_engine_find(xct_trainer *t, bool judge, const xcvm_value *const 
     xct_engine_release(t, oldest);
     xcc_dim dims[MAX_DIMS];
     const size_t count = name_sizes(t, batch, dims);
-    xcvm_status status = make(t, oldest, judge, dims, count, error);
+    xcvm_status status = make_program(t, oldest, judge ? JUDGE : LEARN, dims, count, error);
+    if (status == XCVM_OK)
+        status = find_edges(t, oldest, error);
+    if (status == XCVM_OK)
+        status = make_session(t, oldest, error);
     if (status == XCVM_OK)
         status = keep_sizes(t, oldest, batch, error);
     if (status != XCVM_OK) {

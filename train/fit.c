@@ -34,6 +34,7 @@ typedef struct fit {
     char checkpoint[XCT_PATH];
     uint64_t began, first_step, samples; /* of the loop: when and at which step it began, and examples since */
     bool stop;                           /* this process, or another, is asked to */
+    bool keeps_best;
     xct_end end;
     xcvm_error *error;
 } fit;
@@ -161,6 +162,18 @@ static xcvm_status begin_loader(fit *f)
     return xct_loader_create(&f->order, &loading, &f->loader, f->error);
 }
 
+/* What a checkpoint has kept is not of use to a training that keeps nothing. */
+static xcvm_status begin_best(fit *f)
+{
+    f->keeps_best = f->o.weights == XCT_WEIGHTS_BEST || (f->o.weights == XCT_WEIGHTS_AUTO && f->o.patience > 0);
+    if (f->keeps_best)
+        return xct_best_provide(f->t, f->error);
+    xct_best_release(f->t);
+    f->t->position.best_step = 0;
+    f->t->position.best_loss = INFINITY;
+    return XCVM_OK;
+}
+
 static xcvm_status begin(fit *f)
 {
     XCVM_TRY(check_options(f));
@@ -175,6 +188,7 @@ static xcvm_status begin(fit *f)
                "%s stands behind %llu examples of an epoch, this training has %llu",
                f->checkpoint[0] != '\0' ? f->checkpoint : "the checkpoint", (unsigned long long)f->t->position.place,
                (unsigned long long)f->order.total);
+    XCVM_TRY(begin_best(f));
     XCVM_TRY(begin_schedule(f));
     XCVM_TRY(begin_history(f));
     f->step = xct_trainer_new_measure(f->t);
@@ -208,14 +222,81 @@ static xcvm_status judge_batch(fit *f, const xct_batch *batch)
     return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &loss, f->error);
 }
 
+static xcvm_status add_up(const fit *f, double *numbers, size_t count)
+{
+    return f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, numbers, count, f->error);
+}
+
+/* The greatest number of classes that a process has seen; numbers[ranks] are those of all. */
+static xcvm_status agree_on_classes(const fit *f, double *numbers, size_t *classes)
+{
+    numbers[f->t->options.rank] = (double)f->held.class_count;
+    XCVM_TRY(add_up(f, numbers, ranks_of(f)));
+    *classes = 0;
+    for (size_t i = 0; i < ranks_of(f); i++)
+        *classes = numbers[i] > (double)*classes ? (size_t)numbers[i] : *classes;
+    return XCVM_OK;
+}
+
+static xcvm_status add_classes(fit *f, double *numbers)
+{
+    const size_t count = f->held.class_count * 3;
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = (double)f->held.classes[i];
+    XCVM_TRY(add_up(f, numbers, count));
+    for (size_t i = 0; i < count; i++)
+        f->held.classes[i] = (uint64_t)numbers[i];
+    return XCVM_OK;
+}
+
+/* What f1 needs of all processes. */
+static xcvm_status join_classes(fit *f)
+{
+    size_t classes = 0, room = ranks_of(f) * sizeof(double);
+    double *numbers = xcvm_allocate_zeroed(f->t->allocator, room);
+    XCVM_CHECK(f->error, numbers != NULL, OUT_OF_MEMORY, "no memory for the metrics of %zu processes", ranks_of(f));
+    xcvm_status status = agree_on_classes(f, numbers, &classes);
+    xcvm_deallocate(f->t->allocator, numbers, room);
+    if (status != XCVM_OK || classes == 0)
+        return status;
+    XCVM_TRY(xct_measure_need_classes(&f->held, classes, f->error));
+    room = classes * 3 * sizeof(double);
+    numbers = xcvm_allocate(f->t->allocator, room);
+    XCVM_CHECK(f->error, numbers != NULL, OUT_OF_MEMORY, "no memory for the metrics of %zu classes", classes);
+    status = add_classes(f, numbers);
+    xcvm_deallocate(f->t->allocator, numbers, room);
+    return status;
+}
+
+/* Adds what the other processes have measured of the data for validation, so that all decide alike. */
+static xcvm_status join_held(fit *f)
+{
+    double sums[XCT_SUMS];
+    bool classes = false;
+    if (ranks_of(f) == 1)
+        return XCVM_OK;
+    xct_measure_get_sums(&f->held, sums);
+    XCVM_TRY(add_up(f, sums, XCT_SUMS));
+    xct_measure_set_sums(&f->held, sums);
+    for (size_t i = 0; i < f->t->metric_count; i++)
+        classes |= f->t->metrics[i] == XCT_F1;
+    return classes ? join_classes(f) : XCVM_OK;
+}
+
+/* Processes measure batches in turn, as large as their parts of those that are learned from. */
 static xcvm_status judge(fit *f)
 {
     xct_loader *loader = NULL;
-    const size_t batch = f->held_order.total < f->batch && !f->whole ? (size_t)f->held_order.total : f->batch;
+    const size_t part = xcvm_ceil_div(f->batch, ranks_of(f));
+    const size_t batch = f->held_order.total < part && !f->whole ? (size_t)f->held_order.total : part;
     XCVM_CHECK(f->error, batch <= f->held_order.total, INVALID_ARGUMENT,
                "the model takes batches of %zu examples, for validation there are %llu", batch,
                (unsigned long long)f->held_order.total);
-    const xct_loading loading = {.batch = batch, .epochs = 1, .whole = f->whole};
+    const xct_loading loading = {.batch = batch,
+                                 .place = batch * (uint64_t)f->t->options.rank,
+                                 .stride = batch * (uint64_t)ranks_of(f),
+                                 .epochs = 1,
+                                 .whole = f->whole};
     XCVM_TRY(xct_loader_create(&f->held_order, &loading, &loader, f->error));
     xct_measure_clear(&f->held);
     xcvm_status status = XCVM_OK;
@@ -226,6 +307,8 @@ static xcvm_status judge(fit *f)
             status = judge_batch(f, &next);
     }
     xct_loader_destroy(loader);
+    if (status == XCVM_OK)
+        status = join_held(f);
     if (status != XCVM_OK)
         xcvm_error_prefix(f->error, "validation");
     xct_trainer_report(f->t, &f->held, &f->held_result);
@@ -239,19 +322,22 @@ static double rate_factor(const fit *f) { return xct_schedule_factor(&f->schedul
 /* Adds what the other processes have measured in a step, and finds whether one of them is asked to stop. */
 static xcvm_status join(fit *f)
 {
-    double sums[XCT_SUMS + 1], before[XCT_SUMS], epoch[XCT_SUMS];
+    double sums[XCT_SUMS], before[XCT_SUMS], epoch[XCT_SUMS], message[XCT_PREDICTION_SUMS + 1];
     if (ranks_of(f) == 1)
         return XCVM_OK;
     xct_measure_get_sums(&f->step, before);
     xct_measure_get_sums(&f->epoch, epoch);
+    /* Losses are those of all already. */
     memcpy(sums, before, sizeof before);
-    sums[XCT_SUMS] = atomic_load(&f->t->stop);
-    XCVM_TRY(f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, sums, XCT_SUMS + 1, f->error));
-    for (size_t i = 0; i < XCT_SUMS; i++)
+    memcpy(message, before, sizeof(double) * XCT_PREDICTION_SUMS);
+    message[XCT_PREDICTION_SUMS] = atomic_load(&f->t->stop);
+    XCVM_TRY(add_up(f, message, XCT_PREDICTION_SUMS + 1));
+    memcpy(sums, message, sizeof(double) * XCT_PREDICTION_SUMS);
+    for (size_t i = 0; i < XCT_PREDICTION_SUMS; i++)
         epoch[i] += sums[i] - before[i];
     xct_measure_set_sums(&f->step, sums);
     xct_measure_set_sums(&f->epoch, epoch);
-    f->stop = sums[XCT_SUMS] > 0;
+    f->stop = message[XCT_PREDICTION_SUMS] > 0;
     return XCVM_OK;
 }
 
@@ -307,6 +393,11 @@ static xcvm_status end_epoch(fit *f)
     p->waited = f->schedule.waited;
     p->patience_epochs = loss < p->patience_best ? 0 : p->patience_epochs + 1;
     p->patience_best = fmin(p->patience_best, loss);
+    if (f->keeps_best && loss < p->best_loss) {
+        xct_best_take(f->t);
+        p->best_step = p->step;
+        p->best_loss = loss;
+    }
     p->loss_sum = p->loss_weight = 0;
     p->epoch++;
     p->place = 0;
@@ -377,6 +468,13 @@ static bool checkpoint_due(const fit *f, bool ended)
 
 /* ---- The loop ---- */
 
+/* A training that is resumed where it ended does not begin another epoch. */
+static bool patience_is_over(const fit *f)
+{
+    const xct_position *p = &f->t->position;
+    return f->o.patience > 0 && p->place == 0 && p->patience_epochs >= f->o.patience;
+}
+
 static xcvm_status go(fit *f)
 {
     xct_position *p = &f->t->position;
@@ -384,7 +482,7 @@ static xcvm_status go(fit *f)
     f->began = xcvm_clock_ns();
     f->first_step = p->step;
     f->end = XCT_END_DONE;
-    for (bool more = true; p->step < f->steps;) {
+    for (bool more = true; p->step < f->steps && !patience_is_over(f);) {
         const double factor = rate_factor(f);
         XCVM_TRY(take_step(f, &batch, &more, factor));
         if (!more)
@@ -403,13 +501,12 @@ static xcvm_status go(fit *f)
             f->end = XCT_END_STOPPED;
             break;
         }
-        if (ended && f->o.patience > 0 && p->patience_epochs >= f->o.patience) {
-            f->end = XCT_END_PATIENCE;
-            break;
-        }
     }
+    if (f->end == XCT_END_DONE && patience_is_over(f))
+        f->end = XCT_END_PATIENCE;
     XCVM_TRY(write_curve(f));
-    return write_checkpoint(f);
+    XCVM_TRY(write_checkpoint(f));
+    return p->best_step > 0 ? xct_best_give(f->t, f->error) : XCVM_OK;
 }
 
 static void give_report(const fit *f, xct_fit_report *to)
@@ -419,6 +516,8 @@ static void give_report(const fit *f, xct_fit_report *to)
                              .epochs = f->t->position.epoch,
                              .training =
                                  f->epoch_result.examples > 0 && !f->o.overfit_batch ? f->epoch_result : f->step_result,
+                             .best_step = f->t->position.best_step,
+                             .best_loss = f->t->position.best_loss,
                              .left_over = f->whole && f->order.total % f->batch != 0};
     if (f->measured_held)
         report.validation = f->held_result;

@@ -16,6 +16,7 @@ typedef struct values {
     const xcc_weight *weights;
     size_t count;
     xcvm_value **items; /* of each weight; NULL: it stays */
+    bool *read;         /* of each weight: it is from the file */
 } values;
 
 /* ---- Drawing ---- */
@@ -106,9 +107,9 @@ static xcvm_status draw_weight(const xct_trainer *t, const xcc_weight *w, scheme
     double number = 0;
     if (!xcvm_dtype_is_float(w->dtype) || (!matrix && !plain_value(w, &number)))
         return XCVM_OK;
-    XCVM_TRY(xcvm_tensor_create(t->allocator, w->dtype, w->rank, w->dims, item, error));
+    XCVM_TRY(xcvm_tensor_create(&t->initial.allocator, w->dtype, w->rank, w->dims, item, error));
     const size_t count = xcvm_value_count(*item);
-    double *numbers = matrix ? xcvm_allocate(t->allocator, count * sizeof *numbers) : NULL;
+    double *numbers = matrix ? xcvm_allocate(&t->initial.allocator, count * sizeof *numbers) : NULL;
     XCVM_CHECK(error, !matrix || numbers != NULL, OUT_OF_MEMORY, "no memory to draw \"%.100s\"", w->name);
     if (matrix) {
         const fan f = fan_of(w);
@@ -117,7 +118,7 @@ static xcvm_status draw_weight(const xct_trainer *t, const xcc_weight *w, scheme
     }
     for (size_t i = 0; i < count; i++)
         store(*item, i, matrix ? numbers[i] : number);
-    xcvm_deallocate(t->allocator, numbers, count * sizeof *numbers);
+    xcvm_deallocate(&t->initial.allocator, numbers, count * sizeof *numbers);
     return XCVM_OK;
 }
 
@@ -152,13 +153,18 @@ static xcvm_status take_arrays(const xct_trainer *t, const xct_arrays *arrays, v
 {
     size_t taken = 0;
     for (size_t i = 0; i < xct_arrays_count(arrays); i++) {
-        const xcc_weight *w = xcc_weights_find(v->weights, v->count, xct_arrays_name(arrays, i));
+        const char *name = xct_arrays_name(arrays, i);
+        const xcc_weight *w = xcc_weights_find(v->weights, v->count, name, strlen(name));
         if (w == NULL)
             continue;
+        const size_t at = (size_t)(w - v->weights);
+        XCVM_CHECK(error, !v->read[at], INVALID_ARGUMENT, "%s: there are two arrays \"%.100s\"", t->options.weights,
+                   name);
         xcvm_value *value = NULL;
         XCVM_TRY(xct_arrays_value(arrays, i, w->dtype, &value, error));
-        xcvm_value_release(v->items[w - v->weights]);
-        v->items[w - v->weights] = value;
+        xcvm_value_release(v->items[at]);
+        v->items[at] = value;
+        v->read[at] = true;
         XCVM_TRY(check_weight(t, w, value, error));
         taken++;
     }
@@ -171,7 +177,7 @@ static xcvm_status take_arrays(const xct_trainer *t, const xct_arrays *arrays, v
 static xcvm_status read_all(const xct_trainer *t, values *v, xcvm_error *error)
 {
     xct_arrays *arrays = NULL;
-    XCVM_TRY(xct_arrays_open(t->options.weights, t->allocator, &arrays, error));
+    XCVM_TRY(xct_arrays_open(t->options.weights, &t->initial.allocator, &arrays, error));
     const xcvm_status status = take_arrays(t, arrays, v, error);
     xct_arrays_close(arrays);
     return status;
@@ -179,10 +185,10 @@ static xcvm_status read_all(const xct_trainer *t, values *v, xcvm_error *error)
 
 /* ---- The model ---- */
 
-static const xcvm_value *new_value(void *user, const char *name)
+static const xcvm_value *new_value(void *user, const char *name, size_t length)
 {
     const values *v = user;
-    const xcc_weight *w = xcc_weights_find(v->weights, v->count, name);
+    const xcc_weight *w = xcc_weights_find(v->weights, v->count, name, length);
     return w != NULL ? v->items[w - v->weights] : NULL;
 }
 
@@ -202,12 +208,13 @@ xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error)
 {
     if (t->options.init == NULL && t->options.weights == NULL)
         return XCVM_OK;
-    xcvm_arena arena = {.allocator = t->allocator};
+    xcvm_arena arena = {.allocator = &t->initial.allocator};
     values v = {.count = 0};
     xcvm_status status = xcc_weights_list(t->model, t->model_count, &arena, &v.weights, &v.count, error);
     if (status == XCVM_OK) {
         v.items = xcvm_arena_allocate(&arena, (v.count + 1) * sizeof(xcvm_value *));
-        if (v.items == NULL)
+        v.read = xcvm_arena_allocate(&arena, (v.count + 1) * sizeof *v.read);
+        if (v.items == NULL || v.read == NULL)
             status = xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for new weights");
     }
     if (status == XCVM_OK && t->options.init != NULL)
@@ -216,6 +223,10 @@ xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error)
         status = read_all(t, &v, error);
     if (status == XCVM_OK)
         status = write_model(t, &v, error);
+    if (status == XCVM_OUT_OF_MEMORY && t->initial.refused != 0)
+        (void)xcvm_error_set(error, status,
+                             "initial weights: %zu bytes more than %zu would go past the memory limit of %zu",
+                             t->initial.refused, t->initial.held, t->initial.limit);
     for (size_t i = 0; v.items != NULL && i < v.count; i++)
         xcvm_value_release(v.items[i]);
     xcvm_arena_release(&arena);

@@ -123,7 +123,7 @@ static double number_at(const xcvm_value *value, size_t index)
     return number;
 }
 
-static xcvm_status need_classes(xct_measure *m, size_t count, xcvm_error *error)
+xcvm_status xct_measure_need_classes(xct_measure *m, size_t count, xcvm_error *error)
 {
     if (m->class_count >= count)
         return XCVM_OK;
@@ -156,7 +156,7 @@ static xcvm_status add_classes(xct_measure *m, const xcvm_value *predictions, co
     const size_t count = classes > 0 ? xcvm_value_count(predictions) / classes : 0;
     XCVM_CHECK(error, count == xcvm_value_count(labels), SHAPE_MISMATCH, "%zu predictions, but %zu labels", count,
                xcvm_value_count(labels));
-    XCVM_TRY(need_classes(m, classes, error));
+    XCVM_TRY(xct_measure_need_classes(m, classes, error));
     for (size_t i = 0; i < count; i++) {
         const double label = number_at(labels, i);
         if (!(label >= 0) || label >= (double)classes)
@@ -182,7 +182,7 @@ static xcvm_status add_classes(xct_measure *m, const xcvm_value *predictions, co
 static xcvm_status add_two_classes(xct_measure *m, const xcvm_value *predictions, const xcvm_value *labels,
                                    xcvm_error *error)
 {
-    XCVM_TRY(need_classes(m, 2, error));
+    XCVM_TRY(xct_measure_need_classes(m, 2, error));
     const size_t count = xcvm_value_count(labels);
     XCVM_CHECK(error, count == xcvm_value_count(predictions), SHAPE_MISMATCH, "%zu predictions, but %zu labels",
                xcvm_value_count(predictions), count);
@@ -231,14 +231,15 @@ xcvm_status xct_measure_add(xct_measure *m, double loss, size_t examples, const 
 
 void xct_measure_get_sums(const xct_measure *m, double sums[XCT_SUMS])
 {
-    const double values[XCT_SUMS] = {m->predicted, m->right, m->right5, m->squares, m->quads, m->absolutes, m->numbers};
+    const double values[XCT_SUMS] = {m->predicted, m->right,    m->right5,  m->squares, m->quads,       m->absolutes,
+                                     m->numbers,   m->examples, m->batches, m->loss,    m->loss_squares};
     memcpy(sums, values, sizeof values);
 }
 
 void xct_measure_set_sums(xct_measure *m, const double sums[XCT_SUMS])
 {
-    double *const to[XCT_SUMS] = {&m->predicted, &m->right,     &m->right5, &m->squares,
-                                  &m->quads,     &m->absolutes, &m->numbers};
+    double *const to[XCT_SUMS] = {&m->predicted, &m->right,    &m->right5,  &m->squares, &m->quads,       &m->absolutes,
+                                  &m->numbers,   &m->examples, &m->batches, &m->loss,    &m->loss_squares};
     for (size_t i = 0; i < XCT_SUMS; i++)
         *to[i] = sums[i];
 }

@@ -61,10 +61,12 @@ void xct_measure_release(xct_measure *measure);
 /* A batch; predictions and labels are NULL where there is no task. Labels that name no class are left out. */
 xcvm_status xct_measure_add(xct_measure *measure, double loss, size_t examples, const xcvm_value *predictions,
                             const xcvm_value *labels, xcvm_error *error);
-/* The sums of predictions, in a row, and back: what other processes have measured can be added. */
-enum { XCT_SUMS = 7 };
+/* The sums in a row, those of predictions first, and back: what other processes have measured can be added. */
+enum { XCT_PREDICTION_SUMS = 7, XCT_SUMS = XCT_PREDICTION_SUMS + 4 };
 void xct_measure_get_sums(const xct_measure *measure, double sums[XCT_SUMS]);
 void xct_measure_set_sums(xct_measure *measure, const double sums[XCT_SUMS]);
+/* Provides for so many classes at least. */
+xcvm_status xct_measure_need_classes(xct_measure *measure, size_t count, xcvm_error *error);
 xct_figure xct_measure_loss(const xct_measure *measure);
 xct_figure xct_measure_metric(const xct_measure *measure, xct_metric metric);
 

@@ -106,7 +106,28 @@ static xcvm_status check_normalisation(xct_trainer *t, xcvm_error *error)
 
 void xct_position_begin(xct_position *p)
 {
-    *p = (xct_position){.best = INFINITY, .factor = 1, .patience_best = INFINITY};
+    *p = (xct_position){.best = INFINITY, .factor = 1, .patience_best = INFINITY, .best_loss = INFINITY};
+}
+
+static xcvm_status index_states(xct_trainer *t, xcvm_error *error)
+{
+    const size_t count = xcvm_program_state_count(t->root.program);
+    t->parameters = xcvm_arena_allocate(&t->arena, (count + 1) * sizeof *t->parameters);
+    bool good = t->parameters != NULL;
+    for (size_t i = 0; good && i < count; i++) {
+        const char *name = xcvm_program_state(t->root.program, i)->name, *parameter;
+        const size_t averaged = xct_averaged(name, &parameter);
+        if (averaged > 0)
+            good = xcvm_name_index_add(&t->averages, &t->arena, parameter, averaged, i);
+        if (xct_is_optimizers(name))
+            continue;
+        good = xcvm_name_index_add(&t->names, &t->arena, name, strlen(name), i);
+        t->parameters[t->parameter_count++] = i;
+    }
+    XCVM_CHECK(error, good, OUT_OF_MEMORY, "no memory for the names of %zu parameters", count);
+    xcvm_name_index_sort(&t->names);
+    xcvm_name_index_sort(&t->averages);
+    return XCVM_OK;
 }
 
 static xcvm_status begin(xct_trainer *t, xcvm_error *error)
@@ -117,6 +138,7 @@ static xcvm_status begin(xct_trainer *t, xcvm_error *error)
     XCVM_TRY(check_normalisation(t, error));
     XCVM_TRY(xct_initialise(t, error));
     XCVM_TRY(xct_engine_begin(t, error));
+    XCVM_TRY(index_states(t, error));
     XCVM_TRY(find_label(t, error));
     XCVM_TRY(find_metrics(t, error));
     xct_position_begin(&t->position);
@@ -143,11 +165,12 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     t->arena = arena;
     t->allocator = arena.allocator;
     t->options = options;
-    t->changed.allocator = arena.allocator;
     t->model = model;
     t->model_count = count;
     xcvm_status status = xcvm_options_read(&t->compile, sizeof t->compile, options.compile, error);
     t->compile.size = sizeof t->compile;
+    xcvm_budget_begin(&t->initial, t->allocator, t->compile.memory_limit);
+    t->changed.allocator = &t->initial.allocator;
     if (status == XCVM_OK && path != NULL) {
         t->path = xcvm_arena_string(&t->arena, path, strlen(path));
         status = t->path != NULL ? xct_mapping_open(&t->file, path, error)
@@ -186,6 +209,7 @@ void xct_trainer_destroy(xct_trainer *t)
 {
     if (t == NULL)
         return;
+    xct_best_release(t);
     for (size_t i = 0; i < XCT_ENGINES; i++) {
         xct_engine_release(t, &t->learn[i]);
         xct_engine_release(t, &t->judge[i]);
@@ -358,40 +382,22 @@ const xcvm_parameter *xct_trainer_input(const xct_trainer *t, size_t index)
 
 uint64_t xct_trainer_steps(const xct_trainer *t) { return t != NULL ? t->position.step : 0; }
 
-/* The state that is parameter number `index`. */
-static size_t parameter_state(const xct_trainer *t, size_t index)
-{
-    const size_t count = xcvm_program_state_count(t->root.program);
-    for (size_t i = 0; i < count; i++)
-        if (!xct_is_optimizers(xcvm_program_state(t->root.program, i)->name) && index-- == 0)
-            return i;
-    return SIZE_MAX;
-}
-
-size_t xct_trainer_parameter_count(const xct_trainer *t)
-{
-    size_t count = 0;
-    for (size_t i = 0; t != NULL && i < xcvm_program_state_count(t->root.program); i++)
-        count += !xct_is_optimizers(xcvm_program_state(t->root.program, i)->name);
-    return count;
-}
+size_t xct_trainer_parameter_count(const xct_trainer *t) { return t != NULL ? t->parameter_count : 0; }
 
 const xcvm_value *xct_trainer_parameter(const xct_trainer *t, size_t index, const char **name)
 {
-    const size_t state = t != NULL ? parameter_state(t, index) : SIZE_MAX;
-    if (state == SIZE_MAX)
+    if (index >= xct_trainer_parameter_count(t))
         return NULL;
+    const size_t state = t->parameters[index];
     if (name != NULL)
         *name = xcvm_program_state(t->root.program, state)->name;
     return xcvm_session_state(t->root.session, state);
 }
 
-static size_t find_state(const xct_trainer *t, const char *name)
+static size_t find_state(const xcvm_name_index *names, const char *name, size_t length)
 {
-    for (size_t i = 0; i < xcvm_program_state_count(t->root.program); i++)
-        if (strcmp(xcvm_program_state(t->root.program, i)->name, name) == 0)
-            return i;
-    return SIZE_MAX;
+    const xcvm_indexed_name *found;
+    return xcvm_name_index_find(names, name, length, &found) > 0 ? found->number : SIZE_MAX;
 }
 
 xcvm_status xct_trainer_set_parameter(xct_trainer *t, const char *name, const xcvm_value *value, xcvm_error *error)
@@ -399,7 +405,7 @@ xcvm_status xct_trainer_set_parameter(xct_trainer *t, const char *name, const xc
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, t != NULL && name != NULL && value != NULL, INVALID_ARGUMENT, "trainer, name or value is NULL");
-    const size_t state = find_state(t, name);
+    const size_t state = find_state(&t->names, name, strlen(name));
     XCVM_CHECK(error, state != SIZE_MAX, INVALID_ARGUMENT, "there is no parameter \"%.100s\" that learns", name);
     return xcvm_session_set_state(t->root.session, state, value, error);
 }
@@ -408,14 +414,12 @@ void xct_trainer_stop(xct_trainer *t) { atomic_store(&t->stop, true); }
 
 /* ---- Exporting ---- */
 
-static const xcvm_value *learned(void *user, const char *name)
+static const xcvm_value *learned(void *user, const char *name, size_t length)
 {
     const xct_trainer *t = user;
-    char average[600];
-    (void)snprintf(average, sizeof average, "optimizer@%.500s.average", name);
-    size_t state = find_state(t, average);
-    if (state == SIZE_MAX && !xct_is_optimizers(name))
-        state = find_state(t, name);
+    size_t state = find_state(&t->averages, name, length);
+    if (state == SIZE_MAX)
+        state = find_state(&t->names, name, length);
     return state != SIZE_MAX ? xcvm_session_state(t->root.session, state) : NULL;
 }
 

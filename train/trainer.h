@@ -2,10 +2,12 @@
 #ifndef XCVM_TRAIN_TRAINER_H
 #define XCVM_TRAIN_TRAINER_H
 
+#include "base/budget.h"
 #include "train/data/bytes.h"
 #include "train/data/dataset.h"
 #include "train/metrics.h"
 
+#include "proto/name_index.h"
 #include "vm/session.h"
 
 #include <stdatomic.h>
@@ -33,6 +35,9 @@ typedef struct xct_position {
     double best, factor, waited;
     double patience_best;
     uint64_t patience_epochs;
+    /* Of the weights of the best epoch that are kept; 0 steps: none are. */
+    uint64_t best_step;
+    double best_loss;
 } xct_position;
 
 /* What the data were like, which a resumption must find again; zeros where it is not known. */
@@ -49,7 +54,8 @@ struct xct_trainer {
     xcc_options compile;
     const char *path; /* of the model, where that is what is compiled; NULL: `model` is */
     xct_mapping file;
-    xct_bytes changed; /* the model with other weights */
+    xcvm_budget initial; /* of the memory that initial weights, and the model with them, take */
+    xct_bytes changed;   /* the model with other weights */
     const void *model;
     size_t model_count;
     xct_engine root;                                   /* its session owns the states; for any sizes */
@@ -64,6 +70,11 @@ struct xct_trainer {
     xcvm_value *rate_value, *apply_value;
     uint64_t clock;
     xct_position position;
+    /* States of the root that are no optimizer's, in order, and by name; and their moving averages, by the same names.
+     */
+    size_t *parameters, parameter_count;
+    xcvm_name_index names, averages;
+    xcvm_value **best; /* of each state, as it was at position.best_step (best.c); NULL: none are kept */
     xct_circumstances circumstances;
     bool restored; /* the position is that of a checkpoint, from which the next fit goes on */
     atomic_bool stop;
@@ -79,6 +90,8 @@ xcvm_status xct_engine_begin(xct_trainer *t, xcvm_error *error);
 void xct_engine_release(xct_trainer *t, xct_engine *engine);
 /* Whether a name of a state is one of the optimizer's. */
 bool xct_is_optimizers(const char *name);
+/* The length of the parameter's name in a state's that is a moving average, where it begins; 0 if the state is none. */
+size_t xct_averaged(const char *state, const char **parameter);
 
 /* Runs an engine on a batch. A loss that is not finite fails the run before any state has changed. */
 xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *engine, const xcvm_value *const *batch, double rate,
@@ -95,5 +108,19 @@ xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *engine, xcvm_error *
 
 /* The model with weights drawn anew, and read from a file, as the options say, in t->changed. */
 xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error);
+
+/* ---- The weights of the best epoch ---- */
+
+/* Whether a state is among those that are kept: parameters, running statistics and moving averages. */
+bool xct_best_keeps(const char *state);
+/* The name that a kept state has in checkpoints, in memory of the arena; NULL if there is none left. */
+const char *xct_best_name(xcvm_arena *arena, const char *state);
+/* Provides memory for the copies, if there is none yet. */
+xcvm_status xct_best_provide(xct_trainer *t, xcvm_error *error);
+/* Copies the states; memory must have been provided. */
+void xct_best_take(xct_trainer *t);
+/* Makes the copies the states. */
+xcvm_status xct_best_give(xct_trainer *t, xcvm_error *error);
+void xct_best_release(xct_trainer *t);
 
 #endif

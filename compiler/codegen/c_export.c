@@ -218,6 +218,7 @@ static xcvm_status check_options(const xcc_c_options *o, xcvm_error *error)
 
 static xcvm_status export_program(xcc_c_export *x)
 {
+    XCVM_TRY(xcc_c_index_names(x));
     XCVM_TRY(xcc_c_read_values(x));
     XCVM_TRY(xcc_c_place_values(x));
     write_steps(x);

@@ -8,6 +8,7 @@
 #ifndef XCC_C_EXPORT_H
 #define XCC_C_EXPORT_H
 
+#include "proto/name_index.h"
 #include "vm/program.h"
 #include "xcvm/compiler.h"
 
@@ -68,13 +69,17 @@ typedef struct xcc_c_step {
     bool fails;            /* it can, while it runs */
 } xcc_c_step;
 
+/* What a caller sees by name. */
+typedef enum xcc_c_kind { XCC_C_INPUTS, XCC_C_OUTPUTS, XCC_C_STATES, XCC_C_KINDS } xcc_c_kind;
+
 typedef struct xcc_c_export {
     const xcvm_program *program;
     const xcvm_image *image;
     const xcc_c_options *options;
-    const char *name; /* of what the C declares, a prefix */
-    bool vectors;     /* for an instruction set, by vector types */
-    xcvm_arena arena; /* of all that is made here */
+    const char *name;                   /* of what the C declares, a prefix */
+    bool vectors;                       /* for an instruction set, by vector types */
+    xcvm_arena arena;                   /* of all that is made here */
+    xcvm_name_index names[XCC_C_KINDS]; /* of each kind, in small letters */
     xcvm_error *error;
     xcc_c_value *constants, *inputs, *states;
     xcc_c_step *steps;
@@ -116,6 +121,8 @@ const char *xcc_c_write(xcc_c_export *x, const xcvm_value *v);
 const char *xcc_c_table(xcc_c_export *x, const char *type, const int64_t *numbers, size_t count);
 /* Scratch of so many bytes for the instruction at hand, as an expression of type "float *". */
 const char *xcc_c_scratch(xcc_c_export *x, uint64_t bytes);
+/* Indexes the names; before any is asked for. */
+xcvm_status xcc_c_index_names(xcc_c_export *x);
 /* What the C calls an input, an output, a state; never NULL. */
 const char *xcc_c_input_name(xcc_c_export *x, size_t index);
 const char *xcc_c_output_name(xcc_c_export *x, size_t index);

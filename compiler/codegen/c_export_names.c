@@ -21,29 +21,63 @@ const char *xcc_c_format(xcc_c_export *x, const char *format, ...)
     return kept != NULL ? kept : "";
 }
 
-static const char *name_at(const xcc_c_export *x, const char *prefix, size_t index)
+static const char *const prefixes[XCC_C_KINDS] = {"in", "out", "state"};
+
+static size_t name_count(const xcc_c_export *x, xcc_c_kind kind)
 {
-    return strcmp(prefix, "in") == 0    ? x->image->inputs[index].name
-           : strcmp(prefix, "out") == 0 ? x->image->outputs[index].name
-                                        : x->image->states[index].declared.name;
+    const xcvm_image *image = x->image;
+    return kind == XCC_C_INPUTS ? image->input_count : kind == XCC_C_OUTPUTS ? image->output_count : image->state_count;
+}
+
+static const char *name_at(const xcc_c_export *x, xcc_c_kind kind, size_t index)
+{
+    return kind == XCC_C_INPUTS    ? x->image->inputs[index].name
+           : kind == XCC_C_OUTPUTS ? x->image->outputs[index].name
+                                   : x->image->states[index].declared.name;
+}
+
+static char *small_letters(xcvm_arena *arena, const char *name)
+{
+    char *text = xcvm_arena_string(arena, name, strlen(name));
+    for (char *at = text; at != NULL && *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    return text;
+}
+
+xcvm_status xcc_c_index_names(xcc_c_export *x)
+{
+    for (int kind = 0; kind < XCC_C_KINDS; kind++) {
+        for (size_t i = 0; i < name_count(x, (xcc_c_kind)kind); i++) {
+            const char *name = small_letters(&x->arena, name_at(x, (xcc_c_kind)kind, i));
+            if (name == NULL || !xcvm_name_index_add(&x->names[kind], &x->arena, name, strlen(name), i))
+                return XCVM_OUT_OF_MEMORY;
+        }
+        xcvm_name_index_sort(&x->names[kind]);
+    }
+    return XCVM_OK;
 }
 
 /* Whether one of its kind before it has the same letters. */
-static bool is_repeated(const xcc_c_export *x, const char *prefix, size_t index, const char *name)
+static bool is_repeated(xcc_c_export *x, xcc_c_kind kind, size_t index)
 {
-    bool repeated = false;
-    for (size_t i = 0; i < index && !repeated; i++)
-        repeated = strcasecmp(name_at(x, prefix, i), name) == 0;
+    xcvm_arena arena = {.allocator = x->arena.allocator};
+    const xcvm_indexed_name *first;
+    const char *name = small_letters(&arena, name_at(x, kind, index));
+    x->body.failed = x->body.failed || name == NULL;
+    const bool found = name != NULL && xcvm_name_index_find(&x->names[kind], name, strlen(name), &first) > 0;
+    const bool repeated = found && first->number < index;
+    xcvm_arena_release(&arena);
     return repeated;
 }
 
 /* A name of the model as a C identifier behind a prefix; its number makes it unique where letters were lost. */
-static const char *identifier(xcc_c_export *x, const char *prefix, size_t index, const char *name)
+static const char *identifier(xcc_c_export *x, xcc_c_kind kind, size_t index)
 {
+    const char *prefix = prefixes[kind], *name = name_at(x, kind, index);
     char text[64];
     size_t count = 0;
     /* What differs in case alone would be one macro. */
-    bool lost = *name == '\0' || isdigit((unsigned char)*name) || is_repeated(x, prefix, index, name);
+    bool lost = *name == '\0' || isdigit((unsigned char)*name) || is_repeated(x, kind, index);
     for (; *name != '\0' && count + 1 < sizeof text; name++) {
         const bool good = isalnum((unsigned char)*name) || *name == '_';
         lost = lost || !good;
@@ -64,12 +98,9 @@ const char *xcc_c_upper(xcc_c_export *x, const char *name)
     return xcc_c_format(x, "%s", text);
 }
 
-const char *xcc_c_input_name(xcc_c_export *x, size_t i) { return identifier(x, "in", i, x->image->inputs[i].name); }
-const char *xcc_c_output_name(xcc_c_export *x, size_t i) { return identifier(x, "out", i, x->image->outputs[i].name); }
-const char *xcc_c_state_name(xcc_c_export *x, size_t i)
-{
-    return identifier(x, "state", i, x->image->states[i].declared.name);
-}
+const char *xcc_c_input_name(xcc_c_export *x, size_t i) { return identifier(x, XCC_C_INPUTS, i); }
+const char *xcc_c_output_name(xcc_c_export *x, size_t i) { return identifier(x, XCC_C_OUTPUTS, i); }
+const char *xcc_c_state_name(xcc_c_export *x, size_t i) { return identifier(x, XCC_C_STATES, i); }
 
 /* ---- Expressions ---- */
 

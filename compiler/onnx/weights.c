@@ -100,10 +100,25 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const xcc_weight *)a)->name, ((const xcc_weight *)b)->name);
 }
 
-const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, const char *name)
+/* A name that lies in a message. */
+typedef struct key {
+    const char *name;
+    size_t length;
+} key;
+
+static int by_key(const void *a, const void *b)
 {
-    const xcc_weight key = {.name = name};
-    return count > 0 ? bsearch(&key, weights, count, sizeof key, by_name) : NULL;
+    const key *k = a;
+    const char *name = ((const xcc_weight *)b)->name;
+    const size_t length = strlen(name), shorter = k->length < length ? k->length : length;
+    const int order = shorter > 0 ? memcmp(k->name, name, shorter) : 0;
+    return order != 0 ? order : (k->length > length) - (k->length < length);
+}
+
+const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, const char *name, size_t length)
+{
+    const key k = {name, length};
+    return count > 0 ? bsearch(&k, weights, count, sizeof *weights, by_key) : NULL;
 }
 
 /* ---- Roles ---- */
@@ -159,12 +174,7 @@ static xcvm_status read_attribute(xcvm_wire attribute, const char *name, bool *s
 
 static xcc_weight *own_weight(list *l, const xcvm_wire *name)
 {
-    char text[512];
-    if (length_of(name) == 0 || length_of(name) >= sizeof text)
-        return NULL;
-    memcpy(text, name->at, length_of(name));
-    text[length_of(name)] = '\0';
-    return (xcc_weight *)(uintptr_t)xcc_weights_find(l->items, l->count, text);
+    return (xcc_weight *)(uintptr_t)xcc_weights_find(l->items, l->count, (const char *)name->at, length_of(name));
 }
 
 static xcvm_status read_node(list *l, xcvm_wire node)
@@ -300,24 +310,20 @@ static xcvm_status new_value(const writing *w, xcvm_wire tensor, const xcvm_valu
 {
     xcc_weight weight;
     xcvm_wire name;
-    char text[512], has[100], wants[100];
+    char has[100], wants[100];
     XCVM_TRY(read_tensor(tensor, &weight, &name, w->error));
-    *value = NULL;
-    if (length_of(&name) >= sizeof text)
-        return XCVM_OK;
-    if (length_of(&name) > 0)
-        memcpy(text, name.at, length_of(&name));
-    text[length_of(&name)] = '\0';
-    *value = w->find(w->find_user, text);
+    const char *text = name.at != NULL ? (const char *)name.at : "";
+    *value = w->find(w->find_user, text, length_of(&name));
     if (*value == NULL)
         return XCVM_OK;
     const xcvm_value *v = *value;
     XCVM_CHECK(w->error,
                v->kind == XCVM_KIND_TENSOR && v->dtype == weight.dtype && v->rank == weight.rank &&
                    memcmp(v->dims, weight.dims, (size_t)weight.rank * sizeof *weight.dims) == 0,
-               SHAPE_MISMATCH, "the weights of \"%.100s\" are %s%s, the model has %s%s", text,
-               xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dims_describe(v->rank, v->dims, has, sizeof has),
-               xcvm_dtype_name(weight.dtype), xcvm_dims_describe(weight.rank, weight.dims, wants, sizeof wants));
+               SHAPE_MISMATCH, "the weights of \"%.*s\" are %s%s, the model has %s%s",
+               (int)(length_of(&name) < 100 ? length_of(&name) : 100), text, xcvm_dtype_name((xcvm_dtype)v->dtype),
+               xcvm_dims_describe(v->rank, v->dims, has, sizeof has), xcvm_dtype_name(weight.dtype),
+               xcvm_dims_describe(weight.rank, weight.dims, wants, sizeof wants));
     return XCVM_OK;
 }
 

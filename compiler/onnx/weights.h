@@ -28,12 +28,12 @@ typedef struct xcc_weight {
 /* The initializers of the model's graph, sorted by name, in memory of the arena. */
 xcvm_status xcc_weights_list(const void *model, size_t count, xcvm_arena *arena, const xcc_weight **weights,
                              size_t *weight_count, xcvm_error *error);
-/* Where one of that name is; NULL if there is none. */
-const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, const char *name);
+/* Where one of that name, of any length, is; NULL if there is none. */
+const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, const char *name, size_t length);
 
-/* Writes the model with the values that `find` gives for names of initializers (NULL: the model's own stays), which
- * must have their types and shapes. Every other byte stays as it is, in its order. */
-typedef const xcvm_value *(*xcc_weight_finder)(void *user, const char *name);
+/* Writes the model with the values that `find` gives for names of initializers, which end with their length (NULL: the
+ * model's own stays), which must have their types and shapes. Every other byte stays as it is, in its order. */
+typedef const xcvm_value *(*xcc_weight_finder)(void *user, const char *name, size_t length);
 xcvm_status xcc_weights_replace(const void *model, size_t count, xcc_weight_finder find, void *find_user,
                                 xcvm_sink sink, void *user, xcvm_error *error);
 

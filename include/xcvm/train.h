@@ -51,7 +51,8 @@ typedef struct xct_options {
     size_t size;
     /* How the model learns: train (the optimizer; it must be there), loss, wrt, groups, clip_norm, clip_value,
      * accumulate, average, loss_scale, train_batch_normalization (of models that have any); and what is of use of the
-     * rest: allocator, dims, optimization, memory_limit. A `loss` that is one of xcc_loss's without parentheses takes
+     * rest: allocator, dims, optimization, memory_limit, recompute and memory_budget (planned for the sizes of each
+     * batch). A `loss` that is one of xcc_loss's without parentheses takes
      * `label`. It is lent, with all that it points to, until the trainer is destroyed. */
     const xcc_options *compile;
     /* The input that has the labels: the one that a loss adds, or one of the model's. NULL: "labels" of a loss that is
@@ -74,7 +75,8 @@ typedef struct xct_options {
     const char *weights;
     /* Several processes that train together, each on its part of every batch. Number `rank`, from 0 on, of `ranks` (0:
      * 1). All call the same functions on the same data, with the same options but for rank; `all_reduce` is as of
-     * xcvm_session_options. Rank 0 writes files. f1 is of a process's own part; what else is measured, of all. */
+     * xcvm_session_options. Rank 0 writes files. While learning f1 is of a process's own part; what else is measured,
+     * and all that is for validation, of all. */
     int rank, ranks;
     xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
     void *all_reduce_user;
@@ -168,6 +170,15 @@ typedef enum xct_end {
     XCT_END_PATIENCE /* the loss did not get better any more */
 } xct_end;
 
+/* Which weights a trainer has when a training ends. */
+typedef enum xct_weights {
+    XCT_WEIGHTS_AUTO, /* with patience the best, else the last */
+    XCT_WEIGHTS_LAST,
+    /* Those of the epoch with the least loss, of validation if there is any, with running statistics and averages. What
+     * the optimizer keeps is the last step's. Checkpoints hold both, so a training goes on from the last. */
+    XCT_WEIGHTS_BEST
+} xct_weights;
+
 /* How far a training is. */
 typedef struct xct_progress {
     size_t size;
@@ -190,14 +201,15 @@ typedef struct xct_fit_options {
     const xct_dataset *validation; /* NULL: `held_out`, or none */
     double held_out;               /* this share of the data is kept for validation, from 0 to 1 */
     uint64_t patience;             /* stop when so many epochs have brought no better loss; 0: never */
-    bool overfit_batch;            /* learn from the first batch alone, again and again */
-    const char *log;               /* a CSV file; NULL: none */
-    const char *curve;             /* an SVG file; NULL: none */
-    const char *title;             /* of the curve */
-    const char *checkpoints;       /* a folder for checkpoints, which is made if need be; NULL: none */
-    uint64_t checkpoint_every;     /* steps; 0: at the end of each epoch. There is one at the end, too */
-    size_t keep;                   /* so many of the latest; 0: 3 */
-    bool resume;                   /* from the latest in `checkpoints`, if there is one */
+    xct_weights weights;
+    bool overfit_batch;        /* learn from the first batch alone, again and again */
+    const char *log;           /* a CSV file; NULL: none */
+    const char *curve;         /* an SVG file; NULL: none */
+    const char *title;         /* of the curve */
+    const char *checkpoints;   /* a folder for checkpoints, which is made if need be; NULL: none */
+    uint64_t checkpoint_every; /* steps; 0: at the end of each epoch. There is one at the end, too */
+    size_t keep;               /* so many of the latest; 0: 3 */
+    bool resume;               /* from the latest in `checkpoints`, if there is one */
     void (*progress)(void *user, const xct_progress *progress); /* after each step; NULL: none */
     void *user;
 } xct_fit_options;
@@ -209,6 +221,8 @@ typedef struct xct_fit_report {
     xct_result training;    /* of the last epoch, as measured while learning; with overfit_batch, of the last step */
     xct_result validation;  /* of its end; no examples if there was none */
     char checkpoint[4096];  /* the latest one; empty if there is none */
+    uint64_t best_step;     /* that the trainer's weights are of; 0: they are the last step's */
+    double best_loss;       /* of that epoch */
     bool left_over;         /* examples that do not fill a batch of the model's fixed size were left out */
 } xct_fit_report;
 

@@ -161,25 +161,59 @@ typedef struct compressing {
     size_t conditions;
 } compressing;
 
+typedef struct sixteen_bytes {
+    uint64_t words[2];
+} sixteen_bytes;
+
+/* How many elements are taken at once. */
+enum { AT_ONCE = 256 };
+
 /* Single elements: where to go on with the next one does not depend on a branch that could be foretold wrongly. */
+static size_t take_elements(void *to, const void *from, size_t size, size_t count, const uint8_t *condition)
+{
+    size_t taken = 0;
+#define TAKE(type)                                                                                                     \
+    do {                                                                                                               \
+        const type *elements = from;                                                                                   \
+        type kept[AT_ONCE];                                                                                            \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            kept[taken] = elements[i];                                                                                 \
+            taken += condition[i] != 0;                                                                                \
+        }                                                                                                              \
+        memcpy(to, kept, taken * sizeof(type));                                                                        \
+    } while (0)
+    switch (size) {
+    case 1:
+        TAKE(uint8_t);
+        break;
+    case 2:
+        TAKE(uint16_t);
+        break;
+    case 4:
+        TAKE(uint32_t);
+        break;
+    case 8:
+        TAKE(uint64_t);
+        break;
+    default:
+        TAKE(sixteen_bytes);
+        break;
+    }
+#undef TAKE
+    return taken;
+}
+
 static xcvm_status compress_elements(const xcvm_moving *m, const compressing *c)
 {
-    enum { AT_ONCE = 256 };
     const uint8_t *condition = c->a->condition->data;
     const size_t count = c->conditions < c->x.dim ? c->conditions : c->x.dim;
-    ptrdiff_t offsets[AT_ONCE];
     char *to = m->to[0];
     xcvm_poller poller = xcvm_poller_of(m->k);
     for (size_t o = 0; o < c->x.outer && count != 0; o++)
         for (size_t i = 0; i < count; i += AT_ONCE) {
             const size_t n = count - i < AT_ONCE ? count - i : AT_ONCE;
-            size_t taken = 0;
-            for (size_t j = 0; j < n; j++) {
-                offsets[taken] = (ptrdiff_t)(o * c->x.dim + i + j);
-                taken += condition[i + j] != 0;
-            }
-            xcvm_move_gather(to, m->from[0], m->size, taken, offsets);
-            to += taken * m->size;
+            const char *from = (const char *)m->from[0] + (o * c->x.dim + i) * m->size;
+            to += m->size * take_elements(to, from, m->size, n, condition + i);
             XCVM_TRY(xcvm_poll_after(&poller, n));
         }
     return XCVM_OK;
@@ -205,6 +239,14 @@ static xcvm_status compress(const xcvm_moving *m, const void *context)
     return XCVM_OK;
 }
 
+static int64_t count_taken(const uint8_t *condition, size_t count)
+{
+    int64_t taken = 0;
+    for (size_t i = 0; i < count; i++)
+        taken += condition[i] != 0;
+    return taken;
+}
+
 XCVM_KERNEL(Compress)
 {
     compressing c = {.a = a, .conditions = xcvm_element_count(a->condition)};
@@ -220,12 +262,15 @@ XCVM_KERNEL(Compress)
     }
     dims[axis] = 0;
     xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0; i < c.conditions; i++) {
+    for (size_t i = 0; i < c.conditions; i += AT_ONCE) {
+        const size_t n = c.conditions - i < AT_ONCE ? c.conditions - i : AT_ONCE;
+        XCVM_TRY(xcvm_poll_after(&poller, n));
+        dims[axis] += count_taken(XCVM_CDATA(uint8_t, a->condition) + i, n);
+    }
+    for (size_t i = c.x.dim; i < c.conditions; i++) {
         XCVM_TRY(xcvm_poll_after(&poller, 1));
-        bool taken = XCVM_CDATA(uint8_t, a->condition)[i] != 0;
-        XCVM_CHECK(k->error, !taken || i < c.x.dim, OUT_OF_RANGE,
+        XCVM_CHECK(k->error, XCVM_CDATA(uint8_t, a->condition)[i] == 0, OUT_OF_RANGE,
                    "element %zu of condition is true, but there are only %zu slices", i, c.x.dim);
-        dims[axis] += taken;
     }
     if (a->x->dtype == XCVM_STRING)
         xcvm_value_set_tensor(a->y, XCVM_STRING, rank, dims);

@@ -294,6 +294,7 @@ typedef struct gather {
     int last; /* that axis */
     size_t size;
     size_t repeats;                /* of each run where the last axis grows by a whole number, else 0 */
+    bool doubles;                  /* the last two axes grow by two */
     size_t strides[XCVM_MAX_RANK]; /* of the axes of x before the last, in runs */
 } gather;
 
@@ -328,24 +329,34 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
         place[d] = rest % (size_t)g->y->dims[d];
         rest /= (size_t)g->y->dims[d];
     }
-    const char *before = NULL;
     char *to = (char *)g->y->data + begin * bytes;
     const char *image = NULL; /* what the axes before the last two say */
-    for (size_t row = begin; row < end; row++, to += bytes) {
+    for (size_t row = begin, same; row < end; row += same, to += same * bytes) {
         if (image == NULL) {
             size_t from = 0;
             for (int d = 0; d < last - 1; d++)
                 from += (size_t)g->axes[d].index[place[d]] * g->strides[d];
             image = (const char *)g->x->data + from * g->size;
         }
-        const char *in = image;
-        if (last > 0)
-            in += (size_t)g->axes[last - 1].index[place[last - 1]] * g->strides[last - 1] * g->size;
-        if (in == before)
-            memcpy(to, to - bytes, bytes); /* the same row of x again, as where it grows */
-        else
+        same = 1;
+        if (last == 0) {
+            xcvm_resize_row(to, image, g->size, width, g->repeats, columns);
+            continue;
+        }
+        const int64_t *index = g->axes[last - 1].index, at = index[place[last - 1]];
+        const size_t left = (size_t)g->y->dims[last - 1] - place[last - 1];
+        const size_t most = left < end - row ? left : end - row;
+        const char *in = image + (size_t)at * g->strides[last - 1] * g->size;
+        if (g->doubles && most > 1 && place[last - 1] % 2 == 0 &&
+            xcvm_resize_double(to, in, g->size, width / 2, most / 2)) {
+            same = most / 2 * 2;
+        } else {
             xcvm_resize_row(to, in, g->size, width, g->repeats, columns);
-        before = in;
+            /* The same row of x again, as where it grows. */
+            for (; same < most && index[place[last - 1] + same] == at; same++)
+                memcpy(to + same * bytes, to, bytes);
+        }
+        place[last - 1] += same - 1;
         for (int d = last - 1; d >= 0 && ++place[d] == (size_t)g->y->dims[d]; d--) {
             place[d] = 0;
             image = NULL;
@@ -503,6 +514,7 @@ static xcvm_status resize_by_index(const xcvm_kernel *k, const resize *r)
     }
     const size_t width = (size_t)a->y->dims[g.last];
     g.repeats = repeats_of(&r->axes[g.last]);
+    g.doubles = g.repeats == 2 && g.last > 0 && repeats_of(&r->axes[g.last - 1]) == 2;
     size_t stride = 1;
     for (int d = g.last - 1; d >= 0; d--)
         g.strides[d] = stride *= (size_t)a->x->dims[d + 1];

@@ -2,6 +2,7 @@
 #include "ops/image/resize_row.h"
 #include "ops/interleave.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define DEFINE_ROW(bits, type, low, high)                                                                              \
@@ -18,6 +19,24 @@
         for (; i < count; i++)                                                                                         \
             for (size_t j = 0; j < repeats; j++)                                                                       \
                 to[i * repeats + j] = from[i];                                                                         \
+    }                                                                                                                  \
+    /* Rows of `count` elements, each element and each row twice: what grows by two both ways is read once. */         \
+    static void double_##bits(type *restrict to, const type *restrict from, size_t count, size_t rows)                 \
+    {                                                                                                                  \
+        const size_t lanes = 16 / sizeof(type);                                                                        \
+        for (size_t row = 0; row < rows; row++, from += count, to += 4 * count) {                                      \
+            type *restrict second = to + 2 * count;                                                                    \
+            size_t i = 0;                                                                                              \
+            for (; i + lanes <= count; i += lanes) {                                                                   \
+                const vector_##bits v = *(const vector_##bits *)(from + i), a = low(v, v), b = high(v, v);             \
+                *(vector_##bits *)(to + 2 * i) = a;                                                                    \
+                *(vector_##bits *)(to + 2 * i + lanes) = b;                                                            \
+                *(vector_##bits *)(second + 2 * i) = a;                                                                \
+                *(vector_##bits *)(second + 2 * i + lanes) = b;                                                        \
+            }                                                                                                          \
+            for (; i < count; i++)                                                                                     \
+                to[2 * i] = to[2 * i + 1] = second[2 * i] = second[2 * i + 1] = from[i];                               \
+        }                                                                                                              \
     }                                                                                                                  \
     static void gather_row_##bits(type *restrict to, const type *restrict from, size_t width, size_t repeats,          \
                                   const int64_t *columns)                                                              \
@@ -64,5 +83,25 @@ void xcvm_resize_row(char *to, const char *from, size_t size, size_t width, size
         for (size_t i = 0; i < width; i++)
             memcpy(to + i * size, from + (size_t)columns[i] * size, size);
         break;
+    }
+}
+
+bool xcvm_resize_double(char *to, const char *from, size_t size, size_t count, size_t rows)
+{
+    switch (size) {
+    case 1:
+        double_8((uint8_t *)to, (const uint8_t *)from, count, rows);
+        return true;
+    case 2:
+        double_16((uint16_t *)(void *)to, (const uint16_t *)(const void *)from, count, rows);
+        return true;
+    case 4:
+        double_32((uint32_t *)(void *)to, (const uint32_t *)(const void *)from, count, rows);
+        return true;
+    case 8:
+        double_64((uint64_t *)(void *)to, (const uint64_t *)(const void *)from, count, rows);
+        return true;
+    default:
+        return false;
     }
 }

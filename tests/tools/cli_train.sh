@@ -60,6 +60,20 @@ run train "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l la
 code 0
 out_like '^accuracy 1$'
 
+# Recomputation changes what is kept, and no bit.
+run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --recompute time -o recomputed.onnx
+code 0
+check cmp recomputed.onnx whole.onnx
+run train network.onnx -d line.npz --memory-budget 1M
+code 2
+err_has '--memory-budget is for recomputation, which --recompute asks for'
+run train network.onnx -d line.npz --recompute often
+code 2
+err_has "not 'often'"
+run train network.onnx -d line.npz --recompute time --memory-budget 1
+code 5
+err_has 'budget'
+
 # What cannot be learned.
 refuse() {
     expected=$1 message=$2

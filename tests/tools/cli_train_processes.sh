@@ -34,6 +34,15 @@ done
 check same_losses log1.csv log2.csv
 check same_losses log1.csv log3.csv
 
+# F1 of the data for validation is that of all processes' parts.
+for count in 1 2 3; do
+    train $count --epochs 1 --metric f1 --metric accuracy --seed 3
+    code 0
+    sed -n 's/^validation \([af]\)/\1/p' "$work/.out" >"held$count.txt"
+    check test "$(wc -l <"held$count.txt")" -eq 2
+    check cmp held1.txt "held$count.txt"
+done
+
 # One that is killed: the job ends, and its checkpoint is good for another number of processes.
 last='mpirun with a process that is killed'
 timeout 100 mpirun --oversubscribe -n 2 "$xcvm" "${arguments[@]}" --epochs 10000 --checkpoint saved --checkpoint-every 4 \

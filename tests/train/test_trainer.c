@@ -1,8 +1,6 @@
 /* Trainers: steps, parameters, exports, checkpoints, and the loop over data. */
-#include "compiler/onnx/weights.h"
-#include "tests/compiler/onnx/onnx_text.h"
 #include "tests/suites.h"
-#include "tests/train/folder.h"
+#include "tests/train/trainers.h"
 #include "train/checkpoint.h"
 
 #include <math.h>
@@ -12,67 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Of the trainers that `make` has made, which lend them. */
-static test_bytes models[8];
-static size_t model_count;
-
-static void release_models(void)
-{
-    while (model_count > 0)
-        test_bytes_free(&models[--model_count]);
-}
-
-/* Squares of a line's distances: loss = mean((x w + b - y)^2). */
-static const char line_model[] = "ir 8\nopset 13\ninput x f32[Nx2]\ninput y f32[Nx1]\noutput loss\n"
-                                 "init w f32[2x1] 0 0\ninit b f32[1] 0\n"
-                                 "p = MatMul(x, w)\nq = Add(p, b)\nd = Sub(q, y)\ns = Mul(d, d)\n"
-                                 "loss = ReduceMean(s) keepdims=0\n";
-/* The same without loss, with Dropout, for data of any number of examples. */
-static const char net_model[] = "ir 8\nopset 13\ninput x f32[Nx2]\noutput z\n"
-                                "init w1 f32[2x4] 0.1 0.2 -0.3 0.4 0.5 -0.6 0.7 0.8\ninit b1 f32[4] 0 0.1 0 0\n"
-                                "init w2 f32[4x1] 0.3 -0.2 0.5 0.4\ninit ratio f32[] 0.25\ninit learning bool[] 1\n"
-                                "h = MatMul(x, w1)\ni = Add(h, b1)\nr = Relu(i)\nk = Dropout(r, ratio, learning)\n"
-                                "z = MatMul(k, w2)\n";
-
-static xct_trainer *make(const char *text, const xct_options *options)
-{
-    xct_trainer *t = NULL;
-    xcvm_error error = {.message = ""};
-    test_bytes *model = &models[model_count++];
-    *model = onnx_from_text(text);
-    const xcvm_status status = xct_trainer_create(model->at, model->length, options, &t, &error);
-    ck_assert_msg(status == XCVM_OK, "%s", error.message);
-    return t;
-}
-
-static xcvm_value *tensor(xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
-{
-    xcvm_value *value;
-    ck_assert_int_eq(xcvm_tensor_create(NULL, dtype, rank, dims, &value, NULL), XCVM_OK);
-    memcpy(xcvm_value_data(value), data, xcvm_value_bytes(value));
-    return value;
-}
-
-static void check_floats(const xcvm_value *value, const float *expected, size_t count, float tolerance)
-{
-    ck_assert_uint_eq(xcvm_value_count(value), count);
-    for (size_t i = 0; i < count; i++) {
-        const float is = ((const float *)xcvm_value_data(value))[i];
-        ck_assert_msg(fabsf(is - expected[i]) <= tolerance, "%zu: %g, not %g", i, (double)is, (double)expected[i]);
-    }
-}
-
-static const xcvm_value *parameter(const xct_trainer *t, const char *name)
-{
-    for (size_t i = 0; i < xct_trainer_parameter_count(t); i++) {
-        const char *own;
-        const xcvm_value *value = xct_trainer_parameter(t, i, &own);
-        if (strcmp(own, name) == 0)
-            return value;
-    }
-    return NULL;
-}
 
 START_TEST(one_step)
 {
@@ -107,6 +44,50 @@ START_TEST(one_step)
     xcvm_value_release(y);
     xcvm_value_release(zero);
     xct_trainer_destroy(t);
+}
+END_TEST
+
+/* Programs for the sizes of a batch recompute, whether the model is of one size or of any, and learn the same bits. */
+START_TEST(recomputation)
+{
+    static const char *const sizes[] = {"N", "4"}, *const methods[] = {NULL, "none", "time", "custom:b"};
+    float numbers[8], first[4];
+    for (size_t i = 0; i < 8; i++)
+        numbers[i] = (float)i * 0.25F - 1;
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){4, 2}, numbers);
+    const xcvm_value *batch[] = {x};
+    for (size_t i = 0; i < 8; i++) {
+        char text[600];
+        (void)snprintf(text, sizeof text,
+                       "ir 8\nopset 13\ninput x f32[%sx2]\noutput loss\ninit w f32[2x2] 0.5 -0.25 1 0.75\n"
+                       "a = MatMul(x, w)\nb = Tanh(a)\nc = Exp(b)\nd = Sin(c)\ne = Mul(d, b)\n"
+                       "loss = ReduceMean(e) keepdims=0\n",
+                       sizes[i / 4]);
+        xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .recompute = methods[i % 4]};
+        const xct_options options = {.size = sizeof options, .compile = &compile};
+        xct_trainer *t = make(text, &options);
+        xcvm_error error = {.message = ""};
+        for (int step = 0; step < 3; step++)
+            ck_assert_msg(xct_trainer_step(t, batch, NULL, NULL, &error) == XCVM_OK, "%s", error.message);
+        const float *w = xcvm_value_data(parameter(t, "w"));
+        if (i == 0)
+            memcpy(first, w, sizeof first);
+        ck_assert_mem_eq(w, first, sizeof first);
+        ck_assert_int_eq(xct_trainer_evaluate(t, batch, NULL, &error), XCVM_OK);
+        xct_trainer_destroy(t);
+        if (i % 4 != 2)
+            continue;
+        /* A budget that no plan keeps is refused as soon as the sizes are known. */
+        compile.memory_budget = 1;
+        t = NULL;
+        xcvm_status status =
+            xct_trainer_create(models[model_count - 1].at, models[model_count - 1].length, &options, &t, &error);
+        ck_assert_int_eq(status, i / 4 == 0 ? XCVM_OK : XCVM_OUT_OF_MEMORY);
+        if (status == XCVM_OK)
+            ck_assert_int_eq(xct_trainer_step(t, batch, NULL, NULL, &error), XCVM_OUT_OF_MEMORY);
+        xct_trainer_destroy(t);
+    }
+    xcvm_value_release(x);
 }
 END_TEST
 
@@ -218,103 +199,7 @@ START_TEST(not_finite)
 }
 END_TEST
 
-START_TEST(exported)
-{
-    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
-    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
-    xcvm_value *w = tensor(XCVM_F32, 2, (int64_t[]){2, 1}, (float[]){5, -6});
-    ck_assert_int_eq(xct_trainer_set_parameter(t, "w", w, NULL), XCVM_OK);
-    test_bytes model = {NULL, 0, 0}, again = {NULL, 0, 0};
-    xcvm_error error = {.message = ""};
-    ck_assert_msg(xct_trainer_export(t, test_bytes_sink, &model, &error) == XCVM_OK, "%s", error.message);
-    ck_assert_int_eq(xct_trainer_export(t, test_full_sink, NULL, &error), XCVM_IO);
-    xct_trainer_destroy(t);
-    /* What was exported is a model that has those weights. */
-    const xct_options options = {.size = sizeof options, .compile = &compile};
-    ck_assert_int_eq(xct_trainer_create(model.at, model.length, &options, &t, &error), XCVM_OK);
-    check_floats(parameter(t, "w"), (float[]){5, -6}, 2, 0);
-    ck_assert_int_eq(xct_trainer_export(t, test_bytes_sink, &again, &error), XCVM_OK);
-    ck_assert(test_bytes_equal(&model, &again));
-    xct_trainer_destroy(t);
-    test_bytes_free(&model);
-    test_bytes_free(&again);
-    xcvm_value_release(w);
-}
-END_TEST
-
-START_TEST(drawn)
-{
-    static const struct {
-        const char *head;
-        int count;
-    } weights[] = {{"init w f32[64x32]", 2048}, {"init b f32[32]", 32}, {"init v f32[16x32]", 512}};
-    static char model[8192];
-    int length = snprintf(model, sizeof model, "ir 8\nopset 13\ninput x f32[Nx64]\noutput y\n");
-    for (size_t i = 0; i < 3; i++) {
-        length += snprintf(model + length, sizeof model - (size_t)length, "%s", weights[i].head);
-        for (int k = 0; k < weights[i].count; k++)
-            length += snprintf(model + length, sizeof model - (size_t)length, " 1");
-        length += snprintf(model + length, sizeof model - (size_t)length, "\n");
-    }
-    snprintf(model + length, sizeof model - (size_t)length,
-             "h = MatMul(x, w)\ni = Add(h, b)\ny = Gemm(i, v) transB=1\n");
-    static const struct {
-        const char *init;
-        double deviation; /* of w */
-    } rows[] = {{"he", 0.17677}, {"glorot", 0.14434}, {"normal", 0.02}, {"uniform", 0.07217}, {"orthogonal", 0.125}};
-    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .loss = "mse"};
-    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        const xct_options options = {.size = sizeof options, .compile = &compile, .init = rows[r].init, .seed = 3};
-        test_bytes bytes = onnx_from_text(model);
-        xct_trainer *t = NULL;
-        xcvm_error error = {.message = ""};
-        const xcvm_status status = xct_trainer_create(bytes.at, bytes.length, &options, &t, &error);
-        ck_assert_msg(status == XCVM_OK, "%s", error.message);
-        const float *w = xcvm_value_data(parameter(t, "w")), *v = xcvm_value_data(parameter(t, "v"));
-        double sum = 0, squares = 0;
-        for (size_t i = 0; i < 2048; i++) {
-            sum += (double)w[i];
-            squares += (double)w[i] * (double)w[i];
-        }
-        const double deviation = sqrt(squares / 2048 - sum / 2048 * (sum / 2048));
-        ck_assert_msg(fabs(deviation / rows[r].deviation - 1) < 0.06, "%s: %g", rows[r].init, deviation);
-        ck_assert_msg(fabs(sum / 2048) < 4 * rows[r].deviation / sqrt(2048), "%s: mean %g", rows[r].init, sum / 2048);
-        check_floats(parameter(t, "b"), (float[32]){0}, 32, 0);
-        for (size_t i = 0; r == 4 && i < 16; i++)
-            for (size_t k = 0; k <= i; k++) {
-                double product = 0;
-                for (size_t c = 0; c < 32; c++)
-                    product += (double)v[i * 32 + c] * (double)v[k * 32 + c];
-                ck_assert(fabs(product - (i == k)) < 1e-5);
-            }
-        xct_trainer_destroy(t);
-        test_bytes_free(&bytes);
-    }
-}
-END_TEST
-
 /* ---- The loop ---- */
-
-/* Examples of y = 2 x0 - x1 + 0.5, 37 of them, as a safetensors file. */
-static void write_data(void)
-{
-    enum { ROWS = 37 };
-    float x[ROWS * 2], y[ROWS];
-    for (int i = 0; i < ROWS; i++) {
-        x[2 * i] = (float)(i * 7 % 11) / 11 - 0.5F;
-        x[2 * i + 1] = (float)(i * 5 % 13) / 13 - 0.5F;
-        y[i] = 2 * x[2 * i] - x[2 * i + 1] + 0.5F;
-    }
-    const xcvm_safetensor tensors[] = {
-        {.name = "x", .dtype = XCVM_F32, .rank = 2, .dims = {ROWS, 2}, .data = x, .bytes = sizeof x},
-        {.name = "y", .dtype = XCVM_F32, .rank = 2, .dims = {ROWS, 1}, .data = y, .bytes = sizeof y}};
-    test_bytes bytes = {NULL, 0, 0};
-    ck_assert_int_eq(xcvm_safetensors_write(tensors, 2, NULL, 0, NULL, test_bytes_sink, &bytes, NULL), XCVM_OK);
-    FILE *file = fopen(in_folder("data.safetensors"), "wb");
-    ck_assert_uint_eq(fwrite(bytes.at, 1, bytes.length, file), bytes.length);
-    ck_assert_int_eq(fclose(file), 0);
-    test_bytes_free(&bytes);
-}
 
 static const xcc_options net_compile = {.size = sizeof net_compile, .train = "adam:lr=0.01", .loss = "mse"};
 static const xct_options net_options = {.size = sizeof net_options, .compile = &net_compile, .label = "y", .seed = 9};
@@ -323,29 +208,6 @@ static void stop_at(void *user, const xct_progress *progress)
 {
     if (progress->step == 7)
         xct_trainer_stop(user);
-}
-
-static xct_fit_report fit(xct_trainer *t, const xct_fit_options *options, xcvm_status expected, const char *message)
-{
-    const char *paths[] = {in_folder("data.safetensors")};
-    xct_dataset *data;
-    xct_fit_report report = {.size = sizeof report};
-    xcvm_error error = {.message = ""};
-    ck_assert_msg(xct_dataset_open(t, paths, 1, NULL, 0, &data, &error) == XCVM_OK, "%s", error.message);
-    const xcvm_status status = xct_trainer_fit(t, data, options, &report, &error);
-    ck_assert_msg(status == expected && strstr(error.message, message) != NULL, "%d: %s", status, error.message);
-    xct_dataset_destroy(data);
-    return report;
-}
-
-static void check_same(const xct_trainer *a, const xct_trainer *b)
-{
-    for (size_t i = 0; i < xcvm_program_state_count(a->root.program); i++) {
-        const xcvm_value *of_a = xcvm_session_state(a->root.session, i), *of_b = xcvm_session_state(b->root.session, i);
-        ck_assert_uint_eq(xcvm_value_bytes(of_a), xcvm_value_bytes(of_b));
-        ck_assert_msg(memcmp(xcvm_value_data(of_a), xcvm_value_data(of_b), xcvm_value_bytes(of_a)) == 0, "%s",
-                      xcvm_program_state(a->root.program, i)->name);
-    }
 }
 
 START_TEST(learns_a_line)
@@ -423,8 +285,9 @@ START_TEST(several_processes)
     static const char *const metrics[] = {"perplexity"};
     xct_options options = {
         .size = sizeof options, .compile = &compile, .metrics = metrics, .metric_count = 1, .threads = 1};
+    /* For validation there are 13 examples, five batches for three processes. */
     const xct_fit_options fit_options = {
-        .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.2, .schedule = "plateau:patience=0"};
+        .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.36, .schedule = "plateau:patience=0"};
     xct_trainer *alone = make(line_model, &options);
     const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
     pthread_t threads[RANKS];
@@ -451,6 +314,9 @@ START_TEST(several_processes)
         ck_assert_msg(fabs(shared.reports[i].training.loss / expected.training.loss - 1) < 1e-4, "%g, not %g",
                       shared.reports[i].training.loss, expected.training.loss);
         ck_assert(fabs(shared.reports[i].validation.loss / expected.validation.loss - 1) < 1e-4);
+        ck_assert(shared.reports[i].validation.loss == shared.reports[0].validation.loss);
+        ck_assert_uint_eq(shared.reports[i].validation.examples, expected.validation.examples);
+        ck_assert_uint_eq(expected.validation.examples, 13);
     }
     check_floats(parameter(shared.trainers[0], "w"), xcvm_value_data(parameter(alone, "w")), 2, 1e-4F);
     for (size_t i = 0; i < RANKS; i++) {
@@ -637,12 +503,11 @@ Suite *suite_train_trainer(void)
     tcase_add_checked_fixture(tests, NULL, release_models);
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, one_step);
+    tcase_add_test(tests, recomputation);
     tcase_add_test(tests, sizes_of_batches);
     tcase_add_test(tests, steps_do_not_grow);
     tcase_add_test(tests, without_memory);
     tcase_add_test(tests, not_finite);
-    tcase_add_test(tests, exported);
-    tcase_add_test(tests, drawn);
     tcase_add_test(tests, learns_a_line);
     tcase_add_test(tests, several_processes);
     tcase_add_test(tests, resumed_bits);

@@ -20,10 +20,10 @@ struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
     struct c_flags c;
-    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train, *recompute;
-    uint64_t memory_budget;
+    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train;
     struct text_list wrt, states, vjps;
     struct training_flags training;
+    struct recomputation_flags recomputation;
     bool backprop, straight_through, two_phase, strip, report, list_passes;
     int64_t order;
 };
@@ -71,13 +71,6 @@ static const struct option options[] = {
      "as if it did not"},
     {"vjp", 0, "FUNCTION=NAME", OPTION_LIST, offsetof(struct compile_flags, vjps), 0, 0,
      "with --backprop or --train, the host function NAME is the vector-Jacobian product of the host function FUNCTION"},
-    {"recompute", 0, "METHOD", OPTION_TEXT, offsetof(struct compile_flags, recompute), 0, 0,
-     "with --backprop or --train, which results of the forward are not kept for the backward but computed again: none; "
-     "chen, those between articulation points; time or memory, planned for the least of it; custom:NAMES, those named. "
-     "All sizes have to be known"},
-    {"memory-budget", 0, "SIZE", OPTION_SIZE, offsetof(struct compile_flags, memory_budget), 0, 0,
-     "with --recompute, bytes that a step may take beside inputs and parameters, as 300M: as little as that needs is "
-     "computed again; without it, memory is as little as a way is found to"},
     {"strip", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, strip), 0, 0,
      "leave out debug data: names of nodes and values, types, flops"},
     {"report", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, report), 0, 0,
@@ -94,6 +87,7 @@ static const struct option_group groups[] = {
     C_GROUP(struct compile_flags, c),
     MODEL_GROUPS(struct compile_flags, model),
     TRAINING_GROUPS(struct compile_flags, training),
+    RECOMPUTATION_GROUP(struct compile_flags, recomputation),
     MACHINE_GROUP(struct compile_flags, model),
     LIMIT_GROUP(struct compile_flags, limits),
 };
@@ -299,8 +293,7 @@ static xcvm_status compile_to(struct compilation *compilation, const struct mode
     compiler.order = flags->backprop ? (int)flags->order : 0;
     compiler.vjps = request->vjps;
     compiler.vjp_count = request->vjp_count;
-    compiler.recompute = flags->recompute;
-    compiler.memory_budget = flags->memory_budget;
+    recomputation_use(&flags->recomputation, &compiler);
     compiler.user = stdout;
     return compile_model(request->path, &compiler, sink, user, &compilation->report, error);
 }
@@ -489,10 +482,11 @@ static int check_flags(const struct compile_flags *flags)
                             flags->two_phase ? "two-phase" : "straight-through");
     if (flags->two_phase && flags->output != NULL && strcmp(flags->output, "-") == 0)
         return report_usage("--two-phase writes two programs, which need files: -o PROG");
-    if (!learns && flags->recompute != NULL && strcmp(flags->recompute, "none") != 0)
+    if (!learns && recomputation_asked(&flags->recomputation))
         return report_usage("--recompute is for gradients, which --backprop asks for");
-    if (flags->recompute == NULL && flags->memory_budget != 0)
-        return report_usage("--memory-budget is for recomputation, which --recompute asks for");
+    int code = recomputation_check(&flags->recomputation);
+    if (code != EXIT_OK)
+        return code;
     if (flags->two_phase && emits_c(&flags->c))
         return report_usage("--two-phase writes two programs, and --emit c takes one");
     return c_flags_check(&flags->c, flags->output, fuses(flags));

@@ -28,10 +28,12 @@ struct train_flags {
     const char *loss, *optimizer, *schedule;
     int64_t epochs, steps, accumulate;
     struct training_flags training;
+    struct recomputation_flags recomputation;
     struct text_list train, metrics;
     const char *init, *weights;
     bool keep_batch_normalization;
     int64_t patience;
+    const char *end_weights;
     bool overfit_batch;
 
     const char *output, *log, *curve, *checkpoints;
@@ -93,6 +95,9 @@ static const struct option own_options[] = {
      "also measure accuracy, top5, f1, mse, mae or perplexity; without, accuracy of classes, or mae of numbers"},
     {"patience", 0, "EPOCHS", OPTION_INT, AT(patience), 0, INT32_MAX,
      "stop early when so many epochs have brought no better loss, of validation if there is any; 0: never"},
+    {"end-weights", 0, "best|last", OPTION_CHOICE, AT(end_weights), 0, 0,
+     "which weights are the result: those of the epoch with the least loss, of validation if there is any, or of the "
+     "last step; without, the best with --patience, else the last"},
     {"overfit-batch", 0, NULL, OPTION_FLAG, AT(overfit_batch), 0, 0,
      "learn the first batch by heart, again and again: what can learn at all gets a loss near 0"},
     {"seed", 0, "N", OPTION_INT, AT(seed), 0, INT64_MAX, "of shuffling, Dropout and --init"},
@@ -127,6 +132,7 @@ static const struct option_group groups[] = {
     {"Data", data_options, 0},
     {"Learning", own_options, 0},
     OPTION_GROUP("Rules of learning", learning_options, struct train_flags, training),
+    RECOMPUTATION_GROUP(struct train_flags, recomputation),
     {"Files", file_options, 0},
     {"Machine", machine_options_of_train, 0},
 };
@@ -221,7 +227,7 @@ static bool read_flags(struct training *t)
         report_usage("--resume needs --checkpoint, the folder to go on from");
         return false;
     }
-    if (!parse_columns(t))
+    if (recomputation_check(&flags->recomputation) != EXIT_OK || !parse_columns(t))
         return false;
     if (training_options_use(&flags->training, &t->groups, &t->compile, &error) != XCVM_OK ||
         dims_parse(&flags->dims, &t->dims, &error) != XCVM_OK) {
@@ -242,6 +248,7 @@ static bool read_flags(struct training *t)
     t->compile.loss = flags->loss;
     t->compile.wrt = flags->train.items;
     t->compile.wrt_count = flags->train.count;
+    recomputation_use(&flags->recomputation, &t->compile);
     t->compile.accumulate = flags->accumulate > 1;
     t->compile.train_batch_normalization = !flags->keep_batch_normalization;
     t->options = (xct_options){.size = sizeof t->options,
@@ -329,6 +336,8 @@ static void print_report(const struct training *t, const xct_fit_report *report)
     if (report->end == XCT_END_PATIENCE)
         printf("stopped early: %lld epochs have brought no better loss\n", (long long)t->flags->patience);
     printf("steps %llu\n", (unsigned long long)report->steps);
+    if (report->best_step > 0)
+        printf("best step %llu\nbest loss %.6g\n", (unsigned long long)report->best_step, report->best_loss);
     print_figures("", &report->training);
     if (report->validation.examples > 0)
         print_figures("validation ", &report->validation);
@@ -417,6 +426,9 @@ static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *e
                                      .validation = t->validation,
                                      .held_out = t->share,
                                      .patience = (uint64_t)flags->patience,
+                                     .weights = flags->end_weights == NULL                ? XCT_WEIGHTS_AUTO
+                                                : strcmp(flags->end_weights, "best") == 0 ? XCT_WEIGHTS_BEST
+                                                                                          : XCT_WEIGHTS_LAST,
                                      .overfit_batch = flags->overfit_batch,
                                      .log = flags->log,
                                      .curve = flags->curve,
@@ -531,8 +543,9 @@ const struct command command_train = {
         "the data, shuffled by --seed, for --epochs. The first axis of every array counts examples; the model's inputs "
         "take the arrays of their names, or those that --input and --label name. A model that has no loss gets one by "
         "--loss.\n\n"
-        "Each epoch prints a line. At the end come lines for scripts: steps, loss and metrics, and those of the data "
-        "for validation. With --checkpoint, Ctrl-C, a crash or a power failure cost no more than the steps since the "
+        "Each epoch prints a line. At the end come lines for scripts: steps, where the weights are those of the best "
+        "epoch its last step and its loss, loss and metrics of the last epoch, and those of the data for validation. "
+        "With --checkpoint, Ctrl-C, a crash or a power failure cost no more than the steps since the "
         "last one: the same command with --resume goes on from there, to the same bits.\n\n"
         "Started by mpirun (mpirun -n 4 xcvm train ...), processes train together: each takes its part of every batch, "
         "and "

@@ -36,6 +36,17 @@ const struct option training_options[] = {
     END_OF_OPTIONS,
 };
 
+const struct option recomputation_options[] = {
+    {"recompute", 0, "METHOD", OPTION_TEXT, offsetof(struct recomputation_flags, method), 0, 0,
+     "which results of the forward are not kept for the backward but computed again: none; "
+     "chen, those between articulation points; time or memory, planned for the least of it; custom:NAMES, those named. "
+     "All sizes have to be known"},
+    {"memory-budget", 0, "SIZE", OPTION_SIZE, offsetof(struct recomputation_flags, memory_budget), 0, 0,
+     "with --recompute, bytes that a step may take beside inputs and parameters, as 300M: as little as that needs is "
+     "computed again; without it, memory is as little as a way is found to"},
+    END_OF_OPTIONS,
+};
+
 const char *training_option_given(const struct training_flags *flags)
 {
     static const struct training_flags usual;
@@ -98,6 +109,24 @@ xcvm_status training_options_use(const struct training_flags *flags, struct trai
     compiler->evaluate = flags->evaluate;
     compiler->train_batch_normalization = flags->train_batch_normalization;
     return XCVM_OK;
+}
+
+bool recomputation_asked(const struct recomputation_flags *flags)
+{
+    return flags->method != NULL && strcmp(flags->method, "none") != 0;
+}
+
+int recomputation_check(const struct recomputation_flags *flags)
+{
+    if (flags->method == NULL && flags->memory_budget != 0)
+        return report_usage("--memory-budget is for recomputation, which --recompute asks for");
+    return EXIT_OK;
+}
+
+void recomputation_use(const struct recomputation_flags *flags, xcc_options *compiler)
+{
+    compiler->recompute = flags->method;
+    compiler->memory_budget = flags->memory_budget;
 }
 
 void training_groups_release(struct training_groups *groups)

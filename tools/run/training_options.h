@@ -11,11 +11,16 @@ struct training_flags {
     double clip_norm, clip_value, average, loss_scale;
     bool accumulate, all_reduce, evaluate, train_batch_normalization;
 };
+struct recomputation_flags {
+    const char *method;
+    uint64_t memory_budget;
+};
 /* How parameters learn, and what else there is of training programs that are run one by one. */
-extern const struct option learning_options[], training_options[];
+extern const struct option learning_options[], training_options[], recomputation_options[];
 #define LEARNING_GROUP(type, member) OPTION_GROUP("Learning", learning_options, type, member)
 #define TRAINING_GROUPS(type, member)                                                                                  \
     LEARNING_GROUP(type, member), OPTION_GROUP("Training programs", training_options, type, member)
+#define RECOMPUTATION_GROUP(type, member) OPTION_GROUP("Recomputation", recomputation_options, type, member)
 
 /* Groups of parameters, which lend their patterns to the compiler's options. */
 struct training_groups {
@@ -29,5 +34,11 @@ xcvm_status training_options_use(const struct training_flags *flags, struct trai
 void training_groups_release(struct training_groups *groups);
 /* The first of the options that were given, without hyphens; NULL: none. They do nothing without an optimizer. */
 const char *training_option_given(const struct training_flags *flags);
+
+/* Whether anything is to be computed again. */
+bool recomputation_asked(const struct recomputation_flags *flags);
+/* EXIT_OK, or what to return after a message for options that do not go together. */
+int recomputation_check(const struct recomputation_flags *flags);
+void recomputation_use(const struct recomputation_flags *flags, xcc_options *compiler);
 
 #endif

@@ -101,6 +101,8 @@ static xcvm_status tensors(xct_loader *l, slot *s, size_t count, xcvm_value *con
 /* How many examples the batch at the thread's place has; 0 if the epoch has none left. */
 static size_t batch_size(const xct_loader *l)
 {
+    if (l->place >= l->order->total)
+        return 0;
     const uint64_t left = l->order->total - l->place;
     if (left >= l->loading.batch)
         return l->loading.batch;
@@ -141,7 +143,7 @@ static xcvm_status fill(xct_loader *l, slot *s, size_t count, xcvm_error *error)
                     .epoch = l->epoch,
                     .next = next,
                     .last = left == 0 || left < l->loading.parts || (l->loading.whole && left < l->loading.batch)};
-    l->place = next;
+    l->place = l->loading.stride > 0 ? l->place + l->loading.stride : next;
     return XCVM_OK;
 }
 

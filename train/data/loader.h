@@ -16,6 +16,7 @@ typedef struct xct_loading {
     size_t batch;          /* examples */
     uint64_t epoch, place; /* where it begins; place is at most what the order has */
     uint64_t epochs;       /* where it ends: behind the epoch of number epochs - 1 */
+    uint64_t stride;       /* examples from the beginning of a batch to that of the next; 0: `batch` */
     bool whole;            /* leave out what is left of an epoch when there are fewer than `batch` */
     /* Of each batch only a part is read: examples from batch * part / parts on. Fewer examples than parts at the end of
      * an epoch are left out. */

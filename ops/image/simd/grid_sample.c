@@ -8,7 +8,10 @@
 enum {
     POINTS = 64, /* at a time */
     MOST_TAPS = 4 /* along one dimension */,
-    FEW_TAPS = 64 /* in all, for which the weights of a block of points are kept */
+    FEW_TAPS = 64,            /* in all, for which the weights of points are kept */
+    KEPT = FEW_TAPS * POINTS, /* weights: of several blocks where a point has fewer */
+    MOST_BLOCKS = 16,
+    FEW_CHANNELS = 4 /* fewer do not bring back what preparing for them takes */
 };
 
 typedef struct sampling {
@@ -16,6 +19,7 @@ typedef struct sampling {
     const xcvm_GridSample_args *args;
     int spatial;
     size_t taps, all_taps; /* along one dimension; of a point */
+    size_t at_once;        /* blocks of points */
     size_t points, plane;  /* points of the grid and elements of a channel of x, for each sample */
 } sampling;
 
@@ -96,20 +100,38 @@ static void find_taps(const sampling *s, size_t count, const float *coordinates,
     }
 }
 
-/* Taps of a block of points over all dimensions: offsets into a channel, below 0 for zero. */
+/* Taps of a block of points over all dimensions, POINTS of the first tap, then of the next: offsets into a channel,
+ * below 0 for zero. */
 typedef struct weights {
-    int32_t offset[FEW_TAPS][POINTS];
-    float weight[FEW_TAPS][POINTS];
-    bool inside; /* no offset is below 0 */
+    int32_t *offset;
+    float *weight;
+    size_t count; /* of points */
+    bool inside;  /* no offset is below 0 */
+    /* Of linear interpolation in a plane: the taps side by side of a point are mostly neighbours in memory, and read as
+     * one. Points of which they are not, at borders, are named. */
+    bool pairs;
+    int32_t above[POINTS], below[POINTS];
+    size_t odd_count;
+    uint8_t odd[POINTS];
 } weights;
 
-static void combine(const sampling *s, size_t count, const taps *t, weights *w)
+/* Blocks whose channels are summed one after the other, so that a channel that is read at random places stays in the
+ * cache. */
+typedef struct portion {
+    int32_t offsets[KEPT];
+    float weights[KEPT];
+    weights blocks[MOST_BLOCKS];
+} portion;
+
+static void combine(const sampling *s, const taps *t, weights *w)
 {
+    const size_t count = w->count;
     const int64_t *dims = s->args->x->dims + 2;
     int32_t least = 0;
     for (size_t tap = 0; tap < s->all_taps; tap++) {
         double weight[POINTS];
-        int32_t *offset = w->offset[tap];
+        int32_t *restrict offset = w->offset + tap * POINTS;
+        float *restrict to = w->weight + tap * POINTS;
         for (size_t i = 0; i < count; i++) {
             weight[i] = 1;
             offset[i] = 0;
@@ -124,37 +146,106 @@ static void combine(const sampling *s, size_t count, const taps *t, weights *w)
             }
         }
         for (size_t i = 0; i < count; i++) {
-            w->weight[tap][i] = (float)weight[i];
+            to[i] = (float)weight[i];
             least |= offset[i];
         }
     }
     w->inside = least >= 0;
 }
 
-/* The sums of one channel. What a tap outside reads is 0, whatever its weight; x[0] is read in its stead. */
-static inline __attribute__((always_inline)) void sum_channel(const weights *w, const size_t tap_count, size_t count,
-                                                              const float *x, const bool inside, float *y)
+/* Taps of linear interpolation in a plane are above, below, right above, right below. */
+enum { ABOVE, BELOW, RIGHT_ABOVE, RIGHT_BELOW, PLANE_TAPS };
+
+/* Finds points whose taps are no pairs; what is read as a pair in their stead is at offset 0. */
+static void find_pairs(const sampling *s, weights *w)
 {
-    for (size_t i = 0; i < count; i++) {
-        float sum = 0;
-#pragma GCC unroll 8
-        for (size_t tap = 0; tap < tap_count; tap++) {
-            const int32_t offset = w->offset[tap][i];
-            const float v = x[inside || offset >= 0 ? offset : 0];
-            sum += w->weight[tap][i] * (inside || offset >= 0 ? v : 0.0f);
-        }
-        y[i] = sum;
+    const int32_t *offset = w->offset;
+    w->odd_count = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        const int32_t above = offset[ABOVE * POINTS + i], below = offset[BELOW * POINTS + i];
+        const bool pairs = above >= 0 && below >= 0 && offset[RIGHT_ABOVE * POINTS + i] == above + 1 &&
+                           offset[RIGHT_BELOW * POINTS + i] == below + 1;
+        w->above[i] = pairs ? above : 0;
+        w->below[i] = pairs ? below : 0;
+        w->odd[w->odd_count] = (uint8_t)i;
+        w->odd_count += !pairs;
     }
+    w->pairs = s->plane > 1 && w->odd_count <= POINTS / 2;
 }
 
-static void sum_taps(const weights *w, size_t tap_count, size_t count, const float *x, float *y)
+/* The sum at one point. What a tap outside reads is 0, whatever its weight; x[0] is read in its stead. */
+static inline __attribute__((always_inline)) float sum_point(const int32_t *offsets, const float *factors,
+                                                             const size_t tap_count, size_t i, const float *x,
+                                                             const bool inside)
+{
+    float sum = 0;
+#pragma GCC unroll 8
+    for (size_t tap = 0; tap < tap_count; tap++) {
+        const int32_t offset = offsets[tap * POINTS + i];
+        const float v = x[inside || offset >= 0 ? offset : 0];
+        sum += factors[tap * POINTS + i] * (inside || offset >= 0 ? v : 0.0f);
+    }
+    return sum;
+}
+
+/* The sums of one channel. */
+static inline __attribute__((always_inline)) void sum_channel(const weights *w, const size_t tap_count, const float *x,
+                                                              const bool inside, float *restrict y)
+{
+    const int32_t *restrict offsets = w->offset;
+    const float *restrict factors = w->weight;
+    const size_t count = w->count;
+    for (size_t i = 0; i < count; i++)
+        y[i] = sum_point(offsets, factors, tap_count, i, x, inside);
+}
+
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double two __attribute__((vector_size(16)));
+
+/* The pairs of a point: above, right above, below, right below. */
+static inline four read_pairs(const float *x, int32_t above, int32_t below)
+{
+    double first, second;
+    memcpy(&first, x + above, sizeof first);
+    memcpy(&second, x + below, sizeof second);
+    return (four)(two){first, second};
+}
+
+/* The same sums from pairs, of four points at a time, which are transposed. */
+static void sum_pairs(const weights *w, const float *restrict x, float *restrict y)
+{
+    const int32_t *restrict offsets = w->offset;
+    const float *restrict factors = w->weight;
+    size_t i = 0;
+    for (; i + 4 <= w->count; i += 4) {
+        four v[4], sum = {0, 0, 0, 0};
+        for (size_t j = 0; j < 4; j++) {
+            v[j] = read_pairs(x, w->above[i + j], w->below[i + j]);
+        }
+        const four a = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5),
+                   b = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5);
+        const four c = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7),
+                   d = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
+        sum += *(const four *)(factors + ABOVE * POINTS + i) * __builtin_shufflevector(a, b, 0, 1, 4, 5);
+        sum += *(const four *)(factors + BELOW * POINTS + i) * __builtin_shufflevector(c, d, 0, 1, 4, 5);
+        sum += *(const four *)(factors + RIGHT_ABOVE * POINTS + i) * __builtin_shufflevector(a, b, 2, 3, 6, 7);
+        sum += *(const four *)(factors + RIGHT_BELOW * POINTS + i) * __builtin_shufflevector(c, d, 2, 3, 6, 7);
+        *(four *)(y + i) = sum;
+    }
+    for (; i < w->count; i++)
+        y[i] = sum_point(offsets, factors, PLANE_TAPS, i, x, false);
+    for (i = 0; i < w->odd_count; i++)
+        y[w->odd[i]] = sum_point(offsets, factors, PLANE_TAPS, w->odd[i], x, false);
+}
+
+static void sum_taps(const weights *w, size_t tap_count, const float *restrict x, float *restrict y)
 {
 #define SUM(n)                                                                                                         \
     do {                                                                                                               \
         if (w->inside)                                                                                                 \
-            sum_channel(w, n, count, x, true, y);                                                                      \
+            sum_channel(w, n, x, true, y);                                                                             \
         else                                                                                                           \
-            sum_channel(w, n, count, x, false, y);                                                                     \
+            sum_channel(w, n, x, false, y);                                                                            \
     } while (0)
     switch (tap_count) {
     case 1:
@@ -163,8 +254,11 @@ static void sum_taps(const weights *w, size_t tap_count, size_t count, const flo
     case 2:
         SUM(2);
         break;
-    case 4:
-        SUM(4);
+    case PLANE_TAPS:
+        if (w->pairs)
+            sum_pairs(w, x, y);
+        else
+            SUM(4);
         break;
     case 8:
         SUM(8);
@@ -201,11 +295,15 @@ static void sum_seldom(const sampling *s, size_t n, size_t first, size_t count, 
         }
 }
 
-static void sample_block(const sampling *s, size_t n, size_t first, size_t count, xcvm_poller *poller)
+static bool is_seldom(const sampling *s)
+{
+    return s->args->x->dtype != XCVM_F32 || s->all_taps > FEW_TAPS || s->plane > INT32_MAX;
+}
+
+static void place_block(const sampling *s, size_t n, size_t first, size_t count, taps *t)
 {
     const xcvm_GridSample_args *a = s->args;
-    const size_t channels = (size_t)a->x->dims[1], spatial = (size_t)s->spatial;
-    taps t[XCVM_MAX_RANK];
+    const size_t spatial = (size_t)s->spatial;
     float grid[POINTS * XCVM_MAX_RANK], along[POINTS];
     xcvm_read_floats(a->grid, (n * s->points + first) * spatial, count * spatial, grid);
     for (size_t d = 0; d < spatial; d++) {
@@ -214,15 +312,36 @@ static void sample_block(const sampling *s, size_t n, size_t first, size_t count
             along[i] = grid[i * spatial + spatial - 1 - d];
         find_taps(s, count, along, a->x->dims[2 + d], &t[d]);
     }
-    if (a->x->dtype != XCVM_F32 || s->all_taps > FEW_TAPS || s->plane > INT32_MAX) {
-        sum_seldom(s, n, first, count, t, poller);
-        return;
+}
+
+/* Blocks [begin, end) of sample n. */
+static void sample_portion(const sampling *s, size_t n, size_t begin, size_t end, xcvm_poller *poller)
+{
+    const xcvm_GridSample_args *a = s->args;
+    const size_t channels = (size_t)a->x->dims[1];
+    taps t[XCVM_MAX_RANK];
+    portion p;
+    for (size_t i = begin; i < end && xcvm_poll_after(poller, POINTS * (size_t)s->spatial) == XCVM_OK; i++) {
+        const size_t first = i * POINTS, count = s->points - first < POINTS ? s->points - first : POINTS;
+        const size_t kept = (i - begin) * s->all_taps * POINTS;
+        place_block(s, n, first, count, t);
+        if (is_seldom(s)) {
+            sum_seldom(s, n, first, count, t, poller);
+            continue;
+        }
+        weights *w = &p.blocks[i - begin];
+        w->offset = p.offsets + kept;
+        w->weight = p.weights + kept;
+        w->count = count;
+        w->pairs = false;
+        combine(s, t, w);
+        if (s->spatial == 2 && s->taps == 2 && channels >= FEW_CHANNELS)
+            find_pairs(s, w);
     }
-    weights w;
-    combine(s, count, t, &w);
-    for (size_t c = n * channels; c < (n + 1) * channels && xcvm_poll_after(poller, s->all_taps) == XCVM_OK; c++)
-        sum_taps(&w, s->all_taps, count, XCVM_CDATA(float, a->x) + c * s->plane,
-                 XCVM_DATA(float, a->y) + c * s->points + first);
+    for (size_t c = n * channels; !is_seldom(s) && c < (n + 1) * channels; c++)
+        for (size_t i = begin; i < end && xcvm_poll_after(poller, s->all_taps) == XCVM_OK; i++)
+            sum_taps(&p.blocks[i - begin], s->all_taps, XCVM_CDATA(float, a->x) + c * s->plane,
+                     XCVM_DATA(float, a->y) + c * s->points + i * POINTS);
 }
 
 /* The range is over blocks of points. */
@@ -232,9 +351,12 @@ static void sample_blocks(void *context, size_t begin, size_t end, int worker)
     const sampling *s = context;
     const size_t blocks = (s->points + POINTS - 1) / POINTS;
     xcvm_poller poller = xcvm_poller_of(s->k);
-    for (size_t i = begin; i < end && xcvm_poll_after(&poller, POINTS * (size_t)s->spatial) == XCVM_OK; i++) {
-        const size_t first = i % blocks * POINTS;
-        sample_block(s, i / blocks, first, s->points - first < POINTS ? s->points - first : POINTS, &poller);
+    for (size_t i = begin, next; i < end && xcvm_poll_after(&poller, 1) == XCVM_OK; i = next) {
+        const size_t n = i / blocks, first = i % blocks;
+        next = i + s->at_once;
+        next = next < end ? next : end;
+        next = next < (n + 1) * blocks ? next : (n + 1) * blocks;
+        sample_portion(s, n, first, first + (next - i), &poller);
     }
 }
 
@@ -251,5 +373,8 @@ XCVM_KERNEL(GridSample)
         s.all_taps *= s.taps;
     }
     const size_t blocks = (s.points + POINTS - 1) / POINTS;
-    return xcvm_kernel_parallel(k, (size_t)a->x->dims[0] * blocks, 4, sample_blocks, &s);
+    s.at_once = is_seldom(&s) || a->x->dims[1] < FEW_CHANNELS ? 1
+                : FEW_TAPS / s.all_taps < MOST_BLOCKS         ? FEW_TAPS / s.all_taps
+                                                              : MOST_BLOCKS;
+    return xcvm_kernel_parallel(k, (size_t)a->x->dims[0] * blocks, s.at_once < 4 ? 4 : s.at_once, sample_blocks, &s);
 }
