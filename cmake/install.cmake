@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS xcvm xcvm-compiler EXPORT xcvm-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/xcvm/xcvm.h include/xcvm/compiler.h include/xcvm/train.h include/xcvm/tape.h
+install(FILES include/xcvm/xcvm.h include/xcvm/compiler.h include/xcvm/quantize.h include/xcvm/train.h include/xcvm/tape.h
               ${generated}/xcvm/tape_calls.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/xcvm)
 install(FILES ${generated}/xcvm.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/xcvm)
 install(EXPORT xcvm-targets NAMESPACE xcvm:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xcvm)

@@ -49,6 +49,7 @@ compiler/onnx/lower: compiler/ir compiler/onnx compiler/gradients
 compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/onnx: compiler/ir
 compiler/emit: compiler/ir compiler/passes compiler/codegen
+compiler/quantize: compiler/ir compiler/onnx compiler/training
 train: train/data
 train/data:
 '
