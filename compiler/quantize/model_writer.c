@@ -67,7 +67,9 @@ Onnx__NodeProto *xcc_put_node(xcc_model_writer *w, const char *domain, const cha
         return NULL;
     *n = (Onnx__NodeProto)ONNX__NODE_PROTO__INIT;
     n->op_type = text(op);
-    n->name = text(xcc_put_name(w, output, op[0] == 'Q' ? "_QuantizeLinear" : op[0] == 'D' ? "_DequantizeLinear" : "_node"));
+    char suffix[64];
+    (void)snprintf(suffix, sizeof suffix, "_%s", op);
+    n->name = text(xcc_put_name(w, output, suffix));
     if (domain[0] != '\0') {
         n->domain = text(domain);
         w->microsoft = true;

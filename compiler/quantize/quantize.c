@@ -50,8 +50,11 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
     XCVM_CHECK(error,
                o->form == XCC_FORM_QDQ || o->activations == XCVM_U8 || o->activations == XCVM_I8, INVALID_ARGUMENT,
                "operators on quantised tensors have activations of u8 or i8, not %s", xcvm_dtype_name(o->activations));
-    XCVM_CHECK(error, o->form == XCC_FORM_QDQ || xcvm_dtype_bits(o->weights) == 8, INVALID_ARGUMENT,
-               "operators on quantised tensors have weights of i8 or u8, not %s", xcvm_dtype_name(o->weights));
+    XCVM_CHECK(error,
+               o->form == XCC_FORM_QDQ || o->weights == XCVM_I8 || (o->weights == XCVM_U8 && o->activations == XCVM_U8),
+               INVALID_ARGUMENT,
+               "operators on quantised tensors have weights of i8, or, with activations of u8, of u8; not %s with %s",
+               xcvm_dtype_name(o->weights), xcvm_dtype_name(o->activations));
     return XCVM_OK;
 }
 

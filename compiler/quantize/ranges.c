@@ -171,7 +171,7 @@ void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, doub
     case XCC_RANGE_PERCENTILE: {
         const double outside = (double)s->count * (100 - percentile) / 100;
         *high = symmetric ? edge_of(&both, outside) : edge_of(&above, outside / 2);
-        *low = symmetric ? -*high : -edge_of(&below, outside / 2);
+        *low = symmetric ? -*high : 0 - edge_of(&below, outside / 2);
         break;
     }
     case XCC_RANGE_ENTROPY: {

@@ -36,9 +36,15 @@ typedef struct channels {
 
 static size_t channel_at(const channels *c, size_t i) { return i / c->inner % (size_t)c->count; }
 
+/* With ranges in each run, ONNX Runtime has convolutions and recurrent networks without zero points of weights. */
+static bool is_symmetric(const quantizer *q, const xcc_quant_node *n)
+{
+    return !q->o.asymmetric_weights || (q->dynamic && !xcc_quant_is(n, "MatMul") && !xcc_quant_is(n, "Gemm"));
+}
+
 /* Scales from the least and the greatest of each channel. */
-static xcvm_status find_scales(quantizer *q, const float *x, const xcc_tensor *shape, int axis, xcvm_arena *arena,
-                               channels *c)
+static xcvm_status find_scales(quantizer *q, const xcc_quant_node *n, const float *x, const xcc_tensor *shape, int axis,
+                               xcvm_arena *arena, channels *c)
 {
     c->count = axis >= 0 ? shape->dims[axis] : 1;
     c->inner = 1;
@@ -59,7 +65,7 @@ static xcvm_status find_scales(quantizer *q, const float *x, const xcc_tensor *s
         high[at] = fmax(high[at], (double)x[i]);
     }
     for (size_t i = 0; i < count; i++)
-        xcc_quant_scale(low[i], high[i], q->o.weights, !q->o.asymmetric_weights, &c->scale[i], &c->zero_point[i]);
+        xcc_quant_scale(low[i], high[i], q->o.weights, is_symmetric(q, n), &c->scale[i], &c->zero_point[i]);
     return XCVM_OK;
 }
 
@@ -73,7 +79,7 @@ xcvm_status xcc_round_weights(quantizer *q, const xcc_quant_node *n, float *x, c
     xcvm_arena arena = {.allocator = q->m.allocator};
     channels c;
     int32_t least, greatest;
-    xcvm_status status = find_scales(q, x, shape, channel_axis(q, n, shape), &arena, &c);
+    xcvm_status status = find_scales(q, n, x, shape, channel_axis(q, n, shape), &arena, &c);
     xcc_quant_limits(q->o.weights, &least, &greatest);
     for (size_t i = 0; i < shape->count && status == XCVM_OK; i++) {
         const size_t at = channel_at(&c, i);
@@ -261,7 +267,7 @@ xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t
         shape.dims[first + 1] = (int64_t)rows;
         axis = axis >= first ? 2 * first + 1 - axis : axis;
     }
-    XCVM_TRY(find_scales(q, x, &shape, axis, &w->arena, &c));
+    XCVM_TRY(find_scales(q, n, x, &shape, axis, &w->arena, &c));
     if (t->consumer_count == 1) {
         XCVM_TRY(settle_dead(w, n, input_scale, axis, x, &shape, &c));
         XCVM_TRY(raise_scales(w, n, input_scale, axis, &shape, &c));
@@ -287,7 +293,10 @@ xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t
                                      .transposed = exchange};
     xcc_put_constant(w, weights->name, q->o.weights, shape.rank, shape.dims, integers, shape.count);
     xcc_put_constant(w, weights->scale, XCVM_F32, scale_rank, &c.count, c.scale, (size_t)c.count * sizeof *c.scale);
-    xcc_put_constant(w, weights->zero_point, q->o.weights, scale_rank, &c.count, zero_points, (size_t)c.count);
+    /* ConvInteger takes one zero point. */
+    const bool one = q->dynamic && is_symmetric(q, n);
+    xcc_put_constant(w, weights->zero_point, q->o.weights, one ? 0 : scale_rank, &c.count, zero_points,
+                     one ? 1 : (size_t)c.count);
     xcc_integer_weights *kept = xcvm_arena_allocate(&w->arena, sizeof *kept);
     const char *own = xcvm_arena_string(&w->arena, key, strlen(key));
     if (kept == NULL || own == NULL)
