@@ -1,5 +1,5 @@
-/* Correction of biases: rounded weights are off by errors that need not cancel, so that sums are off in the mean, by the
- * errors times the means of what they are multiplied by (Nagel et al. 2019, section 4.2). */
+/* Correction of biases: rounded weights are off by errors that need not cancel, so that sums are off in the mean, by
+ * the errors times the means of what they are multiplied by (Nagel et al. 2019, section 4.2). */
 #include "compiler/quantize/model_writer.h"
 
 #include <string.h>

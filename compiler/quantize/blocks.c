@@ -38,8 +38,8 @@ static void attempt(const float *x, size_t count, size_t step, double scale, int
         *best = r;
 }
 
-/* The scale with the least squared error, among those that clip a little or nothing. A symmetric block has 8 as its zero
- * point, and eight levels on the side of its greatest magnitude, if its scale has the sign for it. */
+/* The scale with the least squared error, among those that clip a little or nothing. A symmetric block has 8 as its
+ * zero point, and eight levels on the side of its greatest magnitude, if its scale has the sign for it. */
 static rounding round_block(const float *x, size_t count, size_t step, bool asymmetric)
 {
     enum { TRIES = 8 };
@@ -138,9 +138,8 @@ static xcvm_status put_nbits(xcc_model_writer *w, const xcc_quant_node *n, const
     if (w->q->o.asymmetric_weights)
         xcc_put_constant(w, zero_point, XCVM_U8, 2, (const int64_t[]){n_count, (int64_t)points}, zero_points,
                          b->n * points);
-    Onnx__NodeProto *node =
-        xcc_put_node(w, "com.microsoft", "MatMulNBits", w->q->o.asymmetric_weights ? 4 : 3,
-                     (const char *[]){n->proto->input[0], weights, scale, zero_point}, result);
+    Onnx__NodeProto *node = xcc_put_node(w, "com.microsoft", "MatMulNBits", w->q->o.asymmetric_weights ? 4 : 3,
+                                         (const char *[]){n->proto->input[0], weights, scale, zero_point}, result);
     xcc_put_int(w, node, "K", (int64_t)b->k);
     xcc_put_int(w, node, "N", n_count);
     xcc_put_int(w, node, "bits", 4);
@@ -164,7 +163,8 @@ static xcvm_status put_dequantize(xcc_model_writer *w, const xcc_quant_node *n, 
     const xcvm_dtype dtype = w->q->o.weights;
     const size_t elements = b->k * b->n, parts = b->count * b->n;
     uint8_t *packed = xcvm_arena_allocate(&w->arena, elements / 2 + 2),
-            *points = xcvm_arena_allocate(&w->arena, parts + 2), *packed_points = xcvm_arena_allocate(&w->arena, parts + 2);
+            *points = xcvm_arena_allocate(&w->arena, parts + 2),
+            *packed_points = xcvm_arena_allocate(&w->arena, parts + 2);
     float *scales = xcvm_arena_allocate(&w->arena, (parts + 1) * sizeof *scales);
     if (packed == NULL || points == NULL || packed_points == NULL || scales == NULL)
         return xcc_out_of_memory(&w->q->m);

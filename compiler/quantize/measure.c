@@ -10,8 +10,8 @@
 
 typedef struct comparison {
     quantizer *q;
-    xcc_machine machine; /* of the new model */
-    size_t *tensors;     /* its outputs that are forms of q->tensors; SIZE_MAX: none */
+    xcc_machine machine;      /* of the new model */
+    size_t *tensors;          /* its outputs that are forms of q->tensors; SIZE_MAX: none */
     size_t *outputs, *rights; /* its outputs, and those of the float program, that are the model's */
     xcc_difference *differences;
     xcvm_value **inputs;

@@ -21,7 +21,8 @@ static char *text(const char *string) { return (char *)(uintptr_t)string; }
 
 void xcc_model_begin(xcc_model_writer *w, quantizer *q)
 {
-    *w = (xcc_model_writer){.q = q, .arena = {.allocator = q->m.allocator}, .made = {.key = &q->m.key}, .names = {.key = &q->m.key}};
+    *w = (xcc_model_writer){
+        .q = q, .arena = {.allocator = q->m.allocator}, .made = {.key = &q->m.key}, .names = {.key = &q->m.key}};
     for (size_t i = 0; i < q->tensor_count; i++) {
         xcc_quant_tensor *t = q->tensors[i];
         t->quantised_name = t->dequantised_name = t->scale_name = t->zero_point_name = NULL;
@@ -175,8 +176,8 @@ void xcc_put_constant(xcc_model_writer *w, const char *name, xcvm_dtype dtype, i
                       const void *data, size_t bytes)
 {
     Onnx__TensorProto *t = xcc_tensor_proto(&w->arena, name, dtype, rank, dims, data, bytes);
-    Onnx__TensorProto **constants = xcvm_arena_grow(&w->arena, w->constants, w->constant_count,
-                                                    &w->constant_capacity, sizeof(Onnx__TensorProto *));
+    Onnx__TensorProto **constants =
+        xcvm_arena_grow(&w->arena, w->constants, w->constant_count, &w->constant_capacity, sizeof(Onnx__TensorProto *));
     w->failed = w->failed || t == NULL || constants == NULL;
     if (t == NULL || constants == NULL)
         return;
@@ -325,8 +326,7 @@ static uint64_t bytes_of(const Onnx__TensorProto *t)
 
 static xcvm_status pack_constants(xcc_model_writer *w, const xcc_table *read, Onnx__GraphProto *g, uint64_t *total)
 {
-    Onnx__TensorProto **all =
-        take(w, (g->n_initializer + w->constant_count + 1) * sizeof(Onnx__TensorProto *));
+    Onnx__TensorProto **all = take(w, (g->n_initializer + w->constant_count + 1) * sizeof(Onnx__TensorProto *));
     size_t count = 0;
     if (all == NULL)
         return xcc_out_of_memory(&w->q->m);

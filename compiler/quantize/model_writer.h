@@ -62,7 +62,8 @@ xcvm_status xcc_model_pack(xcc_model_writer *w, xcc_model_bytes *bytes, uint64_t
 
 /* ---- Forms (write_*.c) ---- */
 
-/* The float model; with the tensors that are to be quantised as outputs, in the order of their `probe`, which is set. */
+/* The float model; with the tensors that are to be quantised as outputs, in the order of their `probe`, which is set.
+ */
 void xcc_write_float(xcc_model_writer *w);
 /* `tensors`: with the dequantised forms of tensors that the probe gives as outputs, in the same order. */
 xcvm_status xcc_write_qdq(xcc_model_writer *w, bool tensors);
@@ -84,7 +85,7 @@ typedef struct xcc_integer_weights {
     const char *name, *scale, *zero_point; /* zero_point "": there is none, it is 0 */
     const float *scales;                   /* one, or one for each of `channels` */
     int64_t channels;
-    int axis;       /* of the channels; -1: there is one scale */
+    int axis; /* of the channels; -1: there is one scale */
     bool transposed;
 } xcc_integer_weights;
 /* The weights of operand `index` of a node. `input_scale` (0: unknown) is that of its activations, so that the bias

@@ -1,7 +1,7 @@
 /* Placement: which nodes compute with integers, and which tensors are rounded for them.
  *
- * Sums of products are quantised for their own sake. What is between them is where that leaves an island whole: all that
- * it reads is quantised, and somebody quantised reads it. So softmax or a normalisation that stays float is not
+ * Sums of products are quantised for their own sake. What is between them is where that leaves an island whole: all
+ * that it reads is quantised, and somebody quantised reads it. So softmax or a normalisation that stays float is not
  * surrounded by rounding that nobody needs. */
 #include "compiler/quantize/quantizer.h"
 
@@ -84,12 +84,12 @@ static bool fits_one(const char *const *patterns, size_t count, const char *name
 static xcvm_status check_patterns(const quantizer *q, const char *const *patterns, size_t count, bool types)
 {
     for (size_t i = 0; i < count; i++) {
-        XCVM_CHECK(q->m.error, patterns != NULL && patterns[i] != NULL, INVALID_ARGUMENT,
-                   "a pattern of %s is NULL", types ? "operator types" : "nodes");
+        XCVM_CHECK(q->m.error, patterns != NULL && patterns[i] != NULL, INVALID_ARGUMENT, "a pattern of %s is NULL",
+                   types ? "operator types" : "nodes");
         bool found = false;
         for (size_t n = 0; n < q->node_count && !found; n++)
-            found = xcc_pattern_fits(patterns[i], types ? q->nodes[n].proto->op_type
-                                                        : xcc_node_label(q->nodes[n].proto));
+            found =
+                xcc_pattern_fits(patterns[i], types ? q->nodes[n].proto->op_type : xcc_node_label(q->nodes[n].proto));
         XCVM_CHECK(q->m.error, found, INVALID_ARGUMENT, "the model has no %s \"%.200s\"",
                    types ? "node of type" : "node called", patterns[i]);
     }
@@ -151,15 +151,16 @@ static const char *refuse(const quantizer *q, const xcc_quant_node *n)
         for (size_t i = 1; i <= 2; i++)
             if (!xcc_quant_is_weight(xcc_quant_input(q, n, i)))
                 return "its weights are no constants of f32";
-        return in_blocks(q) ? "weights in blocks are for products of matrices"
+        return in_blocks(q)                             ? "weights in blocks are for products of matrices"
                : q->dynamic && !xcc_quant_is(n, "LSTM") ? "with ranges in each run there is LSTM alone"
-                                                       : NULL;
+                                                        : NULL;
     case XCC_QUANT_BETWEEN:
     case XCC_QUANT_PASS:
         if (q->dynamic || weights_alone(q))
             return "activations stay floats";
         if (xcc_quant_is(n, "Resize") && xcc_quant_attribute(n, "mode") != NULL &&
-            xcc_quant_attribute(n, "mode")->s.len == 5 && memcmp(xcc_quant_attribute(n, "mode")->s.data, "cubic", 5) == 0)
+            xcc_quant_attribute(n, "mode")->s.len == 5 &&
+            memcmp(xcc_quant_attribute(n, "mode")->s.data, "cubic", 5) == 0)
             return "cubic interpolation leaves the range of its operand";
         if (xcc_quant_is(n, "Dropout") && n->proto->n_output > 1)
             return "its mask is asked for";

@@ -82,7 +82,7 @@ static xcvm_status give(quantizer *q, xcc_quant_node *n, size_t index, const cha
         if (inputs == NULL)
             return XCVM_OUT_OF_MEMORY;
         for (size_t i = 0; i <= index; i++)
-            inputs[i] = i < p->n_input ? p->input[i] : (char *)(uintptr_t)"";
+            inputs[i] = i < p->n_input ? p->input[i] : (char *)(uintptr_t) "";
         p->input = inputs;
         p->n_input = index + 1;
     }

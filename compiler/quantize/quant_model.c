@@ -157,8 +157,7 @@ xcvm_status xcc_quant_list(quantizer *q)
 
 xcc_quant_tensor *xcc_quant_find(const quantizer *q, const char *name)
 {
-    const struct xcc_table_entry *entry =
-        name != NULL && name[0] != '\0' ? xcc_table_lookup(&q->names, name) : NULL;
+    const struct xcc_table_entry *entry = name != NULL && name[0] != '\0' ? xcc_table_lookup(&q->names, name) : NULL;
     return entry != NULL ? (xcc_quant_tensor *)(intptr_t)entry->value : NULL;
 }
 
@@ -194,8 +193,7 @@ double xcc_quant_real(const xcc_quant_node *n, const char *name, double otherwis
 
 bool xcc_quant_is(const xcc_quant_node *n, const char *op)
 {
-    return n->proto->op_type != NULL && strcmp(n->proto->op_type, op) == 0 &&
-           xcc_domain(n->proto->domain)[0] == '\0';
+    return n->proto->op_type != NULL && strcmp(n->proto->op_type, op) == 0 && xcc_domain(n->proto->domain)[0] == '\0';
 }
 
 bool xcc_quant_is_weight(const xcc_quant_tensor *t)

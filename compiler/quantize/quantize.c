@@ -32,8 +32,7 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
                    o->activations == XCVM_I16 || o->activations == XCVM_F32,
                INVALID_ARGUMENT, "activations cannot be %s; u8, i8, u16, i16 or f32 is needed",
                xcvm_dtype_name(o->activations));
-    XCVM_CHECK(error,
-               o->weights == XCVM_U8 || o->weights == XCVM_I8 || o->weights == XCVM_U4 || o->weights == XCVM_I4,
+    XCVM_CHECK(error, o->weights == XCVM_U8 || o->weights == XCVM_I8 || o->weights == XCVM_U4 || o->weights == XCVM_I4,
                INVALID_ARGUMENT, "weights cannot be %s; i8, u8, i4 or u4 is needed", xcvm_dtype_name(o->weights));
     XCVM_CHECK(error, o->method <= XCC_RANGE_MSE, INVALID_ARGUMENT, "there is no method %d", (int)o->method);
     XCVM_CHECK(error, o->form <= XCC_FORM_QOPERATOR, INVALID_ARGUMENT, "there is no form %d", (int)o->form);
@@ -43,13 +42,13 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
                "a batch cannot have the weight %g; above 0 and at most 1 is needed", o->averaging);
     XCVM_CHECK(error, o->block >= 16 && o->block <= 65536 && (o->block & (o->block - 1)) == 0, INVALID_ARGUMENT,
                "blocks cannot have %lld weights; a power of two from 16 to 65536 is needed", (long long)o->block);
-    XCVM_CHECK(error, o->max_error >= 0 && o->max_error <= 1e30, INVALID_ARGUMENT,
-               "the error cannot be bounded by %g", o->max_error);
+    XCVM_CHECK(error, o->max_error >= 0 && o->max_error <= 1e30, INVALID_ARGUMENT, "the error cannot be bounded by %g",
+               o->max_error);
     XCVM_CHECK(error, o->held_out >= 0 && o->held_out < 1, INVALID_ARGUMENT,
                "a share of %g cannot be held out; from 0 to below 1 is needed", o->held_out);
-    XCVM_CHECK(error,
-               o->form == XCC_FORM_QDQ || o->activations == XCVM_U8 || o->activations == XCVM_I8, INVALID_ARGUMENT,
-               "operators on quantised tensors have activations of u8 or i8, not %s", xcvm_dtype_name(o->activations));
+    XCVM_CHECK(error, o->form == XCC_FORM_QDQ || o->activations == XCVM_U8 || o->activations == XCVM_I8,
+               INVALID_ARGUMENT, "operators on quantised tensors have activations of u8 or i8, not %s",
+               xcvm_dtype_name(o->activations));
     XCVM_CHECK(error,
                o->form == XCC_FORM_QDQ || o->weights == XCVM_I8 || (o->weights == XCVM_U8 && o->activations == XCVM_U8),
                INVALID_ARGUMENT,
@@ -60,8 +59,8 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
 
 /* ---- Reading the model ---- */
 
-static const char *const quantised_types[] = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
-                                              "MatMulNBits",    "MatMulInteger",    "ConvInteger",
+static const char *const quantised_types[] = {"QuantizeLinear",        "DequantizeLinear",   "DynamicQuantizeLinear",
+                                              "MatMulNBits",           "MatMulInteger",      "ConvInteger",
                                               "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"};
 
 static xcvm_status refuse_quantised(const quantizer *q)
@@ -71,8 +70,9 @@ static xcvm_status refuse_quantised(const quantizer *q)
         bool found = n->op_type != NULL && strncmp(n->op_type, "QLinear", 7) == 0;
         for (size_t k = 0; k < sizeof quantised_types / sizeof *quantised_types && n->op_type != NULL; k++)
             found = found || strcmp(n->op_type, quantised_types[k]) == 0;
-        XCVM_CHECK(q->m.error, !found, UNSUPPORTED, "the model is quantised already: node '%.200s' is %s; the float model is needed",
-                   xcc_node_label(n), n->op_type);
+        XCVM_CHECK(q->m.error, !found, UNSUPPORTED,
+                   "the model is quantised already: node '%.200s' is %s; the float model is needed", xcc_node_label(n),
+                   n->op_type);
     }
     return XCVM_OK;
 }
@@ -183,10 +183,8 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     XCVM_CHECK(error, q != NULL, OUT_OF_MEMORY, "no memory for a quantizer");
     q->o = o;
     q->o.allocator = allocator;
-    q->compiler = (xcc_options){.size = sizeof q->compiler,
-                                .allocator = allocator,
-                                .memory_limit = o.memory_limit,
-                                .timeout_ns = o.timeout_ns};
+    q->compiler = (xcc_options){
+        .size = sizeof q->compiler, .allocator = allocator, .memory_limit = o.memory_limit, .timeout_ns = o.timeout_ns};
     xcc_model_file file = {.dir = NULL};
     xcvm_status status = xcc_module_init(&q->m, &q->compiler, &q->error);
     if (status == XCVM_OK) {
@@ -296,10 +294,9 @@ static xcvm_status tell_nodes(quantizer *q)
         while (first->epilogue_of != XCC_NO_NODE)
             first = &q->nodes[first->epilogue_of];
         const char *reason = n->rule == NULL ? "there is no rule for it"
-                             : first != n   ? first->quantised ? "part of what is in front of it" : first->reason
-                             : n->rule->kind == XCC_QUANT_RECURRENT && n->quantised && !q->dynamic
-                                 ? "its weights alone"
-                                 : n->reason;
+                             : first != n    ? first->quantised ? "part of what is in front of it" : first->reason
+                             : n->rule->kind == XCC_QUANT_RECURRENT && n->quantised && !q->dynamic ? "its weights alone"
+                                                                                                   : n->reason;
         q->told_nodes[q->told_node_count++] = (xcc_quantize_node){.name = xcc_node_label(n->proto),
                                                                   .op = n->proto->op_type,
                                                                   .quantized = first->quantised,
@@ -322,9 +319,8 @@ static xcvm_status need_some(const quantizer *q)
     }
     XCVM_CHECK(q->m.error, weighted != NULL, INVALID_ARGUMENT,
                "the model has nothing to quantise: no Conv, Gemm, MatMul or recurrent node");
-    return xcvm_error_set(q->m.error, XCVM_INVALID_ARGUMENT,
-                          "no node can be quantised: the first, '%.200s' (%s), %s", xcc_node_label(weighted->proto),
-                          weighted->proto->op_type, weighted->reason);
+    return xcvm_error_set(q->m.error, XCVM_INVALID_ARGUMENT, "no node can be quantised: the first, '%.200s' (%s), %s",
+                          xcc_node_label(weighted->proto), weighted->proto->op_type, weighted->reason);
 }
 
 /* How many of the batches are calibrated with; the rest is measured on, or all are for both. */

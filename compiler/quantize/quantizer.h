@@ -46,9 +46,9 @@ struct xcc_quant_tensor {
     double low, high;       /* the range */
     float scale;
     int32_t zero_point;
-    int probe;              /* its place among the outputs of the float program; -1: none */
-    xcc_difference *error;  /* measured */
-    double *means;          /* by channel, of inputs of weighted nodes, for the correction of biases */
+    int probe;             /* its place among the outputs of the float program; -1: none */
+    xcc_difference *error; /* measured */
+    double *means;         /* by channel, of inputs of weighted nodes, for the correction of biases */
     size_t mean_count;
     /* While a model is written: the names of its forms, NULL as long as there is none. */
     const char *quantised_name, *dequantised_name, *scale_name, *zero_point_name;
@@ -60,10 +60,10 @@ typedef struct xcc_quant_node {
     bool gone;                  /* merged into another one by the preparation */
     bool candidate;             /* asked for, and of a form that can be quantised */
     bool quantised;
-    bool in_float;              /* kept so for the sake of max_error */
+    bool in_float; /* kept so for the sake of max_error */
     const char *reason;
-    int epilogue;      /* the Add, Relu or Clip behind that is part of it, or XCC_NO_NODE */
-    int epilogue_of;   /* likewise, the other way */
+    int epilogue;           /* the Add, Relu or Clip behind that is part of it, or XCC_NO_NODE */
+    int epilogue_of;        /* likewise, the other way */
     double least, greatest; /* bounds of a Relu or Clip */
     double harm;
     float *bias_change; /* what the correction adds to the bias */
@@ -84,7 +84,7 @@ struct xcc_quantizer {
     size_t tensor_count, tensor_capacity;
     xcc_quant_node *nodes;
     size_t node_count;
-    xcc_table taken; /* every name that the model uses, bodies included */
+    xcc_table taken;             /* every name that the model uses, bodies included */
     struct xcc_machine *machine; /* the float model, which gives the tensors that are to be quantised */
     xcvm_parameter *inputs;
     size_t input_count;

@@ -11,7 +11,6 @@ bool xcc_relu_is_implied(const quantizer *q, const xcc_quant_node *n);
 xcvm_status xcc_quant_constant(xcc_model_writer *w, xcc_quant_tensor *t, xcc_tensor *shape);
 /* Puts weights and bias of a node as integers and what DequantizeLinear makes of them, whose names become `inputs`, for
  * which there is room up to the third (write_qdq.c). */
-xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs,
-                                size_t *input_count);
+xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count);
 
 #endif

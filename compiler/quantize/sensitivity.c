@@ -79,10 +79,11 @@ xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, size_t fi
     size_t low = 0, high = 1;
     for (;; high = high * 2 < count ? high * 2 : count) {
         xcc_quant_progress(q, "keep nodes in float", (double)high / (double)count);
-        XCVM_CHECK(q->m.error, high < count, INVALID_ARGUMENT,
-                   "the outputs are off by more than %g of their range with any node quantised; a greater bound, or more "
-                   "bits, are needed",
-                   bound);
+        XCVM_CHECK(
+            q->m.error, high < count, INVALID_ARGUMENT,
+            "the outputs are off by more than %g of their range with any node quantised; a greater bound, or more "
+            "bits, are needed",
+            bound);
         XCVM_TRY(keep(q, nodes, count, high, data, first, end, &error));
         if (error <= bound)
             break;

@@ -120,8 +120,8 @@ static xcvm_status read_bias(xcc_model_writer *w, const xcc_quant_node *n, int64
         if (*floats == NULL)
             return xcc_out_of_memory(&q->m);
     }
-    for (size_t i = 0; *floats != NULL && n->bias_change != NULL && shape->count == n->bias_change_count && i < shape->count;
-         i++)
+    for (size_t i = 0;
+         *floats != NULL && n->bias_change != NULL && shape->count == n->bias_change_count && i < shape->count; i++)
         (*floats)[i] += n->bias_change[i];
     return XCVM_OK;
 }

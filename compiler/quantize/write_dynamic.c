@@ -5,11 +5,44 @@
 
 /* Operators whose meaning is the same from opset 7 to 11, so that a model of them may be called one of opset 11. */
 static const char *const steady[] = {
-    "Add",       "AveragePool", "BatchNormalization", "Concat",  "Constant", "ConstantOfShape", "Conv",    "Div",
-    "Dropout",   "Erf",         "Exp",                "Flatten", "GRU",      "Gather",          "Gemm",    "GlobalAveragePool",
-    "Identity",  "LRN",         "LSTM",               "LeakyRelu", "MatMul", "MaxPool",         "Mul",     "Pow",
-    "ReduceMean", "Relu",       "Reshape",            "Shape",   "Sigmoid",  "Softmax",         "Split",   "Sqrt",
-    "Squeeze",   "Sub",         "Sum",                "Tanh",    "Transpose", "Unsqueeze",
+    "Add",
+    "AveragePool",
+    "BatchNormalization",
+    "Concat",
+    "Constant",
+    "ConstantOfShape",
+    "Conv",
+    "Div",
+    "Dropout",
+    "Erf",
+    "Exp",
+    "Flatten",
+    "GRU",
+    "Gather",
+    "Gemm",
+    "GlobalAveragePool",
+    "Identity",
+    "LRN",
+    "LSTM",
+    "LeakyRelu",
+    "MatMul",
+    "MaxPool",
+    "Mul",
+    "Pow",
+    "ReduceMean",
+    "Relu",
+    "Reshape",
+    "Shape",
+    "Sigmoid",
+    "Softmax",
+    "Split",
+    "Sqrt",
+    "Squeeze",
+    "Sub",
+    "Sum",
+    "Tanh",
+    "Transpose",
+    "Unsqueeze",
 };
 
 xcvm_status xcc_quant_raise_opset(quantizer *q, int64_t least)
@@ -46,8 +79,7 @@ static xcvm_status put_activations(xcc_model_writer *w, xcc_quant_tensor *t)
     t->quantised_name = xcc_put_name(w, t->name, "_quantized");
     t->scale_name = xcc_put_name(w, t->name, "_scale");
     t->zero_point_name = xcc_put_name(w, t->name, "_zero_point");
-    Onnx__NodeProto *n =
-        xcc_put_node(w, "", "DynamicQuantizeLinear", 1, (const char *[]){t->name}, t->quantised_name);
+    Onnx__NodeProto *n = xcc_put_node(w, "", "DynamicQuantizeLinear", 1, (const char *[]){t->name}, t->quantised_name);
     char **results = xcvm_arena_allocate(&w->arena, 3 * sizeof *results);
     if (n == NULL || results == NULL)
         return xcc_out_of_memory(&w->q->m);
@@ -62,8 +94,8 @@ static xcvm_status put_activations(xcc_model_writer *w, xcc_quant_tensor *t)
 /* ---- Sums of products ---- */
 
 /* A vector of channels, with axes of 1 behind it for those of the positions. */
-static const char *put_channels(xcc_model_writer *w, const char *stem, const char *suffix, const float *x, int64_t count,
-                                int positions)
+static const char *put_channels(xcc_model_writer *w, const char *stem, const char *suffix, const float *x,
+                                int64_t count, int positions)
 {
     const char *name = xcc_put_name(w, stem, suffix);
     int64_t dims[XCVM_MAX_RANK];
@@ -88,10 +120,11 @@ static xcvm_status put_product(xcc_model_writer *w, const xcc_quant_node *n)
     XCVM_TRY(xcc_put_weights(w, n, 1, 0, gemm && xcc_quant_int(n, "transB", 0) != 0, &weights));
     const int positions = conv ? (int)t->constant->n_dims - 2 : 0;
     const char *sums = xcc_put_name(w, result, "_sums"), *floats = xcc_put_name(w, result, "_float"),
-               *scale = xcc_put_name(w, result, "_scale"), *product = has_bias ? xcc_put_name(w, result, "_product") : result;
-    Onnx__NodeProto *node = xcc_put_node(
-        w, "", conv ? "ConvInteger" : "MatMulInteger", 4,
-        (const char *[]){x->quantised_name, weights.name, x->zero_point_name, weights.zero_point}, sums);
+               *scale = xcc_put_name(w, result, "_scale"),
+               *product = has_bias ? xcc_put_name(w, result, "_product") : result;
+    Onnx__NodeProto *node =
+        xcc_put_node(w, "", conv ? "ConvInteger" : "MatMulInteger", 4,
+                     (const char *[]){x->quantised_name, weights.name, x->zero_point_name, weights.zero_point}, sums);
     for (size_t i = 0; conv && i < sizeof window / sizeof *window; i++)
         xcc_put_attribute(w, node, n, window[i]);
     xcc_put_int(w, xcc_put_node(w, "", "Cast", 1, (const char *[]){sums}, floats), "to", XCVM_F32);

@@ -51,8 +51,7 @@ static const char *put_dequantize(xcc_model_writer *w, xcvm_dtype dtype, const c
 
 /* ---- Nodes ---- */
 
-xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs,
-                                size_t *input_count)
+xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count)
 {
     const quantizer *q = w->q;
     const bool activations = q->o.activations != XCVM_F32 && n->rule->kind == XCC_QUANT_WEIGHTED;

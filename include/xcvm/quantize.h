@@ -2,8 +2,8 @@
  * XCVM's quantizer: from an ONNX model of floats to one that computes with integers. The conventions of xcvm.h hold
  * here too.
  *
- * real = scale * (q - zero_point). Activations get one scale a tensor, from the ranges that calibration inputs show, or,
- * where there are none, in each run; weights get one scale a tensor, an output channel, or a block.
+ * real = scale * (q - zero_point). Activations get one scale a tensor, from the ranges that calibration inputs show,
+ * or, where there are none, in each run; weights get one scale a tensor, an output channel, or a block.
  *
  * Threads. A quantizer belongs to one thread at a time; callbacks are called on it.
  *
@@ -38,7 +38,7 @@ typedef enum xcc_quantize_form {
 typedef struct xcc_quantize_options {
     size_t size;
     const xcvm_allocator *allocator; /* NULL: malloc's; it must outlive the quantizer */
-    const xcc_dim *dims;             /* named dimensions to fix while measuring; lent until the quantizer is destroyed */
+    const xcc_dim *dims; /* named dimensions to fix while measuring; lent until the quantizer is destroyed */
     size_t dim_count;
     int threads;         /* of the runs, as of xcvm_session_options */
     size_t memory_limit; /* bytes that the quantizer, and a run, may each hold at once; 0: no limit */
@@ -47,15 +47,15 @@ typedef struct xcc_quantize_options {
     double percentile; /* of XCC_RANGE_PERCENTILE, in percent; 0: 99.999 */
     double averaging;  /* weight of a batch in XCC_RANGE_MOVING; 0: 0.01 */
     xcc_quantize_form form;
-    xcvm_dtype activations;      /* u8 (or 0), i8, u16, i16; f32: they stay floats, only weights are quantised */
-    xcvm_dtype weights;          /* i8 (or 0), u8; i4 and u4: in blocks, and activations stay floats */
-    int64_t block;               /* weights that one scale is for, of i4 and u4; 0: 32 */
-    bool per_tensor;             /* one scale for a weight tensor in place of one for each output channel */
-    bool symmetric_activations;  /* zero points are in the middle of the type */
-    bool asymmetric_weights;     /* zero points of weights may be other than the middle of the type */
-    bool equalize;               /* cross-layer equalisation (Nagel et al. 2019) before anything is quantised */
-    bool correct_bias;           /* biases make up for the mean error that rounded weights make */
-    const char *const *nodes;    /* patterns of the nodes to quantise; none: all. '*' and '?' as in groups of training */
+    xcvm_dtype activations;     /* u8 (or 0), i8, u16, i16; f32: they stay floats, only weights are quantised */
+    xcvm_dtype weights;         /* i8 (or 0), u8; i4 and u4: in blocks, and activations stay floats */
+    int64_t block;              /* weights that one scale is for, of i4 and u4; 0: 32 */
+    bool per_tensor;            /* one scale for a weight tensor in place of one for each output channel */
+    bool symmetric_activations; /* zero points are in the middle of the type */
+    bool asymmetric_weights;    /* zero points of weights may be other than the middle of the type */
+    bool equalize;              /* cross-layer equalisation (Nagel et al. 2019) before anything is quantised */
+    bool correct_bias;          /* biases make up for the mean error that rounded weights make */
+    const char *const *nodes;   /* patterns of the nodes to quantise; none: all. '*' and '?' as in groups of training */
     size_t node_count;
     const char *const *exclude_nodes; /* patterns of nodes that stay float */
     size_t exclude_node_count;
@@ -108,8 +108,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_write(const xcc_quantizer *quan
 
 /* A tensor of activations that was quantised, worst first by signal to noise. */
 typedef struct xcc_quantize_tensor {
-    const char *name, *op; /* op: of the node that computes it, "" for an input */
-    double low, high;      /* the range that was chosen */
+    const char *name, *op;  /* op: of the node that computes it, "" for an input */
+    double low, high;       /* the range that was chosen */
     double least, greatest; /* that was seen */
     double scale;
     int64_t zero_point;

@@ -43,7 +43,8 @@ struct quantize_flags {
 
 static const struct option data_options[] = {
     {"data", 'd', "PATH", OPTION_LIST, AT(data), 0, 0,
-     "inputs like those that the model will see: a .npz or .safetensors file, a pattern or a folder of such files, .npy "
+     "inputs like those that the model will see: a .npz or .safetensors file, a pattern or a folder of such files, "
+     ".npy "
      "files, or a folder with a folder of images for each class; without, ranges are computed in each run"},
     {"input", 'i', "NAME=ARRAY", OPTION_LIST, AT(inputs), 0, 0,
      "which array an input takes; without, that of its own name"},
@@ -221,7 +222,8 @@ static bool read_flags(struct quantizing *t)
         !parse_share("held-out", f->held_out, &t->options.held_out))
         return false;
     if (f->data.count == 0 && (f->max_error != NULL || f->correct_bias || f->held_out != NULL || f->picture != NULL)) {
-        report_usage("without --data nothing is measured: --max-error, --correct-bias, --held-out and --picture need it");
+        report_usage(
+            "without --data nothing is measured: --max-error, --correct-bias, --held-out and --picture need it");
         return false;
     }
     return true;
@@ -302,7 +304,8 @@ static void print_outputs(const struct quantizing *t)
     char name[128];
     if (xcc_quantizer_output(t->quantizer, 0) == NULL)
         return;
-    static const char *const heads[] = {"output", ">range", ">max error %", ">mean error %", ">SQNR dB", ">same greatest %"};
+    static const char *const heads[] = {"output",        ">range",   ">max error %",
+                                        ">mean error %", ">SQNR dB", ">same greatest %"};
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
     table_end_row(&table);
@@ -507,7 +510,8 @@ static int execute_quantize(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"net.onnx -d calibration.npz -o net.q.onnx", "activations and weights of 8 bits, for inputs like those in the file"},
+    {"net.onnx -d calibration.npz -o net.q.onnx",
+     "activations and weights of 8 bits, for inputs like those in the file"},
     {"net.onnx -d calibration.npz --max-error 0.02 -o prog.bin",
      "a program whose outputs stay within 2 % of their range, with as many nodes in float as that takes"},
     {"transformer.onnx -o transformer.q.onnx", "ranges of activations computed in each run, without any data"},
@@ -524,12 +528,14 @@ const struct command command_quantize = {
     .max_operands = 1,
     .description =
         "Writes an ONNX model, or a program, whose convolutions and matrix products take numbers of 8 bits for floats: "
-        "real = scale * (q - zero_point). It is a quarter as large, and faster where the processor multiplies bytes.\n\n"
+        "real = scale * (q - zero_point). It is a quarter as large, and faster where the processor multiplies "
+        "bytes.\n\n"
         "Scales of activations come from inputs like those that the model will see, --data; some hundred examples are "
         "enough, and memory does not grow with their number. The first axis of every array counts examples. Without "
         "data, scales are computed in each run, which recurrent networks and transformers bear best. Weights have a "
         "scale for each output channel.\n\n"
-        "What this does to the model is measured on examples that were not calibrated with. The first table tells how far "
+        "What this does to the model is measured on examples that were not calibrated with. The first table tells how "
+        "far "
         "its outputs are off, as a share of their range, and how often the greatest element of a row stays the same. "
         "The second has the tensors that were rounded, those with the least signal to quantisation noise (SQNR) first; "
         "the third the nodes that compute in float, with the reason. If an output is off too far: more data, another "

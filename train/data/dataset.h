@@ -32,7 +32,7 @@ typedef struct xct_reader xct_reader;
 
 struct xct_dataset {
     xct_reader *reader; /* of xct_dataset_read, from the first call on */
-    xcvm_arena arena; /* this struct and all that it points to */
+    xcvm_arena arena;   /* this struct and all that it points to */
     xct_bound *bounds;
     size_t bound_count;
     xct_shard *shards;
