@@ -33,7 +33,7 @@ static xcvm_status open_model(comparison *c, bool tensors)
         status = xcc_machine_open(q, &bytes, &c->machine);
     for (size_t i = 0; i < q->tensor_count && status == XCVM_OK; i++) {
         const xcc_quant_tensor *t = q->tensors[i];
-        c->tensors[i] = tensors && t->probe >= 0 && t->quantised && t->dequantised_name != NULL
+        c->tensors[i] = tensors && t->quantised && t->constant == NULL && t->dequantised_name != NULL
                             ? xcc_machine_output(&c->machine, t->dequantised_name)
                             : SIZE_MAX;
     }
@@ -72,6 +72,14 @@ static bool are_comparable(const xcvm_value *a, const xcvm_value *b)
            a->dtype == XCVM_F32 && b->dtype == XCVM_F32 && xcvm_same_shape(a, b);
 }
 
+static const xcvm_value *input_of(const comparison *c, const xcc_quant_tensor *t)
+{
+    for (size_t i = 0; i < c->q->input_count; i++)
+        if (strcmp(c->q->inputs[i].name, t->name) == 0)
+            return c->inputs[i];
+    return NULL;
+}
+
 static xcvm_status compare(comparison *c, bool tensors)
 {
     quantizer *q = c->q;
@@ -87,7 +95,7 @@ static xcvm_status compare(comparison *c, bool tensors)
         xcc_quant_tensor *t = q->tensors[i];
         if (c->tensors[i] == SIZE_MAX)
             continue;
-        const xcvm_value *a = xcvm_session_output(right->session, (size_t)t->probe),
+        const xcvm_value *a = t->is_input ? input_of(c, t) : xcvm_session_output(right->session, (size_t)t->probe),
                          *b = xcvm_session_output(c->machine.session, c->tensors[i]);
         if (!are_comparable(a, b))
             continue;

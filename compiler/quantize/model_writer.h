@@ -65,7 +65,7 @@ xcvm_status xcc_model_pack(xcc_model_writer *w, xcc_model_bytes *bytes, uint64_t
 /* The float model; with the tensors that are to be quantised as outputs, in the order of their `probe`, which is set.
  */
 void xcc_write_float(xcc_model_writer *w);
-/* `tensors`: with the dequantised forms of tensors that the probe gives as outputs, in the same order. */
+/* `tensors`: with the dequantised forms of activations as outputs. */
 xcvm_status xcc_write_qdq(xcc_model_writer *w, bool tensors);
 xcvm_status xcc_write_qoperator(xcc_model_writer *w);
 xcvm_status xcc_write_dynamic(xcc_model_writer *w);

@@ -162,7 +162,7 @@ xcvm_status xcc_write_qdq(xcc_model_writer *w, bool tensors)
     }
     for (size_t i = 0; i < q->tensor_count && tensors; i++) {
         const xcc_quant_tensor *t = q->tensors[i];
-        if (t->probe >= 0 && t->dequantised_name != NULL)
+        if (t->quantised && t->constant == NULL && t->dequantised_name != NULL)
             xcc_put_output(w, t->dequantised_name);
     }
     return XCVM_OK;

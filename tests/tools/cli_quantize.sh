@@ -11,7 +11,7 @@ out_like '^nodes 10 of 11 quantised'
 out_like '^calibrated with 40 batches, measured on 10$'
 out_like '^/14/Softmax +Softmax +- +nothing that computes with integers reads it'
 check grep -q '</svg>' errors.svg
-check test "$(grep -c '<rect class' errors.svg)" = 10
+check test "$(grep -c '<rect class' errors.svg)" = 7
 check test "$(stat -c %s digits.q.onnx)" -lt "$(($(stat -c %s "$model") / 2))"
 run run digits.q.onnx -i 2x1x8x8xf32=random:3
 code 0
@@ -60,7 +60,7 @@ run run dynamic.onnx -i 1x1x8x8xf32=random:3
 code 0
 
 # A bound keeps nodes in float, and says which.
-run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 --weights u8 --per-tensor --max-error 0.05 -o bounded.onnx --rows 0
+run quantize "$model" -d "$digits/digits.npz" -i image=images --max-error 0.4 -o bounded.onnx --rows 0
 code 0
 out_has 'kept in float, as the error would be too large'
 run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 --max-error 1e-12 -o impossible.onnx
@@ -91,7 +91,7 @@ refuse 6 'cannot be written' "$model" -d "$digits/digits.npz" -i image=images -o
 refuse 6 'cannot be written' "$model" -d "$digits/digits.npz" -i image=images -o refused.onnx --picture no/where.svg
 refuse 5 '' "$model" -d "$digits/digits.npz" "$@" --max-memory 100K
 refuse 5 '' "$model" -d "$digits/digits.npz" "$@" --timeout 0.000001
-refuse 3 '' "$data/broken/truncated.onnx" "$@"
+refuse 3 '' "$data/broken/cycle.onnx" "$@"
 
 # Data that is wrong: of another shape, empty, infinite.
 # array FILE DIMS LITERAL: an archive with an array image.
@@ -101,7 +101,7 @@ array() {
     code 0
 }
 array wrong.npz 4x1x7x7 4x1x7x7xf32=random:1
-refuse 2 'image' "$model" -d wrong.npz -o refused.onnx
+refuse 3 '"image" wants' "$model" -d wrong.npz -o refused.onnx
 array empty.npz 0x1x8x8 0x1x8x8xf32=
 refuse 2 'empty' "$model" -d empty.npz -o refused.onnx
 array zero.npz 4x1x8x8 4x1x8x8xf32=zeros

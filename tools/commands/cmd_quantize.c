@@ -510,14 +510,14 @@ static int execute_quantize(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"net.onnx -d calibration.npz -o net.q.onnx",
+    {"mnist.onnx -d digits.npz -i image=images -o mnist.q.onnx",
      "activations and weights of 8 bits, for inputs like those in the file"},
-    {"net.onnx -d calibration.npz --max-error 0.02 -o prog.bin",
-     "a program whose outputs stay within 2 % of their range, with as many nodes in float as that takes"},
-    {"transformer.onnx -o transformer.q.onnx", "ranges of activations computed in each run, without any data"},
-    {"decoder.onnx --weights i4 --block 32 -o decoder.q4.onnx", "weights of 4 bits in blocks of 32"},
-    {"net.onnx -d photos --method entropy --exclude-nodes '*head*' --picture errors.svg -o net.q.onnx",
-     "images to calibrate with, some nodes left as they are, and a picture of the errors"},
+    {"mnist.onnx -d digits.npz -i image=images --samples 500 --max-error 0.4 -o prog.bin",
+     "a program in which as many nodes stay float as it takes to keep every score within 0.4 of the right one"},
+    {"mnist.onnx -o mnist.q.onnx", "ranges of activations computed in each run, without any data"},
+    {"mnist.onnx --weights i4 --block 32 -o mnist.q4.onnx", "matrices of 4 bits a weight, in blocks of 32"},
+    {"net.onnx -d photos --method entropy --exclude-types Gemm --picture errors.svg -o net.q.onnx",
+     "images to calibrate with, the last layer left as it is, and a picture of the errors"},
 };
 
 const struct command command_quantize = {
