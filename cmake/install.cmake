@@ -2,8 +2,8 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS xcvm xcvm-compiler EXPORT xcvm-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/xcvm/xcvm.h include/xcvm/compiler.h include/xcvm/train.h include/xcvm/tape.h include/xcvm/tape_static.h include/xcvm/layers.h
-              ${generated}/xcvm/tape_calls.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/xcvm)
+install(DIRECTORY include/xcvm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(FILES ${generated}/xcvm/tape_calls.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/xcvm)
 install(FILES ${generated}/xcvm.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/xcvm)
 install(EXPORT xcvm-targets NAMESPACE xcvm:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xcvm)
 

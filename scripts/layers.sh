@@ -50,6 +50,7 @@ compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/onnx: compiler/ir
 compiler/files:
 compiler/emit: compiler/ir compiler/passes compiler/codegen
+compiler/quantize: compiler/ir compiler/onnx compiler/training
 train: train/data
 train/data:
 '

@@ -55,8 +55,8 @@ lint() {
 }
 
 header_alone() {
-    for header in xcvm compiler train tape; do
-        echo "#include <xcvm/$header.h>" >"$logs/header.c"
+    for header in include/xcvm/*.h; do
+        echo "#include <xcvm/${header##*/}>" >"$logs/header.c"
         cp "$logs/header.c" "$logs/header.cc"
         cc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude -Ibuild/release/generated -c "$logs/header.c" -o "$logs/header.o" &&
             c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -Iinclude -Ibuild/release/generated -c "$logs/header.cc" -o "$logs/header.o" || return 1

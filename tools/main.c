@@ -10,8 +10,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_compile, &command_run,   &command_test, &command_bench, &command_profile, &command_dump, &command_asm,
-    &command_strip,   &command_check, &command_diff, &command_ops,   &command_train,   NULL,
+    &command_compile, &command_run,   &command_test, &command_bench, &command_profile,  &command_dump,  &command_asm,
+    &command_strip,   &command_check, &command_diff, &command_ops,   &command_quantize, &command_train, NULL,
 };
 
 static const struct command *find_command(const char *name)

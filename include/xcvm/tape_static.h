@@ -33,6 +33,8 @@
 #ifndef XCVM_TAPE_STATIC_H
 #define XCVM_TAPE_STATIC_H
 
+#include "tape.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

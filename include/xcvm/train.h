@@ -159,7 +159,17 @@ typedef struct xct_column {
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_open(const xct_trainer *trainer, const char *const *paths,
                                                     size_t path_count, const xct_column *columns, size_t column_count,
                                                     xct_dataset **dataset, xcvm_error *error);
+/* The same for any inputs, as those of a program, from which names and types are copied. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_open_inputs(const xcvm_parameter *inputs, size_t input_count,
+                                                           const char *const *paths, size_t path_count,
+                                                           const xct_column *columns, size_t column_count,
+                                                           const xcvm_allocator *allocator, xct_dataset **dataset,
+                                                           xcvm_error *error);
 XCVM_API void xct_dataset_destroy(xct_dataset *dataset);
+/* `count` examples in the order of the files, from number `first` on, as a tensor for each input, with one reference.
+ * One after the other they are read fastest. OUT_OF_RANGE if there are not so many. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_read(xct_dataset *dataset, uint64_t first, size_t count,
+                                                    xcvm_value **values, xcvm_error *error);
 XCVM_API uint64_t xct_dataset_examples(const xct_dataset *dataset);
 
 /* ---- Training ---- */

@@ -1,7 +1,7 @@
 # Help, the man page, completion, wrong command lines; and that the manual is up to date.
 . "$(dirname "$0")/expect.sh"
 manual=$(cd "$data/../../.." && pwd)/docs/manual
-commands="compile run test bench profile dump asm strip check diff ops"
+commands="compile run test bench profile dump asm strip check diff ops quantize"
 
 run
 code 2

@@ -5,6 +5,6 @@
 #include "cli/options.h"
 
 extern const struct command command_compile, command_run, command_test, command_bench, command_profile, command_dump,
-    command_asm, command_strip, command_check, command_diff, command_ops, command_train;
+    command_asm, command_strip, command_check, command_diff, command_ops, command_quantize, command_train;
 
 #endif

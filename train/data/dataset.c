@@ -382,6 +382,7 @@ void xct_dataset_destroy(xct_dataset *set)
 {
     if (set == NULL)
         return;
+    xct_reader_destroy(set->reader);
     xcvm_arena arena = set->arena;
     xcvm_arena_release(&arena);
 }

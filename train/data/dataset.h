@@ -28,8 +28,11 @@ typedef struct xct_shard {
     uint64_t rows;
 } xct_shard;
 
+typedef struct xct_reader xct_reader;
+
 struct xct_dataset {
-    xcvm_arena arena; /* this struct and all that it points to */
+    xct_reader *reader; /* of xct_dataset_read, from the first call on */
+    xcvm_arena arena;   /* this struct and all that it points to */
     xct_bound *bounds;
     size_t bound_count;
     xct_shard *shards;
@@ -55,7 +58,6 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
                            size_t *index, xcvm_error *error);
 
 /* Reads examples; keeps the two shards open that were read last. For one thread. */
-typedef struct xct_reader xct_reader;
 xcvm_status xct_reader_create(const xct_dataset *set, xct_reader **reader, xcvm_error *error);
 void xct_reader_destroy(xct_reader *reader);
 /* Example `row` of a shard, as row `place` of the batch whose columns lie at `to`. */

@@ -1,0 +1,145 @@
+/* Calibration: the float model runs on the data, and what its tensors show becomes their ranges. */
+#include "compiler/quantize/machine.h"
+
+#include "base/value.h"
+#include "compiler/onnx/import.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Means ---- */
+
+/* The axis of the channels that `t`, an operand of a sum of products, is multiplied by; -1: none. */
+static int channel_axis(const quantizer *q, const xcc_quant_tensor *t, int rank)
+{
+    for (size_t i = 0; i < t->consumer_count; i++) {
+        const xcc_quant_node *n = &q->nodes[t->consumers[i]];
+        if (!n->quantised || n->rule->kind != XCC_QUANT_WEIGHTED || xcc_quant_input(q, n, 0) != t)
+            continue;
+        return xcc_quant_is(n, "Conv") ? rank > 1 ? 1 : -1 : rank - 1;
+    }
+    return -1;
+}
+
+static xcvm_status add_means(quantizer *q, xcc_quant_tensor *t, const xcvm_value *v)
+{
+    const int axis = channel_axis(q, t, v->rank);
+    if (axis < 0)
+        return XCVM_OK;
+    const size_t channels = (size_t)v->dims[axis], count = xcvm_element_count(v);
+    if (t->means == NULL) {
+        t->means = xcc_alloc(&q->m, (channels + 1) * sizeof *t->means);
+        t->mean_count = channels;
+        if (t->means == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    XCVM_CHECK(q->m.error, t->mean_count == channels, UNSUPPORTED,
+               "\"%.200s\" has %zu channels here and %zu there: biases cannot be corrected", t->name, t->mean_count,
+               channels);
+    size_t inner = 1;
+    for (int i = axis + 1; i < v->rank; i++)
+        inner *= (size_t)v->dims[i];
+    const float *x = v->data;
+    for (size_t at = 0; at < count && inner > 0; at += inner) {
+        double sum = 0;
+        for (size_t i = 0; i < inner; i++)
+            sum += (double)x[at + i];
+        t->means[at / inner % channels] += sum;
+    }
+    return XCVM_OK;
+}
+
+/* ---- Streaming ---- */
+
+static xcvm_status see(quantizer *q, xcc_quant_tensor *t, const xcvm_value *v, size_t batch)
+{
+    float bad;
+    XCVM_CHECK(q->m.error, v != NULL && v->kind == XCVM_KIND_TENSOR && v->dtype == XCVM_F32, INTERNAL,
+               "\"%.200s\" is no tensor of f32", t->name);
+    if (t->seen == NULL)
+        t->seen = xcc_alloc(&q->m, sizeof *t->seen);
+    if (t->seen == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    const bool finite = xcc_statistics_add(t->seen, v->data, xcvm_element_count(v), q->o.averaging, &bad);
+    XCVM_CHECK(q->m.error, finite, INVALID_ARGUMENT,
+               "%s \"%.200s\" has %s in batch %zu of the calibration data, counted from 0; finite numbers are needed",
+               t->is_input ? "input" : "tensor", t->name, isnan(bad) ? "NaN (not a number)" : "an infinity", batch);
+    return q->o.correct_bias ? add_means(q, t, v) : XCVM_OK;
+}
+
+static xcvm_status look(quantizer *q, xcvm_value *const *inputs, size_t batch)
+{
+    const xcc_machine *machine = q->machine;
+    for (size_t i = 0; i < q->tensor_count; i++) {
+        xcc_quant_tensor *t = q->tensors[i];
+        if (!t->quantised || t->constant != NULL)
+            continue;
+        const xcvm_value *v = NULL;
+        for (size_t k = 0; t->is_input && k < q->input_count; k++)
+            if (strcmp(q->inputs[k].name, t->name) == 0)
+                v = inputs[k];
+        if (!t->is_input)
+            v = xcvm_session_output(machine->session, (size_t)t->probe);
+        XCVM_TRY(see(q, t, v, batch));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status stream(quantizer *q, const xcc_calibration *data, size_t batches)
+{
+    xcvm_value **inputs = xcc_alloc(&q->m, (q->input_count + 1) * sizeof *inputs);
+    if (inputs == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t batch = 0; batch < batches; batch++) {
+        xcc_quant_progress(q, "calibrate", (double)batch / (double)batches);
+        xcvm_status status = xcc_batch_read(q, data, batch, inputs);
+        if (status == XCVM_OK)
+            status = xcc_machine_run(q, q->machine, inputs);
+        if (status == XCVM_OK)
+            status = look(q, inputs, batch);
+        xcc_batch_release(q, inputs);
+        XCVM_TRY(status);
+    }
+    q->calibrated = batches;
+    return XCVM_OK;
+}
+
+/* ---- Ranges ---- */
+
+static void settle(quantizer *q, xcc_quant_tensor *t)
+{
+    int32_t least, greatest;
+    xcc_quant_limits(q->o.activations, &least, &greatest);
+    xcc_statistics_range(t->seen, q->o.method, q->o.percentile, greatest - least + 1, q->o.symmetric_activations,
+                         &t->low, &t->high);
+    xcc_quant_scale(t->low, t->high, q->o.activations, q->o.symmetric_activations, &t->scale, &t->zero_point);
+}
+
+xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_t batches)
+{
+    XCVM_TRY(stream(q, data, batches));
+    for (size_t i = 0; i < q->tensor_count; i++) {
+        xcc_quant_tensor *t = q->tensors[i];
+        XCVM_TRY(xcc_poll(&q->m));
+        if (!t->quantised)
+            continue;
+        if (t->constant != NULL) {
+            xcc_tensor shape;
+            float *x, bad;
+            t->seen = xcc_alloc(&q->m, sizeof *t->seen);
+            if (t->seen == NULL)
+                return XCVM_OUT_OF_MEMORY;
+            xcvm_arena arena = {.allocator = q->m.allocator};
+            const xcvm_status status = xcc_quant_floats(q, t, &arena, &shape, &x);
+            if (status == XCVM_OK)
+                (void)xcc_statistics_add(t->seen, x, shape.count, q->o.averaging, &bad);
+            xcvm_arena_release(&arena);
+            XCVM_TRY(status);
+        }
+        XCVM_CHECK(q->m.error, t->seen != NULL && t->seen->count > 0, INVALID_ARGUMENT,
+                   "\"%.200s\" has no elements in any batch of the calibration data, so it has no range", t->name);
+        /* That of a pass, too: it has a scale of its own when what is in front of it turns out to stay float. */
+        settle(q, t);
+    }
+    return XCVM_OK;
+}

@@ -1,0 +1,119 @@
+/* Streaming statistics of tensors. */
+#include "compiler/quantize/histogram.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { HALF = XCC_BINS / 2 };
+
+/* ---- Streaming ---- */
+
+/* Doubles the width of the bins. Zero is an edge between two, before and after. */
+static void widen(xcc_statistics *s)
+{
+    uint64_t merged[XCC_BINS] = {0};
+    for (int i = 0; i < XCC_BINS; i++) {
+        const int from_zero = i - HALF;
+        merged[(from_zero >= 0 ? from_zero / 2 : -((1 - from_zero) / 2)) + HALF] += s->bins[i];
+    }
+    memcpy(s->bins, merged, sizeof merged);
+    s->width *= 2;
+}
+
+/* Makes room for magnitudes up to `most`, which is above 0. */
+static void fit(xcc_statistics *s, double most)
+{
+    if (s->width <= 0) {
+        int exponent;
+        (void)frexp(most, &exponent); /* most < 2 ** exponent */
+        s->width = ldexp(1.0, exponent) / HALF;
+    }
+    while (most >= s->width * HALF)
+        widen(s);
+}
+
+bool xcc_statistics_add(xcc_statistics *s, const float *x, size_t count, double averaging, float *bad)
+{
+    if (count == 0)
+        return true;
+    float least = x[0], greatest = x[0];
+    bool finite = true;
+    for (size_t i = 0; i < count; i++) {
+        least = x[i] < least ? x[i] : least;
+        greatest = x[i] > greatest ? x[i] : greatest;
+        finite &= fabsf(x[i]) <= FLT_MAX;
+    }
+    if (!finite) {
+        for (size_t i = 0; i < count; i++)
+            if (!(fabsf(x[i]) <= FLT_MAX)) {
+                *bad = x[i];
+                break;
+            }
+        return false;
+    }
+    const bool first = s->count == 0;
+    s->least = first ? (double)least : fmin(s->least, (double)least);
+    s->greatest = first ? (double)greatest : fmax(s->greatest, (double)greatest);
+    s->moving_least = first ? (double)least : s->moving_least + averaging * ((double)least - s->moving_least);
+    s->moving_greatest =
+        first ? (double)greatest : s->moving_greatest + averaging * ((double)greatest - s->moving_greatest);
+    s->count += count;
+    s->batches++;
+    const double most = fmax(fabs((double)least), fabs((double)greatest));
+    if (most > 0)
+        fit(s, most);
+    if (s->width <= 0) {
+        s->zeros += count;
+        return true;
+    }
+    /* A power of two: the product is exact, but for subnormal widths, where the bin is the nearest in any case. */
+    const double scale = 1.0 / s->width;
+    uint64_t zeros = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (x[i] == 0.0f) {
+            zeros++;
+            continue;
+        }
+        int bin = (int)floor((double)x[i] * scale) + HALF;
+        bin = bin < 0 ? 0 : bin >= XCC_BINS ? XCC_BINS - 1 : bin;
+        s->bins[bin]++;
+    }
+    s->zeros += zeros;
+    return true;
+}
+
+/* ---- Differences ---- */
+
+static size_t greatest_at(const float *x, size_t count)
+{
+    size_t at = 0;
+    for (size_t i = 1; i < count; i++)
+        at = x[i] > x[at] ? i : at;
+    return at;
+}
+
+void xcc_difference_add(xcc_difference *d, const float *right, const float *x, size_t count, size_t row)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double r = (double)right[i], e = (double)x[i] - r, magnitude = fabs(e);
+        d->signal += r * r;
+        d->noise += e * e;
+        d->magnitudes += magnitude;
+        d->max = magnitude > d->max || isnan(magnitude) ? magnitude : d->max;
+        d->least = d->count + i == 0 || r < d->least ? r : d->least;
+        d->greatest = d->count + i == 0 || r > d->greatest ? r : d->greatest;
+    }
+    d->count += count;
+    if (row < 2)
+        return;
+    for (size_t i = 0; i + row <= count; i += row) {
+        d->rows++;
+        d->agreeing += greatest_at(right + i, row) == greatest_at(x + i, row);
+    }
+}
+
+double xcc_difference_sqnr(const xcc_difference *d)
+{
+    return d->noise > 0 ? 10 * log10(fmax(d->signal, DBL_MIN) / d->noise) : (double)INFINITY;
+}

@@ -1,0 +1,160 @@
+/* Measuring: the new model beside the float one, on the same data. */
+#include "compiler/quantize/machine.h"
+
+#include "base/value.h"
+#include "compiler/onnx/import.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct comparison {
+    quantizer *q;
+    xcc_machine machine;      /* of the new model */
+    size_t *tensors;          /* its outputs that are forms of q->tensors; SIZE_MAX: none */
+    size_t *outputs, *rights; /* its outputs, and those of the float program, that are the model's */
+    xcc_difference *differences;
+    xcvm_value **inputs;
+} comparison;
+
+/* ---- The new model ---- */
+
+static xcvm_status open_model(comparison *c, bool tensors)
+{
+    quantizer *q = c->q;
+    xcc_model_writer w;
+    xcc_model_bytes bytes = {.allocator = q->m.allocator};
+    xcc_model_begin(&w, q);
+    /* Tensors have their names in the QDQ form alone; the others compute the same, but for what they add up exactly. */
+    xcvm_status status = tensors ? xcc_write_qdq(&w, true) : xcc_write_form(&w);
+    if (status == XCVM_OK)
+        status = xcc_model_pack(&w, &bytes, NULL);
+    if (status == XCVM_OK)
+        status = xcc_machine_open(q, &bytes, &c->machine);
+    for (size_t i = 0; i < q->tensor_count && status == XCVM_OK; i++) {
+        const xcc_quant_tensor *t = q->tensors[i];
+        c->tensors[i] = tensors && t->quantised && t->constant == NULL && t->dequantised_name != NULL
+                            ? xcc_machine_output(&c->machine, t->dequantised_name)
+                            : SIZE_MAX;
+    }
+    xcc_model_end(&w);
+    xcc_model_bytes_release(&bytes);
+    return status;
+}
+
+static xcvm_status open_comparison(comparison *c, quantizer *q, bool tensors)
+{
+    xcc_module *m = &q->m;
+    const size_t outputs = q->graph->n_output;
+    *c = (comparison){.q = q};
+    c->tensors = xcc_alloc(m, (q->tensor_count + 1) * sizeof *c->tensors);
+    c->outputs = xcc_alloc(m, (outputs + 1) * sizeof *c->outputs);
+    c->rights = xcc_alloc(m, (outputs + 1) * sizeof *c->rights);
+    c->differences = xcc_alloc(m, (outputs + 1) * sizeof *c->differences);
+    c->inputs = xcc_alloc(m, (q->input_count + 1) * sizeof *c->inputs);
+    if (c->tensors == NULL || c->outputs == NULL || c->rights == NULL || c->differences == NULL || c->inputs == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(open_model(c, tensors));
+    for (size_t i = 0; i < outputs; i++) {
+        c->outputs[i] = xcc_machine_output(&c->machine, q->graph->output[i]->name);
+        c->rights[i] = xcc_machine_output(q->machine, q->graph->output[i]->name);
+        XCVM_CHECK(m->error, c->outputs[i] != SIZE_MAX && c->rights[i] != SIZE_MAX, INTERNAL,
+                   "output \"%.200s\" is lost", q->graph->output[i]->name);
+    }
+    return XCVM_OK;
+}
+
+/* ---- Comparing ---- */
+
+static bool are_comparable(const xcvm_value *a, const xcvm_value *b)
+{
+    return a != NULL && b != NULL && a->kind == XCVM_KIND_TENSOR && b->kind == XCVM_KIND_TENSOR &&
+           a->dtype == XCVM_F32 && b->dtype == XCVM_F32 && xcvm_same_shape(a, b);
+}
+
+static const xcvm_value *input_of(const comparison *c, const xcc_quant_tensor *t)
+{
+    for (size_t i = 0; i < c->q->input_count; i++)
+        if (strcmp(c->q->inputs[i].name, t->name) == 0)
+            return c->inputs[i];
+    return NULL;
+}
+
+static xcvm_status compare(comparison *c, bool tensors)
+{
+    quantizer *q = c->q;
+    const xcc_machine *right = q->machine;
+    for (size_t i = 0; i < q->graph->n_output; i++) {
+        const xcvm_value *a = xcvm_session_output(right->session, c->rights[i]),
+                         *b = xcvm_session_output(c->machine.session, c->outputs[i]);
+        if (are_comparable(a, b))
+            xcc_difference_add(&c->differences[i], a->data, b->data, xcvm_element_count(a),
+                               a->rank > 0 ? (size_t)a->dims[a->rank - 1] : 1);
+    }
+    for (size_t i = 0; i < q->tensor_count && tensors; i++) {
+        xcc_quant_tensor *t = q->tensors[i];
+        if (c->tensors[i] == SIZE_MAX)
+            continue;
+        const xcvm_value *a = t->is_input ? input_of(c, t) : xcvm_session_output(right->session, (size_t)t->probe),
+                         *b = xcvm_session_output(c->machine.session, c->tensors[i]);
+        if (!are_comparable(a, b))
+            continue;
+        if (t->error == NULL)
+            t->error = xcc_alloc(&q->m, sizeof *t->error);
+        if (t->error == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        xcc_difference_add(t->error, a->data, b->data, xcvm_element_count(a), 0);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status run_both(comparison *c, const xcc_calibration *data, size_t batch, bool tensors)
+{
+    quantizer *q = c->q;
+    xcvm_status status = xcc_batch_read(q, data, batch, c->inputs);
+    if (status == XCVM_OK)
+        status = xcc_machine_run(q, q->machine, c->inputs);
+    if (status == XCVM_OK)
+        status = xcc_machine_run(q, &c->machine, c->inputs);
+    if (status == XCVM_OK)
+        status = compare(c, tensors);
+    xcc_batch_release(q, c->inputs);
+    return status;
+}
+
+static void tell_outputs(const comparison *c)
+{
+    quantizer *q = c->q;
+    q->told_output_count = 0;
+    for (size_t i = 0; i < q->graph->n_output; i++) {
+        const xcc_difference *d = &c->differences[i];
+        if (d->count == 0)
+            continue;
+        const double range = d->greatest - d->least, unit = range > 0 ? range : 1;
+        q->told_outputs[q->told_output_count++] =
+            (xcc_quantize_output){.name = q->graph->output[i]->name,
+                                  .least = d->least,
+                                  .greatest = d->greatest,
+                                  .max_error = d->max / unit,
+                                  .mean_error = d->magnitudes / (double)d->count / unit,
+                                  .sqnr = xcc_difference_sqnr(d),
+                                  .agree = d->rows > 0 ? (double)d->agreeing / (double)d->rows : (double)NAN};
+    }
+}
+
+xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, size_t first, size_t end, bool tensors)
+{
+    comparison c;
+    xcvm_status status = open_comparison(&c, q, tensors);
+    for (size_t i = 0; i < q->tensor_count && tensors && status == XCVM_OK; i++)
+        q->tensors[i]->error = NULL;
+    for (size_t batch = first; batch < end && status == XCVM_OK; batch++) {
+        if (tensors)
+            xcc_quant_progress(q, "measure", (double)(batch - first) / (double)(end - first));
+        status = run_both(&c, data, batch, tensors);
+    }
+    if (status == XCVM_OK)
+        tell_outputs(&c);
+    xcc_machine_close(&c.machine);
+    return status;
+}

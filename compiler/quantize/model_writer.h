@@ -1,0 +1,107 @@
+/* Writing a model: nodes and constants beside those of the quantizer's message, which stays as it is. Memory is of an
+ * arena that goes when the model has been packed; where there is none, what was put is lost and the writer has failed,
+ * which xcc_model_pack says. */
+#ifndef XCVM_COMPILER_QUANTIZE_MODEL_WRITER_H
+#define XCVM_COMPILER_QUANTIZE_MODEL_WRITER_H
+
+#include "compiler/quantize/quantizer.h"
+
+/* A TensorProto over a copy of the elements; NULL without memory. */
+Onnx__TensorProto *xcc_tensor_proto(xcvm_arena *arena, const char *name, xcvm_dtype dtype, int rank,
+                                    const int64_t *dims, const void *data, size_t bytes);
+
+typedef struct xcc_model_writer {
+    quantizer *q;
+    xcvm_arena arena;
+    xcc_table names; /* that were made up */
+    xcc_table made;  /* names of constants that are put already, by what they are made of */
+    Onnx__NodeProto **nodes;
+    size_t node_count, node_capacity;
+    Onnx__TensorProto **constants;
+    size_t constant_count, constant_capacity;
+    const char **outputs; /* further outputs, f32 or of an unknown type */
+    size_t output_count, output_capacity;
+    bool failed;
+    bool microsoft; /* operators of com.microsoft were put */
+} xcc_model_writer;
+
+void xcc_model_begin(xcc_model_writer *w, quantizer *q);
+void xcc_model_end(xcc_model_writer *w);
+
+/* A name made of a tensor's, which nothing in the model has; "" without memory. */
+const char *xcc_put_name(xcc_model_writer *w, const char *stem, const char *suffix);
+/* A node of one result; NULL without memory, which what adds to it accepts. Domain "" or com.microsoft. */
+Onnx__NodeProto *xcc_put_node(xcc_model_writer *w, const char *domain, const char *op, size_t input_count,
+                              const char *const *inputs, const char *output);
+/* The same node with other operands and results; NULL: as they are. */
+Onnx__NodeProto *xcc_put_like(xcc_model_writer *w, const xcc_quant_node *n, const char *const *inputs,
+                              const char *const *outputs);
+void xcc_put_int(xcc_model_writer *w, Onnx__NodeProto *n, const char *name, int64_t value);
+void xcc_put_real(xcc_model_writer *w, Onnx__NodeProto *n, const char *name, double value);
+/* An attribute of another node, if that has it. */
+void xcc_put_attribute(xcc_model_writer *w, Onnx__NodeProto *n, const xcc_quant_node *from, const char *name);
+void xcc_put_constant(xcc_model_writer *w, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
+                      const void *data, size_t bytes);
+/* A scalar under a new name. */
+const char *xcc_put_scalar(xcc_model_writer *w, const char *stem, const char *suffix, xcvm_dtype dtype, const void *at);
+void xcc_put_output(xcc_model_writer *w, const char *name);
+
+/* The bytes of a model. */
+typedef struct xcc_model_bytes {
+    const xcvm_allocator *allocator;
+    uint8_t *at;
+    size_t count, capacity;
+    bool failed;
+} xcc_model_bytes;
+/* An xcvm_sink whose user is an xcc_model_bytes. */
+bool xcc_model_bytes_sink(void *bytes, const void *piece, size_t count);
+void xcc_model_bytes_release(xcc_model_bytes *bytes);
+/* Packs what was put: nodes in the order in which they were put, the constants that they read, and all else of the
+ * model. `constants` (may be NULL) receives how many bytes these have. */
+xcvm_status xcc_model_pack(xcc_model_writer *w, xcc_model_bytes *bytes, uint64_t *constants);
+
+/* ---- Forms (write_*.c) ---- */
+
+/* The float model; with the tensors that are to be quantised as outputs, in the order of their `probe`, which is set.
+ */
+void xcc_write_float(xcc_model_writer *w);
+/* `tensors`: with the dequantised forms of activations as outputs. */
+xcvm_status xcc_write_qdq(xcc_model_writer *w, bool tensors);
+xcvm_status xcc_write_qoperator(xcc_model_writer *w);
+xcvm_status xcc_write_dynamic(xcc_model_writer *w);
+/* The model as the options ask for. */
+xcvm_status xcc_write_form(xcc_model_writer *w);
+
+/* The opset's domain that has QuantizeLinear and DequantizeLinear for the type. */
+const char *xcc_quant_domain(xcc_model_writer *w, xcvm_dtype dtype);
+/* Scale and zero point of a tensor as constants. */
+const char *xcc_put_scale(xcc_model_writer *w, xcc_quant_tensor *t);
+const char *xcc_put_zero_point(xcc_model_writer *w, xcc_quant_tensor *t);
+
+/* ---- Weights (weights_integer.c) ---- */
+
+/* Weights as integers, and the names of constants that hold them. */
+typedef struct xcc_integer_weights {
+    const char *name, *scale, *zero_point; /* zero_point "": there is none, it is 0 */
+    const float *scales;                   /* one, or one for each of `channels` */
+    int64_t channels;
+    int axis; /* of the channels; -1: there is one scale */
+    bool transposed;
+} xcc_integer_weights;
+/* The weights of operand `index` of a node. `input_scale` (0: unknown) is that of its activations, so that the bias
+ * fits into i32; `transpose`: a matrix is put with its axes exchanged. */
+xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t index, float input_scale,
+                            bool transpose, xcc_integer_weights *weights);
+/* The bias of a node as i32, of scale input_scale times that of the weights; *name "" if it has to stay float. `scale`
+ * and `zero_point` (both may be NULL) get names of constants for DequantizeLinear. */
+xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float input_scale,
+                         const xcc_integer_weights *weights, const char **name, const char **scale,
+                         const char **zero_point);
+/* The bias in floats with the correction added; NULL name: the node has none. */
+xcvm_status xcc_put_float_bias(xcc_model_writer *w, const xcc_quant_node *n, const char **name);
+/* A matrix in blocks of 4 bits, for MatMulNBits (blocks.c). Writes the node for n. */
+xcvm_status xcc_put_blocks(xcc_model_writer *w, const xcc_quant_node *n);
+/* Rounds weights as xcc_put_weights does, in place. */
+xcvm_status xcc_round_weights(quantizer *q, const xcc_quant_node *n, float *w, const xcc_tensor *shape);
+
+#endif

@@ -1,0 +1,467 @@
+/* The quantizer, from a model to a model: the public calls, and the order of the steps. */
+#include "compiler/quantize/machine.h"
+
+#include "compiler/onnx/import.h"
+#include "compiler/onnx/model_file.h"
+#include "vm/options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void xcc_quant_progress(const quantizer *q, const char *what, double fraction)
+{
+    if (q->o.progress != NULL)
+        q->o.progress(q->o.user, what, fraction);
+}
+
+/* ---- Options ---- */
+
+static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_options *given, xcvm_error *error)
+{
+    XCVM_TRY(xcvm_options_read(o, sizeof *o, given, error));
+    o->size = sizeof *o;
+    o->activations = o->activations != XCVM_NO_DTYPE ? o->activations : XCVM_U8;
+    o->weights = o->weights != XCVM_NO_DTYPE ? o->weights : XCVM_I8;
+    o->method = o->method != XCC_RANGE_DEFAULT ? o->method : XCC_RANGE_MSE;
+    o->percentile = o->percentile != 0 ? o->percentile : 99.999;
+    o->averaging = o->averaging != 0 ? o->averaging : 0.01;
+    o->block = o->block != 0 ? o->block : 32;
+    XCVM_CHECK(error,
+               o->activations == XCVM_U8 || o->activations == XCVM_I8 || o->activations == XCVM_U16 ||
+                   o->activations == XCVM_I16 || o->activations == XCVM_F32,
+               INVALID_ARGUMENT, "activations cannot be %s; u8, i8, u16, i16 or f32 is needed",
+               xcvm_dtype_name(o->activations));
+    XCVM_CHECK(error, o->weights == XCVM_U8 || o->weights == XCVM_I8 || o->weights == XCVM_U4 || o->weights == XCVM_I4,
+               INVALID_ARGUMENT, "weights cannot be %s; i8, u8, i4 or u4 is needed", xcvm_dtype_name(o->weights));
+    XCVM_CHECK(error, o->method <= XCC_RANGE_MSE, INVALID_ARGUMENT, "there is no method %d", (int)o->method);
+    XCVM_CHECK(error, o->form <= XCC_FORM_QOPERATOR, INVALID_ARGUMENT, "there is no form %d", (int)o->form);
+    XCVM_CHECK(error, o->percentile > 0 && o->percentile <= 100, INVALID_ARGUMENT,
+               "a share of %g %% is none; above 0 and at most 100 is needed", o->percentile);
+    XCVM_CHECK(error, o->averaging > 0 && o->averaging <= 1, INVALID_ARGUMENT,
+               "a batch cannot have the weight %g; above 0 and at most 1 is needed", o->averaging);
+    XCVM_CHECK(error, o->block >= 16 && o->block <= 65536 && (o->block & (o->block - 1)) == 0, INVALID_ARGUMENT,
+               "blocks cannot have %lld weights; a power of two from 16 to 65536 is needed", (long long)o->block);
+    XCVM_CHECK(error, o->max_error >= 0 && o->max_error <= 1e30, INVALID_ARGUMENT, "the error cannot be bounded by %g",
+               o->max_error);
+    XCVM_CHECK(error, o->held_out >= 0 && o->held_out < 1, INVALID_ARGUMENT,
+               "a share of %g cannot be held out; from 0 to below 1 is needed", o->held_out);
+    XCVM_CHECK(error, o->form == XCC_FORM_QDQ || o->activations == XCVM_U8 || o->activations == XCVM_I8,
+               INVALID_ARGUMENT, "operators on quantised tensors have activations of u8 or i8, not %s",
+               xcvm_dtype_name(o->activations));
+    XCVM_CHECK(error,
+               o->form == XCC_FORM_QDQ || o->weights == XCVM_I8 || (o->weights == XCVM_U8 && o->activations == XCVM_U8),
+               INVALID_ARGUMENT,
+               "operators on quantised tensors have weights of i8, or, with activations of u8, of u8; not %s with %s",
+               xcvm_dtype_name(o->weights), xcvm_dtype_name(o->activations));
+    return XCVM_OK;
+}
+
+/* ---- Reading the model ---- */
+
+static const char *const quantised_types[] = {"QuantizeLinear",        "DequantizeLinear",   "DynamicQuantizeLinear",
+                                              "MatMulNBits",           "MatMulInteger",      "ConvInteger",
+                                              "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"};
+
+static xcvm_status refuse_quantised(const quantizer *q)
+{
+    for (size_t i = 0; i < q->graph->n_node; i++) {
+        const Onnx__NodeProto *n = q->graph->node[i];
+        bool found = n->op_type != NULL && strncmp(n->op_type, "QLinear", 7) == 0;
+        for (size_t k = 0; k < sizeof quantised_types / sizeof *quantised_types && n->op_type != NULL; k++)
+            found = found || strcmp(n->op_type, quantised_types[k]) == 0;
+        XCVM_CHECK(q->m.error, !found, UNSUPPORTED,
+                   "the model is quantised already: node '%.200s' is %s; the float model is needed", xcc_node_label(n),
+                   n->op_type);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status read_model(quantizer *q, const void *bytes, size_t count)
+{
+    xcc_module *m = &q->m;
+    ProtobufCMessage *message;
+    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, m->deadline_ns, &m->arena, &message,
+                                m->error));
+    q->model = (Onnx__ModelProto *)message;
+    q->graph = q->model->graph;
+    XCVM_CHECK(m->error, q->graph != NULL, INVALID_MODEL, "the model has no graph");
+    q->opset = 0;
+    for (size_t i = 0; i < q->model->n_opset_import; i++)
+        if (xcc_domain(q->model->opset_import[i]->domain)[0] == '\0' && q->model->opset_import[i]->version > q->opset)
+            q->opset = q->model->opset_import[i]->version;
+    for (size_t i = 0; i < q->graph->n_node; i++) {
+        Onnx__NodeProto *n = q->graph->node[i];
+        XCVM_CHECK(m->error, n->op_type != NULL, INVALID_MODEL, "node '%.200s' has no operator", xcc_node_label(n));
+    }
+    for (size_t i = 0; i < q->graph->n_output; i++)
+        XCVM_CHECK(m->error, q->graph->output[i]->name != NULL, INVALID_MODEL, "output %zu has no name", i);
+    return refuse_quantised(q);
+}
+
+/* ---- The float program ---- */
+
+static xcvm_status take_inputs(quantizer *q)
+{
+    const xcvm_program *p = q->machine->program;
+    q->input_count = xcvm_program_input_count(p);
+    q->inputs = xcc_alloc(&q->m, (q->input_count + 1) * sizeof *q->inputs);
+    if (q->inputs == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < q->input_count; i++) {
+        q->inputs[i] = *xcvm_program_input(p, i);
+        q->inputs[i].name = xcc_string(&q->m, q->inputs[i].name, strlen(q->inputs[i].name));
+        if (q->inputs[i].name == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    return XCVM_OK;
+}
+
+/* The model with the tensors that are to be quantised as outputs; what these are is then known. */
+static xcvm_status open_probe(quantizer *q)
+{
+    xcc_model_writer w;
+    xcc_model_bytes bytes = {.allocator = q->m.allocator};
+    for (size_t i = 0; i < q->tensor_count; i++)
+        q->tensors[i]->probe = q->tensors[i]->quantised && q->tensors[i]->constant == NULL ? 0 : -1;
+    xcc_model_begin(&w, q);
+    xcc_write_float(&w);
+    xcvm_status status = xcc_model_pack(&w, &bytes, &q->bytes_before);
+    xcc_model_end(&w);
+    q->machine = xcc_alloc(&q->m, sizeof *q->machine);
+    if (status == XCVM_OK)
+        status = q->machine != NULL ? xcc_machine_open(q, &bytes, q->machine) : XCVM_OUT_OF_MEMORY;
+    xcc_model_bytes_release(&bytes);
+    XCVM_TRY(status);
+    XCVM_TRY(take_inputs(q));
+    for (size_t i = 0; i < q->tensor_count; i++) {
+        xcc_quant_tensor *t = q->tensors[i];
+        if (t->is_input) {
+            for (size_t k = 0; k < q->input_count; k++)
+                if (strcmp(q->inputs[k].name, t->name) == 0)
+                    t->not_float = q->inputs[k].type.kind != XCVM_KIND_TENSOR || q->inputs[k].type.dtype != XCVM_F32;
+            t->probe = -1;
+            continue;
+        }
+        if (t->probe < 0)
+            continue;
+        const size_t output = xcc_machine_output(q->machine, t->name);
+        XCVM_CHECK(q->m.error, output != SIZE_MAX, INTERNAL, "\"%.200s\" is lost", t->name);
+        const xcvm_type *type = &xcvm_program_output(q->machine->program, output)->type;
+        t->probe = (int)output;
+        t->not_float = type->kind != XCVM_KIND_TENSOR || type->dtype != XCVM_F32;
+    }
+    return XCVM_OK;
+}
+
+/* ---- Creating ---- */
+
+static xcvm_status begin_model(quantizer *q, const void *bytes, size_t count)
+{
+    XCVM_TRY(read_model(q, bytes, count));
+    XCVM_TRY(xcc_quant_list(q));
+    XCVM_TRY(xcc_quant_prepare(q));
+    XCVM_TRY(xcc_quant_choose(q));
+    if (q->o.equalize)
+        XCVM_TRY(xcc_quant_equalise(q));
+    q->told_outputs = xcc_alloc(&q->m, (q->graph->n_output + 1) * sizeof *q->told_outputs);
+    if (q->told_outputs == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(xcc_quant_place(q));
+    xcc_quant_progress(q, "compile", 0);
+    XCVM_TRY(open_probe(q));
+    return xcc_quant_place(q);
+}
+
+static xcvm_status create(const char *path, const void *model, size_t count, const xcc_quantize_options *options,
+                          xcc_quantizer **made, xcvm_error *error)
+{
+    xcc_quantize_options o;
+    XCVM_TRY(read_options(&o, options, error));
+    const xcvm_allocator *allocator = xcvm_allocator_or_default(o.allocator);
+    quantizer *q = xcvm_allocate_zeroed(allocator, sizeof *q);
+    XCVM_CHECK(error, q != NULL, OUT_OF_MEMORY, "no memory for a quantizer");
+    q->o = o;
+    q->o.allocator = allocator;
+    q->compiler = (xcc_options){
+        .size = sizeof q->compiler, .allocator = allocator, .memory_limit = o.memory_limit, .timeout_ns = o.timeout_ns};
+    xcc_model_file file = {.dir = NULL};
+    xcvm_status status = xcc_module_init(&q->m, &q->compiler, &q->error);
+    if (status == XCVM_OK) {
+        q->names.key = q->taken.key = &q->m.key;
+        if (path != NULL)
+            status = xcc_model_file_open(&file, path, &q->m);
+        q->files = (xcc_external_files){.module = &q->m, .dir = path != NULL ? file.dir : NULL};
+        if (status == XCVM_OK)
+            status = begin_model(q, path != NULL ? file.bytes : model, path != NULL ? file.count : count);
+    }
+    if (path != NULL && file.dir != NULL && status == XCVM_OK) {
+        /* The folder is asked for again when constants in files are read. */
+        q->files.dir = xcc_string(&q->m, file.dir, strlen(file.dir));
+        status = q->files.dir != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+    }
+    if (path != NULL)
+        xcc_model_file_close(&file);
+    xcc_name_limit(&q->m, status);
+    if (status == XCVM_OK) {
+        *made = q;
+        return XCVM_OK;
+    }
+    *error = q->error;
+    xcc_quantizer_destroy(q);
+    return status;
+}
+
+xcvm_status xcc_quantizer_create_file(const char *path, const xcc_quantize_options *options, xcc_quantizer **made,
+                                      xcvm_error *error)
+{
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, path != NULL && made != NULL, INVALID_ARGUMENT, "path or quantizer is NULL");
+    return create(path, NULL, 0, options, made, error);
+}
+
+xcvm_status xcc_quantizer_create(const void *model, size_t count, const xcc_quantize_options *options,
+                                 xcc_quantizer **made, xcvm_error *error)
+{
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, model != NULL && made != NULL, INVALID_ARGUMENT, "model or quantizer is NULL");
+    return create(NULL, model, count, options, made, error);
+}
+
+void xcc_quantizer_destroy(xcc_quantizer *q)
+{
+    if (q == NULL)
+        return;
+    if (q->machine != NULL)
+        xcc_machine_close(q->machine);
+    const xcvm_allocator *allocator = q->o.allocator;
+    xcc_module_release(&q->m);
+    xcvm_deallocate(allocator, q, sizeof *q);
+}
+
+/* ---- Telling ---- */
+
+static const char *op_of(const quantizer *q, const xcc_quant_tensor *t)
+{
+    return t->producer != XCC_NO_NODE ? q->nodes[t->producer].proto->op_type : "";
+}
+
+static int by_noise(const void *a, const void *b)
+{
+    const xcc_quantize_tensor *x = a, *y = b;
+    const int order = (x->sqnr > y->sqnr) - (x->sqnr < y->sqnr);
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+static xcvm_status tell_tensors(quantizer *q)
+{
+    q->told_tensors = xcc_alloc(&q->m, (q->tensor_count + 1) * sizeof *q->told_tensors);
+    if (q->told_tensors == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < q->tensor_count; i++) {
+        const xcc_quant_tensor *t = q->tensors[i], *like = t->like;
+        if (!t->quantised || t->error == NULL || t->error->count == 0)
+            continue;
+        q->told_tensors[q->told_tensor_count++] =
+            (xcc_quantize_tensor){.name = t->name,
+                                  .op = op_of(q, t),
+                                  .low = like->low,
+                                  .high = like->high,
+                                  .least = t->error->least,
+                                  .greatest = t->error->greatest,
+                                  .scale = (double)like->scale,
+                                  .zero_point = like->zero_point,
+                                  .sqnr = xcc_difference_sqnr(t->error),
+                                  .max_error = t->error->max,
+                                  .mean_error = t->error->magnitudes / (double)t->error->count};
+    }
+    qsort(q->told_tensors, q->told_tensor_count, sizeof *q->told_tensors, by_noise);
+    return XCVM_OK;
+}
+
+static xcvm_status tell_nodes(quantizer *q)
+{
+    q->told_nodes = xcc_alloc(&q->m, (q->node_count + 1) * sizeof *q->told_nodes);
+    if (q->told_nodes == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < q->node_count; i++) {
+        const xcc_quant_node *n = &q->nodes[i];
+        if (n->gone || xcc_quant_is(n, "Constant"))
+            continue;
+        const xcc_quant_node *first = n;
+        while (first->epilogue_of != XCC_NO_NODE)
+            first = &q->nodes[first->epilogue_of];
+        const char *reason = n->rule == NULL ? "there is no rule for it"
+                             : first != n    ? first->quantised ? "part of what is in front of it" : first->reason
+                             : n->rule->kind == XCC_QUANT_RECURRENT && n->quantised && !q->dynamic ? "its weights alone"
+                                                                                                   : n->reason;
+        q->told_nodes[q->told_node_count++] = (xcc_quantize_node){.name = xcc_node_label(n->proto),
+                                                                  .op = n->proto->op_type,
+                                                                  .quantized = first->quantised,
+                                                                  .reason = reason,
+                                                                  .harm = n->harm};
+    }
+    return XCVM_OK;
+}
+
+/* ---- Running ---- */
+
+static xcvm_status need_some(const quantizer *q)
+{
+    const xcc_quant_node *weighted = NULL;
+    for (size_t i = 0; i < q->node_count; i++) {
+        if (q->nodes[i].quantised && !q->nodes[i].gone)
+            return XCVM_OK;
+        if (weighted == NULL && q->nodes[i].rule != NULL && !q->nodes[i].gone && q->nodes[i].reason[0] != '\0')
+            weighted = &q->nodes[i];
+    }
+    XCVM_CHECK(q->m.error, weighted != NULL, INVALID_ARGUMENT,
+               "the model has nothing to quantise: no Conv, Gemm, MatMul or recurrent node");
+    return xcvm_error_set(q->m.error, XCVM_INVALID_ARGUMENT, "no node can be quantised: the first, '%.200s' (%s), %s",
+                          xcc_node_label(weighted->proto), weighted->proto->op_type, weighted->reason);
+}
+
+/* How many of the batches are calibrated with; the rest is measured on, or all are for both. */
+static size_t calibration_batches(const quantizer *q, size_t count)
+{
+    const double share = q->o.held_out > 0 ? q->o.held_out : count >= 5 ? 0.2 : 0;
+    const size_t held = (size_t)floor((double)count * share);
+    return count - (held < count ? held : 0);
+}
+
+static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
+{
+    XCVM_CHECK(q->m.error, data->batch_count > 0 && data->read != NULL, INVALID_ARGUMENT,
+               "there is no calibration data: at least one batch is needed");
+    const size_t count = data->batch_count, used = calibration_batches(q, count);
+    const size_t first = used < count ? used : 0;
+    XCVM_TRY(need_some(q));
+    if (q->o.form == XCC_FORM_QOPERATOR)
+        XCVM_TRY(xcc_quant_raise_opset(q, 11));
+    XCVM_TRY(xcc_quant_calibrate(q, data, used));
+    if (q->o.correct_bias)
+        XCVM_TRY(xcc_quant_correct(q));
+    if (q->o.max_error > 0)
+        XCVM_TRY(xcc_quant_bound(q, data, first, count));
+    XCVM_TRY(xcc_quant_measure(q, data, first, count, true));
+    q->measured = count - first;
+    if (q->o.form != XCC_FORM_QDQ)
+        XCVM_TRY(xcc_quant_measure(q, data, first, count, false));
+    return tell_tensors(q);
+}
+
+static xcvm_status run_dynamic(quantizer *q)
+{
+    q->dynamic = true;
+    XCVM_CHECK(q->m.error, q->o.max_error <= 0 && !q->o.correct_bias, INVALID_ARGUMENT,
+               "without calibration data there is no error to bound and no bias to correct");
+    XCVM_TRY(xcc_quant_choose(q));
+    XCVM_TRY(xcc_quant_place(q));
+    XCVM_TRY(need_some(q));
+    return xcvm_dtype_bits(q->o.weights) == 4 ? XCVM_OK : xcc_quant_raise_opset(q, 11);
+}
+
+static xcvm_status count_bytes(quantizer *q)
+{
+    xcc_model_writer w;
+    xcc_model_bytes bytes = {.allocator = q->m.allocator};
+    xcc_model_begin(&w, q);
+    xcvm_status status = xcc_write_form(&w);
+    if (status == XCVM_OK)
+        status = xcc_model_pack(&w, &bytes, &q->bytes_after);
+    xcc_model_end(&w);
+    xcc_model_bytes_release(&bytes);
+    return status;
+}
+
+xcvm_status xcc_quantizer_run(xcc_quantizer *q, const xcc_calibration *data, xcvm_error *error)
+{
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, q != NULL, INVALID_ARGUMENT, "quantizer is NULL");
+    XCVM_CHECK(error, !q->done, INVALID_ARGUMENT, "the quantizer has been run already");
+    q->done = true;
+    q->m.deadline_ns = 0;
+    q->m.deadline_ns = q->o.timeout_ns != 0 ? xcc_deadline_within(&q->m, q->o.timeout_ns) : 0;
+    xcvm_status status = data != NULL ? run_static(q, data) : run_dynamic(q);
+    if (status == XCVM_OK)
+        status = tell_nodes(q);
+    if (status == XCVM_OK)
+        status = count_bytes(q);
+    xcc_name_limit(&q->m, status);
+    if (status != XCVM_OK)
+        *error = q->error;
+    return status;
+}
+
+xcvm_status xcc_write_form(xcc_model_writer *w)
+{
+    const quantizer *q = w->q;
+    if (q->dynamic)
+        return xcc_write_dynamic(w);
+    return q->o.form == XCC_FORM_QOPERATOR ? xcc_write_qoperator(w) : xcc_write_qdq(w, false);
+}
+
+xcvm_status xcc_quantizer_write(const xcc_quantizer *given, xcvm_sink sink, void *user, xcvm_error *error)
+{
+    /* What is written beside the message is noted in tensors, which nobody sees. */
+    quantizer *q = (quantizer *)(uintptr_t)given;
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, q != NULL && sink != NULL, INVALID_ARGUMENT, "quantizer or sink is NULL");
+    XCVM_CHECK(error, q->done, INVALID_ARGUMENT, "the quantizer has not been run");
+    xcc_model_writer w;
+    xcc_model_bytes bytes = {.allocator = q->m.allocator};
+    xcc_model_begin(&w, q);
+    xcvm_status status = xcc_write_form(&w);
+    if (status == XCVM_OK)
+        status = xcc_model_pack(&w, &bytes, NULL);
+    xcc_model_end(&w);
+    if (status == XCVM_OK && !sink(user, bytes.at, bytes.count))
+        status = xcvm_error_set(q->m.error, XCVM_IO, "the model cannot be written");
+    xcc_model_bytes_release(&bytes);
+    xcc_name_limit(&q->m, status);
+    if (status != XCVM_OK)
+        *error = q->error;
+    return status;
+}
+
+/* ---- Accessors ---- */
+
+size_t xcc_quantizer_input_count(const xcc_quantizer *q) { return q->input_count; }
+const xcvm_parameter *xcc_quantizer_input(const xcc_quantizer *q, size_t index)
+{
+    return index < q->input_count ? &q->inputs[index] : NULL;
+}
+const xcc_quantize_tensor *xcc_quantizer_tensor(const xcc_quantizer *q, size_t index)
+{
+    return index < q->told_tensor_count ? &q->told_tensors[index] : NULL;
+}
+const xcc_quantize_node *xcc_quantizer_node(const xcc_quantizer *q, size_t index)
+{
+    return index < q->told_node_count ? &q->told_nodes[index] : NULL;
+}
+const xcc_quantize_output *xcc_quantizer_output(const xcc_quantizer *q, size_t index)
+{
+    return index < q->told_output_count ? &q->told_outputs[index] : NULL;
+}
+
+void xcc_quantizer_report(const xcc_quantizer *q, xcc_quantize_report *report)
+{
+    xcc_quantize_report told = {.tensor_count = q->told_tensor_count,
+                                .node_count = q->told_node_count,
+                                .output_count = q->told_output_count,
+                                .folded_normalizations = q->folded,
+                                .equalized_pairs = q->equalised,
+                                .calibration_batches = q->calibrated,
+                                .measured_batches = q->measured,
+                                .bytes_before = q->bytes_before,
+                                .bytes_after = q->bytes_after};
+    for (size_t i = 0; i < q->told_node_count; i++)
+        told.quantized_nodes += q->told_nodes[i].quantized;
+    const size_t size = report->size;
+    memcpy(report, &told, size < sizeof told ? size : sizeof told);
+    report->size = size;
+}

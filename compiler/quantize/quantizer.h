@@ -1,0 +1,167 @@
+/* The quantizer: a model's message with what was found out and decided about its nodes and tensors. The message stays
+ * as it is once it is prepared; new models are written beside it (model_writer.h). */
+#ifndef XCVM_COMPILER_QUANTIZE_QUANTIZER_H
+#define XCVM_COMPILER_QUANTIZE_QUANTIZER_H
+
+#include "compiler/ir/graph.h"
+#include "compiler/onnx/tensor_proto.h"
+#include "compiler/quantize/histogram.h"
+
+#include "xcvm/quantize.h"
+
+enum { XCC_NO_NODE = -1 };
+
+/* What a node is to quantisation. */
+typedef enum xcc_quant_kind {
+    XCC_QUANT_NONE,      /* it stays float */
+    XCC_QUANT_WEIGHTED,  /* sums of products: it is worth quantising for its own sake */
+    XCC_QUANT_BETWEEN,   /* computes, and is quantised where what is around it is; its result has a range of its own */
+    XCC_QUANT_PASS,      /* moves or selects elements: its results have its operand's scale */
+    XCC_QUANT_RECURRENT, /* only its weights are quantised */
+} xcc_quant_kind;
+
+/* An operator that there is a rule for. */
+typedef struct xcc_quant_rule {
+    const char *op;
+    xcc_quant_kind kind;
+    unsigned operands;  /* bits of the inputs that are quantised as activations or weights */
+    const char *linear; /* the operator on quantised tensors, in XCC_FORM_QOPERATOR; NULL: there is none. A pass has
+                           its own */
+    const char *linear_domain;
+} xcc_quant_rule;
+
+typedef struct xcc_quant_tensor xcc_quant_tensor;
+struct xcc_quant_tensor {
+    const char *name;
+    const Onnx__TensorProto *constant; /* its value, where the model states one */
+    int producer;                      /* index of the node that computes it, or XCC_NO_NODE */
+    int *consumers;                    /* nodes that read it, once for each operand */
+    size_t consumer_count, consumer_capacity;
+    bool captured; /* read within a body of some node */
+    bool is_input, is_output;
+    bool not_float; /* its elements are known to be no f32 */
+    bool quantised;
+    xcc_quant_tensor *like; /* whose scale it has; itself, but behind a pass */
+    xcc_statistics *seen;   /* while calibrating */
+    double low, high;       /* the range */
+    float scale;
+    int32_t zero_point;
+    int probe;             /* its place among the outputs of the float program; -1: none */
+    xcc_difference *error; /* measured */
+    double *means;         /* by channel, of inputs of weighted nodes, for the correction of biases */
+    size_t mean_count;
+    /* While a model is written: the names of its forms, NULL as long as there is none. */
+    const char *quantised_name, *dequantised_name, *scale_name, *zero_point_name;
+};
+
+typedef struct xcc_quant_node {
+    Onnx__NodeProto *proto;
+    const xcc_quant_rule *rule; /* NULL: none */
+    bool gone;                  /* merged into another one by the preparation */
+    bool candidate;             /* asked for, and of a form that can be quantised */
+    bool quantised;
+    bool in_float; /* kept so for the sake of max_error */
+    const char *reason;
+    int epilogue;           /* the Add, Relu or Clip behind that is part of it, or XCC_NO_NODE */
+    int epilogue_of;        /* likewise, the other way */
+    double least, greatest; /* bounds of a Relu or Clip */
+    double harm;
+    float *bias_change; /* what the correction adds to the bias */
+    size_t bias_change_count;
+} xcc_quant_node;
+
+struct xcc_quantizer {
+    xcc_module m;
+    xcc_options compiler; /* that the module was begun with */
+    xcvm_error error;     /* of the module */
+    xcc_quantize_options o;
+    xcc_external_files files;
+    Onnx__ModelProto *model;
+    Onnx__GraphProto *graph;
+    int64_t opset;
+    xcc_table names; /* addresses of tensors */
+    xcc_quant_tensor **tensors;
+    size_t tensor_count, tensor_capacity;
+    xcc_quant_node *nodes;
+    size_t node_count;
+    xcc_table taken;             /* every name that the model uses, bodies included */
+    struct xcc_machine *machine; /* the float model, which gives the tensors that are to be quantised */
+    xcvm_parameter *inputs;
+    size_t input_count;
+    bool dynamic, done;
+    size_t folded, equalised;
+    size_t calibrated, measured; /* batches */
+    uint64_t bytes_before, bytes_after;
+    xcc_quantize_tensor *told_tensors;
+    size_t told_tensor_count;
+    xcc_quantize_node *told_nodes;
+    size_t told_node_count;
+    xcc_quantize_output *told_outputs;
+    size_t told_output_count;
+};
+typedef struct xcc_quantizer quantizer;
+
+/* ---- The model (quant_model.c) ---- */
+
+/* Lists nodes and tensors of the message. */
+xcvm_status xcc_quant_list(quantizer *q);
+/* The tensor of that name; NULL for "" and what the graph does not have. */
+xcc_quant_tensor *xcc_quant_find(const quantizer *q, const char *name);
+/* Operand or result of a node; NULL if it is absent. */
+xcc_quant_tensor *xcc_quant_input(const quantizer *q, const xcc_quant_node *n, size_t index);
+xcc_quant_tensor *xcc_quant_output(const quantizer *q, const xcc_quant_node *n, size_t index);
+const Onnx__AttributeProto *xcc_quant_attribute(const xcc_quant_node *n, const char *name);
+int64_t xcc_quant_int(const xcc_quant_node *n, const char *name, int64_t otherwise);
+double xcc_quant_real(const xcc_quant_node *n, const char *name, double otherwise);
+bool xcc_quant_is(const xcc_quant_node *n, const char *op);
+/* Whether it is a constant of f32. */
+bool xcc_quant_is_weight(const xcc_quant_tensor *t);
+/* Reads a constant's elements; memory is of the module. */
+xcvm_status xcc_quant_read(quantizer *q, const xcc_quant_tensor *t, xcc_tensor *tensor);
+/* A copy of an f32 constant that may be changed, in memory of `arena`; NULL without memory. */
+xcvm_status xcc_quant_floats(quantizer *q, const xcc_quant_tensor *t, xcvm_arena *arena, xcc_tensor *shape,
+                             float **floats);
+/* Gives a constant other elements, of `rank` dims, for all who read it. */
+xcvm_status xcc_quant_set(quantizer *q, xcc_quant_tensor *t, int rank, const int64_t *dims, const float *floats);
+/* A new constant under a name like `like`. */
+xcvm_status xcc_quant_add(quantizer *q, const char *like, int rank, const int64_t *dims, const float *floats,
+                          xcc_quant_tensor **made);
+/* A name like `stem` with `suffix` behind it that neither the model nor `more` has, which gets it; memory is of the
+ * module. */
+const char *xcc_quant_name(quantizer *q, xcc_table *more, const char *stem, const char *suffix);
+
+/* ---- Steps ---- */
+
+/* Constants that are other constants, BatchNormalization and sums of channels are merged (prepare.c). */
+xcvm_status xcc_quant_prepare(quantizer *q);
+/* Cross-layer equalisation (equalise.c). */
+xcvm_status xcc_quant_equalise(quantizer *q);
+/* Which nodes and tensors are quantised (place.c). The first of them once; the other anew when more is known. */
+xcvm_status xcc_quant_choose(quantizer *q);
+xcvm_status xcc_quant_place(quantizer *q);
+/* The last of a node with its epilogue: whose result is stored. */
+const xcc_quant_node *xcc_quant_last(const quantizer *q, const xcc_quant_node *n);
+/* Ranges of activations (calibrate.c), and of constants that are operands as activations are. */
+xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_t batches);
+/* Corrections of biases, from the means that calibration found (bias.c). */
+xcvm_status xcc_quant_correct(quantizer *q);
+/* Compares a model of integers with the float one on batches from `first` on, up to `end`. `tensors`: each tensor as
+ * well as the outputs, which go to q->told_outputs (measure.c). */
+xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, size_t first, size_t end, bool tensors);
+/* Leaves nodes float until the bound holds (sensitivity.c). */
+xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, size_t first, size_t end);
+
+/* Calls the model one of opset `least`, where that is the same; else UNSUPPORTED (write_dynamic.c). */
+xcvm_status xcc_quant_raise_opset(quantizer *q, int64_t least);
+
+/* ---- Integers ---- */
+
+/* Least and greatest of an integer type. */
+void xcc_quant_limits(xcvm_dtype dtype, int32_t *least, int32_t *greatest);
+/* Scale and zero point for a range, which is widened to hold 0 (scale.c). */
+void xcc_quant_scale(double low, double high, xcvm_dtype dtype, bool symmetric, float *scale, int32_t *zero_point);
+
+/* Tells the callback; `fraction` of the step that is done. */
+void xcc_quant_progress(const quantizer *q, const char *what, double fraction);
+
+#endif

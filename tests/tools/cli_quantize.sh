@@ -1,0 +1,114 @@
+# xcvm quantize: what it writes, measures and refuses.
+. "$(dirname "$0")/expect.sh"
+digits=$data/../../../examples/digits
+model=$digits/model.onnx
+
+# Static, with a table of errors, the picture, and a model that runs.
+run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 400 -o digits.q.onnx --picture errors.svg
+code 0
+out_like '^probabilities +0 \.\. 1 '
+out_like '^nodes 10 of 11 quantised'
+out_like '^calibrated with 40 batches, measured on 10$'
+out_like '^/14/Softmax +Softmax +- +nothing that computes with integers reads it'
+check grep -q '</svg>' errors.svg
+check test "$(grep -c '<rect class' errors.svg)" = 7
+check test "$(stat -c %s digits.q.onnx)" -lt "$(($(stat -c %s "$model") / 2))"
+run run digits.q.onnx -i 2x1x8x8xf32=random:3
+code 0
+run quantize digits.q.onnx -d "$digits/digits.npz" -i image=images -o again.onnx
+code 4
+err_has 'the model is quantised already'
+check test ! -e again.onnx
+
+# Accuracy on digits that were not calibrated with, as programs: within half a point.
+accuracy() {
+    "$xcvm" run "$1" -i "image=@$digits/digits.npz:images" -o probabilities=@scores.npy || return 1
+    /usr/bin/python3 -c "
+import numpy
+scores, labels = numpy.load('scores.npy'), numpy.load('$digits/digits.npz')['labels']
+print((scores[400:].argmax(1) == labels[400:]).mean() * 100)" 2>/dev/null
+}
+run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 400 -o digits.bin
+code 0
+run check digits.bin
+code 0
+if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+    float=$(accuracy "$model") integers=$(accuracy digits.bin)
+    check awk "BEGIN { exit !($float > 50 && $integers > $float - 0.5) }"
+fi
+
+# Every method, form and type.
+for options in '--method minmax' '--method moving --averaging 0.1' '--method entropy' '--method percentile --percentile 99.9' \
+    '--form qoperator' '--activations i8 --symmetric-activations' '--activations u16' '--activations f32' '--weights u8 --asymmetric-weights' \
+    '--per-tensor --equalize --correct-bias' '--exclude-types Gemm' '--types Conv' '--held-out 0.5'; do
+    # shellcheck disable=SC2086
+    run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 $options -o way.onnx
+    code 0
+    out_like '^nodes [1-9]'
+    run run way.onnx -i 1x1x8x8xf32=random:3
+    code 0
+done
+
+# Weights in blocks, and ranges in each run.
+run quantize "$model" --weights i4 -o blocks.onnx
+code 0
+out_lacks 'SQNR'
+out_like 'Conv +- +weights in blocks are for products of matrices'
+run quantize "$model" -o dynamic.onnx
+code 0
+run run dynamic.onnx -i 1x1x8x8xf32=random:3
+code 0
+
+# A bound keeps nodes in float, and says which.
+run quantize "$model" -d "$digits/digits.npz" -i image=images --max-error 0.4 -o bounded.onnx --rows 0
+code 0
+out_has 'kept in float, as the error would be too large'
+run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 --max-error 1e-12 -o impossible.onnx
+code 2
+err_has 'with any node quantised'
+check test ! -e impossible.onnx
+
+# What cannot be done.
+refuse() {
+    expected=$1 message=$2
+    shift 2
+    run quantize "$@"
+    code "$expected"
+    err_has "$message"
+    check test ! -e refused.onnx
+}
+set -- -i image=images -o refused.onnx
+refuse 2 '-o is needed' "$model"
+refuse 2 'without --data nothing is measured' "$model" -o refused.onnx --max-error 0.1
+refuse 2 'wanted NAME=ARRAY' "$model" -d "$digits/digits.npz" -i image -o refused.onnx
+refuse 2 'image' "$model" -d "$digits/digits.npz" -o refused.onnx
+refuse 6 'nothing.npz' "$model" -d nothing.npz "$@"
+refuse 2 'no node called "frob"' "$model" -d "$digits/digits.npz" "$@" --exclude-nodes frob
+refuse 2 'no node of type "Frob"' "$model" -d "$digits/digits.npz" "$@" --types Frob
+refuse 2 'a power of two' "$model" "$@" --weights i4 --block 24
+refuse 2 'above 0' "$model" -d "$digits/digits.npz" "$@" --max-error 0
+refuse 6 'cannot be written' "$model" -d "$digits/digits.npz" -i image=images -o no/where/refused.onnx
+refuse 6 'cannot be written' "$model" -d "$digits/digits.npz" -i image=images -o refused.onnx --picture no/where.svg
+refuse 5 '' "$model" -d "$digits/digits.npz" "$@" --max-memory 100K
+refuse 5 '' "$model" -d "$digits/digits.npz" "$@" --timeout 0.000001
+refuse 3 '' "$data/broken/cycle.onnx" "$@"
+
+# Data that is wrong: of another shape, empty, infinite.
+# array FILE DIMS LITERAL: an archive with an array image.
+array() {
+    printf 'xcvm 1\ninput x f32[%s]\noutput y f32[%s]\n$1 = In(name="x")\nOut($1, name="y")\n' "$2" "$2" | assemble array.bin
+    run run array.bin -i "x=$3" -o "y=@$1:image"
+    code 0
+}
+array wrong.npz 4x1x7x7 4x1x7x7xf32=random:1
+refuse 3 '"image" wants' "$model" -d wrong.npz -o refused.onnx
+array empty.npz 0x1x8x8 0x1x8x8xf32=
+refuse 2 'empty' "$model" -d empty.npz -o refused.onnx
+array zero.npz 4x1x8x8 4x1x8x8xf32=zeros
+run quantize "$model" -d zero.npz -o zero.onnx
+code 0
+run run zero.onnx -i 1x1x8x8xf32=zeros
+code 0
+array infinite.npz 1x1x8x8 "1x1x8x8xf32=$(printf 'inf %.0s' $(seq 64))"
+refuse 2 'has an infinity in batch 0' "$model" -d infinite.npz -o refused.onnx
+finish

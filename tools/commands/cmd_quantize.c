@@ -1,0 +1,551 @@
+/* `xcvm quantize`: a model that computes with integers. */
+#include "commands/commands.h"
+#include "cli/memory.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/table.h"
+#include "io/file.h"
+#include "io/output.h"
+#include "run/model_options.h"
+#include "run/quantize_picture.h"
+
+#include <xcvm/quantize.h>
+#include <xcvm/train.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct quantize_flags {
+    struct text_list data, inputs;
+    int64_t batch, samples;
+
+    const char *method, *form, *activations, *weights;
+    double percentile, averaging;
+    int64_t block;
+    bool per_tensor, symmetric_activations, asymmetric_weights, equalize, correct_bias;
+    struct text_list nodes, exclude_nodes, types, exclude_types;
+    const char *max_error, *held_out;
+
+    const char *output, *picture;
+    int64_t rows;
+
+    struct text_list dims;
+    int64_t threads;
+    uint64_t max_memory;
+    double timeout;
+};
+
+#define AT(member) offsetof(struct quantize_flags, member)
+
+static const struct option data_options[] = {
+    {"data", 'd', "PATH", OPTION_LIST, AT(data), 0, 0,
+     "inputs like those that the model will see: a .npz or .safetensors file, a pattern or a folder of such files, "
+     ".npy "
+     "files, or a folder with a folder of images for each class; without, ranges are computed in each run"},
+    {"input", 'i', "NAME=ARRAY", OPTION_LIST, AT(inputs), 0, 0,
+     "which array an input takes; without, that of its own name"},
+    {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 8"},
+    {"samples", 0, "N", OPTION_INT, AT(samples), 0, INT64_MAX, "use the first so many examples; 0: all"},
+    {"held-out", 0, "SHARE", OPTION_TEXT, AT(held_out), 0, 0,
+     "this share of the batches, the last ones, is measured on and not calibrated with; without, a fifth where there "
+     "are 5 and more"},
+    END_OF_OPTIONS,
+};
+
+static const struct option own_options[] = {
+    {"method", 0, "minmax|moving|entropy|percentile|mse", OPTION_CHOICE, AT(method), 0, 0,
+     "how ranges come of what was seen: all of it; averages of the batches' least and greatest; the threshold with the "
+     "least Kullback-Leibler divergence; the range that holds --percentile; the range with the least squared error"},
+    {"percentile", 0, "P", OPTION_REAL, AT(percentile), 0, 0, "of --method percentile"},
+    {"averaging", 0, "C", OPTION_REAL, AT(averaging), 0, 0, "weight of a new batch in --method moving"},
+    {"form", 0, "qdq|qoperator", OPTION_CHOICE, AT(form), 0, 0,
+     "float operators between QuantizeLinear and DequantizeLinear, or operators on integers as QLinearConv"},
+    {"activations", 0, "u8|i8|u16|i16|f32", OPTION_CHOICE, AT(activations), 0, 0,
+     "type of activations; with f32 only weights are quantised"},
+    {"weights", 0, "i8|u8|i4|u4", OPTION_CHOICE, AT(weights), 0, 0,
+     "type of weights; i4 and u4 in blocks, of matrix products alone, and activations stay f32"},
+    {"block", 0, "N", OPTION_INT, AT(block), 16, 65536, "weights of 4 bits that share a scale, a power of two"},
+    {"per-tensor", 0, NULL, OPTION_FLAG, AT(per_tensor), 0, 0,
+     "one scale for all weights of a node, in place of one for each output channel"},
+    {"symmetric-activations", 0, NULL, OPTION_FLAG, AT(symmetric_activations), 0, 0,
+     "zero points in the middle of the type"},
+    {"asymmetric-weights", 0, NULL, OPTION_FLAG, AT(asymmetric_weights), 0, 0, "weights have zero points, too"},
+    {"equalize", 0, NULL, OPTION_FLAG, AT(equalize), 0, 0,
+     "first scale the channels between two convolutions so that both have weights of the same range"},
+    {"correct-bias", 0, NULL, OPTION_FLAG, AT(correct_bias), 0, 0,
+     "let biases make up for the mean error of rounded weights"},
+    {"nodes", 0, "PATTERN", OPTION_LIST, AT(nodes), 0, 0, "quantise these nodes alone, as 'layer1.*'"},
+    {"exclude-nodes", 0, "PATTERN", OPTION_LIST, AT(exclude_nodes), 0, 0, "leave these nodes in float"},
+    {"types", 0, "TYPE", OPTION_LIST, AT(types), 0, 0, "quantise nodes of these operators alone, as Conv"},
+    {"exclude-types", 0, "TYPE", OPTION_LIST, AT(exclude_types), 0, 0, "leave nodes of these operators in float"},
+    {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
+     "keep the nodes that harm most in float, until no output is off by more than this share of its range, as 0.02"},
+    END_OF_OPTIONS,
+};
+
+static const struct option file_options[] = {
+    {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
+     "what comes of it: for a name that ends in .onnx the quantised model, else a program of it"},
+    {"picture", 0, "FILE.svg", OPTION_FILE, AT(picture), 0, 0, "the errors of the tensors as a picture, worst first"},
+    {"rows", 0, "N", OPTION_INT, AT(rows), 0, INT32_MAX, "rows of each table that are printed; 0: all"},
+    END_OF_OPTIONS,
+};
+
+static const struct option machine_options_of_quantize[] = {
+    {"dim", 0, "NAME=SIZE", OPTION_LIST, AT(dims), 0, 0, "fix a named dimension of the model's inputs while measuring"},
+    {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "0: as many as the machine allows"},
+    {"max-memory", 0, "SIZE", OPTION_SIZE, AT(max_memory), 0, 0,
+     "bytes that the work, and a run, may each hold at once, as 512M; 0: no limit"},
+    {"timeout", 0, "SECONDS", OPTION_REAL, AT(timeout), 0, 0, "give up after so long; 0: never"},
+    END_OF_OPTIONS,
+};
+
+static const struct option_group groups[] = {
+    {"Data", data_options, 0},
+    {"Quantisation", own_options, 0},
+    {"Results", file_options, 0},
+    {"Machine", machine_options_of_quantize, 0},
+};
+
+static const struct quantize_flags defaults = {.method = "mse",
+                                               .form = "qdq",
+                                               .activations = "u8",
+                                               .weights = "i8",
+                                               .percentile = 99.999,
+                                               .averaging = 0.01,
+                                               .block = 32,
+                                               .rows = 10};
+
+struct quantizing {
+    const struct quantize_flags *flags;
+    const char *model;
+    xcc_quantize_options options;
+    struct dims dims;
+    xct_column *columns;
+    size_t column_count;
+    xcc_quantizer *quantizer;
+    xct_dataset *data;
+    size_t batch;
+    struct progress progress;
+};
+
+/* ---- The command line ---- */
+
+static bool parse_share(const char *name, const char *text, double *share)
+{
+    if (text == NULL)
+        return true;
+    if (parse_real(text, share) && *share > 0)
+        return true;
+    report_usage("--%s=%s: a number above 0 is needed", name, text);
+    return false;
+}
+
+static bool parse_columns(struct quantizing *t)
+{
+    const struct text_list *inputs = &t->flags->inputs;
+    t->columns = memory_take(inputs->count + 1, sizeof *t->columns);
+    for (size_t i = 0; i < inputs->count; i++) {
+        const char *text = inputs->items[i], *equals = strchr(text, '=');
+        if (equals == NULL || equals == text || equals[1] == '\0') {
+            report_usage("--input=%s: wanted NAME=ARRAY", text);
+            return false;
+        }
+        t->columns[t->column_count++] =
+            (xct_column){.input = memory_text_n(text, (size_t)(equals - text)), .array = memory_text(equals + 1)};
+    }
+    return true;
+}
+
+static xcc_range_method method_of(const char *name)
+{
+    static const char *const names[] = {"", "minmax", "moving", "entropy", "percentile", "mse"};
+    for (size_t i = 1; i < COUNT_OF(names); i++)
+        if (strcmp(names[i], name) == 0)
+            return (xcc_range_method)i;
+    return XCC_RANGE_DEFAULT;
+}
+
+static void show(void *user, const char *what, double fraction)
+{
+    struct quantizing *t = user;
+    progress_show(&t->progress, what, fraction);
+}
+
+static bool read_flags(struct quantizing *t)
+{
+    const struct quantize_flags *f = t->flags;
+    xcvm_error error;
+    if (f->output == NULL) {
+        report_usage("-o is needed, the file that the quantised model is written to");
+        return false;
+    }
+    if (!parse_columns(t))
+        return false;
+    if (dims_parse(&f->dims, &t->dims, &error) != XCVM_OK) {
+        report_usage("%s", error.message);
+        return false;
+    }
+    t->options = (xcc_quantize_options){.size = sizeof t->options,
+                                        .dims = t->dims.items,
+                                        .dim_count = t->dims.count,
+                                        .threads = (int)f->threads,
+                                        .memory_limit = (size_t)f->max_memory,
+                                        .timeout_ns = (uint64_t)(fmin(f->timeout, 1e9) * 1e9),
+                                        .method = method_of(f->method),
+                                        .percentile = f->percentile,
+                                        .averaging = f->averaging,
+                                        .form = strcmp(f->form, "qdq") == 0 ? XCC_FORM_QDQ : XCC_FORM_QOPERATOR,
+                                        .activations = xcvm_dtype_from_name(f->activations),
+                                        .weights = xcvm_dtype_from_name(f->weights),
+                                        .block = f->block,
+                                        .per_tensor = f->per_tensor,
+                                        .symmetric_activations = f->symmetric_activations,
+                                        .asymmetric_weights = f->asymmetric_weights,
+                                        .equalize = f->equalize,
+                                        .correct_bias = f->correct_bias,
+                                        .nodes = f->nodes.items,
+                                        .node_count = f->nodes.count,
+                                        .exclude_nodes = f->exclude_nodes.items,
+                                        .exclude_node_count = f->exclude_nodes.count,
+                                        .types = f->types.items,
+                                        .type_count = f->types.count,
+                                        .exclude_types = f->exclude_types.items,
+                                        .exclude_type_count = f->exclude_types.count,
+                                        .progress = show,
+                                        .user = t};
+    if (!parse_share("max-error", f->max_error, &t->options.max_error) ||
+        !parse_share("held-out", f->held_out, &t->options.held_out))
+        return false;
+    if (f->data.count == 0 && (f->max_error != NULL || f->correct_bias || f->held_out != NULL || f->picture != NULL)) {
+        report_usage(
+            "without --data nothing is measured: --max-error, --correct-bias, --held-out and --picture need it");
+        return false;
+    }
+    return true;
+}
+
+/* ---- Data ---- */
+
+static xcvm_status read_batch(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
+{
+    struct quantizing *t = user;
+    const uint64_t first = (uint64_t)batch * t->batch, all = xct_dataset_examples(t->data);
+    const size_t count = all - first < t->batch ? (size_t)(all - first) : t->batch;
+    return xct_dataset_read(t->data, first, count, inputs, error);
+}
+
+static xcvm_status open_data(struct quantizing *t, xcc_calibration *calibration, xcvm_error *error)
+{
+    const struct quantize_flags *f = t->flags;
+    const size_t count = xcc_quantizer_input_count(t->quantizer);
+    xcvm_parameter *inputs = memory_take(count + 1, sizeof *inputs);
+    int64_t fixed = -1;
+    for (size_t i = 0; i < count; i++) {
+        inputs[i] = *xcc_quantizer_input(t->quantizer, i);
+        if (inputs[i].type.rank > 0 && inputs[i].type.dims[0] >= 0)
+            fixed = inputs[i].type.dims[0];
+    }
+    xcvm_status status = xct_dataset_open_inputs(inputs, count, f->data.items, f->data.count, t->columns,
+                                                 t->column_count, NULL, &t->data, error);
+    free(inputs);
+    TRY(status);
+    enum { USUAL = 8 };
+    uint64_t examples = xct_dataset_examples(t->data);
+    if (f->samples > 0 && (uint64_t)f->samples < examples)
+        examples = (uint64_t)f->samples;
+    if (fixed >= 0 && f->batch > 0 && f->batch != fixed)
+        return error_set(error, XCVM_INVALID_ARGUMENT, "--batch=%lld: the model takes batches of %lld",
+                         (long long)f->batch, (long long)fixed);
+    t->batch = fixed >= 0 ? (size_t)fixed : f->batch > 0 ? (size_t)f->batch : USUAL;
+    if (t->batch == 0)
+        return error_set(error, XCVM_UNSUPPORTED, "the model takes batches of no examples");
+    /* A model of a fixed size cannot take what is left at the end. */
+    const size_t batches = (size_t)(fixed >= 0 ? examples / t->batch : (examples + t->batch - 1) / t->batch);
+    if (batches == 0)
+        return error_set(error, XCVM_INVALID_ARGUMENT, "the data have %llu examples; a batch of the model has %zu",
+                         (unsigned long long)examples, t->batch);
+    if (fixed >= 0 && examples % t->batch != 0)
+        report_line("the model takes batches of %zu: the last %llu examples are left out", t->batch,
+                    (unsigned long long)(examples % t->batch));
+    *calibration = (xcc_calibration){.batch_count = batches, .read = read_batch, .user = t};
+    return XCVM_OK;
+}
+
+/* ---- What is printed ---- */
+
+/* Whether row `index` is to be printed; tells how many are not behind the last one. */
+static bool in_rows(const struct quantizing *t, size_t index)
+{
+    return t->flags->rows == 0 || index < (size_t)t->flags->rows;
+}
+
+static void print_left(size_t count, size_t shown, const char *what)
+{
+    if (count > shown)
+        printf("and %zu more %s; --rows 0 prints all\n", count - shown, what);
+}
+
+static const char *printable(char *text, size_t size, const char *name)
+{
+    snprintf(text, size, "%s", name);
+    make_printable(text);
+    return text;
+}
+
+static void print_outputs(const struct quantizing *t)
+{
+    const xcc_quantize_output *o;
+    struct table table = {0};
+    char name[128];
+    if (xcc_quantizer_output(t->quantizer, 0) == NULL)
+        return;
+    static const char *const heads[] = {"output",        ">range",   ">max error %",
+                                        ">mean error %", ">SQNR dB", ">same greatest %"};
+    for (size_t i = 0; i < COUNT_OF(heads); i++)
+        table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
+    table_end_row(&table);
+    for (size_t i = 0; (o = xcc_quantizer_output(t->quantizer, i)) != NULL; i++) {
+        table_cell(&table, "%s", printable(name, sizeof name, o->name));
+        table_cell(&table, ">%.4g .. %.4g", o->least, o->greatest);
+        table_cell(&table, ">%.3f", o->max_error * 100);
+        table_cell(&table, ">%.3f", o->mean_error * 100);
+        table_cell(&table, ">%.1f", o->sqnr);
+        if (isnan(o->agree))
+            table_cell(&table, ">-");
+        else
+            table_cell(&table, ">%.1f", o->agree * 100);
+        table_end_row(&table);
+    }
+    table_print(&table, stdout);
+    putchar('\n');
+}
+
+static void print_tensors(const struct quantizing *t)
+{
+    const xcc_quantize_tensor *x;
+    struct table table = {0};
+    char name[128];
+    size_t count = 0, shown = 0;
+    static const char *const heads[] = {"tensor", "of", ">SQNR dB", ">max error", ">mean error", ">range", ">seen"};
+    for (size_t i = 0; i < COUNT_OF(heads); i++)
+        table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
+    table_end_row(&table);
+    for (; (x = xcc_quantizer_tensor(t->quantizer, count)) != NULL; count++) {
+        if (!in_rows(t, count))
+            continue;
+        shown++;
+        table_cell(&table, "%s", printable(name, sizeof name, x->name));
+        table_cell(&table, "%s", x->op[0] != '\0' ? x->op : "input");
+        table_cell(&table, ">%.1f", x->sqnr);
+        table_cell(&table, ">%.3g", x->max_error);
+        table_cell(&table, ">%.3g", x->mean_error);
+        table_cell(&table, ">%.4g .. %.4g", x->low, x->high);
+        table_cell(&table, ">%.4g .. %.4g", x->least, x->greatest);
+        table_end_row(&table);
+    }
+    if (count == 0)
+        return;
+    table_print(&table, stdout);
+    print_left(count, shown, "tensors");
+    putchar('\n');
+}
+
+static void print_float_nodes(const struct quantizing *t)
+{
+    const xcc_quantize_node *n;
+    struct table table = {0};
+    char name[128];
+    size_t count = 0, shown = 0;
+    table_cell(&table, "in float");
+    table_cell(&table, "operator");
+    table_cell(&table, ">harm %%");
+    table_cell(&table, "because");
+    table_end_row(&table);
+    for (size_t i = 0; (n = xcc_quantizer_node(t->quantizer, i)) != NULL; i++) {
+        if (n->quantized)
+            continue;
+        count++;
+        if (!in_rows(t, count - 1))
+            continue;
+        shown++;
+        table_cell(&table, "%s", printable(name, sizeof name, n->name));
+        table_cell(&table, "%s", n->op);
+        if (isnan(n->harm))
+            table_cell(&table, ">-");
+        else
+            table_cell(&table, ">%.3f", n->harm * 100);
+        table_cell(&table, "%s", n->reason);
+        table_end_row(&table);
+    }
+    if (count == 0)
+        return;
+    table_print(&table, stdout);
+    print_left(count, shown, "nodes in float");
+    putchar('\n');
+}
+
+static void print_report(const struct quantizing *t)
+{
+    xcc_quantize_report report = {.size = sizeof report};
+    xcc_quantizer_report(t->quantizer, &report);
+    print_outputs(t);
+    print_tensors(t);
+    print_float_nodes(t);
+    printf("nodes %zu of %zu quantised", report.quantized_nodes, report.node_count);
+    if (report.folded_normalizations > 0)
+        printf(", %zu normalisations folded", report.folded_normalizations);
+    if (report.equalized_pairs > 0)
+        printf(", %zu pairs of convolutions equalised", report.equalized_pairs);
+    putchar('\n');
+    if (report.calibration_batches > 0)
+        printf("calibrated with %zu batches, measured on %zu\n", report.calibration_batches, report.measured_batches);
+    printf("constants %.2f MB, were %.2f MB\n", (double)report.bytes_after / 1e6, (double)report.bytes_before / 1e6);
+}
+
+/* ---- Output ---- */
+
+/* What can be known of a file before there is anything to write. */
+static xcvm_status check_target(const char *path, xcvm_error *error)
+{
+    if (path == NULL)
+        return XCVM_OK;
+    char *folder = file_folder(path);
+    int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
+    free(folder);
+    return reason != 0 ? error_set(error, XCVM_IO, "%s: cannot be written: %s", path, strerror(reason)) : XCVM_OK;
+}
+
+static xcvm_status write_output(const struct quantizing *t, xcvm_error *error)
+{
+    const char *path = t->flags->output;
+    struct output output;
+    struct buffer model = {0};
+    xcvm_status status = xcc_quantizer_write(t->quantizer, buffer_sink, &model, error);
+    if (status == XCVM_OK)
+        status = output_open(&output, path, error);
+    if (status == XCVM_OK) {
+        const xcc_options options = {.size = sizeof options, .dims = t->dims.items, .dim_count = t->dims.count};
+        if (file_has_suffix(path, ".onnx"))
+            status = output_sink(&output, model.data, model.length)
+                         ? XCVM_OK
+                         : error_set(error, XCVM_IO, "the model cannot be written");
+        else
+            status = xcc_compile(model.data, model.length, &options, output_sink, &output, NULL, error);
+        if (status == XCVM_OK)
+            status = output_finish(&output, error);
+        else
+            output_discard(&output, error);
+    }
+    buffer_release(&model);
+    return status;
+}
+
+static xcvm_status write_picture(const struct quantizing *t, xcvm_error *error)
+{
+    if (t->flags->picture == NULL)
+        return XCVM_OK;
+    struct buffer picture = {0};
+    char *title = file_base_name(t->model);
+    quantize_picture(&picture, t->quantizer, title);
+    free(title);
+    xcvm_status status = output_write(t->flags->picture, picture.data, picture.length, error);
+    buffer_release(&picture);
+    return status;
+}
+
+/* ---- The command ---- */
+
+/* *about is what a failure is about. */
+static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error *error)
+{
+    xcc_calibration calibration;
+    TRY(check_target(t->flags->output, error));
+    TRY(check_target(t->flags->picture, error));
+    *about = t->model;
+    TRY(xcc_quantizer_create_file(t->model, &t->options, &t->quantizer, error));
+    if (t->flags->data.count > 0) {
+        *about = NULL;
+        TRY(open_data(t, &calibration, error));
+        *about = t->model;
+    }
+    TRY(xcc_quantizer_run(t->quantizer, t->data != NULL ? &calibration : NULL, error));
+    *about = NULL;
+    TRY(write_output(t, error));
+    return write_picture(t, error);
+}
+
+static void release(struct quantizing *t)
+{
+    xcc_quantizer_destroy(t->quantizer);
+    xct_dataset_destroy(t->data);
+    for (size_t i = 0; i < t->column_count; i++) {
+        free((char *)(uintptr_t)t->columns[i].input);
+        free((char *)(uintptr_t)t->columns[i].array);
+    }
+    free(t->columns);
+    dims_release(&t->dims);
+}
+
+static int execute_quantize(const void *own, const struct arguments *arguments)
+{
+    struct quantizing t = {.flags = own, .model = arguments->items[0]};
+    xcvm_error error = {.pc = -1};
+    const char *about = NULL;
+    int code = EXIT_USAGE;
+    if (read_flags(&t)) {
+        progress_start(&t.progress);
+        xcvm_status status = quantize(&t, &about, &error);
+        progress_end(&t.progress);
+        if (status == XCVM_OK)
+            print_report(&t);
+        code = status == XCVM_OK ? EXIT_OK : report_error(about, &error);
+    }
+    release(&t);
+    return code;
+}
+
+static const struct example examples[] = {
+    {"mnist.onnx -d digits.npz -i image=images -o mnist.q.onnx",
+     "activations and weights of 8 bits, for inputs like those in the file"},
+    {"mnist.onnx -d digits.npz -i image=images --samples 500 --max-error 0.4 -o prog.bin",
+     "a program in which as many nodes stay float as it takes to keep every score within 0.4 of the right one"},
+    {"mnist.onnx -o mnist.q.onnx", "ranges of activations computed in each run, without any data"},
+    {"mnist.onnx --weights i4 --block 32 -o mnist.q4.onnx", "matrices of 4 bits a weight, in blocks of 32"},
+    {"net.onnx -d photos --method entropy --exclude-types Gemm --picture errors.svg -o net.q.onnx",
+     "images to calibrate with, the last layer left as it is, and a picture of the errors"},
+};
+
+const struct command command_quantize = {
+    .name = "quantize",
+    .summary = "make a model compute with integers",
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Writes an ONNX model, or a program, whose convolutions and matrix products take numbers of 8 bits for floats: "
+        "real = scale * (q - zero_point). It is a quarter as large, and faster where the processor multiplies "
+        "bytes.\n\n"
+        "Scales of activations come from inputs like those that the model will see, --data; some hundred examples are "
+        "enough, and memory does not grow with their number. The first axis of every array counts examples. Without "
+        "data, scales are computed in each run, which recurrent networks and transformers bear best. Weights have a "
+        "scale for each output channel.\n\n"
+        "What this does to the model is measured on examples that were not calibrated with. The first table tells how "
+        "far "
+        "its outputs are off, as a share of their range, and how often the greatest element of a row stays the same. "
+        "The second has the tensors that were rounded, those with the least signal to quantisation noise (SQNR) first; "
+        "the third the nodes that compute in float, with the reason. If an output is off too far: more data, another "
+        "--method, --activations u16, or --max-error, which keeps the nodes that harm most in float.\n\n"
+        "BatchNormalization is merged into convolutions first, and Relu and Clip become the ends of ranges.",
+    .groups = groups,
+    .group_count = COUNT_OF(groups),
+    .examples = examples,
+    .example_count = COUNT_OF(examples),
+    .defaults = &defaults,
+    .options_size = sizeof(struct quantize_flags),
+    .run = execute_quantize,
+};

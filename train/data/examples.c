@@ -1,0 +1,70 @@
+/* Data sets without a trainer: for any inputs, read in order. */
+#include "train/data/dataset.h"
+
+xcvm_status xct_dataset_open_inputs(const xcvm_parameter *inputs, size_t input_count, const char *const *paths,
+                                    size_t path_count, const xct_column *columns, size_t column_count,
+                                    const xcvm_allocator *allocator, xct_dataset **dataset, xcvm_error *error)
+{
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, dataset != NULL && (inputs != NULL || input_count == 0) && (paths != NULL || path_count == 0),
+               INVALID_ARGUMENT, "inputs, paths or dataset is NULL");
+    XCVM_CHECK(error, columns != NULL || column_count == 0, INVALID_ARGUMENT, "columns is NULL");
+    const xct_feed feed = {.inputs = inputs, .count = input_count};
+    return xct_dataset_make(&feed, paths, path_count, columns, column_count, allocator, dataset, error);
+}
+
+static xcvm_status make_tensors(const xct_dataset *set, size_t count, xcvm_value **values, unsigned char **to,
+                                xcvm_error *error)
+{
+    for (size_t i = 0; i < set->bound_count; i++) {
+        const xct_bound *bound = &set->bounds[i];
+        int64_t dims[XCVM_MAX_RANK];
+        for (int d = 0; d < bound->rank; d++)
+            dims[d] = d == 0 ? (int64_t)count : bound->dims[d];
+        XCVM_TRY(xcvm_tensor_create(set->arena.allocator, bound->dtype, bound->rank, dims, &values[i], error));
+        to[i] = xcvm_value_data(values[i]);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status read_rows(const xct_dataset *set, uint64_t first, size_t count, unsigned char *const *to,
+                             xcvm_error *error)
+{
+    size_t shard = 0, place = 0;
+    for (; shard < set->shard_count && first >= set->shards[shard].rows; shard++)
+        first -= set->shards[shard].rows;
+    for (; place < count; place++, first++) {
+        while (first >= set->shards[shard].rows) {
+            first = 0;
+            shard++;
+        }
+        XCVM_TRY(xct_reader_read(set->reader, shard, first, to, place, error));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xct_dataset_read(xct_dataset *set, uint64_t first, size_t count, xcvm_value **values, xcvm_error *error)
+{
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, set != NULL && values != NULL, INVALID_ARGUMENT, "data set or values is NULL");
+    XCVM_CHECK(error, first <= set->rows && count <= set->rows - first, OUT_OF_RANGE,
+               "examples %llu to %llu are asked for, there are %llu", (unsigned long long)first,
+               (unsigned long long)first + count, (unsigned long long)set->rows);
+    if (set->reader == NULL)
+        XCVM_TRY(xct_reader_create(set, &set->reader, error));
+    const size_t bytes = (set->bound_count + 1) * sizeof(unsigned char *);
+    unsigned char **to = xcvm_allocate(set->arena.allocator, bytes);
+    XCVM_CHECK(error, to != NULL, OUT_OF_MEMORY, "no memory for reading data");
+    memset(values, 0, set->bound_count * sizeof *values);
+    xcvm_status status = make_tensors(set, count, values, to, error);
+    if (status == XCVM_OK)
+        status = read_rows(set, first, count, to, error);
+    for (size_t i = 0; i < set->bound_count && status != XCVM_OK; i++) {
+        xcvm_value_release(values[i]);
+        values[i] = NULL;
+    }
+    xcvm_deallocate(set->arena.allocator, to, bytes);
+    return status;
+}
