@@ -1,6 +1,7 @@
 /* QuantizedDepthwiseConv: as many channels at a time as a vector has bytes. The bytes of four positions of the window
  * are interleaved, so that each channel's lie in one lane beside each other, as those of a quad do in products; the
  * filters, which are few, are put into that order in scratch. */
+#include "ops/quantize/quantized_panels.h"
 #include "ops/quantize/simd/quantized_lanes.h"
 #include "ops/quantize/simd/quantized_padding.h"
 
@@ -117,7 +118,7 @@ typedef void (*row_function)(const depthwise_loop *t, const uint8_t *x, uint8_t 
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
 #define ADD_QUADS(sum, x, w) ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(x), (__m512i)(w)))
 WAY(by_quads, __attribute__((target("avx512vnni"))), ADD_QUADS)
-static row_function row(void) { return __builtin_cpu_supports("avx512vnni") != 0 ? by_quads : by_pairs; }
+static row_function row(void) { return xcvm_quads_of_64() ? by_quads : by_pairs; }
 #else
 static row_function row(void) { return by_pairs; }
 #endif

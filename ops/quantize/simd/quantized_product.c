@@ -2,10 +2,6 @@
 #include "ops/quantize/simd/quantized_product.h"
 #include "ops/quantize/simd/quantized_lanes.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 enum {
     OUTPUTS = XCVM_QUANTIZED_OUTPUTS,
     LINE = XCVM_QUANTIZED_LINE,
@@ -123,18 +119,13 @@ typedef void (*tile_function)(const tile *t, size_t panels);
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
 #define ADD_QUADS(sum, x, w) ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), _mm512_set1_epi32((int)(x)), (__m512i)(w)))
 WAY(by_quads, __attribute__((target("avx512vnni"))), ADD_QUADS)
-static bool has_quads(void) { return __builtin_cpu_supports("avx512vnni") != 0; }
+static bool has_quads(void) { return xcvm_quads_of_64(); }
 static const tile_function ways[] = {by_quads, by_pairs};
 #elif XCVM_LANES == 8 && defined(__AVX2__)
 #define ADD_QUADS(sum, x, w)                                                                                           \
     ((xcvm_sums)_mm256_dpbusd_avx_epi32((__m256i)(sum), _mm256_set1_epi32((int)(x)), (__m256i)(w)))
 WAY(by_quads, __attribute__((target("avxvnni"))), ADD_QUADS)
-static bool has_quads(void)
-{
-    /* Asked by its bit, for which older compilers have no name. */
-    unsigned a, b, c, d;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
-}
+static bool has_quads(void) { return xcvm_quads_of_32(); }
 static const tile_function ways[] = {by_quads, by_pairs};
 #else
 static bool has_quads(void) { return false; }
