@@ -190,7 +190,51 @@ static bool both_bytes(xcc_builder *b, xcc_value *p, xcc_value *q, xcc_bytes of[
     return true;
 }
 
-static xcc_value *binary(xcc_node *n, const xcc_value *x, const xcc_requantized *to)
+/* The bytes that a constant table was looked up with, and the table; v itself, and NULL, if it is none. */
+static xcc_value *looked_up(xcc_value *v, const xcc_value **table)
+{
+    const xcc_node *n = xcc_producer(v, XCVM_OP_Lookup);
+    *table = n != NULL && xcc_is_constant(xcc_node_input(n, 1)) ? xcc_node_input(n, 1) : NULL;
+    return *table != NULL ? xcc_node_input(n, 0) : v;
+}
+
+/* A sum or product of two functions of the same bytes, as x * sigmoid(x) is, becomes one table: what the instruction
+ * makes of both tables. `y` is it, unless it is. */
+static xcc_value *of_one(xcc_rewrite *r, xcc_builder *b, const xcc_bytes of[2], xcc_value *y)
+{
+    const xcc_value *tables[2];
+    xcc_value *x = looked_up(of[0].v, &tables[0]);
+    if (y == NULL || looked_up(of[1].v, &tables[1]) != x)
+        return y;
+    uint8_t all[XCC_BYTES];
+    for (int i = 0; i < XCC_BYTES; i++)
+        all[i] = (uint8_t)i;
+    for (int i = 0; i < 2; i++)
+        if (tables[i] == NULL && (tables[i] = xcc_constant_bytes(b, XCVM_U8, all, XCC_BYTES)) == NULL)
+            return NULL;
+    const xcc_node *n = y->producer;
+    xcc_evaluator e;
+    xcc_value *table;
+    if (xcc_is(n, XCVM_OP_QuantizedAdd)) {
+        xcvm_QuantizedAdd_args a = *XCC_ARGS(QuantizedAdd, n);
+        a.a = XCC_IN(tables[0]);
+        a.b = XCC_IN(tables[1]);
+        table = xcc_apply_at(b, XCVM_OP_QuantizedAdd, &a, offsetof(xcvm_QuantizedAdd_args, y));
+    } else {
+        xcvm_QuantizedMul_args a = *XCC_ARGS(QuantizedMul, n);
+        a.a = XCC_IN(tables[0]);
+        a.b = XCC_IN(tables[1]);
+        table = xcc_apply_at(b, XCVM_OP_QuantizedMul, &a, offsetof(xcvm_QuantizedMul_args, y));
+    }
+    if (table == NULL)
+        return NULL;
+    xcc_evaluator_begin(&e, r->m, true);
+    xcc_evaluate_node(&e, table->producer);
+    xcc_evaluator_end(&e);
+    return xcc_is_constant(table) ? xcc_apply(b, Lookup, y, .x = XCC_IN(x), .table = XCC_IN(table)) : y;
+}
+
+static xcc_value *binary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to)
 {
     const xcc_node *producer = xcc_used_once(x) ? x->producer : NULL;
     const bool is_add = xcc_is(producer, XCVM_OP_Add);
@@ -212,6 +256,7 @@ static xcc_value *binary(xcc_node *n, const xcc_value *x, const xcc_requantized 
         y.v = xcc_apply(&b, QuantizedMul, y, .a = XCC_IN(of[0].v), .b = XCC_IN(of[1].v),
                         .scale = (double)(p.scale * q.scale / to->scale), .a_zero_point = p.zero,
                         .b_zero_point = q.zero, .y_zero_point = to->zero, .low = to->low, .high = to->high);
+    y.v = of_one(r, &b, of, y.v);
     return xcc_island_edge(&b, y, to->is_signed);
 }
 
@@ -394,7 +439,7 @@ xcc_value *xcc_integer_elements(xcc_rewrite *r, xcc_node *n, const xcc_value *x,
     switch (producer->schema->opcode) {
     case XCVM_OP_Add:
     case XCVM_OP_Mul:
-        return binary(n, x, to);
+        return binary(r, n, x, to);
     case XCVM_OP_MaxPool:
         return max_pool(r, n, producer, to);
     case XCVM_OP_AveragePool:
