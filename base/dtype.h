@@ -31,6 +31,8 @@ typedef uint32_t xcvm_dtypes;
 #define XCVM_TYPES_WEIGHT (XCVM_TYPES_NARROW | XCVM_DTYPE_BIT(F32))
 #define XCVM_TYPES_F32_F64 (XCVM_DTYPE_BIT(F32) | XCVM_DTYPE_BIT(F64))
 #define XCVM_TYPES_U8 XCVM_DTYPE_BIT(U8)
+#define XCVM_TYPES_I8 XCVM_DTYPE_BIT(I8)
+#define XCVM_TYPES_U8_F32 (XCVM_DTYPE_BIT(U8) | XCVM_DTYPE_BIT(F32))
 #define XCVM_TYPES_BYTE (XCVM_DTYPE_BIT(U8) | XCVM_DTYPE_BIT(I8))
 #define XCVM_TYPES_COMPLEX (XCVM_DTYPE_BIT(C64) | XCVM_DTYPE_BIT(C128))
 #define XCVM_TYPES_F8                                                                                                  \

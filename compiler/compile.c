@@ -128,6 +128,8 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                    (xcvm_dtype_bits(o->weights) != 0 && xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT)),
                INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed",
                xcvm_dtype_name(o->weights));
+    XCVM_CHECK(error, o->integer >= XCC_INTEGER_AUTO && o->integer <= XCC_INTEGER_NEVER, INVALID_ARGUMENT,
+               "integer is %d, which is none of auto, always and never", (int)o->integer);
     for (size_t i = 0; i < o->state_count; i++)
         XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");
@@ -190,6 +192,8 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .weight_bytes_before = m->weight_bytes_before,
                             .weight_bytes_after = m->weight_bytes_after,
                             .uncompressed = m->uncompressed,
+                            .integer_products = m->integers.made,
+                            .float_products = m->integers.slower,
                             .gradient_count = m->gradient_count,
                             .gradient_bytes = m->gradient_bytes,
                             .retained_count = m->retained_count,

@@ -124,6 +124,21 @@ uint64_t xcvm_flops_Conv(const xcvm_inference *t) { return convolution(t, t->in[
 
 uint64_t xcvm_flops_QLinearConv(const xcvm_inference *t) { return convolution(t, t->in[3]); }
 
+/* Each result is a sum over all bytes of its output's lane of a panel. */
+static uint64_t of_quads(const xcvm_inference *t, const xcvm_value *w)
+{
+    return times(2, times(result_elements(t), times(dim(w, 1), dim(w, 3))));
+}
+
+uint64_t xcvm_flops_QuantizedConv(const xcvm_inference *t) { return of_quads(t, t->in[1]); }
+
+uint64_t xcvm_flops_QuantizedGemm(const xcvm_inference *t) { return of_quads(t, t->in[1]); }
+
+uint64_t xcvm_flops_QuantizedDepthwiseConv(const xcvm_inference *t)
+{
+    return times(2, times(result_elements(t), times(dim(t->in[1], 0), dim(t->in[1], 1))));
+}
+
 /* Each position of a map meets all of w; by the definition, not by the products of transformed filters. */
 uint64_t xcvm_flops_BlockedConv(const xcvm_inference *t)
 {

@@ -144,7 +144,8 @@ void xcc_evaluate_node(xcc_evaluator *f, xcc_node *n)
 static bool is_small(const xcc_node *n, size_t limit)
 {
     size_t outputs = xcc_node_output_count(n), count, bytes;
-    if (!has_constant_operands(n, &bytes) || bytes > limit)
+    /* Weights stay quantised for as long as it is open whether they are multiplied so. */
+    if (!has_constant_operands(n, &bytes) || bytes > limit || xcc_is(n, XCVM_OP_DequantizeLinear))
         return false;
     for (size_t i = 0; i < outputs; i++) {
         const xcc_value *v = xcc_node_output(n, i);

@@ -181,6 +181,11 @@ struct xcc_module {
     /* For the report: constants that could be compressed, as packed and as they are; how many are out of range. */
     uint64_t weight_bytes_before, weight_bytes_after;
     size_t uncompressed;
+    /* For the report: instructions that integer islands were made of, and quantised convolutions that stayed floats
+     * because that is faster. */
+    struct {
+        size_t made, slower;
+    } integers;
 };
 
 /* ---- Building. Failures leave module->error filled and return NULL or a status. ---- */

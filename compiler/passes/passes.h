@@ -18,6 +18,7 @@ enum { XCC_ROUNDS = 4 };
     X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
     X(differentiate, 0, 1, "gradients of a loss by parameters become outputs, if they are asked for")                  \
     X(train, 0, 1, "a training program, if one is asked for: parameters become states that an optimizer updates")      \
+    X(integer, 2, 1, "what is quantised and dequantised around each operator, in integers from end to end")            \
     X(simplify, 1, XCC_ROUNDS,                                                                                         \
       "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \

@@ -48,6 +48,10 @@ typedef struct xcc_vjp_function {
 /* What is compiled of a model whose gradients are asked for: one program, or the forward or the backward alone. */
 typedef enum xcc_phase { XCC_PHASE_WHOLE, XCC_PHASE_FORWARD, XCC_PHASE_BACKWARD } xcc_phase;
 
+/* Whether quantised models are computed in integers: where that is faster on this machine, wherever it can be done, or
+ * nowhere. */
+typedef enum xcc_integers { XCC_INTEGER_AUTO, XCC_INTEGER_ALWAYS, XCC_INTEGER_NEVER } xcc_integer_use;
+
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
 typedef struct xcc_options {
@@ -168,6 +172,10 @@ typedef struct xcc_options {
     /* Bytes that the arena of a step may take: all that the forward and the backward compute, gradients included, but
      * no inputs and parameters. OUT_OF_MEMORY, with the least that was found, if there is no way; 0: there is none. */
     uint64_t memory_budget;
+    /* What stands between QuantizeLinear and DequantizeLinear, and QLinear operators, as integer instructions, whose
+     * results are the same bits on every machine. They differ from floats by one step of the result's scale at most,
+     * where a number lies between two. */
+    xcc_integer_use integer;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -191,6 +199,9 @@ typedef struct xcc_report {
     uint64_t recompute_peak_before;
     size_t recomputed;
     double recompute_time;
+    /* Of quantised models: convolutions and products in integers, and convolutions that are computed in floats since
+     * that is faster on this machine. */
+    size_t integer_products, float_products;
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,

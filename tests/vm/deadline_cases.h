@@ -76,6 +76,19 @@
     CASE("MatMulInteger", "n u8[4000x4000]; n i8[4000x4000]", "$9 = MatMulInteger($1, $2, _, _)")                      \
     CASE("QLinearMatMul", "n u8[4000x4000]; n u8[4000x4000]",                                                          \
          "$9 = QLinearMatMul($1, f32[] 1, u8[] 3, $2, f32[] 1, u8[] 3, f32[] 1, u8[] 3)")                              \
+    CASE("QuantizedConv", "n u8[1x1000x1000x64]; n i8[16x48x16x4]; z i32[256]; n f32[256]",                            \
+         "$9 = QuantizedConv($1, $2, $3, $4, kernel_shape=[3 1], strides=[1 1], pads=[1 0 1 0], dilations=[1 1])")     \
+    CASE("QuantizedDepthwiseConv", "n u8[1x2000x2000x64]; n i8[9x9x64]; z i32[64]; n f32[64]",                         \
+         "$9 = QuantizedDepthwiseConv($1, $2, $3, $4, strides=[1 1], pads=[4 4 4 4], dilations=[1 1])")                \
+    CASE("QuantizedGemm", "n u8[8000x8000]; n i8[500x2000x16x4]; z i32[8000]; n f32[8000]",                            \
+         "$9 = QuantizedGemm($1, $2, $3, $4, _)")                                                                      \
+    CASE("QuantizedAdd", "n u8[" E "x1]; n u8[1x8]", "$9 = QuantizedAdd($1, $2)")                                      \
+    CASE("QuantizedMul", "n u8[" E "x1]; n u8[1x8]", "$9 = QuantizedMul($1, $2)")                                      \
+    CASE("Lookup", "n u8[8x" E "]; n u8[256]", "$9 = Lookup($1, $2)")                                                  \
+    CASE("QuantizedMaxPool", "n u8[1x2000x2000x8]",                                                                    \
+         "$9 = QuantizedMaxPool($1, kernel_shape=[50 50], strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")            \
+    CASE("QuantizedAveragePool", "n u8[1x2000x2000x8]",                                                                \
+         "$9 = QuantizedAveragePool($1, kernel_shape=[50 50], strides=[1 1], pads=[0 0 0 0])")                         \
     CASE("PackedGemm", "n f32[4000x4000]; n f32[250x4000x16]", "$9 = PackedGemm($1, $2, _, _, columns=4000)")          \
     CASE("Det", "n f64[2000x2000]", "$9 = Det($1)")                                                                    \
     CASE("Conv", "n f32[1x64x1000x1000]; n f32[64x64x3x3]",                                                            \

@@ -22,6 +22,10 @@ const struct option model_options[] = {
     {"weights", 0, "f32|f24|f16|bf16", OPTION_CHOICE, offsetof(struct model_flags, weights), 0, 0,
      "the type that the constant weights of matrix products, convolutions and recurrent networks, and embeddings, are "
      "stored in; all but f32 round them"},
+    {"integer", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct model_flags, integer), 0, 0,
+     "whether quantised models are computed in integers: where that is faster on this machine, wherever it can be "
+     "done, "
+     "or nowhere, as the floats that their quantised numbers stand for"},
     END_OF_OPTIONS,
 };
 
@@ -94,6 +98,13 @@ void dims_release(struct dims *dims)
 
 /* ---- The compiler's options ---- */
 
+static xcc_integer_use integers_of(const char *name)
+{
+    return strcmp(name, "always") == 0  ? XCC_INTEGER_ALWAYS
+           : strcmp(name, "never") == 0 ? XCC_INTEGER_NEVER
+                                        : XCC_INTEGER_AUTO;
+}
+
 xcc_options compiler_options(const struct model_flags *flags, const struct limit_flags *limits, const struct dims *dims)
 {
     return (xcc_options){.size = sizeof(xcc_options),
@@ -103,6 +114,7 @@ xcc_options compiler_options(const struct model_flags *flags, const struct limit
                          .optimization = flags->optimization == 0 ? -1 : (int)flags->optimization,
                          .plain_layout = strcmp(flags->layout, "plain") == 0,
                          .weights = xcvm_dtype_from_name(flags->weights),
+                         .integer = integers_of(flags->integer),
                          .tune = flags->tune,
                          .flush_subnormals = flags->flush_subnormals,
                          .memory_limit = (size_t)limits->max_memory,

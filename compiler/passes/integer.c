@@ -1,0 +1,175 @@
+/* Integer islands: graphs in which tensors are quantised and dequantised again around every operator become integer
+ * instructions from end to end. A QuantizeLinear is looked at together with what stands in front of it, up to the
+ * DequantizeLinear of each operand: a convolution, product, sum, pool, any function of single elements, or what only
+ * moves elements. What fits no rule stays as it is, and means the same. */
+#include "compiler/passes/integer.h"
+
+#include <math.h>
+
+/* ---- Scales ---- */
+
+bool xcc_scale_of(const xcc_value *scale, const xcc_value *zero_point, bool is_signed, float *number, int *zero)
+{
+    double value;
+    if (scale == NULL || !xcc_number(scale, &value) || scale->type.dtype != XCVM_F32 || !(value > 0.0) ||
+        !isfinite(value))
+        return false;
+    *number = (float)value;
+    value = 0.0;
+    if (zero_point != NULL && !xcc_number(zero_point, &value))
+        return false;
+    *zero = (int)value + (is_signed ? 128 : 0);
+    return true;
+}
+
+bool xcc_dequantized_of(const xcc_value *v, xcc_dequantized *d)
+{
+    const xcc_node *n = xcc_producer(v, XCVM_OP_DequantizeLinear);
+    if (n == NULL || v->type.dtype != XCVM_F32)
+        return false;
+    const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, n);
+    d->q = xcc_value_of(a->x);
+    return xcvm_dtype_in((xcvm_dtype)a->x->dtype, XCVM_TYPES_BYTE) && a->x->rank >= 0 && a->block_size == 0 &&
+           xcc_scale_of(xcc_value_of(a->scale), xcc_value_of(a->zero_point), a->x->dtype == XCVM_I8, &d->scale,
+                        &d->zero);
+}
+
+/* ---- Edges ---- */
+
+xcc_value *xcc_constant_bytes(xcc_builder *b, xcvm_dtype dtype, const uint8_t *bytes, size_t count)
+{
+    const int64_t dim = (int64_t)count;
+    return xcc_constant(b->graph, NULL, dtype, 1, &dim, bytes, false);
+}
+
+/* Between s8 and u8, whichever `to` is: the other half of the range. */
+static xcc_value *flip(xcc_builder *b, xcc_value *v, xcvm_dtype to)
+{
+    uint8_t table[XCC_BYTES];
+    for (int i = 0; i < XCC_BYTES; i++)
+        table[i] = (uint8_t)(i ^ 0x80);
+    const xcc_value *constant = xcc_constant_bytes(b, to, table, XCC_BYTES);
+    return constant != NULL ? xcc_apply(b, Lookup, y, .x = XCC_IN(v), .table = XCC_IN(constant)) : NULL;
+}
+
+/* The u8 that s8 was made of. */
+static xcc_value *flipped(const xcc_value *v)
+{
+    const xcc_node *n = xcc_producer(v, XCVM_OP_Lookup);
+    if (n == NULL || xcc_node_input(n, 0)->type.dtype != XCVM_U8 || !xcc_is_constant(xcc_node_input(n, 1)))
+        return NULL;
+    const uint8_t *table = xcc_node_input(n, 1)->type.data;
+    for (int i = 0; i < XCC_BYTES; i++)
+        if (table[i] != (i ^ 0x80))
+            return NULL;
+    return xcc_node_input(n, 0);
+}
+
+static const int64_t to_last[] = {0, 2, 3, 1}, to_first[] = {0, 3, 1, 2};
+
+static xcc_value *transposed_from(const xcc_value *v, const int64_t *perm)
+{
+    const xcc_node *n = xcc_producer(v, XCVM_OP_Transpose);
+    if (n == NULL)
+        return NULL;
+    const xcvm_Transpose_args *a = XCC_ARGS(Transpose, n);
+    for (size_t i = 0; i < 4; i++)
+        if (a->perm.count != 4 || a->perm.at[i] != perm[i])
+            return NULL;
+    return xcc_value_of(a->x);
+}
+
+xcc_bytes xcc_island_value(xcc_builder *b, xcc_value *q, bool images)
+{
+    xcc_bytes bytes = {.v = q};
+    if (q->type.dtype == XCVM_I8) {
+        bytes.v = flipped(q);
+        if (bytes.v == NULL)
+            bytes.v = flip(b, q, XCVM_U8);
+        if (bytes.v == NULL)
+            return bytes;
+    }
+    xcc_value *last = transposed_from(bytes.v, to_first);
+    if (last == NULL && images)
+        last = xcc_apply(b, Transpose, y, .x = XCC_IN(bytes.v), .perm = {to_last, 4});
+    if (last != NULL || images)
+        bytes = (xcc_bytes){last, true};
+    return bytes;
+}
+
+xcc_value *xcc_island_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed)
+{
+    xcc_value *v = bytes.v;
+    if (v != NULL && bytes.last)
+        v = xcc_apply(b, Transpose, y, .x = XCC_IN(v), .perm = {to_first, 4});
+    return v != NULL && is_signed ? flip(b, v, XCVM_I8) : v;
+}
+
+/* ---- The pass ---- */
+
+static int quantized_number(double x, const xcc_requantized *to)
+{
+    const double v = rint((double)((float)x / to->scale)) + to->zero;
+    return v < to->low ? to->low : v > to->high ? to->high : (int)v;
+}
+
+/* Goes back over Relu and Clip, which are bounds of the result's bytes: rounding keeps order. */
+static const xcc_value *take_bounds(const xcc_value *x, xcc_requantized *to)
+{
+    for (;;) {
+        const xcc_node *relu = xcc_sole_producer(x, XCVM_OP_Relu), *clip = xcc_sole_producer(x, XCVM_OP_Clip);
+        double low = relu != NULL ? 0.0 : -INFINITY, high = INFINITY;
+        if (relu == NULL && clip == NULL)
+            return x;
+        if (clip != NULL) {
+            const xcc_value *min = xcc_node_input(clip, 1), *max = xcc_node_input(clip, 2);
+            if ((min != NULL && !xcc_number(min, &low)) || (max != NULL && !xcc_number(max, &high)) || isnan(low) ||
+                isnan(high) || low > high)
+                return x;
+        }
+        /* What comes later bounds what came before. */
+        const int least = low > -INFINITY ? quantized_number(low, to) : to->low;
+        const int most = high < INFINITY ? quantized_number(high, to) : to->high;
+        to->low = least;
+        to->high = most;
+        x = xcc_node_input(relu != NULL ? relu : clip, 0);
+    }
+}
+
+static bool quantize(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_QuantizeLinear_args *a = XCC_ARGS(QuantizeLinear, n);
+    xcc_value *y = xcc_node_output(n, 0);
+    xcc_requantized to = {.low = 0, .high = UINT8_MAX, .is_signed = y->type.dtype == XCVM_I8};
+    if (!xcvm_dtype_in((xcvm_dtype)y->type.dtype, XCVM_TYPES_BYTE) || a->x->dtype != XCVM_F32 || a->block_size != 0 ||
+        a->precision != XCVM_NO_DTYPE ||
+        !xcc_scale_of(xcc_value_of(a->scale), xcc_value_of(a->zero_point), to.is_signed, &to.scale, &to.zero))
+        return false;
+    xcc_value *made = xcc_integer_elements(r, n, xcc_value_of(a->x), &to);
+    if (made == NULL && r->status == XCVM_OK) {
+        xcc_requantized bounded = to;
+        const xcc_value *x = take_bounds(xcc_value_of(a->x), &bounded);
+        made = xcc_integer_product(r, n, x, &bounded);
+        if (made == NULL && r->status == XCVM_OK && x != xcc_value_of(a->x))
+            made = xcc_integer_elements(r, n, x, &bounded);
+    }
+    return made != NULL && xcc_rewrite_replace(r, y, made);
+}
+
+xcvm_status xcc_pass_integer(xcc_module *m)
+{
+    static const xcc_rule rules[] = {
+        {XCVM_OP_QuantizeLinear, quantize, "of what can be computed in integers"},
+        {XCVM_OP_QLinearConv, xcc_integer_qlinear_conv, "by constant filters"},
+        {XCVM_OP_QLinearMatMul, xcc_integer_qlinear_matmul, "by a constant matrix"},
+    };
+    static const xcc_rule to_float[] = {
+        {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantised bytes"},
+        {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantised bytes"},
+    };
+    const xcc_options *o = m->options;
+    if (o->backprop || o->train != NULL || o->evaluate || o->integer == XCC_INTEGER_NEVER)
+        return XCVM_OK;
+    XCVM_TRY(xcc_rewrite_run(m, rules, sizeof rules / sizeof *rules, NULL));
+    return xcc_rewrite_run(m, to_float, sizeof to_float / sizeof *to_float, NULL);
+}

@@ -1,0 +1,58 @@
+/* Integer islands: what the files of the pass share.
+ *
+ * Within an island every tensor is u8; one of s8 is its elements + 128, and so is its zero point. Images have their
+ * channels last. At an island's edges stand instructions that bring tensors back to what the model has, a Lookup to s8
+ * and a Transpose, and what reads such a tensor looks through them; those that nobody needs in the end go. */
+#ifndef XCVM_COMPILER_INTEGER_H
+#define XCVM_COMPILER_INTEGER_H
+
+#include "compiler/passes/rewrite.h"
+
+enum { XCC_BYTES = 256 };
+
+/* A float tensor that is (q - zero) * scale of a tensor of bytes, the zero point as of u8. */
+typedef struct xcc_dequantized {
+    xcc_value *q;
+    float scale;
+    int zero;
+} xcc_dequantized;
+
+/* What a QuantizeLinear makes: bytes of a scale and a zero point (as of u8), within bounds that what stands in front of
+ * it sets. */
+typedef struct xcc_requantized {
+    float scale;
+    int zero, low, high;
+    bool is_signed;
+} xcc_requantized;
+
+/* A tensor as an island has it. */
+typedef struct xcc_bytes {
+    xcc_value *v; /* u8; NULL: the failure is noted, or there is none */
+    bool last;    /* it is an image with its channels last, of one that the model has with them first */
+} xcc_bytes;
+
+/* Whether v is dequantised bytes, by one scale. */
+bool xcc_dequantized_of(const xcc_value *v, xcc_dequantized *d);
+/* Whether a scale and a zero point (NULL: 0) are single numbers that mean something. */
+bool xcc_scale_of(const xcc_value *scale, const xcc_value *zero_point, bool is_signed, float *number, int *zero);
+
+/* q as u8, in the layout that it has within its island; `images` asks for channels last, for a tensor of rank 4. */
+xcc_bytes xcc_island_value(xcc_builder *b, xcc_value *q, bool images);
+/* What the model sees of it. */
+xcc_value *xcc_island_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed);
+
+/* Constants; NULL: the failure is noted. */
+xcc_value *xcc_constant_bytes(xcc_builder *b, xcvm_dtype dtype, const uint8_t *bytes, size_t count);
+
+/* Convolutions and products, whose results a QuantizeLinear takes (integer_products.c), and the others
+ * (integer_elements.c). They look at the producer of the QuantizeLinear's operand `x`; the results are what the model
+ * sees of the bytes, or NULL. */
+xcc_value *xcc_integer_product(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to);
+xcc_value *xcc_integer_elements(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to);
+/* Gemm and MatMul of dequantised bytes whose result stays a float (integer_products.c). */
+bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n);
+/* QLinearConv and QLinearMatMul (integer_products.c). */
+bool xcc_integer_qlinear_conv(xcc_rewrite *r, xcc_node *n);
+bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n);
+
+#endif

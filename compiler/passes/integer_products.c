@@ -1,0 +1,435 @@
+/* Integer islands: convolutions and products by constant weights. Zero points of the weights must be 0 (128 of u8), and
+ * sums must be certain to fit 32 bits; else the node stays as it is. */
+#include "compiler/ir/evaluate.h"
+#include "compiler/passes/integer.h"
+#include "ops/quantize/quantized_panels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Constant weights: bytes in the order of the model, and a scale for each output. */
+typedef struct weights {
+    const xcvm_value *q;
+    const int8_t *bytes;
+    const xcvm_value *scale;
+} weights;
+
+static float scale_at(const weights *w, size_t output)
+{
+    return XCVM_CDATA(float, w->scale)[xcvm_element_count(w->scale) == 1 ? 0 : output];
+}
+
+/* A tensor that training quantises anew each time, as its exports do, is quantised now. */
+static void evaluate(xcc_rewrite *r, const xcc_value *v)
+{
+    xcc_node *n = xcc_producer(v, XCVM_OP_QuantizeLinear);
+    if (n == NULL)
+        return;
+    xcc_evaluator e;
+    xcc_evaluator_begin(&e, r->m, true);
+    xcc_evaluate_node(&e, n);
+    xcc_evaluator_end(&e);
+}
+
+/* Bytes and scales, one or as many as there are outputs; `axis` is theirs among those of the bytes. */
+static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, const xcc_value *zero_point,
+                       int64_t scale_axis, int axis, weights *w)
+{
+    evaluate(r, q);
+    if (!xcc_is_constant(q) || !xcvm_dtype_in((xcvm_dtype)q->type.dtype, XCVM_TYPES_BYTE) || scale == NULL ||
+        !xcc_is_constant(scale) || scale->type.dtype != XCVM_F32)
+        return false;
+    *w = (weights){.q = &q->type, .bytes = q->type.data, .scale = &scale->type};
+    const size_t count = xcvm_element_count(&scale->type);
+    if (scale_axis < 0)
+        scale_axis += q->type.rank;
+    if (count != 1 && (scale->type.rank != 1 || scale_axis != axis || scale->type.dims[0] != q->type.dims[axis]))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!(XCVM_CDATA(float, w->scale)[i] >= 0.0f) || !isfinite(XCVM_CDATA(float, w->scale)[i]))
+            return false;
+    const int middle = q->type.dtype == XCVM_U8 ? 128 : 0;
+    if (zero_point != NULL && !xcc_is_constant(zero_point))
+        return false;
+    if (zero_point == NULL && middle != 0)
+        return false;
+    for (size_t i = 0; zero_point != NULL && i < xcvm_element_count(&zero_point->type); i++)
+        if (xcvm_element_as_int(&zero_point->type, i) != middle)
+            return false;
+    if (middle != 0) {
+        int8_t *copy = xcc_alloc(r->m, q->type.bytes + 1);
+        if (copy == NULL)
+            return xcc_rewrite_ok(r, XCVM_OUT_OF_MEMORY);
+        for (size_t i = 0; i < q->type.bytes; i++)
+            copy[i] = (int8_t)(XCVM_CDATA(uint8_t, &q->type)[i] - middle);
+        w->bytes = copy;
+    }
+    return true;
+}
+
+static bool read_weights(xcc_rewrite *r, const xcc_value *v, int axis, weights *w)
+{
+    const xcc_node *n = xcc_producer(v, XCVM_OP_DequantizeLinear);
+    if (n == NULL)
+        return false;
+    const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, n);
+    return a->block_size == 0 && a->x->rank > axis &&
+           read_bytes(r, xcc_value_of(a->x), xcc_value_of(a->scale), xcc_value_of(a->zero_point), a->axis, axis, w);
+}
+
+/* A bias: floats, or integers of a scale. */
+typedef struct bias {
+    const xcvm_value *floats, *integers, *scale; /* scale NULL: the product's */
+} bias;
+
+static bool read_bias(const xcc_value *v, size_t outputs, bias *b)
+{
+    *b = (bias){0};
+    if (v == NULL)
+        return true;
+    const xcc_node *n = xcc_producer(v, XCVM_OP_DequantizeLinear);
+    if (n != NULL) {
+        const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, n);
+        const xcc_value *q = xcc_value_of(a->x), *scale = xcc_value_of(a->scale), *zero = xcc_value_of(a->zero_point);
+        b->integers = &q->type;
+        b->scale = &scale->type;
+        bool zeros = zero == NULL || xcc_is_constant(zero);
+        for (size_t i = 0; zeros && zero != NULL && i < xcvm_element_count(&zero->type); i++)
+            zeros = xcvm_element_as_int(&zero->type, i) == 0;
+        return zeros && xcc_is_constant(q) && q->type.dtype == XCVM_I32 && xcvm_element_count(&q->type) == outputs &&
+               xcc_is_constant(scale) && scale->type.dtype == XCVM_F32 && a->block_size == 0 &&
+               (xcvm_element_count(&scale->type) == 1 || xcvm_element_count(&scale->type) == outputs);
+    }
+    b->floats = &v->type;
+    return xcc_is_constant(v) && v->type.dtype == XCVM_F32 && xcvm_element_count(&v->type) == outputs;
+}
+
+/* In steps of `unit`, which integers of the same scale are already. */
+static double bias_at(const bias *b, size_t i, double unit)
+{
+    if (b->floats != NULL)
+        return rint((double)XCVM_CDATA(float, b->floats)[i] / unit);
+    if (b->integers == NULL)
+        return 0.0;
+    const double steps = XCVM_CDATA(int32_t, b->integers)[i];
+    if (b->scale == NULL)
+        return steps;
+    const double scale = (double)XCVM_CDATA(float, b->scale)[xcvm_element_count(b->scale) == 1 ? 0 : i];
+    return fabs(scale - unit) <= 1e-6 * unit ? steps : rint(steps * scale / unit);
+}
+
+/* What stands behind the sums of each output. */
+typedef struct epilogue {
+    xcc_value *b, *scale;
+} epilogue;
+
+/* `sums` and `magnitudes` of the weights of each output; y_scale 1 for results that stay floats. Returns false where
+ * sums might not fit. */
+static bool make_epilogue(xcc_rewrite *r, xcc_graph *g, const xcc_dequantized *x, const weights *w, const bias *b,
+                          size_t outputs, const int64_t *sums, const int64_t *magnitudes, float y_scale, epilogue *to)
+{
+    const int64_t dim = (int64_t)outputs;
+    to->b = xcc_constant_blank(g, XCVM_I32, 1, &dim);
+    to->scale = xcc_constant_blank(g, XCVM_F32, 1, &dim);
+    if (to->b == NULL || to->scale == NULL)
+        return xcc_rewrite_ok(r, r->m->error->status);
+    for (size_t i = 0; i < outputs; i++) {
+        const float unit = x->scale * scale_at(w, i);
+        const double steps = bias_at(b, i, (double)unit);
+        if (!(fabs(steps) + (double)UINT8_MAX * (double)magnitudes[i] < (double)INT32_MAX))
+            return false;
+        XCVM_DATA(int32_t, &to->b->type)[i] = (int32_t)((int64_t)steps - x->zero * sums[i]);
+        XCVM_DATA(float, &to->scale->type)[i] = unit / y_scale;
+    }
+    return true;
+}
+
+/* Sums of the weights of each output and of their magnitudes; those of an output are `count`, `step` apart, and outputs
+ * `next`. */
+static int64_t *sum_weights(xcc_rewrite *r, const weights *w, size_t outputs, size_t next, size_t count, size_t step)
+{
+    int64_t *sums = xcc_alloc(r->m, 2 * outputs * sizeof *sums);
+    if (sums == NULL)
+        (void)xcc_rewrite_ok(r, XCVM_OUT_OF_MEMORY);
+    for (size_t o = 0; sums != NULL && o < outputs; o++)
+        for (size_t i = 0; i < count; i++) {
+            const int q = w->bytes[o * next + i * step];
+            sums[o] += q;
+            sums[outputs + o] += q < 0 ? -q : q;
+        }
+    return sums;
+}
+
+/* ---- Convolutions ---- */
+
+/* A convolution in the terms of Conv, its operands as bytes. */
+typedef struct convolution {
+    xcc_dequantized x;
+    weights w;
+    bias b;
+    xcvm_ints strides, pads, dilations;
+    int64_t group;
+} convolution;
+
+enum {
+    /* Outputs of a group that are worth a panel, where there are several. */
+    LEAST_OUTPUTS = 8,
+    /* Channels from which on Winograd's algorithm in floats is faster than sums of 16-bit pairs. */
+    WINOGRAD_CHANNELS = 16
+};
+
+/* Whether the processor gains by bytes, which it does by far if it multiplies four at a time. */
+static bool pays(const xcc_module *m, const convolution *c)
+{
+    if (m->options->integer == XCC_INTEGER_ALWAYS || xcvm_quads_at_once())
+        return true;
+    const int64_t *d = c->w.q->dims;
+    return !(c->group == 1 && d[2] == 3 && d[3] == 3 && c->strides.at[0] == 1 && c->strides.at[1] == 1 &&
+             c->dilations.at[0] == 1 && c->dilations.at[1] == 1 && d[0] >= WINOGRAD_CHANNELS &&
+             d[1] >= WINOGRAD_CHANNELS);
+}
+
+static xcc_value *depthwise(xcc_rewrite *r, xcc_builder *b, const convolution *c, const epilogue *e, xcc_bytes x,
+                            const xcc_requantized *to)
+{
+    const int64_t *d = c->w.q->dims, dims[] = {d[2], d[3], d[0]};
+    const int64_t taps = d[2] * d[3];
+    xcc_value *w = xcc_constant_blank(b->graph, XCVM_I8, 3, dims);
+    if (w == NULL)
+        return xcc_rewrite_ok(r, r->m->error->status), NULL;
+    for (int64_t o = 0; o < d[0]; o++)
+        for (int64_t i = 0; i < taps; i++)
+            XCVM_DATA(int8_t, &w->type)[i * d[0] + o] = c->w.bytes[o * taps + i];
+    return xcc_apply(b, QuantizedDepthwiseConv, y, .x = XCC_IN(x.v), .w = XCC_IN(w), .b = XCC_IN(e->b),
+                     .scale = XCC_IN(e->scale), .strides = c->strides, .pads = c->pads, .dilations = c->dilations,
+                     .x_zero_point = c->x.zero, .y_zero_point = to->zero, .low = to->low, .high = to->high);
+}
+
+static xcc_value *dense(xcc_rewrite *r, xcc_builder *b, const convolution *c, const epilogue *e, xcc_bytes x,
+                        const xcc_requantized *to)
+{
+    const int64_t *d = c->w.q->dims;
+    const size_t groups = (size_t)c->group, outputs = (size_t)(d[0] / c->group);
+    const xcvm_quantized_runs runs =
+        xcvm_quantized_runs_of((size_t)d[2], (size_t)d[3], (size_t)c->dilations.at[1], (size_t)d[1], groups);
+    const int64_t dims[] = {(int64_t)(groups * xcvm_quantized_panels(outputs)), (int64_t)(runs.segments * runs.quads),
+                            XCVM_QUANTIZED_OUTPUTS, XCVM_QUAD};
+    xcc_value *w = xcc_constant_blank(b->graph, XCVM_I8, 4, dims);
+    if (w == NULL)
+        return xcc_rewrite_ok(r, r->m->error->status), NULL;
+    const size_t steps[] = {(size_t)(d[1] * d[2] * d[3]), (size_t)(d[2] * d[3]), (size_t)d[3], 1};
+    xcvm_quantized_pack(c->w.bytes, steps, groups, outputs, (size_t)d[1], (size_t)d[2], (size_t)d[3], &runs,
+                        w->type.data);
+    return xcc_apply(b, QuantizedConv, y, .x = XCC_IN(x.v), .w = XCC_IN(w), .b = XCC_IN(e->b),
+                     .scale = XCC_IN(e->scale), .kernel_shape = {d + 2, 2}, .strides = c->strides, .pads = c->pads,
+                     .dilations = c->dilations, .group = c->group, .x_zero_point = c->x.zero, .y_zero_point = to->zero,
+                     .low = to->low, .high = to->high);
+}
+
+static xcc_value *convolve(xcc_rewrite *r, xcc_node *n, const convolution *c, const xcc_requantized *to)
+{
+    const int64_t *d = c->w.q->dims;
+    const size_t count = (size_t)(d[1] * d[2] * d[3]), outputs = (size_t)d[0];
+    const bool by_channels = c->group == d[0] && d[1] == 1;
+    if (d[0] % c->group != 0 || (c->group > 1 && !by_channels && d[0] / c->group < LEAST_OUTPUTS) ||
+        c->x.q->type.rank != 4 || c->x.q->type.dims[1] != d[1] * c->group || c->pads.count != 4 ||
+        c->strides.count != 2 || c->dilations.count != 2)
+        return NULL;
+    if (!pays(r->m, c)) {
+        r->m->integers.slower++;
+        return NULL;
+    }
+    int64_t *sums = sum_weights(r, &c->w, outputs, count, count, 1);
+    epilogue e;
+    if (sums == NULL || !make_epilogue(r, n->graph, &c->x, &c->w, &c->b, outputs, sums, sums + outputs, to->scale, &e))
+        return NULL;
+    xcc_builder b = xcc_builder_before(n);
+    const xcc_bytes x = xcc_island_value(&b, c->x.q, true);
+    if (x.v == NULL)
+        return NULL;
+    const xcc_bytes y = {(by_channels ? depthwise : dense)(r, &b, c, &e, x, to), true};
+    r->m->integers.made += y.v != NULL;
+    return xcc_island_edge(&b, y, to->is_signed);
+}
+
+static xcc_value *conv(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, const xcc_requantized *to)
+{
+    const xcvm_Conv_args *a = XCC_ARGS(Conv, producer);
+    convolution c = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group};
+    if (a->z != NULL || a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->w->rank != 4 ||
+        !xcc_dequantized_of(xcc_value_of(a->x), &c.x) || !read_weights(r, xcc_value_of(a->w), 0, &c.w) ||
+        !read_bias(xcc_value_of(a->b), (size_t)c.w.q->dims[0], &c.b))
+        return NULL;
+    return convolve(r, n, &c, to);
+}
+
+/* Where y's elements come to lie by a scale and a zero point. */
+static bool result_of(const xcvm_value *scale, const xcvm_value *zero_point, const xcc_value *y, xcc_requantized *to)
+{
+    *to = (xcc_requantized){.high = UINT8_MAX, .is_signed = y->type.dtype == XCVM_I8};
+    return xcc_scale_of(xcc_value_of(scale), xcc_value_of(zero_point), to->is_signed, &to->scale, &to->zero);
+}
+
+static bool operand_of(const xcvm_value *q, const xcvm_value *scale, const xcvm_value *zero_point, xcc_dequantized *x)
+{
+    x->q = xcc_value_of(q);
+    return xcc_scale_of(xcc_value_of(scale), xcc_value_of(zero_point), q->dtype == XCVM_I8, &x->scale, &x->zero);
+}
+
+bool xcc_integer_qlinear_conv(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_QLinearConv_args *a = XCC_ARGS(QLinearConv, n);
+    xcc_value *y = xcc_node_output(n, 0), *made;
+    convolution c = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group};
+    xcc_requantized to;
+    if (a->w->rank != 4 || !result_of(a->y_scale, a->y_zero_point, y, &to) ||
+        !operand_of(a->x, a->x_scale, a->x_zero_point, &c.x) ||
+        !read_bytes(r, xcc_value_of(a->w), xcc_value_of(a->w_scale), xcc_value_of(a->w_zero_point), 0, 0, &c.w) ||
+        (a->b != NULL && (!xcc_is_constant(xcc_value_of(a->b)) || (int64_t)xcvm_element_count(a->b) != c.w.q->dims[0])))
+        return false;
+    c.b.integers = a->b;
+    made = convolve(r, n, &c, &to);
+    return made != NULL && xcc_rewrite_replace(r, y, made);
+}
+
+/* ---- Products ---- */
+
+/* A product in the terms of Gemm. */
+typedef struct product {
+    xcc_dequantized x;
+    weights w;
+    size_t rows, columns, row, column; /* of the matrix that is multiplied by, and the steps from one to the next */
+} product;
+
+static bool set_matrix(product *p, bool transposed)
+{
+    if (p->w.q->rank != 2 || p->x.q->type.rank < 1)
+        return false;
+    p->rows = (size_t)p->w.q->dims[transposed ? 1 : 0];
+    p->columns = (size_t)p->w.q->dims[transposed ? 0 : 1];
+    p->row = transposed ? 1 : p->columns;
+    p->column = transposed ? p->rows : 1;
+    return p->x.q->type.dims[p->x.q->type.rank - 1] == (int64_t)p->rows && p->columns > 0;
+}
+
+/* Reads a Gemm or MatMul of dequantised bytes; *c is what Gemm adds. */
+static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xcc_value **c)
+{
+    *c = NULL;
+    if (xcc_is(n, XCVM_OP_MatMul)) {
+        const xcvm_MatMul_args *a = XCC_ARGS(MatMul, n);
+        return xcc_dequantized_of(xcc_value_of(a->a), &p->x) && read_weights(r, xcc_value_of(a->b), 1, &p->w) &&
+               set_matrix(p, false);
+    }
+    if (!xcc_is(n, XCVM_OP_Gemm))
+        return false;
+    const xcvm_Gemm_args *a = XCC_ARGS(Gemm, n);
+    const bool transposed = a->transB != 0;
+    *c = xcc_value_of(a->c);
+    return !a->transA && a->alpha == 1.0 && (a->c == NULL || a->beta == 1.0) && a->activation == XCVM_ACTIVATION_none &&
+           xcc_dequantized_of(xcc_value_of(a->a), &p->x) &&
+           read_weights(r, xcc_value_of(a->b), transposed ? 0 : 1, &p->w) && set_matrix(p, transposed);
+}
+
+/* The product as an instruction; `to` NULL: its result stays a float, to which `shift` (may be NULL) is added. */
+static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const bias *added, const xcc_requantized *to,
+                           const xcc_value *shift)
+{
+    int64_t *sums = sum_weights(r, &p->w, p->columns, p->column, p->rows, p->row);
+    epilogue e;
+    if (sums == NULL || !make_epilogue(r, n->graph, &p->x, &p->w, added, p->columns, sums, sums + p->columns,
+                                       to != NULL ? to->scale : 1.0f, &e))
+        return NULL;
+    const xcvm_quantized_runs runs = xcvm_quantized_runs_of(1, 1, 1, p->rows, 1);
+    const int64_t dims[] = {(int64_t)xcvm_quantized_panels(p->columns), (int64_t)runs.quads, XCVM_QUANTIZED_OUTPUTS,
+                            XCVM_QUAD};
+    xcc_value *w = xcc_constant_blank(n->graph, XCVM_I8, 4, dims);
+    if (w == NULL)
+        return xcc_rewrite_ok(r, r->m->error->status), NULL;
+    const size_t steps[] = {p->column, p->row, 0, 0};
+    xcvm_quantized_pack(p->w.bytes, steps, 1, p->columns, p->rows, 1, 1, &runs, w->type.data);
+    xcc_builder b = xcc_builder_before(n);
+    const xcc_bytes x = xcc_island_value(&b, p->x.q, false);
+    xcc_value *a = x.v != NULL && x.last ? xcc_island_edge(&b, x, false) : x.v;
+    if (a == NULL)
+        return NULL;
+    xcvm_QuantizedGemm_args args = {.a = XCC_IN(a),
+                                    .w = XCC_IN(w),
+                                    .b = XCC_IN(e.b),
+                                    .scale = XCC_IN(e.scale),
+                                    .shift = XCC_IN(shift),
+                                    .output_dtype = XCVM_F32,
+                                    .high = UINT8_MAX};
+    if (to != NULL) {
+        args.output_dtype = XCVM_U8;
+        args.y_zero_point = to->zero;
+        args.low = to->low;
+        args.high = to->high;
+    }
+    const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &args, offsetof(xcvm_QuantizedGemm_args, y)), false};
+    r->m->integers.made += y.v != NULL;
+    return xcc_island_edge(&b, y, to != NULL && to->is_signed);
+}
+
+/* The vector that an Add adds to each row of a product. */
+static const xcc_node *added_vector(const xcc_node *add, const xcc_value **vector)
+{
+    for (size_t i = 0; xcc_is(add, XCVM_OP_Add) && i < 2; i++) {
+        const xcc_value *x = xcc_node_input(add, i);
+        const xcc_node *within = xcc_sole_producer(x, XCVM_OP_MatMul);
+        *vector = xcc_node_input(add, 1 - i);
+        if (within != NULL && (*vector)->type.rank == 1 && x->type.rank >= 1 &&
+            (*vector)->type.dims[0] == x->type.dims[x->type.rank - 1])
+            return within;
+    }
+    return NULL;
+}
+
+xcc_value *xcc_integer_product(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to)
+{
+    const xcc_node *producer = xcc_used_once(x) ? x->producer : NULL;
+    if (producer == NULL || producer->kind != XCC_INSTRUCTION)
+        return NULL;
+    if (xcc_is(producer, XCVM_OP_Conv))
+        return conv(r, n, producer, to);
+    const xcc_value *vector = NULL, *c;
+    const xcc_node *within = added_vector(producer, &vector);
+    product p;
+    bias b;
+    if (!read_product(r, within != NULL ? within : producer, &p, &c))
+        return NULL;
+    if (within != NULL)
+        c = vector;
+    return read_bias(c, p.columns, &b) ? multiply(r, n, &p, &b, to, NULL) : NULL;
+}
+
+bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n)
+{
+    product p;
+    const xcc_value *c;
+    bias b;
+    if (!read_product(r, n, &p, &c) || !read_bias(c, p.columns, &b))
+        return false;
+    /* Floats are added as they are. */
+    const xcc_value *shift = b.floats != NULL && c->type.rank == 1 ? c : NULL;
+    if (shift != NULL)
+        b = (bias){0};
+    xcc_value *made = multiply(r, n, &p, &b, NULL, shift);
+    return made != NULL && xcc_rewrite_replace(r, xcc_node_output(n, 0), made);
+}
+
+bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_QLinearMatMul_args *a = XCC_ARGS(QLinearMatMul, n);
+    xcc_value *y = xcc_node_output(n, 0);
+    xcc_requantized to;
+    product p;
+    const bias none = {0};
+    if (!result_of(a->y_scale, a->y_zero_point, y, &to) || !operand_of(a->a, a->a_scale, a->a_zero_point, &p.x) ||
+        a->b->rank != 2 ||
+        !read_bytes(r, xcc_value_of(a->b), xcc_value_of(a->b_scale), xcc_value_of(a->b_zero_point), 1, 1, &p.w) ||
+        !set_matrix(&p, false))
+        return false;
+    xcc_value *made = multiply(r, n, &p, &none, &to, NULL);
+    return made != NULL && xcc_rewrite_replace(r, y, made);
+}

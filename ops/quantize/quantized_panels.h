@@ -1,0 +1,51 @@
+/* Filters and matrices of s8 as QuantizedConv and QuantizedGemm have them in memory, the same for every processor.
+ *
+ * The bytes of x that one result is a sum over are `segments` runs of `length` neighbours: of a matrix the row; of a
+ * convolution of channels-last images, where the window's columns lie side by side (one group, no dilation along the
+ * width), the rows of the window, else its positions. Each run is made up to whole quads, four bytes, of which an
+ * instruction like vpdpbusd multiplies and adds all at once; what fills a quad up is zero in the weights, and may be
+ * anything in x.
+ *
+ * Sixteen outputs of one group are a panel, s8[groups * panels, segments * quads, 16, 4]: the quads of sixteen outputs
+ * are a line of the cache. Outputs that fill up a group's last panel are zero. */
+#ifndef XCVM_OPS_QUANTIZED_PANELS_H
+#define XCVM_OPS_QUANTIZED_PANELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { XCVM_QUANTIZED_OUTPUTS = 16, XCVM_QUAD = 4, XCVM_QUANTIZED_LINE = XCVM_QUANTIZED_OUTPUTS * XCVM_QUAD };
+
+typedef struct xcvm_quantized_runs {
+    size_t segments, length, quads; /* quads of a segment */
+    bool by_rows;                   /* a segment is a row of the window, else a position */
+} xcvm_quantized_runs;
+
+static inline size_t xcvm_quantized_panels(size_t outputs)
+{
+    return outputs / XCVM_QUANTIZED_OUTPUTS + (outputs % XCVM_QUANTIZED_OUTPUTS != 0);
+}
+
+/* Of a window of `height` x `width` over `channels` of each group. */
+static inline xcvm_quantized_runs xcvm_quantized_runs_of(size_t height, size_t width, size_t dilation, size_t channels,
+                                                         size_t groups)
+{
+    const bool by_rows = groups == 1 && (dilation == 1 || width == 1);
+    const size_t length = by_rows ? width * channels : channels;
+    return (xcvm_quantized_runs){by_rows ? height : height * width, length,
+                                 length / XCVM_QUAD + (length % XCVM_QUAD != 0), by_rows};
+}
+
+/* Packs filters w(output, channel, row, column), groups * outputs of them, at w[output * steps[0] + channel * steps[1]
+ * + row * steps[2] + column * steps[3]]. */
+void xcvm_quantized_pack(const int8_t *w, const size_t steps[4], size_t groups, size_t outputs, size_t channels,
+                         size_t height, size_t width, const xcvm_quantized_runs *runs, int8_t *panels);
+
+/* Whether this processor multiplies and adds four bytes at a time, exactly: for vectors of 64 bytes, of 32, of either.
+ */
+bool xcvm_quads_of_64(void);
+bool xcvm_quads_of_32(void);
+bool xcvm_quads_at_once(void);
+
+#endif

@@ -1,0 +1,225 @@
+/* QuantizedDepthwiseConv: as many channels at a time as a vector has bytes. The bytes of four positions of the window
+ * are interleaved, so that each channel's lie in one lane beside each other, as those of a quad do in products; the
+ * filters, which are few, are put into that order in scratch. */
+#include "ops/quantize/quantized_panels.h"
+#include "ops/quantize/simd/quantized_lanes.h"
+#include "ops/quantize/simd/quantized_padding.h"
+
+/* Positions that meet at a time, and vectors of sums of a block of channels. */
+enum { TAPS = 4, VECTORS = 4, BLOCK = VECTORS * XCVM_LANES, GRAIN = 16 * 1024 };
+
+/* Lane `lane` of vector `v` is this channel of a block: instructions that interleave do so within 16 bytes. */
+static size_t channel_of(size_t v, size_t lane) { return lane / 4 * 16 + v * 4 + lane % 4; }
+
+typedef struct depthwise_loop {
+    const xcvm_kernel *k;
+    const uint8_t *x;
+    size_t image, line, pixel; /* bytes between images, rows of y, positions of y */
+    size_t height, width, channels, blocks;
+    size_t quads;          /* of positions of the window */
+    const size_t *offsets; /* of TAPS * quads positions */
+    const int8_t *w;       /* blocks x quads x VECTORS x XCVM_LANES x TAPS */
+    const int32_t *bias;   /* blocks x VECTORS x XCVM_LANES, likewise scale */
+    const float *scale;
+    uint8_t *y;
+    float low, high;
+    int32_t zero;
+} depthwise_loop;
+
+/* The bytes of four positions, of a block of channels: those of a channel in a lane. */
+XCVM_INLINE void interleave(const uint8_t *const x[TAPS], xcvm_sums to[VECTORS])
+{
+#define INTERLEAVE(bits, type, load)                                                                                   \
+    const type a = load(x[0]), b = load(x[1]), c = load(x[2]), d = load(x[3]);                                         \
+    const type low = bits##_unpacklo_epi8(a, b), high = bits##_unpackhi_epi8(a, b);                                    \
+    const type low2 = bits##_unpacklo_epi8(c, d), high2 = bits##_unpackhi_epi8(c, d);                                  \
+    to[0] = (xcvm_sums)bits##_unpacklo_epi16(low, low2);                                                               \
+    to[1] = (xcvm_sums)bits##_unpackhi_epi16(low, low2);                                                               \
+    to[2] = (xcvm_sums)bits##_unpacklo_epi16(high, high2);                                                             \
+    to[3] = (xcvm_sums)bits##_unpackhi_epi16(high, high2)
+#if XCVM_LANES == 16 && defined(__AVX512BW__)
+    INTERLEAVE(_mm512, __m512i, _mm512_loadu_si512);
+#elif XCVM_LANES == 8 && defined(__AVX2__)
+#define LOAD(from) _mm256_loadu_si256((const __m256i_u *)(const void *)(from))
+    INTERLEAVE(_mm256, __m256i, LOAD);
+#elif XCVM_LANES == 4 && defined(__SSE2__)
+#define LOAD(from) _mm_loadu_si128((const __m128i_u *)(const void *)(from))
+    INTERLEAVE(_mm, __m128i, LOAD);
+#else
+    for (size_t v = 0; v < VECTORS; v++)
+        for (size_t lane = 0; lane < XCVM_LANES; lane++) {
+            const size_t c = channel_of(v, lane);
+            to[v][lane] = (int32_t)((uint32_t)x[0][c] | (uint32_t)x[1][c] << 8 | (uint32_t)x[2][c] << 16 |
+                                    (uint32_t)x[3][c] << 24);
+        }
+#endif
+}
+
+/* A block of results, from 0 to 255, as bytes in the order of channels. */
+XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *to)
+{
+    uint8_t bytes[BLOCK];
+    uint8_t *at = count >= BLOCK ? to : bytes;
+#if XCVM_LANES == 16 && defined(__AVX512BW__)
+    const __m512i low = _mm512_packs_epi32((__m512i)v[0], (__m512i)v[1]);
+    _mm512_storeu_si512(at, _mm512_packus_epi16(low, _mm512_packs_epi32((__m512i)v[2], (__m512i)v[3])));
+#elif XCVM_LANES == 8 && defined(__AVX2__)
+    const __m256i low = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
+    _mm256_storeu_si256((__m256i_u *)(void *)at,
+                        _mm256_packus_epi16(low, _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3])));
+#elif XCVM_LANES == 4 && defined(__SSE2__)
+    const __m128i low = _mm_packs_epi32((__m128i)v[0], (__m128i)v[1]);
+    _mm_storeu_si128((__m128i_u *)(void *)at, _mm_packus_epi16(low, _mm_packs_epi32((__m128i)v[2], (__m128i)v[3])));
+#else
+    for (size_t i = 0; i < VECTORS; i++)
+        for (size_t lane = 0; lane < XCVM_LANES; lane++)
+            at[channel_of(i, lane)] = (uint8_t)v[i][lane];
+#endif
+    if (count < BLOCK)
+        memcpy(to, bytes, count);
+}
+
+/* One row of y. */
+#define WAY(name, attribute, ADD)                                                                                      \
+    attribute static void name(const depthwise_loop *t, const uint8_t *x, uint8_t *y)                                  \
+    {                                                                                                                  \
+        for (size_t b = 0; b < t->blocks; b++) {                                                                       \
+            const size_t first = b * BLOCK;                                                                            \
+            const int8_t *filters = t->w + first * t->quads * TAPS;                                                    \
+            xcvm_sums bias[VECTORS];                                                                                   \
+            xcvm_lanes scale[VECTORS];                                                                                 \
+            for (size_t v = 0; v < VECTORS; v++) {                                                                     \
+                bias[v] = xcvm_sums_load(t->bias + first + v * XCVM_LANES);                                            \
+                scale[v] = xcvm_lanes_load(t->scale + first + v * XCVM_LANES);                                         \
+            }                                                                                                          \
+            for (size_t column = 0; column < t->width; column++) {                                                     \
+                const uint8_t *from = x + column * t->pixel + first;                                                   \
+                const int8_t *w = filters;                                                                             \
+                xcvm_sums sum[VECTORS] = {bias[0], bias[1], bias[2], bias[3]}, quad[VECTORS];                          \
+                for (size_t q = 0; q < t->quads; q++, w += BLOCK * TAPS) {                                             \
+                    const size_t *at = t->offsets + q * TAPS;                                                          \
+                    const uint8_t *const taps[] = {from + at[0], from + at[1], from + at[2], from + at[3]};            \
+                    interleave(taps, quad);                                                                            \
+                    _Pragma("GCC unroll 4") for (size_t v = 0; v < VECTORS; v++) sum[v] =                              \
+                        ADD(sum[v], quad[v], xcvm_sums_load(w + v * XCVM_LANES * TAPS));                               \
+                }                                                                                                      \
+                _Pragma("GCC unroll 4") for (size_t v = 0; v < VECTORS; v++) sum[v] =                                  \
+                    xcvm_sums_round(xcvm_sums_to_floats(sum[v]) * scale[v], t->low, t->high) + t->zero;                \
+                store_block(sum, t->channels - first, y + column * t->channels + first);                               \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+#define ADD_WIDENED(sum, x, w)                                                                                         \
+    xcvm_sums_add_pairs(xcvm_sums_add_pairs(sum, (x)&0x00ff00ff, xcvm_sums_even(w)), (x) >> 8 & 0x00ff00ff,            \
+                        xcvm_sums_odd(w))
+WAY(by_pairs, , ADD_WIDENED)
+typedef void (*row_function)(const depthwise_loop *t, const uint8_t *x, uint8_t *y);
+#if XCVM_LANES == 16 && defined(__AVX512BW__)
+#define ADD_QUADS(sum, x, w) ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(x), (__m512i)(w)))
+WAY(by_quads, __attribute__((target("avx512vnni"))), ADD_QUADS)
+static row_function row(void) { return xcvm_quads_of_64() ? by_quads : by_pairs; }
+#else
+static row_function row(void) { return by_pairs; }
+#endif
+
+typedef struct depthwise_rows {
+    depthwise_loop loop;
+    row_function row;
+} depthwise_rows;
+
+static void run_rows(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const depthwise_rows *r = context;
+    const depthwise_loop *t = &r->loop;
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t i = begin; i < end; i++) {
+        r->row(t, t->x + i / t->height * t->image + i % t->height * t->line, t->y + i * t->width * t->channels);
+        if (xcvm_poll_after(&poller, t->width * t->blocks * (t->quads + 1)) != XCVM_OK)
+            return;
+    }
+}
+
+/* Filters, biases and scales in the order of lanes; what fills up the last block and the last quad is zero. */
+static void arrange(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, const depthwise_loop *t, int8_t *w,
+                    int32_t *bias, float *scale)
+{
+    const int8_t *from = a->w->data;
+    for (size_t b = 0; b < t->blocks; b++)
+        for (size_t v = 0; v < VECTORS; v++)
+            for (size_t lane = 0; lane < XCVM_LANES; lane++) {
+                const size_t c = b * BLOCK + channel_of(v, lane), at = b * BLOCK + v * XCVM_LANES + lane;
+                const bool inside = c < t->channels;
+                bias[at] = inside ? XCVM_CDATA(int32_t, a->b)[c] : 0;
+                scale[at] = inside ? XCVM_CDATA(float, a->scale)[c] : 0.0f;
+                for (size_t i = 0; i < t->quads * TAPS; i++)
+                    w[((b * t->quads + i / TAPS) * BLOCK + v * XCVM_LANES + lane) * TAPS + i % TAPS] =
+                        inside && i < taps ? from[i * t->channels + c] : (int8_t)0;
+            }
+}
+
+XCVM_KERNEL(QuantizedDepthwiseConv)
+{
+    if (xcvm_element_count(a->y) == 0)
+        return XCVM_OK;
+    const size_t height = (size_t)a->x->dims[1], width = (size_t)a->x->dims[2], channels = (size_t)a->x->dims[3];
+    const size_t images = (size_t)a->x->dims[0], columns = (size_t)a->w->dims[1],
+                 taps = (size_t)a->w->dims[0] * columns;
+    const size_t pads[] = {(size_t)a->pads.at[0], (size_t)a->pads.at[1], (size_t)a->pads.at[2], (size_t)a->pads.at[3]};
+    xcvm_quantized_padding padding = {.x = a->x->data,
+                                      .height = height,
+                                      .line = width * channels,
+                                      .top = pads[0],
+                                      .padded_height = height + pads[0] + pads[2],
+                                      .left = pads[1] * channels,
+                                      .padded_line = (width + pads[1] + pads[3]) * channels,
+                                      .zero = (uint8_t)a->x_zero_point};
+    /* Whole blocks are read, the last one from behind the channels. */
+    const bool copies = pads[0] + pads[1] + pads[2] + pads[3] != 0 || channels % BLOCK != 0;
+    depthwise_rows r = {.row = row()};
+    depthwise_loop *t = &r.loop;
+    *t = (depthwise_loop){.k = k,
+                          .x = a->x->data,
+                          .image = padding.padded_height * padding.padded_line,
+                          .line = (size_t)a->strides.at[0] * padding.padded_line,
+                          .pixel = (size_t)a->strides.at[1] * channels,
+                          .height = (size_t)a->y->dims[1],
+                          .width = (size_t)a->y->dims[2],
+                          .channels = channels,
+                          .blocks = (channels + BLOCK - 1) / BLOCK,
+                          .quads = (taps + TAPS - 1) / TAPS,
+                          .y = a->y->data,
+                          .zero = (int32_t)a->y_zero_point,
+                          .low = (float)(a->low - a->y_zero_point),
+                          .high = (float)(a->high - a->y_zero_point)};
+    const size_t lanes = t->blocks * BLOCK;
+    const size_t offsets = xcvm_round_up(t->quads * TAPS * sizeof(size_t), XCVM_ALIGNMENT);
+    const size_t filters = offsets + 2 * lanes * sizeof(float), images_at = filters + lanes * t->quads * TAPS;
+    size_t bytes = 0;
+    if (copies)
+        XCVM_TRY(xcvm_quantized_padded_bytes(k->error, &padding, images, BLOCK, &bytes));
+    char *scratch = xcvm_kernel_scratch(k, images_at + bytes);
+    if (scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    size_t *at = (size_t *)(void *)scratch;
+    int32_t *bias = (int32_t *)(void *)(scratch + offsets);
+    float *scale = (float *)(void *)(bias + lanes);
+    arrange(a, taps, t, (int8_t *)scratch + filters, bias, scale);
+    t->offsets = at;
+    t->bias = bias;
+    t->scale = scale;
+    t->w = (const int8_t *)scratch + filters;
+    for (size_t i = 0; i < t->quads * TAPS; i++) {
+        const size_t tap = i < taps ? i : 0;
+        at[i] = tap / columns * (size_t)a->dilations.at[0] * padding.padded_line +
+                tap % columns * (size_t)a->dilations.at[1] * channels;
+    }
+    if (copies) {
+        padding.to = (uint8_t *)scratch + images_at;
+        t->x = padding.to;
+        XCVM_TRY(xcvm_quantized_pad(k, &padding, images, BLOCK));
+    }
+    const size_t work = t->width * t->blocks * (t->quads + 1) * 8;
+    return xcvm_kernel_parallel(k, images * t->height, GRAIN / (work + 1) + 1, run_rows, &r);
+}

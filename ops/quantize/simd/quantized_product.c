@@ -1,0 +1,273 @@
+/* Products of u8 rows with packed s8 panels: tiles, and how they are shared out. */
+#include "ops/quantize/simd/quantized_product.h"
+#include "ops/quantize/simd/quantized_lanes.h"
+
+enum {
+    OUTPUTS = XCVM_QUANTIZED_OUTPUTS,
+    LINE = XCVM_QUANTIZED_LINE,
+    VECTORS = OUTPUTS / XCVM_LANES, /* of a panel */
+    /* Rows and panels that the inner loop keeps in registers. */
+    ROWS = XCVM_LANES == 16  ? 8
+           : XCVM_LANES == 8 ? 4
+                             : 2,
+    PANELS = XCVM_LANES == 16 ? 3 : 1,
+    CHUNK_BYTES = 128 * 1024, /* of x that meet a panel after the other, so that they stay in the cache */
+    CHUNK_ROWS = 512,
+    THREAD_WORK = 400 * 1000
+};
+
+typedef uint32_t word __attribute__((aligned(1), may_alias));
+
+/* Some rows by some panels, and what becomes of their sums. */
+typedef struct tile {
+    const uint8_t *rows[ROWS];
+    size_t count; /* of rows; those behind are valid, but not stored */
+    const size_t *offsets;
+    size_t segments, quads;
+    const int8_t *w;
+    size_t panel; /* bytes */
+    const int32_t *bias;
+    const float *scale, *shift;
+    char *y;
+    size_t y_row, columns; /* elements between rows; how many are stored of each */
+    bool floats;
+    float low, high; /* less zero */
+    int32_t zero;
+} tile;
+
+XCVM_INLINE void finish(const tile *t, size_t row, size_t column, xcvm_sums sum)
+{
+    if (row >= t->count || column >= t->columns)
+        return;
+    const size_t count = t->columns - column;
+    xcvm_lanes v = xcvm_sums_to_floats(sum) * xcvm_lanes_load(t->scale + column);
+    if (t->shift != NULL)
+        v += xcvm_lanes_load(t->shift + column);
+    if (t->floats) {
+        float *to = (float *)(void *)t->y + row * t->y_row + column;
+        if (count >= XCVM_LANES)
+            xcvm_lanes_store(to, v);
+        else
+            for (size_t i = 0; i < count; i++)
+                to[i] = v[i];
+    } else {
+        xcvm_sums_store_bytes((uint8_t *)t->y + row * t->y_row + column, count,
+                              xcvm_sums_round(v, t->low, t->high) + t->zero);
+    }
+}
+
+/* Ways to add the products of a quad of x, the same for all lanes, and of the quads of w. In 16 bits, even and odd
+ * bytes are multiplied apart: products of two pairs of bytes need 17. */
+#define ADD_WIDENED(sum, x, w)                                                                                         \
+    xcvm_sums_add_pairs(xcvm_sums_add_pairs(sum, (xcvm_sums){0} + (int32_t)((x)&0x00ff00ffu), xcvm_sums_even(w)),      \
+                        (xcvm_sums){0} + (int32_t)((x) >> 8 & 0x00ff00ffu), xcvm_sums_odd(w))
+
+/* The functions of one way to add: of 8, 4, 2 or 1 rows by 3, 2 or 1 panels, as far as there are registers. */
+#define WAY(name, attribute, ADD)                                                                                      \
+    attribute XCVM_INLINE void name##_tile(const tile *t, const size_t rows, const size_t panels)                      \
+    {                                                                                                                  \
+        xcvm_sums sum[ROWS][PANELS * VECTORS];                                                                         \
+        _Pragma("GCC unroll 8") for (size_t i = 0; i < rows; i++)                                                      \
+            _Pragma("GCC unroll 4") for (size_t j = 0; j < panels * VECTORS; j++) sum[i][j] =                          \
+                xcvm_sums_load(t->bias + j * XCVM_LANES);                                                              \
+        const int8_t *w = t->w;                                                                                        \
+        for (size_t s = 0; s < t->segments; s++) {                                                                     \
+            const uint8_t *x[ROWS];                                                                                    \
+            _Pragma("GCC unroll 8") for (size_t i = 0; i < rows; i++) x[i] = t->rows[i] + t->offsets[s];               \
+            for (size_t q = 0; q < t->quads; q++, w += LINE) {                                                         \
+                xcvm_sums v[PANELS * VECTORS];                                                                         \
+                _Pragma("GCC unroll 4") for (size_t j = 0; j < panels * VECTORS; j++) v[j] =                           \
+                    xcvm_sums_load(w + j / VECTORS * t->panel + j % VECTORS * XCVM_LANES * XCVM_QUAD);                 \
+                _Pragma("GCC unroll 8") for (size_t i = 0; i < rows; i++)                                              \
+                {                                                                                                      \
+                    const uint32_t quad = *(const word *)(const void *)(x[i] + q * XCVM_QUAD);                         \
+                    _Pragma("GCC unroll 4") for (size_t j = 0; j < panels * VECTORS; j++) sum[i][j] =                  \
+                        ADD(sum[i][j], quad, v[j]);                                                                    \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+        _Pragma("GCC unroll 8") for (size_t i = 0; i < rows; i++)                                                      \
+            _Pragma("GCC unroll 4") for (size_t j = 0; j < panels * VECTORS; j++)                                      \
+                finish(t, i, j *XCVM_LANES, sum[i][j]);                                                                \
+    }                                                                                                                  \
+    attribute XCVM_INLINE void name##_rows(const tile *t, const size_t panels)                                         \
+    {                                                                                                                  \
+        if (ROWS >= 8 && t->count > 4)                                                                                 \
+            name##_tile(t, ROWS >= 8 ? 8 : 1, panels);                                                                 \
+        else if (ROWS >= 4 && t->count > 2)                                                                            \
+            name##_tile(t, ROWS >= 4 ? 4 : 1, panels);                                                                 \
+        else if (t->count > 1)                                                                                         \
+            name##_tile(t, 2, panels);                                                                                 \
+        else                                                                                                           \
+            name##_tile(t, 1, panels);                                                                                 \
+    }                                                                                                                  \
+    attribute static void name(const tile *t, size_t panels)                                                           \
+    {                                                                                                                  \
+        if (PANELS >= 3 && panels == 3)                                                                                \
+            name##_rows(t, PANELS);                                                                                    \
+        else if (PANELS >= 2 && panels == 2)                                                                           \
+            name##_rows(t, PANELS >= 2 ? 2 : 1);                                                                       \
+        else                                                                                                           \
+            name##_rows(t, 1);                                                                                         \
+    }
+
+WAY(by_pairs, , ADD_WIDENED)
+typedef void (*tile_function)(const tile *t, size_t panels);
+
+/* The instructions that multiply and add four bytes at a time are no part of an instruction set's level: they are asked
+ * for. */
+#if XCVM_LANES == 16 && defined(__AVX512BW__)
+#define ADD_QUADS(sum, x, w) ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), _mm512_set1_epi32((int)(x)), (__m512i)(w)))
+WAY(by_quads, __attribute__((target("avx512vnni"))), ADD_QUADS)
+static bool has_quads(void) { return xcvm_quads_of_64(); }
+static const tile_function ways[] = {by_quads, by_pairs};
+#elif XCVM_LANES == 8 && defined(__AVX2__)
+#define ADD_QUADS(sum, x, w)                                                                                           \
+    ((xcvm_sums)_mm256_dpbusd_avx_epi32((__m256i)(sum), _mm256_set1_epi32((int)(x)), (__m256i)(w)))
+WAY(by_quads, __attribute__((target("avxvnni"))), ADD_QUADS)
+static bool has_quads(void) { return xcvm_quads_of_32(); }
+static const tile_function ways[] = {by_quads, by_pairs};
+#else
+static bool has_quads(void) { return false; }
+static const tile_function ways[] = {NULL, by_pairs};
+#endif
+enum { WAYS = sizeof ways / sizeof *ways };
+
+size_t xcvm_quantized_ways(void) { return has_quads() ? WAYS : WAYS - 1; }
+
+/* ---- Sharing out ---- */
+
+/* An item is a chunk of rows of one group by a share of its panels. */
+typedef struct product_loop {
+    const xcvm_kernel *k;
+    const xcvm_quantized_product *p;
+    tile_function multiply;
+    /* Padded to whole panels. */
+    const int32_t *bias;
+    const float *scale, *shift;
+    size_t rows, chunk, panels, shares;
+} product_loop;
+
+static size_t padded_outputs(const xcvm_quantized_product *p)
+{
+    return p->groups * xcvm_quantized_panels(p->outputs) * OUTPUTS;
+}
+
+size_t xcvm_quantized_product_scratch(const xcvm_quantized_product *p)
+{
+    return xcvm_round_up(3 * padded_outputs(p) * sizeof(float), XCVM_ALIGNMENT);
+}
+
+static void pad_numbers(const xcvm_quantized_product *p, const void *from, uint32_t *to)
+{
+    const size_t padded = xcvm_quantized_panels(p->outputs) * OUTPUTS;
+    for (size_t g = 0; g < p->groups; g++, to += padded) {
+        memcpy(to, (const uint32_t *)from + g * p->outputs, p->outputs * sizeof *to);
+        memset(to + p->outputs, 0, (padded - p->outputs) * sizeof *to);
+    }
+}
+
+/* Panels that a tile takes of `left`: threes and twos, so that none stays alone with too few sums under way. */
+static size_t panels_of_tile(size_t left)
+{
+    if (left == 4 && PANELS >= 3)
+        return 2;
+    return xcvm_min(left, PANELS);
+}
+
+static xcvm_status run_item(const product_loop *l, size_t item, xcvm_poller *poller)
+{
+    const xcvm_quantized_product *p = l->p;
+    const size_t share = item % l->shares, group = item / l->shares % p->groups, chunk = item / l->shares / p->groups;
+    const size_t begin = chunk * l->chunk, end = xcvm_min(begin + l->chunk, l->rows);
+    const size_t first = l->panels * share / l->shares, last = l->panels * (share + 1) / l->shares;
+    const size_t positions = p->height * p->width, all = p->groups * p->outputs;
+    const size_t element = p->floats ? sizeof(float) : 1;
+    tile t = {.offsets = p->offsets,
+              .segments = p->runs.segments,
+              .quads = p->runs.quads,
+              .panel = p->runs.segments * p->runs.quads * LINE,
+              .y_row = all,
+              .floats = p->floats,
+              .low = (float)(p->low - p->zero),
+              .high = (float)(p->high - p->zero),
+              .zero = p->zero};
+    for (size_t at = first, panels; at < last; at += panels) {
+        panels = panels_of_tile(last - at);
+        const size_t output = at * OUTPUTS, padded = group * l->panels * OUTPUTS + output;
+        t.w = p->w + (group * l->panels + at) * t.panel;
+        t.bias = l->bias + padded;
+        t.scale = l->scale + padded;
+        t.shift = l->shift != NULL ? l->shift + padded : NULL;
+        t.columns = xcvm_min(panels * OUTPUTS, p->outputs - output);
+        size_t column = begin % p->width, row = begin % positions / p->width, image = begin / positions;
+        for (size_t r = begin; r < end; r += ROWS) {
+            t.count = xcvm_min(ROWS, end - r);
+            for (size_t i = 0; i < ROWS; i++) {
+                t.rows[i] = p->x + group * p->group + image * p->image + row * p->line + column * p->pixel;
+                if (i + 1 >= t.count && r + t.count >= end)
+                    continue; /* the last one, again */
+                if (++column == p->width) {
+                    column = 0;
+                    if (++row == p->height) {
+                        row = 0;
+                        image++;
+                    }
+                }
+            }
+            t.y = (char *)p->y + (r * all + group * p->outputs + output) * element;
+            l->multiply(&t, panels);
+            XCVM_TRY(xcvm_poll_after(poller, t.segments * t.quads * panels));
+        }
+    }
+    return XCVM_OK;
+}
+
+static void run_items(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const product_loop *l = context;
+    xcvm_poller poller = xcvm_poller_of(l->k);
+    for (size_t i = begin; i < end; i++)
+        if (run_item(l, i, &poller) != XCVM_OK)
+            return;
+}
+
+xcvm_status xcvm_quantized_product_by(const xcvm_kernel *k, const xcvm_quantized_product *p, void *scratch, size_t way)
+{
+    product_loop l = {.k = k,
+                      .p = p,
+                      .multiply = ways[WAYS - xcvm_quantized_ways() + way],
+                      .rows = p->images * p->height * p->width,
+                      .panels = xcvm_quantized_panels(p->outputs),
+                      .shares = 1};
+    const size_t padded = padded_outputs(p), threads = (size_t)xcvm_threads_count(k->threads);
+    if (l.rows == 0 || padded == 0)
+        return XCVM_OK;
+    uint32_t *numbers = scratch;
+    pad_numbers(p, p->bias, numbers);
+    pad_numbers(p, p->scale, numbers + padded);
+    l.bias = (const int32_t *)numbers;
+    l.scale = (const float *)(const void *)(numbers + padded);
+    if (p->shift != NULL) {
+        pad_numbers(p, p->shift, numbers + 2 * padded);
+        l.shift = (const float *)(const void *)(numbers + 2 * padded);
+    }
+    /* Chunks that stay in the cache, but enough of them for all threads. */
+    l.chunk = xcvm_min(CHUNK_BYTES / (p->pixel + 1) + ROWS, CHUNK_ROWS);
+    l.chunk = xcvm_min(l.chunk, l.rows / (4 * threads) + ROWS);
+    l.chunk = xcvm_round_up(l.chunk, ROWS);
+    const size_t chunks = (l.rows + l.chunk - 1) / l.chunk;
+    if (chunks * p->groups < 2 * threads && threads > 1)
+        l.shares = xcvm_min(2 * threads, l.panels);
+    const size_t items = chunks * p->groups * l.shares;
+    const double work = (double)l.rows * (double)padded * (double)(p->runs.segments * p->runs.quads * XCVM_QUAD);
+    const double each = work / (double)items;
+    return xcvm_kernel_parallel(k, items, each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (each + 1.0)) + 1, run_items,
+                                &l);
+}
+
+xcvm_status xcvm_quantized_product_run(const xcvm_kernel *k, const xcvm_quantized_product *p, void *scratch)
+{
+    return xcvm_quantized_product_by(k, p, scratch, 0);
+}

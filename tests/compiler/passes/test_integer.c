@@ -1,0 +1,192 @@
+/* Tests of the pass integer: quantised graphs compute the same in integers, scales being powers of two, with which
+ * floats are exact, and what cannot be done so stays as it is. */
+#include "tests/compiler/support.h"
+
+#define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
+
+static bool is_signed; /* of activations */
+
+static xcc_value *bytes(xcc_builder *b, xcvm_dtype dtype, int rank, const int64_t *dims, unsigned seed)
+{
+    size_t count, size;
+    ck_assert(xcvm_tensor_size(dtype, rank, dims, &count, &size));
+    uint8_t *data = malloc(count + 1);
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        data[i] = (uint8_t)((seed >> 24) % 15 - 7 + (dtype == XCVM_U8 ? 128 : 0));
+    }
+    xcc_value *v = must(b, xcc_constant(b->graph, NULL, dtype, rank, dims, data, false));
+    free(data);
+    return v;
+}
+
+/* A zero point as of u8. */
+static xcc_value *zero_of(xcc_builder *b, int zero)
+{
+    const uint8_t byte = (uint8_t)(is_signed ? zero - 128 : zero);
+    return must(b, xcc_constant(b->graph, NULL, is_signed ? XCVM_I8 : XCVM_U8, 0, NULL, &byte, false));
+}
+
+static xcc_value *quantized(xcc_builder *b, xcc_value *x, double scale, int zero)
+{
+    return APPLY(QuantizeLinear, y, .x = XCC_IN(x), .scale = XCC_IN(number(b, scale)),
+                 .zero_point = XCC_IN(zero_of(b, zero)), .axis = 1, .saturate = 1);
+}
+
+static xcc_value *rounded(xcc_builder *b, xcc_value *x, double scale, int zero)
+{
+    xcc_value *q = quantized(b, x, scale, zero);
+    return APPLY(DequantizeLinear, y, .x = XCC_IN(q), .scale = XCC_IN(number(b, scale)),
+                 .zero_point = XCC_IN(zero_of(b, zero)), .axis = 1);
+}
+
+/* Weights of s8, or of u8 around 128, by a scale for each output along `axis`. */
+static xcc_value *scaled(xcc_builder *b, xcvm_dtype dtype, int rank, const int64_t *dims, int axis)
+{
+    float scales[64];
+    uint8_t zeros[64];
+    ck_assert(dims[axis] <= 64);
+    for (int64_t i = 0; i < dims[axis]; i++) {
+        scales[i] = i % 3 == 0 ? 0.0625f : 0.03125f;
+        zeros[i] = dtype == XCVM_U8 ? 128 : 0;
+    }
+    xcc_value *q = bytes(b, dtype, rank, dims, (unsigned)dims[axis]);
+    xcc_value *zero = must(b, xcc_constant(b->graph, NULL, dtype, 1, &dims[axis], zeros, false));
+    return APPLY(DequantizeLinear, y, .x = XCC_IN(q), .scale = XCC_IN(floats(b, 1, &dims[axis], scales)),
+                 .zero_point = XCC_IN(zero), .axis = axis);
+}
+
+static xcc_value *bias(xcc_builder *b, int64_t outputs)
+{
+    int32_t numbers[64];
+    for (int64_t i = 0; i < outputs; i++)
+        numbers[i] = (int32_t)(i * 37 % 201 - 100);
+    xcc_value *q = must(b, xcc_constant(b->graph, NULL, XCVM_I32, 1, &outputs, numbers, false));
+    return APPLY(DequantizeLinear, y, .x = XCC_IN(q), .scale = XCC_IN(number(b, 0.0078125)), .axis = 0);
+}
+
+static xcc_value *conv(xcc_builder *b, xcc_value *x, xcvm_dtype dtype, const int64_t *dims, int64_t group, int64_t pad,
+                       int64_t stride)
+{
+    xcc_value *w = scaled(b, dtype, 4, dims, 0);
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(w), .b = XCC_IN(bias(b, dims[0])),
+                 .strides = XCC_INTS(stride, stride), .pads = XCC_INTS(pad, pad, pad, pad), .dilations = XCC_INTS(1, 1),
+                 .group = group);
+}
+
+static void make_network(xcc_builder *b)
+{
+    xcc_value *x = rounded(b, input(b, "x", XCVM_F32, 4, DIMS(-1, 3, 9, 8)), 0.03125, 100);
+    xcc_value *y = conv(b, x, XCVM_I8, DIMS(20, 3, 3, 3), 1, 1, 1);
+    x = rounded(b, APPLY(Relu, y, .x = XCC_IN(y)), 0.0625, 3);
+    y = conv(b, x, XCVM_U8, DIMS(20, 1, 3, 3), 20, 1, 2);
+    y = rounded(b, APPLY(Clip, y, .x = XCC_IN(y), .min = XCC_IN(number(b, -1)), .max = XCC_IN(number(b, 5))), 0.03125,
+                90);
+    y = rounded(b, APPLY(Sigmoid, y, .x = XCC_IN(y)), 0.00390625, 0);
+    xcc_value *z = rounded(b, conv(b, x, XCVM_I8, DIMS(20, 20, 1, 1), 1, 0, 2), 0.0625, 128);
+    x = APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(z));
+    x = rounded(b, APPLY(Relu, y, .x = XCC_IN(x)), 0.0625, 0);
+    y = APPLY(Mul, y, .a = XCC_IN(x), .b = XCC_IN(y));
+    y = rounded(b, y, 0.0625, 7);
+    xcc_value *pooled = APPLY(MaxPool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(3, 3), .strides = XCC_INTS(1, 1),
+                              .pads = XCC_INTS(1, 1, 1, 1), .dilations = XCC_INTS(1, 1));
+    const xcvm_value *parts[] = {XCC_IN(rounded(b, pooled, 0.0625, 0)), XCC_IN(y), XCC_IN(x)};
+    x = rounded(b, APPLY(Concat, y, .xs = {parts, 3}, .axis = 1), 0.125, 11);
+    x = rounded(b, conv(b, x, XCVM_I8, DIMS(32, 30, 2, 2), 2, 0, 1), 0.25, 120);
+    x = APPLY(AveragePool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(2, 2), .strides = XCC_INTS(2, 1),
+              .pads = XCC_INTS(0, 0, 0, 0), .dilations = XCC_INTS(1, 1));
+    x = rounded(b, x, 0.25, 128);
+    x = APPLY(Slice, y, .x = XCC_IN(x), .starts = XCC_IN(ints(b, 1, DIMS(0))), .ends = XCC_IN(ints(b, 1, DIMS(1))),
+              .axes = XCC_IN(ints(b, 1, DIMS(2))));
+    x = rounded(b, x, 0.25, 128);
+    x = APPLY(Slice, y, .x = XCC_IN(x), .starts = XCC_IN(ints(b, 1, DIMS(0))), .ends = XCC_IN(ints(b, 1, DIMS(2))),
+              .axes = XCC_IN(ints(b, 1, DIMS(3))));
+    x = rounded(b, x, 0.25, 128);
+    x = APPLY(ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(ints(b, 2, DIMS(2, -1))), .keepdims = 1);
+    x = rounded(b, APPLY(Flatten, y, .x = XCC_IN(rounded(b, x, 0.125, 128)), .axis = 1), 0.125, 128);
+    y = APPLY(MatMul, y, .a = XCC_IN(x), .b = XCC_IN(scaled(b, XCVM_I8, 2, DIMS(32, 19), 1)));
+    y = APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(bias(b, 19)));
+    output(b, quantized(b, y, 0.25, 128));
+    output(b, APPLY(Gemm, y, .a = XCC_IN(x), .b = XCC_IN(scaled(b, XCVM_I8, 2, DIMS(5, 32), 0)),
+                    .c = XCC_IN(bias(b, 5)), .alpha = 1, .beta = 1, .transB = 1));
+}
+
+START_TEST(network)
+{
+    is_signed = _i != 0;
+    compilation c;
+    check_same_results(make_network, &c);
+    CHECK_COUNT(&c, QuantizedConv, 3);
+    CHECK_COUNT(&c, QuantizedDepthwiseConv, 1);
+    CHECK_COUNT(&c, QuantizedGemm, 2);
+    CHECK_COUNT(&c, QuantizedAdd, 1);
+    CHECK_COUNT(&c, QuantizedMul, 1);
+    CHECK_COUNT(&c, QuantizedMaxPool, 1);
+    CHECK_COUNT(&c, QuantizedAveragePool, 2);
+    /* At the edges alone. */
+    CHECK_COUNT(&c, QuantizeLinear, 1);
+    CHECK_COUNT(&c, DequantizeLinear, 0);
+    ck_assert_uint_eq(c.m.integers.made, 6);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(never)
+{
+    compilation c;
+    is_signed = false;
+    begin(&c, 2);
+    c.options.integer = XCC_INTEGER_NEVER;
+    check_results(make_network, &c);
+    CHECK_COUNT(&c, QuantizedConv, 0);
+    CHECK_COUNT(&c, QuantizedAdd, 0);
+    ck_assert_uint_eq(c.m.integers.made, 0);
+    finish(&c);
+}
+END_TEST
+
+/* Scales that are none, zero points of weights, sums that might not fit 32 bits. */
+static void make_unfit(xcc_builder *b)
+{
+    is_signed = false;
+    xcc_value *x = rounded(b, input(b, "x", XCVM_F32, 2, DIMS(2, 16)), 0.03125, 100);
+    xcc_value *w = bytes(b, XCVM_U8, 2, DIMS(16, 4), 1);
+    const uint8_t three = 3;
+    xcc_value *zero = must(b, xcc_constant(b->graph, NULL, XCVM_U8, 0, NULL, &three, false));
+    w = APPLY(DequantizeLinear, y, .x = XCC_IN(w), .scale = XCC_IN(number(b, 0.5)), .zero_point = XCC_IN(zero));
+    output(b, quantized(b, APPLY(MatMul, y, .a = XCC_IN(x), .b = XCC_IN(w)), 8, 100));
+    w = bytes(b, XCVM_I8, 2, DIMS(16, 4), 1);
+    w = APPLY(DequantizeLinear, y, .x = XCC_IN(w), .scale = XCC_IN(number(b, NAN)));
+    output(b, quantized(b, APPLY(MatMul, y, .a = XCC_IN(x), .b = XCC_IN(w)), 8, 100));
+    w = bytes(b, XCVM_I8, 2, DIMS(16, 4), 1);
+    w = APPLY(DequantizeLinear, y, .x = XCC_IN(w), .scale = XCC_IN(number(b, 0.5)));
+    output(b, quantized(b,
+                        APPLY(Gemm, y, .a = XCC_IN(x), .b = XCC_IN(w),
+                              .c = XCC_IN(floats(b, 1, DIMS(4), FLOATS(1, 2e9f, 0, 0))), .alpha = 1, .beta = 1),
+                        8, 100));
+    xcc_value *y = APPLY(MatMul, y, .a = XCC_IN(x), .b = XCC_IN(w));
+    output(b, quantized(b, y, 0, 100));
+}
+
+START_TEST(unfit)
+{
+    compilation c;
+    check_same_results(make_unfit, &c);
+    /* Those whose results stay floats, to which any bias can be added. */
+    CHECK_COUNT(&c, QuantizedGemm, 2);
+    finish(&c);
+}
+END_TEST
+
+Suite *suite_compiler_integer(void);
+Suite *suite_compiler_integer(void)
+{
+    Suite *suite = suite_create("compiler_integer");
+    TCase *tc = tcase_create("integer");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, network, 0, 2);
+    tcase_add_test(tc, never);
+    tcase_add_test(tc, unfit);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
