@@ -4,6 +4,7 @@
 #include "compiler/ir/liveness.h"
 #include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
+#include "compiler/onnx/write.h"
 #include "compiler/passes/passes.h"
 #include "vm/options.h"
 
@@ -130,6 +131,10 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                xcvm_dtype_name(o->weights));
     XCVM_CHECK(error, o->integer >= XCC_INTEGER_AUTO && o->integer <= XCC_INTEGER_NEVER, INVALID_ARGUMENT,
                "integer is %d, which is none of auto, always and never", (int)o->integer);
+    XCVM_CHECK(error, !o->onnx || ((o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32) && o->fuse == NULL),
+               INVALID_ARGUMENT, "an ONNX model has neither packed weights nor a kernel library");
+    XCVM_CHECK(error, o->onnx_data_sink == NULL || (o->onnx && o->onnx_data_location != NULL), INVALID_ARGUMENT,
+               "a file for constants needs an ONNX model, and a name");
     for (size_t i = 0; i < o->state_count; i++)
         XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");
@@ -175,6 +180,10 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     if (report != NULL)
         XCVM_TRY(take_figures(m, &before));
     XCVM_TRY(xcc_passes_run(m));
+    if (m->options->onnx) {
+        xcc_progress(m, "write", xcc_pass_count() + 1);
+        return xcc_onnx_write(m, sink, user);
+    }
     xcc_plan plan;
     xcc_progress(m, "plan", xcc_pass_count() + 1);
     XCVM_TRY(xcc_plan_make(m, &plan));
@@ -252,7 +261,11 @@ static xcvm_status begin(xcc_options *o, const xcc_options *options, xcvm_sink s
     XCVM_CHECK(error, report == NULL || report->size >= sizeof report->size, INVALID_ARGUMENT,
                "report: size is %zu; initialise the struct with { .size = sizeof(the struct) }", report->size);
     XCVM_TRY(xcc_options_read(o, options, error));
-    return check_options(o, error);
+    XCVM_TRY(check_options(o, error));
+    /* ONNX has no operators for what merged instructions do. */
+    if (o->onnx && (o->optimization == 0 || o->optimization > 1))
+        o->optimization = 1;
+    return XCVM_OK;
 }
 
 xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *options, xcvm_sink sink, void *user,

@@ -33,8 +33,9 @@ bool xcc_c_refuse(xcc_c_export *x, const char *format, ...)
 
 static const xcc_c_row *find_row(xcvm_opcode opcode)
 {
-    const xcc_c_rows *const all[] = {&xcc_c_move_rows, &xcc_c_index_rows, &xcc_c_reduction_rows, &xcc_c_product_rows,
-                                     &xcc_c_conv_rows, &xcc_c_norm_rows,  &xcc_c_recurrent_rows, &xcc_c_blocked_rows};
+    const xcc_c_rows *const all[] = {&xcc_c_move_rows,      &xcc_c_index_rows,   &xcc_c_reduction_rows,
+                                     &xcc_c_product_rows,   &xcc_c_conv_rows,    &xcc_c_norm_rows,
+                                     &xcc_c_recurrent_rows, &xcc_c_blocked_rows, &xcc_c_training_rows};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t k = 0; k < all[i]->count; k++)
             if (all[i]->at[k].opcode == opcode)
@@ -72,9 +73,7 @@ static void write_kernel(xcc_c_export *x, xcc_c_step *step)
     }
     xcc_c_line(x, " */\n");
     bool known = false;
-    if (step->schema->effect == XCVM_RANDOM) {
-        (void)xcc_c_refuse(x, "random numbers come from the session");
-    } else if (!xcc_c_write_elementwise(x, step, &known) && !known) {
+    if (!xcc_c_write_elementwise(x, step, &known) && !known) {
         const xcc_c_row *row = find_row(step->schema->opcode);
         if (row == NULL)
             (void)xcc_c_refuse(x, "there is no C for it");

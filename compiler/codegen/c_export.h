@@ -90,6 +90,7 @@ typedef struct xcc_c_export {
     size_t table_count;
     bool *used_constants;
     bool fails; /* the instruction at hand can fail */
+    bool draws; /* random numbers follow from the context */
     /* What is refused, all of it. */
     char refusals[420];
     size_t refused;
@@ -117,6 +118,8 @@ static inline const xcc_c_value *xcc_c_value_of(const xcvm_value *v) { return (c
 /* The bytes of a value, as an expression of type "const T *" or, to be written, "T *". NULL is "NULL". */
 const char *xcc_c_read(xcc_c_export *x, const xcvm_value *v);
 const char *xcc_c_write(xcc_c_export *x, const xcvm_value *v);
+/* A number as a C constant of f32 or f64. */
+const char *xcc_c_number(xcc_c_export *x, xcvm_dtype dtype, double value);
 /* A constant table of numbers, by name. */
 const char *xcc_c_table(xcc_c_export *x, const char *type, const int64_t *numbers, size_t count);
 /* Scratch of so many bytes for the instruction at hand, as an expression of type "float *". */
@@ -131,6 +134,8 @@ const char *xcc_c_state_name(xcc_c_export *x, size_t index);
 const char *xcc_c_upper(xcc_c_export *x, const char *name);
 /* What the first Out of an output gives; NULL if there is none. */
 const xcvm_value *xcc_c_output_value(const xcc_c_export *x, size_t index);
+/* A main that does runs on files. */
+void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to);
 /* Sends header, source and weights to the options' sink, once all instructions are written. */
 xcvm_status xcc_c_write_files(xcc_c_export *x);
 /* Formats in the arena; never NULL. */
@@ -151,7 +156,7 @@ typedef struct xcc_c_rows {
 } xcc_c_rows;
 
 extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows, xcc_c_product_rows, xcc_c_conv_rows,
-    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows;
+    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows;
 /* Element-wise instructions, by their formulas; *known is false for any other. */
 bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known);
 /* An activation of all elements of an f32 or f64 value, in place. */

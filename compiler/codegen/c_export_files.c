@@ -129,7 +129,8 @@ static void write_header(xcc_c_export *x, xcc_c_text *to)
     xcc_c_put(to,
               "/* A network as C, written by xcvm compile --emit c. Any number of contexts may run at a time, each in "
               "one thread. */\n"
-              "#ifndef %s_H\n#define %s_H\n\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+              "#ifndef %s_H\n#define %s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern "
+              "\"C\" {\n#endif\n\n",
               macro, macro);
     for (size_t i = 0; i < x->image->input_count; i++)
         describe_parameter(x, to, xcc_c_input_name(x, i), &x->image->inputs[i], &x->inputs[i].type);
@@ -158,9 +159,11 @@ static void write_header(xcc_c_export *x, xcc_c_text *to)
         xcc_c_put(to, "    %s %s[%zu]; /* kept from run to run */\n", xcc_c_type((xcvm_dtype)x->states[i].type.dtype),
                   xcc_c_state_name(x, i), count > 0 ? count : 1);
     }
+    if (x->draws)
+        xcc_c_put(to, "    uint64_t random; /* from which random numbers follow; any number will do */\n");
     if (!is_elsewhere(x))
         xcc_c_put(to, "    unsigned char arena[%s_ARENA_BYTES];\n", macro);
-    else if (!separate && x->image->state_count == 0)
+    else if (!separate && x->image->state_count == 0 && !x->draws)
         xcc_c_put(to, "    char nothing;\n");
     xcc_c_put(to, "} %s_context;\n\n", name);
     if (separate)
@@ -176,9 +179,16 @@ static void write_header(xcc_c_export *x, xcc_c_text *to)
               "overlap inputs. */\nint %s_run(",
               name, name);
     write_parameters(x, to);
-    xcc_c_put(
-        to, ");\n/* What went wrong. */\nconst char *%s_error(int status);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n",
-        name);
+    xcc_c_put(to, ");\n/* What went wrong. */\nconst char *%s_error(int status);\n", name);
+    if (x->image->state_count > 0)
+        xcc_c_put(to,
+                  "\n/* A state, as the model calls it. Its elements, of `bytes` bytes, may be read, to be saved, and "
+                  "written, between runs. */\n"
+                  "typedef struct %s_state {\n    const char *name, *type;\n    void *elements;\n    size_t bytes;\n} "
+                  "%s_state;\n#define %s_STATES %zu\n/* That of `index`, less than %s_STATES. */\n"
+                  "%s_state %s_state_at(%s_context *context, size_t index);\n",
+                  name, name, macro, x->image->state_count, macro, name, name, name);
+    xcc_c_put(to, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
 
 static void write_init(xcc_c_export *x, xcc_c_text *to)
@@ -198,9 +208,31 @@ static void write_init(xcc_c_export *x, xcc_c_text *to)
             xcc_c_put(to, "    memset(context->%s, 0, sizeof context->%s);\n", xcc_c_state_name(x, i),
                       xcc_c_state_name(x, i));
     }
-    if (!separate && x->image->state_count == 0)
+    if (x->draws)
+        xcc_c_put(to, "    context->random = 0;\n");
+    if (!separate && x->image->state_count == 0 && !x->draws)
         xcc_c_put(to, "    (void)context;\n");
     xcc_c_put(to, "}\n");
+}
+
+static void write_state_access(xcc_c_export *x, xcc_c_text *to)
+{
+    char type[200];
+    if (x->image->state_count == 0)
+        return;
+    xcc_c_put(to, "\n%s_state %s_state_at(%s_context *context, size_t index)\n{\n    %s_state states[%s_STATES];\n",
+              x->name, x->name, x->name, x->name, xcc_c_upper(x, x->name));
+    for (size_t i = 0; i < x->image->state_count; i++) {
+        const xcvm_value *v = &x->states[i].type;
+        xcc_c_put(to, "    states[%zu].name = \"", i);
+        xcc_c_put_quoted(to, x->image->states[i].declared.name);
+        xcc_c_put(
+            to,
+            "\";\n    states[%zu].type = \"%s\";\n    states[%zu].elements = context->%s;\n    states[%zu].bytes = "
+            "%zu;\n",
+            i, xcvm_value_describe(v, type, sizeof type), i, xcc_c_state_name(x, i), i, v->bytes);
+    }
+    xcc_c_put(to, "    return states[index];\n}\n");
 }
 
 static void write_errors(xcc_c_export *x, xcc_c_text *to)
@@ -218,62 +250,6 @@ static void write_errors(xcc_c_export *x, xcc_c_text *to)
             xcc_c_put(to, ": an element is out of range\";\n");
         }
     xcc_c_put(to, "    default:\n        return \"no status of this network\";\n    }\n}\n");
-}
-
-static void write_main(xcc_c_export *x, xcc_c_text *to)
-{
-    const size_t inputs = x->image->input_count, outputs = x->image->output_count;
-    const bool separate = x->options->weights != NULL;
-    const char *const macro = xcc_c_upper(x, x->name);
-    xcc_c_put(to,
-              "\nstatic int xc_read_file(const char *path, void *to, size_t bytes)\n{\n"
-              "    FILE *file = fopen(path, \"rb\");\n"
-              "    const int whole = file != NULL && fread(to, 1, bytes, file) == bytes && fgetc(file) == EOF;\n"
-              "    if (file != NULL)\n        fclose(file);\n"
-              "    if (!whole)\n"
-              "        fprintf(stderr, \"%%s: %%lu bytes are expected\\n\", path, (unsigned long)bytes);\n"
-              "    return whole;\n}\n\n"
-              "/* Each input's bytes come from a file, the outputs' go to standard output. */\n"
-              "int main(int count, char **arguments)\n{\n    static %s_context context;\n",
-              x->name);
-    if (separate)
-        xcc_c_put(to,
-                  "    static union {\n        double aligned;\n        unsigned char bytes[%s_WEIGHTS_BYTES + 64];\n  "
-                  "  } weights;\n"
-                  "    unsigned char *const at = weights.bytes + (64 - (uintptr_t)weights.bytes %% 64);\n",
-                  macro);
-    for (size_t i = 0; i < inputs; i++)
-        xcc_c_put(to, "    static %s %s[%s_%s_ELEMENTS + 1];\n", xcc_c_type(x->image->inputs[i].type.dtype),
-                  xcc_c_input_name(x, i), macro, xcc_c_upper(x, xcc_c_input_name(x, i)));
-    for (size_t i = 0; i < outputs; i++)
-        xcc_c_put(to, "    static %s %s[%s_%s_ELEMENTS + 1];\n",
-                  xcc_c_type((xcvm_dtype)xcc_c_output_value(x, i)->dtype), xcc_c_output_name(x, i), macro,
-                  xcc_c_upper(x, xcc_c_output_name(x, i)));
-    xcc_c_put(to, "    int status;\n    if (count != %zu) {\n        fprintf(stderr, \"usage: %%s%s",
-              inputs + separate + 1, separate ? " WEIGHTS" : "");
-    for (size_t i = 0; i < inputs; i++)
-        xcc_c_put(to, " %s", xcc_c_upper(x, xcc_c_input_name(x, i)));
-    xcc_c_put(to, "\\n\", count > 0 ? arguments[0] : \"%s\");\n        return 2;\n    }\n", x->name);
-    if (inputs == 0 && !separate)
-        xcc_c_put(to, "    (void)xc_read_file;\n");
-    if (separate)
-        xcc_c_put(to, "    if (!xc_read_file(arguments[1], at, %s_WEIGHTS_BYTES))\n        return 1;\n", macro);
-    for (size_t i = 0; i < inputs; i++)
-        xcc_c_put(to, "    if (!xc_read_file(arguments[%zu], %s, %zu))\n        return 1;\n", i + separate + 1,
-                  xcc_c_input_name(x, i), x->inputs[i].type.bytes);
-    xcc_c_put(to, "    %s_init(&context%s);\n    status = %s_run(&context", x->name, separate ? ", at" : "", x->name);
-    for (size_t i = 0; i < inputs; i++)
-        xcc_c_put(to, ", %s", xcc_c_input_name(x, i));
-    for (size_t i = 0; i < outputs; i++)
-        xcc_c_put(to, ", %s", xcc_c_output_name(x, i));
-    xcc_c_put(to,
-              ");\n    if (status != 0) {\n        fprintf(stderr, \"%%s\\n\", %s_error(status));\n        return 1;\n "
-              "   }\n",
-              x->name);
-    for (size_t i = 0; i < outputs; i++)
-        xcc_c_put(to, "    if (fwrite(%s, 1, %zu, stdout) != %zu)\n        return 1;\n", xcc_c_output_name(x, i),
-                  xcc_c_output_value(x, i)->bytes, xcc_c_output_value(x, i)->bytes);
-    xcc_c_put(to, "    return fflush(stdout) == 0 ? 0 : 1;\n}\n");
 }
 
 static void write_run(xcc_c_export *x, xcc_c_text *to)
@@ -328,9 +304,10 @@ xcvm_status xcc_c_write_files(xcc_c_export *x)
                   xcc_c_upper(x, x->name), x->options->arena_in);
     write_init(x, &rest);
     write_run(x, &rest);
+    write_state_access(x, &rest);
     write_errors(x, &rest);
     if (x->options->with_main)
-        write_main(x, &rest);
+        xcc_c_write_main(x, &rest);
     write_header(x, &header);
     xcc_c_put(&top,
               "/* Written by xcvm compile --emit c. */\n#include \"%s\"\n\n#include <math.h>\n#include <stddef.h>\n%s"

@@ -54,51 +54,72 @@ static void write_beginning(xcc_c_export *x, const xcvm_value *v, const xcvm_val
         xcc_c_line(x, "        memmove(%s, %s, %zu);\n", xcc_c_write(x, y), xcc_c_read(x, v), y->bytes);
 }
 
+/* The function that updates are combined by with what is there; NULL: they take its place. Of bools, the sum is "or"
+ * and the product "and". */
+static const char *combine_of(xcc_c_export *x, const xcvm_value *v, int reduction)
+{
+    const bool boolean = xcc_c_is(v, XCVM_BOOL);
+    const char *const name = reduction == XCVM_REDUCTION_add   ? boolean ? "max" : "add"
+                             : reduction == XCVM_REDUCTION_mul ? boolean ? "min" : "mul"
+                             : reduction == XCVM_REDUCTION_max ? "max"
+                                                               : "min";
+    return reduction == XCVM_REDUCTION_none
+               ? "NULL"
+               : xcc_c_format(x, "xc_combine_%s_%s", name, xcc_c_suffix((xcvm_dtype)v->dtype));
+}
+
 static bool write_scatter_elements(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ScatterElements_args *a = step->args;
     const int axis = xcc_c_axis(a->axis, a->x->rank);
-    if (a->reduction != XCVM_REDUCTION_none)
-        return xcc_c_refuse(x, "there is no C for its reduction");
     write_beginning(x, a->x, a->y);
+    if (a->x->rank == 1 && a->reduction == XCVM_REDUCTION_add && xcc_c_is(a->indices, XCVM_I64) &&
+        !xcc_c_is(a->x, XCVM_BOOL)) {
+        begin_call(x, xcc_c_format(x, "xc_scatter_add_%s", xcc_c_suffix((xcvm_dtype)a->x->dtype)));
+        xcc_c_line(x, "%s, %s, %s, %zu, %lld", xcc_c_read(x, a->indices), xcc_c_read(x, a->updates),
+                   xcc_c_write(x, a->y), xcvm_element_count(a->indices), (long long)a->x->dims[0]);
+        end_call(x);
+        return true;
+    }
     begin_call(x, xcc_c_format(x, "xc_scatter_elements_%s", xcc_c_suffix((xcvm_dtype)a->indices->dtype)));
-    xcc_c_line(x, "%s, %s, %s, %zu, %d, %s, %s, %d, %lld", xcc_c_read(x, a->indices), xcc_c_read(x, a->updates),
+    xcc_c_line(x, "%s, %s, %s, %zu, %d, %s, %s, %d, %lld, %s", xcc_c_read(x, a->indices), xcc_c_read(x, a->updates),
                xcc_c_write(x, a->y), size_of(a->x), a->x->rank,
                xcc_c_table(x, "int64_t", a->indices->dims, (size_t)a->x->rank), steps_of(x, a->x), axis,
-               (long long)a->x->dims[axis]);
+               (long long)a->x->dims[axis], combine_of(x, a->x, (int)a->reduction));
     end_call(x);
     return true;
 }
 
 static void write_tuples(xcc_c_export *x, const xcvm_value *v, const xcvm_value *indices, const char *from,
-                         const char *to, int batch_dims, bool scatter)
+                         const char *to, int batch_dims, bool scatter, const char *combine)
 {
     const int64_t depth = indices->dims[indices->rank - 1];
     const int inner = batch_dims + (int)depth;
     const int64_t slice = xcc_c_product(v->dims, inner, v->rank) * (int64_t)size_of(v);
     begin_call(x, "xc_gather_tuples");
-    xcc_c_line(x, "(const unsigned char *)(%s), %s, (unsigned char *)(%s), %lld, %lld, %lld, %s, %lld, %lld, %d", from,
-               xcc_c_read(x, indices), to, (long long)xcc_c_product(v->dims, 0, batch_dims),
+    xcc_c_line(x,
+               "(const unsigned char *)(%s), %s, (unsigned char *)(%s), %lld, %lld, %lld, %s, %lld, %lld, %d, %s, %lld",
+               from, xcc_c_read(x, indices), to, (long long)xcc_c_product(v->dims, 0, batch_dims),
                (long long)xcc_c_product(indices->dims, batch_dims, indices->rank - 1), (long long)depth,
                xcc_c_table(x, "int64_t", v->dims + batch_dims, (size_t)depth),
-               (long long)(xcc_c_product(v->dims, batch_dims, inner) * slice), (long long)slice, scatter);
+               (long long)(xcc_c_product(v->dims, batch_dims, inner) * slice), (long long)slice, scatter, combine,
+               (long long)xcc_c_product(v->dims, inner, v->rank));
     end_call(x);
 }
 
 static bool write_gather_nd(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_GatherND_args *a = step->args;
-    write_tuples(x, a->x, a->indices, xcc_c_read(x, a->x), xcc_c_write(x, a->y), (int)a->batch_dims, false);
+    write_tuples(x, a->x, a->indices, xcc_c_read(x, a->x), xcc_c_write(x, a->y), (int)a->batch_dims, false, "NULL");
     return true;
 }
 
 static bool write_scatter_nd(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ScatterND_args *a = step->args;
-    if (a->reduction != XCVM_REDUCTION_none)
-        return xcc_c_refuse(x, "there is no C for its reduction");
     write_beginning(x, a->x, a->y);
-    write_tuples(x, a->x, a->indices, xcc_c_read(x, a->updates), xcc_c_write(x, a->y), 0, true);
+    write_tuples(x, a->x, a->indices, xcc_c_read(x, a->updates), xcc_c_write(x, a->y), 0, true,
+                 combine_of(x, a->x, (int)a->reduction));
     return true;
 }
 

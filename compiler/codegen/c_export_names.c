@@ -127,6 +127,16 @@ static const char *place_of(xcc_c_export *x, const xcvm_value *v, const char *qu
 const char *xcc_c_read(xcc_c_export *x, const xcvm_value *v) { return v != NULL ? place_of(x, v, "const ") : "NULL"; }
 const char *xcc_c_write(xcc_c_export *x, const xcvm_value *v) { return v != NULL ? place_of(x, v, "") : "NULL"; }
 
+const char *xcc_c_number(xcc_c_export *x, xcvm_dtype dtype, double value)
+{
+    xcc_c_text text = {.allocator = x->arena.allocator};
+    xcc_c_put_number(&text, dtype, value);
+    const char *kept = xcc_c_format(x, "%s", text.at != NULL ? text.at : "");
+    x->body.failed = x->body.failed || text.failed;
+    xcc_c_text_release(&text);
+    return kept;
+}
+
 const char *xcc_c_table(xcc_c_export *x, const char *type, const int64_t *numbers, size_t count)
 {
     const size_t index = x->table_count++;

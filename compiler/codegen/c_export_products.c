@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* XC_PANEL_COLUMNS of c_runtime/convolve.h, which tells how much scratch memory its functions take. */
+enum { XCC_C_PANEL_COLUMNS = 64 };
+
 static bool is_narrow(const xcvm_value *v) { return xcc_c_is(v, XCVM_F32); }
 
 /* ---- Matrices ---- */
@@ -53,15 +56,33 @@ static bool finish_gemm(xcc_c_export *x, const xcvm_Gemm_args *a, const char *ty
     return xcc_c_write_activation(x, y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
 }
 
+/* Products by vectors take less work than putting the right side into panels. */
+static bool pays_panels(const xcc_c_export *x, const xcvm_value *y, long long rows, long long k)
+{
+    return x->vectors && is_narrow(y) && rows >= 4 && k >= 4;
+}
+
+/* One call of the function for products that suits them; */
+static void write_product(xcc_c_export *x, const xcvm_value *y, const char *operands, long long m, long long k,
+                          long long n, const long long steps[4])
+{
+    const bool panels = pays_panels(x, y, m, k);
+    xcc_c_line(x, "            xc_matmul_%s(%s, %lld, %lld, %lld, %lld, %lld, %lld, %lld%s%s);\n",
+               panels ? "panels" : suffix_of(y), operands, m, k, n, steps[0], steps[1], steps[2], steps[3],
+               panels ? ", " : "",
+               panels ? xcc_c_scratch(x, (uint64_t)k * ((uint64_t)m + XCC_C_PANEL_COLUMNS) * sizeof(float)) : "");
+}
+
 static bool write_gemm(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_Gemm_args *a = step->args;
     const int64_t columns = a->y->dims[a->y->rank - 1];
     const long long n = columns, k = a->b->dims[a->transB ? 1 : 0];
     const long long m = columns > 0 ? (long long)xcvm_element_count(a->y) / columns : 0;
-    xcc_c_line(x, "        xc_matmul_%s(%s, %s, %s, %lld, %lld, %lld, %lld, %lld, %lld, %lld);\n", suffix_of(a->y),
-               xcc_c_read(x, a->a), xcc_c_read(x, a->b), xcc_c_write(x, a->y), m, k, n, a->transA ? 1 : k,
-               a->transA ? m : 1, a->transB ? 1 : n, a->transB ? k : 1);
+    const long long steps[] = {a->transA ? 1 : k, a->transA ? m : 1, a->transB ? 1 : n, a->transB ? k : 1};
+    write_product(x, a->y,
+                  xcc_c_format(x, "%s, %s, %s", xcc_c_read(x, a->a), xcc_c_read(x, a->b), xcc_c_write(x, a->y)), m, k,
+                  n, steps);
     return finish_gemm(x, a, xcc_c_type((xcvm_dtype)a->y->dtype));
 }
 
@@ -97,21 +118,17 @@ static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
                 snprintf(at[i] + used, sizeof at[i] - used, " + i%d * %lld", own + lead - leads[i],
                          (long long)xcc_c_product(in[i]->dims, own + 1, leads[i]) * matrix[i]);
         }
-    xcc_c_line(x, "            xc_matmul_%s(a%s, b%s, y", suffix_of(a->y), at[0], at[1]);
-    for (int axis = lead; axis-- > 0; result *= dims[axis])
-        xcc_c_line(x, " + i%d * %lld", axis, result);
-    xcc_c_line(x, ", %lld, %lld, %lld, %lld, 1, %lld, 1);\n", m, k, n, k, n);
+    char place[300] = "y";
+    for (int axis = lead; axis-- > 0; result *= dims[axis]) {
+        const size_t used = strlen(place);
+        snprintf(place + used, sizeof place - used, " + i%d * %lld", axis, result);
+    }
+    const long long steps[] = {k, 1, n, 1};
+    write_product(x, a->y, xcc_c_format(x, "a%s, b%s, %s", at[0], at[1], place), m, k, n, steps);
     return true;
 }
 
-static const char *bound(xcc_c_export *x, float value)
-{
-    xcc_c_text text = {.allocator = x->arena.allocator};
-    xcc_c_put_number(&text, XCVM_F32, (double)value);
-    const char *kept = xcc_c_format(x, "%s", text.at != NULL ? text.at : "");
-    xcc_c_text_release(&text);
-    return kept;
-}
+static const char *bound(xcc_c_export *x, float value) { return xcc_c_number(x, XCVM_F32, (double)value); }
 
 static bool write_packed_gemm(xcc_c_export *x, xcc_c_step *step)
 {
@@ -166,9 +183,13 @@ static bool write_conv(xcc_c_export *x, xcc_c_step *step)
     if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
         return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
     const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group);
-    xcc_c_line(x, "        xc_conv_%s(&%s, %s, %s, %s, %s, %s, %zu, %zu, %zu, %zu);\n", suffix_of(a->y),
-               window_table(x, &s.window), xcc_c_read(x, a->x), xcc_c_read(x, a->w), xcc_c_read(x, a->b),
-               xcc_c_read(x, a->z), xcc_c_write(x, a->y), s.batch, s.group, s.channels, s.outputs);
+    const size_t k = s.channels * s.window.kernel_size;
+    const bool panels = pays_panels(x, a->y, (long long)s.outputs, (long long)k);
+    xcc_c_line(x, "        xc_conv_%s(&%s, %s, %s, %s, %s, %s, %zu, %zu, %zu, %zu%s%s);\n",
+               panels ? "panels" : suffix_of(a->y), window_table(x, &s.window), xcc_c_read(x, a->x),
+               xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_read(x, a->z), xcc_c_write(x, a->y), s.batch, s.group,
+               s.channels, s.outputs, panels ? ", " : "",
+               panels ? xcc_c_scratch(x, (k + 1) * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
     return xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);
 }
 
@@ -183,10 +204,29 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
     const xcvm_window_attributes attributes = {
         {a->w->dims + 2, (size_t)a->w->rank - 2}, a->strides, pads, a->dilations};
     const xcvm_window w = xcvm_window_of(a->y, a->x, &attributes);
-    xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %lld, %lld);\n", suffix_of(a->y),
-               window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_write(x, a->y),
-               (long long)a->x->dims[0], (long long)a->group, (long long)(a->x->dims[1] / a->group),
-               (long long)a->w->dims[1]);
+    const uint64_t channels = (uint64_t)(a->x->dims[1] / a->group), rows = (uint64_t)a->w->dims[1] * w.kernel_size;
+    const bool panels = pays_panels(x, a->y, (long long)rows, (long long)channels);
+    xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %llu, %lld%s%s);\n",
+               panels ? "panels" : suffix_of(a->y), window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w),
+               xcc_c_read(x, a->b), xcc_c_write(x, a->y), (long long)a->x->dims[0], (long long)a->group,
+               (unsigned long long)channels, (long long)a->w->dims[1], panels ? ", " : "",
+               panels ? xcc_c_scratch(x, (rows * channels + (rows + channels) * XCC_C_PANEL_COLUMNS) * sizeof(float))
+                      : "");
+    return true;
+}
+
+static bool write_filter_gradient(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_ConvFilterGradient_args *a = step->args;
+    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
+        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->y, a->g, a->strides, a->pads, a->dilations, a->group);
+    const size_t columns = s.channels * s.window.kernel_size;
+    const bool panels = pays_panels(x, a->y, (long long)s.outputs, (long long)columns);
+    xcc_c_line(x, "        xc_filter_gradient_%s(&%s, %s, %s, %s, %zu, %zu, %zu, %zu%s%s);\n",
+               panels ? "panels" : suffix_of(a->y), window_table(x, &s.window), xcc_c_read(x, a->x),
+               xcc_c_read(x, a->g), xcc_c_write(x, a->y), s.batch, s.group, s.channels, s.outputs, panels ? ", " : "",
+               panels ? xcc_c_scratch(x, (columns + 16) * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
     return true;
 }
 
@@ -272,6 +312,7 @@ static bool write_lp_pool(xcc_c_export *x, xcc_c_step *step)
 
 static const xcc_c_row conv_rows[] = {{XCVM_OP_Conv, write_conv},
                                       {XCVM_OP_ConvTranspose, write_conv_transpose},
+                                      {XCVM_OP_ConvFilterGradient, write_filter_gradient},
                                       {XCVM_OP_MaxPool, write_max_pool},
                                       {XCVM_OP_AveragePool, write_average_pool},
                                       {XCVM_OP_LpPool, write_lp_pool}};

@@ -196,12 +196,8 @@ static bool write_softmax(xcc_c_export *x, xcc_c_step *step)
 
 static const char *number(xcc_c_export *x, const xcvm_value *v, double value)
 {
-    xcc_c_text text = {.allocator = x->arena.allocator};
     const xcvm_dtype dtype = (xcvm_dtype)v->dtype;
-    xcc_c_put_number(&text, dtype, dtype == XCVM_F32 ? (double)(float)value : value);
-    const char *kept = xcc_c_format(x, "%s", text.at != NULL ? text.at : "");
-    xcc_c_text_release(&text);
-    return kept;
+    return xcc_c_number(x, dtype, dtype == XCVM_F32 ? (double)(float)value : value);
 }
 
 static bool write_rows(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y, const xcvm_value *scale,
@@ -266,10 +262,22 @@ static bool write_group(xcc_c_export *x, xcc_c_step *step)
 static bool write_batch(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_BatchNormalization_args *a = step->args;
-    if (a->training_mode)
-        return xcc_c_refuse(x, "there is no C for its training mode");
     if (a->scale->dtype != a->x->dtype || a->b->dtype != a->x->dtype || a->mean->dtype != a->x->dtype)
         return xcc_c_refuse(x, "there is no C for operands of different types");
+    if (a->training_mode) {
+        xcc_c_line(x, "        xc_batch_norm_training_%s(%s, %s, %s, %s, %s, %s, %s, %s, %lld, %lld, %lld, %s, %s);\n",
+                   suffix_of(a->x), xcc_c_read(x, a->x), xcc_c_write(x, a->y), xcc_c_read(x, a->scale),
+                   xcc_c_read(x, a->b), xcc_c_read(x, a->mean), xcc_c_read(x, a->var), xcc_c_write(x, a->running_mean),
+                   xcc_c_write(x, a->running_var), (long long)a->x->dims[0],
+                   (long long)(a->x->rank > 1 ? a->x->dims[1] : 1), (long long)xcc_c_product(a->x->dims, 2, a->x->rank),
+                   xcc_c_number(x, XCVM_F64, a->epsilon), xcc_c_number(x, XCVM_F64, a->momentum));
+        return true;
+    }
+    const xcvm_value *const kept[][2] = {{a->running_mean, a->mean}, {a->running_var, a->var}};
+    for (size_t i = 0; i < 2; i++)
+        if (kept[i][0] != NULL)
+            xcc_c_line(x, "        memcpy(%s, %s, %zu);\n", xcc_c_write(x, kept[i][0]), xcc_c_read(x, kept[i][1]),
+                       kept[i][0]->bytes);
     xcc_c_line(x, "        xc_batch_norm_%s(%s, %s, %s, %s, %s, %s, %lld, %lld, %lld, %s);\n", suffix_of(a->x),
                xcc_c_read(x, a->x), xcc_c_write(x, a->y), xcc_c_read(x, a->scale), xcc_c_read(x, a->b),
                xcc_c_read(x, a->mean), xcc_c_read(x, a->var), (long long)a->x->dims[0],

@@ -176,6 +176,16 @@ typedef struct xcc_options {
      * results are the same bits on every machine. They differ from floats by one step of the result's scale at most,
      * where a number lies between two. */
     xcc_integer_use integer;
+    /* What is made is an ONNX model, in place of a program: the graph as it is before instructions are merged, each as
+     * the operator of its name. `optimization` is 1 at most. The opset is 21, or what its newest operator needs; names
+     * of inputs, outputs and dimensions stay. UNSUPPORTED, with everything in the way, if there is no operator for an
+     * instruction, a type or a state. */
+    bool onnx;
+    /* Elements of constants of 1 KB and more go there, in place of the model, if it is not NULL; a model of 2 GB needs
+     * that. The model names it as `onnx_data_location`, a path from its own folder. */
+    xcvm_sink onnx_data_sink;
+    void *onnx_data_user;
+    const char *onnx_data_location;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

@@ -1,6 +1,7 @@
-/* Exports text cases as C: export_cases FOLDER STEP CASE_FILE... writes case_<n>.c and .h for every STEP-th case of the
- * files that can be exported, and cases.c, a program that runs them all and compares their outputs with those of the
- * machine. What is refused is listed in FOLDER/refused.txt. Cases that the machine fails must fail in C, too. */
+/* Exports text cases as C: export_cases FOLDER TARGET STEP CASE_FILE... writes case_<n>.c and .h for every STEP-th case
+ * of the files that can be exported, and cases.c, a program that runs them all and compares their outputs and states
+ * with those of the machine. TARGET is the instruction set that vectors are for, "any" for none. What is refused is
+ * listed in FOLDER/refused.txt. Cases that the machine fails must fail in C, too. */
 #include "tests/case_text.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 
 typedef struct export_job {
-    const char *folder;
+    const char *folder, *target;
     FILE *cases, *refused, *table;
     size_t seen, step, exported, left;
 } export_job;
@@ -116,7 +117,32 @@ static const xcvm_value *binding_of(const test_case *c, const char *name)
     return NULL;
 }
 
-static void write_case(const export_job *w, const test_case *c, const char *path, const result *r)
+/* Whether a context holds what random numbers follow from. */
+static bool draws(const export_job *w, const char *header_name)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/%s", w->folder, header_name);
+    test_bytes header = test_file_read(path);
+    bool found = false;
+    for (size_t i = 0; i + 16 <= header.length && !found; i++)
+        found = memcmp(header.at + i, "uint64_t random;", 16) == 0;
+    test_bytes_free(&header);
+    return found;
+}
+
+/* Compares elements with those of a value of the machine's; `at` is the place in C, `name` that of what is expected. */
+static void write_comparison(FILE *to, const xcvm_value *v, const char *at, const char *name, size_t i)
+{
+    const xcvm_dtype dtype = xcvm_value_dtype(v);
+    const char *kind = dtype == XCVM_F32 ? "f32" : dtype == XCVM_F64 ? "f64" : NULL;
+    if (kind != NULL)
+        fprintf(to, "    wrong |= differ_%s(%s, %s_%zu.bytes, %zu);\n", kind, at, name, i, xcvm_value_count(v));
+    else
+        fprintf(to, "    wrong |= memcmp(%s, %s_%zu.bytes, %zu) != 0;\n", at, name, i, xcvm_value_bytes(v));
+}
+
+static void write_case(const export_job *w, const test_case *c, const char *path, const result *r,
+                       const char *header_name)
 {
     const size_t n = w->exported, inputs = xcvm_program_input_count(r->program),
                  outputs = xcvm_program_output_count(r->program);
@@ -132,11 +158,19 @@ static void write_case(const export_job *w, const test_case *c, const char *path
         const xcvm_value *v = xcvm_session_output(r->session, i);
         write_bytes(w->cases, "expected", i, xcvm_value_data(v), xcvm_value_bytes(v));
     }
+    const size_t states = r->failed ? 0 : xcvm_program_state_count(r->program);
+    for (size_t i = 0; i < states; i++) {
+        const xcvm_value *v = xcvm_session_state(r->session, i);
+        write_bytes(w->cases, "state", i, xcvm_value_data(v), xcvm_value_bytes(v));
+    }
     for (size_t i = 0; i < outputs; i++)
         fprintf(w->cases,
                 "    static union {\n        unsigned char bytes[%zu];\n        double aligned;\n    } out_%zu;\n",
                 r->failed ? (size_t)1 << 19 : xcvm_value_bytes(xcvm_session_output(r->session, i)) + 1, i);
-    fprintf(w->cases, "    case_%zu_init(&context);\n    status = case_%zu_run(&context", n, n);
+    fprintf(w->cases, "    case_%zu_init(&context);\n", n);
+    if (draws(w, header_name))
+        fprintf(w->cases, "    context.random = 1;\n");
+    fprintf(w->cases, "    status = case_%zu_run(&context", n);
     for (size_t i = 0; i < inputs; i++)
         fprintf(w->cases, ", (const %s *)(const void *)&in_%zu", type_of(xcvm_program_input(r->program, i)->type.dtype),
                 i);
@@ -147,20 +181,19 @@ static void write_case(const export_job *w, const test_case *c, const char *path
         fprintf(w->cases, "    wrong = status == 0;\n");
     else
         fprintf(w->cases, "    wrong = status != 0;\n");
+    char at[80];
     for (size_t i = 0; i < outputs; i++) {
         if (r->failed) {
             fprintf(w->cases, "    (void)out_%zu;\n", i);
             continue;
         }
         const xcvm_value *v = xcvm_session_output(r->session, i);
-        const xcvm_dtype dtype = xcvm_value_dtype(v);
-        const char *kind = dtype == XCVM_F32 ? "f32" : dtype == XCVM_F64 ? "f64" : NULL;
-        if (kind != NULL)
-            fprintf(w->cases, "    wrong |= differ_%s((const void *)&out_%zu, expected_%zu.bytes, %zu);\n", kind, i, i,
-                    xcvm_value_count(v));
-        else
-            fprintf(w->cases, "    wrong |= memcmp(&out_%zu, expected_%zu.bytes, %zu) != 0;\n", i, i,
-                    xcvm_value_bytes(v));
+        snprintf(at, sizeof at, "(const void *)&out_%zu", i);
+        write_comparison(w->cases, v, at, "expected", i);
+    }
+    for (size_t i = 0; i < states; i++) {
+        snprintf(at, sizeof at, "case_%zu_state_at(&context, %zu).elements", n, i);
+        write_comparison(w->cases, xcvm_session_state(r->session, i), at, "state", i);
     }
     fprintf(w->cases, "    return wrong;\n}\n");
     const char *base = strrchr(path, '/');
@@ -194,6 +227,7 @@ static void export_case(export_job *w, const test_case *c, const char *path, con
         const xcc_c_options options = {.size = sizeof options,
                                        .name = name,
                                        .header_name = header_name,
+                                       .target = w->target,
                                        .sink = file_sink,
                                        .source = source,
                                        .header = header};
@@ -201,7 +235,7 @@ static void export_case(export_job *w, const test_case *c, const char *path, con
         fclose(source);
         fclose(header);
         if (status == XCVM_OK) {
-            write_case(w, c, path, &r);
+            write_case(w, c, path, &r, header_name);
             w->exported++;
         } else {
             fprintf(w->refused, "%s:%d: %s: %s: %s\n", path, c->line, c->name, xcvm_status_name(status), error.message);
@@ -253,11 +287,13 @@ static const char head[] =
 
 int main(int count, char **arguments)
 {
-    if (count < 4) {
-        fprintf(stderr, "usage: export_cases FOLDER STEP CASE_FILE...\n");
+    if (count < 5) {
+        fprintf(stderr, "usage: export_cases FOLDER TARGET STEP CASE_FILE...\n");
         return 2;
     }
-    export_job w = {.folder = arguments[1], .step = (size_t)strtoul(arguments[2], NULL, 10)};
+    export_job w = {.folder = arguments[1],
+                    .target = strcmp(arguments[2], "any") != 0 ? arguments[2] : NULL,
+                    .step = (size_t)strtoul(arguments[3], NULL, 10)};
     w.step = w.step > 0 ? w.step : 1;
     w.cases = open_file(&w, "cases.c");
     w.refused = open_file(&w, "refused.txt");
@@ -265,7 +301,7 @@ int main(int count, char **arguments)
     if (w.table == NULL)
         return 1;
     fputs(head, w.cases);
-    for (int i = 3; i < count; i++)
+    for (int i = 4; i < count; i++)
         export_file(&w, arguments[i]);
     fprintf(w.cases, "static const struct {\n    int (*run)(void);\n    const char *name;\n} cases[] = {\n");
     rewind(w.table);

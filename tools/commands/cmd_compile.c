@@ -199,7 +199,8 @@ struct compilation {
     struct request *request;
     const char *program; /* the path that it is written to */
     xcc_phase phase;
-    struct output output;
+    struct output outputs[2]; /* the program, or the ONNX model; its constants */
+    size_t output_count;
     struct library library; /* with --fuse */
     char *target;           /* the place of the library */
     xcc_report report;
@@ -243,7 +244,7 @@ static xcvm_status begin_library(struct compilation *compilation, xcvm_error *er
         return error_set(error, XCVM_INVALID_ARGUMENT,
                          "a kernel library goes beside its program, which needs a file: -o PROG");
     compilation->target = library_beside(program);
-    bool kept = compilation->output.temporary != NULL;
+    bool kept = compilation->outputs[0].temporary != NULL;
     char *folder = kept ? file_folder(program) : memory_text(library_temporary_folder());
     char *name = file_base_name(compilation->target);
     xcvm_status status = library_begin(&compilation->library, folder, name, error);
@@ -252,20 +253,27 @@ static xcvm_status begin_library(struct compilation *compilation, xcvm_error *er
     return status;
 }
 
+static void discard(struct compilation *compilation, xcvm_error *error)
+{
+    for (size_t i = 0; i < compilation->output_count; i++)
+        output_discard(&compilation->outputs[i], error);
+    compilation->output_count = 0;
+}
+
 /* Puts everything in its place, the library first: a program whose library is not there yet would say so. */
 static xcvm_status finish(struct compilation *compilation, xcvm_error *error)
 {
     bool made = true;
-    if (compilation->library.folder != NULL && compilation->output.temporary != NULL) {
+    if (compilation->library.folder != NULL && compilation->outputs[0].temporary != NULL) {
         xcvm_status status = library_finish(&compilation->library, compilation->target, &made, error);
         if (status != XCVM_OK) {
-            output_discard(&compilation->output, error);
+            discard(compilation, error);
             return status;
         }
     }
     if (!made)
         report_line("note: there is nothing to fuse, so no kernel library is made");
-    return output_finish(&compilation->output, error);
+    return output_finish_all(compilation->outputs, compilation->output_count, error);
 }
 
 static xcvm_status compile_to(struct compilation *compilation, const struct model_flags *model, xcvm_sink sink,
@@ -297,17 +305,31 @@ static xcvm_status compile_to(struct compilation *compilation, const struct mode
     compiler.vjps = request->vjps;
     compiler.vjp_count = request->vjp_count;
     recomputation_use(&flags->recomputation, &compiler);
+    compiler.onnx = emits_onnx(&flags->c);
+    char *location = compiler.onnx ? onnx_data_location(&flags->c, compilation->program) : NULL;
+    if (location != NULL) {
+        compiler.onnx_data_sink = output_sink;
+        compiler.onnx_data_user = &compilation->outputs[1];
+        compiler.onnx_data_location = location;
+    }
     compiler.user = stdout;
-    return compile_model(request->path, &compiler, sink, user, &compilation->report, error);
+    const xcvm_status status = compile_model(request->path, &compiler, sink, user, &compilation->report, error);
+    free(location);
+    return status;
 }
 
 static xcvm_status compile_program(struct compilation *compilation, xcvm_error *error)
 {
     const struct compile_flags *flags = compilation->request->flags;
-    TRY(output_open(&compilation->output, compilation->program, error));
+    TRY(output_open(&compilation->outputs[0], compilation->program, error));
+    compilation->output_count = 1;
+    if (emits_onnx(&flags->c) && flags->c.weights_file != NULL) {
+        TRY(output_open(&compilation->outputs[1], flags->c.weights_file, error));
+        compilation->output_count = 2;
+    }
     if (fuses(flags))
         TRY(begin_library(compilation, error));
-    return compile_to(compilation, &flags->model, output_sink, &compilation->output, error);
+    return compile_to(compilation, &flags->model, output_sink, &compilation->outputs[0], error);
 }
 
 /* A file that is no model may be what a model becomes. */
@@ -343,11 +365,13 @@ static int compile_all(struct compilation *programs, size_t count)
     for (; made < count && status == XCVM_OK; made++)
         status = compile_program(&programs[made], &error);
     if (status != XCVM_OK) {
-        const bool opened = programs[made - 1].output.name != NULL;
-        const bool unwritten = programs[made - 1].output.failure != 0;
+        const struct compilation *failed = &programs[made - 1];
+        const bool opened = failed->output_count > 0;
+        bool unwritten = false;
+        for (size_t i = 0; i < failed->output_count; i++)
+            unwritten = unwritten || failed->outputs[i].failure != 0;
         for (size_t i = 0; i < made; i++)
-            if (programs[i].output.name != NULL)
-                output_discard(&programs[i].output, &error);
+            discard(&programs[i], &error);
         code = report_error(unwritten || !opened ? NULL : request->path, &error);
         if (opened)
             tell_kind(status, request->path);
@@ -359,7 +383,7 @@ static int compile_all(struct compilation *programs, size_t count)
         if ((status = finish(&programs[finished], &error)) != XCVM_OK)
             code = report_error(NULL, &error);
     for (size_t i = finished; i < count; i++)
-        output_discard(&programs[i].output, &error);
+        discard(&programs[i], &error);
     for (size_t i = 0; i < count && status == XCVM_OK; i++) {
         if (programs[i].report.recompute_peak_before > 0)
             tell_recomputation(&programs[i].report);
@@ -531,6 +555,7 @@ static const struct example examples[] = {
     {"network.onnx -o grad.bin --dim N=64 --backprop --recompute time --memory-budget 300M",
      "with gradients for batches of 64, in less memory"},
     {"model.onnx --emit c -o net.c --with-main --dim batch=1", "as C for any processor, with a main"},
+    {"model.onnx --emit onnx -o plain.onnx", "as ONNX again, simplified"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };
 

@@ -112,7 +112,8 @@ static void release(struct output *output)
     *output = (struct output){.fd = -1};
 }
 
-xcvm_status output_finish(struct output *output, xcvm_error *error)
+/* All bytes are in the new file, which stands beside its place still. */
+static bool settle(struct output *output)
 {
     bool good = flush_pending(output);
     if (good && output->temporary != NULL && fsync(output->fd) != 0 && errno != EINVAL) {
@@ -126,18 +127,72 @@ xcvm_status output_finish(struct output *output, xcvm_error *error)
         }
         output->fd = -1;
     }
-    if (good && output->temporary != NULL && rename(output->temporary, output->target) != 0) {
-        output->failure = errno;
-        good = false;
+    return good;
+}
+
+static bool put_in_place(struct output *output)
+{
+    if (output->temporary == NULL || rename(output->temporary, output->target) == 0)
+        return true;
+    output->failure = errno;
+    return false;
+}
+
+xcvm_status output_finish(struct output *output, xcvm_error *error) { return output_finish_all(output, 1, error); }
+
+/* A second name of the file that is to be replaced, so that it can come back; NULL if there is none. */
+static char *keep_old(const struct output *output)
+{
+    if (output->temporary == NULL)
+        return NULL;
+    char *kept = memory_format("%s.old", output->temporary);
+    if (link(output->target, kept) == 0) {
+        cleanup_register(kept);
+        return kept;
     }
-    xcvm_status status = XCVM_OK;
-    if (!good) {
-        status = fail(error, output->name, output->failure);
-        if (output->temporary != NULL)
-            unlink(output->temporary);
-    }
-    release(output);
-    return status;
+    free(kept);
+    return NULL;
+}
+
+static void forget_old(char *kept)
+{
+    if (kept == NULL)
+        return;
+    unlink(kept);
+    cleanup_forget(kept);
+    free(kept);
+}
+
+/* Takes back what was put in place: the file that was there comes back, or none is there. */
+static void take_back(const struct output *output, const char *kept)
+{
+    if (output->temporary != NULL && (kept == NULL || rename(kept, output->target) != 0))
+        unlink(output->target);
+}
+
+xcvm_status output_finish_all(struct output *outputs, size_t count, xcvm_error *error)
+{
+    size_t settled = 0, placed = 0;
+    char **kept = memory_take(count, sizeof *kept);
+    while (settled < count && settle(&outputs[settled]))
+        settled++;
+    const bool whole = settled == count;
+    for (size_t i = 0; i < count && whole && count > 1; i++)
+        kept[i] = keep_old(&outputs[i]);
+    while (whole && placed < count && put_in_place(&outputs[placed]))
+        placed++;
+    const bool good = placed == count;
+    for (size_t i = 0; i < placed && !good; i++)
+        take_back(&outputs[i], kept[i]);
+    for (size_t i = 0; i < count; i++)
+        forget_old(kept[i]);
+    free(kept);
+    for (size_t i = 0; i < count; i++)
+        if (good)
+            release(&outputs[i]);
+        else
+            output_discard(&outputs[i], error);
+    return good ? XCVM_OK : XCVM_IO;
 }
 
 void output_discard(struct output *output, xcvm_error *error)

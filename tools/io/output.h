@@ -22,6 +22,8 @@ xcvm_status output_open(struct output *output, const char *path, xcvm_error *err
 bool output_sink(void *output, const void *bytes, size_t count);
 /* Puts the file in its place, or reports why it could not be written in full. */
 xcvm_status output_finish(struct output *output, xcvm_error *error);
+/* The same for files that belong together: all of them take their places, or, after a failure, none has. */
+xcvm_status output_finish_all(struct output *outputs, size_t count, xcvm_error *error);
 /* Forgets what was written; for after a failure. If `error` was caused by a failed write, it says which. */
 void output_discard(struct output *output, xcvm_error *error);
 

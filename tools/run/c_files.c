@@ -12,13 +12,16 @@
 #include <string.h>
 
 const struct option c_options[] = {
-    {"emit", 0, "program|c", OPTION_CHOICE, offsetof(struct c_flags, emit), 0, 0,
-     "what is written: a program, or C99 that computes the same without this machine: -o NET.c writes NET.c and NET.h. "
-     "MODEL "
-     "may be a program, too. With --target, channels are laid out in blocks, and vectors are those of that instruction "
-     "set; without it the C is for any processor, smaller and slower"},
+    {"emit", 0, "program|c|onnx", OPTION_CHOICE, offsetof(struct c_flags, emit), 0, 0,
+     "what is written: a program; C99 that computes the same without this machine: -o NET.c writes NET.c and NET.h; or "
+     "an ONNX model, as the graph is before instructions are merged. For C, MODEL may be a program, too. With "
+     "--target, "
+     "channels are laid out in blocks, and vectors are those of that instruction set; without it the C is for any "
+     "processor, smaller and slower"},
     {"weights-file", 0, "FILE", OPTION_FILE, offsetof(struct c_flags, weights_file), 0, 0,
-     "with --emit c, write the constants to a file of their own, to be mapped, linked or read, instead of into the C"},
+     "with --emit c or onnx, write the constants to a file of their own, instead of into the C, to be mapped, linked "
+     "or "
+     "read, or into the model, in whose folder it has to lie"},
     {"arena-in", 0, "NAME", OPTION_TEXT, offsetof(struct c_flags, arena_in), 0, 0,
      "with --emit c, work in an array of that name, which the host defines, or, with a point in its name, in that "
      "section of "
@@ -30,17 +33,33 @@ const struct option c_options[] = {
 };
 
 bool emits_c(const struct c_flags *flags) { return strcmp(flags->emit, "c") == 0; }
+bool emits_onnx(const struct c_flags *flags) { return strcmp(flags->emit, "onnx") == 0; }
+
+char *onnx_data_location(const struct c_flags *flags, const char *output)
+{
+    if (flags->weights_file == NULL)
+        return NULL;
+    char *folder = file_folder(output), *location = file_relative(flags->weights_file, folder);
+    free(folder);
+    return location;
+}
 
 int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused)
 {
-    const char *given = flags->weights_file != NULL ? "weights-file"
-                        : flags->arena_in != NULL   ? "arena-in"
-                        : flags->with_main          ? "with-main"
-                                                    : NULL;
+    const char *given = flags->weights_file != NULL && !emits_onnx(flags) ? "weights-file"
+                        : flags->arena_in != NULL                         ? "arena-in"
+                        : flags->with_main                                ? "with-main"
+                                                                          : NULL;
     if (!emits_c(flags) && given != NULL)
         return report_usage("--%s is for C, which --emit c asks for", given);
-    if (emits_c(flags) && is_fused)
-        return report_usage("--fuse makes a kernel library, which exported C has no use for");
+    if ((emits_c(flags) || emits_onnx(flags)) && is_fused)
+        return report_usage("--fuse makes a kernel library, which %s no use for",
+                            emits_c(flags) ? "exported C has" : "an ONNX model has");
+    char *location = emits_onnx(flags) && output != NULL ? onnx_data_location(flags, output) : NULL;
+    const bool beneath = location == NULL || (location[0] != '/' && strncmp(location, "..", 2) != 0);
+    free(location);
+    if (!beneath)
+        return report_usage("%s: a model's constants lie in its folder or below", flags->weights_file);
     if (emits_c(flags) && output != NULL && !file_has_suffix(output, ".c"))
         return report_usage("%s: C wants a name that ends in .c", output);
     return EXIT_OK;
@@ -90,10 +109,10 @@ xcvm_status c_files_write(const struct c_flags *flags, const struct buffer *prog
                                        .weights = flags->weights_file != NULL ? &outputs[WEIGHTS] : NULL};
         status = xcc_export_c(program->data, program->length, &options, error);
     }
-    for (size_t i = 0; i < opened; i++)
-        if (status == XCVM_OK)
-            status = output_finish(&outputs[i], error);
-        else
+    if (status == XCVM_OK)
+        status = output_finish_all(outputs, opened, error);
+    else
+        for (size_t i = 0; i < opened; i++)
             output_discard(&outputs[i], error);
     free(header);
     free(base);

@@ -97,8 +97,36 @@ static int xc_gather_elements_value(const void *x, const value_t *indices, void 
     return 0;
 }
 
+/* Elements of y combined with as many of x. NaN wins. */
+static void xc_combine_add_value(void *y, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ((value_t *)y)[i] = xc_multiply_add_value(((value_t *)y)[i], ((const value_t *)x)[i], 1);
+}
+static void xc_combine_mul_value(void *y, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ((value_t *)y)[i] = xc_multiply_add_value(0, ((value_t *)y)[i], ((const value_t *)x)[i]);
+}
+static void xc_combine_max_value(void *y, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const value_t u = ((value_t *)y)[i], v = ((const value_t *)x)[i];
+        ((value_t *)y)[i] = u > v || xc_is_nan_value(u) ? u : v;
+    }
+}
+static void xc_combine_min_value(void *y, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const value_t u = ((value_t *)y)[i], v = ((const value_t *)x)[i];
+        ((value_t *)y)[i] = u < v || xc_is_nan_value(u) ? u : v;
+    }
+}
+
+/* Updates take the place of what is there, or are combined with it, if `combine` is not NULL. */
 static int xc_scatter_elements_value(const value_t *indices, const void *updates, void *y, size_t size, int rank,
-                                     const int64_t *dims, const int64_t *steps, int axis, int64_t length)
+                                     const int64_t *dims, const int64_t *steps, int axis, int64_t length,
+                                     void (*combine)(void *y, const void *x, size_t count))
 {
     int64_t place[8] = {0};
     size_t count = 1;
@@ -111,7 +139,10 @@ static int xc_scatter_elements_value(const value_t *indices, const void *updates
             return 1;
         for (int k = 0; k < rank; k++)
             at += (k == axis ? index : place[k]) * steps[k];
-        xc_copy_element((unsigned char *)y + (size_t)at * size, (const unsigned char *)updates + i * size, size);
+        if (combine != NULL)
+            combine((unsigned char *)y + (size_t)at * size, (const unsigned char *)updates + i * size, 1);
+        else
+            xc_copy_element((unsigned char *)y + (size_t)at * size, (const unsigned char *)updates + i * size, size);
         for (int k = rank; k-- > 0;) {
             if (++place[k] < dims[k])
                 break;
@@ -121,10 +152,25 @@ static int xc_scatter_elements_value(const value_t *indices, const void *updates
     return 0;
 }
 
+/* The same for a flat y, whose indices are places of its own. */
+static int xc_scatter_add_value(const int64_t *indices, const value_t *updates, value_t *y, size_t count,
+                                int64_t length)
+{
+    for (size_t i = 0; i < count; i++) {
+        const int64_t at = indices[i] < 0 ? indices[i] + length : indices[i];
+        if (at < 0 || at >= length)
+            return 1;
+        y[at] = xc_multiply_add_value(y[at], updates[i], 1);
+    }
+    return 0;
+}
+
 /* Tuples of `depth` indices into the first axes, of `dims`, of each of `batches` parts of x of `part` bytes; each names
- * a slice of `inner` bytes. With `scatter`, slices go from `from` to their places in `to`. */
+ * a slice of `inner` bytes. With `scatter`, slices go from `from` to their places in `to`, or, with `combine`, are
+ * combined with the `elements` there. */
 static int xc_gather_tuples(const unsigned char *from, const int64_t *indices, unsigned char *to, size_t batches,
-                            size_t tuples, size_t depth, const int64_t *dims, size_t part, size_t inner, int scatter)
+                            size_t tuples, size_t depth, const int64_t *dims, size_t part, size_t inner, int scatter,
+                            void (*combine)(void *y, const void *x, size_t count), size_t elements)
 {
     for (size_t b = 0; b < batches; b++)
         for (size_t t = 0; t < tuples; t++, indices += depth) {
@@ -135,7 +181,9 @@ static int xc_gather_tuples(const unsigned char *from, const int64_t *indices, u
                     return 1;
                 at = at * (size_t)dims[k] + (size_t)index;
             }
-            if (scatter)
+            if (combine != NULL)
+                combine(to + b * part + at * inner, from + (b * tuples + t) * inner, elements);
+            else if (scatter)
                 memcpy(to + b * part + at * inner, from + (b * tuples + t) * inner, inner);
             else
                 memcpy(to + (b * tuples + t) * inner, from + b * part + at * inner, inner);

@@ -15,12 +15,23 @@ static inline float xc_log_f32(float v) { return xcvm_log_f32(v); }
 static inline double xc_log_f64(double v) { return log(v); }
 static inline float xc_sqrt_f32(float v) { return sqrtf(v); }
 static inline double xc_sqrt_f64(double v) { return sqrt(v); }
+/* What optimizers' steps call it. */
+static inline float xcvm_root_f32(float v) { return sqrtf(v); }
+static inline double xcvm_root_f64(double v) { return sqrt(v); }
 static inline float xc_pow_f32(float u, float v) { return xcvm_pow_f32(u, v); }
 static inline double xc_pow_f64(double u, double v) { return pow(u, v); }
 static inline float xc_tanh_f32(float v) { return xcvm_tanh_f32(v); }
 static inline double xc_tanh_f64(double v) { return tanh(v); }
 static inline float xc_sigmoid_f32(float v) { return xcvm_sigmoid_f32(v); }
 static inline double xc_sigmoid_f64(double v) { return 1.0 / (1.0 + exp(-v)); }
+
+static inline float xc_multiply_add_f32(float sum, float u, float v) { return sum + u * v; }
+static inline double xc_multiply_add_f64(double sum, double u, double v) { return sum + u * v; }
+/* Integers wrap around. */
+static inline value_t xc_multiply_add_value(value_t sum, value_t u, value_t v)
+{
+    return (value_t)((uint64_t)sum + (uint64_t)u * (uint64_t)v);
+}
 
 /* Integers have no NaN. */
 static inline int xc_is_nan_f32(float v) { return v != v; }

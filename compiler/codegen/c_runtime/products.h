@@ -4,14 +4,6 @@
 
 #include "compiler/codegen/c_runtime/lanes.h"
 
-static inline float xc_multiply_add_f32(float sum, float u, float v) { return sum + u * v; }
-static inline double xc_multiply_add_f64(double sum, double u, double v) { return sum + u * v; }
-/* Integers wrap around. */
-static inline value_t xc_multiply_add_value(value_t sum, value_t u, value_t v)
-{
-    return (value_t)((uint64_t)sum + (uint64_t)u * (uint64_t)v);
-}
-
 /* y, of m rows and n columns, is a, of m rows and k columns, times b. Elements of a are a_row and a_column apart, those
  * of b b_row and b_column. */
 static void xc_matmul_value(const value_t *a, const value_t *b, value_t *y, size_t m, size_t k, size_t n, size_t a_row,

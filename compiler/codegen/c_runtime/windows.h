@@ -105,6 +105,41 @@ static void xc_conv_transpose_value(const xc_window *g, const value_t *x, const 
         }
 }
 
+/* The gradient of the filters of a convolution of x by dy, that of its result. */
+static void xc_filter_gradient_value(const xc_window *g, const value_t *x, const value_t *dy, value_t *y, size_t batch,
+                                     size_t groups, size_t channels, size_t outputs)
+{
+    const size_t in = (size_t)(g->in[0] * g->in[1] * g->in[2]), out = (size_t)(g->out[0] * g->out[1] * g->out[2]);
+    ptrdiff_t first[3], last[3];
+    for (size_t k = 0; k < groups * outputs; k++)
+        for (size_t c = 0; c < channels; c++)
+            for (ptrdiff_t d = 0; d < g->kernel[0]; d++)
+                for (ptrdiff_t e = 0; e < g->kernel[1]; e++)
+                    for (ptrdiff_t f = 0; f < g->kernel[2]; f++) {
+                        value_t total = 0;
+                        xc_window_inside(g, 0, d, &first[0], &last[0]);
+                        xc_window_inside(g, 1, e, &first[1], &last[1]);
+                        xc_window_inside(g, 2, f, &first[2], &last[2]);
+                        for (size_t n = 0; n < batch; n++) {
+                            const value_t *const plane = x + ((n * groups + k / outputs) * channels + c) * in;
+                            const value_t *const by = dy + (n * groups * outputs + k) * out;
+                            for (ptrdiff_t i = first[0]; i < last[0]; i++)
+                                for (ptrdiff_t j = first[1]; j < last[1]; j++) {
+                                    const ptrdiff_t p = i * g->stride[0] + d * g->dilation[0] - g->pad[0];
+                                    const ptrdiff_t q = j * g->stride[1] + e * g->dilation[1] - g->pad[1];
+                                    const ptrdiff_t r = f * g->dilation[2] - g->pad[2];
+                                    const value_t *const from = plane + (p * g->in[1] + q) * g->in[2] + r;
+                                    const value_t *const with = by + (i * g->out[1] + j) * g->out[2];
+                                    value_t sum = 0;
+                                    for (ptrdiff_t l = first[2]; l < last[2]; l++)
+                                        sum += with[l] * from[l * g->stride[2]];
+                                    total += sum;
+                                }
+                        }
+                        *y++ = total;
+                    }
+}
+
 /* ---- Pools ---- */
 
 /* The window positions [*first, *last) of output o that lie in `size` elements of an axis. */

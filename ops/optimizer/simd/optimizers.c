@@ -4,61 +4,46 @@
  * Ginsburg, "Large Batch Training of Convolutional Networks" (2017), with the momentum of SGD; Lion of Chen et al.,
  * "Symbolic Discovery of Optimization Algorithms" (2023). */
 #include "ops/optimizer/simd/blocks.h"
+#include "ops/optimizer/simd/step_numbers.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
 #include "ops/shape.h"
 
-/* Elements that are updated at a time. */
-enum { BLOCK = 1024, BLOCKS_A_RANGE = 8, MOMENTS = 3 };
-
-/* The numbers of a step, worked out from attributes and operands. What an optimizer has no use for is 0. */
-typedef struct numbers {
-    double rate;     /* of learning */
-    double decay;    /* times the parameter is added to the gradient */
-    double shrink;   /* factor of the parameter, of decoupled weight decay */
-    double momentum; /* of the buffer's old elements */
-    double taken;    /* of the gradient that goes into the buffer */
-    double nesterov; /* 0: the buffer is the step; else the gradient with momentum times the buffer is */
-    double kept[2];  /* of the moments' old elements */
-    double epsilon;
-    double root; /* of the second moment's correction */
-    double scale, limit, average_decay;
-} numbers;
+enum { BLOCKS_A_RANGE = 8 };
 
 typedef struct step {
-    xcvm_inputs gradients, parameters, masters, accumulators, averages, moments[MOMENTS];
+    xcvm_inputs gradients, parameters, masters, accumulators, averages, moments[XCVM_STEP_MOMENTS];
     bool apply; /* else gradients are added to accumulators, if there are any */
     bool valid; /* else, if `apply`, accumulators become zero, and that is all */
-    numbers numbers;
+    xcvm_step_numbers numbers;
     /* Of LARS: norms, f32, one for each tensor, from which and `trust` a factor of its rate follows; NULL: none. */
     const xcvm_value *parameter_norms, *gradient_norms;
     double trust;
-    void (*f32)(float *p, const float *g, float *const m[], size_t n, const numbers *t);
-    void (*f64)(double *p, const double *g, double *const m[], size_t n, const numbers *t);
+    void (*f32)(float *p, const float *g, float *const m[], size_t n, const xcvm_step_numbers *t);
+    void (*f64)(double *p, const double *g, double *const m[], size_t n, const xcvm_step_numbers *t);
 } step;
 
-/* A block of one parameter with what is kept of it; all of the type that is computed in. */
-typedef struct block {
-    void *parameters, *moments[MOMENTS], *sums, *average; /* NULL: not kept */
-    const void *gradients;
-    size_t count;
-    double ratio;
-} block;
-
-#define REAL float
-#define STEP(name) name##_f32
-#define STEP_FIELD f32
-#define ROOT sqrtf
+#define xcvm_sgd_value OF_TYPE(sgd)
+#define xcvm_rmsprop_value OF_TYPE(rmsprop)
+#define xcvm_adagrad_value OF_TYPE(adagrad)
+#define xcvm_adadelta_value OF_TYPE(adadelta)
+#define xcvm_adam_value OF_TYPE(adam)
+#define xcvm_lion_value OF_TYPE(lion)
+#define xcvm_add_value OF_TYPE(add)
+#define xcvm_average_value OF_TYPE(average)
+#define xcvm_prepare_value OF_TYPE(prepare)
+#define xcvm_block_value OF_TYPE(block)
+#define value_t float
+#define OF_TYPE(name) name##_f32
+#define xcvm_root_value sqrtf
 #include "ops/optimizer/simd/steps.h"
-#undef REAL
-#undef STEP
-#undef STEP_FIELD
-#undef ROOT
-#define REAL double
-#define STEP(name) name##_f64
-#define STEP_FIELD f64
-#define ROOT sqrt
+#undef value_t
+#undef OF_TYPE
+#undef xcvm_root_value
+#define value_t double
+#define OF_TYPE(name) name##_f64
+#define xcvm_root_value sqrt
 #include "ops/optimizer/simd/steps.h"
 
 /* ---- The loop ---- */
@@ -75,7 +60,7 @@ static double ratio_of(const step *s, size_t i)
 {
     if (s->parameter_norms == NULL)
         return 1.0;
-    const numbers *t = &s->numbers;
+    const xcvm_step_numbers *t = &s->numbers;
     const double norm = xcvm_element_as_double(s->parameter_norms, i);
     const double divisor = fabs(t->scale) * xcvm_element_as_double(s->gradient_norms, i) + t->decay * norm + t->epsilon;
     return norm > 0.0 && divisor > 0.0 ? s->trust * norm / divisor : 1.0;
@@ -86,16 +71,16 @@ static void update_block(const void *context, size_t i, size_t first, size_t cou
 {
     (void)number;
     const step *s = context;
-    float p[BLOCK], g[BLOCK];
+    float p[XCVM_STEP_BLOCK], g[XCVM_STEP_BLOCK];
     const xcvm_value *parameter = s->parameters.at[i];
     const xcvm_dtype dtype = parameter->dtype;
     const bool is_f64 = dtype == XCVM_F64, is_half = dtype != XCVM_F32 && !is_f64;
     const size_t size = is_f64 ? sizeof(double) : sizeof(float);
-    block b = {.count = count,
-               .sums = kept_at(&s->accumulators, i, first, size),
-               .average = kept_at(&s->averages, i, first, size),
-               .ratio = ratio_of(s, i)};
-    for (size_t j = 0; j < MOMENTS; j++)
+    xcvm_step_block b = {.count = count,
+                         .sums = kept_at(&s->accumulators, i, first, size),
+                         .average = kept_at(&s->averages, i, first, size),
+                         .ratio = ratio_of(s, i)};
+    for (size_t j = 0; j < XCVM_STEP_MOMENTS; j++)
         b.moments[j] = kept_at(&s->moments[j], i, first, size);
     if (!is_half) {
         b.gradients = (const char *)s->gradients.at[i]->data + first * size;
@@ -121,9 +106,9 @@ static void update_block(const void *context, size_t i, size_t first, size_t cou
         return;
     }
     if (is_f64)
-        block_f64(s, &b);
+        block_f64(&b, &s->numbers, s->f64);
     else
-        block_f32(s, &b);
+        block_f32(&b, &s->numbers, s->f32);
     if (is_half)
         xcvm_halves_store(dtype, parameter->data, first, count, b.parameters);
 }
@@ -131,14 +116,14 @@ static void update_block(const void *context, size_t i, size_t first, size_t cou
 static void update_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    for_blocks(&((const step *)context)->parameters, BLOCK, begin, end, update_block, context);
+    for_blocks(&((const step *)context)->parameters, XCVM_STEP_BLOCK, begin, end, update_block, context);
 }
 
 static xcvm_status run(const xcvm_kernel *k, const step *s)
 {
     if (s->accumulators.count == 0 && !(s->apply && s->valid))
         return XCVM_OK;
-    const size_t blocks = block_count_of_all(&s->parameters, BLOCK);
+    const size_t blocks = block_count_of_all(&s->parameters, XCVM_STEP_BLOCK);
     if (blocks > 0)
         xcvm_parallel(k->threads, blocks, BLOCKS_A_RANGE, update_range, (void *)s);
     return XCVM_OK;

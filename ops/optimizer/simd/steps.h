@@ -1,13 +1,13 @@
 /* One step of each optimizer on `n` elements: p the parameters, g the gradients, m the moments, in the order of the
- * row; a moment that is not kept is NULL. Included once for each REAL that is computed in, with STEP(name) giving the
- * functions' names, STEP_FIELD that of the step's member, and ROOT the square root. Formulas are those of torch.optim,
- * in the order of its operations. */
+ * row; a moment that is not kept is NULL. Functions whose names end in _value are those of the type value_t: whoever
+ * includes this defines both, and the names that they have for it, once for each type; exported C takes them from here,
+ * too. Formulas are those of torch.optim, in the order of its operations. */
 
-static void STEP(sgd)(REAL *p, const REAL *g, REAL *const m[], size_t n, const numbers *t)
+static void xcvm_sgd_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
-    const REAL rate = (REAL)t->rate, momentum = (REAL)t->momentum;
-    const REAL taken = (REAL)t->taken, nesterov = (REAL)t->nesterov;
-    REAL *buffer = m[0];
+    const value_t rate = (value_t)t->rate, momentum = (value_t)t->momentum;
+    const value_t taken = (value_t)t->taken, nesterov = (value_t)t->nesterov;
+    value_t *buffer = m[0];
     if (buffer == NULL) {
         XCVM_INDEPENDENT
         for (size_t i = 0; i < n; i++)
@@ -16,32 +16,32 @@ static void STEP(sgd)(REAL *p, const REAL *g, REAL *const m[], size_t n, const n
     }
     XCVM_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        const REAL b = momentum * buffer[i] + taken * g[i];
+        const value_t b = momentum * buffer[i] + taken * g[i];
         buffer[i] = b;
         p[i] -= rate * (nesterov != 0 ? g[i] + momentum * b : b);
     }
 }
 
-static void STEP(rmsprop)(REAL *p, const REAL *g, REAL *const m[], size_t n, const numbers *t)
+static void xcvm_rmsprop_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
-    const REAL rate = (REAL)t->rate, momentum = (REAL)t->momentum, epsilon = (REAL)t->epsilon;
-    const REAL kept = (REAL)t->kept[0], taken = (REAL)(1.0 - t->kept[0]);
-    REAL *square = m[0], *mean = m[1], *buffer = m[2];
-    REAL quotient[BLOCK];
+    const value_t rate = (value_t)t->rate, momentum = (value_t)t->momentum, epsilon = (value_t)t->epsilon;
+    const value_t kept = (value_t)t->kept[0], taken = (value_t)(1.0 - t->kept[0]);
+    value_t *square = m[0], *mean = m[1], *buffer = m[2];
+    value_t quotient[XCVM_STEP_BLOCK];
     if (mean != NULL) {
         XCVM_INDEPENDENT
         for (size_t i = 0; i < n; i++) {
-            const REAL d = g[i];
+            const value_t d = g[i];
             square[i] = kept * square[i] + taken * d * d;
             mean[i] = kept * mean[i] + taken * d;
-            quotient[i] = d / (ROOT(square[i] - mean[i] * mean[i]) + epsilon);
+            quotient[i] = d / (xcvm_root_value(square[i] - mean[i] * mean[i]) + epsilon);
         }
     } else {
         XCVM_INDEPENDENT
         for (size_t i = 0; i < n; i++) {
-            const REAL d = g[i];
+            const value_t d = g[i];
             square[i] = kept * square[i] + taken * d * d;
-            quotient[i] = d / (ROOT(square[i]) + epsilon);
+            quotient[i] = d / (xcvm_root_value(square[i]) + epsilon);
         }
     }
     if (buffer != NULL) {
@@ -55,88 +55,88 @@ static void STEP(rmsprop)(REAL *p, const REAL *g, REAL *const m[], size_t n, con
 }
 
 /* The rate has decayed already. */
-static void STEP(adagrad)(REAL *p, const REAL *g, REAL *const m[], size_t n, const numbers *t)
+static void xcvm_adagrad_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
-    const REAL rate = (REAL)t->rate, epsilon = (REAL)t->epsilon;
-    REAL *sum = m[0];
+    const value_t rate = (value_t)t->rate, epsilon = (value_t)t->epsilon;
+    value_t *sum = m[0];
     XCVM_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        const REAL d = g[i];
+        const value_t d = g[i];
         sum[i] += d * d;
-        p[i] -= rate * d / (ROOT(sum[i]) + epsilon);
+        p[i] -= rate * d / (xcvm_root_value(sum[i]) + epsilon);
     }
 }
 
-static void STEP(adadelta)(REAL *p, const REAL *g, REAL *const m[], size_t n, const numbers *t)
+static void xcvm_adadelta_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
-    const REAL rate = (REAL)t->rate, epsilon = (REAL)t->epsilon;
-    const REAL kept = (REAL)t->kept[0], taken = (REAL)(1.0 - t->kept[0]);
-    REAL *square = m[0], *moved = m[1];
+    const value_t rate = (value_t)t->rate, epsilon = (value_t)t->epsilon;
+    const value_t kept = (value_t)t->kept[0], taken = (value_t)(1.0 - t->kept[0]);
+    value_t *square = m[0], *moved = m[1];
     XCVM_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        const REAL d = g[i];
+        const value_t d = g[i];
         square[i] = kept * square[i] + taken * d * d;
-        const REAL delta = ROOT(moved[i] + epsilon) / ROOT(square[i] + epsilon) * d;
+        const value_t delta = xcvm_root_value(moved[i] + epsilon) / xcvm_root_value(square[i] + epsilon) * d;
         moved[i] = kept * moved[i] + taken * delta * delta;
         p[i] -= rate * delta;
     }
 }
 
 /* The rate has the first moment's correction in it, `root` is that of the second moment's. */
-static void STEP(adam)(REAL *p, const REAL *g, REAL *const m[], size_t n, const numbers *t)
+static void xcvm_adam_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
-    const REAL rate = (REAL)t->rate, shrink = (REAL)t->shrink, epsilon = (REAL)t->epsilon;
-    const REAL root = (REAL)t->root;
-    const REAL kept = (REAL)t->kept[0], taken = (REAL)(1.0 - t->kept[0]);
-    const REAL kept_square = (REAL)t->kept[1], taken_square = (REAL)(1.0 - t->kept[1]);
-    REAL *mean = m[0], *square = m[1], *greatest = m[2];
+    const value_t rate = (value_t)t->rate, shrink = (value_t)t->shrink, epsilon = (value_t)t->epsilon;
+    const value_t root = (value_t)t->root;
+    const value_t kept = (value_t)t->kept[0], taken = (value_t)(1.0 - t->kept[0]);
+    const value_t kept_square = (value_t)t->kept[1], taken_square = (value_t)(1.0 - t->kept[1]);
+    value_t *mean = m[0], *square = m[1], *greatest = m[2];
     if (greatest != NULL) {
         XCVM_INDEPENDENT
         for (size_t i = 0; i < n; i++) {
-            const REAL d = g[i], v = kept_square * square[i] + taken_square * d * d;
-            const REAL most = greatest[i] > v || greatest[i] != greatest[i] ? greatest[i] : v;
+            const value_t d = g[i], v = kept_square * square[i] + taken_square * d * d;
+            const value_t most = greatest[i] > v || greatest[i] != greatest[i] ? greatest[i] : v;
             mean[i] = kept * mean[i] + taken * d;
             square[i] = v;
             greatest[i] = most;
-            p[i] = shrink * p[i] - rate * (mean[i] / (ROOT(most) / root + epsilon));
+            p[i] = shrink * p[i] - rate * (mean[i] / (xcvm_root_value(most) / root + epsilon));
         }
         return;
     }
     XCVM_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        const REAL d = g[i];
+        const value_t d = g[i];
         mean[i] = kept * mean[i] + taken * d;
         square[i] = kept_square * square[i] + taken_square * d * d;
-        p[i] = shrink * p[i] - rate * (mean[i] / (ROOT(square[i]) / root + epsilon));
+        p[i] = shrink * p[i] - rate * (mean[i] / (xcvm_root_value(square[i]) / root + epsilon));
     }
 }
 
-static void STEP(lion)(REAL *p, const REAL *g, REAL *const m[], size_t n, const numbers *t)
+static void xcvm_lion_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
-    const REAL rate = (REAL)t->rate, shrink = (REAL)t->shrink;
-    const REAL kept = (REAL)t->kept[0], taken = (REAL)(1.0 - t->kept[0]);
-    const REAL kept_mean = (REAL)t->kept[1], taken_mean = (REAL)(1.0 - t->kept[1]);
-    REAL *mean = m[0];
+    const value_t rate = (value_t)t->rate, shrink = (value_t)t->shrink;
+    const value_t kept = (value_t)t->kept[0], taken = (value_t)(1.0 - t->kept[0]);
+    const value_t kept_mean = (value_t)t->kept[1], taken_mean = (value_t)(1.0 - t->kept[1]);
+    value_t *mean = m[0];
     XCVM_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        const REAL d = g[i], u = kept * mean[i] + taken * d;
+        const value_t d = g[i], u = kept * mean[i] + taken * d;
         mean[i] = kept_mean * mean[i] + taken_mean * d;
-        p[i] = shrink * p[i] - rate * (u > 0 ? (REAL)1 : u < 0 ? (REAL)-1 : u);
+        p[i] = shrink * p[i] - rate * (u > 0 ? (value_t)1 : u < 0 ? (value_t)-1 : u);
     }
 }
 
 /* ---- Around a step ---- */
 
-static void STEP(add)(REAL *to, const REAL *g, const REAL *sums, size_t n)
+static void xcvm_add_value(value_t *to, const value_t *g, const value_t *sums, size_t n)
 {
     XCVM_INDEPENDENT
     for (size_t i = 0; i < n; i++)
         to[i] = sums[i] + g[i];
 }
 
-static void STEP(average)(REAL *average, const REAL *p, size_t n, const numbers *t)
+static void xcvm_average_value(value_t *average, const value_t *p, size_t n, const xcvm_step_numbers *t)
 {
-    const REAL kept = (REAL)t->average_decay, taken = (REAL)(1.0 - t->average_decay);
+    const value_t kept = (value_t)t->average_decay, taken = (value_t)(1.0 - t->average_decay);
     XCVM_INDEPENDENT
     for (size_t i = 0; i < n; i++)
         average[i] = kept * average[i] + taken * p[i];
@@ -144,9 +144,11 @@ static void STEP(average)(REAL *average, const REAL *p, size_t n, const numbers 
 
 /* What a step takes for the gradients, in memory of its own: g * scale, brought to at most `limit`, with the decay of
  * the parameters, times `ratio`. */
-static void STEP(prepare)(REAL *to, const REAL *g, const REAL *p, size_t n, double ratio, const numbers *t)
+static void xcvm_prepare_value(value_t *to, const value_t *g, const value_t *p, size_t n, double ratio,
+                               const xcvm_step_numbers *t)
 {
-    const REAL scale = (REAL)t->scale, limit = (REAL)t->limit, decay = (REAL)t->decay, factor = (REAL)ratio;
+    const value_t scale = (value_t)t->scale, limit = (value_t)t->limit, decay = (value_t)t->decay,
+                  factor = (value_t)ratio;
     XCVM_INDEPENDENT
     for (size_t i = 0; i < n; i++)
         to[i] = g[i] * scale;
@@ -167,24 +169,25 @@ static void STEP(prepare)(REAL *to, const REAL *g, const REAL *p, size_t n, doub
     }
 }
 
-/* A block of a parameter of REAL, all that is kept of it likewise. */
-static void STEP(block)(const step *s, const block *b)
+/* A step on a block of a parameter of value_t, all that is kept of it likewise. */
+static void xcvm_block_value(const xcvm_step_block *b, const xcvm_step_numbers *t,
+                             void (*take)(value_t *p, const value_t *g, value_t *const m[], size_t n,
+                                          const xcvm_step_numbers *t))
 {
-    REAL *p = (REAL *)b->parameters, *const m[] = {b->moments[0], b->moments[1], b->moments[2]}, own[BLOCK];
-    REAL *sums = (REAL *)b->sums, *average = (REAL *)b->average;
-    const REAL *g = (const REAL *)b->gradients;
-    const numbers *t = &s->numbers;
+    value_t *p = (value_t *)b->parameters, *const m[] = {b->moments[0], b->moments[1], b->moments[2]};
+    value_t own[XCVM_STEP_BLOCK], *sums = (value_t *)b->sums, *average = (value_t *)b->average;
+    const value_t *g = (const value_t *)b->gradients;
     if (sums != NULL) {
-        STEP(add)(own, g, sums, b->count);
+        xcvm_add_value(own, g, sums, b->count);
         g = own;
     }
     if (b->ratio != 1.0 || t->scale != 1.0 || t->limit != 0.0 || t->decay != 0.0) {
-        STEP(prepare)(own, g, p, b->count, b->ratio, t);
+        xcvm_prepare_value(own, g, p, b->count, b->ratio, t);
         g = own;
     }
-    s->STEP_FIELD(p, g, m, b->count, t);
+    take(p, g, m, b->count, t);
     if (sums != NULL)
         memset(sums, 0, b->count * sizeof *sums);
     if (average != NULL)
-        STEP(average)(average, p, b->count, t);
+        xcvm_average_value(average, p, b->count, t);
 }

@@ -1,0 +1,33 @@
+/* What a step of an optimizer takes, besides the elements. */
+#ifndef XCVM_OPS_OPTIMIZER_STEP_NUMBERS_H
+#define XCVM_OPS_OPTIMIZER_STEP_NUMBERS_H
+
+#include <stddef.h>
+
+/* Elements that are updated at a time. */
+enum { XCVM_STEP_BLOCK = 1024 };
+enum { XCVM_STEP_MOMENTS = 3 };
+
+/* The numbers of a step, worked out from attributes and operands. What an optimizer has no use for is 0. */
+typedef struct xcvm_step_numbers {
+    double rate;     /* of learning */
+    double decay;    /* times the parameter is added to the gradient */
+    double shrink;   /* factor of the parameter, of decoupled weight decay */
+    double momentum; /* of the buffer's old elements */
+    double taken;    /* of the gradient that goes into the buffer */
+    double nesterov; /* 0: the buffer is the step; else the gradient with momentum times the buffer is */
+    double kept[2];  /* of the moments' old elements */
+    double epsilon;
+    double root; /* of the second moment's correction */
+    double scale, limit, average_decay;
+} xcvm_step_numbers;
+
+/* A block of one parameter with what is kept of it; all of the type that is computed in. */
+typedef struct xcvm_step_block {
+    void *parameters, *moments[XCVM_STEP_MOMENTS], *sums, *average; /* NULL: not kept */
+    const void *gradients;
+    size_t count;
+    double ratio;
+} xcvm_step_block;
+
+#endif
