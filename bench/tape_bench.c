@@ -1,9 +1,11 @@
-/* What calls on a tape cost: a scalar sum forward and back, recording, and a step of learning of a small network. One
- * line each: name, nanoseconds. */
+/* What calls on a tape cost: a scalar sum forward and back, recording, a step of learning of a small network, eagerly
+ * and as a static schedule, and a schedule beside the compiled program. One line each: name, nanoseconds (or bytes). */
+#include "xcvm/compiler.h"
 #include "xcvm/layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static double now(void)
@@ -251,6 +253,113 @@ static double mlp_static(xcvm_tape *t, size_t count, xcvm_static_function functi
 static double mlp_static_forward(xcvm_tape *t, size_t count) { return mlp_static(t, count, forward); }
 static double mlp_static_step(xcvm_tape *t, size_t count) { return mlp_static(t, count, step); }
 
+/* ---- A network that is run: compiled, and as a static schedule ---- */
+
+enum { IMAGE = 28 };
+
+typedef struct layers {
+    xcvm_var w[3];
+} layers;
+
+static layers make_layers(xcvm_tape *t)
+{
+    return (layers){{random_tensor(t, true, 4, (const int64_t[]){16, 1, 5, 5}, 0.5),
+                     random_tensor(t, true, 4, (const int64_t[]){32, 16, 5, 5}, 0.2),
+                     random_tensor(t, true, 2, (const int64_t[]){512, 10}, 0.2)}};
+}
+
+static xcvm_status run_layers(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                              xcvm_var *out)
+{
+    const layers *n = user;
+    xcvm_var h = in[0];
+    (void)in_count;
+    (void)out_count;
+    for (int i = 0; i < 2; i++)
+        h = xcvm_MaxPool(t, xcvm_Relu(t, xcvm_Conv(t, h, n->w[i])), .kernel_shape = XCVM_INTS(2, 2),
+                         .strides = XCVM_INTS(2, 2));
+    const int64_t two = 2, shape[] = {1, 512};
+    out[0] = xcvm_Gemm(t, xcvm_Reshape(t, h, xcvm_tape_constant(t, XCVM_I64, 1, &two, shape)), n->w[2]);
+    return XCVM_OK;
+}
+
+typedef struct grown {
+    char bytes[1 << 20];
+    size_t count;
+} grown;
+
+static bool append(void *user, const void *bytes, size_t count)
+{
+    grown *g = user;
+    if (count > sizeof g->bytes - g->count)
+        return false;
+    memcpy(g->bytes + g->count, bytes, count);
+    g->count += count;
+    return true;
+}
+
+static const int64_t image_dims[] = {1, 1, IMAGE, IMAGE};
+
+/* Medians of runs in turn, so that both have the same conditions; the memory of the sessions. */
+static void compare_network(void)
+{
+    enum { ROUNDS = 41, RUNS = 200 };
+    static grown program_bytes;
+    const xcvm_tape_options building = {.size = sizeof building, .threads = 1, .mode = XCVM_TAPE_BUILDING},
+                            eager = {.size = sizeof eager, .threads = 1};
+    const xcvm_session_options one = {.size = sizeof one, .threads = 1};
+    const xcc_options plain = {.size = sizeof plain};
+    xcvm_tape *t, *b;
+    xcvm_program *program;
+    xcvm_session *session;
+    xcvm_static *s;
+    must(xcvm_tape_create(&building, &b, &error));
+    must(xcvm_tape_create(&eager, &t, &error));
+    layers same = make_layers(b), m = make_layers(t);
+    const xcvm_var x = xcvm_tape_input(b, "x", XCVM_F32, 4, image_dims, NULL);
+    xcvm_var y;
+    must(run_layers(&same, b, 1, &x, 1, &y));
+    const xcvm_tape_output output = {"y", y};
+    must(xcvm_tape_compile(b, 1, &output, &plain, append, &program_bytes, NULL, &error));
+    must(xcvm_program_load(program_bytes.bytes, program_bytes.count, NULL, &program, &error));
+    must(xcvm_session_create(program, &one, &session, &error));
+    xcvm_value *image;
+    must(xcvm_tensor_create(NULL, XCVM_F32, 4, image_dims, &image, &error));
+    memset(xcvm_value_data(image), 0, xcvm_value_bytes(image));
+    must(xcvm_session_set_input(session, 0, image, &error));
+    must(xcvm_static_create(t, run_layers, &m, NULL, &s, &error));
+    const xcvm_var z = xcvm_var_keep(t, xcvm_tape_value(t, image));
+    xcvm_tape_set_recording(t, false);
+    double compiled[ROUNDS], statics[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        double begun = now();
+        for (int i = 0; i < RUNS; i++)
+            must(xcvm_session_run(session, NULL, &error));
+        compiled[round] = (now() - begun) / RUNS;
+        begun = now();
+        for (int i = 0; i < RUNS; i++)
+            xcvm_var_release(t, xcvm_static_call(s, 1, &z, 1, &y));
+        statics[round] = (now() - begun) / RUNS;
+    }
+    must(xcvm_tape_status(t, &error));
+    qsort(compiled, ROUNDS, sizeof *compiled, compare);
+    qsort(statics, ROUNDS, sizeof *statics, compare);
+    xcvm_memory_info memory = {.size = sizeof memory};
+    xcvm_static_stats stats = {.size = sizeof stats};
+    xcvm_session_memory(session, &memory);
+    xcvm_static_get_stats(s, &stats);
+    printf("%-28s %10.1f\n%-28s %10.1f\n", "network_compiled", compiled[ROUNDS / 2], "network_static",
+           statics[ROUNDS / 2]);
+    printf("%-28s %10zu\n%-28s %10zu\n", "network_compiled_bytes", memory.reserved_bytes, "network_static_bytes",
+           stats.memory_bytes);
+    xcvm_value_release(image);
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    xcvm_static_destroy(s);
+    xcvm_tape_destroy(t);
+    xcvm_tape_destroy(b);
+}
+
 int main(void)
 {
     const xcvm_tape_options options = {.size = sizeof options, .threads = 1};
@@ -265,5 +374,6 @@ int main(void)
     measure("mlp_step_static_loss", t, mlp_static_forward, 2000, 11);
     measure("mlp_step_static", t, mlp_static_step, 2000, 11);
     xcvm_tape_destroy(t);
+    compare_network();
     return 0;
 }

@@ -71,11 +71,11 @@ xcvm_status xcvm_static_save(xcvm_static *schedule, const xcvm_static_save_optio
 {
     xcvm_tape *t = schedule->tape;
     xcvm_static_save_options o;
-    const tape_schedule *last = NULL;
+    tape_schedule *last = NULL;
     XCVM_TRY(tape_report(t, error));
     XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
-    for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
+    for (tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
         if (last == NULL || s->used > last->used)
             last = s;
     XCVM_CHECK(error, last != NULL, INVALID_ARGUMENT, "%.100s has no schedule: it was not called, or is not enabled",
@@ -84,9 +84,16 @@ xcvm_status xcvm_static_save(xcvm_static *schedule, const xcvm_static_save_optio
                last->trace->refusal);
     const tape_trace *k = last->trace;
     for (size_t i = k->in_count; i < k->operand_count; i++) {
-        const trace_operand *operand = &k->operands[i];
-        XCVM_CHECK(error, !operand->present || operand->v.at->serial == operand->v.serial, INVALID_ARGUMENT,
-                   "a variable that %.100s has captured is gone", schedule->name);
+        trace_operand *operand = &k->operands[i];
+        const size_t place = i - k->in_count;
+        if (place < k->held_count && operand->present)
+            operand->v = *schedule->options.held[place];
+        const tape_variable *v = operand->v.at;
+        const bool there = v != NULL && v->serial == operand->v.serial;
+        XCVM_CHECK(error, !operand->present || there, INVALID_ARGUMENT, "a variable that %.100s has captured is gone",
+                   schedule->name);
+        XCVM_CHECK(error, !operand->present || xcvm_same_shape(&v->value.type, &operand->value->type), SHAPE_MISMATCH,
+                   "what is held in place %zu is of another shape than at the last call", place);
     }
     const xcc_options how = {
         .size = sizeof how, .allocator = t->allocator, .optimization = schedule->options.optimization};

@@ -65,9 +65,60 @@ static bool add_to_gemm(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
+/* ---- Rank-one updates: an outer product, scaled, taken from a matrix, as in a step of learning from one example ----
+ */
+
+/* The outer product of two vectors that v is, and nothing else. */
+static const xcc_node *outer_product(const xcc_value *v)
+{
+    const xcc_node *n = xcc_sole_producer(v, XCVM_OP_Gemm);
+    if (n == NULL || v->type.dtype != XCVM_F32 || v->type.rank != 2)
+        return NULL;
+    const xcvm_Gemm_args *a = XCC_ARGS(Gemm, n);
+    const bool plain = a->c == NULL && a->activation == XCVM_ACTIVATION_none && a->alpha == 1.0;
+    return plain && a->a->rank == 2 && xcc_dim_of(xcc_value_of(a->a), a->transA ? 0 : 1) == 1 ? n : NULL;
+}
+
+/* A number scales one of the vectors instead. */
+static bool scale_outer_product(xcc_rewrite *r, xcc_node *n)
+{
+    xcc_value *y = xcc_node_output(n, 0);
+    for (size_t i = 0; i < 2; i++) {
+        const xcc_value *x = xcc_node_input(n, i), *number = xcc_node_input(n, 1 - i);
+        const xcc_node *gemm = outer_product(x);
+        if (gemm == NULL || number->type.rank != 0 || !xcc_same_type(x, y))
+            continue;
+        xcvm_Gemm_args a = *XCC_ARGS(Gemm, gemm);
+        xcc_builder builder = xcc_builder_before(n);
+        const xcc_value *scaled = xcc_apply(&builder, Mul, y, .a = a.b, .b = XCC_IN(number));
+        if (scaled == NULL)
+            return xcc_rewrite_ok(r, r->m->error->status);
+        a.b = &scaled->type;
+        return xcc_rewrite_replace(r, y, xcc_apply_at(&builder, XCVM_OP_Gemm, &a, offsetof(xcvm_Gemm_args, y)));
+    }
+    return false;
+}
+
+static bool subtract_outer_product(xcc_rewrite *r, xcc_node *n)
+{
+    const xcc_value *from = xcc_node_input(n, 0), *x = xcc_node_input(n, 1);
+    xcc_value *y = xcc_node_output(n, 0);
+    const xcc_node *gemm = outer_product(x);
+    if (gemm == NULL || !xcc_same_type(from, y) || !xcc_same_type(x, y))
+        return false;
+    xcvm_Gemm_args a = *XCC_ARGS(Gemm, gemm);
+    a.c = &from->type;
+    a.alpha = -1;
+    a.beta = 1;
+    xcc_builder builder = xcc_builder_before(n);
+    return xcc_rewrite_replace(r, y, xcc_apply_at(&builder, XCVM_OP_Gemm, &a, offsetof(xcvm_Gemm_args, y)));
+}
+
 const xcc_rule xcc_rules_products[] = {
     {XCVM_OP_MatMul, matmul, "by a constant or transposed matrix"},
     {XCVM_OP_Gemm, gemm_of_transpose, "of transposed matrices"},
     {XCVM_OP_Add, add_to_gemm, "of a vector to a Gemm without bias"},
+    {XCVM_OP_Mul, scale_outer_product, "of an outer product by a number"},
+    {XCVM_OP_Sub, subtract_outer_product, "of an outer product from a matrix"},
 };
 const size_t xcc_rules_products_count = sizeof xcc_rules_products / sizeof *xcc_rules_products;

@@ -1,6 +1,8 @@
 /* Tests of static functions with code of the host, of those that are not static, and of what fails. */
 #include "tests/tape/static_support.h"
 
+#include <pthread.h>
+
 /* ---- Code of the host's ---- */
 
 typedef struct counter {
@@ -136,6 +138,21 @@ START_TEST(a11_7_code_that_fails)
     }
     ck_assert_uint_eq(figures(s).replayed, 4);
     xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
+/* A result of an operation that was taken from its call does not stop the gradient of the other. */
+START_TEST(a_result_that_was_unchained)
+{
+    xcvm_tape *t = open_tape();
+    counter c = {.forward = 1, .first = {sizeof c.first, "double", count_and_double, gradient_of_double, &c}};
+    const xcvm_var x = parameter(t, 3);
+    xcvm_var both[2];
+    xcvm_tape_operate(t, &c.first, 1, &x, 2, both);
+    xcvm_var_unchain(t, both[1]);
+    backward(t, xcvm_Mul(t, both[0], both[1]));
+    CHECK_F32(t, xcvm_var_grad(t, x), 4);
     close_tape(t);
 }
 END_TEST
@@ -354,6 +371,56 @@ START_TEST(d5_memory_does_not_grow)
 }
 END_TEST
 
+/* ---- Threads ---- */
+
+/* A tape of its own on each of four threads. */
+static void *run_on_thread(void *user)
+{
+    xcvm_tape *t = open_tape();
+    chain c = make_chain(t, XCVM_F32);
+    xcvm_static *s = make_static(t, run_chain, &c, NULL);
+    for (int i = 0; i < 50; i++) {
+        const xcvm_var loss = xcvm_ReduceSum(t, call1(s, batch(t, XCVM_F32, 2, 0)), .keepdims = 0);
+        backward(t, loss);
+        *(double *)user = xcvm_var_number(t, loss);
+        xcvm_tape_reset(t);
+    }
+    xcvm_static_destroy(s);
+    close_tape(t);
+    return NULL;
+}
+
+START_TEST(tapes_on_threads)
+{
+    pthread_t threads[4];
+    double sums[4];
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, run_on_thread, &sums[i]), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 1; i < 4; i++)
+        ck_assert_double_eq(sums[i], sums[0]);
+}
+END_TEST
+
+/* The schedules of a tape of two threads run on both of them, and give the same bits. */
+START_TEST(a_tape_of_several_threads)
+{
+    const xcvm_tape_options options = {.size = sizeof options, .threads = 2};
+    xcvm_error error;
+    xcvm_tape *t, *one = open_tape();
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    chain c = make_chain(t, XCVM_F32), same = make_chain(one, XCVM_F32);
+    xcvm_static *s = make_static(t, run_chain, &c, NULL), *other = make_static(one, run_chain, &same, NULL);
+    for (int i = 0; i < 3; i++)
+        check_bytes(t, call1(s, batch(t, XCVM_F32, 5, 0)), one, call1(other, batch(one, XCVM_F32, 5, 0)), 0);
+    xcvm_static_destroy(s);
+    xcvm_static_destroy(other);
+    close_tape(t);
+    close_tape(one);
+}
+END_TEST
+
 /* ---- Out of memory ---- */
 
 static xcvm_status three_steps(xcvm_tape *t, xcvm_static *s, xcvm_error *error)
@@ -403,7 +470,8 @@ END_TEST
 Suite *suite_tape_static_code(void);
 Suite *suite_tape_static_code(void)
 {
-    return SUITE_OF("tape_static_code", a11_7_static_code, a11_7_code_that_fails, d5_guard_names_the_first_difference,
-                    what_cannot_be_a_schedule_runs_define_by_run, a_function_that_fails, d5_memory_does_not_grow,
+    return SUITE_OF("tape_static_code", a11_7_static_code, a11_7_code_that_fails, a_result_that_was_unchained,
+                    d5_guard_names_the_first_difference, what_cannot_be_a_schedule_runs_define_by_run,
+                    a_function_that_fails, d5_memory_does_not_grow, tapes_on_threads, a_tape_of_several_threads,
                     out_of_memory_anywhere);
 }

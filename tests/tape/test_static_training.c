@@ -202,6 +202,43 @@ START_TEST(a11_11_batch_normalisation)
 }
 END_TEST
 
+/* Random numbers are those of the tape: what is dropped is what is dropped define-by-run, forward and back. */
+static xcvm_status run_dropout(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    const bool training = true;
+    (void)user;
+    (void)in_count;
+    (void)out_count;
+    const xcvm_var on = xcvm_tape_constant(t, XCVM_BOOL, 0, NULL, &training);
+    out[0] = xcvm_Dropout(t, in[0], constant(t, 0.5f), on);
+    return XCVM_OK;
+}
+
+START_TEST(a11_2_dropout)
+{
+    xcvm_tape *t = open_tape(), *eager = open_tape();
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(64), NULL),
+                   same = xcvm_tape_parameter(eager, XCVM_F32, 1, DIMS(64), NULL);
+    xcvm_static *s = make_static(t, run_dropout, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        xcvm_var_clear_grad(t, x);
+        xcvm_var_clear_grad(eager, same);
+        const xcvm_var e = xcvm_Exp(eager, same), y = call1(s, xcvm_Exp(t, x));
+        xcvm_var z;
+        run_dropout(NULL, eager, 1, &e, 1, &z);
+        check_bytes(t, y, eager, z, 0);
+        backward(t, xcvm_ReduceSum(t, y));
+        backward(eager, xcvm_ReduceSum(eager, z));
+        check_bytes(t, xcvm_var_grad(t, x), eager, xcvm_var_grad(eager, same), 0);
+    }
+    ck_assert_uint_eq(figures(s).replayed, 3);
+    xcvm_static_destroy(s);
+    close_tape(t);
+    close_tape(eager);
+}
+END_TEST
+
 /* A recurrent network, its state carried from one call to the next: unrolled over several calls, then cut off. */
 typedef struct recurrent {
     bool is_lstm;
@@ -250,6 +287,27 @@ static void cut_off(xcvm_tape *t, recurrent *m)
         xcvm_var_unchain(t, m->c);
 }
 
+/* As a program, it goes on from the state that there is. */
+static void check_saved_recurrent(xcvm_tape *t, xcvm_static *s)
+{
+    test_bytes bytes = {NULL, 0, 0};
+    xcvm_program *program;
+    xcvm_session *session;
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_static_save(s, NULL, test_bytes_sink, &bytes, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_int_eq(xcvm_program_load(bytes.at, bytes.length, NULL, &program, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_create(program, NULL, &session, &error), XCVM_OK);
+    for (int i = 0; i < 3; i++) {
+        const xcvm_var x = batch(t, XCVM_F32, 2, (float)i), y = call1(s, x);
+        ck_assert_int_eq(xcvm_session_set_input(session, 0, value_of(t, x), &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_session_run(session, NULL, &error), XCVM_OK);
+        check_bytes(t, xcvm_tape_value(t, xcvm_session_output(session, 0)), t, y, 1e-5);
+    }
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    test_bytes_free(&bytes);
+}
+
 START_TEST(d5_stateful_recurrent_networks)
 {
     for (int kind = 0; kind < 2; kind++) {
@@ -288,6 +346,7 @@ START_TEST(d5_stateful_recurrent_networks)
         /* Without a state, with one that is constant, with one that a gradient goes to. */
         ck_assert_int_eq(ms[0].runs, 3);
         ck_assert_uint_eq(figures(s).schedules, 3);
+        check_saved_recurrent(tapes[0], s);
         xcvm_static_destroy(s);
         close_tape(tapes[0]);
         close_tape(tapes[1]);
@@ -455,6 +514,6 @@ Suite *suite_tape_static_training(void)
 {
     return SUITE_OF("tape_static_training", a11_9_parameters_are_replaced, a11_9_parameters_that_change_in_test_mode,
                     a11_9_overwritten_before_the_backward, a11_10_results_stay, a11_11_batch_normalisation,
-                    d5_stateful_recurrent_networks, a11_12_optimizer_in_the_schedule, a11_12_views_of_what_is_written,
-                    a11_12_saved_schedules);
+                    a11_2_dropout, d5_stateful_recurrent_networks, a11_12_optimizer_in_the_schedule,
+                    a11_12_views_of_what_is_written, a11_12_saved_schedules);
 }

@@ -6,6 +6,8 @@
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
+#include <math.h>
+
 /* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows
  * are read where they lie, is not packed. */
 enum { SWAP_ROWS = 96 };
@@ -15,6 +17,8 @@ typedef struct operands {
     const float *a, *b;
     float *y;
     bool swapped;
+    const float *start; /* of outer products: added; NULL: nothing */
+    bool negated;
 } operands;
 
 static void set_item(const void *context, size_t index, xcvm_gemm *g)
@@ -129,11 +133,15 @@ static void multiply_outer(void *context, size_t begin, size_t end, int worker)
     for (size_t row = begin; row < end; row++) {
         size_t a, b;
         xcvm_product_at(o->shape, row / rows, &a, &b);
-        const float factor = o->a[a * rows + row % rows], *from = o->b + b * columns;
+        const float product = o->a[a * rows + row % rows], *from = o->b + b * columns;
+        const float factor = o->negated ? -product : product;
+        const float *start = o->start != NULL ? o->start + row * columns : NULL;
         float *to = o->y + row * columns;
-        XCVM_INDEPENDENT
+        if (start == NULL)
+            XCVM_INDEPENDENT
         for (size_t j = 0; j < columns; j++)
             to[j] = factor * from[j] + 0.0f; /* a sum is never -0 */
+        else XCVM_INDEPENDENT for (size_t j = 0; j < columns; j++) to[j] = factor * from[j] + start[j];
     }
 }
 
@@ -241,6 +249,17 @@ XCVM_KERNEL(Gemm)
     if (!through_floats(y->dtype))
         return gemm_of_others(k, a, &shape, has_c);
 
+    const bool adds_all = has_c && a->beta == 1.0 && xcvm_element_count(a->c) == xcvm_element_count(y);
+    if (y->dtype == XCVM_F32 && shape.k == 1 && shape.n >= OUTER_COLUMNS && fabs(a->alpha) == 1.0 &&
+        a->activation == XCVM_ACTIVATION_none && (!has_c || adds_all)) {
+        operands o = {.shape = &shape,
+                      .a = a->a->data,
+                      .b = a->b->data,
+                      .y = y->data,
+                      .start = has_c ? a->c->data : NULL,
+                      .negated = a->alpha < 0.0};
+        return xcvm_kernel_parallel(k, shape.m, OUTER_GRAIN / shape.n + 1, multiply_outer, &o);
+    }
     const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
     extras e = {.transpose_a = a->transA != 0, .transpose_b = a->transB != 0, .alpha = (float)a->alpha};
     e.activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL;
@@ -250,7 +269,7 @@ XCVM_KERNEL(Gemm)
     const bool is_row = c_count == shape.n && a->c->rank > 0 && a->c->dims[a->c->rank - 1] == y->dims[y->rank - 1];
     if (a->beta == 1.0 && is_row)
         return multiply(k, &shape, a->a, a->b, a->y, &e, a->c, false);
-    if (a->beta == 1.0 && y->dtype == XCVM_F32 && c_count == xcvm_element_count(y)) {
+    if (adds_all && y->dtype == XCVM_F32) {
         e.start = a->c->data;
         return multiply(k, &shape, a->a, a->b, a->y, &e, NULL, false);
     }

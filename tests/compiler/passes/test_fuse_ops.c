@@ -210,6 +210,30 @@ START_TEST(outer_product)
 }
 END_TEST
 
+/* Steps along an outer product; not where that is needed itself, or is a product of more than vectors. */
+static void make_rank_one_updates(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(1, 5)), *g = input(b, "g", XCVM_F32, 2, DIMS(1, 80));
+    xcc_value *w = input(b, "w", XCVM_F32, 2, DIMS(5, 80)), *rate = input(b, "rate", XCVM_F32, 0, NULL);
+    xcc_value *product = APPLY(Gemm, y, .a = XCC_IN(x), .b = XCC_IN(g), .alpha = 1, .beta = 1, .transA = 1);
+    output(b, APPLY(Sub, y, .a = XCC_IN(w), .b = XCC_IN(APPLY(Mul, y, .a = XCC_IN(rate), .b = XCC_IN(product)))));
+    product = APPLY(Gemm, y, .a = XCC_IN(x), .b = XCC_IN(x), .alpha = 1, .beta = 1, .transA = 1);
+    output(b, APPLY(Sub, y, .a = XCC_IN(product), .b = XCC_IN(APPLY(Mul, y, .a = XCC_IN(product), .b = XCC_IN(rate)))));
+    product = APPLY(Gemm, y, .a = XCC_IN(w), .b = XCC_IN(w), .alpha = 1, .beta = 1, .transB = 1);
+    output(b, APPLY(Mul, y, .a = XCC_IN(product), .b = XCC_IN(rate)));
+}
+
+START_TEST(rank_one_updates)
+{
+    compilation c;
+    check_same_results(make_rank_one_updates, &c);
+    CHECK_COUNT(&c, Gemm, 3);
+    CHECK_COUNT(&c, Mul, 3);
+    CHECK_COUNT(&c, Sub, 1);
+    finish(&c);
+}
+END_TEST
+
 static void make_every_activation(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(1, 2, 4, 4));
@@ -324,6 +348,7 @@ Suite *suite_compiler_fuse_ops(void)
     tcase_add_test(tests, padded_convolutions);
     tcase_add_test(tests, pools);
     tcase_add_test(tests, outer_product);
+    tcase_add_test(tests, rank_one_updates);
     tcase_add_test(tests, every_activation);
     tcase_add_test(tests, scaled_activations);
     tcase_add_test(tests, gated_residuals);
