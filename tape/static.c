@@ -83,10 +83,20 @@ static void drop(xcvm_static *s, tape_schedule *gone)
     tape_schedule_destroy(t, gone);
 }
 
+static void drop_all(xcvm_static *s)
+{
+    while (s->schedules != NULL)
+        drop(s, s->schedules);
+}
+
 void xcvm_static_clear(xcvm_static *schedule)
 {
-    while (schedule->schedules != NULL)
-        drop(schedule, schedule->schedules);
+    xcvm_tape *t = schedule->tape;
+    if (t->in_static || t->walk != NULL)
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "the schedules of %.100s are to be forgotten while %s", schedule->name,
+                  t->in_static ? "a static function runs" : "a backward goes on");
+    else
+        drop_all(schedule);
 }
 
 void xcvm_static_destroy(xcvm_static *s)
@@ -94,7 +104,7 @@ void xcvm_static_destroy(xcvm_static *s)
     if (s == NULL)
         return;
     const xcvm_allocator *allocator = s->tape->allocator;
-    xcvm_static_clear(s);
+    drop_all(s);
     xcvm_deallocate(allocator, s->name, strlen(s->name) + 1);
     xcvm_deallocate(allocator, s, sizeof *s);
 }

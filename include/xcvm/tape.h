@@ -327,7 +327,8 @@ typedef struct xcvm_operation {
                             const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients);
     void *user;
 } xcvm_operation;
-/* Calls an operation, lent for as long as the call is recorded. Gives the first result, and all in `out`. */
+/* Calls an operation, lent for as long as the call is recorded. Gives the first result (absent if there is none), and
+ * all in `out`. */
 XCVM_API xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, size_t in_count,
                                     const xcvm_var *in, size_t out_count, xcvm_var *out);
 

@@ -4,7 +4,8 @@
  *     xcvm_static *step;
  *     xcvm_static_create(t, forward, &model, NULL, &step, &error);
  *     for (...) {
- *         xcvm_var loss = xcvm_static_call(step, 2, (xcvm_var[]){x, labels}, 1, &loss);
+ *         xcvm_var loss;
+ *         xcvm_static_call(step, 2, (xcvm_var[]){x, labels}, 1, &loss);
  *         xcvm_tape_backward(t, loss, NULL, &error);
  *
  * The first call with operands of some types runs the function, define-by-run, and records the calls that it makes.
@@ -86,7 +87,7 @@ XCVM_API bool xcvm_static_set_checking(xcvm_static *schedule, bool checking);
 /* Each call has activations of its own, which a backward frees as it passes the call. This frees those of the calls so
  * far that no backward will come for: their results become constants. */
 XCVM_API void xcvm_static_end_forward(xcvm_static *schedule);
-/* Forgets all schedules. */
+/* Forgets all schedules; not while one runs, or a backward. */
 XCVM_API void xcvm_static_clear(xcvm_static *schedule);
 
 typedef struct xcvm_static_stats {

@@ -67,6 +67,12 @@ START_TEST(a11_1_first_call_runs_others_replay)
     const uint64_t calls = stats_of(t).calls;
     call1(s, x);
     ck_assert_uint_eq(stats_of(t).calls, calls + 1);
+    xcvm_error error;
+    test_bytes drawing = {NULL, 0, 0};
+    ck_assert_int_eq(xcvm_tape_draw(t, test_bytes_sink, &drawing, &error), XCVM_OK);
+    ck_assert(test_bytes_sink(&drawing, "", 1));
+    ck_assert_ptr_nonnull(strstr(drawing.at, "[label=\"static\", shape=box]"));
+    test_bytes_free(&drawing);
     xcvm_static_destroy(s);
     close_tape(t);
 }

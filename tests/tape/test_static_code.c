@@ -157,6 +157,33 @@ START_TEST(a_result_that_was_unchained)
 }
 END_TEST
 
+static xcvm_status clears(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                          xcvm_var *out)
+{
+    (void)in_count;
+    (void)out_count;
+    xcvm_static_clear(*(xcvm_static **)user);
+    out[0] = xcvm_Neg(t, in[0]);
+    return XCVM_OK;
+}
+
+/* What runs is not forgotten meanwhile. */
+START_TEST(cleared_while_it_runs)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_static *s = NULL;
+    one_operation o = {{sizeof o.operation, "clears", clears, NULL, &s}, constant(t, 0)};
+    s = make_static(t, with_failing, &o, NULL);
+    for (int i = 0; i < 2; i++) {
+        call1(s, constant(t, 2));
+        check_failed(t, XCVM_INVALID_ARGUMENT, "are to be forgotten while a static function runs");
+    }
+    xcvm_static_clear(s);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
 /* ---- The guard ---- */
 
 typedef struct changing {
@@ -471,7 +498,7 @@ Suite *suite_tape_static_code(void);
 Suite *suite_tape_static_code(void)
 {
     return SUITE_OF("tape_static_code", a11_7_static_code, a11_7_code_that_fails, a_result_that_was_unchained,
-                    d5_guard_names_the_first_difference, what_cannot_be_a_schedule_runs_define_by_run,
-                    a_function_that_fails, d5_memory_does_not_grow, tapes_on_threads, a_tape_of_several_threads,
-                    out_of_memory_anywhere);
+                    cleared_while_it_runs, d5_guard_names_the_first_difference,
+                    what_cannot_be_a_schedule_runs_define_by_run, a_function_that_fails, d5_memory_does_not_grow,
+                    tapes_on_threads, a_tape_of_several_threads, out_of_memory_anywhere);
 }
