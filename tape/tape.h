@@ -71,10 +71,17 @@ struct tape_record {
     uint64_t random;                 /* state of the generator when the call was made, if it is random */
     tape_batch *batch;               /* that it was run with, all of which is there; NULL: none */
     uint32_t slot;                   /* its place in that */
+    uint32_t kind;                   /* of calls that can run together; 0: it runs by itself */
 };
 
-/* Pieces of memory of up to so many times 64 bytes are kept by size. */
+/* Pieces of memory of up to so many times 64 bytes are cut from slabs, and kept by size. */
 enum { TAPE_CLASSES = 32, TAPE_CLASS_BYTES = 64 };
+typedef struct tape_slab {
+    struct tape_slab *next;
+    size_t bytes; /* with this */
+    size_t used;
+    size_t unused; /* keeps what follows aligned */
+} tape_slab;
 
 struct xcvm_tape {
     xcc_recorder recorder; /* first */
@@ -98,6 +105,8 @@ struct xcvm_tape {
     tape_record *first_waiting, *last_waiting; /* that are not evaluated yet */
     struct tape_checkpoint *checkpoints;       /* the latest first */
     xcvm_batching batching;
+    struct tape_kinds *kinds; /* of calls that can run together */
+    xcvm_arena agenda;        /* of the evaluation that goes on */
     uint32_t trials;    /* of strategies that are compared, so far */
     double trial_ns[2]; /* that a call took in them */
     size_t recorded, variables;
@@ -108,6 +117,9 @@ struct xcvm_tape {
     tape_variable *free_variables;
     struct tape_chunk *chunks;
     void *pieces[TAPE_CLASSES + 1]; /* free, by size; each points to the next */
+    size_t pieces_taken;
+    tape_slab *slabs, *slab; /* the first, and that which is cut now */
+    uint64_t ordered;        /* variables that there had been when free ones were put in order last */
     tape_walk *walk;                /* the innermost that goes on */
     void (*observer)(void *user, const xcvm_call_event *event);
     void *observer_user;
@@ -143,6 +155,8 @@ void tape_give_back(xcvm_tape *t, void *memory, size_t bytes);
 
 /* Gives the slots back, at the end. */
 void tape_chunks_release(xcvm_tape *t);
+/* Puts free slots in the order of their addresses, if that is worth it: what is made next lies side by side. */
+void tape_chunks_order(xcvm_tape *t);
 /* A new variable without a type, named in the innermost scope; NULL: no memory, which is noted. */
 tape_variable *tape_variable_make(xcvm_tape *t);
 static inline tape_variable *tape_variable_of(const xcc_value *v) { return (tape_variable *)(uintptr_t)v; }
@@ -223,6 +237,9 @@ static inline xcvm_status tape_evaluate(tape_variable *v)
 }
 /* Members are not of the batch from here on, which is gone; they were run, and are calls like others. */
 void tape_batch_release(tape_batch *b);
+/* Forgets kinds of calls, if there are many: no record is of one any more. */
+void tape_kinds_clear(xcvm_tape *t);
+void tape_kinds_release(xcvm_tape *t);
 /* A call that was evaluated waits no more. */
 void tape_record_settle(tape_record *r);
 

@@ -40,6 +40,24 @@ void tape_chunks_release(xcvm_tape *t)
     }
 }
 
+void tape_chunks_order(xcvm_tape *t)
+{
+    size_t slots = 0;
+    for (const tape_chunk *chunk = t->chunks; chunk != NULL; chunk = chunk->next)
+        slots += CHUNK;
+    if (t->serials - t->ordered < slots / 2)
+        return;
+    t->ordered = t->serials;
+    t->free_variables = NULL;
+    for (tape_chunk *chunk = t->chunks; chunk != NULL; chunk = chunk->next)
+        for (size_t i = CHUNK; i-- > 0;) {
+            if (chunk->slots[i].serial != 0)
+                continue;
+            chunk->slots[i].next = t->free_variables;
+            t->free_variables = &chunk->slots[i];
+        }
+}
+
 tape_variable *tape_variable_make(xcvm_tape *t)
 {
     if (t->free_variables == NULL && !make_slots(t))
