@@ -142,6 +142,9 @@ static bool collect(agenda *a, tape_record *r)
             creator->mark = open_mark;
             creator->order = open;
             open = creator;
+            for (uint32_t i = 0; i < creator->in_count; i++)
+                if (creator->in[i] != NULL)
+                    __builtin_prefetch(&creator->in[i]->creator);
             continue;
         }
         open = r->order;
@@ -264,10 +267,10 @@ xcvm_status tape_run_agenda(xcvm_tape *t, tape_record *root)
     agenda a = {.tape = t, .by_depth = strategy_of(t) == XCVM_BATCHING_DEPTH};
     const bool timed = t->batching == XCVM_BATCHING_TIMED && t->trials < TRIALS;
     const uint64_t begun = timed ? xcvm_clock_ns() : 0;
-    const xcvm_status status = prepare(&a, root)
-                                   ? run_all(&a)
-                                   : tape_fail(t, XCVM_OUT_OF_MEMORY, "there is no memory for the agenda of %u calls",
-                                               (unsigned)a.count);
+    const xcvm_status status =
+        prepare(&a, root)
+            ? run_all(&a)
+            : tape_fail(t, XCVM_OUT_OF_MEMORY, "there is no memory for the agenda of %u calls", (unsigned)a.count);
     for (uint32_t i = 0; i < a.count; i++)
         a.entries[i].record->mark = 0;
     if (timed && status == XCVM_OK && a.count >= WORTH_TIMING)

@@ -6,6 +6,23 @@
 
 /* ---- Memory of members and of all ---- */
 
+void tape_prefetch(tape_record *const *records, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t at = 0; at < 4 * (size_t)TAPE_CLASS_BYTES; at += TAPE_CLASS_BYTES)
+            __builtin_prefetch((const char *)records[i] + at, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const tape_record *r = records[i];
+        /* Results lie behind operands. */
+        for (uint32_t k = 0; k < r->in_count + r->out_count; k++)
+            if (r->in[k] != NULL) {
+                __builtin_prefetch(&r->in[k]->creator, 1);
+                __builtin_prefetch(&r->in[k]->value.type, 1);
+                __builtin_prefetch(&r->in[k]->value.type.bytes, 1);
+            }
+    }
+}
+
 tape_variable *tape_variable_inner(xcvm_tape *t)
 {
     tape_variable *v = tape_variable_make(t);
@@ -268,6 +285,7 @@ bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count)
     _Alignas(16) char args[ARGUMENTS];
     if (form == NULL || like->in_count > OPERANDS || like->schema->args_size > sizeof args)
         return false;
+    tape_prefetch(members, count);
     find_same(members, count, same);
     for (uint32_t i = 0; i < like->in_count; i++)
         if (!same[i] && tape_form_needs_same(form, i) && !are_equal(members, count, i))

@@ -75,6 +75,8 @@ struct tape_batch {
 
 /* Runs calls that wait, whose operands are there and whose keys are equal, as one. False: nothing has changed. */
 bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count);
+/* Asks the caches for what of calls, and of the variables between them, is about to be read: they lie far apart. */
+void tape_prefetch(tape_record *const *records, uint32_t count);
 /* Makes a variable that no handle names, with one reference. */
 tape_variable *tape_variable_inner(xcvm_tape *t);
 /* Makes `v`, without elements, a part of those of `whole`, from byte `at` on, of the type that it has. */

@@ -56,22 +56,26 @@ static size_t class_of(size_t bytes) { return (bytes + (bytes == 0) + TAPE_CLASS
 
 enum { FIRST_SLAB = 8 * 1024, LARGEST_SLAB = 512 * 1024 };
 
-/* The next slab that has so many bytes left becomes that which is cut; a new one is twice as large as the last. */
-static bool next_slab(xcvm_tape *t, size_t bytes)
+/* Pieces begin where lines of the cache do. */
+static size_t first_piece(const tape_slab *slab)
+{
+    return xcvm_round_up((uintptr_t)slab + sizeof *slab, TAPE_CLASS_BYTES) - (uintptr_t)slab;
+}
+
+/* The next slab becomes that which is cut: nothing of it is taken. A new one is twice as large as the last. */
+static bool next_slab(xcvm_tape *t)
 {
     tape_slab *last = t->slab;
-    while (t->slab != NULL && t->slab->bytes - t->slab->used < bytes) {
-        last = t->slab;
-        t->slab = t->slab->next;
-    }
-    if (t->slab != NULL)
+    if (last != NULL && last->next != NULL) {
+        t->slab = last->next;
+        t->slab->used = first_piece(t->slab);
         return true;
-    t->slab = last;
+    }
     const size_t size = last == NULL ? FIRST_SLAB : last->bytes < LARGEST_SLAB ? 2 * last->bytes : LARGEST_SLAB;
     tape_slab *made = xcvm_allocate(t->allocator, size);
     if (made == NULL)
         return false;
-    *made = (tape_slab){.bytes = size, .used = sizeof *made};
+    *made = (tape_slab){.bytes = size, .used = first_piece(made)};
     *(last != NULL ? &last->next : &t->slabs) = made;
     t->slab = made;
     return true;
@@ -90,7 +94,7 @@ void *tape_take(xcvm_tape *t, size_t bytes)
         piece = xcvm_allocate(t->allocator, bytes);
     } else {
         bytes = class * TAPE_CLASS_BYTES;
-        if ((t->slab != NULL && t->slab->bytes - t->slab->used >= bytes) || next_slab(t, bytes)) {
+        if ((t->slab != NULL && t->slab->bytes - t->slab->used >= bytes) || next_slab(t)) {
             piece = (char *)t->slab + t->slab->used;
             t->slab->used += bytes;
             t->pieces_taken++;
@@ -116,12 +120,11 @@ void tape_give_back(xcvm_tape *t, void *memory, size_t bytes)
 /* When nothing of them is taken, slabs are cut anew, so that what is taken next lies side by side. */
 static void restore_slabs(xcvm_tape *t)
 {
-    if (t->pieces_taken > 0)
+    if (t->pieces_taken > 0 || t->slabs == NULL)
         return;
     memset(t->pieces, 0, sizeof t->pieces);
-    for (tape_slab *slab = t->slabs; slab != NULL; slab = slab->next)
-        slab->used = sizeof *slab;
     t->slab = t->slabs;
+    t->slab->used = first_piece(t->slab);
 }
 
 static void release_slabs(xcvm_tape *t)

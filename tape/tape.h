@@ -17,27 +17,28 @@ struct xcvm_variable {
     xcc_value value;  /* first; a constant if no gradient can flow to it, so that rules know its elements */
     xcc_value *built; /* of the graph, on a tape that builds */
     xcvm_tape *tape;
-    uint64_t serial;         /* in the order in which variables are made; 0: the slot is free */
-    tape_record *creator;    /* the call that made it; NULL: none, or one that is not recorded */
-    uint32_t refs;           /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
-    bool named;              /* by handles of the host or, in a rule, of the walk */
-    bool kept;               /* named, and in no scope */
-    uint32_t lenders;        /* whose gradient it is, and who lend it */
-    bool stays;              /* beyond the end of the scope that is being ended */
-    bool requires;           /* a gradient can flow to it */
-    bool retains;            /* its gradient is kept though a call made it */
-    bool spent;              /* the call that made it was passed by a backward */
     tape_variable *gradient; /* that was added up */
     tape_hook *hooks;        /* in order */
     tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
-    tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
+    uint32_t lenders;        /* whose gradient it is, and who lend it */
+    bool stays;              /* beyond the end of the scope that is being ended */
+    bool kept;               /* named, and in no scope */
+    /* What is asked for all the time lies in one line of the cache. */
+    _Alignas(64) tape_record *creator; /* the call that made it; NULL: none, or one that is not recorded */
+    uint32_t refs; /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
+    bool named;    /* by handles of the host or, in a rule, of the walk */
+    bool requires; /* a gradient can flow to it */
+    bool retains;  /* its gradient is kept though a call made it */
+    bool spent;    /* the call that made it was passed by a backward */
     /* What a walk knows of it. */
+    bool derived;    /* by calls from what is differentiated by */
+    bool target;     /* is differentiated by */
+    bool root;       /* is differentiated */
     tape_walk *walk; /* NULL: none goes over it */
     tape_variable *sum, *mask;
     tape_variable *previous_touched, *next_touched;
-    bool derived; /* by calls from what is differentiated by */
-    bool target;  /* is differentiated by */
-    bool root;    /* is differentiated */
+    uint64_t serial;                /* in the order in which variables are made; 0: the slot is free */
+    tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
 };
 
 struct tape_hook {
@@ -80,7 +81,6 @@ typedef struct tape_slab {
     struct tape_slab *next;
     size_t bytes; /* with this */
     size_t used;
-    size_t unused; /* keeps what follows aligned */
 } tape_slab;
 
 struct xcvm_tape {
@@ -107,8 +107,8 @@ struct xcvm_tape {
     xcvm_batching batching;
     struct tape_kinds *kinds; /* of calls that can run together */
     xcvm_arena agenda;        /* of the evaluation that goes on */
-    uint32_t trials;    /* of strategies that are compared, so far */
-    double trial_ns[2]; /* that a call took in them */
+    uint32_t trials;          /* of strategies that are compared, so far */
+    double trial_ns[2];       /* that a call took in them */
     size_t recorded, variables;
     tape_record *dead; /* to be removed, one behind the other */
     bool removing;
@@ -116,11 +116,12 @@ struct xcvm_tape {
     tape_variable *kept_first;               /* those that are kept, the latest first */
     tape_variable *free_variables;
     struct tape_chunk *chunks;
+    size_t slots;                   /* of variables, in them */
     void *pieces[TAPE_CLASSES + 1]; /* free, by size; each points to the next */
     size_t pieces_taken;
     tape_slab *slabs, *slab; /* the first, and that which is cut now */
     uint64_t ordered;        /* variables that there had been when free ones were put in order last */
-    tape_walk *walk;                /* the innermost that goes on */
+    tape_walk *walk;         /* the innermost that goes on */
     void (*observer)(void *user, const xcvm_call_event *event);
     void *observer_user;
     bool check_nan;
