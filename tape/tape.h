@@ -158,6 +158,8 @@ void tape_give_back(xcvm_tape *t, void *memory, size_t bytes);
 void tape_chunks_release(xcvm_tape *t);
 /* Puts free slots in the order of their addresses, if that is worth it: what is made next lies side by side. */
 void tape_chunks_order(xcvm_tape *t);
+/* Calls f for each variable that lives. */
+void tape_variables_each(const xcvm_tape *t, void (*f)(void *user, const tape_variable *v), void *user);
 /* A new variable without a type, named in the innermost scope; NULL: no memory, which is noted. */
 tape_variable *tape_variable_make(xcvm_tape *t);
 static inline tape_variable *tape_variable_of(const xcc_value *v) { return (tape_variable *)(uintptr_t)v; }

@@ -60,6 +60,14 @@ void tape_chunks_order(xcvm_tape *t)
         }
 }
 
+void tape_variables_each(const xcvm_tape *t, void (*f)(void *user, const tape_variable *v), void *user)
+{
+    for (const tape_chunk *chunk = t->chunks; chunk != NULL; chunk = chunk->next)
+        for (size_t i = 0; i < CHUNK; i++)
+            if (chunk->slots[i].serial != 0)
+                f(user, &chunk->slots[i]);
+}
+
 tape_variable *tape_variable_make(xcvm_tape *t)
 {
     if (t->free_variables == NULL && !make_slots(t))
