@@ -60,7 +60,7 @@ static xcvm_var number(xcvm_tape *t, int64_t n) { return ints(t, 1, &n); }
 /* ---- The tagger ---- */
 
 typedef struct tagger {
-    xcvm_var words, w[DIRECTIONS], u[DIRECTIONS], b[DIRECTIONS], w_out, b_out, zero;
+    xcvm_var words, w[DIRECTIONS], u[DIRECTIONS], b[DIRECTIONS], w_out, b_out, sizes;
 } tagger;
 
 /* Sentences, the longest first. */
@@ -87,7 +87,8 @@ static void make_sentences(bool sorted)
 
 static tagger make_tagger(xcvm_tape *t)
 {
-    tagger m = {.words = random_tensor(t, false, 2, WORDS, width)};
+    tagger m = {.words = random_tensor(t, false, 2, WORDS, width),
+                .sizes = xcvm_var_keep(t, ints(t, 2, (const int64_t[]){3 * width, width}))};
     for (int d = 0; d < DIRECTIONS; d++) {
         m.w[d] = random_tensor(t, true, 2, width, 4 * width);
         m.u[d] = random_tensor(t, true, 2, width, 4 * width);
@@ -98,12 +99,9 @@ static tagger make_tagger(xcvm_tape *t)
     return m;
 }
 
-static xcvm_var lstm_sizes(xcvm_tape *t) { return ints(t, 2, (const int64_t[]){3 * width, width}); }
-
 /* From what comes in, and the state before (absent: none), h and c. */
-static void step(xcvm_tape *t, xcvm_var projected, xcvm_var u, xcvm_var *h, xcvm_var *c)
+static void step(xcvm_tape *t, xcvm_var projected, xcvm_var u, xcvm_var sizes, xcvm_var *h, xcvm_var *c)
 {
-    const xcvm_var sizes = lstm_sizes(t);
     xcvm_var parts[2], gates[3];
     const bool first = h->at == NULL;
     xcvm_Split(t, first ? projected : xcvm_Gemm(t, *h, u, projected), sizes, .axis = 1, .out = {{parts, 2}});
@@ -119,13 +117,14 @@ static xcvm_var tag_by_example(xcvm_tape *t, const void *model)
     static xcvm_var losses[BATCH * LONGEST];
     size_t count = 0;
     for (int i = 0; i < BATCH; i++) {
-        xcvm_var hs[DIRECTIONS][LONGEST];
+        xcvm_var xs[LONGEST], hs[DIRECTIONS][LONGEST];
+        for (int64_t k = 0; k < lengths[i]; k++)
+            xs[k] = xcvm_Gather(t, m->words, number(t, sentences[i][k]));
         for (int d = 0; d < DIRECTIONS; d++) {
             xcvm_var h = XCVM_ABSENT, c = XCVM_ABSENT;
             for (int64_t k = 0; k < lengths[i]; k++) {
                 const int64_t at = d == 0 ? k : lengths[i] - 1 - k;
-                const xcvm_var x = xcvm_Gather(t, m->words, number(t, sentences[i][at]));
-                step(t, xcvm_Gemm(t, x, m->w[d], m->b[d]), m->u[d], &h, &c);
+                step(t, xcvm_Gemm(t, xs[at], m->w[d], m->b[d]), m->u[d], m->sizes, &h, &c);
                 hs[d][at] = h;
             }
         }
@@ -133,7 +132,7 @@ static xcvm_var tag_by_example(xcvm_tape *t, const void *model)
             const xcvm_var both = xcvm_Concat(t, XCVM_VARS(hs[0][k], hs[1][k]), .axis = 1);
             const xcvm_var scores = xcvm_LogSoftmax(t, xcvm_Gemm(t, both, m->w_out, m->b_out));
             losses[count++] =
-                xcvm_Unsqueeze(t, xcvm_NegativeLogLikelihoodLoss(t, scores, number(t, tags[i][k])), number(t, 0));
+                xcvm_NegativeLogLikelihoodLoss(t, scores, number(t, tags[i][k]), .reduction = XCVM_LOSS_REDUCTION_none);
         }
     }
     return xcvm_ReduceSum(t, xcvm_Concat(t, (xcvm_var_list){losses, count}, .axis = 0), .keepdims = 0);
@@ -173,7 +172,7 @@ static xcvm_var tag_by_hand(xcvm_tape *t, const void *model)
                 h = xcvm_Split(t, h, sizes, .axis = 0, .out = {{left, 2}});
                 c = xcvm_Split(t, c, sizes, .axis = 0, .out = {{left, 2}});
             }
-            step(t, pieces[k], m->u[d], &h, &c);
+            step(t, pieces[k], m->u[d], m->sizes, &h, &c);
             hs[k] = h;
         }
         joined[d] = xcvm_Concat(t, (xcvm_var_list){hs, (size_t)steps}, .axis = 0);
@@ -187,7 +186,7 @@ static xcvm_var tag_by_hand(xcvm_tape *t, const void *model)
 /* ---- Trees ---- */
 
 typedef struct tree_model {
-    xcvm_var words, w_leaf, b_leaf, u, b, w_out, b_out;
+    xcvm_var words, w_leaf, b_leaf, u, b, w_out, b_out, leaf_sizes, sizes;
 } tree_model;
 
 typedef struct node {
@@ -224,17 +223,22 @@ static void make_trees(void)
 
 static tree_model make_tree_model(xcvm_tape *t)
 {
-    return (tree_model){random_tensor(t, false, 2, WORDS, width), random_tensor(t, true, 2, width, 3 * width),
-                        random_tensor(t, true, 1, 3 * width, 0),  random_tensor(t, true, 2, 2 * width, 5 * width),
-                        random_tensor(t, true, 1, 5 * width, 0),  random_tensor(t, true, 2, width, CLASSES),
-                        random_tensor(t, true, 1, CLASSES, 0)};
+    return (tree_model){random_tensor(t, false, 2, WORDS, width),
+                        random_tensor(t, true, 2, width, 3 * width),
+                        random_tensor(t, true, 1, 3 * width, 0),
+                        random_tensor(t, true, 2, 2 * width, 5 * width),
+                        random_tensor(t, true, 1, 5 * width, 0),
+                        random_tensor(t, true, 2, width, CLASSES),
+                        random_tensor(t, true, 1, CLASSES, 0),
+                        xcvm_var_keep(t, ints(t, 2, (const int64_t[]){2 * width, width})),
+                        xcvm_var_keep(t, ints(t, 2, (const int64_t[]){4 * width, width}))};
 }
 
 static void leaf(xcvm_tape *t, const tree_model *m, xcvm_var words, xcvm_var *h, xcvm_var *c)
 {
     xcvm_var parts[2], gates[2];
-    xcvm_Split(t, xcvm_Gemm(t, xcvm_Gather(t, m->words, words), m->w_leaf, m->b_leaf),
-               ints(t, 2, (const int64_t[]){2 * width, width}), .axis = 1, .out = {{parts, 2}});
+    xcvm_Split(t, xcvm_Gemm(t, xcvm_Gather(t, m->words, words), m->w_leaf, m->b_leaf), m->leaf_sizes, .axis = 1,
+               .out = {{parts, 2}});
     xcvm_Split(t, xcvm_Sigmoid(t, parts[0]), .axis = 1, .out = {{gates, 2}});
     *c = xcvm_Mul(t, gates[0], xcvm_Tanh(t, parts[1]));
     *h = xcvm_Mul(t, gates[1], xcvm_Tanh(t, *c));
@@ -244,8 +248,7 @@ static void inner(xcvm_tape *t, const tree_model *m, const xcvm_var *hs, const x
 {
     xcvm_var parts[2], gates[4];
     const xcvm_var both = xcvm_Concat(t, (xcvm_var_list){hs, 2}, .axis = 1);
-    xcvm_Split(t, xcvm_Gemm(t, both, m->u, m->b), ints(t, 2, (const int64_t[]){4 * width, width}), .axis = 1,
-               .out = {{parts, 2}});
+    xcvm_Split(t, xcvm_Gemm(t, both, m->u, m->b), m->sizes, .axis = 1, .out = {{parts, 2}});
     xcvm_Split(t, xcvm_Sigmoid(t, parts[0]), .axis = 1, .out = {{gates, 4}});
     const xcvm_var in = xcvm_Mul(t, gates[0], xcvm_Tanh(t, parts[1]));
     *c = xcvm_Add(t, in, xcvm_Add(t, xcvm_Mul(t, gates[1], cs[0]), xcvm_Mul(t, gates[2], cs[1])));
@@ -266,11 +269,8 @@ static xcvm_var trees_by_example(xcvm_tape *t, const void *model)
                   &c[i]);
     }
     for (int i = 0; i < BATCH; i++)
-        losses[i] = xcvm_Unsqueeze(
-            t,
-            xcvm_NegativeLogLikelihoodLoss(t, xcvm_LogSoftmax(t, xcvm_Gemm(t, h[roots[i]], m->w_out, m->b_out)),
-                                           number(t, classes[i])),
-            number(t, 0));
+        losses[i] = xcvm_NegativeLogLikelihoodLoss(t, xcvm_LogSoftmax(t, xcvm_Gemm(t, h[roots[i]], m->w_out, m->b_out)),
+                                                   number(t, classes[i]), .reduction = XCVM_LOSS_REDUCTION_none);
     return xcvm_ReduceSum(t, xcvm_Concat(t, (xcvm_var_list){losses, BATCH}, .axis = 0), .keepdims = 0);
 }
 

@@ -10,145 +10,186 @@ typedef struct entry {
     uint32_t needs;      /* calls that have to run before */
     uint32_t depth;      /* the most calls that run one behind the other before it */
     uint32_t kind;       /* 0: it runs by itself */
-    uint32_t dependents; /* the end of its part of the list of those */
-    uint32_t next;       /* in its kind's queue; 0: none, else place + 1 */
+    uint32_t dependents; /* the end, then the beginning, of its part of the list of those */
+    uint32_t next;       /* in its kind's queue: place + 1 */
 } entry;
 
 /* Calls that can run together. */
 typedef struct kind {
-    const uint64_t *key;
-    size_t words;
-    uint64_t hash;
+    uint64_t key;
     uint64_t depths; /* their sum */
     uint32_t count;
-    uint32_t first, last; /* that can run now */
-    uint32_t ready;
+    uint32_t first, last, ready; /* that can run now */
 } kind;
 
 typedef struct agenda {
     xcvm_tape *tape;
-    xcvm_arena arena;
     entry *entries;
-    uint32_t count;
+    uint32_t count, capacity;
+    uint32_t *needed; /* of each entry in turn, the places of those that it needs */
+    uint32_t edges, edge_capacity;
     uint32_t *dependents;
     kind *kinds; /* kind 0 is of those that run by themselves */
     uint32_t kind_count, kind_capacity;
-    uint32_t *slots; /* kinds by hash */
+    uint32_t *slots; /* kinds by key */
     uint32_t slot_mask;
     tape_record **members; /* of the batch that is made */
     bool by_depth;
 } agenda;
 
+/* A larger array in the place of one of `used` elements; false: no memory. */
+static bool grow(agenda *a, void **at, uint32_t used, uint32_t *capacity, size_t size)
+{
+    const uint32_t larger = *capacity > 0 ? 2 * *capacity : 64;
+    void *made = larger <= INT32_MAX / 4 ? xcvm_arena_allocate(&a->tape->agenda, larger * size) : NULL;
+    if (made == NULL)
+        return false;
+    if (used > 0)
+        memcpy(made, *at, used * size);
+    *at = made;
+    *capacity = larger;
+    return true;
+}
+
 /* ---- Kinds ---- */
+
+static uint32_t slot_of(const agenda *a, uint64_t key)
+{
+    uint32_t at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & a->slot_mask;
+    while (a->slots[at] != 0 && a->kinds[a->slots[at]].key != key)
+        at = (at + 1) & a->slot_mask;
+    return at;
+}
 
 static bool grow_kinds(agenda *a)
 {
-    const uint32_t capacity = a->kind_capacity > 0 ? 2 * a->kind_capacity : 64, slots = 4 * capacity;
-    kind *kinds = xcvm_arena_allocate(&a->arena, capacity * sizeof *kinds);
-    uint32_t *table = xcvm_arena_allocate(&a->arena, slots * sizeof *table);
-    if (kinds == NULL || table == NULL)
+    if (!grow(a, (void **)&a->kinds, a->kind_count, &a->kind_capacity, sizeof *a->kinds))
         return false;
-    if (a->kind_count > 0)
-        memcpy(kinds, a->kinds, a->kind_count * sizeof *kinds);
-    a->kinds = kinds;
-    a->kind_capacity = capacity;
-    a->slots = table;
+    const uint32_t slots = 4 * a->kind_capacity;
+    a->slots = xcvm_arena_allocate(&a->tape->agenda, slots * sizeof *a->slots);
+    if (a->slots == NULL)
+        return false;
     a->slot_mask = slots - 1;
-    for (uint32_t i = 1; i < a->kind_count; i++) {
-        uint32_t at = (uint32_t)kinds[i].hash & a->slot_mask;
-        while (table[at] != 0)
-            at = (at + 1) & a->slot_mask;
-        table[at] = i;
-    }
+    for (uint32_t i = 1; i < a->kind_count; i++)
+        a->slots[slot_of(a, a->kinds[i].key)] = i;
     return true;
 }
 
 static bool find_kind(agenda *a, entry *e)
 {
-    tape_key key;
-    if (!tape_key_of(e->record, a->by_depth ? e->depth : 0, &key))
+    if (e->record->kind == 0)
         return true;
+    const uint64_t key = (uint64_t)e->record->kind << 32 | (a->by_depth ? e->depth : 0);
     if (a->kind_count == a->kind_capacity && !grow_kinds(a))
         return false;
-    const uint64_t hash = tape_key_hash(&key);
-    uint32_t at = (uint32_t)hash & a->slot_mask;
-    for (; a->slots[at] != 0; at = (at + 1) & a->slot_mask) {
-        const kind *k = &a->kinds[a->slots[at]];
-        if (k->hash == hash && k->words == key.count && memcmp(k->key, key.words, key.count * sizeof *key.words) == 0)
-            break;
-    }
+    const uint32_t at = slot_of(a, key);
     if (a->slots[at] == 0) {
-        uint64_t *words = xcvm_arena_allocate(&a->arena, key.count * sizeof *words);
-        if (words == NULL)
-            return false;
-        memcpy(words, key.words, key.count * sizeof *words);
         a->slots[at] = a->kind_count;
-        a->kinds[a->kind_count++] = (kind){.key = words, .words = key.count, .hash = hash};
+        a->kinds[a->kind_count++] = (kind){.key = key};
     }
     e->kind = a->slots[at];
-    kind *k = &a->kinds[e->kind];
-    k->count++;
-    k->depths += e->depth;
+    a->kinds[e->kind].count++;
+    a->kinds[e->kind].depths += e->depth;
     return true;
 }
 
-/* ---- What depends on what ---- */
+/* ---- What is to be run ---- */
 
-static entry *entry_that_made(const agenda *a, const tape_variable *v)
+/* Of a record that is being looked at: the rest of its mark is how many operands have been. */
+static const uint32_t open_mark = UINT32_C(1) << 31;
+
+static bool append(agenda *a, tape_record *r)
 {
-    const tape_record *creator = v != NULL ? v->creator : NULL;
-    return creator != NULL && creator->waiting && creator->mark != 0 ? &a->entries[creator->mark - 1] : NULL;
+    if (a->count == a->capacity && !grow(a, (void **)&a->entries, a->count, &a->capacity, sizeof *a->entries))
+        return false;
+    entry *e = &a->entries[a->count];
+    *e = (entry){.record = r};
+    for (uint32_t i = 0; i < r->in_count; i++) {
+        const tape_record *creator = r->in[i] != NULL ? r->in[i]->creator : NULL;
+        if (creator == NULL || !creator->waiting)
+            continue;
+        if (a->edges == a->edge_capacity &&
+            !grow(a, (void **)&a->needed, a->edges, &a->edge_capacity, sizeof *a->needed))
+            return false;
+        entry *needed = &a->entries[creator->mark - 1];
+        a->needed[a->edges++] = creator->mark - 1;
+        e->needs++;
+        needed->dependents++;
+        e->depth = needed->depth + 1 > e->depth ? needed->depth + 1 : e->depth;
+    }
+    r->mark = ++a->count;
+    return find_kind(a, e);
 }
 
-static bool prepare(agenda *a, tape_record *first)
+/* Appends a call, behind what it needs. Records that are being looked at are linked by `order`. */
+static bool collect(agenda *a, tape_record *r)
 {
-    uint32_t at = 0, edges = 0;
-    a->entries = xcvm_arena_allocate(&a->arena, a->count * sizeof *a->entries);
-    a->members = xcvm_arena_allocate(&a->arena, a->count * sizeof *a->members);
-    if (a->entries == NULL || a->members == NULL || !grow_kinds(a))
-        return false;
-    a->kind_count = 1;
-    for (tape_record *r = first; r != NULL; r = r->order) {
-        entry *e = &a->entries[at++];
-        r->mark = at;
-        e->record = r;
-        for (uint32_t i = 0; i < r->in_count; i++) {
-            entry *needed = entry_that_made(a, r->in[i]);
-            if (needed == NULL)
-                continue;
-            e->needs++;
-            needed->dependents++;
-            edges++;
-            e->depth = needed->depth + 1 > e->depth ? needed->depth + 1 : e->depth;
-        }
-        if (!find_kind(a, e))
-            return false;
+    tape_record *open = NULL;
+    bool good = true;
+    if (r->mark == 0) {
+        r->mark = open_mark;
+        r->order = NULL;
+        open = r;
     }
-    a->dependents = xcvm_arena_allocate(&a->arena, (edges + 1) * sizeof *a->dependents);
-    if (a->dependents == NULL)
+    while ((r = open) != NULL) {
+        const uint32_t looked_at = r->mark & ~open_mark;
+        if (good && looked_at < r->in_count) {
+            const tape_variable *v = r->in[looked_at];
+            tape_record *creator = v != NULL ? v->creator : NULL;
+            r->mark++;
+            if (creator == NULL || !creator->waiting || creator->mark != 0)
+                continue;
+            creator->mark = open_mark;
+            creator->order = open;
+            open = creator;
+            for (uint32_t i = 0; i < creator->in_count; i++)
+                if (creator->in[i] != NULL)
+                    __builtin_prefetch(&creator->in[i]->creator);
+            continue;
+        }
+        open = r->order;
+        r->order = NULL;
+        good = good && append(a, r);
+        if (!good)
+            r->mark = 0;
+    }
+    return good;
+}
+
+/* Each entry's part of the list ends where the next begins; filling them from their ends leaves their beginnings. */
+static bool find_dependents(agenda *a)
+{
+    a->members = xcvm_arena_allocate(&a->tape->agenda, a->count * sizeof *a->members);
+    a->dependents = xcvm_arena_allocate(&a->tape->agenda, (a->edges + 1) * sizeof *a->dependents);
+    if (a->members == NULL || a->dependents == NULL)
         return false;
-    /* Each entry's part ends where the next begins; filling them from their ends leaves their beginnings. */
-    uint32_t end = 0;
+    uint32_t end = 0, edge = a->edges;
     for (uint32_t i = 0; i < a->count; i++)
         end = a->entries[i].dependents += end;
-    for (uint32_t i = a->count; i-- > 0;) {
-        const tape_record *r = a->entries[i].record;
-        for (uint32_t k = 0; k < r->in_count; k++) {
-            entry *needed = entry_that_made(a, r->in[k]);
-            if (needed != NULL)
-                a->dependents[--needed->dependents] = i;
-        }
-    }
+    for (uint32_t i = a->count; i-- > 0;)
+        for (uint32_t k = 0; k < a->entries[i].needs; k++)
+            a->dependents[--a->entries[a->needed[--edge]].dependents] = i;
     return true;
+}
+
+static bool prepare(agenda *a, tape_record *root)
+{
+    if (!grow_kinds(a))
+        return false;
+    a->kind_count = 1;
+    if (root != NULL && !collect(a, root))
+        return false;
+    for (tape_record *r = root == NULL ? a->tape->first_waiting : NULL; r != NULL; r = r->next)
+        if (!collect(a, r))
+            return false;
+    return find_dependents(a);
 }
 
 /* ---- Running ---- */
 
 static void make_ready(agenda *a, uint32_t at)
 {
-    entry *e = &a->entries[at];
-    kind *k = &a->kinds[e->kind];
-    e->next = 0;
+    kind *k = &a->kinds[a->entries[at].kind];
     if (k->ready++ == 0)
         k->first = at + 1;
     else
@@ -156,16 +197,12 @@ static void make_ready(agenda *a, uint32_t at)
     k->last = at + 1;
 }
 
-static void release_dependents(agenda *a, uint32_t at, uint32_t end)
+static void finish(agenda *a, uint32_t at)
 {
+    const uint32_t end = at + 1 < a->count ? a->entries[at + 1].dependents : a->edges;
     for (uint32_t i = a->entries[at].dependents; i < end; i++)
         if (--a->entries[a->dependents[i]].needs == 0)
             make_ready(a, a->dependents[i]);
-}
-
-static void finish(agenda *a, uint32_t at, uint32_t edges)
-{
-    release_dependents(a, at, at + 1 < a->count ? a->entries[at + 1].dependents : edges);
 }
 
 /* The kind whose calls are the least deep on average: what others wait for the most comes first. */
@@ -181,7 +218,7 @@ static uint32_t choose(const agenda *a)
 }
 
 /* Runs what is ready of a kind. */
-static xcvm_status run_kind(agenda *a, uint32_t which, uint32_t edges)
+static xcvm_status run_kind(agenda *a, uint32_t which)
 {
     kind *k = &a->kinds[which];
     const uint32_t count = k->ready, first = k->first;
@@ -195,16 +232,13 @@ static xcvm_status run_kind(agenda *a, uint32_t which, uint32_t edges)
     at = first;
     for (uint32_t i = 0, next; i < count; i++, at = next) {
         next = a->entries[at - 1].next;
-        finish(a, at - 1, edges);
+        finish(a, at - 1);
     }
     return XCVM_OK;
 }
 
 static xcvm_status run_all(agenda *a)
 {
-    uint32_t edges = 0;
-    for (uint32_t i = 0; i < a->count; i++)
-        edges += a->entries[i].needs;
     for (uint32_t i = 0; i < a->count; i++)
         if (a->entries[i].needs == 0)
             make_ready(a, i);
@@ -212,7 +246,7 @@ static xcvm_status run_all(agenda *a)
         const uint32_t which = a->kinds[0].ready > 0 ? 0 : choose(a);
         if (a->kinds[which].ready == 0)
             return XCVM_OK;
-        XCVM_TRY(run_kind(a, which, edges));
+        XCVM_TRY(run_kind(a, which));
     }
 }
 
@@ -228,28 +262,19 @@ static xcvm_batching strategy_of(const xcvm_tape *t)
     return depth_next ? XCVM_BATCHING_DEPTH : XCVM_BATCHING_AGENDA;
 }
 
-xcvm_status tape_run_agenda(xcvm_tape *t, tape_record *first, size_t count)
+xcvm_status tape_run_agenda(xcvm_tape *t, tape_record *root)
 {
-    if (count > INT32_MAX)
-        return tape_fail(t, XCVM_OUT_OF_RANGE, "%zu calls are too many to be batched", count);
-    agenda a = {.tape = t,
-                .arena = {.allocator = t->allocator},
-                .count = (uint32_t)count,
-                .by_depth = strategy_of(t) == XCVM_BATCHING_DEPTH};
-    const bool timed = t->batching == XCVM_BATCHING_TIMED && t->trials < TRIALS && count >= WORTH_TIMING;
+    agenda a = {.tape = t, .by_depth = strategy_of(t) == XCVM_BATCHING_DEPTH};
+    const bool timed = t->batching == XCVM_BATCHING_TIMED && t->trials < TRIALS;
     const uint64_t begun = timed ? xcvm_clock_ns() : 0;
-    xcvm_status status = XCVM_OK;
-    if (prepare(&a, first))
-        status = run_all(&a);
-    else
-        status = tape_fail(t, XCVM_OUT_OF_MEMORY, "there is no memory for an agenda of %zu calls", count);
-    for (tape_record *r = first, *next; r != NULL; r = next) {
-        next = r->order;
-        r->mark = 0;
-        r->order = NULL;
-    }
-    if (timed && status == XCVM_OK)
-        t->trial_ns[t->trials++] = (double)(xcvm_clock_ns() - begun) / (double)count;
-    xcvm_arena_release(&a.arena);
+    const xcvm_status status =
+        prepare(&a, root)
+            ? run_all(&a)
+            : tape_fail(t, XCVM_OUT_OF_MEMORY, "there is no memory for the agenda of %u calls", (unsigned)a.count);
+    for (uint32_t i = 0; i < a.count; i++)
+        a.entries[i].record->mark = 0;
+    if (timed && status == XCVM_OK && a.count >= WORTH_TIMING)
+        t->trial_ns[t->trials++] = (double)(xcvm_clock_ns() - begun) / a.count;
+    xcvm_arena_clear(&t->agenda);
     return status;
 }

@@ -6,6 +6,23 @@
 
 /* ---- Memory of members and of all ---- */
 
+void tape_prefetch(tape_record *const *records, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t at = 0; at < 4 * (size_t)TAPE_CLASS_BYTES; at += TAPE_CLASS_BYTES)
+            __builtin_prefetch((const char *)records[i] + at, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const tape_record *r = records[i];
+        /* Results lie behind operands. */
+        for (uint32_t k = 0; k < r->in_count + r->out_count; k++)
+            if (r->in[k] != NULL) {
+                __builtin_prefetch(&r->in[k]->creator, 1);
+                __builtin_prefetch(&r->in[k]->value.type, 1);
+                __builtin_prefetch(&r->in[k]->value.type.bytes, 1);
+            }
+    }
+}
+
 tape_variable *tape_variable_inner(xcvm_tape *t)
 {
     tape_variable *v = tape_variable_make(t);
@@ -39,8 +56,10 @@ static tape_batch *find_base(tape_record *const *members, uint32_t count, uint32
         ++*result;
     if (*result == creator->out_count)
         return NULL;
+    const tape_variable *const *results =
+        (const tape_variable *const *)&b->results[(size_t)*result * b->count + *first];
     for (uint32_t i = 1; i < count; i++)
-        if (members[i]->in[operand] != b->members[*first + i]->out[*result])
+        if (members[i]->in[operand] != results[i])
             return NULL;
     return b;
 }
@@ -114,7 +133,8 @@ static tape_batch *make(const tape_plan *p)
     xcvm_tape *t = p->tape;
     const tape_record *like = p->like;
     const size_t members = xcvm_round_up(sizeof(tape_batch), 16),
-                 operands = members + xcvm_round_up(p->count * sizeof(tape_record *), 16),
+                 results = members + xcvm_round_up(p->count * sizeof(tape_record *), 16),
+                 operands = results + xcvm_round_up((size_t)p->count * like->out_count * sizeof(tape_variable *), 16),
                  bytes = operands + p->in_count * sizeof(tape_stacked);
     void *behind;
     tape_batch *b = tape_take(t, bytes);
@@ -137,6 +157,7 @@ static tape_batch *make(const tape_plan *p)
     memset(b, 0, bytes);
     b->call = call;
     b->members = (tape_record **)(void *)((char *)b + members);
+    b->results = (tape_variable **)(void *)((char *)b + results);
     b->operands = (tape_stacked *)(void *)((char *)b + operands);
     b->count = p->count;
     b->bytes = bytes;
@@ -196,10 +217,12 @@ static void hand_out(tape_batch *b)
         if (whole == NULL)
             continue;
         whole->batch = b;
+        const size_t bytes = whole->value.type.bytes / b->count;
         tape_variable_require(whole, b->members[0]->out[i]->requires);
         for (uint32_t k = 0; k < b->count; k++) {
             tape_variable *v = b->members[k]->out[i];
-            tape_variable_lie_in(v, &whole->value.type, k * v->value.type.bytes);
+            b->results[(size_t)i * b->count + k] = v;
+            tape_variable_lie_in(v, &whole->value.type, k * bytes);
         }
     }
     for (uint32_t k = 0; k < b->count; k++) {
@@ -234,6 +257,25 @@ static bool run(const tape_plan *p)
 
 enum { OPERANDS = 16, ARGUMENTS = 512 };
 
+static void find_same(tape_record *const *members, uint32_t count, bool *same)
+{
+    const tape_record *like = members[0];
+    memset(same, true, like->in_count * sizeof *same);
+    for (uint32_t k = 1; k < count; k++)
+        for (uint32_t i = 0; i < like->in_count; i++)
+            same[i] = same[i] && members[k]->in[i] == like->in[i];
+}
+
+/* They were when the calls were made, but can have been set since. */
+static bool are_equal(tape_record *const *members, uint32_t count, uint32_t operand)
+{
+    const xcvm_value *first = &members[0]->in[operand]->value.type;
+    for (uint32_t k = 1; k < count; k++)
+        if (memcmp(members[k]->in[operand]->value.type.data, first->data, first->bytes) != 0)
+            return false;
+    return true;
+}
+
 bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count)
 {
     const tape_record *like = members[0];
@@ -243,11 +285,11 @@ bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count)
     _Alignas(16) char args[ARGUMENTS];
     if (form == NULL || like->in_count > OPERANDS || like->schema->args_size > sizeof args)
         return false;
-    for (uint32_t i = 0; i < like->in_count; i++) {
-        same[i] = true;
-        for (uint32_t k = 1; k < count && same[i]; k++)
-            same[i] = members[k]->in[i] == like->in[i];
-    }
+    tape_prefetch(members, count);
+    find_same(members, count, same);
+    for (uint32_t i = 0; i < like->in_count; i++)
+        if (!same[i] && tape_form_needs_same(form, i) && !are_equal(members, count, i))
+            return false;
     memcpy(args, like->args, like->schema->args_size);
     tape_plan plan = {.tape = t,
                       .members = members,

@@ -50,9 +50,10 @@ typedef struct tape_key {
     uint64_t words[TAPE_KEY_WORDS];
     size_t count;
 } tape_key;
-/* False if the call cannot be in a batch. `apart` keeps calls apart that are alike otherwise. */
-bool tape_key_of(const tape_record *r, uint64_t apart, tape_key *key);
-uint64_t tape_key_hash(const tape_key *key);
+/* Which kind of calls this one is of; 0: none, it runs by itself, or there is no memory to know the kind by. */
+uint32_t tape_kind_of(xcvm_tape *t, const tape_record *r);
+/* Elements up to so many bytes are compared, where an operand has to be the same for all. */
+enum { TAPE_SMALL = 128 };
 
 /* ---- Batches ---- */
 
@@ -66,19 +67,22 @@ typedef struct tape_stacked {
 struct tape_batch {
     tape_record *call; /* on all members, not on the tape; needs its operands, and has results, of the batch's own */
     tape_record **members;
-    tape_stacked *operands; /* of the call */
+    tape_variable **results; /* of members, for each result of the call those of all */
+    tape_stacked *operands;  /* of the call */
     uint32_t count;
     size_t bytes; /* of this piece of memory */
 };
 
 /* Runs calls that wait, whose operands are there and whose keys are equal, as one. False: nothing has changed. */
 bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count);
+/* Asks the caches for what of calls, and of the variables between them, is about to be read: they lie far apart. */
+void tape_prefetch(tape_record *const *records, uint32_t count);
 /* Makes a variable that no handle names, with one reference. */
 tape_variable *tape_variable_inner(xcvm_tape *t);
 /* Makes `v`, without elements, a part of those of `whole`, from byte `at` on, of the type that it has. */
 void tape_variable_lie_in(tape_variable *v, const xcvm_value *whole, size_t at);
-/* Runs a list of calls, linked by `order`, each behind those that it needs. */
-xcvm_status tape_run_agenda(xcvm_tape *t, tape_record *first, size_t count);
+/* Runs a call that waits, and what it needs, alike calls together; NULL: all calls that wait. */
+xcvm_status tape_run_agenda(xcvm_tape *t, tape_record *root);
 /* Runs one call whose operands are there. */
 xcvm_status tape_run_waiting(xcvm_tape *t, tape_record *r);
 

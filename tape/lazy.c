@@ -113,6 +113,8 @@ xcvm_status tape_execute_lazily(xcvm_tape *t, tape_record *r)
         return tape_conclude(t, r, status);
     draw_seed(t, r);
     tape_let_flow(r);
+    if (t->batching != XCVM_BATCHING_NONE)
+        r->kind = tape_kind_of(t, r);
     r->deferred = r->waiting = true;
     tape_record_keep(r);
     return XCVM_OK;
@@ -211,11 +213,6 @@ static tape_record **collect(tape_record *r, tape_record **end)
 static xcvm_status run_collected(xcvm_tape *t, tape_record *first)
 {
     xcvm_status status = t->failed ? t->error.status : XCVM_OK;
-    size_t count = 0;
-    for (const tape_record *r = first; r != NULL && t->batching != XCVM_BATCHING_NONE; r = r->order)
-        count++;
-    if (status == XCVM_OK && count > 1)
-        return tape_run_agenda(t, first, count);
     for (tape_record *r = first, *next; r != NULL; r = next) {
         next = r->order;
         r->mark = 0;
@@ -229,6 +226,8 @@ static xcvm_status run_collected(xcvm_tape *t, tape_record *first)
 xcvm_status tape_evaluate_creator(tape_variable *v)
 {
     tape_record *first = NULL;
+    if (v->tape->batching != XCVM_BATCHING_NONE && !v->tape->failed)
+        return tape_run_agenda(v->tape, v->creator);
     collect(v->creator, &first);
     return run_collected(v->tape, first);
 }
@@ -236,6 +235,8 @@ xcvm_status tape_evaluate_creator(tape_variable *v)
 xcvm_status tape_evaluate_all(xcvm_tape *t)
 {
     tape_record *first = NULL, **end = &first;
+    if (t->batching != XCVM_BATCHING_NONE && !t->failed)
+        return tape_run_agenda(t, NULL);
     for (tape_record *r = t->first_waiting; r != NULL; r = r->next)
         end = collect(r, end);
     return run_collected(t, first);

@@ -69,8 +69,6 @@ static bool is_weight(const tape_variable *v)
                                                   type->dims[type->rank - 2] > 1));
 }
 
-enum { SMALL = 128 };
-
 static bool put_operand(tape_key *k, const tape_form *form, uint32_t index, const tape_variable *v)
 {
     if (v == NULL)
@@ -82,16 +80,16 @@ static bool put_operand(tape_key *k, const tape_form *form, uint32_t index, cons
         return false;
     if (!tape_form_needs_same(form, index))
         return true;
-    if (type->data != NULL && !v->requires && type->bytes <= SMALL)
+    if (type->data != NULL && !v->requires && type->bytes <= TAPE_SMALL)
         return put_bytes(k, type->data, type->bytes);
     return put(k, (uintptr_t)v);
 }
 
-bool tape_key_of(const tape_record *r, uint64_t apart, tape_key *key)
+static bool make_key(const tape_record *r, tape_key *key)
 {
     const tape_form *form = r->schema->effect == XCVM_PURE ? tape_form_of(r->schema) : NULL;
     key->count = 0;
-    if (form == NULL || !put(key, (uint64_t)r->schema->opcode | (uint64_t)r->flows << 32) || !put(key, apart) ||
+    if (form == NULL || !put(key, (uint64_t)r->schema->opcode | (uint64_t)r->flows << 32) ||
         !put(key, (uint64_t)r->in_count << 32 | r->out_count))
         return false;
     for (size_t f = 0; f < r->schema->field_count; f++) {
@@ -108,7 +106,24 @@ bool tape_key_of(const tape_record *r, uint64_t apart, tape_key *key)
     return true;
 }
 
-uint64_t tape_key_hash(const tape_key *key)
+/* ---- Kinds ---- */
+
+typedef struct known {
+    const uint64_t *words;
+    size_t count;
+    uint64_t hash;
+} known;
+
+typedef struct tape_kinds {
+    xcvm_arena arena;
+    known *known; /* from 1 on */
+    uint32_t count, capacity;
+    uint32_t *slots;
+} tape_kinds;
+
+enum { FIRST = 256, SLOTS_EACH = 4, MANY = 4096 };
+
+static uint64_t hash_of(const tape_key *key)
 {
     uint64_t hash = key->count;
     for (size_t i = 0; i < key->count; i++) {
@@ -116,4 +131,79 @@ uint64_t tape_key_hash(const tape_key *key)
         hash ^= hash >> 29;
     }
     return hash;
+}
+
+static uint32_t *slot_of(const tape_kinds *k, const tape_key *key, uint64_t hash)
+{
+    const uint32_t mask = k->capacity * SLOTS_EACH - 1;
+    for (uint32_t at = (uint32_t)hash & mask;; at = (at + 1) & mask) {
+        const known *found = &k->known[k->slots[at]];
+        if (k->slots[at] == 0 || (found->hash == hash && found->count == key->count &&
+                                  memcmp(found->words, key->words, key->count * sizeof *key->words) == 0))
+            return &k->slots[at];
+    }
+}
+
+static bool grow(tape_kinds *k)
+{
+    const uint32_t capacity = k->capacity > 0 ? 2 * k->capacity : FIRST, mask = capacity * SLOTS_EACH - 1;
+    known *larger = xcvm_arena_allocate(&k->arena, capacity * sizeof *larger);
+    uint32_t *slots = xcvm_arena_allocate(&k->arena, (size_t)capacity * SLOTS_EACH * sizeof *slots);
+    if (larger == NULL || slots == NULL)
+        return false;
+    for (uint32_t i = 1; i < k->count; i++) {
+        uint32_t at = (uint32_t)k->known[i].hash & mask;
+        while (slots[at] != 0)
+            at = (at + 1) & mask;
+        slots[at] = i;
+        larger[i] = k->known[i];
+    }
+    k->known = larger;
+    k->slots = slots;
+    k->capacity = capacity;
+    k->count = k->count > 0 ? k->count : 1;
+    return true;
+}
+
+static tape_kinds *kinds_of(xcvm_tape *t)
+{
+    if (t->kinds == NULL && (t->kinds = xcvm_allocate_zeroed(t->allocator, sizeof *t->kinds)) != NULL)
+        t->kinds->arena.allocator = t->allocator;
+    return t->kinds;
+}
+
+uint32_t tape_kind_of(xcvm_tape *t, const tape_record *r)
+{
+    tape_key key;
+    if (!make_key(r, &key))
+        return 0;
+    tape_kinds *k = kinds_of(t);
+    if (k == NULL || (k->count == k->capacity && !grow(k)))
+        return 0;
+    const uint64_t hash = hash_of(&key);
+    uint32_t *slot = slot_of(k, &key, hash);
+    if (*slot == 0) {
+        uint64_t *words = xcvm_arena_allocate(&k->arena, key.count * sizeof *words);
+        if (words == NULL)
+            return 0;
+        memcpy(words, key.words, key.count * sizeof *words);
+        k->known[k->count] = (known){words, key.count, hash};
+        *slot = k->count++;
+    }
+    return *slot;
+}
+
+void tape_kinds_clear(xcvm_tape *t)
+{
+    if (t->kinds != NULL && t->kinds->count > MANY)
+        tape_kinds_release(t);
+}
+
+void tape_kinds_release(xcvm_tape *t)
+{
+    if (t->kinds == NULL)
+        return;
+    xcvm_arena_release(&t->kinds->arena);
+    xcvm_deallocate(t->allocator, t->kinds, sizeof *t->kinds);
+    t->kinds = NULL;
 }

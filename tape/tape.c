@@ -54,17 +54,52 @@ xcvm_status xcvm_tape_status(xcvm_tape *tape, xcvm_error *error) { return tape_r
 /* A free piece holds a pointer, so none is empty. */
 static size_t class_of(size_t bytes) { return (bytes + (bytes == 0) + TAPE_CLASS_BYTES - 1) / TAPE_CLASS_BYTES; }
 
+enum { FIRST_SLAB = 8 * 1024, LARGEST_SLAB = 512 * 1024 };
+
+/* Pieces begin where lines of the cache do. */
+static size_t first_piece(const tape_slab *slab)
+{
+    return xcvm_round_up((uintptr_t)slab + sizeof *slab, TAPE_CLASS_BYTES) - (uintptr_t)slab;
+}
+
+/* The next slab becomes that which is cut: nothing of it is taken. A new one is twice as large as the last. */
+static bool next_slab(xcvm_tape *t)
+{
+    tape_slab *last = t->slab;
+    if (last != NULL && last->next != NULL) {
+        t->slab = last->next;
+        t->slab->used = first_piece(t->slab);
+        return true;
+    }
+    const size_t size = last == NULL ? FIRST_SLAB : last->bytes < LARGEST_SLAB ? 2 * last->bytes : LARGEST_SLAB;
+    tape_slab *made = xcvm_allocate(t->allocator, size);
+    if (made == NULL)
+        return false;
+    *made = (tape_slab){.bytes = size, .used = first_piece(made)};
+    *(last != NULL ? &last->next : &t->slabs) = made;
+    t->slab = made;
+    return true;
+}
+
 void *tape_take(xcvm_tape *t, size_t bytes)
 {
     const size_t class = class_of(bytes);
     void *piece = class <= TAPE_CLASSES ? t->pieces[class] : NULL;
     if (piece != NULL) {
         t->pieces[class] = *(void **)piece;
+        t->pieces_taken++;
         return piece;
     }
-    if (class <= TAPE_CLASSES)
+    if (class > TAPE_CLASSES) {
+        piece = xcvm_allocate(t->allocator, bytes);
+    } else {
         bytes = class * TAPE_CLASS_BYTES;
-    piece = xcvm_allocate(t->allocator, bytes);
+        if ((t->slab != NULL && t->slab->bytes - t->slab->used >= bytes) || next_slab(t)) {
+            piece = (char *)t->slab + t->slab->used;
+            t->slab->used += bytes;
+            t->pieces_taken++;
+        }
+    }
     if (piece == NULL)
         tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for the tape", bytes);
     return piece;
@@ -79,16 +114,26 @@ void tape_give_back(xcvm_tape *t, void *memory, size_t bytes)
     }
     *(void **)memory = t->pieces[class];
     t->pieces[class] = memory;
+    t->pieces_taken--;
 }
 
-static void release_pieces(xcvm_tape *t)
+/* When nothing of them is taken, slabs are cut anew, so that what is taken next lies side by side. */
+static void restore_slabs(xcvm_tape *t)
 {
-    for (size_t class = 0; class <= TAPE_CLASSES; class ++)
-        while (t->pieces[class] != NULL) {
-            void *piece = t->pieces[class];
-            t->pieces[class] = *(void **)piece;
-            xcvm_deallocate(t->allocator, piece, class * TAPE_CLASS_BYTES);
-        }
+    if (t->pieces_taken > 0 || t->slabs == NULL)
+        return;
+    memset(t->pieces, 0, sizeof t->pieces);
+    t->slab = t->slabs;
+    t->slab->used = first_piece(t->slab);
+}
+
+static void release_slabs(xcvm_tape *t)
+{
+    while (t->slabs != NULL) {
+        tape_slab *next = t->slabs->next;
+        xcvm_deallocate(t->allocator, t->slabs, t->slabs->bytes);
+        t->slabs = next;
+    }
 }
 
 /* ---- Creating and destroying ---- */
@@ -109,7 +154,7 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     t->kernel.print_user = o->user;
     t->kernel.functions = o->functions;
     t->kernel.function_count = o->functions != NULL ? o->function_count : 0;
-    t->scratch.allocator = t->allocator;
+    t->scratch.allocator = t->agenda.allocator = t->allocator;
     t->recording = true;
     t->module.error = &t->error;
     t->building = o->mode == XCVM_TAPE_BUILDING;
@@ -153,12 +198,14 @@ void xcvm_tape_destroy(xcvm_tape *t)
         tape_variable_unname(t->kept_first);
     xcvm_tape_reset(t);
     tape_chunks_release(t);
-    release_pieces(t);
+    release_slabs(t);
     xcvm_storage_release(t->kernel.scratch_storage);
     xcvm_threads_destroy(t->kernel.threads);
     if (t->kernel.heap != NULL)
         xcvm_heap_destroy(t->kernel.heap);
     xcvm_arena_release(&t->scratch);
+    xcvm_arena_release(&t->agenda);
+    tape_kinds_release(t);
     xcc_module_release(&t->module);
     xcvm_deallocate(t->budget.from, t, sizeof *t);
 }
@@ -226,4 +273,7 @@ void xcvm_tape_reset(xcvm_tape *tape)
             tape_variable_require(v, false);
         v->spent = false;
     }
+    tape_kinds_clear(tape);
+    restore_slabs(tape);
+    tape_chunks_order(tape);
 }

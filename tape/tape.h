@@ -19,34 +19,35 @@ struct xcvm_variable {
     xcc_value value;  /* first; a constant if no gradient can flow to it, so that rules know its elements */
     xcc_value *built; /* of the graph, on a tape that builds; or of the trace that it was made in */
     xcvm_tape *tape;
-    uint64_t serial;         /* in the order in which variables are made; 0: the slot is free */
-    tape_record *creator;    /* the call that made it; NULL: none, or one that is not recorded */
-    uint32_t refs;           /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
-    uint32_t uses;           /* of those, by recorded calls that it is an operand of */
-    uint32_t readers;        /* recorded calls, of which it is an operand or a result, whose rules read its elements */
-    bool spared;             /* its elements are gone, as nobody can name it and no rule reads them */
-    bool named;              /* by handles of the host or, in a rule, of the walk */
-    bool kept;               /* named, and in no scope */
-    uint32_t lenders;        /* whose gradient it is, and who lend it */
-    uint32_t layers;         /* that keep it */
-    bool stays;              /* beyond the end of the scope that is being ended */
-    bool requires;           /* a gradient can flow to it */
-    bool retains;            /* its gradient is kept though a call made it */
-    bool spent;              /* the call that made it was passed by a backward */
     tape_variable *gradient; /* that was added up */
     tape_hook *hooks;        /* in order */
     tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
-    tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
-    /* What a walk knows of it. */
-    tape_walk *walk; /* NULL: none goes over it */
-    tape_variable *sum, *mask;
-    tape_variable *previous_touched, *next_touched;
-    bool derived; /* by calls from what is differentiated by */
-    bool target;  /* is differentiated by */
     /* Of a parameter whose gradient is kept by rows: what backwards have given, and what the walk that goes on has. */
     tape_rows *rows, *coming;
+    uint32_t lenders; /* whose gradient it is, and who lend it */
+    uint32_t layers;  /* that keep it */
+    bool stays;       /* beyond the end of the scope that is being ended */
+    bool kept;        /* named, and in no scope */
     bool sparse;
-    bool root; /* is differentiated */
+    /* What is asked for all the time lies in one line of the cache. */
+    _Alignas(64) tape_record *creator; /* the call that made it; NULL: none, or one that is not recorded */
+    uint32_t refs;    /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
+    uint32_t uses;    /* of those, by recorded calls that it is an operand of */
+    uint32_t readers; /* recorded calls, of which it is an operand or a result, whose rules read its elements */
+    bool spared;      /* its elements are gone, as nobody can name it and no rule reads them */
+    bool named;       /* by handles of the host or, in a rule, of the walk */
+    bool requires;    /* a gradient can flow to it */
+    bool retains;     /* its gradient is kept though a call made it */
+    bool spent;       /* the call that made it was passed by a backward */
+    /* What a walk knows of it. */
+    bool derived;    /* by calls from what is differentiated by */
+    bool target;     /* is differentiated by */
+    bool root;       /* is differentiated */
+    tape_walk *walk; /* NULL: none goes over it */
+    tape_variable *sum, *mask;
+    tape_variable *next_touched, *previous_touched;
+    uint64_t serial;                /* in the order in which variables are made; 0: the slot is free */
+    tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
 };
 
 struct tape_hook {
@@ -90,10 +91,16 @@ struct tape_record {
     uint64_t random;                 /* state of the generator when the call was made, if it is random */
     tape_batch *batch;               /* that it was run with, all of which is there; NULL: none */
     uint32_t slot;                   /* its place in that */
+    uint32_t kind;                   /* of calls that can run together; 0: it runs by itself */
 };
 
-/* Pieces of memory of up to so many times 64 bytes are kept by size. */
+/* Pieces of memory of up to so many times 64 bytes are cut from slabs, and kept by size. */
 enum { TAPE_CLASSES = 32, TAPE_CLASS_BYTES = 64 };
+typedef struct tape_slab {
+    struct tape_slab *next;
+    size_t bytes; /* with this */
+    size_t used;
+} tape_slab;
 
 struct xcvm_tape {
     xcc_recorder recorder; /* first */
@@ -117,8 +124,10 @@ struct xcvm_tape {
     tape_record *first_waiting, *last_waiting; /* that are not evaluated yet */
     struct tape_checkpoint *checkpoints;       /* the latest first */
     xcvm_batching batching;
-    uint32_t trials;    /* of strategies that are compared, so far */
-    double trial_ns[2]; /* that a call took in them */
+    struct tape_kinds *kinds; /* of calls that can run together */
+    xcvm_arena agenda;        /* of the evaluation that goes on */
+    uint32_t trials;          /* of strategies that are compared, so far */
+    double trial_ns[2];       /* that a call took in them */
     size_t recorded, variables;
     tape_record *dead; /* to be removed, one behind the other */
     bool removing;
@@ -126,8 +135,12 @@ struct xcvm_tape {
     tape_variable *kept_first;               /* those that are kept, the latest first */
     tape_variable *free_variables;
     struct tape_chunk *chunks;
+    size_t slots;                   /* of variables, in them */
     void *pieces[TAPE_CLASSES + 1]; /* free, by size; each points to the next */
-    tape_walk *walk;                /* the innermost that goes on */
+    size_t pieces_taken;
+    tape_slab *slabs, *slab; /* the first, and that which is cut now */
+    uint64_t ordered;        /* variables that there had been when free ones were put in order last */
+    tape_walk *walk;         /* the innermost that goes on */
     void (*observer)(void *user, const xcvm_call_event *event);
     void *observer_user;
     bool check_nan;
@@ -164,6 +177,10 @@ void tape_give_back(xcvm_tape *t, void *memory, size_t bytes);
 
 /* Gives the slots back, at the end. */
 void tape_chunks_release(xcvm_tape *t);
+/* Puts free slots in the order of their addresses, if that is worth it: what is made next lies side by side. */
+void tape_chunks_order(xcvm_tape *t);
+/* Calls f for each variable that lives. */
+void tape_variables_each(const xcvm_tape *t, void (*f)(void *user, const tape_variable *v), void *user);
 /* A new variable without a type, named in the innermost scope; NULL: no memory, which is noted. */
 tape_variable *tape_variable_make(xcvm_tape *t);
 static inline tape_variable *tape_variable_of(const xcc_value *v) { return (tape_variable *)(uintptr_t)v; }
@@ -244,6 +261,9 @@ static inline xcvm_status tape_evaluate(tape_variable *v)
 }
 /* Members are not of the batch from here on, which is gone; they were run, and are calls like others. */
 void tape_batch_release(tape_batch *b);
+/* Forgets kinds of calls, if there are many: no record is of one any more. */
+void tape_kinds_clear(xcvm_tape *t);
+void tape_kinds_release(xcvm_tape *t);
 /* A call that was evaluated waits no more. */
 void tape_record_settle(tape_record *r);
 

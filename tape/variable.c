@@ -12,18 +12,23 @@
 enum { CHUNK = 64 };
 typedef struct tape_chunk {
     struct tape_chunk *next;
-    tape_variable slots[CHUNK];
+    tape_variable *slots; /* behind it, where a line of the cache begins */
 } tape_chunk;
+enum { CHUNK_BYTES = sizeof(tape_chunk) + CHUNK * sizeof(tape_variable) + _Alignof(tape_variable) };
 
 static bool make_slots(xcvm_tape *t)
 {
-    tape_chunk *chunk = xcvm_allocate_zeroed(t->allocator, sizeof *chunk);
+    tape_chunk *chunk = xcvm_allocate_zeroed(t->allocator, CHUNK_BYTES);
     if (chunk == NULL) {
-        tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for variables", sizeof *chunk);
+        tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %d bytes for variables", (int)CHUNK_BYTES);
         return false;
     }
+    const uintptr_t behind = (uintptr_t)(chunk + 1);
+    chunk->slots =
+        (tape_variable *)(void *)((char *)(chunk + 1) + (xcvm_round_up(behind, _Alignof(tape_variable)) - behind));
     chunk->next = t->chunks;
     t->chunks = chunk;
+    t->slots += CHUNK;
     for (size_t i = CHUNK; i-- > 0;) {
         chunk->slots[i].next = t->free_variables;
         t->free_variables = &chunk->slots[i];
@@ -35,9 +40,32 @@ void tape_chunks_release(xcvm_tape *t)
 {
     while (t->chunks != NULL) {
         tape_chunk *next = t->chunks->next;
-        xcvm_deallocate(t->allocator, t->chunks, sizeof *t->chunks);
+        xcvm_deallocate(t->allocator, t->chunks, CHUNK_BYTES);
         t->chunks = next;
     }
+}
+
+void tape_chunks_order(xcvm_tape *t)
+{
+    if (t->serials - t->ordered < t->slots)
+        return;
+    t->ordered = t->serials;
+    t->free_variables = NULL;
+    for (tape_chunk *chunk = t->chunks; chunk != NULL; chunk = chunk->next)
+        for (size_t i = CHUNK; i-- > 0;) {
+            if (chunk->slots[i].serial != 0)
+                continue;
+            chunk->slots[i].next = t->free_variables;
+            t->free_variables = &chunk->slots[i];
+        }
+}
+
+void tape_variables_each(const xcvm_tape *t, void (*f)(void *user, const tape_variable *v), void *user)
+{
+    for (const tape_chunk *chunk = t->chunks; chunk != NULL; chunk = chunk->next)
+        for (size_t i = 0; i < CHUNK; i++)
+            if (chunk->slots[i].serial != 0)
+                f(user, &chunk->slots[i]);
 }
 
 tape_variable *tape_variable_make(xcvm_tape *t)

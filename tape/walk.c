@@ -171,6 +171,8 @@ static xcvm_status find_needed(tape_walk *w)
     }
     size_t left = w->pending;
     for (tape_record *r = w->tape->last; r != NULL && left > 0; r = r->previous) {
+        if (r->batch != NULL && r->slot + 1 == r->batch->count)
+            tape_prefetch(r->batch->members, r->batch->count);
         if (r->walk != w)
             continue;
         const size_t before = w->pending;

@@ -34,6 +34,7 @@ bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b)
     const tape_record *call = b->call;
     if (w->request->create || tape_has_overwritten(call))
         return false;
+    tape_prefetch(b->members, b->count);
     for (uint32_t i = 0; i < b->count; i++)
         if (b->members[i]->walk != w || !b->members[i]->flows)
             return false;
@@ -244,6 +245,7 @@ xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b)
     for (uint32_t i = 0; i < call->out_count; i++)
         if (call->out[i] != NULL && call->out[i]->walk == w)
             tape_walk_untouch(w, call->out[i]);
+    tape_prefetch(b->members, b->count);
     for (uint32_t i = 0; i < b->count; i++) {
         tape_record *r = b->members[i];
         r->busy = true;

@@ -134,6 +134,18 @@ typedef struct xcvm_tape_stats {
 } xcvm_tape_stats;
 XCVM_API void xcvm_tape_get_stats(const xcvm_tape *tape, xcvm_tape_stats *stats);
 
+/* What memory is held for, in bytes. Elements that several variables share count once: as a parameter's, else as a
+ * gradient's. A reset gives back all but parameters, what was kept, and their gradients. */
+typedef struct xcvm_tape_memory {
+    size_t size;       /* of this struct, set by the caller */
+    size_t values;     /* elements of variables that are none of what follows */
+    size_t gradients;  /* elements that backwards have added up */
+    size_t parameters; /* elements of what no call made and that requires a gradient */
+    size_t scratch;    /* of kernels, between calls */
+    size_t records;    /* calls, variables, and all else that is no elements */
+} xcvm_tape_memory;
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm_error *error);
+
 /* Whether calls are recorded, which they are at first; returns what it was before. What is computed meanwhile is
  * constant to the gradient. */
 XCVM_API bool xcvm_tape_set_recording(xcvm_tape *tape, bool recording);

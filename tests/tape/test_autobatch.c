@@ -205,6 +205,7 @@ START_TEST(c4_7_random_graphs_agree)
         ck_assert_uint_lt(3 * calls[k].forward, 2 * calls[0].forward);
         ck_assert_uint_lt(3 * calls[k].backward, 2 * calls[0].backward);
     }
+    ck_assert_uint_eq(tapes[3]->trials, 2);
     close_tape(eager);
     for (int k = 0; k < STRATEGIES; k++)
         close_tape(tapes[k]);
@@ -368,6 +369,55 @@ START_TEST(c4_7_gradients_of_gradients)
 }
 END_TEST
 
+/* Element by element, and row by row, nothing is computed otherwise. */
+START_TEST(c4_7_the_same_bits)
+{
+    enum { EXAMPLES = 7, COUNT = ROWS * SIDE };
+    xcvm_tape *tapes[] = {open_tape(), open_batching(XCVM_BATCHING_AGENDA), open_batching(XCVM_BATCHING_DEPTH)};
+    float got[3][EXAMPLES * SIDE + COUNT];
+    for (int k = 0; k < 3; k++) {
+        xcvm_tape *t = tapes[k];
+        const network n = make_network(t, 11);
+        xcvm_var rows[EXAMPLES], pair[2];
+        for (int i = 0; i < EXAMPLES; i++) {
+            const xcvm_var x = xcvm_Gather(t, n.table, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(i)));
+            const xcvm_var y = xcvm_Mul(t, xcvm_Tanh(t, x), xcvm_Sigmoid(t, xcvm_Add(t, x, n.bias)));
+            xcvm_Split(t, xcvm_Concat(t, XCVM_VARS(xcvm_Exp(t, y), xcvm_Softplus(t, x)), .axis = 1), .axis = 1,
+                       .out = {{pair, 2}});
+            rows[i] = xcvm_Div(t, xcvm_Transpose(t, xcvm_Transpose(t, pair[0])), xcvm_Exp(t, pair[1]));
+        }
+        const xcvm_var all = xcvm_Concat(t, (xcvm_var_list){rows, EXAMPLES}, .axis = 0);
+        size_t count = read(t, all, got[k]);
+        backward(t, xcvm_ReduceSum(t, all, .keepdims = 0));
+        count += read(t, xcvm_var_grad(t, n.table), got[k] + count);
+        ck_assert_uint_eq(count, EXAMPLES * SIDE + COUNT);
+        close_tape(t);
+    }
+    ck_assert_mem_eq(got[1], got[0], sizeof got[0]);
+    ck_assert_mem_eq(got[2], got[0], sizeof got[0]);
+}
+END_TEST
+
+/* What an operand has to be the same in was set to another value since the calls were made. */
+START_TEST(c4_7_equal_operands_are_set)
+{
+    xcvm_tape *t = open_batching(strategies[1 + _i]);
+    xcvm_error error;
+    xcvm_var lows[3], ys[3];
+    for (int i = 0; i < 3; i++) {
+        lows[i] = constant(t, 0);
+        ys[i] = xcvm_Clip(t, xcvm_tape_constant(t, XCVM_F32, 1, DIMS(2), F32S(-2, 2)), lows[i]);
+    }
+    const float one = 1;
+    ck_assert_int_eq(xcvm_var_set(t, lows[1], &one, sizeof one, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_forward(t, XCVM_ABSENT, &error), XCVM_OK);
+    CHECK_F32(t, ys[0], 0, 2);
+    CHECK_F32(t, ys[1], 1, 2);
+    CHECK_F32(t, ys[2], 0, 2);
+    close_tape(t);
+}
+END_TEST
+
 /* A member that fails is named, and the others have run. */
 START_TEST(c4_7_a_member_fails)
 {
@@ -503,11 +553,13 @@ END_TEST
 Suite *suite_tape_autobatch(void);
 Suite *suite_tape_autobatch(void)
 {
-    Suite *suite = SUITE_OF("tape_autobatch", c4_7_random_graphs_agree, c4_7_results_are_contiguous,
-                            c4_7_gradients_of_gradients, options_are_checked, out_of_memory_anywhere);
+    Suite *suite =
+        SUITE_OF("tape_autobatch", c4_7_random_graphs_agree, c4_7_results_are_contiguous, c4_7_gradients_of_gradients,
+                 c4_7_the_same_bits, options_are_checked, out_of_memory_anywhere);
     TCase *tcase = tcase_create("strategies");
     tcase_add_loop_test(tcase, c4_7_calls_run_together, 0, STRATEGIES - 1);
     tcase_add_loop_test(tcase, c4_7_parts_of_batches, 0, STRATEGIES - 1);
+    tcase_add_loop_test(tcase, c4_7_equal_operands_are_set, 0, STRATEGIES - 1);
     tcase_add_loop_test(tcase, c4_7_a_member_fails, 0, STRATEGIES - 1);
     tcase_add_loop_test(tcase, c4_7_values_are_read_again, 0, STRATEGIES - 1);
     tcase_add_loop_test(tcase, c4_1_revert_into_a_batch, 0, STRATEGIES - 1);

@@ -137,8 +137,63 @@ START_TEST(c2_3_unchain)
 }
 END_TEST
 
+/* Parameters, values and gradients are told apart, what is shared counts once, and a reset gives values back. */
+START_TEST(c4_6_memory_by_purpose)
+{
+    enum { COUNT = 4096, BYTES = COUNT * sizeof(float) };
+    xcvm_tape *t = open_tape();
+    xcvm_error error;
+    xcvm_tape_memory memory = {.size = sizeof memory};
+    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+    ck_assert_uint_eq(memory.values + memory.gradients + memory.parameters, 0);
+    const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(COUNT), NULL), y = xcvm_Exp(t, w);
+    const xcvm_var loss =
+        xcvm_ReduceSum(t, xcvm_Reshape(t, y, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(64, 64))));
+    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+    ck_assert_uint_ge(memory.parameters, BYTES);
+    ck_assert_uint_lt(memory.parameters, 2 * BYTES);
+    ck_assert_uint_ge(memory.values, BYTES);
+    ck_assert_uint_lt(memory.values, 2 * BYTES);
+    ck_assert_uint_eq(memory.gradients, 0);
+    ck_assert_uint_gt(memory.records, 0);
+    backward(t, loss);
+    xcvm_tape_reset(t);
+    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+    ck_assert_uint_ge(memory.gradients, BYTES);
+    ck_assert_uint_lt(memory.gradients, 2 * BYTES);
+    ck_assert_uint_lt(memory.parameters, 2 * BYTES);
+    ck_assert_uint_eq(memory.values, 0);
+    xcvm_var_clear_grad(t, w);
+    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+    ck_assert_uint_eq(memory.gradients, 0);
+    memory.size = 0;
+    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_INVALID_ARGUMENT);
+    close_tape(t);
+}
+END_TEST
+
+/* A limit is passed by the call that asks for more, whoever has asked for its value. */
+START_TEST(c4_6_limits_name_the_call)
+{
+    const xcvm_tape_options options = {
+        .size = sizeof options, .threads = 1, .mode = XCVM_TAPE_LAZY, .memory_limit = 1 << 20};
+    xcvm_tape *t;
+    xcvm_error error;
+    const xcvm_value *value;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(1 << 17), NULL);
+    const xcvm_var y = xcvm_ReduceSum(t, xcvm_Tanh(t, xcvm_Exp(t, x)));
+    ck_assert_int_eq(xcvm_var_value(t, y, &value, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_str_eq(error.instruction, "Exp");
+    ck_assert_int_eq(error.pc, 0);
+    CHECK_F32(t, xcvm_ReduceMax(t, x), 0);
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_observe(void);
 Suite *suite_tape_observe(void)
 {
-    return SUITE_OF("tape_observe", c2_5_observers, c2_1_nan_is_found, c5_6_drawings, c2_3_unchain);
+    return SUITE_OF("tape_observe", c2_5_observers, c2_1_nan_is_found, c5_6_drawings, c2_3_unchain,
+                    c4_6_memory_by_purpose, c4_6_limits_name_the_call);
 }
