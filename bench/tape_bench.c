@@ -107,64 +107,32 @@ static double product_backward(xcvm_tape *t, size_t count)
 
 /* ---- 784-100-100-10 ---- */
 
-enum { LAYERS = 3 };
-static const int64_t sizes[LAYERS + 1] = {784, 100, 100, 10};
-static const char *const names[LAYERS][2] = {{"w1", "b1"}, {"w2", "b2"}, {"w3", "b3"}};
-
-static xcvm_var random_tensor(xcvm_tape *t, bool parameter, int rank, const int64_t *dims, double scale)
-{
-    static uint32_t state = 1;
-    size_t count = 1;
-    for (int i = 0; i < rank; i++)
-        count *= (size_t)dims[i];
-    float *data = malloc(count * sizeof *data);
-    for (size_t i = 0; data != NULL && i < count; i++) {
-        state = state * 1664525 + 1013904223;
-        data[i] = (float)(((double)state / 4294967296.0 - 0.5) * scale);
-    }
-    const xcvm_var v = parameter ? xcvm_tape_parameter(t, XCVM_F32, rank, dims, data)
-                                 : xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, rank, dims, data));
-    free(data);
-    return v;
-}
-
 static double mlp(xcvm_tape *t, size_t count)
 {
-    xcvm_var w[LAYERS], b[LAYERS];
-    for (int i = 0; i < LAYERS; i++) {
-        w[i] = random_tensor(t, true, 2, (const int64_t[]){sizes[i], sizes[i + 1]}, 0.1);
-        b[i] = random_tensor(t, true, 1, &sizes[i + 1], 0.1);
-    }
-    const xcvm_var x = random_tensor(t, false, 2, (const int64_t[]){1, 784}, 1);
-    const int64_t class = 3;
-    const xcvm_var target = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, &class));
+    enum { PIXELS = 784 };
+    float pixels[PIXELS];
+    for (int i = 0; i < PIXELS; i++)
+        pixels[i] = (float)(i % 7) / 7;
+    xcvm_layer *net = xcvm_layer_mlp(t, 4, (const int64_t[]){PIXELS, 100, 100, 10}, NULL);
     xcvm_optimizer *sgd;
     must(xcvm_optimizer_create(t, "sgd:lr=0.01", NULL, &sgd, &error));
-    for (int i = 0; i < LAYERS; i++) {
-        must(xcvm_optimizer_add(sgd, names[i][0], w[i], &error));
-        must(xcvm_optimizer_add(sgd, names[i][1], b[i], &error));
-    }
+    must(xcvm_optimizer_add_layer(sgd, net, &error));
+    const xcvm_var x = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, 2, (const int64_t[]){1, PIXELS}, pixels));
+    const xcvm_var target =
+        xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, (const int64_t[]){3}));
     const double begun = now();
     for (size_t n = 0; n < count; n++) {
-        xcvm_var h = x;
-        for (int i = 0; i < LAYERS; i++) {
-            h = xcvm_Gemm(t, h, w[i], b[i]);
-            if (i + 1 < LAYERS)
-                h = xcvm_Relu(t, h);
-        }
-        must(xcvm_tape_backward(t, xcvm_NegativeLogLikelihoodLoss(t, xcvm_LogSoftmax(t, h), target), NULL, &error));
-        must(xcvm_optimizer_step(sgd, &error));
+        const xcvm_var scores = xcvm_LogSoftmax(t, xcvm_layer_call(net, x));
         xcvm_optimizer_clear_grads(sgd);
+        must(xcvm_tape_backward(t, xcvm_NegativeLogLikelihoodLoss(t, scores, target), NULL, &error));
+        must(xcvm_optimizer_step(sgd, &error));
         xcvm_tape_reset(t);
     }
     const double time = now() - begun;
-    for (int i = 0; i < LAYERS; i++) {
-        xcvm_var_release(t, w[i]);
-        xcvm_var_release(t, b[i]);
-    }
+    xcvm_optimizer_destroy(sgd);
+    xcvm_layer_destroy(net);
     xcvm_var_release(t, x);
     xcvm_var_release(t, target);
-    xcvm_optimizer_destroy(sgd);
     must(xcvm_tape_status(t, &error));
     return time;
 }
