@@ -111,7 +111,6 @@ static double product_backward(xcvm_tape *t, size_t count)
 
 enum { LAYERS = 3 };
 static const int64_t sizes[LAYERS + 1] = {784, 100, 100, 10};
-static const char *const names[LAYERS][2] = {{"w1", "b1"}, {"w2", "b2"}, {"w3", "b3"}};
 
 static xcvm_var random_tensor(xcvm_tape *t, bool parameter, int rank, const int64_t *dims, double scale)
 {
@@ -187,23 +186,31 @@ static void descend(xcvm_tape *t, const network *m)
 
 static double mlp(xcvm_tape *t, size_t count)
 {
-    const network m = make_network(t);
+    enum { PIXELS = 784 };
+    float pixels[PIXELS];
+    for (int i = 0; i < PIXELS; i++)
+        pixels[i] = (float)(i % 7) / 7;
+    xcvm_layer *net = xcvm_layer_mlp(t, 4, (const int64_t[]){PIXELS, 100, 100, 10}, NULL);
     xcvm_optimizer *sgd;
     must(xcvm_optimizer_create(t, "sgd:lr=0.01", NULL, &sgd, &error));
-    for (int i = 0; i < LAYERS; i++) {
-        must(xcvm_optimizer_add(sgd, names[i][0], m.w[i], &error));
-        must(xcvm_optimizer_add(sgd, names[i][1], m.b[i], &error));
-    }
+    must(xcvm_optimizer_add_layer(sgd, net, &error));
+    const xcvm_var x = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, 2, (const int64_t[]){1, PIXELS}, pixels));
+    const xcvm_var target =
+        xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, (const int64_t[]){3}));
     const double begun = now();
     for (size_t n = 0; n < count; n++) {
-        must(xcvm_tape_backward(t, loss_of(t, &m, m.x, m.target), NULL, &error));
-        must(xcvm_optimizer_step(sgd, &error));
+        const xcvm_var scores = xcvm_LogSoftmax(t, xcvm_layer_call(net, x));
         xcvm_optimizer_clear_grads(sgd);
+        must(xcvm_tape_backward(t, xcvm_NegativeLogLikelihoodLoss(t, scores, target), NULL, &error));
+        must(xcvm_optimizer_step(sgd, &error));
         xcvm_tape_reset(t);
     }
     const double time = now() - begun;
     xcvm_optimizer_destroy(sgd);
-    release_network(t, &m);
+    xcvm_layer_destroy(net);
+    xcvm_var_release(t, x);
+    xcvm_var_release(t, target);
+    must(xcvm_tape_status(t, &error));
     return time;
 }
 

@@ -24,7 +24,10 @@ static xcvm_var number_like(xcvm_tape *t, xcvm_var x, double number)
 
 xcvm_var xcvm_tape_pick_neg_log_softmax(xcvm_tape *tape, xcvm_var scores, xcvm_var target)
 {
-    if (rank_of(tape, scores) > 1)
+    const int rank = rank_of(tape, scores);
+    if (rank > 2)
+        tape_fail(tape, XCVM_SHAPE_MISMATCH, "scores of rank %d; they are of [classes], or of [batch, classes]", rank);
+    if (rank > 1)
         return xcvm_NegativeLogLikelihoodLoss(tape, xcvm_LogSoftmax(tape, scores), target,
                                               .reduction = XCVM_LOSS_REDUCTION_none);
     return xcvm_Neg(tape, xcvm_Gather(tape, xcvm_LogSoftmax(tape, scores), target));

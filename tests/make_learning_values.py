@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """make_learning_values.py > tests/tape/learning_values.h: what PyTorch's optimizers and layers make of numbers that the
 tests compute, too: element i of a tensor `seed` is sin(0.37 i + seed) / 2."""
+import io
+
 import numpy as np
 import torch
 
@@ -38,6 +40,25 @@ class Lion(torch.optim.Optimizer):
                 p.sub_(group["lr"] * (update + group["weight_decay"] * p))
 
 
+class LARS(torch.optim.Optimizer):
+    """You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks" (2017), with the momentum of SGD."""
+
+    def __init__(self, params, lr, momentum, weight_decay, trust):
+        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay, trust=trust))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                norm, decay = p.norm(), group["weight_decay"]
+                local = group["trust"] * norm / (p.grad.norm() + decay * norm + 1e-8)
+                v = self.state[p].setdefault("v", torch.zeros_like(p))
+                v.mul_(group["momentum"]).add_(local * (p.grad + decay * p))
+                p.sub_(group["lr"] * v)
+
+
 OPTIMIZERS = [
     ("sgd", "sgd:lr=0.1", lambda p: torch.optim.SGD(p, lr=0.1)),
     ("momentum", "sgd:lr=0.1,momentum=0.9,dampening=0.3,weight_decay=0.02",
@@ -53,6 +74,7 @@ OPTIMIZERS = [
     ("adagrad", "adagrad:lr=0.1,lr_decay=0.1,initial_accumulator_value=0.2",
      lambda p: torch.optim.Adagrad(p, lr=0.1, lr_decay=0.1, initial_accumulator_value=0.2)),
     ("adadelta", "adadelta:lr=0.5,rho=0.8", lambda p: torch.optim.Adadelta(p, lr=0.5, rho=0.8)),
+    ("lars", "lars:lr=0.5,momentum=0.9,weight_decay=0.01,trust_coefficient=0.1", lambda p: LARS(p, 0.5, 0.9, 0.01, 0.1)),
     ("lion", "lion:lr=0.02,betas=0.8/0.9,weight_decay=0.1", lambda p: Lion(p, 0.02, (0.8, 0.9), 0.1)),
 ]
 
@@ -210,6 +232,14 @@ def mlp():
     show("mlp_last", net[4].weight)
 
 
+def archives():
+    """As chainer.serializers.save_npz writes them, deflated; and another order of elements, stored."""
+    for name, save, order in (("deflated", np.savez_compressed, "C"), ("stored", np.savez, "F")):
+        file = io.BytesIO()
+        save(file, **{"predictor/l1/W": np.array(wave(6, 2, 3).numpy(), order=order), "predictor/l1/b": wave(7, 2).numpy()})
+        print(f"static const unsigned char {name}[] = {{{', '.join(map(str, file.getvalue()))}}};")
+
+
 print("/* Made by tests/make_learning_values.py with PyTorch. */")
 print(f"enum {{ STEPS = {STEPS}, SKIPPED = {SKIPPED} }};")
 print("/* clang-format off */")
@@ -221,4 +251,5 @@ layers()
 recurrent()
 functions()
 mlp()
+archives()
 print("#endif")

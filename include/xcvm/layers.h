@@ -7,7 +7,8 @@
  *     if (xcvm_optimizer_create(t, "sgd:lr=0.01", NULL, &sgd, &error) != XCVM_OK ||
  *         xcvm_optimizer_add_layer(sgd, net, &error) != XCVM_OK) ...
  *     for (...) {
- *         xcvm_var loss = xcvm_tape_pick_neg_log_softmax(t, xcvm_layer_call(net, x), class);
+ *         xcvm_var losses = xcvm_tape_pick_neg_log_softmax(t, xcvm_layer_call(net, x), classes);
+ *         xcvm_var loss = xcvm_ReduceMean(t, losses, .keepdims = 0);
  *         if (xcvm_tape_backward(t, loss, NULL, &error) != XCVM_OK || xcvm_optimizer_step(sgd, &error) != XCVM_OK) ...
  *         xcvm_optimizer_clear_grads(sgd);
  *         xcvm_tape_reset(t);
@@ -204,8 +205,8 @@ XCVM_API xcvm_layer *xcvm_layer_dropout(xcvm_tape *tape, double ratio);
 /* A layer may have several owners: it goes with the last. */
 XCVM_API xcvm_layer *xcvm_layer_retain(xcvm_layer *layer);
 XCVM_API void xcvm_layer_destroy(xcvm_layer *layer);
-/* Gives `child` to `parent` under a name without '/', whether this succeeds or not, and gives it back, lent. Layers
- * nest 64 deep at most, and never in themselves. */
+/* Gives `child` to `parent` under a name of up to 200 bytes without '/', whether this succeeds or not, and gives it
+ * back, lent. Layers nest 64 deep at most, and never in themselves. */
 XCVM_API xcvm_layer *xcvm_layer_add(xcvm_layer *parent, const char *name, xcvm_layer *child);
 /* A parameter of the layer's own, made by the caller, which the layer keeps from here on. */
 XCVM_API xcvm_var xcvm_layer_add_parameter(xcvm_layer *layer, const char *name, xcvm_var parameter);

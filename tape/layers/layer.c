@@ -50,9 +50,10 @@ bool layer_check_size(xcvm_tape *t, const char *what, int64_t size)
 static char *take_name(xcvm_layer *l, const char *name)
 {
     xcvm_tape *t = l->tape;
-    if (name == NULL || *name == '\0' || strchr(name, '/') != NULL) {
-        tape_fail(t, XCVM_INVALID_ARGUMENT, "\"%.100s\" is no name for a part of a layer: it is empty, or has a '/'",
-                  name != NULL ? name : "");
+    if (name == NULL || *name == '\0' || strchr(name, '/') != NULL || strlen(name) > LAYER_NAME) {
+        tape_fail(t, XCVM_INVALID_ARGUMENT,
+                  "\"%.100s\" is no name for a part of a layer: it is empty, has a '/', or is longer than %d bytes",
+                  name != NULL ? name : "", LAYER_NAME);
         return NULL;
     }
     bool taken = false;
@@ -311,18 +312,16 @@ typedef struct visit {
     void *user;
 } visit;
 
+/* The path has room: layers nest no deeper, and names are no longer, than it was made for. */
 static xcvm_status visit_layer(visit *v, const xcvm_layer *l, size_t used)
 {
     for (size_t i = 0; i < l->tensor_count; i++) {
         const layer_tensor *tensor = &l->tensors[i];
-        if ((size_t)snprintf(v->path + used, sizeof v->path - used, "%s", tensor->name) >= sizeof v->path - used)
-            return XCVM_OUT_OF_RANGE;
+        snprintf(v->path + used, sizeof v->path - used, "%s", tensor->name);
         XCVM_TRY(v->visitor(v->user, v->path, tensor->v, tensor->learned));
     }
     for (size_t i = 0; i < l->child_count; i++) {
         const int length = snprintf(v->path + used, sizeof v->path - used, "%s/", l->children[i].name);
-        if ((size_t)length >= sizeof v->path - used)
-            return XCVM_OUT_OF_RANGE;
         XCVM_TRY(visit_layer(v, l->children[i].layer, used + (size_t)length));
     }
     return XCVM_OK;

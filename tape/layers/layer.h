@@ -7,9 +7,10 @@
 #include "xcvm/layers.h"
 
 enum {
-    LAYER_STATES = 2,  /* h and c */
-    LAYER_DEPTH = 64,  /* that layers nest, at most */
-    LAYER_PATH = 1024, /* bytes of a path, with its end */
+    LAYER_STATES = 2,                                /* h and c */
+    LAYER_DEPTH = 64,                                /* that layers nest, at most */
+    LAYER_NAME = 200,                                /* bytes of a name, at most */
+    LAYER_PATH = LAYER_DEPTH * (LAYER_NAME + 1) + 1, /* of a path, with its end */
     LAYER_PADS = 2 * XCVM_MAX_RANK
 };
 

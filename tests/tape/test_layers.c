@@ -368,7 +368,10 @@ START_TEST(trees_refused)
 {
     xcvm_tape *t = open_tape(), *other = open_tape();
     xcvm_layer *net = make_net(t);
-    static const char *const bad[] = {"", "a/b", "predictor", NULL};
+    char long_name[202];
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    const char *const bad[] = {"", "a/b", "predictor", NULL, long_name};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         ck_assert_ptr_null(xcvm_layer_add(net, bad[i], xcvm_layer_chain(t)));
         check_failed(t, XCVM_INVALID_ARGUMENT, i == 2 ? "already" : "no name");
@@ -448,6 +451,27 @@ START_TEST(c2_5_files)
 }
 END_TEST
 
+/* Archives that NumPy has written. */
+START_TEST(c2_5_archives)
+{
+    static const struct {
+        const unsigned char *bytes;
+        size_t count;
+    } archives[] = {{deflated, sizeof deflated}, {stored, sizeof stored}};
+    for (size_t i = 0; i < COUNT_OF(archives); i++) {
+        xcvm_tape *t = open_tape();
+        xcvm_error error = {0};
+        float expected[WAVE_ROOM];
+        xcvm_layer *net = xcvm_layer_chain(t), *body = xcvm_layer_add(net, "predictor", xcvm_layer_chain(t));
+        xcvm_layer_add(body, "l1", xcvm_layer_linear(t, 3, 2, NULL));
+        must(xcvm_layer_load(net, archives[i].bytes, archives[i].count, &error), &error);
+        check_f32(t, xcvm_layer_parameter(net, "predictor/l1/W"), 6, wave(6, expected));
+        check_f32(t, xcvm_layer_parameter(net, "predictor/l1/b"), 2, wave(7, expected));
+        close_with(t, net);
+    }
+}
+END_TEST
+
 /* Layers on a tape that builds: a program of the network. */
 START_TEST(layers_in_a_program)
 {
@@ -491,12 +515,43 @@ START_TEST(c4_8_functions)
     CHECK_F32(t, xcvm_tape_affine_transform(t, 5, (const xcvm_var[]){b, w, b, w, b}), 11, 24);
     xcvm_tape_affine_transform(t, 2, (const xcvm_var[]){b, w});
     check_failed(t, XCVM_INVALID_ARGUMENT, "odd number");
+    xcvm_tape_pick_neg_log_softmax(t, wave_constant(t, 1, 3, DIMS(2, 2, 2)), target);
+    check_failed(t, XCVM_SHAPE_MISMATCH, "scores of rank 3");
     const xcvm_var p = parameter(t, 3);
     const xcvm_var flipped = xcvm_tape_scale_gradient(t, p, -2);
     ck_assert_double_eq(xcvm_var_number(t, flipped), 3);
     backward(t, xcvm_Mul(t, flipped, flipped));
     ck_assert_double_eq(xcvm_var_number(t, xcvm_var_grad(t, p)), -12);
     close_tape(t);
+}
+END_TEST
+
+static const float third = 1.0f / 3;
+
+/* C5.5: Linear, Fill, Mean and SGD, which does nothing before there is a gradient. */
+START_TEST(c5_5_linear_fill_mean_sgd)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    xcvm_layer_options o = plain();
+    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_CONSTANT, .scale = 0.5};
+    o.bias = (xcvm_initialiser){.kind = XCVM_INIT_ONE};
+    xcvm_layer *l = xcvm_layer_linear(t, 2, 3, &o);
+    xcvm_optimizer *sgd;
+    must(xcvm_optimizer_create(t, "sgd:lr=1", NULL, &sgd, &error), &error);
+    must(xcvm_optimizer_add_layer(sgd, l, &error), &error);
+    const xcvm_var x = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, 2), F32S(2, 4));
+    const xcvm_var loss = xcvm_ReduceMean(t, xcvm_Relu(t, xcvm_layer_call(l, x)), .keepdims = 0);
+    ck_assert_double_eq(xcvm_var_number(t, loss), 4);
+    must(xcvm_optimizer_step(sgd, &error), &error);
+    CHECK_F32(t, xcvm_layer_parameter(l, "b"), 1, 1, 1);
+    backward(t, loss);
+    must(xcvm_optimizer_step(sgd, &error), &error);
+    CHECK_F32(t, xcvm_layer_parameter(l, "b"), 1 - third, 1 - third, 1 - third);
+    CHECK_F32(t, xcvm_layer_parameter(l, "W"), 0.5f - 2 * third, 0.5f - 4 * third, 0.5f - 2 * third, 0.5f - 4 * third,
+              0.5f - 2 * third, 0.5f - 4 * third);
+    xcvm_optimizer_destroy(sgd);
+    close_with(t, l);
 }
 END_TEST
 
@@ -558,5 +613,6 @@ Suite *suite_tape_layers(void)
 {
     return SUITE_OF("tape_layers", c2_5_linear_and_convolutions, c2_5_normalisations, c4_8_recurrent_layers,
                     c2_5_learning, dropout_and_embeddings, c4_2_initialisers, seeds, c4_2_trees, trees_refused,
-                    c2_5_files, layers_in_a_program, c4_8_functions, out_of_memory_anywhere);
+                    c2_5_files, c2_5_archives, layers_in_a_program, c4_8_functions, c5_5_linear_fill_mean_sgd,
+                    out_of_memory_anywhere);
 }
