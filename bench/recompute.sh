@@ -1,7 +1,8 @@
 #!/bin/sh
 # recompute.sh [NAME...]: recomputation on the networks of make_recompute.py, as Markdown: the planned peak of a step without it and
-# by each method with as little memory as it finds a way to, in MB; then, with half the peak as the budget, how much longer a step
-# takes, by estimate and as measured on one thread, of ROUNDS (2) of 3 runs each in turn.
+# by each method with as little memory as it finds a way to, in MB; the gradients of the parameters, which every step gives; then, with
+# these and half of what the peak has beyond them, the activations, as the budget, how much longer a step takes, by estimate and as measured
+# on one thread, of ROUNDS (2) of 3 runs each in turn.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out/recompute
@@ -10,8 +11,8 @@ python=${PYTHON:-/usr/bin/python3}
 rounds=${ROUNDS:-2}
 
 mkdir -p "$out"
-printf '| network | all kept | chen | time | memory | half: planned | estimate | measured |\n'
-printf '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n'
+printf '| network | all kept | chen | time | memory | gradients | half the activations | estimate | measured |\n'
+printf '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n'
 for name in ${*:-resnet50 resnet152 densenet121 vgg19 googlenet unet pspnet}; do
     [ -f "$out/$name.onnx" ] || "$python" bench/make_recompute.py "$out" "$name" >&2
     wrt=$("$python" bench/parameters_as_inputs.py "$out/$name.onnx" "$out/inputs.onnx")
@@ -28,7 +29,9 @@ for name in ${*:-resnet50 resnet152 densenet121 vgg19 googlenet unet pspnet}; do
         [ "$method" != chen ] || row="$row | $(echo "$figures" | awk '{ print $2 }')"
         row="$row | $(echo "$figures" | awk '{ printf "%s (%.0f %%)", $1, 100 * ($1 / $2 - 1) }')"
     done
-    half=$(echo "$figures" | awk '{ printf "%d", $2 * 1e6 / 2 }')
+    gradients=$("$xcvm" check "$out/$name.onnx" --backprop | sed -n 's/^gradients .* \([0-9.]*\) MB$/\1/p')
+    row="$row | $gradients"
+    half=$(echo "$figures $gradients" | awk '{ printf "%d", ($2 + $4) * 1e6 / 2 }')
     figures=$(plan time --memory-budget "$half")
     if [ -n "$figures" ]; then
         "$xcvm" compile "$out/inputs.onnx" -o "$out/kept.bin" --backprop --wrt "$wrt"
