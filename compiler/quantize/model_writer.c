@@ -436,6 +436,12 @@ xcvm_status xcc_model_pack(xcc_model_writer *w, xcc_model_bytes *bytes, uint64_t
     g.node = w->nodes;
     g.n_node = w->node_count;
     model.graph = &g;
+    /* Before version 4 every initializer had to be an input, too. */
+    enum { INITIALIZERS_ALONE = 4 };
+    if (!model.has_ir_version || model.ir_version < INITIALIZERS_ALONE) {
+        model.has_ir_version = true;
+        model.ir_version = INITIALIZERS_ALONE;
+    }
     const size_t count = onnx__model_proto__get_packed_size(&model);
     XCVM_CHECK(m->error, count < INT32_MAX, UNSUPPORTED,
                "with its weights inside the model has 2 GB and more, which no model file can hold");

@@ -429,7 +429,11 @@ static xcvm_status write_output(const struct quantizing *t, xcvm_error *error)
     if (status == XCVM_OK)
         status = output_open(&output, path, error);
     if (status == XCVM_OK) {
-        const xcc_options options = {.size = sizeof options, .dims = t->dims.items, .dim_count = t->dims.count};
+        const xcc_options options = {.size = sizeof options,
+                                     .dims = t->dims.items,
+                                     .dim_count = t->dims.count,
+                                     .memory_limit = t->options.memory_limit,
+                                     .timeout_ns = t->options.timeout_ns};
         if (file_has_suffix(path, ".onnx"))
             status = output_sink(&output, model.data, model.length)
                          ? XCVM_OK
