@@ -172,14 +172,31 @@ Onnx__TensorProto *xcc_tensor_proto(xcvm_arena *arena, const char *name, xcvm_dt
     return t;
 }
 
+/* Initializers of floats learn, what a node Constant gives does not. */
+static void put_fixed(xcc_model_writer *w, const char *name, Onnx__TensorProto *t)
+{
+    Onnx__AttributeProto *a = add_attribute(w, xcc_put_node(w, "", "Constant", 0, NULL, name), "value");
+    if (a == NULL)
+        return;
+    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
+    a->t = t;
+}
+
 void xcc_put_constant(xcc_model_writer *w, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
                       const void *data, size_t bytes)
 {
     Onnx__TensorProto *t = xcc_tensor_proto(&w->arena, name, dtype, rank, dims, data, bytes);
+    w->failed = w->failed || t == NULL;
+    if (t == NULL)
+        return;
+    if (w->q->o.trainable) {
+        put_fixed(w, name, t);
+        return;
+    }
     Onnx__TensorProto **constants =
         xcvm_arena_grow(&w->arena, w->constants, w->constant_count, &w->constant_capacity, sizeof(Onnx__TensorProto *));
-    w->failed = w->failed || t == NULL || constants == NULL;
-    if (t == NULL || constants == NULL)
+    w->failed = w->failed || constants == NULL;
+    if (constants == NULL)
         return;
     w->constants = constants;
     constants[w->constant_count++] = t;
@@ -436,6 +453,12 @@ xcvm_status xcc_model_pack(xcc_model_writer *w, xcc_model_bytes *bytes, uint64_t
     g.node = w->nodes;
     g.n_node = w->node_count;
     model.graph = &g;
+    /* Before version 4 every initializer had to be an input, too. */
+    enum { INITIALIZERS_ALONE = 4 };
+    if (!model.has_ir_version || model.ir_version < INITIALIZERS_ALONE) {
+        model.has_ir_version = true;
+        model.ir_version = INITIALIZERS_ALONE;
+    }
     const size_t count = onnx__model_proto__get_packed_size(&model);
     XCVM_CHECK(m->error, count < INT32_MAX, UNSUPPORTED,
                "with its weights inside the model has 2 GB and more, which no model file can hold");

@@ -42,6 +42,10 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
                "a batch cannot have the weight %g; above 0 and at most 1 is needed", o->averaging);
     XCVM_CHECK(error, o->block >= 16 && o->block <= 65536 && (o->block & (o->block - 1)) == 0, INVALID_ARGUMENT,
                "blocks cannot have %lld weights; a power of two from 16 to 65536 is needed", (long long)o->block);
+    XCVM_CHECK(error,
+               !o->trainable || (o->form == XCC_FORM_QDQ && xcvm_dtype_bits(o->weights) == 8 && !o->correct_bias),
+               INVALID_ARGUMENT,
+               "a model that is to learn has the QDQ form and weights of 8 bits, and its biases learn by themselves");
     XCVM_CHECK(error, o->max_error >= 0 && o->max_error <= 1e30, INVALID_ARGUMENT, "the error cannot be bounded by %g",
                o->max_error);
     XCVM_CHECK(error, o->held_out >= 0 && o->held_out < 1, INVALID_ARGUMENT,
@@ -355,6 +359,8 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
 static xcvm_status run_dynamic(quantizer *q)
 {
     q->dynamic = true;
+    XCVM_CHECK(q->m.error, !q->o.trainable, INVALID_ARGUMENT,
+               "a model that is to learn needs calibration data: its scales are constants");
     XCVM_CHECK(q->m.error, q->o.max_error <= 0 && !q->o.correct_bias, INVALID_ARGUMENT,
                "without calibration data there is no error to bound and no bias to correct");
     XCVM_TRY(xcc_quant_choose(q));

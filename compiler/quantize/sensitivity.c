@@ -75,15 +75,11 @@ xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, size_t fi
             (q->nodes[i].rule->kind == XCC_QUANT_WEIGHTED || q->nodes[i].rule->kind == XCC_QUANT_RECURRENT))
             nodes[count++] = &q->nodes[i];
     XCVM_TRY(judge_each(q, nodes, count, data, first, end));
-    /* More nodes in float hardly ever make it worse, so that the least number is found by halves. */
+    /* More nodes in float hardly ever make it worse, so the least number is found by doubling, then by halves. With all
+     * of them there is no error. */
     size_t low = 0, high = 1;
-    for (;; high = high * 2 < count ? high * 2 : count) {
+    for (; high < count; high = high * 2 < count ? high * 2 : count) {
         xcc_quant_progress(q, "keep nodes in float", (double)high / (double)count);
-        XCVM_CHECK(
-            q->m.error, high < count, INVALID_ARGUMENT,
-            "the outputs are off by more than %g of their range with any node quantised; a greater bound, or more "
-            "bits, are needed",
-            bound);
         XCVM_TRY(keep(q, nodes, count, high, data, first, end, &error));
         if (error <= bound)
             break;
@@ -97,5 +93,9 @@ xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, size_t fi
         else
             low = middle;
     }
+    XCVM_CHECK(q->m.error, high < count, INVALID_ARGUMENT,
+               "the outputs are off by more than %g of their range with any node quantised; a greater bound, or more "
+               "bits, are needed",
+               bound);
     return keep(q, nodes, count, high, data, first, end, &error);
 }

@@ -291,7 +291,8 @@ xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t
                                      .channels = axis >= 0 ? c.count : 0,
                                      .axis = axis,
                                      .transposed = exchange};
-    xcc_put_constant(w, weights->name, q->o.weights, shape.rank, shape.dims, integers, shape.count);
+    if (!q->o.trainable)
+        xcc_put_constant(w, weights->name, q->o.weights, shape.rank, shape.dims, integers, shape.count);
     xcc_put_constant(w, weights->scale, XCVM_F32, scale_rank, &c.count, c.scale, (size_t)c.count * sizeof *c.scale);
     /* ConvInteger takes one zero point. */
     const bool one = q->dynamic && is_symmetric(q, n);

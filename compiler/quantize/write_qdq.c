@@ -29,6 +29,10 @@ static xcvm_status put_constant(xcc_model_writer *w, xcc_quant_tensor *t)
 {
     if (t->dequantised_name != NULL)
         return XCVM_OK;
+    if (w->q->o.trainable) {
+        put_pair(w, t);
+        return XCVM_OK;
+    }
     xcc_tensor shape;
     XCVM_TRY(xcc_quant_constant(w, t, &shape));
     const char *scale = xcc_put_scale(w, t), *zero_point = xcc_put_zero_point(w, t);
@@ -51,6 +55,18 @@ static const char *put_dequantize(xcc_model_writer *w, xcvm_dtype dtype, const c
 
 /* ---- Nodes ---- */
 
+/* Weights that learn become integers in the program. Those of two nodes do so once. */
+static void put_rounding(xcc_model_writer *w, const char *name, const xcc_integer_weights *weights)
+{
+    for (size_t i = 0; i < w->node_count; i++)
+        if (w->nodes[i]->n_output == 1 && strcmp(w->nodes[i]->output[0], weights->name) == 0)
+            return;
+    Onnx__NodeProto *n = xcc_put_node(w, xcc_quant_domain(w, w->q->o.weights), "QuantizeLinear", 3,
+                                      (const char *[]){name, weights->scale, weights->zero_point}, weights->name);
+    if (weights->axis >= 0)
+        xcc_put_int(w, n, "axis", weights->axis);
+}
+
 xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count)
 {
     const quantizer *q = w->q;
@@ -63,13 +79,15 @@ xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, co
         if (t == NULL || t->constant == NULL)
             continue;
         XCVM_TRY(xcc_put_weights(w, n, i, input_scale, false, &weights));
+        if (q->o.trainable)
+            put_rounding(w, t->name, &weights);
         inputs[i] = put_dequantize(w, q->o.weights, weights.name, weights.scale, weights.zero_point, weights.axis);
     }
     if (n->rule->kind != XCC_QUANT_WEIGHTED || xcc_quant_is(n, "MatMul"))
         return XCVM_OK;
     const char *bias = NULL, *name = "", *scale = NULL;
     XCVM_TRY(xcc_put_float_bias(w, n, &bias));
-    if (activations && weights.name != NULL)
+    if (activations && weights.name != NULL && !q->o.trainable)
         XCVM_TRY(xcc_put_bias(w, n, input_scale, &weights, &name, &scale, NULL));
     if (name[0] != '\0')
         bias = put_dequantize(w, XCVM_I32, name, scale, NULL, weights.axis >= 0 ? 0 : -1);

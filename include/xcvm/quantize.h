@@ -54,8 +54,11 @@ typedef struct xcc_quantize_options {
     bool symmetric_activations; /* zero points are in the middle of the type */
     bool asymmetric_weights;    /* zero points of weights may be other than the middle of the type */
     bool equalize;              /* cross-layer equalisation (Nagel et al. 2019) before anything is quantised */
-    bool correct_bias;          /* biases make up for the mean error that rounded weights make */
-    const char *const *nodes;   /* patterns of the nodes to quantise; none: all. '*' and '?' as in groups of training */
+    /* The model is to learn: weights stay floats, which the program rounds as it goes, and scales are constants. With
+     * XCC_FORM_QDQ, weights of 8 bits and data; xcc_options.straight_through takes gradients through the rounding. */
+    bool trainable;
+    bool correct_bias;        /* biases make up for the mean error that rounded weights make */
+    const char *const *nodes; /* patterns of the nodes to quantise; none: all. '*' and '?' as in groups of training */
     size_t node_count;
     const char *const *exclude_nodes; /* patterns of nodes that stay float */
     size_t exclude_node_count;

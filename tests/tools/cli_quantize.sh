@@ -68,6 +68,27 @@ code 2
 err_has 'with any node quantised'
 check test ! -e impossible.onnx
 
+# Training with rounding in the model: it learns from where it was, and its weights stay floats between pairs.
+figure() { sed -n "s/^$1 //p" "$work/.out"; }
+learn() {
+    run train "$model" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy --optimizer adam:lr=1e-4 -b 64 "$@"
+    code 0
+}
+learn --quantize --epochs 1 --no-shuffle
+first=$(figure loss)
+learn --quantize --epochs 3 -o learned.onnx
+check awk "BEGIN { exit !($(figure loss) < $first) }"
+check awk "BEGIN { exit !($(figure accuracy) > 0.9) }"
+run run learned.onnx -i 1x1x8x8xf32=random:3
+code 0
+check grep -q QuantizeLinear learned.onnx
+learn --quantize --epochs 1 -o learned.bin
+run run learned.bin -i 1x1x8x8xf32=random:3
+code 0
+run train "$model" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy --quantize --init he
+code 2
+err_has '--quantize takes its ranges from a model that has learned'
+
 # What cannot be done.
 refuse() {
     expected=$1 message=$2

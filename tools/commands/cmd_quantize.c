@@ -6,11 +6,9 @@
 #include "cli/table.h"
 #include "io/file.h"
 #include "io/output.h"
+#include "run/calibration.h"
 #include "run/model_options.h"
 #include "run/quantize_picture.h"
-
-#include <xcvm/quantize.h>
-#include <xcvm/train.h>
 
 #include <errno.h>
 #include <math.h>
@@ -128,8 +126,7 @@ struct quantizing {
     xct_column *columns;
     size_t column_count;
     xcc_quantizer *quantizer;
-    xct_dataset *data;
-    size_t batch;
+    struct calibration calibration;
     struct progress progress;
 };
 
@@ -227,53 +224,6 @@ static bool read_flags(struct quantizing *t)
         return false;
     }
     return true;
-}
-
-/* ---- Data ---- */
-
-static xcvm_status read_batch(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
-{
-    struct quantizing *t = user;
-    const uint64_t first = (uint64_t)batch * t->batch, all = xct_dataset_examples(t->data);
-    const size_t count = all - first < t->batch ? (size_t)(all - first) : t->batch;
-    return xct_dataset_read(t->data, first, count, inputs, error);
-}
-
-static xcvm_status open_data(struct quantizing *t, xcc_calibration *calibration, xcvm_error *error)
-{
-    const struct quantize_flags *f = t->flags;
-    const size_t count = xcc_quantizer_input_count(t->quantizer);
-    xcvm_parameter *inputs = memory_take(count + 1, sizeof *inputs);
-    int64_t fixed = -1;
-    for (size_t i = 0; i < count; i++) {
-        inputs[i] = *xcc_quantizer_input(t->quantizer, i);
-        if (inputs[i].type.rank > 0 && inputs[i].type.dims[0] >= 0)
-            fixed = inputs[i].type.dims[0];
-    }
-    xcvm_status status = xct_dataset_open_inputs(inputs, count, f->data.items, f->data.count, t->columns,
-                                                 t->column_count, NULL, &t->data, error);
-    free(inputs);
-    TRY(status);
-    enum { USUAL = 8 };
-    uint64_t examples = xct_dataset_examples(t->data);
-    if (f->samples > 0 && (uint64_t)f->samples < examples)
-        examples = (uint64_t)f->samples;
-    if (fixed >= 0 && f->batch > 0 && f->batch != fixed)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "--batch=%lld: the model takes batches of %lld",
-                         (long long)f->batch, (long long)fixed);
-    t->batch = fixed >= 0 ? (size_t)fixed : f->batch > 0 ? (size_t)f->batch : USUAL;
-    if (t->batch == 0)
-        return error_set(error, XCVM_UNSUPPORTED, "the model takes batches of no examples");
-    /* A model of a fixed size cannot take what is left at the end. */
-    const size_t batches = (size_t)(fixed >= 0 ? examples / t->batch : (examples + t->batch - 1) / t->batch);
-    if (batches == 0)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "the data have %llu examples; a batch of the model has %zu",
-                         (unsigned long long)examples, t->batch);
-    if (fixed >= 0 && examples % t->batch != 0)
-        report_line("the model takes batches of %zu: the last %llu examples are left out", t->batch,
-                    (unsigned long long)(examples % t->batch));
-    *calibration = (xcc_calibration){.batch_count = batches, .read = read_batch, .user = t};
-    return XCVM_OK;
 }
 
 /* ---- What is printed ---- */
@@ -429,7 +379,11 @@ static xcvm_status write_output(const struct quantizing *t, xcvm_error *error)
     if (status == XCVM_OK)
         status = output_open(&output, path, error);
     if (status == XCVM_OK) {
-        const xcc_options options = {.size = sizeof options, .dims = t->dims.items, .dim_count = t->dims.count};
+        const xcc_options options = {.size = sizeof options,
+                                     .dims = t->dims.items,
+                                     .dim_count = t->dims.count,
+                                     .memory_limit = t->options.memory_limit,
+                                     .timeout_ns = t->options.timeout_ns};
         if (file_has_suffix(path, ".onnx"))
             status = output_sink(&output, model.data, model.length)
                          ? XCVM_OK
@@ -463,17 +417,18 @@ static xcvm_status write_picture(const struct quantizing *t, xcvm_error *error)
 /* *about is what a failure is about. */
 static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error *error)
 {
-    xcc_calibration calibration;
     TRY(check_target(t->flags->output, error));
     TRY(check_target(t->flags->picture, error));
     *about = t->model;
     TRY(xcc_quantizer_create_file(t->model, &t->options, &t->quantizer, error));
-    if (t->flags->data.count > 0) {
+    const bool with_data = t->flags->data.count > 0;
+    if (with_data) {
         *about = NULL;
-        TRY(open_data(t, &calibration, error));
+        TRY(calibration_open(&t->calibration, t->quantizer, &t->flags->data, t->columns, t->column_count,
+                             t->flags->batch, t->flags->samples, error));
         *about = t->model;
     }
-    TRY(xcc_quantizer_run(t->quantizer, t->data != NULL ? &calibration : NULL, error));
+    TRY(xcc_quantizer_run(t->quantizer, with_data ? &t->calibration.source : NULL, error));
     *about = NULL;
     TRY(write_output(t, error));
     return write_picture(t, error);
@@ -482,7 +437,7 @@ static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error
 static void release(struct quantizing *t)
 {
     xcc_quantizer_destroy(t->quantizer);
-    xct_dataset_destroy(t->data);
+    calibration_close(&t->calibration);
     for (size_t i = 0; i < t->column_count; i++) {
         free((char *)(uintptr_t)t->columns[i].input);
         free((char *)(uintptr_t)t->columns[i].array);

@@ -5,6 +5,7 @@
 #include "cli/report.h"
 #include "io/file.h"
 #include "io/output.h"
+#include "run/calibration.h"
 #include "run/model_options.h"
 #include "run/processes.h"
 #include "run/training_options.h"
@@ -31,7 +32,7 @@ struct train_flags {
     struct recomputation_flags recomputation;
     struct text_list train, metrics;
     const char *init, *weights;
-    bool keep_batch_normalization;
+    bool keep_batch_normalization, quantize;
     int64_t patience;
     const char *end_weights;
     bool overfit_batch;
@@ -87,6 +88,10 @@ static const struct option own_options[] = {
      "learn these parameters alone, as 'head.*', where * stands for any characters; the others stay as they are"},
     {"keep-batch-normalization", 0, NULL, OPTION_FLAG, AT(keep_batch_normalization), 0, 0,
      "leave BatchNormalization that was exported for inference as it is, with fixed mean and variance"},
+    {"quantize", 0, NULL, OPTION_FLAG, AT(quantize), 0, 0,
+     "learn with activations and weights rounded to 8 bits, as xcvm quantize places them; gradients go straight "
+     "through "
+     "the rounding, and normalisations are merged into convolutions first"},
     {"init", 0, "he|glorot|normal|uniform|orthogonal", OPTION_CHOICE, AT(init), 0, 0,
      "draw the weights anew; biases become 0, scales 1"},
     {"weights", 0, "FILE", OPTION_FILE, AT(weights), 0, 0,
@@ -177,6 +182,7 @@ struct training {
     xct_column *columns;
     size_t column_count;
     char *label;
+    struct buffer rounded; /* the model with the rounding that --quantize asks for; empty: as it is */
     double share;
     xct_trainer *trainer;
     xct_dataset *data, *validation;
@@ -227,6 +233,10 @@ static bool read_flags(struct training *t)
         report_usage("--resume needs --checkpoint, the folder to go on from");
         return false;
     }
+    if (flags->quantize && (flags->init != NULL || flags->weights != NULL)) {
+        report_usage("--quantize takes its ranges from a model that has learned, and so neither --init nor --weights");
+        return false;
+    }
     if (recomputation_check(&flags->recomputation) != EXIT_OK || !parse_columns(t))
         return false;
     if (training_options_use(&flags->training, &t->groups, &t->compile, &error) != XCVM_OK ||
@@ -250,6 +260,7 @@ static bool read_flags(struct training *t)
     t->compile.wrt_count = flags->train.count;
     recomputation_use(&flags->recomputation, &t->compile);
     t->compile.accumulate = flags->accumulate > 1;
+    t->compile.straight_through = flags->quantize;
     t->compile.train_batch_normalization = !flags->keep_batch_normalization;
     t->options = (xct_options){.size = sizeof t->options,
                                .compile = &t->compile,
@@ -453,6 +464,7 @@ static void release(struct training *t)
     xct_dataset_destroy(t->data);
     xct_dataset_destroy(t->validation);
     xct_trainer_destroy(t->trainer);
+    buffer_release(&t->rounded);
     for (size_t i = 0; i < t->column_count; i++) {
         free((char *)(uintptr_t)t->columns[i].input);
         free((char *)(uintptr_t)t->columns[i].array);
@@ -463,6 +475,45 @@ static void release(struct training *t)
     dims_release(&t->dims);
 }
 
+/* Puts rounding into the model, with ranges from the first examples of the data. Labels are no inputs of the model. */
+static xcvm_status put_rounding(struct training *t, xcvm_error *error)
+{
+    enum { EXAMPLES = 512 };
+    const xcc_quantize_options options = {.size = sizeof options,
+                                          .dims = t->dims.items,
+                                          .dim_count = t->dims.count,
+                                          .threads = (int)t->flags->threads,
+                                          .memory_limit = (size_t)t->flags->max_memory,
+                                          .trainable = true};
+    struct calibration calibration = {.data = NULL};
+    xcc_quantizer *quantizer = NULL;
+    xct_column *columns = memory_take(t->column_count + 1, sizeof *columns);
+    size_t count = 0;
+    xcvm_status status = xcc_quantizer_create_file(t->model, &options, &quantizer, error);
+    for (size_t i = 0; i < t->column_count && status == XCVM_OK; i++)
+        for (size_t k = 0; k < xcc_quantizer_input_count(quantizer); k++)
+            if (strcmp(xcc_quantizer_input(quantizer, k)->name, t->columns[i].input) == 0)
+                columns[count++] = t->columns[i];
+    if (status == XCVM_OK)
+        status = calibration_open(&calibration, quantizer, &t->flags->data, columns, count, 0, EXAMPLES, error);
+    if (status == XCVM_OK)
+        status = xcc_quantizer_run(quantizer, &calibration.source, error);
+    if (status == XCVM_OK)
+        status = xcc_quantizer_write(quantizer, buffer_sink, &t->rounded, error);
+    calibration_close(&calibration);
+    xcc_quantizer_destroy(quantizer);
+    free(columns);
+    return status;
+}
+
+static xcvm_status create_trainer(struct training *t, xcvm_error *error)
+{
+    if (!t->flags->quantize)
+        return xct_trainer_create_file(t->model, &t->options, &t->trainer, error);
+    TRY(put_rounding(t, error));
+    return xct_trainer_create(t->rounded.data, t->rounded.length, &t->options, &t->trainer, error);
+}
+
 /* Everything before the first step; *about is what a failure is about. */
 static xcvm_status prepare(struct training *t, const char **about, xcvm_error *error)
 {
@@ -470,7 +521,7 @@ static xcvm_status prepare(struct training *t, const char **about, xcvm_error *e
     TRY(check_target(t->flags->log, error));
     TRY(check_target(t->flags->curve, error));
     *about = t->model;
-    TRY(xct_trainer_create_file(t->model, &t->options, &t->trainer, error));
+    TRY(create_trainer(t, error));
     *about = NULL;
     if (t->processes.rank == 0)
         warn_of_merged(t);

@@ -1,6 +1,6 @@
 /* The quantizer: what is placed where, what is measured, and what is refused. */
+#include "compiler/quantize/quantizer.h"
 #include "tests/compiler/onnx/onnx_text.h"
-#include "xcvm/quantize.h"
 
 #include "onnx/onnx.pb-c.h"
 
@@ -417,6 +417,44 @@ START_TEST(bounded_errors)
 }
 END_TEST
 
+START_TEST(models_that_learn)
+{
+    result r;
+    open_result(&r, block, OPTIONS(.trainable = true), true);
+    /* Weights and biases are the only initializers, in floats; every scale is a node's. */
+    ck_assert_uint_eq(r.model->graph->n_initializer, 6);
+    for (size_t i = 0; i < 6; i++)
+        ck_assert_int_eq(r.model->graph->initializer[i]->data_type, XCVM_F32);
+    COUNT_OPS(&r, "QuantizeLinear", 10);
+    COUNT_OPS(&r, "DequantizeLinear", 10);
+    const double error = xcc_quantizer_output(r.q, 0)->max_error;
+    close_result(&r);
+    /* They are rounded as they are in the model that does not learn, whose biases are rounded, too. */
+    open_result(&r, block, OPTIONS(.method = XCC_RANGE_MSE), true);
+    ck_assert_double_eq_tol(xcc_quantizer_output(r.q, 0)->max_error, error, 1e-4);
+    close_result(&r);
+}
+END_TEST
+
+START_TEST(memory_does_not_grow)
+{
+    size_t peaks[2];
+    for (int i = 0; i < 2; i++) {
+        test_bytes model = onnx_from_text(block);
+        xcc_quantizer *q = NULL;
+        ck_assert_int_eq(xcc_quantizer_create(model.at, model.length, OPTIONS(.method = XCC_RANGE_ENTROPY), &q, NULL),
+                         XCVM_OK);
+        source s = {.q = q, .factor = 1};
+        const xcc_calibration data = {.batch_count = i == 0 ? 6 : 600, .read = read_batch, .user = &s};
+        ck_assert_int_eq(xcc_quantizer_run(q, &data, NULL), XCVM_OK);
+        peaks[i] = q->m.budget.peak;
+        xcc_quantizer_destroy(q);
+        test_bytes_free(&model);
+    }
+    ck_assert_uint_eq(peaks[0], peaks[1]);
+}
+END_TEST
+
 START_TEST(constant_data)
 {
     static const double shifts[] = {0, 3, -2};
@@ -492,6 +530,7 @@ START_TEST(refusals)
     refuse_model(block, OPTIONS(.activations = XCVM_I32), XCVM_INVALID_ARGUMENT, "activations cannot be i32");
     refuse_model(block, OPTIONS(.weights = XCVM_F16), XCVM_INVALID_ARGUMENT, "weights cannot be f16");
     refuse_model(block, OPTIONS(.form = XCC_FORM_QOPERATOR, .activations = XCVM_U16), XCVM_INVALID_ARGUMENT, "not u16");
+    refuse_model(block, OPTIONS(.trainable = true, .weights = XCVM_I4), XCVM_INVALID_ARGUMENT, "weights of 8 bits");
     refuse_model(block, OPTIONS(.percentile = 101), XCVM_INVALID_ARGUMENT, "101");
     refuse_model(block, OPTIONS(.max_error = 1e-9), XCVM_INVALID_ARGUMENT, "off by more than 1e-09");
     refuse_data(&(source){.factor = 1}, 0, XCVM_INVALID_ARGUMENT, "at least one batch");
@@ -548,6 +587,8 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, equalisation);
     tcase_add_test(tc, biases_that_make_up);
     tcase_add_test(tc, bounded_errors);
+    tcase_add_test(tc, models_that_learn);
+    tcase_add_test(tc, memory_does_not_grow);
     tcase_add_test(tc, constant_data);
     tcase_add_test(tc, refusals);
     tcase_add_test(tc, limits);

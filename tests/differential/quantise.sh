@@ -1,0 +1,21 @@
+#!/bin/sh
+# quantise.sh BUILD: models that `xcvm quantize` writes, in every form, in ONNX Runtime and in XCVM, which have to agree to
+# 1e-4 (they have the same integers), and for onnx.checker. Exit code 77 without ONNX Runtime or python3-onnx.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$1
+work=$build/quantised
+export PYTHONDONTWRITEBYTECODE=1
+/usr/bin/python3 -c 'import numpy, onnx' 2>/dev/null || { echo "python3-onnx is not installed"; exit 77; }
+library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || { tail -n 1 "$build/onnxruntime.log"; exit 77; }
+rm -rf "$work"
+mkdir -p "$work"
+cc -O2 "$here/ort_run.c" -o "$work/ort_run" "$library" "-Wl,-rpath,$(dirname "$library")"
+/usr/bin/python3 "$here/quantise.py" "$build/tools/xcvm" "$work/cases" >"$work/list.txt"
+"$work/ort_run" <"$work/list.txt" >"$work/judged.txt"
+refused=$(grep -cv '^ok ' "$work/judged.txt" || true)
+grep -v '^ok ' "$work/judged.txt" || true
+"$build/tools/xcvm" test "$work/cases" --rtol 1e-4 --atol 1e-4 | grep -v '^PASS' || true
+"$build/tools/xcvm" test "$work/cases" --rtol 1e-4 --atol 1e-4 >/dev/null
+echo "$(wc -l <"$work/list.txt") models, $refused that ONNX Runtime refuses"
+[ "$refused" = 0 ]
