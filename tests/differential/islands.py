@@ -11,6 +11,7 @@ class Island:
         self.case = case
         self.kind = case.choice(["u8", "u8", "i8"])
         self.values = []  # names of dequantised tensors, and their shapes
+        self.steps = {}   # their scales
 
     def zero(self, low, high):
         """A zero point, of which `low` and `high` are bounds as of u8."""
@@ -23,6 +24,7 @@ class Island:
         self.step = step
         name = case.node("DequantizeLinear", [name, scale, zero])
         self.values.append((name, list(shape)))
+        self.steps[name] = step
         return name
 
     def weights(self, shape, axis):
@@ -37,13 +39,16 @@ class Island:
             zero = np.full(shape[axis], middle, w.dtype)
         else:
             scale, zero = np.float32(2.0 ** -7), np.array(middle, w.dtype)
+        self.scale = np.broadcast_to(scale, shape[axis])
         return case.node("DequantizeLinear", [case.constant(w, kind), case.constant(scale, "f32"), case.constant(zero, kind)],
                          axis=axis)
 
-    def bias(self, count):
+    def bias(self, name):
+        """Of the sums of x, called `name`, with the last weights."""
         case = self.case
-        b = case.ints([count], "i32", -300, 300)
-        return case.node("DequantizeLinear", [case.constant(b, "i32"), case.constant(np.float32(2.0 ** -9), "f32")])
+        b = case.ints([len(self.scale)], "i32", -3000, 3000)
+        scale = (self.scale * self.steps[name]).astype(np.float32)
+        return case.node("DequantizeLinear", [case.constant(b, "i32"), case.constant(scale, "f32")], axis=0)
 
     def bounded(self, name):
         """What often stands behind a convolution, a product or a sum."""
@@ -69,7 +74,7 @@ def convolution(g, case, name, shape):
     size = [(n + pads[i] + pads[2 + i] - kernel[i]) // strides[i] + 1 for i, n in enumerate(shape[2:])]
     operands = [name, g.weights([outputs, channels // groups] + kernel, 0)]
     if case.chance(0.7):
-        operands.append(g.bias(outputs))
+        operands.append(g.bias(operands[0]))
     name = case.node("Conv", operands, kernel_shape=kernel, strides=strides, pads=pads, dilations=dilations, group=groups)
     g.rounded(g.bounded(name), [shape[0], outputs] + size, 2.0 ** case.integer(-5, -2))
     return True
@@ -83,12 +88,12 @@ def product(g, case, name, shape):
         transposed = case.chance(0.5)
         operands = [name, g.weights([columns, depth] if transposed else [depth, columns], 0 if transposed else 1)]
         if case.chance(0.7):
-            operands.append(g.bias(columns))
+            operands.append(g.bias(operands[0]))
         name = case.node("Gemm", operands, transB=int(transposed))
     else:
-        name = case.node("MatMul", [name, g.weights([depth, columns], 1)])
+        x, name = name, case.node("MatMul", [name, g.weights([depth, columns], 1)])
         if case.chance(0.6):
-            name = case.node("Add", [name, g.bias(columns)])
+            name = case.node("Add", [name, g.bias(x)])
     g.rounded(g.bounded(name), shape[:-1] + [columns], 2.0 ** case.integer(-5, -1))
     return True
 
