@@ -6,7 +6,7 @@
 #include "ops/quantize/simd/quantized_padding.h"
 
 /* Positions that meet at a time, and vectors of sums of a block of channels. */
-enum { TAPS = 4, VECTORS = 4, BLOCK = VECTORS * XCVM_LANES, GRAIN = 16 * 1024 };
+enum { TAPS = 4, VECTORS = 4, BLOCK = VECTORS * XCVM_LANES, MANY_CHANNELS = 4 * BLOCK, GRAIN = 16 * 1024 };
 
 /* Lane `lane` of vector `v` is this channel of a block: instructions that interleave do so within 16 bytes. */
 static size_t channel_of(size_t v, size_t lane) { return lane / 4 * 16 + v * 4 + lane % 4; }
@@ -15,7 +15,9 @@ typedef struct depthwise_loop {
     const xcvm_kernel *k;
     const uint8_t *x;
     size_t image, line, pixel; /* bytes between images, rows of y, positions of y */
-    size_t height, width, channels, blocks;
+    size_t height, row;        /* rows of y; bytes of one */
+    size_t width, step;        /* positions, or groups of them; bytes of y from one to the next */
+    size_t blocks;
     size_t quads;          /* of positions of the window */
     const size_t *offsets; /* of TAPS * quads positions */
     const int8_t *w;       /* blocks x quads x VECTORS x XCVM_LANES x TAPS */
@@ -81,8 +83,10 @@ XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *
 
 /* One row of y. */
 #define WAY(name, attribute, ADD)                                                                                      \
-    attribute static void name(const depthwise_loop *t, const uint8_t *x, uint8_t *y)                                  \
+    attribute static void name(const depthwise_loop *loop, const uint8_t *x, uint8_t *y)                               \
     {                                                                                                                  \
+        /* A copy that no store of bytes can change. */                                                                \
+        const depthwise_loop own = *loop, *t = &own;                                                                   \
         for (size_t b = 0; b < t->blocks; b++) {                                                                       \
             const size_t first = b * BLOCK;                                                                            \
             const int8_t *filters = t->w + first * t->quads * TAPS;                                                    \
@@ -93,6 +97,8 @@ XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *
                 scale[v] = xcvm_lanes_load(t->scale + first + v * XCVM_LANES);                                         \
             }                                                                                                          \
             for (size_t column = 0; column < t->width; column++) {                                                     \
+                if (column * t->step + first >= t->row)                                                                \
+                    break;                                                                                             \
                 const uint8_t *from = x + column * t->pixel + first;                                                   \
                 const int8_t *w = filters;                                                                             \
                 xcvm_sums sum[VECTORS] = {bias[0], bias[1], bias[2], bias[3]}, quad[VECTORS];                          \
@@ -105,7 +111,8 @@ XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *
                 }                                                                                                      \
                 _Pragma("GCC unroll 4") for (size_t v = 0; v < VECTORS; v++) sum[v] =                                  \
                     xcvm_sums_round(xcvm_sums_to_floats(sum[v]) * scale[v], t->low, t->high) + t->zero;                \
-                store_block(sum, t->channels - first, y + column * t->channels + first);                               \
+                store_block(sum, (column + 1 < t->width ? t->step : t->row - column * t->step) - first,                \
+                            y + column * t->step + first);                                                             \
             }                                                                                                          \
         }                                                                                                              \
     }
@@ -135,28 +142,49 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
     const depthwise_loop *t = &r->loop;
     xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t i = begin; i < end; i++) {
-        r->row(t, t->x + i / t->height * t->image + i % t->height * t->line, t->y + i * t->width * t->channels);
+        r->row(t, t->x + i / t->height * t->image + i % t->height * t->line, t->y + i * t->row);
         if (xcvm_poll_after(&poller, t->width * t->blocks * (t->quads + 1)) != XCVM_OK)
             return;
     }
 }
 
-/* Filters, biases and scales in the order of lanes; what fills up the last block and the last quad is zero. */
-static void arrange(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, const depthwise_loop *t, int8_t *w,
-                    int32_t *bias, float *scale)
+/* Filters, biases and scales in the order of lanes, those of `repeats` positions one behind the other; what fills up
+ * the last block and the last quad is zero. */
+static void arrange(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, size_t channels, size_t repeats,
+                    const depthwise_loop *t, int8_t *w, int32_t *bias, float *scale)
 {
-    const int8_t *from = a->w->data;
-    for (size_t b = 0; b < t->blocks; b++)
+    const size_t all = channels * repeats;
+    for (size_t b = 0; b < t->blocks; b++, w += t->quads * TAPS * BLOCK) {
+        const size_t first = b * BLOCK, count = xcvm_min(BLOCK, all - first);
         for (size_t v = 0; v < VECTORS; v++)
             for (size_t lane = 0; lane < XCVM_LANES; lane++) {
-                const size_t c = b * BLOCK + channel_of(v, lane), at = b * BLOCK + v * XCVM_LANES + lane;
-                const bool inside = c < t->channels;
-                bias[at] = inside ? XCVM_CDATA(int32_t, a->b)[c] : 0;
-                scale[at] = inside ? XCVM_CDATA(float, a->scale)[c] : 0.0f;
-                for (size_t i = 0; i < t->quads * TAPS; i++)
-                    w[((b * t->quads + i / TAPS) * BLOCK + v * XCVM_LANES + lane) * TAPS + i % TAPS] =
-                        inside && i < taps ? from[i * t->channels + c] : (int8_t)0;
+                const size_t c = channel_of(v, lane), at = first + v * XCVM_LANES + lane;
+                bias[at] = c < count ? XCVM_CDATA(int32_t, a->b)[(first + c) % channels] : 0;
+                scale[at] = c < count ? XCVM_CDATA(float, a->scale)[(first + c) % channels] : 0.0f;
             }
+        for (size_t q = 0; q < t->quads; q++) {
+            uint8_t lines[TAPS][BLOCK] = {0};
+            for (size_t i = 0; i < TAPS && q * TAPS + i < taps; i++)
+                for (size_t done = 0, run; done < count; done += run) {
+                    const size_t c = (first + done) % channels;
+                    run = xcvm_min(channels - c, count - done);
+                    memcpy(lines[i] + done, XCVM_CDATA(uint8_t, a->w) + (q * TAPS + i) * channels + c, run);
+                }
+            const uint8_t *const rows[] = {lines[0], lines[1], lines[2], lines[3]};
+            xcvm_sums quad[VECTORS];
+            interleave(rows, quad);
+            memcpy(w + q * TAPS * BLOCK, quad, sizeof quad);
+        }
+    }
+}
+
+/* Positions that fill whole blocks; one where there are so many channels that little of the last block is empty. */
+static size_t positions_of_blocks(size_t channels)
+{
+    size_t repeats = 1;
+    while (channels < MANY_CHANNELS && channels * repeats % BLOCK != 0)
+        repeats++;
+    return repeats;
 }
 
 XCVM_KERNEL(QuantizedDepthwiseConv)
@@ -177,17 +205,21 @@ XCVM_KERNEL(QuantizedDepthwiseConv)
                                       .zero = (uint8_t)a->x_zero_point};
     /* Whole blocks are read, the last one from behind the channels. */
     const bool copies = pads[0] + pads[1] + pads[2] + pads[3] != 0 || channels % BLOCK != 0;
+
+    const size_t out = (size_t)a->y->dims[2];
+    const size_t repeats = a->strides.at[1] == 1 ? xcvm_min(positions_of_blocks(channels), out) : 1;
     depthwise_rows r = {.row = row()};
     depthwise_loop *t = &r.loop;
     *t = (depthwise_loop){.k = k,
                           .x = a->x->data,
                           .image = padding.padded_height * padding.padded_line,
                           .line = (size_t)a->strides.at[0] * padding.padded_line,
-                          .pixel = (size_t)a->strides.at[1] * channels,
+                          .pixel = (size_t)a->strides.at[1] * channels * repeats,
                           .height = (size_t)a->y->dims[1],
-                          .width = (size_t)a->y->dims[2],
-                          .channels = channels,
-                          .blocks = (channels + BLOCK - 1) / BLOCK,
+                          .row = out * channels,
+                          .width = (out + repeats - 1) / repeats,
+                          .step = channels * repeats,
+                          .blocks = (channels * repeats + BLOCK - 1) / BLOCK,
                           .quads = (taps + TAPS - 1) / TAPS,
                           .y = a->y->data,
                           .zero = (int32_t)a->y_zero_point,
@@ -205,7 +237,7 @@ XCVM_KERNEL(QuantizedDepthwiseConv)
     size_t *at = (size_t *)(void *)scratch;
     int32_t *bias = (int32_t *)(void *)(scratch + offsets);
     float *scale = (float *)(void *)(bias + lanes);
-    arrange(a, taps, t, (int8_t *)scratch + filters, bias, scale);
+    arrange(a, taps, channels, repeats, t, (int8_t *)scratch + filters, bias, scale);
     t->offsets = at;
     t->bias = bias;
     t->scale = scale;

@@ -78,7 +78,7 @@ static void mean_row(const pool_loop *t, size_t image, size_t row, uint8_t *y, x
         const size_t o[] = {row, column}, columns = inside(t, 1, column, &first[1], &last[1]);
         const size_t seen = (last[0] - first[0]) * (last[1] - first[1]);
         const size_t counted = t->includes_padding ? rows * columns : seen;
-        const float scale = counted != 0 ? t->scale / (float)counted : 0.0f;
+        const float divisor = counted != 0 ? (float)counted : 1.0f;
         for (size_t c = 0, count; c < t->channels; c += count) {
             int32_t sums[CHANNELS + XCVM_LANES] = {0};
             count = xcvm_min(t->channels - c, CHANNELS);
@@ -92,7 +92,8 @@ static void mean_row(const pool_loop *t, size_t image, size_t row, uint8_t *y, x
             for (size_t i = 0; i < count; i += XCVM_LANES)
                 xcvm_sums_store_bytes(
                     y + c + i, count - i,
-                    xcvm_sums_round(xcvm_sums_to_floats(xcvm_sums_load(sums + i) - zero) * scale, t->low, t->high) +
+                    xcvm_sums_round(xcvm_sums_to_floats(xcvm_sums_load(sums + i) - zero) / divisor * t->scale, t->low,
+                                    t->high) +
                         t->y_zero);
         }
     }

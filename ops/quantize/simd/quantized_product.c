@@ -35,14 +35,12 @@ typedef struct tile {
     int32_t zero;
 } tile;
 
-XCVM_INLINE void finish(const tile *t, size_t row, size_t column, xcvm_sums sum)
+XCVM_INLINE void store(const tile *t, size_t row, size_t column, size_t count, xcvm_sums sum, xcvm_lanes scale,
+                       const float *shift)
 {
-    if (row >= t->count || column >= t->columns)
-        return;
-    const size_t count = t->columns - column;
-    xcvm_lanes v = xcvm_sums_to_floats(sum) * xcvm_lanes_load(t->scale + column);
-    if (t->shift != NULL)
-        v += xcvm_lanes_load(t->shift + column);
+    xcvm_lanes v = xcvm_sums_to_floats(sum) * scale;
+    if (shift != NULL)
+        v += xcvm_lanes_load(shift + column);
     if (t->floats) {
         float *to = (float *)(void *)t->y + row * t->y_row + column;
         if (count >= XCVM_LANES)
@@ -54,6 +52,29 @@ XCVM_INLINE void finish(const tile *t, size_t row, size_t column, xcvm_sums sum)
         xcvm_sums_store_bytes((uint8_t *)t->y + row * t->y_row + column, count,
                               xcvm_sums_round(v, t->low, t->high) + t->zero);
     }
+}
+
+/* A whole tile has its own loop, of stores without conditions. */
+XCVM_INLINE void finish(const tile *t, xcvm_sums (*sum)[PANELS * VECTORS], const size_t rows, const size_t vectors)
+{
+    if (t->count == rows && t->columns == vectors * XCVM_LANES && !t->floats && t->shift == NULL) {
+        const float low = t->low, high = t->high;
+        const xcvm_sums zero = (xcvm_sums){0} + t->zero;
+        uint8_t *y = (uint8_t *)t->y;
+        const size_t y_row = t->y_row;
+        _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++)
+        {
+            const xcvm_lanes scale = xcvm_lanes_load(t->scale + j * XCVM_LANES);
+            _Pragma("GCC unroll 8") for (size_t i = 0; i < rows; i++)
+                xcvm_sums_store_bytes(y + i * y_row + j * XCVM_LANES, XCVM_LANES,
+                                      xcvm_sums_round(xcvm_sums_to_floats(sum[i][j]) * scale, low, high) + zero);
+        }
+        return;
+    }
+    _Pragma("GCC unroll 8") for (size_t i = 0; i < rows; i++)
+        _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++) if (i < t->count && j * XCVM_LANES < t->columns)
+            store(t, i, j * XCVM_LANES, t->columns - j * XCVM_LANES, sum[i][j],
+                  xcvm_lanes_load(t->scale + j * XCVM_LANES), t->shift);
 }
 
 /* Ways to add the products of a quad of x, the same for all lanes, and of the quads of w. In 16 bits, even and odd
@@ -86,9 +107,7 @@ XCVM_INLINE void finish(const tile *t, size_t row, size_t column, xcvm_sums sum)
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
-        _Pragma("GCC unroll 8") for (size_t i = 0; i < rows; i++)                                                      \
-            _Pragma("GCC unroll 4") for (size_t j = 0; j < panels * VECTORS; j++)                                      \
-                finish(t, i, j *XCVM_LANES, sum[i][j]);                                                                \
+        finish(t, sum, rows, panels *VECTORS);                                                                         \
     }                                                                                                                  \
     attribute XCVM_INLINE void name##_rows(const tile *t, const size_t panels)                                         \
     {                                                                                                                  \
