@@ -24,8 +24,9 @@ typedef struct xcc_onnx_writer {
     int64_t opset; /* the least that has all operators so far */
     Onnx__TensorProto **initializers;
     size_t initializer_count, initializer_capacity;
-    uint8_t *seen;   /* by a value's id: it is an initializer */
+    char **names;    /* by a constant's id, of its initializer; NULL: it is none yet */
     size_t numbered; /* names that were made up */
+    xcc_table node_names;
     /* What is refused, all of it. */
     char refusals[400];
     size_t refused;
@@ -46,6 +47,8 @@ char *xcc_onnx_new_name(xcc_onnx_writer *w);
 Onnx__AttributeProto *xcc_onnx_attribute(xcc_onnx_writer *w, Onnx__NodeProto *node, const char *name,
                                          Onnx__AttributeProto__AttributeType type);
 Onnx__TensorProto *xcc_onnx_tensor(xcc_onnx_writer *w, const xcvm_value *v, const char *name);
+/* An initializer of its own, of integers, by name. */
+char *xcc_onnx_ints(xcc_onnx_writer *w, size_t count, const int64_t *ints);
 /* The body of a control node. */
 xcvm_status xcc_onnx_graph(xcc_onnx_writer *w, xcc_graph *g, Onnx__GraphProto **graph);
 /* All nodes of a graph. */
