@@ -4,13 +4,12 @@
 #ifndef XCC_ONNX_WRITE_H
 #define XCC_ONNX_WRITE_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/onnx/import.h"
 
-#include "onnx/onnx.pb-c.h"
-
-/* Writes the model to `sink`. UNSUPPORTED, with everything in the way, if an instruction, a type or a state has nothing
- * that it could be in ONNX; then the sink has received nothing. What the options' onnx_data tells goes there. */
-xcvm_status xcc_onnx_write(xcc_module *m, xcvm_sink sink, void *user);
+/* Writes the model to `sink`; `find` knows the operators that there are. UNSUPPORTED, with everything in the way, if an
+ * instruction, a type or a state has nothing that it could be in ONNX; then the sink has received nothing. What the
+ * options' onnx_data tells goes there. */
+xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_finder find, xcvm_sink sink, void *user);
 
 /* ---- What the files share ---- */
 
@@ -21,6 +20,7 @@ typedef struct xcc_onnx_nodes {
 
 typedef struct xcc_onnx_writer {
     xcc_module *m;
+    xcc_operator_finder find_operator;
     int64_t opset; /* the least that has all operators so far */
     Onnx__TensorProto **initializers;
     size_t initializer_count, initializer_capacity;

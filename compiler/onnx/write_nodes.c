@@ -2,7 +2,6 @@
  * attributes in the table's order; what differs stands in the tables here. */
 #include "compiler/onnx/write.h"
 
-#include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/lowering.h"
 
 #include <stdio.h>
@@ -249,7 +248,7 @@ static Onnx__NodeProto *begin_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, co
 /* The operator of the instruction's name; since when ONNX has it decides on the opset. */
 static xcvm_status write_same(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const xcc_node *n, const char *name)
 {
-    const xcc_operator_row *op = xcc_operator_find("", name);
+    const xcc_operator_row *op = w->find_operator("", name);
     if (op == NULL)
         return xcc_onnx_refuse(w, "ONNX has no such operator");
     const int64_t since = xcc_operator_since(op);
