@@ -182,7 +182,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     XCVM_TRY(xcc_passes_run(m));
     if (m->options->onnx) {
         xcc_progress(m, "write", xcc_pass_count() + 1);
-        return xcc_onnx_write(m, sink, user);
+        return xcc_onnx_write(m, xcc_operator_find, sink, user);
     }
     xcc_plan plan;
     xcc_progress(m, "plan", xcc_pass_count() + 1);

@@ -72,6 +72,7 @@ step 'suites: thread sanitizer' suites tsan -R '^(base|train|vm)_|^ops_(cases|ve
 step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
 step 'suites: valgrind' scripts/valgrind.sh build/release
 step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
+step 'conformance: models written as ONNX' scripts/onnx_written.sh build/release 8
 step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/release
 [ -z "${XCVM_ONNX_DATA:-}" ] ||
     step 'conformance: test data of another ONNX' scripts/onnx_data.sh build/release "$XCVM_ONNX_DATA"

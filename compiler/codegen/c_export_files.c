@@ -1,4 +1,5 @@
 /* Export as C: the files, which are what is written around the instructions. */
+#include "base/isas.h"
 #include "compiler/codegen/c_export.h"
 
 #include <inttypes.h>
@@ -276,21 +277,37 @@ static void write_run(xcc_c_export *x, xcc_c_text *to)
     xcc_c_put(to, "    return 0;\n}\n");
 }
 
-/* What a compiler must be told, so that vectors are what they are meant to be. */
+/* Instruction sets: what their CPUs have, as the condition that is asked of a CPU, and the compiler's flags. */
+enum { MOST_FLAGS = 4 };
 static const struct {
-    const char *isa, *condition, *flags;
-} demands[] = {{"x86-64-v3", "__AVX2__", "-mavx2 -mfma"}, {"x86-64-v4", "__AVX512F__", "-march=x86-64-v4"}};
+    const char *name, *has, *flags[MOST_FLAGS];
+} isas[] = {
+#define ISA_ONE(of, kind, suffix, name, has, ...) {name, #has, {__VA_ARGS__}},
+    XCVM_ALL_ISAS(ISA_ONE, )};
 
-static void write_demands(const xcc_c_export *x, xcc_c_text *to)
+/* Vectors are what they are meant to be where the compiler says that it uses all of it: it defines a macro by the name
+ * of each feature, __AVX2__ for avx2. */
+static void write_demands(xcc_c_export *x, xcc_c_text *to)
 {
-    for (size_t i = 0; x->vectors && i < sizeof demands / sizeof *demands; i++)
-        if (strcmp(demands[i].isa, x->options->target) == 0)
-            xcc_c_put(to, "\n#if !defined(%s)\n#error \"this is for %s: compile it with %s\"\n#endif\n",
-                      demands[i].condition, demands[i].isa, demands[i].flags);
+    for (size_t i = 0; x->vectors && i < sizeof isas / sizeof *isas; i++) {
+        const char *at = strcmp(isas[i].name, x->options->target) == 0 ? strchr(isas[i].has, '"') : NULL;
+        if (at == NULL)
+            continue;
+        for (bool first = true; at != NULL; first = false) {
+            const char *const name = at + 1, *const end = strchr(name, '"');
+            xcc_c_put(to, "%s!defined(__%s__)", first ? "\n#if " : " || ",
+                      xcc_c_upper(x, xcc_c_format(x, "%.*s", (int)(end - name), name)));
+            at = strchr(end + 1, '"');
+        }
+        xcc_c_put(to, "\n#error \"this is for %s: compile it with", isas[i].name);
+        for (size_t k = 0; k < MOST_FLAGS && isas[i].flags[k] != NULL; k++)
+            xcc_c_put(to, " %s", isas[i].flags[k]);
+        xcc_c_put(to, "\"\n#endif\n");
+    }
     if (x->vectors)
-        xcc_c_put(to, "\n/* Products that are added are fused, in C99 as well. */\n"
+        xcc_c_put(to, "\n/* Products that are added are fused, in C99 as well; roots are those of the processor. */\n"
                       "#if defined(__GNUC__) && !defined(__clang__)\n"
-                      "#pragma GCC optimize(\"fp-contract=fast\")\n#endif\n");
+                      "#pragma GCC optimize(\"fp-contract=fast\", \"no-math-errno\")\n#endif\n");
 }
 
 xcvm_status xcc_c_write_files(xcc_c_export *x)

@@ -45,6 +45,22 @@ char *xcc_onnx_new_name(xcc_onnx_writer *w)
     return (char *)(uintptr_t)xcc_string(w->m, name, strlen(name));
 }
 
+/* Nodes of the model may be several by now; each needs a name of its own. */
+static char *name_node(xcc_onnx_writer *w, const char *name)
+{
+    char longer[300];
+    if (name[0] == '\0')
+        return (char *)(uintptr_t)protobuf_c_empty_string;
+    const char *own = name;
+    if (xcc_table_lookup(&w->node_names, name) != NULL) {
+        do
+            snprintf(longer, sizeof longer, "%.250s/%zu", name, w->numbered++);
+        while (xcc_table_lookup(&w->node_names, longer) != NULL);
+        own = xcc_string(w->m, longer, strlen(longer));
+    }
+    return own != NULL && xcc_table_put(w->m, &w->node_names, own, 1) == XCVM_OK ? (char *)(uintptr_t)own : NULL;
+}
+
 static void **room(xcc_onnx_writer *w, size_t count) { return xcc_alloc(w->m, (count + 1) * sizeof(void *)); }
 
 Onnx__NodeProto *xcc_onnx_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const char *operator_name, size_t inputs,
@@ -57,13 +73,13 @@ Onnx__NodeProto *xcc_onnx_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const 
     nodes->at = at;
     onnx__node_proto__init(node);
     node->op_type = (char *)(uintptr_t)operator_name;
-    node->name = w->node != NULL ? (char *)(uintptr_t)w->node->name : NULL;
+    node->name = name_node(w, w->node != NULL ? w->node->name : "");
     node->n_input = inputs;
     node->n_output = outputs;
     node->input = (char **)room(w, inputs);
     node->output = (char **)room(w, outputs);
     node->attribute = (Onnx__AttributeProto **)room(w, attributes);
-    if (node->input == NULL || node->output == NULL || node->attribute == NULL)
+    if (node->name == NULL || node->input == NULL || node->output == NULL || node->attribute == NULL)
         return NULL;
     at[nodes->count++] = node;
     return node;
@@ -114,26 +130,47 @@ Onnx__TensorProto *xcc_onnx_tensor(xcc_onnx_writer *w, const xcvm_value *v, cons
     return t->string_data != NULL ? t : NULL;
 }
 
+/* A constant that is an output, too, has another name than that, which is an Identity's result. */
+static char *name_initializer(xcc_onnx_writer *w, const xcc_value *v)
+{
+    const xcc_graph *top = w->m->graph;
+    for (size_t i = 0; i < top->output_count; i++)
+        if (strcmp(top->output_names[i], v->name) == 0)
+            return xcc_onnx_new_name(w);
+    return (char *)(uintptr_t)v->name;
+}
+
 static bool add_initializer(xcc_onnx_writer *w, const xcc_value *v)
 {
     Onnx__TensorProto **at =
         xcc_grow(w->m, w->initializers, w->initializer_count, &w->initializer_capacity, sizeof *at);
-    if (at == NULL)
+    if (at == NULL || (w->names[v->id] = name_initializer(w, v)) == NULL)
         return false;
     w->initializers = at;
-    w->seen[v->id] = 1;
     if (v->type.kind != XCVM_KIND_TENSOR || v->type.dtype == XCVM_F24)
         return xcc_onnx_refuse(w, "ONNX has no constant such as %s", v->name) == XCVM_OK;
-    return (at[w->initializer_count++] = xcc_onnx_tensor(w, &v->type, v->name)) != NULL;
+    return (at[w->initializer_count++] = xcc_onnx_tensor(w, &v->type, w->names[v->id])) != NULL;
 }
 
 char *xcc_onnx_name(xcc_onnx_writer *w, const xcc_value *v)
 {
     if (v == NULL)
         return (char *)(uintptr_t)protobuf_c_empty_string;
-    if (xcc_is_constant(v) && !w->seen[v->id] && !add_initializer(w, v))
+    if (!xcc_is_constant(v))
+        return (char *)(uintptr_t)v->name;
+    return w->names[v->id] != NULL || add_initializer(w, v) ? w->names[v->id] : NULL;
+}
+
+char *xcc_onnx_ints(xcc_onnx_writer *w, size_t count, const int64_t *ints)
+{
+    const xcc_value *v = xcc_constant_i64(w->m->graph, count, ints);
+    Onnx__TensorProto **at =
+        xcc_grow(w->m, w->initializers, w->initializer_count, &w->initializer_capacity, sizeof *at);
+    if (v == NULL || at == NULL)
         return NULL;
-    return (char *)(uintptr_t)v->name;
+    w->initializers = at;
+    at[w->initializer_count] = xcc_onnx_tensor(w, &v->type, v->name);
+    return at[w->initializer_count++] != NULL ? (char *)(uintptr_t)v->name : NULL;
 }
 
 /* ---- Types ---- */
@@ -216,7 +253,7 @@ static Onnx__ValueInfoProto *write_info(xcc_onnx_writer *w, const xcvm_value *v,
     const bool is_list = xcvm_kind_is_list((xcvm_kind)v->kind) && v->kind != XCVM_KIND_MAP;
     if (v->kind != XCVM_KIND_TENSOR && !is_list)
         return xcc_onnx_refuse(w, "ONNX has no type for %s", name) == XCVM_OK ? info : NULL;
-    info->type = write_type(w, v, is_list ? (int)v->dims[0] : 0);
+    info->type = write_type(w, v, !is_list ? 0 : v->dims[0] > 1 ? (int)v->dims[0] : 1);
     return info->type != NULL ? info : NULL;
 }
 
@@ -227,7 +264,8 @@ static char *name_output(xcc_onnx_writer *w, const xcc_graph *g, xcc_onnx_nodes 
 {
     const xcc_value *v = g->outputs[i];
     const char *name = g->depth == 0 ? g->output_names[i] : v->name;
-    bool direct = v->kind == XCC_RESULT && v->graph == g && strcmp(name, v->name) == 0;
+    const bool own = v->graph == g && (v->kind == XCC_RESULT || (v->kind == XCC_INPUT && g->depth == 0));
+    bool direct = own && strcmp(name, v->name) == 0;
     for (size_t k = 0; k < i && g->depth > 0; k++)
         direct = direct && g->outputs[k] != v;
     if (direct)
@@ -235,7 +273,6 @@ static char *name_output(xcc_onnx_writer *w, const xcc_graph *g, xcc_onnx_nodes 
     Onnx__NodeProto *node = xcc_onnx_node(w, nodes, "Identity", 1, 1, 0);
     if (node == NULL || (node->input[0] = xcc_onnx_name(w, v)) == NULL)
         return NULL;
-    node->name = NULL;
     return node->output[0] = g->depth == 0 ? (char *)(uintptr_t)name : xcc_onnx_new_name(w);
 }
 
@@ -376,11 +413,12 @@ static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_
     return XCVM_OK;
 }
 
-xcvm_status xcc_onnx_write(xcc_module *m, xcvm_sink sink, void *user)
+xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_finder find, xcvm_sink sink, void *user)
 {
-    xcc_onnx_writer w = {.m = m, .opset = LEAST_OPSET};
+    xcc_onnx_writer w = {.m = m, .find_operator = find, .opset = LEAST_OPSET};
     Onnx__GraphProto *graph = NULL;
-    if ((w.seen = xcc_alloc(m, m->value_count + 1)) == NULL)
+    w.node_names.key = &m->key;
+    if ((w.names = xcc_alloc(m, (m->value_count + 1) * sizeof *w.names)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     xcvm_status status = xcc_onnx_graph(&w, m->graph, &graph);
     if (status == XCVM_OUT_OF_MEMORY)

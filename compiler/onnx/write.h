@@ -4,13 +4,12 @@
 #ifndef XCC_ONNX_WRITE_H
 #define XCC_ONNX_WRITE_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/onnx/import.h"
 
-#include "onnx/onnx.pb-c.h"
-
-/* Writes the model to `sink`. UNSUPPORTED, with everything in the way, if an instruction, a type or a state has nothing
- * that it could be in ONNX; then the sink has received nothing. What the options' onnx_data tells goes there. */
-xcvm_status xcc_onnx_write(xcc_module *m, xcvm_sink sink, void *user);
+/* Writes the model to `sink`; `find` knows the operators that there are. UNSUPPORTED, with everything in the way, if an
+ * instruction, a type or a state has nothing that it could be in ONNX; then the sink has received nothing. What the
+ * options' onnx_data tells goes there. */
+xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_finder find, xcvm_sink sink, void *user);
 
 /* ---- What the files share ---- */
 
@@ -21,11 +20,13 @@ typedef struct xcc_onnx_nodes {
 
 typedef struct xcc_onnx_writer {
     xcc_module *m;
+    xcc_operator_finder find_operator;
     int64_t opset; /* the least that has all operators so far */
     Onnx__TensorProto **initializers;
     size_t initializer_count, initializer_capacity;
-    uint8_t *seen;   /* by a value's id: it is an initializer */
+    char **names;    /* by a constant's id, of its initializer; NULL: it is none yet */
     size_t numbered; /* names that were made up */
+    xcc_table node_names;
     /* What is refused, all of it. */
     char refusals[400];
     size_t refused;
@@ -46,6 +47,8 @@ char *xcc_onnx_new_name(xcc_onnx_writer *w);
 Onnx__AttributeProto *xcc_onnx_attribute(xcc_onnx_writer *w, Onnx__NodeProto *node, const char *name,
                                          Onnx__AttributeProto__AttributeType type);
 Onnx__TensorProto *xcc_onnx_tensor(xcc_onnx_writer *w, const xcvm_value *v, const char *name);
+/* An initializer of its own, of integers, by name. */
+char *xcc_onnx_ints(xcc_onnx_writer *w, size_t count, const int64_t *ints);
 /* The body of a control node. */
 xcvm_status xcc_onnx_graph(xcc_onnx_writer *w, xcc_graph *g, Onnx__GraphProto **graph);
 /* All nodes of a graph. */

@@ -2,7 +2,6 @@
  * attributes in the table's order; what differs stands in the tables here. */
 #include "compiler/onnx/write.h"
 
-#include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/lowering.h"
 
 #include <stdio.h>
@@ -249,7 +248,7 @@ static Onnx__NodeProto *begin_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, co
 /* The operator of the instruction's name; since when ONNX has it decides on the opset. */
 static xcvm_status write_same(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const xcc_node *n, const char *name)
 {
-    const xcc_operator_row *op = xcc_operator_find("", name);
+    const xcc_operator_row *op = w->find_operator("", name);
     if (op == NULL)
         return xcc_onnx_refuse(w, "ONNX has no such operator");
     const int64_t since = xcc_operator_since(op);
@@ -371,6 +370,95 @@ static xcvm_status write_batch_normalization(xcc_onnx_writer *w, xcc_onnx_nodes 
     return write_same(w, nodes, n, n->schema->name);
 }
 
+/* A pad below 0 at an end, by which a result is larger, is what ONNX calls output padding. */
+static xcvm_status write_conv_transpose(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const xcc_node *n)
+{
+    const xcvm_ConvTranspose_args *a = n->args;
+    const size_t axes = a->pads.count / 2;
+    size_t enlarged = 0;
+    int64_t *pads = xcc_alloc(w->m, (a->pads.count + 1) * sizeof *pads),
+            *more = xcc_alloc(w->m, (axes + 1) * sizeof *more);
+    if (pads == NULL || more == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < a->pads.count; i++) {
+        const bool is_end = i >= axes;
+        if (is_end)
+            more[i - axes] = i - axes < a->output_padding.count ? a->output_padding.at[i - axes] : 0;
+        if (a->pads.at[i] < 0 && !is_end)
+            return xcc_onnx_refuse(w, "ONNX has no pads below 0");
+        pads[i] = a->pads.at[i] < 0 ? 0 : a->pads.at[i];
+        enlarged += a->pads.at[i] < 0;
+        if (a->pads.at[i] < 0)
+            more[i - axes] -= a->pads.at[i];
+    }
+    XCVM_TRY(write_same(w, nodes, n, n->schema->name));
+    Onnx__NodeProto *node = nodes->at[nodes->count - 1];
+    for (size_t i = 0; i < node->n_attribute && enlarged > 0; i++) {
+        Onnx__AttributeProto *attribute = node->attribute[i];
+        if (strcmp(attribute->name, "pads") == 0)
+            attribute->ints = pads;
+        if (strcmp(attribute->name, "output_padding") == 0)
+            attribute->ints = more;
+    }
+    return XCVM_OK;
+}
+
+/* Of one group: the convolution of x by g, batch and channels of both exchanged, and so are strides and dilations. What
+ * that gives beyond the window is cut off. */
+static xcvm_status write_filter_gradient(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const xcc_node *n)
+{
+    const xcvm_ConvFilterGradient_args *a = n->args;
+    const size_t axes = a->kernel_shape.count;
+    int64_t perm[XCVM_MAX_RANK] = {1, 0}, places[XCVM_MAX_RANK], zeros[XCVM_MAX_RANK] = {0};
+    if (a->group != 1)
+        return xcc_onnx_refuse(w, "there is no combination for it of groups");
+    for (size_t i = 0; i < axes; i++)
+        perm[i + 2] = places[i] = (int64_t)i + 2;
+    int64_t *kept = xcc_alloc(w->m, (axes + 2) * sizeof *kept);
+    char *names[4];
+    for (size_t i = 0; i < 4; i++)
+        if ((names[i] = xcc_onnx_new_name(w)) == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    if (kept == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    memcpy(kept, perm, (axes + 2) * sizeof *kept);
+    const xcvm_ints exchange = {kept, axes + 2};
+    for (size_t i = 0; i < 2; i++) {
+        Onnx__NodeProto *turned = put(w, nodes, "Transpose", xcc_onnx_name(w, xcc_node_input(n, i)), names[i], 1);
+        if (turned == NULL || write_ints(w, turned, "perm", exchange) != XCVM_OK)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    Onnx__NodeProto *conv = xcc_onnx_node(w, nodes, "Conv", 2, 1, 3);
+    if (conv == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    conv->input[0] = names[0];
+    conv->input[1] = names[1];
+    conv->output[0] = names[2];
+    XCVM_TRY(write_ints(w, conv, "strides", a->dilations));
+    XCVM_TRY(write_ints(w, conv, "dilations", a->strides));
+    XCVM_TRY(write_ints(w, conv, "pads", a->pads));
+    Onnx__NodeProto *cut = xcc_onnx_node(w, nodes, "Slice", 4, 1, 0);
+    if (cut == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    cut->input[0] = names[2];
+    cut->input[1] = xcc_onnx_ints(w, axes, zeros);
+    cut->input[2] = xcc_onnx_ints(w, axes, a->kernel_shape.at);
+    cut->input[3] = xcc_onnx_ints(w, axes, places);
+    cut->output[0] = names[3];
+    if (cut->input[1] == NULL || cut->input[2] == NULL || cut->input[3] == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    Onnx__NodeProto *back = put(w, nodes, "Transpose", names[3], xcc_onnx_name(w, xcc_node_output(n, 0)), 1);
+    return back != NULL ? write_ints(w, back, "perm", exchange) : XCVM_OUT_OF_MEMORY;
+}
+
+/* Without sizes, ONNX wants the number of parts. */
+static xcvm_status write_split(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const xcc_node *n)
+{
+    const xcvm_Split_args *a = n->args;
+    XCVM_TRY(write_same(w, nodes, n, n->schema->name));
+    return a->split != NULL ? XCVM_OK : write_int(w, nodes->at[nodes->count - 1], "num_outputs", (int64_t)a->ys.count);
+}
+
 /* Rows that are not the operator of their name, or not always. */
 static const struct combination {
     xcvm_opcode opcode;
@@ -381,6 +469,9 @@ static const struct combination {
                     {XCVM_OP_RandomUniform, write_random},
                     {XCVM_OP_SequenceConstruct, write_sequence},
                     {XCVM_OP_Optional, write_optional},
+                    {XCVM_OP_Split, write_split},
+                    {XCVM_OP_ConvFilterGradient, write_filter_gradient},
+                    {XCVM_OP_ConvTranspose, write_conv_transpose},
                     {XCVM_OP_BatchNormalization, write_batch_normalization}};
 
 /* ---- Control flow ---- */

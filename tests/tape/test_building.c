@@ -18,14 +18,24 @@ typedef struct built {
     xcvm_session *session;
 } built;
 
+/* In place of a level: the tape is written as an ONNX model, and that is compiled. */
+enum { THROUGH_ONNX = 100 };
+
 static built compile(xcvm_tape *t, size_t count, const xcvm_tape_output *outputs, int optimization)
 {
     built p = {.program = NULL};
+    test_bytes model = {NULL, 0, 0};
     xcvm_error error = {0};
-    const xcc_options options = {.size = sizeof options, .optimization = optimization};
+    const bool onnx = optimization == THROUGH_ONNX;
+    const xcc_options options = {.size = sizeof options, .optimization = onnx ? 0 : optimization, .onnx = onnx};
     const xcvm_session_options one = {.size = sizeof one, .threads = 1};
-    ck_assert_msg(xcvm_tape_compile(t, count, outputs, &options, test_bytes_sink, &p.bytes, NULL, &error) == XCVM_OK,
+    ck_assert_msg(xcvm_tape_compile(t, count, outputs, &options, test_bytes_sink, onnx ? &model : &p.bytes, NULL,
+                                    &error) == XCVM_OK,
                   "%s: %s", error.instruction, error.message);
+    if (onnx)
+        ck_assert_msg(xcc_compile(model.at, model.length, NULL, test_bytes_sink, &p.bytes, NULL, &error) == XCVM_OK,
+                      "%s: %s", error.instruction, error.message);
+    test_bytes_free(&model);
     ck_assert_msg(xcvm_program_load(p.bytes.at, p.bytes.length, NULL, &p.program, &error) == XCVM_OK, "%s",
                   error.message);
     ck_assert_int_eq(xcvm_session_create(p.program, &one, &p.session, &error), XCVM_OK);
@@ -88,11 +98,11 @@ static network make_network(xcvm_tape *t, xcvm_var x)
 /* The same functions make the program and compute, values and gradients, with an open batch size. */
 START_TEST(networks_and_their_gradients)
 {
-    const int levels[] = {-1, 2};
+    const int levels[] = {-1, 2, THROUGH_ONNX};
     float xs[2 * 9];
     for (int i = 0; i < 18; i++)
         xs[i] = (float)(i % 5) / 3 - 0.5f;
-    for (size_t level = 0; level < 2; level++) {
+    for (size_t level = 0; level < 3; level++) {
         xcvm_tape *t = open_building(), *eager = open_tape();
         xcvm_error error = {0};
         xcvm_var gradients[2], none = XCVM_ABSENT;
@@ -158,7 +168,7 @@ START_TEST(branches)
     const xcvm_var y = branch(t, &b, &second);
     ck_assert_int_eq(b.called, 2);
     const xcvm_tape_output outputs[] = {{"y", y}, {"second", second}};
-    built p = compile(t, 2, outputs, 0);
+    built p = compile(t, 2, outputs, _i == 0 ? 0 : THROUGH_ONNX);
     const float xs[2][2] = {{1, 2}, {-3, 2}};
     for (int i = 0; i < 2; i++) {
         xcvm_tape *eager = open_tape();
@@ -209,7 +219,7 @@ START_TEST(loops)
     ck_assert_msg(xcvm_tape_gradients(t, 1, &last, &none, 1, &x, NULL, &gradient, &error) == XCVM_OK, "%s",
                   error.message);
     const xcvm_tape_output outputs[] = {{"scan", scan}, {"last", last}, {"dx", gradient}};
-    built p = compile(t, 3, outputs, 0);
+    built p = compile(t, 3, outputs, _i == 0 ? 0 : THROUGH_ONNX);
     const float at = 1.25f;
     bind(&p, 0, XCVM_F32, 0, NULL, &at);
     run(&p);
@@ -306,5 +316,11 @@ END_TEST
 Suite *suite_tape_building(void);
 Suite *suite_tape_building(void)
 {
-    return SUITE_OF("tape_building", networks_and_their_gradients, branches, loops, refused);
+    Suite *suite = SUITE_OF("tape_building", networks_and_their_gradients, refused);
+    TCase *control = tcase_create("control");
+    /* As programs, and through ONNX models. */
+    tcase_add_loop_test(control, branches, 0, 2);
+    tcase_add_loop_test(control, loops, 0, 2);
+    suite_add_tcase(suite, control);
+    return suite;
 }

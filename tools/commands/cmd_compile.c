@@ -306,7 +306,7 @@ static xcvm_status compile_to(struct compilation *compilation, const struct mode
     compiler.vjp_count = request->vjp_count;
     recomputation_use(&flags->recomputation, &compiler);
     compiler.onnx = emits_onnx(&flags->c);
-    char *location = compiler.onnx ? onnx_data_location(&flags->c, compilation->program) : NULL;
+    char *location = compiler.onnx && flags->c.weights_file != NULL ? file_base_name(flags->c.weights_file) : NULL;
     if (location != NULL) {
         compiler.onnx_data_sink = output_sink;
         compiler.onnx_data_user = &compilation->outputs[1];

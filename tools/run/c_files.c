@@ -35,15 +35,6 @@ const struct option c_options[] = {
 bool emits_c(const struct c_flags *flags) { return strcmp(flags->emit, "c") == 0; }
 bool emits_onnx(const struct c_flags *flags) { return strcmp(flags->emit, "onnx") == 0; }
 
-char *onnx_data_location(const struct c_flags *flags, const char *output)
-{
-    if (flags->weights_file == NULL)
-        return NULL;
-    char *folder = file_folder(output), *location = file_relative(flags->weights_file, folder);
-    free(folder);
-    return location;
-}
-
 int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused)
 {
     const char *given = flags->weights_file != NULL && !emits_onnx(flags) ? "weights-file"
@@ -55,11 +46,14 @@ int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused
     if ((emits_c(flags) || emits_onnx(flags)) && is_fused)
         return report_usage("--fuse makes a kernel library, which %s no use for",
                             emits_c(flags) ? "exported C has" : "an ONNX model has");
-    char *location = emits_onnx(flags) && output != NULL ? onnx_data_location(flags, output) : NULL;
-    const bool beneath = location == NULL || (location[0] != '/' && strncmp(location, "..", 2) != 0);
-    free(location);
-    if (!beneath)
-        return report_usage("%s: a model's constants lie in its folder or below", flags->weights_file);
+    if (emits_onnx(flags) && flags->weights_file != NULL && output != NULL) {
+        char *folder = file_folder(flags->weights_file), *model_folder = file_folder(output);
+        const bool together = strcmp(folder, model_folder) == 0;
+        free(folder);
+        free(model_folder);
+        if (!together)
+            return report_usage("%s: a model's constants lie in its folder", flags->weights_file);
+    }
     if (emits_c(flags) && output != NULL && !file_has_suffix(output, ".c"))
         return report_usage("%s: C wants a name that ends in .c", output);
     return EXIT_OK;

@@ -15,9 +15,6 @@ extern const struct option c_options[];
 
 bool emits_c(const struct c_flags *flags);
 bool emits_onnx(const struct c_flags *flags);
-/* The path of the file of constants from the folder of the model that is written; NULL if there is none. Release with
- * free. */
-char *onnx_data_location(const struct c_flags *flags, const char *output);
 /* EXIT_OK, or what to leave with where options of one kind of output are given for the other. */
 int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused);
 /* Writes the program as C to `path`, a name in .c, with its header beside it; all files or none. `target` NULL: for any

@@ -1,0 +1,94 @@
+# --emit onnx: models that are written compute what those do that they come from.
+. "$(dirname "$0")/expect.sh"
+
+run compile "$data/cases/add/model.onnx" --emit onnx -o add/model.onnx
+code 6
+mkdir add sums gradients
+run compile "$data/cases/add/model.onnx" --emit onnx -o add/model.onnx
+code 0
+cp -r "$data"/cases/add/test_data_set_0 add
+run test add
+code 0
+out_line '1 passed, 0 failed, 0 skipped'
+# Again, from what was written: the same bytes.
+run compile add/model.onnx --emit onnx -o sums/once.onnx
+code 0
+run compile sums/once.onnx --emit onnx -o sums/again.onnx
+code 0
+check cmp sums/once.onnx sums/again.onnx
+
+# Gradients, with a named dimension that stays open.
+cp "$data/gradients/right/model.onnx" network.onnx
+run compile network.onnx --backprop --emit onnx -o gradients/model.onnx
+code 0
+run check gradients/model.onnx
+code 0
+out_has 'N'
+run run gradients/model.onnx -i '2x3xf32=1 -2 3 -4 5 -6'
+code 0
+out_line 'loss=f32=38'
+out_line 'grad_out@fc.weight=3xf32=2 6 4'
+out_line 'grad_out@fc.bias=3xf32=2 3 4'
+
+# Constants in a file of their own, which has to lie with the model.
+run compile "$data/../../../examples/digits/model.onnx" --emit onnx --weights-file gradients/digits.data -o gradients/digits.onnx
+code 0
+check test "$(wc -c <gradients/digits.data)" -gt 10000
+check test "$(wc -c <gradients/digits.onnx)" -lt 10000
+run compile gradients/digits.onnx -o digits.bin
+code 0
+run compile network.onnx --emit onnx --weights-file elsewhere.data -o gradients/other.onnx
+code 2
+err_has "elsewhere.data: a model's constants lie in its folder"
+check test ! -e elsewhere.data
+
+# What there is no operator for is named, and nothing is written.
+run compile network.onnx --train adam --loss loss --emit onnx -o training.onnx
+code 4
+err_has 'cannot be had as ONNX'
+err_has 'Adam: ONNX has no such operator'
+check test ! -e training.onnx
+run compile network.onnx --emit onnx --fuse -o other.onnx
+code 2
+err_has 'which an ONNX model has no use for'
+run compile network.onnx --emit onnx --with-main -o other.onnx
+code 2
+err_has '--with-main is for C'
+
+# Files that belong together take their places together: where the header cannot, the C stays as it was.
+echo old >net.c
+mkdir net.h
+run compile network.onnx --dim N=1 --emit c -o net.c
+code 6
+check grep -qx old net.c
+rmdir net.h
+run compile network.onnx --dim N=1 --emit c -o net.c
+code 0
+check grep -q net_run net.c
+check test -z "$(ls | grep -E 'net\.[ch]\.')"
+
+# A training program as C: one step for each entry of its files, states saved and loaded.
+if command -v cc >/dev/null; then
+    run compile network.onnx --dim N=2 --train sgd --loss loss --emit c --with-main -o step.c
+    code 0
+    check cc -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Werror step.c -o step -lm
+    xxd -r -p >x.bin <<END
+0000803f000000c000004040000080c00000a0400000c0c0
+END
+    cat x.bin x.bin >xs.bin
+    printf '\012\327\043\074' >rate.bin
+    ./step --save once.bin x.bin rate.bin >first.bin
+    ./step --load once.bin --save twice.bin x.bin rate.bin >second.bin
+    ./step --save both.bin xs.bin rate.bin >steps.bin
+    check cmp twice.bin both.bin
+    cat first.bin second.bin >expected.bin
+    check cmp expected.bin steps.bin
+    run compile network.onnx --dim N=2 --train sgd --loss loss -o step.bin
+    run run step.bin -i 'x=2x3xf32=1 -2 3 -4 5 -6' -i learning_rate=0.01 -n 2 -o loss=@loss.bin
+    code 0
+    check cmp loss.bin <(tail -c 4 second.bin)
+    head -c 20 x.bin >short.bin
+    check test "$(./step --load short.bin x.bin rate.bin >/dev/null 2>&1; echo $?)" = 1
+    check test "$(./step short.bin rate.bin >/dev/null 2>&1; echo $?)" = 1
+fi
+finish
