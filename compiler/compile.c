@@ -128,6 +128,10 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                    (xcvm_dtype_bits(o->weights) != 0 && xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT)),
                INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed",
                xcvm_dtype_name(o->weights));
+    XCVM_CHECK(error, o->weight_blocks == XCC_WEIGHTS_PLAIN || o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32,
+               INVALID_ARGUMENT, "weights cannot be stored both as %s and in blocks", xcvm_dtype_name(o->weights));
+    XCVM_CHECK(error, o->weight_blocks >= XCC_WEIGHTS_PLAIN && o->weight_blocks <= XCC_WEIGHTS_Q4A, INVALID_ARGUMENT,
+               "there is no form %d of weights in blocks", (int)o->weight_blocks);
     for (size_t i = 0; i < o->state_count; i++)
         XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");

@@ -46,6 +46,9 @@ typedef struct xcc_vjp_function {
 } xcc_vjp_function;
 
 /* What is compiled of a model whose gradients are asked for: one program, or the forward or the backward alone. */
+/* Weights in blocks: plain ones are not; q8 and q4 have 8 or 4 bits for each weight and a scale in f16 for each 32 of a
+ * column, q4a besides an offset of 4 bits, so that a block's range need not be the same on both sides of zero. */
+typedef enum xcc_weight_blocks { XCC_WEIGHTS_PLAIN, XCC_WEIGHTS_Q8, XCC_WEIGHTS_Q4, XCC_WEIGHTS_Q4A } xcc_weight_blocks;
 typedef enum xcc_phase { XCC_PHASE_WHOLE, XCC_PHASE_FORWARD, XCC_PHASE_BACKWARD } xcc_phase;
 
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
@@ -168,6 +171,13 @@ typedef struct xcc_options {
     /* Bytes that the arena of a step may take: all that the forward and the backward compute, gradients included, but
      * no inputs and parameters. OUT_OF_MEMORY, with the least that was found, if there is no way; 0: there is none. */
     uint64_t memory_budget;
+    /* Constant matrices of products, and tables of which Gather alone reads rows, in blocks of 32; the others stay f32.
+     * Not with `weights`. Matrices of fewer rows than a block, tables that blocks do not divide and constants with
+     * numbers that are not finite, or beyond what an f16 scale reaches, stay as they are. */
+    xcc_weight_blocks weight_blocks;
+    /* Products of up to 16 rows with weights in blocks, the model's own included (MatMulNBits, DequantizeLinear in
+     * blocks), round what they multiply them with to 8 bits, with a scale for each block; else that stays f32. */
+    bool integer_activations;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
