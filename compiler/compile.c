@@ -135,6 +135,10 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                INVALID_ARGUMENT, "an ONNX model has neither packed weights nor a kernel library");
     XCVM_CHECK(error, o->onnx_data_sink == NULL || (o->onnx && o->onnx_data_location != NULL), INVALID_ARGUMENT,
                "a file for constants needs an ONNX model, and a name");
+    XCVM_CHECK(error, o->weight_blocks == XCC_WEIGHTS_PLAIN || o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32,
+               INVALID_ARGUMENT, "weights cannot be stored both as %s and in blocks", xcvm_dtype_name(o->weights));
+    XCVM_CHECK(error, o->weight_blocks >= XCC_WEIGHTS_PLAIN && o->weight_blocks <= XCC_WEIGHTS_Q4A, INVALID_ARGUMENT,
+               "there is no form %d of weights in blocks", (int)o->weight_blocks);
     for (size_t i = 0; i < o->state_count; i++)
         XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");

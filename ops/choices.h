@@ -51,6 +51,7 @@
 #define XCVM_CHOICES_UPDATE_RULE(X)                                                                                    \
     X(UPDATE_RULE, linear) X(UPDATE_RULE, gated) X(UPDATE_RULE, delta) X(UPDATE_RULE, gated_delta)
 #define XCVM_CHOICES_CACHE_MODE(X) X(CACHE_MODE, linear) X(CACHE_MODE, circular)
+#define XCVM_CHOICES_BLOCK_ACTIVATIONS(X) X(BLOCK_ACTIVATIONS, f32) X(BLOCK_ACTIVATIONS, int8)
 
 #define XCVM_CHOICE_SETS(X)                                                                                            \
     X(PAD_MODE)                                                                                                        \
@@ -77,7 +78,8 @@
     X(AGGREGATE)                                                                                                       \
     X(BLOCKED)                                                                                                         \
     X(UPDATE_RULE)                                                                                                     \
-    X(CACHE_MODE)
+    X(CACHE_MODE)                                                                                                      \
+    X(BLOCK_ACTIVATIONS)
 
 #define XCVM_CHOICE_NAME(set, name) XCVM_##set##_##name,
 #define XCVM_CHOICE_ENUM(set) enum { XCVM_CHOICES_##set(XCVM_CHOICE_NAME) XCVM_##set##_COUNT };

@@ -105,6 +105,22 @@ uint64_t xcvm_flops_PackedGemm(const xcvm_inference *t)
     return times(result_elements(t), plus(times(2, dim(a->a, a->a->rank - 1)), added));
 }
 
+uint64_t xcvm_flops_BlockQuantizedGemm(const xcvm_inference *t)
+{
+    const xcvm_BlockQuantizedGemm_args *a = t->args;
+    const uint64_t added = (a->c != NULL ? 1u : 0u) + (a->z != NULL ? 1u : 0u);
+    return times(result_elements(t), plus(times(2, (uint64_t)a->depth), added));
+}
+
+/* As if the cache were full. */
+uint64_t xcvm_flops_CachedAttention(const xcvm_inference *t)
+{
+    const xcvm_CachedAttention_args *a = t->args;
+    if (a->k->rank != 4 || a->past_key->rank != 4)
+        return 0;
+    return times(2, times(plus(dim(a->k, 2), dim(a->past_key, 2)), plus(elements(a->q), elements(a->y))));
+}
+
 /* Every token writes and reads a state of one key by one value, for each head. */
 uint64_t xcvm_flops_LinearAttention(const xcvm_inference *t)
 {

@@ -25,6 +25,8 @@ static const xcvm_opcode rounding[] = {
     XCVM_OP_MatMul,
     XCVM_OP_Gemm,
     XCVM_OP_PackedGemm,
+    XCVM_OP_BlockQuantizedGemm,
+    XCVM_OP_CachedAttention,
     XCVM_OP_Det,
     XCVM_OP_Conv,
     XCVM_OP_ConvTranspose,
@@ -76,7 +78,7 @@ bool case_row_rounds(const xcvm_schema *schema)
     for (size_t i = 0; i < sizeof rounding / sizeof *rounding; i++)
         if (schema->opcode == rounding[i])
             return true;
-    return schema->effect == XCVM_UPDATE ||
+    return (schema->effect == XCVM_UPDATE && schema->cost == xcvm_flops_lists) ||
            (xcvm_row_is(schema, XCVM_CLASS_unary | XCVM_CLASS_binary) && schema->cost == xcvm_flops_transcendental);
 }
 

@@ -1,7 +1,8 @@
 /* Weight compression: constant weights in types of fewer bits, if the model's owner asked for it, where the
  * instructions that read them take it: products of few rows wait for their weights from memory, and half as many bytes
- * come in half the time. For halves, tables of which rows alone are read become halves too, and the rows are cast. */
-#include "compiler/passes/rewrite.h"
+ * come in half the time. For halves, tables of which rows alone are read become halves too, and the rows are cast.
+ * Blocks of 4 or 8 bits are of compress_blocks.c. */
+#include "compiler/passes/compress.h"
 
 #include "base/element.h"
 #include "ops/conv/blocked.h"
@@ -38,6 +39,15 @@ static bool is_table(const xcc_value *v, const xcc_use *use)
     for (const xcc_use *u = v->users; table && u != NULL; u = u->next)
         table = xcc_is(u->node, XCVM_OP_Gather) && u->index == 0;
     return table;
+}
+
+/* Whether all who read a table take rows of it. */
+static bool rows_are_read(const xcc_value *v)
+{
+    bool rows = true;
+    for (const xcc_use *u = v->users; u != NULL; u = u->next)
+        rows = rows && (XCC_ARGS(Gather, u->node)->axis == 0 || XCC_ARGS(Gather, u->node)->axis == -v->type.rank);
+    return rows;
 }
 
 /* Whether every finite number stays one that is none beyond the greatest of the type. */
@@ -122,4 +132,30 @@ static xcvm_status walk(xcc_graph *g)
     return XCVM_OK;
 }
 
-xcvm_status xcc_pass_compress_weights(xcc_module *m) { return walk(m->graph); }
+static xcvm_status walk_blocks(xcc_rewrite *r, xcc_graph *g, xcc_compressed_panels **known)
+{
+    for (xcc_node *n = g->first, *next; n != NULL; n = next) {
+        next = n->next;
+        XCVM_TRY(xcc_poll(g->module));
+        if (xcc_is(n, XCVM_OP_PackedGemm)) {
+            XCVM_TRY(xcc_compress_product(r, n, known));
+            continue;
+        }
+        xcc_value *v = xcc_is(n, XCVM_OP_Gather) ? xcc_node_input(n, 0) : NULL;
+        if (xcc_is_constant(v) && v->type.dtype == XCVM_F32 && is_table(v, &n->uses[0]) && rows_are_read(v) &&
+            xcc_compresses_table(v)) {
+            XCVM_TRY(xcc_compress_table(g->module, v));
+            continue;
+        }
+        for (size_t i = 0; i < n->body_count; i++)
+            XCVM_TRY(walk_blocks(r, n->bodies[i], known));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_pass_compress_weights(xcc_module *m)
+{
+    xcc_rewrite r = {.m = m};
+    xcc_compressed_panels *known = NULL;
+    return m->options->weight_blocks == XCC_WEIGHTS_PLAIN ? walk(m->graph) : walk_blocks(&r, m->graph, &known);
+}

@@ -6,8 +6,8 @@
 
 extern const xcc_rule xcc_rules_affine[], xcc_rules_products[], xcc_rules_epilogues[], xcc_rules_pads[];
 extern const size_t xcc_rules_affine_count, xcc_rules_products_count, xcc_rules_epilogues_count, xcc_rules_pads_count;
-extern const xcc_rule xcc_rules_attention[];
-extern const size_t xcc_rules_attention_count;
+extern const xcc_rule xcc_rules_attention[], xcc_rules_blocks[];
+extern const size_t xcc_rules_attention_count, xcc_rules_blocks_count;
 
 /* The activation that an instruction is, with its parameters in the order of its row; XCVM_ACTIVATION_none if it is
  * none that can be fused. */

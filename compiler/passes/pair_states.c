@@ -1,5 +1,5 @@
 /* Recurrent states: an output of the model that is an input of its next run becomes a state of the program. */
-#include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
 
 #include <string.h>
 
@@ -57,9 +57,42 @@ static xcvm_status pair_state(xcc_module *m, const xcc_state_pair *pair)
     return xcc_graph_remove_output(g, index);
 }
 
+/* A cache of known size, of which rows are replaced and all else stays, is written where it lies, if nobody else reads
+ * the result: what goes into it is copied once the run has ended well, and nothing else. */
+static xcvm_status append_in_place(xcc_graph *g, size_t index, bool *done)
+{
+    xcc_value *stored = g->outputs[index], *state = xcc_graph_output_state(g, index);
+    const xcc_node *scatter = xcc_producer(stored, XCVM_OP_TensorScatter);
+    *done = false;
+    if (scatter == NULL || stored->users->next != NULL || state == NULL || state->type.rank != 4)
+        return XCVM_OK;
+    for (int i = 0; i < 4; i++)
+        if (state->type.dims[i] < 0)
+            return XCVM_OK;
+    const xcvm_TensorScatter_args *a = XCC_ARGS(TensorScatter, scatter);
+    const xcc_value *cache = xcc_value_of(a->past_cache);
+    const xcc_node *pad = xcc_producer(cache, XCVM_OP_Pad);
+    /* Padded, it would be longer than the state is; rows that have no place are an error either way. */
+    if (pad != NULL)
+        cache = xcc_value_of(XCC_ARGS(Pad, pad)->x);
+    if (cache != state || a->write_indices == NULL || a->mode != XCVM_CACHE_MODE_linear ||
+        (a->axis != -2 && a->axis != 2) || a->update->rank != 4)
+        return XCVM_OK;
+    xcc_builder b = {.graph = g, .name = scatter->name, .origin = scatter->origin};
+    if (xcc_emit(&b, CacheAppend, .update = a->update, .at = a->write_indices, .cache = XCC_IN(state)) == NULL)
+        return g->module->error->status;
+    *done = true;
+    return xcc_graph_remove_output(g, index);
+}
+
 xcvm_status xcc_pair_states(xcc_module *m)
 {
     for (size_t i = 0; i < m->options->state_count; i++)
         XCVM_TRY(pair_state(m, &m->options->states[i]));
+    for (size_t i = 0; m->options->state_count > 0 && i < m->graph->output_count;) {
+        bool done;
+        XCVM_TRY(append_in_place(m->graph, i, &done));
+        i += !done;
+    }
     return XCVM_OK;
 }

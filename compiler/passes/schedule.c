@@ -39,6 +39,7 @@ typedef struct scheduler {
     entry *heap; /* smallest first; entries whose score has changed since are skipped */
     size_t heap_count, heap_capacity;
     uint32_t count;
+    bool updates; /* all else has been put in order */
 } scheduler;
 
 /* ---- The heap ---- */
@@ -198,13 +199,16 @@ static void release(scheduler *s, uint32_t position, const xcc_live_range *life)
     credit_last_reader(s, b);
 }
 
+/* What updates states waits for all else. */
+static bool may_run(const scheduler *s, const xcc_node *n) { return s->updates || !xcc_updates(n); }
+
 static xcvm_status push_again(scheduler *s, const xcc_live_range *life)
 {
     const block *b = &s->blocks[life->root];
     if (b->users != 1 || b->stays)
         return XCVM_OK;
     const place *last = &s->places[b->sum];
-    return last->waits == 0 && !last->done ? push(s, b->sum) : XCVM_OK;
+    return last->waits == 0 && !last->done && may_run(s, last->node) ? push(s, b->sum) : XCVM_OK;
 }
 
 /* ---- Scheduling ---- */
@@ -223,7 +227,7 @@ static xcvm_status emit_node(scheduler *s, uint32_t position)
     }
     for (uint32_t i = 0; i < p->edge_count; i++) {
         uint32_t next = s->edges[p->edges + i];
-        if (--s->places[next].waits == 0 && (!xcc_updates(s->places[next].node) || xcc_updates(p->node)))
+        if (--s->places[next].waits == 0 && may_run(s, s->places[next].node))
             XCVM_TRY(push(s, next));
     }
     return XCVM_OK;
@@ -248,6 +252,7 @@ static xcvm_status reorder(scheduler *s)
 {
     begin_scores(s);
     for (int updates = 0; updates < 2; updates++) {
+        s->updates = updates == 1;
         for (uint32_t i = 0; i < s->count; i++)
             if (s->places[i].waits == 0 && !s->places[i].done && xcc_updates(s->places[i].node) == (updates == 1))
                 XCVM_TRY(push(s, i));

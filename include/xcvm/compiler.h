@@ -45,6 +45,9 @@ typedef struct xcc_vjp_function {
     const char *function, *vjp;
 } xcc_vjp_function;
 
+/* Weights in blocks: plain ones are not; q8 and q4 have 8 or 4 bits for each weight and a scale in f16 for each 32 of a
+ * column, q4a besides an offset of 4 bits, so that a block's range need not be the same on both sides of zero. */
+typedef enum xcc_weight_blocks { XCC_WEIGHTS_PLAIN, XCC_WEIGHTS_Q8, XCC_WEIGHTS_Q4, XCC_WEIGHTS_Q4A } xcc_weight_blocks;
 /* What is compiled of a model whose gradients are asked for: one program, or the forward or the backward alone. */
 typedef enum xcc_phase { XCC_PHASE_WHOLE, XCC_PHASE_FORWARD, XCC_PHASE_BACKWARD } xcc_phase;
 
@@ -186,6 +189,13 @@ typedef struct xcc_options {
     xcvm_sink onnx_data_sink;
     void *onnx_data_user;
     const char *onnx_data_location;
+    /* Constant matrices of products, and tables of which Gather alone reads rows, in blocks of 32; the others stay f32.
+     * Not with `weights`. Matrices of fewer rows than a block, tables that blocks do not divide and constants with
+     * numbers that are not finite, or beyond what an f16 scale reaches, stay as they are. */
+    xcc_weight_blocks weight_blocks;
+    /* Products of up to 16 rows with weights in blocks, the model's own included (MatMulNBits, DequantizeLinear in
+     * blocks), round what they multiply them with to 8 bits, with a scale for each block; else that stays f32. */
+    bool integer_activations;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

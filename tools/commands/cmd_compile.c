@@ -591,7 +591,12 @@ const struct command command_compile = {
         "with f16 some 0.0003 of the greatest output, and a few thousandths after many convolutions; with bf16 eight "
         "times that. Products of one row or few, which wait for their weights from memory, take down to half the time, "
         "all else as long as before. A constant with finite numbers that the type cannot hold, beyond 65504 in f16, "
-        "stays f32, and --report says how many did.",
+        "stays f32, and --report says how many did.\n\n"
+        "With --weights q8, q4 or q4a the matrices of products, and tables of which Gather alone reads rows, lie in "
+        "blocks of 32 weights of a column with a scale in f16: 8 or 4 bits for each, with q4a and an offset for each "
+        "block. Products of up to 16 rows read them as they are, and multiply with them in f32; with --activations "
+        "int8 what they multiply them with is rounded to 8 bits, with a scale for each block. That holds for what a "
+        "model has in blocks itself, too, as MatMulNBits.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -19,13 +19,16 @@ const struct option model_options[] = {
      "how far a model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
     {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct model_flags, layout), 0, 0,
      "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
-    {"weights", 0, "f32|f24|f16|bf16", OPTION_CHOICE, offsetof(struct model_flags, weights), 0, 0,
+    {"weights", 0, "f32|f24|f16|bf16|q8|q4|q4a", OPTION_CHOICE, offsetof(struct model_flags, weights), 0, 0,
      "the type that the constant weights of matrix products, convolutions and recurrent networks, and embeddings, are "
-     "stored in; all but f32 round them"},
+     "stored in; all but f32 round them. q8, q4 and q4a are 8 or 4 bits and a scale for each 32 weights, of products "
+     "and embeddings"},
+    {"activations", 0, "f32|int8", OPTION_CHOICE, offsetof(struct model_flags, activations), 0, 0,
+     "what products of few rows multiply weights in blocks with: the numbers as they are, or rounded to 8 bits with a "
+     "scale for each block"},
     {"integer", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct model_flags, integer), 0, 0,
      "whether quantised models are computed in integers: where that is faster on this machine, wherever it can be "
-     "done, "
-     "or nowhere, as the floats that their quantised numbers stand for"},
+     "done, or nowhere, as the floats that their quantised numbers stand for"},
     END_OF_OPTIONS,
 };
 
@@ -105,6 +108,15 @@ static xcc_integer_use integers_of(const char *name)
                                         : XCC_INTEGER_AUTO;
 }
 
+static xcc_weight_blocks weight_blocks(const char *weights)
+{
+    static const char *const names[] = {"", "q8", "q4", "q4a"};
+    for (size_t i = 1; i < COUNT_OF(names); i++)
+        if (strcmp(weights, names[i]) == 0)
+            return (xcc_weight_blocks)i;
+    return XCC_WEIGHTS_PLAIN;
+}
+
 xcc_options compiler_options(const struct model_flags *flags, const struct limit_flags *limits, const struct dims *dims)
 {
     return (xcc_options){.size = sizeof(xcc_options),
@@ -115,6 +127,8 @@ xcc_options compiler_options(const struct model_flags *flags, const struct limit
                          .plain_layout = strcmp(flags->layout, "plain") == 0,
                          .weights = xcvm_dtype_from_name(flags->weights),
                          .integer = integers_of(flags->integer),
+                         .weight_blocks = weight_blocks(flags->weights),
+                         .integer_activations = strcmp(flags->activations, "int8") == 0,
                          .tune = flags->tune,
                          .flush_subnormals = flags->flush_subnormals,
                          .memory_limit = (size_t)limits->max_memory,

@@ -18,12 +18,12 @@ struct model_flags {
     struct text_list dims; /* NAME=SIZE */
     bool flush_subnormals;
     int64_t optimization;
-    const char *layout, *weights, *integer;
+    const char *layout, *weights, *integer, *activations;
     bool tune, fuse;
 };
 #define MODEL_DEFAULTS                                                                                                 \
     {                                                                                                                  \
-        .optimization = 2, .layout = "blocked", .weights = "f32", .integer = "auto"                                    \
+        .optimization = 2, .layout = "blocked", .weights = "f32", .integer = "auto", .activations = "f32"              \
     }
 
 /* The groups that a subcommand lists; `member` is its struct model_flags. What is only for subcommands that run the

@@ -1,6 +1,9 @@
 /* Contributed operators whose weights are quantised in blocks. */
 #include "compiler/onnx/contrib/contrib.h"
 
+#include "compiler/ir/block_weights.h"
+#include "ops/convert.h"
+
 /* ---- Bits ---- */
 
 xcc_value *xcc_contrib_unpacked(xcc_lowering *n, xcc_value *bytes, int64_t bits)
@@ -107,6 +110,68 @@ static xcvm_status dequantised_blocks(xcc_lowering *n, const block_weights *w, x
     return *y != NULL ? XCVM_OK : xcc_failure(n);
 }
 
+/* Whether the product takes the blocks as they are: constants, multiplied in f32, and nothing to be differentiated. */
+static bool takes_blocks(const xcc_lowering *n, const block_weights *w)
+{
+    const xcc_options *o = n->m->options;
+    const xcc_value *scale = n->inputs[2], *zero = xcc_input(n, 3);
+    return o->train == NULL && !o->backprop && n->inputs[0]->type.dtype == XCVM_F32 && n->inputs[0]->type.rank != 0 &&
+           xcc_is_constant(n->inputs[1]) && xcc_is_constant(scale) &&
+           xcvm_dtype_in((xcvm_dtype)scale->type.dtype, XCVM_TYPES_SCALE) &&
+           (zero == NULL ||
+            (xcc_is_constant(zero) &&
+             (zero->type.dtype == XCVM_U8 || xcvm_dtype_in((xcvm_dtype)zero->type.dtype, XCVM_TYPES_SCALE)))) &&
+           w->block <= XCVM_QBLOCKS_MOST;
+}
+
+static unsigned bits_at(const uint8_t *bytes, size_t i, unsigned bits)
+{
+    return bytes[i * bits / 8] >> (i * bits % 8) & ((1u << bits) - 1);
+}
+
+/* The product by the blocks as they are: codes and scales change their places, no number changes. Codes of 2 bits are
+ * stored in 4. */
+static xcvm_status multiply_blocks(xcc_lowering *n, const block_weights *w, xcc_value **y)
+{
+    const xcc_value *given = xcc_input(n, 3), *scales = n->inputs[2];
+    const unsigned bits = (unsigned)w->bits;
+    const size_t rows = (size_t)w->rows, blocks = (size_t)w->blocks, block = (size_t)w->block;
+    const xcvm_qblocks layout = {.k = (size_t)w->columns, .n = rows, .block = block, .bits = bits == 2 ? 4 : bits};
+    const xcvm_dtype scale_dtype = (xcvm_dtype)scales->type.dtype;
+    const xcvm_dtype offset_dtype = given == NULL                  ? (bits == 2 ? XCVM_U8 : XCVM_NO_DTYPE)
+                                    : given->type.dtype == XCVM_U8 ? XCVM_U8
+                                                                   : XCVM_F32;
+    xcc_block_weights b;
+    XCVM_TRY(xcc_block_weights_create(n->b.graph, &layout, scale_dtype, offset_dtype, &b));
+    const size_t row_bytes = blocks * block * bits / 8, zero_bytes = (blocks * bits + 7) / 8;
+    const size_t size = xcvm_dtype_size(scale_dtype);
+    for (size_t j = 0; j < rows; j++) {
+        const uint8_t *codes = XCVM_CDATA(uint8_t, &n->inputs[1]->type) + j * row_bytes;
+        XCVM_TRY(xcc_poll(n->m));
+        for (size_t p = 0; p < layout.k; p++)
+            xcc_block_weights_set(&b, p, j, bits_at(codes, p, bits));
+        for (size_t i = 0; i < blocks; i++) {
+            const size_t at = xcvm_qblocks_scale_at(&layout, i * block, j);
+            memcpy((char *)b.scales->type.data + at * size, (const char *)scales->type.data + (j * blocks + i) * size,
+                   size);
+            if (offset_dtype == XCVM_U8)
+                XCVM_DATA(uint8_t, &b.offsets->type)
+                [at] =
+                    given == NULL ? 2 : (uint8_t)bits_at(XCVM_CDATA(uint8_t, &given->type) + j * zero_bytes, i, bits);
+            else if (offset_dtype == XCVM_F32)
+                xcvm_load_f32((xcvm_dtype)given->type.dtype, given->type.data, j * blocks + i, 1,
+                              XCVM_DATA(float, &b.offsets->type) + at);
+        }
+    }
+    xcc_value *bias = xcc_input(n, 5);
+    const bool fused = bias != NULL && bias->type.dtype == XCVM_F32 && bias->type.rank == 1;
+    const xcvm_PackedGemm_args rest = {.c = fused ? XCC_IN(bias) : NULL, .activation = XCVM_ACTIVATION_none};
+    *y = xcc_block_weights_product(&n->b, &b, &n->inputs[0]->type, &rest);
+    if (*y != NULL && bias != NULL && !fused)
+        *y = xcc_contrib_biased(n, *y, bias);
+    return *y != NULL ? XCVM_OK : xcc_failure(n);
+}
+
 xcvm_status xcc_lower_contrib_mat_mul_nbits(xcc_lowering *n)
 {
     block_weights w;
@@ -129,6 +194,15 @@ xcvm_status xcc_lower_contrib_mat_mul_nbits(xcc_lowering *n)
                xcvm_dtype_name((xcvm_dtype)n->inputs[1]->type.dtype));
     XCVM_TRY(need_shape(n, n->inputs[1], "B", 3, (const int64_t[]){w.rows, w.blocks, w.block * w.bits / 8}));
     XCVM_TRY(need_shape(n, n->inputs[2], "scales", 2, (const int64_t[]){w.rows, w.blocks}));
+    if (takes_blocks(n, &w)) {
+        const xcc_value *given = xcc_input(n, 3);
+        const int64_t packed = (w.blocks * w.bits + 7) / 8;
+        if (given != NULL)
+            XCVM_TRY(need_shape(n, given, "zero_points", 2,
+                                (const int64_t[]){w.rows, given->type.dtype == XCVM_U8 ? packed : w.blocks}));
+        XCVM_TRY(multiply_blocks(n, &w, &b));
+        return xcc_bind(n, 0, b);
+    }
     XCVM_TRY(zero_points(n, &w, xcc_input(n, 3), &zero));
     XCVM_TRY(dequantised_blocks(n, &w, n->inputs[1], n->inputs[2], zero, &b));
     xcc_value *y = xcc_build_binary(&n->b, XCVM_OP_MatMul, n->inputs[0],

@@ -239,6 +239,16 @@ static xcvm_status rotate(xcc_lowering *n, cached *c, xcc_value *cos, xcc_value 
     return c->q != NULL && c->k != NULL ? XCVM_OK : xcc_failure(n);
 }
 
+/* CachedAttention is of f32 and has no gradient. */
+static bool is_read_in_place(const xcc_lowering *n, const cached *c)
+{
+    const xcc_value *const all[] = {c->q, c->k, c->v, c->past_key, c->past_value};
+    bool narrow = c->past_key != NULL && n->m->options->train == NULL && !n->m->options->backprop;
+    for (size_t i = 0; narrow && i < sizeof all / sizeof *all; i++)
+        narrow = all[i]->type.dtype == XCVM_F32 && all[i]->type.rank == 4;
+    return narrow;
+}
+
 xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
 {
     static const char *const kinds[] = {"k_quant_type", "v_quant_type"};
@@ -281,6 +291,19 @@ xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
     c.present_value = extended(n, &c, c.past_value, c.v);
     if (c.present_key == NULL || c.present_value == NULL)
         return xcc_failure(n);
+    if (causal && !smooth && xcc_input(n, 10) == NULL && xcc_input(n, 11) == NULL && is_read_in_place(n, &c)) {
+        /* The cache is read where it lies, so that `present` need not be there before the end of the run. */
+        xcc_value *before = xcc_build_squeeze(&n->b, c.before, 1, (const int64_t[]){1});
+        xcc_value *attended =
+            before == NULL ? NULL
+                           : xcc_apply(&n->b, CachedAttention, y, .q = XCC_IN(c.q), .k = XCC_IN(c.k), .v = XCC_IN(c.v),
+                                       .past_key = XCC_IN(c.past_key), .past_value = XCC_IN(c.past_value),
+                                       .before = XCC_IN(before), .left_window_size = window > 0 ? window - 1 : -1,
+                                       .scale = scale, .softcap = softcap);
+        XCVM_TRY(xcc_bind(n, 0, heads_together(n, attended)));
+        XCVM_TRY(xcc_bind(n, 1, c.present_key));
+        return xcc_bind(n, 2, c.present_value);
+    }
     xcc_value *k = c.present_key, *v = c.present_value, *bias = xcc_input(n, 10), *sink = xcc_input(n, 11);
     xcc_value *mask = NULL;
     const bool explicit_mask = c.past_key != NULL || bias != NULL || sink != NULL || smooth;

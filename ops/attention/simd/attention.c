@@ -3,6 +3,7 @@
  * algorithm 1), so that no more than one block of scores is ever held. Both products are those of gemm.h; keys and
  * values are packed once for all queries that a thread has for them. */
 #include "ops/attention/attention_operands.h"
+#include "ops/attention/simd/weights.h"
 #include "ops/matmul/simd/dot.h"
 #include "ops/simd/reductions.h"
 #include "ops/matmul/simd/gemm.h"
@@ -107,45 +108,6 @@ static void add_mask(const xcvm_attention *d, size_t row, size_t begin, size_t c
         score[j] = -INFINITY;
 }
 
-static void cap(float *score, size_t count, float limit)
-{
-    const float inverse = 1.0f / limit;
-    XCVM_INDEPENDENT
-    for (size_t j = 0; j < count; j++)
-        score[j] = limit * xcvm_tanh_f32(score[j] * inverse);
-}
-
-/* score[j] = e to the (score[j] - base), count a multiple of XCVM_LANES; returns the sum. */
-static float weigh(float *score, size_t count, float base)
-{
-    XCVM_INDEPENDENT
-    for (size_t j = 0; j < count; j++)
-        score[j] = xcvm_exp_negative_f32(score[j] - base);
-    xcvm_lanes sum[2] = {{0}, {0}};
-    size_t j = 0;
-    for (; j + 2 * XCVM_LANES <= count; j += 2 * XCVM_LANES) {
-        sum[0] += xcvm_lanes_load(score + j);
-        sum[1] += xcvm_lanes_load(score + j + XCVM_LANES);
-    }
-    if (j < count)
-        sum[0] += xcvm_lanes_load(score + j);
-    return xcvm_lanes_reduce(xcvm_lanes_plus, sum[0] + sum[1]);
-}
-
-static float greatest_of(const float *score, size_t count)
-{
-    const xcvm_lanes none = xcvm_lanes_all(-INFINITY);
-    xcvm_lanes most[2] = {none, none};
-    size_t j = 0;
-    for (; j + 2 * XCVM_LANES <= count; j += 2 * XCVM_LANES) {
-        most[0] = xcvm_lanes_max(xcvm_lanes_load(score + j), most[0]);
-        most[1] = xcvm_lanes_max(xcvm_lanes_load(score + j + XCVM_LANES), most[1]);
-    }
-    if (j < count)
-        most[0] = xcvm_lanes_max(xcvm_lanes_load(score + j), most[0]);
-    return xcvm_lanes_reduce(xcvm_lanes_max, xcvm_lanes_max(most[1], most[0]));
-}
-
 /* A block of the product: which queries and keys it is for. */
 typedef struct block {
     size_t b, h, i0, i1; /* queries [i0, i1) of head h of batch entry b */
@@ -171,7 +133,7 @@ static void weigh_row(const attention_loop *w, const block *at, size_t r, memory
     if (w->qk != NULL && d->qk_mode == 0)
         memcpy(qk_row(w, at, i), score, count * sizeof *score);
     if (d->softcap > 0.0)
-        cap(score, at->columns, (float)d->softcap);
+        xcvm_attention_cap(score, at->columns, (float)d->softcap);
     if (w->qk != NULL && d->qk_mode == 1)
         memcpy(qk_row(w, at, i), score, count * sizeof *score);
     if (d->mask != NULL)
@@ -183,10 +145,10 @@ static void weigh_row(const attention_loop *w, const block *at, size_t r, memory
     if (w->qk != NULL && d->qk_mode >= 2)
         memcpy(qk_row(w, at, i), score, count * sizeof *score);
 
-    const float before = at->first ? -INFINITY : room->greatest[r], now = greatest_of(score, at->columns);
+    const float before = at->first ? -INFINITY : room->greatest[r], now = xcvm_attention_greatest(score, at->columns);
     const float greatest = now > before ? now : before;
     /* Where all are masked, and where there is a NaN, there is no greatest one yet. */
-    const float total = weigh(score, at->columns, greatest == -INFINITY ? 0.0f : greatest);
+    const float total = xcvm_attention_weigh(score, at->columns, greatest == -INFINITY ? 0.0f : greatest);
     room->greatest[r] = greatest;
     if (at->first) {
         room->total[r] = total;

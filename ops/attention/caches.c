@@ -1,0 +1,84 @@
+/* The shape rules of CachedAttention and CacheAppend, and CacheAppend. */
+#include "ops/kernel.h"
+
+/* What is known of a cache [batch, heads, rows, width] and of what goes behind its rows. */
+static xcvm_status check_cache(xcvm_error *error, const xcvm_value *cache, const xcvm_value *fresh, const char *what)
+{
+    char text[96];
+    XCVM_CHECK(error, cache->rank < 0 || cache->rank == 4, SHAPE_MISMATCH,
+               "%s has shape %s, [batch, heads, rows, width] is needed", what,
+               xcvm_dims_describe(cache->rank, cache->dims, text, sizeof text));
+    XCVM_CHECK(error, fresh->rank < 0 || fresh->rank == 4, SHAPE_MISMATCH,
+               "what goes behind %s has shape %s, [batch, heads, rows, width] is needed", what,
+               xcvm_dims_describe(fresh->rank, fresh->dims, text, sizeof text));
+    for (int i = 0; cache->rank == 4 && fresh->rank == 4 && i < 4; i++)
+        XCVM_CHECK(error, i == 2 || !xcvm_dims_differ(cache->dims[i], fresh->dims[i]), SHAPE_MISMATCH,
+                   "dimension %d of %s is %lld, of what goes behind it %lld", i, what, (long long)cache->dims[i],
+                   (long long)fresh->dims[i]);
+    return XCVM_OK;
+}
+
+/* Numbers of rows, one for each batch entry, behind which `fresh` rows have a place in the cache; `fresh` below 0, and
+ * elements that are not there: what is known. */
+static xcvm_status check_places(xcvm_error *error, const xcvm_value *at, const char *what, const xcvm_value *cache,
+                                int64_t fresh)
+{
+    XCVM_CHECK(error, at->rank < 0 || at->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, at->rank);
+    if (cache->rank != 4 || at->rank != 1)
+        return XCVM_OK;
+    const int64_t rows = cache->dims[2];
+    XCVM_CHECK(error, !xcvm_dims_differ(at->dims[0], cache->dims[0]), SHAPE_MISMATCH,
+               "%s has %lld elements, but there are %lld batch entries", what, (long long)at->dims[0],
+               (long long)cache->dims[0]);
+    for (int64_t i = 0; at->data != NULL && rows >= 0 && fresh >= 0 && i < at->dims[0]; i++) {
+        const int64_t place = XCVM_CDATA(int64_t, at)[i];
+        XCVM_CHECK(error, place >= 0 && place <= rows && fresh <= rows - place, OUT_OF_RANGE,
+                   "%s[%lld] is %lld, but the cache holds %lld rows and %lld go behind", what, (long long)i,
+                   (long long)place, (long long)rows, (long long)fresh);
+    }
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(CachedAttention)
+{
+    const xcvm_value *q = a->q, *k = a->k, *v = a->v;
+    XCVM_TRY(check_cache(t->error, a->past_key, k, "past_key"));
+    XCVM_TRY(check_cache(t->error, a->past_value, v, "past_value"));
+    XCVM_CHECK(t->error, q->rank < 0 || q->rank == 4, SHAPE_MISMATCH, "q has rank %d, 4 is needed", q->rank);
+    XCVM_TRY(check_places(t->error, a->before, "before", a->past_key, 0));
+    XCVM_TRY(check_places(t->error, a->before, "before", a->past_value, 0));
+    if (q->rank != 4 || k->rank != 4 || v->rank != 4) {
+        xcvm_set_unknown(a->y, XCVM_F32, 4);
+        return XCVM_OK;
+    }
+    XCVM_CHECK(t->error,
+               !xcvm_dims_differ(q->dims[0], k->dims[0]) && !xcvm_dims_differ(k->dims[0], v->dims[0]) &&
+                   !xcvm_dims_differ(k->dims[1], v->dims[1]) && !xcvm_dims_differ(q->dims[2], k->dims[2]) &&
+                   !xcvm_dims_differ(k->dims[2], v->dims[2]) && !xcvm_dims_differ(q->dims[3], k->dims[3]),
+               SHAPE_MISMATCH, "q, k and v differ in batch, heads, length or width");
+    XCVM_CHECK(t->error,
+               q->dims[1] < 0 || k->dims[1] < 0 || (k->dims[1] == 0 ? q->dims[1] == 0 : q->dims[1] % k->dims[1] == 0),
+               SHAPE_MISMATCH, "%lld heads of keys do not divide %lld heads of queries", (long long)k->dims[1],
+               (long long)q->dims[1]);
+    const int64_t dims[] = {q->dims[0], q->dims[1], q->dims[2], v->dims[3]};
+    xcvm_value_set_tensor(a->y, XCVM_F32, 4, dims);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(CacheAppend)
+{
+    XCVM_TRY(check_cache(t->error, a->cache, a->update, "cache"));
+    return check_places(t->error, a->at, "at", a->cache, a->update->rank == 4 ? a->update->dims[2] : -1);
+}
+
+XCVM_KERNEL(CacheAppend)
+{
+    (void)k;
+    const int64_t *c = a->cache->dims;
+    const size_t heads = (size_t)c[1], rows = (size_t)c[2], fresh = (size_t)a->update->dims[2];
+    const size_t row = (size_t)c[3] * xcvm_dtype_size((xcvm_dtype)a->cache->dtype), bytes = fresh * row;
+    for (size_t i = 0; bytes != 0 && i < (size_t)c[0] * heads; i++)
+        memcpy((char *)a->cache->data + (i * rows + (size_t)XCVM_CDATA(int64_t, a->at)[i / heads]) * row,
+               (const char *)a->update->data + i * bytes, bytes);
+    return XCVM_OK;
+}

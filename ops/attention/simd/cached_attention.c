@@ -1,0 +1,229 @@
+/* CachedAttention: keys and values are read where they lie, the first in the cache, the new ones where they were made,
+ * so that a step of generation copies none of them. Many queries take the way of Attention. */
+#include "ops/attention/simd/weights.h"
+#include "ops/kernel.h"
+#include "ops/matmul/simd/dot.h"
+
+#include <math.h>
+
+enum {
+    /* With more queries than these, keys are worth packing. */
+    FEW_QUERIES = 4,
+    /* Multiply-adds that are worth a thread. */
+    THREAD_WORK = 200 * 1000,
+    SUMS = 4 /* vectors of a value's sums that stay in registers */
+};
+
+typedef struct cached {
+    const xcvm_kernel *k;
+    const xcvm_CachedAttention_args *a;
+    size_t batch, kv_heads, group, queries, width, v_width, bound;
+    const int64_t *before;
+    float scale;
+    char *scratch;
+    size_t per_worker, most_keys; /* most_keys: a multiple of XCVM_LANES */
+} cached;
+
+/* Keys or values of one head: `count` rows one behind the other. */
+typedef struct segment {
+    const float *keys, *values;
+    size_t count;
+} segment;
+
+/* values[j] times weight[j] is added to the sums, columns [p, p + columns) of them. */
+XCVM_INLINE void add_values(const segment *s, const float *weight, size_t v_width, size_t p, float *sums,
+                            const size_t vectors)
+{
+    xcvm_lanes sum[SUMS];
+#pragma GCC unroll 4
+    for (size_t v = 0; v < vectors; v++)
+        sum[v] = xcvm_lanes_load(sums + p + v * XCVM_LANES);
+    const float *from = s->values + p;
+    for (size_t j = 0; j < s->count; j++, from += v_width) {
+        const xcvm_lanes by = xcvm_lanes_all(weight[j]);
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++)
+            sum[v] += by * xcvm_lanes_load(from + v * XCVM_LANES);
+    }
+#pragma GCC unroll 4
+    for (size_t v = 0; v < vectors; v++)
+        xcvm_lanes_store(sums + p + v * XCVM_LANES, sum[v]);
+}
+
+static void weighted_sum(const segment *s, const float *weight, size_t v_width, float *sums)
+{
+    size_t p = 0;
+    for (; p + SUMS * XCVM_LANES <= v_width; p += SUMS * XCVM_LANES)
+        add_values(s, weight, v_width, p, sums, SUMS);
+    for (; p + XCVM_LANES <= v_width; p += XCVM_LANES)
+        add_values(s, weight, v_width, p, sums, 1);
+    for (size_t j = 0; p < v_width && j < s->count; j++)
+        for (size_t rest = p; rest < v_width; rest++)
+            sums[rest] += weight[j] * s->values[j * v_width + rest];
+}
+
+/* `rows` queries, which see the same keys but for the window and their own place, from row `first` of the unit on. */
+static void attend(const cached *c, size_t unit, size_t first, size_t rows, float *room)
+{
+    const xcvm_CachedAttention_args *a = c->a;
+    const size_t b = unit / c->kv_heads, before = (size_t)c->before[b];
+    const size_t heads = c->kv_heads * c->group, row = (b * heads + unit % c->kv_heads * c->group) * c->queries + first;
+    const float *q = XCVM_CDATA(float, a->q) + row * c->width;
+    const segment parts[] = {{XCVM_CDATA(float, a->past_key) + unit * c->bound * c->width,
+                              XCVM_CDATA(float, a->past_value) + unit * c->bound * c->v_width, before},
+                             {XCVM_CDATA(float, a->k) + unit * c->queries * c->width,
+                              XCVM_CDATA(float, a->v) + unit * c->queries * c->v_width, c->queries}};
+    float *products = room, *scores = room + rows * c->most_keys;
+    for (size_t i = 0, done = 0; i < 2; done += parts[i++].count)
+        xcvm_dot(parts[i].keys, c->width, q, c->width, c->width, products + done * rows, rows, parts[i].count, rows);
+    for (size_t r = 0; r < rows; r++) {
+        const size_t last = before + (first + r) % c->queries; /* the key at its own place */
+        const size_t begin =
+            a->left_window_size >= 0 && (uint64_t)a->left_window_size < last ? last - (size_t)a->left_window_size : 0;
+        const size_t columns = xcvm_round_up(last + 1, XCVM_LANES);
+        float *y = XCVM_DATA(float, a->y) + (row + r) * c->v_width;
+        for (size_t j = 0; j <= last; j++)
+            scores[j] = j < begin ? -INFINITY : products[j * rows + r] * c->scale;
+        if (a->softcap > 0.0)
+            xcvm_attention_cap(scores + begin, last + 1 - begin, (float)a->softcap);
+        for (size_t j = last + 1; j < columns; j++)
+            scores[j] = -INFINITY;
+        const float greatest = xcvm_attention_greatest(scores, columns);
+        const float inverse = 1.0f / xcvm_attention_weigh(scores, columns, greatest == -INFINITY ? 0.0f : greatest);
+        memset(y, 0, c->v_width * sizeof *y);
+        segment seen[] = {parts[0], parts[1]};
+        seen[1].count = last + 1 - before;
+        weighted_sum(&seen[0], scores, c->v_width, y);
+        weighted_sum(&seen[1], scores + before, c->v_width, y);
+        for (size_t p = 0; p < c->v_width; p++)
+            y[p] *= inverse;
+    }
+}
+
+static void run_units(void *context, size_t begin, size_t end, int worker)
+{
+    const cached *c = context;
+    float *room = (float *)(void *)(c->scratch + (size_t)worker * c->per_worker);
+    const size_t rows = c->group * c->queries;
+    xcvm_poller poller = xcvm_poller_of(c->k);
+    for (size_t unit = begin; unit < end; unit++)
+        for (size_t r = 0; r < rows; r += XCVM_DOT_COLUMNS) {
+            const size_t count = xcvm_min(rows - r, XCVM_DOT_COLUMNS);
+            if (xcvm_poll_after(&poller, c->most_keys * (c->width + c->v_width) * count / 8) != XCVM_OK)
+                return;
+            attend(c, unit, r, count, room);
+        }
+}
+
+static xcvm_status few_queries(xcvm_kernel *k, cached *c)
+{
+    const size_t threads = (size_t)xcvm_threads_count(k->threads);
+    size_t bytes;
+    XCVM_CHECK(k->error,
+               xcvm_size_mul(c->most_keys, (XCVM_DOT_COLUMNS + 1) * sizeof(float), &c->per_worker) &&
+                   c->per_worker < SIZE_MAX - XCVM_ALIGNMENT,
+               OUT_OF_RANGE, "%zu keys are too many", c->most_keys);
+    c->per_worker = xcvm_round_up(c->per_worker, XCVM_ALIGNMENT);
+    XCVM_CHECK(k->error, xcvm_size_mul(c->per_worker, threads, &bytes), OUT_OF_RANGE, "%zu keys are too many",
+               c->most_keys);
+    c->scratch = xcvm_kernel_scratch(k, bytes);
+    if (c->scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    const double cost =
+        (double)c->group * (double)c->queries * (double)c->most_keys * (double)(c->width + c->v_width) + 1.0;
+    return xcvm_kernel_parallel(k, c->batch * c->kv_heads, cost < THREAD_WORK ? (size_t)(THREAD_WORK / cost) + 1 : 1,
+                                run_units, c);
+}
+
+/* ---- Many queries ---- */
+
+xcvm_status XCVM_PER_ISA(xcvm_Attention)(xcvm_kernel *k, const void *args);
+
+/* The cache's rows and the new ones together, [batch, heads, keys, width], in memory of the heap. */
+static xcvm_status join(const cached *c, const xcvm_value *past, const xcvm_value *fresh, size_t keys, size_t width,
+                        xcvm_value *joined, xcvm_storage **storage)
+{
+    const int64_t dims[] = {(int64_t)c->batch, (int64_t)c->kv_heads, (int64_t)keys, (int64_t)width};
+    size_t count, bytes;
+    XCVM_CHECK(c->k->error, xcvm_tensor_size(XCVM_F32, 4, dims, &count, &bytes), OUT_OF_RANGE, "%zu keys are too many",
+               keys);
+    XCVM_TRY(xcvm_heap_allocate(c->k->heap, bytes, storage, c->k->error));
+    xcvm_value_set_tensor(joined, XCVM_F32, 4, dims);
+    joined->memory_kind = XCVM_MEMORY_BORROWED;
+    joined->data = (*storage)->data;
+    for (size_t i = 0; i < c->batch * c->kv_heads; i++) {
+        float *to = XCVM_DATA(float, joined) + i * keys * width;
+        const size_t before = (size_t)c->before[i / c->kv_heads];
+        XCVM_TRY(
+            xcvm_kernel_copy(c->k, to, XCVM_CDATA(float, past) + i * c->bound * width, before * width * sizeof *to));
+        XCVM_TRY(xcvm_kernel_copy(c->k, to + before * width, XCVM_CDATA(float, fresh) + i * c->queries * width,
+                                  c->queries * width * sizeof *to));
+        XCVM_TRY(xcvm_kernel_fill(c->k, to + (before + c->queries) * width, 0,
+                                  (keys - before - c->queries) * width * sizeof *to));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status many_queries(xcvm_kernel *k, const cached *c, size_t keys)
+{
+    const xcvm_CachedAttention_args *a = c->a;
+    xcvm_Attention_args args = {.y = a->y,
+                                .q = a->q,
+                                .k = a->k,
+                                .v = a->v,
+                                .is_causal = 1,
+                                .left_window_size = a->left_window_size,
+                                .right_window_size = -1,
+                                .scale = a->scale,
+                                .softcap = a->softcap};
+    if (keys == c->queries)
+        return XCVM_PER_ISA(xcvm_Attention)(k, &args);
+    xcvm_storage *storage[3] = {NULL};
+    xcvm_value joined[2] = {{0}}, totals = *a->before;
+    xcvm_status status = join(c, a->past_key, a->k, keys, c->width, &joined[0], &storage[0]);
+    if (status == XCVM_OK)
+        status = join(c, a->past_value, a->v, keys, c->v_width, &joined[1], &storage[1]);
+    if (status == XCVM_OK)
+        status = xcvm_heap_allocate(k->heap, c->batch * sizeof(int64_t), &storage[2], k->error);
+    if (status == XCVM_OK) {
+        totals.data = storage[2]->data;
+        for (size_t b = 0; b < c->batch; b++)
+            XCVM_DATA(int64_t, &totals)[b] = c->before[b] + (int64_t)c->queries;
+        args.k = &joined[0];
+        args.v = &joined[1];
+        args.nonpad_kv_seqlen = &totals;
+        status = XCVM_PER_ISA(xcvm_Attention)(k, &args);
+    }
+    for (size_t i = 0; i < 3; i++)
+        xcvm_storage_release(storage[i]);
+    return status;
+}
+
+XCVM_KERNEL(CachedAttention)
+{
+    const int64_t *q = a->q->dims;
+    cached c = {.k = k,
+                .a = a,
+                .batch = (size_t)q[0],
+                .kv_heads = (size_t)a->k->dims[1],
+                .queries = (size_t)q[2],
+                .width = (size_t)q[3],
+                .v_width = (size_t)a->v->dims[3],
+                .bound = (size_t)a->past_key->dims[2],
+                .before = a->before->data};
+    XCVM_CHECK(k->error, a->past_value->dims[2] == a->past_key->dims[2], SHAPE_MISMATCH,
+               "past_key has %lld rows, past_value %lld", (long long)a->past_key->dims[2],
+               (long long)a->past_value->dims[2]);
+    size_t most = 0;
+    for (size_t b = 0; b < c.batch; b++) {
+        XCVM_CHECK(k->error, c.before[b] >= 0 && (uint64_t)c.before[b] <= c.bound, OUT_OF_RANGE,
+                   "before[%zu] is %lld, but past_key has %zu rows", b, (long long)c.before[b], c.bound);
+        most = most > (size_t)c.before[b] ? most : (size_t)c.before[b];
+    }
+    if (xcvm_element_count(a->y) == 0)
+        return XCVM_OK;
+    c.group = (size_t)q[1] / c.kv_heads;
+    c.scale = a->scale != 0.0 ? (float)a->scale : (float)(1.0 / sqrt((double)c.width));
+    c.most_keys = xcvm_round_up(most + c.queries, XCVM_LANES);
+    return c.queries <= FEW_QUERIES ? few_queries(k, &c) : many_queries(k, &c, most + c.queries);
+}

@@ -1,0 +1,99 @@
+/* Products of few rows with weights that are quantised in blocks (ops/matmul/quantized_blocks.h): the codes stream by
+ * once, and are brought to f32, or multiplied as integers, in registers. */
+#ifndef XCVM_OPS_VECTOR_QUANTIZED_BLOCKS_ROW_H
+#define XCVM_OPS_VECTOR_QUANTIZED_BLOCKS_ROW_H
+
+#include "ops/kernel.h"
+#include "ops/matmul/quantized_blocks.h"
+#include "ops/simd/half_lanes.h"
+
+/* Rows of a that a panel is multiplied with at a time. */
+enum { XCVM_QBLOCKS_TALL = 4, XCVM_QBLOCKS_VECTORS = XCVM_PACKED_COLUMNS / XCVM_LANES };
+
+typedef struct xcvm_qblocks_matrix {
+    xcvm_qblocks layout;
+    const uint8_t *codes;
+    const void *scales;
+    xcvm_dtype scale_dtype;  /* f16, bf16 or f32 */
+    const void *offsets;     /* NULL: the middle */
+    xcvm_dtype offset_dtype; /* u8 or f32 */
+} xcvm_qblocks_matrix;
+
+/* A row of a as panels are multiplied with: whole blocks, filled up with zeros. */
+typedef struct xcvm_qblocks_row {
+    float *x;       /* as f32 */
+    int32_t *pairs; /* or in 8 bits, two neighbours' neighbours in the halves of each: elements 0 and 2, 1 and 3, ... */
+    float *x_scales; /* of each block, for `pairs` */
+    float *x_sums;   /* of each block: of x, or of the integers in `pairs` */
+} xcvm_qblocks_row;
+
+/* Bytes of scratch of a row, a multiple of XCVM_ALIGNMENT, and the row laid out there. */
+static inline size_t xcvm_qblocks_row_bytes(const xcvm_qblocks *b, bool integers)
+{
+    const size_t blocks = xcvm_qblocks_count(b);
+    const size_t elements = integers ? blocks * b->block / 2 * sizeof(int32_t) : blocks * b->block * sizeof(float);
+    return xcvm_round_up(elements + 2 * blocks * sizeof(float), XCVM_ALIGNMENT);
+}
+#define xcvm_qblocks_row_make XCVM_PER_ISA(xcvm_qblocks_row_make)
+void xcvm_qblocks_row_make(const xcvm_qblocks *b, const float *a, bool integers, void *scratch, xcvm_qblocks_row *row);
+
+/* y[r][j] = the sum for column j of the panel, for `count` rows, at most XCVM_QBLOCKS_TALL. */
+#define xcvm_qblocks_panel_f32 XCVM_PER_ISA(xcvm_qblocks_panel_f32)
+void xcvm_qblocks_panel_f32(const xcvm_qblocks_matrix *w, size_t panel, const xcvm_qblocks_row *rows, size_t count,
+                            float y[][XCVM_PACKED_COLUMNS]);
+#define xcvm_qblocks_panel_integers XCVM_PER_ISA(xcvm_qblocks_panel_integers)
+void xcvm_qblocks_panel_integers(const xcvm_qblocks_matrix *w, size_t panel, const xcvm_qblocks_row *row,
+                                 float y[XCVM_PACKED_COLUMNS]);
+
+/* Offsets from `at` on. */
+XCVM_INLINE xcvm_lanes xcvm_qblocks_offsets(const xcvm_qblocks_matrix *w, size_t at)
+{
+    if (w->offset_dtype == XCVM_F32)
+        return xcvm_lanes_load((const float *)w->offsets + at);
+    const uint8_t *bytes = (const uint8_t *)w->offsets + at;
+#if defined(__AVX512F__)
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)bytes)));
+#elif defined(__AVX2__)
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)bytes)));
+#else
+    xcvm_lanes numbers;
+    for (size_t i = 0; i < XCVM_LANES; i++)
+        numbers[i] = (float)bytes[i];
+    return numbers;
+#endif
+}
+XCVM_INLINE xcvm_lanes xcvm_qblocks_scales(const xcvm_qblocks_matrix *w, size_t at)
+{
+    const char *scales = w->scales;
+    return w->scale_dtype == XCVM_F16    ? xcvm_lanes_load_f16(scales + at * 2)
+           : w->scale_dtype == XCVM_BF16 ? xcvm_lanes_load_bf16(scales + at * 2)
+                                         : xcvm_lanes_load((const float *)w->scales + at);
+}
+
+/* A vector of a line as it lies. */
+XCVM_INLINE xcvm_lanes_bits xcvm_qblocks_line(const uint8_t *from)
+{
+    typedef uint32_t line_at __attribute__((vector_size(4 * XCVM_LANES), aligned(4), may_alias));
+    return *(const line_at *)(const void *)from;
+}
+
+/* What the few rows multiply by: codes of row `row` of a line times xcvm_qblocks_multiple(row), less an origin. Those
+ * of 4 bits are taken where they lie, whose place makes the multiple, and have the origin 0: there is no time for more.
+ * Those of 8 bits are centred, which loses less to rounding. */
+XCVM_INLINE float xcvm_qblocks_multiple(const unsigned bits, size_t row)
+{
+    return bits == 4 && xcvm_qblocks_bit(row) != 28 ? (float)(1u << xcvm_qblocks_bit(row)) : 1.0f;
+}
+XCVM_INLINE float xcvm_qblocks_origin(const unsigned bits) { return bits == 4 ? 0.0f : 128.0f; }
+XCVM_INLINE xcvm_lanes xcvm_qblocks_numbers(const unsigned bits, xcvm_lanes_bits line, const size_t row)
+{
+    const unsigned at = xcvm_qblocks_bit(row);
+    if (bits == 4)
+        return __builtin_convertvector((xcvm_lanes_mask)(at == 28 ? line >> 28 : line & (UINT32_C(15) << at)),
+                                       xcvm_lanes);
+    /* With its first bit turned over a code is a number of two's complement. */
+    const xcvm_lanes_bits turned = line ^ UINT32_C(0x80808080);
+    return __builtin_convertvector((xcvm_lanes_mask)(turned << (24 - at)) >> 24, xcvm_lanes);
+}
+
+#endif
