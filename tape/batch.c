@@ -145,6 +145,7 @@ static tape_batch *make(const tape_plan *p)
             tape_give_back(t, b, bytes);
         return NULL;
     }
+    /* It is no call of the host's, and counts as the first of them. */
     t->calls--;
     call->number = like->number;
     call->flows = like->flows;
