@@ -2,7 +2,7 @@
 #ifndef XCVM_TAPE_TENSOR_FILE_H
 #define XCVM_TAPE_TENSOR_FILE_H
 
-#include "base/value.h"
+#include "tape/tape.h"
 #include "xcvm/layers.h"
 
 typedef struct tape_entry {
@@ -24,7 +24,7 @@ void tape_entries_release(tape_entries *entries);
 xcvm_status tape_entries_write(const tape_entries *entries, xcvm_tensor_format format, xcvm_sink sink, void *user,
                                xcvm_error *error);
 /* Reads elements in place. In failure, which names all entries that are missing or of another type or shape, and, if
- * `all`, tensors that are no entry, nothing has changed. */
+ * `all`, tensors that are no entry and not an optimizer's own, nothing has changed. */
 xcvm_status tape_entries_read(const tape_entries *entries, const void *bytes, size_t count, bool all,
                               xcvm_error *error);
 

@@ -236,7 +236,8 @@ XCVM_API size_t xcvm_layer_element_count(const xcvm_layer *layer);
 XCVM_API xcvm_layer *xcvm_layer_copy(const xcvm_layer *layer, bool share);
 
 /* Writes all tensors under their paths, and reads them back in place; paths, types and shapes must be the same, and
- * what is not is named, all at once; then nothing has changed. */
+ * what is not is named, all at once; then nothing has changed. Of a file of xcvm_optimizer_save what is the optimizer's
+ * is passed over. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_layer_save(const xcvm_layer *layer, xcvm_tensor_format format, xcvm_sink sink,
                                                    void *user, xcvm_error *error);
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_layer_load(xcvm_layer *layer, const void *bytes, size_t count,

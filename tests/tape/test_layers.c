@@ -550,6 +550,14 @@ START_TEST(c5_5_linear_fill_mean_sgd)
     CHECK_F32(t, xcvm_layer_parameter(l, "b"), 1 - third, 1 - third, 1 - third);
     CHECK_F32(t, xcvm_layer_parameter(l, "W"), 0.5f - 2 * third, 0.5f - 4 * third, 0.5f - 2 * third, 0.5f - 4 * third,
               0.5f - 2 * third, 0.5f - 4 * third);
+    /* What learned is loaded from what the optimizer saves. */
+    bytes_of_file file = {0};
+    xcvm_layer *copy = xcvm_layer_linear(t, 2, 3, NULL);
+    must(xcvm_optimizer_save(sgd, XCVM_NPZ, write_bytes, &file, &error), &error);
+    must(xcvm_layer_load(copy, file.at, file.count, &error), &error);
+    CHECK_F32(t, xcvm_layer_parameter(copy, "b"), 1 - third, 1 - third, 1 - third);
+    free(file.at);
+    xcvm_layer_destroy(copy);
     xcvm_optimizer_destroy(sgd);
     close_with(t, l);
 }
