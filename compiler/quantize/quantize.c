@@ -356,17 +356,24 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
     return tell_tensors(q);
 }
 
-static xcvm_status run_dynamic(quantizer *q)
+/* Without data: ranges in each run, or only weights are quantised. */
+static xcvm_status run_without_data(quantizer *q)
 {
-    q->dynamic = true;
+    q->dynamic = q->o.activations != XCVM_F32 && xcvm_dtype_bits(q->o.weights) == 8;
     XCVM_CHECK(q->m.error, !q->o.trainable, INVALID_ARGUMENT,
                "a model that is to learn needs calibration data: its scales are constants");
     XCVM_CHECK(q->m.error, q->o.max_error <= 0 && !q->o.correct_bias, INVALID_ARGUMENT,
                "without calibration data there is no error to bound and no bias to correct");
+    XCVM_CHECK(q->m.error, !q->dynamic || (q->o.activations == XCVM_U8 && !q->o.symmetric_activations),
+               INVALID_ARGUMENT,
+               "without calibration data activations become u8, with a zero point, in each run, not %s%s",
+               q->o.symmetric_activations ? "symmetric " : "", xcvm_dtype_name(q->o.activations));
+    XCVM_CHECK(q->m.error, q->o.form == XCC_FORM_QDQ, INVALID_ARGUMENT,
+               "operators on quantised tensors need the ranges that calibration data show");
     XCVM_TRY(xcc_quant_choose(q));
     XCVM_TRY(xcc_quant_place(q));
     XCVM_TRY(need_some(q));
-    return xcvm_dtype_bits(q->o.weights) == 4 ? XCVM_OK : xcc_quant_raise_opset(q, 11);
+    return q->dynamic ? xcc_quant_raise_opset(q, 11) : XCVM_OK;
 }
 
 static xcvm_status count_bytes(quantizer *q)
@@ -387,16 +394,17 @@ xcvm_status xcc_quantizer_run(xcc_quantizer *q, const xcc_calibration *data, xcv
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, q != NULL, INVALID_ARGUMENT, "quantizer is NULL");
-    XCVM_CHECK(error, !q->done, INVALID_ARGUMENT, "the quantizer has been run already");
-    q->done = true;
+    XCVM_CHECK(error, !q->begun, INVALID_ARGUMENT, "the quantizer has been run already");
+    q->begun = true;
     q->m.deadline_ns = 0;
     q->m.deadline_ns = q->o.timeout_ns != 0 ? xcc_deadline_within(&q->m, q->o.timeout_ns) : 0;
-    xcvm_status status = data != NULL ? run_static(q, data) : run_dynamic(q);
+    xcvm_status status = data != NULL ? run_static(q, data) : run_without_data(q);
     if (status == XCVM_OK)
         status = tell_nodes(q);
     if (status == XCVM_OK)
         status = count_bytes(q);
     xcc_name_limit(&q->m, status);
+    q->done = status == XCVM_OK;
     if (status != XCVM_OK)
         *error = q->error;
     return status;
@@ -417,7 +425,7 @@ xcvm_status xcc_quantizer_write(const xcc_quantizer *given, xcvm_sink sink, void
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, q != NULL && sink != NULL, INVALID_ARGUMENT, "quantizer or sink is NULL");
-    XCVM_CHECK(error, q->done, INVALID_ARGUMENT, "the quantizer has not been run");
+    XCVM_CHECK(error, q->done, INVALID_ARGUMENT, "the quantizer has not been run, or has failed");
     xcc_model_writer w;
     xcc_model_bytes bytes = {.allocator = q->m.allocator};
     xcc_model_begin(&w, q);

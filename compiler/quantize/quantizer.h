@@ -88,7 +88,8 @@ struct xcc_quantizer {
     struct xcc_machine *machine; /* the float model, which gives the tensors that are to be quantised */
     xcvm_parameter *inputs;
     size_t input_count;
-    bool dynamic, done;
+    bool dynamic;
+    bool begun, done; /* xcc_quantizer_run: was called, and has succeeded */
     size_t folded, equalised;
     size_t calibrated, measured; /* batches */
     uint64_t bytes_before, bytes_after;

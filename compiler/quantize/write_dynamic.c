@@ -224,8 +224,6 @@ xcvm_status xcc_write_dynamic(xcc_model_writer *w)
             continue;
         if (!n->quantised)
             (void)xcc_put_like(w, n, NULL, NULL);
-        else if (xcvm_dtype_bits(q->o.weights) == 4)
-            XCVM_TRY(xcc_put_blocks(w, n));
         else if (n->rule->kind == XCC_QUANT_RECURRENT)
             XCVM_TRY(put_lstm(w, n));
         else

@@ -100,9 +100,10 @@ XCVM_API void xcc_quantizer_destroy(xcc_quantizer *quantizer);
 XCVM_API size_t xcc_quantizer_input_count(const xcc_quantizer *quantizer);
 XCVM_API const xcvm_parameter *xcc_quantizer_input(const xcc_quantizer *quantizer, size_t index);
 
-/* Quantises, and measures the error. `data` NULL: ranges of activations are computed in each run, and nothing is
- * measured. Memory does not grow with the number of batches. INVALID_ARGUMENT if there are no batches, for NaN and
- * infinities, or if no node can be quantised; the message names the tensor, or the reasons. Once for a quantizer. */
+/* Quantises, and measures the error. `data` NULL: activations become u8 in each run, or, where they are f32 or
+ * weights have 4 bits, only weights are quantised, and nothing is measured. Memory does not grow with the number of
+ * batches. INVALID_ARGUMENT if there are no batches, for NaN and infinities, or if no node can be quantised; the
+ * message names the tensor, or the reason. Once for a quantizer. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_run(xcc_quantizer *quantizer, const xcc_calibration *data,
                                                      xcvm_error *error);
 /* The new model, an ONNX file: names, metadata and all that was not quantised are as they were. */

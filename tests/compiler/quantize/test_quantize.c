@@ -225,6 +225,35 @@ START_TEST(ranges_in_each_run)
 }
 END_TEST
 
+START_TEST(weights_alone)
+{
+    for (int with_data = 0; with_data < 2; with_data++) {
+        result r;
+        open_result(&r, block, OPTIONS(.activations = XCVM_F32), with_data != 0);
+        COUNT_OPS(&r, "DequantizeLinear", 3);
+        COUNT_OPS(&r, "QuantizeLinear", 0);
+        COUNT_OPS(&r, "DynamicQuantizeLinear", 0);
+        ck_assert_int_eq(constant(&r, "d_quantized")->data_type, XCVM_I8);
+        close_result(&r);
+    }
+    test_bytes model = onnx_from_text(block);
+    static const xcc_quantize_options wrong[] = {
+        {.size = sizeof *wrong, .activations = XCVM_I8},
+        {.size = sizeof *wrong, .form = XCC_FORM_QOPERATOR},
+        {.size = sizeof *wrong, .symmetric_activations = true},
+        {.size = sizeof *wrong, .trainable = true},
+        {.size = sizeof *wrong, .max_error = 0.1},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        xcc_quantizer *q = NULL;
+        ck_assert_int_eq(xcc_quantizer_create(model.at, model.length, &wrong[i], &q, NULL), XCVM_OK);
+        ck_assert_int_eq(xcc_quantizer_run(q, NULL, NULL), XCVM_INVALID_ARGUMENT);
+        xcc_quantizer_destroy(q);
+    }
+    test_bytes_free(&model);
+}
+END_TEST
+
 static const char attention[] =
     "opset 13\ninput x f32[Nx2x4]\noutput y\ninit q f32[4x4] 1 0.5 -1 0.2 0.3 -0.7 0.9 0.1 -0.2 1 0.4 0.3 0.6 -0.5 0.8 "
     "0.9\n"
@@ -580,6 +609,7 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, operators_on_integers);
     tcase_add_test(tc, every_way_is_near_float);
     tcase_add_test(tc, ranges_in_each_run);
+    tcase_add_test(tc, weights_alone);
     tcase_add_test(tc, islands);
     tcase_add_test(tc, blocks_of_four_bits);
     tcase_add_test(tc, recurrent_weights);
