@@ -181,10 +181,10 @@ struct xcc_module {
     /* For the report: constants that could be compressed, as packed and as they are; how many are out of range. */
     uint64_t weight_bytes_before, weight_bytes_after;
     size_t uncompressed;
-    /* For the report: instructions that integer islands were made of, and quantised convolutions that stayed floats
-     * because that is faster. */
+    /* For the report: convolutions and products by quantised weights in integers, and those that stayed in floats, of
+     * which so many are faster so. */
     struct {
-        size_t made, slower;
+        size_t made, left, slower;
     } integers;
 };
 

@@ -107,6 +107,18 @@ xcc_value *xcc_island_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed)
 
 /* ---- The pass ---- */
 
+bool xcc_integer_replace(xcc_rewrite *r, xcc_value *y, xcc_value *made)
+{
+    if (made != NULL)
+        return xcc_rewrite_replace(r, y, made);
+    /* What cannot be inferred is not as the rule took it to be. */
+    if (r->m->error->status == XCVM_OUT_OF_MEMORY || r->m->error->status == XCVM_OUT_OF_TIME)
+        (void)xcc_rewrite_ok(r, r->m->error->status);
+    else if (r->m->error->status != XCVM_OK)
+        *r->m->error = (xcvm_error){.pc = -1};
+    return false;
+}
+
 static int quantized_number(double x, const xcc_requantized *to)
 {
     const double v = rint((double)((float)x / to->scale)) + to->zero;
@@ -153,7 +165,19 @@ static bool quantize(xcc_rewrite *r, xcc_node *n)
         if (made == NULL && r->status == XCVM_OK && x != xcc_value_of(a->x))
             made = xcc_integer_elements(r, n, x, &bounded);
     }
-    return made != NULL && xcc_rewrite_replace(r, y, made);
+    return xcc_integer_replace(r, y, made);
+}
+
+/* For the report. */
+static void count(xcc_graph *g)
+{
+    for (xcc_node *n = g->first; n != NULL; n = n->next) {
+        g->module->integers.made += xcc_is(n, XCVM_OP_QuantizedConv) || xcc_is(n, XCVM_OP_QuantizedDepthwiseConv) ||
+                                    xcc_is(n, XCVM_OP_QuantizedGemm);
+        xcc_integer_count_left(g->module, n);
+        for (size_t i = 0; i < n->body_count; i++)
+            count(n->bodies[i]);
+    }
 }
 
 xcvm_status xcc_pass_integer(xcc_module *m)
@@ -171,5 +195,7 @@ xcvm_status xcc_pass_integer(xcc_module *m)
     if (o->backprop || o->train != NULL || o->evaluate || o->integer == XCC_INTEGER_NEVER)
         return XCVM_OK;
     XCVM_TRY(xcc_rewrite_run(m, rules, sizeof rules / sizeof *rules, NULL));
-    return xcc_rewrite_run(m, to_float, sizeof to_float / sizeof *to_float, NULL);
+    XCVM_TRY(xcc_rewrite_run(m, to_float, sizeof to_float / sizeof *to_float, NULL));
+    count(m->graph);
+    return XCVM_OK;
 }

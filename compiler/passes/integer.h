@@ -55,4 +55,9 @@ bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n);
 bool xcc_integer_qlinear_conv(xcc_rewrite *r, xcc_node *n);
 bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n);
 
+/* Puts what a rule made, if anything, in the place of y. */
+bool xcc_integer_replace(xcc_rewrite *r, xcc_value *y, xcc_value *made);
+/* Counts a convolution or product by quantised weights that stayed in floats (integer_products.c). */
+void xcc_integer_count_left(xcc_module *m, const xcc_node *n);
+
 #endif

@@ -27,7 +27,7 @@ static bool same_dims(const xcc_value *a, const xcc_value *b)
     return same;
 }
 
-static bool collect(function *f, const xcc_value *v)
+static bool collect(function *f, const xcc_value *v, int depth)
 {
     xcc_dequantized x;
     if (xcc_dequantized_of(v, &x)) {
@@ -41,14 +41,15 @@ static bool collect(function *f, const xcc_value *v)
     for (size_t i = 0; i < f->count; i++)
         if (f->nodes[i] == n)
             return true;
-    if (n == NULL || n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE || v->type.dtype != XCVM_F32 ||
+    if (n == NULL || depth == MOST_NODES || n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE ||
+        v->type.dtype != XCVM_F32 ||
         (!xcvm_row_is(n->schema, XCVM_CLASS_unary) && !xcvm_row_is(n->schema, XCVM_CLASS_binary)))
         return false;
     for (size_t i = 0; i < xcc_node_input_count(n); i++) {
         const xcc_value *operand = xcc_node_input(n, i);
         if (operand == NULL)
             continue;
-        if (xcc_is_constant(operand) ? xcvm_element_count(&operand->type) != 1 : !collect(f, operand))
+        if (xcc_is_constant(operand) ? xcvm_element_count(&operand->type) != 1 : !collect(f, operand, depth + 1))
             return false;
     }
     if (f->count == MOST_NODES)
@@ -96,7 +97,7 @@ static bool tabulate(xcc_rewrite *r, xcc_node *n, const function *f, const xcc_r
     xcc_value *scale = xcc_constant(n->graph, NULL, XCVM_F32, 0, NULL, &f->x.scale, false);
     xcc_value *result_scale = xcc_constant(n->graph, NULL, XCVM_F32, 0, NULL, &to->scale, false);
     if (x == NULL || zero == NULL || result_zero == NULL || scale == NULL || result_scale == NULL)
-        return xcc_rewrite_ok(r, r->m->error->status);
+        return false;
     copies c = {.f = f};
     xcc_evaluator e;
     xcc_evaluator_begin(&e, r->m, true);
@@ -117,9 +118,7 @@ static bool tabulate(xcc_rewrite *r, xcc_node *n, const function *f, const xcc_r
     if (y != NULL)
         xcc_evaluate_node(&e, y->producer);
     xcc_evaluator_end(&e);
-    if (y == NULL)
-        return xcc_rewrite_ok(r, r->m->error->status);
-    if (!xcc_is_constant(y) || xcvm_element_count(&y->type) != XCC_BYTES)
+    if (y == NULL || !xcc_is_constant(y) || xcvm_element_count(&y->type) != XCC_BYTES)
         return false;
     for (int i = 0; i < XCC_BYTES; i++) {
         const int v = XCVM_CDATA(uint8_t, &y->type)[i];
@@ -159,7 +158,7 @@ static xcc_value *unary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const x
 {
     function f = {0};
     uint8_t table[XCC_BYTES];
-    if (!collect(&f, x) || f.leaf == NULL || !same_dims(f.leaf, x) || !tabulate(r, n, &f, to, table))
+    if (!collect(&f, x, 0) || f.leaf == NULL || !same_dims(f.leaf, x) || !tabulate(r, n, &f, to, table))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
     xcc_bytes bytes = xcc_island_value(&b, f.x.q, false);
@@ -355,7 +354,7 @@ static xcc_value *concat(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, 
             return NULL;
     xcvm_value **parts = xcc_alloc(r->m, count * sizeof *parts + 1);
     if (parts == NULL)
-        return xcc_rewrite_ok(r, XCVM_OUT_OF_MEMORY), NULL;
+        return NULL;
     for (size_t i = 0; i < count; i++) {
         if (!xcc_dequantized_of(xcc_node_input(producer, i), &x))
             return NULL;

@@ -57,14 +57,12 @@ static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, con
         if (xcvm_element_as_int(&zero_point->type, i) != middle)
             return false;
     if (middle != 0) {
-        int8_t *copy = xcc_alloc(r->m, q->type.bytes + 1);
-        if (copy == NULL)
-            return xcc_rewrite_ok(r, XCVM_OUT_OF_MEMORY);
-        for (size_t i = 0; i < q->type.bytes; i++)
-            copy[i] = (int8_t)(XCVM_CDATA(uint8_t, &q->type)[i] - middle);
+        int8_t *copy = xcc_may_copy(r->m, q->type.bytes) ? xcc_alloc(r->m, q->type.bytes + 1) : NULL;
         w->bytes = copy;
+        for (size_t i = 0; copy != NULL && i < q->type.bytes; i++)
+            copy[i] = (int8_t)(XCVM_CDATA(uint8_t, &q->type)[i] - middle);
     }
-    return true;
+    return w->bytes != NULL;
 }
 
 static bool read_weights(xcc_rewrite *r, const xcc_value *v, int axis, weights *w)
@@ -123,41 +121,39 @@ typedef struct epilogue {
     xcc_value *b, *scale;
 } epilogue;
 
-/* `sums` and `magnitudes` of the weights of each output; y_scale 1 for results that stay floats. Returns false where
- * sums might not fit. */
-static bool make_epilogue(xcc_rewrite *r, xcc_graph *g, const xcc_dequantized *x, const weights *w, const bias *b,
-                          size_t outputs, const int64_t *sums, const int64_t *magnitudes, float y_scale, epilogue *to)
+/* How the weights of an output lie: outputs are `next` apart, the `count` of one `step`. */
+typedef struct lines {
+    size_t outputs, next, count, step;
+} lines;
+
+/* y_scale is 1 for results that stay floats. Returns false where sums might not fit. */
+static bool make_epilogue(xcc_graph *g, const xcc_dequantized *x, const weights *w, const lines *l, const bias *b,
+                          float y_scale, epilogue *to)
 {
-    const int64_t dim = (int64_t)outputs;
+    const int64_t dim = (int64_t)l->outputs;
     to->b = xcc_constant_blank(g, XCVM_I32, 1, &dim);
     to->scale = xcc_constant_blank(g, XCVM_F32, 1, &dim);
-    if (to->b == NULL || to->scale == NULL)
-        return xcc_rewrite_ok(r, r->m->error->status);
-    for (size_t i = 0; i < outputs; i++) {
-        const float unit = x->scale * scale_at(w, i);
-        const double steps = bias_at(b, i, (double)unit);
-        if (!(fabs(steps) + (double)UINT8_MAX * (double)magnitudes[i] < (double)INT32_MAX))
-            return false;
-        XCVM_DATA(int32_t, &to->b->type)[i] = (int32_t)((int64_t)steps - x->zero * sums[i]);
-        XCVM_DATA(float, &to->scale->type)[i] = unit / y_scale;
-    }
-    return true;
-}
-
-/* Sums of the weights of each output and of their magnitudes; those of an output are `count`, `step` apart, and outputs
- * `next`. */
-static int64_t *sum_weights(xcc_rewrite *r, const weights *w, size_t outputs, size_t next, size_t count, size_t step)
-{
-    int64_t *sums = xcc_alloc(r->m, 2 * outputs * sizeof *sums);
-    if (sums == NULL)
-        (void)xcc_rewrite_ok(r, XCVM_OUT_OF_MEMORY);
-    for (size_t o = 0; sums != NULL && o < outputs; o++)
-        for (size_t i = 0; i < count; i++) {
-            const int q = w->bytes[o * next + i * step];
-            sums[o] += q;
-            sums[outputs + o] += q < 0 ? -q : q;
+    bool fits = to->b != NULL && to->scale != NULL;
+    for (size_t o = 0; fits && o < l->outputs; o++) {
+        int64_t sum = 0, magnitude = 0;
+        for (size_t i = 0; i < l->count; i++) {
+            const int q = w->bytes[o * l->next + i * l->step];
+            sum += q;
+            magnitude += q < 0 ? -q : q;
         }
-    return sums;
+        const float unit = x->scale * scale_at(w, o);
+        const double steps = bias_at(b, o, (double)unit);
+        fits = fabs(steps) + (double)UINT8_MAX * (double)magnitude < (double)INT32_MAX;
+        if (!fits)
+            break;
+        XCVM_DATA(int32_t, &to->b->type)[o] = (int32_t)((int64_t)steps - x->zero * sum);
+        XCVM_DATA(float, &to->scale->type)[o] = unit / y_scale;
+    }
+    if (!fits && to->b != NULL)
+        xcc_constant_release(to->b);
+    if (!fits && to->scale != NULL)
+        xcc_constant_release(to->scale);
+    return fits;
 }
 
 /* ---- Convolutions ---- */
@@ -189,14 +185,14 @@ static bool pays(const xcc_module *m, const convolution *c)
              d[1] >= WINOGRAD_CHANNELS);
 }
 
-static xcc_value *depthwise(xcc_rewrite *r, xcc_builder *b, const convolution *c, const epilogue *e, xcc_bytes x,
+static xcc_value *depthwise(xcc_builder *b, const convolution *c, const epilogue *e, xcc_bytes x,
                             const xcc_requantized *to)
 {
     const int64_t *d = c->w.q->dims, dims[] = {d[2], d[3], d[0]};
     const int64_t taps = d[2] * d[3];
     xcc_value *w = xcc_constant_blank(b->graph, XCVM_I8, 3, dims);
     if (w == NULL)
-        return xcc_rewrite_ok(r, r->m->error->status), NULL;
+        return NULL;
     for (int64_t o = 0; o < d[0]; o++)
         for (int64_t i = 0; i < taps; i++)
             XCVM_DATA(int8_t, &w->type)[i * d[0] + o] = c->w.bytes[o * taps + i];
@@ -205,8 +201,7 @@ static xcc_value *depthwise(xcc_rewrite *r, xcc_builder *b, const convolution *c
                      .x_zero_point = c->x.zero, .y_zero_point = to->zero, .low = to->low, .high = to->high);
 }
 
-static xcc_value *dense(xcc_rewrite *r, xcc_builder *b, const convolution *c, const epilogue *e, xcc_bytes x,
-                        const xcc_requantized *to)
+static xcc_value *dense(xcc_builder *b, const convolution *c, const epilogue *e, xcc_bytes x, const xcc_requantized *to)
 {
     const int64_t *d = c->w.q->dims;
     const size_t groups = (size_t)c->group, outputs = (size_t)(d[0] / c->group);
@@ -216,7 +211,7 @@ static xcc_value *dense(xcc_rewrite *r, xcc_builder *b, const convolution *c, co
                             XCVM_QUANTIZED_OUTPUTS, XCVM_QUAD};
     xcc_value *w = xcc_constant_blank(b->graph, XCVM_I8, 4, dims);
     if (w == NULL)
-        return xcc_rewrite_ok(r, r->m->error->status), NULL;
+        return NULL;
     const size_t steps[] = {(size_t)(d[1] * d[2] * d[3]), (size_t)(d[2] * d[3]), (size_t)d[3], 1};
     xcvm_quantized_pack(c->w.bytes, steps, groups, outputs, (size_t)d[1], (size_t)d[2], (size_t)d[3], &runs,
                         w->type.data);
@@ -229,26 +224,23 @@ static xcc_value *dense(xcc_rewrite *r, xcc_builder *b, const convolution *c, co
 static xcc_value *convolve(xcc_rewrite *r, xcc_node *n, const convolution *c, const xcc_requantized *to)
 {
     const int64_t *d = c->w.q->dims;
-    const size_t count = (size_t)(d[1] * d[2] * d[3]), outputs = (size_t)d[0];
+    const size_t count = (size_t)(d[1] * d[2] * d[3]);
     const bool by_channels = c->group == d[0] && d[1] == 1;
     if (d[0] % c->group != 0 || (c->group > 1 && !by_channels && d[0] / c->group < LEAST_OUTPUTS) ||
         c->x.q->type.rank != 4 || c->x.q->type.dims[1] != d[1] * c->group || c->pads.count != 4 ||
         c->strides.count != 2 || c->dilations.count != 2)
         return NULL;
-    if (!pays(r->m, c)) {
-        r->m->integers.slower++;
+    if (!pays(r->m, c))
         return NULL;
-    }
-    int64_t *sums = sum_weights(r, &c->w, outputs, count, count, 1);
+    const lines filters = {(size_t)d[0], count, count, 1};
     epilogue e;
-    if (sums == NULL || !make_epilogue(r, n->graph, &c->x, &c->w, &c->b, outputs, sums, sums + outputs, to->scale, &e))
+    if (!make_epilogue(n->graph, &c->x, &c->w, &filters, &c->b, to->scale, &e) || !xcc_may_copy(r->m, c->w.q->bytes))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
     const xcc_bytes x = xcc_island_value(&b, c->x.q, true);
     if (x.v == NULL)
         return NULL;
-    const xcc_bytes y = {(by_channels ? depthwise : dense)(r, &b, c, &e, x, to), true};
-    r->m->integers.made += y.v != NULL;
+    const xcc_bytes y = {(by_channels ? depthwise : dense)(&b, c, &e, x, to), true};
     return xcc_island_edge(&b, y, to->is_signed);
 }
 
@@ -289,7 +281,7 @@ bool xcc_integer_qlinear_conv(xcc_rewrite *r, xcc_node *n)
         return false;
     c.b.integers = a->b;
     made = convolve(r, n, &c, &to);
-    return made != NULL && xcc_rewrite_replace(r, y, made);
+    return xcc_integer_replace(r, y, made);
 }
 
 /* ---- Products ---- */
@@ -335,17 +327,17 @@ static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xc
 static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const bias *added, const xcc_requantized *to,
                            const xcc_value *shift)
 {
-    int64_t *sums = sum_weights(r, &p->w, p->columns, p->column, p->rows, p->row);
+    const lines columns = {p->columns, p->column, p->rows, p->row};
     epilogue e;
-    if (sums == NULL || !make_epilogue(r, n->graph, &p->x, &p->w, added, p->columns, sums, sums + p->columns,
-                                       to != NULL ? to->scale : 1.0f, &e))
+    if (!make_epilogue(n->graph, &p->x, &p->w, &columns, added, to != NULL ? to->scale : 1.0f, &e) ||
+        !xcc_may_copy(r->m, p->w.q->bytes))
         return NULL;
     const xcvm_quantized_runs runs = xcvm_quantized_runs_of(1, 1, 1, p->rows, 1);
     const int64_t dims[] = {(int64_t)xcvm_quantized_panels(p->columns), (int64_t)runs.quads, XCVM_QUANTIZED_OUTPUTS,
                             XCVM_QUAD};
     xcc_value *w = xcc_constant_blank(n->graph, XCVM_I8, 4, dims);
     if (w == NULL)
-        return xcc_rewrite_ok(r, r->m->error->status), NULL;
+        return NULL;
     const size_t steps[] = {p->column, p->row, 0, 0};
     xcvm_quantized_pack(p->w.bytes, steps, 1, p->columns, p->rows, 1, 1, &runs, w->type.data);
     xcc_builder b = xcc_builder_before(n);
@@ -367,7 +359,6 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
         args.high = to->high;
     }
     const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &args, offsetof(xcvm_QuantizedGemm_args, y)), false};
-    r->m->integers.made += y.v != NULL;
     return xcc_island_edge(&b, y, to != NULL && to->is_signed);
 }
 
@@ -415,7 +406,7 @@ bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n)
     if (shift != NULL)
         b = (bias){0};
     xcc_value *made = multiply(r, n, &p, &b, NULL, shift);
-    return made != NULL && xcc_rewrite_replace(r, xcc_node_output(n, 0), made);
+    return xcc_integer_replace(r, xcc_node_output(n, 0), made);
 }
 
 bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n)
@@ -431,5 +422,24 @@ bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n)
         !set_matrix(&p, false))
         return false;
     xcc_value *made = multiply(r, n, &p, &none, &to, NULL);
-    return made != NULL && xcc_rewrite_replace(r, y, made);
+    return xcc_integer_replace(r, y, made);
+}
+
+void xcc_integer_count_left(xcc_module *m, const xcc_node *n)
+{
+    xcc_dequantized x;
+    const bool is_conv = xcc_is(n, XCVM_OP_Conv);
+    if ((!is_conv && !xcc_is(n, XCVM_OP_Gemm) && !xcc_is(n, XCVM_OP_MatMul)) ||
+        !xcc_dequantized_of(xcc_node_input(n, 0), &x))
+        return;
+    const xcc_node *w = xcc_producer(xcc_node_input(n, 1), XCVM_OP_DequantizeLinear);
+    if (w == NULL || !xcc_is_constant(xcc_node_input(w, 0)))
+        return;
+    m->integers.left++;
+    if (!is_conv || xcc_node_input(w, 0)->type.rank != 4)
+        return;
+    const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
+    const convolution c = {
+        .w = {.q = &xcc_node_input(w, 0)->type}, .strides = a->strides, .dilations = a->dilations, .group = a->group};
+    m->integers.slower += !pays(m, &c);
 }

@@ -219,9 +219,9 @@ typedef struct xcc_report {
     uint64_t recompute_peak_before;
     size_t recomputed;
     double recompute_time;
-    /* Of quantised models: convolutions and products in integers, and convolutions that are computed in floats since
-     * that is faster on this machine. */
-    size_t integer_products, float_products;
+    /* Convolutions and products by quantised weights that are computed in integers, and in floats, of which so many are
+     * since that is faster on this machine. */
+    size_t integer_products, float_products, faster_as_floats;
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,

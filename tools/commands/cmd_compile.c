@@ -161,8 +161,10 @@ static void print_report(const xcc_report *report)
         printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
                report->uncompressed == 1 ? "constant stays" : "constants stay");
     if (report->integer_products != 0 || report->float_products != 0)
-        printf("quantised products and convolutions: %zu in integers, %zu in floats, which are faster here\n",
-               report->integer_products, report->float_products);
+        printf(
+            "by quantised weights: %zu convolutions and products in integers, %zu in floats, %zu of them since that is "
+            "faster here\n",
+            report->integer_products, report->float_products, report->faster_as_floats);
     printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
     if (report->arena_lower_bound != 0)
         printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,

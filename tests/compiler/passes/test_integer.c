@@ -178,6 +178,25 @@ START_TEST(unfit)
 }
 END_TEST
 
+/* A chain of functions as long as a model likes: no rule goes back over all of it. */
+START_TEST(long_chain)
+{
+    enum { LENGTH = 100000 };
+    compilation c;
+    is_signed = false;
+    begin(&c, 2);
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(4));
+    for (int i = 0; i < LENGTH; i++) {
+        x = xcc_apply(&c.b, Neg, y, .x = XCC_IN(x));
+        ck_assert_ptr_nonnull(x);
+    }
+    output(&c.b, quantized(&c.b, x, 0.5, 100));
+    ok(&c.m, xcc_pass_integer(&c.m));
+    CHECK_COUNT(&c, Neg, LENGTH);
+    finish(&c);
+}
+END_TEST
+
 Suite *suite_compiler_integer(void);
 Suite *suite_compiler_integer(void)
 {
@@ -187,6 +206,7 @@ Suite *suite_compiler_integer(void)
     tcase_add_loop_test(tc, network, 0, 2);
     tcase_add_test(tc, never);
     tcase_add_test(tc, unfit);
+    tcase_add_test(tc, long_chain);
     suite_add_tcase(suite, tc);
     return suite;
 }
