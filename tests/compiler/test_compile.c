@@ -198,6 +198,17 @@ START_TEST(types_of_weights)
     options.weights = XCVM_BF16;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
     test_bytes_free(&program);
+    options.weight_blocks = XCC_WEIGHTS_Q4;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "weights cannot be stored both as bf16 and in blocks");
+    options.weights = XCVM_F32;
+    options.weight_blocks = (xcc_weight_blocks)4;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "there is no form 4 of weights in blocks");
+    options.weight_blocks = XCC_WEIGHTS_Q4A;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
+    test_bytes_free(&program);
+    options.weight_blocks = XCC_WEIGHTS_PLAIN;
 
     /* Of a program with an LSTM and a Gemm. */
     xcc_report wide = {.size = sizeof wide}, half = wide;

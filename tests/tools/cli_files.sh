@@ -110,6 +110,11 @@ out_like '^weight bytes +0 +0'
 run compile "$model" --weights f64 -o other.bin
 code 2
 err_has '--weights is one of f32|f24|f16|bf16'
+run compile "$model" --weights q4 --activations int8 --report -o other.bin
+code 0
+run compile "$model" --weights q8 --activations int4 -o other.bin
+code 2
+err_has '--activations is one of f32|int8'
 run compile "$model" -O3 -o other.bin
 code 2
 

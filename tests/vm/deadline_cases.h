@@ -90,6 +90,12 @@
     CASE("QuantizedAveragePool", "n u8[1x2000x2000x8]",                                                                \
          "$9 = QuantizedAveragePool($1, kernel_shape=[50 50], strides=[1 1], pads=[0 0 0 0])")                         \
     CASE("PackedGemm", "n f32[4000x4000]; n f32[250x4000x16]", "$9 = PackedGemm($1, $2, _, _, columns=4000)")          \
+    CASE("BlockQuantizedGemm", "n f32[16x32768]; n u8[2048x4096x64]; n f32[2048x1024x16]",                             \
+         "$9 = BlockQuantizedGemm($1, $2, $3, columns=32768, depth=32768, bits=4, block_size=32)")                     \
+    CASE("BlockQuantizedGemm", "n f32[16x32768]; n u8[2048x4096x64]; n f32[2048x1024x16]",                             \
+         "$9 = BlockQuantizedGemm($1, $2, $3, columns=32768, depth=32768, bits=4, block_size=32, activations=int8)")   \
+    CASE("BlockQuantizedGemm", "n f32[4000x4000]; n u8[250x1000x64]; n f32[250x125x16]",                               \
+         "$9 = BlockQuantizedGemm($1, $2, $3, columns=4000, depth=4000, bits=8, block_size=32)")                       \
     CASE("Det", "n f64[2000x2000]", "$9 = Det($1)")                                                                    \
     CASE("Conv", "n f32[1x64x1000x1000]; n f32[64x64x3x3]",                                                            \
          "$9 = Conv($1, $2, _, _, strides=[1 1], pads=[1 1 1 1], dilations=[1 1])")                                    \
@@ -245,6 +251,12 @@
     CASE("RotaryEmbedding", "n f32[1x64x8192x64]; n f32[1x8192x32]", "$9 = RotaryEmbedding($1, $2, $2, _)")            \
     CASE("LinearAttention", "n f32[1x4000x1024]; n f32[1x4000x1024]; n f32[1x4000x1024]",                              \
          "$8, $9 = LinearAttention($1, $2, $3, _, _, _, _, q_num_heads=8, kv_num_heads=8, update_rule=linear)")        \
+    CASE("CachedAttention",                                                                                            \
+         "n f32[1x64x1x64]; n f32[1x64x1x64]; n f32[1x64x1x64]; n f32[1x64x50000x64]; n f32[1x64x50000x64]",           \
+         "$9 = CachedAttention($1, $2, $3, $4, $5, i64[1] 50000)")                                                     \
+    CASE("CachedAttention",                                                                                            \
+         "n f32[1x8x4000x64]; n f32[1x8x4000x64]; n f32[1x8x4000x64]; n f32[1x8x4000x64]; n f32[1x8x4000x64]",         \
+         "$9 = CachedAttention($1, $2, $3, $4, $5, i64[1] 4000)")                                                      \
     CASE("TensorScatter", "n f32[64x500000]; n f32[64x1000]", "$9 = TensorScatter($1, $2, _, axis=1)")                 \
     CASE("BlockChannels", "n f32[1x16x2000x2000]", "$9 = BlockChannels($1)")                                           \
     CASE("UnblockChannels", "n f32[1x1x2000x2000x16]", "$9 = UnblockChannels($1, channels=16)")                        \
