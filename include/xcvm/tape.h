@@ -359,7 +359,8 @@ struct xcc_options; /* compiler.h */
 struct xcc_report;
 /* Compiles what was built to a program that gives the outputs; `sink` receives its bytes, as from xcc_compile.
  * Parameters become constants of the program; gradients by them are outputs like others (xcvm_tape_gradients).
- * With xcc_options.onnx they are those of an ONNX model. `options` and `report` may be NULL. The tape is at its end then, whether this succeeds or not: it can be destroyed.
+ * With xcc_options.onnx they are those of an ONNX model. `options` and `report` may be NULL. The tape is at its end
+ * then, whether this succeeds or not: it can be destroyed.
  */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_compile(xcvm_tape *tape, size_t count, const xcvm_tape_output *outputs,
                                                      const struct xcc_options *options, xcvm_sink sink, void *user,

@@ -156,8 +156,7 @@ static xcvm_status multiply_blocks(xcc_lowering *n, const block_weights *w, xcc_
                    size);
             if (offset_dtype == XCVM_U8)
                 XCVM_DATA(uint8_t, &b.offsets->type)
-                [at] =
-                    given == NULL ? 2 : (uint8_t)bits_at(XCVM_CDATA(uint8_t, &given->type) + j * zero_bytes, i, bits);
+            [at] = given == NULL ? 2 : (uint8_t)bits_at(XCVM_CDATA(uint8_t, &given->type) + j * zero_bytes, i, bits);
             else if (offset_dtype == XCVM_F32)
                 xcvm_load_f32((xcvm_dtype)given->type.dtype, given->type.data, j * blocks + i, 1,
                               XCVM_DATA(float, &b.offsets->type) + at);

@@ -1,5 +1,5 @@
 /* Operations of the host's in a schedule: the session calls them, on variables that have what it gives. */
-#include "tape/schedule.h"
+#include "tape/static/schedule.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef XCVM_TAPE_STATIC_FUNCTION_H
 #define XCVM_TAPE_STATIC_FUNCTION_H
 
-#include "tape/schedule.h"
+#include "tape/static/schedule.h"
 
 struct xcvm_static {
     xcvm_tape *tape;

@@ -1,5 +1,5 @@
 /* Recording calls as a graph while they are executed. */
-#include "tape/trace.h"
+#include "tape/static/trace.h"
 #include "compiler/ir/compose.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Running schedules: the forward as one call, the backward as its gradient. */
 #include "base/keep.h"
-#include "tape/schedule.h"
+#include "tape/static/schedule.h"
 #include "vm/session.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef XCVM_TAPE_SCHEDULE_H
 #define XCVM_TAPE_SCHEDULE_H
 
-#include "tape/trace.h"
+#include "tape/static/trace.h"
 
 /* What an output of the forward is. */
 typedef enum schedule_role {

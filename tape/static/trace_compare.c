@@ -1,6 +1,6 @@
 /* The guard: whether a function makes the calls that it made before. */
 #include "proto/image.h"
-#include "tape/trace.h"
+#include "tape/static/trace.h"
 
 #include <stdarg.h>
 #include <stdio.h>

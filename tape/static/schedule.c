@@ -1,5 +1,5 @@
 /* Compiling traces. */
-#include "tape/schedule.h"
+#include "tape/static/schedule.h"
 #include "compiler/compile.h"
 #include "vm/session.h"
 

@@ -1,5 +1,5 @@
 /* Traces copied: into a module that is compiled, or onto the tape, where they run. */
-#include "tape/trace.h"
+#include "tape/static/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* What schedules are, for others: figures, text, programs. */
-#include "tape/static.h"
+#include "tape/static/static.h"
 #include "vm/options.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Static functions: which schedule a call runs, or whether the function itself runs and is recorded. */
-#include "tape/static.h"
+#include "tape/static/static.h"
 #include "vm/options.h"
 
 #include <stdarg.h>
