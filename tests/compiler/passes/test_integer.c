@@ -181,7 +181,7 @@ END_TEST
 /* A chain of functions as long as a model likes: no rule goes back over all of it. */
 START_TEST(long_chain)
 {
-    enum { LENGTH = 100000 };
+    enum { LENGTH = 300000 };
     compilation c;
     is_signed = false;
     begin(&c, 2);
