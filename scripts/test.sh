@@ -50,7 +50,7 @@ format() { git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror; }
 
 lint() {
     cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --suppressions-list=scripts/cppcheck.txt \
-        -D__GNUC__ -D__x86_64__ -I. -Iinclude -j2 \
+        -D__GNUC__ -D__x86_64__ -I. -Iinclude -Ibuild/release/generated -j2 \
         base ops proto vm compiler train tape tools examples
 }
 
