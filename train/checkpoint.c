@@ -330,11 +330,9 @@ static xcvm_status path_of(const char *folder, uint64_t step, char path[XCT_PATH
     return name_of(folder, name, path, error);
 }
 
-xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size_t keep, char path[XCT_PATH],
-                                  xcvm_error *error)
+/* Removes the oldest, until there are at most `keep`. */
+static xcvm_status remove_oldest(const char *folder, size_t keep, xcvm_error *error)
 {
-    XCVM_TRY(path_of(folder, t->position.step, path, error));
-    XCVM_TRY(xct_trainer_save(t, path, error));
     for (;;) {
         uint64_t least, greatest;
         size_t count;
@@ -345,6 +343,16 @@ xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size
         XCVM_TRY(path_of(folder, least, old, error));
         XCVM_CHECK(error, unlink(old) == 0, IO, "%s: %s", old, strerror(errno));
     }
+}
+
+/* Trainings that were killed behind the writing, one after the other, leave no more than one checkpoint too many. */
+xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size_t keep, char path[XCT_PATH],
+                                  xcvm_error *error)
+{
+    XCVM_TRY(remove_oldest(folder, keep, error));
+    XCVM_TRY(path_of(folder, t->position.step, path, error));
+    XCVM_TRY(xct_trainer_save(t, path, error));
+    return remove_oldest(folder, keep, error);
 }
 
 xcvm_status xct_checkpoints_latest(const char *folder, char path[XCT_PATH], xcvm_error *error)

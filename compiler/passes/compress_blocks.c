@@ -195,7 +195,7 @@ static void gather_codes(xcc_rewrite *r, xcc_node *gather, const table *t)
 xcvm_status xcc_compress_table(xcc_module *m, xcc_value *v)
 {
     xcc_rewrite r = {.m = m};
-    table t = {NULL};
+    table t = {.codes = NULL};
     bool stays;
     XCVM_TRY(round_table(m, v, &t, &stays));
     m->weight_bytes_before += v->type.bytes;
