@@ -114,7 +114,7 @@ xcvm_status tape_execute_lazily(xcvm_tape *t, tape_record *r)
     draw_seed(t, r);
     tape_let_flow(r);
     if (t->batching != XCVM_BATCHING_NONE)
-        r->kind = tape_kind_of(t, r);
+        r->signature = tape_signature_of(t, r);
     r->deferred = r->waiting = true;
     tape_record_keep(r);
     return XCVM_OK;
