@@ -228,6 +228,8 @@ xcvm_status tape_execute_args(xcvm_tape *t, const xcvm_schema *schema, const voi
 xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status);
 /* Parts of executing: types of results; their memory, but for the first `placed`, and the kernel. */
 xcvm_status tape_infer(xcvm_tape *t, const tape_record *r);
+/* What shape rules are given of a call. */
+xcvm_inference tape_inference_of(xcvm_tape *t, const tape_record *r);
 xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed);
 /* Tells the observer that a call begins (begun 0), and gives the time; or that it is done. */
 uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun);
