@@ -222,6 +222,12 @@ static bool read_flags(struct quantizing *t)
             "without --data nothing is measured: --max-error, --correct-bias, --held-out and --picture need it");
         return false;
     }
+    /* u8 is the default, and may be what nobody asked for. */
+    if (strchr(f->weights, '4') != NULL && strcmp(f->activations, "f32") != 0 && strcmp(f->activations, "u8") != 0) {
+        report_usage("with --weights %s activations stay f32: --activations %s needs weights of 8 bits", f->weights,
+                     f->activations);
+        return false;
+    }
     return true;
 }
 
