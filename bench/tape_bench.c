@@ -2,6 +2,7 @@
  * and as a static schedule, and a schedule beside the compiled program. One line each: name, nanoseconds (or bytes). */
 #include "xcvm/compiler.h"
 #include "xcvm/layers.h"
+#include "xcvm/tape_static.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,6 +13,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/xcvm-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/xcvm-config.cmake ${PROJECT_BINARY_DIR}/xcvm-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xcvm)
 
+# Relative to the file itself, so that it is right wherever the tree is installed or moved to.
+string(REGEX REPLACE "[^/]+" ".." xcvm_pc_to_prefix ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 foreach(package xcvm xcvm-compiler)
   configure_file(cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -114,6 +114,10 @@ FNR == 1 {
     target = part[2]
     if (from == "tools" && !(to in floor))
         target = "tools/" target
+    if (name[1] == "xcvm")
+        target = "include/" target
+    else if (from == "include" && !(to in floor))
+        target = folder(FILENAME) "/" target
     edge[module(FILENAME), ++edges[module(FILENAME)]] = module(target)
     if (!(to in floor))
         next

@@ -9,18 +9,18 @@ typedef struct entry {
     tape_record *record;
     uint32_t needs;      /* calls that have to run before */
     uint32_t depth;      /* the most calls that run one behind the other before it */
-    uint32_t kind;       /* 0: it runs by itself */
+    uint32_t queue;      /* 0: it runs by itself */
     uint32_t dependents; /* the end, then the beginning, of its part of the list of those */
-    uint32_t next;       /* in its kind's queue: place + 1 */
+    uint32_t next;       /* in its queue: place + 1 */
 } entry;
 
-/* Calls that can run together. */
-typedef struct kind {
+/* Calls of one signature, and of one depth where that is the strategy, which can run together. */
+typedef struct queue {
     uint64_t key;
     uint64_t depths; /* their sum */
     uint32_t count;
     uint32_t first, last, ready; /* that can run now */
-} kind;
+} queue;
 
 typedef struct agenda {
     xcvm_tape *tape;
@@ -29,9 +29,9 @@ typedef struct agenda {
     uint32_t *needed; /* of each entry in turn, the places of those that it needs */
     uint32_t edges, edge_capacity;
     uint32_t *dependents;
-    kind *kinds; /* kind 0 is of those that run by themselves */
-    uint32_t kind_count, kind_capacity;
-    uint32_t *slots; /* kinds by key */
+    queue *queues; /* queue 0 is of those that run by themselves */
+    uint32_t queue_count, queue_capacity;
+    uint32_t *slots; /* queues by key */
     uint32_t slot_mask;
     tape_record **members; /* of the batch that is made */
     bool by_depth;
@@ -51,45 +51,45 @@ static bool grow(agenda *a, void **at, uint32_t used, uint32_t *capacity, size_t
     return true;
 }
 
-/* ---- Kinds ---- */
+/* ---- Queues ---- */
 
 static uint32_t slot_of(const agenda *a, uint64_t key)
 {
     uint32_t at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & a->slot_mask;
-    while (a->slots[at] != 0 && a->kinds[a->slots[at]].key != key)
+    while (a->slots[at] != 0 && a->queues[a->slots[at]].key != key)
         at = (at + 1) & a->slot_mask;
     return at;
 }
 
-static bool grow_kinds(agenda *a)
+static bool grow_queues(agenda *a)
 {
-    if (!grow(a, (void **)&a->kinds, a->kind_count, &a->kind_capacity, sizeof *a->kinds))
+    if (!grow(a, (void **)&a->queues, a->queue_count, &a->queue_capacity, sizeof *a->queues))
         return false;
-    const uint32_t slots = 4 * a->kind_capacity;
+    const uint32_t slots = 4 * a->queue_capacity;
     a->slots = xcvm_arena_allocate(&a->tape->agenda, slots * sizeof *a->slots);
     if (a->slots == NULL)
         return false;
     a->slot_mask = slots - 1;
-    for (uint32_t i = 1; i < a->kind_count; i++)
-        a->slots[slot_of(a, a->kinds[i].key)] = i;
+    for (uint32_t i = 1; i < a->queue_count; i++)
+        a->slots[slot_of(a, a->queues[i].key)] = i;
     return true;
 }
 
-static bool find_kind(agenda *a, entry *e)
+static bool find_queue(agenda *a, entry *e)
 {
-    if (e->record->kind == 0)
+    if (e->record->signature == 0)
         return true;
-    const uint64_t key = (uint64_t)e->record->kind << 32 | (a->by_depth ? e->depth : 0);
-    if (a->kind_count == a->kind_capacity && !grow_kinds(a))
+    const uint64_t key = (uint64_t)e->record->signature << 32 | (a->by_depth ? e->depth : 0);
+    if (a->queue_count == a->queue_capacity && !grow_queues(a))
         return false;
     const uint32_t at = slot_of(a, key);
     if (a->slots[at] == 0) {
-        a->slots[at] = a->kind_count;
-        a->kinds[a->kind_count++] = (kind){.key = key};
+        a->slots[at] = a->queue_count;
+        a->queues[a->queue_count++] = (queue){.key = key};
     }
-    e->kind = a->slots[at];
-    a->kinds[e->kind].count++;
-    a->kinds[e->kind].depths += e->depth;
+    e->queue = a->slots[at];
+    a->queues[e->queue].count++;
+    a->queues[e->queue].depths += e->depth;
     return true;
 }
 
@@ -118,7 +118,7 @@ static bool append(agenda *a, tape_record *r)
         e->depth = needed->depth + 1 > e->depth ? needed->depth + 1 : e->depth;
     }
     r->mark = ++a->count;
-    return find_kind(a, e);
+    return find_queue(a, e);
 }
 
 /* Appends a call, behind what it needs. Records that are being looked at are linked by `order`. */
@@ -174,9 +174,9 @@ static bool find_dependents(agenda *a)
 
 static bool prepare(agenda *a, tape_record *root)
 {
-    if (!grow_kinds(a))
+    if (!grow_queues(a))
         return false;
-    a->kind_count = 1;
+    a->queue_count = 1;
     if (root != NULL && !collect(a, root))
         return false;
     for (tape_record *r = root == NULL ? a->tape->first_waiting : NULL; r != NULL; r = r->next)
@@ -189,7 +189,7 @@ static bool prepare(agenda *a, tape_record *root)
 
 static void make_ready(agenda *a, uint32_t at)
 {
-    kind *k = &a->kinds[a->entries[at].kind];
+    queue *k = &a->queues[a->entries[at].queue];
     if (k->ready++ == 0)
         k->first = at + 1;
     else
@@ -205,22 +205,22 @@ static void finish(agenda *a, uint32_t at)
             make_ready(a, a->dependents[i]);
 }
 
-/* The kind whose calls are the least deep on average: what others wait for the most comes first. */
+/* The queue whose calls are the least deep on average: what others wait for the most comes first. */
 static uint32_t choose(const agenda *a)
 {
     uint32_t best = 0;
-    for (uint32_t i = 1; i < a->kind_count; i++) {
-        const kind *k = &a->kinds[i], *b = &a->kinds[best];
+    for (uint32_t i = 1; i < a->queue_count; i++) {
+        const queue *k = &a->queues[i], *b = &a->queues[best];
         if (k->ready > 0 && (best == 0 || k->depths * b->count < b->depths * k->count))
             best = i;
     }
     return best;
 }
 
-/* Runs what is ready of a kind. */
-static xcvm_status run_kind(agenda *a, uint32_t which)
+/* Runs what is ready in a queue. */
+static xcvm_status run_queue(agenda *a, uint32_t which)
 {
-    kind *k = &a->kinds[which];
+    queue *k = &a->queues[which];
     const uint32_t count = k->ready, first = k->first;
     uint32_t at = first;
     for (uint32_t i = 0; i < count; i++, at = a->entries[at - 1].next)
@@ -243,10 +243,10 @@ static xcvm_status run_all(agenda *a)
         if (a->entries[i].needs == 0)
             make_ready(a, i);
     for (;;) {
-        const uint32_t which = a->kinds[0].ready > 0 ? 0 : choose(a);
-        if (a->kinds[which].ready == 0)
+        const uint32_t which = a->queues[0].ready > 0 ? 0 : choose(a);
+        if (a->queues[which].ready == 0)
             return XCVM_OK;
-        XCVM_TRY(run_kind(a, which));
+        XCVM_TRY(run_queue(a, which));
     }
 }
 

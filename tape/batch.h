@@ -50,8 +50,8 @@ typedef struct tape_key {
     uint64_t words[TAPE_KEY_WORDS];
     size_t count;
 } tape_key;
-/* Which kind of calls this one is of; 0: none, it runs by itself, or there is no memory to know the kind by. */
-uint32_t tape_kind_of(xcvm_tape *t, const tape_record *r);
+/* The number of a call's signature; 0: it has none and runs by itself, or there is no memory to know it by. */
+uint32_t tape_signature_of(xcvm_tape *t, const tape_record *r);
 /* Elements up to so many bytes are compared, where an operand has to be the same for all. */
 enum { TAPE_SMALL = 128 };
 

@@ -162,16 +162,21 @@ static xcvm_status check_results(xcvm_tape *t, const tape_record *r)
     return XCVM_OK;
 }
 
-xcvm_status tape_infer(xcvm_tape *t, const tape_record *r)
+xcvm_inference tape_inference_of(xcvm_tape *t, const tape_record *r)
 {
     /* A variable begins with its value. */
-    const xcvm_inference inference = {.schema = r->schema,
-                                      .args = r->args,
-                                      .in = (const xcvm_value *const *)(void *)r->in,
-                                      .in_count = r->in_count,
-                                      .out = (xcvm_value *const *)(void *)r->out,
-                                      .out_count = r->out_count,
-                                      .error = &t->error};
+    return (xcvm_inference){.schema = r->schema,
+                            .args = r->args,
+                            .in = (const xcvm_value *const *)(void *)r->in,
+                            .in_count = r->in_count,
+                            .out = (xcvm_value *const *)(void *)r->out,
+                            .out_count = r->out_count,
+                            .error = &t->error};
+}
+
+xcvm_status tape_infer(xcvm_tape *t, const tape_record *r)
+{
+    const xcvm_inference inference = tape_inference_of(t, r);
     const bool reads = t->walk != NULL && r->schema->opcode != XCVM_OP_Shape && r->schema->opcode != XCVM_OP_Size;
     for (uint32_t i = 0; reads && i < r->in_count; i++)
         XCVM_TRY(tape_check_read(t, r->in[i]));

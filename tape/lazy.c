@@ -33,18 +33,6 @@ static bool has_size(const xcvm_value *type)
            xcvm_dims_known(type);
 }
 
-static xcvm_status infer(xcvm_tape *t, const tape_record *r)
-{
-    const xcvm_inference inference = {.schema = r->schema,
-                                      .args = r->args,
-                                      .in = (const xcvm_value *const *)(void *)r->in,
-                                      .in_count = r->in_count,
-                                      .out = (xcvm_value *const *)(void *)r->out,
-                                      .out_count = r->out_count,
-                                      .error = &t->error};
-    return xcvm_infer(&inference);
-}
-
 /* Finds the types of the results out; whether the call can wait. */
 static xcvm_status find_types(xcvm_tape *t, const tape_record *r, bool *waits)
 {
@@ -58,7 +46,8 @@ static xcvm_status find_types(xcvm_tape *t, const tape_record *r, bool *waits)
         if (r->schema->fields[f].dynamic)
             return XCVM_OK;
     XCVM_TRY(evaluate_operands(r, false));
-    XCVM_TRY(infer(t, r));
+    const xcvm_inference inference = tape_inference_of(t, r);
+    XCVM_TRY(xcvm_infer(&inference));
     for (uint32_t i = 0; i < r->out_count; i++)
         if (r->out[i] != NULL && !has_size(&r->out[i]->value.type))
             return XCVM_OK;
@@ -114,7 +103,7 @@ xcvm_status tape_execute_lazily(xcvm_tape *t, tape_record *r)
     draw_seed(t, r);
     tape_let_flow(r);
     if (t->batching != XCVM_BATCHING_NONE)
-        r->kind = tape_kind_of(t, r);
+        r->signature = tape_signature_of(t, r);
     r->deferred = r->waiting = true;
     tape_record_keep(r);
     return XCVM_OK;

@@ -114,12 +114,12 @@ typedef struct known {
     uint64_t hash;
 } known;
 
-typedef struct tape_kinds {
+typedef struct tape_signatures {
     xcvm_arena arena;
     known *known; /* from 1 on */
     uint32_t count, capacity;
     uint32_t *slots;
-} tape_kinds;
+} tape_signatures;
 
 enum { FIRST = 256, SLOTS_EACH = 4, MANY = 4096 };
 
@@ -133,7 +133,7 @@ static uint64_t hash_of(const tape_key *key)
     return hash;
 }
 
-static uint32_t *slot_of(const tape_kinds *k, const tape_key *key, uint64_t hash)
+static uint32_t *slot_of(const tape_signatures *k, const tape_key *key, uint64_t hash)
 {
     const uint32_t mask = k->capacity * SLOTS_EACH - 1;
     for (uint32_t at = (uint32_t)hash & mask;; at = (at + 1) & mask) {
@@ -144,7 +144,7 @@ static uint32_t *slot_of(const tape_kinds *k, const tape_key *key, uint64_t hash
     }
 }
 
-static bool grow(tape_kinds *k)
+static bool grow(tape_signatures *k)
 {
     const uint32_t capacity = k->capacity > 0 ? 2 * k->capacity : FIRST, mask = capacity * SLOTS_EACH - 1;
     known *larger = xcvm_arena_allocate(&k->arena, capacity * sizeof *larger);
@@ -165,19 +165,19 @@ static bool grow(tape_kinds *k)
     return true;
 }
 
-static tape_kinds *kinds_of(xcvm_tape *t)
+static tape_signatures *signatures_of(xcvm_tape *t)
 {
-    if (t->kinds == NULL && (t->kinds = xcvm_allocate_zeroed(t->allocator, sizeof *t->kinds)) != NULL)
-        t->kinds->arena.allocator = t->allocator;
-    return t->kinds;
+    if (t->signatures == NULL && (t->signatures = xcvm_allocate_zeroed(t->allocator, sizeof *t->signatures)) != NULL)
+        t->signatures->arena.allocator = t->allocator;
+    return t->signatures;
 }
 
-uint32_t tape_kind_of(xcvm_tape *t, const tape_record *r)
+uint32_t tape_signature_of(xcvm_tape *t, const tape_record *r)
 {
     tape_key key;
     if (!make_key(r, &key))
         return 0;
-    tape_kinds *k = kinds_of(t);
+    tape_signatures *k = signatures_of(t);
     if (k == NULL || (k->count == k->capacity && !grow(k)))
         return 0;
     const uint64_t hash = hash_of(&key);
@@ -193,17 +193,17 @@ uint32_t tape_kind_of(xcvm_tape *t, const tape_record *r)
     return *slot;
 }
 
-void tape_kinds_clear(xcvm_tape *t)
+void tape_signatures_clear(xcvm_tape *t)
 {
-    if (t->kinds != NULL && t->kinds->count > MANY)
-        tape_kinds_release(t);
+    if (t->signatures != NULL && t->signatures->count > MANY)
+        tape_signatures_release(t);
 }
 
-void tape_kinds_release(xcvm_tape *t)
+void tape_signatures_release(xcvm_tape *t)
 {
-    if (t->kinds == NULL)
+    if (t->signatures == NULL)
         return;
-    xcvm_arena_release(&t->kinds->arena);
-    xcvm_deallocate(t->allocator, t->kinds, sizeof *t->kinds);
-    t->kinds = NULL;
+    xcvm_arena_release(&t->signatures->arena);
+    xcvm_deallocate(t->allocator, t->signatures, sizeof *t->signatures);
+    t->signatures = NULL;
 }

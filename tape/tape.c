@@ -205,7 +205,7 @@ void xcvm_tape_destroy(xcvm_tape *t)
         xcvm_heap_destroy(t->kernel.heap);
     xcvm_arena_release(&t->scratch);
     xcvm_arena_release(&t->agenda);
-    tape_kinds_release(t);
+    tape_signatures_release(t);
     xcc_module_release(&t->module);
     xcvm_deallocate(t->budget.from, t, sizeof *t);
 }
@@ -273,7 +273,7 @@ void xcvm_tape_reset(xcvm_tape *tape)
             tape_variable_require(v, false);
         v->spent = false;
     }
-    tape_kinds_clear(tape);
+    tape_signatures_clear(tape);
     restore_slabs(tape);
     tape_chunks_order(tape);
 }

@@ -91,7 +91,7 @@ struct tape_record {
     uint64_t random;                 /* state of the generator when the call was made, if it is random */
     tape_batch *batch;               /* that it was run with, all of which is there; NULL: none */
     uint32_t slot;                   /* its place in that */
-    uint32_t kind;                   /* of calls that can run together; 0: it runs by itself */
+    uint32_t signature;              /* of calls that can run together; 0: it runs by itself */
 };
 
 /* Pieces of memory of up to so many times 64 bytes are cut from slabs, and kept by size. */
@@ -124,10 +124,10 @@ struct xcvm_tape {
     tape_record *first_waiting, *last_waiting; /* that are not evaluated yet */
     struct tape_checkpoint *checkpoints;       /* the latest first */
     xcvm_batching batching;
-    struct tape_kinds *kinds; /* of calls that can run together */
-    xcvm_arena agenda;        /* of the evaluation that goes on */
-    uint32_t trials;          /* of strategies that are compared, so far */
-    double trial_ns[2];       /* that a call took in them */
+    struct tape_signatures *signatures; /* of calls that can run together */
+    xcvm_arena agenda;                  /* of the evaluation that goes on */
+    uint32_t trials;                    /* of strategies that are compared, so far */
+    double trial_ns[2];                 /* that a call took in them */
     size_t recorded, variables;
     tape_record *dead; /* to be removed, one behind the other */
     bool removing;
@@ -228,6 +228,8 @@ xcvm_status tape_execute_args(xcvm_tape *t, const xcvm_schema *schema, const voi
 xcvm_status tape_conclude(xcvm_tape *t, tape_record *r, xcvm_status status);
 /* Parts of executing: types of results; their memory, but for the first `placed`, and the kernel. */
 xcvm_status tape_infer(xcvm_tape *t, const tape_record *r);
+/* What shape rules are given of a call. */
+xcvm_inference tape_inference_of(xcvm_tape *t, const tape_record *r);
 xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed);
 /* Tells the observer that a call begins (begun 0), and gives the time; or that it is done. */
 uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun);
@@ -261,9 +263,9 @@ static inline xcvm_status tape_evaluate(tape_variable *v)
 }
 /* Members are not of the batch from here on, which is gone; they were run, and are calls like others. */
 void tape_batch_release(tape_batch *b);
-/* Forgets kinds of calls, if there are many: no record is of one any more. */
-void tape_kinds_clear(xcvm_tape *t);
-void tape_kinds_release(xcvm_tape *t);
+/* Forgets signatures, if there are many: no record has one any more. */
+void tape_signatures_clear(xcvm_tape *t);
+void tape_signatures_release(xcvm_tape *t);
 /* A call that was evaluated waits no more. */
 void tape_record_settle(tape_record *r);
 

@@ -137,7 +137,8 @@ static bool check_operand(xcc_c_export *x, const xcvm_value *v)
     if (v->kind != XCVM_KIND_TENSOR)
         return xcc_c_refuse(x, "it takes what is no tensor");
     if (xcc_c_type((xcvm_dtype)v->dtype) == NULL)
-        return xcc_c_refuse(x, "it takes %s", xcvm_dtype_name((xcvm_dtype)v->dtype));
+        return xcc_c_refuse(x, "it takes %s, and C is made for f32, f64, bool and integers of 8 to 64 bits",
+                            xcvm_dtype_name((xcvm_dtype)v->dtype));
     return true;
 }
 

@@ -201,13 +201,7 @@ xcvm_status xcc_put_blocks(xcc_model_writer *w, const xcc_quant_node *n)
     XCVM_TRY((w->q->opset >= 21 && b.k % b.block == 0 ? put_dequantize : put_nbits)(w, n, &b, stem, product));
     if (bias == NULL)
         return XCVM_OK;
-    const float beta = (float)xcc_quant_real(n, "beta", 1);
-    if (beta != 1.0f) {
-        const char *scaled = xcc_put_name(w, bias, "_scaled");
-        (void)xcc_put_node(w, "", "Mul", 2, (const char *[]){bias, xcc_put_scalar(w, bias, "_beta", XCVM_F32, &beta)},
-                           scaled);
-        bias = scaled;
-    }
+    bias = xcc_put_scaled(w, bias, (float)xcc_quant_real(n, "beta", 1));
     (void)xcc_put_node(w, "", "Add", 2, (const char *[]){product, bias}, result);
     return XCVM_OK;
 }

@@ -209,6 +209,16 @@ const char *xcc_put_scalar(xcc_model_writer *w, const char *stem, const char *su
     return name;
 }
 
+const char *xcc_put_scaled(xcc_model_writer *w, const char *name, float beta)
+{
+    if (beta == 1.0f)
+        return name;
+    const char *scaled = xcc_put_name(w, name, "_scaled");
+    const char *factor = xcc_put_scalar(w, name, "_beta", XCVM_F32, &beta);
+    (void)xcc_put_node(w, "", "Mul", 2, (const char *[]){name, factor}, scaled);
+    return scaled;
+}
+
 void xcc_put_output(xcc_model_writer *w, const char *name)
 {
     const char **outputs =

@@ -44,6 +44,8 @@ void xcc_put_constant(xcc_model_writer *w, const char *name, xcvm_dtype dtype, i
                       const void *data, size_t bytes);
 /* A scalar under a new name. */
 const char *xcc_put_scalar(xcc_model_writer *w, const char *stem, const char *suffix, xcvm_dtype dtype, const void *at);
+/* A tensor of f32 times `beta`; the tensor itself where that is 1. */
+const char *xcc_put_scaled(xcc_model_writer *w, const char *name, float beta);
 void xcc_put_output(xcc_model_writer *w, const char *name);
 
 /* The bytes of a model. */

@@ -157,11 +157,8 @@ static xcvm_status put_product(xcc_model_writer *w, const xcc_quant_node *n)
         xcc_put_constant(w, column, XCVM_I64, 1, &rank, dims, (size_t)rank * sizeof *dims);
         (void)xcc_put_node(w, "", "Reshape", 2, (const char *[]){bias, column}, wide);
         bias = wide;
-    } else if (beta != 1.0f) {
-        const char *scaled = xcc_put_name(w, bias, "_scaled");
-        (void)xcc_put_node(w, "", "Mul", 2, (const char *[]){bias, xcc_put_scalar(w, bias, "_beta", XCVM_F32, &beta)},
-                           scaled);
-        bias = scaled;
+    } else {
+        bias = xcc_put_scaled(w, bias, beta);
     }
     (void)xcc_put_node(w, "", "Add", 2, (const char *[]){product, bias}, result);
     return XCVM_OK;

@@ -2,6 +2,7 @@
  * carries its state from call to call; after some words the losses are gone back over together, and what came before is
  * cut off. */
 #include "seed.h"
+#include "xcvm/tape_static.h"
 
 enum { WORDS = 6, UNITS = 4, LENGTH = 5, GATES = 4 * UNITS };
 

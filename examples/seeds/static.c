@@ -1,6 +1,7 @@
 /* As in static_graph: a chain of layers that is static. Its code runs in the first iteration, a schedule in the others;
  * what has side effects every time is an operation. */
 #include "seed.h"
+#include "xcvm/tape_static.h"
 
 enum { LAYERS = 3, BATCH = 4 };
 static const int64_t sizes[LAYERS + 1] = {5, 8, 8, 3};

@@ -395,6 +395,4 @@ XCVM_API xcvm_var xcvm_call(int32_t instruction, const void *call);
 }
 #endif
 
-#include "tape_static.h"
-
 #endif

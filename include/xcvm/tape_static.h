@@ -67,29 +67,29 @@ typedef struct xcvm_static_options {
 } xcvm_static_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, void *user,
-                                                      const xcvm_static_options *options, xcvm_static **schedule,
+                                                      const xcvm_static_options *options, xcvm_static **static_function,
                                                       xcvm_error *error);
 /* Results of calls stay, but no backward goes through them any more. NULL is accepted. */
-XCVM_API void xcvm_static_destroy(xcvm_static *schedule);
+XCVM_API void xcvm_static_destroy(xcvm_static *static_function);
 
 /* Calls the function, or what stands for it; gives the first result, and all in `out`. Within another static function
  * it fails. */
-XCVM_API xcvm_var xcvm_static_call(xcvm_static *schedule, size_t in_count, const xcvm_var *in, size_t out_count,
+XCVM_API xcvm_var xcvm_static_call(xcvm_static *static_function, size_t in_count, const xcvm_var *in, size_t out_count,
                                    xcvm_var *out);
 
 /* What follows returns what it was before. Enabled, which it is at first: else each call is that of the function, with
  * the caller's own variables, and nothing is recorded. Training, true at first: tells schedules apart. Checking: each
  * call runs the function, and compares what it does with what was recorded; where it differs, the log tells the
  * first difference, as a warning, and the function is recorded anew. */
-XCVM_API bool xcvm_static_set_enabled(xcvm_static *schedule, bool enabled);
-XCVM_API bool xcvm_static_set_training(xcvm_static *schedule, bool training);
-XCVM_API bool xcvm_static_set_checking(xcvm_static *schedule, bool checking);
+XCVM_API bool xcvm_static_set_enabled(xcvm_static *static_function, bool enabled);
+XCVM_API bool xcvm_static_set_training(xcvm_static *static_function, bool training);
+XCVM_API bool xcvm_static_set_checking(xcvm_static *static_function, bool checking);
 
 /* Each call has activations of its own, which a backward frees as it passes the call. This frees those of the calls so
  * far that no backward will come for: their results become constants. */
-XCVM_API void xcvm_static_end_forward(xcvm_static *schedule);
+XCVM_API void xcvm_static_end_forward(xcvm_static *static_function);
 /* Forgets all schedules; not while one runs, or a backward. */
-XCVM_API void xcvm_static_clear(xcvm_static *schedule);
+XCVM_API void xcvm_static_clear(xcvm_static *static_function);
 
 typedef struct xcvm_static_stats {
     size_t size;         /* of this struct, set by the caller */
@@ -102,10 +102,10 @@ typedef struct xcvm_static_stats {
     uint64_t different;  /* times that checking found the function to do something else */
     size_t memory_bytes; /* of the schedules' sessions */
 } xcvm_static_stats;
-XCVM_API void xcvm_static_get_stats(const xcvm_static *schedule, xcvm_static_stats *stats);
+XCVM_API void xcvm_static_get_stats(const xcvm_static *static_function, xcvm_static_stats *stats);
 
 /* All schedules as text: what each is for, and its graph as recorded. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_describe(xcvm_static *schedule, xcvm_sink sink, void *user,
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_describe(xcvm_static *static_function, xcvm_sink sink, void *user,
                                                         xcvm_error *error);
 typedef struct xcvm_static_save_options {
     size_t size;
@@ -113,8 +113,9 @@ typedef struct xcvm_static_save_options {
 } xcvm_static_save_options;
 /* The schedule that was used last as a program: inputs in0, in1 ..., outputs out0, out1 ...; what the function writes
  * into, or leaves in a place, is a state. `options` may be NULL. INVALID_ARGUMENT if there is no schedule. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *schedule, const xcvm_static_save_options *options,
-                                                    xcvm_sink sink, void *user, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *static_function,
+                                                    const xcvm_static_save_options *options, xcvm_sink sink, void *user,
+                                                    xcvm_error *error);
 
 #ifdef __cplusplus
 }

@@ -20,12 +20,12 @@ static char *copy_name(xcvm_tape *t, const char *name)
 }
 
 xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, void *user,
-                               const xcvm_static_options *options, xcvm_static **schedule, xcvm_error *error)
+                               const xcvm_static_options *options, xcvm_static **static_function, xcvm_error *error)
 {
     xcvm_static_options o;
     XCVM_TRY(tape_report(tape, error));
-    XCVM_CHECK(error, function != NULL && schedule != NULL, INVALID_ARGUMENT,
-               "there is no function, or no place for the schedule");
+    XCVM_CHECK(error, function != NULL && static_function != NULL, INVALID_ARGUMENT,
+               "there is no function, or no place for the static function");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     XCVM_CHECK(error, o.held != NULL || o.held_count == 0, INVALID_ARGUMENT, "held is NULL");
     for (size_t i = 0; i < o.held_count; i++)
@@ -45,7 +45,7 @@ xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, v
         xcvm_deallocate(tape->allocator, s, sizeof *s);
         return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a static function");
     }
-    *schedule = s;
+    *static_function = s;
     return XCVM_OK;
 }
 
@@ -89,14 +89,14 @@ static void drop_all(xcvm_static *s)
         drop(s, s->schedules);
 }
 
-void xcvm_static_clear(xcvm_static *schedule)
+void xcvm_static_clear(xcvm_static *static_function)
 {
-    xcvm_tape *t = schedule->tape;
+    xcvm_tape *t = static_function->tape;
     if (t->in_static || t->walk != NULL)
-        tape_fail(t, XCVM_INVALID_ARGUMENT, "the schedules of %.100s are to be forgotten while %s", schedule->name,
-                  t->in_static ? "a static function runs" : "a backward goes on");
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "the schedules of %.100s are to be forgotten while %s",
+                  static_function->name, t->in_static ? "a static function runs" : "a backward goes on");
     else
-        drop_all(schedule);
+        drop_all(static_function);
 }
 
 void xcvm_static_destroy(xcvm_static *s)
@@ -116,11 +116,20 @@ static bool set(bool *what, bool value)
     return before;
 }
 
-bool xcvm_static_set_enabled(xcvm_static *schedule, bool enabled) { return set(&schedule->enabled, enabled); }
+bool xcvm_static_set_enabled(xcvm_static *static_function, bool enabled)
+{
+    return set(&static_function->enabled, enabled);
+}
 
-bool xcvm_static_set_training(xcvm_static *schedule, bool training) { return set(&schedule->training, training); }
+bool xcvm_static_set_training(xcvm_static *static_function, bool training)
+{
+    return set(&static_function->training, training);
+}
 
-bool xcvm_static_set_checking(xcvm_static *schedule, bool checking) { return set(&schedule->checking, checking); }
+bool xcvm_static_set_checking(xcvm_static *static_function, bool checking)
+{
+    return set(&static_function->checking, checking);
+}
 
 /* ---- Activations ---- */
 
@@ -141,15 +150,15 @@ static void unchain(tape_record *r)
     tape_record_remove(r);
 }
 
-void xcvm_static_end_forward(xcvm_static *schedule)
+void xcvm_static_end_forward(xcvm_static *static_function)
 {
-    xcvm_tape *t = schedule->tape;
+    xcvm_tape *t = static_function->tape;
     size_t left = 0;
-    for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
+    for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
         left += s->users;
     for (tape_record *r = t->last, *previous; r != NULL && left > 0 && t->walk == NULL; r = previous) {
         previous = r->previous;
-        for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
+        for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
             if (r->users == &s->users) {
                 unchain(r);
                 previous = t->last;
@@ -470,24 +479,25 @@ static xcvm_status call(xcvm_static *s, size_t in_count, const xcvm_var *in, siz
     return t->failed ? t->error.status : call_function(s, in_count, in, out_count, out);
 }
 
-xcvm_var xcvm_static_call(xcvm_static *schedule, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+xcvm_var xcvm_static_call(xcvm_static *static_function, size_t in_count, const xcvm_var *in, size_t out_count,
+                          xcvm_var *out)
 {
-    xcvm_tape *t = schedule->tape;
+    xcvm_tape *t = static_function->tape;
     if ((in_count > 0 && in == NULL) || (out_count > 0 && out == NULL) || in_count > UINT32_MAX / 4 ||
         out_count > UINT32_MAX / 4) {
         tape_fail(t, XCVM_INVALID_ARGUMENT, "operands of %.100s are missing, or the place for its results",
-                  schedule->name);
+                  static_function->name);
         return TAPE_FAILED;
     }
     if (!t->failed && t->in_static)
         tape_fail(t, XCVM_INVALID_ARGUMENT, "%.100s is called within a static function; make the outermost one static",
-                  schedule->name);
+                  static_function->name);
     if (t->failed)
         return give(t->error.status, out_count, out);
-    if (schedule->enabled && !t->building && !t->lazy)
-        return give(call(schedule, in_count, in, out_count, out), out_count, out);
-    const xcvm_status status = schedule->function(schedule->user, t, in_count, in, out_count, out);
+    if (static_function->enabled && !t->building && !t->lazy)
+        return give(call(static_function, in_count, in, out_count, out), out_count, out);
+    const xcvm_status status = static_function->function(static_function->user, t, in_count, in, out_count, out);
     if (status != XCVM_OK && !t->failed)
-        tape_fail(t, status, "the function %.100s failed", schedule->name);
+        tape_fail(t, status, "the function %.100s failed", static_function->name);
     return give(t->failed ? t->error.status : XCVM_OK, out_count, out);
 }

@@ -3,6 +3,7 @@
 #define XCVM_TAPE_STATIC_FUNCTION_H
 
 #include "tape/static/schedule.h"
+#include "xcvm/tape_static.h"
 
 struct xcvm_static {
     xcvm_tape *tape;

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-void xcvm_static_get_stats(const xcvm_static *schedule, xcvm_static_stats *stats)
+void xcvm_static_get_stats(const xcvm_static *static_function, xcvm_static_stats *stats)
 {
-    xcvm_static_stats all = schedule->stats;
+    xcvm_static_stats all = static_function->stats;
     all.size = stats->size;
-    all.schedules = schedule->count;
-    for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next) {
+    all.schedules = static_function->count;
+    for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next) {
         all.in_use += s->users;
         all.memory_bytes += tape_schedule_memory(s);
     }
@@ -53,50 +53,50 @@ static xcvm_status describe(const xcvm_static *f, const tape_schedule *s, xcvm_s
     return xcc_graph_dump(k->module.graph, sink, user);
 }
 
-xcvm_status xcvm_static_describe(xcvm_static *schedule, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xcvm_static_describe(xcvm_static *static_function, xcvm_sink sink, void *user, xcvm_error *error)
 {
-    xcvm_tape *t = schedule->tape;
+    xcvm_tape *t = static_function->tape;
     XCVM_TRY(tape_report(t, error));
     XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
-    for (const tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
-        if (tape_stick(t, describe(schedule, s, sink, user)) != XCVM_OK)
+    for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
+        if (tape_stick(t, describe(static_function, s, sink, user)) != XCVM_OK)
             return tape_report(t, error);
     return XCVM_OK;
 }
 
 /* ---- Programs ---- */
 
-xcvm_status xcvm_static_save(xcvm_static *schedule, const xcvm_static_save_options *options, xcvm_sink sink, void *user,
-                             xcvm_error *error)
+xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_save_options *options, xcvm_sink sink,
+                             void *user, xcvm_error *error)
 {
-    xcvm_tape *t = schedule->tape;
+    xcvm_tape *t = static_function->tape;
     xcvm_static_save_options o;
     tape_schedule *last = NULL;
     XCVM_TRY(tape_report(t, error));
     XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
-    for (tape_schedule *s = schedule->schedules; s != NULL; s = s->next)
+    for (tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
         if (last == NULL || s->used > last->used)
             last = s;
     XCVM_CHECK(error, last != NULL, INVALID_ARGUMENT, "%.100s has no schedule: it was not called, or is not enabled",
-               schedule->name);
-    XCVM_CHECK(error, last->trace->refusal[0] == '\0', UNSUPPORTED, "%.100s is no schedule: %.240s", schedule->name,
-               last->trace->refusal);
+               static_function->name);
+    XCVM_CHECK(error, last->trace->refusal[0] == '\0', UNSUPPORTED, "%.100s is no schedule: %.240s",
+               static_function->name, last->trace->refusal);
     const tape_trace *k = last->trace;
     for (size_t i = k->in_count; i < k->operand_count; i++) {
         trace_operand *operand = &k->operands[i];
         const size_t place = i - k->in_count;
         if (place < k->held_count && operand->present)
-            operand->v = *schedule->options.held[place];
+            operand->v = *static_function->options.held[place];
         const tape_variable *v = operand->v.at;
         const bool there = v != NULL && v->serial == operand->v.serial;
         XCVM_CHECK(error, !operand->present || there, INVALID_ARGUMENT, "a variable that %.100s has captured is gone",
-                   schedule->name);
+                   static_function->name);
         XCVM_CHECK(error, !operand->present || xcvm_same_shape(&v->value.type, &operand->value->type), SHAPE_MISMATCH,
                    "what is held in place %zu is of another shape than at the last call", place);
     }
     const xcc_options how = {
-        .size = sizeof how, .allocator = t->allocator, .optimization = schedule->options.optimization};
+        .size = sizeof how, .allocator = t->allocator, .optimization = static_function->options.optimization};
     const xcvm_status status = tape_schedule_emit(t, k, &how, o.states ? TRACE_STATES : TRACE_SAVED, sink, user);
     return tape_stick(t, status) != XCVM_OK ? tape_report(t, error) : XCVM_OK;
 }

@@ -14,7 +14,7 @@ typedef struct comparison {
     const char *name; /* of its instruction */
 } comparison;
 
-/* Always false. */
+/* Says what differs; gives false, for the caller to give on. */
 static bool differ(const comparison *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool differ(const comparison *c, const char *format, ...)
 {

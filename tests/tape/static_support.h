@@ -3,6 +3,7 @@
 #define XCVM_TESTS_TAPE_STATIC_SUPPORT_H
 
 #include "tests/tape/support.h"
+#include "xcvm/tape_static.h"
 
 #include <stdio.h>
 

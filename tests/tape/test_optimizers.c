@@ -1,6 +1,7 @@
 /* Tests of optimizers on a tape, against PyTorch's. */
 #define OPTIMIZER_VALUES
 #include "tests/tape/learning.h"
+#include "xcvm/tape_static.h"
 
 typedef struct learning {
     xcvm_tape *tape;

@@ -107,6 +107,7 @@ refuse 6 'nothing.npz' "$model" -d nothing.npz "$@"
 refuse 2 'no node called "frob"' "$model" -d "$digits/digits.npz" "$@" --exclude-nodes frob
 refuse 2 'no node of type "Frob"' "$model" -d "$digits/digits.npz" "$@" --types Frob
 refuse 2 'a power of two' "$model" "$@" --weights i4 --block 24
+refuse 2 'with --weights i4 activations stay f32: --activations u16 needs weights of 8 bits' "$model" "$@" --weights i4 --activations u16
 refuse 2 'above 0' "$model" -d "$digits/digits.npz" "$@" --max-error 0
 refuse 6 'cannot be written' "$model" -d "$digits/digits.npz" -i image=images -o no/where/refused.onnx
 refuse 6 'cannot be written' "$model" -d "$digits/digits.npz" -i image=images -o refused.onnx --picture no/where.svg

@@ -160,11 +160,13 @@ static void print_report(const xcc_report *report)
     if (report->uncompressed != 0)
         printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
                report->uncompressed == 1 ? "constant stays" : "constants stay");
-    if (report->integer_products != 0 || report->float_products != 0)
-        printf(
-            "by quantised weights: %zu convolutions and products in integers, %zu in floats, %zu of them since that is "
-            "faster here\n",
-            report->integer_products, report->float_products, report->faster_as_floats);
+    if (report->integer_products != 0 || report->float_products != 0) {
+        printf("convolutions and products with quantised weights: %zu in integers, %zu in floats",
+               report->integer_products, report->float_products);
+        if (report->faster_as_floats != 0)
+            printf(" (%zu because that is faster here)", report->faster_as_floats);
+        putchar('\n');
+    }
     printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
     if (report->arena_lower_bound != 0)
         printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,
@@ -551,12 +553,14 @@ static const struct example examples[] = {
     {"model.onnx -o prog.bin --dim batch=4 --report", "for batches of four, and see what it costs"},
     {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
     {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
+    {"model.onnx -o prog.bin --weights q4a --report", "with weights of 4 bits in blocks"},
     {"network.onnx -o grad.bin --backprop --wrt fc.weight,fc.bias", "with the gradients of its loss by two parameters"},
     {"network.onnx -o fwd.bin --backprop --two-phase", "forward and backward as programs of their own"},
     {"network.onnx -o train.bin --train adam:lr=0.001", "a training program, which takes batches and learns"},
     {"network.onnx -o grad.bin --dim N=64 --backprop --recompute time --memory-budget 300M",
      "with gradients for batches of 64, in less memory"},
     {"model.onnx --emit c -o net.c --with-main --dim batch=1", "as C for any processor, with a main"},
+    {"network.onnx --train adam --dim N=64 --emit c -o step.c --with-main", "a training step as C"},
     {"model.onnx --emit onnx -o plain.onnx", "as ONNX again, simplified"},
     {"model.onnx --dump-after fuse_ops", "look at the graph after a pass"},
 };

@@ -9,13 +9,12 @@
 #include "run/calibration.h"
 #include "run/model_options.h"
 #include "run/quantize_picture.h"
+#include "run/rewrite.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct quantize_flags {
     struct text_list data, inputs;
@@ -223,6 +222,12 @@ static bool read_flags(struct quantizing *t)
             "without --data nothing is measured: --max-error, --correct-bias, --held-out and --picture need it");
         return false;
     }
+    /* u8 is the default, and may be what nobody asked for. */
+    if (strchr(f->weights, '4') != NULL && strcmp(f->activations, "f32") != 0 && strcmp(f->activations, "u8") != 0) {
+        report_usage("with --weights %s activations stay f32: --activations %s needs weights of 8 bits", f->weights,
+                     f->activations);
+        return false;
+    }
     return true;
 }
 
@@ -359,42 +364,18 @@ static void print_report(const struct quantizing *t)
 
 /* ---- Output ---- */
 
-/* What can be known of a file before there is anything to write. */
-static xcvm_status check_target(const char *path, xcvm_error *error)
-{
-    if (path == NULL)
-        return XCVM_OK;
-    char *folder = file_folder(path);
-    int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
-    free(folder);
-    return reason != 0 ? error_set(error, XCVM_IO, "%s: cannot be written: %s", path, strerror(reason)) : XCVM_OK;
-}
-
 static xcvm_status write_output(const struct quantizing *t, xcvm_error *error)
 {
     const char *path = t->flags->output;
-    struct output output;
+    const xcc_options options = {.size = sizeof options,
+                                 .dims = t->dims.items,
+                                 .dim_count = t->dims.count,
+                                 .memory_limit = t->options.memory_limit,
+                                 .timeout_ns = t->options.timeout_ns};
     struct buffer model = {0};
     xcvm_status status = xcc_quantizer_write(t->quantizer, buffer_sink, &model, error);
     if (status == XCVM_OK)
-        status = output_open(&output, path, error);
-    if (status == XCVM_OK) {
-        const xcc_options options = {.size = sizeof options,
-                                     .dims = t->dims.items,
-                                     .dim_count = t->dims.count,
-                                     .memory_limit = t->options.memory_limit,
-                                     .timeout_ns = t->options.timeout_ns};
-        if (file_has_suffix(path, ".onnx"))
-            status = output_sink(&output, model.data, model.length)
-                         ? XCVM_OK
-                         : error_set(error, XCVM_IO, "the model cannot be written");
-        else
-            status = xcc_compile(model.data, model.length, &options, output_sink, &output, NULL, error);
-        if (status == XCVM_OK)
-            status = output_finish(&output, error);
-        else
-            output_discard(&output, error);
-    }
+        status = rewrite_model(&model, path, &options, error);
     buffer_release(&model);
     return status;
 }
@@ -417,8 +398,8 @@ static xcvm_status write_picture(const struct quantizing *t, xcvm_error *error)
 /* *about is what a failure is about. */
 static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error *error)
 {
-    TRY(check_target(t->flags->output, error));
-    TRY(check_target(t->flags->picture, error));
+    TRY(output_check(t->flags->output, error));
+    TRY(output_check(t->flags->picture, error));
     *about = t->model;
     TRY(xcc_quantizer_create_file(t->model, &t->options, &t->quantizer, error));
     const bool with_data = t->flags->data.count > 0;

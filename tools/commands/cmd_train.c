@@ -8,11 +8,11 @@
 #include "run/calibration.h"
 #include "run/model_options.h"
 #include "run/processes.h"
+#include "run/rewrite.h"
 #include "run/training_options.h"
 
 #include <xcvm/train.h>
 
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -374,41 +374,18 @@ static void warn_of_merged(const struct training *t)
 static xcvm_status write_output(const struct training *t, xcvm_error *error)
 {
     const char *path = t->flags->output;
-    struct output output;
-    struct buffer model = {0};
     if (path == NULL)
         return XCVM_OK;
-    TRY(xct_trainer_export(t->trainer, buffer_sink, &model, error));
-    xcvm_status status = output_open(&output, path, error);
-    if (status == XCVM_OK) {
-        const xcc_options options = {.size = sizeof options,
-                                     .dims = t->dims.items,
-                                     .dim_count = t->dims.count,
-                                     .optimization = t->compile.optimization};
-        if (file_has_suffix(path, ".onnx"))
-            status = output_sink(&output, model.data, model.length)
-                         ? XCVM_OK
-                         : error_set(error, XCVM_IO, "the model cannot be written");
-        else
-            status = xcc_compile(model.data, model.length, &options, output_sink, &output, NULL, error);
-        if (status == XCVM_OK)
-            status = output_finish(&output, error);
-        else
-            output_discard(&output, error);
-    }
+    const xcc_options options = {.size = sizeof options,
+                                 .dims = t->dims.items,
+                                 .dim_count = t->dims.count,
+                                 .optimization = t->compile.optimization};
+    struct buffer model = {0};
+    xcvm_status status = xct_trainer_export(t->trainer, buffer_sink, &model, error);
+    if (status == XCVM_OK)
+        status = rewrite_model(&model, path, &options, error);
     buffer_release(&model);
     return status;
-}
-
-/* What can be known of a file before anything is learned. */
-static xcvm_status check_target(const char *path, xcvm_error *error)
-{
-    if (path == NULL)
-        return XCVM_OK;
-    char *folder = file_folder(path);
-    int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
-    free(folder);
-    return reason != 0 ? error_set(error, XCVM_IO, "%s: cannot be written: %s", path, strerror(reason)) : XCVM_OK;
 }
 
 /* ---- The command ---- */
@@ -517,9 +494,9 @@ static xcvm_status create_trainer(struct training *t, xcvm_error *error)
 /* Everything before the first step; *about is what a failure is about. */
 static xcvm_status prepare(struct training *t, const char **about, xcvm_error *error)
 {
-    TRY(check_target(t->flags->output, error));
-    TRY(check_target(t->flags->log, error));
-    TRY(check_target(t->flags->curve, error));
+    TRY(output_check(t->flags->output, error));
+    TRY(output_check(t->flags->log, error));
+    TRY(output_check(t->flags->curve, error));
     *about = t->model;
     TRY(create_trainer(t, error));
     *about = NULL;
@@ -580,6 +557,9 @@ static const struct example examples[] = {
      "a model with a loss, data in many files, and a training that may be interrupted"},
     {"net.onnx -d photos -l label --loss softmax_cross_entropy --train 'head.*' --validation 0.1 -o prog.bin",
      "the last layer alone, on a folder of images for each class, into a program"},
+    {"mnist.onnx -d digits.npz -i image=images -l label=labels --loss softmax_cross_entropy --quantize --optimizer "
+     "adam:lr=1e-4 --steps 10 -o learned.onnx",
+     "go on with a model that has learned, its numbers rounded to 8 bits"},
     {"network.onnx -d held.npz --overfit-batch --steps 200", "whether it can learn at all"},
 };
 

@@ -3,6 +3,7 @@
 #include "cli/memory.h"
 #include "cli/report.h"
 #include "io/cleanup.h"
+#include "io/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,16 @@ enum { PENDING_BYTES = 1 << 16 };
 static xcvm_status fail(xcvm_error *error, const char *path, int number)
 {
     return error_set(error, XCVM_IO, "%s: cannot be written: %s", path, strerror(number));
+}
+
+xcvm_status output_check(const char *path, xcvm_error *error)
+{
+    if (path == NULL)
+        return XCVM_OK;
+    char *folder = file_folder(path);
+    int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
+    free(folder);
+    return reason != 0 ? fail(error, path, reason) : XCVM_OK;
 }
 
 xcvm_status output_open(struct output *output, const char *path, xcvm_error *error)

@@ -17,6 +17,9 @@ struct output {
     size_t pending_count;
 };
 
+/* What can be known of a target before there is anything to write: that it is no folder, and that its folder can be
+ * written to. NULL, a target that was not named, is fine. */
+xcvm_status output_check(const char *path, xcvm_error *error);
 xcvm_status output_open(struct output *output, const char *path, xcvm_error *error);
 /* An xcvm_sink whose user is an output. */
 bool output_sink(void *output, const void *bytes, size_t count);

@@ -28,3 +28,16 @@ int rewrite_file(const char *from, const char *to, rewriting function, const voi
     buffer_release(&bytes);
     return code;
 }
+
+xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_options *options, xcvm_error *error)
+{
+    if (file_has_suffix(to, ".onnx"))
+        return output_write(to, model->data, model->length, error);
+    struct output output;
+    TRY(output_open(&output, to, error));
+    xcvm_status status = xcc_compile(model->data, model->length, options, output_sink, &output, NULL, error);
+    if (status == XCVM_OK)
+        return output_finish(&output, error);
+    output_discard(&output, error);
+    return status;
+}

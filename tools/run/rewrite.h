@@ -4,6 +4,8 @@
 
 #include "cli/buffer.h"
 
+#include <xcvm/compiler.h>
+
 /* Sends what it makes of the bytes to the sink. */
 typedef xcvm_status (*rewriting)(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
                                  xcvm_error *error);
@@ -14,5 +16,9 @@ int rewrite_bytes(const char *from, const struct buffer *bytes, const char *to, 
                   const void *context);
 /* The same with the bytes of `from`. */
 int rewrite_file(const char *from, const char *to, rewriting function, const void *context);
+
+/* Writes a model to the file `to`, whole or not at all: for a name that ends in .onnx as it is, else the program that
+ * `options` make of it. */
+xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_options *options, xcvm_error *error);
 
 #endif

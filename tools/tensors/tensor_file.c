@@ -12,10 +12,8 @@
 
 #include <xcvm/compiler.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum format { FORMAT_UNKNOWN, FORMAT_NPY, FORMAT_NPZ, FORMAT_SAFETENSORS, FORMAT_PB, FORMAT_PNG, FORMAT_BIN };
 
@@ -163,10 +161,7 @@ xcvm_status tensor_file_check_target(const char *path, xcvm_error *error)
 {
     if (target_format(path) == FORMAT_UNKNOWN)
         return unknown_target(path, error);
-    char *folder = file_folder(path);
-    int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
-    free(folder);
-    return reason != 0 ? error_set(error, XCVM_IO, "%s: cannot be written: %s", path, strerror(reason)) : XCVM_OK;
+    return output_check(path, error);
 }
 
 xcvm_status tensor_file_write(struct tensor_files *files, const char *path, const char *key, const char *name,

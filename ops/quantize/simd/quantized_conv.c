@@ -6,7 +6,7 @@ XCVM_KERNEL(QuantizedConv)
 {
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
-    const size_t height = (size_t)a->x->dims[1], width = (size_t)a->x->dims[2], channels = (size_t)a->x->dims[3];
+    const size_t channels = (size_t)a->x->dims[3];
     const size_t images = (size_t)a->x->dims[0], groups = (size_t)a->group;
     const size_t window[] = {(size_t)a->kernel_shape.at[0], (size_t)a->kernel_shape.at[1]};
     const size_t stride[] = {(size_t)a->strides.at[0], (size_t)a->strides.at[1]};
@@ -14,14 +14,7 @@ XCVM_KERNEL(QuantizedConv)
     const size_t pads[] = {(size_t)a->pads.at[0], (size_t)a->pads.at[1], (size_t)a->pads.at[2], (size_t)a->pads.at[3]};
     const xcvm_quantized_runs runs =
         xcvm_quantized_runs_of(window[0], window[1], dilation[1], channels / groups, groups);
-    xcvm_quantized_padding padding = {.x = a->x->data,
-                                      .height = height,
-                                      .line = width * channels,
-                                      .top = pads[0],
-                                      .padded_height = height + pads[0] + pads[2],
-                                      .left = pads[1] * channels,
-                                      .padded_line = (width + pads[1] + pads[3]) * channels,
-                                      .zero = (uint8_t)a->x_zero_point};
+    xcvm_quantized_padding padding = xcvm_quantized_padding_of(a->x, pads, (uint8_t)a->x_zero_point);
     const bool copies = pads[0] + pads[1] + pads[2] + pads[3] != 0 || runs.length % XCVM_QUAD != 0;
     size_t bytes = 0, offsets;
     if (copies)

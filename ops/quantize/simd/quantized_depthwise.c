@@ -191,18 +191,11 @@ XCVM_KERNEL(QuantizedDepthwiseConv)
 {
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
-    const size_t height = (size_t)a->x->dims[1], width = (size_t)a->x->dims[2], channels = (size_t)a->x->dims[3];
+    const size_t channels = (size_t)a->x->dims[3];
     const size_t images = (size_t)a->x->dims[0], columns = (size_t)a->w->dims[1],
                  taps = (size_t)a->w->dims[0] * columns;
     const size_t pads[] = {(size_t)a->pads.at[0], (size_t)a->pads.at[1], (size_t)a->pads.at[2], (size_t)a->pads.at[3]};
-    xcvm_quantized_padding padding = {.x = a->x->data,
-                                      .height = height,
-                                      .line = width * channels,
-                                      .top = pads[0],
-                                      .padded_height = height + pads[0] + pads[2],
-                                      .left = pads[1] * channels,
-                                      .padded_line = (width + pads[1] + pads[3]) * channels,
-                                      .zero = (uint8_t)a->x_zero_point};
+    xcvm_quantized_padding padding = xcvm_quantized_padding_of(a->x, pads, (uint8_t)a->x_zero_point);
     /* Whole blocks are read, the last one from behind the channels. */
     const bool copies = pads[0] + pads[1] + pads[2] + pads[3] != 0 || channels % BLOCK != 0;
 

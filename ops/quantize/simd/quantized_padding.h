@@ -14,6 +14,21 @@ typedef struct xcvm_quantized_padding {
     uint8_t zero;
 } xcvm_quantized_padding;
 
+/* Of images of batch x height x width x channels; pads are of the beginnings of height and width, then of their ends.
+ */
+static inline xcvm_quantized_padding xcvm_quantized_padding_of(const xcvm_value *x, const size_t pads[4], uint8_t zero)
+{
+    const size_t height = (size_t)x->dims[1], width = (size_t)x->dims[2], channels = (size_t)x->dims[3];
+    return (xcvm_quantized_padding){.x = x->data,
+                                    .height = height,
+                                    .line = width * channels,
+                                    .top = pads[0],
+                                    .padded_height = height + pads[0] + pads[2],
+                                    .left = pads[1] * channels,
+                                    .padded_line = (width + pads[1] + pads[3]) * channels,
+                                    .zero = zero};
+}
+
 /* Bytes that the padded images take with `behind` more. */
 static inline xcvm_status xcvm_quantized_padded_bytes(xcvm_error *error, const xcvm_quantized_padding *t, size_t images,
                                                       size_t behind, size_t *bytes)
