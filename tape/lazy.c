@@ -255,6 +255,14 @@ xcvm_status xcvm_tape_forward(xcvm_tape *tape, xcvm_var v, xcvm_error *error)
     return tape_report(tape, error);
 }
 
+/* What has run at once does not wait again, and what a gradient flows on to from it stands before it. */
+static void stay_behind(const tape_record *r)
+{
+    for (uint32_t i = 0; i < r->in_count; i++)
+        if (r->in[i] != NULL && r->in[i]->creator != NULL && r->in[i]->creator->flows)
+            r->in[i]->creator->deferred = false;
+}
+
 void xcvm_tape_invalidate(xcvm_tape *tape)
 {
     if (tape_is_unusable(tape))
@@ -263,6 +271,9 @@ void xcvm_tape_invalidate(xcvm_tape *tape)
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "values are forgotten while a backward goes over them");
         return;
     }
+    for (tape_record *r = tape->last; r != NULL; r = r->previous)
+        if (r->flows && !r->deferred)
+            stay_behind(r);
     for (tape_record *r = tape->first, *next; r != NULL; r = next) {
         next = r->next;
         if (!r->deferred)
