@@ -23,6 +23,8 @@ xcvm_status tape_rows_take(xcvm_tape *t, const tape_record *r, tape_variable *gr
 {
     tape_variable *table = r->in[0];
     const xcvm_value *indices = &r->in[1]->value.type;
+    if (t->trace != NULL)
+        tape_trace_refuse(t->trace, "a gradient is kept by rows");
     const tape_record *around = t->overwritten;
     t->overwritten = tape_has_overwritten(r) ? r : NULL;
     const xcvm_status status = tape_check_read(t, r->in[1]);

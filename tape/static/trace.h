@@ -33,6 +33,7 @@ struct tape_trace {
     xcc_options options;
     xcc_module module;
     xcc_builder builder;
+    uint64_t calls; /* that the tape had made before */
     uint64_t begun; /* serial of the latest variable that the function did not make */
     /* First those of the call, then those of the places, then captures, in the order of their first use. */
     trace_operand *operands;
