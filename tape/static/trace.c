@@ -344,6 +344,14 @@ void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target)
     o->now = result->built;
 }
 
+void tape_trace_cut(xcvm_tape *t, const tape_variable *v)
+{
+    if (is_own(t->trace, v) && v->built != NULL)
+        v->built->mark = TRACE_STOPPED;
+    else
+        tape_trace_refuse(t->trace, "what comes into the function from outside is unchained");
+}
+
 void tape_trace_decides(xcvm_tape *t, tape_variable *v)
 {
     tape_trace *k = t->trace;
