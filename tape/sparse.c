@@ -11,7 +11,8 @@
 
 bool tape_gathers_rows(const tape_record *r)
 {
-    if (r->operation != NULL || r->schema->opcode != XCVM_OP_Gather || !r->in[0]->sparse || r->in[0]->creator != NULL)
+    if (r->operation != NULL || r->schema->opcode != XCVM_OP_Gather || !r->in[0]->sparse || !r->in[0]->requires ||
+        r->in[0]->creator != NULL)
         return false;
     const xcvm_Gather_args *a = r->args;
     return a->axis == 0 || a->axis + r->in[0]->value.type.rank == 0;

@@ -334,6 +334,28 @@ END_TEST
 
 /* ---- Optimizers ---- */
 
+/* A table that is frozen between a call and its backward takes no rows, then or later. */
+START_TEST(tables_that_are_frozen_behind_a_call)
+{
+    xcvm_tape *t = open_tape();
+    const float numbers[] = {1, 2, 3, 4, 5, 6};
+    xcvm_var table = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(3, 2), numbers), w = parameter(t, 2), rows, gradients;
+    ck_assert_int_eq(xcvm_var_set_sparse(t, table, true, NULL), XCVM_OK);
+    for (int64_t i = 0; i < 2; i++) {
+        const xcvm_var x = xcvm_Gather(t, table, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), &i)),
+                       loss = xcvm_ReduceSum(t, xcvm_Mul(t, x, w), .keepdims = 0);
+        ck_assert_int_eq(xcvm_var_require_grad(t, table, i > 0, NULL), XCVM_OK);
+        backward(t, loss);
+        ck_assert_int_eq(xcvm_var_require_grad(t, table, true, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_grad_rows(t, table, &rows, &gradients, NULL), XCVM_OK);
+        ck_assert((rows.at != NULL) == (i > 0));
+    }
+    ck_assert_uint_eq(xcvm_value_count(value_of(t, rows)), 1);
+    CHECK_F32(t, gradients, 2, 2);
+    close_tape(t);
+}
+END_TEST
+
 /* Calls that were made before averages are swapped in read what was there before. */
 START_TEST(averages_are_swapped_behind_calls_that_wait)
 {
@@ -504,9 +526,10 @@ Suite *suite_tape_combined(void)
 {
     Suite *suite = SUITE_OF("tape_combined", statistics_move_behind_calls_that_wait, statistics_that_were_released,
                             rows_of_a_backward_in_a_static_function, optimizers_of_tables_in_static_functions,
-                            branches_in_static_functions, averages_are_swapped_behind_calls_that_wait,
-                            a_step_in_an_update_hook, a_step_in_an_operation_of_a_static_function,
-                            operations_that_do_not_read_on_lazy_tapes, gradients_through_calls_that_ran_at_once);
+                            tables_that_are_frozen_behind_a_call, branches_in_static_functions,
+                            averages_are_swapped_behind_calls_that_wait, a_step_in_an_update_hook,
+                            a_step_in_an_operation_of_a_static_function, operations_that_do_not_read_on_lazy_tapes,
+                            gradients_through_calls_that_ran_at_once);
     TCase *tcase = tcase_create("each");
     tcase_add_loop_test(tcase, layers_that_keep_something_in_static_functions, 0, 3);
     tcase_add_loop_test(tcase, batch_normalisation_on_lazy_tapes, 0, 4);
