@@ -521,6 +521,131 @@ START_TEST(gradients_through_calls_that_ran_at_once)
 }
 END_TEST
 
+/* ---- Out of memory ---- */
+
+typedef struct network {
+    xcvm_layer *all, *words, *first, *second, *last;
+} network;
+
+static xcvm_status run_network(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    const network *n = user;
+    (void)in_count;
+    (void)out_count;
+    xcvm_var x = xcvm_layer_call(n->first, xcvm_layer_call(n->words, in[0]));
+    x = xcvm_layer_call(n->last, xcvm_tape_scale_gradient(t, xcvm_layer_call(n->second, x), 0.5));
+    out[0] = xcvm_ReduceMean(t, xcvm_Mul(t, x, x), .keepdims = 0);
+    return XCVM_OK;
+}
+
+/* The last layer alone, which can be a schedule. */
+static xcvm_status run_last(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                            xcvm_var *out)
+{
+    const network *n = user;
+    (void)in_count;
+    (void)out_count;
+    const xcvm_var y = xcvm_tape_scale_gradient(t, xcvm_layer_call(n->last, in[0]), 2);
+    xcvm_tape_if(t, xcvm_tape_scalar(t, XCVM_BOOL, 1), take_negative, take_same, (xcvm_var[]){y}, 1, out);
+    out[0] = xcvm_ReduceSum(t, out[0], .keepdims = 0);
+    return XCVM_OK;
+}
+
+static xcvm_status learn(xcvm_tape *t, const network *n, xcvm_optimizer *o, xcvm_static *s, xcvm_static *last,
+                         xcvm_error *error)
+{
+    for (int64_t i = 0; i < 3; i++) {
+        const int64_t index[2] = {i, 4 - i};
+        const xcvm_var x = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), index);
+        xcvm_var loss, other = rows_of(t, 2, 1);
+        XCVM_TRY(xcvm_tape_checkpoint(t, error));
+        xcvm_static_call(s, 1, &x, 1, &loss);
+        XCVM_TRY(xcvm_tape_forward(t, loss, error));
+        XCVM_TRY(xcvm_tape_revert(t, error));
+        xcvm_layer_reset(n->all);
+        const xcvm_scope scope = xcvm_tape_scope_begin(t);
+        xcvm_static_call(s, 1, &x, 1, &loss);
+        other = xcvm_Slice(t, other, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(0)),
+                           xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(2)),
+                           xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(1)));
+        loss = xcvm_Add(t, loss, call1(last, other));
+        xcvm_tape_scope_end(t, scope, 1, &loss);
+        xcvm_tape_invalidate(t);
+        XCVM_TRY(xcvm_tape_backward(t, loss, NULL, error));
+        XCVM_TRY(xcvm_optimizer_step(o, error));
+        XCVM_TRY(xcvm_optimizer_swap_averages(o, error));
+        xcvm_optimizer_clear_grads(o);
+        xcvm_layer_reset(n->all);
+        xcvm_tape_reset(t);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status make_and_learn(xcvm_tape *t, xcvm_error *error)
+{
+    const xcvm_optimizer_options average = {.size = sizeof average, .average = 0.5};
+    network n = {.all = xcvm_layer_chain(t)};
+    xcvm_optimizer *o = NULL;
+    xcvm_static *s = NULL, *last = NULL;
+    n.words = xcvm_layer_add(n.all, "words", xcvm_layer_embedding(t, 5, 3, &with_seed));
+    n.first = xcvm_layer_add(n.all, "first", xcvm_layer_lstm(t, 3, 2, &with_seed));
+    n.second = xcvm_layer_add(n.all, "second", xcvm_layer_batch_normalization(t, 2, NULL));
+    n.last = xcvm_layer_add(n.all, "last", xcvm_layer_linear(t, 2, 2, &with_seed));
+    xcvm_status status = xcvm_tape_status(t, error);
+    if (status == XCVM_OK)
+        status = xcvm_optimizer_create(t, "adam:lr=0.1", &average, &o, error);
+    if (status == XCVM_OK)
+        status = xcvm_optimizer_add_layer(o, n.all, error);
+    if (status == XCVM_OK)
+        status = xcvm_static_create(t, run_network, &n, NULL, &s, error);
+    if (status == XCVM_OK)
+        status = xcvm_static_create(t, run_last, &n, NULL, &last, error);
+    if (status == XCVM_OK)
+        status = learn(t, &n, o, s, last, error);
+    xcvm_layer_reset(n.all);
+    xcvm_layer_destroy(n.all); /* which the optimizer holds yet */
+    xcvm_static_destroy(s);
+    xcvm_static_destroy(last);
+    xcvm_optimizer_destroy(o);
+    xcvm_tape_reset(t);
+    (void)xcvm_tape_status(t, NULL);
+    return status;
+}
+
+START_TEST(out_of_memory_anywhere)
+{
+    size_t failed = 0, refused = 0;
+    for (bool more = true; more; failed += failed < 300 ? 0 : 6) {
+        test_allocator a;
+        xcvm_tape *t = NULL;
+        xcvm_error error = {0};
+        test_allocator_start(&a, ++failed);
+        a.once = true;
+        const xcvm_tape_options options = {.size = sizeof options,
+                                           .threads = 1,
+                                           .allocator = &a.allocator,
+                                           .mode = _i == 0 ? XCVM_TAPE_EAGER : XCVM_TAPE_LAZY,
+                                           .batching = _i == 0 ? XCVM_BATCHING_NONE : (xcvm_batching)(_i - 1)};
+        xcvm_status status = xcvm_tape_create(&options, &t, &error);
+        if (status == XCVM_OK) {
+            status = make_and_learn(t, &error);
+            if (status != XCVM_OK)
+                ck_assert_msg(make_and_learn(t, &error) == XCVM_OK, "request %zu: %s", failed, error.message);
+            ck_assert_uint_eq(stats_of(t).variables, 0);
+            xcvm_tape_destroy(t);
+        }
+        more = a.requests >= failed;
+        /* Scratch, batches, and what the compiler folds can be done without. */
+        ck_assert_msg(status == XCVM_OK || (more && status == XCVM_OUT_OF_MEMORY), "request %zu: %d %s", failed,
+                      (int)status, error.message);
+        refused += status != XCVM_OK;
+        ck_assert_uint_eq(a.live, 0);
+    }
+    ck_assert_uint_gt(refused, 30);
+}
+END_TEST
+
 Suite *suite_tape_combined(void);
 Suite *suite_tape_combined(void)
 {
@@ -531,6 +656,7 @@ Suite *suite_tape_combined(void)
                             a_step_in_an_operation_of_a_static_function, operations_that_do_not_read_on_lazy_tapes,
                             gradients_through_calls_that_ran_at_once);
     TCase *tcase = tcase_create("each");
+    tcase_add_loop_test(tcase, out_of_memory_anywhere, 0, 5);
     tcase_add_loop_test(tcase, layers_that_keep_something_in_static_functions, 0, 3);
     tcase_add_loop_test(tcase, batch_normalisation_on_lazy_tapes, 0, 4);
     tcase_add_loop_test(tcase, gradients_that_are_changed_in_static_functions, 0, 6);
