@@ -199,6 +199,36 @@ START_TEST(gradients_that_are_changed_in_static_functions)
 }
 END_TEST
 
+static xcvm_status run_writing(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    const xcvm_var w = *(const xcvm_var *)user;
+    (void)in_count;
+    (void)out_count;
+    xcvm_Add(t, w, constant(t, 1), .into = w);
+    out[0] = xcvm_Mul(t, in[0], constant(t, 2));
+    return XCVM_OK;
+}
+
+/* An operand that shares its elements with what the function writes into is read behind that, though the function was
+ * recorded with another. */
+START_TEST(operands_that_are_written_into)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_var w = constant(t, 10);
+    xcvm_static *s = make_static(t, run_writing, &w, NULL);
+    for (int i = 0; i < 3; i++)
+        CHECK_F32(t, call1(s, constant(t, 5)), 10);
+    CHECK_F32(t, w, 13);
+    CHECK_F32(t, call1(s, w), 28);
+    CHECK_F32(t, call1(s, xcvm_var_detach(t, w)), 30);
+    CHECK_F32(t, call1(s, constant(t, 5)), 10);
+    CHECK_F32(t, w, 16);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
 /* ---- Decisions ---- */
 
 static void take_negative(void *user, xcvm_tape *t, size_t count, xcvm_var *results)
@@ -652,9 +682,9 @@ Suite *suite_tape_combined(void)
     Suite *suite = SUITE_OF("tape_combined", statistics_move_behind_calls_that_wait, statistics_that_were_released,
                             rows_of_a_backward_in_a_static_function, optimizers_of_tables_in_static_functions,
                             tables_that_are_frozen_behind_a_call, branches_in_static_functions,
-                            averages_are_swapped_behind_calls_that_wait, a_step_in_an_update_hook,
-                            a_step_in_an_operation_of_a_static_function, operations_that_do_not_read_on_lazy_tapes,
-                            gradients_through_calls_that_ran_at_once);
+                            operands_that_are_written_into, averages_are_swapped_behind_calls_that_wait,
+                            a_step_in_an_update_hook, a_step_in_an_operation_of_a_static_function,
+                            operations_that_do_not_read_on_lazy_tapes, gradients_through_calls_that_ran_at_once);
     TCase *tcase = tcase_create("each");
     tcase_add_loop_test(tcase, out_of_memory_anywhere, 0, 5);
     tcase_add_loop_test(tcase, layers_that_keep_something_in_static_functions, 0, 3);
