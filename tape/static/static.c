@@ -166,7 +166,7 @@ static bool same_type(const trace_operand *o, const tape_variable *v)
     if (!o->present || v == NULL)
         return !o->present && v == NULL;
     const xcvm_value *a = o->value != NULL ? &o->value->type : NULL, *b = &v->value.type;
-    if (o->requires != v->requires)
+    if (o->requires != v->requires || o->sparse != v->sparse)
         return false;
     if (a == NULL) /* a list, or strings, which no schedule takes */
         return b->kind != XCVM_KIND_TENSOR || b->dtype == XCVM_STRING;
@@ -305,6 +305,11 @@ static xcvm_status begin_trace(xcvm_static *s, tape_trace *k, const xcvm_var *in
         if (t->failed)
             return t->error.status;
         own[i] = v != NULL ? tape_handle(v) : XCVM_ABSENT;
+        if (v != NULL && from->sparse) {
+            v->sparse = true;
+            if (t->recording && from->requires)
+                tape_trace_refuse(k, "the gradient of an operand is kept by rows (xcvm_var_set_sparse)");
+        }
         XCVM_TRY(tape_trace_operand(k, v, from != NULL && from->requires));
     }
     for (size_t i = 0; i < k->held_count; i++) {
