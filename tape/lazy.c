@@ -263,6 +263,18 @@ static void stay_behind(const tape_record *r)
             r->in[i]->creator->deferred = false;
 }
 
+/* What backwards have recorded is of values that are none any more: who goes back over it is refused. */
+static void forget_backwards(xcvm_tape *t)
+{
+    t->removing = true;
+    for (tape_record *r = t->last; r != NULL; r = r->previous)
+        if (r->backward && !r->deferred) {
+            r->busy = true;
+            tape_record_remove(r);
+        }
+    tape_records_sweep(t);
+}
+
 void xcvm_tape_invalidate(xcvm_tape *tape)
 {
     if (tape_is_unusable(tape))
@@ -271,6 +283,7 @@ void xcvm_tape_invalidate(xcvm_tape *tape)
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "values are forgotten while a backward goes over them");
         return;
     }
+    forget_backwards(tape);
     for (tape_record *r = tape->last; r != NULL; r = r->previous)
         if (r->flows && !r->deferred)
             stay_behind(r);

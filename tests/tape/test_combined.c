@@ -551,6 +551,32 @@ START_TEST(gradients_through_calls_that_ran_at_once)
 }
 END_TEST
 
+/* Gradients that are part of the graph are of what has been: values are computed anew, and who goes back through the
+ * gradients is refused. */
+START_TEST(gradients_of_gradients_behind_an_invalidation)
+{
+    const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
+    for (int strategy = XCVM_BATCHING_NONE; strategy <= XCVM_BATCHING_TIMED; strategy++) {
+        xcvm_tape *t = open_lazy((xcvm_batching)strategy);
+        xcvm_error error;
+        xcvm_var gradient;
+        const float five = 5;
+        const xcvm_var w = parameter(t, 3), h = xcvm_Mul(t, w, w), loss = xcvm_Mul(t, h, h);
+        ck_assert_int_eq(xcvm_tape_gradients(t, 1, &loss, NULL, 1, &w, &create, &gradient, &error), XCVM_OK);
+        const xcvm_var penalty = xcvm_Mul(t, gradient, gradient);
+        CHECK_F32(t, penalty, 11664);
+        ck_assert_int_eq(xcvm_var_set(t, w, &five, sizeof five, &error), XCVM_OK);
+        xcvm_tape_invalidate(t);
+        CHECK_F32(t, loss, 625);
+        ck_assert_int_eq(xcvm_tape_backward(t, penalty, NULL, &error), XCVM_INVALID_ARGUMENT);
+        ck_assert_ptr_nonnull(strstr(error.message, "forgotten"));
+        backward(t, loss);
+        CHECK_F32(t, xcvm_var_grad(t, w), 500);
+        close_tape(t);
+    }
+}
+END_TEST
+
 /* ---- Out of memory ---- */
 
 typedef struct network {
@@ -684,7 +710,7 @@ Suite *suite_tape_combined(void)
                             branches_in_static_functions, operands_that_are_written_into,
                             averages_are_swapped_behind_calls_that_wait, a_step_in_an_update_hook,
                             a_step_in_an_operation_of_a_static_function, operations_that_do_not_read_on_lazy_tapes,
-                            gradients_through_calls_that_ran_at_once);
+                            gradients_of_gradients_behind_an_invalidation, gradients_through_calls_that_ran_at_once);
     TCase *tcase = tcase_create("each");
     tcase_add_loop_test(tcase, out_of_memory_anywhere, 0, 5);
     tcase_add_loop_test(tcase, optimizers_of_tables_in_static_functions, 0, 3);
