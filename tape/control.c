@@ -19,7 +19,11 @@ static tape_variable *scalar(xcvm_tape *t, xcvm_var v, xcvm_dtype dtype, const c
                              (!t->building && xcvm_element_count(&variable->value.type) != 1)))
         tape_fail(t, XCVM_TYPE_MISMATCH, "%s is %s, one element of type %s is needed", what,
                   xcvm_value_describe(&variable->value.type, text, sizeof text), xcvm_dtype_name(dtype));
-    return tape_evaluate(variable) == XCVM_OK ? variable : NULL;
+    if (tape_evaluate(variable) != XCVM_OK)
+        return NULL;
+    if (t->trace != NULL && variable != NULL && !t->failed)
+        tape_trace_decides(t, variable);
+    return variable;
 }
 
 static bool is_true(const tape_variable *v) { return v == NULL || *XCVM_CDATA(bool, &v->value.type); }

@@ -29,8 +29,11 @@ void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
         tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable that is to retain its gradient");
-    if (variable != NULL)
-        variable->retains = true;
+    if (variable == NULL)
+        return;
+    variable->retains = true;
+    if (tape->trace != NULL)
+        tape_trace_refuse(tape->trace, "a variable retains its gradient");
 }
 
 xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, void *user, xcvm_error *error)
@@ -41,6 +44,8 @@ xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, 
     tape_hook *added = variable != NULL ? tape_take(tape, sizeof *added) : NULL;
     if (added == NULL)
         return tape_report(tape, error);
+    if (tape->trace != NULL)
+        tape_trace_refuse(tape->trace, "a gradient has a hook");
     *added = (tape_hook){.call = hook, .user = user};
     tape_hook **last = &variable->hooks;
     while (*last != NULL)

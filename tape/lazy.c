@@ -244,6 +244,26 @@ xcvm_status xcvm_tape_forward(xcvm_tape *tape, xcvm_var v, xcvm_error *error)
     return tape_report(tape, error);
 }
 
+/* What has run at once does not wait again, and what a gradient flows on to from it stands before it. */
+static void stay_behind(const tape_record *r)
+{
+    for (uint32_t i = 0; i < r->in_count; i++)
+        if (r->in[i] != NULL && r->in[i]->creator != NULL && r->in[i]->creator->flows)
+            r->in[i]->creator->deferred = false;
+}
+
+/* What backwards have recorded is of values that are none any more: who goes back over it is refused. */
+static void forget_backwards(xcvm_tape *t)
+{
+    t->removing = true;
+    for (tape_record *r = t->last; r != NULL; r = r->previous)
+        if (r->backward && !r->deferred) {
+            r->busy = true;
+            tape_record_remove(r);
+        }
+    tape_records_sweep(t);
+}
+
 void xcvm_tape_invalidate(xcvm_tape *tape)
 {
     if (tape_is_unusable(tape))
@@ -252,6 +272,10 @@ void xcvm_tape_invalidate(xcvm_tape *tape)
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "values are forgotten while a backward goes over them");
         return;
     }
+    forget_backwards(tape);
+    for (tape_record *r = tape->last; r != NULL; r = r->previous)
+        if (r->flows && !r->deferred)
+            stay_behind(r);
     for (tape_record *r = tape->first, *next; r != NULL; r = next) {
         next = r->next;
         if (!r->deferred)

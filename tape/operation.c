@@ -47,6 +47,9 @@ static xcvm_status operate(xcvm_tape *t, tape_record *r, const xcvm_var *in, xcv
     for (uint32_t i = 0; i < count; i++)
         if ((held[i] = r->in[i] = tape_operand(t, in[i], "an operand of the operation")) != NULL)
             held[i]->refs++;
+    /* The host's function may read them or not; what it computes stands behind them among what was executed. */
+    for (uint32_t i = 0; i < count && !t->failed; i++)
+        (void)tape_evaluate(held[i]);
     xcvm_status status = t->failed ? t->error.status : run_forward(t, r, in, out);
     status = tape_conclude(t, r, status);
     for (uint32_t i = 0; i < count; i++)

@@ -375,6 +375,9 @@ xcvm_status xcvm_optimizer_swap_averages(xcvm_optimizer *optimizer, xcvm_error *
     xcvm_tape *t = optimizer->tape;
     XCVM_TRY(tape_report(t, error));
     XCVM_CHECK(error, optimizer->options.average != 0.0, INVALID_ARGUMENT, "the optimizer keeps no averages");
+    /* Calls that wait read what is overwritten. */
+    if (tape_evaluate_all(t) != XCVM_OK)
+        return tape_report(t, error);
     for (size_t i = 0; i < optimizer->count; i++) {
         tape_learner *l = optimizer->learners[i];
         XCVM_CHECK(error, !tape_learner_is_half(l), UNSUPPORTED,

@@ -35,6 +35,7 @@ struct xcvm_optimizer {
     xcc_optimizer_spec spec;
     xcvm_optimizer_options options;
     double rate, scale, norm;
+    bool stepping;
     tape_learner **learners; /* in the order in which they were added */
     size_t count, capacity;
     tape_update_hook *hooks;

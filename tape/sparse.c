@@ -11,7 +11,8 @@
 
 bool tape_gathers_rows(const tape_record *r)
 {
-    if (r->operation != NULL || r->schema->opcode != XCVM_OP_Gather || !r->in[0]->sparse || r->in[0]->creator != NULL)
+    if (r->operation != NULL || r->schema->opcode != XCVM_OP_Gather || !r->in[0]->sparse || !r->in[0]->requires ||
+        r->in[0]->creator != NULL)
         return false;
     const xcvm_Gather_args *a = r->args;
     return a->axis == 0 || a->axis + r->in[0]->value.type.rank == 0;
@@ -23,6 +24,8 @@ xcvm_status tape_rows_take(xcvm_tape *t, const tape_record *r, tape_variable *gr
 {
     tape_variable *table = r->in[0];
     const xcvm_value *indices = &r->in[1]->value.type;
+    if (t->trace != NULL)
+        tape_trace_refuse(t->trace, "a gradient is kept by rows");
     const tape_record *around = t->overwritten;
     t->overwritten = tape_has_overwritten(r) ? r : NULL;
     const xcvm_status status = tape_check_read(t, r->in[1]);

@@ -297,12 +297,15 @@ xcvm_status xcvm_optimizer_step(xcvm_optimizer *optimizer, xcvm_error *error)
     xcvm_tape *t = optimizer->tape;
     XCVM_TRY(tape_report(t, error));
     XCVM_CHECK(error, t->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a step is taken behind it");
+    XCVM_CHECK(error, !optimizer->stepping, INVALID_ARGUMENT, "a step goes on; an update hook cannot take another");
     if (t->trace != NULL)
         tape_trace_refuse(t->trace, "an optimizer takes a step");
     const bool recording = xcvm_tape_set_recording(t, false);
     const xcvm_scope scope = xcvm_tape_scope_begin(t);
     optimizer->norm = (double)NAN;
+    optimizer->stepping = true;
     tape_stick(t, step(optimizer));
+    optimizer->stepping = false;
     for (size_t i = 0; i < optimizer->count; i++)
         forget(optimizer->learners[i]);
     xcvm_tape_scope_end(t, scope, 0, NULL);

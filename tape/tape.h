@@ -384,6 +384,10 @@ xcvm_status tape_trace_call(xcvm_tape *t, const tape_record *r);
 void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from);
 void tape_trace_target(xcvm_tape *t, const tape_variable *target);
 void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target);
+/* No gradient flows to the call that made v any more. */
+void tape_trace_cut(xcvm_tape *t, const tape_variable *v);
+/* What v is decides which calls are made. */
+void tape_trace_decides(xcvm_tape *t, tape_variable *v);
 /* What is done cannot be recorded. */
 void tape_trace_refuse(tape_trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

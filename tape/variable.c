@@ -439,6 +439,8 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
     if (result == NULL)
         return;
     tape_retain_instead(creator, variable, result);
+    if (tape->trace != NULL)
+        tape_trace_cut(tape, variable);
     tape_variable_require(result, variable->requires);
     tape_variable_require(variable, false);
     variable->spent = false;

@@ -38,7 +38,7 @@ typedef enum xcvm_tensor_format {
 
 /* Whether backwards keep what Gather along the first axis adds to the gradient of a parameter as rows, not as a tensor
  * of the parameter's size: for tables of which few rows are used. It concerns xcvm_tape_backward without create_graph;
- * hooks of the variable are not called for rows. */
+ * hooks of the variable are not called for rows, and static functions that gather them run define-by-run. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_set_sparse(xcvm_tape *tape, xcvm_var v, bool sparse, xcvm_error *error);
 /* The rows (i64) that have a gradient, each once and in ascending order, and the gradient of each, as new variables of
  * the tape; both XCVM_ABSENT if there are none. xcvm_var_clear_grad clears them, too. */
@@ -214,7 +214,8 @@ XCVM_API xcvm_var xcvm_layer_add_parameter(xcvm_layer *layer, const char *name, 
 XCVM_API xcvm_layer *xcvm_layer_child(const xcvm_layer *layer, const char *path);
 XCVM_API xcvm_var xcvm_layer_parameter(const xcvm_layer *layer, const char *path);
 
-/* What the layer computes of x. */
+/* What the layer computes of x. One that keeps h and c, or that moves running statistics, makes a static function run
+ * define-by-run each time (tape_static.h). */
 XCVM_API xcvm_var xcvm_layer_call(xcvm_layer *layer, xcvm_var x);
 /* Whether it trains, which it does at first, or is tested, with all below it: Dropout, BatchNormalization. */
 XCVM_API void xcvm_layer_set_training(xcvm_layer *layer, bool training);

@@ -186,7 +186,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_revert(xcvm_tape *tape, xcvm_error 
 /* Evaluates v, or, if it is absent, all calls that wait. An eager tape has done so already. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_forward(xcvm_tape *tape, xcvm_var v, xcvm_error *error);
 /* Calls that waited once wait again, to be evaluated by what their operands are then; those that have decided a shape
- * keep their results. */
+ * keep their results, and so do those that ran at once, with the calls that gradients flow on to from them. What
+ * backwards have recorded (create_graph) is forgotten: another through it is refused. */
 XCVM_API void xcvm_tape_invalidate(xcvm_tape *tape);
 
 /* Variables that are made from here to the end of the scope go with it, but for those that are kept. Scopes nest. */

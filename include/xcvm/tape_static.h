@@ -27,8 +27,9 @@
  * runs: in calls that record or check.
  *
  * What cannot be a schedule (lists or strings as operands, a view that is overwritten, an instruction without a
- * gradient, a step of an xcvm_optimizer) runs define-by-run each time, and the log says why. So does everything on
- * tapes that build or are lazy.
+ * gradient, a step of an xcvm_optimizer, hooks and gradients that are retained, gradients by rows, layers that keep a
+ * state or move running statistics, branches and loops that results decide) runs define-by-run each time, and the log
+ * says why. So does everything on tapes that build or are lazy.
  *
  * Threads: those of the tape. A static function is destroyed before its tape.
  */

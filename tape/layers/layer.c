@@ -454,6 +454,8 @@ void layer_set_state(xcvm_layer *l, size_t state, xcvm_var v)
     const xcvm_var kept = t->building ? v : xcvm_var_keep(t, v);
     if (t->failed)
         return;
+    if (t->trace != NULL)
+        tape_trace_refuse(t->trace, "a layer keeps a state (%s)", l->kind->name);
     xcvm_var_release(t, l->states[state]);
     l->states[state] = kept;
 }

@@ -13,7 +13,8 @@ static void move(xcvm_tape *t, xcvm_var running, xcvm_var moved, double decay, d
 {
     tape_variable *to = tape_resolve(t, running, "a running statistic"),
                   *from = to != NULL ? tape_resolve(t, moved, "a running statistic") : NULL;
-    if (from == NULL || tape_stick(t, tape_own_elements(t, to)) != XCVM_OK)
+    /* Calls that wait read what is overwritten. */
+    if (from == NULL || tape_evaluate_all(t) != XCVM_OK || tape_stick(t, tape_own_elements(t, to)) != XCVM_OK)
         return;
     const xcvm_dtype dtype = (xcvm_dtype)to->value.type.dtype;
     const size_t count = xcvm_element_count(&to->value.type);
@@ -35,21 +36,26 @@ static xcvm_var call_batch(xcvm_layer *l, xcvm_var x)
     const double decay = l->settings.decay;
     if (!l->training || t->building)
         return xcvm_BatchNormalization(t, x, gamma, beta, mean, var, .epsilon = l->settings.epsilon);
+    if (t->trace != NULL)
+        tape_trace_refuse(t->trace, "a batch normalisation that trains moves its running statistics");
     /* The recorded call has copies: what it was given must not change. */
-    const xcvm_value *given[2];
+    const xcvm_var given[] = {mean, var};
     xcvm_var copies[2], moved[2];
-    if (tape_stick(t, xcvm_var_value(t, mean, &given[0], &t->error)) != XCVM_OK ||
-        tape_stick(t, xcvm_var_value(t, var, &given[1], &t->error)) != XCVM_OK)
-        return TAPE_FAILED;
-    for (int i = 0; i < 2; i++)
-        copies[i] = xcvm_tape_constant(t, (xcvm_dtype)given[i]->dtype, given[i]->rank, given[i]->dims, given[i]->data);
+    size_t channels = 0;
+    for (int i = 0; i < 2; i++) {
+        const tape_variable *v = t->failed ? NULL : tape_resolve(t, given[i], "a running statistic");
+        if (v == NULL)
+            return TAPE_FAILED;
+        const xcvm_value *type = &v->value.type;
+        copies[i] = xcvm_tape_constant(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
+        channels = xcvm_element_count(type);
+    }
     const xcvm_var y = xcvm_BatchNormalization(t, x, gamma, beta, copies[0], copies[1], .epsilon = l->settings.epsilon,
                                                .momentum = decay, .training_mode = 1,
                                                .out = {.running_mean = &moved[0], .running_var = &moved[1]});
     const tape_variable *result = t->failed ? NULL : tape_resolve(t, y, "a normalised batch");
     if (result == NULL)
         return TAPE_FAILED;
-    const size_t channels = xcvm_element_count(given[0]);
     const double samples = channels > 0 ? (double)(xcvm_element_count(&result->value.type) / channels) : 0;
     move(t, mean, moved[0], decay, 1);
     move(t, var, moved[1], decay, samples > 1 ? samples / (samples - 1) : 1);

@@ -236,15 +236,32 @@ static xcvm_status link_backward(xcvm_tape *t, tape_schedule *s)
 
 /* ---- Compiling ---- */
 
-/* Whether anything depends on an operand; results do not count as uses before the graph is built. */
-static bool is_used(const tape_trace *k, const xcc_value *v)
+/* Through which values gradients flow from the results back, by their ids; as on the tape, those that they do not flow
+ * to have none, which is not the same as zeros. NULL: no memory. */
+static bool *find_flowing(xcvm_tape *t, tape_schedule *s)
 {
-    bool used = v->uses > 0;
-    for (size_t i = 0; i < k->out_count && !used; i++)
-        used = k->outs[i] == v;
-    for (size_t i = 0; i < k->held_count && !used; i++)
-        used = k->held[i].value == v;
-    return used;
+    const tape_trace *k = s->trace;
+    const size_t count = k->module.value_count;
+    bool *flowing = take(t, s, count, sizeof *flowing);
+    if (flowing == NULL)
+        return NULL;
+    memset(flowing, 0, count * sizeof *flowing);
+    for (size_t i = 0; i < k->out_count; i++)
+        flowing[k->outs[i]->id] = flowing[k->outs[i]->id] || k->out_requires[i];
+    for (size_t i = 0; i < k->held_count; i++)
+        if (k->held[i].value != NULL)
+    flowing[k->held[i].value->id] = flowing[k->held[i].value->id] || k->held[i].requires;
+    for (const xcc_node *n = k->module.graph->last; n != NULL; n = n->previous) {
+        bool flows = false;
+        for (size_t i = 0; i < xcc_node_output_count(n) && !n->schema->gradient.zero; i++) {
+            const xcc_value *v = xcc_node_output(n, i);
+            flows = flows || (v != NULL && flowing[v->id] && v->mark != TRACE_STOPPED);
+        }
+        for (size_t i = 0; i < xcc_node_input_count(n) && flows; i++)
+            if (xcc_node_input(n, i) != NULL)
+                flowing[xcc_node_input(n, i)->id] = true;
+    }
+    return flowing;
 }
 
 /* The names of what is differentiated by. */
@@ -252,11 +269,12 @@ static xcvm_status list_wrt(xcvm_tape *t, tape_schedule *s, xcc_options *o)
 {
     const tape_trace *k = s->trace;
     const char **names = take(t, s, k->operand_count, sizeof *names);
-    if (names == NULL)
+    const bool *flowing = names != NULL ? find_flowing(t, s) : NULL;
+    if (flowing == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < k->operand_count; i++) {
         char name[32];
-        if (k->operands[i].value == NULL || !k->operands[i].requires || !is_used(k, k->operands[i].value))
+        if (k->operands[i].value == NULL || !k->operands[i].requires || !flowing[k->operands[i].value->id])
             continue;
         tape_trace_name(k, i, name);
         if ((names[o->wrt_count++] = xcvm_arena_string(&s->arena, name, strlen(name))) == NULL)

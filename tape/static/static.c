@@ -175,7 +175,7 @@ static bool same_type(const trace_operand *o, const tape_variable *v)
     if (!o->present || v == NULL)
         return !o->present && v == NULL;
     const xcvm_value *a = o->value != NULL ? &o->value->type : NULL, *b = &v->value.type;
-    if (o->requires != v->requires)
+    if (o->requires != v->requires || o->sparse != v->sparse)
         return false;
     if (a == NULL) /* a list, or strings, which no schedule takes */
         return b->kind != XCVM_KIND_TENSOR || b->dtype == XCVM_STRING;
@@ -233,6 +233,33 @@ static bool captures_fit(const xcvm_static *s, const tape_schedule *c)
     return true;
 }
 
+static const tape_variable *operand_of(const xcvm_static *s, const tape_trace *k, const xcvm_var *in, size_t i)
+{
+    return variable_of(i < k->in_count                   ? in[i]
+                       : i < k->in_count + k->held_count ? *s->options.held[i - k->in_count]
+                                                         : k->operands[i].v);
+}
+
+static bool is_written(const trace_operand *o) { return o->now != o->value; }
+
+/* Whether an operand shares its elements with another, and one of them is written into: the function reads what it has
+ * written, the schedule what was there before. What is captured shares them with what is not at most, or it would have
+ * been refused. */
+static bool reads_what_is_written(const xcvm_static *s, const tape_trace *k, const xcvm_var *in)
+{
+    for (size_t i = 0; i < k->in_count + k->held_count; i++) {
+        const tape_variable *v = operand_of(s, k, in, i);
+        const xcvm_storage *storage = v != NULL ? v->value.type.storage : NULL;
+        for (size_t other = 0; storage != NULL && other < k->operand_count; other++) {
+            const tape_variable *w = operand_of(s, k, in, other);
+            if (other != i && w != NULL && w->value.type.storage == storage &&
+                (is_written(&k->operands[i]) || is_written(&k->operands[other])))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Room for one more: what was not used for longest goes, as far as no backward needs it. */
 static void make_room(xcvm_static *s)
 {
@@ -287,6 +314,11 @@ static xcvm_status begin_trace(xcvm_static *s, tape_trace *k, const xcvm_var *in
         if (t->failed)
             return t->error.status;
         own[i] = v != NULL ? tape_handle(v) : XCVM_ABSENT;
+        if (v != NULL && from->sparse) {
+            v->sparse = true;
+            if (t->recording && from->requires)
+                tape_trace_refuse(k, "the gradient of an operand is kept by rows (xcvm_var_set_sparse)");
+        }
         XCVM_TRY(tape_trace_operand(k, v, from != NULL && from->requires));
     }
     for (size_t i = 0; i < k->held_count; i++) {
@@ -413,13 +445,8 @@ static void fill_held(const xcvm_static *s, const tape_schedule *c)
 static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, xcvm_var *out)
 {
     const tape_trace *k = c->trace;
-    for (size_t i = 0; i < k->operand_count; i++) {
-        const trace_operand *o = &k->operands[i];
-        c->operands[i] = (tape_variable *)(uintptr_t)variable_of(i < k->in_count ? in[i]
-                                                                 : i < k->in_count + k->held_count
-                                                                     ? *s->options.held[i - k->in_count]
-                                                                     : o->v);
-    }
+    for (size_t i = 0; i < k->operand_count; i++)
+        c->operands[i] = (tape_variable *)(uintptr_t)operand_of(s, k, in, i);
     c->used = ++s->clock;
     s->stats.replayed++;
     say(s, 2, "a schedule of %zu calls runs", k->call_count);
@@ -474,6 +501,8 @@ static xcvm_status call(xcvm_static *s, size_t in_count, const xcvm_var *in, siz
         return call_function(s, in_count, in, out_count, out);
     if (c == NULL || s->checking || !captures_fit(s, c))
         return run_and_record(s, c, in_count, in, out_count, out);
+    if (reads_what_is_written(s, c->trace, in))
+        return call_function(s, in_count, in, out_count, out);
     if (is_ready(s, c))
         return replay(s, c, in, out);
     return t->failed ? t->error.status : call_function(s, in_count, in, out_count, out);

@@ -81,6 +81,7 @@ xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requi
         return XCVM_OK;
     o->v = tape_handle(v);
     o->present = true;
+    o->sparse = v->sparse;
     if (!is_plain(&v->value.type)) {
         char text[192];
         tape_trace_refuse(k, "an operand is %s, not a tensor of numbers",
@@ -286,6 +287,8 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
 xcvm_status tape_trace_call(xcvm_tape *t, const tape_record *r)
 {
     tape_trace *k = t->trace;
+    if (k->refusal[0] == '\0' && tape_gathers_rows(r) && tape_flows(t, r))
+        tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse)");
     if (k->refusal[0] != '\0')
         return XCVM_OK;
     return r->operation != NULL ? trace_operation_call(k, r) : trace_instruction(k, r);
@@ -342,11 +345,32 @@ void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target)
     o->now = result->built;
 }
 
+void tape_trace_cut(xcvm_tape *t, const tape_variable *v)
+{
+    if (is_own(t->trace, v) && v->built != NULL)
+        v->built->mark = TRACE_STOPPED;
+    else
+        tape_trace_refuse(t->trace, "what comes into the function from outside is unchained");
+}
+
+void tape_trace_decides(xcvm_tape *t, tape_variable *v)
+{
+    tape_trace *k = t->trace;
+    if (k->refusal[0] != '\0')
+        return;
+    const xcc_value *value = fixed_value_of(k, v);
+    if (value == NULL && k->refusal[0] == '\0')
+        refused(k, "a decision");
+    else if (value != NULL && !xcc_is_constant(value))
+        tape_trace_refuse(k, "a result of a call decides which calls are made");
+}
+
 /* ---- Begin and end ---- */
 
 void tape_trace_begin(tape_trace *k)
 {
     k->begun = k->tape->serials;
+    k->calls = k->tape->calls;
     k->tape->trace = k;
 }
 
@@ -356,6 +380,15 @@ static xcvm_status note_result(tape_trace *k, tape_variable *v, xcc_value **valu
     *requires = v->requires && !v->spent;
     k->differentiable = k->differentiable || *requires;
     return *value != NULL || k->refusal[0] != '\0' ? XCVM_OK : refused(k, "a result");
+}
+
+/* Whether elements were overwritten, but by no call of the trace. */
+static bool was_changed(const tape_trace *k, const trace_operand *o)
+{
+    if (o->value == NULL || o->now != o->value || o->v.at->serial != o->v.serial)
+        return false;
+    const xcvm_storage *storage = o->v.at->value.type.storage;
+    return storage != NULL && storage->version != 0 && (int32_t)(storage->version - (uint32_t)k->calls) > 0;
 }
 
 static xcvm_status note_held(tape_trace *k, size_t i, xcvm_var now)
@@ -391,6 +424,8 @@ xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out, xcvm_var *const *
         if (v.at != NULL && v.at->serial == v.serial && v.at->gradient != NULL && v.at->gradient->serial > k->begun)
             tape_trace_refuse(k, "the function leaves a gradient that was added up behind; clear it, or take "
                                  "xcvm_tape_gradients");
+        if (was_changed(k, &k->operands[i]))
+            tape_trace_refuse(k, "what the function reads is changed by the host while it runs");
     }
     return XCVM_OK;
 }

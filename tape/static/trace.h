@@ -10,7 +10,7 @@ typedef struct trace_operand {
     xcc_value *value; /* an input of the graph; NULL: absent */
     xcc_value *now;   /* what the variable is behind the calls so far: another if one of them wrote into it */
     xcc_value *fixed; /* the constant that stands for it where its elements decide a shape; NULL: they do not */
-    bool present, requires;
+    bool present, requires, sparse;
 } trace_operand;
 
 /* A call of an operation of the host's, which the graph has as HostCall. */
@@ -33,6 +33,7 @@ struct tape_trace {
     xcc_options options;
     xcc_module module;
     xcc_builder builder;
+    uint64_t calls; /* that the tape had made before */
     uint64_t begun; /* serial of the latest variable that the function did not make */
     /* First those of the call, then those of the places, then captures, in the order of their first use. */
     trace_operand *operands;

@@ -26,6 +26,16 @@ UNUSED static xcvm_tape *open_tape_with(const xcvm_allocator *allocator)
 
 UNUSED static xcvm_tape *open_tape(void) { return open_tape_with(NULL); }
 
+UNUSED static xcvm_tape *open_lazy_tape(xcvm_batching batching)
+{
+    const xcvm_tape_options options = {
+        .size = sizeof options, .threads = 1, .seed = 7, .mode = XCVM_TAPE_LAZY, .batching = batching};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    return t;
+}
+
 /* Nothing has failed, and all memory of elements is given back when everything that is named has gone. */
 UNUSED static void close_tape(xcvm_tape *t)
 {

@@ -1,0 +1,353 @@
+/* Random programs, whose scopes give back what they are done with, by every way of running them: eager and lazy tapes,
+ * batched or not, static functions. What is expected is what an eager tape gives on which everything stays. */
+#include "tests/tape/static_support.h"
+#include "xcvm/layers.h"
+
+enum { SIDE = 3, TABLE = 5, PARAMETERS = 4, MOST = 128, POOL = 24, CALLS = 3 };
+
+typedef struct setting {
+    xcvm_tape_mode mode;
+    xcvm_batching batching;
+    bool scopes, is_static, sparse, without_middle;
+    int order;
+} setting;
+
+static const setting reference = {.mode = XCVM_TAPE_EAGER};
+static const setting settings[] = {
+    {.mode = XCVM_TAPE_EAGER, .scopes = true},
+    {.mode = XCVM_TAPE_EAGER, .scopes = true, .sparse = true},
+    {.mode = XCVM_TAPE_LAZY},
+    {.mode = XCVM_TAPE_LAZY, .scopes = true, .sparse = true},
+    {.mode = XCVM_TAPE_LAZY, .batching = XCVM_BATCHING_AGENDA, .scopes = true},
+    {.mode = XCVM_TAPE_LAZY, .batching = XCVM_BATCHING_DEPTH, .scopes = true, .sparse = true},
+    {.mode = XCVM_TAPE_LAZY, .batching = XCVM_BATCHING_TIMED, .scopes = true},
+    {.mode = XCVM_TAPE_EAGER, .scopes = true, .is_static = true},
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+typedef struct program {
+    xcvm_tape *tape;
+    uint64_t seed, state;
+    const setting *how;
+    xcvm_var parameters[PARAMETERS]; /* a weight, a bias, a table, a column */
+    xcvm_var middle;                 /* a result of the first block */
+} program;
+
+static uint64_t next(program *p)
+{
+    p->state = p->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return p->state >> 33;
+}
+
+static float number(program *p) { return (float)next(p) / 2147483648.0f * 2 - 1; }
+
+static xcvm_var ints(xcvm_tape *t, int64_t count, const int64_t *numbers)
+{
+    return xcvm_tape_constant(t, XCVM_I64, 1, &count, numbers);
+}
+
+/* x^2 + 1 */
+static xcvm_var positive(xcvm_tape *t, xcvm_var x) { return xcvm_Add(t, xcvm_Mul(t, x, x), constant(t, 1)); }
+
+static xcvm_var unary(program *p, xcvm_var x)
+{
+    xcvm_tape *t = p->tape;
+    xcvm_var parts[2];
+    switch (next(p) % 36) {
+    case 0:
+        return xcvm_Tanh(t, x);
+    case 1:
+        return xcvm_Sigmoid(t, x);
+    case 2:
+        return xcvm_Exp(t, xcvm_Neg(t, positive(t, x)));
+    case 3:
+        return xcvm_Relu(t, x);
+    case 4:
+        return xcvm_Softmax(t, x, .axis = 1);
+    case 5:
+        return xcvm_LogSoftmax(t, x, .axis = 0);
+    case 6:
+        return xcvm_Sqrt(t, positive(t, x));
+    case 7:
+        return xcvm_Log(t, positive(t, x));
+    case 8:
+        return xcvm_Reciprocal(t, positive(t, x));
+    case 9:
+        return xcvm_Sin(t, x);
+    case 10:
+        return xcvm_Softplus(t, x);
+    case 11:
+        return xcvm_Clip(t, x, constant(t, -0.75f), constant(t, 0.75f));
+    case 12:
+        return xcvm_LeakyRelu(t, x);
+    case 13:
+        return xcvm_Elu(t, x);
+    case 14:
+        return xcvm_Gelu(t, x);
+    case 15:
+        return xcvm_Erf(t, x);
+    case 16:
+        return xcvm_Mish(t, x);
+    case 17:
+        return xcvm_Selu(t, x);
+    case 18:
+        return xcvm_Cast(t, xcvm_Cast(t, x, .to = XCVM_F64), .to = XCVM_F32);
+    case 19:
+        return xcvm_Identity(t, x);
+    case 20:
+        return xcvm_Transpose(t, xcvm_Tanh(t, xcvm_Transpose(t, x, .perm = XCVM_INTS(1, 0))), .perm = XCVM_INTS(1, 0));
+    case 21:
+        return xcvm_Reshape(t, xcvm_Reshape(t, x, ints(t, 1, DIMS(-1))), ints(t, 2, DIMS(2, SIDE)));
+    case 22:
+        xcvm_Split(t, x, ints(t, 2, DIMS(1, SIDE - 1)), .axis = 1, .out = {{parts, 2}});
+        return xcvm_Concat(t, XCVM_VARS(parts[1], parts[0]), .axis = 1);
+    case 23:
+        return xcvm_CumSum(t, x, xcvm_tape_scalar(t, XCVM_I64, 0));
+    case 24:
+        return xcvm_Slice(t, xcvm_Pad(t, x, ints(t, 4, DIMS(1, 0, 0, 2))), ints(t, 2, DIMS(1, 1)),
+                          ints(t, 2, DIMS(3, SIDE + 1)), ints(t, 2, DIMS(0, 1)));
+    case 25:
+        return xcvm_ReduceMean(t,
+                               xcvm_Reshape(t, xcvm_Tile(t, x, ints(t, 2, DIMS(2, 1))), ints(t, 3, DIMS(2, 2, SIDE))),
+                               ints(t, 1, DIMS(0)), .keepdims = 0);
+    case 26:
+        return xcvm_Trilu(t, x);
+    case 27:
+        return xcvm_LayerNormalization(t, x, p->parameters[1], .axis = -1);
+    case 28:
+        return xcvm_Expand(t, xcvm_ReduceSum(t, x, ints(t, 1, DIMS(1))), ints(t, 2, DIMS(2, SIDE)));
+    case 29:
+        return xcvm_Mul(t, x, xcvm_ReduceMax(t, x, ints(t, 1, DIMS(1))));
+    case 30:
+        return xcvm_Mul(t, xcvm_var_detach(t, x), xcvm_Tanh(t, x));
+    case 31:
+        return xcvm_tape_scale_gradient(t, x, -0.5);
+    case 32:
+        x = xcvm_Neg(t, x);
+        xcvm_var_unchain(t, x);
+        return xcvm_Add(t, x, p->parameters[1]);
+    case 33:
+        return xcvm_HardSigmoid(t, x);
+    case 34:
+        return xcvm_Abs(t, x);
+    default:
+        return xcvm_Neg(t, x);
+    }
+}
+
+static xcvm_var binary(program *p, xcvm_var a, xcvm_var b)
+{
+    xcvm_tape *t = p->tape;
+    const int64_t rows[2] = {(int64_t)(next(p) % TABLE), (int64_t)(next(p) % TABLE)};
+    switch (next(p) % 14) {
+    case 0:
+        return xcvm_Add(t, a, b);
+    case 1:
+        return xcvm_Sub(t, a, b);
+    case 2:
+        return xcvm_Mul(t, a, b);
+    case 3:
+        return xcvm_Div(t, a, positive(t, b));
+    case 4:
+        return xcvm_Max(t, a, b);
+    case 5:
+        return xcvm_Where(t, xcvm_Less(t, a, b), a, b);
+    case 6:
+        return xcvm_MatMul(t, xcvm_Tanh(t, xcvm_MatMul(t, a, xcvm_Transpose(t, b, .perm = XCVM_INTS(1, 0)))), b);
+    case 7:
+        return xcvm_Tanh(t, xcvm_MatMul(t, a, p->parameters[0]));
+    case 8:
+        return xcvm_Sigmoid(t, xcvm_Gemm(t, b, p->parameters[0], p->parameters[1], .transB = 1));
+    case 9:
+        return xcvm_Mul(t, a, xcvm_Gather(t, p->parameters[2], ints(t, 2, rows)));
+    case 10:
+        return xcvm_Tanh(t, xcvm_MatMul(t, p->parameters[3], b));
+    case 11:
+        return xcvm_Slice(t, xcvm_Concat(t, XCVM_VARS(a, b), .axis = 0), ints(t, 1, DIMS(1)), ints(t, 1, DIMS(3)));
+    case 12:
+        return xcvm_Pow(t, positive(t, a), constant(t, 1.5f));
+    default:
+        return xcvm_Add(t, xcvm_Mul(t, a, p->parameters[1]), b);
+    }
+}
+
+/* Some calls on what is in the pool, of which the last results go on; the others go with the scope. */
+static size_t block(program *p, xcvm_var *pool, size_t count, int depth)
+{
+    xcvm_tape *t = p->tape;
+    xcvm_var own[POOL];
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    const size_t calls = 2 + next(p) % 5, results = 1 + next(p) % 2;
+    size_t size = count;
+    memcpy(own, pool, count * sizeof *own);
+    for (size_t i = 0; i < calls && size + 3 < POOL; i++) {
+        if (depth > 0 && next(p) % 3 == 0) {
+            size = block(p, own, size, depth - 1);
+            continue;
+        }
+        const xcvm_var a = own[next(p) % size], b = own[size - 1 - next(p) % (size < 3 ? size : 3)];
+        own[size++] = next(p) % 2 == 0 ? unary(p, a) : binary(p, a, b);
+    }
+    for (size_t i = 0; i < results; i++)
+        pool[count + i] = own[size - 1 - (i < size - count ? i : 0)];
+    if (p->how->scopes)
+        xcvm_tape_scope_end(t, scope, results, pool + count);
+    return count + results;
+}
+
+static xcvm_status run_program(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    program *p = user;
+    xcvm_var pool[POOL];
+    (void)out_count;
+    p->state = p->seed;
+    memcpy(pool, in, in_count * sizeof *pool);
+    const size_t first = in_count, blocks = 1 + next(p) % 3;
+    size_t count = first;
+    for (size_t i = 0; i < blocks && count + 6 < POOL; i++)
+        count = block(p, pool, count, 2);
+    p->middle = pool[first];
+    const xcvm_var sum = xcvm_Add(t, xcvm_Add(t, pool[count - 1], pool[first]), xcvm_Mul(t, in[0], p->parameters[1]));
+    out[0] = xcvm_ReduceMean(t, xcvm_Tanh(t, sum), .keepdims = 0);
+    return XCVM_OK;
+}
+
+static size_t read(xcvm_tape *t, xcvm_var v, float *to)
+{
+    if (v.at == NULL)
+        return 0;
+    const xcvm_value *value = value_of(t, v);
+    memcpy(to, xcvm_value_data(value), xcvm_value_count(value) * sizeof(float));
+    return xcvm_value_count(value);
+}
+
+/* The gradient of parameter `i`, as a tensor. */
+static size_t read_gradient(program *p, int i, float *to)
+{
+    xcvm_tape *t = p->tape;
+    xcvm_var rows, gradients;
+    const size_t count = xcvm_value_count(value_of(t, p->parameters[i]));
+    memset(to, 0, count * sizeof *to);
+    read(t, xcvm_var_grad(t, p->parameters[i]), to);
+    ck_assert_int_eq(xcvm_var_grad_rows(t, p->parameters[i], &rows, &gradients, NULL), XCVM_OK);
+    for (size_t k = 0; rows.at != NULL && k < xcvm_value_count(value_of(t, rows)); k++)
+        for (size_t j = 0; j < SIDE; j++)
+            to[(size_t)((const int64_t *)xcvm_value_data(value_of(t, rows)))[k] * SIDE + j] +=
+                ((const float *)xcvm_value_data(value_of(t, gradients)))[k * SIDE + j];
+    return count;
+}
+
+/* The gradients, or, of the second order, those of the sum of their squares. UNSUPPORTED where an operation of the
+ * host's in a static function would have to be differentiated. */
+static xcvm_status go_back(program *p, xcvm_var loss, xcvm_error *error)
+{
+    enum { WRT = PARAMETERS + 1 };
+    xcvm_tape *t = p->tape;
+    const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
+    xcvm_var wrt[WRT], gradients[WRT], sum = XCVM_ABSENT;
+    size_t count = PARAMETERS;
+    if (p->how->order < 2)
+        return xcvm_tape_backward(t, loss, NULL, error);
+    memcpy(wrt, p->parameters, sizeof p->parameters);
+    if (!p->how->is_static)
+        wrt[count++] = p->middle;
+    XCVM_TRY(xcvm_tape_gradients(t, 1, &loss, NULL, count, wrt, &create, gradients, error));
+    for (size_t i = 0; i < count; i++) {
+        if (gradients[i].at == NULL || (p->how->without_middle && i == PARAMETERS))
+            continue;
+        const xcvm_var square = xcvm_ReduceSum(t, xcvm_Mul(t, gradients[i], gradients[i]), .keepdims = 0);
+        sum = sum.at != NULL ? xcvm_Add(t, sum, square) : square;
+    }
+    return xcvm_tape_backward(t, xcvm_Add(t, sum, xcvm_ReduceSum(t, p->parameters[0], .keepdims = 0)), NULL, error);
+}
+
+static size_t run(uint64_t seed, const setting *how, float *got)
+{
+    const xcvm_tape_options options = {
+        .size = sizeof options, .threads = 1, .seed = 7, .mode = how->mode, .batching = how->batching};
+    program p = {.seed = seed, .state = seed * 977 + 1, .how = how};
+    float numbers[TABLE * SIDE];
+    const int64_t dims[PARAMETERS][2] = {{SIDE, SIDE}, {SIDE, 1}, {TABLE, SIDE}, {2, 2}};
+    xcvm_static *s = NULL;
+    size_t count = 0;
+    ck_assert_int_eq(xcvm_tape_create(&options, &p.tape, NULL), XCVM_OK);
+    xcvm_tape *t = p.tape;
+    for (int i = 0; i < PARAMETERS; i++) {
+        for (int64_t k = 0; k < dims[i][0] * dims[i][1]; k++)
+            numbers[k] = number(&p);
+        p.parameters[i] = xcvm_tape_parameter(t, XCVM_F32, i == 1 ? 1 : 2, dims[i], numbers);
+    }
+    ck_assert_int_eq(xcvm_var_set_sparse(t, p.parameters[2], how->sparse, NULL), XCVM_OK);
+    const xcvm_static_options twice = {.size = sizeof twice, .double_backprop = how->order > 1};
+    if (how->is_static)
+        s = make_static(t, run_program, &p, &twice);
+    for (int call = 0; call < CALLS; call++) {
+        p.state = seed * 31 + (uint64_t)call;
+        for (int k = 0; k < 4 * SIDE; k++)
+            numbers[k] = number(&p);
+        const xcvm_var in[] = {xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, SIDE), numbers),
+                               xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, SIDE), numbers + 2 * SIDE)};
+        xcvm_var loss;
+        if (how->is_static)
+            xcvm_static_call(s, 2, in, 1, &loss);
+        else
+            ck_assert_int_eq(run_program(&p, t, 2, in, 1, &loss), XCVM_OK);
+        xcvm_error error = {0};
+        count += read(t, loss, got + count);
+        const xcvm_status status = go_back(&p, loss, &error);
+        if (status == XCVM_UNSUPPORTED && how->is_static && how->order > 1) {
+            xcvm_static_destroy(s);
+            close_tape(t);
+            return 0;
+        }
+        ck_assert_msg(status == XCVM_OK, "program %d: %s: %s", (int)seed, error.instruction, error.message);
+    }
+    for (int i = 0; i < PARAMETERS; i++)
+        count += read_gradient(&p, i, got + count);
+    xcvm_static_destroy(s);
+    close_tape(t);
+    return count;
+}
+
+static void check_program(uint64_t seed, int order)
+{
+    setting plain = reference;
+    float expected[2][MOST], got[MOST];
+    plain.order = order;
+    const size_t count = run(seed, &plain, expected[0]);
+    plain.without_middle = true;
+    run(seed, &plain, expected[1]);
+    for (size_t k = 0; k < SETTINGS; k++) {
+        setting how = settings[k];
+        how.order = order;
+        const size_t found = run(seed, &how, got);
+        if (found == 0 && how.is_static && order > 1)
+            continue;
+        ck_assert_uint_eq(found, count);
+        for (size_t i = 0; i < count; i++) {
+            const float e = expected[how.is_static][i];
+            ck_assert_msg(fabsf(got[i] - e) <= 1e-4f * fmaxf(1, fabsf(e)),
+                          "program %d, order %d, setting %zu, number %zu: %.9g, not %.9g", (int)seed, order, k, i,
+                          (double)got[i], (double)e);
+        }
+    }
+}
+
+START_TEST(random_programs_agree)
+{
+    for (int i = 0; i < 50; i++)
+        check_program((uint64_t)(_i / 2 * 50 + i), 1 + _i % 2);
+}
+END_TEST
+
+Suite *suite_tape_random_programs(void);
+Suite *suite_tape_random_programs(void)
+{
+    Suite *suite = suite_of("tape_random_programs", 0, NULL);
+    TCase *tcase = tcase_create("programs");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, random_programs_agree, 0, 4);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
