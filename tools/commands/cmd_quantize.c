@@ -286,6 +286,8 @@ static void print_tensors(const struct quantizing *t)
     struct table table = {0};
     char name[128];
     size_t count = 0, shown = 0;
+    if (xcc_quantizer_tensor(t->quantizer, 0) == NULL)
+        return;
     static const char *const heads[] = {"tensor", "of", ">SQNR dB", ">max error", ">mean error", ">range", ">seen"};
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
@@ -303,11 +305,18 @@ static void print_tensors(const struct quantizing *t)
         table_cell(&table, ">%.4g .. %.4g", x->least, x->greatest);
         table_end_row(&table);
     }
-    if (count == 0)
-        return;
     table_print(&table, stdout);
     print_left(count, shown, "tensors");
     putchar('\n');
+}
+
+static bool has_float_nodes(const struct quantizing *t)
+{
+    const xcc_quantize_node *n;
+    for (size_t i = 0; (n = xcc_quantizer_node(t->quantizer, i)) != NULL; i++)
+        if (!n->quantized)
+            return true;
+    return false;
 }
 
 static void print_float_nodes(const struct quantizing *t)
@@ -316,6 +325,8 @@ static void print_float_nodes(const struct quantizing *t)
     struct table table = {0};
     char name[128];
     size_t count = 0, shown = 0;
+    if (!has_float_nodes(t))
+        return;
     table_cell(&table, "in float");
     table_cell(&table, "operator");
     table_cell(&table, ">harm %%");
@@ -337,8 +348,6 @@ static void print_float_nodes(const struct quantizing *t)
         table_cell(&table, "%s", n->reason);
         table_end_row(&table);
     }
-    if (count == 0)
-        return;
     table_print(&table, stdout);
     print_left(count, shown, "nodes in float");
     putchar('\n');
