@@ -22,7 +22,8 @@ XCVM_KERNEL(QuantizedConv)
                                       .left = pads[1] * channels,
                                       .padded_line = (width + pads[1] + pads[3]) * channels,
                                       .zero = (uint8_t)a->x_zero_point};
-    const bool copies = pads[0] + pads[1] + pads[2] + pads[3] != 0 || runs.length % XCVM_QUAD != 0;
+    const bool copies =
+        runs.length != 0 && (pads[0] + pads[1] + pads[2] + pads[3] != 0 || runs.length % XCVM_QUAD != 0);
     size_t bytes = 0, offsets;
     if (copies)
         XCVM_TRY(xcvm_quantized_padded_bytes(k->error, &padding, images, XCVM_QUAD, &bytes));
