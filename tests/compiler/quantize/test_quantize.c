@@ -368,6 +368,20 @@ START_TEST(dead_channels)
 }
 END_TEST
 
+/* An input that is read in both forms has the float one already. */
+START_TEST(inputs_read_in_float)
+{
+    result r;
+    open_result(&r,
+                "opset 13\ninput x f32[1x2x2x2]\noutput y\ninit w f32[2x2x1x1] 1 2 3 4\nc = Conv(x, w)\ne = Erf(x)\n"
+                "y = Add(c, e)\n",
+                OPTIONS(.form = XCC_FORM_QOPERATOR), true);
+    ck_assert_uint_eq(count_ops(&r, "QLinearConv"), 1);
+    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.03);
+    close_result(&r);
+}
+END_TEST
+
 /* What Gemm adds keeps its shape. */
 START_TEST(biases_of_any_shape)
 {
@@ -663,6 +677,7 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, blocks_of_four_bits);
     tcase_add_test(tc, recurrent_weights);
     tcase_add_test(tc, dead_channels);
+    tcase_add_test(tc, inputs_read_in_float);
     tcase_add_loop_test(tc, biases_of_any_shape, 0, 10);
     tcase_add_test(tc, equalisation);
     tcase_add_test(tc, biases_that_make_up);
