@@ -130,7 +130,7 @@ bool xcvm_type_is_fixed(const xcvm_type *type);
 /* The states of a session that is being made, those of the same names shared with another; NULL: none (states.c). */
 xcvm_status xcvm_session_create_states(xcvm_session *s, const xcvm_session *with, xcvm_error *error);
 void xcvm_session_release_states(xcvm_session *s);
-/* Before a run: gives the states that it stores memory to be written to. */
+/* Before a run: gives the states that it stores or updates memory to be written to. */
 xcvm_status xcvm_session_begin_states(xcvm_session *s, xcvm_error *error);
 /* What Load does. */
 void xcvm_session_load_state(xcvm_session *s, size_t pc);

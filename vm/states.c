@@ -125,6 +125,20 @@ static bool is_exclusive(const xcvm_value *value)
            __atomic_load_n(&value->storage->refs, __ATOMIC_ACQUIRE) == 1;
 }
 
+/* What is written in place must be nobody else's. */
+static xcvm_status make_exclusive(xcvm_session *s, xcvm_state *state, xcvm_error *error)
+{
+    xcvm_value own;
+    if (is_exclusive(&state->value))
+        return XCVM_OK;
+    XCVM_TRY(allocate_like(s, &state->value, &own, error));
+    if (own.bytes > 0)
+        memcpy(own.data, state->value.data, own.bytes);
+    xcvm_value_clear(&state->value);
+    state->value = own;
+    return XCVM_OK;
+}
+
 /* The second buffer of a state of fixed type, which nobody else may see. */
 static xcvm_status provide_spare(xcvm_session *s, xcvm_state *state, xcvm_error *error)
 {
@@ -139,6 +153,9 @@ xcvm_status xcvm_session_begin_states(xcvm_session *s, xcvm_error *error)
     const xcvm_program *program = s->program;
     const xcvm_image *image = &program->image;
     for (size_t i = 0; i < image->state_count; i++) {
+        /* Before anything is loaded: registers keep where a state was. */
+        if ((program->state_uses[i] & XCVM_STATE_UPDATED) != 0)
+            XCVM_TRY(make_exclusive(s, s->states[i], error));
         if ((program->state_uses[i] & XCVM_STATE_STORED) == 0 || !xcvm_type_is_fixed(&image->states[i].declared.type))
             continue;
         xcvm_value *target = &s->bound_outputs[image->output_count + i];
@@ -186,20 +203,6 @@ void xcvm_session_commit_states(xcvm_session *s)
 
 /* ---- The tail ---- */
 
-/* What is written in place must be nobody else's. */
-static xcvm_status make_exclusive(xcvm_session *s, xcvm_state *state)
-{
-    xcvm_value own;
-    if (is_exclusive(&state->value))
-        return XCVM_OK;
-    XCVM_TRY(allocate_like(s, &state->value, &own, s->kernel.error));
-    if (own.bytes > 0)
-        memcpy(own.data, state->value.data, own.bytes);
-    xcvm_value_clear(&state->value);
-    state->value = own;
-    return XCVM_OK;
-}
-
 xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc)
 {
     static const uint32_t never = 0;
@@ -207,7 +210,7 @@ xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc)
     XCVM_TRY(xcvm_kernel_poll(&s->kernel));
     for (size_t i = 0; i < program->image.state_count; i++)
         if ((program->state_uses[i] & XCVM_STATE_UPDATED) != 0)
-            XCVM_TRY(make_exclusive(s, s->states[i]));
+            XCVM_TRY(make_exclusive(s, s->states[i], s->kernel.error));
     for (; *pc < program->image.instruction_count; ++*pc) {
         const xcvm_inference inference = xcvm_session_inference(s, *pc);
         if (program->steps[*pc].action == XCVM_ACTION_LOAD)

@@ -131,9 +131,10 @@ static xcvm_status inflate_bytes(const xcc_zip_member *member, const unsigned ch
 static xcvm_status find_data(const xcc_zip *zip, const xcc_zip_member *member, const unsigned char **data,
                              xcvm_error *error)
 {
-    const unsigned char *at = zip->bytes + member->offset;
-    if (member->offset > zip->size || zip->size - member->offset < LOCAL_SIZE || memcmp(at, "PK\3\4", 4) != 0)
+    if (member->offset > zip->size || zip->size - member->offset < LOCAL_SIZE ||
+        memcmp(zip->bytes + member->offset, "PK\3\4", 4) != 0)
         return broken(error, "a member is not where the directory says");
+    const unsigned char *at = zip->bytes + member->offset;
     const uint64_t left = zip->size - member->offset - LOCAL_SIZE, skip = little(at + 26, 2) + little(at + 28, 2);
     if (skip > left || member->packed > left - skip)
         return broken(error, "a member reaches past the end of the file");

@@ -164,6 +164,16 @@ void xcc_constant_release(xcc_value *v)
         xcvm_value_clear(&v->type);
 }
 
+bool xcc_may_copy(xcc_module *m, size_t bytes)
+{
+    const size_t least = (size_t)64 << 20, ratio = 8;
+    const size_t most = m->constant_bytes > (SIZE_MAX - least) / ratio ? SIZE_MAX : m->constant_bytes * ratio + least;
+    if (bytes > most - xcvm_min(m->copied_bytes, most))
+        return false;
+    m->copied_bytes += bytes;
+    return true;
+}
+
 xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints)
 {
     int64_t dim = (int64_t)count;

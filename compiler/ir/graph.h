@@ -249,6 +249,9 @@ void xcc_parameter_fix(xcc_value *v);
  * xcc_constant_release gives back when nobody uses it any more; that does nothing for other constants. */
 xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const int64_t *dims);
 void xcc_constant_release(xcc_value *v);
+/* Whether weights of so many bytes may be written anew: that goes on for as long as it is in proportion to the model,
+ * in which many nodes may read the same ones. Counts them, if so. */
+bool xcc_may_copy(xcc_module *m, size_t bytes);
 /* Bytes that a copy of so many bytes of elements takes of the arena. */
 size_t xcc_elements_room(size_t bytes);
 xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints); /* rank 1 */

@@ -133,11 +133,7 @@ Onnx__TensorProto *xcc_onnx_tensor(xcc_onnx_writer *w, const xcvm_value *v, cons
 /* A constant that is an output, too, has another name than that, which is an Identity's result. */
 static char *name_initializer(xcc_onnx_writer *w, const xcc_value *v)
 {
-    const xcc_graph *top = w->m->graph;
-    for (size_t i = 0; i < top->output_count; i++)
-        if (strcmp(top->output_names[i], v->name) == 0)
-            return xcc_onnx_new_name(w);
-    return (char *)(uintptr_t)v->name;
+    return xcc_table_lookup(&w->output_names, v->name) != NULL ? xcc_onnx_new_name(w) : (char *)(uintptr_t)v->name;
 }
 
 static bool add_initializer(xcc_onnx_writer *w, const xcc_value *v)
@@ -417,7 +413,9 @@ xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_finder find, xcvm_sink si
 {
     xcc_onnx_writer w = {.m = m, .find_operator = find, .opset = LEAST_OPSET};
     Onnx__GraphProto *graph = NULL;
-    w.node_names.key = &m->key;
+    w.node_names.key = w.output_names.key = &m->key;
+    for (size_t i = 0; i < m->graph->output_count; i++)
+        XCVM_TRY(xcc_table_put(m, &w.output_names, m->graph->output_names[i], 1));
     if ((w.names = xcc_alloc(m, (m->value_count + 1) * sizeof *w.names)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     xcvm_status status = xcc_onnx_graph(&w, m->graph, &graph);

@@ -27,6 +27,7 @@ typedef struct xcc_onnx_writer {
     char **names;    /* by a constant's id, of its initializer; NULL: it is none yet */
     size_t numbered; /* names that were made up */
     xcc_table node_names;
+    xcc_table output_names; /* of the model */
     /* What is refused, all of it. */
     char refusals[400];
     size_t refused;

@@ -4,6 +4,15 @@
 #include "compiler/passes/fuse_ops.h"
 #include "ops/convert.h"
 
+/* Whether there is a scale, and a zero point where there are any, for each block along `axis`: the shape rule leaves
+ * that to the kernel. */
+static bool has_all_scales(const xcvm_DequantizeLinear_args *a, int axis)
+{
+    const int64_t *dims = a->x->dims, *scales = a->scale->dims;
+    return scales[1 - axis] == dims[1 - axis] && scales[axis] == xcvm_ceil_div(dims[axis], a->block_size) &&
+           (a->zero_point == NULL || xcvm_element_count(a->zero_point) == xcvm_element_count(a->scale));
+}
+
 /* A DequantizeLinear of constants of two dimensions with a scale for each block of one of them. */
 static bool in_blocks(const xcc_node *n, int axis)
 {
@@ -16,7 +25,7 @@ static bool in_blocks(const xcc_node *n, int axis)
            a->block_size > 0 && x->type.rank == 2 && scale->type.rank == 2 && (a->axis + 2) % 2 == axis &&
            xcvm_dtype_in((xcvm_dtype)x->type.dtype, codes) &&
            xcvm_dtype_in((xcvm_dtype)scale->type.dtype, XCVM_TYPES_SCALE) &&
-           (zero == NULL || zero->type.dtype == x->type.dtype) && x->type.bytes > 0;
+           (zero == NULL || zero->type.dtype == x->type.dtype) && x->type.bytes > 0 && has_all_scales(a, axis);
 }
 
 static bool is_signed(const xcvm_value *v) { return v->dtype == XCVM_I8 || v->dtype == XCVM_I4; }
@@ -30,17 +39,23 @@ static unsigned code_at(const xcvm_value *v, size_t at)
     return is_signed(v) ? code ^ (half ? 8u : 128u) : code;
 }
 
+/* Of a matrix of k rows along `axis`. */
+static xcvm_qblocks layout_of(const xcvm_DequantizeLinear_args *a, int axis)
+{
+    const bool half = a->x->dtype == XCVM_U4 || a->x->dtype == XCVM_I4;
+    return (xcvm_qblocks){.k = (size_t)a->x->dims[axis],
+                          .n = (size_t)a->x->dims[1 - axis],
+                          .block = (size_t)a->block_size,
+                          .bits = half ? 4 : 8};
+}
+
 /* x times what `n` gives, a matrix of k rows along `axis`. */
 static xcc_value *multiply(xcc_rewrite *r, xcc_node *user, const xcc_node *n, int axis,
                            const xcvm_PackedGemm_args *rest)
 {
     const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, n);
     const xcvm_value *zero = a->zero_point;
-    const bool half = a->x->dtype == XCVM_U4 || a->x->dtype == XCVM_I4;
-    const xcvm_qblocks layout = {.k = (size_t)a->x->dims[axis],
-                                 .n = (size_t)a->x->dims[1 - axis],
-                                 .block = (size_t)a->block_size,
-                                 .bits = half ? 4 : 8};
+    const xcvm_qblocks layout = layout_of(a, axis);
     /* Signed codes without zero points are those less the middle. */
     const bool offsets = zero != NULL || !is_signed(a->x);
     const size_t size = xcvm_dtype_size((xcvm_dtype)a->scale->dtype), count = xcvm_qblocks_count(&layout);
@@ -65,11 +80,14 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *user, const xcc_node *n, in
     return xcc_block_weights_product(&b, &w, rest->a, rest);
 }
 
-static bool fits(const xcvm_value *x, const xcc_node *n, int axis)
+/* Whole blocks may be far more than the model has of them, so it is those that count. */
+static bool fits(xcc_rewrite *r, const xcvm_value *x, const xcc_node *n, int axis)
 {
     const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, n);
+    const xcvm_qblocks layout = layout_of(a, axis);
     return x->dtype == XCVM_F32 && x->rank > 0 && a->y->dtype == XCVM_F32 && a->block_size % XCVM_QBLOCKS_LEAST == 0 &&
-           a->block_size <= XCVM_QBLOCKS_MOST && a->x->dims[1 - axis] <= INT32_MAX && a->x->dims[axis] <= INT32_MAX;
+           a->block_size <= XCVM_QBLOCKS_MOST && a->x->dims[1 - axis] <= INT32_MAX && a->x->dims[axis] <= INT32_MAX &&
+           xcc_may_copy(r->m, xcvm_qblocks_bytes(&layout));
 }
 
 static bool matmul(xcc_rewrite *r, xcc_node *n)
@@ -79,8 +97,7 @@ static bool matmul(xcc_rewrite *r, xcc_node *n)
     const xcc_node *turned = xcc_producer(b, XCVM_OP_Transpose);
     const int axis = turned != NULL && turned->graph == n->graph ? 1 : 0;
     const xcc_node *from = xcc_producer(axis == 1 ? xcc_node_input(turned, 0) : b, XCVM_OP_DequantizeLinear);
-    if (!in_blocks(from, axis) || !fits(a->a, from, axis) || a->b->rank != 2 ||
-        !xcc_may_copy(r->m, XCC_ARGS(DequantizeLinear, from)->x->bytes))
+    if (!in_blocks(from, axis) || a->b->rank != 2 || !fits(r, a->a, from, axis))
         return false;
     const xcvm_PackedGemm_args rest = {.a = a->a, .activation = XCVM_ACTIVATION_none};
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), multiply(r, n, from, axis, &rest));
@@ -93,9 +110,9 @@ static bool gemm(xcc_rewrite *r, xcc_node *n)
     const xcc_node *from = xcc_producer(xcc_value_of(a->b), XCVM_OP_DequantizeLinear);
     const bool plain = a->transA == 0 && a->alpha == 1.0 &&
                        (a->c == NULL || (a->beta == 1.0 && a->c->rank == 1 && a->c->dtype == XCVM_F32));
-    if (!plain || !in_blocks(from, axis) || !fits(a->a, from, axis) ||
+    if (!plain || !in_blocks(from, axis) ||
         (a->c != NULL && a->c->dims[0] != XCC_ARGS(DequantizeLinear, from)->x->dims[1 - axis]) ||
-        !xcc_may_copy(r->m, XCC_ARGS(DequantizeLinear, from)->x->bytes))
+        !fits(r, a->a, from, axis))
         return false;
     const xcvm_PackedGemm_args rest = {
         .a = a->a, .c = a->c, .activation = a->activation, .activation_params = a->activation_params};

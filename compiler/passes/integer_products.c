@@ -80,11 +80,14 @@ typedef struct bias {
     const xcvm_value *floats, *integers, *scale; /* scale NULL: the product's */
 } bias;
 
+/* Of as many numbers as there are outputs, which lie along the last axis. */
 static bool read_bias(const xcc_value *v, size_t outputs, bias *b)
 {
     *b = (bias){0};
     if (v == NULL)
         return true;
+    if (v->type.rank < 1 || v->type.dims[v->type.rank - 1] != (int64_t)outputs)
+        return false;
     const xcc_node *n = xcc_producer(v, XCVM_OP_DequantizeLinear);
     if (n != NULL) {
         const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, n);

@@ -65,16 +65,6 @@ static bool is_unused(const xcc_node *n)
     return true;
 }
 
-bool xcc_may_copy(xcc_module *m, size_t bytes)
-{
-    const size_t least = (size_t)64 << 20, ratio = 8;
-    const size_t most = m->constant_bytes > (SIZE_MAX - least) / ratio ? SIZE_MAX : m->constant_bytes * ratio + least;
-    if (bytes > most - xcvm_min(m->copied_bytes, most))
-        return false;
-    m->copied_bytes += bytes;
-    return true;
-}
-
 void xcc_rewrite_sweep(xcc_node *n)
 {
     if (!is_unused(n))

@@ -31,9 +31,6 @@ static inline xcc_builder xcc_builder_before(xcc_node *n) { return (xcc_builder)
 bool xcc_rewrite_replace(xcc_rewrite *r, xcc_value *old, xcc_value *v);
 /* Notes a failure if `status` is one. Returns whether it is OK. */
 bool xcc_rewrite_ok(xcc_rewrite *r, xcvm_status status);
-/* Whether weights of so many bytes may be written anew: that goes on for as long as it is in proportion to the model,
- * in which many nodes may read the same ones. Counts them, if so. */
-bool xcc_may_copy(xcc_module *m, size_t bytes);
 /* Removes a node that nobody needs, and those that fed it alone; constants that had memory of their own for them give
  * it back. */
 void xcc_rewrite_sweep(xcc_node *n);

@@ -51,13 +51,14 @@ static xcvm_status alias(quantizer *q, xcc_quant_node *n)
 
 /* ---- Nodes that are merged ---- */
 
-/* The node behind `n` if it alone reads n's only result; NULL if not. */
+/* The node behind `n` if it alone reads n's only result, and has a result of its own to give; NULL if not. */
 static xcc_quant_node *only_reader(const quantizer *q, const xcc_quant_node *n)
 {
     const xcc_quant_tensor *t = xcc_quant_output(q, n, 0);
-    return t != NULL && n->proto->n_output == 1 && t->consumer_count == 1 && !t->captured && !t->is_output
-               ? &q->nodes[t->consumers[0]]
-               : NULL;
+    if (t == NULL || n->proto->n_output != 1 || t->consumer_count != 1 || t->captured || t->is_output)
+        return NULL;
+    xcc_quant_node *behind = &q->nodes[t->consumers[0]];
+    return !behind->gone && xcc_quant_output(q, behind, 0) != NULL ? behind : NULL;
 }
 
 /* `n` gives the result of `behind`, which is merged into it. */
@@ -186,7 +187,7 @@ static xcvm_status fold_sum(quantizer *q, xcc_quant_node *conv, xcc_quant_node *
     xcc_tensor shape, vector;
     float *bias;
     const float *more;
-    if (!xcc_quant_is_weight(weights) || !xcc_quant_is_weight(added))
+    if (!xcc_quant_is_weight(weights) || !xcc_quant_is_weight(added) || sum->proto->n_input != 2)
         return XCVM_OK;
     XCVM_TRY(xcc_quant_read(q, weights, &shape));
     XCVM_TRY(xcc_quant_read(q, added, &vector));

@@ -56,6 +56,7 @@ static xcvm_status list_body(quantizer *q, const Onnx__GraphProto *g)
     for (size_t i = 0; i < g->n_input; i++)
         XCVM_TRY(take_name(q, g->input[i]->name));
     for (size_t i = 0; i < g->n_output; i++) {
+        XCVM_CHECK(q->m.error, g->output[i]->name != NULL, INVALID_MODEL, "output %zu of a body has no name", i);
         xcc_quant_tensor *t = xcc_quant_find(q, g->output[i]->name);
         if (t != NULL)
             t->captured = true;
@@ -88,6 +89,11 @@ static xcvm_status list_node(quantizer *q, int index)
     *n = (xcc_quant_node){
         .proto = p, .reason = "", .epilogue = XCC_NO_NODE, .epilogue_of = XCC_NO_NODE, .harm = (double)NAN};
     XCVM_TRY(take_name(q, p->name));
+    XCVM_CHECK(q->m.error, p->n_output > 0, INVALID_MODEL, "node '%.200s' (%s) has no results", xcc_node_label(p),
+               p->op_type);
+    for (size_t i = 0; i < p->n_attribute; i++)
+        XCVM_CHECK(q->m.error, p->attribute[i]->name != NULL, INVALID_MODEL,
+                   "attribute %zu of node '%.200s' has no name", i, xcc_node_label(p));
     for (size_t i = 0; i < p->n_input; i++)
         XCVM_TRY(consume(q, p->input[i], index));
     for (size_t i = 0; i < p->n_output; i++) {
@@ -101,8 +107,9 @@ static xcvm_status list_node(quantizer *q, int index)
         t->producer = index;
     }
     const Onnx__AttributeProto *value = xcc_quant_is(n, "Constant") ? xcc_quant_attribute(n, "value") : NULL;
-    if (value != NULL && value->t != NULL && p->n_output == 1)
-        tensor_of(q, p->output[0])->constant = value->t;
+    xcc_quant_tensor *result = xcc_quant_output(q, n, 0);
+    if (value != NULL && value->t != NULL && p->n_output == 1 && result != NULL)
+        result->constant = value->t;
     return XCVM_OK;
 }
 
@@ -122,7 +129,9 @@ xcvm_status xcc_quant_list(quantizer *q)
         if (t == NULL)
             return XCVM_OUT_OF_MEMORY;
         t->constant = constant;
+        t->initializer = i + 1;
     }
+    q->initializer_capacity = g->n_initializer;
     for (size_t i = 0; i < g->n_input; i++) {
         XCVM_CHECK(q->m.error, g->input[i]->name != NULL, INVALID_MODEL, "input %zu has no name", i);
         xcc_quant_tensor *t = tensor_of(q, g->input[i]->name);
@@ -235,22 +244,19 @@ static Onnx__TensorProto *make_constant(quantizer *q, const char *name, int rank
     return xcc_tensor_proto(&q->m.arena, name, XCVM_F32, rank, dims, floats, count * sizeof *floats);
 }
 
-/* Makes `made` an initializer, in place of the one of its name if there is one. */
-static xcvm_status put_initializer(quantizer *q, Onnx__TensorProto *made)
+/* Makes `made`, the value of `t`, an initializer, in place of the one that it has if it has one. */
+static xcvm_status put_initializer(quantizer *q, xcc_quant_tensor *t, Onnx__TensorProto *made)
 {
     Onnx__GraphProto *g = q->graph;
-    for (size_t i = 0; i < g->n_initializer; i++)
-        if (strcmp(g->initializer[i]->name, made->name) == 0) {
-            g->initializer[i] = made;
-            return XCVM_OK;
-        }
-    Onnx__TensorProto **all = xcc_alloc(&q->m, (g->n_initializer + 1) * sizeof *all);
-    if (all == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    if (g->n_initializer > 0)
-        memcpy(all, g->initializer, g->n_initializer * sizeof *all);
-    all[g->n_initializer++] = made;
-    g->initializer = all;
+    if (t->initializer == 0) {
+        Onnx__TensorProto **all =
+            xcc_grow(&q->m, g->initializer, g->n_initializer, &q->initializer_capacity, sizeof(Onnx__TensorProto *));
+        if (all == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        g->initializer = all;
+        t->initializer = ++g->n_initializer;
+    }
+    g->initializer[t->initializer - 1] = made;
     return XCVM_OK;
 }
 
@@ -264,7 +270,7 @@ xcvm_status xcc_quant_set(quantizer *q, xcc_quant_tensor *t, int rank, const int
         t->producer = XCC_NO_NODE;
     }
     t->constant = made;
-    return put_initializer(q, made);
+    return put_initializer(q, t, made);
 }
 
 xcvm_status xcc_quant_add(quantizer *q, const char *like, int rank, const int64_t *dims, const float *floats,

@@ -34,6 +34,7 @@ typedef struct xcc_quant_tensor xcc_quant_tensor;
 struct xcc_quant_tensor {
     const char *name;
     const Onnx__TensorProto *constant; /* its value, where the model states one */
+    size_t initializer;                /* its place among the graph's initializers, from 1 on; 0: it is none */
     int producer;                      /* index of the node that computes it, or XCC_NO_NODE */
     int *consumers;                    /* nodes that read it, once for each operand */
     size_t consumer_count, consumer_capacity;
@@ -78,6 +79,7 @@ struct xcc_quantizer {
     xcc_external_files files;
     Onnx__ModelProto *model;
     Onnx__GraphProto *graph;
+    size_t initializer_capacity;
     int64_t opset;
     xcc_table names; /* addresses of tensors */
     xcc_quant_tensor **tensors;

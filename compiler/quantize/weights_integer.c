@@ -171,7 +171,7 @@ xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float inp
     }
     const char *stem = t != NULL ? t->name : n->proto->output[0];
     *name = xcc_put_name(w, stem, "_quantized");
-    xcc_put_constant(w, *name, XCVM_I32, 1, shape.dims, integers, count * sizeof *integers);
+    xcc_put_constant(w, *name, XCVM_I32, shape.rank, shape.dims, integers, count * sizeof *integers);
     if (scale != NULL) {
         *scale = xcc_put_name(w, *name, "_scale");
         xcc_put_constant(w, *scale, XCVM_F32, weights->axis >= 0 ? 1 : 0, shape.dims, scales,

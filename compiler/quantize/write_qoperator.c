@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-/* The float form of a tensor, which is made when it is first asked for. */
+/* The float form of a tensor, which is made when it is first asked for; inputs and constants are there. */
 static const char *as_float(xcc_model_writer *w, xcc_quant_tensor *t)
 {
-    if (t->dequantised_name == NULL && t->quantised_name != NULL && t->constant == NULL) {
+    if (t->dequantised_name == NULL && t->quantised_name != NULL && t->constant == NULL && !t->is_input) {
         t->dequantised_name = t->name;
         (void)xcc_put_node(w, xcc_quant_domain(w, w->q->o.activations), "DequantizeLinear", 3,
                            (const char *[]){t->quantised_name, xcc_put_scale(w, t), xcc_put_zero_point(w, t)}, t->name);

@@ -27,14 +27,16 @@ static inline size_t xcvm_quantized_panels(size_t outputs)
     return outputs / XCVM_QUANTIZED_OUTPUTS + (outputs % XCVM_QUANTIZED_OUTPUTS != 0);
 }
 
-/* Of a window of `height` x `width` over `channels` of each group. */
+/* Of a window of `height` x `width` over `channels` of each group; without channels there are no segments, however
+ * large the window is. */
 static inline xcvm_quantized_runs xcvm_quantized_runs_of(size_t height, size_t width, size_t dilation, size_t channels,
                                                          size_t groups)
 {
     const bool by_rows = groups == 1 && (dilation == 1 || width == 1);
     const size_t length = by_rows ? width * channels : channels;
-    return (xcvm_quantized_runs){by_rows ? height : height * width, length,
-                                 length / XCVM_QUAD + (length % XCVM_QUAD != 0), by_rows};
+    const size_t segments = by_rows ? height : height * width;
+    return (xcvm_quantized_runs){length != 0 ? segments : 0, length, length / XCVM_QUAD + (length % XCVM_QUAD != 0),
+                                 by_rows};
 }
 
 /* Packs filters w(output, channel, row, column), groups * outputs of them, at w[output * steps[0] + channel * steps[1]

@@ -80,6 +80,8 @@
          "$9 = QuantizedConv($1, $2, $3, $4, kernel_shape=[3 1], strides=[1 1], pads=[1 0 1 0], dilations=[1 1])")     \
     CASE("QuantizedDepthwiseConv", "n u8[1x2000x2000x64]; n i8[9x9x64]; z i32[64]; n f32[64]",                         \
          "$9 = QuantizedDepthwiseConv($1, $2, $3, $4, strides=[1 1], pads=[4 4 4 4], dilations=[1 1])")                \
+    CASE("QuantizedDepthwiseConv", "n u8[1x2100x4096x1]; n i8[2000x2000x1]; z i32[1]; n f32[1]",                       \
+         "$9 = QuantizedDepthwiseConv($1, $2, $3, $4, strides=[1 1], pads=[0 0 0 0], dilations=[1 1])")                \
     CASE("QuantizedGemm", "n u8[8000x8000]; n i8[500x2000x16x4]; z i32[8000]; n f32[8000]",                            \
          "$9 = QuantizedGemm($1, $2, $3, $4, _)")                                                                      \
     CASE("QuantizedAdd", "n u8[" E "x1]; n u8[1x8]", "$9 = QuantizedAdd($1, $2)")                                      \

@@ -274,6 +274,43 @@ START_TEST(steady_state)
 }
 END_TEST
 
+typedef struct lent {
+    float data[4];
+    bool given_back;
+} lent;
+
+static void give_back(void *user) { *(lent *)user = (lent){.data = {-1, -1, -1, -1}, .given_back = true}; }
+
+/* A register that a state was loaded into in front of the tail still has it in the tail, where the state gets memory of
+ * its own because its value was the caller's, who has let go of it. */
+START_TEST(what_was_loaded_stays)
+{
+    xcvm_program *program = load("output y f32[1x1x4x1]\nstate a f32[1x1x4x1]\nstate b f32[1x1x4x1]\n"
+                                 "$1 = Load(name=\"a\")\n$2 = Neg($1)\nOut($2, name=\"y\")\n"
+                                 "$3 = Load(name=\"a\")\n$4 = Load(name=\"b\")\n"
+                                 "CacheAppend(f32[1x1x1x1] 7, i64[1] 0, $3)\nCacheAppend($1, i64[1] 0, $4)\n");
+    xcvm_session *s = open_default_session(program);
+    lent mine = {.data = {1, 2, 3, 4}};
+    xcvm_value *value;
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 4, 1), mine.data, give_back, &mine, &value, &error),
+                     XCVM_OK);
+    ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
+    xcvm_value_release(value);
+    ck_assert(!mine.given_back);
+    run(s);
+    ck_assert(mine.given_back);
+    for (int i = 0; i < 4; i++) {
+        const float number = (float)(i + 1), first = i == 0 ? 7 : number;
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(s, 0)))[i], -number);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[i], first);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 1)))[i], first);
+    }
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
 START_TEST(memory_of_states_counts)
 {
     xcvm_program *program = load("state s f32[1000000]\n");
@@ -292,7 +329,7 @@ Suite *suite_vm_states(void)
     Suite *suite = SUITE_OF("vm_states", runs_add_up, failed_runs_change_nothing, what_the_caller_holds_is_not_written,
                             wrong_states_are_refused, states_of_other_types_are_not_shared, open_sizes_grow,
                             tails_load_into_registers_of_their_own, memory_of_callers_is_not_updated, steady_state,
-                            memory_of_states_counts);
+                            what_was_loaded_stays, memory_of_states_counts);
     TCase *sharing = tcase_create("sharing");
     tcase_add_loop_test(sharing, sessions_share_states, 0, 2);
     suite_add_tcase(suite, sharing);

@@ -110,18 +110,29 @@ static xcvm_status dequantised_blocks(xcc_lowering *n, const block_weights *w, x
     return *y != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* Whether the product takes the blocks as they are: constants, multiplied in f32, and nothing to be differentiated. */
+/* Codes of 2 bits are stored in 4. */
+static xcvm_qblocks layout_of(const block_weights *w)
+{
+    return (xcvm_qblocks){.k = (size_t)w->columns,
+                          .n = (size_t)w->rows,
+                          .block = (size_t)w->block,
+                          .bits = w->bits == 2 ? 4 : (unsigned)w->bits};
+}
+
+/* Whether the product takes the blocks as they are: constants, multiplied in f32, and nothing to be differentiated;
+ * many nodes may have the same ones. */
 static bool takes_blocks(const xcc_lowering *n, const block_weights *w)
 {
     const xcc_options *o = n->m->options;
     const xcc_value *scale = n->inputs[2], *zero = xcc_input(n, 3);
+    const xcvm_qblocks layout = layout_of(w);
     return o->train == NULL && !o->backprop && n->inputs[0]->type.dtype == XCVM_F32 && n->inputs[0]->type.rank != 0 &&
            xcc_is_constant(n->inputs[1]) && xcc_is_constant(scale) &&
            xcvm_dtype_in((xcvm_dtype)scale->type.dtype, XCVM_TYPES_SCALE) &&
            (zero == NULL ||
             (xcc_is_constant(zero) &&
              (zero->type.dtype == XCVM_U8 || xcvm_dtype_in((xcvm_dtype)zero->type.dtype, XCVM_TYPES_SCALE)))) &&
-           w->block <= XCVM_QBLOCKS_MOST;
+           w->block <= XCVM_QBLOCKS_MOST && xcc_may_copy(n->m, xcvm_qblocks_bytes(&layout));
 }
 
 static unsigned bits_at(const uint8_t *bytes, size_t i, unsigned bits)
@@ -129,14 +140,13 @@ static unsigned bits_at(const uint8_t *bytes, size_t i, unsigned bits)
     return bytes[i * bits / 8] >> (i * bits % 8) & ((1u << bits) - 1);
 }
 
-/* The product by the blocks as they are: codes and scales change their places, no number changes. Codes of 2 bits are
- * stored in 4. */
+/* The product by the blocks as they are: codes and scales change their places, no number changes. */
 static xcvm_status multiply_blocks(xcc_lowering *n, const block_weights *w, xcc_value **y)
 {
     const xcc_value *given = xcc_input(n, 3), *scales = n->inputs[2];
     const unsigned bits = (unsigned)w->bits;
     const size_t rows = (size_t)w->rows, blocks = (size_t)w->blocks, block = (size_t)w->block;
-    const xcvm_qblocks layout = {.k = (size_t)w->columns, .n = rows, .block = block, .bits = bits == 2 ? 4 : bits};
+    const xcvm_qblocks layout = layout_of(w);
     const xcvm_dtype scale_dtype = (xcvm_dtype)scales->type.dtype;
     const xcvm_dtype offset_dtype = given == NULL                  ? (bits == 2 ? XCVM_U8 : XCVM_NO_DTYPE)
                                     : given->type.dtype == XCVM_U8 ? XCVM_U8

@@ -15,7 +15,8 @@ XCVM_KERNEL(QuantizedConv)
     const xcvm_quantized_runs runs =
         xcvm_quantized_runs_of(window[0], window[1], dilation[1], channels / groups, groups);
     xcvm_quantized_padding padding = xcvm_quantized_padding_of(a->x, pads, (uint8_t)a->x_zero_point);
-    const bool copies = pads[0] + pads[1] + pads[2] + pads[3] != 0 || runs.length % XCVM_QUAD != 0;
+    const bool copies =
+        runs.length != 0 && (pads[0] + pads[1] + pads[2] + pads[3] != 0 || runs.length % XCVM_QUAD != 0);
     size_t bytes = 0, offsets;
     if (copies)
         XCVM_TRY(xcvm_quantized_padded_bytes(k->error, &padding, images, XCVM_QUAD, &bytes));

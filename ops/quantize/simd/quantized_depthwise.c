@@ -81,9 +81,9 @@ XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *
         memcpy(to, bytes, count);
 }
 
-/* One row of y. */
+/* Of one row of y the positions, or groups of them, [begin, end). */
 #define WAY(name, attribute, ADD)                                                                                      \
-    attribute static void name(const depthwise_loop *loop, const uint8_t *x, uint8_t *y)                               \
+    attribute static void name(const depthwise_loop *loop, const uint8_t *x, size_t begin, size_t end, uint8_t *y)     \
     {                                                                                                                  \
         /* A copy that no store of bytes can change. */                                                                \
         const depthwise_loop own = *loop, *t = &own;                                                                   \
@@ -96,7 +96,7 @@ XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *
                 bias[v] = xcvm_sums_load(t->bias + first + v * XCVM_LANES);                                            \
                 scale[v] = xcvm_lanes_load(t->scale + first + v * XCVM_LANES);                                         \
             }                                                                                                          \
-            for (size_t column = 0; column < t->width; column++) {                                                     \
+            for (size_t column = begin; column < end; column++) {                                                      \
                 if (column * t->step + first >= t->row)                                                                \
                     break;                                                                                             \
                 const uint8_t *from = x + column * t->pixel + first;                                                   \
@@ -121,7 +121,7 @@ XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *
     xcvm_sums_add_pairs(xcvm_sums_add_pairs(sum, (x)&0x00ff00ff, xcvm_sums_even(w)), (x) >> 8 & 0x00ff00ff,            \
                         xcvm_sums_odd(w))
 WAY(by_pairs, , ADD_WIDENED)
-typedef void (*row_function)(const depthwise_loop *t, const uint8_t *x, uint8_t *y);
+typedef void (*row_function)(const depthwise_loop *t, const uint8_t *x, size_t begin, size_t end, uint8_t *y);
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
 #define ADD_QUADS(sum, x, w) ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(x), (__m512i)(w)))
 WAY(by_quads, __attribute__((target("avx512vnni"))), ADD_QUADS)
@@ -141,19 +141,24 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
     const depthwise_rows *r = context;
     const depthwise_loop *t = &r->loop;
     xcvm_poller poller = xcvm_poller_of(t->k);
-    for (size_t i = begin; i < end; i++) {
-        r->row(t, t->x + i / t->height * t->image + i % t->height * t->line, t->y + i * t->row);
-        if (xcvm_poll_after(&poller, t->width * t->blocks * (t->quads + 1)) != XCVM_OK)
-            return;
-    }
+    /* Windows may be as large as images. */
+    const size_t steps = t->blocks * (t->quads + 1), piece = XCVM_POLL_STEPS / steps + 1;
+    for (size_t i = begin; i < end; i++)
+        for (size_t column = 0, last; column < t->width; column = last) {
+            last = t->width - column > piece ? column + piece : t->width;
+            r->row(t, t->x + i / t->height * t->image + i % t->height * t->line, column, last, t->y + i * t->row);
+            if (xcvm_poll_after(&poller, (last - column) * steps) != XCVM_OK)
+                return;
+        }
 }
 
 /* Filters, biases and scales in the order of lanes, those of `repeats` positions one behind the other; what fills up
  * the last block and the last quad is zero. */
-static void arrange(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, size_t channels, size_t repeats,
-                    const depthwise_loop *t, int8_t *w, int32_t *bias, float *scale)
+static xcvm_status arrange(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, size_t channels, size_t repeats,
+                           const depthwise_loop *t, int8_t *w, int32_t *bias, float *scale)
 {
     const size_t all = channels * repeats;
+    xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t b = 0; b < t->blocks; b++, w += t->quads * TAPS * BLOCK) {
         const size_t first = b * BLOCK, count = xcvm_min(BLOCK, all - first);
         for (size_t v = 0; v < VECTORS; v++)
@@ -174,8 +179,10 @@ static void arrange(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, size
             xcvm_sums quad[VECTORS];
             interleave(rows, quad);
             memcpy(w + q * TAPS * BLOCK, quad, sizeof quad);
+            XCVM_TRY(xcvm_poll_after(&poller, BLOCK));
         }
     }
+    return XCVM_OK;
 }
 
 /* Positions that fill whole blocks; one where there are so many channels that little of the last block is empty. */
@@ -230,7 +237,7 @@ XCVM_KERNEL(QuantizedDepthwiseConv)
     size_t *at = (size_t *)(void *)scratch;
     int32_t *bias = (int32_t *)(void *)(scratch + offsets);
     float *scale = (float *)(void *)(bias + lanes);
-    arrange(a, taps, channels, repeats, t, (int8_t *)scratch + filters, bias, scale);
+    XCVM_TRY(arrange(a, taps, channels, repeats, t, (int8_t *)scratch + filters, bias, scale));
     t->offsets = at;
     t->bias = bias;
     t->scale = scale;

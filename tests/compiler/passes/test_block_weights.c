@@ -194,6 +194,39 @@ START_TEST(models_own)
 }
 END_TEST
 
+/* Scales that are not there for every block, and blocks that are mostly empty: neither is taken as it is. */
+static const struct {
+    int64_t rows, columns, scale_rows, scale_columns, block;
+} strange_cases[] = {{ROWS, COLUMNS, 1, 1, 32},
+                     {ROWS, COLUMNS, 2, COLUMNS, 32},
+                     {ROWS, COLUMNS, 3, COLUMNS - 1, 32},
+                     {1, 4096, 1, 4096, 65536}};
+
+START_TEST(strange_blocks)
+{
+    const int64_t rows = strange_cases[_i].rows, columns = strange_cases[_i].columns;
+    compilation c;
+    begin(&c, 2);
+    for (int axis = 0; axis < 2; axis++) {
+        const bool turned = axis == 1;
+        const int64_t *dims = turned ? DIMS(columns, rows) : DIMS(rows, columns);
+        const int64_t *blocks = turned ? DIMS(strange_cases[_i].scale_columns, strange_cases[_i].scale_rows)
+                                       : DIMS(strange_cases[_i].scale_rows, strange_cases[_i].scale_columns);
+        xcc_value *x = input(&c.b, turned ? "turned" : "x", XCVM_F32, 2, DIMS(1, rows));
+        xcc_value *w = must(&c.b, xcc_apply(&c.b, DequantizeLinear, y, .x = XCC_IN(bytes_of(&c.b, XCVM_U8, dims, 1)),
+                                            .scale = XCC_IN(small_scales(&c.b, blocks)), .axis = axis,
+                                            .block_size = strange_cases[_i].block));
+        output(&c.b, must(&c.b, xcc_apply(&c.b, Gemm, y, .a = XCC_IN(x), .b = XCC_IN(w), .alpha = 1, .beta = 1,
+                                          .transB = axis, .activation = XCVM_ACTIVATION_none)));
+        xcc_value *ids = input(&c.b, turned ? "rows" : "ids", XCVM_I64, 1, DIMS(1));
+        output(&c.b, must(&c.b, xcc_apply(&c.b, Gather, y, .x = XCC_IN(w), .indices = XCC_IN(ids))));
+    }
+    passes(&c);
+    CHECK_COUNT(&c, BlockQuantizedGemm, 0);
+    finish(&c);
+}
+END_TEST
+
 /* ---- Caches ---- */
 
 enum { BOUND = 6, WIDTH = 2 };
@@ -294,6 +327,7 @@ Suite *suite_compiler_block_weights(void)
     tcase_add_loop_test(tc, what_stays, 0, FORMS);
     tcase_add_loop_test(tc, tables, 0, FORMS);
     tcase_add_loop_test(tc, models_own, 0, (int)(sizeof codes / sizeof *codes));
+    tcase_add_loop_test(tc, strange_blocks, 0, (int)(sizeof strange_cases / sizeof *strange_cases));
     tcase_add_loop_test(tc, appended_caches, 0, 3);
     tcase_add_test(tc, caches_that_are_read);
     suite_add_tcase(suite, tc);

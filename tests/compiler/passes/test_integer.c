@@ -178,6 +178,29 @@ START_TEST(unfit)
 }
 END_TEST
 
+/* As many numbers as there are outputs, but one for each row: no biases of outputs. */
+static void make_column(xcc_builder *b)
+{
+    is_signed = false;
+    xcc_value *x = rounded(b, input(b, "x", XCVM_F32, 2, DIMS(4, 16)), 0.03125, 100);
+    for (int transposed = 0; transposed < 2; transposed++) {
+        xcc_value *w = scaled(b, XCVM_I8, 2, transposed ? DIMS(4, 16) : DIMS(16, 4), transposed ? 0 : 1);
+        xcc_value *y =
+            APPLY(Gemm, y, .a = XCC_IN(x), .b = XCC_IN(w), .c = XCC_IN(floats(b, 2, DIMS(4, 1), FLOATS(-3, 1, 0, 2))),
+                  .alpha = 1, .beta = 1, .transB = transposed);
+        output(b, transposed ? y : quantized(b, y, 0.125, 100));
+    }
+}
+
+START_TEST(column)
+{
+    compilation c;
+    check_same_results(make_column, &c);
+    CHECK_COUNT(&c, QuantizedGemm, 0);
+    finish(&c);
+}
+END_TEST
+
 /* A chain of functions as long as a model likes: no rule goes back over all of it. */
 START_TEST(long_chain)
 {
@@ -206,6 +229,7 @@ Suite *suite_compiler_integer(void)
     tcase_add_loop_test(tc, network, 0, 2);
     tcase_add_test(tc, never);
     tcase_add_test(tc, unfit);
+    tcase_add_test(tc, column);
     tcase_add_test(tc, long_chain);
     suite_add_tcase(suite, tc);
     return suite;

@@ -368,6 +368,40 @@ START_TEST(dead_channels)
 }
 END_TEST
 
+/* An input that is read in both forms has the float one already. */
+START_TEST(inputs_read_in_float)
+{
+    result r;
+    open_result(&r,
+                "opset 13\ninput x f32[1x2x2x2]\noutput y\ninit w f32[2x2x1x1] 1 2 3 4\nc = Conv(x, w)\ne = Erf(x)\n"
+                "y = Add(c, e)\n",
+                OPTIONS(.form = XCC_FORM_QOPERATOR), true);
+    ck_assert_uint_eq(count_ops(&r, "QLinearConv"), 1);
+    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.03);
+    close_result(&r);
+}
+END_TEST
+
+/* What Gemm adds keeps its shape. */
+START_TEST(biases_of_any_shape)
+{
+    static const char *const shapes[] = {"1x2", "3x2", "3x1", "2", ""};
+    char text[400];
+    result r;
+    (void)snprintf(text, sizeof text,
+                   "opset 13\ninput x f32[3x2x2x1]\noutput y\ninit w f32[2x2] 1 -2 0.5 3\ninit c f32[%s] %s\n"
+                   "init s i64[2] 3 -1\ninit v f32[4x2] 1 -2 0.5 3 1 1 -1 -1\nf = Reshape(x, s)\ny = Gemm(f, v, c)\n",
+                   shapes[_i / 2],
+                   _i / 2 == 0 || _i / 2 == 3 ? "3 -5"
+                   : _i / 2 == 1              ? "1 2 3 4 5 6"
+                   : _i / 2 == 2              ? "1 2 3"
+                                              : "4");
+    open_result(&r, text, OPTIONS(.per_tensor = _i % 2 == 0), true);
+    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.03);
+    close_result(&r);
+}
+END_TEST
+
 /* Channels of very different ranges, which one scale for all weights cannot serve. */
 static const char uneven[] = "opset 13\ninput x f32[Nx2x2x2]\noutput y\ninit w f32[3x2x1x1] 10 -20 0.01 0.02 0.1 -0.3\n"
                              "init u f32[2x3x1x1] 0.01 3 0.2 -0.02 5 -0.1\ninit b f32[3] 1 0.001 0.01\n"
@@ -570,6 +604,35 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* What the compiler would refuse is looked at before it does: nodes that read what has been merged, that have no
+ * result, or that stand in a circle. */
+START_TEST(twisted_models)
+{
+#define CONV                                                                                                           \
+    "opset 13\ninput x f32[1x2x2x2]\noutput y\ninit w f32[2x2x1x1] 1 2 3 4\ninit b f32[2x1x1] 1 2\n"                   \
+    "init s f32[2] 1 2\nc = Conv(x, w)\n"
+    static const struct {
+        const char *text;
+        xcvm_status status;
+    } models[] = {
+        {CONV "_ = Add(c, b)\ny = Relu(x)\n", XCVM_OK},
+        {CONV "_ = BatchNormalization(c, s, s, s, s)\ny = Relu(x)\n", XCVM_OK},
+        {CONV "d = Conv(x, w)\ny = Add(c, b, d)\n", XCVM_INVALID_MODEL},
+        {CONV "a = Relu(c, d)\nd = Relu(a)\ny = Relu(x)\n", XCVM_INVALID_MODEL},
+        {CONV "_ = Constant() value=f32[1]{1}\ny = Relu(c, x)\n", XCVM_INVALID_MODEL},
+    };
+#undef CONV
+    xcvm_error error = {0};
+    xcc_quantizer *q = NULL;
+    test_bytes model = onnx_from_text(models[_i].text);
+    const xcvm_status status =
+        xcc_quantizer_create(model.at, model.length, OPTIONS(.method = XCC_RANGE_MSE), &q, &error);
+    ck_assert_msg(status == models[_i].status, "%s: %s", xcvm_status_name(status), error.message);
+    xcc_quantizer_destroy(q);
+    test_bytes_free(&model);
+}
+END_TEST
+
 START_TEST(limits)
 {
     refuse_model(block, OPTIONS(.timeout_ns = 1), XCVM_OUT_OF_TIME, "");
@@ -614,6 +677,8 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, blocks_of_four_bits);
     tcase_add_test(tc, recurrent_weights);
     tcase_add_test(tc, dead_channels);
+    tcase_add_test(tc, inputs_read_in_float);
+    tcase_add_loop_test(tc, biases_of_any_shape, 0, 10);
     tcase_add_test(tc, equalisation);
     tcase_add_test(tc, biases_that_make_up);
     tcase_add_test(tc, bounded_errors);
@@ -621,6 +686,7 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, memory_does_not_grow);
     tcase_add_test(tc, constant_data);
     tcase_add_test(tc, refusals);
+    tcase_add_loop_test(tc, twisted_models, 0, 5);
     tcase_add_test(tc, limits);
     suite_add_tcase(suite, tc);
     return suite;
