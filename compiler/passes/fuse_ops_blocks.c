@@ -9,7 +9,8 @@
 static bool has_all_scales(const xcvm_DequantizeLinear_args *a, int axis)
 {
     const int64_t *dims = a->x->dims, *scales = a->scale->dims;
-    return scales[1 - axis] == dims[1 - axis] && scales[axis] == xcvm_ceil_div(dims[axis], a->block_size) &&
+    const size_t blocks = xcvm_ceil_div((size_t)dims[axis], (size_t)a->block_size);
+    return scales[1 - axis] == dims[1 - axis] && (size_t)scales[axis] == blocks &&
            (a->zero_point == NULL || xcvm_element_count(a->zero_point) == xcvm_element_count(a->scale));
 }
 

@@ -29,7 +29,10 @@ xcvm_status xcc_machine_open(quantizer *q, const xcc_model_bytes *model, xcc_mac
                            .dim_count = q->o.dim_count,
                            .optimization = 2};
     XCVM_TRY(time_left(q, &options.timeout_ns));
-    XCVM_TRY(xcc_compile(model->at, model->count, &options, xcc_model_bytes_sink, &machine->bytes, NULL, error));
+    const xcvm_status status =
+        xcc_compile(model->at, model->count, &options, xcc_model_bytes_sink, &machine->bytes, NULL, error);
+    XCVM_CHECK(error, !machine->bytes.failed, OUT_OF_MEMORY, "no memory for the program that ranges are seen with");
+    XCVM_TRY(status);
     const xcvm_load_options load = {.size = sizeof load, .allocator = q->m.allocator};
     /* Threads of the session may take memory, which the module's budget is not made for. */
     const xcvm_session_options session = {.size = sizeof session,
