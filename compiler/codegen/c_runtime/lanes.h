@@ -27,7 +27,8 @@
 #if defined(XC_PORTABLE)
 #define XCVM_INLINE static inline
 #else
-#define XCVM_INLINE static inline __attribute__((always_inline))
+/* A program may use some of these alone. */
+#define XCVM_INLINE static inline __attribute__((always_inline, unused))
 #endif
 
 #if defined(XC_PORTABLE)
