@@ -102,8 +102,8 @@ static xcvm_status compile(xct_trainer *t, xct_engine *e, const xcc_options *opt
 {
     e->bytes.allocator = t->allocator;
     const xcvm_status status =
-        t->path != NULL ? xcc_compile_file(t->path, options, xct_bytes_sink, &e->bytes, NULL, error)
-                        : xcc_compile(t->model, t->model_count, options, xct_bytes_sink, &e->bytes, NULL, error);
+        t->path != NULL ? xcc_compile_file(t->path, options, xcvm_bytes_sink, &e->bytes, NULL, error)
+                        : xcc_compile(t->model, t->model_count, options, xcvm_bytes_sink, &e->bytes, NULL, error);
     XCVM_CHECK(error, !e->bytes.failed, OUT_OF_MEMORY, "no memory for the program");
     return status;
 }
@@ -153,7 +153,7 @@ void xct_engine_release(xct_trainer *t, xct_engine *e)
 {
     xcvm_session_destroy(e->session);
     xcvm_program_destroy(e->program);
-    xct_bytes_release(&e->bytes);
+    xcvm_bytes_release(&e->bytes);
     xcvm_deallocate(t->allocator, e->inputs, t->feed.count * sizeof *e->inputs);
     xcvm_deallocate(t->allocator, e->sizes, t->feed.count * XCVM_MAX_RANK * sizeof *e->sizes);
     *e = (xct_engine){.program = NULL};

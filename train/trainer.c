@@ -218,7 +218,7 @@ void xct_trainer_destroy(xct_trainer *t)
     xct_measure_release(&t->measure);
     xcvm_value_release(t->rate_value);
     xcvm_value_release(t->apply_value);
-    xct_bytes_release(&t->changed);
+    xcvm_bytes_release(&t->changed);
     xct_mapping_close(&t->file);
     xcvm_arena arena = t->arena;
     xcvm_arena_release(&arena);

@@ -3,7 +3,7 @@
 #define XCVM_TRAIN_TRAINER_H
 
 #include "base/budget.h"
-#include "train/data/bytes.h"
+#include "base/bytes.h"
 #include "train/data/dataset.h"
 #include "train/metrics.h"
 
@@ -14,7 +14,7 @@
 
 /* A program of the model, for inputs of certain sizes, and its session. */
 typedef struct xct_engine {
-    xct_bytes bytes;
+    xcvm_bytes bytes;
     xcvm_program *program; /* NULL: there is none */
     xcvm_session *session;
     int64_t *sizes;                 /* dimensions of the batch, XCVM_MAX_RANK of each input; NULL: any */
@@ -55,7 +55,7 @@ struct xct_trainer {
     const char *path; /* of the model, where that is what is compiled; NULL: `model` is */
     xct_mapping file;
     xcvm_budget initial; /* of the memory that initial weights, and the model with them, take */
-    xct_bytes changed;   /* the model with other weights */
+    xcvm_bytes changed;  /* the model with other weights */
     const void *model;
     size_t model_count;
     xct_engine root;                                   /* its session owns the states; for any sizes */

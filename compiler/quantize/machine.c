@@ -19,7 +19,7 @@ static xcvm_status time_left(quantizer *q, uint64_t *ns)
     return XCVM_OK;
 }
 
-xcvm_status xcc_machine_open(quantizer *q, const xcc_model_bytes *model, xcc_machine *machine)
+xcvm_status xcc_machine_open(quantizer *q, const xcvm_bytes *model, xcc_machine *machine)
 {
     xcvm_error *error = q->m.error;
     *machine = (xcc_machine){.bytes = {.allocator = q->m.allocator}};
@@ -30,7 +30,7 @@ xcvm_status xcc_machine_open(quantizer *q, const xcc_model_bytes *model, xcc_mac
                            .optimization = 2};
     XCVM_TRY(time_left(q, &options.timeout_ns));
     const xcvm_status status =
-        xcc_compile(model->at, model->count, &options, xcc_model_bytes_sink, &machine->bytes, NULL, error);
+        xcc_compile(model->at, model->count, &options, xcvm_bytes_sink, &machine->bytes, NULL, error);
     XCVM_CHECK(error, !machine->bytes.failed, OUT_OF_MEMORY, "no memory for the program that ranges are seen with");
     XCVM_TRY(status);
     const xcvm_load_options load = {.size = sizeof load, .allocator = q->m.allocator};
@@ -48,7 +48,7 @@ void xcc_machine_close(xcc_machine *machine)
     xcvm_session_destroy(machine->session);
     xcvm_program_destroy(machine->program);
     if (machine->bytes.allocator != NULL)
-        xcc_model_bytes_release(&machine->bytes);
+        xcvm_bytes_release(&machine->bytes);
     machine->session = NULL;
     machine->program = NULL;
 }

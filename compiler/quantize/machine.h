@@ -5,13 +5,13 @@
 #include "compiler/quantize/model_writer.h"
 
 typedef struct xcc_machine {
-    xcc_model_bytes bytes; /* of the program */
+    xcvm_bytes bytes; /* of the program */
     xcvm_program *program;
     xcvm_session *session;
 } xcc_machine;
 
 /* Compiles a packed model. May be closed after any outcome. */
-xcvm_status xcc_machine_open(quantizer *q, const xcc_model_bytes *model, xcc_machine *machine);
+xcvm_status xcc_machine_open(quantizer *q, const xcvm_bytes *model, xcc_machine *machine);
 void xcc_machine_close(xcc_machine *machine);
 /* Runs it on inputs that are in the order of q->inputs. */
 xcvm_status xcc_machine_run(quantizer *q, xcc_machine *machine, xcvm_value *const *inputs);

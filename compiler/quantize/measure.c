@@ -23,7 +23,7 @@ static xcvm_status open_model(comparison *c, bool tensors)
 {
     quantizer *q = c->q;
     xcc_model_writer w;
-    xcc_model_bytes bytes = {.allocator = q->m.allocator};
+    xcvm_bytes bytes = {.allocator = q->m.allocator};
     xcc_model_begin(&w, q);
     /* Tensors have their names in the QDQ form alone; the others compute the same, but for what they add up exactly. */
     xcvm_status status = tensors ? xcc_write_qdq(&w, true) : xcc_write_form(&w);
@@ -38,7 +38,7 @@ static xcvm_status open_model(comparison *c, bool tensors)
                             : SIZE_MAX;
     }
     xcc_model_end(&w);
-    xcc_model_bytes_release(&bytes);
+    xcvm_bytes_release(&bytes);
     return status;
 }
 

@@ -261,47 +261,15 @@ const char *xcc_put_zero_point(xcc_model_writer *w, xcc_quant_tensor *t)
 
 /* ---- Packing ---- */
 
-bool xcc_model_bytes_sink(void *user, const void *piece, size_t count)
-{
-    xcc_model_bytes *b = user;
-    if (b->failed || count > SIZE_MAX / 2 - b->count) {
-        b->failed = true;
-        return false;
-    }
-    if (b->count + count > b->capacity) {
-        const size_t capacity = b->count + count + b->capacity / 2 + 4096;
-        uint8_t *at = xcvm_allocate(b->allocator, capacity);
-        if (at == NULL) {
-            b->failed = true;
-            return false;
-        }
-        if (b->count > 0)
-            memcpy(at, b->at, b->count);
-        xcvm_deallocate(b->allocator, b->at, b->capacity);
-        b->at = at;
-        b->capacity = capacity;
-    }
-    if (count > 0)
-        memcpy(b->at + b->count, piece, count);
-    b->count += count;
-    return true;
-}
-
-void xcc_model_bytes_release(xcc_model_bytes *b)
-{
-    xcvm_deallocate(b->allocator, b->at, b->capacity);
-    *b = (xcc_model_bytes){.allocator = b->allocator};
-}
-
 /* protobuf-c's buffer over the bytes. */
 typedef struct packing {
     ProtobufCBuffer base;
-    xcc_model_bytes *bytes;
+    xcvm_bytes *bytes;
 } packing;
 
 static void append_packed(ProtobufCBuffer *buffer, size_t count, const uint8_t *piece)
 {
-    (void)xcc_model_bytes_sink(((packing *)buffer)->bytes, piece, count);
+    (void)xcvm_bytes_sink(((packing *)buffer)->bytes, piece, count);
 }
 
 /* Names that nodes read, of bodies, too. */
@@ -441,7 +409,7 @@ static xcvm_status pack_opsets(xcc_model_writer *w, Onnx__ModelProto *model)
     return XCVM_OK;
 }
 
-xcvm_status xcc_model_pack(xcc_model_writer *w, xcc_model_bytes *bytes, uint64_t *constants)
+xcvm_status xcc_model_pack(xcc_model_writer *w, xcvm_bytes *bytes, uint64_t *constants)
 {
     xcc_module *m = &w->q->m;
     Onnx__ModelProto model = *w->q->model;

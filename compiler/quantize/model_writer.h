@@ -4,6 +4,7 @@
 #ifndef XCVM_COMPILER_QUANTIZE_MODEL_WRITER_H
 #define XCVM_COMPILER_QUANTIZE_MODEL_WRITER_H
 
+#include "base/bytes.h"
 #include "compiler/quantize/quantizer.h"
 
 /* A TensorProto over a copy of the elements; NULL without memory. */
@@ -48,19 +49,9 @@ const char *xcc_put_scalar(xcc_model_writer *w, const char *stem, const char *su
 const char *xcc_put_scaled(xcc_model_writer *w, const char *name, float beta);
 void xcc_put_output(xcc_model_writer *w, const char *name);
 
-/* The bytes of a model. */
-typedef struct xcc_model_bytes {
-    const xcvm_allocator *allocator;
-    uint8_t *at;
-    size_t count, capacity;
-    bool failed;
-} xcc_model_bytes;
-/* An xcvm_sink whose user is an xcc_model_bytes. */
-bool xcc_model_bytes_sink(void *bytes, const void *piece, size_t count);
-void xcc_model_bytes_release(xcc_model_bytes *bytes);
 /* Packs what was put: nodes in the order in which they were put, the constants that they read, and all else of the
  * model. `constants` (may be NULL) receives how many bytes these have. */
-xcvm_status xcc_model_pack(xcc_model_writer *w, xcc_model_bytes *bytes, uint64_t *constants);
+xcvm_status xcc_model_pack(xcc_model_writer *w, xcvm_bytes *bytes, uint64_t *constants);
 
 /* ---- Forms (write_*.c) ---- */
 

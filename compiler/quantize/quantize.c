@@ -125,7 +125,7 @@ static xcvm_status take_inputs(quantizer *q)
 static xcvm_status open_probe(quantizer *q)
 {
     xcc_model_writer w;
-    xcc_model_bytes bytes = {.allocator = q->m.allocator};
+    xcvm_bytes bytes = {.allocator = q->m.allocator};
     for (size_t i = 0; i < q->tensor_count; i++)
         q->tensors[i]->probe = q->tensors[i]->quantised && q->tensors[i]->constant == NULL ? 0 : -1;
     xcc_model_begin(&w, q);
@@ -135,7 +135,7 @@ static xcvm_status open_probe(quantizer *q)
     q->machine = xcc_alloc(&q->m, sizeof *q->machine);
     if (status == XCVM_OK)
         status = q->machine != NULL ? xcc_machine_open(q, &bytes, q->machine) : XCVM_OUT_OF_MEMORY;
-    xcc_model_bytes_release(&bytes);
+    xcvm_bytes_release(&bytes);
     XCVM_TRY(status);
     XCVM_TRY(take_inputs(q));
     for (size_t i = 0; i < q->tensor_count; i++) {
@@ -379,13 +379,13 @@ static xcvm_status run_without_data(quantizer *q)
 static xcvm_status count_bytes(quantizer *q)
 {
     xcc_model_writer w;
-    xcc_model_bytes bytes = {.allocator = q->m.allocator};
+    xcvm_bytes bytes = {.allocator = q->m.allocator};
     xcc_model_begin(&w, q);
     xcvm_status status = xcc_write_form(&w);
     if (status == XCVM_OK)
         status = xcc_model_pack(&w, &bytes, &q->bytes_after);
     xcc_model_end(&w);
-    xcc_model_bytes_release(&bytes);
+    xcvm_bytes_release(&bytes);
     return status;
 }
 
@@ -427,7 +427,7 @@ xcvm_status xcc_quantizer_write(const xcc_quantizer *given, xcvm_sink sink, void
     XCVM_CHECK(error, q != NULL && sink != NULL, INVALID_ARGUMENT, "quantizer or sink is NULL");
     XCVM_CHECK(error, q->done, INVALID_ARGUMENT, "the quantizer has not been run, or has failed");
     xcc_model_writer w;
-    xcc_model_bytes bytes = {.allocator = q->m.allocator};
+    xcvm_bytes bytes = {.allocator = q->m.allocator};
     xcc_model_begin(&w, q);
     xcvm_status status = xcc_write_form(&w);
     if (status == XCVM_OK)
@@ -435,7 +435,7 @@ xcvm_status xcc_quantizer_write(const xcc_quantizer *given, xcvm_sink sink, void
     xcc_model_end(&w);
     if (status == XCVM_OK && !sink(user, bytes.at, bytes.count))
         status = xcvm_error_set(q->m.error, XCVM_IO, "the model cannot be written");
-    xcc_model_bytes_release(&bytes);
+    xcvm_bytes_release(&bytes);
     xcc_name_limit(&q->m, status);
     if (status != XCVM_OK)
         *error = q->error;

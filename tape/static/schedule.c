@@ -1,5 +1,6 @@
 /* Compiling traces. */
 #include "tape/static/schedule.h"
+#include "base/bytes.h"
 #include "compiler/compile.h"
 #include "vm/session.h"
 
@@ -62,36 +63,6 @@ size_t tape_schedule_memory(const tape_schedule *s)
 
 /* ---- Programs ---- */
 
-/* A program's bytes, that grow. */
-typedef struct bytes {
-    const xcvm_allocator *allocator;
-    char *at;
-    size_t count, capacity;
-    bool failed;
-} bytes;
-
-static bool append(void *user, const void *piece, size_t count)
-{
-    bytes *b = user;
-    if (count > b->capacity - b->count) {
-        const size_t capacity = 2 * b->capacity + count + 4096;
-        char *larger = capacity > count ? xcvm_allocate(b->allocator, capacity) : NULL;
-        b->failed = larger == NULL;
-        if (b->failed)
-            return false;
-        if (b->count > 0)
-            memcpy(larger, b->at, b->count);
-        if (b->at != NULL)
-            xcvm_deallocate(b->allocator, b->at, b->capacity);
-        b->at = larger;
-        b->capacity = capacity;
-    }
-    if (count > 0)
-        memcpy(b->at + b->count, piece, count);
-    b->count += count;
-    return true;
-}
-
 xcvm_status tape_schedule_emit(xcvm_tape *t, const tape_trace *k, const xcc_options *options, trace_form form,
                                xcvm_sink sink, void *user)
 {
@@ -106,7 +77,7 @@ xcvm_status tape_schedule_emit(xcvm_tape *t, const tape_trace *k, const xcc_opti
     return status;
 }
 
-static xcvm_status load(xcvm_tape *t, const tape_schedule *s, const bytes *b, schedule_program *p)
+static xcvm_status load(xcvm_tape *t, const tape_schedule *s, const xcvm_bytes *b, schedule_program *p)
 {
     const xcvm_load_options how = {.size = sizeof how, .allocator = t->allocator, .copy = true, .no_libraries = true};
     const xcvm_session_options options = {.size = sizeof options,
@@ -125,14 +96,13 @@ static xcvm_status load(xcvm_tape *t, const tape_schedule *s, const bytes *b, sc
 static xcvm_status make_program(xcvm_tape *t, const tape_schedule *s, const xcc_options *options, trace_form form,
                                 schedule_program *p)
 {
-    bytes b = {.allocator = t->allocator};
-    xcvm_status status = tape_schedule_emit(t, s->trace, options, form, append, &b);
+    xcvm_bytes b = {.allocator = t->allocator};
+    xcvm_status status = tape_schedule_emit(t, s->trace, options, form, xcvm_bytes_sink, &b);
     if (b.failed)
         status = xcvm_error_set(&t->error, XCVM_OUT_OF_MEMORY, "no memory for a program of over %zu bytes", b.count);
     if (status == XCVM_OK)
         status = load(t, s, &b, p);
-    if (b.at != NULL)
-        xcvm_deallocate(t->allocator, b.at, b.capacity);
+    xcvm_bytes_release(&b);
     return status;
 }
 

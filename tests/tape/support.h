@@ -89,6 +89,46 @@ UNUSED static xcvm_tape_stats stats_of(const xcvm_tape *t)
     return stats;
 }
 
+/* Work on a tape while memory fails at one request after the other: each ends in an error, or is done without (`spares`
+ * says that some are), then the same tape can do the work, and everything comes back. */
+typedef struct starvation {
+    xcvm_status (*work)(xcvm_tape *tape, xcvm_error *error);
+    xcvm_tape_mode mode;
+    xcvm_batching batching;
+    bool spares;
+    size_t every; /* each request up to this one, then each seventh; 0: all */
+    size_t least; /* of requests whose failure is an error */
+} starvation;
+UNUSED static void starve(const starvation *s)
+{
+    size_t refused = 0;
+    bool more = true;
+    for (size_t fail_at = 1; more; fail_at += s->every == 0 || fail_at < s->every ? 1 : 7) {
+        test_allocator a;
+        xcvm_tape *t = NULL;
+        xcvm_error error = {0};
+        test_allocator_start(&a, fail_at);
+        a.once = true;
+        const xcvm_tape_options options = {
+            .size = sizeof options, .threads = 1, .mode = s->mode, .batching = s->batching, .allocator = &a.allocator};
+        xcvm_status status = xcvm_tape_create(&options, &t, &error);
+        if (status == XCVM_OK) {
+            status = s->work(t, &error);
+            if (status != XCVM_OK)
+                ck_assert_msg(s->work(t, &error) == XCVM_OK, "request %zu: %s", fail_at, error.message);
+            ck_assert_uint_eq(stats_of(t).variables, 0);
+            ck_assert_uint_eq(stats_of(t).recorded, 0);
+            xcvm_tape_destroy(t);
+        }
+        more = a.requests >= fail_at;
+        ck_assert_msg(status == (more ? XCVM_OUT_OF_MEMORY : XCVM_OK) || (more && s->spares && status == XCVM_OK),
+                      "request %zu: %d %s", fail_at, (int)status, error.message);
+        refused += status != XCVM_OK;
+        ck_assert_uint_eq(a.live, 0);
+    }
+    ck_assert_uint_ge(refused, s->least);
+}
+
 #define SUITE_OF(name, ...)                                                                                            \
     suite_of(name, sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *), (const TTest *const[]){__VA_ARGS__})
 UNUSED static Suite *suite_of(const char *name, size_t count, const TTest *const *tests)

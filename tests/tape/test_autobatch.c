@@ -519,35 +519,8 @@ static xcvm_status one_step(xcvm_tape *t, xcvm_error *error)
 /* A batch for which there is no memory is run call by call, so that not every failure is one. */
 START_TEST(out_of_memory_anywhere)
 {
-    size_t requests = 1, survived = 0;
-    for (size_t fail_at = 1; fail_at <= requests; fail_at++) {
-        test_allocator a;
-        xcvm_tape *t = NULL;
-        xcvm_error error = {0};
-        test_allocator_start(&a, fail_at);
-        a.once = true;
-        const xcvm_tape_options options = {.size = sizeof options,
-                                           .threads = 1,
-                                           .mode = XCVM_TAPE_LAZY,
-                                           .batching = XCVM_BATCHING_AGENDA,
-                                           .allocator = &a.allocator};
-        xcvm_status status = xcvm_tape_create(&options, &t, &error);
-        if (status == XCVM_OK) {
-            status = one_step(t, &error);
-            if (status != XCVM_OK)
-                ck_assert_int_eq(one_step(t, &error), XCVM_OK);
-            ck_assert_uint_eq(stats_of(t).variables, 0);
-            xcvm_tape_destroy(t);
-        }
-        const bool failed = a.requests >= fail_at;
-        ck_assert_msg(status == XCVM_OK || (failed && status == XCVM_OUT_OF_MEMORY), "%d: %s", (int)status,
-                      error.message);
-        survived += failed && status == XCVM_OK;
-        requests = failed ? fail_at + 1 : requests;
-        ck_assert_uint_eq(a.live, 0);
-    }
-    ck_assert_uint_gt(requests, 20);
-    ck_assert_uint_gt(survived, 0);
+    starve(&(starvation){
+        .work = one_step, .mode = XCVM_TAPE_LAZY, .batching = XCVM_BATCHING_AGENDA, .spares = true, .least = 20});
 }
 END_TEST
 

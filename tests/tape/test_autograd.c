@@ -428,32 +428,7 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     return status == XCVM_OK ? learned : status;
 }
 
-START_TEST(out_of_memory_anywhere)
-{
-    size_t failed = 0;
-    for (bool more = true; more;) {
-        test_allocator a;
-        xcvm_tape *t = NULL;
-        xcvm_error error = {0};
-        test_allocator_start(&a, ++failed);
-        a.once = true;
-        const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .allocator = &a.allocator};
-        xcvm_status status = xcvm_tape_create(&options, &t, &error);
-        if (status == XCVM_OK) {
-            status = everything(t, &error);
-            if (status != XCVM_OK)
-                ck_assert_msg(everything(t, &error) == XCVM_OK, "request %zu: %s", failed, error.message);
-            ck_assert_uint_eq(stats_of(t).variables, 0);
-            ck_assert_uint_eq(stats_of(t).recorded, 0);
-            xcvm_tape_destroy(t);
-        }
-        more = a.requests >= failed;
-        ck_assert_msg(status == (more ? XCVM_OUT_OF_MEMORY : XCVM_OK), "request %zu: %d %s", failed, (int)status,
-                      error.message);
-        ck_assert_uint_eq(a.live, 0);
-    }
-    ck_assert_uint_gt(failed, 20);
-}
+START_TEST(out_of_memory_anywhere) { starve(&(starvation){.work = everything, .least = 20}); }
 END_TEST
 
 Suite *suite_tape_autograd(void);

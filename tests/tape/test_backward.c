@@ -562,31 +562,7 @@ static xcvm_status one_step(xcvm_tape *t, xcvm_error *error)
     return status;
 }
 
-START_TEST(out_of_memory_anywhere)
-{
-    size_t requests = 1;
-    for (size_t fail_at = 1; fail_at <= requests; fail_at++) {
-        test_allocator a;
-        xcvm_tape *t = NULL;
-        xcvm_error error = {0};
-        test_allocator_start(&a, fail_at);
-        a.once = true;
-        const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .allocator = &a.allocator};
-        xcvm_status status = xcvm_tape_create(&options, &t, &error);
-        if (status == XCVM_OK) {
-            status = one_step(t, &error);
-            if (status != XCVM_OK)
-                ck_assert_int_eq(one_step(t, &error), XCVM_OK);
-            ck_assert_uint_eq(stats_of(t).variables, 0);
-            xcvm_tape_destroy(t);
-        }
-        /* The last round fails nothing: then all requests are known. */
-        ck_assert_int_eq(status, a.requests < fail_at ? XCVM_OK : XCVM_OUT_OF_MEMORY);
-        requests = a.requests > fail_at || status != XCVM_OK ? fail_at + 1 : requests;
-        ck_assert_uint_eq(a.live, 0);
-    }
-    ck_assert_uint_gt(requests, 10);
-}
+START_TEST(out_of_memory_anywhere) { starve(&(starvation){.work = one_step, .least = 10}); }
 END_TEST
 
 Suite *suite_tape_backward(void);

@@ -548,34 +548,13 @@ static xcvm_status make_and_learn(xcvm_tape *t, xcvm_error *error)
 
 START_TEST(out_of_memory_anywhere)
 {
-    size_t failed = 0, refused = 0;
-    for (bool more = true; more; failed += failed < 300 ? 0 : 6) {
-        test_allocator a;
-        xcvm_tape *t = NULL;
-        xcvm_error error = {0};
-        test_allocator_start(&a, ++failed);
-        a.once = true;
-        const xcvm_tape_options options = {.size = sizeof options,
-                                           .threads = 1,
-                                           .allocator = &a.allocator,
-                                           .mode = _i == 0 ? XCVM_TAPE_EAGER : XCVM_TAPE_LAZY,
-                                           .batching = _i == 0 ? XCVM_BATCHING_NONE : (xcvm_batching)(_i - 1)};
-        xcvm_status status = xcvm_tape_create(&options, &t, &error);
-        if (status == XCVM_OK) {
-            status = make_and_learn(t, &error);
-            if (status != XCVM_OK)
-                ck_assert_msg(make_and_learn(t, &error) == XCVM_OK, "request %zu: %s", failed, error.message);
-            ck_assert_uint_eq(stats_of(t).variables, 0);
-            xcvm_tape_destroy(t);
-        }
-        more = a.requests >= failed;
-        /* Scratch, batches, and what the compiler folds can be done without. */
-        ck_assert_msg(status == XCVM_OK || (more && status == XCVM_OUT_OF_MEMORY), "request %zu: %d %s", failed,
-                      (int)status, error.message);
-        refused += status != XCVM_OK;
-        ck_assert_uint_eq(a.live, 0);
-    }
-    ck_assert_uint_gt(refused, 30);
+    /* Scratch, batches, and what the compiler folds can be done without. */
+    starve(&(starvation){.work = make_and_learn,
+                         .mode = _i == 0 ? XCVM_TAPE_EAGER : XCVM_TAPE_LAZY,
+                         .batching = _i == 0 ? XCVM_BATCHING_NONE : (xcvm_batching)(_i - 1),
+                         .spares = true,
+                         .every = 300,
+                         .least = 30});
 }
 END_TEST
 

@@ -589,30 +589,8 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
 
 START_TEST(out_of_memory_anywhere)
 {
-    size_t failed = 0, refused = 0;
-    for (bool more = true; more;) {
-        test_allocator a;
-        xcvm_tape *t = NULL;
-        xcvm_error error = {0};
-        test_allocator_start(&a, ++failed);
-        a.once = true;
-        const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .allocator = &a.allocator};
-        xcvm_status status = xcvm_tape_create(&options, &t, &error);
-        if (status == XCVM_OK) {
-            status = everything(t, &error);
-            if (status != XCVM_OK)
-                ck_assert_msg(everything(t, &error) == XCVM_OK, "request %zu: %s", failed, error.message);
-            check_empty(t);
-            xcvm_tape_destroy(t);
-        }
-        more = a.requests >= failed;
-        /* A kernel that asks for scratch in vain asks for less. */
-        ck_assert_msg(status == XCVM_OK || (more && status == XCVM_OUT_OF_MEMORY), "request %zu: %d %s", failed,
-                      (int)status, error.message);
-        refused += status != XCVM_OK;
-        ck_assert_uint_eq(a.live, 0);
-    }
-    ck_assert_uint_gt(refused, failed - 20);
+    /* A kernel that asks for scratch in vain asks for less. */
+    starve(&(starvation){.work = everything, .spares = true, .least = 100});
 }
 END_TEST
 

@@ -556,31 +556,7 @@ START_TEST(steps_within_static_functions)
 }
 END_TEST
 
-START_TEST(out_of_memory_anywhere)
-{
-    size_t failed = 0;
-    for (bool more = true; more;) {
-        test_allocator a;
-        xcvm_tape *t = NULL;
-        xcvm_error error = {0};
-        test_allocator_start(&a, ++failed);
-        a.once = true;
-        const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .allocator = &a.allocator};
-        xcvm_status status = xcvm_tape_create(&options, &t, &error);
-        if (status == XCVM_OK) {
-            status = everything(t, &error);
-            if (status != XCVM_OK)
-                ck_assert_msg(everything(t, &error) == XCVM_OK, "request %zu: %s", failed, error.message);
-            check_empty(t);
-            xcvm_tape_destroy(t);
-        }
-        more = a.requests >= failed;
-        ck_assert_msg(status == (more ? XCVM_OUT_OF_MEMORY : XCVM_OK), "request %zu: %d %s", failed, (int)status,
-                      error.message);
-        ck_assert_uint_eq(a.live, 0);
-    }
-    ck_assert_uint_gt(failed, 30);
-}
+START_TEST(out_of_memory_anywhere) { starve(&(starvation){.work = everything, .least = 30}); }
 END_TEST
 
 Suite *suite_tape_optimizers(void);

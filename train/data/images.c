@@ -2,7 +2,7 @@
 #include "train/data/images.h"
 
 #include "base/array.h"
-#include "train/data/bytes.h"
+#include "base/bytes.h"
 #include "train/data/mapping.h"
 
 #include <dirent.h>
@@ -104,7 +104,7 @@ struct xct_decoder {
     const xcvm_allocator *allocator;
     xcvm_program *program;
     xcvm_session *session;
-    xct_bytes bytes; /* of the program */
+    xcvm_bytes bytes; /* of the program */
     xcvm_value *result;
 };
 
@@ -144,7 +144,7 @@ xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, 
     XCVM_CHECK(error, d != NULL, OUT_OF_MEMORY, "no memory for the decoder of images");
     d->allocator = d->bytes.allocator = allocator;
     const int64_t one[] = {1, dims[1], dims[2], dims[3]};
-    xcvm_status status = xcvm_assemble(text, strlen(text), NULL, xct_bytes_sink, &d->bytes, error);
+    xcvm_status status = xcvm_assemble(text, strlen(text), NULL, xcvm_bytes_sink, &d->bytes, error);
     if (d->bytes.failed)
         status = xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the decoder of images");
     const xcvm_load_options load = {.size = sizeof load, .allocator = allocator};
@@ -171,7 +171,7 @@ void xct_decoder_destroy(xct_decoder *d)
     xcvm_session_destroy(d->session);
     xcvm_program_destroy(d->program);
     xcvm_value_release(d->result);
-    xct_bytes_release(&d->bytes);
+    xcvm_bytes_release(&d->bytes);
     xcvm_deallocate(d->allocator, d, sizeof *d);
 }
 
