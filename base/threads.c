@@ -25,12 +25,15 @@ enum {
     POLLS = 64,          /* looks between two looks at the clock */
     WAIT_POLLS = 20000,  /* looks of the caller at unfinished ranges before it yields the processor each time */
     RESCUE_NS = 20000,   /* how long the caller waits before it asks whether workers run, and between such questions */
-    SHARE_UNITS = 8,     /* parts of a thread's share, where the loop's grain allows so many */
-    MIGRATE_NS = 200000  /* how long after migrating workers none is migrated: they may have nowhere else to go */
+    LOOPS_OF_A_TICKET = 1 << 30, /* after so many, tickets of shares that no loop has cut since are renewed */
+    SHARE_UNITS = 8,             /* parts of a thread's share, where the loop's grain allows so many */
+    MIGRATE_NS = 200000 /* how long after migrating workers none is migrated: they may have nowhere else to go */
 };
 
 /* What is left of a share: the loop's number and the ranges [first, end), in one word, so that a range is claimed for
- * no other loop than the one seen. */
+ * no other loop than the one seen. A share of which nothing has been claimed yet still has the ticket of a loop before:
+ * so whoever opens a loop writes into no other thread's lines of the cache. The open loop itself is a ticket of its
+ * units: whoever sees its number sees how it is cut. */
 typedef uint64_t ticket;
 static ticket make_ticket(uint32_t loop, uint32_t first, uint32_t end)
 {
@@ -66,13 +69,15 @@ struct xcvm_threads {
     uint32_t busy; /* atomic: a loop is running */
 
     struct member *members; /* the caller first, then the workers */
-    uint32_t open;          /* atomic; the number of the open loop */
-    uint32_t done;          /* atomic; units of the open loop that are finished */
+    ticket open;            /* atomic; the number of the open loop, and its units */
     /* The open loop. Written while no range is left, read by whoever has claimed one. */
     xcvm_range_body body;
     void *context;
-    size_t items, units;
+    size_t items;
     pthread_t caller; /* whose id members[0] has */
+    char padding[XCVM_ALIGNMENT];
+    uint32_t done; /* atomic; units of the open loop that are finished. Workers write it while others begin */
+    char more_padding[XCVM_ALIGNMENT];
 
     bool stopping;          /* atomic */
     bool flushes_denormals; /* atomic */
@@ -122,8 +127,11 @@ static void run_in_place(xcvm_threads *threads, size_t count, xcvm_range_body bo
         span->end_ns = xcvm_clock_ns();
 }
 
-/* The first unit of a share. */
-static size_t share_begin(const xcvm_threads *t, int share) { return (size_t)share * t->units / (size_t)t->count; }
+/* The first unit of a share of the loop `open`. */
+static size_t share_begin(const xcvm_threads *t, ticket open, int share)
+{
+    return (size_t)share * ticket_end(open) / (size_t)t->count;
+}
 
 /* The first unit of a range of a share of so many: each range is half of what the ones before it leave. */
 static size_t range_begin(size_t units, uint32_t range)
@@ -143,53 +151,67 @@ static uint32_t range_count(size_t units)
 }
 
 /* The first item of a unit; units differ by one item at most. */
-static size_t unit_begin(const xcvm_threads *t, size_t unit)
+static size_t unit_begin(const xcvm_threads *t, ticket open, size_t unit)
 {
-    const size_t each = t->items / t->units, rest = t->items % t->units;
+    const size_t units = ticket_end(open), each = t->items / units, rest = t->items % units;
     return unit * each + xcvm_min(unit, rest);
 }
 
-/* Takes a range from the front of the thread's own share, or from the back of another's. */
-static bool claim(struct member *member, bool own, uint32_t *range)
+/* Takes a range of the loop `open` from the front of the thread's own share, or from the back of another's, of so many
+ * units. Tickets are of that loop, of one before, or, if this thread is late, of one behind: a loop ends when every
+ * share that has units has a ticket of it, so a late thread takes nothing for one before. */
+static bool claim(struct member *member, ticket open, size_t units, bool own, uint32_t *range)
 {
+    const uint32_t loop = ticket_loop(open), count = range_count(units);
     ticket seen = __atomic_load_n(&member->left, __ATOMIC_ACQUIRE);
-    while (ticket_first(seen) < ticket_end(seen)) {
-        const uint32_t first = ticket_first(seen), end = ticket_end(seen);
-        const ticket rest = make_ticket(ticket_loop(seen), own ? first + 1 : first, own ? end : end - 1);
+    for (;;) {
+        const int32_t behind = (int32_t)(loop - ticket_loop(seen));
+        const uint32_t first = behind > 0 ? 0 : ticket_first(seen), end = behind > 0 ? count : ticket_end(seen);
+        if (behind < 0 || first >= end)
+            return false;
+        const ticket rest = make_ticket(loop, own ? first + 1 : first, own ? end : end - 1);
         *range = own ? first : end - 1;
         if (__atomic_compare_exchange_n(&member->left, &seen, rest, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return true;
     }
-    return false;
 }
 
-/* Claims and runs ranges until none is left. What a thread runs of a loop is one span, which ends with its latest
- * range. */
-static void run_ranges(xcvm_threads *t, int thread)
+/* Claims and runs ranges of a share until none is left, and says how many units were in them. */
+static uint32_t run_share(xcvm_threads *t, ticket open, int share, int thread, xcvm_span **span)
+{
+    const size_t first = share_begin(t, open, share), units = share_begin(t, open, share + 1) - first;
+    const bool own = share == thread;
+    uint32_t range, done = 0;
+    while (claim(&t->members[share], open, units, own, &range)) {
+        const size_t begin = range_begin(units, range), end = range_begin(units, range + 1);
+        if (*span == NULL)
+            *span = next_span(t, thread);
+        t->body(t->context, unit_begin(t, open, first + begin), unit_begin(t, open, first + end), thread);
+        if (*span != NULL)
+            (*span)->end_ns = xcvm_clock_ns();
+        done += (uint32_t)(end - begin);
+    }
+    return done;
+}
+
+/* Runs ranges of the loop `open`, those of the thread's own share first. What a thread runs of a loop is one span,
+ * which ends with its latest range. */
+static void run_ranges(xcvm_threads *t, ticket open, int thread)
 {
     bool *const inside = &t->members[thread].inside;
     xcvm_span *span = NULL;
-    uint32_t range, count = 0;
     __atomic_store_n(inside, true, __ATOMIC_RELAXED);
     for (int i = 0; i < t->count; i++) {
-        const int share = (thread + i) % t->count;
-        while (claim(&t->members[share], i == 0, &range)) {
-            const size_t first = share_begin(t, share), units = share_begin(t, share + 1) - first;
-            const size_t begin = range_begin(units, range), end = range_begin(units, range + 1);
-            if (count++ == 0)
-                span = next_span(t, thread);
-            t->body(t->context, unit_begin(t, first + begin), unit_begin(t, first + end), thread);
-            if (span != NULL)
-                span->end_ns = xcvm_clock_ns();
-            __atomic_fetch_add(&t->done, (uint32_t)(end - begin), __ATOMIC_RELEASE);
-        }
+        const uint32_t done = run_share(t, open, (thread + i) % t->count, thread, &span);
+        if (done > 0)
+            __atomic_fetch_add(&t->done, done, __ATOMIC_RELEASE);
     }
     __atomic_store_n(inside, false, __ATOMIC_RELAXED);
 }
 
 /* ---- Workers ---- */
 
-static bool nothing_new(const xcvm_threads *t, uint32_t seen)
+static bool nothing_new(const xcvm_threads *t, ticket seen)
 {
     return __atomic_load_n(&t->open, __ATOMIC_SEQ_CST) == seen && !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
 }
@@ -201,7 +223,7 @@ static void publish_place(int *place, int processor)
         __atomic_store_n(place, processor, __ATOMIC_RELAXED);
 }
 
-static void park(struct worker *w, uint32_t seen)
+static void park(struct worker *w, ticket seen)
 {
     xcvm_threads *t = w->pool;
     pthread_mutex_lock(&t->lock);
@@ -299,7 +321,7 @@ static void rescue_caller(struct worker *w, uint64_t *ran_ns)
 }
 
 /* Spins for the next loop; false if none came for so long that the worker should park. */
-static bool spin(struct worker *w, uint32_t seen, uint64_t yield_ns)
+static bool spin(struct worker *w, ticket seen, uint64_t yield_ns)
 {
     xcvm_threads *t = w->pool;
     const uint64_t begin = xcvm_clock_ns();
@@ -328,14 +350,14 @@ static void *run_worker(void *context)
     xcvm_threads *t = w->pool;
     __atomic_store_n(&w->member->id, gettid(), __ATOMIC_RELAXED);
     const uint64_t born = xcvm_clock_ns();
-    uint32_t seen = 0;
+    ticket seen = 0;
     while (!__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE)) {
         leave_caller(w);
         if (!spin(w, seen, xcvm_clock_ns() - born < FRESH_NS ? FRESH_NS : YIELD_NS))
             park(w, seen);
         seen = __atomic_load_n(&t->open, __ATOMIC_ACQUIRE);
         xcvm_denormals_set(__atomic_load_n(&t->flushes_denormals, __ATOMIC_RELAXED));
-        run_ranges(t, (int)(w->member - t->members));
+        run_ranges(t, seen, (int)(w->member - t->members));
     }
     return NULL;
 }
@@ -407,8 +429,9 @@ static void start_after_fork(xcvm_threads *t)
     xcvm_deallocate(&t->allocator, t->workers, (size_t)(t->count - 1) * sizeof *t->workers);
     t->worker_count = 0;
     t->parked = 0;
+    /* Of the latest loop nothing is left: new workers see it first. */
     for (int i = 0; i < t->count; i++)
-        t->members[i] = (struct member){.left = 0};
+        t->members[i] = (struct member){.left = make_ticket(ticket_loop(t->open), 0, 0)};
     t->owner = getpid();
     start(t);
 }
@@ -459,32 +482,39 @@ static void migrate_waiting_workers(xcvm_threads *t)
     }
 }
 
-static void open_loop(xcvm_threads *t)
+/* Tickets that have waited for half of all numbers would seem to come. */
+static void renew_tickets(xcvm_threads *t, uint32_t loop)
 {
-    const uint32_t loop = __atomic_load_n(&t->open, __ATOMIC_RELAXED) + 1;
+    for (int i = 0; i < t->count; i++)
+        __atomic_store_n(&t->members[i].left, make_ticket(loop - 1, 0, 0), __ATOMIC_RELEASE);
+}
+
+static ticket open_loop(xcvm_threads *t, uint32_t units)
+{
+    const uint32_t loop = ticket_loop(__atomic_load_n(&t->open, __ATOMIC_RELAXED)) + 1;
+    const ticket open = make_ticket(loop, 0, units);
     if (!pthread_equal(t->caller, pthread_self()) || t->members[0].id == 0) {
         t->caller = pthread_self();
         __atomic_store_n(&t->members[0].id, gettid(), __ATOMIC_RELAXED);
     }
     __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
-    for (int i = 0; i < t->count; i++)
-        __atomic_store_n(&t->members[i].left,
-                         make_ticket(loop, 0, range_count(share_begin(t, i + 1) - share_begin(t, i))),
-                         __ATOMIC_RELEASE);
-    __atomic_store_n(&t->open, loop, __ATOMIC_SEQ_CST);
+    if (loop % LOOPS_OF_A_TICKET == 0)
+        renew_tickets(t, loop);
+    __atomic_store_n(&t->open, open, __ATOMIC_SEQ_CST);
     migrate_waiting_workers(t);
     if (__atomic_load_n(&t->parked, __ATOMIC_SEQ_CST) != 0) {
         pthread_mutex_lock(&t->lock);
         pthread_cond_broadcast(&t->wake);
         pthread_mutex_unlock(&t->lock);
     }
+    return open;
 }
 
-/* Waits until all ranges are finished. */
-static void wait_for_workers(xcvm_threads *t)
+/* Waits until all units are finished. */
+static void wait_for_workers(xcvm_threads *t, uint32_t units)
 {
     uint64_t asked = 0;
-    for (int polls = 0; __atomic_load_n(&t->done, __ATOMIC_ACQUIRE) != t->units; polls++) {
+    for (int polls = 0; __atomic_load_n(&t->done, __ATOMIC_ACQUIRE) != units; polls++) {
         pause_briefly();
         if (polls % POLLS != POLLS - 1)
             continue;
@@ -501,11 +531,10 @@ static void wait_for_workers(xcvm_threads *t)
     }
 }
 
-static void run_loop(xcvm_threads *t)
+static void run_loop(xcvm_threads *t, uint32_t units)
 {
-    open_loop(t);
-    run_ranges(t, 0);
-    wait_for_workers(t);
+    run_ranges(t, open_loop(t, units), 0);
+    wait_for_workers(t, units);
 }
 
 void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range_body body, void *context)
@@ -523,8 +552,7 @@ void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range
     threads->body = body;
     threads->context = context;
     threads->items = count;
-    threads->units = xcvm_min(most, workers * SHARE_UNITS);
-    run_loop(threads);
+    run_loop(threads, (uint32_t)xcvm_min(most, workers * SHARE_UNITS));
     __atomic_store_n(&threads->busy, 0, __ATOMIC_RELEASE);
 }
 

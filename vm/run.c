@@ -167,16 +167,14 @@ static xcvm_status run_tail(xcvm_session *s, bool limited, uint64_t fuel)
 
 static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
 {
-    const size_t end = s->program->image.instruction_count, tail = s->program->tail;
+    const size_t end = s->program->image.instruction_count, stop = xcvm_min(s->program->tail, end);
     const bool limited = fuel != 0;
     for (size_t pc = 0, next;; pc = next) {
         xcvm_status status = XCVM_OK;
-        if (pc >= tail && tail < end)
-            return run_tail(s, limited, fuel);
         if (__atomic_load_n(&s->cancelled, __ATOMIC_RELAXED) != 0 || s->kernel.deadline_ns != 0)
             status = xcvm_kernel_poll(&s->kernel);
-        if (status == XCVM_OK && pc >= end)
-            return XCVM_OK;
+        if (status == XCVM_OK && pc >= stop)
+            return stop < end ? run_tail(s, limited, fuel) : XCVM_OK;
         if (status == XCVM_OK && limited && fuel-- == 0)
             status = xcvm_error_set(s->kernel.error, XCVM_OUT_OF_TIME, "the fuel is used up");
         next = pc + 1;
