@@ -73,6 +73,16 @@ uint64_t xcvm_flops_lists(const xcvm_inference *t)
     return times(2, count);
 }
 
+/* A product for each parameter, and the step. */
+uint64_t xcvm_flops_RankUpdate(const xcvm_inference *t)
+{
+    const xcvm_RankUpdate_args *a = t->args;
+    uint64_t count = 0;
+    for (size_t i = 0; i < a->parameters.count; i++)
+        count = plus(count, times(2, times(elements(a->parameters.at[i]), dim(a->a.at[i], 0) + 1)));
+    return count;
+}
+
 uint64_t xcvm_flops_MatMul(const xcvm_inference *t)
 {
     const xcvm_value *a = t->in[0];

@@ -33,6 +33,7 @@ typedef struct xcvm_state {
     xcvm_allocator allocator;
     xcvm_value value;
     xcvm_value spare; /* where the next Store writes; null before the first, and where dimensions are open */
+    bool lent;        /* both are another's memory, as xcvm_session_lend_state gave it */
 } xcvm_state;
 
 struct xcvm_session {
@@ -116,6 +117,10 @@ void xcvm_session_validate_input(xcvm_session *s, size_t pc);
  * nothing, and that all of it lives until the next run or binding. Costs next to nothing. */
 void xcvm_session_lend_input(xcvm_session *s, size_t index, const xcvm_value *value);
 void xcvm_session_lend_output(xcvm_session *s, size_t index, const xcvm_value *tensor);
+/* The same of a state that no other session shares, of fixed type: `value` is where updates write, `next` where a Store
+ * does (NULL if the program stores none), which is not put in the place of `value` by the run. A run that fails has
+ * written no update. */
+void xcvm_session_lend_state(xcvm_session *s, size_t index, const xcvm_value *value, const xcvm_value *next);
 /* Runs use the threads (NULL: none) and the random numbers of another kernel from now on, which outlives the session;
  * it was created with one thread. */
 void xcvm_session_lend_kernel(xcvm_session *s, const xcvm_kernel *kernel);

@@ -115,6 +115,19 @@ void xcvm_session_release_states(xcvm_session *s)
     }
 }
 
+void xcvm_session_lend_state(xcvm_session *s, size_t index, const xcvm_value *value, const xcvm_value *next)
+{
+    xcvm_state *state = s->states[index];
+    if (!state->lent && state->value.storage != NULL)
+        xcvm_heap_discard(s->kernel.heap, state->value.storage);
+    state->lent = true;
+    state->value = *value;
+    state->spare = next != NULL ? *next : (xcvm_value){.refs = 0};
+    state->value.refs = state->spare.refs = 0;
+    state->value.memory_kind = state->spare.memory_kind = XCVM_MEMORY_BORROWED;
+    state->value.storage = state->spare.storage = NULL;
+}
+
 /* ---- A run ---- */
 
 /* Memory of the session's heap with one reference to it. What a caller wrapped is the caller's to see, and is never
@@ -129,7 +142,7 @@ static bool is_exclusive(const xcvm_value *value)
 static xcvm_status make_exclusive(xcvm_session *s, xcvm_state *state, xcvm_error *error)
 {
     xcvm_value own;
-    if (is_exclusive(&state->value))
+    if (state->lent || is_exclusive(&state->value))
         return XCVM_OK;
     XCVM_TRY(allocate_like(s, &state->value, &own, error));
     if (own.bytes > 0)
@@ -142,7 +155,7 @@ static xcvm_status make_exclusive(xcvm_session *s, xcvm_state *state, xcvm_error
 /* The second buffer of a state of fixed type, which nobody else may see. */
 static xcvm_status provide_spare(xcvm_session *s, xcvm_state *state, xcvm_error *error)
 {
-    if (state->spare.kind == XCVM_KIND_TENSOR && is_exclusive(&state->spare))
+    if (state->lent || (state->spare.kind == XCVM_KIND_TENSOR && is_exclusive(&state->spare)))
         return XCVM_OK;
     xcvm_value_clear(&state->spare);
     return allocate_like(s, &state->value, &state->spare, error);
@@ -188,7 +201,9 @@ void xcvm_session_commit_states(xcvm_session *s)
         xcvm_state *state = s->states[i];
         if (stored->kind == XCVM_KIND_NULL)
             continue;
-        if (s->bound_outputs[image->output_count + i].kind != XCVM_KIND_NULL) {
+        if (state->lent) {
+            xcvm_value_clear(stored);
+        } else if (s->bound_outputs[image->output_count + i].kind != XCVM_KIND_NULL) {
             const xcvm_value before = state->value;
             state->value = state->spare;
             state->spare = before;

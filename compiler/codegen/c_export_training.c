@@ -254,6 +254,19 @@ static bool write_lion(xcc_c_export *x, xcc_c_step *step)
     return write_optimizer(x, &o);
 }
 
+static bool write_rank_update(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_RankUpdate_args *a = step->args;
+    for (size_t i = 0; i < a->parameters.count; i++) {
+        const xcvm_value *p = a->parameters.at[i];
+        xcc_c_line(x, "        xcvm_rank_%s(%s, %lld, %lld, %s, %lld, %s, %lld, (%s)(%s)[0]);\n", suffix_of(p),
+                   xcc_c_write(x, p), (long long)p->dims[0], (long long)p->dims[1], xcc_c_read(x, a->a.at[i]),
+                   (long long)p->dims[0], xcc_c_read(x, a->b.at[i]), (long long)a->a.at[i]->dims[0], type_of(p),
+                   xcc_c_read(x, a->rate));
+    }
+    return true;
+}
+
 static bool write_global_norm(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_GlobalNorm_args *a = step->args;
@@ -284,5 +297,6 @@ static const xcc_c_row rows[] = {{XCVM_OP_NegativeLogLikelihoodLoss, write_class
                                  {XCVM_OP_Adadelta, write_adadelta},
                                  {XCVM_OP_Adam, write_adam},
                                  {XCVM_OP_Lion, write_lion},
+                                 {XCVM_OP_RankUpdate, write_rank_update},
                                  {XCVM_OP_GlobalNorm, write_global_norm}};
 const xcc_c_rows xcc_c_training_rows = {rows, sizeof rows / sizeof *rows};

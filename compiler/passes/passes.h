@@ -21,6 +21,8 @@ enum { XCC_ROUNDS = 4 };
     X(integer, 2, 1, "what is quantised and dequantised around each operator, in integers from end to end")            \
     X(simplify, 1, XCC_ROUNDS,                                                                                         \
       "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
+    X(descend, 2, XCC_ROUNDS,                                                                                          \
+      "states that are stored as themselves, less a rate times a gradient, are updated in place")                      \
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \
       "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add")                       \
     X(fold, 1, XCC_ROUNDS, "what depends on constants alone is computed now, by the machine's own kernels")            \

@@ -154,6 +154,19 @@ static bool extreme(xcc_rewrite *r, xcc_node *n)
     return limit(r, n, x, l) || replace_with_clip(r, n, x, l);
 }
 
+/* The other choice, where the condition is not. */
+static bool where_not(xcc_rewrite *r, xcc_node *n)
+{
+    const xcc_node *negation = xcc_producer(xcc_node_input(n, 0), XCVM_OP_Not);
+    if (negation == NULL)
+        return false;
+    const xcvm_Where_args *a = XCC_ARGS(Where, n);
+    xcc_builder b = xcc_builder_before(n);
+    return xcc_rewrite_replace(
+        r, xcc_node_output(n, 0),
+        xcc_apply(&b, Where, y, .condition = XCC_IN(xcc_node_input(negation, 0)), .x = a->z, .z = a->x));
+}
+
 const xcc_rule xcc_rules_arithmetic[] = {
     {XCVM_OP_Add, add, "of 0"},
     {XCVM_OP_Sub, sub, "of 0"},
@@ -164,5 +177,6 @@ const xcc_rule xcc_rules_arithmetic[] = {
     {XCVM_OP_Relu, relu, "of what has limits already"},
     {XCVM_OP_Max, extreme, "with a number"},
     {XCVM_OP_Min, extreme, "with a number"},
+    {XCVM_OP_Where, where_not, "where a condition is not"},
 };
 const size_t xcc_rules_arithmetic_count = sizeof xcc_rules_arithmetic / sizeof *xcc_rules_arithmetic;

@@ -141,6 +141,34 @@ XCVM_SHAPE_RULE_OF(Lion)
     return need(t, &a->exp_avg, &a->parameters, "exp_avg");
 }
 
+XCVM_SHAPE_RULE_OF(RankUpdate)
+{
+    const size_t count = a->parameters.count;
+    XCVM_CHECK(t->error, a->a.count == count && a->b.count == count, INVALID_ARGUMENT,
+               "there are %zu a and %zu b for %zu parameters", a->a.count, a->b.count, count);
+    XCVM_TRY(check_scalar(t, a->rate, "rate"));
+    for (size_t i = 0; i < count; i++) {
+        const xcvm_value *p = a->parameters.at[i], *left = a->a.at[i], *right = a->b.at[i];
+        char text[3][200];
+        bool fits = true;
+        for (size_t j = 0; j < 3; j++) {
+            const xcvm_value *v = j == 0 ? p : j == 1 ? left : right;
+            XCVM_CHECK(t->error, v->dtype == p->dtype, TYPE_MISMATCH,
+                       "%s %zu is of type %s, for a parameter of type %s", j == 1 ? "a" : "b", i,
+                       xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dtype_name((xcvm_dtype)p->dtype));
+            fits = fits && (v->rank < 0 || v->rank == 2);
+        }
+        if (fits && p->rank >= 0 && left->rank >= 0 && right->rank >= 0)
+            fits = !xcvm_dims_differ(left->dims[1], p->dims[0]) && !xcvm_dims_differ(right->dims[1], p->dims[1]) &&
+                   !xcvm_dims_differ(left->dims[0], right->dims[0]);
+        XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "transpose(a) * b of a %zu, %s, and b %zu, %s, is not as %s", i,
+                   xcvm_value_describe(left, text[0], sizeof text[0]), i,
+                   xcvm_value_describe(right, text[1], sizeof text[1]),
+                   xcvm_value_describe(p, text[2], sizeof text[2]));
+    }
+    return XCVM_OK;
+}
+
 XCVM_SHAPE_RULE_OF(GlobalNorm)
 {
     const int64_t count = (int64_t)a->xs.count;

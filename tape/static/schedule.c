@@ -124,15 +124,31 @@ static size_t count_left(const tape_trace *k)
     return count;
 }
 
+static void link_states(tape_schedule *s)
+{
+    const xcvm_program *program = s->forward.program;
+    for (size_t i = 0; i < s->state_count; i++) {
+        const xcvm_parameter *p = xcvm_program_state(program, i);
+        const bool updated = (program->state_uses[i] & XCVM_STATE_UPDATED) != 0;
+        s->outputs[s->output_count + i] = (schedule_output){.role = updated ? SCHEDULE_UPDATED : SCHEDULE_WRITTEN,
+                                                            .index = tape_trace_operand_named(s->trace, p->name),
+                                                            .name = p->name,
+                                                            .type = &p->type,
+                                                            .fixed = true};
+    }
+}
+
 static xcvm_status link_outputs(xcvm_tape *t, tape_schedule *s)
 {
     static const char kept[] = "retained_", next[] = "_next";
     const tape_trace *k = s->trace;
     const size_t count = s->output_count = xcvm_program_output_count(s->forward.program);
+    s->state_count = xcvm_program_state_count(s->forward.program);
     s->result_count = k->out_count + count_left(k);
     s->kept_count = 0;
-    if ((s->outputs = take(t, s, count, sizeof *s->outputs)) == NULL)
+    if ((s->outputs = take(t, s, count + s->state_count, sizeof *s->outputs)) == NULL)
         return XCVM_OUT_OF_MEMORY;
+    link_states(s);
     for (size_t i = 0; i < count; i++) {
         schedule_output *o = &s->outputs[i];
         const xcvm_parameter *p = xcvm_program_output(s->forward.program, i);

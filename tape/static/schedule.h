@@ -4,10 +4,11 @@
 
 #include "tape/static/trace.h"
 
-/* What an output of the forward is. */
+/* What an output of the forward, or a state of it, is. */
 typedef enum schedule_role {
     SCHEDULE_RESULT,  /* of the function, or what is left in a place */
     SCHEDULE_WRITTEN, /* what operand `index` becomes */
+    SCHEDULE_UPDATED, /* operand `index`, which the end of the program changes in place */
     SCHEDULE_KEPT,    /* for the backward alone */
     SCHEDULE_OPERAND  /* for the backward, which reads the operand `index` itself */
 } schedule_role;
@@ -60,8 +61,9 @@ struct tape_schedule {
     xcvm_host_function *functions;
     size_t function_count;
     size_t *forward_inputs;   /* operands */
-    schedule_output *outputs; /* of the forward */
-    size_t output_count, result_count, kept_count;
+    schedule_output *outputs; /* of the forward; behind them its states, which are operands that are written */
+    size_t output_count, state_count, result_count, kept_count;
+    bool aside; /* what is updated in place is a copy: something behind the program may fail */
     schedule_input *backward_inputs;
     size_t *backward_outputs;            /* operands */
     schedule_constant *constants;        /* of each operand; NULL: none is constant */

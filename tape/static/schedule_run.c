@@ -34,9 +34,8 @@ static xcvm_status lend_result(xcvm_tape *t, tape_schedule *s, size_t i, tape_re
 }
 
 /* Memory for what an operand becomes, which takes its place when all has been computed. */
-static xcvm_status lend_written(xcvm_tape *t, tape_schedule *s, size_t i)
+static xcvm_status make_written(xcvm_tape *t, tape_schedule *s, size_t index)
 {
-    const size_t index = s->outputs[i].index;
     xcvm_storage *storage;
     xcvm_value *next = &s->written[index];
     *next = s->operands[index]->value.type;
@@ -45,7 +44,22 @@ static xcvm_status lend_written(xcvm_tape *t, tape_schedule *s, size_t i)
     next->storage = storage;
     next->data = storage->data;
     next->memory_kind = XCVM_MEMORY_OWNED;
-    xcvm_session_lend_output(s->forward.session, i, next);
+    return XCVM_OK;
+}
+
+/* What updates an operand in place comes last in the program; what may fail behind that finds the operand as it was. */
+static xcvm_status lend_state(xcvm_tape *t, tape_schedule *s, size_t i)
+{
+    const schedule_output *o = &s->outputs[s->output_count + i];
+    const xcvm_value *operand = &s->operands[o->index]->value.type, *next = &s->written[o->index];
+    if (o->role == SCHEDULE_UPDATED && !s->aside) {
+        xcvm_session_lend_state(s->forward.session, i, operand, NULL);
+        return XCVM_OK;
+    }
+    XCVM_TRY(make_written(t, s, o->index));
+    if (o->role == SCHEDULE_UPDATED && operand->bytes > 0)
+        memcpy(next->data, operand->data, operand->bytes);
+    xcvm_session_lend_state(s->forward.session, i, o->role == SCHEDULE_UPDATED ? next : operand, next);
     return XCVM_OK;
 }
 
@@ -56,11 +70,15 @@ static xcvm_status bind(xcvm_tape *t, tape_schedule *s, tape_record *r)
         xcvm_session_lend_input(s->forward.session, i, &s->operands[s->forward_inputs[i]]->value.type);
     for (size_t i = 0; i < s->output_count; i++) {
         const schedule_role role = s->outputs[i].role;
-        if (role == SCHEDULE_RESULT || role == SCHEDULE_KEPT)
+        if (role == SCHEDULE_RESULT || role == SCHEDULE_KEPT) {
             XCVM_TRY(lend_result(t, s, i, r));
-        else if (role == SCHEDULE_WRITTEN)
-            XCVM_TRY(lend_written(t, s, i));
+        } else if (role == SCHEDULE_WRITTEN) {
+            XCVM_TRY(make_written(t, s, s->outputs[i].index));
+            xcvm_session_lend_output(s->forward.session, i, &s->written[s->outputs[i].index]);
+        }
     }
+    for (size_t i = 0; i < s->state_count; i++)
+        XCVM_TRY(lend_state(t, s, i));
     return XCVM_OK;
 }
 
@@ -96,12 +114,14 @@ static void take_place(const tape_schedule *s, size_t operand, uint64_t call)
 
 static void write_operands(const tape_schedule *s, bool succeeded, uint64_t call)
 {
-    for (size_t i = 0; i < s->output_count; i++) {
+    for (size_t i = 0; i < s->output_count + s->state_count; i++) {
         const schedule_output *o = &s->outputs[i];
-        if (o->role != SCHEDULE_WRITTEN)
+        if (o->role != SCHEDULE_WRITTEN && o->role != SCHEDULE_UPDATED)
             continue;
-        if (succeeded)
+        if (succeeded && s->written[o->index].storage != NULL)
             take_place(s, o->index, call);
+        else if (succeeded)
+            s->operands[o->index]->value.type.storage->version = (uint32_t)(call + 1);
         xcvm_storage_release(s->written[o->index].storage);
         s->written[o->index].storage = NULL;
     }
@@ -109,6 +129,9 @@ static void write_operands(const tape_schedule *s, bool succeeded, uint64_t call
 
 static xcvm_status execute(xcvm_tape *t, tape_schedule *s, tape_record *r)
 {
+    s->aside = t->check_nan;
+    for (size_t i = 0; i < s->output_count && !s->aside; i++)
+        s->aside = !s->outputs[i].fixed;
     XCVM_TRY(bind(t, s, r));
     const uint64_t begun = t->observer != NULL ? tape_observe(t, r, 0) : 0;
     XCVM_TRY(run(t, s->forward.session));

@@ -67,8 +67,8 @@ bool tape_trace_equal(const tape_trace *before, const tape_trace *now, char *dif
 
 /* What takes the place of operands in a copy of the graph. */
 typedef enum trace_form {
-    TRACE_INPUTS,    /* all are inputs */
-    TRACE_CONSTANTS, /* captures and what is held are constants, but for what changes, which is an input */
+    TRACE_INPUTS,    /* all are inputs, but for what is written into, which is a state, if no gradients are taken */
+    TRACE_CONSTANTS, /* captures and what is held are constants, but for what changes, which is as before */
     TRACE_SAVED,     /* ... which is a state */
     TRACE_STATES     /* captures and what is held are states */
 } trace_form;

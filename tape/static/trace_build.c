@@ -40,6 +40,7 @@ typedef struct copying {
     const tape_trace *trace;
     xcc_builder *b;
     xcc_value **map; /* by the trace's value ids */
+    bool stores;     /* what is written into is a state that whoever runs it lends */
 } copying;
 
 static xcvm_status map_value(void *user, xcc_value *v, bool is_result, xcc_value **copy)
@@ -90,6 +91,12 @@ static xcvm_status copy_nodes(copying *c, bool stops)
 
 static bool is_written(const trace_operand *o) { return o->now != o->value; }
 
+/* Whether the function leaves something else in the place of the operand. */
+static bool leaves(const tape_trace *k, size_t index)
+{
+    return index >= k->in_count && index < k->in_count + k->held_count && k->held[index - k->in_count].value != NULL;
+}
+
 /* What stands for an operand, whose elements are those that it has now. */
 static xcc_value *build_operand(const copying *c, size_t index, trace_form form)
 {
@@ -104,13 +111,14 @@ static xcc_value *build_operand(const copying *c, size_t index, trace_form form)
         return NULL;
     if (form != TRACE_INPUTS && index >= k->in_count) {
         const void *data = o->v.at->value.type.data;
-        const bool changes =
-            is_written(o) || (index < k->in_count + k->held_count && k->held[index - k->in_count].value != NULL);
+        const bool changes = is_written(o) || leaves(k, index);
         if (form == TRACE_STATES || (form == TRACE_SAVED && changes))
             return xcc_state(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, data, false);
         if (!changes)
             return xcc_constant(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, data, false);
     }
+    if (c->stores && is_written(o) && !leaves(k, index))
+        return xcc_state(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, NULL, false);
     xcc_value *v = xcc_value_create(g, own);
     if (v == NULL)
         return NULL;
@@ -176,7 +184,8 @@ static xcvm_status build_next(const copying *c, size_t index, xcc_value *value, 
 xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form, bool stops)
 {
     xcc_builder b = {.graph = m->graph, .name = "", .origin = ""};
-    copying c = {.trace = k, .b = &b};
+    /* What is differentiated is in two programs, of which the first may keep what it was for the second. */
+    copying c = {.trace = k, .b = &b, .stores = !stops && (form == TRACE_INPUTS || form == TRACE_CONSTANTS)};
     xcc_value **outputs = xcc_alloc(m, (k->out_count + k->held_count + k->operand_count) * sizeof *outputs);
     size_t count = 0;
     c.map = xcc_alloc(m, k->module.value_count * sizeof *c.map);

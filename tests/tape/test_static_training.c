@@ -442,6 +442,87 @@ START_TEST(a11_12_views_of_what_is_written)
 }
 END_TEST
 
+/* The weights of a schedule are updated where they lie. */
+START_TEST(a11_12_weights_stay_where_they_are)
+{
+    xcvm_tape *t = open_tape();
+    training m = make_training(t);
+    xcvm_static *s = make_static(t, run_step, &m, NULL);
+    call1(s, batch(t, XCVM_F32, 2, 0));
+    call1(s, batch(t, XCVM_F32, 2, 0));
+    const xcvm_var before = xcvm_var_keep(t, xcvm_Neg(t, m.c.w[0]));
+    const void *at = xcvm_value_data(value_of(t, m.c.w[0]));
+    call1(s, batch(t, XCVM_F32, 2, 0));
+    ck_assert_ptr_eq(xcvm_value_data(value_of(t, m.c.w[0])), at);
+    ck_assert_uint_eq(figures(s).replayed, 2);
+    ck_assert_mem_ne(xcvm_value_data(value_of(t, xcvm_Neg(t, m.c.w[0]))), xcvm_value_data(value_of(t, before)),
+                     xcvm_value_bytes(value_of(t, before)));
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
+typedef struct descent {
+    xcvm_var w, rate;
+    xcvm_operation operation; /* in the middle */
+    int calls;
+} descent;
+
+static xcvm_status fail_fourth_time(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                    xcvm_var *out)
+{
+    (void)in_count;
+    (void)out_count;
+    if (++*(int *)user == 4)
+        return XCVM_IO;
+    out[0] = xcvm_Log(t, in[0]);
+    return XCVM_OK;
+}
+
+/* What w was, and the logarithm of x; w goes down by x. */
+static xcvm_status descend(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                           xcvm_var *out)
+{
+    const descent *d = user;
+    (void)out_count;
+    out[0] = xcvm_Neg(t, xcvm_Neg(t, d->w));
+    xcvm_Sub(t, d->w, xcvm_Mul(t, in[0], d->rate), .into = d->w);
+    xcvm_tape_operate(t, &d->operation, in_count, in, 1, &out[1]);
+    return XCVM_OK;
+}
+
+/* Whatever fails, in the program or behind it, leaves the weights as they were; results that are what they were stay
+ * so. */
+START_TEST(a11_12_failures_leave_weights)
+{
+    for (int checked = 0; checked < 2; checked++) {
+        const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .check_nan = checked != 0};
+        xcvm_tape *t;
+        xcvm_error error;
+        ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+        descent d = {.w = xcvm_var_keep(t, constant(t, 8)), .rate = xcvm_var_keep(t, constant(t, 0.5f))};
+        d.operation = (xcvm_operation){sizeof d.operation, "fourth", fail_fourth_time, NULL, &d.calls};
+        xcvm_static *s = make_static(t, descend, &d, NULL);
+        float w = 8;
+        for (int i = 1; i < 8; i++) {
+            const xcvm_var x = constant(t, i == 6 ? -2 : 2);
+            xcvm_var out[2];
+            xcvm_static_call(s, 1, &x, 2, out);
+            const bool fails = i == 4 || (i == 6 && checked != 0);
+            ck_assert_int_eq(xcvm_tape_status(t, &error), i == 4 ? XCVM_IO : fails ? XCVM_OUT_OF_RANGE : XCVM_OK);
+            if (!fails) {
+                CHECK_F32(t, out[0], w);
+                w -= i == 6 ? -1.0f : 1.0f;
+            }
+            CHECK_F32(t, d.w, w);
+        }
+        ck_assert_uint_eq(figures(s).recorded, 1);
+        xcvm_static_destroy(s);
+        close_tape(t);
+    }
+}
+END_TEST
+
 /* ---- Saving ---- */
 
 static void check_saved(test_bytes *bytes, bool states, const float *xs, const float *expected, size_t runs)
@@ -515,5 +596,6 @@ Suite *suite_tape_static_training(void)
     return SUITE_OF("tape_static_training", a11_9_parameters_are_replaced, a11_9_parameters_that_change_in_test_mode,
                     a11_9_overwritten_before_the_backward, a11_10_results_stay, a11_11_batch_normalisation,
                     a11_2_dropout, d5_stateful_recurrent_networks, a11_12_optimizer_in_the_schedule,
-                    a11_12_views_of_what_is_written, a11_12_saved_schedules);
+                    a11_12_views_of_what_is_written, a11_12_weights_stay_where_they_are, a11_12_failures_leave_weights,
+                    a11_12_saved_schedules);
 }

@@ -6,7 +6,8 @@
 
 enum {
     CHUNK = 1024, /* outputs that are summed up before they are stored; a page of memory or more of each row read */
-    AXPY_ROWS = 8
+    AXPY_ROWS = 8,
+    AXPY_VECTORS = XCVM_LANES == 16 ? 8 : 4 /* of sums that stay in registers */
 };
 
 /* The product as y[i] = sum of w[i * w_row + p * w_column] * x[p]. */
@@ -88,6 +89,68 @@ static void axpy(const vector_product *v, size_t begin, size_t count, float *res
             y[i] += w[i] * v->x[p];
 }
 
+/* The same, in the same order, of `vectors` vectors of outputs, whose sums stay in registers. The last vector is that
+ * of the last outputs: it may have some in common with the one before it. */
+XCVM_INLINE void axpy_vectors(const vector_product *v, const float *w, const size_t vectors, size_t count, float *y)
+{
+    xcvm_lanes even[AXPY_VECTORS], odd[AXPY_VECTORS];
+    const size_t stride = v->w_column, last = count - XCVM_LANES;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < vectors; i++)
+        even[i] = (xcvm_lanes){0};
+    size_t p = 0;
+    while (p + AXPY_ROWS <= v->k) {
+#pragma GCC unroll 8
+        for (size_t i = 0; i < vectors; i++)
+            odd[i] = (xcvm_lanes){0};
+#pragma GCC unroll 1
+        for (const size_t end = p + AXPY_ROWS; p < end; p += 2, w += 2 * stride) {
+            const xcvm_lanes x = xcvm_lanes_all(v->x[p]), next = xcvm_lanes_all(v->x[p + 1]);
+#pragma GCC unroll 8
+            for (size_t i = 0; i < vectors; i++)
+                even[i] += xcvm_lanes_load(w + (i + 1 < vectors ? i * XCVM_LANES : last)) * x;
+#pragma GCC unroll 8
+            for (size_t i = 0; i < vectors; i++)
+                odd[i] += xcvm_lanes_load(w + stride + (i + 1 < vectors ? i * XCVM_LANES : last)) * next;
+        }
+#pragma GCC unroll 8
+        for (size_t i = 0; i < vectors; i++)
+            even[i] += odd[i];
+    }
+    for (; p < v->k; p++, w += stride)
+#pragma GCC unroll 8
+        for (size_t i = 0; i < vectors; i++)
+            even[i] += xcvm_lanes_load(w + (i + 1 < vectors ? i * XCVM_LANES : last)) * v->x[p];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < vectors; i++)
+        xcvm_lanes_store(y + (i + 1 < vectors ? i * XCVM_LANES : last), even[i]);
+}
+
+/* From one to AXPY_VECTORS vectors. */
+static void axpy_few(const vector_product *v, size_t begin, size_t count, float *y)
+{
+    const float *w = (const float *)v->w + begin;
+    switch ((count + XCVM_LANES - 1) / XCVM_LANES) {
+#define AXPY_OF(n)                                                                                                     \
+    case n:                                                                                                            \
+        axpy_vectors(v, w, n, count, y);                                                                               \
+        break;
+        AXPY_OF(1)
+        AXPY_OF(2)
+        AXPY_OF(3)
+        AXPY_OF(4)
+#if XCVM_LANES == 16
+        AXPY_OF(5)
+        AXPY_OF(6)
+        AXPY_OF(7)
+        AXPY_OF(8)
+#endif
+#undef AXPY_OF
+    default:
+        break;
+    }
+}
+
 /* Outputs of panels that were packed ahead; `begin` is where a group of panels begins, so that an output is summed in
  * one way wherever the work is cut. */
 static void groups(const vector_product *v, xcvm_dtype dtype, size_t begin, size_t count, float *y)
@@ -113,6 +176,8 @@ xcvm_status xcvm_gemv_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t begi
             groups(&v, g->b_dtype, at, count, y);
         else if (v.w_column == 1)
             xcvm_dot((const float *)v.w + at * v.w_row, v.w_row, v.x, 0, v.k, y, 1, count, 1);
+        else if (count >= XCVM_LANES && count <= AXPY_VECTORS * XCVM_LANES)
+            axpy_few(&v, at, count, y);
         else
             axpy(&v, at, count, y);
         for (size_t i = 0; i < count; i++)

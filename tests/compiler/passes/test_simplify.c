@@ -33,6 +33,27 @@ START_TEST(identities)
 }
 END_TEST
 
+/* A choice where a condition is not, whose negation something else reads, too. */
+static void make_choices(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 3)), *condition = input(b, "c", XCVM_BOOL, 1, DIMS(3));
+    xcc_value *negation = APPLY(Not, y, .x = XCC_IN(condition));
+    output(b, APPLY(Where, y, .condition = XCC_IN(negation), .x = XCC_IN(x), .z = XCC_IN(number(b, 7))));
+    xcc_value *other = APPLY(Not, y, .x = XCC_IN(APPLY(LessOrEqual, y, .a = XCC_IN(x), .b = XCC_IN(number(b, 0)))));
+    output(b, APPLY(Where, y, .condition = XCC_IN(other), .x = XCC_IN(number(b, 1)), .z = XCC_IN(x)));
+    output(b, negation);
+}
+
+START_TEST(choices)
+{
+    compilation c;
+    check_same_results(make_choices, &c);
+    CHECK_COUNT(&c, Where, 2);
+    CHECK_COUNT(&c, Not, 1);
+    finish(&c);
+}
+END_TEST
+
 static void make_output_names(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(3));
@@ -413,6 +434,7 @@ Suite *suite_compiler_simplify(void)
     Suite *suite = suite_create("compiler/simplify");
     TCase *tests = tcase_create("simplify");
     tcase_add_test(tests, identities);
+    tcase_add_test(tests, choices);
     tcase_add_test(tests, outputs_keep_their_names);
     tcase_add_test(tests, transposes);
     tcase_add_test(tests, reshapes);

@@ -1,0 +1,215 @@
+/* Tests of the pass descend: states that are stored as themselves, less a rate times a gradient. */
+#include "tests/compiler/support.h"
+
+enum { ROWS = 5, COLUMNS = 37 };
+
+static xcc_value *state(xcc_builder *b, const char *name, int rank, const int64_t *dims)
+{
+    const xcc_value *initial = weights(b, rank, dims);
+    return must(b, xcc_state(b->graph, name, XCVM_F32, rank, dims, initial->type.data, false));
+}
+
+/* What `from` is less a rate times a gradient. */
+static xcc_value *descent(xcc_builder *b, xcc_value *from, xcc_value *rate, xcc_value *gradient)
+{
+    xcc_value *step = must(b, xcc_apply(b, Mul, y, .a = XCC_IN(gradient), .b = XCC_IN(rate)));
+    return must(b, xcc_apply(b, Sub, y, .a = XCC_IN(from), .b = XCC_IN(step)));
+}
+
+static xcc_value *product(xcc_builder *b, xcc_value *x, xcc_value *g)
+{
+    return must(b, xcc_apply(b, Gemm, y, .a = XCC_IN(x), .b = XCC_IN(g), .alpha = 1, .beta = 1, .transA = 1));
+}
+
+/* A layer's weights and bias, an input of so many rows, the gradient of what the layer gives, and the rate. */
+typedef struct layer {
+    xcc_value *w, *bias, *x, *g, *rate;
+} layer;
+
+static layer begin_layer(compilation *c, int optimization, int64_t terms)
+{
+    begin(c, optimization);
+    xcc_builder *b = &c->b;
+    return (layer){state(b, "w", 2, DIMS(ROWS, COLUMNS)), state(b, "bias", 1, DIMS(COLUMNS)),
+                   input(b, "x", XCVM_F32, 2, DIMS(terms, ROWS)), input(b, "g", XCVM_F32, 2, DIMS(terms, COLUMNS)),
+                   input(b, "rate", XCVM_F32, 0, NULL)};
+}
+
+static void fill(machine *k)
+{
+    const float rate = 0.5f;
+    machine_fill(k, 0, 1);
+    machine_fill(k, 1, 2);
+    machine_give(k, 2, XCVM_F32, 0, NULL, &rate);
+}
+
+/* y = x * w + bias, and a step of both. */
+static void make_step(compilation *c, int optimization, int64_t terms)
+{
+    layer l = begin_layer(c, optimization, terms);
+    xcc_builder *b = &c->b;
+    output(b, must(b, xcc_apply(b, Gemm, y, .a = XCC_IN(l.x), .b = XCC_IN(l.w), .c = XCC_IN(l.bias), .alpha = 1,
+                                .beta = 1)));
+    xcc_value *sum = must(b, xcc_apply(b, ReduceSum, y, .x = XCC_IN(l.g), .axes = XCC_IN(ints(b, 1, DIMS(0)))));
+    ok(&c->m, xcc_graph_store(c->m.graph, l.w, descent(b, l.w, l.rate, product(b, l.x, l.g))));
+    ok(&c->m, xcc_graph_store(c->m.graph, l.bias, descent(b, l.bias, l.rate, sum)));
+    passes(c);
+}
+
+/* Both are updated where they lie, the weights by the product itself; results are those of stored states. */
+static void check_step(int64_t terms, size_t rank_updates)
+{
+    compilation c, plain;
+    machine k, expected;
+    make_step(&c, 0, terms);
+    make_step(&plain, -1, terms);
+    CHECK_COUNT(&c, RankUpdate, rank_updates);
+    CHECK_COUNT(&c, SGD, 1);
+    CHECK_COUNT(&c, Sub, 0);
+    CHECK_COUNT(&plain, Sub, 2);
+    machine_open(&k, &c);
+    machine_open(&expected, &plain);
+    fill(&k);
+    fill(&expected);
+    machine_run(&k);
+    const void *at = xcvm_value_data(xcvm_session_state(k.session, 0));
+    machine_run(&k);
+    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_state(k.session, 0)), at);
+    machine_run(&expected);
+    machine_run(&expected);
+    for (size_t i = 0; i < 2; i++)
+        expect_equal(xcvm_session_state(k.session, i), xcvm_session_state(expected.session, i));
+    expect_equal(xcvm_session_output(k.session, 0), xcvm_session_output(expected.session, 0));
+    machine_close(&k);
+    machine_close(&expected);
+    finish(&c);
+    finish(&plain);
+}
+
+START_TEST(one_example) { check_step(1, 1); }
+END_TEST
+
+START_TEST(some_examples) { check_step(3, 1); }
+END_TEST
+
+/* The product of many examples is made by an instruction that is better at it. */
+START_TEST(many_examples) { check_step(40, 0); }
+END_TEST
+
+static void run_once(compilation *c, machine *k)
+{
+    passes(c);
+    machine_open(k, c);
+    fill(k);
+    machine_run(k);
+}
+
+/* A gradient that something else needs, too, is made, and its state updated all the same. */
+START_TEST(a_gradient_that_is_seen)
+{
+    compilation c;
+    machine k;
+    layer l = begin_layer(&c, 0, 1);
+    xcc_value *gradient = product(&c.b, l.x, l.g);
+    output(&c.b, gradient);
+    ok(&c.m, xcc_graph_store(c.m.graph, l.w, descent(&c.b, l.w, l.rate, gradient)));
+    run_once(&c, &k);
+    CHECK_COUNT(&c, RankUpdate, 0);
+    CHECK_COUNT(&c, SGD, 1);
+    const float *w = xcvm_value_data(xcvm_session_state(k.session, 0)),
+                *g = xcvm_value_data(xcvm_session_output(k.session, 0));
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        ck_assert_float_eq_tol(w[i], sinf((float)(i * 7 + 3)) - 0.5f * g[i], 1e-6f);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* What is no step, or is needed besides the state, is stored. */
+START_TEST(stored)
+{
+    compilation c;
+    machine k;
+    layer l = begin_layer(&c, 0, 1);
+    xcc_value *next = descent(&c.b, l.w, l.rate, product(&c.b, l.x, l.g));
+    xcc_value *negative = must(&c.b, xcc_apply(&c.b, Neg, y, .x = XCC_IN(l.bias)));
+    output(&c.b, must(&c.b, xcc_apply(&c.b, Neg, y, .x = XCC_IN(next))));
+    ok(&c.m, xcc_graph_store(c.m.graph, l.w, next));
+    ok(&c.m, xcc_graph_store(c.m.graph, l.bias, descent(&c.b, negative, l.rate, l.bias)));
+    run_once(&c, &k);
+    CHECK_COUNT(&c, RankUpdate, 0);
+    CHECK_COUNT(&c, SGD, 0);
+    const float *w = xcvm_value_data(xcvm_session_state(k.session, 0)),
+                *y = xcvm_value_data(xcvm_session_output(k.session, 0));
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        ck_assert_float_eq(w[i], -y[i]);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* Each state goes down by the rate that was its own; what goes down by itself reads what it was. */
+START_TEST(two_rates)
+{
+    compilation c;
+    machine k;
+    layer l = begin_layer(&c, 0, 1);
+    ok(&c.m, xcc_graph_store(c.m.graph, l.w, descent(&c.b, l.w, l.rate, product(&c.b, l.x, l.g))));
+    ok(&c.m, xcc_graph_store(c.m.graph, l.bias, descent(&c.b, l.bias, number(&c.b, 0.25), l.bias)));
+    run_once(&c, &k);
+    CHECK_COUNT(&c, RankUpdate, 1);
+    CHECK_COUNT(&c, SGD, 1);
+    const float *bias = xcvm_value_data(xcvm_session_state(k.session, 1));
+    for (size_t i = 0; i < COLUMNS; i++)
+        ck_assert_float_eq_tol(bias[i], 0.75f * sinf((float)(i * 7 + 3)), 1e-6f);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* A run that fails, or stops in front of the update, leaves the weights as they were, bit by bit. */
+START_TEST(failures)
+{
+    compilation c;
+    machine k;
+    float before[ROWS * COLUMNS];
+    xcvm_error error = {0};
+    const int64_t beyond = 7, within = 0;
+    layer l = begin_layer(&c, 0, 1);
+    xcc_value *index = input(&c.b, "index", XCVM_I64, 0, NULL);
+    ok(&c.m, xcc_graph_store(c.m.graph, l.w, descent(&c.b, l.w, l.rate, product(&c.b, l.x, l.g))));
+    output(&c.b, must(&c.b, xcc_apply(&c.b, Gather, y, .x = XCC_IN(l.g), .indices = XCC_IN(index), .axis = 0)));
+    passes(&c);
+    CHECK_COUNT(&c, RankUpdate, 1);
+    machine_open(&k, &c);
+    fill(&k);
+    machine_give(&k, 3, XCVM_I64, 0, NULL, &beyond);
+    memcpy(before, xcvm_value_data(xcvm_session_state(k.session, 0)), sizeof before);
+    ck_assert_int_eq(xcvm_session_run(k.session, NULL, &error), XCVM_OUT_OF_RANGE);
+    ck_assert_mem_eq(before, xcvm_value_data(xcvm_session_state(k.session, 0)), sizeof before);
+    const xcvm_run_options little = {.size = sizeof little, .fuel = 5};
+    machine_give(&k, 3, XCVM_I64, 0, NULL, &within);
+    ck_assert_int_eq(xcvm_session_run(k.session, &little, &error), XCVM_OUT_OF_TIME);
+    ck_assert_mem_eq(before, xcvm_value_data(xcvm_session_state(k.session, 0)), sizeof before);
+    machine_run(&k);
+    ck_assert_mem_ne(before, xcvm_value_data(xcvm_session_state(k.session, 0)), sizeof before);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+Suite *suite_compiler_descend(void);
+Suite *suite_compiler_descend(void)
+{
+    Suite *suite = suite_create("compiler/descend");
+    TCase *tests = tcase_create("descend");
+    tcase_add_test(tests, one_example);
+    tcase_add_test(tests, some_examples);
+    tcase_add_test(tests, many_examples);
+    tcase_add_test(tests, a_gradient_that_is_seen);
+    tcase_add_test(tests, stored);
+    tcase_add_test(tests, two_rates);
+    tcase_add_test(tests, failures);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
