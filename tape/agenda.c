@@ -9,6 +9,7 @@ typedef struct entry {
     tape_record *record;
     uint32_t needs;      /* calls that have to run before */
     uint32_t depth;      /* the most calls that run one behind the other before it */
+    uint32_t used_at;    /* the least depth of a call that needs it */
     uint32_t queue;      /* 0: it runs by itself */
     uint32_t dependents; /* the end, then the beginning, of its part of the list of those */
     uint32_t next;       /* in its queue: place + 1 */
@@ -33,7 +34,8 @@ typedef struct agenda {
     uint32_t queue_count, queue_capacity;
     uint32_t *slots; /* queues by key */
     uint32_t slot_mask;
-    tape_record **members; /* of the batch that is made */
+    tape_record **members;   /* of the batch that is made */
+    uint32_t *order, *spare; /* places of what is ready in a queue */
     bool by_depth;
 } agenda;
 
@@ -103,7 +105,7 @@ static bool append(agenda *a, tape_record *r)
     if (a->count == a->capacity && !grow(a, (void **)&a->entries, a->count, &a->capacity, sizeof *a->entries))
         return false;
     entry *e = &a->entries[a->count];
-    *e = (entry){.record = r};
+    *e = (entry){.record = r, .used_at = UINT32_MAX};
     for (uint32_t i = 0; i < r->in_count; i++) {
         const tape_record *creator = r->in[i] != NULL ? r->in[i]->creator : NULL;
         if (creator == NULL || !creator->waiting)
@@ -116,6 +118,10 @@ static bool append(agenda *a, tape_record *r)
         e->needs++;
         needed->dependents++;
         e->depth = needed->depth + 1 > e->depth ? needed->depth + 1 : e->depth;
+    }
+    for (uint32_t i = a->edges - e->needs; i < a->edges; i++) {
+        entry *needed = &a->entries[a->needed[i]];
+        needed->used_at = e->depth < needed->used_at ? e->depth : needed->used_at;
     }
     r->mark = ++a->count;
     return find_queue(a, e);
@@ -160,9 +166,11 @@ static bool collect(agenda *a, tape_record *r)
 static bool find_dependents(agenda *a)
 {
     a->members = xcvm_arena_allocate(&a->tape->agenda, a->count * sizeof *a->members);
+    a->order = xcvm_arena_allocate(&a->tape->agenda, 2 * a->count * sizeof *a->order);
     a->dependents = xcvm_arena_allocate(&a->tape->agenda, (a->edges + 1) * sizeof *a->dependents);
-    if (a->members == NULL || a->dependents == NULL)
+    if (a->members == NULL || a->order == NULL || a->dependents == NULL)
         return false;
+    a->spare = a->order + a->count;
     uint32_t end = 0, edge = a->edges;
     for (uint32_t i = 0; i < a->count; i++)
         end = a->entries[i].dependents += end;
@@ -217,23 +225,69 @@ static uint32_t choose(const agenda *a)
     return best;
 }
 
+static size_t bytes_of(tape_variable *const *variables, uint32_t count)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += variables[i] != NULL ? variables[i]->value.type.bytes : 0;
+    return bytes;
+}
+
+/* Merges the two halves of order[0 .. count), which are sorted. */
+static void sort(const agenda *a, uint32_t *order, uint32_t *spare, uint32_t count)
+{
+    const uint32_t half = count / 2;
+    if (count < 2)
+        return;
+    sort(a, order, spare, half);
+    sort(a, order + half, spare, count - half);
+    if (a->entries[order[half - 1]].used_at <= a->entries[order[half]].used_at)
+        return;
+    memcpy(spare, order, half * sizeof *spare);
+    for (uint32_t i = 0, k = half, to = 0; i < half; to++)
+        order[to] = k < count && a->entries[order[k]].used_at < a->entries[spare[i]].used_at ? order[k++] : spare[i++];
+}
+
+/* What is needed by calls of one depth is to lie side by side, if that is more to move then than it is to move now. */
+static void put_in_order(const agenda *a, uint32_t count)
+{
+    const tape_record *r = a->entries[a->order[0]].record;
+    size_t moved = 0;
+    for (uint32_t i = 0; i < r->in_count; i++)
+        moved += r->in[i] != NULL && r->in[i]->creator != NULL ? r->in[i]->value.type.bytes : 0;
+    if (bytes_of(r->out, r->out_count) > moved)
+        sort(a, a->order, a->spare, count);
+}
+
+static xcvm_status run_members(xcvm_tape *t, tape_record *const *members, uint32_t count)
+{
+    if (count > 1 && tape_run_batch(t, members, count))
+        return XCVM_OK;
+    for (uint32_t i = 0; i < count; i++)
+        XCVM_TRY(tape_run_waiting(t, members[i]));
+    return XCVM_OK;
+}
+
 /* Runs what is ready in a queue. */
 static xcvm_status run_queue(agenda *a, uint32_t which)
 {
     queue *k = &a->queues[which];
-    const uint32_t count = k->ready, first = k->first;
-    uint32_t at = first;
-    for (uint32_t i = 0; i < count; i++, at = a->entries[at - 1].next)
-        a->members[i] = a->entries[at - 1].record;
+    const uint32_t count = k->ready;
+    for (uint32_t i = 0, at = k->first; i < count; i++, at = a->entries[at - 1].next)
+        a->order[i] = at - 1;
     k->ready = k->first = k->last = 0;
-    const bool batched = which != 0 && count > 1 && tape_run_batch(a->tape, a->members, count);
-    for (uint32_t i = 0; i < count && !batched; i++)
-        XCVM_TRY(tape_run_waiting(a->tape, a->members[i]));
-    at = first;
-    for (uint32_t i = 0, next; i < count; i++, at = next) {
-        next = a->entries[at - 1].next;
-        finish(a, at - 1);
+    if (which != 0)
+        put_in_order(a, count);
+    for (uint32_t i = 0; i < count; i++)
+        a->members[i] = a->entries[a->order[i]].record;
+    if (which != 0)
+        tape_prefetch(a->members, count);
+    for (uint32_t i = 0, run; i < count; i += run) {
+        run = which != 0 ? tape_batch_length(a->members + i, count - i) : 1;
+        XCVM_TRY(run_members(a->tape, a->members + i, run));
     }
+    for (uint32_t i = 0; i < count; i++)
+        finish(a, a->order[i]);
     return XCVM_OK;
 }
 

@@ -73,6 +73,9 @@ struct tape_batch {
     size_t bytes; /* of this piece of memory */
 };
 
+/* How many of calls with equal keys, from the first on, are to run as one: those whose operands lie one behind the
+ * other in results of other batches are no part of a larger one if that would have to copy them. */
+uint32_t tape_batch_length(tape_record *const *members, uint32_t count);
 /* Runs calls that wait, whose operands are there and whose keys are equal, as one. False: nothing has changed. */
 bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count);
 /* Asks the caches for what of calls, and of the variables between them, is about to be read: they lie far apart. */
