@@ -12,6 +12,7 @@ typedef struct tape_hook tape_hook;
 typedef struct tape_batch tape_batch;
 typedef struct tape_trace tape_trace;
 typedef struct tape_rows tape_rows;
+typedef struct tape_product tape_product;
 
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
@@ -337,6 +338,8 @@ struct tape_walk {
     tape_record *cursor; /* the next record to look at, moved when that is removed */
     size_t pending;      /* records that have to be passed yet */
     bool *wanted;        /* of the rule that runs */
+    bool weight_waits;   /* which is not to give the gradient of operand 1 */
+    tape_product *products;
     xcc_builder builder;
 };
 

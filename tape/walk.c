@@ -185,7 +185,7 @@ static xcvm_status find_needed(tape_walk *w)
 
 /* ---- Adding up ---- */
 
-static xcvm_status failure(const tape_walk *w, const char *what)
+xcvm_status tape_walk_failure(const tape_walk *w, const char *what)
 {
     xcvm_tape *t = w->tape;
     /* What a builder fails with is in the error alone. */
@@ -197,7 +197,7 @@ static xcvm_status failure(const tape_walk *w, const char *what)
 xcvm_status tape_walk_hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what)
 {
     if (from == NULL)
-        return failure(w, what);
+        return tape_walk_failure(w, what);
     tape_variable *v = tape_variable_of(from);
     v->refs++;
     release(to);
@@ -227,6 +227,8 @@ static xcvm_status call_hooks(tape_walk *w, tape_variable *v)
     xcvm_tape *t = w->tape;
     if (w->request->kind != TAPE_BACKWARD)
         return XCVM_OK;
+    if (v->hooks != NULL)
+        XCVM_TRY(tape_products_add(w));
     for (const tape_hook *hook = v->hooks; hook != NULL && v->sum != NULL; hook = hook->next) {
         const bool recording = xcvm_tape_set_recording(t, w->request->create);
         v->sum->lenders++;
@@ -257,7 +259,7 @@ static xcvm_status want(tape_walk *w, tape_record *r, uint32_t index, tape_varia
 {
     (void)r;
     (void)v;
-    w->wanted[index] = true;
+    w->wanted[index] = index != 1 || !w->weight_waits;
     return XCVM_OK;
 }
 
@@ -308,17 +310,17 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
             (void)tape_stick(t, tape_check_read(t, r->in[i]));
     if (t->failed) {
         t->overwritten = around;
-        return failure(w, "the rule");
+        return tape_walk_failure(w, "the rule");
     }
-    if (r->operation != NULL)
+    if (r->operation != NULL && tape_products_add(w) == XCVM_OK)
         tape_operation_backward(t, &d, r);
-    else
+    else if (r->operation == NULL)
         xcc_gradient_rule_of(r->schema->opcode)(&d);
     t->overwritten = around;
     if (d.refused[0] != '\0')
         return tape_fail(t, XCVM_UNSUPPORTED, "%s", d.refused);
     if (d.failed || t->failed)
-        return failure(w, "the rule");
+        return tape_walk_failure(w, "the rule");
     for (size_t i = 0; i < ins; i++)
         if (wanted[i] && d.operands[i] != NULL)
             XCVM_TRY(tape_walk_add(w, r->in[i], d.operands[i], d.operand_masks[i]));
@@ -345,7 +347,7 @@ xcvm_status tape_walk_run(tape_walk *w, tape_record *r, tape_walk_body body)
     xcvm_arena_release(&t->scratch);
     t->scratch = m->arena;
     m->arena = around;
-    return status == XCVM_OK ? status : blame(w, r, status);
+    return status == XCVM_OK || r == NULL ? status : blame(w, r, status);
 }
 
 static bool keeps_sum(const tape_walk *w, const tape_variable *v)
@@ -463,7 +465,7 @@ static xcvm_status hand_out(tape_walk *w)
         } else if (sum != NULL && (sum->named || sum->lenders > 0)) {
             xcc_value *copy = xcc_build_unary(&w->builder, XCVM_OP_Identity, &sum->value);
             if (copy == NULL)
-                status = failure(w, "a gradient");
+                status = tape_walk_failure(w, "a gradient");
             sum = tape_variable_of(copy);
         } else if (sum != NULL) {
             tape_variable_name(sum);
@@ -494,6 +496,7 @@ static xcvm_status go(tape_walk *w)
         if (r->walk == w)
             XCVM_TRY(visit(w, r));
     }
+    XCVM_TRY(tape_products_add(w));
     return q->kind == TAPE_BACKWARD ? add_to_gradients(w) : hand_out(w);
 }
 
@@ -515,6 +518,7 @@ xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request)
             r->walk = NULL;
             w.pending--;
         }
+    tape_products_drop(&w);
     while (w.touched != NULL)
         tape_walk_untouch(&w, w.touched);
     t->walk = w.outer;

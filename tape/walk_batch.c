@@ -223,7 +223,12 @@ static xcvm_status run(tape_walk *w, tape_record *call)
         XCVM_TRY(tape_walk_touch(w, call->in[i]));
         call->in[i]->derived = tape_walk_reaches(w, b->members[0]->in[operand->of]);
     }
-    XCVM_TRY(tape_walk_rule(w, call));
+    w->weight_waits = tape_product_waits(w, call);
+    if (w->weight_waits)
+        XCVM_TRY(tape_product_wait(w, call));
+    const xcvm_status status = tape_walk_rule(w, call);
+    w->weight_waits = false;
+    XCVM_TRY(status);
     for (uint32_t i = 0; i < call->in_count; i++) {
         tape_variable *v = call->in[i];
         if (v == NULL || b->operands[i].shared || b->operands[i].of < 0 || v->walk != w)
