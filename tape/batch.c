@@ -348,7 +348,9 @@ bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count)
     for (size_t i = 0; i < plan.in_count; i++)
         release(pieces[i].constant);
     /* Whatever it was, the calls will fail by themselves, or not at all. */
-    if (!good && t->failed)
+    if (!good && t->error.status != XCVM_OK) {
+        t->failed = true;
         (void)tape_report(t, NULL);
+    }
     return good;
 }

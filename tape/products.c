@@ -35,8 +35,8 @@ bool tape_product_waits(const tape_walk *w, const tape_record *call)
         return false;
     const tape_variable *weight = call->in[1], *g = call->out[0]->sum;
     const xcvm_Gemm_args *args = call->args;
-    return weight->creator == NULL && weight->hooks == NULL && tape_walk_reaches(w, weight) && g != NULL &&
-           is_matrix(call->in[0]) && is_matrix(weight) && is_matrix(g) && g->value.type.dims[0] < ENOUGH &&
+    return weight->creator == NULL && tape_walk_reaches(w, weight) && g != NULL && is_matrix(call->in[0]) &&
+           is_matrix(weight) && is_matrix(g) && g->value.type.dims[0] < ENOUGH &&
            (!gemm || (args->transA == 0 && args->activation == XCVM_ACTIVATION_none));
 }
 
