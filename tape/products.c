@@ -8,7 +8,7 @@
 
 enum {
     PIECES = 128,
-    ROWS = 1024,  /* are added up together at the most, and one batch more */
+    ROWS = 512,   /* are added up together at the most, and one batch more */
     ENOUGH = 256, /* of one batch are worth a product of their own */
 };
 

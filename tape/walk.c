@@ -7,13 +7,17 @@
 
 /* ---- What the walk knows of variables ---- */
 
+static xcvm_status refuse_two(const tape_walk *w)
+{
+    return tape_fail(w->tape, XCVM_INVALID_ARGUMENT, "a gradient is taken while a backward goes over the same calls");
+}
+
 xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
 {
     if (v->walk == w)
         return XCVM_OK;
     if (v->walk != NULL)
-        return tape_fail(w->tape, XCVM_INVALID_ARGUMENT,
-                         "a gradient is taken while a backward goes over the same calls");
+        return refuse_two(w);
     v->walk = w;
     v->sum = v->mask = NULL;
     v->derived = v->target = v->root = false;
@@ -118,6 +122,14 @@ static xcvm_status refuse_spent(const tape_walk *w, const tape_variable *v)
         (unsigned long long)v->serial);
 }
 
+static void pass(tape_walk *w, tape_record *r)
+{
+    if (r->walk == w)
+        return;
+    r->walk = w;
+    w->pending++;
+}
+
 /* The call that made v has to be passed. */
 static xcvm_status need(tape_walk *w, tape_variable *v)
 {
@@ -126,10 +138,7 @@ static xcvm_status need(tape_walk *w, tape_variable *v)
         return XCVM_OK;
     if (v->creator == NULL || !v->creator->flows)
         return v->spent ? refuse_spent(w, v) : XCVM_OK;
-    if (v->creator->walk != w) {
-        v->creator->walk = w;
-        w->pending++;
-    }
+    pass(w, v->creator);
     return XCVM_OK;
 }
 
@@ -159,6 +168,47 @@ static xcvm_status check_rule(const tape_walk *w, const tape_record *r)
     return blame(w, r, tape_fail(w->tape, XCVM_UNSUPPORTED, "%s %s", name, why));
 }
 
+/* The members of another batch, whose results a batch was called with, have to be passed; of these results themselves
+ * nothing need be known. */
+static xcvm_status need_members(tape_walk *w, const tape_batch *from, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        tape_record *r = from->members[first + i];
+        if (r->walk != NULL && r->walk != w)
+            return refuse_two(w);
+        pass(w, r);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status need_operands(tape_walk *w, tape_record *call, uint32_t index, tape_variable *v)
+{
+    const tape_batch *b = call->batch;
+    const tape_stacked *operand = &b->operands[index];
+    const tape_batch *from = operand->base != NULL ? operand->base->batch : NULL;
+    if (operand->shared)
+        return need(w, v);
+    if (from != NULL && from->call->flows)
+        return need_members(w, from, operand->first, b->count);
+    for (uint32_t i = 0; i < b->count && operand->of >= 0; i++)
+        XCVM_TRY(need(w, b->members[i]->in[operand->of]));
+    return XCVM_OK;
+}
+
+/* Whether a backward has to pass all members of the batch that r, the latest of them, is of. */
+static bool passes_batch(const tape_walk *w, const tape_record *r)
+{
+    const tape_batch *b = r->batch;
+    if (b == NULL || r->slot + 1 != b->count || w->request->kind != TAPE_BACKWARD || w->request->create)
+        return false;
+    for (uint32_t i = 0; i < b->count; i++)
+        __builtin_prefetch(&b->members[i]->walk, 1);
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->members[i]->walk != w)
+            return false;
+    return true;
+}
+
 /* Marks the calls that have to be passed. */
 static xcvm_status find_needed(tape_walk *w)
 {
@@ -171,11 +221,18 @@ static xcvm_status find_needed(tape_walk *w)
     }
     size_t left = w->pending;
     for (tape_record *r = w->tape->last; r != NULL && left > 0; r = r->previous) {
+        const size_t before = w->pending;
+        if (passes_batch(w, r)) {
+            XCVM_TRY(check_rule(w, r));
+            XCVM_TRY(each_operand(w, r->batch->call, need_operands));
+            left += w->pending - before - r->batch->count;
+            r = r->batch->members[0]; /* they stand one behind the other */
+            continue;
+        }
         if (r->batch != NULL && r->slot + 1 == r->batch->count)
             tape_prefetch(r->batch->members, r->batch->count);
         if (r->walk != w)
             continue;
-        const size_t before = w->pending;
         XCVM_TRY(check_rule(w, r));
         XCVM_TRY(each_operand(w, r, need_operand));
         left += w->pending - before - 1;
@@ -322,8 +379,10 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
     if (d.failed || t->failed)
         return tape_walk_failure(w, "the rule");
     for (size_t i = 0; i < ins; i++)
-        if (wanted[i] && d.operands[i] != NULL)
+        if (wanted[i] && d.operands[i] != NULL) {
+            XCVM_TRY(tape_walk_touch(w, r->in[i]));
             XCVM_TRY(tape_walk_add(w, r->in[i], d.operands[i], d.operand_masks[i]));
+        }
     return XCVM_OK;
 }
 

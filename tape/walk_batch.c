@@ -6,9 +6,10 @@
 
 /* ---- Whether it can be ---- */
 
+/* What the walk has not touched has no target or mask of it. */
 static bool is_plain(const tape_walk *w, const tape_variable *v)
 {
-    return v->walk == w && !v->target && !v->retains && v->hooks == NULL && v->mask == NULL;
+    return (v->walk != w || (!v->target && v->mask == NULL)) && !v->retains && v->hooks == NULL;
 }
 
 /* Gradients come to all members' results, or to none. */
@@ -46,7 +47,10 @@ bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b)
         if (of < 0 || call->in[i] == NULL || b->operands[i].shared || !tape_carries(call->in[i]))
             continue;
         const bool reached = tape_walk_reaches(w, b->members[0]->in[of]);
-        for (uint32_t k = 1; k < b->count; k++)
+        /* Results of a batch that is whole are all reached, or none is. */
+        const bool alike =
+            b->operands[i].base != NULL && b->operands[i].base->batch != NULL && w->request->kind == TAPE_BACKWARD;
+        for (uint32_t k = 1; k < b->count && !alike; k++)
             if (tape_walk_reaches(w, b->members[k]->in[of]) != reached)
                 return false;
         if (w->request->kind == TAPE_BACKWARD && call->in[i]->requires != reached)
@@ -174,6 +178,7 @@ static xcvm_status give_members(tape_walk *w, const tape_batch *b, const tape_va
         tape_variable *v = b->members[i]->in[of], *part = part_of(sum, v, i);
         if (part == NULL)
             return w->tape->error.status;
+        XCVM_TRY(tape_walk_touch(w, v));
         XCVM_TRY(tape_walk_add(w, v, &part->value, NULL));
         tape_variable_unname(part);
     }
@@ -284,8 +289,9 @@ static xcvm_status spread(tape_walk *w, tape_record *call)
             continue;
         for (uint32_t i = 0; i < b->count && whole->sum != NULL; i++) {
             tape_variable *v = b->members[i]->out[k], *part;
-            if (v->walk != w)
+            if (b->members[i]->walk != w)
                 continue;
+            XCVM_TRY(tape_walk_touch(w, v));
             if ((part = part_of(whole->sum, v, i)) == NULL)
                 return w->tape->error.status;
             XCVM_TRY(tape_walk_add(w, v, &part->value, NULL));

@@ -160,7 +160,7 @@ static const recurrent recurrences[] = {
     {50, 3, 6, false, 1},  /* batches of so many rows are not kept at all */
     {5, 20, 1, true, 1},   {5, 20, 1, false, 0.5},
 };
-static const size_t weight_products[] = {1, 2, 2, 3, 1, 1};
+static const size_t weight_products[] = {1, 2, 3, 3, 1, 1};
 enum { RECURRENCES = 6 };
 
 /* The gradient of a weight is a product over the rows of many steps. */
