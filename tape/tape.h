@@ -18,12 +18,12 @@ typedef struct tape_pending tape_pending;
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
 struct xcvm_variable {
-    xcc_value value;         /* first; a constant if no gradient can flow to it, so that rules know its elements */
-    xcc_value *built;        /* of the graph, on a tape that builds; or of the trace that it was made in */
-    tape_variable *gradient; /* that was added up */
-    tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
-    uint32_t lenders;        /* whose gradient it is, and who lend it */
-    uint32_t layers;         /* that keep it */
+    xcc_value value;  /* first; a constant if no gradient can flow to it, so that rules know its elements */
+    xcc_value *built; /* of the graph, on a tape that builds; or of the trace that it was made in */
+    /* Of a parameter whose gradient is kept by rows: what backwards have given, and what the walk that goes on has. */
+    tape_rows *rows, *coming;
+    uint32_t lenders; /* whose gradient it is, and who lend it */
+    uint32_t layers;  /* that keep it */
     /* What is asked for all the time lies in two lines of the cache. */
     _Alignas(64) tape_record *creator; /* the call that made it; NULL: none, or one that is not recorded */
     uint32_t refs;    /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
@@ -37,6 +37,7 @@ struct xcvm_variable {
     bool stays;       /* beyond the end of the scope that is being ended */
     bool kept;        /* named, and in no scope */
     bool sparse;
+    bool by_rows; /* a gradient has come to it that is kept so */
     /* What a walk knows of it. */
     bool derived;    /* by calls from what is differentiated by */
     bool target;     /* is differentiated by */
@@ -47,9 +48,9 @@ struct xcvm_variable {
     tape_variable *next_touched, *previous_touched;
     tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
     xcvm_tape *tape;
-    tape_hook *hooks; /* in order */
-    /* Of a parameter whose gradient is kept by rows: what backwards have given, and what the walk that goes on has. */
-    tape_rows *rows, *coming;
+    tape_hook *hooks;        /* in order */
+    tape_variable *gradient; /* that was added up */
+    tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
 };
 
 struct tape_hook {

@@ -47,7 +47,8 @@ void tape_walk_untouch(tape_walk *w, tape_variable *v)
         v->next_touched->previous_touched = v->previous_touched;
     release(&v->sum);
     release(&v->mask);
-    tape_rows_drop(w->tape, &v->coming);
+    if (v->by_rows)
+        tape_rows_drop(w->tape, &v->coming);
     v->walk = NULL;
     tape_variable_release(v);
 }
