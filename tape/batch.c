@@ -13,6 +13,10 @@ void tape_prefetch(tape_record *const *records, uint32_t count)
             __builtin_prefetch((const char *)records[i] + at, 1);
     for (uint32_t i = 0; i < count; i++) {
         const tape_record *r = records[i];
+        if (r->previous != NULL)
+            __builtin_prefetch(&r->previous->next, 1);
+        if (r->next != NULL)
+            __builtin_prefetch(&r->next->previous, 1);
         /* Results lie behind operands. */
         for (uint32_t k = 0; k < r->in_count + r->out_count; k++)
             if (r->in[k] != NULL) {
