@@ -1,14 +1,17 @@
 /* The agenda: in which order calls that wait are run, and which of them together. */
+#include "base/array.h"
 #include "base/clock.h"
 #include "tape/batch.h"
 
 #include <string.h>
 
-/* A call in the evaluation; its record's mark is its place, + 1. */
+/* A call in the evaluation. */
 typedef struct entry {
     tape_record *record;
+    uint32_t call;       /* its number among those that wait */
     uint32_t needs;      /* calls that have to run before */
     uint32_t depth;      /* the most calls that run one behind the other before it */
+    uint32_t used_at;    /* the least depth of a call that needs it */
     uint32_t queue;      /* 0: it runs by itself */
     uint32_t dependents; /* the end, then the beginning, of its part of the list of those */
     uint32_t next;       /* in its queue: place + 1 */
@@ -22,33 +25,52 @@ typedef struct queue {
     uint32_t first, last, ready; /* that can run now */
 } queue;
 
-typedef struct agenda {
+/* Its arrays stay with the tape, for the next evaluation. */
+struct tape_agenda {
     xcvm_tape *tape;
     entry *entries;
-    uint32_t count, capacity;
     uint32_t *needed; /* of each entry in turn, the places of those that it needs */
-    uint32_t edges, edge_capacity;
     uint32_t *dependents;
-    queue *queues; /* queue 0 is of those that run by themselves */
-    uint32_t queue_count, queue_capacity;
-    uint32_t *slots; /* queues by key */
-    uint32_t slot_mask;
-    tape_record **members; /* of the batch that is made */
+    queue *queues;          /* queue 0 is of those that run by themselves */
+    uint32_t *slots;        /* queues by key */
+    tape_record **members;  /* of what is ready in a queue */
+    uint32_t *order, *half; /* places of that; scratch */
+    uint32_t count, edges, queue_count, slot_mask;
+    size_t entry_capacity, edge_capacity, dependent_capacity, queue_capacity, slot_capacity, member_capacity,
+        order_capacity, half_capacity;
     bool by_depth;
-} agenda;
+};
+typedef struct tape_agenda agenda;
 
-/* A larger array in the place of one of `used` elements; false: no memory. */
-static bool grow(agenda *a, void **at, uint32_t used, uint32_t *capacity, size_t size)
+/* Room for `count` elements behind those that are used; false: no memory. */
+static bool make_room(const agenda *a, void *array, size_t used, size_t count, size_t *capacity, size_t size)
 {
-    const uint32_t larger = *capacity > 0 ? 2 * *capacity : 64;
-    void *made = larger <= INT32_MAX / 4 ? xcvm_arena_allocate(&a->tape->agenda, larger * size) : NULL;
-    if (made == NULL)
-        return false;
-    if (used > 0)
-        memcpy(made, *at, used * size);
-    *at = made;
-    *capacity = larger;
+    void **at = array;
+    while (*capacity - used < count) {
+        void *larger = xcvm_array_grow(a->tape->allocator, *at, *capacity, capacity, size);
+        if (larger == NULL || *capacity > INT32_MAX)
+            return false;
+        *at = larger;
+    }
     return true;
+}
+#define MAKE_ROOM(array, used, count, capacity) make_room(a, &(array), used, count, &(capacity), sizeof *(array))
+
+void tape_agenda_release(xcvm_tape *t)
+{
+    agenda *a = t->agenda;
+    if (a == NULL)
+        return;
+    xcvm_deallocate(t->allocator, a->entries, a->entry_capacity * sizeof *a->entries);
+    xcvm_deallocate(t->allocator, a->needed, a->edge_capacity * sizeof *a->needed);
+    xcvm_deallocate(t->allocator, a->dependents, a->dependent_capacity * sizeof *a->dependents);
+    xcvm_deallocate(t->allocator, a->queues, a->queue_capacity * sizeof *a->queues);
+    xcvm_deallocate(t->allocator, a->slots, a->slot_capacity * sizeof *a->slots);
+    xcvm_deallocate(t->allocator, a->members, a->member_capacity * sizeof *a->members);
+    xcvm_deallocate(t->allocator, a->order, a->order_capacity * sizeof *a->order);
+    xcvm_deallocate(t->allocator, a->half, a->half_capacity * sizeof *a->half);
+    xcvm_deallocate(t->allocator, a, sizeof *a);
+    t->agenda = NULL;
 }
 
 /* ---- Queues ---- */
@@ -61,26 +83,32 @@ static uint32_t slot_of(const agenda *a, uint64_t key)
     return at;
 }
 
+/* Room for one queue more, and for all of them by key. */
 static bool grow_queues(agenda *a)
 {
-    if (!grow(a, (void **)&a->queues, a->queue_count, &a->queue_capacity, sizeof *a->queues))
+    const size_t before = a->queue_capacity;
+    if (!MAKE_ROOM(a->queues, a->queue_count, 1, a->queue_capacity))
         return false;
-    const uint32_t slots = 4 * a->queue_capacity;
-    a->slots = xcvm_arena_allocate(&a->tape->agenda, slots * sizeof *a->slots);
-    if (a->slots == NULL)
+    if (a->queue_count > 0 && a->queue_capacity == before)
+        return true;
+    size_t slots = 4;
+    while (slots < 4 * a->queue_capacity)
+        slots *= 2;
+    if (!MAKE_ROOM(a->slots, 0, slots, a->slot_capacity))
         return false;
-    a->slot_mask = slots - 1;
+    memset(a->slots, 0, slots * sizeof *a->slots);
+    a->slot_mask = (uint32_t)slots - 1;
     for (uint32_t i = 1; i < a->queue_count; i++)
         a->slots[slot_of(a, a->queues[i].key)] = i;
     return true;
 }
 
-static bool find_queue(agenda *a, entry *e)
+static bool find_queue(agenda *a, entry *e, uint32_t signature)
 {
-    if (e->record->signature == 0)
+    if (signature == 0)
         return true;
-    const uint64_t key = (uint64_t)e->record->signature << 32 | (a->by_depth ? e->depth : 0);
-    if (a->queue_count == a->queue_capacity && !grow_queues(a))
+    const uint64_t key = (uint64_t)signature << 32 | (a->by_depth ? e->depth : 0);
+    if (!grow_queues(a))
         return false;
     const uint32_t at = slot_of(a, key);
     if (a->slots[at] == 0) {
@@ -95,63 +123,66 @@ static bool find_queue(agenda *a, entry *e)
 
 /* ---- What is to be run ---- */
 
-/* Of a record that is being looked at: the rest of its mark is how many operands have been. */
+/* Of a call that is being looked at: the rest of its mark is how many of those that it needs have been. */
 static const uint32_t open_mark = UINT32_C(1) << 31;
 
-static bool append(agenda *a, tape_record *r)
+static bool append(agenda *a, uint32_t number)
 {
-    if (a->count == a->capacity && !grow(a, (void **)&a->entries, a->count, &a->capacity, sizeof *a->entries))
+    const tape_pending *p = a->tape->pending;
+    tape_pending_call *call = &p->calls[number];
+    const uint32_t end = tape_pending_end(p, number);
+    if (!MAKE_ROOM(a->entries, a->count, 1, a->entry_capacity) ||
+        !MAKE_ROOM(a->needed, a->edges, end - call->first, a->edge_capacity))
         return false;
     entry *e = &a->entries[a->count];
-    *e = (entry){.record = r};
-    for (uint32_t i = 0; i < r->in_count; i++) {
-        const tape_record *creator = r->in[i] != NULL ? r->in[i]->creator : NULL;
-        if (creator == NULL || !creator->waiting)
+    *e = (entry){.record = call->record, .call = number, .used_at = UINT32_MAX};
+    for (uint32_t i = call->first; i < end; i++) {
+        const tape_pending_call *other = &p->calls[p->needed[i]];
+        if (other->record == NULL)
             continue;
-        if (a->edges == a->edge_capacity &&
-            !grow(a, (void **)&a->needed, a->edges, &a->edge_capacity, sizeof *a->needed))
-            return false;
-        entry *needed = &a->entries[creator->mark - 1];
-        a->needed[a->edges++] = creator->mark - 1;
+        entry *needed = &a->entries[other->mark - 1];
+        a->needed[a->edges++] = other->mark - 1;
         e->needs++;
         needed->dependents++;
         e->depth = needed->depth + 1 > e->depth ? needed->depth + 1 : e->depth;
     }
-    r->mark = ++a->count;
-    return find_queue(a, e);
+    for (uint32_t i = a->edges - e->needs; i < a->edges; i++) {
+        entry *needed = &a->entries[a->needed[i]];
+        needed->used_at = e->depth < needed->used_at ? e->depth : needed->used_at;
+    }
+    call->mark = ++a->count;
+    return find_queue(a, e, call->signature);
 }
 
-/* Appends a call, behind what it needs. Records that are being looked at are linked by `order`. */
-static bool collect(agenda *a, tape_record *r)
+/* Appends a call, behind what it needs. */
+static bool collect(agenda *a, uint32_t number)
 {
-    tape_record *open = NULL;
+    const tape_pending *p = a->tape->pending;
+    uint32_t open = 0; /* the call that is being looked at: number + 1; those around it are linked */
     bool good = true;
-    if (r->mark == 0) {
-        r->mark = open_mark;
-        r->order = NULL;
-        open = r;
+    if (p->calls[number].record != NULL && p->calls[number].mark == 0) {
+        p->calls[number].mark = open_mark;
+        p->calls[number].next = 0;
+        open = number + 1;
     }
-    while ((r = open) != NULL) {
-        const uint32_t looked_at = r->mark & ~open_mark;
-        if (good && looked_at < r->in_count) {
-            const tape_variable *v = r->in[looked_at];
-            tape_record *creator = v != NULL ? v->creator : NULL;
-            r->mark++;
-            if (creator == NULL || !creator->waiting || creator->mark != 0)
+    while (open != 0) {
+        tape_pending_call *call = &p->calls[open - 1];
+        const uint32_t edge = call->first + (call->mark & ~open_mark);
+        if (good && edge < tape_pending_end(p, open - 1)) {
+            tape_pending_call *needed = &p->calls[p->needed[edge]];
+            call->mark++;
+            if (needed->record == NULL || needed->mark != 0)
                 continue;
-            creator->mark = open_mark;
-            creator->order = open;
-            open = creator;
-            for (uint32_t i = 0; i < creator->in_count; i++)
-                if (creator->in[i] != NULL)
-                    __builtin_prefetch(&creator->in[i]->creator);
+            needed->mark = open_mark;
+            needed->next = open;
+            open = p->needed[edge] + 1;
             continue;
         }
-        open = r->order;
-        r->order = NULL;
-        good = good && append(a, r);
+        const uint32_t done = open - 1;
+        open = call->next;
+        good = good && append(a, done);
         if (!good)
-            r->mark = 0;
+            call->mark = 0;
     }
     return good;
 }
@@ -159,9 +190,9 @@ static bool collect(agenda *a, tape_record *r)
 /* Each entry's part of the list ends where the next begins; filling them from their ends leaves their beginnings. */
 static bool find_dependents(agenda *a)
 {
-    a->members = xcvm_arena_allocate(&a->tape->agenda, a->count * sizeof *a->members);
-    a->dependents = xcvm_arena_allocate(&a->tape->agenda, (a->edges + 1) * sizeof *a->dependents);
-    if (a->members == NULL || a->dependents == NULL)
+    if (!MAKE_ROOM(a->members, 0, a->count, a->member_capacity) ||
+        !MAKE_ROOM(a->order, 0, a->count, a->order_capacity) || !MAKE_ROOM(a->half, 0, a->count, a->half_capacity) ||
+        !MAKE_ROOM(a->dependents, 0, a->edges, a->dependent_capacity))
         return false;
     uint32_t end = 0, edge = a->edges;
     for (uint32_t i = 0; i < a->count; i++)
@@ -174,13 +205,14 @@ static bool find_dependents(agenda *a)
 
 static bool prepare(agenda *a, tape_record *root)
 {
+    a->count = a->edges = a->queue_count = 0;
     if (!grow_queues(a))
         return false;
-    a->queue_count = 1;
-    if (root != NULL && !collect(a, root))
+    a->queues[a->queue_count++] = (queue){0};
+    if (root != NULL && !collect(a, root->place - 1))
         return false;
-    for (tape_record *r = root == NULL ? a->tape->first_waiting : NULL; r != NULL; r = r->next)
-        if (!collect(a, r))
+    for (uint32_t i = 0; root == NULL && i < a->tape->pending->count; i++)
+        if (!collect(a, i))
             return false;
     return find_dependents(a);
 }
@@ -217,23 +249,69 @@ static uint32_t choose(const agenda *a)
     return best;
 }
 
+static size_t bytes_of(tape_variable *const *variables, uint32_t count)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += variables[i] != NULL ? variables[i]->value.type.bytes : 0;
+    return bytes;
+}
+
+/* Merges the two halves of order[0 .. count), which are sorted. */
+static void sort(const agenda *a, uint32_t *order, uint32_t *first, uint32_t count)
+{
+    const uint32_t half = count / 2;
+    if (count < 2)
+        return;
+    sort(a, order, first, half);
+    sort(a, order + half, first, count - half);
+    if (a->entries[order[half - 1]].used_at <= a->entries[order[half]].used_at)
+        return;
+    memcpy(first, order, half * sizeof *first);
+    for (uint32_t i = 0, k = half, to = 0; i < half; to++)
+        order[to] = k < count && a->entries[order[k]].used_at < a->entries[first[i]].used_at ? order[k++] : first[i++];
+}
+
+/* What is needed by calls of one depth is to lie side by side, if that is more to move then than it is to move now. */
+static void put_in_order(const agenda *a, uint32_t count)
+{
+    const tape_record *r = a->entries[a->order[0]].record;
+    size_t moved = 0;
+    for (uint32_t i = 0; i < r->in_count; i++)
+        moved += r->in[i] != NULL && r->in[i]->creator != NULL ? r->in[i]->value.type.bytes : 0;
+    if (bytes_of(r->out, r->out_count) > moved)
+        sort(a, a->order, a->half, count);
+}
+
+static xcvm_status run_members(xcvm_tape *t, tape_record *const *members, uint32_t count)
+{
+    if (count > 1 && tape_run_batch(t, members, count))
+        return XCVM_OK;
+    for (uint32_t i = 0; i < count; i++)
+        XCVM_TRY(tape_run_waiting(t, members[i]));
+    return XCVM_OK;
+}
+
 /* Runs what is ready in a queue. */
 static xcvm_status run_queue(agenda *a, uint32_t which)
 {
     queue *k = &a->queues[which];
-    const uint32_t count = k->ready, first = k->first;
-    uint32_t at = first;
-    for (uint32_t i = 0; i < count; i++, at = a->entries[at - 1].next)
-        a->members[i] = a->entries[at - 1].record;
+    const uint32_t count = k->ready;
+    for (uint32_t i = 0, at = k->first; i < count; i++, at = a->entries[at - 1].next)
+        a->order[i] = at - 1;
     k->ready = k->first = k->last = 0;
-    const bool batched = which != 0 && count > 1 && tape_run_batch(a->tape, a->members, count);
-    for (uint32_t i = 0; i < count && !batched; i++)
-        XCVM_TRY(tape_run_waiting(a->tape, a->members[i]));
-    at = first;
-    for (uint32_t i = 0, next; i < count; i++, at = next) {
-        next = a->entries[at - 1].next;
-        finish(a, at - 1);
+    if (which != 0)
+        put_in_order(a, count);
+    for (uint32_t i = 0; i < count; i++)
+        a->members[i] = a->entries[a->order[i]].record;
+    if (which != 0)
+        tape_prefetch(a->members, count);
+    for (uint32_t i = 0, run; i < count; i += run) {
+        run = which != 0 ? tape_batch_length(a->members + i, count - i) : 1;
+        XCVM_TRY(run_members(a->tape, a->members + i, run));
     }
+    for (uint32_t i = 0; i < count; i++)
+        finish(a, a->order[i]);
     return XCVM_OK;
 }
 
@@ -262,19 +340,40 @@ static xcvm_batching strategy_of(const xcvm_tape *t)
     return depth_next ? XCVM_BATCHING_DEPTH : XCVM_BATCHING_AGENDA;
 }
 
+static agenda *agenda_of(xcvm_tape *t)
+{
+    if (t->agenda == NULL && (t->agenda = xcvm_allocate_zeroed(t->allocator, sizeof *t->agenda)) != NULL)
+        t->agenda->tape = t;
+    return t->agenda;
+}
+
+static xcvm_status run(xcvm_tape *t, tape_record *root, xcvm_batching strategy, uint32_t *count)
+{
+    agenda *a = agenda_of(t);
+    if (a == NULL)
+        return tape_fail(t, XCVM_OUT_OF_MEMORY, "there is no memory for an agenda");
+    a->by_depth = strategy == XCVM_BATCHING_DEPTH;
+    const xcvm_status status =
+        prepare(a, root)
+            ? run_all(a)
+            : tape_fail(t, XCVM_OUT_OF_MEMORY, "there is no memory for the agenda of %u calls", (unsigned)a->count);
+    for (uint32_t i = 0; i < a->count; i++)
+        t->pending->calls[a->entries[i].call].mark = 0;
+    *count = a->count;
+    return status;
+}
+
 xcvm_status tape_run_agenda(xcvm_tape *t, tape_record *root)
 {
-    agenda a = {.tape = t, .by_depth = strategy_of(t) == XCVM_BATCHING_DEPTH};
     const bool timed = t->batching == XCVM_BATCHING_TIMED && t->trials < TRIALS;
     const uint64_t begun = timed ? xcvm_clock_ns() : 0;
-    const xcvm_status status =
-        prepare(&a, root)
-            ? run_all(&a)
-            : tape_fail(t, XCVM_OUT_OF_MEMORY, "there is no memory for the agenda of %u calls", (unsigned)a.count);
-    for (uint32_t i = 0; i < a.count; i++)
-        a.entries[i].record->mark = 0;
-    if (timed && status == XCVM_OK && a.count >= WORTH_TIMING)
-        t->trial_ns[t->trials++] = (double)(xcvm_clock_ns() - begun) / a.count;
-    xcvm_arena_clear(&t->agenda);
+    uint32_t count = 0;
+    if (t->pending == NULL)
+        return XCVM_OK; /* nothing has ever waited */
+    tape_pending_evaluate(t->pending, true);
+    const xcvm_status status = run(t, root, strategy_of(t), &count);
+    tape_pending_evaluate(t->pending, false);
+    if (timed && status == XCVM_OK && count >= WORTH_TIMING)
+        t->trial_ns[t->trials++] = (double)(xcvm_clock_ns() - begun) / count;
     return status;
 }

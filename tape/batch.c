@@ -13,6 +13,10 @@ void tape_prefetch(tape_record *const *records, uint32_t count)
             __builtin_prefetch((const char *)records[i] + at, 1);
     for (uint32_t i = 0; i < count; i++) {
         const tape_record *r = records[i];
+        if (r->previous != NULL)
+            __builtin_prefetch(&r->previous->next, 1);
+        if (r->next != NULL)
+            __builtin_prefetch(&r->next->previous, 1);
         /* Results lie behind operands. */
         for (uint32_t k = 0; k < r->in_count + r->out_count; k++)
             if (r->in[k] != NULL) {
@@ -40,6 +44,51 @@ void tape_variable_lie_in(tape_variable *v, const xcvm_value *whole, size_t at)
     type->storage = whole->storage;
     type->data = (char *)whole->data + at;
     type->memory_kind = XCVM_MEMORY_OWNED;
+}
+
+/* Whether what b is called with lies behind what a is called with, or is the same. */
+static bool follows(const tape_record *a, const tape_record *b)
+{
+    for (uint32_t i = 0; i < a->in_count; i++) {
+        const tape_record *from = a->in[i] != NULL ? a->in[i]->creator : NULL;
+        if (a->in[i] == b->in[i])
+            continue;
+        const tape_record *next = from != NULL && from->batch != NULL ? b->in[i]->creator : NULL;
+        if (next == NULL || next->batch != from->batch || next->slot != from->slot + 1)
+            return false;
+        uint32_t result = 0;
+        while (from->out[result] != a->in[i])
+            result++;
+        if (next->out[result] != b->in[i])
+            return false;
+    }
+    return true;
+}
+
+/* Bytes to copy that take longer than a call more, forward and backward. */
+enum { WORTH_A_CALL = 32768 };
+
+/* What all read is to be read once. */
+static bool is_worth_a_call(tape_record *const *members, uint32_t count)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < members[0]->in_count && count > 1; i++)
+        if (members[0]->in[i] != members[1]->in[i])
+            bytes += count * members[0]->in[i]->value.type.bytes;
+        else if (members[0]->in[i] != NULL && members[0]->in[i]->value.type.bytes > TAPE_SMALL)
+            return false;
+    return bytes >= WORTH_A_CALL;
+}
+
+uint32_t tape_batch_length(tape_record *const *members, uint32_t count)
+{
+    for (uint32_t end = 0, run; end < count; end += run) {
+        for (run = 1; end + run < count && follows(members[end + run - 1], members[end + run]);)
+            run++;
+        if (is_worth_a_call(members + end, run))
+            return end > 0 ? end : run;
+    }
+    return count;
 }
 
 /* The batch whose result number *result all these operands are, in order, and the first's place in it. */
@@ -286,7 +335,6 @@ bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count)
     _Alignas(16) char args[ARGUMENTS];
     if (form == NULL || like->in_count > OPERANDS || like->schema->args_size > sizeof args)
         return false;
-    tape_prefetch(members, count);
     find_same(members, count, same);
     for (uint32_t i = 0; i < like->in_count; i++)
         if (!same[i] && tape_form_needs_same(form, i) && !are_equal(members, count, i))
@@ -304,7 +352,9 @@ bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count)
     for (size_t i = 0; i < plan.in_count; i++)
         release(pieces[i].constant);
     /* Whatever it was, the calls will fail by themselves, or not at all. */
-    if (!good && t->failed)
+    if (!good && t->error.status != XCVM_OK) {
+        t->failed = true;
         (void)tape_report(t, NULL);
+    }
     return good;
 }

@@ -55,6 +55,31 @@ uint32_t tape_signature_of(xcvm_tape *t, const tape_record *r);
 /* Elements up to so many bytes are compared, where an operand has to be the same for all. */
 enum { TAPE_SMALL = 128 };
 
+/* ---- What waits ---- */
+
+typedef struct tape_pending_call {
+    tape_record *record; /* NULL: it has run, or is gone */
+    uint32_t first;      /* of what it needs, in the list of that */
+    uint32_t signature;
+    uint32_t mark; /* of the evaluation that goes on: its place there, + 1 */
+    uint32_t next; /* in that, of those that are looked at: number + 1 */
+} tape_pending_call;
+
+struct tape_pending {
+    tape_pending_call *calls; /* behind those that they need; a record's place is its number, + 1 */
+    uint32_t *needed;         /* numbers of calls */
+    size_t count, capacity, edges, edge_capacity;
+    size_t live;    /* that have a record */
+    bool evaluated; /* now: numbers stay */
+};
+
+static inline uint32_t tape_pending_end(const tape_pending *p, uint32_t call)
+{
+    return (uint32_t)(call + 1 < p->count ? p->calls[call + 1].first : p->edges);
+}
+/* An evaluation begins, or is at its end. */
+void tape_pending_evaluate(tape_pending *p, bool begins);
+
 /* ---- Batches ---- */
 
 typedef struct tape_stacked {
@@ -73,6 +98,9 @@ struct tape_batch {
     size_t bytes; /* of this piece of memory */
 };
 
+/* How many of calls with equal keys, from the first on, are to run as one: those whose operands lie one behind the
+ * other in results of other batches are no part of a larger one if that would have to copy them. */
+uint32_t tape_batch_length(tape_record *const *members, uint32_t count);
 /* Runs calls that wait, whose operands are there and whose keys are equal, as one. False: nothing has changed. */
 bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count);
 /* Asks the caches for what of calls, and of the variables between them, is about to be read: they lie far apart. */

@@ -8,13 +8,15 @@
 tape_record *tape_record_make(xcvm_tape *t, const xcvm_schema *schema, size_t in_count, size_t out_count, size_t extra,
                               void **behind)
 {
-    const size_t args = xcvm_round_up(sizeof(tape_record), 16), lists = args + xcvm_round_up(schema->args_size, 16);
     const size_t entries = in_count + out_count;
     if (in_count > INT32_MAX || out_count > INT32_MAX || extra > PTRDIFF_MAX) {
         tape_fail(t, XCVM_OUT_OF_RANGE, "a call with %zu operands and %zu results is too large", in_count, out_count);
         return NULL;
     }
-    const size_t more = lists + xcvm_round_up(entries * (sizeof(tape_variable *) + sizeof(uint32_t)), 16);
+    /* Lists are read far more often than arguments. */
+    const size_t lists = xcvm_round_up(sizeof(tape_record), 16),
+                 args = lists + xcvm_round_up(entries * (sizeof(tape_variable *) + sizeof(uint32_t)), 16),
+                 more = args + xcvm_round_up(schema->args_size, 16);
     tape_record *r = tape_take(t, more + extra);
     if (r == NULL)
         return NULL;
@@ -93,6 +95,7 @@ void tape_records_sweep(xcvm_tape *t)
         t->dead = r->dead;
         if (r->batch != NULL)
             tape_batch_release(r->batch);
+        tape_pending_remove(r);
         tape_record_unlink(r);
         tape_retain_no_more(r);
         for (uint32_t i = 0; i < r->out_count; i++)

@@ -89,6 +89,11 @@ static xcvm_status run_at_once(xcvm_tape *t, tape_record *r)
     return tape_run_kernel(t, r, 0);
 }
 
+static xcvm_status refuse_to_wait(xcvm_tape *t)
+{
+    return tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no memory for one more call that waits");
+}
+
 xcvm_status tape_execute_lazily(xcvm_tape *t, tape_record *r)
 {
     bool waits = false;
@@ -100,10 +105,13 @@ xcvm_status tape_execute_lazily(xcvm_tape *t, tape_record *r)
         status = run_at_once(t, r);
     if (status != XCVM_OK || !waits)
         return tape_conclude(t, r, status);
-    draw_seed(t, r);
     tape_let_flow(r);
-    if (t->batching != XCVM_BATCHING_NONE)
+    if (t->batching != XCVM_BATCHING_NONE) {
         r->signature = tape_signature_of(t, r);
+        if (!tape_pending_add(t, r))
+            return tape_conclude(t, r, refuse_to_wait(t));
+    }
+    draw_seed(t, r);
     r->deferred = r->waiting = true;
     tape_record_keep(r);
     return XCVM_OK;
@@ -127,6 +135,7 @@ static void clear_results(const tape_record *r)
 
 void tape_record_settle(tape_record *r)
 {
+    tape_pending_remove(r);
     tape_record_unlink(r);
     r->waiting = false;
     r->serial = r->tape->serials;
@@ -231,6 +240,25 @@ xcvm_status tape_evaluate_all(xcvm_tape *t)
     return run_collected(t, first);
 }
 
+/* All that waits is to be batched anew. */
+static xcvm_status await_batches(xcvm_tape *t)
+{
+    tape_record *first = NULL, **end = &first;
+    xcvm_status status = XCVM_OK;
+    for (tape_record *r = t->first_waiting; r != NULL; r = r->next) {
+        tape_pending_remove(r);
+        end = collect(r, end);
+    }
+    for (tape_record *r = first, *next; r != NULL; r = next) {
+        next = r->order;
+        r->mark = 0;
+        r->order = NULL;
+        if (status == XCVM_OK && !tape_pending_add(t, r))
+            status = refuse_to_wait(t);
+    }
+    return status;
+}
+
 /* ---- The public side ---- */
 
 xcvm_status xcvm_tape_forward(xcvm_tape *tape, xcvm_var v, xcvm_error *error)
@@ -287,4 +315,6 @@ void xcvm_tape_invalidate(xcvm_tape *tape)
         tape_record_link(r);
         clear_results(r);
     }
+    if (tape->batching != XCVM_BATCHING_NONE)
+        (void)await_batches(tape);
 }

@@ -43,6 +43,7 @@ xcvm_status tape_rows_take(xcvm_tape *t, const tape_record *r, tape_variable *gr
     gradient->lenders++;
     rows->next = table->coming;
     table->coming = rows;
+    table->by_rows = true;
     return XCVM_OK;
 }
 

@@ -154,7 +154,7 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     t->kernel.print_user = o->user;
     t->kernel.functions = o->functions;
     t->kernel.function_count = o->functions != NULL ? o->function_count : 0;
-    t->scratch.allocator = t->agenda.allocator = t->allocator;
+    t->scratch.allocator = t->allocator;
     t->recording = true;
     t->module.error = &t->error;
     t->building = o->mode == XCVM_TAPE_BUILDING;
@@ -204,8 +204,9 @@ void xcvm_tape_destroy(xcvm_tape *t)
     if (t->kernel.heap != NULL)
         xcvm_heap_destroy(t->kernel.heap);
     xcvm_arena_release(&t->scratch);
-    xcvm_arena_release(&t->agenda);
+    tape_agenda_release(t);
     tape_signatures_release(t);
+    tape_pending_release(t);
     xcc_module_release(&t->module);
     xcvm_deallocate(t->budget.from, t, sizeof *t);
 }

@@ -12,24 +12,19 @@ typedef struct tape_hook tape_hook;
 typedef struct tape_batch tape_batch;
 typedef struct tape_trace tape_trace;
 typedef struct tape_rows tape_rows;
+typedef struct tape_product tape_product;
+typedef struct tape_pending tape_pending;
 
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
 struct xcvm_variable {
     xcc_value value;  /* first; a constant if no gradient can flow to it, so that rules know its elements */
     xcc_value *built; /* of the graph, on a tape that builds; or of the trace that it was made in */
-    xcvm_tape *tape;
-    tape_variable *gradient; /* that was added up */
-    tape_hook *hooks;        /* in order */
-    tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
     /* Of a parameter whose gradient is kept by rows: what backwards have given, and what the walk that goes on has. */
     tape_rows *rows, *coming;
     uint32_t lenders; /* whose gradient it is, and who lend it */
     uint32_t layers;  /* that keep it */
-    bool stays;       /* beyond the end of the scope that is being ended */
-    bool kept;        /* named, and in no scope */
-    bool sparse;
-    /* What is asked for all the time lies in one line of the cache. */
+    /* What is asked for all the time lies in two lines of the cache. */
     _Alignas(64) tape_record *creator; /* the call that made it; NULL: none, or one that is not recorded */
     uint32_t refs;    /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
     uint32_t uses;    /* of those, by recorded calls that it is an operand of */
@@ -39,15 +34,23 @@ struct xcvm_variable {
     bool requires;    /* a gradient can flow to it */
     bool retains;     /* its gradient is kept though a call made it */
     bool spent;       /* the call that made it was passed by a backward */
+    bool stays;       /* beyond the end of the scope that is being ended */
+    bool kept;        /* named, and in no scope */
+    bool sparse;
+    bool by_rows; /* a gradient has come to it that is kept so */
     /* What a walk knows of it. */
     bool derived;    /* by calls from what is differentiated by */
     bool target;     /* is differentiated by */
     bool root;       /* is differentiated */
     tape_walk *walk; /* NULL: none goes over it */
     tape_variable *sum, *mask;
+    uint64_t serial; /* in the order in which variables are made; 0: the slot is free */
     tape_variable *next_touched, *previous_touched;
-    uint64_t serial;                /* in the order in which variables are made; 0: the slot is free */
     tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
+    xcvm_tape *tape;
+    tape_hook *hooks;        /* in order */
+    tape_variable *gradient; /* that was added up */
+    tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
 };
 
 struct tape_hook {
@@ -87,6 +90,7 @@ struct tape_record {
     bool deferred;                   /* it is evaluated when a value is asked for, and can be again */
     bool waiting;                    /* which has not happened yet */
     uint32_t mark;                   /* of the evaluation that goes on: 0, or how many operands it has looked at, + 1 */
+    uint32_t place;                  /* among what waits to be batched: number + 1; 0: it is not there */
     tape_record *order;              /* the next in that evaluation */
     uint64_t random;                 /* state of the generator when the call was made, if it is random */
     tape_batch *batch;               /* that it was run with, all of which is there; NULL: none */
@@ -125,7 +129,8 @@ struct xcvm_tape {
     struct tape_checkpoint *checkpoints;       /* the latest first */
     xcvm_batching batching;
     struct tape_signatures *signatures; /* of calls that can run together */
-    xcvm_arena agenda;                  /* of the evaluation that goes on */
+    tape_pending *pending;              /* of a tape that batches: what waits */
+    struct tape_agenda *agenda;         /* of evaluations */
     uint32_t trials;                    /* of strategies that are compared, so far */
     double trial_ns[2];                 /* that a call took in them */
     size_t recorded, variables;
@@ -263,6 +268,11 @@ static inline xcvm_status tape_evaluate(tape_variable *v)
 }
 /* Members are not of the batch from here on, which is gone; they were run, and are calls like others. */
 void tape_batch_release(tape_batch *b);
+/* A call waits to be batched, those that it needs before it; false: there is no memory. It waits no more, if it did. */
+bool tape_pending_add(xcvm_tape *t, tape_record *r);
+void tape_pending_remove(tape_record *r);
+void tape_pending_release(xcvm_tape *t);
+void tape_agenda_release(xcvm_tape *t);
 /* Forgets signatures, if there are many: no record has one any more. */
 void tape_signatures_clear(xcvm_tape *t);
 void tape_signatures_release(xcvm_tape *t);
@@ -337,6 +347,8 @@ struct tape_walk {
     tape_record *cursor; /* the next record to look at, moved when that is removed */
     size_t pending;      /* records that have to be passed yet */
     bool *wanted;        /* of the rule that runs */
+    bool weight_waits;   /* which is not to give the gradient of operand 1 */
+    tape_product *products;
     xcc_builder builder;
 };
 

@@ -123,8 +123,10 @@ static void destroy(tape_variable *v)
         tape_give_back(t, v->hooks, sizeof *v->hooks);
         v->hooks = next;
     }
-    tape_rows_drop(t, &v->rows);
-    tape_rows_drop(t, &v->coming);
+    if (v->by_rows) {
+        tape_rows_drop(t, &v->rows);
+        tape_rows_drop(t, &v->coming);
+    }
     xcvm_value_clear(&v->value.type);
     v->serial = 0;
     v->next = t->free_variables;

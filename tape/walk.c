@@ -7,13 +7,17 @@
 
 /* ---- What the walk knows of variables ---- */
 
+static xcvm_status refuse_two(const tape_walk *w)
+{
+    return tape_fail(w->tape, XCVM_INVALID_ARGUMENT, "a gradient is taken while a backward goes over the same calls");
+}
+
 xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
 {
     if (v->walk == w)
         return XCVM_OK;
     if (v->walk != NULL)
-        return tape_fail(w->tape, XCVM_INVALID_ARGUMENT,
-                         "a gradient is taken while a backward goes over the same calls");
+        return refuse_two(w);
     v->walk = w;
     v->sum = v->mask = NULL;
     v->derived = v->target = v->root = false;
@@ -43,7 +47,8 @@ void tape_walk_untouch(tape_walk *w, tape_variable *v)
         v->next_touched->previous_touched = v->previous_touched;
     release(&v->sum);
     release(&v->mask);
-    tape_rows_drop(w->tape, &v->coming);
+    if (v->by_rows)
+        tape_rows_drop(w->tape, &v->coming);
     v->walk = NULL;
     tape_variable_release(v);
 }
@@ -118,6 +123,14 @@ static xcvm_status refuse_spent(const tape_walk *w, const tape_variable *v)
         (unsigned long long)v->serial);
 }
 
+static void pass(tape_walk *w, tape_record *r)
+{
+    if (r->walk == w)
+        return;
+    r->walk = w;
+    w->pending++;
+}
+
 /* The call that made v has to be passed. */
 static xcvm_status need(tape_walk *w, tape_variable *v)
 {
@@ -126,10 +139,7 @@ static xcvm_status need(tape_walk *w, tape_variable *v)
         return XCVM_OK;
     if (v->creator == NULL || !v->creator->flows)
         return v->spent ? refuse_spent(w, v) : XCVM_OK;
-    if (v->creator->walk != w) {
-        v->creator->walk = w;
-        w->pending++;
-    }
+    pass(w, v->creator);
     return XCVM_OK;
 }
 
@@ -159,6 +169,47 @@ static xcvm_status check_rule(const tape_walk *w, const tape_record *r)
     return blame(w, r, tape_fail(w->tape, XCVM_UNSUPPORTED, "%s %s", name, why));
 }
 
+/* The members of another batch, whose results a batch was called with, have to be passed; of these results themselves
+ * nothing need be known. */
+static xcvm_status need_members(tape_walk *w, const tape_batch *from, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        tape_record *r = from->members[first + i];
+        if (r->walk != NULL && r->walk != w)
+            return refuse_two(w);
+        pass(w, r);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status need_operands(tape_walk *w, tape_record *call, uint32_t index, tape_variable *v)
+{
+    const tape_batch *b = call->batch;
+    const tape_stacked *operand = &b->operands[index];
+    const tape_batch *from = operand->base != NULL ? operand->base->batch : NULL;
+    if (operand->shared)
+        return need(w, v);
+    if (from != NULL && from->call->flows)
+        return need_members(w, from, operand->first, b->count);
+    for (uint32_t i = 0; i < b->count && operand->of >= 0; i++)
+        XCVM_TRY(need(w, b->members[i]->in[operand->of]));
+    return XCVM_OK;
+}
+
+/* Whether a backward has to pass all members of the batch that r, the latest of them, is of. */
+static bool passes_batch(const tape_walk *w, const tape_record *r)
+{
+    const tape_batch *b = r->batch;
+    if (b == NULL || r->slot + 1 != b->count || w->request->kind != TAPE_BACKWARD || w->request->create)
+        return false;
+    for (uint32_t i = 0; i < b->count; i++)
+        __builtin_prefetch(&b->members[i]->walk, 1);
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->members[i]->walk != w)
+            return false;
+    return true;
+}
+
 /* Marks the calls that have to be passed. */
 static xcvm_status find_needed(tape_walk *w)
 {
@@ -171,11 +222,18 @@ static xcvm_status find_needed(tape_walk *w)
     }
     size_t left = w->pending;
     for (tape_record *r = w->tape->last; r != NULL && left > 0; r = r->previous) {
+        const size_t before = w->pending;
+        if (passes_batch(w, r)) {
+            XCVM_TRY(check_rule(w, r));
+            XCVM_TRY(each_operand(w, r->batch->call, need_operands));
+            left += w->pending - before - r->batch->count;
+            r = r->batch->members[0]; /* they stand one behind the other */
+            continue;
+        }
         if (r->batch != NULL && r->slot + 1 == r->batch->count)
             tape_prefetch(r->batch->members, r->batch->count);
         if (r->walk != w)
             continue;
-        const size_t before = w->pending;
         XCVM_TRY(check_rule(w, r));
         XCVM_TRY(each_operand(w, r, need_operand));
         left += w->pending - before - 1;
@@ -185,7 +243,7 @@ static xcvm_status find_needed(tape_walk *w)
 
 /* ---- Adding up ---- */
 
-static xcvm_status failure(const tape_walk *w, const char *what)
+xcvm_status tape_walk_failure(const tape_walk *w, const char *what)
 {
     xcvm_tape *t = w->tape;
     /* What a builder fails with is in the error alone. */
@@ -197,7 +255,7 @@ static xcvm_status failure(const tape_walk *w, const char *what)
 xcvm_status tape_walk_hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what)
 {
     if (from == NULL)
-        return failure(w, what);
+        return tape_walk_failure(w, what);
     tape_variable *v = tape_variable_of(from);
     v->refs++;
     release(to);
@@ -227,6 +285,8 @@ static xcvm_status call_hooks(tape_walk *w, tape_variable *v)
     xcvm_tape *t = w->tape;
     if (w->request->kind != TAPE_BACKWARD)
         return XCVM_OK;
+    if (v->hooks != NULL)
+        XCVM_TRY(tape_products_add(w));
     for (const tape_hook *hook = v->hooks; hook != NULL && v->sum != NULL; hook = hook->next) {
         const bool recording = xcvm_tape_set_recording(t, w->request->create);
         v->sum->lenders++;
@@ -257,7 +317,7 @@ static xcvm_status want(tape_walk *w, tape_record *r, uint32_t index, tape_varia
 {
     (void)r;
     (void)v;
-    w->wanted[index] = true;
+    w->wanted[index] = index != 1 || !w->weight_waits;
     return XCVM_OK;
 }
 
@@ -308,20 +368,22 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
             (void)tape_stick(t, tape_check_read(t, r->in[i]));
     if (t->failed) {
         t->overwritten = around;
-        return failure(w, "the rule");
+        return tape_walk_failure(w, "the rule");
     }
-    if (r->operation != NULL)
+    if (r->operation != NULL && tape_products_add(w) == XCVM_OK)
         tape_operation_backward(t, &d, r);
-    else
+    else if (r->operation == NULL)
         xcc_gradient_rule_of(r->schema->opcode)(&d);
     t->overwritten = around;
     if (d.refused[0] != '\0')
         return tape_fail(t, XCVM_UNSUPPORTED, "%s", d.refused);
     if (d.failed || t->failed)
-        return failure(w, "the rule");
+        return tape_walk_failure(w, "the rule");
     for (size_t i = 0; i < ins; i++)
-        if (wanted[i] && d.operands[i] != NULL)
+        if (wanted[i] && d.operands[i] != NULL) {
+            XCVM_TRY(tape_walk_touch(w, r->in[i]));
             XCVM_TRY(tape_walk_add(w, r->in[i], d.operands[i], d.operand_masks[i]));
+        }
     return XCVM_OK;
 }
 
@@ -345,7 +407,7 @@ xcvm_status tape_walk_run(tape_walk *w, tape_record *r, tape_walk_body body)
     xcvm_arena_release(&t->scratch);
     t->scratch = m->arena;
     m->arena = around;
-    return status == XCVM_OK ? status : blame(w, r, status);
+    return status == XCVM_OK || r == NULL ? status : blame(w, r, status);
 }
 
 static bool keeps_sum(const tape_walk *w, const tape_variable *v)
@@ -463,7 +525,7 @@ static xcvm_status hand_out(tape_walk *w)
         } else if (sum != NULL && (sum->named || sum->lenders > 0)) {
             xcc_value *copy = xcc_build_unary(&w->builder, XCVM_OP_Identity, &sum->value);
             if (copy == NULL)
-                status = failure(w, "a gradient");
+                status = tape_walk_failure(w, "a gradient");
             sum = tape_variable_of(copy);
         } else if (sum != NULL) {
             tape_variable_name(sum);
@@ -494,6 +556,7 @@ static xcvm_status go(tape_walk *w)
         if (r->walk == w)
             XCVM_TRY(visit(w, r));
     }
+    XCVM_TRY(tape_products_add(w));
     return q->kind == TAPE_BACKWARD ? add_to_gradients(w) : hand_out(w);
 }
 
@@ -515,6 +578,7 @@ xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request)
             r->walk = NULL;
             w.pending--;
         }
+    tape_products_drop(&w);
     while (w.touched != NULL)
         tape_walk_untouch(&w, w.touched);
     t->walk = w.outer;

@@ -15,11 +15,21 @@ xcvm_status tape_walk_add(tape_walk *w, tape_variable *v, xcc_value *gradient, x
 xcvm_status tape_walk_hold(const tape_walk *w, tape_variable **to, xcc_value *from, const char *what);
 /* Runs the rule of a call, and adds up what it gives. */
 xcvm_status tape_walk_rule(tape_walk *w, tape_record *r);
-/* Does something for a call, in a scope, with memory and recording of its own. */
+/* Does something for a call (NULL: for none), in a scope, with memory and recording of its own. */
 typedef xcvm_status (*tape_walk_body)(tape_walk *w, tape_record *r);
 xcvm_status tape_walk_run(tape_walk *w, tape_record *r, tape_walk_body body);
 /* The call that made v has been passed. */
 void tape_walk_finish(tape_walk *w, tape_variable *v);
+/* The failure of what gave nothing. */
+xcvm_status tape_walk_failure(const tape_walk *w, const char *what);
+
+/* Whether the gradient of a weight, operand 1 of a batch's call to whose result one has come, can be added up later,
+ * with those by other batches; notes what it is made of. */
+bool tape_product_waits(const tape_walk *w, const tape_record *call);
+xcvm_status tape_product_wait(tape_walk *w, const tape_record *call);
+/* Adds up all that wait: before anybody else can read gradients or write elements, and at the end. */
+xcvm_status tape_products_add(tape_walk *w);
+void tape_products_drop(tape_walk *w);
 
 /* Whether the walk can go back over all members as over one call: each has to be passed, and nobody asks for what comes
  * to single results. */

@@ -6,9 +6,10 @@
 
 /* ---- Whether it can be ---- */
 
+/* What the walk has not touched has no target or mask of it. */
 static bool is_plain(const tape_walk *w, const tape_variable *v)
 {
-    return v->walk == w && !v->target && !v->retains && v->hooks == NULL && v->mask == NULL;
+    return (v->walk != w || (!v->target && v->mask == NULL)) && !v->retains && v->hooks == NULL;
 }
 
 /* Gradients come to all members' results, or to none. */
@@ -46,7 +47,10 @@ bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b)
         if (of < 0 || call->in[i] == NULL || b->operands[i].shared || !tape_carries(call->in[i]))
             continue;
         const bool reached = tape_walk_reaches(w, b->members[0]->in[of]);
-        for (uint32_t k = 1; k < b->count; k++)
+        /* Results of a batch that is whole are all reached, or none is. */
+        const bool alike =
+            b->operands[i].base != NULL && b->operands[i].base->batch != NULL && w->request->kind == TAPE_BACKWARD;
+        for (uint32_t k = 1; k < b->count && !alike; k++)
             if (tape_walk_reaches(w, b->members[k]->in[of]) != reached)
                 return false;
         if (w->request->kind == TAPE_BACKWARD && call->in[i]->requires != reached)
@@ -174,6 +178,7 @@ static xcvm_status give_members(tape_walk *w, const tape_batch *b, const tape_va
         tape_variable *v = b->members[i]->in[of], *part = part_of(sum, v, i);
         if (part == NULL)
             return w->tape->error.status;
+        XCVM_TRY(tape_walk_touch(w, v));
         XCVM_TRY(tape_walk_add(w, v, &part->value, NULL));
         tape_variable_unname(part);
     }
@@ -223,7 +228,12 @@ static xcvm_status run(tape_walk *w, tape_record *call)
         XCVM_TRY(tape_walk_touch(w, call->in[i]));
         call->in[i]->derived = tape_walk_reaches(w, b->members[0]->in[operand->of]);
     }
-    XCVM_TRY(tape_walk_rule(w, call));
+    w->weight_waits = tape_product_waits(w, call);
+    if (w->weight_waits)
+        XCVM_TRY(tape_product_wait(w, call));
+    const xcvm_status status = tape_walk_rule(w, call);
+    w->weight_waits = false;
+    XCVM_TRY(status);
     for (uint32_t i = 0; i < call->in_count; i++) {
         tape_variable *v = call->in[i];
         if (v == NULL || b->operands[i].shared || b->operands[i].of < 0 || v->walk != w)
@@ -236,6 +246,22 @@ static xcvm_status run(tape_walk *w, tape_record *call)
     return XCVM_OK;
 }
 
+/* The results, and those that are named beside them. */
+static void prefetch_names(const tape_batch *b)
+{
+    const size_t count = (size_t)b->count * b->call->out_count;
+    for (size_t i = 0; i < count; i++)
+        if (b->results[i] != NULL)
+            __builtin_prefetch(&b->results[i]->previous, 1);
+    for (size_t i = 0; i < count; i++) {
+        const tape_variable *v = b->results[i];
+        if (v != NULL && v->previous != NULL)
+            __builtin_prefetch(&v->previous->next, 1);
+        if (v != NULL && v->next != NULL)
+            __builtin_prefetch(&v->next->previous, 1);
+    }
+}
+
 xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b)
 {
     tape_record *call = b->call;
@@ -246,6 +272,7 @@ xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b)
         if (call->out[i] != NULL && call->out[i]->walk == w)
             tape_walk_untouch(w, call->out[i]);
     tape_prefetch(b->members, b->count);
+    prefetch_names(b);
     for (uint32_t i = 0; i < b->count; i++) {
         tape_record *r = b->members[i];
         r->busy = true;
@@ -279,8 +306,9 @@ static xcvm_status spread(tape_walk *w, tape_record *call)
             continue;
         for (uint32_t i = 0; i < b->count && whole->sum != NULL; i++) {
             tape_variable *v = b->members[i]->out[k], *part;
-            if (v->walk != w)
+            if (b->members[i]->walk != w)
                 continue;
+            XCVM_TRY(tape_walk_touch(w, v));
             if ((part = part_of(whole->sum, v, i)) == NULL)
                 return w->tape->error.status;
             XCVM_TRY(tape_walk_add(w, v, &part->value, NULL));

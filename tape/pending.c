@@ -1,0 +1,103 @@
+/* What waits: the calls of a tape that batches, and which of them each needs, in two arrays: an evaluation goes over
+ * those, as records and variables lie far apart. */
+#include "base/array.h"
+#include "tape/batch.h"
+
+static const uint32_t gone = UINT32_MAX;
+
+/* Leaves what has run, or was removed, out. */
+static void compact(tape_pending *p)
+{
+    uint32_t count = 0, edge = 0, edges = 0;
+    for (uint32_t i = 0; i < p->count; i++)
+        p->calls[i].mark = p->calls[i].record != NULL ? count++ : gone;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const uint32_t end = tape_pending_end(p, i);
+        p->calls[i].first = edges;
+        for (; edge < end; edge++)
+            if (p->calls[i].mark != gone && p->calls[p->needed[edge]].mark != gone)
+                p->needed[edges++] = p->calls[p->needed[edge]].mark;
+    }
+    count = 0;
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->calls[i].mark != gone) {
+            p->calls[count] = p->calls[i];
+            p->calls[count].mark = 0;
+            p->calls[count].record->place = count + 1;
+            count++;
+        }
+    p->count = count;
+    p->edges = edges;
+}
+
+static bool make_room(const xcvm_tape *t, tape_pending *p)
+{
+    if (p->count == p->capacity && p->count / 2 >= p->live && !p->evaluated)
+        compact(p);
+    tape_pending_call *calls = xcvm_array_grow(t->allocator, p->calls, p->count, &p->capacity, sizeof *calls);
+    if (calls != NULL)
+        p->calls = calls;
+    return calls != NULL && p->count < INT32_MAX;
+}
+
+static bool add_edge(const xcvm_tape *t, tape_pending *p, uint32_t needed)
+{
+    uint32_t *larger = xcvm_array_grow(t->allocator, p->needed, p->edges, &p->edge_capacity, sizeof *larger);
+    if (larger == NULL || p->edges >= INT32_MAX)
+        return false;
+    p->needed = larger;
+    p->needed[p->edges++] = needed;
+    return true;
+}
+
+bool tape_pending_add(xcvm_tape *t, tape_record *r)
+{
+    if (t->pending == NULL && (t->pending = xcvm_allocate_zeroed(t->allocator, sizeof *t->pending)) == NULL)
+        return false;
+    tape_pending *p = t->pending;
+    if (!make_room(t, p))
+        return false;
+    const uint32_t first = (uint32_t)p->edges;
+    for (uint32_t i = 0; i < r->in_count; i++) {
+        const tape_record *creator = r->in[i] != NULL ? r->in[i]->creator : NULL;
+        if (creator != NULL && creator->place != 0 && !add_edge(t, p, creator->place - 1)) {
+            p->edges = first;
+            return false;
+        }
+    }
+    p->calls[p->count++] = (tape_pending_call){.record = r, .first = first, .signature = r->signature};
+    p->live++;
+    r->place = (uint32_t)p->count;
+    return true;
+}
+
+static void clear(tape_pending *p) { p->count = p->edges = p->live = 0; }
+
+void tape_pending_remove(tape_record *r)
+{
+    tape_pending *p = r->tape->pending;
+    if (r->place == 0)
+        return;
+    p->calls[r->place - 1].record = NULL;
+    r->place = 0;
+    if (--p->live == 0 && !p->evaluated)
+        clear(p);
+}
+
+void tape_pending_evaluate(tape_pending *p, bool begins)
+{
+    p->evaluated = begins;
+    if (!begins && p->live == 0)
+        clear(p);
+}
+
+void tape_pending_release(xcvm_tape *t)
+{
+    tape_pending *p = t->pending;
+    if (p == NULL)
+        return;
+    xcvm_deallocate(t->allocator, p->calls, p->capacity * sizeof *p->calls);
+    xcvm_deallocate(t->allocator, p->needed, p->edge_capacity * sizeof *p->needed);
+    xcvm_deallocate(t->allocator, p, sizeof *p);
+    t->pending = NULL;
+}

@@ -1,0 +1,312 @@
+/* Tests of where batches lie in memory, of what the walk back keeps for them, and of what waits. */
+#include "tape/batch.h"
+#include "tests/tape/support.h"
+
+typedef struct counted {
+    const char *name;
+    size_t forward, backward;
+} counted;
+
+static void count_calls(void *user, const xcvm_call_event *event)
+{
+    counted *c = user;
+    if (event->done && strcmp(event->name, c->name) == 0)
+        ++*(event->backward ? &c->backward : &c->forward);
+}
+
+static void fill(uint32_t *state, float *to, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        *state = *state * 1664525 + 1013904223;
+        to[i] = (float)(*state >> 8) / 16777216.0f - 0.5f;
+    }
+}
+
+static xcvm_var random_parameter(xcvm_tape *t, uint32_t seed, int64_t rows, int64_t columns)
+{
+    float *data = malloc((size_t)(rows * columns) * sizeof *data);
+    ck_assert_ptr_nonnull(data);
+    fill(&seed, data, (size_t)(rows * columns));
+    const xcvm_var v = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(rows, columns), data);
+    free(data);
+    return v;
+}
+
+static xcvm_var random_rows(xcvm_tape *t, uint32_t seed, int64_t rows, int64_t columns)
+{
+    float data[256];
+    ck_assert_int_le(rows * columns, 256);
+    fill(&seed, data, (size_t)(rows * columns));
+    return xcvm_tape_constant(t, XCVM_F32, 2, DIMS(rows, columns), data);
+}
+
+static void check_close(xcvm_tape *t, xcvm_var v, xcvm_tape *other, xcvm_var like)
+{
+    const xcvm_value *got = value_of(t, v), *expected = value_of(other, like);
+    ck_assert_uint_eq(xcvm_value_count(got), xcvm_value_count(expected));
+    for (size_t i = 0; i < xcvm_value_count(got); i++) {
+        const float x = ((const float *)xcvm_value_data(expected))[i];
+        ck_assert_float_eq_tol(((const float *)xcvm_value_data(got))[i], x, 1e-4f * (1 + fabsf(x)));
+    }
+}
+
+static const char *data_of(xcvm_tape *t, xcvm_var v) { return xcvm_value_data(value_of(t, v)); }
+
+/* ---- Where batches lie ---- */
+
+enum { EXAMPLES = 20, SIDE = 4, WIDE = 600 };
+
+/* Two directions that are alike, but for their weights: calls of both are not copied together. */
+START_TEST(c4_7_batches_that_lie_apart)
+{
+    xcvm_tape *tapes[] = {open_tape(), open_lazy_tape(XCVM_BATCHING_AGENDA), open_lazy_tape(XCVM_BATCHING_DEPTH)};
+    xcvm_var gradients[3];
+    for (int k = 0; k < 3; k++) {
+        xcvm_tape *t = tapes[k];
+        counted c = {.name = "Tanh"};
+        xcvm_tape_set_observer(t, count_calls, &c);
+        const xcvm_var w[] = {random_parameter(t, 1, SIDE, WIDE), random_parameter(t, 2, SIDE, WIDE)};
+        xcvm_var ys[2 * EXAMPLES], products[2 * EXAMPLES];
+        for (uint32_t i = 0; i < 2 * EXAMPLES; i++) {
+            products[i] = xcvm_MatMul(t, random_rows(t, i / 2, 1, SIDE), w[i % 2]);
+            ys[i] = xcvm_Tanh(t, products[i]);
+        }
+        const xcvm_var all = xcvm_Concat(t, (xcvm_var_list){ys, 2 * EXAMPLES}, .axis = 0);
+        value_of(t, all);
+        ck_assert_uint_eq(c.forward, k == 0 ? 2 * EXAMPLES : 2);
+        for (int i = 0; k > 0 && i < 2; i++) {
+            const tape_batch *b = ys[i].at->creator->batch;
+            ck_assert_uint_eq(b->count, EXAMPLES);
+            ck_assert_ptr_eq(b->operands[0].base, products[i].at->creator->batch->call->out[0]);
+        }
+        backward(t, xcvm_ReduceSum(t, all));
+        gradients[k] = xcvm_var_grad(t, w[1]);
+        xcvm_tape_set_observer(t, NULL, NULL);
+    }
+    for (int k = 1; k < 3; k++)
+        check_close(tapes[k], gradients[k], tapes[0], gradients[0]);
+    for (int k = 0; k < 3; k++)
+        close_tape(tapes[k]);
+}
+END_TEST
+
+/* Where elements are few, copies are cheaper than calls. */
+START_TEST(c4_7_small_batches_are_copied_together)
+{
+    xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_AGENDA);
+    counted c = {.name = "Tanh"};
+    xcvm_tape_set_observer(t, count_calls, &c);
+    const xcvm_var w[] = {random_parameter(t, 1, SIDE, SIDE), random_parameter(t, 2, SIDE, SIDE)};
+    xcvm_var ys[2 * EXAMPLES];
+    for (uint32_t i = 0; i < 2 * EXAMPLES; i++)
+        ys[i] = xcvm_Tanh(t, xcvm_MatMul(t, random_rows(t, i / 2, 1, SIDE), w[i % 2]));
+    value_of(t, xcvm_Concat(t, (xcvm_var_list){ys, 2 * EXAMPLES}, .axis = 0));
+    ck_assert_uint_eq(c.forward, 1);
+    close_tape(t);
+}
+END_TEST
+
+/* What comes in at one time lies together, in the order of sequences, though sequences were made one by one. */
+START_TEST(c4_7_steps_lie_together)
+{
+    enum { SEQUENCES = 3, STEPS = 4 };
+    xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_AGENDA);
+    const xcvm_var w = random_parameter(t, 1, SIDE, 2 * SIDE), u = random_parameter(t, 2, 2 * SIDE, 2 * SIDE);
+    xcvm_var incoming[SEQUENCES][STEPS], last[SEQUENCES];
+    for (uint32_t i = 0; i < SEQUENCES; i++)
+        for (uint32_t k = 0; k < STEPS; k++) {
+            /* The first call makes rows that are results as well. */
+            incoming[i][k] = xcvm_MatMul(t, xcvm_Neg(t, random_rows(t, i * STEPS + k, 1, SIDE)), w);
+            last[i] = xcvm_Tanh(t, k == 0 ? incoming[i][k] : xcvm_Gemm(t, last[i], u, incoming[i][k]));
+        }
+    value_of(t, xcvm_Concat(t, (xcvm_var_list){last, SEQUENCES}, .axis = 0));
+    const char *base = data_of(t, incoming[0][0]);
+    for (int k = 0; k < STEPS; k++)
+        for (int i = 0; i < SEQUENCES; i++)
+            ck_assert_ptr_eq(data_of(t, incoming[i][k]), base + (k * SEQUENCES + i) * 2 * SIDE * 4);
+    const tape_batch *b = last[1].at->creator->in[0]->creator->batch;
+    ck_assert_uint_eq(b->count, SEQUENCES);
+    ck_assert_ptr_eq(b->operands[2].base, incoming[0][0].at->creator->batch->call->out[0]);
+    ck_assert_uint_eq(b->operands[2].first, (STEPS - 1) * SEQUENCES);
+    close_tape(t);
+}
+END_TEST
+
+/* ---- Products in the walk back ---- */
+
+typedef struct recurrent {
+    int64_t sequences, steps, rows; /* of a state */
+    bool transposed;                /* the weight */
+    double factor;
+} recurrent;
+
+static xcvm_var last_states(xcvm_tape *t, const recurrent *r, xcvm_var u)
+{
+    xcvm_var states[64];
+    for (uint32_t i = 0; i < r->sequences; i++) {
+        states[i] = random_rows(t, i, r->rows, SIDE);
+        for (int64_t k = 0; k < r->steps; k++)
+            states[i] = xcvm_Tanh(t, r->transposed || r->factor != 1
+                                         ? xcvm_Gemm(t, states[i], u, .transB = r->transposed, .alpha = r->factor)
+                                         : xcvm_MatMul(t, states[i], u));
+    }
+    return xcvm_ReduceSum(t, xcvm_Concat(t, (xcvm_var_list){states, (size_t)r->sequences}, .axis = 0));
+}
+
+static const recurrent recurrences[] = {
+    {5, 20, 1, false, 1},  /* all at once */
+    {2, 150, 1, false, 1}, /* more pieces than are kept */
+    {50, 10, 3, false, 1}, /* more rows than are kept */
+    {50, 3, 6, false, 1},  /* batches of so many rows are not kept at all */
+    {5, 20, 1, true, 1},   {5, 20, 1, false, 0.5},
+};
+static const size_t weight_products[] = {1, 2, 3, 3, 1, 1};
+enum { RECURRENCES = 6 };
+
+/* The gradient of a weight is a product over the rows of many steps. */
+START_TEST(c4_7_steps_are_one_product)
+{
+    const recurrent *r = &recurrences[_i];
+    xcvm_tape *one = open_tape(), *all = open_lazy_tape(XCVM_BATCHING_AGENDA);
+    xcvm_tape *tapes[] = {one, all};
+    xcvm_var u[2];
+    counted c = {.name = "Gemm"};
+    xcvm_tape_set_observer(all, count_calls, &c);
+    for (int k = 0; k < 2; k++) {
+        u[k] = random_parameter(tapes[k], 3, SIDE, SIDE);
+        const xcvm_var sum = last_states(tapes[k], r, u[k]);
+        value_of(tapes[k], sum);
+        backward(tapes[k], sum);
+    }
+    /* The states' gradients, but for those that the first step begins with, are products too. */
+    ck_assert_uint_eq(c.backward, weight_products[_i] + (size_t)r->steps - 1);
+    check_close(all, xcvm_var_grad(all, u[1]), one, xcvm_var_grad(one, u[0]));
+    /* By request, and again. */
+    xcvm_error error;
+    xcvm_var gradients[2];
+    for (int k = 0; k < 2; k++) {
+        const xcvm_var sum = last_states(tapes[k], r, u[k]);
+        ck_assert_int_eq(xcvm_tape_gradients(tapes[k], 1, &sum, NULL, 1, &u[k], NULL, &gradients[k], &error), XCVM_OK);
+    }
+    check_close(all, gradients[1], one, gradients[0]);
+    close_tape(one);
+    close_tape(all);
+}
+END_TEST
+
+typedef struct hooked {
+    xcvm_var weight;
+    float seen;
+} hooked;
+
+static xcvm_var halve(void *user, xcvm_tape *t, xcvm_var gradient)
+{
+    hooked *h = user;
+    h->seen = *(const float *)xcvm_value_data(value_of(t, gradient));
+    return xcvm_Mul(t, gradient, xcvm_tape_scalar(t, XCVM_F32, 0.5));
+}
+
+/* A hook is given the whole gradient. */
+START_TEST(c4_7_hooks_of_products)
+{
+    xcvm_tape *one = open_tape(), *all = open_lazy_tape(XCVM_BATCHING_AGENDA);
+    xcvm_tape *tapes[] = {one, all};
+    hooked h[2];
+    for (int k = 0; k < 2; k++) {
+        xcvm_tape *t = tapes[k];
+        h[k].weight = random_parameter(t, 3, SIDE, SIDE);
+        xcvm_error error;
+        ck_assert_int_eq(xcvm_var_add_hook(t, h[k].weight, halve, &h[k], &error), XCVM_OK);
+        backward(t, last_states(t, &recurrences[0], h[k].weight));
+    }
+    ck_assert_float_eq_tol(h[1].seen, h[0].seen, 1e-4f);
+    ck_assert_float_eq_tol(*(const float *)xcvm_value_data(value_of(all, xcvm_var_grad(all, h[1].weight))),
+                           h[1].seen / 2, 1e-6f);
+    check_close(all, xcvm_var_grad(all, h[1].weight), one, xcvm_var_grad(one, h[0].weight));
+    close_tape(one);
+    close_tape(all);
+}
+END_TEST
+
+/* ---- What waits ---- */
+
+/* Calls that are evaluated one after the other, with others that go on waiting, leave nothing behind. */
+START_TEST(c4_7_what_has_run_waits_no_more)
+{
+    enum { CALLS = 3000, LATER = 10, MOST = 300 };
+    xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_AGENDA);
+    const xcvm_var x = parameter(t, 0.5f);
+    xcvm_var later[LATER], before = x;
+    float expected = 0.5f;
+    for (int i = 0; i < CALLS; i++) {
+        if (i % (CALLS / LATER) == 0)
+            later[i / (CALLS / LATER)] = xcvm_Add(t, before, x);
+        const xcvm_var neg = xcvm_Neg(t, before), gone = xcvm_Exp(t, neg);
+        if (i % 3 == 0)
+            xcvm_var_release(t, gone);
+        CHECK_F32(t, neg, -expected);
+        expected = -expected;
+        before = neg;
+        if (i % 3 != 0)
+            value_of(t, gone);
+        ck_assert_uint_le(t->pending->count, MOST);
+    }
+    ck_assert_uint_eq(t->pending->live, LATER);
+    ck_assert_int_eq(xcvm_tape_forward(t, XCVM_ABSENT, &(xcvm_error){0}), XCVM_OK);
+    ck_assert_uint_eq(t->pending->count, 0);
+    for (int i = 0; i < LATER; i++)
+        CHECK_F32(t, later[i], i * (CALLS / LATER) % 2 == 0 ? 1.0f : 0.0f);
+    /* They wait again, all of them, whatever had run before. */
+    const xcvm_var new = xcvm_Mul(t, later[0], x);
+    xcvm_tape_invalidate(t);
+    ck_assert_uint_eq(t->pending->live, stats_of(t).recorded);
+    CHECK_F32(t, new, 0.5f);
+    CHECK_F32(t, before, CALLS % 2 == 0 ? 0.5f : -0.5f);
+    close_tape(t);
+}
+END_TEST
+
+/* A batch that has no room is run call by call, and leaves no failure behind. */
+START_TEST(c4_7_batches_without_room)
+{
+    enum { MEMBERS = 8, COUNT = 1000, STEP = 2048 };
+    size_t alone = 0;
+    bool batched = false;
+    static const float data[COUNT];
+    for (size_t limit = MEMBERS * COUNT * sizeof(float); !batched; limit += STEP) {
+        const xcvm_tape_options options = {.size = sizeof options,
+                                           .threads = 1,
+                                           .mode = XCVM_TAPE_LAZY,
+                                           .batching = XCVM_BATCHING_AGENDA,
+                                           .memory_limit = limit};
+        xcvm_tape *t;
+        xcvm_error error;
+        counted c = {.name = "Exp"};
+        ck_assert_uint_le(limit, 1 << 20);
+        ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+        xcvm_tape_set_observer(t, count_calls, &c);
+        for (int i = 0; i < MEMBERS; i++)
+            xcvm_Exp(t, xcvm_tape_constant(t, XCVM_F32, 1, DIMS(COUNT), data));
+        const xcvm_status status = xcvm_tape_forward(t, XCVM_ABSENT, &error);
+        ck_assert(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY);
+        ck_assert_int_eq(t->error.status, XCVM_OK);
+        ck_assert_str_eq(t->error.message, "");
+        alone += status == XCVM_OK && c.forward == MEMBERS;
+        batched = status == XCVM_OK && c.forward == 1;
+        xcvm_tape_destroy(t);
+    }
+    ck_assert_uint_gt(alone, 0);
+}
+END_TEST
+
+Suite *suite_tape_autobatch_memory(void);
+Suite *suite_tape_autobatch_memory(void)
+{
+    Suite *suite = SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart,
+                            c4_7_small_batches_are_copied_together, c4_7_steps_lie_together, c4_7_hooks_of_products,
+                            c4_7_what_has_run_waits_no_more, c4_7_batches_without_room);
+    TCase *tcase = tcase_create("recurrences");
+    tcase_add_loop_test(tcase, c4_7_steps_are_one_product, 0, RECURRENCES);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
