@@ -12,6 +12,7 @@
 #include "base/heap.h"
 #include "base/threads.h"
 #include "ops/op.h"
+#include "ops/reducer.h"
 #include "ops/shape.h"
 
 struct xcvm_kernel {
@@ -26,9 +27,7 @@ struct xcvm_kernel {
     void *print_user;
     const xcvm_host_function *functions;
     size_t function_count;
-    /* xcvm_session_options.all_reduce */
-    xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
-    void *all_reduce_user;
+    xcvm_reducer reducer;
     void *scratch; /* see xcvm_kernel_scratch */
     size_t scratch_bytes;
     xcvm_storage *scratch_storage;

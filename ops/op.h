@@ -144,7 +144,9 @@ typedef enum xcvm_class {
                               operands are parameters */
     XCVM_CLASS_binary = 2, /* element-wise: y of the first two operands, broadcast to each other */
     XCVM_CLASS_reduction = 4, /* y = x over axes, with the fields of ReduceSum */
-    XCVM_CLASS_view = 8       /* the result has the first operand's elements, in order; follows from IN_VIEW */
+    XCVM_CLASS_view = 8,      /* the result has the first operand's elements, in order; follows from IN_VIEW */
+    XCVM_CLASS_begin = 16     /* takes its operands away, to work on them beside the run; so the sooner it is reached
+                                 the better */
 } xcvm_class;
 
 typedef struct xcvm_inference xcvm_inference; /* ops/shape.h */
@@ -171,7 +173,7 @@ typedef struct xcvm_schema {
 /* Whether it belongs to one of the classes. */
 static inline bool xcvm_row_is(const xcvm_schema *schema, unsigned classes) { return (schema->classes & classes) != 0; }
 
-enum { XCVM_OPCODE_LIMIT = 512 };
+enum { XCVM_OPCODE_LIMIT = 1024 };
 
 /* NULL if no instruction has that number or name. */
 const xcvm_schema *xcvm_schema_of(int64_t opcode);

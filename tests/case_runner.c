@@ -279,6 +279,49 @@ static xcvm_status reduce_two(void *user, xcvm_dtype dtype, void *elements, size
     return XCVM_OK;
 }
 
+/* A sum that is under way, which is made when it has been asked for twice. */
+typedef struct sum_of_two {
+    xcvm_dtype dtype;
+    void *elements;
+    size_t count;
+    int asked;
+} sum_of_two;
+
+static xcvm_status begin_sum(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
+                             xcvm_error *error)
+{
+    (void)user;
+    if (count == 13)
+        return xcvm_error_set(error, XCVM_IO, "the other process is gone");
+    sum_of_two *sum = calloc(1, sizeof *sum);
+    if (sum == NULL)
+        abort();
+    *sum = (sum_of_two){dtype, elements, count, 0};
+    *request = sum;
+    return XCVM_OK;
+}
+
+static void abandon_sum(void *user, void *request)
+{
+    (void)user;
+    free(request);
+}
+
+static xcvm_status end_sum(void *user, void *request, bool *done, xcvm_error *error)
+{
+    sum_of_two *sum = request;
+    xcvm_status status = XCVM_OK;
+    *done = ++sum->asked == 2;
+    if (!*done)
+        return XCVM_OK;
+    if (sum->count == 14)
+        status = xcvm_error_set(error, XCVM_IO, "the other process has gone away");
+    else
+        status = reduce_two(user, sum->dtype, sum->elements, sum->count, error);
+    free(sum);
+    return status;
+}
+
 static xcvm_session_options options_of(case_run *run, int threads)
 {
     return (xcvm_session_options){.size = sizeof(xcvm_session_options),
@@ -287,6 +330,9 @@ static xcvm_session_options options_of(case_run *run, int threads)
                                   .print = keep_printed,
                                   .user = run,
                                   .all_reduce = reduce_two,
+                                  .all_reduce_begin = begin_sum,
+                                  .all_reduce_end = end_sum,
+                                  .all_reduce_abandon = abandon_sum,
                                   .functions = case_host_functions,
                                   .function_count = case_host_function_count};
 }

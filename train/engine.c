@@ -98,12 +98,13 @@ static xcvm_status find_edges(const xct_trainer *t, xct_engine *e, xcvm_error *e
 
 /* ---- Compiling ---- */
 
-static xcvm_status compile(xct_trainer *t, xct_engine *e, const xcc_options *options, xcvm_error *error)
+static xcvm_status compile(xct_trainer *t, xct_engine *e, const xcc_options *options, xcc_report *report,
+                           xcvm_error *error)
 {
     e->bytes.allocator = t->allocator;
     const xcvm_status status =
-        t->path != NULL ? xcc_compile_file(t->path, options, xcvm_bytes_sink, &e->bytes, NULL, error)
-                        : xcc_compile(t->model, t->model_count, options, xcvm_bytes_sink, &e->bytes, NULL, error);
+        t->path != NULL ? xcc_compile_file(t->path, options, xcvm_bytes_sink, &e->bytes, report, error)
+                        : xcc_compile(t->model, t->model_count, options, xcvm_bytes_sink, &e->bytes, report, error);
     XCVM_CHECK(error, !e->bytes.failed, OUT_OF_MEMORY, "no memory for the program");
     return status;
 }
@@ -128,7 +129,10 @@ static xcvm_status make_program(xct_trainer *t, xct_engine *e, purpose what, con
         options.recompute = NULL;
         options.memory_budget = 0;
     }
-    XCVM_TRY(compile(t, e, &options, error));
+    xcc_report report = {.size = sizeof report};
+    XCVM_TRY(compile(t, e, &options, &report, error));
+    if (options.recompute != NULL && t->options.planned != NULL)
+        t->options.planned(t->options.planned_user, &report);
     const xcvm_load_options load = {.size = sizeof load, .allocator = t->allocator};
     return xcvm_program_load(e->bytes.at, e->bytes.count, &load, &e->program, error);
 }
@@ -142,7 +146,10 @@ static xcvm_status make_session(const xct_trainer *t, xct_engine *e, xcvm_error 
                                           .seed = t->options.seed,
                                           .states_of = t->root.session,
                                           .all_reduce = t->options.all_reduce,
-                                          .all_reduce_user = t->options.all_reduce_user};
+                                          .all_reduce_user = t->options.all_reduce_user,
+                                          .all_reduce_begin = t->options.all_reduce_begin,
+                                          .all_reduce_end = t->options.all_reduce_end,
+                                          .all_reduce_abandon = t->options.all_reduce_abandon};
     const xcvm_status status = xcvm_session_create(e->program, &session, &e->session, error);
     if (status == XCVM_OUT_OF_MEMORY)
         xcvm_error_prefix(error, "a step does not fit into memory; a smaller batch may");

@@ -174,6 +174,32 @@ static xcvm_status begin_best(fit *f)
     return XCVM_OK;
 }
 
+static xcvm_status add_up(const fit *f, double *numbers, size_t count)
+{
+    return f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, numbers, count, f->error);
+}
+
+/* Processes that differ would wait for each other in vain, or add up what does not belong together. */
+static xcvm_status check_that_all_agree(const fit *f)
+{
+    static const char *const what[] = {"examples",         "examples for validation",    "batches",
+                                       "numbers of steps", "checkpoints to resume from", "checkpoints to resume from"};
+    enum { COUNT = sizeof what / sizeof *what };
+    const xct_position *p = &f->t->position;
+    const double own[COUNT] = {(double)f->order.total, (double)f->held_order.total,
+                               (double)f->batch,       (double)f->steps,
+                               (double)p->step,        (double)p->place};
+    double all[COUNT];
+    if (ranks_of(f) == 1)
+        return XCVM_OK;
+    memcpy(all, own, sizeof all);
+    XCVM_TRY(add_up(f, all, COUNT));
+    for (size_t i = 0; i < COUNT; i++)
+        XCVM_CHECK(f->error, own[i] * (double)ranks_of(f) == all[i], INVALID_ARGUMENT,
+                   "the processes do not have the same %s: all must see the same files", what[i]);
+    return XCVM_OK;
+}
+
 static xcvm_status begin(fit *f)
 {
     XCVM_TRY(check_options(f));
@@ -195,6 +221,7 @@ static xcvm_status begin(fit *f)
     f->epoch = xct_trainer_new_measure(f->t);
     f->held = xct_trainer_new_measure(f->t);
     f->step_result.size = f->epoch_result.size = f->held_result.size = sizeof(xct_result);
+    XCVM_TRY(check_that_all_agree(f));
     return begin_loader(f);
 }
 
@@ -220,11 +247,6 @@ static xcvm_status judge_batch(fit *f, const xct_batch *batch)
     XCVM_TRY(xct_engine_find(f->t, true, values, &e, f->error));
     XCVM_TRY(xct_trainer_run(f->t, e, values, 0, false, f->error));
     return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &loss, f->error);
-}
-
-static xcvm_status add_up(const fit *f, double *numbers, size_t count)
-{
-    return f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, numbers, count, f->error);
 }
 
 /* The greatest number of classes that a process has seen; numbers[ranks] are those of all. */

@@ -129,8 +129,11 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
     s->kernel.print = o->print;
     s->kernel.print_user = o->user;
     s->kernel.functions = o->functions;
-    s->kernel.all_reduce = o->all_reduce;
-    s->kernel.all_reduce_user = o->all_reduce_user;
+    s->kernel.reducer = (xcvm_reducer){.sum = o->all_reduce,
+                                       .begin = o->all_reduce_begin,
+                                       .end = o->all_reduce_end,
+                                       .abandon = o->all_reduce_abandon,
+                                       .user = o->all_reduce_user};
     s->kernel.function_count = o->functions != NULL ? o->function_count : 0;
     for (size_t pc = 0; pc < s->program->image.instruction_count; pc++)
         bind_instruction(s, pc);
@@ -144,6 +147,10 @@ xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_
     XCVM_CHECK(error, program != NULL && session != NULL, INVALID_ARGUMENT, "program or session is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "%d threads were asked for", o.threads);
+    XCVM_CHECK(error,
+               (o.all_reduce_begin != NULL) == (o.all_reduce_end != NULL) &&
+                   (o.all_reduce_begin != NULL) == (o.all_reduce_abandon != NULL),
+               INVALID_ARGUMENT, "of all_reduce_begin, _end and _abandon some are there, and some are NULL");
     if (o.arena != NULL) {
         XCVM_CHECK(error, (uintptr_t)o.arena % XCVM_ALIGNMENT == 0, INVALID_ARGUMENT,
                    "the arena is not aligned to %d bytes", XCVM_ALIGNMENT);
@@ -191,6 +198,7 @@ void xcvm_session_destroy(xcvm_session *session)
     clear_all(session->outputs, xcvm_program_result_count(session->program));
     clear_all(session->bound_outputs, xcvm_program_result_count(session->program));
     xcvm_session_release_states(session);
+    xcvm_reducer_release(&session->kernel.reducer, &allocator);
     xcvm_storage_release(session->kernel.scratch_storage);
     if (!session->threads_are_lent)
         xcvm_threads_destroy(session->kernel.threads);

@@ -506,9 +506,12 @@ static xcvm_status choose(recompute *r)
         return forget_named(r);
     if (r->came_to.peak <= r->budget)
         return XCVM_OK;
-    XCVM_TRY(r->method == CHEN ? xcc_propose_chen(&r->f, &to)
-                               : xcc_propose_lower_sets(&r->f, r->method == MEMORY, &to));
-    return r->method == TIME ? keep_what_fits(r) : XCVM_OK;
+    const bool coarse = r->method == MEMORY, has_budget = r->m->options->memory_budget > 0;
+    XCVM_TRY(r->method == CHEN ? xcc_propose_chen(&r->f, &to) : xcc_propose_lower_sets(&r->f, coarse, &to));
+    /* A budget is to be kept, even if it takes the other kind of schedule. */
+    if (has_budget && r->came_to.peak > r->budget)
+        XCVM_TRY(xcc_propose_lower_sets(&r->f, !coarse, &to));
+    return r->method == CHEN ? XCVM_OK : keep_what_fits(r);
 }
 
 /* Applies the best that is found within the budget, or takes least. */
@@ -528,16 +531,17 @@ static xcvm_status choose_plan(recompute *r, uint64_t budget, uint64_t *arena)
 }
 
 /* Gaps between values may make the arena larger than the values that live at once; then the search goes on with as much
- * less, and at last with the schedule that takes least. */
+ * less than those that it has found, with twice, four times as much, and at last with the schedule that takes least. */
 static xcvm_status fit(recompute *r)
 {
-    enum { ATTEMPTS = 4 };
+    enum { ATTEMPTS = 6 };
     const uint64_t asked = r->m->options->memory_budget;
     uint64_t arena, budget = asked;
     XCVM_TRY(choose_plan(r, budget, &arena));
     for (int attempt = 1; attempt <= ATTEMPTS && arena > asked && asked > 0 && r->method != CUSTOM; attempt++) {
-        const uint64_t excess = arena - asked;
-        budget = attempt < ATTEMPTS && excess < budget ? budget - excess : 0;
+        const uint64_t excess = (arena - asked) << (attempt - 1);
+        const uint64_t found = r->came_to.peak < budget ? r->came_to.peak : budget;
+        budget = attempt < ATTEMPTS && excess < found ? found - excess : 0;
         undo(r);
         XCVM_TRY(choose_plan(r, budget, &arena));
     }

@@ -168,6 +168,17 @@ static void credit_last_reader(scheduler *s, block *b)
         s->places[b->sum].score -= (int64_t)b->bytes;
 }
 
+/* Whether nobody reads a value but what takes it away. */
+static bool is_taken_away(const xcc_value *v)
+{
+    for (const xcc_use *use = v->users; use != NULL; use = use->next)
+        if (use->node == NULL || use->node->kind != XCC_INSTRUCTION ||
+            !xcvm_row_is(use->node->schema, XCVM_CLASS_begin))
+            return false;
+    return v->users != NULL;
+}
+
+/* What is taken away holds no memory for long, and so does not wait. */
 static void begin_scores(scheduler *s)
 {
     const xcc_liveness *l = &s->live_ranges;
@@ -178,7 +189,7 @@ static void begin_scores(scheduler *s)
         if (own)
             b->bytes = l->at[i].bytes < UINT64_C(1) << 40 ? l->at[i].bytes : UINT64_C(1) << 40;
         b->stays = b->stays || l->at[i].end == l->positions;
-        if (own)
+        if (own && !is_taken_away(l->at[i].value))
             s->places[l->at[i].value->producer->order].score += (int64_t)b->bytes;
     }
     for (uint32_t i = 0; i < s->count; i++)

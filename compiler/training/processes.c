@@ -5,10 +5,11 @@
 
 #include "compiler/ir/compose.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* Bytes of gradients that travel as one message, as soon as the backward has made them. */
-enum { BUCKET_BYTES = 1 << 22 };
+/* Bytes of gradients that travel as one message, or more where there would be more messages than so many. */
+enum { BUCKET_BYTES = 1 << 22, MOST_BUCKETS = 1 << 10 };
 
 static xcc_value *all_reduce(xcc_builder *b, xcc_value *x)
 {
@@ -26,33 +27,138 @@ xcvm_status xcc_processes_share(xcc_training *t)
     return t->share != NULL ? XCVM_OK : t->m->error->status;
 }
 
-/* The mean over all samples of what a process has of its own, of a real type. */
-static xcc_value *mean_of(xcc_training *t, xcc_value *x)
+/* What a process has of its own, of a real type, times its share: a part of the mean over all samples. */
+static xcc_value *part_of_mean(xcc_training *t, xcc_value *x)
 {
-    const xcvm_dtype dtype = (xcvm_dtype)x->type.dtype, wide = xcc_training_type(x);
-    xcc_value *part = xcc_build_mul(&t->b, xcc_build_cast(&t->b, x, wide), xcc_build_cast(&t->b, t->share, wide));
-    return xcc_build_cast(&t->b, all_reduce(&t->b, part), dtype);
+    const xcvm_dtype wide = xcc_training_type(x);
+    return xcc_build_mul(&t->b, xcc_build_cast(&t->b, x, wide), xcc_build_cast(&t->b, t->share, wide));
 }
 
-/* The learner whose gradient is number i in the order in which the backward makes them: the last first. */
-static xcc_learner *learner_of(xcc_training *t, size_t i) { return &t->learners[t->count - 1 - i]; }
+/* ---- Gradients ---- */
 
-/* One message for gradients [first, end), which have one type to sum in. */
-static xcvm_status reduce_bucket(xcc_training *t, xcc_value **wide, size_t first, size_t end)
+/* A learner with what decides when its gradient is summed up. */
+typedef struct turn {
+    xcc_learner *learner;
+    uint32_t first_reader; /* of the parameter: the place of the first of the nodes that the model's node became */
+} turn;
+
+/* The node of the top graph that a use belongs to; NULL for an output. */
+static const xcc_node *node_in(const xcc_graph *top, const xcc_use *use)
+{
+    const xcc_node *n = use->node;
+    for (const xcc_graph *g = use->graph; g != top && g != NULL; g = n != NULL ? n->graph : NULL)
+        n = g->owner;
+    return n;
+}
+
+static turn turn_of(const xcc_training *t, xcc_learner *l)
+{
+    turn made = {l, UINT32_MAX};
+    for (const xcc_use *use = l->parameter->users; use != NULL; use = use->next) {
+        const xcc_node *n = node_in(t->m->graph, use);
+        if (n == NULL || n->order >= made.first_reader)
+            continue;
+        while (n->previous != NULL && n->previous->name == n->name)
+            n = n->previous;
+        made.first_reader = n->order;
+    }
+    return made;
+}
+
+/* The backward ends with what the forward began with. Parameters of one node come in the model's order: what its nodes
+ * become may depend on the size of the batch, which processes need not have in common. */
+static int last_reader_first(const void *pa, const void *pb)
+{
+    const turn *a = pa, *b = pb;
+    if (a->first_reader != b->first_reader)
+        return a->first_reader > b->first_reader ? -1 : 1;
+    return a->learner > b->learner ? -1 : a->learner < b->learner;
+}
+
+xcvm_status xcc_processes_order(xcc_training *t)
+{
+    turn *turns = xcc_alloc(t->m, t->count * sizeof *turns);
+    xcc_learner *learners = xcc_alloc(t->m, t->count * sizeof *learners);
+    if (turns == NULL || learners == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    xcc_graph_number(t->m->graph);
+    for (size_t i = 0; i < t->count; i++)
+        turns[i] = turn_of(t, &t->learners[i]);
+    qsort(turns, t->count, sizeof *turns, last_reader_first);
+    for (size_t i = 0; i < t->count; i++)
+        learners[i] = *turns[i].learner;
+    t->learners = learners;
+    return XCVM_OK;
+}
+
+/* The sums of gradients that travel together. */
+typedef struct bucket {
+    xcc_learner *learners;
+    size_t count;
+    xcc_value *message;
+} bucket;
+
+/* Where sums begin: behind a node that makes a gradient and the sums that have begun there already. */
+typedef struct place {
+    const xcc_node *maker, *last;
+} place;
+
+static void move_behind(place *place, const xcc_node *maker)
+{
+    if (maker != NULL && (place->maker == NULL || maker->order > place->maker->order))
+        place->maker = place->last = maker;
+}
+
+/* Begins to sum a bucket up when the backward has made the last of its gradients, and no earlier than those before it.
+ */
+static xcvm_status begin_bucket(xcc_training *t, bucket *bucket, place *place)
 {
     xcc_module *m = t->m;
-    const size_t count = end - first;
-    xcc_value **sums = xcc_alloc(m, count * sizeof *sums);
-    if (sums == NULL)
+    const size_t count = bucket->count;
+    xcc_builder b = t->b;
+    xcc_value **wide = xcc_alloc(m, count * sizeof *wide);
+    if (wide == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
+        move_behind(place, bucket->learners[i].gradient->producer);
+    b.before = place->last != NULL ? place->last->next : m->graph->first;
+    for (size_t i = 0; i < count; i++) {
+        const xcc_learner *l = &bucket->learners[i];
+        if ((wide[i] = xcc_build_cast(&b, l->gradient, xcc_training_type(l->parameter))) == NULL)
+            return m->error->status;
+    }
+    bucket->message = xcc_apply(&b, AllReduceBegin, message, .x = XCC_IN(wide[0]),
+                                .xs = {(const xcvm_value *const *)(wide + 1), count - 1});
+    if (bucket->message == NULL)
+        return m->error->status;
+    place->last = bucket->message->producer;
+    return XCVM_OK;
+}
+
+/* A bucket's gradients become the sums. They have the shapes of the parameters. */
+static xcvm_status end_bucket(xcc_training *t, const bucket *bucket)
+{
+    xcc_module *m = t->m;
+    const size_t count = bucket->count;
+    xcc_value **sums = xcc_alloc(m, count * sizeof *sums);
+    int64_t *ranks = xcc_alloc(m, count * sizeof *ranks), *dims = xcc_alloc(m, count * XCVM_MAX_RANK * sizeof *dims);
+    size_t at = 0;
+    if (sums == NULL || ranks == NULL || dims == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const xcvm_value *type = &bucket->learners[i].parameter->type;
         if ((sums[i] = xcc_value_create(m->graph, NULL)) == NULL)
             return XCVM_OUT_OF_MEMORY;
-    if (xcc_emit(&t->b, AllReduce, .y = XCC_OUT(sums[0]), .ys = {(xcvm_value *const *)(sums + 1), count - 1},
-                 .x = XCC_IN(wide[first]), .xs = {(const xcvm_value *const *)(wide + first + 1), count - 1}) == NULL)
+        ranks[i] = type->rank;
+        for (int d = 0; d < type->rank; d++)
+            dims[at++] = type->dims[d];
+    }
+    if (xcc_emit(&t->b, AllReduceEnd, .y = XCC_OUT(sums[0]), .ys = {(xcvm_value *const *)(sums + 1), count - 1},
+                 .message = XCC_IN(bucket->message), .dtype = xcc_training_type(bucket->learners[0].parameter),
+                 .ranks = {ranks, count}, .dims = {dims, at}) == NULL)
         return m->error->status;
     for (size_t i = 0; i < count; i++) {
-        xcc_learner *l = learner_of(t, first + i);
+        xcc_learner *l = &bucket->learners[i];
         l->gradient = xcc_build_cast(&t->b, sums[i], (xcvm_dtype)l->parameter->type.dtype);
         if (l->gradient == NULL)
             return m->error->status;
@@ -60,26 +166,72 @@ static xcvm_status reduce_bucket(xcc_training *t, xcc_value **wide, size_t first
     return XCVM_OK;
 }
 
-xcvm_status xcc_processes_gradients(xcc_training *t)
+/* What is summed in one type travels together, as far as it fits. */
+static size_t cut_buckets(const xcc_training *t, bucket *buckets)
 {
-    xcc_value **wide = xcc_alloc(t->m, t->count * sizeof *wide);
-    if (wide == NULL)
-        return XCVM_OUT_OF_MEMORY;
+    size_t count = 0, bytes = 0, total = 0;
+    for (size_t i = 0; i < t->count; i++)
+        total += t->learners[i].parameter->initial_bytes;
+    const size_t full = total / MOST_BUCKETS > BUCKET_BYTES ? total / MOST_BUCKETS : BUCKET_BYTES;
     for (size_t i = 0; i < t->count; i++) {
-        const xcc_learner *l = learner_of(t, i);
-        if ((wide[i] = xcc_build_cast(&t->b, l->gradient, xcc_training_type(l->parameter))) == NULL)
-            return t->m->error->status;
-    }
-    size_t first = 0, bytes = 0;
-    for (size_t i = 0; i < t->count; i++) {
-        if (i > first && (bytes >= BUCKET_BYTES || wide[i]->type.dtype != wide[first]->type.dtype)) {
-            XCVM_TRY(reduce_bucket(t, wide, first, i));
-            first = i;
+        const xcc_value *p = t->learners[i].parameter, *first = count > 0 ? buckets[count - 1].learners->parameter : p;
+        if (count == 0 || bytes >= full || xcc_training_type(p) != xcc_training_type(first)) {
+            buckets[count++] = (bucket){.learners = &t->learners[i]};
             bytes = 0;
         }
-        bytes += learner_of(t, i)->parameter->initial_bytes;
+        buckets[count - 1].count++;
+        bytes += p->initial_bytes;
     }
-    return reduce_bucket(t, wide, first, t->count);
+    return count;
+}
+
+xcvm_status xcc_processes_gradients(xcc_training *t)
+{
+    bucket *buckets = xcc_alloc(t->m, t->count * sizeof *buckets);
+    place place = {.maker = NULL};
+    if (buckets == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    const size_t count = cut_buckets(t, buckets);
+    xcc_graph_number(t->m->graph);
+    for (size_t i = 0; i < count; i++)
+        XCVM_TRY(begin_bucket(t, &buckets[i], &place));
+    for (size_t i = 0; i < count; i++)
+        XCVM_TRY(end_bucket(t, &buckets[i]));
+    return XCVM_OK;
+}
+
+/* ---- Results ---- */
+
+/* Means that travel as one message, of what is computed in one type. */
+static xcvm_status join_means(xcc_training *t, size_t count, const size_t *indices, xcvm_dtype wide,
+                              xcc_value **outputs)
+{
+    xcc_module *m = t->m;
+    xcc_value **parts = xcc_alloc(m, 2 * count * sizeof *parts), **sums = parts + count;
+    size_t n = 0;
+    if (parts == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (xcc_training_type(outputs[indices[i]]) == wide) {
+            parts[n] = part_of_mean(t, outputs[indices[i]]);
+            if (parts[n] == NULL || (sums[n] = xcc_value_create(m->graph, NULL)) == NULL)
+                return m->error->status;
+            n++;
+        }
+    if (n == 0)
+        return XCVM_OK;
+    if (xcc_emit(&t->b, AllReduce, .y = XCC_OUT(sums[0]), .ys = {(xcvm_value *const *)(sums + 1), n - 1},
+                 .x = XCC_IN(parts[0]), .xs = {(const xcvm_value *const *)(parts + 1), n - 1}) == NULL)
+        return m->error->status;
+    n = 0;
+    for (size_t i = 0; i < count; i++) {
+        xcc_value **output = &outputs[indices[i]];
+        if (xcc_training_type(*output) != wide)
+            continue;
+        if ((*output = xcc_build_cast(&t->b, sums[n++], (xcvm_dtype)(*output)->type.dtype)) == NULL)
+            return m->error->status;
+    }
+    return XCVM_OK;
 }
 
 /* What is stored besides the optimizer's states are running statistics. */
@@ -88,16 +240,19 @@ xcvm_status xcc_processes_results(xcc_training *t)
     xcc_graph *g = t->b.graph;
     const char **names = g->output_names;
     xcc_value **outputs = xcc_alloc(t->m, g->output_count * sizeof *outputs);
-    if (outputs == NULL)
+    size_t *means = xcc_alloc(t->m, g->output_count * sizeof *means), count = 0;
+    if (outputs == NULL || means == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < g->output_count; i++) {
         const xcc_value *state = xcc_graph_output_state(g, i);
         const bool is_statistic =
             state != NULL && strncmp(state->name, XCC_OPTIMIZER_PREFIX, sizeof XCC_OPTIMIZER_PREFIX - 1) != 0;
         outputs[i] = g->outputs[i];
-        if ((is_statistic || outputs[i] == t->loss) && (outputs[i] = mean_of(t, outputs[i])) == NULL)
-            return t->m->error->status;
+        if (is_statistic || outputs[i] == t->loss)
+            means[count++] = i;
     }
+    XCVM_TRY(join_means(t, count, means, XCVM_F32, outputs));
+    XCVM_TRY(join_means(t, count, means, XCVM_F64, outputs));
     XCVM_TRY(xcc_graph_set_outputs(g, g->output_count, outputs));
     g->output_names = names;
     return XCVM_OK;

@@ -214,8 +214,10 @@ static xcvm_status train(xcc_training *t)
         if ((t->loss_scale = xcc_training_state(m, NULL, "loss_scale", XCVM_F32, 0, NULL, begin)) == NULL)
             return m->error->status;
     }
-    if (m->options->all_reduce)
+    if (m->options->all_reduce) {
+        XCVM_TRY(xcc_processes_order(t));
         XCVM_TRY(xcc_processes_share(t));
+    }
     XCVM_TRY(differentiate(t));
     if (m->options->all_reduce)
         XCVM_TRY(xcc_processes_gradients(t));

@@ -23,8 +23,10 @@ typedef struct xcc_training {
 
 /* Sums over the processes that run the program together (processes.c). The share goes in front of all that there is. */
 xcvm_status xcc_processes_share(xcc_training *t);
-/* Gradients become those of the losses of all processes, which each has multiplied by its share; so do losses and
- * running statistics become means. */
+/* Puts the learners in the order in which the backward will make their gradients, the same in all processes. */
+xcvm_status xcc_processes_order(xcc_training *t);
+/* Gradients become those of the losses of all processes, which each has multiplied by its share, summed up while the
+ * backward goes on; so do losses and running statistics become means. */
 xcvm_status xcc_processes_gradients(xcc_training *t);
 xcvm_status xcc_processes_results(xcc_training *t);
 /* Puts BatchNormalization and Dropout into the form that the options ask for, of training, where running statistics

@@ -74,12 +74,20 @@ typedef struct xct_options {
      * `init`. NULL: none. A model whose weights are in files of their own cannot be given others. */
     const char *weights;
     /* Several processes that train together, each on its part of every batch. Number `rank`, from 0 on, of `ranks` (0:
-     * 1). All call the same functions on the same data, with the same options but for rank; `all_reduce` is as of
-     * xcvm_session_options. Rank 0 writes files. While learning f1 is of a process's own part; what else is measured,
-     * and all that is for validation, of all. */
+     * 1). All call the same functions on the same data, with the same options but for rank; `all_reduce` and its like
+     * are as of xcvm_session_options. Rank 0 writes files. While learning f1 is of a process's own part; what else is
+     * measured, and all that is for validation, of all. */
     int rank, ranks;
     xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
     void *all_reduce_user;
+    xcvm_status (*all_reduce_begin)(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
+                                    xcvm_error *error);
+    xcvm_status (*all_reduce_end)(void *user, void *request, bool *done, xcvm_error *error);
+    void (*all_reduce_abandon)(void *user, void *request);
+    /* Is told what is planned of each program whose compile options have `recompute`, one for each size of batch, when
+     * it has been compiled: in the calls that make the trainer or learn. NULL: nobody is. */
+    void (*planned)(void *user, const xcc_report *report);
+    void *planned_user;
 } xct_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create_file(const char *model, const xct_options *options,

@@ -326,6 +326,16 @@ typedef struct xcvm_session_options {
      * process. */
     xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
     void *all_reduce_user;
+    /* The same for AllReduceBegin and AllReduceEnd, sums that are made while the run goes on; all three, or none, and
+     * then all_reduce makes them at once. `begin` is called in the same order by all processes, among calls of
+     * all_reduce, too; the elements belong to the host until `end` has said that it is done, or has failed. `end` waits
+     * for some milliseconds at most, so that a run can be cancelled meanwhile, and is called again. `abandon` is
+     * called, in place of it, when a run has failed in between: the elements are not touched any more when it returns.
+     */
+    xcvm_status (*all_reduce_begin)(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
+                                    xcvm_error *error);
+    xcvm_status (*all_reduce_end)(void *user, void *request, bool *done, xcvm_error *error);
+    void (*all_reduce_abandon)(void *user, void *request);
 } xcvm_session_options;
 
 /* Takes the memory of the plan, starts the threads and maps the constants; executes nothing. With more than one thread,

@@ -1,4 +1,6 @@
-/* AllReduce: sums over the processes that learn together. Several tensors travel as one: each message has its price. */
+/* AllReduce: sums over the processes that learn together. Several tensors travel as one: each message has its price.
+ * AllReduceBegin and AllReduceEnd are the same in two, between which the run goes on. */
+#include "base/array.h"
 #include "ops/kernel.h"
 
 XCVM_SHAPE_RULE_OF(AllReduce)
@@ -11,14 +13,45 @@ XCVM_SHAPE_RULE_OF(AllReduce)
     return XCVM_OK;
 }
 
-static xcvm_status reduce(xcvm_kernel *k, xcvm_dtype dtype, void *elements, size_t count)
+XCVM_SHAPE_RULE_OF(AllReduceBegin)
 {
-    if (k->all_reduce == NULL || count == 0)
-        return XCVM_OK;
-    const xcvm_status status = k->all_reduce(k->all_reduce_user, dtype, elements, count, k->error);
+    (void)t;
+    xcvm_value_set_tensor(a->message, XCVM_I64, 0, NULL);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(AllReduceEnd)
+{
+    bool known;
+    size_t at = 0;
+    XCVM_TRY(xcvm_scalar_check(t->error, a->message, "message", &known));
+    XCVM_CHECK(t->error, a->dtype == XCVM_F32 || a->dtype == XCVM_F64, TYPE_MISMATCH, "sums are of f32 or f64, not %s",
+               xcvm_dtype_name(a->dtype));
+    XCVM_CHECK(t->error, a->ranks.count == a->ys.count + 1, INVALID_ARGUMENT, "there are %zu ranks for %zu results",
+               a->ranks.count, a->ys.count + 1);
+    for (size_t i = 0; i <= a->ys.count; i++) {
+        const size_t rank = (size_t)a->ranks.at[i];
+        XCVM_CHECK(t->error, rank <= a->dims.count - at, INVALID_ARGUMENT, "dims are fewer than all ranks together");
+        xcvm_value_set_tensor(i == 0 ? a->y : a->ys.at[i - 1], a->dtype, (int)rank, a->dims.at + at);
+        at += rank;
+    }
+    XCVM_CHECK(t->error, at == a->dims.count, INVALID_ARGUMENT, "dims are %zu, but all ranks together %zu",
+               a->dims.count, at);
+    return XCVM_OK;
+}
+
+/* The message, on failure, where the host has given none. */
+static xcvm_status explain(xcvm_kernel *k, xcvm_status status)
+{
     if (status != XCVM_OK && (k->error == NULL || k->error->status != status))
         return xcvm_error_set(k->error, status, "the sum over all processes failed");
     return status;
+}
+
+static xcvm_status reduce(xcvm_kernel *k, xcvm_dtype dtype, void *elements, size_t count)
+{
+    const xcvm_reducer *r = &k->reducer;
+    return r->sum != NULL && count > 0 ? explain(k, r->sum(r->user, dtype, elements, count, k->error)) : XCVM_OK;
 }
 
 static xcvm_status copy(xcvm_kernel *k, void *to, const void *from, size_t bytes)
@@ -26,32 +59,154 @@ static xcvm_status copy(xcvm_kernel *k, void *to, const void *from, size_t bytes
     return to != from && bytes > 0 ? xcvm_kernel_copy(k, to, from, bytes) : XCVM_OK;
 }
 
+/* Bytes of a tensor and those behind it. */
+static xcvm_status add_bytes(xcvm_kernel *k, const xcvm_value *x, xcvm_inputs xs, size_t *bytes)
+{
+    *bytes = x->bytes;
+    for (size_t i = 0; i < xs.count; i++)
+        XCVM_CHECK(k->error, xcvm_size_add(*bytes, xs.at[i]->bytes, bytes), OUT_OF_RANGE, "too many elements");
+    return XCVM_OK;
+}
+
+static xcvm_status gather(xcvm_kernel *k, const xcvm_value *x, xcvm_inputs xs, char *all)
+{
+    XCVM_TRY(copy(k, all, x->data, x->bytes));
+    all += x->bytes;
+    for (size_t i = 0; i < xs.count; i++) {
+        XCVM_TRY(copy(k, all, xs.at[i]->data, xs.at[i]->bytes));
+        all += xs.at[i]->bytes;
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status scatter(xcvm_kernel *k, const char *all, const xcvm_value *y, xcvm_outputs ys)
+{
+    XCVM_TRY(copy(k, y->data, all, y->bytes));
+    all += y->bytes;
+    for (size_t i = 0; i < ys.count; i++) {
+        XCVM_TRY(copy(k, ys.at[i]->data, all, ys.at[i]->bytes));
+        all += ys.at[i]->bytes;
+    }
+    return XCVM_OK;
+}
+
+static size_t elements_in(xcvm_dtype dtype, size_t bytes) { return bytes / ((size_t)xcvm_dtype_bits(dtype) / 8); }
+
 XCVM_KERNEL(AllReduce)
 {
     const xcvm_dtype dtype = (xcvm_dtype)a->x->dtype;
+    size_t bytes;
     if (a->xs.count == 0) {
         XCVM_TRY(copy(k, a->y->data, a->x->data, a->x->bytes));
         return reduce(k, dtype, a->y->data, xcvm_element_count(a->y));
     }
-    size_t bytes = a->x->bytes;
-    for (size_t i = 0; i < a->xs.count; i++)
-        XCVM_CHECK(k->error, xcvm_size_add(bytes, a->xs.at[i]->bytes, &bytes), OUT_OF_RANGE, "too many elements");
+    XCVM_TRY(add_bytes(k, a->x, a->xs, &bytes));
     char *all = xcvm_kernel_scratch(k, bytes);
     if (all == NULL)
         return XCVM_OUT_OF_MEMORY;
     /* Everything is read before anything is written: y may have the memory of x. */
-    size_t at = 0;
-    for (size_t i = 0; i <= a->xs.count; i++) {
-        const xcvm_value *x = i == 0 ? a->x : a->xs.at[i - 1];
-        XCVM_TRY(copy(k, all + at, x->data, x->bytes));
-        at += x->bytes;
-    }
-    XCVM_TRY(reduce(k, dtype, all, bytes / ((size_t)xcvm_dtype_bits(dtype) / 8)));
-    at = 0;
-    for (size_t i = 0; i <= a->xs.count; i++) {
-        const xcvm_value *y = i == 0 ? a->y : a->ys.at[i - 1];
-        XCVM_TRY(copy(k, y->data, all + at, y->bytes));
-        at += y->bytes;
-    }
+    XCVM_TRY(gather(k, a->x, a->xs, all));
+    XCVM_TRY(reduce(k, dtype, all, elements_in(dtype, bytes)));
+    return scatter(k, all, a->y, a->ys);
+}
+
+/* ---- In two ---- */
+
+enum { MOST_MESSAGES = 4096 };
+
+/* The free message of the least number, which is taken by giving it elements. */
+static xcvm_status find_free(xcvm_kernel *k, size_t *number)
+{
+    xcvm_reducer *r = &k->reducer;
+    for (*number = 0; *number < r->message_count; ++*number)
+        if (r->messages[*number].elements == NULL)
+            return XCVM_OK;
+    XCVM_CHECK(k->error, r->message_count < MOST_MESSAGES, OUT_OF_RANGE,
+               "%d sums over all processes are under way, no more can be", MOST_MESSAGES);
+    xcvm_message *messages =
+        xcvm_array_grow(k->allocator, r->messages, r->message_count, &r->message_capacity, sizeof *messages);
+    XCVM_CHECK(k->error, messages != NULL, OUT_OF_MEMORY, "no memory for the sums over all processes");
+    r->messages = messages;
+    messages[r->message_count++] = (xcvm_message){.elements = NULL};
     return XCVM_OK;
+}
+
+static void drop(xcvm_message *message)
+{
+    xcvm_storage_release(message->elements);
+    *message = (xcvm_message){.elements = NULL};
+}
+
+static xcvm_status begin(xcvm_kernel *k, xcvm_message *message)
+{
+    const xcvm_reducer *r = &k->reducer;
+    if (r->begin == NULL || message->count == 0)
+        return reduce(k, message->dtype, message->elements->data, message->count);
+    XCVM_TRY(explain(
+        k, r->begin(r->user, message->dtype, message->elements->data, message->count, &message->request, k->error)));
+    message->asked = true;
+    return XCVM_OK;
+}
+
+XCVM_KERNEL(AllReduceBegin)
+{
+    size_t bytes, number;
+    XCVM_TRY(add_bytes(k, a->x, a->xs, &bytes));
+    XCVM_TRY(find_free(k, &number));
+    xcvm_message *message = &k->reducer.messages[number];
+    XCVM_TRY(xcvm_heap_allocate(k->heap, bytes, &message->elements, k->error));
+    message->dtype = (xcvm_dtype)a->x->dtype;
+    message->count = elements_in(message->dtype, bytes);
+    xcvm_status status = gather(k, a->x, a->xs, message->elements->data);
+    if (status == XCVM_OK)
+        status = begin(k, message);
+    if (status != XCVM_OK)
+        drop(message);
+    *(int64_t *)a->message->data = (int64_t)number;
+    return status;
+}
+
+XCVM_KERNEL(AllReduceEnd)
+{
+    xcvm_reducer *r = &k->reducer;
+    int64_t number;
+    size_t count = xcvm_element_count(a->y);
+    XCVM_TRY(xcvm_read_int(k->error, a->message, "message", &number));
+    xcvm_message *message = number >= 0 && (uint64_t)number < r->message_count ? &r->messages[(size_t)number] : NULL;
+    XCVM_CHECK(k->error, message != NULL && message->elements != NULL, INVALID_ARGUMENT,
+               "no sum of number %lld is under way", (long long)number);
+    for (size_t i = 0; i < a->ys.count; i++)
+        XCVM_CHECK(k->error, xcvm_size_add(count, xcvm_element_count(a->ys.at[i]), &count), OUT_OF_RANGE,
+                   "too many elements");
+    XCVM_CHECK(k->error, message->dtype == a->dtype && message->count == count, SHAPE_MISMATCH,
+               "the message has %zu elements of %s, the results %zu of %s", message->count,
+               xcvm_dtype_name(message->dtype), count, xcvm_dtype_name(a->dtype));
+    while (message->asked) {
+        bool done = false;
+        const xcvm_status status = r->end(r->user, message->request, &done, k->error);
+        message->asked = status == XCVM_OK && !done;
+        XCVM_TRY(explain(k, status));
+        XCVM_TRY(xcvm_kernel_poll(k));
+    }
+    XCVM_TRY(scatter(k, message->elements->data, a->y, a->ys));
+    drop(message);
+    return XCVM_OK;
+}
+
+void xcvm_reducer_abandon(xcvm_reducer *r)
+{
+    for (size_t i = 0; i < r->message_count; i++) {
+        if (r->messages[i].asked)
+            r->abandon(r->user, r->messages[i].request);
+        if (r->messages[i].elements != NULL)
+            drop(&r->messages[i]);
+    }
+}
+
+void xcvm_reducer_release(xcvm_reducer *r, const xcvm_allocator *allocator)
+{
+    xcvm_reducer_abandon(r);
+    xcvm_deallocate(allocator, r->messages, r->message_capacity * sizeof *r->messages);
+    r->messages = NULL;
+    r->message_count = r->message_capacity = 0;
 }

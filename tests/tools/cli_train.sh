@@ -63,6 +63,8 @@ out_like '^accuracy 1$'
 # Recomputation changes what is kept, and no bit.
 run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --recompute time -o recomputed.onnx
 code 0
+err_has 'recomputation: '
+err_has ' MB without'
 check cmp recomputed.onnx whole.onnx
 run train network.onnx -d line.npz --memory-budget 1M
 code 2

@@ -276,6 +276,38 @@ static void *take_part(void *user)
     return NULL;
 }
 
+/* Lets a trainer for each process fit; the last one has the data so many times. */
+static void begin_ranks(xct_options *options, const xct_fit_options *fit_options, size_t times)
+{
+    pthread_t threads[RANKS];
+    const char *paths[] = {in_folder("data.safetensors"), in_folder("data.safetensors")};
+    ck_assert_int_eq(pthread_barrier_init(&shared.barrier, NULL, RANKS), 0);
+    shared.options = fit_options;
+    options->ranks = RANKS;
+    options->all_reduce = add_up;
+    for (size_t i = 0; i < RANKS; i++) {
+        options->rank = (int)i;
+        shared.trainers[i] = make(line_model, options);
+        shared.reports[i].size = sizeof shared.reports[i];
+        ck_assert_int_eq(
+            xct_dataset_open(shared.trainers[i], paths, i + 1 < RANKS ? 1 : times, NULL, 0, &shared.data[i], NULL),
+            XCVM_OK);
+    }
+    for (size_t i = 0; i < RANKS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, take_part, (void *)(uintptr_t)i), 0);
+    for (size_t i = 0; i < RANKS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void end_ranks(void)
+{
+    for (size_t i = 0; i < RANKS; i++) {
+        xct_dataset_destroy(shared.data[i]);
+        xct_trainer_destroy(shared.trainers[i]);
+    }
+    pthread_barrier_destroy(&shared.barrier);
+}
+
 /* Each has a part of every batch, and of batches that cannot be shared out evenly: losses and parameters are those of
  * one process, but for rounding, and the same bits in all. */
 START_TEST(several_processes)
@@ -290,24 +322,9 @@ START_TEST(several_processes)
         .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.36, .schedule = "plateau:patience=0"};
     xct_trainer *alone = make(line_model, &options);
     const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
-    pthread_t threads[RANKS];
-    const char *paths[] = {in_folder("data.safetensors")};
-    ck_assert_int_eq(pthread_barrier_init(&shared.barrier, NULL, RANKS), 0);
-    shared.options = &fit_options;
-    options.ranks = RANKS;
-    options.all_reduce = add_up;
-    for (size_t i = 0; i < RANKS; i++) {
-        options.rank = (int)i;
-        shared.trainers[i] = make(line_model, &options);
-        shared.reports[i].size = sizeof shared.reports[i];
-        ck_assert_int_eq(xct_dataset_open(shared.trainers[i], paths, 1, NULL, 0, &shared.data[i], NULL), XCVM_OK);
-    }
+    begin_ranks(&options, &fit_options, 1);
     for (size_t i = 0; i < RANKS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, take_part, (void *)(uintptr_t)i), 0);
-    for (size_t i = 0; i < RANKS; i++) {
-        pthread_join(threads[i], NULL);
         ck_assert_msg(shared.statuses[i] == XCVM_OK, "%zu: %s", i, shared.errors[i].message);
-    }
     for (size_t i = 0; i < RANKS; i++) {
         check_same(shared.trainers[0], shared.trainers[i]);
         ck_assert_uint_eq(shared.reports[i].steps, expected.steps);
@@ -319,12 +336,25 @@ START_TEST(several_processes)
         ck_assert_uint_eq(expected.validation.examples, 13);
     }
     check_floats(parameter(shared.trainers[0], "w"), xcvm_value_data(parameter(alone, "w")), 2, 1e-4F);
-    for (size_t i = 0; i < RANKS; i++) {
-        xct_dataset_destroy(shared.data[i]);
-        xct_trainer_destroy(shared.trainers[i]);
-    }
+    end_ranks();
     xct_trainer_destroy(alone);
-    pthread_barrier_destroy(&shared.barrier);
+}
+END_TEST
+
+/* Processes that do not see the same data say so before they wait for each other. */
+START_TEST(processes_that_differ)
+{
+    write_data();
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05"};
+    xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
+    const xct_fit_options fit_options = {.size = sizeof fit_options, .epochs = 1, .batch = 8};
+    begin_ranks(&options, &fit_options, 2);
+    for (size_t i = 0; i < RANKS; i++) {
+        ck_assert_int_eq(shared.statuses[i], XCVM_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(shared.errors[i].message, "the processes do not have the same examples") != NULL, "%s",
+                      shared.errors[i].message);
+    }
+    end_ranks();
 }
 END_TEST
 
@@ -510,6 +540,7 @@ Suite *suite_train_trainer(void)
     tcase_add_test(tests, not_finite);
     tcase_add_test(tests, learns_a_line);
     tcase_add_test(tests, several_processes);
+    tcase_add_test(tests, processes_that_differ);
     tcase_add_test(tests, resumed_bits);
     tcase_add_test(tests, checkpoints_refused);
     tcase_add_test(tests, log_and_curve);

@@ -176,16 +176,6 @@ static void print_report(const xcc_report *report)
         puts("open dimensions are counted as 1");
 }
 
-/* What recomputation is expected to come to. */
-static void tell_recomputation(const xcc_report *report)
-{
-    report_line(
-        "recomputation: %zu instructions again; peak %.1f MB, %.1f MB without (%+.1f%%); a step takes %.3f times "
-        "as long by estimate",
-        report->recomputed, (double)report->arena_bytes / 1e6, (double)report->recompute_peak_before / 1e6,
-        100 * ((double)report->arena_bytes / (double)report->recompute_peak_before - 1), report->recompute_time);
-}
-
 /* What all programs that a model becomes have in common. */
 struct request {
     const struct compile_flags *flags;
@@ -389,8 +379,7 @@ static int compile_all(struct compilation *programs, size_t count)
     for (size_t i = finished; i < count; i++)
         discard(&programs[i], &error);
     for (size_t i = 0; i < count && status == XCVM_OK; i++) {
-        if (programs[i].report.recompute_peak_before > 0)
-            tell_recomputation(&programs[i].report);
+        recomputation_tell(&programs[i].report);
         if (!request->flags->report)
             continue;
         if (count > 1)

@@ -220,6 +220,13 @@ static bool parse_columns(struct training *t)
     return true;
 }
 
+static void tell_plan(void *user, const xcc_report *report)
+{
+    struct training *t = user;
+    progress_end(&t->progress);
+    recomputation_tell(report);
+}
+
 static bool read_flags(struct training *t)
 {
     const struct train_flags *flags = t->flags;
@@ -271,6 +278,11 @@ static bool read_flags(struct training *t)
                                .rank = t->processes.rank,
                                .ranks = t->processes.count,
                                .all_reduce = t->processes.count > 1 ? processes_all_reduce : NULL,
+                               .all_reduce_begin = t->processes.count > 1 ? processes_sum_begin : NULL,
+                               .all_reduce_end = t->processes.count > 1 ? processes_sum_end : NULL,
+                               .all_reduce_abandon = t->processes.count > 1 ? processes_sum_abandon : NULL,
+                               .planned = t->processes.rank == 0 ? tell_plan : NULL,
+                               .planned_user = t,
                                .metrics = flags->metrics.count > 0 ? flags->metrics.items : automatic,
                                .metric_count = flags->metrics.count > 0 ? flags->metrics.count : 1,
                                .init = flags->init,

@@ -1,25 +1,66 @@
-/* Open MPI, through the functions and objects that its library exports (mpi.h makes its constants of these objects). */
+/* Open MPI, through the functions and objects that its library exports (mpi.h makes its constants of these objects).
+ * It moves messages while it is called and at no other time. So a thread, which makes all calls, asks for those that
+ * are under way again and again; sums are made beside whatever the process computes. */
 #include "run/processes.h"
+#include "cli/memory.h"
 #include "cli/report.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 static const char file_name[] = "libmpi.so.40"; /* of Open MPI 2 to 4; Debian's */
 
 static struct {
-    int (*init)(int *argc, char ***argv);
+    int (*init)(int *argc, char ***argv, int wanted, int *given);
     int (*finalize)(void);
     int (*comm_rank)(void *comm, int *rank);
     int (*comm_size)(void *comm, int *size);
-    int (*all_reduce)(const void *from, void *to, int count, void *type, void *op, void *comm);
+    int (*all_reduce)(const void *from, void *to, int count, void *type, void *op, void *comm, void **request);
+    int (*test_all)(int count, void **requests, int *done, void *statuses);
     int (*abort)(void *comm, int code);
     void *world, *f32, *f64, *sum;
 } mpi;
 
-/* MPI_IN_PLACE: what is given is what is replaced. */
+/* MPI_IN_PLACE: what is given is what is replaced; MPI_THREAD_FUNNELED: one thread makes all calls. */
 static void *const in_place = (void *)1;
+enum { FUNNELED = 1 };
+
+typedef enum stage { ASKED, UNDER_WAY, DONE, FAILED } stage;
+
+/* A sum. More elements than an int counts are several messages of Open MPI's. */
+struct sum {
+    xcvm_dtype dtype;
+    char *elements;
+    size_t count, part_count;
+    void **parts;
+    stage stage;
+    struct sum *next;
+};
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed, advanced; /* for the thread; for who waits for it */
+    /* Under the mutex. */
+    struct sum *first, *last; /* those that are not done, in the order in which they were asked for */
+    int waiting;              /* somebody has nothing else to do */
+    bool begun, failed;       /* the library can be used, or not */
+    bool leave, aborted;      /* what the thread is to do */
+    bool broken;              /* a sum was given up: nothing moves any more */
+    int rank, count, exit_code;
+    pthread_mutex_t calling; /* held while the library is called; taken behind the other */
+} worker = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+            .changed = PTHREAD_COND_INITIALIZER,
+            .advanced = PTHREAD_COND_INITIALIZER,
+            .calling = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- The library ---- */
 
 static bool started_by_mpirun(void)
 {
@@ -41,13 +82,205 @@ static bool find_all(void *library)
     mpi.f32 = dlsym(library, "ompi_mpi_float");
     mpi.f64 = dlsym(library, "ompi_mpi_double");
     mpi.sum = dlsym(library, "ompi_mpi_op_sum");
-    return find_function(library, "MPI_Init", &mpi.init) && find_function(library, "MPI_Finalize", &mpi.finalize) &&
+    return find_function(library, "MPI_Init_thread", &mpi.init) &&
+           find_function(library, "MPI_Finalize", &mpi.finalize) &&
            find_function(library, "MPI_Comm_rank", &mpi.comm_rank) &&
            find_function(library, "MPI_Comm_size", &mpi.comm_size) &&
-           find_function(library, "MPI_Allreduce", &mpi.all_reduce) &&
-           find_function(library, "MPI_Abort", &mpi.abort) && mpi.world != NULL && mpi.f32 != NULL && mpi.f64 != NULL &&
-           mpi.sum != NULL;
+           find_function(library, "MPI_Iallreduce", &mpi.all_reduce) &&
+           find_function(library, "MPI_Testall", &mpi.test_all) && find_function(library, "MPI_Abort", &mpi.abort) &&
+           mpi.world != NULL && mpi.f32 != NULL && mpi.f64 != NULL && mpi.sum != NULL;
 }
+
+/* ---- The thread ---- */
+
+static bool start(struct sum *s)
+{
+    for (size_t i = 0; i < s->part_count; i++) {
+        const size_t at = i * INT_MAX, left = s->count - at;
+        if (mpi.all_reduce(in_place, s->elements + at * (size_t)xcvm_dtype_bits(s->dtype) / 8,
+                           left < INT_MAX ? (int)left : INT_MAX, s->dtype == XCVM_F32 ? mpi.f32 : mpi.f64, mpi.sum,
+                           mpi.world, &s->parts[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The stage that a sum comes to. Without the mutex: a sum that is asked for or under way is the thread's. */
+static stage advance(struct sum *s)
+{
+    int done = 0;
+    if (s->stage == ASKED && !start(s))
+        return FAILED;
+    if (mpi.test_all((int)s->part_count, s->parts, &done, NULL) != 0)
+        return FAILED;
+    return done != 0 ? DONE : UNDER_WAY;
+}
+
+/* Advances all sums in their order; whether one of them is done. Under the mutex. */
+static bool advance_all(void)
+{
+    bool any = false;
+    for (struct sum **link = &worker.first, *s; (s = *link) != NULL && !worker.broken;) {
+        pthread_mutex_lock(&worker.calling);
+        pthread_mutex_unlock(&worker.mutex);
+        const stage reached = advance(s);
+        pthread_mutex_unlock(&worker.calling);
+        pthread_mutex_lock(&worker.mutex);
+        s->stage = reached;
+        if (reached == UNDER_WAY) {
+            link = &s->next;
+            continue;
+        }
+        any = true;
+        *link = s->next;
+        if (worker.last == s)
+            worker.last = NULL;
+    }
+    /* Others may have been put behind meanwhile. */
+    for (struct sum *s = worker.first; s != NULL; s = s->next)
+        worker.last = s;
+    return any;
+}
+
+static struct timespec after(long ns)
+{
+    enum { SECOND_NS = 1000000000 };
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / SECOND_NS;
+    until.tv_nsec %= SECOND_NS;
+    return until;
+}
+
+/* Lets others compute. The interval is short beside what a message of gradients takes, and long beside what asking
+ * does. */
+static void rest(void)
+{
+    enum { INTERVAL_NS = 200000 };
+    if (worker.waiting > 0) {
+        pthread_mutex_unlock(&worker.mutex);
+        sched_yield();
+        pthread_mutex_lock(&worker.mutex);
+        return;
+    }
+    const struct timespec until = after(INTERVAL_NS);
+    pthread_cond_timedwait(&worker.changed, &worker.mutex, &until);
+}
+
+static void *communicate(void *user)
+{
+    int given, rank = 0, count = 0;
+    (void)user;
+    const bool good = mpi.init(NULL, NULL, FUNNELED, &given) == 0 && mpi.comm_rank(mpi.world, &rank) == 0 &&
+                      mpi.comm_size(mpi.world, &count) == 0;
+    pthread_mutex_lock(&worker.mutex);
+    worker.rank = rank;
+    worker.count = count;
+    worker.begun = good;
+    worker.failed = !good;
+    pthread_cond_broadcast(&worker.advanced);
+    while (good && !worker.leave) {
+        if (worker.first == NULL || worker.broken)
+            pthread_cond_wait(&worker.changed, &worker.mutex);
+        else if (advance_all())
+            pthread_cond_broadcast(&worker.advanced);
+        else
+            rest();
+    }
+    pthread_mutex_unlock(&worker.mutex);
+    if (good && worker.aborted)
+        mpi.abort(mpi.world, worker.exit_code);
+    else if (good)
+        mpi.finalize();
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static bool start_thread(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int result = pthread_create(&worker.thread, NULL, communicate, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return result == 0;
+}
+
+/* ---- Sums ---- */
+
+xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
+                                xcvm_error *error)
+{
+    (void)user;
+    const size_t parts = count / INT_MAX + (count % INT_MAX != 0);
+    struct sum *s = memory_take(1, sizeof *s);
+    *s = (struct sum){.dtype = dtype,
+                      .elements = elements,
+                      .count = count,
+                      .part_count = parts,
+                      .parts = memory_take(parts + 1, sizeof *s->parts)};
+    pthread_mutex_lock(&worker.mutex);
+    const bool broken = worker.broken;
+    if (!broken) {
+        *(worker.last != NULL ? &worker.last->next : &worker.first) = s;
+        worker.last = s;
+        pthread_cond_signal(&worker.changed);
+    }
+    pthread_mutex_unlock(&worker.mutex);
+    *request = s;
+    if (!broken)
+        return XCVM_OK;
+    free(s->parts);
+    free(s);
+    return error_set(error, XCVM_IO, "this process has given up a sum, and so cannot talk to the others any more");
+}
+
+xcvm_status processes_sum_end(void *user, void *request, bool *done, xcvm_error *error)
+{
+    enum { PATIENCE_NS = 10000000 };
+    struct sum *s = request;
+    const struct timespec until = after(PATIENCE_NS);
+    (void)user;
+    pthread_mutex_lock(&worker.mutex);
+    worker.waiting++;
+    pthread_cond_signal(&worker.changed);
+    for (int result = 0; s->stage < DONE && result != ETIMEDOUT;)
+        result = pthread_cond_timedwait(&worker.advanced, &worker.mutex, &until);
+    worker.waiting--;
+    const stage reached = s->stage;
+    pthread_mutex_unlock(&worker.mutex);
+    *done = reached == DONE;
+    if (reached < DONE)
+        return XCVM_OK;
+    free(s->parts);
+    free(s);
+    return reached == DONE ? XCVM_OK : error_set(error, XCVM_IO, "the processes cannot talk to each other any more");
+}
+
+/* What Open MPI has begun it cannot be made to forget; it writes nothing as long as it is not called. */
+void processes_sum_abandon(void *user, void *request)
+{
+    (void)user;
+    (void)request;
+    pthread_mutex_lock(&worker.mutex);
+    worker.broken = true;
+    pthread_mutex_unlock(&worker.mutex);
+    pthread_mutex_lock(&worker.calling);
+    pthread_mutex_unlock(&worker.calling);
+}
+
+xcvm_status processes_all_reduce(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
+{
+    void *request;
+    bool done = false;
+    xcvm_status status = processes_sum_begin(user, dtype, elements, count, &request, error);
+    while (status == XCVM_OK && !done)
+        status = processes_sum_end(user, request, &done, error);
+    return status;
+}
+
+/* ---- Coming and going ---- */
 
 xcvm_status processes_begin(struct processes *processes, xcvm_error *error)
 {
@@ -58,25 +291,17 @@ xcvm_status processes_begin(struct processes *processes, xcvm_error *error)
     void *library = dlopen(file_name, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)
         return error_set(error, XCVM_UNSUPPORTED, "mpirun has started several processes, but %s", dlerror());
-    if (!find_all(library) || mpi.init(NULL, NULL) != 0 || mpi.comm_rank(mpi.world, &processes->rank) != 0 ||
-        mpi.comm_size(mpi.world, &processes->count) != 0)
+    bool good = find_all(library) && start_thread();
+    pthread_mutex_lock(&worker.mutex);
+    while (good && !worker.begun && !worker.failed)
+        pthread_cond_wait(&worker.advanced, &worker.mutex);
+    good = good && worker.begun;
+    processes->rank = worker.rank;
+    processes->count = good ? worker.count : 1;
+    pthread_mutex_unlock(&worker.mutex);
+    if (!good)
         return error_set(error, XCVM_UNSUPPORTED, "%s cannot be used as Open MPI's", file_name);
     processes->library = library;
-    return XCVM_OK;
-}
-
-xcvm_status processes_all_reduce(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
-{
-    (void)user;
-    char *at = elements;
-    void *type = dtype == XCVM_F32 ? mpi.f32 : mpi.f64;
-    for (size_t done = 0; done < count;) {
-        int now = count - done < INT_MAX ? (int)(count - done) : INT_MAX;
-        if (mpi.all_reduce(in_place, at, now, type, mpi.sum, mpi.world) != 0)
-            return error_set(error, XCVM_IO, "the processes cannot talk to each other any more");
-        done += (size_t)now;
-        at += (size_t)now * (size_t)xcvm_dtype_bits(dtype) / 8;
-    }
     return XCVM_OK;
 }
 
@@ -97,8 +322,11 @@ void processes_end(struct processes *processes, bool together, int exit_code)
 {
     if (processes->library == NULL)
         return;
-    if (together)
-        mpi.finalize();
-    else
-        mpi.abort(mpi.world, exit_code);
+    pthread_mutex_lock(&worker.mutex);
+    worker.leave = true;
+    worker.aborted = !together;
+    worker.exit_code = exit_code;
+    pthread_cond_signal(&worker.changed);
+    pthread_mutex_unlock(&worker.mutex);
+    pthread_join(worker.thread, NULL);
 }

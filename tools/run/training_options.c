@@ -129,6 +129,16 @@ void recomputation_use(const struct recomputation_flags *flags, xcc_options *com
     compiler->memory_budget = flags->memory_budget;
 }
 
+void recomputation_tell(const xcc_report *report)
+{
+    if (report->recompute_peak_before > 0)
+        report_line(
+            "recomputation: %zu instructions again; peak %.1f MB, %.1f MB without (%+.1f%%); a step takes %.3f times "
+            "as long by estimate",
+            report->recomputed, (double)report->arena_bytes / 1e6, (double)report->recompute_peak_before / 1e6,
+            100 * ((double)report->arena_bytes / (double)report->recompute_peak_before - 1), report->recompute_time);
+}
+
 void training_groups_release(struct training_groups *groups)
 {
     for (size_t i = 0; i < groups->count; i++)

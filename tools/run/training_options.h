@@ -40,5 +40,7 @@ bool recomputation_asked(const struct recomputation_flags *flags);
 /* EXIT_OK, or what to return after a message for options that do not go together. */
 int recomputation_check(const struct recomputation_flags *flags);
 void recomputation_use(const struct recomputation_flags *flags, xcc_options *compiler);
+/* Says what recomputation is expected to come to, if it was asked for. */
+void recomputation_tell(const xcc_report *report);
 
 #endif

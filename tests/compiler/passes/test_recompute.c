@@ -160,6 +160,37 @@ START_TEST(random_networks)
 }
 END_TEST
 
+/* The more of the memory a schedule may take, the more of it is used, to save time. */
+START_TEST(budgets_are_used)
+{
+    static const char *const methods[] = {"time", "memory"};
+    size_t unused = 0, all = 0;
+    for (uint32_t seed = 0; seed < SEEDS / 2; seed++) {
+        network n;
+        open(&n, seed, NULL, 0);
+        const uint64_t most = n.arena;
+        shut(&n);
+        for (size_t i = 0; i < 2; i++) {
+            open(&n, seed, methods[i], 0);
+            const uint64_t least = n.arena;
+            const double slowest = n.c.m.recomputation.time;
+            shut(&n);
+            if (least == most)
+                continue;
+            const uint64_t budget = least + (most - least) * 3 / 4;
+            open(&n, seed, methods[i], budget);
+            ck_assert_uint_le(n.arena, budget);
+            ck_assert_double_le(n.c.m.recomputation.time, slowest);
+            unused += n.c.m.recomputation.time >= slowest;
+            all++;
+            shut(&n);
+        }
+    }
+    ck_assert_uint_gt(all, SEEDS / 4);
+    ck_assert_uint_lt(unused, all / 10);
+}
+END_TEST
+
 /* The copies of a normalisation give no running statistics. */
 START_TEST(running_statistics)
 {
@@ -237,6 +268,7 @@ Suite *suite_compiler_recompute(void)
     TCase *tests = tcase_create("recompute");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, random_networks);
+    tcase_add_test(tests, budgets_are_used);
     tcase_add_test(tests, running_statistics);
     tcase_add_test(tests, refused);
     tcase_add_test(tests, by_name);

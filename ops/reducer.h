@@ -1,0 +1,31 @@
+/* Sums over the processes that run a program together: how the host makes them, and those that are under way. */
+#ifndef XCVM_OPS_REDUCER_H
+#define XCVM_OPS_REDUCER_H
+
+#include "base/heap.h"
+
+/* Elements on their way to being the sums. */
+typedef struct xcvm_message {
+    xcvm_storage *elements; /* NULL: there is no message of this number */
+    xcvm_dtype dtype;
+    size_t count;
+    void *request; /* the host's */
+    bool asked;    /* the host has been asked, and has not said yet that it is done */
+} xcvm_message;
+
+typedef struct xcvm_reducer {
+    /* xcvm_session_options.all_reduce and its like */
+    xcvm_status (*sum)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
+    xcvm_status (*begin)(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request, xcvm_error *error);
+    xcvm_status (*end)(void *user, void *request, bool *done, xcvm_error *error);
+    void (*abandon)(void *user, void *request);
+    void *user;
+    xcvm_message *messages;
+    size_t message_count, message_capacity;
+} xcvm_reducer;
+
+/* Gives up all messages that nobody has taken: at the end of a run. */
+void xcvm_reducer_abandon(xcvm_reducer *r);
+void xcvm_reducer_release(xcvm_reducer *r, const xcvm_allocator *allocator);
+
+#endif
