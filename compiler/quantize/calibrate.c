@@ -102,7 +102,10 @@ static xcvm_status stream(quantizer *q, const xcc_calibration *data, size_t batc
 static void settle(quantizer *q, xcc_quant_tensor *t)
 {
     int32_t least, greatest;
+    double low, high;
     xcc_quant_limits(q->o.activations, &least, &greatest);
+    xcc_quant_useful(q, t, &low, &high);
+    xcc_statistics_clip(t->seen, low, high);
     xcc_statistics_range(t->seen, q->o.method, q->o.percentile, greatest - least + 1, q->o.symmetric_activations,
                          &t->low, &t->high);
     xcc_quant_scale(t->low, t->high, q->o.activations, q->o.symmetric_activations, &t->scale, &t->zero_point);

@@ -150,6 +150,9 @@ xcvm_status xcc_quant_place(quantizer *q);
 const xcc_quant_node *xcc_quant_last(const quantizer *q, const xcc_quant_node *n);
 /* Ranges of activations (calibrate.c), and of constants that are operands as activations are. */
 xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_t batches);
+/* The interval, zero within, whose elements of a tensor its readers tell apart; infinite where there is no end
+ * (saturation.c). */
+void xcc_quant_useful(const quantizer *q, const xcc_quant_tensor *t, double *low, double *high);
 /* Rounds weights for the data (rounding.c). */
 xcvm_status xcc_quant_round(quantizer *q, const xcc_calibration *data, size_t batches);
 /* Corrections of biases, from the means that calibration found (bias.c). */

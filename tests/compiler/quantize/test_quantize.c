@@ -368,6 +368,41 @@ START_TEST(dead_channels)
 }
 END_TEST
 
+/* Ranges end where the functions that read a tensor tell nothing apart, if nobody else reads it. */
+START_TEST(ranges_of_gates)
+{
+    static const char gates[] =
+        "opset 14\ninput x f32[Nx2x3x3]\noutput y\ninit w f32[2x2x1x1] 10 -20 30 40\ninit v f32[2x2x1x1] 1 0.5 0.2 1\n"
+        "a = Conv(x, w)\nah = HardSigmoid(a) alpha=0.25 beta=0.5\nam = Mul(a, ah)\n"
+        "b = Conv(x, w)\nbs = Sigmoid(b)\nbm = Mul(b, bs)\n"
+        "c = Conv(x, w)\nch = HardSigmoid(c) alpha=0.25 beta=0.5\nd = Conv(x, w)\ncm = Mul(d, ch)\n"
+        "e = Conv(x, w)\net = Tanh(e)\nf = Conv(x, w)\nft = Tanh(f)\nfm = Add(f, ft)\n"
+        "s1 = Add(am, bm)\ns2 = Add(cm, et)\ns3 = Add(s1, s2)\ns4 = Add(s3, fm)\ny = Conv(s4, v)\n";
+    static const struct {
+        const char *name;
+        double low, high; /* 0: no end */
+    } expected[] = {{"a", -2, 0}, {"b", -6.93, 0}, {"c", -2, 2}, {"d", 0, 0}, {"e", -3.47, 3.47}, {"f", 0, 0}};
+    result r;
+    open_result(&r, gates, OPTIONS(.method = XCC_RANGE_MINMAX), true);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const xcc_quantize_tensor *t = NULL;
+        for (size_t k = 0; (t = xcc_quantizer_tensor(r.q, k)) != NULL && strcmp(t->name, expected[i].name) != 0;)
+            k++;
+        ck_assert_msg(t != NULL, "%s", expected[i].name);
+        if (expected[i].low < 0)
+            ck_assert_double_eq_tol(t->low, expected[i].low, 0.01);
+        else
+            ck_assert_double_lt(t->low, -30);
+        if (expected[i].high > 0)
+            ck_assert_double_eq_tol(t->high, expected[i].high, 0.01);
+        else
+            ck_assert_double_gt(t->high, 30);
+    }
+    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.02);
+    close_result(&r);
+}
+END_TEST
+
 /* Weights are told apart by all of their names, however long these are. */
 START_TEST(long_names)
 {
@@ -738,6 +773,7 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, blocks_of_four_bits);
     tcase_add_test(tc, recurrent_weights);
     tcase_add_test(tc, dead_channels);
+    tcase_add_test(tc, ranges_of_gates);
     tcase_add_test(tc, long_names);
     tcase_add_test(tc, names_that_are_made_up);
     tcase_add_test(tc, inputs_read_in_float);
