@@ -26,11 +26,13 @@ typedef enum xcc_range_method {
     XCC_RANGE_MOVING,     /* moving averages of both, batch by batch */
     XCC_RANGE_ENTROPY,    /* the threshold with the least Kullback-Leibler divergence from what was seen */
     XCC_RANGE_PERCENTILE, /* the range that holds a share */
-    XCC_RANGE_MSE         /* the range with the least mean squared error of rounding and clipping together */
+    XCC_RANGE_MSE         /* the range with the least mean squared error of rounding and clipping together; that of
+                             clipping, which does not cancel in sums, counts eight times */
 } xcc_range_method;
 
 /* How weights are rounded. */
 typedef enum xcc_rounding {
+    XCC_ROUNDING_DEFAULT, /* GPTQ where there are data and weights do not learn, else to the nearest */
     XCC_ROUNDING_NEAREST, /* each by itself */
     XCC_ROUNDING_GPTQ     /* those of Conv, Gemm and MatMul so that the sums are off least on the data, which are needed
                              (Frantar et al. 2022) */

@@ -66,8 +66,8 @@ static const struct option own_options[] = {
     {"weights", 0, "i8|u8|i4|u4", OPTION_CHOICE, AT(weights), 0, 0,
      "type of weights; i4 and u4 in blocks, of matrix products alone, and activations stay f32"},
     {"block", 0, "N", OPTION_INT, AT(block), 16, 65536, "weights of 4 bits that share a scale, a power of two"},
-    {"rounding", 0, "nearest|gptq", OPTION_CHOICE, AT(rounding), 0, 0,
-     "of weights: each by itself, or so that sums are off least on the data (GPTQ)"},
+    {"rounding", 0, "auto|nearest|gptq", OPTION_CHOICE, AT(rounding), 0, 0,
+     "of weights: each by itself, or so that sums are off least on the data (GPTQ); auto: GPTQ where there are data"},
     {"per-tensor", 0, NULL, OPTION_FLAG, AT(per_tensor), 0, 0,
      "one scale for all weights of a node, in place of one for each output channel"},
     {"symmetric-activations", 0, NULL, OPTION_FLAG, AT(symmetric_activations), 0, 0,
@@ -114,7 +114,7 @@ static const struct quantize_flags defaults = {.method = "mse",
                                                .form = "qdq",
                                                .activations = "u8",
                                                .weights = "i8",
-                                               .rounding = "nearest",
+                                               .rounding = "auto",
                                                .percentile = 99.999,
                                                .averaging = 0.01,
                                                .block = 32,
@@ -171,7 +171,9 @@ static xcc_range_method method_of(const char *name)
 
 static xcc_rounding rounding_of(const char *name)
 {
-    return strcmp(name, "gptq") == 0 ? XCC_ROUNDING_GPTQ : XCC_ROUNDING_NEAREST;
+    return strcmp(name, "gptq") == 0      ? XCC_ROUNDING_GPTQ
+           : strcmp(name, "nearest") == 0 ? XCC_ROUNDING_NEAREST
+                                          : XCC_ROUNDING_DEFAULT;
 }
 
 static void show(void *user, const char *what, double fraction)
