@@ -38,13 +38,11 @@ static xcvm_status correct(quantizer *q, xcc_quant_node *n, xcvm_arena *arena)
     float *right, *rounded;
     if (!xcc_quant_is_weight(t) || x == NULL || x->means == NULL || x->seen == NULL || !has_room(q, n))
         return XCVM_OK;
-    XCVM_TRY(xcc_quant_floats(q, t, arena, &shape, &right));
-    XCVM_TRY(xcc_quant_floats(q, t, arena, &shape, &rounded));
+    XCVM_TRY(xcc_rounded_weights(q, n, arena, &shape, &right, &rounded));
     const int64_t group = xcc_quant_is(n, "Conv") ? xcc_quant_int(n, "group", 1) : 1;
     if (shape.rank < 2 || (shape.rank != 2 && !xcc_quant_is(n, "Conv")) || shape.count == 0 || group < 1 ||
         shape.dims[0] % group != 0)
         return XCVM_OK;
-    XCVM_TRY(xcc_round_weights(q, n, rounded, &shape));
     const bool by_columns =
         !xcc_quant_is(n, "Conv") && !(xcc_quant_is(n, "Gemm") && xcc_quant_int(n, "transB", 0) != 0);
     const size_t outputs = (size_t)shape.dims[by_columns ? 1 : 0];

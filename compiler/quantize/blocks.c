@@ -74,23 +74,26 @@ typedef struct blocks {
     uint8_t *zero_points;
 } blocks;
 
-static xcvm_status round_matrix(xcc_model_writer *w, const xcc_quant_node *n, blocks *b)
+/* Levels are those that were settled for the data; with moments they are settled now; else the nearest. */
+static xcvm_status round_matrix(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, const xcc_moments *moments,
+                                blocks *b)
 {
-    quantizer *q = w->q;
-    const xcc_quant_tensor *t = xcc_quant_input(q, n, 1);
+    xcc_quant_tensor *t = xcc_quant_input(q, n, 1);
     const bool transposed = xcc_quant_is(n, "Gemm") && xcc_quant_int(n, "transB", 0) != 0;
     const float alpha = xcc_quant_is(n, "Gemm") ? (float)xcc_quant_real(n, "alpha", 1) : 1;
     xcc_tensor shape;
     float *x;
-    XCVM_TRY(xcc_quant_floats(q, t, &w->arena, &shape, &x));
+    XCVM_TRY(xcc_quant_floats(q, t, arena, &shape, &x));
     b->k = (size_t)shape.dims[transposed ? 1 : 0];
     b->n = (size_t)shape.dims[transposed ? 0 : 1];
     b->block = (size_t)q->o.block;
     b->count = xcvm_ceil_div(b->k, b->block);
-    b->levels = xcvm_arena_allocate(&w->arena, shape.count + 1);
-    b->scales = xcvm_arena_allocate(&w->arena, (b->n * b->count + 1) * sizeof *b->scales);
-    b->zero_points = xcvm_arena_allocate(&w->arena, b->n * b->count + 1);
-    if (b->levels == NULL || b->scales == NULL || b->zero_points == NULL)
+    b->levels = xcvm_arena_allocate(arena, shape.count + 1);
+    b->scales = xcvm_arena_allocate(arena, (b->n * b->count + 1) * sizeof *b->scales);
+    b->zero_points = xcvm_arena_allocate(arena, b->n * b->count + 1);
+    float *scales = xcvm_arena_allocate(arena, (b->n * b->count + 1) * sizeof *scales);
+    int32_t *zero_points = xcvm_arena_allocate(arena, (b->n * b->count + 1) * sizeof *zero_points);
+    if (b->levels == NULL || b->scales == NULL || b->zero_points == NULL || scales == NULL || zero_points == NULL)
         return xcc_out_of_memory(&q->m);
     const size_t row = transposed ? 1 : b->n, column = transposed ? b->k : 1;
     for (size_t c = 0; c < b->n; c++) {
@@ -101,11 +104,29 @@ static xcvm_status round_matrix(xcc_model_writer *w, const xcc_quant_node *n, bl
             const rounding r = round_block(from, length, row, q->o.asymmetric_weights);
             b->scales[c * b->count + at] = r.scale * alpha;
             b->zero_points[c * b->count + at] = (uint8_t)r.zero_point;
-            for (size_t i = 0; i < length; i++)
-                b->levels[(first + i) * b->n + c] = (uint8_t)level_of(from[i * row], &r);
+            scales[c * b->count + at] = r.scale;
+            zero_points[c * b->count + at] = r.zero_point;
+            for (size_t i = 0; i < length && moments == NULL; i++)
+                b->levels[(first + i) * b->n + c] = t->levels != NULL ? t->levels[c * column + (first + i) * row]
+                                                                      : (uint8_t)level_of(from[i * row], &r);
         }
     }
-    return XCVM_OK;
+    if (moments == NULL)
+        return XCVM_OK;
+    const xcc_weight_layout layout = {.outputs = b->n, .output = column, .input = row};
+    const xcc_grid grid = {
+        .scales = scales, .zero_points = zero_points, .step = b->count, .run = b->block, .greatest = 15};
+    t->levels = xcc_alloc(&q->m, shape.count + 1);
+    return t->levels != NULL ? xcc_gptq(&q->m, moments, &grid, &layout, x, t->levels) : XCVM_OUT_OF_MEMORY;
+}
+
+xcvm_status xcc_round_blocks(quantizer *q, const xcc_quant_node *n, const xcc_moments *moments)
+{
+    blocks b;
+    xcvm_arena arena = {.allocator = q->m.allocator};
+    const xcvm_status status = round_matrix(q, &arena, n, moments, &b);
+    xcvm_arena_release(&arena);
+    return status;
 }
 
 /* ---- MatMulNBits ---- */
@@ -193,7 +214,7 @@ xcvm_status xcc_put_blocks(xcc_model_writer *w, const xcc_quant_node *n)
 {
     blocks b;
     const char *stem = xcc_quant_input(w->q, n, 1)->name, *result = n->proto->output[0], *bias = NULL;
-    XCVM_TRY(round_matrix(w, n, &b));
+    XCVM_TRY(round_matrix(w->q, &w->arena, n, NULL, &b));
     if (xcc_quant_is(n, "Gemm") && n->proto->n_input > 2 && n->proto->input[2][0] != '\0')
         bias = n->proto->input[2];
     const char *product = bias != NULL ? xcc_put_name(w, result, "_product") : result;

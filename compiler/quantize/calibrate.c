@@ -69,18 +69,11 @@ static xcvm_status see(quantizer *q, xcc_quant_tensor *t, const xcvm_value *v, s
 
 static xcvm_status look(quantizer *q, xcvm_value *const *inputs, size_t batch)
 {
-    const xcc_machine *machine = q->machine;
     for (size_t i = 0; i < q->tensor_count; i++) {
         xcc_quant_tensor *t = q->tensors[i];
         if (!t->quantised || t->constant != NULL)
             continue;
-        const xcvm_value *v = NULL;
-        for (size_t k = 0; t->is_input && k < q->input_count; k++)
-            if (strcmp(q->inputs[k].name, t->name) == 0)
-                v = inputs[k];
-        if (!t->is_input)
-            v = xcvm_session_output(machine->session, (size_t)t->probe);
-        XCVM_TRY(see(q, t, v, batch));
+        XCVM_TRY(see(q, t, xcc_machine_tensor(q, t, inputs), batch));
     }
     return XCVM_OK;
 }
@@ -109,7 +102,10 @@ static xcvm_status stream(quantizer *q, const xcc_calibration *data, size_t batc
 static void settle(quantizer *q, xcc_quant_tensor *t)
 {
     int32_t least, greatest;
+    double low, high;
     xcc_quant_limits(q->o.activations, &least, &greatest);
+    xcc_quant_useful(q, t, &low, &high);
+    xcc_statistics_clip(t->seen, low, high);
     xcc_statistics_range(t->seen, q->o.method, q->o.percentile, greatest - least + 1, q->o.symmetric_activations,
                          &t->low, &t->high);
     xcc_quant_scale(t->low, t->high, q->o.activations, q->o.symmetric_activations, &t->scale, &t->zero_point);

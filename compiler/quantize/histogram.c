@@ -83,6 +83,26 @@ bool xcc_statistics_add(xcc_statistics *s, const float *x, size_t count, double 
     return true;
 }
 
+static double clipped(double x, double low, double high) { return fmin(fmax(x, low), high); }
+
+void xcc_statistics_clip(xcc_statistics *s, double low, double high)
+{
+    const double width = s->width > 0 ? s->width : 1, from = low / width + HALF, to = ceil(high / width) + HALF - 1;
+    const int first = from > 0 ? (int)fmin(from, HALF) : 0, last = to < XCC_BINS ? (int)fmax(to, HALF) : XCC_BINS - 1;
+    for (int i = 0; i < first; i++) {
+        *(first < HALF ? &s->bins[first] : &s->zeros) += s->bins[i];
+        s->bins[i] = 0;
+    }
+    for (int i = last + 1; i < XCC_BINS; i++) {
+        s->bins[last] += s->bins[i];
+        s->bins[i] = 0;
+    }
+    s->least = clipped(s->least, low, high);
+    s->greatest = clipped(s->greatest, low, high);
+    s->moving_least = clipped(s->moving_least, low, high);
+    s->moving_greatest = clipped(s->moving_greatest, low, high);
+}
+
 /* ---- Differences ---- */
 
 static size_t greatest_at(const float *x, size_t count)

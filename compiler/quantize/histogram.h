@@ -21,6 +21,9 @@ typedef struct xcc_statistics {
 /* Adds a batch; false, and nothing is counted, if an element is NaN or infinite, which *bad is then set to. */
 bool xcc_statistics_add(xcc_statistics *s, const float *x, size_t count, double averaging, float *bad);
 
+/* Takes all elements below `low`, which is at most 0, for `low`, and those above `high` for that. */
+void xcc_statistics_clip(xcc_statistics *s, double low, double high);
+
 /* The range that a method takes, within what was seen. `symmetric`: low is -high. `levels`: of the integer type. */
 void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, double percentile, int levels,
                           bool symmetric, double *low, double *high);

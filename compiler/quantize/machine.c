@@ -63,6 +63,16 @@ xcvm_status xcc_machine_run(quantizer *q, xcc_machine *machine, xcvm_value *cons
     return xcvm_session_run(machine->session, &options, q->m.error);
 }
 
+const xcvm_value *xcc_machine_tensor(const quantizer *q, const xcc_quant_tensor *t, xcvm_value *const *inputs)
+{
+    if (!t->is_input)
+        return xcvm_session_output(q->machine->session, (size_t)t->probe);
+    for (size_t i = 0; i < q->input_count; i++)
+        if (strcmp(q->inputs[i].name, t->name) == 0)
+            return inputs[i];
+    return NULL;
+}
+
 size_t xcc_machine_output(const xcc_machine *machine, const char *name)
 {
     for (size_t i = 0; i < xcvm_program_output_count(machine->program); i++)

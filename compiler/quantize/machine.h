@@ -15,6 +15,8 @@ xcvm_status xcc_machine_open(quantizer *q, const xcvm_bytes *model, xcc_machine 
 void xcc_machine_close(xcc_machine *machine);
 /* Runs it on inputs that are in the order of q->inputs. */
 xcvm_status xcc_machine_run(quantizer *q, xcc_machine *machine, xcvm_value *const *inputs);
+/* What the float model has computed of a tensor that is probed, or is an input of the batch that it ran on. */
+const xcvm_value *xcc_machine_tensor(const quantizer *q, const xcc_quant_tensor *t, xcvm_value *const *inputs);
 /* The number of the output of that name; SIZE_MAX if there is none. */
 size_t xcc_machine_output(const xcc_machine *machine, const char *name);
 

@@ -72,14 +72,6 @@ static bool are_comparable(const xcvm_value *a, const xcvm_value *b)
            a->dtype == XCVM_F32 && b->dtype == XCVM_F32 && xcvm_same_shape(a, b);
 }
 
-static const xcvm_value *input_of(const comparison *c, const xcc_quant_tensor *t)
-{
-    for (size_t i = 0; i < c->q->input_count; i++)
-        if (strcmp(c->q->inputs[i].name, t->name) == 0)
-            return c->inputs[i];
-    return NULL;
-}
-
 static xcvm_status compare(comparison *c, bool tensors)
 {
     quantizer *q = c->q;
@@ -95,7 +87,7 @@ static xcvm_status compare(comparison *c, bool tensors)
         xcc_quant_tensor *t = q->tensors[i];
         if (c->tensors[i] == SIZE_MAX)
             continue;
-        const xcvm_value *a = t->is_input ? input_of(c, t) : xcvm_session_output(right->session, (size_t)t->probe),
+        const xcvm_value *a = xcc_machine_tensor(q, t, c->inputs),
                          *b = xcvm_session_output(c->machine.session, c->tensors[i]);
         if (!are_comparable(a, b))
             continue;

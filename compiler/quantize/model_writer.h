@@ -5,6 +5,7 @@
 #define XCVM_COMPILER_QUANTIZE_MODEL_WRITER_H
 
 #include "base/bytes.h"
+#include "compiler/quantize/gptq.h"
 #include "compiler/quantize/quantizer.h"
 
 /* A TensorProto over a copy of the elements; NULL without memory. */
@@ -81,10 +82,10 @@ typedef struct xcc_integer_weights {
     int axis; /* of the channels; -1: there is one scale */
     bool transposed;
 } xcc_integer_weights;
-/* The weights of operand `index` of a node. `input_scale` (0: unknown) is that of its activations, so that the bias
- * fits into i32; `transpose`: a matrix is put with its axes exchanged. */
-xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t index, float input_scale,
-                            bool transpose, xcc_integer_weights *weights);
+/* The weights of operand `index` of a node, with scales at which its bias fits into i32; `transpose`: a matrix is put
+ * with its axes exchanged. */
+xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t index, bool transpose,
+                            xcc_integer_weights *weights);
 /* The bias of a node as i32, of scale input_scale times that of the weights; *name "" if it has to stay float. `scale`
  * and `zero_point` (both may be NULL) get names of constants for DequantizeLinear. */
 xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float input_scale,
@@ -92,9 +93,25 @@ xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float inp
                          const char **zero_point);
 /* The bias in floats with the correction added; NULL name: the node has none. */
 xcvm_status xcc_put_float_bias(xcc_model_writer *w, const xcc_quant_node *n, const char **name);
+/* Weights and bias of a node as integers, and what DequantizeLinear makes of them, whose names become `inputs`, for
+ * which there is room up to the third (write_qdq.c). */
+xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count);
+/* A constant that is an operand as activations are, as integers of its scale, under t->quantised_name
+ * (constant_integer.c). */
+xcvm_status xcc_quant_constant(xcc_model_writer *w, xcc_quant_tensor *t, xcc_tensor *shape);
 /* A matrix in blocks of 4 bits, for MatMulNBits (blocks.c). Writes the node for n. */
 xcvm_status xcc_put_blocks(xcc_model_writer *w, const xcc_quant_node *n);
-/* Rounds weights as xcc_put_weights does, in place. */
-xcvm_status xcc_round_weights(quantizer *q, const xcc_quant_node *n, float *w, const xcc_tensor *shape);
+/* What weights are when they have become integers; memory is of the arena. */
+xcvm_status xcc_rounded_weights(quantizer *q, const xcc_quant_node *n, xcvm_arena *arena, xcc_tensor *shape,
+                                float **right, float **rounded);
+
+/* ---- Rounding for the data (rounding.c) ---- */
+
+/* Which weights of Conv, Gemm and MatMul are added up. */
+void xcc_weight_layout_of(const xcc_quant_node *n, const xcc_tensor *w, xcc_weight_layout *layout, size_t *groups);
+/* Settle the levels of a node's weights by the moments of its inputs, for all that is written from then on: those of 8
+ * bits (weights_integer.c) and those in blocks (blocks.c). */
+xcvm_status xcc_round_integers(quantizer *q, const xcc_quant_node *n, const xcc_moments *moments);
+xcvm_status xcc_round_blocks(quantizer *q, const xcc_quant_node *n, const xcc_moments *moments);
 
 #endif

@@ -283,15 +283,28 @@ xcvm_status xcc_quant_add(quantizer *q, const char *like, int rank, const int64_
     return xcc_quant_set(q, *made, rank, dims, floats);
 }
 
+/* A name's value in `more` is the number that is tried first when the next one like it is asked for, so that many names
+ * of one stem take no longer than others. */
 const char *xcc_quant_name(quantizer *q, xcc_table *more, const char *stem, const char *suffix)
 {
-    char name[600];
-    for (unsigned i = 0;; i++) {
-        const int length = i == 0 ? snprintf(name, sizeof name, "%.500s%s", stem, suffix)
-                                  : snprintf(name, sizeof name, "%.500s%s_%u", stem, suffix, i);
-        if (length <= 0 || xcc_table_lookup(&q->taken, name) != NULL || xcc_table_lookup(more, name) != NULL)
+    enum { DIGITS = 24 };
+    xcc_module *m = &q->m;
+    const size_t size = strlen(stem) + strlen(suffix) + DIGITS;
+    char *plain = xcc_alloc(m, size), *numbered;
+    if (plain == NULL)
+        return NULL;
+    (void)snprintf(plain, size, "%s%s", stem, suffix);
+    const struct xcc_table_entry *known = xcc_table_lookup(more, plain);
+    if (known == NULL && xcc_table_lookup(&q->taken, plain) == NULL)
+        return xcc_table_put(m, more, plain, 1) == XCVM_OK ? plain : NULL;
+    if ((numbered = xcc_alloc(m, size)) == NULL)
+        return NULL;
+    for (int64_t i = known != NULL ? known->value : 1;; i++) {
+        (void)snprintf(numbered, size, "%s_%lld", plain, (long long)i);
+        if (xcc_table_lookup(&q->taken, numbered) != NULL || xcc_table_lookup(more, numbered) != NULL)
             continue;
-        const char *own = xcc_string(&q->m, name, (size_t)length);
-        return own != NULL && xcc_table_put(&q->m, more, own, 1) == XCVM_OK ? own : NULL;
+        return xcc_table_put(m, more, plain, i + 1) == XCVM_OK && xcc_table_put(m, more, numbered, 1) == XCVM_OK
+                   ? numbered
+                   : NULL;
     }
 }

@@ -36,6 +36,9 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
                INVALID_ARGUMENT, "weights cannot be %s; i8, u8, i4 or u4 is needed", xcvm_dtype_name(o->weights));
     XCVM_CHECK(error, o->method <= XCC_RANGE_MSE, INVALID_ARGUMENT, "there is no method %d", (int)o->method);
     XCVM_CHECK(error, o->form <= XCC_FORM_QOPERATOR, INVALID_ARGUMENT, "there is no form %d", (int)o->form);
+    XCVM_CHECK(error, o->rounding <= XCC_ROUNDING_GPTQ, INVALID_ARGUMENT, "there is no rounding %d", (int)o->rounding);
+    XCVM_CHECK(error, !o->trainable || o->rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
+               "weights of a model that is to learn are rounded to the nearest as they change, not by GPTQ");
     XCVM_CHECK(error, o->percentile > 0 && o->percentile <= 100, INVALID_ARGUMENT,
                "a share of %g %% is none; above 0 and at most 100 is needed", o->percentile);
     XCVM_CHECK(error, o->averaging > 0 && o->averaging <= 1, INVALID_ARGUMENT,
@@ -121,6 +124,12 @@ static xcvm_status take_inputs(quantizer *q)
     return XCVM_OK;
 }
 
+/* Whether weights are rounded for the data, if there are any. */
+static bool is_for_data(const quantizer *q)
+{
+    return q->o.rounding == XCC_ROUNDING_GPTQ || (q->o.rounding == XCC_ROUNDING_DEFAULT && !q->o.trainable);
+}
+
 /* The model with the tensors that are to be quantised as outputs; what these are is then known. */
 static xcvm_status open_probe(quantizer *q)
 {
@@ -128,6 +137,12 @@ static xcvm_status open_probe(quantizer *q)
     xcvm_bytes bytes = {.allocator = q->m.allocator};
     for (size_t i = 0; i < q->tensor_count; i++)
         q->tensors[i]->probe = q->tensors[i]->quantised && q->tensors[i]->constant == NULL ? 0 : -1;
+    for (size_t i = 0; i < q->node_count && is_for_data(q); i++) {
+        const xcc_quant_node *n = &q->nodes[i];
+        xcc_quant_tensor *x = n->quantised && n->rule->kind == XCC_QUANT_WEIGHTED ? xcc_quant_input(q, n, 0) : NULL;
+        if (x != NULL && x->constant == NULL)
+            x->probe = 0;
+    }
     xcc_model_begin(&w, q);
     xcc_write_float(&w);
     xcvm_status status = xcc_model_pack(&w, &bytes, &q->bytes_before);
@@ -345,6 +360,8 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
     if (q->o.form == XCC_FORM_QOPERATOR)
         XCVM_TRY(xcc_quant_raise_opset(q, 11));
     XCVM_TRY(xcc_quant_calibrate(q, data, used));
+    if (is_for_data(q))
+        XCVM_TRY(xcc_quant_round(q, data, used));
     if (q->o.correct_bias)
         XCVM_TRY(xcc_quant_correct(q));
     if (q->o.max_error > 0)
@@ -364,6 +381,8 @@ static xcvm_status run_without_data(quantizer *q)
                "a model that is to learn needs calibration data: its scales are constants");
     XCVM_CHECK(q->m.error, q->o.max_error <= 0 && !q->o.correct_bias, INVALID_ARGUMENT,
                "without calibration data there is no error to bound and no bias to correct");
+    XCVM_CHECK(q->m.error, q->o.rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
+               "without calibration data weights are rounded to the nearest: GPTQ needs what they are multiplied by");
     XCVM_CHECK(q->m.error, !q->dynamic || (q->o.activations == XCVM_U8 && !q->o.symmetric_activations),
                INVALID_ARGUMENT,
                "without calibration data activations become u8, with a zero point, in each run, not %s%s",

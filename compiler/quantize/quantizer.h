@@ -49,7 +49,11 @@ struct xcc_quant_tensor {
     int32_t zero_point;
     int probe;             /* its place among the outputs of the float program; -1: none */
     xcc_difference *error; /* measured */
-    double *means;         /* by channel, of inputs of weighted nodes, for the correction of biases */
+    /* Levels that its weights were rounded to for the data, and the scales that they are of; NULL: each is rounded to
+     * the nearest. */
+    uint8_t *levels;
+    float *level_scales;
+    double *means; /* by channel, of inputs of weighted nodes, for the correction of biases */
     size_t mean_count;
     /* While a model is written: the names of its forms, NULL as long as there is none. */
     const char *quantised_name, *dequantised_name, *scale_name, *zero_point_name;
@@ -146,6 +150,11 @@ xcvm_status xcc_quant_place(quantizer *q);
 const xcc_quant_node *xcc_quant_last(const quantizer *q, const xcc_quant_node *n);
 /* Ranges of activations (calibrate.c), and of constants that are operands as activations are. */
 xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_t batches);
+/* The interval, zero within, whose elements of a tensor its readers tell apart; infinite where there is no end
+ * (saturation.c). */
+void xcc_quant_useful(const quantizer *q, const xcc_quant_tensor *t, double *low, double *high);
+/* Rounds weights for the data (rounding.c). */
+xcvm_status xcc_quant_round(quantizer *q, const xcc_calibration *data, size_t batches);
 /* Corrections of biases, from the means that calibration found (bias.c). */
 xcvm_status xcc_quant_correct(quantizer *q);
 /* Compares a model of integers with the float one on batches from `first` on, up to `end`. `tensors`: each tensor as

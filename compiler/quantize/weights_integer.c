@@ -69,26 +69,6 @@ static xcvm_status find_scales(quantizer *q, const xcc_quant_node *n, const floa
     return XCVM_OK;
 }
 
-static int32_t rounded(float x, float scale, int32_t zero_point, int32_t least, int32_t greatest)
-{
-    return (int32_t)fmin(fmax(rint((double)(x / scale)) + zero_point, least), greatest);
-}
-
-xcvm_status xcc_round_weights(quantizer *q, const xcc_quant_node *n, float *x, const xcc_tensor *shape)
-{
-    xcvm_arena arena = {.allocator = q->m.allocator};
-    channels c;
-    int32_t least, greatest;
-    xcvm_status status = find_scales(q, n, x, shape, channel_axis(q, n, shape), &arena, &c);
-    xcc_quant_limits(q->o.weights, &least, &greatest);
-    for (size_t i = 0; i < shape->count && status == XCVM_OK; i++) {
-        const size_t at = channel_at(&c, i);
-        x[i] = (float)(rounded(x[i], c.scale[at], c.zero_point[at], least, greatest) - c.zero_point[at]) * c.scale[at];
-    }
-    xcvm_arena_release(&arena);
-    return status;
-}
-
 /* ---- Bias ---- */
 
 /* The constant that is added to the sums of products, wherever it stands; NULL: there is none. */
@@ -102,21 +82,20 @@ static xcc_quant_tensor *bias_of(const quantizer *q, const xcc_quant_node *n)
 
 /* The bias, corrected; *floats NULL if there is none, or none that is a constant with an element for each of
  * `channels` (0: however many there are). */
-static xcvm_status read_bias(xcc_model_writer *w, const xcc_quant_node *n, int64_t count, float **floats,
+static xcvm_status read_bias(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, int64_t count, float **floats,
                              xcc_tensor *shape)
 {
-    quantizer *q = w->q;
     const xcc_quant_tensor *t = bias_of(q, n);
     *floats = NULL;
     *shape = (xcc_tensor){.dtype = XCVM_F32, .rank = 1, .dims = {count}, .count = (size_t)count};
     if (t != NULL) {
-        XCVM_TRY(xcc_quant_floats(q, t, &w->arena, shape, floats));
+        XCVM_TRY(xcc_quant_floats(q, t, arena, shape, floats));
         if (count > 0 && (shape->rank != 1 || shape->count != (size_t)count))
             *floats = NULL;
     } else if (n->bias_change != NULL && n->proto->n_input < 3) {
         shape->dims[0] = (int64_t)n->bias_change_count;
         shape->count = n->bias_change_count;
-        *floats = xcvm_arena_allocate(&w->arena, (shape->count + 1) * sizeof **floats);
+        *floats = xcvm_arena_allocate(arena, (shape->count + 1) * sizeof **floats);
         if (*floats == NULL)
             return xcc_out_of_memory(&q->m);
     }
@@ -134,7 +113,7 @@ xcvm_status xcc_put_float_bias(xcc_model_writer *w, const xcc_quant_node *n, con
     *name = n->proto->n_input > 2 ? n->proto->input[2] : NULL;
     if (n->bias_change == NULL)
         return XCVM_OK;
-    XCVM_TRY(read_bias(w, n, 0, &bias, &shape));
+    XCVM_TRY(read_bias(w->q, &w->arena, n, 0, &bias, &shape));
     if (bias == NULL)
         return XCVM_OK;
     *name = xcc_put_name(w, t != NULL ? t->name : n->proto->output[0], t != NULL ? "_corrected" : "_bias");
@@ -154,7 +133,7 @@ xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float inp
     if (xcc_quant_is(n, "Gemm") &&
         ((float)xcc_quant_real(n, "alpha", 1) != 1.0f || (float)xcc_quant_real(n, "beta", 1) != 1.0f))
         return XCVM_OK;
-    XCVM_TRY(read_bias(w, n, weights->channels, &bias, &shape));
+    XCVM_TRY(read_bias(w->q, &w->arena, n, weights->channels, &bias, &shape));
     if (bias == NULL)
         return XCVM_OK;
     const size_t count = shape.count, scale_count = weights->axis >= 0 ? count : 1;
@@ -187,13 +166,13 @@ xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float inp
 }
 
 /* Raises scales so far that no bias leaves i32, as those of channels that are nearly dead would make it. */
-static xcvm_status raise_scales(xcc_model_writer *w, const xcc_quant_node *n, float input_scale, int axis,
+static xcvm_status raise_scales(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, float input_scale, int axis,
                                 const xcc_tensor *shape, channels *c)
 {
     xcc_tensor bias_shape;
     float *bias;
     const int64_t count = axis >= 0 ? c->count : 0;
-    XCVM_TRY(read_bias(w, n, count, &bias, &bias_shape));
+    XCVM_TRY(read_bias(q, arena, n, count, &bias, &bias_shape));
     if (bias == NULL || !(input_scale > 0) || shape->count == 0)
         return XCVM_OK;
     for (size_t i = 0; i < bias_shape.count; i++) {
@@ -206,19 +185,19 @@ static xcvm_status raise_scales(xcc_model_writer *w, const xcc_quant_node *n, fl
 }
 
 /* A channel of zeros may have any scale: the finest at which its bias is well inside i32. */
-static xcvm_status settle_dead(xcc_model_writer *w, const xcc_quant_node *n, float input_scale, int axis,
+static xcvm_status settle_dead(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, float input_scale, int axis,
                                const float *x, const xcc_tensor *shape, channels *c)
 {
     if (axis < 0 || !(input_scale > 0))
         return XCVM_OK;
-    uint8_t *alive = xcvm_arena_allocate(&w->arena, (size_t)c->count + 1);
+    uint8_t *alive = xcvm_arena_allocate(arena, (size_t)c->count + 1);
     xcc_tensor bias_shape;
     float *bias;
     if (alive == NULL)
-        return xcc_out_of_memory(&w->q->m);
+        return xcc_out_of_memory(&q->m);
     for (size_t i = 0; i < shape->count; i++)
         alive[channel_at(c, i)] |= x[i] != 0.0f;
-    XCVM_TRY(read_bias(w, n, c->count, &bias, &bias_shape));
+    XCVM_TRY(read_bias(q, arena, n, c->count, &bias, &bias_shape));
     for (size_t i = 0; bias != NULL && i < (size_t)c->count; i++)
         if (!alive[i] && bias[i] != 0.0f)
             c->scale[i] = (float)fmax(fabs((double)bias[i]) / ((double)input_scale * MOST_BIAS), (double)FLT_MIN);
@@ -227,81 +206,172 @@ static xcvm_status settle_dead(xcc_model_writer *w, const xcc_quant_node *n, flo
 
 /* ---- Weights ---- */
 
-static void transpose(float *to, const float *from, size_t rows, size_t columns)
+/* The scale of the activations that a node's weights are multiplied by; 0: there is none. */
+static float input_scale_of(const quantizer *q, const xcc_quant_node *n)
 {
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c++)
-            to[c * rows + r] = from[r * columns + c];
+    const bool has = q->o.activations != XCVM_F32 && !q->dynamic && n->rule->kind == XCC_QUANT_WEIGHTED;
+    return has ? xcc_quant_input(q, n, 0)->like->scale : 0;
 }
 
-xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t index, float input_scale,
-                            bool exchange, xcc_integer_weights *weights)
+/* A node's weights with their scales, and what they become. */
+typedef struct integers {
+    xcc_tensor shape;
+    float *x;
+    int axis;
+    channels c;
+    uint8_t *levels;
+} integers;
+
+static xcvm_status read_weights(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, const xcc_quant_tensor *t,
+                                integers *w)
+{
+    const float input_scale = input_scale_of(q, n);
+    XCVM_TRY(xcc_quant_floats(q, t, arena, &w->shape, &w->x));
+    w->axis = channel_axis(q, n, &w->shape);
+    XCVM_TRY(find_scales(q, n, w->x, &w->shape, w->axis, arena, &w->c));
+    if (t->consumer_count == 1) {
+        XCVM_TRY(settle_dead(q, arena, n, input_scale, w->axis, w->x, &w->shape, &w->c));
+        XCVM_TRY(raise_scales(q, arena, n, input_scale, w->axis, &w->shape, &w->c));
+    }
+    w->levels = xcvm_arena_allocate(arena, w->shape.count + 1);
+    return w->levels != NULL ? XCVM_OK : xcc_out_of_memory(&q->m);
+}
+
+static xcc_grid grid_of(const quantizer *q, const integers *w)
+{
+    xcc_grid grid = {.scales = w->c.scale, .zero_points = w->c.zero_point, .step = w->axis >= 0, .run = SIZE_MAX};
+    xcc_quant_limits(q->o.weights, &grid.least, &grid.greatest);
+    return grid;
+}
+
+static xcvm_status read_integers(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, const xcc_quant_tensor *t,
+                                 integers *w)
+{
+    XCVM_TRY(read_weights(q, arena, n, t, w));
+    const xcc_grid grid = grid_of(q, w);
+    for (size_t i = 0; i < w->shape.count; i++) {
+        const size_t at = channel_at(&w->c, i);
+        /* What was settled is of the scales that there were. */
+        const bool settled = t->levels != NULL && t->level_scales[at] == w->c.scale[at];
+        w->levels[i] = settled ? t->levels[i] : (uint8_t)xcc_grid_level(&grid, at, w->x[i]);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status settle(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, const xcc_moments *moments)
+{
+    xcc_quant_tensor *t = xcc_quant_input(q, n, 1);
+    integers w;
+    xcc_weight_layout layout;
+    size_t groups;
+    XCVM_TRY(read_weights(q, arena, n, t, &w));
+    uint8_t *levels = xcc_alloc(&q->m, w.shape.count + 1);
+    float *scales = xcc_alloc(&q->m, ((size_t)w.c.count + 1) * sizeof *scales);
+    if (levels == NULL || scales == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    xcc_weight_layout_of(n, &w.shape, &layout, &groups);
+    const xcc_grid grid = grid_of(q, &w);
+    XCVM_TRY(xcc_gptq(&q->m, moments, &grid, &layout, w.x, levels));
+    memcpy(scales, w.c.scale, (size_t)w.c.count * sizeof *scales);
+    t->levels = levels;
+    t->level_scales = scales;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_round_integers(quantizer *q, const xcc_quant_node *n, const xcc_moments *moments)
+{
+    xcvm_arena arena = {.allocator = q->m.allocator};
+    const xcvm_status status = settle(q, &arena, n, moments);
+    xcvm_arena_release(&arena);
+    return status;
+}
+
+/* The value of a level, which is stored in a byte of either sign. */
+static float value_of(const quantizer *q, const integers *w, size_t i)
+{
+    const size_t at = channel_at(&w->c, i);
+    const int32_t level = q->o.weights == XCVM_I8 ? (int8_t)w->levels[i] : w->levels[i];
+    return (float)(level - w->c.zero_point[at]) * w->c.scale[at];
+}
+
+xcvm_status xcc_rounded_weights(quantizer *q, const xcc_quant_node *n, xcvm_arena *arena, xcc_tensor *shape,
+                                float **right, float **rounded)
+{
+    integers w;
+    XCVM_TRY(read_integers(q, arena, n, xcc_quant_input(q, n, 1), &w));
+    *rounded = xcvm_arena_allocate(arena, w.shape.bytes + 1);
+    if (*rounded == NULL)
+        return xcc_out_of_memory(&q->m);
+    for (size_t i = 0; i < w.shape.count; i++)
+        (*rounded)[i] = value_of(q, &w, i);
+    *shape = w.shape;
+    *right = w.x;
+    return XCVM_OK;
+}
+
+/* Exchanges the last two axes. */
+static xcvm_status transpose(xcc_model_writer *w, integers *from)
+{
+    const int first = from->shape.rank - 2;
+    const size_t rows = (size_t)from->shape.dims[first], columns = (size_t)from->shape.dims[first + 1];
+    uint8_t *to = xcvm_arena_allocate(&w->arena, from->shape.count + 1);
+    if (to == NULL)
+        return xcc_out_of_memory(&w->q->m);
+    for (size_t at = 0; at < from->shape.count; at += rows * columns)
+        for (size_t r = 0; r < rows; r++)
+            for (size_t c = 0; c < columns; c++)
+                to[at + c * rows + r] = from->levels[at + r * columns + c];
+    from->levels = to;
+    from->shape.dims[first] = (int64_t)columns;
+    from->shape.dims[first + 1] = (int64_t)rows;
+    from->axis = from->axis >= first ? 2 * first + 1 - from->axis : from->axis;
+    return XCVM_OK;
+}
+
+xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t index, bool exchange,
+                            xcc_integer_weights *weights)
 {
     quantizer *q = w->q;
     const xcc_quant_tensor *t = xcc_quant_input(q, n, index);
-    char key[700];
-    xcc_tensor shape;
-    float *x;
-    channels c;
-    int32_t least, greatest;
-    /* Two nodes with the same weights have them once. */
-    (void)snprintf(key, sizeof key, "%.600s\n%d%s", t->name, (int)exchange, n->proto->op_type);
-    const struct xcc_table_entry *made = xcc_table_lookup(&w->made, key);
-    if (made != NULL) {
-        *weights = *(const xcc_integer_weights *)(intptr_t)made->value;
+    char key[80];
+    integers made;
+    /* Two nodes with the same weights have them once. A tensor's address is its own, whatever its name is. */
+    (void)snprintf(key, sizeof key, "%p %d %s", (const void *)t, (int)exchange, n->rule->op);
+    const struct xcc_table_entry *kept = xcc_table_lookup(&w->made, key);
+    if (kept != NULL) {
+        *weights = *(const xcc_integer_weights *)(intptr_t)kept->value;
         return XCVM_OK;
     }
     XCVM_TRY(xcc_poll(&q->m));
-    XCVM_TRY(xcc_quant_floats(q, t, &w->arena, &shape, &x));
-    int axis = channel_axis(q, n, &shape);
-    if (exchange) {
-        float *other = xcvm_arena_allocate(&w->arena, shape.bytes + 1);
-        const int first = shape.rank - 2;
-        const size_t rows = (size_t)shape.dims[first], columns = (size_t)shape.dims[first + 1];
-        if (other == NULL)
-            return xcc_out_of_memory(&q->m);
-        for (size_t at = 0; at < shape.count; at += rows * columns)
-            transpose(other + at, x + at, rows, columns);
-        x = other;
-        shape.dims[first] = (int64_t)columns;
-        shape.dims[first + 1] = (int64_t)rows;
-        axis = axis >= first ? 2 * first + 1 - axis : axis;
-    }
-    XCVM_TRY(find_scales(q, n, x, &shape, axis, &w->arena, &c));
-    if (t->consumer_count == 1) {
-        XCVM_TRY(settle_dead(w, n, input_scale, axis, x, &shape, &c));
-        XCVM_TRY(raise_scales(w, n, input_scale, axis, &shape, &c));
-    }
-    xcc_quant_limits(q->o.weights, &least, &greatest);
-    uint8_t *integers = xcvm_arena_allocate(&w->arena, shape.count + 1),
-            *zero_points = xcvm_arena_allocate(&w->arena, (size_t)c.count + 1);
-    if (integers == NULL || zero_points == NULL)
+    XCVM_TRY(read_integers(q, &w->arena, n, t, &made));
+    if (exchange)
+        XCVM_TRY(transpose(w, &made));
+    const channels *c = &made.c;
+    uint8_t *zero_points = xcvm_arena_allocate(&w->arena, (size_t)c->count + 1);
+    if (zero_points == NULL)
         return xcc_out_of_memory(&q->m);
-    for (size_t i = 0; i < shape.count; i++) {
-        const size_t at = channel_at(&c, i);
-        integers[i] = (uint8_t)rounded(x[i], c.scale[at], c.zero_point[at], least, greatest);
-    }
-    for (int64_t i = 0; i < c.count; i++)
-        zero_points[i] = (uint8_t)c.zero_point[i];
-    const int scale_rank = axis >= 0 ? 1 : 0;
+    for (int64_t i = 0; i < c->count; i++)
+        zero_points[i] = (uint8_t)c->zero_point[i];
+    const int scale_rank = made.axis >= 0 ? 1 : 0;
     *weights = (xcc_integer_weights){.name = xcc_put_name(w, t->name, "_quantized"),
                                      .scale = xcc_put_name(w, t->name, "_scale"),
                                      .zero_point = xcc_put_name(w, t->name, "_zero_point"),
-                                     .scales = c.scale,
-                                     .channels = axis >= 0 ? c.count : 0,
-                                     .axis = axis,
+                                     .scales = c->scale,
+                                     .channels = made.axis >= 0 ? c->count : 0,
+                                     .axis = made.axis,
                                      .transposed = exchange};
     if (!q->o.trainable)
-        xcc_put_constant(w, weights->name, q->o.weights, shape.rank, shape.dims, integers, shape.count);
-    xcc_put_constant(w, weights->scale, XCVM_F32, scale_rank, &c.count, c.scale, (size_t)c.count * sizeof *c.scale);
+        xcc_put_constant(w, weights->name, q->o.weights, made.shape.rank, made.shape.dims, made.levels,
+                         made.shape.count);
+    xcc_put_constant(w, weights->scale, XCVM_F32, scale_rank, &c->count, c->scale, (size_t)c->count * sizeof *c->scale);
     /* ConvInteger takes one zero point. */
     const bool one = q->dynamic && is_symmetric(q, n);
-    xcc_put_constant(w, weights->zero_point, q->o.weights, one ? 0 : scale_rank, &c.count, zero_points,
-                     one ? 1 : (size_t)c.count);
-    xcc_integer_weights *kept = xcvm_arena_allocate(&w->arena, sizeof *kept);
-    const char *own = xcvm_arena_string(&w->arena, key, strlen(key));
-    if (kept == NULL || own == NULL)
+    xcc_put_constant(w, weights->zero_point, q->o.weights, one ? 0 : scale_rank, &c->count, zero_points,
+                     one ? 1 : (size_t)c->count);
+    xcc_integer_weights *own = xcvm_arena_allocate(&w->arena, sizeof *own);
+    const char *own_key = xcvm_arena_string(&w->arena, key, strlen(key));
+    if (own == NULL || own_key == NULL)
         return xcc_out_of_memory(&q->m);
-    *kept = *weights;
-    return xcc_table_put(&q->m, &w->made, own, (intptr_t)kept);
+    *own = *weights;
+    return xcc_table_put(&q->m, &w->made, own_key, (intptr_t)own);
 }

@@ -117,7 +117,7 @@ static xcvm_status put_product(xcc_model_writer *w, const xcc_quant_node *n)
     const bool has_bias = n->proto->n_input > 2 && n->proto->input[2][0] != '\0';
     xcc_integer_weights weights;
     XCVM_TRY(put_activations(w, x));
-    XCVM_TRY(xcc_put_weights(w, n, 1, 0, gemm && xcc_quant_int(n, "transB", 0) != 0, &weights));
+    XCVM_TRY(xcc_put_weights(w, n, 1, gemm && xcc_quant_int(n, "transB", 0) != 0, &weights));
     const int positions = conv ? (int)t->constant->n_dims - 2 : 0;
     const char *sums = xcc_put_name(w, result, "_sums"), *floats = xcc_put_name(w, result, "_float"),
                *scale = xcc_put_name(w, result, "_scale"),
@@ -172,7 +172,7 @@ static xcvm_status put_gates(xcc_model_writer *w, const xcc_quant_node *n, size_
     quantizer *q = w->q;
     const xcc_quant_tensor *t = xcc_quant_input(q, n, index);
     xcc_integer_weights weights;
-    XCVM_TRY(xcc_put_weights(w, n, index, 0, true, &weights));
+    XCVM_TRY(xcc_put_weights(w, n, index, true, &weights));
     const int64_t directions = t->constant->dims[0], gates = weights.channels;
     const size_t each = gates > 0 ? (size_t)gates : 1, count = (size_t)directions * each;
     float *scales = xcvm_arena_allocate(&w->arena, (count + 1) * sizeof *scales);

@@ -78,7 +78,7 @@ xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, co
         const xcc_quant_tensor *t = is_operand(n, i) ? xcc_quant_input(q, n, i) : NULL;
         if (t == NULL || t->constant == NULL)
             continue;
-        XCVM_TRY(xcc_put_weights(w, n, i, input_scale, false, &weights));
+        XCVM_TRY(xcc_put_weights(w, n, i, false, &weights));
         if (q->o.trainable)
             put_rounding(w, t->name, &weights);
         inputs[i] = put_dequantize(w, q->o.weights, weights.name, weights.scale, weights.zero_point, weights.axis);

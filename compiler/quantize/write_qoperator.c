@@ -1,5 +1,6 @@
 /* The QOperator form: operators on quantised tensors. What has none is computed in float, between DequantizeLinear and
  * QuantizeLinear. */
+#include "compiler/quantize/model_writer.h"
 #include "compiler/quantize/relu.h"
 
 #include <string.h>
@@ -69,7 +70,7 @@ static xcvm_status add_weighted(xcc_model_writer *w, const xcc_quant_node *n, xc
     const char *bias = "";
     XCVM_TRY(add_tensor(w, o, x));
     if (t->constant != NULL) {
-        XCVM_TRY(xcc_put_weights(w, n, 1, x->like->scale, false, &weights));
+        XCVM_TRY(xcc_put_weights(w, n, 1, false, &weights));
         o->at[o->count++] = weights.name;
         o->at[o->count++] = weights.scale;
         o->at[o->count++] = weights.zero_point;

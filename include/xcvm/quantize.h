@@ -26,8 +26,17 @@ typedef enum xcc_range_method {
     XCC_RANGE_MOVING,     /* moving averages of both, batch by batch */
     XCC_RANGE_ENTROPY,    /* the threshold with the least Kullback-Leibler divergence from what was seen */
     XCC_RANGE_PERCENTILE, /* the range that holds a share */
-    XCC_RANGE_MSE         /* the range with the least mean squared error of rounding and clipping together */
+    XCC_RANGE_MSE         /* the range with the least mean squared error of rounding and clipping together; that of
+                             clipping, which does not cancel in sums, counts eight times */
 } xcc_range_method;
+
+/* How weights are rounded. */
+typedef enum xcc_rounding {
+    XCC_ROUNDING_DEFAULT, /* GPTQ where there are data and weights do not learn, else to the nearest */
+    XCC_ROUNDING_NEAREST, /* each by itself */
+    XCC_ROUNDING_GPTQ     /* those of Conv, Gemm and MatMul so that the sums are off least on the data, which are needed
+                             (Frantar et al. 2022) */
+} xcc_rounding;
 
 /* How the model says that it is quantised. */
 typedef enum xcc_quantize_form {
@@ -47,9 +56,10 @@ typedef struct xcc_quantize_options {
     double percentile; /* of XCC_RANGE_PERCENTILE, in percent; 0: 99.999 */
     double averaging;  /* weight of a batch in XCC_RANGE_MOVING; 0: 0.01 */
     xcc_quantize_form form;
-    xcvm_dtype activations;     /* u8 (or 0), i8, u16, i16; f32: they stay floats, only weights are quantised */
-    xcvm_dtype weights;         /* i8 (or 0), u8; i4 and u4: in blocks, and activations stay floats */
-    int64_t block;              /* weights that one scale is for, of i4 and u4; 0: 32 */
+    xcvm_dtype activations; /* u8 (or 0), i8, u16, i16; f32: they stay floats, only weights are quantised */
+    xcvm_dtype weights;     /* i8 (or 0), u8; i4 and u4: in blocks, and activations stay floats */
+    int64_t block;          /* weights that one scale is for, of i4 and u4; 0: 32 */
+    xcc_rounding rounding;
     bool per_tensor;            /* one scale for a weight tensor in place of one for each output channel */
     bool symmetric_activations; /* zero points are in the middle of the type */
     bool asymmetric_weights;    /* zero points of weights may be other than the middle of the type */

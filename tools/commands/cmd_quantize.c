@@ -20,7 +20,7 @@ struct quantize_flags {
     struct text_list data, inputs;
     int64_t batch, samples;
 
-    const char *method, *form, *activations, *weights;
+    const char *method, *form, *activations, *weights, *rounding;
     double percentile, averaging;
     int64_t block;
     bool per_tensor, symmetric_activations, asymmetric_weights, equalize, correct_bias;
@@ -66,6 +66,8 @@ static const struct option own_options[] = {
     {"weights", 0, "i8|u8|i4|u4", OPTION_CHOICE, AT(weights), 0, 0,
      "type of weights; i4 and u4 in blocks, of matrix products alone, and activations stay f32"},
     {"block", 0, "N", OPTION_INT, AT(block), 16, 65536, "weights of 4 bits that share a scale, a power of two"},
+    {"rounding", 0, "auto|nearest|gptq", OPTION_CHOICE, AT(rounding), 0, 0,
+     "of weights: each by itself, or so that sums are off least on the data (GPTQ); auto: GPTQ where there are data"},
     {"per-tensor", 0, NULL, OPTION_FLAG, AT(per_tensor), 0, 0,
      "one scale for all weights of a node, in place of one for each output channel"},
     {"symmetric-activations", 0, NULL, OPTION_FLAG, AT(symmetric_activations), 0, 0,
@@ -112,6 +114,7 @@ static const struct quantize_flags defaults = {.method = "mse",
                                                .form = "qdq",
                                                .activations = "u8",
                                                .weights = "i8",
+                                               .rounding = "auto",
                                                .percentile = 99.999,
                                                .averaging = 0.01,
                                                .block = 32,
@@ -166,6 +169,13 @@ static xcc_range_method method_of(const char *name)
     return XCC_RANGE_DEFAULT;
 }
 
+static xcc_rounding rounding_of(const char *name)
+{
+    return strcmp(name, "gptq") == 0      ? XCC_ROUNDING_GPTQ
+           : strcmp(name, "nearest") == 0 ? XCC_ROUNDING_NEAREST
+                                          : XCC_ROUNDING_DEFAULT;
+}
+
 static void show(void *user, const char *what, double fraction)
 {
     struct quantizing *t = user;
@@ -199,6 +209,7 @@ static bool read_flags(struct quantizing *t)
                                         .activations = xcvm_dtype_from_name(f->activations),
                                         .weights = xcvm_dtype_from_name(f->weights),
                                         .block = f->block,
+                                        .rounding = rounding_of(f->rounding),
                                         .per_tensor = f->per_tensor,
                                         .symmetric_activations = f->symmetric_activations,
                                         .asymmetric_weights = f->asymmetric_weights,
@@ -217,9 +228,10 @@ static bool read_flags(struct quantizing *t)
     if (!parse_share("max-error", f->max_error, &t->options.max_error) ||
         !parse_share("held-out", f->held_out, &t->options.held_out))
         return false;
-    if (f->data.count == 0 && (f->max_error != NULL || f->correct_bias || f->held_out != NULL || f->picture != NULL)) {
-        report_usage(
-            "without --data nothing is measured: --max-error, --correct-bias, --held-out and --picture need it");
+    if (f->data.count == 0 && (f->max_error != NULL || f->correct_bias || f->held_out != NULL || f->picture != NULL ||
+                               rounding_of(f->rounding) == XCC_ROUNDING_GPTQ)) {
+        report_usage("without --data nothing is measured: --max-error, --correct-bias, --rounding gptq, --held-out and "
+                     "--picture need it");
         return false;
     }
     /* u8 is the default, and may be what nobody asked for. */

@@ -128,6 +128,46 @@ START_TEST(constants_and_zeros)
 }
 END_TEST
 
+START_TEST(elements_beyond_an_end)
+{
+    float *x = draw(normal, 2, 0.3), *ended = malloc(COUNT * sizeof *ended);
+    static const struct {
+        double low, high;
+    } ends[] = {{-3, INFINITY}, {-1, 2.5}, {0, 1}, {-INFINITY, 3}, {-100, 100}, {-0.7, 0.3}};
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+        for (size_t i = 0; i < COUNT; i++)
+            ended[i] = (float)fmin(fmax((double)x[i], ends[k].low), ends[k].high);
+        xcc_statistics *s = see(x, COUNT), *right = see(ended, COUNT);
+        xcc_statistics_clip(s, ends[k].low, ends[k].high);
+        ck_assert_double_eq_tol(s->least, right->least, 1e-6);
+        ck_assert_double_eq_tol(s->greatest, right->greatest, 1e-6);
+        uint64_t count = s->zeros;
+        for (size_t i = 0; i < XCC_BINS; i++)
+            count += s->bins[i];
+        ck_assert_uint_eq(count, COUNT);
+        /* Every method takes what it would take of the elements that end there. */
+        for (int method = XCC_RANGE_MINMAX; method <= XCC_RANGE_MSE; method++) {
+            double low, high, low_right, high_right;
+            /* Its threshold depends on single bins. */
+            if (method == XCC_RANGE_ENTROPY)
+                continue;
+            xcc_statistics_range(s, (xcc_range_method)method, 99.9, 256, false, &low, &high);
+            xcc_statistics_range(right, (xcc_range_method)method, 99.9, 256, false, &low_right, &high_right);
+            ck_assert_double_eq_tol(low, low_right, 0.05);
+            ck_assert_double_eq_tol(high, high_right, 0.05);
+        }
+        free(s);
+        free(right);
+    }
+    xcc_statistics *zeros = calloc(1, sizeof *zeros);
+    xcc_statistics_clip(zeros, -1, 1);
+    ck_assert_double_eq(zeros->greatest, 0);
+    free(zeros);
+    free(x);
+    free(ended);
+}
+END_TEST
+
 START_TEST(percentiles)
 {
     float *x = draw(uniform, 10, -2);
@@ -149,15 +189,15 @@ START_TEST(percentiles)
 }
 END_TEST
 
-/* The mean squared error of rounding to `levels` between low and high. */
+/* The mean squared error of rounding to `levels` between low and high; what is cut off counts eight times. */
 static double squared(const float *x, double low, double high, int levels)
 {
     const double scale = (high - low) / (levels - 1), zero = rint(-low / scale);
     double sum = 0;
     for (size_t i = 0; i < COUNT; i++) {
         const double q = fmin(fmax(rint((double)x[i] / scale) + zero, 0), levels - 1);
-        const double e = (q - zero) * scale - (double)x[i];
-        sum += e * e;
+        const double e = (q - zero) * scale - (double)x[i], over = fmax(low - (double)x[i], (double)x[i] - high);
+        sum += over > 0 ? 8 * over * over : e * e;
     }
     return sum / COUNT;
 }
@@ -255,6 +295,7 @@ Suite *suite_compiler_histogram(void)
     tcase_add_test(tc, bins_are_counts);
     tcase_add_test(tc, what_is_not_finite);
     tcase_add_test(tc, constants_and_zeros);
+    tcase_add_test(tc, elements_beyond_an_end);
     tcase_add_test(tc, percentiles);
     tcase_add_test(tc, least_squared_error);
     tcase_add_test(tc, entropy);

@@ -368,6 +368,102 @@ START_TEST(dead_channels)
 }
 END_TEST
 
+/* Ranges end where the functions that read a tensor tell nothing apart, if nobody else reads it. */
+START_TEST(ranges_of_gates)
+{
+    static const char gates[] =
+        "opset 14\ninput x f32[Nx2x3x3]\noutput y\ninit w f32[2x2x1x1] 10 -20 30 40\ninit v f32[2x2x1x1] 1 0.5 0.2 1\n"
+        "a = Conv(x, w)\nah = HardSigmoid(a) alpha=0.25 beta=0.5\nam = Mul(a, ah)\n"
+        "b = Conv(x, w)\nbs = Sigmoid(b)\nbm = Mul(b, bs)\n"
+        "c = Conv(x, w)\nch = HardSigmoid(c) alpha=0.25 beta=0.5\nd = Conv(x, w)\ncm = Mul(d, ch)\n"
+        "e = Conv(x, w)\net = Tanh(e)\nf = Conv(x, w)\nft = Tanh(f)\nfm = Add(f, ft)\n"
+        "s1 = Add(am, bm)\ns2 = Add(cm, et)\ns3 = Add(s1, s2)\ns4 = Add(s3, fm)\ny = Conv(s4, v)\n";
+    static const struct {
+        const char *name;
+        double low, high; /* 0: no end */
+    } expected[] = {{"a", -2, 0}, {"b", -6.93, 0}, {"c", -2, 2}, {"d", 0, 0}, {"e", -3.47, 3.47}, {"f", 0, 0}};
+    result r;
+    open_result(&r, gates, OPTIONS(.method = XCC_RANGE_MINMAX), true);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const xcc_quantize_tensor *t = NULL;
+        for (size_t k = 0; (t = xcc_quantizer_tensor(r.q, k)) != NULL && strcmp(t->name, expected[i].name) != 0;)
+            k++;
+        ck_assert_msg(t != NULL, "%s", expected[i].name);
+        if (expected[i].low < 0)
+            ck_assert_double_eq_tol(t->low, expected[i].low, 0.01);
+        else
+            ck_assert_double_lt(t->low, -30);
+        if (expected[i].high > 0)
+            ck_assert_double_eq_tol(t->high, expected[i].high, 0.01);
+        else
+            ck_assert_double_gt(t->high, 30);
+    }
+    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.02);
+    close_result(&r);
+}
+END_TEST
+
+/* Weights are told apart by all of their names, however long these are. */
+START_TEST(long_names)
+{
+    enum { LENGTH = 900 };
+    static char names[2][LENGTH + 2];
+    test_bytes text = onnx_from_text("opset 13\ninput x f32[Nx2]\noutput y\ninit w f32[2x2] 1 2 3 4\n"
+                                     "init v f32[2x2] -4 1 0.5 -3\na = MatMul(x, w)\ny = MatMul(a, v)\n");
+    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, text.length, (const uint8_t *)text.at);
+    Onnx__GraphProto *g = model->graph;
+    char *given[4] = {g->initializer[0]->name, g->initializer[1]->name, g->node[0]->input[1], g->node[1]->input[1]};
+    for (int i = 0; i < 2; i++) {
+        memset(names[i], 'w', LENGTH);
+        names[i][LENGTH] = (char)('0' + i);
+        g->initializer[i]->name = g->node[i]->input[1] = names[i];
+    }
+    const size_t size = onnx__model_proto__get_packed_size(model);
+    uint8_t *packed = malloc(size);
+    ck_assert_uint_eq(onnx__model_proto__pack(model, packed), size);
+    xcc_quantizer *q = NULL;
+    ck_assert_int_eq(xcc_quantizer_create(packed, size, OPTIONS(.method = XCC_RANGE_MINMAX), &q, NULL), XCVM_OK);
+    source s = {.q = q, .factor = 2};
+    const xcc_calibration data = {.batch_count = BATCHES, .read = read_batch, .user = &s};
+    ck_assert_int_eq(xcc_quantizer_run(q, &data, NULL), XCVM_OK);
+    ck_assert_double_lt(xcc_quantizer_output(q, 0)->max_error, 0.05);
+    xcc_quantizer_destroy(q);
+    free(packed);
+    for (int i = 0; i < 2; i++) {
+        g->initializer[i]->name = given[i];
+        g->node[i]->input[1] = given[2 + i];
+    }
+    onnx__model_proto__free_unpacked(model, NULL);
+    test_bytes_free(&text);
+}
+END_TEST
+
+/* Names that are made up say what they are made of, and there may be any number of one stem. */
+START_TEST(names_that_are_made_up)
+{
+    enum { COUNT = 20000 };
+    test_bytes model = onnx_from_text("opset 13\ninput x f32[Nx2]\noutput y\ninit w f32[2x2] 1 2 3 4\n"
+                                      "w_q = MatMul(x, w)\nw_q_2 = Relu(w_q)\ny = MatMul(w_q_2, w)\n");
+    xcc_quantizer *q = NULL;
+    ck_assert_int_eq(xcc_quantizer_create(model.at, model.length, OPTIONS(.method = XCC_RANGE_MSE), &q, NULL), XCVM_OK);
+    xcc_table made = {.key = &q->m.key};
+    static const char *const expected[] = {"w_q_1", "w_q_3", "w_q_4"};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_str_eq(xcc_quant_name(q, &made, "w", "_q"), expected[i]);
+    ck_assert_str_eq(xcc_quant_name(q, &made, "w", "_r"), "w_r");
+    ck_assert_str_eq(xcc_quant_name(q, &made, "w_q_1", ""), "w_q_1_1");
+    char last[32];
+    for (int i = 5; i < COUNT; i++)
+        ck_assert_ptr_nonnull(xcc_quant_name(q, &made, "w", "_q"));
+    (void)snprintf(last, sizeof last, "w_q_%d", COUNT);
+    ck_assert_str_eq(xcc_quant_name(q, &made, "w", "_q"), last);
+    /* The names that are given have numbers of their own. */
+    ck_assert_str_eq(xcc_quant_name(q, &q->taken, "w", "_q"), "w_q_1");
+    xcc_quantizer_destroy(q);
+    test_bytes_free(&model);
+}
+END_TEST
+
 /* An input that is read in both forms has the float one already. */
 START_TEST(inputs_read_in_float)
 {
@@ -677,6 +773,9 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, blocks_of_four_bits);
     tcase_add_test(tc, recurrent_weights);
     tcase_add_test(tc, dead_channels);
+    tcase_add_test(tc, ranges_of_gates);
+    tcase_add_test(tc, long_names);
+    tcase_add_test(tc, names_that_are_made_up);
     tcase_add_test(tc, inputs_read_in_float);
     tcase_add_loop_test(tc, biases_of_any_shape, 0, 10);
     tcase_add_test(tc, equalisation);
