@@ -25,6 +25,7 @@ typedef uint32_t xcvm_dtypes;
 #define XCVM_TYPES_I64 XCVM_DTYPE_BIT(I64)
 #define XCVM_TYPES_I32 XCVM_DTYPE_BIT(I32)
 #define XCVM_TYPES_F32 XCVM_DTYPE_BIT(F32)
+#define XCVM_TYPES_BF16 XCVM_DTYPE_BIT(BF16)
 #define XCVM_TYPES_HALF (XCVM_DTYPE_BIT(F16) | XCVM_DTYPE_BIT(BF16))
 /* Weights that are brought to f32 as they are read, and those that are read as f32. */
 #define XCVM_TYPES_NARROW (XCVM_TYPES_HALF | XCVM_DTYPE_BIT(F24))

@@ -139,6 +139,17 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                INVALID_ARGUMENT, "weights cannot be stored both as %s and in blocks", xcvm_dtype_name(o->weights));
     XCVM_CHECK(error, o->weight_blocks >= XCC_WEIGHTS_PLAIN && o->weight_blocks <= XCC_WEIGHTS_Q4A, INVALID_ARGUMENT,
                "there is no form %d of weights in blocks", (int)o->weight_blocks);
+    XCVM_CHECK(error, o->compute == XCVM_NO_DTYPE || o->compute == XCVM_F32 || o->compute == XCVM_BF16,
+               INVALID_ARGUMENT, "products cannot be computed in %s, f32 or bf16 is needed",
+               xcvm_dtype_name(o->compute));
+    XCVM_CHECK(error,
+               o->compute != XCVM_BF16 ||
+                   (!o->onnx && o->weight_blocks == XCC_WEIGHTS_PLAIN &&
+                    (o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32 || o->weights == XCVM_BF16)),
+               INVALID_ARGUMENT, "products in bf16 need a program whose weights are f32 or bf16");
+    XCVM_CHECK(error,
+               o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32 || o->caches == XCVM_F16 || o->caches == XCVM_BF16,
+               INVALID_ARGUMENT, "caches cannot be of %s, f32, f16 or bf16 is needed", xcvm_dtype_name(o->caches));
     for (size_t i = 0; i < o->state_count; i++)
         XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");
@@ -205,6 +216,8 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .weight_bytes_before = m->weight_bytes_before,
                             .weight_bytes_after = m->weight_bytes_after,
                             .uncompressed = m->uncompressed,
+                            .bf16_products = m->bf16_products,
+                            .exact_products = m->exact_products,
                             .integer_products = m->integers.made,
                             .float_products = m->integers.left,
                             .faster_as_floats = m->integers.slower,

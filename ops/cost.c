@@ -115,6 +115,13 @@ uint64_t xcvm_flops_PackedGemm(const xcvm_inference *t)
     return times(result_elements(t), plus(times(2, dim(a->a, a->a->rank - 1)), added));
 }
 
+uint64_t xcvm_flops_Bf16Gemm(const xcvm_inference *t)
+{
+    const xcvm_Bf16Gemm_args *a = t->args;
+    const uint64_t added = (a->c != NULL ? 1u : 0u) + (a->z != NULL ? 1u : 0u);
+    return times(result_elements(t), plus(times(2, dim(a->a, a->a->rank - 1)), added));
+}
+
 uint64_t xcvm_flops_BlockQuantizedGemm(const xcvm_inference *t)
 {
     const xcvm_BlockQuantizedGemm_args *a = t->args;
@@ -231,7 +238,12 @@ uint64_t xcvm_flops_recurrent(const xcvm_inference *t)
 uint64_t xcvm_flops_packed_recurrent(const xcvm_inference *t)
 {
     const xcvm_value *x = t->in[0];
-    return x->rank < 0 ? 0 : times(2, times(times(dim(x, 0), dim(x, 1)), elements(t->in[1])));
+    uint64_t hidden = 0;
+    for (size_t i = 0; i < t->out_count; i++)
+        if (t->out[i] != NULL && t->out[i]->rank > 0)
+            hidden = dim(t->out[i], t->out[i]->rank - 1);
+    /* Each row of x has a number for each column of the recurrence weights. */
+    return times(2, times(elements(x), hidden));
 }
 
 /* 5 n log2 n for a fast transform of n complex numbers, with the result's longest dimension for n. */

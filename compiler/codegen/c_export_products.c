@@ -351,6 +351,8 @@ static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
     const bool transformed = a->algorithm == XCVM_BLOCKED_winograd;
     const bool has_channels = xcvm_blocked_has_channels(a->algorithm);
     c->plain = a->x->rank == axes + 2;
+    if (a->algorithm == XCVM_BLOCKED_direct_pairs)
+        return xcc_c_refuse(x, "it is computed in bf16, for which there is no C");
     if (!is_narrow(a->w) || a->algorithm == XCVM_BLOCKED_winograd_strided)
         return xcc_c_refuse(x, "its filters are packed in a way that there is no C for");
     for (int i = 0; i < axes; i++)

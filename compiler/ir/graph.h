@@ -181,6 +181,8 @@ struct xcc_module {
     /* For the report: constants that could be compressed, as packed and as they are; how many are out of range. */
     uint64_t weight_bytes_before, weight_bytes_after;
     size_t uncompressed;
+    /* For the report: products and convolutions in bf16, and those that stay f32, where bf16 was asked for. */
+    size_t bf16_products, exact_products;
     /* For the report: convolutions and products by quantised weights in integers, and those that stayed in floats, of
      * which so many are faster so. */
     struct {

@@ -16,6 +16,7 @@ typedef struct xcc_layout_shape {
     int64_t strides[XCC_LAYOUT_AXES], dilations[XCC_LAYOUT_AXES];
     int64_t pads[2 * XCC_LAYOUT_AXES]; /* as the attribute has them */
     bool plain_input;                  /* x is not blocked */
+    bool pairs;                        /* if it is direct, it is computed from pairs of bf16 */
     bool rounded;                      /* its filters will be, to fewer bits than f32 has */
 } xcc_layout_shape;
 

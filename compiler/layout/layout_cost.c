@@ -16,6 +16,7 @@
 #define PLAIN_ADDED 2.5
 #define BLOCKED_PRODUCT 90.0
 #define BLOCKED_NARROW 60.0
+#define BLOCKED_PAIRS 165.0 /* in bf16 */
 #define BLOCKED_DEPTHWISE 40.0
 #define BLOCKED_GROUPED 45.0
 #define BLOCKED_WINOGRAD 105.0
@@ -118,12 +119,22 @@ static double inside(const xcc_layout_shape *c, int axis)
     return met / (out * (double)c->kernel[axis]);
 }
 
+static double input_bytes(const xcc_layout_shape *c)
+{
+    double bytes = sizeof(float) * (double)c->batch * (double)c->group * padded(c->channels);
+    for (int i = 0; i < c->axes; i++)
+        bytes *= (double)c->in[i];
+    return bytes;
+}
+
 static double direct_ns(const xcc_layout_shape *c, int64_t tile)
 {
     (void)tile;
     double met = additions(c);
     for (int i = 0; i < c->axes; i++)
         met *= inside(c, i);
+    if (c->pairs)
+        return with_filters(c, results(c) * met / BLOCKED_PAIRS) + input_bytes(c) / BYTES_PER_NS;
     return with_filters(c, results(c) * met / (c->plain_input ? BLOCKED_NARROW : BLOCKED_PRODUCT));
 }
 
@@ -301,6 +312,7 @@ static xcc_layout_shape shape_of(const xcc_layout *s, const xcc_layout_candidate
                               .outputs = w[0],
                               .plain_input = c->plain_input,
                               .rounded = weights != XCVM_NO_DTYPE && weights != XCVM_F32};
+    shape.pairs = s->m->options->compute == XCVM_BF16 && xcvm_blocked_takes_pairs(w[1], a->dilations, c->plain_input);
     for (int i = 0; i < shape.axes; i++) {
         shape.in[i] = (int64_t)fmin(in[i], LARGEST_SIZE);
         shape.out[i] = (int64_t)fmin(out[i], LARGEST_SIZE);

@@ -107,6 +107,22 @@ static void spoil_caches(trial *t)
         t->spoiled[i] += 1.0f;
 }
 
+/* The packed filters, as pairs of bf16. Their number of input channels is even. */
+static bool round_filters(trial *t)
+{
+    xcvm_value f32 = t->w;
+    int64_t dims[XCVM_MAX_RANK];
+    memcpy(dims, f32.dims, sizeof dims);
+    dims[1] /= 2;
+    dims[f32.rank] = 2;
+    xcvm_value_set_tensor(&t->w, XCVM_BF16, f32.rank + 1, dims);
+    t->w.data = xcvm_allocate(t->m->allocator, t->w.bytes);
+    if (t->w.data != NULL)
+        xcvm_blocked_pack_pairs(f32.data, f32.rank, f32.dims, t->w.data);
+    free_tensor(t, &f32);
+    return t->w.data != NULL;
+}
+
 /* Nanoseconds, the least of some runs; negative if it cannot be computed. */
 static double measure(trial *t, const xcc_layout_shape *c, const xcc_layout_algorithm *algorithm)
 {
@@ -116,6 +132,9 @@ static double measure(trial *t, const xcc_layout_shape *c, const xcc_layout_algo
     if (!make_tensor(t, &t->w, xcc_layout_filter_dims(algorithm, t->filter.rank, t->filter.dims, dims), dims))
         return -1;
     xcc_layout_filter_pack(algorithm, t->filter.data, t->filter.rank, t->filter.dims, t->w.data);
+    const bool pairs = c->pairs && algorithm->choice == XCVM_BLOCKED_direct;
+    if (pairs && !round_filters(t))
+        return -1;
     const xcvm_BlockedConv_args a = {.y = &t->y,
                                      .x = &t->x,
                                      .w = &t->w,
@@ -125,7 +144,7 @@ static double measure(trial *t, const xcc_layout_shape *c, const xcc_layout_algo
                                      .dilations = {c->dilations, axes},
                                      .group = c->group,
                                      .activation = XCVM_ACTIVATION_Relu,
-                                     .algorithm = algorithm->choice,
+                                     .algorithm = pairs ? XCVM_BLOCKED_direct_pairs : algorithm->choice,
                                      .pool = 1};
     const xcvm_kernel_run run = xcvm_kernel_of(XCVM_OP_BlockedConv);
     const uint64_t start = xcvm_clock_ns();

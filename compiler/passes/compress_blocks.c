@@ -1,5 +1,5 @@
-/* Weights in blocks: constants that products multiply by, and tables of which rows are read, are rounded to 4 or 8 bits
- * with a scale, in f16, for each block of 32. */
+/* Weights in blocks: constants that products and recurrences multiply by, and tables of which rows are read, are
+ * rounded to 4 or 8 bits with a scale, in f16, for each block of 32. */
 #include "compiler/passes/compress.h"
 
 #include "compiler/ir/block_weights.h"
@@ -77,40 +77,99 @@ static xcvm_status round_panels(xcc_module *m, const xcc_value *panels, xcc_comp
     return XCVM_OK;
 }
 
+/* What panels of f32 that hold so many columns become, NULL only on failure; those that were looked at before are
+ * known.
+ */
+static const xcc_compressed_panels *compress_panels(xcc_module *m, const xcc_value *panels, int64_t columns,
+                                                    xcc_compressed_panels **known)
+{
+    xcc_compressed_panels *of = *known;
+    while (of != NULL && (of->panels != panels || of->columns != columns))
+        of = of->next;
+    if (of != NULL)
+        return of;
+    of = xcc_alloc(m, sizeof *of);
+    if (of == NULL)
+        return NULL;
+    *of = (xcc_compressed_panels){.panels = panels, .columns = columns, .next = *known};
+    *known = of;
+    m->weight_bytes_before += panels->type.bytes;
+    /* Fewer rows than a block has would be filled up. */
+    if (panels->type.dims[1] < XCVM_QBLOCKS_USUAL) {
+        of->stays = true;
+    } else {
+        if (round_panels(m, panels, of) != XCVM_OK)
+            return NULL;
+        m->uncompressed += of->stays;
+    }
+    const xcc_block_weights *w = &of->weights;
+    m->weight_bytes_after +=
+        of->stays ? panels->type.bytes
+                  : w->codes->type.bytes + w->scales->type.bytes + (w->offsets != NULL ? w->offsets->type.bytes : 0);
+    return of;
+}
+
 xcvm_status xcc_compress_product(xcc_rewrite *r, xcc_node *n, xcc_compressed_panels **known)
 {
-    xcc_module *m = r->m;
     const xcvm_PackedGemm_args a = *XCC_ARGS(PackedGemm, n);
-    xcc_value *panels = xcc_value_of(a.w);
+    const xcc_value *panels = xcc_value_of(a.w);
     if (!xcc_is_constant(panels) || panels->type.dtype != XCVM_F32)
         return XCVM_OK;
-    xcc_compressed_panels *of = *known;
-    while (of != NULL && (of->panels != panels || of->columns != a.columns))
-        of = of->next;
-    if (of == NULL) {
-        of = xcc_alloc(m, sizeof *of);
-        if (of == NULL)
-            return m->error->status;
-        *of = (xcc_compressed_panels){.panels = panels, .columns = a.columns, .next = *known};
-        *known = of;
-        m->weight_bytes_before += panels->type.bytes;
-        /* Fewer rows than a block has would be filled up. */
-        if (panels->type.dims[1] < XCVM_QBLOCKS_USUAL) {
-            of->stays = true;
-        } else {
-            XCVM_TRY(round_panels(m, panels, of));
-            m->uncompressed += of->stays;
-        }
-        const xcc_block_weights *w = &of->weights;
-        m->weight_bytes_after += of->stays ? panels->type.bytes
-                                           : w->codes->type.bytes + w->scales->type.bytes +
-                                                 (w->offsets != NULL ? w->offsets->type.bytes : 0);
-    }
+    const xcc_compressed_panels *of = compress_panels(r->m, panels, a.columns, known);
+    if (of == NULL)
+        return r->m->error->status;
     if (of->stays)
         return XCVM_OK;
     xcc_builder b = xcc_builder_before(n);
     if (xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_block_weights_product(&b, &of->weights, a.a, &a)))
         xcc_rewrite_sweep(n);
+    return r->status;
+}
+
+/* ---- Recurrences ---- */
+
+xcvm_status xcc_compress_recurrence(xcc_rewrite *r, xcc_node *n, xcc_compressed_panels **known)
+{
+    enum { MOST_RESULTS = 3 };
+    const xcc_value *panels = xcc_node_input(n, 1);
+    if (!xcc_is_constant(panels) || panels->type.dtype != XCVM_F32)
+        return XCVM_OK;
+    const xcc_compressed_panels *of = compress_panels(r->m, panels, panels->type.dims[0] * XCVM_PACKED_COLUMNS, known);
+    if (of == NULL)
+        return r->m->error->status;
+    if (of->stays)
+        return XCVM_OK;
+    xcc_builder b = xcc_builder_before(n);
+    xcc_value *y[MOST_RESULTS] = {NULL};
+    for (size_t i = 0; i < xcc_node_output_count(n); i++)
+        if (xcc_node_output(n, i) != NULL && (y[i] = xcc_value_create(n->graph, NULL)) == NULL)
+            return r->m->error->status;
+    const xcc_block_weights *w = &of->weights;
+    const xcc_node *made;
+#define COMMON                                                                                                         \
+    .y = XCC_OUT(y[0]), .y_h = XCC_OUT(y[1]), .x = a->x, .r = XCC_IN(w->codes), .scales = XCC_IN(w->scales),           \
+    .offsets = XCC_IN(w->offsets), .sequence_lens = a->sequence_lens, .initial_h = a->initial_h,                       \
+    .hidden_size = a->hidden_size, .direction = a->direction, .layout = a->layout, .activations = a->activations,      \
+    .activation_alpha = a->activation_alpha, .activation_beta = a->activation_beta, .clip = a->clip,                   \
+    .bits = w->layout.bits, .block_size = (int64_t)w->layout.block
+    if (xcc_is(n, XCVM_OP_PackedRNN)) {
+        const xcvm_PackedRNN_args *a = XCC_ARGS(PackedRNN, n);
+        made = xcc_emit(&b, BlockQuantizedRNN, COMMON);
+    } else if (xcc_is(n, XCVM_OP_PackedGRU)) {
+        const xcvm_PackedGRU_args *a = XCC_ARGS(PackedGRU, n);
+        made = xcc_emit(&b, BlockQuantizedGRU, COMMON, .b = a->b, .linear_before_reset = a->linear_before_reset);
+    } else {
+        const xcvm_PackedLSTM_args *a = XCC_ARGS(PackedLSTM, n);
+        made = xcc_emit(&b, BlockQuantizedLSTM, COMMON, .y_c = XCC_OUT(y[2]), .initial_c = a->initial_c, .p = a->p,
+                        .input_forget = a->input_forget);
+    }
+#undef COMMON
+    if (made == NULL)
+        return r->m->error->status;
+    for (size_t i = 0; i < xcc_node_output_count(n); i++)
+        if (y[i] != NULL)
+            (void)xcc_rewrite_replace(r, xcc_node_output(n, i), y[i]);
+    xcc_rewrite_sweep(n);
     return r->status;
 }
 

@@ -141,6 +141,10 @@ static xcvm_status walk_blocks(xcc_rewrite *r, xcc_graph *g, xcc_compressed_pane
             XCVM_TRY(xcc_compress_product(r, n, known));
             continue;
         }
+        if (xcc_is(n, XCVM_OP_PackedRNN) || xcc_is(n, XCVM_OP_PackedGRU) || xcc_is(n, XCVM_OP_PackedLSTM)) {
+            XCVM_TRY(xcc_compress_recurrence(r, n, known));
+            continue;
+        }
         xcc_value *v = xcc_is(n, XCVM_OP_Gather) ? xcc_node_input(n, 0) : NULL;
         if (xcc_is_constant(v) && v->type.dtype == XCVM_F32 && is_table(v, &n->uses[0]) && rows_are_read(v) &&
             xcc_compresses_table(v)) {

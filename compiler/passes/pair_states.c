@@ -57,6 +57,17 @@ static xcvm_status pair_state(xcc_module *m, const xcc_state_pair *pair)
     return xcc_graph_remove_output(g, index);
 }
 
+/* Whether a cache is to be in half precision: it is f32, and but for `scatter`, which will be nobody's, attention alone
+ * reads it. */
+static bool is_rounded(const xcc_module *m, const xcc_value *state, const xcc_node *scatter)
+{
+    const xcvm_dtype asked = m->options->caches;
+    bool rounded = (asked == XCVM_F16 || asked == XCVM_BF16) && state->type.dtype == XCVM_F32;
+    for (const xcc_use *u = state->users; u != NULL; u = u->next)
+        rounded = rounded && (u->node == scatter || xcc_is(u->node, XCVM_OP_CachedAttention));
+    return rounded;
+}
+
 /* A cache of known size, of which rows are replaced and all else stays, is written where it lies, if nobody else reads
  * the result: what goes into it is copied once the run has ended well, and nothing else. */
 static xcvm_status append_in_place(xcc_graph *g, size_t index, bool *done)
@@ -79,7 +90,15 @@ static xcvm_status append_in_place(xcc_graph *g, size_t index, bool *done)
         (a->axis != -2 && a->axis != 2) || a->update->rank != 4)
         return XCVM_OK;
     xcc_builder b = {.graph = g, .name = scatter->name, .origin = scatter->origin};
-    if (xcc_emit(&b, CacheAppend, .update = a->update, .at = a->write_indices, .cache = XCC_IN(state)) == NULL)
+    const xcc_value *update = xcc_value_of(a->update);
+    if (is_rounded(g->module, state, pad != NULL ? pad : scatter)) {
+        int64_t dims[XCVM_MAX_RANK];
+        memcpy(dims, state->type.dims, sizeof dims);
+        xcvm_value_set_tensor(&state->type, g->module->options->caches, state->type.rank, dims);
+        update = xcc_apply(&b, Cast, y, .x = a->update, .to = g->module->options->caches, .saturate = 1);
+    }
+    if (update == NULL ||
+        xcc_emit(&b, CacheAppend, .update = XCC_IN(update), .at = a->write_indices, .cache = XCC_IN(state)) == NULL)
         return g->module->error->status;
     *done = true;
     return xcc_graph_remove_output(g, index);

@@ -29,6 +29,7 @@ enum { XCC_ROUNDS = 4 };
     X(split_phases, 0, 1, "of forward and backward, the one that is asked for alone")                                  \
     X(prepack, 2, 1, "constant matrices as products by them need them in memory")                                      \
     X(layout, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")         \
+    X(compute, 0, 1, "products in bf16 with sums in f32, if they are asked for")                                       \
     X(compress_weights, 0, 1,                                                                                          \
       "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")                      \
     X(separate, 0, 1, "what updates states in place comes last, and reads none of them under another name")            \

@@ -196,6 +196,15 @@ typedef struct xcc_options {
     /* Products of up to 16 rows with weights in blocks, the model's own included (MatMulNBits, DequantizeLinear in
      * blocks), round what they multiply them with to 8 bits, with a scale for each block; else that stays f32. */
     bool integer_activations;
+    /* What products compute in: XCVM_F32 (or 0), as they are; XCVM_BF16, products with constant matrices and
+     * convolutions of blocked channels round both operands to nearest even, subnormal numbers to zero, and sum up in
+     * f32, where that is no Winograd's algorithm, and the first has an even number of channels, blocked. Results are
+     * the same bits on any CPU but for subnormal and overflowing products. Constants with finite numbers beyond bf16's
+     * greatest stay f32. With `weights` f32 or bf16 alone, and not with weights in blocks. */
+    xcvm_dtype compute;
+    /* The type of `states` that are caches of keys and values, which attention alone reads and rows are added to:
+     * XCVM_F32 (or 0), as they are; XCVM_F16 or XCVM_BF16, which rows are rounded to as they are added. */
+    xcvm_dtype caches;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -222,6 +231,8 @@ typedef struct xcc_report {
     /* Convolutions and products by quantised weights that are computed in integers, and in floats, of which so many are
      * since that is faster on this machine. */
     size_t integer_products, float_products, faster_as_floats;
+    /* Where xcc_options.compute is bf16: products, convolutions, attentions and recurrences in bf16, and in f32. */
+    size_t bf16_products, exact_products;
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,

@@ -1,5 +1,6 @@
 /* Packing filters for convolutions of blocked channels; done when a program is compiled. */
 #include "ops/conv/blocked.h"
+#include "ops/matmul/pairs.h"
 
 #include <math.h>
 
@@ -24,6 +25,21 @@ void xcvm_blocked_pack_direct(const float *w, int rank, const int64_t *dims, flo
                 for (int64_t c = first; c < last; c++, packed += BLOCK)
                     for (int64_t k = 0; k < BLOCK; k++)
                         packed[k] = block + k < outputs ? w[((block + k) * channels + c) * taps + tap] : 0.0f;
+        }
+}
+
+void xcvm_blocked_pack_pairs(const float *direct, int rank, const int64_t *dims, uint16_t *packed)
+{
+    int64_t taps = 1;
+    for (int i = 2; i < rank - 1; i++)
+        taps *= dims[i];
+    for (int64_t block = 0; block < dims[0]; block++)
+        for (int64_t first = 0; first < dims[1]; first += BLOCK) {
+            const int64_t channels = dims[1] - first < BLOCK ? dims[1] - first : BLOCK;
+            for (int64_t tap = 0; tap < taps; tap++, direct += channels * BLOCK) {
+                xcvm_pairs_write((size_t)channels, direct, packed);
+                packed += xcvm_pairs_of((size_t)channels) * XCVM_PAIR * BLOCK;
+            }
         }
 }
 

@@ -25,6 +25,10 @@
  * and one group. winograd_untransformed as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x
  * 4, 3 x 3) as they are used, a portion at a time. A quarter of the memory, for filters that meet few tiles.
  *
+ * direct_pairs
+ *            bf16[K16, ceil(Cg / 2), kh, kw, 16, 2]: as direct, two channels in place of one (ops/matmul/pairs.h), of
+ * an x that is blocked and rounded alike; windows are not dilated.
+ *
  * winograd_strided
  *            f32[36, K16, 4 C, 16], for a plain x of C channels, windows of 7 x 7 and stride 2: each window's taps at
  *            even and at odd rows and columns are windows of 4 x 4, with zeros where there is no tap, transformed for
@@ -47,6 +51,11 @@ static inline bool xcvm_blocked_is_winograd(int algorithm)
 {
     return algorithm == XCVM_BLOCKED_winograd || algorithm == XCVM_BLOCKED_winograd_untransformed;
 }
+/* Whether a convolution is computed by its definition. */
+static inline bool xcvm_blocked_is_direct(int algorithm)
+{
+    return algorithm == XCVM_BLOCKED_direct || algorithm == XCVM_BLOCKED_direct_pairs;
+}
 /* Whether filters are packed as for direct. */
 static inline bool xcvm_blocked_is_packed_direct(int algorithm)
 {
@@ -55,7 +64,8 @@ static inline bool xcvm_blocked_is_packed_direct(int algorithm)
 /* Whether the packed filters have an axis of input channels behind that of the outputs. */
 static inline bool xcvm_blocked_has_channels(int algorithm)
 {
-    return xcvm_blocked_is_packed_direct(algorithm) || algorithm == XCVM_BLOCKED_grouped;
+    return xcvm_blocked_is_packed_direct(algorithm) || algorithm == XCVM_BLOCKED_grouped ||
+           algorithm == XCVM_BLOCKED_direct_pairs;
 }
 /* Whether a block of output channels is computed from that block of x alone. */
 static inline bool xcvm_blocked_is_by_block(int algorithm)
@@ -65,7 +75,16 @@ static inline bool xcvm_blocked_is_by_block(int algorithm)
 /* Whether filters may be of f16, bf16 or f24. */
 static inline bool xcvm_blocked_takes_narrow(int algorithm)
 {
-    return !xcvm_blocked_is_by_block(algorithm) && algorithm != XCVM_BLOCKED_winograd_strided;
+    return !xcvm_blocked_is_by_block(algorithm) && algorithm != XCVM_BLOCKED_winograd_strided &&
+           algorithm != XCVM_BLOCKED_direct_pairs;
+}
+/* Whether a direct convolution can be computed from pairs: `channels` are those of a group. */
+static inline bool xcvm_blocked_takes_pairs(int64_t channels, xcvm_ints dilations, bool plain)
+{
+    bool whole = !plain && channels % 2 == 0;
+    for (size_t i = 0; i < dilations.count; i++)
+        whole = whole && dilations.at[i] == 1;
+    return whole;
 }
 /* Of `grouped`: how many channels of a group are possible. */
 static inline bool xcvm_blocked_is_small_group(int64_t channels)
@@ -84,6 +103,8 @@ void xcvm_blocked_pack_depthwise(const float *w, int rank, const int64_t *dims, 
 void xcvm_blocked_pack_grouped(const float *w, int rank, const int64_t *dims, float *packed);
 void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, int64_t tile, float *packed);
 void xcvm_blocked_pack_strided(const float *w, const int64_t dims[4], float *packed);
+/* Filters packed for direct, of shape dims [K16, Cg, ...window, 16], as those for direct_pairs. */
+void xcvm_blocked_pack_pairs(const float *direct, int rank, const int64_t *dims, uint16_t *packed);
 /* Here w is as ConvTranspose takes it, [C, K, kh, kw]. */
 void xcvm_blocked_pack_transposed(const float *w, const int64_t dims[4], const int64_t strides[2], float *packed);
 void xcvm_blocked_pack_bias(const float *b, int64_t outputs, float *packed);

@@ -2,6 +2,7 @@
 #include "ops/conv/blocked.h"
 #include "ops/elementwise/activation.h"
 #include "ops/conv/window.h"
+#include "ops/matmul/pairs.h"
 
 enum { MOST_AXES = 3 };
 
@@ -58,6 +59,26 @@ typedef struct filter {
     int64_t kernel[MOST_AXES];
 } filter;
 
+/* Filters of words of two channels each. */
+static xcvm_status read_pairs(const xcvm_inference *t, const xcvm_BlockedConv_args *a, filter *f)
+{
+    const xcvm_value *w = a->w;
+    const int rank = f->axes + 4;
+    char text[96];
+    XCVM_CHECK(t->error, w->rank == rank, SHAPE_MISMATCH, "w has rank %d, %d is needed", w->rank, rank);
+    XCVM_CHECK(t->error,
+               !xcvm_dims_differ(w->dims[rank - 2], XCVM_CHANNEL_BLOCK) &&
+                   !xcvm_dims_differ(w->dims[rank - 1], XCVM_PAIR),
+               SHAPE_MISMATCH, "w has shape %s, which does not end in %d pairs",
+               xcvm_dims_describe(rank, w->dims, text, sizeof text), XCVM_CHANNEL_BLOCK);
+    f->outputs = w->dims[0];
+    XCVM_CHECK(t->error, w->dims[1] < 0 || !__builtin_mul_overflow(w->dims[1], (int64_t)XCVM_PAIR, &f->channels),
+               OUT_OF_RANGE, "w is too large");
+    for (int i = 0; i < f->axes; i++)
+        f->kernel[i] = w->dims[2 + i];
+    return XCVM_OK;
+}
+
 static xcvm_status read_filter(const xcvm_inference *t, const xcvm_BlockedConv_args *a, filter *f)
 {
     const xcvm_value *w = a->w;
@@ -69,6 +90,8 @@ static xcvm_status read_filter(const xcvm_inference *t, const xcvm_BlockedConv_a
         f->kernel[i] = is_strided ? XCVM_BLOCKED_STRIDED_WINDOW : is_winograd && i >= f->axes - 2 ? 3 : XCVM_ANY_DIM;
     if (w->rank < 0)
         return XCVM_OK;
+    if (a->algorithm == XCVM_BLOCKED_direct_pairs)
+        return read_pairs(t, a, f);
     XCVM_CHECK(t->error, w->rank == rank, SHAPE_MISMATCH, "w has rank %d, %d is needed", w->rank, rank);
     XCVM_TRY(check_block(t, w, "w"));
     const int64_t *kernel = w->dims + rank - 1 - f->axes;
@@ -117,7 +140,7 @@ static xcvm_status check_groups(const xcvm_inference *t, const xcvm_BlockedConv_
     if (xcvm_blocked_is_winograd(a->algorithm) || a->algorithm == XCVM_BLOCKED_winograd_strided)
         XCVM_CHECK(t->error, a->group == 1, INVALID_ARGUMENT, "there are %lld groups, winograd takes one",
                    (long long)a->group);
-    if (a->algorithm == XCVM_BLOCKED_direct && a->group > 1) {
+    if (xcvm_blocked_is_direct(a->algorithm) && a->group > 1) {
         XCVM_CHECK(t->error, !plain && (f->channels < 0 || f->channels % XCVM_CHANNEL_BLOCK == 0), SHAPE_MISMATCH,
                    "x is not blocked or groups are not whole blocks of channels");
         XCVM_CHECK(t->error, f->outputs < 0 || f->outputs % a->group == 0, SHAPE_MISMATCH,
@@ -137,7 +160,7 @@ static xcvm_status check_groups(const xcvm_inference *t, const xcvm_BlockedConv_
     if (x->rank < 0 || x->dims[1] < 0 || f->channels < 0)
         return XCVM_OK;
     int64_t needed = a->algorithm == XCVM_BLOCKED_grouped ? f->outputs : f->channels;
-    if (a->algorithm == XCVM_BLOCKED_direct && a->group > 1)
+    if (xcvm_blocked_is_direct(a->algorithm) && a->group > 1)
         XCVM_CHECK(t->error, !__builtin_mul_overflow(needed, a->group, &needed), OUT_OF_RANGE, "w is too large");
     if (needed < 0)
         return XCVM_OK;
@@ -179,6 +202,21 @@ static xcvm_status check_bias(const xcvm_inference *t, const xcvm_value *b, int6
     return XCVM_OK;
 }
 
+static xcvm_status check_type(const xcvm_inference *t, const xcvm_BlockedConv_args *a)
+{
+    const char *const given = xcvm_dtype_name((xcvm_dtype)a->w->dtype);
+    if (a->algorithm == XCVM_BLOCKED_direct_pairs) {
+        XCVM_CHECK(t->error, a->w->dtype == XCVM_BF16, TYPE_MISMATCH, "w is %s, direct_pairs needs bf16", given);
+        return XCVM_OK;
+    }
+    XCVM_CHECK(t->error, xcvm_blocked_takes_narrow(a->algorithm) || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
+               TYPE_MISMATCH, "w is %s, %s needs f32", given,
+               a->algorithm == XCVM_BLOCKED_winograd_strided ? "winograd_strided"
+               : a->algorithm == XCVM_BLOCKED_grouped        ? "grouped"
+                                                             : "depthwise");
+    return XCVM_OK;
+}
+
 XCVM_SHAPE_RULE_OF(BlockedConv)
 {
     const xcvm_value *x = a->x, *b = a->b, *z = a->z;
@@ -186,13 +224,9 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     XCVM_TRY(xcvm_affine_check(t->error, a->affine));
     const bool is_strided = a->algorithm == XCVM_BLOCKED_winograd_strided;
-    XCVM_CHECK(t->error, xcvm_blocked_takes_narrow(a->algorithm) || !xcvm_dtype_in(a->w->dtype, XCVM_TYPES_NARROW),
-               TYPE_MISMATCH, "w is %s, %s needs f32", xcvm_dtype_name((xcvm_dtype)a->w->dtype),
-               is_strided                             ? "winograd_strided"
-               : a->algorithm == XCVM_BLOCKED_grouped ? "grouped"
-                                                      : "depthwise");
+    XCVM_TRY(check_type(t, a));
     const bool flat = a->algorithm == XCVM_BLOCKED_winograd_untransformed || is_strided;
-    const bool any_axes = is_direct || xcvm_blocked_is_by_block(a->algorithm);
+    const bool any_axes = xcvm_blocked_is_direct(a->algorithm) || xcvm_blocked_is_by_block(a->algorithm);
     XCVM_CHECK(t->error,
                a->strides.count == 2 || (a->strides.count == MOST_AXES && !flat) || (a->strides.count == 1 && any_axes),
                INVALID_ARGUMENT, "there are %zu strides, %s are possible", a->strides.count,
@@ -219,6 +253,8 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     for (int i = 0; i < f.axes; i++) {
         XCVM_CHECK(t->error, !xcvm_blocked_is_winograd(a->algorithm) || a->strides.at[i] == 1, INVALID_ARGUMENT,
                    "the stride is not 1, as winograd needs");
+        XCVM_CHECK(t->error, a->algorithm != XCVM_BLOCKED_direct_pairs || a->dilations.at[i] == 1, INVALID_ARGUMENT,
+                   "dilation %d is %lld, direct_pairs needs 1", i, (long long)a->dilations.at[i]);
         XCVM_CHECK(t->error, !is_strided || (a->strides.at[i] == 2 && a->dilations.at[i] == 1), INVALID_ARGUMENT,
                    "stride and dilation are not 2 and 1, as winograd_strided needs");
         XCVM_TRY(xcvm_window_slide(t, x->rank < 0 ? XCVM_ANY_DIM : x->dims[2 + i], &w, i, false, &dims[2 + i]));

@@ -1,7 +1,7 @@
-/* The shape rule of BlockQuantizedGemm. */
+/* The shape rule of BlockQuantizedGemm, and of operands in blocks. */
 #include "ops/elementwise/activation.h"
-#include "ops/matmul/quantized_blocks.h"
-#include "ops/shape.h"
+#include "ops/matmul/packed_shape.h"
+#include "ops/matmul/quantized_blocks_shape.h"
 
 static xcvm_status need_shape(const xcvm_inference *t, const xcvm_value *v, const char *what, const int64_t dims[3])
 {
@@ -15,46 +15,32 @@ static xcvm_status need_shape(const xcvm_inference *t, const xcvm_value *v, cons
     return XCVM_OK;
 }
 
-static xcvm_status check_operands(const xcvm_inference *t, const xcvm_BlockQuantizedGemm_args *a)
+xcvm_status xcvm_qblocks_check(const xcvm_inference *t, const xcvm_qblocks_operands *o)
 {
-    const xcvm_value *x = a->a;
-    XCVM_CHECK(t->error, a->bits == 4 || a->bits == 8, OUT_OF_RANGE, "codes have %lld bits, 4 or 8 are needed",
-               (long long)a->bits);
-    XCVM_CHECK(t->error, a->block_size % XCVM_QBLOCKS_LEAST == 0, OUT_OF_RANGE,
-               "blocks have %lld rows, a multiple of %d is needed", (long long)a->block_size, XCVM_QBLOCKS_LEAST);
-    XCVM_CHECK(t->error, x->rank != 0, SHAPE_MISMATCH, "a is a scalar, a matrix is needed");
-    XCVM_CHECK(t->error, x->rank < 0 || x->dims[x->rank - 1] < 0 || x->dims[x->rank - 1] == a->depth, SHAPE_MISMATCH,
-               "a has %lld columns, depth is %lld", x->rank > 0 ? (long long)x->dims[x->rank - 1] : 0LL,
-               (long long)a->depth);
+    XCVM_CHECK(t->error, o->bits == 4 || o->bits == 8, OUT_OF_RANGE, "codes have %lld bits, 4 or 8 are needed",
+               (long long)o->bits);
+    XCVM_CHECK(t->error, o->block_size % XCVM_QBLOCKS_LEAST == 0, OUT_OF_RANGE,
+               "blocks have %lld rows, a multiple of %d is needed", (long long)o->block_size, XCVM_QBLOCKS_LEAST);
     const xcvm_qblocks b = {
-        .k = (size_t)a->depth, .n = (size_t)a->columns, .block = (size_t)a->block_size, .bits = (unsigned)a->bits};
+        .k = (size_t)o->depth, .n = (size_t)o->columns, .block = (size_t)o->block_size, .bits = (unsigned)o->bits};
     const int64_t panels = (int64_t)xcvm_qblocks_panels(&b), blocks = (int64_t)xcvm_qblocks_count(&b);
     const int64_t codes[] = {panels, (int64_t)xcvm_qblocks_lines(&b), XCVM_QBLOCKS_LINE};
     const int64_t numbers[] = {panels, blocks, XCVM_PACKED_COLUMNS};
-    XCVM_TRY(need_shape(t, a->w, "w", codes));
-    XCVM_TRY(need_shape(t, a->scales, "scales", numbers));
-    return a->offsets != NULL ? need_shape(t, a->offsets, "offsets", numbers) : XCVM_OK;
+    XCVM_TRY(need_shape(t, o->codes, o->name, codes));
+    XCVM_TRY(need_shape(t, o->scales, "scales", numbers));
+    return o->offsets != NULL ? need_shape(t, o->offsets, "offsets", numbers) : XCVM_OK;
 }
 
 XCVM_SHAPE_RULE_OF(BlockQuantizedGemm)
 {
+    const xcvm_value *x = a->a;
+    const xcvm_qblocks_operands operands = {"w",      a->w,       a->scales, a->offsets,
+                                            a->depth, a->columns, a->bits,   a->block_size};
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
-    XCVM_TRY(check_operands(t, a));
-    const xcvm_value *x = a->a, *c = a->c, *z = a->z;
-    XCVM_CHECK(t->error, c == NULL || c->rank < 0 || (c->rank == 1 && (c->dims[0] < 0 || c->dims[0] == a->columns)),
-               SHAPE_MISMATCH, "c is no vector of %lld numbers", (long long)a->columns);
-    if (x->rank < 0) {
-        xcvm_set_unknown(a->y, XCVM_F32, -1);
-        return XCVM_OK;
-    }
-    int64_t dims[XCVM_MAX_RANK];
-    memcpy(dims, x->dims, sizeof dims);
-    dims[x->rank - 1] = a->columns;
-    XCVM_CHECK(t->error, z == NULL || z->rank < 0 || z->rank == x->rank, SHAPE_MISMATCH, "z has rank %d, %d is needed",
-               z != NULL ? z->rank : 0, x->rank);
-    for (int i = 0; z != NULL && i < z->rank; i++)
-        XCVM_CHECK(t->error, !xcvm_dims_differ(z->dims[i], dims[i]), SHAPE_MISMATCH,
-                   "dimension %d of z is %lld, %lld is needed", i, (long long)z->dims[i], (long long)dims[i]);
-    xcvm_value_set_tensor(a->y, XCVM_F32, x->rank, dims);
-    return XCVM_OK;
+    XCVM_CHECK(t->error, x->rank != 0, SHAPE_MISMATCH, "a is a scalar, a matrix is needed");
+    XCVM_CHECK(t->error, x->rank < 0 || x->dims[x->rank - 1] < 0 || x->dims[x->rank - 1] == a->depth, SHAPE_MISMATCH,
+               "a has %lld columns, depth is %lld", x->rank > 0 ? (long long)x->dims[x->rank - 1] : 0LL,
+               (long long)a->depth);
+    XCVM_TRY(xcvm_qblocks_check(t, &operands));
+    return xcvm_packed_product_shape(t, x, a->columns, a->c, a->z, a->y);
 }

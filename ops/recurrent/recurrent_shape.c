@@ -1,6 +1,5 @@
 /* The shape rules of RNN, GRU and LSTM, and of their packed forms. */
-#include "ops/matmul/packed.h"
-#include "ops/shape.h"
+#include "ops/matmul/quantized_blocks_shape.h"
 
 static int64_t attribute(const xcvm_inference *t, const char *name)
 {
@@ -80,17 +79,40 @@ XCVM_SHAPE_RULE(recurrent)
     return states(t, &n, t->in[4], t->in[5], is_lstm ? t->in[6] : NULL, is_lstm ? t->in[7] : NULL);
 }
 
+/* Columns of the recurrence weights may be more than a matrix in blocks has. */
+static xcvm_status check_blocks(const xcvm_inference *t, const network *n, int64_t panels)
+{
+    const xcvm_qblocks_operands operands = {"r",
+                                            t->in[1],
+                                            t->in[2],
+                                            t->in[3],
+                                            n->hidden,
+                                            panels * XCVM_PACKED_COLUMNS,
+                                            attribute(t, "bits"),
+                                            attribute(t, "block_size")};
+    XCVM_CHECK(t->error, operands.columns <= INT32_MAX, OUT_OF_RANGE, "there are %lld units, which are too many",
+               (long long)n->hidden);
+    return xcvm_qblocks_check(t, &operands);
+}
+
 XCVM_SHAPE_RULE(packed_recurrent)
 {
-    const bool is_lstm = t->schema->opcode == XCVM_OP_PackedLSTM, is_gru = t->schema->opcode == XCVM_OP_PackedGRU;
+    const xcvm_opcode op = t->schema->opcode;
+    const bool is_lstm = op == XCVM_OP_PackedLSTM || op == XCVM_OP_BlockQuantizedLSTM;
+    const bool is_gru = op == XCVM_OP_PackedGRU || op == XCVM_OP_BlockQuantizedGRU;
+    const bool in_blocks =
+        op == XCVM_OP_BlockQuantizedRNN || op == XCVM_OP_BlockQuantizedGRU || op == XCVM_OP_BlockQuantizedLSTM;
     network n;
     XCVM_TRY(read_network(t, is_lstm ? 4 : is_gru ? 3 : 1, &n));
     const int64_t panels = n.directions * n.gates * (int64_t)xcvm_packed_panels((size_t)n.hidden);
     XCVM_CHECK(t->error, n.columns < 0 || n.columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
                "x has %lld columns, %lld panels of %d are needed", (long long)n.columns, (long long)panels,
                XCVM_PACKED_COLUMNS);
-    XCVM_TRY(expect(t, t->in[1], "r", 3, (const int64_t[]){panels, n.hidden, XCVM_PACKED_COLUMNS}));
-    const xcvm_value *const *in = t->in + 2;
+    if (in_blocks)
+        XCVM_TRY(check_blocks(t, &n, panels));
+    else
+        XCVM_TRY(expect(t, t->in[1], "r", 3, (const int64_t[]){panels, n.hidden, XCVM_PACKED_COLUMNS}));
+    const xcvm_value *const *in = t->in + (in_blocks ? 4 : 2);
     if (is_gru)
         XCVM_TRY(expect(t, *in++, "b", 2, (const int64_t[]){n.directions, n.hidden}));
     return states(t, &n, in[0], in[1], is_lstm ? in[2] : NULL, is_lstm ? in[3] : NULL);

@@ -208,7 +208,20 @@ START_TEST(types_of_weights)
     options.weight_blocks = XCC_WEIGHTS_Q4A;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
     test_bytes_free(&program);
+    options.compute = XCVM_BF16;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "products in bf16 need a program whose weights are f32 or bf16");
     options.weight_blocks = XCC_WEIGHTS_PLAIN;
+    options.weights = XCVM_F16;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    options.compute = XCVM_F16;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "products cannot be computed in f16, f32 or bf16 is needed");
+    options.compute = XCVM_NO_DTYPE;
+    options.caches = XCVM_F24;
+    ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "caches cannot be of f24, f32, f16 or bf16 is needed");
+    options.caches = XCVM_NO_DTYPE;
 
     /* Of a program with an LSTM and a Gemm. */
     xcc_report wide = {.size = sizeof wide}, half = wide;

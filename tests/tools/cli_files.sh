@@ -110,6 +110,17 @@ out_like '^weight bytes +0 +0'
 run compile "$model" --weights f64 -o other.bin
 code 2
 err_has '--weights is one of f32|f24|f16|bf16'
+run compile "$model" --compute bf16 --report -o other.bin
+code 0
+run compile "$model" --compute f16 -o other.bin
+code 2
+err_has '--compute is one of f32|bf16'
+run compile "$model" --compute bf16 --weights q8 -o other.bin
+code 1
+err_has 'products in bf16 need a program whose weights are f32 or bf16'
+run compile "$model" --caches f8 -o other.bin
+code 2
+err_has '--caches is one of f32|f16|bf16'
 run compile "$model" --weights q4 --activations int8 --report -o other.bin
 code 0
 run compile "$model" --weights q8 --activations int4 -o other.bin

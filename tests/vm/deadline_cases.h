@@ -92,6 +92,7 @@
     CASE("QuantizedAveragePool", "n u8[1x2000x2000x8]",                                                                \
          "$9 = QuantizedAveragePool($1, kernel_shape=[50 50], strides=[1 1], pads=[0 0 0 0])")                         \
     CASE("PackedGemm", "n f32[4000x4000]; n f32[250x4000x16]", "$9 = PackedGemm($1, $2, _, _, columns=4000)")          \
+    CASE("Bf16Gemm", "n f32[6000x6000]; n bf16[375x3000x16x2]", "$9 = Bf16Gemm($1, $2, _, _, columns=6000)")           \
     CASE("BlockQuantizedGemm", "n f32[16x32768]; n u8[2048x4096x64]; n f32[2048x1024x16]",                             \
          "$9 = BlockQuantizedGemm($1, $2, $3, columns=32768, depth=32768, bits=4, block_size=32)")                     \
     CASE("BlockQuantizedGemm", "n f32[16x32768]; n u8[2048x4096x64]; n f32[2048x1024x16]",                             \
@@ -205,6 +206,12 @@
     CASE("PackedGRU", "n f32[1000x16x1536]; n f32[96x512x16]", "$8, $9 = PackedGRU($1, $2, _, _, _, hidden_size=512)") \
     CASE("PackedLSTM", "n f32[1000x16x2048]; n f32[128x512x16]",                                                       \
          "$7, $8, $9 = PackedLSTM($1, $2, _, _, _, _, hidden_size=512)")                                               \
+    CASE("BlockQuantizedRNN", "n f32[2000x16x512]; n u8[32x64x64]; n f32[32x16x16]",                                   \
+         "$8, $9 = BlockQuantizedRNN($1, $2, $3, _, _, _, hidden_size=512, bits=4)")                                   \
+    CASE("BlockQuantizedGRU", "n f32[1000x16x1536]; n u8[96x64x64]; n f32[96x16x16]",                                  \
+         "$8, $9 = BlockQuantizedGRU($1, $2, $3, _, _, _, _, hidden_size=512, bits=4)")                                \
+    CASE("BlockQuantizedLSTM", "n f32[1000x16x2048]; n u8[128x64x64]; n f32[128x16x16]",                               \
+         "$7, $8, $9 = BlockQuantizedLSTM($1, $2, $3, _, _, _, _, _, hidden_size=512, bits=4)")                        \
     CASE("RandomNormal", "", "$9 = RandomNormal(i64[1] " E ")")                                                        \
     CASE("RandomUniform", "", "$9 = RandomUniform(i64[1] 100000000)")                                                  \
     CASE("Bernoulli", "o f32[" E "]", "$9 = Bernoulli($1)")                                                            \

@@ -20,7 +20,7 @@ struct compile_flags {
     struct limit_flags limits;
     struct model_flags model;
     struct c_flags c;
-    const char *output, *schedule, *target, *keep_c, *cc, *dump_after, *loss, *train;
+    const char *output, *schedule, *caches, *target, *keep_c, *cc, *dump_after, *loss, *train;
     struct text_list wrt, states, vjps;
     struct training_flags training;
     struct recomputation_flags recomputation;
@@ -59,6 +59,8 @@ static const struct option options[] = {
     {"state", 0, "OUTPUT:INPUT", OPTION_LIST, offsetof(struct compile_flags, states), 0, 0,
      "make a state of an output and the input that it is in the next run, as recurrent states and key/value caches "
      "are: the program keeps it, and has neither; may be repeated"},
+    {"caches", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(struct compile_flags, caches), 0, 0,
+     "the type of states that are caches of keys and values, which rows are rounded to as they are added"},
     {"two-phase", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, two_phase), 0, 0,
      "with --backprop, write two programs: the forward, which also gives retained_NAME for each value that the "
      "backward needs, and beside it PROG.backward, whose inputs are these and grad_in@OUTPUT for each output, and "
@@ -91,8 +93,12 @@ static const struct option_group groups[] = {
     MACHINE_GROUP(struct compile_flags, model),
     LIMIT_GROUP(struct compile_flags, limits),
 };
-static const struct compile_flags defaults = {
-    .model = MODEL_DEFAULTS, .c = {.emit = "program"}, .schedule = "memory", .target = "native", .order = 1};
+static const struct compile_flags defaults = {.model = MODEL_DEFAULTS,
+                                              .caches = "f32",
+                                              .c = {.emit = "program"},
+                                              .schedule = "memory",
+                                              .target = "native",
+                                              .order = 1};
 
 static void list_passes(void)
 {
@@ -160,6 +166,9 @@ static void print_report(const xcc_report *report)
     if (report->uncompressed != 0)
         printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
                report->uncompressed == 1 ? "constant stays" : "constants stay");
+    if (report->bf16_products != 0 || report->exact_products != 0)
+        printf("products, convolutions, attentions and recurrences: %zu in bf16, %zu in f32\n", report->bf16_products,
+               report->exact_products);
     if (report->integer_products != 0 || report->float_products != 0) {
         printf("convolutions and products with quantised weights: %zu in integers, %zu in floats",
                report->integer_products, report->float_products);
@@ -292,6 +301,7 @@ static xcvm_status compile_to(struct compilation *compilation, const struct mode
     compiler.train = flags->train;
     TRY(training_options_use(&flags->training, &request->groups, &compiler, error));
     compiler.states = request->states;
+    compiler.caches = xcvm_dtype_from_name(flags->caches);
     compiler.state_count = flags->states.count;
     compiler.straight_through = flags->straight_through;
     compiler.phase = compilation->phase;

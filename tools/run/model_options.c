@@ -26,6 +26,9 @@ const struct option model_options[] = {
     {"activations", 0, "f32|int8", OPTION_CHOICE, offsetof(struct model_flags, activations), 0, 0,
      "what products of few rows multiply weights in blocks with: the numbers as they are, or rounded to 8 bits with a "
      "scale for each block"},
+    {"compute", 0, "f32|bf16", OPTION_CHOICE, offsetof(struct model_flags, compute), 0, 0,
+     "what matrix products with constants, and convolutions but those that are depthwise, of the model's inputs or by "
+     "Winograd's algorithm, round their operands to; sums are f32"},
     {"integer", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct model_flags, integer), 0, 0,
      "whether quantised models are computed in integers: where that is faster on this machine, wherever it can be "
      "done, or nowhere, as the floats that their quantised numbers stand for"},
@@ -129,6 +132,7 @@ xcc_options compiler_options(const struct model_flags *flags, const struct limit
                          .integer = integers_of(flags->integer),
                          .weight_blocks = weight_blocks(flags->weights),
                          .integer_activations = strcmp(flags->activations, "int8") == 0,
+                         .compute = xcvm_dtype_from_name(flags->compute),
                          .tune = flags->tune,
                          .flush_subnormals = flags->flush_subnormals,
                          .memory_limit = (size_t)limits->max_memory,

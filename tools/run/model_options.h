@@ -18,12 +18,13 @@ struct model_flags {
     struct text_list dims; /* NAME=SIZE */
     bool flush_subnormals;
     int64_t optimization;
-    const char *layout, *weights, *integer, *activations;
+    const char *layout, *weights, *integer, *activations, *compute;
     bool tune, fuse;
 };
 #define MODEL_DEFAULTS                                                                                                 \
     {                                                                                                                  \
-        .optimization = 2, .layout = "blocked", .weights = "f32", .integer = "auto", .activations = "f32"              \
+        .optimization = 2, .layout = "blocked", .weights = "f32", .integer = "auto", .activations = "f32",             \
+        .compute = "f32"                                                                                               \
     }
 
 /* The groups that a subcommand lists; `member` is its struct model_flags. What is only for subcommands that run the

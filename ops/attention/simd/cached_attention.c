@@ -3,6 +3,7 @@
 #include "ops/attention/simd/weights.h"
 #include "ops/kernel.h"
 #include "ops/matmul/simd/dot.h"
+#include "ops/simd/halves.h"
 
 #include <math.h>
 
@@ -11,7 +12,9 @@ enum {
     FEW_QUERIES = 4,
     /* Multiply-adds that are worth a thread. */
     THREAD_WORK = 200 * 1000,
-    SUMS = 4 /* vectors of a value's sums that stay in registers */
+    SUMS = 4, /* vectors of a value's sums that stay in registers */
+    /* Rows of a cache in half precision that are brought to f32 at a time. */
+    CHUNK = 16
 };
 
 typedef struct cached {
@@ -22,24 +25,44 @@ typedef struct cached {
     float scale;
     char *scratch;
     size_t per_worker, most_keys; /* most_keys: a multiple of XCVM_LANES */
+    size_t chunk;                 /* floats of CHUNK rows of a cache in half precision; 0: there is none */
 } cached;
 
-/* Keys or values of one head: `count` rows one behind the other. */
-typedef struct segment {
-    const float *keys, *values;
-    size_t count;
-} segment;
+/* Keys or values of one head: `count` rows of `width` numbers one behind the other, of f32, f16 or bf16. */
+typedef struct rows {
+    const void *at;
+    xcvm_dtype dtype;
+    size_t width, count;
+} rows;
 
-/* values[j] times weight[j] is added to the sums, columns [p, p + columns) of them. */
-XCVM_INLINE void add_values(const segment *s, const float *weight, size_t v_width, size_t p, float *sums,
+static rows rows_of(const xcvm_value *v, size_t unit, size_t bound, size_t width, size_t count)
+{
+    const xcvm_dtype dtype = (xcvm_dtype)v->dtype;
+    const char *at = v->data;
+    return (rows){at + unit * bound * width * xcvm_dtype_size(dtype), dtype, width, count};
+}
+
+/* Up to CHUNK rows from row `first` on, as f32 where they lie, or all of them; else in `room`. */
+static const float *take(const rows *r, size_t first, size_t *count, float *room)
+{
+    *count = r->count - first;
+    if (r->dtype == XCVM_F32)
+        return (const float *)r->at + first * r->width;
+    *count = xcvm_min(*count, CHUNK);
+    xcvm_halves_load(r->dtype, r->at, first * r->width, *count * r->width, room);
+    return room;
+}
+
+/* from[j] times weight[j], for `count` rows, is added to the sums, columns [p, p + columns) of them. */
+XCVM_INLINE void add_values(const float *from, size_t count, const float *weight, size_t v_width, size_t p, float *sums,
                             const size_t vectors)
 {
     xcvm_lanes sum[SUMS];
 #pragma GCC unroll 4
     for (size_t v = 0; v < vectors; v++)
         sum[v] = xcvm_lanes_load(sums + p + v * XCVM_LANES);
-    const float *from = s->values + p;
-    for (size_t j = 0; j < s->count; j++, from += v_width) {
+    from += p;
+    for (size_t j = 0; j < count; j++, from += v_width) {
         const xcvm_lanes by = xcvm_lanes_all(weight[j]);
 #pragma GCC unroll 4
         for (size_t v = 0; v < vectors; v++)
@@ -50,40 +73,53 @@ XCVM_INLINE void add_values(const segment *s, const float *weight, size_t v_widt
         xcvm_lanes_store(sums + p + v * XCVM_LANES, sum[v]);
 }
 
-static void weighted_sum(const segment *s, const float *weight, size_t v_width, float *sums)
+static void weighted_sum(const rows *values, const float *weight, float *sums, float *room)
 {
-    size_t p = 0;
-    for (; p + SUMS * XCVM_LANES <= v_width; p += SUMS * XCVM_LANES)
-        add_values(s, weight, v_width, p, sums, SUMS);
-    for (; p + XCVM_LANES <= v_width; p += XCVM_LANES)
-        add_values(s, weight, v_width, p, sums, 1);
-    for (size_t j = 0; p < v_width && j < s->count; j++)
-        for (size_t rest = p; rest < v_width; rest++)
-            sums[rest] += weight[j] * s->values[j * v_width + rest];
+    const size_t v_width = values->width;
+    for (size_t first = 0, count; first < values->count; first += count, weight += count) {
+        const float *from = take(values, first, &count, room);
+        size_t p = 0;
+        for (; p + SUMS * XCVM_LANES <= v_width; p += SUMS * XCVM_LANES)
+            add_values(from, count, weight, v_width, p, sums, SUMS);
+        for (; p + XCVM_LANES <= v_width; p += XCVM_LANES)
+            add_values(from, count, weight, v_width, p, sums, 1);
+        for (size_t j = 0; p < v_width && j < count; j++)
+            for (size_t rest = p; rest < v_width; rest++)
+                sums[rest] += weight[j] * from[j * v_width + rest];
+    }
 }
 
-/* `rows` queries, which see the same keys but for the window and their own place, from row `first` of the unit on. */
-static void attend(const cached *c, size_t unit, size_t first, size_t rows, float *room)
+/* Products of all keys with `count` queries. */
+static void score(const rows *keys, const float *q, size_t queries, float *products, float *room)
+{
+    for (size_t first = 0, count; first < keys->count; first += count) {
+        const float *from = take(keys, first, &count, room);
+        xcvm_dot(from, keys->width, q, keys->width, keys->width, products + first * queries, queries, count, queries);
+    }
+}
+
+/* `count` queries, which see the same keys but for the window and their own place, from row `first` of the unit on. */
+static void attend(const cached *c, size_t unit, size_t first, size_t count, float *room)
 {
     const xcvm_CachedAttention_args *a = c->a;
     const size_t b = unit / c->kv_heads, before = (size_t)c->before[b];
     const size_t heads = c->kv_heads * c->group, row = (b * heads + unit % c->kv_heads * c->group) * c->queries + first;
     const float *q = XCVM_CDATA(float, a->q) + row * c->width;
-    const segment parts[] = {{XCVM_CDATA(float, a->past_key) + unit * c->bound * c->width,
-                              XCVM_CDATA(float, a->past_value) + unit * c->bound * c->v_width, before},
-                             {XCVM_CDATA(float, a->k) + unit * c->queries * c->width,
-                              XCVM_CDATA(float, a->v) + unit * c->queries * c->v_width, c->queries}};
-    float *products = room, *scores = room + rows * c->most_keys;
-    for (size_t i = 0, done = 0; i < 2; done += parts[i++].count)
-        xcvm_dot(parts[i].keys, c->width, q, c->width, c->width, products + done * rows, rows, parts[i].count, rows);
-    for (size_t r = 0; r < rows; r++) {
+    const rows keys[] = {rows_of(a->past_key, unit, c->bound, c->width, before),
+                         rows_of(a->k, unit, c->queries, c->width, c->queries)};
+    const rows values[] = {rows_of(a->past_value, unit, c->bound, c->v_width, before),
+                           rows_of(a->v, unit, c->queries, c->v_width, c->queries)};
+    float *products = room, *scores = room + count * c->most_keys, *chunk = scores + c->most_keys;
+    score(&keys[0], q, count, products, chunk);
+    score(&keys[1], q, count, products + before * count, chunk);
+    for (size_t r = 0; r < count; r++) {
         const size_t last = before + (first + r) % c->queries; /* the key at its own place */
         const size_t begin =
             a->left_window_size >= 0 && (uint64_t)a->left_window_size < last ? last - (size_t)a->left_window_size : 0;
         const size_t columns = xcvm_round_up(last + 1, XCVM_LANES);
         float *y = XCVM_DATA(float, a->y) + (row + r) * c->v_width;
         for (size_t j = 0; j <= last; j++)
-            scores[j] = j < begin ? -INFINITY : products[j * rows + r] * c->scale;
+            scores[j] = j < begin ? -INFINITY : products[j * count + r] * c->scale;
         if (a->softcap > 0.0)
             xcvm_attention_cap(scores + begin, last + 1 - begin, (float)a->softcap);
         for (size_t j = last + 1; j < columns; j++)
@@ -91,10 +127,10 @@ static void attend(const cached *c, size_t unit, size_t first, size_t rows, floa
         const float greatest = xcvm_attention_greatest(scores, columns);
         const float inverse = 1.0f / xcvm_attention_weigh(scores, columns, greatest == -INFINITY ? 0.0f : greatest);
         memset(y, 0, c->v_width * sizeof *y);
-        segment seen[] = {parts[0], parts[1]};
-        seen[1].count = last + 1 - before;
-        weighted_sum(&seen[0], scores, c->v_width, y);
-        weighted_sum(&seen[1], scores + before, c->v_width, y);
+        rows seen = values[1];
+        seen.count = last + 1 - before;
+        weighted_sum(&values[0], scores, y, chunk);
+        weighted_sum(&seen, scores + before, y, chunk);
         for (size_t p = 0; p < c->v_width; p++)
             y[p] *= inverse;
     }
@@ -104,11 +140,11 @@ static void run_units(void *context, size_t begin, size_t end, int worker)
 {
     const cached *c = context;
     float *room = (float *)(void *)(c->scratch + (size_t)worker * c->per_worker);
-    const size_t rows = c->group * c->queries;
+    const size_t all = c->group * c->queries;
     xcvm_poller poller = xcvm_poller_of(c->k);
     for (size_t unit = begin; unit < end; unit++)
-        for (size_t r = 0; r < rows; r += XCVM_DOT_COLUMNS) {
-            const size_t count = xcvm_min(rows - r, XCVM_DOT_COLUMNS);
+        for (size_t r = 0; r < all; r += XCVM_DOT_COLUMNS) {
+            const size_t count = xcvm_min(all - r, XCVM_DOT_COLUMNS);
             if (xcvm_poll_after(&poller, c->most_keys * (c->width + c->v_width) * count / 8) != XCVM_OK)
                 return;
             attend(c, unit, r, count, room);
@@ -119,8 +155,11 @@ static xcvm_status few_queries(xcvm_kernel *k, cached *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
     size_t bytes;
+    const bool halved = c->a->past_key->dtype != XCVM_F32 || c->a->past_value->dtype != XCVM_F32;
+    c->chunk = halved ? CHUNK * (c->width > c->v_width ? c->width : c->v_width) : 0;
     XCVM_CHECK(k->error,
                xcvm_size_mul(c->most_keys, (XCVM_DOT_COLUMNS + 1) * sizeof(float), &c->per_worker) &&
+                   xcvm_size_add(c->per_worker, c->chunk * sizeof(float), &c->per_worker) &&
                    c->per_worker < SIZE_MAX - XCVM_ALIGNMENT,
                OUT_OF_RANGE, "%zu keys are too many", c->most_keys);
     c->per_worker = xcvm_round_up(c->per_worker, XCVM_ALIGNMENT);
@@ -154,8 +193,12 @@ static xcvm_status join(const cached *c, const xcvm_value *past, const xcvm_valu
     for (size_t i = 0; i < c->batch * c->kv_heads; i++) {
         float *to = XCVM_DATA(float, joined) + i * keys * width;
         const size_t before = (size_t)c->before[i / c->kv_heads];
-        XCVM_TRY(
-            xcvm_kernel_copy(c->k, to, XCVM_CDATA(float, past) + i * c->bound * width, before * width * sizeof *to));
+        const rows cache = rows_of(past, i, c->bound, width, before);
+        for (size_t first = 0; first < before; first += CHUNK) {
+            const size_t some = xcvm_min(before - first, CHUNK);
+            XCVM_TRY(xcvm_kernel_poll(c->k));
+            xcvm_halves_load(cache.dtype, cache.at, first * width, some * width, to + first * width);
+        }
         XCVM_TRY(xcvm_kernel_copy(c->k, to + before * width, XCVM_CDATA(float, fresh) + i * c->queries * width,
                                   c->queries * width * sizeof *to));
         XCVM_TRY(xcvm_kernel_fill(c->k, to + (before + c->queries) * width, 0,

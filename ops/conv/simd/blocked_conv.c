@@ -28,7 +28,7 @@ XCVM_KERNEL(BlockedConv)
     const int axes = (int)a->strides.count, first_of_w = xcvm_blocked_has_channels(a->algorithm) ? 2 : 1;
     const bool plain = x->rank == axes + 2, is_winograd = xcvm_blocked_is_winograd(a->algorithm);
     xcvm_blocked_conv c = {.batch = (size_t)x->dims[0],
-                           .group = a->algorithm == XCVM_BLOCKED_direct ? (size_t)a->group : 1,
+                           .group = xcvm_blocked_is_direct(a->algorithm) ? (size_t)a->group : 1,
                            .outputs = (size_t)y->dims[1],
                            .plain = plain,
                            .x = x->data,
@@ -68,6 +68,8 @@ XCVM_KERNEL(BlockedConv)
         c.channels = (size_t)w->dims[2];
         return xcvm_blocked_strided(k, &c);
     default:
+        c.pairs = a->algorithm == XCVM_BLOCKED_direct_pairs;
+        c.w_dtype = c.pairs ? XCVM_F32 : c.w_dtype;
         c.channels = (size_t)w->dims[1];
         lay_flat(&c);
         return xcvm_blocked_direct(k, &c);

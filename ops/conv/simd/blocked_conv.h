@@ -26,7 +26,7 @@ enum { XCVM_BLOCKED_HEIGHT, XCVM_BLOCKED_WIDTH, XCVM_BLOCKED_DEPTH, XCVM_BLOCKED
 
 typedef struct xcvm_blocked_conv {
     size_t batch, group;
-    size_t channels; /* of a group; 0: each by itself */
+    size_t channels; /* of a group; 0: each by itself; of pairs, words of two */
     size_t outputs;  /* blocks, of all groups */
     size_t in[XCVM_BLOCKED_AXES], out[XCVM_BLOCKED_AXES], kernel[XCVM_BLOCKED_AXES];
     size_t stride[XCVM_BLOCKED_AXES], dilation[XCVM_BLOCKED_AXES];
@@ -35,6 +35,7 @@ typedef struct xcvm_blocked_conv {
     bool on_the_fly; /* winograd: w is */
     size_t pool; /* winograd: y has the greatest of each pool x pool results, out says how many there are before that */
     bool plain;  /* x is not blocked */
+    bool pairs; /* direct: x, not plain, and w are words of two channels each, of bf16; x has half a block to a pixel */
     const float *x;
     const void *w;
     xcvm_dtype w_dtype; /* f16, bf16 or f24, but not for depthwise; else f32 */

@@ -8,6 +8,7 @@
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_bands.h"
 #include "ops/conv/simd/blocked_span.h"
+#include "ops/matmul/simd/pair_lanes.h"
 
 #include <math.h>
 
@@ -99,15 +100,16 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
     const bool padded = c->pad[0] != 0 || c->pad[1] != 0 || c->pad_end[0] != 0 || c->pad_end[1] != 0;
     const bool merged = pointwise && !padded && !c->plain && c->stride[0] == 1 && c->stride[1] == 1;
+    const size_t unit = c->pairs ? XCVM_BLOCK_PAIRS : BLOCK; /* channels of a block of x, or words of them */
     *p = (plan){.copied = padded || c->plain,
                 .merged = merged,
                 .bands = xcvm_bands_of(c, merged ? c->out[0] * c->out[1] : c->out[0]),
                 .width = merged ? c->out[0] * c->out[1] : c->out[1],
-                .in_blocks = xcvm_ceil_div(c->channels, BLOCK),
-                .pixel = c->plain ? c->channels : BLOCK};
+                .in_blocks = xcvm_ceil_div(c->channels, unit),
+                .pixel = c->plain ? c->channels : unit};
     p->columns = c->kernel[1];
-    p->length = xcvm_min(c->channels, BLOCK);
-    p->last_length = c->channels - (p->in_blocks - 1) * BLOCK;
+    p->length = xcvm_min(c->channels, unit);
+    p->last_length = c->channels - (p->in_blocks - 1) * unit;
     p->spacing = p->pixel * c->stride[1];
     if (c->plain && c->dilation[1] == 1) {
         /* A row of the window is one step, as its pixels lie side by side. */
@@ -117,7 +119,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     p->plane_taps = p->columns * c->kernel[0];
     p->taps = p->plane_taps * c->kernel[DEPTH];
     p->steps = p->taps * p->in_blocks;
-    p->chain = xcvm_blocked_chain(p->steps, p->length, XCVM_PRODUCT_CHAIN);
+    p->chain = xcvm_blocked_chain(p->steps, p->length, c->pairs ? XCVM_PAIR_CHAIN : XCVM_PRODUCT_CHAIN);
     /* Of a row of output pixels in a slice; for merged rows, of a pixel. */
     const double channels = (double)(p->in_blocks * p->pixel);
     const double one = merged ? channels : reach(c, 0, 1) * reach(c, 1, c->out[1]) * channels;
@@ -157,6 +159,10 @@ static size_t slices_end(const xcvm_blocked_conv *c, size_t last)
 
 static void copy_pixels(const xcvm_blocked_conv *c, const float *row, size_t first, size_t count, float *to)
 {
+    if (c->pairs) {
+        memcpy(to, row + first * XCVM_BLOCK_PAIRS, count * XCVM_BLOCK_PAIRS * sizeof *to);
+        return;
+    }
     if (!c->plain) {
         for (size_t i = 0; i < count * BLOCK; i += XCVM_LANES)
             xcvm_lanes_store(to + i, xcvm_lanes_load(row + first * BLOCK + i));
@@ -187,7 +193,7 @@ static void copy_slice(const xcvm_blocked_conv *c, const plan *p, const float *x
             memset(to, 0, p->pitch * p->pixel * sizeof *to);
             continue;
         }
-        const float *row = x + (at - c->pad[0]) * c->in[1] * (c->plain ? 1 : BLOCK);
+        const float *row = x + (at - c->pad[0]) * c->in[1] * (c->plain ? 1 : p->pixel);
         memset(to, 0, left * p->pixel * sizeof *to);
         copy_pixels(c, row, 0, right - left, to + left * p->pixel);
         memset(to + right * p->pixel, 0, (p->pitch - right) * p->pixel * sizeof *to);
@@ -198,7 +204,7 @@ static void copy_slice(const xcvm_blocked_conv *c, const plan *p, const float *x
 static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x, const xcvm_band *b, float *to)
 {
     const size_t begin = slices_begin(c, b->slice), end = slices_end(c, b->last_slice);
-    const size_t plane = c->in[0] * c->in[1] * (c->plain ? 1 : BLOCK);
+    const size_t plane = c->in[0] * c->in[1] * (c->plain ? 1 : p->pixel);
     for (size_t block = 0; block < p->in_blocks; block++)
         for (size_t slice = begin; slice < end; slice++)
             copy_slice(c, p, x + (block * c->in[DEPTH] + slice) * plane, b->first * c->stride[0],
@@ -274,7 +280,8 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
     const size_t at = (b->image * c->outputs + b->output) * y_block + b->first * (p->merged ? 1 : p->width) * BLOCK;
     const size_t w_block = filters_before(p, p->steps), w_at = b->output * w_block;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, w_block};
-    xcvm_blocked_product g = {.blocks = b->blocks,
+    xcvm_blocked_product g = {.pairs = c->pairs,
+                              .blocks = b->blocks,
                               .chain = p->chain,
                               .spacing = p->spacing,
                               .y_spacing = BLOCK,
@@ -323,10 +330,10 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
         if (xcvm_kernel_poll(r->k) != XCVM_OK)
             return;
         const size_t volume = c->in[DEPTH] * c->in[0] * c->in[1];
-        const size_t channels = c->plain ? c->channels : p->in_blocks * BLOCK;
+        const size_t channels = c->plain ? c->channels : p->in_blocks * p->pixel;
         const float *x = c->x + (b.image * c->group + b.group) * channels * volume;
         if (!p->copied) {
-            x += (p->merged ? b.first : b.first * c->stride[0] * p->pitch) * BLOCK;
+            x += (p->merged ? b.first : b.first * c->stride[0] * p->pitch) * p->pixel;
         } else {
             in_slice = slices_begin(c, b.slice);
             if (copied != b.place)
@@ -339,17 +346,56 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     }
 }
 
+/* ---- Pairs ---- */
+
+/* Words of x. */
+static size_t pairs_of_x(const xcvm_blocked_conv *c, const plan *p)
+{
+    return c->batch * c->group * p->in_blocks * c->in[DEPTH] * c->in[0] * c->in[1] * XCVM_BLOCK_PAIRS;
+}
+
+typedef struct rounding_loop {
+    const float *from;
+    float *to; /* words */
+} rounding_loop;
+
+static void round_chunks(void *context, size_t begin, size_t end, int worker)
+{
+    const rounding_loop *l = context;
+    (void)worker;
+    xcvm_pairs_of_row(l->from + 2 * begin * XCVM_BLOCK_PAIRS, 2 * (end - begin) * XCVM_BLOCK_PAIRS,
+                      (uint32_t *)(void *)(l->to + begin * XCVM_BLOCK_PAIRS));
+}
+
+/* The pixels of x, each rounded to bf16. */
+static xcvm_status round_pixels(xcvm_kernel *k, const float *x, size_t words, float *to)
+{
+    enum { PIXELS = 2048 }; /* that are worth a portion */
+    rounding_loop l = {.from = x, .to = to};
+    return xcvm_kernel_parallel(k, words / XCVM_BLOCK_PAIRS, PIXELS, round_chunks, &l);
+}
+
 xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
     blocked_direct_loop r = {.k = k, .c = c};
-    if (is_apart(c) || !make_plan(c, threads, &r.plan))
+    if (is_apart(c) || !make_plan(c, threads, &r.plan)) {
+        XCVM_CHECK(k->error, !c->pairs, UNSUPPORTED, "a row of windows reaches over more than direct_pairs copies");
         return xcvm_blocked_dilated(k, c);
+    }
     const plan *p = &r.plan;
-    if (p->copied || p->room_floats > 0) {
-        r.scratch = xcvm_kernel_scratch(k, threads * (p->copy_floats + p->room_floats) * sizeof(float));
+    xcvm_blocked_conv rounded = *c;
+    const size_t copies = threads * (p->copy_floats + p->room_floats);
+    const size_t words = c->pairs ? pairs_of_x(c, p) : 0;
+    if (copies + words > 0) {
+        r.scratch = xcvm_kernel_scratch(k, (copies + words) * sizeof(float));
         if (r.scratch == NULL)
             return XCVM_OUT_OF_MEMORY;
+    }
+    if (c->pairs) {
+        rounded.x = r.scratch + copies;
+        r.c = &rounded;
+        XCVM_TRY(round_pixels(k, c->x, words, r.scratch + copies));
     }
     const double work = (double)c->outputs * BLOCK * (double)(c->out[DEPTH] * c->out[0] * c->out[1]) *
                         (double)filters_before(p, p->steps) / BLOCK;

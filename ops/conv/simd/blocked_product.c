@@ -7,57 +7,19 @@
 /* LINE: bytes of a line of a cache. */
 enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRODUCT_SUMS, LINE = 64 };
 
-/* `pixels` and `blocks` are constants wherever it is called, and spacings too if pixels are blocks side by side. */
-XCVM_TILE_FUNCTION void multiply_tile(const xcvm_blocked_product *g, const size_t blocks, const size_t pixels,
-                                      const size_t spacing, const size_t y_spacing, const float *x, const float *z,
-                                      float *y)
-{
-    const size_t vectors = blocks * VECTORS, w_block = g->w_block, y_block = g->y_block;
-    for (size_t s = 0, chain = 0; chain == 0 || chain < g->chain_count; chain++) {
-        const bool first = !g->resume && chain == 0;
-        xcvm_lanes sum[SUMS], start[4 * VECTORS];
-#pragma GCC unroll XCVM_UNROLL_8
-        for (size_t v = 0; v < vectors; v++)
-            start[v] = first && g->b != NULL ? xcvm_lanes_load(g->b + v * XCVM_LANES) : (xcvm_lanes){0};
-#pragma GCC unroll XCVM_UNROLL_16
-        for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll XCVM_UNROLL_8
-            for (size_t v = 0; v < vectors; v++)
-                sum[p * vectors + v] = start[v];
-        for (const size_t end = g->chain_ends[chain]; s < end; s++) {
-            const float *from = x + g->offsets[s], *const last = from + g->lengths[s], *w = g->w + g->filters[s];
-#pragma GCC unroll XCVM_UNROLL_4
-            for (; from < last; from++, w += BLOCK) {
-                xcvm_lanes filter[4 * VECTORS];
-#pragma GCC unroll XCVM_UNROLL_8
-                for (size_t v = 0; v < vectors; v++)
-                    filter[v] = xcvm_lanes_load(w + v / VECTORS * w_block + v % VECTORS * XCVM_LANES);
-#pragma GCC unroll XCVM_UNROLL_16
-                for (size_t p = 0; p < pixels; p++) {
-                    const xcvm_lanes pixel = xcvm_lanes_all(from[p * spacing]);
-#pragma GCC unroll XCVM_UNROLL_8
-                    for (size_t v = 0; v < vectors; v++)
-                        sum[p * vectors + v] += pixel * filter[v];
-                }
-            }
-        }
-        if (!first)
-            xcvm_sums_add(sum, pixels, vectors, y, y_spacing, y_block);
-        else if (z != NULL)
-            xcvm_sums_add(sum, pixels, vectors, z, y_spacing, y_block);
-        if (g->clamp && chain + 1 >= g->chain_count) {
-            const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
-#pragma GCC unroll XCVM_UNROLL_16
-            for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll XCVM_UNROLL_8
-                for (size_t v = 0; v < vectors; v++)
-                    sum[p * vectors + v] = xcvm_lanes_min(xcvm_lanes_max(sum[p * vectors + v], low), high);
-        }
-        xcvm_sums_store(sum, pixels, vectors, y, y_spacing, y_block);
-    }
-}
+#define TILES_FUNCTION(name) f32_##name
+#define TILES_ATTRIBUTE
+#define TILES_PIXEL BLOCK
+#define TILES_LANES xcvm_lanes
+#define TILES_LOAD xcvm_lanes_load
+#define TILES_ALL(from) xcvm_lanes_all(*(from))
+#define TILES_ADD(sum, pixel, filter) ((sum) + (pixel) * (filter))
+#include "ops/conv/simd/blocked_tiles.h"
 
-static bool is_side_by_side(const xcvm_blocked_product *g) { return g->spacing == BLOCK && g->y_spacing == BLOCK; }
+static bool is_side_by_side(const xcvm_blocked_product *g)
+{
+    return g->spacing == (g->pairs ? XCVM_BLOCK_PAIRS : BLOCK) && g->y_spacing == BLOCK;
+}
 
 /* Pixels of a tile at most: as many as there are sums for; or such that their places, which are no constants, stay in
  * registers too. */
@@ -65,42 +27,6 @@ static size_t most_pixels(const xcvm_blocked_product *g)
 {
     const size_t most = SUMS / VECTORS / g->blocks, limit = is_side_by_side(g) ? 12 : 6;
     return most < limit ? most : limit;
-}
-
-#define TILE(blocks, pixels)                                                                                           \
-    case (blocks)*16 + (pixels):                                                                                       \
-        if ((blocks) <= XCVM_PRODUCT_BLOCKS && (blocks) * (pixels)*VECTORS <= SUMS)                                    \
-            multiply_tile(g, blocks, pixels, spacing, y_spacing, x, z, y);                                             \
-        break;
-#define TILES_TO_6(blocks)                                                                                             \
-    TILE(blocks, 1) TILE(blocks, 2) TILE(blocks, 3) TILE(blocks, 4) TILE(blocks, 5) TILE(blocks, 6)
-
-static void multiply_side_by_side(const xcvm_blocked_product *g, size_t pixels, const float *x, const float *z,
-                                  float *y)
-{
-    enum { spacing = BLOCK, y_spacing = BLOCK };
-    /* clang-format off */
-    switch (g->blocks * 16 + pixels) {
-    TILES_TO_6(1) TILE(1, 7) TILE(1, 8) TILE(1, 9) TILE(1, 10) TILE(1, 11) TILE(1, 12)
-    TILES_TO_6(2) TILE(2, 7) TILE(2, 8) TILE(2, 9) TILE(2, 10) TILE(2, 11) TILE(2, 12)
-    TILES_TO_6(3) TILE(3, 7) TILE(3, 8)
-    TILES_TO_6(4)
-    default: break;
-    }
-    /* clang-format on */
-}
-
-static void multiply_apart(const xcvm_blocked_product *g, size_t pixels, const float *x, const float *z, float *y)
-{
-    const size_t spacing = g->spacing, y_spacing = g->y_spacing;
-    switch (g->blocks * 16 + pixels) {
-        TILES_TO_6(1)
-        TILES_TO_6(2)
-        TILES_TO_6(3)
-        TILES_TO_6(4)
-    default:
-        break;
-    }
 }
 
 void xcvm_blocked_take(xcvm_blocked_product *g, const xcvm_blocked_filters *w, size_t first, size_t count, float *room)
@@ -147,6 +73,9 @@ static void fetch_lines(xcvm_blocked_product *g)
 void xcvm_blocked_multiply(xcvm_blocked_product *g, const float *x, const float *z, float *y, size_t pixels)
 {
     const bool side_by_side = is_side_by_side(g);
+    const xcvm_blocked_tile_function tiles_of = g->pairs       ? xcvm_blocked_pairs(side_by_side)
+                                                : side_by_side ? f32_side_by_side
+                                                               : f32_apart;
     const size_t most = most_pixels(g), tiles = (pixels + most - 1) / most;
     for (size_t t = 0, p = 0; t < tiles; t++) {
         const size_t end = (t + 1) * pixels / tiles, count = end - p;
@@ -154,10 +83,7 @@ void xcvm_blocked_multiply(xcvm_blocked_product *g, const float *x, const float 
         float *to = y + p * g->y_spacing;
         if (g->ahead_lines != 0)
             fetch_lines(g);
-        if (side_by_side)
-            multiply_side_by_side(g, count, x + p * BLOCK, start, to);
-        else
-            multiply_apart(g, count, x + p * g->spacing, start, to);
+        tiles_of(g, count, x + p * g->spacing, start, to);
         p = end;
     }
 }

@@ -21,7 +21,10 @@ enum {
     /* Products of a chain, about; of Winograd's fewer, whose roundings weigh more as results are differences of sums.
      */
     XCVM_PRODUCT_CHAIN = 32,
-    XCVM_WINOGRAD_CHAIN = XCVM_CHANNEL_BLOCK
+    XCVM_WINOGRAD_CHAIN = XCVM_CHANNEL_BLOCK,
+    /* Words of a chain of pairs, which are rounded to bf16 and lose little to longer sums. */
+    XCVM_PAIR_CHAIN = 128,
+    XCVM_BLOCK_PAIRS = XCVM_CHANNEL_BLOCK / 2 /* words of a pixel of a block */
 };
 
 /* Sums over steps, each over some channels that lie side by side: y[k][p] = start + sum of x[offset + p * spacing + c]
@@ -30,6 +33,7 @@ enum {
  * of them would be rounded in proportion to its length. Where chains end follows from the numbers of the steps, so
  * results do not depend on the portions in which steps are taken, if those are whole chains. */
 typedef struct xcvm_blocked_product {
+    bool pairs; /* x and w are words of two numbers of bf16 (ops/matmul/pairs.h): for `floats`, read words of x and w */
     const float *w;
     size_t blocks, w_block; /* of outputs; floats of w from one block to the next */
     size_t step_count;
@@ -106,5 +110,12 @@ void xcvm_blocked_fetch(xcvm_blocked_product *g, const xcvm_blocked_filters *w, 
                         size_t pixels);
 #define xcvm_blocked_multiply XCVM_PER_ISA(xcvm_blocked_multiply)
 void xcvm_blocked_multiply(xcvm_blocked_product *g, const float *x, const float *z, float *y, size_t pixels);
+
+/* The tiles of one kind: up to as many pixels of g as there is one for. */
+typedef void (*xcvm_blocked_tile_function)(const xcvm_blocked_product *g, size_t pixels, const float *x, const float *z,
+                                           float *y);
+/* Those of pairs, whose pixels lie side by side or not, on this CPU. */
+#define xcvm_blocked_pairs XCVM_PER_ISA(xcvm_blocked_pairs)
+xcvm_blocked_tile_function xcvm_blocked_pairs(bool side_by_side);
 
 #endif

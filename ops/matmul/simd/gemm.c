@@ -14,6 +14,8 @@ enum {
     DEPTH = XCVM_LANES == 16 ? 1024 : 512,
     /* Floats of b in a block, for the second-level cache. */
     BLOCK = XCVM_LANES == 16 ? 96 * 1024 : 56 * 1024,
+    /* Rows of words: one number for all instruction sets, so that sums have one order. */
+    PAIR_DEPTH = 512,
     /* Up to so many rows of a, panels are read where b lies: packing them would cost more than it saves. */
     DIRECT_ROWS = 2 * XCVM_GEMM_ROWS,
     /* Up to so many rows, halves are brought to f32 by every tile that reads them; it costs least where an instruction
@@ -148,7 +150,10 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
             t.start = start != NULL ? start + at : NULL;
         }
         t.row_bias = b->last && g->row_bias != NULL ? g->row_bias + i : NULL;
-        xcvm_gemm_tile_run(&t, rows, vectors, by_column);
+        if (g->pairs)
+            xcvm_gemm_tile_pairs(&t, rows, vectors);
+        else
+            xcvm_gemm_tile_run(&t, rows, vectors, by_column);
         if (aside)
             store_tile(b, whole, i, rows, j0, columns);
         if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)
@@ -247,6 +252,8 @@ void xcvm_gemm_pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t 
 
 static size_t block_depth(const xcvm_gemm *g)
 {
+    if (g->pairs)
+        return g->k < PAIR_DEPTH ? g->k : PAIR_DEPTH;
     size_t blocks = (g->k + DEPTH - 1) / DEPTH;
     return blocks <= 1 ? g->k : xcvm_round_up((g->k + blocks - 1) / blocks, XCVM_LANES);
 }
@@ -493,7 +500,7 @@ static void choose_split(product_loop *w, size_t threads)
     const double product = (double)g->m * (double)g->n * (double)g->k;
     const double total = product * (double)w->batch->count;
     /* One vector product is limited by memory, where a thread pays sooner. */
-    const double worth = w->gemv ? THREAD_WORK / 8.0 : THREAD_WORK;
+    const double worth = w->gemv || (g->pairs && g->m == 1) ? THREAD_WORK / 8.0 : THREAD_WORK;
     const size_t rows = (g->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS,
                  columns = (g->n + column_unit(g) - 1) / column_unit(g);
     if (total < worth * (double)threads)

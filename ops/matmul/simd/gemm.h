@@ -5,7 +5,10 @@
  * is packed for the block of the product at hand, by b's strides or by a function that makes up the rows (as
  * convolutions do, which so never hold the whole matrix), or was packed before, for this CPU or, ahead of time, for
  * all. What was packed ahead may be f16, bf16 or f24: few rows of a read it as it is, for many a panel of it is brought
- * to f32 once. a is read where it lies. */
+ * to f32 once. a is read where it lies.
+ *
+ * A product of pairs (ops/matmul/pairs.h) goes the same way, word by word: a and b hold words, of which k are counted.
+ */
 #ifndef XCVM_OPS_VECTOR_GEMM_H
 #define XCVM_OPS_VECTOR_GEMM_H
 
@@ -43,6 +46,7 @@ struct xcvm_gemm {
     bool b_packed;         /* b holds panels of all k rows */
     bool b_ahead;          /* b is packed as ops/matmul/packed.h says */
     xcvm_dtype b_dtype;    /* f16, bf16 or f24, if b_ahead; else, and if it is 0, f32 */
+    bool pairs;            /* a and b are words of two numbers of bf16: b_ahead, a by rows, alpha 1 */
     xcvm_gemm_rows b_rows; /* not NULL: makes b, from what it finds at b and source */
     const void *source;
     /* c[i][j] is c[i * c_row + j * c_column]; one of the strides is 1. */

@@ -85,7 +85,7 @@ static void multiply_small(const xcvm_gemm *g, size_t m0, size_t m1)
 
 bool xcvm_gemm_small_fits(const xcvm_gemm *g)
 {
-    if (g->n > XCVM_LANES || g->c_column != 1 || g->b_packed || g->b_rows != NULL)
+    if (g->n > XCVM_LANES || g->c_column != 1 || g->b_packed || g->b_rows != NULL || g->pairs)
         return false;
     return g->b_ahead ? !xcvm_dtype_in(g->b_dtype, XCVM_TYPES_NARROW) && g->k <= 1024 : g->k <= SMALL_DEPTH;
 }

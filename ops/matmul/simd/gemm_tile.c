@@ -47,42 +47,7 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
         fetched += fetched_stride;
     }
 
-    const xcvm_lanes alpha = xcvm_lanes_all(t->alpha);
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) {
-        const xcvm_lanes bias = xcvm_lanes_all(t->row_bias != NULL ? t->row_bias[i] : 0.0f);
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++)
-            sum[i][j] = sum[i][j] * alpha + bias;
-    }
-    const size_t c_stride = t->c_stride;
-    if (t->start != NULL)
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < vectors; j++)
-                sum[i][j] += xcvm_lanes_load(t->start + (size_t)i * c_stride + j * XCVM_LANES);
-    if (t->column_bias != NULL)
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++) {
-            const xcvm_lanes bias = xcvm_lanes_load(t->column_bias + j * XCVM_LANES);
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++)
-                sum[i][j] += bias;
-        }
-    if (t->clamp != NULL) {
-        const xcvm_lanes low = xcvm_lanes_all(t->clamp->low), high = xcvm_lanes_all(t->clamp->high);
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < vectors; j++)
-                sum[i][j] = xcvm_lanes_min(xcvm_lanes_max(sum[i][j], low), high);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++)
-            xcvm_lanes_store(t->c + (size_t)i * c_stride + j * XCVM_LANES, sum[i][j]);
+    xcvm_gemm_tile_store(t, sum[0], rows, vectors);
 }
 
 /* How the operands lie: a by rows or by columns, b of f32; or a by rows, b of another type. */
@@ -96,21 +61,7 @@ enum { BY_ROW, BY_COLUMN, F16_BY_ROW, BF16_BY_ROW, F24_BY_ROW, KINDS };
     TILE_FUNCTION(f16_by_row, rows, vectors, false, XCVM_F16)                                                          \
     TILE_FUNCTION(bf16_by_row, rows, vectors, false, XCVM_BF16)                                                        \
     TILE_FUNCTION(f24_by_row, rows, vectors, false, XCVM_F24)
-/* clang-format off */
-#if XCVM_GEMM_VECTORS == 3
-#define TILE_SIZES(X) \
-    X(16, 1) \
-    X(8, 3) X(8, 2) X(8, 1) X(4, 3) X(4, 2) X(4, 1) X(2, 3) X(2, 2) X(2, 1) X(1, 3) X(1, 2) X(1, 1)
-#elif XCVM_GEMM_VECTORS == 4
-#define TILE_SIZES(X) \
-    X(12, 1) \
-    X(6, 4) X(6, 3) X(6, 2) X(6, 1) X(4, 4) X(4, 3) X(4, 2) X(4, 1) \
-    X(2, 4) X(2, 3) X(2, 2) X(2, 1) X(1, 4) X(1, 3) X(1, 2) X(1, 1)
-#else
-#define TILE_SIZES(X) X(12, 1) X(6, 2) X(6, 1) X(4, 2) X(4, 1) X(2, 2) X(2, 1) X(1, 2) X(1, 1)
-#endif
-/* clang-format on */
-TILE_SIZES(TILE_FUNCTIONS)
+XCVM_GEMM_TILE_SIZES(TILE_FUNCTIONS)
 
 size_t xcvm_gemm_tile_rows(size_t rows, size_t vectors)
 {
@@ -131,7 +82,7 @@ void xcvm_gemm_tile_run(const xcvm_gemm_tile *t, size_t rows, size_t vectors, bo
                        [F16_BY_ROW] = f16_by_row_##rows##x##vectors,                                                   \
                        [BF16_BY_ROW] = bf16_by_row_##rows##x##vectors,                                                 \
                        [F24_BY_ROW] = f24_by_row_##rows##x##vectors},
-        TILE_SIZES(TILE_ENTRY)};
+        XCVM_GEMM_TILE_SIZES(TILE_ENTRY)};
     const int kind = t->b_dtype == XCVM_F16    ? F16_BY_ROW
                      : t->b_dtype == XCVM_BF16 ? BF16_BY_ROW
                      : t->b_dtype == XCVM_F24  ? F24_BY_ROW

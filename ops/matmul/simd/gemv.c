@@ -49,7 +49,7 @@ static vector_product view(const xcvm_gemm *g)
 bool xcvm_gemv_fits(const xcvm_gemm *g)
 {
     if (g->b_ahead)
-        return g->m == 1 && g->a_column == 1;
+        return g->m == 1 && g->a_column == 1 && !g->pairs;
     if (g->b_rows != NULL || g->b_packed)
         return false;
     return g->m == 1 ? g->a_column == 1 : g->n == 1 && g->b_row == 1;

@@ -94,10 +94,7 @@ static void widen(const xcvm_qblocks_matrix *w, const unsigned bits, size_t k0, 
     for (size_t p = k0, end; p < k1; p = end) {
         end = xcvm_min(k1, (p / b->block + 1) * b->block);
         const size_t at = xcvm_qblocks_scale_at(b, p, column);
-        const xcvm_lanes scale = xcvm_qblocks_scales(w, at);
-        xcvm_lanes offset = xcvm_lanes_all((float)(1 << (bits - 1)));
-        if (w->offsets != NULL)
-            offset = xcvm_qblocks_offsets(w, at);
+        const xcvm_lanes scale = xcvm_qblocks_scales(w, at), offset = xcvm_qblocks_offsets(w, bits, at);
         while (p < end) {
             const xcvm_lanes_bits line = xcvm_qblocks_line(codes + p / of_line * XCVM_QBLOCKS_LINE);
             if (p % of_line == 0 && end - p >= of_line) {
@@ -156,15 +153,8 @@ static xcvm_status many_rows(xcvm_kernel *k, const xcvm_BlockQuantizedGemm_args 
 
 XCVM_KERNEL(BlockQuantizedGemm)
 {
-    const xcvm_qblocks_matrix w = {.layout = {.k = (size_t)a->depth,
-                                              .n = (size_t)a->columns,
-                                              .block = (size_t)a->block_size,
-                                              .bits = (unsigned)a->bits},
-                                   .codes = a->w->data,
-                                   .scales = a->scales->data,
-                                   .scale_dtype = (xcvm_dtype)a->scales->dtype,
-                                   .offsets = a->offsets != NULL ? a->offsets->data : NULL,
-                                   .offset_dtype = a->offsets != NULL ? (xcvm_dtype)a->offsets->dtype : XCVM_U8};
+    const xcvm_qblocks_matrix w = xcvm_qblocks_matrix_of(a->w, a->scales, a->offsets, (size_t)a->depth,
+                                                         (size_t)a->columns, a->bits, a->block_size);
     const size_t rows = xcvm_element_count(a->y) / (size_t)a->columns;
     if (rows == 0)
         return XCVM_OK;

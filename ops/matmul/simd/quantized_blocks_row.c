@@ -76,7 +76,6 @@ XCVM_INLINE void panel_f32(const xcvm_qblocks_matrix *w, size_t panel, const xcv
 {
     const xcvm_qblocks *b = &w->layout;
     const size_t blocks = xcvm_qblocks_count(b), of_line = 32 / bits, lines = b->block / of_line;
-    const float middle = (float)(1 << (bits - 1));
     const uint8_t *at = w->codes + panel * blocks * lines * XCVM_QBLOCKS_LINE;
     xcvm_lanes total[XCVM_QBLOCKS_TALL][XCVM_QBLOCKS_VECTORS];
 #pragma GCC unroll 4
@@ -112,10 +111,8 @@ XCVM_INLINE void panel_f32(const xcvm_qblocks_matrix *w, size_t panel, const xcv
 #pragma GCC unroll 4
         for (size_t v = 0; v < XCVM_QBLOCKS_VECTORS; v++) {
             const xcvm_lanes scale = xcvm_qblocks_scales(w, numbers + v * XCVM_LANES);
-            xcvm_lanes offset = xcvm_lanes_all(middle);
-            if (w->offsets != NULL)
-                offset = xcvm_qblocks_offsets(w, numbers + v * XCVM_LANES);
-            offset -= xcvm_lanes_all(xcvm_qblocks_origin(bits));
+            const xcvm_lanes offset =
+                xcvm_qblocks_offsets(w, bits, numbers + v * XCVM_LANES) - xcvm_lanes_all(xcvm_qblocks_origin(bits));
 #pragma GCC unroll 4
             for (size_t r = 0; r < rows; r++) {
 #pragma GCC unroll 4
@@ -187,7 +184,6 @@ XCVM_INLINE void panel_integers(const xcvm_qblocks_matrix *w, size_t panel, cons
 {
     const xcvm_qblocks *b = &w->layout;
     const size_t blocks = xcvm_qblocks_count(b), of_line = 32 / bits, lines = b->block / of_line;
-    const float middle = (float)(1 << (bits - 1));
     const uint8_t *at = w->codes + panel * blocks * lines * XCVM_QBLOCKS_LINE;
     const int32_t *pairs = row->pairs;
     xcvm_lanes total[XCVM_QBLOCKS_VECTORS];
@@ -218,9 +214,7 @@ XCVM_INLINE void panel_integers(const xcvm_qblocks_matrix *w, size_t panel, cons
 #pragma GCC unroll 4
         for (size_t v = 0; v < XCVM_QBLOCKS_VECTORS; v++) {
             const xcvm_lanes scale = xcvm_qblocks_scales(w, numbers + v * XCVM_LANES);
-            xcvm_lanes offset = xcvm_lanes_all(middle);
-            if (w->offsets != NULL)
-                offset = xcvm_qblocks_offsets(w, numbers + v * XCVM_LANES);
+            const xcvm_lanes offset = xcvm_qblocks_offsets(w, bits, numbers + v * XCVM_LANES);
             const xcvm_lanes products = __builtin_convertvector(sum[0][v] + sum[1][v], xcvm_lanes);
             total[v] += scale * xcvm_lanes_all(row->x_scales[i]) * (products - offset * xcvm_lanes_all(row->x_sums[i]));
         }

@@ -19,6 +19,20 @@ typedef struct xcvm_qblocks_matrix {
     xcvm_dtype offset_dtype; /* u8 or f32 */
 } xcvm_qblocks_matrix;
 
+/* That of operands whose shapes were checked. */
+static inline xcvm_qblocks_matrix xcvm_qblocks_matrix_of(const xcvm_value *codes, const xcvm_value *scales,
+                                                         const xcvm_value *offsets, size_t depth, size_t columns,
+                                                         int64_t bits, int64_t block_size)
+{
+    return (xcvm_qblocks_matrix){
+        .layout = {.k = depth, .n = columns, .block = (size_t)block_size, .bits = (unsigned)bits},
+        .codes = codes->data,
+        .scales = scales->data,
+        .scale_dtype = (xcvm_dtype)scales->dtype,
+        .offsets = offsets != NULL ? offsets->data : NULL,
+        .offset_dtype = offsets != NULL ? (xcvm_dtype)offsets->dtype : XCVM_U8};
+}
+
 /* A row of a as panels are multiplied with: whole blocks, filled up with zeros. */
 typedef struct xcvm_qblocks_row {
     float *x;       /* as f32 */
@@ -34,6 +48,14 @@ static inline size_t xcvm_qblocks_row_bytes(const xcvm_qblocks *b, bool integers
     const size_t elements = integers ? blocks * b->block / 2 * sizeof(int32_t) : blocks * b->block * sizeof(float);
     return xcvm_round_up(elements + 2 * blocks * sizeof(float), XCVM_ALIGNMENT);
 }
+/* The row of f32 that was laid out there. */
+static inline xcvm_qblocks_row xcvm_qblocks_row_at(const xcvm_qblocks *b, void *scratch)
+{
+    const size_t blocks = xcvm_qblocks_count(b);
+    xcvm_qblocks_row row = {.x = scratch, .x_scales = (float *)scratch + blocks * b->block};
+    row.x_sums = row.x_scales + blocks;
+    return row;
+}
 #define xcvm_qblocks_row_make XCVM_PER_ISA(xcvm_qblocks_row_make)
 void xcvm_qblocks_row_make(const xcvm_qblocks *b, const float *a, bool integers, void *scratch, xcvm_qblocks_row *row);
 
@@ -45,9 +67,11 @@ void xcvm_qblocks_panel_f32(const xcvm_qblocks_matrix *w, size_t panel, const xc
 void xcvm_qblocks_panel_integers(const xcvm_qblocks_matrix *w, size_t panel, const xcvm_qblocks_row *row,
                                  float y[XCVM_PACKED_COLUMNS]);
 
-/* Offsets from `at` on. */
-XCVM_INLINE xcvm_lanes xcvm_qblocks_offsets(const xcvm_qblocks_matrix *w, size_t at)
+/* Offsets from `at` on; where there are none, the middle of codes of `bits` bits. */
+XCVM_INLINE xcvm_lanes xcvm_qblocks_offsets(const xcvm_qblocks_matrix *w, const unsigned bits, size_t at)
 {
+    if (w->offsets == NULL)
+        return xcvm_lanes_all((float)(1 << (bits - 1)));
     if (w->offset_dtype == XCVM_F32)
         return xcvm_lanes_load((const float *)w->offsets + at);
     const uint8_t *bytes = (const uint8_t *)w->offsets + at;

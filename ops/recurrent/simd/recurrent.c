@@ -243,3 +243,31 @@ XCVM_KERNEL(PackedLSTM)
     xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
     RUN_PACKED(n, NULL);
 }
+
+/* ---- Weights in blocks ---- */
+
+#define RUN_BLOCKS(n, reset_bias)                                                                                      \
+    do {                                                                                                               \
+        (n).in_blocks = true;                                                                                          \
+        (n).blocks = xcvm_qblocks_matrix_of(a->r, a->scales, a->offsets, (size_t)a->hidden_size,                       \
+                                            (size_t)a->x->dims[2], a->bits, a->block_size);                            \
+        RUN_PACKED(n, reset_bias);                                                                                     \
+    } while (0)
+
+XCVM_KERNEL(BlockQuantizedRNN)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_RNN, 1)};
+    RUN_BLOCKS(n, NULL);
+}
+
+XCVM_KERNEL(BlockQuantizedGRU)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_GRU, 3), .linear_before_reset = a->linear_before_reset != 0};
+    RUN_BLOCKS(n, a->b);
+}
+
+XCVM_KERNEL(BlockQuantizedLSTM)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
+    RUN_BLOCKS(n, NULL);
+}

@@ -5,6 +5,7 @@
 
 #include "ops/kernel.h"
 #include "ops/matmul/packed.h"
+#include "ops/matmul/simd/quantized_blocks_row.h"
 
 typedef enum xcvm_recurrent_kind {
     XCVM_RECURRENT_AFFINE,
@@ -37,10 +38,12 @@ typedef struct xcvm_recurrent {
     float clip;
     xcvm_recurrent_function f[XCVM_RECURRENT_FUNCTIONS]; /* of one direction after the other */
 
-    const float *projected;  /* a row of all directions' gates for each row of x, biases added */
-    const void *r;           /* packed; all directions */
-    xcvm_dtype r_dtype;      /* f16, bf16 or f24; else, and if it is 0, f32 */
-    const float *reset_bias; /* directions * hidden, what GRU adds within the reset; NULL: zero */
+    const float *projected; /* a row of all directions' gates for each row of x, biases added */
+    const void *r;          /* packed; all directions. Not where there are blocks */
+    xcvm_dtype r_dtype;     /* f16, bf16 or f24; else, and if it is 0, f32 */
+    bool in_blocks;
+    xcvm_qblocks_matrix blocks; /* the same in blocks, if in_blocks */
+    const float *reset_bias;    /* directions * hidden, what GRU adds within the reset; NULL: zero */
 } xcvm_recurrent;
 
 /* Floats of one direction's gates, and of its units, as packed. */

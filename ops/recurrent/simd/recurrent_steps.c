@@ -18,6 +18,8 @@ typedef struct recurrent_steps_loop {
     size_t blocks, width, units; /* of one direction: blocks of units, and both in floats */
     float *h, *next_h, *c, *gates, *update, *reset;
     float *p, *reset_bias; /* rows of units; NULL: none */
+    char *rows;            /* weights in blocks: the states of a step as rows of products, of row_bytes each */
+    size_t row_bytes;
     size_t step;
     bool first_phase; /* of GRU with the reset before the product */
     uint32_t status;  /* atomic; the first failure */
@@ -124,6 +126,55 @@ static void finish_block(const recurrent_steps_loop *r, size_t d, size_t b, size
     }
 }
 
+/* ---- Products with weights in blocks ---- */
+
+/* Where the row of a batch entry is laid out. */
+static char *row_at(const recurrent_steps_loop *r, size_t d, size_t b)
+{
+    return r->rows + (d * r->n->batch + b) * r->row_bytes;
+}
+
+/* The states that a step multiplies by, of directions [begin, end), as rows. */
+static xcvm_status make_rows(const recurrent_steps_loop *r, size_t begin, size_t end)
+{
+    const xcvm_recurrent *n = r->n;
+    const float *states = has_phases(n) && !r->first_phase ? r->reset : r->h;
+    for (size_t d = begin; d < end; d++)
+        for (size_t b = 0; b < n->batch; b++) {
+            xcvm_qblocks_row row;
+            XCVM_TRY(xcvm_kernel_poll(r->k));
+            xcvm_qblocks_row_make(&n->blocks.layout, states + (d * n->batch + b) * r->units, false, row_at(r, d, b),
+                                  &row);
+        }
+    return XCVM_OK;
+}
+
+/* Gates [first, last) of a block of units, for all batch entries: products, starts added, to their place in `gates`. */
+static xcvm_status multiply_rows(const recurrent_steps_loop *r, xcvm_poller *poller, size_t d, size_t block,
+                                 size_t first, size_t last)
+{
+    const xcvm_recurrent *n = r->n;
+    for (size_t b = 0, count; b < n->batch; b += count) {
+        xcvm_qblocks_row rows[XCVM_QBLOCKS_TALL];
+        float sums[XCVM_QBLOCKS_TALL][UNITS] __attribute__((aligned(64)));
+        count = xcvm_min(n->batch - b, XCVM_QBLOCKS_TALL);
+        for (size_t i = 0; i < count; i++)
+            rows[i] = xcvm_qblocks_row_at(&n->blocks.layout, row_at(r, d, b + i));
+        for (size_t gate = first; gate < last; gate++) {
+            XCVM_TRY(xcvm_poll_after(poller, count * n->hidden));
+            xcvm_qblocks_panel_f32(&n->blocks, (d * r->blocks + block) * n->gates + gate, rows, count, sums);
+            for (size_t i = 0; i < count; i++) {
+                float *to = r->gates + (d * n->batch + b + i) * r->width + (block * n->gates + gate) * UNITS;
+                for (size_t j = 0; j < UNITS; j++)
+                    to[j] += sums[i][j];
+            }
+        }
+    }
+    return XCVM_OK;
+}
+
+/* ---- Products with panels ---- */
+
 /* Sums of one block of the only batch entry: the panels stream by. */
 static void multiply_block(const recurrent_steps_loop *r, size_t d, size_t block, const float *projected, float *sums)
 {
@@ -170,7 +221,7 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
     const bool in_place = starts_in_place(r);
     xcvm_poller poller = xcvm_poller_of(r->k);
     float *gates = r->gates + d * n->batch * r->width;
-    if (!second && !in_place)
+    if (!second && (n->in_blocks || !in_place))
         for (size_t b = 0; b < n->batch; b++) {
             const float *projected = projected_row(r, d, b);
             for (size_t i = begin; i < end; i++)
@@ -182,7 +233,7 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
                    .a = (second ? r->reset : r->h) + d * n->batch * r->units,
                    .a_row = r->units,
                    .a_column = 1,
-                   .b = panel_at(n, d * r->blocks * n->gates),
+                   .b = n->in_blocks ? NULL : panel_at(n, d * r->blocks * n->gates),
                    .b_ahead = true,
                    .b_dtype = n->r_dtype,
                    .c = gates,
@@ -190,11 +241,13 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
                    .c_column = 1,
                    .start = in_place ? projected_row(r, d, 0) : gates,
                    .alpha = 1.0f};
-    if (!phases)
+    if (!phases && !n->in_blocks)
         XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, begin * n->gates * UNITS, end * n->gates * UNITS, NULL));
     for (size_t i = begin; i < end; i++) {
         const size_t at = i * n->gates * UNITS;
-        if (phases)
+        if (n->in_blocks)
+            XCVM_TRY(multiply_rows(r, &poller, d, i, second ? 2 : 0, r->first_phase ? 2 : n->gates));
+        else if (phases)
             XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, second ? at + 2 * UNITS : at,
                                     second ? at + 3 * UNITS : at + 2 * UNITS, NULL));
         for (size_t b = 0; b < n->batch; b++) {
@@ -213,7 +266,7 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
     for (size_t at = begin, last; at < end; at = last) {
         const size_t d = at / r->blocks, first = at % r->blocks;
         last = (d + 1) * r->blocks < end ? (d + 1) * r->blocks : end;
-        if (r->n->batch > 1) {
+        if (r->n->batch > 1 || r->n->in_blocks) {
             const xcvm_status status = run_blocks(r, d, first, first + (last - at));
             if (status != XCVM_OK)
                 __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
@@ -236,6 +289,8 @@ static xcvm_status run_steps(recurrent_steps_loop *r, size_t begin, size_t end, 
         r->next_h = r->step % 2 == 0 ? next_h : h;
         for (int phase = has_phases(r->n) ? 0 : 1; phase < 2; phase++) {
             r->first_phase = phase == 0;
+            if (r->n->in_blocks)
+                XCVM_TRY(make_rows(r, begin, end));
             if (grain < blocks)
                 xcvm_parallel(r->k->threads, blocks, grain, run_range, r);
             else
@@ -276,6 +331,12 @@ static bool lay_out(recurrent_steps_loop *r, const xcvm_recurrent *n, char *scra
                  {&r->p, n->p != NULL ? 3 * n->directions : 0, r->units},
                  {&r->reset_bias, n->reset_bias != NULL ? n->directions : 0, r->units}};
     *bytes = 0;
+    if (n->in_blocks) {
+        r->row_bytes = xcvm_qblocks_row_bytes(&n->blocks.layout, false);
+        if (!xcvm_size_mul(rows, r->row_bytes, bytes) || *bytes > SIZE_MAX / 8)
+            return false;
+        r->rows = scratch;
+    }
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         size_t part;
         if (parts[i].rows == 0)

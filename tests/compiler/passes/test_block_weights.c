@@ -227,6 +227,56 @@ START_TEST(strange_blocks)
 }
 END_TEST
 
+/* ---- Recurrences ---- */
+
+/* Both matrices of a recurrence of a unit more than a block has, and results near those of f32; one of fewer units
+ * stays.
+ */
+START_TEST(recurrences)
+{
+    enum { STEPS = 3, INPUTS = 40, HIDDEN = 33, SMALL = 31 };
+    static float x[STEPS * INPUTS];
+    float results[2][STEPS * HIDDEN];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = sinf((float)i) / 4;
+    for (int in_blocks = 0; in_blocks < 2; in_blocks++) {
+        compilation c;
+        machine k;
+        begin_with(&c, _i);
+        if (!in_blocks)
+            c.options.weight_blocks = XCC_WEIGHTS_PLAIN;
+        xcc_value *a = input(&c.b, "x", XCVM_F32, 3, DIMS(STEPS, 1, INPUTS));
+        xcc_value *w = weights(&c.b, 3, DIMS(1, 4 * HIDDEN, INPUTS)),
+                  *r = weights(&c.b, 3, DIMS(1, 4 * HIDDEN, HIDDEN));
+        output(&c.b, must(&c.b, xcc_apply(&c.b, LSTM, y, .x = XCC_IN(a), .w = XCC_IN(w), .r = XCC_IN(r),
+                                          .hidden_size = HIDDEN)));
+        output(&c.b,
+               must(&c.b,
+                    xcc_apply(&c.b, GRU, y_h, .x = XCC_IN(a), .w = XCC_IN(weights(&c.b, 3, DIMS(1, 3 * SMALL, INPUTS))),
+                              .r = XCC_IN(weights(&c.b, 3, DIMS(1, 3 * SMALL, SMALL))), .hidden_size = SMALL)));
+        passes(&c);
+        CHECK_COUNT(&c, BlockQuantizedLSTM, (size_t)in_blocks);
+        CHECK_COUNT(&c, BlockQuantizedGemm, 2 * (size_t)in_blocks);
+        CHECK_COUNT(&c, PackedLSTM, 1 - (size_t)in_blocks);
+        CHECK_COUNT(&c, PackedGRU, 1);
+        ck_assert_uint_eq(c.m.uncompressed, 0);
+        machine_open(&k, &c);
+        machine_give(&k, 0, XCVM_F32, 3, DIMS(STEPS, 1, INPUTS), x);
+        machine_run(&k);
+        memcpy(results[in_blocks], xcvm_value_data(xcvm_session_output(k.session, 0)), sizeof results[0]);
+        machine_close(&k);
+        finish(&c);
+    }
+    bool differs = false;
+    for (size_t i = 0; i < STEPS * HIDDEN; i++) {
+        const double error = fabs((double)results[0][i] - (double)results[1][i]);
+        ck_assert_double_lt(error, 5 * forms[_i].most);
+        differs = differs || error > 0;
+    }
+    ck_assert(differs);
+}
+END_TEST
+
 /* ---- Caches ---- */
 
 enum { BOUND = 6, WIDTH = 2 };
@@ -300,6 +350,40 @@ START_TEST(appended_caches)
 }
 END_TEST
 
+/* Rows are rounded as they are added, once, and read as f32; what somebody else reads stays f32. */
+START_TEST(rounded_caches)
+{
+    static const xcc_state_pair pairs[] = {{"next", "cache"}};
+    for (int read = 0; read < 2; read++) {
+        compilation c;
+        machine k;
+        begin(&c, _i);
+        c.options.states = pairs;
+        c.options.state_count = 1;
+        c.options.caches = XCVM_F16;
+        make_cache(&c.b);
+        if (read)
+            output(&c.b, must(&c.b, xcc_apply(&c.b, Neg, y, .x = xcc_type_of(c.m.graph->inputs[2]))));
+        ok(&c.m, xcc_pair_states(&c.m));
+        passes(&c);
+        CHECK_COUNT(&c, CacheAppend, 1);
+        CHECK_COUNT(&c, Cast, read ? 0 : 1);
+        machine_open(&k, &c);
+        /* 0x1p-12 is below half of the last place of 1. */
+        ck_assert_int_eq(feed(&k, 0, 2, 1.0f + 0x1p-12f), XCVM_OK);
+        const xcvm_value *cache = xcvm_session_state(k.session, 0);
+        ck_assert_int_eq(cache->dtype, read ? XCVM_F32 : XCVM_F16);
+        for (size_t i = 0; i < 2 * WIDTH && !read; i++) {
+            static const uint16_t halves[] = {0x3c00, 0x4000, 0x4200, 0x4400};
+            ck_assert_uint_eq(XCVM_CDATA(uint16_t, cache)[i], halves[i]);
+        }
+        ck_assert_int_eq(feed(&k, 2, 1, 0), XCVM_OK);
+        machine_close(&k);
+        finish(&c);
+    }
+}
+END_TEST
+
 /* Where someone else reads what is stored, it is stored. */
 START_TEST(caches_that_are_read)
 {
@@ -329,7 +413,9 @@ Suite *suite_compiler_block_weights(void)
     tcase_add_loop_test(tc, models_own, 0, (int)(sizeof codes / sizeof *codes));
     tcase_add_loop_test(tc, strange_blocks, 0, (int)(sizeof strange_cases / sizeof *strange_cases));
     tcase_add_loop_test(tc, appended_caches, 0, 3);
+    tcase_add_loop_test(tc, rounded_caches, 0, 3);
     tcase_add_test(tc, caches_that_are_read);
+    tcase_add_loop_test(tc, recurrences, 0, FORMS);
     suite_add_tcase(suite, tc);
     return suite;
 }

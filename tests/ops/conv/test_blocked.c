@@ -132,8 +132,8 @@ static double at_f64(const shape *s, const float *x, const float *w, const float
 
 static void describe(const shape *s, char *text, size_t size)
 {
-    static const char *const names[] = {"direct",           "depthwise", "winograd", "winograd untransformed",
-                                        "winograd strided", "grouped"};
+    static const char *const names[] = {"direct",           "depthwise", "winograd",    "winograd untransformed",
+                                        "winograd strided", "grouped",   "direct pairs"};
     int length = snprintf(text, size, "%s%s tile %d batch %d group %d channels %d outputs %d", names[s->algorithm],
                           s->plain ? " plain" : "", (int)s->tile, (int)s->batch, (int)s->group, (int)s->channels,
                           (int)s->outputs);
@@ -166,6 +166,19 @@ static float *pack(const shape *s, float *w, xcvm_value *packed)
         data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
         xcvm_blocked_pack_direct(w, given.rank, given.dims, data);
         *packed = space(blocks, s->channels, s->kernel, s->axes, XCVM_CHANNEL_BLOCK, data);
+    } else if (s->algorithm == XCVM_BLOCKED_direct_pairs) {
+        float *direct = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
+        xcvm_blocked_pack_direct(w, given.rank, given.dims, direct);
+        *packed = space(blocks, s->channels, s->kernel, s->axes, XCVM_CHANNEL_BLOCK, direct);
+        int64_t dims[XCVM_MAX_RANK];
+        memcpy(dims, packed->dims, sizeof dims);
+        dims[1] /= 2;
+        dims[packed->rank] = 2;
+        data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
+        xcvm_blocked_pack_pairs(direct, packed->rank, packed->dims, (uint16_t *)(void *)data);
+        xcvm_value_set_tensor(packed, XCVM_BF16, packed->rank + 1, dims);
+        packed->data = data;
+        free(direct);
     } else if (s->algorithm == XCVM_BLOCKED_grouped) {
         data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
         xcvm_blocked_pack_grouped(w, given.rank, given.dims, data);
@@ -229,13 +242,28 @@ static size_t blocked_place(int64_t n, int64_t k, int64_t p, int64_t blocks, int
     return (size_t)(((n * blocks + k / XCVM_CHANNEL_BLOCK) * area + p) * XCVM_CHANNEL_BLOCK + k % XCVM_CHANNEL_BLOCK);
 }
 
+/* What is multiplied: the numbers, or what they are rounded to. */
+static float *multiplied(const shape *s, const float *numbers, size_t count)
+{
+    float *to = floats(count, NULL);
+    memcpy(to, numbers, count * sizeof *to);
+    for (size_t i = 0; s->algorithm == XCVM_BLOCKED_direct_pairs && i < count; i++) {
+        uint16_t half;
+        xcvm_store_f32(XCVM_BF16, &half, 0, 1, numbers + i);
+        xcvm_load_f32(XCVM_BF16, &half, 0, 1, to + i);
+    }
+    return to;
+}
+
 static void check_conv(shape *s)
 {
     const int64_t outputs = s->outputs * s->group, blocks = xcvm_blocks_of(outputs), area = volume_of(s->out, s->axes);
     const int64_t taps = volume_of(s->kernel, s->axes);
     const size_t result = (size_t)(s->batch * blocks * area * XCVM_CHANNEL_BLOCK);
-    float *planes = floats((size_t)(s->batch * s->group * s->channels * volume_of(s->in, s->axes)), random_float);
-    float *filter = floats((size_t)(outputs * s->channels * taps), random_float);
+    const size_t numbers = (size_t)(s->batch * s->group * s->channels * volume_of(s->in, s->axes));
+    const size_t filters = (size_t)(outputs * s->channels * taps);
+    float *planes = floats(numbers, random_float), *filter = floats(filters, random_float);
+    float *exact_planes = multiplied(s, planes, numbers), *exact_filter = multiplied(s, filter, filters);
     float *bias = s->bias ? floats((size_t)outputs, random_float) : NULL;
     float *residual = s->residual ? floats((size_t)(s->batch * outputs * area), random_float) : NULL;
     float *blocked = s->plain ? NULL : block(planes, s->batch, s->group * s->channels, s->in, s->axes);
@@ -264,7 +292,9 @@ static void check_conv(shape *s)
     for (int64_t n = 0; n < s->batch; n++)
         for (int64_t k = 0; k < outputs; k++)
             for (int64_t p = 0; p < area; p++)
-                definition[blocked_place(n, k, p, blocks, area)] = at_f64(s, planes, filter, bias, residual, n, k, p);
+                definition[blocked_place(n, k, p, blocks, area)] =
+                    at_f64(s, exact_planes, exact_filter, bias, residual, n, k, p);
+    float *least = floats(result, NULL); /* what the first build makes */
     for (size_t r = 0; (run = kernel_variant(XCVM_OP_BlockedConv, r)) != NULL; r++) {
         xcvm_value y = space(s->batch, blocks, s->out, s->axes, XCVM_CHANNEL_BLOCK, first);
         if (s->residual) {
@@ -319,6 +349,18 @@ static void check_conv(shape *s)
                 }
         if (s->rounding > 0 && !(sqrt(errors / squares) < s->rounding))
             ck_abort_msg("%s, build %zu: errors are %.3g of the results", text, r, sqrt(errors / squares));
+        /* Sums of pairs are the same bits by any instructions; what functions make of them need not be. */
+        if (r == 0)
+            memcpy(least, first, result * sizeof *least);
+        if (s->algorithm == XCVM_BLOCKED_direct_pairs && s->activation <= XCVM_ACTIVATION_Relu && !s->affine)
+            for (int64_t n = 0; n < s->batch; n++)
+                for (int64_t k = 0; k < outputs; k++)
+                    for (int64_t p = 0; p < area; p++) {
+                        const size_t at = blocked_place(n, k, p, blocks, area);
+                        if (memcmp(least + at, first + at, sizeof *first) != 0)
+                            ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the first build %.9g", text, r,
+                                         (int)k, (int)p, (double)first[at], (double)least[at]);
+                    }
         if (!xcvm_blocked_takes_narrow(s->algorithm))
             continue;
         y.data = first;
@@ -327,6 +369,9 @@ static void check_conv(shape *s)
         check_narrow(run, a, r % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, allowed, text);
         check_narrow(run, a, XCVM_F24, second, allowed, text);
     }
+    free(least);
+    free(exact_planes);
+    free(exact_filter);
     free(planes);
     free(filter);
     free(bias);
@@ -408,6 +453,12 @@ static shape random_shape(int algorithm, bool dilated, int all)
         } else if (random_below(8) == 0) {
             s.channels = random_from(100, 400);
         }
+        if (algorithm == XCVM_BLOCKED_direct_pairs) {
+            s.plain = false;
+            s.channels += s.channels % 2;
+            for (int i = 0; i < axes; i++)
+                s.dilation[i] = 1;
+        }
         if (algorithm == XCVM_BLOCKED_grouped) {
             s.plain = false;
             s.group = random_from(2, 20);
@@ -461,6 +512,17 @@ START_TEST(deep_convolutions)
     for (int i = _i * AT_A_TIME; i < (_i + 1) * AT_A_TIME; i++) {
         random_state = (uint32_t)i + 1;
         shape s = random_shape(i % 4 < 3 ? i % 4 : XCVM_BLOCKED_grouped, i % 5 == 0, 3);
+        check_conv(&s);
+    }
+}
+END_TEST
+
+/* Pairs of bf16, over one axis to three. */
+START_TEST(pairs)
+{
+    for (int i = _i * AT_A_TIME; i < (_i + 1) * AT_A_TIME; i++) {
+        random_state = (uint32_t)i + 1;
+        shape s = random_shape(XCVM_BLOCKED_direct_pairs, false, 1 + i % 3);
         check_conv(&s);
     }
 }
@@ -666,6 +728,7 @@ Suite *suite_ops_blocked(void)
     tcase_add_loop_test(c, deep_convolutions, 0, 450 / AT_A_TIME);
     tcase_add_loop_test(c, known_deep_convolutions, 0, KNOWN_DEEP);
     tcase_add_loop_test(c, line_convolutions, 0, 300 / AT_A_TIME);
+    tcase_add_loop_test(c, pairs, 0, 150 / AT_A_TIME);
     tcase_add_test(c, known_convolutions);
     tcase_add_test(c, long_sums);
     tcase_add_test(c, far_apart);

@@ -1,0 +1,159 @@
+/* Products in bf16, where they are asked for: those whose second operand is constant, and convolutions of blocked
+ * channels by their definition, are computed from pairs (ops/matmul/pairs.h). Their constants are rounded here, what
+ * they are multiplied with as it is read; sums stay f32. Winograd's algorithm, whose transforms amplify every rounding,
+ * stays f32, and so do filters that are small: depthwise ones, and those of the first convolution, whose input is not
+ * blocked. */
+#include "compiler/passes/rewrite.h"
+
+#include "base/element.h"
+#include "ops/conv/blocked.h"
+#include "ops/matmul/pairs.h"
+
+#include <math.h>
+
+/* What a constant was rounded to, for all who read it. */
+typedef struct rounded {
+    const xcc_value *from;
+    xcc_value *pairs; /* NULL: it has finite numbers beyond the greatest */
+    struct rounded *next;
+} rounded;
+
+typedef struct compute_walk {
+    xcc_rewrite r;
+    rounded *known;
+} compute_walk;
+
+static bool in_range(const xcc_value *v)
+{
+    const float greatest =
+        (float)xcvm_float_decode(xcvm_float_format_of(XCVM_BF16), xcvm_float_format_of(XCVM_BF16)->greatest);
+    const float *w = v->type.data;
+    const size_t count = xcvm_element_count(&v->type);
+    bool inside = true;
+    for (size_t i = 0; i < count; i++)
+        inside = inside && (fabsf(w[i]) <= greatest || !isfinite(w[i]));
+    return inside;
+}
+
+/* Panels of a product, f32[panels, k, 16], or filters as for direct, f32[K16, Cg, ..., 16]: axis 1 becomes pairs. */
+static xcc_value *make_pairs(xcc_module *m, xcc_value *v, bool filters)
+{
+    const int rank = v->type.rank;
+    int64_t dims[XCVM_MAX_RANK];
+    memcpy(dims, v->type.dims, sizeof dims);
+    dims[1] = (int64_t)xcvm_pairs_of((size_t)dims[1]);
+    dims[rank] = XCVM_PAIR;
+    xcc_value *pairs = xcc_constant_blank(v->graph, XCVM_BF16, rank + 1, dims);
+    if (pairs == NULL)
+        return NULL;
+    const float *from = v->type.data;
+    uint16_t *to = pairs->type.data;
+    if (filters) {
+        xcvm_blocked_pack_pairs(from, rank, v->type.dims, to);
+    } else {
+        const size_t lines = (size_t)v->type.dims[1], columns = XCVM_PACKED_COLUMNS;
+        for (int64_t panel = 0; panel < dims[0]; panel++, from += lines * columns, to += 2 * (size_t)dims[1] * columns)
+            xcvm_pairs_write(lines, from, to);
+    }
+    m->weight_bytes_before += v->type.bytes;
+    m->weight_bytes_after += pairs->type.bytes;
+    return pairs;
+}
+
+/* Notes a failure in w->r.status. NULL: the product stays as it is. */
+static xcc_value *pairs_of(compute_walk *w, xcc_value *v, bool filters)
+{
+    for (const rounded *k = w->known; k != NULL; k = k->next)
+        if (k->from == v)
+            return k->pairs;
+    rounded *entry = xcc_alloc(w->r.m, sizeof *entry);
+    if (!xcc_rewrite_ok(&w->r, entry != NULL ? XCVM_OK : w->r.m->error->status))
+        return NULL;
+    *entry = (rounded){.from = v, .next = w->known};
+    w->known = entry;
+    if (in_range(v)) {
+        entry->pairs = make_pairs(w->r.m, v, filters);
+        (void)xcc_rewrite_ok(&w->r, entry->pairs != NULL ? XCVM_OK : w->r.m->error->status);
+    } else {
+        /* Where weights are stored as bf16, whoever stores them counts it. */
+        w->r.m->uncompressed += w->r.m->options->weights != XCVM_BF16;
+    }
+    return entry->pairs;
+}
+
+static bool is_weight(const xcc_value *v) { return xcc_is_constant(v) && v->type.dtype == XCVM_F32; }
+
+static xcc_value *product_of_pairs(compute_walk *w, xcc_node *n)
+{
+    const xcvm_PackedGemm_args *a = XCC_ARGS(PackedGemm, n);
+    xcc_value *panels = xcc_value_of(a->w), *pairs = is_weight(panels) ? pairs_of(w, panels, false) : NULL;
+    if (pairs == NULL)
+        return NULL;
+    xcc_builder b = xcc_builder_before(n);
+    return xcc_apply(&b, Bf16Gemm, y, .a = a->a, .w = XCC_IN(pairs), .c = a->c, .z = a->z, .columns = a->columns,
+                     .activation = a->activation, .activation_params = a->activation_params);
+}
+
+static xcc_value *convolution_of_pairs(compute_walk *w, xcc_node *n)
+{
+    xcvm_BlockedConv_args a = *XCC_ARGS(BlockedConv, n);
+    xcc_value *filters = xcc_value_of(a.w);
+    if (a.algorithm != XCVM_BLOCKED_direct || !is_weight(filters) ||
+        !xcvm_blocked_takes_pairs(filters->type.dims[1], a.dilations, a.x->rank == (int)a.strides.count + 2))
+        return NULL;
+    xcc_value *pairs = pairs_of(w, filters, true);
+    if (pairs == NULL)
+        return NULL;
+    xcc_builder b = xcc_builder_before(n);
+    a.w = XCC_IN(pairs);
+    a.algorithm = XCVM_BLOCKED_direct_pairs;
+    return xcc_apply_at(&b, XCVM_OP_BlockedConv, &a, offsetof(xcvm_BlockedConv_args, y));
+}
+
+static bool multiplies(const xcc_node *n)
+{
+    static const xcvm_opcode products[] = {XCVM_OP_PackedGemm,
+                                           XCVM_OP_Gemm,
+                                           XCVM_OP_MatMul,
+                                           XCVM_OP_Conv,
+                                           XCVM_OP_ConvTranspose,
+                                           XCVM_OP_BlockedConv,
+                                           XCVM_OP_BlockedConvTranspose,
+                                           XCVM_OP_Attention,
+                                           XCVM_OP_PackedRNN,
+                                           XCVM_OP_PackedGRU,
+                                           XCVM_OP_PackedLSTM,
+                                           XCVM_OP_RNN,
+                                           XCVM_OP_GRU,
+                                           XCVM_OP_LSTM};
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        if (xcc_is(n, products[i]))
+            return true;
+    return false;
+}
+
+static void walk(compute_walk *w, xcc_graph *g)
+{
+    for (xcc_node *n = g->first, *next; n != NULL && w->r.status == XCVM_OK; n = next) {
+        next = n->next;
+        for (size_t i = 0; i < n->body_count; i++)
+            walk(w, n->bodies[i]);
+        if (!xcc_rewrite_ok(&w->r, xcc_poll(w->r.m)) || !multiplies(n))
+            continue;
+        xcc_value *y = xcc_is(n, XCVM_OP_PackedGemm)    ? product_of_pairs(w, n)
+                       : xcc_is(n, XCVM_OP_BlockedConv) ? convolution_of_pairs(w, n)
+                                                        : NULL;
+        w->r.m->bf16_products += y != NULL;
+        w->r.m->exact_products += y == NULL;
+        if (y != NULL && xcc_rewrite_replace(&w->r, xcc_node_output(n, 0), y))
+            xcc_rewrite_sweep(n);
+    }
+}
+
+xcvm_status xcc_pass_compute(xcc_module *m)
+{
+    compute_walk w = {.r = {.m = m}};
+    if (m->options->compute == XCVM_BF16)
+        walk(&w, m->graph);
+    return w.r.status;
+}

@@ -1,0 +1,108 @@
+/* Tiles of products, for every number of blocks and pixels that registers hold: a part of the files that include it,
+ * once for each kind of numbers, and without a guard. They define
+ *
+ * TILES_FUNCTION(name)  the function's name for that kind
+ * TILES_ATTRIBUTE       of its functions
+ * TILES_PIXEL           floats, or words, of a pixel of a block
+ * TILES_LANES           a vector of what is multiplied; TILES_LOAD(from), and TILES_ALL(from), which has *from in all
+ * lanes TILES_ADD(sum, pixel, filter)  a sum and their products
+ *
+ * and have all of them undefined again. */
+
+/* `pixels` and `blocks` are constants wherever it is called, and spacings too if pixels are blocks side by side. */
+TILES_ATTRIBUTE XCVM_TILE_FUNCTION void TILES_FUNCTION(tile)(const xcvm_blocked_product *g, const size_t blocks,
+                                                             const size_t pixels, const size_t spacing,
+                                                             const size_t y_spacing, const float *x, const float *z,
+                                                             float *y)
+{
+    const size_t vectors = blocks * VECTORS, w_block = g->w_block, y_block = g->y_block;
+    for (size_t s = 0, chain = 0; chain == 0 || chain < g->chain_count; chain++) {
+        const bool first = !g->resume && chain == 0;
+        xcvm_lanes sum[SUMS], start[4 * VECTORS];
+#pragma GCC unroll XCVM_UNROLL_8
+        for (size_t v = 0; v < vectors; v++)
+            start[v] = first && g->b != NULL ? xcvm_lanes_load(g->b + v * XCVM_LANES) : (xcvm_lanes){0};
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll XCVM_UNROLL_8
+            for (size_t v = 0; v < vectors; v++)
+                sum[p * vectors + v] = start[v];
+        for (const size_t end = g->chain_ends[chain]; s < end; s++) {
+            const float *from = x + g->offsets[s], *const last = from + g->lengths[s], *w = g->w + g->filters[s];
+#pragma GCC unroll XCVM_UNROLL_4
+            for (; from < last; from++, w += BLOCK) {
+                TILES_LANES filter[4 * VECTORS];
+#pragma GCC unroll XCVM_UNROLL_8
+                for (size_t v = 0; v < vectors; v++)
+                    filter[v] = TILES_LOAD(w + v / VECTORS * w_block + v % VECTORS * XCVM_LANES);
+#pragma GCC unroll XCVM_UNROLL_16
+                for (size_t p = 0; p < pixels; p++) {
+                    const TILES_LANES pixel = TILES_ALL(from + p * spacing);
+#pragma GCC unroll XCVM_UNROLL_8
+                    for (size_t v = 0; v < vectors; v++)
+                        sum[p * vectors + v] = TILES_ADD(sum[p * vectors + v], pixel, filter[v]);
+                }
+            }
+        }
+        if (!first)
+            xcvm_sums_add(sum, pixels, vectors, y, y_spacing, y_block);
+        else if (z != NULL)
+            xcvm_sums_add(sum, pixels, vectors, z, y_spacing, y_block);
+        if (g->clamp && chain + 1 >= g->chain_count) {
+            const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
+#pragma GCC unroll XCVM_UNROLL_16
+            for (size_t p = 0; p < pixels; p++)
+#pragma GCC unroll XCVM_UNROLL_8
+                for (size_t v = 0; v < vectors; v++)
+                    sum[p * vectors + v] = xcvm_lanes_min(xcvm_lanes_max(sum[p * vectors + v], low), high);
+        }
+        xcvm_sums_store(sum, pixels, vectors, y, y_spacing, y_block);
+    }
+}
+
+#define TILE(blocks, pixels)                                                                                           \
+    case (blocks)*16 + (pixels):                                                                                       \
+        if ((blocks) <= XCVM_PRODUCT_BLOCKS && (blocks) * (pixels)*VECTORS <= SUMS)                                    \
+            TILES_FUNCTION(tile)(g, blocks, pixels, spacing, y_spacing, x, z, y);                                      \
+        break;
+#define TILES_TO_6(blocks)                                                                                             \
+    TILE(blocks, 1) TILE(blocks, 2) TILE(blocks, 3) TILE(blocks, 4) TILE(blocks, 5) TILE(blocks, 6)
+
+TILES_ATTRIBUTE static void TILES_FUNCTION(side_by_side)(const xcvm_blocked_product *g, size_t pixels, const float *x,
+                                                         const float *z, float *y)
+{
+    enum { spacing = TILES_PIXEL, y_spacing = BLOCK };
+    /* clang-format off */
+    switch (g->blocks * 16 + pixels) {
+    TILES_TO_6(1) TILE(1, 7) TILE(1, 8) TILE(1, 9) TILE(1, 10) TILE(1, 11) TILE(1, 12)
+    TILES_TO_6(2) TILE(2, 7) TILE(2, 8) TILE(2, 9) TILE(2, 10) TILE(2, 11) TILE(2, 12)
+    TILES_TO_6(3) TILE(3, 7) TILE(3, 8)
+    TILES_TO_6(4)
+    default: break;
+    }
+    /* clang-format on */
+}
+
+TILES_ATTRIBUTE static void TILES_FUNCTION(apart)(const xcvm_blocked_product *g, size_t pixels, const float *x,
+                                                  const float *z, float *y)
+{
+    const size_t spacing = g->spacing, y_spacing = g->y_spacing;
+    switch (g->blocks * 16 + pixels) {
+        TILES_TO_6(1)
+        TILES_TO_6(2)
+        TILES_TO_6(3)
+        TILES_TO_6(4)
+    default:
+        break;
+    }
+}
+
+#undef TILE
+#undef TILES_TO_6
+#undef TILES_FUNCTION
+#undef TILES_ATTRIBUTE
+#undef TILES_PIXEL
+#undef TILES_LANES
+#undef TILES_LOAD
+#undef TILES_ALL
+#undef TILES_ADD
