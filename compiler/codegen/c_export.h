@@ -89,8 +89,9 @@ typedef struct xcc_c_export {
     xcc_c_text body, tables; /* of the run; constant tables that it reads */
     size_t table_count;
     bool *used_constants;
-    bool fails; /* the instruction at hand can fail */
-    bool draws; /* random numbers follow from the context */
+    bool fails;      /* the instruction at hand can fail */
+    bool draws;      /* random numbers follow from the context */
+    bool intrinsics; /* vectors' functions need the compiler's header */
     /* What is refused, all of it. */
     char refusals[420];
     size_t refused;
@@ -106,7 +107,9 @@ xcvm_status xcc_c_read_values(xcc_c_export *x);
 /* Gives values without a slot, and scratch, their places behind the plan's. */
 xcvm_status xcc_c_place_values(xcc_c_export *x);
 
-/* "float", "int64_t"; NULL for a type that has no C type here. */
+/* The element types that C computes with. What has others is moved or unpacked by the rows that know them. */
+#define XCC_C_NUMBERS (XCVM_TYPES_F32_F64 | XCVM_TYPES_INT | XCVM_TYPES_BOOL)
+/* "float", "int64_t"; of types that are no numbers in C, of what holds their bits. NULL: there is none. */
 const char *xcc_c_type(xcvm_dtype dtype);
 /* "f32", "i64", as in names of functions. */
 const char *xcc_c_suffix(xcvm_dtype dtype);
@@ -156,7 +159,10 @@ typedef struct xcc_c_rows {
 } xcc_c_rows;
 
 extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows, xcc_c_product_rows, xcc_c_conv_rows,
-    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows;
+    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows, xcc_c_quantized_rows;
+/* Calls of a function of rows: `call` begins one, and gets, of both operands, the elements and the step from one to the
+ * next, then the result and the count. */
+bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call);
 /* Element-wise instructions, by their formulas; *known is false for any other. */
 bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known);
 /* An activation of all elements of an f32 or f64 value, in place. */

@@ -96,7 +96,9 @@ const char *xcc_c_type(xcvm_dtype dtype)
     for (size_t i = 0; i < TYPES; i++)
         if (types[i].dtype == dtype)
             return types[i].type;
-    return dtype == XCVM_BOOL ? "uint8_t" : NULL;
+    if (xcvm_dtype_in(dtype, XCVM_TYPES_HALF))
+        return "uint16_t";
+    return xcvm_dtype_in(dtype, XCVM_TYPES_BOOL | XCVM_TYPES_PACKED) ? "uint8_t" : NULL;
 }
 
 const char *xcc_c_suffix(xcvm_dtype dtype)

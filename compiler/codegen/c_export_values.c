@@ -15,7 +15,7 @@ static bool set_declared(xcc_c_export *x, xcc_c_value *v, const xcvm_parameter *
         known = type->dims[i] >= 0;
     if (!known)
         return xcc_c_refuse(x, "%s %s has open sizes; --dim NAME=SIZE fixes them", word, declared->name);
-    if (xcc_c_type(type->dtype) == NULL)
+    if (!xcvm_dtype_in(type->dtype, XCC_C_NUMBERS))
         return xcc_c_refuse(x, "%s %s is of %s", word, declared->name, xcvm_dtype_name(type->dtype));
     xcvm_value_set_tensor(&v->type, type->dtype, type->rank, type->dims);
     v->set = true;
@@ -130,23 +130,39 @@ static bool check_known(xcc_c_export *x, const xcc_c_step *step)
     return known;
 }
 
-static bool check_operand(xcc_c_export *x, const xcvm_value *v)
+/* Types that are no numbers in C, but whose bits the C of some instructions takes apart. */
+static const struct {
+    xcvm_opcode opcode;
+    xcvm_dtypes types;
+} taken_apart[] = {{XCVM_OP_QuantizeLinear, XCVM_TYPES_PACKED},
+                   {XCVM_OP_DequantizeLinear, XCVM_TYPES_PACKED},
+                   {XCVM_OP_BlockQuantizedGemm, XCVM_TYPES_HALF}};
+
+static xcvm_dtypes types_of(const xcc_c_step *step)
+{
+    for (size_t i = 0; i < sizeof taken_apart / sizeof *taken_apart; i++)
+        if (taken_apart[i].opcode == step->schema->opcode)
+            return XCC_C_NUMBERS | taken_apart[i].types;
+    return XCC_C_NUMBERS;
+}
+
+static bool check_operand(xcc_c_export *x, const xcvm_value *v, xcvm_dtypes types)
 {
     if (v == NULL)
         return true;
     if (v->kind != XCVM_KIND_TENSOR)
         return xcc_c_refuse(x, "it takes what is no tensor");
-    if (xcc_c_type((xcvm_dtype)v->dtype) == NULL)
+    if (!xcvm_dtype_in((xcvm_dtype)v->dtype, types))
         return xcc_c_refuse(x, "it takes %s, and C is made for f32, f64, bool and integers of 8 to 64 bits",
                             xcvm_dtype_name((xcvm_dtype)v->dtype));
     return true;
 }
 
-static bool check_result(xcc_c_export *x, const xcvm_value *v)
+static bool check_result(xcc_c_export *x, const xcvm_value *v, xcvm_dtypes types)
 {
     if (v->kind != XCVM_KIND_TENSOR)
         return xcc_c_refuse(x, "it gives what is no tensor");
-    if (xcc_c_type((xcvm_dtype)v->dtype) == NULL)
+    if (!xcvm_dtype_in((xcvm_dtype)v->dtype, types))
         return xcc_c_refuse(x, "it gives %s", xcvm_dtype_name((xcvm_dtype)v->dtype));
     if (v->rank < 0 || !xcvm_dims_known(v))
         return xcc_c_refuse(x, "the size of its result is only known when it runs");
@@ -197,7 +213,7 @@ static xcvm_status infer(reader *r, xcc_c_step *step)
     if (!check_known(x, step))
         return XCVM_OK;
     for (uint32_t i = 0; i < instruction->in_count; i++)
-        if (!check_operand(x, step->in[i]))
+        if (!check_operand(x, step->in[i], types_of(step)))
             return XCVM_OK;
     xcvm_error error = {.pc = -1};
     xcvm_value *made = xcvm_arena_allocate(&x->arena, (instruction->out_count + 1) * sizeof *made);
@@ -223,7 +239,7 @@ static xcvm_status infer(reader *r, xcc_c_step *step)
         xcc_c_value *v = (xcc_c_value *)step->out[i];
         if (v == NULL)
             continue;
-        if (!check_result(x, &v->type))
+        if (!check_result(x, &v->type, types_of(step)))
             return XCVM_OK;
         if (v->set && (made[i].dtype != v->type.dtype || !xcvm_same_shape(&made[i], &v->type))) {
             (void)xcc_c_refuse(x, "the size of its result changes from one time to the next");
@@ -268,7 +284,7 @@ static xcvm_status read_step(reader *r, size_t pc)
     case XCVM_ACTION_OUT:
         /* States take their new values when all has been done. */
         XCVM_TRY(bind(r, step));
-        if (check_known(x, step) && step->in[0] != NULL && check_operand(x, step->in[0]))
+        if (check_known(x, step) && step->in[0] != NULL && check_operand(x, step->in[0], XCC_C_NUMBERS))
             need_until((xcc_c_value *)(uintptr_t)step->in[0], x->image->instruction_count);
         return XCVM_OK;
     case XCVM_ACTION_FREE:
