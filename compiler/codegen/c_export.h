@@ -159,7 +159,8 @@ typedef struct xcc_c_rows {
 } xcc_c_rows;
 
 extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows, xcc_c_product_rows, xcc_c_conv_rows,
-    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows, xcc_c_quantized_rows;
+    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows, xcc_c_quantized_rows,
+    xcc_c_cache_rows;
 /* Calls of a function of rows: `call` begins one, and gets, of both operands, the elements and the step from one to the
  * next, then the result and the count. */
 bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call);
@@ -168,6 +169,20 @@ bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known);
 /* An activation of all elements of an f32 or f64 value, in place. */
 bool xcc_c_write_activation(xcc_c_export *x, const xcvm_value *v, int activation, xcvm_floats params,
                             xcvm_floats affine);
+
+/* A constant xc_window, by name. */
+struct xcvm_window;
+const char *xcc_c_window_table(xcc_c_export *x, const struct xcvm_window *w);
+
+/* Matrices of a product y = a * b, of m rows, k and n columns. */
+typedef struct xcc_c_matrices {
+    const char *a, *b, *y; /* expressions for the matrices at hand */
+    long long m, k, n;
+} xcc_c_matrices;
+/* Begins loops over leading dimensions, which are broadcast, for one statement; a vector is a row on the left, a column
+ * on the right. */
+void xcc_c_begin_matrices(xcc_c_export *x, const xcvm_value *v, const xcvm_value *w, const xcvm_value *result_of,
+                          xcc_c_matrices *to);
 
 /* Axes of a copy, outermost first: how many, and bytes from one to the next in result and operand. */
 typedef struct xcc_c_axes {

@@ -86,21 +86,21 @@ static bool write_gemm(xcc_c_export *x, xcc_c_step *step)
     return finish_gemm(x, a, xcc_c_type((xcvm_dtype)a->y->dtype));
 }
 
-/* Leading dimensions are broadcast; a vector is a row on the left, a column on the right. */
-static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
+void xcc_c_begin_matrices(xcc_c_export *x, const xcvm_value *v, const xcvm_value *w, const xcvm_value *result_of,
+                          xcc_c_matrices *to)
 {
-    const xcvm_MatMul_args *a = step->args;
-    const xcvm_value *in[] = {a->a, a->b};
-    const long long k = a->a->dims[a->a->rank - 1], m = a->a->rank > 1 ? a->a->dims[a->a->rank - 2] : 1;
-    const long long n = a->b->rank > 1 ? a->b->dims[a->b->rank - 1] : 1;
-    const int leads[] = {a->a->rank > 2 ? a->a->rank - 2 : 0, a->b->rank > 2 ? a->b->rank - 2 : 0};
+    const xcvm_value *in[] = {v, w};
+    const long long k = v->dims[v->rank - 1], m = v->rank > 1 ? v->dims[v->rank - 2] : 1;
+    const long long n = w->rank > 1 ? w->dims[w->rank - 1] : 1;
+    const int leads[] = {v->rank > 2 ? v->rank - 2 : 0, w->rank > 2 ? w->rank - 2 : 0};
     const int lead = leads[0] > leads[1] ? leads[0] : leads[1];
     const long long matrix[] = {m * k, k * n};
     char at[2][300] = {"", ""};
     long long result = m * n;
-    xcc_c_line(x, "        const %s *const a = %s, *const b = %s;\n        %s *const y = %s;\n",
-               xcc_c_type((xcvm_dtype)a->y->dtype), xcc_c_read(x, a->a), xcc_c_read(x, a->b),
-               xcc_c_type((xcvm_dtype)a->y->dtype), xcc_c_write(x, a->y));
+    for (int i = 0; i < 2; i++)
+        xcc_c_line(x, "        const %s *const %s = %s;\n", xcc_c_type((xcvm_dtype)in[i]->dtype), i == 0 ? "a" : "b",
+                   xcc_c_read(x, in[i]));
+    xcc_c_line(x, "        %s *const y = %s;\n", xcc_c_type((xcvm_dtype)result_of->dtype), xcc_c_write(x, result_of));
     int64_t dims[XCVM_MAX_RANK];
     for (int axis = 0; axis < lead; axis++) {
         dims[axis] = 1;
@@ -123,8 +123,17 @@ static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
         const size_t used = strlen(place);
         snprintf(place + used, sizeof place - used, " + i%d * %lld", axis, result);
     }
-    const long long steps[] = {k, 1, n, 1};
-    write_product(x, a->y, xcc_c_format(x, "a%s, b%s, %s", at[0], at[1], place), m, k, n, steps);
+    *to = (xcc_c_matrices){
+        xcc_c_format(x, "a%s", at[0]), xcc_c_format(x, "b%s", at[1]), xcc_c_format(x, "%s", place), m, k, n};
+}
+
+static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_MatMul_args *a = step->args;
+    xcc_c_matrices at;
+    xcc_c_begin_matrices(x, a->a, a->b, a->y, &at);
+    const long long steps[] = {at.k, 1, at.n, 1};
+    write_product(x, a->y, xcc_c_format(x, "%s, %s, %s", at.a, at.b, at.y), at.m, at.k, at.n, steps);
     return true;
 }
 
@@ -168,7 +177,7 @@ static void put_window(xcc_c_text *to, const xcvm_window *w)
               w->pad_end[1], w->pad_end[2]);
 }
 
-static const char *window_table(xcc_c_export *x, const xcvm_window *w)
+const char *xcc_c_window_table(xcc_c_export *x, const xcvm_window *w)
 {
     const size_t index = x->table_count++;
     xcc_c_put(&x->tables, "\nstatic const xc_window xc_table_%zu = ", index);
@@ -177,19 +186,32 @@ static const char *window_table(xcc_c_export *x, const xcvm_window *w)
     return xcc_c_format(x, "xc_table_%zu", index);
 }
 
+static bool has_window_axes(xcc_c_export *x, const xcvm_value *v)
+{
+    return (v->rank >= 3 && v->rank <= XCVM_WINDOW_AXES + 2) ||
+           xcc_c_refuse(x, "there is no C for it over %d axes", v->rank - 2);
+}
+
+/* A call over the window of a convolution, by panels where they pay, which take `floats` for each column. */
+static void write_windows(xcc_c_export *x, const char *name, const xcvm_conv_shape *s, const xcvm_value *y,
+                          const char *operands, size_t floats)
+{
+    const bool panels = pays_panels(x, y, (long long)s->outputs, (long long)(s->channels * s->window.kernel_size));
+    xcc_c_line(x, "        xc_%s_%s(&%s, %s, %zu, %zu, %zu, %zu%s%s);\n", name, panels ? "panels" : suffix_of(y),
+               xcc_c_window_table(x, &s->window), operands, s->batch, s->group, s->channels, s->outputs,
+               panels ? ", " : "", panels ? xcc_c_scratch(x, floats * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
+}
+
 static bool write_conv(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_Conv_args *a = step->args;
-    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
-        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    if (!has_window_axes(x, a->x))
+        return false;
     const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group);
-    const size_t k = s.channels * s.window.kernel_size;
-    const bool panels = pays_panels(x, a->y, (long long)s.outputs, (long long)k);
-    xcc_c_line(x, "        xc_conv_%s(&%s, %s, %s, %s, %s, %s, %zu, %zu, %zu, %zu%s%s);\n",
-               panels ? "panels" : suffix_of(a->y), window_table(x, &s.window), xcc_c_read(x, a->x),
-               xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_read(x, a->z), xcc_c_write(x, a->y), s.batch, s.group,
-               s.channels, s.outputs, panels ? ", " : "",
-               panels ? xcc_c_scratch(x, (k + 1) * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
+    write_windows(x, "conv", &s, a->y,
+                  xcc_c_format(x, "%s, %s, %s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->w), xcc_c_read(x, a->b),
+                               xcc_c_read(x, a->z), xcc_c_write(x, a->y)),
+                  s.channels * s.window.kernel_size + 1);
     return xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);
 }
 
@@ -197,8 +219,8 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ConvTranspose_args *a = step->args;
     int64_t room[2 * XCVM_MAX_RANK];
-    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
-        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    if (!has_window_axes(x, a->x))
+        return false;
     /* It spreads what the convolution from y to x gathers. */
     const xcvm_ints pads = xcvm_transposed_pads(a, room);
     const xcvm_window_attributes attributes = {
@@ -207,7 +229,7 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
     const uint64_t channels = (uint64_t)(a->x->dims[1] / a->group), rows = (uint64_t)a->w->dims[1] * w.kernel_size;
     const bool panels = pays_panels(x, a->y, (long long)rows, (long long)channels);
     xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %llu, %lld%s%s);\n",
-               panels ? "panels" : suffix_of(a->y), window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w),
+               panels ? "panels" : suffix_of(a->y), xcc_c_window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w),
                xcc_c_read(x, a->b), xcc_c_write(x, a->y), (long long)a->x->dims[0], (long long)a->group,
                (unsigned long long)channels, (long long)a->w->dims[1], panels ? ", " : "",
                panels ? xcc_c_scratch(x, (rows * channels + (rows + channels) * XCC_C_PANEL_COLUMNS) * sizeof(float))
@@ -218,15 +240,12 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
 static bool write_filter_gradient(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ConvFilterGradient_args *a = step->args;
-    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
-        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    if (!has_window_axes(x, a->x))
+        return false;
     const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->y, a->g, a->strides, a->pads, a->dilations, a->group);
-    const size_t columns = s.channels * s.window.kernel_size;
-    const bool panels = pays_panels(x, a->y, (long long)s.outputs, (long long)columns);
-    xcc_c_line(x, "        xc_filter_gradient_%s(&%s, %s, %s, %s, %zu, %zu, %zu, %zu%s%s);\n",
-               panels ? "panels" : suffix_of(a->y), window_table(x, &s.window), xcc_c_read(x, a->x),
-               xcc_c_read(x, a->g), xcc_c_write(x, a->y), s.batch, s.group, s.channels, s.outputs, panels ? ", " : "",
-               panels ? xcc_c_scratch(x, (columns + 16) * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
+    write_windows(x, "filter_gradient", &s, a->y,
+                  xcc_c_format(x, "%s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->g), xcc_c_write(x, a->y)),
+                  s.channels * s.window.kernel_size + 16);
     return true;
 }
 
@@ -264,8 +283,8 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
     if (a->indices != NULL && inner != 1)
         return xcc_c_refuse(x, "there is no C for indices of windows of 1");
     if (x->vectors && inner == 16 && is_narrow(a->x)) {
-        xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", window_table(x, &w), xcc_c_read(x, a->x),
-                   xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
+        xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", xcc_c_window_table(x, &w),
+                   xcc_c_read(x, a->x), xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
         return true;
     }
     static const struct {
@@ -278,7 +297,7 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
     while (least[i].dtype != XCVM_NO_DTYPE && least[i].dtype != (xcvm_dtype)a->x->dtype)
         i++;
     xcc_c_line(x, "        xc_max_pool_%s(&%s, %s, %s, %s, %lld, %lld, %d, %s);\n", suffix_of(a->x),
-               window_table(x, &w), xcc_c_read(x, a->x), xcc_c_write(x, a->y), xcc_c_write(x, a->indices),
+               xcc_c_window_table(x, &w), xcc_c_read(x, a->x), xcc_c_write(x, a->y), xcc_c_write(x, a->indices),
                (long long)(a->x->dims[0] * a->x->dims[1]), (long long)inner, (int)a->storage_order, least[i].least);
     return true;
 }
@@ -286,9 +305,9 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
 static bool write_mean_pool(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y, const xcvm_window *w,
                             int64_t inner, bool count_pads, int64_t p)
 {
-    xcc_c_line(x, "        xc_mean_pool_%s(&%s, %s, %s, %lld, %lld, %d, %lld);\n", suffix_of(v), window_table(x, w),
-               xcc_c_read(x, v), xcc_c_write(x, y), (long long)(v->dims[0] * v->dims[1]), (long long)inner, count_pads,
-               (long long)p);
+    xcc_c_line(x, "        xc_mean_pool_%s(&%s, %s, %s, %lld, %lld, %d, %lld);\n", suffix_of(v),
+               xcc_c_window_table(x, w), xcc_c_read(x, v), xcc_c_write(x, y), (long long)(v->dims[0] * v->dims[1]),
+               (long long)inner, count_pads, (long long)p);
     return true;
 }
 
@@ -437,8 +456,8 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
                                   .dilation = {1, 1, 1}};
         if (f.kind != XCVM_ACTIVATION_none || !winograd)
             return xcc_c_refuse(x, "there is no C for it with a pool");
-        xcc_c_line(x, "        xc_max_pool_f32(&%s, %s, %s, NULL, %lld, 16, 0, -INFINITY);\n", window_table(x, &pool),
-                   y, xcc_c_write(x, a->y), (long long)(batch * c.outputs));
+        xcc_c_line(x, "        xc_max_pool_f32(&%s, %s, %s, NULL, %lld, 16, 0, -INFINITY);\n",
+                   xcc_c_window_table(x, &pool), y, xcc_c_write(x, a->y), (long long)(batch * c.outputs));
     }
     return f.kind == XCVM_ACTIVATION_none ||
            xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);

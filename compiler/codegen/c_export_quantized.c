@@ -304,7 +304,141 @@ static bool write_average_pool(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
-static const xcc_c_row quantized_rows[] = {{XCVM_OP_QuantizeLinear, write_quantize},
+/* ---- Operators on integers as ONNX has them ---- */
+
+/* One number, or one for each of `count` lines: the step from one to the next. */
+static bool find_step(xcc_c_export *x, const xcvm_value *v, const char *what, int64_t count, size_t *step)
+{
+    const size_t given = v != NULL ? xcvm_element_count(v) : 1;
+    *step = given != 1;
+    return given == 1 || given == (size_t)count ||
+           xcc_c_refuse(x, "there is no C for numbers of %s that differ between matrices", what);
+}
+
+/* A table of what c_runtime's functions know of operands a and b; false, and refused, if it cannot be had. */
+static bool write_integers(xcc_c_export *x, const xcvm_value *a, const xcvm_value *b, const xcvm_value *a_zero,
+                           const xcvm_value *b_zero, int64_t rows, int64_t columns)
+{
+    size_t a_step, b_step;
+    if (!find_step(x, a_zero, "a", rows, &a_step) || !find_step(x, b_zero, "b", columns, &b_step))
+        return false;
+    xcc_c_line(x,
+               "        xc_integers integers = {.a_signed = %d, .b_signed = %d, .a_step = %zu, .b_step = %zu};\n"
+               "        integers.a_zero = %s;\n        integers.b_zero = %s;\n",
+               xcc_c_is(a, XCVM_I8), xcc_c_is(b, XCVM_I8), a_step, b_step, xcc_c_read(x, a_zero),
+               xcc_c_read(x, b_zero));
+    return true;
+}
+
+/* What sums become: the result of QLinearMatMul and QLinearConv. */
+static const char *zero_of(xcc_c_export *x, const xcvm_value *zero)
+{
+    return zero != NULL ? xcc_c_format(x, "(%s)[0]", xcc_c_read(x, zero)) : "0";
+}
+
+static bool has_float_scales(xcc_c_export *x, const xcvm_value *a, const xcvm_value *b, const xcvm_value *y)
+{
+    return (xcc_c_is(a, XCVM_F32) && xcc_c_is(b, XCVM_F32) && xcc_c_is(y, XCVM_F32)) ||
+           xcc_c_refuse(x, "there is no C for scales that are not f32");
+}
+
+static bool write_matmul_integer(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_MatMulInteger_args *a = step->args;
+    xcc_c_matrices at;
+    const int64_t m = a->a->rank > 1 ? a->a->dims[a->a->rank - 2] : 1;
+    const int64_t n = a->b->rank > 1 ? a->b->dims[a->b->rank - 1] : 1;
+    if (!write_integers(x, a->a, a->b, a->a_zero_point, a->b_zero_point, m, n))
+        return false;
+    xcc_c_begin_matrices(x, a->a, a->b, a->y, &at);
+    xcc_c_line(x,
+               "            for (size_t row = 0; row < %lld; row++)\n"
+               "                xc_integer_row(&integers, %s, %s, row, %lld, %lld, %s + row * %lld);\n",
+               at.m, at.a, at.b, at.k, at.n, at.y, at.n);
+    return true;
+}
+
+static bool write_qlinear_matmul(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_QLinearMatMul_args *a = step->args;
+    xcc_c_matrices at;
+    const int64_t m = a->a->rank > 1 ? a->a->dims[a->a->rank - 2] : 1;
+    const int64_t n = a->b->rank > 1 ? a->b->dims[a->b->rank - 1] : 1;
+    size_t a_step, b_step;
+    if (!has_float_scales(x, a->a_scale, a->b_scale, a->y_scale) || !find_step(x, a->a_scale, "a", m, &a_step) ||
+        !find_step(x, a->b_scale, "b", n, &b_step) ||
+        !write_integers(x, a->a, a->b, a->a_zero_point, a->b_zero_point, m, n))
+        return false;
+    const char *const sums = xcc_c_scratch(x, (uint64_t)n * sizeof(int32_t));
+    xcc_c_line(x,
+               "        int32_t *const sums = (int32_t *)(void *)(%s);\n        const float factor = 1.0f / (%s)[0];\n",
+               sums, xcc_c_read(x, a->y_scale));
+    xcc_c_begin_matrices(x, a->a, a->b, a->y, &at);
+    xcc_c_line(x,
+               "            for (size_t row = 0; row < %lld; row++) {\n"
+               "                xc_integer_row(&integers, %s, %s, row, %lld, %lld, sums);\n"
+               "                xc_quantize_sums(sums, %lld, 0, (%s)[row * %zu] * factor, %s, %zu, %s, %d, %s + row * "
+               "%lld);\n            }\n",
+               at.m, at.a, at.b, at.k, at.n, at.n, xcc_c_read(x, a->a_scale), a_step, xcc_c_read(x, a->b_scale), b_step,
+               zero_of(x, a->y_zero_point), xcc_c_is(a->y, XCVM_I8), at.y, at.n);
+    return true;
+}
+
+/* The loop over planes of results; `sums` are those of plane k. */
+static bool begin_planes(xcc_c_export *x, const xcvm_value *v, const xcvm_value *w, const xcvm_value *x_zero,
+                         const xcvm_value *w_zero, const xcvm_conv_shape *s, const char *sums)
+{
+    const int64_t outputs = (int64_t)(s->group * s->outputs);
+    size_t x_step;
+    if (!find_step(x, x_zero, "x", 1, &x_step) || !write_integers(x, w, v, w_zero, x_zero, outputs, 1))
+        return false;
+    xcc_c_line(x,
+               "        for (size_t k = 0; k < %zu; k++) {\n            const size_t output = k %% %lld;\n"
+               "            int32_t *const sums = %s;\n"
+               "            xc_integer_plane(&%s, &integers, %s, output * %zu, %s, (k / %lld * %zu + output / %zu) * "
+               "%zu, output, %zu, sums);\n",
+               s->batch * (size_t)outputs, (long long)outputs, sums, xcc_c_window_table(x, &s->window),
+               xcc_c_read(x, w), s->channels * s->window.kernel_size, xcc_c_read(x, v), (long long)outputs, s->group,
+               s->outputs, s->channels * s->window.in_size, s->channels);
+    return true;
+}
+
+static bool write_conv_integer(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_ConvInteger_args *a = step->args;
+    const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group);
+    if (!begin_planes(x, a->x, a->w, a->x_zero_point, a->w_zero_point, &s,
+                      xcc_c_format(x, "%s + k * %zu", xcc_c_write(x, a->y), s.window.out_size)))
+        return false;
+    xcc_c_line(x, "        }\n");
+    return true;
+}
+
+static bool write_qlinear_conv(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_QLinearConv_args *a = step->args;
+    const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group);
+    const size_t plane = s.window.out_size;
+    size_t w_step;
+    if (!has_float_scales(x, a->x_scale, a->w_scale, a->y_scale) ||
+        !find_step(x, a->w_scale, "w", (int64_t)(s.group * s.outputs), &w_step) ||
+        !begin_planes(x, a->x, a->w, a->x_zero_point, a->w_zero_point, &s,
+                      xcc_c_format(x, "(int32_t *)(void *)(%s)", xcc_c_scratch(x, plane * sizeof(int32_t)))))
+        return false;
+    xcc_c_line(x,
+               "            xc_quantize_sums(sums, %zu, %s, (%s)[0] * (%s)[output * %zu] / (%s)[0], NULL, 0, %s, %d, "
+               "%s + k * %zu);\n        }\n",
+               plane, a->b != NULL ? xcc_c_format(x, "(%s)[output]", xcc_c_read(x, a->b)) : "0",
+               xcc_c_read(x, a->x_scale), xcc_c_read(x, a->w_scale), w_step, xcc_c_read(x, a->y_scale),
+               zero_of(x, a->y_zero_point), xcc_c_is(a->y, XCVM_I8), xcc_c_write(x, a->y), plane);
+    return true;
+}
+
+static const xcc_c_row quantized_rows[] = {{XCVM_OP_MatMulInteger, write_matmul_integer},
+                                           {XCVM_OP_QLinearMatMul, write_qlinear_matmul},
+                                           {XCVM_OP_ConvInteger, write_conv_integer},
+                                           {XCVM_OP_QLinearConv, write_qlinear_conv},
+                                           {XCVM_OP_QuantizeLinear, write_quantize},
                                            {XCVM_OP_DequantizeLinear, write_dequantize},
                                            {XCVM_OP_DynamicQuantizeLinear, write_quantize_dynamic},
                                            {XCVM_OP_Lookup, write_lookup},
