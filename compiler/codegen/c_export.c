@@ -177,6 +177,11 @@ static void write_steps(xcc_c_export *x)
             write_jump(x, pc, "==");
             break;
         case XCVM_ACTION_KERNEL:
+            if (x->steps[pc].stack != NULL) {
+                if (x->refused == 0)
+                    xcc_c_write_stack(x, &x->steps[pc]);
+                break;
+            }
             write_kernel(x, &x->steps[pc]);
             break;
         default:

@@ -57,6 +57,13 @@ typedef struct xcc_c_value {
     uint32_t definitions, views; /* instructions that set it */
 } xcc_c_value;
 
+/* What a loop gives for each round (c_export_stacks.c). */
+typedef struct xcc_c_stack {
+    uint32_t number;    /* of the variable that counts its items */
+    xcc_c_value *items; /* all that there is room for */
+    bool bounded;       /* how many is known */
+} xcc_c_stack;
+
 /* An instruction with its operands. */
 typedef struct xcc_c_step {
     const xcvm_instruction *instruction;
@@ -67,6 +74,7 @@ typedef struct xcc_c_step {
     bool is_view;          /* its first result lies where its operand does */
     bool is_target;        /* of a jump */
     bool fails;            /* it can, while it runs */
+    xcc_c_stack *stack;    /* on which it works, or NULL */
 } xcc_c_step;
 
 /* What a caller sees by name. */
@@ -85,6 +93,7 @@ typedef struct xcc_c_export {
     xcc_c_step *steps;
     xcc_c_value **values; /* all that instructions set */
     size_t value_count, value_capacity;
+    uint32_t stack_count;
     uint64_t arena_bytes, scratch_offset, scratch_bytes, memory_bytes;
     xcc_c_text body, tables; /* of the run; constant tables that it reads */
     size_t table_count;
@@ -104,6 +113,9 @@ typedef struct xcc_c_export {
 bool xcc_c_refuse(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Finds types and places; what cannot be exported is noted. */
 xcvm_status xcc_c_read_values(xcc_c_export *x);
+/* Finds the sequences that are stacks, before values are read; and writes one of their instructions. */
+xcvm_status xcc_c_find_stacks(xcc_c_export *x);
+void xcc_c_write_stack(xcc_c_export *x, const xcc_c_step *step);
 /* Gives values without a slot, and scratch, their places behind the plan's. */
 xcvm_status xcc_c_place_values(xcc_c_export *x);
 

@@ -274,6 +274,8 @@ static void write_run(xcc_c_export *x, xcc_c_text *to)
     }
     if (x->options->weights != NULL)
         xcc_c_put(to, "    const unsigned char *const weights = context->weights;\n    (void)weights;\n");
+    for (uint32_t i = 0; i < x->stack_count; i++)
+        xcc_c_put(to, "    size_t stack_%u = 0;\n", i);
     xcc_c_put(to, "    (void)context;\n");
     for (size_t i = 0; i < x->image->input_count; i++)
         xcc_c_put(to, "    (void)%s;\n", xcc_c_input_name(x, i));

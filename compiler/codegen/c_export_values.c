@@ -59,15 +59,20 @@ typedef struct reader {
     uint32_t *definitions;
 } reader;
 
-static xcc_c_value *new_value(xcc_c_export *x)
+static bool add_value(xcc_c_export *x, xcc_c_value *v)
 {
     xcc_c_value **values = xcvm_arena_grow(&x->arena, x->values, x->value_count, &x->value_capacity, sizeof *values);
-    xcc_c_value *v = values != NULL ? xcvm_arena_allocate(&x->arena, sizeof *v) : NULL;
-    if (v == NULL)
-        return NULL;
+    if (values == NULL)
+        return false;
     x->values = values;
     values[x->value_count++] = v;
-    return v;
+    return true;
+}
+
+static xcc_c_value *new_value(xcc_c_export *x)
+{
+    xcc_c_value *v = xcvm_arena_allocate(&x->arena, sizeof *v);
+    return v != NULL && add_value(x, v) ? v : NULL;
 }
 
 static xcc_c_value *operand_of(const reader *r, int32_t id)
@@ -257,6 +262,63 @@ static xcvm_status infer(reader *r, xcc_c_step *step)
     return XCVM_OK;
 }
 
+/* ---- Stacks ---- */
+
+/* A result that the stack's type tells: its items together, one of them, or their number. */
+static void set_stack_result(const xcc_c_step *step)
+{
+    const xcvm_value *items = &step->stack->items->type;
+    xcc_c_value *v = (xcc_c_value *)step->out[0];
+    if (step->schema->opcode == XCVM_OP_SequenceLength)
+        xcvm_value_set_tensor(&v->type, XCVM_I64, 0, NULL);
+    else if (step->schema->opcode == XCVM_OP_SequenceAt)
+        xcvm_value_set_tensor(&v->type, (xcvm_dtype)items->dtype, items->rank - 1, items->dims + 1);
+    else
+        xcvm_value_set_tensor(&v->type, (xcvm_dtype)items->dtype, items->rank, items->dims);
+    v->set = true;
+}
+
+static xcvm_status read_stack(reader *r, xcc_c_step *step, size_t pc)
+{
+    xcc_c_export *x = r->x;
+    xcc_c_value *items = step->stack->items;
+    XCVM_TRY(bind(r, step));
+    if (step->schema->opcode == XCVM_OP_SequenceConstruct) {
+        if (!step->stack->bounded) {
+            (void)xcc_c_refuse(x, "how many rounds the loop takes that fills it is only known when it runs");
+            return XCVM_OK;
+        }
+        items->begin = pc;
+        items->set = true;
+        items->definitions = 1;
+        return add_value(x, items) ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+    }
+    if (!items->set)
+        return XCVM_OK;
+    need_until(items, pc);
+    for (uint32_t i = 1; i < step->instruction->in_count; i++) {
+        const xcvm_value *v = step->in[i];
+        if (v == NULL)
+            continue;
+        if (!xcc_c_value_of(v)->set) {
+            if (x->refused == 0)
+                (void)xcc_c_refuse(x, "it takes what is set further down in the text");
+            return XCVM_OK;
+        }
+        need_until((xcc_c_value *)(uintptr_t)v, pc);
+    }
+    if (step->schema->opcode == XCVM_OP_SequenceInsert) {
+        xcvm_value item;
+        xcvm_value_set_tensor(&item, (xcvm_dtype)items->type.dtype, items->type.rank - 1, items->type.dims + 1);
+        if (step->in[1]->kind != XCVM_KIND_TENSOR || step->in[1]->dtype != item.dtype ||
+            !xcvm_same_shape(step->in[1], &item))
+            (void)xcc_c_refuse(x, "its items differ in type or size");
+    } else if (step->schema->opcode != XCVM_OP_Identity) {
+        set_stack_result(step);
+    }
+    return XCVM_OK;
+}
+
 /* What is set otherwise than by a kernel. */
 static void lend(reader *r, int32_t id, xcc_c_value *v)
 {
@@ -304,6 +366,8 @@ static xcvm_status read_step(reader *r, size_t pc)
     case XCVM_ACTION_FUSED:
         return XCVM_OK;
     default:
+        if (step->stack != NULL)
+            return read_stack(r, step, pc);
         XCVM_TRY(infer(r, step));
         for (uint32_t i = 0; i < instruction->in_count; i++)
             if (step->in[i] != NULL && instruction->in[i] > 0)
@@ -321,6 +385,7 @@ xcvm_status xcc_c_read_values(xcc_c_export *x)
     r.definitions = xcvm_arena_allocate(&x->arena, registers * sizeof *r.definitions);
     if (r.at == NULL || r.definitions == NULL)
         return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(xcc_c_find_stacks(x));
     for (size_t pc = 0; pc < x->image->instruction_count; pc++)
         for (uint32_t i = 0; i < x->image->instructions[pc].out_count; i++)
             r.definitions[x->image->instructions[pc].out[i]]++;
