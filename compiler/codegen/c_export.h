@@ -54,6 +54,7 @@ typedef struct xcc_c_value {
     struct xcc_c_value *base;    /* whose memory it shares, or NULL */
     size_t begin, end;           /* the first instruction that sets it, and the last by which it is needed */
     bool set;                    /* its type is known */
+    bool passing;                /* it is never whole, and lies nowhere */
     uint32_t definitions, views; /* instructions that set it */
 } xcc_c_value;
 
@@ -65,7 +66,8 @@ typedef struct xcc_c_stack {
 } xcc_c_stack;
 
 /* An instruction with its operands. */
-typedef struct xcc_c_step {
+typedef struct xcc_c_step xcc_c_step;
+struct xcc_c_step {
     const xcvm_instruction *instruction;
     const xcvm_schema *schema;
     void *args;            /* operands point to xcc_c_values */
@@ -75,7 +77,9 @@ typedef struct xcc_c_step {
     bool is_target;        /* of a jump */
     bool fails;            /* it can, while it runs */
     xcc_c_stack *stack;    /* on which it works, or NULL */
-} xcc_c_step;
+    /* A convolution whose result a pool alone takes, and that pool: row by row the C of the pool does both. */
+    xcc_c_step *pool, *conv;
+};
 
 /* What a caller sees by name. */
 typedef enum xcc_c_kind { XCC_C_INPUTS, XCC_C_OUTPUTS, XCC_C_STATES, XCC_C_KINDS } xcc_c_kind;
@@ -116,8 +120,11 @@ xcvm_status xcc_c_read_values(xcc_c_export *x);
 /* Finds the sequences that are stacks, before values are read; and writes one of their instructions. */
 xcvm_status xcc_c_find_stacks(xcc_c_export *x);
 void xcc_c_write_stack(xcc_c_export *x, const xcc_c_step *step);
-/* Gives values without a slot, and scratch, their places behind the plan's. */
+/* Gives values their places: as planned, what has no slot and scratch behind that; or all anew, where pools are made
+ * with what they take and that needs less. */
 xcvm_status xcc_c_place_values(xcc_c_export *x);
+/* Whether the pool can be made with the convolution in front of it, as far as these two tell. */
+bool xcc_c_joins_pool(const xcc_c_export *x, const xcc_c_step *step, const xcc_c_step *pool);
 
 /* The element types that C computes with. What has others is moved or unpacked by the rows that know them. */
 #define XCC_C_NUMBERS (XCVM_TYPES_F32_F64 | XCVM_TYPES_INT | XCVM_TYPES_BOOL)

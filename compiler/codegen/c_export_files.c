@@ -150,7 +150,7 @@ static void write_header(xcc_c_export *x, xcc_c_text *to)
               "/* Memory of a run: %" PRIu64 " bytes as planned, %" PRIu64
               " beside the plan, and what aligns them. */\n"
               "#define %s_ARENA_BYTES %" PRIu64 "\n",
-              x->image->arena_bytes, x->memory_bytes - x->image->arena_bytes, macro, x->memory_bytes + XCVM_ALIGNMENT);
+              x->arena_bytes, x->memory_bytes - x->arena_bytes, macro, x->memory_bytes + XCVM_ALIGNMENT);
     if (separate)
         xcc_c_put(to, "/* Of the file of weights. */\n#define %s_WEIGHTS_BYTES %" PRIu64 "\n", macro,
                   x->image->data_bytes);

@@ -273,6 +273,8 @@ static bool pool_window(xcc_c_export *x, const xcvm_value *v, const xcvm_value *
     return true;
 }
 
+static bool write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_value *y, const xcvm_window *pool);
+
 static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_MaxPool_args *a = step->args;
@@ -282,6 +284,8 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
         return false;
     if (a->indices != NULL && inner != 1)
         return xcc_c_refuse(x, "there is no C for indices of windows of 1");
+    if (step->conv != NULL)
+        return write_pooled(x, step->conv, a->y, &w);
     if (x->vectors && inner == 16 && is_narrow(a->x)) {
         xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", xcc_c_window_table(x, &w),
                    xcc_c_read(x, a->x), xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
@@ -411,9 +415,87 @@ static int64_t band_of(const conv *c, int64_t batch, int tile, bool untransforme
     return bands > 0 ? (tiles + bands - 1) / bands : 1;
 }
 
+/* A constant xc_blocked without its end, so that an xc_winograd may have more. */
+static void put_blocked(xcc_c_export *x, const xcvm_BlockedConv_args *a, const conv *c, int64_t batch)
+{
+    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
+    put_window(&x->tables, &c->window);
+    xcc_c_put(&x->tables,
+              ", .batch = %lld, .groups = %lld, .channels = %lld, .outputs = %lld, .plain = %d, .low = %s, .high = %s",
+              (long long)batch, (long long)(xcvm_blocked_is_by_block(a->algorithm) ? 1 : a->group),
+              (long long)c->channels, (long long)c->outputs, c->plain, bound(x, f.low), bound(x, f.high));
+}
+
+/* Floats of a band of a convolution's rows, which the first cache holds, and the bands that are worth their code. */
+enum { BAND_FLOATS = 8 * 1024, MOST_BANDS = 4 };
+
+bool xcc_c_joins_pool(const xcc_c_export *x, const xcc_c_step *step, const xcc_c_step *pool)
+{
+    const xcvm_BlockedConv_args *a = step->args;
+    const xcvm_MaxPool_args *p = pool->args;
+    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
+    const size_t axes = p->kernel_shape.count;
+    return x->vectors && a->algorithm == XCVM_BLOCKED_direct && a->strides.count == 2 && a->z == NULL && a->pool <= 1 &&
+           f.kind == XCVM_ACTIVATION_none && is_narrow(a->w) && p->indices == NULL && axes == 3 &&
+           p->kernel_shape.at[2] == 1 && p->dilations.at[0] == 1 && p->strides.at[0] >= p->kernel_shape.at[0] &&
+           p->x->rank == 5 && p->x->dims[4] == 16 && p->auto_pad == XCVM_AUTO_PAD_NOTSET &&
+           xcvm_element_count(p->x) / (size_t)p->x->dims[0] <= (size_t)MOST_BANDS * BAND_FLOATS;
+}
+
+/* Rows of the pool of a band, all bands of about one size. */
+static size_t band_rows(const xcvm_window *pool, size_t row)
+{
+    const size_t fitting = BAND_FLOATS / (row * pool->stride[1]), most = fitting > 0 ? fitting : 1;
+    const size_t bands = (pool->out[1] + most - 1) / most;
+    return (pool->out[1] + bands - 1) / bands;
+}
+
+/* A convolution and the pool that takes its result, some rows of the pool at a time. */
+static bool write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_value *y, const xcvm_window *pool)
+{
+    const xcvm_BlockedConv_args *a = step->args;
+    conv c;
+    if (!read_conv(x, a, &c))
+        return false;
+    const size_t blocks = (size_t)(a->group * c.outputs), row = c.window.out[2] * XCVM_CHANNEL_BLOCK;
+    const size_t count = band_rows(pool, blocks * row), y_row = pool->out[2] * XCVM_CHANNEL_BLOCK;
+    const size_t image = xcvm_element_count(a->x) / (size_t)a->x->dims[0], height = c.window.out[1];
+    const char *const v = xcc_c_read(x, a->x), *const w = xcc_c_read(x, a->w), *const b = xcc_c_read(x, a->b);
+    xcc_c_line(x, "        for (size_t n = 0; n < %lld; n++) {\n", (long long)a->x->dims[0]);
+    for (size_t i = 0; i < pool->out[1]; i += count) {
+        xcvm_window rows = *pool;
+        conv band = c;
+        rows.out[1] = pool->out[1] - i < count ? pool->out[1] - i : count;
+        const ptrdiff_t start = (ptrdiff_t)(i * pool->stride[1]) - pool->pad[1];
+        const ptrdiff_t end = start + (ptrdiff_t)((rows.out[1] - 1) * pool->stride[1] + pool->kernel[1]);
+        const ptrdiff_t first = start > 0 ? start : 0, last = end < (ptrdiff_t)height ? end : (ptrdiff_t)height;
+        band.window.out[1] = rows.in[1] = (size_t)(last - first);
+        band.window.pad[1] -= first * (ptrdiff_t)c.window.stride[1];
+        rows.pad[1] = first - start;
+        const char *const room = xcc_c_scratch(x, (uint64_t)blocks * rows.in[1] * row * sizeof(float));
+        const size_t index = x->table_count++;
+        xcc_c_put(&x->tables, "\nstatic const xc_blocked xc_table_%zu = {.window = ", index);
+        put_blocked(x, a, &band, 1);
+        xcc_c_put(&x->tables, "};\n");
+        xcc_c_line(
+            x,
+            "            xc_blocked_direct(&xc_table_%zu, %s + n * %zu, %s, %s, NULL, %s);\n"
+            "            for (size_t block = 0; block < %zu; block++)\n"
+            "                xc_max_pool_blocks(&%s, %s + block * %zu, %s + (n * %zu + block) * %zu + %zu, 1);\n",
+            index, v, image, w, b, room, blocks, xcc_c_window_table(x, &rows), room, rows.in[1] * row,
+            xcc_c_write(x, y), blocks, pool->out[1] * y_row, i * y_row);
+    }
+    xcc_c_line(x, "        }\n");
+    return true;
+}
+
 static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_BlockedConv_args *a = step->args;
+    if (step->pool != NULL) {
+        xcc_c_line(x, "        /* It is made with the pool behind it. */\n");
+        return true;
+    }
     static const char *const functions[XCVM_BLOCKED_COUNT] = {[XCVM_BLOCKED_direct] = "xc_blocked_direct",
                                                               [XCVM_BLOCKED_depthwise] = "xc_blocked_depthwise",
                                                               [XCVM_BLOCKED_grouped] = "xc_blocked_grouped"};
@@ -426,15 +508,10 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
     const int64_t batch = a->x->dims[0],
                   band = winograd ? band_of(&c, batch, tile, a->algorithm != XCVM_BLOCKED_winograd) : 0;
     const size_t index = x->table_count++;
-    const bool by_block = xcvm_blocked_is_by_block(a->algorithm);
     xcc_c_text *const t = &x->tables;
     xcc_c_put(t, "\nstatic const xc_%s xc_table_%zu = {%s.window = ", winograd ? "winograd" : "blocked", index,
               winograd ? ".conv = {" : "");
-    put_window(t, &c.window);
-    xcc_c_put(t,
-              ", .batch = %lld, .groups = %lld, .channels = %lld, .outputs = %lld, .plain = %d, .low = %s, .high = %s",
-              (long long)batch, (long long)(by_block ? 1 : a->group), (long long)c.channels, (long long)c.outputs,
-              c.plain, bound(x, f.low), bound(x, f.high));
+    put_blocked(x, a, &c, batch);
     if (winograd)
         xcc_c_put(t, "}, .tile = %d, .band = %lld, .untransformed = %d", tile, (long long)band,
                   a->algorithm != XCVM_BLOCKED_winograd);

@@ -3,6 +3,7 @@
 #include "compiler/codegen/c_export.h"
 #include "ops/shape.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Types ---- */
@@ -423,28 +424,35 @@ static void extend_over_loops(xcc_c_export *x)
     }
 }
 
-xcvm_status xcc_c_place_values(xcc_c_export *x)
+/* Whether a value takes memory of its own beside the plan. */
+static bool takes_room(const xcc_c_value *v)
 {
-    x->arena_bytes = x->image->arena_bytes;
-    extend_over_loops(x);
-    uint64_t end = xcvm_round_up(x->arena_bytes, XCVM_ALIGNMENT);
-    const uint64_t base = end;
-    /* First fit: the least place that no value takes which lives at the same time and was placed before. */
-    for (size_t i = 0; i < x->value_count; i++) {
-        xcc_c_value *v = x->values[i];
-        if (!v->set || v->planned || v->base != NULL || v->place != XCC_C_ARENA)
+    return v->set && !v->passing && !v->planned && v->base == NULL && v->place == XCC_C_ARENA;
+}
+
+static uint64_t room_of(const xcc_c_value *v)
+{
+    return xcvm_round_up(v->type.bytes + (v->type.bytes == 0), XCVM_ALIGNMENT);
+}
+
+/* First fit from `base` on: the least place that no value takes which lives at the same time and was placed before.
+ * Returns the end of all. */
+static uint64_t place_first_fit(xcc_c_value **values, size_t count, uint64_t base)
+{
+    uint64_t end = base;
+    for (size_t i = 0; i < count; i++) {
+        xcc_c_value *v = values[i];
+        if (!takes_room(v))
             continue;
-        const uint64_t bytes = xcvm_round_up(v->type.bytes + (v->type.bytes == 0), XCVM_ALIGNMENT);
+        const uint64_t bytes = room_of(v);
         uint64_t at = base;
         for (bool moved = true; moved;) {
             moved = false;
             for (size_t k = 0; k < i; k++) {
-                const xcc_c_value *o = x->values[k];
-                const bool lives = o->set && !o->planned && o->base == NULL && o->place == XCC_C_ARENA &&
-                                   o->begin <= v->end && v->begin <= o->end;
-                const uint64_t room = xcvm_round_up(o->type.bytes + (o->type.bytes == 0), XCVM_ALIGNMENT);
-                if (lives && at < o->offset + room && o->offset < at + bytes) {
-                    at = o->offset + room;
+                const xcc_c_value *o = values[k];
+                const bool lives = takes_room(o) && o->begin <= v->end && v->begin <= o->end;
+                if (lives && at < o->offset + room_of(o) && o->offset < at + bytes) {
+                    at = o->offset + room_of(o);
                     moved = true;
                 }
             }
@@ -452,9 +460,134 @@ xcvm_status xcc_c_place_values(xcc_c_export *x)
         v->offset = at;
         end = at + bytes > end ? at + bytes : end;
     }
+    return end;
+}
+
+/* ---- Pools with what they take ---- */
+
+/* The instruction that alone takes a convolution's result, or NULL. */
+static xcc_c_step *only_user(const xcc_c_export *x, const xcvm_value *v)
+{
+    xcc_c_step *user = NULL;
+    for (size_t pc = 0; pc < x->image->instruction_count; pc++) {
+        const xcc_c_step *step = &x->steps[pc];
+        for (uint32_t i = 0; step->in != NULL && i < step->instruction->in_count; i++)
+            if (step->in[i] == v) {
+                if (user != NULL || x->program->steps[pc].action != XCVM_ACTION_KERNEL)
+                    return NULL;
+                user = &x->steps[pc];
+            }
+    }
+    return user;
+}
+
+static size_t join_pools(xcc_c_export *x)
+{
+    size_t joined = 0;
+    for (size_t pc = 0; pc < x->image->instruction_count && !x->program->has_jumps; pc++) {
+        xcc_c_step *conv = &x->steps[pc];
+        if (x->program->steps[pc].action != XCVM_ACTION_KERNEL || conv->schema->opcode != XCVM_OP_BlockedConv)
+            continue;
+        xcc_c_value *v = (xcc_c_value *)conv->out[0];
+        xcc_c_step *pool = v != NULL && v->set ? only_user(x, &v->type) : NULL;
+        if (pool == NULL || pool->schema->opcode != XCVM_OP_MaxPool || !xcc_c_joins_pool(x, conv, pool))
+            continue;
+        conv->pool = pool;
+        pool->conv = conv;
+        v->passing = true;
+        for (uint32_t i = 0; i < conv->instruction->in_count; i++)
+            if (conv->in[i] != NULL)
+                need_until((xcc_c_value *)(uintptr_t)conv->in[i], (size_t)(pool - x->steps));
+        joined++;
+    }
+    return joined;
+}
+
+static void part_pools(xcc_c_export *x)
+{
+    for (size_t pc = 0; pc < x->image->instruction_count; pc++) {
+        xcc_c_step *conv = x->steps[pc].conv;
+        if (conv == NULL)
+            continue;
+        ((xcc_c_value *)conv->out[0])->passing = false;
+        conv->pool = x->steps[pc].conv = NULL;
+    }
+}
+
+/* What the plan has in the place of an operand that is needed no longer stays there. */
+static void keep_in_place(xcc_c_export *x)
+{
+    for (size_t pc = 0; pc < x->image->instruction_count; pc++) {
+        const xcc_c_step *step = &x->steps[pc];
+        xcc_c_value *y = step->out != NULL && step->instruction->out_count > 0 ? (xcc_c_value *)step->out[0] : NULL;
+        for (uint32_t i = 0; y != NULL && y->planned && y->base == NULL && i < step->instruction->in_count; i++) {
+            xcc_c_value *v = (xcc_c_value *)(uintptr_t)step->in[i];
+            if (v == NULL || !v->planned || v->passing || y->passing || v == y || v->offset != y->offset ||
+                v->end != pc || v->type.bytes < y->type.bytes)
+                continue;
+            y->base = v;
+            need_until(v, y->end);
+        }
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const xcc_c_value *const *v = a, *const *w = b;
+    const uint64_t u = room_of(*v), t = room_of(*w);
+    return u != t ? (u < t) - (u > t) : ((*v)->begin > (*w)->begin) - ((*v)->begin < (*w)->begin);
+}
+
+/* All values anew, the largest first; where that takes more than the plan, it is as it was. */
+static xcvm_status place_anew(xcc_c_export *x, uint64_t *end)
+{
+    typedef struct kept {
+        xcc_c_value *base;
+        uint64_t offset;
+        size_t end;
+        bool planned;
+    } kept;
+    xcc_c_value **values = xcvm_arena_allocate(&x->arena, (x->value_count + 1) * sizeof *values);
+    kept *before = xcvm_arena_allocate(&x->arena, (x->value_count + 1) * sizeof *before);
+    if (values == NULL || before == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < x->value_count; i++) {
+        const xcc_c_value *v = values[i] = x->values[i];
+        before[i] = (kept){v->base, v->offset, v->end, v->planned};
+    }
+    *end = UINT64_MAX;
+    if (join_pools(x) == 0)
+        return XCVM_OK;
+    keep_in_place(x);
     for (size_t i = 0; i < x->value_count; i++)
-        if (x->values[i]->base != NULL)
-            x->values[i]->offset = x->values[i]->base->offset;
+        values[i]->planned = false;
+    qsort(values, x->value_count, sizeof *values, by_size);
+    *end = place_first_fit(values, x->value_count, 0);
+    if (*end < xcvm_round_up(x->image->arena_bytes, XCVM_ALIGNMENT))
+        return XCVM_OK;
+    *end = UINT64_MAX;
+    part_pools(x);
+    for (size_t i = 0; i < x->value_count; i++) {
+        xcc_c_value *v = x->values[i];
+        v->base = before[i].base;
+        v->offset = before[i].offset;
+        v->end = before[i].end;
+        v->planned = before[i].planned;
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_c_place_values(xcc_c_export *x)
+{
+    uint64_t end;
+    XCVM_TRY(place_anew(x, &end));
+    extend_over_loops(x);
+    x->arena_bytes = end != UINT64_MAX ? end : x->image->arena_bytes;
+    if (end == UINT64_MAX)
+        end = place_first_fit(x->values, x->value_count, xcvm_round_up(x->arena_bytes, XCVM_ALIGNMENT));
+    for (size_t i = 0; i < x->value_count; i++)
+        for (const xcc_c_value *v = x->values[i]; v->base != NULL; v = v->base)
+            x->values[i]->offset = v->base->offset;
     x->scratch_offset = end;
     XCVM_CHECK(x->error, end < (uint64_t)PTRDIFF_MAX / 2, UNSUPPORTED, "the program's values take %llu bytes",
                (unsigned long long)end);
