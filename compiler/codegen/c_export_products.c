@@ -360,6 +360,39 @@ static bool write_unblock_channels(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
+/* Pixels of a block of channels. */
+static int64_t pixels_of(const xcvm_value *v) { return xcc_c_product(v->dims, 2, v->rank - 1); }
+
+static bool write_blocked_affine(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_BlockedAffine_args *a = step->args;
+    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    int64_t first = 0;
+    for (size_t i = 0; i < a->xs.count; first += a->xs.at[i++]->dims[1])
+        xcc_c_line(x, "        xc_blocked_affine(%s, %s, %lld, %lld, %lld, %lld, %lld, %s, %s, %s, %s);\n",
+                   xcc_c_read(x, a->xs.at[i]), xcc_c_write(x, a->y), (long long)a->y->dims[0],
+                   (long long)a->xs.at[i]->dims[1], (long long)a->y->dims[1], (long long)first,
+                   (long long)pixels_of(a->y), xcc_c_read(x, a->scale), xcc_c_read(x, a->shift), bound(x, f.low),
+                   bound(x, f.high));
+    return f.kind == XCVM_ACTIVATION_none ||
+           xcc_c_write_activation(x, a->y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
+}
+
+static bool write_blocked_concat(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_BlockedConcat_args *a = step->args;
+    int64_t first = 0;
+    /* What fills up the last block is zero. */
+    xcc_c_line(x, "        memset(%s, 0, %zu);\n", xcc_c_write(x, a->y), a->y->bytes);
+    for (size_t i = 0; i < a->xs.count; first += a->channels.at[i++])
+        if (a->xs.at[i]->bytes > 0)
+            xcc_c_line(x, "        xc_blocked_concat(%s, %s, %lld, %lld, %lld, %lld, %lld);\n",
+                       xcc_c_read(x, a->xs.at[i]), xcc_c_write(x, a->y), (long long)a->y->dims[0],
+                       (long long)a->channels.at[i], (long long)a->y->dims[1], (long long)first,
+                       (long long)pixels_of(a->y));
+    return true;
+}
+
 typedef struct conv {
     xcvm_window window;
     int64_t channels, outputs; /* of a group; blocks, likewise */
@@ -542,5 +575,7 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
 
 static const xcc_c_row blocked_rows[] = {{XCVM_OP_BlockChannels, write_block_channels},
                                          {XCVM_OP_UnblockChannels, write_unblock_channels},
+                                         {XCVM_OP_BlockedAffine, write_blocked_affine},
+                                         {XCVM_OP_BlockedConcat, write_blocked_concat},
                                          {XCVM_OP_BlockedConv, write_blocked_conv}};
 const xcc_c_rows xcc_c_blocked_rows = {blocked_rows, sizeof blocked_rows / sizeof *blocked_rows};
