@@ -35,7 +35,8 @@ static const xcc_c_row *find_row(xcvm_opcode opcode)
 {
     const xcc_c_rows *const all[] = {&xcc_c_move_rows,      &xcc_c_index_rows,   &xcc_c_reduction_rows,
                                      &xcc_c_product_rows,   &xcc_c_conv_rows,    &xcc_c_norm_rows,
-                                     &xcc_c_recurrent_rows, &xcc_c_blocked_rows, &xcc_c_training_rows};
+                                     &xcc_c_recurrent_rows, &xcc_c_blocked_rows, &xcc_c_training_rows,
+                                     &xcc_c_quantized_rows, &xcc_c_cache_rows};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t k = 0; k < all[i]->count; k++)
             if (all[i]->at[k].opcode == opcode)
@@ -176,6 +177,11 @@ static void write_steps(xcc_c_export *x)
             write_jump(x, pc, "==");
             break;
         case XCVM_ACTION_KERNEL:
+            if (x->steps[pc].stack != NULL) {
+                if (x->refused == 0)
+                    xcc_c_write_stack(x, &x->steps[pc]);
+                break;
+            }
             write_kernel(x, &x->steps[pc]);
             break;
         default:

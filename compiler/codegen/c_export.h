@@ -54,11 +54,20 @@ typedef struct xcc_c_value {
     struct xcc_c_value *base;    /* whose memory it shares, or NULL */
     size_t begin, end;           /* the first instruction that sets it, and the last by which it is needed */
     bool set;                    /* its type is known */
+    bool passing;                /* it is never whole, and lies nowhere */
     uint32_t definitions, views; /* instructions that set it */
 } xcc_c_value;
 
+/* What a loop gives for each round (c_export_stacks.c). */
+typedef struct xcc_c_stack {
+    uint32_t number;    /* of the variable that counts its items */
+    xcc_c_value *items; /* all that there is room for */
+    bool bounded;       /* how many is known */
+} xcc_c_stack;
+
 /* An instruction with its operands. */
-typedef struct xcc_c_step {
+typedef struct xcc_c_step xcc_c_step;
+struct xcc_c_step {
     const xcvm_instruction *instruction;
     const xcvm_schema *schema;
     void *args;            /* operands point to xcc_c_values */
@@ -67,7 +76,10 @@ typedef struct xcc_c_step {
     bool is_view;          /* its first result lies where its operand does */
     bool is_target;        /* of a jump */
     bool fails;            /* it can, while it runs */
-} xcc_c_step;
+    xcc_c_stack *stack;    /* on which it works, or NULL */
+    /* A convolution whose result a pool alone takes, and that pool: row by row the C of the pool does both. */
+    xcc_c_step *pool, *conv;
+};
 
 /* What a caller sees by name. */
 typedef enum xcc_c_kind { XCC_C_INPUTS, XCC_C_OUTPUTS, XCC_C_STATES, XCC_C_KINDS } xcc_c_kind;
@@ -85,12 +97,14 @@ typedef struct xcc_c_export {
     xcc_c_step *steps;
     xcc_c_value **values; /* all that instructions set */
     size_t value_count, value_capacity;
+    uint32_t stack_count;
     uint64_t arena_bytes, scratch_offset, scratch_bytes, memory_bytes;
     xcc_c_text body, tables; /* of the run; constant tables that it reads */
     size_t table_count;
     bool *used_constants;
-    bool fails; /* the instruction at hand can fail */
-    bool draws; /* random numbers follow from the context */
+    bool fails;      /* the instruction at hand can fail */
+    bool draws;      /* random numbers follow from the context */
+    bool intrinsics; /* vectors' functions need the compiler's header */
     /* What is refused, all of it. */
     char refusals[420];
     size_t refused;
@@ -103,10 +117,18 @@ typedef struct xcc_c_export {
 bool xcc_c_refuse(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Finds types and places; what cannot be exported is noted. */
 xcvm_status xcc_c_read_values(xcc_c_export *x);
-/* Gives values without a slot, and scratch, their places behind the plan's. */
+/* Finds the sequences that are stacks, before values are read; and writes one of their instructions. */
+xcvm_status xcc_c_find_stacks(xcc_c_export *x);
+void xcc_c_write_stack(xcc_c_export *x, const xcc_c_step *step);
+/* Gives values their places: as planned, what has no slot and scratch behind that; or all anew, where pools are made
+ * with what they take and that needs less. */
 xcvm_status xcc_c_place_values(xcc_c_export *x);
+/* Whether the pool can be made with the convolution in front of it, as far as these two tell. */
+bool xcc_c_joins_pool(const xcc_c_export *x, const xcc_c_step *step, const xcc_c_step *pool);
 
-/* "float", "int64_t"; NULL for a type that has no C type here. */
+/* The element types that C computes with. What has others is moved or unpacked by the rows that know them. */
+#define XCC_C_NUMBERS (XCVM_TYPES_F32_F64 | XCVM_TYPES_INT | XCVM_TYPES_BOOL)
+/* "float", "int64_t"; of types that are no numbers in C, of what holds their bits. NULL: there is none. */
 const char *xcc_c_type(xcvm_dtype dtype);
 /* "f32", "i64", as in names of functions. */
 const char *xcc_c_suffix(xcvm_dtype dtype);
@@ -156,12 +178,30 @@ typedef struct xcc_c_rows {
 } xcc_c_rows;
 
 extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows, xcc_c_product_rows, xcc_c_conv_rows,
-    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows;
+    xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows, xcc_c_quantized_rows,
+    xcc_c_cache_rows;
+/* Calls of a function of rows: `call` begins one, and gets, of both operands, the elements and the step from one to the
+ * next, then the result and the count. */
+bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call);
 /* Element-wise instructions, by their formulas; *known is false for any other. */
 bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known);
 /* An activation of all elements of an f32 or f64 value, in place. */
 bool xcc_c_write_activation(xcc_c_export *x, const xcvm_value *v, int activation, xcvm_floats params,
                             xcvm_floats affine);
+
+/* A constant xc_window, by name. */
+struct xcvm_window;
+const char *xcc_c_window_table(xcc_c_export *x, const struct xcvm_window *w);
+
+/* Matrices of a product y = a * b, of m rows, k and n columns. */
+typedef struct xcc_c_matrices {
+    const char *a, *b, *y; /* expressions for the matrices at hand */
+    long long m, k, n;
+} xcc_c_matrices;
+/* Begins loops over leading dimensions, which are broadcast, for one statement; a vector is a row on the left, a column
+ * on the right. */
+void xcc_c_begin_matrices(xcc_c_export *x, const xcvm_value *v, const xcvm_value *w, const xcvm_value *result_of,
+                          xcc_c_matrices *to);
 
 /* Axes of a copy, outermost first: how many, and bytes from one to the next in result and operand. */
 typedef struct xcc_c_axes {

@@ -122,31 +122,38 @@ static void end_nest(xcc_c_export *x, const nest *n)
     }
 }
 
-/* "a[i0 * 4 + i1]" */
-static const char *element(xcc_c_export *x, const nest *n, int operand)
+/* "i0 * 4 + i1", of the first axes. */
+static const char *place(xcc_c_export *x, const int64_t *strides, int axes)
 {
     char text[300] = "";
     size_t used = 0;
-    for (int axis = 0; axis < n->rank; axis++) {
-        const long long stride = n->strides[operand][axis];
+    for (int axis = 0; axis < axes; axis++) {
+        const long long stride = strides[axis];
         if (stride == 1)
             used += (size_t)snprintf(text + used, sizeof text - used, "%si%d", used > 0 ? " + " : "", axis);
         else if (stride != 0)
             used +=
                 (size_t)snprintf(text + used, sizeof text - used, "%si%d * %lld", used > 0 ? " + " : "", axis, stride);
     }
-    return xcc_c_format(x, "%s[%s]", letters[operand], used > 0 ? text : "0");
+    return xcc_c_format(x, "%s", used > 0 ? text : "0");
+}
+
+static const char *element(xcc_c_export *x, const nest *n, int operand)
+{
+    return xcc_c_format(x, "%s[%s]", letters[operand], place(x, n->strides[operand], n->rank));
+}
+
+static const char *result_place(xcc_c_export *x, const nest *n, int axes)
+{
+    int64_t strides[XCVM_MAX_RANK] = {0}, stride = 1;
+    for (int axis = n->rank; axis-- > 0; stride *= n->dims[axis])
+        strides[axis] = stride;
+    return place(x, strides, axes);
 }
 
 static const char *result(xcc_c_export *x, const nest *n)
 {
-    char text[300] = "";
-    size_t used = 0;
-    int64_t stride = 1;
-    for (int axis = n->rank; axis-- > 0; stride *= n->dims[axis])
-        used += (size_t)snprintf(text + used, sizeof text - used, stride == 1 ? "%si%d" : "%si%d * %lld",
-                                 used > 0 ? " + " : "", axis, (long long)stride);
-    return xcc_c_format(x, "y[%s]", text);
+    return xcc_c_format(x, "y[%s]", result_place(x, n, n->rank));
 }
 
 static void write_operands(xcc_c_export *x, const xcvm_value *y, const xcvm_value *const *in, int operands)
@@ -372,6 +379,25 @@ static bool write_binary(xcc_c_export *x, const xcc_c_step *step)
     write_pair(x, &f, xcc_c_type(dtype), xcc_c_type((xcvm_dtype)y->dtype), element(x, &n, 0), element(x, &n, 1),
                result(x, &n), n.rank);
     end_nest(x, &n);
+    return true;
+}
+
+bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call)
+{
+    const xcvm_value *y = step->out[0];
+    nest n;
+    make_nest(&n, y, step->in, 2);
+    nest outer = n;
+    outer.rank--;
+    write_operands(x, y, step->in, 2);
+    begin_nest(x, &outer);
+    write_indent(x, outer.rank);
+    xcc_c_line(x, "%s", call);
+    for (int k = 0; k < 2; k++)
+        xcc_c_line(x, "%s + %s, %lld, ", letters[k], place(x, n.strides[k], outer.rank),
+                   (long long)n.strides[k][outer.rank]);
+    xcc_c_line(x, "y + %s, %lld);\n", result_place(x, &n, outer.rank), (long long)n.dims[outer.rank]);
+    end_nest(x, &outer);
     return true;
 }
 

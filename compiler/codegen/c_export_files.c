@@ -46,8 +46,15 @@ static void write_element(xcc_c_text *to, const xcvm_value *v, size_t i)
     case XCVM_BOOL:
         xcc_c_put(to, "%d", XCVM_CDATA(uint8_t, v)[i] != 0);
         break;
+    case XCVM_F16:
+    case XCVM_BF16:
+        xcc_c_put(to, "%u", (unsigned)XCVM_CDATA(uint16_t, v)[i]);
+        break;
     default:
-        xcc_c_put(to, "%" PRId64, xcvm_element_as_int(v, i));
+        if (xcvm_dtype_in((xcvm_dtype)v->dtype, XCVM_TYPES_PACKED))
+            xcc_c_put(to, "%u", (unsigned)XCVM_CDATA(uint8_t, v)[i]);
+        else
+            xcc_c_put(to, "%" PRId64, xcvm_element_as_int(v, i));
         break;
     }
 }
@@ -61,7 +68,7 @@ static bool write_constants(xcc_c_export *x)
         const xcvm_value *v = &x->image->constants[i].value;
         if (!x->used_constants[i])
             continue;
-        const size_t count = xcvm_element_count(v);
+        const size_t count = xcvm_dtype_in((xcvm_dtype)v->dtype, XCVM_TYPES_PACKED) ? v->bytes : xcvm_element_count(v);
         xcc_c_put(&text, "\nstatic const %s xc_constant_%zu[%zu]%s = {", xcc_c_type((xcvm_dtype)v->dtype), i,
                   count > 0 ? count : 1, x->vectors ? " __attribute__((aligned(64)))" : "");
         for (size_t k = 0; k < count && sent; k++) {
@@ -143,7 +150,7 @@ static void write_header(xcc_c_export *x, xcc_c_text *to)
               "/* Memory of a run: %" PRIu64 " bytes as planned, %" PRIu64
               " beside the plan, and what aligns them. */\n"
               "#define %s_ARENA_BYTES %" PRIu64 "\n",
-              x->image->arena_bytes, x->memory_bytes - x->image->arena_bytes, macro, x->memory_bytes + XCVM_ALIGNMENT);
+              x->arena_bytes, x->memory_bytes - x->arena_bytes, macro, x->memory_bytes + XCVM_ALIGNMENT);
     if (separate)
         xcc_c_put(to, "/* Of the file of weights. */\n#define %s_WEIGHTS_BYTES %" PRIu64 "\n", macro,
                   x->image->data_bytes);
@@ -267,6 +274,8 @@ static void write_run(xcc_c_export *x, xcc_c_text *to)
     }
     if (x->options->weights != NULL)
         xcc_c_put(to, "    const unsigned char *const weights = context->weights;\n    (void)weights;\n");
+    for (uint32_t i = 0; i < x->stack_count; i++)
+        xcc_c_put(to, "    size_t stack_%u = 0;\n", i);
     xcc_c_put(to, "    (void)context;\n");
     for (size_t i = 0; i < x->image->input_count; i++)
         xcc_c_put(to, "    (void)%s;\n", xcc_c_input_name(x, i));
@@ -330,6 +339,8 @@ xcvm_status xcc_c_write_files(xcc_c_export *x)
               "/* Written by xcvm compile --emit c. */\n#include \"%s\"\n\n#include <math.h>\n#include <stddef.h>\n%s"
               "#include <string.h>\n",
               x->options->header_name, x->options->with_main ? "#include <stdio.h>\n" : "");
+    if (x->intrinsics)
+        xcc_c_put(&top, "#if defined(__SSE2__)\n#include <immintrin.h>\n#endif\n");
     write_demands(x, &top);
     if (!x->vectors)
         xcc_c_put(&top, "\n#define XC_PORTABLE 1\n");

@@ -86,21 +86,21 @@ static bool write_gemm(xcc_c_export *x, xcc_c_step *step)
     return finish_gemm(x, a, xcc_c_type((xcvm_dtype)a->y->dtype));
 }
 
-/* Leading dimensions are broadcast; a vector is a row on the left, a column on the right. */
-static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
+void xcc_c_begin_matrices(xcc_c_export *x, const xcvm_value *v, const xcvm_value *w, const xcvm_value *result_of,
+                          xcc_c_matrices *to)
 {
-    const xcvm_MatMul_args *a = step->args;
-    const xcvm_value *in[] = {a->a, a->b};
-    const long long k = a->a->dims[a->a->rank - 1], m = a->a->rank > 1 ? a->a->dims[a->a->rank - 2] : 1;
-    const long long n = a->b->rank > 1 ? a->b->dims[a->b->rank - 1] : 1;
-    const int leads[] = {a->a->rank > 2 ? a->a->rank - 2 : 0, a->b->rank > 2 ? a->b->rank - 2 : 0};
+    const xcvm_value *in[] = {v, w};
+    const long long k = v->dims[v->rank - 1], m = v->rank > 1 ? v->dims[v->rank - 2] : 1;
+    const long long n = w->rank > 1 ? w->dims[w->rank - 1] : 1;
+    const int leads[] = {v->rank > 2 ? v->rank - 2 : 0, w->rank > 2 ? w->rank - 2 : 0};
     const int lead = leads[0] > leads[1] ? leads[0] : leads[1];
     const long long matrix[] = {m * k, k * n};
     char at[2][300] = {"", ""};
     long long result = m * n;
-    xcc_c_line(x, "        const %s *const a = %s, *const b = %s;\n        %s *const y = %s;\n",
-               xcc_c_type((xcvm_dtype)a->y->dtype), xcc_c_read(x, a->a), xcc_c_read(x, a->b),
-               xcc_c_type((xcvm_dtype)a->y->dtype), xcc_c_write(x, a->y));
+    for (int i = 0; i < 2; i++)
+        xcc_c_line(x, "        const %s *const %s = %s;\n", xcc_c_type((xcvm_dtype)in[i]->dtype), i == 0 ? "a" : "b",
+                   xcc_c_read(x, in[i]));
+    xcc_c_line(x, "        %s *const y = %s;\n", xcc_c_type((xcvm_dtype)result_of->dtype), xcc_c_write(x, result_of));
     int64_t dims[XCVM_MAX_RANK];
     for (int axis = 0; axis < lead; axis++) {
         dims[axis] = 1;
@@ -123,8 +123,17 @@ static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
         const size_t used = strlen(place);
         snprintf(place + used, sizeof place - used, " + i%d * %lld", axis, result);
     }
-    const long long steps[] = {k, 1, n, 1};
-    write_product(x, a->y, xcc_c_format(x, "a%s, b%s, %s", at[0], at[1], place), m, k, n, steps);
+    *to = (xcc_c_matrices){
+        xcc_c_format(x, "a%s", at[0]), xcc_c_format(x, "b%s", at[1]), xcc_c_format(x, "%s", place), m, k, n};
+}
+
+static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_MatMul_args *a = step->args;
+    xcc_c_matrices at;
+    xcc_c_begin_matrices(x, a->a, a->b, a->y, &at);
+    const long long steps[] = {at.k, 1, at.n, 1};
+    write_product(x, a->y, xcc_c_format(x, "%s, %s, %s", at.a, at.b, at.y), at.m, at.k, at.n, steps);
     return true;
 }
 
@@ -168,7 +177,7 @@ static void put_window(xcc_c_text *to, const xcvm_window *w)
               w->pad_end[1], w->pad_end[2]);
 }
 
-static const char *window_table(xcc_c_export *x, const xcvm_window *w)
+const char *xcc_c_window_table(xcc_c_export *x, const xcvm_window *w)
 {
     const size_t index = x->table_count++;
     xcc_c_put(&x->tables, "\nstatic const xc_window xc_table_%zu = ", index);
@@ -177,19 +186,32 @@ static const char *window_table(xcc_c_export *x, const xcvm_window *w)
     return xcc_c_format(x, "xc_table_%zu", index);
 }
 
+static bool has_window_axes(xcc_c_export *x, const xcvm_value *v)
+{
+    return (v->rank >= 3 && v->rank <= XCVM_WINDOW_AXES + 2) ||
+           xcc_c_refuse(x, "there is no C for it over %d axes", v->rank - 2);
+}
+
+/* A call over the window of a convolution, by panels where they pay, which take `floats` for each column. */
+static void write_windows(xcc_c_export *x, const char *name, const xcvm_conv_shape *s, const xcvm_value *y,
+                          const char *operands, size_t floats)
+{
+    const bool panels = pays_panels(x, y, (long long)s->outputs, (long long)(s->channels * s->window.kernel_size));
+    xcc_c_line(x, "        xc_%s_%s(&%s, %s, %zu, %zu, %zu, %zu%s%s);\n", name, panels ? "panels" : suffix_of(y),
+               xcc_c_window_table(x, &s->window), operands, s->batch, s->group, s->channels, s->outputs,
+               panels ? ", " : "", panels ? xcc_c_scratch(x, floats * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
+}
+
 static bool write_conv(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_Conv_args *a = step->args;
-    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
-        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    if (!has_window_axes(x, a->x))
+        return false;
     const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->w, a->y, a->strides, a->pads, a->dilations, a->group);
-    const size_t k = s.channels * s.window.kernel_size;
-    const bool panels = pays_panels(x, a->y, (long long)s.outputs, (long long)k);
-    xcc_c_line(x, "        xc_conv_%s(&%s, %s, %s, %s, %s, %s, %zu, %zu, %zu, %zu%s%s);\n",
-               panels ? "panels" : suffix_of(a->y), window_table(x, &s.window), xcc_c_read(x, a->x),
-               xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_read(x, a->z), xcc_c_write(x, a->y), s.batch, s.group,
-               s.channels, s.outputs, panels ? ", " : "",
-               panels ? xcc_c_scratch(x, (k + 1) * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
+    write_windows(x, "conv", &s, a->y,
+                  xcc_c_format(x, "%s, %s, %s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->w), xcc_c_read(x, a->b),
+                               xcc_c_read(x, a->z), xcc_c_write(x, a->y)),
+                  s.channels * s.window.kernel_size + 1);
     return xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);
 }
 
@@ -197,8 +219,8 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ConvTranspose_args *a = step->args;
     int64_t room[2 * XCVM_MAX_RANK];
-    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
-        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    if (!has_window_axes(x, a->x))
+        return false;
     /* It spreads what the convolution from y to x gathers. */
     const xcvm_ints pads = xcvm_transposed_pads(a, room);
     const xcvm_window_attributes attributes = {
@@ -207,7 +229,7 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
     const uint64_t channels = (uint64_t)(a->x->dims[1] / a->group), rows = (uint64_t)a->w->dims[1] * w.kernel_size;
     const bool panels = pays_panels(x, a->y, (long long)rows, (long long)channels);
     xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %llu, %lld%s%s);\n",
-               panels ? "panels" : suffix_of(a->y), window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w),
+               panels ? "panels" : suffix_of(a->y), xcc_c_window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w),
                xcc_c_read(x, a->b), xcc_c_write(x, a->y), (long long)a->x->dims[0], (long long)a->group,
                (unsigned long long)channels, (long long)a->w->dims[1], panels ? ", " : "",
                panels ? xcc_c_scratch(x, (rows * channels + (rows + channels) * XCC_C_PANEL_COLUMNS) * sizeof(float))
@@ -218,15 +240,12 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
 static bool write_filter_gradient(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ConvFilterGradient_args *a = step->args;
-    if (a->x->rank > XCVM_WINDOW_AXES + 2 || a->x->rank < 3)
-        return xcc_c_refuse(x, "there is no C for it over %d axes", a->x->rank - 2);
+    if (!has_window_axes(x, a->x))
+        return false;
     const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->y, a->g, a->strides, a->pads, a->dilations, a->group);
-    const size_t columns = s.channels * s.window.kernel_size;
-    const bool panels = pays_panels(x, a->y, (long long)s.outputs, (long long)columns);
-    xcc_c_line(x, "        xc_filter_gradient_%s(&%s, %s, %s, %s, %zu, %zu, %zu, %zu%s%s);\n",
-               panels ? "panels" : suffix_of(a->y), window_table(x, &s.window), xcc_c_read(x, a->x),
-               xcc_c_read(x, a->g), xcc_c_write(x, a->y), s.batch, s.group, s.channels, s.outputs, panels ? ", " : "",
-               panels ? xcc_c_scratch(x, (columns + 16) * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
+    write_windows(x, "filter_gradient", &s, a->y,
+                  xcc_c_format(x, "%s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->g), xcc_c_write(x, a->y)),
+                  s.channels * s.window.kernel_size + 16);
     return true;
 }
 
@@ -254,6 +273,8 @@ static bool pool_window(xcc_c_export *x, const xcvm_value *v, const xcvm_value *
     return true;
 }
 
+static bool write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_value *y, const xcvm_window *pool);
+
 static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_MaxPool_args *a = step->args;
@@ -263,9 +284,11 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
         return false;
     if (a->indices != NULL && inner != 1)
         return xcc_c_refuse(x, "there is no C for indices of windows of 1");
+    if (step->conv != NULL)
+        return write_pooled(x, step->conv, a->y, &w);
     if (x->vectors && inner == 16 && is_narrow(a->x)) {
-        xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", window_table(x, &w), xcc_c_read(x, a->x),
-                   xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
+        xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", xcc_c_window_table(x, &w),
+                   xcc_c_read(x, a->x), xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
         return true;
     }
     static const struct {
@@ -278,7 +301,7 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
     while (least[i].dtype != XCVM_NO_DTYPE && least[i].dtype != (xcvm_dtype)a->x->dtype)
         i++;
     xcc_c_line(x, "        xc_max_pool_%s(&%s, %s, %s, %s, %lld, %lld, %d, %s);\n", suffix_of(a->x),
-               window_table(x, &w), xcc_c_read(x, a->x), xcc_c_write(x, a->y), xcc_c_write(x, a->indices),
+               xcc_c_window_table(x, &w), xcc_c_read(x, a->x), xcc_c_write(x, a->y), xcc_c_write(x, a->indices),
                (long long)(a->x->dims[0] * a->x->dims[1]), (long long)inner, (int)a->storage_order, least[i].least);
     return true;
 }
@@ -286,9 +309,9 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
 static bool write_mean_pool(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y, const xcvm_window *w,
                             int64_t inner, bool count_pads, int64_t p)
 {
-    xcc_c_line(x, "        xc_mean_pool_%s(&%s, %s, %s, %lld, %lld, %d, %lld);\n", suffix_of(v), window_table(x, w),
-               xcc_c_read(x, v), xcc_c_write(x, y), (long long)(v->dims[0] * v->dims[1]), (long long)inner, count_pads,
-               (long long)p);
+    xcc_c_line(x, "        xc_mean_pool_%s(&%s, %s, %s, %lld, %lld, %d, %lld);\n", suffix_of(v),
+               xcc_c_window_table(x, w), xcc_c_read(x, v), xcc_c_write(x, y), (long long)(v->dims[0] * v->dims[1]),
+               (long long)inner, count_pads, (long long)p);
     return true;
 }
 
@@ -334,6 +357,39 @@ static bool write_unblock_channels(xcc_c_export *x, xcc_c_step *step)
     xcc_c_line(x, "        xc_unblock_channels(%s, %s, %lld, %lld, %lld);\n", xcc_c_read(x, a->x), xcc_c_write(x, a->y),
                (long long)a->x->dims[0], (long long)a->channels,
                (long long)xcc_c_product(a->x->dims, 2, a->x->rank - 1));
+    return true;
+}
+
+/* Pixels of a block of channels. */
+static int64_t pixels_of(const xcvm_value *v) { return xcc_c_product(v->dims, 2, v->rank - 1); }
+
+static bool write_blocked_affine(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_BlockedAffine_args *a = step->args;
+    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    int64_t first = 0;
+    for (size_t i = 0; i < a->xs.count; first += a->xs.at[i++]->dims[1])
+        xcc_c_line(x, "        xc_blocked_affine(%s, %s, %lld, %lld, %lld, %lld, %lld, %s, %s, %s, %s);\n",
+                   xcc_c_read(x, a->xs.at[i]), xcc_c_write(x, a->y), (long long)a->y->dims[0],
+                   (long long)a->xs.at[i]->dims[1], (long long)a->y->dims[1], (long long)first,
+                   (long long)pixels_of(a->y), xcc_c_read(x, a->scale), xcc_c_read(x, a->shift), bound(x, f.low),
+                   bound(x, f.high));
+    return f.kind == XCVM_ACTIVATION_none ||
+           xcc_c_write_activation(x, a->y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
+}
+
+static bool write_blocked_concat(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_BlockedConcat_args *a = step->args;
+    int64_t first = 0;
+    /* What fills up the last block is zero. */
+    xcc_c_line(x, "        memset(%s, 0, %zu);\n", xcc_c_write(x, a->y), a->y->bytes);
+    for (size_t i = 0; i < a->xs.count; first += a->channels.at[i++])
+        if (a->xs.at[i]->bytes > 0)
+            xcc_c_line(x, "        xc_blocked_concat(%s, %s, %lld, %lld, %lld, %lld, %lld);\n",
+                       xcc_c_read(x, a->xs.at[i]), xcc_c_write(x, a->y), (long long)a->y->dims[0],
+                       (long long)a->channels.at[i], (long long)a->y->dims[1], (long long)first,
+                       (long long)pixels_of(a->y));
     return true;
 }
 
@@ -394,9 +450,87 @@ static int64_t band_of(const conv *c, int64_t batch, int tile, bool untransforme
     return bands > 0 ? (tiles + bands - 1) / bands : 1;
 }
 
+/* A constant xc_blocked without its end, so that an xc_winograd may have more. */
+static void put_blocked(xcc_c_export *x, const xcvm_BlockedConv_args *a, const conv *c, int64_t batch)
+{
+    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
+    put_window(&x->tables, &c->window);
+    xcc_c_put(&x->tables,
+              ", .batch = %lld, .groups = %lld, .channels = %lld, .outputs = %lld, .plain = %d, .low = %s, .high = %s",
+              (long long)batch, (long long)(xcvm_blocked_is_by_block(a->algorithm) ? 1 : a->group),
+              (long long)c->channels, (long long)c->outputs, c->plain, bound(x, f.low), bound(x, f.high));
+}
+
+/* Floats of a band of a convolution's rows, which the first cache holds, and the bands that are worth their code. */
+enum { BAND_FLOATS = 8 * 1024, MOST_BANDS = 4 };
+
+bool xcc_c_joins_pool(const xcc_c_export *x, const xcc_c_step *step, const xcc_c_step *pool)
+{
+    const xcvm_BlockedConv_args *a = step->args;
+    const xcvm_MaxPool_args *p = pool->args;
+    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
+    const size_t axes = p->kernel_shape.count;
+    return x->vectors && a->algorithm == XCVM_BLOCKED_direct && a->strides.count == 2 && a->z == NULL && a->pool <= 1 &&
+           f.kind == XCVM_ACTIVATION_none && is_narrow(a->w) && p->indices == NULL && axes == 3 &&
+           p->kernel_shape.at[2] == 1 && p->dilations.at[0] == 1 && p->strides.at[0] >= p->kernel_shape.at[0] &&
+           p->x->rank == 5 && p->x->dims[4] == 16 && p->auto_pad == XCVM_AUTO_PAD_NOTSET &&
+           xcvm_element_count(p->x) / (size_t)p->x->dims[0] <= (size_t)MOST_BANDS * BAND_FLOATS;
+}
+
+/* Rows of the pool of a band, all bands of about one size. */
+static size_t band_rows(const xcvm_window *pool, size_t row)
+{
+    const size_t fitting = BAND_FLOATS / (row * pool->stride[1]), most = fitting > 0 ? fitting : 1;
+    const size_t bands = (pool->out[1] + most - 1) / most;
+    return (pool->out[1] + bands - 1) / bands;
+}
+
+/* A convolution and the pool that takes its result, some rows of the pool at a time. */
+static bool write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_value *y, const xcvm_window *pool)
+{
+    const xcvm_BlockedConv_args *a = step->args;
+    conv c;
+    if (!read_conv(x, a, &c))
+        return false;
+    const size_t blocks = (size_t)(a->group * c.outputs), row = c.window.out[2] * XCVM_CHANNEL_BLOCK;
+    const size_t count = band_rows(pool, blocks * row), y_row = pool->out[2] * XCVM_CHANNEL_BLOCK;
+    const size_t image = xcvm_element_count(a->x) / (size_t)a->x->dims[0], height = c.window.out[1];
+    const char *const v = xcc_c_read(x, a->x), *const w = xcc_c_read(x, a->w), *const b = xcc_c_read(x, a->b);
+    xcc_c_line(x, "        for (size_t n = 0; n < %lld; n++) {\n", (long long)a->x->dims[0]);
+    for (size_t i = 0; i < pool->out[1]; i += count) {
+        xcvm_window rows = *pool;
+        conv band = c;
+        rows.out[1] = pool->out[1] - i < count ? pool->out[1] - i : count;
+        const ptrdiff_t start = (ptrdiff_t)(i * pool->stride[1]) - pool->pad[1];
+        const ptrdiff_t end = start + (ptrdiff_t)((rows.out[1] - 1) * pool->stride[1] + pool->kernel[1]);
+        const ptrdiff_t first = start > 0 ? start : 0, last = end < (ptrdiff_t)height ? end : (ptrdiff_t)height;
+        band.window.out[1] = rows.in[1] = (size_t)(last - first);
+        band.window.pad[1] -= first * (ptrdiff_t)c.window.stride[1];
+        rows.pad[1] = first - start;
+        const char *const room = xcc_c_scratch(x, (uint64_t)blocks * rows.in[1] * row * sizeof(float));
+        const size_t index = x->table_count++;
+        xcc_c_put(&x->tables, "\nstatic const xc_blocked xc_table_%zu = {.window = ", index);
+        put_blocked(x, a, &band, 1);
+        xcc_c_put(&x->tables, "};\n");
+        xcc_c_line(
+            x,
+            "            xc_blocked_direct(&xc_table_%zu, %s + n * %zu, %s, %s, NULL, %s);\n"
+            "            for (size_t block = 0; block < %zu; block++)\n"
+            "                xc_max_pool_blocks(&%s, %s + block * %zu, %s + (n * %zu + block) * %zu + %zu, 1);\n",
+            index, v, image, w, b, room, blocks, xcc_c_window_table(x, &rows), room, rows.in[1] * row,
+            xcc_c_write(x, y), blocks, pool->out[1] * y_row, i * y_row);
+    }
+    xcc_c_line(x, "        }\n");
+    return true;
+}
+
 static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_BlockedConv_args *a = step->args;
+    if (step->pool != NULL) {
+        xcc_c_line(x, "        /* It is made with the pool behind it. */\n");
+        return true;
+    }
     static const char *const functions[XCVM_BLOCKED_COUNT] = {[XCVM_BLOCKED_direct] = "xc_blocked_direct",
                                                               [XCVM_BLOCKED_depthwise] = "xc_blocked_depthwise",
                                                               [XCVM_BLOCKED_grouped] = "xc_blocked_grouped"};
@@ -409,15 +543,10 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
     const int64_t batch = a->x->dims[0],
                   band = winograd ? band_of(&c, batch, tile, a->algorithm != XCVM_BLOCKED_winograd) : 0;
     const size_t index = x->table_count++;
-    const bool by_block = xcvm_blocked_is_by_block(a->algorithm);
     xcc_c_text *const t = &x->tables;
     xcc_c_put(t, "\nstatic const xc_%s xc_table_%zu = {%s.window = ", winograd ? "winograd" : "blocked", index,
               winograd ? ".conv = {" : "");
-    put_window(t, &c.window);
-    xcc_c_put(t,
-              ", .batch = %lld, .groups = %lld, .channels = %lld, .outputs = %lld, .plain = %d, .low = %s, .high = %s",
-              (long long)batch, (long long)(by_block ? 1 : a->group), (long long)c.channels, (long long)c.outputs,
-              c.plain, bound(x, f.low), bound(x, f.high));
+    put_blocked(x, a, &c, batch);
     if (winograd)
         xcc_c_put(t, "}, .tile = %d, .band = %lld, .untransformed = %d", tile, (long long)band,
                   a->algorithm != XCVM_BLOCKED_winograd);
@@ -439,8 +568,8 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
                                   .dilation = {1, 1, 1}};
         if (f.kind != XCVM_ACTIVATION_none || !winograd)
             return xcc_c_refuse(x, "there is no C for it with a pool");
-        xcc_c_line(x, "        xc_max_pool_f32(&%s, %s, %s, NULL, %lld, 16, 0, -INFINITY);\n", window_table(x, &pool),
-                   y, xcc_c_write(x, a->y), (long long)(batch * c.outputs));
+        xcc_c_line(x, "        xc_max_pool_f32(&%s, %s, %s, NULL, %lld, 16, 0, -INFINITY);\n",
+                   xcc_c_window_table(x, &pool), y, xcc_c_write(x, a->y), (long long)(batch * c.outputs));
     }
     return f.kind == XCVM_ACTIVATION_none ||
            xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);
@@ -448,5 +577,7 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
 
 static const xcc_c_row blocked_rows[] = {{XCVM_OP_BlockChannels, write_block_channels},
                                          {XCVM_OP_UnblockChannels, write_unblock_channels},
+                                         {XCVM_OP_BlockedAffine, write_blocked_affine},
+                                         {XCVM_OP_BlockedConcat, write_blocked_concat},
                                          {XCVM_OP_BlockedConv, write_blocked_conv}};
 const xcc_c_rows xcc_c_blocked_rows = {blocked_rows, sizeof blocked_rows / sizeof *blocked_rows};

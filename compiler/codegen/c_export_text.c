@@ -96,7 +96,9 @@ const char *xcc_c_type(xcvm_dtype dtype)
     for (size_t i = 0; i < TYPES; i++)
         if (types[i].dtype == dtype)
             return types[i].type;
-    return dtype == XCVM_BOOL ? "uint8_t" : NULL;
+    if (xcvm_dtype_in(dtype, XCVM_TYPES_HALF))
+        return "uint16_t";
+    return xcvm_dtype_in(dtype, XCVM_TYPES_BOOL | XCVM_TYPES_PACKED) ? "uint8_t" : NULL;
 }
 
 const char *xcc_c_suffix(xcvm_dtype dtype)
@@ -186,7 +188,8 @@ static void find_names(definition *d)
         is_typedef = is_typedef || (depth == 0 && equals(word, "typedef", 7));
         is_enum = is_enum || (depth == 0 && equals(word, "enum", 4));
         const bool is_macro = equals(before, "define", 6);
-        const bool is_function = depth == 0 && !named && !is_typedef && *p == '(' && !equals(word, "__attribute__", 13);
+        const bool is_function = depth == 0 && !named && !is_typedef && *p == '(' &&
+                                 !equals(word, "__attribute__", 13) && !equals(word, "defined", 7);
         const bool is_type = depth == 0 && is_typedef && (*p == ';' || (*p == '_' && !is_enum));
         const bool is_constant = depth == 1 && is_enum && (*p == '=' || *p == ',' || *p == '}');
         const bool is_array = depth == 0 && !named && !is_typedef && *p == '[';

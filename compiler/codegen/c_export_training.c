@@ -115,8 +115,11 @@ typedef struct optimizer {
     xcvm_inputs gradients, parameters, accumulators, averages, moments[3];
     const xcvm_value *rate, *number, *scale, *apply, *valid, *parameter_norms, *gradient_norms;
     double clip, average_decay, trust;
-    bool maximize;
-    const char *numbers; /* members of xcvm_step_numbers, of `rate` and of `number`, the step's */
+    bool maximize, nesterov;
+    /* Members of xcvm_step_numbers; texts may speak of `rate` and of `number`, the step's, and NULL is what is usual.
+     */
+    double decay, momentum, kept[2], epsilon;
+    const char *rate_of, *taken, *shrink, *root;
 } optimizer;
 
 #define OPTIMIZER_OF(a, name)                                                                                          \
@@ -139,6 +142,8 @@ static const char *kept(xcc_c_export *x, const xcvm_inputs *list, size_t i)
     return i < list->count ? xcc_c_write(x, list->at[i]) : "NULL";
 }
 
+static const char *text_or(const char *text, const char *usual) { return text != NULL ? text : usual; }
+
 static bool write_optimizer(xcc_c_export *x, const optimizer *o)
 {
     if (o->parameters.count == 0)
@@ -146,11 +151,15 @@ static bool write_optimizer(xcc_c_export *x, const optimizer *o)
     xcc_c_line(x,
                "        const double rate = %s, number = %s;\n"
                "        const int apply = %s != 0, valid = %s != 0;\n"
-               "        const xcvm_step_numbers t = {.scale = %s * %s, .limit = %s, .average_decay = %s, %s};\n"
+               "        const xcvm_step_numbers t = {.scale = %s * %s, .limit = %s, .average_decay = %s, .rate = %s,\n"
+               "                                     .decay = %s, .momentum = %s, .taken = %s, .nesterov = %d,\n"
+               "                                     .kept = {%s, %s}, .epsilon = %s, .shrink = %s, .root = %s};\n"
                "        (void)rate;\n        (void)number;\n",
                scalar(x, o->rate, "0"), scalar(x, o->number, "2"), scalar(x, o->apply, "1"), scalar(x, o->valid, "1"),
                scalar(x, o->scale, "1.0"), o->maximize ? "-1.0" : "1.0", real(x, o->clip), real(x, o->average_decay),
-               o->numbers);
+               text_or(o->rate_of, "rate"), real(x, o->decay), real(x, o->momentum), text_or(o->taken, "1"),
+               o->nesterov, real(x, o->kept[0]), real(x, o->kept[1]), real(x, o->epsilon), text_or(o->shrink, "1"),
+               text_or(o->root, "1"));
     for (size_t i = 0; i < o->parameters.count; i++) {
         const xcvm_value *p = o->parameters.at[i];
         xcc_c_line(x, "        {\n            const xcvm_step_block all = {%s, {%s, %s, %s}, %s, %s, %s, %zu, ",
@@ -173,9 +182,10 @@ static bool write_sgd(xcc_c_export *x, xcc_c_step *step)
     const xcvm_SGD_args *a = step->args;
     optimizer o = OPTIMIZER_OF(a, "sgd");
     o.moments[0] = a->momentum_buffer;
-    o.numbers =
-        xcc_c_format(x, ".rate = rate, .decay = %s, .momentum = %s, .taken = number == 1 ? 1.0 : %s, .nesterov = %d",
-                     real(x, a->weight_decay), real(x, a->momentum), real(x, 1.0 - a->dampening), (int)a->nesterov);
+    o.decay = a->weight_decay;
+    o.momentum = a->momentum;
+    o.taken = xcc_c_format(x, "number == 1 ? 1.0 : %s", real(x, 1.0 - a->dampening));
+    o.nesterov = a->nesterov != 0;
     return write_optimizer(x, &o);
 }
 
@@ -187,8 +197,10 @@ static bool write_lars(xcc_c_export *x, xcc_c_step *step)
     o.parameter_norms = a->parameter_norms;
     o.gradient_norms = a->gradient_norms;
     o.trust = a->trust_coefficient;
-    o.numbers = xcc_c_format(x, ".rate = rate, .decay = %s, .momentum = %s, .taken = 1, .nesterov = %d, .epsilon = %s",
-                             real(x, a->weight_decay), real(x, a->momentum), (int)a->nesterov, real(x, a->eps));
+    o.decay = a->weight_decay;
+    o.momentum = a->momentum;
+    o.nesterov = a->nesterov != 0;
+    o.epsilon = a->eps;
     return write_optimizer(x, &o);
 }
 
@@ -199,8 +211,10 @@ static bool write_rmsprop(xcc_c_export *x, xcc_c_step *step)
     o.moments[0] = a->square_avg;
     o.moments[1] = a->grad_avg;
     o.moments[2] = a->momentum_buffer;
-    o.numbers = xcc_c_format(x, ".rate = rate, .decay = %s, .momentum = %s, .kept = {%s, 0}, .epsilon = %s",
-                             real(x, a->weight_decay), real(x, a->momentum), real(x, a->alpha), real(x, a->eps));
+    o.decay = a->weight_decay;
+    o.momentum = a->momentum;
+    o.kept[0] = a->alpha;
+    o.epsilon = a->eps;
     return write_optimizer(x, &o);
 }
 
@@ -209,9 +223,10 @@ static bool write_adagrad(xcc_c_export *x, xcc_c_step *step)
     const xcvm_Adagrad_args *a = step->args;
     optimizer o = OPTIMIZER_OF(a, "adagrad");
     o.moments[0] = a->sum;
-    o.numbers = xcc_c_format(x, ".rate = rate / (1.0 + %s * %s), .decay = %s, .epsilon = %s",
-                             a->step != NULL ? "(number - 1.0)" : "0.0", real(x, a->lr_decay), real(x, a->weight_decay),
-                             real(x, a->eps));
+    o.rate_of =
+        xcc_c_format(x, "rate / (1.0 + %s * %s)", a->step != NULL ? "(number - 1.0)" : "0.0", real(x, a->lr_decay));
+    o.decay = a->weight_decay;
+    o.epsilon = a->eps;
     return write_optimizer(x, &o);
 }
 
@@ -221,8 +236,9 @@ static bool write_adadelta(xcc_c_export *x, xcc_c_step *step)
     optimizer o = OPTIMIZER_OF(a, "adadelta");
     o.moments[0] = a->square_avg;
     o.moments[1] = a->acc_delta;
-    o.numbers = xcc_c_format(x, ".rate = rate, .decay = %s, .kept = {%s, 0}, .epsilon = %s", real(x, a->weight_decay),
-                             real(x, a->rho), real(x, a->eps));
+    o.decay = a->weight_decay;
+    o.kept[0] = a->rho;
+    o.epsilon = a->eps;
     return write_optimizer(x, &o);
 }
 
@@ -234,13 +250,13 @@ static bool write_adam(xcc_c_export *x, xcc_c_step *step)
     o.moments[0] = a->exp_avg;
     o.moments[1] = a->exp_avg_sq;
     o.moments[2] = a->max_exp_avg_sq;
-    o.numbers = xcc_c_format(
-        x,
-        ".rate = rate / (1.0 - pow(%s, %s)), .decay = %s, .shrink = 1.0 - rate * %s, .kept = {%s, %s}, .epsilon = %s, "
-        ".root = sqrt(1.0 - pow(%s, %s))",
-        real(x, a->beta1), count, real(x, a->decoupled ? 0.0 : a->weight_decay),
-        real(x, a->decoupled ? a->weight_decay : 0.0), real(x, a->beta1), real(x, a->beta2), real(x, a->eps),
-        real(x, a->beta2), count);
+    o.rate_of = xcc_c_format(x, "rate / (1.0 - pow(%s, %s))", real(x, a->beta1), count);
+    o.decay = a->decoupled ? 0.0 : a->weight_decay;
+    o.shrink = xcc_c_format(x, "1.0 - rate * %s", real(x, a->decoupled ? a->weight_decay : 0.0));
+    o.kept[0] = a->beta1;
+    o.kept[1] = a->beta2;
+    o.epsilon = a->eps;
+    o.root = xcc_c_format(x, "sqrt(1.0 - pow(%s, %s))", real(x, a->beta2), count);
     return write_optimizer(x, &o);
 }
 
@@ -249,8 +265,9 @@ static bool write_lion(xcc_c_export *x, xcc_c_step *step)
     const xcvm_Lion_args *a = step->args;
     optimizer o = OPTIMIZER_OF(a, "lion");
     o.moments[0] = a->exp_avg;
-    o.numbers = xcc_c_format(x, ".rate = rate, .shrink = 1.0 - rate * %s, .kept = {%s, %s}", real(x, a->weight_decay),
-                             real(x, a->beta1), real(x, a->beta2));
+    o.shrink = xcc_c_format(x, "1.0 - rate * %s", real(x, a->weight_decay));
+    o.kept[0] = a->beta1;
+    o.kept[1] = a->beta2;
     return write_optimizer(x, &o);
 }
 

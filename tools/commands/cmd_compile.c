@@ -423,6 +423,9 @@ static xcvm_status write_c(struct compilation *compilation, xcvm_error *error)
     enum file_kind kind;
     if (for_any)
         model.layout = "plain";
+    /* What pays here tells nothing of where the C will run, and it is to be the same wherever it is written. */
+    if (strcmp(model.integer, defaults.model.integer) == 0)
+        model.integer = "always";
     xcvm_status status = file_kind_of(request->path, &kind, error);
     if (status == XCVM_OK && kind == FILE_PROGRAM)
         status = file_read(request->path, &program, error);

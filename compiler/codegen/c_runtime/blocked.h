@@ -26,6 +26,37 @@ static void xc_unblock_channels(const float *x, float *y, size_t batch, size_t c
                 *y++ = x[((n * blocks + c / 16) * plane + i) * 16 + c % 16];
 }
 
+/* Some blocks of x become those of y from `first` on, times a scale and plus a shift for each channel. */
+static void xc_blocked_affine(const float *x, float *y, size_t batch, size_t blocks, size_t all, size_t first,
+                              size_t plane, const float *scale, const float *shift, float low, float high)
+{
+    for (size_t n = 0; n < batch * blocks; n++) {
+        const size_t to = first + n % blocks;
+        const float *const by = scale + to * 16, *const plus = shift + to * 16, *const from = x + n * plane * 16;
+        float *const at = y + (n / blocks * all + to) * plane * 16;
+        for (size_t i = 0; i < plane; i++)
+            for (size_t lane = 0; lane < 16; lane++)
+                at[i * 16 + lane] = xcvm_clamp_f32(from[i * 16 + lane] * by[lane] + plus[lane], low, high);
+    }
+}
+
+/* So many channels of x become those of y from `first` on, which may lie in the midst of a block. */
+static void xc_blocked_concat(const float *x, float *y, size_t batch, size_t channels, size_t all, size_t first,
+                              size_t plane)
+{
+    const size_t blocks = (channels + 15) / 16;
+    for (size_t n = 0; n < batch; n++)
+        for (size_t c = 0, count; c < channels; c += count) {
+            const size_t to = first + c, left = 16 - c % 16, right = 16 - to % 16;
+            const float *const from = x + (n * blocks + c / 16) * plane * 16 + c % 16;
+            float *const at = y + (n * all + to / 16) * plane * 16 + to % 16;
+            count = channels - c < left ? channels - c : left;
+            count = count < right ? count : right;
+            for (size_t i = 0; i < plane; i++)
+                memcpy(at + i * 16, from + i * 16, count * sizeof *at);
+        }
+}
+
 /* A convolution: channels of a group; blocks of outputs, of a group too; plain: x has no blocks. */
 typedef struct xc_blocked {
     xc_window window;

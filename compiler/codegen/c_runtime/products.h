@@ -36,7 +36,7 @@ enum { XC_TILE_BLOCKS = 1, XC_TILE_SUMS = 12, XC_TILE_PIXELS = 6 };
 #elif XCVM_LANES == 4
 enum { XC_TILE_BLOCKS = 1, XC_TILE_SUMS = 12, XC_TILE_PIXELS = 3 };
 #else
-enum { XC_TILE_BLOCKS = 1, XC_TILE_SUMS = 64, XC_TILE_PIXELS = 4 };
+enum { XC_TILE_BLOCKS = 1 };
 #endif
 enum { XC_STEPS = 64 };
 
@@ -54,6 +54,27 @@ typedef struct xc_product {
     size_t made; /* steps that may be used again */
 } xc_product;
 
+#if defined(XC_PORTABLE)
+/* For `pixels` pixels of one block: one behind the other, which is little code. */
+static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const float *x, const float *z, float *y)
+{
+    (void)blocks;
+    for (size_t p = 0; p < pixels; p++) {
+        float sum[16] = {0}, *const to = y + p * g->y_spacing;
+        for (size_t s = 0; s < g->count; s++) {
+            const float *from = x + (g->shift + g->offsets[s]) + p * g->spacing, *const last = from + g->lengths[s];
+            for (const float *w = g->w + g->filters[s]; from < last; from++, w += 16)
+                for (size_t j = 0; j < 16; j++)
+                    sum[j] += *from * w[j];
+        }
+        for (size_t j = 0; j < 16; j++) {
+            float total = sum[j] + (g->resume ? to[j] : g->b != NULL ? g->b[j] : 0.0f);
+            total += z != NULL ? z[p * g->y_spacing + j] : 0.0f;
+            to[j] = g->last ? xcvm_clamp_f32(total, g->low, g->high) : total;
+        }
+    }
+}
+#else
 XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t pixels, const size_t spacing,
                          const float *x, const float *z, float *y)
 {
@@ -173,6 +194,7 @@ static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const
         p = end;
     }
 }
+#endif
 
 /* y = a * w + c + z: w is in panels of 16 columns, c NULL or a number for each column, z NULL or as y. */
 static void xc_packed_product(const float *a, const float *w, const float *c, const float *z, float *y, size_t rows,
