@@ -29,11 +29,11 @@ static xcvm_status pool(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices,
     if (indices == NULL && xcvm_blocked_pool_fits(p))
         return xcvm_blocked_pool(k, p);
     const bool narrow = choose_reduce_op(p, &reduce_op);
+    const xcvm_window window = xcvm_window_of(p->x, p->y, &attributes);
     if ((indices != NULL || !narrow) && p->in_plane != 0 && xcvm_pool_maxima_fits(p))
-        return xcvm_pool_maxima(k, p, indices, columns_first);
+        return xcvm_pool_maxima(k, p, &window, indices, columns_first);
     if (indices != NULL || p->in_plane == 0 || !narrow)
         return xcvm_pool_positions(k, p, indices, columns_first);
-    const xcvm_window window = xcvm_window_of(p->x, p->y, &attributes);
     return xcvm_pool_rows_fit(&window, reduce_op) ? xcvm_pool_rows(k, p, &window, reduce_op)
                                                   : xcvm_pool_axes(k, p, &window, reduce_op);
 }

@@ -1,6 +1,8 @@
-/* Maxima with their indices: for a row of results the window's positions one after the other, each against the best so
- * far. */
+/* Maxima with their indices. What f32 holds is laid out in planes (planes.h), in which windows slide along whole
+ * vectors, however narrow a row is; of f64, and of windows that planes do not take, a row of results meets the window's
+ * positions one after the other, each against the best so far. */
 #include "ops/pool/simd/pool_maxima.h"
+#include "ops/conv/simd/planes.h"
 #include "ops/simd/math.h"
 #include "ops/pool/simd/pool_axes.h"
 
@@ -13,8 +15,11 @@ typedef struct pool_maxima_loop {
     const xcvm_pooling *pooling;
     int64_t *indices;
     bool columns_first;
-    float *scratch; /* a plane of each worker's, where x is not f32 */
-    size_t scratch_floats;
+    const xcvm_window *window; /* NULL: planes do not take it */
+    xcvm_planes planes;
+    int32_t steps[XCVM_PLANES_TAPS]; /* from the first position of a window to each, in elements of the image */
+    float *scratch;                  /* each worker's: an image where x is not f32, then planes and results */
+    size_t image_floats, scratch_floats;
 } pool_maxima_loop;
 
 /* Results [column, column + count) of a row; -1 stands for no index. */
@@ -167,16 +172,119 @@ static xcvm_status pool_plane(const pool_maxima_loop *w, size_t plane, const voi
     return XCVM_OK;
 }
 
+/* ---- In planes ---- */
+
+/* The greatest of each window, and from which of its positions on it is: the first one, and the first NaN; -1 where
+ * nothing is greater than minus infinity. */
+XCVM_INLINE void greatest_of(const pool_maxima_loop *w, const float *planes, const size_t taps, size_t count,
+                             float *best, int32_t *at)
+{
+    for (size_t i = 0; i < count; i += XCVM_LANES) {
+        xcvm_lanes value = xcvm_lanes_all(-INFINITY);
+        xcvm_lanes_mask step = (xcvm_lanes_mask){0} - 1;
+#pragma GCC unroll 9
+        for (size_t t = 0; t < taps; t++) {
+            const xcvm_lanes v = xcvm_lanes_load(planes + w->planes.offsets[t] + i);
+            const xcvm_lanes_mask better = ~(v <= value) & (value == value);
+            value = xcvm_lanes_choose(better, v, value);
+            step = ((w->steps[t] - (xcvm_lanes_mask){0}) & better) | (step & ~better);
+        }
+        xcvm_lanes_store(best + i, value);
+        memcpy(at + i, &step, sizeof step);
+    }
+}
+
+/* The first position of a window that lies inside the image, in which all others are minus infinity; 0 if none does. */
+static int64_t first_inside(const xcvm_window *w, size_t row, size_t column)
+{
+    const size_t place[] = {row, column};
+    int64_t at[2];
+    for (int i = 0; i < 2; i++) {
+        const int axis = XCVM_WINDOW_AXES - 2 + i;
+        int64_t first, last;
+        at[i] = (int64_t)(place[i] * w->stride[axis]) - w->pad[axis];
+        inside(at[i], (int64_t)w->dilation[axis], (int64_t)w->kernel[axis], (int64_t)w->in[axis], &first, &last);
+        if (first == last)
+            return 0;
+        at[i] += first * (int64_t)w->dilation[axis];
+    }
+    return at[0] * (int64_t)w->in[2] + at[1];
+}
+
+static void store_indices(const pool_maxima_loop *m, const int32_t *steps, size_t plane, size_t row)
+{
+    const xcvm_window *w = m->window;
+    const size_t width = w->out[2], stride = w->stride[2];
+    const int64_t start = (int64_t)(plane * w->in_size);
+    const int64_t first = ((int64_t)(row * w->stride[1]) - w->pad[1]) * (int64_t)w->in[2] - w->pad[2];
+    int64_t *indices = m->indices + plane * w->out_size + row * width;
+    int32_t least = 0;
+    for (size_t i = 0; i < width; i++) {
+        indices[i] = start + first + (int64_t)(i * stride) + steps[i];
+        least = steps[i] < least ? steps[i] : least;
+    }
+    for (size_t i = 0; i < width && (least < 0 || m->columns_first); i++) {
+        const int64_t at = steps[i] < 0 ? first_inside(w, row, i) : indices[i] - start;
+        indices[i] = start + (m->columns_first ? with_columns_first(m->pooling, at) : at);
+    }
+}
+
+static xcvm_status pool_in_planes(const pool_maxima_loop *m, size_t plane, const float *x, size_t readable,
+                                  float *scratch, xcvm_poller *poller)
+{
+    const xcvm_planes *p = &m->planes;
+    const xcvm_window *w = m->window;
+    float *best = scratch + p->in_floats;
+    int32_t *steps = (int32_t *)(void *)(best + p->out_floats);
+    for (size_t top = 0; top < w->out[1]; top += p->rows) {
+        const size_t rows = w->out[1] - top < p->rows ? w->out[1] - top : p->rows;
+        const size_t count = (rows - 1) * p->pitch + w->out[2];
+        XCVM_TRY(xcvm_poll_after(poller, (count + p->in_floats) * (p->taps + 1) / XCVM_LANES));
+        xcvm_planes_fill(p, x, readable, top, -INFINITY, scratch);
+        if (p->taps == 4)
+            greatest_of(m, scratch, 4, count, best, steps);
+        else if (p->taps == 9)
+            greatest_of(m, scratch, 9, count, best, steps);
+        else
+            greatest_of(m, scratch, p->taps, count, best, steps);
+        for (size_t row = 0; row < rows; row++) {
+            xcvm_pool_write(m->pooling, best + row * p->pitch, plane * w->out_size + (top + row) * w->out[2],
+                            w->out[2]);
+            if (m->indices != NULL)
+                store_indices(m, steps + row * p->pitch, plane, top + row);
+        }
+    }
+    return XCVM_OK;
+}
+
+static void plan_planes(pool_maxima_loop *m, const xcvm_window *w)
+{
+    if (m->pooling->x->dtype == XCVM_F64 || !xcvm_window_is_flat(w) || !xcvm_planes_fit(w))
+        return;
+    m->window = w;
+    xcvm_planes_make(&m->planes, w, 0);
+    for (size_t t = 0; t < m->planes.taps; t++)
+        m->steps[t] = (int32_t)(t / w->kernel[2] * w->dilation[1] * w->in[2] + t % w->kernel[2] * w->dilation[2]);
+}
+
+/* ---- The kernel ---- */
+
 static void pool_planes(void *context, size_t begin, size_t end, int worker)
 {
     const pool_maxima_loop *w = context;
     const xcvm_pooling *p = w->pooling;
-    float *scratch = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_floats : NULL;
+    float *image = w->scratch != NULL ? w->scratch + (size_t)worker * w->scratch_floats : NULL;
+    float *planes = image != NULL ? image + w->image_floats : NULL;
     xcvm_poller poller = xcvm_poller_of(w->k);
+    if (w->window != NULL)
+        memset(planes, 0, w->planes.in_floats * sizeof *planes);
     for (size_t i = begin; i < end; i++) {
         const void *x = p->x->dtype == XCVM_F64 ? (const void *)(XCVM_CDATA(double, p->x) + i * p->in_plane)
-                                                : xcvm_pool_image(p, i, scratch);
-        if (pool_plane(w, i, x, &poller) != XCVM_OK)
+                                                : xcvm_pool_image(p, i, image);
+        const size_t readable = x == image ? p->in_plane : (p->planes - i) * p->in_plane;
+        const xcvm_status status =
+            w->window != NULL ? pool_in_planes(w, i, x, readable, planes, &poller) : pool_plane(w, i, x, &poller);
+        if (status != XCVM_OK)
             return;
     }
 }
@@ -189,12 +297,16 @@ bool xcvm_pool_maxima_fits(const xcvm_pooling *p)
             dtype == XCVM_I8);
 }
 
-xcvm_status xcvm_pool_maxima(xcvm_kernel *k, const xcvm_pooling *p, int64_t *indices, bool columns_first)
+xcvm_status xcvm_pool_maxima(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *window, int64_t *indices,
+                             bool columns_first)
 {
     pool_maxima_loop w = {.k = k, .pooling = p, .indices = indices, .columns_first = columns_first};
-    if (p->x->dtype != XCVM_F64 && p->x->dtype != XCVM_F32) {
+    plan_planes(&w, window);
+    if (p->x->dtype != XCVM_F64 && p->x->dtype != XCVM_F32)
+        w.image_floats = xcvm_round_up(p->in_plane, XCVM_LANES);
+    w.scratch_floats = w.image_floats + (w.window != NULL ? w.planes.in_floats + 2 * w.planes.out_floats : 0);
+    if (w.scratch_floats > 0) {
         size_t bytes;
-        w.scratch_floats = xcvm_round_up(p->in_plane, XCVM_LANES);
         XCVM_CHECK(k->error,
                    xcvm_size_mul(w.scratch_floats, sizeof(float), &bytes) &&
                        xcvm_size_mul(bytes, (size_t)xcvm_threads_count(k->threads), &bytes),
