@@ -32,8 +32,7 @@ void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
     if (variable == NULL)
         return;
     variable->retains = true;
-    if (tape->trace != NULL)
-        tape_trace_refuse(tape->trace, "a variable retains its gradient");
+    tape_refuse(tape, "a variable retains its gradient");
 }
 
 xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, void *user, xcvm_error *error)
@@ -44,8 +43,7 @@ xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, 
     tape_hook *added = variable != NULL ? tape_take(tape, sizeof *added) : NULL;
     if (added == NULL)
         return tape_report(tape, error);
-    if (tape->trace != NULL)
-        tape_trace_refuse(tape->trace, "a gradient has a hook");
+    tape_refuse(tape, "a gradient has a hook");
     *added = (tape_hook){.call = hook, .user = user};
     tape_hook **last = &variable->hooks;
     while (*last != NULL)

@@ -72,25 +72,6 @@ static xcvm_status begin(xcvm_optimizer *o, const char *text, const xcvm_optimiz
     return XCVM_OK;
 }
 
-xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text, const xcvm_optimizer_options *options,
-                                  xcvm_optimizer **optimizer, xcvm_error *error)
-{
-    XCVM_TRY(tape_report(tape, error));
-    XCVM_CHECK(error, text != NULL && optimizer != NULL, INVALID_ARGUMENT, "%s is NULL",
-               text == NULL ? "text" : "optimizer");
-    if (tape_has_no_elements(tape, "an optimizer"))
-        return tape_report(tape, error);
-    xcvm_optimizer *o = xcvm_allocate_zeroed(tape->allocator, sizeof *o);
-    XCVM_CHECK(error, o != NULL, OUT_OF_MEMORY, "no memory for an optimizer");
-    o->tape = tape;
-    const xcvm_status status = begin(o, text, options, error);
-    if (status != XCVM_OK)
-        xcvm_optimizer_destroy(o);
-    else
-        *optimizer = o;
-    return status;
-}
-
 static void release_learner(xcvm_optimizer *o, tape_learner *l)
 {
     for (size_t i = 0; i < KEPT_COUNT; i++)
@@ -117,22 +98,49 @@ static void release_room(xcvm_optimizer *o)
     o->room = 0;
 }
 
+static void destroy(tape_effect *e)
+{
+    xcvm_optimizer *o = (xcvm_optimizer *)(void *)e;
+    const xcvm_allocator *allocator = o->tape->allocator;
+    for (size_t i = 0; i < o->count; i++)
+        release_learner(o, o->learners[i]);
+    for (size_t i = 0; i < o->layer_count; i++)
+        xcvm_layer_destroy(o->layers[i]);
+    release_room(o);
+    xcvm_deallocate(allocator, o->learners, o->capacity * sizeof *o->learners);
+    xcvm_deallocate(allocator, o->hooks, o->hook_capacity * sizeof *o->hooks);
+    xcvm_deallocate(allocator, o->layers, o->layer_capacity * sizeof *o->layers);
+    if (o->args != NULL)
+        xcvm_deallocate(allocator, o->args, xcvm_schema_of(o->spec.row->opcode)->args_size);
+    xcvm_deallocate(allocator, o, sizeof *o);
+}
+
 void xcvm_optimizer_destroy(xcvm_optimizer *optimizer)
 {
     if (optimizer == NULL)
         return;
-    const xcvm_allocator *allocator = optimizer->tape->allocator;
-    for (size_t i = 0; i < optimizer->count; i++)
-        release_learner(optimizer, optimizer->learners[i]);
-    for (size_t i = 0; i < optimizer->layer_count; i++)
-        xcvm_layer_destroy(optimizer->layers[i]);
-    release_room(optimizer);
-    xcvm_deallocate(allocator, optimizer->learners, optimizer->capacity * sizeof *optimizer->learners);
-    xcvm_deallocate(allocator, optimizer->hooks, optimizer->hook_capacity * sizeof *optimizer->hooks);
-    xcvm_deallocate(allocator, optimizer->layers, optimizer->layer_capacity * sizeof *optimizer->layers);
-    if (optimizer->args != NULL)
-        xcvm_deallocate(allocator, optimizer->args, xcvm_schema_of(optimizer->spec.row->opcode)->args_size);
-    xcvm_deallocate(allocator, optimizer, sizeof *optimizer);
+    optimizer->effect.left = true;
+    tape_effect_release(&optimizer->effect);
+}
+
+xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text, const xcvm_optimizer_options *options,
+                                  xcvm_optimizer **optimizer, xcvm_error *error)
+{
+    XCVM_TRY(tape_report(tape, error));
+    XCVM_CHECK(error, text != NULL && optimizer != NULL, INVALID_ARGUMENT, "%s is NULL",
+               text == NULL ? "text" : "optimizer");
+    if (tape_has_no_elements(tape, "an optimizer"))
+        return tape_report(tape, error);
+    xcvm_optimizer *o = xcvm_allocate_zeroed(tape->allocator, sizeof *o);
+    XCVM_CHECK(error, o != NULL, OUT_OF_MEMORY, "no memory for an optimizer");
+    o->effect = (tape_effect){.name = "optimizer", .refs = 1, .run = tape_optimizer_run, .destroy = destroy};
+    o->tape = tape;
+    const xcvm_status status = begin(o, text, options, error);
+    if (status != XCVM_OK)
+        xcvm_optimizer_destroy(o);
+    else
+        *optimizer = o;
+    return status;
 }
 
 /* ---- Learners ---- */

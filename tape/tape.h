@@ -10,7 +10,7 @@ typedef struct tape_record tape_record;
 typedef struct tape_walk tape_walk;
 typedef struct tape_hook tape_hook;
 typedef struct tape_batch tape_batch;
-typedef struct tape_trace tape_trace;
+typedef struct tape_tracer tape_tracer;
 typedef struct tape_rows tape_rows;
 
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
@@ -59,6 +59,7 @@ struct tape_hook {
 /* A gradient of some rows of a parameter, as one Gather has given it. */
 struct tape_rows {
     tape_variable *gradient; /* a reference; of one row behind the other */
+    tape_variable *indices;  /* a reference, for a tracer; NULL: there was none */
     tape_rows *next;         /* the one before */
     size_t count;
     int64_t at[]; /* none below 0 */
@@ -144,7 +145,7 @@ struct xcvm_tape {
     void (*observer)(void *user, const xcvm_call_event *event);
     void *observer_user;
     bool check_nan;
-    tape_trace *trace;              /* that records calls; NULL: none */
+    tape_tracer *tracer;            /* that is told of calls; NULL: none */
     bool in_static;                 /* a static function runs */
     const tape_record *overwritten; /* that a rule is run for, though some of its elements are no more */
     /* What rules build with: a module whose builder executes. */
@@ -360,6 +361,9 @@ xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request);
 bool tape_gathers_rows(const tape_record *r);
 /* Notes it, for as long as the walk goes on. */
 xcvm_status tape_rows_take(xcvm_tape *t, const tape_record *r, tape_variable *gradient);
+/* Adds the rows at `indices` to a list, the latest first. */
+xcvm_status tape_rows_add(xcvm_tape *t, tape_rows **rows, const tape_variable *table, tape_variable *indices,
+                          tape_variable *gradient);
 /* Adds what the walk has noted to what was there. */
 void tape_rows_keep(tape_variable *v);
 void tape_rows_drop(xcvm_tape *t, tape_rows **rows);
@@ -376,20 +380,76 @@ void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r);
  * to it. */
 tape_variable *tape_stand_in(xcvm_tape *t, tape_variable *v);
 
-/* ---- Traces ---- */
+/* ---- Tracers ---- */
 
-/* What the tape's trace records, if there is one: a call that has succeeded, a variable with the elements of another, a
- * call into `target`, before it and behind it. Fails if there is no memory. */
-xcvm_status tape_trace_call(xcvm_tape *t, const tape_record *r);
-void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from);
-void tape_trace_target(xcvm_tape *t, const tape_variable *target);
-void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target);
-/* No gradient flows to the call that made v any more. */
-void tape_trace_cut(xcvm_tape *t, const tape_variable *v);
-/* What v is decides which calls are made. */
-void tape_trace_decides(xcvm_tape *t, tape_variable *v);
-/* What is done cannot be recorded. */
-void tape_trace_refuse(tape_trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A place where a handle is kept from call to call, as a state of a layer is. Who keeps it, and tracers, refer to it.
+ */
+typedef struct tape_place {
+    xcvm_tape *tape;
+    xcvm_var v; /* kept (xcvm_var_keep); absent at first */
+    uint32_t refs;
+    bool left; /* whoever kept it is gone */
+} tape_place;
+
+/* A variable that is changed by a gradient, of all of it, or of those rows (NULL: all). */
+typedef struct tape_change {
+    tape_variable *variable, *gradient, *rows;
+} tape_change;
+/* What is no call, but can be had again with other gradients: a step of an optimizer, which it is a part of. */
+typedef struct tape_effect tape_effect;
+struct tape_effect {
+    const char *name;
+    uint32_t refs;
+    bool left; /* whoever made it is done with it */
+    xcvm_status (*run)(tape_effect *e, size_t count, const tape_change *changes);
+    void (*destroy)(tape_effect *e); /* when the last reference is given back */
+};
+static inline void tape_effect_release(tape_effect *e)
+{
+    if (--e->refs == 0)
+        e->destroy(e);
+}
+
+/* What is told of all that the tape does, as it is done; one at a time (xcvm_tape.tracer). Functions with a status fail
+ * if there is no memory. */
+typedef struct tape_tracer_functions {
+    /* A call has succeeded. */
+    xcvm_status (*call)(tape_tracer *tracer, const tape_record *r);
+    /* A variable has the elements of another. */
+    void (*share)(tape_tracer *tracer, tape_variable *to, const tape_variable *from);
+    /* A call goes into a variable; it has succeeded. */
+    void (*target)(tape_tracer *tracer, const tape_variable *target);
+    void (*into)(tape_tracer *tracer, tape_variable *result, tape_variable *target);
+    /* No gradient flows to the call that made v any more. */
+    void (*cut)(tape_tracer *tracer, const tape_variable *v);
+    /* What v is decides which calls are made. */
+    void (*decide)(tape_tracer *tracer, tape_variable *v);
+    /* What is in a place is about to be read, or replaced. */
+    xcvm_status (*place)(tape_tracer *tracer, tape_place *place);
+    /* An effect has happened. */
+    xcvm_status (*effect)(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes);
+    /* What is done is no call; why it cannot be had again, as a sentence. */
+    void (*refuse)(tape_tracer *tracer, const char *why);
+} tape_tracer_functions;
+struct tape_tracer {
+    const tape_tracer_functions *functions;
+};
+/* The tape does what its tracer, if it has one, cannot have. */
+static inline void tape_refuse(const xcvm_tape *t, const char *why)
+{
+    if (t->tracer != NULL)
+        t->tracer->functions->refuse(t->tracer, why);
+}
+
+/* NULL, with the failure noted: no memory. */
+tape_place *tape_place_make(xcvm_tape *t);
+void tape_place_release(tape_place *p);
+/* Whoever kept it keeps nothing more there. NULL is accepted. */
+void tape_place_leave(tape_place *p);
+/* What is there; the tape's tracer is told. */
+xcvm_var tape_place_read(tape_place *p);
+/* v, kept or absent, takes the place of what is there. */
+void tape_place_write(tape_place *p, xcvm_var v);
 
 /* ---- Rows ---- */
 

@@ -292,8 +292,8 @@ tape_variable *tape_variable_share(xcvm_tape *t, tape_variable *from)
     if (v == NULL)
         return NULL;
     xcvm_value_share(&v->value.type, &from->value.type);
-    if (t->trace != NULL)
-        tape_trace_share(t, v, from);
+    if (t->tracer != NULL)
+        t->tracer->functions->share(t->tracer, v, from);
     return v;
 }
 
@@ -439,8 +439,8 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
     if (result == NULL)
         return;
     tape_retain_instead(creator, variable, result);
-    if (tape->trace != NULL)
-        tape_trace_cut(tape, variable);
+    if (tape->tracer != NULL)
+        tape->tracer->functions->cut(tape->tracer, variable);
     tape_variable_require(result, variable->requires);
     tape_variable_require(variable, false);
     variable->spent = false;

@@ -402,8 +402,8 @@ static tape_variable *copy_of(xcvm_tape *t, const tape_variable *sum)
 {
     const xcvm_value *type = &sum->value.type;
     tape_variable *copy = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
-    if (copy != NULL && t->trace != NULL)
-        tape_trace_share(t, copy, sum);
+    if (copy != NULL && t->tracer != NULL)
+        t->tracer->functions->share(t->tracer, copy, sum);
     return copy;
 }
 

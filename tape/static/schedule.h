@@ -6,7 +6,7 @@
 
 /* What an output of the forward is. */
 typedef enum schedule_role {
-    SCHEDULE_RESULT,  /* of the function, or what is left in a place */
+    SCHEDULE_RESULT,  /* of the function, or what is left in a place, or what an effect changes an operand by */
     SCHEDULE_WRITTEN, /* what operand `index` becomes */
     SCHEDULE_KEPT,    /* for the backward alone */
     SCHEDULE_OPERAND  /* for the backward, which reads the operand `index` itself */
@@ -62,6 +62,8 @@ struct tape_schedule {
     size_t *forward_inputs;   /* operands */
     schedule_output *outputs; /* of the forward */
     size_t output_count, result_count, kept_count;
+    size_t change_count;   /* of the results, behind the others: for effects */
+    tape_change *changing; /* by the effect that runs */
     schedule_input *backward_inputs;
     size_t *backward_outputs;            /* operands */
     schedule_constant *constants;        /* of each operand; NULL: none is constant */

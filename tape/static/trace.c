@@ -8,11 +8,14 @@
 
 /* ---- Life ---- */
 
+static const tape_tracer_functions functions;
+
 xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, size_t out_count, tape_trace **trace)
 {
     tape_trace *k = xcvm_allocate_zeroed(t->allocator, sizeof *k);
     if (k == NULL)
         return tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for a trace", sizeof *k);
+    k->tracer.functions = &functions;
     k->tape = t;
     k->options = (xcc_options){.size = sizeof k->options, .allocator = t->allocator};
     k->in_count = in_count;
@@ -23,8 +26,7 @@ xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, 
         k->builder = (xcc_builder){.graph = k->module.graph, .name = "", .origin = ""};
         k->outs = xcc_alloc(&k->module, out_count * sizeof *k->outs);
         k->out_requires = xcc_alloc(&k->module, out_count * sizeof *k->out_requires);
-        k->held = xcc_alloc(&k->module, held_count * sizeof *k->held);
-        if (k->outs == NULL || k->out_requires == NULL || k->held == NULL)
+        if (k->outs == NULL || k->out_requires == NULL)
             status = XCVM_OUT_OF_MEMORY;
     }
     if (status != XCVM_OK)
@@ -39,6 +41,11 @@ void tape_trace_destroy(tape_trace *k)
     if (k == NULL)
         return;
     const xcvm_allocator *allocator = k->tape->allocator;
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].owner != NULL)
+            tape_place_release(k->operands[i].owner);
+    for (size_t i = 0; i < k->effect_count; i++)
+        tape_effect_release(k->effects[i].effect);
     xcc_module_release(&k->module);
     xcvm_deallocate(allocator, k, sizeof *k);
 }
@@ -68,7 +75,7 @@ static xcvm_status refused(tape_trace *k, const char *what)
 
 static bool is_plain(const xcvm_value *type) { return type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_STRING; }
 
-xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requires)
+xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requires, xcvm_var *place)
 {
     xcc_module *m = &k->module;
     trace_operand *operands = xcc_grow(m, k->operands, k->operand_count, &k->operand_capacity, sizeof *operands);
@@ -76,7 +83,7 @@ xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requi
         return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
     k->operands = operands;
     trace_operand *o = &operands[k->operand_count++];
-    *o = (trace_operand){.requires = requires};
+    *o = (trace_operand){.requires = requires, .place = place};
     if (v == NULL)
         return XCVM_OK;
     o->v = tape_handle(v);
@@ -117,6 +124,15 @@ static bool is_own(const tape_trace *k, const tape_variable *v)
     return v->serial > k->begun && !(v->kept && v->requires && v->creator == NULL && v->built == NULL);
 }
 
+/* The operand that a variable is, which the function has not made; NULL: a failure. */
+static trace_operand *capture(tape_trace *k, const tape_variable *v)
+{
+    trace_operand *o = find_operand(k, v);
+    if (o != NULL)
+        return o;
+    return tape_trace_operand(k, v, v->requires, NULL) == XCVM_OK ? &k->operands[k->operand_count - 1] : NULL;
+}
+
 /* NULL: a refusal or a failure. */
 static xcc_value *value_of(tape_trace *k, tape_variable *v)
 {
@@ -128,13 +144,10 @@ static xcc_value *value_of(tape_trace *k, tape_variable *v)
     }
     if (is_own(k, v))
         return add_constant(k, v);
-    const trace_operand *o = find_operand(k, v);
-    if (o == NULL) {
-        if (tape_trace_operand(k, v, v->requires) != XCVM_OK)
-            return NULL;
-        o = &k->operands[k->operand_count - 1];
-    }
-    return o->now;
+    const trace_operand *o = capture(k, v);
+    if (o != NULL && o->changes)
+        tape_trace_refuse(k, "a call reads what an effect has changed");
+    return o != NULL && !o->changes ? o->now : NULL;
 }
 
 /* An operand whose elements decide a shape is a constant of this schedule. */
@@ -284,21 +297,52 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
     return XCVM_OK;
 }
 
-xcvm_status tape_trace_call(xcvm_tape *t, const tape_record *r)
+static tape_trace *trace_of(tape_tracer *tracer) { return (tape_trace *)(void *)tracer; }
+
+/* Rows are operands, which the tape gathers before the schedule runs. */
+static xcvm_status trace_gather(tape_trace *k, const tape_record *r)
 {
-    tape_trace *k = t->trace;
-    if (k->refusal[0] == '\0' && tape_gathers_rows(r) && tape_flows(t, r))
-        tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse)");
+    size_t of[2];
+    for (size_t i = 0; i < 2; i++) {
+        if (value_of(k, r->in[i]) == NULL)
+            return k->refusal[0] != '\0' ? XCVM_OK : refused(k, r->schema->name);
+        const trace_operand *o = find_operand(k, r->in[i]);
+        if (trace_is_written(o))
+            tape_trace_refuse(k, "rows are gathered from what a call has written, or by it");
+        of[i] = (size_t)(o - k->operands);
+    }
     if (k->refusal[0] != '\0')
         return XCVM_OK;
+    XCVM_TRY(tape_trace_operand(k, r->out[0], true, NULL));
+    trace_operand *rows = &k->operands[k->operand_count - 1];
+    rows->gathered = true;
+    rows->table = of[0];
+    rows->indices = of[1];
+    k->call_count++;
+    r->out[0]->built = rows->value;
+    return XCVM_OK;
+}
+
+static xcvm_status trace_call(tape_tracer *tracer, const tape_record *r)
+{
+    tape_trace *k = trace_of(tracer);
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    if (k->effect_count > 0 && (r->operation != NULL || r->schema->effect == XCVM_RANDOM))
+        tape_trace_refuse(k, "a call with effects of its own stands behind a step of an optimizer");
+    if (tape_gathers_rows(r) && tape_flows(k->tape, r)) {
+        if (!is_own(k, r->in[1]))
+            return trace_gather(k, r);
+        k->gathers = true;
+    }
     return r->operation != NULL ? trace_operation_call(k, r) : trace_instruction(k, r);
 }
 
 /* ---- What no call makes ---- */
 
-void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from)
+static void trace_share(tape_tracer *tracer, tape_variable *to, const tape_variable *from)
 {
-    tape_trace *k = t->trace;
+    tape_trace *k = trace_of(tracer);
     to->built = NULL;
     if (k->refusal[0] != '\0' || (is_own(k, from) && from->built == NULL && !is_plain(&from->value.type)))
         return;
@@ -315,47 +359,47 @@ void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from
     to->built = value;
 }
 
-void tape_trace_target(xcvm_tape *t, const tape_variable *target)
+static void trace_target(tape_tracer *tracer, const tape_variable *target)
 {
     const xcvm_storage *storage = target->value.type.storage;
     if (storage == NULL || __atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) > 1)
-        tape_trace_refuse(t->trace,
+        tape_trace_refuse(trace_of(tracer),
                           "variable %llu, which a call writes into, has its elements from outside, or "
                           "shares them with another",
                           (unsigned long long)target->serial);
 }
 
-void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target)
+static void trace_into(tape_tracer *tracer, tape_variable *result, tape_variable *target)
 {
-    tape_trace *k = t->trace;
+    tape_trace *k = trace_of(tracer);
     if (k->refusal[0] != '\0')
         return;
     if (is_own(k, target)) {
         target->built = result->built;
         return;
     }
-    trace_operand *o = find_operand(k, target);
-    if (o == NULL) {
-        if (tape_trace_operand(k, target, target->requires) != XCVM_OK)
-            return;
-        o = &k->operands[k->operand_count - 1];
-    }
+    trace_operand *o = capture(k, target);
+    if (o == NULL)
+        return;
+    if (o->changes)
+        tape_trace_refuse(k, "a call writes into what an effect has changed");
     if (o < k->operands + k->in_count && o->value != NULL)
         tape_trace_refuse(k, "the function writes into an operand of its own");
     o->now = result->built;
 }
 
-void tape_trace_cut(xcvm_tape *t, const tape_variable *v)
+static void trace_cut(tape_tracer *tracer, const tape_variable *v)
 {
-    if (is_own(t->trace, v) && v->built != NULL)
+    tape_trace *k = trace_of(tracer);
+    if (is_own(k, v) && v->built != NULL)
         v->built->mark = TRACE_STOPPED;
     else
-        tape_trace_refuse(t->trace, "what comes into the function from outside is unchained");
+        tape_trace_refuse(k, "what comes into the function from outside is unchained");
 }
 
-void tape_trace_decides(xcvm_tape *t, tape_variable *v)
+static void trace_decide(tape_tracer *tracer, tape_variable *v)
 {
-    tape_trace *k = t->trace;
+    tape_trace *k = trace_of(tracer);
     if (k->refusal[0] != '\0')
         return;
     const xcc_value *value = fixed_value_of(k, v);
@@ -365,13 +409,84 @@ void tape_trace_decides(xcvm_tape *t, tape_variable *v)
         tape_trace_refuse(k, "a result of a call decides which calls are made");
 }
 
+static xcvm_status trace_place(tape_tracer *tracer, tape_place *p)
+{
+    tape_trace *k = trace_of(tracer);
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    for (size_t i = k->in_count; i < k->operand_count; i++)
+        if (k->operands[i].owner == p)
+            return XCVM_OK;
+    const tape_variable *v = tape_operand(k->tape, p->v, "what is kept in a place");
+    if (k->tape->failed)
+        return k->tape->error.status;
+    XCVM_TRY(tape_trace_operand(k, v, v != NULL && v->requires, &p->v));
+    k->operands[k->operand_count - 1].owner = p;
+    p->refs++;
+    return XCVM_OK;
+}
+
+static xcvm_status note_change(tape_trace *k, const tape_change *change, trace_change *to)
+{
+    const trace_operand *o = is_own(k, change->variable) ? NULL : capture(k, change->variable);
+    if (k->tape->failed)
+        return k->tape->error.status;
+    if (o == NULL)
+        tape_trace_refuse(k, "an effect changes what the function has made");
+    else if (trace_is_written(o))
+        tape_trace_refuse(k, "an effect changes what a call has written");
+    else
+        trace_target(&k->tracer, change->variable);
+    if (!is_own(k, change->gradient))
+        tape_trace_refuse(k, "a gradient from before the function is used");
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    to->operand = (size_t)(o - k->operands);
+    to->gradient = value_of(k, change->gradient);
+    if (change->rows != NULL && to->gradient != NULL)
+        to->rows = value_of(k, change->rows);
+    const bool complete = to->gradient != NULL && (change->rows == NULL || to->rows != NULL);
+    return complete || k->refusal[0] != '\0' ? XCVM_OK : refused(k, "a step");
+}
+
+static xcvm_status trace_step(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes)
+{
+    tape_trace *k = trace_of(tracer);
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    trace_effect *effects = xcc_grow(&k->module, k->effects, k->effect_count, &k->effect_capacity, sizeof *effects);
+    trace_change *own = xcc_alloc(&k->module, count * sizeof *own);
+    if (effects == NULL || own == NULL)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    k->effects = effects;
+    effects[k->effect_count++] = (trace_effect){e, own, count};
+    e->refs++;
+    for (size_t i = 0; i < count; i++)
+        XCVM_TRY(note_change(k, &changes[i], &own[i]));
+    for (size_t i = 0; i < count && k->refusal[0] == '\0'; i++)
+        k->operands[own[i].operand].changes = true;
+    return XCVM_OK;
+}
+
+static void trace_refuse(tape_tracer *tracer, const char *why) { tape_trace_refuse(trace_of(tracer), "%s", why); }
+
+static const tape_tracer_functions functions = {.call = trace_call,
+                                                .share = trace_share,
+                                                .target = trace_target,
+                                                .into = trace_into,
+                                                .cut = trace_cut,
+                                                .decide = trace_decide,
+                                                .place = trace_place,
+                                                .effect = trace_step,
+                                                .refuse = trace_refuse};
+
 /* ---- Begin and end ---- */
 
 void tape_trace_begin(tape_trace *k)
 {
     k->begun = k->tape->serials;
     k->calls = k->tape->calls;
-    k->tape->trace = k;
+    k->tape->tracer = &k->tracer;
 }
 
 static xcvm_status note_result(tape_trace *k, tape_variable *v, xcc_value **value, bool *requires)
@@ -385,43 +500,54 @@ static xcvm_status note_result(tape_trace *k, tape_variable *v, xcc_value **valu
 /* Whether elements were overwritten, but by no call of the trace. */
 static bool was_changed(const tape_trace *k, const trace_operand *o)
 {
-    if (o->value == NULL || o->now != o->value || o->v.at->serial != o->v.serial)
+    if (o->value == NULL || trace_is_written(o) || o->changes || o->v.at->serial != o->v.serial)
         return false;
     const xcvm_storage *storage = o->v.at->value.type.storage;
     return storage != NULL && storage->version != 0 && (int32_t)(storage->version - (uint32_t)k->calls) > 0;
 }
 
-static xcvm_status note_held(tape_trace *k, size_t i, xcvm_var now)
+/* What the function leaves in a place. */
+static xcvm_status note_place(tape_trace *k, trace_operand *o)
 {
-    const xcvm_var before = k->operands[k->in_count + i].v;
+    const xcvm_var before = o->v, now = *o->place;
     if (now.at == before.at && now.serial == before.serial)
         return XCVM_OK;
     tape_variable *v = tape_operand(k->tape, now, "what the function has put in a place");
     if (k->tape->failed)
         return k->tape->error.status;
-    if (v == NULL) {
-        tape_trace_refuse(k, "the function leaves nothing in place %zu", i);
+    o->releases = before.at != NULL && (before.at->serial != before.serial || !before.at->named);
+    o->empties = v == NULL;
+    if (v == NULL)
         return XCVM_OK;
-    }
-    trace_held *held = &k->held[i];
-    held->keeps = v->kept;
-    held->releases = before.at != NULL && (before.at->serial != before.serial || !before.at->named);
-    return note_result(k, v, &held->value, &held->requires);
+    o->keeps = v->kept;
+    return note_result(k, v, &o->next, &o->next_requires);
 }
 
-xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out, xcvm_var *const *held)
+static bool has_new_gradient(const tape_trace *k, const tape_variable *v)
+{
+    return (v->gradient != NULL && v->gradient->serial > k->begun) ||
+           (v->rows != NULL && v->rows->gradient->serial > k->begun);
+}
+
+xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out)
 {
     xcvm_tape *t = k->tape;
-    t->trace = NULL;
+    t->tracer = NULL;
     for (size_t i = 0; i < k->out_count && k->refusal[0] == '\0'; i++) {
         tape_variable *v = tape_resolve(t, out[i], "a result of the function");
         XCVM_TRY(v != NULL ? note_result(k, v, &k->outs[i], &k->out_requires[i]) : t->error.status);
     }
-    for (size_t i = 0; i < k->held_count && k->refusal[0] == '\0'; i++)
-        XCVM_TRY(note_held(k, i, *held[i]));
+    for (size_t i = 0, count = k->operand_count; i < count && k->refusal[0] == '\0'; i++)
+        if (k->operands[i].place != NULL) {
+            trace_operand o = k->operands[i]; /* what is left there may be a capture, for which they are moved */
+            XCVM_TRY(note_place(k, &o));
+            k->operands[i] = o;
+        }
+    if (k->gathers && k->differentiable)
+        tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse)");
     for (size_t i = 0; i < k->operand_count && k->refusal[0] == '\0'; i++) {
         const xcvm_var v = k->operands[i].v;
-        if (v.at != NULL && v.at->serial == v.serial && v.at->gradient != NULL && v.at->gradient->serial > k->begun)
+        if (v.at != NULL && v.at->serial == v.serial && has_new_gradient(k, v.at))
             tape_trace_refuse(k, "the function leaves a gradient that was added up behind; clear it, or take "
                                  "xcvm_tape_gradients");
         if (was_changed(k, &k->operands[i]))
