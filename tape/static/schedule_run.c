@@ -11,6 +11,8 @@ static const xcvm_schema schema = {.name = "static"};
 /* A failure of an instruction of the program names it in the message: the call is the static function's. */
 static xcvm_status run(xcvm_tape *t, xcvm_session *session)
 {
+    if (t->failed) /* in a callback that was told of the call */
+        return t->error.status;
     const xcvm_status status = xcvm_session_run(session, NULL, &t->error);
     if (status != XCVM_OK && !t->failed && t->error.instruction[0] != '\0')
         xcvm_error_prefix(&t->error, "%s", t->error.instruction);

@@ -367,6 +367,170 @@ START_TEST(a_backward_through_what_was_stepped)
 }
 END_TEST
 
+/* ---- Destroyed by what they call ---- */
+
+typedef struct destroying {
+    xcvm_optimizer *o;
+    xcvm_static *s;
+    int where, hooked;
+    bool now;
+    xcvm_var w;
+    xcvm_operation operation;
+} destroying;
+
+static xcvm_var destroy_optimizer(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    destroying *d = user;
+    (void)update;
+    d->hooked++;
+    if (d->now && d->o != NULL) {
+        xcvm_optimizer_destroy(d->o);
+        d->o = NULL;
+    }
+    return xcvm_Mul(t, update->gradient, constant(t, 2));
+}
+
+static xcvm_status run_destroying_step(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                       xcvm_var *out)
+{
+    destroying *d = user;
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_Mul(t, d->w, in[0]);
+    XCVM_TRY(xcvm_tape_backward(t, out[0], NULL, &error));
+    if (d->o != NULL)
+        XCVM_TRY(xcvm_optimizer_step(d->o, &error));
+    xcvm_var_clear_grad(t, d->w);
+    return XCVM_OK;
+}
+
+/* An optimizer that its update hook destroys ends the step, with all hooks: that of a call, one that is recorded, one
+ * of a schedule, which goes with it. */
+START_TEST(optimizers_destroyed_in_their_hooks)
+{
+    xcvm_tape *t = open_tape();
+    destroying d = {.w = parameter(t, 3)};
+    xcvm_error error = {0};
+    must(xcvm_optimizer_create(t, "adam:lr=0.5", NULL, &d.o, &error), &error);
+    must(xcvm_optimizer_add(d.o, "w", d.w, &error), &error);
+    for (int i = 0; i < 2; i++)
+        must(xcvm_optimizer_add_hook(d.o, destroy_optimizer, &d, &error), &error);
+    xcvm_static *s = make_static(t, run_destroying_step, &d, NULL);
+    xcvm_static_set_enabled(s, _i > 0);
+    float w = 3;
+    const int calls = _i == 2 ? 2 : 1;
+    for (int i = 0; i < calls; i++) {
+        d.now = i == calls - 1;
+        CHECK_F32(t, call1(s, constant(t, 1)), w);
+        w -= 0.5f;
+        CHECK_F32(t, d.w, w);
+    }
+    ck_assert_ptr_null(d.o);
+    ck_assert_int_eq(d.hooked, 2 * calls);
+    ck_assert_int_eq((int)figures(s).replayed, (_i == 2));
+    /* There is no step any more. */
+    for (int i = 0; i < 3; i++)
+        CHECK_F32(t, call1(s, constant(t, 2)), 2 * w);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
+enum { IN_FUNCTION, IN_FUNCTION_ALONE, IN_LOG, IN_OPERATION, IN_BACKWARD, IN_OBSERVER, PLACES };
+
+static void destroy_static(destroying *d, int where)
+{
+    if (d->now && d->where == where)
+        xcvm_static_destroy(d->s);
+}
+
+static xcvm_status destroy_forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                   xcvm_var *out)
+{
+    (void)in_count;
+    (void)out_count;
+    destroy_static(user, IN_OPERATION);
+    out[0] = xcvm_Neg(t, in[0]);
+    return XCVM_OK;
+}
+
+static xcvm_status destroy_backward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                    const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients)
+{
+    (void)in_count;
+    (void)in;
+    (void)out_count;
+    (void)out;
+    destroy_static(user, IN_BACKWARD);
+    in_gradients[0] = xcvm_Neg(t, out_gradients[0]);
+    return XCVM_OK;
+}
+
+static void destroy_in_log(void *user, int level, const char *text)
+{
+    (void)level;
+    (void)text;
+    destroy_static(user, IN_LOG);
+}
+
+static void destroy_in_observer(void *user, const xcvm_call_event *event)
+{
+    (void)event;
+    destroy_static(user, IN_OBSERVER);
+}
+
+static xcvm_status run_destroying(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                  xcvm_var *out)
+{
+    destroying *d = user;
+    (void)in_count;
+    (void)out_count;
+    destroy_static(d, d->where == IN_FUNCTION_ALONE ? IN_FUNCTION_ALONE : IN_FUNCTION);
+    xcvm_tape_operate(t, &d->operation, 1, &d->w, 1, out);
+    out[0] = xcvm_Mul(t, out[0], in[0]);
+    return XCVM_OK;
+}
+
+/* A static function that is destroyed by what it calls stays, and the tape says so; destroyed later, it goes. */
+START_TEST(static_functions_destroyed_while_they_run)
+{
+    const bool in_backward = _i == IN_BACKWARD;
+    for (int before = 0; before < 3; before++) { /* recorded, compiled, replayed */
+        xcvm_tape *t = open_tape();
+        destroying d = {.where = _i, .w = parameter(t, 3)};
+        const xcvm_static_options options = {
+            .size = sizeof options, .verbosity = 2, .log = destroy_in_log, .log_user = &d};
+        d.operation = (xcvm_operation){.size = sizeof d.operation,
+                                       .name = "may destroy",
+                                       .forward = destroy_forward,
+                                       .backward = destroy_backward,
+                                       .user = &d};
+        d.s = make_static(t, run_destroying, &d, &options);
+        xcvm_static_set_enabled(d.s, _i != IN_FUNCTION_ALONE);
+        xcvm_static_set_checking(d.s, _i == IN_FUNCTION);
+        xcvm_tape_set_observer(t, destroy_in_observer, &d);
+        for (int i = 0; i < before; i++)
+            CHECK_F32(t, call1(d.s, constant(t, 1)), -3);
+        d.now = !in_backward;
+        const xcvm_var y = call1(d.s, constant(t, 1));
+        xcvm_error error = {0};
+        if (in_backward) {
+            d.now = true;
+            ck_assert_int_eq(xcvm_tape_backward(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
+            ck_assert_msg(strstr(error.message, "is to be destroyed while a backward goes on") != NULL, "%s",
+                          error.message);
+        } else {
+            check_failed(t, XCVM_INVALID_ARGUMENT, "is to be destroyed while a static function runs");
+        }
+        d.now = false;
+        CHECK_F32(t, call1(d.s, constant(t, 2)), -6);
+        xcvm_static_destroy(d.s);
+        close_tape(t);
+    }
+}
+END_TEST
+
 /* ---- Out of memory ---- */
 
 static xcvm_status learn(xcvm_tape *t, xcvm_error *error)
@@ -410,6 +574,8 @@ Suite *suite_tape_static_steps(void)
     Suite *suite = SUITE_OF("tape_static_steps", a_run_that_fails, gradients_from_before, d5_steps_that_are_checked,
                             a_backward_through_what_was_stepped, out_of_memory_anywhere);
     TCase *tcase = tcase_create("each");
+    tcase_add_loop_test(tcase, optimizers_destroyed_in_their_hooks, 0, 3);
+    tcase_add_loop_test(tcase, static_functions_destroyed_while_they_run, 0, PLACES);
     tcase_add_loop_test(tcase, a11_12_step_of_an_optimizer, 0, 3);
     tcase_add_loop_test(tcase, what_stands_behind_a_step, 0, 3);
     suite_add_tcase(suite, tcase);
