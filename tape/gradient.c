@@ -102,15 +102,14 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_backward_options *options, xcv
                          xcvm_error *error)
 {
     XCVM_TRY(tape_report(t, error));
-    XCVM_TRY(xcvm_options_read(o, sizeof *o, options, error));
-    XCVM_CHECK(error, t->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a hook cannot begin another");
-    return XCVM_OK;
+    return xcvm_options_read(o, sizeof *o, options, error);
 }
 
 xcvm_status xcvm_tape_backward(xcvm_tape *tape, xcvm_var root, const xcvm_backward_options *options, xcvm_error *error)
 {
     xcvm_backward_options o;
     XCVM_TRY(begin(tape, options, &o, error));
+    XCVM_CHECK(error, tape->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a hook cannot begin another");
     XCVM_CHECK(error, !tape->building, UNSUPPORTED, "a tape that builds adds nothing up; take xcvm_tape_gradients");
     const xcvm_scope scope = xcvm_tape_scope_begin(tape);
     tape_variable *from = tape_resolve(tape, root, "the root"),

@@ -7,13 +7,18 @@
 
 /* ---- What the walk knows of variables ---- */
 
+/* Another walk, around this one, is to pass the call, or has yet to add to the variable. */
+static xcvm_status refuse_overlap(const tape_walk *w)
+{
+    return tape_fail(w->tape, XCVM_INVALID_ARGUMENT, "a gradient is taken while a backward goes over the same calls");
+}
+
 xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
 {
     if (v->walk == w)
         return XCVM_OK;
     if (v->walk != NULL)
-        return tape_fail(w->tape, XCVM_INVALID_ARGUMENT,
-                         "a gradient is taken while a backward goes over the same calls");
+        return refuse_overlap(w);
     v->walk = w;
     v->sum = v->mask = NULL;
     v->derived = v->target = v->root = false;
@@ -126,7 +131,9 @@ static xcvm_status need(tape_walk *w, tape_variable *v)
         return XCVM_OK;
     if (v->creator == NULL || !v->creator->flows)
         return v->spent ? refuse_spent(w, v) : XCVM_OK;
-    if (v->creator->walk != w) {
+    if (v->creator->walk != NULL && v->creator->walk != w)
+        return refuse_overlap(w);
+    if (v->creator->walk == NULL) {
         v->creator->walk = w;
         w->pending++;
     }

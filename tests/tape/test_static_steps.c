@@ -7,9 +7,10 @@
 typedef struct learning {
     xcvm_layer *net, *words, *first, *second;
     xcvm_optimizer *o;
-    double decay;
     int runs, hooked;
 } learning;
+
+static double decay = 0.01;
 
 static xcvm_var count_updates(void *user, xcvm_tape *t, const xcvm_update *update)
 {
@@ -22,7 +23,7 @@ static learning make_learning(xcvm_tape *t, const char *optimizer)
 {
     const xcvm_optimizer_options options = {
         .size = sizeof options, .clip_norm = 0.5, .average = optimizer[0] == 'a' ? 0.5 : 0};
-    learning l = {.net = xcvm_layer_chain(t), .decay = 0.01};
+    learning l = {.net = xcvm_layer_chain(t)};
     xcvm_error error = {0};
     l.words = xcvm_layer_add(l.net, "words", xcvm_layer_embedding(t, 5, 3, &with_seed));
     l.first = xcvm_layer_add(l.net, "first", xcvm_layer_linear(t, 3, 4, &with_seed));
@@ -30,7 +31,7 @@ static learning make_learning(xcvm_tape *t, const char *optimizer)
     l.second = xcvm_layer_add(l.net, "second", xcvm_layer_linear(t, 4, 2, &with_seed));
     must(xcvm_optimizer_create(t, optimizer, &options, &l.o, &error), &error);
     must(xcvm_optimizer_add_layer(l.o, l.net, &error), &error);
-    must(xcvm_optimizer_add_hook(l.o, xcvm_hook_weight_decay, &l.decay, &error), &error);
+    must(xcvm_optimizer_add_hook(l.o, xcvm_hook_weight_decay, &decay, &error), &error);
     return l;
 }
 
