@@ -19,10 +19,8 @@ void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
         tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose gradient is cleared");
-    if (variable == NULL)
-        return;
-    tape_variable_set_gradient(variable, NULL);
-    tape_rows_drop(tape, &variable->rows);
+    if (variable != NULL)
+        tape_variable_clear_gradient(variable);
 }
 
 void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)

@@ -356,10 +356,8 @@ xcvm_status xcvm_optimizer_add_hook(xcvm_optimizer *optimizer, xcvm_update_hook 
 
 void xcvm_optimizer_clear_grads(xcvm_optimizer *optimizer)
 {
-    for (size_t i = 0; i < optimizer->count; i++) {
-        tape_variable_set_gradient(optimizer->learners[i]->parameter, NULL);
-        tape_rows_drop(optimizer->tape, &optimizer->learners[i]->parameter->rows);
-    }
+    for (size_t i = 0; i < optimizer->count; i++)
+        tape_variable_clear_gradient(optimizer->learners[i]->parameter);
 }
 
 /* ---- Averages ---- */

@@ -74,6 +74,22 @@ void tape_rows_drop(xcvm_tape *t, tape_rows **rows)
     }
 }
 
+xcvm_status tape_changes_give(xcvm_tape *t, size_t count, const tape_change *changes)
+{
+    for (size_t i = 0; i < count; i++) {
+        tape_variable_set_gradient(changes[i].variable, NULL);
+        tape_rows_drop(t, &changes[i].variable->rows);
+    }
+    for (size_t i = count; i-- > 0 && !t->failed;)
+        if (changes[i].rows != NULL) {
+            tape_rows_add(t, &changes[i].variable->rows, changes[i].variable, changes[i].rows, changes[i].gradient);
+        } else {
+            changes[i].gradient->refs++;
+            tape_variable_set_gradient(changes[i].variable, changes[i].gradient);
+        }
+    return t->failed ? t->error.status : XCVM_OK;
+}
+
 /* ---- Adding up ---- */
 
 /* A row of one of the gradients: which row of the table it is of, and which comes first of equal ones. */

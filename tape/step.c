@@ -355,19 +355,11 @@ xcvm_status tape_optimizer_run(tape_effect *e, size_t count, const tape_change *
     xcvm_tape *t = o->tape;
     if (o->stepping)
         return tape_fail(t, XCVM_INVALID_ARGUMENT, "a step goes on; an update hook cannot take another");
-    for (size_t i = count; i-- > 0 && !t->failed;)
-        if (changes[i].rows != NULL)
-            tape_rows_add(t, &changes[i].variable->rows, changes[i].variable, changes[i].rows, changes[i].gradient);
-        else {
-            changes[i].gradient->refs++;
-            tape_variable_set_gradient(changes[i].variable, changes[i].gradient);
-        }
-    if (!t->failed)
+    if (tape_changes_give(t, count, changes) == XCVM_OK)
         take_step(o);
-    for (size_t i = 0; i < count; i++) {
-        tape_variable_set_gradient(changes[i].variable, NULL);
-        tape_rows_drop(t, &changes[i].variable->rows);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!changes[i].stays)
+            tape_variable_clear_gradient(changes[i].variable);
     return t->failed ? t->error.status : XCVM_OK;
 }
 

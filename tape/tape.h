@@ -200,6 +200,8 @@ void tape_variable_release(tape_variable *v);
 void tape_variable_name(tape_variable *v);
 /* Takes the reference to `gradient`, which becomes that of v; NULL: v has none any more. */
 void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient);
+/* v has no gradient any more, nor rows of one; the tape's tracer is told. */
+void tape_variable_clear_gradient(tape_variable *v);
 /* It is named no more. */
 void tape_variable_unname(tape_variable *v);
 /* Out of its scope, to live until it is unnamed. */
@@ -357,6 +359,13 @@ typedef struct tape_walk_request {
 /* In failure, which stays with the tape, no gradient has changed. */
 xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request);
 
+/* A variable that is changed by a gradient, of all of it, or of those rows (NULL: all). `stays`: the gradient is the
+ * variable's from there on, else that has none. */
+typedef struct tape_change {
+    tape_variable *variable, *gradient, *rows;
+    bool stays;
+} tape_change;
+
 /* Whether what the call gives of the gradient of its first operand is kept by rows. */
 bool tape_gathers_rows(const tape_record *r);
 /* Notes it, for as long as the walk goes on. */
@@ -367,6 +376,8 @@ xcvm_status tape_rows_add(xcvm_tape *t, tape_rows **rows, const tape_variable *t
 /* Adds what the walk has noted to what was there. */
 void tape_rows_keep(tape_variable *v);
 void tape_rows_drop(xcvm_tape *t, tape_rows **rows);
+/* Makes the gradients of changes, which stand in the order in which they came, those of their variables. */
+xcvm_status tape_changes_give(xcvm_tape *t, size_t count, const tape_change *changes);
 /* All rows that have a gradient, each once, in ascending order, and the sum for each; new variables, named in the
  * innermost scope. There is at least one. */
 xcvm_status tape_rows_sum(xcvm_tape *t, const tape_variable *v, tape_variable **rows, tape_variable **gradient);
@@ -391,10 +402,6 @@ typedef struct tape_place {
     bool left; /* whoever kept it is gone */
 } tape_place;
 
-/* A variable that is changed by a gradient, of all of it, or of those rows (NULL: all). */
-typedef struct tape_change {
-    tape_variable *variable, *gradient, *rows;
-} tape_change;
 /* What is no call, but can be had again with other gradients: a step of an optimizer, which it is a part of. */
 typedef struct tape_effect tape_effect;
 struct tape_effect {
@@ -422,6 +429,8 @@ typedef struct tape_tracer_functions {
     void (*into)(tape_tracer *tracer, tape_variable *result, tape_variable *target);
     /* No gradient flows to the call that made v any more. */
     void (*cut)(tape_tracer *tracer, const tape_variable *v);
+    /* What has been added up as the gradient of v is about to be forgotten. */
+    xcvm_status (*clear)(tape_tracer *tracer, const tape_variable *v);
     /* What v is decides which calls are made. */
     void (*decide)(tape_tracer *tracer, tape_variable *v);
     /* What is in a place is about to be read, or replaced. */

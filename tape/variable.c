@@ -148,6 +148,15 @@ void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient)
     }
 }
 
+void tape_variable_clear_gradient(tape_variable *v)
+{
+    xcvm_tape *t = v->tape;
+    if (t->tracer != NULL && !t->failed)
+        t->tracer->functions->clear(t->tracer, v);
+    tape_variable_set_gradient(v, NULL);
+    tape_rows_drop(t, &v->rows);
+}
+
 bool tape_record_is_dead(const tape_record *r)
 {
     if (r->busy)

@@ -390,10 +390,8 @@ void xcvm_layer_unchain(xcvm_layer *layer) { each_layer(layer, unchain, false); 
 static void clear_grads(xcvm_layer *l, bool flag)
 {
     (void)flag;
-    for (size_t i = 0; i < l->tensor_count; i++) {
-        tape_variable_set_gradient(l->tensors[i].variable, NULL);
-        tape_rows_drop(l->tape, &l->tensors[i].variable->rows);
-    }
+    for (size_t i = 0; i < l->tensor_count; i++)
+        tape_variable_clear_gradient(l->tensors[i].variable);
 }
 void xcvm_layer_clear_grads(xcvm_layer *layer) { each_layer(layer, clear_grads, false); }
 

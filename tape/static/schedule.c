@@ -298,7 +298,7 @@ static xcvm_status note_constants(xcvm_tape *t, tape_schedule *s)
 static bool can_be_constant(const xcvm_tape *t, const tape_schedule *s)
 {
     const tape_trace *k = s->trace;
-    if (s->changes || k->differentiable)
+    if (s->changes || k->differentiable || k->effect_count > 0)
         return false;
     for (size_t i = k->in_count; i < k->operand_count; i++) {
         const trace_operand *o = &k->operands[i];

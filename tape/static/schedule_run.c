@@ -136,14 +136,19 @@ static xcvm_status run_effects(const tape_schedule *s, const tape_record *r)
 {
     const tape_trace *k = s->trace;
     size_t at = s->result_count - s->change_count;
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].clears)
+            tape_variable_clear_gradient(s->operands[i]);
     for (size_t i = 0; i < k->effect_count; i++) {
         const trace_effect *e = &k->effects[i];
         for (size_t j = 0; j < e->count; j++) {
-            s->changing[j] = (tape_change){.variable = s->operands[e->changes[j].operand], .gradient = r->out[at++]};
+            s->changing[j] = (tape_change){
+                .variable = s->operands[e->changes[j].operand], .gradient = r->out[at++], .stays = e->changes[j].stays};
             if (e->changes[j].rows != NULL)
                 s->changing[j].rows = r->out[at++];
         }
-        XCVM_TRY(e->effect->run(e->effect, e->count, s->changing));
+        XCVM_TRY(e->effect != NULL ? e->effect->run(e->effect, e->count, s->changing)
+                                   : tape_changes_give(s->trace->tape, e->count, s->changing));
     }
     return XCVM_OK;
 }

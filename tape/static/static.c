@@ -272,7 +272,12 @@ static xcvm_status run_traced(xcvm_static *s, tape_trace *k, const xcvm_var *in,
     const xcvm_status status = call_function(s, k->in_count, own, k->out_count, out);
     t->recording = recording;
     t->tracer = NULL;
-    return status == XCVM_OK ? tape_trace_end(k, out) : status;
+    XCVM_TRY(status);
+    XCVM_TRY(tape_trace_end(k, out));
+    for (size_t i = 0; i < k->in_count; i++)
+        if (in[i].at != NULL && tape_trace_gave_gradient(k, in[i].at))
+            tape_trace_refuse(k, "the function adds to the gradient of an operand of the call");
+    return XCVM_OK;
 }
 
 /* Runs the function and records it; NULL: it fails, or the schedule that there is fits. */
@@ -443,8 +448,12 @@ static xcvm_status call(xcvm_static *s, size_t in_count, const xcvm_var *in, siz
         return call_function(s, in_count, in, out_count, out);
     if (c == NULL || s->checking || !tape_static_has_captures(s, c))
         return run_and_record(s, c, in_count, in, out_count, out);
-    if (tape_static_reads_what_is_written(c->trace, in) || tape_static_has_gradients(c->trace))
+    if (tape_static_reads_what_is_written(c->trace, in))
         return call_function(s, in_count, in, out_count, out);
+    if (tape_static_has_gradients(c->trace, in)) {
+        tape_static_say(s, 1, "this runs define-by-run: it adds to gradients that are there already");
+        return call_function(s, in_count, in, out_count, out);
+    }
     if (is_ready(s, c))
         return replay(s, c, in, out);
     return t->failed ? t->error.status : call_function(s, in_count, in, out_count, out);

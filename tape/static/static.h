@@ -32,7 +32,7 @@ const tape_variable *tape_static_operand(const tape_trace *k, const xcvm_var *in
  * written, the schedule what was there before. What is captured shares them with what is not at most, or it would have
  * been refused. */
 bool tape_static_reads_what_is_written(const tape_trace *k, const xcvm_var *in);
-/* Whether gradients are there already that the function would add to what an effect is by. */
-bool tape_static_has_gradients(const tape_trace *k);
+/* Whether gradients are there already that the function would add to. */
+bool tape_static_has_gradients(const tape_trace *k, const xcvm_var *in);
 
 #endif

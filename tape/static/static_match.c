@@ -56,7 +56,7 @@ static bool fits(const xcvm_static *s, const tape_schedule *c, size_t in_count, 
             return false;
     }
     for (size_t i = 0; i < k->effect_count; i++)
-        if (k->effects[i].effect->left)
+        if (k->effects[i].effect != NULL && k->effects[i].effect->left)
             return false;
     return true;
 }
@@ -91,10 +91,10 @@ bool tape_static_has_captures(const xcvm_static *s, const tape_schedule *c)
 
 static bool is_changed(const trace_operand *o) { return trace_is_written(o) || o->changes; }
 
-bool tape_static_has_gradients(const tape_trace *k)
+bool tape_static_has_gradients(const tape_trace *k, const xcvm_var *in)
 {
     for (size_t i = 0; i < k->operand_count; i++) {
-        const tape_variable *v = k->operands[i].changes ? k->operands[i].v.at : NULL;
+        const tape_variable *v = k->operands[i].adds ? tape_static_operand(k, in, i) : NULL;
         if (v != NULL && (v->gradient != NULL || v->rows != NULL))
             return true;
     }

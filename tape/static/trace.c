@@ -45,7 +45,8 @@ void tape_trace_destroy(tape_trace *k)
         if (k->operands[i].owner != NULL)
             tape_place_release(k->operands[i].owner);
     for (size_t i = 0; i < k->effect_count; i++)
-        tape_effect_release(k->effects[i].effect);
+        if (k->effects[i].effect != NULL)
+            tape_effect_release(k->effects[i].effect);
     xcc_module_release(&k->module);
     xcvm_deallocate(allocator, k, sizeof *k);
 }
@@ -60,8 +61,7 @@ void tape_trace_refuse(tape_trace *k, const char *format, ...)
     va_end(arguments);
 }
 
-/* What the compiler does not take is no failure of the call that was made. */
-static xcvm_status refused(tape_trace *k, const char *what)
+xcvm_status tape_trace_refused(tape_trace *k, const char *what)
 {
     xcvm_error *error = &k->tape->error;
     if (error->status == XCVM_OUT_OF_MEMORY)
@@ -118,14 +118,12 @@ static xcc_value *add_constant(tape_trace *k, tape_variable *v)
     return v->built;
 }
 
-/* Whether the function has made a variable; parameters that it has made are there at the next call, too. */
-static bool is_own(const tape_trace *k, const tape_variable *v)
+bool tape_trace_is_own(const tape_trace *k, const tape_variable *v)
 {
     return v->serial > k->begun && !(v->kept && v->requires && v->creator == NULL && v->built == NULL);
 }
 
-/* The operand that a variable is, which the function has not made; NULL: a failure. */
-static trace_operand *capture(tape_trace *k, const tape_variable *v)
+trace_operand *tape_trace_capture(tape_trace *k, const tape_variable *v)
 {
     trace_operand *o = find_operand(k, v);
     if (o != NULL)
@@ -133,18 +131,17 @@ static trace_operand *capture(tape_trace *k, const tape_variable *v)
     return tape_trace_operand(k, v, v->requires, NULL) == XCVM_OK ? &k->operands[k->operand_count - 1] : NULL;
 }
 
-/* NULL: a refusal or a failure. */
-static xcc_value *value_of(tape_trace *k, tape_variable *v)
+xcc_value *tape_trace_value(tape_trace *k, tape_variable *v)
 {
-    if (is_own(k, v) && v->built != NULL)
+    if (tape_trace_is_own(k, v) && v->built != NULL)
         return v->built;
     if (!is_plain(&v->value.type)) {
         tape_trace_refuse(k, "a list, or strings, come into the function from outside");
         return NULL;
     }
-    if (is_own(k, v))
+    if (tape_trace_is_own(k, v))
         return add_constant(k, v);
-    const trace_operand *o = capture(k, v);
+    const trace_operand *o = tape_trace_capture(k, v);
     if (o != NULL && o->changes)
         tape_trace_refuse(k, "a call reads what an effect has changed");
     return o != NULL && !o->changes ? o->now : NULL;
@@ -153,8 +150,8 @@ static xcc_value *value_of(tape_trace *k, tape_variable *v)
 /* An operand whose elements decide a shape is a constant of this schedule. */
 static xcc_value *fixed_value_of(tape_trace *k, tape_variable *v)
 {
-    xcc_value *value = value_of(k, v);
-    trace_operand *o = value != NULL && !is_own(k, v) ? find_operand(k, v) : NULL;
+    xcc_value *value = tape_trace_value(k, v);
+    trace_operand *o = value != NULL && !tape_trace_is_own(k, v) ? find_operand(k, v) : NULL;
     if (o == NULL || o->now != o->value)
         return value;
     const xcvm_value *type = &v->value.type;
@@ -177,7 +174,7 @@ static bool map_operands(tape_trace *k, const tape_record *r, const xcvm_value *
             tape_variable *v = r->in[at];
             if (v == NULL)
                 continue;
-            const xcc_value *value = field->role == XCVM_ROLE_IN_SHAPE ? fixed_value_of(k, v) : value_of(k, v);
+            const xcc_value *value = field->role == XCVM_ROLE_IN_SHAPE ? fixed_value_of(k, v) : tape_trace_value(k, v);
             if (value == NULL)
                 return false;
             in[at] = XCC_IN(value);
@@ -222,12 +219,12 @@ static xcvm_status trace_instruction(tape_trace *k, const tape_record *r)
     const xcvm_value **in = (const xcvm_value **)(void *)lists;
     xcvm_value **out = lists + r->in_count;
     if (!map_operands(k, r, in) || !map_results(k, r, out))
-        return k->refusal[0] != '\0' ? XCVM_OK : refused(k, r->schema->name);
+        return k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, r->schema->name);
     memcpy(args, r->args, r->schema->args_size);
     xcvm_bind_operands(r->schema, args, in, out);
     k->call_count++;
     if (xcc_append(&k->builder, r->schema->opcode, args) == NULL)
-        return refused(k, r->schema->name);
+        return tape_trace_refused(k, r->schema->name);
     xcc_give_back(m, args, r->schema->args_size);
     xcc_give_back(m, lists, bytes);
     return XCVM_OK;
@@ -264,11 +261,11 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
     if (o.name == NULL || o.vjp == NULL)
         return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
     for (size_t i = 0; i < ins; i++) {
-        const xcc_value *value = r->in[i] != NULL ? value_of(k, r->in[i]) : NULL;
+        const xcc_value *value = r->in[i] != NULL ? tape_trace_value(k, r->in[i]) : NULL;
         if (r->in[i] == NULL)
             tape_trace_refuse(k, "%.100s: an operand is absent", o.operation->name);
         if (value == NULL)
-            return k->refusal[0] != '\0' ? XCVM_OK : refused(k, o.operation->name);
+            return k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, o.operation->name);
         in[i] = XCC_IN(value);
     }
     for (size_t i = 0; i < outs; i++) {
@@ -277,7 +274,7 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
         if (!is_plain(type))
             tape_trace_refuse(k, "%.100s: a result is no tensor of numbers", o.operation->name);
         if (value == NULL || !is_plain(type))
-            return value != NULL ? XCVM_OK : refused(k, o.operation->name);
+            return value != NULL ? XCVM_OK : tape_trace_refused(k, o.operation->name);
         out[i] = XCC_OUT(value);
         dtypes[i] = type->dtype;
         dtypes[outs + i] = type->rank;
@@ -286,26 +283,24 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
     k->call_count++;
     if (xcc_emit(&k->builder, HostCall, .ys = {out, outs}, .xs = {in, ins}, .function = {o.name, strlen(o.name)},
                  .dtypes = {dtypes, outs}, .ranks = {dtypes + outs, outs}) == NULL)
-        return refused(k, o.operation->name);
+        return tape_trace_refused(k, o.operation->name);
     for (size_t i = 0; i < outs; i++) {
         xcc_value *value = shaped(k, xcc_value_of(out[i]), &r->out[i]->value.type);
         if (value == NULL)
-            return refused(k, o.operation->name);
+            return tape_trace_refused(k, o.operation->name);
         value->mark = is_stopped(k, r, r->out[i]) ? TRACE_STOPPED : 0;
         r->out[i]->built = value;
     }
     return XCVM_OK;
 }
 
-static tape_trace *trace_of(tape_tracer *tracer) { return (tape_trace *)(void *)tracer; }
-
 /* Rows are operands, which the tape gathers before the schedule runs. */
 static xcvm_status trace_gather(tape_trace *k, const tape_record *r)
 {
     size_t of[2];
     for (size_t i = 0; i < 2; i++) {
-        if (value_of(k, r->in[i]) == NULL)
-            return k->refusal[0] != '\0' ? XCVM_OK : refused(k, r->schema->name);
+        if (tape_trace_value(k, r->in[i]) == NULL)
+            return k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, r->schema->name);
         const trace_operand *o = find_operand(k, r->in[i]);
         if (trace_is_written(o))
             tape_trace_refuse(k, "rows are gathered from what a call has written, or by it");
@@ -325,13 +320,13 @@ static xcvm_status trace_gather(tape_trace *k, const tape_record *r)
 
 static xcvm_status trace_call(tape_tracer *tracer, const tape_record *r)
 {
-    tape_trace *k = trace_of(tracer);
+    tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
         return XCVM_OK;
     if (k->effect_count > 0 && (r->operation != NULL || r->schema->effect == XCVM_RANDOM))
         tape_trace_refuse(k, "a call with effects of its own stands behind a step of an optimizer");
     if (tape_gathers_rows(r) && tape_flows(k->tape, r)) {
-        if (!is_own(k, r->in[1]))
+        if (!tape_trace_is_own(k, r->in[1]))
             return trace_gather(k, r);
         k->gathers = true;
     }
@@ -342,16 +337,16 @@ static xcvm_status trace_call(tape_tracer *tracer, const tape_record *r)
 
 static void trace_share(tape_tracer *tracer, tape_variable *to, const tape_variable *from)
 {
-    tape_trace *k = trace_of(tracer);
+    tape_trace *k = tape_trace_of(tracer);
     to->built = NULL;
-    if (k->refusal[0] != '\0' || (is_own(k, from) && from->built == NULL && !is_plain(&from->value.type)))
+    if (k->refusal[0] != '\0' || (tape_trace_is_own(k, from) && from->built == NULL && !is_plain(&from->value.type)))
         return;
-    xcc_value *value = value_of(k, tape_variable_of(&from->value));
+    xcc_value *value = tape_trace_value(k, tape_variable_of(&from->value));
     if (value != NULL && from->requires)
         value = xcc_build_unary(&k->builder, XCVM_OP_Identity, value);
     if (value == NULL) {
         if (k->refusal[0] == '\0')
-            refused(k, "sharing");
+            tape_trace_refused(k, "sharing");
         return;
     }
     if (from->requires)
@@ -363,7 +358,7 @@ static void trace_target(tape_tracer *tracer, const tape_variable *target)
 {
     const xcvm_storage *storage = target->value.type.storage;
     if (storage == NULL || __atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) > 1)
-        tape_trace_refuse(trace_of(tracer),
+        tape_trace_refuse(tape_trace_of(tracer),
                           "variable %llu, which a call writes into, has its elements from outside, or "
                           "shares them with another",
                           (unsigned long long)target->serial);
@@ -371,14 +366,14 @@ static void trace_target(tape_tracer *tracer, const tape_variable *target)
 
 static void trace_into(tape_tracer *tracer, tape_variable *result, tape_variable *target)
 {
-    tape_trace *k = trace_of(tracer);
+    tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
         return;
-    if (is_own(k, target)) {
+    if (tape_trace_is_own(k, target)) {
         target->built = result->built;
         return;
     }
-    trace_operand *o = capture(k, target);
+    trace_operand *o = tape_trace_capture(k, target);
     if (o == NULL)
         return;
     if (o->changes)
@@ -390,8 +385,8 @@ static void trace_into(tape_tracer *tracer, tape_variable *result, tape_variable
 
 static void trace_cut(tape_tracer *tracer, const tape_variable *v)
 {
-    tape_trace *k = trace_of(tracer);
-    if (is_own(k, v) && v->built != NULL)
+    tape_trace *k = tape_trace_of(tracer);
+    if (tape_trace_is_own(k, v) && v->built != NULL)
         v->built->mark = TRACE_STOPPED;
     else
         tape_trace_refuse(k, "what comes into the function from outside is unchained");
@@ -399,19 +394,19 @@ static void trace_cut(tape_tracer *tracer, const tape_variable *v)
 
 static void trace_decide(tape_tracer *tracer, tape_variable *v)
 {
-    tape_trace *k = trace_of(tracer);
+    tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
         return;
     const xcc_value *value = fixed_value_of(k, v);
     if (value == NULL && k->refusal[0] == '\0')
-        refused(k, "a decision");
+        tape_trace_refused(k, "a decision");
     else if (value != NULL && !xcc_is_constant(value))
         tape_trace_refuse(k, "a result of a call decides which calls are made");
 }
 
 static xcvm_status trace_place(tape_tracer *tracer, tape_place *p)
 {
-    tape_trace *k = trace_of(tracer);
+    tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
         return XCVM_OK;
     for (size_t i = k->in_count; i < k->operand_count; i++)
@@ -426,58 +421,17 @@ static xcvm_status trace_place(tape_tracer *tracer, tape_place *p)
     return XCVM_OK;
 }
 
-static xcvm_status note_change(tape_trace *k, const tape_change *change, trace_change *to)
-{
-    const trace_operand *o = is_own(k, change->variable) ? NULL : capture(k, change->variable);
-    if (k->tape->failed)
-        return k->tape->error.status;
-    if (o == NULL)
-        tape_trace_refuse(k, "an effect changes what the function has made");
-    else if (trace_is_written(o))
-        tape_trace_refuse(k, "an effect changes what a call has written");
-    else
-        trace_target(&k->tracer, change->variable);
-    if (!is_own(k, change->gradient))
-        tape_trace_refuse(k, "a gradient from before the function is used");
-    if (k->refusal[0] != '\0')
-        return XCVM_OK;
-    to->operand = (size_t)(o - k->operands);
-    to->gradient = value_of(k, change->gradient);
-    if (change->rows != NULL && to->gradient != NULL)
-        to->rows = value_of(k, change->rows);
-    const bool complete = to->gradient != NULL && (change->rows == NULL || to->rows != NULL);
-    return complete || k->refusal[0] != '\0' ? XCVM_OK : refused(k, "a step");
-}
-
-static xcvm_status trace_step(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes)
-{
-    tape_trace *k = trace_of(tracer);
-    if (k->refusal[0] != '\0')
-        return XCVM_OK;
-    trace_effect *effects = xcc_grow(&k->module, k->effects, k->effect_count, &k->effect_capacity, sizeof *effects);
-    trace_change *own = xcc_alloc(&k->module, count * sizeof *own);
-    if (effects == NULL || own == NULL)
-        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
-    k->effects = effects;
-    effects[k->effect_count++] = (trace_effect){e, own, count};
-    e->refs++;
-    for (size_t i = 0; i < count; i++)
-        XCVM_TRY(note_change(k, &changes[i], &own[i]));
-    for (size_t i = 0; i < count && k->refusal[0] == '\0'; i++)
-        k->operands[own[i].operand].changes = true;
-    return XCVM_OK;
-}
-
-static void trace_refuse(tape_tracer *tracer, const char *why) { tape_trace_refuse(trace_of(tracer), "%s", why); }
+static void trace_refuse(tape_tracer *tracer, const char *why) { tape_trace_refuse(tape_trace_of(tracer), "%s", why); }
 
 static const tape_tracer_functions functions = {.call = trace_call,
                                                 .share = trace_share,
                                                 .target = trace_target,
                                                 .into = trace_into,
                                                 .cut = trace_cut,
+                                                .clear = tape_trace_clear,
                                                 .decide = trace_decide,
                                                 .place = trace_place,
-                                                .effect = trace_step,
+                                                .effect = tape_trace_step,
                                                 .refuse = trace_refuse};
 
 /* ---- Begin and end ---- */
@@ -491,10 +445,10 @@ void tape_trace_begin(tape_trace *k)
 
 static xcvm_status note_result(tape_trace *k, tape_variable *v, xcc_value **value, bool *requires)
 {
-    *value = value_of(k, v);
+    *value = tape_trace_value(k, v);
     *requires = v->requires && !v->spent;
     k->differentiable = k->differentiable || *requires;
-    return *value != NULL || k->refusal[0] != '\0' ? XCVM_OK : refused(k, "a result");
+    return *value != NULL || k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, "a result");
 }
 
 /* Whether elements were overwritten, but by no call of the trace. */
@@ -523,12 +477,6 @@ static xcvm_status note_place(tape_trace *k, trace_operand *o)
     return note_result(k, v, &o->next, &o->next_requires);
 }
 
-static bool has_new_gradient(const tape_trace *k, const tape_variable *v)
-{
-    return (v->gradient != NULL && v->gradient->serial > k->begun) ||
-           (v->rows != NULL && v->rows->gradient->serial > k->begun);
-}
-
 xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out)
 {
     xcvm_tape *t = k->tape;
@@ -543,13 +491,10 @@ xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out)
             XCVM_TRY(note_place(k, &o));
             k->operands[i] = o;
         }
+    XCVM_TRY(tape_trace_leave(k));
     if (k->gathers && k->differentiable)
         tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse)");
     for (size_t i = 0; i < k->operand_count && k->refusal[0] == '\0'; i++) {
-        const xcvm_var v = k->operands[i].v;
-        if (v.at != NULL && v.at->serial == v.serial && has_new_gradient(k, v.at))
-            tape_trace_refuse(k, "the function leaves a gradient that was added up behind; clear it, or take "
-                                 "xcvm_tape_gradients");
         if (was_changed(k, &k->operands[i]))
             tape_trace_refuse(k, "what the function reads is changed by the host while it runs");
     }

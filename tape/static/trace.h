@@ -12,6 +12,8 @@ typedef struct trace_operand {
     xcc_value *fixed; /* the constant that stands for it where its elements decide a shape; NULL: they do not */
     bool present, requires, sparse;
     bool changes; /* an effect changes it, behind all calls */
+    bool clears;  /* the function clears its gradient */
+    bool adds;    /* it adds to what that was before the call, or has use for it, before it clears it */
     /* Of one that is found in a place at each call: what the function leaves there. */
     xcvm_var *place;   /* NULL: it is an operand of the call, or a capture */
     tape_place *owner; /* of the place, referred to; NULL: the host's (xcvm_static_options.held) */
@@ -29,9 +31,10 @@ typedef struct trace_operand {
 typedef struct trace_change {
     size_t operand; /* that changes */
     xcc_value *gradient, *rows;
+    bool stays; /* as of tape_change */
 } trace_change;
 typedef struct trace_effect {
-    tape_effect *effect; /* referred to */
+    tape_effect *effect; /* referred to; NULL: gradients are left behind, no more */
     trace_change *changes;
     size_t count;
 } trace_effect;
@@ -80,6 +83,8 @@ xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requi
  * memory; what cannot be recorded is a refusal. */
 void tape_trace_begin(tape_trace *k);
 xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out);
+/* Whether v has a gradient that was added up since the trace began. */
+bool tape_trace_gave_gradient(const tape_trace *k, const tape_variable *v);
 /* These calls cannot be a schedule; the first reason stays. */
 void tape_trace_refuse(tape_trace *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether an operand is something else behind the function: a call writes into it, or an effect changes it. */
@@ -88,6 +93,21 @@ static inline bool trace_is_capture(const tape_trace *k, size_t i)
 {
     return i >= k->in_count && k->operands[i].place == NULL && !k->operands[i].gathered;
 }
+
+/* Parts of tracing. Whether the function has made a variable; parameters that it has made are there at the next call,
+ * too. */
+bool tape_trace_is_own(const tape_trace *k, const tape_variable *v);
+/* The operand that a variable is, which the function has not made; NULL: a failure. */
+trace_operand *tape_trace_capture(tape_trace *k, const tape_variable *v);
+/* What a variable is in the graph. NULL: a refusal or a failure. */
+xcc_value *tape_trace_value(tape_trace *k, tape_variable *v);
+/* What the compiler does not take is no failure of the call that was made: makes its error a refusal. */
+xcvm_status tape_trace_refused(tape_trace *k, const char *what);
+/* The tracer's functions for effects (trace_effects.c), and the gradients that the function leaves behind as one. */
+xcvm_status tape_trace_step(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes);
+xcvm_status tape_trace_clear(tape_tracer *tracer, const tape_variable *v);
+xcvm_status tape_trace_leave(tape_trace *k);
+static inline tape_trace *tape_trace_of(tape_tracer *tracer) { return (tape_trace *)(void *)tracer; }
 
 /* Whether two traces are of the same calls; else the first difference, as a sentence. */
 bool tape_trace_equal(const tape_trace *before, const tape_trace *now, char *difference, size_t size);

@@ -109,7 +109,7 @@ static bool equal_effects(const tape_trace *a, const tape_trace *b)
         for (size_t j = 0; j < x->count; j++)
             if (x->changes[j].operand != y->changes[j].operand ||
                 !equal_ids(x->changes[j].gradient, y->changes[j].gradient) ||
-                !equal_ids(x->changes[j].rows, y->changes[j].rows))
+                x->changes[j].stays != y->changes[j].stays || !equal_ids(x->changes[j].rows, y->changes[j].rows))
                 return false;
     }
     return true;
@@ -134,6 +134,8 @@ static bool compare_ends(const comparison *c)
             return differ(c, "something else is left in place %zu", i - a->in_count);
         if (x->value != NULL && y->value != NULL && x->now->id != y->now->id)
             return differ(c, "something else is written into operand %zu", i);
+        if (x->clears != y->clears || x->adds != y->adds)
+            return differ(c, "the gradient of operand %zu is cleared otherwise", i);
         if (x->requires != y->requires)
             return differ(c, "operand %zu %s a gradient now", i, y->requires ? "requires" : "does not require");
         if (trace_is_capture(a, i) && (x->v.at != y->v.at || x->v.serial != y->v.serial))
