@@ -133,7 +133,7 @@ xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text, const xcvm_
         return tape_report(tape, error);
     xcvm_optimizer *o = xcvm_allocate_zeroed(tape->allocator, sizeof *o);
     XCVM_CHECK(error, o != NULL, OUT_OF_MEMORY, "no memory for an optimizer");
-    o->effect = (tape_effect){.name = "optimizer", .refs = 1, .run = tape_optimizer_run, .destroy = destroy};
+    o->effect = (tape_effect){.refs = 1, .run = tape_optimizer_run, .build = tape_optimizer_build, .destroy = destroy};
     o->tape = tape;
     const xcvm_status status = begin(o, text, options, error);
     if (status != XCVM_OK)
@@ -240,7 +240,7 @@ static xcvm_status check_parameter(const tape_variable *p, const char *name, xcv
     return XCVM_OK;
 }
 
-static tape_learner *learner_of(const xcvm_optimizer *o, const tape_variable *p)
+tape_learner *tape_learner_of(const xcvm_optimizer *o, const tape_variable *p)
 {
     for (size_t i = 0; i < o->count; i++)
         if (o->learners[i]->parameter == p)
@@ -250,7 +250,7 @@ static tape_learner *learner_of(const xcvm_optimizer *o, const tape_variable *p)
 
 static xcvm_status add(xcvm_optimizer *o, const char *name, tape_variable *p, xcvm_error *error)
 {
-    if (learner_of(o, p) != NULL)
+    if (tape_learner_of(o, p) != NULL)
         return XCVM_OK;
     for (size_t i = 0; i < o->count; i++)
         XCVM_CHECK(error, strcmp(o->learners[i]->name, name) != 0, INVALID_ARGUMENT,
@@ -324,7 +324,7 @@ double xcvm_optimizer_gradient_norm(const xcvm_optimizer *optimizer) { return op
 static tape_learner *find(xcvm_optimizer *o, xcvm_var parameter)
 {
     const tape_variable *p = tape_resolve(o->tape, parameter, "the parameter");
-    tape_learner *l = p != NULL ? learner_of(o, p) : NULL;
+    tape_learner *l = p != NULL ? tape_learner_of(o, p) : NULL;
     if (p != NULL && l == NULL)
         tape_fail(o->tape, XCVM_INVALID_ARGUMENT, "variable %llu is no parameter of the optimizer",
                   (unsigned long long)p->serial);
@@ -431,14 +431,19 @@ static xcvm_status gather_kept(gathering *g, const char *name, const char *what,
     return tape_entries_add(&g->entries, text, value, g->error);
 }
 
+const char *tape_kept_name(const xcvm_optimizer *o, size_t kept)
+{
+    return kept == KEPT_MASTER    ? "master"
+           : kept == KEPT_AVERAGE ? "average"
+                                  : o->spec.row->moments[kept - KEPT_MOMENTS].field;
+}
+
 static xcvm_status gather_learner(xcvm_optimizer *o, gathering *g, tape_learner *l, xcvm_value *steps)
 {
-    const char *const names[KEPT_COUNT] = {"master", "average", o->spec.row->moments[0].field,
-                                           o->spec.row->moments[1].field, o->spec.row->moments[2].field};
     XCVM_TRY(tape_entries_add(&g->entries, l->name, &l->parameter->value.type, g->error));
     for (size_t i = 0; i < KEPT_COUNT; i++)
         if (l->kept[i].kind != XCVM_KIND_NULL)
-            XCVM_TRY(gather_kept(g, l->name, names[i], &l->kept[i]));
+            XCVM_TRY(gather_kept(g, l->name, tape_kept_name(o, i), &l->kept[i]));
     xcvm_value_set_tensor(steps, XCVM_I64, 0, NULL);
     steps->data = &l->steps;
     return gather_kept(g, l->name, "step", steps);

@@ -402,13 +402,21 @@ typedef struct tape_place {
     bool left; /* whoever kept it is gone */
 } tape_place;
 
+/* The same in a module, where the variable is a state. */
+typedef struct tape_program_change {
+    const tape_variable *variable;
+    xcc_value *state, *gradient;
+    bool by_rows;
+} tape_program_change;
+
 /* What is no call, but can be had again with other gradients: a step of an optimizer, which it is a part of. */
 typedef struct tape_effect tape_effect;
 struct tape_effect {
-    const char *name;
     uint32_t refs;
     bool left; /* whoever made it is done with it */
     xcvm_status (*run)(tape_effect *e, size_t count, const tape_change *changes);
+    /* Puts it at the end of a module. Errors are the module's. */
+    xcvm_status (*build)(tape_effect *e, xcc_module *m, size_t count, const tape_program_change *changes);
     void (*destroy)(tape_effect *e); /* when the last reference is given back */
 };
 static inline void tape_effect_release(tape_effect *e)

@@ -125,8 +125,11 @@ typedef struct xcvm_static_save_options {
     bool states; /* captures, and what is held, are states of the program; else constants, but for what is written */
 } xcvm_static_save_options;
 /* The schedule that was used last as a program: inputs in0, in1 ..., outputs out0, out1 ...; what the function writes
- * into, or leaves in a place, is a state. `options` may be NULL. INVALID_ARGUMENT if there is no schedule; UNSUPPORTED
- * if it cannot be one, or takes a step of an xcvm_optimizer. */
+ * into, or leaves in a place, is a state. `options` may be NULL. A step of an xcvm_optimizer is the end of the program,
+ * which goes on from where that is: what the optimizer keeps are states, the rate is the input learning_rate.
+ * INVALID_ARGUMENT if there is no schedule; UNSUPPORTED if it cannot be one, leaves gradients behind, or takes a step
+ * that no program can: of an optimizer with update hooks, by a gradient by rows, of several optimizers or several
+ * times, or of parameters that have had different numbers of steps. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *static_function,
                                                     const xcvm_static_save_options *options, xcvm_sink sink, void *user,
                                                     xcvm_error *error);

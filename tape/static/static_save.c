@@ -83,13 +83,11 @@ xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_sav
     XCVM_CHECK(error, last->trace->refusal[0] == '\0', UNSUPPORTED, "%.100s is no schedule: %.240s",
                static_function->name, last->trace->refusal);
     const tape_trace *k = last->trace;
-    const tape_effect *effect = k->effect_count > 0 ? k->effects[0].effect : NULL;
-    XCVM_CHECK(error, effect == NULL, UNSUPPORTED,
-               "%.100s takes a step of an %s, which is the tape's, and no part of a program; write the step as calls",
-               static_function->name, effect->name);
-    XCVM_CHECK(error, k->effect_count == 0, UNSUPPORTED,
-               "%.100s leaves gradients behind that were added up, and programs have none; take xcvm_tape_gradients",
-               static_function->name);
+    for (size_t i = 0; i < k->effect_count; i++)
+        XCVM_CHECK(
+            error, k->effects[i].effect != NULL, UNSUPPORTED,
+            "%.100s leaves gradients behind that were added up, and programs have none; take xcvm_tape_gradients",
+            static_function->name);
     for (size_t i = k->in_count; i < k->operand_count; i++) {
         trace_operand *operand = &k->operands[i];
         const size_t place = i - k->in_count;

@@ -107,7 +107,7 @@ static xcc_value *build_operand(const copying *c, size_t index, trace_form form)
                          .indices = XCC_IN(c->map[k->operands[o->indices].value->id]));
     if (form != TRACE_INPUTS && index >= k->in_count) {
         const void *data = o->v.at->value.type.data;
-        const bool changes = trace_is_written(o) || o->next != NULL;
+        const bool changes = trace_is_written(o) || o->changes || o->next != NULL;
         if (form == TRACE_STATES || (form == TRACE_SAVED && changes))
             return xcc_state(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, data, false);
         if (!changes)
@@ -202,6 +202,39 @@ static xcvm_status build_changes(const copying *c, xcc_value **outputs, size_t *
     return XCVM_OK;
 }
 
+static xcvm_status add_outputs(xcc_module *m, xcc_value **outputs, size_t count)
+{
+    if (count == 0)
+        return XCVM_OK;
+    const char **names = xcc_alloc(m, count * sizeof *names);
+    if (names == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        names[i] = outputs[i]->name;
+    return xcc_graph_add_outputs(m->graph, count, outputs, names, NULL);
+}
+
+/* Effects as the end of a program, behind all that it gives. */
+static xcvm_status build_effects(const copying *c)
+{
+    const tape_trace *k = c->trace;
+    xcc_module *m = c->b->graph->module;
+    for (size_t i = 0; i < k->effect_count; i++) {
+        const trace_effect *e = &k->effects[i];
+        tape_program_change *changes = xcc_alloc(m, e->count * sizeof *changes);
+        if (changes == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        for (size_t j = 0; j < e->count; j++) {
+            const trace_operand *o = &k->operands[e->changes[j].operand];
+            changes[j] = (tape_program_change){
+                .variable = o->v.at, .state = c->map[o->value->id], .by_rows = e->changes[j].rows != NULL};
+            XCVM_TRY(map_value((void *)(uintptr_t)c, e->changes[j].gradient, false, &changes[j].gradient));
+        }
+        XCVM_TRY(e->effect->build(e->effect, m, e->count, changes));
+    }
+    return XCVM_OK;
+}
+
 xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form, bool stops)
 {
     xcc_builder b = {.graph = m->graph, .name = "", .origin = ""};
@@ -226,18 +259,13 @@ xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form
     for (size_t i = 0; i < k->operand_count; i++)
         if (k->operands[i].next != NULL)
             XCVM_TRY(build_next(&c, i, k->operands[i].next, outputs, &count));
-    XCVM_TRY(build_changes(&c, outputs, &count));
+    if (form == TRACE_INPUTS)
+        XCVM_TRY(build_changes(&c, outputs, &count));
     for (size_t i = 0; i < k->operand_count; i++)
         if (k->operands[i].value != NULL && trace_is_written(&k->operands[i]))
             XCVM_TRY(build_next(&c, i, k->operands[i].now, outputs, &count));
-    if (count == 0)
-        return XCVM_OK;
-    const char **names = xcc_alloc(m, count * sizeof *names);
-    if (names == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        names[i] = outputs[i]->name;
-    return xcc_graph_add_outputs(m->graph, count, outputs, names, NULL);
+    XCVM_TRY(add_outputs(m, outputs, count));
+    return form != TRACE_INPUTS ? build_effects(&c) : XCVM_OK;
 }
 
 /* ---- The tape ---- */
